@@ -1,0 +1,81 @@
+// The parts of a trace in memory; DESIGN of the file itself: hdf5schema/README.md.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "hdf5schema/vocabulary.h"
+
+namespace reveal {
+
+inline constexpr int kSchemaVersion = 1;
+
+/// Rows per chunk at the base period; a chunk is flushed once, when it is full or at the end.
+inline constexpr std::chrono::seconds kChunkTime{10};
+
+/// Root attributes: who recorded what.
+struct TraceHeader {
+  std::string job_id;        // "" outside a batch system
+  std::string job_name;
+  std::string user;
+  std::string cluster;
+  std::string node;
+  std::string command;       // program name only; arguments may be secrets
+  std::string tool_version;
+  std::chrono::nanoseconds interval{};
+  std::int64_t begin_utc_ns = 0;
+  std::vector<std::pair<std::string, std::string>> tags;
+};
+
+/// One dataset: everything that shares group, kind, unit, scope and period. `path` is "memory/meminfo".
+struct FamilySpec {
+  std::string path;
+  Kind kind = Kind::gauge;
+  Unit unit = Unit::count;
+  Scope scope = Scope::node;
+  Subsystem subsystem = Subsystem::cpu;
+  std::string long_name;
+  std::string source;  // "/proc/meminfo"
+  std::chrono::nanoseconds period{};
+};
+
+/// One row of a family. `metric` ("mem.dirty"), `instance` ("cpu3", "vda", "" for the whole node),
+/// `role`: "job" (belongs to the job: its cgroup, its processes, a cpu it may use), "rank" (a process slot of the job),
+/// "node" (everything else). Times are on the trace's monotonic axis; died = 0 while it lives. Rows are never reused.
+struct ChannelKey {
+  std::string metric;
+  std::string instance;
+  std::string role = "node";
+  std::int64_t born_ns = 0;
+  std::int64_t died_ns = 0;
+};
+
+struct Event {
+  std::int64_t time_ns = 0;  // monotonic axis
+  std::string object;        // "process 4711", "probe cpu", "clock"
+  std::string code;          // "process_begin", "probe_lost", "clock_step", "ticks_missed", "rows_lost", "job_begin", ...
+  std::string text;          // cut to the table's width, never a secret
+};
+
+/// What a probe could and could not do on this node; the reason is a sentence for the reader of the report.
+struct Coverage {
+  enum class State : std::uint8_t { ok, absent, failed };
+  std::string probe;
+  State state = State::ok;
+  std::string reason;
+};
+
+/// (monotonic, UTC, maximum error), so that nodes can be aligned.
+struct ClockPair {
+  std::int64_t monotonic_ns = 0;
+  std::int64_t utc_ns = 0;
+  std::int64_t max_error_ns = 0;
+};
+
+/// Configuration facts as sorted key/value text, e.g. {"kernel.release", "6.1.0"}, {"job.cpus_allowed", "0-3"}.
+using Snapshot = std::vector<std::pair<std::string, std::string>>;
+
+}  // namespace reveal

@@ -1,0 +1,51 @@
+// Reads a trace of any released schema version, closed or cut off (`.part`). Every refusal is one Error line.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "hdf5schema/trace.h"
+
+namespace reveal {
+
+class TraceReader {
+ public:
+  /// Throws Error: not HDF5, HDF5 but not a trace, newer schema, cut off before the first flush.
+  explicit TraceReader(const std::filesystem::path& path);
+  ~TraceReader();
+  TraceReader(TraceReader&&) noexcept;
+  TraceReader& operator=(TraceReader&&) noexcept;
+
+  struct Family {
+    FamilySpec spec;
+    std::vector<ChannelKey> channels;
+    std::vector<std::int64_t> time_ns;  // monotonic, strictly increasing
+  };
+
+  [[nodiscard]] const TraceHeader& header() const noexcept;
+  [[nodiscard]] bool complete() const noexcept;  // false: the collector did not close it
+  [[nodiscard]] const std::vector<Family>& families() const noexcept;
+  [[nodiscard]] std::vector<Event> events() const;
+  [[nodiscard]] std::vector<ClockPair> clocks() const;
+  [[nodiscard]] std::vector<Coverage> coverage() const;
+  [[nodiscard]] Snapshot snapshot_begin() const;
+  [[nodiscard]] Snapshot snapshot_end() const;  // only what changed
+  [[nodiscard]] std::string topology_xml() const;
+
+  /// All rows of a family, [channel][time] channel-major: increments for counters, levels else; NaN where missing.
+  [[nodiscard]] std::vector<double> read(const Family& family) const;
+  /// Absolute counter values instead of increments, [channel][time]; kMissing where missing.
+  [[nodiscard]] std::vector<std::int64_t> read_absolute(const Family& family) const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// Rewrites a `.part` left by a crash as a clean closed trace at `to`. Returns the seconds recovered.
+double recover(const std::filesystem::path& part, const std::filesystem::path& to);
+
+}  // namespace reveal

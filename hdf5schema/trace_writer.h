@@ -1,0 +1,68 @@
+// Writes one node's trace while it is recorded. The file is `PATH.part` until close(), in SWMR mode from start() on:
+// whatever was flushed before a crash can be read. `append_*` neither block nor allocate; a thread inside writes chunks.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "hdf5schema/trace.h"
+
+namespace reveal {
+
+class TraceWriter {
+ public:
+  struct Limits {
+    std::uint64_t max_bytes = 0;  // 0: no cap. Beyond it rows are counted as lost, the job and the trace stay whole.
+    std::chrono::milliseconds flush_jitter{0};
+  };
+
+  /// Creates PATH.part (never overwrites a PATH or PATH.part that exists: throws Error).
+  TraceWriter(const std::filesystem::path& path, const TraceHeader& header, Limits limits = {});
+  ~TraceWriter();  // closes without renaming if close() was not called
+  TraceWriter(const TraceWriter&) = delete;
+  TraceWriter& operator=(const TraceWriter&) = delete;
+
+  using FamilyId = std::uint32_t;
+  using ChannelId = std::uint32_t;
+
+  /// Only before start(): under SWMR a dataset created later would be lost.
+  FamilyId add_family(const FamilySpec& spec);
+  /// At any time; a new row of the family. Returns its index within the family.
+  ChannelId add_channel(FamilyId family, const ChannelKey& key);
+  void channel_died(FamilyId family, ChannelId channel, std::int64_t time_ns);
+  void set_coverage(std::span<const Coverage> coverage);  // before start(), and again before close() if it changed
+  void set_snapshot(const Snapshot& begin, std::string_view topology_xml);  // before start()
+  void set_end_snapshot(const Snapshot& end);                               // before close(); only differences are kept
+  void start();
+
+  /// One row: the value of every channel of the family, in channel order, as the kernel says (counters absolute);
+  /// kMissing / NaN where unknown. A short row leaves the rest missing. False if it was lost (disk full, writer behind).
+  bool append_row(FamilyId family, std::int64_t time_ns, std::span<const std::int64_t> values) noexcept;
+  bool append_row(FamilyId family, std::int64_t time_ns, std::span<const double> values) noexcept;
+  void append_event(const Event& event);
+  void append_clock(const ClockPair& pair) noexcept;
+
+  struct Status {
+    std::uint64_t bytes = 0;        // of the file so far
+    std::uint64_t rows = 0;         // appended
+    std::uint64_t rows_lost = 0;
+    std::uint64_t channels = 0;
+    std::int64_t flushed_until_ns = 0;
+    std::string failure;            // "" or one line: "no space left on device"
+  };
+  [[nodiscard]] Status status() const;
+
+  /// Writes what is buffered, closes, renames PATH.part to PATH. Throws Error if the file could not be completed;
+  /// what was flushed before stays readable in PATH.part.
+  void close();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace reveal

@@ -1,0 +1,31 @@
+// A pipeline turns one node's telemetry into episodes. Two exist: `paper` reproduces arXiv 2510.26008 literally,
+// `reveal` is the default. Same seed, same result, on any number of threads.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "postproc/detect/episode.h"
+#include "postproc/merge/telemetry.h"
+
+namespace reveal {
+
+struct DetectOptions {
+  double window_seconds = 3;
+  double stride_seconds = 1;
+  std::uint64_t seed = 0;
+  bool keep_windows = true;  // fill Detection::windows
+};
+
+struct Pipeline {
+  std::string_view name;
+  std::string_view help;
+  Detection (*run)(const Telemetry&, const DetectOptions&);
+};
+
+/// Throws Error naming the near one for an unknown name.
+[[nodiscard]] const Pipeline& find_pipeline(std::string_view name);
+[[nodiscard]] const std::vector<Pipeline>& pipelines();
+
+}  // namespace reveal
