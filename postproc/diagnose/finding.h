@@ -1,0 +1,85 @@
+// What a rule says: one misconfiguration or disturbance, with its evidence and the exact line to type.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "hdf5schema/vocabulary.h"
+
+namespace reveal {
+
+enum class Severity : std::uint8_t { info, notice, warning, critical };
+enum class Confidence : std::uint8_t { possible, likely, certain };
+enum class FindingKind : std::uint8_t { anomaly, audit, peer, history };
+
+struct TimeSpan {
+  std::int64_t begin_utc_ns = 0;
+  std::int64_t end_utc_ns = 0;
+};
+
+/// One measured fact. Unknown numbers are absent, never 0.
+struct Evidence {
+  std::string metric;    // "job.outsider_cpu" or a channel's metric
+  std::string instance;  // "cpu1"
+  std::string node;
+  std::string feature;  // "mean", "level", "share", ...
+  std::optional<double> observed;
+  std::optional<double> expected;
+  std::string unit;  // a Unit name, "/s" appended for rates: "bytes/s"
+  TimeSpan span;
+  std::vector<std::string> detectors;
+  std::optional<double> score;
+};
+
+struct Impact {
+  std::optional<double> seconds;  // of the job's run time
+  std::optional<double> percent;
+  std::string how;  // how it was estimated, or why it is unknown
+};
+
+struct RunnerUp {
+  std::string id;       // of the look-alike rule or note, "" when there is none
+  std::string why_not;  // one sentence
+};
+
+struct Remedy {
+  std::vector<std::string> user;   // lines the job's owner can type
+  std::vector<std::string> admin;  // lines for the site, never shown to a user as something to run
+  std::string verify;              // what must change after the fix
+};
+
+struct Finding {
+  std::string id;  // rule id: "cpu.outsider"
+  std::string fingerprint;
+  std::string title;
+  std::string sentence;  // plain words with two numbers and a unit; rendered as it is
+  Severity severity = Severity::notice;
+  Confidence confidence = Confidence::possible;
+  FindingKind kind = FindingKind::anomaly;
+  Subsystem subsystem = Subsystem::cpu;
+  std::vector<std::string> nodes;
+  std::vector<std::string> instances;
+  std::vector<TimeSpan> intervals;
+  Impact impact;
+  std::vector<Evidence> evidence;  // at least one
+  RunnerUp runner_up;
+  Remedy remedy;
+  std::vector<std::string> sources;  // URLs where the fact can be checked
+};
+
+/// A rule that could not speak, and why: "mem.writeback_stall", "not measured: no /proc/vmstat".
+struct NotChecked {
+  std::string rule;
+  std::string reason;
+};
+
+[[nodiscard]] std::string_view name_of(Severity) noexcept;
+[[nodiscard]] std::string_view name_of(Confidence) noexcept;
+[[nodiscard]] std::string_view name_of(FindingKind) noexcept;
+[[nodiscard]] std::optional<Severity> severity_of(std::string_view) noexcept;
+[[nodiscard]] std::optional<Confidence> confidence_of(std::string_view) noexcept;
+[[nodiscard]] std::optional<FindingKind> finding_kind_of(std::string_view) noexcept;
+
+}  // namespace reveal

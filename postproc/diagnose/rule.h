@@ -1,0 +1,81 @@
+// A rule: a typed function over one node's analysis that returns findings, plus its texts and thresholds as data.
+// One family of rules per file in rules/, without a header; each file ends in a registration line.
+#pragma once
+
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "hdf5schema/trace.h"
+#include "postproc/detect/episode.h"
+#include "postproc/diagnose/finding.h"
+#include "postproc/merge/telemetry.h"
+
+namespace reveal {
+
+/// A number a site may change in reveal.conf: [rule."cpu.outsider"] min_cpu = 0.15
+struct Threshold {
+  std::string_view name;
+  double value = 0;
+  std::string_view unit;
+  std::string_view help;
+};
+
+/// How it was shown that the rule works; printed with it.
+enum class Proof : std::uint8_t { real, guest, recorded, test_double };
+
+struct RuleSpec;
+
+/// Everything a rule may look at on one node.
+class RuleContext;
+
+struct RuleSpec {
+  std::string_view id;
+  std::string_view title;
+  FindingKind kind = FindingKind::anomaly;
+  Subsystem subsystem = Subsystem::cpu;
+  int order = 100;  // attribution order: configuration on the path before symptoms; lower wins
+  std::string_view look_alikes;  // ids tested before it may speak, comma separated
+  Proof proof = Proof::real;
+  std::vector<Threshold> thresholds;
+  std::vector<std::string_view> user_remedy;
+  std::vector<std::string_view> admin_remedy;
+  std::string_view verify;
+  std::vector<std::string_view> sources;
+  /// Findings of this node; throws Unavailable("why") when it lacks what it needs to look at (-> not_checked).
+  std::vector<Finding> (*check)(const RuleContext&) = nullptr;
+};
+
+/// All registered rules by id.
+[[nodiscard]] const std::vector<const RuleSpec*>& rules();
+
+struct RegisteredRule {
+  explicit RegisteredRule(RuleSpec spec);
+};
+
+class RuleContext {
+ public:
+  RuleContext(const RuleSpec& spec, const Telemetry& telemetry, const Detection& detection, const Snapshot& begin,
+              const Snapshot& end, std::span<const Event> events, std::vector<Threshold> overrides);
+
+  const RuleSpec& spec;
+  const Telemetry& telemetry;
+  const Detection& detection;
+  const Snapshot& begin;
+  const Snapshot& end;
+  std::span<const Event> events;
+
+  [[nodiscard]] double threshold(std::string_view name) const;  // the site's value or the rule's own
+  /// Channel indices by metric, and instance if not empty; empty when not measured.
+  [[nodiscard]] std::vector<std::size_t> channels(std::string_view metric, std::string_view instance = {}) const;
+  /// Sum over the channels per grid step; throws Unavailable naming the metric when there is none.
+  [[nodiscard]] std::vector<double> total(std::string_view metric, std::string_view role = {}) const;
+  [[nodiscard]] TimeSpan span(std::size_t begin_sample, std::size_t end_sample) const;
+  /// A finding with the rule's texts filled in.
+  [[nodiscard]] Finding finding() const;
+
+ private:
+  std::vector<Threshold> overrides_;
+};
+
+}  // namespace reveal

@@ -1,0 +1,103 @@
+// The report of one job as data; report.json, report.txt and report.html are three functions of one `const Report&`.
+// Rendering computes nothing: the text and the HTML say nothing the JSON does not.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "hdf5schema/trace.h"
+#include "postproc/detect/episode.h"
+#include "postproc/diagnose/finding.h"
+
+namespace reveal {
+
+struct ReportJob {
+  std::string id, array, het, name, user, cluster, command, state;
+  std::optional<int> restart, exit_code;
+  std::vector<std::string> nodes;
+  std::int64_t begin_utc_ns = 0;
+  std::int64_t end_utc_ns = 0;
+  std::vector<std::pair<std::string, std::string>> tags;
+};
+
+struct NodeCoverage {
+  std::vector<std::string> nodes;
+  std::optional<double> samples_expected, samples_present, clock_error_seconds;
+  std::vector<Coverage> probes;
+  std::string note;  // "trace cut off after 62 s: collector was killed", ...
+};
+
+struct NodeOverhead {
+  std::string node;
+  std::optional<double> cpu_percent_of_core, bytes_per_second, late_ticks, channels;
+};
+
+/// An episode in words and clock times, ready to print.
+struct ReportEpisode {
+  std::string node;
+  std::size_t first_window = 0, last_window = 0;
+  TimeSpan span;
+  std::vector<std::string> methods;
+  int agreement = 0;
+  double score = 0;
+  Tier tier = Tier::none;
+  std::vector<std::string> labels;
+  Subsystem subsystem = Subsystem::cpu;
+  struct Reason {
+    std::string metric, instance, feature, unit;
+    double z = 0;
+    std::optional<double> observed, expected;
+  };
+  std::vector<Reason> reasons;
+  std::string claim;
+};
+
+enum class VerdictStatus : std::uint8_t { healthy, notice, finding, insufficient_data };
+
+struct Verdict {
+  VerdictStatus status = VerdictStatus::healthy;
+  std::string primary;   // rule id or ""
+  std::string sentence;  // one line
+};
+
+/// One evidence channel for the timeline, thinned to at most a few thousand points.
+struct TimelineChannel {
+  std::string node, name, unit;
+  double begin_seconds = 0;  // since the job's begin
+  double step_seconds = 0.1;
+  std::vector<double> values;  // NaN: gap
+};
+
+struct Report {
+  std::string report_id;
+  std::int64_t created_utc_ns = 0;
+  bool partial = false;
+  std::string supersedes;
+  bool privileged = false, shared_node = false;
+  ReportJob job;
+  std::vector<NodeCoverage> coverage;
+  std::vector<NodeOverhead> overhead;
+  Verdict verdict;
+  std::vector<Finding> findings;  // primary first
+  std::vector<ReportEpisode> episodes;
+  std::vector<NotChecked> not_checked;
+  std::map<std::string, double> omitted;  // what was cut to stay small: {"episodes": 12}
+  std::vector<TimelineChannel> timeline;
+  std::vector<std::pair<std::string, std::string>> files;  // {"trace n01", "n01.h5"}
+};
+
+struct TextStyle {
+  int width = 80;
+  bool colour = false;
+};
+
+[[nodiscard]] std::string render_json(const Report&);
+[[nodiscard]] std::string render_text(const Report&, TextStyle = {});
+[[nodiscard]] std::string render_html(const Report&);
+
+/// Reads report.json back (for `show`); throws Error for another schema.
+[[nodiscard]] Report parse_report(const std::string& json);
+
+}  // namespace reveal
