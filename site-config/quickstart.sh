@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# From a fresh clone to a true report: installs what is missing, builds, watches a real job, prints what slowed it down.
+# Usage: bash site-config/quickstart.sh [--yes]      (--yes: install missing packages without asking)
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. site-config/packages.sh
+
+yes=no
+case "${1:-}" in
+  --yes | -y) yes=yes ;;
+  "") ;;
+  --help | -h) sed -n '2,3s/^# //p' "$0"; exit 0 ;;
+  *) echo "quickstart: unknown option \"$1\"; did you mean --yes?" >&2; exit 2 ;;
+esac
+
+say() { printf '\n==> %s\n' "$*"; }
+SECONDS=0
+
+say "1/4 Debian packages"
+mapfile -t missing < <(missing_packages site-config/packages.txt build)
+if [ ${#missing[@]} -eq 0 ]; then
+  echo "nothing missing"
+else
+  echo "missing: ${missing[*]}"
+  if [ $yes = no ]; then
+    if [ ! -t 0 ]; then
+      echo "quickstart: run again with --yes to install them, or: apt-get install ${missing[*]}" >&2
+      exit 1
+    fi
+    read -r -p "Install them now? [Y/n] " answer
+    case "$answer" in [nN]*) exit 1 ;; esac
+  fi
+  install_packages "${missing[@]}" || {
+    echo "quickstart: cannot install packages; ask your administrator for: apt-get install ${missing[*]}" >&2
+    exit 1
+  }
+fi
+
+build=build/quickstart
+say "2/4 Building into $build"
+cmake -G Ninja -S . -B $build -DCMAKE_BUILD_TYPE=Release -DREVEAL_TESTS=OFF -DREVEAL_WORKLOAD=ON >/dev/null
+ninja -C $build
+
+job=build/quickstart-job
+rm -rf "$job"
+say "3/4 Watching a job: two ranks train for 60 s; at a random moment somebody else takes half of one cpu for 15 s"
+echo "reveal-run --output $job -- training_job --ranks 2 --seconds 60 --disturb outsider:50"
+$build/bin/reveal-run --output $job --no-report -- \
+  $build/bin/training_job --ranks 2 --seconds 60 --disturb outsider:50 --dir $job-data --log $job-truth.jsonl
+rm -rf "$job-data"
+
+say "4/4 The report"
+$build/bin/reveal report $job
+echo
+echo "Also: $job/report.html (open it in a browser), $job/report.json"
+echo "Truth, as the disturbance logged it: $(grep -h '"disturb' $job-truth.jsonl | head -1 || true)"
+echo "Done in $SECONDS s. Your own job: $build/bin/reveal-run -- COMMAND"

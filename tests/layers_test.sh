@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# The folder tree is the architecture: who may include whom, what may stand at the top, how files may be called.
+set -u
+cd "${REVEAL_SOURCE:-$(dirname "$0")/..}" || exit 1
+failures=0
+complain() { echo "layers: $*"; failures=$((failures + 1)); }
+
+# forbid FOLDER PATTERN WHY [EXCEPT]: no source of FOLDER may include what matches PATTERN.
+forbid() {
+  local hits
+  hits=$(grep -rnE "^#include [<\"]($2)" "$1" --include='*.h' --include='*.cpp' --include='*.c' 2>/dev/null | grep -vE "${4:-^$}")
+  [ -z "$hits" ] || complain "$3: $hits"
+}
+forbid hdf5schema 'core/|postproc/|wrapper/|spank/' "hdf5schema is below everything"
+forbid core 'postproc/|wrapper/|spank/' "core measures, it never explains"
+forbid postproc 'core/|wrapper/|spank/' "postproc knows no probe"
+forbid wrapper 'core/|postproc/|spank/' "the wrapper only starts and stops"
+forbid spank 'core/|postproc/|wrapper/|hdf5schema/' "the plugin links libc only"
+forbid hdf5schema/basics 'hdf5schema/[a-z_]+\.h|H5|hdf5|Eigen|CLI|spdlog|nlohmann' "basics are std only"
+for folder in core postproc wrapper; do
+  forbid $folder 'H5|hdf5\.h' "HDF5 appears in hdf5schema/*.cpp only"
+done
+forbid hdf5schema 'H5|hdf5\.h' "HDF5 appears in .cpp files only" '\.cpp:'
+for folder in core wrapper hdf5schema; do
+  forbid $folder 'Eigen/' "Eigen belongs to postproc"
+done
+for folder in core postproc wrapper hdf5schema; do
+  forbid $folder 'CLI/' "CLI11 appears in programs only" '_main\.cpp:'
+done
+
+# collect -> trace -> merge -> features -> detect -> diagnose -> report: nothing looks downstream. The one exception:
+# the words of findings and episodes are plain data.
+forbid postproc/merge 'postproc/(features|detect|diagnose|report|score)/' "merge looks downstream"
+forbid postproc/features 'postproc/(detect|diagnose|report|score)/' "features look downstream"
+forbid postproc/detect 'postproc/(diagnose|report|score)/' "detect looks downstream"
+forbid postproc/diagnose 'postproc/(report|score)/' "diagnose looks downstream"
+forbid postproc/report 'postproc/score/' "report looks sideways"
+
+allowed='CMakeLists\.txt|spank|wrapper|core|postproc|hdf5schema|site-config|tests|bench|README\.md|LICENSE|\..*'
+extra=$(git ls-files 2>/dev/null | cut -d/ -f1 | sort -u | grep -vxE "$allowed")
+[ -z "$extra" ] || complain "not at the top level: $extra"
+vague=$(git ls-files 2>/dev/null | grep -E '(^|/)[a-z_]*(util|helper|common|manager)[a-z_]*\.[a-z]+$')
+[ -z "$vague" ] || complain "a name that says nothing: $vague"
+
+if [ $failures -gt 0 ]; then exit 1; fi
+echo "layers: clean"

@@ -1,0 +1,75 @@
+#!/usr/bin/env bash
+# Installs what the tests need, builds with warnings as errors, runs every test.
+# Usage: bash tests/run.sh            all of it, as continuous integration runs it
+#        bash tests/run.sh quick      build and ctest only
+# REVEAL_BUILD_ROOT moves the build directories (default build/).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. site-config/packages.sh
+root="${REVEAL_BUILD_ROOT:-build}"
+say() { printf '\n==> [%4ds] %s\n' "$SECONDS" "$*"; }
+SECONDS=0
+export CCACHE_DIR="${CCACHE_DIR:-$HOME/.cache/ccache}"
+
+mapfile -t missing < <(missing_packages site-config/packages.txt build test)
+if [ ${#missing[@]} -gt 0 ]; then
+  say "installing ${missing[*]}"
+  install_packages "${missing[@]}" || { echo "tests: missing packages: apt-get install ${missing[*]}" >&2; exit 1; }
+fi
+
+configure() {  # configure NAME CMAKE-OPTION...
+  local name="$1"
+  shift
+  cmake -G Ninja -S . -B "$root/$name" "$@" >"$root/$name.log" 2>&1 || { cat "$root/$name.log"; return 1; }
+}
+mkdir -p "$root"
+failed=0 passed=0 skipped=0
+run_ctest() {  # run_ctest NAME CTEST-OPTION...
+  local name="$1" log="$root/$1.ctest"
+  shift
+  ctest --test-dir "$root/$name" --output-on-failure --no-tests=error "$@" 2>&1 | tee "$log" || true
+  # Each test's own line; skipped ones say why above.
+  passed=$((passed + $(grep -cE '^ *[0-9]+/[0-9]+ Test .* Passed ' "$log" || true)))
+  skipped=$((skipped + $(grep -cE '^ *[0-9]+/[0-9]+ Test .*\*\*\*(Skipped|Not Run)' "$log" || true)))
+  failed=$((failed + $(grep -cE '^ *[0-9]+/[0-9]+ Test .*\*\*\*(Failed|Timeout|Exception)' "$log" || true)))
+  grep -qE '^[0-9]+% tests passed' "$log" || failed=$((failed + 1))
+}
+step() {  # step NAME COMMAND...: one more check that passes or fails as a whole
+  local name="$1"
+  shift
+  say "$name"
+  if "$@"; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAILED: $name"; fi
+}
+
+say "g++: build, warnings are errors"
+configure gcc -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_CXX_COMPILER=g++ -DCMAKE_C_COMPILER=gcc
+ninja -C "$root/gcc"
+say "g++: every test"
+run_ctest gcc
+
+if [ "${1:-}" != quick ]; then
+  sources() { git ls-files '*.h' '*.cpp' '*.c'; }
+  format_check() { sources | xargs clang-format --dry-run -Werror; }
+  step "clang-format" format_check
+
+  clang_build() {
+    configure clang -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_COMPILER=clang++ -DCMAKE_C_COMPILER=clang && ninja -C "$root/clang"
+  }
+  step "clang++: build, warnings are errors" clang_build
+  tidy() {
+    git ls-files 'core/*.cpp' 'hdf5schema/*.cpp' 'postproc/*.cpp' 'wrapper/*.cpp' 'spank/*.c' |
+      xargs -P "$(nproc)" -n 4 clang-tidy -p "$root/clang" --quiet 2>"$root/tidy.err" | grep -E 'warning:|error:' && return 1
+    return 0
+  }
+  step "clang-tidy" tidy
+
+  say "g++: unit tests under address and undefined behaviour sanitizers"
+  configure sanitize -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS=-O1 -DCMAKE_CXX_COMPILER=g++ -DCMAKE_C_COMPILER=gcc \
+    -DREVEAL_SANITIZE=address,undefined
+  ninja -C "$root/sanitize"
+  run_ctest sanitize -L unit -j "$(nproc)"
+fi
+
+say "done"
+echo "$passed passed, $failed failed, $skipped skipped"
+[ $failed -eq 0 ]
