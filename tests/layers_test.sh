@@ -16,7 +16,7 @@ forbid core 'postproc/|wrapper/|spank/' "core measures, it never explains"
 forbid postproc 'core/|wrapper/|spank/' "postproc knows no probe"
 forbid wrapper 'core/|postproc/|spank/' "the wrapper only starts and stops"
 forbid spank 'core/|postproc/|wrapper/|hdf5schema/' "the plugin links libc only"
-forbid hdf5schema/basics 'hdf5schema/[a-z_]+\.h|H5|hdf5|Eigen|CLI|spdlog|nlohmann' "basics are std only"
+forbid hdf5schema/basics 'hdf5schema/[a-z_]+\.h|H5|hdf5\.h|Eigen|CLI|spdlog|nlohmann' "basics are std only"
 for folder in core postproc wrapper; do
   forbid $folder 'H5|hdf5\.h' "HDF5 appears in hdf5schema/*.cpp only"
 done
