@@ -1,0 +1,125 @@
+#include "wrapper/closing_report.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <filesystem>
+#include <system_error>
+
+#include "hdf5schema/basics/text.h"
+#include "wrapper/collector.h"
+#include "wrapper/descriptor.h"
+
+namespace reveal {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace std::chrono_literals;
+
+constexpr auto kReportLimit = 120s;
+constexpr auto kLeaseLimit = 30s;
+constexpr auto kLeaseAge = 300s;
+constexpr auto kOpenTraceAge = 35s;  // three flushes and a half
+
+bool newer(const std::string& file, const std::string& than) {
+  std::error_code error;
+  const auto time = fs::last_write_time(file, error);
+  if (error) return false;
+  const auto other = fs::last_write_time(than, error);
+  return !error && time > other;
+}
+
+// The file server's clock, not ours: they may differ by more than the ages we compare.
+fs::file_time_type time_in(const std::string& directory) {
+  const std::string trial = directory + "/.clock." + std::to_string(::getpid());
+  std::error_code error;
+  { const Descriptor file(::open(trial.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600)); }
+  const auto time = fs::last_write_time(trial, error);
+  ::unlink(trial.c_str());
+  return error ? fs::file_time_type::clock::now() : time;
+}
+
+}  // namespace
+
+ReportLease::~ReportLease() {
+  if (held_) ::unlink(path_.c_str());
+}
+
+bool ReportLease::take() {
+  for (int attempt = 0; attempt < 2 && !held_; ++attempt) {
+    const Descriptor file(::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+    if (file) {
+      const std::string text = node_ + " " + std::to_string(::getpid()) + "\n";
+      held_ = ::write(file.get(), text.data(), text.size()) >= 0;
+      return held_;
+    }
+    if (errno != EEXIST) return false;
+    const Descriptor other(::open(path_.c_str(), O_RDONLY | O_CLOEXEC));
+    char text[256];
+    const ssize_t size = other ? ::read(other.get(), text, sizeof text) : 0;
+    std::string_view rest(text, size > 0 ? static_cast<std::size_t>(size) : 0);
+    const std::string holder(next_word(rest));
+    std::string_view line = rest.substr(0, rest.find('\n'));
+    const auto pid = parse_int(next_word(line));
+    std::error_code error;
+    const auto taken = fs::last_write_time(path_, error);
+    const bool expired = !error && time_in(fs::path(path_).parent_path().string()) - taken > kLeaseAge;
+    const bool gone = holder == node_ && pid && !process_alive(static_cast<pid_t>(*pid), std::nullopt);
+    if (!expired && !gone) return false;
+    ::unlink(path_.c_str());
+  }
+  return held_;
+}
+
+bool others_still_record(const std::string& directory, const std::string& node) {
+  const auto now = time_in(directory);
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(directory, error)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.ends_with(".h5.part") || name == node + ".h5.part") continue;
+    const auto changed = entry.last_write_time(error);
+    if (!error && now - changed < kOpenTraceAge) return true;
+  }
+  return false;
+}
+
+ReportResult build_report(const std::string& directory, const std::string& node, bool quiet,
+                          const BlockedSignals& signals) {
+  if (others_still_record(directory, node)) return {ReportEnd::left_to_others, {}};
+  const std::string by_hand = "; try: reveal report " + directory;
+  ReportLease lease(directory, node);
+  const auto deadline = std::chrono::steady_clock::now() + kLeaseLimit;
+  while (!lease.take()) {
+    if (::access(directory.c_str(), W_OK) != 0) return {ReportEnd::failed, "cannot write into " + directory};
+    if (std::chrono::steady_clock::now() >= deadline) return {ReportEnd::failed, "another node is at it" + by_hand};
+    if (interrupted_within(50ms)) return {ReportEnd::failed, "interrupted" + by_hand};
+  }
+  if (newer(directory + "/report.json", directory + "/" + node + ".h5")) return {ReportEnd::left_to_others, {}};
+
+  const Descriptor null(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  ProgramStart start;
+  start.argv = {find_program("reveal"), "report", directory};
+  start.input = null.get();
+  // Standard output belongs to the command: what it printed may be the input of a program.
+  start.output = quiet ? null.get() : STDERR_FILENO;
+  if (quiet) start.error = null.get();
+  const StartedProgram started = start_program(start, signals);
+  if (started.pid < 0) {
+    return {ReportEnd::failed, "reveal: " + std::generic_category().message(started.error_number)};
+  }
+  const WaitResult waited = wait_for_end(started.pid, std::nullopt, kReportLimit);
+  if (waited.end != WaitEnd::ended) {
+    ::kill(started.pid, SIGKILL);
+    static_cast<void>(wait_for_end(started.pid, std::nullopt, 1s));
+    return {ReportEnd::failed, (waited.end == WaitEnd::deadline ? "not finished in 120 s" : "interrupted") + by_hand};
+  }
+  if (waited.status.value_or(0) != 0) {
+    return {ReportEnd::failed, "reveal report ended with status " + std::to_string(*waited.status) + by_hand};
+  }
+  return {ReportEnd::built, {}};
+}
+
+}  // namespace reveal

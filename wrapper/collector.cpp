@@ -1,0 +1,189 @@
+#include "wrapper/collector.h"
+
+#include <fcntl.h>
+#include <sys/auxv.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <climits>
+#include <csignal>
+#include <filesystem>
+
+#include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/text.h"
+
+namespace reveal {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr const char* kPidFile = "collector";
+constexpr const char* kOutputFile = "output";
+constexpr const char* kLogFile = "collector.log";
+constexpr const char* kNotStarted = "none\n";
+constexpr auto kStopLimit = 10s;
+
+std::string own_directory() {
+  char path[PATH_MAX];
+  const ssize_t size = ::readlink("/proc/self/exe", path, sizeof path);
+  std::string self(path, size > 0 ? static_cast<std::size_t>(size) : 0);
+  // Without /proc, the kernel still says which file it was asked to run.
+  if (self.empty()) {
+    if (const auto* file = reinterpret_cast<const char*>(::getauxval(AT_EXECFN))) self = file;
+  }
+  return std::filesystem::path(self).parent_path().string();
+}
+
+std::string last_line(std::string_view text) {
+  std::string_view line;
+  std::string last;
+  while (next_line(text, line)) {
+    if (!line.empty()) last = line;
+  }
+  return last;
+}
+
+std::string ending_of(std::optional<int> status, const std::string& log) {
+  // The collector's own sentence is better than anything we could say about it.
+  if (const std::string said = last_line(log); !said.empty()) return said;
+  if (!status) return "the collector ended too early";
+  if (*status > 128) return "the collector was killed by signal " + std::to_string(*status - 128);
+  return "the collector ended with status " + std::to_string(*status);
+}
+
+struct Running {
+  pid_t pid = -1;
+  std::optional<long long> started;
+  JobDirectory directory;
+};
+
+std::optional<Running> read_running(const RunDirectory& run) {
+  const std::string pid_text = run.read(kPidFile);
+  const std::string paths = run.read(kOutputFile);
+  std::string_view rest = pid_text;
+  std::string_view line;
+  if (!next_line(rest, line)) return std::nullopt;
+  const auto pid = parse_int(next_word(line));
+  const auto started = parse_int(next_word(line));
+  if (!pid || *pid <= 0) return std::nullopt;
+  Running running{.pid = static_cast<pid_t>(*pid)};
+  if (started && *started >= 0) running.started = *started;
+  rest = paths;
+  if (next_line(rest, line)) running.directory.path = line;
+  if (next_line(rest, line)) running.directory.recording = line;
+  return running.directory.recording.empty() ? std::nullopt : std::optional<Running>(running);
+}
+
+std::string trace_path(const Launch& launch, const Running& running) {
+  return running.directory.recording + "/" + launch.node + ".h5";
+}
+
+void remove_if_empty(const Running& running) {
+  ::rmdir(running.directory.recording.c_str());
+  ::rmdir(running.directory.path.c_str());
+}
+
+bool exists(const std::string& path) {
+  struct stat status {};
+  return ::lstat(path.c_str(), &status) == 0;
+}
+
+}  // namespace
+
+std::string find_program(const std::string& name) {
+  const std::string beside = own_directory() + "/" + name;
+  return ::access(beside.c_str(), X_OK) == 0 ? beside : name;
+}
+
+ProgramStart collector_start(const Settings& settings, const Launch& launch, const JobDirectory& directory,
+                             const std::string& run_directory, const std::string& command,
+                             const Environment& environment) {
+  ProgramStart start;
+  start.detached = true;
+  start.argv = {find_program("reveal-collect"),
+                "--output",
+                directory.recording + "/" + launch.node + ".h5",
+                "--node",
+                launch.node,
+                "--interval",
+                settings.interval,
+                "--job",
+                "run:" + run_directory,
+                "--command",
+                std::filesystem::path(command).filename().string()};
+  const auto add = [&](const char* option, const std::string& value) {
+    if (!value.empty()) start.argv.insert(start.argv.end(), {option, value});
+  };
+  add("--job-id", environment("SLURM_JOB_ID"));
+  add("--job-name", environment("SLURM_JOB_NAME"));
+  add("--probes", settings.probes);
+  for (const auto& [key, value] : settings.tags) add("--tag", key + "=" + value);
+  return start;
+}
+
+void ensure_collector(const Settings& settings, const Launch& launch, const std::string& command,
+                      const RunDirectory& run, const BlockedSignals& signals, const Environment& environment) {
+  if (!run.read(kPidFile).empty()) return;
+  // Until it is known better: the other ranks need not try, and fail, again.
+  run.write(kPidFile, kNotStarted);
+  const JobDirectory directory = make_job_directory(choose_job_directory(settings, environment), launch.node);
+  run.write(kOutputFile, directory.path + "\n" + directory.recording + "\n");
+
+  ProgramStart start = collector_start(settings, launch, directory, run.path(), command, environment);
+  const Descriptor null(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  const Descriptor log = run.open_log(kLogFile);
+  start.input = start.output = null.get();
+  start.error = log ? log.get() : null.get();
+  const StartedProgram started = start_program(start, signals);
+  if (started.pid < 0) {
+    ::rmdir(directory.path.c_str());  // only if it is empty
+    throw system_error(start.argv.front(), started.error_number);
+  }
+  const auto time = process_start_time(started.pid);
+  run.write(kPidFile, std::to_string(started.pid) + " " + std::to_string(time.value_or(-1)) + "\n");
+}
+
+CollectorResult stop_collector(const Launch& launch, const RunDirectory& run,
+                               const std::function<std::optional<int>(pid_t)>& status_of) {
+  const std::optional<Running> running = read_running(run);
+  if (!running) return {CollectorEnd::never_started, {}, {}};
+  CollectorResult result{CollectorEnd::closed, running->directory, {}};
+  std::optional<int> status = status_of(running->pid);
+  if (!status && process_alive(running->pid, running->started)) {
+    ::kill(running->pid, SIGTERM);
+    const WaitResult waited = wait_for_end(running->pid, running->started, kStopLimit);
+    if (waited.end == WaitEnd::interrupted) result.end = CollectorEnd::interrupted;
+    if (waited.end == WaitEnd::deadline) ::kill(running->pid, SIGKILL);
+    status = waited.status;
+  }
+  // What counts is the closed trace: the exit status is known to only one of the ranks.
+  const std::string trace = trace_path(launch, *running);
+  if (result.end == CollectorEnd::interrupted || exists(trace)) return result;
+  const bool begun = exists(trace + ".part");
+  const std::string log = run.read(kLogFile);
+  if (!begun && log.empty() && status.value_or(128 + SIGTERM) == 128 + SIGTERM) {
+    remove_if_empty(*running);
+    return {CollectorEnd::too_short, {}, {}};
+  }
+  result.end = CollectorEnd::failed;
+  result.reason = ending_of(status, log);
+  if (begun) {
+    result.reason += "; what it had flushed is kept in " + trace + ".part";
+  } else {
+    remove_if_empty(*running);
+    result.directory = {};
+  }
+  return result;
+}
+
+void discard_collector(const Launch& launch, const RunDirectory& run) {
+  const std::optional<Running> running = read_running(run);
+  if (!running) return;
+  if (process_alive(running->pid, running->started)) ::kill(running->pid, SIGKILL);
+  static_cast<void>(wait_for_end(running->pid, running->started, 1s));
+  const std::string trace = trace_path(launch, *running);
+  for (const std::string& file : {trace, trace + ".part"}) ::unlink(file.c_str());
+  remove_if_empty(*running);
+}
+
+}  // namespace reveal

@@ -1,0 +1,112 @@
+#include "wrapper/command.h"
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+
+#include "wrapper/descriptor.h"
+
+namespace reveal {
+namespace {
+
+constexpr int kNotFound = 127;
+constexpr int kNotRun = 126;
+// A job may orphan many processes; only the most recent statuses can be of use.
+constexpr std::size_t kMostRemembered = 4096;
+
+bool has_terminal() {
+  return static_cast<bool>(Descriptor(::open("/dev/tty", O_RDONLY | O_NOCTTY | O_CLOEXEC)));
+}
+
+bool is_job_control_stop(int signal) {
+  return signal == SIGTSTP || signal == SIGTTIN || signal == SIGTTOU;
+}
+
+bool is_pending(int signal) {
+  sigset_t pending;
+  return ::sigpending(&pending) == 0 && sigismember(&pending, signal) == 1;
+}
+
+}  // namespace
+
+int Command::run(const std::vector<std::string>& argv, std::string& failure) {
+  // Orphans of the command come to us, so that their cpu time is still counted to the job. Refused: it is not.
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+  const StartedProgram started = start_program({.argv = argv}, signals_);
+  if (started.pid < 0) {
+    failure = argv.front() + ": " + std::generic_category().message(started.error_number);
+    return started.error_number == ENOENT ? kNotFound : kNotRun;
+  }
+  pid_ = started.pid;
+
+  sigset_t all;
+  sigfillset(&all);
+  int status = 0;
+  while (!reap(status)) {
+    siginfo_t signal{};
+    if (::sigwaitinfo(&all, &signal) > 0 && signal.si_signo != SIGCHLD) forward(signal);
+  }
+  return status;
+}
+
+std::optional<int> Command::status_of(pid_t child) const {
+  const auto found = others_.find(child);
+  return found == others_.end() ? std::nullopt : std::optional<int>(found->second);
+}
+
+void Command::forward(const siginfo_t& signal) const {
+  // What the kernel sent came from the terminal, and the command, being in the same process group, has it already.
+  if (signal.si_code > 0) return;
+  // With the value, for programs that use sigqueue(3); the kernel fills in who we are.
+  if (signal.si_code == SI_QUEUE) {
+    ::sigqueue(pid_, signal.si_signo, signal.si_value);
+  } else {
+    ::kill(pid_, signal.si_signo);
+  }
+}
+
+// True when the command has ended. Everything else that ended is only noted: leaving zombies would use up the job's
+// process limit.
+bool Command::reap(int& status) {
+  siginfo_t child{};
+  while (::waitid(P_ALL, 0, &child, WEXITED | WSTOPPED | WNOHANG) == 0 && child.si_pid != 0) {
+    const bool stopped = child.si_code == CLD_STOPPED;
+    if (child.si_pid == pid_ && stopped) {
+      stop_with_command(child.si_status);
+    } else if (child.si_pid == pid_) {
+      status = shell_status(child);
+      return true;
+    } else if (!stopped) {
+      if (others_.size() >= kMostRemembered) others_.erase(others_.begin());
+      others_[child.si_pid] = shell_status(child);
+    }
+    child = {};
+  }
+  return false;
+}
+
+// Ctrl-Z: the shell waits for us, so we stop when, and only when, the command does. Without a terminal nobody could be
+// waiting for that, and whoever continues the command alone would leave us stopped.
+void Command::stop_with_command(int signal) const {
+  if (!is_job_control_stop(signal) || is_pending(SIGCONT) || !has_terminal()) return;
+  sigset_t stops;
+  sigemptyset(&stops);
+  for (const int each : {SIGTSTP, SIGTTIN, SIGTTOU}) sigaddset(&stops, each);
+  constexpr timespec kNow{0, 0};
+  while (::sigtimedwait(&stops, nullptr, &kNow) > 0) {  // ours of the same key press would stop us a second time
+  }
+  sigset_t only;
+  sigemptyset(&only);
+  sigaddset(&only, signal);
+  ::raise(signal);
+  ::sigprocmask(SIG_UNBLOCK, &only, nullptr);  // stops here
+  ::sigprocmask(SIG_BLOCK, &only, nullptr);
+  ::kill(pid_, SIGCONT);
+}
+
+}  // namespace reveal

@@ -1,0 +1,144 @@
+#include "wrapper/job_directory.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <ctime>
+#include <filesystem>
+#include <system_error>
+#include <vector>
+
+#include "hdf5schema/basics/error.h"
+#include "wrapper/descriptor.h"
+#include "wrapper/run_directory.h"
+
+namespace reveal {
+namespace {
+
+namespace fs = std::filesystem;
+
+// statfs(2) f_type of file systems that other nodes see, too.
+constexpr std::uint32_t kNetworkFileSystems[] = {
+    0x00006969,  // NFS
+    0x0000517B,  // SMB
+    0xFE534D42,  // SMB2
+    0xFF534D42,  // CIFS
+    0x0BD00BD0,  // Lustre
+    0x47504653,  // GPFS
+    0x19830326,  // BeeGFS
+    0x00C36400,  // Ceph
+    0xAAD7AAEA,  // PanFS
+    0x5346414F,  // AFS
+    0x01021997,  // 9p
+    0x65735546,  // FUSE: sshfs, ...
+};
+
+bool on_network(const std::string& path) {
+  struct statfs status {};
+  if (::statfs(path.c_str(), &status) != 0) return false;
+  for (const std::uint32_t type : kNetworkFileSystems) {
+    if (static_cast<std::uint32_t>(status.f_type) == type) return true;
+  }
+  return false;
+}
+
+void make_directories(const std::string& path) {
+  std::error_code error;
+  fs::create_directories(fs::path(path).parent_path(), error);
+  if (::mkdir(path.c_str(), 0700) == 0) return;
+  if (errno != EEXIST) throw system_error(path, errno);
+  struct stat status {};
+  if (::stat(path.c_str(), &status) == 0 && !S_ISDIR(status.st_mode)) throw Error(path + " is not a directory");
+}
+
+// Permission bits do not say it all (read-only mounts, quotas, root squash): the only test is to try.
+void require_writable(const std::string& path) {
+  const std::string trial = path + "/.reveal-run." + std::to_string(::getpid());
+  const Descriptor file(::open(trial.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+  if (!file) throw system_error(path, errno);
+  const bool written = ::write(file.get(), "x", 1) == 1;
+  const int error_number = errno;
+  ::unlink(trial.c_str());
+  if (!written) throw system_error(path, error_number);
+}
+
+bool holds_trace_of(const std::string& path, const std::string& node) {
+  struct stat status {};
+  for (const char* suffix : {".h5", ".h5.part"}) {
+    if (::lstat((path + "/" + node + suffix).c_str(), &status) == 0) return true;
+  }
+  return false;
+}
+
+std::string make_spool(const std::string& job_directory) {
+  // /var/tmp and not /tmp: it survives a reboot, and it is rarely in memory.
+  const std::string base = "/var/tmp/reveal-" + std::to_string(::geteuid());
+  ensure_private_directory(base);
+  std::string name = base + "/" + fs::path(job_directory).filename().string() + ".XXXXXX";
+  if (::mkdtemp(name.data()) == nullptr) throw system_error(name, errno);
+  return name;
+}
+
+void move_file(const fs::path& from, const fs::path& to) {
+  const fs::path unfinished = to.parent_path() / ("." + to.filename().string() + ".delivering");
+  std::error_code error;
+  fs::copy_file(from, unfinished, fs::copy_options::overwrite_existing, error);
+  if (!error) fs::rename(unfinished, to, error);
+  if (error) {
+    std::error_code ignored;
+    fs::remove(unfinished, ignored);
+    throw Error(to.string() + ": " + error.message());
+  }
+  fs::remove(from, error);
+}
+
+}  // namespace
+
+std::string choose_job_directory(const Settings& settings, const Environment& environment) {
+  std::string name;
+  if (!settings.output.empty()) {
+    name = expand_pattern(settings.output, environment);
+  } else if (const std::string job = environment("SLURM_JOB_ID"); !job.empty()) {
+    name = "reveal-" + file_name_part(job);
+  } else {
+    const std::time_t now = std::time(nullptr);
+    std::tm local{};
+    ::localtime_r(&now, &local);
+    char text[32];
+    std::strftime(text, sizeof text, "%Y%m%d-%H%M%S", &local);
+    name = "reveal-" + std::string(text) + "-" + std::to_string(::getpid());
+  }
+  std::error_code error;
+  fs::path path = fs::absolute(name, error);
+  if (error) throw Error(name + ": " + error.message());
+  path = path.lexically_normal();
+  if (!path.has_filename()) path = path.parent_path();  // "DIR/"
+  return path.string();
+}
+
+JobDirectory make_job_directory(const std::string& path, const std::string& node) {
+  constexpr int kMostRuns = 1000;
+  for (int run = 1; run <= kMostRuns; ++run) {
+    const std::string candidate = run == 1 ? path : path + "-" + std::to_string(run);
+    make_directories(candidate);
+    if (holds_trace_of(candidate, node)) continue;
+    require_writable(candidate);
+    return {candidate, on_network(candidate) ? make_spool(candidate) : candidate};
+  }
+  throw Error(path + " holds " + std::to_string(kMostRuns) + " runs already");
+}
+
+void deliver(const JobDirectory& directory) {
+  if (!directory.spooled()) return;
+  std::error_code error;
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::directory_iterator(directory.recording, error)) files.push_back(entry.path());
+  for (const fs::path& file : files) move_file(file, fs::path(directory.path) / file.filename());
+  fs::remove(directory.recording, error);
+}
+
+}  // namespace reveal

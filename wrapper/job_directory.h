@@ -1,0 +1,29 @@
+// Where the traces of a launch go: the job directory itself, or a node-local spool from which they are delivered at the
+// end when the job directory lies on a network file system (an open HDF5 file does not belong there).
+#pragma once
+
+#include <string>
+
+#include "wrapper/settings.h"
+
+namespace reveal {
+
+struct JobDirectory {
+  std::string path;       // absolute
+  std::string recording;  // where the collector writes: `path` or a spool directory
+
+  [[nodiscard]] bool spooled() const noexcept { return recording != path; }
+};
+
+/// The directory's name by the settings, or the default for this job; absolute, not yet made.
+[[nodiscard]] std::string choose_job_directory(const Settings& settings, const Environment& environment);
+
+/// Makes the directory (mode 0700). A trace of this node that is already there is never touched: then the next free
+/// "NAME-2", "NAME-3" is taken. Throws Error if nothing can be written.
+[[nodiscard]] JobDirectory make_job_directory(const std::string& path, const std::string& node);
+
+/// Moves what was recorded in the spool into the job directory, each file whole or not at all. Throws Error if a file
+/// could not be delivered; it then stays in the spool.
+void deliver(const JobDirectory& directory);
+
+}  // namespace reveal

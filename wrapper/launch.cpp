@@ -1,0 +1,75 @@
+#include "wrapper/launch.h"
+
+#include <unistd.h>
+
+#include <chrono>
+
+#include "hdf5schema/basics/text.h"
+
+namespace reveal {
+namespace {
+
+// The innermost launcher first: mpirun inside a Slurm step sets its own variables and inherits Slurm's.
+// `with` makes the identity unique where the first variable alone does not: torchrun's run id is "none" by default, so
+// its ranks are told apart by their common parent, the agent.
+struct Launcher {
+  const char* identity;
+  const char* with;
+  bool with_parent;
+};
+constexpr Launcher kLaunchers[] = {
+    {"TORCHELASTIC_RUN_ID", "MASTER_PORT", true}, {"OMPI_MCA_ess_base_jobid", nullptr, false},
+    {"PMIX_NAMESPACE", nullptr, false},           {"PMI_JOBID", nullptr, false},
+    {"SLURM_STEP_ID", "SLURM_JOB_ID", false},
+};
+
+constexpr const char* kRankVariables[] = {"RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"};
+constexpr const char* kLocalSizeVariables[] = {"LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"};
+
+std::optional<int> first_number(std::span<const char* const> names, const Environment& environment) {
+  for (const char* name : names) {
+    if (const auto value = parse_int(environment(name)); value && *value >= 0 && *value < 1 << 24) {
+      return static_cast<int>(*value);
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string node_name(const Settings& settings, const Environment& environment) {
+  std::string name = settings.node;
+  if (name.empty()) name = environment("SLURMD_NODENAME");
+  if (name.empty()) {
+    char host[256] = "";
+    ::gethostname(host, sizeof host - 1);
+    name = host;
+    name = name.substr(0, name.find('.'));
+  }
+  return file_name_part(name.empty() ? "node" : name);
+}
+
+Launch identify_launch(const std::string& node, const Environment& environment) {
+  Launch launch;
+  launch.node = node;
+  for (const Launcher& launcher : kLaunchers) {
+    const std::string identity = environment(launcher.identity);
+    if (identity.empty()) continue;
+    launch.shared = true;
+    launch.key = identity;
+    if (launcher.with != nullptr) launch.key += "." + environment(launcher.with);
+    if (launcher.with_parent) launch.key += "." + std::to_string(::getppid());
+    launch.rank = first_number(kRankVariables, environment);
+    launch.ranks_on_node = first_number(kLocalSizeVariables, environment);
+    break;
+  }
+  if (!launch.shared) {
+    const auto now = std::chrono::system_clock::now().time_since_epoch();
+    launch.key = std::to_string(::getpid()) + "." +
+                 std::to_string(std::chrono::duration_cast<std::chrono::microseconds>(now).count());
+  }
+  launch.key = file_name_part(launch.key) + "@" + node;
+  return launch;
+}
+
+}  // namespace reveal

@@ -1,0 +1,139 @@
+#include "wrapper/process.h"
+
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <string_view>
+
+#include "hdf5schema/basics/text.h"
+#include "wrapper/descriptor.h"
+
+namespace reveal {
+namespace {
+
+// What a batch system or an impatient user sends to every process of a job. None of it is meant for the collector.
+constexpr int kSignalsOfTheJob[] = {SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGPIPE, SIGXCPU, SIGTSTP};
+
+[[noreturn]] void become(const ProgramStart& start, const BlockedSignals& signals, char* const* argv, int error_pipe) {
+  const std::pair<int, int> streams[] = {
+      {start.input, STDIN_FILENO}, {start.output, STDOUT_FILENO}, {start.error, STDERR_FILENO}};
+  for (const auto& [from, to] : streams) {
+    if (from >= 0) ::dup2(from, to);
+  }
+  if (start.detached) {
+    ::setsid();  // may be refused in a container; the job is not harmed by a collector in its session
+    for (const int signal : kSignalsOfTheJob) ::signal(signal, SIG_IGN);
+  }
+  signals.restore_in_child();
+  ::execvp(argv[0], argv);
+  const int error_number = errno;
+  [[maybe_unused]] const auto written = ::write(error_pipe, &error_number, sizeof error_number);
+  ::_exit(127);
+}
+
+std::string read_small_file(const std::string& path) {
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  char text[1024];
+  const ssize_t size = file ? ::read(file.get(), text, sizeof text) : 0;
+  return size > 0 ? std::string(text, static_cast<std::size_t>(size)) : std::string();
+}
+
+// The fields of /proc/PID/stat after the command name, which may itself contain blanks and parentheses.
+std::string_view fields_after_name(std::string_view stat) {
+  const std::size_t name_end = stat.rfind(')');
+  return name_end == std::string_view::npos ? std::string_view() : stat.substr(name_end + 1);
+}
+
+}  // namespace
+
+BlockedSignals::BlockedSignals() {
+  struct sigaction by_default {};
+  by_default.sa_handler = SIG_DFL;
+  ::sigaction(SIGCHLD, &by_default, &child_before_);
+  sigset_t all;
+  sigfillset(&all);
+  ::sigprocmask(SIG_SETMASK, &all, &before_);
+}
+
+void BlockedSignals::restore_in_child() const noexcept {
+  ::sigaction(SIGCHLD, &child_before_, nullptr);
+  ::sigprocmask(SIG_SETMASK, &before_, nullptr);
+}
+
+StartedProgram start_program(const ProgramStart& start, const BlockedSignals& signals) {
+  std::vector<char*> argv;
+  for (const std::string& word : start.argv) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+
+  // Closed by a successful exec, so reading nothing means that the program runs.
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return {-1, errno};
+  const Descriptor reader(ends[0]);
+  Descriptor writer(ends[1]);
+  const pid_t pid = ::fork();
+  if (pid < 0) return {-1, errno};
+  if (pid == 0) become(start, signals, argv.data(), writer.get());
+  writer.close();
+
+  int error_number = 0;
+  ssize_t size = 0;
+  do {
+    size = ::read(reader.get(), &error_number, sizeof error_number);
+  } while (size < 0 && errno == EINTR);
+  if (size != sizeof error_number) return {pid, 0};
+  ::waitpid(pid, nullptr, 0);
+  return {-1, error_number};
+}
+
+int shell_status(const siginfo_t& ended) noexcept {
+  return ended.si_code == CLD_EXITED ? ended.si_status : 128 + ended.si_status;
+}
+
+std::optional<long long> process_start_time(pid_t pid) {
+  const std::string stat = read_small_file("/proc/" + std::to_string(pid) + "/stat");
+  std::string_view rest = fields_after_name(stat);
+  std::string_view word;
+  for (int field = 3; field <= 22; ++field) word = next_word(rest);  // starttime is field 22
+  return parse_int(word);
+}
+
+bool process_alive(pid_t pid, std::optional<long long> start_time) {
+  if (::kill(pid, 0) != 0 && errno == ESRCH) return false;
+  const std::string stat = read_small_file("/proc/" + std::to_string(pid) + "/stat");
+  std::string_view rest = fields_after_name(stat);
+  const std::string_view state = next_word(rest);
+  if (state == "Z" || state == "X") return false;
+  const auto now = process_start_time(pid);
+  return !start_time || !now || *now == *start_time;
+}
+
+bool interrupted_within(std::chrono::milliseconds time) {
+  sigset_t wake;
+  sigemptyset(&wake);
+  for (const int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT}) sigaddset(&wake, signal);
+  const timespec step{time.count() / 1000, time.count() % 1000 * 1'000'000};
+  const int signal = ::sigtimedwait(&wake, nullptr, &step);
+  return signal > 0 && signal != SIGCHLD;
+}
+
+WaitResult wait_for_end(pid_t pid, std::optional<long long> start_time, std::chrono::milliseconds limit) {
+  using Clock = std::chrono::steady_clock;
+  constexpr std::chrono::milliseconds kStep{10};  // somebody else's child tells nobody when it ends
+  const auto deadline = Clock::now() + limit;
+  bool interrupted = false;
+  while (true) {
+    siginfo_t ended{};
+    if (::waitid(P_PID, static_cast<id_t>(pid), &ended, WEXITED | WNOHANG) == 0) {
+      if (ended.si_pid == pid) return {WaitEnd::ended, shell_status(ended)};
+    } else if (!process_alive(pid, start_time)) {  // not our child
+      return {WaitEnd::ended, std::nullopt};
+    }
+    if (interrupted) return {WaitEnd::interrupted, std::nullopt};
+    if (Clock::now() >= deadline) return {WaitEnd::deadline, std::nullopt};
+    interrupted = interrupted_within(kStep);
+  }
+}
+
+}  // namespace reveal

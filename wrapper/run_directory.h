@@ -1,0 +1,63 @@
+// The private, node-local directory in which the ranks of one launch meet: `rank.<pid>` per wrapper, `collector` (its
+// pid), `output` (the directory all agreed on), `collector.log` and `lock`. It exists only while the launch runs.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <optional>
+#include <string>
+
+#include "wrapper/descriptor.h"
+#include "wrapper/launch.h"
+
+namespace reveal {
+
+class RunDirectory {
+ public:
+  /// Announces this process as a rank. Takes the lock if it can be had within `limit`; a rank that does not get it goes
+  /// on without, because whoever holds it is starting the collector. Throws Error if there is no safe place.
+  RunDirectory(const Launch& launch, std::string base, std::chrono::milliseconds limit);
+  ~RunDirectory();
+  RunDirectory(const RunDirectory&) = delete;
+  RunDirectory& operator=(const RunDirectory&) = delete;
+
+  [[nodiscard]] const std::string& path() const noexcept { return path_; }
+  [[nodiscard]] bool locked() const noexcept { return locked_; }
+  void unlock() noexcept;
+
+  /// "" if there is no such file.
+  [[nodiscard]] std::string read(const char* name) const;
+  void write(const char* name, const std::string& text) const;
+  /// Open for appending, close-on-exec; the caller hands it to a child.
+  [[nodiscard]] Descriptor open_log(const char* name) const;
+
+  /// Withdraws this rank. True for the last one, which then holds the lock and has moved the directory out of the way,
+  /// so that a new launch of the same name starts afresh; it is removed with this object.
+  /// Waits up to `limit` for ranks that the launcher promised and that have not come yet.
+  [[nodiscard]] bool leave(std::chrono::milliseconds limit);
+
+ private:
+  bool enter(std::chrono::milliseconds limit);
+  [[nodiscard]] bool still_in_place() const;
+  [[nodiscard]] static std::string rank_file();
+  void remove() noexcept;
+
+  std::string base_, path_;
+  std::optional<int> expected_ranks_;
+  Descriptor directory_, lock_, rank_;
+  bool locked_ = false;
+  bool mine_to_remove_ = false;
+};
+
+/// The directory for run directories: $XDG_RUNTIME_DIR/reveal, else /tmp/reveal-UID. Throws Error if what is there is
+/// not a directory of ours alone.
+[[nodiscard]] std::string run_directory_base(const Environment& environment);
+
+/// Makes `path` (mode 0700) if it is missing; throws Error unless it is a real directory that only we can enter.
+void ensure_private_directory(const std::string& path);
+
+/// Removes what launches left behind whose every process was killed (kill -9, out of memory).
+void remove_abandoned_runs(const std::string& base) noexcept;
+
+}  // namespace reveal

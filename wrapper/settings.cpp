@@ -1,0 +1,191 @@
+#include "wrapper/settings.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <optional>
+
+#include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/text.h"
+
+namespace reveal {
+namespace {
+
+using namespace std::chrono_literals;
+
+bool truth(std::string_view value) {
+  if (value == "true" || value == "1" || value == "yes" || value == "on") return true;
+  if (value == "false" || value == "0" || value == "no" || value == "off") return false;
+  throw Error("\"" + std::string(value) + "\" is neither true nor false");
+}
+
+void apply_output(Settings& settings, std::string_view value) {
+  static_cast<void>(expand_pattern(value, [](const char*) { return std::string(); }));
+  if (value.empty()) throw Error("the directory has no name");
+  settings.output = value;
+}
+
+void apply_interval(Settings& settings, std::string_view value) {
+  const auto interval = parse_duration(value);
+  if (!interval) throw Error("\"" + std::string(value) + "\" is not a time such as 100ms or 1s");
+  if (*interval < 10ms || *interval > 60s) throw Error(std::string(value) + " is outside 10ms to 60s");
+  settings.interval = value;
+}
+
+void apply_tag(Settings& settings, std::string_view value) {
+  const std::size_t equals = value.find('=');
+  if (equals == 0 || equals == std::string_view::npos) throw Error("\"" + std::string(value) + "\" is not key=value");
+  const std::string key(value.substr(0, equals));
+  std::erase_if(settings.tags, [&](const auto& tag) { return tag.first == key; });
+  settings.tags.emplace_back(key, value.substr(equals + 1));
+}
+
+constexpr SettingSpec kSettings[] = {
+    {"output", "--output", "DIR", "REVEAL_OUTPUT", SettingForm::value,
+     "Directory of the traces and the report; may contain Slurm's %j %x %u %A %a", apply_output},
+    {"node", "--node", "NAME", "REVEAL_NODE", SettingForm::value,
+     "Name of this node (default: Slurm's name for it, else the host name)",
+     [](Settings& settings, std::string_view value) { settings.node = value; }},
+    {"interval", "--interval", "TIME", "REVEAL_INTERVAL", SettingForm::value, "Time between samples (default 100ms)",
+     apply_interval},
+    {"mail", "--mail", "ADDR", "REVEAL_MAIL", SettingForm::value, "Send the report to this address",
+     [](Settings& settings, std::string_view value) { settings.mail = value; }},
+    {"probes", "--probes", "A,B", "REVEAL_PROBES", SettingForm::value,
+     "Only these probes (`reveal probes` lists them; default: all)",
+     [](Settings& settings, std::string_view value) { settings.probes = value; }},
+    {"tag", "--tag", "KEY=VALUE", "REVEAL_TAG", SettingForm::list, "Label this run; may be repeated", apply_tag},
+    {"report", "--no-report", "", "REVEAL_REPORT", SettingForm::turns_off, "Record only, analyse later",
+     [](Settings& settings, std::string_view value) { settings.report = truth(value); }},
+    {"quiet", "--quiet", "", "REVEAL_QUIET", SettingForm::turns_on, "Print nothing, neither the report nor warnings",
+     [](Settings& settings, std::string_view value) { settings.quiet = truth(value); }},
+};
+
+std::string user_name(const Environment& environment) {
+  for (const char* name : {"SLURM_JOB_USER", "USER", "LOGNAME"}) {
+    if (std::string value = environment(name); !value.empty()) return value;
+  }
+  return std::to_string(::geteuid());
+}
+
+std::vector<std::string_view> split_at_commas(std::string_view text) {
+  std::vector<std::string_view> parts;
+  while (!text.empty()) {
+    const std::size_t comma = std::min(text.find(','), text.size());
+    if (comma > 0) parts.push_back(text.substr(0, comma));
+    text.remove_prefix(std::min(comma + 1, text.size()));
+  }
+  return parts;
+}
+
+}  // namespace
+
+std::string process_environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr ? value : "";
+}
+
+std::span<const SettingSpec> setting_specs() noexcept {
+  return kSettings;
+}
+
+std::string file_name_part(std::string_view text) {
+  constexpr std::string_view kAllowed = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._+=@-";
+  constexpr std::size_t kLongest = 100;
+  std::string part(text.substr(0, kLongest));
+  for (char& letter : part) {
+    if (kAllowed.find(letter) == std::string_view::npos) letter = '_';
+  }
+  if (part.empty() || part.front() == '.') part.insert(part.begin(), '_');
+  return part;
+}
+
+std::string expand_pattern(std::string_view pattern, const Environment& environment) {
+  const auto first_set = [&](std::initializer_list<const char*> names) {
+    for (const char* name : names) {
+      if (std::string value = environment(name); !value.empty()) return file_name_part(value);
+    }
+    // No job: two runs of the same command line must still not meet.
+    return std::to_string(::getpid());
+  };
+  std::string path;
+  for (std::size_t i = 0; i < pattern.size(); ++i) {
+    if (pattern[i] != '%') {
+      path += pattern[i];
+      continue;
+    }
+    const char letter = ++i < pattern.size() ? pattern[i] : '\0';
+    switch (letter) {
+      case '%':
+        path += '%';
+        break;
+      case 'j':
+        path += first_set({"SLURM_JOB_ID"});
+        break;
+      case 'A':
+        path += first_set({"SLURM_ARRAY_JOB_ID", "SLURM_JOB_ID"});
+        break;
+      case 'a':
+        path += environment("SLURM_ARRAY_TASK_ID").empty() ? "0" : first_set({"SLURM_ARRAY_TASK_ID"});
+        break;
+      case 'x':
+        path += first_set({"SLURM_JOB_NAME", "SLURM_JOB_ID"});
+        break;
+      case 'u':
+        path += file_name_part(user_name(environment));
+        break;
+      default:
+        throw Error("unknown pattern \"%" + std::string(1, letter != '\0' ? letter : ' ') +
+                    "\"; known are %j %x %u %A %a");
+    }
+  }
+  return path;
+}
+
+std::vector<std::string> apply_config(std::span<const ConfigLine> lines, const std::string& place, Settings& settings) {
+  std::vector<std::string> complaints;
+  std::vector<std::string> known;
+  for (const SettingSpec& spec : kSettings) known.emplace_back(spec.key);
+  for (const ConfigLine& line : lines) {
+    const auto* spec = std::find_if(std::begin(kSettings), std::end(kSettings),
+                                    [&](const SettingSpec& each) { return line.key == each.key; });
+    if (spec == std::end(kSettings)) {
+      const auto meant = nearest(line.key, known);
+      complaints.push_back(place + ": unknown key \"" + line.key + "\" in [run]" +
+                           (meant ? "; did you mean \"" + *meant + "\"?" : ""));
+      continue;
+    }
+    std::string joined;
+    for (const std::string& value : line.values) joined += (joined.empty() ? "" : ",") + value;
+    try {
+      if (spec->form == SettingForm::list) {
+        for (const std::string& value : line.values) spec->apply(settings, value);
+      } else {
+        spec->apply(settings, joined);
+      }
+    } catch (const Error& error) {
+      complaints.push_back(place + ": " + line.key + ": " + error.what());
+    }
+  }
+  return complaints;
+}
+
+std::vector<std::string> apply_environment(const Environment& environment, Settings& settings) {
+  std::vector<std::string> complaints;
+  for (const SettingSpec& spec : kSettings) {
+    const std::string value = environment(spec.environment);
+    if (value.empty()) continue;
+    try {
+      if (spec.form == SettingForm::list) {
+        for (const std::string_view part : split_at_commas(value)) spec.apply(settings, part);
+      } else {
+        spec.apply(settings, value);
+      }
+    } catch (const Error& error) {
+      complaints.push_back(std::string(spec.environment) + ": " + error.what());
+    }
+  }
+  return complaints;
+}
+
+}  // namespace reveal
