@@ -2,6 +2,7 @@
 // `reveal` is the default. Same seed, same result, on any number of threads.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,7 +16,8 @@ struct DetectOptions {
   double window_seconds = 3;
   double stride_seconds = 1;
   std::uint64_t seed = 0;
-  bool keep_windows = true;  // fill Detection::windows
+  bool keep_windows = true;    // fill Detection::windows
+  bool every_channel = false;  // reasons name all channels, not only the first kMaxReasons; windows have reasons too
 };
 
 struct Pipeline {

@@ -1,0 +1,129 @@
+#include "postproc/detect/attribution.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numeric>
+
+namespace reveal {
+
+namespace {
+
+constexpr double kOutsideSeconds = 5;
+constexpr double kSameEvidence = 0.98;  // |r| above which two series are one piece of evidence
+constexpr std::size_t kPerSubsystem = 8;
+constexpr double kCloseSecond = 0.6;
+constexpr std::size_t kSubsystems = static_cast<std::size_t>(Subsystem::self) + 1;
+
+/// Memory levels move by the mere existence of another process (kernel stacks, page tables, anonymous pages).
+bool says_nothing(const ScanSeries& series) {
+  return series.form == SeriesForm::level && series.subsystem == Subsystem::memory;
+}
+
+const char* feature_name(SeriesForm form, Kind kind) {
+  switch (form) {
+    case SeriesForm::rate:
+      return kind == Kind::gauge ? "change" : "mean";
+    case SeriesForm::level:
+      return "level";
+    case SeriesForm::contrast:
+      return "contrast";
+  }
+  return "mean";
+}
+
+void name_subsystems(const ScanInput& input, const SeriesCorrelation& correlation, const std::vector<double>& z,
+                     Attribution& result) {
+  std::vector<std::size_t> order(z.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return std::abs(z[a]) > std::abs(z[b]); });
+
+  std::array<std::vector<std::size_t>, kSubsystems> chosen;
+  std::array<double, kSubsystems> sum{};
+  for (const std::size_t i : order) {
+    const auto subsystem = static_cast<std::size_t>(input.series[i].subsystem);
+    std::vector<std::size_t>& mine = chosen[subsystem];
+    if (mine.size() == kPerSubsystem) continue;
+    const auto same = [&](std::size_t k) { return std::abs(correlation.between(i, k)) > kSameEvidence; };
+    if (std::any_of(mine.begin(), mine.end(), same)) continue;
+    mine.push_back(i);
+    sum[subsystem] += std::abs(z[i]);
+  }
+  const auto first = static_cast<std::size_t>(std::max_element(sum.begin(), sum.end()) - sum.begin());
+  result.subsystem = result.second_subsystem = static_cast<Subsystem>(first);
+  double runner_up = kCloseSecond * sum[first];
+  for (std::size_t s = 0; s < kSubsystems; ++s) {
+    if (s == first || sum[s] <= runner_up) continue;
+    runner_up = sum[s];
+    result.second_subsystem = static_cast<Subsystem>(s);
+  }
+}
+
+}  // namespace
+
+Attribution attribute(const Telemetry& telemetry, const ScanInput& input, const SeriesCorrelation& correlation,
+                      std::size_t offset, const Interval& interval, const ScanScale& scale) {
+  std::vector<double> z(input.series.size());
+  for (std::size_t i = 0; i < z.size(); ++i) {
+    const ScanSeries& series = input.series[i];
+    if (says_nothing(series)) continue;
+    z[i] = SeriesScan(input.of(i), series.variance, series.hold, scale.samples(kOutsideSeconds))
+               .z(interval.begin, interval.end);
+  }
+
+  Attribution result;
+  result.reasons.resize(telemetry.channels.size());
+  for (std::size_t c = 0; c < result.reasons.size(); ++c) result.reasons[c] = {.channel = c, .feature = "mean"};
+  const auto offer = [&](std::size_t channel, std::size_t series) {
+    Reason& reason = result.reasons[channel];
+    if (std::abs(z[series]) <= std::abs(reason.z)) return;
+    reason.z = z[series];
+    reason.feature = feature_name(input.series[series].form, telemetry.channels[channel].kind);
+  };
+  for (std::size_t i = 0; i < z.size(); ++i) {
+    if (input.series[i].form != SeriesForm::contrast) offer(input.series[i].channel, i);
+  }
+  // A difference of two does not say which of them moved: the one that is stranger by itself.
+  for (std::size_t i = 0; i < z.size(); ++i) {
+    const ScanSeries& series = input.series[i];
+    if (series.form != SeriesForm::contrast) continue;
+    const bool peer = std::abs(result.reasons[series.peer].z) > std::abs(result.reasons[series.channel].z);
+    offer(peer ? series.peer : series.channel, i);
+  }
+  for (Reason& reason : result.reasons) reason.share = std::abs(reason.z);
+  sort_by_share(result.reasons);
+  name_subsystems(input, correlation, z, result);
+  fill_levels(telemetry, offset + interval.begin, offset + interval.end, result.reasons);
+  return result;
+}
+
+void fill_levels(const Telemetry& telemetry, std::size_t begin, std::size_t end, std::vector<Reason>& reasons) {
+  for (Reason& reason : reasons) {
+    const auto values = telemetry.series(reason.channel);
+    double inside = 0;
+    double outside = 0;
+    double n_inside = 0;
+    double n_outside = 0;
+    for (std::size_t t = 0; t < values.size(); ++t) {
+      if (std::isnan(values[t])) continue;
+      const bool in = t >= begin && t < end;
+      (in ? inside : outside) += values[t];
+      (in ? n_inside : n_outside) += 1;
+    }
+    const Kind kind = telemetry.channels[reason.channel].kind;
+    const double per = kind == Kind::counter || kind == Kind::event ? telemetry.step_seconds : 1;
+    reason.observed = inside / n_inside / per;  // NaN where nothing was measured
+    reason.expected = outside / n_outside / per;
+  }
+}
+
+void sort_by_share(std::vector<Reason>& reasons) {
+  double total = 0;
+  for (const Reason& reason : reasons) total += reason.share;
+  if (total > 0) {
+    for (Reason& reason : reasons) reason.share /= total;
+  }
+  std::stable_sort(reasons.begin(), reasons.end(), [](const auto& a, const auto& b) { return a.share > b.share; });
+}
+
+}  // namespace reveal

@@ -1,0 +1,32 @@
+// A window detector: one score per row of a feature matrix, higher is stranger. Ranking, combining and thresholds are
+// the pipeline's business.
+#pragma once
+
+#include <Eigen/Core>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "postproc/features/feature_matrix.h"
+
+namespace reveal {
+
+struct Detector {
+  std::string_view name;   // "isolation_forest"
+  std::string_view label;  // "IF", as the paper's reports say it
+  std::string_view reference;
+  /// `z`: standardised features, [window, feature].
+  std::vector<double> (*score)(const Eigen::MatrixXd& z, std::uint64_t seed);
+};
+
+/// All registered detectors in the paper's order of naming: Z, MAHA, IF.
+[[nodiscard]] const std::vector<Detector>& detectors();
+
+struct RegisteredDetector {
+  RegisteredDetector(int order, const Detector& detector);
+};
+
+/// numpy.percentile (linear interpolation), 0 <= percent <= 100.
+[[nodiscard]] double percentile(std::vector<double> values, double percent);
+
+}  // namespace reveal

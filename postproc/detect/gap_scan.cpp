@@ -1,0 +1,189 @@
+#include "postproc/detect/gap_scan.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <utility>
+
+namespace reveal {
+
+namespace {
+
+constexpr double kOutsideSeconds = 5;
+constexpr double kStepSeconds = 0.5;
+constexpr double kLengthsSeconds[] = {5, 7, 10, 14, 20, 28};
+constexpr double kLongLengthSeconds = 40;  // 40, 60, 80, 120, 160, 240, ...
+constexpr double kMaxShare = 0.4;          // of the job: the outside must remain the larger part
+constexpr std::size_t kCombined = 30;
+
+constexpr std::size_t kRefiningSeries = 15;
+constexpr double kMaxWeight = 10;
+constexpr double kRefineBeginSeconds = 6;
+constexpr double kRefineEndSeconds = 8;
+constexpr double kShortestSeconds = 1;
+
+/// The k largest values seen, k fixed: a min-heap, since nearly all offers are refused.
+class Largest {
+ public:
+  void offer(float value) {
+    if (heap_.size() < kCombined) {
+      heap_.push_back(value);
+      std::push_heap(heap_.begin(), heap_.end(), std::greater<>());
+    } else if (value > heap_.front()) {
+      std::pop_heap(heap_.begin(), heap_.end(), std::greater<>());
+      heap_.back() = value;
+      std::push_heap(heap_.begin(), heap_.end(), std::greater<>());
+    }
+  }
+  [[nodiscard]] double mean() const {
+    double sum = 0;
+    for (const float value : heap_) sum += value;
+    return sum / kCombined;
+  }
+
+ private:
+  std::vector<float> heap_;
+};
+
+}  // namespace
+
+SeriesScan::SeriesScan(std::span<const float> scores, double variance, double hold, std::size_t outside_length)
+    : samples_(scores.size()), variance_(variance * hold), outside_length_(outside_length), prefix_(samples_ + 1) {
+  for (std::size_t t = 0; t < samples_; ++t) prefix_[t + 1] = prefix_[t] + scores[t];
+  if (samples_ < outside_length_) return;
+  const std::size_t n = samples_ - outside_length_ + 1;
+  before_max_.resize(n);
+  for (std::size_t s = 0; s < n; ++s) before_max_[s] = static_cast<float>(mean(s, s + outside_length_));
+  before_min_ = after_max_ = after_min_ = before_max_;
+  for (std::size_t s = 1; s < n; ++s) {
+    before_max_[s] = std::max(before_max_[s], before_max_[s - 1]);
+    before_min_[s] = std::min(before_min_[s], before_min_[s - 1]);
+    after_max_[n - 1 - s] = std::max(after_max_[n - 1 - s], after_max_[n - s]);
+    after_min_[n - 1 - s] = std::min(after_min_[n - 1 - s], after_min_[n - s]);
+  }
+}
+
+float SeriesScan::gap(std::size_t begin, std::size_t end) const {
+  const std::size_t n = before_max_.size();
+  float high = -INFINITY;
+  float low = INFINITY;
+  if (begin >= outside_length_) {
+    high = before_max_[begin - outside_length_];
+    low = before_min_[begin - outside_length_];
+  }
+  if (end < n) {
+    high = std::max(high, after_max_[end]);
+    low = std::min(low, after_min_[end]);
+  }
+  if (low > high || variance_ <= 0) return 0;
+  const auto inside = static_cast<float>(mean(begin, end));
+  const float beyond = std::max({0.0F, inside - high, low - inside});
+  return beyond == 0 ? 0 : beyond / static_cast<float>(std::sqrt(variance_ / static_cast<double>(end - begin)));
+}
+
+void SeriesScan::gaps(std::size_t length, std::size_t step, std::span<float> out) const {
+  for (std::size_t i = 0; i < out.size(); ++i) out[i] = gap(i * step, i * step + length);
+}
+
+double SeriesScan::z(std::size_t begin, std::size_t end) const {
+  const std::size_t outside = std::min(outside_length_, end - begin);
+  double sum = 0;
+  double squares = 0;
+  double n = 0;
+  for (std::size_t s = 0; s + outside <= samples_; ++s) {
+    if (s + outside > begin && s < end) continue;
+    const double m = mean(s, s + outside);
+    sum += m;
+    squares += m * m;
+    n += 1;
+  }
+  if (n == 0 || variance_ <= 0) return 0;
+  const double center = sum / n;
+  const double spread = std::max(0.0, squares / n - center * center);
+  const auto length = static_cast<double>(end - begin);
+  return (mean(begin, end) - center) / std::sqrt(spread * static_cast<double>(outside) / length + variance_ / length);
+}
+
+ScanOptions scan_options(const ScanScale& scale, std::size_t samples) {
+  ScanOptions options{.outside = scale.samples(kOutsideSeconds), .step = scale.samples(kStepSeconds)};
+  const double longest = kMaxShare * static_cast<double>(samples);
+  const auto add = [&](double seconds) {
+    const std::size_t length = scale.samples(seconds);
+    if (static_cast<double>(length) <= longest) options.lengths.push_back(length);
+    return static_cast<double>(length) <= longest;
+  };
+  for (const double seconds : kLengthsSeconds) add(seconds);
+  for (double seconds = kLongLengthSeconds; add(seconds) && add(1.5 * seconds);) seconds *= 2;
+  return options;
+}
+
+std::vector<Interval> scan_intervals(const ScanInput& input, const ScanOptions& options) {
+  std::vector<Interval> intervals;
+  for (const std::size_t length : options.lengths) {
+    for (std::size_t b = 0; b + length <= input.samples; b += options.step) intervals.push_back({b, b + length, 0});
+  }
+  std::vector<Largest> largest(intervals.size());
+  std::vector<float> gaps;
+  for (std::size_t i = 0; i < input.series.size(); ++i) {
+    const ScanSeries& series = input.series[i];
+    if (!series.detects) continue;
+    const SeriesScan scan(input.of(i), series.variance, series.hold, options.outside);
+    std::size_t first = 0;
+    for (const std::size_t length : options.lengths) {
+      gaps.resize((input.samples - length) / options.step + 1);
+      scan.gaps(length, options.step, gaps);
+      for (std::size_t k = 0; k < gaps.size(); ++k) {
+        if (gaps[k] > 0) largest[first + k].offer(gaps[k]);
+      }
+      first += gaps.size();
+    }
+  }
+  for (std::size_t k = 0; k < intervals.size(); ++k) intervals[k].score = largest[k].mean();
+  return intervals;
+}
+
+Interval refine(const ScanInput& input, const Interval& interval, const ScanScale& scale) {
+  std::vector<std::pair<double, std::size_t>> loudest;  // z, series
+  for (std::size_t i = 0; i < input.series.size(); ++i) {
+    const ScanSeries& series = input.series[i];
+    if (!series.detects) continue;
+    const SeriesScan scan(input.of(i), series.variance, series.hold, scale.samples(kOutsideSeconds));
+    loudest.emplace_back(scan.z(interval.begin, interval.end), i);
+  }
+  const std::size_t used = std::min(kRefiningSeries, loudest.size());
+  std::partial_sort(loudest.begin(), loudest.begin() + static_cast<std::ptrdiff_t>(used), loudest.end(),
+                    [](const auto& a, const auto& b) { return std::abs(a.first) > std::abs(b.first); });
+
+  std::vector<double> prefix(input.samples + 1);  // of the weighted sum; the scores have mean 0
+  for (std::size_t k = 0; k < used; ++k) {
+    const auto [z, i] = loudest[k];
+    const double weight = std::clamp(z, -kMaxWeight, kMaxWeight);
+    double sum = 0;
+    const auto scores = input.of(i);
+    for (std::size_t t = 0; t < input.samples; ++t) prefix[t + 1] += weight * (sum += scores[t]);
+  }
+
+  const std::size_t begin_reach = scale.samples(kRefineBeginSeconds);
+  const std::size_t end_reach = scale.samples(kRefineEndSeconds);
+  const std::size_t shortest = scale.samples(kShortestSeconds);
+  const auto total = static_cast<double>(input.samples);
+  Interval best = interval;
+  double best_sum = 0;
+  const std::size_t first_begin = interval.begin - std::min(begin_reach, interval.begin);
+  const std::size_t last_end = std::min(input.samples, interval.end + end_reach);
+  for (std::size_t b = first_begin; b <= interval.begin + begin_reach; ++b) {
+    for (std::size_t e = std::max(b + shortest, interval.end - std::min(end_reach, interval.end)); e <= last_end; ++e) {
+      const auto n = static_cast<double>(e - b);
+      if (e - b >= input.samples) continue;
+      const double value = (prefix[e] - prefix[b]) / std::sqrt(n * (1 - n / total));
+      if (value > best_sum) {
+        best_sum = value;
+        best.begin = b;
+        best.end = e;
+      }
+    }
+  }
+  return best;
+}
+
+}  // namespace reveal

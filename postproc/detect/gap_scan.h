@@ -1,0 +1,63 @@
+// The gap scan: over all intervals, how far does the mean inside lie beyond EVERY five-second mean outside it? Phases
+// that recur (epochs, checkpoints, the flusher) lie inside the outside range and count nothing.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "postproc/detect/scan_series.h"
+
+namespace reveal {
+
+struct Interval {
+  std::size_t begin = 0;
+  std::size_t end = 0;  // exclusive
+  double score = 0;
+};
+
+/// One series of scores, prepared so that an interval costs a few operations.
+class SeriesScan {
+ public:
+  SeriesScan(std::span<const float> scores, double variance, double hold, std::size_t outside_length);
+
+  /// In white-noise units; 0 when the interval's mean lies within the range of the outside means, or when no outside
+  /// mean is left.
+  [[nodiscard]] float gap(std::size_t begin, std::size_t end) const;
+
+  /// Signed distance from the mean of the outside means, in units of what varies there plus white noise.
+  [[nodiscard]] double z(std::size_t begin, std::size_t end) const;
+
+  /// gap() of intervals begin = 0, step, 2 * step, ... of one length.
+  void gaps(std::size_t length, std::size_t step, std::span<float> out) const;
+
+ private:
+  [[nodiscard]] double mean(std::size_t begin, std::size_t end) const {
+    return (prefix_[end] - prefix_[begin]) / static_cast<double>(end - begin);
+  }
+
+  std::size_t samples_ = 0;
+  double variance_ = 0;  // of one independent measurement
+  std::size_t outside_length_ = 0;
+  std::vector<double> prefix_;                  // sums of scores
+  std::vector<float> before_max_, before_min_;  // of the outside means that begin at or before s
+  std::vector<float> after_max_, after_min_;    // ... at or after s
+};
+
+struct ScanOptions {
+  std::size_t outside = 50;  // samples of an outside mean, and the shortest interval
+  std::size_t step = 5;      // between interval begins
+  std::vector<std::size_t> lengths;
+};
+
+/// Lengths 5 to 28 s, and on for long jobs, up to 0.4 of the samples.
+[[nodiscard]] ScanOptions scan_options(const ScanScale& scale, std::size_t samples);
+
+/// All intervals with the mean of their 30 largest gaps over the detecting series. Fewer than 30 series count as zeros:
+/// an event must show in many places, or very strongly in a few.
+[[nodiscard]] std::vector<Interval> scan_intervals(const ScanInput& input, const ScanOptions& options);
+
+/// Begin and end to one sample, by the weighted sum of the series that speak loudest.
+[[nodiscard]] Interval refine(const ScanInput& input, const Interval& interval, const ScanScale& scale);
+
+}  // namespace reveal

@@ -1,0 +1,87 @@
+#include "postproc/detect/pruning.h"
+
+#include <Eigen/Core>
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <span>
+#include <string_view>
+
+#include "postproc/features/feature_matrix.h"
+
+namespace reveal {
+
+namespace {
+
+/// Prefixes of metric names; the first that fits gives the priority. The paper names the principle, not its table.
+constexpr std::array<std::string_view, 24> kPriority{
+    "gpu.util",    "cpu.user",      "cpu.busy",      "cpu.system",    "cpu.idle",     "process.cpu_time",
+    "rank.utime",  "gpu.memory",    "mem.available", "mem.used",      "mem.free",     "mem.MemAvailable",
+    "mem.MemFree", "net.rx_bytes",  "net.tx_bytes",  "net.n.rxb",     "net.n.txb",    "net.host.rxb",
+    "disk.read",   "disk.rsectors", "disk.write",    "disk.wsectors", "disk.io_time", "disk.ioms",
+};
+
+/// Centred, norm 1, missing values at the mean: the dot product of two rows is Pearson's r.
+using Rows = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+
+void unit_row(std::span<const double> values, Eigen::Ref<Eigen::RowVectorXf> row) {
+  double sum = 0;
+  double n = 0;
+  for (const double v : values) {
+    if (std::isnan(v)) continue;
+    sum += v;
+    n += 1;
+  }
+  double squares = 0;
+  for (const double v : values) squares += std::isnan(v) ? 0 : (v - sum / n) * (v - sum / n);
+  for (std::size_t t = 0; t < values.size(); ++t) {
+    const double v = std::isnan(values[t]) ? 0 : (values[t] - sum / n) / std::sqrt(squares);
+    row[static_cast<Eigen::Index>(t)] = static_cast<float>(v);
+  }
+}
+
+}  // namespace
+
+int pruning_priority(std::string_view metric) {
+  const auto fits = [&](std::string_view prefix) { return metric.substr(0, prefix.size()) == prefix; };
+  return static_cast<int>(std::find_if(kPriority.begin(), kPriority.end(), fits) - kPriority.begin());
+}
+
+std::vector<std::size_t> prune(const Telemetry& telemetry, std::size_t begin, std::size_t samples, double threshold) {
+  std::vector<std::size_t> dynamic;
+  for (std::size_t c = 0; c < telemetry.channels.size(); ++c) {
+    if (telemetry.channels[c].subsystem == Subsystem::self || telemetry.channels[c].kind == Kind::state) continue;
+    if (!is_static_or_periodic(telemetry.series(c).subspan(begin, samples))) dynamic.push_back(c);
+  }
+  const auto n = static_cast<Eigen::Index>(dynamic.size());
+  Rows rows(n, static_cast<Eigen::Index>(samples));
+  for (Eigen::Index i = 0; i < n; ++i) {
+    unit_row(telemetry.series(dynamic[static_cast<std::size_t>(i)]).subspan(begin, samples), rows.row(i));
+  }
+  const Rows r = (rows * rows.transpose()).cwiseAbs();
+
+  struct Candidate {
+    Eigen::Index row;
+    int priority;
+    float variance;
+  };
+  std::vector<Candidate> order;
+  for (Eigen::Index i = 0; i < n; ++i) {
+    const std::string& metric = telemetry.channels[dynamic[static_cast<std::size_t>(i)]].metric;
+    order.push_back({i, pruning_priority(metric), (r.row(i).array() - r.row(i).mean()).square().mean()});
+  }
+  std::stable_sort(order.begin(), order.end(), [](const Candidate& a, const Candidate& b) {
+    return a.priority != b.priority ? a.priority < b.priority : a.variance > b.variance;
+  });
+  std::vector<Eigen::Index> kept;
+  for (const Candidate& candidate : order) {
+    const auto redundant = [&](Eigen::Index k) { return static_cast<double>(r(candidate.row, k)) > threshold; };
+    if (std::none_of(kept.begin(), kept.end(), redundant)) kept.push_back(candidate.row);
+  }
+  std::sort(kept.begin(), kept.end());
+  std::vector<std::size_t> channels;
+  for (const Eigen::Index row : kept) channels.push_back(dynamic[static_cast<std::size_t>(row)]);
+  return channels;
+}
+
+}  // namespace reveal

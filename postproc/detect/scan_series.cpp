@@ -1,0 +1,223 @@
+#include "postproc/detect/scan_series.h"
+
+#include <Eigen/Core>
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "postproc/detect/normal_scores.h"
+
+namespace reveal {
+
+namespace {
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+constexpr double kMaxMissing = 0.2;
+constexpr std::size_t kMinAwayFromMedian = 6;
+constexpr double kMinCrossingsPerSecond = 0.2;  // a level that crosses its median less often drifts
+constexpr double kNearCopy = 0.9;
+constexpr double kLongJobSeconds = 300;  // from here on one-second means are enough for a correlation
+
+/// Instances that are peers of each other when only their number differs; two disks or network cards are not.
+constexpr std::array<std::string_view, 6> kPeers{"cpu", "rank", "node", "gpu", "netns", "n"};
+
+/// "cpu3" -> "cpu#", "n0/eth0" -> "n#/eth0"; empty when the instance has no peers.
+std::string peer_pattern(std::string_view instance) {
+  const auto is_digit = [](char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; };
+  const auto digits = std::find_if(instance.begin(), instance.end(), is_digit);
+  const std::string_view prefix = instance.substr(0, static_cast<std::size_t>(digits - instance.begin()));
+  const auto rest = std::find_if_not(digits, instance.end(), is_digit);
+  if (digits == rest || std::find(kPeers.begin(), kPeers.end(), prefix) == kPeers.end()) return {};
+  return std::string(prefix) + "#" + std::string(rest, instance.end());
+}
+
+bool counts(Kind kind) {
+  return kind == Kind::counter || kind == Kind::event;
+}
+
+double median_of(std::vector<double> values) {
+  const auto present = std::remove_if(values.begin(), values.end(), [](double v) { return std::isnan(v); });
+  const auto n = static_cast<std::size_t>(present - values.begin());
+  if (n == 0) return kNaN;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(n / 2);
+  std::nth_element(values.begin(), middle, present);
+  if (n % 2 == 1) return *middle;
+  return (*std::max_element(values.begin(), middle) + *middle) / 2;
+}
+
+class Builder {
+ public:
+  Builder(const Telemetry& telemetry, std::size_t begin, std::size_t samples, const ScanScale& scale)
+      : telemetry_(telemetry), begin_(begin), scale_(scale) {
+    input_.samples = samples;
+  }
+
+  ScanInput build() {
+    std::map<std::pair<std::string, std::string>, std::vector<std::size_t>> peers;
+    for (std::size_t c = 0; c < telemetry_.channels.size(); ++c) {
+      const Channel& channel = telemetry_.channels[c];
+      if (channel.subsystem == Subsystem::self || channel.kind == Kind::state || !enough_present(values_of(c))) {
+        continue;
+      }
+      if (is_constant(values_of(c)) || !add(c, c, SeriesForm::rate, rate_of(c))) continue;
+      if (channel.kind == Kind::gauge && !drifts(values_of(c))) {
+        const auto level = values_of(c);
+        add(c, c, SeriesForm::level, {level.begin(), level.end()});
+      }
+      if (const std::string pattern = peer_pattern(channel.instance); !pattern.empty()) {
+        peers[{channel.family + '\n' + channel.metric, pattern}].push_back(c);
+      }
+    }
+    for (const auto& [key, members] : peers) add_contrasts(members);
+    return std::move(input_);
+  }
+
+ private:
+  [[nodiscard]] std::span<const double> values_of(std::size_t channel) const {
+    return telemetry_.series(channel).subspan(begin_, input_.samples);
+  }
+
+  [[nodiscard]] static bool enough_present(std::span<const double> values) {
+    const auto missing = std::count_if(values.begin(), values.end(), [](double v) { return std::isnan(v); });
+    return static_cast<double>(missing) <= kMaxMissing * static_cast<double>(values.size());
+  }
+
+  [[nodiscard]] static bool is_constant(std::span<const double> values) {
+    return std::adjacent_find(values.begin(), values.end(), std::not_equal_to<>()) == values.end();
+  }
+
+  /// Increments per step: counters come as such; for gauges it removes the drift of free memory and caches.
+  [[nodiscard]] std::vector<double> rate_of(std::size_t channel) const {
+    const auto values = values_of(channel);
+    std::vector<double> rate(values.begin(), values.end());
+    if (counts(telemetry_.channels[channel].kind)) return rate;
+    for (std::size_t t = rate.size() - 1; t > 0; --t) rate[t] -= rate[t - 1];
+    rate[0] = begin_ > 0 ? values[0] - telemetry_.series(channel)[begin_ - 1] : kNaN;
+    return rate;
+  }
+
+  [[nodiscard]] bool drifts(std::span<const double> level) const {
+    const double median = median_of({level.begin(), level.end()});
+    std::size_t crossings = 0;
+    for (std::size_t t = 1; t < level.size(); ++t) crossings += (level[t] > median) != (level[t - 1] > median) ? 1 : 0;
+    const double seconds = static_cast<double>(level.size()) / scale_.samples_per_second;
+    return static_cast<double>(crossings) < kMinCrossingsPerSecond * seconds;
+  }
+
+  bool add(std::size_t channel, std::size_t peer, SeriesForm form, const std::vector<double>& values) {
+    const std::size_t row = input_.scores.size();
+    input_.scores.resize(row + input_.samples);
+    const std::span<float> scores = std::span(input_.scores).subspan(row);
+    const RankSummary summary = normal_scores(values, scores);
+    if (summary.away_from_median < kMinAwayFromMedian) {
+      input_.scores.resize(row);
+      return false;
+    }
+    double squares = 0;
+    for (const float score : scores) squares += static_cast<double>(score) * score;
+    const Channel& source = telemetry_.channels[channel];
+    // The difference of a held gauge is one jump and zeros: its interval means are as noisy as their length says.
+    const bool held = counts(source.kind) || form == SeriesForm::level;
+    input_.series.push_back({.channel = channel,
+                             .peer = peer,
+                             .form = form,
+                             .subsystem = source.subsystem,
+                             .variance = squares / static_cast<double>(input_.samples),
+                             .hold = held ? std::max(1.0, source.period_seconds / telemetry_.step_seconds) : 1.0});
+    return true;
+  }
+
+  /// Contrasts cancel the phases that all members go through together.
+  void add_contrasts(const std::vector<std::size_t>& members) {
+    if (members.size() < 2) return;
+    std::vector<std::vector<double>> values;
+    for (const std::size_t member : members) {
+      values.push_back(rate_of(member));
+      if (!counts(telemetry_.channels[member].kind)) continue;
+      for (double& value : values.back()) value = std::sqrt(std::max(0.0, value));
+    }
+    if (members.size() == 2) {
+      for (std::size_t t = 0; t < input_.samples; ++t) values[0][t] -= values[1][t];
+      add(members[0], members[1], SeriesForm::contrast, values[0]);
+      return;
+    }
+    std::vector<double> middle(input_.samples);
+    std::vector<double> at_once(members.size());
+    for (std::size_t t = 0; t < input_.samples; ++t) {
+      for (std::size_t m = 0; m < members.size(); ++m) at_once[m] = values[m][t];
+      middle[t] = median_of(at_once);
+    }
+    for (std::size_t m = 0; m < members.size(); ++m) {
+      for (std::size_t t = 0; t < input_.samples; ++t) values[m][t] -= middle[t];
+      add(members[m], members[m], SeriesForm::contrast, values[m]);
+    }
+  }
+
+  const Telemetry& telemetry_;
+  std::size_t begin_;
+  const ScanScale& scale_;
+  ScanInput input_;
+};
+
+using Rows = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+
+}  // namespace
+
+ScanInput scan_input(const Telemetry& telemetry, std::size_t begin, std::size_t samples, const ScanScale& scale) {
+  return Builder(telemetry, begin, samples, scale).build();
+}
+
+SeriesCorrelation::SeriesCorrelation(const ScanInput& input, const ScanScale& scale) {
+  const double seconds = static_cast<double>(input.samples) / scale.samples_per_second;
+  const std::size_t block = seconds > kLongJobSeconds ? scale.samples(1) : 1;
+  length_ = input.samples / block;
+  vectors_.resize(input.series.size() * length_);
+  for (std::size_t i = 0; i < input.series.size(); ++i) {
+    const auto scores = input.of(i);
+    Eigen::Map<Eigen::VectorXf> vector(vectors_.data() + i * length_, static_cast<Eigen::Index>(length_));
+    for (std::size_t k = 0; k < length_; ++k) {
+      float sum = 0;
+      for (std::size_t t = k * block; t < (k + 1) * block; ++t) sum += scores[t];
+      vector[static_cast<Eigen::Index>(k)] = sum;
+    }
+    vector.array() -= vector.mean();
+    if (const float norm = vector.norm(); norm > 0) vector /= norm;
+  }
+}
+
+double SeriesCorrelation::between(std::size_t a, std::size_t b) const {
+  const auto n = static_cast<Eigen::Index>(length_);
+  return Eigen::Map<const Eigen::VectorXf>(unit_vector(a).data(), n)
+      .dot(Eigen::Map<const Eigen::VectorXf>(unit_vector(b).data(), n));
+}
+
+void mark_detecting(ScanInput& input, const SeriesCorrelation& correlation) {
+  std::map<Subsystem, std::vector<std::size_t>> by_subsystem;
+  for (std::size_t i = 0; i < input.series.size(); ++i) by_subsystem[input.series[i].subsystem].push_back(i);
+
+  const auto length = static_cast<Eigen::Index>(correlation.length());
+  for (const auto& [subsystem, members] : by_subsystem) {
+    const auto n = static_cast<Eigen::Index>(members.size());
+    Rows vectors(n, length);
+    for (Eigen::Index i = 0; i < n; ++i) {
+      const auto vector = correlation.unit_vector(members[static_cast<std::size_t>(i)]);
+      vectors.row(i) = Eigen::Map<const Eigen::RowVectorXf>(vector.data(), length);
+    }
+    const Rows r = vectors * vectors.transpose();
+    std::vector<Eigen::Index> kept;
+    for (Eigen::Index i = 0; i < n; ++i) {
+      const bool copy = std::any_of(kept.begin(), kept.end(), [&](auto k) { return std::abs(r(i, k)) > kNearCopy; });
+      input.series[members[static_cast<std::size_t>(i)]].detects = !copy;
+      if (!copy) kept.push_back(i);
+    }
+  }
+}
+
+}  // namespace reveal

@@ -1,0 +1,59 @@
+// Prepares telemetry for the gap scan: every channel becomes one or more series of normal scores (its increments or
+// rate, its level where that does not drift, its contrast against the same quantity of other ranks, cpus, namespaces).
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "postproc/detect/scan_scale.h"
+#include "postproc/merge/telemetry.h"
+
+namespace reveal {
+
+enum class SeriesForm : std::uint8_t { rate, level, contrast };
+
+struct ScanSeries {
+  std::size_t channel = 0;  // index into Telemetry::channels
+  std::size_t peer = 0;     // contrast of two: the other member; else equal to `channel`
+  SeriesForm form = SeriesForm::rate;
+  Subsystem subsystem = Subsystem::cpu;
+  double variance = 0;   // of the scores
+  double hold = 1;       // samples over which one measurement is held: divides the effective number of samples
+  bool detects = false;  // not a near copy of an earlier series of its subsystem
+};
+
+struct ScanInput {
+  std::size_t samples = 0;
+  std::vector<ScanSeries> series;
+  std::vector<float> scores;  // [series][sample], mean 0
+
+  [[nodiscard]] std::span<const float> of(std::size_t index) const {
+    return std::span(scores).subspan(index * samples, samples);
+  }
+};
+
+/// Samples [begin, begin + samples) of the telemetry. Channels of reveal itself, of kind state, with more than a fifth
+/// missing or with fewer than six samples away from their median give no series.
+[[nodiscard]] ScanInput scan_input(const Telemetry& telemetry, std::size_t begin, std::size_t samples,
+                                   const ScanScale& scale);
+
+/// Correlation of two series, on one-second means for long jobs.
+class SeriesCorrelation {
+ public:
+  SeriesCorrelation(const ScanInput& input, const ScanScale& scale);
+  [[nodiscard]] std::span<const float> unit_vector(std::size_t index) const {
+    return std::span(vectors_).subspan(index * length_, length_);
+  }
+  [[nodiscard]] std::size_t length() const { return length_; }
+  [[nodiscard]] double between(std::size_t a, std::size_t b) const;
+
+ private:
+  std::size_t length_ = 0;
+  std::vector<float> vectors_;  // [series][length_], Euclidean norm 1
+};
+
+/// Sets ScanSeries::detects: walks the series in order and leaves out near copies inside a subsystem (|r| > 0.9).
+void mark_detecting(ScanInput& input, const SeriesCorrelation& correlation);
+
+}  // namespace reveal

@@ -1,0 +1,103 @@
+#include "postproc/features/feature_matrix.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace reveal {
+
+namespace {
+
+constexpr double kMaxMissing = 0.5;
+constexpr std::size_t kMinPeriods = 3;
+
+bool same(double a, double b) {
+  return a == b || (std::isnan(a) && std::isnan(b));
+}
+
+}  // namespace
+
+WindowGrid window_grid(double window_seconds, double stride_seconds, double step_seconds, std::size_t begin,
+                       std::size_t samples) {
+  const auto steps = [&](double seconds) {
+    return static_cast<std::size_t>(std::max<long>(1, std::lround(seconds / step_seconds)));
+  };
+  WindowGrid grid{.begin = begin, .length = steps(window_seconds), .stride = steps(stride_seconds)};
+  if (samples >= grid.length) grid.count = (samples - grid.length) / grid.stride + 1;
+  return grid;
+}
+
+FeatureMatrix feature_matrix(const Telemetry& telemetry, std::span<const std::size_t> channels,
+                             const WindowGrid& grid) {
+  const std::span<const Feature> dynamic = features();
+  const std::span<const Feature> events(&event_feature(), 1);
+  FeatureMatrix matrix;
+  for (const std::size_t channel : channels) {
+    for (const Feature& feature : telemetry.channels[channel].kind == Kind::event ? events : dynamic) {
+      matrix.columns.push_back({channel, &feature});
+    }
+  }
+  matrix.values.setConstant(static_cast<Eigen::Index>(grid.count), static_cast<Eigen::Index>(matrix.columns.size()),
+                            std::numeric_limits<double>::quiet_NaN());
+
+  Window window;
+  Eigen::Index first = 0;
+  for (const std::size_t channel : channels) {
+    const auto values = telemetry.series(channel);
+    const auto wanted = telemetry.channels[channel].kind == Kind::event ? events : dynamic;
+    for (std::size_t w = 0; w < grid.count; ++w) {
+      window.assign(values.subspan(grid.first_sample(w), grid.length));
+      if (static_cast<double>(window.size()) < (1 - kMaxMissing) * static_cast<double>(grid.length)) continue;
+      for (std::size_t f = 0; f < wanted.size(); ++f) {
+        matrix.values(static_cast<Eigen::Index>(w), first + static_cast<Eigen::Index>(f)) = wanted[f].compute(window);
+      }
+    }
+    first += static_cast<Eigen::Index>(wanted.size());
+  }
+  return matrix;
+}
+
+FeatureMatrix standardise(FeatureMatrix matrix) {
+  Eigen::Index kept = 0;
+  for (Eigen::Index c = 0; c < matrix.values.cols(); ++c) {
+    auto column = matrix.values.col(c).array();
+    double sum = 0;
+    double n = 0;
+    for (const double v : column) {
+      if (!std::isfinite(v)) continue;
+      sum += v;
+      n += 1;
+    }
+    if (n == 0) continue;
+    const double mean = sum / n;
+    double squares = 0;
+    for (double& v : column) {
+      v = std::isfinite(v) ? v - mean : 0;
+      squares += v * v;
+    }
+    const double deviation = std::sqrt(squares / n);
+    if (deviation <= 1e-12 * std::abs(mean) || deviation == 0) continue;
+    matrix.values.col(kept) = column / deviation;
+    matrix.columns[static_cast<std::size_t>(kept)] = matrix.columns[static_cast<std::size_t>(c)];
+    ++kept;
+  }
+  matrix.columns.resize(static_cast<std::size_t>(kept));
+  matrix.values.conservativeResize(Eigen::NoChange, kept);
+  return matrix;
+}
+
+bool is_static_or_periodic(std::span<const double> values) {
+  // The prefix function of Knuth, Morris and Pratt: the shortest exact period in linear time.
+  const std::size_t n = values.size();
+  if (n == 0) return true;
+  std::vector<std::size_t> border(n);
+  for (std::size_t i = 1, k = 0; i < n; ++i) {
+    while (k > 0 && !same(values[i], values[k])) k = border[k - 1];
+    if (same(values[i], values[k])) ++k;
+    border[i] = k;
+  }
+  const std::size_t period = n - border[n - 1];
+  return period * kMinPeriods <= n;
+}
+
+}  // namespace reveal

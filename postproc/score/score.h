@@ -1,0 +1,37 @@
+// `reveal score`: runs a detection pipeline on any multivariate series and writes what it says as CSV.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <string>
+
+#include "hdf5schema/series_file.h"
+#include "postproc/detect/episode.h"
+#include "postproc/merge/telemetry.h"
+
+namespace reveal {
+
+struct ScoreOptions {
+  std::filesystem::path input;
+  std::filesystem::path windows_csv;   // --out
+  std::filesystem::path episodes_csv;  // --episodes; empty: not written
+  std::size_t window = 30;             // samples
+  std::size_t stride = 10;
+  std::string pipeline = "reveal";
+  std::uint64_t seed = 0;
+};
+
+/// Returns the exit status, 0. Throws Error: unreadable input, unwritable output, unknown pipeline, no whole window.
+int run_score(const ScoreOptions& options);
+
+/// Names say which channels are peers ("cpu.user/cpu1", "rank0.utime", "net.n0.rxb/eth0"). Where the file does not say
+/// the kind it is a gauge: increments cannot be told from levels.
+[[nodiscard]] Telemetry telemetry_of(const SeriesFile& file);
+
+/// begin,end,score,flagged,tier,agreement,top_channels
+[[nodiscard]] std::string windows_csv(const Detection& detection, const SeriesFile& file);
+
+/// begin,end,score,tier,labels,subsystem,top_channels; only findings and notices.
+[[nodiscard]] std::string episodes_csv(const Detection& detection, const SeriesFile& file);
+
+}  // namespace reveal
