@@ -5,6 +5,8 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "hdf5schema/trace.h"
@@ -12,6 +14,8 @@
 #include "postproc/diagnose/finding.h"
 
 namespace reveal {
+
+inline constexpr std::string_view kReportSchema = "reveal.report/1";
 
 struct ReportJob {
   std::string id, array, het, name, user, cluster, command, state;
@@ -32,6 +36,7 @@ struct NodeCoverage {
 struct NodeOverhead {
   std::string node;
   std::optional<double> cpu_percent_of_core, bytes_per_second, late_ticks, channels;
+  std::string reason;  // why a number above is unknown
 };
 
 /// An episode in words and clock times, ready to print.
@@ -96,6 +101,9 @@ struct TextStyle {
 [[nodiscard]] std::string render_json(const Report&);
 [[nodiscard]] std::string render_text(const Report&, TextStyle = {});
 [[nodiscard]] std::string render_html(const Report&);
+
+[[nodiscard]] std::string_view name_of(VerdictStatus) noexcept;
+[[nodiscard]] std::optional<VerdictStatus> verdict_status_of(std::string_view) noexcept;
 
 /// Reads report.json back (for `show`); throws Error for another schema.
 [[nodiscard]] Report parse_report(const std::string& json);

@@ -1,0 +1,429 @@
+// report.html: one file that opens from a mail attachment, without network and, except for the charts, without scripts.
+// Its Content-Security-Policy forbids the browser to fetch anything, whatever a job is called.
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "postproc/report/assets.h"
+#include "postproc/report/report.h"
+#include "postproc/report/untrusted.h"
+#include "postproc/report/wording.h"
+
+namespace reveal {
+namespace {
+
+constexpr std::size_t kMostFindings = 20;
+constexpr std::size_t kMostEpisodes = 100;
+constexpr std::size_t kMostReasons = 3;
+constexpr std::size_t kLongLine = 2000;
+
+constexpr Subsystem kSubsystems[] = {Subsystem::cpu,     Subsystem::gpu,     Subsystem::memory,
+                                     Subsystem::network, Subsystem::storage, Subsystem::process};
+
+// The licence asks for it in every copy, and a report is one.
+constexpr std::string_view kLibraryLicence =
+    "dygraphs 2, Copyright (c) 2006-2017 Dan Vanderkam and contributors. Permission is hereby granted, free of charge, "
+    "to any person obtaining a copy of this software and associated documentation files (the \"Software\"), to deal in "
+    "the Software without restriction, including without limitation the rights to use, copy, modify, merge, publish, "
+    "distribute, sublicense, and/or sell copies of the Software, and to permit persons to whom the Software is "
+    "furnished to do so, subject to the following conditions: The above copyright notice and this permission notice "
+    "shall be included in all copies or substantial portions of the Software. THE SOFTWARE IS PROVIDED \"AS IS\", "
+    "WITHOUT WARRANTY OF ANY KIND, EXPRESS OR IMPLIED, INCLUDING BUT NOT LIMITED TO THE WARRANTIES OF MERCHANTABILITY, "
+    "FITNESS FOR A PARTICULAR PURPOSE AND NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE "
+    "LIABLE FOR ANY CLAIM, DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING "
+    "FROM, OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.";
+
+bool several_nodes(const Report& report) {
+  return report.job.nodes.size() > 1;
+}
+
+std::string row(std::string_view term, const std::string& description) {
+  return description.empty() ? "" : fmt::format("<dt>{}</dt><dd>{}</dd>\n", term, description);
+}
+
+std::string bullets(const std::vector<std::string>& lines) {
+  std::string list;
+  for (const std::string& line : lines) list += "<li>" + html(line) + "</li>";
+  return list.empty() ? "" : "<ul>" + list + "</ul>";
+}
+
+std::string cell(std::string_view label, const std::string& content, std::string_view css = {}) {
+  const std::string style = css.empty() ? "" : fmt::format(" class=\"{}\"", css);
+  return fmt::format("<td data-label=\"{}\"{}>{}</td>", label, style, content);
+}
+
+std::string head_row(std::initializer_list<std::string_view> columns) {
+  std::string cells;
+  for (const std::string_view column : columns) cells += fmt::format("<th scope=\"col\">{}</th>", column);
+  return "<thead><tr>" + cells + "</tr></thead>\n";
+}
+
+std::string verdict_section(const Report& report) {
+  const Verdict& verdict = report.verdict;
+  std::string section = fmt::format("<section class=\"verdict {}\"><div class=\"word\">{}</div><h1>{}</h1>\n",
+                                    name_of(verdict.status), headline(verdict.status), html(verdict.sentence));
+  if (report.partial) section += "<p>This report is partial: not every node has delivered its trace.</p>\n";
+  return section + "</section>\n";
+}
+
+std::string job_section(const Report& report) {
+  const ReportJob& job = report.job;
+  std::vector<std::string> parts = {"<b>" + html(job_title(job), 120) + "</b>"};
+  if (!job.name.empty()) parts.push_back("<b>" + html(job.name, 120) + "</b>");
+  if (!job.user.empty()) parts.push_back("user " + html(job.user, 60));
+  if (!job.cluster.empty()) parts.push_back("cluster " + html(job.cluster, 60));
+  if (!job.nodes.empty()) parts.push_back((several_nodes(report) ? "nodes " : "node ") + html(node_list(job.nodes)));
+  if (!job.state.empty()) parts.push_back(html(job.state, 60));
+  if (job.exit_code) parts.push_back(fmt::format("exit status {}", *job.exit_code));
+  if (job.begin_utc_ns != 0) parts.push_back("began " + date_and_time(job.begin_utc_ns));
+  if (job.begin_utc_ns != 0 && job.end_utc_ns > job.begin_utc_ns) {
+    parts.push_back("ran " + duration(static_cast<double>(job.end_utc_ns - job.begin_utc_ns) / 1e9));
+  }
+  parts.push_back(fmt::format("measured {} privileges{}", report.privileged ? "with" : "without",
+                              report.shared_node ? " on a shared node" : ""));
+  std::string line = listed(parts, parts.size(), " &middot; ");
+  if (!job.command.empty()) line += "<br>command <code>" + html(job.command, 300) + "</code>";
+  for (const auto& [key, value] : job.tags) {
+    line += fmt::format("<br>tag <code>{}={}</code>", html(key, 60), html(value, 120));
+  }
+  return "<p class=\"job\">" + line + "</p>\n";
+}
+
+std::string evidence_table(const Finding& finding, const Report& report) {
+  std::string table = "<div class=\"scroll\"><table class=\"stack\"><caption>Evidence</caption>" +
+                      head_row({"Channel", "Feature", "Observed", "Expected", "When", "Found by"}) + "<tbody>\n";
+  for (const Evidence& one : finding.evidence) {
+    std::string channel = "<code>" + html(channel_name(one.metric, one.instance), 120) + "</code>";
+    if (several_nodes(report) && !one.node.empty()) channel += " on " + html(one.node, 60);
+    const std::string expected = one.expected ? html(quantity(one.expected, one.unit)) : "not known";
+    const bool timed = one.span.begin_utc_ns != 0;
+    const std::string time =
+        timed ? clock_time(one.span.begin_utc_ns) + " to " + clock_time(one.span.end_utc_ns) : "whole job";
+    const std::string by = one.detectors.empty() ? "rule" : html(listed(one.detectors));
+    table += "<tr>" + cell("Channel", channel) + cell("Feature", html(one.feature, 80)) +
+             cell("Observed", html(quantity(one.observed, one.unit))) + cell("Expected", expected) +
+             cell("When", time) + cell("Found by", by) + "</tr>\n";
+  }
+  return table + "</tbody></table></div>\n";
+}
+
+std::string source_links(const Finding& finding) {
+  std::string links;
+  for (const std::string& source : finding.sources) {
+    const bool web = source.starts_with("https://") || source.starts_with("http://");
+    const std::string shown = html(source, 300);
+    if (!links.empty()) links += "<br>";
+    links += web ? fmt::format("<a rel=\"noopener noreferrer\" href=\"{}\">{}</a>", shown, shown) : shown;
+  }
+  return links;
+}
+
+std::string finding_card(const Finding& finding, const Report& report) {
+  std::string card = "<article class=\"card\"><header><h3>" + html(finding.title, 200) + "</h3>";
+  card += fmt::format("<span class=\"level {0}\">{0}, {1}</span></header>\n", name_of(finding.severity),
+                      name_of(finding.confidence));
+  if (!finding.sentence.empty()) card += "<p>" + html(finding.sentence, kLongLine) + "</p>\n";
+
+  std::string where = html(node_list(finding.nodes));
+  if (!finding.instances.empty()) where += (where.empty() ? "" : ": ") + html(listed(finding.instances));
+  std::string times;
+  for (const TimeSpan& span : finding.intervals) times += (times.empty() ? "" : "<br>") + when(span, report.job);
+  std::string commands;
+  for (const std::string& line : finding.remedy.user) {
+    commands += (commands.empty() ? "" : "\n") + html(line, kLongLine);
+  }
+  std::string rejected;
+  if (!finding.runner_up.why_not.empty()) {
+    rejected = "<code>" + html(finding.runner_up.id, 80) + "</code>: " + html(finding.runner_up.why_not);
+  }
+
+  card += "<dl>\n";
+  card += row("Where", where);
+  card += row("When", times);
+  card += row("Cost", html(impact(finding.impact)));
+  card += row("Who acts", html(who_acts(finding.remedy)));
+  if (!commands.empty()) card += row("You type", "<pre><code>" + commands + "</code></pre>");
+  // Not in a command block: a user must not take it for something to run.
+  card += row("For the administrators", bullets(finding.remedy.admin));
+  card += row("Verify", html(finding.remedy.verify));
+  card += row("Rather than", rejected);
+  card += row("Sources", source_links(finding));
+  card += row("Rule", fmt::format("<code>{}</code> <span class=\"quiet\">({}, {})</span>", html(finding.id, 80),
+                                  name_of(finding.kind), name_of(finding.subsystem)));
+  card += "</dl>\n";
+  if (!finding.evidence.empty()) card += evidence_table(finding, report);
+  return card + "</article>\n";
+}
+
+std::string findings_section(const Report& report) {
+  if (report.findings.empty()) return "";
+  std::string section = "<section><h2>Finding</h2>\n" + finding_card(report.findings.front(), report);
+  const std::size_t end = std::min(report.findings.size(), kMostFindings);
+  if (end > 1) section += "<h2>Also noted</h2>\n";
+  for (std::size_t i = 1; i < end; ++i) section += finding_card(report.findings[i], report);
+  if (report.findings.size() > end) {
+    section += fmt::format("<p class=\"quiet\">{} more are in report.json.</p>\n", report.findings.size() - end);
+  }
+  return section + "</section>\n";
+}
+
+/// Node by subsystem, only the nodes with something to show: on 40 nodes the one that differs must not drown.
+std::string node_section(const Report& report) {
+  if (!several_nodes(report) || report.episodes.empty()) return "";
+  std::map<std::string, std::map<Subsystem, Tier>> marks;
+  for (const ReportEpisode& episode : report.episodes) {
+    Tier& mark = marks[episode.node][episode.subsystem];
+    mark = std::max(mark, episode.tier);
+  }
+  std::string table = "<section><h2>Nodes and subsystems</h2>\n<div class=\"scroll\"><table>";
+  table += "<thead><tr><th scope=\"col\">Node</th>";
+  for (const Subsystem subsystem : kSubsystems) table += fmt::format("<th scope=\"col\">{}</th>", name_of(subsystem));
+  table += "</tr></thead><tbody>\n";
+  for (const auto& [node, by_subsystem] : marks) {
+    table += "<tr><th scope=\"row\">" + html(node, 60) + "</th>";
+    for (const Subsystem subsystem : kSubsystems) {
+      const auto at = by_subsystem.find(subsystem);
+      const std::string_view mark = at == by_subsystem.end() ? "" : word_of(at->second);
+      table += mark.empty() || mark == "none" ? "<td class=\"quiet\">-</td>"
+                                              : fmt::format("<td class=\"mark-{0}\">{0}</td>", mark);
+    }
+    table += "</tr>\n";
+  }
+  table += "</tbody></table></div>\n";
+  std::vector<std::string> quiet;
+  for (const std::string& node : report.job.nodes) {
+    if (marks.count(node) == 0) quiet.push_back(node);
+  }
+  if (!quiet.empty()) table += "<p class=\"quiet\">Nothing unusual on " + html(node_list(quiet)) + ".</p>\n";
+  return table + "</section>\n";
+}
+
+std::string reasons_of(const ReportEpisode& episode) {
+  std::string text;
+  for (std::size_t i = 0; i < std::min(episode.reasons.size(), kMostReasons); ++i) {
+    const ReportEpisode::Reason& reason = episode.reasons[i];
+    if (i > 0) text += "<br>";
+    text += fmt::format("<code>{}</code> {}", html(channel_name(reason.metric, reason.instance), 120),
+                        html(reason.feature, 80));
+    if (reason.observed && reason.expected) {
+      text += html(fmt::format(": {}, otherwise {}", quantity(reason.observed, reason.unit),
+                               quantity(reason.expected, reason.unit)));
+    }
+  }
+  return text;
+}
+
+std::string episodes_section(const Report& report) {
+  if (report.episodes.empty()) return "";
+  std::string section = "<section><h2>Anomalous intervals</h2>\n<div class=\"scroll\"><table class=\"stack\">";
+  section +=
+      "<caption>Where this run differed from the rest of itself. Z: deviation of single channels, MAHA: "
+      "Mahalanobis distance, IF: isolation forest, KNN: nearest neighbours, GAP: change of level over an "
+      "interval.</caption>";
+  section += head_row({"Window", "Time (UTC)", "Methods", "Subsystem", "Metric and feature", "Claim"}) + "<tbody>\n";
+  for (std::size_t i = 0; i < std::min(report.episodes.size(), kMostEpisodes); ++i) {
+    const ReportEpisode& episode = report.episodes[i];
+    std::string window = fmt::format("{}", episode.first_window);
+    if (episode.last_window != episode.first_window) window += fmt::format(" to {}", episode.last_window);
+    if (several_nodes(report)) window = html(episode.node, 60) + "<br>" + window;
+    std::string methods = html(listed(episode.methods));
+    for (const std::string& label : episode.labels)
+      methods += "<br><span class=\"quiet\">" + html(label, 40) + "</span>";
+    const std::string time = clock_time(episode.span.begin_utc_ns) + " to " + clock_time(episode.span.end_utc_ns);
+    section += "<tr>" + cell("Window", window) + cell("Time", time) + cell("Methods", methods) +
+               cell("Subsystem", std::string(name_of(episode.subsystem))) +
+               cell("Metric and feature", reasons_of(episode)) + cell("Claim", html(episode.claim)) + "</tr>\n";
+  }
+  section += "</tbody></table></div>\n";
+  if (report.episodes.size() > kMostEpisodes) {
+    section +=
+        fmt::format("<p class=\"quiet\">{} more are in report.json.</p>\n", report.episodes.size() - kMostEpisodes);
+  }
+  return section + "</section>\n";
+}
+
+/// Charts need no more digits than pixels.
+nlohmann::json coarse(double value) {
+  if (!std::isfinite(value)) return nullptr;
+  const std::string digits = fmt::format("{:.4g}", value);
+  double rounded = value;
+  std::from_chars(digits.data(), digits.data() + digits.size(), rounded);
+  if (std::trunc(rounded) == rounded && std::abs(rounded) < 1e15) return static_cast<std::int64_t>(rounded);
+  return rounded;
+}
+
+nlohmann::json timeline_data(const Report& report) {
+  using Json = nlohmann::json;
+  const std::int64_t begin = report.job.begin_utc_ns;
+  Json data = {{"begin_utc_ms", begin == 0 ? Json(nullptr) : Json(begin / 1'000'000)},
+               {"several_nodes", several_nodes(report)},
+               {"channels", Json::array()},
+               {"intervals", Json::array()}};
+  double first = 0;
+  double last = 0;
+  for (const TimelineChannel& channel : report.timeline) {
+    double largest = 0;
+    for (const double value : channel.values) {
+      if (std::isfinite(value)) largest = std::max(largest, std::abs(value));
+    }
+    const Scale scale = scale_for(largest, channel.unit);
+    Json values = Json::array();
+    for (const double value : channel.values) values.push_back(coarse(value * scale.factor));
+    first = std::min(first, channel.begin_seconds);
+    last = std::max(last, channel.begin_seconds + channel.step_seconds * static_cast<double>(channel.values.size()));
+    data["channels"].push_back({{"node", printable(channel.node, 60)},
+                                {"name", printable(channel.name, 120)},
+                                {"unit", printable(scale.unit, 30)},
+                                {"begin", channel.begin_seconds},
+                                {"step", channel.step_seconds},
+                                {"values", std::move(values)}});
+  }
+  data["window"] = {first, last};
+  std::set<std::pair<std::int64_t, std::int64_t>> shaded;
+  const auto shade = [&](const TimeSpan& span, std::string_view kind) {
+    if (span.begin_utc_ns == 0 || begin == 0 || !shaded.insert({span.begin_utc_ns, span.end_utc_ns}).second) return;
+    data["intervals"].push_back({{"begin", static_cast<double>(span.begin_utc_ns - begin) / 1e9},
+                                 {"end", static_cast<double>(span.end_utc_ns - begin) / 1e9},
+                                 {"kind", kind}});
+  };
+  for (const Finding& finding : report.findings) {
+    for (const TimeSpan& span : finding.intervals) {
+      shade(span, finding.severity >= Severity::warning ? "finding" : "notice");
+    }
+  }
+  for (const ReportEpisode& episode : report.episodes) {
+    if (episode.tier != Tier::none) shade(episode.span, word_of(episode.tier));
+  }
+  return data;
+}
+
+/// JSON inside a <script> element: "</script>" or "<!--" in a name must not end or open anything.
+std::string inline_json(const nlohmann::json& json) {
+  std::string escaped;
+  for (const char c : json.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace)) {
+    if (c == '<' || c == '>' || c == '&') {
+      escaped += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
+    } else {
+      escaped += c;
+    }
+  }
+  return escaped;
+}
+
+std::string timeline_section(const Report& report) {
+  if (report.timeline.empty()) return "";
+  return "<section><h2>Timeline</h2>\n<p class=\"quiet small\">Seconds since the job began. "
+         "<span class=\"key finding\"></span>finding <span class=\"key notice\"></span>notice. "
+         "Drag to zoom all charts, double-click for the whole job.</p>\n"
+         "<noscript><p>The charts need JavaScript, which is blocked here. Everything they support is written above and "
+         "below; the numbers are in report.json.</p></noscript>\n"
+         "<div id=\"timeline-controls\" class=\"controls\"></div>\n<div id=\"charts\"></div>\n</section>\n";
+}
+
+std::string coverage_section(const Report& report) {
+  std::string section = "<section><h2>Measured, and what it cost</h2>\n";
+  if (report.coverage.empty()) {
+    section += "<p>Nothing was measured.</p>\n";
+  } else {
+    section += "<div class=\"scroll\"><table class=\"stack\">" + head_row({"Nodes", "Samples", "Clock error", "Note"}) +
+               "<tbody>\n";
+    for (const NodeCoverage& coverage : report.coverage) {
+      const std::string samples =
+          quantity(coverage.samples_present, "count") + " of " + quantity(coverage.samples_expected, "count");
+      const std::string clock =
+          coverage.clock_error_seconds ? "up to " + quantity(*coverage.clock_error_seconds * 1e9, "ns") : "not known";
+      section += "<tr>" + cell("Nodes", html(node_list(coverage.nodes))) + cell("Samples", samples) +
+                 cell("Clock error", clock) + cell("Note", coverage.note.empty() ? "-" : html(coverage.note)) +
+                 "</tr>\n";
+    }
+    section += "</tbody></table></div>\n";
+    const std::string missing = bullets(gaps(report));
+    if (!missing.empty())
+      section += "<p class=\"quiet small\">Not measured</p>\n<div class=\"small\">" + missing + "</div>\n";
+  }
+  if (report.overhead.empty()) return section + "</section>\n";
+
+  std::string table = "<div class=\"scroll\"><table class=\"stack\"><caption>reveal's own cost</caption>" +
+                      head_row({"Node", "CPU, of one core", "Written", "Late ticks", "Channels"}) + "<tbody>\n";
+  for (const NodeOverhead& one : report.overhead) {
+    table += "<tr>" + cell("Node", html(one.node, 60)) +
+             cell("CPU, of one core", quantity(one.cpu_percent_of_core, "percent")) +
+             cell("Written", quantity(one.bytes_per_second, "bytes/s")) +
+             cell("Late ticks", quantity(one.late_ticks, "count")) + cell("Channels", quantity(one.channels, "count")) +
+             "</tr>\n";
+  }
+  table += "</tbody></table></div>\n";
+  if (report.overhead.size() > 4) {
+    table = fmt::format("<details><summary>reveal's own cost on {} nodes</summary>\n{}</details>\n",
+                        report.overhead.size(), table);
+  }
+  return section + table + "</section>\n";
+}
+
+std::string not_checked_section(const Report& report) {
+  if (report.not_checked.empty()) return "";
+  std::string section = "<section><h2>Not checked</h2>\n<ul class=\"small\">\n";
+  for (const NotChecked& group : by_reason(report.not_checked)) {
+    section += "<li><code>" + html(group.rule, kLongLine) + "</code>: " + html(group.reason) + "</li>\n";
+  }
+  return section + "</ul></section>\n";
+}
+
+std::string footer(const Report& report) {
+  std::vector<std::string> parts;
+  if (!report.report_id.empty()) parts.push_back("report " + html(report.report_id, 80));
+  if (report.created_utc_ns != 0) parts.push_back("made " + date_and_time(report.created_utc_ns));
+  if (!report.supersedes.empty()) parts.push_back("replaces " + html(report.supersedes, 80));
+  for (const auto& [what, count] : report.omitted) {
+    parts.push_back(fmt::format("left out: {} {}", number(count), html(what, 60)));
+  }
+  for (const auto& [what, path] : report.files) {
+    parts.push_back(fmt::format("{}: <code>{}</code>", html(what, 60), html(path, 200)));
+  }
+  parts.push_back("nodes were not compared with each other, nor this run with earlier ones");
+  return "<footer>reveal &middot; " + listed(parts, parts.size(), " &middot; ") + "</footer>\n";
+}
+
+std::string scripts(const Report& report) {
+  if (report.timeline.empty()) return "";
+  // The map lies beside the file in the package, not beside the report.
+  std::string_view library = assets::dygraphs_js();
+  library = library.substr(0, library.rfind("\n//# sourceMappingURL"));
+  return fmt::format(
+      "<script type=\"application/json\" id=\"timeline-data\">{}</script>\n<!-- {} -->\n<script>{}</script>\n"
+      "<script>{}</script>\n",
+      inline_json(timeline_data(report)), kLibraryLicence, library, assets::report_js());
+}
+
+}  // namespace
+
+std::string render_html(const Report& report) {
+  std::string_view chart_style = assets::dygraphs_css();
+  chart_style = chart_style.substr(0, chart_style.rfind("\n/*# sourceMappingURL"));
+  std::string page = fmt::format(
+      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; "
+      "script-src 'unsafe-inline'; base-uri 'none'; form-action 'none'\">\n"
+      "<meta name=\"referrer\" content=\"no-referrer\">\n<title>reveal: {} {} - {}</title>\n"
+      "<style>{}\n{}</style>\n</head>\n<body>\n<main>\n",
+      html(job_title(report.job), 120), html(report.job.name, 60), headline(report.verdict.status), chart_style,
+      assets::report_css());
+  page += verdict_section(report);
+  page += job_section(report);
+  page += findings_section(report);
+  page += timeline_section(report);
+  page += node_section(report);
+  page += episodes_section(report);
+  page += coverage_section(report);
+  page += not_checked_section(report);
+  page += footer(report);
+  page += "</main>\n" + scripts(report) + "</body>\n</html>\n";
+  return page;
+}
+
+}  // namespace reveal

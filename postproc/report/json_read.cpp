@@ -1,0 +1,242 @@
+// Reads report.json back. Keys we do not know are left alone, missing ones keep their default: minor additions are
+// allowed by the contract, in both directions.
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "hdf5schema/basics/error.h"
+#include "postproc/report/report.h"
+#include "postproc/report/wording.h"
+
+namespace reveal {
+namespace {
+
+using Json = nlohmann::json;
+
+const Json& member(const Json& object, const char* key) {
+  static const Json kNull;
+  if (!object.is_object()) return kNull;
+  const auto at = object.find(key);
+  return at == object.end() ? kNull : *at;
+}
+
+const Json& list(const Json& object, const char* key) {
+  static const Json kEmpty = Json::array();
+  const Json& found = member(object, key);
+  if (found.is_null()) return kEmpty;
+  if (!found.is_array()) throw Error(std::string("report.json: \"") + key + "\" is not a list");
+  return found;
+}
+
+template <typename T>
+T value(const Json& object, const char* key, T otherwise = {}) {
+  const Json& found = member(object, key);
+  if (found.is_null()) return otherwise;
+  try {
+    return found.get<T>();
+  } catch (const Json::exception&) {
+    throw Error(std::string("report.json: \"") + key + "\" is a " + found.type_name() + ", which it must not be");
+  }
+}
+
+template <typename T>
+std::optional<T> optional_value(const Json& object, const char* key) {
+  if (member(object, key).is_null()) return std::nullopt;
+  return value<T>(object, key);
+}
+
+std::string word(const Json& object, const char* key) {
+  return value<std::string>(object, key);
+}
+
+std::vector<std::string> words(const Json& object, const char* key) {
+  return value<std::vector<std::string>>(object, key);
+}
+
+template <typename Enum>
+Enum named(const Json& object, const char* key, std::optional<Enum> (*find)(std::string_view) noexcept) {
+  const std::string name = word(object, key);
+  const std::optional<Enum> found = find(name);
+  if (!found) throw Error(std::string("report.json: unknown ") + key + " \"" + name + "\"");
+  return *found;
+}
+
+std::int64_t time(const Json& object, const char* key) {
+  const std::string text = word(object, key);
+  if (text.empty()) return 0;
+  const auto utc_ns = parse_iso_time(text);
+  if (!utc_ns) throw Error(std::string("report.json: \"") + key + "\" is not a time: \"" + text + "\"");
+  return *utc_ns;
+}
+
+TimeSpan span(const Json& object) {
+  return {time(object, "begin"), time(object, "end")};
+}
+
+ReportJob parse_job(const Json& json) {
+  ReportJob job;
+  job.id = word(json, "id");
+  job.array = word(json, "array");
+  job.het = word(json, "het");
+  job.restart = optional_value<int>(json, "restart");
+  job.name = word(json, "name");
+  job.user = word(json, "user");
+  job.cluster = word(json, "cluster");
+  job.nodes = words(json, "nodes");
+  job.begin_utc_ns = time(json, "begin");
+  job.end_utc_ns = time(json, "end");
+  job.state = word(json, "state");
+  job.exit_code = optional_value<int>(json, "exit_code");
+  job.command = word(json, "command");
+  for (const Json& tag : list(json, "tags")) job.tags.emplace_back(word(tag, "key"), word(tag, "value"));
+  return job;
+}
+
+NodeCoverage parse_coverage(const Json& json) {
+  NodeCoverage coverage;
+  coverage.nodes = words(json, "nodes");
+  coverage.samples_expected = optional_value<double>(json, "samples_expected");
+  coverage.samples_present = optional_value<double>(json, "samples_present");
+  coverage.clock_error_seconds = optional_value<double>(json, "clock_error_seconds");
+  for (const Json& probe : list(json, "probes")) {
+    coverage.probes.push_back({word(probe, "name"), named(probe, "state", &coverage_state_of), word(probe, "reason")});
+  }
+  coverage.note = word(json, "note");
+  return coverage;
+}
+
+NodeOverhead parse_overhead(const Json& json) {
+  NodeOverhead overhead;
+  overhead.node = word(json, "node");
+  overhead.cpu_percent_of_core = optional_value<double>(json, "cpu_percent_of_core");
+  overhead.bytes_per_second = optional_value<double>(json, "bytes_per_second");
+  overhead.late_ticks = optional_value<double>(json, "late_ticks");
+  overhead.channels = optional_value<double>(json, "channels");
+  for (const char* key :
+       {"cpu_percent_of_core_reason", "bytes_per_second_reason", "late_ticks_reason", "channels_reason"}) {
+    if (overhead.reason.empty()) overhead.reason = word(json, key);
+  }
+  return overhead;
+}
+
+Evidence parse_evidence(const Json& json) {
+  Evidence evidence;
+  evidence.metric = word(json, "metric");
+  evidence.instance = word(json, "instance");
+  evidence.node = word(json, "node");
+  evidence.feature = word(json, "feature");
+  evidence.observed = optional_value<double>(json, "observed");
+  evidence.expected = optional_value<double>(json, "expected");
+  evidence.unit = word(json, "unit");
+  evidence.span = span(json);
+  evidence.detectors = words(json, "detectors");
+  evidence.score = optional_value<double>(json, "score");
+  return evidence;
+}
+
+Finding parse_finding(const Json& json) {
+  Finding finding;
+  finding.id = word(json, "id");
+  finding.fingerprint = word(json, "fingerprint");
+  finding.title = word(json, "title");
+  finding.sentence = word(json, "sentence");
+  finding.severity = named(json, "severity", &severity_of);
+  finding.confidence = named(json, "confidence", &confidence_of);
+  finding.kind = named(json, "kind", &finding_kind_of);
+  finding.subsystem = named(json, "subsystem", &subsystem_of);
+  finding.nodes = words(json, "nodes");
+  finding.instances = words(json, "instances");
+  for (const Json& one : list(json, "intervals")) finding.intervals.push_back(span(one));
+  const Json& cost = member(json, "impact");
+  finding.impact = {optional_value<double>(cost, "seconds"), optional_value<double>(cost, "percent"),
+                    word(cost, "how")};
+  for (const Json& one : list(json, "evidence")) finding.evidence.push_back(parse_evidence(one));
+  const Json& runner_up = member(json, "runner_up");
+  finding.runner_up = {word(runner_up, "id"), word(runner_up, "why_not")};
+  const Json& remedy = member(json, "remedy");
+  finding.remedy = {words(remedy, "user"), words(remedy, "admin"), word(remedy, "verify")};
+  finding.sources = words(json, "sources");
+  return finding;
+}
+
+ReportEpisode parse_episode(const Json& json) {
+  ReportEpisode episode;
+  episode.node = word(json, "node");
+  episode.first_window = value<std::size_t>(json, "first_window");
+  episode.last_window = value<std::size_t>(json, "last_window");
+  episode.span = span(json);
+  episode.methods = words(json, "methods");
+  episode.agreement = value<int>(json, "agreement");
+  const double unknown = std::numeric_limits<double>::quiet_NaN();
+  episode.score = value<double>(json, "score", unknown);
+  episode.tier = named(json, "tier", &tier_of);
+  episode.labels = words(json, "labels");
+  episode.subsystem = named(json, "subsystem", &subsystem_of);
+  for (const Json& one : list(json, "reasons")) {
+    ReportEpisode::Reason reason;
+    reason.metric = word(one, "metric");
+    reason.instance = word(one, "instance");
+    reason.feature = word(one, "feature");
+    reason.unit = word(one, "unit");
+    reason.z = value<double>(one, "z", unknown);
+    reason.observed = optional_value<double>(one, "observed");
+    reason.expected = optional_value<double>(one, "expected");
+    episode.reasons.push_back(std::move(reason));
+  }
+  episode.claim = word(json, "claim");
+  return episode;
+}
+
+TimelineChannel parse_channel(const Json& json) {
+  TimelineChannel channel;
+  channel.node = word(json, "node");
+  channel.name = word(json, "name");
+  channel.unit = word(json, "unit");
+  channel.begin_seconds = value<double>(json, "begin_seconds");
+  channel.step_seconds = value<double>(json, "step_seconds");
+  for (const Json& point : list(json, "values")) {
+    channel.values.push_back(point.is_number() ? point.get<double>() : std::numeric_limits<double>::quiet_NaN());
+  }
+  return channel;
+}
+
+Json parse_text(const std::string& text) {
+  try {
+    return Json::parse(text);
+  } catch (const Json::parse_error& error) {
+    throw Error("report.json: not JSON from byte " + std::to_string(error.byte) + " on (cut off?)");
+  }
+}
+
+}  // namespace
+
+Report parse_report(const std::string& text) {
+  const Json json = parse_text(text);
+  const std::string schema = word(json, "schema");
+  if (schema != kReportSchema) {
+    throw Error("report.json: " + (schema.empty() ? "names no schema" : "schema \"" + schema + "\"") +
+                "; this reveal reads " + std::string(kReportSchema));
+  }
+  Report report;
+  report.report_id = word(json, "report_id");
+  report.created_utc_ns = time(json, "created");
+  report.partial = value<bool>(json, "partial");
+  report.supersedes = word(json, "supersedes");
+  report.privileged = value<bool>(member(json, "mode"), "privileged");
+  report.shared_node = value<bool>(member(json, "mode"), "shared_node");
+  report.job = parse_job(member(json, "job"));
+  for (const Json& one : list(json, "coverage")) report.coverage.push_back(parse_coverage(one));
+  for (const Json& one : list(json, "overhead")) report.overhead.push_back(parse_overhead(one));
+  const Json& verdict = member(json, "verdict");
+  report.verdict = {named(verdict, "status", &verdict_status_of), word(verdict, "primary"), word(verdict, "sentence")};
+  for (const Json& one : list(json, "findings")) report.findings.push_back(parse_finding(one));
+  for (const Json& one : list(json, "episodes")) report.episodes.push_back(parse_episode(one));
+  for (const Json& one : list(json, "not_checked")) {
+    report.not_checked.push_back({word(one, "rule"), word(one, "reason")});
+  }
+  report.omitted = value<std::map<std::string, double>>(json, "omitted");
+  for (const Json& one : list(json, "files")) report.files.emplace_back(word(one, "what"), word(one, "path"));
+  for (const Json& one : list(json, "timeline")) report.timeline.push_back(parse_channel(one));
+  return report;
+}
+
+}  // namespace reveal

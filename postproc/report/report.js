@@ -1,0 +1,136 @@
+// Draws the stacked timeline of a reveal report. Everything it needs is in the page; without it the page still reads.
+(function () {
+  'use strict';
+
+  const data = JSON.parse(document.getElementById('timeline-data').textContent);
+  const box = document.getElementById('charts');
+  if (!box || !data.channels.length) return;
+
+  const kShades = { finding: 'rgba(214, 69, 56, 0.20)', notice: 'rgba(214, 148, 30, 0.20)' };
+  const charts = [];
+  let synchronising = false;
+
+  function together(action) {
+    if (synchronising) return;
+    synchronising = true;
+    try { action(); } finally { synchronising = false; }
+  }
+
+  function clock(seconds) {
+    if (data.begin_utc_ms === null) return '';
+    return new Date(data.begin_utc_ms + seconds * 1000).toISOString().slice(11, 21) + ' UTC';
+  }
+
+  function shown(value, unit) {
+    if (value === null || value === undefined || Number.isNaN(value)) return 'not measured';
+    const digits = Math.abs(value) >= 1000 ? Math.round(value).toLocaleString('en') : String(+value.toPrecision(3));
+    return unit ? digits + (unit[0] === '/' ? '' : ' ') + unit : digits;
+  }
+
+  function shade(context, area, graph) {
+    for (const one of data.intervals) {
+      const left = Math.max(graph.toDomXCoord(one.begin), area.x);
+      const right = Math.min(graph.toDomXCoord(one.end), area.x + area.w);
+      if (right <= left) continue;
+      context.fillStyle = kShades[one.kind] || kShades.notice;
+      context.fillRect(left, area.y, Math.max(right - left, 2), area.h);
+    }
+  }
+
+  function zoom(begin, end) {
+    together(function () {
+      for (const chart of charts) chart.graph.updateOptions({ dateWindow: begin === null ? data.window : [begin, end] });
+    });
+  }
+
+  function read(seconds) {
+    together(function () {
+      for (const chart of charts) {
+        const channel = chart.channel;
+        const row = Math.round((seconds - channel.begin) / channel.step);
+        const inside = row >= 0 && row < channel.values.length;
+        if (inside) chart.graph.setSelection(row); else chart.graph.clearSelection();
+        chart.reading.textContent = seconds.toFixed(1) + ' s  ' + clock(seconds) + '  ' +
+            shown(inside ? channel.values[row] : null, channel.unit);
+      }
+    });
+  }
+
+  function unread() {
+    together(function () {
+      for (const chart of charts) {
+        chart.graph.clearSelection();
+        chart.reading.textContent = chart.channel.unit;
+      }
+    });
+  }
+
+  // On a touch screen a finger on a chart scrolls the page, as it does everywhere else on it.
+  const touch = window.matchMedia('(pointer: coarse)').matches;
+  const interaction = Object.assign({}, Dygraph.defaultInteractionModel);
+  if (touch) for (const name of ['touchstart', 'touchmove', 'touchend']) delete interaction[name];
+  interaction.dblclick = function () { zoom(null); };
+
+  function draw(channel, index) {
+    const holder = document.createElement('div');
+    holder.className = 'channel';
+    const header = document.createElement('header');
+    const name = document.createElement('code');
+    name.textContent = (data.several_nodes && channel.node ? channel.node + '  ' : '') + channel.name;
+    const reading = document.createElement('span');
+    reading.className = 'reading';
+    reading.textContent = channel.unit;
+    header.append(name, reading);
+    const last = index === data.channels.length - 1;
+    const chart = document.createElement('div');
+    chart.className = last ? 'chart last' : 'chart';
+    chart.setAttribute('role', 'img');
+    chart.setAttribute('aria-label', 'Timeline of ' + name.textContent + (channel.unit ? ' in ' + channel.unit : ''));
+    holder.append(header, chart);
+    box.append(holder);
+
+    const rows = channel.values.map(function (value, i) { return [channel.begin + i * channel.step, value]; });
+    const graph = new Dygraph(chart, rows, {
+      labels: ['seconds', channel.name],
+      legend: 'never',
+      colors: ['#2f74c0'],
+      strokeWidth: 1.2,
+      highlightCircleSize: 3,
+      dateWindow: data.window,
+      includeZero: true,
+      gridLineColor: 'rgba(128, 136, 150, 0.28)',
+      axisLineColor: 'rgba(128, 136, 150, 0.6)',
+      interactionModel: interaction,
+      underlayCallback: shade,
+      axes: {
+        x: { drawAxis: last, axisLabelFormatter: function (x) { return +x.toFixed(3) + ' s'; }, pixelsPerLabel: 70 },
+        y: { axisLabelWidth: 52, pixelsPerLabel: 26, axisLabelFormatter: function (y) { return shown(y, ''); } },
+      },
+      highlightCallback: function (event, x) { if (!synchronising) read(x); },
+      unhighlightCallback: function () { if (!synchronising) unread(); },
+      zoomCallback: function (begin, end) { zoom(begin, end); },
+      drawCallback: function (drawn, initial) {
+        if (!initial && !synchronising && charts.length) zoom.apply(null, drawn.xAxisRange());
+      },
+    });
+    charts.push({ graph: graph, channel: channel, reading: reading });
+  }
+
+  data.channels.forEach(draw);
+
+  const controls = document.getElementById('timeline-controls');
+  function button(text, action) {
+    const made = document.createElement('button');
+    made.type = 'button';
+    made.textContent = text;
+    made.addEventListener('click', action);
+    controls.append(made);
+  }
+  button('Whole job', function () { zoom(null); });
+  data.intervals.slice(0, 4).forEach(function (one) {
+    const margin = Math.max((one.end - one.begin) / 2, 1);
+    button(one.begin.toFixed(0) + ' to ' + one.end.toFixed(0) + ' s', function () {
+      zoom(Math.max(one.begin - margin, data.window[0]), Math.min(one.end + margin, data.window[1]));
+    });
+  });
+})();

@@ -1,0 +1,326 @@
+#include "postproc/report/wording.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cmath>
+#include <map>
+
+#include "hdf5schema/basics/text.h"
+
+namespace reveal {
+namespace {
+
+constexpr double kKibi = 1024;
+
+/// From `at_least` on (by magnitude) a value of `unit` is printed as value * factor `shown`.
+struct Step {
+  std::string_view unit;
+  double at_least;
+  double factor;
+  std::string_view shown;
+};
+
+// Largest step first; the last of a unit takes everything below.
+constexpr Step kSteps[] = {
+    {"bytes", kKibi* kKibi* kKibi* kKibi, 1 / (kKibi * kKibi * kKibi * kKibi), "TiB"},
+    {"bytes", kKibi* kKibi* kKibi, 1 / (kKibi * kKibi * kKibi), "GiB"},
+    {"bytes", kKibi* kKibi, 1 / (kKibi * kKibi), "MiB"},
+    {"bytes", kKibi, 1 / kKibi, "KiB"},
+    {"bytes", 0, 1, "bytes"},
+    {"ns", 1e9, 1e-9, "s"},
+    {"ns", 1e6, 1e-6, "ms"},
+    {"ns", 1e3, 1e-3, "us"},
+    {"ns", 0, 1, "ns"},
+    // A time counter per second: cpu time, waiting time. 0.98 seconds in each second.
+    {"ns/s", 0, 1e-9, "s/s"},
+    {"Hz", 1e9, 1e-9, "GHz"},
+    {"Hz", 1e6, 1e-6, "MHz"},
+    {"Hz", 1e3, 1e-3, "kHz"},
+    {"Hz", 0, 1, "Hz"},
+    {"W", 1e3, 1e-3, "kW"},
+    {"W", 0, 1, "W"},
+    {"J", 1e3, 1e-3, "kJ"},
+    {"J", 0, 1, "J"},
+    {"J/s", 0, 1, "W"},
+    {"count", 0, 1, ""},
+    {"count/s", 0, 1, "/s"},
+    {"ratio", 0, 1, ""},
+    {"percent", 0, 1, "%"},
+    {"Cel", 0, 1, "C"},
+};
+
+// In the order of the enumerators.
+constexpr std::string_view kCoverageStates[] = {"ok", "absent", "failed"};
+constexpr std::string_view kTiers[] = {"none", "notice", "finding"};
+constexpr std::string_view kStatuses[] = {"healthy", "notice", "finding", "insufficient_data"};
+constexpr std::string_view kHeadlines[] = {"Healthy", "Notice", "Finding", "Not enough data"};
+
+template <typename Enum>
+std::optional<Enum> find(std::span<const std::string_view> names, std::string_view name) noexcept {
+  const auto at = std::find(names.begin(), names.end(), name);
+  if (at == names.end()) return std::nullopt;
+  return static_cast<Enum>(at - names.begin());
+}
+
+std::string with_unit(const std::string& shown, std::string_view unit) {
+  if (unit.empty() || unit.front() == '/') return shown + std::string(unit);
+  return shown + " " + std::string(unit);
+}
+
+struct CivilTime {
+  std::chrono::year_month_day date;
+  std::chrono::hh_mm_ss<std::chrono::nanoseconds> time;
+};
+
+CivilTime civil_time(std::int64_t utc_ns) {
+  const std::chrono::sys_time<std::chrono::nanoseconds> instant{std::chrono::nanoseconds(utc_ns)};
+  const auto day = std::chrono::floor<std::chrono::days>(instant);
+  return {std::chrono::year_month_day(day), std::chrono::hh_mm_ss<std::chrono::nanoseconds>(instant - day)};
+}
+
+std::string date_of(const CivilTime& civil) {
+  return fmt::format("{:04}-{:02}-{:02}", static_cast<int>(civil.date.year()),
+                     static_cast<unsigned>(civil.date.month()), static_cast<unsigned>(civil.date.day()));
+}
+
+std::string time_of(const CivilTime& civil) {
+  return fmt::format("{:02}:{:02}:{:02}", civil.time.hours().count(), civil.time.minutes().count(),
+                     civil.time.seconds().count());
+}
+
+}  // namespace
+
+Scale scale_for(double largest, std::string_view unit) {
+  const double magnitude = std::abs(largest);
+  const std::string_view base = unit.ends_with("/s") ? unit.substr(0, unit.size() - 2) : unit;
+  for (const std::string_view wanted : {unit, base}) {
+    for (const Step& step : kSteps) {
+      if (step.unit != wanted || magnitude < step.at_least) continue;
+      std::string shown(step.shown);
+      if (wanted != unit) shown += "/s";
+      return {step.factor, shown};
+    }
+  }
+  return {1, std::string(unit)};
+}
+
+std::string number(double value) {
+  if (!std::isfinite(value)) return "not measured";
+  const double magnitude = std::abs(value);
+  if (magnitude >= 1e15) return fmt::format("{:.3g}", value);
+  if (magnitude < 999.5) {
+    return fmt::format("{:.3g}", value);
+  }
+  std::string digits = fmt::format("{:.0f}", magnitude);
+  for (std::size_t at = digits.size(); at > 3; at -= 3) digits.insert(at - 3, ",");
+  return value < 0 ? "-" + digits : digits;
+}
+
+std::string quantity(std::optional<double> value, std::string_view unit) {
+  if (!value || !std::isfinite(*value)) return "not measured";
+  const Scale scale = scale_for(*value, unit);
+  return with_unit(number(*value * scale.factor), scale.unit);
+}
+
+std::string counted(double count, std::string_view singular) {
+  return fmt::format("{} {}{}", number(count), singular, count == 1 ? "" : "s");
+}
+
+std::string duration(double seconds) {
+  if (!(seconds >= 0)) return "unknown time";
+  if (seconds < 120) return fmt::format("{:.3g} s", seconds);
+  const auto whole = static_cast<std::int64_t>(std::min(seconds + 0.5, 1e15));
+  if (whole < 3600) return fmt::format("{} min {} s", whole / 60, whole % 60);
+  if (whole < 86400) return fmt::format("{} h {} min", whole / 3600, whole / 60 % 60);
+  return fmt::format("{} d {} h {} min", whole / 86400, whole / 3600 % 24, whole / 60 % 60);
+}
+
+std::string iso_time(std::int64_t utc_ns) {
+  const CivilTime civil = civil_time(utc_ns);
+  std::string fraction = fmt::format(".{:09}", civil.time.subseconds().count());
+  fraction.erase(fraction.find_last_not_of('0') + 1);
+  if (fraction == ".") fraction.clear();
+  return date_of(civil) + "T" + time_of(civil) + fraction + "Z";
+}
+
+std::optional<std::int64_t> parse_iso_time(std::string_view text) noexcept {
+  constexpr std::string_view kShape = "dddd-dd-ddTdd:dd:dd";
+  if (text.size() < kShape.size() + 1 || text.back() != 'Z') return std::nullopt;
+  for (std::size_t i = 0; i < kShape.size(); ++i) {
+    if (kShape[i] == 'd' ? text[i] < '0' || text[i] > '9' : text[i] != kShape[i]) return std::nullopt;
+  }
+  const auto part = [&](std::size_t at, std::size_t size) { return *parse_int(text.substr(at, size)); };
+  std::string_view fraction = text.substr(kShape.size(), text.size() - kShape.size() - 1);
+  std::int64_t nanoseconds = 0;
+  if (!fraction.empty()) {
+    fraction.remove_prefix(1);
+    if (text[kShape.size()] != '.' || fraction.empty() || fraction.size() > 9) return std::nullopt;
+    for (std::size_t i = 0; i < 9; ++i) {
+      const char digit = i < fraction.size() ? fraction[i] : '0';
+      if (digit < '0' || digit > '9') return std::nullopt;
+      nanoseconds = nanoseconds * 10 + (digit - '0');
+    }
+  }
+  const std::chrono::year_month_day date(std::chrono::year(static_cast<int>(part(0, 4))),
+                                         std::chrono::month(static_cast<unsigned>(part(5, 2))),
+                                         std::chrono::day(static_cast<unsigned>(part(8, 2))));
+  // int64 nanoseconds reach from 1678 to 2262.
+  if (!date.ok() || part(0, 4) < 1678 || part(0, 4) > 2261) return std::nullopt;
+  const std::int64_t seconds = part(11, 2) * 3600 + part(14, 2) * 60 + part(17, 2);
+  const auto day = std::chrono::sys_days(date).time_since_epoch();
+  return std::chrono::nanoseconds(day + std::chrono::seconds(seconds)).count() + nanoseconds;
+}
+
+std::string date_and_time(std::int64_t utc_ns) {
+  const CivilTime civil = civil_time(utc_ns);
+  return date_of(civil) + " " + time_of(civil) + " UTC";
+}
+
+std::string clock_time(std::int64_t utc_ns) {
+  return time_of(civil_time(utc_ns));
+}
+
+std::string when(const TimeSpan& span, const ReportJob& job) {
+  const std::string clock = fmt::format("{} to {} UTC", clock_time(span.begin_utc_ns), clock_time(span.end_utc_ns));
+  if (job.begin_utc_ns == 0) return clock;
+  const auto seconds = [&](std::int64_t utc_ns) { return static_cast<double>(utc_ns - job.begin_utc_ns) / 1e9; };
+  return fmt::format("{:.1f} s to {:.1f} s of the job ({})", seconds(span.begin_utc_ns), seconds(span.end_utc_ns),
+                     clock);
+}
+
+std::string node_list(std::span<const std::string> nodes, std::size_t limit) {
+  // Names with the same text before the same number of last digits fold.
+  std::map<std::pair<std::string, std::size_t>, std::vector<std::int64_t>> numbered;
+  std::vector<std::string> parts;
+  for (const std::string& node : nodes) {
+    const std::size_t digits = node.find_last_not_of("0123456789") + 1;  // npos + 1 = 0: all digits
+    const auto value = parse_int(std::string_view(node).substr(digits));
+    if (value && node.size() - digits <= 9) {
+      numbered[{node.substr(0, digits), node.size() - digits}].push_back(*value);
+    } else {
+      parts.push_back(node);
+    }
+  }
+  for (auto& [key, values] : numbered) {
+    const auto& [prefix, width] = key;
+    std::sort(values.begin(), values.end());
+    values.erase(std::unique(values.begin(), values.end()), values.end());
+    std::vector<std::string> ranges;
+    for (std::size_t i = 0; i < values.size();) {
+      std::size_t last = i;
+      while (last + 1 < values.size() && values[last + 1] == values[last] + 1) ++last;
+      ranges.push_back(last == i ? fmt::format("{:0{}}", values[i], width)
+                                 : fmt::format("{:0{}}-{:0{}}", values[i], width, values[last], width));
+      i = last + 1;
+    }
+    parts.push_back(values.size() == 1 ? prefix + ranges[0] : prefix + "[" + listed(ranges, limit, ",") + "]");
+  }
+  return listed(parts, limit);
+}
+
+std::string listed(std::span<const std::string> words, std::size_t limit, std::string_view separator) {
+  std::string text;
+  for (std::size_t i = 0; i < std::min(words.size(), limit); ++i) {
+    if (i > 0) text += separator;
+    text += words[i];
+  }
+  if (words.size() > limit) text += fmt::format(" and {} more", words.size() - limit);
+  return text;
+}
+
+std::string_view word_of(Coverage::State state) noexcept {
+  return kCoverageStates[static_cast<std::size_t>(state)];
+}
+std::optional<Coverage::State> coverage_state_of(std::string_view name) noexcept {
+  return find<Coverage::State>(kCoverageStates, name);
+}
+
+std::string_view word_of(Tier tier) noexcept {
+  return kTiers[static_cast<std::size_t>(tier)];
+}
+std::optional<Tier> tier_of(std::string_view name) noexcept {
+  return find<Tier>(kTiers, name);
+}
+
+std::string_view name_of(VerdictStatus status) noexcept {
+  return kStatuses[static_cast<std::size_t>(status)];
+}
+std::optional<VerdictStatus> verdict_status_of(std::string_view name) noexcept {
+  return find<VerdictStatus>(kStatuses, name);
+}
+
+std::string_view headline(VerdictStatus status) noexcept {
+  return kHeadlines[static_cast<std::size_t>(status)];
+}
+
+std::string channel_name(std::string_view metric, std::string_view instance) {
+  return instance.empty() ? std::string(metric) : fmt::format("{}/{}", metric, instance);
+}
+
+std::string job_title(const ReportJob& job) {
+  if (job.id.empty()) return "this run";
+  std::string title = "job " + job.id;
+  if (!job.array.empty()) title += fmt::format(" (array {})", job.array);
+  if (!job.het.empty()) title += fmt::format(" (component {})", job.het);
+  return title;
+}
+
+std::string impact(const Impact& cost) {
+  std::string text;
+  if (cost.seconds) text = fmt::format("about {}", duration(*cost.seconds));
+  if (cost.percent) {
+    text += text.empty() ? fmt::format("about {} % of the run", number(*cost.percent))
+                         : fmt::format(" ({} % of the run)", number(*cost.percent));
+  }
+  if (text.empty()) text = "unknown";
+  return cost.how.empty() ? text : text + ": " + cost.how;
+}
+
+std::string who_acts(const Remedy& remedy) {
+  constexpr std::string_view kSite = "the administrators of this system";
+  if (remedy.user.empty() && remedy.admin.empty()) return "nobody: no remedy is known for this";
+  if (remedy.admin.empty()) return "you";
+  if (remedy.user.empty()) return std::string(kSite);
+  return fmt::format("you, or {}", kSite);
+}
+
+std::vector<std::string> gaps(const Report& report) {
+  std::vector<std::pair<std::string, std::vector<std::string>>> nodes_by_gap;  // in the order of their appearance
+  std::size_t nodes_with_probes = 0;
+  for (const NodeCoverage& coverage : report.coverage) {
+    if (!coverage.probes.empty()) nodes_with_probes += coverage.nodes.size();
+    for (const Coverage& probe : coverage.probes) {
+      if (probe.state == Coverage::State::ok) continue;
+      const std::string_view what = probe.state == Coverage::State::failed ? "failed" : "not measured";
+      const std::string gap = fmt::format("{}: {}", probe.probe, probe.reason.empty() ? what : probe.reason);
+      auto at =
+          std::find_if(nodes_by_gap.begin(), nodes_by_gap.end(), [&](const auto& one) { return one.first == gap; });
+      if (at == nodes_by_gap.end()) at = nodes_by_gap.insert(at, {gap, {}});
+      at->second.insert(at->second.end(), coverage.nodes.begin(), coverage.nodes.end());
+    }
+  }
+  std::vector<std::string> lines;
+  for (const auto& [gap, nodes] : nodes_by_gap) {
+    lines.push_back(nodes.size() == nodes_with_probes ? gap : fmt::format("{} (on {})", gap, node_list(nodes)));
+  }
+  return lines;
+}
+
+std::vector<NotChecked> by_reason(std::span<const NotChecked> not_checked) {
+  std::vector<NotChecked> grouped;
+  for (const NotChecked& one : not_checked) {
+    const auto same = std::find_if(grouped.begin(), grouped.end(),
+                                   [&](const NotChecked& group) { return group.reason == one.reason; });
+    if (same == grouped.end()) {
+      grouped.push_back(one);
+    } else {
+      same->rule += ", " + one.rule;
+    }
+  }
+  return grouped;
+}
+
+}  // namespace reveal

@@ -1,0 +1,78 @@
+// Numbers, times and places as a person reads them, the same words in the text and in the HTML report.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "postproc/report/report.h"
+
+namespace reveal {
+
+/// How values of a unit are printed when the largest of them is about this big: printed = value * factor, then `unit`.
+struct Scale {
+  double factor = 1;
+  std::string unit;  // "" for plain counts
+};
+[[nodiscard]] Scale scale_for(double largest, std::string_view unit);
+
+/// Three significant digits: "0.982", "14.2", "1,200".
+[[nodiscard]] std::string number(double value);
+
+/// "1.5 GiB", "312 MiB/s", "98 %"; "not measured" when absent.
+[[nodiscard]] std::string quantity(std::optional<double> value, std::string_view unit);
+
+/// "1 episode", "3 episodes".
+[[nodiscard]] std::string counted(double count, std::string_view singular);
+
+/// 86461 s -> "1 d 0 h 1 min".
+[[nodiscard]] std::string duration(double seconds);
+
+/// "2026-11-20T10:32:05.1Z"; as many digits as needed, for machines.
+[[nodiscard]] std::string iso_time(std::int64_t utc_ns);
+[[nodiscard]] std::optional<std::int64_t> parse_iso_time(std::string_view text) noexcept;
+
+/// "2026-11-20 10:32:05 UTC" and "10:32:05".
+[[nodiscard]] std::string date_and_time(std::int64_t utc_ns);
+[[nodiscard]] std::string clock_time(std::int64_t utc_ns);
+
+/// "62.0 s to 77.0 s of the job (10:33:07 to 10:33:22 UTC)"; the clock alone when the job's begin is not known.
+[[nodiscard]] std::string when(const TimeSpan&, const ReportJob&);
+
+/// {"n01","n02","n04"} -> "n[01-02,04]"; what does not fold is listed, beyond `limit` parts counted.
+[[nodiscard]] std::string node_list(std::span<const std::string> nodes, std::size_t limit = 8);
+
+/// "a, b and 3 more".
+[[nodiscard]] std::string listed(std::span<const std::string> words, std::size_t limit = 8,
+                                 std::string_view separator = ", ");
+
+[[nodiscard]] std::string_view word_of(Coverage::State) noexcept;
+[[nodiscard]] std::optional<Coverage::State> coverage_state_of(std::string_view) noexcept;
+[[nodiscard]] std::string_view word_of(Tier) noexcept;
+[[nodiscard]] std::optional<Tier> tier_of(std::string_view) noexcept;
+
+/// "Finding", "Healthy", ...: the first word of a report.
+[[nodiscard]] std::string_view headline(VerdictStatus) noexcept;
+
+/// "job.outsider_cpu/cpu1"
+[[nodiscard]] std::string channel_name(std::string_view metric, std::string_view instance);
+
+/// "job 4711 (array 4711_3)", or "this run" outside a batch system.
+[[nodiscard]] std::string job_title(const ReportJob&);
+
+/// "about 13.2 s (11 % of the run): how"
+[[nodiscard]] std::string impact(const Impact&);
+
+/// Who has to act: "you", "the administrators of this system", both, or "nobody".
+[[nodiscard]] std::string who_acts(const Remedy&);
+
+/// What could not be measured and why, "gpu: no NVIDIA driver", followed by the nodes unless it is so on all of them.
+[[nodiscard]] std::vector<std::string> gaps(const Report&);
+
+/// Rules that could not speak, by the same reason: {"mem.a, mem.b", "no /proc/vmstat"}.
+[[nodiscard]] std::vector<NotChecked> by_reason(std::span<const NotChecked>);
+
+}  // namespace reveal

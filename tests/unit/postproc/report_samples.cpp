@@ -1,0 +1,305 @@
+#include "report_samples.h"
+
+#include <cmath>
+#include <limits>
+
+namespace reveal::samples {
+namespace {
+
+constexpr std::int64_t kSecond = 1'000'000'000;
+constexpr std::int64_t kBegin = 1'763'634'725'000'000'000;  // 2025-11-20 10:32:05 UTC
+constexpr double kGap = std::numeric_limits<double>::quiet_NaN();
+
+TimeSpan span(double begin_seconds, double end_seconds) {
+  return {kBegin + static_cast<std::int64_t>(begin_seconds * 1e9),
+          kBegin + static_cast<std::int64_t>(end_seconds * 1e9)};
+}
+
+/// The same noise on every machine: no libm, no <random> distributions.
+class Noise {
+ public:
+  double next() {
+    state_ = state_ * 6364136223846793005U + 1442695040888963407U;
+    return static_cast<double>(state_ >> 40) / static_cast<double>(1U << 24) - 0.5;
+  }
+
+ private:
+  std::uint64_t state_ = 42;
+};
+
+struct Shape {
+  const char* node;
+  const char* name;
+  const char* unit;
+  double level;
+  double during;  // in the disturbed interval
+  double noise;
+  double step_factor;  // slower families
+};
+
+constexpr Shape kShapes[] = {
+    {"n01", "job.outsider_cpu/cpu1", "count", 0.004, 0.982, 0.008, 1},
+    {"n01", "cpu.user/cpu1", "ns/s", 0.93e9, 0.97e9, 0.05e9, 1},
+    {"n01", "process.run_delay/rank1", "ns/s", 2.0e6, 471e6, 3.0e6, 1},
+    {"n01", "process.involuntary_switches/rank1", "count/s", 4, 248, 6, 1},
+    {"n02", "net.rx_bytes/eth0", "bytes/s", 118e6, 64e6, 9e6, 1},
+    {"n01", "mem.available", "bytes", 11.2e9, 11.1e9, 0.03e9, 10},
+};
+
+std::vector<TimelineChannel> timeline(double step_seconds) {
+  std::vector<TimelineChannel> channels;
+  Noise noise;
+  for (const Shape& shape : kShapes) {
+    TimelineChannel channel{shape.node, shape.name, shape.unit, 0, step_seconds * shape.step_factor, {}};
+    const auto samples = static_cast<std::size_t>(120 / channel.step_seconds);
+    for (std::size_t i = 0; i < samples; ++i) {
+      const double seconds = static_cast<double>(i) * channel.step_seconds;
+      const bool disturbed = seconds >= 62 && seconds < 77;
+      const double value = (disturbed ? shape.during : shape.level) + shape.noise * noise.next();
+      const bool lost = seconds >= 100 && seconds < 101.5 && channel.node == "n02";
+      channel.values.push_back(lost ? kGap : std::abs(value));
+    }
+    channels.push_back(std::move(channel));
+  }
+  return channels;
+}
+
+ReportJob job() {
+  ReportJob job;
+  job.id = "4711";
+  job.name = "resnet50-ddp";
+  job.user = "ada";
+  job.cluster = "hydra";
+  job.command = "torchrun";
+  job.state = "COMPLETED";
+  job.restart = 0;
+  job.exit_code = 0;
+  job.nodes = {"n01", "n02"};
+  job.begin_utc_ns = kBegin;
+  job.end_utc_ns = kBegin + 120 * kSecond;
+  job.tags = {{"dataset", "imagenet-1k"}};
+  return job;
+}
+
+std::vector<Coverage> probes() {
+  using enum Coverage::State;
+  return {{"cpu", ok, ""},
+          {"memory", ok, ""},
+          {"process", ok, ""},
+          {"gpu", absent, "no NVIDIA driver is loaded"},
+          {"perf", absent, "kernel.perf_event_paranoid is 3; at most 2 is needed"},
+          {"rdma", failed, "mlx5_0: Input/output error after 14 s"}};
+}
+
+Report base() {
+  Report report;
+  report.report_id = "4711-0-1";
+  report.created_utc_ns = kBegin + 121 * kSecond + 250'000'000;
+  report.shared_node = true;
+  report.job = job();
+  report.coverage = {{{"n01"}, 1200, 1200, 0.0004, probes(), ""},
+                     {{"n02"}, 1200, 1185, 0.0007, probes(), "15 samples lost while the node was stopped"}};
+  report.overhead = {{"n01", 0.42, 14'230, 0, 812, ""}, {"n02", 0.39, 13'900, 3, 812, ""}};
+  report.not_checked = {{"gpu.power_cap", "no NVIDIA driver is loaded"},
+                        {"gpu.ecc", "no NVIDIA driver is loaded"},
+                        {"mem.numa_remote", "the node has a single NUMA node"}};
+  report.files = {{"trace of n01", "n01.h5"}, {"trace of n02", "n02.h5"}, {"everything as JSON", "report.json"}};
+  return report;
+}
+
+Finding outsider_finding() {
+  Finding finding;
+  finding.id = "cpu.outsider";
+  finding.fingerprint = "cpu.outsider:n01:cpu1";
+  finding.title = "A process outside the job ran on the job's CPUs";
+  finding.sentence =
+      "For 15.0 s something that does not belong to the job used 0.98 of cpu1 on n01, where rank 1 runs; over the rest "
+      "of the job it was 0.004. Rank 1 waited 471 ms in each second for its CPU, and the other ranks waited for rank "
+      "1.";
+  finding.severity = Severity::critical;
+  finding.confidence = Confidence::certain;
+  finding.kind = FindingKind::anomaly;
+  finding.subsystem = Subsystem::cpu;
+  finding.nodes = {"n01"};
+  finding.instances = {"cpu1"};
+  finding.intervals = {span(62, 77)};
+  finding.impact = {7.1, 5.9, "run delay of rank 1 inside the interval; the slowest rank decides"};
+  finding.evidence = {
+      {"job.outsider_cpu", "cpu1", "n01", "mean", 0.982, 0.004, "count", span(62, 77), {"GAP", "Z", "MAHA"}, 41.3},
+      {"process.run_delay", "rank1", "n01", "mean", 471e6, 2.0e6, "ns/s", span(62, 77), {"GAP", "Z"}, 38.0},
+      {"net.rx_bytes", "eth0", "n02", "level", 64e6, 118e6, "bytes/s", span(62.2, 77.1), {"GAP"}, 9.2},
+      {"job.cpus_allowed", "", "n01", "configuration", 4, std::nullopt, "count", {}, {}, std::nullopt}};
+  finding.runner_up = {"cpu.throttled", "the cgroup's cpu.stat counted no throttled period"};
+  finding.remedy.user = {"#SBATCH --exclusive", "srun --cpu-bind=cores --cpus-per-task=2 ./train.sh"};
+  finding.remedy.admin = {"Find who ran there: the accounting of n01 from 10:33:07 to 10:33:22 UTC.",
+                          "Confine other jobs and daemons with ConstrainCores=yes in cgroup.conf."};
+  finding.remedy.verify = "job.outsider_cpu stays under 0.05 on every CPU of the job in the next run";
+  finding.sources = {"https://slurm.schedmd.com/cgroup.conf.html"};
+  return finding;
+}
+
+std::vector<ReportEpisode> episodes() {
+  ReportEpisode first;
+  first.node = "n01";
+  first.first_window = 60;
+  first.last_window = 76;
+  first.span = span(62, 77);
+  first.methods = {"GAP", "Z", "MAHA"};
+  first.agreement = 3;
+  first.score = 41.3;
+  first.tier = Tier::finding;
+  first.subsystem = Subsystem::cpu;
+  first.reasons = {{"job.outsider_cpu", "cpu1", "mean", "count", 41.3, 0.982, 0.004},
+                   {"process.run_delay", "rank1", "mean", "ns/s", 38.0, 471e6, 2.0e6}};
+  first.claim = "CPU time used by processes outside the job exceeds the baseline on cpu1.";
+  ReportEpisode second;
+  second.node = "n02";
+  second.first_window = second.last_window = 108;
+  second.span = span(108, 111);
+  second.methods = {"Z", "IF"};
+  second.agreement = 2;
+  second.score = 6.4;
+  second.tier = Tier::notice;
+  second.labels = {"EDGE"};
+  second.subsystem = Subsystem::storage;
+  second.reasons = {{"disk.write_bytes", "nvme0n1", "standard_deviation", "bytes/s", 6.4, 212e6, 8e6}};
+  second.claim = "Disk writes show a different standard deviation versus baseline.";
+  return {first, second};
+}
+
+}  // namespace
+
+Report outsider(double timeline_step_seconds) {
+  Report report = base();
+  report.verdict = {VerdictStatus::finding, "cpu.outsider",
+                    "Something outside the job used 0.98 of cpu1 on n01 for 15 s and cost about 7.1 s (5.9 %)."};
+  report.findings = {outsider_finding()};
+  Finding note;
+  note.id = "mem.writeback_stall";
+  note.fingerprint = "mem.writeback_stall:n02";
+  note.title = "Writes had to wait for dirty pages";
+  note.sentence = "While the checkpoint was written, tasks on n02 waited 0.31 s for dirty pages; 1.9 GiB were dirty.";
+  note.severity = Severity::notice;
+  note.confidence = Confidence::possible;
+  note.subsystem = Subsystem::storage;
+  note.nodes = {"n02"};
+  note.intervals = {span(108, 111)};
+  note.impact = {std::nullopt, std::nullopt, "the job's own writing cannot be told from others'"};
+  note.evidence = {{"mem.dirty", "", "n02", "maximum", 2.04e9, 0.11e9, "bytes", span(108, 111), {"Z"}, 6.4}};
+  note.remedy.admin = {"vm.dirty_background_bytes = 268435456"};
+  note.remedy.verify = "mem.dirty stays under 256 MiB between checkpoints";
+  report.findings.push_back(note);
+  report.episodes = episodes();
+  report.omitted = {{"notices", 2}};
+  report.timeline = timeline(timeline_step_seconds);
+  return report;
+}
+
+Report healthy() {
+  Report report = base();
+  report.report_id = "4712-0-1";
+  report.job.id = "4712";
+  report.verdict = {VerdictStatus::healthy, "", "Nothing worth acting on in 120 s on 2 nodes."};
+  report.coverage[1].note.clear();
+  report.coverage[1].samples_present = 1200;
+  return report;
+}
+
+Report insufficient() {
+  Report report = base();
+  report.report_id = "run-1";
+  report.partial = true;
+  report.shared_node = false;
+  report.job = {};
+  report.job.command = "make";
+  report.job.nodes = {"laptop"};
+  report.job.begin_utc_ns = kBegin;
+  report.job.end_utc_ns = kBegin + 4 * kSecond;
+  report.job.exit_code = 2;
+  report.verdict = {VerdictStatus::insufficient_data, "", "2 windows of 3 s, at least 30 are needed."};
+  report.coverage = {{{"laptop"}, 40, std::nullopt, std::nullopt, probes(), "the collector was killed after 2 s"}};
+  report.overhead = {{"laptop", std::nullopt, std::nullopt, std::nullopt, 212, "the collector was killed after 2 s"}};
+  report.not_checked = {{"all rules on anomalies", "too few windows"}};
+  report.files = {{"trace of laptop", "laptop.h5.part"}};
+  return report;
+}
+
+Report many_nodes() {
+  Report report = outsider(4);
+  report.report_id = "4713-0-1";
+  report.job.id = "4713";
+  report.job.array = "4710_3";
+  report.job.nodes.clear();
+  report.overhead.clear();
+  for (int i = 1; i <= 40; ++i) {
+    const std::string node = (i < 10 ? "n0" : "n") + std::to_string(i);
+    report.job.nodes.push_back(node);
+    report.overhead.push_back({node, 0.35 + 0.01 * (i % 7), 14'000.0 + 10 * i, i % 5 == 0 ? 1.0 : 0.0, 812, ""});
+  }
+  report.coverage[0].nodes = {report.job.nodes.begin(), report.job.nodes.end() - 2};
+  report.coverage[1].nodes = {"n39"};
+  report.coverage.push_back({{"n40"}, 1200, 0, std::nullopt, {}, "no trace arrived"});
+  report.partial = true;
+  report.supersedes = "4713-0-0";
+  const Finding note = report.findings[1];
+  for (int i = 0; i < 5; ++i) {
+    report.findings.push_back(note);
+    report.findings.back().nodes = {report.job.nodes[static_cast<std::size_t>(10 + 3 * i)]};
+  }
+  const ReportEpisode episode = report.episodes[1];
+  for (int i = 0; i < 6; ++i) {
+    report.episodes.push_back(episode);
+    report.episodes.back().node = report.job.nodes[static_cast<std::size_t>(10 + 3 * i)];
+    report.episodes.back().span = span(20 + 10 * i, 24 + 10 * i);
+    report.episodes.back().subsystem = i % 2 == 0 ? Subsystem::network : Subsystem::storage;
+  }
+  for (int i = 0; i < 6; ++i) {
+    report.not_checked.push_back({"rule." + std::to_string(i), "reason number " + std::to_string(i)});
+  }
+  return report;
+}
+
+Report hostile() {
+  Report report = outsider(8);
+  const std::string script = "<script>alert('x')</script>";
+  const std::string image = "\"><img src=x onerror=alert(1)>";
+  report.report_id = script;
+  report.job.name = script + std::string(4096, 'A');
+  report.job.user = "eve\x1b[31mred\x1b[0m\x1b]0;title\aend\r\nVERDICT  healthy";
+  report.job.command = "</script><!-- \xff\xfe broken \xc3( utf-8 \xed\xa0\x80";
+  report.job.state =
+      "\xe2\x80\xae"
+      "DETELPMOC";  // right-to-left override
+  report.job.nodes = {"n01", image};
+  report.job.tags = {{"k\"'",
+                      "v&<>\x01\x7f\xc2\x9b"
+                      "31m"}};
+  report.verdict.sentence = "a\nb\tc " + script + " \x1b[2J\x1b[H " + std::string(3000, 'w');
+  report.findings[0].title = image;
+  report.findings[0].sentence = "5 < 6 & 7 > 6 </script> ünïcödé 中文 \xf0\x9f\x9a\x80";
+  report.findings[0].remedy.user = {"echo '$(rm -rf ~)'\n# second line\x1b[8m hidden"};
+  report.findings[0].instances = {script};
+  report.findings[0].sources = {"javascript:alert(1)", "https://example.org/\" onmouseover=\"alert(1)"};
+  report.findings[0].evidence[0].observed = std::numeric_limits<double>::infinity();
+  report.findings[0].evidence[1].unit = script;
+  report.episodes[0].claim = script;
+  report.episodes[0].methods = {image};
+  report.timeline[0].name = "</script><script>alert(2)</script>";
+  report.timeline[1].unit = "<b>";
+  report.timeline[2].values.assign(report.timeline[2].values.size(), kGap);
+  report.timeline[3].values.clear();
+  report.coverage[0].probes[3].reason = script;
+  report.not_checked[0].rule = script;
+  report.files = {{image, "../../etc/passwd"}};
+  return report;
+}
+
+std::vector<Sample> all() {
+  return {{"outsider", outsider(2)},
+          {"healthy", healthy()},
+          {"insufficient", insufficient()},
+          {"many_nodes", many_nodes()},
+          {"hostile", hostile()}};
+}
+
+}  // namespace reveal::samples

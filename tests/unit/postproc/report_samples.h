@@ -1,0 +1,25 @@
+// Reports as jobs really produce them, for the tests of the three renderers.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "postproc/report/report.h"
+
+namespace reveal::samples {
+
+struct Sample {
+  std::string name;  // of the golden files
+  Report report;
+};
+
+[[nodiscard]] Report outsider(double timeline_step_seconds);
+[[nodiscard]] Report healthy();
+[[nodiscard]] Report insufficient();
+[[nodiscard]] Report many_nodes();
+[[nodiscard]] Report hostile();
+
+/// All of them, with timelines short enough to be read in a diff.
+[[nodiscard]] std::vector<Sample> all();
+
+}  // namespace reveal::samples

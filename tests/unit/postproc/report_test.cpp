@@ -1,0 +1,343 @@
+#include "postproc/report/report.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+
+#include "hdf5schema/basics/error.h"
+#include "postproc/report/assets.h"
+#include "postproc/report/untrusted.h"
+#include "postproc/report/wording.h"
+#include "report_samples.h"
+
+namespace reveal {
+namespace {
+
+std::string file_text(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+/// Whole reports are compared; REVEAL_ACCEPT=1 rewrites the expected ones, and the diff is part of the review.
+void expect_golden(const std::string& name, const std::string& text) {
+  const std::string path = std::string(TEST_DATA) + "/reports/" + name;
+  if (std::getenv("REVEAL_ACCEPT") != nullptr) {
+    std::ofstream(path, std::ios::binary) << text;
+    return;
+  }
+  EXPECT_EQ(text, file_text(path)) << "in " << path << "; REVEAL_ACCEPT=1 rewrites it";
+}
+
+/// The page without what is the same in every report and belongs to others.
+std::string without_embedded(std::string page) {
+  for (std::string_view asset :
+       {assets::dygraphs_js(), assets::dygraphs_css(), assets::report_js(), assets::report_css()}) {
+    asset = asset.substr(0, asset.rfind("sourceMappingURL"));
+    asset = asset.substr(0, asset.find_last_not_of("\n/*# ") + 1);
+    const std::size_t at = page.find(asset);
+    if (at != std::string::npos) page.replace(at, asset.size(), "[embedded]");
+  }
+  return page;
+}
+
+std::size_t occurrences(std::string_view text, std::string_view what) {
+  std::size_t count = 0;
+  for (std::size_t at = text.find(what); at != std::string_view::npos; at = text.find(what, at + 1)) ++count;
+  return count;
+}
+
+TEST(Report, LooksAsAccepted) {
+  for (const samples::Sample& sample : samples::all()) {
+    SCOPED_TRACE(sample.name);
+    expect_golden(sample.name + ".json", render_json(sample.report));
+    expect_golden(sample.name + ".txt", render_text(sample.report));
+    expect_golden(sample.name + ".html", without_embedded(render_html(sample.report)));
+  }
+}
+
+TEST(Report, SurvivesTheRoundTripThroughJson) {
+  for (const samples::Sample& sample : samples::all()) {
+    SCOPED_TRACE(sample.name);
+    const std::string json = render_json(sample.report);
+    Report back = parse_report(json);
+    EXPECT_TRUE(render_json(back) == json);
+    if (sample.name == "hostile") continue;  // its broken bytes and infinities are not meant to survive
+    EXPECT_EQ(render_text(back), render_text(sample.report));
+    Report before = sample.report;
+    before.timeline.clear();  // rounded once in the JSON, and again in the page
+    back.timeline.clear();
+    EXPECT_TRUE(render_html(back) == render_html(before));
+  }
+}
+
+TEST(Report, KeepsEveryFieldThroughJson) {
+  const Report before = samples::outsider(2);
+  const Report after = parse_report(render_json(before));
+  EXPECT_EQ(after.job.nodes, before.job.nodes);
+  EXPECT_EQ(after.job.begin_utc_ns, before.job.begin_utc_ns);
+  EXPECT_EQ(after.job.tags, before.job.tags);
+  EXPECT_EQ(after.job.restart, 0);
+  EXPECT_EQ(after.created_utc_ns, before.created_utc_ns);
+  EXPECT_TRUE(after.shared_node);
+  ASSERT_EQ(after.findings.size(), 2U);
+  EXPECT_EQ(after.findings[0].sentence, before.findings[0].sentence);
+  EXPECT_EQ(after.findings[0].severity, Severity::critical);
+  EXPECT_EQ(after.findings[0].evidence[0].observed, 0.982);
+  EXPECT_EQ(after.findings[0].evidence[0].span.end_utc_ns, before.findings[0].evidence[0].span.end_utc_ns);
+  EXPECT_EQ(after.findings[0].evidence[3].expected, std::nullopt);
+  EXPECT_EQ(after.findings[0].remedy.admin, before.findings[0].remedy.admin);
+  EXPECT_EQ(after.findings[1].impact.seconds, std::nullopt);
+  EXPECT_EQ(after.episodes[1].labels, before.episodes[1].labels);
+  EXPECT_EQ(after.episodes[0].reasons[1].expected, 2.0e6);
+  EXPECT_EQ(after.coverage[1].note, before.coverage[1].note);
+  EXPECT_EQ(after.coverage[0].probes[5].state, Coverage::State::failed);
+  EXPECT_EQ(after.timeline.size(), before.timeline.size());
+  EXPECT_EQ(after.timeline[4].values.size(), before.timeline[4].values.size());
+  EXPECT_TRUE(std::isnan(after.timeline[4].values[50]));  // 100 s: lost on n02
+  EXPECT_EQ(after.omitted, before.omitted);
+  EXPECT_EQ(after.files, before.files);
+}
+
+TEST(Report, JsonHasAReasonBesideEveryNull) {
+  // Words and objects that do not exist are null without more ado; numbers and times are not.
+  const std::set<std::string> words = {"array", "het", "id",         "name",    "user",      "cluster", "state",
+                                       "note",  "how", "supersedes", "primary", "report_id", "command", "runner_up"};
+  const auto walk = [&](const auto& self, const nlohmann::json& json) -> void {
+    if (json.is_array()) {
+      for (const auto& element : json) self(self, element);
+    }
+    if (!json.is_object()) return;
+    for (const auto& [key, value] : json.items()) {
+      if (value.is_null() && words.count(key) == 0) {
+        EXPECT_TRUE(json.contains(key + "_reason")) << key << " in " << json.dump().substr(0, 200);
+      }
+      if (key != "timeline") self(self, value);
+    }
+  };
+  for (const samples::Sample& sample : samples::all()) walk(walk, nlohmann::json::parse(render_json(sample.report)));
+}
+
+TEST(Report, RefusesForeignJsonInOneLine) {
+  const std::string good = render_json(samples::healthy());
+  std::string newer = good;
+  newer.replace(newer.find("reveal.report/1"), 15, "reveal.report/2");
+  const struct {
+    std::string text;
+    std::string message;
+  } cases[] = {
+      {"", "not JSON from byte"},
+      {good.substr(0, good.size() / 2), "cut off?"},
+      {"[]", "names no schema"},
+      {"{\"schema\": \"other\"}", "schema \"other\""},
+      {newer, "schema \"reveal.report/2\"; this reveal reads reveal.report/1"},
+      {"{\"schema\": 1}", "\"schema\" is a number"},
+      {R"({"schema": "reveal.report/1"})", "unknown status \"\""},
+      {R"({"schema": "reveal.report/1", "verdict": {"status": "healthy"}, "findings": {}})",
+       "\"findings\" is not a list"},
+      {R"({"schema": "reveal.report/1", "verdict": {"status": "healthy"}, "created": "yesterday"})", "not a time"},
+  };
+  for (const auto& [text, message] : cases) {
+    try {
+      static_cast<void>(parse_report(text));
+      ADD_FAILURE() << "accepted: " << text.substr(0, 80);
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find(message), std::string::npos) << error.what();
+      EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos);
+    }
+  }
+}
+
+TEST(Report, ReadsJsonWithUnknownAndMissingKeys) {
+  const Report report =
+      parse_report(R"({"schema": "reveal.report/1", "later": {"x": [1]}, "verdict": {"status": "notice"}})");
+  EXPECT_EQ(report.verdict.status, VerdictStatus::notice);
+  EXPECT_TRUE(report.findings.empty());
+}
+
+TEST(ReportText, FitsAPageOfEightyColumns) {
+  for (const samples::Sample& sample : samples::all()) {
+    SCOPED_TRACE(sample.name);
+    const std::string text = render_text(sample.report);
+    std::istringstream lines(text);
+    std::string line;
+    for (int count = 1; std::getline(lines, line); ++count) {
+      const bool command = line.find("you type") != std::string::npos;  // never wrapped
+      const bool one_word = line.find_first_of(' ', line.find_first_not_of(' ')) == std::string::npos;
+      EXPECT_TRUE(columns(line) <= 80 || command || one_word || sample.name == "hostile") << count << ": " << line;
+    }
+    if (sample.name != "hostile") {
+      EXPECT_LE(occurrences(text, "\n"), sample.name == "many_nodes" ? 72U : 60U);
+    }
+  }
+}
+
+TEST(ReportText, LetsNoControlCharacterThrough) {
+  for (const samples::Sample& sample : samples::all()) {
+    for (const char c : render_text(sample.report)) {
+      const auto byte = static_cast<unsigned char>(c);
+      ASSERT_TRUE(c == '\n' || (byte >= 0x20 && byte != 0x7f)) << sample.name << ": byte " << int{byte};
+    }
+  }
+  // A name with a newline must not start a line of its own.
+  EXPECT_EQ(render_text(samples::hostile()).find("\nVERDICT"), std::string::npos);
+}
+
+TEST(ReportText, ColoursOnlyWhenAsked) {
+  const Report report = samples::outsider(2);
+  EXPECT_EQ(render_text(report).find('\x1b'), std::string::npos);
+  const std::string coloured = render_text(report, {.width = 80, .colour = true});
+  EXPECT_TRUE(coloured.starts_with("\x1b[1;31mFINDING\x1b[0m"));
+}
+
+TEST(ReportText, OffersAdministratorsLinesToNobodyElse) {
+  const std::string text = render_text(samples::outsider(2));
+  EXPECT_NE(text.find("  you type     #SBATCH --exclusive\n"), std::string::npos);
+  EXPECT_NE(text.find("  tell admins  Find who ran there"), std::string::npos);
+  EXPECT_EQ(text.find("you type   vm.dirty"), std::string::npos);
+}
+
+TEST(ReportHtml, IsInertWhateverAJobIsCalled) {
+  const std::string page = without_embedded(render_html(samples::hostile()));
+  EXPECT_EQ(occurrences(page, "<script"), 3U);  // the data, the library and ours
+  EXPECT_EQ(occurrences(page, "</script"), 3U);
+  EXPECT_EQ(page.find("<img"), std::string::npos);
+  EXPECT_EQ(page.find("<b>\""), std::string::npos);
+  EXPECT_EQ(page.find("href=\"javascript"), std::string::npos);
+  EXPECT_EQ(page.find("\" onmouseover"), std::string::npos);
+  EXPECT_EQ(page.find('\x1b'), std::string::npos);
+}
+
+TEST(ReportHtml, FetchesNothing) {
+  for (const samples::Sample& sample : samples::all()) {
+    const std::string page = without_embedded(render_html(sample.report));
+    EXPECT_NE(page.find("default-src 'none'"), std::string::npos);
+    for (const char* fetch : {"<link", "src=\"", "@import", "url(", "<iframe", "sourceMappingURL"}) {
+      EXPECT_EQ(page.find(fetch), std::string::npos) << sample.name << ": " << fetch;
+    }
+  }
+}
+
+TEST(ReportHtml, WritesSamplesForLooking) {
+  const char* folder = std::getenv("REVEAL_SAMPLES");
+  if (folder == nullptr) GTEST_SKIP() << "REVEAL_SAMPLES=DIR writes pages to look at";
+  for (const samples::Sample& sample : samples::all()) {
+    std::ofstream(folder + ("/" + sample.name + ".html"), std::ios::binary) << render_html(sample.report);
+  }
+  std::ofstream(std::string(folder) + "/outsider.html", std::ios::binary) << render_html(samples::outsider(0.1));
+}
+
+TEST(ReportHtml, StaysSmallWithTwelveHundredPointsAChannel) {
+  const std::string page = render_html(samples::outsider(0.1));
+  EXPECT_GT(page.size(), 150'000U);  // the library is inside
+  EXPECT_LT(page.size(), 600'000U);
+}
+
+TEST(ReportHtml, CarriesTheTimelineAsJson) {
+  const std::string page = render_html(samples::outsider(0.1));
+  const std::string open = "id=\"timeline-data\">";
+  const std::size_t begin = page.find(open) + open.size();
+  const auto data = nlohmann::json::parse(page.substr(begin, page.find("</script>", begin) - begin));
+  ASSERT_EQ(data["channels"].size(), 6U);
+  EXPECT_EQ(data["channels"][0]["values"].size(), 1200U);
+  EXPECT_EQ(data["channels"][4]["unit"], "MiB/s");
+  EXPECT_TRUE(data["channels"][4]["values"][1005].is_null());
+  EXPECT_EQ(data["intervals"][0]["begin"], 62);
+  EXPECT_EQ(data["intervals"][0]["end"], 77);
+  EXPECT_EQ(data["window"][1], 120);
+}
+
+TEST(ReportHtml, HasNoScriptsWithoutATimeline) {
+  EXPECT_EQ(render_html(samples::healthy()).find("<script"), std::string::npos);
+}
+
+TEST(Untrusted, ReplacesBrokenBytesAndDropsEscapes) {
+  EXPECT_EQ(printable("a\x1b[31;1mb\x1b[0mc"), "abc");
+  EXPECT_EQ(printable("a\x1b]0;title\x07z"), "az");
+  EXPECT_EQ(printable("a\x1b]0;never ended"), "a");
+  EXPECT_EQ(printable("end\x1b"), "end");
+  EXPECT_EQ(printable("a\r\nb\tc\x7f"), "a  b c ");
+  EXPECT_EQ(printable("\xff"), "\xEF\xBF\xBD");
+  EXPECT_EQ(printable("\xc3\xa4"), "\xc3\xa4");
+  EXPECT_EQ(printable("\xc0\xaf"), "\xEF\xBF\xBD\xEF\xBF\xBD");  // an overlong '/'
+  EXPECT_EQ(printable("\xe4\xb8"), "\xEF\xBF\xBD\xEF\xBF\xBD");  // cut off
+  EXPECT_EQ(printable("\xc2\x9b"
+                      "31m"),
+            " 31m");  // the one-byte CSI
+  EXPECT_EQ(printable("a\xe2\x80\xae"
+                      "b"),
+            "ab");
+  EXPECT_EQ(printable(""), "");
+}
+
+TEST(Untrusted, CutsLongTextAtTheLimit) {
+  EXPECT_EQ(printable("abcdef", 6), "abcdef");
+  EXPECT_EQ(printable("abcdefg", 6), "abc...");
+  EXPECT_EQ(printable("\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4", 4), "\xc3\xa4...");
+}
+
+TEST(Untrusted, EscapesMarkup) {
+  EXPECT_EQ(html("<a href='x' b=\"y\">&"), "&lt;a href=&#39;x&#39; b=&quot;y&quot;&gt;&amp;");
+}
+
+TEST(Wording, PrintsQuantitiesInTheUnitOfTheirSize) {
+  EXPECT_EQ(quantity(0, "bytes"), "0 bytes");
+  EXPECT_EQ(quantity(1536, "bytes"), "1.5 KiB");
+  EXPECT_EQ(quantity(126'701'535'232.0, "bytes"), "118 GiB");
+  EXPECT_EQ(quantity(-2'097'152.0, "bytes/s"), "-2 MiB/s");
+  EXPECT_EQ(quantity(471e6, "ns/s"), "0.471 s/s");
+  EXPECT_EQ(quantity(700e3, "ns"), "700 us");
+  EXPECT_EQ(quantity(2.4e9, "Hz"), "2.4 GHz");
+  EXPECT_EQ(quantity(98.25, "percent"), "98.2 %");
+  EXPECT_EQ(quantity(12345.6, "count"), "12,346");
+  EXPECT_EQ(quantity(1e9, "count/s"), "1,000,000,000/s");
+  EXPECT_EQ(quantity(0.98, "CPUs"), "0.98 CPUs");
+  EXPECT_EQ(quantity(std::nullopt, "bytes"), "not measured");
+  EXPECT_EQ(quantity(std::numeric_limits<double>::quiet_NaN(), "bytes"), "not measured");
+}
+
+TEST(Wording, FoldsNodeNames) {
+  const std::vector<std::string> rack = {"n01", "n02", "n03", "n07", "gpu-9", "login"};
+  EXPECT_EQ(node_list(rack), "login, gpu-9, n[01-03,07]");
+  EXPECT_EQ(node_list(std::vector<std::string>{"n9", "n10", "n11"}), "n9, n[10-11]");
+  EXPECT_EQ(node_list(std::vector<std::string>{"10", "11", "13"}), "[10-11,13]");
+  EXPECT_EQ(node_list(std::vector<std::string>{}), "");
+  EXPECT_EQ(node_list(std::vector<std::string>{"a", "b", "c"}, 2), "a, b and 1 more");
+}
+
+TEST(Wording, WritesAndReadsTimes) {
+  EXPECT_EQ(iso_time(1'763'634'725'000'000'000), "2025-11-20T10:32:05Z");
+  EXPECT_EQ(iso_time(1'763'634'725'100'000'001), "2025-11-20T10:32:05.100000001Z");
+  EXPECT_EQ(iso_time(-1), "1969-12-31T23:59:59.999999999Z");
+  for (const std::int64_t time : {std::int64_t{1}, std::int64_t{-1}, std::int64_t{1'763'634'725'120'000'000}}) {
+    EXPECT_EQ(parse_iso_time(iso_time(time)), time);
+  }
+  for (const char* wrong :
+       {"", "Z", "2025-11-20", "2025-13-20T10:32:05Z", "2025-11-20T10:32:05", "2025-02-30T00:00:00Z",
+        "2025-11-20T10:32:05.Z", "2025-11-20T10:32:05.1234567890Z", "9999-11-20T10:32:05Z"}) {
+    EXPECT_EQ(parse_iso_time(wrong), std::nullopt) << wrong;
+  }
+  EXPECT_EQ(duration(15), "15 s");
+  EXPECT_EQ(duration(3599), "59 min 59 s");
+  EXPECT_EQ(duration(86'461), "1 d 0 h 1 min");
+}
+
+TEST(Wording, NamesSeveritiesBothWays) {
+  for (const Severity severity : {Severity::info, Severity::notice, Severity::warning, Severity::critical}) {
+    EXPECT_EQ(severity_of(name_of(severity)), severity);
+  }
+  EXPECT_EQ(severity_of("fatal"), std::nullopt);
+  EXPECT_EQ(confidence_of(name_of(Confidence::likely)), Confidence::likely);
+  EXPECT_EQ(finding_kind_of(name_of(FindingKind::audit)), FindingKind::audit);
+  EXPECT_EQ(verdict_status_of(name_of(VerdictStatus::insufficient_data)), VerdictStatus::insufficient_data);
+}
+
+}  // namespace
+}  // namespace reveal
