@@ -16,6 +16,7 @@
 namespace reveal {
 namespace {
 
+constexpr std::size_t kMostNotes = 3;  // the rest is folded away
 constexpr std::size_t kMostFindings = 20;
 constexpr std::size_t kMostEpisodes = 100;
 constexpr std::size_t kMostReasons = 3;
@@ -65,7 +66,7 @@ std::string head_row(std::initializer_list<std::string_view> columns) {
 std::string verdict_section(const Report& report) {
   const Verdict& verdict = report.verdict;
   std::string section = fmt::format("<section class=\"verdict {}\"><div class=\"word\">{}</div><h1>{}</h1>\n",
-                                    name_of(verdict.status), headline(verdict.status), html(verdict.sentence));
+                                    name_of(verdict.status), headline(verdict.status), html(verdict.sentence, 300));
   if (report.partial) section += "<p>This report is partial: not every node has delivered its trace.</p>\n";
   return section + "</section>\n";
 }
@@ -159,12 +160,22 @@ std::string finding_card(const Finding& finding, const Report& report) {
   return card + "</article>\n";
 }
 
-std::string findings_section(const Report& report) {
+std::string primary_section(const Report& report) {
   if (report.findings.empty()) return "";
-  std::string section = "<section><h2>Finding</h2>\n" + finding_card(report.findings.front(), report);
+  return "<section><h2>Finding</h2>\n" + finding_card(report.findings.front(), report) + "</section>\n";
+}
+
+std::string notes_section(const Report& report) {
+  if (report.findings.size() < 2) return "";
+  std::string section = "<section><h2>Also noted</h2>\n";
   const std::size_t end = std::min(report.findings.size(), kMostFindings);
-  if (end > 1) section += "<h2>Also noted</h2>\n";
-  for (std::size_t i = 1; i < end; ++i) section += finding_card(report.findings[i], report);
+  const std::size_t open_end = std::min(end, kMostNotes + 1);
+  for (std::size_t i = 1; i < open_end; ++i) section += finding_card(report.findings[i], report);
+  if (open_end < end) {
+    section += fmt::format("<details><summary>{} more</summary>\n", end - open_end);
+    for (std::size_t i = open_end; i < end; ++i) section += finding_card(report.findings[i], report);
+    section += "</details>\n";
+  }
   if (report.findings.size() > end) {
     section += fmt::format("<p class=\"quiet\">{} more are in report.json.</p>\n", report.findings.size() - end);
   }
@@ -194,11 +205,17 @@ std::string node_section(const Report& report) {
     table += "</tr>\n";
   }
   table += "</tbody></table></div>\n";
-  std::vector<std::string> quiet;
-  for (const std::string& node : report.job.nodes) {
-    if (marks.count(node) == 0) quiet.push_back(node);
+  std::set<std::string> measured;
+  for (const NodeCoverage& coverage : report.coverage) {
+    if (coverage.samples_present.value_or(0) > 0) measured.insert(coverage.nodes.begin(), coverage.nodes.end());
   }
-  if (!quiet.empty()) table += "<p class=\"quiet\">Nothing unusual on " + html(node_list(quiet)) + ".</p>\n";
+  std::vector<std::string> quiet;
+  std::vector<std::string> silent;
+  for (const std::string& node : report.job.nodes) {
+    if (marks.count(node) == 0) (measured.count(node) == 0 ? silent : quiet).push_back(node);
+  }
+  if (!quiet.empty()) table += "<p class=\"quiet\">No anomalous interval on " + html(node_list(quiet)) + ".</p>\n";
+  if (!silent.empty()) table += "<p>No data from " + html(node_list(silent)) + ".</p>\n";
   return table + "</section>\n";
 }
 
@@ -266,6 +283,7 @@ nlohmann::json timeline_data(const Report& report) {
   double first = 0;
   double last = 0;
   for (const TimelineChannel& channel : report.timeline) {
+    if (channel.values.empty()) continue;
     double largest = 0;
     for (const double value : channel.values) {
       if (std::isfinite(value)) largest = std::max(largest, std::abs(value));
@@ -316,7 +334,8 @@ std::string inline_json(const nlohmann::json& json) {
 
 std::string timeline_section(const Report& report) {
   if (report.timeline.empty()) return "";
-  return "<section><h2>Timeline</h2>\n<p class=\"quiet small\">Seconds since the job began. "
+  return "<section><h2>Timeline</h2>\n<p id=\"timeline-help\" class=\"quiet small\" hidden>Seconds since the job "
+         "began. "
          "<span class=\"key finding\"></span>finding <span class=\"key notice\"></span>notice. "
          "Drag to zoom all charts, double-click for the whole job.</p>\n"
          "<noscript><p>The charts need JavaScript, which is blocked here. Everything they support is written above and "
@@ -332,8 +351,8 @@ std::string coverage_section(const Report& report) {
     section += "<div class=\"scroll\"><table class=\"stack\">" + head_row({"Nodes", "Samples", "Clock error", "Note"}) +
                "<tbody>\n";
     for (const NodeCoverage& coverage : report.coverage) {
-      const std::string samples =
-          quantity(coverage.samples_present, "count") + " of " + quantity(coverage.samples_expected, "count");
+      const auto known = [](std::optional<double> count) { return count ? number(*count) : std::string("unknown"); };
+      const std::string samples = known(coverage.samples_present) + " of " + known(coverage.samples_expected);
       const std::string clock =
           coverage.clock_error_seconds ? "up to " + quantity(*coverage.clock_error_seconds * 1e9, "ns") : "not known";
       section += "<tr>" + cell("Nodes", html(node_list(coverage.nodes))) + cell("Samples", samples) +
@@ -350,8 +369,9 @@ std::string coverage_section(const Report& report) {
   std::string table = "<div class=\"scroll\"><table class=\"stack\"><caption>reveal's own cost</caption>" +
                       head_row({"Node", "CPU, of one core", "Written", "Late ticks", "Channels"}) + "<tbody>\n";
   for (const NodeOverhead& one : report.overhead) {
-    table += "<tr>" + cell("Node", html(one.node, 60)) +
-             cell("CPU, of one core", quantity(one.cpu_percent_of_core, "percent")) +
+    std::string node = html(one.node, 60);
+    if (!one.reason.empty()) node += " <span class=\"quiet\">(" + html(one.reason) + ")</span>";
+    table += "<tr>" + cell("Node", node) + cell("CPU, of one core", quantity(one.cpu_percent_of_core, "percent")) +
              cell("Written", quantity(one.bytes_per_second, "bytes/s")) +
              cell("Late ticks", quantity(one.late_ticks, "count")) + cell("Channels", quantity(one.channels, "count")) +
              "</tr>\n";
@@ -415,8 +435,9 @@ std::string render_html(const Report& report) {
       assets::report_css());
   page += verdict_section(report);
   page += job_section(report);
-  page += findings_section(report);
+  page += primary_section(report);
   page += timeline_section(report);
+  page += notes_section(report);
   page += node_section(report);
   page += episodes_section(report);
   page += coverage_section(report);

@@ -27,6 +27,18 @@
     return unit ? digits + (unit[0] === '/' ? '' : ' ') + unit : digits;
   }
 
+  const kPrefixes = [[1e9, 'G'], [1e6, 'M'], [1e4, 'k']];
+  function tick(value) {
+    for (const [size, prefix] of kPrefixes) {
+      if (Math.abs(value) >= size) return +(value / (size === 1e4 ? 1e3 : size)).toPrecision(3) + prefix;
+    }
+    return String(+value.toPrecision(3));
+  }
+
+  function atRest(channel) {
+    return channel.values.some(function (value) { return value !== null; }) ? channel.unit : 'not measured';
+  }
+
   function shade(context, area, graph) {
     for (const one of data.intervals) {
       const left = Math.max(graph.toDomXCoord(one.begin), area.x);
@@ -60,7 +72,7 @@
     together(function () {
       for (const chart of charts) {
         chart.graph.clearSelection();
-        chart.reading.textContent = chart.channel.unit;
+        chart.reading.textContent = atRest(chart.channel);
       }
     });
   }
@@ -79,7 +91,7 @@
     name.textContent = (data.several_nodes && channel.node ? channel.node + '  ' : '') + channel.name;
     const reading = document.createElement('span');
     reading.className = 'reading';
-    reading.textContent = channel.unit;
+    reading.textContent = atRest(channel);
     header.append(name, reading);
     const last = index === data.channels.length - 1;
     const chart = document.createElement('div');
@@ -104,7 +116,7 @@
       underlayCallback: shade,
       axes: {
         x: { drawAxis: last, axisLabelFormatter: function (x) { return +x.toFixed(3) + ' s'; }, pixelsPerLabel: 70 },
-        y: { axisLabelWidth: 52, pixelsPerLabel: 26, axisLabelFormatter: function (y) { return shown(y, ''); } },
+        y: { axisLabelWidth: 52, pixelsPerLabel: 26, axisLabelFormatter: tick },
       },
       highlightCallback: function (event, x) { if (!synchronising) read(x); },
       unhighlightCallback: function () { if (!synchronising) unread(); },
@@ -116,6 +128,7 @@
     charts.push({ graph: graph, channel: channel, reading: reading });
   }
 
+  document.getElementById('timeline-help').hidden = false;
   data.channels.forEach(draw);
 
   const controls = document.getElementById('timeline-controls');

@@ -133,6 +133,7 @@ std::string duration(double seconds) {
   if (!(seconds >= 0)) return "unknown time";
   if (seconds < 120) return fmt::format("{:.3g} s", seconds);
   const auto whole = static_cast<std::int64_t>(std::min(seconds + 0.5, 1e15));
+  if (whole < 3600 && whole % 60 == 0) return fmt::format("{} min", whole / 60);
   if (whole < 3600) return fmt::format("{} min {} s", whole / 60, whole % 60);
   if (whole < 86400) return fmt::format("{} h {} min", whole / 3600, whole / 60 % 60);
   return fmt::format("{} d {} h {} min", whole / 86400, whole / 3600 % 24, whole / 60 % 60);

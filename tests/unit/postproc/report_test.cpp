@@ -325,6 +325,7 @@ TEST(Wording, WritesAndReadsTimes) {
     EXPECT_EQ(parse_iso_time(wrong), std::nullopt) << wrong;
   }
   EXPECT_EQ(duration(15), "15 s");
+  EXPECT_EQ(duration(120), "2 min");
   EXPECT_EQ(duration(3599), "59 min 59 s");
   EXPECT_EQ(duration(86'461), "1 d 0 h 1 min");
 }
