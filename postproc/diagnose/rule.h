@@ -2,7 +2,9 @@
 // One family of rules per file in rules/, without a header; each file ends in a registration line.
 #pragma once
 
+#include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -23,8 +25,7 @@ struct Threshold {
 
 /// How it was shown that the rule works; printed with it.
 enum class Proof : std::uint8_t { real, guest, recorded, test_double };
-
-struct RuleSpec;
+[[nodiscard]] std::string_view name_of(Proof) noexcept;
 
 /// Everything a rule may look at on one node.
 class RuleContext;
@@ -34,7 +35,7 @@ struct RuleSpec {
   std::string_view title;
   FindingKind kind = FindingKind::anomaly;
   Subsystem subsystem = Subsystem::cpu;
-  int order = 100;  // attribution order: configuration on the path before symptoms; lower wins
+  int order = 100;  // attribution order: configuration on the path before symptoms; lower wins and runs first
   std::string_view look_alikes;  // ids tested before it may speak, comma separated
   Proof proof = Proof::real;
   std::vector<Threshold> thresholds;
@@ -46,8 +47,10 @@ struct RuleSpec {
   std::vector<Finding> (*check)(const RuleContext&) = nullptr;
 };
 
-/// All registered rules by id.
+/// All registered rules, in attribution order, then by id.
 [[nodiscard]] const std::vector<const RuleSpec*>& rules();
+/// Null for an unknown id.
+[[nodiscard]] const RuleSpec* find_rule(std::string_view id);
 
 struct RegisteredRule {
   explicit RegisteredRule(RuleSpec spec);
@@ -55,8 +58,21 @@ struct RegisteredRule {
 
 class RuleContext {
  public:
-  RuleContext(const RuleSpec& spec, const Telemetry& telemetry, const Detection& detection, const Snapshot& begin,
-              const Snapshot& end, std::span<const Event> events, std::vector<Threshold> overrides);
+  /// What is the same for every rule of one node. All of it outlives the context.
+  struct Node {
+    const Telemetry& telemetry;
+    const Detection& detection;
+    const Snapshot& begin;
+    const Snapshot& end;
+    std::span<const Event> events;
+  };
+  struct Override {
+    std::string name;
+    double value = 0;
+  };
+
+  RuleContext(const RuleSpec& rule, const Node& node, std::span<const Finding> found_before,
+              std::span<const Override> overrides);
 
   const RuleSpec& spec;
   const Telemetry& telemetry;
@@ -64,18 +80,26 @@ class RuleContext {
   const Snapshot& begin;
   const Snapshot& end;
   std::span<const Event> events;
+  std::span<const Finding> found;  // by the rules that come before this one in attribution order
 
   [[nodiscard]] double threshold(std::string_view name) const;  // the site's value or the rule's own
   /// Channel indices by metric, and instance if not empty; empty when not measured.
   [[nodiscard]] std::vector<std::size_t> channels(std::string_view metric, std::string_view instance = {}) const;
-  /// Sum over the channels per grid step; throws Unavailable naming the metric when there is none.
+  /// Sum over the channels per grid step, NaN where none has a value; throws Unavailable naming the metric when there
+  /// is no such channel, or none that was ever measured.
   [[nodiscard]] std::vector<double> total(std::string_view metric, std::string_view role = {}) const;
+  [[nodiscard]] std::optional<std::vector<double>> total_if_measured(std::string_view metric,
+                                                                     std::string_view role = {}) const;
+  /// Seconds to grid steps, at least one.
+  [[nodiscard]] std::size_t steps(double seconds) const;
+  [[nodiscard]] double seconds(std::size_t steps) const { return static_cast<double>(steps) * telemetry.step_seconds; }
   [[nodiscard]] TimeSpan span(std::size_t begin_sample, std::size_t end_sample) const;
+  [[nodiscard]] std::string snapshot_value(std::string_view key) const;  // "" when unknown
   /// A finding with the rule's texts filled in.
   [[nodiscard]] Finding finding() const;
 
  private:
-  std::vector<Threshold> overrides_;
+  std::span<const Override> overrides_;
 };
 
 }  // namespace reveal

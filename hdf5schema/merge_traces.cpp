@@ -1,0 +1,71 @@
+#include "hdf5schema/merge_traces.h"
+
+#include <H5Cpp.h>
+#include <unistd.h>
+
+#include "hdf5schema/basics/error.h"
+#include "hdf5schema/hdf5_access.h"
+#include "hdf5schema/trace.h"
+
+namespace reveal {
+namespace {
+
+void write_text(H5::H5Object& object, const char* name, const std::string& text) {
+  const H5::StrType type(H5::PredType::C_S1, text.empty() ? 1 : text.size());
+  object.createAttribute(name, type, H5::DataSpace(H5S_SCALAR)).write(type, text);
+}
+
+/// Object references are expanded, so that the copied datasets keep their dimension scales.
+void copy_into(H5::Group& nodes, const NodeFile& trace) {
+  const H5::H5File from(trace.path.string(), H5F_ACC_RDONLY);
+  const H5::PropList options(H5P_OBJECT_COPY);
+  check_hdf5(H5Pset_copy_object(options.getId(), H5O_COPY_EXPAND_REFERENCE_FLAG), "H5Pset_copy_object");
+  check_hdf5(H5Ocopy(from.getId(), "/", nodes.getId(), trace.node.c_str(), options.getId(), H5P_DEFAULT), "H5Ocopy");
+}
+
+void link_into(H5::Group& nodes, const NodeFile& trace) {
+  // The name alone: HDF5 looks for it beside job.h5, wherever the directory is moved to.
+  check_hdf5(H5Lcreate_external(trace.path.filename().c_str(), "/", nodes.getId(), trace.node.c_str(), H5P_DEFAULT,
+                                H5P_DEFAULT),
+             "H5Lcreate_external");
+}
+
+}  // namespace
+
+void merge_traces(const std::vector<NodeFile>& traces, const std::filesystem::path& to, MergeForm form) {
+  const Hdf5Access access;
+  std::filesystem::path temporary = to;
+  temporary += "." + std::to_string(::getpid()) + ".tmp";
+  std::string place = to.string();
+  try {
+    // H5F_ACC_EXCL refuses a file, or a link of somebody else's, that is already there.
+    H5::H5File file(temporary.string(), H5F_ACC_EXCL);
+    H5::Group root = file.openGroup("/");
+    write_text(root, "schema", "reveal.job");
+    const int version = kSchemaVersion;
+    root.createAttribute("schema_version", H5::PredType::NATIVE_INT, H5::DataSpace(H5S_SCALAR))
+        .write(H5::PredType::NATIVE_INT, &version);
+    write_text(root, "form", form == MergeForm::links ? "links" : "self-contained");
+    H5::Group nodes = file.createGroup("nodes");
+    for (const NodeFile& trace : traces) {
+      place = trace.path.string();
+      if (form == MergeForm::links) {
+        link_into(nodes, trace);
+      } else {
+        copy_into(nodes, trace);
+      }
+    }
+    place = to.string();
+    nodes.close();
+    root.close();
+    file.close();
+    std::filesystem::rename(temporary, to);
+  } catch (...) {
+    const Error error = as_error(place);
+    std::error_code ignored;
+    std::filesystem::remove(temporary, ignored);
+    throw error;
+  }
+}
+
+}  // namespace reveal

@@ -1,0 +1,138 @@
+#include "postproc/diagnose/collector_query.h"
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <spdlog/fmt/fmt.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "hdf5schema/basics/error.h"
+
+extern char** environ;
+
+namespace reveal {
+namespace {
+
+using Json = nlohmann::ordered_json;
+constexpr std::size_t kLargestAnswer = 8 << 20;
+constexpr const char* kCollector = "reveal-collect";
+
+/// Beside our own binary, else by name, which posix_spawnp looks up in PATH.
+std::string collector_path() {
+  std::error_code error;
+  const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (!error) {
+    const auto beside = self.parent_path() / kCollector;
+    if (::access(beside.c_str(), X_OK) == 0) return beside.string();
+  }
+  return kCollector;
+}
+
+Json parsed(const std::string& text) {
+  try {
+    return Json::parse(text);
+  } catch (const Json::exception& error) {
+    throw Error(fmt::format("{} answered something that is not JSON: {}", kCollector, error.what()));
+  }
+}
+
+/// The list itself, or the only list inside an object.
+const Json& rows_of(const Json& json) {
+  if (json.is_array()) return json;
+  if (json.is_object()) {
+    for (const auto& [key, value] : json.items()) {
+      if (value.is_array()) return value;
+    }
+  }
+  throw Error(fmt::format("{} answered JSON without a list", kCollector));
+}
+
+std::string text_of(const Json& row, const char* key) {
+  const auto found = row.find(key);
+  if (found == row.end() || found->is_null()) return {};
+  return found->is_string() ? found->get<std::string>() : found->dump();
+}
+
+}  // namespace
+
+std::string ask_collector(const std::vector<std::string>& arguments) {
+  std::string program = collector_path();
+  std::vector<std::string> words{program};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) throw system_error("pipe", errno);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+  pid_t child = -1;
+  const int failure = ::posix_spawnp(&child, program.c_str(), &actions, nullptr, argv.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  ::close(ends[1]);
+  if (failure != 0) {
+    ::close(ends[0]);
+    if (failure == ENOENT) throw Error(std::string(kCollector) + " is neither beside reveal nor in PATH");
+    throw system_error(program, failure);
+  }
+  std::string answer;
+  char buffer[16384];
+  while (answer.size() <= kLargestAnswer) {
+    const ssize_t got = ::read(ends[0], buffer, sizeof buffer);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) break;
+    answer.append(buffer, static_cast<std::size_t>(got));
+  }
+  ::close(ends[0]);
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (answer.size() > kLargestAnswer) throw Error(program + " answered too much");
+  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) throw Error(program + " could not answer");
+  return answer;
+}
+
+std::string probes_as_text(const std::string& text) {
+  const Json json = parsed(text);
+  std::string out;
+  std::size_t metrics = 0;
+  for (const Json& probe : rows_of(json)) {
+    out += fmt::format("{:<14} {}\n", text_of(probe, "name"), text_of(probe, "help"));
+    if (const auto found = probe.find("metrics"); found != probe.end() && found->is_array()) {
+      for (const Json& metric : *found) {
+        ++metrics;
+        out += fmt::format("  {:<30} {:<6} {:<8} {:<9} {}\n",
+                           text_of(metric, metric.contains("name") ? "name" : "metric"), text_of(metric, "unit"),
+                           text_of(metric, "kind"), text_of(metric, "scope"), text_of(metric, "source"));
+      }
+    }
+  }
+  out += fmt::format("\n{} kinds of metrics; how many channels they become depends on the node (reveal doctor).\n",
+                     metrics);
+  return out;
+}
+
+std::string check_as_text(const std::string& text) {
+  const Json json = parsed(text);
+  std::string out;
+  std::size_t missing = 0;
+  for (const Json& probe : rows_of(json)) {
+    const std::string state = text_of(probe, "state");
+    missing += state == "ok" ? 0 : 1;
+    const std::string reason = text_of(probe, "reason");
+    out += fmt::format("{:<14} {:<7}{}{}\n", text_of(probe, probe.contains("name") ? "name" : "probe"), state,
+                       reason.empty() ? "" : " ", reason);
+  }
+  out += missing == 0 ? "\nEverything this version knows can be measured here.\n"
+                      : fmt::format("\n{} missing: the report will name rules that could not be checked.\n", missing);
+  return out;
+}
+
+}  // namespace reveal

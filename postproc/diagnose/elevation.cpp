@@ -1,0 +1,193 @@
+#include "postproc/diagnose/elevation.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace reveal {
+namespace {
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+constexpr int kRefinements = 4;
+constexpr std::size_t kMostCandidates = 24;
+/// So many intervals alike are a habit (a phase of the job, a cron job every few seconds), not an event.
+constexpr std::size_t kRecurring = 4;
+/// The settling around a candidate belongs neither to it nor to the usual level.
+constexpr double kMarginOfLength = 0.1;
+
+double median(std::vector<double> values) {
+  if (values.empty()) return kNaN;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+struct Sum {
+  Interval at;
+  double sum = 0;
+};
+
+/// The interval with the largest sum of sign x (value - cut) inside `range`; missing samples count nothing.
+Sum largest_sum(std::span<const double> series, Interval range, double cut, double sign = 1) {
+  Sum best;
+  double running = 0;
+  std::size_t begin = range.begin;
+  for (std::size_t t = range.begin; t < range.end; ++t) {
+    if (running <= 0) {
+      running = 0;
+      begin = t;
+    }
+    if (!std::isnan(series[t])) running += sign * (series[t] - cut);
+    if (running > best.sum) best = {{begin, t + 1}, running};
+  }
+  return best;
+}
+
+/// Ends at half height are the most likely ones of a box in white noise, whatever its height.
+Interval sharpen(std::span<const double> series, Interval at, Interval range, double usual) {
+  for (int i = 0; i < kRefinements; ++i) {
+    const double height = mean_inside(series, at) - usual;
+    const std::size_t reach = at.length();
+    const Interval near{std::max(range.begin, at.begin - std::min(at.begin, reach)),
+                        std::min(range.end, at.end + reach)};
+    const Interval next = largest_sum(series, near, usual + height / 2).at;
+    if (next.length() == 0 || (next.begin == at.begin && next.end == at.end)) break;
+    at = next;
+  }
+  return at;
+}
+
+/// A stretch inside `at` that is back at the usual level: two events, not one.
+Interval dip_inside(std::span<const double> series, Interval at, double usual, const ElevationSearch& search) {
+  const double height = mean_inside(series, at) - usual;
+  const Interval dip = largest_sum(series, at, usual + height / 2, -1).at;
+  if (dip.length() < search.min_length || mean_inside(series, dip) > usual + height / 4) return {};
+  return dip;
+}
+
+void collect(std::span<const double> series, Interval range, double usual, const ElevationSearch& search,
+             std::vector<Interval>& found) {
+  if (range.length() < search.min_length || found.size() >= kMostCandidates) return;
+  const Sum seed = largest_sum(series, range, usual + search.min_excess / 2);
+  // An interval just worth reporting sums to at least this.
+  if (seed.sum < search.min_excess / 2 * static_cast<double>(search.min_length) / 2) return;
+  const Interval at = sharpen(series, seed.at, range, usual);
+  for (const Interval& whole : {seed.at, at}) {
+    const Interval dip = dip_inside(series, whole, usual, search);
+    if (dip.length() == 0) continue;
+    collect(series, {range.begin, dip.begin}, usual, search, found);
+    collect(series, {dip.end, range.end}, usual, search, found);
+    return;
+  }
+  found.push_back(at);
+  // Both sides of what was seen, not only of its core, else the shoulders come back as candidates of their own.
+  const Interval taken{std::min(at.begin, seed.at.begin), std::max(at.end, seed.at.end)};
+  collect(series, {range.begin, taken.begin}, usual, search, found);
+  collect(series, {taken.end, range.end}, usual, search, found);
+}
+
+std::vector<Interval> with_margins(std::span<const Interval> intervals, std::size_t samples) {
+  std::vector<Interval> wide;
+  for (const Interval& at : intervals) {
+    const auto margin = static_cast<std::size_t>(static_cast<double>(at.length()) * kMarginOfLength) + 1;
+    wide.push_back({at.begin - std::min(at.begin, margin), std::min(samples, at.end + margin)});
+  }
+  return wide;
+}
+
+}  // namespace
+
+std::size_t overlap(Interval a, Interval b) {
+  const std::size_t begin = std::max(a.begin, b.begin);
+  const std::size_t end = std::min(a.end, b.end);
+  return end > begin ? end - begin : 0;
+}
+
+double mean_inside(std::span<const double> series, Interval interval) {
+  double sum = 0;
+  std::size_t present = 0;
+  for (std::size_t t = interval.begin; t < std::min(interval.end, series.size()); ++t) {
+    if (std::isnan(series[t])) continue;
+    sum += series[t];
+    ++present;
+  }
+  return present > 0 ? sum / static_cast<double>(present) : kNaN;
+}
+
+double mean_outside(std::span<const double> series, std::span<const Interval> excluded) {
+  double sum = 0;
+  std::size_t present = 0;
+  for (std::size_t t = 0; t < series.size(); ++t) {
+    const auto inside = [t](const Interval& at) { return t >= at.begin && t < at.end; };
+    if (std::isnan(series[t]) || std::any_of(excluded.begin(), excluded.end(), inside)) continue;
+    sum += series[t];
+    ++present;
+  }
+  return present > 0 ? sum / static_cast<double>(present) : kNaN;
+}
+
+std::vector<double> outside_means(std::span<const double> series, std::span<const Interval> excluded,
+                                  std::size_t length) {
+  std::vector<double> means;
+  if (length == 0 || series.size() < length) return means;
+  std::vector<double> sum(series.size() + 1, 0.0);
+  std::vector<std::size_t> present(series.size() + 1, 0);
+  for (std::size_t t = 0; t < series.size(); ++t) {
+    const auto inside = [t](const Interval& at) { return t >= at.begin && t < at.end; };
+    const bool usable = !std::isnan(series[t]) && std::none_of(excluded.begin(), excluded.end(), inside);
+    sum[t + 1] = sum[t] + (usable ? series[t] : 0);
+    present[t + 1] = present[t] + (usable ? 1 : 0);
+  }
+  const std::size_t enough = (length * 4 + 4) / 5;
+  for (std::size_t t = 0; t + length <= series.size(); ++t) {
+    const std::size_t samples = present[t + length] - present[t];
+    if (samples >= enough) means.push_back((sum[t + length] - sum[t]) / static_cast<double>(samples));
+  }
+  std::sort(means.begin(), means.end());
+  return means;
+}
+
+std::vector<Elevation> find_elevations(std::span<const double> series, const ElevationSearch& search) {
+  // Short windows' means, since one sample of a jiffy counter says little.
+  const double middle = median(outside_means(series, {}, std::max<std::size_t>(1, search.window / 5)));
+  if (std::isnan(middle)) return {};
+  const double usual = std::max(middle, search.floor);
+
+  std::vector<Interval> candidates;
+  collect(series, {0, series.size()}, usual, search, candidates);
+  std::erase_if(candidates, [&](const Interval& at) {
+    return at.length() < search.min_length || !(mean_inside(series, at) - usual >= search.min_excess);
+  });
+
+  const std::vector<Interval> excluded = with_margins(candidates, series.size());
+  std::vector<Elevation> found;
+  for (const Interval& at : candidates) {
+    const auto means = outside_means(series, excluded, std::min(at.length(), search.window));
+    Elevation elevation{.at = at, .inside = mean_inside(series, at)};
+    const double outside = mean_outside(series, excluded);
+    elevation.outside = std::isnan(outside) ? usual : std::max(outside, search.floor);
+    const double excess = elevation.inside - elevation.outside;
+    if (excess < search.min_excess) continue;
+    if (means.size() > 1) {
+      double squares = 0;
+      double mean = 0;
+      for (const double value : means) mean += value;
+      mean /= static_cast<double>(means.size());
+      for (const double value : means) squares += (value - mean) * (value - mean);
+      const double spread = std::sqrt(squares / static_cast<double>(means.size() - 1));
+      // Of the smallest excess, so that a perfectly quiet outside does not make every score infinite.
+      elevation.score = excess / std::max(spread, search.min_excess / 20);
+      elevation.beyond = elevation.inside > means.back();
+    }
+    if (elevation.score < search.min_score) continue;
+    elevation.recurring = candidates.size() >= kRecurring;
+    found.push_back(elevation);
+  }
+  std::sort(found.begin(), found.end(), [](const Elevation& a, const Elevation& b) {
+    return (a.inside - a.outside) * static_cast<double>(a.at.length()) >
+           (b.inside - b.outside) * static_cast<double>(b.at.length());
+  });
+  return found;
+}
+
+}  // namespace reveal

@@ -1,0 +1,48 @@
+// Finds intervals in which one series stands above its own usual level, with sharp ends: how a rule searches its own
+// signal, also where the general detectors saw nothing.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+namespace reveal {
+
+struct Interval {
+  std::size_t begin = 0;
+  std::size_t end = 0;  // exclusive
+
+  [[nodiscard]] std::size_t length() const { return end - begin; }
+};
+
+[[nodiscard]] std::size_t overlap(Interval a, Interval b);
+
+/// Means skip missing samples; NaN when there is none.
+[[nodiscard]] double mean_inside(std::span<const double> series, Interval interval);
+[[nodiscard]] double mean_outside(std::span<const double> series, std::span<const Interval> excluded);
+
+/// Means of all windows of `length` that touch no excluded interval, sorted.
+[[nodiscard]] std::vector<double> outside_means(std::span<const double> series, std::span<const Interval> excluded,
+                                                std::size_t length);
+
+struct ElevationSearch {
+  double min_excess = 0;       // inside mean above the outside mean
+  std::size_t min_length = 1;  // samples
+  std::size_t window = 50;     // outside is judged by means of windows of at most this length
+  double min_score = 4;
+  double floor = 0;  // the usual level is never taken below this (a physical bound of the quantity)
+};
+
+struct Elevation {
+  Interval at;
+  double inside = 0;
+  double outside = 0;
+  double score = 0;        // excess in standard deviations of the outside windows' means
+  bool beyond = false;     // above every outside window: no phase of the job reaches it
+  bool recurring = false;  // one of many alike: a habit of this series, not an event
+};
+
+/// By falling excess x length. Missing samples belong to neither side.
+[[nodiscard]] std::vector<Elevation> find_elevations(std::span<const double> series, const ElevationSearch& search);
+
+}  // namespace reveal

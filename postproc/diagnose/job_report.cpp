@@ -1,0 +1,235 @@
+#include "postproc/diagnose/job_report.h"
+
+#include <spdlog/fmt/fmt.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <set>
+
+#include "hdf5schema/basics/error.h"
+#include "postproc/diagnose/node_analysis.h"
+#include "postproc/diagnose/verdict.h"
+#include "postproc/merge/job.h"
+#include "postproc/merge/publish.h"
+#include "postproc/report/wording.h"
+
+namespace reveal {
+namespace {
+
+constexpr std::size_t kMostTimelines = 12;
+constexpr std::size_t kMostEpisodes = 60;
+constexpr std::size_t kLargestReport = 64 << 20;
+
+std::int64_t modified_ns(const std::filesystem::path& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) return std::numeric_limits<std::int64_t>::min();
+  return status.st_mtim.tv_sec * 1'000'000'000LL + status.st_mtim.tv_nsec;
+}
+
+void merge_job(const std::vector<NodeSummary>& summaries, ReportJob& job) {
+  bool first = true;
+  for (const NodeSummary& summary : summaries) {
+    const ReportJob& theirs = summary.part.job;
+    if (first) job = theirs;
+    first = false;
+    job.begin_utc_ns = std::min(job.begin_utc_ns, theirs.begin_utc_ns);
+    job.end_utc_ns = std::max(job.end_utc_ns, theirs.end_utc_ns);
+  }
+  job.nodes.clear();
+  for (const NodeSummary& summary : summaries) job.nodes.push_back(summary.node);
+  std::sort(job.nodes.begin(), job.nodes.end());
+}
+
+/// A rule that could speak on one node was checked; the reason of the others is still worth a line with their number.
+std::vector<NotChecked> merge_not_checked(const std::vector<NodeSummary>& summaries) {
+  std::map<std::pair<std::string, std::string>, std::size_t> nodes;
+  for (const NodeSummary& summary : summaries) {
+    for (const NotChecked& unchecked : summary.part.not_checked) ++nodes[{unchecked.rule, unchecked.reason}];
+  }
+  std::vector<NotChecked> merged;
+  for (const auto& [what, count] : nodes) {
+    merged.push_back({what.first, count == summaries.size()
+                                      ? what.second
+                                      : fmt::format("{} (on {} of {} nodes)", what.second, count, summaries.size())});
+  }
+  return merged;
+}
+
+/// The nodes of the primary finding come first; every line keeps its own place on the job's axis.
+std::vector<TimelineChannel> merge_timelines(const std::vector<NodeSummary>& summaries, const Report& report) {
+  std::vector<const NodeSummary*> order;
+  for (const NodeSummary& summary : summaries) order.push_back(&summary);
+  const auto affected = [&](const NodeSummary* summary) {
+    if (report.findings.empty()) return false;
+    const auto& nodes = report.findings.front().nodes;
+    return std::find(nodes.begin(), nodes.end(), summary->node) != nodes.end();
+  };
+  std::stable_partition(order.begin(), order.end(), affected);
+  std::vector<TimelineChannel> lines;
+  for (const NodeSummary* summary : order) {
+    for (TimelineChannel line : summary->part.timeline) {
+      if (lines.size() >= kMostTimelines) return lines;
+      line.begin_seconds += static_cast<double>(summary->part.job.begin_utc_ns - report.job.begin_utc_ns) * 1e-9;
+      lines.push_back(std::move(line));
+    }
+  }
+  return lines;
+}
+
+void add_problems(const std::vector<InputProblem>& problems, Report& report) {
+  for (const InputProblem& problem : problems) {
+    report.partial = report.partial || problem.unusable;
+    auto known = std::find_if(report.coverage.begin(), report.coverage.end(), [&](const NodeCoverage& coverage) {
+      return coverage.nodes == std::vector<std::string>{problem.node};
+    });
+    if (known == report.coverage.end()) {
+      report.coverage.push_back({});
+      known = report.coverage.end() - 1;
+      known->nodes = {problem.node};
+    }
+    known->note += (known->note.empty() ? "" : "; ") + problem.text;
+  }
+}
+
+/// Two traces of one node: the longer one speaks, a closed one before a cut one of the same length.
+void drop_duplicates(std::vector<NodeSummary>& summaries, std::vector<InputProblem>& problems) {
+  std::stable_sort(summaries.begin(), summaries.end(), [](const NodeSummary& a, const NodeSummary& b) {
+    if (a.node != b.node) return a.node < b.node;
+    if (a.seconds != b.seconds) return a.seconds > b.seconds;
+    return a.complete && !b.complete;
+  });
+  for (std::size_t i = 1; i < summaries.size();) {
+    const NodeSummary& kept = summaries[i - 1];
+    const NodeSummary& dropped = summaries[i];
+    if (kept.node != dropped.node) {
+      ++i;
+      continue;
+    }
+    problems.push_back(
+        {kept.node, fmt::format("two traces of {}: {} ({}) is used, {} ({}) is not", kept.node, kept.trace,
+                                duration(kept.seconds), dropped.trace, duration(dropped.seconds))});
+    summaries.erase(summaries.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+}
+
+void note_missing_nodes(const std::vector<NodeSummary>& summaries, const ReportOptions& options,
+                        std::vector<InputProblem>& problems) {
+  std::set<std::string> present;
+  std::set<std::string> expected(options.expected_nodes.begin(), options.expected_nodes.end());
+  for (const NodeSummary& summary : summaries) {
+    present.insert(summary.node);
+    expected.insert(summary.expected_nodes.begin(), summary.expected_nodes.end());
+  }
+  for (const InputProblem& problem : problems) {
+    if (problem.unusable) present.insert(problem.node);  // its file is there and has its own line
+  }
+  for (const std::string& node : expected) {
+    if (present.count(node) == 0)
+      problems.push_back({node, node + " has no trace: its collector did not deliver one", true});
+  }
+}
+
+}  // namespace
+
+Report merge_summaries(const std::vector<NodeSummary>& summaries, const std::vector<InputProblem>& problems,
+                       const ReportOptions& options) {
+  Report report;
+  report.created_utc_ns = options.now_utc_ns;
+  merge_job(summaries, report.job);
+  std::vector<Finding> findings;
+  std::string insufficient;
+  bool judged = false;
+  for (const NodeSummary& summary : summaries) {
+    const Report& part = summary.part;
+    findings.insert(findings.end(), part.findings.begin(), part.findings.end());
+    report.episodes.insert(report.episodes.end(), part.episodes.begin(), part.episodes.end());
+    report.coverage.insert(report.coverage.end(), part.coverage.begin(), part.coverage.end());
+    report.overhead.insert(report.overhead.end(), part.overhead.begin(), part.overhead.end());
+    for (const auto& [what, count] : part.omitted) report.omitted[what] += count;
+    report.partial = report.partial || part.partial;
+    judged = judged || summary.insufficient.empty();
+    if (insufficient.empty()) insufficient = summary.insufficient;
+    report.files.emplace_back("trace " + summary.node, summary.trace);
+  }
+  add_problems(problems, report);
+  report.findings = merge_findings(std::move(findings));
+  std::stable_sort(report.episodes.begin(), report.episodes.end(),
+                   [](const ReportEpisode& a, const ReportEpisode& b) { return a.score > b.score; });
+  if (report.episodes.size() > kMostEpisodes) {
+    report.omitted["episodes"] += static_cast<double>(report.episodes.size() - kMostEpisodes);
+    report.episodes.resize(kMostEpisodes);
+  }
+  report.not_checked = merge_not_checked(summaries);
+  report.timeline = merge_timelines(summaries, report);
+  judge(report, judged ? "" : insufficient);
+  report.report_id =
+      text_hash(fmt::format("{}\n{}\n{}", report.job.id, report.job.begin_utc_ns, report.created_utc_ns));
+  report.files.emplace_back("report as data", "report.json");
+  report.files.emplace_back("report as text", "report.txt");
+  report.files.emplace_back("report as a page", "report.html");
+  return report;
+}
+
+Report build_report(const std::filesystem::path& directory, const ReportOptions& options,
+                    std::vector<InputProblem>& problems) {
+  const std::vector<TraceFile> traces = list_traces(directory);
+  const std::string hash = config_hash(options.settings);
+  std::vector<NodeSummary> summaries;
+  for (std::size_t i = 0; i < traces.size(); ++i) {
+    const TraceFile& trace = traces[i];
+    if (options.reuse_summaries) {
+      if (auto fresh = fresh_summary(trace, hash)) {
+        summaries.push_back(*std::move(fresh));
+        continue;
+      }
+    }
+    if (options.progress) options.progress(trace.node, i, traces.size());
+    try {
+      NodeSummary summary = analyse_file(trace.path, options.settings);
+      summary.trace = trace.path.filename().string();
+      summary.trace_bytes = trace.bytes;
+      summary.trace_mtime_ns = trace.mtime_ns;
+      auto& overhead = summary.part.overhead.front();
+      if (summary.seconds > 0) overhead.bytes_per_second = static_cast<double>(trace.bytes) / summary.seconds;
+      try {
+        publish_file(directory, summary_name(trace), render_summary(summary));
+      } catch (const Error& error) {
+        problems.push_back({summary.node, fmt::format("summary not kept: {}", error.what())});
+      }
+      summaries.push_back(std::move(summary));
+    } catch (const Error& error) {
+      problems.push_back({trace.node, error.what(), true});
+    }
+  }
+  if (summaries.empty()) throw Error(problems.front().text);
+  drop_duplicates(summaries, problems);
+  note_missing_nodes(summaries, options, problems);
+
+  Report report = merge_summaries(summaries, problems, options);
+  try {
+    report.supersedes = parse_report(read_text_file(directory / "report.json", kLargestReport)).report_id;
+  } catch (const Error&) {
+    report.supersedes.clear();  // the first one
+  }
+  return report;
+}
+
+void write_report(const std::filesystem::path& directory, const Report& report) {
+  publish_file(directory, "report.txt", render_text(report));
+  publish_file(directory, "report.html", render_html(report));
+  publish_file(directory, "report.json", render_json(report));
+}
+
+bool report_is_fresh(const std::filesystem::path& directory) {
+  const std::int64_t report = modified_ns(directory / "report.json");
+  if (report == std::numeric_limits<std::int64_t>::min()) return false;
+  for (const TraceFile& trace : list_traces(directory)) {
+    if (trace.mtime_ns > report) return false;
+    if (modified_ns(directory / summary_name(trace)) > report) return false;
+  }
+  return true;
+}
+
+}  // namespace reveal

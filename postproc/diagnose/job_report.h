@@ -1,0 +1,45 @@
+// From a job directory to the report of the whole job: reuse or make the nodes' summaries, merge their findings, judge.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "postproc/diagnose/analysis_settings.h"
+#include "postproc/merge/summary.h"
+#include "postproc/report/report.h"
+
+namespace reveal {
+
+struct ReportOptions {
+  AnalysisSettings settings;
+  std::vector<std::string> expected_nodes;  // beyond what the traces themselves know
+  bool reuse_summaries = true;
+  std::int64_t now_utc_ns = 0;
+  /// Called before each node that must be analysed anew, for a progress line.
+  std::function<void(const std::string& node, std::size_t index, std::size_t count)> progress;
+};
+
+/// One line about an input that could not be used as it is; the report says it too.
+struct InputProblem {
+  std::string node;
+  std::string text;
+  bool unusable = false;
+};
+
+/// Several nodes' summaries as one report, without touching a file.
+[[nodiscard]] Report merge_summaries(const std::vector<NodeSummary>& summaries,
+                                     const std::vector<InputProblem>& problems, const ReportOptions& options);
+
+/// Reads the directory, writes missing summaries. Throws Error when there is not one usable trace.
+[[nodiscard]] Report build_report(const std::filesystem::path& directory, const ReportOptions& options,
+                                  std::vector<InputProblem>& problems);
+
+/// report.json, report.txt and report.html, each by rename; report.json last, since its age tells freshness.
+void write_report(const std::filesystem::path& directory, const Report& report);
+
+/// report.json is there and younger than every trace.
+[[nodiscard]] bool report_is_fresh(const std::filesystem::path& directory);
+
+}  // namespace reveal

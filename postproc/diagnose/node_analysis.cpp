@@ -1,0 +1,306 @@
+#include "postproc/diagnose/node_analysis.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <set>
+
+#include "hdf5schema/basics/error.h"
+#include "hdf5schema/version.h"
+#include "postproc/detect/pipeline.h"
+#include "postproc/merge/job.h"
+
+namespace reveal {
+namespace {
+
+constexpr std::size_t kTimelinePoints = 1200;
+constexpr std::size_t kTimelineChannels = 8;
+constexpr std::size_t kMostAggregates = 300;
+constexpr std::size_t kMostEpisodes = 40;
+constexpr std::size_t kMostReasons = 10;
+constexpr double kLateNs = 10e6;
+
+/// Shown when no finding asks for others: what the job did, and who else.
+constexpr std::string_view kUsualTimeline[] = {"job.cpu_time", "job.outsider_cpu", "job.wait_time", "cpu.utilization"};
+
+bool per_second(const Channel& channel) {
+  return channel.kind == Kind::counter || channel.kind == Kind::event;
+}
+
+/// The unit a person reads, and what to multiply grid values with to get it.
+std::pair<std::string, double> shown_unit(const Channel& channel, double step_seconds) {
+  if (channel.metric == "job.outsider_cpu") return {"cpus", 1};
+  if (!per_second(channel)) return {std::string(name_of(channel.unit)), 1};
+  if (channel.unit == Unit::nanoseconds) {
+    const bool cpus = channel.metric == "job.cpu_time" || channel.metric.starts_with("cpu.");
+    return {cpus ? "cpus" : "s/s", 1e-9 / step_seconds};
+  }
+  return {std::string(name_of(channel.unit)) + "/s", 1 / step_seconds};
+}
+
+double four_digits(double value) {
+  if (value == 0 || !std::isfinite(value)) return value;
+  const double scale = std::pow(10, 3 - std::floor(std::log10(std::abs(value))));
+  return std::round(value * scale) / scale;
+}
+
+/// The channel itself, or the sum over all instances when evidence speaks of the node.
+std::optional<TimelineChannel> timeline_of(const Telemetry& telemetry, const std::string& metric,
+                                           const std::string& instance) {
+  std::vector<std::size_t> same;
+  for (std::size_t i = 0; i < telemetry.channels.size(); ++i) {
+    const Channel& channel = telemetry.channels[i];
+    if (channel.metric != metric) continue;
+    if (channel.instance == instance) {
+      same = {i};
+      break;
+    }
+    same.push_back(i);
+  }
+  if (same.empty()) return std::nullopt;
+  const Channel& first = telemetry.channels[same.front()];
+  const auto [unit, factor] = shown_unit(first, telemetry.step_seconds);
+  TimelineChannel line{.node = telemetry.node,
+                       .name = same.size() == 1 ? first.name() : metric,
+                       .unit = unit,
+                       .begin_seconds = 0,
+                       .step_seconds = telemetry.step_seconds,
+                       .values = std::vector<double>(telemetry.samples, std::numeric_limits<double>::quiet_NaN())};
+  for (const std::size_t channel : same) {
+    const auto series = telemetry.series(channel);
+    for (std::size_t t = 0; t < series.size(); ++t) {
+      if (std::isnan(series[t])) continue;
+      line.values[t] = (std::isnan(line.values[t]) ? 0 : line.values[t]) + series[t] * factor;
+    }
+  }
+  thin(line, kTimelinePoints);
+  for (double& value : line.values) value = four_digits(value);
+  return line;
+}
+
+std::vector<TimelineChannel> timeline(const Telemetry& telemetry, const std::vector<Finding>& findings,
+                                      const Detection& detection) {
+  std::vector<TimelineChannel> lines;
+  std::set<std::string> taken;
+  const auto add = [&](const std::string& metric, const std::string& instance) {
+    if (lines.size() >= kTimelineChannels) return;
+    auto line = timeline_of(telemetry, metric, instance);
+    if (line && taken.insert(line->name).second) lines.push_back(*std::move(line));
+  };
+  for (const Finding& finding : findings) {
+    for (const Evidence& evidence : finding.evidence) add(evidence.metric, evidence.instance);
+    for (const std::string& instance : finding.instances) add("cpu.user", instance);
+  }
+  for (const std::string_view metric : kUsualTimeline) add(std::string(metric), "");
+  for (const Episode& episode : detection.episodes) {
+    if (episode.tier == Tier::none) continue;
+    for (std::size_t i = 0; i < std::min<std::size_t>(2, episode.reasons.size()); ++i) {
+      const Channel& channel = telemetry.channels.at(episode.reasons[i].channel);
+      add(channel.metric, channel.instance);
+    }
+  }
+  return lines;
+}
+
+ReportEpisode report_episode(const Episode& episode, const Telemetry& telemetry) {
+  const auto at = [&](std::size_t sample) {
+    return telemetry.begin_utc_ns + std::llround(static_cast<double>(sample) * telemetry.step_seconds * 1e9);
+  };
+  ReportEpisode out{.node = telemetry.node,
+                    .first_window = episode.first_window,
+                    .last_window = episode.last_window,
+                    .span = {at(episode.begin), at(episode.end)},
+                    .methods = episode.methods,
+                    .agreement = episode.agreement,
+                    .score = episode.score,
+                    .tier = episode.tier,
+                    .labels = episode.labels,
+                    .subsystem = episode.subsystem,
+                    .reasons = {},
+                    .claim = episode.claim};
+  for (std::size_t i = 0; i < std::min(kMostReasons, episode.reasons.size()); ++i) {
+    const Reason& reason = episode.reasons[i];
+    const Channel& channel = telemetry.channels.at(reason.channel);
+    std::string unit(name_of(channel.unit));
+    if (per_second(channel)) unit += "/s";
+    out.reasons.push_back(
+        {channel.metric, channel.instance, reason.feature, unit, reason.z, reason.observed, reason.expected});
+  }
+  return out;
+}
+
+std::vector<ChannelAggregate> aggregates(const Telemetry& telemetry, std::size_t& live) {
+  struct Ranked {
+    double liveliness;
+    ChannelAggregate aggregate;
+  };
+  std::vector<Ranked> all;
+  for (std::size_t i = 0; i < telemetry.channels.size(); ++i) {
+    const auto series = telemetry.series(i);
+    std::size_t present = 0;
+    std::size_t changes = 0;
+    double sum = 0;
+    double low = std::numeric_limits<double>::infinity();
+    double high = -low;
+    double previous = std::numeric_limits<double>::quiet_NaN();
+    for (const double value : series) {
+      if (std::isnan(value)) continue;
+      ++present;
+      sum += value;
+      low = std::min(low, value);
+      high = std::max(high, value);
+      if (!std::isnan(previous) && value != previous) ++changes;
+      previous = value;
+    }
+    const Channel& channel = telemetry.channels[i];
+    // A counter that counts nothing and a level that never moves are not alive; one that counts evenly is.
+    if (present == 0 || (low == high && (!per_second(channel) || high == 0))) continue;
+    ++live;
+    const auto [unit, factor] = shown_unit(channel, telemetry.step_seconds);
+    all.push_back({static_cast<double>(changes) / static_cast<double>(present),
+                   {channel.name(), unit, four_digits(sum / static_cast<double>(present) * factor),
+                    four_digits(low * factor), four_digits(high * factor)}});
+  }
+  std::stable_sort(all.begin(), all.end(),
+                   [](const Ranked& a, const Ranked& b) { return a.liveliness > b.liveliness; });
+  if (all.size() > kMostAggregates) all.resize(kMostAggregates);
+  std::vector<ChannelAggregate> kept;
+  for (Ranked& ranked : all) kept.push_back(std::move(ranked.aggregate));
+  return kept;
+}
+
+NodeOverhead overhead(const NodeTrace& trace) {
+  const Telemetry& telemetry = trace.telemetry;
+  const double seconds = static_cast<double>(telemetry.samples) * telemetry.step_seconds;
+  NodeOverhead cost;
+  cost.node = telemetry.node;
+  cost.channels =
+      static_cast<double>(std::count_if(telemetry.channels.begin(), telemetry.channels.end(),
+                                        [](const Channel& channel) { return channel.family != "derived"; }));
+  for (std::size_t i = 0; i < telemetry.channels.size(); ++i) {
+    const std::string& metric = telemetry.channels[i].metric;
+    if (metric != "self.cpu_time" && metric != "self.bytes_written" && metric != "self.tick_lateness") continue;
+    double sum = 0;
+    std::size_t present = 0;
+    std::size_t late = 0;
+    double last = 0;
+    for (const double value : telemetry.series(i)) {
+      if (std::isnan(value)) continue;
+      ++present;
+      sum += value;
+      late += value > kLateNs ? 1 : 0;
+      last = value;
+    }
+    if (present == 0 || seconds <= 0) continue;
+    const double present_seconds = static_cast<double>(present) * telemetry.step_seconds;
+    if (metric == "self.cpu_time") cost.cpu_percent_of_core = 100 * sum * 1e-9 / present_seconds;
+    if (metric == "self.bytes_written") {
+      cost.bytes_per_second = per_second(telemetry.channels[i]) ? sum / present_seconds : last / seconds;
+    }
+    if (metric == "self.tick_lateness") cost.late_ticks = static_cast<double>(late);
+  }
+  return cost;
+}
+
+void fill_job(const NodeTrace& trace, Report& part) {
+  const Telemetry& telemetry = trace.telemetry;
+  ReportJob& job = part.job;
+  job.id = trace.header.job_id;
+  job.name = trace.header.job_name;
+  job.user = trace.header.user;
+  job.cluster = trace.header.cluster;
+  job.command = trace.header.command;
+  job.nodes = {telemetry.node};
+  job.tags = trace.header.tags;
+  job.begin_utc_ns = telemetry.begin_utc_ns;
+  job.end_utc_ns =
+      telemetry.begin_utc_ns + std::llround(static_cast<double>(telemetry.samples) * telemetry.step_seconds * 1e9);
+}
+
+std::string joined(const std::vector<std::string>& sentences) {
+  std::string all;
+  for (const std::string& sentence : sentences) all += (all.empty() ? "" : "; ") + sentence;
+  return all;
+}
+
+}  // namespace
+
+std::vector<Finding> ask_rules(const RuleContext::Node& node, const AnalysisSettings& settings,
+                               std::vector<NotChecked>& not_checked) {
+  std::vector<Finding> found;
+  for (const RuleSpec* rule : rules()) {
+    const RuleSetting* setting = settings.find(rule->id);
+    if (setting != nullptr && !setting->enabled) {
+      not_checked.push_back({std::string(rule->id), "switched off in reveal.conf"});
+      continue;
+    }
+    const std::span<const RuleContext::Override> overrides =
+        setting == nullptr ? std::span<const RuleContext::Override>() : setting->thresholds;
+    try {
+      const RuleContext context(*rule, node, found, overrides);
+      std::vector<Finding> spoken = rule->check(context);
+      std::move(spoken.begin(), spoken.end(), std::back_inserter(found));
+    } catch (const Unavailable& missing) {
+      not_checked.push_back({std::string(rule->id), missing.what()});
+    }
+  }
+  return found;
+}
+
+NodeSummary analyse(const NodeTrace& trace, const AnalysisSettings& settings) {
+  const Telemetry& telemetry = trace.telemetry;
+  const Pipeline& pipeline = find_pipeline(settings.pipeline);
+  Detection detection;
+  if (telemetry.samples == 0) {
+    detection.insufficient = "no samples";
+  } else {
+    detection = pipeline.run(telemetry, {.keep_windows = false});
+  }
+
+  NodeSummary summary;
+  summary.node = telemetry.node;
+  summary.tool_version = REVEAL_VERSION;
+  summary.config_hash = config_hash(settings);
+  summary.complete = trace.complete;
+  summary.seconds = static_cast<double>(telemetry.samples) * telemetry.step_seconds;
+  summary.insufficient = detection.insufficient;
+  summary.expected_nodes = expected_nodes(trace.begin);
+  summary.aggregates = aggregates(telemetry, summary.live_channels);
+
+  Report& part = summary.part;
+  fill_job(trace, part);
+  part.findings = ask_rules({telemetry, detection, trace.begin, trace.end, trace.events}, settings, part.not_checked);
+  for (const Episode& episode : detection.episodes) {
+    if (part.episodes.size() >= kMostEpisodes) break;
+    part.episodes.push_back(report_episode(episode, telemetry));
+  }
+  if (detection.episodes.size() > part.episodes.size()) {
+    part.omitted["episodes"] = static_cast<double>(detection.episodes.size() - part.episodes.size());
+  }
+  part.timeline = timeline(telemetry, part.findings, detection);
+  part.overhead = {overhead(trace)};
+
+  NodeCoverage coverage;
+  coverage.nodes = {telemetry.node};
+  coverage.samples_expected = trace.samples_expected;
+  coverage.samples_present = trace.samples_present;
+  coverage.clock_error_seconds = trace.clock_error_seconds;
+  coverage.probes = trace.coverage;
+  std::vector<std::string> notes = trace.notes;
+  if (!trace.complete) {
+    notes.insert(notes.begin(),
+                 fmt::format("trace cut off after {:.1f} s: the collector did not close it", summary.seconds));
+    part.partial = true;
+  }
+  coverage.note = joined(notes);
+  part.coverage = {coverage};
+  return summary;
+}
+
+NodeSummary analyse_file(const std::filesystem::path& trace, const AnalysisSettings& settings) {
+  return analyse(load_trace(trace), settings);
+}
+
+}  // namespace reveal

@@ -1,0 +1,22 @@
+// From one node's trace to its summary: detect, ask every rule, keep what the job's report needs.
+#pragma once
+
+#include <filesystem>
+
+#include "postproc/diagnose/analysis_settings.h"
+#include "postproc/diagnose/rule.h"
+#include "postproc/merge/load.h"
+#include "postproc/merge/summary.h"
+
+namespace reveal {
+
+/// Asks all enabled rules in attribution order; those that could not speak go to `not_checked`.
+[[nodiscard]] std::vector<Finding> ask_rules(const RuleContext::Node& node, const AnalysisSettings& settings,
+                                             std::vector<NotChecked>& not_checked);
+
+[[nodiscard]] NodeSummary analyse(const NodeTrace& trace, const AnalysisSettings& settings);
+
+/// Loads, analyses and frees the trace. Throws Error.
+[[nodiscard]] NodeSummary analyse_file(const std::filesystem::path& trace, const AnalysisSettings& settings);
+
+}  // namespace reveal

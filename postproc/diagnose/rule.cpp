@@ -1,0 +1,137 @@
+#include "postproc/diagnose/rule.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <deque>
+#include <limits>
+
+#include "hdf5schema/basics/error.h"
+
+namespace reveal {
+namespace {
+
+// A deque keeps the addresses that rules() hands out.
+std::deque<RuleSpec>& registered() {
+  static std::deque<RuleSpec> specs;
+  return specs;
+}
+
+}  // namespace
+
+std::string_view name_of(Proof proof) noexcept {
+  constexpr std::string_view kNames[] = {"real", "guest", "recorded", "double"};
+  return kNames[static_cast<std::size_t>(proof)];
+}
+
+RegisteredRule::RegisteredRule(RuleSpec spec) {
+  registered().push_back(std::move(spec));
+}
+
+const std::vector<const RuleSpec*>& rules() {
+  static const std::vector<const RuleSpec*> sorted = [] {
+    std::vector<const RuleSpec*> all;
+    for (const RuleSpec& spec : registered()) all.push_back(&spec);
+    // Registration order is link order; the report must not depend on it.
+    std::sort(all.begin(), all.end(), [](const RuleSpec* a, const RuleSpec* b) {
+      return a->order != b->order ? a->order < b->order : a->id < b->id;
+    });
+    return all;
+  }();
+  return sorted;
+}
+
+const RuleSpec* find_rule(std::string_view id) {
+  for (const RuleSpec* spec : rules()) {
+    if (spec->id == id) return spec;
+  }
+  return nullptr;
+}
+
+RuleContext::RuleContext(const RuleSpec& rule, const Node& node, std::span<const Finding> found_before,
+                         std::span<const Override> overrides)
+    : spec(rule),
+      telemetry(node.telemetry),
+      detection(node.detection),
+      begin(node.begin),
+      end(node.end),
+      events(node.events),
+      found(found_before),
+      overrides_(overrides) {}
+
+double RuleContext::threshold(std::string_view name) const {
+  for (const Override& site : overrides_) {
+    if (site.name == name) return site.value;
+  }
+  for (const Threshold& own : spec.thresholds) {
+    if (own.name == name) return own.value;
+  }
+  assert(false && "a rule asks only for thresholds of its own table");
+  return std::numeric_limits<double>::quiet_NaN();
+}
+
+std::vector<std::size_t> RuleContext::channels(std::string_view metric, std::string_view instance) const {
+  std::vector<std::size_t> matching;
+  for (std::size_t i = 0; i < telemetry.channels.size(); ++i) {
+    const Channel& channel = telemetry.channels[i];
+    if (channel.metric == metric && (instance.empty() || channel.instance == instance)) matching.push_back(i);
+  }
+  return matching;
+}
+
+std::optional<std::vector<double>> RuleContext::total_if_measured(std::string_view metric,
+                                                                  std::string_view role) const {
+  std::vector<double> sum(telemetry.samples, std::numeric_limits<double>::quiet_NaN());
+  bool any = false;
+  for (const std::size_t channel : channels(metric)) {
+    if (!role.empty() && telemetry.channels[channel].role != role) continue;
+    const auto series = telemetry.series(channel);
+    for (std::size_t t = 0; t < series.size(); ++t) {
+      if (std::isnan(series[t])) continue;
+      sum[t] = std::isnan(sum[t]) ? series[t] : sum[t] + series[t];
+      any = true;
+    }
+  }
+  if (!any) return std::nullopt;
+  return sum;
+}
+
+std::vector<double> RuleContext::total(std::string_view metric, std::string_view role) const {
+  auto sum = total_if_measured(metric, role);
+  if (!sum) throw Unavailable("not measured: " + std::string(metric));
+  return *std::move(sum);
+}
+
+std::size_t RuleContext::steps(double seconds) const {
+  return static_cast<std::size_t>(std::max(1.0, std::round(seconds / telemetry.step_seconds)));
+}
+
+TimeSpan RuleContext::span(std::size_t begin_sample, std::size_t end_sample) const {
+  const auto at = [&](std::size_t sample) {
+    return telemetry.begin_utc_ns + std::llround(static_cast<double>(sample) * telemetry.step_seconds * 1e9);
+  };
+  return {at(begin_sample), at(end_sample)};
+}
+
+std::string RuleContext::snapshot_value(std::string_view key) const {
+  for (const auto& [name, value] : begin) {
+    if (name == key) return value;
+  }
+  return {};
+}
+
+Finding RuleContext::finding() const {
+  Finding finding;
+  finding.id = spec.id;
+  finding.title = spec.title;
+  finding.kind = spec.kind;
+  finding.subsystem = spec.subsystem;
+  finding.nodes = {telemetry.node};
+  finding.remedy.user.assign(spec.user_remedy.begin(), spec.user_remedy.end());
+  finding.remedy.admin.assign(spec.admin_remedy.begin(), spec.admin_remedy.end());
+  finding.remedy.verify = spec.verify;
+  finding.sources.assign(spec.sources.begin(), spec.sources.end());
+  return finding;
+}
+
+}  // namespace reveal

@@ -1,0 +1,148 @@
+// The job's processes may run on fewer cpus than the job owns, and they need more.
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/text.h"
+#include "postproc/diagnose/rule.h"
+#include "postproc/diagnose/signals.h"
+#include "postproc/report/wording.h"
+
+namespace reveal {
+namespace {
+
+/// Means over whole seconds of the busiest cpu the job may use, 0..1; NaN where no allowed cpu was measured.
+std::vector<double> busiest_allowed(const RuleContext& context) {
+  const std::size_t second = context.steps(1);
+  std::vector<double> busiest(context.telemetry.samples / second, std::nan(""));
+  for (const std::size_t member : context.channels("job.cpu_allowed")) {
+    const std::string& cpu = context.telemetry.channels[member].instance;
+    std::vector<double> busy(context.telemetry.samples, 0.0);
+    for (const std::string_view metric : {"cpu.user", "cpu.nice", "cpu.system"}) {
+      const auto channel = context.channels(metric, cpu);
+      if (channel.empty()) return {};
+      const auto series = context.telemetry.series(channel[0]);
+      for (std::size_t t = 0; t < busy.size(); ++t) busy[t] += series[t] * 1e-9 / context.telemetry.step_seconds;
+    }
+    for (std::size_t i = 0; i < busiest.size(); ++i) {
+      const Interval at{i * second, (i + 1) * second};
+      if (!(mean_inside(context.telemetry.series(member), at) > 0.5)) continue;
+      const double mean = mean_inside(busy, at);
+      if (!std::isnan(mean)) busiest[i] = std::isnan(busiest[i]) ? mean : std::max(busiest[i], mean);
+    }
+  }
+  return busiest;
+}
+
+double median_of(std::vector<double> values) {
+  std::erase_if(values, [](double value) { return std::isnan(value); });
+  if (values.empty()) return std::nan("");
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+std::vector<Finding> check(const RuleContext& context) {
+  const Interval whole{0, context.telemetry.samples};
+  const double allowed = median_of(context.total("job.cpus_allowed"));
+  const double owned = median_of(context.total("job.cpus_owned"));
+  if (!(allowed >= 1) || !(owned >= 1)) throw Unavailable("not measured: job.cpus_allowed and job.cpus_owned");
+  if (allowed >= context.threshold("max_share") * owned) return {};
+
+  const double running = mean_inside(context.total("job.running"), whole);
+  const std::vector<double> busiest = busiest_allowed(context);
+  if (busiest.empty()) throw Unavailable("not measured: busy time per cpu the job may use");
+  const auto busy_seconds =
+      std::count_if(busiest.begin(), busiest.end(), [&](double busy) { return busy > context.threshold("min_busy"); });
+  const double busy_share = static_cast<double>(busy_seconds) / static_cast<double>(busiest.size());
+  if (static_cast<double>(busy_seconds) < context.threshold("min_seconds")) return {};
+  if (busy_share < context.threshold("min_busy_share")) return {};
+  // One busy thread fills one cpu and wants no second one: narrow, but not too narrow.
+  if (running < allowed + context.threshold("min_more_runnable")) return {};
+  // The narrow cpus must be busy with the job: with an outsider's work there, wider masks are not the first remedy.
+  const auto used = rate(context, "job.cpu_time", 1e-9, "cpus");
+  const double used_cpus = used ? mean_inside(used->values, whole) : std::nan("");
+  if (std::isnan(used_cpus)) throw Unavailable("not measured: job.cpu_time");
+  if (used_cpus < context.threshold("min_own_share") * allowed * busy_share) return {};
+
+  Finding finding = context.finding();
+  finding.severity = Severity::warning;
+  finding.confidence = Confidence::certain;
+  finding.intervals = {context.span(whole.begin, whole.end)};
+  for (const int cpu : parse_cpu_list(context.snapshot_value("job.cpus_allowed"))) {
+    finding.instances.push_back("cpu" + std::to_string(cpu));
+  }
+
+  const double useful = std::min(running, owned);
+  finding.impact.percent = 100 * (1 - allowed / useful);
+  finding.impact.seconds = job_seconds(context) * busy_share * (1 - allowed / useful);
+  finding.impact.how =
+      fmt::format("upper bound: {} processes were ready to run on average, {} of {} cpus were open to them while busy",
+                  number(running), number(allowed), number(owned));
+
+  const auto fact = [&](std::string_view metric, double observed, std::optional<double> expected,
+                        std::string_view unit) {
+    Evidence evidence;
+    evidence.metric = metric;
+    evidence.node = context.telemetry.node;
+    evidence.feature = "mean";
+    evidence.observed = observed;
+    evidence.expected = expected;
+    evidence.unit = unit;
+    evidence.span = finding.intervals.front();
+    return evidence;
+  };
+  finding.evidence.push_back(fact("job.cpus_allowed", allowed, owned, "cpus"));
+  finding.evidence.back().feature = "level";
+  finding.evidence.push_back(fact("job.running", running, allowed, "processes"));
+  finding.evidence.push_back(fact("job.cpu_time", used_cpus, useful, "cpus"));
+  if (const auto wait = cpu_wait(context)) {
+    const double waited = mean_inside(wait->values, whole);
+    if (!std::isnan(waited)) finding.evidence.push_back(fact(wait->metric, waited, 0, wait->unit));
+  }
+
+  finding.sentence = fmt::format(
+      "The job's processes may use only {} of the {} cpus the job owns on {}, and {} of them were ready to run on "
+      "average; "
+      "the cpu they share was full for {:.0f} % of the time.",
+      number(allowed), number(owned), context.telemetry.node, number(running), 100 * busy_share);
+  finding.runner_up = {"cpu.oversubscribed",
+                       fmt::format("{} of {} cpus were never open to the job: widen the mask first",
+                                   number(owned - allowed), number(owned))};
+  if (!context.snapshot_value("env.OMP_PROC_BIND").empty() ||
+      !context.snapshot_value("env.GOMP_CPU_AFFINITY").empty()) {
+    finding.remedy.user.emplace_back("unset OMP_PROC_BIND GOMP_CPU_AFFINITY   # they bind the threads of this job");
+  }
+  return {finding};
+}
+
+const RegisteredRule kRule{{
+    .id = "cpu.affinity_too_narrow",
+    .title = "The job is confined to fewer cpus than it owns",
+    .kind = FindingKind::audit,
+    .subsystem = Subsystem::cpu,
+    .order = 30,
+    .look_alikes = "note.single_thread,cpu.outsider",
+    .proof = Proof::real,
+    .thresholds = {{"max_share", 0.6, "ratio", "allowed cpus per owned cpu below which a mask is narrow"},
+                   {"min_busy", 0.95, "ratio", "use of the busiest allowed cpu that counts as full"},
+                   {"min_busy_share", 0.5, "ratio", "least part of the job in which it is full"},
+                   {"min_seconds", 5, "s", "least time in which it is full"},
+                   {"min_more_runnable", 0.4, "processes", "mean runnable processes beyond the allowed cpus"},
+                   {"min_own_share", 0.7, "ratio", "least part of the full cpus that the job itself used"}},
+    .user_remedy =
+        {"srun --cpus-per-task=$SLURM_CPUS_PER_TASK ...   # since Slurm 22.05 srun does not inherit sbatch -c",
+         "export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK  # the same for every srun of the script",
+         "srun --cpu-bind=none torchrun ...               # for a launcher that binds by itself",
+         "taskset -cp <pid>                               # shows the mask; without Slurm: start without taskset"},
+    .admin_remedy = {"slurm.conf: TaskPlugin=task/cgroup,task/affinity   # masks that follow the allocation"},
+    .verify = "job.cpus_allowed equals job.cpus_owned and no allowed cpu is above 90 % while others idle",
+    .sources = {"https://slurm.schedmd.com/sbatch.html#OPT_cpus-per-task",
+                "https://slurm.schedmd.com/srun.html#OPT_cpu-bind", "https://github.com/pytorch/pytorch/issues/101850"},
+    .check = check,
+}};
+
+}  // namespace
+}  // namespace reveal

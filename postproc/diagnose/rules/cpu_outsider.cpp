@@ -1,0 +1,229 @@
+// Somebody outside the job ran on cpus the job may use, and the job paid for it.
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "hdf5schema/basics/error.h"
+#include "postproc/diagnose/rule.h"
+#include "postproc/diagnose/signals.h"
+#include "postproc/report/wording.h"
+
+namespace reveal {
+namespace {
+
+constexpr double kPageBytes = 4096;
+/// Beyond these, another explanation is at least as good; see look_alike().
+constexpr double kFloodBytesPerSecond = 30e6;
+constexpr double kFloodCpus = 0.5;
+/// A cpu is named when it carries this part of the change on the busiest one.
+constexpr double kNamedShare = 0.5;
+
+struct Cpu {
+  std::string name;
+  double excess = 0;
+};
+
+/// Which cpus got busier, seen on the cpus alone: the job's own moves cancel only in the sum.
+std::vector<Cpu> busier_cpus(const RuleContext& context, Interval at, std::span<const Interval> excluded) {
+  std::vector<Cpu> cpus;
+  for (const std::size_t idle : context.channels("cpu.idle")) {
+    const Channel& channel = context.telemetry.channels[idle];
+    const auto allowed = context.channels("job.cpu_allowed", channel.instance);
+    if (allowed.empty() || !(mean_inside(context.telemetry.series(allowed[0]), at) > 0.5)) continue;
+    Signal work{"cpu.busy", "cpus", std::vector<double>(context.telemetry.samples, 0.0)};
+    for (const std::string_view metric : {"cpu.user", "cpu.nice", "cpu.system"}) {
+      for (const std::size_t i : context.channels(metric, channel.instance)) {
+        const auto series = context.telemetry.series(i);
+        for (std::size_t t = 0; t < series.size(); ++t) {
+          work.values[t] += series[t] * 1e-9 / context.telemetry.step_seconds;
+        }
+      }
+    }
+    if (const auto change = contrast(context, work, at, excluded)) cpus.push_back({channel.instance, change->excess()});
+  }
+  std::sort(cpus.begin(), cpus.end(), [](const Cpu& a, const Cpu& b) { return a.excess > b.excess; });
+  if (!cpus.empty()) {
+    const double least = std::max(0.05, cpus.front().excess * kNamedShare);
+    std::erase_if(cpus, [least](const Cpu& cpu) { return cpu.excess < least; });
+  }
+  return cpus;
+}
+
+/// How the job paid. Seconds are of its run time.
+struct Cost {
+  std::optional<Contrast> wait;
+  std::optional<Contrast> used;
+  double seconds = 0;
+  std::string how;
+
+  [[nodiscard]] bool any() const { return seconds > 0; }
+};
+
+Cost cost_of(const RuleContext& context, Interval at, std::span<const Interval> excluded,
+             const std::optional<Signal>& wait, const Signal& used, double excess) {
+  Cost cost;
+  const double length = context.seconds(at.length());
+  cost.used = contrast(context, used, at, excluded);
+  if (wait) cost.wait = contrast(context, *wait, at, excluded);
+  const double width = std::max(1.0, cost.used ? std::max(cost.used->inside, cost.used->outside) : 1.0);
+
+  if (cost.wait && cost.wait->excess() >= context.threshold("min_wait")) {
+    // The node's pressure is a share of time already; waiting time of threads is shared by all cpus the job runs on.
+    const bool share_of_time = wait->metric.starts_with("pressure.");
+    const double lost = cost.wait->excess() * length / (share_of_time ? 1.0 : width);
+    // It cannot have lost more than somebody took: the rest of the waiting is the job's own doing.
+    cost.seconds = std::min({lost, length, excess * length});
+    cost.how = share_of_time
+                   ? fmt::format("{} of {} s in which something waited for a cpu, beyond the usual share ({})",
+                                 number(lost), number(length), wait->metric)
+                   : fmt::format("{} s of extra run-queue wait of the job's processes, over the {} cpus it uses",
+                                 number(cost.wait->excess() * length), number(width));
+    return cost;
+  }
+  // Where all cpus are busy anyway, waiting hardly changes and the job's share of them does.
+  if (cost.used && cost.wait && cost.wait->inside >= context.threshold("min_wait") &&
+      -cost.used->excess() >= excess * context.threshold("min_displaced_share")) {
+    cost.seconds = std::min(-cost.used->excess(), excess) * length / width;
+    cost.how = fmt::format("the job, with work waiting, got {} cpus instead of {} for {} s", number(cost.used->inside),
+                           number(cost.used->outside), number(length));
+  }
+  return cost;
+}
+
+/// A reason to be silent about this interval, or nothing. Little kernel work beside a flood of writes is the flood's.
+bool explained_by_writes(const RuleContext& context, Interval at, std::span<const Interval> excluded, double excess) {
+  if (excess >= kFloodCpus) return false;
+  const auto dirtied = rate(context, "vmstat.nr_dirtied", kPageBytes, "bytes/s");
+  if (!dirtied) return false;
+  const auto change = contrast(context, *dirtied, at, excluded);
+  return change && change->excess() >= kFloodBytesPerSecond && change->excess() >= change->outside;
+}
+
+RunnerUp runner_up(const RuleContext& context, Interval at, std::span<const Interval> excluded, double excess) {
+  if (const auto steal = rate(context, "cpu.steal", 1e-9, "cpus")) {
+    if (const auto change = contrast(context, *steal, at, excluded); change && change->excess() > 0.02) {
+      return {"note.steal", fmt::format("the hypervisor took {} cpus more than usual, the outsider {}",
+                                        number(change->excess()), number(excess))};
+    }
+  }
+  if (const auto running = level(context, "job.running", "processes")) {
+    if (const auto change = contrast(context, *running, at, excluded)) {
+      return {"cpu.oversubscribed",
+              fmt::format("the job had {} runnable processes inside and {} outside of the interval; the extra cpu time "
+                          "is not its own",
+                          number(change->inside), number(change->outside))};
+    }
+  }
+  return {};
+}
+
+Finding describe(const RuleContext& context, const Signal& outsider, const Elevation& elevation,
+                 std::span<const Interval> excluded, const std::optional<Signal>& wait, const Cost& cost) {
+  const Interval at = elevation.at;
+  const double excess = elevation.inside - elevation.outside;
+  const double length = context.seconds(at.length());
+  Finding finding = context.finding();
+  finding.intervals = {context.span(at.begin, at.end)};
+
+  const auto cpus = busier_cpus(context, at, excluded);
+  std::vector<std::string> names;
+  for (const Cpu& cpu : cpus) names.push_back(cpu.name);
+  finding.instances = names;
+
+  finding.impact.seconds = cost.seconds;
+  finding.impact.percent = 100 * cost.seconds / job_seconds(context);
+  finding.impact.how = cost.how;
+  finding.severity = severity_of_loss(cost.seconds, *finding.impact.percent, context.threshold("min_lost_seconds"),
+                                      context.threshold("min_lost_percent"));
+  const auto confirmed = confirmed_by(context.detection, at);
+  finding.confidence = confirmed || elevation.beyond ? Confidence::likely : Confidence::possible;
+
+  Evidence taken = evidence_of(context, outsider, {elevation.inside, elevation.outside, elevation.score}, at);
+  if (names.size() == 1) taken.instance = names.front();
+  taken.detectors = {"interval search"};
+  if (confirmed) taken.detectors.insert(taken.detectors.end(), confirmed->methods.begin(), confirmed->methods.end());
+  finding.evidence.push_back(taken);
+  if (cost.wait) finding.evidence.push_back(evidence_of(context, *wait, *cost.wait, at));
+  if (cost.used)
+    finding.evidence.push_back(evidence_of(context, *rate(context, "job.cpu_time", 1e-9, "cpus"), *cost.used, at));
+
+  finding.sentence = fmt::format(
+      "Processes outside the job used {} cpus{} of {} for {} s (usually {}); the job lost about {} s of its run time.",
+      number(elevation.inside), names.size() == 1 ? " on " + names.front() : "", context.telemetry.node, number(length),
+      number(std::max(0.0, elevation.outside)), number(cost.seconds));
+  finding.runner_up = runner_up(context, at, excluded, excess);
+
+  // What to type depends on whether a batch system shared the node out.
+  if (context.snapshot_value("job.scheduler") == "slurm" || !context.snapshot_value("env.SLURM_JOB_ID").empty()) {
+    finding.remedy.user.insert(finding.remedy.user.begin(),
+                               "#SBATCH --exclusive        # no other job on the node; costs whole nodes");
+  }
+  return finding;
+}
+
+std::vector<Finding> check(const RuleContext& context) {
+  const Signal outsider{"job.outsider_cpu", "cpus", context.total("job.outsider_cpu")};
+  const auto used = rate(context, "job.cpu_time", 1e-9, "cpus");
+  const auto wait = cpu_wait(context);
+  if (!used) throw Unavailable("not measured: job.cpu_time");
+  if (!wait) throw Unavailable("not measured: no waiting time of the job (schedstat) and no pressure.cpu_some");
+
+  const auto elevations =
+      find_elevations(outsider.values, {.min_excess = context.threshold("min_cpu"),
+                                        .min_length = context.steps(context.threshold("min_seconds")),
+                                        .window = context.steps(5),
+                                        .min_score = context.threshold("min_score"),
+                                        .floor = 0});
+  std::vector<Interval> all;
+  for (const Elevation& elevation : elevations) all.push_back(elevation.at);
+
+  std::vector<Finding> findings;
+  for (const Elevation& elevation : elevations) {
+    const double excess = elevation.inside - elevation.outside;
+    if (explained_by_writes(context, elevation.at, all, excess)) continue;
+    const Cost cost = cost_of(context, elevation.at, all, wait, *used, excess);
+    if (!cost.any()) continue;
+    Finding finding = describe(context, outsider, elevation, all, wait, cost);
+    if (elevation.recurring) {
+      // A habit of the node or of what the job set off elsewhere: worth knowing once, not a list of events.
+      finding.severity = Severity::notice;
+      finding.confidence = Confidence::possible;
+      for (const Interval& at : all) {
+        if (at.begin != elevation.at.begin) finding.intervals.push_back(context.span(at.begin, at.end));
+      }
+      return {finding};
+    }
+    findings.push_back(std::move(finding));
+  }
+  return findings;
+}
+
+const RegisteredRule kRule{{
+    .id = "cpu.outsider",
+    .title = "Someone outside the job ran on its cpus",
+    .kind = FindingKind::anomaly,
+    .subsystem = Subsystem::cpu,
+    .order = 60,
+    .look_alikes = "mem.writeback_stall,cpu.oversubscribed,note.steal",
+    .proof = Proof::real,
+    .thresholds = {{"min_cpu", 0.15, "cpus", "least cpu time of outsiders above the usual level"},
+                   {"min_seconds", 3, "s", "shortest interval"},
+                   {"min_score", 4, "sd", "least distance from the usual level, in its own spread"},
+                   {"min_wait", 0.08, "s/s", "least extra run-queue wait of the job"},
+                   {"min_displaced_share", 0.5, "ratio", "part of the outsiders' cpu time the job must have lost"},
+                   {"min_lost_seconds", 1, "s", "lost run time from which it is a finding, else a notice"},
+                   {"min_lost_percent", 0.5, "percent", "lost share of the run from which it is a finding"}},
+    .user_remedy =
+        {"ps -eo pid,psr,pcpu,comm --sort=-pcpu | head -15   # while it runs: who else is busy, on which cpu",
+         "taskset -c <free cpus> <command>                   # keep away from a cpu that others use"},
+    .admin_remedy = {"cgroup.conf: ConstrainCores=yes      # with TaskPlugin=task/cgroup,task/affinity in slurm.conf",
+                     "slurm.conf: CoreSpecCount=1          # a core for daemons, in the node's line",
+                     "systemctl list-timers                # what the node itself starts at that time of day"},
+    .verify = "job.outsider_cpu stays below 0.1 cpus and the job's run-queue wait at its usual level",
+    .sources = {"https://slurm.schedmd.com/cgroup.conf.html", "https://docs.kernel.org/accounting/psi.html"},
+    .check = check,
+}};
+
+}  // namespace
+}  // namespace reveal

@@ -1,0 +1,222 @@
+// A flood of dirty pages: writes pile up in the page cache, and whoever writes or syncs next waits for all of them.
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "hdf5schema/basics/error.h"
+#include "postproc/diagnose/rule.h"
+#include "postproc/diagnose/signals.h"
+#include "postproc/report/wording.h"
+
+namespace reveal {
+namespace {
+
+constexpr double kPageBytes = 4096;
+/// Write-back goes on after the writer stopped; the kernel starts it after 5 s and expires pages after 30 s.
+constexpr double kLongestTailSeconds = 30;
+constexpr double kTailLevel = 0.2;
+
+/// How the job paid between the first dirty page and the last one written back.
+struct Cost {
+  Interval at;
+  std::vector<std::pair<Signal, Contrast>> signs;
+  double seconds = 0;
+  std::string how;
+};
+
+/// The flood and what it leaves to be written: until Dirty and Writeback are back near their usual level.
+Interval with_tail(const RuleContext& context, Interval flood, std::span<const Interval> all) {
+  auto pending = level(context, "mem.dirty", "bytes");
+  if (!pending) return flood;
+  if (const auto writeback = level(context, "mem.writeback", "bytes")) {
+    for (std::size_t t = 0; t < pending->values.size(); ++t) pending->values[t] += writeback->values[t];
+  }
+  const double usual = mean_outside(pending->values, all);
+  double peak = 0;
+  for (std::size_t t = flood.begin; t < flood.end; ++t) peak = std::max(peak, pending->values[t]);
+  const double low = (std::isnan(usual) ? 0 : usual) + kTailLevel * (peak - (std::isnan(usual) ? 0 : usual));
+  const std::size_t last = std::min(context.telemetry.samples, flood.end + context.steps(kLongestTailSeconds));
+  std::size_t end = flood.end;
+  while (end < last && !(pending->values[end] < low)) ++end;
+  return {flood.begin, end};
+}
+
+Cost cost_of(const RuleContext& context, Interval flood, std::span<const Interval> all) {
+  Cost cost;
+  cost.at = with_tail(context, flood, all);
+  const double length = context.seconds(cost.at.length());
+  const auto processes = level(context, "job.processes", "processes");
+  const double width = processes ? std::max(1.0, mean_inside(processes->values, cost.at)) : 1.0;
+  struct Sign {
+    std::optional<Signal> signal;
+    double least;
+    double per;  // how many of it make one lost second per second
+    std::string_view says;
+  };
+  // The node's own io pressure includes the writer's: shown, but not counted as the job's loss.
+  const Sign signs[] = {
+      {level(context, "job.blocked", "processes"), context.threshold("min_blocked"), width, "blocked on storage"},
+      {cpu_wait(context), context.threshold("min_wait"), width, "waiting for a cpu"},
+      {rate(context, "pressure.io_some", 1e-9, "s/s"), context.threshold("min_pressure"), 0, ""},
+  };
+  for (const Sign& sign : signs) {
+    if (!sign.signal) continue;
+    const auto change = contrast(context, *sign.signal, cost.at, all);
+    if (!change || change->excess() < sign.least) continue;
+    cost.signs.emplace_back(*sign.signal, *change);
+    if (sign.per == 0) continue;
+    const double lost = std::min(1.0, change->excess() / sign.per) * length;
+    if (lost > cost.seconds) {
+      cost.seconds = lost;
+      cost.how = fmt::format("{} more of its processes {} than usual during {} s, of {} running",
+                             number(change->excess()), sign.says, number(length), number(width));
+    }
+  }
+  return cost;
+}
+
+struct Writers {
+  std::optional<double> own;  // bytes per second by the job, inside; nothing when not measured
+  double all = 0;
+
+  [[nodiscard]] bool outsider(double min_share) const { return !own || all - *own >= min_share * all; }
+};
+
+Finding describe(const RuleContext& context, const Signal& dirtied, const Elevation& elevation, const Cost& cost,
+                 const Writers& writers, bool by_outsider) {
+  const Interval at = elevation.at;
+  const double length = context.seconds(at.length());
+  Finding finding = context.finding();
+  finding.intervals = {context.span(at.begin, at.end)};
+  const auto confirmed = confirmed_by(context.detection, at);
+  finding.confidence = writers.own && elevation.beyond ? Confidence::likely : Confidence::possible;
+
+  finding.evidence.push_back(evidence_of(context, dirtied, {elevation.inside, elevation.outside, elevation.score}, at));
+  finding.evidence.back().detectors = {"interval search"};
+  if (confirmed) {
+    auto& detectors = finding.evidence.back().detectors;
+    detectors.insert(detectors.end(), confirmed->methods.begin(), confirmed->methods.end());
+  }
+  if (writers.own) {
+    Evidence own = finding.evidence.back();
+    own.metric = "process.write_bytes";
+    own.observed = *writers.own;
+    own.expected = elevation.inside;
+    own.score.reset();
+    own.detectors.clear();
+    finding.evidence.push_back(own);
+  }
+  for (const auto& [signal, change] : cost.signs) {
+    finding.evidence.push_back(evidence_of(context, signal, change, cost.at));
+  }
+  for (const std::string_view metric : {"mem.dirty", "mem.writeback"}) {
+    const auto pending = level(context, metric, "bytes");
+    if (!pending) continue;
+    const Interval excluded[] = {cost.at};
+    if (const auto change = contrast(context, *pending, cost.at, excluded)) {
+      finding.evidence.push_back(evidence_of(context, *pending, *change, cost.at));
+    }
+  }
+
+  finding.sentence =
+      fmt::format("{} wrote {} for {} s into the page cache of {} (usually {}); {}.",
+                  by_outsider ? "Processes outside the job" : "The job itself", quantity(elevation.inside, "bytes/s"),
+                  number(length), context.telemetry.node, quantity(elevation.outside, "bytes/s"),
+                  cost.seconds > 0 ? fmt::format("the job lost about {} s waiting", number(cost.seconds))
+                                   : std::string("no waiting of the job was seen"));
+  if (cost.seconds > 0) {
+    finding.impact.seconds = cost.seconds;
+    finding.impact.percent = 100 * cost.seconds / job_seconds(context);
+    finding.impact.how = cost.how;
+  } else {
+    finding.impact.how = "no waiting of the job was seen";
+  }
+  finding.runner_up = {"io.local_disk_saturated",
+                       fmt::format("{} were dirtied in memory: direct or read io leaves no dirty pages",
+                                   quantity(elevation.inside * length, "bytes"))};
+  if (by_outsider) {
+    finding.remedy.user = {"grep -E 'Dirty|Writeback' /proc/meminfo   # while it runs: pages waiting for the disk",
+                           "#SBATCH --exclusive                       # under Slurm: no other job on the node"};
+  }
+  return finding;
+}
+
+std::vector<Finding> check(const RuleContext& context) {
+  const auto dirtied = rate(context, "vmstat.nr_dirtied", kPageBytes, "bytes/s");
+  if (!dirtied) throw Unavailable("not measured: vmstat.nr_dirtied");
+  const auto own = rate(context, "process.write_bytes", 1, "bytes/s");
+
+  const auto floods = find_elevations(dirtied->values, {.min_excess = context.threshold("min_rate") * 1e6,
+                                                        .min_length = context.steps(context.threshold("min_seconds")),
+                                                        .window = context.steps(5),
+                                                        .min_score = context.threshold("min_score"),
+                                                        .floor = 0});
+  std::vector<Interval> all;
+  for (const Elevation& flood : floods) all.push_back(flood.at);
+
+  std::vector<Finding> findings;
+  std::optional<Finding> habit;
+  double habit_seconds = 0;
+  for (const Elevation& flood : floods) {
+    const Writers writers{own ? std::optional(mean_inside(own->values, flood.at)) : std::nullopt, flood.inside};
+    const bool by_outsider = writers.outsider(context.threshold("min_outsider_share"));
+    const Cost cost = cost_of(context, flood.at, all);
+    const double percent = 100 * cost.seconds / job_seconds(context);
+    if (by_outsider && !flood.recurring) {
+      if (cost.signs.empty() || !flood.beyond) continue;
+      Finding finding = describe(context, *dirtied, flood, cost, writers, by_outsider);
+      finding.severity = severity_of_loss(cost.seconds, percent, context.threshold("min_lost_seconds"),
+                                          context.threshold("min_lost_percent"));
+      findings.push_back(std::move(finding));
+      continue;
+    }
+    // The job's own checkpoints are its habit: one note, and only when they cost a visible part of the run.
+    habit_seconds += cost.seconds;
+    if (!habit) {
+      habit = describe(context, *dirtied, flood, cost, writers, by_outsider);
+    } else {
+      habit->intervals.push_back(context.span(flood.at.begin, flood.at.end));
+    }
+  }
+  if (habit && 100 * habit_seconds / job_seconds(context) >= context.threshold("min_habit_percent")) {
+    habit->severity = Severity::notice;
+    habit->impact.seconds = habit_seconds;
+    habit->impact.percent = 100 * habit_seconds / job_seconds(context);
+    findings.push_back(*std::move(habit));
+  }
+  return findings;
+}
+
+const RegisteredRule kRule{{
+    .id = "mem.writeback_stall",
+    .title = "A flood of dirty pages made the job wait",
+    .kind = FindingKind::anomaly,
+    .subsystem = Subsystem::storage,
+    .order = 50,
+    .look_alikes = "io.local_disk_saturated,note.own_checkpoint",
+    .proof = Proof::real,
+    .thresholds = {{"min_rate", 30, "MB/s", "least rate of pages dirtied above the usual level"},
+                   {"min_seconds", 3, "s", "shortest interval"},
+                   {"min_score", 4, "sd", "least distance from the usual level, in its own spread"},
+                   {"min_outsider_share", 0.6, "ratio",
+                    "part of the writes not by the job, from which an outsider is named"},
+                   {"min_blocked", 0.1, "processes", "least additional processes of the job in uninterruptible sleep"},
+                   {"min_wait", 0.08, "s/s", "least extra run-queue wait of the job"},
+                   {"min_pressure", 0.05, "s/s", "least extra io pressure of the node"},
+                   {"min_habit_percent", 5, "percent", "cost of the job's own recurring floods worth a note"},
+                   {"min_lost_seconds", 1, "s", "lost run time from which it is a finding, else a notice"},
+                   {"min_lost_percent", 0.5, "percent", "lost share of the run from which it is a finding"}},
+    .user_remedy =
+        {"write checkpoints from one rank, less often, or asynchronously (torch.distributed.checkpoint.async_save)",
+         "write to node-local storage and copy later:  export TMPDIR=/tmp"},
+    .admin_remedy =
+        {"sysctl vm.dirty_background_bytes=268435456 vm.dirty_bytes=2147483648   # start earlier, cap lower",
+         "cgroup.conf: ConstrainRAMSpace=yes   # page cache is then charged to the job that wrote it"},
+    .verify = "pages dirtied per second stay at the usual level and job.blocked near 0",
+    .sources = {"https://docs.kernel.org/admin-guide/sysctl/vm.html", "https://docs.kernel.org/accounting/psi.html"},
+    .check = check,
+}};
+
+}  // namespace
+}  // namespace reveal

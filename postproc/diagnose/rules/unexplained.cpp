@@ -1,0 +1,99 @@
+// An episode no rule can explain is reported as what it is: an open question with its strongest channels.
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+
+#include "hdf5schema/basics/error.h"
+#include "postproc/diagnose/rule.h"
+#include "postproc/diagnose/signals.h"
+#include "postproc/report/wording.h"
+
+namespace reveal {
+namespace {
+
+constexpr std::size_t kMostReasons = 3;
+
+bool has_label(const Episode& episode, std::string_view label) {
+  return std::find(episode.labels.begin(), episode.labels.end(), label) != episode.labels.end();
+}
+
+/// A rule has spoken about it when its intervals cover the given part of the episode. Whole-job audits explain nothing
+/// that begins and ends.
+bool explained(const RuleContext& context, TimeSpan episode) {
+  const double length = static_cast<double>(episode.end_utc_ns - episode.begin_utc_ns);
+  for (const Finding& finding : context.found) {
+    if (finding.kind == FindingKind::audit) continue;
+    for (const TimeSpan& theirs : finding.intervals) {
+      const auto begin = std::max(episode.begin_utc_ns, theirs.begin_utc_ns);
+      const auto end = std::min(episode.end_utc_ns, theirs.end_utc_ns);
+      if (static_cast<double>(end - begin) >= context.threshold("explained_share") * length) return true;
+    }
+  }
+  return false;
+}
+
+std::string rate_unit(const Channel& channel) {
+  std::string unit(name_of(channel.unit));
+  if (channel.metric == "job.outsider_cpu") unit = "cpus";
+  if (channel.kind == Kind::counter || channel.kind == Kind::event) unit += "/s";
+  return unit;
+}
+
+std::vector<Finding> check(const RuleContext& context) {
+  if (!context.detection.insufficient.empty()) throw Unavailable(context.detection.insufficient);
+  std::vector<Finding> findings;
+  for (const Episode& episode : context.detection.episodes) {
+    if (episode.tier != Tier::finding || has_label(episode, "EDGE") || episode.reasons.empty()) continue;
+    const TimeSpan span = context.span(episode.begin, episode.end);
+    if (explained(context, span)) continue;
+    Finding finding = context.finding();
+    finding.severity = Severity::notice;
+    finding.confidence = Confidence::possible;
+    finding.subsystem = episode.subsystem;
+    finding.intervals = {span};
+    finding.impact.how = "unknown: no rule says what it means for the job";
+    std::string strongest;
+    for (std::size_t i = 0; i < std::min(kMostReasons, episode.reasons.size()); ++i) {
+      const Reason& reason = episode.reasons[i];
+      const Channel& channel = context.telemetry.channels.at(reason.channel);
+      Evidence evidence;
+      evidence.metric = channel.metric;
+      evidence.instance = channel.instance;
+      evidence.node = context.telemetry.node;
+      evidence.feature = reason.feature;
+      evidence.observed = reason.observed;
+      evidence.expected = reason.expected;
+      evidence.unit = rate_unit(channel);
+      evidence.span = span;
+      evidence.detectors = episode.methods;
+      evidence.score = reason.z;
+      strongest += fmt::format("{}{} {} instead of {}", strongest.empty() ? "" : ", ", channel.name(),
+                               quantity(reason.observed, evidence.unit), quantity(reason.expected, evidence.unit));
+      finding.evidence.push_back(std::move(evidence));
+    }
+    finding.sentence =
+        fmt::format("For {} s, {} behaved unlike the rest of the job, and no rule knows why: {}.",
+                    number(context.seconds(episode.end - episode.begin)), context.telemetry.node, strongest);
+    findings.push_back(std::move(finding));
+  }
+  return findings;
+}
+
+const RegisteredRule kRule{{
+    .id = "anomaly.unexplained",
+    .title = "Something changed that no rule explains",
+    .kind = FindingKind::anomaly,
+    .subsystem = Subsystem::cpu,
+    .order = 1000,
+    .look_alikes = "",
+    .proof = Proof::real,
+    .thresholds = {{"explained_share", 0.3, "ratio", "part of an episode a rule must cover to explain it"}},
+    .user_remedy = {"look at the timeline of report.html: did the program itself do something else at that time?"},
+    .admin_remedy = {},
+    .verify = "the same job without the interval",
+    .sources = {"https://arxiv.org/abs/2510.26008"},
+    .check = check,
+}};
+
+}  // namespace
+}  // namespace reveal

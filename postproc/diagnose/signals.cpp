@@ -1,0 +1,89 @@
+#include "postproc/diagnose/signals.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace reveal {
+namespace {
+
+constexpr double kWindowSeconds = 5;
+/// An episode is the same thing as a rule's interval when they share this much of their union.
+constexpr double kSameThing = 0.25;
+constexpr double kCriticalPercent = 25;
+
+}  // namespace
+
+std::optional<Signal> rate(const RuleContext& context, std::string_view metric, double scale, std::string_view unit,
+                           std::string_view role) {
+  auto sum = context.total_if_measured(metric, role);
+  if (!sum) return std::nullopt;
+  for (double& value : *sum) value *= scale / context.telemetry.step_seconds;
+  return Signal{std::string(metric), std::string(unit), *std::move(sum)};
+}
+
+std::optional<Signal> level(const RuleContext& context, std::string_view metric, std::string_view unit) {
+  auto sum = context.total_if_measured(metric);
+  if (!sum) return std::nullopt;
+  return Signal{std::string(metric), std::string(unit), *std::move(sum)};
+}
+
+std::optional<Signal> cpu_wait(const RuleContext& context) {
+  if (auto own = rate(context, "job.wait_time", 1e-9, "s/s")) return own;
+  if (auto slots = rate(context, "process.wait_time", 1e-9, "s/s", "rank")) return slots;
+  return rate(context, "pressure.cpu_some", 1e-9, "s/s");
+}
+
+std::optional<Contrast> contrast(const RuleContext& context, const Signal& signal, Interval at,
+                                 std::span<const Interval> excluded) {
+  std::vector<Interval> away(excluded.begin(), excluded.end());
+  away.push_back(at);
+  const Contrast result{mean_inside(signal.values, at), mean_outside(signal.values, away), 0};
+  if (std::isnan(result.inside) || std::isnan(result.outside)) return std::nullopt;
+  const auto means = outside_means(signal.values, away, std::min(at.length(), context.steps(kWindowSeconds)));
+  if (means.size() < 3) return result;
+  double mean = 0;
+  double squares = 0;
+  for (const double value : means) mean += value / static_cast<double>(means.size());
+  for (const double value : means) squares += (value - mean) * (value - mean);
+  const double spread = std::sqrt(squares / static_cast<double>(means.size() - 1));
+  Contrast scored = result;
+  // A hundredth of the level itself, so that a constant outside does not score without bound.
+  scored.score = result.excess() / std::max({spread, std::abs(result.outside) / 100, 1e-9});
+  return scored;
+}
+
+Evidence evidence_of(const RuleContext& context, const Signal& signal, const Contrast& contrast, Interval at) {
+  Evidence evidence;
+  evidence.metric = signal.metric;
+  evidence.node = context.telemetry.node;
+  evidence.feature = "mean";
+  evidence.observed = contrast.inside;
+  evidence.expected = contrast.outside;
+  evidence.unit = signal.unit;
+  evidence.span = context.span(at.begin, at.end);
+  if (contrast.score != 0) evidence.score = std::clamp(contrast.score, -999.0, 999.0);
+  return evidence;
+}
+
+std::optional<Confirmation> confirmed_by(const Detection& detection, Interval at) {
+  for (const Episode& episode : detection.episodes) {
+    if (episode.tier == Tier::none || episode.end <= episode.begin) continue;
+    const Interval theirs{episode.begin, episode.end};
+    const double both = static_cast<double>(overlap(at, theirs));
+    const double either = static_cast<double>(at.length() + theirs.length()) - both;
+    if (both >= kSameThing * either) return Confirmation{episode.methods, episode.score};
+  }
+  return std::nullopt;
+}
+
+double job_seconds(const RuleContext& context) {
+  return context.seconds(context.telemetry.samples);
+}
+
+Severity severity_of_loss(double seconds, double percent, double min_seconds, double min_percent) {
+  if (percent >= kCriticalPercent && seconds >= min_seconds) return Severity::critical;
+  if (seconds >= min_seconds && percent >= min_percent) return Severity::warning;
+  return Severity::notice;
+}
+
+}  // namespace reveal

@@ -1,0 +1,59 @@
+// Signals several rules share: how much the job waited, how wide it runs, and how facts become Evidence.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "postproc/diagnose/elevation.h"
+#include "postproc/diagnose/rule.h"
+
+namespace reveal {
+
+/// One series per grid step, in a unit a person reads.
+struct Signal {
+  std::string metric;
+  std::string unit;  // "cpus", "bytes/s", "processes"
+  std::vector<double> values;
+};
+
+/// Sum of a counter's channels per second, times `scale` ("cpus" from nanoseconds: 1e-9). Nothing if not measured.
+[[nodiscard]] std::optional<Signal> rate(const RuleContext& context, std::string_view metric, double scale,
+                                         std::string_view unit, std::string_view role = {});
+/// Sum of a gauge's channels.
+[[nodiscard]] std::optional<Signal> level(const RuleContext& context, std::string_view metric, std::string_view unit);
+
+/// Run-queue wait of the job in cpus (seconds waited per second): the job's own where measured, else the node's share
+/// of time in which some task waited.
+[[nodiscard]] std::optional<Signal> cpu_wait(const RuleContext& context);
+
+/// A signal inside an interval against outside of all `excluded` ones.
+struct Contrast {
+  double inside = 0;
+  double outside = 0;
+  double score = 0;  // difference in standard deviations of outside windows' means; 0 if the outside is too short
+
+  [[nodiscard]] double excess() const { return inside - outside; }
+};
+
+/// Nothing when the signal is missing inside or outside.
+[[nodiscard]] std::optional<Contrast> contrast(const RuleContext& context, const Signal& signal, Interval at,
+                                               std::span<const Interval> excluded);
+
+[[nodiscard]] Evidence evidence_of(const RuleContext& context, const Signal& signal, const Contrast& contrast,
+                                   Interval at);
+
+/// Names of the general detectors that saw the same interval, and their score; nothing when none did.
+struct Confirmation {
+  std::vector<std::string> methods;
+  double score = 0;
+};
+[[nodiscard]] std::optional<Confirmation> confirmed_by(const Detection& detection, Interval at);
+
+/// Job's run time on this node.
+[[nodiscard]] double job_seconds(const RuleContext& context);
+
+/// The materiality gate of all rules that estimate lost time: below it a true effect is a notice.
+[[nodiscard]] Severity severity_of_loss(double seconds, double percent, double min_seconds, double min_percent);
+
+}  // namespace reveal

@@ -1,0 +1,130 @@
+#include "postproc/merge/derived.h"
+
+#include <array>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <optional>
+
+namespace reveal {
+namespace {
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+using Values = std::vector<double>;
+
+std::optional<std::size_t> find(const Telemetry& telemetry, std::string_view metric, std::string_view instance) {
+  for (std::size_t i = 0; i < telemetry.channels.size(); ++i) {
+    if (telemetry.channels[i].metric == metric && telemetry.channels[i].instance == instance) return i;
+  }
+  return std::nullopt;
+}
+
+/// Per cpu the channels of the given metrics; cpus that lack one are left out.
+std::map<std::string, std::vector<std::size_t>> per_cpu(const Telemetry& telemetry,
+                                                        std::span<const std::string_view> metrics) {
+  std::map<std::string, std::vector<std::size_t>> cpus;
+  for (const std::string_view metric : metrics) {
+    for (std::size_t i = 0; i < telemetry.channels.size(); ++i) {
+      const Channel& channel = telemetry.channels[i];
+      if (channel.metric == metric && !channel.instance.empty()) cpus[channel.instance].push_back(i);
+    }
+  }
+  std::erase_if(cpus, [&](const auto& cpu) { return cpu.second.size() != metrics.size(); });
+  return cpus;
+}
+
+// Guest time is already inside user. Interrupt time is left out: the kernel charges it to whoever ran, so counting it
+// as an outsider's would blame the job's own network traffic.
+constexpr std::array<std::string_view, 3> kBusy{"cpu.user", "cpu.nice", "cpu.system"};
+constexpr std::array<std::string_view, 2> kIdle{"cpu.idle", "cpu.iowait"};
+
+/// Busy time of the cpus the job may use, less the job's own and ours: cpus used by somebody else.
+Values outsider_cpu(const Telemetry& telemetry) {
+  const auto job = find(telemetry, "job.cpu_time", "");
+  if (!job) return {};
+  const auto busy = per_cpu(telemetry, kBusy);
+  if (busy.empty()) return {};
+  const auto own = find(telemetry, "self.cpu_time", "");
+  const double to_cpus = 1e-9 / telemetry.step_seconds;
+
+  Values outsider(telemetry.samples, 0.0);
+  bool any_allowed = false;
+  for (const auto& [cpu, channels] : busy) {
+    const auto allowed = find(telemetry, "job.cpu_allowed", cpu);
+    if (!allowed) continue;
+    any_allowed = true;
+    const auto member = telemetry.series(*allowed);
+    for (std::size_t t = 0; t < telemetry.samples; ++t) {
+      if (std::isnan(member[t])) {
+        outsider[t] = kNaN;
+      } else if (member[t] > 0) {
+        for (const std::size_t channel : channels) outsider[t] += telemetry.series(channel)[t] * to_cpus;
+      }
+    }
+  }
+  if (!any_allowed) return {};
+  const auto used = telemetry.series(*job);
+  for (std::size_t t = 0; t < telemetry.samples; ++t) {
+    outsider[t] -= used[t] * to_cpus;
+    if (own) outsider[t] -= telemetry.series(*own)[t] * to_cpus;
+  }
+  return outsider;
+}
+
+/// Share of all cpu time that was not idle.
+Values cpu_utilization(const Telemetry& telemetry) {
+  const auto busy = per_cpu(telemetry, kBusy);
+  const auto idle = per_cpu(telemetry, kIdle);
+  if (busy.empty() || idle.empty()) return {};
+  Values working(telemetry.samples, 0.0);
+  Values waiting(telemetry.samples, 0.0);
+  const auto add = [&](const auto& cpus, Values& sum) {
+    for (const auto& [cpu, channels] : cpus) {
+      for (const std::size_t channel : channels) {
+        const auto series = telemetry.series(channel);
+        for (std::size_t t = 0; t < series.size(); ++t) sum[t] += series[t];
+      }
+    }
+  };
+  add(busy, working);
+  add(idle, waiting);
+  for (std::size_t t = 0; t < working.size(); ++t) {
+    const double all = working[t] + waiting[t];
+    working[t] = all > 0 ? working[t] / all : kNaN;
+  }
+  return working;
+}
+
+struct Derived {
+  std::string_view metric;
+  Unit unit;
+  Scope scope;
+  Subsystem subsystem;
+  Values (*compute)(const Telemetry&);  // empty when an input is not measured at all
+};
+
+constexpr Derived kDerived[] = {
+    {"job.outsider_cpu", Unit::ratio, Scope::job, Subsystem::cpu, outsider_cpu},
+    {"cpu.utilization", Unit::ratio, Scope::node, Subsystem::cpu, cpu_utilization},
+};
+static_assert(std::size(kDerived) <= kDerivedChannels);
+
+}  // namespace
+
+void append_derived(Telemetry& telemetry) {
+  for (const Derived& derived : kDerived) {
+    const Values values = derived.compute(telemetry);
+    if (values.empty()) continue;
+    telemetry.channels.push_back({.metric = std::string(derived.metric),
+                                  .family = "derived",
+                                  .role = "job",
+                                  .kind = Kind::gauge,
+                                  .unit = derived.unit,
+                                  .scope = derived.scope,
+                                  .subsystem = derived.subsystem,
+                                  .period_seconds = telemetry.step_seconds});
+    telemetry.values.insert(telemetry.values.end(), values.begin(), values.end());
+  }
+}
+
+}  // namespace reveal

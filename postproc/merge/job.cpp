@@ -1,0 +1,119 @@
+#include "postproc/merge/job.h"
+
+#include <spdlog/fmt/fmt.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/text.h"
+#include "postproc/merge/publish.h"
+
+namespace reveal {
+namespace {
+
+constexpr std::string_view kTrace = ".h5";
+constexpr std::string_view kPart = ".h5.part";
+constexpr std::string_view kMerged = "job.h5";
+constexpr std::string_view kRecovered = ".recovered.h5";
+constexpr std::size_t kMostNodes = 65'536;
+
+void expand_range(const std::string& prefix, std::string_view range, const std::string& suffix,
+                  std::vector<std::string>& names) {
+  const std::size_t dash = range.find('-');
+  const std::string_view low_text = range.substr(0, dash);
+  const auto low = parse_int(low_text);
+  const auto high = dash == std::string_view::npos ? low : parse_int(range.substr(dash + 1));
+  if (!low || !high || *low < 0) return;
+  for (std::int64_t i = *low; i <= *high && names.size() < kMostNodes; ++i) {
+    names.push_back(fmt::format("{}{:0{}}{}", prefix, i, low_text.size(), suffix));
+  }
+}
+
+}  // namespace
+
+std::vector<TraceFile> list_traces(const std::filesystem::path& directory) {
+  std::error_code error;
+  std::filesystem::directory_iterator entries(directory, error);
+  if (error) throw Error(directory.string() + ": " + error.message());
+  std::vector<TraceFile> traces;
+  for (const auto& entry : entries) {
+    const std::string name = entry.path().filename().string();
+    if (name == kMerged || name.front() == '.' || name.ends_with(kRecovered)) continue;
+    const bool part = name.ends_with(kPart);
+    if (!part && !name.ends_with(kTrace)) continue;
+    struct stat status {};
+    if (::stat(entry.path().c_str(), &status) != 0 || !S_ISREG(status.st_mode)) continue;
+    TraceFile trace;
+    trace.path = entry.path();
+    trace.node = name.substr(0, name.size() - (part ? kPart : kTrace).size());
+    trace.part = part;
+    trace.bytes = static_cast<std::uint64_t>(status.st_size);
+    trace.mtime_ns = status.st_mtim.tv_sec * 1'000'000'000LL + status.st_mtim.tv_nsec;
+    traces.push_back(std::move(trace));
+  }
+  if (traces.empty()) {
+    throw Error("no trace in " + directory.string() +
+                ": expected NODE.h5 or NODE.h5.part, as reveal-run and reveal-collect write them");
+  }
+  std::sort(traces.begin(), traces.end(), [](const TraceFile& a, const TraceFile& b) { return a.path < b.path; });
+  return traces;
+}
+
+std::string summary_name(const TraceFile& trace) {
+  return trace.node + ".summary.json";
+}
+
+std::optional<NodeSummary> fresh_summary(const TraceFile& trace, const std::string& config_hash) {
+  try {
+    NodeSummary summary =
+        parse_summary(read_text_file(trace.path.parent_path() / summary_name(trace), 4 * kLargestSummary));
+    if (summary.config_hash != config_hash || summary.trace != trace.path.filename().string() ||
+        summary.trace_bytes != trace.bytes || summary.trace_mtime_ns != trace.mtime_ns) {
+      return std::nullopt;
+    }
+    return summary;
+  } catch (const Error&) {
+    return std::nullopt;  // missing or damaged: it is made again from the trace
+  }
+}
+
+std::vector<std::string> expand_node_list(std::string_view list) {
+  std::vector<std::string> names;
+  while (!list.empty() && names.size() < kMostNodes) {
+    // A comma inside brackets separates ranges, not names.
+    std::size_t end = 0;
+    int depth = 0;
+    while (end < list.size() && (list[end] != ',' || depth > 0)) {
+      depth += list[end] == '[' ? 1 : list[end] == ']' ? -1 : 0;
+      ++end;
+    }
+    const std::string_view item = list.substr(0, end);
+    list.remove_prefix(std::min(end + 1, list.size()));
+    const std::size_t open = item.find('[');
+    const std::size_t close = item.find(']');
+    if (open == std::string_view::npos || close == std::string_view::npos || close < open) {
+      if (!item.empty()) names.emplace_back(item);
+      continue;
+    }
+    const std::string prefix(item.substr(0, open));
+    const std::string suffix(item.substr(close + 1));
+    std::string_view ranges = item.substr(open + 1, close - open - 1);
+    while (!ranges.empty()) {
+      const std::size_t comma = std::min(ranges.find(','), ranges.size());
+      expand_range(prefix, ranges.substr(0, comma), suffix, names);
+      ranges.remove_prefix(std::min(comma + 1, ranges.size()));
+    }
+  }
+  return names;
+}
+
+std::vector<std::string> expected_nodes(const Snapshot& snapshot) {
+  for (const auto& [key, value] : snapshot) {
+    if (key == "env.SLURM_JOB_NODELIST" || key == "job.nodelist") return expand_node_list(value);
+  }
+  return {};
+}
+
+}  // namespace reveal

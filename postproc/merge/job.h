@@ -1,0 +1,37 @@
+// A job directory: which traces it holds, which nodes are missing, and whether a node's summary is still fresh.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "hdf5schema/trace.h"
+#include "postproc/merge/summary.h"
+
+namespace reveal {
+
+struct TraceFile {
+  std::filesystem::path path;
+  std::string node;   // as the file name says; the trace's header has the last word
+  bool part = false;  // not closed: `.part`
+  std::uint64_t bytes = 0;
+  std::int64_t mtime_ns = 0;
+};
+
+/// NODE.h5 and NODE.h5.part by name. Throws Error when `directory` cannot be read or holds no trace.
+[[nodiscard]] std::vector<TraceFile> list_traces(const std::filesystem::path& directory);
+
+/// The node's summary, if it was made from exactly this file by this version and configuration.
+[[nodiscard]] std::optional<NodeSummary> fresh_summary(const TraceFile& trace, const std::string& config_hash);
+
+/// "n01.summary.json" for n01.h5 and n01.h5.part
+[[nodiscard]] std::string summary_name(const TraceFile& trace);
+
+/// Nodes of the job as its environment names them (SLURM_JOB_NODELIST); empty when unknown.
+[[nodiscard]] std::vector<std::string> expected_nodes(const Snapshot& snapshot);
+
+/// "n[01-03,7],login" -> n01 n02 n03 n7 login; at most 65,536 names.
+[[nodiscard]] std::vector<std::string> expand_node_list(std::string_view list);
+
+}  // namespace reveal

@@ -1,0 +1,112 @@
+#include "postproc/merge/summary.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "hdf5schema/basics/error.h"
+
+namespace reveal {
+namespace {
+
+using Json = nlohmann::ordered_json;
+constexpr const char* kSchema = "reveal.summary/1";
+
+std::string dump(const NodeSummary& summary) {
+  Json json;
+  json["schema"] = kSchema;
+  json["node"] = summary.node;
+  json["tool_version"] = summary.tool_version;
+  json["config_hash"] = summary.config_hash;
+  json["trace"] = {{"file", summary.trace},
+                   {"bytes", summary.trace_bytes},
+                   {"mtime_ns", summary.trace_mtime_ns},
+                   {"complete", summary.complete}};
+  json["seconds"] = summary.seconds;
+  json["insufficient"] = summary.insufficient;
+  json["expected_nodes"] = summary.expected_nodes;
+  json["live_channels"] = summary.live_channels;
+  Json aggregates = Json::array();
+  for (const ChannelAggregate& channel : summary.aggregates) {
+    aggregates.push_back({channel.name, channel.unit, channel.mean, channel.minimum, channel.maximum});
+  }
+  json["aggregate_columns"] = {"channel", "unit", "mean", "minimum", "maximum"};
+  json["aggregates"] = std::move(aggregates);
+  json["report"] = Json::parse(render_json(summary.part));
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace
+
+void thin(TimelineChannel& channel, std::size_t most) {
+  const std::size_t size = channel.values.size();
+  if (most == 0 || size <= most) return;
+  const std::size_t each = (size + most - 1) / most;
+  std::vector<double> means;
+  for (std::size_t begin = 0; begin < size; begin += each) {
+    double sum = 0;
+    std::size_t present = 0;
+    for (std::size_t i = begin; i < std::min(size, begin + each); ++i) {
+      if (std::isnan(channel.values[i])) continue;
+      sum += channel.values[i];
+      ++present;
+    }
+    means.push_back(present > 0 ? sum / static_cast<double>(present) : std::numeric_limits<double>::quiet_NaN());
+  }
+  channel.values = std::move(means);
+  channel.step_seconds *= static_cast<double>(each);
+}
+
+std::string render_summary(NodeSummary summary) {
+  std::string text = dump(summary);
+  const auto cut = [&summary](const char* what, std::size_t count) {
+    summary.part.omitted[what] += static_cast<double>(count);
+  };
+  // Least needed first: points of the timeline, then quiet channels, then weak episodes, at last whole timelines.
+  for (int round = 0; text.size() > kLargestSummary && round < 12; ++round) {
+    for (TimelineChannel& channel : summary.part.timeline) thin(channel, channel.values.size() / 2);
+    if (summary.aggregates.size() > 50) {
+      cut("aggregates", summary.aggregates.size() / 2);
+      summary.aggregates.resize((summary.aggregates.size() + 1) / 2);
+    }
+    if (auto& episodes = summary.part.episodes; round >= 2 && episodes.size() > 5) {
+      cut("episodes", episodes.size() / 2);
+      episodes.resize((episodes.size() + 1) / 2);
+    }
+    if (auto& timeline = summary.part.timeline; round >= 4 && !timeline.empty()) {
+      cut("timelines", 1);
+      timeline.pop_back();
+    }
+    text = dump(summary);
+  }
+  return text;
+}
+
+NodeSummary parse_summary(const std::string& text) {
+  try {
+    const Json json = Json::parse(text);
+    if (json.at("schema") != kSchema) throw Error("another schema than " + std::string(kSchema));
+    NodeSummary summary;
+    summary.node = json.at("node");
+    summary.tool_version = json.at("tool_version");
+    summary.config_hash = json.at("config_hash");
+    summary.trace = json.at("trace").at("file");
+    summary.trace_bytes = json.at("trace").at("bytes");
+    summary.trace_mtime_ns = json.at("trace").at("mtime_ns");
+    summary.complete = json.at("trace").at("complete");
+    summary.seconds = json.at("seconds");
+    summary.insufficient = json.at("insufficient");
+    summary.expected_nodes = json.at("expected_nodes").get<std::vector<std::string>>();
+    summary.live_channels = json.at("live_channels");
+    for (const Json& row : json.at("aggregates")) {
+      summary.aggregates.push_back({row.at(0), row.at(1), row.at(2), row.at(3), row.at(4)});
+    }
+    summary.part = parse_report(json.at("report").dump());
+    return summary;
+  } catch (const Json::exception& error) {
+    throw Error(std::string("not a summary: ") + error.what());
+  }
+}
+
+}  // namespace reveal

@@ -1,0 +1,48 @@
+// What one node leaves for the merge: `NODE.summary.json`, small enough to read a thousand of them. It holds a report
+// of this node alone, in the format of report.json, and aggregates of its channels.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "postproc/report/report.h"
+
+namespace reveal {
+
+inline constexpr std::size_t kLargestSummary = 200'000;
+
+struct ChannelAggregate {
+  std::string name;  // "cpu.user/cpu3"
+  std::string unit;  // "/s" appended for counters
+  double mean = 0;
+  double minimum = 0;
+  double maximum = 0;
+};
+
+struct NodeSummary {
+  std::string node;
+  std::string tool_version;
+  std::string config_hash;
+  std::string trace;  // file name within the job directory
+  std::uint64_t trace_bytes = 0;
+  std::int64_t trace_mtime_ns = 0;
+  bool complete = true;                      // the collector closed the trace
+  double seconds = 0;                        // recorded
+  std::string insufficient;                  // why the detectors could say nothing, or ""
+  std::vector<std::string> expected_nodes;   // of the job, as far as this node knows
+  std::size_t live_channels = 0;             // that ever changed
+  std::vector<ChannelAggregate> aggregates;  // of the most lively channels
+  Report part;
+};
+
+/// Thins timeline, aggregates and episodes until the text fits kLargestSummary; what was cut is counted in `omitted`.
+[[nodiscard]] std::string render_summary(NodeSummary summary);
+/// Throws Error for another schema or a damaged file.
+[[nodiscard]] NodeSummary parse_summary(const std::string& json);
+
+/// Averages neighbouring points until at most `most` are left.
+void thin(TimelineChannel& channel, std::size_t most);
+
+}  // namespace reveal
