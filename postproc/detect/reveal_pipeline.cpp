@@ -134,11 +134,13 @@ class GapDetection {
     ScanInput input = scan_input(telemetry_, block.begin, block.samples, scale_);
     const SeriesCorrelation correlation(input, scale_);
     mark_detecting(input, correlation);
-    std::vector<Interval> intervals = scan_intervals(input, scan_options(scale_, block.samples));
-    if (options_.keep_windows) score_windows(block, input, intervals);
+    const std::vector<Interval> intervals = scan_intervals(input, scan_options(scale_, block.samples));
+    const std::vector<Selected> chosen = select(input, intervals, scale_, block.first);
+    if (options_.keep_windows) score_windows(block, intervals, chosen);
+    if (options_.keep_windows && options_.every_channel) explain_windows(block, input);
 
     std::optional<WindowVotes> votes;
-    for (const Selected& selected : select(input, std::move(intervals), scale_, block.first)) {
+    for (const Selected& selected : chosen) {
       Episode episode = episode_of(block, input, correlation, selected);
       if (!selected.edge) {
         if (!votes) votes = votes_of(block);
@@ -213,18 +215,28 @@ class GapDetection {
     episode.agreement = static_cast<int>(episode.methods.size());
   }
 
-  /// A window's score: the best interval around its middle.
-  void score_windows(const Block& block, const ScanInput& input, const std::vector<Interval>& intervals) {
-    for (const Interval& interval : intervals) {
-      if (interval.score <= 0) continue;
+  /// A window's score: the best interval around its middle. Scanned intervals that overlap a refined one are rough
+  /// versions of it and would raise its neighbours.
+  void score_windows(const Block& block, const std::vector<Interval>& intervals, const std::vector<Selected>& chosen) {
+    const auto raise = [&](const Interval& interval) {
       const std::size_t begin = block.begin + interval.begin;
       const std::size_t end = block.begin + interval.end;
       std::size_t w = begin > grid_.length / 2 ? (begin - grid_.length / 2 + grid_.stride - 1) / grid_.stride : 0;
       for (; w < grid_.count && middle_of(w) < end; ++w) {
         result_.windows[w].score = std::max(result_.windows[w].score, interval.score);
       }
+    };
+    for (const Interval& interval : intervals) {
+      const auto overlaps = [&](const Selected& s) {
+        return interval.begin < s.interval.end && s.interval.begin < interval.end;
+      };
+      if (interval.score > 0 && std::none_of(chosen.begin(), chosen.end(), overlaps)) raise(interval);
     }
-    if (!options_.every_channel) return;
+    for (const Selected& selected : chosen) raise(selected.interval);
+  }
+
+  /// Shares of all channels in every window: how far the mean of a channel's scores is from ordinary.
+  void explain_windows(const Block& block, const ScanInput& input) {
     std::vector<double> prefix(block.samples + 1);
     std::vector<std::vector<double>> evidence(grid_.count);
     for (std::size_t i = 0; i < input.series.size(); ++i) {
