@@ -14,6 +14,7 @@
 namespace reveal {
 namespace {
 
+constexpr std::chrono::milliseconds kWitnessLimit{100};
 constexpr int kNotFound = 127;
 constexpr int kNotRun = 126;
 // A job may orphan many processes; only the most recent statuses can be of use.
@@ -37,13 +38,14 @@ bool is_pending(int signal) {
 int Command::run(const std::vector<std::string>& argv, std::string& failure) {
   // Orphans of the command come to us, so that their cpu time is still counted to the job. Refused: it is not.
   ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+  witness_.emplace();
   const StartedProgram started = start_program({.argv = argv}, signals_);
   if (started.pid < 0) {
+    witness_.reset();
     failure = argv.front() + ": " + std::generic_category().message(started.error_number);
     return started.error_number == ENOENT ? kNotFound : kNotRun;
   }
   pid_ = started.pid;
-
   sigset_t all;
   sigfillset(&all);
   int status = 0;
@@ -51,6 +53,7 @@ int Command::run(const std::vector<std::string>& argv, std::string& failure) {
     siginfo_t signal{};
     if (::sigwaitinfo(&all, &signal) > 0 && signal.si_signo != SIGCHLD) forward(signal);
   }
+  witness_.reset();
   return status;
 }
 
@@ -59,9 +62,10 @@ std::optional<int> Command::status_of(pid_t child) const {
   return found == others_.end() ? std::nullopt : std::optional<int>(found->second);
 }
 
-void Command::forward(const siginfo_t& signal) const {
+void Command::forward(const siginfo_t& signal) {
   // What the kernel sent came from the terminal, and the command, being in the same process group, has it already.
   if (signal.si_code > 0) return;
+  if (::getpgid(pid_) == ::getpgrp() && witness_->saw(signal, kWitnessLimit)) return;
   // With the value, for programs that use sigqueue(3); the kernel fills in who we are.
   if (signal.si_code == SI_QUEUE) {
     ::sigqueue(pid_, signal.si_signo, signal.si_value);
@@ -81,6 +85,8 @@ bool Command::reap(int& status) {
     } else if (child.si_pid == pid_) {
       status = shell_status(child);
       return true;
+    } else if (child.si_pid == witness_->pid() && !stopped) {
+      witness_->is_gone();
     } else if (!stopped) {
       if (others_.size() >= kMostRemembered) others_.erase(others_.begin());
       others_[child.si_pid] = shell_status(child);

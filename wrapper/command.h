@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "wrapper/process.h"
+#include "wrapper/witness.h"
 
 namespace reveal {
 
@@ -24,12 +25,13 @@ class Command {
   [[nodiscard]] std::optional<int> status_of(pid_t child) const;
 
  private:
-  void forward(const siginfo_t& signal) const;
+  void forward(const siginfo_t& signal);
   bool reap(int& status);
   void stop_with_command(int signal) const;
 
   const BlockedSignals& signals_;
   pid_t pid_ = -1;
+  std::optional<Witness> witness_;  // while the command runs
   std::map<pid_t, int> others_;
 };
 

@@ -1,0 +1,191 @@
+#!/usr/bin/python3
+"""Signals and the terminal: the command under reveal-run receives what it would receive without it, once."""
+import os
+import pathlib
+import pty
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+RUN = os.path.join(os.environ["REVEAL_BUILD"], "bin", "reveal-run")
+LIMIT = 30  # seconds; decides nothing when all is well
+
+# Counts each signal in a file; SIGTERM ends it with status 3 after what was sent before has surely come.
+COMMAND = r"""
+import signal, sys, time
+def note(number, frame):
+    with open(sys.argv[1], "a") as file:
+        file.write(signal.Signals(number).name + "\n")
+    if number == signal.SIGTERM:
+        time.sleep(0.5)
+        sys.exit(3)
+for each in (signal.SIGUSR1, signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
+    signal.signal(each, note)
+with open(sys.argv[1], "a") as file:
+    file.write("ready\n")
+while True:
+    signal.pause()
+"""
+
+failures = []
+
+
+def check(condition, what):
+    if not condition:
+        failures.append(what)
+        print("FAIL:", what)
+
+
+def until(condition, what):
+    give_up = time.monotonic() + LIMIT
+    while time.monotonic() < give_up:
+        if condition():
+            return True
+        time.sleep(0.05)
+    check(False, "waited in vain for " + what)
+    return False
+
+
+class Job:
+    def __init__(self, directory, name):
+        self.notes = pathlib.Path(directory, name + ".notes")
+        self.notes.write_text("")
+        self.process = subprocess.Popen(
+            [RUN, "--quiet", "--no-report", "--output", os.path.join(directory, name), "--",
+             "/usr/bin/python3", "-c", COMMAND, str(self.notes)], stdin=subprocess.DEVNULL, start_new_session=True)
+        until(lambda: self.received("ready"), name + " to start")
+
+    def received(self, word):
+        return self.notes.read_text().split().count(word)
+
+
+def test_forwarding(directory):
+    job = Job(directory, "alone")
+    for number in (signal.SIGUSR1, signal.SIGINT, signal.SIGHUP):
+        job.process.send_signal(number)
+        until(lambda: job.received(number.name), number.name + " to be forwarded")
+    job.process.send_signal(signal.SIGTERM)
+    check(job.process.wait(LIMIT) == 3, "the command's status after SIGTERM")
+    for name in ("SIGUSR1", "SIGINT", "SIGHUP", "SIGTERM"):
+        check(job.received(name) == 1, f"{name} sent to reveal-run came {job.received(name)} times")
+
+
+def test_group(directory):
+    job = Job(directory, "group")
+    for _ in range(5):
+        before = job.received("SIGUSR1")
+        os.killpg(job.process.pid, signal.SIGUSR1)
+        until(lambda: job.received("SIGUSR1") > before, "SIGUSR1 to the group")
+        time.sleep(0.15)  # a second one would have to be forwarded by now
+    job.process.send_signal(signal.SIGTERM)
+    check(job.process.wait(LIMIT) == 3, "the command's status")
+    check(job.received("SIGUSR1") == 5, f"5 signals to the group came {job.received('SIGUSR1')} times")
+
+
+def test_unhandled(directory):
+    process = subprocess.Popen([RUN, "--quiet", "--no-report", "--output", directory + "/unhandled", "--", "sleep", "100"],
+                               start_new_session=True)
+    # The only child named sleep; the collector and the witness are children, too.
+    children = f"/proc/{process.pid}/task/{process.pid}/children"
+
+    def sleeping():
+        for pid in pathlib.Path(children).read_text().split():
+            if pathlib.Path(f"/proc/{pid}/comm").read_text() == "sleep\n":
+                return True
+        return False
+
+    if os.path.exists(children):
+        until(sleeping, "the command")
+    process.send_signal(signal.SIGTERM)
+    check(process.wait(LIMIT) == 128 + signal.SIGTERM, f"status {process.returncode} of a command ended by SIGTERM")
+
+
+def test_nohup(directory):
+    process = subprocess.Popen(
+        [RUN, "--quiet", "--no-report", "--output", directory + "/nohup", "--", "grep", "-E", "Sig(Ign|Blk)", "/proc/self/status"],
+        stdout=subprocess.PIPE, text=True, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+    ignored = process.communicate()[0]
+    check(int(ignored.split("SigIgn:")[1].split()[0], 16) & 1 == 1, "an ignored SIGHUP stays ignored")
+    check(int(ignored.split("SigBlk:")[1].split()[0], 16) == 0, "no signal is blocked in the command")
+
+
+class Terminal:
+    """An interactive shell with job control on a pseudo terminal."""
+
+    def __init__(self):
+        self.text = ""
+        self.pid, self.fd = pty.fork()
+        if self.pid == 0:
+            os.environ.update(PS1="$ ", TERM="dumb", HISTFILE="/dev/null")
+            os.execvp("bash", ["bash", "--norc", "--noprofile", "-i"])
+
+    def type(self, text):
+        os.write(self.fd, text.encode())
+
+    def expect(self, word, what):
+        give_up = time.monotonic() + LIMIT
+        while word not in self.text and time.monotonic() < give_up:
+            if select.select([self.fd], [], [], 0.1)[0]:
+                try:
+                    self.text += os.read(self.fd, 4096).decode(errors="replace")
+                except OSError:
+                    break
+        check(word in self.text, f"{what}: {self.text[-300:]!r}")
+        self.text = self.text.split(word, 1)[-1]
+
+    def close(self):
+        os.close(self.fd)
+        os.waitpid(self.pid, 0)
+
+
+def test_job_control(directory):
+    terminal = Terminal()
+    command = f"{RUN} --quiet --no-report --output {directory}/tty -- bash -c 'echo run\"\"ning; while :; do sleep 0.1; done'\n"
+    terminal.type(command)
+    terminal.expect("running", "the command on a terminal")
+    terminal.type("\x1a")  # Ctrl-Z
+    terminal.expect("Stopped", "Ctrl-Z")
+    terminal.type("ps -o stat= -g $(jobs -p) | sort | uniq -c; echo list''ed\n")
+    terminal.expect("listed", "the shell is back")
+    terminal.type("fg\n")
+    terminal.expect("run", "fg")
+    terminal.type("\x1a")
+    terminal.expect("Stopped", "Ctrl-Z for the second time")
+    terminal.type("bg; echo in-the-back''ground\n")
+    terminal.expect("in-the-background", "bg")
+    terminal.type("fg\n")
+    terminal.expect("run", "fg from the background")
+    terminal.type("\x03")  # Ctrl-C
+    terminal.type("echo status=''$?\n")
+    terminal.expect("status=", "Ctrl-C")
+    terminal.expect("\n", "the status")
+    terminal.type(f"{RUN} --quiet --no-report --output {directory}/tty2 -- sleep 100\n")
+    time.sleep(1)
+    terminal.type("\x03")
+    terminal.type("echo status=''$?\n")
+    terminal.expect("status=130", "the status of a command ended by Ctrl-C")
+    terminal.type(f"echo typed | {RUN} --quiet --no-report --output {directory}/tty3 -- cat; echo en''d\n")
+    terminal.expect("typed", "a pipe into the command")
+    terminal.expect("end", "the end of the pipe")
+    terminal.type("exit\n")
+    terminal.close()
+
+
+def main():
+    with tempfile.TemporaryDirectory() as directory:
+        os.makedirs(directory + "/run", mode=0o700)
+        os.environ["XDG_RUNTIME_DIR"] = directory + "/run"
+        os.environ["HOME"] = directory
+        for test in (test_forwarding, test_group, test_unhandled, test_nohup, test_job_control):
+            print("==", test.__name__)
+            test(directory)
+        left = [str(path) for path in pathlib.Path(directory, "run").rglob("*/*")]
+        check(not left, f"left behind: {left[:3]}")
+    sys.exit(1 if failures else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,194 @@
+#!/usr/bin/env bash
+# reveal-run must be invisible to the command: status, streams, descriptors; and whatever fails in it costs only the
+# profile. Signals and the terminal: reveal_run_signals_test.py.
+set -u
+bin="$REVEAL_BUILD/bin"
+run="$bin/reveal-run"
+tmp=$(mktemp -d)
+trap 'chmod -R u+w "$tmp"; rm -rf "$tmp"' EXIT
+chmod 755 "$tmp"
+cd "$tmp" || exit 1
+mkdir -m 700 "$tmp/run" "$tmp/home"
+export XDG_RUNTIME_DIR="$tmp/run" HOME="$tmp/home"
+unset XDG_CONFIG_HOME ${!SLURM_*} ${!OMPI_*} ${!PMI*} ${!REVEAL_RUN_*}
+failures=0
+
+fail() {
+  echo "FAIL: $*"
+  failures=$((failures + 1))
+}
+expect_status() { # WANTED WHAT: the status of the command before
+  local got=$?
+  [ "$got" = "$1" ] || fail "$2: status $got, expected $1"
+}
+until_true() { # WHAT CONDITION...: polls for at most 20 s
+  local what="$1" i
+  shift
+  for i in $(seq 200); do
+    "$@" 2>/dev/null && return 0
+    sleep 0.1
+  done
+  fail "waited in vain for $what"
+  return 1
+}
+lines_of() { grep -c '^reveal-run: ' "$1"; }
+runs_left() { find "$tmp/run/reveal" -mindepth 1 2>/dev/null | wc -l; }
+
+echo "== exit status"
+"$run" --quiet --no-report -- bash -c 'exit 7'
+expect_status 7 "the command's own status"
+"$run" --quiet --no-report -- bash -c 'kill -9 $$'
+expect_status 137 "ended by a signal"
+"$run" no-such-command 2>err
+expect_status 127 "not found"
+grep -q '^reveal-run: no-such-command: No such file' err || fail "no reason for 127: $(cat err)"
+echo data >not-a-program
+"$run" -- ./not-a-program 2>err
+expect_status 126 "not executable"
+ls -d reveal-2* 2>/dev/null | grep -q . && fail "a command that never ran left a directory: $(ls -d reveal-2*)"
+"$run" --intervall 1s -- true 2>err
+expect_status 125 "unknown option"
+grep -q 'did you mean "--interval"' err || fail "no near option: $(cat err)"
+[ "$(wc -l <err)" = 1 ] || fail "more than one line: $(cat err)"
+for bad in "--interval abc" "--interval 1ms" "--tag x" "--output %z"; do
+  # shellcheck disable=SC2086
+  "$run" $bad -- touch started 2>err
+  expect_status 125 "$bad"
+  [ -e started ] && fail "$bad: the command was started"
+done
+"$run" 2>err
+expect_status 125 "no command"
+
+echo "== streams"
+head -c 3000000 /dev/urandom >bytes
+"$run" --quiet --no-report --output streams -- cat <bytes >copy
+expect_status 0 "cat"
+cmp bytes copy || fail "stdin to stdout changed"
+"$run" --output stderr -- bash -c 'sleep 1; echo to-stdout; echo to-stderr >&2' >out 2>err
+[ "$(cat out)" = to-stdout ] || fail "stdout has more than the command wrote: $(cat out)"
+grep -q '^to-stderr$' err || fail "stderr of the command is lost"
+"$run" --quiet --no-report --output fds -- sh -c 'test ! -e /proc/$$/fd/0' <&-
+expect_status 0 "a closed stdin stays closed"
+list='import os; print(sorted(int(f) for f in os.listdir("/proc/self/fd")))'
+/usr/bin/python3 -c "$list" </dev/null >without
+"$run" --quiet --no-report --output fds2 -- /usr/bin/python3 -c "$list" </dev/null >with
+cmp without with || fail "the command has other descriptors: $(cat with), without reveal-run $(cat without)"
+(trap '' USR2; "$run" --quiet --no-report --output mask -- grep -E '^Sig(Ign|Blk)' /proc/self/status) >with
+(trap '' USR2; grep -E '^Sig(Ign|Blk)' /proc/self/status) >without
+cmp without with || fail "the command has other signal masks: $(cat with)"
+
+echo "== one run, its directory and its report"
+"$run" --output job --tag purpose=test -- sleep 2 2>err
+expect_status 0 "sleep"
+[ "$(stat -c %a job)" = 700 ] || fail "the job directory has mode $(stat -c %a job)"
+ls job/*.h5 >/dev/null || fail "no trace"
+ls job/*.part 2>/dev/null && fail "the trace was not closed"
+[ -s job/report.json ] || fail "no report: $(cat err)"
+[ "$(wc -l <err)" -gt 1 ] || fail "the report was not printed"
+"$run" --output job --no-report -- sleep 1 2>err
+ls job-2/*.h5 >/dev/null || fail "a second run did not get a directory of its own"
+SLURM_JOB_ID=4711 SLURM_JOB_NAME='a/../b' "$run" --no-report --quiet --output 'out-%j-%x' -- sleep 1
+ls out-4711-a_.._b/*.h5 >/dev/null || fail "patterns: $(ls -d out-*)"
+[ "$(runs_left)" = 0 ] || fail "left behind: $(find "$tmp/run/reveal" | head -3)"
+
+echo "== settings"
+mkdir -p home/.config/reveal
+printf '[run]\nintervall = "1s"\nnode = "fromfile"\n\n[rule."x.y"]\nenabled = false\n' >home/.config/reveal/reveal.conf
+"$run" --no-report --output conf -- sleep 1 2>err
+expect_status 0 "a mistake in reveal.conf must not stop the job"
+grep -q 'reveal.conf: unknown key "intervall" in \[run\]; did you mean "interval"' err || fail "config: $(cat err)"
+[ -e conf/fromfile.h5 ] || fail "reveal.conf was not read: $(ls conf)"
+REVEAL_NODE=fromenv "$run" --no-report --quiet --output env -- sleep 1
+[ -e env/fromenv.h5 ] || fail "the environment is not stronger than the file: $(ls env)"
+REVEAL_NODE=fromenv "$run" --no-report --quiet --node fromline --output line -- sleep 1
+[ -e line/fromline.h5 ] || fail "the command line is not stronger than the environment: $(ls line)"
+rm home/.config/reveal/reveal.conf
+
+echo "== four ranks, one collector, one report"
+launch() {
+  OMPI_MCA_ess_base_jobid=77 OMPI_COMM_WORLD_RANK=$1 OMPI_COMM_WORLD_LOCAL_SIZE=4 \
+    "$run" --output ranks -- bash -c "sleep $2; exit $1" 2>"err.$1"
+  echo $? >"status.$1"
+}
+for rank in 0 1 2 3; do launch $rank $((2 + rank % 2)) & done
+all_here() { [ "$(find run/reveal -name 'rank.*' | wc -l)" = 4 ]; }
+until_true "four ranks" all_here
+[ "$(find run/reveal -name collector | wc -l)" = 1 ] || fail "not one collector: $(find run/reveal | head)"
+wait
+for rank in 0 1 2 3; do [ "$(cat status.$rank)" = $rank ] || fail "rank $rank: status $(cat status.$rank)"; done
+[ "$(ls ranks/*.h5 | wc -l)" = 1 ] || fail "traces: $(ls ranks)"
+[ "$(cat err.? | wc -l)" -gt 0 ] || fail "no report was printed"
+[ "$(for rank in 0 1 2 3; do [ -s err.$rank ] && echo x; done | wc -l)" = 1 ] || fail "several ranks printed: $(head err.?)"
+[ "$(runs_left)" = 0 ] || fail "left behind: $(find "$tmp/run/reveal" | head -3)"
+[ -d ranks-2 ] && fail "the launch was torn apart: $(ls -d ranks*)"
+
+echo "== the collector is killed"
+"$run" --output killed --node here -- bash -c 'until [ -e go ]; do sleep 0.1; done; exit 5' 2>err &
+job=$!
+if until_true "the trace" test -e killed/here.h5.part; then
+  kill -9 "$(cut -d' ' -f1 run/reveal/*/collector)"
+fi
+sleep 0.3
+touch go
+wait $job
+expect_status 5 "the job of a killed collector"
+[ "$(lines_of err)" -ge 1 ] || fail "nobody said that the collector was killed: $(cat err)"
+[ -e killed/here.h5.part ] || fail "the cut-off trace is gone: $(ls killed)"
+[ "$(runs_left)" = 0 ] || fail "left behind: $(find "$tmp/run/reveal" | head -3)"
+
+echo "== reveal-run is killed"
+"$run" --output orphan --node here -- sleep 30 2>err &
+job=$!
+if until_true "the trace" test -e orphan/here.h5.part; then
+  collector=$(cut -d' ' -f1 run/reveal/*/collector)
+  command=$(pgrep -P $job -x sleep)
+  kill -9 $job
+  collector_gone() { ! kill -0 "$collector"; }
+  until_true "the end of an orphaned collector" collector_gone || kill -9 "$collector"
+  kill "$command"
+fi
+wait $job 2>/dev/null
+rm -rf run/reveal
+
+echo "== nothing to work with"
+mkdir empty-bin && cp "$run" empty-bin/
+PATH=/usr/bin:/bin empty-bin/reveal-run --output alone -- bash -c 'exit 3' 2>err
+expect_status 3 "no collector"
+[ "$(lines_of err)" = 1 ] || fail "no collector: $(cat err)"
+[ -d alone ] && fail "an empty job directory was left"
+XDG_RUNTIME_DIR=/nowhere "$run" --quiet --no-report --output nowhere -- sleep 1
+expect_status 0 "no XDG_RUNTIME_DIR"
+ls nowhere/*.h5 >/dev/null || fail "no trace without XDG_RUNTIME_DIR"
+
+if [ "$(id -u)" != 0 ]; then
+  echo "== skipped: running as another user (needs root)"
+elif ! setpriv --reuid nobody --regid nogroup --clear-groups test -x "$run"; then
+  echo "== skipped: running as another user ($run is not accessible to it)"
+else
+  echo "== unprivileged"
+  mkdir locked mine
+  chown nobody mine
+  nobody() { (cd "$1" && shift && HOME=/nonexistent setpriv --reuid nobody --regid nogroup --clear-groups "$@"); }
+  nobody locked "$run" -- bash -c 'exit 4' 2>err
+  expect_status 4 "unwritable directory"
+  [ "$(lines_of err)" = 1 ] && [ "$(wc -l <err)" = 1 ] || fail "unwritable directory, not one line: $(cat err)"
+  nobody mine "$run" --output job -- sleep 2 2>err
+  expect_status 0 "as nobody"
+  ls mine/job/*.h5 >/dev/null || fail "no trace as nobody: $(cat err)"
+  nobody mine "$run" --no-report --output nnp -- setpriv --no-new-privs sleep 1 2>err
+  expect_status 0 "no new privileges"
+  mkdir -m 777 squat
+  # Somebody else was first in /tmp: their directory is never used.
+  uid=$(id -u nobody)
+  if [ ! -e "/tmp/reveal-$uid" ] || rmdir "/tmp/reveal-$uid" 2>/dev/null; then
+    mkdir "/tmp/reveal-$uid"
+    nobody mine "$run" --output squatted -- bash -c 'exit 6' 2>err
+    expect_status 6 "a squatted run directory"
+    [ "$(lines_of err)" = 1 ] || fail "squatted: $(cat err)"
+    [ -z "$(ls -A "/tmp/reveal-$uid")" ] || fail "wrote into somebody else's directory"
+    rmdir "/tmp/reveal-$uid"
+  fi
+fi
+
+[ $failures = 0 ] && echo "all as it should be"
+exit $((failures > 0))
