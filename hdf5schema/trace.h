@@ -18,12 +18,12 @@ inline constexpr std::chrono::seconds kChunkTime{10};
 
 /// Root attributes: who recorded what.
 struct TraceHeader {
-  std::string job_id;        // "" outside a batch system
+  std::string job_id;  // "" outside a batch system
   std::string job_name;
   std::string user;
   std::string cluster;
   std::string node;
-  std::string command;       // program name only; arguments may be secrets
+  std::string command;  // program name only; arguments may be secrets
   std::string tool_version;
   std::chrono::nanoseconds interval{};
   std::int64_t begin_utc_ns = 0;
@@ -40,6 +40,9 @@ struct FamilySpec {
   std::string long_name;
   std::string source;  // "/proc/meminfo"
   std::chrono::nanoseconds period{};
+  /// Families of one period share one time axis: a tick of the collector is one row for all of them. What is read
+  /// elsewhere and arrives on its own times (a child process) names its own clock: "gpu".
+  std::string clock = {};
 };
 
 /// One row of a family. `metric` ("mem.dirty"), `instance` ("cpu3", "vda", "" for the whole node),
@@ -56,8 +59,8 @@ struct ChannelKey {
 struct Event {
   std::int64_t time_ns = 0;  // monotonic axis
   std::string object;        // "process 4711", "probe cpu", "clock"
-  std::string code;          // "process_begin", "probe_lost", "clock_step", "ticks_missed", "rows_lost", "job_begin", ...
-  std::string text;          // cut to the table's width, never a secret
+  std::string code;  // "process_begin", "probe_lost", "clock_step", "ticks_missed", "rows_lost", "job_begin", ...
+  std::string text;  // cut to the table's width, never a secret
 };
 
 /// What a probe could and could not do on this node; the reason is a sentence for the reader of the report.

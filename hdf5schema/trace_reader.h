@@ -40,6 +40,15 @@ class TraceReader {
   /// Absolute counter values instead of increments, [channel][time]; kMissing where missing.
   [[nodiscard]] std::vector<std::int64_t> read_absolute(const Family& family) const;
 
+  /// As the file has it, [channel][time] (not for float64 families), and the absolute value each chunk counts from.
+  struct Bases {
+    std::size_t rows_per_chunk = 1;
+    std::size_t chunks = 0;
+    std::vector<std::int64_t> values;  // [channel][chunk]
+  };
+  [[nodiscard]] std::vector<std::int64_t> read_stored(const Family& family) const;
+  [[nodiscard]] Bases read_bases(const Family& family) const;
+
  private:
   struct Impl;
   std::unique_ptr<Impl> impl_;

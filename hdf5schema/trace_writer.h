@@ -1,5 +1,6 @@
 // Writes one node's trace while it is recorded. The file is `PATH.part` until close(), in SWMR mode from start() on:
-// whatever was flushed before a crash can be read. `append_*` neither block nor allocate; a thread inside writes chunks.
+// whatever was flushed before a crash can be read. `append_*` neither block nor allocate; a thread inside writes
+// chunks.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +14,15 @@
 
 namespace reveal {
 
+struct TraceLimits {
+  std::uint64_t max_bytes = 0;  // 0: no cap. Beyond it rows are counted as lost, the job and the trace stay whole.
+  std::chrono::milliseconds flush_jitter{0};  // at most; drawn once, so that nodes do not flush together
+};
+
+/// One thread calls everything but status(), which any thread may call.
 class TraceWriter {
  public:
-  struct Limits {
-    std::uint64_t max_bytes = 0;  // 0: no cap. Beyond it rows are counted as lost, the job and the trace stay whole.
-    std::chrono::milliseconds flush_jitter{0};
-  };
+  using Limits = TraceLimits;
 
   /// Creates PATH.part (never overwrites a PATH or PATH.part that exists: throws Error).
   TraceWriter(const std::filesystem::path& path, const TraceHeader& header, Limits limits = {});
@@ -40,19 +44,21 @@ class TraceWriter {
   void start();
 
   /// One row: the value of every channel of the family, in channel order, as the kernel says (counters absolute);
-  /// kMissing / NaN where unknown. A short row leaves the rest missing. False if it was lost (disk full, writer behind).
+  /// kMissing / NaN where unknown. A short row leaves the rest missing. False if it was lost (the writer is behind, or
+  /// the time is not after the last row's). Families of one period and clock share their rows: call it with one time
+  /// per tick; a time within half a period of the open row joins that row.
   bool append_row(FamilyId family, std::int64_t time_ns, std::span<const std::int64_t> values) noexcept;
   bool append_row(FamilyId family, std::int64_t time_ns, std::span<const double> values) noexcept;
   void append_event(const Event& event);
   void append_clock(const ClockPair& pair) noexcept;
 
   struct Status {
-    std::uint64_t bytes = 0;        // of the file so far
-    std::uint64_t rows = 0;         // appended
+    std::uint64_t bytes = 0;  // of the file so far
+    std::uint64_t rows = 0;   // appended
     std::uint64_t rows_lost = 0;
     std::uint64_t channels = 0;
     std::int64_t flushed_until_ns = 0;
-    std::string failure;            // "" or one line: "no space left on device"
+    std::string failure;  // "" or one line: "no space left on device"
   };
   [[nodiscard]] Status status() const;
 

@@ -1,0 +1,26 @@
+// The one door to the HDF5 library, which is not thread-safe as Debian builds it: hold an Hdf5Access around its calls.
+#pragma once
+
+#include <mutex>
+#include <string>
+
+#include "hdf5schema/basics/error.h"
+
+namespace reveal {
+
+/// May be nested. The first one silences the library's own printing.
+class Hdf5Access {
+ public:
+  Hdf5Access();
+
+ private:
+  std::unique_lock<std::recursive_mutex> lock_;
+};
+
+/// Inside a catch block: the exception as one line that begins with `place`; an Error passes unchanged.
+[[nodiscard]] Error as_error(const std::string& place);
+
+/// Throws Error with the library's own reason when a C call failed.
+void check_hdf5(long long result, const char* what);
+
+}  // namespace reveal

@@ -1,0 +1,18 @@
+#include "hdf5schema/layout.h"
+
+namespace reveal {
+
+std::string period_name(std::chrono::nanoseconds period) {
+  struct Step {
+    std::int64_t nanoseconds;
+    const char* suffix;
+  };
+  constexpr Step kSteps[] = {{1'000'000'000, "s"}, {1'000'000, "ms"}, {1'000, "us"}};
+  for (const auto& [nanoseconds, suffix] : kSteps) {
+    if (period.count() >= nanoseconds && period.count() % nanoseconds == 0)
+      return std::to_string(period.count() / nanoseconds) + suffix;
+  }
+  return std::to_string(period.count()) + "ns";
+}
+
+}  // namespace reveal

@@ -1,0 +1,51 @@
+// The HDF5 side of writing: creates the file, grows its datasets, one chunk at a time. Knows no threads and no buffers;
+// TraceWriter and recover() stand on it. Every call may throw Error, after which the file must not be written again.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "hdf5schema/layout.h"
+#include "hdf5schema/trace.h"
+
+namespace reveal {
+
+class TraceFile {
+ public:
+  /// Creates `path`, which must not exist. Messages name `path`.
+  TraceFile(const std::filesystem::path& path, const TraceHeader& header);
+  ~TraceFile();
+  TraceFile(const TraceFile&) = delete;
+  TraceFile& operator=(const TraceFile&) = delete;
+
+  // Before start(), which turns SWMR mode on: from then on everything flushed can be read after a crash.
+  std::size_t add_axis(const std::string& name, std::size_t rows_per_chunk);
+  std::size_t add_family(const FamilySpec& spec, std::size_t axis, std::size_t channels_per_chunk);
+  void write_snapshot(const Snapshot& begin, std::string_view topology_xml);
+  void start();
+
+  /// Rows of keys from `first` on; a table grows as needed.
+  void write_channels(std::size_t family, std::size_t first, std::span<const ChannelKey> keys);
+  void write_times(std::size_t axis, std::span<const std::int64_t> times);
+  /// The next rows of a family, [channel][rows] as stored; `bases`: one per channel, empty unless increments. Rows must
+  /// fill whole chunks except at the very end of the file. `values` is int64, or float64 where stored_as_real().
+  void write_rows(std::size_t family, std::size_t channels, std::size_t rows, const void* values,
+                  std::span<const std::int64_t> bases);
+  void write_events(std::span<const EventRecord> events);
+  void write_clocks(std::span<const ClockPair> clocks);
+  void write_coverage(std::span<const Coverage> coverage);
+  void write_end_snapshot(const Snapshot& end);
+  void flush();
+  /// Ends the file; `complete` is what TraceReader::complete() will say.
+  void close(bool complete);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace reveal

@@ -1,0 +1,627 @@
+#include "hdf5schema/trace_writer.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cerrno>
+#include <cmath>
+#include <condition_variable>
+#include <cstring>
+#include <limits>
+#include <mutex>
+#include <random>
+#include <semaphore>
+#include <thread>
+#include <vector>
+
+#include "hdf5schema/basics/error.h"
+#include "hdf5schema/row_buffer.h"
+#include "hdf5schema/trace_file.h"
+
+namespace reveal {
+namespace {
+
+constexpr std::size_t kEventSlots = 1024;  // between two flushes; beyond it events are counted as lost
+constexpr std::size_t kClockSlots = 256;
+constexpr std::uint64_t kReserveBytes = 256 * 1024;  // kept free, so that the file can always be closed
+constexpr std::int64_t kNanBits = std::bit_cast<std::int64_t>(std::numeric_limits<double>::quiet_NaN());
+constexpr std::size_t kMaxChunkValues = std::size_t{1} << 19;  // 4 MiB
+
+/// Room for channels that appear later: chunks are that wide from the beginning, and what is unused compresses to
+/// almost nothing, while a second chunk per flush would not.
+std::size_t channels_per_chunk(std::size_t channels, std::size_t rows) {
+  const std::size_t wide = channels < 64 ? std::max<std::size_t>(16, channels * 2) : channels + channels / 4;
+  return std::clamp<std::size_t>(wide, 1, std::max<std::size_t>(1, kMaxChunkValues / rows));
+}
+
+std::int64_t value_bits(bool real, std::int64_t value) {
+  if (!real) return value;
+  return value == kMissing ? kNanBits : std::bit_cast<std::int64_t>(static_cast<double>(value));
+}
+
+std::int64_t value_bits(bool real, double value) {
+  if (real) return std::bit_cast<std::int64_t>(value);
+  constexpr double kLimit = 9.2e18;
+  return std::isfinite(value) && std::fabs(value) < kLimit ? std::llround(value) : kMissing;
+}
+
+/// The trace's own descriptor beside HDF5's: reserves blocks ahead, because a write that fails inside HDF5 may leave
+/// the library unable to close the file.
+class DiskSpace {
+ public:
+  explicit DiskSpace(const std::filesystem::path& path) : descriptor_(::open(path.c_str(), O_RDWR | O_CLOEXEC)) {
+    if (descriptor_ < 0) throw system_error(path.string(), errno);
+  }
+  ~DiskSpace() { ::close(descriptor_); }
+  DiskSpace(const DiskSpace&) = delete;
+  DiskSpace& operator=(const DiskSpace&) = delete;
+
+  [[nodiscard]] std::uint64_t size() const noexcept {
+    struct stat status {};
+    return ::fstat(descriptor_, &status) == 0 ? static_cast<std::uint64_t>(status.st_size) : 0;
+  }
+
+  /// 0, or the errno that says why `bytes` more cannot be written.
+  [[nodiscard]] int reserve(std::uint64_t bytes) const noexcept {
+    if (::fallocate(descriptor_, FALLOC_FL_KEEP_SIZE, static_cast<off_t>(size()), static_cast<off_t>(bytes)) == 0)
+      return 0;
+    // A file system without reservation must be believed until it fails.
+    return errno == ENOSPC || errno == EDQUOT || errno == EFBIG || errno == EIO ? errno : 0;
+  }
+
+  void sync() const noexcept { ::fdatasync(descriptor_); }
+
+ private:
+  int descriptor_;
+};
+
+void rename_without_replacing(const std::filesystem::path& from, const std::filesystem::path& to) {
+  if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return;
+  std::error_code ignored;
+  if (errno == EEXIST || std::filesystem::exists(std::filesystem::symlink_status(to, ignored)))
+    throw Error(to.string() + ": exists already; the trace stays at " + from.string());
+  // NFS does not know the flag.
+  if (::rename(from.c_str(), to.c_str()) != 0) throw system_error(from.string() + ": cannot be renamed", errno);
+}
+
+}  // namespace
+
+struct TraceWriter::Impl {
+  struct Family {
+    FamilySpec spec;
+    std::size_t axis = 0;
+    std::size_t slot = 0;  // within the axis
+    bool real = false;
+    std::size_t channels = 0;                 // the sampler's count; the writer uses the one handed over with a buffer
+    std::vector<ChannelKey> keys;             // guarded by mutex
+    std::vector<std::size_t> changed;         // keys written already that died since; guarded by mutex
+    std::size_t keys_written = 0;             // writer
+    std::vector<std::int64_t> previous = {};  // writer
+  };
+
+  struct HandOver {
+    explicit HandOver(std::size_t rows) : buffer(rows) {}
+    RowBuffer buffer;
+    std::vector<std::size_t> channels;  // per slot, when it was handed over
+    std::atomic<bool> full{false};      // true: belongs to the writer
+  };
+
+  struct Axis {
+    Axis(std::string axis_name, std::chrono::nanoseconds axis_period, std::size_t rows)
+        : name(std::move(axis_name)),
+          period(axis_period),
+          rows_per_chunk(rows),
+          buffers{HandOver(rows), HandOver(rows)} {}
+    std::string name;
+    std::chrono::nanoseconds period;
+    std::size_t rows_per_chunk;
+    std::vector<std::size_t> families;
+    HandOver buffers[2];
+    std::size_t filling = 0;
+    std::int64_t last_time = std::numeric_limits<std::int64_t>::min();
+    bool row_open = false;
+    std::uint64_t chunks = 0;  // writer
+  };
+
+  std::filesystem::path path;
+  std::filesystem::path part;
+  Limits limits;
+  std::unique_ptr<TraceFile> file;
+  std::unique_ptr<DiskSpace> disk;
+  std::vector<std::unique_ptr<Axis>> axes;
+  std::vector<std::unique_ptr<Family>> families;
+  std::vector<Coverage> coverage;
+  Snapshot snapshot;
+  Snapshot end_snapshot;
+  bool started = false;
+  bool closed = false;
+
+  std::mutex mutex;  // keys, records and buffer widths; never held while a file is written
+  std::vector<EventRecord> events;
+  std::vector<ClockPair> clocks;
+  std::uint64_t events_lost = 0;
+  std::string failure;  // guarded by mutex
+  bool broken = false;  // writer: the library failed; the file is left alone from here on
+  bool incomplete = false;
+  bool gave_up = false;  // writer: rows are being lost, said once
+
+  std::atomic<std::uint64_t> bytes{0};
+  std::atomic<std::uint64_t> rows{0};
+  std::atomic<std::uint64_t> rows_lost{0};
+  std::atomic<std::uint64_t> rows_lost_behind{0};  // of these, because the writer was behind and not told yet
+  std::atomic<std::uint64_t> channels{0};
+  std::atomic<std::int64_t> flushed_until{0};
+
+  std::counting_semaphore<> work{0};
+  std::mutex jitter_mutex;
+  std::condition_variable_any jitter;
+  std::chrono::milliseconds jitter_time{0};
+  std::jthread thread;
+
+  std::size_t axis_of(const FamilySpec& spec);
+  template <typename T>
+  bool append(FamilyId family, std::int64_t time_ns, std::span<const T> values) noexcept;
+  bool open_row(Axis& axis, std::size_t slot, std::int64_t time_ns) noexcept;
+  bool hand_over(Axis& axis) noexcept;
+  void widen(const Axis& axis, HandOver& handed);
+
+  void run(const std::stop_token& stop);
+  void write_full(bool last);
+  void write_buffer(Axis& axis, HandOver& handed, EncodedRows& scratch);
+  void write_records();
+  void write_keys(Family& family);
+  void lose(const Axis& axis, const HandOver& handed);
+  [[nodiscard]] std::uint64_t raw_bytes(const Axis& axis, const HandOver& handed) const;
+  [[nodiscard]] bool room_for(std::uint64_t raw);
+  void fail(const std::string& why);
+  void note(std::int64_t time_ns, std::string_view code, std::string_view text);
+};
+
+TraceWriter::TraceWriter(const std::filesystem::path& path, const TraceHeader& header, Limits limits)
+    : impl_(std::make_unique<Impl>()) {
+  impl_->path = path;
+  impl_->part = path;
+  impl_->part += ".part";
+  impl_->limits = limits;
+  for (const std::filesystem::path& taken : {path, impl_->part}) {
+    std::error_code ignored;
+    if (std::filesystem::exists(std::filesystem::symlink_status(taken, ignored)))
+      throw Error(taken.string() + ": exists already and is not overwritten");
+  }
+  // HDF5 says only "unable to open file" for most reasons; the system says which one.
+  const int descriptor = ::open(impl_->part.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (descriptor < 0) throw system_error(impl_->part.string(), errno);
+  ::close(descriptor);
+  std::filesystem::remove(impl_->part);
+  impl_->file = std::make_unique<TraceFile>(impl_->part, header);
+  impl_->disk = std::make_unique<DiskSpace>(impl_->part);
+  impl_->events.reserve(kEventSlots);
+  impl_->clocks.reserve(kClockSlots);
+}
+
+TraceWriter::~TraceWriter() {
+  if (!impl_ || impl_->closed) return;
+  if (impl_->thread.joinable()) {
+    impl_->thread.request_stop();
+    impl_->work.release();
+    impl_->thread.join();
+  }
+  if (impl_->broken) return;
+  try {
+    if (impl_->started) impl_->write_full(true);
+    impl_->file->close(false);
+  } catch (const Error&) {
+    return;  // a destructor has no one to tell; the file keeps its .part
+  }
+}
+
+std::size_t TraceWriter::Impl::axis_of(const FamilySpec& spec) {
+  std::string name = period_name(spec.period);
+  if (!spec.clock.empty()) name += "_" + spec.clock;
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    if (axes[i]->name == name) return i;
+  }
+  const auto per_chunk = std::max<std::int64_t>(1, std::chrono::nanoseconds(kChunkTime) / spec.period);
+  axes.push_back(std::make_unique<Axis>(name, spec.period, static_cast<std::size_t>(per_chunk)));
+  return axes.size() - 1;
+}
+
+TraceWriter::FamilyId TraceWriter::add_family(const FamilySpec& spec) {
+  if (impl_->started) throw Error(impl_->part.string() + ": family " + spec.path + " was added after the start");
+  if (spec.period <= std::chrono::nanoseconds(0)) throw Error(spec.path + ": a family needs a period");
+  if (spec.path.find('/') == std::string::npos || spec.path.front() == '/' || spec.path.back() == '/')
+    throw Error(spec.path + ": a family's path is GROUP/NAME");
+  for (const auto& family : impl_->families) {
+    if (family->spec.path == spec.path) throw Error(spec.path + ": a family of this path exists already");
+  }
+  auto family = std::make_unique<Impl::Family>();
+  family->spec = spec;
+  family->axis = impl_->axis_of(spec);
+  family->slot = impl_->axes[family->axis]->families.size();
+  family->real = stored_as_real(spec.kind, spec.unit);
+  impl_->axes[family->axis]->families.push_back(impl_->families.size());
+  impl_->families.push_back(std::move(family));
+  return static_cast<FamilyId>(impl_->families.size() - 1);
+}
+
+TraceWriter::ChannelId TraceWriter::add_channel(FamilyId id, const ChannelKey& key) {
+  Impl::Family& family = *impl_->families.at(id);
+  const std::lock_guard lock(impl_->mutex);
+  family.keys.push_back(key);
+  ++family.channels;
+  ++impl_->channels;
+  if (impl_->started) {
+    Impl::Axis& axis = *impl_->axes[family.axis];
+    for (Impl::HandOver& part : axis.buffers) {
+      if (!part.full.load(std::memory_order_acquire)) impl_->widen(axis, part);
+    }
+  }
+  return static_cast<ChannelId>(family.channels - 1);
+}
+
+/// Under the mutex, by whoever owns the buffer: the writer does it before it gives a buffer back.
+void TraceWriter::Impl::widen(const Axis& axis, HandOver& handed) {
+  for (const std::size_t index : axis.families) {
+    const Family& family = *families[index];
+    const std::size_t width = handed.buffer.width(family.slot);
+    if (family.channels > width)
+      handed.buffer.widen(family.slot, family.channels + std::max<std::size_t>(8, width / 2));
+  }
+}
+
+void TraceWriter::channel_died(FamilyId id, ChannelId channel, std::int64_t time_ns) {
+  Impl::Family& family = *impl_->families.at(id);
+  const std::lock_guard lock(impl_->mutex);
+  family.keys.at(channel).died_ns = time_ns;
+  family.changed.push_back(channel);
+}
+
+void TraceWriter::set_coverage(std::span<const Coverage> coverage) {
+  impl_->coverage.assign(coverage.begin(), coverage.end());
+}
+
+void TraceWriter::set_snapshot(const Snapshot& begin, std::string_view topology_xml) {
+  impl_->snapshot = begin;
+  impl_->file->write_snapshot(begin, topology_xml);
+}
+
+void TraceWriter::set_end_snapshot(const Snapshot& end) {
+  impl_->end_snapshot.clear();
+  for (const auto& entry : end) {
+    if (std::find(impl_->snapshot.begin(), impl_->snapshot.end(), entry) == impl_->snapshot.end())
+      impl_->end_snapshot.push_back(entry);
+  }
+  for (const auto& [key, value] : impl_->snapshot) {
+    const auto same_key = [&key = key](const auto& entry) { return entry.first == key; };
+    if (std::none_of(end.begin(), end.end(), same_key)) impl_->end_snapshot.emplace_back(key, "");
+  }
+}
+
+void TraceWriter::start() {
+  Impl& impl = *impl_;
+  for (const auto& axis : impl.axes) {
+    impl.file->add_axis(axis->name, axis->rows_per_chunk);
+    for (const std::size_t index : axis->families) {
+      const std::size_t width = channels_per_chunk(impl.families[index]->channels, axis->rows_per_chunk);
+      for (Impl::HandOver& part : axis->buffers) {
+        part.buffer.add_family(std::max(width, impl.families[index]->channels));
+        part.channels.push_back(0);
+      }
+    }
+  }
+  // In the order of add_family(), so that TraceFile counts them alike.
+  for (const auto& family : impl.families) {
+    const std::size_t rows = impl.axes[family->axis]->rows_per_chunk;
+    impl.file->add_family(family->spec, family->axis, channels_per_chunk(family->channels, rows));
+  }
+  impl.file->start();
+  for (const auto& family : impl.families) impl.write_keys(*family);
+  impl.file->write_coverage(impl.coverage);
+  impl.write_records();
+  impl.file->flush();
+  impl.bytes = impl.disk->size();
+  impl.started = true;
+  if (impl.limits.flush_jitter.count() > 0) {
+    std::uniform_int_distribution<std::int64_t> spread(0, impl.limits.flush_jitter.count());
+    std::random_device entropy;
+    impl.jitter_time = std::chrono::milliseconds(spread(entropy));
+  }
+  impl.thread = std::jthread([&impl](const std::stop_token& stop) { impl.run(stop); });
+}
+
+bool TraceWriter::append_row(FamilyId family, std::int64_t time_ns, std::span<const std::int64_t> values) noexcept {
+  return impl_->append(family, time_ns, values);
+}
+
+bool TraceWriter::append_row(FamilyId family, std::int64_t time_ns, std::span<const double> values) noexcept {
+  return impl_->append(family, time_ns, values);
+}
+
+template <typename T>
+bool TraceWriter::Impl::append(FamilyId id, std::int64_t time_ns, std::span<const T> values) noexcept {
+  ++rows;
+  if (id >= families.size() || !started || closed) {
+    ++rows_lost;
+    return false;
+  }
+  Family& family = *families[id];
+  Axis& axis = *axes[family.axis];
+  if (!open_row(axis, family.slot, time_ns)) {
+    ++rows_lost;
+    return false;
+  }
+  RowBuffer& buffer = axis.buffers[axis.filling].buffer;
+  const std::span<std::int64_t> row = buffer.fill_row(family.slot);
+  const std::size_t given = std::min({values.size(), row.size(), family.channels});
+  for (std::size_t i = 0; i < given; ++i) row[i] = value_bits(family.real, values[i]);
+  std::fill(row.begin() + static_cast<std::ptrdiff_t>(given), row.end(), family.real ? kNanBits : kMissing);
+  if (buffer.full() && buffer.row_complete() && hand_over(axis)) axis.row_open = false;
+  return true;
+}
+
+/// The axis' row for this time: the open one if the family is not in it yet and the time is within half a period,
+/// else a new one. False if there is no room (the writer is behind) or the time is not after the last row.
+bool TraceWriter::Impl::open_row(Axis& axis, std::size_t slot, std::int64_t time_ns) noexcept {
+  if (axis.row_open) {
+    const RowBuffer& buffer = axis.buffers[axis.filling].buffer;
+    const std::int64_t distance = time_ns > axis.last_time ? time_ns - axis.last_time : axis.last_time - time_ns;
+    if (!buffer.present(slot) && distance < axis.period.count() / 2) return true;
+  }
+  if (time_ns <= axis.last_time) return false;
+  if (axis.buffers[axis.filling].buffer.full() && !hand_over(axis)) {
+    ++rows_lost_behind;
+    return false;
+  }
+  axis.buffers[axis.filling].buffer.begin_row(time_ns);
+  axis.last_time = time_ns;
+  axis.row_open = true;
+  return true;
+}
+
+/// Gives the filled buffer to the writer and takes the other one, if the writer is done with it.
+bool TraceWriter::Impl::hand_over(Axis& axis) noexcept {
+  HandOver& other = axis.buffers[1 - axis.filling];
+  if (other.full.load(std::memory_order_acquire)) return false;
+  HandOver& filled = axis.buffers[axis.filling];
+  for (std::size_t slot = 0; slot < axis.families.size(); ++slot)
+    filled.channels[slot] = families[axis.families[slot]]->channels;
+  other.buffer.clear();
+  axis.filling = 1 - axis.filling;
+  filled.full.store(true, std::memory_order_release);
+  work.release();
+  return true;
+}
+
+void TraceWriter::append_event(const Event& event) {
+  const std::lock_guard lock(impl_->mutex);
+  if (impl_->events.size() == kEventSlots) {
+    ++impl_->events_lost;
+    return;
+  }
+  EventRecord& record = impl_->events.emplace_back();
+  record.time_ns = event.time_ns;
+  copy_text(record.object, event.object);
+  copy_text(record.code, event.code);
+  copy_text(record.text, event.text);
+}
+
+void TraceWriter::append_clock(const ClockPair& pair) noexcept {
+  const std::lock_guard lock(impl_->mutex);
+  if (impl_->clocks.size() < kClockSlots) impl_->clocks.push_back(pair);
+}
+
+TraceWriter::Status TraceWriter::status() const {
+  Status status{.bytes = impl_->bytes,
+                .rows = impl_->rows,
+                .rows_lost = impl_->rows_lost,
+                .channels = impl_->channels,
+                .flushed_until_ns = impl_->flushed_until};
+  const std::lock_guard lock(impl_->mutex);
+  status.failure = impl_->failure;
+  return status;
+}
+
+void TraceWriter::Impl::run(const std::stop_token& stop) {
+  while (true) {
+    work.acquire();
+    if (jitter_time.count() > 0 && !stop.stop_requested()) {
+      std::unique_lock lock(jitter_mutex);
+      jitter.wait_for(lock, stop, jitter_time, [] { return false; });
+    }
+    write_full(false);
+    if (stop.stop_requested()) return;
+  }
+}
+
+/// Writes every buffer handed over, then flushes once. `last`: also what is still being filled; then the caller is the
+/// only thread left.
+void TraceWriter::Impl::write_full(bool last) {
+  EncodedRows scratch;
+  for (int round = last ? 0 : 1; round < 2; ++round) {
+    std::vector<std::pair<Axis*, HandOver*>> batch;
+    std::uint64_t raw = 0;
+    for (const auto& axis : axes) {
+      for (HandOver& handed : axis->buffers) {
+        if (!handed.full.load(std::memory_order_acquire)) continue;
+        batch.emplace_back(axis.get(), &handed);
+        raw += raw_bytes(*axis, handed);
+      }
+    }
+    if (batch.empty() && !last) return;
+    if (!broken && room_for(raw)) {
+      try {
+        std::int64_t until = 0;
+        write_records();
+        for (const auto& [axis, handed] : batch) {
+          write_buffer(*axis, *handed, scratch);
+          until = std::max(until, handed->buffer.times().back());
+        }
+        file->flush();
+        if (until > 0) flushed_until = until;
+        bytes = disk->size();
+        gave_up = false;
+      } catch (const Error& error) {
+        broken = true;
+        fail(error.what());
+        for (const auto& [axis, handed] : batch) lose(*axis, *handed);
+      }
+    } else {
+      for (const auto& [axis, handed] : batch) lose(*axis, *handed);
+    }
+    for (const auto& [axis, handed] : batch) {
+      const std::lock_guard lock(mutex);
+      widen(*axis, *handed);
+      handed->buffer.clear();
+      handed->full.store(false, std::memory_order_release);
+    }
+    if (!last || round == 1) return;
+    for (const auto& axis : axes) {
+      if (axis->buffers[axis->filling].buffer.rows() > 0) hand_over(*axis);
+    }
+  }
+}
+
+std::uint64_t TraceWriter::Impl::raw_bytes(const Axis& axis, const HandOver& handed) const {
+  std::uint64_t values = handed.buffer.rows();
+  for (std::size_t slot = 0; slot < axis.families.size(); ++slot)
+    values += (handed.buffer.rows() + 1) * handed.channels[slot] + 64;
+  return values * sizeof(std::int64_t);
+}
+
+bool TraceWriter::Impl::room_for(std::uint64_t raw) {
+  if (limits.max_bytes > 0 && disk->size() + raw / 4 + kReserveBytes / 8 > limits.max_bytes) {
+    fail("the trace reached its limit of " + std::to_string(limits.max_bytes) + " bytes");
+    return false;
+  }
+  if (const int error = disk->reserve(raw + kReserveBytes); error != 0) {
+    incomplete = true;
+    fail(std::generic_category().message(error));
+    return false;
+  }
+  return true;
+}
+
+void TraceWriter::Impl::fail(const std::string& why) {
+  const std::lock_guard lock(mutex);
+  failure = why;
+}
+
+void TraceWriter::Impl::note(std::int64_t time_ns, std::string_view code, std::string_view text) {
+  const std::lock_guard lock(mutex);
+  if (events.size() == kEventSlots) return;
+  EventRecord& record = events.emplace_back();
+  record.time_ns = time_ns;
+  copy_text(record.object, "trace");
+  copy_text(record.code, code);
+  copy_text(record.text, text);
+}
+
+/// The increments of later rows cover the gap, because `previous` is not touched.
+void TraceWriter::Impl::lose(const Axis& axis, const HandOver& handed) {
+  std::uint64_t lost = 0;
+  for (std::size_t slot = 0; slot < axis.families.size(); ++slot) lost += handed.buffer.rows_present(slot);
+  rows_lost += lost;
+  if (!gave_up) {
+    std::string why;
+    {
+      const std::lock_guard lock(mutex);
+      why = failure;
+    }
+    note(handed.buffer.times().front(), "rows_lost", "rows are lost from here on: " + why);
+  }
+  gave_up = true;
+}
+
+void TraceWriter::Impl::write_buffer(Axis& axis, HandOver& handed, EncodedRows& scratch) {
+  const RowBuffer& buffer = handed.buffer;
+  if (axis.chunks++ == kMaxChunks) throw Error(part.string() + ": a trace ends after 30 days");
+  for (std::size_t slot = 0; slot < axis.families.size(); ++slot) {
+    const std::size_t index = axis.families[slot];
+    Family& family = *families[index];
+    write_keys(family);
+    const std::size_t channel_count = handed.channels[slot];
+    const bool increments = stored_as_increments(family.spec.kind);
+    if (increments)
+      encode_increments(buffer, slot, channel_count, family.previous, scratch);
+    else
+      encode_levels(buffer, slot, channel_count, family.real ? kNanBits : kMissing, scratch);
+    // A family that is not measured costs no chunk: its rows are fill values.
+    const bool any = buffer.rows_present(slot) > 0;
+    file->write_rows(index, channel_count, buffer.rows(), any ? scratch.values.data() : nullptr,
+                     any ? std::span<const std::int64_t>(scratch.bases) : std::span<const std::int64_t>());
+  }
+  file->write_times(families[axis.families.front()]->axis, buffer.times());
+}
+
+void TraceWriter::Impl::write_keys(Family& family) {
+  std::vector<ChannelKey> fresh;
+  std::vector<std::pair<std::size_t, ChannelKey>> changed;
+  {
+    const std::lock_guard lock(mutex);
+    fresh.assign(family.keys.begin() + static_cast<std::ptrdiff_t>(family.keys_written), family.keys.end());
+    for (const std::size_t channel : family.changed) {
+      if (channel < family.keys_written) changed.emplace_back(channel, family.keys[channel]);
+    }
+    family.changed.clear();
+  }
+  const std::size_t index = static_cast<std::size_t>(
+      std::find_if(families.begin(), families.end(), [&](const auto& each) { return each.get() == &family; }) -
+      families.begin());
+  for (const auto& [channel, key] : changed) file->write_channels(index, channel, {&key, 1});
+  if (!fresh.empty()) file->write_channels(index, family.keys_written, fresh);
+  family.keys_written += fresh.size();
+}
+
+void TraceWriter::Impl::write_records() {
+  std::vector<EventRecord> new_events;
+  std::vector<ClockPair> new_clocks;
+  const std::uint64_t behind = rows_lost_behind.exchange(0);
+  if (behind > 0)
+    note(flushed_until, "rows_lost", std::to_string(behind) + " rows: the disk was slower than the collector");
+  {
+    const std::lock_guard lock(mutex);
+    new_events = events;  // copies: the vectors keep their room, so that appending never allocates
+    new_clocks = clocks;
+    events.clear();
+    clocks.clear();
+    if (events_lost > 0) {
+      EventRecord& record = new_events.emplace_back();
+      record.time_ns = new_events.front().time_ns;
+      copy_text(record.object, "trace");
+      copy_text(record.code, "events_lost");
+      copy_text(record.text, std::to_string(events_lost) + " events between two flushes");
+      events_lost = 0;
+    }
+  }
+  file->write_events(new_events);
+  file->write_clocks(new_clocks);
+}
+
+void TraceWriter::close() {
+  Impl& impl = *impl_;
+  if (impl.closed) return;
+  if (!impl.started) start();
+  impl.thread.request_stop();
+  impl.work.release();
+  impl.thread.join();
+  if (!impl.broken) impl.write_full(true);
+  impl.closed = true;
+  const std::string place = impl.part.string();
+  if (!impl.broken) {
+    for (const auto& family : impl.families) impl.write_keys(*family);
+    impl.file->write_coverage(impl.coverage);
+    impl.file->write_end_snapshot(impl.end_snapshot);
+    impl.file->close(!impl.incomplete);
+    impl.disk->sync();
+  }
+  impl.bytes = impl.disk->size();
+  if (impl.broken || impl.incomplete)
+    throw Error(place + ": " + status().failure + ": " + std::to_string(status().rows_lost) + " rows were lost");
+  rename_without_replacing(impl.part, impl.path);
+}
+
+}  // namespace reveal

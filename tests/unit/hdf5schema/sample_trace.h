@@ -1,0 +1,87 @@
+// What the trace tests share: a directory that goes away, and small families with known values.
+#pragma once
+
+#include <stdlib.h>  // NOLINT(modernize-deprecated-headers): mkdtemp
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <thread>
+
+#include "hdf5schema/trace_writer.h"
+
+namespace reveal {
+
+class TemporaryDirectory {
+ public:
+  TemporaryDirectory() {
+    std::string name = (std::filesystem::temp_directory_path() / "reveal-trace-XXXXXX").string();
+    path_ = ::mkdtemp(name.data());
+  }
+  ~TemporaryDirectory() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  TemporaryDirectory(const TemporaryDirectory&) = delete;
+  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+inline TraceHeader sample_header() {
+  return {.job_id = "4711",
+          .job_name = "train",
+          .user = "alice",
+          .node = "n01",
+          .command = "python3",
+          .tool_version = "0.1.0",
+          .interval = std::chrono::milliseconds(100),
+          .begin_utc_ns = 1'700'000'000'000'000'000,
+          .tags = {{"model", "mlp"}}};
+}
+
+inline FamilySpec counter_family(std::string path = "memory/vmstat",
+                                 std::chrono::nanoseconds period = std::chrono::milliseconds(100)) {
+  return {.path = std::move(path),
+          .kind = Kind::counter,
+          .unit = Unit::count,
+          .scope = Scope::node,
+          .subsystem = Subsystem::memory,
+          .long_name = "Kernel memory counters",
+          .source = "/proc/vmstat",
+          .period = period};
+}
+
+inline FamilySpec gauge_family(std::string path = "memory/meminfo",
+                               std::chrono::nanoseconds period = std::chrono::milliseconds(100)) {
+  return {.path = std::move(path),
+          .kind = Kind::gauge,
+          .unit = Unit::bytes,
+          .scope = Scope::node,
+          .subsystem = Subsystem::memory,
+          .long_name = "Memory by use",
+          .source = "/proc/meminfo",
+          .period = period};
+}
+
+/// Simulated time outruns the writer's thread, which would count rows as lost: waits for what was handed over.
+inline void wait_until_flushed(const TraceWriter& writer, std::int64_t time_ns) {
+  while (writer.status().flushed_until_ns < time_ns && writer.status().failure.empty()) std::this_thread::yield();
+}
+
+inline FamilySpec real_family() {
+  return {.path = "cpu/share",
+          .kind = Kind::gauge,
+          .unit = Unit::ratio,
+          .scope = Scope::cpu,
+          .subsystem = Subsystem::cpu,
+          .long_name = "Share",
+          .source = "test",
+          .period = std::chrono::milliseconds(100)};
+}
+
+}  // namespace reveal

@@ -1,0 +1,94 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "hdf5schema/basics/error.h"
+#include "hdf5schema/trace_reader.h"
+#include "hdf5schema/trace_writer.h"
+#include "sample_trace.h"
+
+namespace reveal {
+namespace {
+
+TEST(Trace, ReadsBackWhatWasWritten) {
+  const TemporaryDirectory directory;
+  const auto path = directory.path() / "n01.h5";
+  TraceWriter writer(path, sample_header());
+  const auto pages = writer.add_family(counter_family());
+  const auto load = writer.add_family(real_family());
+  writer.add_channel(pages, {.metric = "vm.pgfault", .role = "node"});
+  writer.add_channel(pages, {.metric = "vm.pgmajfault", .role = "job", .born_ns = 5});
+  writer.add_channel(load, {.metric = "cpu.share", .instance = "cpu0"});
+  writer.set_snapshot({{"kernel.release", "6.1.0"}, {"thp", "madvise"}}, "<topology/>");
+  const std::vector<Coverage> coverage = {{"cpu", Coverage::State::ok, ""},
+                                          {"gpu", Coverage::State::absent, "no device"}};
+  writer.set_coverage(coverage);
+  writer.start();
+  writer.append_clock({1'000, 2'000, 3});
+  writer.append_event({42, "process 7", "process_begin", "train"});
+  for (int tick = 0; tick < 250; ++tick) {
+    const std::int64_t time = 1'000'000'000 + tick * 100'000'000LL;
+    const std::int64_t values[] = {1000 + 10 * tick, tick < 200 ? 5 : kMissing};
+    EXPECT_TRUE(writer.append_row(pages, time, values));
+    const double share = 0.25 * tick;
+    EXPECT_TRUE(writer.append_row(load, time + 300'000, std::span(&share, 1)));
+    if (tick % 100 == 99) wait_until_flushed(writer, time);
+  }
+  writer.set_end_snapshot({{"kernel.release", "6.1.0"}, {"thp", "always"}});
+  writer.close();
+  EXPECT_EQ(writer.status().rows_lost, 0U);
+  EXPECT_EQ(writer.status().flushed_until_ns, 1'000'000'000 + 249 * 100'000'000LL);
+  EXPECT_FALSE(std::filesystem::exists(path.string() + ".part"));
+
+  const TraceReader reader(path);
+  EXPECT_TRUE(reader.complete());
+  EXPECT_EQ(reader.header().job_id, "4711");
+  EXPECT_EQ(reader.header().node, "n01");
+  EXPECT_EQ(reader.header().cluster, "");
+  EXPECT_EQ(reader.header().interval, std::chrono::milliseconds(100));
+  EXPECT_EQ(reader.header().tags, (std::vector<std::pair<std::string, std::string>>{{"model", "mlp"}}));
+  ASSERT_EQ(reader.families().size(), 2U);
+  const TraceReader::Family& cpu = reader.families()[0];
+  const TraceReader::Family& vm = reader.families()[1];
+  EXPECT_EQ(cpu.spec.path, "cpu/share");
+  EXPECT_EQ(vm.spec.path, "memory/vmstat");
+  EXPECT_EQ(vm.spec.kind, Kind::counter);
+  EXPECT_EQ(vm.spec.unit, Unit::count);
+  EXPECT_EQ(vm.spec.scope, Scope::node);
+  EXPECT_EQ(vm.spec.subsystem, Subsystem::memory);
+  EXPECT_EQ(vm.spec.source, "/proc/vmstat");
+  EXPECT_EQ(vm.spec.period, std::chrono::milliseconds(100));
+  ASSERT_EQ(vm.channels.size(), 2U);
+  EXPECT_EQ(vm.channels[1].metric, "vm.pgmajfault");
+  EXPECT_EQ(vm.channels[1].role, "job");
+  EXPECT_EQ(vm.channels[1].born_ns, 5);
+  EXPECT_EQ(cpu.channels[0].instance, "cpu0");
+  ASSERT_EQ(vm.time_ns.size(), 250U);
+  EXPECT_EQ(vm.time_ns[249], 25'900'000'000);
+  EXPECT_EQ(cpu.time_ns, vm.time_ns);
+
+  const std::vector<double> increments = reader.read(vm);
+  EXPECT_TRUE(std::isnan(increments[0]));
+  for (std::size_t row = 1; row < 250; ++row) EXPECT_EQ(increments[row], 10.0);
+  EXPECT_EQ(increments[250 + 1], 0.0);
+  EXPECT_TRUE(std::isnan(increments[250 + 200]));
+  const std::vector<std::int64_t> absolute = reader.read_absolute(vm);
+  for (std::size_t row = 0; row < 250; ++row) EXPECT_EQ(absolute[row], 1000 + 10 * static_cast<std::int64_t>(row));
+  EXPECT_EQ(absolute[250 + 199], 5);
+  EXPECT_EQ(absolute[250 + 200], kMissing);
+  const std::vector<double> shares = reader.read(cpu);
+  for (std::size_t row = 0; row < 250; ++row) EXPECT_EQ(shares[row], 0.25 * static_cast<double>(row));
+
+  ASSERT_EQ(reader.events().size(), 1U);
+  EXPECT_EQ(reader.events()[0].code, "process_begin");
+  ASSERT_EQ(reader.clocks().size(), 1U);
+  EXPECT_EQ(reader.clocks()[0].utc_ns, 2'000);
+  ASSERT_EQ(reader.coverage().size(), 2U);
+  EXPECT_EQ(reader.coverage()[1].reason, "no device");
+  EXPECT_EQ(reader.snapshot_begin()[1].second, "madvise");
+  EXPECT_EQ(reader.snapshot_end(), (Snapshot{{"thp", "always"}}));
+  EXPECT_EQ(reader.topology_xml(), "<topology/>");
+}
+
+}  // namespace
+}  // namespace reveal
