@@ -1,0 +1,186 @@
+#include "core/collect.h"
+
+#include <sys/resource.h>
+#include <sys/timex.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "core/sampler/sampler.h"
+#include "core/sampler/status_file.h"
+#include "core/snapshot/snapshot.h"
+#include "hdf5schema/basics/error.h"
+
+namespace reveal {
+namespace {
+
+constexpr std::int64_t kSecond = 1'000'000'000;
+constexpr std::int64_t kClockPairPeriod = 10 * kSecond;
+constexpr std::int64_t kLate = 10'000'000;
+constexpr rlim_t kFilesForOthers = 64;  // the trace, its library, threads, files that are read once
+constexpr rlim_t kFilesAtMost = 16'384;
+
+// A low limit costs opening files again and again; the limit is ours alone, the job has its own.
+int raise_file_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return 128;
+  limit.rlim_cur = std::max(limit.rlim_cur, std::min(limit.rlim_max, kFilesAtMost));
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  const rlim_t usable = std::min(limit.rlim_cur, kFilesAtMost);
+  return usable > kFilesForOthers ? static_cast<int>(usable - kFilesForOthers) : 0;
+}
+
+// The kernel's own bound of the wall clock's error; without a synchronised clock it grows to 16 s.
+std::int64_t clock_error_ns() {
+  timex state{};
+  if (::adjtimex(&state) < 0) return 16 * kSecond;
+  return static_cast<std::int64_t>(state.maxerror) * 1000;
+}
+
+Sampler::Options sampler_options(const CollectOptions& options) {
+  Sampler::Options sampler;
+  sampler.interval = options.header.interval;
+  sampler.probes = options.probes;
+  if (!options.job.empty()) sampler.job = JobSource::parse(options.job);
+  sampler.site_metrics = options.site_metrics;
+  sampler.own_pid = ::getpid();
+  return sampler;
+}
+
+// Time from the recording itself: it runs as fast as it can.
+class ReplayTicks {
+ public:
+  ReplayTicks(RootFs& fs, std::chrono::nanoseconds interval) : fs_(fs), interval_(interval.count()) {}
+
+  std::optional<Tick> wait() {
+    const auto time = fs_.next_tick();
+    if (!time) return std::nullopt;
+    Tick tick;
+    tick.time = *time;
+    tick.number = (time->utc_ns + interval_ / 2) / interval_;
+    if (last_ > 0) tick.missed = std::max<std::int64_t>(0, (time->monotonic_ns - last_ - interval_ / 2) / interval_);
+    last_ = time->monotonic_ns;
+    return tick;
+  }
+
+ private:
+  RootFs& fs_;
+  std::int64_t interval_;
+  std::int64_t last_ = 0;
+};
+
+class Collection {
+ public:
+  Collection(const CollectOptions& options, const std::atomic<bool>& stop)
+      : options_(options), stop_(stop), fs_(options.root) {
+    fs_.limit_kept_files(raise_file_limit());
+    static_cast<void>(select_probes(options.probes));  // a mistyped name must not leave a file behind
+    if (!options.record.empty()) fs_.record_to(options.record);
+    start_ = fs_.recorded() ? fs_.upcoming_tick().value_or(TickTime{}) : clock_.now();
+  }
+
+  CollectResult run() {
+    TraceHeader header = options_.header;
+    header.begin_utc_ns = start_.utc_ns;
+    Sampler::Options sampling = sampler_options(options_);
+    TraceWriter writer(options_.output, header, {.max_bytes = options_.max_bytes});
+    Sink sink(&writer);
+    Sampler sampler(fs_, sink, std::move(sampling), start_);
+    const Snapshot before = take_snapshot(fs_, sampler.host(), sampler.job());
+    writer.set_snapshot(before, topology_xml(fs_));
+    writer.set_coverage(sampler.coverage());
+    writer.start();
+    sink.set_now(start_.monotonic_ns);
+    sink.event("reveal", "begin", header.tool_version);
+    {
+      const StatusFile status(options_.output, header.node, progress_, writer);
+      if (fs_.recorded()) {
+        ReplayTicks ticks(fs_, header.interval);
+        loop(ticks, sampler, sink, writer, status);
+      } else {
+        Ticker ticks(clock_, header.interval);
+        loop(ticks, sampler, sink, writer, status);
+      }
+    }
+    writer.set_coverage(sampler.coverage());
+    writer.set_end_snapshot(end_snapshot(sampler, before));
+    sink.event("reveal", "end", sampler.job_ended() ? "the job has ended" : "stopped");
+    const CollectResult result{progress_.ticks, progress_.ticks_missed, progress_.ticks_late, sink.channels(),
+                               sink.rows_lost()};
+    writer.close();
+    return result;
+  }
+
+ private:
+  template <typename Ticks>
+  void loop(Ticks& ticks, Sampler& sampler, Sink& sink, TraceWriter& writer, const StatusFile& status) {
+    const std::int64_t end =
+        options_.duration ? start_.monotonic_ns + options_.duration->count() : std::numeric_limits<std::int64_t>::max();
+    bool last_tick = false;
+    while (!stop_ && !status.hopeless()) {
+      const std::optional<Tick> tick = ticks.wait();
+      if (!tick && fs_.recorded()) return;
+      if (!tick) continue;  // a signal
+      if (tick->time.monotonic_ns > end) return;
+      fs_.mark_tick(tick->time);
+      if (tick->time.monotonic_ns >= next_pair_) append_clock(writer, tick->time);
+      sampler.sample(*tick);
+      count(*tick, sampler, sink);
+      if (last_tick) return;
+      last_tick = sampler.job_ended();
+    }
+  }
+
+  void append_clock(TraceWriter& writer, const TickTime& time) {
+    next_pair_ = time.monotonic_ns + kClockPairPeriod;
+    if (fs_.recorded()) {
+      writer.append_clock({time.monotonic_ns, time.utc_ns, 0});
+      return;
+    }
+    const TickTime now = clock_.now();
+    writer.append_clock({now.monotonic_ns, now.utc_ns, clock_error_ns()});
+  }
+
+  void count(const Tick& tick, const Sampler& sampler, const Sink& sink) noexcept {
+    ++progress_.ticks;
+    progress_.ticks_missed += tick.missed;
+    if (tick.late_ns > kLate) ++progress_.ticks_late;
+    progress_.channels = static_cast<std::int64_t>(sink.channels());
+    progress_.processes = sampler.job() != nullptr ? static_cast<std::int64_t>(sampler.job()->processes().size()) : 0;
+  }
+
+  // What only a living job can tell (its limits, its masks) is not "gone" at the end: nobody changed it.
+  Snapshot end_snapshot(const Sampler& sampler, const Snapshot& before) {
+    Snapshot after = take_snapshot(fs_, sampler.host(), nullptr);
+    for (const auto& fact : before) {
+      if (fact.first.rfind("job.", 0) == 0 || fact.first.rfind("env.", 0) == 0) after.push_back(fact);
+    }
+    std::sort(after.begin(), after.end());
+    return after;
+  }
+
+  const CollectOptions& options_;
+  const std::atomic<bool>& stop_;
+  SystemClock clock_;
+  RootFs fs_;
+  TickTime start_;
+  Progress progress_;
+  std::int64_t next_pair_ = 0;
+};
+
+}  // namespace
+
+CollectResult collect(const CollectOptions& options, const std::atomic<bool>& stop) {
+  return Collection(options, stop).run();
+}
+
+std::vector<Coverage> check_probes(const CollectOptions& options) {
+  RootFs fs(options.root);
+  fs.limit_kept_files(raise_file_limit());
+  Sink sink;
+  const TickTime now = fs.recorded() ? fs.upcoming_tick().value_or(TickTime{}) : SystemClock().now();
+  return Sampler(fs, sink, sampler_options(options), now).coverage();
+}
+
+}  // namespace reveal

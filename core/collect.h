@@ -1,0 +1,41 @@
+// One recording from start to end: what `reveal-collect` does once its command line is understood.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "hdf5schema/trace.h"
+
+namespace reveal {
+
+struct CollectOptions {
+  std::filesystem::path output;
+  TraceHeader header;  // node, job and tags; times are filled in
+  std::string job;     // "pid:N", "run:DIR", ""
+  std::optional<std::chrono::nanoseconds> duration;
+  std::vector<std::string> probes;
+  std::string site_metrics;
+  std::filesystem::path root = "/";
+  std::filesystem::path record;  // "": no recording
+  std::uint64_t max_bytes = 0;
+};
+
+struct CollectResult {
+  std::int64_t ticks = 0;
+  std::int64_t ticks_missed = 0;
+  std::int64_t ticks_late = 0;  // by more than 10 ms
+  std::uint64_t channels = 0;
+  std::uint64_t rows_lost = 0;
+};
+
+/// Returns when the duration is over, the job has ended, the recording is at its end or `stop` is set. Throws Error.
+CollectResult collect(const CollectOptions& options, const std::atomic<bool>& stop);
+
+/// Opens all probes once, here and now, and says what each can do. Nothing is written.
+[[nodiscard]] std::vector<Coverage> check_probes(const CollectOptions& options);
+
+}  // namespace reveal

@@ -1,0 +1,124 @@
+#include "core/job/cgroup.h"
+
+#include <algorithm>
+
+#include "core/root/kernel_words.h"
+#include "hdf5schema/basics/text.h"
+
+namespace reveal {
+namespace {
+
+struct Mount {
+  bool version2 = false;
+  std::string root;
+  std::string point;
+  std::string options;  // of the file system: the controllers of version 1
+};
+
+bool has_word(std::string_view list, std::string_view word) noexcept {
+  while (!list.empty()) {
+    const std::size_t comma = std::min(list.find(','), list.size());
+    if (list.substr(0, comma) == word) return true;
+    list.remove_prefix(std::min(comma + 1, list.size()));
+  }
+  return false;
+}
+
+// "31 23 0:28 / /sys/fs/cgroup/cpu rw,relatime shared:9 - cgroup cgroup rw,cpu"
+std::vector<Mount> cgroup_mounts(RootFs& fs) {
+  std::vector<Mount> mounts;
+  const std::string table = fs.text("/proc/self/mountinfo").value_or("");
+  std::string_view rest = table;
+  std::string_view line;
+  while (next_line(rest, line)) {
+    const std::size_t dash = line.find(" - cgroup");
+    if (dash == std::string_view::npos) continue;
+    std::string_view tail = line.substr(dash + 3);
+    Mount mount;
+    mount.version2 = next_word(tail) == "cgroup2";
+    skip_words(tail, 1);
+    mount.options = next_word(tail);
+    skip_words(line, 3);
+    mount.root = next_word(line);
+    mount.point = next_word(line);
+    mounts.push_back(std::move(mount));
+  }
+  return mounts;
+}
+
+std::string folder_of(const Mount& mount, std::string_view path) {
+  // In a container the mount shows only a part of the tree, and the path may or may not begin at that part.
+  if (mount.root != "/" && path.substr(0, mount.root.size()) == mount.root) path.remove_prefix(mount.root.size());
+  if (path == "/") path = {};
+  return mount.point + std::string(path);
+}
+
+}  // namespace
+
+bool Cgroup::has(std::string_view controller) const noexcept {
+  return has_word(controllers, controller);
+}
+
+std::vector<Cgroup> cgroups_of(RootFs& fs, int pid) {
+  std::vector<Cgroup> groups;
+  const std::string text = fs.text("/proc/" + std::to_string(pid) + "/cgroup").value_or("");
+  const std::vector<Mount> mounts = cgroup_mounts(fs);
+  std::string_view rest = text;
+  std::string_view line;
+  while (next_line(rest, line)) {
+    const std::size_t first = line.find(':');
+    const std::size_t second = line.find(':', std::min(first, line.size() - 1) + 1);
+    if (first == std::string_view::npos || second == std::string_view::npos) continue;
+    Cgroup group;
+    group.controllers = line.substr(first + 1, second - first - 1);
+    group.path = line.substr(second + 1);
+    for (const Mount& mount : mounts) {
+      const bool fits =
+          group.controllers.empty()
+              ? mount.version2
+              : !mount.version2 &&
+                    has_word(mount.options, std::string_view(group.controllers).substr(0, group.controllers.find(',')));
+      if (!fits) continue;
+      group.folder = folder_of(mount, group.path);
+      break;
+    }
+    groups.push_back(std::move(group));
+  }
+  return groups;
+}
+
+std::vector<Cgroup> cgroups_of(RootFs& fs, const Job& job) {
+  const auto& processes = job.processes();
+  const auto first =
+      std::find_if(processes.begin(), processes.end(), [](const auto& process) { return !process->launcher; });
+  if (first != processes.end()) return cgroups_of(fs, (*first)->pid);
+  return processes.empty() ? std::vector<Cgroup>{} : cgroups_of(fs, processes.front()->pid);
+}
+
+std::string why_not_the_jobs(RootFs& fs, const Job& job, const Cgroup& cgroup) {
+  if (cgroup.folder.empty()) return "its cgroup is not mounted here";
+  if (cgroup.path == "/") return "the job has no cgroup of its own: it runs in the root cgroup";
+  const auto members = fs.text(cgroup.folder + "/cgroup.procs");
+  if (!members) return "the members of its cgroup cannot be read";
+  std::string_view rest = *members;
+  std::string_view line;
+  while (next_line(rest, line)) {
+    const auto pid = parse_int(line);
+    if (!pid || *pid == job.own_pid() || job.find(static_cast<int>(*pid)) != nullptr) continue;
+    return "the job shares its cgroup " + cgroup.path + " with processes that are not the job's";
+  }
+  return "";
+}
+
+std::string cpuset_path(RootFs& fs, const Job& job) {
+  for (const Cgroup& group : cgroups_of(fs, job)) {
+    if (group.folder.empty() || group.path == "/") continue;
+    for (const std::string_view name : {"/cpuset.cpus.effective", "/cpuset.effective_cpus"}) {
+      const std::string path = group.folder + std::string(name);
+      if ((group.controllers.empty() || group.has("cpuset")) && !fs.word(path).empty()) return path;
+    }
+  }
+  return "/sys/devices/system/cpu/online";
+}
+
+}  // namespace reveal

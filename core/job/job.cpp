@@ -1,0 +1,275 @@
+#include "core/job/job.h"
+
+#include <algorithm>
+#include <charconv>
+#include <fstream>
+#include <iterator>
+
+#include "core/root/kernel_words.h"
+#include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/text.h"
+
+namespace reveal {
+namespace {
+
+constexpr std::int64_t kSecond = 1'000'000'000;
+constexpr std::int64_t kPatience = 10 * kSecond;  // for the first launcher to appear
+constexpr std::int64_t kRootsPeriod = kSecond;
+constexpr std::int64_t kScanPeriod = 10 * kSecond;  // of the whole process table, as a safety net
+constexpr std::int64_t kBlindScanPeriod = kSecond;  // the same where new processes cannot be noticed otherwise
+constexpr std::int64_t kFewNewPids = 512;
+constexpr std::size_t kReadEveryTick = 256;  // processes; more are read in turn
+constexpr std::size_t kMostProcesses = 65'536;
+// A sum that fell and stays low for this many updates lost a process that nobody waited for.
+constexpr int kShortUpdates = 3;
+
+std::string proc_path(int pid, std::string_view file) {
+  return "/proc/" + std::to_string(pid) + '/' + std::string(file);
+}
+
+}  // namespace
+
+JobSource JobSource::parse(const std::string& argument) {
+  JobSource source;
+  const std::string_view text = argument;
+  if (text.substr(0, 4) == "pid:") {
+    const auto pid = parse_int(text.substr(4));
+    if (!pid || *pid < 1 || *pid > (1 << 22)) throw Error("--job " + argument + ": not a process id");
+    source.pid = static_cast<int>(*pid);
+    return source;
+  }
+  if (text.substr(0, 4) == "run:" && text.size() > 4) {
+    source.directory = text.substr(4);
+    std::error_code ignored;
+    if (!std::filesystem::is_directory(source.directory, ignored)) {
+      throw Error("--job " + argument + ": no such directory");
+    }
+    return source;
+  }
+  throw Error("--job " + argument + ": expected pid:N or run:DIR");
+}
+
+Job::Job(RootFs& fs, const Host& host, std::optional<JobSource> source, int own_pid)
+    : fs_(fs),
+      host_(host),
+      source_(std::move(source)),
+      own_pid_(own_pid),
+      load_average_(fs.open("/proc/loadavg", 128)) {}
+
+const JobProcess* Job::find(int pid) const noexcept {
+  const auto found = by_pid_.find(pid);
+  return found == by_pid_.end() ? nullptr : found->second;
+}
+
+void Job::update(TickTime now) {
+  if (began_ns_ < 0) began_ns_ = now.monotonic_ns;
+  ++ticks_;
+  if (now.monotonic_ns >= next_roots_ns_) refresh_roots(now.monotonic_ns);
+  discover(now.monotonic_ns);
+  // A process that ends between the reading of its parent and of itself is in neither; then everything is read again.
+  for (int attempt = 0; attempt < 3; ++attempt) {
+    if (!read_processes()) break;
+  }
+  account();
+  const bool root_alive =
+      std::any_of(processes_.begin(), processes_.end(), [](const auto& process) { return process->root; });
+  if (root_alive) {
+    had_root_ = true;
+  } else if (had_root_) {
+    // A launcher may have come since the last look.
+    refresh_roots(now.monotonic_ns);
+    ended_ = processes_.empty() ||
+             std::none_of(processes_.begin(), processes_.end(), [](const auto& process) { return process->root; });
+  } else {
+    ended_ = now.monotonic_ns - began_ns_ > kPatience;
+  }
+}
+
+std::string Job::roots_text() const {
+  if (!source_) return "";
+  if (source_->pid > 0) return std::to_string(source_->pid) + " 0 0\n";
+  std::string text;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(source_->directory, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    if (name.rfind("rank.", 0) != 0 || !parse_int(std::string_view(name).substr(5))) continue;
+    std::ifstream file(entry->path());
+    std::int64_t rank = -1;
+    if (!(file >> rank)) rank = -1;
+    text += name.substr(5) + ' ' + std::to_string(rank) + " 1\n";
+  }
+  return text;
+}
+
+// A text of lines "pid rank launcher", so that a recording knows its job.
+void Job::refresh_roots(std::int64_t now_ns) {
+  next_roots_ns_ = now_ns + kRootsPeriod;
+  std::string text = fs_.fact("@job/roots", [this] { return roots_text(); });
+  if (text == roots_seen_) return;
+  roots_seen_ = std::move(text);
+  struct Root {
+    std::int64_t pid, rank, launcher;
+  };
+  std::vector<Root> roots;
+  std::string_view rest = roots_seen_;
+  std::string_view line;
+  while (next_line(rest, line)) {
+    Root root{};
+    const auto pid = parse_int(next_word(line));
+    const auto rank = parse_int(next_word(line));
+    root.launcher = parse_int(next_word(line)).value_or(1);
+    if (!pid || *pid < 1 || *pid > (1 << 22)) continue;
+    root.pid = *pid;
+    root.rank = rank.value_or(-1);
+    roots.push_back(root);
+  }
+  std::sort(roots.begin(), roots.end(),
+            [](const Root& a, const Root& b) { return a.rank != b.rank ? a.rank < b.rank : a.pid < b.pid; });
+  std::int64_t next_rank = 0;
+  for (Root& root : roots) {
+    if (root.rank < 0) root.rank = next_rank;  // launchers that do not know their rank count on, by process id
+    next_rank = std::max(next_rank, root.rank + 1);
+    const int pid = static_cast<int>(root.pid);
+    if (by_pid_.contains(pid) || pid == own_pid_) continue;
+    KernelFile file = fs_.open(proc_path(pid, "stat"), 512);
+    const auto stat = parse_process_stat(file.read());
+    if (!stat) continue;
+    const std::pair<int, std::int64_t> name{pid, stat->start_ticks};
+    if (std::find(dead_roots_.begin(), dead_roots_.end(), name) != dead_roots_.end()) continue;
+    JobProcess* process = add(pid, *stat, static_cast<int>(root.rank));
+    process->root = true;
+    process->launcher = root.launcher != 0;
+    next_scan_ns_ = 0;  // it may have children already
+  }
+}
+
+JobProcess* Job::add(int pid, const ProcessStat& stat, int rank) {
+  auto process = std::make_unique<JobProcess>();
+  process->pid = pid;
+  process->rank = rank;
+  process->command = stat.command;
+  process->start_ticks = stat.start_ticks;
+  process->stat = stat;
+  process->weighed = stat.user_ticks + stat.system_ticks;
+  process->file = fs_.open(proc_path(pid, "stat"), 512);
+  JobProcess* added = process.get();
+  by_pid_[pid] = added;
+  processes_.push_back(std::move(process));
+  ++generation_;
+  return added;
+}
+
+// /proc/loadavg ends with the last process id given out: the cheapest way to see that something was started, and what.
+// (/proc/PID/task/*/children would be one read per thread, and not every kernel is built with it.)
+void Job::discover(std::int64_t now_ns) {
+  if (processes_.empty()) return;
+  std::string_view load = load_average_.read();
+  while (!load.empty() && (load.back() == '\n' || load.back() == ' ')) load.remove_suffix(1);
+  std::int64_t newest = 0;
+  const std::size_t blank = load.rfind(' ');
+  const bool known = blank != std::string_view::npos && parse_counter(load.substr(blank + 1), newest);
+  const std::int64_t last = std::exchange(last_pid_, known ? newest : -1);
+  if (now_ns >= next_scan_ns_ || (known && (newest < last || newest - last > kFewNewPids))) {
+    next_scan_ns_ = now_ns + (known ? kScanPeriod : kBlindScanPeriod);
+    scan_all();
+    return;
+  }
+  if (!known || last < 0) return;
+  for (std::int64_t pid = last + 1; pid <= newest; ++pid) consider(static_cast<int>(pid), true);
+}
+
+void Job::scan_all() {
+  bool found = true;
+  const std::vector<std::string> names = fs_.list("/proc");
+  std::vector<int> candidates;
+  for (const std::string& name : names) {
+    const auto pid = parse_int(name);
+    if (pid && *pid > 0 && !by_pid_.contains(static_cast<int>(*pid))) candidates.push_back(static_cast<int>(*pid));
+  }
+  std::sort(candidates.begin(), candidates.end());
+  // A child may have a smaller id than its parent once ids have wrapped.
+  for (int round = 0; found && round < 8; ++round) {
+    found = false;
+    for (int& pid : candidates) {
+      if (pid == 0 || !consider(pid, false)) continue;
+      pid = 0;
+      found = true;
+    }
+    if (candidates.size() > 4096) break;
+  }
+}
+
+bool Job::consider(int pid, bool may_be_thread) {
+  if (pid == own_pid_ || by_pid_.contains(pid) || processes_.size() >= kMostProcesses) return false;
+  KernelFile file = fs_.open(proc_path(pid, "stat"), 512);
+  const auto stat = parse_process_stat(file.read());
+  if (!stat) return false;
+  const auto parent = by_pid_.find(stat->parent);
+  if (parent == by_pid_.end()) return false;
+  // /proc/TID exists for every thread, though it is not listed.
+  if (may_be_thread) {
+    KernelFile status = fs_.open(proc_path(pid, "status"), 2048);
+    const auto group = parse_int(field_of(status.read(), "Tgid"));
+    if (!group || *group != pid) return false;
+  }
+  add(pid, *stat, parent->second->rank);
+  return true;
+}
+
+bool Job::read_processes() {
+  const std::size_t share = processes_.size() / kReadEveryTick + 1;
+  bool vanished = false;
+  for (std::size_t i = 0; i < processes_.size(); ++i) {
+    JobProcess& process = *processes_[i];
+    if (share > 1 && !process.root && (i + ticks_) % share != 0) continue;
+    const auto stat = parse_process_stat(process.file.read());
+    if (stat && stat->start_ticks == process.start_ticks) {
+      process.stat = *stat;
+      process.stat.command = {};
+      if (stat->command != process.command) process.command = stat->command;  // exec
+      continue;
+    }
+    vanished = true;
+    if (process.root && dead_roots_.size() < 4096) dead_roots_.emplace_back(process.pid, process.start_ticks);
+    by_pid_.erase(process.pid);
+    processes_[i].reset();
+  }
+  if (!vanished) return false;
+  ++generation_;
+  processes_.erase(std::remove(processes_.begin(), processes_.end(), nullptr), processes_.end());
+  return share == 1;
+}
+
+void Job::account() {
+  std::int64_t ticks = base_ticks_;
+  for (const auto& process : processes_) {
+    const ProcessStat& stat = process->stat;
+    const std::int64_t own = stat.user_ticks + stat.system_ticks;
+    if (!process->launcher) ticks += own;
+    ticks += stat.reaped_user_ticks + stat.reaped_system_ticks;
+    if (ticks_ % 10 == 0) {
+      process->weight += (own - process->weighed) - process->weight / 4;
+      process->weighed = own;
+    }
+  }
+  if (processes_.empty() && !had_root_) {
+    cpu_time_ns_ = kMissing;
+    return;
+  }
+  if (ticks >= last_ticks_) {
+    short_for_ = 0;
+    last_ticks_ = ticks;
+    cpu_time_ns_ = ticks * host_.tick_ns;
+    return;
+  }
+  // Its time went to a parent outside the job, or to one that ignores SIGCHLD: carried on here, once that is certain.
+  cpu_time_ns_ = kMissing;
+  const int patience = kShortUpdates * static_cast<int>(processes_.size() / kReadEveryTick + 1);
+  if (++short_for_ < patience) return;
+  short_for_ = 0;
+  base_ticks_ += last_ticks_ - ticks;
+  cpu_time_ns_ = last_ticks_ * host_.tick_ns;
+}
+
+}  // namespace reveal

@@ -1,0 +1,95 @@
+// The job on this node: its processes and the CPU time they and their reaped children ever used. Built from process ids
+// alone, so it needs no privilege and works with and without a batch system.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "core/job/process_stat.h"
+#include "core/root/root_fs.h"
+#include "core/sampler/host.h"
+
+namespace reveal {
+
+/// `--job pid:N`: the tree under N, N included. `--job run:DIR`: the trees under the launchers whose process ids are
+/// the names of the files DIR/rank.PID (their text, if a number, is the rank); the launchers' own work is not the
+/// job's.
+struct JobSource {
+  int pid = 0;
+  std::filesystem::path directory;
+
+  /// Throws Error with one line about what is wrong.
+  static JobSource parse(const std::string& argument);
+};
+
+struct JobProcess {
+  int pid = 0;
+  int rank = -1;          // of the launcher it descends from; -1: none
+  bool launcher = false;  // its own work does not count
+  bool root = false;
+  std::string command;
+  std::int64_t start_ticks = 0;
+  ProcessStat stat;         // the last one read; `command` in it is not valid
+  std::int64_t weight = 0;  // ticks used lately, decaying
+  std::int64_t weighed = 0;
+  KernelFile file;
+};
+
+class Job {
+ public:
+  /// `own_pid` is never part of the job.
+  Job(RootFs& fs, const Host& host, std::optional<JobSource> source, int own_pid);
+
+  /// Once per tick, before the probes.
+  void update(TickTime now);
+
+  /// All roots were seen and are gone, or none came within `kPatience`.
+  [[nodiscard]] bool ended() const noexcept { return ended_; }
+  /// Parents before their children, in the order they were found.
+  [[nodiscard]] const std::vector<std::unique_ptr<JobProcess>>& processes() const noexcept { return processes_; }
+  [[nodiscard]] const JobProcess* find(int pid) const noexcept;
+  /// Never falls; kMissing while it is unknown.
+  [[nodiscard]] std::int64_t cpu_time_ns() const noexcept { return cpu_time_ns_; }
+  [[nodiscard]] int own_pid() const noexcept { return own_pid_; }
+  /// Changes whenever processes come or go.
+  [[nodiscard]] std::uint64_t generation() const noexcept { return generation_; }
+
+ private:
+  void refresh_roots(std::int64_t now_ns);
+  [[nodiscard]] std::string roots_text() const;
+  void discover(std::int64_t now_ns);
+  void scan_all();
+  bool consider(int pid, bool may_be_thread);
+  JobProcess* add(int pid, const ProcessStat& stat, int rank);
+  bool read_processes();
+  void account();
+
+  RootFs& fs_;
+  const Host& host_;
+  std::optional<JobSource> source_;
+  int own_pid_;
+  KernelFile load_average_;
+  std::vector<std::unique_ptr<JobProcess>> processes_;
+  std::unordered_map<int, JobProcess*> by_pid_;
+  std::vector<std::pair<int, std::int64_t>> dead_roots_;
+  std::string roots_seen_;
+  std::uint64_t generation_ = 0;
+  std::uint64_t ticks_ = 0;
+  std::int64_t began_ns_ = -1;
+  std::int64_t next_roots_ns_ = 0;
+  std::int64_t next_scan_ns_ = 0;
+  std::int64_t last_pid_ = -1;
+  std::int64_t base_ticks_ = 0;  // of processes whose time nobody else carries on
+  std::int64_t last_ticks_ = 0;
+  std::int64_t cpu_time_ns_ = kMissing;
+  int short_for_ = 0;
+  bool had_root_ = false;
+  bool ended_ = false;
+};
+
+}  // namespace reveal

@@ -1,0 +1,16 @@
+// What can be measured, printed from the probes' own tables.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "hdf5schema/trace.h"
+
+namespace reveal {
+
+enum class Form : std::uint8_t { text, json };
+
+[[nodiscard]] std::string list_probes(Form form);
+[[nodiscard]] std::string list_coverage(std::span<const Coverage> coverage, Form form);
+
+}  // namespace reveal

@@ -1,0 +1,149 @@
+// /proc/diskstats: requests, bytes, time and queue of each disk.
+#include <array>
+
+#include "core/root/key_index.h"
+#include "core/sampler/probe.h"
+#include "hdf5schema/basics/text.h"
+
+namespace reveal {
+namespace {
+
+constexpr std::int64_t kSector = 512;  // in this file, whatever the disk's own
+constexpr std::int64_t kMillisecond = 1'000'000;
+
+constexpr MetricHelp kRequests[] = {
+    {"disk.reads", "Reads completed."},
+    {"disk.reads_merged", "Reads merged with a neighbour before they were issued."},
+    {"disk.writes", "Writes completed."},
+    {"disk.writes_merged", "Writes merged with a neighbour before they were issued."},
+    {"disk.discards", "Discards completed."},
+    {"disk.discards_merged", "Discards merged."},
+    {"disk.flushes", "Flushes completed (fsync reaches the disk as one)."},
+};
+constexpr MetricHelp kBytes[] = {
+    {"disk.read_bytes", "Bytes read."},
+    {"disk.write_bytes", "Bytes written."},
+    {"disk.discard_bytes", "Bytes discarded."},
+};
+constexpr MetricHelp kTimes[] = {
+    {"disk.read_time", "Time all reads took, queueing included."},
+    {"disk.write_time", "Time all writes took, queueing included."},
+    {"disk.io_time", "Time with at least one request in flight."},
+    {"disk.queue_time", "Time weighted by the number of requests in flight."},
+    {"disk.discard_time", "Time all discards took."},
+    {"disk.flush_time", "Time all flushes took."},
+};
+constexpr MetricHelp kQueue[] = {{"disk.inflight", "Requests in flight."}};
+
+constexpr FamilyTable kFamilies[] = {
+    {"storage/disk", Kind::counter, Unit::count, Scope::device, Subsystem::storage, "Requests of each disk",
+     "/proc/diskstats", kRequests},
+    {"storage/disk_bytes", Kind::counter, Unit::bytes, Scope::device, Subsystem::storage, "Bytes of each disk",
+     "/proc/diskstats", kBytes},
+    {"storage/disk_time", Kind::counter, Unit::nanoseconds, Scope::device, Subsystem::storage, "Time of each disk",
+     "/proc/diskstats", kTimes},
+    {"storage/disk_queue", Kind::gauge, Unit::count, Scope::device, Subsystem::storage, "Requests in flight",
+     "/proc/diskstats", kQueue},
+};
+
+// The columns after the device's name, in the kernel's order.
+struct Column {
+  std::size_t family;
+  std::int32_t metric;  // row in the family's table
+  std::int64_t scale;
+};
+constexpr std::array kColumns = {
+    Column{0, 0, 1},
+    Column{0, 1, 1},
+    Column{1, 0, kSector},
+    Column{2, 0, kMillisecond},
+    Column{0, 2, 1},
+    Column{0, 3, 1},
+    Column{1, 1, kSector},
+    Column{2, 1, kMillisecond},
+    Column{3, 0, 1},
+    Column{2, 2, kMillisecond},
+    Column{2, 3, kMillisecond},
+    Column{0, 4, 1},
+    Column{0, 5, 1},
+    Column{1, 2, kSector},
+    Column{2, 4, kMillisecond},
+    Column{0, 6, 1},
+    Column{2, 5, kMillisecond},
+};
+
+bool is_memory_disk(std::string_view name) noexcept {
+  return name.substr(0, 4) == "loop" || name.substr(0, 3) == "ram";
+}
+
+class DiskProbe final : public Probe {
+ public:
+  DiskProbe(const ProbeContext& context, KernelFile file) : fs_(context.fs), file_(std::move(file)) {
+    for (std::size_t i = 0; i < std::size(kFamilies); ++i) families_[i] = &context.family(kFamilies[i]);
+  }
+
+  void sample() noexcept override {
+    for (Family* family : families_) family->begin();
+    names_.rewind();
+    std::string_view rest = file_.read();
+    std::string_view line;
+    while (next_line(rest, line)) parse_line(line);
+    for (Family* family : families_) family->commit();
+  }
+
+ private:
+  struct Disk {
+    bool wanted = false;
+    std::array<std::int32_t, std::size(kFamilies)> first{Family::kNoChannel, Family::kNoChannel, Family::kNoChannel,
+                                                         Family::kNoChannel};
+  };
+
+  void parse_line(std::string_view line) {
+    skip_words(line, 2);
+    const std::string_view name = cut_word(line);
+    if (name.empty()) return;
+    std::size_t number = names_.find(name);
+    if (number == KeyIndex::kUnknown) {
+      number = names_.add(name);
+      Disk disk;
+      // A partition repeats what its disk says.
+      disk.wanted = !is_memory_disk(name) && !fs_.text("/sys/class/block/" + std::string(name) + "/partition");
+      disks_.push_back(disk);
+    }
+    Disk& disk = disks_[number];
+    if (!disk.wanted) return;
+    std::array<std::int64_t, kColumns.size()> values{};
+    std::size_t count = 0;
+    bool ever_used = false;
+    for (; count < kColumns.size() && parse_counter(cut_word(line), values[count]); ++count) {
+      ever_used = ever_used || values[count] != 0;
+    }
+    if (disk.first[0] == Family::kNoChannel) {
+      if (!ever_used) return;  // becomes a channel with its first request
+      for (std::size_t i = 0; i < families_.size(); ++i) {
+        disk.first[i] = static_cast<std::int32_t>(families_[i]->channels().size());
+        for (const MetricHelp& metric : kFamilies[i].metrics) families_[i]->add(metric.name, name);
+      }
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+      const Column& column = kColumns[i];
+      families_[column.family]->set(disk.first[column.family] + column.metric, values[i] * column.scale);
+    }
+  }
+
+  RootFs& fs_;
+  KernelFile file_;
+  std::array<Family*, std::size(kFamilies)> families_{};
+  KeyIndex names_;
+  std::vector<Disk> disks_;
+};
+
+std::unique_ptr<Probe> open_disk(const ProbeContext& context) {
+  return std::make_unique<DiskProbe>(context, context.fs.require("/proc/diskstats", "disks cannot be observed"));
+}
+
+const RegisteredProbe entry{
+    {.name = "disk", .help = "Requests, bytes, time and queue of each disk", .families = kFamilies, .open = open_disk}};
+
+}  // namespace
+}  // namespace reveal

@@ -1,0 +1,172 @@
+// The job as a whole: its CPU time, its processes, and the cpus it may use.
+#include <algorithm>
+
+#include "core/job/cgroup.h"
+#include "core/job/cpu_set.h"
+#include "core/root/kernel_words.h"
+#include "core/sampler/probe.h"
+#include "hdf5schema/basics/text.h"
+
+namespace reveal {
+namespace {
+
+constexpr std::size_t kMostMasks = 256;  // processes whose mask is read per second
+
+constexpr MetricHelp kCpu[] = {
+    {"job.cpu_time", "CPU time of the job's processes and of all children they waited for."},
+    {"job.wait_time", "Time in which threads of the measured processes were ready but had no cpu."},
+};
+constexpr MetricHelp kProcesses[] = {
+    {"job.processes", "Processes of the job."},
+    {"job.threads", "Their threads."},
+    {"job.blocked", "Processes whose main thread waits for a disk (state D)."},
+    {"job.running", "Processes whose main thread runs or is ready (state R)."},
+};
+constexpr MetricHelp kCpus[] = {
+    {"job.cpus_allowed", "Cpus at least one process of the job may run on."},
+    {"job.cpus_owned", "Cpus of the job's cpuset; without one, of the node."},
+};
+constexpr MetricHelp kAllowed[] = {{"job.cpu_allowed", "1 if a process of the job may run on this cpu."}};
+
+constexpr FamilyTable kJobFamilies[] = {
+    {"job/cpu", Kind::counter, Unit::nanoseconds, Scope::job, Subsystem::process, "CPU time and waiting of the job",
+     "/proc/PID/stat, /proc/PID/task/*/schedstat", kCpu},
+    {"job/processes", Kind::gauge, Unit::count, Scope::job, Subsystem::process, "Processes of the job",
+     "/proc/PID/stat", kProcesses},
+};
+constexpr FamilyTable kCpuFamilies[] = {
+    {"job/cpus", Kind::gauge, Unit::count, Scope::job, Subsystem::process, "How many cpus the job may use",
+     "/proc/PID/status, cpuset", kCpus},
+    {"job/cpu_allowed", Kind::state, Unit::count, Scope::cpu, Subsystem::process, "Which cpus the job may use",
+     "/proc/PID/status", kAllowed},
+};
+
+class JobProbe final : public Probe {
+ public:
+  explicit JobProbe(const ProbeContext& context)
+      : context_(context), cpu_(context.family(kJobFamilies[0])), processes_(context.family(kJobFamilies[1])) {
+    for (const MetricHelp& metric : kCpu) cpu_.add(metric.name, "", "job");
+    for (const MetricHelp& metric : kProcesses) processes_.add(metric.name, "", "job");
+  }
+
+  void sample() noexcept override {
+    cpu_.begin();
+    cpu_.set(0, context_.job->cpu_time_ns());
+    cpu_.set(1, context_.slots->wait_ns());
+    cpu_.commit();
+    std::int64_t processes = 0;
+    std::int64_t threads = 0;
+    std::int64_t blocked = 0;
+    std::int64_t running = 0;
+    for (const auto& process : context_.job->processes()) {
+      if (process->launcher) continue;
+      ++processes;
+      threads += process->stat.threads;
+      blocked += process->stat.state == 'D' ? 1 : 0;
+      running += process->stat.state == 'R' ? 1 : 0;
+    }
+    processes_.begin();
+    processes_.set(0, processes);
+    processes_.set(1, threads);
+    processes_.set(2, blocked);
+    processes_.set(3, running);
+    processes_.commit();
+  }
+
+ private:
+  ProbeContext context_;
+  Family& cpu_;
+  Family& processes_;
+};
+
+class JobCpusProbe final : public Probe {
+ public:
+  explicit JobCpusProbe(const ProbeContext& context)
+      : context_(context), cpus_(context.family(kCpuFamilies[0])), allowed_(context.family(kCpuFamilies[1])) {
+    for (const MetricHelp& metric : kCpus) cpus_.add(metric.name, "", "job");
+    for (const int cpu : context.host.cpus_online) {
+      allowed_.add("job.cpu_allowed", "cpu" + std::to_string(cpu), context.role_of_cpu(cpu));
+    }
+    owned_ = context.fs.open(cpuset_path(context.fs, *context.job), 256);
+  }
+
+  void sample() noexcept override {
+    read_masks();
+    cpus_.begin();
+    allowed_.begin();
+    if (known_) {
+      std::int64_t count = 0;
+      const std::vector<int>& online = context_.host.cpus_online;
+      for (std::size_t i = 0; i < online.size(); ++i) {
+        const bool member = union_.contains(online[i]);
+        count += member ? 1 : 0;
+        allowed_.set(static_cast<std::int32_t>(i), member ? 1 : 0);
+      }
+      cpus_.set(0, count);
+    }
+    const std::string_view owned = owned_ ? owned_.read() : std::string_view();
+    const auto size = CpuSet::of_list(owned).size();
+    cpus_.set(1, static_cast<std::int64_t>(size > 0 ? size : context_.host.cpus_online.size()));
+    cpus_.commit();
+    allowed_.commit();
+  }
+
+ private:
+  // The status files are not kept: one second later other processes may matter, and they are many.
+  void read_masks() {
+    union_ = {};
+    known_ = false;
+    std::size_t left = kMostMasks;
+    if (files_generation_ != context_.job->generation()) {
+      files_generation_ = context_.job->generation();
+      files_.clear();
+      for (const auto& process : context_.job->processes()) {
+        if (process->launcher) continue;
+        if (left-- == 0) break;
+        files_.push_back(context_.fs.open("/proc/" + std::to_string(process->pid) + "/status", 2048));
+      }
+    }
+    for (KernelFile& file : files_) {
+      const std::string_view list = field_of(file.read(), "Cpus_allowed_list");
+      if (list.empty()) continue;
+      known_ = true;
+      union_.insert(CpuSet::of_list(list));
+    }
+  }
+
+  ProbeContext context_;
+  Family& cpus_;
+  Family& allowed_;
+  KernelFile owned_;
+  std::vector<KernelFile> files_;
+  std::uint64_t files_generation_ = 0;
+  CpuSet union_;
+  bool known_ = false;
+};
+
+void need_job(const ProbeContext& context) {
+  if (context.job == nullptr) throw Unavailable("no job was named (--job)");
+}
+
+std::unique_ptr<Probe> open_job(const ProbeContext& context) {
+  need_job(context);
+  return std::make_unique<JobProbe>(context);
+}
+
+std::unique_ptr<Probe> open_job_cpus(const ProbeContext& context) {
+  need_job(context);
+  return std::make_unique<JobCpusProbe>(context);
+}
+
+const RegisteredProbe job{{.name = "job",
+                           .help = "CPU time, waiting and processes of the whole job",
+                           .families = kJobFamilies,
+                           .open = open_job}};
+const RegisteredProbe cpus{{.name = "job_cpus",
+                            .help = "The cpus the job owns and those its processes may use",
+                            .period = 1s,
+                            .families = kCpuFamilies,
+                            .open = open_job_cpus}};
+
+}  // namespace
+}  // namespace reveal

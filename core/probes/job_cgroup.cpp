@@ -1,0 +1,218 @@
+// The job's control group, version 1 or 2: what the kernel charges to the job as a whole, and where it holds it back.
+#include <array>
+
+#include "core/job/cgroup.h"
+#include "core/root/kernel_words.h"
+#include "core/sampler/probe.h"
+#include "hdf5schema/basics/text.h"
+
+namespace reveal {
+namespace {
+
+constexpr MetricHelp kTimes[] = {
+    {"cgroup.cpu_usage", "CPU time charged to the job."},
+    {"cgroup.cpu_throttled_time", "Time the job was held back by its CPU quota."},
+    {"cgroup.cpu_some", "At least one task of the job waited for a cpu."},
+    {"cgroup.cpu_full", "All tasks of the job waited for a cpu."},
+    {"cgroup.io_some", "At least one task of the job waited for io."},
+    {"cgroup.io_full", "All tasks of the job waited for io."},
+    {"cgroup.memory_some", "At least one task of the job waited for memory."},
+    {"cgroup.memory_full", "All tasks of the job waited for memory."},
+};
+constexpr MetricHelp kEvents[] = {
+    {"cgroup.cpu_throttled_periods", "Periods in which the CPU quota ran out."},
+    {"cgroup.page_faults", "Page faults of the job."},
+    {"cgroup.major_page_faults", "Page faults of the job that had to read."},
+};
+constexpr MetricHelp kMemory[] = {
+    {"cgroup.memory_current", "Memory charged to the job, page cache included."},
+    {"cgroup.memory_anon", "Memory of the job without a file."},
+    {"cgroup.memory_file", "Page cache charged to the job."},
+    {"cgroup.memory_dirty", "Page cache of the job waiting to be written."},
+    {"cgroup.memory_writeback", "Page cache of the job being written."},
+};
+constexpr MetricHelp kIo[] = {
+    {"cgroup.read_bytes", "Bytes the job read from block devices."},
+    {"cgroup.write_bytes", "Bytes the job wrote to block devices."},
+};
+constexpr FamilyTable kFamilies[] = {
+    {"job/cgroup_time", Kind::counter, Unit::nanoseconds, Scope::cgroup, Subsystem::cpu, "CPU time of the job's cgroup",
+     "cpu.stat, cpuacct.usage, *.pressure", kTimes},
+    {"job/cgroup_events", Kind::counter, Unit::count, Scope::cgroup, Subsystem::memory, "Events of the job's cgroup",
+     "cpu.stat, memory.stat", kEvents},
+    {"job/cgroup_memory", Kind::gauge, Unit::bytes, Scope::cgroup, Subsystem::memory, "Memory of the job's cgroup",
+     "memory.current, memory.stat", kMemory},
+    {"job/cgroup_io", Kind::counter, Unit::bytes, Scope::cgroup, Subsystem::storage, "Block io of the job's cgroup",
+     "io.stat, blkio.throttle.io_service_bytes", kIo},
+};
+
+enum class Form : std::uint8_t {
+  number,    // one number
+  keyed,     // "key number"
+  pressure,  // "some avg10=... total=N"
+  devices,   // "8:0 rbytes=1 wbytes=2": summed over devices
+  services,  // "8:0 Read 1": summed over devices
+};
+
+// One value: where it stands under which version. `controller` is the version 1 one; "" is version 2.
+struct Source {
+  std::string_view controller;
+  std::string_view file;
+  Form form;
+  std::string_view key;
+  std::size_t family;
+  std::int32_t metric;
+  std::int64_t scale;
+};
+constexpr std::array kSources = {
+    Source{"", "cpu.stat", Form::keyed, "usage_usec", 0, 0, 1000},
+    Source{"", "cpu.stat", Form::keyed, "throttled_usec", 0, 1, 1000},
+    Source{"", "cpu.stat", Form::keyed, "nr_throttled", 1, 0, 1},
+    Source{"", "cpu.pressure", Form::pressure, "some", 0, 2, 1000},
+    Source{"", "cpu.pressure", Form::pressure, "full", 0, 3, 1000},
+    Source{"", "io.pressure", Form::pressure, "some", 0, 4, 1000},
+    Source{"", "io.pressure", Form::pressure, "full", 0, 5, 1000},
+    Source{"", "memory.pressure", Form::pressure, "some", 0, 6, 1000},
+    Source{"", "memory.pressure", Form::pressure, "full", 0, 7, 1000},
+    Source{"", "memory.current", Form::number, "", 2, 0, 1},
+    Source{"", "memory.stat", Form::keyed, "anon", 2, 1, 1},
+    Source{"", "memory.stat", Form::keyed, "file", 2, 2, 1},
+    Source{"", "memory.stat", Form::keyed, "file_dirty", 2, 3, 1},
+    Source{"", "memory.stat", Form::keyed, "file_writeback", 2, 4, 1},
+    Source{"", "memory.stat", Form::keyed, "pgfault", 1, 1, 1},
+    Source{"", "memory.stat", Form::keyed, "pgmajfault", 1, 2, 1},
+    Source{"", "io.stat", Form::devices, "rbytes", 3, 0, 1},
+    Source{"", "io.stat", Form::devices, "wbytes", 3, 1, 1},
+    Source{"cpuacct", "cpuacct.usage", Form::number, "", 0, 0, 1},
+    Source{"cpu", "cpu.stat", Form::keyed, "throttled_time", 0, 1, 1},
+    Source{"cpu", "cpu.stat", Form::keyed, "nr_throttled", 1, 0, 1},
+    Source{"memory", "memory.usage_in_bytes", Form::number, "", 2, 0, 1},
+    Source{"memory", "memory.stat", Form::keyed, "total_rss", 2, 1, 1},
+    Source{"memory", "memory.stat", Form::keyed, "total_cache", 2, 2, 1},
+    Source{"memory", "memory.stat", Form::keyed, "total_dirty", 2, 3, 1},
+    Source{"memory", "memory.stat", Form::keyed, "total_writeback", 2, 4, 1},
+    Source{"memory", "memory.stat", Form::keyed, "total_pgfault", 1, 1, 1},
+    Source{"memory", "memory.stat", Form::keyed, "total_pgmajfault", 1, 2, 1},
+    Source{"blkio", "blkio.throttle.io_service_bytes_recursive", Form::services, "Read", 3, 0, 1},
+    Source{"blkio", "blkio.throttle.io_service_bytes_recursive", Form::services, "Write", 3, 1, 1},
+};
+
+// The value of a source in its text; kMissing if it is not there.
+std::int64_t value_in(std::string_view text, const Source& source) noexcept {
+  std::string_view line;
+  std::int64_t sum = kMissing;
+  while (next_line(text, line)) {
+    std::int64_t value = 0;
+    bool found = false;
+    if (source.form == Form::number) {
+      found = parse_counter(cut_word(line), value);
+    } else if (source.form == Form::keyed) {
+      found = cut_word(line) == source.key && parse_counter(cut_word(line), value);
+    } else if (source.form == Form::pressure) {
+      const std::size_t total = line.rfind("total=");
+      found = cut_word(line) == source.key && total != std::string_view::npos;
+      if (found) {
+        const std::size_t end = line.rfind("total=");
+        found = parse_counter(line.substr(end + 6), value);
+      }
+    } else if (source.form == Form::services) {
+      skip_words(line, 1);
+      found = cut_word(line) == source.key && parse_counter(cut_word(line), value);
+    } else {
+      for (std::string_view word = cut_word(line); !word.empty(); word = cut_word(line)) {
+        const std::size_t equals = word.find('=');
+        if (word.substr(0, equals) != source.key || equals == std::string_view::npos) continue;
+        found = parse_counter(word.substr(equals + 1), value);
+      }
+    }
+    if (!found) continue;
+    sum = (sum == kMissing ? 0 : sum) + value;
+    if (source.form != Form::devices && source.form != Form::services) return sum;
+  }
+  return sum;
+}
+
+class CgroupProbe final : public Probe {
+ public:
+  explicit CgroupProbe(const ProbeContext& context) {
+    for (std::size_t i = 0; i < std::size(kFamilies); ++i) families_[i] = &context.family(kFamilies[i]);
+    std::string why = "the job's processes have no cgroup";
+    for (const Cgroup& group : cgroups_of(context.fs, *context.job)) {
+      const std::string obstacle = why_not_the_jobs(context.fs, *context.job, group);
+      if (obstacle.empty()) {
+        open_sources(context.fs, group);
+      } else if (why.empty() || group.controllers.empty() || group.has("cpuacct")) {
+        why = obstacle;
+      }
+    }
+    if (texts_.empty()) throw Unavailable(why);
+    for (std::size_t i = 0; i < families_.size(); ++i) {
+      for (std::size_t metric = 0; metric < kFamilies[i].metrics.size(); ++metric) {
+        if (!offered_[i][metric]) continue;
+        channels_[i][metric] = families_[i]->add(kFamilies[i].metrics[metric].name, "", "job");
+      }
+    }
+  }
+
+  void sample() noexcept override {
+    for (Family* family : families_) family->begin();
+    for (Text& text : texts_) {
+      const std::string_view read = text.file.read();
+      for (const Source* source : text.sources) {
+        const std::int64_t value = value_in(read, *source);
+        if (value == kMissing) continue;
+        families_[source->family]->set(channels_[source->family][static_cast<std::size_t>(source->metric)],
+                                       value * source->scale);
+      }
+    }
+    for (Family* family : families_) family->commit();
+  }
+
+ private:
+  static constexpr std::size_t kMostMetrics = 8;
+  struct Text {
+    KernelFile file;
+    std::vector<const Source*> sources;
+  };
+
+  void open_sources(RootFs& fs, const Cgroup& group) {
+    for (const Source& source : kSources) {
+      const bool fits = source.controller.empty() ? group.controllers.empty() : group.has(source.controller);
+      if (!fits || offered_[source.family][static_cast<std::size_t>(source.metric)]) continue;
+      const std::string path = group.folder + '/' + std::string(source.file);
+      Text* text = nullptr;
+      for (Text& each : texts_) {
+        if (each.file.path() == path) text = &each;
+      }
+      if (text == nullptr) {
+        KernelFile file = fs.open(path);
+        if (file.read().empty()) continue;
+        texts_.push_back({std::move(file), {}});
+        text = &texts_.back();
+      }
+      // A device that was never used has no line yet; everything else that is missing now stays missing.
+      const bool may_come = source.form == Form::devices || source.form == Form::services;
+      if (!may_come && value_in(text->file.read(), source) == kMissing) continue;
+      text->sources.push_back(&source);
+      offered_[source.family][static_cast<std::size_t>(source.metric)] = true;
+    }
+  }
+
+  std::array<Family*, std::size(kFamilies)> families_{};
+  std::array<std::array<bool, kMostMetrics>, std::size(kFamilies)> offered_{};
+  std::array<std::array<std::int32_t, kMostMetrics>, std::size(kFamilies)> channels_{};
+  std::vector<Text> texts_;
+};
+
+std::unique_ptr<Probe> open_cgroup(const ProbeContext& context) {
+  if (context.job == nullptr) throw Unavailable("no job was named (--job)");
+  return std::make_unique<CgroupProbe>(context);
+}
+
+const RegisteredProbe entry{{.name = "job_cgroup",
+                             .help = "CPU, memory and io the kernel charges to the job's control group",
+                             .families = kFamilies,
+                             .open = open_cgroup}};
+
+}  // namespace
+}  // namespace reveal

@@ -1,0 +1,137 @@
+// /proc/net/dev of the job's network namespaces: bytes, packets and errors of each interface.
+#include <array>
+#include <deque>
+
+#include "core/root/key_index.h"
+#include "core/sampler/probe.h"
+#include "hdf5schema/basics/text.h"
+
+namespace reveal {
+namespace {
+
+constexpr MetricHelp kBytes[] = {{"net.rx_bytes", "Bytes received."}, {"net.tx_bytes", "Bytes sent."}};
+constexpr MetricHelp kPackets[] = {
+    {"net.rx_packets", "Packets received."},
+    {"net.tx_packets", "Packets sent."},
+    {"net.rx_multicast", "Multicast packets received."},
+    {"net.rx_compressed", "Compressed packets received."},
+    {"net.tx_compressed", "Compressed packets sent."},
+};
+constexpr MetricHelp kErrors[] = {
+    {"net.rx_errors", "Bad packets received."},
+    {"net.rx_dropped", "Packets received but dropped."},
+    {"net.rx_fifo", "Receive queue overruns."},
+    {"net.rx_frame", "Framing errors."},
+    {"net.tx_errors", "Packets that could not be sent."},
+    {"net.tx_dropped", "Packets dropped before sending."},
+    {"net.tx_fifo", "Send queue underruns."},
+    {"net.tx_collisions", "Collisions."},
+    {"net.tx_carrier", "Carrier losses."},
+};
+
+constexpr FamilyTable kFamilies[] = {
+    {"network/bytes", Kind::counter, Unit::bytes, Scope::interface, Subsystem::network, "Bytes of each interface",
+     "/proc/PID/net/dev", kBytes},
+    {"network/packets", Kind::counter, Unit::count, Scope::interface, Subsystem::network, "Packets of each interface",
+     "/proc/PID/net/dev", kPackets},
+    {"network/errors", Kind::event, Unit::count, Scope::interface, Subsystem::network,
+     "Errors and drops of each interface", "/proc/PID/net/dev", kErrors},
+};
+
+struct Column {
+  std::size_t family;
+  std::int32_t metric;
+};
+constexpr std::array kColumns = {
+    Column{0, 0}, Column{1, 0}, Column{2, 0}, Column{2, 1}, Column{2, 2}, Column{2, 3}, Column{1, 3}, Column{1, 2},
+    Column{0, 1}, Column{1, 1}, Column{2, 4}, Column{2, 5}, Column{2, 6}, Column{2, 7}, Column{2, 8}, Column{1, 4},
+};
+
+class NetworkProbe final : public Probe {
+ public:
+  explicit NetworkProbe(const ProbeContext& context) : fs_(context.fs), namespaces_(*context.namespaces) {
+    for (std::size_t i = 0; i < std::size(kFamilies); ++i) families_[i] = &context.family(kFamilies[i]);
+    follow_namespaces();
+    if (places_.front().file.read().empty()) throw Unavailable("network interfaces cannot be read");
+  }
+
+  void sample() noexcept override {
+    if (places_.size() != namespaces_.list().size()) follow_namespaces();
+    for (Family* family : families_) family->begin();
+    for (Place& place : places_) {
+      place.names.rewind();
+      std::string_view rest = place.file.read();
+      std::string_view line;
+      while (next_line(rest, line)) parse_line(place, line);
+    }
+    for (Family* family : families_) family->commit();
+  }
+
+ private:
+  using First = std::array<std::int32_t, std::size(kFamilies)>;
+  struct Place {
+    std::string prefix;
+    KernelFile file;
+    KeyIndex names;
+    std::vector<First> first;
+  };
+
+  void follow_namespaces() {
+    while (places_.size() < namespaces_.list().size()) {
+      const NetNamespace& space = namespaces_.list()[places_.size()];
+      Place place;
+      place.prefix = space.name.empty() ? "" : space.name + '/';
+      place.file = fs_.open(space.folder + "/dev");
+      places_.push_back(std::move(place));
+    }
+  }
+
+  void parse_line(Place& place, std::string_view line) {
+    const std::size_t colon = line.rfind(':');  // an alias has one in its name
+    if (colon == std::string_view::npos) return;
+    std::string_view head = line.substr(0, colon);
+    const std::string_view name = cut_word(head);
+    line.remove_prefix(colon + 1);
+    std::array<std::int64_t, kColumns.size()> values{};
+    std::size_t count = 0;
+    bool ever_used = false;
+    for (; count < kColumns.size() && parse_counter(cut_word(line), values[count]); ++count) {
+      ever_used = ever_used || values[count] != 0;
+    }
+    if (name.empty() || count < 2) return;
+    std::size_t number = place.names.find(name);
+    if (number == KeyIndex::kUnknown) {
+      number = place.names.add(name);
+      place.first.push_back({Family::kNoChannel, Family::kNoChannel, Family::kNoChannel});
+    }
+    First& first = place.first[number];
+    if (first[0] == Family::kNoChannel) {
+      if (!ever_used) return;  // becomes a channel with its first packet
+      const std::string instance = place.prefix + std::string(name);
+      for (std::size_t i = 0; i < families_.size(); ++i) {
+        first[i] = static_cast<std::int32_t>(families_[i]->channels().size());
+        for (const MetricHelp& metric : kFamilies[i].metrics) families_[i]->add(metric.name, instance);
+      }
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+      families_[kColumns[i].family]->set(first[kColumns[i].family] + kColumns[i].metric, values[i]);
+    }
+  }
+
+  RootFs& fs_;
+  const NetNamespaces& namespaces_;
+  std::array<Family*, std::size(kFamilies)> families_{};
+  std::deque<Place> places_;
+};
+
+std::unique_ptr<Probe> open_network(const ProbeContext& context) {
+  return std::make_unique<NetworkProbe>(context);
+}
+
+const RegisteredProbe entry{{.name = "network",
+                             .help = "Bytes, packets, errors and drops of each interface the job can use",
+                             .families = kFamilies,
+                             .open = open_network}};
+
+}  // namespace
+}  // namespace reveal

@@ -1,0 +1,165 @@
+// /proc/net/snmp and netstat of the job's network namespaces: what IP, TCP and UDP counted.
+#include <algorithm>
+#include <array>
+#include <deque>
+
+#include "core/root/key_index.h"
+#include "core/sampler/probe.h"
+#include "hdf5schema/basics/text.h"
+
+namespace reveal {
+namespace {
+
+constexpr MetricHelp kSnmp[] = {
+    {"tcp.RetransSegs", "Segments sent again."},
+    {"udp.RcvbufErrors", "Datagrams dropped because the receiver's buffer was full."},
+    {"<protocol>.<Field>", "Every field as the kernel (RFC 1213, RFC 4293) names it."},
+};
+constexpr MetricHelp kLevels[] = {{"tcp.CurrEstab", "Connections established now."}};
+constexpr MetricHelp kNetstat[] = {
+    {"tcpext.TCPOFOQueue",
+     "Segments that came before one sent earlier: packets were lost or reordered on the way here."},
+    {"tcpext.TCPTimeouts", "Retransmission timeouts."},
+    {"<protocol>.<Field>", "Every field as Linux names it."},
+};
+
+constexpr FamilyTable kSnmpFamilies[] = {
+    {"network/snmp", Kind::counter, Unit::count, Scope::node, Subsystem::network, "IP, ICMP, TCP and UDP counters",
+     "/proc/PID/net/snmp", kSnmp},
+    {"network/snmp_levels", Kind::gauge, Unit::count, Scope::node, Subsystem::network, "Connections",
+     "/proc/PID/net/snmp", kLevels},
+};
+constexpr FamilyTable kNetstatFamilies[] = {{"network/netstat", Kind::counter, Unit::count, Scope::node,
+                                             Subsystem::network, "Linux extensions of the TCP and IP counters",
+                                             "/proc/PID/net/netstat", kNetstat}};
+
+struct Special {
+  std::string_view protocol;
+  std::string_view field;
+};
+constexpr std::array kLevelFields = {Special{"Tcp:", "CurrEstab"}, Special{"MPTcpExt:", "MPCurrEstab"}};
+constexpr std::array kSettings = {Special{"Ip:", "Forwarding"},    Special{"Ip:", "DefaultTTL"},
+                                  Special{"Tcp:", "RtoAlgorithm"}, Special{"Tcp:", "RtoMin"},
+                                  Special{"Tcp:", "RtoMax"},       Special{"Tcp:", "MaxConn"}};
+
+template <std::size_t Size>
+bool contains(const std::array<Special, Size>& table, std::string_view protocol, std::string_view field) {
+  return std::any_of(table.begin(), table.end(),
+                     [&](const Special& each) { return each.protocol == protocol && each.field == field; });
+}
+
+// Pairs of lines: "Tcp: name name ..." and "Tcp: value value ...".
+class SnmpProbe final : public Probe {
+ public:
+  SnmpProbe(const ProbeContext& context, std::span<const FamilyTable> tables, std::string_view file)
+      : fs_(context.fs),
+        namespaces_(*context.namespaces),
+        file_name_(file),
+        counters_(context.family(tables[0])),
+        levels_(tables.size() > 1 ? &context.family(tables[1]) : nullptr) {
+    follow_namespaces();
+    if (places_.front().file.read().empty()) {
+      throw Unavailable("the kernel's " + std::string(file) + " counters cannot be read");
+    }
+  }
+
+  void sample() noexcept override {
+    if (places_.size() != namespaces_.list().size()) follow_namespaces();
+    counters_.begin();
+    if (levels_ != nullptr) levels_->begin();
+    for (Place& place : places_) {
+      std::string_view rest = place.file.read();
+      std::string_view names;
+      std::string_view values;
+      place.headers.rewind();
+      while (next_line(rest, names) && next_line(rest, values)) parse_pair(place, names, values);
+    }
+    counters_.commit();
+    if (levels_ != nullptr) levels_->commit();
+  }
+
+ private:
+  struct Place {
+    std::string instance;
+    KernelFile file;
+    KeyIndex headers;                                 // whole lines of names: they never change on one kernel
+    std::vector<std::vector<std::int32_t>> channels;  // by header and column: counter c as c, level l as -2 - l
+  };
+
+  void follow_namespaces() {
+    while (places_.size() < namespaces_.list().size()) {
+      const NetNamespace& space = namespaces_.list()[places_.size()];
+      Place place;
+      place.instance = space.name;
+      place.file = fs_.open(space.folder + '/' + std::string(file_name_), 4096);
+      places_.push_back(std::move(place));
+    }
+  }
+
+  void parse_pair(Place& place, std::string_view names, std::string_view values) {
+    std::size_t header = place.headers.find(names);
+    if (header == KeyIndex::kUnknown) {
+      header = place.headers.add(names);
+      place.channels.push_back(channels_of(place, names));
+    }
+    if (cut_word(values) != cut_word(names)) return;
+    for (const std::int32_t channel : place.channels[header]) {
+      const std::string_view word = cut_word(values);
+      std::int64_t value = 0;
+      if (channel == Family::kNoChannel || !parse_counter(word, value)) continue;
+      if (channel >= 0) {
+        counters_.set(channel, value);
+      } else if (levels_ != nullptr) {
+        levels_->set(-2 - channel, value);
+      }
+    }
+  }
+
+  std::vector<std::int32_t> channels_of(const Place& place, std::string_view names) {
+    std::vector<std::int32_t> channels;
+    const std::string_view protocol = cut_word(names);
+    if (protocol.size() < 2 || protocol.back() != ':') return channels;
+    std::string prefix;
+    for (const char letter : protocol.substr(0, protocol.size() - 1)) {
+      prefix += static_cast<char>(letter >= 'A' && letter <= 'Z' ? letter - 'A' + 'a' : letter);
+    }
+    for (std::string_view field = cut_word(names); !field.empty(); field = cut_word(names)) {
+      const std::string metric = prefix + '.' + std::string(field);
+      if (contains(kSettings, protocol, field)) {
+        channels.push_back(Family::kNoChannel);
+      } else if (contains(kLevelFields, protocol, field)) {
+        channels.push_back(levels_ == nullptr ? Family::kNoChannel : -2 - levels_->add(metric, place.instance));
+      } else {
+        channels.push_back(counters_.add(metric, place.instance));
+      }
+    }
+    return channels;
+  }
+
+  RootFs& fs_;
+  const NetNamespaces& namespaces_;
+  std::string_view file_name_;
+  Family& counters_;
+  Family* levels_;
+  std::deque<Place> places_;
+};
+
+std::unique_ptr<Probe> open_snmp(const ProbeContext& context) {
+  return std::make_unique<SnmpProbe>(context, kSnmpFamilies, "snmp");
+}
+
+std::unique_ptr<Probe> open_netstat(const ProbeContext& context) {
+  return std::make_unique<SnmpProbe>(context, kNetstatFamilies, "netstat");
+}
+
+const RegisteredProbe snmp{{.name = "snmp",
+                            .help = "IP, ICMP, TCP and UDP counters of the job's network namespaces",
+                            .families = kSnmpFamilies,
+                            .open = open_snmp}};
+const RegisteredProbe netstat{{.name = "netstat",
+                               .help = "Linux extensions of the TCP and IP counters",
+                               .families = kNetstatFamilies,
+                               .open = open_netstat}};
+
+}  // namespace
+}  // namespace reveal

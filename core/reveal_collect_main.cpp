@@ -1,0 +1,224 @@
+// reveal-collect: records one node into a trace. Started by reveal-run and the Slurm plug-in, usable alone.
+#include <fcntl.h>
+#include <pwd.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <atomic>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+
+#include "core/collect.h"
+#include "core/listing.h"
+#include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/text.h"
+#include "hdf5schema/version.h"
+
+namespace reveal {
+namespace {
+
+constexpr int kUsage = 2;
+
+std::atomic<bool> stop_requested{false};
+
+extern "C" void request_stop(int) {
+  stop_requested = true;
+}
+
+// A job that dies of its terminal or of a closed pipe does not take the record of it along.
+void set_up_signals() {
+  struct sigaction stop {};
+  stop.sa_handler = request_stop;
+  ::sigaction(SIGTERM, &stop, nullptr);
+  ::sigaction(SIGINT, &stop, nullptr);
+  struct sigaction ignore {};
+  ignore.sa_handler = SIG_IGN;
+  ::sigaction(SIGHUP, &ignore, nullptr);
+  ::sigaction(SIGPIPE, &ignore, nullptr);
+  // The start may have come from a process that had them blocked.
+  sigset_t signals;
+  ::sigemptyset(&signals);
+  ::sigaddset(&signals, SIGTERM);
+  ::sigaddset(&signals, SIGINT);
+  ::sigprocmask(SIG_UNBLOCK, &signals, nullptr);
+}
+
+// When memory runs out, the kernel shall take us and not the job.
+void offer_to_oom_killer() {
+  std::ofstream("/proc/self/oom_score_adj") << 900;
+}
+
+void close_inherited_files() {
+  if (::close_range(3, ~0U, 0) == 0) return;
+  rlimit limit{};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  for (int fd = 3; fd < static_cast<int>(std::min<rlim_t>(limit.rlim_cur, 65'536)); ++fd) ::close(fd);
+}
+
+std::string host_name() {
+  if (const char* slurm = std::getenv("SLURMD_NODENAME"); slurm != nullptr && *slurm != '\0') return slurm;
+  char name[256] = "";
+  ::gethostname(name, sizeof name - 1);
+  const std::string full(name);
+  const std::string first = full.substr(0, full.find('.'));
+  return first.empty() ? "node" : first;
+}
+
+std::string user_name() {
+  const passwd* entry = ::getpwuid(::geteuid());
+  return entry != nullptr ? entry->pw_name : std::to_string(::geteuid());
+}
+
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+struct CommandLine {
+  CollectOptions collect;
+  std::string interval = "100ms";
+  std::string duration;
+  std::string probes;
+  std::vector<std::string> tags;
+  bool list = false;
+  bool check = false;
+  bool json = false;
+  bool verbose = false;
+};
+
+void describe(CLI::App& app, CommandLine& line) {
+  CollectOptions& collect = line.collect;
+  app.add_option("--output", collect.output, "The trace to write; FILE.part while it is recorded");
+  app.add_option("--node", collect.header.node, "Name of this node (default: SLURMD_NODENAME, else the host name)");
+  app.add_option("--interval", line.interval, "Time between samples, at least 10ms (default 100ms)");
+  app.add_option("--job", collect.job, "pid:N: the processes under N; run:DIR: those under the launchers DIR/rank.PID");
+  app.add_option("--duration", line.duration, "End after this time, for example 60s (default: with the job)");
+  app.add_option("--probes", line.probes, "Only these, separated by commas (default: all)");
+  app.add_option("--metrics", collect.site_metrics, "File that names further text files to read numbers from");
+  app.add_option("--root", collect.root, "Read a copied tree or a recording instead of this host");
+  app.add_option("--record", collect.record, "Also keep everything that was read, as a recording for --root");
+  app.add_option("--tag", line.tags, "key=value to keep with the trace");
+  app.add_option("--job-id", collect.header.job_id, "Of the batch system");
+  app.add_option("--job-name", collect.header.job_name, "Of the batch system");
+  app.add_option("--command", collect.header.command, "Name of the program that runs");
+  app.add_option("--max-bytes", collect.max_bytes, "Stop writing rows when the trace is this large");
+  app.add_flag("--list-probes", line.list, "Print what can be measured, and end");
+  app.add_flag("--check", line.check, "Open all probes once, print what each can do here, and end");
+  app.add_flag("--json", line.json, "For --list-probes and --check");
+  app.add_flag("--verbose", line.verbose, "Say at the end what was recorded");
+  app.set_version_flag("--version", "reveal " REVEAL_VERSION);
+  app.footer(
+      "Examples:\n"
+      "  reveal-collect --output n03.h5 --duration 60s\n"
+      "  reveal-collect --output n03.h5 --job pid:4711\n"
+      "  reveal-collect --output n03.h5 --root recording/");
+}
+
+std::optional<std::string> near_option(const CLI::App& app, const std::string& word) {
+  std::vector<std::string> known;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
+  }
+  return nearest(word.substr(0, word.find('=')), known);
+}
+
+class UsageError : public Error {
+ public:
+  using Error::Error;
+};
+
+void finish(CommandLine& line) {
+  CollectOptions& collect = line.collect;
+  const auto interval = parse_duration(line.interval);
+  using namespace std::chrono_literals;
+  if (!interval || *interval < 10ms || *interval > 3600s) {
+    throw UsageError("--interval " + line.interval + ": expected a time from 10ms to 1h, for example 100ms");
+  }
+  collect.header.interval = *interval;
+  if (!line.duration.empty()) {
+    collect.duration = parse_duration(line.duration);
+    if (!collect.duration) throw UsageError("--duration " + line.duration + ": expected a time, for example 60s");
+  }
+  std::string_view rest = line.probes;
+  while (!rest.empty()) {
+    const std::size_t end = std::min(rest.find_first_of(",+"), rest.size());
+    if (end > 0) collect.probes.emplace_back(rest.substr(0, end));
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  for (const std::string& tag : line.tags) {
+    const std::size_t equals = tag.find('=');
+    if (equals == std::string::npos || equals == 0) throw UsageError("--tag " + tag + ": expected key=value");
+    collect.header.tags.emplace_back(tag.substr(0, equals), tag.substr(equals + 1));
+  }
+  if (collect.header.node.empty()) collect.header.node = host_name();
+  if (collect.header.node.find('/') != std::string::npos)
+    throw UsageError("--node " + collect.header.node + ": no / here");
+  if (collect.header.job_id.empty()) collect.header.job_id = environment("SLURM_JOB_ID");
+  if (collect.header.job_name.empty()) collect.header.job_name = environment("SLURM_JOB_NAME");
+  collect.header.cluster = environment("SLURM_CLUSTER_NAME");
+  collect.header.user = user_name();
+  collect.header.tool_version = REVEAL_VERSION;
+}
+
+int record(const CommandLine& line) {
+  if (line.collect.output.empty()) throw UsageError("--output FILE is missing");
+  set_up_signals();
+  offer_to_oom_killer();
+  ::setsid();
+  const CollectResult result = collect(line.collect, stop_requested);
+  if (line.verbose) {
+    std::printf("reveal-collect: %lld ticks, %lld missed, %lld late, %llu channels, %llu rows lost\n",
+                static_cast<long long>(result.ticks), static_cast<long long>(result.ticks_missed),
+                static_cast<long long>(result.ticks_late), static_cast<unsigned long long>(result.channels),
+                static_cast<unsigned long long>(result.rows_lost));
+  }
+  return 0;
+}
+
+int run(int argc, char** argv) {
+  close_inherited_files();
+  CLI::App app("Records one node: cpu, memory, disk, network, interrupts, and a job's processes.", "reveal-collect");
+  CommandLine line;
+  describe(app, line);
+  app.allow_extras();
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& success) {  // --help, --version
+    return app.exit(success);
+  } catch (const CLI::ParseError& error) {
+    throw UsageError(error.what());
+  }
+  if (const std::vector<std::string> extras = app.remaining(); !extras.empty()) {
+    const auto near = near_option(app, extras.front());
+    throw UsageError("unknown option \"" + extras.front() + "\"" + (near ? "; did you mean \"" + *near + "\"?" : ""));
+  }
+  finish(line);
+  const Form form = line.json ? Form::json : Form::text;
+  if (line.list) {
+    std::fputs(list_probes(form).c_str(), stdout);
+    return 0;
+  }
+  if (line.check) {
+    std::fputs(list_coverage(check_probes(line.collect), form).c_str(), stdout);
+    return 0;
+  }
+  return record(line);
+}
+
+}  // namespace
+}  // namespace reveal
+
+int main(int argc, char** argv) {
+  try {
+    return reveal::run(argc, argv);
+  } catch (const reveal::UsageError& error) {
+    std::fprintf(stderr, "reveal-collect: %s\n", error.what());
+    return reveal::kUsage;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "reveal-collect: %s\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,74 @@
+// A probe measures one thing. It is one file in core/probes: tables, a parser, a class and a registration line; nothing
+// elsewhere lists it.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "core/job/job.h"
+#include "core/job/net_namespaces.h"
+#include "core/job/process_slots.h"
+#include "core/root/root_fs.h"
+#include "core/sampler/host.h"
+#include "core/sampler/sink.h"
+#include "hdf5schema/basics/error.h"
+
+namespace reveal {
+
+class Probe {
+ public:
+  virtual ~Probe() = default;
+  /// Reads, fills its families and commits them. In the steady state it allocates nothing.
+  virtual void sample() noexcept = 0;
+};
+
+/// What reveal did itself, for the probe that measures it.
+struct SelfMeasurement {
+  std::int64_t late_ns = 0;       // of this tick
+  std::int64_t ticks_missed = 0;  // so far
+  std::vector<std::string_view> parts;
+  std::vector<std::int64_t> part_ns;  // elapsed in each part so far, same order
+};
+
+/// Everything a probe may look at. `job` and what follows from it are null without a job.
+struct ProbeContext {
+  RootFs& fs;
+  const Host& host;
+  Sink& sink;
+  std::chrono::nanoseconds period;
+  const Job* job = nullptr;
+  const ProcessSlots* slots = nullptr;
+  const NetNamespaces* namespaces = nullptr;
+  const SelfMeasurement* self = nullptr;
+  const std::vector<int>* job_cpus = nullptr;  // the job may use these, as known at the start
+  std::string_view site_metrics = {};          // a file with metrics of the site's own
+
+  Family& family(const FamilyTable& table) const { return sink.add_family(table, period); }
+  [[nodiscard]] std::string_view role_of_cpu(int cpu) const;
+};
+
+using namespace std::chrono_literals;
+
+struct ProbeSpec {
+  std::string_view name;
+  std::string_view help;
+  std::chrono::nanoseconds period = 100ms;  // never shorter than the interval, and a multiple of it
+  bool may_block = false;
+  std::span<const FamilyTable> families;
+  /// Throws Unavailable("why"), a sentence for the reader of the report.
+  std::unique_ptr<Probe> (*open)(const ProbeContext&) = nullptr;
+  /// For what costs more on larger hosts; takes the place of `period`.
+  std::chrono::nanoseconds (*period_on)(const Host&) = nullptr;
+};
+
+/// All registered probes by name.
+[[nodiscard]] const std::vector<ProbeSpec>& probes();
+
+struct RegisteredProbe {
+  explicit RegisteredProbe(const ProbeSpec& spec);
+};
+
+}  // namespace reveal

@@ -1,0 +1,149 @@
+#include "core/sampler/sampler.h"
+
+#include <algorithm>
+#include <exception>
+
+#include "core/job/cgroup.h"
+#include "core/job/cpu_set.h"
+#include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/text.h"
+
+namespace reveal {
+namespace {
+
+std::int64_t monotonic_now() noexcept {
+  timespec time{};
+  ::clock_gettime(CLOCK_MONOTONIC, &time);
+  return static_cast<std::int64_t>(time.tv_sec) * 1'000'000'000 + time.tv_nsec;
+}
+
+std::string seconds_text(std::int64_t nanoseconds) {
+  std::string text = std::to_string(nanoseconds / 1'000'000'000.0);
+  return (nanoseconds > 0 ? "+" : "") + text.substr(0, text.size() - 3) + " s";
+}
+
+}  // namespace
+
+std::vector<ProbeSpec> select_probes(const std::vector<std::string>& names) {
+  if (names.empty()) return probes();
+  std::vector<ProbeSpec> selected;
+  for (const ProbeSpec& spec : probes()) {
+    if (std::find(names.begin(), names.end(), spec.name) != names.end()) selected.push_back(spec);
+  }
+  std::vector<std::string> known;
+  for (const ProbeSpec& spec : probes()) known.emplace_back(spec.name);
+  for (const std::string& name : names) {
+    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+    const auto near = nearest(name, known);
+    throw Error("unknown probe \"" + name + "\"" + (near ? "; did you mean \"" + *near + "\"?" : ""));
+  }
+  return selected;
+}
+
+Sampler::Sampler(RootFs& fs, Sink& sink, Options options, TickTime now)
+    : fs_(fs), sink_(sink), options_(std::move(options)), host_(Host::look(fs)) {
+  sink_.set_now(now.monotonic_ns);
+  sink_.mute(true);
+  if (options_.job || fs_.recorded()) {
+    job_ = std::make_unique<Job>(fs_, host_, options_.job, options_.own_pid);
+    job_->update(now);
+    if (fs_.recorded() && job_->processes().empty() && fs_.fact("@job/roots", [] { return std::string(); }).empty()) {
+      job_.reset();  // recorded without a job
+    }
+  }
+  if (job_) {
+    slots_ = std::make_unique<ProcessSlots>(fs_, *job_, sink_);
+    slots_->update(now.monotonic_ns);
+    find_job_cpus();
+  }
+  namespaces_ = std::make_unique<NetNamespaces>(fs_, job_.get());
+  self_.parts.emplace_back("job tree");
+  open_probes({.fs = fs_,
+               .host = host_,
+               .sink = sink_,
+               .period = {},
+               .job = job_.get(),
+               .slots = slots_.get(),
+               .namespaces = namespaces_.get(),
+               .self = &self_,
+               .job_cpus = job_ ? &job_cpus_ : nullptr,
+               .site_metrics = options_.site_metrics},
+              now);
+  for (Opened& each : opened_) each.probe->sample();
+  sink_.mute(false);
+}
+
+void Sampler::open_probes(const ProbeContext& common, TickTime now) {
+  (void)now;
+  for (const ProbeSpec& spec : select_probes(options_.probes)) {
+    ProbeContext context = common;
+    const std::int64_t period = (spec.period_on != nullptr ? spec.period_on(host_) : spec.period).count();
+    const std::int64_t interval = options_.interval.count();
+    const std::int64_t every = std::max<std::int64_t>(1, (period + interval / 2) / interval);
+    context.period = std::chrono::nanoseconds(every * interval);
+    Coverage fact{.probe = std::string(spec.name)};
+    try {
+      opened_.push_back({spec.open(context), every});
+      self_.parts.push_back(spec.name);
+    } catch (const Unavailable& why) {
+      fact.state = Coverage::State::absent;
+      fact.reason = why.what();
+    } catch (const Error& error) {
+      throw;
+    } catch (const std::exception& error) {
+      fact.state = Coverage::State::failed;
+      fact.reason = error.what();
+    }
+    coverage_.push_back(std::move(fact));
+  }
+  self_.part_ns.assign(self_.parts.size(), 0);
+}
+
+// What the scheduler lets the job's processes use, within the job's cpuset.
+void Sampler::find_job_cpus() {
+  CpuSet allowed;
+  for (const auto& process : job_->processes()) {
+    const std::string status = fs_.text("/proc/" + std::to_string(process->pid) + "/status").value_or("");
+    allowed.insert(CpuSet::of_list(field_of(status, "Cpus_allowed_list")));
+  }
+  const CpuSet owned = CpuSet::of_list(fs_.word(cpuset_path(fs_, *job_)));
+  for (const int cpu : host_.cpus_online) {
+    if (owned.size() > 0 ? owned.contains(cpu) : allowed.contains(cpu)) job_cpus_.push_back(cpu);
+  }
+}
+
+void Sampler::sample(const Tick& tick) noexcept {
+  sink_.set_now(tick.time.monotonic_ns);
+  self_.late_ns = tick.late_ns;
+  self_.ticks_missed += tick.missed;
+  if (tick.missed > 0) sink_.event("clock", "ticks_missed", std::to_string(tick.missed));
+  if (tick.clock_step_ns != 0) sink_.event("clock", "clock_step", seconds_text(tick.clock_step_ns));
+  std::int64_t before = monotonic_now();
+  if (job_) {
+    job_->update(tick.time);
+    slots_->update(tick.time.monotonic_ns);
+    namespaces_->update(tick.time.monotonic_ns);
+  }
+  std::int64_t after = monotonic_now();
+  self_.part_ns[0] += after - before;
+  for (std::size_t i = 0; i < opened_.size(); ++i) {
+    if (tick.number % opened_[i].every != 0) continue;
+    before = after;
+    opened_[i].probe->sample();
+    after = monotonic_now();
+    self_.part_ns[i + 1] += after - before;
+  }
+}
+
+std::vector<Coverage> Sampler::coverage() const {
+  std::vector<Coverage> facts = coverage_;
+  if (!slots_ || !slots_->main_threads_only()) return facts;
+  for (Coverage& fact : facts) {
+    if (fact.probe == "process" && fact.state == Coverage::State::ok) {
+      fact.reason = "waiting is measured for the main thread only where processes have too many threads";
+    }
+  }
+  return facts;
+}
+
+}  // namespace reveal

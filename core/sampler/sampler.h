@@ -1,0 +1,65 @@
+// Opens the probes, and takes one sample of everything that is due per tick. One thread, no allocation once everything
+// was seen; what changes (a process, a disk, a cpu) may cost one.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/job/job.h"
+#include "core/job/net_namespaces.h"
+#include "core/job/process_slots.h"
+#include "core/sampler/probe.h"
+#include "core/sampler/sink.h"
+#include "core/sampler/ticker.h"
+
+namespace reveal {
+
+class Sampler {
+ public:
+  struct Options {
+    std::chrono::nanoseconds interval = 100ms;
+    std::vector<std::string> probes;  // names; empty: all
+    std::optional<JobSource> job;     // ignored by recordings that know their job
+    std::string site_metrics;         // a file; "": none
+    int own_pid = 0;
+  };
+
+  /// Opens every probe and looks at everything once, without writing rows. What is not here is coverage, not an error.
+  Sampler(RootFs& fs, Sink& sink, Options options, TickTime now);
+
+  void sample(const Tick& tick) noexcept;
+
+  [[nodiscard]] std::vector<Coverage> coverage() const;
+  [[nodiscard]] const Job* job() const noexcept { return job_.get(); }
+  [[nodiscard]] const Host& host() const noexcept { return host_; }
+  [[nodiscard]] const std::vector<int>& job_cpus() const noexcept { return job_cpus_; }
+  [[nodiscard]] bool job_ended() const noexcept { return job_ && job_->ended(); }
+
+ private:
+  struct Opened {
+    std::unique_ptr<Probe> probe;
+    std::int64_t every = 1;  // ticks
+  };
+  void open_probes(const ProbeContext& context, TickTime now);
+  void find_job_cpus();
+
+  RootFs& fs_;
+  Sink& sink_;
+  Options options_;
+  Host host_;
+  std::unique_ptr<Job> job_;
+  std::unique_ptr<ProcessSlots> slots_;
+  std::unique_ptr<NetNamespaces> namespaces_;
+  std::vector<int> job_cpus_;
+  SelfMeasurement self_;
+  std::vector<Opened> opened_;
+  std::vector<Coverage> coverage_;
+};
+
+/// The probes with these names, or all. Throws Error for an unknown one, with the near name.
+[[nodiscard]] std::vector<ProbeSpec> select_probes(const std::vector<std::string>& names);
+
+}  // namespace reveal

@@ -1,0 +1,74 @@
+#include "core/sampler/sink.h"
+
+#include <algorithm>
+
+namespace reveal {
+
+Family::Family(Sink& sink, const FamilySpec& spec) : sink_(sink), spec_(spec) {
+  if (sink_.writer_ != nullptr) id_ = sink_.writer_->add_family(spec_);
+}
+
+std::int32_t Family::add(std::string_view metric, std::string_view instance, std::string_view role) {
+  ChannelKey key{.metric = std::string(metric),
+                 .instance = std::string(instance),
+                 .role = std::string(role),
+                 .born_ns = sink_.now_ns_};
+  if (sink_.writer_ != nullptr) sink_.writer_->add_channel(id_, key);
+  channels_.push_back(std::move(key));
+  row_.push_back(kMissing);
+  ++sink_.channels_;
+  return static_cast<std::int32_t>(channels_.size() - 1);
+}
+
+void Family::died(std::int32_t channel) {
+  if (channel < 0 || static_cast<std::size_t>(channel) >= channels_.size()) return;
+  ChannelKey& key = channels_[static_cast<std::size_t>(channel)];
+  if (key.died_ns != 0) return;
+  key.died_ns = sink_.now_ns_;
+  if (sink_.writer_ != nullptr) {
+    sink_.writer_->channel_died(id_, static_cast<TraceWriter::ChannelId>(channel), sink_.now_ns_);
+  }
+}
+
+void Family::begin() noexcept {
+  std::fill(row_.begin(), row_.end(), kMissing);
+}
+
+void Family::commit() noexcept {
+  if (sink_.writer_ == nullptr || sink_.muted_ || row_.empty()) return;
+  if (!sink_.writer_->append_row(id_, sink_.now_ns_, std::span<const std::int64_t>(row_))) ++sink_.rows_lost_;
+}
+
+std::int64_t Family::value(std::string_view metric, std::string_view instance) const noexcept {
+  for (std::size_t i = 0; i < channels_.size(); ++i) {
+    if (channels_[i].metric == metric && channels_[i].instance == instance) return row_[i];
+  }
+  return kMissing;
+}
+
+Family& Sink::add_family(const FamilyTable& table, std::chrono::nanoseconds period) {
+  FamilySpec spec;
+  spec.path = table.path;
+  spec.kind = table.kind;
+  spec.unit = table.unit;
+  spec.scope = table.scope;
+  spec.subsystem = table.subsystem;
+  spec.long_name = table.long_name;
+  spec.source = table.source;
+  spec.period = period;
+  return families_.emplace_back(*this, spec);
+}
+
+void Sink::event(std::string object, std::string code, std::string text) {
+  if (writer_ == nullptr) return;
+  writer_->append_event({now_ns_, std::move(object), std::move(code), std::move(text)});
+}
+
+const Family* Sink::find(std::string_view path) const noexcept {
+  for (const Family& family : families_) {
+    if (family.spec().path == path) return &family;
+  }
+  return nullptr;
+}
+
+}  // namespace reveal

@@ -1,0 +1,98 @@
+// Where probes put what they measured: families of channels, written to a trace, or nowhere (`--check`, tests, which
+// look at the families themselves).
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "hdf5schema/trace_writer.h"
+
+namespace reveal {
+
+struct MetricHelp {
+  std::string_view name;  // "cpu.user"; "vmstat.<key>" where the kernel names them
+  std::string_view help;
+};
+
+/// One family as a table in a probe says it; its period is the probe's.
+struct FamilyTable {
+  std::string_view path;  // "cpu/times"
+  Kind kind = Kind::gauge;
+  Unit unit = Unit::count;
+  Scope scope = Scope::node;
+  Subsystem subsystem = Subsystem::cpu;
+  std::string_view long_name;
+  std::string_view source;
+  std::span<const MetricHelp> metrics;
+};
+
+class Sink;
+
+/// A row of values that become one column of the dataset per commit().
+class Family {
+ public:
+  static constexpr std::int32_t kNoChannel = -1;
+
+  Family(Sink& sink, const FamilySpec& spec);
+
+  /// Slow; for what appears for the first time. Returns its place in the row.
+  std::int32_t add(std::string_view metric, std::string_view instance = {}, std::string_view role = "node");
+  void died(std::int32_t channel);
+
+  void begin() noexcept;  // everything missing
+  void set(std::int32_t channel, std::int64_t value) noexcept {
+    if (channel >= 0 && static_cast<std::size_t>(channel) < row_.size())
+      row_[static_cast<std::size_t>(channel)] = value;
+  }
+  void commit() noexcept;
+
+  [[nodiscard]] const FamilySpec& spec() const noexcept { return spec_; }
+  [[nodiscard]] const std::vector<ChannelKey>& channels() const noexcept { return channels_; }
+  /// The row as committed last.
+  [[nodiscard]] std::span<const std::int64_t> row() const noexcept { return row_; }
+  /// The value of a channel in it; kMissing if there is no such channel.
+  [[nodiscard]] std::int64_t value(std::string_view metric, std::string_view instance = {}) const noexcept;
+
+ private:
+  Sink& sink_;
+  FamilySpec spec_;
+  TraceWriter::FamilyId id_ = 0;
+  std::vector<ChannelKey> channels_;
+  std::vector<std::int64_t> row_;
+};
+
+class Sink {
+ public:
+  explicit Sink(TraceWriter* writer = nullptr) : writer_(writer) {}
+  Sink(const Sink&) = delete;
+  Sink& operator=(const Sink&) = delete;
+
+  Family& add_family(const FamilyTable& table, std::chrono::nanoseconds period);
+  void event(std::string object, std::string code, std::string text = {});
+
+  /// While muted, rows are filled but not written: the first look at everything, before the trace has begun.
+  void mute(bool muted) noexcept { muted_ = muted; }
+  void set_now(std::int64_t time_ns) noexcept { now_ns_ = time_ns; }
+  [[nodiscard]] std::int64_t now() const noexcept { return now_ns_; }
+  [[nodiscard]] TraceWriter* writer() const noexcept { return writer_; }
+  [[nodiscard]] const std::deque<Family>& families() const noexcept { return families_; }
+  [[nodiscard]] const Family* find(std::string_view path) const noexcept;
+  [[nodiscard]] std::uint64_t channels() const noexcept { return channels_; }
+  [[nodiscard]] std::uint64_t rows_lost() const noexcept { return rows_lost_; }
+
+ private:
+  friend class Family;
+  TraceWriter* writer_;
+  std::int64_t now_ns_ = 0;
+  bool muted_ = false;
+  std::uint64_t channels_ = 0;
+  std::uint64_t rows_lost_ = 0;
+  std::deque<Family> families_;  // addresses stay
+};
+
+}  // namespace reveal

@@ -1,0 +1,90 @@
+#include "core/sampler/status_file.h"
+
+#include <chrono>
+#include <ctime>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+namespace reveal {
+namespace {
+
+constexpr std::chrono::seconds kPeriod{10};
+
+std::int64_t read_clock(clockid_t clock) noexcept {
+  timespec time{};
+  ::clock_gettime(clock, &time);
+  return static_cast<std::int64_t>(time.tv_sec) * 1'000'000'000 + time.tv_nsec;
+}
+
+}  // namespace
+
+StatusFile::StatusFile(const std::filesystem::path& trace, std::string node, const Progress& progress,
+                       const TraceWriter& writer)
+    : path_(trace.parent_path() / (node + ".status.json")),
+      node_(std::move(node)),
+      progress_(progress),
+      writer_(writer),
+      began_(read_clock(CLOCK_MONOTONIC)),
+      thread_([this](const std::stop_token& stop) { run(stop); }) {}
+
+StatusFile::~StatusFile() {
+  thread_.request_stop();
+  if (thread_.joinable()) thread_.join();
+  std::error_code ignored;
+  std::filesystem::remove(path_, ignored);
+}
+
+void StatusFile::run(const std::stop_token& stop) {
+  std::unique_lock lock(mutex_);
+  while (!stop.stop_requested()) {
+    wake_.wait_for(lock, stop, kPeriod, [] { return false; });
+    if (stop.stop_requested()) return;
+    std::error_code ignored;
+    const std::filesystem::path folder = path_.has_parent_path() ? path_.parent_path() : ".";
+    if (!std::filesystem::is_directory(folder, ignored) || !writer_.status().failure.empty()) hopeless_ = true;
+    write();
+  }
+}
+
+void StatusFile::write() const {
+  std::filesystem::path fresh = path_;
+  fresh += ".new";
+  std::error_code ignored;
+  {
+    std::ofstream file(fresh);
+    file << text();
+    if (!file.flush()) {
+      std::filesystem::remove(fresh, ignored);
+      return;
+    }
+  }
+  std::filesystem::rename(fresh, path_, ignored);
+}
+
+std::string StatusFile::text() const {
+  const TraceWriter::Status trace = writer_.status();
+  const double elapsed = static_cast<double>(read_clock(CLOCK_MONOTONIC) - began_) * 1e-9;
+  const double used = static_cast<double>(read_clock(CLOCK_PROCESS_CPUTIME_ID)) * 1e-9;
+  const nlohmann::json status = {
+      {"schema", "reveal.status/1"},
+      {"node", node_},
+      {"utc_ns", read_clock(CLOCK_REALTIME)},
+      {"elapsed_seconds", elapsed},
+      {"ticks", progress_.ticks.load()},
+      {"ticks_missed", progress_.ticks_missed.load()},
+      {"ticks_late", progress_.ticks_late.load()},
+      {"processes", progress_.processes.load()},
+      {"channels", progress_.channels.load()},
+      {"rows", trace.rows},
+      {"rows_lost", trace.rows_lost},
+      {"bytes", trace.bytes},
+      {"failure", trace.failure},
+      {"cpu_seconds", used},
+      {"cpu_percent_of_core", elapsed > 0 ? 100 * used / elapsed : 0.0},
+      {"closed_episodes", nlohmann::json::array()},
+  };
+  return status.dump() + '\n';
+}
+
+}  // namespace reveal

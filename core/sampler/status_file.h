@@ -1,0 +1,52 @@
+// NODE.status.json, replaced by rename every ten seconds while a job runs: what `reveal watch` shows. Written by a
+// thread of its own, because a file system that hangs must not stop the sampling.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <filesystem>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "hdf5schema/trace_writer.h"
+
+namespace reveal {
+
+struct Progress {
+  std::atomic<std::int64_t> ticks{0};
+  std::atomic<std::int64_t> ticks_missed{0};
+  std::atomic<std::int64_t> ticks_late{0};  // by more than 10 ms
+  std::atomic<std::int64_t> channels{0};
+  std::atomic<std::int64_t> processes{0};
+};
+
+class StatusFile {
+ public:
+  StatusFile(const std::filesystem::path& trace, std::string node, const Progress& progress, const TraceWriter& writer);
+  /// Removes the file: what it said is in the trace.
+  ~StatusFile();
+  StatusFile(const StatusFile&) = delete;
+  StatusFile& operator=(const StatusFile&) = delete;
+
+  /// The directory of the trace is gone, or the trace can no longer be written.
+  [[nodiscard]] bool hopeless() const noexcept { return hopeless_; }
+
+ private:
+  void run(const std::stop_token& stop);
+  void write() const;
+  [[nodiscard]] std::string text() const;
+
+  std::filesystem::path path_;
+  std::string node_;
+  const Progress& progress_;
+  const TraceWriter& writer_;
+  std::int64_t began_;
+  std::atomic<bool> hopeless_{false};
+  std::mutex mutex_;
+  std::condition_variable_any wake_;
+  std::jthread thread_;  // last: it uses everything above
+};
+
+}  // namespace reveal

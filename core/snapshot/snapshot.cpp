@@ -1,0 +1,302 @@
+#include "core/snapshot/snapshot.h"
+
+#include <algorithm>
+#include <array>
+#include <functional>
+
+#include "core/job/cgroup.h"
+#include "core/job/cpu_set.h"
+#include "core/root/kernel_words.h"
+#include "hdf5schema/basics/text.h"
+
+namespace reveal {
+namespace {
+
+// Facts that are one short file each.
+struct FileFact {
+  std::string_view key;
+  std::string_view path;
+};
+constexpr std::array kFileFacts = {
+    FileFact{"kernel.release", "/proc/sys/kernel/osrelease"},
+    FileFact{"kernel.boot_id", "/proc/sys/kernel/random/boot_id"},
+    FileFact{"kernel.numa_balancing", "/proc/sys/kernel/numa_balancing"},
+    FileFact{"kernel.sched_autogroup", "/proc/sys/kernel/sched_autogroup_enabled"},
+    FileFact{"kernel.perf_event_paranoid", "/proc/sys/kernel/perf_event_paranoid"},
+    FileFact{"kernel.clocksource", "/sys/devices/system/clocksource/clocksource0/current_clocksource"},
+    FileFact{"cpu.online", "/sys/devices/system/cpu/online"},
+    FileFact{"cpu.isolated", "/sys/devices/system/cpu/isolated"},
+    FileFact{"cpu.smt", "/sys/devices/system/cpu/smt/control"},
+    FileFact{"cpu.governor", "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"},
+    FileFact{"cpu.frequency_driver", "/sys/devices/system/cpu/cpu0/cpufreq/scaling_driver"},
+    FileFact{"cpu.frequency_limit", "/sys/devices/system/cpu/cpu0/cpufreq/scaling_max_freq"},
+    FileFact{"cpu.boost", "/sys/devices/system/cpu/cpufreq/boost"},
+    FileFact{"cpu.idle_driver", "/sys/devices/system/cpu/cpuidle/current_driver"},
+    FileFact{"numa.nodes", "/sys/devices/system/node/online"},
+    FileFact{"vm.dirty_ratio", "/proc/sys/vm/dirty_ratio"},
+    FileFact{"vm.dirty_bytes", "/proc/sys/vm/dirty_bytes"},
+    FileFact{"vm.dirty_background_ratio", "/proc/sys/vm/dirty_background_ratio"},
+    FileFact{"vm.dirty_background_bytes", "/proc/sys/vm/dirty_background_bytes"},
+    FileFact{"vm.dirty_expire_centisecs", "/proc/sys/vm/dirty_expire_centisecs"},
+    FileFact{"vm.dirty_writeback_centisecs", "/proc/sys/vm/dirty_writeback_centisecs"},
+    FileFact{"vm.swappiness", "/proc/sys/vm/swappiness"},
+    FileFact{"vm.overcommit_memory", "/proc/sys/vm/overcommit_memory"},
+    FileFact{"vm.zone_reclaim_mode", "/proc/sys/vm/zone_reclaim_mode"},
+    FileFact{"vm.transparent_hugepage", "/sys/kernel/mm/transparent_hugepage/enabled"},
+    FileFact{"vm.transparent_hugepage_defrag", "/sys/kernel/mm/transparent_hugepage/defrag"},
+    FileFact{"net.tcp_congestion_control", "/proc/sys/net/ipv4/tcp_congestion_control"},
+    FileFact{"net.tcp_rmem", "/proc/sys/net/ipv4/tcp_rmem"},
+    FileFact{"net.tcp_wmem", "/proc/sys/net/ipv4/tcp_wmem"},
+    FileFact{"net.rmem_max", "/proc/sys/net/core/rmem_max"},
+    FileFact{"net.wmem_max", "/proc/sys/net/core/wmem_max"},
+    FileFact{"net.netdev_max_backlog", "/proc/sys/net/core/netdev_max_backlog"},
+    FileFact{"net.busy_poll", "/proc/sys/net/core/busy_poll"},
+};
+
+// Exact names only: a pattern would let tokens through.
+constexpr std::array<std::string_view, 43> kEnvironment = {"OMP_NUM_THREADS",
+                                                           "OMP_PROC_BIND",
+                                                           "OMP_PLACES",
+                                                           "OMP_WAIT_POLICY",
+                                                           "OMP_SCHEDULE",
+                                                           "OMP_DYNAMIC",
+                                                           "GOMP_CPU_AFFINITY",
+                                                           "KMP_AFFINITY",
+                                                           "KMP_BLOCKTIME",
+                                                           "MKL_NUM_THREADS",
+                                                           "OPENBLAS_NUM_THREADS",
+                                                           "NUMEXPR_NUM_THREADS",
+                                                           "MALLOC_ARENA_MAX",
+                                                           "CUDA_VISIBLE_DEVICES",
+                                                           "ROCR_VISIBLE_DEVICES",
+                                                           "NCCL_SOCKET_IFNAME",
+                                                           "NCCL_IB_HCA",
+                                                           "NCCL_IB_DISABLE",
+                                                           "NCCL_P2P_DISABLE",
+                                                           "NCCL_P2P_LEVEL",
+                                                           "NCCL_SHM_DISABLE",
+                                                           "NCCL_ALGO",
+                                                           "NCCL_PROTO",
+                                                           "NCCL_NET_GDR_LEVEL",
+                                                           "NCCL_MIN_NCHANNELS",
+                                                           "NCCL_MAX_NCHANNELS",
+                                                           "NCCL_BUFFSIZE",
+                                                           "GLOO_SOCKET_IFNAME",
+                                                           "UCX_TLS",
+                                                           "UCX_NET_DEVICES",
+                                                           "SLURM_JOB_ID",
+                                                           "SLURM_JOB_PARTITION",
+                                                           "SLURM_JOB_NUM_NODES",
+                                                           "SLURM_NTASKS",
+                                                           "SLURM_NTASKS_PER_NODE",
+                                                           "SLURM_CPUS_PER_TASK",
+                                                           "SLURM_CPU_BIND",
+                                                           "SLURM_CPUS_ON_NODE",
+                                                           "SLURM_MEM_PER_NODE",
+                                                           "SLURM_MEM_PER_CPU",
+                                                           "SLURM_GPUS_ON_NODE",
+                                                           "SLURM_DISTRIBUTION",
+                                                           "SLURM_HINT"};
+
+constexpr std::array<std::string_view, 8> kLimits = {"Max cpu time",   "Max stack size",       "Max resident set",
+                                                     "Max open files", "Max locked memory",    "Max address space",
+                                                     "Max processes",  "Max realtime priority"};
+
+constexpr std::size_t kLongestValue = 400;
+
+class Facts {
+ public:
+  void add(std::string key, std::string value) {
+    if (value.empty()) return;
+    if (value.size() > kLongestValue) value = value.substr(0, kLongestValue - 3) + "...";
+    std::replace(value.begin(), value.end(), '\t', ' ');
+    std::replace(value.begin(), value.end(), '\n', ' ');
+    facts_.emplace_back(std::move(key), std::move(value));
+  }
+  Snapshot sorted() && {
+    std::sort(facts_.begin(), facts_.end());
+    return std::move(facts_);
+  }
+
+ private:
+  Snapshot facts_;
+};
+
+std::string hexadecimal(std::uint64_t number) {
+  std::string text;
+  for (int shift = 60; shift >= 0; shift -= 4) text += "0123456789abcdef"[(number >> shift) & 0xf];
+  return text;
+}
+
+// FNV-1a, the same on every node and in every release: command lines are compared, never shown (they may hold secrets).
+std::uint64_t hash_of(std::string_view text) noexcept {
+  std::uint64_t hash = 0xcbf29ce484222325ULL;
+  for (const char letter : text) hash = (hash ^ static_cast<unsigned char>(letter)) * 0x100000001b3ULL;
+  return hash;
+}
+
+// "model name : AMD EPYC" of /proc/cpuinfo; other architectures use other words.
+std::string cpu_model(RootFs& fs) {
+  const std::string text = fs.text("/proc/cpuinfo").value_or("");
+  for (const std::string_view key : {"model name", "Model Name", "cpu model", "Processor", "cpu\t"}) {
+    std::string_view rest = text;
+    std::string_view line;
+    while (next_line(rest, line)) {
+      const std::size_t colon = line.find(": ");
+      if (line.substr(0, key.size()) == key && colon != std::string_view::npos)
+        return std::string(line.substr(colon + 2));
+    }
+  }
+  return "";
+}
+
+void add_huge_pages(RootFs& fs, Facts& facts) {
+  for (const std::string& size : fs.list("/sys/kernel/mm/hugepages")) {
+    facts.add("vm." + size, fs.word("/sys/kernel/mm/hugepages/" + size + "/nr_hugepages"));
+  }
+}
+
+// Only interrupts that happened: an affinity of one that never fires says nothing.
+void add_interrupt_affinities(RootFs& fs, Facts& facts) {
+  constexpr std::int64_t kMoving = 100;
+  constexpr int kMost = 128;
+  const std::string text = fs.text("/proc/interrupts").value_or("");
+  std::string_view rest = text;
+  std::string_view line;
+  int kept = 0;
+  static_cast<void>(next_line(rest, line));
+  while (next_line(rest, line) && kept < kMost) {
+    std::string_view name = next_word(line);
+    if (name.size() < 2 || !parse_int(name.substr(0, name.size() - 1))) continue;
+    name.remove_suffix(1);
+    std::int64_t sum = 0;
+    std::string_view word = next_word(line);
+    for (auto count = parse_int(word); count; word = next_word(line), count = parse_int(word)) sum += *count;
+    if (sum < kMoving) continue;
+    const std::string folder = "/proc/irq/" + std::string(name);
+    facts.add("irq." + std::string(name) + ".name", std::string(line.substr(line.find_last_of(' ') + 1)));
+    facts.add("irq." + std::string(name) + ".affinity", fs.word(folder + "/smp_affinity_list"));
+    facts.add("irq." + std::string(name) + ".effective", fs.word(folder + "/effective_affinity_list"));
+    ++kept;
+  }
+}
+
+std::string irqbalance(RootFs& fs) {
+  for (const std::string& name : fs.list("/proc")) {
+    if (parse_int(name) && fs.word("/proc/" + name + "/comm") == "irqbalance") return "running";
+  }
+  return "not running";
+}
+
+// The mount the job's working directory is on: its longest mount point.
+void add_working_directory(RootFs& fs, const std::string& folder, Facts& facts) {
+  const auto directory = fs.link(folder + "/cwd");
+  const std::string mounts = fs.text(folder + "/mountinfo").value_or("");
+  if (!directory) return;
+  std::string_view rest = mounts;
+  std::string_view line;
+  std::string point;
+  std::string type;
+  while (next_line(rest, line)) {
+    const std::size_t dash = line.find(" - ");
+    if (dash == std::string_view::npos) continue;
+    std::string_view tail = line.substr(dash + 3);
+    skip_words(line, 4);
+    const std::string_view candidate = next_word(line);
+    const bool below =
+        candidate == "/" || (directory->substr(0, candidate.size()) == candidate &&
+                             (directory->size() == candidate.size() || (*directory)[candidate.size()] == '/'));
+    if (!below || candidate.size() < point.size()) continue;
+    point = candidate;
+    type = next_word(tail);
+  }
+  facts.add("job.cwd_mount", point);
+  facts.add("job.cwd_filesystem", type);
+}
+
+void add_limits(RootFs& fs, const std::string& folder, Facts& facts) {
+  const std::string limits = fs.text(folder + "/limits").value_or("");
+  std::string_view rest = limits;
+  std::string_view line;
+  while (next_line(rest, line)) {
+    for (const std::string_view limit : kLimits) {
+      if (line.substr(0, limit.size()) != limit) continue;
+      std::string_view values = line.substr(limit.size());
+      std::string key(limit.substr(4));
+      std::replace(key.begin(), key.end(), ' ', '_');
+      facts.add("job.limit." + key, std::string(next_word(values)));
+    }
+  }
+}
+
+std::string environment_text(RootFs& fs, const std::string& folder) {
+  return fs.fact("@environment", [&] {
+    std::string text;
+    for (const auto& [name, value] : allowed_environment(fs.unrecorded_text(folder + "/environ"))) {
+      text += name + '=' + value + '\0';
+    }
+    return text;
+  });
+}
+
+void add_job(RootFs& fs, const Host& host, const Job& job, Facts& facts) {
+  CpuSet allowed;
+  const JobProcess* first = nullptr;
+  for (const auto& process : job.processes()) {
+    if (process->launcher && job.processes().size() > 1) continue;
+    if (first == nullptr) first = process.get();
+    const std::string status = fs.text("/proc/" + std::to_string(process->pid) + "/status").value_or("");
+    allowed.insert(CpuSet::of_list(field_of(status, "Cpus_allowed_list")));
+  }
+  std::vector<int> cpus;
+  for (const int cpu : host.cpus_online) {
+    if (allowed.contains(cpu)) cpus.push_back(cpu);
+  }
+  facts.add("job.cpus_allowed", format_cpu_list(cpus));
+  facts.add("job.cpus_owned", fs.word(cpuset_path(fs, job)));
+  for (const Cgroup& group : cgroups_of(fs, job)) {
+    const bool interesting =
+        group.controllers.empty() || group.has("cpu") || group.has("memory") || group.has("cpuset");
+    if (interesting) facts.add("job.cgroup" + (group.controllers.empty() ? "" : '.' + group.controllers), group.path);
+  }
+  if (first == nullptr) return;
+  const std::string folder = "/proc/" + std::to_string(first->pid);
+  add_working_directory(fs, folder, facts);
+  add_limits(fs, folder, facts);
+  for (const auto& [name, value] : allowed_environment(environment_text(fs, folder))) facts.add("env." + name, value);
+}
+
+}  // namespace
+
+Snapshot allowed_environment(std::string_view environ) {
+  Snapshot kept;
+  while (!environ.empty()) {
+    const std::size_t end = std::min(environ.find('\0'), environ.size());
+    const std::string_view entry = environ.substr(0, end);
+    environ.remove_prefix(std::min(end + 1, environ.size()));
+    const std::size_t equals = entry.find('=');
+    if (equals == std::string_view::npos) continue;
+    const std::string_view name = entry.substr(0, equals);
+    if (std::find(kEnvironment.begin(), kEnvironment.end(), name) == kEnvironment.end()) continue;
+    kept.emplace_back(name, entry.substr(equals + 1));
+  }
+  return kept;
+}
+
+Snapshot take_snapshot(RootFs& fs, const Host& host, const Job* job) {
+  Facts facts;
+  for (const FileFact& fact : kFileFacts) facts.add(std::string(fact.key), fs.word(fact.path));
+  facts.add("kernel.command_line_hash",
+            fs.fact("@cmdline", [&fs] { return hexadecimal(hash_of(fs.unrecorded_text("/proc/cmdline"))); }));
+  facts.add("cpu.model", cpu_model(fs));
+  facts.add("cpu.count", std::to_string(host.cpus_online.size()));
+  const auto total = parse_int(field_of(fs.text("/proc/meminfo").value_or(""), "MemTotal"));
+  if (total) facts.add("memory.total", std::to_string(*total * 1024));
+  facts.add("irq.irqbalance", irqbalance(fs));
+  add_huge_pages(fs, facts);
+  add_interrupt_affinities(fs, facts);
+  if (job != nullptr) add_job(fs, host, *job, facts);
+  return std::move(facts).sorted();
+}
+
+}  // namespace reveal

@@ -1,0 +1,21 @@
+// The configuration of a node and of the job on it, as sorted facts: taken at the start and at the end of a trace.
+#pragma once
+
+#include <string>
+
+#include "core/job/job.h"
+#include "core/root/root_fs.h"
+#include "core/sampler/host.h"
+#include "hdf5schema/trace.h"
+
+namespace reveal {
+
+[[nodiscard]] Snapshot take_snapshot(RootFs& fs, const Host& host, const Job* job);
+
+/// The machine as hwloc sees it; "" if that fails or takes longer than a few seconds.
+[[nodiscard]] std::string topology_xml(RootFs& fs);
+
+/// The environment variables whose values may be kept, from "NAME=value\0NAME=value\0".
+[[nodiscard]] Snapshot allowed_environment(std::string_view environ);
+
+}  // namespace reveal
