@@ -1,0 +1,233 @@
+// cpu.outsider on nodes whose every cpu second is accounted for: one that has an outsider, and those that only look so.
+#include <gtest/gtest.h>
+
+#include "hdf5schema/basics/error.h"
+#include "postproc/diagnose/node_analysis.h"
+#include "synthetic_node.h"
+
+namespace reveal {
+namespace {
+
+using Demand = SyntheticNode::Demand;
+
+std::vector<Finding> findings_of(const Telemetry& telemetry, std::string_view rule, const Detection& detection = {}) {
+  const Snapshot nothing;
+  const RuleContext::Node node{telemetry, detection, nothing, nothing, {}};
+  const RuleSpec* spec = find_rule(rule);
+  if (spec == nullptr) return {};
+  return spec->check(RuleContext(*spec, node, {}, {}));
+}
+
+double seconds_of(const Telemetry& telemetry, std::int64_t utc_ns) {
+  return static_cast<double>(utc_ns - telemetry.begin_utc_ns) * 1e-9;
+}
+
+void outsider(double begin, double end, int cpu, double share, double second, Demand& demand) {
+  if (second >= begin && second < end) demand.outsider[cpu] = share;
+}
+
+TEST(RuleOutsider, FindsAFullCpuForFifteenSeconds) {
+  const auto telemetry = SyntheticNode{}.record(120, [](double second, Demand& demand) {
+    SyntheticNode::training(second, demand);
+    outsider(52, 67, 1, 1.0, second, demand);
+  });
+  const auto found = findings_of(telemetry, "cpu.outsider");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].severity, Severity::warning);
+  EXPECT_NEAR(seconds_of(telemetry, found[0].intervals.at(0).begin_utc_ns), 52, 0.3);
+  EXPECT_NEAR(seconds_of(telemetry, found[0].intervals.at(0).end_utc_ns), 67, 0.3);
+  ASSERT_TRUE(found[0].impact.seconds.has_value());
+  EXPECT_GT(*found[0].impact.seconds, 2);
+  EXPECT_LT(*found[0].impact.seconds, 9);
+  ASSERT_FALSE(found[0].evidence.empty());
+  EXPECT_EQ(found[0].evidence[0].metric, "job.outsider_cpu");
+  EXPECT_NEAR(found[0].evidence[0].observed.value_or(0), 0.55, 0.15);
+  EXPECT_FALSE(found[0].remedy.user.empty());
+}
+
+TEST(RuleOutsider, FindsThirtyPercentOfOneCpu) {
+  for (unsigned seed = 1; seed <= 10; ++seed) {
+    const auto telemetry = SyntheticNode{}.record(
+        120,
+        [](double second, Demand& demand) {
+          SyntheticNode::training(second, demand);
+          outsider(71, 86, 0, 0.3, second, demand);
+        },
+        seed);
+    const auto found = findings_of(telemetry, "cpu.outsider");
+    ASSERT_EQ(found.size(), 1U) << seed;
+    EXPECT_EQ(found[0].severity, Severity::warning) << seed;
+    EXPECT_NEAR(seconds_of(telemetry, found[0].intervals.at(0).begin_utc_ns), 71, 0.5) << seed;
+    EXPECT_NEAR(seconds_of(telemetry, found[0].intervals.at(0).end_utc_ns), 86, 0.5) << seed;
+  }
+}
+
+TEST(RuleOutsider, IsSilentOnAHealthyJob) {
+  for (unsigned seed = 1; seed <= 10; ++seed) {
+    const auto telemetry = SyntheticNode{}.record(120, SyntheticNode::training, seed);
+    EXPECT_TRUE(findings_of(telemetry, "cpu.outsider").empty()) << seed;
+  }
+}
+
+TEST(RuleOutsider, IsSilentWhenTheJobItselfDoesMore) {
+  const auto telemetry = SyntheticNode{}.record(120, [](double second, Demand& demand) {
+    demand.job[0] = 0.9;
+    demand.job[1] = second >= 50 && second < 65 ? 1.0 : 0.1;
+  });
+  EXPECT_TRUE(findings_of(telemetry, "cpu.outsider").empty());
+}
+
+TEST(RuleOutsider, IsSilentWhenTheOutsiderTookOnlyIdleTime) {
+  const auto telemetry = SyntheticNode{}.record(120, [](double second, Demand& demand) {
+    demand.job[0] = 0.9;
+    demand.job[1] = 0;
+    outsider(50, 65, 1, 0.9, second, demand);
+  });
+  EXPECT_TRUE(findings_of(telemetry, "cpu.outsider").empty());
+}
+
+TEST(RuleOutsider, IsSilentOnInterruptWorkForTheJob) {
+  const auto telemetry = SyntheticNode{}.record(120, [](double second, Demand& demand) {
+    SyntheticNode::training(second, demand);
+    if (second >= 50 && second < 65) demand.softirq = 0.5;
+  });
+  EXPECT_TRUE(findings_of(telemetry, "cpu.outsider").empty());
+}
+
+TEST(RuleOutsider, SaysWhatItCouldNotMeasure) {
+  SyntheticNode node;
+  node.left_out = {"job.cpu_time"};
+  const auto telemetry = node.record(60, SyntheticNode::training);
+  EXPECT_THROW(findings_of(telemetry, "cpu.outsider"), Unavailable);
+}
+
+TEST(RuleAffinity, FindsAJobSqueezedOntoOneCpu) {
+  SyntheticNode node;
+  node.cpus_allowed = 1;
+  node.runnable_more = 1;
+  const auto telemetry = node.record(60, [](double, Demand& demand) { demand.job[0] = 1; });
+  const auto found = findings_of(telemetry, "cpu.affinity_too_narrow");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].confidence, Confidence::certain);
+  EXPECT_EQ(found[0].severity, Severity::warning);
+  EXPECT_EQ(found[0].evidence.at(0).observed, 1);
+  EXPECT_EQ(found[0].evidence.at(0).expected, 2);
+}
+
+TEST(RuleAffinity, LeavesASingleThreadAlone) {
+  SyntheticNode node;
+  node.cpus_allowed = 1;
+  const auto telemetry = node.record(60, [](double, Demand& demand) { demand.job[0] = 1; });
+  EXPECT_TRUE(findings_of(telemetry, "cpu.affinity_too_narrow").empty());
+}
+
+TEST(RuleAffinity, LeavesAWideMaskAlone) {
+  SyntheticNode node;
+  node.runnable_more = 3;
+  const auto telemetry = node.record(60, SyntheticNode::training);
+  EXPECT_TRUE(findings_of(telemetry, "cpu.affinity_too_narrow").empty());
+}
+
+TEST(RuleAffinity, BlamesNoMaskForAnOutsidersWork) {
+  SyntheticNode node;
+  node.cpus_allowed = 1;
+  node.runnable_more = 1;
+  const auto telemetry = node.record(60, [](double, Demand& demand) {
+    demand.job[0] = 0.4;
+    demand.outsider[0] = 0.6;
+  });
+  EXPECT_TRUE(findings_of(telemetry, "cpu.affinity_too_narrow").empty());
+}
+
+TEST(RuleWriteback, FindsAnOutsidersFloodThatBlocksTheJob) {
+  const auto telemetry = SyntheticNode{}.record(120, [](double second, Demand& demand) {
+    SyntheticNode::training(second, demand);
+    if (second >= 50 && second < 65) {
+      demand.outsider_writes = 120e6;
+      demand.blocked = std::fmod(second, 1.0) < 0.4 ? 2 : 0;
+    }
+  });
+  const auto found = findings_of(telemetry, "mem.writeback_stall");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].severity, Severity::warning);
+  EXPECT_NEAR(seconds_of(telemetry, found[0].intervals.at(0).begin_utc_ns), 50, 0.3);
+  EXPECT_NE(found[0].sentence.find("outside the job"), std::string::npos);
+}
+
+TEST(RuleWriteback, LeavesTheJobsOwnCheckpointsAlone) {
+  const auto telemetry = SyntheticNode{}.record(120, SyntheticNode::training);
+  EXPECT_TRUE(findings_of(telemetry, "mem.writeback_stall").empty());
+}
+
+TEST(RuleWriteback, IsSilentWhenNobodyHadToWait) {
+  const auto telemetry = SyntheticNode{}.record(120, [](double second, Demand& demand) {
+    demand.job[0] = 0.9;
+    if (second >= 50 && second < 65) demand.outsider_writes = 120e6;
+  });
+  EXPECT_TRUE(findings_of(telemetry, "mem.writeback_stall").empty());
+}
+
+Episode episode_at(std::size_t begin, std::size_t end) {
+  Episode episode;
+  episode.begin = begin;
+  episode.end = end;
+  episode.tier = Tier::finding;
+  episode.methods = {"GAP"};
+  episode.score = 7;
+  episode.reasons = {{.channel = 0, .feature = "mean", .z = 9, .observed = 2, .expected = 1, .share = 1}};
+  return episode;
+}
+
+TEST(RuleUnexplained, NamesAnEpisodeNobodyExplained) {
+  const auto telemetry = SyntheticNode{}.record(120, SyntheticNode::training);
+  Detection detection;
+  detection.episodes = {episode_at(300, 400)};
+  const auto found = findings_of(telemetry, "anomaly.unexplained", detection);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].severity, Severity::notice);
+  EXPECT_EQ(found[0].confidence, Confidence::possible);
+  EXPECT_EQ(found[0].evidence.size(), 1U);
+}
+
+TEST(RuleUnexplained, LeavesEdgesAndNoticesAlone) {
+  const auto telemetry = SyntheticNode{}.record(120, SyntheticNode::training);
+  Detection detection;
+  detection.episodes = {episode_at(10, 100), episode_at(300, 400)};
+  detection.episodes[0].labels = {"EDGE"};
+  detection.episodes[1].tier = Tier::notice;
+  EXPECT_TRUE(findings_of(telemetry, "anomaly.unexplained", detection).empty());
+}
+
+TEST(RuleUnexplained, IsSilentWhereARuleSpoke) {
+  const auto telemetry = SyntheticNode{}.record(120, [](double second, Demand& demand) {
+    SyntheticNode::training(second, demand);
+    outsider(52, 67, 1, 1.0, second, demand);
+  });
+  Detection detection;
+  detection.episodes = {episode_at(520, 668)};
+  const Snapshot nothing;
+  std::vector<NotChecked> not_checked;
+  const auto found = ask_rules({telemetry, detection, nothing, nothing, {}}, {}, not_checked);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].id, "cpu.outsider");
+  EXPECT_NE(std::find(found[0].evidence[0].detectors.begin(), found[0].evidence[0].detectors.end(), "GAP"),
+            found[0].evidence[0].detectors.end());
+}
+
+TEST(Rules, EveryRuleIsCompleteAsATableRow) {
+  ASSERT_GE(rules().size(), 4U);
+  for (const RuleSpec* rule : rules()) {
+    EXPECT_NE(rule->check, nullptr) << rule->id;
+    EXPECT_FALSE(rule->title.empty()) << rule->id;
+    EXPECT_FALSE(rule->verify.empty()) << rule->id;
+    EXPECT_FALSE(rule->user_remedy.empty() && rule->admin_remedy.empty()) << rule->id;
+    EXPECT_FALSE(rule->sources.empty()) << rule->id;
+    for (const Threshold& threshold : rule->thresholds) {
+      EXPECT_FALSE(threshold.unit.empty()) << rule->id << " " << threshold.name;
+      EXPECT_FALSE(threshold.help.empty()) << rule->id << " " << threshold.name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace reveal
