@@ -244,9 +244,9 @@ std::string episodes_section(const Report& report) {
   section += head_row({"Window", "Time (UTC)", "Methods", "Subsystem", "Metric and feature", "Claim"}) + "<tbody>\n";
   for (std::size_t i = 0; i < std::min(report.episodes.size(), kMostEpisodes); ++i) {
     const ReportEpisode& episode = report.episodes[i];
-    std::string window = fmt::format("{}", episode.first_window);
+    std::string window = several_nodes(report) ? html(episode.node, 60) + "<br>" : "";
+    window += fmt::format("{}", episode.first_window);
     if (episode.last_window != episode.first_window) window += fmt::format(" to {}", episode.last_window);
-    if (several_nodes(report)) window = html(episode.node, 60) + "<br>" + window;
     std::string methods = html(listed(episode.methods));
     for (const std::string& label : episode.labels)
       methods += "<br><span class=\"quiet\">" + html(label, 40) + "</span>";

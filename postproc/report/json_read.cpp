@@ -44,6 +44,22 @@ std::optional<T> optional_value(const Json& object, const char* key) {
   return value<T>(object, key);
 }
 
+/// Casting a number that does not fit would be undefined.
+template <typename T>
+T integer(const Json& object, const char* key) {
+  const double number = value<double>(object, key);
+  const bool fits = number >= static_cast<double>(std::numeric_limits<T>::min()) &&
+                    number < static_cast<double>(std::numeric_limits<T>::max());
+  if (!fits) throw Error(std::string("report.json: \"") + key + "\" is out of range");
+  return static_cast<T>(number);
+}
+
+template <typename T>
+std::optional<T> optional_integer(const Json& object, const char* key) {
+  if (member(object, key).is_null()) return std::nullopt;
+  return integer<T>(object, key);
+}
+
 std::string word(const Json& object, const char* key) {
   return value<std::string>(object, key);
 }
@@ -77,7 +93,7 @@ ReportJob parse_job(const Json& json) {
   job.id = word(json, "id");
   job.array = word(json, "array");
   job.het = word(json, "het");
-  job.restart = optional_value<int>(json, "restart");
+  job.restart = optional_integer<int>(json, "restart");
   job.name = word(json, "name");
   job.user = word(json, "user");
   job.cluster = word(json, "cluster");
@@ -85,7 +101,7 @@ ReportJob parse_job(const Json& json) {
   job.begin_utc_ns = time(json, "begin");
   job.end_utc_ns = time(json, "end");
   job.state = word(json, "state");
-  job.exit_code = optional_value<int>(json, "exit_code");
+  job.exit_code = optional_integer<int>(json, "exit_code");
   job.command = word(json, "command");
   for (const Json& tag : list(json, "tags")) job.tags.emplace_back(word(tag, "key"), word(tag, "value"));
   return job;
@@ -161,11 +177,11 @@ Finding parse_finding(const Json& json) {
 ReportEpisode parse_episode(const Json& json) {
   ReportEpisode episode;
   episode.node = word(json, "node");
-  episode.first_window = value<std::size_t>(json, "first_window");
-  episode.last_window = value<std::size_t>(json, "last_window");
+  episode.first_window = integer<std::size_t>(json, "first_window");
+  episode.last_window = integer<std::size_t>(json, "last_window");
   episode.span = span(json);
   episode.methods = words(json, "methods");
-  episode.agreement = value<int>(json, "agreement");
+  episode.agreement = integer<int>(json, "agreement");
   const double unknown = std::numeric_limits<double>::quiet_NaN();
   episode.score = value<double>(json, "score", unknown);
   episode.tier = named(json, "tier", &tier_of);
@@ -204,6 +220,8 @@ Json parse_text(const std::string& text) {
     return Json::parse(text);
   } catch (const Json::parse_error& error) {
     throw Error("report.json: not JSON from byte " + std::to_string(error.byte) + " on (cut off?)");
+  } catch (const Json::out_of_range&) {
+    throw Error("report.json: a number in it is too large");  // 1e999
   }
 }
 

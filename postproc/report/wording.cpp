@@ -168,8 +168,8 @@ std::optional<std::int64_t> parse_iso_time(std::string_view text) noexcept {
   const std::chrono::year_month_day date(std::chrono::year(static_cast<int>(part(0, 4))),
                                          std::chrono::month(static_cast<unsigned>(part(5, 2))),
                                          std::chrono::day(static_cast<unsigned>(part(8, 2))));
-  // int64 nanoseconds reach from 1678 to 2262.
-  if (!date.ok() || part(0, 4) < 1678 || part(0, 4) > 2261) return std::nullopt;
+  // int64 nanoseconds reach to 2262; from 1970 on the difference of any two times fits as well.
+  if (!date.ok() || part(0, 4) < 1970 || part(0, 4) > 2261) return std::nullopt;
   const std::int64_t seconds = part(11, 2) * 3600 + part(14, 2) * 60 + part(17, 2);
   const auto day = std::chrono::sys_days(date).time_since_epoch();
   return std::chrono::nanoseconds(day + std::chrono::seconds(seconds)).count() + nanoseconds;
@@ -185,7 +185,7 @@ std::string clock_time(std::int64_t utc_ns) {
 }
 
 std::string when(const TimeSpan& span, const ReportJob& job) {
-  const std::string clock = fmt::format("{} to {} UTC", clock_time(span.begin_utc_ns), clock_time(span.end_utc_ns));
+  std::string clock = fmt::format("{} to {} UTC", clock_time(span.begin_utc_ns), clock_time(span.end_utc_ns));
   if (job.begin_utc_ns == 0) return clock;
   const auto seconds = [&](std::int64_t utc_ns) { return static_cast<double>(utc_ns - job.begin_utc_ns) / 1e9; };
   return fmt::format("{:.1f} s to {:.1f} s of the job ({})", seconds(span.begin_utc_ns), seconds(span.end_utc_ns),
@@ -304,6 +304,7 @@ std::vector<std::string> gaps(const Report& report) {
     }
   }
   std::vector<std::string> lines;
+  lines.reserve(nodes_by_gap.size());
   for (const auto& [gap, nodes] : nodes_by_gap) {
     lines.push_back(nodes.size() == nodes_with_probes ? gap : fmt::format("{} (on {})", gap, node_list(nodes)));
   }

@@ -242,15 +242,16 @@ Report many_nodes() {
   report.partial = true;
   report.supersedes = "4713-0-0";
   const Finding note = report.findings[1];
-  for (int i = 0; i < 5; ++i) {
+  for (std::size_t i = 0; i < 5; ++i) {
     report.findings.push_back(note);
-    report.findings.back().nodes = {report.job.nodes[static_cast<std::size_t>(10 + 3 * i)]};
+    report.findings.back().nodes = {report.job.nodes[10 + 3 * i]};
   }
   const ReportEpisode episode = report.episodes[1];
-  for (int i = 0; i < 6; ++i) {
+  for (std::size_t i = 0; i < 6; ++i) {
     report.episodes.push_back(episode);
-    report.episodes.back().node = report.job.nodes[static_cast<std::size_t>(10 + 3 * i)];
-    report.episodes.back().span = span(20 + 10 * i, 24 + 10 * i);
+    report.episodes.back().node = report.job.nodes[10 + 3 * i];
+    const double begin = 20 + 10 * static_cast<double>(i);
+    report.episodes.back().span = span(begin, begin + 4);
     report.episodes.back().subsystem = i % 2 == 0 ? Subsystem::network : Subsystem::storage;
   }
   for (int i = 0; i < 6; ++i) {

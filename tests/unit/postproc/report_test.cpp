@@ -59,7 +59,10 @@ TEST(Report, LooksAsAccepted) {
     SCOPED_TRACE(sample.name);
     expect_golden(sample.name + ".json", render_json(sample.report));
     expect_golden(sample.name + ".txt", render_text(sample.report));
-    expect_golden(sample.name + ".html", without_embedded(render_html(sample.report)));
+    const std::string page = render_html(sample.report);
+    expect_golden(sample.name + ".html", without_embedded(page));
+    // REVEAL_PAGES=DIR keeps the whole pages, to be looked at in a browser.
+    if (const char* pages = std::getenv("REVEAL_PAGES")) std::ofstream(pages + ("/" + sample.name + ".html")) << page;
   }
 }
 
@@ -135,10 +138,12 @@ TEST(Report, RefusesForeignJsonInOneLine) {
   } cases[] = {
       {"", "not JSON from byte"},
       {good.substr(0, good.size() / 2), "cut off?"},
+      {"[1e999]", "too large"},
       {"[]", "names no schema"},
       {"{\"schema\": \"other\"}", "schema \"other\""},
       {newer, "schema \"reveal.report/2\"; this reveal reads reveal.report/1"},
       {"{\"schema\": 1}", "\"schema\" is a number"},
+      {R"({"schema": "reveal.report/1", "job": {"exit_code": 1e300}})", "\"exit_code\" is out of range"},
       {R"({"schema": "reveal.report/1"})", "unknown status \"\""},
       {R"({"schema": "reveal.report/1", "verdict": {"status": "healthy"}, "findings": {}})",
        "\"findings\" is not a list"},
@@ -225,15 +230,6 @@ TEST(ReportHtml, FetchesNothing) {
   }
 }
 
-TEST(ReportHtml, WritesSamplesForLooking) {
-  const char* folder = std::getenv("REVEAL_SAMPLES");
-  if (folder == nullptr) GTEST_SKIP() << "REVEAL_SAMPLES=DIR writes pages to look at";
-  for (const samples::Sample& sample : samples::all()) {
-    std::ofstream(folder + ("/" + sample.name + ".html"), std::ios::binary) << render_html(sample.report);
-  }
-  std::ofstream(std::string(folder) + "/outsider.html", std::ios::binary) << render_html(samples::outsider(0.1));
-}
-
 TEST(ReportHtml, StaysSmallWithTwelveHundredPointsAChannel) {
   const std::string page = render_html(samples::outsider(0.1));
   EXPECT_GT(page.size(), 150'000U);  // the library is inside
@@ -316,12 +312,12 @@ TEST(Wording, WritesAndReadsTimes) {
   EXPECT_EQ(iso_time(1'763'634'725'000'000'000), "2025-11-20T10:32:05Z");
   EXPECT_EQ(iso_time(1'763'634'725'100'000'001), "2025-11-20T10:32:05.100000001Z");
   EXPECT_EQ(iso_time(-1), "1969-12-31T23:59:59.999999999Z");
-  for (const std::int64_t time : {std::int64_t{1}, std::int64_t{-1}, std::int64_t{1'763'634'725'120'000'000}}) {
+  for (const std::int64_t time : {std::int64_t{1}, std::int64_t{1'763'634'725'120'000'000}}) {
     EXPECT_EQ(parse_iso_time(iso_time(time)), time);
   }
   for (const char* wrong :
        {"", "Z", "2025-11-20", "2025-13-20T10:32:05Z", "2025-11-20T10:32:05", "2025-02-30T00:00:00Z",
-        "2025-11-20T10:32:05.Z", "2025-11-20T10:32:05.1234567890Z", "9999-11-20T10:32:05Z"}) {
+        "2025-11-20T10:32:05.Z", "2025-11-20T10:32:05.1234567890Z", "9999-11-20T10:32:05Z", "1969-12-31T23:59:59Z"}) {
     EXPECT_EQ(parse_iso_time(wrong), std::nullopt) << wrong;
   }
   EXPECT_EQ(duration(15), "15 s");
