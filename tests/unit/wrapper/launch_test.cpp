@@ -1,0 +1,65 @@
+#include "wrapper/launch.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+namespace reveal {
+namespace {
+
+Environment with(std::map<std::string, std::string> variables) {
+  return [variables](const char* name) {
+    const auto found = variables.find(name);
+    return found == variables.end() ? std::string() : found->second;
+  };
+}
+
+TEST(Launch, RanksOfOneLaunchShareTheKey) {
+  const auto first = identify_launch("n1", with({{"OMPI_MCA_ess_base_jobid", "77"}, {"OMPI_COMM_WORLD_RANK", "0"}}));
+  const auto second = identify_launch(
+      "n1",
+      with({{"OMPI_MCA_ess_base_jobid", "77"}, {"OMPI_COMM_WORLD_RANK", "3"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "4"}}));
+  EXPECT_EQ(first.key, second.key);
+  EXPECT_EQ(second.ranks_on_node, 4);
+  EXPECT_TRUE(first.speaks());
+  EXPECT_FALSE(second.speaks());
+}
+
+TEST(Launch, NodesOfOneLaunchDoNot) {
+  const auto environment = with({{"PMIX_NAMESPACE", "slurm.pmix.4711.0"}});
+  EXPECT_NE(identify_launch("n1", environment).key, identify_launch("n2", environment).key);
+}
+
+TEST(Launch, StepsOfOneJobAreSeparateLaunches) {
+  const auto first = identify_launch("n1", with({{"SLURM_JOB_ID", "4711"}, {"SLURM_STEP_ID", "0"}}));
+  const auto second = identify_launch("n1", with({{"SLURM_JOB_ID", "4711"}, {"SLURM_STEP_ID", "1"}}));
+  EXPECT_TRUE(first.shared);
+  EXPECT_NE(first.key, second.key);
+}
+
+TEST(Launch, ABatchScriptIsNoSharedLaunch) {
+  const auto environment = with({{"SLURM_JOB_ID", "4711"}});
+  EXPECT_FALSE(identify_launch("n1", environment).shared);
+}
+
+TEST(Launch, TheInnermostLauncherDecides) {
+  const auto launch = identify_launch(
+      "n1", with({{"SLURM_JOB_ID", "4711"}, {"SLURM_STEP_ID", "0"}, {"SLURM_PROCID", "5"}, {"PMIX_NAMESPACE", "ns"}}));
+  EXPECT_EQ(launch.key, "ns@n1");
+}
+
+TEST(Launch, KeysAreFileNames) {
+  const auto launch = identify_launch("n1", with({{"PMI_JOBID", "../kvs 1"}}));
+  EXPECT_EQ(launch.key.find('/'), std::string::npos);
+}
+
+TEST(Launch, NodeNameFromSettingThenSlurmThenHost) {
+  Settings settings;
+  EXPECT_EQ(node_name(settings, with({{"SLURMD_NODENAME", "n07"}})), "n07");
+  EXPECT_FALSE(node_name(settings, with({})).empty());
+  settings.node = "a/b";
+  EXPECT_EQ(node_name(settings, with({{"SLURMD_NODENAME", "n07"}})), "a_b");
+}
+
+}  // namespace
+}  // namespace reveal

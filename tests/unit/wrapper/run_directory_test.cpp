@@ -1,0 +1,220 @@
+#include "wrapper/run_directory.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <memory>
+
+#include "hdf5schema/basics/error.h"
+#include "wrapper/closing_report.h"
+#include "wrapper/job_directory.h"
+
+namespace reveal {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace std::chrono_literals;
+
+class TemporaryDirectory : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = fs::temp_directory_path().string() + "/wrapper-XXXXXX";
+    ASSERT_NE(::mkdtemp(name.data()), nullptr);
+    path_ = name;
+  }
+  void TearDown() override { fs::remove_all(path_); }
+  void touch(const std::string& name, fs::file_time_type::duration age = {}) const {
+    std::ofstream(path_ + "/" + name) << "x";
+    fs::last_write_time(path_ + "/" + name, fs::file_time_type::clock::now() - age);
+  }
+  std::string path_;
+};
+
+using RunDirectoryTest = TemporaryDirectory;
+using JobDirectoryTest = TemporaryDirectory;
+using ClosingReport = TemporaryDirectory;
+
+const Launch kLaunch{.key = "launch@n1", .node = "n1", .shared = true};
+
+/// Runs `work` as another process, as another rank would; its answer is its exit status.
+template <typename Work>
+int in_another_process(Work&& work) {
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(work());
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+TEST_F(RunDirectoryTest, TheOnlyRankIsTheLastOneAndLeavesNothing) {
+  {
+    RunDirectory run(kLaunch, path_, 1000ms);
+    EXPECT_TRUE(run.locked());
+    run.write("collector", "4711 1\n");
+    EXPECT_EQ(run.read("collector"), "4711 1\n");
+    EXPECT_EQ(run.read("nothing"), "");
+    EXPECT_TRUE(fs::exists(run.path() + "/rank." + std::to_string(::getpid())));
+    EXPECT_TRUE(run.leave(1000ms));
+  }
+  EXPECT_TRUE(fs::is_empty(path_));
+}
+
+TEST_F(RunDirectoryTest, ARankThatLeavesFirstIsNotTheLast) {
+  RunDirectory run(kLaunch, path_, 1000ms);
+  run.unlock();
+  EXPECT_EQ(in_another_process([&] {
+              RunDirectory other(kLaunch, path_, 1000ms);
+              other.unlock();
+              return other.leave(1000ms) ? 1 : 2;
+            }),
+            2);
+  EXPECT_TRUE(run.leave(1000ms));
+}
+
+TEST_F(RunDirectoryTest, AKilledRankDoesNotCount) {
+  EXPECT_EQ(in_another_process([&] {
+              auto abandoned = std::make_unique<RunDirectory>(kLaunch, path_, 1000ms);
+              ::kill(::getpid(), SIGKILL);
+              return 0;
+            }),
+            -1);
+  RunDirectory run(kLaunch, path_, 1000ms);
+  EXPECT_TRUE(run.locked());
+  EXPECT_TRUE(run.leave(1000ms));
+}
+
+TEST_F(RunDirectoryTest, ALaterLaunchOfTheSameNameStartsAfresh) {
+  RunDirectory first(kLaunch, path_, 1000ms);
+  first.write("collector", "1 1\n");
+  ASSERT_TRUE(first.leave(1000ms));
+  RunDirectory second(kLaunch, path_, 1000ms);
+  EXPECT_EQ(second.read("collector"), "");
+  EXPECT_NE(first.path(), second.path());
+  EXPECT_EQ(first.read("collector"), "1 1\n");
+  EXPECT_TRUE(second.leave(1000ms));
+}
+
+TEST_F(RunDirectoryTest, ABusyLockDoesNotHoldUpTheCommand) {
+  RunDirectory holder(kLaunch, path_, 1000ms);
+  ASSERT_TRUE(holder.locked());
+  EXPECT_EQ(in_another_process([&] {
+              RunDirectory other(kLaunch, path_, 10ms);
+              return other.locked() ? 1 : 2;
+            }),
+            2);
+}
+
+TEST_F(RunDirectoryTest, RefusesADirectoryThatOthersCanEnter) {
+  fs::create_directory(path_ + "/open");
+  ::chmod((path_ + "/open").c_str(), 0755);
+  EXPECT_THROW(ensure_private_directory(path_ + "/open"), Error);
+  fs::create_directory_symlink(path_, path_ + "/link");
+  EXPECT_THROW(ensure_private_directory(path_ + "/link"), Error);
+  EXPECT_NO_THROW(ensure_private_directory(path_ + "/new"));
+}
+
+TEST_F(RunDirectoryTest, RemovesOldRunsOfTheDeadOnly) {
+  RunDirectory living(kLaunch, path_, 1000ms);
+  for (const char* name : {"dead@n1", "young@n1"}) {
+    fs::create_directory(path_ + "/" + name);
+    touch(std::string(name) + "/rank.1");
+  }
+  const auto old = fs::file_time_type::clock::now() - 1h;
+  fs::last_write_time(path_ + "/dead@n1", old);
+  fs::last_write_time(living.path(), old);
+  living.unlock();
+  // A file lock belongs to the open file: only another process can find it taken.
+  EXPECT_EQ(in_another_process([&] {
+              remove_abandoned_runs(path_);
+              return 0;
+            }),
+            0);
+  EXPECT_FALSE(fs::exists(path_ + "/dead@n1"));
+  EXPECT_TRUE(fs::exists(path_ + "/young@n1"));
+  EXPECT_TRUE(fs::exists(living.path()));
+  EXPECT_TRUE(living.leave(1000ms));
+}
+
+TEST_F(JobDirectoryTest, NeverTouchesAnEarlierTrace) {
+  const JobDirectory first = make_job_directory(path_ + "/job", "n1");
+  EXPECT_EQ(first.path, path_ + "/job");
+  touch("job/n1.h5.part");
+  EXPECT_EQ(make_job_directory(path_ + "/job", "n2").path, path_ + "/job");
+  EXPECT_EQ(make_job_directory(path_ + "/job", "n1").path, path_ + "/job-2");
+  touch("job-2/n1.h5");
+  EXPECT_EQ(make_job_directory(path_ + "/job", "n1").path, path_ + "/job-3");
+}
+
+TEST_F(JobDirectoryTest, IsPrivateAndMadeWithItsParents) {
+  const JobDirectory directory = make_job_directory(path_ + "/a/b/job", "n1");
+  struct stat status {};
+  ASSERT_EQ(::stat(directory.path.c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777, 0700U);
+}
+
+TEST_F(JobDirectoryTest, AFileInTheWayIsOneSentence) {
+  touch("job");
+  EXPECT_THROW(static_cast<void>(make_job_directory(path_ + "/job", "n1")), Error);
+}
+
+TEST_F(JobDirectoryTest, DeliversWholeFilesFromTheSpool) {
+  fs::create_directories(path_ + "/spool");
+  fs::create_directories(path_ + "/job");
+  touch("spool/n1.h5");
+  touch("spool/n1.summary.json");
+  deliver({path_ + "/job", path_ + "/spool"});
+  EXPECT_TRUE(fs::exists(path_ + "/job/n1.h5"));
+  EXPECT_TRUE(fs::exists(path_ + "/job/n1.summary.json"));
+  EXPECT_FALSE(fs::exists(path_ + "/spool"));
+}
+
+TEST_F(JobDirectoryTest, WhatCannotBeDeliveredStaysInTheSpool) {
+  fs::create_directories(path_ + "/spool");
+  touch("spool/n1.h5");
+  EXPECT_THROW(deliver({path_ + "/gone", path_ + "/spool"}), Error);
+  EXPECT_TRUE(fs::exists(path_ + "/spool/n1.h5"));
+}
+
+TEST_F(JobDirectoryTest, DefaultNamesTheJob) {
+  const Environment slurm = [](const char* name) { return std::string(name) == "SLURM_JOB_ID" ? "4711" : ""; };
+  EXPECT_EQ(choose_job_directory({}, slurm), (fs::current_path() / "reveal-4711").string());
+  Settings settings;
+  settings.output = "/x/y/";
+  EXPECT_EQ(choose_job_directory(settings, slurm), "/x/y");
+}
+
+TEST_F(ClosingReport, WaitsForLiveTracesOfOtherNodesOnly) {
+  touch("n1.h5.part");
+  touch("n2.h5");
+  EXPECT_FALSE(others_still_record(path_, "n1"));
+  touch("n3.h5.part", 10min);  // its collector was killed
+  EXPECT_FALSE(others_still_record(path_, "n1"));
+  touch("n4.h5.part", 12s);
+  EXPECT_TRUE(others_still_record(path_, "n1"));
+}
+
+TEST_F(ClosingReport, OnlyOneHoldsTheLease) {
+  {
+    ReportLease first(path_, "n1");
+    EXPECT_TRUE(first.take());
+    ReportLease second(path_, "n2");
+    EXPECT_FALSE(second.take());
+  }
+  EXPECT_TRUE(ReportLease(path_, "n2").take());
+}
+
+TEST_F(ClosingReport, TakesOverFromTheDead) {
+  std::ofstream(path_ + "/.report.lease") << "n1 2147483646\n";
+  EXPECT_FALSE(ReportLease(path_, "n2").take());  // whether it lives is known on n1 only
+  EXPECT_TRUE(ReportLease(path_, "n1").take());
+  std::ofstream(path_ + "/.report.lease") << "n3 1\n";
+  fs::last_write_time(path_ + "/.report.lease", fs::file_time_type::clock::now() - 1h);
+  EXPECT_TRUE(ReportLease(path_, "n2").take());
+}
+
+}  // namespace
+}  // namespace reveal
