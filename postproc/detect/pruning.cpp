@@ -80,6 +80,7 @@ std::vector<std::size_t> prune(const Telemetry& telemetry, std::size_t begin, st
   }
   std::sort(kept.begin(), kept.end());
   std::vector<std::size_t> channels;
+  channels.reserve(kept.size());
   for (const Eigen::Index row : kept) channels.push_back(dynamic[static_cast<std::size_t>(row)]);
   return channels;
 }
