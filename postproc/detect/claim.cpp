@@ -41,7 +41,7 @@ struct MetricWords {
 };
 
 /// Where the metric's own name would puzzle the reader; everything else is shown under its name.
-constexpr std::array<MetricWords, 22> kMetricWords{{
+constexpr std::array<MetricWords, 26> kMetricWords{{
     {"cpu.user", "CPU user time"},
     {"cpu.system", "CPU system time"},
     {"cpu.idle", "CPU idle time"},
@@ -55,15 +55,19 @@ constexpr std::array<MetricWords, 22> kMetricWords{{
     {"disk.reads", "Disk reads"},
     {"disk.rsectors", "Disk read sectors"},
     {"disk.writes", "Disk writes"},
-    {"disk.wsectors", "Disk written sectors"},
     {"disk.read_bytes", "Disk read volume"},
     {"disk.write_bytes", "Disk write volume"},
+    {"disk.queue_time", "Waiting time in the disk's queue"},
+    {"disk.flushes", "Disk flushes (fsync)"},
     {"net.rx_bytes", "Network receive throughput"},
     {"net.tx_bytes", "Network transmit throughput"},
+    {"tcp.RetransSegs", "TCP segments sent again"},
     {"process.cpu_time", "CPU time of the process"},
+    {"process.wait_time", "Time the process was ready but had no cpu"},
     {"process.migrations", "Migrations of the process between cpus"},
-    {"psi.cpu.some", "Time in which tasks waited for a cpu"},
-    {"psi.io.some", "Time in which tasks waited for io"},
+    {"pressure.cpu_some", "Time in which a task waited for a cpu"},
+    {"pressure.io_some", "Time in which a task waited for io"},
+    {"pressure.memory_some", "Time in which a task waited for memory"},
 }};
 
 std::string words_for(const Channel& channel) {

@@ -26,15 +26,17 @@ constexpr double kNearCopy = 0.9;
 constexpr double kLongJobSeconds = 300;  // from here on one-second means are enough for a correlation
 
 /// Instances that are peers of each other when only their number differs; two disks or network cards are not.
-constexpr std::array<std::string_view, 6> kPeers{"cpu", "rank", "node", "gpu", "netns", "n"};
+constexpr std::array<std::string_view, 5> kPeers{"cpu", "rank", "node", "gpu", "n"};
 
-/// "cpu3" -> "cpu#", "n0/eth0" -> "n#/eth0"; empty when the instance has no peers.
+/// Equal for peers: "cpu3" -> "cpu#". The job's first network namespace has no name, so "eth0" and "ns2/eth0" are
+/// peers.
 std::string peer_pattern(std::string_view instance) {
   const auto is_digit = [](char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; };
   const auto digits = std::find_if(instance.begin(), instance.end(), is_digit);
   const std::string_view prefix = instance.substr(0, static_cast<std::size_t>(digits - instance.begin()));
   const auto rest = std::find_if_not(digits, instance.end(), is_digit);
-  if (digits == rest || std::find(kPeers.begin(), kPeers.end(), prefix) == kPeers.end()) return {};
+  if (prefix == "ns" && digits != rest) return std::string(rest == instance.end() ? rest : rest + 1, instance.end());
+  if (digits == rest || std::find(kPeers.begin(), kPeers.end(), prefix) == kPeers.end()) return std::string(instance);
   return std::string(prefix) + "#" + std::string(rest, instance.end());
 }
 
@@ -71,9 +73,7 @@ class Builder {
         const auto level = values_of(c);
         add(c, c, SeriesForm::level, {level.begin(), level.end()});
       }
-      if (const std::string pattern = peer_pattern(channel.instance); !pattern.empty()) {
-        peers[{channel.family + '\n' + channel.metric, pattern}].push_back(c);
-      }
+      peers[{channel.family + '\n' + channel.metric, peer_pattern(channel.instance)}].push_back(c);
     }
     for (const auto& [key, members] : peers) add_contrasts(members);
     return std::move(input_);

@@ -197,6 +197,11 @@ TEST(ScanSeries, ContrastsOnlyPeersOfTheSameMetricAndFamily) {
   t.channels[1].instance = "sda2";
   EXPECT_EQ(scan_input(t, 0, 300, kTenHertz).series.size(), 4U);
 
+  t.channels[0].instance = "eth0";
+  t.channels[1].instance = "ns2/eth0";  // the job's first namespace has no name
+  t.channels[2].instance = "ns2/lo";
+  EXPECT_EQ(scan_input(t, 0, 300, kTenHertz).series.size(), 5U);
+
   for (std::size_t c = 0; c < 4; ++c) t.channels[c].instance = "n" + std::to_string(c) + "/eth0";
   t.channels[3].family = "";
   EXPECT_EQ(scan_input(t, 0, 300, kTenHertz).series.size(), 8U);  // four members: each minus their median
