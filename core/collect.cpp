@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "core/sampler/sampler.h"
 #include "core/sampler/status_file.h"
@@ -115,14 +116,14 @@ class Collection {
  private:
   template <typename Ticks>
   void loop(Ticks& ticks, Sampler& sampler, Sink& sink, TraceWriter& writer, const StatusFile& status) {
-    const std::int64_t end =
-        options_.duration ? start_.monotonic_ns + options_.duration->count() : std::numeric_limits<std::int64_t>::max();
+    std::int64_t end = std::numeric_limits<std::int64_t>::max();
     bool last_tick = false;
     while (!stop_ && !status.hopeless()) {
       const std::optional<Tick> tick = ticks.wait();
       if (!tick && fs_.recorded()) return;
       if (!tick) continue;  // a signal
-      if (tick->time.monotonic_ns > end) return;
+      if (progress_.ticks == 0 && options_.duration) end = tick->time.monotonic_ns + options_.duration->count();
+      if (tick->time.monotonic_ns >= end) return;
       fs_.mark_tick(tick->time);
       if (tick->time.monotonic_ns >= next_pair_) append_clock(writer, tick->time);
       sampler.sample(*tick);

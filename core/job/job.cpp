@@ -1,5 +1,7 @@
 #include "core/job/job.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <charconv>
 #include <fstream>
@@ -15,7 +17,7 @@ namespace {
 constexpr std::int64_t kSecond = 1'000'000'000;
 constexpr std::int64_t kPatience = 10 * kSecond;  // for the first launcher to appear
 constexpr std::int64_t kRootsPeriod = kSecond;
-constexpr std::int64_t kScanPeriod = 10 * kSecond;  // of the whole process table, as a safety net
+constexpr std::int64_t kScanPeriod = 60 * kSecond;  // of the whole process table, as a safety net
 constexpr std::int64_t kBlindScanPeriod = kSecond;  // the same where new processes cannot be noticed otherwise
 constexpr std::int64_t kFewNewPids = 512;
 constexpr std::size_t kReadEveryTick = 256;  // processes; more are read in turn
@@ -102,9 +104,22 @@ std::string Job::roots_text() const {
   return text;
 }
 
+// Without an allocation, because it is asked every second.
+bool Job::roots_may_have_changed() {
+  if (!source_ || fs_.recorded()) return true;
+  if (source_->pid > 0) return !had_root_;
+  struct stat status {};
+  if (::stat(source_->directory.c_str(), &status) != 0) return true;
+  const std::int64_t modified = static_cast<std::int64_t>(status.st_mtim.tv_sec) * kSecond + status.st_mtim.tv_nsec;
+  // A file system with coarse times may hide a second change in the same instant: looked at once more.
+  const bool again = std::exchange(look_again_, modified != roots_modified_ns_);
+  return std::exchange(roots_modified_ns_, modified) != modified || again;
+}
+
 // A text of lines "pid rank launcher", so that a recording knows its job.
 void Job::refresh_roots(std::int64_t now_ns) {
   next_roots_ns_ = now_ns + kRootsPeriod;
+  if (!roots_may_have_changed()) return;
   std::string text = fs_.fact("@job/roots", [this] { return roots_text(); });
   if (text == roots_seen_) return;
   roots_seen_ = std::move(text);

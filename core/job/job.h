@@ -61,6 +61,7 @@ class Job {
 
  private:
   void refresh_roots(std::int64_t now_ns);
+  [[nodiscard]] bool roots_may_have_changed();
   [[nodiscard]] std::string roots_text() const;
   void discover(std::int64_t now_ns);
   void scan_all();
@@ -83,6 +84,8 @@ class Job {
   std::int64_t began_ns_ = -1;
   std::int64_t next_roots_ns_ = 0;
   std::int64_t next_scan_ns_ = 0;
+  std::int64_t roots_modified_ns_ = -1;
+  bool look_again_ = false;
   std::int64_t last_pid_ = -1;
   std::int64_t base_ticks_ = 0;  // of processes whose time nobody else carries on
   std::int64_t last_ticks_ = 0;

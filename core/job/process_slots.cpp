@@ -36,13 +36,15 @@ void ProcessSlots::update(std::int64_t now_ns) {
   }
   const bool due = now_ns >= next_assignment_ns_;
   // A new process is given a free slot at once: short steps would otherwise stay unseen for most of their life.
-  if (due || lost_a_rank || generation_ != job_.generation()) assign(now_ns);
+  if (due || lost_a_rank || generation_ != job_.generation()) assign();
   generation_ = job_.generation();
   if (due) next_assignment_ns_ = now_ns + kSecond;
   std::int64_t total = 0;
   bool known = false;
   for (std::size_t i = 0; i < slots_.size(); ++i) {
-    if (due && slots_[i].process != nullptr) list_threads(i);
+    const Threads& threads = threads_[i];
+    const JobProcess* process = slots_[i].process;
+    if (due && process != nullptr && (threads.stale || threads.count != process->stat.threads)) list_threads(i);
     read_threads(i);
     if (slots_[i].wait_ns == kMissing) continue;
     total += slots_[i].wait_ns;
@@ -51,8 +53,7 @@ void ProcessSlots::update(std::int64_t now_ns) {
   total_wait_ns_ = known ? total : kMissing;
 }
 
-void ProcessSlots::assign(std::int64_t now_ns) {
-  (void)now_ns;
+void ProcessSlots::assign() {
   // The main process of a rank is what its launcher started first and is still there, or the root itself.
   for (const auto& process : job_.processes()) {
     if (process->rank < 0 || process->rank >= static_cast<int>(kSlots) || process->launcher) continue;
@@ -123,6 +124,8 @@ void ProcessSlots::list_threads(std::size_t index) {
   const std::string folder = "/proc/" + std::to_string(slot.pid) + "/task";
   std::size_t others = 0;
   for (std::size_t i = 0; i < threads_.size(); ++i) others += i == index ? 0 : threads_[i].list.size();
+  threads.count = slot.process == nullptr ? 1 : slot.process->stat.threads;
+  threads.stale = false;
   for (Thread& thread : threads.list) thread.listed = false;
   const auto include = [&](int tid) {
     for (Thread& thread : threads.list) {
@@ -137,7 +140,7 @@ void ProcessSlots::list_threads(std::size_t index) {
     threads.list.push_back(std::move(thread));
   };
   include(slot.pid);
-  const auto count = static_cast<std::size_t>(slot.process == nullptr ? 1 : slot.process->stat.threads);
+  const auto count = static_cast<std::size_t>(threads.count);
   if (count > 1 && others + count <= kThreads) {
     for (const std::string& name : fs_.list(folder)) {
       if (const auto tid = parse_int(name)) include(static_cast<int>(*tid));
@@ -167,6 +170,8 @@ void ProcessSlots::read_threads(std::size_t index) {
         thread.run.follow(times->run_ns);
         thread.wait.follow(times->wait_ns);
         known = true;
+      } else {
+        threads.stale = true;
       }
     }
     run += thread.run.total();

@@ -68,9 +68,11 @@ class ProcessSlots {
     std::vector<Thread> list;
     std::int64_t gone_run = 0;  // of threads that ended
     std::int64_t gone_wait = 0;
+    std::int64_t count = 0;  // threads the process had when they were listed
+    bool stale = false;      // one of them could not be read
   };
 
-  void assign(std::int64_t now_ns);
+  void assign();
   void occupy(std::size_t slot, const JobProcess& process);
   void list_threads(std::size_t slot);
   void read_threads(std::size_t slot);

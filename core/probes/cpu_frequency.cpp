@@ -13,32 +13,35 @@ constexpr FamilyTable kFamilies[] = {{"cpu/frequency", Kind::gauge, Unit::hertz,
 
 class FrequencyProbe final : public Probe {
  public:
-  explicit FrequencyProbe(const ProbeContext& context) : family_(context.family(kFamilies[0])) {
+  explicit FrequencyProbe(const ProbeContext& context) {
+    std::vector<int> cpus;
     for (const int cpu : context.host.cpus_online) {
-      const std::string name = "cpu" + std::to_string(cpu);
-      KernelFile file = context.fs.open("/sys/devices/system/cpu/" + name + "/cpufreq/scaling_cur_freq", 64);
+      const std::string folder = "/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/cpufreq";
+      KernelFile file = context.fs.open(folder + "/scaling_cur_freq", 64);
       if (file.read().empty()) continue;
       files_.push_back(std::move(file));
-      family_.add("cpu.frequency", name, context.role_of_cpu(cpu));
+      cpus.push_back(cpu);
     }
     if (files_.empty()) throw Unavailable("this kernel does not report cpu clocks (no cpufreq)");
+    family_ = &context.family(kFamilies[0]);
+    for (const int cpu : cpus) family_->add("cpu.frequency", "cpu" + std::to_string(cpu), context.role_of_cpu(cpu));
   }
 
   void sample() noexcept override {
-    family_.begin();
+    family_->begin();
     for (std::size_t i = 0; i < files_.size(); ++i) {
       std::int64_t kilohertz = 0;
       std::string_view text = files_[i].read();
       std::string_view line;
       if (next_line(text, line) && parse_counter(line, kilohertz)) {
-        family_.set(static_cast<std::int32_t>(i), kilohertz * 1000);
+        family_->set(static_cast<std::int32_t>(i), kilohertz * 1000);
       }
     }
-    family_.commit();
+    family_->commit();
   }
 
  private:
-  Family& family_;
+  Family* family_ = nullptr;
   std::vector<KernelFile> files_;
 };
 

@@ -109,12 +109,9 @@ std::int64_t value_in(std::string_view text, const Source& source) noexcept {
     } else if (source.form == Form::keyed) {
       found = cut_word(line) == source.key && parse_counter(cut_word(line), value);
     } else if (source.form == Form::pressure) {
+      found = cut_word(line) == source.key;
       const std::size_t total = line.rfind("total=");
-      found = cut_word(line) == source.key && total != std::string_view::npos;
-      if (found) {
-        const std::size_t end = line.rfind("total=");
-        found = parse_counter(line.substr(end + 6), value);
-      }
+      found = found && total != std::string_view::npos && parse_counter(line.substr(total + 6), value);
     } else if (source.form == Form::services) {
       skip_words(line, 1);
       found = cut_word(line) == source.key && parse_counter(cut_word(line), value);
@@ -135,7 +132,6 @@ std::int64_t value_in(std::string_view text, const Source& source) noexcept {
 class CgroupProbe final : public Probe {
  public:
   explicit CgroupProbe(const ProbeContext& context) {
-    for (std::size_t i = 0; i < std::size(kFamilies); ++i) families_[i] = &context.family(kFamilies[i]);
     std::string why = "the job's processes have no cgroup";
     for (const Cgroup& group : cgroups_of(context.fs, *context.job)) {
       const std::string obstacle = why_not_the_jobs(context.fs, *context.job, group);
@@ -147,6 +143,7 @@ class CgroupProbe final : public Probe {
     }
     if (texts_.empty()) throw Unavailable(why);
     for (std::size_t i = 0; i < families_.size(); ++i) {
+      families_[i] = &context.family(kFamilies[i]);
       for (std::size_t metric = 0; metric < kFamilies[i].metrics.size(); ++metric) {
         if (!offered_[i][metric]) continue;
         channels_[i][metric] = families_[i]->add(kFamilies[i].metrics[metric].name, "", "job");

@@ -38,7 +38,7 @@ class NumaProbe final : public Probe {
   using MetricOf = std::string (*)(std::string_view key);
 
   NumaProbe(const ProbeContext& context, const FamilyTable& table, std::string_view file, MetricOf metric_of)
-      : metric_of_(metric_of), family_(context.family(table)) {
+      : metric_of_(metric_of) {
     for (const std::string& name : context.fs.list(kNodes)) {
       if (name.substr(0, 4) != "node" || !parse_int(std::string_view(name).substr(4))) continue;
       Node node;
@@ -47,17 +47,18 @@ class NumaProbe final : public Probe {
       if (!node.file.read().empty()) nodes_.push_back(std::move(node));
     }
     if (nodes_.empty()) throw Unavailable("this kernel reports no NUMA nodes");
+    family_ = &context.family(table);
   }
 
   void sample() noexcept override {
-    family_.begin();
+    family_->begin();
     for (Node& node : nodes_) {
       node.keys.rewind();
       std::string_view rest = node.file.read();
       std::string_view line;
       while (next_line(rest, line)) parse_line(node, line);
     }
-    family_.commit();
+    family_->commit();
   }
 
  private:
@@ -78,18 +79,18 @@ class NumaProbe final : public Probe {
     std::int64_t value = 0;
     if (key.empty() || !parse_counter(cut_word(line), value)) return;
     const bool kib = cut_word(line) == "kB";
-    const bool bytes = family_.spec().unit == Unit::bytes;
+    const bool bytes = family_->spec().unit == Unit::bytes;
     if (bytes != kib) return;  // huge pages are counted, not measured
     std::size_t number = node.keys.find(key);
     if (number == KeyIndex::kUnknown) {
       number = node.keys.add(key);
-      node.channels.push_back(family_.add(metric_of_(key), node.name));
+      node.channels.push_back(family_->add(metric_of_(key), node.name));
     }
-    family_.set(node.channels[number], kib ? value * 1024 : value);
+    family_->set(node.channels[number], kib ? value * 1024 : value);
   }
 
   MetricOf metric_of_;
-  Family& family_;
+  Family* family_ = nullptr;
   std::vector<Node> nodes_;
 };
 

@@ -24,18 +24,19 @@ constexpr FamilyTable kFamilies[] = {{"pressure/node", Kind::counter, Unit::nano
 
 class PressureProbe final : public Probe {
  public:
-  explicit PressureProbe(const ProbeContext& context) : family_(context.family(kFamilies[0])) {
+  explicit PressureProbe(const ProbeContext& context) {
     bool any = false;
     for (std::size_t i = 0; i < kFiles.size(); ++i) {
       files_[i] = context.fs.open("/proc/pressure/" + std::string(kFiles[i]), 256);
       any = !files_[i].read().empty() || any;
     }
     if (!any) throw Unavailable("the kernel has no pressure stall information (built without it or booted with psi=0)");
-    for (const MetricHelp& metric : kMetrics) family_.add(metric.name);
+    family_ = &context.family(kFamilies[0]);
+    for (const MetricHelp& metric : kMetrics) family_->add(metric.name);
   }
 
   void sample() noexcept override {
-    family_.begin();
+    family_->begin();
     for (std::size_t i = 0; i < files_.size(); ++i) {
       std::string_view rest = files_[i].read();
       std::string_view line;
@@ -45,14 +46,14 @@ class PressureProbe final : public Probe {
         std::int64_t microseconds = 0;
         if (total == std::string_view::npos || !parse_counter(line.substr(total + 6), microseconds)) continue;
         if (kind != "some" && kind != "full") continue;
-        family_.set(static_cast<std::int32_t>(2 * i + (kind == "full" ? 1 : 0)), microseconds * kMicrosecond);
+        family_->set(static_cast<std::int32_t>(2 * i + (kind == "full" ? 1 : 0)), microseconds * kMicrosecond);
       }
     }
-    family_.commit();
+    family_->commit();
   }
 
  private:
-  Family& family_;
+  Family* family_ = nullptr;
   std::array<KernelFile, kFiles.size()> files_;
 };
 

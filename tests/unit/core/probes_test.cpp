@@ -1,0 +1,276 @@
+// Every probe on small hosts: what it reads, and that it leaves out what it cannot read.
+#include <gtest/gtest.h>
+
+#include "test_host.h"
+
+namespace reveal {
+namespace {
+
+TEST(Cpu, CountsNanosecondsPerCpuAndLeavesOutTheSum) {
+  TestHost host;
+  host.write("/proc/stat",
+             "cpu  30 0 20 400 0 0 0 0 0 0\ncpu0 10 1 2 3 4 5 6 7 8 9\ncpu1 20 0 0 100 0 0 0 0 0 0\n"
+             "intr 12345 0 1 2\nctxt 777\nbtime 1700000000\nprocesses 99\nprocs_running 3\nprocs_blocked 1\n"
+             "softirq 555 1 2 3\n");
+  ProbeBench bench(host, "cpu");
+  bench.sample();
+  EXPECT_EQ(bench.family("cpu/times").channels().size(), 20U);
+  EXPECT_EQ(bench.value("cpu/times", "cpu.user", "cpu0"), 100'000'000);
+  EXPECT_EQ(bench.value("cpu/times", "cpu.guest_nice", "cpu0"), 90'000'000);
+  EXPECT_EQ(bench.value("cpu/times", "cpu.idle", "cpu1"), 1'000'000'000);
+  EXPECT_EQ(bench.value("cpu/activity", "cpu.interrupts"), 12345);
+  EXPECT_EQ(bench.value("cpu/activity", "cpu.context_switches"), 777);
+  EXPECT_EQ(bench.value("cpu/activity", "cpu.forks"), 99);
+  EXPECT_EQ(bench.value("cpu/activity", "cpu.softirqs"), 555);
+  EXPECT_EQ(bench.value("cpu/run_queue", "cpu.procs_running"), 3);
+  EXPECT_EQ(bench.value("cpu/run_queue", "cpu.procs_blocked"), 1);
+}
+
+TEST(Cpu, LeavesMissingWhatACutOffTextDoesNotSay) {
+  TestHost host;
+  host.write("/proc/stat", "cpu0 10 1 2 3 4 5 6 7 8 9\ncpu1 20 0 0 100\n");
+  ProbeBench bench(host, "cpu");
+  bench.sample();
+  EXPECT_EQ(bench.value("cpu/times", "cpu.idle", "cpu1"), 1'000'000'000);
+  EXPECT_EQ(bench.value("cpu/times", "cpu.iowait", "cpu1"), kMissing);
+  EXPECT_EQ(bench.value("cpu/activity", "cpu.forks"), kMissing);
+}
+
+TEST(Cpu, GivesALaterCpuAChannelAndAVanishedOneNothing) {
+  TestHost host;
+  host.write("/proc/stat", "cpu0 1 0 0 0 0 0 0 0 0 0\n");
+  ProbeBench bench(host, "cpu");
+  host.write("/proc/stat", "cpu0 1 0 0 0 0 0 0 0 0 0\ncpu7 5 0 0 0 0 0 0 0 0 0\n");
+  bench.sample();
+  EXPECT_EQ(bench.value("cpu/times", "cpu.user", "cpu7"), 50'000'000);
+  host.write("/proc/stat", "cpu7 6 0 0 0 0 0 0 0 0 0\n");
+  bench.sample();
+  EXPECT_EQ(bench.value("cpu/times", "cpu.user", "cpu0"), kMissing);
+  EXPECT_EQ(bench.value("cpu/times", "cpu.user", "cpu7"), 60'000'000);
+}
+
+TEST(Cpu, IsAbsentWithAReasonWhereItsTextIsMissing) {
+  const TestHost host;
+  const ProbeBench bench(host, "cpu");
+  EXPECT_EQ(bench.coverage().state, Coverage::State::absent);
+  EXPECT_NE(bench.coverage().reason.find("/proc/stat: No such file"), std::string::npos) << bench.coverage().reason;
+}
+
+TEST(Memory, ConvertsToBytesAndCountsHugePages) {
+  TestHost host;
+  host.write("/proc/meminfo",
+             "MemTotal:       24684084 kB\nMemAvailable:   100 kB\nDirty:          7 kB\nActive(anon):   5 kB\n"
+             "AnonHugePages:  2048 kB\nHugePages_Free:    3\nBrandNewThing:  9 kB\n");
+  ProbeBench bench(host, "memory");
+  bench.sample();
+  EXPECT_EQ(bench.value("memory/meminfo", "mem.total"), 24684084LL * 1024);
+  EXPECT_EQ(bench.value("memory/meminfo", "mem.available"), 102400);
+  EXPECT_EQ(bench.value("memory/meminfo", "mem.dirty"), 7168);
+  EXPECT_EQ(bench.value("memory/meminfo", "mem.active_anon"), 5120);
+  EXPECT_EQ(bench.value("memory/meminfo", "mem.anon_huge_pages"), 2097152);
+  EXPECT_EQ(bench.value("memory/meminfo", "mem.brand_new_thing"), 9216);
+  EXPECT_EQ(bench.value("memory/hugepages", "mem.hugepages_free"), 3);
+}
+
+TEST(Memory, LeavesMissingWhatIsGoneAndWhatIsNoNumber) {
+  TestHost host;
+  host.write("/proc/meminfo", "MemFree: 1 kB\nCached: 2 kB\nDirty: 3 kB\n");
+  ProbeBench bench(host, "memory");
+  host.write("/proc/meminfo", "Cached: 2x kB\nDirtyMore: 8 kB\nDirty: 4 kB\nMemFre");
+  bench.sample();
+  EXPECT_EQ(bench.value("memory/meminfo", "mem.free"), kMissing);
+  EXPECT_EQ(bench.value("memory/meminfo", "mem.cached"), kMissing);
+  EXPECT_EQ(bench.value("memory/meminfo", "mem.dirty"), 4096);
+  EXPECT_EQ(bench.value("memory/meminfo", "mem.dirty_more"), 8192);
+}
+
+TEST(Vmstat, SeparatesEventsFromLevels) {
+  TestHost host;
+  host.write("/proc/vmstat",
+             "nr_dirty 4\nnr_dirtied 100\nnr_dirty_threshold 50\npgfault 7\nworkingset_nodes 9\nnew_key 1\n");
+  ProbeBench bench(host, "vmstat");
+  bench.sample();
+  EXPECT_EQ(bench.value("memory/vmstat_levels", "vmstat.nr_dirty"), 4);
+  EXPECT_EQ(bench.value("memory/vmstat_levels", "vmstat.nr_dirty_threshold"), 50);
+  EXPECT_EQ(bench.value("memory/vmstat_levels", "vmstat.workingset_nodes"), 9);
+  EXPECT_EQ(bench.value("memory/vmstat", "vmstat.nr_dirtied"), 100);
+  EXPECT_EQ(bench.value("memory/vmstat", "vmstat.pgfault"), 7);
+  EXPECT_EQ(bench.value("memory/vmstat", "vmstat.new_key"), 1);
+}
+
+TEST(Numa, ReadsBothFilesOfEachNode) {
+  TestHost host;
+  for (const std::string node : {"node0", "node1"}) {
+    host.write("/sys/devices/system/node/" + node + "/numastat", "numa_hit 5\nnuma_miss 2\nlocal_node 4\n");
+    host.write("/sys/devices/system/node/" + node + "/meminfo",
+               "Node 0 MemFree:        10 kB\nNode 0 Active(file):   3 kB\nNode 0 HugePages_Total:     4\n");
+  }
+  host.write("/sys/devices/system/node/node1/numastat", "numa_hit 50\n");
+  ProbeBench pages(host, "numa");
+  pages.sample();
+  EXPECT_EQ(pages.value("memory/numa_pages", "numa_hit", "node0"), 5);
+  EXPECT_EQ(pages.value("memory/numa_pages", "numa_hit", "node1"), 50);
+  EXPECT_EQ(pages.value("memory/numa_pages", "numa_local_node", "node0"), 4);
+  ProbeBench memory(host, "numa_memory");
+  memory.sample();
+  EXPECT_EQ(memory.value("memory/numa_meminfo", "numa_mem.free", "node1"), 10240);
+  EXPECT_EQ(memory.value("memory/numa_meminfo", "numa_mem.active_file", "node0"), 3072);
+}
+
+TEST(Interrupts, MakesOneChannelPerSourceAndCpu) {
+  TestHost host;
+  host.write("/proc/interrupts",
+             "           CPU0       CPU1       \n  24:          1          2  IO-APIC   5-edge      eth0 0\n"
+             " LOC:      21845      17578   Local timer interrupts\n ERR:          3\n");
+  ProbeBench bench(host, "interrupts");
+  bench.sample();
+  EXPECT_EQ(bench.family("interrupts/per_cpu").channels().size(), 5U);
+  EXPECT_EQ(bench.value("interrupts/per_cpu", "irq.24", "cpu1"), 2);
+  EXPECT_EQ(bench.value("interrupts/per_cpu", "irq.LOC", "cpu0"), 21845);
+  EXPECT_EQ(bench.value("interrupts/per_cpu", "irq.ERR", "cpu0"), 3);
+}
+
+TEST(Interrupts, FollowsACpuThatGoesOffLine) {
+  TestHost host;
+  host.write("/proc/softirqs", "                    CPU0       CPU1\n      NET_RX:       10         20\n");
+  ProbeBench bench(host, "softirqs");
+  host.write("/proc/softirqs", "                    CPU1\n      NET_RX:       25\n");
+  bench.sample();
+  EXPECT_EQ(bench.value("interrupts/softirqs", "softirq.NET_RX", "cpu0"), kMissing);
+  EXPECT_EQ(bench.value("interrupts/softirqs", "softirq.NET_RX", "cpu1"), 25);
+  EXPECT_EQ(bench.family("interrupts/softirqs").channels().size(), 2U);
+}
+
+TEST(Softnet, ReadsHexadecimalColumnsWithAndWithoutTheCpuNumber) {
+  TestHost host;
+  host.write("/proc/net/softnet_stat",
+             "000000ff 00000001 00000002 0 0 0 0 0 0 0 0 0 00000000\n"
+             "00000010 00000000 00000000 0 0 0 0 0 0 0 0 0 00000005\n");
+  ProbeBench bench(host, "softnet");
+  bench.sample();
+  EXPECT_EQ(bench.value("interrupts/softnet", "softnet.processed", "cpu0"), 255);
+  EXPECT_EQ(bench.value("interrupts/softnet", "softnet.time_squeeze", "cpu0"), 2);
+  EXPECT_EQ(bench.value("interrupts/softnet", "softnet.processed", "cpu5"), 16);
+  host.write("/proc/net/softnet_stat", "00000100 0 0\n00000011 0 0\n");
+  bench.sample();
+  EXPECT_EQ(bench.value("interrupts/softnet", "softnet.processed", "cpu0"), 256);
+  EXPECT_EQ(bench.value("interrupts/softnet", "softnet.processed", "cpu1"), 17);
+}
+
+TEST(Disk, SkipsMemoryDisksPartitionsAndIdleOnes) {
+  TestHost host;
+  host.write("/sys/class/block/vda1/partition", "1\n");
+  host.write("/proc/diskstats",
+             "   7 0 loop0 9 0 0 0 0 0 0 0 0 0 0\n 254 0 vda 10 2 16 30 5 1 8 7 3 40 50 0 0 0 0 6 9\n"
+             " 254 1 vda1 10 2 16 30 5 1 8 7 3 40 50\n 253 0 zram0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n");
+  ProbeBench bench(host, "disk");
+  bench.sample();
+  EXPECT_EQ(bench.family("storage/disk_queue").channels().size(), 1U);
+  EXPECT_EQ(bench.value("storage/disk", "disk.reads", "vda"), 10);
+  EXPECT_EQ(bench.value("storage/disk_bytes", "disk.read_bytes", "vda"), 16 * 512);
+  EXPECT_EQ(bench.value("storage/disk_time", "disk.read_time", "vda"), 30'000'000);
+  EXPECT_EQ(bench.value("storage/disk_queue", "disk.inflight", "vda"), 3);
+  EXPECT_EQ(bench.value("storage/disk", "disk.flushes", "vda"), 6);
+  EXPECT_EQ(bench.value("storage/disk_time", "disk.flush_time", "vda"), 9'000'000);
+  host.write("/proc/diskstats", " 253 0 zram0 1 0 8 0 0 0 0 0 0 0 0\n");
+  bench.sample();
+  EXPECT_EQ(bench.value("storage/disk", "disk.reads", "zram0"), 1);
+  EXPECT_EQ(bench.value("storage/disk", "disk.flushes", "zram0"), kMissing);  // an old kernel's short line
+  EXPECT_EQ(bench.value("storage/disk", "disk.reads", "vda"), kMissing);
+}
+
+TEST(Network, ReadsInterfacesThatEverMovedAByte) {
+  TestHost host;
+  host.write(
+      "/proc/net/dev",
+      "Inter-|   Receive                |  Transmit\n face |bytes    packets errs drop fifo frame compressed "
+      "multicast|bytes    packets errs drop fifo colls carrier compressed\n"
+      "  eth0:183676327    3544    1    2    3     4          5         6   136657    1897    7    8    9     10 "
+      "      11          12\n  ifb0:       0       0    0    0    0     0          0         0        0       0    0 "
+      "   0    0     0       0          0\n");
+  ProbeBench bench(host, "network");
+  bench.sample();
+  EXPECT_EQ(bench.family("network/bytes").channels().size(), 2U);
+  EXPECT_EQ(bench.value("network/bytes", "net.rx_bytes", "eth0"), 183676327);
+  EXPECT_EQ(bench.value("network/bytes", "net.tx_bytes", "eth0"), 136657);
+  EXPECT_EQ(bench.value("network/packets", "net.rx_multicast", "eth0"), 6);
+  EXPECT_EQ(bench.value("network/packets", "net.rx_compressed", "eth0"), 5);
+  EXPECT_EQ(bench.value("network/packets", "net.tx_compressed", "eth0"), 12);
+  EXPECT_EQ(bench.value("network/errors", "net.rx_dropped", "eth0"), 2);
+  EXPECT_EQ(bench.value("network/errors", "net.tx_carrier", "eth0"), 11);
+}
+
+TEST(Snmp, PairsNamesWithValuesAndKeepsSettingsOut) {
+  TestHost host;
+  host.write("/proc/net/snmp",
+             "Ip: Forwarding DefaultTTL InReceives\nIp: 2 64 3567\nTcp: MaxConn CurrEstab RetransSegs\nTcp: -1 4 17\n");
+  ProbeBench bench(host, "snmp");
+  bench.sample();
+  EXPECT_EQ(bench.value("network/snmp", "ip.InReceives"), 3567);
+  EXPECT_EQ(bench.value("network/snmp", "tcp.RetransSegs"), 17);
+  EXPECT_EQ(bench.value("network/snmp_levels", "tcp.CurrEstab"), 4);
+  EXPECT_EQ(bench.family("network/snmp").channels().size(), 2U);
+  // A protocol that appears, values cut off, and a value line of another protocol.
+  host.write("/proc/net/snmp",
+             "Udp: InDatagrams RcvbufErrors\nUdp: 3\nTcp: MaxConn CurrEstab RetransSegs\nIp: 9 9 9\n");
+  bench.sample();
+  EXPECT_EQ(bench.value("network/snmp", "udp.InDatagrams"), 3);
+  EXPECT_EQ(bench.value("network/snmp", "udp.RcvbufErrors"), kMissing);
+  EXPECT_EQ(bench.value("network/snmp", "tcp.RetransSegs"), kMissing);
+}
+
+TEST(Pressure, TakesTheTotalsInNanoseconds) {
+  TestHost host;
+  host.write("/proc/pressure/io", "some avg10=2.18 avg60=0.75 avg300=0.27 total=6262143\nfull avg10=0.00 total=8\n");
+  ProbeBench bench(host, "pressure");
+  bench.sample();
+  EXPECT_EQ(bench.value("pressure/node", "pressure.io_some"), 6'262'143'000);
+  EXPECT_EQ(bench.value("pressure/node", "pressure.io_full"), 8'000);
+  EXPECT_EQ(bench.value("pressure/node", "pressure.cpu_some"), kMissing);
+}
+
+TEST(Frequency, IsInHertz) {
+  TestHost host;
+  host.write("/sys/devices/system/cpu/cpu1/cpufreq/scaling_cur_freq", "2600000\n");
+  ProbeBench bench(host, "cpu_frequency");
+  bench.sample();
+  EXPECT_EQ(bench.value("cpu/frequency", "cpu.frequency", "cpu1"), 2'600'000'000);
+}
+
+TEST(AllProbes, SurviveTextsThatAreCutOffAnywhere) {
+  const TestHost whole;
+  const std::vector<std::pair<std::string, std::string>> texts = {
+      {"/proc/stat", "cpu0 10 1 2 3 4 5 6 7 8 9\nintr 5 6\nctxt 7\n"},
+      {"/proc/meminfo", "MemTotal: 5 kB\nHugePages_Free: 3\n"},
+      {"/proc/vmstat", "nr_dirty 4\npgfault 7\n"},
+      {"/proc/interrupts", "  CPU0 CPU1\n 24: 1 2 x\nLOC: 3 4 y\n"},
+      {"/proc/softirqs", "  CPU0 CPU1\n NET_RX: 1 2\n"},
+      {"/proc/diskstats", "254 0 vda 10 2 16 30 5 1 8 7 3 40 50 0 0 0 0 6 9\n"},
+      {"/proc/net/dev", "h\nh\n eth0: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n"},
+      {"/proc/net/snmp", "Ip: A B\nIp: 1 2\n"},
+      {"/proc/net/netstat", "TcpExt: A B\nTcpExt: 1 2\n"},
+      {"/proc/net/softnet_stat", "0000000f 0 1 0\n"},
+      {"/proc/pressure/cpu", "some avg10=0 total=5\n"},
+      {"/sys/devices/system/node/node0/numastat", "numa_hit 1\n"},
+      {"/sys/devices/system/node/node0/meminfo", "Node 0 MemFree: 1 kB\n"}};
+  for (const auto& [path, text] : texts) whole.write(path, text);
+  RootFs fs(whole.root());
+  Sink sink;
+  Sampler sampler(fs, sink, {}, {1, 1});
+  for (const auto& [path, text] : texts) {
+    for (std::size_t size = 0; size <= text.size(); ++size) {
+      whole.write(path, text.substr(0, size));
+      sampler.sample({.time = {2, 2}, .number = 0});
+      whole.write(path, text.substr(size));
+      sampler.sample({.time = {3, 3}, .number = 0});
+    }
+    whole.write(path, std::string(9000, ':') + std::string("\n99999999999999999999999999999999999 kB\n\0\x80\xff", 44));
+    sampler.sample({.time = {4, 4}, .number = 0});
+    whole.write(path, text);
+  }
+  sampler.sample({.time = {5, 5}, .number = 0});
+  EXPECT_EQ(sink.find("memory/vmstat")->value("vmstat.pgfault"), 7);
+}
+
+}  // namespace
+}  // namespace reveal

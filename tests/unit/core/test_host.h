@@ -1,0 +1,93 @@
+// A host made of a few files, for probes to read.
+#pragma once
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "core/sampler/sampler.h"
+
+namespace reveal {
+
+class TestHost {
+ public:
+  TestHost() {
+    static int number = 0;
+    root_ = std::filesystem::temp_directory_path() /
+            ("reveal-host-" + std::to_string(::getpid()) + '-' + std::to_string(number++));
+    write("/sys/devices/system/cpu/online", "0-1\n");
+  }
+  ~TestHost() {
+    std::error_code ignored;
+    std::filesystem::remove_all(root_, ignored);
+  }
+  TestHost(const TestHost&) = delete;
+  TestHost& operator=(const TestHost&) = delete;
+
+  void write(const std::string& path, const std::string& text) const {
+    const std::filesystem::path file = root_.string() + path;
+    std::filesystem::create_directories(file.parent_path());
+    std::ofstream(file, std::ios::binary) << text;
+  }
+  void remove(const std::string& path) const { std::filesystem::remove_all(root_.string() + path); }
+
+  /// A process as /proc shows it: times in clock ticks.
+  void process(int pid, int parent, const std::string& command, int user, int system, int reaped = 0,
+               int start = 100) const {
+    write("/proc/" + std::to_string(pid) + "/stat",
+          std::to_string(pid) + " (" + command + ") S " + std::to_string(parent) + " 1 1 0 -1 4194304 11 0 22 0 " +
+              std::to_string(user) + ' ' + std::to_string(system) + ' ' + std::to_string(reaped) + " 0 20 0 3 0 " +
+              std::to_string(start) + " 1000000 50 18446744073709551615 1 1 0 0 0 0 0 0 0 0 0 0 17 1 0 0 0 0 0\n");
+    write("/proc/" + std::to_string(pid) + "/status",
+          "Name:\t" + command + "\nTgid:\t" + std::to_string(pid) + "\nCpus_allowed_list:\t0-1\n" +
+              "voluntary_ctxt_switches:\t5\nnonvoluntary_ctxt_switches:\t7\n");
+  }
+  /// The last process id given out, which is how new processes are noticed.
+  void last_pid(int pid) const { write("/proc/loadavg", "0.50 0.40 0.30 2/150 " + std::to_string(pid) + '\n'); }
+
+  [[nodiscard]] const std::filesystem::path& root() const { return root_; }
+
+ private:
+  std::filesystem::path root_;
+};
+
+/// One probe on such a host, sampled by hand.
+class ProbeBench {
+ public:
+  ProbeBench(const TestHost& host, const std::string& probe, std::optional<JobSource> job = std::nullopt)
+      : fs_(host.root()),
+        sampler_(unkept(fs_), sink_,
+                 {.interval = std::chrono::milliseconds(100), .probes = {probe}, .job = std::move(job)},
+                 {1'000'000'000, 1'700'000'000'000'000'000}) {}
+
+  /// Every family is due on a tick whose number is a multiple of ten.
+  void sample() {
+    ++second_;
+    sampler_.sample({.time = {second_ * 1'000'000'000, 1'700'000'000'000'000'000}, .number = second_ * 10});
+  }
+  [[nodiscard]] std::int64_t value(const std::string& family, const std::string& metric,
+                                   const std::string& instance = "") const {
+    const Family* found = sink_.find(family);
+    return found == nullptr ? kMissing : found->value(metric, instance);
+  }
+  [[nodiscard]] const Family& family(const std::string& path) const { return *sink_.find(path); }
+  [[nodiscard]] Coverage coverage() const { return sampler_.coverage().front(); }
+  [[nodiscard]] const Sampler& sampler() const { return sampler_; }
+  [[nodiscard]] const Sink& sink() const { return sink_; }
+
+ private:
+  // Unlike files of /proc, an open plain file outlives its removal.
+  static RootFs& unkept(RootFs& fs) {
+    fs.limit_kept_files(0);
+    return fs;
+  }
+
+  RootFs fs_;
+  Sink sink_;
+  Sampler sampler_;
+  std::int64_t second_ = 1;
+};
+
+}  // namespace reveal
