@@ -211,7 +211,7 @@ void print_notes(Page& page, const Report& report) {
     if (!note.remedy.user.empty()) {
       page.command("  you type", note.remedy.user.front());
     } else if (!note.remedy.admin.empty()) {
-      page.row("  tell admins", note.remedy.admin.front());
+      page.paragraph(4, "tell admins: " + note.remedy.admin.front());
     }
   }
   if (report.findings.size() > end) {
