@@ -118,6 +118,14 @@ RunnerUp runner_up(const RuleContext& context, Interval at, std::span<const Inte
   return {};
 }
 
+/// What to type depends on whether a batch system shared the node out.
+void add_batch_remedy(const RuleContext& context, Finding& finding) {
+  if (context.snapshot_value("env.SLURM_JOB_ID").empty() && context.snapshot_value("env.SLURM_CPUS_PER_TASK").empty())
+    return;
+  finding.remedy.user.insert(finding.remedy.user.begin(),
+                             "#SBATCH --exclusive        # no other job on the node; costs whole nodes");
+}
+
 Finding describe(const RuleContext& context, const Signal& outsider, const Elevation& elevation,
                  std::span<const Interval> excluded, const std::optional<Signal>& wait, const Cost& cost) {
   const Interval at = elevation.at;
@@ -153,12 +161,47 @@ Finding describe(const RuleContext& context, const Signal& outsider, const Eleva
       number(elevation.inside), names.size() == 1 ? " on " + names.front() : "", context.telemetry.node, number(length),
       number(std::max(0.0, elevation.outside)), number(cost.seconds));
   finding.runner_up = runner_up(context, at, excluded, excess);
+  add_batch_remedy(context, finding);
+  return finding;
+}
 
-  // What to type depends on whether a batch system shared the node out.
-  if (context.snapshot_value("job.scheduler") == "slurm" || !context.snapshot_value("env.SLURM_JOB_ID").empty()) {
-    finding.remedy.user.insert(finding.remedy.user.begin(),
-                               "#SBATCH --exclusive        # no other job on the node; costs whole nodes");
+/// Somebody who is there from the first to the last second leaves no outside to compare with: the level itself, held
+/// against what the job waited, is then the evidence. The threshold is higher, since a bias of the clocks is a level
+/// too.
+std::optional<Finding> constant_outsider(const RuleContext& context, const Signal& outsider, const Signal& used,
+                                         const Signal& wait) {
+  const auto seconds = outside_means(outsider.values, {}, context.steps(1));
+  if (static_cast<double>(seconds.size()) * context.telemetry.step_seconds <
+      context.threshold("min_constant_seconds")) {
+    return std::nullopt;
   }
+  if (seconds[seconds.size() / 10] < context.threshold("min_constant_cpu")) return std::nullopt;
+  const Interval whole{0, context.telemetry.samples};
+  const double taken = mean_inside(outsider.values, whole);
+  const double got = mean_inside(used.values, whole);
+  const double waited = mean_inside(wait.values, whole);
+  if (std::isnan(got) || std::isnan(waited) || waited < context.threshold("min_wait")) return std::nullopt;
+
+  Finding finding = context.finding();
+  finding.intervals = {context.span(whole.begin, whole.end)};
+  const double missed = std::min(waited, taken);
+  finding.impact.percent = 100 * missed / (got + missed);
+  finding.impact.seconds = job_seconds(context) * missed / (got + missed);
+  finding.impact.how = fmt::format("it got {} cpus and waited for {} more, of which others used {}", number(got),
+                                   number(waited), number(missed));
+  finding.severity = severity_of_loss(*finding.impact.seconds, *finding.impact.percent,
+                                      context.threshold("min_lost_seconds"), context.threshold("min_lost_percent"));
+  finding.confidence = Confidence::likely;
+  finding.evidence = {evidence_of(context, outsider, {taken, 0, 0}, whole),
+                      evidence_of(context, wait, {waited, 0, 0}, whole),
+                      evidence_of(context, used, {got, got + missed, 0}, whole)};
+  finding.sentence = fmt::format(
+      "Processes outside the job used {} cpus of {} from its begin to its end (expected 0); the job got {} cpus and "
+      "waited "
+      "for {} more.",
+      number(taken), context.telemetry.node, number(got), number(missed));
+  finding.runner_up = {"cpu.oversubscribed", "cpu time of others is not the job's own threads competing"};
+  add_batch_remedy(context, finding);
   return finding;
 }
 
@@ -196,7 +239,12 @@ std::vector<Finding> check(const RuleContext& context) {
     }
     findings.push_back(std::move(finding));
   }
-  return findings;
+  auto constant = constant_outsider(context, outsider, *used, *wait);
+  if (!constant) return findings;
+  double lost_in_intervals = 0;
+  for (const Finding& finding : findings) lost_in_intervals += finding.impact.seconds.value_or(0);
+  if (*constant->impact.seconds <= lost_in_intervals) return findings;
+  return {*std::move(constant)};
 }
 
 const RegisteredRule kRule{{
@@ -212,6 +260,9 @@ const RegisteredRule kRule{{
                    {"min_score", 4, "sd", "least distance from the usual level, in its own spread"},
                    {"min_wait", 0.08, "s/s", "least extra run-queue wait of the job"},
                    {"min_displaced_share", 0.5, "ratio", "part of the outsiders' cpu time the job must have lost"},
+                   {"min_constant_cpu", 0.3, "cpus",
+                    "outsiders' cpu time in nine of ten seconds that is a level, not an event"},
+                   {"min_constant_seconds", 20, "s", "shortest job whose level is judged"},
                    {"min_lost_seconds", 1, "s", "lost run time from which it is a finding, else a notice"},
                    {"min_lost_percent", 0.5, "percent", "lost share of the run from which it is a finding"}},
     .user_remedy =

@@ -86,6 +86,18 @@ TEST(RuleOutsider, IsSilentWhenTheOutsiderTookOnlyIdleTime) {
   EXPECT_TRUE(findings_of(telemetry, "cpu.outsider").empty());
 }
 
+TEST(RuleOutsider, FindsOneThatNeverLeaves) {
+  const auto telemetry = SyntheticNode{}.record(60, [](double second, Demand& demand) {
+    SyntheticNode::training(second, demand);
+    demand.outsider[0] = demand.outsider[1] = 1;
+  });
+  const auto found = findings_of(telemetry, "cpu.outsider");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].severity, Severity::critical);
+  EXPECT_NEAR(found[0].evidence[0].observed.value_or(0), 1.1, 0.2);
+  EXPECT_NEAR(seconds_of(telemetry, found[0].intervals[0].end_utc_ns), 60, 0.2);
+}
+
 TEST(RuleOutsider, IsSilentOnInterruptWorkForTheJob) {
   const auto telemetry = SyntheticNode{}.record(120, [](double second, Demand& demand) {
     SyntheticNode::training(second, demand);
