@@ -76,7 +76,6 @@ class Collection {
   Collection(const CollectOptions& options, const std::atomic<bool>& stop)
       : options_(options), stop_(stop), fs_(options.root) {
     fs_.limit_kept_files(raise_file_limit());
-    static_cast<void>(select_probes(options.probes));  // a mistyped name must not leave a file behind
     if (!options.record.empty()) fs_.record_to(options.record);
     start_ = fs_.recorded() ? fs_.upcoming_tick().value_or(TickTime{}) : clock_.now();
   }
@@ -84,7 +83,7 @@ class Collection {
   CollectResult run() {
     TraceHeader header = options_.header;
     header.begin_utc_ns = start_.utc_ns;
-    Sampler::Options sampling = sampler_options(options_);
+    Sampler::Options sampling = sampler_options(options_);  // what is mistyped in it must not leave a file behind
     TraceWriter writer(options_.output, header, {.max_bytes = options_.max_bytes});
     Sink sink(&writer);
     Sampler sampler(fs_, sink, std::move(sampling), start_);
@@ -104,6 +103,7 @@ class Collection {
         loop(ticks, sampler, sink, writer, status);
       }
     }
+    fs_.end_recording();
     writer.set_coverage(sampler.coverage());
     writer.set_end_snapshot(end_snapshot(sampler, before));
     sink.event("reveal", "end", sampler.job_ended() ? "the job has ended" : "stopped");

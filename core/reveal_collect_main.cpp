@@ -13,6 +13,7 @@
 
 #include "core/collect.h"
 #include "core/listing.h"
+#include "core/sampler/sampler.h"
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/text.h"
 #include "hdf5schema/version.h"
@@ -147,6 +148,12 @@ void finish(CommandLine& line) {
     const std::size_t end = std::min(rest.find_first_of(",+"), rest.size());
     if (end > 0) collect.probes.emplace_back(rest.substr(0, end));
     rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  try {
+    static_cast<void>(select_probes(collect.probes));
+    if (!collect.job.empty()) static_cast<void>(JobSource::parse(collect.job));
+  } catch (const Error& error) {
+    throw UsageError(error.what());
   }
   for (const std::string& tag : line.tags) {
     const std::size_t equals = tag.find('=');

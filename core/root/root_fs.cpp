@@ -245,4 +245,6 @@ void RootFs::mark_tick(TickTime time) {
   if (writer_) writer_->mark_tick(time);
 }
 
+void RootFs::end_recording() { writer_.reset(); }
+
 }  // namespace reveal

@@ -1,0 +1,117 @@
+#!/usr/bin/env bash
+# reveal-collect as a program: what it writes, when it ends, and how it refuses.
+set -u
+collect=$REVEAL_BUILD/bin/reveal-collect
+[ -x "$collect" ] || collect=$REVEAL_BUILD/reveal-collect
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+failures=0
+
+fail() { echo "FAILED: $*"; failures=$((failures + 1)); }
+
+# expect_error STATUS 'TEXT' arguments...: one line with TEXT on stderr, nothing on stdout.
+expect_error() {
+  local status=$1 text=$2
+  shift 2
+  "$collect" "$@" >out 2>err
+  local got=$?
+  [ "$got" = "$status" ] || fail "$*: exit status $got instead of $status"
+  [ "$(wc -l <err)" = 1 ] || fail "$*: $(wc -l <err) lines of error: $(cat err)"
+  grep -qF -- "$text" err || fail "$*: \"$text\" is not in: $(cat err)"
+  [ ! -s out ] || fail "$*: wrote to standard output"
+}
+
+expect_error 2 'did you mean "--interval"?' --intervall 100ms
+expect_error 2 'did you mean "memory"?' --output x.h5 --probes memmory --duration 1s
+expect_error 2 '--output FILE is missing'
+expect_error 2 'expected a time' --output x.h5 --interval fast
+expect_error 2 'expected key=value' --output x.h5 --tag nothing
+expect_error 2 'pid:N or run:DIR' --output x.h5 --job 4711
+expect_error 1 'not a directory' --output x.h5 --root /does/not/exist
+expect_error 1 'missing/x.h5' --output missing/x.h5 --duration 1s
+[ -z "$(ls -- *.h5* 2>/dev/null)" ] || fail "a refusal left a file behind"
+
+"$collect" --list-probes --json | /usr/bin/python3 -c '
+import json, sys
+probes = json.load(sys.stdin)
+assert len(probes) >= 15, len(probes)
+assert all(f["metrics"] for p in probes for f in p["families"])' || fail "--list-probes --json"
+"$collect" --check --json | /usr/bin/python3 -c '
+import json, sys
+facts = json.load(sys.stdin)
+assert all(f["state"] == "ok" or f["reason"] for f in facts)
+assert any(f["name"] == "cpu" and f["state"] == "ok" for f in facts)' || fail "--check --json"
+
+# A duration, silence on success, and no second trace over the first.
+"$collect" --output a.h5 --duration 1s >out 2>err || fail "a duration: $(cat err)"
+[ -f a.h5 ] && [ ! -e a.h5.part ] || fail "a duration left no closed trace"
+[ ! -s out ] && [ ! -s err ] || fail "not silent: $(cat out err)"
+expect_error 1 'a.h5' --output a.h5 --duration 1s
+
+# The end of the job is the end of the trace; few open files are enough.
+(ulimit -n 40; exec "$collect" --output few.h5 --duration 1s) || fail "with 40 files"
+bash -c 'for i in 1 2 3 4 5 6; do (i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done); done; sleep 1' &
+job=$!
+"$collect" --output job.h5 --node n01 --job pid:$job --record rec || fail "a job: status $?"
+wait $job
+[ -f job.h5 ] || fail "the trace of a job"
+
+# The recording replays to the same numbers.
+"$collect" --output replay.h5 --node n01 --root rec || fail "a replay: status $?"
+
+# A signal closes the trace.
+sleep 30 &
+job=$!
+"$collect" --output signal.h5 --job pid:$job &
+collector=$!
+sleep 1
+kill -TERM $collector
+wait $collector || fail "SIGTERM: status $?"
+kill $job
+[ -f signal.h5 ] || fail "SIGTERM left no closed trace"
+
+# The end comes too when the directory is gone, though only the job would have ended it.
+mkdir gone
+sleep 60 &
+job=$!
+"$collect" --output gone/x.h5 --job pid:$job 2>err &
+collector=$!
+sleep 1
+rm -rf gone
+for _ in $(seq 300); do kill -0 $collector 2>/dev/null || break; sleep 0.1; done
+kill -0 $collector 2>/dev/null && fail "goes on without its directory"
+wait $collector
+[ $? = 1 ] || fail "no failure without its directory"
+[ "$(wc -l <err)" = 1 ] || fail "without its directory: $(cat err)"
+kill $job
+
+/usr/bin/python3 - <<'END' || fail "the traces' content"
+import h5py
+import numpy as np
+
+def channels(trace, path):
+    group = trace[path + "_channels"]
+    return list(zip([m.decode() for m in group["metric"][:]], [i.decode() for i in group["instance"][:]]))
+
+def increments(trace, path, metric, instance=""):
+    row = channels(trace, path).index((metric, instance))
+    return trace[path][row, :]
+
+MISSING = np.iinfo(np.int64).min
+with h5py.File("job.h5") as job, h5py.File("replay.h5") as replay:
+    used = increments(job, "job/cpu", "job.cpu_time")
+    used = used[used != MISSING]
+    assert (used >= 0).all(), "the job's CPU time fell"
+    # Six short-lived children, each a quarter of a second or more: reaped, but not lost.
+    assert used.sum() > 3e8, used.sum()
+    for path in ("cpu/times", "memory/meminfo", "job/cpu", "job/processes", "network/netstat"):
+        assert channels(job, path) == channels(replay, path), path
+        assert np.array_equal(job[path][:], replay[path][:]), path + " differs in the replay"
+    busy = sum(increments(job, "cpu/times", "cpu." + kind, instance)[1:].sum()
+               for kind in ("user", "system") for _, instance in channels(job, "cpu/times")[::10])
+    assert busy + 5e8 >= used.sum(), (busy, used.sum())
+END
+
+[ $failures = 0 ] || exit 1
+echo "reveal-collect behaves"
