@@ -1,0 +1,126 @@
+#!/bin/bash
+# The command `reveal` as its contract says: exit statuses, one line per error, bad input beside good input, nothing lost.
+set -u
+reveal=$REVEAL_BUILD/bin/reveal
+collect=$REVEAL_BUILD/bin/reveal-collect
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+export XDG_CONFIG_HOME=$work/no-config
+failures=0
+
+fail() { echo "FAILED: $*" >&2; failures=$((failures + 1)); }
+
+# expect STATUS "part of the only line on stderr, or -" command...
+expect() {
+  local status=$1 words=$2
+  shift 2
+  "$@" >out 2>err
+  local got=$?
+  [ "$got" = "$status" ] || fail "$*: exit status $got instead of $status: $(head -c 300 err)"
+  if [ "$words" = - ]; then
+    [ ! -s err ] || fail "$*: unexpected on stderr: $(head -c 300 err)"
+  else
+    [ "$(wc -l <err)" = 1 ] || fail "$*: $(wc -l <err) lines on stderr instead of one"
+    grep -qF -- "$words" err || fail "$*: stderr does not say '$words' but: $(head -c 300 err)"
+  fi
+}
+
+json() { /usr/bin/python3 -c "import json,sys; r=json.load(open('$1')); sys.exit(0 if ($2) else 1)" || fail "$1: not $2"; }
+
+# --- wrong usage, wrong places
+expect 2 'did you mean "report"?' "$reveal" rport x
+expect 2 'did you mean "--json"?' "$reveal" report --jsn x
+expect 2 'required' "$reveal"
+expect 2 'required' "$reveal" show
+expect 0 - "$reveal" --help
+expect 0 - "$reveal" report --help
+grep -q 'Examples:' out || fail "help has no examples"
+expect 0 - "$reveal" --version
+expect 1 'No such file or directory' "$reveal" report "$work/nowhere"
+touch file
+expect 1 'not a directory' "$reveal" report file
+mkdir empty
+expect 1 'no trace in empty' "$reveal" report empty
+expect 1 'no trace in empty' "$reveal" merge empty
+mkdir text && echo 'not a trace' >text/n01.h5
+expect 1 'n01.h5' "$reveal" report text
+expect 0 - "$reveal" rules
+expect 0 - "$reveal" rules --json
+json out "any(rule['id'] == 'cpu.outsider' for rule in r['rules'])"
+printf '[rule."cpu.outsider"]\nmin_cpus = 1\n' >bad.conf
+expect 1 'bad.conf:2: unknown key "min_cpus"' "$reveal" rules --config bad.conf
+expect 0 - "$reveal" probes --json
+expect 0 - "$reveal" doctor
+
+# --- a real trace of this machine, short and long enough to be read
+mkdir job
+"$collect" --output job/n01.h5 --node n01 --job pid:$$ --duration 4s || { echo "no trace could be recorded"; exit 1; }
+expect 0 - "$reveal" report job
+json job/report.json "r['schema'] == 'reveal.report/1' and r['verdict']['status'] in ('insufficient_data', 'finding')"
+for name in report.json report.txt report.html n01.summary.json; do [ -s "job/$name" ] || fail "job/$name is missing"; done
+[ "$(stat -c %s job/n01.summary.json)" -le 200000 ] || fail "the summary is too large"
+[ -z "$(ls -A job | grep '^\.')" ] || fail "temporary files are left: $(ls -A job)"
+cp out first.txt
+expect 0 - "$reveal" show job
+cmp -s out first.txt || fail "show prints something else than report did"
+expect 0 - "$reveal" show job --json
+json out "r['job']['nodes'] == ['n01']"
+expect 1 'did you mean "n01"?' "$reveal" show job --node n02
+rm job/report.json
+expect 0 - "$reveal" show job
+[ -s job/report.json ] || fail "show does not build a missing report"
+
+# --- one good trace among bad ones: each bad one has a line, the good one its report
+cp job/n01.h5 job/n01.copy.h5
+head -c 3000 job/n01.h5 >job/n02.h5
+echo nonsense >job/n03.h5
+/usr/bin/python3 - <<'PY' || exit 1
+import h5py
+with h5py.File('job/n04.h5', 'w') as foreign:
+    foreign['x'] = [1, 2, 3]
+PY
+"$reveal" report job --expect n01,n05 >out 2>err
+[ $? = 0 ] || fail "bad traces beside a good one: $(cat err)"
+for node in n02 n03 n04 n05; do
+  [ "$(grep -c "$node" err)" = 1 ] || fail "not exactly one line about $node: $(cat err)"
+done
+grep -q 'two traces of n01' err || fail "no line about the second trace of n01"
+json job/report.json "r['partial'] and r['job']['nodes'] == ['n01']"
+rm job/n01.copy.h5 job/n02.h5 job/n03.h5 job/n04.h5
+
+# --- a trace that was cut off
+mkdir cut
+"$collect" --output cut/n01.h5 --node n01 --job pid:$$ --duration 60s &
+collector=$!
+disown  # else the shell reports its end
+sleep 13
+kill -9 $collector
+while kill -0 $collector 2>/dev/null; do sleep 0.1; done
+[ -s cut/n01.h5.part ] || fail "no .part after kill -9"
+expect 0 - "$reveal" report cut
+json cut/report.json "r['partial'] and 'cut off' in r['coverage'][0]['note']"
+expect 0 'cut off' "$reveal" merge cut --pack
+
+# --- merging
+expect 0 - "$reveal" merge job
+expect 0 - "$reveal" merge job --pack --json
+/usr/bin/python3 - <<'PY' || fail "job.h5 is not what h5py expects"
+import h5py
+with h5py.File('job/job.h5') as job, h5py.File('job/n01.h5') as trace:
+    copied, own = job['nodes/n01/cpu/times'], trace['cpu/times']
+    assert (copied[:] == own[:]).all()
+    assert [s.name for s in copied.dims[1].values()] == ['/nodes/n01' + s.name for s in own.dims[1].values()]
+PY
+
+# --- a directory that cannot be written: the report is printed all the same
+if [ "$(id -u)" != 0 ]; then
+  chmod 500 job
+  rm -f out
+  "$reveal" report job >out 2>err
+  [ $? = 1 ] && [ -s out ] || fail "an unwritable directory loses the report"
+  chmod 700 job
+fi
+
+[ $failures = 0 ] && echo "reveal: all as the contract says"
+exit $((failures > 0))
