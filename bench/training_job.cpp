@@ -114,7 +114,6 @@ class Trainer {
  public:
   Trainer(const Options& options, int rank, int ranks, Ring& ring)
       : options_(options),
-        rank_(rank),
         ranks_(ranks),
         ring_(ring),
         random_(options.seed * 1000 + static_cast<std::uint64_t>(rank)),
@@ -262,7 +261,7 @@ class Trainer {
   }
 
   const Options& options_;
-  int rank_, ranks_;
+  int ranks_;
   Ring& ring_;
   std::mt19937_64 random_;
   std::vector<float> weights_, momentum_, gradient_;

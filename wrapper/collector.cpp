@@ -29,7 +29,9 @@ std::string own_directory() {
   std::string self(path, size > 0 ? static_cast<std::size_t>(size) : 0);
   // Without /proc, the kernel still says which file it was asked to run.
   if (self.empty()) {
-    if (const auto* file = reinterpret_cast<const char*>(::getauxval(AT_EXECFN))) self = file;
+    const unsigned long address = ::getauxval(AT_EXECFN);
+    // The interface of getauxval is an integer that is a pointer. NOLINTNEXTLINE(performance-no-int-to-ptr)
+    if (address != 0) self = reinterpret_cast<const char*>(address);
   }
   return std::filesystem::path(self).parent_path().string();
 }
@@ -45,7 +47,7 @@ std::string last_line(std::string_view text) {
 
 std::string ending_of(std::optional<int> status, const std::string& log) {
   // The collector's own sentence is better than anything we could say about it.
-  if (const std::string said = last_line(log); !said.empty()) return said;
+  if (std::string said = last_line(log); !said.empty()) return said;
   if (!status) return "the collector ended too early";
   if (*status > 128) return "the collector was killed by signal " + std::to_string(*status - 128);
   return "the collector ended with status " + std::to_string(*status);
@@ -117,7 +119,10 @@ ProgramStart collector_start(const Settings& settings, const Launch& launch, con
   add("--job-id", environment("SLURM_JOB_ID"));
   add("--job-name", environment("SLURM_JOB_NAME"));
   add("--probes", settings.probes);
-  for (const auto& [key, value] : settings.tags) add("--tag", key + "=" + value);
+  for (const auto& [key, value] : settings.tags) {
+    std::string tag = key;
+    add("--tag", tag.append("=").append(value));
+  }
   return start;
 }
 

@@ -68,10 +68,9 @@ void require_writable(const std::string& path) {
 
 bool holds_trace_of(const std::string& path, const std::string& node) {
   struct stat status {};
-  for (const char* suffix : {".h5", ".h5.part"}) {
-    if (::lstat((path + "/" + node + suffix).c_str(), &status) == 0) return true;
-  }
-  return false;
+  const std::string trace = path + "/" + node + ".h5";
+  const std::string open_trace = trace + ".part";
+  return ::lstat(trace.c_str(), &status) == 0 || ::lstat(open_trace.c_str(), &status) == 0;
 }
 
 std::string make_spool(const std::string& job_directory) {

@@ -109,7 +109,7 @@ std::string run_directory_base(const Environment& environment) {
     } catch (const Error&) {  // read-only or full: /tmp may still do
     }
   }
-  const std::string base = "/tmp/reveal-" + std::to_string(::geteuid());
+  std::string base = "/tmp/reveal-" + std::to_string(::geteuid());
   ensure_private_directory(base);
   return base;
 }

@@ -39,6 +39,7 @@ echo "== exit status"
 expect_status 7 "the command's own status"
 "$run" --quiet --no-report -- bash -c 'kill -9 $$'
 expect_status 137 "ended by a signal"
+rm -rf reveal-2*
 "$run" no-such-command 2>err
 expect_status 127 "not found"
 grep -q '^reveal-run: no-such-command: No such file' err || fail "no reason for 127: $(cat err)"
