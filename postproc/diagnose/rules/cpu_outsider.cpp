@@ -100,6 +100,17 @@ bool explained_by_writes(const RuleContext& context, Interval at, std::span<cons
   return change && change->excess() >= kFloodBytesPerSecond && change->excess() >= change->outside;
 }
 
+/// Interrupts that found a cpu idle are in the signal on some kernels (see derived.cpp) and are no outsider.
+double interrupts_excess(const RuleContext& context, Interval at, std::span<const Interval> excluded) {
+  double excess = 0;
+  for (const std::string_view metric : {"cpu.irq", "cpu.softirq"}) {
+    const auto interrupts = rate(context, metric, 1e-9, "cpus");
+    const auto change = interrupts ? contrast(context, *interrupts, at, excluded) : std::nullopt;
+    if (change) excess += change->excess();
+  }
+  return std::max(0.0, excess);
+}
+
 RunnerUp runner_up(const RuleContext& context, Interval at, std::span<const Interval> excluded, double excess) {
   if (const auto steal = rate(context, "cpu.steal", 1e-9, "cpus")) {
     if (const auto change = contrast(context, *steal, at, excluded); change && change->excess() > 0.02) {
@@ -224,6 +235,7 @@ std::vector<Finding> check(const RuleContext& context) {
   std::vector<Finding> findings;
   for (const Elevation& elevation : elevations) {
     const double excess = elevation.inside - elevation.outside;
+    if (excess - interrupts_excess(context, elevation.at, all) < context.threshold("min_cpu")) continue;
     if (explained_by_writes(context, elevation.at, all, excess)) continue;
     const Cost cost = cost_of(context, elevation.at, all, wait, *used, excess);
     if (!cost.any()) continue;
@@ -253,7 +265,7 @@ const RegisteredRule kRule{{
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::cpu,
     .order = 60,
-    .look_alikes = "mem.writeback_stall,cpu.oversubscribed,note.steal",
+    .look_alikes = "mem.writeback_stall,cpu.oversubscribed,note.interrupts,note.steal",
     .proof = Proof::real,
     .thresholds = {{"min_cpu", 0.15, "cpus", "least cpu time of outsiders above the usual level"},
                    {"min_seconds", 3, "s", "shortest interval"},

@@ -164,7 +164,9 @@ std::vector<Finding> check(const RuleContext& context) {
     const Cost cost = cost_of(context, flood.at, all);
     const double percent = 100 * cost.seconds / job_seconds(context);
     if (by_outsider && !flood.recurring) {
-      if (cost.signs.empty() || !flood.beyond) continue;
+      const double written = (flood.inside - flood.outside) * context.seconds(flood.at.length());
+      // Without a sign of waiting only a large one is worth a note, so that its episode does not stay unexplained.
+      if (!flood.beyond || (cost.signs.empty() && written < context.threshold("min_noted") * 1e6)) continue;
       Finding finding = describe(context, *dirtied, flood, cost, writers, by_outsider);
       finding.severity = severity_of_loss(cost.seconds, percent, context.threshold("min_lost_seconds"),
                                           context.threshold("min_lost_percent"));
@@ -190,7 +192,7 @@ std::vector<Finding> check(const RuleContext& context) {
 
 const RegisteredRule kRule{{
     .id = "mem.writeback_stall",
-    .title = "A flood of dirty pages made the job wait",
+    .title = "A flood of dirty pages in the page cache",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::storage,
     .order = 50,
@@ -204,6 +206,7 @@ const RegisteredRule kRule{{
                    {"min_blocked", 0.1, "processes", "least additional processes of the job in uninterruptible sleep"},
                    {"min_wait", 0.08, "s/s", "least extra run-queue wait of the job"},
                    {"min_pressure", 0.05, "s/s", "least extra io pressure of the node"},
+                   {"min_noted", 500, "MB", "least amount worth a note when no waiting was seen"},
                    {"min_habit_percent", 5, "percent", "cost of the job's own recurring floods worth a note"},
                    {"min_lost_seconds", 1, "s", "lost run time from which it is a finding, else a notice"},
                    {"min_lost_percent", 0.5, "percent", "lost share of the run from which it is a finding"}},

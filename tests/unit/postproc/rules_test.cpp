@@ -98,6 +98,18 @@ TEST(RuleOutsider, FindsOneThatNeverLeaves) {
   EXPECT_NEAR(seconds_of(telemetry, found[0].intervals[0].end_utc_ns), 60, 0.2);
 }
 
+TEST(RuleOutsider, FindsThirtyPercentBesideHeavyInterruptsChargedToTheJob) {
+  const auto telemetry = SyntheticNode{}.record(120, [](double second, Demand& demand) {
+    SyntheticNode::training(second, demand);
+    demand.softirq = 0.35;
+    outsider(52, 67, 1, 0.3, second, demand);
+  });
+  const auto found = findings_of(telemetry, "cpu.outsider");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_NEAR(seconds_of(telemetry, found[0].intervals.at(0).begin_utc_ns), 52, 0.5);
+  EXPECT_NEAR(seconds_of(telemetry, found[0].intervals.at(0).end_utc_ns), 67, 0.5);
+}
+
 TEST(RuleOutsider, IsSilentOnInterruptWorkForTheJob) {
   const auto telemetry = SyntheticNode{}.record(120, [](double second, Demand& demand) {
     SyntheticNode::training(second, demand);
@@ -171,12 +183,18 @@ TEST(RuleWriteback, LeavesTheJobsOwnCheckpointsAlone) {
   EXPECT_TRUE(findings_of(telemetry, "mem.writeback_stall").empty());
 }
 
-TEST(RuleWriteback, IsSilentWhenNobodyHadToWait) {
-  const auto telemetry = SyntheticNode{}.record(120, [](double second, Demand& demand) {
-    demand.job[0] = 0.9;
-    if (second >= 50 && second < 65) demand.outsider_writes = 120e6;
-  });
-  EXPECT_TRUE(findings_of(telemetry, "mem.writeback_stall").empty());
+TEST(RuleWriteback, OnlyNotesAFloodNobodyWaitedFor) {
+  const auto flood = [](double seconds) {
+    return SyntheticNode{}.record(120, [seconds](double second, Demand& demand) {
+      demand.job[0] = 0.9;
+      if (second >= 50 && second < 50 + seconds) demand.outsider_writes = 120e6;
+    });
+  };
+  const auto found = findings_of(flood(15), "mem.writeback_stall");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].severity, Severity::notice);
+  EXPECT_FALSE(found[0].impact.seconds.has_value());
+  EXPECT_TRUE(findings_of(flood(4), "mem.writeback_stall").empty());
 }
 
 Episode episode_at(std::size_t begin, std::size_t end) {

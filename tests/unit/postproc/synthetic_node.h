@@ -77,6 +77,7 @@ class SyntheticNode {
         rows.jiffies("cpu.nice", name, 0);
         rows.jiffies("cpu.system", name, 0.1 * busy * 0.1);
         rows.jiffies("cpu.softirq", name, interrupts * 0.1);
+        rows.jiffies("cpu.irq", name, 0);
         rows.jiffies("cpu.idle", name, std::max(0.0, 1 - busy - interrupts) * 0.1);
         rows.jiffies("cpu.iowait", name, 0);
         rows.set("job.cpu_allowed", name, cpu < cpus_allowed ? 1 : 0);
