@@ -142,6 +142,7 @@ Output run(const std::vector<std::string>& words) {
     ::dup2(ends[1], STDERR_FILENO);
     ::close(ends[0]);
     std::vector<char*> argv;
+    argv.reserve(words.size() + 1);
     for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
     argv.push_back(nullptr);
     ::execvp(argv[0], argv.data());
@@ -291,7 +292,7 @@ void disturb(const Options& options) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+int main(int argc, char** argv) try {
   Options options;
   CLI::App app{"Disturbs a job for a while and writes down exactly when."};
   app.add_option("--kind", options.kind)->required()->check(CLI::IsMember({"outsider", "flood", "loss"}));
@@ -310,11 +311,9 @@ int main(int argc, char** argv) {
   struct sigaction stop {};
   stop.sa_handler = [](int) { g_stop = 1; };
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::sigaction(signal, &stop, nullptr);
-  try {
-    disturb(options);
-    return 0;
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "disturb: %s\n", error.what());
-    return 1;
-  }
+  disturb(options);
+  return 0;
+} catch (const std::exception& error) {
+  std::fprintf(stderr, "disturb: %s\n", error.what());
+  return 1;
 }

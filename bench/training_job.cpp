@@ -372,6 +372,7 @@ pid_t start(const std::vector<std::string>& words) {
   const pid_t child = ::fork();
   if (child != 0) return child;
   std::vector<char*> argv;
+  argv.reserve(words.size() + 1);
   for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
   ::execvp(argv[0], argv.data());
@@ -391,6 +392,8 @@ int run_disturbed(const Options& options, int argc, char** argv) {
                                    options.disturb.substr(0, colon),
                                    "--seconds",
                                    std::to_string(length),
+                                   "--cpu",
+                                   "random",
                                    "--window",
                                    window,
                                    "--seed",
@@ -420,7 +423,7 @@ int run_disturbed(const Options& options, int argc, char** argv) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+int main(int argc, char** argv) try {
   Options options;
   CLI::App app{"A small distributed training job to watch with reveal-run."};
   app.add_option("--ranks", options.ranks, "Ranks, all on this machine")->check(CLI::Range(1, 256));
@@ -442,35 +445,34 @@ int main(int argc, char** argv) {
   app.add_option("--launcher", options.launcher, "With --disturb: what to run the job under, \"reveal-run --\"");
   CLI11_PARSE(app, argc, argv);
 
-  try {
-    if (!options.disturb.empty()) return run_disturbed(options, argc, argv);
-    std::string temporary = fs::temp_directory_path().string() + "/training-XXXXXX";
-    const bool own_directory = options.directory.empty();
-    if (own_directory) {
-      if (::mkdtemp(temporary.data()) == nullptr) fail(temporary);
-      options.directory = temporary;
-    }
-    fs::create_directories(options.directory);
-    int status = 1;
-    if (options.rank < 0) {
-      status = run_all_ranks(options);
-    } else {
-      std::string host = options.hosts.substr(0, options.hosts.find(','));
-      if (!options.hosts.empty()) {
-        options.ranks = 1 + static_cast<int>(std::count(options.hosts.begin(), options.hosts.end(), ','));
-      }
-      if (const std::size_t colon = options.master.rfind(':'); colon != std::string::npos) {
-        host = options.master.substr(0, colon);
-        options.port = std::stoi(options.master.substr(colon + 1));
-      }
-      if (host.empty() || options.rank >= options.ranks) throw std::runtime_error("--rank needs --hosts or --master");
-      status = run_rank_reporting(options, options.rank, options.ranks, host, options.port, -1);
-    }
-    std::error_code ignored;
-    if (own_directory) fs::remove_all(options.directory, ignored);
-    return status;
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "training_job: %s\n", error.what());
-    return 1;
+  if (options.samples < options.batch) throw std::runtime_error("--samples is less than one --batch");
+  if (!options.disturb.empty()) return run_disturbed(options, argc, argv);
+  std::string temporary = fs::temp_directory_path().string() + "/training-XXXXXX";
+  const bool own_directory = options.directory.empty();
+  if (own_directory) {
+    if (::mkdtemp(temporary.data()) == nullptr) fail(temporary);
+    options.directory = temporary;
   }
+  fs::create_directories(options.directory);
+  int status = 1;
+  if (options.rank < 0) {
+    status = run_all_ranks(options);
+  } else {
+    std::string host = options.hosts.substr(0, options.hosts.find(','));
+    if (!options.hosts.empty()) {
+      options.ranks = 1 + static_cast<int>(std::count(options.hosts.begin(), options.hosts.end(), ','));
+    }
+    if (const std::size_t colon = options.master.rfind(':'); colon != std::string::npos) {
+      host = options.master.substr(0, colon);
+      options.port = std::stoi(options.master.substr(colon + 1));
+    }
+    if (host.empty() || options.rank >= options.ranks) throw std::runtime_error("--rank needs --hosts or --master");
+    status = run_rank_reporting(options, options.rank, options.ranks, host, options.port, -1);
+  }
+  std::error_code ignored;
+  if (own_directory) fs::remove_all(options.directory, ignored);
+  return status;
+} catch (const std::exception& error) {
+  std::fprintf(stderr, "training_job: %s\n", error.what());
+  return 1;
 }

@@ -82,7 +82,7 @@ std::string unknown_option(const std::string& option) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+int main(int argc, char** argv) try {
   guard_standard_streams();
   CLI::App app{"Runs a command unchanged and tells afterwards what slowed it down."};
   app.name("reveal-run");
@@ -136,4 +136,6 @@ int main(int argc, char** argv) {
     }
   }
   return run_profiled(settings, command, process_environment, warnings);
+} catch (const std::exception& error) {
+  return usage_error(error.what());
 }
