@@ -71,6 +71,25 @@ class ReplayTicks {
   std::int64_t last_ = 0;
 };
 
+// A trace that ends in an error before its first row is not worth a file.
+class Beginning {
+ public:
+  explicit Beginning(const std::filesystem::path& trace) : part_(trace.string() + ".part") {
+    std::error_code ignored;
+    if (std::filesystem::exists(part_, ignored)) part_.clear();  // not ours
+  }
+  ~Beginning() {
+    std::error_code ignored;
+    if (!part_.empty()) std::filesystem::remove(part_, ignored);
+  }
+  Beginning(const Beginning&) = delete;
+  Beginning& operator=(const Beginning&) = delete;
+  void done() { part_.clear(); }
+
+ private:
+  std::filesystem::path part_;
+};
+
 class Collection {
  public:
   Collection(const CollectOptions& options, const std::atomic<bool>& stop)
@@ -84,6 +103,7 @@ class Collection {
     TraceHeader header = options_.header;
     header.begin_utc_ns = start_.utc_ns;
     Sampler::Options sampling = sampler_options(options_);  // what is mistyped in it must not leave a file behind
+    Beginning beginning(options_.output);
     TraceWriter writer(options_.output, header, {.max_bytes = options_.max_bytes});
     Sink sink(&writer);
     Sampler sampler(fs_, sink, std::move(sampling), start_);
@@ -91,6 +111,7 @@ class Collection {
     writer.set_snapshot(before, topology_xml(fs_));
     writer.set_coverage(sampler.coverage());
     writer.start();
+    beginning.done();
     sink.set_now(start_.monotonic_ns);
     sink.event("reveal", "begin", header.tool_version);
     {

@@ -30,6 +30,8 @@ expect_error 2 'expected key=value' --output x.h5 --tag nothing
 expect_error 2 'pid:N or run:DIR' --output x.h5 --job 4711
 expect_error 1 'not a directory' --output x.h5 --root /does/not/exist
 expect_error 1 'missing/x.h5' --output missing/x.h5 --duration 1s
+echo 'a gauge parsec /x' >metrics.conf
+expect_error 1 'metrics.conf:1: "gauge parsec"' --output x.h5 --metrics metrics.conf --duration 1s
 [ -z "$(ls -- *.h5* 2>/dev/null)" ] || fail "a refusal left a file behind"
 
 "$collect" --list-probes --json | /usr/bin/python3 -c '

@@ -237,6 +237,32 @@ TEST(Frequency, IsInHertz) {
   EXPECT_EQ(bench.value("cpu/frequency", "cpu.frequency", "cpu1"), 2'600'000'000);
 }
 
+TEST(SiteMetrics, ReadNumbersFromFilesTheSiteNames) {
+  TestHost host;
+  host.write("/stats", "snapshot 1.5\nread_bytes 12 samples [bytes]\nopen: 7\n");
+  host.write("/level", "42 degrees\n");
+  host.write("/metrics.conf",
+             "# a comment\n\nlustre.read counter bytes /stats read_bytes\nlustre.open counter bytes /stats open\n"
+             "room.level gauge count /level # trailing\nroom.absent gauge count /nowhere\n");
+  ProbeBench bench(host, "site", std::nullopt, host.root().string() + "/metrics.conf");
+  bench.sample();
+  EXPECT_EQ(bench.value("site/counter_bytes", "lustre.read"), 12);
+  EXPECT_EQ(bench.value("site/counter_bytes", "lustre.open"), 7);
+  EXPECT_EQ(bench.value("site/gauges", "room.level"), 42);
+  EXPECT_EQ(bench.value("site/gauges", "room.absent"), kMissing);
+}
+
+TEST(SiteMetrics, NameTheLineThatIsWrong) {
+  TestHost host;
+  host.write("/metrics.conf", "a gauge count /level\nb gauge parsec /level\n");
+  try {
+    const ProbeBench bench(host, "site", std::nullopt, host.root().string() + "/metrics.conf");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("metrics.conf:2: \"gauge parsec\""), std::string::npos) << error.what();
+  }
+}
+
 TEST(AllProbes, SurviveTextsThatAreCutOffAnywhere) {
   const TestHost whole;
   const std::vector<std::pair<std::string, std::string>> texts = {

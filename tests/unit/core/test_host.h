@@ -56,10 +56,14 @@ class TestHost {
 /// One probe on such a host, sampled by hand.
 class ProbeBench {
  public:
-  ProbeBench(const TestHost& host, const std::string& probe, std::optional<JobSource> job = std::nullopt)
+  ProbeBench(const TestHost& host, const std::string& probe, std::optional<JobSource> job = std::nullopt,
+             const std::string& site_metrics = "")
       : fs_(host.root()),
         sampler_(unkept(fs_), sink_,
-                 {.interval = std::chrono::milliseconds(100), .probes = {probe}, .job = std::move(job)},
+                 {.interval = std::chrono::milliseconds(100),
+                  .probes = {probe},
+                  .job = std::move(job),
+                  .site_metrics = site_metrics},
                  {1'000'000'000, 1'700'000'000'000'000'000}) {}
 
   /// Every family is due on a tick whose number is a multiple of ten.
