@@ -1,6 +1,7 @@
 #include "hdf5schema/trace_writer.h"
 
 #include <fcntl.h>
+#include <semaphore.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -14,7 +15,6 @@
 #include <limits>
 #include <mutex>
 #include <random>
-#include <semaphore>
 #include <thread>
 #include <vector>
 
@@ -77,6 +77,23 @@ class DiskSpace {
 
  private:
   int descriptor_;
+};
+
+/// Not std::counting_semaphore: libstdc++ 12 can sleep through a release (https://gcc.gnu.org/PR104928).
+class Semaphore {
+ public:
+  Semaphore() { ::sem_init(&semaphore_, 0, 0); }
+  ~Semaphore() { ::sem_destroy(&semaphore_); }
+  Semaphore(const Semaphore&) = delete;
+  Semaphore& operator=(const Semaphore&) = delete;
+  void release() noexcept { ::sem_post(&semaphore_); }
+  void acquire() noexcept {
+    while (::sem_wait(&semaphore_) != 0) {
+    }
+  }
+
+ private:
+  sem_t semaphore_{};
 };
 
 void rename_without_replacing(const std::filesystem::path& from, const std::filesystem::path& to) {
@@ -156,7 +173,7 @@ struct TraceWriter::Impl {
   std::atomic<std::uint64_t> channels{0};
   std::atomic<std::int64_t> flushed_until{0};
 
-  std::counting_semaphore<> work{0};
+  Semaphore work;
   std::mutex jitter_mutex;
   std::condition_variable_any jitter;
   std::chrono::milliseconds jitter_time{0};
@@ -452,16 +469,15 @@ void TraceWriter::Impl::write_full(bool last) {
       }
     }
     if (batch.empty() && !last) return;
+    std::int64_t until = 0;
     if (!broken && room_for(raw)) {
       try {
-        std::int64_t until = 0;
         write_records();
         for (const auto& [axis, handed] : batch) {
           write_buffer(*axis, *handed, scratch);
           until = std::max(until, handed->buffer.times().back());
         }
         file->flush();
-        if (until > 0) flushed_until = until;
         bytes = disk->size();
         gave_up = false;
       } catch (const Error& error) {
@@ -478,6 +494,7 @@ void TraceWriter::Impl::write_full(bool last) {
       handed->buffer.clear();
       handed->full.store(false, std::memory_order_release);
     }
+    if (until > 0) flushed_until = until;  // when the buffers are free again: a caller may wait for it
     if (!last || round == 1) return;
     for (const auto& axis : axes) {
       if (axis->buffers[axis->filling].buffer.rows() > 0) hand_over(*axis);

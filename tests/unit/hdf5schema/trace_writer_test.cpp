@@ -1,0 +1,277 @@
+#include "hdf5schema/trace_writer.h"
+
+#include <gtest/gtest.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <fstream>
+#include <vector>
+
+#include "allocation_counter.h"
+#include "hdf5schema/basics/error.h"
+#include "hdf5schema/trace_reader.h"
+#include "sample_trace.h"
+
+namespace reveal {
+namespace {
+
+constexpr std::int64_t kTick = 100'000'000;
+constexpr std::int64_t kBegin = 5'000'000'000'000;
+
+const TraceReader::Family& family_of(const TraceReader& reader, std::string_view path) {
+  for (const TraceReader::Family& family : reader.families()) {
+    if (family.spec.path == path) return family;
+  }
+  throw Error("no family " + std::string(path));
+}
+
+TEST(TraceWriter, AppendsWithoutAllocating) {
+  const TemporaryDirectory directory;
+  TraceWriter writer(directory.path() / "t.h5", sample_header());
+  const auto counters = writer.add_family(counter_family());
+  const auto gauges = writer.add_family(gauge_family());
+  for (int i = 0; i < 50; ++i) {
+    writer.add_channel(counters, {.metric = "c" + std::to_string(i)});
+    writer.add_channel(gauges, {.metric = "g" + std::to_string(i)});
+  }
+  writer.start();
+  const std::vector<std::int64_t> values(50, 1);
+  const Event event{kBegin, "clock", "clock_step", "back by 3 s"};
+  for (int tick = 0; tick < 1000; ++tick) {
+    count_allocations(true);
+    const bool kept = writer.append_row(counters, kBegin + tick * kTick, values) &&
+                      writer.append_row(gauges, kBegin + tick * kTick, values);
+    if (tick % 10 == 0) writer.append_event(event);
+    writer.append_clock({kBegin, 1, 1});
+    count_allocations(false);
+    ASSERT_TRUE(kept);
+    if (tick % 100 == 99) wait_until_flushed(writer, kBegin + tick * kTick);
+  }
+  EXPECT_EQ(allocations_counted(), 0U);
+  writer.close();
+  EXPECT_EQ(TraceReader(directory.path() / "t.h5").events().size(), 100U);
+}
+
+TEST(TraceWriter, TakesNewChannelsWhileItRecords) {
+  const TemporaryDirectory directory;
+  const auto path = directory.path() / "t.h5";
+  TraceWriter writer(path, sample_header());
+  const auto id = writer.add_family(counter_family());
+  const auto empty = writer.add_family(gauge_family());
+  writer.add_channel(id, {.metric = "first"});
+  writer.start();
+  // From 1 channel to 61: beyond the 16 that a chunk has room for.
+  std::vector<std::int64_t> values(1, 1000);
+  for (int tick = 0; tick < 350; ++tick) {
+    if (tick == 50 || tick == 150 || tick == 250) {
+      for (int i = 0; i < 20; ++i) {
+        writer.add_channel(id, {.metric = "later", .instance = std::to_string(values.size()), .born_ns = tick});
+        values.push_back(5'000);
+      }
+    }
+    if (tick == 200) {
+      EXPECT_EQ(writer.add_channel(empty, {.metric = "only"}), 0U);
+    }
+    if (tick == 300) writer.channel_died(id, 7, 12345);
+    for (std::int64_t& value : values) value += 2;
+    EXPECT_TRUE(writer.append_row(id, kBegin + tick * kTick, values));
+    const std::int64_t level = tick;
+    EXPECT_TRUE(writer.append_row(empty, kBegin + tick * kTick, std::span(&level, tick < 200 ? 0 : 1)));
+    if (tick % 100 == 99) wait_until_flushed(writer, kBegin + tick * kTick);
+  }
+  writer.close();
+  EXPECT_EQ(writer.status().rows_lost, 0U);
+  EXPECT_EQ(writer.status().channels, 62U);
+
+  const TraceReader reader(path);
+  const TraceReader::Family& family = family_of(reader, "memory/vmstat");
+  ASSERT_EQ(family.channels.size(), 61U);
+  EXPECT_EQ(family.channels[60].instance, "60");
+  EXPECT_EQ(family.channels[60].born_ns, 250);
+  EXPECT_EQ(family.channels[7].died_ns, 12345);
+  const std::vector<double> increments = reader.read(family);
+  const std::vector<std::int64_t> absolute = reader.read_absolute(family);
+  for (std::size_t channel = 0; channel < 61; ++channel) {
+    const std::size_t first = channel == 0 ? 0 : 50 + 100 * ((channel - 1) / 20);
+    for (std::size_t row = 0; row < 350; ++row) {
+      const std::size_t at = channel * 350 + row;
+      if (row <= first) {
+        EXPECT_TRUE(std::isnan(increments[at])) << channel << " " << row;
+      } else {
+        EXPECT_EQ(increments[at], 2.0) << channel << " " << row;
+        EXPECT_EQ(absolute[at], (channel == 0 ? 1000 : 5000) + 2 * static_cast<std::int64_t>(row - first + 1));
+      }
+    }
+  }
+  const std::vector<double> levels = reader.read(family_of(reader, "memory/meminfo"));
+  EXPECT_TRUE(std::isnan(levels[199]));
+  EXPECT_EQ(levels[200], 200.0);
+}
+
+TEST(TraceWriter, KeepsSlowAndFastFamiliesOnAxesOfTheirOwn) {
+  const TemporaryDirectory directory;
+  const auto path = directory.path() / "t.h5";
+  TraceWriter writer(path, sample_header());
+  FamilySpec other_clock = gauge_family("gpu/memory");
+  other_clock.clock = "gpu";
+  const auto fast = writer.add_family(gauge_family());
+  const auto second = writer.add_family(gauge_family("memory/numa", std::chrono::seconds(1)));
+  const auto slow = writer.add_family(gauge_family("memory/hugepages", std::chrono::seconds(10)));
+  const auto gpu = writer.add_family(other_clock);
+  for (const auto id : {fast, second, slow, gpu}) writer.add_channel(id, {.metric = "m"});
+  writer.start();
+  for (std::int64_t tick = 0; tick < 301; ++tick) {
+    const std::int64_t time = kBegin + tick * kTick;
+    EXPECT_TRUE(writer.append_row(fast, time, std::span(&tick, 1)));
+    if (tick % 10 == 0) {
+      EXPECT_TRUE(writer.append_row(second, time, std::span(&tick, 1)));
+    }
+    if (tick % 100 == 0) {
+      EXPECT_TRUE(writer.append_row(slow, time, std::span(&tick, 1)));
+    }
+    if (tick % 3 == 0) {
+      EXPECT_TRUE(writer.append_row(gpu, time - 40'000'000, std::span(&tick, 1)));
+    }
+    if (tick % 100 == 99) wait_until_flushed(writer, time);
+  }
+  writer.close();
+  const TraceReader reader(path);
+  EXPECT_EQ(family_of(reader, "memory/meminfo").time_ns.size(), 301U);
+  EXPECT_EQ(family_of(reader, "memory/numa").time_ns.size(), 31U);
+  EXPECT_EQ(family_of(reader, "memory/hugepages").time_ns,
+            (std::vector<std::int64_t>{kBegin, kBegin + 100 * kTick, kBegin + 200 * kTick, kBegin + 300 * kTick}));
+  EXPECT_EQ(family_of(reader, "gpu/memory").time_ns[1], kBegin + 3 * kTick - 40'000'000);
+  EXPECT_EQ(reader.read(family_of(reader, "memory/numa"))[30], 300.0);
+}
+
+TEST(TraceWriter, LeavesRowsMissingThatAFamilyDidNotDeliver) {
+  const TemporaryDirectory directory;
+  const auto path = directory.path() / "t.h5";
+  TraceWriter writer(path, sample_header());
+  const auto whole = writer.add_family(gauge_family());
+  const auto holes = writer.add_family(counter_family());
+  writer.add_channel(whole, {.metric = "a"});
+  writer.add_channel(holes, {.metric = "b"});
+  writer.start();
+  for (std::int64_t tick = 0; tick < 10; ++tick) {
+    EXPECT_TRUE(writer.append_row(whole, kBegin + tick * kTick, std::span(&tick, 1)));
+    const std::int64_t count = 10 * tick;
+    if (tick != 4) {
+      EXPECT_TRUE(writer.append_row(holes, kBegin + tick * kTick, std::span(&count, 1)));
+    }
+  }
+  const std::int64_t value = 1;
+  EXPECT_FALSE(writer.append_row(whole, kBegin, std::span(&value, 1)));  // a time that was already
+  writer.close();
+  EXPECT_EQ(writer.status().rows_lost, 1U);
+  const TraceReader reader(path);
+  const std::vector<double> increments = reader.read(family_of(reader, "memory/vmstat"));
+  EXPECT_EQ(increments[3], 10.0);
+  EXPECT_TRUE(std::isnan(increments[4]));
+  EXPECT_EQ(increments[5], 20.0);
+}
+
+TEST(TraceWriter, CountsRowsWhenItIsTooSlow) {
+  const TemporaryDirectory directory;
+  TraceWriter writer(directory.path() / "t.h5", sample_header(), {.flush_jitter = std::chrono::hours(1)});
+  const auto id = writer.add_family(gauge_family());
+  writer.add_channel(id, {.metric = "a"});
+  writer.start();
+  std::uint64_t lost = 0;
+  for (std::int64_t tick = 0; tick < 250; ++tick)
+    lost += writer.append_row(id, kBegin + tick * kTick, std::span(&tick, 1)) ? 0 : 1;
+  EXPECT_EQ(lost, 50U);  // two buffers of 100 rows; the third 50 find no room
+  writer.close();
+  EXPECT_EQ(writer.status().rows_lost, 50U);
+  const TraceReader reader(directory.path() / "t.h5");
+  EXPECT_EQ(reader.families()[0].time_ns.size(), 200U);
+  ASSERT_EQ(reader.events().size(), 1U);
+  EXPECT_EQ(reader.events()[0].code, "rows_lost");
+}
+
+TEST(TraceWriter, OverwritesNothing) {
+  const TemporaryDirectory directory;
+  const auto path = directory.path() / "t.h5";
+  for (const auto& taken : {path, directory.path() / "t.h5.part"}) {
+    std::ofstream(taken) << "somebody's";
+    EXPECT_THROW(TraceWriter(path, sample_header()), Error) << taken;
+    std::filesystem::remove(taken);
+  }
+  TraceWriter writer(path, sample_header());
+  writer.add_family(gauge_family());
+  writer.start();
+  std::ofstream(path) << "somebody's";
+  EXPECT_THROW(writer.close(), Error);
+  EXPECT_EQ(std::filesystem::file_size(path), 10U);
+  EXPECT_TRUE(std::filesystem::exists(path.string() + ".part"));
+}
+
+TEST(TraceWriter, SaysWhyItCannotCreateTheFile) {
+  try {
+    const TraceWriter writer("/nowhere/t.h5", sample_header());
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "/nowhere/t.h5.part: No such file or directory");
+  }
+}
+
+TEST(TraceWriter, StaysBelowItsLimitAndWhole) {
+  const TemporaryDirectory directory;
+  const auto path = directory.path() / "t.h5";
+  TraceWriter writer(path, sample_header(), {.max_bytes = 200'000});
+  const auto id = writer.add_family(counter_family());
+  for (int i = 0; i < 20; ++i) writer.add_channel(id, {.metric = "m" + std::to_string(i)});
+  writer.start();
+  std::uint32_t random = 1;
+  std::vector<std::int64_t> values(20, 0);
+  for (int tick = 0; tick < 5'000; ++tick) {
+    for (std::int64_t& value : values) value += (random = random * 1664525U + 1013904223U) >> 4;
+    writer.append_row(id, kBegin + tick * kTick, values);
+    if (tick % 100 == 99) wait_until_flushed(writer, kBegin + tick * kTick);
+  }
+  EXPECT_EQ(writer.status().failure, "the trace reached its limit of 200000 bytes");
+  EXPECT_GT(writer.status().rows_lost, 1'000U);
+  writer.close();
+  EXPECT_LE(std::filesystem::file_size(path), 200'000U);
+  const TraceReader reader(path);
+  EXPECT_TRUE(reader.complete());
+  EXPECT_GT(reader.families()[0].time_ns.size(), 100U);
+  EXPECT_EQ(reader.events().at(0).code, "rows_lost");
+}
+
+TEST(TraceWriter, SurvivesAFullDisk) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root to mount a small tmpfs";
+  const TemporaryDirectory directory;
+  if (::mount("tmpfs", directory.path().c_str(), "tmpfs", 0, "size=2m") != 0)
+    GTEST_SKIP() << "this root may not mount a tmpfs";
+  const auto path = directory.path() / "t.h5";
+  {
+    TraceWriter writer(path, sample_header());
+    const auto id = writer.add_family(counter_family());
+    for (int i = 0; i < 100; ++i) writer.add_channel(id, {.metric = "m" + std::to_string(i)});
+    writer.start();
+    std::uint32_t random = 1;
+    std::vector<std::int64_t> values(100, 0);
+    for (int tick = 0; tick < 20'000 && writer.status().failure.empty(); ++tick) {
+      for (std::int64_t& value : values) value += (random = random * 1664525U + 1013904223U) >> 4;
+      writer.append_row(id, kBegin + tick * kTick, values);
+      if (tick % 100 == 99) wait_until_flushed(writer, kBegin + tick * kTick);
+    }
+    EXPECT_EQ(writer.status().failure, "No space left on device");
+    try {
+      writer.close();
+      ADD_FAILURE() << "a trace that lost rows must not look complete";
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("No space left on device"), std::string::npos) << error.what();
+    }
+    const TraceReader reader(path.string() + ".part");
+    EXPECT_FALSE(reader.complete());
+    EXPECT_GT(reader.families()[0].time_ns.size(), 300U);
+    EXPECT_EQ(reader.read(reader.families()[0]).size(), 100 * reader.families()[0].time_ns.size());
+  }
+  ::umount(directory.path().c_str());
+}
+
+}  // namespace
+}  // namespace reveal
