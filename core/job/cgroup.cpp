@@ -114,7 +114,7 @@ std::string cpuset_path(RootFs& fs, const Job& job) {
   for (const Cgroup& group : cgroups_of(fs, job)) {
     if (group.folder.empty() || group.path == "/") continue;
     for (const std::string_view name : {"/cpuset.cpus.effective", "/cpuset.effective_cpus"}) {
-      const std::string path = group.folder + std::string(name);
+      std::string path = group.folder + std::string(name);
       if ((group.controllers.empty() || group.has("cpuset")) && !fs.word(path).empty()) return path;
     }
   }

@@ -20,7 +20,7 @@ constexpr std::int64_t kRootsPeriod = kSecond;
 constexpr std::int64_t kScanPeriod = 60 * kSecond;  // of the whole process table, as a safety net
 constexpr std::int64_t kBlindScanPeriod = kSecond;  // the same where new processes cannot be noticed otherwise
 constexpr std::int64_t kFewNewPids = 512;
-constexpr std::size_t kReadEveryTick = 256;  // processes; more are read in turn
+constexpr std::size_t kReadEveryTick = 128;  // processes; more are read in turn
 constexpr std::size_t kMostProcesses = 65'536;
 // A sum that fell and stays low for this many updates lost a process that nobody waited for.
 constexpr int kShortUpdates = 3;
