@@ -125,7 +125,7 @@ std::string_view KernelFile::read_live() noexcept {
   return text;
 }
 
-RootFs::RootFs(std::filesystem::path root) : root_(root.lexically_normal().string()) {
+RootFs::RootFs(const std::filesystem::path& root) : root_(root.lexically_normal().string()) {
   while (!root_.empty() && root_.back() == '/') root_.pop_back();
   if (root_.empty()) return;
   std::error_code ignored;
@@ -245,6 +245,8 @@ void RootFs::mark_tick(TickTime time) {
   if (writer_) writer_->mark_tick(time);
 }
 
-void RootFs::end_recording() { writer_.reset(); }
+void RootFs::end_recording() {
+  writer_.reset();
+}
 
 }  // namespace reveal

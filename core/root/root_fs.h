@@ -53,7 +53,7 @@ class KernelFile {
 class RootFs {
  public:
   /// A directory with a file `ticks.rec` is a recording; anything else is a tree. Throws Error.
-  explicit RootFs(std::filesystem::path root = "/");
+  explicit RootFs(const std::filesystem::path& root = "/");
   ~RootFs();
   RootFs(const RootFs&) = delete;
   RootFs& operator=(const RootFs&) = delete;

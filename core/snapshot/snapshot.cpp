@@ -233,7 +233,7 @@ std::string environment_text(RootFs& fs, const std::string& folder) {
   return fs.fact("@environment", [&] {
     std::string text;
     for (const auto& [name, value] : allowed_environment(fs.unrecorded_text(folder + "/environ"))) {
-      text += name + '=' + value + '\0';
+      text.append(name).append(1, '=').append(value).append(1, '\0');
     }
     return text;
   });
