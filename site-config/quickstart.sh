@@ -44,7 +44,7 @@ ninja -C $build
 job=build/quickstart-job
 rm -rf "$job"
 job=build/quickstart-job
-rm -rf "$job" "$job-truth.jsonl"
+rm -rf "$job" "$job"-*
 say "3/4 Watching a job: two ranks train for 60 s; at a random moment somebody else takes half of one cpu for 15 s"
 echo "reveal-run --output $job -- training_job --ranks 2 --seconds 60"
 $build/bin/training_job --ranks 2 --seconds 60 --dir "$job-data" --log "$job-truth.jsonl" --disturb outsider:50 \
@@ -55,5 +55,5 @@ say "4/4 The report"
 $build/bin/reveal report $job
 echo
 echo "Also: $job/report.html (open it in a browser), $job/report.json"
-echo "Truth, as the disturbance logged it: $(grep -h outsider "$job-truth.jsonl" || echo unknown)"
+echo "Truth, as the disturbance logged it: $(cat "$job-truth.jsonl.disturb" 2>/dev/null || echo unknown)"
 echo "Done in $SECONDS s. Your own job: $build/bin/reveal-run -- COMMAND"
