@@ -2,6 +2,7 @@
 
 #include <H5Cpp.h>
 
+#include <cstdlib>
 #include <new>
 
 namespace reveal {
@@ -12,29 +13,39 @@ std::recursive_mutex& library_mutex() {
   return mutex;
 }
 
+/// Of the last call that failed. Kept at the time of the failure: destructors on the way to a catch block call the
+/// library again, which forgets it.
+std::string& last_reason() {
+  static std::string reason;
+  return reason;
+}
+
 /// What the library complained about deepest in its call stack: that is where the cause is named.
-std::string hdf5_reason() {
+herr_t keep_reason(hid_t stack, void* /*unused*/) {
   std::string reason;
   const auto take = [](unsigned, const H5E_error2_t* error, void* into) -> herr_t {
     auto& text = *static_cast<std::string*>(into);
     if (text.empty() && error->desc != nullptr) text = error->desc;
     return 0;
   };
-  H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, take, &reason);
+  H5Ewalk2(stack, H5E_WALK_UPWARD, take, &reason);
   for (char& c : reason) {
     if (c == '\n' || c == '\r') c = ' ';
   }
-  return reason.empty() ? "HDF5 refused without a reason" : reason;
+  last_reason() = reason;
+  return 0;
 }
 
 }  // namespace
 
 Hdf5Access::Hdf5Access() : lock_(library_mutex()) {
-  static const bool silenced = [] {
-    H5::Exception::dontPrint();
-    return true;
+  static const bool prepared = [] {
+    H5Eset_auto2(H5E_DEFAULT, keep_reason, nullptr);
+    // At exit the library closes itself and, where a damaged file left something behind, says "infinite loop closing
+    // library" if anybody listens to its errors.
+    return std::atexit([] { H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr); }) == 0;
   }();
-  static_cast<void>(silenced);
+  static_cast<void>(prepared);
 }
 
 Error as_error(const std::string& place) {
@@ -42,10 +53,8 @@ Error as_error(const std::string& place) {
     throw;
   } catch (const Error& error) {
     return error;
-  } catch (const H5::Exception& exception) {
-    const std::string reason = hdf5_reason();
-    H5Eclear2(H5E_DEFAULT);
-    return Error(place + ": " + reason);
+  } catch (const H5::Exception&) {
+    return Error(place + ": " + (last_reason().empty() ? "HDF5 refused without a reason" : last_reason()));
   } catch (const std::bad_alloc&) {
     return Error(place + ": not enough memory to read it");
   } catch (const std::exception& exception) {

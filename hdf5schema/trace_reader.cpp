@@ -103,60 +103,67 @@ hsize_t length_of(const H5::DataSet& table) {
   return length;
 }
 
-/// Fixed-length strings of any width, as the file has them.
-std::vector<std::string> read_texts(const H5::DataSet& table) {
-  const hsize_t length = length_of(table);
-  const H5::StrType type = table.getStrType();
-  if (type.isVariableStr()) throw Error("texts must have a fixed length");
+/// Records of the width of `type` from the beginning of a table.
+std::vector<char> read_records(const H5::DataSet& table, const H5::DataType& type, hsize_t length) {
   const std::size_t width = type.getSize();
   if (width > 0 && length > kMaxValues / width) throw Error("a table is too long");
   std::vector<char> bytes(length * width);
-  if (length > 0) table.read(bytes.data(), type);
+  if (length == 0) return bytes;
+  const hsize_t first = 0;
+  H5::DataSpace space = table.getSpace();
+  space.selectHyperslab(H5S_SELECT_SET, &length, &first);
+  table.read(bytes.data(), type, H5::DataSpace(1, &length), space);
+  return bytes;
+}
+
+/// Fixed-length strings of any width, as the file has them.
+std::vector<std::string> texts_of(const H5::DataSet& table, const H5::StrType& text, const H5::DataType& type,
+                                  hsize_t length) {
+  if (text.isVariableStr()) throw Error("texts must have a fixed length");
+  const std::size_t width = text.getSize();
+  const std::vector<char> bytes = read_records(table, type, length);
   std::vector<std::string> texts(length);
   for (std::size_t i = 0; i < length; ++i) {
-    const std::string_view text(bytes.data() + i * width, width);
-    texts[i] = text.substr(0, text.find('\0'));
+    const std::string_view field(bytes.data() + i * width, width);
+    texts[i] = field.substr(0, field.find('\0'));
   }
   return texts;
 }
 
-/// A column of texts of a compound table, whatever its width in the file.
-std::vector<std::string> read_text_column(const H5::DataSet& table, const char* column) {
-  const hsize_t length = length_of(table);
+std::vector<std::string> read_texts(const H5::DataSet& table, hsize_t length) {
+  const H5::StrType type = table.getStrType();
+  return texts_of(table, type, type, length);
+}
+
+/// One column of texts of a compound table.
+std::vector<std::string> read_texts(const H5::DataSet& table, const char* column, hsize_t length) {
   const H5::CompType type = table.getCompType();
-  const H5::StrType text_type = type.getMemberStrType(static_cast<unsigned>(type.getMemberIndex(column)));
-  if (text_type.isVariableStr()) throw Error("texts must have a fixed length");
-  const std::size_t width = text_type.getSize();
-  H5::CompType only(width);
-  only.insertMember(column, 0, text_type);
-  if (width > 0 && length > kMaxValues / width) throw Error("a table is too long");
-  std::vector<char> bytes(length * width);
-  if (length > 0) table.read(bytes.data(), only);
-  std::vector<std::string> texts(length);
-  for (std::size_t i = 0; i < length; ++i) {
-    const std::string_view text(bytes.data() + i * width, width);
-    texts[i] = text.substr(0, text.find('\0'));
-  }
-  return texts;
+  const H5::StrType text = type.getMemberStrType(static_cast<unsigned>(type.getMemberIndex(column)));
+  H5::CompType only(text.getSize());
+  only.insertMember(column, 0, text);
+  return texts_of(table, text, only, length);
 }
 
-std::vector<std::int64_t> read_number_column(const H5::DataSet& table, const char* column) {
+std::vector<std::int64_t> read_numbers(const H5::DataSet& table, const char* column, hsize_t length) {
   H5::CompType only(sizeof(std::int64_t));
   only.insertMember(column, 0, PredType::NATIVE_INT64);
-  std::vector<std::int64_t> numbers(length_of(table));
-  if (!numbers.empty()) table.read(numbers.data(), only);
+  const std::vector<char> bytes = read_records(table, only, length);
+  std::vector<std::int64_t> numbers(length);
+  if (length > 0) std::memcpy(numbers.data(), bytes.data(), bytes.size());
   return numbers;
 }
 
-Snapshot read_pairs(const H5::DataSet& table) {
-  const std::vector<std::string> keys = read_text_column(table, "key");
-  const std::vector<std::string> values = read_text_column(table, "value");
-  Snapshot pairs;
-  for (std::size_t i = 0; i < keys.size(); ++i) pairs.emplace_back(keys[i], values[i]);
-  return pairs;
+/// Does the chunk that holds this element lie inside a file of `size` bytes?
+bool chunk_within(const H5::DataSet& dataset, const hsize_t* at, std::uint64_t size) {
+  unsigned mask = 0;
+  haddr_t address = HADDR_UNDEF;
+  hsize_t bytes = 0;
+  if (H5Dget_chunk_info_by_coord(dataset.getId(), at, &mask, &address, &bytes) < 0) return false;
+  return address == HADDR_UNDEF || (address <= size && bytes <= size - address);
 }
 
-/// Every chunk of the dataset lies inside a file of `size` bytes from chunk 0 up to the returned number of columns.
+/// How many columns (rows of a table) lie inside a file of `size` bytes. Chunks are written in the order of time, so
+/// the first one behind the end is found by bisection: the library walks its whole index for every question.
 hsize_t columns_within(const H5::DataSet& dataset, std::uint64_t size) {
   hsize_t extent[2] = {0, 0};
   const H5::DataSpace space = dataset.getSpace();
@@ -166,19 +173,26 @@ hsize_t columns_within(const H5::DataSet& dataset, std::uint64_t size) {
   hsize_t chunk[2] = {1, 1};
   dataset.getCreatePlist().getChunk(dimensions, chunk);
   const int time = dimensions - 1;
-  const hsize_t channels = dimensions == 2 ? extent[0] : 1;
-  for (hsize_t column = 0; column < extent[time]; column += chunk[time]) {
-    for (hsize_t channel = 0; channel < channels; channel += dimensions == 2 ? chunk[0] : 1) {
-      hsize_t at[2] = {channel, column};
-      if (dimensions == 1) at[0] = column;
-      unsigned mask = 0;
-      haddr_t address = HADDR_UNDEF;
-      hsize_t bytes = 0;
-      if (H5Dget_chunk_info_by_coord(dataset.getId(), at, &mask, &address, &bytes) < 0) return column;
-      if (address != HADDR_UNDEF && (address > size || bytes > size - address)) return column;
+  const auto column_within = [&](hsize_t index) {
+    hsize_t at[2] = {0, 0};
+    at[time] = index * chunk[time];
+    if (dimensions == 1) return chunk_within(dataset, at, size);
+    for (; at[0] < extent[0]; at[0] += chunk[0]) {
+      if (!chunk_within(dataset, at, size)) return false;
+    }
+    return true;
+  };
+  hsize_t good = 0;
+  hsize_t bad = (extent[time] + chunk[time] - 1) / chunk[time];
+  while (good < bad) {
+    const hsize_t middle = (good + bad) / 2;
+    if (column_within(middle)) {
+      good = middle + 1;
+    } else {
+      bad = middle;
     }
   }
-  return extent[time];
+  return std::min(extent[time], good * chunk[time]);
 }
 
 }  // namespace
@@ -197,6 +211,8 @@ struct TraceReader::Impl {
   void read_group(const H5::Group& group, const std::string& prefix);
   void read_family(const H5::DataSet& dataset, const std::string& path);
   const std::vector<std::int64_t>& axis(const std::string& axis_path);
+  [[nodiscard]] hsize_t readable_length(const H5::DataSet& table) const;
+  [[nodiscard]] Snapshot read_pairs(const char* table_path) const;
   [[nodiscard]] std::string place(const Family& family) const { return path.string() + ": " + family.spec.path; }
   template <typename Number>
   void read_block(const Family& family, const PredType& type, Number missing, std::vector<Number>& values) const;
@@ -285,12 +301,32 @@ void TraceReader::Impl::read_group(const H5::Group& group, const std::string& pr
   }
 }
 
+/// Of a table; of a file that lost its end, only what lies before the cut.
+hsize_t TraceReader::Impl::readable_length(const H5::DataSet& table) const {
+  const hsize_t length = length_of(table);
+  return cut_at > 0 ? std::min(length, columns_within(table, cut_at)) : length;
+}
+
+Snapshot TraceReader::Impl::read_pairs(const char* table_path) const {
+  const Hdf5Access access;
+  try {
+    const H5::DataSet table = file.openDataSet(table_path);
+    const hsize_t length = readable_length(table);
+    const std::vector<std::string> keys = read_texts(table, "key", length);
+    const std::vector<std::string> values = read_texts(table, "value", length);
+    Snapshot pairs;
+    for (std::size_t i = 0; i < keys.size(); ++i) pairs.emplace_back(keys[i], values[i]);
+    return pairs;
+  } catch (...) {
+    throw as_error(path.string() + ": " + table_path);
+  }
+}
+
 const std::vector<std::int64_t>& TraceReader::Impl::axis(const std::string& axis_path) {
   const auto [at, fresh] = axes.try_emplace(axis_path);
   if (!fresh) return at->second;
   const H5::DataSet dataset = file.openDataSet(axis_path);
-  hsize_t length = length_of(dataset);
-  if (cut_at > 0) length = std::min(length, columns_within(dataset, cut_at));
+  const hsize_t length = readable_length(dataset);
   std::vector<std::int64_t> times(length);
   const hsize_t first = 0;
   if (length > 0) {
@@ -327,12 +363,16 @@ void TraceReader::Impl::read_family(const H5::DataSet& dataset, const std::strin
   hsize_t extent[2] = {0, 0};
   space.getSimpleExtentDims(extent);
   const std::string keys = family_path + "_channels/";
-  const std::vector<std::string> metric = read_texts(file.openDataSet(keys + "metric"));
-  const std::vector<std::string> instance = read_texts(file.openDataSet(keys + "instance"));
-  const std::vector<std::string> role = read_texts(file.openDataSet(keys + "role"));
+  const auto texts = [&](const char* name) {
+    const H5::DataSet table = file.openDataSet(keys + name);
+    return read_texts(table, readable_length(table));
+  };
+  const std::vector<std::string> metric = texts("metric");
+  const std::vector<std::string> instance = texts("instance");
+  const std::vector<std::string> role = texts("role");
   const H5::DataSet life = file.openDataSet(keys + "life");
-  const std::vector<std::int64_t> born = read_number_column(life, "born_ns");
-  const std::vector<std::int64_t> died = read_number_column(life, "died_ns");
+  const std::vector<std::int64_t> born = read_numbers(life, "born_ns", readable_length(life));
+  const std::vector<std::int64_t> died = read_numbers(life, "died_ns", readable_length(life));
   // A crash between two writes of one flush leaves the tables of different length; what all of them have is whole.
   const std::size_t channels = std::min({metric.size(), instance.size(), role.size(), born.size(), died.size()});
   for (std::size_t i = 0; i < channels; ++i)
@@ -361,10 +401,11 @@ std::vector<Event> TraceReader::events() const {
   const Hdf5Access access;
   try {
     const H5::DataSet table = impl_->file.openDataSet("events");
-    const std::vector<std::int64_t> times = read_number_column(table, "time_ns");
-    const std::vector<std::string> objects = read_text_column(table, "object");
-    const std::vector<std::string> codes = read_text_column(table, "code");
-    const std::vector<std::string> texts = read_text_column(table, "text");
+    const hsize_t length = impl_->readable_length(table);
+    const std::vector<std::int64_t> times = read_numbers(table, "time_ns", length);
+    const std::vector<std::string> objects = read_texts(table, "object", length);
+    const std::vector<std::string> codes = read_texts(table, "code", length);
+    const std::vector<std::string> texts = read_texts(table, "text", length);
     std::vector<Event> events;
     for (std::size_t i = 0; i < times.size(); ++i) events.push_back({times[i], objects[i], codes[i], texts[i]});
     return events;
@@ -377,9 +418,10 @@ std::vector<ClockPair> TraceReader::clocks() const {
   const Hdf5Access access;
   try {
     const H5::DataSet table = impl_->file.openDataSet("clock");
-    const std::vector<std::int64_t> monotonic = read_number_column(table, "monotonic_ns");
-    const std::vector<std::int64_t> utc = read_number_column(table, "utc_ns");
-    const std::vector<std::int64_t> error = read_number_column(table, "max_error_ns");
+    const hsize_t length = impl_->readable_length(table);
+    const std::vector<std::int64_t> monotonic = read_numbers(table, "monotonic_ns", length);
+    const std::vector<std::int64_t> utc = read_numbers(table, "utc_ns", length);
+    const std::vector<std::int64_t> error = read_numbers(table, "max_error_ns", length);
     std::vector<ClockPair> clocks;
     for (std::size_t i = 0; i < monotonic.size(); ++i) clocks.push_back({monotonic[i], utc[i], error[i]});
     return clocks;
@@ -392,9 +434,10 @@ std::vector<Coverage> TraceReader::coverage() const {
   const Hdf5Access access;
   try {
     const H5::DataSet table = impl_->file.openDataSet("coverage");
-    const std::vector<std::string> probes = read_text_column(table, "probe");
-    const std::vector<std::string> states = read_text_column(table, "state");
-    const std::vector<std::string> reasons = read_text_column(table, "reason");
+    const hsize_t length = impl_->readable_length(table);
+    const std::vector<std::string> probes = read_texts(table, "probe", length);
+    const std::vector<std::string> states = read_texts(table, "state", length);
+    const std::vector<std::string> reasons = read_texts(table, "reason", length);
     std::vector<Coverage> coverage;
     for (std::size_t i = 0; i < probes.size(); ++i) {
       const Coverage::State state = states[i] == "ok"       ? Coverage::State::ok
@@ -409,27 +452,17 @@ std::vector<Coverage> TraceReader::coverage() const {
 }
 
 Snapshot TraceReader::snapshot_begin() const {
-  const Hdf5Access access;
-  try {
-    return read_pairs(impl_->file.openDataSet("node/begin"));
-  } catch (...) {
-    throw as_error(impl_->path.string() + ": node snapshot");
-  }
+  return impl_->read_pairs("node/begin");
 }
-
 Snapshot TraceReader::snapshot_end() const {
-  const Hdf5Access access;
-  try {
-    return read_pairs(impl_->file.openDataSet("node/end"));
-  } catch (...) {
-    throw as_error(impl_->path.string() + ": node snapshot");
-  }
+  return impl_->read_pairs("node/end");
 }
 
 std::string TraceReader::topology_xml() const {
   const Hdf5Access access;
   try {
-    const std::vector<std::string> texts = read_texts(impl_->file.openDataSet("node/topology_xml"));
+    const H5::DataSet table = impl_->file.openDataSet("node/topology_xml");
+    const std::vector<std::string> texts = read_texts(table, impl_->readable_length(table));
     return texts.empty() ? std::string() : texts.front();
   } catch (...) {
     throw as_error(impl_->path.string() + ": topology");
