@@ -46,7 +46,7 @@ void complain(const std::string& text) {
 class Progress {
  public:
   Progress() {
-    if (::isatty(STDERR_FILENO) == 1) thread_ = std::jthread([this](std::stop_token stop) { run(stop); });
+    if (::isatty(STDERR_FILENO) == 1) thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
   }
   ~Progress() {
     if (!thread_.joinable()) return;
@@ -271,6 +271,7 @@ int run_rules(const Common& common) {
 int usage_error(const CLI::App& app, const CLI::ParseError& error, const std::vector<std::string>& arguments) {
   const std::vector<const CLI::App*> all = app.get_subcommands({});
   std::vector<std::string> commands;
+  commands.reserve(all.size());
   for (const CLI::App* command : all) commands.push_back(command->get_name());
   const CLI::App* chosen = nullptr;
   for (const std::string& word : arguments) {
@@ -303,9 +304,7 @@ int usage_error(const CLI::App& app, const CLI::ParseError& error, const std::ve
   return kUsage;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int run(int argc, char** argv) {
   CLI::App app{"Finds what silently slowed a job down, from the traces that reveal-run or srun --reveal recorded."};
   app.name("reveal");
   app.set_version_flag("--version", std::string("reveal ") + REVEAL_VERSION);
@@ -392,22 +391,31 @@ int main(int argc, char** argv) {
     return usage_error(app, error, std::vector<std::string>(argv + 1, argv + argc));
   }
 
-  try {
-    if (report_command->parsed()) return run_report(report, common);
-    if (show_command->parsed()) return run_show(show, common);
-    if (merge_command->parsed()) {
-      return run_merge(merge_directory, pack ? MergeForm::self_contained : MergeForm::links, common);
-    }
-    if (score_command->parsed()) return run_score(score);
-    if (probes_command->parsed()) return run_probes(common);
-    if (rules_command->parsed()) return run_rules(common);
-    if (doctor_command->parsed()) return run_doctor(common);
-  } catch (const std::bad_alloc&) {
-    complain("not enough memory");
-    return kFailure;
-  } catch (const std::exception& error) {
-    complain(error.what());
-    return kFailure;
+  if (report_command->parsed()) return run_report(report, common);
+  if (show_command->parsed()) return run_show(show, common);
+  if (merge_command->parsed()) {
+    return run_merge(merge_directory, pack ? MergeForm::self_contained : MergeForm::links, common);
   }
+  if (score_command->parsed()) return run_score(score);
+  if (probes_command->parsed()) return run_probes(common);
+  if (rules_command->parsed()) return run_rules(common);
+  if (doctor_command->parsed()) return run_doctor(common);
   return kUsage;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const std::bad_alloc&) {
+    std::fputs("reveal: not enough memory\n", stderr);
+  } catch (const std::exception& error) {
+    try {
+      complain(error.what());
+    } catch (const std::bad_alloc&) {
+      std::fputs("reveal: not enough memory\n", stderr);
+    }
+  }
+  return kFailure;
 }

@@ -12,8 +12,6 @@
 
 #include "hdf5schema/basics/error.h"
 
-extern char** environ;
-
 namespace reveal {
 namespace {
 
@@ -64,6 +62,7 @@ std::string ask_collector(const std::vector<std::string>& arguments) {
   std::vector<std::string> words{program};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> argv;
+  argv.reserve(words.size() + 1);
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
 

@@ -38,6 +38,7 @@ void merge_job(const std::vector<NodeSummary>& summaries, ReportJob& job) {
     job.end_utc_ns = std::max(job.end_utc_ns, theirs.end_utc_ns);
   }
   job.nodes.clear();
+  job.nodes.reserve(summaries.size());
   for (const NodeSummary& summary : summaries) job.nodes.push_back(summary.node);
   std::sort(job.nodes.begin(), job.nodes.end());
 }
@@ -49,6 +50,7 @@ std::vector<NotChecked> merge_not_checked(const std::vector<NodeSummary>& summar
     for (const NotChecked& unchecked : summary.part.not_checked) ++nodes[{unchecked.rule, unchecked.reason}];
   }
   std::vector<NotChecked> merged;
+  merged.reserve(nodes.size());
   for (const auto& [what, count] : nodes) {
     merged.push_back({what.first, count == summaries.size()
                                       ? what.second
@@ -60,6 +62,7 @@ std::vector<NotChecked> merge_not_checked(const std::vector<NodeSummary>& summar
 /// The nodes of the primary finding come first; every line keeps its own place on the job's axis.
 std::vector<TimelineChannel> merge_timelines(const std::vector<NodeSummary>& summaries, const Report& report) {
   std::vector<const NodeSummary*> order;
+  order.reserve(summaries.size());
   for (const NodeSummary& summary : summaries) order.push_back(&summary);
   const auto affected = [&](const NodeSummary* summary) {
     if (report.findings.empty()) return false;

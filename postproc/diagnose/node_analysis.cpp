@@ -167,6 +167,7 @@ std::vector<ChannelAggregate> aggregates(const Telemetry& telemetry, std::size_t
                    [](const Ranked& a, const Ranked& b) { return a.liveliness > b.liveliness; });
   if (all.size() > kMostAggregates) all.resize(kMostAggregates);
   std::vector<ChannelAggregate> kept;
+  kept.reserve(all.size());
   for (Ranked& ranked : all) kept.push_back(std::move(ranked.aggregate));
   return kept;
 }

@@ -112,6 +112,7 @@ std::vector<Finding> merge_findings(std::vector<Finding> findings) {
     by_rule[finding.id].push_back(std::move(finding));
   }
   std::vector<Finding> all;
+  all.reserve(by_rule.size());
   for (auto& [id, same] : by_rule) all.push_back(merged(std::move(same)));
   std::sort(all.begin(), all.end(), comes_first);
   return all;

@@ -147,6 +147,7 @@ Finding describe(const RuleContext& context, const Signal& outsider, const Eleva
 
   const auto cpus = busier_cpus(context, at, excluded);
   std::vector<std::string> names;
+  names.reserve(cpus.size());
   for (const Cpu& cpu : cpus) names.push_back(cpu.name);
   finding.instances = names;
 
@@ -230,6 +231,7 @@ std::vector<Finding> check(const RuleContext& context) {
                                         .min_score = context.threshold("min_score"),
                                         .floor = 0});
   std::vector<Interval> all;
+  all.reserve(elevations.size());
   for (const Elevation& elevation : elevations) all.push_back(elevation.at);
 
   std::vector<Finding> findings;

@@ -153,6 +153,7 @@ std::vector<Finding> check(const RuleContext& context) {
                                                         .min_score = context.threshold("min_score"),
                                                         .floor = 0});
   std::vector<Interval> all;
+  all.reserve(floods.size());
   for (const Elevation& flood : floods) all.push_back(flood.at);
 
   std::vector<Finding> findings;
