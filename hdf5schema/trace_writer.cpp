@@ -73,7 +73,11 @@ class DiskSpace {
     return errno == ENOSPC || errno == EDQUOT || errno == EFBIG || errno == EIO ? errno : 0;
   }
 
-  void sync() const noexcept { ::fdatasync(descriptor_); }
+  /// Gives back what was reserved and not used: truncating to the same size frees blocks behind the end.
+  void finish() const noexcept {
+    static_cast<void>(::ftruncate(descriptor_, static_cast<off_t>(size())) == 0);
+    ::fdatasync(descriptor_);
+  }
 
  private:
   int descriptor_;
@@ -231,6 +235,7 @@ TraceWriter::~TraceWriter() {
   try {
     if (impl_->started) impl_->write_full(true);
     impl_->file->close(false);
+    impl_->disk->finish();
   } catch (const Error&) {
     return;  // a destructor has no one to tell; the file keeps its .part
   }
@@ -633,7 +638,7 @@ void TraceWriter::close() {
     impl.file->write_coverage(impl.coverage);
     impl.file->write_end_snapshot(impl.end_snapshot);
     impl.file->close(!impl.incomplete);
-    impl.disk->sync();
+    impl.disk->finish();
   }
   impl.bytes = impl.disk->size();
   if (impl.broken || impl.incomplete)
