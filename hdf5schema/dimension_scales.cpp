@@ -37,6 +37,7 @@ void DimensionScales::attach(const H5::DataSet& dataset,
     }
   }
   std::vector<hvl_t> lists;
+  lists.reserve(references.size());
   for (auto& list : references) lists.push_back({list.size(), list.data()});
   const hsize_t dimensions = lists.size();
   const H5::VarLenType type(H5::PredType::STD_REF_OBJ);

@@ -551,7 +551,7 @@ TraceReader::Bases TraceReader::read_bases(const Family& family) const {
 }
 
 std::vector<std::int64_t> TraceReader::read_absolute(const Family& family) const {
-  const std::vector<std::int64_t> stored = read_stored(family);
+  std::vector<std::int64_t> stored = read_stored(family);
   if (!stored_as_increments(family.spec.kind)) return stored;
   const Bases bases = read_bases(family);
   const std::size_t rows = family.time_ns.size();

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <semaphore.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,7 +10,6 @@
 #include <cerrno>
 #include <cmath>
 #include <condition_variable>
-#include <cstring>
 #include <limits>
 #include <mutex>
 #include <random>
@@ -19,6 +17,7 @@
 #include <vector>
 
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/disk_space.h"
 #include "hdf5schema/row_buffer.h"
 #include "hdf5schema/trace_file.h"
 
@@ -27,7 +26,7 @@ namespace {
 
 constexpr std::size_t kEventSlots = 1024;  // between two flushes; beyond it events are counted as lost
 constexpr std::size_t kClockSlots = 256;
-constexpr std::uint64_t kReserveBytes = 256 * 1024;  // kept free, so that the file can always be closed
+constexpr std::uint64_t kReserveBytes = std::uint64_t{256} << 10;  // kept free, so that the file can always be closed
 constexpr std::int64_t kNanBits = std::bit_cast<std::int64_t>(std::numeric_limits<double>::quiet_NaN());
 constexpr std::size_t kMaxChunkValues = std::size_t{1} << 19;  // 4 MiB
 
@@ -49,40 +48,6 @@ std::int64_t value_bits(bool real, double value) {
   return std::isfinite(value) && std::fabs(value) < kLimit ? std::llround(value) : kMissing;
 }
 
-/// The trace's own descriptor beside HDF5's: reserves blocks ahead, because a write that fails inside HDF5 may leave
-/// the library unable to close the file.
-class DiskSpace {
- public:
-  explicit DiskSpace(const std::filesystem::path& path) : descriptor_(::open(path.c_str(), O_RDWR | O_CLOEXEC)) {
-    if (descriptor_ < 0) throw system_error(path.string(), errno);
-  }
-  ~DiskSpace() { ::close(descriptor_); }
-  DiskSpace(const DiskSpace&) = delete;
-  DiskSpace& operator=(const DiskSpace&) = delete;
-
-  [[nodiscard]] std::uint64_t size() const noexcept {
-    struct stat status {};
-    return ::fstat(descriptor_, &status) == 0 ? static_cast<std::uint64_t>(status.st_size) : 0;
-  }
-
-  /// 0, or the errno that says why `bytes` more cannot be written.
-  [[nodiscard]] int reserve(std::uint64_t bytes) const noexcept {
-    if (::fallocate(descriptor_, FALLOC_FL_KEEP_SIZE, static_cast<off_t>(size()), static_cast<off_t>(bytes)) == 0)
-      return 0;
-    // A file system without reservation must be believed until it fails.
-    return errno == ENOSPC || errno == EDQUOT || errno == EFBIG || errno == EIO ? errno : 0;
-  }
-
-  /// Gives back what was reserved and not used: truncating to the same size frees blocks behind the end.
-  void finish() const noexcept {
-    static_cast<void>(::ftruncate(descriptor_, static_cast<off_t>(size())) == 0);
-    ::fdatasync(descriptor_);
-  }
-
- private:
-  int descriptor_;
-};
-
 /// Not std::counting_semaphore: libstdc++ 12 can sleep through a release (https://gcc.gnu.org/PR104928).
 class Semaphore {
  public:
@@ -99,15 +64,6 @@ class Semaphore {
  private:
   sem_t semaphore_{};
 };
-
-void rename_without_replacing(const std::filesystem::path& from, const std::filesystem::path& to) {
-  if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return;
-  std::error_code ignored;
-  if (errno == EEXIST || std::filesystem::exists(std::filesystem::symlink_status(to, ignored)))
-    throw Error(to.string() + ": exists already; the trace stays at " + from.string());
-  // NFS does not know the flag.
-  if (::rename(from.c_str(), to.c_str()) != 0) throw system_error(from.string() + ": cannot be renamed", errno);
-}
 
 }  // namespace
 

@@ -1,0 +1,29 @@
+// The trace's own view of its file beside HDF5's: reserves blocks ahead, because a write that fails inside HDF5 may
+// leave the library unable to close the file.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+
+namespace reveal {
+
+class DiskSpace {
+ public:
+  explicit DiskSpace(const std::filesystem::path& path);
+  ~DiskSpace();
+  DiskSpace(const DiskSpace&) = delete;
+  DiskSpace& operator=(const DiskSpace&) = delete;
+
+  [[nodiscard]] std::uint64_t size() const noexcept;
+  /// 0, or the errno that says why `bytes` more cannot be written.
+  [[nodiscard]] int reserve(std::uint64_t bytes) const noexcept;
+  /// Gives back what was reserved and not used, and waits until the rest is on the disk.
+  void finish() const noexcept;
+
+ private:
+  int descriptor_;
+};
+
+void rename_without_replacing(const std::filesystem::path& from, const std::filesystem::path& to);
+
+}  // namespace reveal
