@@ -19,7 +19,7 @@
 #include "hdf5schema/version.h"
 #include "postproc/detect/pipeline.h"
 #include "postproc/diagnose/collector_query.h"
-#include "postproc/diagnose/job_report.h"
+#include "postproc/report/job_report.h"
 #include "postproc/diagnose/rule_table.h"
 #include "postproc/merge/job_file.h"
 #include "postproc/merge/publish.h"

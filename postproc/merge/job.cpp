@@ -61,24 +61,6 @@ std::vector<TraceFile> list_traces(const std::filesystem::path& directory) {
   return traces;
 }
 
-std::string summary_name(const TraceFile& trace) {
-  return trace.node + ".summary.json";
-}
-
-std::optional<NodeSummary> fresh_summary(const TraceFile& trace, const std::string& config_hash) {
-  try {
-    NodeSummary summary =
-        parse_summary(read_text_file(trace.path.parent_path() / summary_name(trace), 4 * kLargestSummary));
-    if (summary.config_hash != config_hash || summary.trace != trace.path.filename().string() ||
-        summary.trace_bytes != trace.bytes || summary.trace_mtime_ns != trace.mtime_ns) {
-      return std::nullopt;
-    }
-    return summary;
-  } catch (const Error&) {
-    return std::nullopt;  // missing or damaged: it is made again from the trace
-  }
-}
-
 std::vector<std::string> expand_node_list(std::string_view list) {
   std::vector<std::string> names;
   while (!list.empty() && names.size() < kMostNodes) {

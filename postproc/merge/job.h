@@ -1,4 +1,4 @@
-// A job directory: which traces it holds, which nodes are missing, and whether a node's summary is still fresh.
+// A job directory: which traces it holds and which nodes the job should have had.
 #pragma once
 
 #include <filesystem>
@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "hdf5schema/trace.h"
-#include "postproc/merge/summary.h"
 
 namespace reveal {
 
@@ -21,12 +20,6 @@ struct TraceFile {
 
 /// NODE.h5 and NODE.h5.part by name. Throws Error when `directory` cannot be read or holds no trace.
 [[nodiscard]] std::vector<TraceFile> list_traces(const std::filesystem::path& directory);
-
-/// The node's summary, if it was made from exactly this file by this version and configuration.
-[[nodiscard]] std::optional<NodeSummary> fresh_summary(const TraceFile& trace, const std::string& config_hash);
-
-/// "n01.summary.json" for n01.h5 and n01.h5.part
-[[nodiscard]] std::string summary_name(const TraceFile& trace);
 
 /// Nodes of the job as its environment names them (SLURM_JOB_NODELIST); empty when unknown.
 [[nodiscard]] std::vector<std::string> expected_nodes(const Snapshot& snapshot);

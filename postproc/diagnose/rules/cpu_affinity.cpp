@@ -8,7 +8,7 @@
 #include "hdf5schema/basics/text.h"
 #include "postproc/diagnose/rule.h"
 #include "postproc/diagnose/signals.h"
-#include "postproc/report/wording.h"
+#include "postproc/diagnose/quantity.h"
 
 namespace reveal {
 namespace {

@@ -6,7 +6,7 @@
 #include "hdf5schema/basics/error.h"
 #include "postproc/diagnose/rule.h"
 #include "postproc/diagnose/signals.h"
-#include "postproc/report/wording.h"
+#include "postproc/diagnose/quantity.h"
 
 namespace reveal {
 namespace {

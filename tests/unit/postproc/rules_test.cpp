@@ -2,7 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "hdf5schema/basics/error.h"
-#include "postproc/diagnose/node_analysis.h"
+#include "postproc/diagnose/ask_rules.h"
+#include "postproc/report/node_analysis.h"
 #include "synthetic_node.h"
 
 namespace reveal {

@@ -1,12 +1,12 @@
-#include "postproc/merge/summary.h"
+#include "postproc/report/summary.h"
 
 #include <gtest/gtest.h>
 
 #include "hdf5schema/basics/error.h"
 #include "postproc/diagnose/analysis_settings.h"
-#include "postproc/diagnose/job_report.h"
-#include "postproc/diagnose/node_analysis.h"
-#include "postproc/diagnose/verdict.h"
+#include "postproc/report/job_report.h"
+#include "postproc/report/node_analysis.h"
+#include "postproc/report/verdict.h"
 #include "synthetic_node.h"
 
 namespace reveal {

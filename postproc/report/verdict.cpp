@@ -1,4 +1,4 @@
-#include "postproc/diagnose/verdict.h"
+#include "postproc/report/verdict.h"
 
 #include <spdlog/fmt/fmt.h>
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "postproc/diagnose/analysis_settings.h"
-#include "postproc/merge/summary.h"
 #include "postproc/report/report.h"
+#include "postproc/report/summary.h"
 
 namespace reveal {
 

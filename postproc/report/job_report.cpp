@@ -1,4 +1,4 @@
-#include "postproc/diagnose/job_report.h"
+#include "postproc/report/job_report.h"
 
 #include <spdlog/fmt/fmt.h>
 #include <sys/stat.h>
@@ -9,10 +9,10 @@
 #include <set>
 
 #include "hdf5schema/basics/error.h"
-#include "postproc/diagnose/node_analysis.h"
-#include "postproc/diagnose/verdict.h"
 #include "postproc/merge/job.h"
 #include "postproc/merge/publish.h"
+#include "postproc/report/node_analysis.h"
+#include "postproc/report/verdict.h"
 #include "postproc/report/wording.h"
 
 namespace reveal {

@@ -1,4 +1,4 @@
-#include "postproc/merge/summary.h"
+#include "postproc/report/summary.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hdf5schema/basics/error.h"
+#include "postproc/merge/publish.h"
 
 namespace reveal {
 namespace {
@@ -106,6 +107,24 @@ NodeSummary parse_summary(const std::string& text) {
     return summary;
   } catch (const Json::exception& error) {
     throw Error(std::string("not a summary: ") + error.what());
+  }
+}
+
+std::string summary_name(const TraceFile& trace) {
+  return trace.node + ".summary.json";
+}
+
+std::optional<NodeSummary> fresh_summary(const TraceFile& trace, const std::string& config_hash) {
+  try {
+    NodeSummary summary =
+        parse_summary(read_text_file(trace.path.parent_path() / summary_name(trace), 4 * kLargestSummary));
+    if (summary.config_hash != config_hash || summary.trace != trace.path.filename().string() ||
+        summary.trace_bytes != trace.bytes || summary.trace_mtime_ns != trace.mtime_ns) {
+      return std::nullopt;
+    }
+    return summary;
+  } catch (const Error&) {
+    return std::nullopt;  // missing or damaged: it is made again from the trace
   }
 }
 

@@ -1,4 +1,4 @@
-#include "postproc/diagnose/node_analysis.h"
+#include "postproc/report/node_analysis.h"
 
 #include <spdlog/fmt/fmt.h>
 
@@ -10,6 +10,7 @@
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/version.h"
 #include "postproc/detect/pipeline.h"
+#include "postproc/diagnose/ask_rules.h"
 #include "postproc/merge/job.h"
 
 namespace reveal {
@@ -227,28 +228,6 @@ std::string joined(const std::vector<std::string>& sentences) {
 }
 
 }  // namespace
-
-std::vector<Finding> ask_rules(const RuleContext::Node& node, const AnalysisSettings& settings,
-                               std::vector<NotChecked>& not_checked) {
-  std::vector<Finding> found;
-  for (const RuleSpec* rule : rules()) {
-    const RuleSetting* setting = settings.find(rule->id);
-    if (setting != nullptr && !setting->enabled) {
-      not_checked.push_back({std::string(rule->id), "switched off in reveal.conf"});
-      continue;
-    }
-    const std::span<const RuleContext::Override> overrides =
-        setting == nullptr ? std::span<const RuleContext::Override>() : setting->thresholds;
-    try {
-      const RuleContext context(*rule, node, found, overrides);
-      std::vector<Finding> spoken = rule->check(context);
-      std::move(spoken.begin(), spoken.end(), std::back_inserter(found));
-    } catch (const Unavailable& missing) {
-      not_checked.push_back({std::string(rule->id), missing.what()});
-    }
-  }
-  return found;
-}
 
 NodeSummary analyse(const NodeTrace& trace, const AnalysisSettings& settings) {
   const Telemetry& telemetry = trace.telemetry;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "postproc/merge/job.h"
 #include "postproc/report/report.h"
 
 namespace reveal {
@@ -41,6 +42,12 @@ struct NodeSummary {
 [[nodiscard]] std::string render_summary(NodeSummary summary);
 /// Throws Error for another schema or a damaged file.
 [[nodiscard]] NodeSummary parse_summary(const std::string& json);
+
+/// The node's summary, if it was made from exactly this file by this version and configuration.
+[[nodiscard]] std::optional<NodeSummary> fresh_summary(const TraceFile& trace, const std::string& config_hash);
+
+/// "n01.summary.json" for n01.h5 and n01.h5.part
+[[nodiscard]] std::string summary_name(const TraceFile& trace);
 
 /// Averages neighbouring points until at most `most` are left.
 void thin(TimelineChannel& channel, std::size_t most);

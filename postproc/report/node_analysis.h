@@ -6,13 +6,9 @@
 #include "postproc/diagnose/analysis_settings.h"
 #include "postproc/diagnose/rule.h"
 #include "postproc/merge/load.h"
-#include "postproc/merge/summary.h"
+#include "postproc/report/summary.h"
 
 namespace reveal {
-
-/// Asks all enabled rules in attribution order; those that could not speak go to `not_checked`.
-[[nodiscard]] std::vector<Finding> ask_rules(const RuleContext::Node& node, const AnalysisSettings& settings,
-                                             std::vector<NotChecked>& not_checked);
 
 [[nodiscard]] NodeSummary analyse(const NodeTrace& trace, const AnalysisSettings& settings);
 
