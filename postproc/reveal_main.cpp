@@ -19,10 +19,10 @@
 #include "hdf5schema/version.h"
 #include "postproc/detect/pipeline.h"
 #include "postproc/diagnose/collector_query.h"
-#include "postproc/report/job_report.h"
 #include "postproc/diagnose/rule_table.h"
 #include "postproc/merge/job_file.h"
 #include "postproc/merge/publish.h"
+#include "postproc/report/job_report.h"
 #include "postproc/score/score.h"
 
 namespace {
@@ -125,6 +125,7 @@ struct ReportCommand {
   std::string directory;
   std::string pipeline;
   std::vector<std::string> expect;
+  std::optional<int> exit_code;
   bool fresh = false;
 };
 
@@ -135,6 +136,7 @@ Report make_report(const ReportCommand& command, const Common& common) {
   if (!command.pipeline.empty()) options.settings.pipeline = find_pipeline(command.pipeline).name;
   options.expected_nodes = command.expect;
   options.reuse_summaries = !command.fresh;
+  options.exit_code = command.exit_code;
   options.now_utc_ns =
       std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
   std::vector<InputProblem> problems;
@@ -340,6 +342,9 @@ int run(int argc, char** argv) {
   report_command->add_option("--expect", report.expect, "nodes that must have delivered a trace")
       ->delimiter(',')
       ->type_name("NODES");
+  report_command->add_option("--exit-code", report.exit_code, "what the job ended with, for the report")
+      ->check(CLI::Range(0, 255))
+      ->type_name("N");
   report_command->add_flag("--fresh", report.fresh, "do not reuse the nodes' summaries");
 
   ShowCommand show;

@@ -86,7 +86,7 @@ bool others_still_record(const std::string& directory, const std::string& node) 
   return false;
 }
 
-ReportResult build_report(const std::string& directory, const std::string& node, bool quiet,
+ReportResult build_report(const std::string& directory, const std::string& node, int status, bool quiet,
                           const BlockedSignals& signals) {
   if (others_still_record(directory, node)) return {ReportEnd::left_to_others, {}};
   const std::string by_hand = "; try: reveal report " + directory;
@@ -101,7 +101,7 @@ ReportResult build_report(const std::string& directory, const std::string& node,
 
   const Descriptor null(::open("/dev/null", O_RDWR | O_CLOEXEC));
   ProgramStart start;
-  start.argv = {find_program("reveal"), "report", directory};
+  start.argv = {find_program("reveal"), "report", directory, "--exit-code", std::to_string(status)};
   start.input = null.get();
   // Standard output belongs to the command: what it printed may be the input of a program.
   start.output = quiet ? null.get() : STDERR_FILENO;

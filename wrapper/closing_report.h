@@ -17,8 +17,9 @@ struct ReportResult {
   std::string reason;
 };
 
-/// Runs `reveal report` on the directory, its text on our stderr unless `quiet`.
-[[nodiscard]] ReportResult build_report(const std::string& directory, const std::string& node, bool quiet,
+/// Runs `reveal report` on the directory, its text on our stderr unless `quiet`; `status` is what the command ended
+/// with.
+[[nodiscard]] ReportResult build_report(const std::string& directory, const std::string& node, int status, bool quiet,
                                         const BlockedSignals& signals);
 
 /// The right to build a report: a file made with O_EXCL, which network file systems keep unique, too. A lease whose

@@ -52,9 +52,9 @@ void begin(Profile& profile, const Settings& settings, const std::string& comman
 }
 
 void finish(Profile& profile, const Settings& settings, const Command& command, const BlockedSignals& signals,
-            const Lines& lines, bool ran) {
+            const Lines& lines, std::optional<int> status) {
   if (!profile.run || !profile.run->leave(kLeaveLimit)) return;
-  if (!ran) {
+  if (!status) {  // the command never ran
     discard_collector(profile.launch, *profile.run);
     return;
   }
@@ -74,7 +74,8 @@ void finish(Profile& profile, const Settings& settings, const Command& command, 
               collected.directory.path);
     return;
   }
-  const ReportResult report = build_report(collected.directory.path, profile.launch.node, settings.quiet, signals);
+  const ReportResult report =
+      build_report(collected.directory.path, profile.launch.node, *status, settings.quiet, signals);
   if (report.end == ReportEnd::failed) lines.say("no report: " + report.reason);
   if (!settings.mail.empty())
     lines.say("mail is not configured on this site; the report is in " + collected.directory.path);
@@ -111,7 +112,7 @@ int run_profiled(const Settings& settings, const std::vector<std::string>& comma
   }
 
   try {
-    finish(profile, settings, runner, signals, lines, ran);
+    finish(profile, settings, runner, signals, lines, ran ? std::optional(status) : std::nullopt);
   } catch (const std::exception& error) {
     lines.say("the profile could not be finished: " + std::string(error.what()));
   }

@@ -19,7 +19,7 @@ with tempfile.TemporaryDirectory() as scratch:
     while time.monotonic() < end:
         values = np.load(data)
         labels = (values[:, :5].sum(axis=1) + rng.normal(size=len(values)) > 0).astype(int)
-        model = RandomForestClassifier(n_estimators=4, max_depth=12, n_jobs=jobs, random_state=epoch)
+        model = RandomForestClassifier(n_estimators=8, max_depth=12, n_jobs=jobs, random_state=epoch)
         model.fit(values[:15000], labels[:15000])
         model.score(values[15000:], labels[15000:])
         if epoch % 5 == 4:

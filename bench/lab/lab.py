@@ -42,7 +42,7 @@ def workload(name, seconds, build):
     if name == "compile":
         return ["bash", str(HERE / "compile.sh"), str(seconds), "2"]
     if name == "forest":
-        return ["/usr/bin/python3", str(HERE / "forest.py"), str(seconds), "1"]
+        return ["/usr/bin/python3", str(HERE / "forest.py"), str(seconds), "2"]
     if name == "training":
         return [str(build / "bin/training_job"), "--ranks", "2", "--seconds", str(seconds)]
     if name == "stress":
@@ -115,6 +115,7 @@ def main():
     parser.add_argument("--first", type=int, default=1)
     parser.add_argument("--again", action="store_true")
     args = parser.parse_args()
+    sys.stdout.reconfigure(line_buffering=True)
     args.build, args.out = args.build.resolve(), args.out.resolve()
 
     cells = {}

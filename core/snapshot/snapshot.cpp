@@ -292,6 +292,7 @@ Snapshot take_snapshot(RootFs& fs, const Host& host, const Job* job) {
   facts.add("cpu.count", std::to_string(host.cpus_online.size()));
   const auto total = parse_int(field_of(fs.text("/proc/meminfo").value_or(""), "MemTotal"));
   if (total) facts.add("memory.total", std::to_string(*total * 1024));
+  facts.add("reveal.capabilities", std::string(field_of(fs.text("/proc/self/status").value_or(""), "CapEff")));
   facts.add("irq.irqbalance", irqbalance(fs));
   add_huge_pages(fs, facts);
   add_interrupt_affinities(fs, facts);

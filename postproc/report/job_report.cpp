@@ -152,6 +152,8 @@ Report merge_summaries(const std::vector<NodeSummary>& summaries, const std::vec
     report.overhead.insert(report.overhead.end(), part.overhead.begin(), part.overhead.end());
     for (const auto& [what, count] : part.omitted) report.omitted[what] += count;
     report.partial = report.partial || part.partial;
+    report.privileged = report.privileged || part.privileged;
+    report.shared_node = report.shared_node || part.shared_node;
     judged = judged || summary.insufficient.empty();
     if (insufficient.empty()) insufficient = summary.insufficient;
     report.files.emplace_back("trace " + summary.node, summary.trace);
@@ -211,11 +213,15 @@ Report build_report(const std::filesystem::path& directory, const ReportOptions&
   note_missing_nodes(summaries, options, problems);
 
   Report report = merge_summaries(summaries, problems, options);
+  report.job.exit_code = options.exit_code;
   try {
-    report.supersedes = parse_report(read_text_file(directory / "report.json", kLargestReport)).report_id;
+    const Report earlier = parse_report(read_text_file(directory / "report.json", kLargestReport));
+    report.supersedes = earlier.report_id;
+    if (!report.job.exit_code) report.job.exit_code = earlier.job.exit_code;
   } catch (const Error&) {
     report.supersedes.clear();  // the first one
   }
+  if (report.job.exit_code) report.job.state = *report.job.exit_code == 0 ? "COMPLETED" : "FAILED";
   return report;
 }
 

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,7 @@ struct ReportOptions {
   AnalysisSettings settings;
   std::vector<std::string> expected_nodes;  // beyond what the traces themselves know
   bool reuse_summaries = true;
+  std::optional<int> exit_code;  // of the job, if the caller knows; kept over later reports
   std::int64_t now_utc_ns = 0;
   /// Called before each node that must be analysed anew, for a progress line.
   std::function<void(const std::string& node, std::size_t index, std::size_t count)> progress;

@@ -3,11 +3,13 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <limits>
 #include <set>
 
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/text.h"
 #include "hdf5schema/version.h"
 #include "postproc/detect/pipeline.h"
 #include "postproc/diagnose/ask_rules.h"
@@ -221,6 +223,25 @@ void fill_job(const NodeTrace& trace, Report& part) {
       telemetry.begin_utc_ns + std::llround(static_cast<double>(telemetry.samples) * telemetry.step_seconds * 1e9);
 }
 
+std::string_view fact(const Snapshot& snapshot, std::string_view key) {
+  const auto at =
+      std::find_if(snapshot.begin(), snapshot.end(), [key](const auto& entry) { return entry.first == key; });
+  return at == snapshot.end() ? std::string_view() : std::string_view(at->second);
+}
+
+/// Whether the collector could see more than its user, and whether others may run on the node.
+void fill_mode(const Snapshot& snapshot, Report& part) {
+  constexpr std::uint64_t kSysAdmin = 1ULL << 21;
+  constexpr std::uint64_t kPerfmon = 1ULL << 38;
+  std::uint64_t capabilities = 0;
+  const std::string_view text = fact(snapshot, "reveal.capabilities");
+  std::from_chars(text.data(), text.data() + text.size(), capabilities, 16);
+  part.privileged = (capabilities & (kSysAdmin | kPerfmon)) != 0;
+  const auto owned = parse_cpu_list(fact(snapshot, "job.cpus_owned")).size();
+  const auto all = parse_int(fact(snapshot, "cpu.count"));
+  part.shared_node = owned > 0 && all && static_cast<std::int64_t>(owned) < *all;
+}
+
 std::string joined(const std::vector<std::string>& sentences) {
   std::string all;
   for (const std::string& sentence : sentences) all += (all.empty() ? "" : "; ") + sentence;
@@ -251,6 +272,7 @@ NodeSummary analyse(const NodeTrace& trace, const AnalysisSettings& settings) {
 
   Report& part = summary.part;
   fill_job(trace, part);
+  fill_mode(trace.begin, part);
   part.findings = ask_rules({telemetry, detection, trace.begin, trace.end, trace.events}, settings, part.not_checked);
   for (const Episode& episode : detection.episodes) {
     if (part.episodes.size() >= kMostEpisodes) break;

@@ -6,9 +6,9 @@
 
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/text.h"
+#include "postproc/diagnose/quantity.h"
 #include "postproc/diagnose/rule.h"
 #include "postproc/diagnose/signals.h"
-#include "postproc/diagnose/quantity.h"
 
 namespace reveal {
 namespace {

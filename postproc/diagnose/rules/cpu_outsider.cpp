@@ -5,9 +5,9 @@
 #include <cmath>
 
 #include "hdf5schema/basics/error.h"
+#include "postproc/diagnose/quantity.h"
 #include "postproc/diagnose/rule.h"
 #include "postproc/diagnose/signals.h"
-#include "postproc/diagnose/quantity.h"
 
 namespace reveal {
 namespace {
@@ -151,11 +151,16 @@ Finding describe(const RuleContext& context, const Signal& outsider, const Eleva
   for (const Cpu& cpu : cpus) names.push_back(cpu.name);
   finding.instances = names;
 
-  finding.impact.seconds = cost.seconds;
-  finding.impact.percent = 100 * cost.seconds / job_seconds(context);
-  finding.impact.how = cost.how;
-  finding.severity = severity_of_loss(cost.seconds, *finding.impact.percent, context.threshold("min_lost_seconds"),
-                                      context.threshold("min_lost_percent"));
+  if (cost.any()) {
+    finding.impact.seconds = cost.seconds;
+    finding.impact.percent = 100 * cost.seconds / job_seconds(context);
+    finding.impact.how = cost.how;
+    finding.severity = severity_of_loss(cost.seconds, *finding.impact.percent, context.threshold("min_lost_seconds"),
+                                        context.threshold("min_lost_percent"));
+  } else {
+    finding.severity = Severity::notice;
+    finding.impact.how = "none to be seen: the job waited for a cpu no longer and got no less of them than usual";
+  }
   const auto confirmed = confirmed_by(context.detection, at);
   finding.confidence = confirmed || elevation.beyond ? Confidence::likely : Confidence::possible;
 
@@ -169,9 +174,9 @@ Finding describe(const RuleContext& context, const Signal& outsider, const Eleva
     finding.evidence.push_back(evidence_of(context, *rate(context, "job.cpu_time", 1e-9, "cpus"), *cost.used, at));
 
   finding.sentence = fmt::format(
-      "Processes outside the job used {} cpus{} of {} for {} s (usually {}); the job lost about {} s of its run time.",
+      "Processes outside the job used {} cpus{} of {} for {} s (usually {}); the job lost {} of its run time.",
       number(elevation.inside), names.size() == 1 ? " on " + names.front() : "", context.telemetry.node, number(length),
-      number(std::max(0.0, elevation.outside)), number(cost.seconds));
+      number(std::max(0.0, elevation.outside)), cost.any() ? fmt::format("about {} s", number(cost.seconds)) : "none");
   finding.runner_up = runner_up(context, at, excluded, excess);
   add_batch_remedy(context, finding);
   return finding;
@@ -240,7 +245,8 @@ std::vector<Finding> check(const RuleContext& context) {
     if (excess - interrupts_excess(context, elevation.at, all) < context.threshold("min_cpu")) continue;
     if (explained_by_writes(context, elevation.at, all, excess)) continue;
     const Cost cost = cost_of(context, elevation.at, all, wait, *used, excess);
-    if (!cost.any()) continue;
+    // One that cost nothing is worth a word only where it explains what the detectors saw.
+    if (!cost.any() && !confirmed_by(context.detection, elevation.at)) continue;
     Finding finding = describe(context, outsider, elevation, all, wait, cost);
     if (elevation.recurring) {
       // A habit of the node or of what the job set off elsewhere: worth knowing once, not a list of events.

@@ -5,9 +5,9 @@
 #include <cmath>
 
 #include "hdf5schema/basics/error.h"
+#include "postproc/diagnose/quantity.h"
 #include "postproc/diagnose/rule.h"
 #include "postproc/diagnose/signals.h"
-#include "postproc/diagnose/quantity.h"
 
 namespace reveal {
 namespace {

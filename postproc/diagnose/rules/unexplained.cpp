@@ -4,9 +4,9 @@
 #include <algorithm>
 
 #include "hdf5schema/basics/error.h"
+#include "postproc/diagnose/quantity.h"
 #include "postproc/diagnose/rule.h"
 #include "postproc/diagnose/signals.h"
-#include "postproc/diagnose/quantity.h"
 
 namespace reveal {
 namespace {
@@ -51,7 +51,7 @@ std::vector<Finding> check(const RuleContext& context) {
     finding.confidence = Confidence::possible;
     finding.subsystem = episode.subsystem;
     finding.intervals = {span};
-    finding.impact.how = "unknown: no rule says what it means for the job";
+    finding.impact.how = "no rule says what it means for the job";
     std::string strongest;
     for (std::size_t i = 0; i < std::min(kMostReasons, episode.reasons.size()); ++i) {
       const Reason& reason = episode.reasons[i];
@@ -88,9 +88,9 @@ const RegisteredRule kRule{{
     .look_alikes = "",
     .proof = Proof::real,
     .thresholds = {{"explained_share", 0.3, "ratio", "part of an episode a rule must cover to explain it"}},
-    .user_remedy = {"look at the timeline of report.html: did the program itself do something else at that time?"},
+    .user_remedy = {},
     .admin_remedy = {},
-    .verify = "the same job without the interval",
+    .verify = "look at the timeline in report.html: did the program itself do something else at that time?",
     .sources = {"https://arxiv.org/abs/2510.26008"},
     .check = check,
 }};
