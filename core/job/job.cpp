@@ -15,7 +15,8 @@ namespace reveal {
 namespace {
 
 constexpr std::int64_t kSecond = 1'000'000'000;
-constexpr std::int64_t kPatience = 10 * kSecond;  // for the first launcher to appear
+constexpr std::string_view kWitness = "reveal-witness";  // of reveal-run, beside the job in its process group
+constexpr std::int64_t kPatience = 10 * kSecond;         // for the first launcher to appear
 constexpr std::int64_t kRootsPeriod = kSecond;
 constexpr std::int64_t kScanPeriod = 60 * kSecond;  // of the whole process table, as a safety net
 constexpr std::int64_t kBlindScanPeriod = kSecond;  // the same where new processes cannot be noticed otherwise
@@ -167,6 +168,7 @@ JobProcess* Job::add(int pid, const ProcessStat& stat, int rank) {
   process->start_ticks = stat.start_ticks;
   process->stat = stat;
   process->weighed = stat.user_ticks + stat.system_ticks;
+  process->launcher = stat.command == kWitness;
   process->file = fs_.open(proc_path(pid, "stat"), 512);
   JobProcess* added = process.get();
   by_pid_[pid] = added;
@@ -239,7 +241,9 @@ bool Job::read_processes() {
     JobProcess& process = *processes_[i];
     if (share > 1 && !process.root && (i + ticks_) % share != 0) continue;
     const auto stat = parse_process_stat(process.file.read());
-    if (stat && stat->start_ticks == process.start_ticks) {
+    // One seen before it named itself is forgotten, and found again under its name.
+    const bool witness = stat && stat->command == kWitness && !process.launcher;
+    if (stat && stat->start_ticks == process.start_ticks && !witness) {
       process.stat = *stat;
       process.stat.command = {};
       if (stat->command != process.command) process.command = stat->command;  // exec
