@@ -62,7 +62,7 @@ void name_subsystems(const ScanInput& input, const SeriesCorrelation& correlatio
 }  // namespace
 
 Attribution attribute(const Telemetry& telemetry, const ScanInput& input, const SeriesCorrelation& correlation,
-                      std::size_t offset, const Interval& interval, const ScanScale& scale) {
+                      std::size_t offset, const ScoredInterval& interval, const ScanScale& scale) {
   std::vector<double> z(input.series.size());
   for (std::size_t i = 0; i < z.size(); ++i) {
     const ScanSeries& series = input.series[i];

@@ -23,8 +23,8 @@ struct Attribution {
 
 /// `offset`: sample of the telemetry where the scan input begins; the interval counts from there.
 [[nodiscard]] Attribution attribute(const Telemetry& telemetry, const ScanInput& input,
-                                    const SeriesCorrelation& correlation, std::size_t offset, const Interval& interval,
-                                    const ScanScale& scale);
+                                    const SeriesCorrelation& correlation, std::size_t offset,
+                                    const ScoredInterval& interval, const ScanScale& scale);
 
 /// Sets Reason::observed and expected from the telemetry: means inside and outside, counters per second.
 void fill_levels(const Telemetry& telemetry, std::size_t begin, std::size_t end, std::vector<Reason>& reasons);

@@ -117,8 +117,8 @@ ScanOptions scan_options(const ScanScale& scale, std::size_t samples) {
   return options;
 }
 
-std::vector<Interval> scan_intervals(const ScanInput& input, const ScanOptions& options) {
-  std::vector<Interval> intervals;
+std::vector<ScoredInterval> scan_intervals(const ScanInput& input, const ScanOptions& options) {
+  std::vector<ScoredInterval> intervals;
   for (const std::size_t length : options.lengths) {
     for (std::size_t b = 0; b + length <= input.samples; b += options.step) intervals.push_back({b, b + length, 0});
   }
@@ -142,7 +142,7 @@ std::vector<Interval> scan_intervals(const ScanInput& input, const ScanOptions& 
   return intervals;
 }
 
-Interval refine(const ScanInput& input, const Interval& interval, const ScanScale& scale) {
+ScoredInterval refine(const ScanInput& input, const ScoredInterval& interval, const ScanScale& scale) {
   std::vector<std::pair<double, std::size_t>> loudest;  // z, series
   for (std::size_t i = 0; i < input.series.size(); ++i) {
     const ScanSeries& series = input.series[i];
@@ -167,7 +167,7 @@ Interval refine(const ScanInput& input, const Interval& interval, const ScanScal
   const std::size_t end_reach = scale.samples(kRefineEndSeconds);
   const std::size_t shortest = scale.samples(kShortestSeconds);
   const auto total = static_cast<double>(input.samples);
-  Interval best = interval;
+  ScoredInterval best = interval;
   double best_sum = 0;
   const std::size_t first_begin = interval.begin - std::min(begin_reach, interval.begin);
   const std::size_t last_end = std::min(input.samples, interval.end + end_reach);

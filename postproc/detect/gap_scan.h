@@ -10,7 +10,7 @@
 
 namespace reveal {
 
-struct Interval {
+struct ScoredInterval {
   std::size_t begin = 0;
   std::size_t end = 0;  // exclusive
   double score = 0;
@@ -55,9 +55,9 @@ struct ScanOptions {
 
 /// All intervals with the mean of their 30 largest gaps over the detecting series. Fewer than 30 series count as zeros:
 /// an event must show in many places, or very strongly in a few.
-[[nodiscard]] std::vector<Interval> scan_intervals(const ScanInput& input, const ScanOptions& options);
+[[nodiscard]] std::vector<ScoredInterval> scan_intervals(const ScanInput& input, const ScanOptions& options);
 
 /// Begin and end to one sample, by the weighted sum of the series that speak loudest.
-[[nodiscard]] Interval refine(const ScanInput& input, const Interval& interval, const ScanScale& scale);
+[[nodiscard]] ScoredInterval refine(const ScanInput& input, const ScoredInterval& interval, const ScanScale& scale);
 
 }  // namespace reveal

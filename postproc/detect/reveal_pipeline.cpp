@@ -55,36 +55,36 @@ std::vector<Block> blocks_of(std::size_t begin, std::size_t end, const ScanScale
 
 /// Intervals of one block that stand out, refined; those at the job's start come with the label EDGE and no tier.
 struct Selected {
-  Interval interval;
+  ScoredInterval interval;
   bool edge = false;
 };
 
-std::vector<Selected> select(const ScanInput& input, std::vector<Interval> candidates, const ScanScale& scale,
+std::vector<Selected> select(const ScanInput& input, std::vector<ScoredInterval> candidates, const ScanScale& scale,
                              bool at_start) {
   std::stable_sort(candidates.begin(), candidates.end(),
-                   [](const Interval& a, const Interval& b) { return a.score > b.score; });
+                   [](const ScoredInterval& a, const ScoredInterval& b) { return a.score > b.score; });
   const std::size_t apart = scale.samples(kApartSeconds);
   const std::size_t edge = at_start && scale.has_start_and_end ? scale.samples(kEdgeSeconds) : 0;
   std::vector<Selected> selected;
-  std::vector<Interval> taken;
+  std::vector<ScoredInterval> taken;
   double best = 0;
-  const auto near_taken = [&](const Interval& interval) {
-    return std::any_of(taken.begin(), taken.end(), [&](const Interval& other) {
+  const auto near_taken = [&](const ScoredInterval& interval) {
+    return std::any_of(taken.begin(), taken.end(), [&](const ScoredInterval& other) {
       return interval.begin < other.end + apart && other.begin < interval.end + apart;
     });
   };
-  const auto note_edge = [&](const Interval& interval) {
+  const auto note_edge = [&](const ScoredInterval& interval) {
     const auto is_edge = [](const Selected& s) { return s.edge; };
     if (std::none_of(selected.begin(), selected.end(), is_edge)) selected.push_back({interval, true});
   };
-  for (const Interval& candidate : candidates) {
+  for (const ScoredInterval& candidate : candidates) {
     if (candidate.score < kNotice || candidate.score < kFurther * best || taken.size() == kEpisodesPerBlock) break;
     if (near_taken(candidate)) continue;
     if (candidate.begin < edge) {
       note_edge(candidate);
       continue;
     }
-    Interval refined = refine(input, candidate, scale);
+    ScoredInterval refined = refine(input, candidate, scale);
     if (near_taken(refined)) refined = candidate;
     taken.push_back(refined);
     if (refined.begin < edge) {
@@ -134,7 +134,7 @@ class GapDetection {
     ScanInput input = scan_input(telemetry_, block.begin, block.samples, scale_);
     const SeriesCorrelation correlation(input, scale_);
     mark_detecting(input, correlation);
-    const std::vector<Interval> intervals = scan_intervals(input, scan_options(scale_, block.samples));
+    const std::vector<ScoredInterval> intervals = scan_intervals(input, scan_options(scale_, block.samples));
     const std::vector<Selected> chosen = select(input, intervals, scale_, block.first);
     if (options_.keep_windows) score_windows(block, intervals, chosen);
     if (options_.keep_windows && options_.every_channel) explain_windows(block, input);
@@ -152,7 +152,7 @@ class GapDetection {
 
   Episode episode_of(const Block& block, const ScanInput& input, const SeriesCorrelation& correlation,
                      const Selected& selected) const {
-    const Interval& interval = selected.interval;
+    const ScoredInterval& interval = selected.interval;
     Attribution attribution = attribute(telemetry_, input, correlation, block.begin, interval, scale_);
     Episode episode{.begin = block.begin + interval.begin,
                     .end = block.begin + interval.end,
@@ -217,8 +217,9 @@ class GapDetection {
 
   /// A window's score: the best interval around its middle. Scanned intervals that overlap a refined one are rough
   /// versions of it and would raise its neighbours.
-  void score_windows(const Block& block, const std::vector<Interval>& intervals, const std::vector<Selected>& chosen) {
-    const auto raise = [&](const Interval& interval) {
+  void score_windows(const Block& block, const std::vector<ScoredInterval>& intervals,
+                     const std::vector<Selected>& chosen) {
+    const auto raise = [&](const ScoredInterval& interval) {
       const std::size_t begin = block.begin + interval.begin;
       const std::size_t end = block.begin + interval.end;
       std::size_t w = begin > grid_.length / 2 ? (begin - grid_.length / 2 + grid_.stride - 1) / grid_.stride : 0;
@@ -226,7 +227,7 @@ class GapDetection {
         result_.windows[w].score = std::max(result_.windows[w].score, interval.score);
       }
     };
-    for (const Interval& interval : intervals) {
+    for (const ScoredInterval& interval : intervals) {
       const auto overlaps = [&](const Selected& s) {
         return interval.begin < s.interval.end && s.interval.begin < interval.end;
       };

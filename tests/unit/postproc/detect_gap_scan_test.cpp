@@ -125,7 +125,8 @@ double best_score(const Telemetry& t) {
   ScanInput input = scan_input(t, 0, t.samples, kTenHertz);
   mark_detecting(input, SeriesCorrelation(input, kTenHertz));
   double best = 0;
-  for (const Interval& i : scan_intervals(input, scan_options(kTenHertz, t.samples))) best = std::max(best, i.score);
+  for (const ScoredInterval& i : scan_intervals(input, scan_options(kTenHertz, t.samples)))
+    best = std::max(best, i.score);
   return best;
 }
 
@@ -167,7 +168,7 @@ TEST(GapScan, RefinesAnIntervalToOneSample) {
   }
   ScanInput input = scan_input(t, 0, t.samples, kTenHertz);
   mark_detecting(input, SeriesCorrelation(input, kTenHertz));
-  const Interval refined = refine(input, {230, 300, 9}, kTenHertz);
+  const ScoredInterval refined = refine(input, {230, 300, 9}, kTenHertz);
   EXPECT_EQ(refined.begin, 213U);
   EXPECT_EQ(refined.end, 331U);
   EXPECT_EQ(refined.score, 9);
