@@ -34,10 +34,21 @@ void unit_row(std::span<const double> values, Eigen::Ref<Eigen::RowVectorXf> row
   }
   double squares = 0;
   for (const double v : values) squares += std::isnan(v) ? 0 : (v - sum / n) * (v - sum / n);
+  if (!(squares > 0)) {
+    row.setZero();
+    return;
+  }
   for (std::size_t t = 0; t < values.size(); ++t) {
     const double v = std::isnan(values[t]) ? 0 : (values[t] - sum / n) / std::sqrt(squares);
     row[static_cast<Eigen::Index>(t)] = static_cast<float>(v);
   }
+}
+
+/// Missing values make a constant channel neither static nor periodic to the letter; it still says nothing.
+bool is_constant_where_present(std::span<const double> values) {
+  const auto present = [](double v) { return !std::isnan(v); };
+  const auto first = std::find_if(values.begin(), values.end(), present);
+  return std::all_of(first, values.end(), [&](double v) { return std::isnan(v) || v == *first; });
 }
 
 }  // namespace
@@ -51,7 +62,8 @@ std::vector<std::size_t> prune(const Telemetry& telemetry, std::size_t begin, st
   std::vector<std::size_t> dynamic;
   for (std::size_t c = 0; c < telemetry.channels.size(); ++c) {
     if (telemetry.channels[c].subsystem == Subsystem::self || telemetry.channels[c].kind == Kind::state) continue;
-    if (!is_static_or_periodic(telemetry.series(c).subspan(begin, samples))) dynamic.push_back(c);
+    const auto values = telemetry.series(c).subspan(begin, samples);
+    if (!is_static_or_periodic(values) && !is_constant_where_present(values)) dynamic.push_back(c);
   }
   const auto n = static_cast<Eigen::Index>(dynamic.size());
   Rows rows(n, static_cast<Eigen::Index>(samples));

@@ -199,6 +199,13 @@ TEST(Pruning, KeepsEverythingThatVariesBelowItsThreshold) {
   EXPECT_EQ(prune(t, 0, t.samples, 1.1), expected);
 }
 
+TEST(Pruning, TakesAConstantWithAGapForAConstant) {
+  Telemetry t = correlated();
+  t.series(3)[17] = std::nan("");
+  const std::vector<std::size_t> expected{1, 2};
+  EXPECT_EQ(prune(t, 0, t.samples), expected);
+}
+
 TEST(Pruning, LeavesRevealItselfOut) {
   Telemetry t = correlated();
   t.channels[1].subsystem = Subsystem::self;
