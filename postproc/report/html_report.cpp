@@ -67,7 +67,7 @@ std::string verdict_section(const Report& report) {
   const Verdict& verdict = report.verdict;
   std::string section = fmt::format("<section class=\"verdict {}\"><div class=\"word\">{}</div><h1>{}</h1>\n",
                                     name_of(verdict.status), headline(verdict.status), html(verdict.sentence, 300));
-  if (report.partial) section += "<p>This report is partial: not every node has delivered its trace.</p>\n";
+  if (report.partial) section += "<p>Part of the data is missing; see coverage.</p>\n";
   return section + "</section>\n";
 }
 

@@ -128,7 +128,7 @@ void print_verdict(Page& page, const Report& report) {
   std::transform(word.begin(), word.end(), word.begin(), [](char c) { return c >= 'a' && c <= 'z' ? c - 32 : c; });
   const std::size_t column = columns(word) + 2;
   page.paragraph(page.paint(word, ink_of(report.verdict.status)) + "  ", column, column, report.verdict.sentence);
-  if (report.partial) page.paragraph(0, "This report is partial: not every node has delivered its trace.");
+  if (report.partial) page.paragraph(0, "Part of the data is missing; see coverage.");
 }
 
 void print_job(Page& page, const Report& report) {

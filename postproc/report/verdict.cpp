@@ -140,9 +140,6 @@ void judge(Report& report, const std::string& insufficient) {
     verdict.status = VerdictStatus::healthy;
     verdict.sentence = fmt::format("Healthy: nothing worth acting on in {}.", span);
   }
-  if (report.partial && verdict.status == VerdictStatus::healthy) {
-    verdict.sentence += " Part of the data is missing, see coverage.";
-  }
 }
 
 }  // namespace reveal
