@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <queue>
 
 namespace reveal {
 namespace {
@@ -12,6 +13,8 @@ constexpr int kRefinements = 4;
 constexpr std::size_t kMostCandidates = 24;
 /// So many intervals alike are a habit (a phase of the job, a cron job every few seconds), not an event.
 constexpr std::size_t kRecurring = 4;
+constexpr double kAlikeExcess = 0.5;  // of the other's excess, at least
+constexpr std::size_t kAlikeLength = 3;
 /// The settling around a candidate belongs neither to it nor to the usual level.
 constexpr double kMarginOfLength = 0.1;
 
@@ -65,25 +68,41 @@ Interval dip_inside(std::span<const double> series, Interval at, double usual, c
   return dip;
 }
 
-void collect(std::span<const double> series, Interval range, double usual, const ElevationSearch& search,
-             std::vector<Interval>& found) {
-  if (range.length() < search.min_length || found.size() >= kMostCandidates) return;
-  const Sum seed = largest_sum(series, range, usual + search.min_excess / 2);
-  // An interval just worth reporting sums to at least this.
-  if (seed.sum < search.min_excess / 2 * static_cast<double>(search.min_length) / 2) return;
-  const Interval at = sharpen(series, seed.at, range, usual);
-  for (const Interval& whole : {seed.at, at}) {
-    const Interval dip = dip_inside(series, whole, usual, search);
-    if (dip.length() == 0) continue;
-    collect(series, {range.begin, dip.begin}, usual, search, found);
-    collect(series, {dip.end, range.end}, usual, search, found);
-    return;
+/// The most promising range first, so that kMostCandidates cuts the smallest ones and not the latest.
+std::vector<Interval> collect(std::span<const double> series, double usual, const ElevationSearch& search) {
+  struct Range {
+    Interval at;
+    Sum seed;
+    bool operator<(const Range& other) const { return seed.sum < other.seed.sum; }
+  };
+  std::priority_queue<Range> open;
+  const auto offer = [&](Interval range) {
+    if (range.length() < search.min_length) return;
+    const Sum seed = largest_sum(series, range, usual + search.min_excess / 2);
+    // An interval just worth reporting sums to at least this.
+    if (seed.sum >= search.min_excess / 2 * static_cast<double>(search.min_length) / 2) open.push({range, seed});
+  };
+  std::vector<Interval> found;
+  offer({0, series.size()});
+  while (!open.empty() && found.size() < kMostCandidates) {
+    const auto [range, seed] = open.top();
+    open.pop();
+    const Interval at = sharpen(series, seed.at, range, usual);
+    Interval taken = dip_inside(series, seed.at, usual, search);
+    if (taken.length() == 0) taken = dip_inside(series, at, usual, search);
+    if (taken.length() == 0) {
+      found.push_back(at);
+      // All of what was seen, not only its core, else the shoulders come back as candidates of their own.
+      taken = {std::min(at.begin, seed.at.begin), std::max(at.end, seed.at.end)};
+    }
+    offer({range.begin, taken.begin});
+    offer({taken.end, range.end});
   }
-  found.push_back(at);
-  // Both sides of what was seen, not only of its core, else the shoulders come back as candidates of their own.
-  const Interval taken{std::min(at.begin, seed.at.begin), std::max(at.end, seed.at.end)};
-  collect(series, {range.begin, taken.begin}, usual, search, found);
-  collect(series, {taken.end, range.end}, usual, search, found);
+  return found;
+}
+
+bool alike_in_length(Interval a, Interval b) {
+  return a.length() <= kAlikeLength * b.length() && b.length() <= kAlikeLength * a.length();
 }
 
 std::vector<Interval> with_margins(std::span<const Interval> intervals, std::size_t samples) {
@@ -153,8 +172,7 @@ std::vector<Elevation> find_elevations(std::span<const double> series, const Ele
   if (std::isnan(middle)) return {};
   const double usual = std::max(middle, search.floor);
 
-  std::vector<Interval> candidates;
-  collect(series, {0, series.size()}, usual, search, candidates);
+  std::vector<Interval> candidates = collect(series, usual, search);
   std::erase_if(candidates, [&](const Interval& at) {
     return at.length() < search.min_length || !(mean_inside(series, at) - usual >= search.min_excess);
   });
@@ -180,7 +198,11 @@ std::vector<Elevation> find_elevations(std::span<const double> series, const Ele
       elevation.beyond = elevation.inside > means.back();
     }
     if (elevation.score < search.min_score) continue;
-    elevation.recurring = candidates.size() >= kRecurring;
+    const auto alike = [&](const Interval& other) {
+      return alike_in_length(at, other) && mean_inside(series, other) - elevation.outside >= kAlikeExcess * excess;
+    };
+    const auto count = std::count_if(candidates.begin(), candidates.end(), alike);  // itself is one of them
+    elevation.recurring = static_cast<std::size_t>(count) >= kRecurring;
     found.push_back(elevation);
   }
   std::sort(found.begin(), found.end(), [](const Elevation& a, const Elevation& b) {

@@ -38,6 +38,8 @@ struct RuleSpec {
   int order = 100;  // attribution order: configuration on the path before symptoms; lower wins and runs first
   std::string_view look_alikes;  // ids tested before it may speak, comma separated
   Proof proof = Proof::real;
+  /// It holds the job against everything else on the machine: void where several nodes of the job share one kernel.
+  bool whole_machine = false;
   std::vector<Threshold> thresholds;
   std::vector<std::string_view> user_remedy;
   std::vector<std::string_view> admin_remedy;

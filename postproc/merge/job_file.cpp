@@ -9,6 +9,27 @@
 #include "postproc/merge/job.h"
 
 namespace reveal {
+namespace {
+
+/// Under a temporary name first, so that whoever reads the result of an earlier merge never sees half of this one.
+double recover_whole(const std::filesystem::path& part, const std::filesystem::path& to) {
+  const std::filesystem::path temporary = to.parent_path() / ("." + to.filename().string() + ".tmp");
+  std::error_code ignored;
+  std::filesystem::remove(temporary, ignored);  // of a merge that was cut off
+  try {
+    const double seconds = recover(part, temporary);
+    std::filesystem::rename(temporary, to);
+    return seconds;
+  } catch (const std::filesystem::filesystem_error& error) {
+    std::filesystem::remove(temporary, ignored);
+    throw Error(error.what());
+  } catch (...) {
+    std::filesystem::remove(temporary, ignored);
+    throw;
+  }
+}
+
+}  // namespace
 
 MergedJob merge_job_directory(const std::filesystem::path& directory, MergeForm form) {
   MergedJob job;
@@ -25,6 +46,8 @@ MergedJob merge_job_directory(const std::filesystem::path& directory, MergeForm 
         complete = reader.complete();
         node = reader.header().node;
       }
+      // The name becomes a group of job.h5.
+      if (node.empty() || node.find('/') != std::string::npos) node = trace.node;
       const auto same = std::find(job.nodes.begin(), job.nodes.end(), node);
       if (same != job.nodes.end()) {
         job.problems.push_back(fmt::format("{}: a second trace of {} is left out", trace.path.string(), node));
@@ -32,9 +55,7 @@ MergedJob merge_job_directory(const std::filesystem::path& directory, MergeForm 
       }
       if (!complete) {
         path = directory / (trace.node + ".recovered.h5");
-        std::error_code ignored;
-        std::filesystem::remove(path, ignored);  // of an earlier merge
-        const double seconds = recover(trace.path, path);
+        const double seconds = recover_whole(trace.path, path);
         job.problems.push_back(fmt::format("{}: cut off; {:.1f} s of it are merged", trace.path.string(), seconds));
         if (form == MergeForm::self_contained) temporary.push_back(path);
       }

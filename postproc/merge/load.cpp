@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
+#include <optional>
 
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/trace_reader.h"
@@ -22,6 +24,9 @@ constexpr std::int64_t kSpreadSteps = 20;
 constexpr double kHoldPeriods = 1.5;
 /// A month at 100 ms, far beyond any job's time limit at this rate; a broken time axis must not ask for all memory.
 constexpr std::size_t kMostSamples = 27'000'000;
+/// 8 GiB of numbers.
+constexpr std::size_t kMostValues = std::size_t{1} << 30;
+constexpr std::size_t kMostLossNotes = 5;
 /// Pairs whose offset moves by more than this show a wall clock that was set, not one that drifts.
 constexpr std::int64_t kClockStepNs = 50'000'000;
 
@@ -40,11 +45,14 @@ void lay_channel(const FamilyRows& family, std::size_t channel, std::span<const 
       std::max<std::int64_t>(kSpreadSteps, static_cast<std::int64_t>(std::lround(kSpreadPeriods * period_steps)));
   const auto most_held = std::max<std::int64_t>(1, static_cast<std::int64_t>(std::lround(kHoldPeriods * period_steps)));
 
+  // The step an increment counts from. A missing value's increment is in the next one that is present.
+  std::optional<std::int64_t> counted_to;
   for (std::size_t row = 0; row < at.size(); ++row) {
     if (std::isnan(rows[row])) continue;
     if (key.died_ns > 0 && family.time_ns[row] > key.died_ns) break;
     if (counts) {
-      const std::int64_t previous = row > 0 ? at[row - 1] : at[row] - 1;
+      const std::int64_t previous = counted_to.value_or(row > 0 ? at[row - 1] : at[row] - 1);
+      counted_to = at[row];
       const std::int64_t covered = std::max<std::int64_t>(1, at[row] - previous);
       if (covered > most_spread) continue;
       for (std::int64_t t = at[row] - covered + 1; t <= at[row]; ++t) {
@@ -85,7 +93,38 @@ void note_clock(const std::vector<ClockPair>& clocks, NodeTrace& trace) {
   }
 }
 
+struct Loss {
+  std::string_view code;
+  std::string_view says;
+  bool rows;  // of the trace itself are missing
+};
+
+/// The worst first: kMostLossNotes cuts the end.
+constexpr Loss kLosses[] = {
+    {"rows_lost", "rows were lost", true},
+    {"probe_lost", "a probe was lost", false},
+    {"events_lost", "events were lost", false},
+    {"ticks_missed", "ticks were missed", false},
+};
+
 }  // namespace
+
+void note_losses(NodeTrace& trace) {
+  std::size_t notes = 0;
+  for (const Loss& loss : kLosses) {
+    std::map<std::string_view, std::vector<const Event*>> by_object;
+    for (const Event& event : trace.events) {
+      if (event.code == loss.code) by_object[event.object].push_back(&event);
+    }
+    if (loss.rows && !by_object.empty()) trace.rows_lost = true;
+    for (const auto& [object, events] : by_object) {
+      if (notes++ >= kMostLossNotes) return;
+      std::string note = fmt::format("{} ({}: {}", loss.says, object, events.front()->text);
+      if (events.size() > 1) note += fmt::format(", and {} times more", events.size() - 1);
+      trace.notes.push_back(note + ")");
+    }
+  }
+}
 
 Grid::Grid(std::int64_t first_ns, std::int64_t last_ns, std::int64_t utc_minus_monotonic_ns, std::int64_t step_ns)
     : offset_ns_(utc_minus_monotonic_ns), step_ns_(step_ns) {
@@ -143,6 +182,7 @@ NodeTrace load_trace(const std::filesystem::path& path) {
   trace.coverage = reader.coverage();
   const std::vector<ClockPair> clocks = reader.clocks();
   note_clock(clocks, trace);
+  note_losses(trace);
 
   const std::int64_t step_ns = trace.header.interval.count();
   if (step_ns <= 0) throw Error(path.string() + ": the trace names no sampling interval");
@@ -169,6 +209,10 @@ NodeTrace load_trace(const std::filesystem::path& path) {
 
   std::size_t channels = 0;
   for (const auto& family : reader.families()) channels += family.time_ns.empty() ? 0 : family.channels.size();
+  if ((channels + kDerivedChannels) * telemetry.samples > kMostValues) {
+    throw Error(fmt::format("{}: {} channels of {} samples are more than can be analysed", path.string(), channels,
+                            telemetry.samples));
+  }
   telemetry.channels.reserve(channels + kDerivedChannels);
   telemetry.values.reserve((channels + kDerivedChannels) * telemetry.samples);
   for (const auto& family : reader.families()) {

@@ -28,6 +28,7 @@ struct NodeTrace {
   std::vector<Coverage> coverage;
   double samples_expected = 0;  // grid steps between the first and the last row
   double samples_present = 0;   // rows of the fastest family
+  bool rows_lost = false;       // the collector could not write all it measured
   double clock_error_seconds = 0;
   std::vector<std::string> notes;  // sentences for the reader: clock stepped, rows lost
 };
@@ -53,6 +54,9 @@ class Grid {
 /// Median of utc - monotonic over the pairs; the header's begin at `first_ns` when there is no pair.
 [[nodiscard]] std::int64_t utc_offset_ns(const std::vector<ClockPair>& clocks, const TraceHeader& header,
                                          std::int64_t first_ns);
+
+/// Turns events about lost rows, events, probes and ticks into notes, a few at most, and sets rows_lost.
+void note_losses(NodeTrace& trace);
 
 /// Appends the family's channels to telemetry.channels and their values, laid on the grid, to telemetry.values.
 void lay_on_grid(const FamilyRows& family, const Grid& grid, Telemetry& telemetry);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <new>
 #include <set>
 
 #include "hdf5schema/basics/error.h"
@@ -57,6 +58,22 @@ std::vector<NotChecked> merge_not_checked(const std::vector<NodeSummary>& summar
                                       : fmt::format("{} (on {} of {} nodes)", what.second, count, summaries.size())});
   }
   return merged;
+}
+
+/// "Nodes" that are namespaces of one machine: the others' ranks look like outsiders to each of them.
+void void_where_kernel_is_shared(std::vector<NodeSummary>& summaries) {
+  std::map<std::string, int> nodes_of;
+  for (const NodeSummary& summary : summaries) ++nodes_of[summary.boot_id];
+  for (NodeSummary& summary : summaries) {
+    if (summary.boot_id.empty() || nodes_of[summary.boot_id] < 2) continue;
+    for (const RuleSpec* rule : rules()) {
+      if (!rule->whole_machine) continue;
+      const auto named = [rule](const Finding& finding) { return finding.id == rule->id; };
+      std::erase_if(summary.part.findings, named);
+      summary.part.not_checked.push_back(
+          {std::string(rule->id), "several nodes of this job share one kernel: they cannot be told from outsiders"});
+    }
+  }
 }
 
 /// The nodes of the primary finding come first; every line keeps its own place on the job's axis.
@@ -206,11 +223,14 @@ Report build_report(const std::filesystem::path& directory, const ReportOptions&
       summaries.push_back(std::move(summary));
     } catch (const Error& error) {
       problems.push_back({trace.node, error.what(), true});
+    } catch (const std::bad_alloc&) {
+      problems.push_back({trace.node, trace.path.string() + ": not enough memory to analyse it", true});
     }
   }
   if (summaries.empty()) throw Error(problems.front().text);
   drop_duplicates(summaries, problems);
   note_missing_nodes(summaries, options, problems);
+  void_where_kernel_is_shared(summaries);
 
   Report report = merge_summaries(summaries, problems, options);
   report.job.exit_code = options.exit_code;

@@ -267,6 +267,7 @@ NodeSummary analyse(const NodeTrace& trace, const AnalysisSettings& settings) {
   summary.complete = trace.complete;
   summary.seconds = static_cast<double>(telemetry.samples) * telemetry.step_seconds;
   summary.insufficient = detection.insufficient;
+  summary.boot_id = fact(trace.begin, "kernel.boot_id");
   summary.expected_nodes = expected_nodes(trace.begin);
   summary.aggregates = aggregates(telemetry, summary.live_channels);
 
@@ -294,8 +295,8 @@ NodeSummary analyse(const NodeTrace& trace, const AnalysisSettings& settings) {
   if (!trace.complete) {
     notes.insert(notes.begin(),
                  fmt::format("trace cut off after {:.1f} s: the collector did not close it", summary.seconds));
-    part.partial = true;
   }
+  part.partial = !trace.complete || trace.rows_lost;
   coverage.note = joined(notes);
   part.coverage = {coverage};
   return summary;

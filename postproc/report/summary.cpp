@@ -25,6 +25,7 @@ std::string dump(const NodeSummary& summary) {
                    {"mtime_ns", summary.trace_mtime_ns},
                    {"complete", summary.complete}};
   json["seconds"] = summary.seconds;
+  json["boot_id"] = summary.boot_id;
   json["insufficient"] = summary.insufficient;
   json["expected_nodes"] = summary.expected_nodes;
   json["live_channels"] = summary.live_channels;
@@ -97,6 +98,7 @@ NodeSummary parse_summary(const std::string& text) {
     summary.trace_mtime_ns = json.at("trace").at("mtime_ns");
     summary.complete = json.at("trace").at("complete");
     summary.seconds = json.at("seconds");
+    summary.boot_id = json.at("boot_id");
     summary.insufficient = json.at("insufficient");
     summary.expected_nodes = json.at("expected_nodes").get<std::vector<std::string>>();
     summary.live_channels = json.at("live_channels");

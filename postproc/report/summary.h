@@ -31,6 +31,7 @@ struct NodeSummary {
   std::int64_t trace_mtime_ns = 0;
   bool complete = true;                      // the collector closed the trace
   double seconds = 0;                        // recorded
+  std::string boot_id;                       // of the kernel: equal for "nodes" that are namespaces of one machine
   std::string insufficient;                  // why the detectors could say nothing, or ""
   std::vector<std::string> expected_nodes;   // of the job, as far as this node knows
   std::size_t live_channels = 0;             // that ever changed

@@ -76,8 +76,8 @@ std::vector<Finding> check(const RuleContext& context) {
   }
 
   const double useful = std::min(running, owned);
-  finding.impact.percent = 100 * (1 - allowed / useful);
   finding.impact.seconds = job_seconds(context) * busy_share * (1 - allowed / useful);
+  finding.impact.percent = 100 * *finding.impact.seconds / job_seconds(context);
   finding.impact.how =
       fmt::format("upper bound: {} processes were ready to run on average, {} of {} cpus were open to them while busy",
                   number(running), number(allowed), number(owned));

@@ -26,21 +26,24 @@ struct Cpu {
 
 /// Which cpus got busier, seen on the cpus alone: the job's own moves cancel only in the sum.
 std::vector<Cpu> busier_cpus(const RuleContext& context, Interval at, std::span<const Interval> excluded) {
+  std::vector<Interval> away(excluded.begin(), excluded.end());
+  away.push_back(at);
   std::vector<Cpu> cpus;
   for (const std::size_t idle : context.channels("cpu.idle")) {
     const Channel& channel = context.telemetry.channels[idle];
     const auto allowed = context.channels("job.cpu_allowed", channel.instance);
     if (allowed.empty() || !(mean_inside(context.telemetry.series(allowed[0]), at) > 0.5)) continue;
-    Signal work{"cpu.busy", "cpus", std::vector<double>(context.telemetry.samples, 0.0)};
+    std::vector<double> work(context.telemetry.samples, 0.0);
     for (const std::string_view metric : {"cpu.user", "cpu.nice", "cpu.system"}) {
       for (const std::size_t i : context.channels(metric, channel.instance)) {
         const auto series = context.telemetry.series(i);
         for (std::size_t t = 0; t < series.size(); ++t) {
-          work.values[t] += series[t] * 1e-9 / context.telemetry.step_seconds;
+          work[t] += series[t] * 1e-9 / context.telemetry.step_seconds;
         }
       }
     }
-    if (const auto change = contrast(context, work, at, excluded)) cpus.push_back({channel.instance, change->excess()});
+    const double excess = mean_inside(work, at) - mean_outside(work, away);
+    if (!std::isnan(excess)) cpus.push_back({channel.instance, excess});
   }
   std::sort(cpus.begin(), cpus.end(), [](const Cpu& a, const Cpu& b) { return a.excess > b.excess; });
   if (!cpus.empty()) {
@@ -188,8 +191,8 @@ Finding describe(const RuleContext& context, const Signal& outsider, const Eleva
 std::optional<Finding> constant_outsider(const RuleContext& context, const Signal& outsider, const Signal& used,
                                          const Signal& wait) {
   const auto seconds = outside_means(outsider.values, {}, context.steps(1));
-  if (static_cast<double>(seconds.size()) * context.telemetry.step_seconds <
-      context.threshold("min_constant_seconds")) {
+  if (seconds.empty() || static_cast<double>(seconds.size()) * context.telemetry.step_seconds <
+                             context.threshold("min_constant_seconds")) {
     return std::nullopt;
   }
   if (seconds[seconds.size() / 10] < context.threshold("min_constant_cpu")) return std::nullopt;
@@ -240,7 +243,9 @@ std::vector<Finding> check(const RuleContext& context) {
   for (const Elevation& elevation : elevations) all.push_back(elevation.at);
 
   std::vector<Finding> findings;
+  std::optional<Finding> habit;
   for (const Elevation& elevation : elevations) {
+    if (elevation.recurring && habit) continue;
     const double excess = elevation.inside - elevation.outside;
     if (excess - interrupts_excess(context, elevation.at, all) < context.threshold("min_cpu")) continue;
     if (explained_by_writes(context, elevation.at, all, excess)) continue;
@@ -252,12 +257,18 @@ std::vector<Finding> check(const RuleContext& context) {
       // A habit of the node or of what the job set off elsewhere: worth knowing once, not a list of events.
       finding.severity = Severity::notice;
       finding.confidence = Confidence::possible;
-      for (const Interval& at : all) {
-        if (at.begin != elevation.at.begin) finding.intervals.push_back(context.span(at.begin, at.end));
+      for (const Elevation& other : elevations) {
+        if (!other.recurring || other.at.begin == elevation.at.begin) continue;
+        finding.intervals.push_back(context.span(other.at.begin, other.at.end));
       }
-      return {finding};
+      habit = std::move(finding);
+      continue;
     }
     findings.push_back(std::move(finding));
+  }
+  if (habit) {
+    findings.push_back(*std::move(habit));
+    return findings;
   }
   auto constant = constant_outsider(context, outsider, *used, *wait);
   if (!constant) return findings;
@@ -275,6 +286,7 @@ const RegisteredRule kRule{{
     .order = 60,
     .look_alikes = "mem.writeback_stall,cpu.oversubscribed,note.interrupts,note.steal",
     .proof = Proof::real,
+    .whole_machine = true,
     .thresholds = {{"min_cpu", 0.15, "cpus", "least cpu time of outsiders above the usual level"},
                    {"min_seconds", 3, "s", "shortest interval"},
                    {"min_score", 4, "sd", "least distance from the usual level, in its own spread"},

@@ -77,10 +77,10 @@ Cost cost_of(const RuleContext& context, Interval flood, std::span<const Interva
 }
 
 struct Writers {
-  std::optional<double> own;  // bytes per second by the job, inside; nothing when not measured
+  double own = 0;  // bytes per second by the job, inside
   double all = 0;
 
-  [[nodiscard]] bool outsider(double min_share) const { return !own || all - *own >= min_share * all; }
+  [[nodiscard]] bool outsider(double min_share) const { return all - own >= min_share * all; }
 };
 
 Finding describe(const RuleContext& context, const Signal& dirtied, const Elevation& elevation, const Cost& cost,
@@ -90,7 +90,7 @@ Finding describe(const RuleContext& context, const Signal& dirtied, const Elevat
   Finding finding = context.finding();
   finding.intervals = {context.span(at.begin, at.end)};
   const auto confirmed = confirmed_by(context.detection, at);
-  finding.confidence = writers.own && elevation.beyond ? Confidence::likely : Confidence::possible;
+  finding.confidence = elevation.beyond ? Confidence::likely : Confidence::possible;
 
   finding.evidence.push_back(evidence_of(context, dirtied, {elevation.inside, elevation.outside, elevation.score}, at));
   finding.evidence.back().detectors = {"interval search"};
@@ -98,15 +98,13 @@ Finding describe(const RuleContext& context, const Signal& dirtied, const Elevat
     auto& detectors = finding.evidence.back().detectors;
     detectors.insert(detectors.end(), confirmed->methods.begin(), confirmed->methods.end());
   }
-  if (writers.own) {
-    Evidence own = finding.evidence.back();
-    own.metric = "process.write_bytes";
-    own.observed = *writers.own;
-    own.expected = elevation.inside;
-    own.score.reset();
-    own.detectors.clear();
-    finding.evidence.push_back(own);
-  }
+  Evidence own = finding.evidence.back();
+  own.metric = "process.write_bytes";
+  own.observed = writers.own;
+  own.expected = elevation.inside;
+  own.score.reset();
+  own.detectors.clear();
+  finding.evidence.push_back(own);
   for (const auto& [signal, change] : cost.signs) {
     finding.evidence.push_back(evidence_of(context, signal, change, cost.at));
   }
@@ -146,6 +144,7 @@ std::vector<Finding> check(const RuleContext& context) {
   const auto dirtied = rate(context, "vmstat.nr_dirtied", kPageBytes, "bytes/s");
   if (!dirtied) throw Unavailable("not measured: vmstat.nr_dirtied");
   const auto own = rate(context, "process.write_bytes", 1, "bytes/s");
+  if (!own) throw Unavailable("not measured: process.write_bytes, hence not who wrote");
 
   const auto floods = find_elevations(dirtied->values, {.min_excess = context.threshold("min_rate") * 1e6,
                                                         .min_length = context.steps(context.threshold("min_seconds")),
@@ -160,7 +159,8 @@ std::vector<Finding> check(const RuleContext& context) {
   std::optional<Finding> habit;
   double habit_seconds = 0;
   for (const Elevation& flood : floods) {
-    const Writers writers{own ? std::optional(mean_inside(own->values, flood.at)) : std::nullopt, flood.inside};
+    const Writers writers{mean_inside(own->values, flood.at), flood.inside};
+    if (std::isnan(writers.own)) continue;  // nobody knows whose flood it was
     const bool by_outsider = writers.outsider(context.threshold("min_outsider_share"));
     const Cost cost = cost_of(context, flood.at, all);
     const double percent = 100 * cost.seconds / job_seconds(context);
@@ -199,6 +199,7 @@ const RegisteredRule kRule{{
     .order = 50,
     .look_alikes = "io.local_disk_saturated,note.own_checkpoint",
     .proof = Proof::real,
+    .whole_machine = true,
     .thresholds = {{"min_rate", 30, "MB/s", "least rate of pages dirtied above the usual level"},
                    {"min_seconds", 3, "s", "shortest interval"},
                    {"min_score", 4, "sd", "least distance from the usual level, in its own spread"},

@@ -4,6 +4,7 @@
 #include <limits>
 #include <random>
 
+#include "postproc/detect/gap_scan.h"  // with the next one: two types of one name would not compile
 #include "postproc/diagnose/elevation.h"
 
 namespace reveal {
@@ -58,6 +59,28 @@ TEST(Elevation, CallsManyAlikeAHabit) {
   const auto found = find_elevations(series, kSearch);
   ASSERT_FALSE(found.empty());
   for (const Elevation& elevation : found) EXPECT_TRUE(elevation.recurring);
+}
+
+TEST(Elevation, CallsAnEventAmongSmallOnesNoHabit) {
+  auto series = noise(0.03);
+  for (std::size_t begin = 100; begin < 700; begin += 150) add(series, begin, begin + 40, 0.4);
+  add(series, 900, 1050, 1.5);
+  const auto found = find_elevations(series, kSearch);
+  ASSERT_EQ(found.size(), 5U);
+  EXPECT_EQ(found[0].at.begin, 900U);
+  EXPECT_FALSE(found[0].recurring);
+  for (std::size_t i = 1; i < 5; ++i) EXPECT_TRUE(found[i].recurring) << i;
+}
+
+TEST(Elevation, FindsALargeEventAfterManySmallOnes) {
+  auto series = noise(0.02);
+  series.resize(4000, 0.0);
+  for (std::size_t begin = 100; begin < 3100; begin += 100) add(series, begin, begin + 35, 0.3);
+  add(series, 3500, 3700, 2);
+  const auto found = find_elevations(series, kSearch);
+  ASSERT_FALSE(found.empty());
+  EXPECT_EQ(found[0].at.begin, 3500U);
+  EXPECT_EQ(found[0].at.end, 3700U);
 }
 
 TEST(Elevation, KeepsTwoSeparateEventsApart) {

@@ -1,10 +1,16 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
+#include <fstream>
 #include <limits>
+#include <numeric>
 
+#include "hdf5schema/basics/error.h"
 #include "postproc/merge/job.h"
+#include "postproc/merge/job_file.h"
 #include "postproc/merge/load.h"
+#include "tests/unit/hdf5schema/sample_trace.h"
 
 namespace reveal {
 namespace {
@@ -72,7 +78,103 @@ TEST(MergeLoad, DoesNotBelieveALevelThatWasNotReadAgain) {
 }
 
 TEST(MergeLoad, KeepsMissingValuesMissing) {
-  expect_same(laid(family(Kind::counter, {0, 1, 2, 3}, {kNaN, 5, kNaN, 7}), 3), {5, kNaN, 7});
+  expect_same(laid(family(Kind::gauge, {0, 1, 2, 3}, {1, 5, kNaN, 7}), 3), {5, kNaN, 7});
+}
+
+TEST(MergeLoad, SpreadsAnIncrementSinceTheLastValueThatWasRead) {
+  expect_same(laid(family(Kind::counter, {0, 1, 2, 3, 4}, {kNaN, 5, kNaN, 8, 3}), 4), {5, 4, 4, 3});
+}
+
+TEST(MergeLoad, LeavesALongRunOfMissingValuesMissing) {
+  std::vector<std::int64_t> steps(62);
+  std::iota(steps.begin(), steps.end(), 0);
+  std::vector<double> values(62, kNaN);
+  values[1] = 5;
+  values[60] = 600;
+  values[61] = 2;
+  const auto series = laid(family(Kind::counter, steps, values), 61);
+  EXPECT_DOUBLE_EQ(series[0], 5);
+  for (std::size_t t = 1; t < 60; ++t) EXPECT_TRUE(std::isnan(series[t])) << t;
+  EXPECT_DOUBLE_EQ(series[60], 2);
+}
+
+TEST(MergeLoad, SaysWhatTheCollectorLost) {
+  NodeTrace trace;
+  trace.events = {
+      {1, "clock", "ticks_missed", "3"}, {2, "clock", "ticks_missed", "1"}, {3, "reveal", "end", "stopped"}};
+  note_losses(trace);
+  EXPECT_EQ(trace.notes, std::vector<std::string>{"ticks were missed (clock: 3, and 1 times more)"});
+  EXPECT_FALSE(trace.rows_lost);
+
+  trace.notes.clear();
+  trace.events.push_back({4, "trace", "rows_lost", "7 rows: the disk was slower than the collector"});
+  for (int i = 0; i < 9; ++i) trace.events.push_back({5, "probe p" + std::to_string(i), "probe_lost", "no answer"});
+  note_losses(trace);
+  ASSERT_EQ(trace.notes.size(), 5U);
+  EXPECT_EQ(trace.notes[0], "rows were lost (trace: 7 rows: the disk was slower than the collector)");
+  EXPECT_EQ(trace.notes[1], "a probe was lost (probe p0: no answer)");
+  EXPECT_TRUE(trace.rows_lost);
+}
+
+/// A closed trace of one counter family with the given ticks.
+void write_trace(const std::filesystem::path& path, const std::string& node, std::size_t channels,
+                 std::initializer_list<std::int64_t> ticks) {
+  TraceHeader header = sample_header();
+  header.node = node;
+  TraceWriter writer(path, header);
+  const auto id = writer.add_family(counter_family());
+  for (std::size_t i = 0; i < channels; ++i) writer.add_channel(id, {.metric = "c" + std::to_string(i)});
+  writer.start();
+  const std::vector<std::int64_t> values(channels, 1);
+  for (const std::int64_t tick : ticks) writer.append_row(id, kStep + tick * kStep, values);
+  writer.close();
+}
+
+TEST(MergeLoad, RefusesMoreValuesThanAMachineHolds) {
+  const TemporaryDirectory directory;
+  const auto path = directory.path() / "n01.h5";
+  write_trace(path, "n01", 60, {0, 1, 20'000'000});
+  try {
+    static_cast<void>(load_trace(path));
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("more than can be analysed"), std::string::npos) << error.what();
+  }
+}
+
+TEST(MergeJob, NamesANodeByItsFileWhenItsOwnNameIsNoGroup) {
+  const TemporaryDirectory directory;
+  write_trace(directory.path() / "n07.h5", "rack/7", 1, {0, 1, 2});
+  write_trace(directory.path() / "n08.h5", "", 1, {0, 1, 2});
+  const MergedJob job = merge_job_directory(directory.path(), MergeForm::self_contained);
+  EXPECT_EQ(job.nodes, (std::vector<std::string>{"n07", "n08"}));
+  EXPECT_TRUE(job.problems.empty());
+}
+
+TEST(MergeJob, KeepsAnEarlierRecoveryWhenANewOneFails) {
+  const TemporaryDirectory directory;
+  write_trace(directory.path() / "n02.h5", "n02", 1, {0, 1, 2});
+  const TemporaryDirectory elsewhere;
+  TraceWriter writer(elsewhere.path() / "n01.h5", sample_header());
+  const auto id = writer.add_family(counter_family());
+  writer.add_channel(id, {.metric = "c"});
+  writer.start();
+  const std::vector<std::int64_t> values{1};
+  for (std::int64_t tick = 0; tick < 100; ++tick) writer.append_row(id, kStep + tick * kStep, values);
+  wait_until_flushed(writer, kStep);
+  std::filesystem::copy_file(elsewhere.path() / "n01.h5.part", directory.path() / "n01.h5.part");
+
+  const auto earlier = directory.path() / "n01.recovered.h5";
+  std::ofstream(earlier) << "earlier";
+  std::filesystem::create_directories(directory.path() / ".n01.recovered.h5.tmp" / "in the way");
+  const MergedJob job = merge_job_directory(directory.path(), MergeForm::links);
+  EXPECT_EQ(job.nodes, std::vector<std::string>{"n02"});
+  EXPECT_EQ(job.problems.size(), 1U);
+  EXPECT_EQ(std::filesystem::file_size(earlier), 7U);
+  std::filesystem::remove_all(directory.path() / ".n01.recovered.h5.tmp");
+  const MergedJob again = merge_job_directory(directory.path(), MergeForm::links);
+  EXPECT_EQ(again.nodes, (std::vector<std::string>{"n01", "n02"})) << again.problems.at(0);
+  EXPECT_GT(std::filesystem::file_size(earlier), 7U);
 }
 
 TEST(MergeLoad, EndsAChannelWhereItDied) {

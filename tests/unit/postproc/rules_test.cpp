@@ -119,6 +119,44 @@ TEST(RuleOutsider, IsSilentOnInterruptWorkForTheJob) {
   EXPECT_TRUE(findings_of(telemetry, "cpu.outsider").empty());
 }
 
+TEST(RuleOutsider, KeepsAnEventBesideAHabit) {
+  const auto telemetry = SyntheticNode{}.record(240, [](double second, Demand& demand) {
+    SyntheticNode::training(second, demand);
+    for (const double begin : {22.0, 62.0, 102.0, 142.0}) outsider(begin, begin + 5, 1, 0.5, second, demand);
+    outsider(182, 212, 1, 1.0, second, demand);
+    outsider(182, 212, 0, 1.0, second, demand);
+  });
+  const auto found = findings_of(telemetry, "cpu.outsider");
+  ASSERT_FALSE(found.empty());
+  EXPECT_EQ(found[0].intervals.size(), 1U);
+  EXPECT_GE(found[0].severity, Severity::warning);
+  EXPECT_NEAR(seconds_of(telemetry, found[0].intervals.at(0).begin_utc_ns), 182, 0.5);
+}
+
+TEST(RuleOutsider, NamesTheCpuThatGotBusierThroughMissingSamples) {
+  auto telemetry = SyntheticNode{}.record(120, [](double second, Demand& demand) {
+    demand.job[0] = demand.job[1] = 0.6;
+    outsider(52, 67, 1, 1.0, second, demand);
+  });
+  for (std::size_t i = 0; i < telemetry.channels.size(); ++i) {
+    if (telemetry.channels[i].metric == "cpu.user") telemetry.series(i)[560] = std::nan("");
+  }
+  const auto found = findings_of(telemetry, "cpu.outsider");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].instances, std::vector<std::string>{"cpu1"});
+}
+
+TEST(RuleOutsider, SaysNothingAboutAJobWithoutAWholeSecond) {
+  auto telemetry = SyntheticNode{}.record(0.5, SyntheticNode::training);
+  const Snapshot nothing;
+  const Detection detection;
+  const RuleContext::Node node{telemetry, detection, nothing, nothing, {}};
+  const RuleSpec* spec = find_rule("cpu.outsider");
+  ASSERT_NE(spec, nullptr);
+  const std::vector<RuleContext::Override> any_length{{"min_constant_seconds", 0}};
+  EXPECT_TRUE(spec->check(RuleContext(*spec, node, {}, any_length)).empty());
+}
+
 TEST(RuleOutsider, SaysWhatItCouldNotMeasure) {
   SyntheticNode node;
   node.left_out = {"job.cpu_time"};
@@ -137,6 +175,17 @@ TEST(RuleAffinity, FindsAJobSqueezedOntoOneCpu) {
   EXPECT_EQ(found[0].severity, Severity::warning);
   EXPECT_EQ(found[0].evidence.at(0).observed, 1);
   EXPECT_EQ(found[0].evidence.at(0).expected, 2);
+}
+
+TEST(RuleAffinity, SaysTheSameInPercentAsInSeconds) {
+  SyntheticNode node;
+  node.cpus_allowed = 1;
+  node.runnable_more = 1;
+  const auto telemetry = node.record(60, [](double second, Demand& demand) { demand.job[0] = second < 40 ? 1 : 0.85; });
+  const auto found = findings_of(telemetry, "cpu.affinity_too_narrow");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_LT(found[0].impact.seconds.value_or(99), 25);
+  EXPECT_NEAR(found[0].impact.percent.value_or(0), 100 * found[0].impact.seconds.value_or(0) / 60, 1e-9);
 }
 
 TEST(RuleAffinity, LeavesASingleThreadAlone) {
@@ -177,6 +226,26 @@ TEST(RuleWriteback, FindsAnOutsidersFloodThatBlocksTheJob) {
   EXPECT_EQ(found[0].severity, Severity::warning);
   EXPECT_NEAR(seconds_of(telemetry, found[0].intervals.at(0).begin_utc_ns), 50, 0.3);
   EXPECT_NE(found[0].sentence.find("outside the job"), std::string::npos);
+}
+
+TEST(RuleWriteback, AccusesNobodyWhenTheJobsOwnWritesWereNotMeasured) {
+  const auto flood = [](double second, Demand& demand) {
+    SyntheticNode::training(second, demand);
+    if (second >= 50 && second < 65) {
+      demand.own_writes = 120e6;
+      demand.blocked = 2;
+    }
+  };
+  SyntheticNode node;
+  node.left_out = {"process.write_bytes"};
+  EXPECT_THROW(findings_of(node.record(120, flood), "mem.writeback_stall"), Unavailable);
+
+  auto telemetry = SyntheticNode{}.record(120, flood);
+  for (std::size_t i = 0; i < telemetry.channels.size(); ++i) {
+    if (telemetry.channels[i].metric != "process.write_bytes") continue;
+    for (std::size_t t = 450; t < 700; ++t) telemetry.series(i)[t] = std::nan("");
+  }
+  EXPECT_TRUE(findings_of(telemetry, "mem.writeback_stall").empty());
 }
 
 TEST(RuleWriteback, LeavesTheJobsOwnCheckpointsAlone) {
@@ -251,6 +320,8 @@ TEST(Rules, EveryRuleIsCompleteAsATableRow) {
     EXPECT_NE(rule->check, nullptr) << rule->id;
     EXPECT_FALSE(rule->title.empty()) << rule->id;
     EXPECT_FALSE(rule->verify.empty()) << rule->id;
+    // Nothing can be advised about what nobody understands.
+    if (rule->id == "anomaly.unexplained") continue;
     EXPECT_FALSE(rule->user_remedy.empty() && rule->admin_remedy.empty()) << rule->id;
     EXPECT_FALSE(rule->sources.empty()) << rule->id;
     for (const Threshold& threshold : rule->thresholds) {

@@ -100,6 +100,16 @@ TEST(SummaryMerge, SaysWhichNodeIsMissing) {
   EXPECT_EQ(report.coverage[1].note, "n02 has no trace");
 }
 
+TEST(SummaryMerge, IsPartialWhenRowsWereLost) {
+  NodeTrace lossy = trace("n01", 60);
+  lossy.events = {{kSecond, "trace", "rows_lost", "7 rows: the disk was slower than the collector"}};
+  note_losses(lossy);
+  const Report report = merge_summaries({analyse(lossy, {})}, {}, {});
+  EXPECT_TRUE(report.partial);
+  ASSERT_EQ(report.coverage.size(), 1U);
+  EXPECT_NE(report.coverage[0].note.find("7 rows"), std::string::npos);
+}
+
 TEST(SummaryMerge, IsHonestAboutAJobTooShortToJudge) {
   const Report report = merge_summaries({analyse(trace("n01", 2), {})}, {}, {});
   EXPECT_EQ(report.verdict.status, VerdictStatus::insufficient_data);

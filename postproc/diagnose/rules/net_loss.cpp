@@ -1,0 +1,118 @@
+// TCP segments for this node were lost on their way. The node that misses them is the one whose receive queue fills out
+// of order; the retransmissions are counted by its peers, who are not at fault.
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+
+#include "hdf5schema/basics/error.h"
+#include "postproc/diagnose/quantity.h"
+#include "postproc/diagnose/rule.h"
+#include "postproc/diagnose/signals.h"
+
+namespace reveal {
+namespace {
+
+std::vector<Interval> places(std::span<const Elevation> elevations) {
+  std::vector<Interval> all;
+  all.reserve(elevations.size());
+  for (const Elevation& elevation : elevations) all.push_back(elevation.at);
+  return all;
+}
+
+/// Segments that came twice answer a retransmission without a loss: reordering and late acknowledgements look so.
+bool is_reordering(const RuleContext& context, Interval at, std::span<const Interval> all, double out_of_order) {
+  const auto twice = rate(context, "tcpext.TCPDSACKOldSent", 1, "/s");
+  const auto change = twice ? contrast(context, *twice, at, all) : std::nullopt;
+  return change && change->excess() >= context.threshold("max_duplicate_share") * out_of_order;
+}
+
+std::vector<Finding> check(const RuleContext& context) {
+  const auto queued = rate(context, "tcpext.TCPOFOQueue", 1, "/s");
+  const auto received = rate(context, "tcp.InSegs", 1, "/s");
+  if (!queued) throw Unavailable("not measured: tcpext.TCPOFOQueue (/proc/net/netstat)");
+  if (!received) throw Unavailable("not measured: tcp.InSegs (/proc/net/snmp)");
+
+  const auto elevations =
+      find_elevations(queued->values, {.min_excess = context.threshold("min_rate"),
+                                       .min_length = context.steps(context.threshold("min_seconds")),
+                                       .window = context.steps(5),
+                                       .min_score = context.threshold("min_score"),
+                                       .floor = 0});
+  const std::vector<Interval> all = places(elevations);
+  std::vector<Finding> findings;
+  for (const Elevation& elevation : elevations) {
+    const double excess = elevation.inside - elevation.outside;
+    // Four or more alike are what these connections do anyway.
+    if (elevation.recurring || excess < context.threshold("min_ratio") * elevation.outside) continue;
+    const auto segments = contrast(context, *received, elevation.at, all);
+    if (!segments || excess < context.threshold("min_share") * segments->inside) continue;
+    if (is_reordering(context, elevation.at, all, excess)) continue;
+
+    Finding finding = context.finding();
+    finding.intervals = {context.span(elevation.at.begin, elevation.at.end)};
+    const double length = context.seconds(elevation.at.length());
+    const auto confirmed = confirmed_by(context.detection, elevation.at);
+    finding.confidence = confirmed || elevation.beyond ? Confidence::likely : Confidence::possible;
+    // A job that exchanges the same data in every step makes progress as its segments do.
+    const double slowed = segments->outside > 0 ? 1 - segments->inside / segments->outside : 0;
+    if (slowed > 0.02) {
+      finding.impact.seconds = slowed * length;
+      finding.impact.percent = 100 * slowed * length / job_seconds(context);
+      finding.impact.how = fmt::format("{} segments arrived per second instead of {}", number(segments->inside),
+                                       number(segments->outside));
+    } else {
+      finding.impact.how = "none to be seen: as many segments arrived as usual";
+    }
+    finding.severity = severity_of_loss(finding.impact.seconds.value_or(0), finding.impact.percent.value_or(0),
+                                        context.threshold("min_lost_seconds"), context.threshold("min_lost_percent"));
+
+    Evidence evidence =
+        evidence_of(context, *queued, {elevation.inside, elevation.outside, elevation.score}, elevation.at);
+    evidence.detectors = {"interval search"};
+    if (confirmed)
+      evidence.detectors.insert(evidence.detectors.end(), confirmed->methods.begin(), confirmed->methods.end());
+    finding.evidence.push_back(std::move(evidence));
+    finding.evidence.push_back(evidence_of(context, *received, *segments, elevation.at));
+    for (const std::string_view metric : {"tcp.RetransSegs", "softnet.dropped"}) {
+      const auto other = rate(context, metric, 1, "/s");
+      const auto change = other ? contrast(context, *other, elevation.at, all) : std::nullopt;
+      if (change) finding.evidence.push_back(evidence_of(context, *other, *change, elevation.at));
+    }
+    finding.sentence = fmt::format(
+        "Segments on their way to {} were lost for {} s: {} a second arrived out of order (usually {}), of {} in all.",
+        context.telemetry.node, number(length), number(elevation.inside), number(elevation.outside),
+        number(segments->inside));
+    finding.runner_up = {"note.reordering", "few segments came twice, so they were missing, not late"};
+    findings.push_back(std::move(finding));
+  }
+  return findings;
+}
+
+const RegisteredRule kRule{{
+    .id = "net.tcp_loss",
+    .title = "Packets for a node of the job were lost",
+    .kind = FindingKind::anomaly,
+    .subsystem = Subsystem::network,
+    .order = 70,
+    .look_alikes = "note.reordering",
+    .proof = Proof::real,
+    .thresholds = {{"min_rate", 5, "/s", "least segments out of order above the usual level"},
+                   {"min_seconds", 3, "s", "shortest interval"},
+                   {"min_score", 4, "sd", "least distance from the usual level, in its own spread"},
+                   {"min_ratio", 4, "ratio", "least excess over the usual level"},
+                   {"min_share", 0.001, "ratio", "least part of the received segments that came out of order"},
+                   {"max_duplicate_share", 0.5, "ratio", "segments received twice per one out of order: reordering"},
+                   {"min_lost_seconds", 1, "s", "lost run time from which it is a finding, else a notice"},
+                   {"min_lost_percent", 0.5, "percent", "lost share of the run from which it is a finding"}},
+    .user_remedy = {"nstat -az | grep -E 'TcpRetransSegs|TCPOFOQueue'   # on the named node, while a job runs",
+                    "#SBATCH --exclude=<the named node>                 # until it is repaired"},
+    .admin_remedy =
+        {"ethtool -S <nic> | grep -iE 'err|drop|crc|discard'   # on the named node, and its switch port",
+         "cat /proc/net/softnet_stat                           # second column: dropped by this kernel itself"},
+    .verify = "tcpext.TCPOFOQueue of the node stays at the level of its peers",
+    .sources = {"https://www.kernel.org/doc/html/latest/networking/snmp_counter.html"},
+    .check = check,
+}};
+
+}  // namespace
+}  // namespace reveal
