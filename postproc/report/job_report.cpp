@@ -60,6 +60,22 @@ std::vector<NotChecked> merge_not_checked(const std::vector<NodeSummary>& summar
   return merged;
 }
 
+/// "Nodes" that are namespaces of one machine: the others' ranks look like outsiders to each of them.
+void void_where_kernel_is_shared(std::vector<NodeSummary>& summaries) {
+  std::map<std::string, int> nodes_of;
+  for (const NodeSummary& summary : summaries) ++nodes_of[summary.boot_id];
+  for (NodeSummary& summary : summaries) {
+    if (summary.boot_id.empty() || nodes_of[summary.boot_id] < 2) continue;
+    for (const RuleSpec* rule : rules()) {
+      if (!rule->whole_machine) continue;
+      const auto named = [rule](const Finding& finding) { return finding.id == rule->id; };
+      std::erase_if(summary.part.findings, named);
+      summary.part.not_checked.push_back(
+          {std::string(rule->id), "several nodes of this job share one kernel: they cannot be told from outsiders"});
+    }
+  }
+}
+
 /// The nodes of the primary finding come first; every line keeps its own place on the job's axis.
 std::vector<TimelineChannel> merge_timelines(const std::vector<NodeSummary>& summaries, const Report& report) {
   std::vector<const NodeSummary*> order;
@@ -214,6 +230,7 @@ Report build_report(const std::filesystem::path& directory, const ReportOptions&
   if (summaries.empty()) throw Error(problems.front().text);
   drop_duplicates(summaries, problems);
   note_missing_nodes(summaries, options, problems);
+  void_where_kernel_is_shared(summaries);
 
   Report report = merge_summaries(summaries, problems, options);
   report.job.exit_code = options.exit_code;

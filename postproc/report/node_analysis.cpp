@@ -267,6 +267,7 @@ NodeSummary analyse(const NodeTrace& trace, const AnalysisSettings& settings) {
   summary.complete = trace.complete;
   summary.seconds = static_cast<double>(telemetry.samples) * telemetry.step_seconds;
   summary.insufficient = detection.insufficient;
+  summary.boot_id = fact(trace.begin, "kernel.boot_id");
   summary.expected_nodes = expected_nodes(trace.begin);
   summary.aggregates = aggregates(telemetry, summary.live_channels);
 

@@ -286,6 +286,7 @@ const RegisteredRule kRule{{
     .order = 60,
     .look_alikes = "mem.writeback_stall,cpu.oversubscribed,note.interrupts,note.steal",
     .proof = Proof::real,
+    .whole_machine = true,
     .thresholds = {{"min_cpu", 0.15, "cpus", "least cpu time of outsiders above the usual level"},
                    {"min_seconds", 3, "s", "shortest interval"},
                    {"min_score", 4, "sd", "least distance from the usual level, in its own spread"},

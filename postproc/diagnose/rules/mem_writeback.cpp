@@ -199,6 +199,7 @@ const RegisteredRule kRule{{
     .order = 50,
     .look_alikes = "io.local_disk_saturated,note.own_checkpoint",
     .proof = Proof::real,
+    .whole_machine = true,
     .thresholds = {{"min_rate", 30, "MB/s", "least rate of pages dirtied above the usual level"},
                    {"min_seconds", 3, "s", "shortest interval"},
                    {"min_score", 4, "sd", "least distance from the usual level, in its own spread"},
