@@ -370,6 +370,7 @@ std::vector<std::string> words_of(const std::string& text) {
 
 pid_t start(const std::vector<std::string>& words) {
   const pid_t child = ::fork();
+  if (child < 0) fail("fork");  // -1 as a process id would mean all of them
   if (child != 0) return child;
   std::vector<char*> argv;
   argv.reserve(words.size() + 1);

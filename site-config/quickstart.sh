@@ -42,8 +42,6 @@ cmake -G Ninja -S . -B $build -DCMAKE_BUILD_TYPE=Release -DREVEAL_TESTS=OFF -DRE
 ninja -C $build
 
 job=build/quickstart-job
-rm -rf "$job"
-job=build/quickstart-job
 rm -rf "$job" "$job"-*
 say "3/4 Watching a job: two ranks train for 60 s; at a random moment somebody else takes half of one cpu for 15 s"
 echo "reveal-run --output $job -- training_job --ranks 2 --seconds 60"
