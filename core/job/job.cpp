@@ -30,6 +30,10 @@ std::string proc_path(int pid, std::string_view file) {
   return "/proc/" + std::to_string(pid) + '/' + std::string(file);
 }
 
+std::int64_t reaped_ticks(const ProcessStat& stat) noexcept {
+  return stat.reaped_user_ticks + stat.reaped_system_ticks;
+}
+
 }  // namespace
 
 JobSource JobSource::parse(const std::string& argument) {
@@ -237,13 +241,25 @@ bool Job::consider(int pid, bool may_be_thread) {
 bool Job::read_processes() {
   const std::size_t share = processes_.size() / kReadEveryTick + 1;
   bool vanished = false;
+  bool reaped = false;
+  // The time of a child that was waited for is its parent's: kept from an earlier reading, it would count twice. Its
+  // own children may have gone the same way before it.
+  const auto perhaps_reaped = [&](const JobProcess& process) {
+    if (!reaped && !vanished) return false;
+    const JobProcess* parent = find(process.stat.parent);
+    return parent == nullptr || parent->reaped_at == ticks_;
+  };
   for (std::size_t i = 0; i < processes_.size(); ++i) {
     JobProcess& process = *processes_[i];
-    if (share > 1 && !process.root && (i + ticks_) % share != 0) continue;
+    if (share > 1 && !process.root && (i + ticks_) % share != 0 && !perhaps_reaped(process)) continue;
     const auto stat = parse_process_stat(process.file.read());
     // One seen before it named itself is forgotten, and found again under its name.
     const bool witness = stat && stat->command == kWitness && !process.launcher;
     if (stat && stat->start_ticks == process.start_ticks && !witness) {
+      if (reaped_ticks(*stat) > reaped_ticks(process.stat)) {
+        process.reaped_at = ticks_;
+        reaped = true;
+      }
       process.stat = *stat;
       process.stat.command = {};
       if (stat->command != process.command) process.command = stat->command;  // exec
@@ -266,7 +282,7 @@ void Job::account() {
     const ProcessStat& stat = process->stat;
     const std::int64_t own = stat.user_ticks + stat.system_ticks;
     if (!process->launcher) ticks += own;
-    ticks += stat.reaped_user_ticks + stat.reaped_system_ticks;
+    ticks += reaped_ticks(stat);
     if (ticks_ % 10 == 0) {
       process->weight += (own - process->weighed) - process->weight / 4;
       process->weighed = own;

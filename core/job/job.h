@@ -37,6 +37,7 @@ struct JobProcess {
   ProcessStat stat;         // the last one read; `command` in it is not valid
   std::int64_t weight = 0;  // ticks used lately, decaying
   std::int64_t weighed = 0;
+  std::uint64_t reaped_at = 0;  // the update in which its reaped time was last seen to grow
   KernelFile file;
 };
 
