@@ -24,14 +24,12 @@ bool ProcessSlots::in_slot(int pid) const noexcept {
 void ProcessSlots::update(std::int64_t now_ns) {
   bool lost_a_rank = false;
   for (ProcessSlot& slot : slots_) {
-    slot.changed = false;
     if (slot.pid == 0) continue;
     slot.process = job_.find(slot.pid);
     if (slot.process != nullptr && slot.process->start_ticks == slot.start_ticks) continue;
     sink_.event("process " + std::to_string(slot.pid), "process_end", slot.instance);
     slot.process = nullptr;
     slot.pid = 0;
-    slot.changed = true;
     lost_a_rank = lost_a_rank || slot.rank >= 0;
   }
   const bool due = now_ns >= next_assignment_ns_;
@@ -46,8 +44,9 @@ void ProcessSlots::update(std::int64_t now_ns) {
     const JobProcess* process = slots_[i].process;
     if (due && process != nullptr && (threads.stale || threads.count != process->stat.threads)) list_threads(i);
     read_threads(i);
-    if (slots_[i].wait_ns == kMissing) continue;
-    total += slots_[i].wait_ns;
+    // A process that ends before its threads are read keeps its part: the sum would fall, and rise again by all of it.
+    if (!threads.measured) continue;
+    total += threads.wait;
     known = true;
   }
   total_wait_ns_ = known ? total : kMissing;
@@ -106,7 +105,6 @@ void ProcessSlots::occupy(std::size_t index, const JobProcess& process) {
   slot.pid = process.pid;
   slot.start_ticks = process.start_ticks;
   slot.process = &process;
-  slot.changed = true;
   ++slot.occupants;
   sink_.event("process " + std::to_string(process.pid), "process_begin", slot.instance + ' ' + process.command);
   Threads& threads = threads_[index];
@@ -163,13 +161,14 @@ void ProcessSlots::read_threads(std::size_t index) {
   slot.run_ns = kMissing;
   std::int64_t run = threads.gone_run;
   std::int64_t wait = threads.gone_wait;
-  bool known = slot.pid == 0 && slot.occupants > 0;
+  bool known = slot.pid == 0 && threads.measured;
   for (Thread& thread : threads.list) {
     if (slot.pid != 0) {
       if (const auto times = parse_schedstat(thread.file.read())) {
         thread.run.follow(times->run_ns);
         thread.wait.follow(times->wait_ns);
         known = true;
+        threads.measured = true;
       } else {
         threads.stale = true;
       }
@@ -177,6 +176,7 @@ void ProcessSlots::read_threads(std::size_t index) {
     run += thread.run.total();
     wait += thread.wait.total();
   }
+  threads.wait = wait;
   if (!known) return;
   slot.run_ns = run;
   slot.wait_ns = wait;

@@ -37,7 +37,6 @@ struct ProcessSlot {
   int pid = 0;  // 0: empty
   std::int64_t start_ticks = 0;
   const JobProcess* process = nullptr;  // valid until the next update()
-  bool changed = false;                 // another process than in the last tick
   std::uint64_t occupants = 0;          // so far: a probe keeps its files while this stays
   std::int64_t wait_ns = kMissing;      // runnable without a cpu, all threads; goes on over occupants
   std::int64_t run_ns = kMissing;
@@ -70,6 +69,8 @@ class ProcessSlots {
     std::int64_t gone_wait = 0;
     std::int64_t count = 0;  // threads the process had when they were listed
     bool stale = false;      // one of them could not be read
+    bool measured = false;   // some thread of the slot could be read at least once
+    std::int64_t wait = 0;   // as known last
   };
 
   void assign();

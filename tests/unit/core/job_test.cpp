@@ -190,6 +190,31 @@ TEST_F(JobOnHost, CountsALargeJobInTurnAndNeverFalls) {
   EXPECT_EQ(last, 14000 * kTick);
 }
 
+TEST_F(JobOnHost, CountsAReapedChildOfALargeJobOnce) {
+  host_.last_pid(5000);
+  host_.process(500, 1, "root", 0, 0);
+  host_.process(501, 500, "shell", 3, 0);
+  for (int i = 0; i < 300; ++i) host_.process(1000 + i, 501, "worker", 10, 0);
+  start({.pid = 500});
+  EXPECT_EQ(job_->cpu_time_ns(), 3003 * kTick);
+  int reaped = 0;
+  for (int i = 0; i < 12; ++i) {
+    host_.remove("/proc/" + std::to_string(1000 + i));
+    host_.process(501, 500, "shell", 3, 0, reaped += 10);
+    step();
+    EXPECT_TRUE(job_->cpu_time_ns() == 3003 * kTick || job_->cpu_time_ns() == kMissing) << i;
+  }
+  step(3);
+  EXPECT_EQ(job_->cpu_time_ns(), 3003 * kTick);
+  // The shell ends with its last workers; root waits for it.
+  for (int i = 12; i < 20; ++i) host_.remove("/proc/" + std::to_string(1000 + i));
+  for (int i = 20; i < 300; ++i) host_.process(1000 + i, 1, "worker", 10, 0);
+  host_.remove("/proc/501");
+  host_.process(500, 1, "root", 0, 0, 203);
+  step();
+  EXPECT_EQ(job_->cpu_time_ns(), 3003 * kTick);
+}
+
 TEST(JobSource, SaysWhatIsWrong) {
   EXPECT_EQ(JobSource::parse("pid:4711").pid, 4711);
   for (const char* wrong : {"pid:", "pid:0", "pid:x", "4711", "run:", "run:/does/not/exist", ""}) {
@@ -271,6 +296,38 @@ TEST(Slots, KeepCountingWhenTheirProcessChanges) {
   EXPECT_EQ(bench.value("process/cpu", "process.cpu_time", "slot1"), 35 * kTick);
   EXPECT_EQ(bench.value("process/cpu", "process.wait_time", "slot1"), 701);
   EXPECT_EQ(bench.value("process/faults", "process.minor_faults", "rank0"), 0);
+}
+
+TEST(Slots, KeepInTheSumWhatAProcessWaitedThatCannotBeReadAnyMore) {
+  TestHost host;
+  host.last_pid(510);
+  host.process(500, 1, "root", 1, 0);
+  host.process(510, 500, "worker", 100, 0);
+  host.write("/proc/500/task/500/schedstat", "10 20 3\n");
+  host.write("/proc/510/task/510/schedstat", "1000 200 3\n");
+  ProbeBench bench(host, "job", JobSource{.pid = 500});
+  host.write("/proc/510/task/510/schedstat", "5000 900 3\n");
+  bench.sample();
+  EXPECT_EQ(bench.value("job/cpu", "job.wait_time"), 700);
+  host.remove("/proc/510/task");  // it ends between the reading of its times and of its threads
+  host.write("/proc/500/task/500/schedstat", "10 25 3\n");
+  bench.sample();
+  EXPECT_EQ(bench.value("job/cpu", "job.wait_time"), 705);
+  host.remove("/proc/510");
+  bench.sample();
+  EXPECT_EQ(bench.value("job/cpu", "job.wait_time"), 705);
+}
+
+TEST(Slots, DoNotMeasureWaitingWhereTheKernelDoesNot) {
+  TestHost host;
+  host.last_pid(510);
+  host.process(500, 1, "root", 1, 0);
+  host.process(510, 500, "worker", 100, 0);
+  ProbeBench bench(host, "job", JobSource{.pid = 500});
+  host.remove("/proc/510");
+  bench.sample();
+  bench.sample();
+  EXPECT_EQ(bench.value("job/cpu", "job.wait_time"), kMissing);
 }
 
 TEST(JobProbes, CountProcessesAndCpus) {
