@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <limits>
 
 namespace reveal {
@@ -103,7 +104,7 @@ std::optional<std::chrono::nanoseconds> parse_duration(std::string_view text) no
     if (suffix != name) continue;
     const double total = number * nanoseconds;
     if (total > 1e18) return std::nullopt;
-    return std::chrono::nanoseconds(static_cast<std::int64_t>(total + 0.5));
+    return std::chrono::nanoseconds(std::llround(total));
   }
   return std::nullopt;
 }
