@@ -21,14 +21,30 @@ std::optional<Enum> find(std::span<const std::string_view> names, std::string_vi
 
 }  // namespace
 
-std::string_view name_of(Kind kind) noexcept { return kKinds[static_cast<std::size_t>(kind)]; }
-std::string_view name_of(Unit unit) noexcept { return kUnits[static_cast<std::size_t>(unit)]; }
-std::string_view name_of(Scope scope) noexcept { return kScopes[static_cast<std::size_t>(scope)]; }
-std::string_view name_of(Subsystem subsystem) noexcept { return kSubsystems[static_cast<std::size_t>(subsystem)]; }
+std::string_view name_of(Kind kind) noexcept {
+  return kKinds[static_cast<std::size_t>(kind)];
+}
+std::string_view name_of(Unit unit) noexcept {
+  return kUnits[static_cast<std::size_t>(unit)];
+}
+std::string_view name_of(Scope scope) noexcept {
+  return kScopes[static_cast<std::size_t>(scope)];
+}
+std::string_view name_of(Subsystem subsystem) noexcept {
+  return kSubsystems[static_cast<std::size_t>(subsystem)];
+}
 
-std::optional<Kind> kind_of(std::string_view name) noexcept { return find<Kind>(kKinds, name); }
-std::optional<Unit> unit_of(std::string_view name) noexcept { return find<Unit>(kUnits, name); }
-std::optional<Scope> scope_of(std::string_view name) noexcept { return find<Scope>(kScopes, name); }
-std::optional<Subsystem> subsystem_of(std::string_view name) noexcept { return find<Subsystem>(kSubsystems, name); }
+std::optional<Kind> kind_of(std::string_view name) noexcept {
+  return find<Kind>(kKinds, name);
+}
+std::optional<Unit> unit_of(std::string_view name) noexcept {
+  return find<Unit>(kUnits, name);
+}
+std::optional<Scope> scope_of(std::string_view name) noexcept {
+  return find<Scope>(kScopes, name);
+}
+std::optional<Subsystem> subsystem_of(std::string_view name) noexcept {
+  return find<Subsystem>(kSubsystems, name);
+}
 
 }  // namespace reveal

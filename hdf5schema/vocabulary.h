@@ -15,7 +15,8 @@ namespace reveal {
 inline constexpr std::int64_t kMissing = std::numeric_limits<std::int64_t>::min();
 
 /// gauge: a level, comparable as it is. counter: only the increase means something; stored as increments.
-/// event: a counter of rare, discrete happenings (errors, drops, OOM). state: a small enumeration (for example a cpu number).
+/// event: a counter of rare, discrete happenings (errors, drops, OOM). state: a small enumeration (for example a cpu
+/// number).
 enum class Kind : std::uint8_t { gauge, counter, event, state };
 
 /// Base units. Times of counters are whole nanoseconds so that they stay integers.
