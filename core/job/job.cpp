@@ -146,10 +146,11 @@ void Job::refresh_roots(std::int64_t now_ns) {
   }
   std::sort(roots.begin(), roots.end(),
             [](const Root& a, const Root& b) { return a.rank != b.rank ? a.rank < b.rank : a.pid < b.pid; });
+  // Launchers that do not know their rank count on, by process id, behind the ranks that are taken.
   std::int64_t next_rank = 0;
+  for (const Root& root : roots) next_rank = std::max(next_rank, root.rank + 1);
+  for (const auto& process : processes_) next_rank = std::max<std::int64_t>(next_rank, process->rank + 1);
   for (Root& root : roots) {
-    if (root.rank < 0) root.rank = next_rank;  // launchers that do not know their rank count on, by process id
-    next_rank = std::max(next_rank, root.rank + 1);
     const int pid = static_cast<int>(root.pid);
     if (by_pid_.contains(pid) || pid == own_pid_) continue;
     KernelFile file = fs_.open(proc_path(pid, "stat"), 512);
@@ -157,6 +158,7 @@ void Job::refresh_roots(std::int64_t now_ns) {
     if (!stat) continue;
     const std::pair<int, std::int64_t> name{pid, stat->start_ticks};
     if (std::find(dead_roots_.begin(), dead_roots_.end(), name) != dead_roots_.end()) continue;
+    if (root.rank < 0) root.rank = next_rank++;
     JobProcess* process = add(pid, *stat, static_cast<int>(root.rank));
     process->root = true;
     process->launcher = root.launcher != 0;

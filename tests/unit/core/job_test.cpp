@@ -66,6 +66,22 @@ TEST_F(JobOnHost, LeavesOutWhatLaunchersDidThemselvesAndTheCollector) {
   EXPECT_FALSE(job_->ended());
 }
 
+TEST_F(JobOnHost, GivesNoRankTwice) {
+  const std::filesystem::path run = host_.root() / "run";
+  host_.last_pid(700);
+  for (const int pid : {500, 600, 700}) host_.process(pid, 1, "reveal-run", 1, 0);
+  host_.write("/run/rank.600", "");
+  host_.write("/run/rank.700", "1\n");
+  start({.directory = run});
+  EXPECT_EQ(job_->find(700)->rank, 1);
+  EXPECT_EQ(job_->find(600)->rank, 2);
+  host_.write("/run/rank.500", "");
+  step(20);
+  ASSERT_NE(job_->find(500), nullptr);
+  EXPECT_EQ(job_->find(500)->rank, 3);
+  EXPECT_EQ(job_->find(600)->rank, 2);
+}
+
 TEST_F(JobOnHost, SeesANewProcessInTheTickThatStartedIt) {
   host_.last_pid(500);
   host_.process(500, 1, "make", 0, 0);
