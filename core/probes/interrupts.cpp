@@ -1,4 +1,5 @@
 // /proc/interrupts and /proc/softirqs: a row per source, a column per cpu.
+#include "core/job/cpu_set.h"
 #include "core/root/key_index.h"
 #include "core/sampler/probe.h"
 #include "hdf5schema/basics/text.h"
@@ -41,12 +42,12 @@ class MatrixProbe final : public Probe {
   // A cpu that goes off line takes its column with it; its channels stay and are missing.
   void read_header(std::string_view line) {
     header_ = line;
-    column_instance_.clear();
+    column_cpu_.clear();
     for (std::string_view word = cut_word(line); !word.empty(); word = cut_word(line)) {
       const auto cpu = parse_int(word.substr(std::min<std::size_t>(3, word.size())));
-      column_instance_.push_back(cpu && word.substr(0, 3) == "CPU" ? static_cast<int>(*cpu) : -1);
+      const bool known = cpu && word.substr(0, 3) == "CPU" && *cpu >= 0 && *cpu < static_cast<int>(CpuSet::kMost);
+      column_cpu_.push_back(known ? static_cast<int>(*cpu) : -1);
     }
-    for (Row& row : known_) row.channels.assign(column_instance_.size(), Family::kNoChannel);
   }
 
   void parse_row(std::string_view line) {
@@ -56,39 +57,48 @@ class MatrixProbe final : public Probe {
     std::size_t number = rows_.find(key);
     if (number == KeyIndex::kUnknown) {
       number = rows_.add(key);
-      known_.push_back({std::string(prefix_) + std::string(key), {}});
-      known_.back().channels.assign(column_instance_.size(), Family::kNoChannel);
+      known_.push_back({std::string(prefix_) + std::string(key), key == "ERR" || key == "MIS", {}});
     }
     Row& row = known_[number];
-    for (std::size_t column = 0; column < column_instance_.size(); ++column) {
-      std::int64_t count = 0;
-      if (!parse_counter(cut_word(line), count)) return;  // ERR and MIS have one number for all cpus: column 0
-      if (row.channels[column] == Family::kNoChannel) row.channels[column] = channel_of(row.metric, column);
-      family_.set(row.channels[column], count);
+    std::int64_t count = 0;
+    if (row.total) {
+      if (parse_counter(cut_word(line), count)) store(row, 0, count);
+      return;
     }
-  }
-
-  std::int32_t channel_of(const std::string& metric, std::size_t column) {
-    const int cpu = column_instance_[column];
-    if (cpu < 0) return Family::kNoChannel;
-    const std::string instance = "cpu" + std::to_string(cpu);
-    const auto& channels = family_.channels();
-    for (std::size_t i = 0; i < channels.size(); ++i) {
-      if (channels[i].instance == instance && channels[i].metric == metric) return static_cast<std::int32_t>(i);
+    for (const int cpu : column_cpu_) {
+      if (!parse_counter(cut_word(line), count)) return;
+      if (cpu >= 0) store(row, static_cast<std::size_t>(cpu), count);
     }
-    return family_.add(metric, instance, context_.role_of_cpu(cpu));
   }
 
   struct Row {
     std::string metric;
-    std::vector<std::int32_t> channels;  // by column
+    bool total = false;                  // one number for all cpus
+    std::vector<std::int32_t> channels;  // by cpu
   };
+
+  // What never happened makes no channel: most sources of a large host are served by one of its cpus.
+  void store(Row& row, std::size_t cpu, std::int64_t count) {
+    if (cpu >= row.channels.size()) {
+      if (count == 0) return;
+      row.channels.resize(cpu + 1, Family::kNoChannel);
+    }
+    std::int32_t& channel = row.channels[cpu];
+    if (channel == Family::kNoChannel) {
+      if (count == 0) return;
+      channel = row.total
+                    ? family_.add(row.metric)
+                    : family_.add(row.metric, "cpu" + std::to_string(cpu), context_.role_of_cpu(static_cast<int>(cpu)));
+    }
+    family_.set(channel, count);
+  }
+
   ProbeContext context_;
   KernelFile file_;
   std::string_view prefix_;
   Family& family_;
   std::string header_;
-  std::vector<int> column_instance_;
+  std::vector<int> column_cpu_;  // -1: a column of something else
   KeyIndex rows_;
   std::vector<Row> known_;
 };

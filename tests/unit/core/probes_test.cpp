@@ -127,7 +127,21 @@ TEST(Interrupts, MakesOneChannelPerSourceAndCpu) {
   EXPECT_EQ(bench.family("interrupts/per_cpu").channels().size(), 5U);
   EXPECT_EQ(bench.value("interrupts/per_cpu", "irq.24", "cpu1"), 2);
   EXPECT_EQ(bench.value("interrupts/per_cpu", "irq.LOC", "cpu0"), 21845);
-  EXPECT_EQ(bench.value("interrupts/per_cpu", "irq.ERR", "cpu0"), 3);
+  EXPECT_EQ(bench.value("interrupts/per_cpu", "irq.ERR"), 3);  // of all cpus
+}
+
+TEST(Interrupts, MakeNoChannelBeforeTheyHappen) {
+  TestHost host;
+  host.write("/proc/interrupts",
+             "           CPU0       CPU1       \n  24:          0          2  eth0\n MIS:          0\n");
+  ProbeBench bench(host, "interrupts");
+  EXPECT_EQ(bench.family("interrupts/per_cpu").channels().size(), 1U);
+  host.write("/proc/interrupts",
+             "           CPU0       CPU1       \n  24:          5          2  eth0\n MIS:          1\n");
+  bench.sample();
+  EXPECT_EQ(bench.family("interrupts/per_cpu").channels().size(), 3U);
+  EXPECT_EQ(bench.value("interrupts/per_cpu", "irq.24", "cpu0"), 5);
+  EXPECT_EQ(bench.value("interrupts/per_cpu", "irq.MIS"), 1);
 }
 
 TEST(Interrupts, FollowsACpuThatGoesOffLine) {
