@@ -1,17 +1,21 @@
 // reveal-collect: records one node into a trace. Started by reveal-run and the Slurm plug-in, usable alone.
 #include <fcntl.h>
 #include <pwd.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <atomic>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 
 #include "core/collect.h"
+#include "core/job/cpu_set.h"
 #include "core/listing.h"
 #include "core/sampler/sampler.h"
 #include "hdf5schema/basics/error.h"
@@ -39,12 +43,28 @@ void set_up_signals() {
   ignore.sa_handler = SIG_IGN;
   ::sigaction(SIGHUP, &ignore, nullptr);
   ::sigaction(SIGPIPE, &ignore, nullptr);
+  ::sigaction(SIGXFSZ, &ignore, nullptr);  // a limit of the job's: a write that fails is reported, the end is not
   // The start may have come from a process that had them blocked.
   sigset_t signals;
   ::sigemptyset(&signals);
   ::sigaddset(&signals, SIGTERM);
   ::sigaddset(&signals, SIGINT);
   ::sigprocmask(SIG_UNBLOCK, &signals, nullptr);
+}
+
+// Started by one rank, it measures all: that rank's cpus are left to it, and its scheduling class is not ours.
+void leave_the_rank() {
+  cpu_set_t* all = CPU_ALLOC(CpuSet::kMost);
+  if (all != nullptr) {
+    const std::size_t size = CPU_ALLOC_SIZE(CpuSet::kMost);
+    std::memset(all, 0xff, size);  // the kernel keeps what exists and the cpuset allows
+    ::sched_setaffinity(0, size, all);
+    CPU_FREE(all);
+  }
+  const int policy = ::sched_getscheduler(0) & ~SCHED_RESET_ON_FORK;
+  if (policy != SCHED_FIFO && policy != SCHED_RR) return;
+  const sched_param none{};
+  ::sched_setscheduler(0, SCHED_OTHER, &none);
 }
 
 // When memory runs out, the kernel shall take us and not the job.
@@ -172,7 +192,9 @@ void finish(CommandLine& line) {
 
 int record(const CommandLine& line) {
   if (line.collect.output.empty()) throw UsageError("--output FILE is missing");
+  ::umask(077);  // recordings and traces name processes and paths of their user
   set_up_signals();
+  leave_the_rank();
   offer_to_oom_killer();
   ::setsid();
   const CollectResult result = collect(line.collect, stop_requested);
