@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <exception>
 #include <limits>
 
 #include "core/sampler/sampler.h"
@@ -124,13 +125,19 @@ class Collection {
         loop(ticks, sampler, sink, writer, status);
       }
     }
-    fs_.end_recording();
+    std::exception_ptr cut_off;  // said once the trace is whole
+    try {
+      fs_.end_recording();
+    } catch (const Error&) {
+      cut_off = std::current_exception();
+    }
     writer.set_coverage(sampler.coverage());
     writer.set_end_snapshot(end_snapshot(sampler, before));
     sink.event("reveal", "end", sampler.job_ended() ? "the job has ended" : "stopped");
     const CollectResult result{progress_.ticks, progress_.ticks_missed, progress_.ticks_late, sink.channels(),
                                sink.rows_lost()};
     writer.close();
+    if (cut_off) std::rethrow_exception(cut_off);
     return result;
   }
 

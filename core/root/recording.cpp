@@ -83,6 +83,7 @@ RecordingWriter::RecordingWriter(const std::filesystem::path& directory) {
   std::filesystem::create_directories(directory, error);
   if (error) throw Error("cannot record to " + directory.string() + ": " + error.message());
   const std::filesystem::path file = directory / kRecordingFile;
+  path_ = file.string();
   if (std::filesystem::exists(file)) throw Error(file.string() + " exists already; choose another --record directory");
   stream_.open(file, std::ios::binary);
   if (!stream_) throw system_error(file.string(), errno);
@@ -114,6 +115,11 @@ void RecordingWriter::note(char kind, std::string_view path, int error, std::str
 void RecordingWriter::mark_tick(TickTime time) {
   stream_ << "= " << time.monotonic_ns << ' ' << time.utc_ns << '\n';
   stream_.flush();
+}
+
+void RecordingWriter::finish() {
+  stream_.close();
+  if (!stream_) throw Error(path_ + " is cut off: it could not be written to its end (is the disk full?)");
 }
 
 }  // namespace reveal

@@ -58,12 +58,14 @@ class RecordingWriter {
   explicit RecordingWriter(const std::filesystem::path& directory);  // throws Error
   void note(char kind, std::string_view path, int error, std::string_view text) noexcept;
   void mark_tick(TickTime time);
+  void finish();  // throws Error if something could not be written
 
  private:
   struct Known {
     std::size_t number = 0;
     std::size_t fingerprint = 0;
   };
+  std::string path_;
   std::ofstream stream_;
   std::string key_;
   std::unordered_map<std::string, Known, TextHash, std::equal_to<>> known_;

@@ -246,7 +246,8 @@ void RootFs::mark_tick(TickTime time) {
 }
 
 void RootFs::end_recording() {
-  writer_.reset();
+  const std::unique_ptr<RecordingWriter> writer = std::move(writer_);
+  if (writer) writer->finish();
 }
 
 }  // namespace reveal

@@ -85,7 +85,7 @@ class RootFs {
   /// From now on, everything read is also written to `directory`.
   void record_to(const std::filesystem::path& directory);
   void mark_tick(TickTime time);
-  /// What is read from now on belongs to no tick.
+  /// What is read from now on belongs to no tick. Throws Error if the recording is not whole.
   void end_recording();
 
   /// Files kept open at most; beyond it they are opened for each read, so a low limit costs time, not data.
