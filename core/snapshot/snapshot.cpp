@@ -259,6 +259,8 @@ void add_job(RootFs& fs, const Host& host, const Job& job, Facts& facts) {
         group.controllers.empty() || group.has("cpu") || group.has("memory") || group.has("cpuset");
     if (interesting) facts.add("job.cgroup" + (group.controllers.empty() ? "" : '.' + group.controllers), group.path);
   }
+  // The launcher has not started its command yet, which will inherit all this from it.
+  if (first == nullptr && !job.processes().empty()) first = job.processes().front().get();
   if (first == nullptr) return;
   const std::string folder = "/proc/" + std::to_string(first->pid);
   add_working_directory(fs, folder, facts);
