@@ -104,15 +104,13 @@ class JobCpusProbe final : public Probe {
       }
       cpus_.set(0, count);
     }
-    const std::string_view owned = owned_ ? owned_.read() : std::string_view();
-    const auto size = CpuSet::of_list(owned).size();
-    cpus_.set(1, static_cast<std::int64_t>(size > 0 ? size : context_.host.cpus_online.size()));
+    const auto size = static_cast<std::int64_t>(CpuSet::of_list(owned_.read()).size());
+    if (size > 0) cpus_.set(1, size);
     cpus_.commit();
     allowed_.commit();
   }
 
  private:
-  // The status files are not kept: one second later other processes may matter, and they are many.
   void read_masks() {
     union_ = {};
     known_ = false;

@@ -67,14 +67,12 @@ Sampler::Sampler(RootFs& fs, Sink& sink, Options options, TickTime now)
                .namespaces = namespaces_.get(),
                .self = &self_,
                .job_cpus = job_ ? &job_cpus_ : nullptr,
-               .site_metrics = options_.site_metrics},
-              now);
+               .site_metrics = options_.site_metrics});
   for (Opened& each : opened_) each.probe->sample();
   sink_.mute(false);
 }
 
-void Sampler::open_probes(const ProbeContext& common, TickTime now) {
-  (void)now;
+void Sampler::open_probes(const ProbeContext& common) {
   for (const ProbeSpec& spec : select_probes(options_.probes)) {
     ProbeContext context = common;
     const std::int64_t period = (spec.period_on != nullptr ? spec.period_on(host_) : spec.period).count();

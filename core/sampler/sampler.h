@@ -43,7 +43,7 @@ class Sampler {
     std::unique_ptr<Probe> probe;
     std::int64_t every = 1;  // ticks
   };
-  void open_probes(const ProbeContext& context, TickTime now);
+  void open_probes(const ProbeContext& context);
   void find_job_cpus();
 
   RootFs& fs_;
