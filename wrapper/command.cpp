@@ -7,8 +7,10 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <filesystem>
 #include <system_error>
 
+#include "hdf5schema/basics/text.h"
 #include "wrapper/descriptor.h"
 
 namespace reveal {
@@ -33,6 +35,33 @@ bool is_pending(int signal) {
   return ::sigpending(&pending) == 0 && sigismember(&pending, signal) == 1;
 }
 
+// Sent by the kernel and yet to us alone: a timer that was set before we were started, and the hang-up of a terminal
+// whose session we lead (ssh -t HOST reveal-run ...).
+bool is_for_us_alone(int signal) {
+  return signal == SIGALRM || (signal == SIGHUP && ::getsid(0) == ::getpid());
+}
+
+// From now on they are the command's alone: its reader must see the end of a pipe when the command ends, its writer
+// that nobody reads any more. Standard error stays, for our lines and the report.
+void let_go_of_the_commands_descriptors() {
+  const Descriptor null(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  if (null) {
+    ::dup2(null.get(), STDIN_FILENO);
+    ::dup2(null.get(), STDOUT_FILENO);
+  }
+  std::vector<int> inherited;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry("/proc/self/fd", error), end; !error && entry != end;
+       entry.increment(error)) {
+    const auto fd = parse_int(entry->path().filename().string());
+    if (!fd || *fd <= STDERR_FILENO) continue;
+    // What was inherited has passed an exec, and what we open ourselves would not.
+    const int flags = ::fcntl(static_cast<int>(*fd), F_GETFD);
+    if (flags >= 0 && (flags & FD_CLOEXEC) == 0) inherited.push_back(static_cast<int>(*fd));
+  }
+  for (const int fd : inherited) ::close(fd);
+}
+
 }  // namespace
 
 int Command::run(const std::vector<std::string>& argv, std::string& failure) {
@@ -46,6 +75,7 @@ int Command::run(const std::vector<std::string>& argv, std::string& failure) {
     return started.error_number == ENOENT ? kNotFound : kNotRun;
   }
   pid_ = started.pid;
+  let_go_of_the_commands_descriptors();
   sigset_t all;
   sigfillset(&all);
   int status = 0;
@@ -63,9 +93,10 @@ std::optional<int> Command::status_of(pid_t child) const {
 }
 
 void Command::forward(const siginfo_t& signal) {
-  // What the kernel sent came from the terminal, and the command, being in the same process group, has it already.
-  if (signal.si_code > 0) return;
-  if (::getpgid(pid_) == ::getpgrp() && witness_->saw(signal, kWitnessLimit)) return;
+  // What else the kernel sent came from the terminal, and the command, being in the same process group, has it already.
+  const bool from_kernel = signal.si_code > 0;
+  if (from_kernel && !is_for_us_alone(signal.si_signo)) return;
+  if (!from_kernel && ::getpgid(pid_) == ::getpgrp() && witness_->saw(signal, kWitnessLimit)) return;
   // With the value, for programs that use sigqueue(3); the kernel fills in who we are.
   if (signal.si_code == SI_QUEUE) {
     ::sigqueue(pid_, signal.si_signo, signal.si_value);

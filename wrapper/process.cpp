@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <string_view>
 
 #include "hdf5schema/basics/text.h"
@@ -15,6 +16,7 @@ namespace {
 
 // What a batch system or an impatient user sends to every process of a job. None of it is meant for the collector.
 constexpr int kSignalsOfTheJob[] = {SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGPIPE, SIGXCPU, SIGTSTP};
+constexpr int kMostDescriptors = 65536;  // where the kernel cannot mark them all at once (before 5.11)
 
 [[noreturn]] void become(const ProgramStart& start, const BlockedSignals& signals, char* const* argv, int error_pipe) {
   const std::pair<int, int> streams[] = {
@@ -25,6 +27,11 @@ constexpr int kSignalsOfTheJob[] = {SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, S
   if (start.detached) {
     ::setsid();  // may be refused in a container; the job is not harmed by a collector in its session
     for (const int signal : kSignalsOfTheJob) ::signal(signal, SIG_IGN);
+    // A pipe of the job must not stay open through the collector, and what is loaded into the job is not meant for it.
+    if (::close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC) != 0) {
+      for (int fd = STDERR_FILENO + 1; fd < kMostDescriptors; ++fd) ::fcntl(fd, F_SETFD, FD_CLOEXEC);
+    }
+    ::unsetenv("LD_PRELOAD");
   }
   signals.restore_in_child();
   ::execvp(argv[0], argv);

@@ -27,7 +27,8 @@ class BlockedSignals {
 struct ProgramStart {
   std::vector<std::string> argv;
   int input = -1, output = -1, error = -1;  // -1: as the wrapper's own
-  bool detached = false;  // own session, and deaf to the signals a job is sent to itself (USR1, HUP, ...)
+  // Own session, deaf to the signals a job is sent to itself (USR1, HUP, ...), no other descriptors, no LD_PRELOAD.
+  bool detached = false;
 };
 
 struct StartedProgram {

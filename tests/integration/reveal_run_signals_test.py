@@ -17,7 +17,7 @@ LIMIT = 30  # seconds; decides nothing when all is well
 # signals instead of handling them: handlers merge two that come close together, and so would hide a second one.
 COMMAND = r"""
 import signal, sys
-wanted = {signal.SIGUSR1, signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGRTMIN}
+wanted = {signal.SIGALRM, signal.SIGUSR1, signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGRTMIN}
 signal.pthread_sigmask(signal.SIG_BLOCK, wanted)
 def note(word):
     with open(sys.argv[1], "a") as file:
@@ -73,6 +73,23 @@ def test_forwarding(directory):
     check(job.process.wait(LIMIT) == 3, "the command's status after SIGTERM")
     for name in ("SIGUSR1", "SIGINT", "SIGHUP", "SIGTERM"):
         check(job.received(name) == 1, f"{name} sent to reveal-run came {job.received(name)} times")
+
+
+def test_sent_by_the_kernel_to_one(directory):
+    """A timer set before, and the hang-up of a terminal whose session reveal-run leads."""
+    notes = pathlib.Path(directory, "kernel.notes")
+    notes.write_text("")
+    pid, terminal = pty.fork()
+    if pid == 0:
+        signal.alarm(2)
+        os.execv(RUN, [RUN, "--quiet", "--no-report", "--output", directory + "/kernel", "--",
+                       "/usr/bin/python3", "-c", COMMAND, str(notes)])
+    received = lambda word: notes.read_text().split().count(word)
+    until(lambda: received("SIGALRM") == 1, "a timer set before the start")
+    os.close(terminal)
+    until(lambda: received("SIGHUP") == 1, "the hang-up of the terminal")
+    os.kill(pid, signal.SIGTERM)
+    check(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 3, "the command's status after a hang-up")
 
 
 def test_group(directory):
@@ -171,7 +188,7 @@ def main():
         os.makedirs(directory + "/run", mode=0o700)
         os.environ["XDG_RUNTIME_DIR"] = directory + "/run"
         os.environ["HOME"] = directory
-        for test in (test_forwarding, test_group, test_unhandled, test_nohup, test_job_control):
+        for test in (test_forwarding, test_sent_by_the_kernel_to_one, test_group, test_unhandled, test_nohup, test_job_control):
             print("==", test.__name__)
             test(directory)
         left = [str(path) for path in pathlib.Path(directory, "run").rglob("*/*")]

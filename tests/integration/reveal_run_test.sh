@@ -78,6 +78,17 @@ cmp without with || fail "the command has other descriptors: $(cat with), withou
 (trap '' USR2; grep -E '^Sig(Ign|Blk)' /proc/self/status) >without
 cmp without with || fail "the command has other signal masks: $(cat with)"
 
+# While the command runs, its reader sees the end of a stream that the command closed, its writer that nobody reads.
+wait_for() { echo "exec $1; for i in \$(seq 100); do [ -e $2 ] && exit 0; sleep 0.1; done; exit 1"; }
+set -o pipefail
+"$run" --quiet --no-report --output end1 -- sh -c "$(wait_for '>&-' end1-seen)" | { cat; touch end1-seen; }
+expect_status 0 "the end of standard output is not passed on"
+"$run" --quiet --no-report --output end3 -- sh -c "$(wait_for '3>&-' end3-seen)" 3>&1 >/dev/null | { cat; touch end3-seen; }
+expect_status 0 "the end of descriptor 3 is not passed on"
+set +o pipefail
+{ yes; touch end0-seen; } | "$run" --quiet --no-report --output end0 -- sh -c "$(wait_for '<&-' end0-seen)"
+expect_status 0 "the writer of standard input is not told that nobody reads"
+
 echo "== one run, its directory and its report"
 "$run" --output job --tag purpose=test -- sleep 2 2>err
 expect_status 0 "sleep"
