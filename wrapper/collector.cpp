@@ -20,7 +20,7 @@ using namespace std::chrono_literals;
 constexpr const char* kPidFile = "collector";
 constexpr const char* kOutputFile = "output";
 constexpr const char* kLogFile = "collector.log";
-constexpr const char* kNotStarted = "none\n";
+constexpr std::string_view kNotStarted = "none: ";
 constexpr auto kStopLimit = 10s;
 
 std::string own_directory() {
@@ -126,11 +126,10 @@ ProgramStart collector_start(const Settings& settings, const Launch& launch, con
   return start;
 }
 
-void ensure_collector(const Settings& settings, const Launch& launch, const std::string& command,
-                      const RunDirectory& run, const BlockedSignals& signals, const Environment& environment) {
-  if (!run.read(kPidFile).empty()) return;
-  // Until it is known better: the other ranks need not try, and fail, again.
-  run.write(kPidFile, kNotStarted);
+namespace {
+
+void start_collector(const Settings& settings, const Launch& launch, const std::string& command,
+                     const RunDirectory& run, const BlockedSignals& signals, const Environment& environment) {
   const JobDirectory directory = make_job_directory(choose_job_directory(settings, environment), launch.node);
   run.write(kOutputFile, directory.path + "\n" + directory.recording + "\n");
 
@@ -146,6 +145,24 @@ void ensure_collector(const Settings& settings, const Launch& launch, const std:
   }
   const auto time = process_start_time(started.pid);
   run.write(kPidFile, std::to_string(started.pid) + " " + std::to_string(time.value_or(-1)) + "\n");
+}
+
+}  // namespace
+
+void ensure_collector(const Settings& settings, const Launch& launch, const std::string& command,
+                      const RunDirectory& run, const BlockedSignals& signals, const Environment& environment) {
+  if (const std::string known = run.read(kPidFile); !known.empty()) {
+    // The rank that speaks for the launch is not always the one that tried.
+    if (known.starts_with(kNotStarted)) throw Error(known.substr(kNotStarted.size()));
+    return;
+  }
+  try {
+    start_collector(settings, launch, command, run, signals, environment);
+  } catch (const std::exception& error) {
+    // The other ranks need not try, and fail, again.
+    run.write(kPidFile, std::string(kNotStarted) + error.what());
+    throw;
+  }
 }
 
 CollectorResult stop_collector(const Launch& launch, const RunDirectory& run,

@@ -45,7 +45,12 @@ void begin(Profile& profile, const Settings& settings, const std::string& comman
   const std::string base = run_directory_base(environment);
   profile.run.emplace(profile.launch, base, kStartLimit);
   if (profile.run->locked()) {
-    ensure_collector(settings, profile.launch, command, *profile.run, signals, environment);
+    try {
+      ensure_collector(settings, profile.launch, command, *profile.run, signals, environment);
+    } catch (...) {
+      profile.run->unlock();  // the other ranks of this node wait for it when they leave
+      throw;
+    }
     profile.run->unlock();
     remove_abandoned_runs(base);
   }
@@ -95,7 +100,7 @@ int run_profiled(const Settings& settings, const std::vector<std::string>& comma
     }
     begin(profile, settings, command.front(), signals, environment);
   } catch (const std::exception& error) {
-    lines.say("running without a profile: " + std::string(error.what()));
+    if (profile.launch.speaks()) lines.say("running without a profile: " + std::string(error.what()));
   }
 
   int status = 126;
