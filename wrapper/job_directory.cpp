@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <cstdint>
+#include <cstdlib>
 #include <ctime>
 #include <filesystem>
 #include <system_error>
@@ -52,13 +53,17 @@ void make_directories(const std::string& path) {
   if (::mkdir(path.c_str(), 0700) == 0) return;
   if (errno != EEXIST) throw system_error(path, errno);
   struct stat status {};
-  if (::stat(path.c_str(), &status) == 0 && !S_ISDIR(status.st_mode)) throw Error(path + " is not a directory");
+  if (::stat(path.c_str(), &status) != 0) throw system_error(path, errno);
+  if (!S_ISDIR(status.st_mode)) throw Error(path + " is not a directory");
+  // Others could put links in the way of what is written there under our name.
+  if (status.st_uid != ::geteuid()) throw Error(path + " belongs to somebody else");
+  if ((status.st_mode & 022) != 0) throw Error(path + " can be written by others; try: chmod go-w " + path);
 }
 
 // Permission bits do not say it all (read-only mounts, quotas, root squash): the only test is to try.
 void require_writable(const std::string& path) {
-  const std::string trial = path + "/.reveal-run." + std::to_string(::getpid());
-  const Descriptor file(::open(trial.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+  std::string trial = path + "/.reveal-run.XXXXXX";
+  const Descriptor file(::mkostemp(trial.data(), O_CLOEXEC));  // never through a link that somebody put there
   if (!file) throw system_error(path, errno);
   const bool written = ::write(file.get(), "x", 1) == 1;
   const int error_number = errno;
@@ -90,7 +95,7 @@ void move_file(const fs::path& from, const fs::path& to) {
   if (error) {
     std::error_code ignored;
     fs::remove(unfinished, ignored);
-    throw Error(to.string() + ": " + error.message());
+    throw Error(to.string() + ": " + error.message() + "; kept in " + from.string());
   }
   fs::remove(from, error);
 }

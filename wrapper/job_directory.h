@@ -19,7 +19,8 @@ struct JobDirectory {
 [[nodiscard]] std::string choose_job_directory(const Settings& settings, const Environment& environment);
 
 /// Makes the directory (mode 0700). A trace of this node that is already there is never touched: then the next free
-/// "NAME-2", "NAME-3" is taken. Throws Error if nothing can be written.
+/// "NAME-2", "NAME-3" is taken. Throws Error if nothing can be written, or if the directory is not ours alone to
+/// write.
 [[nodiscard]] JobDirectory make_job_directory(const std::string& path, const std::string& node);
 
 /// Moves what was recorded in the spool into the job directory, each file whole or not at all. Throws Error if a file
