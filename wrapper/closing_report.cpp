@@ -6,7 +6,10 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <system_error>
 
 #include "hdf5schema/basics/text.h"
@@ -32,11 +35,20 @@ bool newer(const std::string& file, const std::string& than) {
   return !error && time > other;
 }
 
+// A newer time alone would not do: the report may have been begun before our trace was there and finished after.
+bool reports_on(const std::string& directory, const std::string& node) {
+  const std::string trace = node + ".h5";
+  if (!newer(directory + "/report.json", directory + "/" + trace)) return false;
+  std::ifstream file(directory + "/report.json");
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  return text.find('"' + trace + '"') != std::string::npos;
+}
+
 // The file server's clock, not ours: they may differ by more than the ages we compare.
 fs::file_time_type time_in(const std::string& directory) {
-  const std::string trial = directory + "/.clock." + std::to_string(::getpid());
+  std::string trial = directory + "/.clock.XXXXXX";
   std::error_code error;
-  { const Descriptor file(::open(trial.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600)); }
+  { const Descriptor file(::mkostemp(trial.data(), O_CLOEXEC)); }
   const auto time = fs::last_write_time(trial, error);
   ::unlink(trial.c_str());
   return error ? fs::file_time_type::clock::now() : time;
@@ -57,7 +69,7 @@ bool ReportLease::take() {
       return held_;
     }
     if (errno != EEXIST) return false;
-    const Descriptor other(::open(path_.c_str(), O_RDONLY | O_CLOEXEC));
+    const Descriptor other(::open(path_.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
     char text[256];
     const ssize_t size = other ? ::read(other.get(), text, sizeof text) : 0;
     std::string_view rest(text, size > 0 ? static_cast<std::size_t>(size) : 0);
@@ -97,7 +109,7 @@ ReportResult build_report(const std::string& directory, const std::string& node,
     if (std::chrono::steady_clock::now() >= deadline) return {ReportEnd::failed, "another node is at it" + by_hand};
     if (interrupted_within(50ms)) return {ReportEnd::failed, "interrupted" + by_hand};
   }
-  if (newer(directory + "/report.json", directory + "/" + node + ".h5")) return {ReportEnd::left_to_others, {}};
+  if (reports_on(directory, node)) return {ReportEnd::left_to_others, {}};
 
   const Descriptor null(::open("/dev/null", O_RDWR | O_CLOEXEC));
   ProgramStart start;
