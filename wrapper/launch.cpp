@@ -11,7 +11,7 @@ namespace {
 
 // The innermost launcher first: mpirun inside a Slurm step sets its own variables and inherits Slurm's.
 // `with` makes the identity unique where the first variable alone does not: torchrun's run id is "none" by default, so
-// its ranks are told apart by their common parent, the agent.
+// its ranks find each other by their common parent, the agent. Hydra gives its ranks no identity at all.
 struct Launcher {
   const char* identity;
   const char* with;
@@ -20,7 +20,7 @@ struct Launcher {
 constexpr Launcher kLaunchers[] = {
     {"TORCHELASTIC_RUN_ID", "MASTER_PORT", true}, {"OMPI_MCA_ess_base_jobid", nullptr, false},
     {"PMIX_NAMESPACE", nullptr, false},           {"PMI_JOBID", nullptr, false},
-    {"SLURM_STEP_ID", "SLURM_JOB_ID", false},
+    {"MPI_LOCALNRANKS", nullptr, true},           {"SLURM_STEP_ID", "SLURM_JOB_ID", false},
 };
 
 constexpr const char* kRankVariables[] = {"RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"};
@@ -33,6 +33,15 @@ std::optional<int> first_number(std::span<const char* const> names, const Enviro
     }
   }
   return std::nullopt;
+}
+
+// ".4026531836", or "" where /proc does not tell.
+std::string pid_namespace() {
+  char link[64];  // pid:[4026531836]
+  const ssize_t size = ::readlink("/proc/self/ns/pid", link, sizeof link);
+  std::string text(link, size > 0 ? static_cast<std::size_t>(size) : 0);
+  std::erase_if(text, [](char letter) { return letter < '0' || letter > '9'; });
+  return text.empty() ? text : "." + text;
 }
 
 }  // namespace
@@ -68,7 +77,9 @@ Launch identify_launch(const std::string& node, const Environment& environment) 
     launch.key = std::to_string(::getpid()) + "." +
                  std::to_string(std::chrono::duration_cast<std::chrono::microseconds>(now).count());
   }
-  launch.key = file_name_part(launch.key) + "@" + node;
+  launch.key = file_name_part(launch.key);
+  if (launch.shared) launch.key += pid_namespace();  // the ranks know each other, and their parent, by process id
+  launch.key += "@" + node;
   return launch;
 }
 

@@ -114,8 +114,8 @@ std::string run_directory_base(const Environment& environment) {
   return base;
 }
 
-RunDirectory::RunDirectory(const Launch& launch, std::string base, milliseconds limit)
-    : base_(std::move(base)), path_(base_ + "/" + launch.key), expected_ranks_(launch.ranks_on_node) {
+RunDirectory::RunDirectory(const Launch& launch, const std::string& base, milliseconds limit)
+    : path_(base + "/" + launch.key), number_(launch.rank), expected_ranks_(launch.ranks_on_node) {
   const auto deadline = Clock::now() + limit;
   // The last rank of an earlier launch may move the directory away between our steps; then begin again.
   while (!enter(std::chrono::duration_cast<milliseconds>(deadline - Clock::now()))) {
@@ -144,6 +144,11 @@ bool RunDirectory::enter(milliseconds limit) {
   const Descriptor count(::openat(directory_.get(), kCountFile, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
   if ((!rank_ || !count) && errno == ENOENT) return false;
   if (!rank_ || ::flock(rank_.get(), LOCK_EX | LOCK_NB) != 0 || !count || ::write(count.get(), "+", 1) < 0) {
+    throw system_error(path_ + "/" + name, errno);
+  }
+  // For the collector. Without a number it counts the ranks by process id.
+  const std::string number = number_ ? std::to_string(*number_) + "\n" : "";
+  if (::ftruncate(rank_.get(), 0) != 0 || ::pwrite(rank_.get(), number.data(), number.size(), 0) < 0) {
     throw system_error(path_ + "/" + name, errno);
   }
   return still_in_place();

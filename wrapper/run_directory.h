@@ -1,5 +1,6 @@
-// The private, node-local directory in which the ranks of one launch meet: `rank.<pid>` per wrapper, `collector` (its
-// pid), `output` (the directory all agreed on), `collector.log` and `lock`. It exists only while the launch runs.
+// The private, node-local directory in which the ranks of one launch meet: `rank.<pid>` per wrapper (its rank, if
+// known), `collector` (its pid), `output` (the directory all agreed on), `collector.log` and `lock`. It exists only
+// while the launch runs.
 #pragma once
 
 #include <sys/types.h>
@@ -17,7 +18,7 @@ class RunDirectory {
  public:
   /// Announces this process as a rank. Takes the lock if it can be had within `limit`; a rank that does not get it goes
   /// on without, because whoever holds it is starting the collector. Throws Error if there is no safe place.
-  RunDirectory(const Launch& launch, std::string base, std::chrono::milliseconds limit);
+  RunDirectory(const Launch& launch, const std::string& base, std::chrono::milliseconds limit);
   ~RunDirectory();
   RunDirectory(const RunDirectory&) = delete;
   RunDirectory& operator=(const RunDirectory&) = delete;
@@ -43,8 +44,8 @@ class RunDirectory {
   [[nodiscard]] static std::string rank_file();
   void remove() noexcept;
 
-  std::string base_, path_;
-  std::optional<int> expected_ranks_;
+  std::string path_;
+  std::optional<int> number_, expected_ranks_;
   Descriptor directory_, lock_, rank_;
   bool locked_ = false;
   bool mine_to_remove_ = false;

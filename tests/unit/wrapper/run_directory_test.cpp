@@ -63,6 +63,14 @@ TEST_F(RunDirectoryTest, TheOnlyRankIsTheLastOneAndLeavesNothing) {
   EXPECT_TRUE(fs::is_empty(path_));
 }
 
+TEST_F(RunDirectoryTest, TellsTheCollectorItsRank) {
+  Launch launch = kLaunch;
+  launch.rank = 5;
+  RunDirectory run(launch, path_, 1000ms);
+  EXPECT_EQ(run.read(("rank." + std::to_string(::getpid())).c_str()), "5\n");
+  EXPECT_TRUE(run.leave(1000ms));
+}
+
 TEST_F(RunDirectoryTest, ARankThatLeavesFirstIsNotTheLast) {
   RunDirectory run(kLaunch, path_, 1000ms);
   run.unlock();
@@ -154,6 +162,13 @@ TEST_F(JobDirectoryTest, IsPrivateAndMadeWithItsParents) {
   struct stat status {};
   ASSERT_EQ(::stat(directory.path.c_str(), &status), 0);
   EXPECT_EQ(status.st_mode & 0777, 0700U);
+}
+
+TEST_F(JobDirectoryTest, RefusesOneThatOthersCanWrite) {
+  fs::create_directory(path_ + "/job");
+  ::chmod((path_ + "/job").c_str(), 01777);
+  EXPECT_THROW(static_cast<void>(make_job_directory(path_ + "/job", "n1")), Error);
+  EXPECT_TRUE(fs::is_empty(path_ + "/job"));
 }
 
 TEST_F(JobDirectoryTest, AFileInTheWayIsOneSentence) {
