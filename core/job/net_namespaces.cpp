@@ -5,7 +5,6 @@
 namespace reveal {
 namespace {
 
-constexpr std::size_t kMostNamespaces = 8;
 constexpr std::size_t kMostProcesses = 64;  // looked at per second
 constexpr std::int64_t kSecond = 1'000'000'000;
 
@@ -23,22 +22,34 @@ void NetNamespaces::update(std::int64_t now_ns) {
   generation_ = job_->generation();
   next_ns_ = now_ns + kSecond;
   std::size_t left = kMostProcesses;
+  inhabited_.reset();
+  bool all_seen = true;
   for (const auto& process : job_->processes()) {
-    if (process->launcher) continue;
-    if (left-- == 0 || list_.size() >= kMostNamespaces) return;
-    consider(process->pid);
+    if (process->launcher || process->stat.state == 'Z') continue;  // a zombie is nowhere
+    if (left-- == 0) return;
+    all_seen = consider(process->pid) && all_seen;
+  }
+  if (!all_seen) return;
+  // An open file would keep the network of a container that has ended. Our own is there anyway.
+  for (std::size_t i = 0; i < list_.size(); ++i) {
+    if (!inhabited_[i] && list_[i].inode != own_) list_[i].folder.clear();
   }
 }
 
-void NetNamespaces::consider(int pid) {
+// False if it cannot be known where the process is.
+bool NetNamespaces::consider(int pid) {
   const std::string folder = "/proc/" + std::to_string(pid);
   const auto inode = fs_.link(folder + "/ns/net");
-  if (!inode) return;
-  const bool known =
-      std::any_of(list_.begin(), list_.end(), [&](const NetNamespace& each) { return each.inode == *inode; });
-  if (known) return;
-  const std::string name = list_.empty() ? "" : "ns" + std::to_string(list_.size() + 1);
-  list_.push_back({name, *inode == own_ ? "/proc/net" : folder + "/net", *inode});
+  if (!inode) return false;
+  auto known = std::find_if(list_.begin(), list_.end(), [&](const NetNamespace& each) { return each.inode == *inode; });
+  if (known == list_.end()) {
+    if (list_.size() >= kMost) return true;
+    list_.push_back({list_.empty() ? "" : "ns" + std::to_string(list_.size() + 1), "", *inode});
+    known = list_.end() - 1;
+  }
+  inhabited_.set(static_cast<std::size_t>(known - list_.begin()));
+  if (known->folder.empty()) known->folder = *inode == own_ ? "/proc/net" : folder + "/net";
+  return true;
 }
 
 }  // namespace reveal

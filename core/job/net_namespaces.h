@@ -1,6 +1,7 @@
 // The network namespaces the job's processes live in: /proc/net shows only the reader's own.
 #pragma once
 
+#include <bitset>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -12,25 +13,29 @@ namespace reveal {
 
 struct NetNamespace {
   std::string name;    // "" for the job's first, then "ns2", "ns3"
-  std::string folder;  // "/proc/net" or "/proc/4711/net"
+  std::string folder;  // "/proc/net" or "/proc/4711/net"; "" while no process of the job is in it
   std::string inode;   // "net:[4026531840]"
 };
 
 class NetNamespaces {
  public:
+  static constexpr std::size_t kMost = 8;
+
   NetNamespaces(RootFs& fs, const Job* job);
   void update(std::int64_t now_ns);
 
-  /// Only grows. A file opened below `folder` keeps its namespace when the process ends.
+  /// Only grows; the folder of one may change. A file opened below it keeps its namespace when the process ends, so it
+  /// is to be closed when the folder becomes "": what is counted there then is not the job's.
   [[nodiscard]] const std::vector<NetNamespace>& list() const noexcept { return list_; }
 
  private:
-  void consider(int pid);
+  bool consider(int pid);
 
   RootFs& fs_;
   const Job* job_;
   std::string own_;
   std::vector<NetNamespace> list_;
+  std::bitset<kMost> inhabited_;
   std::int64_t next_ns_ = 0;
   std::uint64_t generation_ = 0;
   bool looked_ = false;

@@ -56,7 +56,7 @@ class NetworkProbe final : public Probe {
   }
 
   void sample() noexcept override {
-    if (places_.size() != namespaces_.list().size()) follow_namespaces();
+    follow_namespaces();
     for (Family* family : families_) family->begin();
     for (Place& place : places_) {
       place.names.rewind();
@@ -71,18 +71,23 @@ class NetworkProbe final : public Probe {
   using First = std::array<std::int32_t, std::size(kFamilies)>;
   struct Place {
     std::string prefix;
+    std::string folder;
     KernelFile file;
     KeyIndex names;
     std::vector<First> first;
   };
 
   void follow_namespaces() {
-    while (places_.size() < namespaces_.list().size()) {
-      const NetNamespace& space = namespaces_.list()[places_.size()];
-      Place place;
-      place.prefix = space.name.empty() ? "" : space.name + '/';
-      place.file = fs_.open(space.folder + "/dev");
-      places_.push_back(std::move(place));
+    const std::vector<NetNamespace>& spaces = namespaces_.list();
+    for (std::size_t i = 0; i < spaces.size(); ++i) {
+      if (i == places_.size()) {
+        const NetNamespace& space = spaces[i];
+        places_.emplace_back().prefix = space.name.empty() ? "" : space.name + '/';
+      }
+      const std::string& folder = spaces[i].folder;
+      if (places_[i].folder == folder) continue;
+      places_[i].folder = folder;
+      places_[i].file = folder.empty() ? KernelFile() : fs_.open(folder + "/dev");
     }
   }
 

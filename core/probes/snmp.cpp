@@ -64,7 +64,7 @@ class SnmpProbe final : public Probe {
   }
 
   void sample() noexcept override {
-    if (places_.size() != namespaces_.list().size()) follow_namespaces();
+    follow_namespaces();
     counters_.begin();
     if (levels_ != nullptr) levels_->begin();
     for (Place& place : places_) {
@@ -81,18 +81,23 @@ class SnmpProbe final : public Probe {
  private:
   struct Place {
     std::string instance;
+    std::string folder;
     KernelFile file;
     KeyIndex headers;                                 // whole lines of names: they never change on one kernel
     std::vector<std::vector<std::int32_t>> channels;  // by header and column: counter c as c, level l as -2 - l
   };
 
   void follow_namespaces() {
-    while (places_.size() < namespaces_.list().size()) {
-      const NetNamespace& space = namespaces_.list()[places_.size()];
-      Place place;
-      place.instance = space.name;
-      place.file = fs_.open(space.folder + '/' + std::string(file_name_), 4096);
-      places_.push_back(std::move(place));
+    const std::vector<NetNamespace>& spaces = namespaces_.list();
+    for (std::size_t i = 0; i < spaces.size(); ++i) {
+      if (i == places_.size()) {
+        const NetNamespace& space = spaces[i];
+        places_.emplace_back().instance = space.name;
+      }
+      const std::string& folder = spaces[i].folder;
+      if (places_[i].folder == folder) continue;
+      places_[i].folder = folder;
+      places_[i].file = folder.empty() ? KernelFile() : fs_.open(folder + '/' + std::string(file_name_), 4096);
     }
   }
 

@@ -365,6 +365,21 @@ TEST(JobProbes, CountProcessesAndCpus) {
   EXPECT_EQ(cpus.value("job/cpu_allowed", "job.cpu_allowed", "cpu1"), 1);
 }
 
+TEST(JobProbes, LeaveTheOwnedCpusMissingWhereTheCpusetCannotBeRead) {
+  TestHost host;
+  host.last_pid(500);
+  host.process(500, 1, "root", 1, 0);
+  host.write("/proc/500/cgroup", "0::/job_7\n");
+  host.write("/proc/self/mountinfo", "31 23 0:28 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
+  host.write("/sys/fs/cgroup/job_7/cpuset.cpus.effective", "1\n");
+  ProbeBench bench(host, "job_cpus", JobSource{.pid = 500});
+  bench.sample();
+  EXPECT_EQ(bench.value("job/cpus", "job.cpus_owned"), 1);
+  host.remove("/sys/fs/cgroup/job_7");
+  bench.sample();
+  EXPECT_EQ(bench.value("job/cpus", "job.cpus_owned"), kMissing);
+}
+
 TEST(Cgroup, SaysWhyASharedGroupIsNotTheJobs) {
   TestHost host;
   host.last_pid(500);
@@ -424,6 +439,10 @@ TEST(Namespaces, MeasureEachNetworkOfTheJobOnce) {
   EXPECT_EQ(bench.value("network/bytes", "net.rx_bytes", "eth0"), 500);
   EXPECT_EQ(bench.value("network/bytes", "net.rx_bytes", "ns2/eth0"), 520);
   EXPECT_EQ(bench.family("network/bytes").channels().size(), 4U);
+  host.remove("/proc/520/stat");  // its namespace lives on
+  bench.sample();
+  EXPECT_EQ(bench.value("network/bytes", "net.rx_bytes", "ns2/eth0"), kMissing);
+  EXPECT_EQ(bench.value("network/bytes", "net.rx_bytes", "eth0"), 500);
 }
 
 TEST(Environment, KeepsExactNamesOnly) {
