@@ -1,5 +1,7 @@
 // reveal-run: runs a command unchanged and tells afterwards what slowed it down.
 
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
@@ -29,7 +31,7 @@ Examples:
 
 The exit status is the command's: 127 not found, 126 not executable, 128+n ended by signal n; 125 is a mistake in
 reveal-run's own options, before anything was started. Settings also come from REVEAL_* (REVEAL_INTERVAL=1s),
-~/.config/reveal/reveal.conf and the site's reveal.conf, section [run].)";
+~/.config/reveal/reveal.conf (not for root) and the site's reveal.conf, section [run].)";
 
 class Help final : public CLI::Formatter {
   std::string make_usage(const CLI::App* app, std::string name) const override {
@@ -64,6 +66,8 @@ std::vector<std::string> config_files() {
   const std::size_t slash = own.rfind('/');
   std::vector<std::string> files{"/etc/reveal/reveal.conf"};
   if (slash != std::string::npos) files.push_back(own.substr(0, slash) + "/../etc/reveal/reveal.conf");
+  // After `sudo -E` the home directory is somebody else's, who would say where root writes.
+  if (::geteuid() == 0) return files;
   const std::string config = process_environment("XDG_CONFIG_HOME");
   const std::string home = process_environment("HOME");
   if (!config.empty() || !home.empty()) {

@@ -105,11 +105,22 @@ ls out-4711-a_.._b/*.h5 >/dev/null || fail "patterns: $(ls -d out-*)"
 
 echo "== settings"
 mkdir -p home/.config/reveal
+# Root reads no home directory's file, which may be somebody else's.
+as_user=()
+if [ "$(id -u)" = 0 ]; then
+  printf '[run]\nnode = "fromfile"\n' >home/.config/reveal/reveal.conf
+  "$run" --no-report --quiet --output rootconf -- sleep 1
+  [ -e rootconf/fromfile.h5 ] && fail "root has read a file of a home directory"
+  rm home/.config/reveal/reveal.conf
+  chown -R nobody home
+  as_user=(setpriv --reuid nobody --regid nogroup --clear-groups)
+fi
 printf '[run]\nintervall = "1s"\nnode = "fromfile"\n\n[rule."x.y"]\nenabled = false\n' >home/.config/reveal/reveal.conf
-"$run" --no-report --output conf -- sleep 1 2>err
+mkdir -p -m 777 conf-place
+"${as_user[@]}" "$run" --no-report --output "$PWD/conf-place/conf" -- sleep 1 2>err
 expect_status 0 "a mistake in reveal.conf must not stop the job"
 grep -q 'reveal.conf: unknown key "intervall" in \[run\]; did you mean "interval"' err || fail "config: $(cat err)"
-[ -e conf/fromfile.h5 ] || fail "reveal.conf was not read: $(ls conf)"
+[ -e conf-place/conf/fromfile.h5 ] || fail "reveal.conf was not read: $(ls conf-place/*)"
 REVEAL_NODE=fromenv "$run" --no-report --quiet --output env -- sleep 1
 [ -e env/fromenv.h5 ] || fail "the environment is not stronger than the file: $(ls env)"
 REVEAL_NODE=fromenv "$run" --no-report --quiet --node fromline --output line -- sleep 1
