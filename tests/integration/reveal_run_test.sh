@@ -117,10 +117,14 @@ if [ "$(id -u)" = 0 ]; then
 fi
 printf '[run]\nintervall = "1s"\nnode = "fromfile"\n\n[rule."x.y"]\nenabled = false\n' >home/.config/reveal/reveal.conf
 mkdir -p -m 777 conf-place
-"${as_user[@]}" "$run" --no-report --output "$PWD/conf-place/conf" -- sleep 1 2>err
-expect_status 0 "a mistake in reveal.conf must not stop the job"
-grep -q 'reveal.conf: unknown key "intervall" in \[run\]; did you mean "interval"' err || fail "config: $(cat err)"
-[ -e conf-place/conf/fromfile.h5 ] || fail "reveal.conf was not read: $(ls conf-place/*)"
+if "${as_user[@]}" test -x "$run"; then
+  "${as_user[@]}" "$run" --no-report --output "$PWD/conf-place/conf" -- sleep 1 2>err
+  expect_status 0 "a mistake in reveal.conf must not stop the job"
+  grep -q 'reveal.conf: unknown key "intervall" in \[run\]; did you mean "interval"' err || fail "config: $(cat err)"
+  [ -e conf-place/conf/fromfile.h5 ] || fail "reveal.conf was not read: $(ls conf-place/*)"
+else
+  echo "skipped: nobody may not execute $run"
+fi
 REVEAL_NODE=fromenv "$run" --no-report --quiet --output env -- sleep 1
 [ -e env/fromenv.h5 ] || fail "the environment is not stronger than the file: $(ls env)"
 REVEAL_NODE=fromenv "$run" --no-report --quiet --node fromline --output line -- sleep 1
