@@ -145,6 +145,20 @@ class Terminal:
         check(word in self.text, f"{what}: {self.text[-300:]!r}")
         self.text = self.text.split(word, 1)[-1]
 
+    def wait_for_foreground(self, what):
+        """Until a job has the terminal and runs: a key typed before that would go to the shell."""
+
+        def running():
+            group = os.tcgetpgrp(self.fd)
+            if group == self.pid:
+                return False
+            try:
+                return pathlib.Path(f"/proc/{group}/stat").read_text().rsplit(")", 1)[1].split()[0] != "T"
+            except OSError:
+                return False
+
+        until(running, what)
+
     def close(self):
         os.close(self.fd)
         os.waitpid(self.pid, 0)
@@ -161,18 +175,20 @@ def test_job_control(directory):
     terminal.expect("listed", "the shell is back")
     terminal.type("fg\n")
     terminal.expect("run", "fg")
+    terminal.wait_for_foreground("fg")
     terminal.type("\x1a")
     terminal.expect("Stopped", "Ctrl-Z for the second time")
     terminal.type("bg; echo in-the-back''ground\n")
     terminal.expect("in-the-background", "bg")
     terminal.type("fg\n")
     terminal.expect("run", "fg from the background")
+    terminal.wait_for_foreground("fg from the background")
     terminal.type("\x03")  # Ctrl-C
     terminal.type("echo status=''$?\n")
     terminal.expect("status=", "Ctrl-C")
     terminal.expect("\n", "the status")
-    terminal.type(f"{RUN} --quiet --no-report --output {directory}/tty2 -- sleep 100\n")
-    time.sleep(1)
+    terminal.type(f"{RUN} --quiet --no-report --output {directory}/tty2 -- sh -c 'echo rea\"\"dy; exec sleep 100'\n")
+    terminal.expect("ready", "a second command")
     terminal.type("\x03")
     terminal.type("echo status=''$?\n")
     terminal.expect("status=130", "the status of a command ended by Ctrl-C")
