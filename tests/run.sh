@@ -65,6 +65,7 @@ if [ "${1:-}" != quick ]; then
   configure sanitize -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS=-O1 -DCMAKE_CXX_COMPILER=g++ -DCMAKE_C_COMPILER=gcc \
     -DREVEAL_SANITIZE=address,undefined
   ninja -C "$root/sanitize"
+  export LSAN_OPTIONS="suppressions=$PWD/tests/leaks.supp:print_suppressions=0"
   run_ctest sanitize -L unit -j "$(nproc)"
 fi
 

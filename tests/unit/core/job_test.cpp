@@ -446,8 +446,8 @@ TEST(Namespaces, MeasureEachNetworkOfTheJobOnce) {
 }
 
 TEST(Environment, KeepsExactNamesOnly) {
-  const std::string_view environ("OMP_NUM_THREADS=4\0SECRET_TOKEN=x\0OMP_NUM_THREADS_=5\0HF_TOKEN=y\0NCCL_ALGO=Ring\0",
-                                 80);
+  using namespace std::literals;
+  const auto environ = "OMP_NUM_THREADS=4\0SECRET_TOKEN=x\0OMP_NUM_THREADS_=5\0HF_TOKEN=y\0NCCL_ALGO=Ring\0"sv;
   const Snapshot kept = allowed_environment(environ);
   ASSERT_EQ(kept.size(), 2U);
   EXPECT_EQ(kept[0].second, "4");
