@@ -143,7 +143,14 @@ void Command::stop_with_command(int signal) const {
   ::raise(signal);
   ::sigprocmask(SIG_UNBLOCK, &only, nullptr);  // stops here
   ::sigprocmask(SIG_BLOCK, &only, nullptr);
-  ::kill(pid_, SIGCONT);
+  // Whoever continued the whole group has continued the command, too, and a further SIGCONT would undo a Ctrl-Z since.
+  siginfo_t since{};
+  const bool continued =
+      ::waitid(P_PID, static_cast<id_t>(pid_), &since, WCONTINUED | WNOHANG) == 0 && since.si_pid != 0;
+  since = {};
+  const bool stopped_again =
+      ::waitid(P_PID, static_cast<id_t>(pid_), &since, WSTOPPED | WNOHANG | WNOWAIT) == 0 && since.si_pid != 0;
+  if (!continued && !stopped_again) ::kill(pid_, SIGCONT);
 }
 
 }  // namespace reveal
