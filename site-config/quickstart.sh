@@ -43,7 +43,7 @@ ninja -C $build
 
 job=build/quickstart-job
 rm -rf "$job" "$job"-*
-say "3/4 Watching a job: two ranks train for 60 s; at a random moment somebody else takes half of one cpu for 15 s"
+say "3/4 Watching a job: two ranks train for 60 s; at a random moment somebody else takes half of one cpu for a while"
 echo "reveal-run --output $job -- training_job --ranks 2 --seconds 60"
 $build/bin/training_job --ranks 2 --seconds 60 --dir "$job-data" --log "$job-truth.jsonl" --disturb outsider:50 \
   --launcher "$build/bin/reveal-run --output $job --no-report --"
