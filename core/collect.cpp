@@ -185,6 +185,7 @@ class Collection {
     for (const auto& fact : before) {
       if (fact.first.rfind("job.", 0) == 0 || fact.first.rfind("env.", 0) == 0) after.push_back(fact);
     }
+    if (sampler.job() != nullptr && sampler.job()->saw_other_job()) after.emplace_back("node.other_jobs", "seen");
     std::sort(after.begin(), after.end());
     return after;
   }

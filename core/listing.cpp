@@ -29,6 +29,13 @@ std::string_view name_of_state(Coverage::State state) {
   return "";
 }
 
+std::string_view remedy_of(std::string_view probe) {
+  for (const ProbeSpec& spec : probes()) {
+    if (spec.name == probe) return spec.remedy;
+  }
+  return "";
+}
+
 }  // namespace
 
 std::string list_probes(Form form) {
@@ -70,6 +77,11 @@ std::string list_coverage(std::span<const Coverage> coverage, Form form) {
     const std::string_view state = name_of_state(fact.state);
     text += padded(fact.probe, 16) + ' ' + padded(state, 7) + ' ' + fact.reason + '\n';
     list.push_back({{"name", fact.probe}, {"state", state}, {"reason", fact.reason}});
+    if (fact.state == Coverage::State::ok) continue;
+    const std::string_view remedy = remedy_of(fact.probe);
+    if (remedy.empty()) continue;
+    text += padded("", 25) + "to get it: " + std::string(remedy) + '\n';
+    list.back()["remedy"] = remedy;
   }
   return form == Form::json ? list.dump(2) + '\n' : text;
 }

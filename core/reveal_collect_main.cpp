@@ -8,12 +8,15 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 
+#include "core/broker/broker.h"
+#include "core/broker/privileges.h"
+#include "core/broker/slurm_sampler.h"
 #include "core/collect.h"
 #include "core/job/cpu_set.h"
 #include "core/listing.h"
@@ -67,16 +70,11 @@ void leave_the_rank() {
   ::sched_setscheduler(0, SCHED_OTHER, &none);
 }
 
-// When memory runs out, the kernel shall take us and not the job.
-void offer_to_oom_killer() {
-  std::ofstream("/proc/self/oom_score_adj") << 900;
-}
-
-void close_inherited_files() {
-  if (::close_range(3, ~0U, 0) == 0) return;
+void close_inherited_files(int first) {
+  if (::close_range(static_cast<unsigned>(first), ~0U, 0) == 0) return;
   rlimit limit{};
   ::getrlimit(RLIMIT_NOFILE, &limit);
-  for (int fd = 3; fd < static_cast<int>(std::min<rlim_t>(limit.rlim_cur, 65'536)); ++fd) ::close(fd);
+  for (int fd = first; fd < static_cast<int>(std::min<rlim_t>(limit.rlim_cur, 65'536)); ++fd) ::close(fd);
 }
 
 std::string host_name() {
@@ -100,6 +98,7 @@ std::string environment(const char* name) {
 
 struct CommandLine {
   CollectOptions collect;
+  BrokerOptions broker;
   std::string interval = "100ms";
   std::string duration;
   std::string probes;
@@ -115,7 +114,10 @@ void describe(CLI::App& app, CommandLine& line) {
   app.add_option("--output", collect.output, "The trace to write; FILE.part while it is recorded");
   app.add_option("--node", collect.header.node, "Name of this node (default: SLURMD_NODENAME, else the host name)");
   app.add_option("--interval", line.interval, "Time between samples, at least 10ms (default 100ms)");
-  app.add_option("--job", collect.job, "pid:N: the processes under N; run:DIR: those under the launchers DIR/rank.PID");
+  app.add_option(
+      "--job", collect.job,
+      "pid:N: the processes under N; run:DIR: those under the launchers DIR/rank.PID; slurm:ID: the steps of "
+      "that job");
   app.add_option("--duration", line.duration, "End after this time, for example 60s (default: with the job)");
   app.add_option("--probes", line.probes, "Only these, separated by commas (default: all)");
   app.add_option("--metrics", collect.site_metrics, "File that names further text files to read numbers from");
@@ -126,6 +128,14 @@ void describe(CLI::App& app, CommandLine& line) {
   app.add_option("--job-name", collect.header.job_name, "Of the batch system");
   app.add_option("--command", collect.header.command, "Name of the program that runs");
   app.add_option("--max-bytes", collect.max_bytes, "Stop writing rows when the trace is this large");
+  const std::string plugin = "By the Slurm plug-in";
+  app.add_option("--spool", line.broker.spool, "Record below this directory and deliver at the end")->group(plugin);
+  app.add_option("--lock-fd", line.broker.lock_fd, "Held until the node is done")->group(plugin);
+  app.add_option("--uid", line.broker.uid, "The job's user")->group(plugin);
+  app.add_option("--gid", line.broker.gid, "The job's group")->group(plugin);
+  app.add_option("--request", line.broker.request, "What the user wrote behind --reveal=")->group(plugin);
+  app.add_option("--config", line.broker.config, "The site's reveal.conf")->group(plugin);
+  app.add_option("--disable-file", line.broker.disable_file, "Leave when this file appears")->group(plugin);
   app.add_flag("--list-probes", line.list, "Print what can be measured, and end");
   app.add_flag("--check", line.check, "Open all probes once, print what each can do here, and end");
   app.add_flag("--json", line.json, "For --list-probes and --check");
@@ -163,12 +173,7 @@ void finish(CommandLine& line) {
     collect.duration = parse_duration(line.duration);
     if (!collect.duration) throw UsageError("--duration " + line.duration + ": expected a time, for example 60s");
   }
-  std::string_view rest = line.probes;
-  while (!rest.empty()) {
-    const std::size_t end = std::min(rest.find_first_of(",+"), rest.size());
-    if (end > 0) collect.probes.emplace_back(rest.substr(0, end));
-    rest.remove_prefix(std::min(end + 1, rest.size()));
-  }
+  collect.probes = split_names(line.probes);
   try {
     static_cast<void>(select_probes(collect.probes));
     if (!collect.job.empty()) static_cast<void>(JobSource::parse(collect.job));
@@ -207,8 +212,30 @@ int record(const CommandLine& line) {
   return 0;
 }
 
+// Everything the user had a say in is read by the sampler, which is the user already.
+int serve_slurm(CommandLine& line) {
+  if (line.collect.job.rfind("slurm:", 0) != 0) throw UsageError("--spool: needs --job slurm:ID");
+  if (line.broker.lock_fd < 3) throw UsageError("--spool: needs --lock-fd");
+  line.broker.job = line.collect.job.substr(6);
+  line.broker.node = line.collect.header.node;
+  return run_broker(line.broker, [&line](const std::filesystem::path& trace) {
+    set_up_signals();
+    leave_the_rank();
+    line.collect.output = trace;
+    line.collect.header.job_id = line.broker.job;
+    line.collect.job += "@" + line.broker.node;
+    const SlurmSampling sampling = read_sampling(line.broker.config, line.broker.request);
+    line.interval = sampling.interval;
+    line.probes = sampling.probes;
+    finish(line);
+    return sample_slurm_job(line.collect, sampling, stop_requested);
+  });
+}
+
 int run(int argc, char** argv) {
-  close_inherited_files();
+  const bool locked =
+      std::any_of(argv, argv + argc, [](const char* word) { return std::strcmp(word, "--lock-fd") == 0; });
+  close_inherited_files(locked ? STDERR_FILENO + 2 : STDERR_FILENO + 1);
   CLI::App app("Records one node: cpu, memory, disk, network, interrupts, and a job's processes.", "reveal-collect");
   CommandLine line;
   describe(app, line);
@@ -224,6 +251,7 @@ int run(int argc, char** argv) {
     const auto near = near_option(app, extras.front());
     throw UsageError("unknown option \"" + extras.front() + "\"" + (near ? "; did you mean \"" + *near + "\"?" : ""));
   }
+  if (!line.broker.spool.empty()) return serve_slurm(line);
   finish(line);
   const Form form = line.json ? Form::json : Form::text;
   if (line.list) {

@@ -193,6 +193,7 @@ struct TraceFile::Impl {
   };
 
   std::string place;
+  bool live = true;
   H5::H5File file;
   std::vector<Axis> axes;
   std::vector<Family> families;
@@ -208,8 +209,10 @@ struct TraceFile::Impl {
   void put_channels(Family& family, std::size_t first, std::span<const ChannelKey> keys);
 };
 
-TraceFile::TraceFile(const std::filesystem::path& path, const TraceHeader& header) : impl_(std::make_unique<Impl>()) {
+TraceFile::TraceFile(const std::filesystem::path& path, const TraceHeader& header, Form form)
+    : impl_(std::make_unique<Impl>()) {
   const Hdf5Access access;
+  impl_->live = form == Form::live;
   impl_->place = path.string();
   try {
     H5::FileAccPropList list;
@@ -293,7 +296,8 @@ std::size_t TraceFile::add_family(const FamilySpec& spec, std::size_t axis_index
     const hsize_t keys_per_chunk = std::max<hsize_t>(channels_per_chunk, 4);
     const hsize_t empty[2] = {0, 0};
     const hsize_t values_chunk[2] = {channels_per_chunk, rows};
-    const hsize_t values_maximum[2] = {H5S_UNLIMITED, kMaxChunks * rows};
+    // Two unlimited axes cost 2 KiB of index a dataset, and under SWMR many times that.
+    const hsize_t values_maximum[2] = {H5S_UNLIMITED, impl_->live ? kMaxChunks * rows : H5S_UNLIMITED};
     H5::DSetCreatPropList values_list = creation(values_chunk);
     const double not_a_number = std::numeric_limits<double>::quiet_NaN();
     if (family.real)
@@ -339,7 +343,7 @@ std::size_t TraceFile::add_family(const FamilySpec& spec, std::size_t axis_index
 
     if (stored_as_increments(spec.kind)) {
       const hsize_t bases_chunk[2] = {channels_per_chunk, 1};
-      const hsize_t bases_maximum[2] = {H5S_UNLIMITED, kMaxChunks};
+      const hsize_t bases_maximum[2] = {H5S_UNLIMITED, impl_->live ? kMaxChunks : H5S_UNLIMITED};
       H5::DSetCreatPropList bases_list = creation(bases_chunk);
       bases_list.setFillValue(PredType::NATIVE_INT64, &kMissing);
       family.bases = group.createDataSet(name + "_base", PredType::STD_I64LE, H5::DataSpace(2, empty, bases_maximum),
@@ -394,8 +398,10 @@ void TraceFile::start() {
       if (has_bases) family.bases.emplace();
     }
     impl_->events = impl_->clocks = impl_->coverage = impl_->end = H5::DataSet();
-    impl_->file.flush(H5F_SCOPE_LOCAL);
-    check_hdf5(H5Fstart_swmr_write(impl_->file.getId()), "H5Fstart_swmr_write");
+    if (impl_->live) {
+      impl_->file.flush(H5F_SCOPE_LOCAL);
+      check_hdf5(H5Fstart_swmr_write(impl_->file.getId()), "H5Fstart_swmr_write");
+    }
     impl_->reopen();
   } catch (...) {
     throw as_error(impl_->place);

@@ -16,13 +16,17 @@ namespace reveal {
 
 class TraceFile {
  public:
+  /// live: start() turns SWMR mode on, and everything flushed from then on can be read after a crash. closed: for a
+  /// rewrite, which is thrown away if it does not come to its end.
+  enum class Form { live, closed };
+
   /// Creates `path`, which must not exist. Messages name `path`.
-  TraceFile(const std::filesystem::path& path, const TraceHeader& header);
+  TraceFile(const std::filesystem::path& path, const TraceHeader& header, Form form = Form::live);
   ~TraceFile();
   TraceFile(const TraceFile&) = delete;
   TraceFile& operator=(const TraceFile&) = delete;
 
-  // Before start(), which turns SWMR mode on: from then on everything flushed can be read after a crash.
+  // Before start().
   std::size_t add_axis(const std::string& name, std::size_t rows_per_chunk);
   std::size_t add_family(const FamilySpec& spec, std::size_t axis, std::size_t channels_per_chunk);
   void write_snapshot(const Snapshot& begin, std::string_view topology_xml);

@@ -54,7 +54,4 @@ class TraceReader {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Rewrites a `.part` left by a crash as a clean closed trace at `to`. Returns the seconds recovered.
-double recover(const std::filesystem::path& part, const std::filesystem::path& to);
-
 }  // namespace reveal

@@ -18,6 +18,7 @@
 
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/disk_space.h"
+#include "hdf5schema/rewrite.h"
 #include "hdf5schema/row_buffer.h"
 #include "hdf5schema/trace_file.h"
 
@@ -154,6 +155,7 @@ struct TraceWriter::Impl {
   void lose(const Axis& axis, const HandOver& handed);
   [[nodiscard]] std::uint64_t raw_bytes(const Axis& axis, const HandOver& handed) const;
   [[nodiscard]] bool room_for(std::uint64_t raw);
+  [[nodiscard]] bool compacted();
   void fail(const std::string& why);
   void note(std::int64_t time_ns, std::string_view code, std::string_view text);
 };
@@ -599,7 +601,27 @@ void TraceWriter::close() {
   impl.bytes = impl.disk->size();
   if (impl.broken || impl.incomplete)
     throw Error(place + ": " + status().failure + ": " + std::to_string(status().rows_lost) + " rows were lost");
+  if (impl.compacted()) return;
   rename_without_replacing(impl.part, impl.path);
+}
+
+/// A rewrite that does not succeed (no space, no memory) costs nothing but the space it would have saved.
+bool TraceWriter::Impl::compacted() {
+  if (bytes > kCompactBytes) return false;
+  const std::filesystem::path small = path.parent_path() / ("." + path.filename().string() + ".compact");
+  std::error_code ignored;
+  try {
+    std::filesystem::remove(small);  // of a collector that was killed here
+    compact(part, small);
+    DiskSpace(small).finish();
+    rename_without_replacing(small, path);
+  } catch (const std::exception&) {
+    std::filesystem::remove(small, ignored);
+    return false;
+  }
+  bytes = std::filesystem::file_size(path, ignored);
+  std::filesystem::remove(part, ignored);
+  return true;
 }
 
 }  // namespace reveal

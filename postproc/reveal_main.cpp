@@ -1,4 +1,5 @@
 // reveal: explains what slowed a job down, from the traces its nodes left.
+#include <pwd.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -17,9 +18,12 @@
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/text.h"
 #include "hdf5schema/version.h"
+#include "postproc/deliver/job_end.h"
 #include "postproc/detect/pipeline.h"
 #include "postproc/diagnose/collector_query.h"
 #include "postproc/diagnose/rule_table.h"
+#include "postproc/mail/mail_job.h"
+#include "postproc/mail/mail_quota.h"
 #include "postproc/merge/job_file.h"
 #include "postproc/merge/publish.h"
 #include "postproc/report/job_report.h"
@@ -251,6 +255,18 @@ int run_merge(const std::string& directory, MergeForm form, const Common& common
   return 0;
 }
 
+int print_score(const ScoreOptions& options, const Common& common) {
+  const ScoreResult result = run_score(options);
+  if (!common.json) return 0;
+  nlohmann::ordered_json json{{"windows", result.windows},
+                              {"findings", result.findings},
+                              {"notices", result.notices},
+                              {"out", options.windows_csv.string()}};
+  if (!options.episodes_csv.empty()) json["episodes"] = options.episodes_csv.string();
+  print(json.dump(2) + "\n");
+  return 0;
+}
+
 int run_probes(const Common& common) {
   const std::string answer = ask_collector({"--list-probes", "--json"});
   print(common.json ? answer : probes_as_text(answer));
@@ -267,6 +283,59 @@ int run_rules(const Common& common) {
   const AnalysisSettings settings = common.settings();
   print(common.json ? rules_as_json(settings) : rules_as_text(settings));
   return 0;
+}
+
+struct MailCommand {
+  MailJob job;
+  std::string directory;
+  bool verbose = false;
+};
+
+/// The site's file only: a user's own would say who gets mail in the site's name.
+MailSettings mail_settings(const Common& common) {
+  constexpr std::size_t kLargestConfig = 1 << 20;
+  const fs::path file = common.config.empty() ? "/etc/reveal/reveal.conf" : common.config;
+  std::error_code error;
+  if (common.config.empty() && !fs::exists(file, error)) return {};
+  std::vector<std::string> problems;
+  MailSettings settings = parse_mail_settings(read_text_file(file, kLargestConfig), file.string(), problems);
+  for (const std::string& problem : problems) complain(problem);
+  return settings;
+}
+
+int run_mail(MailCommand& command, const Common& common) {
+  // Root would read what the job's user wrote, and start a program for them.
+  if (::geteuid() == 0) throw Error("mail is not sent as root; run this as the job's user or as a mailer of its own");
+  MailJob& job = command.job;
+  job.directory = command.directory;
+  job.array = job.array.substr(0, job.array.find('_'));
+  const passwd* user = ::getpwuid(::geteuid());
+  if (job.request.user.empty() && user != nullptr) job.request.user = user->pw_name;
+  char host[256] = "";
+  if (::gethostname(host, sizeof host - 1) == 0) job.host = host;
+  job.now_utc_ns =
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+  const MailOutcome outcome = mail_job(job, mail_settings(common));
+  if (common.json) {
+    print(outcome_as_json(outcome));
+  } else if (command.verbose || job.dry_run || ::isatty(STDOUT_FILENO) == 1) {
+    print(outcome_as_text(outcome));
+  }
+  for (const std::string& problem : outcome.problems) complain(problem);
+  if (const std::string failure = failure_line(outcome); !failure.empty()) complain(failure);
+  return outcome.failed ? kFailure : 0;
+}
+
+std::string mail_examples() {
+  std::string text =
+      "  reveal mail reveal-4711 --dry-run              what would be sent to whom\n"
+      "  reveal mail reveal-4711 --to ada@example.org   also when nothing was found\n"
+      "Nothing is sent unless the section [mail] of /etc/reveal/reveal.conf says so. Its keys:\n";
+  for (const MailSettingHelp& setting : mail_setting_help()) {
+    text += "  " + std::string(setting.key) + " = " + std::string(setting.fallback) + "\n      " +
+            std::string(setting.help) + "\n";
+  }
+  return text;
 }
 
 /// CLI11 says that something was not expected; this says what was probably meant.
@@ -306,6 +375,16 @@ int usage_error(const CLI::App& app, const CLI::ParseError& error, const std::ve
   return kUsage;
 }
 
+/// For CLI11: what is wrong with the name, or "".
+std::string known_pipeline(const std::string& name) {
+  try {
+    static_cast<void>(find_pipeline(name));
+    return "";
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
 int run(int argc, char** argv) {
   CLI::App app{"Finds what silently slowed a job down, from the traces that reveal-run or srun --reveal recorded."};
   app.name("reveal");
@@ -319,6 +398,8 @@ int run(int argc, char** argv) {
       "Exit status: 0 done, 1 failed, 2 wrong usage.");
 
   Common common;
+  app.add_flag("--json", common.json, "print JSON instead of text");
+  app.add_flag("--no-color", common.no_color, "no colours on a terminal (as does NO_COLOR)");
   const auto add = [&](const char* name, const char* help, const char* examples) {
     CLI::App* command = app.add_subcommand(name, help);
     command->add_flag("--json", common.json, "print JSON instead of text");
@@ -338,7 +419,9 @@ int run(int argc, char** argv) {
                                              "  reveal report out --pipeline paper --json\n"
                                              "  reveal report out --expect n01,n02,n03"));
   report_command->add_option("dir", report.directory, "the job's directory")->required()->type_name("DIR");
-  report_command->add_option("--pipeline", report.pipeline, "detectors: reveal (default) or paper")->type_name("NAME");
+  report_command->add_option("--pipeline", report.pipeline, "detectors: reveal (default) or paper")
+      ->type_name("NAME")
+      ->check(known_pipeline);
   report_command->add_option("--expect", report.expect, "nodes that must have delivered a trace")
       ->delimiter(',')
       ->type_name("NODES");
@@ -380,14 +463,49 @@ int run(int argc, char** argv) {
   score_command->add_option("--episodes", score.episodes_csv, "one line per episode")->type_name("CSV");
   score_command->add_option("--pipeline", score.pipeline, "detectors: reveal or paper")
       ->capture_default_str()
-      ->type_name("NAME");
+      ->type_name("NAME")
+      ->check(known_pipeline);
   score_command->add_option("--seed", score.seed, "of what is random")->capture_default_str();
+
+  MailCommand mail;
+  CLI::App* mail_command =
+      add("mail", "Send a job's report to its user and to the administrators", mail_examples().c_str());
+  mail_command->add_option("dir", mail.directory, "the job's directory")->required()->type_name("DIR");
+  mail_command
+      ->add_option("--to", mail.job.request.asked, "what the user asked for: an address of this site, yes or off")
+      ->type_name("ADDR");
+  mail_command->add_option("--mail-user", mail.job.request.mail_user, "the address Slurm has for the job")
+      ->type_name("ADDR");
+  mail_command->add_option("--user", mail.job.request.user, "who owns the job; default: who runs this")
+      ->type_name("NAME");
+  mail_command->add_option("--array", mail.job.array, "number of the array job: one mail for all its tasks")
+      ->check([](const std::string& text) {
+        return is_array_id(text.substr(0, text.find('_'))) ? std::string() : "\"" + text + "\" is no number";
+      })
+      ->type_name("ID");
+  mail_command->add_option("--state", mail.job.state, "directory that counts mails; without it none are counted")
+      ->type_name("DIR");
+  mail_command->add_option("--config", common.config, "read this reveal.conf instead of the site's")->type_name("FILE");
+  mail_command->add_flag("--dry-run", mail.job.dry_run, "send nothing, print what would be sent");
+  mail_command->add_flag("--verbose", mail.verbose, "say what was sent to whom, and why not");
 
   CLI::App* probes_command = add("probes", "What this version can measure", "  reveal probes --json");
   CLI::App* rules_command = with_config(
       add("rules", "Which rules exist, with thresholds, proof and sources", "  reveal rules\n  reveal rules --json"));
   CLI::App* doctor_command =
       add("doctor", "What can be measured on this node, what is missing and why", "  reveal doctor");
+
+  JobEnd job_end;
+  CLI::App* deliver_command =
+      app.add_subcommand("deliver", "At the end of a Slurm job, by its collector: trace, report and mail of one node");
+  deliver_command->group("");
+  deliver_command->add_option("spool", job_end.spool)->required();
+  deliver_command->add_option("--job", job_end.job)->required();
+  deliver_command->add_option("--node", job_end.node)->required();
+  deliver_command->add_option("--config", job_end.config);
+  deliver_command->add_option("--request", job_end.request);
+  deliver_command->add_option("--ready-fd", job_end.ready_fd);
+  deliver_command->add_option("--mail-state", job_end.mail_state);
 
   try {
     app.parse(argc, argv);
@@ -396,12 +514,14 @@ int run(int argc, char** argv) {
     return usage_error(app, error, std::vector<std::string>(argv + 1, argv + argc));
   }
 
+  if (deliver_command->parsed()) return finish_job(job_end);
   if (report_command->parsed()) return run_report(report, common);
   if (show_command->parsed()) return run_show(show, common);
   if (merge_command->parsed()) {
     return run_merge(merge_directory, pack ? MergeForm::self_contained : MergeForm::links, common);
   }
-  if (score_command->parsed()) return run_score(score);
+  if (score_command->parsed()) return print_score(score, common);
+  if (mail_command->parsed()) return run_mail(mail, common);
   if (probes_command->parsed()) return run_probes(common);
   if (rules_command->parsed()) return run_rules(common);
   if (doctor_command->parsed()) return run_doctor(common);

@@ -4,17 +4,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <csignal>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <system_error>
 
+#include "hdf5schema/basics/descriptor.h"
 #include "hdf5schema/basics/text.h"
 #include "wrapper/collector.h"
-#include "wrapper/descriptor.h"
 
 namespace reveal {
 namespace {
@@ -24,7 +22,6 @@ using namespace std::chrono_literals;
 
 constexpr auto kReportLimit = 120s;
 constexpr auto kLeaseLimit = 30s;
-constexpr auto kLeaseAge = 300s;
 constexpr auto kOpenTraceAge = 35s;  // three flushes and a half
 
 bool newer(const std::string& file, const std::string& than) {
@@ -44,50 +41,10 @@ bool reports_on(const std::string& directory, const std::string& node) {
   return text.find('"' + trace + '"') != std::string::npos;
 }
 
-// The file server's clock, not ours: they may differ by more than the ages we compare.
-fs::file_time_type time_in(const std::string& directory) {
-  std::string trial = directory + "/.clock.XXXXXX";
-  std::error_code error;
-  { const Descriptor file(::mkostemp(trial.data(), O_CLOEXEC)); }
-  const auto time = fs::last_write_time(trial, error);
-  ::unlink(trial.c_str());
-  return error ? fs::file_time_type::clock::now() : time;
-}
-
 }  // namespace
 
-ReportLease::~ReportLease() {
-  if (held_) ::unlink(path_.c_str());
-}
-
-bool ReportLease::take() {
-  for (int attempt = 0; attempt < 2 && !held_; ++attempt) {
-    const Descriptor file(::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-    if (file) {
-      const std::string text = node_ + " " + std::to_string(::getpid()) + "\n";
-      held_ = ::write(file.get(), text.data(), text.size()) >= 0;
-      return held_;
-    }
-    if (errno != EEXIST) return false;
-    const Descriptor other(::open(path_.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
-    char text[256];
-    const ssize_t size = other ? ::read(other.get(), text, sizeof text) : 0;
-    std::string_view rest(text, size > 0 ? static_cast<std::size_t>(size) : 0);
-    const std::string holder(next_word(rest));
-    std::string_view line = rest.substr(0, rest.find('\n'));
-    const auto pid = parse_int(next_word(line));
-    std::error_code error;
-    const auto taken = fs::last_write_time(path_, error);
-    const bool expired = !error && time_in(fs::path(path_).parent_path().string()) - taken > kLeaseAge;
-    const bool gone = holder == node_ && pid && !process_alive(static_cast<pid_t>(*pid), std::nullopt);
-    if (!expired && !gone) return false;
-    ::unlink(path_.c_str());
-  }
-  return held_;
-}
-
 bool others_still_record(const std::string& directory, const std::string& node) {
-  const auto now = time_in(directory);
+  const auto now = file_time_now(directory);
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(directory, error)) {
     const std::string name = entry.path().filename().string();

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "hdf5schema/basics/report_lease.h"
 #include "wrapper/process.h"
 
 namespace reveal {
@@ -21,24 +22,6 @@ struct ReportResult {
 /// with.
 [[nodiscard]] ReportResult build_report(const std::string& directory, const std::string& node, int status, bool quiet,
                                         const BlockedSignals& signals);
-
-/// The right to build a report: a file made with O_EXCL, which network file systems keep unique, too. A lease whose
-/// holder is gone, or that is too old to be true, is taken over.
-class ReportLease {
- public:
-  ReportLease(const std::string& directory, const std::string& node) noexcept
-      : path_(directory + "/.report.lease"), node_(node) {}
-  ~ReportLease();
-  ReportLease(const ReportLease&) = delete;
-  ReportLease& operator=(const ReportLease&) = delete;
-
-  /// True if the lease is now ours. False while another holds it.
-  [[nodiscard]] bool take();
-
- private:
-  std::string path_, node_;
-  bool held_ = false;
-};
 
 /// True while a trace of another node in this directory is being written: an open trace is flushed every 10 s, so one
 /// that has not changed for much longer was left by a collector that was killed.

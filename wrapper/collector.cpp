@@ -97,6 +97,28 @@ std::string find_program(const std::string& name) {
   return ::access(beside.c_str(), X_OK) == 0 ? beside : name;
 }
 
+std::string probes_problem(const std::string& probes, const BlockedSignals& signals) {
+  if (probes.empty()) return "";
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return "";
+  const Descriptor reader(ends[0]);
+  Descriptor writer(ends[1]);
+  const Descriptor null(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  ProgramStart start;
+  start.argv = {find_program("reveal-collect"), "--probes", probes, "--list-probes"};
+  start.input = start.output = null.get();
+  start.error = writer.get();
+  const StartedProgram started = start_program(start, signals);
+  writer.close();
+  if (started.pid < 0) return "";  // said where it matters: the job runs without a profile
+  char text[512];
+  const ssize_t size = ::read(reader.get(), text, sizeof text);
+  static_cast<void>(wait_for_end(started.pid, std::nullopt, kStopLimit));
+  const std::string said = last_line(std::string_view(text, size > 0 ? static_cast<std::size_t>(size) : 0));
+  const std::size_t colon = said.find(": ");
+  return colon == std::string::npos ? said : said.substr(colon + 2);
+}
+
 ProgramStart collector_start(const Settings& settings, const Launch& launch, const JobDirectory& directory,
                              const std::string& run_directory, const std::string& command,
                              const Environment& environment) {

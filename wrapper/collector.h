@@ -13,6 +13,9 @@ namespace reveal {
 /// A program of ours: beside the own binary, else in PATH; just `name` if it is nowhere (then exec says so).
 [[nodiscard]] std::string find_program(const std::string& name);
 
+/// What the collector, which alone knows them, says against this list of probes; "" if nothing.
+[[nodiscard]] std::string probes_problem(const std::string& probes, const BlockedSignals& signals);
+
 [[nodiscard]] ProgramStart collector_start(const Settings& settings, const Launch& launch,
                                            const JobDirectory& directory, const std::string& run_directory,
                                            const std::string& command, const Environment& environment);

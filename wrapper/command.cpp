@@ -10,8 +10,8 @@
 #include <filesystem>
 #include <system_error>
 
+#include "hdf5schema/basics/descriptor.h"
 #include "hdf5schema/basics/text.h"
-#include "wrapper/descriptor.h"
 
 namespace reveal {
 namespace {

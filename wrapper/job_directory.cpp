@@ -13,8 +13,9 @@
 #include <system_error>
 #include <vector>
 
+#include "hdf5schema/basics/descriptor.h"
 #include "hdf5schema/basics/error.h"
-#include "wrapper/descriptor.h"
+#include "hdf5schema/basics/private_files.h"
 #include "wrapper/run_directory.h"
 
 namespace reveal {
@@ -47,30 +48,6 @@ bool on_network(const std::string& path) {
   return false;
 }
 
-void make_directories(const std::string& path) {
-  std::error_code error;
-  fs::create_directories(fs::path(path).parent_path(), error);
-  if (::mkdir(path.c_str(), 0700) == 0) return;
-  if (errno != EEXIST) throw system_error(path, errno);
-  struct stat status {};
-  if (::stat(path.c_str(), &status) != 0) throw system_error(path, errno);
-  if (!S_ISDIR(status.st_mode)) throw Error(path + " is not a directory");
-  // Others could put links in the way of what is written there under our name.
-  if (status.st_uid != ::geteuid()) throw Error(path + " belongs to somebody else");
-  if ((status.st_mode & 022) != 0) throw Error(path + " can be written by others; try: chmod go-w " + path);
-}
-
-// Permission bits do not say it all (read-only mounts, quotas, root squash): the only test is to try.
-void require_writable(const std::string& path) {
-  std::string trial = path + "/.reveal-run.XXXXXX";
-  const Descriptor file(::mkostemp(trial.data(), O_CLOEXEC));  // never through a link that somebody put there
-  if (!file) throw system_error(path, errno);
-  const bool written = ::write(file.get(), "x", 1) == 1;
-  const int error_number = errno;
-  ::unlink(trial.c_str());
-  if (!written) throw system_error(path, error_number);
-}
-
 bool holds_trace_of(const std::string& path, const std::string& node) {
   struct stat status {};
   const std::string trace = path + "/" + node + ".h5";
@@ -85,19 +62,6 @@ std::string make_spool(const std::string& job_directory) {
   std::string name = base + "/" + fs::path(job_directory).filename().string() + ".XXXXXX";
   if (::mkdtemp(name.data()) == nullptr) throw system_error(name, errno);
   return name;
-}
-
-void move_file(const fs::path& from, const fs::path& to) {
-  const fs::path unfinished = to.parent_path() / ("." + to.filename().string() + ".delivering");
-  std::error_code error;
-  fs::copy_file(from, unfinished, fs::copy_options::overwrite_existing, error);
-  if (!error) fs::rename(unfinished, to, error);
-  if (error) {
-    std::error_code ignored;
-    fs::remove(unfinished, ignored);
-    throw Error(to.string() + ": " + error.message() + "; kept in " + from.string());
-  }
-  fs::remove(from, error);
 }
 
 }  // namespace
@@ -128,7 +92,7 @@ JobDirectory make_job_directory(const std::string& path, const std::string& node
   constexpr int kMostRuns = 1000;
   for (int run = 1; run <= kMostRuns; ++run) {
     const std::string candidate = run == 1 ? path : path + "-" + std::to_string(run);
-    make_directories(candidate);
+    make_private_directory(candidate);
     if (holds_trace_of(candidate, node)) continue;
     require_writable(candidate);
     return {candidate, on_network(candidate) ? make_spool(candidate) : candidate};

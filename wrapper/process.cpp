@@ -8,8 +8,8 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "hdf5schema/basics/descriptor.h"
 #include "hdf5schema/basics/text.h"
-#include "wrapper/descriptor.h"
 
 namespace reveal {
 namespace {

@@ -6,6 +6,7 @@
 #include <exception>
 #include <optional>
 
+#include "hdf5schema/basics/text.h"
 #include "wrapper/closing_report.h"
 #include "wrapper/collector.h"
 #include "wrapper/command.h"
@@ -21,6 +22,9 @@ using namespace std::chrono_literals;
 
 constexpr auto kStartLimit = 50ms;  // what the command may wait for us
 constexpr auto kLeaveLimit = 1000ms;
+constexpr const char* kFailedFile = "failed";
+
+constexpr int kUsageError = 125;
 
 class Lines {
  public:
@@ -58,7 +62,15 @@ void begin(Profile& profile, const Settings& settings, const std::string& comman
 
 void finish(Profile& profile, const Settings& settings, const Command& command, const BlockedSignals& signals,
             const Lines& lines, std::optional<int> status) {
-  if (!profile.run || !profile.run->leave(kLeaveLimit)) return;
+  if (!profile.run) return;
+  if (status && *status != 0 && profile.run->read(kFailedFile).empty()) {
+    profile.run->write(kFailedFile, std::to_string(*status));
+  }
+  if (!profile.run->leave(kLeaveLimit)) return;
+  // The rank that failed tells how the launch ended, not the one that happened to end last.
+  if (const auto failed = parse_int(profile.run->read(kFailedFile)); status && failed) {
+    status = static_cast<int>(*failed);
+  }
   if (!status) {  // the command never ran
     discard_collector(profile.launch, *profile.run);
     return;
@@ -92,6 +104,13 @@ int run_profiled(const Settings& settings, const std::vector<std::string>& comma
                  const std::vector<std::string>& warnings) noexcept {
   const Lines lines(settings.quiet);
   const BlockedSignals signals;
+  try {
+    if (const std::string problem = probes_problem(settings.probes, signals); !problem.empty()) {
+      Lines(false).say(problem);
+      return kUsageError;
+    }
+  } catch (const std::exception&) {  // it could not be asked: then it tells at the end
+  }
   Profile profile;
   try {
     profile.launch = identify_launch(node_name(settings, environment), environment);

@@ -6,10 +6,12 @@
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "hdf5schema/basics/config_file.h"
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/text.h"
 #include "hdf5schema/version.h"
@@ -48,15 +50,14 @@ int usage_error(const std::string& text) {
 void read_config(const std::string& path, Settings& settings, std::vector<std::string>& warnings) {
   std::ifstream file(path);
   if (!file) return;
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const ConfigFile config = parse_config(text, path);
+  for (const ConfigProblem& problem : config.problems) {
+    if (problem.section.empty() || problem.section == "run") warnings.push_back(problem.text);
+  }
   std::vector<ConfigLine> lines;
-  try {
-    for (const CLI::ConfigItem& item : CLI::ConfigTOML().from_config(file)) {
-      // "++" and "--" mark where CLI11 saw a section begin and end.
-      if (item.parents != std::vector<std::string>{"run"} || item.name == "++" || item.name == "--") continue;
-      lines.push_back({item.name, item.inputs});
-    }
-  } catch (const CLI::Error& error) {
-    warnings.push_back(path + ": " + error.what());
+  for (const ConfigEntry& entry : config.entries) {
+    if (entry.section == "run") lines.push_back({entry.key, entry.values});
   }
   for (std::string& line : apply_config(lines, path, settings)) warnings.push_back(std::move(line));
 }

@@ -9,7 +9,7 @@
 #include <optional>
 #include <string>
 
-#include "wrapper/descriptor.h"
+#include "hdf5schema/basics/descriptor.h"
 #include "wrapper/launch.h"
 
 namespace reveal {

@@ -1,9 +1,6 @@
 #include "wrapper/settings.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <cstdlib>
 #include <optional>
 
 #include "hdf5schema/basics/error.h"
@@ -61,13 +58,6 @@ constexpr SettingSpec kSettings[] = {
      [](Settings& settings, std::string_view value) { settings.quiet = truth(value); }},
 };
 
-std::string user_name(const Environment& environment) {
-  for (const char* name : {"SLURM_JOB_USER", "USER", "LOGNAME"}) {
-    if (std::string value = environment(name); !value.empty()) return value;
-  }
-  return std::to_string(::geteuid());
-}
-
 std::vector<std::string_view> split_at_commas(std::string_view text) {
   std::vector<std::string_view> parts;
   while (!text.empty()) {
@@ -80,66 +70,8 @@ std::vector<std::string_view> split_at_commas(std::string_view text) {
 
 }  // namespace
 
-std::string process_environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value != nullptr ? value : "";
-}
-
 std::span<const SettingSpec> setting_specs() noexcept {
   return kSettings;
-}
-
-std::string file_name_part(std::string_view text) {
-  constexpr std::string_view kAllowed = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._+=@-";
-  constexpr std::size_t kLongest = 100;
-  std::string part(text.substr(0, kLongest));
-  for (char& letter : part) {
-    if (kAllowed.find(letter) == std::string_view::npos) letter = '_';
-  }
-  if (part.empty() || part.front() == '.') part.insert(part.begin(), '_');
-  return part;
-}
-
-std::string expand_pattern(std::string_view pattern, const Environment& environment) {
-  const auto first_set = [&](std::initializer_list<const char*> names) {
-    for (const char* name : names) {
-      if (std::string value = environment(name); !value.empty()) return file_name_part(value);
-    }
-    // No job: two runs of the same command line must still not meet.
-    return std::to_string(::getpid());
-  };
-  std::string path;
-  for (std::size_t i = 0; i < pattern.size(); ++i) {
-    if (pattern[i] != '%') {
-      path += pattern[i];
-      continue;
-    }
-    const char letter = ++i < pattern.size() ? pattern[i] : '\0';
-    switch (letter) {
-      case '%':
-        path += '%';
-        break;
-      case 'j':
-        path += first_set({"SLURM_JOB_ID"});
-        break;
-      case 'A':
-        path += first_set({"SLURM_ARRAY_JOB_ID", "SLURM_JOB_ID"});
-        break;
-      case 'a':
-        path += environment("SLURM_ARRAY_TASK_ID").empty() ? "0" : first_set({"SLURM_ARRAY_TASK_ID"});
-        break;
-      case 'x':
-        path += first_set({"SLURM_JOB_NAME", "SLURM_JOB_ID"});
-        break;
-      case 'u':
-        path += file_name_part(user_name(environment));
-        break;
-      default:
-        throw Error("unknown pattern \"%" + std::string(1, letter != '\0' ? letter : ' ') +
-                    "\"; known are %j %x %u %A %a");
-    }
-  }
-  return path;
 }
 
 std::vector<std::string> apply_config(std::span<const ConfigLine> lines, const std::string& place, Settings& settings) {

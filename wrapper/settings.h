@@ -2,18 +2,15 @@
 // REVEAL_* environment and reveal.conf are read from it, each stronger than the next.
 #pragma once
 
-#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-namespace reveal {
+#include "hdf5schema/basics/file_pattern.h"
 
-/// The value of an environment variable, "" if unset. Tests bring their own.
-using Environment = std::function<std::string(const char* name)>;
-[[nodiscard]] std::string process_environment(const char* name);
+namespace reveal {
 
 struct Settings {
   std::string output;  // a pattern, see expand_pattern; "": the default directory
@@ -39,13 +36,6 @@ struct SettingSpec {
 };
 
 [[nodiscard]] std::span<const SettingSpec> setting_specs() noexcept;
-
-/// The nodes' names end up in file names: letters, digits and "._+=@-" stay, a leading dot does not.
-[[nodiscard]] std::string file_name_part(std::string_view text);
-
-/// Slurm's file name patterns, of those that make sense for a directory: %j and %A job, %a array index, %x job name,
-/// %u user, %% a percent sign. Values are made harmless; throws Error for other letters.
-[[nodiscard]] std::string expand_pattern(std::string_view pattern, const Environment& environment);
 
 /// One assignment of the section [run] of a configuration file.
 struct ConfigLine {

@@ -8,7 +8,7 @@
 #include <csignal>
 #include <vector>
 
-#include "wrapper/descriptor.h"
+#include "hdf5schema/basics/descriptor.h"
 
 namespace reveal {
 

@@ -2,7 +2,7 @@
 """Real jobs with and without a real disturbance: what does the report say, and where is the truth?
 
 lab.py --build DIR --out DIR [--workloads compile,forest] [--cases healthy,outsider:100,outsider:30] [--runs N]
-       [--seconds 125] [--first SEED]
+       [--seconds 125] [--first SEED] [--cpu N]
 lab.py --build DIR --out DIR --again     judge the recorded traces again with the present `reveal report`
 
 Each run is `reveal-run --output OUT/... -- WORKLOAD`; a disturbance is `disturb`, started beside the job as an
@@ -21,30 +21,31 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 
 
-def busy_seconds():
+def busy_seconds(cpu=None):
     with open("/proc/stat") as stat:
-        user, nice, system, _, _, irq, softirq, steal = map(int, stat.readline().split()[1:9])
+        line = next(line for line in stat if line.split()[0] == ("cpu" if cpu is None else f"cpu{cpu}"))
+    user, nice, system, _, _, irq, softirq, steal = map(int, line.split()[1:9])
     return (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
 
 
-def wait_until_quiet(limit=0.03, patience=600):
+def wait_until_quiet(cpu, limit=0.03, patience=600):
     give_up = time.monotonic() + patience
     while time.monotonic() < give_up:
-        before = busy_seconds()
+        before = busy_seconds(cpu)
         time.sleep(2)
-        share = (busy_seconds() - before) / 2
+        share = (busy_seconds(cpu) - before) / 2
         if share < limit:
             return True
     return False
 
 
-def workload(name, seconds, build):
+def workload(name, seconds, build, parallel):
     if name == "compile":
-        return ["bash", str(HERE / "compile.sh"), str(seconds), "2"]
+        return ["bash", str(HERE / "compile.sh"), str(seconds), parallel]
     if name == "forest":
-        return ["/usr/bin/python3", str(HERE / "forest.py"), str(seconds), "2"]
+        return ["/usr/bin/python3", str(HERE / "forest.py"), str(seconds), parallel]
     if name == "training":
-        return [str(build / "bin/training_job"), "--ranks", "2", "--seconds", str(seconds)]
+        return [str(build / "bin/training_job"), "--ranks", parallel, "--seconds", str(seconds)]
     if name == "stress":
         return ["stress-ng", "--quiet", "--cpu", "1", "--vm", "1", "--vm-bytes", "256M", "--timeout", f"{seconds}s"]
     sys.exit(f"lab: unknown workload {name}")
@@ -55,15 +56,17 @@ def run(args, name, case, seed):
     if (directory / "truth.jsonl").exists():
         return directory
     directory.mkdir(parents=True)
-    wait_until_quiet()
+    wait_until_quiet(args.cpu)
+    on_cpu = [] if args.cpu is None else ["taskset", "-c", str(args.cpu)]
     job = subprocess.Popen(
-        [str(args.build / "bin/reveal-run"), "--output", str(directory / "job"), "--no-report", "--"]
-        + workload(name, args.seconds, args.build), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        on_cpu + [str(args.build / "bin/reveal-run"), "--output", str(directory / "job"), "--no-report", "--"]
+        + workload(name, args.seconds, args.build, "2" if args.cpu is None else "1"), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     truth = directory / "truth.part"
     truth.write_text("")
     if case != "healthy":
         kind, share = case.split(":")
-        subprocess.run([str(args.build / "bin/disturb"), "--kind", kind, "--share", share, "--cpu", "random",
+        subprocess.run([str(args.build / "bin/disturb"), "--kind", kind, "--share", share,
+                        "--cpu", "random" if args.cpu is None else str(args.cpu),
                         "--seconds", "15", "--window", f"{args.seconds * .2:.0f}:{args.seconds * .7:.0f}",
                         "--seed", str(seed), "--log", str(truth)], check=True)
     status = job.wait()
@@ -113,6 +116,7 @@ def main():
     parser.add_argument("--runs", type=int, default=10)
     parser.add_argument("--seconds", type=int, default=125)
     parser.add_argument("--first", type=int, default=1)
+    parser.add_argument("--cpu", type=int)
     parser.add_argument("--again", action="store_true")
     args = parser.parse_args()
     sys.stdout.reconfigure(line_buffering=True)

@@ -53,6 +53,11 @@ std::string folder_of(const Mount& mount, std::string_view path) {
   return mount.point + std::string(path);
 }
 
+void cut_below(std::string& path, const std::string& name) {
+  const std::size_t at = path.find(name + '/');
+  if (at != std::string::npos) path.resize(at + name.size());
+}
+
 }  // namespace
 
 bool Cgroup::has(std::string_view controller) const noexcept {
@@ -89,10 +94,18 @@ std::vector<Cgroup> cgroups_of(RootFs& fs, int pid) {
 
 std::vector<Cgroup> cgroups_of(RootFs& fs, const Job& job) {
   const auto& processes = job.processes();
+  if (processes.empty()) return {};
   const auto first =
       std::find_if(processes.begin(), processes.end(), [](const auto& process) { return !process->launcher; });
-  if (first != processes.end()) return cgroups_of(fs, (*first)->pid);
-  return processes.empty() ? std::vector<Cgroup>{} : cgroups_of(fs, processes.front()->pid);
+  std::vector<Cgroup> groups = cgroups_of(fs, first != processes.end() ? (*first)->pid : processes.front()->pid);
+  // Its step and its task have groups of their own below the job's.
+  if (const std::string name = job.cgroup_name(); !name.empty()) {
+    for (Cgroup& group : groups) {
+      cut_below(group.path, name);
+      cut_below(group.folder, name);
+    }
+  }
+  return groups;
 }
 
 std::string why_not_the_jobs(RootFs& fs, const Job& job, const Cgroup& cgroup) {

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "core/job/slurm_step.h"
 #include "core/root/kernel_words.h"
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/text.h"
@@ -17,6 +18,8 @@ namespace {
 constexpr std::int64_t kSecond = 1'000'000'000;
 constexpr std::string_view kWitness = "reveal-witness";  // of reveal-run, beside the job in its process group
 constexpr std::int64_t kPatience = 10 * kSecond;         // for the first launcher to appear
+constexpr std::int64_t kSlurmPatience = 600 * kSecond;   // between steps; the epilog ends the wait where there is one
+constexpr int kMostLooks = 20;                           // for the name of a step daemon, one each second
 constexpr std::int64_t kRootsPeriod = kSecond;
 constexpr std::int64_t kScanPeriod = 60 * kSecond;  // of the whole process table, as a safety net
 constexpr std::int64_t kBlindScanPeriod = kSecond;  // the same where new processes cannot be noticed otherwise
@@ -53,7 +56,14 @@ JobSource JobSource::parse(const std::string& argument) {
     }
     return source;
   }
-  throw Error("--job " + argument + ": expected pid:N or run:DIR");
+  if (text.substr(0, 6) == "slurm:") {
+    const std::string_view name = text.substr(6);
+    source.slurm_job = name.substr(0, name.find('@'));
+    if (name.size() > source.slurm_job.size()) source.slurm_node = name.substr(source.slurm_job.size() + 1);
+    if (parse_int(source.slurm_job).value_or(0) < 1) throw Error("--job " + argument + ": not a job id");
+    return source;
+  }
+  throw Error("--job " + argument + ": expected pid:N, run:DIR or slurm:ID");
 }
 
 Job::Job(RootFs& fs, const Host& host, std::optional<JobSource> source, int own_pid)
@@ -73,6 +83,10 @@ void Job::update(TickTime now) {
   ++ticks_;
   if (now.monotonic_ns >= next_roots_ns_) refresh_roots(now.monotonic_ns);
   discover(now.monotonic_ns);
+  if (next_roots_ns_ == 0) {  // a step daemon was seen: what runs below it is the job's from this tick on
+    refresh_roots(now.monotonic_ns);
+    discover(now.monotonic_ns);
+  }
   // A process that ends between the reading of its parent and of itself is in neither; then everything is read again.
   for (int attempt = 0; attempt < 3; ++attempt) {
     if (!read_processes()) break;
@@ -82,18 +96,31 @@ void Job::update(TickTime now) {
       std::any_of(processes_.begin(), processes_.end(), [](const auto& process) { return process->root; });
   if (root_alive) {
     had_root_ = true;
-  } else if (had_root_) {
-    // A launcher may have come since the last look.
-    refresh_roots(now.monotonic_ns);
-    ended_ = processes_.empty() ||
-             std::none_of(processes_.begin(), processes_.end(), [](const auto& process) { return process->root; });
+    rootless_since_ns_ = -1;
   } else {
-    ended_ = now.monotonic_ns - began_ns_ > kPatience;
+    ended_ = is_over(now.monotonic_ns);
   }
+}
+
+bool Job::is_over(std::int64_t now_ns) {
+  if (rootless_since_ns_ < 0) rootless_since_ns_ = now_ns;
+  if (source_ && !source_->slurm_job.empty()) return now_ns - rootless_since_ns_ > kSlurmPatience;
+  if (!had_root_) return now_ns - began_ns_ > kPatience;
+  refresh_roots(now_ns);  // a launcher may have come since the last look
+  return std::none_of(processes_.begin(), processes_.end(), [](const auto& process) { return process->root; });
+}
+
+std::string Job::cgroup_name() const {
+  return source_ && !source_->slurm_job.empty() ? "/job_" + source_->slurm_job : "";
 }
 
 std::string Job::roots_text() const {
   if (!source_) return "";
+  if (!source_->slurm_job.empty()) {
+    std::string text;
+    for (const auto& [pid, step] : step_daemons_) text += std::to_string(pid) + " -1 1\n";
+    return text;
+  }
   if (source_->pid > 0) return std::to_string(source_->pid) + " 0 0\n";
   std::string text;
   std::error_code error;
@@ -112,6 +139,7 @@ std::string Job::roots_text() const {
 // Without an allocation, because it is asked every second.
 bool Job::roots_may_have_changed() {
   if (!source_ || fs_.recorded()) return true;
+  if (!source_->slurm_job.empty()) return std::exchange(look_again_, false);
   if (source_->pid > 0) return !had_root_;
   struct stat status {};
   if (::stat(source_->directory.c_str(), &status) != 0) return true;
@@ -124,6 +152,7 @@ bool Job::roots_may_have_changed() {
 // A text of lines "pid rank launcher", so that a recording knows its job.
 void Job::refresh_roots(std::int64_t now_ns) {
   next_roots_ns_ = now_ns + kRootsPeriod;
+  name_step_daemons();
   if (!roots_may_have_changed()) return;
   std::string text = fs_.fact("@job/roots", [this] { return roots_text(); });
   if (text == roots_seen_) return;
@@ -186,7 +215,7 @@ JobProcess* Job::add(int pid, const ProcessStat& stat, int rank) {
 // /proc/loadavg ends with the last process id given out: the cheapest way to see that something was started, and what.
 // (/proc/PID/task/*/children would be one read per thread, and not every kernel is built with it.)
 void Job::discover(std::int64_t now_ns) {
-  if (processes_.empty()) return;
+  if (processes_.empty() && (!source_ || source_->slurm_job.empty())) return;
   std::string_view load = load_average_.read();
   while (!load.empty() && (load.back() == '\n' || load.back() == ' ')) load.remove_suffix(1);
   std::int64_t newest = 0;
@@ -229,7 +258,11 @@ bool Job::consider(int pid, bool may_be_thread) {
   const auto stat = parse_process_stat(file.read());
   if (!stat) return false;
   const auto parent = by_pid_.find(stat->parent);
-  if (parent == by_pid_.end()) return false;
+  if (parent == by_pid_.end()) {
+    // Seen between its fork and its exec it still has the name of slurmd.
+    if (stat->command == kStepDaemon || stat->command == kNodeDaemon) consider_step_daemon(pid);
+    return false;
+  }
   // /proc/TID exists for every thread, though it is not listed.
   if (may_be_thread) {
     KernelFile status = fs_.open(proc_path(pid, "status"), 2048);
@@ -238,6 +271,42 @@ bool Job::consider(int pid, bool may_be_thread) {
   }
   add(pid, *stat, parent->second->rank);
   return true;
+}
+
+// It writes its step's name over its command line a while after its start: until then nobody knows whose it is.
+void Job::consider_step_daemon(int pid) {
+  if (!source_ || source_->slurm_job.empty() || fs_.recorded()) return;
+  const auto known = [pid](const auto& entry) { return entry.first == pid; };
+  if (std::any_of(step_daemons_.begin(), step_daemons_.end(), known)) return;
+  if (std::any_of(nameless_step_daemons_.begin(), nameless_step_daemons_.end(), known)) return;
+  nameless_step_daemons_.emplace_back(pid, 0);
+  next_roots_ns_ = 0;
+}
+
+void Job::name_step_daemons() {
+  std::erase_if(nameless_step_daemons_, [this](auto& waiting) {
+    auto& [pid, looks] = waiting;
+    const StepDaemon daemon = look_at_step_daemon(fs_, pid);
+    if (daemon.state == StepDaemon::State::nameless) return ++looks >= kMostLooks;
+    if (daemon.state != StepDaemon::State::named) return true;
+    if (!source_->slurm_node.empty() && !daemon.node.empty() && daemon.node != source_->slurm_node) return true;
+    if (daemon.job != source_->slurm_job) {
+      saw_other_job_ = true;
+      return true;
+    }
+    step_daemons_.emplace_back(pid, daemon.step);
+    step_changes_.push_back({daemon.step, true});
+    look_again_ = true;
+    return true;
+  });
+}
+
+void Job::forget_step_daemon(int pid) {
+  std::erase_if(step_daemons_, [&](const auto& daemon) {
+    if (daemon.first != pid) return false;
+    step_changes_.push_back({daemon.second, false});
+    return true;
+  });
 }
 
 bool Job::read_processes() {
@@ -268,6 +337,7 @@ bool Job::read_processes() {
       continue;
     }
     vanished = true;
+    if (process.root) forget_step_daemon(process.pid);
     if (process.root && dead_roots_.size() < 4096) dead_roots_.emplace_back(process.pid, process.start_ticks);
     by_pid_.erase(process.pid);
     processes_[i].reset();

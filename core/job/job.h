@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "core/job/process_stat.h"
@@ -18,10 +19,13 @@ namespace reveal {
 
 /// `--job pid:N`: the tree under N, N included. `--job run:DIR`: the trees under the launchers whose process ids are
 /// the names of the files DIR/rank.PID (their text, if a number, is the rank); the launchers' own work is not the
-/// job's.
+/// job's. `--job slurm:ID[@NODE]`: the trees under the step daemons of Slurm's job ID (of that node, where several
+/// share a kernel), which come and go.
 struct JobSource {
   int pid = 0;
   std::filesystem::path directory;
+  std::string slurm_job;
+  std::string slurm_node;
 
   /// Throws Error with one line about what is wrong.
   static JobSource parse(const std::string& argument);
@@ -41,6 +45,11 @@ struct JobProcess {
   KernelFile file;
 };
 
+struct StepChange {
+  std::string step;  // "0", "batch"
+  bool begun = false;
+};
+
 class Job {
  public:
   /// `own_pid` is never part of the job.
@@ -49,7 +58,8 @@ class Job {
   /// Once per tick, before the probes.
   void update(TickTime now);
 
-  /// All roots were seen and are gone, or none came within `kPatience`.
+  /// All roots were seen and are gone, or none came within `kPatience`. Between two steps of a Slurm job there may be
+  /// no process for long.
   [[nodiscard]] bool ended() const noexcept { return ended_; }
   /// Parents before their children, in the order they were found.
   [[nodiscard]] const std::vector<std::unique_ptr<JobProcess>>& processes() const noexcept { return processes_; }
@@ -57,6 +67,12 @@ class Job {
   /// Never falls; kMissing while it is unknown.
   [[nodiscard]] std::int64_t cpu_time_ns() const noexcept { return cpu_time_ns_; }
   [[nodiscard]] int own_pid() const noexcept { return own_pid_; }
+  /// "/job_4711" where that is the last part of the job's own control groups; "" if they have no such name.
+  [[nodiscard]] std::string cgroup_name() const;
+  /// A step of another Slurm job was seen on this node.
+  [[nodiscard]] bool saw_other_job() const noexcept { return saw_other_job_; }
+  /// Steps of a Slurm job that came or went since the last call.
+  [[nodiscard]] std::vector<StepChange> take_step_changes() { return std::exchange(step_changes_, {}); }
   /// Changes whenever processes come or go.
   [[nodiscard]] std::uint64_t generation() const noexcept { return generation_; }
 
@@ -67,6 +83,10 @@ class Job {
   void discover(std::int64_t now_ns);
   void scan_all();
   bool consider(int pid, bool may_be_thread);
+  void consider_step_daemon(int pid);
+  void name_step_daemons();
+  void forget_step_daemon(int pid);
+  [[nodiscard]] bool is_over(std::int64_t now_ns);
   JobProcess* add(int pid, const ProcessStat& stat, int rank);
   bool read_processes();
   void account();
@@ -79,14 +99,19 @@ class Job {
   std::vector<std::unique_ptr<JobProcess>> processes_;
   std::unordered_map<int, JobProcess*> by_pid_;
   std::vector<std::pair<int, std::int64_t>> dead_roots_;
+  std::vector<std::pair<int, std::string>> step_daemons_;  // of the job: process id, step
+  std::vector<StepChange> step_changes_;
+  std::vector<std::pair<int, int>> nameless_step_daemons_;  // process id, looks so far
   std::string roots_seen_;
   std::uint64_t generation_ = 0;
   std::uint64_t ticks_ = 0;
   std::int64_t began_ns_ = -1;
+  std::int64_t rootless_since_ns_ = -1;
   std::int64_t next_roots_ns_ = 0;
   std::int64_t next_scan_ns_ = 0;
   std::int64_t roots_modified_ns_ = -1;
   bool look_again_ = false;
+  bool saw_other_job_ = false;
   std::int64_t last_pid_ = -1;
   std::int64_t base_ticks_ = 0;  // of processes whose time nobody else carries on
   std::int64_t last_ticks_ = 0;

@@ -53,7 +53,9 @@ const RegisteredProbe entry{{.name = "cpu_frequency",
                              .help = "Current clock of each cpu",
                              .period = 1s,
                              .families = kFamilies,
-                             .open = open_frequency}};
+                             .open = open_frequency,
+                             .remedy = "virtual machines have none; on hardware, admin: load the cpufreq driver "
+                                       "(intel_pstate, amd-pstate, acpi-cpufreq)"}};
 
 }  // namespace
 }  // namespace reveal

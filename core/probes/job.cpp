@@ -159,12 +159,14 @@ std::unique_ptr<Probe> open_job_cpus(const ProbeContext& context) {
 const RegisteredProbe job{{.name = "job",
                            .help = "CPU time, waiting and processes of the whole job",
                            .families = kJobFamilies,
-                           .open = open_job}};
+                           .open = open_job,
+                           .remedy = "run the command under reveal-run or srun --reveal"}};
 const RegisteredProbe cpus{{.name = "job_cpus",
                             .help = "The cpus the job owns and those its processes may use",
                             .period = 1s,
                             .families = kCpuFamilies,
-                            .open = open_job_cpus}};
+                            .open = open_job_cpus,
+                            .remedy = "run the command under reveal-run or srun --reveal"}};
 
 }  // namespace
 }  // namespace reveal

@@ -209,7 +209,9 @@ std::unique_ptr<Probe> open_cgroup(const ProbeContext& context) {
 const RegisteredProbe entry{{.name = "job_cgroup",
                              .help = "CPU, memory and io the kernel charges to the job's control group",
                              .families = kFamilies,
-                             .open = open_cgroup}};
+                             .open = open_cgroup,
+                             .remedy = "run the command under reveal-run or srun --reveal; on your own machine: "
+                                       "systemd-run --user --scope reveal-run -- COMMAND"}};
 
 }  // namespace
 }  // namespace reveal

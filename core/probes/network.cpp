@@ -136,7 +136,8 @@ std::unique_ptr<Probe> open_network(const ProbeContext& context) {
 const RegisteredProbe entry{{.name = "network",
                              .help = "Bytes, packets, errors and drops of each interface the job can use",
                              .families = kFamilies,
-                             .open = open_network}};
+                             .open = open_network,
+                             .remedy = "mount /proc without hiding net/ (containers: not masked)"}};
 
 }  // namespace
 }  // namespace reveal

@@ -102,15 +102,19 @@ std::unique_ptr<Probe> open_memory(const ProbeContext& context) {
   return std::make_unique<NumaProbe>(context, kMemoryFamilies[0], "meminfo", memory_metric);
 }
 
-const RegisteredProbe pages{{.name = "numa",
-                             .help = "Page allocations of each NUMA node, local and remote",
-                             .families = kPageFamilies,
-                             .open = open_pages}};
-const RegisteredProbe memory{{.name = "numa_memory",
-                              .help = "Memory of each NUMA node by use",
-                              .period = 1s,
-                              .families = kMemoryFamilies,
-                              .open = open_memory}};
+const RegisteredProbe pages{
+    {.name = "numa",
+     .help = "Page allocations of each NUMA node, local and remote",
+     .families = kPageFamilies,
+     .open = open_pages,
+     .remedy = "a machine with one NUMA node may have none; else a kernel built with CONFIG_NUMA"}};
+const RegisteredProbe memory{
+    {.name = "numa_memory",
+     .help = "Memory of each NUMA node by use",
+     .period = 1s,
+     .families = kMemoryFamilies,
+     .open = open_memory,
+     .remedy = "a machine with one NUMA node may have none; else a kernel built with CONFIG_NUMA"}};
 
 }  // namespace
 }  // namespace reveal

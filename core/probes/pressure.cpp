@@ -64,7 +64,8 @@ std::unique_ptr<Probe> open_pressure(const ProbeContext& context) {
 const RegisteredProbe entry{{.name = "pressure",
                              .help = "Time in which work waited for cpu, io and memory (PSI)",
                              .families = kFamilies,
-                             .open = open_pressure}};
+                             .open = open_pressure,
+                             .remedy = "admin: boot with psi=1, on a kernel built with CONFIG_PSI"}};
 
 }  // namespace
 }  // namespace reveal

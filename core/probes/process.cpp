@@ -193,12 +193,14 @@ std::unique_ptr<Probe> open_process_status(const ProbeContext& context) {
 const RegisteredProbe process{{.name = "process",
                                .help = "CPU time, waiting, faults, memory, io and place of the job's main processes",
                                .families = kFamilies,
-                               .open = open_process}};
+                               .open = open_process,
+                               .remedy = "run the command under reveal-run or srun --reveal"}};
 const RegisteredProbe status{{.name = "process_status",
                               .help = "Context switches, migrations and affinity of the job's main processes",
                               .period = 1s,
                               .families = kSlowFamilies,
-                              .open = open_process_status}};
+                              .open = open_process_status,
+                              .remedy = "run the command under reveal-run or srun --reveal"}};
 
 }  // namespace
 }  // namespace reveal

@@ -114,7 +114,8 @@ const RegisteredProbe entry{{.name = "site",
                              .help = "Numbers from text files the site names (--metrics)",
                              .period = 1s,
                              .families = kFamilies,
-                             .open = open_site}};
+                             .open = open_site,
+                             .remedy = "reveal-collect --metrics FILE; the format is in reveal-collect --help"}};
 
 }  // namespace
 }  // namespace reveal

@@ -160,11 +160,13 @@ std::unique_ptr<Probe> open_netstat(const ProbeContext& context) {
 const RegisteredProbe snmp{{.name = "snmp",
                             .help = "IP, ICMP, TCP and UDP counters of the job's network namespaces",
                             .families = kSnmpFamilies,
-                            .open = open_snmp}};
+                            .open = open_snmp,
+                            .remedy = "mount /proc without hiding net/ (containers: not masked)"}};
 const RegisteredProbe netstat{{.name = "netstat",
                                .help = "Linux extensions of the TCP and IP counters",
                                .families = kNetstatFamilies,
-                               .open = open_netstat}};
+                               .open = open_netstat,
+                               .remedy = "mount /proc without hiding net/ (containers: not masked)"}};
 
 }  // namespace
 }  // namespace reveal

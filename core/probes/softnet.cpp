@@ -76,7 +76,8 @@ std::unique_ptr<Probe> open_softnet(const ProbeContext& context) {
 const RegisteredProbe entry{{.name = "softnet",
                              .help = "Packets taken, dropped and left by the receive path of each cpu",
                              .families = kFamilies,
-                             .open = open_softnet}};
+                             .open = open_softnet,
+                             .remedy = "mount /proc without hiding net/ (containers: not masked)"}};
 
 }  // namespace
 }  // namespace reveal

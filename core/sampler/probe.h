@@ -62,6 +62,8 @@ struct ProbeSpec {
   std::unique_ptr<Probe> (*open)(const ProbeContext&) = nullptr;
   /// For what costs more on larger hosts; takes the place of `period`.
   std::chrono::nanoseconds (*period_on)(const Host&) = nullptr;
+  /// Where the source is missing: how to get it, or why one cannot. For `reveal doctor`.
+  std::string_view remedy = {};
 };
 
 /// All registered probes by name.

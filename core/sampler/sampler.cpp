@@ -119,6 +119,9 @@ void Sampler::sample(const Tick& tick) noexcept {
   std::int64_t before = monotonic_now();
   if (job_) {
     job_->update(tick.time);
+    for (const StepChange& change : job_->take_step_changes()) {
+      sink_.event("step " + change.step, change.begun ? "step_begin" : "step_end", "");
+    }
     slots_->update(tick.time.monotonic_ns);
     namespaces_->update(tick.time.monotonic_ns);
   }

@@ -54,7 +54,7 @@ constexpr std::array kFileFacts = {
 };
 
 // Exact names only: a pattern would let tokens through.
-constexpr std::array<std::string_view, 43> kEnvironment = {"OMP_NUM_THREADS",
+constexpr std::array<std::string_view, 45> kEnvironment = {"OMP_NUM_THREADS",
                                                            "OMP_PROC_BIND",
                                                            "OMP_PLACES",
                                                            "OMP_WAIT_POLICY",
@@ -95,6 +95,8 @@ constexpr std::array<std::string_view, 43> kEnvironment = {"OMP_NUM_THREADS",
                                                            "SLURM_MEM_PER_NODE",
                                                            "SLURM_MEM_PER_CPU",
                                                            "SLURM_GPUS_ON_NODE",
+                                                           "SLURM_JOB_GPUS",
+                                                           "SLURM_STEP_GPUS",
                                                            "SLURM_DISTRIBUTION",
                                                            "SLURM_HINT"};
 
@@ -294,6 +296,7 @@ Snapshot take_snapshot(RootFs& fs, const Host& host, const Job* job) {
   facts.add("cpu.count", std::to_string(host.cpus_online.size()));
   const auto total = parse_int(field_of(fs.text("/proc/meminfo").value_or(""), "MemTotal"));
   if (total) facts.add("memory.total", std::to_string(*total * 1024));
+  facts.add("memory.page_bytes", std::to_string(host.page_bytes));
   facts.add("reveal.capabilities", std::string(field_of(fs.text("/proc/self/status").value_or(""), "CapEff")));
   facts.add("irq.irqbalance", irqbalance(fs));
   add_huge_pages(fs, facts);

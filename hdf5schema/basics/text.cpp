@@ -109,6 +109,30 @@ std::optional<std::chrono::nanoseconds> parse_duration(std::string_view text) no
   return std::nullopt;
 }
 
+std::optional<std::uint64_t> parse_bytes(std::string_view text) noexcept {
+  constexpr std::pair<std::string_view, std::uint64_t> kUnits[] = {
+      {"TB", 1'000'000'000'000}, {"GB", 1'000'000'000}, {"MB", 1'000'000}, {"KB", 1'000}, {"B", 1}, {"", 1}};
+  for (const auto& [unit, factor] : kUnits) {
+    if (!text.ends_with(unit)) continue;
+    text.remove_suffix(unit.size());
+    while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
+    const auto number = parse_int(text);
+    if (!number || *number < 0 || static_cast<std::uint64_t>(*number) > std::uint64_t{1} << 62) return std::nullopt;
+    return static_cast<std::uint64_t>(*number) * factor;
+  }
+  return std::nullopt;
+}
+
+std::vector<std::string> split_names(std::string_view list) {
+  std::vector<std::string> names;
+  while (!list.empty()) {
+    const std::size_t end = std::min(list.find_first_of(",+"), list.size());
+    if (end > 0) names.emplace_back(list.substr(0, end));
+    list.remove_prefix(std::min(end + 1, list.size()));
+  }
+  return names;
+}
+
 std::optional<std::string> nearest(std::string_view word, std::span<const std::string> candidates) {
   std::optional<std::string> best;
   std::size_t best_distance = std::max<std::size_t>(2, word.size() / 3) + 1;

@@ -29,6 +29,12 @@ namespace reveal {
 /// "100ms", "1s", "2.5s", "3min", "500us" -> duration; a bare number is not accepted.
 [[nodiscard]] std::optional<std::chrono::nanoseconds> parse_duration(std::string_view text) noexcept;
 
+/// "2GB", "500 MB", "1048576" -> bytes, in powers of 1000; nothing for anything else.
+[[nodiscard]] std::optional<std::uint64_t> parse_bytes(std::string_view text) noexcept;
+
+/// "cpu,memory" or "cpu+memory" -> {cpu, memory}; empty parts are left out.
+[[nodiscard]] std::vector<std::string> split_names(std::string_view list);
+
 /// The candidate at the smallest edit distance, if it is near enough to be a typing error.
 [[nodiscard]] std::optional<std::string> nearest(std::string_view word, std::span<const std::string> candidates);
 

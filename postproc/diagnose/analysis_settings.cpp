@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "hdf5schema/basics/config_file.h"
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/text.h"
 #include "hdf5schema/version.h"
@@ -15,74 +16,47 @@ namespace reveal {
 namespace {
 
 constexpr std::size_t kLargestConfig = 1 << 20;
+constexpr std::string_view kSections[] = {"report", "rule"};
 
-std::string_view trimmed(std::string_view text) {
-  const std::size_t begin = text.find_first_not_of(" \t\r");
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(" \t\r") - begin + 1);
-}
-
-std::string_view without_comment(std::string_view line) {
-  bool quoted = false;
-  for (std::size_t i = 0; i < line.size(); ++i) {
-    if (line[i] == '"') quoted = !quoted;
-    if (line[i] == '#' && !quoted) return line.substr(0, i);
-  }
-  return line;
-}
-
-std::string_view unquoted(std::string_view text) {
-  if (text.size() >= 2 && (text.front() == '"' || text.front() == '\'') && text.back() == text.front()) {
-    return text.substr(1, text.size() - 2);
-  }
-  return text;
-}
-
-struct Place {
-  std::string file;
-  int line = 0;
-
-  [[nodiscard]] Error error(const std::string& what) const { return Error(fmt::format("{}:{}: {}", file, line, what)); }
-
-  [[nodiscard]] Error unknown(std::string_view what, std::string_view word, const std::string& section,
-                              const std::vector<std::string>& known) const {
-    const auto near = nearest(word, known);
-    return error(fmt::format("unknown {} \"{}\"{}{}", what, word, section.empty() ? "" : " in [" + section + "]",
-                             near ? fmt::format("; did you mean \"{}\"?", *near) : ""));
-  }
-};
-
-void set_rule(RuleSetting& setting, const RuleSpec& spec, std::string_view key, std::string_view value,
-              const std::string& section, const Place& place) {
-  if (key == "enabled") {
-    if (value != "true" && value != "false") throw place.error("\"enabled\" is true or false");
-    setting.enabled = value == "true";
+void set_rule(RuleSetting& setting, const RuleSpec& spec, const ConfigFile& config, const ConfigEntry& entry) {
+  if (entry.key == "enabled") {
+    setting.enabled = config.truth(entry);
     return;
   }
   const auto known = std::find_if(spec.thresholds.begin(), spec.thresholds.end(),
-                                  [key](const Threshold& threshold) { return threshold.name == key; });
+                                  [&](const Threshold& threshold) { return threshold.name == entry.key; });
   if (known == spec.thresholds.end()) {
     std::vector<std::string> names{"enabled"};
     for (const Threshold& threshold : spec.thresholds) names.emplace_back(threshold.name);
-    throw place.unknown("key", key, section, names);
+    throw config.unknown_key(entry, names);
   }
+  const std::string& value = config.single(entry);
   double number = 0;
   const auto [end, failure] = std::from_chars(value.data(), value.data() + value.size(), number);
   if (failure != std::errc() || end != value.data() + value.size() || !(number >= 0 && number < 1e18)) {
-    throw place.error(fmt::format("\"{}\" is a number, in {}", key, known->unit));
+    throw config.error(entry.line, fmt::format("\"{}\" is a number, in {}", entry.key, known->unit));
   }
-  std::erase_if(setting.thresholds, [key](const auto& old) { return old.name == key; });
-  setting.thresholds.push_back({std::string(key), number});
+  std::erase_if(setting.thresholds, [&](const auto& old) { return old.name == entry.key; });
+  setting.thresholds.push_back({entry.key, number});
 }
 
-void set_report(AnalysisSettings& settings, std::string_view key, std::string_view value, const std::string& section,
-                const Place& place) {
-  if (key != "pipeline") throw place.unknown("key", key, section, {"pipeline"});
+void set_report(AnalysisSettings& settings, const ConfigFile& config, const ConfigEntry& entry) {
+  if (entry.key != "pipeline") throw config.unknown_key(entry, std::vector<std::string>{"pipeline"});
   try {
-    settings.pipeline = find_pipeline(unquoted(value)).name;
+    settings.pipeline = find_pipeline(config.single(entry)).name;
   } catch (const Error& error) {
-    throw place.error(error.what());
+    throw config.error(entry.line, error.what());
   }
+}
+
+const RuleSpec& rule_of(const ConfigFile& config, const std::string& section, int line) {
+  const std::string id(config_subject(section));
+  if (const RuleSpec* rule = find_rule(id)) return *rule;
+  std::vector<std::string> ids;
+  for (const RuleSpec* known : rules()) ids.emplace_back(known->id);
+  const auto near = nearest(id, ids);
+  throw config.error(
+      line, fmt::format("unknown rule \"{}\"{}", id, near ? fmt::format("; did you mean \"{}\"?", *near) : ""));
 }
 
 }  // namespace
@@ -95,44 +69,25 @@ const RuleSetting* AnalysisSettings::find(std::string_view rule) const {
 }
 
 void apply_analysis_config(AnalysisSettings& settings, std::string_view text, const std::string& file) {
-  Place place{file};
-  std::string section;
-  const RuleSpec* rule = nullptr;
-  std::string_view line;
-  while (next_line(text, line)) {
-    ++place.line;
-    line = trimmed(without_comment(line));
-    if (line.empty()) continue;
-    if (line.front() == '[') {
-      if (line.back() != ']') throw place.error("a section ends in ]");
-      section = trimmed(line.substr(1, line.size() - 2));
-      rule = nullptr;
-      if (!section.starts_with("rule.")) continue;
-      const std::string id(unquoted(std::string_view(section).substr(5)));
-      rule = find_rule(id);
-      if (rule == nullptr) {
-        std::vector<std::string> ids;
-        for (const RuleSpec* known : rules()) ids.emplace_back(known->id);
-        throw place.unknown("rule", id, "", ids);
-      }
+  const ConfigFile config = parse_config(text, file);
+  config.require(kSections);
+  for (const ConfigSection& section : config.sections) {
+    if (config_family(section.name) == "rule") static_cast<void>(rule_of(config, section.name, section.line));
+  }
+  for (const ConfigEntry& entry : config.entries) {
+    if (entry.section == "report") {
+      set_report(settings, config, entry);
       continue;
     }
-    if (rule == nullptr && section != "report") continue;  // another program's
-    const std::size_t equals = line.find('=');
-    if (equals == std::string_view::npos) throw place.error("expected key = value");
-    const std::string_view key = trimmed(line.substr(0, equals));
-    const std::string_view value = trimmed(line.substr(equals + 1));
-    if (rule == nullptr) {
-      set_report(settings, key, value, section, place);
-      continue;
-    }
+    if (config_family(entry.section) != "rule") continue;  // another program's
+    const RuleSpec& rule = rule_of(config, entry.section, entry.line);
     auto setting = std::find_if(settings.rules.begin(), settings.rules.end(),
-                                [&](const RuleSetting& known) { return known.rule == rule->id; });
+                                [&](const RuleSetting& known) { return known.rule == rule.id; });
     if (setting == settings.rules.end()) {
-      settings.rules.push_back({.rule = std::string(rule->id)});
+      settings.rules.push_back({.rule = std::string(rule.id)});
       setting = settings.rules.end() - 1;
     }
-    set_rule(*setting, *rule, key, value, section, place);
+    set_rule(*setting, rule, config, entry);
   }
 }
 

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/text.h"
 
 namespace reveal {
 namespace {
@@ -111,6 +112,11 @@ TimeSpan RuleContext::span(std::size_t begin_sample, std::size_t end_sample) con
     return telemetry.begin_utc_ns + std::llround(static_cast<double>(sample) * telemetry.step_seconds * 1e9);
   };
   return {at(begin_sample), at(end_sample)};
+}
+
+double RuleContext::page_bytes() const {
+  constexpr std::int64_t kUsual = 4096;
+  return static_cast<double>(parse_int(snapshot_value("memory.page_bytes")).value_or(kUsual));
 }
 
 std::string RuleContext::snapshot_value(std::string_view key) const {

@@ -97,6 +97,7 @@ class RuleContext {
   [[nodiscard]] double seconds(std::size_t steps) const { return static_cast<double>(steps) * telemetry.step_seconds; }
   [[nodiscard]] TimeSpan span(std::size_t begin_sample, std::size_t end_sample) const;
   [[nodiscard]] std::string snapshot_value(std::string_view key) const;  // "" when unknown
+  [[nodiscard]] double page_bytes() const;                               // of the node; 4096 in traces that do not say
   /// A finding with the rule's texts filled in.
   [[nodiscard]] Finding finding() const;
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/rewrite.h"
 #include "hdf5schema/trace_reader.h"
 #include "postproc/merge/job.h"
 

@@ -12,6 +12,7 @@
 #include "hdf5schema/basics/error.h"
 #include "postproc/merge/job.h"
 #include "postproc/merge/publish.h"
+#include "postproc/report/job_facts.h"
 #include "postproc/report/node_analysis.h"
 #include "postproc/report/verdict.h"
 #include "postproc/report/wording.h"
@@ -151,7 +152,29 @@ void note_missing_nodes(const std::vector<NodeSummary>& summaries, const ReportO
   }
 }
 
+NodeSummary summarise(const TraceFile& trace, const AnalysisSettings& settings) {
+  NodeSummary summary = analyse_file(trace.path, settings);
+  summary.trace = trace.path.filename().string();
+  summary.trace_bytes = trace.bytes;
+  summary.trace_mtime_ns = trace.mtime_ns;
+  auto& overhead = summary.part.overhead.front();
+  if (summary.seconds > 0) overhead.bytes_per_second = static_cast<double>(trace.bytes) / summary.seconds;
+  return summary;
+}
+
 }  // namespace
+
+void write_summaries(const std::filesystem::path& directory, const std::string& node,
+                     const AnalysisSettings& settings) {
+  for (const TraceFile& trace : list_traces(directory)) {
+    if (trace.node != node) continue;
+    try {
+      publish_file(directory, summary_name(trace), render_summary(summarise(trace, settings)));
+    } catch (const std::exception&) {
+      continue;  // the report of the job tries again, and says what is wrong
+    }
+  }
+}
 
 Report merge_summaries(const std::vector<NodeSummary>& summaries, const std::vector<InputProblem>& problems,
                        const ReportOptions& options) {
@@ -209,12 +232,7 @@ Report build_report(const std::filesystem::path& directory, const ReportOptions&
     }
     if (options.progress) options.progress(trace.node, i, traces.size());
     try {
-      NodeSummary summary = analyse_file(trace.path, options.settings);
-      summary.trace = trace.path.filename().string();
-      summary.trace_bytes = trace.bytes;
-      summary.trace_mtime_ns = trace.mtime_ns;
-      auto& overhead = summary.part.overhead.front();
-      if (summary.seconds > 0) overhead.bytes_per_second = static_cast<double>(trace.bytes) / summary.seconds;
+      NodeSummary summary = summarise(trace, options.settings);
       try {
         publish_file(directory, summary_name(trace), render_summary(summary));
       } catch (const Error& error) {
@@ -242,6 +260,7 @@ Report build_report(const std::filesystem::path& directory, const ReportOptions&
     report.supersedes.clear();  // the first one
   }
   if (report.job.exit_code) report.job.state = *report.job.exit_code == 0 ? "COMPLETED" : "FAILED";
+  read_job_facts(directory, report.job);
   return report;
 }
 

@@ -30,6 +30,9 @@ struct InputProblem {
   bool unusable = false;
 };
 
+/// NODE.summary.json for each of this node's traces; one that cannot be analysed has none.
+void write_summaries(const std::filesystem::path& directory, const std::string& node, const AnalysisSettings& settings);
+
 /// Several nodes' summaries as one report, without touching a file.
 [[nodiscard]] Report merge_summaries(const std::vector<NodeSummary>& summaries,
                                      const std::vector<InputProblem>& problems, const ReportOptions& options);

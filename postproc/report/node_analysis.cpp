@@ -230,7 +230,7 @@ std::string_view fact(const Snapshot& snapshot, std::string_view key) {
 }
 
 /// Whether the collector could see more than its user, and whether others may run on the node.
-void fill_mode(const Snapshot& snapshot, Report& part) {
+void fill_mode(const Snapshot& snapshot, const Snapshot& end, Report& part) {
   constexpr std::uint64_t kSysAdmin = 1ULL << 21;
   constexpr std::uint64_t kPerfmon = 1ULL << 38;
   std::uint64_t capabilities = 0;
@@ -239,7 +239,8 @@ void fill_mode(const Snapshot& snapshot, Report& part) {
   part.privileged = (capabilities & (kSysAdmin | kPerfmon)) != 0;
   const auto owned = parse_cpu_list(fact(snapshot, "job.cpus_owned")).size();
   const auto all = parse_int(fact(snapshot, "cpu.count"));
-  part.shared_node = owned > 0 && all && static_cast<std::int64_t>(owned) < *all;
+  part.shared_node =
+      (owned > 0 && all && static_cast<std::int64_t>(owned) < *all) || !fact(end, "node.other_jobs").empty();
 }
 
 std::string joined(const std::vector<std::string>& sentences) {
@@ -273,7 +274,7 @@ NodeSummary analyse(const NodeTrace& trace, const AnalysisSettings& settings) {
 
   Report& part = summary.part;
   fill_job(trace, part);
-  fill_mode(trace.begin, part);
+  fill_mode(trace.begin, trace.end, part);
   part.findings = ask_rules({telemetry, detection, trace.begin, trace.end, trace.events}, settings, part.not_checked);
   for (const Episode& episode : detection.episodes) {
     if (part.episodes.size() >= kMostEpisodes) break;

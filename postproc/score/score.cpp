@@ -117,7 +117,7 @@ std::string episodes_csv(const Detection& detection, const SeriesFile& file) {
   return text;
 }
 
-int run_score(const ScoreOptions& options) {
+ScoreResult run_score(const ScoreOptions& options) {
   const Pipeline& pipeline = find_pipeline(options.pipeline);
   const SeriesFile file = read_series_file(options.input);
   if (options.window == 0 || options.stride == 0) throw Error("window and stride must be at least one sample");
@@ -134,7 +134,12 @@ int run_score(const ScoreOptions& options) {
   if (!detection.insufficient.empty()) throw Error(options.input.string() + ": " + detection.insufficient);
   write_file(options.windows_csv, windows_csv(detection, file));
   if (!options.episodes_csv.empty()) write_file(options.episodes_csv, episodes_csv(detection, file));
-  return 0;
+  ScoreResult result{.windows = detection.windows.size()};
+  for (const Episode& episode : detection.episodes) {
+    result.findings += episode.tier == Tier::finding ? 1 : 0;
+    result.notices += episode.tier == Tier::notice ? 1 : 0;
+  }
+  return result;
 }
 
 }  // namespace reveal

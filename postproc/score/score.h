@@ -21,8 +21,12 @@ struct ScoreOptions {
   std::uint64_t seed = 0;
 };
 
-/// Returns the exit status, 0. Throws Error: unreadable input, unwritable output, unknown pipeline, no whole window.
-int run_score(const ScoreOptions& options);
+struct ScoreResult {
+  std::size_t windows = 0, findings = 0, notices = 0;
+};
+
+/// Throws Error: unreadable input, unwritable output, unknown pipeline, no whole window.
+ScoreResult run_score(const ScoreOptions& options);
 
 /// Names say which channels are peers ("cpu.user/cpu1", "rank0.utime", "net.n0.rxb/eth0"). Where the file does not say
 /// the kind it is a gauge: increments cannot be told from levels.

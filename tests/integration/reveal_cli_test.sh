@@ -50,8 +50,14 @@ expect 0 - "$reveal" rules --json
 json out "any(rule['id'] == 'cpu.outsider' for rule in r['rules'])"
 printf '[rule."cpu.outsider"]\nmin_cpus = 1\n' >bad.conf
 expect 1 'bad.conf:2: unknown key "min_cpus"' "$reveal" rules --config bad.conf
+printf '[reprot]\n' >bad.conf
+expect 1 'did you mean [report]?' "$reveal" rules --config bad.conf
+expect 2 'did you mean "paper"?' "$reveal" report empty --pipeline papre
+expect 0 - "$reveal" --json rules
+json out "r['rules']"
 expect 0 - "$reveal" probes --json
 expect 0 - "$reveal" doctor
+grep -q 'to get it: run the command under reveal-run' out || fail "doctor does not say how to get what is missing"
 
 # --- a real trace of this machine, short and long enough to be read
 mkdir job

@@ -51,12 +51,14 @@ ls -d reveal-2* 2>/dev/null | grep -q . && fail "a command that never ran left a
 expect_status 125 "unknown option"
 grep -q 'did you mean "--interval"' err || fail "no near option: $(cat err)"
 [ "$(wc -l <err)" = 1 ] || fail "more than one line: $(cat err)"
-for bad in "--interval abc" "--interval 1ms" "--tag x" "--output %z"; do
+for bad in "--interval abc" "--interval 1ms" "--tag x" "--output %z" "--probes cpuu"; do
   # shellcheck disable=SC2086
   "$run" $bad -- touch started 2>err
   expect_status 125 "$bad"
   [ -e started ] && fail "$bad: the command was started"
 done
+"$run" --probes cpuu -- true 2>err
+grep -q 'did you mean "cpu"' err || fail "no near probe: $(cat err)"
 "$run" 2>err
 expect_status 125 "no command"
 
@@ -147,6 +149,8 @@ for rank in 0 1 2 3; do [ "$(cat status.$rank)" = $rank ] || fail "rank $rank: s
 [ "$(cat err.? | wc -l)" -gt 0 ] || fail "no report was printed"
 [ "$(for rank in 0 1 2 3; do [ -s err.$rank ] && echo x; done | wc -l)" = 1 ] || fail "several ranks printed: $(head err.?)"
 [ "$(runs_left)" = 0 ] || fail "left behind: $(find "$tmp/run/reveal" | head -3)"
+/usr/bin/python3 -c 'import json, sys; sys.exit(json.load(open("ranks/report.json"))["job"]["exit_code"] in (0, None))' ||
+  fail "the launch failed, the report says otherwise"
 [ -d ranks-2 ] && fail "the launch was torn apart: $(ls -d ranks*)"
 
 echo "== the collector is killed"

@@ -12,7 +12,6 @@
 namespace reveal {
 namespace {
 
-constexpr double kPageBytes = 4096;
 /// Beyond these, another explanation is at least as good; see look_alike().
 constexpr double kFloodBytesPerSecond = 30e6;
 constexpr double kFloodCpus = 0.5;
@@ -97,7 +96,7 @@ Cost cost_of(const RuleContext& context, Interval at, std::span<const Interval> 
 /// A reason to be silent about this interval, or nothing. Little kernel work beside a flood of writes is the flood's.
 bool explained_by_writes(const RuleContext& context, Interval at, std::span<const Interval> excluded, double excess) {
   if (excess >= kFloodCpus) return false;
-  const auto dirtied = rate(context, "vmstat.nr_dirtied", kPageBytes, "bytes/s");
+  const auto dirtied = rate(context, "vmstat.nr_dirtied", context.page_bytes(), "bytes/s");
   if (!dirtied) return false;
   const auto change = contrast(context, *dirtied, at, excluded);
   return change && change->excess() >= kFloodBytesPerSecond && change->excess() >= change->outside;

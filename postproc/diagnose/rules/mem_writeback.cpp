@@ -12,7 +12,6 @@
 namespace reveal {
 namespace {
 
-constexpr double kPageBytes = 4096;
 /// Write-back goes on after the writer stopped; the kernel starts it after 5 s and expires pages after 30 s.
 constexpr double kLongestTailSeconds = 30;
 constexpr double kTailLevel = 0.2;
@@ -141,7 +140,7 @@ Finding describe(const RuleContext& context, const Signal& dirtied, const Elevat
 }
 
 std::vector<Finding> check(const RuleContext& context) {
-  const auto dirtied = rate(context, "vmstat.nr_dirtied", kPageBytes, "bytes/s");
+  const auto dirtied = rate(context, "vmstat.nr_dirtied", context.page_bytes(), "bytes/s");
   if (!dirtied) throw Unavailable("not measured: vmstat.nr_dirtied");
   const auto own = rate(context, "process.write_bytes", 1, "bytes/s");
   if (!own) throw Unavailable("not measured: process.write_bytes, hence not who wrote");

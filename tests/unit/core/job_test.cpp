@@ -454,5 +454,53 @@ TEST(Environment, KeepsExactNamesOnly) {
   EXPECT_EQ(kept[1].first, "NCCL_ALGO");
 }
 
+void step_daemon(const TestHost& host, int pid, const std::string& step, const std::string& cgroup) {
+  host.process(pid, 1, "slurmstepd", 7, 0);
+  host.write("/proc/" + std::to_string(pid) + "/cmdline", "slurmstepd: [" + step + "]" + std::string(1, '\0'));
+  host.write("/proc/" + std::to_string(pid) + "/cgroup", cgroup);
+}
+
+TEST_F(JobOnHost, FindsTheStepsOfASlurmJobAndLeavesOthersAlone) {
+  host_.last_pid(950);
+  step_daemon(host_, 500, "4711.batch", "8:freezer:/slurm_n1/uid_5/job_4711/step_batch\n");
+  step_daemon(host_, 600, "4711.0", "8:freezer:/slurm_n2/uid_5/job_4711/step_0\n");
+  step_daemon(host_, 700, "47.0", "8:freezer:/slurm_n1/uid_5/job_47/step_0\n");
+  for (const int pid : {501, 601, 701}) host_.process(pid, pid - 1, "python3", 10, 0);
+  start(JobSource::parse("slurm:4711@n1"));
+  EXPECT_NE(job_->find(501), nullptr);
+  EXPECT_EQ(job_->find(601), nullptr);  // of another node on this kernel
+  EXPECT_EQ(job_->find(701), nullptr);
+  EXPECT_EQ(job_->cpu_time_ns(), 10 * kTick);  // without the daemon's own work
+  EXPECT_EQ(job_->cgroup_name(), "/job_4711");
+  EXPECT_TRUE(job_->saw_other_job());
+}
+
+TEST_F(JobOnHost, TakesAStepThatNamesItselfLateAndStaysBetweenSteps) {
+  host_.last_pid(400);
+  start(JobSource::parse("slurm:4711"));
+  EXPECT_TRUE(job_->processes().empty());
+  host_.process(500, 1, "slurmstepd", 1, 0);
+  host_.write("/proc/500/cmdline", std::string("/usr/sbin/slurmstepd\0infinity\0", 30));
+  host_.process(501, 500, "sleep", 1, 0);
+  host_.last_pid(501);
+  step();
+  EXPECT_EQ(job_->find(501), nullptr);
+  step_daemon(host_, 500, "4711.0", "0::/system.slice/slurmstepd.scope/job_4711/step_0\n");
+  step(20);
+  EXPECT_NE(job_->find(501), nullptr);
+  host_.remove("/proc/500");
+  host_.remove("/proc/501");
+  step(600);
+  EXPECT_FALSE(job_->ended());
+  step(6000);
+  EXPECT_TRUE(job_->ended());
+}
+
+TEST(JobSource, OfSlurmIsANumber) {
+  EXPECT_EQ(JobSource::parse("slurm:4711@n1").slurm_node, "n1");
+  EXPECT_THROW(static_cast<void>(JobSource::parse("slurm:")), Error);
+  EXPECT_THROW(static_cast<void>(JobSource::parse("slurm:47x1")), Error);
+}
+
 }  // namespace
 }  // namespace reveal

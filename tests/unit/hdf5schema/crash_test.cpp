@@ -13,6 +13,7 @@
 #include <random>
 
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/rewrite.h"
 #include "hdf5schema/trace_reader.h"
 #include "hdf5schema/trace_writer.h"
 #include "sample_trace.h"

@@ -4,6 +4,8 @@
 
 #include <limits>
 
+#include "hdf5schema/basics/request.h"
+
 namespace reveal {
 namespace {
 
@@ -67,6 +69,28 @@ TEST(Text, SuggestsOnlyWhatIsNear) {
   const std::vector<std::string> keys = {"period", "enabled", "probes"};
   EXPECT_EQ(nearest("peroid", keys), "period");
   EXPECT_EQ(nearest("zzzzzz", keys), std::nullopt);
+}
+
+TEST(Text, ParsesSizes) {
+  EXPECT_EQ(parse_bytes("2GB"), 2'000'000'000U);
+  EXPECT_EQ(parse_bytes("500 MB"), 500'000'000U);
+  EXPECT_EQ(parse_bytes("1048576"), 1'048'576U);
+  EXPECT_EQ(parse_bytes("2 apples"), std::nullopt);
+  EXPECT_EQ(parse_bytes("-1"), std::nullopt);
+  EXPECT_EQ(parse_bytes("B"), std::nullopt);
+}
+
+TEST(Text, SplitsListsOfNames) {
+  EXPECT_EQ(split_names("cpu+memory,disk"), (std::vector<std::string>{"cpu", "memory", "disk"}));
+  EXPECT_EQ(split_names(",,"), std::vector<std::string>{});
+}
+
+TEST(Request, GivesTheLastValueOfAKey) {
+  EXPECT_EQ(requested("interval=1s,output=out/%j", "output"), "out/%j");
+  EXPECT_EQ(requested("interval=1s,interval=2s", "interval"), "2s");
+  EXPECT_EQ(requested("off", "off"), "yes");
+  EXPECT_EQ(requested("interval=1s", "mail"), "");
+  EXPECT_EQ(requested("", "mail"), "");
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// A file descriptor that closes itself. Everything the wrapper opens is close-on-exec: the command must start with
-// exactly the descriptors it would have had without us.
+// A file descriptor that closes itself. Everything we open is close-on-exec: what the wrapper or the broker starts must
+// have exactly the descriptors it would have had without us.
 #pragma once
 
 #include <unistd.h>

@@ -1,3 +1,5 @@
+#include "hdf5schema/rewrite.h"
+
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -31,11 +33,22 @@ EventRecord record_of(const Event& event) {
   return record;
 }
 
-}  // namespace
+/// The base of several chunks in one: the absolute value before their first row, or the channel's first one.
+std::vector<std::int64_t> merged_bases(const TraceReader::Bases& bases, std::size_t channels, std::size_t first,
+                                       std::size_t count) {
+  std::vector<std::int64_t> merged(channels, kMissing);
+  for (std::size_t channel = 0; channel < channels; ++channel) {
+    for (std::size_t chunk = first; chunk < first + count && merged[channel] == kMissing; ++chunk) {
+      merged[channel] = bases.values[channel * bases.chunks + chunk];
+    }
+  }
+  return merged;
+}
 
-double recover(const std::filesystem::path& part, const std::filesystem::path& to) {
-  const TraceReader reader(part);
-  TraceFile file(to, reader.header());
+/// `chunks_in_one`: of the source. Returns the seconds written.
+double rewrite(const TraceReader& reader, const std::filesystem::path& to, std::size_t chunks_in_one,
+               TraceFile::Form form, bool complete) {
+  TraceFile file(to, reader.header(), form);
   struct Axis {
     std::size_t index = 0;
     std::size_t rows_per_chunk = 1;
@@ -44,7 +57,7 @@ double recover(const std::filesystem::path& part, const std::filesystem::path& t
   std::map<std::string, Axis> axes;
   for (const TraceReader::Family& family : reader.families()) {
     Axis& axis = axes[axis_name(family.spec)];
-    axis.rows_per_chunk = reader.read_bases(family).rows_per_chunk;
+    axis.rows_per_chunk = reader.read_bases(family).rows_per_chunk * chunks_in_one;
     if (family.time_ns.size() > axis.times.size()) axis.times = family.time_ns;
   }
   for (auto& [name, axis] : axes) axis.index = file.add_axis(name, axis.rows_per_chunk);
@@ -65,10 +78,11 @@ double recover(const std::filesystem::path& part, const std::filesystem::path& t
     const bool real = stored_as_real(family.spec.kind, family.spec.unit);
     const std::vector<double> reals = real ? reader.read(family) : std::vector<double>();
     const std::vector<std::int64_t> stored = real ? std::vector<std::int64_t>() : reader.read_stored(family);
-    for (std::size_t chunk = 0; chunk < bases.chunks; ++chunk) {
+    for (std::size_t chunk = 0; chunk < bases.chunks; chunk += chunks_in_one) {
       const std::size_t first = chunk * bases.rows_per_chunk;
-      const std::size_t count = std::min(bases.rows_per_chunk, rows - first);
-      const std::vector<std::int64_t> base = cut_out(bases.values, channels, bases.chunks, chunk, 1);
+      const std::size_t count = std::min(bases.rows_per_chunk * chunks_in_one, rows - first);
+      const std::vector<std::int64_t> base =
+          merged_bases(bases, channels, chunk, std::min(chunks_in_one, bases.chunks - chunk));
       if (real)
         file.write_rows(index, channels, count, cut_out(reals, channels, rows, first, count).data(), base);
       else
@@ -88,8 +102,20 @@ double recover(const std::filesystem::path& part, const std::filesystem::path& t
   file.write_clocks(reader.clocks());
   file.write_coverage(reader.coverage());
   file.write_end_snapshot(reader.snapshot_end());
-  file.close(false);
+  file.close(complete);
   return end > begin ? static_cast<double>(end - begin) / 1e9 : 0.0;
+}
+
+}  // namespace
+
+double recover(const std::filesystem::path& part, const std::filesystem::path& to) {
+  return rewrite(TraceReader(part), to, 1, TraceFile::Form::live, false);
+}
+
+void compact(const std::filesystem::path& trace, const std::filesystem::path& to) {
+  constexpr std::size_t kChunksInOne = 6;  // a minute
+  const TraceReader reader(trace);
+  static_cast<void>(rewrite(reader, to, kChunksInOne, TraceFile::Form::closed, reader.complete()));
 }
 
 }  // namespace reveal

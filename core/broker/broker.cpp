@@ -1,0 +1,262 @@
+#include "core/broker/broker.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <syslog.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <optional>
+#include <vector>
+
+#include "core/broker/job_spool.h"
+#include "core/broker/privileges.h"
+#include "hdf5schema/basics/error.h"
+
+namespace reveal {
+namespace {
+
+using namespace std::chrono_literals;
+using SteadyClock = std::chrono::steady_clock;
+
+constexpr auto kLook = 1s;           // at the kill switch
+constexpr auto kCloseLimit = 3s;     // for the sampler to close its trace
+constexpr auto kDeliverLimit = 60s;  // for delivery, report and mail; the epilog does not wait that long
+constexpr auto kKillLimit = 1s;
+constexpr int kMostSamplers = 3;  // it is begun anew when somebody kills it while the job goes on
+
+void say(int priority, const BrokerOptions& options, const std::string& text) {
+  ::syslog(LOG_DAEMON | priority, "reveal: job %s: %s", options.job.c_str(), text.c_str());
+}
+
+/// Signals wait for us here instead of interrupting.
+class Signals {
+ public:
+  Signals() {
+    sigemptyset(&set_);
+    for (const int signal : {SIGTERM, SIGINT, SIGCHLD}) sigaddset(&set_, signal);
+    ::sigprocmask(SIG_BLOCK, &set_, &before_);
+    for (const int signal : {SIGHUP, SIGPIPE}) ::signal(signal, SIG_IGN);
+  }
+  void restore_in_child() const { ::sigprocmask(SIG_SETMASK, &before_, nullptr); }
+
+  /// Returns at the first signal or after `time`; remembers a request to stop.
+  void wait(std::chrono::nanoseconds time) {
+    const timespec limit{static_cast<time_t>(time.count() / 1'000'000'000), time.count() % 1'000'000'000};
+    const int signal = ::sigtimedwait(&set_, nullptr, &limit);
+    if (signal == SIGTERM || signal == SIGINT) stop_ = true;
+  }
+  [[nodiscard]] bool stop() const noexcept { return stop_; }
+
+ private:
+  sigset_t set_{}, before_{};
+  bool stop_ = false;
+};
+
+class Child {
+ public:
+  explicit Child(pid_t pid) noexcept : pid_(pid) {}
+  /// Nothing while it runs; 128 + n for signal n.
+  std::optional<int> status() {
+    if (status_ || pid_ <= 0) return status_;
+    int raw = 0;
+    if (::waitpid(pid_, &raw, WNOHANG) == pid_) {
+      status_ = WIFEXITED(raw) ? WEXITSTATUS(raw) : 128 + WTERMSIG(raw);
+    }
+    return status_;
+  }
+  void signal(int number) {
+    if (!status()) ::kill(pid_, number);
+  }
+  std::optional<int> wait(Signals& signals, std::chrono::nanoseconds limit) {
+    const auto end = SteadyClock::now() + limit;
+    while (!status() && SteadyClock::now() < end) signals.wait(std::min<std::chrono::nanoseconds>(limit, 50ms));
+    return status();
+  }
+
+ private:
+  pid_t pid_;
+  std::optional<int> status_;
+};
+
+class Lock {
+ public:
+  Lock(int fd, std::filesystem::path path) : fd_(fd), path_(std::move(path)) {
+    ::fcntl(fd_, F_SETFD, FD_CLOEXEC);
+    const std::string text = std::to_string(::getpid()) + " " + start_time() + "\n";
+    if (::ftruncate(fd_, 0) != 0 || ::pwrite(fd_, text.data(), text.size(), 0) < 0) {
+      throw system_error(path_.string(), errno);
+    }
+  }
+  /// Tells the epilog that the node is done with.
+  void release() {
+    if (fd_ < 0) return;
+    ::unlink(path_.c_str());
+    ::close(fd_);
+    fd_ = -1;
+  }
+  void close_in_child() const { ::close(fd_); }
+
+ private:
+  // Field 22 of our own stat; the name before it has no blank.
+  static std::string start_time() {
+    char text[1024];
+    const int file = ::open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
+    const ssize_t size = file >= 0 ? ::read(file, text, sizeof text - 1) : 0;
+    if (file >= 0) ::close(file);
+    std::string stat(text, size > 0 ? static_cast<std::size_t>(size) : 0);
+    std::size_t at = stat.rfind(')');
+    for (int field = 2; field < 22 && at != std::string::npos; ++field) at = stat.find(' ', at + 1);
+    if (at == std::string::npos) return "0";
+    return stat.substr(at + 1, stat.find(' ', at + 1) - at - 1);
+  }
+
+  int fd_;
+  std::filesystem::path path_;
+};
+
+class Broker {
+ public:
+  Broker(const BrokerOptions& options, const std::function<int(const std::filesystem::path&)>& sample)
+      : options_(options),
+        sample_(sample),
+        lock_(options.lock_fd, options.spool / "run" / (options.job + "." + options.node)),
+        spool_(make_job_spool(options.spool, options.job, options.uid, options.gid)),
+        mail_state_(make_mail_state(options.spool, options.uid, options.gid)) {}
+
+  int run() {
+    bool recorded = false;
+    for (int samplers = 1; !over(); ++samplers) {
+      Child sampler = start_sampler();
+      const int end = watch(sampler);
+      recorded = recorded || end != kTooShort;
+      if (end <= 128 || over() || samplers == kMostSamplers) break;
+      say(LOG_NOTICE, options_, "the sampler was ended by signal " + std::to_string(end - 128) + "; begun anew");
+    }
+    std::error_code unreadable;
+    if (recorded && !std::filesystem::is_empty(spool_, unreadable)) deliver();
+    lock_.release();
+    remove_job_spool(options_.spool, options_.job);
+    return 0;
+  }
+
+ private:
+  [[nodiscard]] bool over() const { return signals_.stop() || ::access(options_.disable_file.c_str(), F_OK) == 0; }
+
+  Child start_sampler() {
+    const pid_t pid = ::fork();
+    if (pid < 0) throw system_error("the sampler", errno);
+    if (pid > 0) return Child(pid);
+    int status = kSamplerFailed;
+    try {
+      lock_.close_in_child();
+      signals_.restore_in_child();
+      become_user(options_.uid, options_.gid);
+      if (::chdir("/") != 0) throw system_error("/", errno);
+      status = sample_(free_trace());
+    } catch (const std::exception& error) {
+      say(LOG_WARNING, options_, error.what());
+    }
+    ::_exit(status);
+  }
+
+  // One that was killed, or the same job before it was requeued, may have left a trace of this name.
+  [[nodiscard]] std::filesystem::path free_trace() const {
+    for (int run = 1;; ++run) {
+      std::filesystem::path trace = spool_ / (options_.node + (run > 1 ? "-" + std::to_string(run) : "") + ".h5");
+      std::error_code ignored;
+      if (!std::filesystem::exists(trace, ignored) && !std::filesystem::exists(trace.string() + ".part", ignored)) {
+        return trace;
+      }
+    }
+  }
+
+  int watch(Child& sampler) {
+    while (!over() && !sampler.status()) signals_.wait(kLook);
+    sampler.signal(SIGTERM);
+    if (!sampler.wait(signals_, kCloseLimit)) {
+      sampler.signal(SIGKILL);
+      say(LOG_WARNING, options_, "the sampler did not close its trace in time; what it had flushed is kept");
+      static_cast<void>(sampler.wait(signals_, kKillLimit));
+    }
+    return sampler.status().value_or(128 + SIGKILL);
+  }
+
+  // As the user, by another program: its file system may hang, its data may be anything.
+  void deliver() {
+    int ready[2];
+    if (::pipe2(ready, O_CLOEXEC) != 0) return;
+    const pid_t pid = ::fork();
+    if (pid == 0) {
+      lock_.close_in_child();
+      become_deliverer(ready[1]);
+    }
+    ::close(ready[1]);
+    Child child(pid);
+    const auto end = SteadyClock::now() + kDeliverLimit;
+    bool told = false;
+    while (!child.status() && SteadyClock::now() < end) {
+      pollfd fd{ready[0], POLLIN, 0};
+      if (!told && ::poll(&fd, 1, 20) > 0) {
+        told = true;
+        lock_.release();
+      }
+      if (told) signals_.wait(100ms);
+    }
+    child.signal(SIGKILL);
+    static_cast<void>(child.wait(signals_, kKillLimit));
+    ::close(ready[0]);
+  }
+
+  [[noreturn]] void become_deliverer(int ready) const {
+    try {
+      signals_.restore_in_child();
+      become_user(options_.uid, options_.gid);
+      if (::chdir("/") != 0) ::_exit(kSamplerFailed);
+      ::fcntl(ready, F_SETFD, 0);
+      const std::filesystem::path own = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "reveal";
+      std::vector<std::string> words{own.string(),          "deliver",      spool_.string(),     "--job",
+                                     options_.job,          "--node",       options_.node,       "--config",
+                                     options_.config,       "--request",    options_.request,    "--ready-fd",
+                                     std::to_string(ready), "--mail-state", mail_state_.string()};
+      std::vector<char*> argv;
+      for (std::string& word : words) argv.push_back(word.data());
+      argv.push_back(nullptr);
+      ::execv(argv[0], argv.data());
+      say(LOG_WARNING, options_, own.string() + ": " + std::strerror(errno));
+    } catch (const std::exception& error) {
+      say(LOG_WARNING, options_, error.what());
+    }
+    ::_exit(kSamplerFailed);
+  }
+
+  const BrokerOptions& options_;
+  const std::function<int(const std::filesystem::path&)>& sample_;
+  Signals signals_;
+  Lock lock_;
+  std::filesystem::path spool_, mail_state_;
+};
+
+}  // namespace
+
+int run_broker(const BrokerOptions& options, const std::function<int(const std::filesystem::path& trace)>& sample) {
+  ::openlog("reveal-collect", LOG_PID, LOG_DAEMON);
+  try {
+    leave_control_groups();
+    offer_to_oom_killer();  // the sampler, once it is the user, may not
+    ::umask(077);
+    return Broker(options, sample).run();
+  } catch (const std::exception& error) {
+    say(LOG_WARNING, options, error.what());
+    return 1;
+  }
+}
+
+}  // namespace reveal

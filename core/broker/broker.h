@@ -1,0 +1,33 @@
+// `reveal-collect --job slurm:ID --spool DIR`: one node of a Slurm job from its prolog to its epilog, in two processes.
+// The broker stays root: it keeps the lock, watches the job's end and the kill switch, and reads no text of the user's.
+// The sampler becomes the job's user for good before it does anything else, and so does what delivers the trace.
+#pragma once
+
+#include <sys/types.h>
+
+#include <filesystem>
+#include <functional>
+#include <string>
+
+namespace reveal {
+
+struct BrokerOptions {
+  std::string job;   // "4711"
+  std::string node;  // a file name
+  std::filesystem::path spool;
+  std::filesystem::path disable_file;
+  std::string config;   // the site's reveal.conf
+  std::string request;  // what the user wrote behind --reveal=, never read by root
+  int lock_fd = -1;     // locked by the plug-in; free again means: done
+  uid_t uid = 0;
+  gid_t gid = 0;
+};
+
+/// How the sampler ended, as its exit status.
+enum SamplerEnd : int { kSampled = 0, kSamplerFailed = 1, kTooShort = 10 };
+
+/// `sample` runs in the sampler: records into `trace` until SIGTERM or the job's end, returns a SamplerEnd.
+/// The broker's exit status is 0 unless it could not even begin.
+int run_broker(const BrokerOptions& options, const std::function<int(const std::filesystem::path& trace)>& sample);
+
+}  // namespace reveal

@@ -1,0 +1,66 @@
+#include "core/broker/job_spool.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "hdf5schema/basics/descriptor.h"
+#include "hdf5schema/basics/error.h"
+
+namespace reveal {
+namespace {
+
+Descriptor open_folder(int at, const std::string& name) noexcept {
+  return Descriptor(::openat(at, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+}
+
+/// A directory of ours that nobody else can write.
+Descriptor open_private(const std::filesystem::path& path) {
+  Descriptor folder = open_folder(AT_FDCWD, path.string());
+  struct stat status {};
+  if (!folder || ::fstat(folder.get(), &status) != 0) throw system_error(path.string(), errno);
+  if (status.st_uid != ::geteuid() || (status.st_mode & 022) != 0) {
+    throw Error(path.string() + ": must belong to root and be writable by nobody else");
+  }
+  return folder;
+}
+
+/// The last part of `path`, in `base`.
+void make_user_folder(const Descriptor& base, const std::filesystem::path& path, uid_t uid, gid_t gid) {
+  const std::string name = path.filename().string();
+  const bool fresh = ::mkdirat(base.get(), name.c_str(), 0700) == 0;
+  if (!fresh && errno != EEXIST) throw system_error(path.string(), errno);
+  const Descriptor own = open_folder(base.get(), name);
+  struct stat status {};
+  if (!own || ::fstat(own.get(), &status) != 0) throw system_error(path.string(), errno);
+  if (fresh && ::fchown(own.get(), uid, gid) != 0) throw system_error(path.string(), errno);
+  if (!fresh && (status.st_uid != uid || (status.st_mode & 022) != 0)) {
+    throw Error(path.string() + ": belongs to somebody else");
+  }
+}
+
+}  // namespace
+
+std::filesystem::path make_job_spool(const std::filesystem::path& spool, const std::string& job, uid_t uid, gid_t gid) {
+  make_user_folder(open_private(spool), spool / job, uid, gid);
+  return spool / job;
+}
+
+std::filesystem::path make_mail_state(const std::filesystem::path& spool, uid_t uid, gid_t gid) {
+  const Descriptor base = open_private(spool);
+  const bool fresh = ::mkdirat(base.get(), "mail", 0700) == 0;
+  if (!fresh && errno != EEXIST) throw system_error((spool / "mail").string(), errno);
+  if (fresh) ::fchmodat(base.get(), "mail", 0711, 0);  // whatever the umask is
+  const std::filesystem::path state = spool / "mail" / std::to_string(uid);
+  make_user_folder(open_private(spool / "mail"), state, uid, gid);
+  return state;
+}
+
+void remove_job_spool(const std::filesystem::path& spool, const std::string& job) noexcept {
+  const Descriptor base = open_folder(AT_FDCWD, spool.string());
+  if (base) ::unlinkat(base.get(), job.c_str(), AT_REMOVEDIR);
+}
+
+}  // namespace reveal

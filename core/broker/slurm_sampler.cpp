@@ -1,0 +1,147 @@
+#include "core/broker/slurm_sampler.h"
+
+#include <sched.h>
+#include <sys/resource.h>
+#include <syslog.h>
+
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <iterator>
+#include <thread>
+
+#include "core/broker/broker.h"
+#include "core/job/cpu_set.h"
+#include "core/job/job.h"
+#include "core/sampler/host.h"
+#include "core/sampler/sampler.h"
+#include "core/sampler/ticker.h"
+#include "hdf5schema/basics/config_file.h"
+#include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/request.h"
+#include "hdf5schema/basics/text.h"
+
+namespace reveal {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kLook = 100ms;  // for the job's first process
+constexpr int kNice = 5;
+
+bool has_process(const Job& job) {
+  return std::any_of(job.processes().begin(), job.processes().end(),
+                     [](const auto& process) { return !process->launcher; });
+}
+
+CpuSet allowed_cpus(RootFs& fs, const Job& job) {
+  CpuSet allowed;
+  for (const auto& process : job.processes()) {
+    if (process->launcher) continue;
+    const std::string status = fs.text("/proc/" + std::to_string(process->pid) + "/status").value_or("");
+    allowed.insert(CpuSet::of_list(field_of(status, "Cpus_allowed_list")));
+  }
+  return allowed;
+}
+
+// The job's cpus are the job's, where the allocation leaves others.
+void keep_off(const CpuSet& job_cpus, const Host& host) {
+  ::setpriority(PRIO_PROCESS, 0, kNice);
+  cpu_set_t* free_cpus = CPU_ALLOC(CpuSet::kMost);
+  if (free_cpus == nullptr) return;
+  const std::size_t size = CPU_ALLOC_SIZE(CpuSet::kMost);
+  CPU_ZERO_S(size, free_cpus);
+  for (const int cpu : host.cpus_online) {
+    if (!job_cpus.contains(cpu)) CPU_SET_S(static_cast<std::size_t>(cpu), size, free_cpus);
+  }
+  if (CPU_COUNT_S(size, free_cpus) > 0) ::sched_setaffinity(0, size, free_cpus);
+  CPU_FREE(free_cpus);
+}
+
+/// False when there was none before the end.
+bool wait_for_job(const CollectOptions& options, const std::atomic<bool>& stop) {
+  RootFs fs(options.root);
+  const Host host = Host::look(fs);
+  const SystemClock clock;
+  Job job(fs, host, JobSource::parse(options.job), 0);
+  while (!stop) {
+    job.update(clock.now());
+    if (has_process(job)) {
+      keep_off(allowed_cpus(fs, job), host);
+      return true;
+    }
+    if (job.ended()) return false;
+    std::this_thread::sleep_for(kLook);
+  }
+  return false;
+}
+
+void note(const std::string& text) {
+  ::syslog(LOG_DAEMON | LOG_NOTICE, "reveal: %s", text.c_str());
+}
+
+void set_interval(SlurmSampling& sampling, const std::string& value) {
+  const auto interval = parse_duration(value);
+  if (interval && *interval >= 10ms && *interval <= 60s) {
+    sampling.interval = value;
+  } else {
+    note("interval \"" + value + "\" is not a time from 10ms to 60s; " + sampling.interval + " is used");
+  }
+}
+
+void set_probes(SlurmSampling& sampling, const std::string& value) {
+  try {
+    static_cast<void>(select_probes(split_names(value)));
+    sampling.probes = value;
+  } catch (const Error& error) {
+    note(std::string(error.what()) + "; all probes are used");
+  }
+}
+
+void set_min_seconds(SlurmSampling& sampling, const std::string& value) {
+  if (const auto seconds = parse_int(value); seconds && *seconds >= 0) {
+    sampling.min_seconds = static_cast<double>(*seconds);
+  }
+}
+
+void set_max_bytes(SlurmSampling& sampling, const std::string& value) {
+  if (const auto bytes = parse_bytes(value)) sampling.max_bytes = *bytes;
+}
+
+// Of the section [slurm].
+constexpr struct {
+  std::string_view key;
+  void (*apply)(SlurmSampling&, const std::string& value);
+} kSiteSettings[] = {
+    {"interval", set_interval}, {"probes", set_probes}, {"min_seconds", set_min_seconds}, {"spool_max", set_max_bytes}};
+
+}  // namespace
+
+SlurmSampling read_sampling(const std::string& config, const std::string& request) {
+  SlurmSampling sampling;
+  std::ifstream file(config);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  for (const ConfigEntry& entry : parse_config(text, config).entries) {
+    if (entry.section != "slurm" || entry.values.empty()) continue;
+    for (const auto& setting : kSiteSettings) {
+      if (setting.key == entry.key) setting.apply(sampling, entry.values.front());
+    }
+  }
+  if (const std::string value = requested(request, "interval"); !value.empty()) set_interval(sampling, value);
+  if (const std::string value = requested(request, "probes"); !value.empty()) set_probes(sampling, value);
+  return sampling;
+}
+
+int sample_slurm_job(CollectOptions options, const SlurmSampling& sampling, const std::atomic<bool>& stop) {
+  if (!wait_for_job(options, stop)) return kTooShort;
+  if (sampling.max_bytes > 0) options.max_bytes = sampling.max_bytes;
+  const CollectResult result = collect(options, stop);
+  const double seconds = std::chrono::duration<double>(options.header.interval).count() *
+                         static_cast<double>(result.ticks + result.ticks_missed);
+  if (seconds >= sampling.min_seconds) return kSampled;
+  std::error_code ignored;
+  std::filesystem::remove(options.output, ignored);
+  return kTooShort;
+}
+
+}  // namespace reveal

@@ -1,0 +1,40 @@
+#include "core/job/slurm_step.h"
+
+#include "hdf5schema/basics/text.h"
+
+namespace reveal {
+namespace {
+
+constexpr std::string_view kTitle = "slurmstepd: [";
+
+// Slurm built for several slurmd on one machine names their groups "/slurm_NODE".
+std::string node_of_cgroup(std::string_view cgroups) {
+  constexpr std::string_view kPrefix = "/slurm_";
+  const std::size_t at = cgroups.find(kPrefix);
+  if (at == std::string_view::npos) return "";
+  const std::string_view rest = cgroups.substr(at + kPrefix.size());
+  return std::string(rest.substr(0, rest.find_first_of("/\n")));
+}
+
+}  // namespace
+
+StepDaemon look_at_step_daemon(RootFs& fs, int pid) {
+  StepDaemon daemon;
+  const std::string folder = "/proc/" + std::to_string(pid);
+  const auto line = fs.text(folder + "/cmdline");
+  if (!line || line->empty()) return daemon;
+  daemon.state = StepDaemon::State::nameless;
+  const std::string_view title = *line;
+  const std::size_t end = title.find(']');
+  if (!title.starts_with(kTitle) || end == std::string_view::npos) return daemon;
+  const std::string_view name = title.substr(kTitle.size(), end - kTitle.size());
+  const std::size_t dot = name.find('.');
+  if (dot == std::string_view::npos) return daemon;
+  daemon.state = StepDaemon::State::named;
+  daemon.job = name.substr(0, dot);
+  daemon.step = name.substr(dot + 1);
+  daemon.node = node_of_cgroup(fs.text(folder + "/cgroup").value_or(""));
+  return daemon;
+}
+
+}  // namespace reveal

@@ -1,0 +1,25 @@
+// slurmstepd, Slurm's daemon for one step on one node: whose it is.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "core/root/root_fs.h"
+
+namespace reveal {
+
+inline constexpr std::string_view kStepDaemon = "slurmstepd";
+inline constexpr std::string_view kNodeDaemon = "slurmd";
+
+struct StepDaemon {
+  enum class State { gone, nameless, named };
+  State state = State::gone;
+  std::string job;   // "4711"
+  std::string step;  // "extern", "batch", "0"
+  std::string node;  // where several slurmd share a kernel and their control groups say whose they are, else ""
+};
+
+/// From its command line, "slurmstepd: [4711.batch]", which it writes there itself a while after its start.
+[[nodiscard]] StepDaemon look_at_step_daemon(RootFs& fs, int pid);
+
+}  // namespace reveal

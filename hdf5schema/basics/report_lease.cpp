@@ -1,0 +1,63 @@
+#include "hdf5schema/basics/report_lease.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+
+#include "hdf5schema/basics/descriptor.h"
+#include "hdf5schema/basics/text.h"
+
+namespace reveal {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace std::chrono_literals;
+
+constexpr auto kLeaseAge = 300s;
+
+}  // namespace
+
+fs::file_time_type file_time_now(const std::string& directory) {
+  std::string trial = directory + "/.clock.XXXXXX";
+  std::error_code error;
+  ::close(::mkostemp(trial.data(), O_CLOEXEC));
+  const auto time = fs::last_write_time(trial, error);
+  ::unlink(trial.c_str());
+  return error ? fs::file_time_type::clock::now() : time;
+}
+
+ReportLease::~ReportLease() {
+  if (held_) ::unlink(path_.c_str());
+}
+
+bool ReportLease::take() {
+  for (int attempt = 0; attempt < 2 && !held_; ++attempt) {
+    const Descriptor file(::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+    if (file) {
+      const std::string text = node_ + " " + std::to_string(::getpid()) + "\n";
+      held_ = ::write(file.get(), text.data(), text.size()) >= 0;
+      return held_;
+    }
+    if (errno != EEXIST) return false;
+    const Descriptor other(::open(path_.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+    char text[256];
+    const ssize_t size = other ? ::read(other.get(), text, sizeof text) : 0;
+    std::string_view rest(text, size > 0 ? static_cast<std::size_t>(size) : 0);
+    const std::string holder(next_word(rest));
+    std::string_view line = rest.substr(0, rest.find('\n'));
+    const auto pid = parse_int(next_word(line));
+    std::error_code error;
+    const auto taken = fs::last_write_time(path_, error);
+    const bool expired = !error && file_time_now(fs::path(path_).parent_path().string()) - taken > kLeaseAge;
+    const bool gone = holder == node_ && pid && ::kill(static_cast<pid_t>(*pid), 0) != 0 && errno == ESRCH;
+    if (!expired && !gone) return false;
+    ::unlink(path_.c_str());
+  }
+  return held_;
+}
+
+}  // namespace reveal

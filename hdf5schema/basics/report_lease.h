@@ -1,0 +1,30 @@
+// One builder of a report at a time, on any number of nodes.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace reveal {
+
+/// The right to build a report: a file made with O_EXCL, which network file systems keep unique, too. A lease whose
+/// holder is gone, or that is too old to be true, is taken over.
+class ReportLease {
+ public:
+  ReportLease(const std::string& directory, const std::string& node) noexcept
+      : path_(directory + "/.report.lease"), node_(node) {}
+  ~ReportLease();
+  ReportLease(const ReportLease&) = delete;
+  ReportLease& operator=(const ReportLease&) = delete;
+
+  /// True if the lease is now ours. False while another holds it.
+  [[nodiscard]] bool take();
+
+ private:
+  std::string path_, node_;
+  bool held_ = false;
+};
+
+/// Now by the clock of the server that keeps the directory: it may differ from ours by more than the ages we compare.
+[[nodiscard]] std::filesystem::file_time_type file_time_now(const std::string& directory);
+
+}  // namespace reveal

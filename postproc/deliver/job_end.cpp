@@ -1,0 +1,122 @@
+#include "postproc/deliver/job_end.h"
+
+#include <pwd.h>
+#include <syslog.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+
+#include "hdf5schema/basics/file_pattern.h"
+#include "hdf5schema/basics/request.h"
+#include "postproc/deliver/deliver.h"
+#include "postproc/deliver/report_job.h"
+#include "postproc/deliver/slurm_controller.h"
+#include "postproc/deliver/slurm_job.h"
+#include "postproc/mail/mail_job.h"
+#include "postproc/merge/publish.h"
+
+namespace reveal {
+namespace {
+
+constexpr std::chrono::milliseconds kControllerLimit{1500};
+constexpr std::size_t kLargestConfig = 1 << 20;
+
+std::string host_name() {
+  char name[256] = "";
+  return ::gethostname(name, sizeof name - 1) == 0 ? name : "localhost";
+}
+
+std::int64_t utc_now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+class EndOfNode {
+ public:
+  explicit EndOfNode(const JobEnd& end) : end_(end) {}
+
+  int run() {
+    SlurmJob job = slurm_job_of_environment(end_.job, process_environment);
+    if (const passwd* user = ::getpwuid(::geteuid()); user != nullptr) job.home = user->pw_dir;
+    // One node asks; the others know enough to deliver.
+    const bool first = job.nodes.empty() || job.nodes.front() == end_.node;
+    if (first) add_controller_answer(job, ask_controller(end_.job, kControllerLimit));
+    const auto settings = or_default([this] { return read_deliver_settings(end_.config); });
+    const auto analysis = or_default([this] { return load_analysis_settings({end_.config}); });
+    const Delivery delivery = deliver(end_.spool, end_.node, job, end_.request, settings, analysis);
+    if (!delivery.moved) {
+      say(LOG_NOTICE, "kept in " + delivery.directory.string() + (delivery.why.empty() ? "" : ": " + delivery.why));
+    } else if (!delivery.why.empty()) {
+      say(LOG_NOTICE, "delivered to " + delivery.directory.string() + ": " + delivery.why);
+    }
+    if (delivery.needs_job && first) {
+      const std::string failure = submit_report_job(job, delivery.directory, end_.config, "");
+      if (!failure.empty()) say(LOG_NOTICE, "no report job: " + failure + "; the first `reveal show` builds it");
+    }
+    ready();
+    if (delivery.report_built) mail(delivery.directory, job);
+    return 0;
+  }
+
+  void ready() noexcept {
+    if (end_.ready_fd < 0 || told_) return;
+    told_ = true;
+    [[maybe_unused]] const auto written = ::write(end_.ready_fd, "+", 1);
+    ::close(end_.ready_fd);
+  }
+
+  void say(int priority, const std::string& text) const {
+    ::syslog(LOG_DAEMON | priority, "reveal: job %s on %s: %s", end_.job.c_str(), end_.node.c_str(), text.c_str());
+  }
+
+ private:
+  /// A mistake in the site's file costs its setting, not the report.
+  template <typename Read>
+  auto or_default(Read read) const -> decltype(read()) {
+    try {
+      return read();
+    } catch (const std::exception& error) {
+      say(LOG_WARNING, error.what());
+      return {};
+    }
+  }
+
+  /// After the epilog has been let go: a mail server may take its time.
+  void mail(const std::filesystem::path& directory, const SlurmJob& job) const {
+    std::error_code ignored;
+    if (!std::filesystem::exists(end_.config, ignored)) return;
+    std::vector<std::string> problems;
+    const MailSettings settings =
+        parse_mail_settings(read_text_file(end_.config, kLargestConfig), end_.config, problems);
+    for (const std::string& problem : problems) say(LOG_NOTICE, problem);
+    if (!settings.enabled) return;
+    MailJob mail{.directory = directory,
+                 .array = job.array_job,
+                 .state = end_.mail_state,
+                 .host = host_name(),
+                 .now_utc_ns = utc_now_ns()};
+    mail.request = {.asked = requested(end_.request, "mail"), .mail_user = job.mail_user, .user = job.user};
+    const MailOutcome outcome = mail_job(mail, settings);
+    for (const std::string& problem : outcome.problems) say(LOG_NOTICE, problem);
+    if (const std::string failure = failure_line(outcome); !failure.empty()) say(LOG_NOTICE, "mail: " + failure);
+  }
+
+  const JobEnd& end_;
+  bool told_ = false;
+};
+
+}  // namespace
+
+int finish_job(const JobEnd& end) noexcept {
+  EndOfNode node(end);
+  try {
+    return node.run();
+  } catch (const std::exception& error) {
+    node.say(LOG_WARNING, error.what());
+    node.ready();
+    return 1;
+  }
+}
+
+}  // namespace reveal

@@ -1,0 +1,19 @@
+// A job of its own for a report that is too much work for an epilog.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "postproc/deliver/slurm_job.h"
+
+namespace reveal {
+
+/// Submits `reveal report` (and `mail_command` behind it, if any) with sbatch, to run as this user once the job and its
+/// epilogs are over. "" or one line about what went wrong.
+[[nodiscard]] std::string submit_report_job(const SlurmJob& job, const std::filesystem::path& directory,
+                                            const std::string& config, const std::string& mail_command);
+
+/// 'it'\''s', for a shell.
+[[nodiscard]] std::string shell_quoted(const std::string& word);
+
+}  // namespace reveal

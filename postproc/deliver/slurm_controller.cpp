@@ -1,0 +1,133 @@
+#include "postproc/deliver/slurm_controller.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include "hdf5schema/basics/descriptor.h"
+#include "hdf5schema/basics/text.h"
+
+#ifdef REVEAL_HAS_SLURM
+#include <slurm/slurm.h>
+#include <slurm/slurm_errno.h>
+#endif
+
+namespace reveal {
+
+#ifdef REVEAL_HAS_SLURM
+namespace {
+
+// Loaded and not linked: `reveal` runs on machines without Slurm, and of another release than it was built for.
+class Library {
+ public:
+  Library() {
+    const std::string name = "libslurm.so." + std::to_string(SLURM_VERSION_MAJOR(SLURM_VERSION_NUMBER));
+    for (const std::string& file : {std::string(REVEAL_SLURM_SONAME), name}) {
+      // Global: the library's own plug-ins (munge) look for its symbols.
+      handle_ = ::dlopen(file.c_str(), RTLD_NOW | RTLD_GLOBAL);
+      if (handle_ != nullptr) break;
+    }
+  }
+  template <typename Function>
+  [[nodiscard]] Function* find(const char* name) const {
+    return handle_ == nullptr ? nullptr : reinterpret_cast<Function*>(::dlsym(handle_, name));
+  }
+
+ private:
+  void* handle_ = nullptr;  // for the rest of this short process
+};
+
+void line(std::string& text, const char* key, const char* value) {
+  if (value == nullptr || *value == '\0') return;
+  text += key;
+  text += ' ';
+  for (const char* at = value; *at != '\0'; ++at) text += *at == '\n' ? ' ' : *at;
+  text += '\n';
+}
+
+void number(std::string& text, const char* key, std::uint64_t value) {
+  if (value < NO_VAL) line(text, key, std::to_string(value).c_str());
+}
+
+std::string query(std::uint32_t id) {
+  const Library library;
+  // Structures of another release have another shape.
+  auto* version = library.find<long()>("slurm_api_version");
+  if (version == nullptr || SLURM_VERSION_MAJOR(version()) != SLURM_VERSION_MAJOR(SLURM_VERSION_NUMBER) ||
+      SLURM_VERSION_MINOR(version()) != SLURM_VERSION_MINOR(SLURM_VERSION_NUMBER)) {
+    return "";
+  }
+  if (auto* initialise = library.find<void(const char*)>("slurm_init"); initialise != nullptr) initialise(nullptr);
+  auto* load = library.find<int(job_info_msg_t**, std::uint32_t, std::uint16_t)>("slurm_load_job");
+  auto* state_name = library.find<char*(std::uint32_t)>("slurm_job_state_string");
+  if (load == nullptr) return "";
+  job_info_msg_t* message = nullptr;
+  if (load(&message, id, SHOW_DETAIL) != SLURM_SUCCESS || message == nullptr) return "";
+  for (std::uint32_t i = 0; i < message->record_count; ++i) {
+    const slurm_job_info_t& job = message->job_array[i];
+    if (job.job_id != id) continue;
+    std::string text;
+    if (job.array_task_id != NO_VAL) {
+      number(text, "array_job", job.array_job_id);
+      number(text, "array_task", job.array_task_id);
+    }
+    if (job.het_job_id != 0) number(text, "het_job", job.het_job_id);
+    number(text, "restart", job.restart_cnt);
+    line(text, "name", job.name);
+    line(text, "account", job.account);
+    line(text, "partition", job.partition);
+    line(text, "cluster", job.cluster);
+    line(text, "work_dir", job.work_dir);
+    line(text, "nodes", job.nodes);
+    line(text, "mail_user", job.mail_type != 0 ? job.mail_user : nullptr);
+    if (state_name != nullptr) line(text, "state", state_name(job.job_state & JOB_STATE_BASE));
+    if ((job.job_state & JOB_STATE_BASE) > JOB_SUSPENDED) {
+      const int raw = static_cast<int>(job.exit_code);
+      number(text, "exit_code", static_cast<std::uint64_t>(WIFSIGNALED(raw) ? 128 + WTERMSIG(raw) : WEXITSTATUS(raw)));
+    }
+    return text;
+  }
+  return "";
+}
+
+}  // namespace
+#endif
+
+std::string ask_controller([[maybe_unused]] const std::string& job, [[maybe_unused]] std::chrono::milliseconds limit) {
+  std::string answer;
+#ifdef REVEAL_HAS_SLURM
+  const auto id = parse_int(job);
+  int ends[2];
+  if (!id || *id < 1 || ::pipe2(ends, O_CLOEXEC) != 0) return "";
+  const Descriptor reader(ends[0]);
+  Descriptor writer(ends[1]);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const std::string text = query(static_cast<std::uint32_t>(*id));
+    [[maybe_unused]] const auto written = ::write(writer.get(), text.data(), text.size());
+    ::_exit(0);
+  }
+  writer.close();
+  if (child < 0) return "";
+  const auto end = std::chrono::steady_clock::now() + limit;
+  char part[4096];
+  while (true) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
+    pollfd fd{reader.get(), POLLIN, 0};
+    if (left.count() <= 0 || ::poll(&fd, 1, static_cast<int>(left.count())) <= 0) break;
+    const ssize_t size = ::read(reader.get(), part, sizeof part);
+    if (size <= 0) break;
+    answer.append(part, static_cast<std::size_t>(size));
+  }
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+#endif
+  return answer;
+}
+
+}  // namespace reveal

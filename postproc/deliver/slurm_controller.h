@@ -1,0 +1,13 @@
+// The one place that speaks to Slurm's controller.
+#pragma once
+
+#include <chrono>
+#include <string>
+
+namespace reveal {
+
+/// One query, as this user, in a process of its own that is given up after `limit`. Lines "key value"; "" when there is
+/// no answer (no library, no controller, too slow), which is no error: the report then knows less.
+[[nodiscard]] std::string ask_controller(const std::string& job, std::chrono::milliseconds limit);
+
+}  // namespace reveal

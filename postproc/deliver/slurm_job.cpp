@@ -1,0 +1,89 @@
+#include "postproc/deliver/slurm_job.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/text.h"
+#include "postproc/merge/job.h"
+
+namespace reveal {
+namespace {
+
+std::string first_of(const Environment& environment, std::initializer_list<const char*> names) {
+  for (const char* name : names) {
+    if (std::string value = environment(name); !value.empty()) return value;
+  }
+  return "";
+}
+
+// The texts a controller may add, by the key of their line.
+struct TextField {
+  std::string_view key;
+  std::string SlurmJob::*member;
+};
+constexpr TextField kTextFields[] = {
+    {"array_job", &SlurmJob::array_job}, {"array_task", &SlurmJob::array_task}, {"het_job", &SlurmJob::het_job},
+    {"name", &SlurmJob::name},           {"account", &SlurmJob::account},       {"partition", &SlurmJob::partition},
+    {"cluster", &SlurmJob::cluster},     {"work_dir", &SlurmJob::work_dir},     {"mail_user", &SlurmJob::mail_user},
+    {"state", &SlurmJob::state},
+};
+
+}  // namespace
+
+SlurmJob slurm_job_of_environment(const std::string& id, const Environment& environment) {
+  SlurmJob job;
+  job.id = id;
+  job.array_job = environment("SLURM_ARRAY_JOB_ID");
+  job.array_task = environment("SLURM_ARRAY_TASK_ID");
+  job.het_job = environment("SLURM_HET_JOB_ID");
+  job.name = environment("SLURM_JOB_NAME");
+  job.user = environment("SLURM_JOB_USER");
+  job.account = environment("SLURM_JOB_ACCOUNT");
+  job.partition = environment("SLURM_JOB_PARTITION");
+  job.cluster = environment("SLURM_CLUSTER_NAME");
+  job.work_dir = first_of(environment, {"SLURM_JOB_WORK_DIR", "SPANK_REVEAL_DIR"});
+  job.restart = static_cast<int>(
+      parse_int(first_of(environment, {"SLURM_JOB_RESTART_COUNT", "SLURM_RESTART_COUNT"})).value_or(0));
+  job.nodes = expand_node_list(first_of(environment, {"SLURM_JOB_NODELIST", "SLURM_NODELIST"}));
+  return job;
+}
+
+void add_controller_answer(SlurmJob& job, const std::string& answer) {
+  std::string_view rest = answer;
+  std::string_view row;
+  while (next_line(rest, row)) {
+    const std::size_t blank = std::min(row.find(' '), row.size());
+    const std::string_view key = row.substr(0, blank);
+    const std::string_view value = row.substr(std::min(blank + 1, row.size()));
+    for (const TextField& field : kTextFields) {
+      if (key == field.key) job.*field.member = value;
+    }
+    if (key == "restart") job.restart = static_cast<int>(parse_int(value).value_or(job.restart));
+    if (key == "exit_code") job.exit_code = static_cast<int>(parse_int(value).value_or(0));
+    if (key == "nodes") job.nodes = expand_node_list(value);
+  }
+}
+
+Environment pattern_environment(const SlurmJob& job) {
+  return [job](const char* name) -> std::string {
+    const std::string_view asked = name;
+    if (asked == "SLURM_JOB_ID") return job.id;
+    if (asked == "SLURM_ARRAY_JOB_ID") return job.array_job;
+    if (asked == "SLURM_ARRAY_TASK_ID") return job.array_task;
+    if (asked == "SLURM_JOB_NAME") return job.name;
+    if (asked == "SLURM_JOB_USER") return job.user;
+    return "";
+  };
+}
+
+std::string render_slurm_job(const SlurmJob& job) {
+  nlohmann::ordered_json json{{"id", job.id}, {"restart", job.restart}};
+  for (const TextField& field : kTextFields) {
+    if (field.key != "work_dir" && field.key != "mail_user") json[std::string(field.key)] = job.*field.member;
+  }
+  json["exit_code"] = job.exit_code ? nlohmann::ordered_json(*job.exit_code) : nlohmann::ordered_json(nullptr);
+  return json.dump(2) + "\n";
+}
+
+}  // namespace reveal

@@ -1,0 +1,38 @@
+// What Slurm knows of a job, from the node's environment and, on one node only, from the controller.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "hdf5schema/basics/file_pattern.h"
+
+namespace reveal {
+
+struct SlurmJob {
+  std::string id;
+  std::string array_job, array_task;
+  std::string het_job;
+  std::string name, user, account, partition, cluster;
+  std::string work_dir, home;
+  std::string mail_user;
+  std::string state;  // "COMPLETED", "TIMEOUT", ...
+  std::optional<int> exit_code;
+  int restart = 0;
+  std::vector<std::string> nodes;
+};
+
+/// From SLURM_* and SPANK_REVEAL_* as a prolog or epilog gets them.
+[[nodiscard]] SlurmJob slurm_job_of_environment(const std::string& id, const Environment& environment);
+
+/// Fills what the environment did not know. `answer` are lines "key value" as ask_controller() gives them.
+void add_controller_answer(SlurmJob& job, const std::string& answer);
+
+/// The names that patterns such as %x stand for.
+[[nodiscard]] Environment pattern_environment(const SlurmJob& job);
+
+/// The job's facts for the node that builds the report, see postproc/report/job_facts.h.
+[[nodiscard]] std::string render_slurm_job(const SlurmJob& job);
+
+}  // namespace reveal

@@ -1,0 +1,53 @@
+// The report of one job to those it concerns: reads DIR/report.json, decides, composes, sends.
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "postproc/mail/mail_settings.h"
+#include "postproc/mail/message.h"
+#include "postproc/mail/outbox.h"
+#include "postproc/mail/recipients.h"
+
+namespace reveal {
+
+struct MailJob {
+  std::filesystem::path directory;
+  MailRequest request;
+  std::string array;  // number of the array job, "" if it is none
+  std::string state;  // directory that counts mails; "" counts nothing
+  bool dry_run = false;
+  std::string host;
+  std::int64_t now_utc_ns = 0;
+  std::chrono::milliseconds limit = kSendLimit;  // for all mails together
+};
+
+enum class MailState { sent, would_send, held_back, failed };
+[[nodiscard]] std::string_view name_of(MailState) noexcept;
+
+struct MailOutcome {
+  struct Item {
+    Audience audience = Audience::user;
+    std::vector<std::string> to;
+    MailMessage message;
+    MailState state = MailState::failed;
+    std::string why;  // held back or failed
+  };
+  std::vector<Item> items;
+  std::vector<std::string> why_not;   // no mail was due, a sentence each
+  std::vector<std::string> problems;  // a line each, for the log
+  bool failed = false;
+};
+
+/// Throws Error when the report cannot be read or the state directory cannot be trusted.
+[[nodiscard]] MailOutcome mail_job(const MailJob& job, const MailSettings& settings);
+
+[[nodiscard]] std::string outcome_as_text(const MailOutcome& outcome);
+[[nodiscard]] std::string outcome_as_json(const MailOutcome& outcome);
+
+/// One line about everything that was not sent, "" if all was.
+[[nodiscard]] std::string failure_line(const MailOutcome& outcome);
+
+}  // namespace reveal

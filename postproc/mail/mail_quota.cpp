@@ -1,0 +1,113 @@
+#include "postproc/mail/mail_quota.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <spdlog/fmt/fmt.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <vector>
+
+#include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/text.h"
+#include "postproc/mail/address.h"
+#include "postproc/report/untrusted.h"
+
+namespace reveal {
+namespace {
+
+constexpr std::string_view kHourly = "hour-";
+constexpr std::string_view kArray = "array-";
+constexpr std::int64_t kHour = 3600;
+constexpr std::int64_t kKeepArrays = kHour * 24 * 60;  // arrays that run longer mail once more
+constexpr std::size_t kLongestArray = 20;
+constexpr int kNoLinks = O_NOFOLLOW | O_CLOEXEC | O_NOCTTY;
+
+bool is_number(std::string_view text) noexcept {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+}  // namespace
+
+bool is_array_id(std::string_view text) noexcept {
+  return text.size() <= kLongestArray && is_number(text);
+}
+
+MailQuota::MailQuota(const std::string& directory, std::int64_t now_utc_ns)
+    : path_(directory), now_seconds_(now_utc_ns / 1'000'000'000) {
+  while (path_.size() > 1 && path_.back() == '/') path_.pop_back();  // "link/" would be followed
+  if (::mkdir(path_.c_str(), 0700) != 0 && errno != EEXIST) throw system_error(path_, errno);
+  folder_ = Descriptor(::open(path_.c_str(), O_RDONLY | O_DIRECTORY | kNoLinks));
+  if (!folder_ && (errno == ELOOP || errno == ENOTDIR)) throw Error(path_ + " is not a directory, or a link to one");
+  if (!folder_) throw system_error(path_, errno);
+  struct stat status {};
+  if (::fstat(folder_.get(), &status) != 0) throw system_error(path_, errno);
+  if (status.st_uid != ::geteuid()) throw Error(path_ + " belongs to somebody else");
+  if ((status.st_mode & 022) != 0) throw Error(path_ + " can be written by others; try: chmod go-w " + path_);
+  forget_old();
+}
+
+bool MailQuota::create(const std::string& name, const std::string& content) {
+  const Descriptor file(::openat(folder_.get(), name.c_str(), O_WRONLY | O_CREAT | O_EXCL | kNoLinks, 0600));
+  if (!file && errno == EEXIST) return false;
+  if (!file) throw system_error(path_ + "/" + name, errno);
+  // Full disk: the claim stands all the same, only what it was for is unknown.
+  static_cast<void>(!content.empty() && ::write(file.get(), content.data(), content.size()) < 0);
+  return true;
+}
+
+std::string MailQuota::take_hourly(int per_hour) {
+  for (int i = 0; i < per_hour; ++i) {
+    std::string name = fmt::format("{}{}-{}", kHourly, now_seconds_ / kHour, i);
+    if (create(name, "")) return name;
+  }
+  return {};
+}
+
+std::string MailQuota::take_array(const std::string& user, const std::string& array, Audience audience,
+                                  const std::string& task) {
+  if (!is_array_id(array)) throw Error("\"" + printable(array, 40) + "\" is not the number of an array job");
+  const std::string owner = is_mail_user(user) ? user : "";
+  std::string name = fmt::format("{}{}-{}-{}", kArray, array, name_of(audience), owner);
+  const std::string line = printable(task, 40) + "\n";
+  if (create(name, line)) return name;
+  note(name, line);
+  return {};
+}
+
+void MailQuota::note(const std::string& name, const std::string& task) {
+  const Descriptor file(::openat(folder_.get(), name.c_str(), O_WRONLY | O_APPEND | O_NONBLOCK | kNoLinks));
+  if (!file) return;
+  struct stat status {};
+  if (::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) return;
+  static_cast<void>(::write(file.get(), task.data(), task.size()) < 0);
+}
+
+void MailQuota::give_back(const std::string& name) noexcept {
+  if (!name.empty()) ::unlinkat(folder_.get(), name.c_str(), 0);
+}
+
+void MailQuota::forget_old() {
+  DIR* stream = ::fdopendir(::fcntl(folder_.get(), F_DUPFD_CLOEXEC, 0));
+  if (stream == nullptr) return;
+  std::vector<std::string> old;
+  while (const dirent* entry = ::readdir(stream)) {
+    const std::string name = entry->d_name;
+    struct stat status {};
+    if (name.starts_with(kHourly)) {
+      const std::string_view rest = std::string_view(name).substr(kHourly.size());
+      const auto hour = parse_int(rest.substr(0, rest.find('-')));
+      // The hour before stays: another node's clock may be behind.
+      if (hour && *hour < now_seconds_ / kHour - 1) old.push_back(name);
+    } else if (name.starts_with(kArray) && ::fstatat(folder_.get(), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+               status.st_mtime < now_seconds_ - kKeepArrays) {
+      old.push_back(name);
+    }
+  }
+  ::closedir(stream);
+  for (const std::string& name : old) ::unlinkat(folder_.get(), name.c_str(), 0);
+}
+
+}  // namespace reveal

@@ -1,0 +1,42 @@
+// How much mail is enough: so many an hour, and one per array job and audience. Kept as small private files in a state
+// directory; every claim is one O_EXCL, so any number of nodes may share it over a network file system.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "hdf5schema/basics/descriptor.h"
+#include "postproc/mail/message.h"
+
+namespace reveal {
+
+class MailQuota {
+ public:
+  /// Makes the directory (mode 0700) if it is missing. Throws Error if it is a link, somebody else's, or can be written
+  /// by others: they could take all mails, or have us write through links of theirs.
+  MailQuota(const std::string& directory, std::int64_t now_utc_ns);
+
+  /// One of this hour's mails; "" when `per_hour` have been taken. The name is for give_back().
+  [[nodiscard]] std::string take_hourly(int per_hour);
+
+  /// The one mail of an array job; "" when another task has it: then this task is noted there.
+  [[nodiscard]] std::string take_array(const std::string& user, const std::string& array, Audience audience,
+                                       const std::string& task);
+
+  /// The mail could not be sent: the next one may try.
+  void give_back(const std::string& name) noexcept;
+
+ private:
+  [[nodiscard]] bool create(const std::string& name, const std::string& content);
+  void note(const std::string& name, const std::string& task);
+  void forget_old();
+
+  std::string path_;
+  std::int64_t now_seconds_;
+  Descriptor folder_;
+};
+
+/// The number Slurm gives an array job: "4710".
+[[nodiscard]] bool is_array_id(std::string_view text) noexcept;
+
+}  // namespace reveal

@@ -1,0 +1,236 @@
+#include "postproc/mail/message.h"
+
+#include <gmime/gmime.h>
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <memory>
+#include <new>
+
+#include "hdf5schema/version.h"
+#include "postproc/diagnose/analysis_settings.h"
+#include "postproc/mail/address.h"
+#include "postproc/mail/recipients.h"
+#include "postproc/report/untrusted.h"
+#include "postproc/report/wording.h"
+
+namespace reveal {
+namespace {
+
+constexpr int kWidth = 78;  // RFC 5322, 2.1.1: more is cut or folded by some readers
+constexpr std::size_t kLongestSubject = 200;
+constexpr std::size_t kLongestTitle = 70;
+constexpr std::size_t kLongestName = 24;
+constexpr std::size_t kLongestToken = 40;
+constexpr std::string_view kAudiences[] = {"user", "admins"};  // in the order of the enumerators
+
+struct Unref {
+  void operator()(gpointer object) const { g_object_unref(object); }
+};
+template <typename Object>
+using Ref = std::unique_ptr<Object, Unref>;
+
+struct Free {
+  void operator()(gpointer memory) const { g_free(memory); }
+};
+
+/// A word for names of messages and our own headers: nothing in it is special anywhere. What had to be changed is told
+/// apart by a hash.
+std::string token(std::string_view untrusted) {
+  std::string word;
+  for (const char c : untrusted.substr(0, kLongestToken)) {
+    const bool harmless = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+                          c == '_' || (c == '.' && !word.empty() && word.back() != '.');
+    word += harmless ? c : '_';
+  }
+  if (!word.empty() && word.back() == '.') word.back() = '_';
+  if (word != untrusted) word += "-" + text_hash(untrusted);
+  return word;
+}
+
+std::string site_of(const MailSettings& settings, const MailContext& context) {
+  if (!settings.domain.empty()) return settings.domain;
+  const std::size_t at = settings.from.find('@');
+  if (at != std::string::npos) return settings.from.substr(at + 1);
+  return token(context.host.empty() ? "localhost" : context.host);
+}
+
+std::string message_id(std::string_view report_id, const MailSettings& settings, const MailContext& context) {
+  return fmt::format("reveal.{}.{}@{}", token(report_id), name_of(context.audience), site_of(settings, context));
+}
+
+/// "job 4711 train"; an array's task by the number its owner knows it by.
+std::string short_job(const ReportJob& job) {
+  std::string text;
+  if (!job.array.empty() || !job.id.empty()) text = "job " + printable(job.array.empty() ? job.id : job.array, 24);
+  if (!job.name.empty()) text += (text.empty() ? "" : " ") + printable(job.name, kLongestName);
+  return text.empty() ? "a run without a job" : text;
+}
+
+std::string lost(const Impact& impact) {
+  if (impact.seconds && *impact.seconds > 0) return ", " + duration(*impact.seconds) + " lost";
+  if (impact.percent && *impact.percent > 0) return ", " + number(*impact.percent) + " % lost";
+  return {};
+}
+
+/// The status first, then what: a folder sorted by subject shows the same finding of many jobs side by side.
+std::string subject_for_user(const Report& report) {
+  const VerdictStatus status = report.verdict.status;
+  std::string word(headline(status));
+  std::transform(word.begin(), word.end(), word.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? c + 32 : c; });
+  const bool about_finding = status == VerdictStatus::finding || status == VerdictStatus::notice;
+  if (report.findings.empty() || !about_finding) {
+    return fmt::format("[reveal] {}: {}", word, short_job(report.job));
+  }
+  const Finding& primary = report.findings.front();
+  return fmt::format("[reveal] {}: {} ({}{})", word, printable(primary.title, kLongestTitle), short_job(report.job),
+                     lost(primary.impact));
+}
+
+std::vector<const Finding*> for_admins(const Report& report, const MailSettings& settings) {
+  std::vector<const Finding*> findings;
+  for (const Finding& finding : report.findings) {
+    if (concerns_admins(finding, settings)) findings.push_back(&finding);
+  }
+  std::stable_sort(findings.begin(), findings.end(),
+                   [](const Finding* a, const Finding* b) { return a->severity > b->severity; });
+  return findings;
+}
+
+std::string subject_for_admins(const Report& report, const MailSettings& settings) {
+  const auto findings = for_admins(report, settings);
+  if (findings.empty()) return subject_for_user(report);
+  const Finding& worst = *findings.front();
+  std::string subject = fmt::format("[reveal] {}: {}", name_of(worst.severity), printable(worst.title, kLongestTitle));
+  if (!worst.nodes.empty()) subject += " on " + printable(node_list(worst.nodes, 4), 40);
+  return fmt::format("{} ({})", subject, short_job(report.job));
+}
+
+/// What is to be done first, then what the job's owner reads.
+std::string text_for_admins(const Report& report, const MailSettings& settings) {
+  std::string text = "For administrators: " + short_job(report.job);
+  if (!report.job.user.empty()) text += " of " + printable(report.job.user, kLongestName);
+  text += "\n";
+  for (const Finding* finding : for_admins(report, settings)) {
+    text += fmt::format("\n{}, {}: {}\n", name_of(finding->severity), name_of(finding->confidence),
+                        printable(finding->title, 200));
+    if (!finding->nodes.empty()) text += "  on " + printable(node_list(finding->nodes), 500) + "\n";
+    for (const std::string& step : finding->remedy.admin) text += "  - " + printable(step, 800) + "\n";
+  }
+  return text + "\nThe job's report; \"you\" is the owner of the job.\n\n" +
+         render_text(report, {.width = kWidth, .colour = false});
+}
+
+/// A path is shown only if it can be typed as it stands.
+bool can_be_typed(std::string_view path) {
+  return !path.empty() && path.front() != '-' && std::all_of(path.begin(), path.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           std::string_view("/._+-=,@%").find(c) != std::string_view::npos;
+  });
+}
+
+std::string footer(const MailContext& context) {
+  std::string text = "\n-- \nAttached: report.html with the timeline; any browser shows it, offline too.\n";
+  if (can_be_typed(context.directory)) text += "Again: reveal show " + context.directory + "\n";
+  if (!context.array.empty()) {
+    text += fmt::format("No more mail about array job {}; every task's report is in its own directory.\n",
+                        printable(context.array, 24));
+  }
+  return text;
+}
+
+/// The administrators' part is theirs: once they have it, the user has nothing to forward.
+Report without_admin_steps(Report report) {
+  for (Finding& finding : report.findings) {
+    if (!finding.remedy.admin.empty()) finding.remedy.admin = {"nothing: they have this report by mail"};
+  }
+  return report;
+}
+
+Ref<GMimePart> part(const char* type, const char* subtype, const std::string& content, GMimeContentEncoding encoding) {
+  Ref<GMimePart> made(g_mime_part_new_with_type(type, subtype));
+  g_mime_object_set_content_type_parameter(GMIME_OBJECT(made.get()), "charset", "utf-8");
+  const Ref<GMimeStream> stream(g_mime_stream_mem_new_with_buffer(content.data(), content.size()));
+  const Ref<GMimeDataWrapper> wrapper(
+      g_mime_data_wrapper_new_with_stream(stream.get(), GMIME_CONTENT_ENCODING_DEFAULT));
+  g_mime_part_set_content(made.get(), wrapper.get());
+  g_mime_part_set_content_encoding(made.get(), encoding);
+  return made;
+}
+
+void set_header(GMimeMessage* message, const char* name, const std::string& value) {
+  g_mime_object_set_header(GMIME_OBJECT(message), name, value.c_str(), "utf-8");
+}
+
+void set_headers(GMimeMessage* message, const Report& report, const MailSettings& settings, const MailContext& context,
+                 const std::string& subject) {
+  const std::string site = site_of(settings, context);
+  const std::string from = settings.from.empty() ? "reveal@" + site : qualified(settings.from, site);
+  g_mime_message_add_mailbox(message, GMIME_ADDRESS_TYPE_FROM, "reveal", from.c_str());
+  for (const std::string& address : context.to) {
+    g_mime_message_add_mailbox(message, GMIME_ADDRESS_TYPE_TO, nullptr, address.c_str());
+  }
+  g_mime_message_set_subject(message, subject.c_str(), "utf-8");
+  if (GDateTime* now = g_date_time_new_from_unix_utc(context.now_utc_ns / 1'000'000'000); now != nullptr) {
+    g_mime_message_set_date(message, now);
+    g_date_time_unref(now);
+  }
+  g_mime_message_set_message_id(message, message_id(report.report_id, settings, context).c_str());
+  if (!report.supersedes.empty()) {
+    const std::string former = "<" + message_id(report.supersedes, settings, context) + ">";
+    set_header(message, "In-Reply-To", former);
+    set_header(message, "References", former);
+  }
+  set_header(message, "Auto-Submitted", "auto-generated");  // RFC 3834: no holiday replies
+  set_header(message, "X-Mailer", "reveal " REVEAL_VERSION);
+  if (!report.job.id.empty()) set_header(message, "X-Reveal-Job", token(report.job.id));
+  set_header(message, "X-Reveal-Status", std::string(name_of(report.verdict.status)));
+}
+
+}  // namespace
+
+std::string_view name_of(Audience audience) noexcept {
+  return kAudiences[static_cast<std::size_t>(audience)];
+}
+
+std::string header_text(std::string_view untrusted, std::size_t limit) {
+  std::string line = printable(untrusted, limit);
+  for (std::size_t at = line.find("=?"); at != std::string::npos; at = line.find("=?", at)) line.insert(at + 1, " ");
+  return line;
+}
+
+MailMessage compose_mail(const Report& report, const MailSettings& settings, const MailContext& context) {
+  static const bool ready = [] {
+    g_mime_init();
+    return true;
+  }();
+  static_cast<void>(ready);
+
+  MailMessage mail;
+  const bool admins = context.audience == Audience::admins;
+  const Report shown = !admins && context.admins_told ? without_admin_steps(report) : report;
+  mail.subject = header_text(admins ? subject_for_admins(shown, settings) : subject_for_user(shown), kLongestSubject);
+  mail.text = admins ? text_for_admins(shown, settings) : render_text(shown, {.width = kWidth, .colour = false});
+  mail.text += footer(context);
+
+  const Ref<GMimeMessage> message(g_mime_message_new(TRUE));
+  set_headers(message.get(), shown, settings, context, mail.subject);
+  const Ref<GMimeMultipart> mixed(g_mime_multipart_new_with_subtype("mixed"));
+  // Neither quoted-printable nor base64 can contain "=_", so no content can end a part.
+  const std::string boundary = "=_reveal_" + text_hash(report.report_id + mail.text);
+  g_mime_multipart_set_boundary(mixed.get(), boundary.c_str());
+  const auto text = part("text", "plain", mail.text, GMIME_CONTENT_ENCODING_QUOTEDPRINTABLE);
+  g_mime_multipart_add(mixed.get(), GMIME_OBJECT(text.get()));
+  const auto page = part("text", "html", render_html(shown), GMIME_CONTENT_ENCODING_BASE64);
+  g_mime_object_set_disposition(GMIME_OBJECT(page.get()), "attachment");
+  g_mime_part_set_filename(page.get(), "report.html");
+  g_mime_multipart_add(mixed.get(), GMIME_OBJECT(page.get()));
+  g_mime_message_set_mime_part(message.get(), GMIME_OBJECT(mixed.get()));
+
+  const std::unique_ptr<char, Free> whole(g_mime_object_to_string(GMIME_OBJECT(message.get()), nullptr));
+  if (whole == nullptr) throw std::bad_alloc();
+  mail.mime = whole.get();
+  return mail;
+}
+
+}  // namespace reveal

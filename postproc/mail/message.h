@@ -1,0 +1,39 @@
+// One mail: the text report to read, the HTML report attached. What users typed (names of jobs, nodes, tags, paths)
+// reaches headers only through a filter, and MIME only through GMime.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "postproc/mail/mail_settings.h"
+#include "postproc/report/report.h"
+
+namespace reveal {
+
+enum class Audience : std::uint8_t { user, admins };
+[[nodiscard]] std::string_view name_of(Audience) noexcept;
+
+struct MailContext {
+  Audience audience = Audience::user;
+  std::vector<std::string> to;  // valid addresses
+  std::string host;             // of this machine, for the sender's and the message's name
+  std::string directory;        // where the report lies, as the reader would type it; "" leaves it out
+  std::string array;            // array job of which this is the only mail, or ""
+  bool admins_told = false;     // this report goes to the administrators as well
+  std::int64_t now_utc_ns = 0;
+};
+
+struct MailMessage {
+  std::string subject;  // as the reader sees it
+  std::string text;     // the text part
+  std::string mime;     // all of it, lines ending in '\n', as sendmail -t takes it
+};
+
+[[nodiscard]] MailMessage compose_mail(const Report& report, const MailSettings& settings, const MailContext& context);
+
+/// One line that is inert in a header: printable(), cut at `limit` characters, and no text that only looks like an
+/// encoded word ("=?utf-8?q?=0D=0ABcc:..?="), which a mail reader would decode.
+[[nodiscard]] std::string header_text(std::string_view untrusted, std::size_t limit);
+
+}  // namespace reveal

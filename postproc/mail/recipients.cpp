@@ -1,0 +1,112 @@
+#include "postproc/mail/recipients.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <span>
+
+#include "postproc/mail/address.h"
+
+namespace reveal {
+namespace {
+
+constexpr std::string_view kNobody[] = {"off", "no", "none", "false"};
+constexpr std::string_view kMyself[] = {"yes", "on", "true"};  // `--reveal=mail` without an address
+
+bool is_one_of(std::string_view word, std::span<const std::string_view> words) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+/// Without this rule, `--reveal=mail=` would let anybody send mail to anybody in the site's name.
+bool may_choose(const std::string& address, const MailSettings& settings, const MailRequest& request) {
+  if (is_mail_address(request.mail_user) && same_address(address, qualified(request.mail_user, settings.domain))) {
+    return true;
+  }
+  if (domain_of(address).empty()) return address == request.user;
+  return !settings.domain.empty() && same_domain(domain_of(address), settings.domain);
+}
+
+/// The address the user asked for; "" with a line in `plan.refused` if it cannot be.
+std::string asked_address(const MailSettings& settings, const MailRequest& request, MailPlan& plan) {
+  std::string address = qualified(request.asked, settings.domain);
+  if (!is_mail_address(address)) {
+    plan.refused.push_back(fmt::format("\"{}\" is not a mail address", request.asked));
+  } else if (!may_choose(address, settings, request)) {
+    plan.refused.push_back(fmt::format("no mail to {}: it is neither yours in Slurm (--mail-user) nor of {}", address,
+                                       settings.domain.empty() ? "this site" : settings.domain));
+  } else {
+    return address;
+  }
+  plan.request_refused = true;
+  return {};
+}
+
+std::string address_in_slurm(const MailSettings& settings, const MailRequest& request, MailPlan& plan) {
+  if (is_mail_address(request.mail_user)) return qualified(request.mail_user, settings.domain);
+  if (!request.mail_user.empty()) {
+    plan.refused.push_back(fmt::format("\"{}\", from Slurm's --mail-user, is not a mail address", request.mail_user));
+  }
+  if (!settings.domain.empty() && is_mail_user(request.user)) return qualified(request.user, settings.domain);
+  return {};
+}
+
+void plan_user(const Report& report, const MailSettings& settings, const MailRequest& request, MailPlan& plan) {
+  if (is_one_of(request.asked, kNobody)) {
+    plan.why_not.emplace_back("the user asked for no mail");
+    return;
+  }
+  const bool myself = is_one_of(request.asked, kMyself);
+  std::string address;
+  if (!request.asked.empty() && !myself) address = asked_address(settings, request, plan);
+  const bool asked = myself || !address.empty();
+  if (!asked && !settings.healthy && report.verdict.status != VerdictStatus::finding) {
+    plan.why_not.emplace_back("nothing worth acting on was found");
+    return;
+  }
+  if (address.empty()) address = address_in_slurm(settings, request, plan);
+  if (!address.empty()) {
+    plan.user.push_back(std::move(address));
+    return;
+  }
+  plan.why_not.emplace_back("no address of the user is known: Slurm has none and [mail] names no domain");
+  plan.request_refused = plan.request_refused || myself;
+}
+
+void plan_admins(const Report& report, const MailSettings& settings, MailPlan& plan) {
+  if (settings.admins.empty()) {
+    plan.why_not.emplace_back("[mail] names no admins");
+    return;
+  }
+  const bool concerned = std::any_of(report.findings.begin(), report.findings.end(),
+                                     [&](const Finding& finding) { return concerns_admins(finding, settings); });
+  if (!concerned) {
+    plan.why_not.push_back(
+        fmt::format("nothing administrators can act on was found, from {} on", name_of(settings.admin_threshold)));
+    return;
+  }
+  for (const std::string& admin : settings.admins) {
+    std::string address = qualified(admin, settings.domain);
+    const bool known = std::any_of(plan.admins.begin(), plan.admins.end(),
+                                   [&](const std::string& other) { return same_address(other, address); });
+    if (!known) plan.admins.push_back(std::move(address));
+  }
+}
+
+}  // namespace
+
+bool concerns_admins(const Finding& finding, const MailSettings& settings) noexcept {
+  return finding.severity >= settings.admin_threshold && !finding.remedy.admin.empty();
+}
+
+MailPlan plan_mail(const Report& report, const MailSettings& settings, const MailRequest& request) {
+  MailPlan plan;
+  if (!settings.enabled) {
+    plan.why_not.emplace_back("mail is switched off: [mail] enabled = false");
+    return plan;
+  }
+  plan_user(report, settings, request, plan);
+  plan_admins(report, settings, plan);
+  return plan;
+}
+
+}  // namespace reveal

@@ -1,0 +1,33 @@
+// Who gets a mail about this report, and why somebody does not. Addresses come from Slurm and from the site's file,
+// never from the report: that one lies in the user's directory.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "postproc/mail/mail_settings.h"
+#include "postproc/report/report.h"
+
+namespace reveal {
+
+/// What Slurm and the job's owner said.
+struct MailRequest {
+  std::string asked;      // --reveal=mail=ADDR; "yes": to the address Slurm knows; "off": no mail to me
+  std::string mail_user;  // Slurm's, set by --mail-user
+  std::string user;       // who owns the job
+};
+
+struct MailPlan {
+  std::vector<std::string> user;     // at most one, empty: the job's owner gets no mail
+  std::vector<std::string> admins;   // empty: no mail to the administrators
+  std::vector<std::string> why_not;  // for those who get none, a sentence each
+  std::vector<std::string> refused;  // a line for each address that is none, or not the user's to choose
+  bool request_refused = false;      // the user asked for something that is not done
+};
+
+[[nodiscard]] MailPlan plan_mail(const Report& report, const MailSettings& settings, const MailRequest& request);
+
+/// Something an administrator can act on, severe enough for the site's threshold.
+[[nodiscard]] bool concerns_admins(const Finding& finding, const MailSettings& settings) noexcept;
+
+}  // namespace reveal

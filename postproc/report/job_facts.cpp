@@ -1,0 +1,32 @@
+#include "postproc/report/job_facts.h"
+
+#include <nlohmann/json.hpp>
+
+#include "postproc/merge/publish.h"
+
+namespace reveal {
+namespace {
+
+constexpr std::size_t kLargestFacts = 64 << 10;
+
+}  // namespace
+
+void read_job_facts(const std::filesystem::path& directory, ReportJob& job) {
+  try {
+    const auto json = nlohmann::json::parse(read_text_file(directory / kJobFactsFile, kLargestFacts));
+    const auto word = [&json](const char* key) { return json.value(key, std::string()); };
+    job.id = word("id");
+    if (!word("array_job").empty()) job.array = word("array_job") + "_" + word("array_task");
+    if (!word("het_job").empty()) job.het = word("het_job");
+    if (!word("name").empty()) job.name = word("name");
+    if (!word("cluster").empty()) job.cluster = word("cluster");
+    if (!word("state").empty()) job.state = word("state");
+    job.restart = json.value("restart", 0);
+    if (json.contains("exit_code") && json["exit_code"].is_number_integer())
+      job.exit_code = json["exit_code"].get<int>();
+  } catch (const std::exception&) {
+    return;  // none, or not ours: the traces know the rest
+  }
+}
+
+}  // namespace reveal

@@ -1,0 +1,16 @@
+// What a batch system knew of the job at its end, kept beside the traces: names, array, state, exit code.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "postproc/report/report.h"
+
+namespace reveal {
+
+inline constexpr const char* kJobFactsFile = ".slurm.json";
+
+/// Into `job`, where the file is there and understood; what it does not say stays.
+void read_job_facts(const std::filesystem::path& directory, ReportJob& job);
+
+}  // namespace reveal

@@ -1,0 +1,75 @@
+# The SPANK plugin, what a cluster needs besides it, and the Debian package. README, "Installing it on a cluster".
+# Included by CMakeLists.txt.
+
+set(REVEAL_SLURM_PLUGIN_DIR ${CMAKE_INSTALL_LIBDIR}/slurm-wlm CACHE STRING "Slurm's PluginDir; the default is Debian's")
+# Where the programs look: a prefix of /usr means /etc, any other one has its own etc.
+set(REVEAL_SITE_DIR ${CMAKE_INSTALL_SYSCONFDIR}/reveal)
+if(CMAKE_INSTALL_PREFIX STREQUAL "/usr")
+  set(REVEAL_SITE_DIR /etc/reveal)
+endif()
+cmake_path(ABSOLUTE_PATH REVEAL_SITE_DIR BASE_DIRECTORY ${CMAKE_INSTALL_PREFIX})
+set(site_files ${CMAKE_CURRENT_LIST_DIR}/reveal.conf)
+
+find_path(SLURM_SPANK_INCLUDE slurm/spank.h DOC "Folder of Slurm's headers, from libslurm-dev")
+if(SLURM_SPANK_INCLUDE)
+  file(GLOB plugin_sources CONFIGURE_DEPENDS spank/*.c)
+  set(plugin_exports ${PROJECT_SOURCE_DIR}/spank/spank_reveal.map)
+  add_library(spank_reveal MODULE ${plugin_sources})
+  set_target_properties(spank_reveal PROPERTIES PREFIX "" C_EXTENSIONS OFF C_VISIBILITY_PRESET hidden
+    LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib LINK_DEPENDS ${plugin_exports})
+  target_include_directories(spank_reveal SYSTEM PRIVATE ${SLURM_SPANK_INCLUDE})
+  target_compile_definitions(spank_reveal PRIVATE _GNU_SOURCE
+    REVEAL_COLLECTOR="${CMAKE_INSTALL_FULL_BINDIR}/reveal-collect")
+  target_link_options(spank_reveal PRIVATE -Wl,--version-script=${plugin_exports})
+  install(TARGETS spank_reveal LIBRARY DESTINATION ${REVEAL_SLURM_PLUGIN_DIR})
+
+  # With its whole path, the plugin is found wherever Slurm's PluginDir points.
+  set(plugin ${REVEAL_SLURM_PLUGIN_DIR}/spank_reveal.so)
+  cmake_path(ABSOLUTE_PATH plugin BASE_DIRECTORY ${CMAKE_INSTALL_PREFIX})
+  file(READ ${CMAKE_CURRENT_LIST_DIR}/plugstack.conf.d/reveal.conf plugstack)
+  string(REPLACE "optional spank_reveal.so" "optional ${plugin}" plugstack "${plugstack}")
+  string(REPLACE "/etc/reveal/" "${REVEAL_SITE_DIR}/" plugstack "${plugstack}")
+  file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/generated/plugstack.conf CONTENT "${plugstack}" @ONLY)
+  list(APPEND site_files ${CMAKE_BINARY_DIR}/generated/plugstack.conf)
+else()
+  message(STATUS "spank_reveal.so is skipped: no slurm/spank.h here (Debian: apt-get install libslurm-dev)")
+endif()
+
+# A file that is there already belongs to the site: it stays, and ours is laid beside it.
+set(conffiles "")
+foreach(file IN LISTS site_files)
+  cmake_path(GET file FILENAME name)
+  string(APPEND conffiles "${REVEAL_SITE_DIR}/${name}\n")
+  install(CODE "
+    set(name ${name})
+    if(EXISTS \"\$ENV{DESTDIR}${REVEAL_SITE_DIR}/${name}\")
+      set(name ${name}.new)
+    endif()
+    file(INSTALL \"${file}\" DESTINATION \"${REVEAL_SITE_DIR}\" RENAME \${name})")
+endforeach()
+
+configure_file(${CMAKE_CURRENT_LIST_DIR}/systemd/reveal-janitor.service.in generated/reveal-janitor.service @ONLY)
+install(PROGRAMS site-config/spool-janitor DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/reveal)
+install(FILES ${CMAKE_BINARY_DIR}/generated/reveal-janitor.service site-config/systemd/reveal-janitor.timer
+  DESTINATION lib/systemd/system)
+install(FILES site-config/tmpfiles.d/reveal.conf DESTINATION lib/tmpfiles.d)
+
+# cpack -G DEB. Configure with -DCMAKE_INSTALL_PREFIX=/usr: the paths in the programs and in the package are the same.
+set(CPACK_GENERATOR DEB)
+set(CPACK_PACKAGE_NAME reveal)
+set(CPACK_PACKAGE_CONTACT "The reveal developers <root@localhost>")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${PROJECT_DESCRIPTION}")
+set(CPACK_PACKAGING_INSTALL_PREFIX ${CMAKE_INSTALL_PREFIX})
+set(CPACK_STRIP_FILES ON)
+set(CPACK_VERBATIM_VARIABLES ON)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_SECTION utils)
+set(CPACK_DEBIAN_PACKAGE_PRIORITY optional)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_PACKAGE_DEPENDS util-linux)  # flock, for the spool janitor
+set(CPACK_DEBIAN_PACKAGE_ENHANCES "slurmd, slurm-client")
+set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
+file(WRITE ${CMAKE_BINARY_DIR}/generated/conffiles "${conffiles}")
+set(CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA ${CMAKE_BINARY_DIR}/generated/conffiles
+  ${CMAKE_CURRENT_LIST_DIR}/debian/postinst)
+include(CPack)

@@ -1,0 +1,89 @@
+// What the parts of the SPANK plugin are to each other. They run inside srun, slurmd's prolog and slurmstepd, as root
+// on the nodes: whatever goes wrong here is logged in one line and changes nothing for the job.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+// --- arguments.c: the words behind the plugin's name in plugstack.conf
+
+struct Settings {
+  const char* collector;
+  const char* spool;
+  const char* disable;  // while this file exists, nothing is started
+  const char* config;   // the site's reveal.conf, for the collector
+  bool always;          // without --reveal too
+  int epilog_seconds;
+  // Which jobs: all of those given must agree; NULL and 100: any.
+  const char* partitions;
+  const char* accounts;
+  int percent;
+};
+
+enum Complaints { complain, be_silent };
+
+/// What cannot be understood is passed over. The strings are those of `words` or live forever.
+struct Settings read_arguments(int count, char* words[], enum Complaints complaints);
+
+/// True if `list`, for example "debug,long", names `word`.
+bool in_list(const char* list, const char* word);
+
+/// The key at the smallest edit distance if it is near enough to be a typing error, else NULL. Rows begin with a
+/// `const char*`, their key.
+const char* nearest_key(const char* word, size_t length, const void* rows, size_t row_size, size_t row_count);
+
+// --- request.c: what the user wrote behind --reveal=
+
+bool request_is_off(const char* request);
+
+/// Writes one line about the first thing that is wrong into `message`; false if nothing is.
+bool request_problem(const char* request, char* message, size_t size);
+
+// --- run_lock.c: SPOOL/run, one locked file for each collector that runs here
+
+enum Entrance {
+  first_or_again,  // the prolog: a job that was requeued may have left the file of a collector that crashed
+  first_only,      // a step: whoever left a file there was started for the same job
+};
+
+/// The locked file SPOOL/run/JOB.NODE, to be inherited by the collector; -1 after at most one line in the log. Creates
+/// the spool. Refuses when the node's breaker is open.
+int take_run_lock(const struct Settings* settings, uint32_t job, const char* node, enum Entrance entrance);
+
+/// Gives it back when there is no collector after all: that is no crash. The job's steps will not try again.
+void drop_run_lock(const struct Settings* settings, uint32_t job, const char* node, int lock);
+
+/// Tells the job's collector to end and waits for it, at most settings->epilog_seconds. Removes what the job left here,
+/// except the file of a collector that crashed.
+void stop_collector(const struct Settings* settings, uint32_t job, const char* node);
+
+// --- collector.c: the process
+
+enum { kMostEntries = 32, kEnvironmentText = 32768 };
+
+/// Everything the collector inherits of the environment: names are an exact list, because what a user can set must not
+/// decide how a program runs as root.
+struct Environment {
+  size_t count;
+  size_t used;
+  char* entries[kMostEntries + 1];
+  char text[kEnvironmentText];
+};
+
+/// Left out if it does not fit.
+void add_variable(struct Environment* environment, const char* name, const char* value);
+
+struct Start {
+  uint32_t job;
+  uid_t uid;
+  gid_t gid;
+  const char* node;
+  const char* request;
+};
+
+/// Starts the collector as a process of its own, with `lock` as descriptor 3, and returns within two seconds: 0, or the
+/// errno that kept it from running. Puts PATH and LANG into `environment`.
+int start_collector(const struct Settings* settings, const struct Start* start, struct Environment* environment,
+                    int lock);

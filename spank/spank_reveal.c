@@ -1,0 +1,271 @@
+// spank_reveal.so: `--reveal` for srun, sbatch and salloc; one reveal-collect per job and node, started by the prolog
+// (or by the first step that asks for it) and stopped by the epilog. Every callback returns success: with `required` in
+// plugstack.conf a failing prolog would drain the node.
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "spank/plugin.h"
+
+// Slurm finds these by name; everything else is hidden.
+#pragma GCC visibility push(default)
+#include <slurm/spank.h>
+SPANK_PLUGIN(reveal, 1)
+#pragma GCC visibility pop
+
+enum { kLongestRequest = 1024, kLongestNode = 200, kOptionalValue = 2 };
+
+static int remember_option(int value, const char* text, int remote);
+
+static struct spank_option option = {
+    .name = "reveal",
+    .arginfo = "[key=value,...]",
+    .usage =
+        "[reveal] watch the job's nodes and report what slowed it down; keys: interval=1s, output=DIR, "
+        "mail=ADDRESS, probes=A+B, off",
+    .has_arg = kOptionalValue,
+    .cb = remember_option,
+};
+
+static struct {
+  bool given;
+  bool complained;
+  char text[kLongestRequest];
+} request;
+
+/// As it is handed on. No value is NULL in srun, "" in slurmstepd and, by way of a printf("%s"), "(null)" in the
+/// prolog.
+static const char* plain(const char* text) {
+  if (text == NULL || strcmp(text, "(null)") == 0) return "";
+  // No key begins like this, and the collector would take it for an option of its own.
+  if (text[0] == '-' || strlen(text) >= kLongestRequest) return "";
+  return text;
+}
+
+static void complain_to_user(const char* text) {
+  char message[256];
+  if (request.complained) return;
+  if (text != NULL && text[0] != '\0' && plain(text)[0] == '\0') {
+    snprintf(message, sizeof message, "reveal: --reveal=%.20s... is no list of key=value; used as --reveal alone",
+             text);
+  } else if (!request_problem(plain(text), message, sizeof message)) {
+    return;
+  }
+  request.complained = true;  // one line, however often the option is there
+  slurm_spank_log("%s", message);
+}
+
+/// Called twice in slurmstepd, in any order; anything but 0 would make srun refuse the command line.
+static int remember_option(int value, const char* text, int remote) {
+  (void)value;
+  request.given = true;
+  if (plain(text)[0] != '\0') snprintf(request.text, sizeof request.text, "%s", plain(text));
+  if (!remote) complain_to_user(text);
+  return ESPANK_SUCCESS;
+}
+
+static const char* find_variable(char** environment, const char* name) {
+  const size_t length = strlen(name);
+  for (char** entry = environment; entry != NULL && *entry != NULL; ++entry) {
+    if (strncmp(*entry, name, length) == 0 && (*entry)[length] == '=') return *entry + length + 1;
+  }
+  return NULL;
+}
+
+// What the collector may know of the job. In the prolog all of it comes from slurmd. In a step most of it is the job's
+// own environment, where a user can write anything: what decides whom the collector trusts comes from slurmstepd only.
+struct Passed {
+  const char* name;
+  const char* in_step;  // its name in a step's environment
+};
+
+static const struct Passed kPassed[] = {
+    {"SLURM_CONF", NULL},
+    {"SLURM_JOB_USER", NULL},
+    {"SLURM_CLUSTER_NAME", "SLURM_CLUSTER_NAME"},
+    {"SLURM_JOB_NODELIST", "SLURM_JOB_NODELIST"},
+    {"SLURM_NODELIST", "SLURM_NODELIST"},
+    {"SLURM_JOB_WORK_DIR", "SLURM_SUBMIT_DIR"},
+    {"SLURM_JOB_RESTART_COUNT", NULL},
+    {"SLURM_RESTART_COUNT", NULL},
+    {"SLURM_HET_JOB_ID", "SLURM_HET_JOB_ID"},
+    {"SLURM_HET_JOB_OFFSET", "SLURM_HET_JOB_OFFSET"},
+    {"SLURM_ARRAY_JOB_ID", NULL},
+    {"SLURM_ARRAY_TASK_ID", NULL},
+    {"SLURM_JOB_NAME", "SLURM_JOB_NAME"},
+    {"SLURM_JOB_PARTITION", "SLURM_JOB_PARTITION"},
+    {"SLURM_JOB_ACCOUNT", "SLURM_JOB_ACCOUNT"},
+    {"SLURM_JOB_GPUS", "SLURM_JOB_GPUS"},
+    {"SPANK_REVEAL_DIR", "PWD"},
+};
+
+static void add_number(struct Environment* environment, const char* name, uint32_t number) {
+  char text[16];
+  snprintf(text, sizeof text, "%u", number);
+  add_variable(environment, name, text);
+}
+
+static void add_step_numbers(spank_t spank, struct Environment* environment) {
+  const uint32_t none = 0xfffffffe;  // Slurm's NO_VAL; a job that is no array has its own id as the array's
+  uint32_t restarts = 0;
+  uint32_t array = 0;
+  uint32_t task = none;
+  if (spank_get_item(spank, S_SLURM_RESTART_COUNT, &restarts) == ESPANK_SUCCESS) {
+    add_number(environment, "SLURM_JOB_RESTART_COUNT", restarts);
+  }
+  if (spank_get_item(spank, S_JOB_ARRAY_ID, &array) == ESPANK_SUCCESS &&
+      spank_get_item(spank, S_JOB_ARRAY_TASK_ID, &task) == ESPANK_SUCCESS && array != 0 && task < none) {
+    add_number(environment, "SLURM_ARRAY_JOB_ID", array);
+    add_number(environment, "SLURM_ARRAY_TASK_ID", task);
+  }
+}
+
+/// `step`: the environment of the job's step, NULL in the prolog.
+static const char* known_of_job(const struct Passed* passed, char** step) {
+  if (step == NULL || passed->in_step == NULL) return find_variable(environ, passed->name);
+  return find_variable(step, passed->in_step);
+}
+
+static const char* job_variable(const char* name, char** step) {
+  for (size_t i = 0; i < sizeof kPassed / sizeof kPassed[0]; ++i) {
+    if (strcmp(kPassed[i].name, name) == 0) return known_of_job(&kPassed[i], step);
+  }
+  return NULL;
+}
+
+/// The node's name, which becomes part of a file's name; false if it cannot.
+static bool name_node(char node[kLongestNode]) {
+  const char* const known = find_variable(environ, "SLURMD_NODENAME");
+  if (known != NULL && known[0] != '\0') {
+    if (strlen(known) >= kLongestNode) return false;
+    snprintf(node, kLongestNode, "%s", known);
+  } else {
+    if (gethostname(node, kLongestNode - 1) != 0) return false;
+    node[kLongestNode - 1] = '\0';
+    node[strcspn(node, ".")] = '\0';
+  }
+  static const char kAllowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
+  return node[0] != '\0' && node[0] != '.' && node[strspn(node, kAllowed)] == '\0';
+}
+
+static bool among(const char* list, const char* variable, uint32_t job, char** step) {
+  if (list == NULL) return true;
+  const char* const name = job_variable(variable, step);
+  if (name != NULL) return in_list(list, name);
+  if (step == NULL) {
+    slurm_info("reveal: job %u: no profile: plugstack.conf limits it to \"%s\", and Slurm tells the prolog no %s", job,
+               list, variable);
+  }
+  return false;
+}
+
+/// Whether this job is one of those that the site tries reveal on. The same on all its nodes.
+static bool is_canary(const struct Settings* settings, uint32_t job, char** step) {
+  const uint32_t spread = (job * UINT32_C(2654435761)) >> 16;  // Knuth's multiplicative hash: neighbours part
+  return (int)(spread % 100) < settings->percent && among(settings->partitions, "SLURM_JOB_PARTITION", job, step) &&
+         among(settings->accounts, "SLURM_JOB_ACCOUNT", job, step);
+}
+
+static void start(spank_t spank, const struct Settings* settings, bool given, const char* text, char** step) {
+  if (given ? request_is_off(text) : !settings->always) return;
+  if (access(settings->disable, F_OK) == 0) return;
+  char node[kLongestNode];
+  struct Start job = {.node = node, .request = text};
+  if (spank_get_item(spank, S_JOB_ID, &job.job) != ESPANK_SUCCESS ||
+      spank_get_item(spank, S_JOB_UID, &job.uid) != ESPANK_SUCCESS ||
+      spank_get_item(spank, S_JOB_GID, &job.gid) != ESPANK_SUCCESS) {
+    return;
+  }
+  if (!is_canary(settings, job.job, step)) return;
+  if (!name_node(node)) {
+    slurm_info("reveal: job %u: no profile: the node's name cannot be part of a file's name", job.job);
+    return;
+  }
+  const int lock = take_run_lock(settings, job.job, node, step == NULL ? first_or_again : first_only);
+  if (lock < 0) return;
+
+  struct Environment environment = {.count = 0};
+  add_variable(&environment, "SLURMD_NODENAME", node);
+  for (size_t i = 0; i < sizeof kPassed / sizeof kPassed[0]; ++i) {
+    const char* const value = known_of_job(&kPassed[i], step);
+    if (value != NULL) add_variable(&environment, kPassed[i].name, value);
+  }
+  if (step != NULL) add_step_numbers(spank, &environment);
+
+  const int error = start_collector(settings, &job, &environment, lock);
+  if (error == 0) {
+    close(lock);  // the collector has its own
+    return;
+  }
+  drop_run_lock(settings, job.job, node, lock);
+  slurm_info("reveal: job %u: %s: no profile: %s: %s", job.job, node, settings->collector, strerror(error));
+}
+
+/// In the prolog and the epilog they may be closed, and the next file opened would become the log.
+static void open_standard_descriptors(void) {
+  for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
+    if (fcntl(fd, F_GETFD) < 0 && errno == EBADF && open("/dev/null", O_RDWR) < 0) return;
+  }
+}
+
+/// Where the user is: a relative output directory is meant from there.
+static void tell_directory(spank_t spank) {
+  char directory[4096];
+  if (!request.given || request_is_off(request.text) || getcwd(directory, sizeof directory) == NULL) return;
+  spank_job_control_setenv(spank, "REVEAL_DIR", directory, 1);
+}
+
+int slurm_spank_init(spank_t spank, int argc, char* argv[]) {
+  switch (spank_context()) {
+    case S_CTX_SLURMD:
+      // Once per start of slurmd is when an admin looks into its log.
+      read_arguments(argc, argv, complain);
+      break;
+    case S_CTX_LOCAL:
+    case S_CTX_ALLOCATOR:
+    case S_CTX_REMOTE:
+      spank_option_register(spank, &option);
+      break;
+    default:
+      break;
+  }
+  return ESPANK_SUCCESS;
+}
+
+int slurm_spank_job_prolog(spank_t spank, int argc, char* argv[]) {
+  open_standard_descriptors();
+  const struct Settings settings = read_arguments(argc, argv, be_silent);
+  char* text = NULL;
+  const bool given = spank_option_getopt(spank, &option, &text) == ESPANK_SUCCESS;
+  start(spank, &settings, given, plain(text), NULL);
+  return ESPANK_SUCCESS;
+}
+
+int slurm_spank_init_post_opt(spank_t spank, int argc, char* argv[]) {
+  const spank_context_t context = spank_context();
+  if (context == S_CTX_LOCAL || context == S_CTX_ALLOCATOR) tell_directory(spank);
+  if (context != S_CTX_REMOTE) return ESPANK_SUCCESS;
+
+  // The second way in: no PrologFlags, or only an inner `srun --reveal`. The extern step sees no option, not even
+  // --reveal=off; where it exists, the prolog ran before it.
+  static const uint32_t kExternStep = 0xfffffffc;  // SLURM_EXTERN_CONT since 20.02
+  uint32_t id = kExternStep;
+  char** step = NULL;
+  if (spank_get_item(spank, S_JOB_STEPID, &id) != ESPANK_SUCCESS || id == kExternStep) return ESPANK_SUCCESS;
+  if (spank_get_item(spank, S_JOB_ENV, &step) != ESPANK_SUCCESS || step == NULL) return ESPANK_SUCCESS;
+  const struct Settings settings = read_arguments(argc, argv, be_silent);
+  start(spank, &settings, request.given, request.text, step);
+  return ESPANK_SUCCESS;
+}
+
+int slurm_spank_job_epilog(spank_t spank, int argc, char* argv[]) {
+  open_standard_descriptors();
+  const struct Settings settings = read_arguments(argc, argv, be_silent);
+  char node[kLongestNode];
+  uint32_t job = 0;
+  if (spank_get_item(spank, S_JOB_ID, &job) == ESPANK_SUCCESS && name_node(node)) stop_collector(&settings, job, node);
+  return ESPANK_SUCCESS;
+}

@@ -1,0 +1,60 @@
+#!/usr/bin/env python3
+"""What the guest's first job was given: the report's coverage, and its cgroup's numbers in the trace."""
+import glob
+import json
+import os
+import sys
+
+result = sys.argv[1]
+failures = 0
+
+
+def check(what, passed):
+    global failures
+    failures += not passed
+    print("ok:" if passed else "FAILED:", what)
+
+
+try:
+    job = open(f"{result}/job").read().strip()
+    folder = f"{result}/reveal-{job}"
+    report = json.load(open(f"{folder}/report.json"))
+except (OSError, ValueError) as error:
+    sys.exit(f"FAILED: no report: {error}")
+print(open(f"{folder}/report.txt").read())
+
+check(f"the report is about job {job}", str(report["job"]["id"]) == job)
+check("it is not partial", not report["partial"])
+probes = {probe["name"]: probe for entry in report["coverage"] for probe in entry["probes"]}
+for probe in probes.values():
+    print("   ", probe["name"], probe["state"], probe["reason"])
+for name in ("job_cgroup", "pressure"):
+    check(f"{name} was measured", probes.get(name, {}).get("state") == "ok")
+files = sorted(os.listdir(folder))
+check(f"files: {', '.join(files)}", {"report.json", "report.txt", "report.html", "guest.h5"} <= set(files))
+check("they are the user's", all(os.stat(name).st_uid == 1500 for name in glob.glob(folder + "/*")))
+
+try:
+    import h5py
+except ImportError:
+    print("the numbers in the trace were not looked at: python3-h5py is not installed")
+    sys.exit(failures > 0)
+
+trace = h5py.File(f"{folder}/guest.h5", "r")
+seen = {}
+for name, family in trace["job"].items():
+    if not name.startswith("cgroup_") or not isinstance(family, h5py.Dataset) or family.ndim != 2:
+        continue
+    stored = family.attrs["stored"]
+    increments = (stored.decode() if isinstance(stored, bytes) else stored) == "increments"
+    for row, metric in enumerate(family.dims[0]["metric"].asstr()[:]):
+        values = family[row, :]
+        values = values[values != family.fillvalue]
+        if len(values) == 0:
+            print("   ", metric, "never")
+            continue
+        seen[metric] = int(values.sum()) if increments else int(values.max())
+        print("   ", metric, "sum" if increments else "peak", seen[metric], f"({len(values)} of {family.shape[1]})")
+check("the step's 75 s of cpu time were charged", seen.get("cgroup.cpu_usage", 0) > 40e9)
+check("its 100 MB of memory were charged", 95e6 < seen.get("cgroup.memory_anon", 0) < 600 * 2**20)
+sys.exit(failures > 0)

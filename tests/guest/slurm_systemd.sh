@@ -1,0 +1,180 @@
+#!/usr/bin/env bash
+# reveal on what most clusters run: systemd as init, cgroup version 2 alone, slurmd as a unit. The machines of the other
+# tests have neither, so this boots an emulated node: Debian 12 with Slurm and reveal from their packages, one boot of
+# qemu without hardware help, scenario.sh as a service in it, power off. Then what the job was given is looked at here.
+#
+#   slurm_systemd.sh PACKAGE.deb [DIR]      needs root: mmdebstrap builds the image as root, files in it belong to users
+#
+# Opt-in, neither part of ctest nor of continuous integration: the first run downloads 300 MB of Debian packages by the
+# apt sources of this machine, which must be a Debian 12 itself, and takes about ten minutes on two cores; a further one
+# with the same DIR takes the Debian from there. It listens on no port and changes nothing outside DIR (needs 5 GB; a
+# temporary directory, removed at the end, if not given).
+#
+#   apt-get install qemu-system-x86 mmdebstrap e2fsprogs python3-h5py       # h5py only for the numbers in the trace
+#   cmake -S . -B build/package -DCMAKE_INSTALL_PREFIX=/usr -DREVEAL_TESTS=OFF && cmake --build build/package
+#   (cd build/package && cpack -G DEB)
+#   bash tests/guest/slurm_systemd.sh build/package/reveal_*.deb /var/tmp/guest
+#
+# Exit status: 0 all checks passed, 1 some failed, 77 something is missing here. DIR/console.log is what the guest said,
+# DIR/result what it left: reports, traces, logs, control groups as they were.
+set -euo pipefail
+export PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8
+here=$(cd "$(dirname "$0")" && pwd)
+build_limit=1800 boot_limit=1500 # seconds
+
+skip() {
+  echo "skipped: $*"
+  exit 77
+}
+say() { printf '%4d s  %s\n' $SECONDS "$*"; }
+die() {
+  echo "slurm_systemd: $*" >&2
+  exit 1
+}
+
+[ $# -ge 1 ] || { sed -n '6s/^# *//p' "$0" >&2 && exit 2; }
+[ "$(id -u)" = 0 ] || skip "needs root to build the image of the guest"
+for program in qemu-system-x86_64 mmdebstrap mke2fs e2fsck debugfs dpkg-deb python3; do
+  command -v $program >/dev/null || skip "$program is not installed"
+done
+[ "$(. /etc/os-release && echo "${VERSION_CODENAME:-}")" = bookworm ] || skip "this machine's apt sources are not those of Debian 12"
+for sources in /etc/apt/sources.list.d/debian.sources /etc/apt/sources.list; do [ ! -s $sources ] || break; done
+[ -s $sources ] || skip "there are no apt sources"
+package=$(realpath "$1")
+[ -f "$package" ] || die "$1: no such package"
+if [ $# -ge 2 ]; then
+  mkdir -p "$2"
+  dir=$(cd "$2" && pwd -P)
+  trap 'rm -rf "$dir/root" "$dir/base.new"' EXIT
+else
+  dir=$(mktemp -d)
+  trap 'rm -rf "$dir"' EXIT
+fi
+
+# Everything but reveal itself comes from the archive and is the same for every build of reveal: kept.
+packages=(systemd systemd-sysv dbus udev linux-image-cloud-amd64 munge slurmctld slurmd slurm-client slurm-wlm-basic-plugins procps)
+mapfile -t needed < <(dpkg-deb -f "$package" Depends | tr ',' '\n' | sed 's/|.*//; s/(.*//; s/ //g')
+include=$(printf '%s\n' "${packages[@]}" "${needed[@]}" | sort -u | paste -sd,)
+base=$dir/base-$(echo "$include" | cksum | cut -d' ' -f1).tar
+if [ ! -s "$base" ]; then
+  say "Debian 12 with systemd, a kernel and Slurm"
+  timeout $build_limit mmdebstrap --quiet --mode=root --variant=minbase --format=tar --include="$include" \
+    bookworm "$dir/base.new" "$sources"
+  mv "$dir/base.new" "$base"
+fi
+
+say "image with $(basename "$package")"
+root=$dir/root
+rm -rf "$root" "$dir/result" "$dir/image"
+mkdir "$root"
+tar -C "$root" -xf "$base"
+cp "$package" "$root/reveal.deb"
+chroot "$root" dpkg -i /reveal.deb >"$dir/dpkg.log" 2>&1 || { cat "$dir/dpkg.log" && die "the package cannot be installed"; }
+
+# Counted where it happens: two looks at the processes would miss a collector that lived between them. Outside of this
+# wrapper, everything is as the package installed it.
+mv "$root/usr/bin/reveal-collect" "$root/usr/bin/reveal-collect.real"
+cat >"$root/usr/bin/reveal-collect" <<'CONF'
+#!/bin/sh
+echo "$*" >>/var/log/reveal-starts
+exec /usr/bin/reveal-collect.real "$@"
+CONF
+chmod 755 "$root/usr/bin/reveal-collect"
+
+echo guest >"$root/etc/hostname"
+echo "127.0.0.1 localhost guest" >"$root/etc/hosts"
+echo "/dev/vda / ext4 defaults 0 1" >"$root/etc/fstab"
+echo 52657665616c2d67756573742d746573 >"$root/etc/machine-id" # without one, the first boot would set up the system
+chroot "$root" useradd -m -u 1500 -s /bin/sh alice
+install -d -o 1500 -g 1500 "$root/home/alice/work"
+install -d -m 755 "$root/result"
+
+cat >"$root/etc/slurm/slurm.conf" <<'CONF'
+ClusterName=guest
+SlurmctldHost=guest(127.0.0.1)
+SlurmUser=slurm
+AuthType=auth/munge
+CredType=cred/munge
+StateSaveLocation=/var/lib/slurm/slurmctld
+SlurmdSpoolDir=/var/lib/slurm/slurmd
+SlurmctldLogFile=/var/log/slurm/slurmctld.log
+SlurmdLogFile=/var/log/slurm/slurmd.log
+SlurmctldPidFile=/run/slurmctld.pid
+SlurmdPidFile=/run/slurmd.pid
+SlurmdDebug=verbose
+ProctrackType=proctrack/cgroup
+TaskPlugin=task/cgroup,task/affinity
+PrologFlags=Contain
+JobAcctGatherType=jobacct_gather/cgroup
+AccountingStorageType=accounting_storage/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core_Memory
+SwitchType=switch/none
+MpiDefault=none
+MailProg=/bin/true
+ReturnToService=2
+# The emulation is some thirty times slower than a node.
+MessageTimeout=60
+TCPTimeout=20
+SlurmdParameters=config_overrides
+NodeName=guest NodeAddr=127.0.0.1 CPUs=3 Sockets=1 CoresPerSocket=3 ThreadsPerCore=1 RealMemory=2000
+PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+CONF
+cat >"$root/etc/slurm/cgroup.conf" <<'CONF'
+CgroupPlugin=cgroup/v2
+ConstrainCores=yes
+ConstrainRAMSpace=yes
+CONF
+echo "include /etc/reveal/plugstack.conf" >"$root/etc/slurm/plugstack.conf"
+for folder in /var/lib/slurm/slurmctld /var/log/slurm; do chroot "$root" install -d -o slurm -g slurm $folder; done
+install -d "$root/var/lib/slurm/slurmd" "$root/etc/systemd/system/slurmd.service.d"
+printf '[Service]\nDelegate=yes\n' >"$root/etc/systemd/system/slurmd.service.d/delegate.conf"
+
+install -m 755 "$here/scenario.sh" "$root/usr/local/sbin/scenario"
+cat >"$root/etc/systemd/system/scenario.service" <<CONF
+[Unit]
+After=slurmctld.service slurmd.service munge.service
+SuccessAction=poweroff-force
+FailureAction=poweroff-force
+[Service]
+Type=oneshot
+ExecStart=/usr/local/sbin/scenario
+ExecStopPost=/bin/sync
+StandardOutput=append:/result/scenario.txt
+StandardError=append:/result/scenario.txt
+TimeoutStartSec=$((boot_limit - 240))
+[Install]
+WantedBy=multi-user.target
+CONF
+chroot "$root" systemctl --quiet enable munge slurmctld slurmd scenario
+# A login prompt would take the console, timers would download lists of packages.
+chroot "$root" systemctl --quiet mask serial-getty@ttyS0 getty@tty1 apt-daily.timer apt-daily-upgrade.timer \
+  systemd-networkd-wait-online fstrim.timer e2scrub_all.timer
+
+kernel=$(echo "$root"/boot/vmlinuz-*) initrd=$(echo "$root"/boot/initrd.img-*)
+cp "$kernel" "$dir/vmlinuz"
+cp "$initrd" "$dir/initrd"
+truncate -s 4G "$dir/image"
+mke2fs -q -t ext4 -d "$root" "$dir/image"
+rm -rf "$root"
+
+say "booting $(basename "$kernel")"
+status=0
+timeout --kill-after=10 $boot_limit qemu-system-x86_64 -M q35 -accel tcg,thread=multi -cpu max -m 3072 \
+  -smp 3,sockets=1,cores=3,threads=1 -nic none -display none -monitor none -no-reboot -serial "file:$dir/console.log" \
+  -drive "file=$dir/image,if=virtio,format=raw,cache=unsafe" -kernel "$dir/vmlinuz" -initrd "$dir/initrd" -append \
+  "root=/dev/vda rw console=ttyS0 quiet systemd.show_status=false systemd.unified_cgroup_hierarchy=1 psi=1" \
+  </dev/null >"$dir/qemu.log" 2>&1 || status=$?
+[ $status = 0 ] || say "qemu ended with $status: $(tail -n 3 "$dir/qemu.log")"
+e2fsck -fy "$dir/image" >"$dir/e2fsck.log" 2>&1 || true # it was powered off without ceremony
+debugfs -R "rdump /result $dir" "$dir/image" >/dev/null 2>&1
+
+say "what the guest says"
+cat "$dir/result/scenario.txt" 2>/dev/null || tail -n 40 "$dir/console.log"
+[ "$(cat "$dir/result/status" 2>/dev/null)" = 0 ] || status=1
+[ -s "$dir/result/status" ] || echo "FAILED: the scenario did not come to its end"
+
+say "what is in the report and in the trace"
+python3 "$here/judge.py" "$dir/result" || status=1
+say "$([ $status = 0 ] && echo "reveal keeps to its life cycle under systemd and cgroup version 2" || echo FAILED)"
+[ $status = 0 ]

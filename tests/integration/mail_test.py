@@ -1,0 +1,346 @@
+#!/usr/bin/python3
+"""Mail from a job's directory to a real SMTP server: reveal mail -> msmtp -> aiosmtpd on loopback.
+
+Prints one line per situation: who got a mail, and what was checked in it."""
+import atexit
+import email
+import email.policy
+import json
+import os
+import pathlib
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+try:
+    from aiosmtpd.controller import Controller
+except ImportError:
+    print("skipped: python3-aiosmtpd is not installed")
+    sys.exit(77)
+MSMTP = shutil.which("msmtp")
+if MSMTP is None:
+    print("skipped: msmtp is not installed")
+    sys.exit(77)
+
+REPORTS = pathlib.Path(os.environ["REVEAL_SOURCE"], "tests", "data", "reports")
+NOBODY = 65534
+LIMIT = 60  # seconds; decides nothing when all is well
+HEADERS = {"From", "To", "Subject", "Date", "Message-Id", "Auto-Submitted", "X-Mailer", "X-Reveal-Job",
+           "X-Reveal-Status", "MIME-Version", "Content-Type"}
+USER, ADMIN = "ada@hpc.example.org", "ops@hpc.example.org"
+
+failures = []
+table = []
+
+
+def check(condition, what):
+    if not condition:
+        failures.append(what)
+        print("FAILED:", what)
+
+
+def contents(path):
+    try:
+        return path.read_bytes()
+    except OSError:  # ended meanwhile
+        return b""
+
+
+class Inbox:
+    def __init__(self):
+        self.mails = []
+
+    async def handle_DATA(self, server, session, envelope):
+        self.mails.append((envelope.rcpt_tos, envelope.content))
+        return "250 OK"
+
+    async def handle_RCPT(self, server, session, envelope, address, rcpt_options):
+        if address.startswith("unknown@"):
+            return "550 no such user here"
+        envelope.rcpt_tos.append(address)
+        return "250 OK"
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+work = pathlib.Path(tempfile.mkdtemp(prefix="reveal-mail-"))
+atexit.register(shutil.rmtree, work, ignore_errors=True)
+work.chmod(0o755)
+# Root is refused, so the sender is somebody else, who may not be able to read the build directory.
+REVEAL = work / "reveal"
+shutil.copy(pathlib.Path(os.environ["REVEAL_BUILD"], "bin", "reveal"), REVEAL)
+AS_ROOT = os.geteuid() == 0
+OTHER = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if AS_ROOT else {}
+ENVIRONMENT = {"PATH": os.environ["PATH"], "HOME": str(work), "LC_ALL": "C.UTF-8",
+               # A user's own settings, planted to be ignored: mail obeys the site's file only.
+               "XDG_CONFIG_HOME": str(work / "planted"), "REVEAL_MAIL": "victim@other.net"}
+(work / "planted" / "reveal").mkdir(parents=True)
+(work / "planted" / "reveal" / "reveal.conf").write_text('[mail]\nadmins = ["victim@other.net"]\nhealthy = true\n')
+
+
+def own(path):
+    if AS_ROOT:
+        os.chown(path, NOBODY, NOBODY)
+    return path
+
+
+def msmtp_config(port, more=""):
+    path = work / f"msmtprc-{port}"
+    path.write_text(f"defaults\ntls off\nauth off\n{more}account default\nhost 127.0.0.1\nport {port}\n"
+                    "from reveal@hpc.example.org\n")
+    path.chmod(0o644)
+    return path
+
+
+def site_config(name, port, **changes):
+    settings = {"enabled": "true", "sendmail": f'"{MSMTP} -C {msmtp_config(port)} -t -i"',
+                "domain": '"hpc.example.org"', "admins": '["ops"]', "disable": f'"{work}/no-mail"'}
+    settings.update(changes)
+    path = work / f"{name}.conf"
+    path.write_text("[mail]\n" + "".join(f"{key} = {value}\n" for key, value in settings.items()))
+    path.chmod(0o644)
+    return path
+
+
+def job(sample, name=None, change=None):
+    directory = work / (name or sample)
+    if not directory.exists():
+        directory.mkdir()
+        report = json.loads((REPORTS / f"{sample}.json").read_text())
+        if change is not None:
+            change(report)
+        (directory / "report.json").write_text(json.dumps(report))
+        own(directory / "report.json")
+        own(directory)
+    return directory
+
+
+def start(config, directory, *arguments):
+    return subprocess.Popen([REVEAL, "mail", directory, "--user", "ada", "--config", config, *arguments], text=True,
+                            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=work,
+                            env=ENVIRONMENT, **OTHER)
+
+
+def mail(config, directory, *arguments, status=0, lines=0):
+    process = start(config, directory, *arguments)
+    out, err = process.communicate(timeout=LIMIT)
+    what = f"mail {directory.name} {' '.join(map(str, arguments))}"
+    check(process.returncode == status, f"{what}: exit status {process.returncode}, not {status}: {err}")
+    check(err.count("\n") == lines, f"{what}: {err.count(chr(10))} lines on stderr, not {lines}: {err}")
+    return out, err
+
+
+def received(situation, *recipients, checked=""):
+    """The mails since the last call, by recipient; the table's next line."""
+    mails = {",".join(sorted(to)): email.message_from_bytes(content, policy=email.policy.default)
+             for to, content in inbox.mails}
+    got = sorted(mails)
+    check(len(inbox.mails) == len(mails), f"{situation}: a recipient got more than one mail")
+    check(got == sorted(recipients), f"{situation}: mail went to {got}, not to {sorted(recipients)}")
+    inbox.mails.clear()
+    table.append((situation, ", ".join(got) or "nobody", checked))
+    return mails
+
+
+def parts(message):
+    text = message.get_body(preferencelist=("plain",)).get_content()
+    attached = list(message.iter_attachments())
+    check([part.get_filename() for part in attached] == ["report.html"], "exactly report.html is attached")
+    check(attached[0].get_content_type() == "text/html", "the attachment is HTML")
+    return text, attached[0].get_content()
+
+
+def expect_headers(message, extra=()):
+    names = {name.lower() for name in message.keys()}
+    # What the mail program and the server add themselves.
+    names -= {"x-peer", "x-mailfrom", "x-rcptto", "received", "return-path"}
+    expected = {name.lower() for name in HEADERS | set(extra)}
+    check(names == expected, f"headers are {sorted(names ^ expected)} off")
+    check(message["auto-submitted"] == "auto-generated", "Auto-Submitted says auto-generated")
+    check(not message.defects, f"the mail has defects: {message.defects}")
+
+
+inbox = Inbox()
+port = free_port()
+server = Controller(inbox, hostname="127.0.0.1", port=port)
+server.start()
+atexit.register(server.stop)
+site = site_config("site", port)
+
+# A server that takes the connection and never says a word: started first, looked at last, since it takes its time.
+silent = socket.socket()
+silent.bind(("127.0.0.1", 0))
+silent.listen(5)
+silent_begin = time.monotonic()
+hanging = start(site_config("silent", silent.getsockname()[1]), job("outsider"))
+
+# --- finding: the user and the administrators, each their own mail
+mail(site, job("outsider"))
+mails = received("finding", USER, ADMIN, checked="headers, text = report.txt, HTML, steps of admins only to admins")
+text, page = parts(mails[USER])
+expect_headers(mails[USER])
+check(mails[USER]["subject"] == "[reveal] finding: A process outside the job ran on the job's CPUs "
+      "(job 4711 resnet50-ddp, 7.1 s lost)", f"subject is {mails[USER]['subject']}")
+check(mails[USER]["to"] == USER and mails[USER]["x-reveal-job"] == "4711"
+      and mails[USER]["x-reveal-status"] == "finding", "To and X-Reveal-* name user, job and status")
+check(text.startswith("FINDING  Something outside the job used 0.98 of cpu1"), "the text part begins with the verdict")
+check("you type     #SBATCH --exclusive" in text, "the user reads what to type")
+check("ConstrainCores" not in text and "ConstrainCores" not in page, "steps for administrators go to them only")
+check("<html" in page and "resnet50-ddp" in page, "the page is the job's report")
+check(max(map(len, text.splitlines())) <= 78, "no line of the text is longer than 78 characters")
+text, page = parts(mails[ADMIN])
+expect_headers(mails[ADMIN])
+check(mails[ADMIN]["subject"].startswith("[reveal] critical: A process outside"), "admins see severity first")
+check(text.index("Confine other jobs and daemons with ConstrainCores=yes") < text.index("FINDING"),
+      "what administrators can do comes first")
+
+# --- the address in Slurm, the user's wish, and nobody else's
+mail(site, job("outsider"), "--mail-user", "ada@home.example.net")
+received("finding, --mail-user", "ada@home.example.net", ADMIN, checked="recipients")
+mail(site, job("outsider"), "--mail-user", "ada@home.example.net\nBcc: victim@other.net", lines=1)
+received("finding, --mail-user with a line feed", USER, ADMIN, checked="recipients, refused with one line")
+mail(site, job("outsider"), "--to", "off")
+received("finding, user wants no mail", ADMIN, checked="recipients")
+mail(site, job("healthy"))
+received("healthy", checked="exit status 0, silent")
+out, _ = mail(site, job("healthy"), "--verbose")
+check("nothing worth acting on was found" in out, "--verbose says why nothing was sent")
+mail(site, job("insufficient"))
+received("too little data", checked="exit status 0, silent")
+mail(site, job("healthy"), "--to", "colleague@hpc.example.org")
+mails = received("healthy, asked", "colleague@hpc.example.org", checked="subject, text")
+check(mails["colleague@hpc.example.org"]["subject"] == "[reveal] healthy: job 4712 resnet50-ddp", "healthy subject")
+check(parts(mails["colleague@hpc.example.org"])[0].startswith("HEALTHY"), "healthy text")
+mail(site, job("healthy"), "--to", "yes", "--mail-user", "ada")
+received("healthy, asked without address", USER, checked="recipients")
+_, err = mail(site, job("healthy"), "--to", "victim@other.net", status=1, lines=1)
+check("victim@other.net" in err, "the refusal names the address")
+received("healthy, asked for a foreign address", checked="exit status 1, one line")
+mail(site_config("healthy", port, healthy="true"), job("healthy"))
+received("healthy, site wants all", USER, checked="recipients")
+mail(site_config("threshold", port, admin_threshold='"critical"'), job("outsider", "mild", lambda report: report[
+    "findings"][0].update(severity="warning")))
+received("finding below the admins' threshold", USER, checked="recipients")
+mail(site_config("off", port, enabled="false"), job("outsider"))
+received("mail not enabled", checked="exit status 0, silent")
+
+# --- hostile texts everywhere
+mail(site, job("hostile"))
+mails = received("hostile names", USER, ADMIN, checked="no header added, one line of subject, no script of theirs")
+for message in mails.values():
+    expect_headers(message)
+    text, page = parts(message)
+    check("\x1b" not in text and "\x00" not in text, "no control characters in the text")
+    check("<script>alert" not in page and "<img src=x" not in page, "no script or markup of a user in the page")
+    check("<script" not in message["subject"] or "\n" not in message["subject"], "the subject is one line")
+
+
+def inject(report):
+    job_part = report["job"]
+    attack = "x\r\nBcc: victim@other.net\r\nContent-Type: text/html\r\n\r\n<script>alert(1)</script>"
+    report["report_id"] = report["supersedes"] = attack
+    job_part["name"] = "größe =?utf-8?q?x=0D=0ABcc:_victim@other.net?=\r\nBcc: victim@other.net"
+    for key in ("id", "user", "cluster", "state", "command"):
+        job_part[key] = attack
+    job_part["nodes"] = [attack, "n01"]
+    job_part["tags"] = [{"key": "mail", "value": "victim@other.net"}, {"key": attack, "value": attack}]
+    report["findings"][0]["title"] = "T" * 5000 + attack
+    report["findings"][0]["nodes"] = [attack]
+
+
+mail(site, job("outsider", "injection\nBcc: victim@other.net", inject))
+mails = received("CR LF, encoded words, 5 kB title", USER, ADMIN, checked="no header added, no recipient, no script")
+for message in mails.values():
+    expect_headers(message, {"In-Reply-To", "References"})
+    text, page = parts(message)
+    check("\n" not in message["subject"] and len(message["subject"]) < 250, "the subject is one short line")
+    check("<script>alert(1)" not in page, "no script of a user in the page")
+check("größe" in mails[USER]["subject"], "Unicode arrives in the subject: " + mails[USER]["subject"])
+
+# --- a later report of the same job
+mail(site, job("many_nodes"))
+mails = received("superseding report", USER, ADMIN, checked="In-Reply-To and References name the former")
+check(mails[USER]["in-reply-to"] == "<reveal.4713-0-0.user@hpc.example.org>" == mails[USER]["references"],
+      "the mail answers the one it supersedes")
+
+# --- arrays, cap, kill switch
+state = work / "state"
+state.mkdir(mode=0o700)
+own(state)
+mail(site, job("many_nodes"), "--array", "4710", "--state", state / "array")
+mails = received("array, first task", USER, ADMIN, checked="says that no more will come")
+check("No more mail about array job 4710" in parts(mails[USER])[0], "the mail says that it is the array's only one")
+out, _ = mail(site, job("many_nodes"), "--array", "4710_4", "--state", state / "array", "--verbose")
+check("array job 4710 had its mail" in out, "--verbose says why")
+received("array, later task", checked="exit status 0")
+noted = sorted(path.name for path in (state / "array").glob("array-4710-*"))
+check(noted == ["array-4710-admins-ada", "array-4710-user-ada"], f"the array is noted: {noted}")
+check(len((state / "array" / "array-4710-user-ada").read_text().splitlines()) == 2, "both tasks are counted")
+capped = site_config("capped", port, per_hour="3")
+mail(capped, job("outsider"), "--state", state / "cap")
+received("cap of 3 an hour, mails 1 and 2", USER, ADMIN, checked="recipients")
+mail(capped, job("outsider"), "--state", state / "cap")
+received("cap of 3 an hour, mail 3", ADMIN, checked="recipients")
+mail(capped, job("outsider"), "--state", state / "cap")
+received("cap of 3 an hour, afterwards", checked="exit status 0, silent")
+(work / "no-mail").touch()
+out, _ = mail(site, job("outsider"), "--verbose")
+check(f"{work}/no-mail" in out, "--verbose names the switch")
+received("kill switch", checked="exit status 0")
+(work / "no-mail").unlink()
+
+# --- nothing is sent, and why is said
+out, _ = mail(site, job("outsider"), "--dry-run")
+check("would be sent to ada@hpc.example.org (user): [reveal] finding:" in out and "#SBATCH --exclusive" in out,
+      "a dry run shows recipients and text")
+received("dry run", checked="recipients and text on stdout")
+(state / "link").symlink_to(state / "array")
+mail(site, job("outsider"), "--state", state / "link", status=1, lines=1)
+received("state directory is a link", checked="exit status 1, one line")
+_, err = mail(site_config("closed", free_port()), job("outsider"), "--state", state / "closed", status=1, lines=1)
+check("msmtp" in err and "onnect" in err, f"the line is msmtp's: {err}")
+received("no server", checked="exit status 1, one line: " + err.strip().split(": ")[-1])
+mail(site, job("outsider"), "--state", state / "closed")
+received("server is back", USER, ADMIN, checked="what failed is not counted")
+_, err = mail(site, job("outsider"), "--mail-user", "unknown@hpc.example.org", status=1, lines=1)
+received("one address unknown to the server", ADMIN, checked="exit status 1, one line, the other mail is sent")
+mail(site, job("outsider"), "--array", "../4710", status=2, lines=1)
+mail(work / "nothing.conf", job("outsider"), status=1, lines=1)
+bad = work / "bad.conf"
+bad.write_text("[mail]\nadmin = root\n")
+_, err = mail(bad, job("outsider"), status=1, lines=1)
+check('bad.conf:2: unknown key "admin" in [mail]; did you mean "admins"?' in err, f"file, line and near key: {err}")
+mail(site, work / "state", status=1, lines=1)
+received("mistakes in usage and configuration", checked="exit status 2 or 1, one line")
+if AS_ROOT:
+    answer = subprocess.run([REVEAL, "mail", job("outsider"), "--config", site], capture_output=True, text=True,
+                            timeout=LIMIT)
+    check(answer.returncode == 1 and "not sent as root" in answer.stderr, "root is refused")
+    received("run by root", checked="exit status 1, one line")
+
+try:
+    _, err = hanging.communicate(timeout=LIMIT)
+    seconds = time.monotonic() - silent_begin
+    check(hanging.returncode == 1 and err.count("\n") == 1 and "did not finish within 30 s" in err,
+          f"a silent server: status {hanging.returncode}, {err}")
+    check(seconds < 45, f"two mails to a silent server took {seconds:.0f} s")
+    left = [path for path in pathlib.Path("/proc").glob("[0-9]*/cmdline") if str(work).encode() in contents(path)]
+    check(not left, f"processes left over: {left}")
+    received("server never answers", checked=f"exit status 1, one line, {seconds:.0f} s for both mails, none left over")
+except subprocess.TimeoutExpired:
+    hanging.kill()
+    check(False, "reveal mail hangs on a silent server")
+silent.close()
+
+print(f"{'situation':42} {'mail to':62} checked")
+for row in table:
+    print(f"{row[0]:42} {row[1]:62} {row[2]}")
+print(f"{len(table)} situations, {len(failures)} failures")
+sys.exit(1 if failures else 0)

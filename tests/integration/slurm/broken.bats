@@ -1,0 +1,178 @@
+#!/usr/bin/env bats
+# What can be broken about reveal itself: the job and the node do not notice. A cluster for each case, because the
+# plugin's arguments differ.
+load cases
+
+cluster() { # cluster PREFIX [PLUGIN-ARGUMENT...]
+  CLUSTER_NODES=1 cluster_start "$@"
+}
+# After the case's own teardown, which writes the row.
+eval "row_$(declare -f teardown)"
+teardown() {
+  row_teardown
+  [ -z "${DIR:-}" ] || cluster_stop
+}
+
+# run_job NODE [SECONDS]: srun --reveal with exit status 7; sets id, status, and checks what the user sees.
+run_job() {
+  status=0
+  as_user srun -N1 -w "$1" --reveal sh -c 'echo $SLURM_JOB_ID >id; echo out; sleep $0; exit 7' "${2:-1}" >out 2>err || status=$?
+  id=$(cat id)
+  unchanged 7 $status
+  says out out
+  says err "srun: error: $1: task 0: Exited with exit code 7"
+}
+seconds_of_epilog() { # seconds_of_epilog JOB: until the node is free again
+  local begin=$SECONDS
+  until_true 30 job_ended "$1"
+  echo $((SECONDS - begin))
+}
+
+@test "the plugin is not installed" {
+  REVEAL_PLUGIN=none cluster h
+  situation "plugin not installed: srun knows no --reveal"
+  local status=0
+  as_user srun -N1 --reveal true >out 2>err || status=$?
+  grep -q "unrecognized option '--reveal'" err || problem "srun says: $(cat err)"
+  note row_status "not started ($status: unrecognized option)"
+  status=0
+  as_user srun -N1 sh -c 'exit 7' 2>err || status=$?
+  unchanged 7 $status
+  note row_started none
+  no_report
+  verdict
+}
+
+@test "the plugin's file is missing" {
+  REVEAL_PLUGIN=/nonexistent/spank_reveal.so cluster i
+  situation "plugstack.conf names a missing file (optional)"
+  local status=0
+  as_user srun -N1 sh -c 'exit 7' >out 2>err || status=$?
+  unchanged 7 $status
+  note row_started none
+  no_report
+  verdict
+}
+
+@test "the collector is missing" {
+  cluster j collector=/nonexistent/reveal-collect
+  situation "collector missing"
+  run_job j1
+  nothing_left_but_locks "$id"
+  note row_started none
+  no_report
+  verdict
+}
+
+@test "the collector is not executable" {
+  cluster k collector=/etc/passwd
+  situation "collector not executable"
+  run_job k1
+  nothing_left_but_locks "$id"
+  note row_started none
+  no_report
+  verdict
+}
+
+@test "the collector hangs" {
+  cluster l
+  situation "collector hangs and ignores SIGTERM"
+  # In place of the recorder, so that plugstack.conf and the running slurmd need not change.
+  printf '%s\n' '#!/bin/sh' "trap '' TERM" "touch $DIR/started/hangs" 'while :; do sleep 1; done' >"$DIR/bin/recorder"
+  run_job l1
+  local seconds
+  seconds=$(seconds_of_epilog "$id")
+  [ "$seconds" -le 8 ] || problem "the epilog held the node for $seconds s"
+  [ -e "$DIR/started/hangs" ] && note row_started l1 || problem "the case is void: it was not started"
+  nothing_left_but_locks "$id"
+  no_report
+  verdict
+}
+
+@test "the collector crashes at once, and the breaker opens" {
+  cluster m
+  situation "collector crashes at once; after 3 crashes none is started"
+  printf '%s\n' '#!/bin/sh' "echo >>$DIR/started/crashes" 'kill -SEGV $$' >"$DIR/bin/recorder"
+  local job
+  for job in 1 2 3 4 5; do run_job m1 0.3; done
+  [ "$(wc -l <"$DIR/started/crashes")" = 3 ] || problem "$(wc -l <"$DIR/started/crashes") starts instead of 3"
+  note row_started "3 of 5"
+  rm -f "$DIR"/spool/run/*
+  run_job m1 0.3
+  [ "$(wc -l <"$DIR/started/crashes")" = 4 ] || problem "the breaker does not close again"
+  nothing_left_but_locks "$id"
+  no_report
+  verdict
+}
+
+@test "the disable file" {
+  cluster o
+  situation "disable file, there before and made in mid-job"
+  touch "$DIR/disable"
+  run_job o1
+  started "$id"
+  nothing_left "$id"
+  rm "$DIR/disable"
+  as_user srun -N1 -w o1 --reveal sh -c 'echo $SLURM_JOB_ID >id; sleep 8; exit 7' >out 2>err &
+  local srun=$! status=0
+  rm -f id
+  until_true 10 test -s id
+  id=$(cat id)
+  until_true 10 has_started "$id" o1
+  sleep 1
+  touch "$DIR/disable"
+  none_runs() { [ -z "$(collectors_of "$id" o1)" ]; }
+  until_true 4 none_runs || problem "the collector goes on: $(collectors_of "$id" o1)"
+  job_runs "$id" || problem "the case is void: the job has ended"
+  wait $srun || status=$?
+  unchanged 7 $status
+  started "$id" o1
+  nothing_left "$id"
+  note row_report "-"
+  verdict
+}
+
+@test "the spool is a link" {
+  local target
+  target=$(mktemp -d /tmp/rvXXXXXX)
+  chown "$user" "$target"
+  cluster q
+  situation "spool is a link to a directory of the user"
+  rm -rf "$DIR/spool"
+  ln -s "$target" "$DIR/spool"
+  run_job q1
+  started "$id"
+  [ -z "$(ls -A "$target")" ] || problem "root wrote through the link: $(ls -lA "$target")"
+  rm -rf "$DIR/spool" "$target"
+  nothing_left "$id"
+  no_report
+  verdict
+}
+
+@test "the spool belongs to the user" {
+  cluster r
+  situation "spool writable by the user"
+  rm -rf "$DIR/spool"
+  install -d -m 777 "$DIR/spool"
+  run_job r1
+  started "$id"
+  [ -z "$(ls -A "$DIR/spool")" ] || problem "root wrote there: $(ls -lA "$DIR/spool")"
+  nothing_left "$id"
+  no_report
+  verdict
+}
+
+@test "the spool's disk is full" {
+  cluster s
+  situation "disk of the spool is full"
+  rm -rf "$DIR/spool"
+  mkdir -m 711 "$DIR/spool"
+  mount -t tmpfs -o size=64k,mode=711 reveal-test "$DIR/spool" || skip "no tmpfs can be mounted here"
+  run_job s1 5
+  started "$id" s1
+  head -c 200k /dev/zero >"$DIR/spool/filler" 2>/dev/null || true
+  run_job s1 1
+  nothing_left_but_locks "$id"
+  note row_report "-"
+  verdict
+}

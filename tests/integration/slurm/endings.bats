@@ -1,0 +1,119 @@
+#!/usr/bin/env bats
+# Every way to end: cancelled, crashed, the node's daemon killed, the collector killed.
+load cases
+
+setup_file() { cluster_start e; }
+teardown_file() { cluster_stop; }
+
+@test "scancel" {
+  situation "scancel"
+  local id
+  id=$(as_user sbatch --parsable -N2 -w e1,e2 -o out --reveal --wrap 'srun -N2 sleep 100')
+  until_true 20 has_started "$id" e1 e2
+  sleep 4
+  as_user scancel "$id"
+  batch_unchanged "$id" CANCELLED 0:15
+  started "$id" e1 e2
+  report "$work/reveal-$id" "$id" e1 e2
+  nothing_left "$id"
+  verdict
+}
+
+@test "a task crashes" {
+  situation "task ends by SIGSEGV"
+  local task='echo $SLURM_JOB_ID >id; sleep $0; kill -SEGV $$' status=0 id
+  as_user srun -N1 -w e1 sh -c "$task" 0 >out.without 2>err.without || true
+  as_user srun -N1 -w e1 --reveal sh -c "$task" 4 >out 2>err || status=$?
+  unchanged 139 $status
+  diff err err.without || problem "srun says something else with --reveal"
+  id=$(cat id)
+  started "$id" e1
+  report "$work/reveal-$id" "$id" e1
+  nothing_left "$id"
+  verdict
+}
+
+@test "slurmd is killed and started again in mid-job" {
+  situation "slurmd kill -9 in mid-job, started again"
+  local id
+  id=$(as_user sbatch --parsable -N2 -w e3,e4 -o out --reveal --wrap 'srun -N2 sleep 8; echo done; exit 2')
+  until_true 20 has_started "$id" e3 e4
+  sleep 2
+  bash "$here/cluster.sh" kill "$DIR" e4
+  sleep 2
+  bash "$here/cluster.sh" slurmd "$DIR" e4
+  batch_unchanged "$id" FAILED 2:0
+  says out done
+  started "$id" e3 e4
+  report "$work/reveal-$id" "$id" e3 e4
+  nothing_left "$id"
+  verdict
+}
+
+@test "the job ends while slurmd is away" {
+  situation "slurmd kill -9, back after the job's end"
+  local id srun
+  # Nobody runs the epilog of e4 before slurmd is back: the collector sees by itself that the job is gone.
+  as_user srun -N1 -w e4 --reveal sh -c 'echo $SLURM_JOB_ID >id; sleep 5; exit 2' >out 2>err || true &
+  srun=$!
+  until_true 20 test -s id
+  id=$(cat id)
+  until_true 20 has_started "$id" e4
+  sleep 2
+  bash "$here/cluster.sh" kill "$DIR" e4
+  report "$work/reveal-$id" "$id" e4
+  nothing_left "$id"
+  bash "$here/cluster.sh" slurmd "$DIR" e4
+  wait $srun
+  until_true 30 job_ended "$id"
+  unchanged 2:0 "$(job_field "$id" ExitCode)"
+  started "$id" e4
+  verdict
+}
+
+@test "the sampler is killed" {
+  situation "sampler kill -9"
+  local id
+  id=$(as_user sbatch --parsable -N1 -w e1 -o out --reveal --wrap 'sleep 9; echo done; exit 2')
+  until_true 20 has_started "$id" e1
+  sleep 4
+  kill -9 $(collectors_of "$id" e1 "$(id -u "$user")") || problem "there is no sampler"
+  batch_unchanged "$id" FAILED 2:0
+  says out done
+  started "$id" e1
+  rough_report "$work/reveal-$id" "$id" e1
+  nothing_left "$id"
+  verdict
+}
+
+@test "the broker is killed" {
+  situation "broker kill -9"
+  local id
+  id=$(as_user sbatch --parsable -N1 -w e2 -o out --reveal --wrap 'sleep 9; echo done; exit 2')
+  until_true 20 has_started "$id" e2
+  sleep 4
+  kill -9 $(collectors_of "$id" e2 0) || problem "there is no broker"
+  batch_unchanged "$id" FAILED 2:0
+  says out done
+  started "$id" e2
+  only_left "$id" "/(run/$id.e2|$id(/.*)?)\$" "lock and trace"
+  note row_report "none: trace kept in the spool"
+  rm -f "$DIR"/spool/run/* # the breaker would count them for the cases that follow
+  verdict
+}
+
+@test "broker and sampler are killed" {
+  situation "broker and sampler kill -9"
+  local id
+  id=$(as_user sbatch --parsable -N1 -w e3 -o out --reveal --wrap 'sleep 9; echo done; exit 2')
+  until_true 20 has_started "$id" e3
+  sleep 4
+  kill -9 $(collectors_of "$id" e3) || problem "there are no collectors"
+  batch_unchanged "$id" FAILED 2:0
+  says out done
+  started "$id" e3
+  only_left "$id" "/(run/$id.e3|$id(/.*)?)\$" "lock and trace"
+  note row_report "none: trace kept in the spool"
+  rm -f "$DIR"/spool/run/* # the breaker would count them for the cases that follow
+  verdict
+}

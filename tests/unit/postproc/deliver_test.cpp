@@ -1,0 +1,150 @@
+// From the spool of a node to the job's directory.
+#include "postproc/deliver/deliver.h"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>  // NOLINT(modernize-deprecated-headers): mkdtemp
+
+#include <fstream>
+
+#include "hdf5schema/trace_writer.h"
+#include "postproc/deliver/report_job.h"
+#include "postproc/merge/publish.h"
+#include "postproc/report/job_facts.h"
+
+namespace reveal {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Deliver : public testing::Test {
+ protected:
+  Deliver() {
+    std::string name = (fs::temp_directory_path() / "reveal-deliver-XXXXXX").string();
+    base_ = ::mkdtemp(name.data());
+    fs::create_directories(base_ / "work");
+    fs::create_directories(base_ / "home");
+    settings_.wait_for_nodes = std::chrono::milliseconds(200);
+    job_ = {.id = "4711", .user = "anna", .cluster = "c", .work_dir = (base_ / "work").string(), .state = "TIMEOUT"};
+    job_.nodes = {"n01"};
+  }
+  ~Deliver() override { fs::remove_all(base_); }
+
+  fs::path spool(const std::string& node) {
+    const fs::path spool = base_ / ("spool-" + node);
+    fs::create_directories(spool);
+    if (!fs::exists(spool / (node + ".h5"))) record(spool / (node + ".h5"), node);
+    std::ofstream(spool / (node + ".status.json")) << "{}";
+    return spool;
+  }
+  static void record(const fs::path& trace, const std::string& node) {
+    constexpr std::int64_t kTenth = 100'000'000;
+    TraceWriter writer(trace, {.job_id = "4711", .node = node, .interval = std::chrono::nanoseconds(kTenth)});
+    const auto family = writer.add_family({.path = "memory/meminfo", .period = std::chrono::nanoseconds(kTenth)});
+    writer.add_channel(family, {.metric = "mem.free"});
+    writer.start();
+    for (std::int64_t row = 1; row <= 30; ++row) {
+      writer.append_row(family, row * kTenth, std::span<const std::int64_t>(&row, 1));
+    }
+    writer.append_clock({kTenth, 1'700'000'000'000'000'000, 0});
+    writer.close();
+  }
+  Delivery deliver_node(const std::string& node, const std::string& request = "") {
+    return deliver(spool(node), node, job_, request, settings_, {});
+  }
+
+  fs::path base_;
+  SlurmJob job_;
+  DeliverSettings settings_;
+};
+
+TEST_F(Deliver, MovesTheTraceAndBuildsTheReportOfTheWholeJob) {
+  const Delivery delivery = deliver_node("n01");
+  EXPECT_EQ(delivery.directory, base_ / "work/reveal-4711");
+  EXPECT_TRUE(delivery.moved);
+  EXPECT_TRUE(delivery.report_built);
+  for (const char* file : {"n01.h5", "n01.summary.json", "report.json", "report.txt", "report.html"}) {
+    EXPECT_TRUE(fs::exists(delivery.directory / file)) << file;
+  }
+  EXPECT_EQ(fs::status(delivery.directory).permissions(), fs::perms::owner_all);
+  EXPECT_TRUE(fs::is_empty(base_ / "spool-n01"));
+  ReportJob facts;
+  read_job_facts(delivery.directory, facts);
+  EXPECT_EQ(facts.state, "TIMEOUT");
+}
+
+TEST_F(Deliver, SaysWhichNodeIsMissingAndLetsItSupersedeLater) {
+  job_.nodes = {"n01", "n02"};
+  const Delivery first = deliver_node("n01");
+  const std::string early = read_text_file(first.directory / "report.json", 1 << 20);
+  EXPECT_NE(early.find("\"partial\": true"), std::string::npos);
+  EXPECT_NE(early.find("n02 has no trace"), std::string::npos);
+  const Delivery second = deliver_node("n02");
+  EXPECT_EQ(second.directory, first.directory);
+  EXPECT_TRUE(second.report_built);
+  EXPECT_EQ(read_text_file(first.directory / "report.json", 1 << 20).find("n02 has no trace"), std::string::npos);
+}
+
+TEST_F(Deliver, KeepsTheRunsOfDifferentJobsApart) {
+  EXPECT_EQ(deliver_node("n01", "output=out").directory, base_ / "work/out");
+  job_.id = "4712";
+  EXPECT_EQ(deliver_node("n01", "output=out").directory, base_ / "work/out-2");
+  job_.restart = 1;
+  EXPECT_EQ(deliver_node("n01").directory, base_ / "work/reveal-4712-r1");
+}
+
+TEST_F(Deliver, StaysInTheSpoolWhenNoPlaceCanBeWritten) {
+  job_.work_dir = (base_ / "no/such/place").string();
+  std::ofstream(base_ / "occupied") << "";
+  const Delivery delivery =
+      deliver(spool("n01"), "n01", job_, "output=" + (base_ / "occupied").string(), settings_, {});
+  EXPECT_FALSE(delivery.moved);
+  EXPECT_NE(delivery.why, "");
+  EXPECT_EQ(delivery.directory, base_ / "spool-n01");
+  EXPECT_TRUE(fs::exists(base_ / "spool-n01/n01.h5"));
+  job_.home = (base_ / "home").string();
+  EXPECT_EQ(deliver_node("n01").directory, base_ / "home/reveal-4711");
+}
+
+TEST_F(Deliver, LeavesTheReportToOthersWhereTheSiteSaysSo) {
+  settings_.report = ReportWhen::lazy;
+  const Delivery delivery = deliver_node("n01");
+  EXPECT_TRUE(delivery.moved);
+  EXPECT_FALSE(fs::exists(delivery.directory / "report.json"));
+  settings_.report = ReportWhen::job;
+  EXPECT_TRUE(deliver_node("n01").needs_job);
+}
+
+TEST(DeliverCandidates, AreTheRequestedPlaceThenWorkThenHome) {
+  SlurmJob job{.id = "7", .array_job = "5", .array_task = "2", .name = "a/b", .work_dir = "/var"};
+  job.home = "/tmp";
+  const auto places = delivery_candidates(job, "output=x/%A_%a-%x");
+  ASSERT_EQ(places.size(), 3U);
+  EXPECT_EQ(places[0], "/var/x/5_2-a_b");
+  EXPECT_EQ(places[1], "/var/reveal-7");
+  EXPECT_EQ(places[2], "/tmp/reveal-7");
+  EXPECT_EQ(delivery_candidates(job, "output=%z").size(), 2U);  // an unknown pattern: the standard places
+  job.work_dir = "relative";
+  job.home.clear();
+  EXPECT_EQ(delivery_candidates(job, "output=x").size(), 0U);
+}
+
+TEST(SlurmJobFacts, ComeFromTheEnvironmentAndThenFromTheController) {
+  SlurmJob job = slurm_job_of_environment("7", [](const char* name) -> std::string {
+    const std::string_view asked = name;
+    return asked == "SLURM_JOB_USER" ? "anna" : asked == "SLURM_NODELIST" ? "n[1-3]" : "";
+  });
+  EXPECT_EQ(job.nodes, (std::vector<std::string>{"n1", "n2", "n3"}));
+  add_controller_answer(job, "name my job\nstate TIMEOUT\nexit_code 9\nrestart 2\nnonsense\n");
+  EXPECT_EQ(job.name, "my job");
+  EXPECT_EQ(job.state, "TIMEOUT");
+  EXPECT_EQ(job.exit_code, 9);
+  EXPECT_EQ(job.restart, 2);
+  EXPECT_EQ(job.user, "anna");
+}
+
+TEST(ReportJob, QuotesForTheShell) {
+  EXPECT_EQ(shell_quoted("it's $HOME"), "'it'\\''s $HOME'");
+}
+
+}  // namespace
+}  // namespace reveal
