@@ -35,14 +35,16 @@ else()
   message(STATUS "spank_reveal.so is skipped: no slurm/spank.h here (Debian: apt-get install libslurm-dev)")
 endif()
 
-# A file that is there already belongs to the site: it stays, and ours is laid beside it.
+# A file that is there already belongs to the site: it stays, and ours, where it differs, is laid beside it.
 set(conffiles "")
 foreach(file IN LISTS site_files)
   cmake_path(GET file FILENAME name)
   string(APPEND conffiles "${REVEAL_SITE_DIR}/${name}\n")
   install(CODE "
     set(name ${name})
-    if(EXISTS \"\$ENV{DESTDIR}${REVEAL_SITE_DIR}/${name}\")
+    execute_process(COMMAND \"${CMAKE_COMMAND}\" -E compare_files \"${file}\" \"\$ENV{DESTDIR}${REVEAL_SITE_DIR}/${name}\"
+      RESULT_VARIABLE other OUTPUT_QUIET ERROR_QUIET)
+    if(other AND EXISTS \"\$ENV{DESTDIR}${REVEAL_SITE_DIR}/${name}\")
       set(name ${name}.new)
     endif()
     file(INSTALL \"${file}\" DESTINATION \"${REVEAL_SITE_DIR}\" RENAME \${name})")

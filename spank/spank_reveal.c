@@ -36,21 +36,23 @@ static struct {
   char text[kLongestRequest];
 } request;
 
-/// As it is handed on. No value is NULL in srun, "" in slurmstepd and, by way of a printf("%s"), "(null)" in the
-/// prolog.
+/// No value is NULL in srun, "" in slurmstepd and, by way of a printf("%s") in Slurm, "(null)" in the environment, from
+/// where the prolog and the sruns inside of a job have it.
+static bool is_empty(const char* text) {
+  return text == NULL || text[0] == '\0' || strcmp(text, "(null)") == 0;
+}
+
+/// As it is handed on. No key begins with a dash, and the collector would take it for an option of its own.
 static const char* plain(const char* text) {
-  if (text == NULL || strcmp(text, "(null)") == 0) return "";
-  // No key begins like this, and the collector would take it for an option of its own.
-  if (text[0] == '-' || strlen(text) >= kLongestRequest) return "";
-  return text;
+  return is_empty(text) || text[0] == '-' || strlen(text) >= kLongestRequest ? "" : text;
 }
 
 static void complain_to_user(const char* text) {
   char message[256];
   if (request.complained) return;
-  if (text != NULL && text[0] != '\0' && plain(text)[0] == '\0') {
-    snprintf(message, sizeof message, "reveal: --reveal=%.20s... is no list of key=value; used as --reveal alone",
-             text);
+  if (!is_empty(text) && is_empty(plain(text))) {
+    snprintf(message, sizeof message, "reveal: \"%.20s%s\" is no list of key=value; --reveal is used without it", text,
+             strlen(text) > 20 ? "..." : "");
   } else if (!request_problem(plain(text), message, sizeof message)) {
     return;
   }
@@ -62,7 +64,7 @@ static void complain_to_user(const char* text) {
 static int remember_option(int value, const char* text, int remote) {
   (void)value;
   request.given = true;
-  if (plain(text)[0] != '\0') snprintf(request.text, sizeof request.text, "%s", plain(text));
+  if (!is_empty(plain(text))) snprintf(request.text, sizeof request.text, "%s", plain(text));
   if (!remote) complain_to_user(text);
   return ESPANK_SUCCESS;
 }

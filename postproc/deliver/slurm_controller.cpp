@@ -22,17 +22,12 @@ namespace reveal {
 #ifdef REVEAL_HAS_SLURM
 namespace {
 
-// Loaded and not linked: `reveal` runs on machines without Slurm, and of another release than it was built for.
+// Loaded and not linked: `reveal` runs on machines without Slurm, too. Only under the name of the release it was built
+// for: structures of another one have another shape.
 class Library {
  public:
-  Library() {
-    const std::string name = "libslurm.so." + std::to_string(SLURM_VERSION_MAJOR(SLURM_VERSION_NUMBER));
-    for (const std::string& file : {std::string(REVEAL_SLURM_SONAME), name}) {
-      // Global: the library's own plug-ins (munge) look for its symbols.
-      handle_ = ::dlopen(file.c_str(), RTLD_NOW | RTLD_GLOBAL);
-      if (handle_ != nullptr) break;
-    }
-  }
+  // Global: the library's own plug-ins (munge) look for its symbols.
+  Library() : handle_(::dlopen(REVEAL_SLURM_SONAME, RTLD_NOW | RTLD_GLOBAL)) {}
   template <typename Function>
   [[nodiscard]] Function* find(const char* name) const {
     return handle_ == nullptr ? nullptr : reinterpret_cast<Function*>(::dlsym(handle_, name));
@@ -56,12 +51,6 @@ void number(std::string& text, const char* key, std::uint64_t value) {
 
 std::string query(std::uint32_t id) {
   const Library library;
-  // Structures of another release have another shape.
-  auto* version = library.find<long()>("slurm_api_version");
-  if (version == nullptr || SLURM_VERSION_MAJOR(version()) != SLURM_VERSION_MAJOR(SLURM_VERSION_NUMBER) ||
-      SLURM_VERSION_MINOR(version()) != SLURM_VERSION_MINOR(SLURM_VERSION_NUMBER)) {
-    return "";
-  }
   if (auto* initialise = library.find<void(const char*)>("slurm_init"); initialise != nullptr) initialise(nullptr);
   auto* load = library.find<int(job_info_msg_t**, std::uint32_t, std::uint16_t)>("slurm_load_job");
   auto* state_name = library.find<char*(std::uint32_t)>("slurm_job_state_string");
@@ -84,7 +73,7 @@ std::string query(std::uint32_t id) {
     line(text, "cluster", job.cluster);
     line(text, "work_dir", job.work_dir);
     line(text, "nodes", job.nodes);
-    line(text, "mail_user", job.mail_type != 0 ? job.mail_user : nullptr);
+    line(text, "mail_user", job.mail_user);
     if (state_name != nullptr) line(text, "state", state_name(job.job_state & JOB_STATE_BASE));
     if ((job.job_state & JOB_STATE_BASE) > JOB_SUSPENDED) {
       const int raw = static_cast<int>(job.exit_code);
