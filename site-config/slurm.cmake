@@ -41,13 +41,15 @@ foreach(file IN LISTS site_files)
   cmake_path(GET file FILENAME name)
   string(APPEND conffiles "${REVEAL_SITE_DIR}/${name}\n")
   install(CODE "
+    set(ours \"${file}\")
+    set(theirs \"\$ENV{DESTDIR}${REVEAL_SITE_DIR}/${name}\")
     set(name ${name})
-    execute_process(COMMAND \"${CMAKE_COMMAND}\" -E compare_files \"${file}\" \"\$ENV{DESTDIR}${REVEAL_SITE_DIR}/${name}\"
-      RESULT_VARIABLE other OUTPUT_QUIET ERROR_QUIET)
-    if(other AND EXISTS \"\$ENV{DESTDIR}${REVEAL_SITE_DIR}/${name}\")
+    execute_process(COMMAND \"${CMAKE_COMMAND}\" -E compare_files \"\${ours}\" \"\${theirs}\"
+      RESULT_VARIABLE differs OUTPUT_QUIET ERROR_QUIET)
+    if(differs AND EXISTS \"\${theirs}\")
       set(name ${name}.new)
     endif()
-    file(INSTALL \"${file}\" DESTINATION \"${REVEAL_SITE_DIR}\" RENAME \${name})")
+    file(INSTALL \"\${ours}\" DESTINATION \"${REVEAL_SITE_DIR}\" RENAME \${name})")
 endforeach()
 
 configure_file(${CMAKE_CURRENT_LIST_DIR}/systemd/reveal-janitor.service.in generated/reveal-janitor.service @ONLY)

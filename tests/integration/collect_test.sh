@@ -27,7 +27,7 @@ expect_error 2 'did you mean "memory"?' --output x.h5 --probes memmory --duratio
 expect_error 2 '--output FILE is missing'
 expect_error 2 'expected a time' --output x.h5 --interval fast
 expect_error 2 'expected key=value' --output x.h5 --tag nothing
-expect_error 2 'pid:N or run:DIR' --output x.h5 --job 4711
+expect_error 2 'pid:N, run:DIR or slurm:ID' --output x.h5 --job 4711
 expect_error 1 'not a directory' --output x.h5 --root /does/not/exist
 expect_error 1 'missing/x.h5' --output missing/x.h5 --duration 1s
 echo 'a gauge parsec /x' >metrics.conf
