@@ -36,6 +36,10 @@ void say(int priority, const BrokerOptions& options, const std::string& text) {
   ::syslog(LOG_DAEMON | priority, "reveal: job %s: %s", options.job.c_str(), text.c_str());
 }
 
+std::filesystem::path lock_path(const BrokerOptions& options) {
+  return options.spool / "run" / (options.job + "." + options.node);
+}
+
 /// Signals wait for us here instead of interrupting.
 class Signals {
  public:
@@ -127,7 +131,7 @@ class Broker {
   Broker(const BrokerOptions& options, const std::function<int(const std::filesystem::path&)>& sample)
       : options_(options),
         sample_(sample),
-        lock_(options.lock_fd, options.spool / "run" / (options.job + "." + options.node)),
+        lock_(options.lock_fd, lock_path(options)),
         spool_(make_job_spool(options.spool, options.job, options.uid, options.gid)),
         mail_state_(make_mail_state(options.spool, options.uid, options.gid)) {}
 
@@ -255,6 +259,7 @@ int run_broker(const BrokerOptions& options, const std::function<int(const std::
     return Broker(options, sample).run();
   } catch (const std::exception& error) {
     say(LOG_WARNING, options, error.what());
+    ::unlink(lock_path(options).c_str());  // refused and said, not crashed: nothing for the breaker to count
     return 1;
   }
 }

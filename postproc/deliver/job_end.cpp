@@ -38,7 +38,10 @@ class EndOfNode {
 
   int run() {
     SlurmJob job = slurm_job_of_environment(end_.job, process_environment);
-    if (const passwd* user = ::getpwuid(::geteuid()); user != nullptr) job.home = user->pw_dir;
+    if (const passwd* user = ::getpwuid(::geteuid()); user != nullptr) {
+      job.home = user->pw_dir;
+      job.user = user->pw_name;
+    }
     // One node asks; the others know enough to deliver.
     const bool first = job.nodes.empty() || job.nodes.front() == end_.node;
     if (first) add_controller_answer(job, ask_controller(end_.job, kControllerLimit));
