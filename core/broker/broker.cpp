@@ -231,6 +231,7 @@ class Broker {
                                      options_.config,       "--request",    options_.request,    "--ready-fd",
                                      std::to_string(ready), "--mail-state", mail_state_.string()};
       std::vector<char*> argv;
+      argv.reserve(words.size() + 1);
       for (std::string& word : words) argv.push_back(word.data());
       argv.push_back(nullptr);
       ::execv(argv[0], argv.data());

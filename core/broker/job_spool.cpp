@@ -53,7 +53,7 @@ std::filesystem::path make_mail_state(const std::filesystem::path& spool, uid_t 
   const bool fresh = ::mkdirat(base.get(), "mail", 0700) == 0;
   if (!fresh && errno != EEXIST) throw system_error((spool / "mail").string(), errno);
   if (fresh) ::fchmodat(base.get(), "mail", 0711, 0);  // whatever the umask is
-  const std::filesystem::path state = spool / "mail" / std::to_string(uid);
+  std::filesystem::path state = spool / "mail" / std::to_string(uid);
   make_user_folder(open_private(spool / "mail"), state, uid, gid);
   return state;
 }

@@ -69,7 +69,7 @@ bool claim(const fs::path& directory, const SlurmJob& job) {
 fs::path claim_free(const fs::path& wanted, const SlurmJob& job) {
   constexpr int kMostRuns = 1000;
   for (int run = 1; run <= kMostRuns; ++run) {
-    const fs::path candidate = run == 1 ? wanted : fs::path(wanted.string() + "-" + std::to_string(run));
+    fs::path candidate = run == 1 ? wanted : fs::path(wanted.string() + "-" + std::to_string(run));
     if (claim(candidate, job)) return candidate;
   }
   throw Error(wanted.string() + " holds " + std::to_string(kMostRuns) + " runs already");

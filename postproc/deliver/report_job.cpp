@@ -21,6 +21,7 @@ constexpr auto kSubmitLimit = 10s;
 /// The exit status; -1 if it did not end in time, 127 if it could not be started.
 int run_silently(std::vector<std::string> words) {
   std::vector<char*> argv;
+  argv.reserve(words.size() + 1);
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
   posix_spawn_file_actions_t actions;

@@ -81,11 +81,16 @@ batch_unchanged() { # batch_unchanged JOB STATE EXITCODE: waits for the job's en
   unchanged "$2 $3" "$(job_field "$1" JobState) $(job_field "$1" ExitCode)"
 }
 
+# What srun says while the node is freed from the job before is nobody's business here.
+said() { grep -vE '^srun: job [0-9]* (queued and waiting for|has been allocated) resources$' "$1" | sort; }
 says() { # says FILE [LINE...]: the file holds exactly these lines, in any order
   local file=$1
   shift
-  diff <(sort "$file") <([ $# -eq 0 ] || printf '%s\n' "$@" | sort) >"$DIR/diff" ||
+  diff <(said "$file") <([ $# -eq 0 ] || printf '%s\n' "$@" | sort) >"$DIR/diff" ||
     problem "$file is not what the job wrote: $(cat "$DIR/diff")"
+}
+says_the_same() { # says_the_same FILE FILE-WITHOUT-REVEAL
+  diff <(said "$1") <(said "$2") >"$DIR/diff" || problem "$1: something else than without --reveal: $(cat "$DIR/diff")"
 }
 
 starts_of() { # starts_of JOB: the nodes on which a collector was started, a name for each start
@@ -142,13 +147,13 @@ only_left() {
 }
 
 report_flaws() { # report_flaws FOLDER JOB NODE...: what is missing in the folder, nothing if it is as it must be
-  local folder=$1 job=$2 name names
+  local folder=$1 job=$2 name names=()
   shift 2
   [ -d "$folder" ] || { echo "there is no $folder" && return; }
   [ "$(stat -c '%a %U' "$folder")" = "700 $user" ] || stat -c "mode and owner are %a %U" "$folder"
-  names=$(printf '%s\n' report.json report.txt report.html)
-  for name; do names+=$(printf '\n%s\n' "$name.h5" "$name.summary.json"); done
-  diff <(echo "$names" | sort) <(ls "$folder") | sed -n "s/^</missing:/p;s/^>/not due:/p"
+  names=(report.json report.txt report.html)
+  for name; do names+=("$name.h5" "$name.summary.json"); done
+  diff <(printf '%s\n' "${names[@]}" | sort) <(ls "$folder") | sed -n "s/^</missing:/p;s/^>/not due:/p"
   # Names with a dot are the claim and the lease of reveal itself.
   find "$folder" ! -user "$user" -printf '%p belongs to %u\n'
   /usr/bin/python3 - "$folder/report.json" "$job" "$@" <<'PYTHON'
@@ -158,7 +163,7 @@ try:
     report = json.load(open(path))
 except (OSError, ValueError) as error:
     sys.exit(print("report.json:", error))
-covered = sorted(node for entry in report["coverage"] for node in entry["nodes"])
+covered = sorted(node for entry in report["coverage"] if entry["samples_present"] for node in entry["nodes"])
 if report["schema"] != "reveal.report/1":
     print("schema", report["schema"])
 if str(report["job"]["id"]) != job:
@@ -233,10 +238,10 @@ started_cleanly() { # started_cleanly JOB
   local file foreign
   for file in "$DIR/started/$1".*.environment; do
     [ -e "$file" ] || continue
-    foreign=$(sed 's/=.*//' "$file" | grep -vxE 'PATH|LANG|SLURM_CONF|SLURM_CLUSTER_NAME|SLURMD_NODENAME|SLURM_JOB_USER|SLURM_JOB_NODELIST|SLURM_NODELIST|SLURM_JOB_WORK_DIR|SLURM_(JOB_)?RESTART_COUNT|SLURM_HET_JOB_(ID|OFFSET)|SLURM_ARRAY_(JOB|TASK)_ID|SLURM_JOB_(NAME|PARTITION|ACCOUNT|GPUS)|SPANK_REVEAL_DIR')
+    foreign=$(sed 's/=.*//' "$file" | grep -vxE 'PATH|LANG|SLURM_CONF|SLURM_CLUSTER_NAME|SLURMD_NODENAME|SLURM_JOB_USER|SLURM_JOB_NODELIST|SLURM_NODELIST|SLURM_JOB_WORK_DIR|SLURM_(JOB_)?RESTART_COUNT|SLURM_HET_JOB_(ID|OFFSET)|SLURM_ARRAY_(JOB|TASK)_ID|SLURM_JOB_(NAME|PARTITION|ACCOUNT|GPUS)|SPANK_REVEAL_DIR' || true)
     [ -z "$foreign" ] || problem "$file: $(echo "$foreign" | xargs)"
     # 10 is the script that records this.
-    foreign=$(awk 'NF > 8 { print $9, $11 }' "${file%.environment}.fds" | grep -vE "^(0|1|2) /dev/null$|^3 .*/run/$1\.|^10 .*/recorder$")
+    foreign=$(awk 'NF > 8 { print $9, $11 }' "${file%.environment}.fds" | grep -vE "^(0|1|2) /dev/null$|^3 .*/run/$1\.|^10 .*/recorder$" || true)
     [ -z "$foreign" ] || problem "${file%.environment}.fds: $foreign"
   done
 }
@@ -253,7 +258,7 @@ verdict() {
   matrix_row
   [ ${#problems[@]} -gt 0 ] || return 0
   printf 'problem: %s\n' "${problems[@]}"
-  tail -n 40 "$DIR"/slurmd-*.log "$DIR"/slurmctld.log | grep -iE 'reveal|error|==>' | tail -n 40
+  grep -h reveal: "$DIR"/slurmd-*.log | tail -n 20 || true
   return 1
 }
 matrix_row() {

@@ -104,7 +104,7 @@ for word; do
   previous=\$word
 done
 record=$dir/started/\$job.\$node.\$\$
-ls -l /proc/\$\$/fd >\$record.fds
+(ls -l /proc/\$\$/fd >\$record.fds)
 tr '\\0' '\\n' </proc/\$\$/environ >\$record.environment
 printf '%s\\n' "\$*" >\$record
 exec $bin/reveal-collect "\$@"

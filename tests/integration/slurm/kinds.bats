@@ -11,7 +11,8 @@ teardown_file() { cluster_stop; }
   as_user srun -N2 -n2 -w n1,n2 sh -c "$task" 0 >out.without 2>err.without || true
   as_user srun -N2 -n2 -w n1,n2 --reveal sh -c "$task" 4 >out 2>err || status=$?
   unchanged 3 $status
-  diff <(sort out) <(sort out.without) && diff <(sort err) <(sort err.without) || problem "srun says something else with --reveal"
+  says_the_same out out.without
+  says_the_same err err.without
   local id
   id=$(cat id)
   started "$id" n1 n2
@@ -82,12 +83,8 @@ teardown_file() { cluster_stop; }
 @test "a heterogeneous job" {
   situation "heterogeneous job, 2 components"
   local id
-  id=$(as_user sbatch --parsable -o out -N1 -w n1 --reveal : -N2 -w n2,n3 --reveal <<'JOB'
-#!/bin/sh
-srun --het-group=0,1 sleep 4
-echo done
-JOB
-  )
+  printf '%s\n' '#!/bin/sh' 'srun --het-group=0,1 sleep 4' 'echo done' >job.sh
+  id=$(as_user sbatch --parsable -o out -N1 -w n1 --reveal : -N2 -w n2,n3 --reveal job.sh)
   batch_unchanged "$id" COMPLETED 0:0
   says out done
   started "$id" n1

@@ -54,7 +54,8 @@ teardown_file() { cluster_stop; }
   started "$id" p1
   started "$link" p2
   kept_in_spool "$id" p1
-  kept_in_spool "$link" p2
+  report "$work/reveal-$link" "$link" p2 # the next best place
+  nothing_left "$link"
   [ -z "$(ls -A "$DIR/rootplace")" ] || problem "somebody wrote as root: $(ls -lA "$DIR/rootplace")"
   verdict
 }

@@ -39,7 +39,27 @@ teardown_file() { cluster_stop; }
   says out done
   # Nothing of the job ever runs on the other nodes.
   started "$id" g2
-  ROUGH=yes rough_report "$work/reveal-$id" "$id" g2
+  rough_report "$work/reveal-$id" "$id" g2
   nothing_left "$id"
+  verdict
+}
+
+@test "slurmd never comes back" {
+  situation "no PrologFlags: slurmd kill -9, does not come back"
+  local id srun status=0
+  as_user srun -N1 -w g4 --reveal sh -c 'echo $SLURM_JOB_ID >id; sleep 5; exit 2' >out 2>err &
+  srun=$!
+  until_true 20 test -s id
+  id=$(cat id)
+  until_true 20 has_started "$id" g4
+  bash "$here/cluster.sh" kill "$DIR" g4
+  wait $srun || status=$?
+  unchanged 2 $status
+  # Nobody runs the epilog: the collector sees by itself that nothing of the job is left.
+  started "$id" g4
+  report "$work/reveal-$id" "$id" g4
+  nothing_left "$id"
+  bash "$here/cluster.sh" slurmd "$DIR" g4
+  until_true 60 job_ended "$id"
   verdict
 }

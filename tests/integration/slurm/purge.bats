@@ -7,7 +7,7 @@ setup_file() {
   ! pgrep -u "$user" >/dev/null || skip "somebody runs as $user on this machine"
   CLUSTER_NODES=2 CLUSTER_EXTRA="Epilog=/bin/true" cluster_start u
   # After the start, because the path is in the directory that it makes.
-  printf '#!/bin/sh\nexec pkill -KILL -u "$SLURM_JOB_UID"\n' >"$DIR/epilog"
+  printf '#!/bin/sh\npkill -KILL -u "$SLURM_JOB_UID"\nexit 0\n' >"$DIR/epilog"
   chmod 755 "$DIR/epilog"
   sed -i "s|^Epilog=.*|Epilog=$DIR/epilog|" "$SLURM_CONF"
   scontrol reconfigure
