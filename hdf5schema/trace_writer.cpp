@@ -155,7 +155,7 @@ struct TraceWriter::Impl {
   void lose(const Axis& axis, const HandOver& handed);
   [[nodiscard]] std::uint64_t raw_bytes(const Axis& axis, const HandOver& handed) const;
   [[nodiscard]] bool room_for(std::uint64_t raw);
-  [[nodiscard]] bool compacted();
+  void make_compact();
   void fail(const std::string& why);
   void note(std::int64_t time_ns, std::string_view code, std::string_view text);
 };
@@ -601,27 +601,24 @@ void TraceWriter::close() {
   impl.bytes = impl.disk->size();
   if (impl.broken || impl.incomplete)
     throw Error(place + ": " + status().failure + ": " + std::to_string(status().rows_lost) + " rows were lost");
-  if (impl.compacted()) return;
   rename_without_replacing(impl.part, impl.path);
+  impl.make_compact();
 }
 
-/// A rewrite that does not succeed (no space, no memory) costs nothing but the space it would have saved.
-bool TraceWriter::Impl::compacted() {
-  if (bytes > kCompactBytes) return false;
+/// A rewrite that does not succeed (no space, no memory, no time) costs nothing but the space it would have saved.
+void TraceWriter::Impl::make_compact() {
+  if (bytes > kCompactBytes) return;
   const std::filesystem::path small = path.parent_path() / ("." + path.filename().string() + ".compact");
   std::error_code ignored;
   try {
     std::filesystem::remove(small);  // of a collector that was killed here
-    compact(part, small);
+    compact(path, small);
     DiskSpace(small).finish();
-    rename_without_replacing(small, path);
+    std::filesystem::rename(small, path);
   } catch (const std::exception&) {
     std::filesystem::remove(small, ignored);
-    return false;
   }
   bytes = std::filesystem::file_size(path, ignored);
-  std::filesystem::remove(part, ignored);
-  return true;
 }
 
 }  // namespace reveal

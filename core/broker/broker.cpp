@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/file.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -28,7 +29,7 @@ using SteadyClock = std::chrono::steady_clock;
 
 constexpr auto kLook = 1s;           // at the kill switch
 constexpr auto kCloseLimit = 3s;     // for the sampler to close its trace
-constexpr auto kDeliverLimit = 60s;  // for delivery, report and mail; the epilog does not wait that long
+constexpr auto kDeliverLimit = 50s;  // for delivery, report and mail; the epilog does not wait that long
 constexpr auto kKillLimit = 1s;
 constexpr int kMostSamplers = 3;  // it is begun anew when somebody kills it while the job goes on
 
@@ -77,7 +78,7 @@ class Child {
     return status_;
   }
   void signal(int number) {
-    if (!status()) ::kill(pid_, number);
+    if (pid_ > 0 && !status()) ::kill(pid_, number);  // -1 would be everybody
   }
   std::optional<int> wait(Signals& signals, std::chrono::nanoseconds limit) {
     const auto end = SteadyClock::now() + limit;
@@ -144,8 +145,7 @@ class Broker {
       if (end <= 128 || over() || samplers == kMostSamplers) break;
       say(LOG_NOTICE, options_, "the sampler was ended by signal " + std::to_string(end - 128) + "; begun anew");
     }
-    std::error_code unreadable;
-    if (recorded && !std::filesystem::is_empty(spool_, unreadable)) deliver();
+    if (recorded) deliver();
     lock_.release();
     remove_job_spool(options_.spool, options_.job);
     return 0;
@@ -155,6 +155,7 @@ class Broker {
   [[nodiscard]] bool over() const { return signals_.stop() || ::access(options_.disable_file.c_str(), F_OK) == 0; }
 
   Child start_sampler() {
+    const pid_t broker = ::getpid();
     const pid_t pid = ::fork();
     if (pid < 0) throw system_error("the sampler", errno);
     if (pid > 0) return Child(pid);
@@ -162,7 +163,11 @@ class Broker {
     try {
       lock_.close_in_child();
       signals_.restore_in_child();
+      offer_to_oom_killer();  // while it may: the job's memory matters more, and the broker's life more than ours
       become_user(options_.uid, options_.gid);
+      // Without its broker nobody would tell it to end.
+      ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+      if (::getppid() != broker) ::_exit(kTooShort);
       if (::chdir("/") != 0) throw system_error("/", errno);
       status = sample_(free_trace());
     } catch (const std::exception& error) {
@@ -203,6 +208,12 @@ class Broker {
       become_deliverer(ready[1]);
     }
     ::close(ready[1]);
+    if (pid < 0) {
+      say(LOG_WARNING, options_,
+          std::string("no delivery: ") + std::strerror(errno) + "; the trace stays in the spool");
+      ::close(ready[0]);
+      return;
+    }
     Child child(pid);
     const auto end = SteadyClock::now() + kDeliverLimit;
     bool told = false;
@@ -214,6 +225,8 @@ class Broker {
       }
       if (told) signals_.wait(100ms);
     }
+    if (!child.status())
+      say(LOG_WARNING, options_, "the delivery did not end in time; what is left stays in the spool");
     child.signal(SIGKILL);
     static_cast<void>(child.wait(signals_, kKillLimit));
     ::close(ready[0]);
@@ -222,6 +235,7 @@ class Broker {
   [[noreturn]] void become_deliverer(int ready) const {
     try {
       signals_.restore_in_child();
+      offer_to_oom_killer();
       become_user(options_.uid, options_.gid);
       if (::chdir("/") != 0) ::_exit(kSamplerFailed);
       ::fcntl(ready, F_SETFD, 0);
@@ -255,7 +269,6 @@ int run_broker(const BrokerOptions& options, const std::function<int(const std::
   ::openlog("reveal-collect", LOG_PID, LOG_DAEMON);
   try {
     leave_control_groups();
-    offer_to_oom_killer();  // the sampler, once it is the user, may not
     ::umask(077);
     return Broker(options, sample).run();
   } catch (const std::exception& error) {

@@ -1,5 +1,6 @@
 #include "core/job/slurm_step.h"
 
+#include "core/job/process_stat.h"
 #include "hdf5schema/basics/text.h"
 
 namespace reveal {
@@ -23,6 +24,10 @@ StepDaemon look_at_step_daemon(RootFs& fs, int pid) {
   const std::string folder = "/proc/" + std::to_string(pid);
   const auto line = fs.text(folder + "/cmdline");
   if (!line || line->empty()) return daemon;
+  // A name is easily taken on; root's processes are root's.
+  const std::string status = fs.text(folder + "/status").value_or("");
+  std::string_view owner = field_of(status, "Uid");
+  if (next_word(owner) != "0") return daemon;
   daemon.state = StepDaemon::State::nameless;
   const std::string_view title = *line;
   const std::size_t end = title.find(']');

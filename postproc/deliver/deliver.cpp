@@ -85,23 +85,52 @@ std::size_t delivered(const fs::path& directory, const std::vector<std::string>&
       std::count_if(nodes.begin(), nodes.end(), [&](const std::string& node) { return has_summary(directory, node); }));
 }
 
-/// Summaries before traces: whoever sees the summary may begin with the report, and finds a trace that is there.
+bool belongs_to(const std::string& name, const std::string& node) {
+  return name.starts_with(node + ".") || name.starts_with(node + "-");
+}
+
+/// A second collector of the same job on this node (the first one was ended in the middle) takes the next name.
+fs::path free_place(const fs::path& directory, const fs::path& trace, const std::string& node) {
+  const std::string ending = trace.filename().string().ends_with(".part") ? ".h5.part" : ".h5";
+  fs::path place = directory / trace.filename();
+  for (int run = 2; fs::exists(fs::symlink_status(place)); ++run) {
+    place = directory / (node + "-" + std::to_string(run) + ending);
+  }
+  return place;
+}
+
+/// Traces before summaries: whoever sees a summary may begin with the report. Nothing delivered before is replaced.
 void move_all(const fs::path& spool, const fs::path& directory, const std::string& node) {
   std::vector<fs::path> traces;
-  std::vector<fs::path> rest;
+  std::vector<fs::path> summaries;
   for (const auto& entry : fs::directory_iterator(spool)) {
     const std::string name = entry.path().filename().string();
-    if (!name.starts_with(node + ".") && !name.starts_with(node + "-")) continue;  // another node's, on shared spools
+    std::error_code ignored;
     if (!entry.is_regular_file() || entry.is_symlink()) continue;
-    if (name.ends_with(".status.json")) {
-      std::error_code ignored;
-      fs::remove(entry.path(), ignored);
-      continue;
+    if (name.starts_with("." + node + ".") || name == node + ".status.json") {
+      fs::remove(entry.path(), ignored);  // of a sampler that was cut short
+    } else if (!belongs_to(name, node)) {
+      continue;  // another node's, on shared spools
+    } else if (name.ends_with(".summary.json")) {
+      summaries.push_back(entry.path());
+    } else {
+      traces.push_back(entry.path());
     }
-    (name.ends_with(".h5") || name.ends_with(".part") ? traces : rest).push_back(entry.path());
   }
-  for (const fs::path& file : traces) move_file(file, directory / file.filename());
-  for (const fs::path& file : rest) move_file(file, directory / file.filename());
+  std::sort(traces.begin(), traces.end());
+  bool renamed = false;
+  for (const fs::path& trace : traces) {
+    const fs::path place = free_place(directory, trace, node);
+    renamed = renamed || place.filename() != trace.filename();
+    move_file(trace, place);
+  }
+  for (const fs::path& summary : summaries) {
+    std::error_code ignored;
+    if (renamed)
+      fs::remove(summary, ignored);  // it speaks of another name; the report makes a new one
+    else
+      move_file(summary, directory / summary.filename());
+  }
 }
 
 double estimated_seconds(const fs::path& spool) {
@@ -175,6 +204,12 @@ DeliverSettings read_deliver_settings(const std::string& config) {
   return settings;
 }
 
+bool take_marker(const fs::path& directory, const char* name) noexcept {
+  return static_cast<bool>(
+      Descriptor(::openat(Descriptor(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)).get(), name,
+                          O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600)));
+}
+
 std::vector<fs::path> delivery_candidates(const SlurmJob& job, const std::string& request) {
   std::vector<fs::path> candidates;
   const std::string restart = job.restart > 0 ? "-r" + std::to_string(job.restart) : "";
@@ -196,13 +231,13 @@ std::vector<fs::path> delivery_candidates(const SlurmJob& job, const std::string
   return candidates;
 }
 
-Delivery deliver(const fs::path& spool, const std::string& node, const SlurmJob& job, const std::string& request,
-                 const DeliverSettings& settings, const AnalysisSettings& analysis) {
+Delivery deliver(const fs::path& spool, const std::string& node, const SlurmJob& job, const SlurmJob& place,
+                 const std::string& request, const DeliverSettings& settings, const AnalysisSettings& analysis) {
   Delivery delivery;
   delivery.directory = spool;
   const bool small = estimated_seconds(spool) <= settings.most_seconds;
   if (small && settings.report == ReportWhen::epilog) write_summaries(spool, node, analysis);
-  for (const fs::path& candidate : delivery_candidates(job, request)) {
+  for (const fs::path& candidate : delivery_candidates(place, request)) {
     try {
       const fs::path directory = claim_free(candidate, job);
       if (!job.state.empty()) publish_file(directory, kJobFactsFile, render_slurm_job(job));

@@ -31,13 +31,17 @@ struct Delivery {
   bool needs_job = false;  // too much work for an epilog
 };
 
+/// True for one caller only, of all nodes and runs that deliver there: O_EXCL.
+[[nodiscard]] bool take_marker(const std::filesystem::path& directory, const char* name) noexcept;
+
 /// The directories to try, best first: what the user asked for or reveal-JOBID in the working directory, then in the
 /// home directory.
 [[nodiscard]] std::vector<std::filesystem::path> delivery_candidates(const SlurmJob& job, const std::string& request);
 
+/// `place`: the job as every one of its nodes knows it, so that all choose the same directory.
 /// Throws Error only when the spool itself cannot be read.
 [[nodiscard]] Delivery deliver(const std::filesystem::path& spool, const std::string& node, const SlurmJob& job,
-                               const std::string& request, const DeliverSettings& settings,
+                               const SlurmJob& place, const std::string& request, const DeliverSettings& settings,
                                const AnalysisSettings& analysis);
 
 }  // namespace reveal

@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <thread>
 
 #include "hdf5schema/basics/file_pattern.h"
 #include "hdf5schema/basics/request.h"
@@ -20,6 +21,7 @@ namespace reveal {
 namespace {
 
 constexpr std::chrono::milliseconds kControllerLimit{1500};
+constexpr std::chrono::seconds kReportLimit{10};  // for another node to build it
 constexpr std::size_t kLargestConfig = 1 << 20;
 
 std::string host_name() {
@@ -42,23 +44,26 @@ class EndOfNode {
       job.home = user->pw_dir;
       job.user = user->pw_name;
     }
-    // One node asks; the others know enough to deliver.
+    // One node asks; what only it knows does not decide where the others deliver, too.
+    SlurmJob place = job;
     const bool first = job.nodes.empty() || job.nodes.front() == end_.node;
     if (first) add_controller_answer(job, ask_controller(end_.job, kControllerLimit));
+    if (place.nodes.size() == 1) place = job;
     const auto settings = or_default([this] { return read_deliver_settings(end_.config); });
     const auto analysis = or_default([this] { return load_analysis_settings({end_.config}); });
-    const Delivery delivery = deliver(end_.spool, end_.node, job, end_.request, settings, analysis);
+    const Delivery delivery = deliver(end_.spool, end_.node, job, place, end_.request, settings, analysis);
     if (!delivery.moved) {
       say(LOG_NOTICE, "kept in " + delivery.directory.string() + (delivery.why.empty() ? "" : ": " + delivery.why));
     } else if (!delivery.why.empty()) {
       say(LOG_NOTICE, "delivered to " + delivery.directory.string() + ": " + delivery.why);
     }
-    if (delivery.needs_job && first) {
-      const std::string failure = submit_report_job(job, delivery.directory, end_.config, "");
+    if (delivery.needs_job && take_marker(delivery.directory, ".report-job")) {
+      const std::string failure = submit_report_job(job, delivery.directory, end_.config, mail_command(delivery, job));
       if (!failure.empty()) say(LOG_NOTICE, "no report job: " + failure + "; the first `reveal show` builds it");
     }
     ready();
-    if (delivery.report_built) mail(delivery.directory, job);
+    // The first node knows to whom; another one may have built the report.
+    if (first && !delivery.needs_job && report_appears(delivery.directory)) mail(delivery.directory, job);
     return 0;
   }
 
@@ -85,6 +90,31 @@ class EndOfNode {
     }
   }
 
+  [[nodiscard]] static bool report_appears(const std::filesystem::path& directory) {
+    const auto end = std::chrono::steady_clock::now() + kReportLimit;
+    std::error_code ignored;
+    while (!std::filesystem::exists(directory / "report.json", ignored)) {
+      if (std::chrono::steady_clock::now() >= end) return false;
+      std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    }
+    return true;
+  }
+
+  /// For the shell of a report job.
+  [[nodiscard]] std::string mail_command(const Delivery& delivery, const SlurmJob& job) const {
+    std::string command = shell_quoted(std::filesystem::read_symlink("/proc/self/exe").string()) + " mail " +
+                          shell_quoted(delivery.directory.string());
+    const auto add = [&command](const char* option, const std::string& value) {
+      if (!value.empty()) command += std::string(" ") + option + " " + shell_quoted(value);
+    };
+    add("--config", end_.config);
+    add("--to", requested(end_.request, "mail"));
+    add("--mail-user", job.mail_user);
+    add("--user", job.user);
+    add("--array", job.array_job);
+    return command;
+  }
+
   /// After the epilog has been let go: a mail server may take its time.
   void mail(const std::filesystem::path& directory, const SlurmJob& job) const {
     std::error_code ignored;
@@ -93,7 +123,7 @@ class EndOfNode {
     const MailSettings settings =
         parse_mail_settings(read_text_file(end_.config, kLargestConfig), end_.config, problems);
     for (const std::string& problem : problems) say(LOG_NOTICE, problem);
-    if (!settings.enabled) return;
+    if (!settings.enabled || !take_marker(directory, ".mailed")) return;
     MailJob mail{.directory = directory,
                  .array = job.array_job,
                  .state = end_.mail_state,

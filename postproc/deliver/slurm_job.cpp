@@ -83,7 +83,7 @@ std::string render_slurm_job(const SlurmJob& job) {
     if (field.key != "work_dir" && field.key != "mail_user") json[std::string(field.key)] = job.*field.member;
   }
   json["exit_code"] = job.exit_code ? nlohmann::ordered_json(*job.exit_code) : nlohmann::ordered_json(nullptr);
-  return json.dump(2) + "\n";
+  return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace reveal

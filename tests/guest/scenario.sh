@@ -29,8 +29,9 @@ finish() {
   journalctl --no-pager -o short-monotonic >journal.txt 2>&1
   cp /var/log/slurm/*.log /var/log/reveal-starts . 2>/dev/null
   say "reveal and errors in the logs:"
-  grep -hiE 'reveal|error' slurmd.log slurmctld.log | tail -n 40
-  grep -hE 'reveal' journal.txt | tail -n 20
+  # Not those of a first start, and not of a library for MPI that is not there.
+  grep -hiE 'reveal|error|fatal' slurmd.log slurmctld.log | grep -vE 'pmix|MPI: |state file|NOTE: Trying|accounting info'
+  grep -h 'reveal' journal.txt
   echo $failures >status
   say "$failures checks failed"
   sync
@@ -205,8 +206,11 @@ check "the job is still running" job_runs "$job"
 check "the same collector is still running" same_collector "$job" "$broker" "$sampler"
 before=$(cut -d. -f1 /proc/uptime)
 touch /etc/reveal/disable
-check "touch /etc/reveal/disable ends the collector" until_true 30 has_no_collector "$job"
-say "which took $(($(cut -d. -f1 /proc/uptime) - before)) s; of the job there is $(compgen -G "/home/alice/work/reveal-$job/*" | xargs -n 1 basename 2>/dev/null | xargs)"
+no_sampler() { ! kill -0 "${sampler%@*}" 2>/dev/null; }
+check "touch /etc/reveal/disable ends the sampler" until_true 30 no_sampler
+say "after $(($(cut -d. -f1 /proc/uptime) - before)) s"
+check "and the broker, with the report delivered" until_true 60 has_no_collector "$job"
+say "after $(($(cut -d. -f1 /proc/uptime) - before)) s; of the job there is $(compgen -G "/home/alice/work/reveal-$job/*" | xargs -n 1 basename 2>/dev/null | xargs)"
 check "the job is still running" job_runs "$job"
 as_user touch go
 check "the job ends" until_true 60 job_ended "$job"

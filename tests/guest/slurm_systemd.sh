@@ -94,7 +94,7 @@ install -d -o 1500 -g 1500 "$root/home/alice/work"
 install -d -m 755 "$root/result"
 
 cat >"$root/etc/slurm/slurm.conf" <<'CONF'
-ClusterName=guest
+ClusterName=emulated
 SlurmctldHost=guest(127.0.0.1)
 SlurmUser=slurm
 AuthType=auth/munge

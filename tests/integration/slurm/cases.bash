@@ -174,12 +174,12 @@ if report["partial"]:
     print("the report says that it is partial")
 PYTHON
 }
-# rough_report FOLDER JOB NODE...: a report about these nodes, from what is left of the traces.
-rough_report() {
+# partial_report FOLDER JOB NODE...: a report about these nodes, which says that something is missing.
+partial_report() {
   rough_flaws() { report_flaws "$@" | grep -vE '^(missing|not due):.*\.(h5|h5\.part|summary\.json)$|partial$'; }
   smooth_enough() { [ -z "$(rough_flaws "$@")" ]; }
   if until_true 20 smooth_enough "$@"; then
-    note row_report "yes, from a cut-off trace"
+    note row_report "yes, partial"
   else
     note row_report NO
     problem "$1: $(rough_flaws "$@")"

@@ -181,7 +181,7 @@ SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU_Memory
 # More cpus than there are, so that cases do not wait for each other.
 SlurmdParameters=config_overrides
-SchedulerParameters=bf_interval=1,sched_min_interval=0,batch_sched_delay=0
+SchedulerParameters=bf_interval=1,sched_interval=2,sched_min_interval=0,batch_sched_delay=0
 DefMemPerCPU=64
 ReturnToService=2
 KillWait=2

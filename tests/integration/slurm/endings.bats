@@ -82,7 +82,7 @@ teardown_file() { cluster_stop; }
   batch_unchanged "$id" FAILED 2:0
   says out done
   started "$id" e1
-  rough_report "$work/reveal-$id" "$id" e1
+  partial_report "$work/reveal-$id" "$id" e1
   nothing_left "$id"
   verdict
 }

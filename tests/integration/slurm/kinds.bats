@@ -136,7 +136,7 @@ teardown_file() { cluster_stop; }
   batch_unchanged "$id" FAILED 6:0
   says out done
   started "$id" n2 n3
-  report "$work/reveal-$id" "$id" n2 n3
+  partial_report "$work/reveal-$id" "$id" n2 n3
   nothing_left "$id"
   verdict
 }

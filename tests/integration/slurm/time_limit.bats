@@ -8,7 +8,7 @@ teardown_file() { cluster_stop; }
 @test "the time limit" {
   situation "time limit"
   local id
-  id=$(as_user sbatch --parsable -N1 -t 1 -o out --reveal --wrap 'srun sleep 300')
+  id=$(as_user sbatch --parsable -N1 -t 1 -o out --reveal --wrap 'exec sleep 300')
   until_true 150 job_ended "$id"
   batch_unchanged "$id" TIMEOUT 0:15
   started "$id" t1

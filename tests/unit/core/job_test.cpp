@@ -456,6 +456,8 @@ TEST(Environment, KeepsExactNamesOnly) {
 
 void step_daemon(const TestHost& host, int pid, const std::string& step, const std::string& cgroup) {
   host.process(pid, 1, "slurmstepd", 7, 0);
+  host.write("/proc/" + std::to_string(pid) + "/status",
+             "Name:\tslurmstepd\nUid:\t0\t0\t0\t0\nTgid:\t" + std::to_string(pid) + "\n");
   host.write("/proc/" + std::to_string(pid) + "/cmdline", "slurmstepd: [" + step + "]" + std::string(1, '\0'));
   host.write("/proc/" + std::to_string(pid) + "/cgroup", cgroup);
 }
@@ -480,6 +482,7 @@ TEST_F(JobOnHost, TakesAStepThatNamesItselfLateAndStaysBetweenSteps) {
   start(JobSource::parse("slurm:4711"));
   EXPECT_TRUE(job_->processes().empty());
   host_.process(500, 1, "slurmstepd", 1, 0);
+  host_.write("/proc/500/status", "Uid:\t0\t0\t0\t0\nTgid:\t500\n");
   host_.write("/proc/500/cmdline", std::string("/usr/sbin/slurmstepd\0infinity\0", 30));
   host_.process(501, 500, "sleep", 1, 0);
   host_.last_pid(501);
@@ -494,6 +497,15 @@ TEST_F(JobOnHost, TakesAStepThatNamesItselfLateAndStaysBetweenSteps) {
   EXPECT_FALSE(job_->ended());
   step(6000);
   EXPECT_TRUE(job_->ended());
+}
+
+TEST_F(JobOnHost, BelievesNoStepDaemonThatIsNotRoots) {
+  host_.last_pid(950);
+  step_daemon(host_, 500, "4711.0", "0::/user.slice\n");
+  host_.write("/proc/500/status", "Name:\tslurmstepd\nUid:\t1000\t1000\t1000\t1000\nTgid:\t500\n");
+  host_.process(501, 500, "sleep", 1, 0);
+  start(JobSource::parse("slurm:4711"));
+  EXPECT_TRUE(job_->processes().empty());
 }
 
 TEST(JobSource, OfSlurmIsANumber) {

@@ -49,7 +49,7 @@ class Deliver : public testing::Test {
     writer.close();
   }
   Delivery deliver_node(const std::string& node, const std::string& request = "") {
-    return deliver(spool(node), node, job_, request, settings_, {});
+    return deliver(spool(node), node, job_, job_, request, settings_, {});
   }
 
   fs::path base_;
@@ -84,6 +84,22 @@ TEST_F(Deliver, SaysWhichNodeIsMissingAndLetsItSupersedeLater) {
   EXPECT_EQ(read_text_file(first.directory / "report.json", 1 << 20).find("n02 has no trace"), std::string::npos);
 }
 
+TEST_F(Deliver, ReplacesNothingThatWasDelivered) {
+  const Delivery first = deliver_node("n01");
+  const auto size = fs::file_size(first.directory / "n01.h5");
+  const Delivery second = deliver_node("n01");
+  EXPECT_EQ(second.directory, first.directory);
+  EXPECT_EQ(fs::file_size(first.directory / "n01.h5"), size);
+  EXPECT_TRUE(fs::exists(first.directory / "n01-2.h5"));
+}
+
+TEST_F(Deliver, IsNotStoppedByANameThatIsNoText) {
+  job_.name =
+      "a\xff"
+      "b";
+  EXPECT_TRUE(deliver_node("n01").moved);
+}
+
 TEST_F(Deliver, KeepsTheRunsOfDifferentJobsApart) {
   EXPECT_EQ(deliver_node("n01", "output=out").directory, base_ / "work/out");
   job_.id = "4712";
@@ -96,7 +112,7 @@ TEST_F(Deliver, StaysInTheSpoolWhenNoPlaceCanBeWritten) {
   job_.work_dir = (base_ / "no/such/place").string();
   std::ofstream(base_ / "occupied") << "";
   const Delivery delivery =
-      deliver(spool("n01"), "n01", job_, "output=" + (base_ / "occupied").string(), settings_, {});
+      deliver(spool("n01"), "n01", job_, job_, "output=" + (base_ / "occupied").string(), settings_, {});
   EXPECT_FALSE(delivery.moved);
   EXPECT_NE(delivery.why, "");
   EXPECT_EQ(delivery.directory, base_ / "spool-n01");
