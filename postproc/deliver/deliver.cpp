@@ -239,7 +239,7 @@ Delivery deliver(const fs::path& spool, const std::string& node, const SlurmJob&
   if (small && settings.report == ReportWhen::epilog) write_summaries(spool, node, analysis);
   for (const fs::path& candidate : delivery_candidates(place, request)) {
     try {
-      const fs::path directory = claim_free(candidate, job);
+      const fs::path directory = claim_free(candidate, place);
       if (!job.state.empty()) publish_file(directory, kJobFactsFile, render_slurm_job(job));
       move_all(spool, directory, node);
       delivery.directory = directory;

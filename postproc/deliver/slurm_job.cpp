@@ -59,7 +59,6 @@ void add_controller_answer(SlurmJob& job, const std::string& answer) {
     for (const TextField& field : kTextFields) {
       if (key == field.key) job.*field.member = value;
     }
-    if (key == "restart") job.restart = static_cast<int>(parse_int(value).value_or(job.restart));
     if (key == "exit_code") job.exit_code = static_cast<int>(parse_int(value).value_or(0));
     if (key == "nodes") job.nodes = expand_node_list(value);
   }

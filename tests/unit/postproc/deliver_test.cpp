@@ -150,11 +150,10 @@ TEST(SlurmJobFacts, ComeFromTheEnvironmentAndThenFromTheController) {
     return asked == "SLURM_JOB_USER" ? "anna" : asked == "SLURM_NODELIST" ? "n[1-3]" : "";
   });
   EXPECT_EQ(job.nodes, (std::vector<std::string>{"n1", "n2", "n3"}));
-  add_controller_answer(job, "name my job\nstate TIMEOUT\nexit_code 9\nrestart 2\nnonsense\n");
+  add_controller_answer(job, "name my job\nstate TIMEOUT\nexit_code 9\nnonsense\n");
   EXPECT_EQ(job.name, "my job");
   EXPECT_EQ(job.state, "TIMEOUT");
   EXPECT_EQ(job.exit_code, 9);
-  EXPECT_EQ(job.restart, 2);
   EXPECT_EQ(job.user, "anna");
 }
 
