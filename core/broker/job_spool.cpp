@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 
 #include "hdf5schema/basics/descriptor.h"
 #include "hdf5schema/basics/error.h"
@@ -27,16 +28,22 @@ Descriptor open_private(const std::filesystem::path& path) {
   return folder;
 }
 
-/// The last part of `path`, in `base`.
+/// The last part of `path`, in `base`. It appears as the user's: two collectors may come at the same moment.
 void make_user_folder(const Descriptor& base, const std::filesystem::path& path, uid_t uid, gid_t gid) {
   const std::string name = path.filename().string();
-  const bool fresh = ::mkdirat(base.get(), name.c_str(), 0700) == 0;
-  if (!fresh && errno != EEXIST) throw system_error(path.string(), errno);
-  const Descriptor own = open_folder(base.get(), name);
   struct stat status {};
-  if (!own || ::fstat(own.get(), &status) != 0) throw system_error(path.string(), errno);
-  if (fresh && ::fchown(own.get(), uid, gid) != 0) throw system_error(path.string(), errno);
-  if (!fresh && (status.st_uid != uid || (status.st_mode & 022) != 0)) {
+  if (::fstatat(base.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) {
+    const std::string fresh = "." + name + "." + std::to_string(::getpid());
+    if (::mkdirat(base.get(), fresh.c_str(), 0700) != 0) throw system_error(path.string(), errno);
+    const bool given = ::fchownat(base.get(), fresh.c_str(), uid, gid, AT_SYMLINK_NOFOLLOW) == 0;
+    if (given && ::renameat2(base.get(), fresh.c_str(), base.get(), name.c_str(), RENAME_NOREPLACE) == 0) return;
+    const int error = errno;
+    ::unlinkat(base.get(), fresh.c_str(), AT_REMOVEDIR);
+    if (!given || error != EEXIST) throw system_error(path.string(), error);
+    if (::fstatat(base.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0)
+      throw system_error(path.string(), errno);
+  }
+  if (!S_ISDIR(status.st_mode) || status.st_uid != uid || (status.st_mode & 022) != 0) {
     throw Error(path.string() + ": belongs to somebody else");
   }
 }

@@ -97,19 +97,27 @@ teardown_file() { cluster_stop; }
 }
 
 @test "requeue" {
-  situation "requeued in mid-run, 2 nodes"
-  local id
-  id=$(as_user sbatch --parsable --requeue -N2 -w n1,n2 -o out --reveal \
-    --wrap '[ "${SLURM_RESTART_COUNT:-0}" = 0 ] && sleep 60; sleep 4; echo done')
+  situation "requeued in mid-run, on 2 nodes and on 1"
+  local id single
+  local script='[ "${SLURM_RESTART_COUNT:-0}" = 0 ] && sleep 60; sleep 4; echo done'
+  id=$(as_user sbatch --parsable --requeue -N2 -w n1,n2 -o out --reveal --wrap "$script")
+  single=$(as_user sbatch --parsable --requeue -N1 -w n3 -o out.single --reveal --wrap "$script")
   until_true 20 has_started "$id" n1 n2
+  until_true 20 has_started "$single" n3
   sleep 4
   as_user scontrol requeue "$id"
-  # Two runs, two collectors on each node.
+  as_user scontrol requeue "$single"
   batch_unchanged "$id" COMPLETED 0:0
+  batch_unchanged "$single" COMPLETED 0:0
+  # Two runs, two collectors on each node.
   started "$id" n1 n1 n2 n2
+  started "$single" n3 n3
   report "$work/reveal-$id" "$id" n1 n2
   report "$work/reveal-$id-r1" "$id" n1 n2
+  report "$work/reveal-$single" "$single" n3
+  report "$work/reveal-$single-r1" "$single" n3
   nothing_left "$id"
+  nothing_left "$single"
   verdict
 }
 
