@@ -43,7 +43,7 @@ startup() {
         local option=()
         [ $kind = without ] || option=(--reveal)
         begin=$EPOCHREALTIME
-        "${as_user[@]}" srun -N "$nodes" "${option[@]}" true </dev/null
+        "${as_user[@]}" srun -Q -N "$nodes" "${option[@]}" true </dev/null
         end=$EPOCHREALTIME
         awk -v b="$begin" -v e="$end" 'BEGIN { printf "%.2f\n", (e - b) * 1000 }' >>"$dir/ms.$kind"
       done
@@ -112,7 +112,7 @@ short() {
     standing >"$dir/before.$kind"
     sdiag -r >/dev/null
     begin=$SECONDS
-    for i in $(seq "$jobs"); do "${as_user[@]}" srun -N4 "${option[@]}" true </dev/null || echo "job $i: status $?"; done
+    for i in $(seq "$jobs"); do "${as_user[@]}" srun -Q -N4 "${option[@]}" true </dev/null || echo "job $i: status $?"; done
     rpcs >"$dir/rpcs.$kind"
     local spent=$((SECONDS - begin))
     settle

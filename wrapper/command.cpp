@@ -97,6 +97,9 @@ void Command::forward(const siginfo_t& signal) {
   const bool from_kernel = signal.si_code > 0;
   if (from_kernel && !is_for_us_alone(signal.si_signo)) return;
   if (!from_kernel && ::getpgid(pid_) == ::getpgrp() && witness_->saw(signal, kWitnessLimit)) return;
+  // A SIGCONT empties the queue of stops, so one that is in it came later: a Ctrl-Z right after `fg`, which also kept
+  // the witness from speaking. The later one counts.
+  if (signal.si_signo == SIGCONT && (is_pending(SIGTSTP) || is_pending(SIGTTIN) || is_pending(SIGTTOU))) return;
   // With the value, for programs that use sigqueue(3); the kernel fills in who we are.
   if (signal.si_code == SI_QUEUE) {
     ::sigqueue(pid_, signal.si_signo, signal.si_value);

@@ -29,6 +29,8 @@ as_user() {
     USER="$user" LOGNAME="$user" LANG=C.UTF-8 SLURM_CONF="$SLURM_CONF" "$@" </dev/null 3>&-
 }
 
+reveal_program() { echo "${REVEAL_BIN:-$DIR/bin}/reveal"; }
+
 until_true() { # until_true SECONDS COMMAND...: polls
   local end=$((SECONDS + $1))
   shift
@@ -209,6 +211,8 @@ kept_in_spool() {
     note row_report NO
     problem "$DIR/spool/$job: $(report_flaws "$DIR/spool/$job" "$@")"
   fi
+  as_user "$(reveal_program)" show "$DIR/spool/$job" >"$DIR/shown" || problem "reveal show: status $?"
+  cmp "$DIR/shown" "$DIR/spool/$job/report.txt" || problem "reveal show prints something else"
   only_left "$job" "/spool/$job(/.*)?\$" "traces in the spool"
 }
 # delivered_or_kept JOB FOLDER: a trace is in the one or in the other.
