@@ -146,13 +146,20 @@ class Broker {
       say(LOG_NOTICE, options_, "the sampler was ended by signal " + std::to_string(end - 128) + "; begun anew");
     }
     if (recorded) deliver();
-    lock_.release();
-    remove_job_spool(options_.spool, options_.job);
+    finish();
     return 0;
   }
 
  private:
   [[nodiscard]] bool over() const { return signals_.stop() || ::access(options_.disable_file.c_str(), F_OK) == 0; }
+
+  // The directory first: a requeued job begins with this one as soon as the lock is free.
+  void finish() {
+    if (finished_) return;
+    finished_ = true;
+    remove_job_spool(options_.spool, options_.job);
+    lock_.release();
+  }
 
   Child start_sampler() {
     const pid_t broker = ::getpid();
@@ -221,7 +228,7 @@ class Broker {
       pollfd fd{ready[0], POLLIN, 0};
       if (!told && ::poll(&fd, 1, 20) > 0) {
         told = true;
-        lock_.release();
+        finish();
       }
       if (told) signals_.wait(100ms);
     }
@@ -261,6 +268,7 @@ class Broker {
   Signals signals_;
   Lock lock_;
   std::filesystem::path spool_, mail_state_;
+  bool finished_ = false;
 };
 
 }  // namespace
