@@ -74,6 +74,7 @@ srun -N4 -n4 sh -c 'end=\$((\$(date +%s) + $seconds_of_job)); while [ \$(date +%
 date +%s.%N >ended
 JOB
     rm -f ended
+    sdiag -r >/dev/null
     id=$("${as_user[@]}" sbatch --parsable -N4 -o /dev/null --reveal job.sh </dev/null)
     folder=reveal-$id
     until [ -s ended ]; do sleep 0.2; done
@@ -87,7 +88,7 @@ JOB
     last=$(stat -c %.9Y "$folder"/report.* "$folder"/*.summary.json | sort -n | tail -n 1)
     echo "report, 4 nodes x $seconds_of_job s: on disk $(awk -v b="$(cat ended)" -v e="$last" 'BEGIN { printf "%.2f", e - b }') s" \
       "after the last step's end; $(du -sk "$folder" | cut -f1) kB in $(ls "$folder" | wc -l) files;" \
-      "asked the controller: $(rpcs | awk '/JOB_INFO|STEP_INFO|NODE_INFO|PARTITION_INFO/ { n += $2 } END { print n + 0 }') times since the start of this cluster (with squeue of this script)"
+      "questions to the controller about one job: $(rpcs | awk '$1 == "REQUEST_JOB_INFO_SINGLE" { n = $2 } END { print n + 0 }')"
   done
 }
 

@@ -84,7 +84,10 @@ batch_unchanged() { # batch_unchanged JOB STATE EXITCODE: waits for the job's en
 }
 
 # What srun says while the node is freed from the job before is nobody's business here.
-said() { grep -vE '^srun: job [0-9]* (queued and waiting for|has been allocated) resources$' "$1" | sort; }
+# Without what Slurm says for itself when the machine is busy.
+said() {
+  grep -vE '^srun: job [0-9]* (queued and waiting for|has been allocated) resources$|^srun: (Job [0-9]* step creation temporarily disabled|Step created for job)' "$1" | sort
+}
 says() { # says FILE [LINE...]: the file holds exactly these lines, in any order
   local file=$1
   shift
