@@ -1,6 +1,7 @@
 #include "postproc/deliver/deliver.h"
 
 #include <fcntl.h>
+#include <spdlog/fmt/fmt.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -94,7 +95,7 @@ fs::path free_place(const fs::path& directory, const fs::path& trace, const std:
   const std::string ending = trace.filename().string().ends_with(".part") ? ".h5.part" : ".h5";
   fs::path place = directory / trace.filename();
   for (int run = 2; fs::exists(fs::symlink_status(place)); ++run) {
-    place = directory / (node + "-" + std::to_string(run) + ending);
+    place = directory / fmt::format("{}-{}{}", node, run, ending);
   }
   return place;
 }
