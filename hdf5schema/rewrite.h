@@ -10,7 +10,8 @@ namespace reveal {
 double recover(const std::filesystem::path& part, const std::filesystem::path& to);
 
 /// Up to this size a closed trace is rewritten: half of a short one is what the library needs to survive a crash.
-inline constexpr std::uint64_t kCompactBytes = std::uint64_t{8} << 20;
+/// Larger ones would take longer than the end of a job may wait.
+inline constexpr std::uint64_t kCompactBytes = std::uint64_t{2} << 20;
 
 /// Rewrites a closed trace at `to` with the same content in fewer, longer chunks. Throws Error; `trace` is untouched.
 void compact(const std::filesystem::path& trace, const std::filesystem::path& to);

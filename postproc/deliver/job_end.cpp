@@ -63,7 +63,8 @@ class EndOfNode {
     }
     ready();
     // The first node knows to whom; another one may have built the report.
-    if (first && !delivery.needs_job && report_appears(delivery.directory)) mail(delivery.directory, job);
+    const bool comes = settings.report == ReportWhen::epilog && !delivery.needs_job;
+    if (first && comes && report_appears(delivery.directory)) mail(delivery.directory, job);
     return 0;
   }
 

@@ -1,0 +1,43 @@
+#!/usr/bin/env bats
+# Who builds the report: `report = lazy` and `report = job`. The default, epilog, is what all other files test.
+load cases
+
+setup_file() { CLUSTER_NODES=2 cluster_start v; }
+teardown_file() { cluster_stop; }
+
+only_traces_of() { # only_traces_of FOLDER NODE...
+  local folder=$1 node
+  shift
+  for node; do [ -s "$folder/$node.h5" ] || return 1; done
+}
+
+@test "report = lazy" {
+  printf '[slurm]\nmin_seconds = 2\nreport = "lazy"\n' >"$DIR/reveal.conf"
+  situation "report = lazy: built by reveal show"
+  local id
+  id=$(as_user sbatch --parsable -N2 -o out --reveal --wrap 'sleep 4; exit 2')
+  batch_unchanged "$id" FAILED 2:0
+  started "$id" v1 v2
+  nothing_left "$id"
+  only_traces_of "reveal-$id" v1 v2 || problem "no traces: $(ls -A "reveal-$id")"
+  [ ! -e "reveal-$id/report.json" ] || problem "somebody has built the report"
+  as_user "$(reveal_program)" show "$work/reveal-$id" >shown || problem "reveal show: status $?"
+  cmp shown "reveal-$id/report.txt" || problem "reveal show does not print the report"
+  report "$work/reveal-$id" "$id" v1 v2
+  verdict
+}
+
+@test "report = job" {
+  printf '[slurm]\nmin_seconds = 2\nreport = "job"\n' >"$DIR/reveal.conf"
+  situation "report = job: built by a job after it"
+  local id
+  id=$(as_user sbatch --parsable -N2 -o out --reveal --wrap 'sleep 4; exit 2')
+  batch_unchanged "$id" FAILED 2:0
+  started "$id" v1 v2
+  nothing_left "$id"
+  report "$work/reveal-$id" "$id" v1 v2
+  [ "$(scontrol show job -o | grep -c 'JobName=reveal-report UserId='"$user")" = 1 ] ||
+    problem "jobs: $(squeue -h -t all -o '%A %j %u %T' | xargs)"
+  started $((id + 1)) # no report of the report
+  verdict
+}
