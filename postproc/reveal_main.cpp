@@ -17,6 +17,7 @@
 
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/text.h"
+#include "hdf5schema/basics/wall_clock.h"
 #include "hdf5schema/version.h"
 #include "postproc/deliver/job_end.h"
 #include "postproc/detect/pipeline.h"
@@ -141,8 +142,7 @@ Report make_report(const ReportCommand& command, const Common& common) {
   options.expected_nodes = command.expect;
   options.reuse_summaries = !command.fresh;
   options.exit_code = command.exit_code;
-  options.now_utc_ns =
-      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+  options.now_utc_ns = utc_now_ns();
   std::vector<InputProblem> problems;
   Report report;
   {
@@ -313,8 +313,7 @@ int run_mail(MailCommand& command, const Common& common) {
   if (job.request.user.empty() && user != nullptr) job.request.user = user->pw_name;
   char host[256] = "";
   if (::gethostname(host, sizeof host - 1) == 0) job.host = host;
-  job.now_utc_ns =
-      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+  job.now_utc_ns = utc_now_ns();
   const MailOutcome outcome = mail_job(job, mail_settings(common));
   if (common.json) {
     print(outcome_as_json(outcome));

@@ -15,6 +15,7 @@
 #include "hdf5schema/basics/report_lease.h"
 #include "hdf5schema/basics/request.h"
 #include "hdf5schema/basics/text.h"
+#include "hdf5schema/basics/wall_clock.h"
 #include "postproc/merge/job.h"
 #include "postproc/merge/publish.h"
 #include "postproc/report/job_facts.h"
@@ -138,11 +139,6 @@ double estimated_seconds(const fs::path& spool) {
   double bytes = 0;
   for (const TraceFile& trace : list_traces(spool)) bytes += static_cast<double>(trace.bytes);
   return bytes * kSecondsPerByte;
-}
-
-std::int64_t utc_now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
-      .count();
 }
 
 /// Until every node's summary is in a report: one that comes while another builds is seen by that one afterwards.

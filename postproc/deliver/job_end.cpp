@@ -10,6 +10,7 @@
 
 #include "hdf5schema/basics/file_pattern.h"
 #include "hdf5schema/basics/request.h"
+#include "hdf5schema/basics/wall_clock.h"
 #include "postproc/deliver/deliver.h"
 #include "postproc/deliver/report_job.h"
 #include "postproc/deliver/slurm_controller.h"
@@ -27,11 +28,6 @@ constexpr std::size_t kLargestConfig = 1 << 20;
 std::string host_name() {
   char name[256] = "";
   return ::gethostname(name, sizeof name - 1) == 0 ? name : "localhost";
-}
-
-std::int64_t utc_now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
-      .count();
 }
 
 class EndOfNode {
