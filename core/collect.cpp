@@ -8,6 +8,7 @@
 #include <exception>
 #include <limits>
 
+#include "core/job/gpu_devices.h"
 #include "core/sampler/sampler.h"
 #include "core/sampler/status_file.h"
 #include "core/snapshot/snapshot.h"
@@ -19,6 +20,7 @@ namespace {
 constexpr std::int64_t kSecond = 1'000'000'000;
 constexpr std::int64_t kClockPairPeriod = 10 * kSecond;
 constexpr std::int64_t kLate = 10'000'000;
+constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 constexpr rlim_t kFilesForOthers = 64;  // the trace, its library, threads, files that are read once
 constexpr rlim_t kFilesAtMost = 16'384;
 
@@ -91,6 +93,10 @@ class Beginning {
   std::filesystem::path part_;
 };
 
+bool tells_environment(const Snapshot& snapshot) {
+  return std::any_of(snapshot.begin(), snapshot.end(), [](const auto& fact) { return fact.first.starts_with("env."); });
+}
+
 class Collection {
  public:
   Collection(const CollectOptions& options, const std::atomic<bool>& stop)
@@ -110,6 +116,7 @@ class Collection {
     Sampler sampler(fs_, sink, std::move(sampling), start_);
     const Snapshot before = take_snapshot(fs_, sampler.host(), sampler.job());
     writer.set_snapshot(before, topology_xml(fs_));
+    if (sampler.job() != nullptr && !tells_environment(before)) next_job_look_ = 0;
     writer.set_coverage(sampler.coverage());
     writer.start();
     beginning.done();
@@ -144,7 +151,7 @@ class Collection {
  private:
   template <typename Ticks>
   void loop(Ticks& ticks, Sampler& sampler, Sink& sink, TraceWriter& writer, const StatusFile& status) {
-    std::int64_t end = std::numeric_limits<std::int64_t>::max();
+    std::int64_t end = kNever;
     bool last_tick = false;
     while (!stop_ && !status.hopeless()) {
       const std::optional<Tick> tick = ticks.wait();
@@ -155,10 +162,20 @@ class Collection {
       fs_.mark_tick(tick->time);
       if (tick->time.monotonic_ns >= next_pair_) append_clock(writer, tick->time);
       sampler.sample(*tick);
+      if (sampler.job() != nullptr) look_at_job(tick->time.monotonic_ns, sampler);
       count(*tick, sampler, sink);
       if (last_tick) return;
       last_tick = sampler.job_ended();
     }
+  }
+
+  void look_at_job(std::int64_t now_ns, const Sampler& sampler) {
+    gpus_.look(now_ns, *sampler.job());
+    if (now_ns < next_job_look_) return;
+    Snapshot facts = job_snapshot(fs_, sampler.host(), *sampler.job());
+    const bool begun = tells_environment(facts);
+    if (begun) late_job_ = std::move(facts);
+    next_job_look_ = begun ? kNever : now_ns + (job_look_period_ *= 2);  // some jobs have nothing to tell
   }
 
   void append_clock(TraceWriter& writer, const TickTime& time) {
@@ -182,9 +199,10 @@ class Collection {
   // What only a living job can tell (its limits, its masks) is not "gone" at the end: nobody changed it.
   Snapshot end_snapshot(const Sampler& sampler, const Snapshot& before) {
     Snapshot after = take_snapshot(fs_, sampler.host(), nullptr);
-    for (const auto& fact : before) {
-      if (fact.first.rfind("job.", 0) == 0 || fact.first.rfind("env.", 0) == 0) after.push_back(fact);
+    for (const auto& fact : late_job_.empty() ? before : late_job_) {
+      if (fact.first.starts_with("job.") || fact.first.starts_with("env.")) after.push_back(fact);
     }
+    if (const std::string opened = gpus_.opened(); !opened.empty()) after.emplace_back("job.gpus_opened", opened);
     if (sampler.job() != nullptr && sampler.job()->saw_other_job()) after.emplace_back("node.other_jobs", "seen");
     std::sort(after.begin(), after.end());
     return after;
@@ -194,9 +212,13 @@ class Collection {
   const std::atomic<bool>& stop_;
   SystemClock clock_;
   RootFs fs_;
+  GpuDevices gpus_{fs_};
   TickTime start_;
   Progress progress_;
   std::int64_t next_pair_ = 0;
+  std::int64_t next_job_look_ = kNever;
+  std::int64_t job_look_period_ = kSecond / 2;
+  Snapshot late_job_;  // when the job began its first program on this node after the recording
 };
 
 }  // namespace

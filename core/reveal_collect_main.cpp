@@ -135,6 +135,7 @@ void describe(CLI::App& app, CommandLine& line) {
   app.add_option("--gid", line.broker.gid, "The job's group")->group(plugin);
   app.add_option("--request", line.broker.request, "What the user wrote behind --reveal=")->group(plugin);
   app.add_option("--config", line.broker.config, "The site's reveal.conf")->group(plugin);
+  app.add_flag("--orphan", line.broker.orphan, "Record nothing: deliver what a killed collector left")->group(plugin);
   app.add_option("--disable-file", line.broker.disable_file, "Leave when this file appears")->group(plugin);
   app.add_flag("--list-probes", line.list, "Print what can be measured, and end");
   app.add_flag("--check", line.check, "Open all probes once, print what each can do here, and end");
@@ -218,6 +219,9 @@ int serve_slurm(CommandLine& line) {
   if (line.broker.lock_fd < 3) throw UsageError("--spool: needs --lock-fd");
   line.broker.job = line.collect.job.substr(6);
   line.broker.node = line.collect.header.node;
+  std::string restart = environment("SLURM_JOB_RESTART_COUNT");
+  if (restart.empty()) restart = environment("SLURM_RESTART_COUNT");
+  line.broker.restart = static_cast<int>(std::clamp<std::int64_t>(parse_int(restart).value_or(0), 0, INT32_MAX));
   return run_broker(line.broker, [&line](const std::filesystem::path& trace) {
     set_up_signals();
     leave_the_rank();

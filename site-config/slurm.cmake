@@ -42,14 +42,18 @@ foreach(file IN LISTS site_files)
   string(APPEND conffiles "${REVEAL_SITE_DIR}/${name}\n")
   install(CODE "
     set(ours \"${file}\")
-    set(theirs \"\$ENV{DESTDIR}${REVEAL_SITE_DIR}/${name}\")
+    set(site \"${REVEAL_SITE_DIR}\")
+    if(NOT CMAKE_INSTALL_PREFIX STREQUAL \"${CMAKE_INSTALL_PREFIX}\")  # cmake --install --prefix: nothing outside of it
+      set(site \"\${CMAKE_INSTALL_PREFIX}/etc/reveal\")
+    endif()
+    set(theirs \"\$ENV{DESTDIR}\${site}/${name}\")
     set(name ${name})
     execute_process(COMMAND \"${CMAKE_COMMAND}\" -E compare_files \"\${ours}\" \"\${theirs}\"
       RESULT_VARIABLE differs OUTPUT_QUIET ERROR_QUIET)
     if(differs AND EXISTS \"\${theirs}\")
       set(name ${name}.new)
     endif()
-    file(INSTALL \"\${ours}\" DESTINATION \"${REVEAL_SITE_DIR}\" RENAME \${name})")
+    file(INSTALL \"\${ours}\" DESTINATION \"\${site}\" RENAME \${name})")
 endforeach()
 
 configure_file(${CMAKE_CURRENT_LIST_DIR}/systemd/reveal-janitor.service.in generated/reveal-janitor.service @ONLY)

@@ -144,6 +144,7 @@ int start_collector(const struct Settings* settings, const struct Start* start, 
       "--config", settings->config,
       "--disable-file", settings->disable,
       "--request", start->request,
+      start->orphan ? "--orphan" : NULL,
       NULL};
   // clang-format on
   add_variable(environment, "PATH", "/usr/sbin:/usr/bin:/sbin:/bin");

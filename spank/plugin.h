@@ -56,8 +56,8 @@ int take_run_lock(const struct Settings* settings, uint32_t job, const char* nod
 void drop_run_lock(const struct Settings* settings, uint32_t job, const char* node, int lock);
 
 /// Tells the job's collector to end and waits for it, at most settings->epilog_seconds. Removes what the job left here,
-/// except the file of a collector that crashed.
-void stop_collector(const struct Settings* settings, uint32_t job, const char* node);
+/// except the file of a collector that crashed: that one is returned, locked; -1 otherwise.
+int stop_collector(const struct Settings* settings, uint32_t job, const char* node);
 
 // --- collector.c: the process
 
@@ -81,6 +81,7 @@ struct Start {
   gid_t gid;
   const char* node;
   const char* request;
+  bool orphan;  // only to deliver what a crashed collector left
 };
 
 /// Starts the collector as a process of its own, with `lock` as descriptor 3, and returns within two seconds: 0, or the

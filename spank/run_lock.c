@@ -221,17 +221,24 @@ static bool ask_to_end(int lock) {
   return kill((pid_t)pid, SIGTERM) == 0;
 }
 
-void stop_collector(const struct Settings* settings, uint32_t job, const char* node) {
+static void forget_failure(int run, uint32_t job, const char* node) {
+  char failed[kLongestName];
+  file_name(failed, kFailed, job, node);
+  unlinkat(run, failed, 0);
+}
+
+int stop_collector(const struct Settings* settings, uint32_t job, const char* node) {
   const char* why = "";
   const int run = open_run(settings, take_what_is_there, &why);
-  if (run < 0) return;  // nothing was ever started here
+  if (run < 0) return -1;  // nothing was ever started here
   char name[kLongestName];
-  file_name(name, kFailed, job, node);
-  unlinkat(run, name, 0);
   file_name(name, "", job, node);
   const int lock = openat(run, name, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
-  close(run);
-  if (lock < 0) return;
+  if (lock < 0) {
+    forget_failure(run, job, node);
+    close(run);
+    return -1;
+  }
 
   const int64_t end = clock_ms(CLOCK_MONOTONIC) + settings->epilog_seconds * INT64_C(1000);
   bool asked = false;
@@ -242,6 +249,8 @@ void stop_collector(const struct Settings* settings, uint32_t job, const char* n
     nap();
     ended = flock(lock, LOCK_EX | LOCK_NB) == 0;
   }
+  forget_failure(run, job, node);  // now, when it cannot come any more
+  close(run);
   struct stat status;
   if (!ended) {
     slurm_info("reveal: job %u: %s: the collector did not end within %d s; it is left to end by itself", job, node,
@@ -249,6 +258,8 @@ void stop_collector(const struct Settings* settings, uint32_t job, const char* n
   } else if (fstat(lock, &status) == 0 && status.st_nlink > 0) {
     slurm_info("reveal: job %u: %s: the collector crashed; %s/run/%s is kept and counts for the breaker", job, node,
                settings->spool, name);
+    return lock;
   }
   close(lock);
+  return -1;
 }

@@ -90,6 +90,7 @@ static const struct Passed kPassed[] = {
     {"SLURM_CLUSTER_NAME", "SLURM_CLUSTER_NAME"},
     {"SLURM_JOB_NODELIST", "SLURM_JOB_NODELIST"},
     {"SLURM_NODELIST", "SLURM_NODELIST"},
+    {"SLURM_STEP_NODELIST", "SLURM_STEP_NODELIST"},  // an inner srun --reveal watches these only
     {"SLURM_JOB_WORK_DIR", "SLURM_SUBMIT_DIR"},
     {"SLURM_JOB_RESTART_COUNT", NULL},
     {"SLURM_RESTART_COUNT", NULL},
@@ -171,16 +172,30 @@ static bool is_canary(const struct Settings* settings, uint32_t job, char** step
          among(settings->accounts, "SLURM_JOB_ACCOUNT", job, step);
 }
 
+static bool identify(spank_t spank, struct Start* job) {
+  return spank_get_item(spank, S_JOB_ID, &job->job) == ESPANK_SUCCESS &&
+         spank_get_item(spank, S_JOB_UID, &job->uid) == ESPANK_SUCCESS &&
+         spank_get_item(spank, S_JOB_GID, &job->gid) == ESPANK_SUCCESS;
+}
+
+/// With everything that it may know; the errno that kept it from running, else 0.
+static int start_with(spank_t spank, const struct Settings* settings, const struct Start* job, char** step, int lock) {
+  struct Environment environment = {.count = 0};
+  add_variable(&environment, "SLURMD_NODENAME", job->node);
+  for (size_t i = 0; i < sizeof kPassed / sizeof kPassed[0]; ++i) {
+    const char* const value = known_of_job(&kPassed[i], step);
+    if (value != NULL) add_variable(&environment, kPassed[i].name, value);
+  }
+  if (step != NULL) add_step_numbers(spank, &environment);
+  return start_collector(settings, job, &environment, lock);
+}
+
 static void start(spank_t spank, const struct Settings* settings, bool given, const char* text, char** step) {
   if (given ? request_is_off(text) : !settings->always) return;
   if (access(settings->disable, F_OK) == 0) return;
   char node[kLongestNode];
   struct Start job = {.node = node, .request = text};
-  if (spank_get_item(spank, S_JOB_ID, &job.job) != ESPANK_SUCCESS ||
-      spank_get_item(spank, S_JOB_UID, &job.uid) != ESPANK_SUCCESS ||
-      spank_get_item(spank, S_JOB_GID, &job.gid) != ESPANK_SUCCESS) {
-    return;
-  }
+  if (!identify(spank, &job)) return;
   if (!is_canary(settings, job.job, step)) return;
   if (!name_node(node)) {
     slurm_info("reveal: job %u: no profile: the node's name cannot be part of a file's name", job.job);
@@ -189,15 +204,7 @@ static void start(spank_t spank, const struct Settings* settings, bool given, co
   const int lock = take_run_lock(settings, job.job, node, step == NULL ? first_or_again : first_only);
   if (lock < 0) return;
 
-  struct Environment environment = {.count = 0};
-  add_variable(&environment, "SLURMD_NODENAME", node);
-  for (size_t i = 0; i < sizeof kPassed / sizeof kPassed[0]; ++i) {
-    const char* const value = known_of_job(&kPassed[i], step);
-    if (value != NULL) add_variable(&environment, kPassed[i].name, value);
-  }
-  if (step != NULL) add_step_numbers(spank, &environment);
-
-  const int error = start_collector(settings, &job, &environment, lock);
+  const int error = start_with(spank, settings, &job, step, lock);
   if (error == 0) {
     close(lock);  // the collector has its own
     return;
@@ -267,7 +274,14 @@ int slurm_spank_job_epilog(spank_t spank, int argc, char* argv[]) {
   open_standard_descriptors();
   const struct Settings settings = read_arguments(argc, argv, be_silent);
   char node[kLongestNode];
-  uint32_t job = 0;
-  if (spank_get_item(spank, S_JOB_ID, &job) == ESPANK_SUCCESS && name_node(node)) stop_collector(&settings, job, node);
+  struct Start job = {.node = node, .request = "", .orphan = true};
+  if (spank_get_item(spank, S_JOB_ID, &job.job) != ESPANK_SUCCESS || !name_node(node)) return ESPANK_SUCCESS;
+  const int lock = stop_collector(&settings, job.job, node);
+  if (lock < 0) return ESPANK_SUCCESS;
+  // It crashed, or somebody killed it: what it recorded is the user's all the same.
+  char* text = NULL;
+  if (spank_option_getopt(spank, &option, &text) == ESPANK_SUCCESS) job.request = plain(text);
+  if (identify(spank, &job)) start_with(spank, &settings, &job, NULL, lock);
+  close(lock);
   return ESPANK_SUCCESS;
 }

@@ -20,6 +20,7 @@
 #include "core/broker/job_spool.h"
 #include "core/broker/privileges.h"
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/text.h"
 
 namespace reveal {
 namespace {
@@ -37,8 +38,16 @@ void say(int priority, const BrokerOptions& options, const std::string& text) {
   ::syslog(LOG_DAEMON | priority, "reveal: job %s: %s", options.job.c_str(), text.c_str());
 }
 
-std::filesystem::path lock_path(const BrokerOptions& options) {
-  return options.spool / "run" / (options.job + "." + options.node);
+/// The plug-in knows these names, too: a failed one keeps the job's further steps from trying again.
+std::filesystem::path lock_path(const BrokerOptions& options, const char* prefix = "") {
+  return options.spool / "run" / (prefix + options.job + "." + options.node);
+}
+constexpr const char* kFailed = "failed.";
+
+void leave_failed(const BrokerOptions& options) noexcept {
+  if (::rename(lock_path(options).c_str(), lock_path(options, kFailed).c_str()) != 0) {
+    ::unlink(lock_path(options).c_str());
+  }
 }
 
 /// Signals wait for us here instead of interrupting.
@@ -80,6 +89,10 @@ class Child {
   void signal(int number) {
     if (pid_ > 0 && !status()) ::kill(pid_, number);  // -1 would be everybody
   }
+  /// With everything it started: it leads a group of its own. Once it was waited for, the number may be another's.
+  void signal_all(int number) {
+    if (pid_ > 0 && !status()) ::kill(-pid_, number);
+  }
   std::optional<int> wait(Signals& signals, std::chrono::nanoseconds limit) {
     const auto end = SteadyClock::now() + limit;
     while (!status() && SteadyClock::now() < end) signals.wait(std::min<std::chrono::nanoseconds>(limit, 50ms));
@@ -93,17 +106,23 @@ class Child {
 
 class Lock {
  public:
-  Lock(int fd, std::filesystem::path path) : fd_(fd), path_(std::move(path)) {
+  explicit Lock(const BrokerOptions& options) : options_(options), fd_(options.lock_fd) {
     ::fcntl(fd_, F_SETFD, FD_CLOEXEC);
-    const std::string text = std::to_string(::getpid()) + " " + start_time() + "\n";
+    restart_ = options.orphan ? left_restart() : options.restart;
+    const std::string text = std::to_string(::getpid()) + " " + start_time() + " " + std::to_string(restart_) + "\n";
     if (::ftruncate(fd_, 0) != 0 || ::pwrite(fd_, text.data(), text.size(), 0) < 0) {
-      throw system_error(path_.string(), errno);
+      throw system_error(lock_path(options).string(), errno);
     }
   }
-  /// Tells the epilog that the node is done with.
-  void release() {
+  /// Of the run that is recorded or was left. An epilog may already be told of the run that comes next.
+  [[nodiscard]] int restart() const noexcept { return restart_; }
+  /// Tells the epilog that the node is done with. An orphan's file stays: its broker did crash.
+  void release(bool failed) {
     if (fd_ < 0) return;
-    ::unlink(path_.c_str());
+    if (failed)
+      leave_failed(options_);
+    else if (!options_.orphan)
+      ::unlink(lock_path(options_).c_str());
     ::close(fd_);
     fd_ = -1;
   }
@@ -123,8 +142,20 @@ class Lock {
     return stat.substr(at + 1, stat.find(' ', at + 1) - at - 1);
   }
 
+  /// The third word that the broker before us wrote.
+  [[nodiscard]] int left_restart() const {
+    char text[128];
+    const ssize_t size = ::pread(fd_, text, sizeof text, 0);
+    std::string_view words(text, size > 0 ? static_cast<std::size_t>(size) : 0);
+    words = words.substr(0, words.find('\n'));
+    const std::size_t last = words.rfind(' ');
+    if (last == std::string_view::npos) return 0;
+    return static_cast<int>(parse_int(words.substr(last + 1)).value_or(0));
+  }
+
+  const BrokerOptions& options_;
   int fd_;
-  std::filesystem::path path_;
+  int restart_ = 0;
 };
 
 class Broker {
@@ -132,21 +163,24 @@ class Broker {
   Broker(const BrokerOptions& options, const std::function<int(const std::filesystem::path&)>& sample)
       : options_(options),
         sample_(sample),
-        lock_(options.lock_fd, lock_path(options)),
-        spool_(make_job_spool(options.spool, options.job, options.uid, options.gid)),
+        lock_(options),
+        spool_(make_job_spool(options.spool, run_name(options.job, lock_.restart()), options.uid, options.gid)),
         mail_state_(make_mail_state(options.spool, options.uid, options.gid)) {}
 
   int run() {
+    if (options_.orphan) return deliver_orphan();
     bool recorded = false;
+    bool failed = false;
     for (int samplers = 1; !over(); ++samplers) {
       Child sampler = start_sampler();
       const int end = watch(sampler);
       recorded = recorded || end != kTooShort;
+      failed = end != kTooShort && end != kSampled && !over();
       if (end <= 128 || over() || samplers == kMostSamplers) break;
       say(LOG_NOTICE, options_, "the sampler was ended by signal " + std::to_string(end - 128) + "; begun anew");
     }
-    if (recorded) deliver();
-    finish();
+    if (recorded) deliver(failed);
+    finish(failed);
     return 0;
   }
 
@@ -154,11 +188,28 @@ class Broker {
   [[nodiscard]] bool over() const { return signals_.stop() || ::access(options_.disable_file.c_str(), F_OK) == 0; }
 
   // The directory first: a requeued job begins with this one as soon as the lock is free.
-  void finish() {
+  void finish(bool failed) {
     if (finished_) return;
     finished_ = true;
-    remove_job_spool(options_.spool, options_.job);
-    lock_.release();
+    remove_job_spool(spool_);
+    lock_.release(failed);
+  }
+
+  int deliver_orphan() {
+    const auto end = SteadyClock::now() + kCloseLimit;
+    while (holds(".part") && SteadyClock::now() < end) signals_.wait(50ms);  // its sampler may be closing it
+    if (holds(".h5") || holds(".part")) deliver(false);
+    finish(false);
+    return 0;
+  }
+
+  [[nodiscard]] bool holds(std::string_view ending) const {
+    std::error_code error;
+    for (std::filesystem::directory_iterator entry(spool_, error), none; !error && entry != none;
+         entry.increment(error)) {
+      if (entry->path().native().ends_with(ending)) return true;
+    }
+    return false;
   }
 
   Child start_sampler() {
@@ -206,7 +257,7 @@ class Broker {
   }
 
   // As the user, by another program: its file system may hang, its data may be anything.
-  void deliver() {
+  void deliver(bool failed) {
     int ready[2];
     if (::pipe2(ready, O_CLOEXEC) != 0) return;
     const pid_t pid = ::fork();
@@ -228,13 +279,13 @@ class Broker {
       pollfd fd{ready[0], POLLIN, 0};
       if (!told && ::poll(&fd, 1, 20) > 0) {
         told = true;
-        finish();
+        finish(failed);
       }
       if (told) signals_.wait(100ms);
     }
     if (!child.status())
       say(LOG_WARNING, options_, "the delivery did not end in time; what is left stays in the spool");
-    child.signal(SIGKILL);
+    child.signal_all(SIGKILL);
     static_cast<void>(child.wait(signals_, kKillLimit));
     ::close(ready[0]);
   }
@@ -242,7 +293,9 @@ class Broker {
   [[noreturn]] void become_deliverer(int ready) const {
     try {
       signals_.restore_in_child();
+      ::setpgid(0, 0);
       offer_to_oom_killer();
+      ::setenv("SLURM_JOB_RESTART_COUNT", std::to_string(lock_.restart()).c_str(), 1);
       become_user(options_.uid, options_.gid);
       if (::chdir("/") != 0) ::_exit(kSamplerFailed);
       ::fcntl(ready, F_SETFD, 0);
@@ -281,7 +334,7 @@ int run_broker(const BrokerOptions& options, const std::function<int(const std::
     return Broker(options, sample).run();
   } catch (const std::exception& error) {
     say(LOG_WARNING, options, error.what());
-    ::unlink(lock_path(options).c_str());  // refused and said, not crashed: nothing for the breaker to count
+    leave_failed(options);  // refused and said, not crashed: nothing for the breaker to count
     return 1;
   }
 }

@@ -19,6 +19,8 @@ struct BrokerOptions {
   std::string config;   // the site's reveal.conf
   std::string request;  // what the user wrote behind --reveal=, never read by root
   int lock_fd = -1;     // locked by the plug-in; free again means: done
+  int restart = 0;      // how often the job was requeued before
+  bool orphan = false;  // only deliver what a broker left that was killed
   uid_t uid = 0;
   gid_t gid = 0;
 };

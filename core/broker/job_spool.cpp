@@ -50,9 +50,13 @@ void make_user_folder(const Descriptor& base, const std::filesystem::path& path,
 
 }  // namespace
 
-std::filesystem::path make_job_spool(const std::filesystem::path& spool, const std::string& job, uid_t uid, gid_t gid) {
-  make_user_folder(open_private(spool), spool / job, uid, gid);
-  return spool / job;
+std::string run_name(const std::string& job, int restart) {
+  return restart > 0 ? job + "-r" + std::to_string(restart) : job;
+}
+
+std::filesystem::path make_job_spool(const std::filesystem::path& spool, const std::string& run, uid_t uid, gid_t gid) {
+  make_user_folder(open_private(spool), spool / run, uid, gid);
+  return spool / run;
 }
 
 std::filesystem::path make_mail_state(const std::filesystem::path& spool, uid_t uid, gid_t gid) {
@@ -65,9 +69,9 @@ std::filesystem::path make_mail_state(const std::filesystem::path& spool, uid_t 
   return state;
 }
 
-void remove_job_spool(const std::filesystem::path& spool, const std::string& job) noexcept {
-  const Descriptor base = open_folder(AT_FDCWD, spool.string());
-  if (base) ::unlinkat(base.get(), job.c_str(), AT_REMOVEDIR);
+void remove_job_spool(const std::filesystem::path& folder) noexcept {
+  const Descriptor base = open_folder(AT_FDCWD, folder.parent_path().string());
+  if (base) ::unlinkat(base.get(), folder.filename().c_str(), AT_REMOVEDIR);
 }
 
 }  // namespace reveal

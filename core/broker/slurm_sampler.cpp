@@ -26,12 +26,21 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kLook = 100ms;  // for the job's first process
+constexpr auto kLook = 100ms;       // for the job's first process
+constexpr auto kTaskPatience = 2s;  // from there to its first task; this node may have none
 constexpr int kNice = 5;
 
-bool has_process(const Job& job) {
-  return std::any_of(job.processes().begin(), job.processes().end(),
-                     [](const auto& process) { return !process->launcher; });
+enum class Sight : std::uint8_t { nothing, process, task };
+
+/// A task has begun the user's program: its environment can be read. Root's own (the extern step's sleep) cannot.
+Sight look_at(const RootFs& fs, const Job& job) {
+  Sight sight = Sight::nothing;
+  for (const auto& process : job.processes()) {
+    if (process->launcher) continue;
+    sight = Sight::process;
+    if (!fs.unrecorded_text("/proc/" + std::to_string(process->pid) + "/environ").empty()) return Sight::task;
+  }
+  return sight;
 }
 
 CpuSet allowed_cpus(RootFs& fs, const Job& job) {
@@ -64,9 +73,12 @@ bool wait_for_job(const CollectOptions& options, const std::atomic<bool>& stop) 
   const Host host = Host::look(fs);
   const SystemClock clock;
   Job job(fs, host, JobSource::parse(options.job), 0);
+  std::chrono::milliseconds patience = kTaskPatience;
   while (!stop) {
     job.update(clock.now());
-    if (has_process(job)) {
+    const Sight sight = look_at(fs, job);
+    if (sight == Sight::process) patience -= kLook;
+    if (sight == Sight::task || patience <= 0ms) {
       keep_off(allowed_cpus(fs, job), host);
       return true;
     }

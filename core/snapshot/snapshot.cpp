@@ -54,7 +54,7 @@ constexpr std::array kFileFacts = {
 };
 
 // Exact names only: a pattern would let tokens through.
-constexpr std::array<std::string_view, 45> kEnvironment = {"OMP_NUM_THREADS",
+constexpr std::array<std::string_view, 48> kEnvironment = {"OMP_NUM_THREADS",
                                                            "OMP_PROC_BIND",
                                                            "OMP_PLACES",
                                                            "OMP_WAIT_POLICY",
@@ -85,6 +85,9 @@ constexpr std::array<std::string_view, 45> kEnvironment = {"OMP_NUM_THREADS",
                                                            "UCX_TLS",
                                                            "UCX_NET_DEVICES",
                                                            "SLURM_JOB_ID",
+                                                           "SLURM_JOB_NAME",
+                                                           "SLURM_ARRAY_JOB_ID",
+                                                           "SLURM_ARRAY_TASK_ID",
                                                            "SLURM_JOB_PARTITION",
                                                            "SLURM_JOB_NUM_NODES",
                                                            "SLURM_NTASKS",
@@ -241,12 +244,20 @@ std::string environment_text(RootFs& fs, const std::string& folder) {
   });
 }
 
+bool has_begun(const RootFs& fs, const JobProcess& process) {
+  return !fs.unrecorded_text("/proc/" + std::to_string(process.pid) + "/environ").empty();
+}
+
 void add_job(RootFs& fs, const Host& host, const Job& job, Facts& facts) {
   CpuSet allowed;
   const JobProcess* first = nullptr;
+  bool readable = false;  // not so: what the batch system keeps running as root, what has not begun its program
   for (const auto& process : job.processes()) {
     if (process->launcher && job.processes().size() > 1) continue;
-    if (first == nullptr) first = process.get();
+    if (first == nullptr || (!readable && has_begun(fs, *process))) {
+      first = process.get();
+      readable = has_begun(fs, *process);
+    }
     const std::string status = fs.text("/proc/" + std::to_string(process->pid) + "/status").value_or("");
     allowed.insert(CpuSet::of_list(field_of(status, "Cpus_allowed_list")));
   }
@@ -285,6 +296,12 @@ Snapshot allowed_environment(std::string_view environ) {
     kept.emplace_back(name, entry.substr(equals + 1));
   }
   return kept;
+}
+
+Snapshot job_snapshot(RootFs& fs, const Host& host, const Job& job) {
+  Facts facts;
+  add_job(fs, host, job, facts);
+  return std::move(facts).sorted();
 }
 
 Snapshot take_snapshot(RootFs& fs, const Host& host, const Job* job) {

@@ -8,7 +8,9 @@
 #include <filesystem>
 #include <thread>
 
+#include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/file_pattern.h"
+#include "hdf5schema/basics/private_files.h"
 #include "hdf5schema/basics/request.h"
 #include "hdf5schema/basics/wall_clock.h"
 #include "postproc/deliver/deliver.h"
@@ -44,7 +46,11 @@ class EndOfNode {
     SlurmJob place = job;
     const bool first = job.nodes.empty() || job.nodes.front() == end_.node;
     if (first) add_controller_answer(job, ask_controller(end_.job, kControllerLimit));
-    if (place.nodes.size() == 1) place = job;
+    if (place.nodes.size() == 1) {
+      place = job;
+    } else if (requested(end_.request, "output").find('%') != std::string::npos) {
+      add_recorded_names(place, end_.spool);
+    }
     const auto settings = or_default([this] { return read_deliver_settings(end_.config); });
     const auto analysis = or_default([this] { return load_analysis_settings({end_.config}); });
     const Delivery delivery = deliver(end_.spool, end_.node, job, place, end_.request, settings, analysis);
@@ -112,6 +118,22 @@ class EndOfNode {
     return command;
   }
 
+  /// Where this user's mails are counted. The tasks of an array end on many nodes: in the home directory where it can
+  /// be written, as it is the same on all of them; else on this node.
+  [[nodiscard]] std::string mail_state(const SlurmJob& job) const {
+    const std::filesystem::path home = job.home;
+    std::error_code ignored;
+    if (!home.is_absolute() || home == "/" || !std::filesystem::is_directory(home, ignored)) return end_.mail_state;
+    try {
+      const std::string state = home / ".local/state/reveal/mail";
+      make_private_directory(state);
+      require_writable(state);
+      return state;
+    } catch (const Error&) {
+      return end_.mail_state;
+    }
+  }
+
   /// After the epilog has been let go: a mail server may take its time.
   void mail(const std::filesystem::path& directory, const SlurmJob& job) const {
     std::error_code ignored;
@@ -123,7 +145,7 @@ class EndOfNode {
     if (!settings.enabled || !take_marker(directory, ".mailed")) return;
     MailJob mail{.directory = directory,
                  .array = job.array_job,
-                 .state = end_.mail_state,
+                 .state = mail_state(job),
                  .host = host_name(),
                  .now_utc_ns = utc_now_ns()};
     mail.request = {.asked = requested(end_.request, "mail"), .mail_user = job.mail_user, .user = job.user};

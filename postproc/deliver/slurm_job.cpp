@@ -5,6 +5,7 @@
 
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/text.h"
+#include "hdf5schema/trace_reader.h"
 #include "postproc/merge/job.h"
 
 namespace reveal {
@@ -45,8 +46,30 @@ SlurmJob slurm_job_of_environment(const std::string& id, const Environment& envi
   job.work_dir = first_of(environment, {"SLURM_JOB_WORK_DIR", "SPANK_REVEAL_DIR"});
   job.restart = static_cast<int>(
       parse_int(first_of(environment, {"SLURM_JOB_RESTART_COUNT", "SLURM_RESTART_COUNT"})).value_or(0));
-  job.nodes = expand_node_list(first_of(environment, {"SLURM_JOB_NODELIST", "SLURM_NODELIST"}));
+  job.nodes = expand_node_list(first_of(environment, {"SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST", "SLURM_NODELIST"}));
   return job;
+}
+
+void add_recorded_names(SlurmJob& job, const std::filesystem::path& spool) {
+  constexpr struct {
+    std::string_view fact;
+    std::string SlurmJob::*member;
+  } kNames[] = {{"env.SLURM_JOB_NAME", &SlurmJob::name},
+                {"env.SLURM_ARRAY_JOB_ID", &SlurmJob::array_job},
+                {"env.SLURM_ARRAY_TASK_ID", &SlurmJob::array_task}};
+  for (const TraceFile& trace : list_traces(spool)) {
+    try {
+      const TraceReader reader(trace.path);
+      for (const Snapshot& snapshot : {reader.snapshot_begin(), reader.snapshot_end()}) {
+        for (const auto& [key, value] : snapshot) {
+          for (const auto& name : kNames) {
+            if (key == name.fact && (job.*name.member).empty()) job.*name.member = value;
+          }
+        }
+      }
+    } catch (const Error&) {  // cut off before it knew
+    }
+  }
 }
 
 void add_controller_answer(SlurmJob& job, const std::string& answer) {
@@ -60,7 +83,7 @@ void add_controller_answer(SlurmJob& job, const std::string& answer) {
       if (key == field.key) job.*field.member = value;
     }
     if (key == "exit_code") job.exit_code = static_cast<int>(parse_int(value).value_or(0));
-    if (key == "nodes") job.nodes = expand_node_list(value);
+    if (key == "nodes" && job.nodes.empty()) job.nodes = expand_node_list(value);
   }
 }
 

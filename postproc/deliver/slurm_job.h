@@ -1,6 +1,7 @@
 // What Slurm knows of a job, from the node's environment and, on one node only, from the controller.
 #pragma once
 
+#include <filesystem>
 #include <functional>
 #include <optional>
 #include <string>
@@ -25,6 +26,10 @@ struct SlurmJob {
 
 /// From SLURM_* and SPANK_REVEAL_* as a prolog or epilog gets them.
 [[nodiscard]] SlurmJob slurm_job_of_environment(const std::string& id, const Environment& environment);
+
+/// What a prolog is not told (job name, array) and output= asks for, from the environment of the job's processes as the
+/// trace in `spool` has it: other than the controller's answer, every node has that.
+void add_recorded_names(SlurmJob& job, const std::filesystem::path& spool);
 
 /// Fills what the environment did not know. `answer` are lines "key value" as ask_controller() gives them.
 void add_controller_answer(SlurmJob& job, const std::string& answer);

@@ -120,8 +120,10 @@ double RuleContext::page_bytes() const {
 }
 
 std::string RuleContext::snapshot_value(std::string_view key) const {
-  for (const auto& [name, value] : begin) {
-    if (name == key) return value;
+  for (const Snapshot* snapshot : {&begin, &end}) {  // of a job that began late, only the end tells
+    for (const auto& [name, value] : *snapshot) {
+      if (name == key) return value;
+    }
   }
   return {};
 }

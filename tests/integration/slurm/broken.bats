@@ -94,7 +94,8 @@ seconds_of_epilog() { # seconds_of_epilog JOB: until the node is free again
 @test "the collector crashes at once, and the breaker opens" {
   cluster m
   situation "collector crashes at once; after 3 crashes none is started"
-  printf '%s\n' '#!/bin/sh' "echo >>$DIR/started/crashes" 'kill -SEGV $$' >"$DIR/bin/recorder"
+  # The epilog has whatever was recorded delivered: that is no start.
+  printf '%s\n' '#!/bin/sh' 'case "$*" in *--orphan) exit ;; esac' "echo >>$DIR/started/crashes" 'kill -SEGV $$' >"$DIR/bin/recorder"
   local job
   for job in 1 2 3 4 5; do run_job m1 0.3; done
   [ "$(wc -l <"$DIR/started/crashes")" = 3 ] || problem "$(wc -l <"$DIR/started/crashes") starts instead of 3"
@@ -171,8 +172,7 @@ seconds_of_epilog() { # seconds_of_epilog JOB: until the node is free again
   mkdir -m 711 "$DIR/spool"
   mount -t tmpfs -o size=64k,mode=711 reveal-test "$DIR/spool" || skip "no tmpfs can be mounted here"
   run_job s1 5
-  # Each step with --reveal tries again.
-  [ -n "$(starts_of "$id")" ] && note row_started "$(starts_of "$id" | xargs)" || problem "nothing was started"
+  started "$id" s1 # by the prolog; the step does not try again
   head -c 200k /dev/zero >"$DIR/spool/filler" 2>/dev/null || true
   run_job s1 1
   nothing_left_but_locks "$id"

@@ -103,6 +103,8 @@ for word; do
   esac
   previous=\$word
 done
+# It only delivers what another one recorded.
+[ "\$previous" != --orphan ] || exec $bin/reveal-collect "\$@"
 record=$dir/started/\$job.\$node.\$\$
 (ls -l /proc/\$\$/fd >\$record.fds)
 tr '\\0' '\\n' </proc/\$\$/environ >\$record.environment

@@ -97,8 +97,8 @@ teardown_file() { cluster_stop; }
   batch_unchanged "$id" FAILED 2:0
   says out done
   started "$id" e2
-  only_left "$id" "/(run/$id.e2|$id(/.*)?)\$" "lock and trace"
-  note row_report "none: trace kept in the spool"
+  partial_report "$work/reveal-$id" "$id" e2
+  only_left "$id" "/run/$id.e2\$" "lock of the crash"
   rm -f "$DIR"/spool/run/* # the breaker would count them for the cases that follow
   verdict
 }
@@ -106,15 +106,15 @@ teardown_file() { cluster_stop; }
 @test "broker and sampler are killed" {
   situation "broker and sampler kill -9"
   local id
-  id=$(as_user sbatch --parsable -N1 -w e3 -o out --reveal --wrap 'sleep 9; echo done; exit 2')
+  id=$(as_user sbatch --parsable -N1 -w e3 -o out --reveal --wrap 'sleep 17; echo done; exit 2')
   until_true 20 has_started "$id" e3
-  sleep 4
+  sleep 12 # two flushes
   kill -9 $(collectors_of "$id" e3) || problem "there are no collectors"
   batch_unchanged "$id" FAILED 2:0
   says out done
   started "$id" e3
-  only_left "$id" "/(run/$id.e3|$id(/.*)?)\$" "lock and trace"
-  note row_report "none: trace kept in the spool"
+  partial_report "$work/reveal-$id" "$id" e3
+  only_left "$id" "/run/$id.e3\$" "lock of the crash"
   rm -f "$DIR"/spool/run/* # the breaker would count them for the cases that follow
   verdict
 }

@@ -144,7 +144,7 @@ teardown_file() { cluster_stop; }
   batch_unchanged "$id" FAILED 6:0
   says out done
   started "$id" n2 n3
-  partial_report "$work/reveal-$id" "$id" n2 n3
+  report "$work/reveal-$id" "$id" n2 n3 # of the nodes that were asked for
   nothing_left "$id"
   verdict
 }
@@ -172,6 +172,23 @@ teardown_file() { cluster_stop; }
   started "$id" n4
   report "$work/place-$id" "$id" n4
   nothing_left "$id"
+  verdict
+}
+
+@test "names in output=" {
+  situation "array of 2 tasks on 2 nodes each, output=%x-%A-%a-%u"
+  local task id array
+  array=$(as_user sbatch --parsable --array=3,7 -J 'na/me' -N2 -o out.%a --reveal=output=%x-%A-%a-%u \
+    --wrap 'echo $SLURM_JOB_ID $(scontrol show hostnames | xargs) >task.$SLURM_ARRAY_TASK_ID; srun -N2 sleep 4')
+  until_true 30 compgen -G task.7
+  for task in 3 7; do
+    until_true 20 test -s task.$task
+    read -r id nodes <task.$task
+    batch_unchanged "$id" COMPLETED 0:0
+    started "$id" $nodes
+    report "$work/na_me-$array-$task-$user" "$id" $nodes
+    nothing_left "$id"
+  done
   verdict
 }
 

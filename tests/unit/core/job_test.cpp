@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "core/job/cpu_set.h"
+#include "core/job/gpu_devices.h"
 #include "core/snapshot/snapshot.h"
 #include "hdf5schema/basics/error.h"
 #include "test_host.h"
@@ -236,6 +237,32 @@ TEST(JobSource, SaysWhatIsWrong) {
   for (const char* wrong : {"pid:", "pid:0", "pid:x", "4711", "run:", "run:/does/not/exist", ""}) {
     EXPECT_THROW(static_cast<void>(JobSource::parse(wrong)), Error) << wrong;
   }
+}
+
+TEST_F(JobOnHost, KnowsWhichGpusItsProcessesHold) {
+  host_.last_pid(900);
+  host_.process(500, 1, "python3", 3, 1);
+  const auto hold = [this](const std::string& fd, const std::string& device) {
+    std::filesystem::create_directories(host_.root().string() + "/proc/500/fd");
+    std::filesystem::create_symlink(device, host_.root().string() + "/proc/500/fd/" + fd);
+  };
+  hold("3", "/dev/nvidiactl");
+  hold("4", "/dev/nvidia2");
+  start({.pid = 500});
+  GpuDevices without(*fs_);
+  without.look(now_, *job_);
+  EXPECT_EQ(without.opened(), "");  // no driver: nobody looks at descriptors
+
+  host_.write("/proc/driver/nvidia/gpus/0000:01:00.0/information", "");
+  GpuDevices gpus(*fs_);
+  gpus.look(now_, *job_);
+  EXPECT_EQ(gpus.opened(), "2");
+  hold("5", "/dev/nvidia3");
+  gpus.look(now_ + kTenth, *job_);
+  EXPECT_EQ(gpus.opened(), "2");
+  host_.remove("/proc/500/fd/4");
+  gpus.look(now_ + 200 * kTenth, *job_);
+  EXPECT_EQ(gpus.opened(), "2-3");
 }
 
 TEST(ProcessStat, ReadsACommandWithBracketsAndBlanks) {

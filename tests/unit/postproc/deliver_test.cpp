@@ -150,7 +150,8 @@ TEST(SlurmJobFacts, ComeFromTheEnvironmentAndThenFromTheController) {
     return asked == "SLURM_JOB_USER" ? "anna" : asked == "SLURM_NODELIST" ? "n[1-3]" : "";
   });
   EXPECT_EQ(job.nodes, (std::vector<std::string>{"n1", "n2", "n3"}));
-  add_controller_answer(job, "name my job\nstate TIMEOUT\nexit_code 9\nnonsense\n");
+  add_controller_answer(job, "name my job\nstate TIMEOUT\nexit_code 9\nnodes n[1-9]\nnonsense\n");
+  EXPECT_EQ(job.nodes.size(), 3U);  // the nodes that are watched
   EXPECT_EQ(job.name, "my job");
   EXPECT_EQ(job.state, "TIMEOUT");
   EXPECT_EQ(job.exit_code, 9);

@@ -1,0 +1,65 @@
+#!/usr/bin/env bats
+# From `srun --reveal` to the mail in somebody's inbox: sendmail -t is msmtp, the server is aiosmtpd on loopback.
+load cases
+
+setup_file() {
+  local port
+  command -v msmtp >/dev/null && /usr/bin/python3 -c 'import aiosmtpd' 2>/dev/null || skip "msmtp or aiosmtpd is missing"
+  CLUSTER_NODES=2 cluster_start y
+  port=$(/usr/bin/python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+  /usr/bin/python3 -m aiosmtpd -n -l "127.0.0.1:$port" -c aiosmtpd.handlers.Mailbox "$DIR/inbox" >"$DIR/smtp.log" 2>&1 3>&- &
+  echo $! >"$DIR/smtp.pid"
+  printf 'defaults\ntls off\nauth off\naccount default\nhost 127.0.0.1\nport %s\nfrom reveal@hpc.example.org\n' "$port" >"$DIR/msmtprc"
+  cat >>"$DIR/reveal.conf" <<CONF
+[mail]
+enabled = true
+sendmail = "$(command -v msmtp) -C $DIR/msmtprc -t -i"
+domain = "hpc.example.org"
+admins = ["ops"]
+CONF
+}
+teardown_file() {
+  [ -z "${DIR:-}" ] || { kill "$(cat "$DIR/smtp.pid")" 2>/dev/null || true; }
+  cluster_stop
+}
+
+# mails JOB RECIPIENT: how many of this job came to this address.
+mails() { { grep -lsx "X-RcptTo: $2" "$DIR"/inbox/new/* || true; } | xargs -r grep -lx "X-Reveal-Job: $1" | wc -l; }
+has_mail() { [ "$(mails "$1" "$2")" -ge 1 ]; }
+
+@test "a mail that was asked for, and none that was not" {
+  situation "mail: healthy job, not asked / mail=yes / --mail-user"
+  local quiet asked named
+  quiet=$(as_user sbatch --parsable -N2 -o out --reveal --wrap 'sleep 4')
+  asked=$(as_user sbatch --parsable -N2 -o out --reveal=mail=yes --wrap 'sleep 4')
+  named=$(as_user sbatch --parsable -N1 -o out --mail-user=ada@hpc.example.org --reveal=mail=yes --wrap 'sleep 4')
+  batch_unchanged "$quiet" COMPLETED 0:0
+  batch_unchanged "$asked" COMPLETED 0:0
+  batch_unchanged "$named" COMPLETED 0:0
+  for job in "$quiet" "$asked" "$named"; do nothing_left "$job"; done
+  until_true 20 has_mail "$asked" "$user@hpc.example.org" || problem "no mail for the one who asked"
+  until_true 20 has_mail "$named" ada@hpc.example.org || problem "no mail to --mail-user"
+  sleep 1
+  [ "$(ls "$DIR/inbox/new" | wc -l)" = 2 ] || problem "other mails came: $(grep -hE '^X-R' "$DIR"/inbox/new/* | xargs)"
+  note row_report "yes, and mail to $user and ada"
+  verdict
+}
+
+@test "one mail for an array" {
+  situation "mail: array of 3 tasks"
+  local array task id
+  array=$(as_user sbatch --parsable --array=0-2 -N1 -w y1 -o out --reveal=mail=yes \
+    --wrap 'echo $SLURM_JOB_ID >task.$SLURM_ARRAY_TASK_ID; sleep 4')
+  for task in 0 1 2; do
+    until_true 30 test -s task.$task
+    id=$(cat task.$task)
+    batch_unchanged "$id" COMPLETED 0:0
+    report "$work/reveal-$id" "$id" y1
+    nothing_left "$id"
+  done
+  sleep 1
+  local count
+  count=$(grep -lsE "^X-Reveal-Job: ${array}_[0-2]\$|^X-Reveal-Job: ($(cat task.* | paste -sd'|'))\$" "$DIR"/inbox/new/* | wc -l)
+  [ "$count" = 1 ] || problem "$count mails: $(grep -hE '^X-R' "$DIR"/inbox/new/* | xargs)"
+  verdict
+}

@@ -1,0 +1,89 @@
+#!/usr/bin/env bash
+# The Debian package where nothing else of reveal is: a minimal Debian 12 in a directory, the package installed there by
+# apt with what it depends on, and the whole Slurm suite of the integration tests against the installed files.
+#
+#   slurm_package.sh PACKAGE.deb [DIR]      needs root: mmdebstrap, chroot, mounts in a mount namespace of its own
+#
+# Opt-in, neither part of ctest nor of continuous integration: the first run downloads Debian packages by the apt sources
+# of this machine, which must be a Debian 12 itself; a further one with the same DIR takes them from there. Changes
+# nothing outside DIR but /sys/fs/cgroup, where Slurm has its folders while it runs.
+#
+#   cmake -S . -B build/package -DCMAKE_INSTALL_PREFIX=/usr -DREVEAL_TESTS=OFF && cmake --build build/package
+#   (cd build/package && cpack -G DEB)
+#   bash tests/package/slurm_package.sh build/package/reveal_*.deb /var/tmp/package
+#
+# Exit status: 0 all passed, 1 some failed, 77 something is missing here.
+set -euo pipefail
+export PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8
+source=$(cd "$(dirname "$0")/../.." && pwd)
+build_limit=1800 # seconds
+
+skip() {
+  echo "skipped: $*"
+  exit 77
+}
+[ $# -ge 1 ] || { sed -n '5s/^# *//p' "$0" >&2 && exit 2; }
+[ "$(id -u)" = 0 ] || skip "needs root to build a Debian and to run slurmd in it"
+for program in mmdebstrap unshare chroot; do
+  command -v $program >/dev/null || skip "$program is not installed"
+done
+[ "$(. /etc/os-release && echo "${VERSION_CODENAME:-}")" = bookworm ] || skip "this machine's apt sources are not those of Debian 12"
+for sources in /etc/apt/sources.list.d/debian.sources /etc/apt/sources.list; do [ ! -s $sources ] || break; done
+package=$(realpath "$1")
+# In a mount namespace of its own: whatever happens, no mount is left.
+[ "${IN_NAMESPACE:-}" = yes ] || IN_NAMESPACE=yes exec unshare --mount --propagation private bash "$0" "$@"
+
+if [ $# -ge 2 ]; then
+  mkdir -p "$2"
+  dir=$(cd "$2" && pwd -P)
+else
+  dir=$(mktemp -d)
+fi
+cleanup() {
+  umount -R "$dir/root" 2>/dev/null || true
+  rm -rf --one-file-system "$dir/root"
+  [ $# -eq 0 ] || rm -rf --one-file-system "$dir"
+}
+if [ $# -ge 2 ]; then trap cleanup EXIT; else trap 'cleanup all' EXIT; fi
+
+# As on a node: Slurm, and what the suite itself needs. Nothing of what reveal needs.
+packages=(munge slurmctld slurmd slurm-client slurm-wlm-basic-plugins procps bats python3 gcc libc6-dev hostname
+  util-linux msmtp python3-aiosmtpd ca-certificates)
+include=$(printf '%s\n' "${packages[@]}" | sort | paste -sd,)
+base=$dir/base-$(echo "$include" | cksum | cut -d' ' -f1).tar
+if [ ! -s "$base" ]; then
+  echo "a minimal Debian 12 with Slurm"
+  timeout $build_limit mmdebstrap --quiet --mode=root --variant=apt --format=tar --include="$include" \
+    bookworm "$dir/base.new" "$sources"
+  mv "$dir/base.new" "$base"
+fi
+root=$dir/root
+rm -rf --one-file-system "$root"
+mkdir "$root"
+tar -C "$root" -xf "$base"
+cp /etc/resolv.conf /etc/hosts "$root/etc/"
+hostname >"$root/etc/hostname"
+[ ! -d /etc/apt/apt.conf.d ] || cp -r /etc/apt/apt.conf.d/. "$root/etc/apt/apt.conf.d/"
+mount --bind /proc "$root/proc"
+mount --rbind /sys "$root/sys"
+mount --rbind /dev "$root/dev"
+mkdir -p "$root/reveal-source" "$root/run/lock"
+cp -r "$source/tests" "$root/reveal-source/"
+cp "$package" "$root/reveal.deb"
+
+echo "$(basename "$package"), installed by apt"
+chroot "$root" apt-get install -y --no-install-recommends /reveal.deb >"$dir/apt.log" 2>&1 || {
+  tail -n 20 "$dir/apt.log"
+  exit 1
+}
+chroot "$root" sh -c 'dpkg -L reveal; reveal --version; ldd /usr/bin/reveal-collect | grep "not found"' || true
+plugin=$(chroot "$root" dpkg -L reveal | grep spank_reveal.so)
+
+chroot "$root" env -i PATH="$PATH" LC_ALL=C.UTF-8 HOME=/root REVEAL_BIN=/usr/bin REVEAL_PLUGIN="$plugin" \
+  REVEAL_BUILD=/nonexistent REVEAL_SOURCE=/reveal-source bash /reveal-source/tests/integration/slurm_test.sh
+
+echo "purged:"
+chroot "$root" dpkg --purge reveal >>"$dir/apt.log" 2>&1
+left=$(chroot "$root" find / -xdev -name '*reveal*' ! -path '/reveal*' ! -path '/proc/*' ! -path '/sys/*' ! -path '/tmp/*')
+echo "${left:-nothing is left}"
+[ -z "$left" ]
