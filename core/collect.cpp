@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <exception>
 #include <limits>
+#include <utility>
 
 #include "core/job/gpu_devices.h"
 #include "core/sampler/sampler.h"
@@ -87,10 +88,11 @@ class Beginning {
   }
   Beginning(const Beginning&) = delete;
   Beginning& operator=(const Beginning&) = delete;
-  void done() { part_.clear(); }
+  void done() { kept_ = std::exchange(part_, {}); }
+  void give_up() { part_ = kept_; }
 
  private:
-  std::filesystem::path part_;
+  std::filesystem::path part_, kept_;
 };
 
 bool tells_environment(const Snapshot& snapshot) {
@@ -132,6 +134,10 @@ class Collection {
         loop(ticks, sampler, sink, writer, status);
       }
     }
+    if (recorded_seconds() < options_.min_seconds) {
+      beginning.give_up();
+      return {progress_.ticks, progress_.ticks_missed, progress_.ticks_late, sink.channels(), sink.rows_lost(), false};
+    }
     std::exception_ptr cut_off;  // said once the trace is whole
     try {
       fs_.end_recording();
@@ -149,6 +155,11 @@ class Collection {
   }
 
  private:
+  [[nodiscard]] double recorded_seconds() const {
+    return std::chrono::duration<double>(options_.header.interval).count() *
+           static_cast<double>(progress_.ticks + progress_.ticks_missed);
+  }
+
   template <typename Ticks>
   void loop(Ticks& ticks, Sampler& sampler, Sink& sink, TraceWriter& writer, const StatusFile& status) {
     std::int64_t end = kNever;

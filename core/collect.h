@@ -22,6 +22,7 @@ struct CollectOptions {
   std::filesystem::path root = "/";
   std::filesystem::path record;  // "": no recording
   std::uint64_t max_bytes = 0;
+  double min_seconds = 0;  // a shorter recording leaves no file
 };
 
 struct CollectResult {
@@ -30,6 +31,7 @@ struct CollectResult {
   std::int64_t ticks_late = 0;  // by more than 10 ms
   std::uint64_t channels = 0;
   std::uint64_t rows_lost = 0;
+  bool kept = true;
 };
 
 /// Returns when the duration is over, the job has ended, the recording is at its end or `stop` is set. Throws Error.

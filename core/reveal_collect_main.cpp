@@ -22,6 +22,8 @@
 #include "core/listing.h"
 #include "core/sampler/sampler.h"
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/file_pattern.h"
+#include "hdf5schema/basics/host_name.h"
 #include "hdf5schema/basics/text.h"
 #include "hdf5schema/version.h"
 
@@ -77,23 +79,9 @@ void close_inherited_files(int first) {
   for (int fd = first; fd < static_cast<int>(std::min<rlim_t>(limit.rlim_cur, 65'536)); ++fd) ::close(fd);
 }
 
-std::string host_name() {
-  if (const char* slurm = std::getenv("SLURMD_NODENAME"); slurm != nullptr && *slurm != '\0') return slurm;
-  char name[256] = "";
-  ::gethostname(name, sizeof name - 1);
-  const std::string full(name);
-  const std::string first = full.substr(0, full.find('.'));
-  return first.empty() ? "node" : first;
-}
-
 std::string user_name() {
   const passwd* entry = ::getpwuid(::geteuid());
   return entry != nullptr ? entry->pw_name : std::to_string(::geteuid());
-}
-
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
 }
 
 struct CommandLine {
@@ -186,12 +174,13 @@ void finish(CommandLine& line) {
     if (equals == std::string::npos || equals == 0) throw UsageError("--tag " + tag + ": expected key=value");
     collect.header.tags.emplace_back(tag.substr(0, equals), tag.substr(equals + 1));
   }
-  if (collect.header.node.empty()) collect.header.node = host_name();
+  if (collect.header.node.empty()) collect.header.node = process_environment("SLURMD_NODENAME");
+  if (collect.header.node.empty()) collect.header.node = short_host_name();
   if (collect.header.node.find('/') != std::string::npos)
     throw UsageError("--node " + collect.header.node + ": no / here");
-  if (collect.header.job_id.empty()) collect.header.job_id = environment("SLURM_JOB_ID");
-  if (collect.header.job_name.empty()) collect.header.job_name = environment("SLURM_JOB_NAME");
-  collect.header.cluster = environment("SLURM_CLUSTER_NAME");
+  if (collect.header.job_id.empty()) collect.header.job_id = process_environment("SLURM_JOB_ID");
+  if (collect.header.job_name.empty()) collect.header.job_name = process_environment("SLURM_JOB_NAME");
+  collect.header.cluster = process_environment("SLURM_CLUSTER_NAME");
   collect.header.user = user_name();
   collect.header.tool_version = REVEAL_VERSION;
 }
@@ -219,8 +208,8 @@ int serve_slurm(CommandLine& line) {
   if (line.broker.lock_fd < 3) throw UsageError("--spool: needs --lock-fd");
   line.broker.job = line.collect.job.substr(6);
   line.broker.node = line.collect.header.node;
-  std::string restart = environment("SLURM_JOB_RESTART_COUNT");
-  if (restart.empty()) restart = environment("SLURM_RESTART_COUNT");
+  std::string restart = process_environment("SLURM_JOB_RESTART_COUNT");
+  if (restart.empty()) restart = process_environment("SLURM_RESTART_COUNT");
   line.broker.restart = static_cast<int>(std::clamp<std::int64_t>(parse_int(restart).value_or(0), 0, INT32_MAX));
   return run_broker(line.broker, [&line](const std::filesystem::path& trace) {
     set_up_signals();

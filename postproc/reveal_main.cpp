@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/host_name.h"
 #include "hdf5schema/basics/text.h"
 #include "hdf5schema/basics/wall_clock.h"
 #include "hdf5schema/version.h"
@@ -311,8 +312,7 @@ int run_mail(MailCommand& command, const Common& common) {
   job.array = job.array.substr(0, job.array.find('_'));
   const passwd* user = ::getpwuid(::geteuid());
   if (job.request.user.empty() && user != nullptr) job.request.user = user->pw_name;
-  char host[256] = "";
-  if (::gethostname(host, sizeof host - 1) == 0) job.host = host;
+  job.host = host_name();
   job.now_utc_ns = utc_now_ns();
   const MailOutcome outcome = mail_job(job, mail_settings(common));
   if (common.json) {

@@ -76,6 +76,10 @@ set(CPACK_DEBIAN_PACKAGE_PRIORITY optional)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_DEPENDS util-linux)  # flock, for the spool janitor
 set(CPACK_DEBIAN_PACKAGE_ENHANCES "slurmd, slurm-client")
+if(slurm_soname)  # opened when it is there: the job's name, end and mail address come from the controller
+  string(REGEX REPLACE "\\.so\\." "" slurm_package ${slurm_soname})
+  set(CPACK_DEBIAN_PACKAGE_RECOMMENDS ${slurm_package})
+endif()
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 file(WRITE ${CMAKE_BINARY_DIR}/generated/conffiles "${conffiles}")
 set(CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA ${CMAKE_BINARY_DIR}/generated/conffiles

@@ -4,6 +4,7 @@
 
 #include <chrono>
 
+#include "hdf5schema/basics/host_name.h"
 #include "hdf5schema/basics/text.h"
 
 namespace reveal {
@@ -49,13 +50,7 @@ std::string pid_namespace() {
 std::string node_name(const Settings& settings, const Environment& environment) {
   std::string name = settings.node;
   if (name.empty()) name = environment("SLURMD_NODENAME");
-  if (name.empty()) {
-    char host[256] = "";
-    ::gethostname(host, sizeof host - 1);
-    name = host;
-    name = name.substr(0, name.find('.'));
-  }
-  return file_name_part(name.empty() ? "node" : name);
+  return file_name_part(name.empty() ? short_host_name() : name);
 }
 
 Launch identify_launch(const std::string& node, const Environment& environment) {

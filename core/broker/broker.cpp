@@ -19,6 +19,8 @@
 
 #include "core/broker/job_spool.h"
 #include "core/broker/privileges.h"
+#include "core/job/process_stat.h"
+#include "core/root/root_fs.h"
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/text.h"
 
@@ -109,7 +111,9 @@ class Lock {
   explicit Lock(const BrokerOptions& options) : options_(options), fd_(options.lock_fd) {
     ::fcntl(fd_, F_SETFD, FD_CLOEXEC);
     restart_ = options.orphan ? left_restart() : options.restart;
-    const std::string text = std::to_string(::getpid()) + " " + start_time() + " " + std::to_string(restart_) + "\n";
+    const auto self = parse_process_stat(RootFs().text("/proc/self/stat").value_or(""));
+    const std::string text = std::to_string(::getpid()) + " " + std::to_string(self ? self->start_ticks : 0) + " " +
+                             std::to_string(restart_) + "\n";
     if (::ftruncate(fd_, 0) != 0 || ::pwrite(fd_, text.data(), text.size(), 0) < 0) {
       throw system_error(lock_path(options).string(), errno);
     }
@@ -129,19 +133,6 @@ class Lock {
   void close_in_child() const { ::close(fd_); }
 
  private:
-  // Field 22 of our own stat; the name before it has no blank.
-  static std::string start_time() {
-    char text[1024];
-    const int file = ::open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
-    const ssize_t size = file >= 0 ? ::read(file, text, sizeof text - 1) : 0;
-    if (file >= 0) ::close(file);
-    std::string stat(text, size > 0 ? static_cast<std::size_t>(size) : 0);
-    std::size_t at = stat.rfind(')');
-    for (int field = 2; field < 22 && at != std::string::npos; ++field) at = stat.find(' ', at + 1);
-    if (at == std::string::npos) return "0";
-    return stat.substr(at + 1, stat.find(' ', at + 1) - at - 1);
-  }
-
   /// The third word that the broker before us wrote.
   [[nodiscard]] int left_restart() const {
     char text[128];

@@ -3,12 +3,12 @@
 #include <sched.h>
 #include <sys/resource.h>
 #include <syslog.h>
+#include <time.h>
 
 #include <algorithm>
 #include <chrono>
 #include <fstream>
 #include <iterator>
-#include <thread>
 
 #include "core/broker/broker.h"
 #include "core/job/cpu_set.h"
@@ -83,7 +83,8 @@ bool wait_for_job(const CollectOptions& options, const std::atomic<bool>& stop) 
       return true;
     }
     if (job.ended()) return false;
-    std::this_thread::sleep_for(kLook);
+    const timespec look{0, std::chrono::nanoseconds(kLook).count()};
+    ::nanosleep(&look, nullptr);  // the request to stop ends it
   }
   return false;
 }
@@ -147,13 +148,8 @@ SlurmSampling read_sampling(const std::string& config, const std::string& reques
 int sample_slurm_job(CollectOptions options, const SlurmSampling& sampling, const std::atomic<bool>& stop) {
   if (!wait_for_job(options, stop)) return kTooShort;
   if (sampling.max_bytes > 0) options.max_bytes = sampling.max_bytes;
-  const CollectResult result = collect(options, stop);
-  const double seconds = std::chrono::duration<double>(options.header.interval).count() *
-                         static_cast<double>(result.ticks + result.ticks_missed);
-  if (seconds >= sampling.min_seconds) return kSampled;
-  std::error_code ignored;
-  std::filesystem::remove(options.output, ignored);
-  return kTooShort;
+  options.min_seconds = sampling.min_seconds;
+  return collect(options, stop).kept ? kSampled : kTooShort;
 }
 
 }  // namespace reveal

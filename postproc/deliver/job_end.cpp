@@ -10,6 +10,7 @@
 
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/file_pattern.h"
+#include "hdf5schema/basics/host_name.h"
 #include "hdf5schema/basics/private_files.h"
 #include "hdf5schema/basics/request.h"
 #include "hdf5schema/basics/wall_clock.h"
@@ -27,11 +28,6 @@ constexpr std::chrono::milliseconds kControllerLimit{1500};
 constexpr std::chrono::seconds kReportLimit{10};  // for another node to build it
 constexpr std::size_t kLargestConfig = 1 << 20;
 
-std::string host_name() {
-  char name[256] = "";
-  return ::gethostname(name, sizeof name - 1) == 0 ? name : "localhost";
-}
-
 class EndOfNode {
  public:
   explicit EndOfNode(const JobEnd& end) : end_(end) {}
@@ -45,7 +41,11 @@ class EndOfNode {
     // One node asks; what only it knows does not decide where the others deliver, too.
     SlurmJob place = job;
     const bool first = job.nodes.empty() || job.nodes.front() == end_.node;
-    if (first) add_controller_answer(job, ask_controller(end_.job, kControllerLimit));
+    if (first) {
+      const std::string answer = ask_controller(end_.job, kControllerLimit);
+      if (answer.empty()) add_recorded_names(job, end_.spool);
+      add_controller_answer(job, answer);
+    }
     if (place.nodes.size() == 1) {
       place = job;
     } else if (requested(end_.request, "output").find('%') != std::string::npos) {

@@ -40,7 +40,7 @@ else
   dir=$(mktemp -d)
 fi
 cleanup() {
-  umount -R "$dir/root" 2>/dev/null || true
+  for mounted in proc sys dev; do umount -R "$dir/root/$mounted" 2>/dev/null || true; done
   rm -rf --one-file-system "$dir/root"
   [ $# -eq 0 ] || rm -rf --one-file-system "$dir"
 }
@@ -63,6 +63,8 @@ mkdir "$root"
 tar -C "$root" -xf "$base"
 cp /etc/resolv.conf /etc/hosts "$root/etc/"
 hostname >"$root/etc/hostname"
+cp "$sources" "$root/etc/apt/"$([ "${sources##*.}" = list ] || echo sources.list.d/)
+[ ! -s /etc/ssl/certs/ca-certificates.crt ] || cp -L --remove-destination /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/" # of a mirror of one's own
 [ ! -d /etc/apt/apt.conf.d ] || cp -r /etc/apt/apt.conf.d/. "$root/etc/apt/apt.conf.d/"
 mount --bind /proc "$root/proc"
 mount --rbind /sys "$root/sys"
@@ -72,7 +74,8 @@ cp -r "$source/tests" "$root/reveal-source/"
 cp "$package" "$root/reveal.deb"
 
 echo "$(basename "$package"), installed by apt"
-chroot "$root" apt-get install -y --no-install-recommends /reveal.deb >"$dir/apt.log" 2>&1 || {
+chroot "$root" apt-get update >"$dir/apt.log" 2>&1
+chroot "$root" apt-get install -y /reveal.deb >>"$dir/apt.log" 2>&1 || {
   tail -n 20 "$dir/apt.log"
   exit 1
 }
