@@ -26,8 +26,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kLook = 100ms;       // for the job's first process
-constexpr auto kTaskPatience = 2s;  // from there to its first task; this node may have none
+constexpr auto kLook = 100ms;          // for the job's first process
+constexpr auto kTaskPatience = 300ms;  // from there to its first task; this node may have none
 constexpr int kNice = 5;
 
 enum class Sight : std::uint8_t { nothing, process, task };
