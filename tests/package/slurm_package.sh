@@ -87,6 +87,6 @@ chroot "$root" env -i PATH="$PATH" LC_ALL=C.UTF-8 HOME=/root REVEAL_BIN=/usr/bin
 
 echo "purged:"
 chroot "$root" dpkg --purge reveal >>"$dir/apt.log" 2>&1
-left=$(chroot "$root" find / -xdev -name '*reveal*' ! -path '/reveal*' ! -path '/proc/*' ! -path '/sys/*' ! -path '/tmp/*')
+left=$(chroot "$root" find / -xdev -name '*reveal*' ! -path '/reveal*' ! -path '/proc/*' ! -path '/sys/*' ! -path '/tmp/*' ! -name 'reveal-test*')
 echo "${left:-nothing is left}"
 [ -z "$left" ]
