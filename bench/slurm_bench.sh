@@ -96,8 +96,8 @@ rpcs() { sdiag | sed -n '/by message type/,/by user/p' | sed -n 's/^[[:space:]]*
 standing() { # what there is of reveal and of descriptors, one number each
   local node
   echo "processes $(ls -l /proc/[0-9]*/exe 2>/dev/null | grep -cF "$dir/bin/" || true)"
-  echo "locks $(find "$dir/spool/run" -type f 2>/dev/null | wc -l)"
-  echo "files_in_spool $(find "$dir/spool" -mindepth 1 2>/dev/null | wc -l)"
+  echo "locks $(find "$dir/spool" -path "*/run/*" -type f 2>/dev/null | wc -l)"
+  echo "files_in_spool $(find "$dir/spool" -mindepth 3 2>/dev/null | wc -l)"
   echo "directories_of_jobs $(find "$dir/work" -maxdepth 1 -name 'reveal-*' | wc -l)"
   echo "freezer_cgroups $(find /sys/fs/cgroup/freezer/slurm_b[1-4] -type d 2>/dev/null | wc -l)"
   for node in 1 2 3 4; do echo "descriptors_of_slurmd_b$node $(ls "/proc/$(cat "$dir/slurmd-b$node.pid")/fd" | wc -l)"; done

@@ -21,6 +21,7 @@ namespace {
 constexpr std::int64_t kSecond = 1'000'000'000;
 constexpr std::int64_t kClockPairPeriod = 10 * kSecond;
 constexpr std::int64_t kLate = 10'000'000;
+constexpr std::int64_t kSettle = 3 * kSecond;  // from a process's start to its program
 constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 constexpr rlim_t kFilesForOthers = 64;  // the trace, its library, threads, files that are read once
 constexpr rlim_t kFilesAtMost = 16'384;
@@ -183,10 +184,15 @@ class Collection {
   void look_at_job(std::int64_t now_ns, const Sampler& sampler) {
     gpus_.look(now_ns, *sampler.job());
     if (now_ns < next_job_look_) return;
+    if (sampler.job()->generation() != job_generation_) {
+      job_generation_ = sampler.job()->generation();
+      job_settled_ = now_ns + kSettle;
+    }
+    if (now_ns > job_settled_) return;
     Snapshot facts = job_snapshot(fs_, sampler.host(), *sampler.job());
     const bool begun = tells_environment(facts);
     if (begun) late_job_ = std::move(facts);
-    next_job_look_ = begun ? kNever : now_ns + (job_look_period_ *= 2);  // some jobs have nothing to tell
+    next_job_look_ = begun ? kNever : now_ns + kSecond;
   }
 
   void append_clock(TraceWriter& writer, const TickTime& time) {
@@ -228,7 +234,8 @@ class Collection {
   Progress progress_;
   std::int64_t next_pair_ = 0;
   std::int64_t next_job_look_ = kNever;
-  std::int64_t job_look_period_ = kSecond / 2;
+  std::uint64_t job_generation_ = 0;
+  std::int64_t job_settled_ = 0;
   Snapshot late_job_;  // when the job began its first program on this node after the recording
 };
 

@@ -505,6 +505,7 @@ int run(int argc, char** argv) {
   deliver_command->add_option("--request", job_end.request);
   deliver_command->add_option("--ready-fd", job_end.ready_fd);
   deliver_command->add_option("--mail-state", job_end.mail_state);
+  deliver_command->add_flag("--orphan", job_end.orphan);
 
   try {
     app.parse(argc, argv);

@@ -172,7 +172,10 @@ int take_run_lock(const struct Settings* settings, uint32_t job, const char* nod
   } else {
     unlinkat(run, kBreaker, 0);
     fd = lock_file(run, name, entrance);
-    if (fd < 0 && errno != EWOULDBLOCK && errno != EEXIST) {
+    if (fd < 0 && errno == EWOULDBLOCK && entrance == first_or_again) {
+      slurm_info("reveal: job %u: %s: no profile of this run: the collector of an earlier run is still at work", job,
+                 node);
+    } else if (fd < 0 && errno != EWOULDBLOCK && errno != EEXIST) {
       slurm_info("reveal: job %u: %s: no profile: %s/run/%s: %s", job, node, settings->spool, name, strerror(errno));
     }
   }

@@ -90,7 +90,6 @@ static const struct Passed kPassed[] = {
     {"SLURM_CLUSTER_NAME", "SLURM_CLUSTER_NAME"},
     {"SLURM_JOB_NODELIST", "SLURM_JOB_NODELIST"},
     {"SLURM_NODELIST", "SLURM_NODELIST"},
-    {"SLURM_STEP_NODELIST", "SLURM_STEP_NODELIST"},  // an inner srun --reveal watches these only
     {"SLURM_JOB_WORK_DIR", "SLURM_SUBMIT_DIR"},
     {"SLURM_JOB_RESTART_COUNT", NULL},
     {"SLURM_RESTART_COUNT", NULL},
@@ -109,6 +108,33 @@ static void add_number(struct Environment* environment, const char* name, uint32
   char text[16];
   snprintf(text, sizeof text, "%u", number);
   add_variable(environment, name, text);
+}
+
+/// A step over several components of a heterogeneous job has the nodes of all of them under the usual name.
+static const char* nodes_of_component(uint32_t job, char** step) {
+  enum { kMostComponents = 128 };
+  for (unsigned component = 0; component < kMostComponents; ++component) {
+    char name[48];
+    snprintf(name, sizeof name, "SLURM_JOB_ID_HET_GROUP_%u", component);
+    const char* const id = find_variable(step, name);
+    if (id == NULL) return NULL;
+    if (strtoul(id, NULL, 10) != job) continue;
+    snprintf(name, sizeof name, "SLURM_JOB_NODELIST_HET_GROUP_%u", component);
+    return find_variable(step, name);
+  }
+  return NULL;
+}
+
+/// Before the variables that it replaces: the first of a name counts.
+static void add_step_nodes(spank_t spank, uint32_t job, char** step, struct Environment* environment) {
+  const uint32_t first_special = 0xfffffff0;  // batch and interactive steps inherit whatever the submitter had
+  uint32_t id = first_special;
+  const char* const component = nodes_of_component(job, step);
+  if (component != NULL) add_variable(environment, "SLURM_JOB_NODELIST", component);
+  const char* const nodes = find_variable(step, "SLURM_STEP_NODELIST");
+  if (nodes != NULL && spank_get_item(spank, S_JOB_STEPID, &id) == ESPANK_SUCCESS && id < first_special) {
+    add_variable(environment, "SLURM_STEP_NODELIST", nodes);  // an inner srun --reveal watches these only
+  }
 }
 
 static void add_step_numbers(spank_t spank, struct Environment* environment) {
@@ -182,6 +208,7 @@ static bool identify(spank_t spank, struct Start* job) {
 static int start_with(spank_t spank, const struct Settings* settings, const struct Start* job, char** step, int lock) {
   struct Environment environment = {.count = 0};
   add_variable(&environment, "SLURMD_NODENAME", job->node);
+  if (step != NULL) add_step_nodes(spank, job->job, step, &environment);
   for (size_t i = 0; i < sizeof kPassed / sizeof kPassed[0]; ++i) {
     const char* const value = known_of_job(&kPassed[i], step);
     if (value != NULL) add_variable(&environment, kPassed[i].name, value);
@@ -281,7 +308,7 @@ int slurm_spank_job_epilog(spank_t spank, int argc, char* argv[]) {
   // It crashed, or somebody killed it: what it recorded is the user's all the same.
   char* text = NULL;
   if (spank_option_getopt(spank, &option, &text) == ESPANK_SUCCESS) job.request = plain(text);
-  if (identify(spank, &job)) start_with(spank, &settings, &job, NULL, lock);
+  if (access(settings.disable, F_OK) != 0 && identify(spank, &job)) start_with(spank, &settings, &job, NULL, lock);
   close(lock);
   return ESPANK_SUCCESS;
 }

@@ -19,10 +19,8 @@
 
 #include "core/broker/job_spool.h"
 #include "core/broker/privileges.h"
-#include "core/job/process_stat.h"
-#include "core/root/root_fs.h"
+#include "core/broker/run_lock.h"
 #include "hdf5schema/basics/error.h"
-#include "hdf5schema/basics/text.h"
 
 namespace reveal {
 namespace {
@@ -38,18 +36,6 @@ constexpr int kMostSamplers = 3;  // it is begun anew when somebody kills it whi
 
 void say(int priority, const BrokerOptions& options, const std::string& text) {
   ::syslog(LOG_DAEMON | priority, "reveal: job %s: %s", options.job.c_str(), text.c_str());
-}
-
-/// The plug-in knows these names, too: a failed one keeps the job's further steps from trying again.
-std::filesystem::path lock_path(const BrokerOptions& options, const char* prefix = "") {
-  return options.spool / "run" / (prefix + options.job + "." + options.node);
-}
-constexpr const char* kFailed = "failed.";
-
-void leave_failed(const BrokerOptions& options) noexcept {
-  if (::rename(lock_path(options).c_str(), lock_path(options, kFailed).c_str()) != 0) {
-    ::unlink(lock_path(options).c_str());
-  }
 }
 
 /// Signals wait for us here instead of interrupting.
@@ -106,49 +92,6 @@ class Child {
   std::optional<int> status_;
 };
 
-class Lock {
- public:
-  explicit Lock(const BrokerOptions& options) : options_(options), fd_(options.lock_fd) {
-    ::fcntl(fd_, F_SETFD, FD_CLOEXEC);
-    restart_ = options.orphan ? left_restart() : options.restart;
-    const auto self = parse_process_stat(RootFs().text("/proc/self/stat").value_or(""));
-    const std::string text = std::to_string(::getpid()) + " " + std::to_string(self ? self->start_ticks : 0) + " " +
-                             std::to_string(restart_) + "\n";
-    if (::ftruncate(fd_, 0) != 0 || ::pwrite(fd_, text.data(), text.size(), 0) < 0) {
-      throw system_error(lock_path(options).string(), errno);
-    }
-  }
-  /// Of the run that is recorded or was left. An epilog may already be told of the run that comes next.
-  [[nodiscard]] int restart() const noexcept { return restart_; }
-  /// Tells the epilog that the node is done with. An orphan's file stays: its broker did crash.
-  void release(bool failed) {
-    if (fd_ < 0) return;
-    if (failed)
-      leave_failed(options_);
-    else if (!options_.orphan)
-      ::unlink(lock_path(options_).c_str());
-    ::close(fd_);
-    fd_ = -1;
-  }
-  void close_in_child() const { ::close(fd_); }
-
- private:
-  /// The third word that the broker before us wrote.
-  [[nodiscard]] int left_restart() const {
-    char text[128];
-    const ssize_t size = ::pread(fd_, text, sizeof text, 0);
-    std::string_view words(text, size > 0 ? static_cast<std::size_t>(size) : 0);
-    words = words.substr(0, words.find('\n'));
-    const std::size_t last = words.rfind(' ');
-    if (last == std::string_view::npos) return 0;
-    return static_cast<int>(parse_int(words.substr(last + 1)).value_or(0));
-  }
-
-  const BrokerOptions& options_;
-  int fd_;
-  int restart_ = 0;
-};
-
 class Broker {
  public:
   Broker(const BrokerOptions& options, const std::function<int(const std::filesystem::path&)>& sample)
@@ -159,10 +102,9 @@ class Broker {
         mail_state_(make_mail_state(options.spool, options.uid, options.gid)) {}
 
   int run() {
-    if (options_.orphan) return deliver_orphan();
-    bool recorded = false;
+    bool recorded = options_.orphan && !over();
     bool failed = false;
-    for (int samplers = 1; !over(); ++samplers) {
+    for (int samplers = 1; !options_.orphan && !over(); ++samplers) {
       Child sampler = start_sampler();
       const int end = watch(sampler);
       recorded = recorded || end != kTooShort;
@@ -184,23 +126,6 @@ class Broker {
     finished_ = true;
     remove_job_spool(spool_);
     lock_.release(failed);
-  }
-
-  int deliver_orphan() {
-    const auto end = SteadyClock::now() + kCloseLimit;
-    while (holds(".part") && SteadyClock::now() < end) signals_.wait(50ms);  // its sampler may be closing it
-    if (holds(".h5") || holds(".part")) deliver(false);
-    finish(false);
-    return 0;
-  }
-
-  [[nodiscard]] bool holds(std::string_view ending) const {
-    std::error_code error;
-    for (std::filesystem::directory_iterator entry(spool_, error), none; !error && entry != none;
-         entry.increment(error)) {
-      if (entry->path().native().ends_with(ending)) return true;
-    }
-    return false;
   }
 
   Child start_sampler() {
@@ -287,14 +212,16 @@ class Broker {
       ::setpgid(0, 0);
       offer_to_oom_killer();
       ::setenv("SLURM_JOB_RESTART_COUNT", std::to_string(lock_.restart()).c_str(), 1);
+      ::setenv("SLURM_STEP_NODELIST", lock_.step_nodes().c_str(), 1);
       become_user(options_.uid, options_.gid);
       if (::chdir("/") != 0) ::_exit(kSamplerFailed);
       ::fcntl(ready, F_SETFD, 0);
       const std::filesystem::path own = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "reveal";
       std::vector<std::string> words{own.string(),          "deliver",      spool_.string(),     "--job",
                                      options_.job,          "--node",       options_.node,       "--config",
-                                     options_.config,       "--request",    options_.request,    "--ready-fd",
+                                     options_.config,       "--request",    lock_.request(),     "--ready-fd",
                                      std::to_string(ready), "--mail-state", mail_state_.string()};
+      if (options_.orphan) words.emplace_back("--orphan");
       std::vector<char*> argv;
       argv.reserve(words.size() + 1);
       for (std::string& word : words) argv.push_back(word.data());
@@ -310,7 +237,7 @@ class Broker {
   const BrokerOptions& options_;
   const std::function<int(const std::filesystem::path&)>& sample_;
   Signals signals_;
-  Lock lock_;
+  RunLock lock_;
   std::filesystem::path spool_, mail_state_;
   bool finished_ = false;
 };
@@ -325,7 +252,7 @@ int run_broker(const BrokerOptions& options, const std::function<int(const std::
     return Broker(options, sample).run();
   } catch (const std::exception& error) {
     say(LOG_WARNING, options, error.what());
-    leave_failed(options);  // refused and said, not crashed: nothing for the breaker to count
+    RunLock::leave_failed(options);
     return 1;
   }
 }

@@ -43,7 +43,8 @@ void make_user_folder(const Descriptor& base, const std::filesystem::path& path,
     if (::fstatat(base.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0)
       throw system_error(path.string(), errno);
   }
-  if (!S_ISDIR(status.st_mode) || status.st_uid != uid || (status.st_mode & 022) != 0) {
+  // Whom the user lets write in it is the user's affair: whoever reads it is that user.
+  if (!S_ISDIR(status.st_mode) || status.st_uid != uid) {
     throw Error(path.string() + ": belongs to somebody else");
   }
 }

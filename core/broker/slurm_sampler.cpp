@@ -32,13 +32,14 @@ constexpr int kNice = 5;
 
 enum class Sight : std::uint8_t { nothing, process, task };
 
-/// A task has begun the user's program: its environment can be read. Root's own (the extern step's sleep) cannot.
+/// A task has begun the user's program: its environment can be read.
 Sight look_at(const RootFs& fs, const Job& job) {
   Sight sight = Sight::nothing;
   for (const auto& process : job.processes()) {
     if (process->launcher) continue;
     sight = Sight::process;
-    if (!fs.unrecorded_text("/proc/" + std::to_string(process->pid) + "/environ").empty()) return Sight::task;
+    if (!job.is_keeper(*process) && !fs.unrecorded_text("/proc/" + std::to_string(process->pid) + "/environ").empty())
+      return Sight::task;
   }
   return sight;
 }

@@ -10,8 +10,8 @@ namespace reveal {
 namespace {
 
 constexpr std::int64_t kPeriod = 10'000'000'000;
-constexpr std::size_t kMostProcesses = 64;      // looked at in one go
-constexpr std::size_t kMostDescriptors = 2048;  // of each
+constexpr std::size_t kMostProcesses = 64;  // looked at in one go
+constexpr int kDescriptors = 512;           // of each, from 0 on: a driver is opened early
 constexpr std::string_view kDevice = "/dev/nvidia";
 
 }  // namespace
@@ -33,10 +33,9 @@ std::string GpuDevices::open_now(const Job& job) {
   for (std::size_t i = 0; i < std::min(processes.size(), kMostProcesses); ++i) {
     const JobProcess& process = *processes[turn_++ % processes.size()];
     if (process.launcher) continue;
-    const std::string folder = "/proc/" + std::to_string(process.pid) + "/fd";
-    const std::vector<std::string> names = fs_.list(folder);
-    for (std::size_t fd = 0; fd < std::min(names.size(), kMostDescriptors); ++fd) {
-      const std::string target = fs_.link(folder + '/' + names[fd]).value_or("");
+    const std::string folder = "/proc/" + std::to_string(process.pid) + "/fd/";
+    for (int fd = 0; fd < kDescriptors; ++fd) {
+      const std::string target = fs_.link(folder + std::to_string(fd)).value_or("");
       if (!target.starts_with(kDevice)) continue;  // nvidiactl and nvidia-uvm have no number
       if (const auto number = parse_int(std::string_view(target).substr(kDevice.size()))) {
         open.insert(static_cast<int>(*number));

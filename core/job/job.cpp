@@ -110,6 +110,12 @@ bool Job::is_over(std::int64_t now_ns) {
   return std::none_of(processes_.begin(), processes_.end(), [](const auto& process) { return process->root; });
 }
 
+bool Job::is_keeper(const JobProcess& process) const noexcept {
+  return std::any_of(step_daemons_.begin(), step_daemons_.end(), [&](const auto& daemon) {
+    return daemon.second == "extern" && process.stat.parent == daemon.first;
+  });
+}
+
 std::string Job::cgroup_name() const {
   return source_ && !source_->slurm_job.empty() ? "/job_" + source_->slurm_job : "";
 }

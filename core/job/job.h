@@ -69,6 +69,8 @@ class Job {
   [[nodiscard]] int own_pid() const noexcept { return own_pid_; }
   /// "/job_4711" where that is the last part of the job's own control groups; "" if they have no such name.
   [[nodiscard]] std::string cgroup_name() const;
+  /// Slurm's own: what keeps the extern step alive, started by nobody of the job.
+  [[nodiscard]] bool is_keeper(const JobProcess& process) const noexcept;
   /// A step of another Slurm job was seen on this node.
   [[nodiscard]] bool saw_other_job() const noexcept { return saw_other_job_; }
   /// Steps of a Slurm job that came or went since the last call.

@@ -244,20 +244,25 @@ std::string environment_text(RootFs& fs, const std::string& folder) {
   });
 }
 
-bool has_begun(const RootFs& fs, const JobProcess& process) {
-  return !fs.unrecorded_text("/proc/" + std::to_string(process.pid) + "/environ").empty();
+/// The first process that has begun its program: only then it has the job's environment; 0 if there is none.
+int first_begun(RootFs& fs, const Job& job) {
+  const std::string pid = fs.fact("@job/first", [&] {
+    for (const auto& process : job.processes()) {
+      if (process->launcher || job.is_keeper(*process)) continue;
+      if (fs.unrecorded_text("/proc/" + std::to_string(process->pid) + "/environ").empty()) continue;
+      return std::to_string(process->pid);
+    }
+    return std::string();
+  });
+  return static_cast<int>(parse_int(pid).value_or(0));
 }
 
 void add_job(RootFs& fs, const Host& host, const Job& job, Facts& facts) {
   CpuSet allowed;
-  const JobProcess* first = nullptr;
-  bool readable = false;  // not so: what the batch system keeps running as root, what has not begun its program
+  const JobProcess* first = job.find(first_begun(fs, job));
   for (const auto& process : job.processes()) {
     if (process->launcher && job.processes().size() > 1) continue;
-    if (first == nullptr || (!readable && has_begun(fs, *process))) {
-      first = process.get();
-      readable = has_begun(fs, *process);
-    }
+    if (first == nullptr) first = process.get();
     const std::string status = fs.text("/proc/" + std::to_string(process->pid) + "/status").value_or("");
     allowed.insert(CpuSet::of_list(field_of(status, "Cpus_allowed_list")));
   }

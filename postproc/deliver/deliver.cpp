@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
+#include <set>
 #include <thread>
 
 #include "hdf5schema/basics/config_file.h"
@@ -30,6 +32,7 @@ using SteadyClock = std::chrono::steady_clock;
 
 constexpr const char* kClaimFile = ".job";
 constexpr std::size_t kSmallFile = 64 << 10;
+constexpr int kMostRuns = 1000;  // of one name
 constexpr auto kLook = 100ms;
 constexpr double kShareOfLimit =
     0.6;  // of an epilog's time, for the analysis and for waiting; closing the trace needs some
@@ -68,23 +71,36 @@ bool claim(const fs::path& directory, const SlurmJob& job) {
   return false;
 }
 
-fs::path claim_free(const fs::path& wanted, const SlurmJob& job) {
-  constexpr int kMostRuns = 1000;
+/// The runs that may lie where `wanted` is: it, and those beside it when the name was taken.
+fs::path numbered(const fs::path& wanted, int run) {
+  return run == 1 ? wanted : fs::path(wanted.string() + "-" + std::to_string(run));
+}
+
+fs::path claim_free(const Candidate& wanted, const SlurmJob& job) {
+  if (!wanted.make_parents && !fs::is_directory(wanted.path.parent_path())) {
+    throw Error(wanted.path.parent_path().string() + " is not a directory");
+  }
   for (int run = 1; run <= kMostRuns; ++run) {
-    fs::path candidate = run == 1 ? wanted : fs::path(wanted.string() + "-" + std::to_string(run));
+    fs::path candidate = numbered(wanted.path, run);
     if (claim(candidate, job)) return candidate;
   }
-  throw Error(wanted.string() + " holds " + std::to_string(kMostRuns) + " runs already");
+  throw Error(wanted.path.string() + " holds " + std::to_string(kMostRuns) + " runs already");
 }
 
-bool has_summary(const fs::path& directory, const std::string& node) {
-  std::error_code ignored;
-  return fs::exists(directory / (node + ".summary.json"), ignored);
+/// Nodes with a summary, whether they were expected or not.
+std::set<std::string> delivered(const fs::path& directory) {
+  constexpr std::string_view kEnding = ".summary.json";
+  std::set<std::string> nodes;
+  std::error_code error;
+  for (fs::directory_iterator entry(directory, error), end; !error && entry != end; entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    if (name.ends_with(kEnding) && name.front() != '.') nodes.insert(name.substr(0, name.size() - kEnding.size()));
+  }
+  return nodes;
 }
 
-std::size_t delivered(const fs::path& directory, const std::vector<std::string>& nodes) {
-  return static_cast<std::size_t>(
-      std::count_if(nodes.begin(), nodes.end(), [&](const std::string& node) { return has_summary(directory, node); }));
+bool contains_all(const std::set<std::string>& delivered, const std::vector<std::string>& nodes) {
+  return std::all_of(nodes.begin(), nodes.end(), [&](const std::string& node) { return delivered.contains(node); });
 }
 
 bool belongs_to(const std::string& name, const std::string& node) {
@@ -144,27 +160,59 @@ double estimated_seconds(const fs::path& spool) {
 /// Until every node's summary is in a report: one that comes while another builds is seen by that one afterwards.
 bool build_when_complete(const fs::path& directory, const std::string& node, const SlurmJob& job,
                          const DeliverSettings& settings, const AnalysisSettings& analysis) {
-  std::vector<std::string> nodes = job.nodes;
+  std::vector<std::string> nodes = job.watched;
   if (nodes.empty()) nodes.push_back(node);
   const auto end = SteadyClock::now() + settings.wait_for_nodes;
   bool built = false;
-  std::size_t reported = 0;
+  std::set<std::string> reported;
   while (true) {
     {
       ReportLease lease(directory.string(), node);
       if (!lease.take()) return built;
-      while (delivered(directory, nodes) < nodes.size() && SteadyClock::now() < end) std::this_thread::sleep_for(kLook);
-      reported = delivered(directory, nodes);
+      while (!contains_all(delivered(directory), nodes) && SteadyClock::now() < end) std::this_thread::sleep_for(kLook);
+      reported = delivered(directory);
       ReportOptions options;
       options.settings = analysis;
+      // Steps on other nodes of the job deliver here, too; of them, only they themselves know.
       options.expected_nodes = nodes;
+      for (const std::string& other : reported) {
+        if (std::find(nodes.begin(), nodes.end(), other) == nodes.end()) options.expected_nodes.push_back(other);
+      }
       options.now_utc_ns = utc_now_ns();
       std::vector<InputProblem> problems;
       write_report(directory, build_report(directory, options, problems));
       built = true;
     }
-    if (delivered(directory, nodes) == reported) return built;
+    if (delivered(directory) == reported) return built;
   }
+}
+
+/// What the job's first node learnt and left beside the traces.
+SlurmJob with_published_names(const fs::path& directory, SlurmJob job) {
+  ReportJob facts;
+  read_job_facts(directory, facts);
+  const std::size_t line = facts.array.find('_');
+  if (job.name.empty()) job.name = facts.name;
+  if (job.array_job.empty() && line != std::string::npos) {
+    job.array_job = facts.array.substr(0, line);
+    job.array_task = facts.array.substr(line + 1);
+  }
+  return job;
+}
+
+fs::path rename_to_names(const fs::path& directory, const SlurmJob& job, const std::string& request) {
+  const std::vector<Candidate> unnamed = delivery_candidates(job, request);
+  const std::vector<Candidate> named = delivery_candidates(with_published_names(directory, job), request);
+  if (named.empty() || unnamed.empty() || named.front().path == unnamed.front().path) return directory;
+  if (directory.parent_path() != unnamed.front().path.parent_path()) return directory;  // it found no place there
+  std::error_code ignored;
+  fs::create_directories(named.front().path.parent_path(), ignored);
+  for (int run = 1; run <= kMostRuns; ++run) {
+    const fs::path target = numbered(named.front().path, run);
+    if (::renameat2(AT_FDCWD, directory.c_str(), AT_FDCWD, target.c_str(), RENAME_NOREPLACE) == 0) return target;
+    if (errno != EEXIST) break;
+  }
+  return directory;
 }
 
 constexpr std::string_view kKeys[] = {"report",      "report_limit", "interval", "probes",
@@ -207,36 +255,51 @@ bool take_marker(const fs::path& directory, const char* name) noexcept {
                           O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600)));
 }
 
-std::vector<fs::path> delivery_candidates(const SlurmJob& job, const std::string& request) {
-  std::vector<fs::path> candidates;
+std::vector<Candidate> delivery_candidates(const SlurmJob& job, const std::string& request) {
+  std::vector<Candidate> candidates;
   const std::string restart = job.restart > 0 ? "-r" + std::to_string(job.restart) : "";
   const std::string standard = "reveal-" + file_name_part(job.id) + restart;
   if (const std::string pattern = requested(request, "output"); !pattern.empty()) {
     try {
       const fs::path path = expand_pattern(pattern, pattern_environment(job)) + restart;
-      if (path.is_absolute()) candidates.push_back(path.lexically_normal());
+      if (path.is_absolute()) candidates.push_back({path.lexically_normal(), true});
       if (path.is_relative() && fs::path(job.work_dir).is_absolute()) {
-        candidates.push_back((fs::path(job.work_dir) / path).lexically_normal());
+        candidates.push_back({(fs::path(job.work_dir) / path).lexically_normal(), true});
       }
     } catch (const Error&) {  // a pattern we do not know: the standard place
     }
   }
   for (const fs::path& base : {fs::path(job.work_dir), fs::path(job.home)}) {
-    std::error_code ignored;
-    if (base.is_absolute() && base != "/" && fs::is_directory(base, ignored)) candidates.push_back(base / standard);
+    if (base.is_absolute() && base != "/") candidates.push_back({base / standard});
   }
   return candidates;
 }
 
-Delivery deliver(const fs::path& spool, const std::string& node, const SlurmJob& job, const SlurmJob& place,
-                 const std::string& request, const DeliverSettings& settings, const AnalysisSettings& analysis) {
+fs::path delivered_to(const fs::path& directory, const SlurmJob& job, const std::string& request) {
+  std::error_code ignored;
+  if (fs::exists(directory / kClaimFile, ignored)) return directory;
+  for (const Candidate& named : delivery_candidates(job, request)) {
+    for (int run = 1; run <= kMostRuns && fs::exists(numbered(named.path, run), ignored); ++run) {
+      if (read_text_file(numbered(named.path, run) / kClaimFile, kSmallFile) == claim_of(job)) {
+        return numbered(named.path, run);
+      }
+    }
+  }
+  return directory;
+}
+
+Delivery deliver(const fs::path& spool, const std::string& node, SlurmJob& job, const std::string& request,
+                 const DeliverSettings& settings, const AnalysisSettings& analysis,
+                 const std::function<void(const fs::path&)>& learn) {
+  const SlurmJob place = job;
   Delivery delivery;
   delivery.directory = spool;
   const bool small = estimated_seconds(spool) <= settings.most_seconds;
   if (small && settings.report == ReportWhen::epilog) write_summaries(spool, node, analysis);
-  for (const fs::path& candidate : delivery_candidates(place, request)) {
+  for (const Candidate& candidate : delivery_candidates(place, request)) {
     try {
       const fs::path directory = claim_free(candidate, place);
+      if (learn) learn(directory);
       if (!job.state.empty()) publish_file(directory, kJobFactsFile, render_slurm_job(job));
       move_all(spool, directory, node);
       delivery.directory = directory;
@@ -251,7 +314,11 @@ Delivery deliver(const fs::path& spool, const std::string& node, const SlurmJob&
     delivery.needs_job = true;
     return delivery;
   }
-  delivery.report_built = build_when_complete(delivery.directory, node, job, settings, analysis);
+  delivery.report_built = build_when_complete(delivery.directory, node, place, settings, analysis);
+  // Only when no other node can be on its way there.
+  if (delivery.report_built && delivery.moved && contains_all(delivered(delivery.directory), place.nodes)) {
+    delivery.directory = rename_to_names(delivery.directory, place, request);
+  }
   return delivery;
 }
 

@@ -5,7 +5,9 @@
 
 #include <chrono>
 #include <filesystem>
+#include <functional>
 #include <string>
+#include <vector>
 
 #include "postproc/deliver/slurm_job.h"
 #include "postproc/diagnose/analysis_settings.h"
@@ -34,14 +36,26 @@ struct Delivery {
 /// True for one caller only, of all nodes and runs that deliver there: O_EXCL.
 [[nodiscard]] bool take_marker(const std::filesystem::path& directory, const char* name) noexcept;
 
-/// The directories to try, best first: what the user asked for or reveal-JOBID in the working directory, then in the
-/// home directory.
-[[nodiscard]] std::vector<std::filesystem::path> delivery_candidates(const SlurmJob& job, const std::string& request);
+struct Candidate {
+  std::filesystem::path path;
+  bool make_parents = false;  // asked for by name; else it must lie in a directory that exists
+};
 
-/// `place`: the job as every one of its nodes knows it, so that all choose the same directory.
+/// The directories to try, best first: what the user asked for or reveal-JOBID in the working directory, then in the
+/// home directory. What is not known of the job yet (%x, %A, %a) is its id.
+[[nodiscard]] std::vector<Candidate> delivery_candidates(const SlurmJob& job, const std::string& request);
+
+/// Where the run that was delivered to `directory` is now: once all of its nodes are in, it is renamed to what only the
+/// controller knew (see deliver()).
+[[nodiscard]] std::filesystem::path delivered_to(const std::filesystem::path& directory, const SlurmJob& job,
+                                                 const std::string& request);
+
+/// All nodes of a job choose the same directory, so only what all of them know decides. `learn` is called once, when
+/// this node has found its place and before the report is built: it may ask the controller and complete `job`.
 /// Throws Error only when the spool itself cannot be read.
-[[nodiscard]] Delivery deliver(const std::filesystem::path& spool, const std::string& node, const SlurmJob& job,
-                               const SlurmJob& place, const std::string& request, const DeliverSettings& settings,
-                               const AnalysisSettings& analysis);
+[[nodiscard]] Delivery deliver(const std::filesystem::path& spool, const std::string& node, SlurmJob& job,
+                               const std::string& request, const DeliverSettings& settings,
+                               const AnalysisSettings& analysis,
+                               const std::function<void(const std::filesystem::path& directory)>& learn = {});
 
 }  // namespace reveal

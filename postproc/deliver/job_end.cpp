@@ -8,10 +8,8 @@
 #include <filesystem>
 #include <thread>
 
-#include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/file_pattern.h"
 #include "hdf5schema/basics/host_name.h"
-#include "hdf5schema/basics/private_files.h"
 #include "hdf5schema/basics/request.h"
 #include "hdf5schema/basics/wall_clock.h"
 #include "postproc/deliver/deliver.h"
@@ -19,6 +17,7 @@
 #include "postproc/deliver/slurm_controller.h"
 #include "postproc/deliver/slurm_job.h"
 #include "postproc/mail/mail_job.h"
+#include "postproc/mail/mail_quota.h"
 #include "postproc/merge/publish.h"
 
 namespace reveal {
@@ -26,6 +25,8 @@ namespace {
 
 constexpr std::chrono::milliseconds kControllerLimit{1500};
 constexpr std::chrono::seconds kReportLimit{10};  // for another node to build it
+constexpr std::chrono::seconds kSamplerLimit{3};  // to close its trace
+constexpr std::chrono::milliseconds kLook{100};
 constexpr std::size_t kLargestConfig = 1 << 20;
 
 class EndOfNode {
@@ -38,23 +39,34 @@ class EndOfNode {
       job.home = user->pw_dir;
       job.user = user->pw_name;
     }
-    // One node asks; what only it knows does not decide where the others deliver, too.
-    SlurmJob place = job;
-    const bool first = job.nodes.empty() || job.nodes.front() == end_.node;
-    if (first) {
+    if (end_.orphan) wait_for_sampler();
+    const SlurmJob known = job;
+    // What a step calls itself, and what some nodes only know, must not lead them apart.
+    if (job.nodes.size() > 1) job.name = job.array_job = job.array_task = "";
+    // One node asks. Of a job on several nodes only once it has its place, so that what only it knows does not lead it
+    // elsewhere than the others.
+    bool asks = false;
+    const auto ask = [&] {
+      asks = true;
       const std::string answer = ask_controller(end_.job, kControllerLimit);
       if (answer.empty()) add_recorded_names(job, end_.spool);
       add_controller_answer(job, answer);
-    }
-    if (place.nodes.size() == 1) {
-      place = job;
-    } else if (requested(end_.request, "output").find('%') != std::string::npos) {
-      add_recorded_names(place, end_.spool);
-    }
+      if (job.name.empty()) job.name = known.name;
+      if (job.array_job.empty()) {
+        job.array_job = known.array_job;
+        job.array_task = known.array_task;
+      }
+    };
+    if (job.nodes.size() <= 1) ask();
+    const auto learn = [&](const std::filesystem::path& directory) {
+      if (asks || (!job.inner && job.nodes.front() != end_.node)) return;
+      if (take_marker(directory, ".asked")) ask();
+    };
     const auto settings = or_default([this] { return read_deliver_settings(end_.config); });
     const auto analysis = or_default([this] { return load_analysis_settings({end_.config}); });
-    const Delivery delivery = deliver(end_.spool, end_.node, job, place, end_.request, settings, analysis);
+    const Delivery delivery = deliver(end_.spool, end_.node, job, end_.request, settings, analysis, learn);
     if (!delivery.moved) {
+      learn(delivery.directory);
       say(LOG_NOTICE, "kept in " + delivery.directory.string() + (delivery.why.empty() ? "" : ": " + delivery.why));
     } else if (!delivery.why.empty()) {
       say(LOG_NOTICE, "delivered to " + delivery.directory.string() + ": " + delivery.why);
@@ -64,9 +76,9 @@ class EndOfNode {
       if (!failure.empty()) say(LOG_NOTICE, "no report job: " + failure + "; the first `reveal show` builds it");
     }
     ready();
-    // The first node knows to whom; another one may have built the report.
+    // Who asked knows to whom; another node may have built the report.
     const bool comes = settings.report == ReportWhen::epilog && !delivery.needs_job;
-    if (first && comes && report_appears(delivery.directory)) mail(delivery.directory, job);
+    if (asks && comes) mail_report(delivery.directory, job, known.cluster);
     return 0;
   }
 
@@ -93,14 +105,27 @@ class EndOfNode {
     }
   }
 
-  [[nodiscard]] static bool report_appears(const std::filesystem::path& directory) {
+  void wait_for_sampler() const {
+    const auto unfinished = [this] {
+      for (const auto& entry : std::filesystem::directory_iterator(end_.spool)) {
+        if (entry.path().extension() == ".part") return true;
+      }
+      return false;
+    };
+    const auto end = std::chrono::steady_clock::now() + kSamplerLimit;
+    while (unfinished() && std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(kLook);
+  }
+
+  void mail_report(const std::filesystem::path& delivered, const SlurmJob& job, const std::string& cluster) const {
+    SlurmJob claimed = job;
+    claimed.cluster = cluster;  // as the nodes know it that delivered
     const auto end = std::chrono::steady_clock::now() + kReportLimit;
     std::error_code ignored;
-    while (!std::filesystem::exists(directory / "report.json", ignored)) {
-      if (std::chrono::steady_clock::now() >= end) return false;
-      std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    while (std::chrono::steady_clock::now() < end) {
+      const std::filesystem::path directory = delivered_to(delivered, claimed, end_.request);
+      if (std::filesystem::exists(directory / "report.json", ignored)) return mail(directory, job);
+      std::this_thread::sleep_for(kLook);
     }
-    return true;
   }
 
   /// For the shell of a report job.
@@ -118,22 +143,6 @@ class EndOfNode {
     return command;
   }
 
-  /// Where this user's mails are counted. The tasks of an array end on many nodes: in the home directory where it can
-  /// be written, as it is the same on all of them; else on this node.
-  [[nodiscard]] std::string mail_state(const SlurmJob& job) const {
-    const std::filesystem::path home = job.home;
-    std::error_code ignored;
-    if (!home.is_absolute() || home == "/" || !std::filesystem::is_directory(home, ignored)) return end_.mail_state;
-    try {
-      const std::string state = home / ".local/state/reveal/mail";
-      make_private_directory(state);
-      require_writable(state);
-      return state;
-    } catch (const Error&) {
-      return end_.mail_state;
-    }
-  }
-
   /// After the epilog has been let go: a mail server may take its time.
   void mail(const std::filesystem::path& directory, const SlurmJob& job) const {
     std::error_code ignored;
@@ -145,7 +154,7 @@ class EndOfNode {
     if (!settings.enabled || !take_marker(directory, ".mailed")) return;
     MailJob mail{.directory = directory,
                  .array = job.array_job,
-                 .state = mail_state(job),
+                 .state = shared_mail_state(job.home, job.cluster).value_or(end_.mail_state),
                  .host = host_name(),
                  .now_utc_ns = utc_now_ns()};
     mail.request = {.asked = requested(end_.request, "mail"), .mail_user = job.mail_user, .user = job.user};

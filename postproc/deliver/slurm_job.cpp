@@ -46,7 +46,15 @@ SlurmJob slurm_job_of_environment(const std::string& id, const Environment& envi
   job.work_dir = first_of(environment, {"SLURM_JOB_WORK_DIR", "SPANK_REVEAL_DIR"});
   job.restart = static_cast<int>(
       parse_int(first_of(environment, {"SLURM_JOB_RESTART_COUNT", "SLURM_RESTART_COUNT"})).value_or(0));
-  job.nodes = expand_node_list(first_of(environment, {"SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST", "SLURM_NODELIST"}));
+  job.nodes = expand_node_list(first_of(environment, {"SLURM_JOB_NODELIST", "SLURM_NODELIST"}));
+  job.watched = job.nodes;
+  job.inner = !environment("SLURM_STEP_NODELIST").empty();
+  if (job.inner) {
+    const std::vector<std::string> step = expand_node_list(environment("SLURM_STEP_NODELIST"));
+    std::erase_if(job.watched,
+                  [&](const std::string& node) { return std::find(step.begin(), step.end(), node) == step.end(); });
+    if (job.watched.empty()) job.watched = step;
+  }
   return job;
 }
 
@@ -83,7 +91,7 @@ void add_controller_answer(SlurmJob& job, const std::string& answer) {
       if (key == field.key) job.*field.member = value;
     }
     if (key == "exit_code") job.exit_code = static_cast<int>(parse_int(value).value_or(0));
-    if (key == "nodes" && job.nodes.empty()) job.nodes = expand_node_list(value);
+    if (key == "nodes" && job.nodes.empty()) job.watched = job.nodes = expand_node_list(value);
   }
 }
 

@@ -21,14 +21,16 @@ struct SlurmJob {
   std::string state;  // "COMPLETED", "TIMEOUT", ...
   std::optional<int> exit_code;
   int restart = 0;
-  std::vector<std::string> nodes;
+  std::vector<std::string> nodes;    // of the job
+  std::vector<std::string> watched;  // those that are expected to deliver: of an inner `srun --reveal`, the step's
+  bool inner = false;                // watched by a step: its nodes may be any of the job's
 };
 
 /// From SLURM_* and SPANK_REVEAL_* as a prolog or epilog gets them.
 [[nodiscard]] SlurmJob slurm_job_of_environment(const std::string& id, const Environment& environment);
 
-/// What a prolog is not told (job name, array) and output= asks for, from the environment of the job's processes as the
-/// trace in `spool` has it: other than the controller's answer, every node has that.
+/// What a prolog is not told (job name, array), from the environment of the job's processes as the trace in `spool` has
+/// it: where no controller answers.
 void add_recorded_names(SlurmJob& job, const std::filesystem::path& spool);
 
 /// Fills what the environment did not know. `answer` are lines "key value" as ask_controller() gives them.

@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/file_pattern.h"
+#include "hdf5schema/basics/private_files.h"
 #include "hdf5schema/basics/text.h"
 #include "postproc/mail/address.h"
 #include "postproc/report/untrusted.h"
@@ -33,6 +35,21 @@ bool is_number(std::string_view text) noexcept {
 
 bool is_array_id(std::string_view text) noexcept {
   return text.size() <= kLongestArray && is_number(text);
+}
+
+std::optional<std::string> shared_mail_state(const std::filesystem::path& home, const std::string& cluster) {
+  std::error_code ignored;
+  if (!home.is_absolute() || home == "/" || !std::filesystem::is_directory(home, ignored)) return std::nullopt;
+  const std::filesystem::path state =
+      home / ".local/state/reveal/mail" / file_name_part(cluster.empty() ? "slurm" : cluster);
+  try {
+    make_private_directory(state.string());
+    require_writable(state.string());
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+  if (std::filesystem::is_symlink(state, ignored)) return std::nullopt;  // MailQuota goes through none
+  return state.string();
 }
 
 MailQuota::MailQuota(const std::string& directory, std::int64_t now_utc_ns)

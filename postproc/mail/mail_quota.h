@@ -3,12 +3,19 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
+#include <optional>
 #include <string>
 
 #include "hdf5schema/basics/descriptor.h"
 #include "postproc/mail/message.h"
 
 namespace reveal {
+
+/// Where the mails of a user's arrays, whose tasks end on many nodes, are counted together: in the home directory, made
+/// there if need be. Nothing where that cannot be.
+[[nodiscard]] std::optional<std::string> shared_mail_state(const std::filesystem::path& home,
+                                                           const std::string& cluster);
 
 class MailQuota {
  public:

@@ -132,7 +132,7 @@ traces_of() { # traces_of JOB: processes, locks and files of reveal that the job
     process=${process%/cmdline}
     echo "process ${process#/proc/} $(tr '\0' ' ' <"$process/cmdline" 2>/dev/null)"
   done
-  find "$DIR/spool" -regex ".*/$1\([^0-9].*\)?" -printf 'file %p\n' 2>/dev/null
+  find "$DIR/spool" -regex ".*/\(failed\.\)?$1\([^0-9].*\)?" -printf 'file %p\n' 2>/dev/null
 }
 no_traces_of() { [ -z "$(traces_of "$1")" ]; }
 nothing_left() { # nothing_left JOB
@@ -207,16 +207,16 @@ no_report() { # no_report [WHY]: nothing appears in the working directory, howev
 
 # kept_in_spool JOB NODE...: nowhere to write as the user: report and traces wait on the node.
 kept_in_spool() {
-  local job=$1
-  if until_true 20 flawless "$DIR/spool/$job" "$@"; then
+  local job=$1 place=$DIR/spool/$2/$1
+  if until_true 20 flawless "$place" "$@"; then
     note row_report "yes, in the spool"
   else
     note row_report NO
-    problem "$DIR/spool/$job: $(report_flaws "$DIR/spool/$job" "$@")"
+    problem "$place: $(report_flaws "$place" "$@")"
   fi
-  as_user "$(reveal_program)" show "$DIR/spool/$job" >"$DIR/shown" || problem "reveal show: status $?"
-  cmp "$DIR/shown" "$DIR/spool/$job/report.txt" || problem "reveal show prints something else"
-  only_left "$job" "/spool/$job(/.*)?\$" "traces in the spool"
+  as_user "$(reveal_program)" show "$place" >"$DIR/shown" || problem "reveal show: status $?"
+  cmp "$DIR/shown" "$place/report.txt" || problem "reveal show prints something else"
+  only_left "$job" "/spool/$2/$job(/.*)?\$" "traces in the spool"
 }
 # delivered_or_kept JOB FOLDER: a trace is in the one or in the other.
 delivered_or_kept() {
@@ -225,12 +225,12 @@ delivered_or_kept() {
   if compgen -G "$2/*.h5*" >/dev/null; then
     note row_report "$(compgen -G "$2/report.json" >/dev/null && echo yes || echo "traces only")"
     note row_left 0
-  elif compgen -G "$DIR/spool/$1/*.h5*" >/dev/null; then
-    note row_report "$(compgen -G "$DIR/spool/$1/report.json" >/dev/null && echo "yes, in the spool" || echo "traces only")"
+  elif compgen -G "$DIR/spool/*/$1/*.h5*" >/dev/null; then
+    note row_report "$(compgen -G "$DIR/spool/*/$1/report.json" >/dev/null && echo "yes, in the spool" || echo "traces only")"
     note row_left "traces in the spool"
   else
     note row_report NO
-    problem "no trace in $2 or $DIR/spool/$1"
+    problem "no trace in $2 or $DIR/spool/*/$1"
   fi
 }
 # nothing_left_but_locks JOB: a collector that crashed leaves its lock to the breaker.

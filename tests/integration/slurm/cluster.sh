@@ -114,6 +114,7 @@ RECORDER
   chmod 755 "$dir/bin/recorder"
 }
 
+# Of one node its spool is DIR/spool. Of several each has its own, as on machines of their own: DIR/spool/NODE.
 write_plugstack() { # write_plugstack PLUGIN-ARGUMENT...
   local -A argument=([collector]=$bin/reveal-collect [spool]=$dir/spool [disable]=$dir/disable [config]=$dir/reveal.conf)
   if [ "${CLUSTER_RECORD:-yes}" = yes ]; then
@@ -129,6 +130,10 @@ write_plugstack() { # write_plugstack PLUGIN-ARGUMENT...
     for key in $(printf '%s\n' "${!argument[@]}" | sort); do printf ' %s=%s' "$key" "${argument[$key]}"; done
     echo
   } >"$dir/plugstack.conf"
+  [ "${CLUSTER_NODES:-4}" -gt 1 ] || return 0
+  mkdir -m 711 "$dir/spool"
+  local node
+  for node in $(node_names); do sed "s| spool=$dir/spool|&/$node|" "$dir/plugstack.conf" >"$dir/plugstack-$node.conf"; done
 }
 
 # The freezer of a machine without cgroup v1, or inside a container that may not write there, cannot track processes.
@@ -147,8 +152,6 @@ write_configuration() {
   host=$(hostname -s)
   base=$(free_ports $((count + 1)))
   [ -n "$base" ] || die "no free ports between 20000 and 30000"
-  echo "$count" >"$dir/node_count"
-  echo "$prefix" >"$dir/prefix"
   # Job numbers of their own: clusters that run at the same time share /sys/fs/cgroup/freezer/slurm_NODE.
   local first_job=$(((base - 20000) * 200 + 100000))
   echo "$first_job" >"$dir/first_job"
@@ -172,6 +175,7 @@ SlurmdPidFile=$dir/slurmd-%n.pid
 SlurmctldLogFile=$dir/slurmctld.log
 SlurmdLogFile=$dir/slurmd-%n.log
 SlurmctldDebug=info
+DebugFlags=NO_CONF_HASH
 SlurmdDebug=info
 ProctrackType=$(tracking)
 TaskPlugin=task/none
@@ -224,7 +228,14 @@ start_munged() {
     --key-file="$dir/munge/key" --pid-file="$dir/munge/pid" --log-file="$dir/munge/log" --seed-file="$dir/munge/seed") ||
     die "munged does not start: $(tail -n 3 "$dir/munge/log" "$dir/daemons.out")"
 }
-start_slurmd() { (quietly slurmd -N "$1" -f "$SLURM_CONF") || die "slurmd of $1 does not start: $(tail -n 3 "$dir/daemons.out")"; }
+start_slurmd() {
+  local conf=$SLURM_CONF
+  if [ -e "$dir/plugstack-$1.conf" ]; then
+    conf=$dir/slurm-$1.conf
+    sed "s|^PlugStackConfig=.*|PlugStackConfig=$dir/plugstack-$1.conf|" "$SLURM_CONF" >"$conf"
+  fi
+  (quietly env SLURM_CONF="$conf" slurmd -N "$1" -f "$conf") || die "slurmd of $1 does not start: $(tail -n 3 "$dir/daemons.out")"
+}
 all_idle() { [ "$(sinfo -h -N -o %t 2>/dev/null | sort -u)" = idle ]; }
 
 start() {
@@ -238,6 +249,8 @@ start() {
   chmod 755 "$dir"
   mkdir "$dir/state" "$dir/slurmd"
   install_programs
+  echo "${CLUSTER_NODES:-4}" >"$dir/node_count"
+  echo "${CLUSTER_PREFIX:-n}" >"$dir/prefix"
   write_plugstack "$@"
 
   # Another cluster that starts at this moment would find the same ports free.

@@ -104,7 +104,7 @@ teardown_file() { cluster_stop; }
   started "$id" e2
   partial_report "$work/reveal-$id" "$id" e2
   only_left "$id" "/run/$id.e2\$" "lock of the crash"
-  rm -f "$DIR"/spool/run/* # the breaker would count them for the cases that follow
+  rm -f "$DIR"/spool/*/run/* # the breaker would count them for the cases that follow
   verdict
 }
 
@@ -120,6 +120,6 @@ teardown_file() { cluster_stop; }
   started "$id" e3
   partial_report "$work/reveal-$id" "$id" e3
   only_left "$id" "/run/$id.e3\$" "lock of the crash"
-  rm -f "$DIR"/spool/run/* # the breaker would count them for the cases that follow
+  rm -f "$DIR"/spool/*/run/* # the breaker would count them for the cases that follow
   verdict
 }

@@ -96,6 +96,21 @@ teardown_file() { cluster_stop; }
   verdict
 }
 
+@test "an inner srun --reveal over a heterogeneous job" {
+  situation "heterogeneous job, inner srun --reveal over both components"
+  local id
+  printf '%s\n' '#!/bin/sh' 'srun --het-group=0,1 --reveal sleep 4' >job.sh
+  id=$(as_user sbatch --parsable -o out -N1 -w n1 : -N2 -w n2,n3 job.sh)
+  batch_unchanged "$id" COMPLETED 0:0
+  started "$id" n1
+  started $((id + 1)) n2 n3
+  report "$work/reveal-$id" "$id" n1
+  report "$work/reveal-$((id + 1))" $((id + 1)) n2 n3
+  nothing_left "$id"
+  nothing_left $((id + 1))
+  verdict
+}
+
 @test "requeue" {
   situation "requeued in mid-run, on 2 nodes and on 1"
   local id single
@@ -189,6 +204,33 @@ teardown_file() { cluster_stop; }
     report "$work/na_me-$array-$task-$user" "$id" $nodes
     nothing_left "$id"
   done
+  verdict
+}
+
+@test "parallel steps on one node each" {
+  situation "sbatch, 4 nodes, srun -N1 --reveal on each at the same time"
+  local id
+  id=$(as_user sbatch --parsable -N4 -o out \
+    --wrap 'for n in 1 2 3 4; do srun -N1 -n1 -w n$n --reveal=output=%x sleep 4 & done; wait; echo done' -J farm)
+  batch_unchanged "$id" COMPLETED 0:0
+  says out done
+  started "$id" n1 n2 n3 n4
+  report "$work/farm" "$id" n1 n2 n3 n4
+  nothing_left "$id"
+  verdict
+}
+
+@test "names in output=, where not every node can know them" {
+  situation "sbatch -J job, 2 nodes: a step with a name of its own, none on one node, output=%x"
+  local named lone
+  named=$(as_user sbatch --parsable -J first -N2 -o out --reveal=output=%x --wrap 'srun -J other -N2 env -i /bin/sleep 4')
+  lone=$(as_user sbatch --parsable -J second -N2 -o out --reveal=output=%x --wrap 'sleep 4')
+  batch_unchanged "$named" COMPLETED 0:0
+  batch_unchanged "$lone" COMPLETED 0:0
+  report "$work/first" "$named" $(scontrol show hostnames "$(job_field "$named" NodeList)")
+  report "$work/second" "$lone" $(scontrol show hostnames "$(job_field "$lone" NodeList)")
+  nothing_left "$named"
+  nothing_left "$lone"
   verdict
 }
 

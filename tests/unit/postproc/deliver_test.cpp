@@ -8,6 +8,7 @@
 
 #include "hdf5schema/trace_writer.h"
 #include "postproc/deliver/report_job.h"
+#include "postproc/mail/mail_quota.h"
 #include "postproc/merge/publish.h"
 #include "postproc/report/job_facts.h"
 
@@ -25,7 +26,7 @@ class Deliver : public testing::Test {
     fs::create_directories(base_ / "home");
     settings_.wait_for_nodes = std::chrono::milliseconds(200);
     job_ = {.id = "4711", .user = "anna", .cluster = "c", .work_dir = (base_ / "work").string(), .state = "TIMEOUT"};
-    job_.nodes = {"n01"};
+    job_.nodes = job_.watched = {"n01"};
   }
   ~Deliver() override { fs::remove_all(base_); }
 
@@ -49,7 +50,7 @@ class Deliver : public testing::Test {
     writer.close();
   }
   Delivery deliver_node(const std::string& node, const std::string& request = "") {
-    return deliver(spool(node), node, job_, job_, request, settings_, {});
+    return deliver(spool(node), node, job_, request, settings_, {});
   }
 
   fs::path base_;
@@ -73,7 +74,7 @@ TEST_F(Deliver, MovesTheTraceAndBuildsTheReportOfTheWholeJob) {
 }
 
 TEST_F(Deliver, SaysWhichNodeIsMissingAndLetsItSupersedeLater) {
-  job_.nodes = {"n01", "n02"};
+  job_.nodes = job_.watched = {"n01", "n02"};
   const Delivery first = deliver_node("n01");
   const std::string early = read_text_file(first.directory / "report.json", 1 << 20);
   EXPECT_NE(early.find("\"partial\": true"), std::string::npos);
@@ -91,6 +92,44 @@ TEST_F(Deliver, ReplacesNothingThatWasDelivered) {
   EXPECT_EQ(second.directory, first.directory);
   EXPECT_EQ(fs::file_size(first.directory / "n01.h5"), size);
   EXPECT_TRUE(fs::exists(first.directory / "n01-2.h5"));
+}
+
+TEST_F(Deliver, NamesTheDirectoryOnceAllNodesAreIn) {
+  job_.nodes = job_.watched = {"n01", "n02"};
+  const auto learn = [this](const fs::path&) { job_.name = "train"; };
+  const Delivery first = deliver(spool("n01"), "n01", job_, "output=%x-%j", settings_, {}, learn);
+  EXPECT_EQ(first.directory, base_ / "work/4711-4711");  // the other node knows no more than that
+  job_.name = job_.state = "";  // it asks nobody
+  const Delivery second = deliver_node("n02", "output=%x-%j");
+  EXPECT_EQ(second.directory, base_ / "work/train-4711");
+  EXPECT_TRUE(fs::exists(second.directory / "report.json"));
+  EXPECT_FALSE(fs::exists(first.directory));
+  job_.name = "train";
+  EXPECT_EQ(delivered_to(first.directory, job_, "output=%x-%j"), second.directory);
+}
+
+TEST_F(Deliver, ReportsNodesThatOnlyTheyThemselvesExpect) {
+  // Steps on one node each: `srun -N1 --reveal a & srun -N1 --reveal b`.
+  job_.nodes = {"n01", "n02"};
+  job_.inner = true;
+  job_.watched = {"n01"};
+  const Delivery first = deliver_node("n01");
+  job_.watched = {"n02"};
+  EXPECT_TRUE(deliver_node("n02").report_built);
+  const std::string report = read_text_file(first.directory / "report.json", 1 << 20);
+  EXPECT_NE(report.find("\"partial\": false"), std::string::npos);
+  EXPECT_NE(report.find("n01"), std::string::npos);
+  EXPECT_NE(report.find("n02"), std::string::npos);
+}
+
+TEST_F(Deliver, CountsTheMailsOfAnArrayInTheHomeDirectory) {
+  EXPECT_EQ(shared_mail_state("", "c"), std::nullopt);
+  EXPECT_EQ(shared_mail_state(base_ / "nowhere", "c"), std::nullopt);
+  const auto state = shared_mail_state(base_ / "home", "c");
+  ASSERT_TRUE(state.has_value());
+  EXPECT_EQ(*state, base_ / "home/.local/state/reveal/mail/c");
+  fs::create_directory_symlink(base_ / "work", base_ / "home/.local/state/reveal/mail/d");
+  EXPECT_EQ(shared_mail_state(base_ / "home", "d"), std::nullopt);
 }
 
 TEST_F(Deliver, IsNotStoppedByANameThatIsNoText) {
@@ -112,7 +151,7 @@ TEST_F(Deliver, StaysInTheSpoolWhenNoPlaceCanBeWritten) {
   job_.work_dir = (base_ / "no/such/place").string();
   std::ofstream(base_ / "occupied") << "";
   const Delivery delivery =
-      deliver(spool("n01"), "n01", job_, job_, "output=" + (base_ / "occupied").string(), settings_, {});
+      deliver(spool("n01"), "n01", job_, "output=" + (base_ / "occupied").string(), settings_, {});
   EXPECT_FALSE(delivery.moved);
   EXPECT_NE(delivery.why, "");
   EXPECT_EQ(delivery.directory, base_ / "spool-n01");
@@ -135,9 +174,9 @@ TEST(DeliverCandidates, AreTheRequestedPlaceThenWorkThenHome) {
   job.home = "/tmp";
   const auto places = delivery_candidates(job, "output=x/%A_%a-%x");
   ASSERT_EQ(places.size(), 3U);
-  EXPECT_EQ(places[0], "/var/x/5_2-a_b");
-  EXPECT_EQ(places[1], "/var/reveal-7");
-  EXPECT_EQ(places[2], "/tmp/reveal-7");
+  EXPECT_EQ(places[0].path, "/var/x/5_2-a_b");
+  EXPECT_EQ(places[1].path, "/var/reveal-7");
+  EXPECT_EQ(places[2].path, "/tmp/reveal-7");
   EXPECT_EQ(delivery_candidates(job, "output=%z").size(), 2U);  // an unknown pattern: the standard places
   job.work_dir = "relative";
   job.home.clear();

@@ -1,0 +1,41 @@
+// SPOOL/run/JOB.NODE as the broker uses it; the plug-in (spank/run_lock.c) takes the lock before and reads the first
+// line. While the lock is held, the file says who the broker is and what an orphan's deliverer must know:
+//   PID START RESTART      START: field 22 of /proc/PID/stat
+//   what the user wrote behind --reveal=
+//   SLURM_STEP_NODELIST
+#pragma once
+
+#include <string>
+
+#include "core/broker/broker.h"
+
+namespace reveal {
+
+class RunLock {
+ public:
+  /// Throws Error when the file cannot be written.
+  explicit RunLock(const BrokerOptions& options);
+
+  /// Of the run that is recorded or was left. An epilog may already be told of the run that comes next.
+  [[nodiscard]] int restart() const noexcept { return restart_; }
+  [[nodiscard]] const std::string& request() const noexcept { return request_; }
+  [[nodiscard]] const std::string& step_nodes() const noexcept { return step_nodes_; }
+
+  /// Tells the epilog that the node is done with. `failed`: the job's further steps shall not try again. An orphan's
+  /// file stays: its broker did crash.
+  void release(bool failed) noexcept;
+  void close_in_child() const noexcept;
+
+  /// Refused and said, not crashed: nothing for the breaker to count.
+  static void leave_failed(const BrokerOptions& options) noexcept;
+
+ private:
+  void read_left();
+
+  const BrokerOptions& options_;
+  int fd_;
+  int restart_;
+  std::string request_, step_nodes_;
+};
+
+}  // namespace reveal
