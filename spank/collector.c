@@ -22,10 +22,18 @@ enum {
   kNoProgram = 127,
 };
 
+const char* find_variable(char** environment, const char* name) {
+  const size_t length = strlen(name);
+  for (char** entry = environment; entry != NULL && *entry != NULL; ++entry) {
+    if (strncmp(*entry, name, length) == 0 && (*entry)[length] == '=') return *entry + length + 1;
+  }
+  return NULL;
+}
+
 void add_variable(struct Environment* environment, const char* name, const char* value) {
   char* const entry = environment->text + environment->used;
   const size_t room = sizeof environment->text - environment->used;
-  if (environment->count == kMostEntries) return;
+  if (environment->count == kMostEntries || find_variable(environment->entries, name) != NULL) return;
   const int length = snprintf(entry, room, "%s=%s", name, value);
   if (length < 0 || (size_t)length >= room) return;
   environment->used += (size_t)length + 1;

@@ -72,7 +72,10 @@ struct Environment {
   char text[kEnvironmentText];
 };
 
-/// Left out if it does not fit.
+/// The value of NAME in "NAME=value" entries that end with NULL; NULL if it is not there.
+const char* find_variable(char** environment, const char* name);
+
+/// Left out if it does not fit, or if there is one of this name.
 void add_variable(struct Environment* environment, const char* name, const char* value);
 
 struct Start {

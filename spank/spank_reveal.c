@@ -69,14 +69,6 @@ static int remember_option(int value, const char* text, int remote) {
   return ESPANK_SUCCESS;
 }
 
-static const char* find_variable(char** environment, const char* name) {
-  const size_t length = strlen(name);
-  for (char** entry = environment; entry != NULL && *entry != NULL; ++entry) {
-    if (strncmp(*entry, name, length) == 0 && (*entry)[length] == '=') return *entry + length + 1;
-  }
-  return NULL;
-}
-
 // What the collector may know of the job. In the prolog all of it comes from slurmd. In a step most of it is the job's
 // own environment, where a user can write anything: what decides whom the collector trusts comes from slurmstepd only.
 struct Passed {
@@ -125,7 +117,7 @@ static const char* nodes_of_component(uint32_t job, char** step) {
   return NULL;
 }
 
-/// Before the variables that it replaces: the first of a name counts.
+/// Before the variables that it replaces.
 static void add_step_nodes(spank_t spank, uint32_t job, char** step, struct Environment* environment) {
   const uint32_t first_special = 0xfffffff0;  // batch and interactive steps inherit whatever the submitter had
   uint32_t id = first_special;
