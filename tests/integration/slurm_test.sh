@@ -13,6 +13,7 @@ for program in munged slurmctld slurmd srun sbatch bats setpriv cc; do
   PATH=$PATH:/usr/sbin command -v $program >/dev/null || skip "$program is not installed"
 done
 id munge >/dev/null 2>&1 || skip "there is no user munge"
+: "${REVEAL_BUILD:?the build folder}"
 [ -n "${REVEAL_PLUGIN:-}" ] || ls "$REVEAL_BUILD"/{,lib/,spank/}spank_reveal.so 2>/dev/null | grep -q . ||
   skip "spank_reveal.so was not built: libslurm-dev is missing"
 
