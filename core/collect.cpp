@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "core/job/gpu_devices.h"
+#include "core/job/sub_cgroups.h"
 #include "core/sampler/sampler.h"
 #include "core/sampler/status_file.h"
 #include "core/snapshot/snapshot.h"
@@ -183,6 +184,7 @@ class Collection {
 
   void look_at_job(std::int64_t now_ns, const Sampler& sampler) {
     gpus_.look(now_ns, *sampler.job());
+    groups_.look(now_ns, *sampler.job());
     if (now_ns < next_job_look_) return;
     if (sampler.job()->generation() != job_generation_) {
       job_generation_ = sampler.job()->generation();
@@ -219,6 +221,7 @@ class Collection {
     for (const auto& fact : late_job_.empty() ? before : late_job_) {
       if (fact.first.starts_with("job.") || fact.first.starts_with("env.")) after.push_back(fact);
     }
+    if (const std::string groups = groups_.seen(); !groups.empty()) after.emplace_back("job.sub_cgroups", groups);
     if (const std::string opened = gpus_.opened(); !opened.empty()) after.emplace_back("job.gpus_opened", opened);
     if (sampler.job() != nullptr && sampler.job()->saw_other_job()) after.emplace_back("node.other_jobs", "seen");
     std::sort(after.begin(), after.end());
@@ -230,6 +233,7 @@ class Collection {
   SystemClock clock_;
   RootFs fs_;
   GpuDevices gpus_{fs_};
+  SubCgroups groups_{fs_};
   TickTime start_;
   Progress progress_;
   std::int64_t next_pair_ = 0;

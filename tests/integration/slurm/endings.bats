@@ -77,6 +77,27 @@ teardown_file() { cluster_stop; }
   verdict
 }
 
+@test "a node that is lost, and comes back after the report" {
+  situation "node lost (slurmd, steps, collector kill -9); back after the report, which it then supersedes"
+  local id
+  id=$(as_user sbatch --parsable -N2 -w e1,e4 --no-kill -o out --reveal --wrap 'sleep 14; echo done; exit 2')
+  until_true 20 has_started "$id" e1 e4
+  sleep 12 # a flush
+  bash "$here/cluster.sh" kill "$DIR" e4
+  kill -9 $(collectors_of "$id" e4) $(pgrep -f "slurmstepd: \\[$id.extern") || problem "nothing was there to kill"
+  partial_report "$work/reveal-$id" "$id" e1
+  grep -q '"partial": true' "$work/reveal-$id/report.json" || problem "the report does not say that a node is missing"
+  says out done
+  started "$id" e1 e4
+  bash "$here/cluster.sh" slurmd "$DIR" e4
+  until_true 90 job_ended "$id"
+  batch_unchanged "$id" FAILED 2:0
+  partial_report "$work/reveal-$id" "$id" e1 e4
+  only_left "$id" "/run/$id.e4\$" "lock of the crash"
+  rm -f "$DIR"/spool/*/run/*
+  verdict
+}
+
 @test "the sampler is killed" {
   situation "sampler kill -9"
   local id

@@ -5,6 +5,7 @@
 
 #include "core/job/cpu_set.h"
 #include "core/job/gpu_devices.h"
+#include "core/job/sub_cgroups.h"
 #include "core/snapshot/snapshot.h"
 #include "hdf5schema/basics/error.h"
 #include "test_host.h"
@@ -263,6 +264,21 @@ TEST_F(JobOnHost, KnowsWhichGpusItsProcessesHold) {
   host_.remove("/proc/500/fd/4");
   gpus.look(now_ + 200 * kTenth, *job_);
   EXPECT_EQ(gpus.opened(), "2-3");
+}
+
+TEST_F(JobOnHost, KnowsTheGroupsOfItsStepsAndContainers) {
+  host_.last_pid(900);
+  host_.process(400, 1, "slurmstepd", 0, 0);
+  host_.write("/proc/400/cmdline", std::string("slurmstepd: [7.0]", 17));
+  host_.write("/proc/400/status", "Name:\tslurmstepd\nTgid:\t400\nUid:\t0\t0\t0\t0\n");
+  host_.process(500, 400, "python3", 3, 1);
+  host_.process(501, 500, "worker", 3, 1);
+  host_.write("/proc/500/cgroup", "0::/system.slice/job_7/step_0/user/task_0\n");
+  host_.write("/proc/501/cgroup", "0::/system.slice/job_7/step_0/user/task_0/docker-4f.scope\n");
+  start({.slurm_job = "7"});
+  SubCgroups groups(*fs_);
+  groups.look(now_, *job_);
+  EXPECT_EQ(groups.seen(), "step_0/user/task_0 step_0/user/task_0/docker-4f.scope");
 }
 
 TEST(ProcessStat, ReadsACommandWithBracketsAndBlanks) {
