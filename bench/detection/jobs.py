@@ -12,7 +12,8 @@ is false. IoU, onset and subsystem are those of the episode with the highest sco
 asks more than a healthy job does.
 
 --tile N also judges jobs N times longer: start, event and end where they were, and around them pieces of 15 to 40 s of
-healthy recordings of the same workload in random order (of the job's own undisturbed parts where there are none).
+healthy recordings of the same workload in random order (of the job's own undisturbed parts where there are none, and in
+jobs without an event: another recording would be one).
 Counters are increments and go on by themselves; a drifting gauge goes on from its last level."""
 import argparse
 import csv
@@ -129,7 +130,7 @@ def in_channels_of(job, other):
 def tiled(job, healthy, times, seed):
     random = np.random.default_rng([seed, zlib.crc32(job.name.encode())])
     start, end = job.samples(START), job.samples(END)
-    others = [h for h in healthy if h.workload == job.workload]
+    others = [h for h in healthy if h.workload == job.workload and job.begin >= 0]
     if others:
         sources = [in_channels_of(job, h)[start:-end] for h in others]
     elif job.begin < 0:

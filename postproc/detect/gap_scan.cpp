@@ -11,22 +11,28 @@ namespace {
 
 constexpr double kOutsideSeconds = 5;
 constexpr double kStepSeconds = 0.5;
+constexpr double kShortOutsideSeconds = 3;
+constexpr double kShortLengthsSeconds[] = {3, 4};
 constexpr double kLengthsSeconds[] = {5, 7, 10, 14, 20, 28};
 constexpr double kLongLengthSeconds = 40;  // 40, 60, 80, 120, 160, 240, ...
 constexpr double kMaxShare = 0.4;          // of the job: the outside must remain the larger part
-constexpr std::size_t kCombined = 30;
+constexpr double kOpenEndFrom = 0.3;       // of the job: where an event that never ends may begin
+constexpr double kOpenEndTo = 0.6;
+constexpr std::size_t kCombined = 20;
+constexpr std::size_t kOneInSeries = 20;
 
 constexpr std::size_t kRefiningSeries = 15;
 constexpr double kMaxWeight = 10;
 constexpr double kRefineBeginSeconds = 6;
 constexpr double kRefineEndSeconds = 8;
+constexpr double kRefineShare = 0.3;  // of the interval: lengths are scanned in steps of 1.4
 constexpr double kShortestSeconds = 1;
 
 /// The k largest values seen, k fixed: a min-heap, since nearly all offers are refused.
 class Largest {
  public:
-  void offer(float value) {
-    if (heap_.size() < kCombined) {
+  void offer(float value, std::size_t most) {
+    if (heap_.size() < most) {
       heap_.push_back(value);
       std::push_heap(heap_.begin(), heap_.end(), std::greater<>());
     } else if (value > heap_.front()) {
@@ -35,10 +41,10 @@ class Largest {
       std::push_heap(heap_.begin(), heap_.end(), std::greater<>());
     }
   }
-  [[nodiscard]] double mean() const {
+  [[nodiscard]] double mean(std::size_t most) const {
     double sum = 0;
     for (const float value : heap_) sum += value;
-    return sum / kCombined;
+    return sum / static_cast<double>(most);
   }
 
  private:
@@ -105,41 +111,97 @@ double SeriesScan::z(std::size_t begin, std::size_t end) const {
 }
 
 ScanOptions scan_options(const ScanScale& scale, std::size_t samples) {
-  ScanOptions options{.outside = scale.samples(kOutsideSeconds), .step = scale.samples(kStepSeconds)};
+  ScanOptions options{.step = scale.samples(kStepSeconds)};
   const double longest = kMaxShare * static_cast<double>(samples);
+  ScanLengths some{.outside = scale.samples(kShortOutsideSeconds)};
   const auto add = [&](double seconds) {
     const std::size_t length = scale.samples(seconds);
-    if (static_cast<double>(length) <= longest) options.lengths.push_back(length);
+    if (static_cast<double>(length) <= longest) some.lengths.push_back(length);
     return static_cast<double>(length) <= longest;
   };
+  for (const double seconds : kShortLengthsSeconds) add(seconds);
+  if (!some.lengths.empty()) options.sizes.push_back(std::exchange(some, {}));
+  some.outside = scale.samples(kOutsideSeconds);
   for (const double seconds : kLengthsSeconds) add(seconds);
   for (double seconds = kLongLengthSeconds; add(seconds) && add(1.5 * seconds);) seconds *= 2;
+  if (!some.lengths.empty()) options.sizes.push_back(std::move(some));
   return options;
+}
+
+std::size_t combined_series(std::size_t detecting) {
+  return std::max(kCombined, detecting / kOneInSeries);
 }
 
 std::vector<ScoredInterval> scan_intervals(const ScanInput& input, const ScanOptions& options) {
   std::vector<ScoredInterval> intervals;
-  for (const std::size_t length : options.lengths) {
-    for (std::size_t b = 0; b + length <= input.samples; b += options.step) intervals.push_back({b, b + length, 0});
+  for (const ScanLengths& size : options.sizes) {
+    for (const std::size_t length : size.lengths) {
+      for (std::size_t b = 0; b + length <= input.samples; b += options.step) intervals.push_back({b, b + length, 0});
+    }
   }
+  const std::size_t closed = intervals.size();
+  if (options.open_end && !options.sizes.empty()) {
+    const auto total = static_cast<double>(input.samples);
+    for (auto b = static_cast<std::size_t>(kOpenEndFrom * total); static_cast<double>(b) <= kOpenEndTo * total;
+         b += options.step) {
+      intervals.push_back({b, input.samples, 0});
+    }
+  }
+  const auto detecting = static_cast<std::size_t>(
+      std::count_if(input.series.begin(), input.series.end(), [](const ScanSeries& s) { return s.detects; }));
+  const std::size_t most = combined_series(detecting);
+
   std::vector<Largest> largest(intervals.size());
   std::vector<float> gaps;
   for (std::size_t i = 0; i < input.series.size(); ++i) {
     const ScanSeries& series = input.series[i];
     if (!series.detects) continue;
-    const SeriesScan scan(input.of(i), series.variance, series.hold, options.outside);
     std::size_t first = 0;
-    for (const std::size_t length : options.lengths) {
-      gaps.resize((input.samples - length) / options.step + 1);
-      scan.gaps(length, options.step, gaps);
-      for (std::size_t k = 0; k < gaps.size(); ++k) {
-        if (gaps[k] > 0) largest[first + k].offer(gaps[k]);
+    for (const ScanLengths& size : options.sizes) {
+      const SeriesScan scan(input.of(i), series.variance, series.hold, size.outside);
+      for (const std::size_t length : size.lengths) {
+        gaps.resize((input.samples - length) / options.step + 1);
+        scan.gaps(length, options.step, gaps);
+        for (std::size_t k = 0; k < gaps.size(); ++k) {
+          if (gaps[k] > 0) largest[first + k].offer(gaps[k], most);
+        }
+        first += gaps.size();
       }
-      first += gaps.size();
+      if (&size != &options.sizes.back()) continue;
+      for (std::size_t k = closed; k < intervals.size(); ++k) {
+        const float gap = scan.gap(intervals[k].begin, intervals[k].end);
+        if (gap > 0) largest[k].offer(gap, most);
+      }
     }
   }
-  for (std::size_t k = 0; k < intervals.size(); ++k) intervals[k].score = largest[k].mean();
+  for (std::size_t k = 0; k < intervals.size(); ++k) intervals[k].score = largest[k].mean(most);
   return intervals;
+}
+
+double score_without(const ScanInput& input, const ScoredInterval& interval, const ScoredInterval& other,
+                     const ScanScale& scale) {
+  const std::size_t cut = other.end - other.begin;
+  ScoredInterval moved = interval;
+  if (other.begin < interval.begin) {
+    moved.begin -= cut;
+    moved.end -= cut;
+  }
+  const std::size_t outside = std::min(scale.samples(kOutsideSeconds), interval.end - interval.begin);
+  Largest largest;
+  std::vector<float> rest;
+  std::size_t detecting = 0;
+  for (const ScanSeries& series : input.series) detecting += series.detects ? 1 : 0;
+  const std::size_t most = combined_series(detecting);
+  for (std::size_t i = 0; i < input.series.size(); ++i) {
+    const ScanSeries& series = input.series[i];
+    if (!series.detects) continue;
+    const auto scores = input.of(i);
+    rest.assign(scores.begin(), scores.begin() + static_cast<std::ptrdiff_t>(other.begin));
+    rest.insert(rest.end(), scores.begin() + static_cast<std::ptrdiff_t>(other.end), scores.end());
+    const float gap = SeriesScan(rest, series.variance, series.hold, outside).gap(moved.begin, moved.end);
+    if (gap > 0) largest.offer(gap, most);
+  }
+  return largest.mean(most);
 }
 
 ScoredInterval refine(const ScanInput& input, const ScoredInterval& interval, const ScanScale& scale) {
@@ -163,8 +225,9 @@ ScoredInterval refine(const ScanInput& input, const ScoredInterval& interval, co
     for (std::size_t t = 0; t < input.samples; ++t) prefix[t + 1] += weight * (sum += scores[t]);
   }
 
-  const std::size_t begin_reach = scale.samples(kRefineBeginSeconds);
-  const std::size_t end_reach = scale.samples(kRefineEndSeconds);
+  const auto share = static_cast<std::size_t>(kRefineShare * static_cast<double>(interval.end - interval.begin));
+  const std::size_t begin_reach = std::max(scale.samples(kRefineBeginSeconds), share);
+  const std::size_t end_reach = std::max(scale.samples(kRefineEndSeconds), share);
   const std::size_t shortest = scale.samples(kShortestSeconds);
   const auto total = static_cast<double>(input.samples);
   ScoredInterval best = interval;
