@@ -11,8 +11,10 @@
 
 namespace reveal {
 
-double normal_quantile(double probability) {
-  // P. J. Acklam's rational approximation (relative error 1e-9), then one Halley step against erfc.
+namespace {
+
+/// P. J. Acklam's rational approximation: relative error 1e-9.
+double near_quantile(double probability) {
   constexpr double kA[] = {-3.969683028665376e+01, 2.209460984245205e+02,  -2.759285104469687e+02,
                            1.383577518672690e+02,  -3.066479806614716e+01, 2.506628277459239e+00};
   constexpr double kB[] = {-5.447609879822406e+01, 1.615858368580409e+02, -1.556989798598866e+02, 6.680131188771972e+01,
@@ -25,17 +27,18 @@ double normal_quantile(double probability) {
     return (((((kC[0] * q + kC[1]) * q + kC[2]) * q + kC[3]) * q + kC[4]) * q + kC[5]) /
            ((((kD[0] * q + kD[1]) * q + kD[2]) * q + kD[3]) * q + 1);
   };
-  double x = 0;
-  if (probability < kTail) {
-    x = tail(std::sqrt(-2 * std::log(probability)));
-  } else if (probability > 1 - kTail) {
-    x = -tail(std::sqrt(-2 * std::log1p(-probability)));
-  } else {
-    const double q = probability - 0.5;
-    const double r = q * q;
-    x = (((((kA[0] * r + kA[1]) * r + kA[2]) * r + kA[3]) * r + kA[4]) * r + kA[5]) * q /
-        (((((kB[0] * r + kB[1]) * r + kB[2]) * r + kB[3]) * r + kB[4]) * r + 1);
-  }
+  if (probability < kTail) return tail(std::sqrt(-2 * std::log(probability)));
+  if (probability > 1 - kTail) return -tail(std::sqrt(-2 * std::log1p(-probability)));
+  const double q = probability - 0.5;
+  const double r = q * q;
+  return (((((kA[0] * r + kA[1]) * r + kA[2]) * r + kA[3]) * r + kA[4]) * r + kA[5]) * q /
+         (((((kB[0] * r + kB[1]) * r + kB[2]) * r + kB[3]) * r + kB[4]) * r + 1);
+}
+
+}  // namespace
+
+double normal_quantile(double probability) {
+  const double x = near_quantile(probability);  // and one Halley step against erfc
   const double error = 0.5 * std::erfc(-x / std::numbers::sqrt2) - probability;
   const double u = error * std::sqrt(2 * std::numbers::pi) * std::exp(x * x / 2);
   return x - u / (1 + x * u / 2);
@@ -43,18 +46,24 @@ double normal_quantile(double probability) {
 
 namespace {
 
-/// Mean ranks are multiples of one half: one table serves every series of the same length.
+/// Mean ranks are multiples of one half: one table serves every series of the same length. Most have one of two
+/// lengths, since the change of a gauge lacks its first sample.
 const std::vector<double>& quantiles_of_half_ranks(std::size_t n) {
-  thread_local std::vector<double> table;
-  thread_local std::size_t size = 0;
-  if (size != n) {
-    table.resize(2 * n + 1);
+  struct Table {
+    std::size_t n = 0;
+    std::vector<double> quantiles;
+  };
+  thread_local std::array<Table, 2> tables;
+  if (tables[0].n != n) std::swap(tables[0], tables[1]);
+  Table& table = tables[0];
+  if (table.n != n) {
+    table.n = n;
+    table.quantiles.resize(2 * n + 1);
     for (std::size_t twice_rank = 2; twice_rank <= 2 * n; ++twice_rank) {
-      table[twice_rank] = normal_quantile((static_cast<double>(twice_rank) / 2 - 0.5) / static_cast<double>(n));
+      table.quantiles[twice_rank] = near_quantile((static_cast<double>(twice_rank) / 2 - 0.5) / static_cast<double>(n));
     }
-    size = n;
   }
-  return table;
+  return table.quantiles;
 }
 
 struct Ranked {

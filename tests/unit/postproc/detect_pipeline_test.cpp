@@ -139,7 +139,8 @@ TEST(RevealPipeline, WorksOnMinuteSamplesWithoutTrimming) {
 TEST(RevealPipeline, SaysHowMuchItNeedsOfAShortJob) {
   EXPECT_EQ(run("reveal", job(5, 60)).insufficient, "6.0 s recorded, at least 20 s are needed");
   EXPECT_EQ(run("reveal", Telemetry{}).insufficient, "0.0 s recorded, at least 20 s are needed");
-  EXPECT_TRUE(run("reveal", job(5, 200)).insufficient.empty());
+  EXPECT_EQ(run("reveal", job(5, 200)).insufficient, "18 windows, at least 30 are needed");
+  EXPECT_TRUE(run("reveal", job(5, 330)).insufficient.empty());
 }
 
 TEST(RevealPipeline, MarksTheWindowsOfAnEpisodeAndScoresThemHighest) {
