@@ -54,18 +54,27 @@ class Largest {
 }  // namespace
 
 SeriesScan::SeriesScan(std::span<const float> scores, double variance, double hold, std::size_t outside_length)
-    : samples_(scores.size()), variance_(variance * hold), outside_length_(outside_length), prefix_(samples_ + 1) {
-  for (std::size_t t = 0; t < samples_; ++t) prefix_[t + 1] = prefix_[t] + scores[t];
-  if (samples_ < outside_length_) return;
-  const std::size_t n = samples_ - outside_length_ + 1;
+    : samples_(scores.size()), variance_(variance * hold), prefix_(samples_ + 1) {
+  double sum = 0;
+  for (std::size_t t = 0; t < samples_; ++t) prefix_[t + 1] = sum += scores[t];
+  set_outside(outside_length);
+}
+
+void SeriesScan::set_outside(std::size_t length) {
+  outside_length_ = length;
+  const std::size_t n = samples_ < length ? 0 : samples_ - length + 1;
   before_max_.resize(n);
-  for (std::size_t s = 0; s < n; ++s) before_max_[s] = static_cast<float>(mean(s, s + outside_length_));
+  if (n == 0) return;
+  const double share = 1 / static_cast<double>(length);
+  for (std::size_t s = 0; s < n; ++s) before_max_[s] = static_cast<float>((prefix_[s + length] - prefix_[s]) * share);
   before_min_ = after_max_ = after_min_ = before_max_;
   for (std::size_t s = 1; s < n; ++s) {
     before_max_[s] = std::max(before_max_[s], before_max_[s - 1]);
     before_min_[s] = std::min(before_min_[s], before_min_[s - 1]);
-    after_max_[n - 1 - s] = std::max(after_max_[n - 1 - s], after_max_[n - s]);
-    after_min_[n - 1 - s] = std::min(after_min_[n - 1 - s], after_min_[n - s]);
+  }
+  for (std::size_t s = n - 1; s > 0; --s) {
+    after_max_[s - 1] = std::max(after_max_[s - 1], after_max_[s]);
+    after_min_[s - 1] = std::min(after_min_[s - 1], after_min_[s]);
   }
 }
 
@@ -151,14 +160,16 @@ std::vector<ScoredInterval> scan_intervals(const ScanInput& input, const ScanOpt
       std::count_if(input.series.begin(), input.series.end(), [](const ScanSeries& s) { return s.detects; }));
   const std::size_t most = combined_series(detecting);
 
+  if (intervals.empty()) return intervals;
   std::vector<Largest> largest(intervals.size());
   std::vector<float> gaps;
   for (std::size_t i = 0; i < input.series.size(); ++i) {
     const ScanSeries& series = input.series[i];
     if (!series.detects) continue;
     std::size_t first = 0;
+    SeriesScan scan(input.of(i), series.variance, series.hold, options.sizes.front().outside);
     for (const ScanLengths& size : options.sizes) {
-      const SeriesScan scan(input.of(i), series.variance, series.hold, size.outside);
+      if (&size != &options.sizes.front()) scan.set_outside(size.outside);
       for (const std::size_t length : size.lengths) {
         gaps.resize((input.samples - length) / options.step + 1);
         scan.gaps(length, options.step, gaps);

@@ -21,6 +21,9 @@ class SeriesScan {
  public:
   SeriesScan(std::span<const float> scores, double variance, double hold, std::size_t outside_length);
 
+  /// Measures against outside means of another length from here on.
+  void set_outside(std::size_t length);
+
   /// In white-noise units; 0 when the interval's mean lies within the range of the outside means, or when no outside
   /// mean is left.
   [[nodiscard]] float gap(std::size_t begin, std::size_t end) const;

@@ -153,10 +153,11 @@ class Builder {
     for (const std::size_t member : members) {
       values.push_back(rate_of(member));
       if (!counts(telemetry_.channels[member].kind)) continue;
-      for (double& value : values.back()) value = std::sqrt(std::max(0.0, value));
+      // Single precision sorts faster, and a difference of roots carries no more.
+      for (double& value : values.back()) value = static_cast<float>(std::sqrt(std::max(0.0, value)));
     }
     if (members.size() == 2) {
-      for (std::size_t t = 0; t < input_.samples; ++t) values[0][t] -= values[1][t];
+      for (std::size_t t = 0; t < input_.samples; ++t) values[0][t] = static_cast<float>(values[0][t] - values[1][t]);
       add(members[0], members[1], SeriesForm::contrast, values[0]);
       return;
     }
@@ -167,7 +168,7 @@ class Builder {
       middle[t] = median_of(at_once);
     }
     for (std::size_t m = 0; m < members.size(); ++m) {
-      for (std::size_t t = 0; t < input_.samples; ++t) values[m][t] -= middle[t];
+      for (std::size_t t = 0; t < input_.samples; ++t) values[m][t] = static_cast<float>(values[m][t] - middle[t]);
       add(members[m], members[m], SeriesForm::contrast, values[m]);
     }
   }
