@@ -51,6 +51,8 @@ constexpr std::size_t kEpisodesPerBlock = 10;
 constexpr std::size_t kMinWindows = 30;
 constexpr double kVotingSeconds = 150;  // before and after an episode, for the window detectors' second opinion
 
+constexpr std::size_t kMostVotingChannels = 5000;  // their pruning compares all with all
+
 /// A piece of the job, of one resolution.
 struct Block {
   std::size_t begin = 0;  // sample of the telemetry of that resolution
@@ -371,6 +373,7 @@ class GapDetection {
 
   /// The window detectors' second opinion, on the minutes around the episode.
   void add_votes(Episode& episode) const {
+    if (telemetry_.channels.size() > kMostVotingChannels) return;
     const std::size_t around = scale_.samples(kVotingSeconds);
     const std::size_t begin = episode.begin - std::min(episode.begin, around);
     const std::size_t end = std::min({telemetry_.samples, episode.end + around, begin + 4 * around});
