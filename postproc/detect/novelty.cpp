@@ -105,8 +105,8 @@ double Novelty::ratio(std::size_t begin, std::size_t end) const {
   const Span mine{first, first + length};
   const double own = unlike(mine, {n, n});
 
-  // A long interval leaves no room for another as long.
-  const std::size_t room = std::max(mine.begin, n - mine.end);
+  // A long interval leaves no room for another as long, which needs a like outside itself, too.
+  const std::size_t room = std::min(std::max(mine.begin, n - mine.end), (n - length) / 2);
   if (room < kMinSeconds + kMargin) return 0;
   length = std::min(length, room - kMargin);
   double others = 0;

@@ -32,13 +32,16 @@ constexpr double kPerBlock = 0.6;    // on kFinding per e-fold of blocks: the sc
 constexpr double kMaxShare = 0.4;    // of a block: longer intervals never end
 constexpr double kShortFactor = 1.25;   // below five seconds, where bursts live
 constexpr double kOpenEndFactor = 1.5;  // a change that stays may be the program's next phase
-constexpr double kFurther = 0.6;        // of the best score
-constexpr double kTwin = 0.8;           // of two like events, how alike
+constexpr double kOpenEndNovelty = 1.2;
+constexpr double kFurther = 0.6;  // of the best score
+constexpr double kTwin = 0.8;     // of two like events, how alike
 
 constexpr double kTrimStartSeconds = 5;  // imports, first allocation
 constexpr double kTrimEndSeconds = 2.5;  // tear-down
 constexpr double kEdgeSeconds = 1.5;     // an interval that begins this early is still the start
-constexpr double kEndShare = 0.15;       // of the job: one that ends with it and is shorter is its tear-down
+constexpr double kBeforeSeconds = 5;
+constexpr double kLongStartShare = 0.2;
+constexpr double kEndShare = 0.15;  // of the job: one that ends with it and is shorter is its tear-down
 constexpr double kApartSeconds = 2;
 constexpr double kBlockSeconds = 1200;  // longer jobs are scanned in blocks
 constexpr double kOverlapSeconds = 300;
@@ -99,7 +102,8 @@ Telemetry coarser(const Telemetry& telemetry) {
 /// Intervals of one block that stand out, refined.
 struct Selected {
   ScoredInterval interval;
-  bool edge = false;  // of the job: its start or its tear-down
+  bool edge = false;      // of the job: its start or its tear-down
+  bool open_end = false;  // longer than a closed interval may be, and lasts as long as the job
 };
 
 class Selection {
@@ -109,7 +113,8 @@ class Selection {
         scale_(scale),
         block_(block),
         apart_(scale.samples(kApartSeconds)),
-        edge_(scale.samples(kEdgeSeconds)) {}
+        edge_(scale.samples(kEdgeSeconds)),
+        before_(scale.samples(kBeforeSeconds)) {}
 
   std::vector<Selected> run(std::vector<ScoredInterval> candidates) {
     std::stable_sort(candidates.begin(), candidates.end(),
@@ -125,11 +130,13 @@ class Selection {
       }
       ScoredInterval refined = refine(input_, candidate, scale_);
       if (near_taken(refined)) refined = candidate;
+      const bool open_end = is_longer_than_closed(candidate);
+      if (open_end && refined.end + edge_ < block_.samples) continue;  // it ended after all
       taken_.push_back(refined);
       if (is_start(refined) || is_end(refined)) {
         note_edge(refined);
       } else {
-        selected_.push_back({refined, false});
+        selected_.push_back({refined, false, open_end});
         best = std::max(best, refined.score);
       }
     }
@@ -147,17 +154,24 @@ class Selection {
     return (!block_.first && interval.begin < edge_) || (!block_.last && interval.end + edge_ > block_.samples);
   }
   [[nodiscard]] bool is_start(const ScoredInterval& interval) const {
-    return block_.first && scale_.has_start_and_end && interval.begin < edge_;
+    if (!block_.first || !scale_.has_start_and_end) return false;
+    // Nothing before it to compare with: if it is long, what differs may as well be all that follows.
+    const auto length = static_cast<double>(interval.end - interval.begin);
+    const bool long_start = interval.begin < before_ && length > kLongStartShare * static_cast<double>(block_.samples);
+    return interval.begin < edge_ || long_start;
   }
   [[nodiscard]] bool is_end(const ScoredInterval& interval) const {
     const auto length = static_cast<double>(interval.end - interval.begin);
     return block_.last && scale_.has_start_and_end && interval.end + edge_ / 3 >= block_.samples &&
            length < kEndShare * static_cast<double>(block_.samples);
   }
+  [[nodiscard]] bool is_longer_than_closed(const ScoredInterval& interval) const {
+    return static_cast<double>(interval.end - interval.begin) > kMaxShare * static_cast<double>(block_.samples);
+  }
   /// One is enough.
   void note_edge(const ScoredInterval& interval) {
     const auto is_edge = [](const Selected& s) { return s.edge; };
-    if (std::none_of(selected_.begin(), selected_.end(), is_edge)) selected_.push_back({interval, true});
+    if (std::none_of(selected_.begin(), selected_.end(), is_edge)) selected_.push_back({interval, true, false});
   }
 
   const ScanInput& input_;
@@ -165,6 +179,7 @@ class Selection {
   const Block& block_;
   std::size_t apart_;
   std::size_t edge_;
+  std::size_t before_;
   std::vector<ScoredInterval> taken_;
   std::vector<Selected> selected_;
 };
@@ -269,7 +284,8 @@ class GapDetection {
     double strength = selected.interval.score * std::min(novelty, kMostNovelty);
     if (seconds < kShortSeconds) strength /= kShortFactor;
     const double searched = kPerBlock * std::log(static_cast<double>(searched_));
-    if (novelty >= kFindingNovelty && strength >= kFinding + searched) return Tier::finding;
+    if (novelty >= (selected.open_end ? kOpenEndNovelty : kFindingNovelty) && strength >= kFinding + searched)
+      return Tier::finding;
     return novelty >= kNoticeNovelty && strength >= kNotice + searched ? Tier::notice : Tier::none;
   }
 
