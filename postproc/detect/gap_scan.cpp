@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <numeric>
 #include <utility>
 
 namespace reveal {
@@ -20,6 +21,11 @@ constexpr double kOpenEndFrom = 0.3;       // of the job: where an event that ne
 constexpr double kOpenEndTo = 0.6;
 constexpr std::size_t kCombined = 20;
 constexpr std::size_t kOneInSeries = 20;
+
+constexpr double kTwinStepSeconds = 1;
+constexpr double kTwinLengthsSeconds[] = {5, 10, 20};
+constexpr double kTwinLikeness = 0.8;  // cosine of their mean scores
+constexpr std::size_t kMostTwins = 3;
 
 constexpr std::size_t kRefiningSeries = 15;
 constexpr double kMaxWeight = 10;
@@ -142,18 +148,19 @@ std::size_t combined_series(std::size_t detecting) {
 }
 
 std::vector<ScoredInterval> scan_intervals(const ScanInput& input, const ScanOptions& options) {
+  const std::size_t samples = options.samples == 0 ? input.samples : options.samples;
   std::vector<ScoredInterval> intervals;
   for (const ScanLengths& size : options.sizes) {
     for (const std::size_t length : size.lengths) {
-      for (std::size_t b = 0; b + length <= input.samples; b += options.step) intervals.push_back({b, b + length, 0});
+      for (std::size_t b = 0; b + length <= samples; b += options.step) intervals.push_back({b, b + length, 0});
     }
   }
   const std::size_t closed = intervals.size();
   if (options.open_end && !options.sizes.empty()) {
-    const auto total = static_cast<double>(input.samples);
+    const auto total = static_cast<double>(samples);
     for (auto b = static_cast<std::size_t>(kOpenEndFrom * total); static_cast<double>(b) <= kOpenEndTo * total;
          b += options.step) {
-      intervals.push_back({b, input.samples, 0});
+      intervals.push_back({b, samples, 0});
     }
   }
   const auto detecting = static_cast<std::size_t>(
@@ -167,11 +174,12 @@ std::vector<ScoredInterval> scan_intervals(const ScanInput& input, const ScanOpt
     const ScanSeries& series = input.series[i];
     if (!series.detects) continue;
     std::size_t first = 0;
-    SeriesScan scan(input.of(i), series.variance, series.hold, options.sizes.front().outside);
+    SeriesScan scan(input.of(i).subspan(options.first, samples), series.variance, series.hold,
+                    options.sizes.front().outside);
     for (const ScanLengths& size : options.sizes) {
       if (&size != &options.sizes.front()) scan.set_outside(size.outside);
       for (const std::size_t length : size.lengths) {
-        gaps.resize((input.samples - length) / options.step + 1);
+        gaps.resize((samples - length) / options.step + 1);
         scan.gaps(length, options.step, gaps);
         for (std::size_t k = 0; k < gaps.size(); ++k) {
           if (gaps[k] > 0) largest[first + k].offer(gaps[k], most);
@@ -185,34 +193,106 @@ std::vector<ScoredInterval> scan_intervals(const ScanInput& input, const ScanOpt
       }
     }
   }
-  for (std::size_t k = 0; k < intervals.size(); ++k) intervals[k].score = largest[k].mean(most);
+  for (std::size_t k = 0; k < intervals.size(); ++k) {
+    intervals[k] = {intervals[k].begin + options.first, intervals[k].end + options.first, largest[k].mean(most)};
+  }
   return intervals;
 }
 
-double score_without(const ScanInput& input, const ScoredInterval& interval, const ScoredInterval& other,
+double score_without(const ScanInput& input, const ScoredInterval& interval, std::vector<ScoredInterval> others,
                      const ScanScale& scale) {
-  const std::size_t cut = other.end - other.begin;
-  ScoredInterval moved = interval;
-  if (other.begin < interval.begin) {
-    moved.begin -= cut;
-    moved.end -= cut;
-  }
+  std::sort(others.begin(), others.end(), [](const auto& a, const auto& b) { return a.begin < b.begin; });
+  std::size_t cut = 0;  // samples before the interval
+  for (const ScoredInterval& other : others) cut += other.begin < interval.begin ? other.end - other.begin : 0;
   const std::size_t outside = std::min(scale.samples(kOutsideSeconds), interval.end - interval.begin);
+  const auto detecting = static_cast<std::size_t>(
+      std::count_if(input.series.begin(), input.series.end(), [](const ScanSeries& s) { return s.detects; }));
+  const std::size_t most = combined_series(detecting);
   Largest largest;
   std::vector<float> rest;
-  std::size_t detecting = 0;
-  for (const ScanSeries& series : input.series) detecting += series.detects ? 1 : 0;
-  const std::size_t most = combined_series(detecting);
   for (std::size_t i = 0; i < input.series.size(); ++i) {
     const ScanSeries& series = input.series[i];
     if (!series.detects) continue;
     const auto scores = input.of(i);
-    rest.assign(scores.begin(), scores.begin() + static_cast<std::ptrdiff_t>(other.begin));
-    rest.insert(rest.end(), scores.begin() + static_cast<std::ptrdiff_t>(other.end), scores.end());
-    const float gap = SeriesScan(rest, series.variance, series.hold, outside).gap(moved.begin, moved.end);
+    rest.clear();
+    auto from = scores.begin();
+    for (const ScoredInterval& other : others) {
+      rest.insert(rest.end(), from, scores.begin() + static_cast<std::ptrdiff_t>(other.begin));
+      from = scores.begin() + static_cast<std::ptrdiff_t>(other.end);
+    }
+    rest.insert(rest.end(), from, scores.end());
+    const float gap =
+        SeriesScan(rest, series.variance, series.hold, outside).gap(interval.begin - cut, interval.end - cut);
     if (gap > 0) largest.offer(gap, most);
   }
   return largest.mean(most);
+}
+
+namespace {
+
+/// Mean score of every detecting series inside the interval, Euclidean norm 1.
+std::vector<double> signature(const ScanInput& input, const ScoredInterval& interval) {
+  std::vector<double> means;
+  double squares = 0;
+  for (std::size_t i = 0; i < input.series.size(); ++i) {
+    if (!input.series[i].detects) continue;
+    const auto inside = input.of(i).subspan(interval.begin, interval.end - interval.begin);
+    means.push_back(std::accumulate(inside.begin(), inside.end(), 0.0));
+    squares += means.back() * means.back();
+  }
+  if (squares > 0) {
+    for (double& mean : means) mean /= std::sqrt(squares);
+  }
+  return means;
+}
+
+bool overlap(const ScoredInterval& a, const ScoredInterval& b) {
+  return a.begin < b.end && b.begin < a.end;
+}
+
+}  // namespace
+
+std::vector<std::vector<ScoredInterval>> find_twins(const ScanInput& input, const ScanScale& scale, double least) {
+  // A third of the job shows one of them without the other; thirds overlap by half, lengths and begins are rough.
+  ScanOptions options{.step = scale.samples(kTwinStepSeconds), .samples = input.samples / 3};
+  options.sizes.push_back({.outside = scale.samples(kOutsideSeconds)});
+  for (const double seconds : kTwinLengthsSeconds) options.sizes[0].lengths.push_back(scale.samples(seconds));
+  std::vector<ScoredInterval> found;
+  for (options.first = 0; options.first + options.samples <= input.samples; options.first += options.samples / 2) {
+    std::vector<ScoredInterval> intervals = scan_intervals(input, options);
+    std::stable_sort(intervals.begin(), intervals.end(), [](auto& a, auto& b) { return a.score > b.score; });
+    for (const ScoredInterval& interval : intervals) {
+      if (interval.score < least) break;
+      if (std::any_of(found.begin(), found.end(), [&](auto& other) { return overlap(interval, other); })) continue;
+      const ScoredInterval refined = refine(input, interval, scale);
+      if (std::any_of(found.begin(), found.end(), [&](auto& other) { return overlap(refined, other); })) continue;
+      found.push_back(refined);
+    }
+  }
+
+  std::vector<std::vector<double>> signatures;
+  for (const ScoredInterval& interval : found) signatures.push_back(signature(input, interval));
+  std::vector<bool> grouped(found.size());
+  std::vector<std::vector<ScoredInterval>> groups;
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    if (grouped[i]) continue;
+    std::vector<ScoredInterval> group{found[i]};
+    for (std::size_t k = i + 1; k < found.size(); ++k) {
+      const double alike = std::inner_product(signatures[i].begin(), signatures[i].end(), signatures[k].begin(), 0.0);
+      if (grouped[k] || alike < kTwinLikeness) continue;
+      grouped[k] = true;
+      group.push_back(found[k]);
+    }
+    if (group.size() < 2 || group.size() > kMostTwins) continue;
+    std::vector<ScoredInterval> scored = group;
+    for (std::size_t g = 0; g < group.size(); ++g) {
+      std::vector<ScoredInterval> others = group;
+      others.erase(others.begin() + static_cast<std::ptrdiff_t>(g));
+      scored[g].score = score_without(input, group[g], others, scale);
+    }
+    groups.push_back(std::move(scored));
+  }
+  return groups;
 }
 
 ScoredInterval refine(const ScanInput& input, const ScoredInterval& interval, const ScanScale& scale) {

@@ -56,7 +56,9 @@ struct ScanLengths {
 struct ScanOptions {
   std::size_t step = 5;  // between interval begins
   std::vector<ScanLengths> sizes;
-  bool open_end = false;  // also intervals that begin at 0.3 to 0.6 of the samples and never end
+  std::size_t first = 0;    // sample from which on, as if the job were no longer than `samples`
+  std::size_t samples = 0;  // 0: all
+  bool open_end = false;    // also intervals that begin at 0.3 to 0.6 of the samples and never end
 };
 
 /// Lengths 3 to 28 s, and on for long jobs, up to 0.4 of the samples.
@@ -70,10 +72,15 @@ struct ScanOptions {
 /// count as zeros: an event must show in many places, or very strongly in a few.
 [[nodiscard]] std::vector<ScoredInterval> scan_intervals(const ScanInput& input, const ScanOptions& options);
 
-/// The score of one interval as if the job had never had the samples of the other one: an event that happens twice
-/// hides itself, since each time lies within the range that the other one opens.
-[[nodiscard]] double score_without(const ScanInput& input, const ScoredInterval& interval, const ScoredInterval& other,
-                                   const ScanScale& scale);
+/// The score of one interval as if the job had never had the samples of the others: an event that happens twice hides
+/// itself, since each time lies within the range that the other one opens.
+[[nodiscard]] double score_without(const ScanInput& input, const ScoredInterval& interval,
+                                   std::vector<ScoredInterval> others, const ScanScale& scale);
+
+/// Groups of two or three like intervals that lie beyond all the rest, their scores without each other. More than three
+/// like ones belong to the job.
+[[nodiscard]] std::vector<std::vector<ScoredInterval>> find_twins(const ScanInput& input, const ScanScale& scale,
+                                                                  double least);
 
 /// Begin and end to one sample, by the weighted sum of the series that speak loudest.
 [[nodiscard]] ScoredInterval refine(const ScanInput& input, const ScoredInterval& interval, const ScanScale& scale);

@@ -71,48 +71,51 @@ Novelty::Novelty(const ScanInput& input, const ScanScale& scale) : window_(scale
   distances_ = distances_.array().max(0.0F).sqrt();
 }
 
-double Novelty::unlike(const Span& span, const Span& left_out) const {
+double Novelty::unlike(const Span& span, const std::vector<bool>& left_out) const {
   const auto n = static_cast<std::size_t>(distances_.rows());
-  const std::size_t before = span.begin - std::min(span.begin, kMargin);
-  const std::size_t after = std::min(n, span.end + kMargin);
+  std::vector<Eigen::Index> outside;
+  for (std::size_t s = 0; s < n; ++s) {
+    if (!left_out[s] && (s + kMargin < span.begin || s >= span.end + kMargin)) {
+      outside.push_back(static_cast<Eigen::Index>(s));
+    }
+  }
+  if (outside.size() < kMinOutside) return -1;
   double sum = 0;
   for (std::size_t inside = span.begin; inside < span.end; ++inside) {
     const float* distance = distances_.col(static_cast<Eigen::Index>(inside)).data();
     float nearest = std::numeric_limits<float>::infinity();
-    std::size_t outside = 0;
-    const auto look = [&](std::size_t begin, std::size_t end) {
-      for (std::size_t s = begin; s < end; ++s) nearest = std::min(nearest, distance[s]);
-      outside += end > begin ? end - begin : 0;
-    };
-    const auto look_around = [&](std::size_t begin, std::size_t end) {
-      look(begin, std::min(end, left_out.begin));
-      look(std::max(begin, left_out.end), end);
-    };
-    look_around(0, before);
-    look_around(after, n);
-    if (outside < kMinOutside) return -1;
+    for (const Eigen::Index s : outside) nearest = std::min(nearest, distance[s]);
     sum += nearest;
   }
   return sum / static_cast<double>(span.end - span.begin);
 }
 
-double Novelty::ratio(std::size_t begin, std::size_t end) const {
+double Novelty::ratio(std::size_t begin, std::size_t end, std::span<const Span> twins) const {
   const auto n = static_cast<std::size_t>(distances_.rows());
   const auto seconds = [&](std::size_t samples) { return (samples + window_ / 2) / window_; };
   std::size_t length = std::max(kMinSeconds, seconds(end - begin));
   if (length + kMinOutside > n) return 0;
   const std::size_t first = std::min(seconds(begin), n - length);
   const Span mine{first, first + length};
-  const double own = unlike(mine, {n, n});
+  std::vector<bool> left_out(n);
+  for (const Span& twin : twins) {
+    for (std::size_t s = seconds(twin.begin); s < std::min(n, seconds(twin.end) + 1); ++s) left_out[s] = true;
+  }
+  const double own = unlike(mine, left_out);
 
   // A long interval leaves no room for another as long, which needs a like outside itself, too.
   const std::size_t room = std::min(std::max(mine.begin, n - mine.end), (n - length) / 2);
   if (room < kMinSeconds + kMargin) return 0;
   length = std::min(length, room - kMargin);
+  for (std::size_t s = mine.begin; s < mine.end; ++s) left_out[s] = true;
   double others = 0;
   const std::size_t step = std::max<std::size_t>(1, length / kStepsPerLength);
   const auto compare = [&](std::size_t from, std::size_t to) {
-    for (std::size_t b = from; b + length <= to; b += step) others = std::max(others, unlike({b, b + length}, mine));
+    for (std::size_t b = from; b + length <= to; b += step) {
+      bool taken = false;
+      for (std::size_t s = b; s < b + length; ++s) taken = taken || left_out[s];
+      if (!taken) others = std::max(others, unlike({b, b + length}, left_out));
+    }
   };
   compare(0, mine.begin - std::min(mine.begin, kMargin));
   compare(mine.end + kMargin, n);

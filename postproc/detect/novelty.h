@@ -4,6 +4,8 @@
 
 #include <Eigen/Core>
 #include <cstddef>
+#include <span>
+#include <vector>
 
 #include "postproc/detect/scan_series.h"
 
@@ -14,16 +16,18 @@ class Novelty {
   /// Uses the detecting series; channels count by how much they share with others, since lone noise has no like either.
   Novelty(const ScanInput& input, const ScanScale& scale);
 
-  /// Mean distance of the interval's seconds to their nearest second outside, divided by the largest such mean of any
-  /// other interval as long: above 1 the interval is the least familiar part. 0 where too little is left to compare.
-  [[nodiscard]] double ratio(std::size_t begin, std::size_t end) const;
-
- private:
   struct Span {
     std::size_t begin = 0;
     std::size_t end = 0;
   };
-  [[nodiscard]] double unlike(const Span& span, const Span& left_out) const;
+
+  /// Mean distance of the interval's seconds to their nearest second outside, divided by the largest such mean of any
+  /// other interval as long: above 1 the interval is the least familiar part. 0 where too little is left to compare.
+  /// `twins`: other samples that are left out, too.
+  [[nodiscard]] double ratio(std::size_t begin, std::size_t end, std::span<const Span> twins = {}) const;
+
+ private:
+  [[nodiscard]] double unlike(const Span& span, const std::vector<bool>& left_out) const;
 
   std::size_t window_ = 1;     // samples of a second
   Eigen::MatrixXf distances_;  // between seconds

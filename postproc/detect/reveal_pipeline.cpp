@@ -33,8 +33,9 @@ constexpr double kMaxShare = 0.4;    // of a block: longer intervals never end
 constexpr double kShortFactor = 1.25;   // below five seconds, where bursts live
 constexpr double kOpenEndFactor = 1.5;  // a change that stays may be the program's next phase
 constexpr double kOpenEndNovelty = 1.2;
-constexpr double kFurther = 0.6;  // of the best score
-constexpr double kTwin = 0.8;     // of two like events, how alike
+constexpr double kFurther = 0.6;         // of the best score
+constexpr double kTwinFactor = 1.25;     // on all thresholds for what happened two or three times
+constexpr double kTwinJobSeconds = 180;  // a shorter job has too little besides
 
 constexpr double kTrimStartSeconds = 5;  // imports, first allocation
 constexpr double kTrimEndSeconds = 2.5;  // tear-down
@@ -104,6 +105,7 @@ struct Selected {
   ScoredInterval interval;
   bool edge = false;      // of the job: its start or its tear-down
   bool open_end = false;  // longer than a closed interval may be, and lasts as long as the job
+  std::vector<Novelty::Span> twins;
 };
 
 class Selection {
@@ -128,15 +130,20 @@ class Selection {
         note_edge(candidate);
         continue;
       }
+      if (ended_after_all_ && is_longer_than_closed(candidate)) continue;
       ScoredInterval refined = refine(input_, candidate, scale_);
       if (near_taken(refined)) refined = candidate;
       const bool open_end = is_longer_than_closed(candidate);
-      if (open_end && refined.end + edge_ < block_.samples) continue;  // it ended after all
+      if (open_end && refined.end + edge_ < block_.samples) {
+        ended_after_all_ = true;
+        continue;
+      }
       taken_.push_back(refined);
+      if (cut_by_border(refined)) continue;
       if (is_start(refined) || is_end(refined)) {
         note_edge(refined);
       } else {
-        selected_.push_back({refined, false, open_end});
+        selected_.push_back({refined, false, open_end, {}});
         best = std::max(best, refined.score);
       }
     }
@@ -171,7 +178,7 @@ class Selection {
   /// One is enough.
   void note_edge(const ScoredInterval& interval) {
     const auto is_edge = [](const Selected& s) { return s.edge; };
-    if (std::none_of(selected_.begin(), selected_.end(), is_edge)) selected_.push_back({interval, true, false});
+    if (std::none_of(selected_.begin(), selected_.end(), is_edge)) selected_.push_back({interval, true, false, {}});
   }
 
   const ScanInput& input_;
@@ -180,6 +187,7 @@ class Selection {
   std::size_t apart_;
   std::size_t edge_;
   std::size_t before_;
+  bool ended_after_all_ = false;  // what seemed to last to the end of the job
   std::vector<ScoredInterval> taken_;
   std::vector<Selected> selected_;
 };
@@ -261,7 +269,8 @@ class GapDetection {
       if (static_cast<double>(interval.end - interval.begin) > kMaxShare * static_cast<double>(block.samples))
         interval.score /= kOpenEndFactor;
     }
-    const std::vector<Selected> chosen = Selection(input, scale_, block).run(intervals);
+    std::vector<Selected> chosen = Selection(input, scale_, block).run(intervals);
+    add_twins(input, block, chosen);
     if (factor == 1 && options_.keep_windows) score_windows(block, intervals, chosen);
     if (factor == 1 && options_.keep_windows && options_.every_channel) explain_windows(block, input);
     if (chosen.empty()) return;
@@ -270,9 +279,10 @@ class GapDetection {
     for (const Selected& selected : chosen) {
       Episode episode = episode_of(telemetry, factor, block, input, correlation, selected);
       if (!selected.edge) {
-        const double ratio = novelty.ratio(selected.interval.begin, selected.interval.end);
+        const double ratio = novelty.ratio(selected.interval.begin, selected.interval.end, selected.twins);
         const double seconds = static_cast<double>((episode.end - episode.begin)) / scale_.samples_per_second;
         if (seconds < kShortSeconds) episode.labels.emplace_back("SHORT");
+        if (!selected.twins.empty()) episode.labels.emplace_back("RECURRING");
         episode.tier = tier_of(selected, ratio, seconds);
         add_votes(episode);
       }
@@ -280,9 +290,30 @@ class GapDetection {
     }
   }
 
+  /// What happened two or three times: each hides the others from the scan.
+  void add_twins(const ScanInput& input, const Block& block, std::vector<Selected>& chosen) const {
+    if (block.samples < scale_.samples(kTwinJobSeconds)) return;
+    const std::size_t edge = scale_.samples(kEdgeSeconds);
+    for (const std::vector<ScoredInterval>& group : find_twins(input, scale_, kTwinFactor * kFinding)) {
+      for (const ScoredInterval& one : group) {
+        const auto overlaps = [&](const Selected& s) {
+          return one.begin < s.interval.end && s.interval.begin < one.end;
+        };
+        if (one.score < kTwinFactor * kLeastScore || one.begin < edge || one.end + edge > block.samples) continue;
+        if (std::any_of(chosen.begin(), chosen.end(), overlaps)) continue;
+        std::vector<Novelty::Span> twins;
+        for (const ScoredInterval& other : group) {
+          if (other.begin != one.begin) twins.push_back({other.begin, other.end});
+        }
+        chosen.push_back({one, false, false, std::move(twins)});
+      }
+    }
+  }
+
   [[nodiscard]] Tier tier_of(const Selected& selected, double novelty, double seconds) const {
     double strength = selected.interval.score * std::min(novelty, kMostNovelty);
     if (seconds < kShortSeconds) strength /= kShortFactor;
+    if (!selected.twins.empty()) strength /= kTwinFactor;
     const double searched = kPerBlock * std::log(static_cast<double>(searched_));
     if (novelty >= (selected.open_end ? kOpenEndNovelty : kFindingNovelty) && strength >= kFinding + searched)
       return Tier::finding;

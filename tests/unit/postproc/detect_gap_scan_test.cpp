@@ -205,9 +205,9 @@ TEST(GapScan, SeesEachOfTwoLikeEventsWithoutTheOther) {
   mark_detecting(input, SeriesCorrelation(input, kTenHertz));
   const ScoredInterval first{300, 400, 0};
   const ScoredInterval second{800, 900, 0};
-  EXPECT_LT(score_without(input, first, {500, 600, 0}, kTenHertz), 1);
-  EXPECT_GT(score_without(input, first, second, kTenHertz), 4.7);
-  EXPECT_NEAR(score_without(input, second, first, kTenHertz), score_without(input, first, second, kTenHertz), 1);
+  EXPECT_LT(score_without(input, first, {{500, 600, 0}}, kTenHertz), 1);
+  EXPECT_GT(score_without(input, first, {second}, kTenHertz), 4.7);
+  EXPECT_NEAR(score_without(input, second, {first}, kTenHertz), score_without(input, first, {second}, kTenHertz), 1);
 }
 
 TEST(GapScan, RefinesAnIntervalToOneSample) {
