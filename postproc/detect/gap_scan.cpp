@@ -26,6 +26,7 @@ constexpr double kTwinStepSeconds = 1;
 constexpr double kTwinLengthsSeconds[] = {5, 10, 20};
 constexpr double kTwinLikeness = 0.8;  // cosine of their mean scores
 constexpr std::size_t kMostTwins = 3;
+constexpr std::size_t kTwinSeries = 250;  // are enough to look for them
 
 constexpr std::size_t kRefiningSeries = 15;
 constexpr double kMaxWeight = 10;
@@ -163,16 +164,18 @@ std::vector<ScoredInterval> scan_intervals(const ScanInput& input, const ScanOpt
       intervals.push_back({b, samples, 0});
     }
   }
-  const auto detecting = static_cast<std::size_t>(
-      std::count_if(input.series.begin(), input.series.end(), [](const ScanSeries& s) { return s.detects; }));
-  const std::size_t most = combined_series(detecting);
-
+  std::vector<std::size_t> used;
+  for (std::size_t i = 0; i < input.series.size(); ++i) {
+    if (input.series[i].detects) used.push_back(i);
+  }
+  for (std::size_t i = 0; i * options.every < used.size(); ++i) used[i] = used[i * options.every];
+  used.resize((used.size() + options.every - 1) / options.every);
+  const std::size_t most = combined_series(used.size());
   if (intervals.empty()) return intervals;
   std::vector<Largest> largest(intervals.size());
   std::vector<float> gaps;
-  for (std::size_t i = 0; i < input.series.size(); ++i) {
+  for (const std::size_t i : used) {
     const ScanSeries& series = input.series[i];
-    if (!series.detects) continue;
     std::size_t first = 0;
     SeriesScan scan(input.of(i).subspan(options.first, samples), series.variance, series.hold,
                     options.sizes.front().outside);
@@ -257,6 +260,9 @@ std::vector<std::vector<ScoredInterval>> find_twins(const ScanInput& input, cons
   ScanOptions options{.step = scale.samples(kTwinStepSeconds), .samples = input.samples / 3};
   options.sizes.push_back({.outside = scale.samples(kOutsideSeconds)});
   for (const double seconds : kTwinLengthsSeconds) options.sizes[0].lengths.push_back(scale.samples(seconds));
+  const auto detecting = static_cast<std::size_t>(
+      std::count_if(input.series.begin(), input.series.end(), [](const ScanSeries& s) { return s.detects; }));
+  options.every = detecting / kTwinSeries + 1;
   std::vector<ScoredInterval> found;
   for (options.first = 0; options.first + options.samples <= input.samples; options.first += options.samples / 2) {
     std::vector<ScoredInterval> intervals = scan_intervals(input, options);

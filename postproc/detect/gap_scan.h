@@ -58,6 +58,7 @@ struct ScanOptions {
   std::vector<ScanLengths> sizes;
   std::size_t first = 0;    // sample from which on, as if the job were no longer than `samples`
   std::size_t samples = 0;  // 0: all
+  std::size_t every = 1;    // n-th detecting series only
   bool open_end = false;    // also intervals that begin at 0.3 to 0.6 of the samples and never end
 };
 
