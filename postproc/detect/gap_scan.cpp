@@ -277,6 +277,7 @@ std::vector<std::vector<ScoredInterval>> find_twins(const ScanInput& input, cons
   }
 
   std::vector<std::vector<double>> signatures;
+  signatures.reserve(found.size());
   for (const ScoredInterval& interval : found) signatures.push_back(signature(input, interval));
   std::vector<bool> grouped(found.size());
   std::vector<std::vector<ScoredInterval>> groups;

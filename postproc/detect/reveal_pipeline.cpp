@@ -44,12 +44,12 @@ constexpr double kBeforeSeconds = 5;
 constexpr double kLongStartShare = 0.2;
 constexpr double kEndShare = 0.15;  // of the job: one that ends with it and is shorter is its tear-down
 constexpr double kApartSeconds = 2;
-constexpr double kBlockSeconds = 1200;  // longer jobs are scanned in blocks
+constexpr double kBlockSeconds = 1500;  // longer jobs are scanned in blocks
 constexpr double kOverlapSeconds = 300;
 constexpr double kBlockLongestSeconds = 280;  // of an interval there: it fits into the overlap
 constexpr std::size_t kCoarser = 10;          // and for longer ones again, with samples ten times as long
 constexpr double kShortSeconds = 5;
-constexpr double kShortOutside = 3;  // a burst of counts below is a notice
+constexpr double kShortestFindingSeconds = 3;  // below, a notice at most
 constexpr double kShortestJobSeconds = 20;
 constexpr std::size_t kEpisodesPerBlock = 10;
 constexpr std::size_t kMinWindows = 30;
@@ -65,13 +65,19 @@ struct Block {
   bool last = false;
 };
 
+/// As few blocks as possible, as long as each other.
 std::vector<Block> blocks_of(std::size_t begin, std::size_t end, const ScanScale& scale) {
-  const std::size_t length = scale.samples(kBlockSeconds);
-  if (end - begin <= length) return {{begin, end - begin, true, true}};
+  const std::size_t samples = end - begin;
+  const std::size_t longest = scale.samples(kBlockSeconds);
+  if (samples <= longest) return {{begin, samples, true, true}};
+  const std::size_t overlap = scale.samples(kOverlapSeconds);
+  const std::size_t count = (samples - overlap + longest - overlap - 1) / (longest - overlap);
+  const std::size_t length = (samples + (count - 1) * overlap + count - 1) / count;
   std::vector<Block> blocks;
-  const std::size_t step = length - scale.samples(kOverlapSeconds);
-  for (std::size_t b = begin; b + length < end; b += step) blocks.push_back({b, length, b == begin, false});
-  blocks.push_back({end - length, length, false, true});
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::size_t at = i + 1 == count ? samples - length : i * (length - overlap);
+    blocks.push_back({begin + at, length, i == 0, i + 1 == count});
+  }
   return blocks;
 }
 
@@ -315,8 +321,8 @@ class GapDetection {
     if (seconds < kShortSeconds) strength /= kShortFactor;
     if (!selected.twins.empty()) strength /= kTwinFactor;
     const double searched = kPerBlock * std::log(static_cast<double>(searched_));
-    if (novelty >= (selected.open_end ? kOpenEndNovelty : kFindingNovelty) && strength >= kFinding + searched)
-      return Tier::finding;
+    const double least = selected.open_end ? kOpenEndNovelty : kFindingNovelty;
+    if (seconds >= kShortestFindingSeconds && novelty >= least && strength >= kFinding + searched) return Tier::finding;
     return novelty >= kNoticeNovelty && strength >= kNotice + searched ? Tier::notice : Tier::none;
   }
 
@@ -346,9 +352,10 @@ class GapDetection {
 
   /// Errors, drops, kills: by value, since one counter does not move a scan of hundreds.
   void add_counter_bursts() {
+    const std::size_t apart = scale_.samples(kApartSeconds);
     for (const CounterBurst& burst : counter_bursts(telemetry_, scale_)) {
       const auto overlaps = [&](const Episode& episode) {
-        return burst.begin < episode.end && episode.begin < burst.end && episode.tier != Tier::none;
+        return burst.begin < episode.end + apart && episode.begin < burst.end + apart && episode.tier != Tier::none;
       };
       const auto known = std::find_if(result_.episodes.begin(), result_.episodes.end(), overlaps);
       if (known != result_.episodes.end()) {
@@ -356,7 +363,7 @@ class GapDetection {
           known->methods.emplace_back("COUNT");
           ++known->agreement;
         }
-        if (!burst.recurring) known->tier = Tier::finding;  // two independent witnesses
+        if (!burst.recurring && known->methods.front() == "GAP") known->tier = Tier::finding;  // two witnesses
         continue;
       }
       result_.episodes.push_back(episode_of(burst));
@@ -381,7 +388,7 @@ class GapDetection {
     if (burst.begin < edge) episode.labels.emplace_back("EDGE");
     if (burst.recurring || burst.begin < edge) {
       episode.tier = Tier::none;
-    } else if (seconds < kShortOutside && burst.least > 1) {
+    } else if (seconds < kShortestFindingSeconds && burst.least > 1) {
       episode.tier = Tier::notice;
     }
     Reason reason{.channel = burst.channel, .feature = "mean", .z = burst.count, .observed = 0, .expected = 0};
