@@ -148,8 +148,8 @@ TEST(NormalScores, AreTheSameOnEveryWayOfSorting) {
       [](double x) { return x * 1e5; }, [](double x) { return static_cast<double>(static_cast<float>(x / 3)); },
       [](double x) { return std::exp(x / 1000) - 1; }, [](double x) { return (x - 2500) * 1e300; }};
   for (const auto& map : maps) {
-    std::vector<double> mapped;
-    for (const double value : values) mapped.push_back(map(value));
+    std::vector<double> mapped(values.size());
+    std::transform(values.begin(), values.end(), mapped.begin(), map);
     std::vector<float> scores(values.size());
     EXPECT_EQ(normal_scores(mapped, scores).away_from_median, summary.away_from_median);
     EXPECT_EQ(scores, counted);
