@@ -71,7 +71,8 @@ std::vector<Block> blocks_of(std::size_t begin, std::size_t end, const ScanScale
   const std::size_t longest = scale.samples(kBlockSeconds);
   if (samples <= longest) return {{begin, samples, true, true}};
   const std::size_t overlap = scale.samples(kOverlapSeconds);
-  const std::size_t count = std::max<std::size_t>(2, (samples - overlap + longest - overlap - 1) / (longest - overlap));
+  const std::size_t step = std::max<std::size_t>(1, longest - overlap);
+  const std::size_t count = std::max<std::size_t>(2, (samples - overlap + step - 1) / step);
   const std::size_t length = (samples + (count - 1) * overlap + count - 1) / count;
   std::vector<Block> blocks;
   for (std::size_t i = 0; i < count; ++i) {
