@@ -15,11 +15,6 @@ constexpr std::size_t kPerSubsystem = 8;
 constexpr double kCloseSecond = 0.6;
 constexpr std::size_t kSubsystems = static_cast<std::size_t>(Subsystem::self) + 1;
 
-/// Memory levels move by the mere existence of another process (kernel stacks, page tables, anonymous pages).
-bool says_nothing(const ScanSeries& series) {
-  return series.form == SeriesForm::level && series.subsystem == Subsystem::memory;
-}
-
 const char* feature_name(SeriesForm form, Kind kind) {
   switch (form) {
     case SeriesForm::rate:
@@ -66,7 +61,7 @@ Attribution attribute(const Telemetry& telemetry, const ScanInput& input, const 
   std::vector<double> z(input.series.size());
   for (std::size_t i = 0; i < z.size(); ++i) {
     const ScanSeries& series = input.series[i];
-    if (says_nothing(series)) continue;
+    if (is_memory_level(series)) continue;
     z[i] = SeriesScan(input.of(i), series.variance, series.hold, scale.samples(kOutsideSeconds))
                .z(interval.begin, interval.end);
   }

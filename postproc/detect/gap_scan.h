@@ -21,6 +21,9 @@ class SeriesScan {
  public:
   SeriesScan(std::span<const float> scores, double variance, double hold, std::size_t outside_length);
 
+  /// Measures against outside means of another length from here on.
+  void set_outside(std::size_t length);
+
   /// In white-noise units; 0 when the interval's mean lies within the range of the outside means, or when no outside
   /// mean is left.
   [[nodiscard]] float gap(std::size_t begin, std::size_t end) const;
@@ -44,18 +47,41 @@ class SeriesScan {
   std::vector<float> after_max_, after_min_;    // ... at or after s
 };
 
-struct ScanOptions {
-  std::size_t outside = 50;  // samples of an outside mean, and the shortest interval
-  std::size_t step = 5;      // between interval begins
+/// Lengths that are measured against outside means of the same size.
+struct ScanLengths {
+  std::size_t outside = 50;  // samples of an outside mean; no length is shorter
   std::vector<std::size_t> lengths;
 };
 
-/// Lengths 5 to 28 s, and on for long jobs, up to 0.4 of the samples.
+struct ScanOptions {
+  std::size_t step = 5;  // between interval begins
+  std::vector<ScanLengths> sizes;
+  std::size_t first = 0;    // sample from which on, as if the job were no longer than `samples`
+  std::size_t samples = 0;  // 0: all
+  std::size_t every = 1;    // n-th detecting series only
+  bool open_end = false;    // also intervals that begin at 0.3 to 0.6 of the samples and never end
+};
+
+/// Lengths 3 to 28 s, and on for long jobs, up to 0.4 of the samples.
 [[nodiscard]] ScanOptions scan_options(const ScanScale& scale, std::size_t samples);
 
-/// All intervals with the mean of their 30 largest gaps over the detecting series. Fewer than 30 series count as zeros:
-/// an event must show in many places, or very strongly in a few.
+/// How many of the largest gaps are averaged: 20, or one in twenty of many series, so that a node with more channels is
+/// not more often strange by chance.
+[[nodiscard]] std::size_t combined_series(std::size_t detecting);
+
+/// All intervals with the mean of their largest gaps over the detecting series. Fewer series than combined_series()
+/// count as zeros: an event must show in many places, or very strongly in a few.
 [[nodiscard]] std::vector<ScoredInterval> scan_intervals(const ScanInput& input, const ScanOptions& options);
+
+/// The score of one interval as if the job had never had the samples of the others: an event that happens twice hides
+/// itself, since each time lies within the range that the other one opens.
+[[nodiscard]] double score_without(const ScanInput& input, const ScoredInterval& interval,
+                                   std::vector<ScoredInterval> others, const ScanScale& scale);
+
+/// Groups of two or three like intervals that lie beyond all the rest, their scores without each other. More than three
+/// like ones belong to the job.
+[[nodiscard]] std::vector<std::vector<ScoredInterval>> find_twins(const ScanInput& input, const ScanScale& scale,
+                                                                  double least);
 
 /// Begin and end to one sample, by the weighted sum of the series that speak loudest.
 [[nodiscard]] ScoredInterval refine(const ScanInput& input, const ScoredInterval& interval, const ScanScale& scale);

@@ -5,7 +5,6 @@
 #include <array>
 #include <cctype>
 #include <cmath>
-#include <functional>
 #include <limits>
 #include <map>
 #include <string>
@@ -19,10 +18,12 @@ namespace reveal {
 namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-constexpr double kMaxMissing = 0.2;
+constexpr double kMinPresent = 0.2;  // of the samples: a process or a device may live for a part of the job
 constexpr std::size_t kMinAwayFromMedian = 6;
 constexpr double kMinCrossingsPerSecond = 0.2;  // a level that crosses its median less often drifts
 constexpr double kNearCopy = 0.9;
+constexpr std::size_t kMostPerSubsystem = 1000;  // series that detect: bounds the time on nodes with many thousands
+constexpr std::size_t kChunk = 64;
 constexpr double kLongJobSeconds = 300;  // from here on one-second means are enough for a correlation
 
 /// Instances that are peers of each other when only their number differs; two disks or network cards are not.
@@ -85,12 +86,18 @@ class Builder {
   }
 
   [[nodiscard]] static bool enough_present(std::span<const double> values) {
-    const auto missing = std::count_if(values.begin(), values.end(), [](double v) { return std::isnan(v); });
-    return static_cast<double>(missing) <= kMaxMissing * static_cast<double>(values.size());
+    const auto present = std::count_if(values.begin(), values.end(), [](double v) { return !std::isnan(v); });
+    return static_cast<double>(present) >= kMinPresent * static_cast<double>(values.size());
   }
 
   [[nodiscard]] static bool is_constant(std::span<const double> values) {
-    return std::adjacent_find(values.begin(), values.end(), std::not_equal_to<>()) == values.end();
+    double first = kNaN;
+    for (const double value : values) {
+      if (std::isnan(value)) continue;
+      if (std::isnan(first)) first = value;
+      if (value != first) return false;
+    }
+    return true;
   }
 
   /// Increments per step: counters come as such; for gauges it removes the drift of free memory and caches.
@@ -106,7 +113,12 @@ class Builder {
   [[nodiscard]] bool drifts(std::span<const double> level) const {
     const double median = median_of({level.begin(), level.end()});
     std::size_t crossings = 0;
-    for (std::size_t t = 1; t < level.size(); ++t) crossings += (level[t] > median) != (level[t - 1] > median) ? 1 : 0;
+    double previous = kNaN;
+    for (const double value : level) {
+      if (std::isnan(value)) continue;
+      if (!std::isnan(previous)) crossings += (value > median) != (previous > median) ? 1 : 0;
+      previous = value;
+    }
     const double seconds = static_cast<double>(level.size()) / scale_.samples_per_second;
     return static_cast<double>(crossings) < kMinCrossingsPerSecond * seconds;
   }
@@ -129,7 +141,7 @@ class Builder {
                              .peer = peer,
                              .form = form,
                              .subsystem = source.subsystem,
-                             .variance = squares / static_cast<double>(input_.samples),
+                             .variance = squares / static_cast<double>(summary.present),
                              .hold = held ? std::max(1.0, source.period_seconds / telemetry_.step_seconds) : 1.0});
     return true;
   }
@@ -141,10 +153,11 @@ class Builder {
     for (const std::size_t member : members) {
       values.push_back(rate_of(member));
       if (!counts(telemetry_.channels[member].kind)) continue;
-      for (double& value : values.back()) value = std::sqrt(std::max(0.0, value));
+      // Single precision sorts faster, and a difference of roots carries no more.
+      for (double& value : values.back()) value = static_cast<float>(std::sqrt(std::max(0.0, value)));
     }
     if (members.size() == 2) {
-      for (std::size_t t = 0; t < input_.samples; ++t) values[0][t] -= values[1][t];
+      for (std::size_t t = 0; t < input_.samples; ++t) values[0][t] = static_cast<float>(values[0][t] - values[1][t]);
       add(members[0], members[1], SeriesForm::contrast, values[0]);
       return;
     }
@@ -155,7 +168,7 @@ class Builder {
       middle[t] = median_of(at_once);
     }
     for (std::size_t m = 0; m < members.size(); ++m) {
-      for (std::size_t t = 0; t < input_.samples; ++t) values[m][t] -= middle[t];
+      for (std::size_t t = 0; t < input_.samples; ++t) values[m][t] = static_cast<float>(values[m][t] - middle[t]);
       add(members[m], members[m], SeriesForm::contrast, values[m]);
     }
   }
@@ -165,8 +178,6 @@ class Builder {
   const ScanScale& scale_;
   ScanInput input_;
 };
-
-using Rows = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
 }  // namespace
 
@@ -200,22 +211,35 @@ double SeriesCorrelation::between(std::size_t a, std::size_t b) const {
 
 void mark_detecting(ScanInput& input, const SeriesCorrelation& correlation) {
   std::map<Subsystem, std::vector<std::size_t>> by_subsystem;
-  for (std::size_t i = 0; i < input.series.size(); ++i) by_subsystem[input.series[i].subsystem].push_back(i);
-
+  for (std::size_t i = 0; i < input.series.size(); ++i) {
+    input.series[i].detects = false;
+    if (!is_memory_level(input.series[i])) by_subsystem[input.series[i].subsystem].push_back(i);
+  }
   const auto length = static_cast<Eigen::Index>(correlation.length());
   for (const auto& [subsystem, members] : by_subsystem) {
-    const auto n = static_cast<Eigen::Index>(members.size());
-    Rows vectors(n, length);
-    for (Eigen::Index i = 0; i < n; ++i) {
-      const auto vector = correlation.unit_vector(members[static_cast<std::size_t>(i)]);
-      vectors.row(i) = Eigen::Map<const Eigen::RowVectorXf>(vector.data(), length);
-    }
-    const Rows r = vectors * vectors.transpose();
-    std::vector<Eigen::Index> kept;
-    for (Eigen::Index i = 0; i < n; ++i) {
-      const bool copy = std::any_of(kept.begin(), kept.end(), [&](auto k) { return std::abs(r(i, k)) > kNearCopy; });
-      input.series[members[static_cast<std::size_t>(i)]].detects = !copy;
-      if (!copy) kept.push_back(i);
+    const auto most = static_cast<Eigen::Index>(std::min(members.size(), kMostPerSubsystem));
+    Eigen::MatrixXf kept(length, most);  // unit vectors, one per column
+    Eigen::MatrixXf chunk(length, static_cast<Eigen::Index>(std::min(members.size(), kChunk)));
+    Eigen::Index n = 0;
+    for (std::size_t first = 0; first < members.size() && n < most; first += kChunk) {
+      const std::size_t size = std::min(kChunk, members.size() - first);
+      for (std::size_t i = 0; i < size; ++i) {
+        const auto vector = correlation.unit_vector(members[first + i]);
+        chunk.col(static_cast<Eigen::Index>(i)) = Eigen::Map<const Eigen::VectorXf>(vector.data(), length);
+      }
+      const auto now = chunk.leftCols(static_cast<Eigen::Index>(size));
+      const Eigen::MatrixXf known = now.transpose() * kept.leftCols(n);
+      const Eigen::MatrixXf among = now.transpose() * now;
+      std::vector<Eigen::Index> mine;
+      for (Eigen::Index i = 0; i < now.cols() && n < most; ++i) {
+        const bool copy =
+            (known.cols() > 0 && known.row(i).cwiseAbs().maxCoeff() > kNearCopy) ||
+            std::any_of(mine.begin(), mine.end(), [&](auto k) { return std::abs(among(i, k)) > kNearCopy; });
+        if (copy) continue;
+        input.series[members[first + static_cast<std::size_t>(i)]].detects = true;
+        mine.push_back(i);
+        kept.col(n++) = now.col(i);
+      }
     }
   }
 }

@@ -33,8 +33,14 @@ struct ScanInput {
   }
 };
 
-/// Samples [begin, begin + samples) of the telemetry. Channels of reveal itself, of kind state, with more than a fifth
-/// missing or with fewer than six samples away from their median give no series.
+/// Memory levels move in steps by the mere existence of another process (kernel stacks, page tables, anonymous pages),
+/// a dozen of them at once: they neither detect nor attribute. Their changes do.
+[[nodiscard]] inline bool is_memory_level(const ScanSeries& series) {
+  return series.form == SeriesForm::level && series.subsystem == Subsystem::memory;
+}
+
+/// Samples [begin, begin + samples) of the telemetry. Channels of reveal itself, of kind state, with less than a fifth
+/// present or with fewer than six samples away from their median give no series. Missing values stand at the median.
 [[nodiscard]] ScanInput scan_input(const Telemetry& telemetry, std::size_t begin, std::size_t samples,
                                    const ScanScale& scale);
 
@@ -53,7 +59,8 @@ class SeriesCorrelation {
   std::vector<float> vectors_;  // [series][length_], Euclidean norm 1
 };
 
-/// Sets ScanSeries::detects: walks the series in order and leaves out near copies inside a subsystem (|r| > 0.9).
+/// Sets ScanSeries::detects: walks the series in order and leaves out near copies inside a subsystem (|r| > 0.9), and
+/// memory levels.
 void mark_detecting(ScanInput& input, const SeriesCorrelation& correlation);
 
 }  // namespace reveal

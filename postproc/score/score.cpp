@@ -131,7 +131,8 @@ ScoreResult run_score(const ScoreOptions& options) {
   detect.seed = options.seed;
   detect.every_channel = true;
   const Detection detection = pipeline.run(telemetry_of(file), detect);
-  if (!detection.insufficient.empty()) throw Error(options.input.string() + ": " + detection.insufficient);
+  if (detection.windows.empty() && !detection.insufficient.empty())
+    throw Error(options.input.string() + ": " + detection.insufficient);
   write_file(options.windows_csv, windows_csv(detection, file));
   if (!options.episodes_csv.empty()) write_file(options.episodes_csv, episodes_csv(detection, file));
   ScoreResult result{.windows = detection.windows.size()};

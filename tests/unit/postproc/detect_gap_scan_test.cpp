@@ -151,14 +151,63 @@ TEST(GapScan, IsHardlyMovedByOneWildSample) {
   EXPECT_NEAR(best_score(t), before, 0.05 * before);
 }
 
+std::vector<std::size_t> lengths(const ScanScale& scale, std::size_t samples) {
+  std::vector<std::size_t> all;
+  for (const ScanLengths& size : scan_options(scale, samples).sizes) {
+    for (const std::size_t length : size.lengths) {
+      EXPECT_GE(length, size.outside);
+      all.push_back(length);
+    }
+  }
+  return all;
+}
+
 TEST(GapScan, LooksForLongEventsInLongJobsOnly) {
-  const std::vector<std::size_t> short_job{50, 70, 100, 140, 200};
-  EXPECT_EQ(scan_options(kTenHertz, 600).lengths, short_job);
-  const std::vector<std::size_t> long_job{50, 70, 100, 140, 200, 280, 400, 600, 800, 1200, 1600, 2400};
-  EXPECT_EQ(scan_options(kTenHertz, 6000).lengths, long_job);
-  const std::vector<std::size_t> minutes{10, 14, 20, 28, 40, 56};
-  EXPECT_EQ(scan_options(scan_scale(60), 150).lengths, minutes);
-  EXPECT_EQ(scan_options(scan_scale(1), 150).lengths.front(), 5U);
+  const std::vector<std::size_t> short_job{30, 40, 50, 70, 100, 140, 200};
+  EXPECT_EQ(lengths(kTenHertz, 600), short_job);
+  const std::vector<std::size_t> long_job{30, 40, 50, 70, 100, 140, 200, 280, 400, 600, 800, 1200, 1600, 2400};
+  EXPECT_EQ(lengths(kTenHertz, 6000), long_job);
+  const std::vector<std::size_t> minutes{6, 8, 10, 14, 20, 28, 40, 56};
+  EXPECT_EQ(lengths(scan_scale(60), 150), minutes);
+  EXPECT_EQ(lengths(scan_scale(1), 150).front(), 3U);
+}
+
+TEST(GapScan, AveragesMoreSeriesOnLargerNodes) {
+  EXPECT_EQ(combined_series(0), 20U);
+  EXPECT_EQ(combined_series(400), 20U);
+  EXPECT_EQ(combined_series(1000), 50U);
+}
+
+TEST(GapScan, SeesAnEventThatNeverEnds) {
+  Telemetry t = quiet(40, 1000);
+  for (std::size_t c = 0; c < 40; c += 2) {
+    for (std::size_t s = 400; s < 1000; ++s) t.series(c)[s] += 2;
+  }
+  ScanInput input = scan_input(t, 0, t.samples, kTenHertz);
+  mark_detecting(input, SeriesCorrelation(input, kTenHertz));
+  ScanOptions options = scan_options(kTenHertz, t.samples);
+  options.open_end = true;
+  const auto intervals = scan_intervals(input, options);
+  const auto best = std::max_element(intervals.begin(), intervals.end(),
+                                     [](const auto& a, const auto& b) { return a.score < b.score; });
+  EXPECT_EQ(best->begin, 400U);
+  EXPECT_EQ(best->end, 1000U);
+  EXPECT_GT(best->score, 4.7);
+}
+
+TEST(GapScan, SeesEachOfTwoLikeEventsWithoutTheOther) {
+  Telemetry t = quiet(40, 1200);
+  for (std::size_t c = 0; c < 40; c += 2) {
+    for (std::size_t s = 300; s < 400; ++s) t.series(c)[s] += 3;
+    for (std::size_t s = 800; s < 900; ++s) t.series(c)[s] += 3;
+  }
+  ScanInput input = scan_input(t, 0, t.samples, kTenHertz);
+  mark_detecting(input, SeriesCorrelation(input, kTenHertz));
+  const ScoredInterval first{300, 400, 0};
+  const ScoredInterval second{800, 900, 0};
+  EXPECT_LT(score_without(input, first, {{500, 600, 0}}, kTenHertz), 1);
+  EXPECT_GT(score_without(input, first, {second}, kTenHertz), 4.7);
+  EXPECT_NEAR(score_without(input, second, {first}, kTenHertz), score_without(input, first, {second}, kTenHertz), 1);
 }
 
 TEST(GapScan, RefinesAnIntervalToOneSample) {
@@ -219,11 +268,11 @@ TEST(ScanSeries, TakesGaugesAsIncrementsAndLevelsOnlyWhereTheyDoNotDrift) {
 TEST(ScanSeries, LeavesOutWhatCannotSpeak) {
   Telemetry t = quiet(6, 300);
   std::fill(t.series(0).begin(), t.series(0).end(), 4.0);      // constant
-  std::fill_n(t.series(1).begin(), 61, std::nan(""));          // more than a fifth missing
+  std::fill_n(t.series(1).begin(), 241, std::nan(""));         // less than a fifth present
   std::fill(t.series(2).begin() + 5, t.series(2).end(), 6.0);  // five samples away from the median
   t.channels[3].subsystem = Subsystem::self;
   t.channels[4].kind = Kind::state;
-  std::fill_n(t.series(5).begin(), 60, std::nan(""));
+  std::fill_n(t.series(5).begin(), 240, std::nan(""));
   const ScanInput input = scan_input(t, 0, 300, kTenHertz);
   ASSERT_EQ(input.series.size(), 1U);
   EXPECT_EQ(input.series[0].channel, 5U);

@@ -115,6 +115,41 @@ TEST(RevealPipeline, FindsTwoEventsInOneJob) {
   EXPECT_EQ(begins, (std::vector<std::size_t>{300, 900}));
 }
 
+TEST(RevealPipeline, FindsAnEventThatHappensTwiceAndNotOneThatTheJobLivesWith) {
+  Telemetry t = job(60, 3000);
+  disturb(t, 700, 830);
+  disturb(t, 2300, 2430);
+  const Detection detection = run("reveal", t);
+  ASSERT_EQ(detection.episodes.size(), 2U);
+  for (const Episode& e : detection.episodes) {
+    EXPECT_EQ(e.tier, Tier::finding);
+    EXPECT_EQ(e.labels, std::vector<std::string>{"RECURRING"});
+    EXPECT_EQ(e.end - e.begin, 130U);
+  }
+  for (std::size_t s = 100; s + 130 < 3000; s += 400) disturb(t, s, s + 130);
+  EXPECT_TRUE(run("reveal", t).episodes.empty());
+}
+
+TEST(RevealPipeline, FindsWhatBeginsLateAndNeverEnds) {
+  Telemetry t = job(60, 1500);
+  disturb(t, 620, 1500);
+  const Detection detection = run("reveal", t);
+  ASSERT_EQ(detection.episodes.size(), 1U);
+  EXPECT_EQ(detection.episodes[0].tier, Tier::finding);
+  EXPECT_EQ(detection.episodes[0].begin, 620U);
+  EXPECT_EQ(detection.episodes[0].end, 1475U);  // the last 2.5 s are tear-down
+}
+
+TEST(RevealPipeline, FindsAnEventOfTwentyMinutesInAnHour) {
+  Telemetry t = job(40, 36000);
+  disturb(t, 13000, 25000, 30);
+  const Detection detection = run("reveal", t, {.keep_windows = false});
+  ASSERT_EQ(detection.episodes.size(), 1U);
+  EXPECT_EQ(detection.episodes[0].tier, Tier::finding);
+  EXPECT_EQ(detection.episodes[0].begin, 13000U);
+  EXPECT_EQ(detection.episodes[0].end, 25000U);
+}
+
 TEST(RevealPipeline, FindsAnEventInALongJobOnceAlthoughBlocksOverlap) {
   Telemetry t = job(60, 26000);
   disturb(t, 11900, 12080);
@@ -139,7 +174,8 @@ TEST(RevealPipeline, WorksOnMinuteSamplesWithoutTrimming) {
 TEST(RevealPipeline, SaysHowMuchItNeedsOfAShortJob) {
   EXPECT_EQ(run("reveal", job(5, 60)).insufficient, "6.0 s recorded, at least 20 s are needed");
   EXPECT_EQ(run("reveal", Telemetry{}).insufficient, "0.0 s recorded, at least 20 s are needed");
-  EXPECT_TRUE(run("reveal", job(5, 200)).insufficient.empty());
+  EXPECT_EQ(run("reveal", job(5, 200)).insufficient, "18 windows, at least 30 are needed");
+  EXPECT_TRUE(run("reveal", job(5, 330)).insufficient.empty());
 }
 
 TEST(RevealPipeline, MarksTheWindowsOfAnEpisodeAndScoresThemHighest) {
