@@ -9,9 +9,11 @@
 
 #include "postproc/detect/attribution.h"
 #include "postproc/detect/claim.h"
+#include "postproc/detect/ensemble.h"
 #include "postproc/detect/gap_scan.h"
 #include "postproc/detect/paper_pipeline.h"
 #include "postproc/detect/scan_series.h"
+#include "postproc/detect/window_episodes.h"
 
 namespace reveal {
 
@@ -119,6 +121,7 @@ class GapDetection {
     if (options_.keep_windows) start_windows();
     for (const Block& block : blocks_of(trim_start, telemetry_.samples - trim_end, scale_)) scan(block);
     keep_best();
+    if (options_.every_channel || !scale_.has_start_and_end) rank(trim_start, telemetry_.samples - trim_end);
     if (options_.keep_windows) finish_windows();
     return std::move(result_);
   }
@@ -137,7 +140,6 @@ class GapDetection {
     const std::vector<ScoredInterval> intervals = scan_intervals(input, scan_options(scale_, block.samples));
     const std::vector<Selected> chosen = select(input, intervals, scale_, block.first);
     if (options_.keep_windows) score_windows(block, intervals, chosen);
-    if (options_.keep_windows && options_.every_channel) explain_windows(block, input);
 
     std::optional<WindowVotes> votes;
     for (const Selected& selected : chosen) {
@@ -236,35 +238,33 @@ class GapDetection {
     for (const Selected& selected : chosen) raise(selected.interval);
   }
 
-  /// Shares of all channels in every window: how far the mean of a channel's scores is from ordinary.
-  void explain_windows(const Block& block, const ScanInput& input) {
-    std::vector<double> prefix(block.samples + 1);
-    std::vector<std::vector<double>> evidence(grid_.count);
-    for (std::size_t i = 0; i < input.series.size(); ++i) {
-      const ScanSeries& series = input.series[i];
-      if (series.form == SeriesForm::contrast || series.variance <= 0) continue;
-      const auto scores = input.of(i);
-      for (std::size_t t = 0; t < block.samples; ++t) prefix[t + 1] = prefix[t] + scores[t];
-      for (std::size_t w = 0; w < grid_.count; ++w) {
-        const std::size_t begin = std::max(grid_.first_sample(w), block.begin) - block.begin;
-        const std::size_t end = std::min(grid_.end_sample(w), block.begin + block.samples);
-        if (middle_of(w) < block.begin || end < block.begin + begin + 1 || !result_.windows[w].reasons.empty())
-          continue;
-        const auto n = static_cast<double>(end - block.begin - begin);
-        const double sum = prefix[end - block.begin] - prefix[begin];
-        evidence[w].resize(telemetry_.channels.size());
-        double& mine = evidence[w][series.channel];
-        mine = std::max(mine, std::abs(sum) / std::sqrt(n * series.variance * series.hold));
-      }
+  /// Windows are ranked by all window detectors together. In a job the scan's score is added, so that an interval it
+  /// finds stands above single windows. On servers, sampled for days, the scan has nothing to say (its score ranks
+  /// worse than chance beside the ensemble) and strange windows are episodes themselves.
+  void rank(std::size_t begin, std::size_t end) {
+    WindowGrid grid = grid_;
+    std::size_t first = 0;
+    while (first < grid_.count && grid_.first_sample(first) < begin) ++first;
+    grid.begin = grid_.first_sample(first);
+    grid.count = 0;
+    while (first + grid.count < grid_.count && grid_.end_sample(first + grid.count) <= end) ++grid.count;
+    const WindowRanking ranking = rank_windows(telemetry_, grid, options_.seed, Explain::every_channel);
+    for (std::size_t w = 0; options_.keep_windows && w < grid.count; ++w) {
+      WindowScore& window = result_.windows[first + w];
+      window.score = ranking.score[w] + (scale_.has_start_and_end ? window.score : 0);
+      if (options_.every_channel) window.reasons = ranking.reasons[w];
     }
-    for (std::size_t w = 0; w < grid_.count; ++w) {
-      if (evidence[w].empty()) continue;
-      std::vector<Reason>& reasons = result_.windows[w].reasons;
-      for (std::size_t c = 0; c < evidence[w].size(); ++c) {
-        reasons.push_back({.channel = c, .feature = "mean", .z = evidence[w][c], .share = evidence[w][c]});
-      }
-      sort_by_share(reasons);
+    if (scale_.has_start_and_end || grid.count < kMinRankedWindows) return;
+    for (Episode& episode : window_episodes(telemetry_, grid, ranking)) {
+      const auto overlaps = [&](const Episode& other) {
+        return other.tier != Tier::none && episode.begin < other.end && other.begin < episode.end;
+      };
+      if (std::any_of(result_.episodes.begin(), result_.episodes.end(), overlaps)) continue;
+      if (!options_.every_channel && episode.reasons.size() > kMaxReasons) episode.reasons.resize(kMaxReasons);
+      result_.episodes.push_back(std::move(episode));
     }
+    std::stable_sort(result_.episodes.begin(), result_.episodes.end(),
+                     [](const Episode& a, const Episode& b) { return a.score > b.score; });
   }
 
   /// Overlapping blocks see the same event: the better one stays.
@@ -289,9 +289,10 @@ class GapDetection {
       for (std::size_t w = episode.first_window; w <= episode.last_window && w < grid_.count; ++w) {
         WindowScore& window = result_.windows[w];
         if (window.tier != Tier::none) continue;  // episodes come by falling score
-        window.score = std::max(window.score, episode.score);
         window.tier = episode.tier;
         window.agreement = episode.agreement;
+        if (episode.methods.empty() || episode.methods.front() != "GAP") continue;  // strange windows keep their own ranks and reasons
+        window.score = std::max(window.score, episode.score);
         if (options_.every_channel) window.reasons = episode.reasons;
       }
     }

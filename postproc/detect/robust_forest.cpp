@@ -1,0 +1,26 @@
+// Isolation Forest on the first principal components of the core: in thousands of features a random split nearly
+// always falls on noise.
+#include <algorithm>
+
+#include "postproc/detect/isolation_forest.h"
+#include "postproc/detect/window_detector.h"
+
+namespace reveal {
+
+namespace {
+
+constexpr Eigen::Index kComponents = 20;
+
+std::vector<double> robust_forest(const RobustWindows& windows, std::uint64_t seed) {
+  const Eigen::MatrixXd& all = windows.components.coordinates;
+  if (all.cols() == 0) return std::vector<double>(windows.windows);
+  const Eigen::MatrixXd rows = all.leftCols(std::min(kComponents, all.cols()));
+  return standing_of_distance(IsolationForest::fit(rows, seed).score(rows));
+}
+
+const RegisteredWindowDetector entry{
+    2, {"IF", "Isolation Forest on 20 principal components of the core", 1, 0.5, false, robust_forest}};
+
+}  // namespace
+
+}  // namespace reveal
