@@ -16,7 +16,7 @@ struct PrincipalComponents {
 };
 
 /// The largest `count` components of the windows in `core`; all windows are projected on them. Exact for small
-/// matrices, by subspace iteration to a relative 1e-8 of the variances (or 30 rounds) for others.
+/// matrices, by subspace iteration for others, until no variance moves by more than 1e-7 of the largest (or 30 rounds).
 [[nodiscard]] PrincipalComponents principal_components(const Eigen::MatrixXd& gram, std::vector<Eigen::Index> core,
                                                        Eigen::Index count);
 

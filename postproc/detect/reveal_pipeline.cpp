@@ -291,7 +291,8 @@ class GapDetection {
         if (window.tier != Tier::none) continue;  // episodes come by falling score
         window.tier = episode.tier;
         window.agreement = episode.agreement;
-        if (episode.methods.empty() || episode.methods.front() != "GAP") continue;  // strange windows keep their own ranks and reasons
+        if (episode.methods.empty() || episode.methods.front() != "GAP")
+          continue;  // strange windows keep their own ranks and reasons
         window.score = std::max(window.score, episode.score);
         if (options_.every_channel) window.reasons = episode.reasons;
       }
