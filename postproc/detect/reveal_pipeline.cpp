@@ -239,8 +239,8 @@ class GapDetection {
   }
 
   /// Windows are ranked by all window detectors together. In a job the scan's score is added, so that an interval it
-  /// finds stands above single windows. On servers, sampled for days, the scan has nothing to say (its score ranks
-  /// worse than chance beside the ensemble) and strange windows are episodes themselves.
+  /// finds stands above single windows. On servers, sampled for days, adding it made the ranking worse (average
+  /// precision .67 to .65), and strange windows are episodes themselves.
   void rank(std::size_t begin, std::size_t end) {
     WindowGrid grid = grid_;
     std::size_t first = 0;

@@ -125,10 +125,16 @@ std::vector<Episode> window_episodes(const Telemetry& telemetry, const WindowGri
   const double days = static_cast<double>(grid.count * grid.stride) * telemetry.step_seconds / kSecondsPerDay;
   std::vector<Episode> episodes;
   for (const WindowRun& run : window_runs(ranking, days)) {
-    // What a window says is said about its middle: its neighbours share the rest.
+    // It begins and ends where it is half as strange as at its height; what a window says is said about its middle,
+    // its neighbours share the rest.
+    const auto strange = [&](std::size_t w) { return 2 * ranking.score[w] >= run.score; };
+    std::size_t first = run.first;
+    std::size_t last = run.last;
+    while (!strange(first)) ++first;
+    while (!strange(last)) --last;
     const std::size_t aside = (grid.length - std::min(grid.length, grid.stride)) / 2;
-    Episode episode{.begin = grid.first_sample(run.first) + aside,
-                    .end = grid.end_sample(run.last) - aside,
+    Episode episode{.begin = grid.first_sample(first) + aside,
+                    .end = grid.end_sample(last) - aside,
                     .first_window = run.first,
                     .last_window = run.last,
                     .agreement = static_cast<int>(run.methods.size()),
