@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
+#include <utility>
 
 #include "postproc/detect/window_detector.h"
 
@@ -35,6 +35,21 @@ const RegisteredWindowDetector levels{
 
 std::size_t discord_neighbours(std::size_t windows) {
   return std::max(kMinNeighbours, windows / kWindowsPerNeighbour);
+}
+
+std::vector<std::size_t> nearest_windows(const Eigen::MatrixXd& gram, std::size_t window, std::size_t k) {
+  std::vector<std::pair<double, std::size_t>> squares;
+  const auto row = static_cast<Eigen::Index>(window);
+  for (std::size_t other = 0; other < static_cast<std::size_t>(gram.rows()); ++other) {
+    if (other + kExcluded >= window && other <= window + kExcluded) continue;
+    const auto column = static_cast<Eigen::Index>(other);
+    squares.emplace_back(gram(column, column) - 2 * gram(column, row), other);
+  }
+  k = std::min(k, squares.size());
+  std::partial_sort(squares.begin(), squares.begin() + static_cast<std::ptrdiff_t>(k), squares.end());
+  std::vector<std::size_t> nearest;
+  for (std::size_t i = 0; i < k; ++i) nearest.push_back(squares[i].second);
+  return nearest;
 }
 
 std::vector<double> neighbour_distances(const Eigen::MatrixXd& gram, std::size_t k, std::size_t excluded) {

@@ -1,5 +1,7 @@
 // Isolation Forest on the first principal components of the core: in thousands of features a random split nearly
 // always falls on noise.
+#include "postproc/detect/robust_forest.h"
+
 #include <algorithm>
 
 #include "postproc/detect/isolation_forest.h"
@@ -9,12 +11,10 @@ namespace reveal {
 
 namespace {
 
-constexpr Eigen::Index kComponents = 20;
-
 std::vector<double> robust_forest(const RobustWindows& windows, std::uint64_t seed) {
   const Eigen::MatrixXd& all = windows.components.coordinates;
   if (all.cols() == 0) return std::vector<double>(windows.windows);
-  const Eigen::MatrixXd rows = all.leftCols(std::min(kComponents, all.cols()));
+  const Eigen::MatrixXd rows = all.leftCols(std::min(kForestComponents, all.cols()));
   return standing_of_distance(IsolationForest::fit(rows, seed).score(rows));
 }
 

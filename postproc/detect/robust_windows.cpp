@@ -5,6 +5,7 @@
 #include <cmath>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "postproc/detect/detector.h"
@@ -61,45 +62,30 @@ void take_off_nearby(std::span<double> deviation) {
   for (std::size_t w = 0; w < medians.size(); ++w) deviation[w] -= medians[w];
 }
 
-/// Collects one view, one channel after the other.
-class View {
+/// g of one channel after the other.
+class RobustChannel {
  public:
-  View(Baseline baseline, std::size_t windows, double windows_per_day)
-      : baseline_(baseline), levels_(windows), others_(windows), g_(kRobustFeatures * windows) {
-    result_.windows = windows;
+  RobustChannel(Baseline baseline, std::size_t windows, double windows_per_day)
+      : baseline_(baseline), windows_(windows), g_(kRobustFeatures * windows) {
     if (baseline == Baseline::season) season_.emplace(windows, windows_per_day);
   }
 
-  /// `features`: [feature][window] as ChannelFeatures leaves them.
-  void add(std::size_t channel, std::span<const double> features, bool to_gram) {
-    const std::size_t n = result_.windows;
+  /// `features`: [feature][window] as ChannelFeatures leaves them. False if none of them varies.
+  bool compute(std::span<const double> features) {
     bool varies = false;
     for (std::size_t f = 0; f < kRobustFeatures; ++f) {
-      varies |= fill(features.subspan(kFeatures[f] * n, n), std::span(g_).subspan(f * n, n), f);
+      varies |=
+          fill(features.subspan(kFeatures[f] * windows_, windows_), std::span(g_).subspan(f * windows_, windows_), f);
     }
-    if (!varies) return;
-    result_.channels.push_back(channel);
-    keep_evidence();
-    for (std::size_t f = 0; to_gram && f < kRobustFeatures; ++f) {
-      (kIsLevel[f] ? levels_ : others_).add(std::span<const float>(g_).subspan(f * n, n));
-    }
+    return varies;
   }
 
-  RobustWindows finish() {
-    const auto n = static_cast<Eigen::Index>(result_.windows);
-    const auto c = static_cast<Eigen::Index>(result_.channels.size());
-    result_.evidence = Eigen::Map<const Eigen::MatrixXf>(evidence_.data(), n, c);
-    result_.explaining = Eigen::Map<const Eigen::MatrixXf>(explaining_.data(), n, c);
-    result_.z = Eigen::Map<const Eigen::MatrixXf>(z_.data(), n, c);
-    result_.feature =
-        Eigen::Map<const Eigen::Matrix<std::uint8_t, Eigen::Dynamic, Eigen::Dynamic>>(feature_.data(), n, c);
-    result_.gram_features = levels_.features() + others_.features();
-    result_.level_gram = levels_.take();
-    result_.gram = result_.level_gram + others_.take();
-    if (!explained_.empty()) result_.seasonal = percentile(std::move(explained_), 50);
-    find_components();
-    return std::move(result_);
+  [[nodiscard]] std::span<const float> g() const { return g_; }
+  [[nodiscard]] std::span<const float> g(std::size_t feature) const {
+    return std::span(g_).subspan(feature * windows_, windows_);
   }
+  /// Per channel and seasonal feature so far: what the time of day explains.
+  [[nodiscard]] const std::vector<double>& explained() const { return explained_; }
 
  private:
   /// g of one feature; false if it does not vary.
@@ -132,16 +118,59 @@ class View {
     return true;
   }
 
+  Baseline baseline_;
+  std::size_t windows_;
+  std::optional<Season> season_;
+  std::vector<float> g_;
+  std::vector<double> deviation_, present_, explained_;
+};
+
+/// Collects one view, one channel after the other.
+class View {
+ public:
+  View(Baseline baseline, std::size_t windows, double windows_per_day)
+      : channel_(baseline, windows, windows_per_day), levels_(windows), others_(windows) {
+    result_.windows = windows;
+  }
+
+  /// `features`: [feature][window] as ChannelFeatures leaves them.
+  void add(std::size_t channel, std::span<const double> features, bool to_gram) {
+    if (!channel_.compute(features)) return;
+    result_.channels.push_back(channel);
+    keep_evidence();
+    for (std::size_t f = 0; to_gram && f < kRobustFeatures; ++f) {
+      (kIsLevel[f] ? levels_ : others_).add(channel_.g(f));
+    }
+  }
+
+  RobustWindows finish() {
+    const auto n = static_cast<Eigen::Index>(result_.windows);
+    const auto c = static_cast<Eigen::Index>(result_.channels.size());
+    result_.evidence = Eigen::Map<const Eigen::MatrixXf>(evidence_.data(), n, c);
+    result_.explaining = Eigen::Map<const Eigen::MatrixXf>(explaining_.data(), n, c);
+    result_.z = Eigen::Map<const Eigen::MatrixXf>(z_.data(), n, c);
+    result_.feature =
+        Eigen::Map<const Eigen::Matrix<std::uint8_t, Eigen::Dynamic, Eigen::Dynamic>>(feature_.data(), n, c);
+    result_.gram_features = levels_.features() + others_.features();
+    result_.level_gram = levels_.take();
+    result_.gram = result_.level_gram + others_.take();
+    if (!channel_.explained().empty()) result_.seasonal = percentile(channel_.explained(), 50);
+    find_components();
+    return std::move(result_);
+  }
+
+ private:
   void keep_evidence() {
     const std::size_t n = result_.windows;
+    const std::span<const float> g = channel_.g();
     std::array<float, kRobustFeatures> sizes{};
     for (std::size_t w = 0; w < n; ++w) {
       std::size_t largest = 0;
       for (std::size_t f = 0; f < kRobustFeatures; ++f) {
-        sizes[f] = std::abs(g_[f * n + w]);
+        sizes[f] = std::abs(g[f * n + w]);
         if (sizes[f] > sizes[largest]) largest = f;
       }
-      z_.push_back(std::copysign(std::expm1(sizes[largest]), g_[largest * n + w]));
+      z_.push_back(std::copysign(std::expm1(sizes[largest]), g[largest * n + w]));
       feature_.push_back(static_cast<std::uint8_t>(kFeatures[largest]));
       std::partial_sort(sizes.begin(), sizes.begin() + kExplaining, sizes.end(), std::greater<>());
       const float three = sizes[0] + sizes[1] + sizes[2];
@@ -170,12 +199,9 @@ class View {
     }
   }
 
-  Baseline baseline_;
+  RobustChannel channel_;
   RobustWindows result_;
-  std::optional<Season> season_;
   Gram levels_, others_;
-  std::vector<float> g_;  // [feature][window] of one channel
-  std::vector<double> deviation_, present_, explained_;
   std::vector<float> evidence_, explaining_, z_;
   std::vector<std::uint8_t> feature_;
 };
@@ -218,6 +244,18 @@ RobustScale robust_scale(std::span<double> values) {
   if (std::isfinite(deviation)) result.scale = std::max(result.scale, kMinOfDeviation * deviation);
   if (!std::isfinite(result.scale)) result.scale = 0;
   return result;
+}
+
+void for_each_channel(const Telemetry& telemetry, const WindowGrid& grid, const RobustWindows& windows,
+                      const std::function<void(std::size_t index, std::span<const float> g)>& use) {
+  ChannelFeatures all(grid);
+  RobustChannel channel(Baseline::whole, grid.count, 0);
+  std::vector<double> features(kFeatureCount * grid.count);
+  for (std::size_t i = 0; i < windows.channels.size(); ++i) {
+    all.compute(telemetry.series(windows.channels[i]), features);
+    channel.compute(features);
+    use(i, channel.g());
+  }
 }
 
 std::vector<RobustWindows> robust_windows(const Telemetry& telemetry, const WindowGrid& grid,

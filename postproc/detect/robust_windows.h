@@ -5,7 +5,7 @@
 #include <Eigen/Core>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
+#include <functional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -48,6 +48,11 @@ struct RobustWindows {
 /// state are left out; so are, beyond 4,000 channels, some from the inner products (every second, third, ...).
 [[nodiscard]] std::vector<RobustWindows> robust_windows(const Telemetry& telemetry, const WindowGrid& grid,
                                                         std::span<const Baseline> baselines, double windows_per_day);
+
+/// Calls `use` with g of every channel of `windows` in turn, [feature of robust_features()][window]: for what needs the
+/// features again that robust_windows() did not keep.
+void for_each_channel(const Telemetry& telemetry, const WindowGrid& grid, const RobustWindows& windows,
+                      const std::function<void(std::size_t index, std::span<const float> g)>& use);
 
 /// Robust centre and scale: max(1.4826 MAD, (q95 - q5) / 3.29), the mean deviation where both are 0; 0 for constants.
 struct RobustScale {

@@ -8,6 +8,7 @@
 #include <ctime>
 #include <random>
 
+#include "postproc/detect/contributions.h"
 #include "postproc/detect/ensemble.h"
 #include "postproc/detect/gaussian_mixture.h"
 #include "postproc/detect/gram.h"
@@ -205,6 +206,29 @@ TEST(WindowDetectors, EachSeesAPlainEvent) {
     EXPECT_EQ(score, detector.score(views[0], 0)) << detector.label;
   }
   EXPECT_NEAR(strangest(local_contrast(t, grid_of(t))), 150, 2);
+}
+
+TEST(Contributions, SumUpToTheDistanceAndNameTheDisturbedChannels) {
+  Telemetry t = job(20, 3030);
+  disturb(t, 1500, 1530);
+  constexpr Baseline kWhole[] = {Baseline::whole};
+  const auto views = robust_windows(t, grid_of(t), kWhole, 0);
+  const std::vector<std::size_t> at{150, 20};
+  const std::vector<Contributions> both = contributions(t, grid_of(t), views[0], at, 0);
+  const PrincipalComponents& pc = views[0].components;
+  for (std::size_t k = 0; k < 2; ++k) {
+    const auto row = pc.coordinates.row(static_cast<Eigen::Index>(at[k])).head(views[0].kept);
+    const double square = row.cwiseAbs2().cwiseQuotient(pc.variances.head(views[0].kept).transpose()).mean();
+    double sum = 0;
+    for (const double share : both[k].mahalanobis) sum += share;
+    EXPECT_NEAR(sum, square, 1e-4 * square);
+    double forest = 0;
+    for (const double share : both[k].forest) forest += share;
+    EXPECT_NEAR(forest, 1, 1e-9);
+  }
+  for (const auto& shares : {both[0].mahalanobis, both[0].neighbours, both[0].forest}) {
+    EXPECT_LT(std::max_element(shares.begin(), shares.end()) - shares.begin(), 5);
+  }
 }
 
 TEST(Ensemble, RanksTheEventFirstAndNamesItsChannels) {
