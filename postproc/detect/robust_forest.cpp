@@ -11,11 +11,15 @@ namespace reveal {
 
 namespace {
 
+// With a hundred trees the seed moves the ensemble's average precision by 0.005; trees on few columns cost next to
+// nothing.
+constexpr std::size_t kTrees = 1000;
+
 std::vector<double> robust_forest(const RobustWindows& windows, std::uint64_t seed) {
   const Eigen::MatrixXd& all = windows.components.coordinates;
   if (all.cols() == 0) return std::vector<double>(windows.windows);
   const Eigen::MatrixXd rows = all.leftCols(std::min(kForestComponents, all.cols()));
-  return standing_of_distance(IsolationForest::fit(rows, seed).score(rows));
+  return standing_of_distance(IsolationForest::fit(rows, seed, kTrees).score(rows));
 }
 
 const RegisteredWindowDetector entry{

@@ -129,7 +129,7 @@ class RobustChannel {
 class View {
  public:
   View(Baseline baseline, std::size_t windows, double windows_per_day)
-      : channel_(baseline, windows, windows_per_day), levels_(windows), others_(windows) {
+      : baseline_(baseline), channel_(baseline, windows, windows_per_day), levels_(windows), others_(windows) {
     result_.windows = windows;
   }
 
@@ -155,7 +155,7 @@ class View {
     result_.level_gram = levels_.take();
     result_.gram = result_.level_gram + others_.take();
     if (!channel_.explained().empty()) result_.seasonal = percentile(channel_.explained(), 50);
-    find_components();
+    if (baseline_ == Baseline::whole) find_components();
     return std::move(result_);
   }
 
@@ -199,6 +199,7 @@ class View {
     }
   }
 
+  Baseline baseline_;
   RobustChannel channel_;
   RobustWindows result_;
   Gram levels_, others_;
@@ -261,6 +262,7 @@ void for_each_channel(const Telemetry& telemetry, const WindowGrid& grid, const 
 std::vector<RobustWindows> robust_windows(const Telemetry& telemetry, const WindowGrid& grid,
                                           std::span<const Baseline> baselines, double windows_per_day) {
   std::vector<std::unique_ptr<View>> views;
+  views.reserve(baselines.size());
   for (const Baseline baseline : baselines) {
     views.push_back(std::make_unique<View>(baseline, grid.count, windows_per_day));
   }
@@ -277,6 +279,7 @@ std::vector<RobustWindows> robust_windows(const Telemetry& telemetry, const Wind
     for (const auto& view : views) view->add(channels[i], features, i % thinning == 0);
   }
   std::vector<RobustWindows> result;
+  result.reserve(views.size());
   for (const auto& view : views) result.push_back(view->finish());
   return result;
 }

@@ -38,8 +38,9 @@ struct RobustWindows {
   Eigen::MatrixXd level_gram;  // of mean, minimum, maximum and median alone
   std::size_t gram_features = 0;
 
-  PrincipalComponents components;  // of the nine tenths of the windows that are least strange
-  Eigen::Index kept = 0;           // components that hold 90 % of the core's variance, at most 40
+  // Of the nine tenths of the windows that are least strange; none for other baselines than `whole`.
+  PrincipalComponents components;
+  Eigen::Index kept = 0;  // components that hold 90 % of the core's variance, at most 40
 
   double seasonal = 0;  // share of their deviation that the time of day explains, median over the channels
 };
