@@ -60,8 +60,8 @@ REVEAL_WIDE void sum_up(Wide* x, Wide* d, std::size_t n, const std::pair<std::si
                         std::size_t exchanges, Sums& out) {
   const auto count = static_cast<double>(n);
   const Wide first = x[0];
-  Wide distance = first - first;
-  const Wide zero = distance;
+  const Wide zero{};
+  Wide distance = zero;
   Wide low = first;
   Wide high = first;
   Wide changes = zero;
