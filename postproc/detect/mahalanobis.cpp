@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "postproc/detect/detector.h"
+#include "postproc/detect/gram.h"
 
 namespace reveal {
 
@@ -32,12 +33,17 @@ std::vector<double> mahalanobis(const Eigen::MatrixXd& z, std::uint64_t /*seed*/
   Eigen::Map<Eigen::ArrayXd> squares(scores.data(), x.rows());
 
   const bool wide = x.cols() >= x.rows();
-  Eigen::MatrixXd gram = Eigen::MatrixXd::Zero(std::min(x.rows(), x.cols()), std::min(x.rows(), x.cols()));
-  if (wide) {
-    gram.selfadjointView<Eigen::Lower>().rankUpdate(x);
-  } else {
-    gram.selfadjointView<Eigen::Lower>().rankUpdate(x.transpose());
+  Gram products(static_cast<std::size_t>(wide ? x.rows() : x.cols()));
+  Eigen::VectorXd series;
+  for (Eigen::Index i = 0; i < (wide ? x.cols() : x.rows()); ++i) {
+    if (wide) {
+      series = x.col(i);
+    } else {
+      series = x.row(i);
+    }
+    products.add(std::span<const double>(series.data(), static_cast<std::size_t>(series.size())));
   }
+  const Eigen::MatrixXd gram = products.take();
   const Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> solved(gram);
   const Eigen::VectorXd spectrum = solved.eigenvalues().reverse();
   const Eigen::Index k = components(spectrum);

@@ -4,11 +4,12 @@
 #include <cmath>
 #include <limits>
 
+#include "postproc/features/channel_features.h"
+
 namespace reveal {
 
 namespace {
 
-constexpr double kMaxMissing = 0.5;
 constexpr std::size_t kMinPeriods = 3;
 
 bool same(double a, double b) {
@@ -41,18 +42,22 @@ FeatureMatrix feature_matrix(const Telemetry& telemetry, std::span<const std::si
                             std::numeric_limits<double>::quiet_NaN());
 
   Window window;
+  ChannelFeatures all(grid);
   Eigen::Index first = 0;
   for (const std::size_t channel : channels) {
     const auto values = telemetry.series(channel);
-    const auto wanted = telemetry.channels[channel].kind == Kind::event ? events : dynamic;
+    if (telemetry.channels[channel].kind != Kind::event) {
+      // Columns of the matrix are contiguous: those of one channel are one block.
+      all.compute(values, std::span(matrix.values.col(first).data(), kFeatureCount * grid.count));
+      first += static_cast<Eigen::Index>(kFeatureCount);
+      continue;
+    }
     for (std::size_t w = 0; w < grid.count; ++w) {
       window.assign(values.subspan(grid.first_sample(w), grid.length));
       if (static_cast<double>(window.size()) < (1 - kMaxMissing) * static_cast<double>(grid.length)) continue;
-      for (std::size_t f = 0; f < wanted.size(); ++f) {
-        matrix.values(static_cast<Eigen::Index>(w), first + static_cast<Eigen::Index>(f)) = wanted[f].compute(window);
-      }
+      matrix.values(static_cast<Eigen::Index>(w), first) = event_feature().compute(window);
     }
-    first += static_cast<Eigen::Index>(wanted.size());
+    ++first;
   }
   return matrix;
 }

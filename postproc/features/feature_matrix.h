@@ -7,24 +7,10 @@
 #include <vector>
 
 #include "postproc/features/features.h"
+#include "postproc/features/window_grid.h"
 #include "postproc/merge/telemetry.h"
 
 namespace reveal {
-
-/// Overlapping windows over samples [begin, ...): window k is [begin + k * stride, begin + k * stride + length).
-struct WindowGrid {
-  std::size_t begin = 0;
-  std::size_t length = 30;
-  std::size_t stride = 10;
-  std::size_t count = 0;
-
-  [[nodiscard]] std::size_t first_sample(std::size_t window) const { return begin + window * stride; }
-  [[nodiscard]] std::size_t end_sample(std::size_t window) const { return first_sample(window) + length; }
-};
-
-/// As many whole windows as fit into `samples`.
-[[nodiscard]] WindowGrid window_grid(double window_seconds, double stride_seconds, double step_seconds,
-                                     std::size_t begin, std::size_t samples);
 
 struct FeatureMatrix {
   struct Column {

@@ -127,18 +127,11 @@ double adf(const Window& w) {
   return beta / std::sqrt(residual / (m - 3) * cc / determinant);
 }
 
-/// MacKinnon (1994), one series, constant only: the normal probability of a polynomial in the statistic.
 double adf_p(const Window& w) {
-  const double t = adf(w);
-  if (std::isnan(t)) return kNaN;
-  if (t > 2.74) return 1;
-  if (t < -18.83) return 0;
-  const double u =
-      t <= -1.61 ? 2.1659 + t * (1.4412 + t * 0.038269) : 1.7339 + t * (0.93202 + t * (-0.12745 + t * -0.010368));
-  return 0.5 * std::erfc(-u / std::numbers::sqrt2);
+  return adf_p_value(adf(w));
 }
 
-constexpr std::array<Feature, 16> kFeatures{{
+constexpr std::array<Feature, kFeatureCount> kFeatures{{
     {"mean", "tsfresh.mean", [](const Window& w) { return w.mean(); }},
     {"standard_deviation", "tsfresh.standard_deviation", [](const Window& w) { return std::sqrt(w.variance()); }},
     {"variance", "tsfresh.variance", [](const Window& w) { return w.variance(); }},
@@ -161,6 +154,17 @@ constexpr Feature kEvents{"sum", "tsfresh.sum_values",
                           [](const Window& w) { return std::accumulate(w.values().begin(), w.values().end(), 0.0); }};
 
 }  // namespace
+
+// MacKinnon (1994), one series, constant only: the normal probability of a polynomial in the statistic.
+double adf_p_value(double statistic) {
+  const double t = statistic;
+  if (std::isnan(t)) return kNaN;
+  if (t > 2.74) return 1;
+  if (t < -18.83) return 0;
+  const double u =
+      t <= -1.61 ? 2.1659 + t * (1.4412 + t * 0.038269) : 1.7339 + t * (0.93202 + t * (-0.12745 + t * -0.010368));
+  return 0.5 * std::erfc(-u / std::numbers::sqrt2);
+}
 
 void Window::assign(std::span<const double> values) {
   values_.clear();

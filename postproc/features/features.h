@@ -2,6 +2,7 @@
 // also for series around 1e9: everything that could cancel is computed from centred values.
 #pragma once
 
+#include <cstddef>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -38,6 +39,12 @@ struct Feature {
   std::string_view reference;        // whose definition this is
   double (*compute)(const Window&);  // NaN where the reference is undefined
 };
+
+/// Of features(): some code needs to know it at compile time.
+inline constexpr std::size_t kFeatureCount = 16;
+
+/// MacKinnon's p of the ADF statistic; NaN for NaN.
+[[nodiscard]] double adf_p_value(double statistic);
 
 /// For dynamic signals.
 [[nodiscard]] std::span<const Feature> features();

@@ -98,8 +98,8 @@ std::string windows_csv(const Detection& detection, const SeriesFile& file) {
   std::string text = "begin,end,score,flagged,tier,agreement,top_channels\n";
   for (const WindowScore& window : detection.windows) {
     fmt::format_to(std::back_inserter(text), "{},{},{:.6g},{},{},{},{}\n", window.begin, window.end, window.score,
-                   window.tier == Tier::none ? 0 : 1, kTiers[static_cast<std::size_t>(window.tier)], window.agreement,
-                   top_channels(window.reasons, file));
+                   window.tier == Tier::finding ? 1 : 0, kTiers[static_cast<std::size_t>(window.tier)],
+                   window.agreement, top_channels(window.reasons, file));
   }
   return text;
 }

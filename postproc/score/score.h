@@ -32,7 +32,7 @@ ScoreResult run_score(const ScoreOptions& options);
 /// the kind it is a gauge: increments cannot be told from levels.
 [[nodiscard]] Telemetry telemetry_of(const SeriesFile& file);
 
-/// begin,end,score,flagged,tier,agreement,top_channels
+/// begin,end,score,flagged,tier,agreement,top_channels; flagged: part of a finding.
 [[nodiscard]] std::string windows_csv(const Detection& detection, const SeriesFile& file);
 
 /// begin,end,score,tier,labels,subsystem,top_channels; only findings and notices.

@@ -40,10 +40,12 @@ TEST(Score, WritesTheContractsColumns) {
                                .tier = Tier::finding,
                                .agreement = 2,
                                .reasons = {{.channel = 1, .share = 0.75}, {.channel = 0, .share = 0.25}}});
+  detection.windows.push_back({.begin = 20, .end = 50, .score = 2, .tier = Tier::notice});
   EXPECT_EQ(windows_csv(detection, file),
             "begin,end,score,flagged,tier,agreement,top_channels\n"
             "0,30,0.25,0,none,0,\n"
-            "10,40,6,1,finding,2,b_1:0.75;a:0.25\n");
+            "10,40,6,1,finding,2,b_1:0.75;a:0.25\n"
+            "20,50,2,0,notice,0,\n");
 
   detection.episodes.push_back({.begin = 7, .end = 41, .score = 6, .tier = Tier::finding, .subsystem = Subsystem::gpu});
   detection.episodes.push_back({.begin = 0, .end = 5, .score = 5, .tier = Tier::none, .labels = {"EDGE"}});

@@ -1,0 +1,26 @@
+// Overlapping windows on a node's time grid.
+#pragma once
+
+#include <cstddef>
+
+namespace reveal {
+
+/// Window k is [begin + k * stride, begin + k * stride + length).
+struct WindowGrid {
+  std::size_t begin = 0;
+  std::size_t length = 30;
+  std::size_t stride = 10;
+  std::size_t count = 0;
+
+  [[nodiscard]] std::size_t first_sample(std::size_t window) const { return begin + window * stride; }
+  [[nodiscard]] std::size_t end_sample(std::size_t window) const { return first_sample(window) + length; }
+};
+
+/// A window of which a larger share is missing says nothing.
+inline constexpr double kMaxMissing = 0.5;
+
+/// As many whole windows as fit into `samples`.
+[[nodiscard]] WindowGrid window_grid(double window_seconds, double stride_seconds, double step_seconds,
+                                     std::size_t begin, std::size_t samples);
+
+}  // namespace reveal
