@@ -157,6 +157,7 @@ bool build_when_complete(const fs::path& directory, const std::string& node, con
       reported = delivered(directory, nodes);
       ReportOptions options;
       options.settings = analysis;
+      options.history = history_options(analysis);
       options.expected_nodes = nodes;
       options.now_utc_ns = utc_now_ns();
       std::vector<InputProblem> problems;
