@@ -146,7 +146,8 @@ RunIndex::RunIndex(const fs::path& directory) : directory_(directory) {
     std::this_thread::sleep_for(10ms);
   }
   try {
-    const bool fresh = !fs::exists(directory / kDatabase, error);
+    // SQLite takes an empty file for an empty database; somebody else emptied it.
+    const bool fresh = !fs::exists(directory / kDatabase, error) || fs::file_size(directory / kDatabase, error) == 0;
     try {
       open();
     } catch (const Error&) {
