@@ -236,8 +236,6 @@ std::string fact_words(const HistoryChange& change) {
 }
 
 std::string sentence_of(const HistoryComparison& history) {
-  if (history.status == HistoryStatus::never_compared)
-    return "never compared with earlier runs, because " + history.reason;
   std::size_t channels = 0;
   std::size_t facts = 0;
   std::string run_time;
@@ -291,6 +289,7 @@ std::optional<HistoryChange::What> history_change_of(std::string_view name) noex
 
 HistoryComparison compare_runs(const RunRecord& run, std::vector<RunRecord> earlier) {
   HistoryComparison history;
+  history.reason.clear();
   history.key = run.key;
   history.enters_baseline = run.accepted;
   history.why_not = run.why_not;
@@ -310,7 +309,6 @@ HistoryComparison compare_runs(const RunRecord& run, std::vector<RunRecord> earl
   history.accepted = taught.size();
   if (all.empty()) {
     history.reason = "no earlier run of this name and shape is known";
-    history.sentence = sentence_of(history);
     return history;
   }
   if (taught.size() < kLeastRuns) {

@@ -39,7 +39,7 @@ struct HistoryChange {
 
 struct HistoryComparison {
   HistoryStatus status = HistoryStatus::never_compared;
-  std::string reason;  // of everything but `compared`
+  std::string reason = "not compared with earlier runs of this job";  // of everything but `compared`
   std::string key;
   std::size_t runs = 0;                            // earlier ones of this name and shape
   std::size_t accepted = 0;                        // of them, those that may teach

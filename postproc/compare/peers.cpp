@@ -29,7 +29,8 @@ constexpr double kLeastMeasured = 2.0 / 3;  // of a role's nodes, for a channel 
 constexpr std::size_t kMostDeviations = 200;
 constexpr double kPairPercent = 30;  // between two nodes nothing tells how much nodes differ by nature
 constexpr std::size_t kMetricsOfAFinding = 2;
-constexpr double kStragglerPercent = 5;
+constexpr double kStragglerPercent = 8;
+constexpr double kStragglerP = 0.01;       // for all nodes together
 constexpr double kLongestInBlocks = 0.75;  // part of the time in which a straggler is the one that waits least
 constexpr double kMajority = 0.6;
 constexpr std::size_t kMostFacts = 40;
@@ -365,6 +366,7 @@ class Comparer {
   explicit Comparer(const std::vector<const NodeProfile*>& nodes) : nodes_(nodes), table_(tabulate(nodes)) {}
 
   PeerComparison run() {
+    out_.reason.clear();
     for (const auto& members : find_roles(table_)) compare_role(members);
     collect_deviations();
     collect_cells();
@@ -446,7 +448,7 @@ class Comparer {
         std::find(overlap.members.begin(), overlap.members.end(), longest->member) - overlap.members.begin());
     const double at_top = again ? column_test.share_at_top(member) : 0;
     if (percent < kStragglerPercent || longest->observed - longest->expected < column->floor ||
-        longest->p * others > kDiscoveryRate || at_top < kLongestInBlocks) {
+        longest->p * others > kStragglerP || at_top < kLongestInBlocks) {
       straggler.reason =
           "no node waits less than the others throughout: none is slower, or the ranks poll while they wait";
       return;
@@ -657,7 +659,6 @@ Finding straggles(const PeerComparison& comparison, TimeSpan job) {
                     .expected = straggler.expected};
   finding.evidence.push_back(evidence_of(own, job));
   finding.evidence.back().score.reset();
-  std::string because;
   for (const PeerDeviation& deviation : comparison.deviations) {
     if (deviation.node != straggler.node || !deviation.telling || finding.evidence.size() >= 6) continue;
     finding.evidence.push_back(evidence_of(deviation, job));
@@ -678,7 +679,6 @@ PeerComparison compare_peers(const std::vector<const NodeProfile*>& nodes) {
   if (nodes.size() >= 2) return Comparer(nodes).run();
   PeerComparison none;
   none.reason = nodes.empty() ? "no node has a profile to be compared by" : "one node has no peers";
-  none.sentence = "not compared: " + none.reason;
   return none;
 }
 

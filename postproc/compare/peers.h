@@ -64,7 +64,7 @@ struct Straggler {
 
 struct PeerComparison {
   bool compared = false;
-  std::string reason;  // why not
+  std::string reason = "nodes were not compared with each other";  // why not
   std::vector<PeerRole> roles;
   std::size_t tests = 0;
   std::vector<PeerDeviation> deviations;  // by node, then by falling |t|

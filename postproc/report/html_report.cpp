@@ -272,13 +272,9 @@ std::string changes_table(const HistoryComparison& history) {
 
 std::string comparison_section(const Report& report) {
   const bool several = several_nodes(report);
-  if (!several && report.history.sentence.empty()) return "";
   std::string section = "<section><h2>Compared with</h2>\n<dl>\n";
-  const auto said = [](const std::string& sentence, std::string_view otherwise) {
-    return html(sentence.empty() ? std::string(otherwise) : sentence, kLongLine);
-  };
   if (several) {
-    section += row("Other nodes", said(report.comparison.sentence, "not compared with each other"));
+    section += row("Other nodes", html(peers_line(report), kLongLine));
     for (const PeerRole& role : report.comparison.roles) {
       if (!role.reason.empty()) section += row(html(node_list(role.nodes)), html(role.reason, kLongLine));
     }
@@ -291,7 +287,7 @@ std::string comparison_section(const Report& report) {
     section +=
         row("Who waits least", straggler.node.empty() ? html(straggler.reason, kLongLine) : html(straggler.node, 60));
   }
-  section += row("Earlier runs", said(report.history.sentence, "never compared with earlier runs"));
+  section += row("Earlier runs", html(history_line(report), kLongLine));
   if (!report.history.why_not.empty()) {
     section += row("Teaches later runs", "no: " + html(report.history.why_not, 200));
   }

@@ -84,7 +84,6 @@ void keep(const fs::path& directory, const RunRecord& record, std::vector<InputP
 void never(HistoryComparison& history, std::string why) {
   history = {};
   history.reason = std::move(why);
-  history.sentence = "never compared with earlier runs, because " + history.reason;
 }
 
 std::vector<RunRecord> without_places(std::vector<std::pair<fs::path, RunRecord>> found) {
@@ -150,7 +149,9 @@ void add_history(const fs::path& directory, const std::vector<NodeSummary>& summ
   report.history.enters_baseline = record.accepted;
   report.history.why_not = record.why_not;
   if (!without_index.empty()) {
-    report.history.sentence += fmt::format(" (only the runs beside this one are known: {})", without_index);
+    std::string& said =
+        report.history.status == HistoryStatus::never_compared ? report.history.reason : report.history.sentence;
+    said += fmt::format(" (only the runs beside this one are known: {})", without_index);
   }
   keep(here, record, problems);
   if (!without_index.empty()) return;

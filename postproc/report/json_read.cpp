@@ -219,8 +219,7 @@ PeerComparison parse_comparison(const Json& report) {
   const Json& json = member(report, "comparison");
   PeerComparison comparison;
   if (json.is_null()) {
-    comparison.reason = word(report, "comparison_reason");
-    if (!comparison.reason.empty()) comparison.sentence = "not compared: " + comparison.reason;
+    if (!word(report, "comparison_reason").empty()) comparison.reason = word(report, "comparison_reason");
     return comparison;
   }
   comparison.compared = value<bool>(json, "compared");
@@ -266,8 +265,7 @@ HistoryComparison parse_history(const Json& report) {
   const Json& json = member(report, "history");
   HistoryComparison history;
   if (json.is_null()) {
-    history.reason = word(report, "history_reason");
-    if (!history.reason.empty()) history.sentence = "never compared with earlier runs: " + history.reason;
+    if (!word(report, "history_reason").empty()) history.reason = word(report, "history_reason");
     return history;
   }
   history.status = named(json, "status", &history_status_of);

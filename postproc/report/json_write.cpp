@@ -292,8 +292,7 @@ Json list_of(const std::vector<T>& things) {
 void put_comparison(Json& json, const PeerComparison& comparison) {
   if (comparison.roles.empty()) {
     json["comparison"] = nullptr;
-    json["comparison_reason"] =
-        comparison.reason.empty() ? "nodes were not compared with each other" : comparison.reason;
+    json["comparison_reason"] = comparison.reason;
     return;
   }
   Json peers = Json::object();
@@ -316,7 +315,7 @@ void put_comparison(Json& json, const PeerComparison& comparison) {
 void put_history(Json& json, const HistoryComparison& history) {
   if (history.status == HistoryStatus::never_compared) {
     json["history"] = nullptr;
-    json["history_reason"] = history.reason.empty() ? "not compared with earlier runs of this job" : history.reason;
+    json["history_reason"] = history.reason;
     return;
   }
   Json past = Json::object();

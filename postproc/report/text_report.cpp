@@ -235,21 +235,10 @@ void print_episodes(Page& page, const Report& report) {
   }
 }
 
-/// A report of several nodes, or one that was compared at all, says so in one line each.
-void print_comparisons(Page& page, const Report& report) {
-  const bool several = report.job.nodes.size() > 1;
-  if (!several && report.history.sentence.empty()) return;
-  page.heading("Compared with");
-  if (several) {
-    const std::string& peers = report.comparison.sentence;
-    page.row("other nodes", peers.empty() ? "not compared with each other" : peers);
-  }
-  const std::string& history = report.history.sentence;
-  page.row("earlier runs", history.empty() ? "never compared with earlier runs" : history);
-}
-
 void print_coverage(Page& page, const Report& report) {
-  page.heading("Measured, and what it cost");
+  page.heading("Compared, measured, and what it cost");
+  if (report.job.nodes.size() > 1) page.row("other nodes", peers_line(report));
+  page.row("earlier runs", history_line(report));
   std::size_t lines = 0;
   for (const NodeCoverage& coverage : report.coverage) {
     if (lines++ == kMostGaps) {
@@ -304,7 +293,6 @@ std::string render_text(const Report& report, TextStyle style) {
   if (!report.findings.empty()) print_primary(page, report.findings.front(), report.job);
   print_notes(page, report);
   print_episodes(page, report);
-  print_comparisons(page, report);
   print_coverage(page, report);
   print_not_checked(page, report);
   return std::move(page).text();
