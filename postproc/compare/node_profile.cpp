@@ -96,7 +96,7 @@ double mean_of(const Values& values) {
 /// Shapes one node's series into channels of its profile.
 class Shaper {
  public:
-  Shaper(const Telemetry& telemetry, NodeProfile& profile) : telemetry_(telemetry), profile_(profile) {
+  Shaper(const Telemetry& telemetry, NodeProfile& profile) : profile_(profile) {
     const auto step_ns = static_cast<std::int64_t>(std::llround(telemetry.step_seconds * 1e9));
     profile.node = telemetry.node;
     profile.begin_utc_ns = telemetry.begin_utc_ns;
@@ -209,7 +209,6 @@ class Shaper {
     }
   }
 
-  const Telemetry& telemetry_;
   NodeProfile& profile_;
   std::vector<std::size_t> block_of_;  // per sample
   std::size_t blocks_ = 0;
