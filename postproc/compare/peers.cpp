@@ -30,8 +30,9 @@ constexpr std::size_t kMostDeviations = 200;
 constexpr double kPairPercent = 30;  // between two nodes nothing tells how much nodes differ by nature
 constexpr std::size_t kMetricsOfAFinding = 2;
 constexpr double kStragglerPercent = 8;
-constexpr double kStragglerP = 0.01;       // for all nodes together
-constexpr double kLongestInBlocks = 0.75;  // part of the time in which a straggler is the one that waits least
+constexpr double kStragglerP = 0.01;               // for all nodes together
+constexpr VariancePrior kOwnTimePrior{0.0025, 4};  // five percent, squared
+constexpr double kLongestInBlocks = 0.75;          // part of the time in which a straggler is the one that waits least
 constexpr double kMajority = 0.6;
 constexpr std::size_t kMostFacts = 40;
 
@@ -439,7 +440,11 @@ class Comparer {
       straggler.reason = "not measured how long the ranks were held by their own node (job.cpu_time, job.wait_time)";
       return;
     }
-    const double others = static_cast<double>(longest->nodes);
+    // What this one signal's spread between equal nodes is, is known better than what hundreds of counters say of it.
+    const auto others = static_cast<double>(longest->nodes - 1);
+    const double variance = kOwnTimePrior.moderated(longest->variance, others - 1);
+    const double t = longest->effect / std::sqrt(variance * (1 + std::numbers::pi / 2 / others) + longest->se2);
+    const double p = two_sided_p(t, others - 1 + kOwnTimePrior.df) * static_cast<double>(longest->nodes);
     const double percent = percent_of(longest->observed, longest->expected, column->floor);
     std::vector<Test> unused;
     std::vector<double> no_variances;
@@ -447,8 +452,8 @@ class Comparer {
     const auto member = static_cast<std::size_t>(
         std::find(overlap.members.begin(), overlap.members.end(), longest->member) - overlap.members.begin());
     const double at_top = again ? column_test.share_at_top(member) : 0;
-    if (percent < kStragglerPercent || longest->observed - longest->expected < column->floor ||
-        longest->p * others > kStragglerP || at_top < kLongestInBlocks) {
+    if (percent < kStragglerPercent || longest->observed - longest->expected < column->floor || p > kStragglerP ||
+        at_top < kLongestInBlocks) {
       straggler.reason =
           "no node waits less than the others throughout: none is slower, or the ranks poll while they wait";
       return;
@@ -643,8 +648,14 @@ Finding straggles(const PeerComparison& comparison, TimeSpan job) {
   finding.nodes = {straggler.node};
   finding.intervals = {job};
   finding.confidence = Confidence::possible;
-  finding.severity = straggler.seconds >= kWarningSeconds && straggler.percent >= kWarningPercent ? Severity::warning
-                                                                                                  : Severity::notice;
+  // More to do looks the same. Only where the node itself is in another state than its peers' is it a matter of
+  // machines.
+  const bool state =
+      std::any_of(comparison.deviations.begin(), comparison.deviations.end(), [&](const auto& deviation) {
+        return deviation.node == straggler.node && deviation.telling && is_state(deviation);
+      });
+  const bool material = straggler.seconds >= kWarningSeconds && straggler.percent >= kWarningPercent;
+  finding.severity = state && material ? Severity::warning : Severity::notice;
   finding.sentence = fmt::format(
       "{} waits least: its ranks were held by their own work or node for {} cpus on average, those of the {} others "
       "for "
@@ -700,10 +711,16 @@ std::vector<Finding> peer_findings(const PeerComparison& comparison, TimeSpan jo
 
 namespace {
 
-/// How much a channel's course rose in a span, against the time before and after it.
-double change_in(const NodeProfile& profile, const ProfileChannel& channel, TimeSpan span) {
+/// How much a channel's course rose in a span against the time before and after it, and by how much it might have done
+/// so by chance.
+struct Rise {
+  double by = kNaN;
+  double noise = 0;
+};
+
+Rise rise_in(const NodeProfile& profile, const ProfileChannel& channel, TimeSpan span) {
   constexpr std::int64_t kAroundPoints = 5;
-  if (profile.line_step_ns <= 0 || channel.line.empty()) return kNaN;
+  if (profile.line_step_ns <= 0 || channel.line.empty()) return {};
   const auto first = static_cast<std::ptrdiff_t>((span.begin_utc_ns - profile.begin_utc_ns) / profile.line_step_ns);
   const auto last = static_cast<std::ptrdiff_t>((span.end_utc_ns - 1 - profile.begin_utc_ns) / profile.line_step_ns);
   const auto around = std::max<std::ptrdiff_t>(kAroundPoints, 2 * (last - first + 1));
@@ -714,16 +731,19 @@ double change_in(const NodeProfile& profile, const ProfileChannel& channel, Time
     const double value = line_value(channel, static_cast<std::size_t>(i));
     if (!std::isnan(value)) (i >= first && i <= last ? inside : outside).push_back(value);
   }
-  if (inside.empty() || outside.size() < 3) return kNaN;
-  return mean_of(inside) - median_of(outside);
+  if (inside.empty() || outside.size() < 3) return {};
+  const double usual = median_of(outside);
+  for (double& value : outside) value = std::abs(value - usual);
+  return {mean_of(inside) - usual, 1.4826 * median_of(outside) / std::sqrt(static_cast<double>(inside.size()))};
 }
 
 }  // namespace
 
 std::optional<double> share_of_peers_alike(const NodeProfile& node, const std::vector<const NodeProfile*>& peers,
                                            TimeSpan span, const std::vector<std::string>& channels) {
-  constexpr double kVisible = 0.15;  // of the line's range
-  constexpr double kAlike = 0.5;     // of the node's own change
+  constexpr double kVisible = 0.03;  // of the line's range: it has 64 levels
+  constexpr double kBeyondNoise = 3;
+  constexpr double kAlike = 0.5;  // of the node's own change
   constexpr std::size_t kMostPeers = 16;
   struct Own {
     std::string name;
@@ -733,9 +753,9 @@ std::optional<double> share_of_peers_alike(const NodeProfile& node, const std::v
   for (const std::string& name : channels) {
     const ProfileChannel* channel = node.find(base_metric(name));
     if (channel == nullptr) continue;
-    const double change = change_in(node, *channel, span);
-    if (std::abs(change) >= kVisible * (channel->high - channel->low) && change != 0)
-      own.push_back({channel->name, change});
+    const Rise rise = rise_in(node, *channel, span);
+    const double least = std::max(kVisible * (channel->high - channel->low), kBeyondNoise * rise.noise);
+    if (std::abs(rise.by) >= least && rise.by != 0) own.push_back({channel->name, rise.by});
   }
   // One that cannot be compared might be the one that counts.
   if (own.empty() || own.size() < channels.size()) return std::nullopt;
@@ -748,7 +768,7 @@ std::optional<double> share_of_peers_alike(const NodeProfile& node, const std::v
     ++compared;
     const bool same = std::all_of(own.begin(), own.end(), [&](const Own& one) {
       const ProfileChannel* channel = peer.find(one.name);
-      return channel != nullptr && change_in(peer, *channel, span) / one.change >= kAlike;
+      return channel != nullptr && rise_in(peer, *channel, span).by / one.change >= kAlike;
     });
     alike += same ? 1 : 0;
   }
