@@ -16,16 +16,15 @@ namespace {
 using namespace reveal;
 
 struct Score {
-  double recall = 0;      // of shifted channels
-  double found = 0;       // jobs whose finding names the odd node and no other
-  double false_rate = 0;  // of all discoveries
-  int findings = 0;       // about anybody else
+  double recall = 0;               // of shifted channels
+  double listed = 0;               // jobs in which the odd node has a deviation at all
+  double found = 0;                // jobs whose finding names the odd node and no other
+  int discoveries = 0, wrong = 0;  // channels of nodes
+  int findings = 0;                // about anybody else
 };
 
 Score score(SpmdJob job, int jobs) {
   Score score;
-  double discoveries = 0;
-  double wrong = 0;
   for (int i = 0; i < jobs; ++i) {
     job.seed = 1000 + static_cast<unsigned>(i);
     job.odd_node = static_cast<std::size_t>(i) % job.nodes;
@@ -40,10 +39,11 @@ Score score(SpmdJob job, int jobs) {
       const bool right = job.shift != 0 && deviation.node == SpmdJob::node_name(job.odd_node) &&
                          true_channels.count(deviation.channel) > 0;
       hits += right ? 1 : 0;
-      wrong += right ? 0 : 1;
-      discoveries += 1;
+      score.wrong += right ? 0 : 1;
+      ++score.discoveries;
     }
     score.recall += hits / static_cast<double>(job.shifted) / jobs;
+    score.listed += hits > 0 ? 1.0 / jobs : 0;
     bool named = false;
     for (const Finding& finding : peer_findings(comparison, {})) {
       const bool right = job.shift != 0 && finding.nodes == std::vector<std::string>{SpmdJob::node_name(job.odd_node)};
@@ -52,7 +52,6 @@ Score score(SpmdJob job, int jobs) {
     }
     score.found += named ? 1.0 / jobs : 0;
   }
-  score.false_rate = discoveries > 0 ? wrong / discoveries : 0;
   return score;
 }
 
@@ -61,8 +60,8 @@ Score score(SpmdJob job, int jobs) {
 int main(int argc, char** argv) {
   const int jobs = argc > 1 ? std::max(1, std::atoi(argv[1])) : 24;
   std::printf("%d jobs a row, 120 channels, 6 shifted on one node\n", jobs);
-  std::printf("%-7s %5s %6s  %7s %11s %15s %15s\n", "spread", "nodes", "shift", "recall", "host found",
-              "false channels", "false findings");
+  std::printf("%-7s %5s %6s  %7s %12s %11s %21s %15s\n", "spread", "nodes", "shift", "recall", "host listed",
+              "host found", "wrong of all channels", "false findings");
   for (const double uneven : {1.0, 4.0}) {
     for (const std::size_t nodes : {4U, 8U, 16U}) {
       for (const double shift : {0.0, 0.1, 0.2, 0.4}) {
@@ -71,8 +70,8 @@ int main(int argc, char** argv) {
         job.shift = shift;
         job.uneven_spread = uneven;
         const Score row = score(job, jobs);
-        std::printf("%-7s %5zu %4.0f %%  %7.2f %11.2f %15.3f %15d\n", uneven > 1 ? "uneven" : "even", nodes,
-                    100 * shift, row.recall, row.found, row.false_rate, row.findings);
+        std::printf("%-7s %5zu %4.0f %%  %7.2f %12.2f %11.2f %14d of %3d %15d\n", uneven > 1 ? "uneven" : "even", nodes,
+                    100 * shift, row.recall, row.listed, row.found, row.wrong, row.discoveries, row.findings);
       }
     }
   }
