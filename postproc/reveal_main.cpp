@@ -133,6 +133,7 @@ struct ReportCommand {
   std::vector<std::string> expect;
   std::optional<int> exit_code;
   bool fresh = false;
+  bool no_history = false;
 };
 
 Report make_report(const ReportCommand& command, const Common& common) {
@@ -143,6 +144,8 @@ Report make_report(const ReportCommand& command, const Common& common) {
   options.expected_nodes = command.expect;
   options.reuse_summaries = !command.fresh;
   options.exit_code = command.exit_code;
+  options.history = history_options(options.settings);
+  if (command.no_history) options.history = {.why_not = "--no-history was given"};
   options.now_utc_ns = utc_now_ns();
   std::vector<InputProblem> problems;
   Report report;
@@ -427,6 +430,7 @@ int run(int argc, char** argv) {
   report_command->add_option("--exit-code", report.exit_code, "what the job ended with, for the report")
       ->check(CLI::Range(0, 255))
       ->type_name("N");
+  report_command->add_flag("--no-history", report.no_history, "do not compare with earlier runs, nor teach later ones");
   report_command->add_flag("--fresh", report.fresh, "do not reuse the nodes' summaries");
 
   ShowCommand show;

@@ -173,6 +173,7 @@ bool build_when_complete(const fs::path& directory, const std::string& node, con
       reported = delivered(directory);
       ReportOptions options;
       options.settings = analysis;
+      options.history = history_options(analysis);
       // Steps on other nodes of the job deliver here, too; of them, only they themselves know.
       options.expected_nodes = nodes;
       for (const std::string& other : reported) {

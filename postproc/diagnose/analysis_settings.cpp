@@ -41,7 +41,11 @@ void set_rule(RuleSetting& setting, const RuleSpec& spec, const ConfigFile& conf
 }
 
 void set_report(AnalysisSettings& settings, const ConfigFile& config, const ConfigEntry& entry) {
-  if (entry.key != "pipeline") throw config.unknown_key(entry, std::vector<std::string>{"pipeline"});
+  if (entry.key == "history") {
+    settings.history = config.truth(entry);
+    return;
+  }
+  if (entry.key != "pipeline") throw config.unknown_key(entry, std::vector<std::string>{"pipeline", "history"});
   try {
     settings.pipeline = find_pipeline(config.single(entry)).name;
   } catch (const Error& error) {

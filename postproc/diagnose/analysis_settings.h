@@ -18,6 +18,7 @@ struct RuleSetting {
 
 struct AnalysisSettings {
   std::string pipeline = "reveal";
+  bool history = true;  // compare with earlier runs
   std::vector<RuleSetting> rules;
 
   [[nodiscard]] const RuleSetting* find(std::string_view rule) const;

@@ -182,13 +182,20 @@ std::string notes_section(const Report& report) {
   return section + "</section>\n";
 }
 
-/// Node by subsystem, only the nodes with something to show: on 40 nodes the one that differs must not drown.
+/// Node by subsystem, only the nodes with something to show: on 40 nodes the one that differs must not drown. A cell
+/// holds the worst interval and, over the whole job, how many channels the peers do not share.
 std::string node_section(const Report& report) {
-  if (!several_nodes(report) || report.episodes.empty()) return "";
+  if (!several_nodes(report) || (report.episodes.empty() && report.comparison.cells.empty())) return "";
   std::map<std::string, std::map<Subsystem, Tier>> marks;
   for (const ReportEpisode& episode : report.episodes) {
+    if (std::find(episode.labels.begin(), episode.labels.end(), "COMMON") != episode.labels.end()) continue;
     Tier& mark = marks[episode.node][episode.subsystem];
     mark = std::max(mark, episode.tier);
+  }
+  std::map<std::pair<std::string, Subsystem>, const PeerCell*> cells;
+  for (const PeerCell& cell : report.comparison.cells) {
+    cells[{cell.node, cell.subsystem}] = &cell;
+    marks.try_emplace(cell.node);
   }
   std::string table = "<section><h2>Nodes and subsystems</h2>\n<div class=\"scroll\"><table>";
   table += "<thead><tr><th scope=\"col\">Node</th>";
@@ -198,9 +205,15 @@ std::string node_section(const Report& report) {
     table += "<tr><th scope=\"row\">" + html(node, 60) + "</th>";
     for (const Subsystem subsystem : kSubsystems) {
       const auto at = by_subsystem.find(subsystem);
-      const std::string_view mark = at == by_subsystem.end() ? "" : word_of(at->second);
-      table += mark.empty() || mark == "none" ? "<td class=\"quiet\">-</td>"
-                                              : fmt::format("<td class=\"mark-{0}\">{0}</td>", mark);
+      std::string mark(at == by_subsystem.end() || at->second == Tier::none ? "" : word_of(at->second));
+      std::string css = mark.empty() ? "quiet" : "mark-" + mark;
+      if (const auto cell_at = cells.find({node, subsystem}); cell_at != cells.end()) {
+        const PeerCell& odd = *cell_at->second;
+        mark += fmt::format("{}{} unlike its peers, up to {:+.0f} %", mark.empty() ? "" : "; ",
+                            counted(static_cast<double>(odd.channels), "channel"), odd.percent);
+        if (css == "quiet") css = "mark-notice";
+      }
+      table += fmt::format("<td class=\"{}\">{}</td>", css, mark.empty() ? "-" : mark);
     }
     table += "</tr>\n";
   }
@@ -217,6 +230,68 @@ std::string node_section(const Report& report) {
   if (!quiet.empty()) table += "<p class=\"quiet\">No anomalous interval on " + html(node_list(quiet)) + ".</p>\n";
   if (!silent.empty()) table += "<p>No data from " + html(node_list(silent)) + ".</p>\n";
   return table + "</section>\n";
+}
+
+std::string deviations_table(const PeerComparison& comparison) {
+  if (comparison.deviations.empty()) return "";
+  constexpr std::size_t kMostRows = 40;
+  std::string table =
+      "<div class=\"scroll\"><table class=\"stack\"><caption>Over the whole job unlike the other nodes of "
+      "the same role</caption>" +
+      head_row({"Node", "Channel", "This node", "Its peers", "Difference", "t"}) + "<tbody>\n";
+  for (std::size_t i = 0; i < std::min(comparison.deviations.size(), kMostRows); ++i) {
+    const PeerDeviation& one = comparison.deviations[i];
+    table +=
+        "<tr>" + cell("Node", html(one.node, 60)) + cell("Channel", "<code>" + html(one.channel, 120) + "</code>") +
+        cell("This node", html(quantity(one.observed, one.unit))) +
+        cell("Its peers", html(quantity(one.expected, one.unit))) +
+        cell("Difference", fmt::format("{:+.0f} %", one.percent)) + cell("t", fmt::format("{:.1f}", one.t)) + "</tr>\n";
+  }
+  table += "</tbody></table></div>\n";
+  const std::size_t more =
+      comparison.deviations.size() + comparison.deviations_left_out - std::min(comparison.deviations.size(), kMostRows);
+  if (more > 0) table += fmt::format("<p class=\"quiet\">{} more; see report.json.</p>\n", more);
+  return table;
+}
+
+std::string changes_table(const HistoryComparison& history) {
+  if (history.changes.empty()) return "";
+  std::string table = "<div class=\"scroll\"><table class=\"stack\"><caption>New in this run</caption>" +
+                      head_row({"What", "This run", "Earlier runs", "Difference", "Unlike since"}) + "<tbody>\n";
+  for (const HistoryChange& one : history.changes) {
+    const bool fact = one.what == HistoryChange::What::configuration;
+    const auto set = [](const std::string& value) { return value.empty() ? std::string("not set") : html(value, 120); };
+    table += "<tr>" + cell("What", "<code>" + html(one.name, 120) + "</code>") +
+             cell("This run", fact ? set(one.now) : html(quantity(one.observed, one.unit))) +
+             cell("Earlier runs", fact ? set(one.before) : html(quantity(one.expected, one.unit))) +
+             cell("Difference", fact ? "" : fmt::format("{:+.0f} %{}", one.percent, one.drift ? ", slowly" : "")) +
+             cell("Unlike since", one.since_utc_ns == 0 ? "" : date_and_time(one.since_utc_ns)) + "</tr>\n";
+  }
+  return table + "</tbody></table></div>\n";
+}
+
+std::string comparison_section(const Report& report) {
+  const bool several = several_nodes(report);
+  std::string section = "<section><h2>Compared with</h2>\n<dl>\n";
+  if (several) {
+    section += row("Other nodes", html(peers_line(report), kLongLine));
+    for (const PeerRole& role : report.comparison.roles) {
+      if (!role.reason.empty()) section += row(html(node_list(role.nodes)), html(role.reason, kLongLine));
+    }
+    for (const FactDifference& fact : report.comparison.facts) {
+      section +=
+          row("Configuration", fmt::format("<code>{}</code> is {} on {}, elsewhere {}", html(fact.key, 80),
+                                           html(fact.value, 120), html(node_list(fact.nodes)), html(fact.usual, 120)));
+    }
+    const Straggler& straggler = report.comparison.straggler;
+    section +=
+        row("Who waits least", straggler.node.empty() ? html(straggler.reason, kLongLine) : html(straggler.node, 60));
+  }
+  section += row("Earlier runs", html(history_line(report), kLongLine));
+  if (!report.history.why_not.empty()) {
+    section += row("Teaches later runs", "no: " + html(report.history.why_not, 200));
+  }
+  return section + "</dl>\n" + deviations_table(report.comparison) + changes_table(report.history) + "</section>\n";
 }
 
 std::string reasons_of(const ReportEpisode& episode) {
@@ -404,7 +479,6 @@ std::string footer(const Report& report) {
   for (const auto& [what, path] : report.files) {
     parts.push_back(fmt::format("{}: <code>{}</code>", html(what, 60), html(path, 200)));
   }
-  parts.push_back("nodes were not compared with each other, nor this run with earlier ones");
   return "<footer>reveal &middot; " + listed(parts, parts.size(), " &middot; ") + "</footer>\n";
 }
 
@@ -439,6 +513,7 @@ std::string render_html(const Report& report) {
   page += timeline_section(report);
   page += notes_section(report);
   page += node_section(report);
+  page += comparison_section(report);
   page += episodes_section(report);
   page += coverage_section(report);
   page += not_checked_section(report);

@@ -13,6 +13,7 @@
 #include "postproc/merge/job.h"
 #include "postproc/merge/publish.h"
 #include "postproc/report/job_facts.h"
+#include "postproc/report/job_history.h"
 #include "postproc/report/node_analysis.h"
 #include "postproc/report/verdict.h"
 #include "postproc/report/wording.h"
@@ -75,6 +76,50 @@ void void_where_kernel_is_shared(std::vector<NodeSummary>& summaries) {
           {std::string(rule->id), "several nodes of this job share one kernel: they cannot be told from outsiders"});
     }
   }
+}
+
+/// Why the detectors could say nothing on any node, or "".
+std::string insufficient_of(const std::vector<NodeSummary>& summaries) {
+  for (const NodeSummary& summary : summaries) {
+    if (summary.insufficient.empty()) return "";
+  }
+  return summaries.empty() ? "" : summaries.front().insufficient;
+}
+
+/// An episode that the peers show as well, at the same time and in the same channels, is a phase of the job and no
+/// news.
+void label_common(const std::vector<NodeSummary>& summaries, const PeerComparison& comparison, Report& report,
+                  std::vector<Finding>& findings) {
+  constexpr double kMostPeers = 0.8;
+  constexpr std::size_t kReasons = 3;
+  std::map<std::string, const NodeProfile*> profiles;
+  for (const NodeSummary& summary : summaries) profiles[summary.node] = &summary.profile;
+  std::map<std::string, std::vector<const NodeProfile*>> peers_of;
+  for (const PeerRole& role : comparison.roles) {
+    if (role.nodes.size() < 3) continue;  // of two, one is no majority
+    std::vector<const NodeProfile*> peers;
+    for (const std::string& node : role.nodes) peers.push_back(profiles.at(node));
+    for (const std::string& node : role.nodes) peers_of[node] = peers;
+  }
+  std::set<std::pair<std::string, std::int64_t>> common;  // node and begin
+  for (ReportEpisode& episode : report.episodes) {
+    const auto peers = peers_of.find(episode.node);
+    if (peers == peers_of.end() || episode.reasons.empty()) continue;
+    std::vector<std::string> channels;
+    for (std::size_t i = 0; i < std::min(kReasons, episode.reasons.size()); ++i) {
+      channels.push_back(channel_name(episode.reasons[i].metric, episode.reasons[i].instance));
+    }
+    const auto share = share_of_peers_alike(*profiles.at(episode.node), peers->second, episode.span, channels);
+    if (!share || *share < kMostPeers) continue;
+    if (std::find(episode.labels.begin(), episode.labels.end(), "COMMON") == episode.labels.end()) {
+      episode.labels.emplace_back("COMMON");
+    }
+    common.insert({episode.node, episode.span.begin_utc_ns});
+  }
+  std::erase_if(findings, [&](const Finding& finding) {
+    return finding.id == "anomaly.unexplained" && finding.nodes.size() == 1 && finding.intervals.size() == 1 &&
+           common.count({finding.nodes.front(), finding.intervals.front().begin_utc_ns}) > 0;
+  });
 }
 
 /// The nodes of the primary finding come first; every line keeps its own place on the job's axis.
@@ -182,8 +227,6 @@ Report merge_summaries(const std::vector<NodeSummary>& summaries, const std::vec
   report.created_utc_ns = options.now_utc_ns;
   merge_job(summaries, report.job);
   std::vector<Finding> findings;
-  std::string insufficient;
-  bool judged = false;
   for (const NodeSummary& summary : summaries) {
     const Report& part = summary.part;
     findings.insert(findings.end(), part.findings.begin(), part.findings.end());
@@ -194,11 +237,17 @@ Report merge_summaries(const std::vector<NodeSummary>& summaries, const std::vec
     report.partial = report.partial || part.partial;
     report.privileged = report.privileged || part.privileged;
     report.shared_node = report.shared_node || part.shared_node;
-    judged = judged || summary.insufficient.empty();
-    if (insufficient.empty()) insufficient = summary.insufficient;
     report.files.emplace_back("trace " + summary.node, summary.trace);
   }
   add_problems(problems, report);
+  std::vector<const NodeProfile*> profiles;
+  for (const NodeSummary& summary : summaries) {
+    if (!summary.profile.channels.empty()) profiles.push_back(&summary.profile);
+  }
+  report.comparison = compare_peers(profiles);
+  label_common(summaries, report.comparison, report, findings);
+  const auto of_peers = peer_findings(report.comparison, {report.job.begin_utc_ns, report.job.end_utc_ns});
+  findings.insert(findings.end(), of_peers.begin(), of_peers.end());
   report.findings = merge_findings(std::move(findings));
   std::stable_sort(report.episodes.begin(), report.episodes.end(),
                    [](const ReportEpisode& a, const ReportEpisode& b) { return a.score > b.score; });
@@ -208,7 +257,7 @@ Report merge_summaries(const std::vector<NodeSummary>& summaries, const std::vec
   }
   report.not_checked = merge_not_checked(summaries);
   report.timeline = merge_timelines(summaries, report);
-  judge(report, judged ? "" : insufficient);
+  judge(report, insufficient_of(summaries));
   report.report_id =
       text_hash(fmt::format("{}\n{}\n{}", report.job.id, report.job.begin_utc_ns, report.created_utc_ns));
   report.files.emplace_back("report as data", "report.json");
@@ -261,6 +310,9 @@ Report build_report(const std::filesystem::path& directory, const ReportOptions&
   }
   if (report.job.exit_code) report.job.state = *report.job.exit_code == 0 ? "COMPLETED" : "FAILED";
   read_job_facts(directory, report.job);
+  add_history(directory, summaries, options.history, report, problems);
+  report.findings = merge_findings(std::move(report.findings));
+  judge(report, insufficient_of(summaries));
   return report;
 }
 

@@ -7,13 +7,22 @@
 #include <string>
 #include <vector>
 
+#include "postproc/compare/run_index.h"
 #include "postproc/diagnose/analysis_settings.h"
 #include "postproc/report/report.h"
 #include "postproc/report/summary.h"
 
 namespace reveal {
 
+/// Whether and where earlier runs are looked for. As it is built, nowhere: tests must not meet a user's own runs.
+struct HistoryOptions {
+  bool enabled = false;
+  std::string why_not = "nobody asked for it";  // enabled
+  StatePlace state;                             // of the index; without one only the runs beside this one are known
+};
+
 struct ReportOptions {
+  HistoryOptions history;
   AnalysisSettings settings;
   std::vector<std::string> expected_nodes;  // beyond what the traces themselves know
   bool reuse_summaries = true;
@@ -40,6 +49,9 @@ void write_summaries(const std::filesystem::path& directory, const std::string& 
 /// Reads the directory, writes missing summaries. Throws Error when there is not one usable trace.
 [[nodiscard]] Report build_report(const std::filesystem::path& directory, const ReportOptions& options,
                                   std::vector<InputProblem>& problems);
+
+/// What a program of the user's should do: [report] history, and never as root.
+[[nodiscard]] HistoryOptions history_options(const AnalysisSettings& settings);
 
 /// report.json, report.txt and report.html, each by rename; report.json last, since its age tells freshness.
 void write_report(const std::filesystem::path& directory, const Report& report);

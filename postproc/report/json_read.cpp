@@ -215,6 +215,90 @@ TimelineChannel parse_channel(const Json& json) {
   return channel;
 }
 
+PeerComparison parse_comparison(const Json& report) {
+  const Json& json = member(report, "comparison");
+  PeerComparison comparison;
+  if (json.is_null()) {
+    if (!word(report, "comparison_reason").empty()) comparison.reason = word(report, "comparison_reason");
+    return comparison;
+  }
+  comparison.compared = value<bool>(json, "compared");
+  comparison.reason = word(json, "reason");
+  comparison.sentence = word(json, "sentence");
+  comparison.tests = value<std::size_t>(json, "tests");
+  comparison.deviations_left_out = value<std::size_t>(json, "deviations_left_out");
+  for (const Json& one : list(json, "roles")) {
+    comparison.roles.push_back({words(one, "nodes"), value<bool>(one, "compared"), word(one, "reason"),
+                                value<double>(one, "seconds_in_common"), value<std::size_t>(one, "channels")});
+  }
+  for (const Json& one : list(json, "deviations")) {
+    comparison.deviations.push_back({.node = word(one, "node"),
+                                     .channel = word(one, "channel"),
+                                     .unit = word(one, "unit"),
+                                     .subsystem = named(one, "subsystem", &subsystem_of),
+                                     .observed = value<double>(one, "observed"),
+                                     .expected = value<double>(one, "expected"),
+                                     .percent = value<double>(one, "percent"),
+                                     .t = value<double>(one, "t"),
+                                     .p = value<double>(one, "p", 1),
+                                     .telling = value<bool>(one, "telling")});
+  }
+  for (const Json& one : list(json, "map")) {
+    comparison.cells.push_back({word(one, "node"), named(one, "subsystem", &subsystem_of),
+                                value<std::size_t>(one, "channels"), value<double>(one, "percent")});
+  }
+  for (const Json& one : list(json, "configuration")) {
+    comparison.facts.push_back({word(one, "key"), words(one, "nodes"), word(one, "value"), word(one, "usual")});
+  }
+  const Json& straggler = member(json, "straggler");
+  comparison.straggler = {word(straggler, "node"),
+                          word(straggler, "signal"),
+                          value<double>(straggler, "observed"),
+                          value<double>(straggler, "expected"),
+                          value<double>(straggler, "seconds"),
+                          value<double>(straggler, "percent"),
+                          word(straggler, "reason")};
+  return comparison;
+}
+
+HistoryComparison parse_history(const Json& report) {
+  const Json& json = member(report, "history");
+  HistoryComparison history;
+  if (json.is_null()) {
+    if (!word(report, "history_reason").empty()) history.reason = word(report, "history_reason");
+    return history;
+  }
+  history.status = named(json, "status", &history_status_of);
+  history.reason = word(json, "reason");
+  history.sentence = word(json, "sentence");
+  history.key = word(json, "key");
+  history.runs = value<std::size_t>(json, "runs");
+  history.accepted = value<std::size_t>(json, "accepted");
+  history.channels = value<std::size_t>(json, "channels");
+  history.first_utc_ns = time(json, "first");
+  history.last_utc_ns = time(json, "last");
+  history.enters_baseline = value<bool>(json, "enters_baseline");
+  history.why_not = word(json, "why_not");
+  history.changes_left_out = value<std::size_t>(json, "changes_left_out");
+  for (const Json& one : list(json, "changes")) {
+    HistoryChange change;
+    change.what = named(one, "what", &history_change_of);
+    change.name = word(one, "name");
+    change.unit = word(one, "unit");
+    if (!word(one, "subsystem").empty()) change.subsystem = named(one, "subsystem", &subsystem_of);
+    change.observed = optional_value<double>(one, "observed");
+    change.expected = optional_value<double>(one, "expected");
+    change.percent = value<double>(one, "percent");
+    change.t = value<double>(one, "t");
+    change.now = word(one, "now");
+    change.before = word(one, "before");
+    change.since_utc_ns = time(one, "since");
+    change.drift = value<bool>(one, "drift");
+    history.changes.push_back(std::move(change));
+  }
+  return history;
+}
+
 Json parse_text(const std::string& text) {
   try {
     return Json::parse(text);
@@ -248,6 +332,8 @@ Report parse_report(const std::string& text) {
   report.verdict = {named(verdict, "status", &verdict_status_of), word(verdict, "primary"), word(verdict, "sentence")};
   for (const Json& one : list(json, "findings")) report.findings.push_back(parse_finding(one));
   for (const Json& one : list(json, "episodes")) report.episodes.push_back(parse_episode(one));
+  report.comparison = parse_comparison(json);
+  report.history = parse_history(json);
   for (const Json& one : list(json, "not_checked")) {
     report.not_checked.push_back({word(one, "rule"), word(one, "reason")});
   }

@@ -29,6 +29,9 @@ constexpr std::pair<std::string_view, std::string_view> kUnits[] = {
     {"observed", "the unit beside it"},
     {"expected", "the unit beside it"},
     {"omitted", "entries left out"},
+    {"percent", "percent of the expected value, or of the run"},
+    {"t", "standard errors of the difference"},
+    {"p", "probability of such a difference by chance"},
 };
 
 constexpr double kLargestExactInteger = 9007199254740992.0;
@@ -208,11 +211,129 @@ Json to_json(const TimelineChannel& channel) {
   return json;
 }
 
+Json to_json(const PeerRole& role) {
+  return {{"nodes", role.nodes},
+          {"compared", role.compared},
+          {"reason", role.reason.empty() ? Json(nullptr) : Json(role.reason)},
+          {"seconds_in_common", plain(role.seconds)},
+          {"channels", role.channels}};
+}
+
+Json to_json(const PeerDeviation& deviation) {
+  Json json = Json::object();
+  json["node"] = deviation.node;
+  json["channel"] = deviation.channel;
+  json["subsystem"] = name_of(deviation.subsystem);
+  put_number(json, "observed", deviation.observed, kNotMeasured);
+  put_number(json, "expected", deviation.expected, kNotMeasured);
+  json["unit"] = deviation.unit;
+  put_number(json, "percent", four_digits(deviation.percent), kNotMeasured);
+  put_number(json, "t", four_digits(deviation.t), kNotMeasured);
+  put_number(json, "p", four_digits(deviation.p), kNotMeasured);
+  json["telling"] = deviation.telling;
+  return json;
+}
+
+Json to_json(const PeerCell& cell) {
+  Json json = Json::object();
+  json["node"] = cell.node;
+  json["subsystem"] = name_of(cell.subsystem);
+  json["channels"] = cell.channels;
+  put_number(json, "percent", four_digits(cell.percent), kNotMeasured);
+  return json;
+}
+
+Json to_json(const FactDifference& fact) {
+  return {{"key", fact.key}, {"nodes", fact.nodes}, {"value", fact.value}, {"usual", fact.usual}};
+}
+
+Json to_json(const Straggler& straggler) {
+  Json json = Json::object();
+  put_word(json, "node", straggler.node);
+  put_word(json, "reason", straggler.reason);
+  put_word(json, "signal", straggler.signal);
+  if (straggler.node.empty()) return json;
+  put_number(json, "observed", straggler.observed, kNotMeasured);
+  put_number(json, "expected", straggler.expected, kNotMeasured);
+  json["unit"] = "cpus";
+  put_number(json, "seconds", straggler.seconds, kNotMeasured);
+  put_number(json, "percent", straggler.percent, kNotMeasured);
+  return json;
+}
+
+Json to_json(const HistoryChange& change) {
+  Json json = Json::object();
+  json["what"] = name_of(change.what);
+  json["name"] = change.name;
+  if (change.what == HistoryChange::What::configuration) {
+    put_word(json, "now", change.now);
+    put_word(json, "before", change.before);
+  } else {
+    json["subsystem"] = name_of(change.subsystem);
+    put_number(json, "observed", change.observed, kNotMeasured);
+    put_number(json, "expected", change.expected, kNotMeasured);
+    json["unit"] = change.unit;
+    put_number(json, "percent", four_digits(change.percent), kNotMeasured);
+    put_number(json, "t", four_digits(change.t), kNotMeasured);
+    json["drift"] = change.drift;
+  }
+  put_time(json, "since", change.since_utc_ns);
+  return json;
+}
+
 template <typename T>
 Json list_of(const std::vector<T>& things) {
   Json json = Json::array();
   for (const T& thing : things) json.push_back(to_json(thing));
   return json;
+}
+
+/// Never compared must read differently from no difference: null and a reason, or an object.
+void put_comparison(Json& json, const PeerComparison& comparison) {
+  if (comparison.roles.empty()) {
+    json["comparison"] = nullptr;
+    json["comparison_reason"] = comparison.reason;
+    return;
+  }
+  Json peers = Json::object();
+  peers["compared"] = comparison.compared;
+  put_word(peers, "reason", comparison.reason);
+  peers["sentence"] = comparison.sentence;
+  peers["method"] =
+      "whole-job means against the median of the other nodes of the role: moderated leave-one-out t with batch-means "
+      "error, Benjamini-Hochberg at 5 % over nodes and channels, effects of at least 10 %";
+  peers["roles"] = list_of(comparison.roles);
+  peers["tests"] = comparison.tests;
+  peers["deviations"] = list_of(comparison.deviations);
+  peers["deviations_left_out"] = comparison.deviations_left_out;
+  peers["map"] = list_of(comparison.cells);
+  peers["configuration"] = list_of(comparison.facts);
+  peers["straggler"] = to_json(comparison.straggler);
+  json["comparison"] = std::move(peers);
+}
+
+void put_history(Json& json, const HistoryComparison& history) {
+  if (history.status == HistoryStatus::never_compared) {
+    json["history"] = nullptr;
+    json["history_reason"] = history.reason;
+    return;
+  }
+  Json past = Json::object();
+  past["status"] = name_of(history.status);
+  put_word(past, "reason", history.reason);
+  past["sentence"] = history.sentence;
+  past["key"] = history.key;
+  past["runs"] = history.runs;
+  past["accepted"] = history.accepted;
+  past["runs_needed"] = kLeastRuns;
+  put_time(past, "first", history.first_utc_ns);
+  put_time(past, "last", history.last_utc_ns);
+  past["channels"] = history.channels;
+  past["enters_baseline"] = history.enters_baseline;
+  put_word(past, "why_not", history.why_not);
+  past["changes"] = list_of(history.changes);
+  past["changes_left_out"] = history.changes_left_out;
+  json["history"] = std::move(past);
 }
 
 std::string dump(const Json& json, int indent) {
@@ -237,11 +358,8 @@ std::string render_json(const Report& report) {
   json["verdict"]["sentence"] = report.verdict.sentence;
   json["findings"] = list_of(report.findings);
   json["episodes"] = list_of(report.episodes);
-  // Never compared must read differently from no difference.
-  json["comparison"] = nullptr;
-  json["comparison_reason"] = "nodes were not compared with each other";
-  json["history"] = nullptr;
-  json["history_reason"] = "not compared with earlier runs of this job";
+  put_comparison(json, report.comparison);
+  put_history(json, report.history);
   json["not_checked"] = Json::array();
   for (const NotChecked& one : report.not_checked) {
     json["not_checked"].push_back({{"rule", one.rule}, {"reason", one.reason}});

@@ -28,27 +28,6 @@ constexpr double kLateNs = 10e6;
 /// Shown when no finding asks for others: what the job did, and who else.
 constexpr std::string_view kUsualTimeline[] = {"job.cpu_time", "job.outsider_cpu", "job.wait_time", "cpu.utilization"};
 
-bool per_second(const Channel& channel) {
-  return channel.kind == Kind::counter || channel.kind == Kind::event;
-}
-
-/// The unit a person reads, and what to multiply grid values with to get it.
-std::pair<std::string, double> shown_unit(const Channel& channel, double step_seconds) {
-  if (channel.metric == "job.outsider_cpu") return {"cpus", 1};
-  if (!per_second(channel)) return {std::string(name_of(channel.unit)), 1};
-  if (channel.unit == Unit::nanoseconds) {
-    const bool cpus = channel.metric == "job.cpu_time" || channel.metric.starts_with("cpu.");
-    return {cpus ? "cpus" : "s/s", 1e-9 / step_seconds};
-  }
-  return {std::string(name_of(channel.unit)) + "/s", 1 / step_seconds};
-}
-
-double four_digits(double value) {
-  if (value == 0 || !std::isfinite(value)) return value;
-  const double scale = std::pow(10, 3 - std::floor(std::log10(std::abs(value))));
-  return std::round(value * scale) / scale;
-}
-
 /// The channel itself, or the sum over all instances when evidence speaks of the node.
 std::optional<TimelineChannel> timeline_of(const Telemetry& telemetry, const std::string& metric,
                                            const std::string& instance) {
@@ -271,6 +250,7 @@ NodeSummary analyse(const NodeTrace& trace, const AnalysisSettings& settings) {
   summary.boot_id = fact(trace.begin, "kernel.boot_id");
   summary.expected_nodes = expected_nodes(trace.begin);
   summary.aggregates = aggregates(telemetry, summary.live_channels);
+  summary.profile = profile_of(telemetry, trace.begin);
 
   Report& part = summary.part;
   fill_job(trace, part);

@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "hdf5schema/trace.h"
+#include "postproc/compare/history.h"
+#include "postproc/compare/peers.h"
 #include "postproc/detect/episode.h"
 #include "postproc/diagnose/finding.h"
 
@@ -87,6 +89,8 @@ struct Report {
   Verdict verdict;
   std::vector<Finding> findings;  // primary first
   std::vector<ReportEpisode> episodes;
+  PeerComparison comparison;  // nodes with each other
+  HistoryComparison history;  // this run with earlier ones
   std::vector<NotChecked> not_checked;
   std::map<std::string, double> omitted;  // what was cut to stay small: {"episodes": 12}
   std::vector<TimelineChannel> timeline;

@@ -35,6 +35,7 @@ std::string dump(const NodeSummary& summary) {
   }
   json["aggregate_columns"] = {"channel", "unit", "mean", "minimum", "maximum"};
   json["aggregates"] = std::move(aggregates);
+  json["profile"] = Json::parse(render_profile(summary.profile));
   json["report"] = Json::parse(render_json(summary.part));
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
@@ -65,7 +66,8 @@ std::string render_summary(NodeSummary summary) {
   const auto cut = [&summary](const char* what, std::size_t count) {
     summary.part.omitted[what] += static_cast<double>(count);
   };
-  // Least needed first: points of the timeline, then quiet channels, then weak episodes, at last whole timelines.
+  // Least needed first: points of the timeline, then quiet channels, then weak episodes, then what tells a phase of the
+  // whole job from one node's, at last whole timelines. The means by which nodes are compared stay.
   for (int round = 0; text.size() > kLargestSummary && round < 12; ++round) {
     for (TimelineChannel& channel : summary.part.timeline) thin(channel, channel.values.size() / 2);
     if (summary.aggregates.size() > 50) {
@@ -75,6 +77,10 @@ std::string render_summary(NodeSummary summary) {
     if (auto& episodes = summary.part.episodes; round >= 2 && episodes.size() > 5) {
       cut("episodes", episodes.size() / 2);
       episodes.resize((episodes.size() + 1) / 2);
+    }
+    if (round == 3) {
+      cut("courses", 1);
+      for (ProfileChannel& channel : summary.profile.channels) channel.line.clear();
     }
     if (auto& timeline = summary.part.timeline; round >= 4 && !timeline.empty()) {
       cut("timelines", 1);
@@ -106,6 +112,10 @@ NodeSummary parse_summary(const std::string& text) {
       summary.aggregates.push_back({row.at(0), row.at(1), row.at(2), row.at(3), row.at(4)});
     }
     summary.part = parse_report(json.at("report").dump());
+    // Summaries of an earlier version have none: such a node is reported, and not compared.
+    if (const auto profile = json.find("profile"); profile != json.end())
+      summary.profile = parse_profile(profile->dump());
+    summary.profile.node = summary.node;
     return summary;
   } catch (const Json::exception& error) {
     throw Error(std::string("not a summary: ") + error.what());

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "postproc/compare/node_profile.h"
 #include "postproc/merge/job.h"
 #include "postproc/report/report.h"
 
@@ -36,6 +37,7 @@ struct NodeSummary {
   std::vector<std::string> expected_nodes;   // of the job, as far as this node knows
   std::size_t live_channels = 0;             // that ever changed
   std::vector<ChannelAggregate> aggregates;  // of the most lively channels
+  NodeProfile profile;                       // for the comparison with other nodes and runs
   Report part;
 };
 

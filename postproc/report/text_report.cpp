@@ -236,7 +236,9 @@ void print_episodes(Page& page, const Report& report) {
 }
 
 void print_coverage(Page& page, const Report& report) {
-  page.heading("Measured, and what it cost");
+  page.heading("Compared, measured, and what it cost");
+  if (report.job.nodes.size() > 1) page.row("other nodes", peers_line(report));
+  page.row("earlier runs", history_line(report));
   std::size_t lines = 0;
   for (const NodeCoverage& coverage : report.coverage) {
     if (lines++ == kMostGaps) {

@@ -221,6 +221,15 @@ std::vector<std::string> gaps(const Report& report) {
   return lines;
 }
 
+std::string peers_line(const Report& report) {
+  return report.comparison.roles.empty() ? report.comparison.reason : report.comparison.sentence;
+}
+
+std::string history_line(const Report& report) {
+  const HistoryComparison& history = report.history;
+  return history.status == HistoryStatus::never_compared ? "never compared: " + history.reason : history.sentence;
+}
+
 std::vector<NotChecked> by_reason(std::span<const NotChecked> not_checked) {
   std::vector<NotChecked> grouped;
   for (const NotChecked& one : not_checked) {

@@ -54,6 +54,10 @@ namespace reveal {
 /// What could not be measured and why, "gpu: no NVIDIA driver", followed by the nodes unless it is so on all of them.
 [[nodiscard]] std::vector<std::string> gaps(const Report&);
 
+/// One line about the other nodes, and one about earlier runs.
+[[nodiscard]] std::string peers_line(const Report&);
+[[nodiscard]] std::string history_line(const Report&);
+
 /// Rules that could not speak, by the same reason: {"mem.a, mem.b", "no /proc/vmstat"}.
 [[nodiscard]] std::vector<NotChecked> by_reason(std::span<const NotChecked>);
 

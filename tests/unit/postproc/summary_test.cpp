@@ -14,10 +14,11 @@ namespace {
 
 constexpr std::int64_t kSecond = 1'000'000'000;
 
-NodeTrace trace(const std::string& node, double seconds, double outsider_begin = -1) {
+NodeTrace trace(const std::string& node, double seconds, double outsider_begin = -1, double pause_begin = -1) {
   NodeTrace trace;
   trace.telemetry = SyntheticNode{}.record(seconds, [&](double second, SyntheticNode::Demand& demand) {
     SyntheticNode::training(second, demand);
+    if (pause_begin >= 0 && second >= pause_begin && second < pause_begin + 15) demand.job[0] = demand.job[1] = 0.02;
     if (outsider_begin >= 0 && second >= outsider_begin && second < outsider_begin + 15) demand.outsider[1] = 1;
   });
   trace.telemetry.node = node;
@@ -88,6 +89,58 @@ TEST(SummaryMerge, MakesOneFindingOfTheSameRuleOnSeveralNodes) {
   EXPECT_EQ(report.findings[0].nodes, (std::vector<std::string>{"n01", "n02"}));
   EXPECT_EQ(report.findings[0].intervals.size(), 1U);
   EXPECT_LT(report.findings[0].impact.seconds.value_or(99), 12) << "nodes wait for each other: losses do not add up";
+}
+
+TEST(SummaryMerge, ComparesTheNodesWithEachOther) {
+  const Report report = merge_summaries({summary("n01"), summary("n02"), summary("n03")}, {}, {});
+  EXPECT_TRUE(report.comparison.compared);
+  EXPECT_TRUE(report.comparison.deviations.empty());
+  EXPECT_NE(render_text(report).find("3 nodes that do the same work"), std::string::npos) << render_text(report);
+  const Report read = parse_report(render_json(report));
+  EXPECT_EQ(read.comparison.sentence, report.comparison.sentence);
+  EXPECT_EQ(read.comparison.roles.size(), 1U);
+}
+
+TEST(SummaryMerge, ReportsNodesOfAnEarlierVersionWithoutComparingThem) {
+  const auto earlier = [](const std::string& node) {
+    std::string text = render_summary(summary(node));
+    const std::string key = "\"profile\":";
+    text.replace(text.find(key), key.size(), "\"profile_of_another_kind\":");
+    return parse_summary(text);
+  };
+  const Report report = merge_summaries({earlier("n01"), earlier("n02"), earlier("n03")}, {}, {});
+  EXPECT_FALSE(report.comparison.compared);
+  EXPECT_EQ(report.comparison.reason, "no node has a profile to be compared by");
+  EXPECT_EQ(report.job.nodes.size(), 3U);
+}
+
+/// A node that did nothing from 50 s to 65 s, with the episode and the finding a detector would make of it.
+NodeSummary paused(const std::string& node) {
+  NodeSummary summary = analyse(trace(node, 120, -1, 50), {});
+  const std::int64_t begin = summary.part.job.begin_utc_ns;
+  ReportEpisode episode{.node = node, .span = {begin + 50 * kSecond, begin + 65 * kSecond}, .tier = Tier::finding};
+  episode.reasons = {{"job.cpu_time", "", "level", "cpus", -9, 0.04, 1.8}};
+  summary.part.episodes = {episode};
+  Finding open;
+  open.id = "anomaly.unexplained";
+  open.nodes = {node};
+  open.intervals = {episode.span};
+  summary.part.findings = {open};
+  return summary;
+}
+
+TEST(SummaryMerge, MakesNoNewsOfAPhaseThatAllNodesShow) {
+  const Report all = merge_summaries({paused("n01"), paused("n02"), paused("n03")}, {}, {});
+  ASSERT_EQ(all.episodes.size(), 3U);
+  for (const ReportEpisode& episode : all.episodes) EXPECT_EQ(episode.labels, std::vector<std::string>{"COMMON"});
+  for (const Finding& told : all.findings) EXPECT_NE(told.id, "anomaly.unexplained");
+  const Report one = merge_summaries({paused("n01"), summary("n02"), summary("n03")}, {}, {});
+  const auto own = std::find_if(one.episodes.begin(), one.episodes.end(),
+                                [](const ReportEpisode& episode) { return episode.node == "n01"; });
+  ASSERT_NE(own, one.episodes.end());
+  EXPECT_TRUE(own->labels.empty());
+  EXPECT_TRUE(std::any_of(one.findings.begin(), one.findings.end(),
+                          [](const Finding& told) { return told.id == "anomaly.unexplained"; }));
 }
 
 TEST(SummaryMerge, SaysWhichNodeIsMissing) {
