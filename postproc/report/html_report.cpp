@@ -227,7 +227,7 @@ std::string node_section(const Report& report) {
   for (const std::string& node : report.job.nodes) {
     if (marks.count(node) == 0) (measured.count(node) == 0 ? silent : quiet).push_back(node);
   }
-  if (!quiet.empty()) table += "<p class=\"quiet\">No anomalous interval on " + html(node_list(quiet)) + ".</p>\n";
+  if (!quiet.empty()) table += "<p class=\"quiet\">Nothing of their own on " + html(node_list(quiet)) + ".</p>\n";
   if (!silent.empty()) table += "<p>No data from " + html(node_list(silent)) + ".</p>\n";
   return table + "</section>\n";
 }
@@ -384,6 +384,8 @@ nlohmann::json timeline_data(const Report& report) {
                                  {"kind", kind}});
   };
   for (const Finding& finding : report.findings) {
+    // They hold for the whole job: shading all of it would hide what happened within.
+    if (finding.kind == FindingKind::peer || finding.kind == FindingKind::history) continue;
     for (const TimeSpan& span : finding.intervals) {
       shade(span, finding.severity >= Severity::warning ? "finding" : "notice");
     }

@@ -86,13 +86,6 @@ void never(HistoryComparison& history, std::string why) {
   history.reason = std::move(why);
 }
 
-std::vector<RunRecord> without_places(std::vector<std::pair<fs::path, RunRecord>> found) {
-  std::vector<RunRecord> records;
-  records.reserve(found.size());
-  for (auto& [directory, record] : found) records.push_back(std::move(record));
-  return records;
-}
-
 }  // namespace
 
 HistoryOptions history_options(const AnalysisSettings& settings) {
@@ -132,8 +125,7 @@ void add_history(const fs::path& directory, const std::vector<NodeSummary>& summ
   }
   // Runs the index does not know yet: of a colleague, from before it was there, or copied from elsewhere.
   if (earlier.size() < kLeastRuns) {
-    std::vector<RunRecord> beside = without_places(records_in(here.parent_path()));
-    std::move(beside.begin(), beside.end(), std::back_inserter(earlier));
+    for (auto& [beside, known] : records_in(here.parent_path())) earlier.push_back(std::move(known));
   }
   report.history = compare_runs(record, std::move(earlier));
   const auto found =
