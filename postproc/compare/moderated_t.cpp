@@ -49,7 +49,10 @@ double regularized_beta(double a, double b, double x) {
 
 double trigamma(double x) {
   double sum = 0;
-  for (; x < 8; x += 1) sum += 1 / (x * x);
+  while (x < 8) {
+    sum += 1 / (x * x);
+    x += 1;
+  }
   const double y = 1 / (x * x);
   return sum + 1 / x + y / 2 + y / x * (1.0 / 6 - y * (1.0 / 30 - y / 42));
 }

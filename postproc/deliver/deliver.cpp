@@ -209,7 +209,7 @@ fs::path rename_to_names(const fs::path& directory, const SlurmJob& job, const s
   std::error_code ignored;
   fs::create_directories(named.front().path.parent_path(), ignored);
   for (int run = 1; run <= kMostRuns; ++run) {
-    const fs::path target = numbered(named.front().path, run);
+    fs::path target = numbered(named.front().path, run);
     if (::renameat2(AT_FDCWD, directory.c_str(), AT_FDCWD, target.c_str(), RENAME_NOREPLACE) == 0) return target;
     if (errno != EEXIST) break;
   }
