@@ -252,24 +252,38 @@ class Scenario:
     also: tuple[str, ...] = ()  # subsystems the mechanism truly touches
     rule: str | None = None     # what the knowledge base calls it
     everywhere: bool = False    # the nodes share a kernel: its counters move on all of them
-    workload: str = "mlp-train"
+    workloads: tuple[str, ...] = ("*",)  # patterns; for others it makes no sense. One run takes mlp-train
+    nodes: int = 2
 
 
+NETWORKED = ("*-train", "mpi-solver")
+OBEDIENT = ("mlp-*", "cnn-*", "encoder-*", "lora-*", "decoder-*", "io-heavy")
+COLD = ("mlp-train", "cnn-train", "io-heavy")  # those that read from the disk all the time
+
+# Who is an outsider cannot be told where several nodes of a job share a kernel: there is one node in these.
 SCENARIOS = {
     "healthy": Scenario("nothing"),
-    "loss01": Scenario("0.1 % of the packets to one node are lost", loss, 0.1, "network", (), "net.tcp_loss"),
-    "loss02": Scenario("0.2 % of the packets to one node are lost", loss, 0.2, "network", (), "net.tcp_loss"),
-    "loss1": Scenario("1 % of the packets to one node are lost", loss, 1, "network", (), "net.tcp_loss"),
+    "loss01": Scenario("0.1 % of the packets to one node are lost", loss, 0.1, "network", (), "net.tcp_loss",
+                       workloads=NETWORKED),
+    "loss02": Scenario("0.2 % of the packets to one node are lost", loss, 0.2, "network", (), "net.tcp_loss",
+                       workloads=NETWORKED),
+    "loss1": Scenario("1 % of the packets to one node are lost", loss, 1, "network", (), "net.tcp_loss",
+                       workloads=NETWORKED),
     "congestion": Scenario("a switch port of 200 Mbit/s with a 64 KB buffer", congestion, 200, "network", (),
-                           "net.tcp_retrans_intrinsic"),
+                           "net.tcp_retrans_intrinsic", workloads=NETWORKED),
     "softirq": Scenario("the packets of all interfaces on one cpu", softirq, 0, "network", ("interrupts", "cpu"),
-                        "irq.softirq_saturation", True),
-    "outsider100": Scenario("another process on a cpu of the job", outsider, 100, "cpu", ("process",), "cpu.outsider"),
-    "outsider30": Scenario("30 % of a cpu of the job", outsider, 30, "cpu", ("process",), "cpu.outsider"),
-    "slow_rank": Scenario("one rank has twice the work", slow_rank, 2, "process", ("cpu", "network"), "node.straggler"),
+                        "irq.softirq_saturation", True, NETWORKED),
+    "outsider100": Scenario("another process on a cpu of the job", outsider, 100, "cpu", ("process",), "cpu.outsider",
+                            nodes=1),
+    "outsider30": Scenario("30 % of a cpu of the job", outsider, 30, "cpu", ("process",), "cpu.outsider",
+                            nodes=1),
+    "slow_rank": Scenario("one rank has twice the work", slow_rank, 2, "process", ("cpu", "network"), "node.straggler",
+                          workloads=OBEDIENT),
     "stop": Scenario("one rank stands still 30 % of the time", stop, 30, "process", ("cpu", "network"), "node.straggler"),
     "quota": Scenario("one rank may use half a cpu", quota, 50, "cpu", ("process",), "cpu.cfs_throttled"),
-    "flood": Scenario("200 MB/s of buffered writes", flood, 200, "storage", ("memory",), "mem.writeback_stall", True),
-    "leak": Scenario("one rank leaks 80 MB/s", leak, 80, "memory", ("process",), "mem.leak_oom_risk", True),
-    "slow_loading": Scenario("one rank reads its data at 4 MB/s", slow_disk, 4, "storage", ("process",), "node.straggler"),
+    "flood": Scenario("200 MB/s of buffered writes", flood, 200, "storage", ("memory",), "mem.writeback_stall", True,
+                      nodes=1),
+    "leak": Scenario("one rank leaks 80 MB/s", leak, 80, "memory", ("process",), "mem.leak_oom_risk", True, OBEDIENT),
+    "slow_loading": Scenario("one rank reads its data at 4 MB/s", slow_disk, 4, "storage", ("process",), "node.straggler",
+                             workloads=COLD),
 }

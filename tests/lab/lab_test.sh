@@ -1,0 +1,80 @@
+#!/usr/bin/env bash
+# The laboratory itself: one short scenario for real. The truth must agree with the namespaces, the traces with the
+# truth, and nothing may stay behind, whether a run ends, is terminated or is killed. What the report makes of it is not
+# judged here: bench/detection/lab.py does that, on a quiet machine.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+out=$(mktemp -d)
+trap 'kill -9 ${lab:-} 2>/dev/null || true; "$here/scenario.py" clean >/dev/null || true; rm -rf "$out"' EXIT
+
+workload=mlp-train
+/usr/bin/python3 -c 'import importlib.util as u, sys; sys.exit(u.find_spec("torch") is None)' || workload=ring-train
+run() { # in the background only: the process is then the laboratory, not a shell
+  exec "$here/scenario.py" "$1" --build "$REVEAL_BUILD" --out "$out" --workload $workload --seconds 20 --fault-seconds 6 --seed 1
+}
+left() { # what is left of the laboratories that were made from here
+  ip netns list | grep -E "^rvlab($1)-" || true
+  pgrep -f "reveal-(run|collect) .*$out" || true
+}
+fail() { echo "FAIL: $*"; exit 1; }
+
+echo "== 1 % loss into one of two nodes, $workload"
+run loss1 >"$out/log" &
+lab=$!
+wait $lab || { status=$?; cat "$out/log"; exit $status; }
+cat "$out/log"
+[ -z "$(left $lab)" ] || fail "a finished run left $(left $lab)"
+"$REVEAL_BUILD/bin/reveal" report "$out/loss1-$workload-1/job" >"$out/report" || fail "no report"
+head -3 "$out/report"
+
+/usr/bin/python3 - "$out/loss1-$workload-1" <<'EOP'
+import json, sys, h5py
+folder = sys.argv[1]
+truth = json.load(open(f"{folder}/truth.json"))
+victim, other = truth["node"], next(n for n in truth["nodes"] if n != truth["node"])
+dropped, during = truth["counters"]["packets_dropped"], truth["network_during"]
+assert 5e9 < truth["end_utc_ns"] - truth["begin_utc_ns"] < 9e9, "the fault was to last 6 s"
+assert dropped > 0, "the rule dropped nothing"
+arrived = during[victim]["tcp.InSegs"]
+assert 0.005 < dropped / (arrived + dropped) < 0.02, f"{dropped} of {arrived + dropped} is not 1 %"
+# Every lost segment with data is sent again by the other node; acknowledgements are not.
+assert during[other]["tcp.RetransSegs"] > 0.3 * dropped, during
+assert during[victim]["tcpext.TCPOFOQueue"] > during[other]["tcpext.TCPOFOQueue"], during
+
+
+def counted(node, family, metric, instance):
+    """Of the whole trace: the first absolute value and all increases."""
+    trace = h5py.File(f"{folder}/job/{node}.h5", "r")
+    rows = trace[f"network/{family}_channels"]
+    row = next(i for i, key in enumerate(zip(rows["metric"].asstr()[:], rows["instance"].asstr()[:])) if key == (metric, instance))
+    values = trace[f"network/{family}"][row, :]
+    known = values != trace[f"network/{family}"].fillvalue
+    return int(trace[f"network/{family}_base"][row, 0]) + int(values[known].sum())
+
+
+for node in truth["nodes"]:
+    for family, metric, instance, key in (("snmp", "tcp.InSegs", "", "tcp.InSegs"), ("snmp", "tcp.OutSegs", "", "tcp.OutSegs"),
+                                          ("netstat", "tcpext.TCPOFOQueue", "", "tcpext.TCPOFOQueue"),
+                                          ("bytes", "net.rx_bytes", "eth0", "net.rx_bytes")):
+        seen, true = counted(node, family, metric, instance), truth["network"][node][key]
+        print(f"{node} {metric}: trace {seen}, namespace {true}")
+        assert 0.95 * true - 20 <= seen <= true, f"{node} {metric} is not that of its own network"
+print("the traces count what the namespaces counted")
+EOP
+
+echo "== terminated, then killed"
+for signal in TERM KILL; do
+  rm -rf "$out"/healthy-*
+  run healthy >"$out/log" 2>&1 &
+  lab=$!
+  for _ in $(seq 100); do ls "$out"/healthy-*/job/*.h5.part >/dev/null 2>&1 && break; sleep 0.1; done
+  [ -n "$(left $lab)" ] || fail "it did not begin: $(cat "$out/log")"
+  kill -$signal $lab
+  wait $lab && fail "it exited 0 after SIG$signal"
+  if [ $signal = KILL ]; then
+    [ -n "$(left $lab)" ] || fail "SIGKILL should have left something, so the clean-up below proves nothing"
+    "$here/scenario.py" clean
+  fi
+  [ -z "$(left $lab)" ] || fail "SIG$signal left $(left $lab)"
+done
+echo "nothing stays behind"
