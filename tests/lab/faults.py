@@ -280,7 +280,7 @@ SCENARIOS = {
     "slow_rank": Scenario("one rank has twice the work", slow_rank, 2, "process", ("cpu", "network"), "node.straggler",
                           workloads=OBEDIENT),
     "stop": Scenario("one rank stands still 30 % of the time", stop, 30, "process", ("cpu", "network"), "node.straggler"),
-    "quota": Scenario("one rank may use half a cpu", quota, 50, "cpu", ("process",), "cpu.cfs_throttled"),
+    "quota": Scenario("one rank may use a quarter of a cpu", quota, 25, "cpu", ("process",), "cpu.cfs_throttled"),
     "flood": Scenario("200 MB/s of buffered writes", flood, 200, "storage", ("memory",), "mem.writeback_stall", True,
                       nodes=1),
     "leak": Scenario("one rank leaks 80 MB/s", leak, 80, "memory", ("process",), "mem.leak_oom_risk", True, OBEDIENT),

@@ -34,7 +34,7 @@ start, epoch, stop = time.monotonic(), 0, False
 while not stop:
     epoch += 1
     begin = time.time_ns()
-    for sweep in range(200):
+    for sweep in range(100):
         world.Sendrecv(grid[1], above, recvbuf=grid[-1], source=below)
         world.Sendrecv(grid[-2], below, recvbuf=grid[0], source=above)
         grid[1:-1, 1:-1] = 0.25 * (grid[:-2, 1:-1] + grid[2:, 1:-1] + grid[1:-1, :-2] + grid[1:-1, 2:])

@@ -11,6 +11,7 @@ truth.json. The nodes share one kernel, disk and memory: only their network, the
 nodes as cpus, their cpus differ. SIGINT and SIGTERM end a run cleanly; what SIGKILL leaves, the next run removes."""
 import argparse
 import contextlib
+import ctypes
 import json
 import os
 import pathlib
@@ -28,6 +29,21 @@ from faults import SCENARIOS, Unavailable
 
 HERE = pathlib.Path(__file__).resolve().parent
 TICK = os.sysconf("SC_CLK_TCK")
+
+
+def adopt_orphans():
+    """Daemons of ours (reveal-collect, orted) become our children when their parents end, so that we can wait for them
+    and know what they used."""
+    PR_SET_CHILD_SUBREAPER = 36
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def wait_for_orphans(patience: float = 5):
+    deadline = time.monotonic() + patience
+    with contextlib.suppress(ChildProcessError):
+        while time.monotonic() < deadline:
+            if os.waitpid(-1, os.WNOHANG)[0] == 0:
+                time.sleep(0.05)
 
 
 def torch(model: str, task: str, *more: str) -> list[str]:
@@ -69,9 +85,10 @@ def missing(workload: str, build: pathlib.Path) -> str | None:
 class Lab:
     """The nodes and the job on them. A context manager: whatever happens, nothing of it stays."""
 
-    def __init__(self, build: pathlib.Path, out: pathlib.Path, count: int, workload: str, seconds: float, seed: int):
+    def __init__(self, build: pathlib.Path, out: pathlib.Path, count: int, workload: str, seconds: float, seed: int,
+                 scenario: str):
         self.build, self.out, self.count, self.workload, self.seconds = build, out, count, workload, seconds
-        self.name, self.random, self.seed = f"rvlab{os.getpid()}", random.Random(seed), seed
+        self.name, self.random, self.seed = f"rvlab{os.getpid()}", random.Random(f"{scenario} {seed}"), seed
         self.switch, self.jobs, self.longest = f"{self.name}-sw", [], seconds
         self.obeys = WORKLOADS[workload][1].endswith("ddp.py")
 
@@ -227,12 +244,13 @@ def run_once(name: str, workload: str, build: pathlib.Path, out: pathlib.Path, n
     """One run; returns what truth.json says."""
     scenario = SCENARIOS[name]
     out.mkdir(parents=True)
+    adopt_orphans()
     machine = Machine()
     names = [f"node{i}" for i in range(nodes)]
     truth = {"schema": "reveal.lab/1", "scenario": name, "workload": workload, "seed": seed, "nodes": names, "node": None,
              "nodes_touched": [], "begin_utc_ns": None, "end_utc_ns": None, "subsystem": scenario.subsystem,
              "also": scenario.also, "rule": scenario.rule, "counters": {}}
-    with Lab(build, out, nodes, workload, seconds, seed) as lab:
+    with Lab(build, out, nodes, workload, seconds, seed, name) as lab:
         truth["cpus"] = [sorted(lab.cpus(i)) for i in range(nodes)]
         # Drawn before anything can differ, so that a seed means the same moment and node everywhere.
         earliest, latest = 0.25 * seconds, max(0.25 * seconds, 0.85 * seconds - fault_seconds)
@@ -256,6 +274,7 @@ def run_once(name: str, workload: str, build: pathlib.Path, out: pathlib.Path, n
         for job in lab.jobs:
             job.wait(timeout=max(1.0, deadline - time.monotonic()))
         truth["exit_status"] = [job.returncode for job in lab.jobs]
+        wait_for_orphans()
         truth["network"] = lab.network()
         truth["machine"] = machine.so_far()
     with open(out / "truth.json.part", "w") as file:
