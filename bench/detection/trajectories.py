@@ -13,7 +13,7 @@ deviations. The median trace is that of the other runs, so that no run is compar
 The paper does not say what its distances are tested against. Three readings, as shares of workload-channel pairs:
 
   against nothing   the distances alone; p is 2^(1-n) for n runs however unlike they are: this says nothing
-  against chance    the distance is smaller than that of the same run with its 5 s pieces in random order: the course
+  against chance    the distance is smaller than that of the same run with its tenths in random order: the course
                     is reproduced, not only the level (a steady channel, without a course, fails this)
   against others    the distance to the next run of the workload is smaller than to a run of every other workload: the
                     course and level are this workload's, not the machine's"""
@@ -21,12 +21,14 @@ import argparse
 import json
 import pathlib
 import sys
+import warnings
 
 import h5py
 import numpy as np
 from scipy.stats import wilcoxon
 
 LEVEL = 0.05
+warnings.filterwarnings("ignore", module="scipy")  # about ties and small samples: no news here
 
 
 def dtw(a: np.ndarray, b: np.ndarray, band: int) -> np.ndarray:
@@ -102,7 +104,7 @@ def others_median(values: np.ndarray) -> np.ndarray:
     return np.stack([np.median(np.delete(values, run, axis=1), axis=1) for run in range(values.shape[1])], axis=1)
 
 
-def shuffled(values: np.ndarray, random: np.random.Generator, piece: int = 5) -> np.ndarray:
+def shuffled(values: np.ndarray, random: np.random.Generator, piece: int) -> np.ndarray:
     """Every run with its pieces in another order."""
     result = values.copy()
     for run in range(values.shape[1]):
@@ -123,7 +125,7 @@ def compare(workloads: dict[str, list[dict[str, np.ndarray]]], seed: int = 1) ->
         band = max(1, raw.shape[2] // 10)
         values = scaled(raw)
         median = others_median(values)
-        distance, chance = dtw(values, median, band), dtw(shuffled(values, random), median, band)
+        distance, chance = dtw(values, median, band), dtw(shuffled(values, random, band), median, band)
         rows = [{"channel": key, "distance": float(np.median(distance[i])), "nothing": wilcoxon(distance[i]).pvalue < LEVEL if distance[i].any() else False,
                  "chance": significant(distance[i], chance[i])} for i, key in enumerate(keys)]
         for other, theirs in workloads.items():

@@ -5,9 +5,10 @@
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 out=$(mktemp -d)
-trap 'kill -9 ${lab:-} 2>/dev/null || true; "$here/scenario.py" clean >/dev/null || true; rm -rf "$out"' EXIT
+trap 'kill -9 ${lab:-} 2>/dev/null || true; "$here/nodes.sh" down rvlab$$; "$here/scenario.py" clean >/dev/null || true
+  rm -rf "$out"' EXIT
 
-workload=mlp-train
+workload="${1:-mlp-train}" # ring-train, our own program, where there is no PyTorch
 /usr/bin/python3 -c 'import importlib.util as u, sys; sys.exit(u.find_spec("torch") is None)' || workload=ring-train
 run() { # in the background only: the process is then the laboratory, not a shell
   exec "$here/scenario.py" "$1" --build "$REVEAL_BUILD" --out "$out" --workload $workload --seconds 20 --fault-seconds 6 --seed 1
@@ -62,6 +63,40 @@ for node in truth["nodes"]:
 print("the traces count what the namespaces counted")
 EOP
 
+echo "== a collector outside of the namespaces its job lives in, as under Slurm with containers"
+"$here/nodes.sh" up rvlab$$ 2
+cat >"$out/talk.py" <<'EOP'
+import socket, sys, time
+if sys.argv[1] == "hear":
+    with socket.create_server(("10.77.0.1", 5000)) as server, server.accept()[0] as peer:
+        while peer.recv(1 << 16): pass
+else:
+    end = time.monotonic() + 6
+    with socket.create_connection(("10.77.0.1", 5000)) as peer:
+        while time.monotonic() < end:
+            peer.sendall(bytes(1 << 20))
+            time.sleep(0.1)
+time.sleep(1)  # the collector looks ten times a second
+EOP
+"$REVEAL_BUILD/bin/reveal-run" --quiet --no-report --output "$out/outside" --node outside -- bash -c "
+  ip netns exec rvlab$$-n0 /usr/bin/python3 $out/talk.py hear & sleep 1
+  ip netns exec rvlab$$-n1 /usr/bin/python3 $out/talk.py tell; wait"
+received=$(ip netns exec rvlab$$-n0 cat /sys/class/net/eth0/statistics/rx_bytes)
+"$here/nodes.sh" down rvlab$$
+/usr/bin/python3 - "$out/outside/outside.h5" "$received" <<'EOP'
+import sys, h5py
+trace, received = h5py.File(sys.argv[1], "r"), int(sys.argv[2])
+rows, values = trace["network/bytes_channels"], trace["network/bytes"]
+totals = {}
+for i, (metric, instance) in enumerate(zip(rows["metric"].asstr()[:], rows["instance"].asstr()[:])):
+    if metric == "net.rx_bytes":
+        known = values[i, :][values[i, :] != values.fillvalue]
+        totals[instance] = int(known.sum())
+print(f"received in the namespace {received}, in the trace {totals}")
+assert received > 20e6
+assert any(i.endswith("/eth0") and 0.8 * received < seen <= received for i, seen in totals.items()), "not in the trace"
+EOP
+
 echo "== terminated, then killed"
 for signal in TERM KILL; do
   rm -rf "$out"/healthy-*
@@ -70,7 +105,7 @@ for signal in TERM KILL; do
   for _ in $(seq 100); do ls "$out"/healthy-*/job/*.h5.part >/dev/null 2>&1 && break; sleep 0.1; done
   [ -n "$(left $lab)" ] || fail "it did not begin: $(cat "$out/log")"
   kill -$signal $lab
-  wait $lab && fail "it exited 0 after SIG$signal"
+  { wait $lab && fail "it exited 0 after SIG$signal"; } 2>/dev/null
   if [ $signal = KILL ]; then
     [ -n "$(left $lab)" ] || fail "SIGKILL should have left something, so the clean-up below proves nothing"
     "$here/scenario.py" clean
