@@ -12,7 +12,7 @@ so: such figures are no result). An interrupted campaign goes on where it was. N
 those of the report, the seeds are printed, and a run is judged by these rules:
 
   found    a finding, or notice, of the report overlaps the fault with an intersection over union of 0.1 or more
-  first    node, subsystem ("also": one the fault truly touches) and rule of the report's first finding or notice
+  first    node (where not all are touched), subsystem ("also": one the fault truly touches) and rule of the report's first finding or notice
   IoU      of the first finding's best interval with the fault; 0 if it does not overlap; median
   onset    between its begin and the fault's; median of those that overlap
   false    findings (warning or worse), and notices, in a run without a fault"""
@@ -59,7 +59,8 @@ def judge(build: pathlib.Path, folder: pathlib.Path) -> dict:
     report = json.loads((folder / "job/report.json").read_text())
     reported = [f for f in report["findings"] if f["severity"] in REPORTED]
     result = {"truth": truth, "status": report["verdict"]["status"], "rules": [f["id"] for f in reported],
-              "findings": sum(f["severity"] != "notice" for f in reported), "notices": sum(f["severity"] == "notice" for f in reported)}
+              "findings": sum(f["severity"] != "notice" for f in reported),
+              "notices": sum(f["severity"] == "notice" for f in reported)}
     if truth["node"] is None:
         return result
     hits = [f for f in reported if overlap(f, truth)[0] >= 0.1]
@@ -68,7 +69,7 @@ def judge(build: pathlib.Path, folder: pathlib.Path) -> dict:
     return result | {
         "found": bool(hits), "as_finding": any(f["severity"] != "notice" for f in hits), "iou": round(iou, 3),
         "onset": None if onset is None or iou < 0.1 else round(onset, 2),
-        "node": bool(first) and iou > 0 and first["nodes"][:1] != [] and first["nodes"][0] in truth["nodes_touched"],
+        "choice": truth["nodes_touched"] != truth["nodes"], "node": bool(first) and iou > 0 and first["nodes"][:1] != [] and first["nodes"][0] in truth["nodes_touched"],
         "subsystem": bool(first) and iou > 0 and first["subsystem"] == truth["subsystem"],
         "also": bool(first) and iou > 0 and first["subsystem"] in [truth["subsystem"], *truth["also"]],
         "rule": bool(first) and iou > 0 and first["id"] == truth["rule"]}
@@ -88,6 +89,10 @@ def plan(args) -> list[tuple[str, str, int]]:
     return runs
 
 
+def is_clean(args, truth: dict) -> bool:
+    return truth["machine"]["outside_cpus"] <= args.outside and truth["machine"]["steal_percent"] <= args.steal
+
+
 def record(args, name: str, workload: str, seed: int) -> pathlib.Path | None:
     """One run, repeated while others disturb it."""
     folder = args.out / f"{name}-{workload}-{seed}"
@@ -102,8 +107,7 @@ def record(args, name: str, workload: str, seed: int) -> pathlib.Path | None:
                 print(f"lab: {folder.name}: no run: {reason}", flush=True)
                 return None
         truth = json.loads((folder / "truth.json").read_text())
-        machine = truth["machine"]
-        clean = machine["outside_cpus"] <= args.outside and machine["steal_percent"] <= args.steal
+        machine, clean = truth["machine"], is_clean(args, truth)
         print(f"lab: {folder.name}: exit {truth['exit_status']}, others {machine['outside_cpus']} cpus, steal "
               f"{machine['steal_percent']} %{'' if clean else ': contaminated'}", flush=True)
         if clean or args.keep:
@@ -127,32 +131,36 @@ def median(values: list[float]) -> str:
 
 def summary(results: list[dict]):
     good = [r for r in results if "error" not in r]
-    healthy = {}
-    faulty = {}
+    healthy, faulty = {}, {}
     for result in good:
         truth = result["truth"]
-        group = healthy.setdefault(truth["workload"], []) if truth["node"] is None else faulty.setdefault(truth["scenario"], [])
-        group.append(result)
+        groups, name = (healthy, truth["workload"]) if truth["node"] is None else (faulty, truth["scenario"])
+        groups.setdefault(name, []).append(result)
     if healthy:
-        rows = [["healthy", "runs", "false findings", "runs with one", "false notices", "which", "seeds"]]
+        rows = [["healthy", "runs", "too short to say", "false findings", "runs with one", "false notices", "which",
+                 "seeds"]]
         for name, group in [*sorted(healthy.items()), ("all", [r for g in healthy.values() for r in g])]:
-            rows.append([name, len(group), sum(r["findings"] for r in group), sum(r["findings"] > 0 for r in group),
-                         sum(r["notices"] for r in group), ",".join(sorted({rule for r in group for rule in r["rules"]})) or "-",
+            which = sorted({rule for r in group for rule in r["rules"]})
+            rows.append([name, len(group), sum(r["status"] == "insufficient_data" for r in group),
+                         sum(r["findings"] for r in group), sum(r["findings"] > 0 for r in group),
+                         sum(r["notices"] for r in group), ",".join(which) or "-",
                          ",".join(str(r["truth"]["seed"]) for r in group) if name != "all" else ""])
         table(rows)
         print()
     if faulty:
-        rows = [["fault", "runs", "found", "as finding", "right node first", "right subsystem first (also)", "right rule first",
-                 "IoU", "onset error s", "seeds"]]
+        rows = [["fault", "runs", "found", "as finding", "right node first", "right subsystem first (also)",
+                 "right rule first", "IoU", "onset error s", "seeds"]]
         for name, group in [*sorted(faulty.items()), ("all", [r for g in faulty.values() for r in g])]:
-            of = lambda key: f"{sum(bool(r[key]) for r in group)}/{len(group)}"
-            rows.append([name, len(group), of("found"), of("as_finding"), of("node"), f"{of('subsystem')} ({of('also')})", of("rule"),
-                         median([r["iou"] for r in group]), median([abs(r["onset"]) for r in group if r["onset"] is not None]),
-                         ",".join(f"{r['truth']['seed']}:{r['truth']['workload']}" for r in group) if name != "all" else ""])
+            of = lambda key, among=group: f"{sum(bool(r[key]) for r in among)}/{len(among)}" if among else "-"
+            seeds = [f"{r['truth']['seed']}:{r['truth']['workload']}" for r in group] if name != "all" else []
+            rows.append([name, len(group), of("found"), of("as_finding"), of("node", [r for r in group if r["choice"]]),
+                         f"{of('subsystem')} ({of('also')})", of("rule"), median([r["iou"] for r in group]),
+                         median([abs(r["onset"]) for r in group if r["onset"] is not None]), ",".join(seeds)])
         table(rows)
     for result in results:
         if "error" in result:
-            print(f"no report: {result['truth']['scenario']}-{result['truth']['workload']}-{result['truth']['seed']}: {result['error']}")
+            truth = result["truth"]
+            print(f"no report: {truth['scenario']}-{truth['workload']}-{truth['seed']}: {result['error']}")
 
 
 def names(text: str, known) -> list[str]:
@@ -201,9 +209,9 @@ def main() -> int:
     results = [judge(args.build, folder) for folder in folders]
     for folder, result in zip(folders, results):
         print(f"{folder.name}: {json.dumps({k: v for k, v in result.items() if k != 'truth'})}")
-    dirty = sum(r["truth"]["machine"]["outside_cpus"] > args.outside or r["truth"]["machine"]["steal_percent"] > args.steal for r in results)
-    print(f"\n{len(results)} runs judged, of which {dirty} with more than {args.outside:g} cpus of others or {args.steal:g} % "
-          f"steal{' (no result)' if dirty else ''}; {set_aside} could not be had\n")
+    dirty = sum(not is_clean(args, result["truth"]) for result in results)
+    print(f"\n{len(results)} runs judged, of which {dirty} with more than {args.outside:g} cpus of others or "
+          f"{args.steal:g} % steal{' (no result)' if dirty else ''}; {set_aside} could not be had\n")
     if results:
         summary(results)
     return 0

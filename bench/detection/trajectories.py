@@ -1,12 +1,13 @@
 #!/usr/bin/python3
-"""Do the metrics of repeated runs follow the same course? After section 5.4 of the paper: the dynamic time warping (DTW)
-distance of every run to the median trace, and a two-sided Wilcoxon signed-rank test over the runs.
+"""Do the metrics of repeated runs follow the same course? After section 5.4 of the paper: the dynamic time warping
+(DTW) distance of every run to the median trace, and a two-sided Wilcoxon signed-rank test over the runs.
 
   trajectories.py DIR [--node node0] [--seconds 50] [--least 10] [--metrics]
 
 DIR holds recorded healthy runs as bench/detection/lab.py leaves them (truth.json, phases.jsonl, job/NODE.h5), at least
---least of each workload; record them with `lab.py --scenarios none --workloads A,B,C --runs 10`. A run is taken from the
-moment its data are prepared, as means of a second; a channel counts if it exists and changes in all runs of a workload.
+--least of each workload; record them with `lab.py --scenarios none --workloads A,B,C --runs 10`. A run is taken from
+the moment its data are prepared, as means of a second; a channel counts if it exists and changes in all runs of a
+workload.
 DTW: absolute differences, at most a tenth of the length apart, divided by the length, channels in their own standard
 deviations. The median trace is that of the other runs, so that no run is compared with itself.
 
@@ -40,7 +41,8 @@ def dtw(a: np.ndarray, b: np.ndarray, band: int) -> np.ndarray:
     for i in range(1, length + 1):
         now = np.full_like(before, np.inf)
         for j in range(max(1, i - band), min(length, i + band) + 1):
-            now[j] = np.abs(a[..., i - 1] - b[..., j - 1]) + np.minimum(np.minimum(before[j], before[j - 1]), now[j - 1])
+            cheapest = np.minimum(np.minimum(before[j], before[j - 1]), now[j - 1])
+            now[j] = np.abs(a[..., i - 1] - b[..., j - 1]) + cheapest
         before = now
     return before[length] / length
 
@@ -72,8 +74,9 @@ def load(folder: pathlib.Path, node: str, count: int) -> dict[str, np.ndarray]:
         def visit(name, family):
             if not isinstance(family, h5py.Dataset) or f"{name}_channels" not in trace or family.shape[1] == 0:
                 return
-            group, axis = name.split("/")[0], family.attrs["time"]
-            times = trace[f"{group}/{axis.decode() if isinstance(axis, bytes) else axis}"][:family.shape[1]] / 1e9 + offset
+            axis = family.attrs["time"]
+            axis = axis.decode() if isinstance(axis, bytes) else axis
+            times = family.parent[axis][:family.shape[1]] / 1e9 + offset
             if times[-1] < prepared + count:
                 return
             raw = family[:]
@@ -117,7 +120,8 @@ def compare(workloads: dict[str, list[dict[str, np.ndarray]]], seed: int = 1) ->
     """Per workload and channel: the median distance and what is significant."""
     random, results = np.random.default_rng(seed), {}
     for name, runs in workloads.items():
-        keys = sorted(key for key in set.intersection(*(set(run) for run in runs)) if all(np.ptp(run[key]) > 0 for run in runs))
+        common = set.intersection(*(set(run) for run in runs))
+        keys = sorted(key for key in common if all(np.ptp(run[key]) > 0 for run in runs))
         if not keys:
             results[name] = []
             continue
@@ -126,7 +130,8 @@ def compare(workloads: dict[str, list[dict[str, np.ndarray]]], seed: int = 1) ->
         values = scaled(raw)
         median = others_median(values)
         distance, chance = dtw(values, median, band), dtw(shuffled(values, random, band), median, band)
-        rows = [{"channel": key, "distance": float(np.median(distance[i])), "nothing": wilcoxon(distance[i]).pvalue < LEVEL if distance[i].any() else False,
+        rows = [{"channel": key, "distance": float(np.median(distance[i])),
+                 "nothing": significant(np.zeros_like(distance[i]), distance[i]),
                  "chance": significant(distance[i], chance[i])} for i, key in enumerate(keys)]
         for other, theirs in workloads.items():
             shared = [i for i, key in enumerate(keys) if other != name and all(key in run for run in theirs)]
@@ -155,7 +160,7 @@ def main() -> int:
     parser.add_argument("dir", type=pathlib.Path)
     parser.add_argument("--node", default="node0")
     parser.add_argument("--seconds", type=int, default=50, help="of each run, from the end of its preparation")
-    parser.add_argument("--least", type=int, default=10, help="runs of a workload; fewer than 6 can never reach p < 0.05")
+    parser.add_argument("--least", type=int, default=10, help="runs of a workload; 5 can never reach p < 0.05")
     parser.add_argument("--metrics", action="store_true", help="also one line per channel")
     args = parser.parse_args()
     workloads: dict[str, list[dict[str, np.ndarray]]] = {}
@@ -167,21 +172,24 @@ def main() -> int:
             else:
                 print(f"trajectories: {path.parent.name} is shorter than {args.seconds} s: left out", file=sys.stderr)
     for name in [name for name, runs in workloads.items() if len(runs) < args.least]:
-        print(f"trajectories: {name}: {len(workloads.pop(name))} runs, fewer than {args.least}: left out", file=sys.stderr)
+        count = len(workloads.pop(name))
+        print(f"trajectories: {name}: {count} runs, fewer than {args.least}: left out", file=sys.stderr)
     if not workloads:
         return 1
     results = compare(workloads)
-    print("| workload | runs | channels | median DTW distance (sd) | p < 0.05 against nothing | against chance | against others |")
+    print("| workload | runs | channels | median DTW distance (sd) | p < 0.05 against nothing | against chance | "
+          "against others |")
     print("|---|---|---|---|---|---|---|")
     everything = [row for rows in results.values() for row in rows]
     for name, rows in [*results.items(), ("all", everything)]:
         distance = np.median([row["distance"] for row in rows]) if rows else np.nan
-        print(f"| {name} | {len(workloads.get(name, [])) or ''} | {len(rows)} | {distance:.3f} | {share(rows, 'nothing')} | "
-              f"{share(rows, 'chance')} | {share(rows, 'others')} |")
+        shares = " | ".join(share(rows, key) for key in ("nothing", "chance", "others"))
+        print(f"| {name} | {len(workloads.get(name, [])) or ''} | {len(rows)} | {distance:.3f} | {shares} |")
     if args.metrics:
         for name, rows in results.items():
             for row in sorted(rows, key=lambda row: row["distance"]):
-                print(f"{name}\t{row['channel']}\t{row['distance']:.3f}\t" + " ".join(k for k in ("nothing", "chance", "others") if row.get(k)))
+                verdicts = " ".join(key for key in ("nothing", "chance", "others") if row.get(key))
+                print(f"{name}\t{row['channel']}\t{row['distance']:.3f}\t{verdicts}")
     return 0
 
 

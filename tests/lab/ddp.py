@@ -53,8 +53,9 @@ class Decoder(nn.Module):
         self.tokens.requires_grad_(False)
         self.places.requires_grad_(False)
         self.blocks = nn.ModuleList(
-            nn.ModuleDict({"qkv": LowRank(width, 3 * width), "out": LowRank(width, width), "wide": LowRank(width, 4 * width),
-                           "narrow": LowRank(4 * width, width)}) for _ in range(blocks))
+            nn.ModuleDict({"qkv": LowRank(width, 3 * width), "out": LowRank(width, width),
+                           "wide": LowRank(width, 4 * width), "narrow": LowRank(4 * width, width)})
+            for _ in range(blocks))
         self.head = nn.Linear(width, TOKENS)
 
     def forward(self, tokens):
@@ -172,7 +173,7 @@ def main():
     log = os.open(args.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
 
     def phase(name, epoch, begin, **more):
-        line = {"rank": rank, "epoch": epoch, "phase": name, "begin_utc_ns": begin, "end_utc_ns": time.time_ns(), **more}
+        line = {"rank": rank, "epoch": epoch, "phase": name, "begin_utc_ns": begin, "end_utc_ns": time.time_ns()} | more
         os.write(log, (json.dumps(line) + "\n").encode())
 
     begin = time.time_ns()
@@ -223,11 +224,13 @@ def main():
             if args.task == "serve" and pauses.random() < 0.25:  # bursts of four requests on average
                 time.sleep(min(pauses.expovariate(4), 1))
             asked = time.monotonic()
-        phase(args.task, epoch, begin, steps=data.steps, step_max_seconds=round(longest, 4), waited_for_data=round(waited, 4))
+        phase(args.task, epoch, begin, steps=data.steps, step_max_seconds=round(longest, 4),
+              waited_for_data_seconds=round(waited, 4))
         if train:
             begin, path = time.time_ns(), os.path.join(args.dir, f"checkpoint.{rank}")
             with open(path + ".part", "wb") as file:
-                torch.save({"epoch": epoch, "model": model.state_dict(), "rest": torch.zeros(int(args.checkpoint_mb * 2.5e5))}, file)
+                rest = torch.zeros(int(args.checkpoint_mb * 2.5e5))
+                torch.save({"epoch": epoch, "model": model.state_dict(), "rest": rest}, file)
                 file.flush()
                 os.fsync(file.fileno())
             os.rename(path + ".part", path)

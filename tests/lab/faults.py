@@ -17,7 +17,8 @@ class Unavailable(Exception):
 def run(*words: str) -> str:
     done = subprocess.run(words, capture_output=True, text=True)
     if done.returncode != 0:
-        raise Unavailable(f"{' '.join(words)}: {done.stderr.strip().splitlines()[-1] if done.stderr.strip() else done.returncode}")
+        why = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
+        raise Unavailable(f"{' '.join(words)}: {why[-1]}")
     return done.stdout
 
 
@@ -126,7 +127,8 @@ def process(function, *arguments, counter: str, **facts):
 
 def outsider(lab, victim: int, share: float):
     cpu = lab.random.choice(sorted(lab.cpus(victim)))
-    return process(burn, cpu, share, time.monotonic() + lab.longest, counter="cpu_seconds", cpu=cpu, share_percent=share)
+    end = time.monotonic() + lab.longest
+    return process(burn, cpu, share, end, counter="cpu_seconds", cpu=cpu, share_percent=share)
 
 
 def flood(lab, _victim: int, rate: float):
@@ -213,7 +215,8 @@ def control_group(lab, controller: str, victim: int, settings: list[tuple[str, s
             write(f"{group}/{name}", value)
         for pid in lab.ranks(victim):
             with open(f"/proc/{pid}/cgroup") as file:
-                homes[pid] = next(line.strip().split(":", 2)[2] for line in file if controller in line.split(":")[1].split(","))
+                homes[pid] = next(path for _, controllers, path in (line.strip().split(":", 2) for line in file)
+                                  if controller in controllers.split(","))
             write(f"{group}/cgroup.procs", str(pid))
         yield counters
     finally:
@@ -279,11 +282,12 @@ SCENARIOS = {
                             nodes=1),
     "slow_rank": Scenario("one rank has twice the work", slow_rank, 2, "process", ("cpu", "network"), "node.straggler",
                           workloads=OBEDIENT),
-    "stop": Scenario("one rank stands still 30 % of the time", stop, 30, "process", ("cpu", "network"), "node.straggler"),
+    "stop": Scenario("one rank stands still 30 % of the time", stop, 30, "process", ("cpu", "network"),
+                     "node.straggler"),
     "quota": Scenario("one rank may use a quarter of a cpu", quota, 25, "cpu", ("process",), "cpu.cfs_throttled"),
     "flood": Scenario("200 MB/s of buffered writes", flood, 200, "storage", ("memory",), "mem.writeback_stall", True,
                       nodes=1),
     "leak": Scenario("one rank leaks 80 MB/s", leak, 80, "memory", ("process",), "mem.leak_oom_risk", True, OBEDIENT),
-    "slow_loading": Scenario("one rank reads its data at 4 MB/s", slow_disk, 4, "storage", ("process",), "node.straggler",
-                             workloads=COLD),
+    "slow_loading": Scenario("one rank reads its data at 4 MB/s", slow_disk, 4, "storage", ("process",),
+                             "node.straggler", workloads=COLD),
 }

@@ -11,7 +11,8 @@ trap 'kill -9 ${lab:-} 2>/dev/null || true; "$here/nodes.sh" down rvlab$$; "$her
 workload="${1:-mlp-train}" # ring-train, our own program, where there is no PyTorch
 /usr/bin/python3 -c 'import importlib.util as u, sys; sys.exit(u.find_spec("torch") is None)' || workload=ring-train
 run() { # in the background only: the process is then the laboratory, not a shell
-  exec "$here/scenario.py" "$1" --build "$REVEAL_BUILD" --out "$out" --workload $workload --seconds 20 --fault-seconds 6 --seed 1
+  exec "$here/scenario.py" "$1" --build "$REVEAL_BUILD" --out "$out" --workload "$workload" --seconds 20 \
+    --fault-seconds 6 --seed 1
 }
 left() { # what is left of the laboratories that were made from here
   ip netns list | grep -E "^rvlab($1)-" || true
@@ -47,17 +48,17 @@ def counted(node, family, metric, instance):
     """Of the whole trace: the first absolute value and all increases."""
     trace = h5py.File(f"{folder}/job/{node}.h5", "r")
     rows = trace[f"network/{family}_channels"]
-    row = next(i for i, key in enumerate(zip(rows["metric"].asstr()[:], rows["instance"].asstr()[:])) if key == (metric, instance))
+    keys = list(zip(rows["metric"].asstr()[:], rows["instance"].asstr()[:]))
+    row = keys.index((metric, instance))
     values = trace[f"network/{family}"][row, :]
     known = values != trace[f"network/{family}"].fillvalue
     return int(trace[f"network/{family}_base"][row, 0]) + int(values[known].sum())
 
 
 for node in truth["nodes"]:
-    for family, metric, instance, key in (("snmp", "tcp.InSegs", "", "tcp.InSegs"), ("snmp", "tcp.OutSegs", "", "tcp.OutSegs"),
-                                          ("netstat", "tcpext.TCPOFOQueue", "", "tcpext.TCPOFOQueue"),
-                                          ("bytes", "net.rx_bytes", "eth0", "net.rx_bytes")):
-        seen, true = counted(node, family, metric, instance), truth["network"][node][key]
+    for family, metric, instance in (("snmp", "tcp.InSegs", ""), ("snmp", "tcp.OutSegs", ""),
+                                     ("netstat", "tcpext.TCPOFOQueue", ""), ("bytes", "net.rx_bytes", "eth0")):
+        seen, true = counted(node, family, metric, instance), truth["network"][node][metric]
         print(f"{node} {metric}: trace {seen}, namespace {true}")
         assert 0.95 * true - 20 <= seen <= true, f"{node} {metric} is not that of its own network"
 print("the traces count what the namespaces counted")

@@ -75,7 +75,8 @@ def missing(workload: str, build: pathlib.Path) -> str | None:
     module = {"ddp.py": "torch", "mpi_solver.py": "mpi4py"}.get(os.path.basename(WORKLOADS[workload][1]))
     if not os.access(program, os.X_OK):
         return f"{program} is not built"
-    if module and subprocess.run([program, "-c", f"import importlib.util as u, sys; sys.exit(u.find_spec('{module}') is None)"]).returncode:
+    find = f"import importlib.util as u, sys; sys.exit(u.find_spec('{module}') is None)"
+    if module and subprocess.run([program, "-c", find]).returncode:
         return f"python3-{module} is not installed"
     if module == "mpi4py" and not shutil.which("mpirun"):
         return "openmpi-bin is not installed"
@@ -194,7 +195,8 @@ class Lab:
         return {f"node{i}": self.network_of(i) for i in range(self.count)}
 
     def network_of(self, i: int) -> dict[str, int]:
-        text = faults.run("ip", "netns", "exec", self.node(i), "cat", "/proc/net/snmp", "/proc/net/netstat", "/proc/net/dev")
+        files = [f"/proc/net/{name}" for name in ("snmp", "netstat", "dev")]
+        text = faults.run("ip", "netns", "exec", self.node(i), "cat", *files)
         lines, counters = text.splitlines(), {}
         for names, values in zip(lines, lines[1:]):
             protocol = names.split(":")[0]
@@ -222,7 +224,8 @@ class Machine:
     @staticmethod
     def used() -> float:
         """Of our ended children, of ourselves and of kernel threads, in seconds."""
-        seconds = sum(r.ru_utime + r.ru_stime for r in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)))
+        usage = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+        seconds = sum(each.ru_utime + each.ru_stime for each in usage)
         for pid in filter(str.isdigit, os.listdir("/proc")):
             with contextlib.suppress(OSError), open(f"/proc/{pid}/stat") as file:
                 fields = file.read().rpartition(")")[2].split()
@@ -247,9 +250,9 @@ def run_once(name: str, workload: str, build: pathlib.Path, out: pathlib.Path, n
     adopt_orphans()
     machine = Machine()
     names = [f"node{i}" for i in range(nodes)]
-    truth = {"schema": "reveal.lab/1", "scenario": name, "workload": workload, "seed": seed, "nodes": names, "node": None,
-             "nodes_touched": [], "begin_utc_ns": None, "end_utc_ns": None, "subsystem": scenario.subsystem,
-             "also": scenario.also, "rule": scenario.rule, "counters": {}}
+    truth = {"schema": "reveal.lab/1", "scenario": name, "workload": workload, "seed": seed, "nodes": names,
+             "node": None, "nodes_touched": [], "begin_utc_ns": None, "end_utc_ns": None,
+             "subsystem": scenario.subsystem, "also": scenario.also, "rule": scenario.rule, "counters": {}}
     with Lab(build, out, nodes, workload, seconds, seed, name) as lab:
         truth["cpus"] = [sorted(lab.cpus(i)) for i in range(nodes)]
         # Drawn before anything can differ, so that a seed means the same moment and node everywhere.
@@ -337,13 +340,16 @@ def main() -> int:
     for seed in range(first, first + args.runs):
         out = args.out.resolve() / f"{args.scenario}-{workload}-{seed}"
         try:
-            truth = run_once(args.scenario, workload, build, out, args.nodes or SCENARIOS[args.scenario].nodes, args.seconds, args.fault_seconds, seed)
+            truth = run_once(args.scenario, workload, build, out, args.nodes or SCENARIOS[args.scenario].nodes,
+                             args.seconds, args.fault_seconds, seed)
         except Unavailable as reason:
             print(f"skipped: {reason}")
             return 77
         failed += any(truth["exit_status"])
-        print(f"{out.name}: {truth['node'] or 'no fault'}, job exited {truth['exit_status']}, {json.dumps(truth['counters'])}, "
-              f"others used {truth['machine']['outside_cpus']} cpus, steal {truth['machine']['steal_percent']} %", flush=True)
+        machine = truth["machine"]
+        print(f"{out.name}: {truth['node'] or 'no fault'}, job exited {truth['exit_status']}, "
+              f"{json.dumps(truth['counters'])}, others used {machine['outside_cpus']} cpus, "
+              f"steal {machine['steal_percent']} %", flush=True)
     return 1 if failed else 0
 
 
