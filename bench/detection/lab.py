@@ -12,7 +12,8 @@ so: such figures are no result). An interrupted campaign goes on where it was. N
 those of the report, the seeds are printed, and a run is judged by these rules:
 
   found    a finding, or notice, of the report overlaps the fault with an intersection over union of 0.1 or more
-  first    node (where not all are touched), subsystem ("also": one the fault truly touches) and rule of the report's first finding or notice
+  first    node (where not all are touched), subsystem ("also": one the fault truly touches) and rule of the report's
+           first finding or notice, if it overlaps at all
   IoU      of the first finding's best interval with the fault; 0 if it does not overlap; median
   onset    between its begin and the fault's; median of those that overlap
   false    findings (warning or worse), and notices, in a run without a fault"""
@@ -66,13 +67,14 @@ def judge(build: pathlib.Path, folder: pathlib.Path) -> dict:
     hits = [f for f in reported if overlap(f, truth)[0] >= 0.1]
     first = reported[0] if reported else None
     iou, onset = overlap(first, truth) if first else (0.0, None)
+    says = lambda key, *right: iou > 0 and first[key] in right
     return result | {
         "found": bool(hits), "as_finding": any(f["severity"] != "notice" for f in hits), "iou": round(iou, 3),
         "onset": None if onset is None or iou < 0.1 else round(onset, 2),
-        "choice": truth["nodes_touched"] != truth["nodes"], "node": bool(first) and iou > 0 and first["nodes"][:1] != [] and first["nodes"][0] in truth["nodes_touched"],
-        "subsystem": bool(first) and iou > 0 and first["subsystem"] == truth["subsystem"],
-        "also": bool(first) and iou > 0 and first["subsystem"] in [truth["subsystem"], *truth["also"]],
-        "rule": bool(first) and iou > 0 and first["id"] == truth["rule"]}
+        "choice": truth["nodes_touched"] != truth["nodes"],
+        "node": iou > 0 and bool(set(first["nodes"][:1]) & set(truth["nodes_touched"])),
+        "subsystem": says("subsystem", truth["subsystem"]), "also": says("subsystem", truth["subsystem"], *truth["also"]),
+        "rule": says("id", truth["rule"])}
 
 
 def plan(args) -> list[tuple[str, str, int]]:
