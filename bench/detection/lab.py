@@ -73,7 +73,8 @@ def judge(build: pathlib.Path, folder: pathlib.Path) -> dict:
         "onset": None if onset is None or iou < 0.1 else round(onset, 2),
         "choice": truth["nodes_touched"] != truth["nodes"],
         "node": iou > 0 and bool(set(first["nodes"][:1]) & set(truth["nodes_touched"])),
-        "subsystem": says("subsystem", truth["subsystem"]), "also": says("subsystem", truth["subsystem"], *truth["also"]),
+        "subsystem": says("subsystem", truth["subsystem"]),
+        "also": says("subsystem", truth["subsystem"], *truth["also"]),
         "rule": says("id", truth["rule"])}
 
 
@@ -95,13 +96,18 @@ def is_clean(args, truth: dict) -> bool:
     return truth["machine"]["outside_cpus"] <= args.outside and truth["machine"]["steal_percent"] <= args.steal
 
 
+def set_aside(folder: pathlib.Path, why: str):
+    earlier = len(list(folder.parent.glob(folder.name + ".*")))
+    folder.rename(folder.with_name(f"{folder.name}.{why}{earlier}"))
+
+
 def record(args, name: str, workload: str, seed: int) -> pathlib.Path | None:
     """One run, repeated while others disturb it."""
     folder = args.out / f"{name}-{workload}-{seed}"
-    for attempt in range(args.repeats + 1):
+    for _ in range(args.repeats + 1):
         if not (folder / "truth.json").exists():
-            if folder.exists():  # cut off
-                folder.rename(folder.with_name(f"{folder.name}.cut{len(list(args.out.glob(folder.name + '.*')))}"))
+            if folder.exists():
+                set_aside(folder, "cut")
             try:
                 lab.run_once(name, workload, args.build, folder, args.nodes or SCENARIOS[name].nodes, args.seconds,
                              args.fault_seconds, seed)
@@ -114,8 +120,7 @@ def record(args, name: str, workload: str, seed: int) -> pathlib.Path | None:
               f"{machine['steal_percent']} %{'' if clean else ': contaminated'}", flush=True)
         if clean or args.keep:
             return folder
-        if attempt < args.repeats:
-            folder.rename(folder.with_name(f"{folder.name}.contaminated{len(list(args.out.glob(folder.name + '.*')))}"))
+        set_aside(folder, "contaminated")
     return None
 
 
@@ -192,7 +197,7 @@ def main() -> int:
     args.build, args.out = args.build.resolve(), args.out.resolve()
     args.scenarios = names(args.scenarios, [name for name in SCENARIOS if name != "healthy"])
     args.workloads = names(args.workloads, lab.WORKLOADS)
-    set_aside = 0
+    without = 0
     if args.again:
         folders = [path.parent for path in sorted(args.out.glob("*/truth.json")) if "." not in path.parent.name]
     else:
@@ -207,13 +212,13 @@ def main() -> int:
         args.out.mkdir(parents=True, exist_ok=True)
         recorded = [record(args, *run) for run in plan(args)]
         folders = [folder for folder in recorded if folder is not None]
-        set_aside = len(recorded) - len(folders)
+        without = len(recorded) - len(folders)
     results = [judge(args.build, folder) for folder in folders]
     for folder, result in zip(folders, results):
         print(f"{folder.name}: {json.dumps({k: v for k, v in result.items() if k != 'truth'})}")
     dirty = sum(not is_clean(args, result["truth"]) for result in results)
     print(f"\n{len(results)} runs judged, of which {dirty} with more than {args.outside:g} cpus of others or "
-          f"{args.steal:g} % steal{' (no result)' if dirty else ''}; {set_aside} could not be had\n")
+          f"{args.steal:g} % steal{' (no result)' if dirty else ''}; {without} could not be had\n")
     if results:
         summary(results)
     return 0

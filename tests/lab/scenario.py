@@ -145,8 +145,9 @@ class Lab:
         log = self.out / "phases.jsonl"
         output = open(self.out / "job.log", "w")
         environment = {key: value for key, value in os.environ.items() if not key.startswith(("SLURM_", "REVEAL_"))}
-        environment |= {"REVEAL_LAB": self.name, "MASTER_ADDR": self.address(0), "MASTER_PORT": "29500",
-                        "GLOO_SOCKET_IFNAME": "eth0", "WORLD_SIZE": str(self.count), "PYTHONDONTWRITEBYTECODE": "1"}
+        threads = max(1, len(os.sched_getaffinity(0)) // self.count)
+        environment |= {"REVEAL_LAB": self.name, "OMP_NUM_THREADS": str(threads), "MASTER_ADDR": self.address(0),
+                        "MASTER_PORT": "29500", "GLOO_SOCKET_IFNAME": "eth0", "WORLD_SIZE": str(self.count), "PYTHONDONTWRITEBYTECODE": "1"}
 
         def words_of(i: int) -> list[str]:
             words = [word.format(build=self.build) for word in WORKLOADS[self.workload]]
@@ -174,7 +175,7 @@ class Lab:
             launch(0, ["taskset", "-c", ",".join(map(str, sorted(os.sched_getaffinity(0)))), *words], {})
         else:
             for i in range(self.count):
-                launch(i, words_of(i), {"RANK": str(i), "OMP_NUM_THREADS": str(len(self.cpus(i)))})
+                launch(i, words_of(i), {"RANK": str(i)})
 
     def wait(self, until: float) -> bool:
         """False if the job ended before."""
