@@ -147,7 +147,8 @@ class Lab:
         environment = {key: value for key, value in os.environ.items() if not key.startswith(("SLURM_", "REVEAL_"))}
         threads = max(1, len(os.sched_getaffinity(0)) // self.count)
         environment |= {"REVEAL_LAB": self.name, "OMP_NUM_THREADS": str(threads), "MASTER_ADDR": self.address(0),
-                        "MASTER_PORT": "29500", "GLOO_SOCKET_IFNAME": "eth0", "WORLD_SIZE": str(self.count), "PYTHONDONTWRITEBYTECODE": "1"}
+                        "MASTER_PORT": "29500", "GLOO_SOCKET_IFNAME": "eth0", "WORLD_SIZE": str(self.count),
+                        "PYTHONDONTWRITEBYTECODE": "1"}
 
         def words_of(i: int) -> list[str]:
             words = [word.format(build=self.build) for word in WORKLOADS[self.workload]]
