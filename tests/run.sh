@@ -2,6 +2,9 @@
 # Installs what the tests need, builds with warnings as errors, runs every test.
 # Usage: bash tests/run.sh            all of it, as continuous integration runs it
 #        bash tests/run.sh quick      build and ctest only
+#        bash tests/run.sh --lab [OPTION...]   build, then every fault of tests/lab on real jobs, once, and the table of
+#                                     what was found (half an hour, as root, on a quiet machine); OPTIONs are those of
+#                                     bench/detection/lab.py, for example --scenarios loss1,stop --runs 5
 # REVEAL_BUILD_ROOT moves the build directories (default build/).
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -11,7 +14,9 @@ say() { printf '\n==> [%4ds] %s\n' "$SECONDS" "$*"; }
 SECONDS=0
 export CCACHE_DIR="${CCACHE_DIR:-$HOME/.cache/ccache}"
 
-mapfile -t missing < <(missing_packages site-config/packages.txt build test)
+purposes=(build test)
+[ "${1:-}" != --lab ] || purposes+=(lab)
+mapfile -t missing < <(missing_packages site-config/packages.txt "${purposes[@]}")
 if [ ${#missing[@]} -gt 0 ]; then
   say "installing ${missing[*]}"
   install_packages "${missing[@]}" || { echo "tests: missing packages: apt-get install ${missing[*]}" >&2; exit 1; }
@@ -43,6 +48,12 @@ step() {  # step NAME COMMAND...: one more check that passes or fails as a whole
 say "g++: build, warnings are errors"
 configure gcc -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_CXX_COMPILER=g++ -DCMAKE_C_COMPILER=gcc
 ninja -C "$root/gcc"
+if [ "${1:-}" = --lab ]; then
+  say "laboratory: itself"
+  REVEAL_BUILD="$(realpath "$root/gcc")" bash tests/lab/lab_test.sh || exit
+  say "laboratory: every fault"
+  exec bench/detection/lab.py --build "$root/gcc" --out "$root/lab-$(date -u +%Y%m%d-%H%M%S)" --runs 1 --seed $RANDOM "${@:2}"
+fi
 say "g++: every test"
 run_ctest gcc
 

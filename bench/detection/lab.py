@@ -1,0 +1,228 @@
+#!/usr/bin/python3
+"""Real jobs in the laboratory of tests/lab, healthy and with one fault each: does the report say what was done?
+
+  lab.py --build BUILD --out DIR [--runs 3] [--scenarios all|none|loss1,stop] [--workloads all|cnn-train,...]
+         [--seconds 60] [--fault-seconds 12] [--nodes N] [--seed 1] [--outside 0.1] [--steal 1] [--repeats 2]
+  lab.py --build BUILD --out DIR --again        judges what is recorded there with the present `reveal report`
+
+Every workload runs healthy --runs times; every scenario runs --runs times, each time with a workload drawn from those
+it makes sense for. What others took from the machine during a run is measured; a run with more than --outside cpus or
+--steal percent is set aside and repeated with the same seed, and not judged if it stays so (--keep judges it, and says
+so: such figures are no result). An interrupted campaign goes on where it was. Nothing is tuned here: thresholds are
+those of the report, the seeds are printed, and a run is judged by these rules:
+
+  found    a finding, or notice, of the report overlaps the fault with an intersection over union of 0.1 or more
+  first    node (where not all are touched), subsystem ("also": one the fault truly touches) and rule of the report's
+           first finding or notice, if it overlaps at all
+  IoU      of the first finding's best interval with the fault; 0 if it does not overlap; median
+  onset    between its begin and the fault's; median of those that overlap
+  false    findings (warning or worse), and notices, in a run without a fault"""
+import argparse
+import fnmatch
+import json
+import pathlib
+import random
+import statistics
+import subprocess
+import sys
+from datetime import datetime
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent.parent / "tests/lab"))
+sys.dont_write_bytecode = True
+import scenario as lab  # noqa: E402
+from faults import SCENARIOS, Unavailable  # noqa: E402
+
+REPORTED = ("notice", "warning", "critical")
+
+
+def seconds_of(stamp) -> float:
+    if isinstance(stamp, (int, float)):
+        return float(stamp)
+    return datetime.fromisoformat(stamp.replace("Z", "+00:00")).timestamp()
+
+
+def overlap(finding: dict, truth: dict) -> tuple[float, float | None]:
+    """The best IoU of its intervals with the fault, and how much later it begins."""
+    begin, end, best = truth["begin_utc_ns"] / 1e9, truth["end_utc_ns"] / 1e9, (0.0, None)
+    for span in finding["intervals"]:
+        b, e = seconds_of(span["begin"]), seconds_of(span["end"])
+        iou = max(0.0, min(e, end) - max(b, begin)) / (max(e, end) - min(b, begin))
+        best = max(best, (iou, b - begin), key=lambda pair: pair[0])
+    return best
+
+
+def judge(build: pathlib.Path, folder: pathlib.Path) -> dict:
+    truth = json.loads((folder / "truth.json").read_text())
+    done = subprocess.run([build / "bin/reveal", "report", folder / "job"], capture_output=True, text=True)
+    if done.returncode != 0:
+        return {"truth": truth, "error": done.stderr.strip()}
+    report = json.loads((folder / "job/report.json").read_text())
+    reported = [f for f in report["findings"] if f["severity"] in REPORTED]
+    result = {"truth": truth, "status": report["verdict"]["status"], "rules": [f["id"] for f in reported],
+              "findings": sum(f["severity"] != "notice" for f in reported),
+              "notices": sum(f["severity"] == "notice" for f in reported)}
+    if truth["node"] is None:
+        return result
+    hits = [f for f in reported if overlap(f, truth)[0] >= 0.1]
+    first = reported[0] if reported else None
+    iou, onset = overlap(first, truth) if first else (0.0, None)
+    says = lambda key, *right: iou > 0 and first[key] in right
+    return result | {
+        "found": bool(hits), "as_finding": any(f["severity"] != "notice" for f in hits), "iou": round(iou, 3),
+        "onset": None if onset is None or iou < 0.1 else round(onset, 2),
+        "choice": truth["nodes_touched"] != truth["nodes"],
+        "node": iou > 0 and bool(set(first["nodes"][:1]) & set(truth["nodes_touched"])),
+        "subsystem": says("subsystem", truth["subsystem"]),
+        "also": says("subsystem", truth["subsystem"], *truth["also"]),
+        "rule": says("id", truth["rule"])}
+
+
+def plan(args) -> list[tuple[str, str, int]]:
+    """Scenario, workload and seed of every run; depends on nothing but the arguments."""
+    runs = []
+    for seed in range(args.seed, args.seed + args.runs):
+        runs += [("healthy", workload, seed) for workload in args.workloads]
+        for name in args.scenarios:
+            fit = [w for w in args.workloads if any(fnmatch.fnmatch(w, p) for p in SCENARIOS[name].workloads)]
+            if fit:
+                runs.append((name, random.Random(f"{name} {seed}").choice(fit), seed))
+            elif seed == args.seed:
+                print(f"lab: {name}: none of these workloads suits it")
+    return runs
+
+
+def is_clean(args, truth: dict) -> bool:
+    return truth["machine"]["outside_cpus"] <= args.outside and truth["machine"]["steal_percent"] <= args.steal
+
+
+def set_aside(folder: pathlib.Path, why: str):
+    earlier = len(list(folder.parent.glob(folder.name + ".*")))
+    folder.rename(folder.with_name(f"{folder.name}.{why}{earlier}"))
+
+
+def record(args, name: str, workload: str, seed: int) -> pathlib.Path | None:
+    """One run, repeated while others disturb it."""
+    folder = args.out / f"{name}-{workload}-{seed}"
+    for _ in range(args.repeats + 1):
+        if not (folder / "truth.json").exists():
+            if folder.exists():
+                set_aside(folder, "cut")
+            try:
+                lab.run_once(name, workload, args.build, folder, args.nodes or SCENARIOS[name].nodes, args.seconds,
+                             args.fault_seconds, seed)
+            except (Unavailable, RuntimeError, subprocess.TimeoutExpired) as reason:
+                print(f"lab: {folder.name}: no run: {reason}", flush=True)
+                return None
+        truth = json.loads((folder / "truth.json").read_text())
+        machine, clean = truth["machine"], is_clean(args, truth)
+        print(f"lab: {folder.name}: exit {truth['exit_status']}, others {machine['outside_cpus']} cpus, steal "
+              f"{machine['steal_percent']} %{'' if clean else ': contaminated'}", flush=True)
+        if clean or args.keep:
+            return folder
+        set_aside(folder, "contaminated")
+    return None
+
+
+def table(rows: list[list]):
+    widths = [max(len(str(row[i])) for row in rows) for i in range(len(rows[0]))]
+    for number, row in enumerate(rows):
+        print("| " + " | ".join(str(cell).ljust(width) for cell, width in zip(row, widths)) + " |")
+        if number == 0:
+            print("|" + "|".join("-" * (width + 2) for width in widths) + "|")
+
+
+def median(values: list[float]) -> str:
+    return f"{statistics.median(values):.2f}" if values else "-"
+
+
+def summary(results: list[dict]):
+    good = [r for r in results if "error" not in r]
+    healthy, faulty = {}, {}
+    for result in good:
+        truth = result["truth"]
+        groups, name = (healthy, truth["workload"]) if truth["node"] is None else (faulty, truth["scenario"])
+        groups.setdefault(name, []).append(result)
+    if healthy:
+        rows = [["healthy", "runs", "too short to say", "false findings", "runs with one", "false notices", "which",
+                 "seeds"]]
+        for name, group in [*sorted(healthy.items()), ("all", [r for g in healthy.values() for r in g])]:
+            which = sorted({rule for r in group for rule in r["rules"]})
+            rows.append([name, len(group), sum(r["status"] == "insufficient_data" for r in group),
+                         sum(r["findings"] for r in group), sum(r["findings"] > 0 for r in group),
+                         sum(r["notices"] for r in group), ",".join(which) or "-",
+                         ",".join(str(r["truth"]["seed"]) for r in group) if name != "all" else ""])
+        table(rows)
+        print()
+    if faulty:
+        rows = [["fault", "runs", "found", "as finding", "right node first", "right subsystem first (also)",
+                 "right rule first", "IoU", "onset error s", "seeds"]]
+        for name, group in [*sorted(faulty.items()), ("all", [r for g in faulty.values() for r in g])]:
+            of = lambda key, among=group: f"{sum(bool(r[key]) for r in among)}/{len(among)}" if among else "-"
+            seeds = [f"{r['truth']['seed']}:{r['truth']['workload']}" for r in group] if name != "all" else []
+            rows.append([name, len(group), of("found"), of("as_finding"), of("node", [r for r in group if r["choice"]]),
+                         f"{of('subsystem')} ({of('also')})", of("rule"), median([r["iou"] for r in group]),
+                         median([abs(r["onset"]) for r in group if r["onset"] is not None]), ",".join(seeds)])
+        table(rows)
+    for result in results:
+        if "error" in result:
+            truth = result["truth"]
+            print(f"no report: {truth['scenario']}-{truth['workload']}-{truth['seed']}: {result['error']}")
+
+
+def names(text: str, known) -> list[str]:
+    wanted = [] if text == "none" else list(known) if text == "all" else text.split(",")
+    if unknown := [name for name in wanted if name not in known]:
+        sys.exit(f"lab: no such thing: {', '.join(unknown)}; there are {', '.join(known)}")
+    return wanted
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", type=pathlib.Path, required=True)
+    parser.add_argument("--out", type=pathlib.Path, required=True)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--scenarios", default="all")
+    parser.add_argument("--workloads", default="all")
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--fault-seconds", type=float, default=12)
+    parser.add_argument("--nodes", type=int, help="default: what each scenario is meant for")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--outside", type=float, default=0.1, help="cpus of others that make a run contaminated")
+    parser.add_argument("--steal", type=float, default=1, help="percent of steal that makes a run contaminated")
+    parser.add_argument("--repeats", type=int, default=2)
+    parser.add_argument("--keep", action="store_true", help="judge contaminated runs, too: a smoke test, no result")
+    parser.add_argument("--again", action="store_true")
+    args = parser.parse_args()
+    args.build, args.out = args.build.resolve(), args.out.resolve()
+    args.scenarios = names(args.scenarios, [name for name in SCENARIOS if name != "healthy"])
+    args.workloads = names(args.workloads, lab.WORKLOADS)
+    without = 0
+    if args.again:
+        folders = [path.parent for path in sorted(args.out.glob("*/truth.json")) if "." not in path.parent.name]
+    else:
+        if reason := lab.usable():
+            print(f"skipped: {reason}")
+            return 77
+        for workload in list(args.workloads):
+            if reason := lab.missing(workload, args.build):
+                print(f"lab: no {workload}: {reason}")
+                args.workloads.remove(workload)
+        lab.catch_signals()
+        args.out.mkdir(parents=True, exist_ok=True)
+        recorded = [record(args, *run) for run in plan(args)]
+        folders = [folder for folder in recorded if folder is not None]
+        without = len(recorded) - len(folders)
+    results = [judge(args.build, folder) for folder in folders]
+    for folder, result in zip(folders, results):
+        print(f"{folder.name}: {json.dumps({k: v for k, v in result.items() if k != 'truth'})}")
+    dirty = sum(not is_clean(args, result["truth"]) for result in results)
+    print(f"\n{len(results)} runs judged, of which {dirty} with more than {args.outside:g} cpus of others or "
+          f"{args.steal:g} % steal{' (no result)' if dirty else ''}; {without} could not be had\n")
+    if results:
+        summary(results)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

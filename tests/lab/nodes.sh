@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# Nodes as network namespaces on one switch: NAME-n0, NAME-n1, ... (eth0, 10.77.0.1, .2, ...) and NAME-sw (bridge br0,
+# ports p0, p1, ...). NAME is rvlab and the id of the process that owns them. Needs root.
+#
+#   nodes.sh up NAME N      builds them; nothing outside these namespaces is touched
+#   nodes.sh down NAME      ends what still runs in them and removes them; may be called again
+#   nodes.sh clean          the same for every laboratory whose owner has ended without doing it
+set -euo pipefail
+
+names() { ip netns list | awk '{ print $1 }' | grep -E '^rvlab[0-9]+-(sw|n[0-9]+)$' || true; }
+
+up() {
+  local name="$1" count="$2" i node port
+  command -v ethtool >/dev/null || { echo "nodes: ethtool is not installed" >&2; return 1; }
+  ip netns add "$name-sw"
+  ip -n "$name-sw" link add br0 type bridge
+  ip -n "$name-sw" link set br0 up
+  for ((i = 0; i < count; i++)); do
+    node="$name-n$i" port="p$i"
+    ip netns add "$node"
+    ip -n "$node" link add eth0 type veth peer name "$port" netns "$name-sw"
+    # One packet must be one packet: with segmentation offload a drop hits a 64 KiB super-packet, which looks like a
+    # burst of losses.
+    ip netns exec "$node" ethtool -K eth0 tso off gso off gro off tx off >/dev/null
+    ip netns exec "$name-sw" ethtool -K "$port" tso off gso off gro off tx off >/dev/null
+    ip -n "$node" addr add "10.77.0.$((i + 1))/24" dev eth0
+    ip -n "$node" link set lo up
+    ip -n "$node" link set eth0 up
+    ip -n "$name-sw" link set "$port" master br0 up
+    # By route, because a namespace may not choose an algorithm that the host does not allow: BBR, the default of some
+    # kernels, ignores random loss.
+    ip -n "$node" route replace 10.77.0.0/24 dev eth0 proto kernel scope link src "10.77.0.$((i + 1))" congctl cubic
+  done
+}
+
+down() {
+  local name="$1" node pids i
+  for i in 1 2 3; do
+    pids=""
+    for node in $(names | grep "^$name-" || true); do pids+=" $(ip netns pids "$node" 2>/dev/null | tr '\n' ' ')"; done
+    [ -n "${pids// /}" ] || break
+    # shellcheck disable=SC2086  # a list of numbers
+    if [ "$i" = 1 ]; then kill $pids 2>/dev/null || true; else kill -9 $pids 2>/dev/null || true; fi
+    sleep 1
+  done
+  for node in $(names | grep "^$name-" || true); do ip netns del "$node" 2>/dev/null || true; done
+  for group in /sys/fs/cgroup/{cpu,blkio}/"$name"; do
+    [ ! -d "$group" ] || rmdir "$group" 2>/dev/null || true
+  done
+}
+
+clean() {
+  local name owner
+  for name in $(names | sed 's/-.*//' | sort -u); do
+    owner="${name#rvlab}"
+    [ -e "/proc/$owner" ] || { echo "nodes: removing $name"; down "$name"; }
+  done
+}
+
+case "${1:-}" in
+  up) up "$2" "$3" ;;
+  down) down "$2" ;;
+  clean) clean ;;
+  *) sed -n '2,8s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+esac
