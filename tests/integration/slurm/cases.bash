@@ -156,7 +156,7 @@ report_flaws() { # report_flaws FOLDER JOB NODE...: what is missing in the folde
   shift 2
   [ -d "$folder" ] || { echo "there is no $folder" && return; }
   [ "$(stat -c '%a %U' "$folder")" = "700 $user" ] || stat -c "mode and owner are %a %U" "$folder"
-  names=(report.json report.txt report.html)
+  names=(report.json report.txt report.html run.json)
   for name; do names+=("$name.h5" "$name.summary.json"); done
   diff <(printf '%s\n' "${names[@]}" | sort) <(ls "$folder") | sed -n "s/^</missing:/p;s/^>/not due:/p"
   # Names with a dot are the claim and the lease of reveal itself.
