@@ -99,7 +99,7 @@ TEST_F(Deliver, NamesTheDirectoryOnceAllNodesAreIn) {
   const auto learn = [this](const fs::path&) { job_.name = "train"; };
   const Delivery first = deliver(spool("n01"), "n01", job_, "output=%x-%j", settings_, {}, learn);
   EXPECT_EQ(first.directory, base_ / "work/4711-4711");  // the other node knows no more than that
-  job_.name = job_.state = "";  // it asks nobody
+  job_.name = job_.state = "";                           // it asks nobody
   const Delivery second = deliver_node("n02", "output=%x-%j");
   EXPECT_EQ(second.directory, base_ / "work/train-4711");
   EXPECT_TRUE(fs::exists(second.directory / "report.json"));
