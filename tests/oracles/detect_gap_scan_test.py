@@ -90,7 +90,7 @@ def scan(names, kinds, subsystems, rows):
                 m = means[i][outside]
                 inside = series[i][b:b + length].mean()
                 gaps.append(max(0, inside - m.max(), m.min() - inside) / np.sqrt(series[i].var() / length))
-            total = sum(sorted(gaps)[-30:]) / 30
+            total = sum(sorted(gaps)[-20:]) / 20
             if total > best[0] and b >= EDGE:
                 best = (total, b + TRIM_START, b + TRIM_START + length)
     return best
