@@ -40,8 +40,8 @@ else
   dir=$(mktemp -d)
 fi
 cleanup() {
-  for mounted in proc sys dev; do umount -R "$dir/root/$mounted" 2>/dev/null || true; done
-  rm -rf --one-file-system "$dir/root"
+  for mounted in proc sys dev; do umount -R -l "$dir/root/$mounted" 2>/dev/null || true; done
+  rm -rf --one-file-system "$dir/root" || true
   [ $# -eq 0 ] || rm -rf --one-file-system "$dir"
 }
 if [ $# -ge 2 ]; then trap cleanup EXIT; else trap 'cleanup all' EXIT; fi
