@@ -64,10 +64,9 @@ bool Cgroup::has(std::string_view controller) const noexcept {
   return has_word(controllers, controller);
 }
 
-std::vector<Cgroup> cgroups_of(RootFs& fs, int pid) {
+std::vector<Cgroup> cgroup_paths_of(RootFs& fs, int pid) {
   std::vector<Cgroup> groups;
   const std::string text = fs.text("/proc/" + std::to_string(pid) + "/cgroup").value_or("");
-  const std::vector<Mount> mounts = cgroup_mounts(fs);
   std::string_view rest = text;
   std::string_view line;
   while (next_line(rest, line)) {
@@ -77,6 +76,15 @@ std::vector<Cgroup> cgroups_of(RootFs& fs, int pid) {
     Cgroup group;
     group.controllers = line.substr(first + 1, second - first - 1);
     group.path = line.substr(second + 1);
+    groups.push_back(std::move(group));
+  }
+  return groups;
+}
+
+std::vector<Cgroup> cgroups_of(RootFs& fs, int pid) {
+  std::vector<Cgroup> groups = cgroup_paths_of(fs, pid);
+  const std::vector<Mount> mounts = cgroup_mounts(fs);
+  for (Cgroup& group : groups) {
     for (const Mount& mount : mounts) {
       const bool fits =
           group.controllers.empty()
@@ -87,7 +95,6 @@ std::vector<Cgroup> cgroups_of(RootFs& fs, int pid) {
       group.folder = folder_of(mount, group.path);
       break;
     }
-    groups.push_back(std::move(group));
   }
   return groups;
 }

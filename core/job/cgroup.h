@@ -18,7 +18,10 @@ struct Cgroup {
   [[nodiscard]] bool has(std::string_view controller) const noexcept;
 };
 
-/// Of one process, in the kernel's order.
+/// Of one process, in the kernel's order, without their folders: one small read.
+[[nodiscard]] std::vector<Cgroup> cgroup_paths_of(RootFs& fs, int pid);
+
+/// The same with their folders.
 [[nodiscard]] std::vector<Cgroup> cgroups_of(RootFs& fs, int pid);
 
 /// Of the job: of its first process that is no launcher. Empty while there is none.

@@ -21,7 +21,7 @@ void SubCgroups::look(std::int64_t now_ns, const Job& job) {
   for (std::size_t i = 0; i < std::min(processes.size(), kMostProcesses) && seen_.size() < kMostGroups; ++i) {
     const JobProcess& process = *processes[turn_++ % processes.size()];
     if (process.launcher) continue;
-    for (const Cgroup& group : cgroups_of(fs_, process.pid)) {
+    for (const Cgroup& group : cgroup_paths_of(fs_, process.pid)) {
       const auto same = std::find_if(own.begin(), own.end(), [&](const Cgroup& job_group) {
         return job_group.controllers == group.controllers && group.path.starts_with(job_group.path + "/");
       });

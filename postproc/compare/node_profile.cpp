@@ -82,17 +82,6 @@ Values scaled(const Telemetry& telemetry, std::size_t channel, double factor) {
   return values;
 }
 
-double mean_of(const Values& values) {
-  double sum = 0;
-  std::size_t present = 0;
-  for (const double value : values) {
-    if (std::isnan(value)) continue;
-    sum += value;
-    ++present;
-  }
-  return present == 0 ? kNaN : sum / static_cast<double>(present);
-}
-
 /// Shapes one node's series into channels of its profile.
 class Shaper {
  public:
@@ -267,6 +256,17 @@ bool starts_with_any(std::string_view text, std::span<const std::string_view> pr
 }
 
 }  // namespace
+
+double mean_of(std::span<const double> values) {
+  double sum = 0;
+  std::size_t present = 0;
+  for (const double value : values) {
+    if (std::isnan(value)) continue;
+    sum += value;
+    ++present;
+  }
+  return present == 0 ? kNaN : sum / static_cast<double>(present);
+}
 
 bool per_second(const Channel& channel) {
   return channel.kind == Kind::counter || channel.kind == Kind::event;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -26,6 +27,9 @@ struct ProfileChannel {
   std::string line;           // the course over the job, see line_value(); may be empty
   double low = 0, high = 0;   // what the line's ends stand for
 };
+
+/// Of those that are there; NaN if none is.
+[[nodiscard]] double mean_of(std::span<const double> values);
 
 struct NodeProfile {
   std::string node;

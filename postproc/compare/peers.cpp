@@ -130,17 +130,6 @@ void fold(const NodeProfile& profile, const ProfileChannel* channel, const Overl
   }
 }
 
-double mean_of(std::span<const double> values) {
-  double sum = 0;
-  std::size_t present = 0;
-  for (const double value : values) {
-    if (std::isnan(value)) continue;
-    sum += value;
-    ++present;
-  }
-  return present == 0 ? kNaN : sum / static_cast<double>(present);
-}
-
 /// One channel of one role: every node against all others.
 class ColumnTest {
  public:
