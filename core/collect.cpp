@@ -136,7 +136,7 @@ class Collection {
         loop(ticks, sampler, sink, writer, status);
       }
     }
-    if (recorded_seconds() < options_.min_seconds) {
+    if (watched_seconds() < options_.min_seconds) {
       beginning.give_up();
       return {progress_.ticks, progress_.ticks_missed, progress_.ticks_late, sink.channels(), sink.rows_lost(), false};
     }
@@ -157,9 +157,9 @@ class Collection {
   }
 
  private:
-  [[nodiscard]] double recorded_seconds() const {
-    return std::chrono::duration<double>(options_.header.interval).count() *
-           static_cast<double>(progress_.ticks + progress_.ticks_missed);
+  [[nodiscard]] double watched_seconds() const {
+    if (progress_.ticks == 0) return 0;
+    return static_cast<double>(last_tick_ns_ - options_.watching_since_ns.value_or(start_.monotonic_ns)) * 1e-9;
   }
 
   template <typename Ticks>
@@ -208,6 +208,7 @@ class Collection {
   }
 
   void count(const Tick& tick, const Sampler& sampler, const Sink& sink) noexcept {
+    last_tick_ns_ = tick.time.monotonic_ns;
     ++progress_.ticks;
     progress_.ticks_missed += tick.missed;
     if (tick.late_ns > kLate) ++progress_.ticks_late;
@@ -236,6 +237,7 @@ class Collection {
   SubCgroups groups_{fs_};
   TickTime start_;
   Progress progress_;
+  std::int64_t last_tick_ns_ = 0;
   std::int64_t next_pair_ = 0;
   std::int64_t next_job_look_ = kNever;
   std::uint64_t job_generation_ = 0;

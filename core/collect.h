@@ -22,7 +22,8 @@ struct CollectOptions {
   std::filesystem::path root = "/";
   std::filesystem::path record;  // "": no recording
   std::uint64_t max_bytes = 0;
-  double min_seconds = 0;  // a shorter recording leaves no file
+  double min_seconds = 0;                         // what was watched for a shorter time leaves no file
+  std::optional<std::int64_t> watching_since_ns;  // monotonic; without: since the call
 };
 
 struct CollectResult {

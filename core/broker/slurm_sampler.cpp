@@ -147,6 +147,9 @@ SlurmSampling read_sampling(const std::string& config, const std::string& reques
 }
 
 int sample_slurm_job(CollectOptions options, const SlurmSampling& sampling, const std::atomic<bool>& stop) {
+  // A node of the job without a task, or a slow one, begins to record later than the others. All of them must come to
+  // the same view of whether the job was too short, or its report would lack a node.
+  options.watching_since_ns = SystemClock().now().monotonic_ns;
   if (!wait_for_job(options, stop)) return kTooShort;
   if (sampling.max_bytes > 0) options.max_bytes = sampling.max_bytes;
   options.min_seconds = sampling.min_seconds;

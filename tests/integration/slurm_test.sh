@@ -49,5 +49,9 @@ echo
   END { for (r = 1; r <= NR; r++) { for (i = 1; i < columns; i++) printf "%-*s | ", width[i], cell[r, i]; print cell[r, columns] } }'
 echo
 echo "$SECONDS s"
-[ $failed = 0 ] || exit 1
+if [ $failed != 0 ]; then
+  echo # once more where a long log is read first: at its end
+  for file in "$results"/*.failed; do sed -n '/^not ok/,/^ok/p' "${file%.failed}" | grep -v '^ok'; done
+  exit 1
+fi
 echo "reveal keeps to its life cycle under $(slurmd -V)"
