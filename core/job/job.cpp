@@ -24,6 +24,8 @@ constexpr std::int64_t kRootsPeriod = kSecond;
 constexpr std::int64_t kScanPeriod = 60 * kSecond;  // of the whole process table, as a safety net
 constexpr std::int64_t kBlindScanPeriod = kSecond;  // the same where new processes cannot be noticed otherwise
 constexpr std::int64_t kFewNewPids = 512;
+constexpr int kLateLooks = 5;  // for a process that is still being forked
+constexpr std::size_t kMostLate = 2048;
 constexpr std::size_t kReadEveryTick = 128;  // processes; more are read in turn
 constexpr std::size_t kMostProcesses = 65'536;
 // A sum that fell and stays low for this many updates lost a process that nobody waited for.
@@ -71,7 +73,9 @@ Job::Job(RootFs& fs, const Host& host, std::optional<JobSource> source, int own_
       host_(host),
       source_(std::move(source)),
       own_pid_(own_pid),
-      load_average_(fs.open("/proc/loadavg", 128)) {}
+      load_average_(fs.open("/proc/loadavg", 128)) {
+  late_pids_.reserve(kMostLate);
+}
 
 const JobProcess* Job::find(int pid) const noexcept {
   const auto found = by_pid_.find(pid);
@@ -228,13 +232,28 @@ void Job::discover(std::int64_t now_ns) {
   const std::size_t blank = load.rfind(' ');
   const bool known = blank != std::string_view::npos && parse_counter(load.substr(blank + 1), newest);
   const std::int64_t last = std::exchange(last_pid_, known ? newest : -1);
+  consider_late();
   if (now_ns >= next_scan_ns_ || (known && (newest < last || newest - last > kFewNewPids))) {
     next_scan_ns_ = now_ns + (known ? kScanPeriod : kBlindScanPeriod);
     scan_all();
     return;
   }
   if (!known || last < 0) return;
-  for (std::int64_t pid = last + 1; pid <= newest; ++pid) consider(static_cast<int>(pid), true);
+  for (std::int64_t pid = last + 1; pid <= newest; ++pid) {
+    if (consider(static_cast<int>(pid), true) != Look::absent) continue;
+    if (late_pids_.size() < kMostLate) late_pids_.emplace_back(static_cast<int>(pid), 0);
+  }
+}
+
+// The kernel gives a number out at the beginning of a fork and shows the process at its end; on a full machine that may
+// take longer than from one tick to the next. Most of these have ended already.
+void Job::consider_late() {
+  std::erase_if(late_pids_, [this](auto& late) {
+    auto& [pid, looks] = late;
+    const Look look = consider(pid, true);
+    if (look == Look::taken) next_scan_ns_ = 0;  // it may have children already
+    return look != Look::absent || ++looks >= kLateLooks;
+  });
 }
 
 void Job::scan_all() {
@@ -250,7 +269,7 @@ void Job::scan_all() {
   for (int round = 0; found && round < 8; ++round) {
     found = false;
     for (int& pid : candidates) {
-      if (pid == 0 || !consider(pid, false)) continue;
+      if (pid == 0 || consider(pid, false) != Look::taken) continue;
       pid = 0;
       found = true;
     }
@@ -258,25 +277,25 @@ void Job::scan_all() {
   }
 }
 
-bool Job::consider(int pid, bool may_be_thread) {
-  if (pid == own_pid_ || by_pid_.contains(pid) || processes_.size() >= kMostProcesses) return false;
+Job::Look Job::consider(int pid, bool may_be_thread) {
+  if (pid == own_pid_ || by_pid_.contains(pid) || processes_.size() >= kMostProcesses) return Look::strange;
   KernelFile file = fs_.open(proc_path(pid, "stat"), 512);
   const auto stat = parse_process_stat(file.read());
-  if (!stat) return false;
+  if (!stat) return Look::absent;
   const auto parent = by_pid_.find(stat->parent);
   if (parent == by_pid_.end()) {
     // Seen between its fork and its exec it still has the name of slurmd.
     if (stat->command == kStepDaemon || stat->command == kNodeDaemon) consider_step_daemon(pid);
-    return false;
+    return Look::strange;
   }
   // /proc/TID exists for every thread, though it is not listed.
   if (may_be_thread) {
     KernelFile status = fs_.open(proc_path(pid, "status"), 2048);
     const auto group = parse_int(field_of(status.read(), "Tgid"));
-    if (!group || *group != pid) return false;
+    if (!group || *group != pid) return Look::strange;
   }
   add(pid, *stat, parent->second->rank);
-  return true;
+  return Look::taken;
 }
 
 // It writes its step's name over its command line a while after its start: until then nobody knows whose it is.

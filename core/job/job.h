@@ -84,7 +84,9 @@ class Job {
   [[nodiscard]] std::string roots_text() const;
   void discover(std::int64_t now_ns);
   void scan_all();
-  bool consider(int pid, bool may_be_thread);
+  enum class Look : std::uint8_t { absent, strange, taken };
+  Look consider(int pid, bool may_be_thread);
+  void consider_late();
   void consider_step_daemon(int pid);
   void name_step_daemons();
   void forget_step_daemon(int pid);
@@ -115,7 +117,8 @@ class Job {
   bool look_again_ = false;
   bool saw_other_job_ = false;
   std::int64_t last_pid_ = -1;
-  std::int64_t base_ticks_ = 0;  // of processes whose time nobody else carries on
+  std::vector<std::pair<int, int>> late_pids_;  // given out, but nobody has them yet; looks so far
+  std::int64_t base_ticks_ = 0;                 // of processes whose time nobody else carries on
   std::int64_t last_ticks_ = 0;
   std::int64_t cpu_time_ns_ = kMissing;
   int short_for_ = 0;

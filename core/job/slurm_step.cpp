@@ -23,7 +23,7 @@ StepDaemon look_at_step_daemon(RootFs& fs, int pid) {
   StepDaemon daemon;
   const std::string folder = "/proc/" + std::to_string(pid);
   const auto line = fs.text(folder + "/cmdline");
-  if (!line || line->empty()) return daemon;
+  if (!line) return daemon;
   // A name is easily taken on; root's processes are root's.
   const std::string status = fs.text(folder + "/status").value_or("");
   std::string_view owner = field_of(status, "Uid");

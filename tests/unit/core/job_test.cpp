@@ -96,6 +96,21 @@ TEST_F(JobOnHost, SeesANewProcessInTheTickThatStartedIt) {
   EXPECT_NE(job_->find(510), nullptr);
 }
 
+TEST_F(JobOnHost, FindsAProcessWhoseForkTookLongerThanATick) {
+  host_.last_pid(500);
+  host_.process(500, 1, "make", 0, 0);
+  start({.pid = 500});
+  host_.last_pid(511);
+  host_.process(511, 510, "cc1plus", 2, 0);
+  step(3);
+  EXPECT_EQ(job_->find(511), nullptr);
+  host_.process(510, 500, "g++", 6, 0);
+  step();
+  EXPECT_NE(job_->find(510), nullptr);
+  EXPECT_NE(job_->find(511), nullptr);
+  EXPECT_EQ(job_->cpu_time_ns(), 8 * kTick);
+}
+
 TEST_F(JobOnHost, DoesNotTakeAThreadForAProcess) {
   host_.last_pid(500);
   host_.process(500, 1, "python3", 1, 0);
@@ -526,6 +541,9 @@ TEST_F(JobOnHost, TakesAStepThatNamesItselfLateAndStaysBetweenSteps) {
   EXPECT_TRUE(job_->processes().empty());
   host_.process(500, 1, "slurmstepd", 1, 0);
   host_.write("/proc/500/status", "Uid:\t0\t0\t0\t0\nTgid:\t500\n");
+  host_.write("/proc/500/cmdline", "");  // in the middle of its exec
+  host_.last_pid(500);
+  step(11);
   host_.write("/proc/500/cmdline", std::string("/usr/sbin/slurmstepd\0infinity\0", 30));
   host_.process(501, 500, "sleep", 1, 0);
   host_.last_pid(501);
