@@ -133,4 +133,15 @@ WindowRanking rank_windows(const Telemetry& telemetry, const WindowGrid& grid, s
   return result;
 }
 
+std::vector<double> raised_by_neighbours(const std::vector<double>& score, const WindowGrid& grid) {
+  const double common = 1 - static_cast<double>(std::min(grid.length, grid.stride)) / static_cast<double>(grid.length);
+  std::vector<double> raised = score;
+  for (std::size_t w = 0; w < score.size(); ++w) {
+    const double before = w > 0 ? score[w - 1] : score[w];
+    const double after = w + 1 < score.size() ? score[w + 1] : score[w];
+    raised[w] += common / 2 * std::max(0.0, std::max(before, after) - score[w]);
+  }
+  return raised;
+}
+
 }  // namespace reveal

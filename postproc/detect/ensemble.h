@@ -25,6 +25,10 @@ enum class Explain : std::uint8_t { no, every_channel };
 [[nodiscard]] WindowRanking rank_windows(const Telemetry& telemetry, const WindowGrid& grid, std::uint64_t seed,
                                          Explain explain);
 
+/// A window that shares samples with a stranger neighbour is likelier to belong to the same event: it is raised towards
+/// that neighbour by half the share of samples they have in common.
+[[nodiscard]] std::vector<double> raised_by_neighbours(const std::vector<double>& score, const WindowGrid& grid);
+
 inline constexpr std::size_t kMinRankedWindows = 30;
 
 }  // namespace reveal

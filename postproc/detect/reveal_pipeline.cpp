@@ -484,9 +484,10 @@ class GapDetection {
     grid.count = 0;
     while (first + grid.count < grid_.count && grid_.end_sample(first + grid.count) <= end) ++grid.count;
     const WindowRanking ranking = rank_windows(telemetry_, grid, options_.seed, Explain::every_channel);
+    const std::vector<double> score = raised_by_neighbours(ranking.score, grid);
     for (std::size_t w = 0; options_.keep_windows && w < grid.count; ++w) {
       WindowScore& window = result_.windows[first + w];
-      window.score = ranking.score[w] + (scale_.has_start_and_end ? window.score : 0);
+      window.score = score[w] + (scale_.has_start_and_end ? window.score : 0);
       if (options_.every_channel) window.reasons = ranking.reasons[w];
     }
     if (scale_.has_start_and_end || grid.count < kMinRankedWindows) return;

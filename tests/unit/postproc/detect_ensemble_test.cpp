@@ -245,6 +245,17 @@ TEST(Ensemble, RanksTheEventFirstAndNamesItsChannels) {
   EXPECT_EQ(ranking.score, rank(t).score);
 }
 
+TEST(Ensemble, RaisesTheNeighboursOfAStrangeWindowByWhatTheyShare) {
+  const std::vector<double> score{0, 9, 3, 0, 0};
+  const std::vector<double> raised = raised_by_neighbours(score, {.length = 30, .stride = 10, .count = score.size()});
+  EXPECT_EQ(raised[1], 9);
+  EXPECT_NEAR(raised[0], 3, 1e-12);
+  EXPECT_NEAR(raised[2], 5, 1e-12);
+  EXPECT_NEAR(raised[3], 1, 1e-12);
+  EXPECT_EQ(raised[4], 0);
+  EXPECT_EQ(raised_by_neighbours(score, {.length = 30, .stride = 30, .count = score.size()}), score);
+}
+
 TEST(Ensemble, RanksLongSeriesInParts) {
   Telemetry t = job(3, 26000);
   disturb(t, 9000, 9040, 3);
