@@ -1,7 +1,6 @@
 #include "hdf5schema/vocabulary.h"
 
-#include <algorithm>
-#include <span>
+#include "hdf5schema/basics/enum_names.h"
 
 namespace reveal {
 namespace {
@@ -11,13 +10,6 @@ constexpr std::string_view kUnits[] = {"count", "bytes", "ns", "Hz", "ratio", "p
 constexpr std::string_view kScopes[] = {"node",      "cpu",    "numa", "device",  "interface",
                                         "interrupt", "cgroup", "job",  "process", "reveal"};
 constexpr std::string_view kSubsystems[] = {"cpu", "gpu", "memory", "network", "storage", "process", "self"};
-
-template <typename Enum>
-std::optional<Enum> find(std::span<const std::string_view> names, std::string_view name) noexcept {
-  const auto at = std::find(names.begin(), names.end(), name);
-  if (at == names.end()) return std::nullopt;
-  return static_cast<Enum>(at - names.begin());
-}
 
 }  // namespace
 
@@ -35,16 +27,16 @@ std::string_view name_of(Subsystem subsystem) noexcept {
 }
 
 std::optional<Kind> kind_of(std::string_view name) noexcept {
-  return find<Kind>(kKinds, name);
+  return enumerator_of<Kind>(kKinds, name);
 }
 std::optional<Unit> unit_of(std::string_view name) noexcept {
-  return find<Unit>(kUnits, name);
+  return enumerator_of<Unit>(kUnits, name);
 }
 std::optional<Scope> scope_of(std::string_view name) noexcept {
-  return find<Scope>(kScopes, name);
+  return enumerator_of<Scope>(kScopes, name);
 }
 std::optional<Subsystem> subsystem_of(std::string_view name) noexcept {
-  return find<Subsystem>(kSubsystems, name);
+  return enumerator_of<Subsystem>(kSubsystems, name);
 }
 
 }  // namespace reveal

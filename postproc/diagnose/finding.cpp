@@ -1,7 +1,6 @@
 #include "postproc/diagnose/finding.h"
 
-#include <algorithm>
-#include <span>
+#include "hdf5schema/basics/enum_names.h"
 
 namespace reveal {
 namespace {
@@ -10,13 +9,6 @@ namespace {
 constexpr std::string_view kSeverities[] = {"info", "notice", "warning", "critical"};
 constexpr std::string_view kConfidences[] = {"possible", "likely", "certain"};
 constexpr std::string_view kFindingKinds[] = {"anomaly", "audit", "peer", "history"};
-
-template <typename Enum>
-std::optional<Enum> find(std::span<const std::string_view> names, std::string_view name) noexcept {
-  const auto at = std::find(names.begin(), names.end(), name);
-  if (at == names.end()) return std::nullopt;
-  return static_cast<Enum>(at - names.begin());
-}
 
 }  // namespace
 
@@ -31,13 +23,13 @@ std::string_view name_of(FindingKind kind) noexcept {
 }
 
 std::optional<Severity> severity_of(std::string_view name) noexcept {
-  return find<Severity>(kSeverities, name);
+  return enumerator_of<Severity>(kSeverities, name);
 }
 std::optional<Confidence> confidence_of(std::string_view name) noexcept {
-  return find<Confidence>(kConfidences, name);
+  return enumerator_of<Confidence>(kConfidences, name);
 }
 std::optional<FindingKind> finding_kind_of(std::string_view name) noexcept {
-  return find<FindingKind>(kFindingKinds, name);
+  return enumerator_of<FindingKind>(kFindingKinds, name);
 }
 
 }  // namespace reveal

@@ -1,7 +1,5 @@
-// What the trace tests share: a directory that goes away, and small families with known values.
+// What the trace tests share: small families with known values.
 #pragma once
-
-#include <stdlib.h>  // NOLINT(modernize-deprecated-headers): mkdtemp
 
 #include <chrono>
 #include <cstdint>
@@ -11,26 +9,9 @@
 #include <thread>
 
 #include "hdf5schema/trace_writer.h"
+#include "tests/unit/temporary_directory.h"
 
 namespace reveal {
-
-class TemporaryDirectory {
- public:
-  TemporaryDirectory() {
-    std::string name = (std::filesystem::temp_directory_path() / "reveal-trace-XXXXXX").string();
-    path_ = ::mkdtemp(name.data());
-  }
-  ~TemporaryDirectory() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  TemporaryDirectory(const TemporaryDirectory&) = delete;
-  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
-  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
 
 inline TraceHeader sample_header() {
   return {.job_id = "4711",

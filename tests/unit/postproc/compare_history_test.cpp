@@ -9,6 +9,7 @@
 #include "postproc/compare/history.h"
 #include "postproc/compare/run_index.h"
 #include "postproc/merge/publish.h"
+#include "tests/unit/temporary_directory.h"
 
 namespace reveal {
 namespace {
@@ -173,14 +174,6 @@ TEST(History, WritesAndReadsARecord) {
 
 class HistoryIndex : public testing::Test {
  protected:
-  HistoryIndex() {
-    std::string name = (fs::temp_directory_path() / "reveal-index-XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("no temporary directory");
-    work_ = name;
-    state_ = work_ / "state/reveal";
-  }
-  ~HistoryIndex() override { fs::remove_all(work_); }
-
   /// A job directory with its record, known to the index.
   void report(int number) {
     const fs::path directory = work_ / "jobs" / ("reveal-" + std::to_string(number));
@@ -189,7 +182,9 @@ class HistoryIndex : public testing::Test {
     RunIndex(state_).put(directory, run(number));
   }
 
-  fs::path work_, state_;
+  TemporaryDirectory directory_of_test_;
+  const fs::path work_ = directory_of_test_.path();
+  const fs::path state_ = work_ / "state/reveal";
 };
 
 TEST_F(HistoryIndex, FindsTheRunsOfAKey) {

@@ -2,7 +2,6 @@
 #include "postproc/deliver/deliver.h"
 
 #include <gtest/gtest.h>
-#include <stdlib.h>  // NOLINT(modernize-deprecated-headers): mkdtemp
 
 #include <fstream>
 
@@ -11,6 +10,7 @@
 #include "postproc/mail/mail_quota.h"
 #include "postproc/merge/publish.h"
 #include "postproc/report/job_facts.h"
+#include "tests/unit/temporary_directory.h"
 
 namespace reveal {
 namespace {
@@ -20,15 +20,12 @@ namespace fs = std::filesystem;
 class Deliver : public testing::Test {
  protected:
   Deliver() {
-    std::string name = (fs::temp_directory_path() / "reveal-deliver-XXXXXX").string();
-    base_ = ::mkdtemp(name.data());
     fs::create_directories(base_ / "work");
     fs::create_directories(base_ / "home");
     settings_.wait_for_nodes = std::chrono::milliseconds(200);
     job_ = {.id = "4711", .user = "anna", .cluster = "c", .work_dir = (base_ / "work").string(), .state = "TIMEOUT"};
     job_.nodes = job_.watched = {"n01"};
   }
-  ~Deliver() override { fs::remove_all(base_); }
 
   fs::path spool(const std::string& node) {
     const fs::path spool = base_ / ("spool-" + node);
@@ -53,7 +50,8 @@ class Deliver : public testing::Test {
     return deliver(spool(node), node, job_, request, settings_, {});
   }
 
-  fs::path base_;
+  TemporaryDirectory directory_of_test_;
+  const fs::path base_ = directory_of_test_.path();
   SlurmJob job_;
   DeliverSettings settings_;
 };

@@ -8,6 +8,7 @@
 
 #include "postproc/report/node_analysis.h"
 #include "synthetic_node.h"
+#include "tests/unit/temporary_directory.h"
 
 namespace reveal {
 namespace {
@@ -18,13 +19,9 @@ constexpr std::int64_t kHour = 3'600'000'000'000;
 class JobHistory : public testing::Test {
  protected:
   JobHistory() {
-    std::string name = (fs::temp_directory_path() / "reveal-history-XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("no temporary directory");
-    work_ = name;
     options_.enabled = true;
     options_.state.directory = work_ / "state";
   }
-  ~JobHistory() override { fs::remove_all(work_); }
 
   /// The report of run `number`, whose job took `seconds`.
   Report report(int number, double seconds, bool finding = false) {
@@ -46,7 +43,8 @@ class JobHistory : public testing::Test {
     return report;
   }
 
-  fs::path work_;
+  TemporaryDirectory directory_of_test_;
+  const fs::path work_ = directory_of_test_.path();
   HistoryOptions options_;
   std::vector<InputProblem> problems_;
 };

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hdf5schema/basics/error.h"
+#include "tests/unit/temporary_directory.h"
 
 namespace reveal {
 namespace {
@@ -19,16 +20,12 @@ using Words = std::vector<std::string>;
 class MailJobs : public ::testing::Test {
  protected:
   void SetUp() override {
-    std::string pattern = ::testing::TempDir() + "reveal-mail-XXXXXX";
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    work_ = pattern;
     use_program("cat > " + work_ + "/sent.$$");
     settings_.enabled = true;
     settings_.domain = "example.org";
     settings_.admins = {"root"};
     settings_.disable = work_ + "/no-mail";
   }
-  void TearDown() override { fs::remove_all(work_); }
 
   void use_program(const std::string& script) {
     const std::string path = work_ + "/sendmail";
@@ -58,7 +55,8 @@ class MailJobs : public ::testing::Test {
     return count;
   }
 
-  std::string work_;
+  TemporaryDirectory directory_of_test_;
+  const std::string work_ = directory_of_test_.path().string();
   MailSettings settings_;
 };
 

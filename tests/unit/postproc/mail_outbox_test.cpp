@@ -10,6 +10,7 @@
 
 #include "hdf5schema/basics/error.h"
 #include "postproc/mail/outbox.h"
+#include "tests/unit/temporary_directory.h"
 
 namespace reveal {
 namespace {
@@ -20,13 +21,6 @@ using Words = std::vector<std::string>;
 /// A directory of its own with a program that does what `script` says.
 class MailOutbox : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = ::testing::TempDir() + "reveal-outbox-XXXXXX";
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    directory_ = pattern;
-  }
-  void TearDown() override { std::filesystem::remove_all(directory_); }
-
   std::string program(const std::string& script) {
     const std::string path = directory_ + "/sendmail";
     std::ofstream(path) << "#!/bin/sh\n" << script << "\n";
@@ -48,7 +42,8 @@ class MailOutbox : public ::testing::Test {
     return "";
   }
 
-  std::string directory_;
+  TemporaryDirectory directory_of_test_;
+  const std::string directory_ = directory_of_test_.path().string();
 };
 
 TEST_F(MailOutbox, GivesTheMailAndTheArgumentsAsTheyAre) {

@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "hdf5schema/basics/error.h"
+#include "tests/unit/temporary_directory.h"
 
 namespace reveal {
 namespace {
@@ -19,14 +20,6 @@ constexpr std::int64_t kNow = 490'000 * kHour + kHour / 2;
 
 class MailQuotas : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = ::testing::TempDir() + "reveal-quota-XXXXXX";
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    parent_ = pattern;
-    state_ = parent_ + "/mail";
-  }
-  void TearDown() override { fs::remove_all(parent_); }
-
   [[nodiscard]] std::string failure(const std::string& directory) const {
     try {
       const MailQuota quota(directory, kNow);
@@ -39,7 +32,9 @@ class MailQuotas : public ::testing::Test {
     return static_cast<std::size_t>(std::distance(fs::directory_iterator(state_), fs::directory_iterator()));
   }
 
-  std::string parent_, state_;
+  TemporaryDirectory directory_of_test_;
+  const std::string parent_ = directory_of_test_.path().string();
+  std::string state_ = parent_ + "/mail";
 };
 
 TEST_F(MailQuotas, GiveSoManyAnHourAndNewOnesInTheNext) {

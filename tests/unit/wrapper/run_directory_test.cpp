@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "hdf5schema/basics/error.h"
+#include "tests/unit/temporary_directory.h"
 #include "wrapper/closing_report.h"
 #include "wrapper/job_directory.h"
 
@@ -19,24 +20,19 @@ namespace {
 namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
-class TemporaryDirectory : public testing::Test {
+class OwnDirectory : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = fs::temp_directory_path().string() + "/wrapper-XXXXXX";
-    ASSERT_NE(::mkdtemp(name.data()), nullptr);
-    path_ = name;
-  }
-  void TearDown() override { fs::remove_all(path_); }
   void touch(const std::string& name, fs::file_time_type::duration age = {}) const {
     std::ofstream(path_ + "/" + name) << "x";
     fs::last_write_time(path_ + "/" + name, fs::file_time_type::clock::now() - age);
   }
-  std::string path_;
+  TemporaryDirectory directory_of_test_;
+  const std::string path_ = directory_of_test_.path().string();
 };
 
-using RunDirectoryTest = TemporaryDirectory;
-using JobDirectoryTest = TemporaryDirectory;
-using ClosingReport = TemporaryDirectory;
+using RunDirectoryTest = OwnDirectory;
+using JobDirectoryTest = OwnDirectory;
+using ClosingReport = OwnDirectory;
 
 const Launch kLaunch{.key = "launch@n1", .node = "n1", .shared = true};
 
