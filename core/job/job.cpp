@@ -24,8 +24,8 @@ constexpr std::int64_t kRootsPeriod = kSecond;
 constexpr std::int64_t kScanPeriod = 60 * kSecond;  // of the whole process table, as a safety net
 constexpr std::int64_t kBlindScanPeriod = kSecond;  // the same where new processes cannot be noticed otherwise
 constexpr std::int64_t kFewNewPids = 512;
-constexpr int kLateLooks = 5;  // for a process that is still being forked
-constexpr std::size_t kMostLate = 2048;
+constexpr int kLateLooks[] = {1, 3, 10};  // ticks later, for a process that is still being forked
+constexpr std::size_t kMostLate = 4096;
 constexpr std::size_t kReadEveryTick = 128;  // processes; more are read in turn
 constexpr std::size_t kMostProcesses = 65'536;
 // A sum that fell and stays low for this many updates lost a process that nobody waited for.
@@ -236,23 +236,30 @@ void Job::discover(std::int64_t now_ns) {
   if (now_ns >= next_scan_ns_ || (known && (newest < last || newest - last > kFewNewPids))) {
     next_scan_ns_ = now_ns + (known ? kScanPeriod : kBlindScanPeriod);
     scan_all();
+    const std::int64_t first = std::max<std::int64_t>({1, newest - kFewNewPids, newest < last ? 1 : last + 1});
+    for (std::int64_t pid = first; known && pid <= newest; ++pid) expect_late(static_cast<int>(pid));
     return;
   }
   if (!known || last < 0) return;
   for (std::int64_t pid = last + 1; pid <= newest; ++pid) {
-    if (consider(static_cast<int>(pid), true) != Look::absent) continue;
-    if (late_pids_.size() < kMostLate) late_pids_.emplace_back(static_cast<int>(pid), 0);
+    if (consider(static_cast<int>(pid), true) == Look::absent) expect_late(static_cast<int>(pid));
   }
 }
 
 // The kernel gives a number out at the beginning of a fork and shows the process at its end; on a full machine that may
 // take longer than from one tick to the next. Most of these have ended already.
+void Job::expect_late(int pid) {
+  if (late_pids_.size() < kMostLate && !by_pid_.contains(pid)) late_pids_.emplace_back(pid, 0);
+}
+
 void Job::consider_late() {
   std::erase_if(late_pids_, [this](auto& late) {
-    auto& [pid, looks] = late;
+    auto& [pid, ticks] = late;
+    ++ticks;
+    if (std::find(std::begin(kLateLooks), std::end(kLateLooks), ticks) == std::end(kLateLooks)) return false;
     const Look look = consider(pid, true);
     if (look == Look::taken) next_scan_ns_ = 0;  // it may have children already
-    return look != Look::absent || ++looks >= kLateLooks;
+    return look != Look::absent || ticks == *std::rbegin(kLateLooks);
   });
 }
 

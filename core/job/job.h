@@ -86,6 +86,7 @@ class Job {
   void scan_all();
   enum class Look : std::uint8_t { absent, strange, taken };
   Look consider(int pid, bool may_be_thread);
+  void expect_late(int pid);
   void consider_late();
   void consider_step_daemon(int pid);
   void name_step_daemons();
@@ -117,7 +118,7 @@ class Job {
   bool look_again_ = false;
   bool saw_other_job_ = false;
   std::int64_t last_pid_ = -1;
-  std::vector<std::pair<int, int>> late_pids_;  // given out, but nobody has them yet; looks so far
+  std::vector<std::pair<int, int>> late_pids_;  // given out, but nobody has them yet; ticks since
   std::int64_t base_ticks_ = 0;                 // of processes whose time nobody else carries on
   std::int64_t last_ticks_ = 0;
   std::int64_t cpu_time_ns_ = kMissing;

@@ -111,6 +111,15 @@ TEST_F(JobOnHost, FindsAProcessWhoseForkTookLongerThanATick) {
   EXPECT_EQ(job_->cpu_time_ns(), 8 * kTick);
 }
 
+TEST_F(JobOnHost, FindsAProcessThatWasBeingForkedWhenItLookedFirst) {
+  host_.last_pid(510);
+  host_.process(500, 1, "make", 0, 0);
+  start({.pid = 500});
+  host_.process(510, 500, "g++", 6, 0);
+  step();
+  EXPECT_NE(job_->find(510), nullptr);
+}
+
 TEST_F(JobOnHost, DoesNotTakeAThreadForAProcess) {
   host_.last_pid(500);
   host_.process(500, 1, "python3", 1, 0);
