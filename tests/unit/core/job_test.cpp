@@ -544,6 +544,27 @@ TEST_F(JobOnHost, FindsTheStepsOfASlurmJobAndLeavesOthersAlone) {
   EXPECT_TRUE(job_->saw_other_job());
 }
 
+TEST_F(JobOnHost, TakesWhatAStepDaemonForksOrItsThreadForNoStepDaemon) {
+  host_.last_pid(400);
+  start(JobSource::parse("slurm:4711"));
+  const std::string group = "0::/system.slice/slurmstepd.scope/job_4711/step_extern\n";
+  for (const int pid : {500, 501, 502}) {
+    step_daemon(host_, pid, "4711.extern", group);
+    host_.write("/proc/" + std::to_string(pid) + "/comm", "slurmstepd\n");
+  }
+  host_.process(501, 500, "slurmstepd", 0, 0);
+  host_.write("/proc/501/status", "Name:\tslurmstepd\nTgid:\t501\nPPid:\t500\nUid:\t0\t0\t0\t0\n");
+  host_.write("/proc/502/status", "Name:\tslurmstepd\nTgid:\t500\nPPid:\t1\nUid:\t0\t0\t0\t0\n");
+  host_.last_pid(502);
+  step(10);
+  host_.process(501, 500, "sleep", 3, 0);
+  step(10);
+  ASSERT_NE(job_->find(501), nullptr);
+  EXPECT_FALSE(job_->find(501)->launcher);
+  EXPECT_TRUE(job_->is_keeper(*job_->find(501)));
+  EXPECT_EQ(job_->find(502), nullptr);
+}
+
 TEST_F(JobOnHost, TakesAStepThatNamesItselfLateAndStaysBetweenSteps) {
   host_.last_pid(400);
   start(JobSource::parse("slurm:4711"));
