@@ -26,6 +26,17 @@ bool is_reordering(const RuleContext& context, Interval at, std::span<const Inte
   return change && change->excess() >= context.threshold("max_duplicate_share") * out_of_order;
 }
 
+/// Lost in this node's own kernel or at a port that is too slow, which a rule before this one has said.
+bool is_explained(const RuleContext& context, Interval at) {
+  const TimeSpan span = context.span(at.begin, at.end);
+  return std::any_of(context.found.begin(), context.found.end(), [&](const Finding& finding) {
+    return (finding.id == "irq.softirq_saturation" || finding.id == "net.congestion") &&
+           std::any_of(finding.intervals.begin(), finding.intervals.end(), [&](const TimeSpan& theirs) {
+             return theirs.begin_utc_ns < span.end_utc_ns && span.begin_utc_ns < theirs.end_utc_ns;
+           });
+  });
+}
+
 std::vector<Finding> check(const RuleContext& context) {
   const auto queued = rate(context, "tcpext.TCPOFOQueue", 1, "/s");
   const auto received = rate(context, "tcp.InSegs", 1, "/s");
@@ -46,7 +57,7 @@ std::vector<Finding> check(const RuleContext& context) {
     if (elevation.recurring || excess < context.threshold("min_ratio") * elevation.outside) continue;
     const auto segments = contrast(context, *received, elevation.at, all);
     if (!segments || excess < context.threshold("min_share") * segments->inside) continue;
-    if (is_reordering(context, elevation.at, all, excess)) continue;
+    if (is_reordering(context, elevation.at, all, excess) || is_explained(context, elevation.at)) continue;
 
     Finding finding = context.finding();
     finding.intervals = {context.span(elevation.at.begin, elevation.at.end)};
@@ -94,7 +105,7 @@ const RegisteredRule kRule{{
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::network,
     .order = 70,
-    .look_alikes = "note.reordering",
+    .look_alikes = "note.reordering,irq.softirq_saturation,net.congestion",
     .proof = Proof::real,
     .thresholds = {{"min_rate", 5, "/s", "least segments out of order above the usual level"},
                    {"min_seconds", 3, "s", "shortest interval"},
