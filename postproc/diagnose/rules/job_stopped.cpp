@@ -23,6 +23,20 @@ Signal over_seconds(const RuleContext& context, const Signal& stopped) {
   return smooth;
 }
 
+/// A process that is stopped and continued in step with the samples is seen stopped in a part of that time only. What
+/// the job shows as a whole begins and ends with it.
+Interval as_long_as_its_effect(const RuleContext& context, Interval seen) {
+  constexpr double kInside = 0.8;
+  constexpr std::size_t kMostTimes = 4;
+  for (const Episode& episode : context.detection.episodes) {
+    const Interval theirs{episode.begin, episode.end};
+    if (episode.tier == Tier::none || theirs.length() > kMostTimes * seen.length()) continue;
+    if (static_cast<double>(overlap(seen, theirs)) < kInside * static_cast<double>(seen.length())) continue;
+    return {std::min(seen.begin, theirs.begin), std::max(seen.end, theirs.end)};
+  }
+  return seen;
+}
+
 std::vector<Finding> check(const RuleContext& context) {
   const auto stopped = level(context, "job.stopped", "processes");
   if (!stopped) throw Unavailable("not measured: job.stopped (state T in /proc/PID/stat)");
@@ -37,21 +51,22 @@ std::vector<Finding> check(const RuleContext& context) {
   std::vector<Finding> findings;
   for (const Elevation& elevation : found) {
     Finding finding = context.finding();
-    const double length = context.seconds(elevation.at.length());
-    const double share = mean_inside(stopped->values, elevation.at);
-    finding.intervals = {context.span(elevation.at.begin, elevation.at.end)};
+    const Interval at = as_long_as_its_effect(context, elevation.at);
+    const double length = context.seconds(at.length());
+    const double share = mean_inside(stopped->values, at);
+    finding.intervals = {context.span(at.begin, at.end)};
     finding.confidence = Confidence::certain;
     finding.impact.seconds = std::min(1.0, share) * length;
     finding.impact.percent = 100 * *finding.impact.seconds / job_seconds(context);
     finding.impact.how = "time in which a process stood still; a job that works in step waits for it";
     finding.severity = severity_of_loss(*finding.impact.seconds, *finding.impact.percent,
                                         context.threshold("min_lost_seconds"), context.threshold("min_lost_percent"));
-    Evidence evidence = evidence_of(context, *stopped, {share, elevation.outside, 0}, elevation.at);
+    Evidence evidence = evidence_of(context, *stopped, {share, elevation.outside, 0}, at);
     evidence.detectors = {"kernel state"};
     finding.evidence.push_back(std::move(evidence));
     if (const auto used = rate(context, "job.cpu_time", 1e-9, "cpus")) {
-      if (const auto change = contrast(context, *used, elevation.at, all)) {
-        finding.evidence.push_back(evidence_of(context, *used, *change, elevation.at));
+      if (const auto change = contrast(context, *used, at, all)) {
+        finding.evidence.push_back(evidence_of(context, *used, *change, at));
       }
     }
     finding.sentence = fmt::format(

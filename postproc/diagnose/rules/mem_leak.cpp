@@ -23,22 +23,25 @@ constexpr std::size_t kMostBins = 600;
 
 struct Retained {
   std::string instance;
-  std::size_t bin = 1;        // grid steps
-  std::vector<double> level;  // bytes per bin, never falling
+  std::size_t bin = 1;          // grid steps
+  std::vector<double> level;    // bytes per bin, never falling
+  std::vector<double> passing;  // beyond that, and given back later
 };
 
-/// Means per bin, then the least of all later ones; empty when its process changed or was hardly there.
-std::vector<double> retained(std::span<const double> resident, std::size_t bin, std::size_t samples) {
-  std::vector<double> level;
+/// Means per bin, then the least of all later ones.
+Retained retained(const Channel& channel, std::span<const double> resident, std::size_t bin, std::size_t samples) {
+  Retained memory{channel.instance, bin, {}, {}};
   for (std::size_t begin = 0; begin + bin <= samples; begin += bin) {
-    level.push_back(mean_inside(resident, {begin, begin + bin}));
+    memory.level.push_back(mean_inside(resident, {begin, begin + bin}));
   }
+  memory.passing = memory.level;
   double least = kNaN;
-  for (std::size_t i = level.size(); i-- > 0;) {
-    if (!std::isnan(level[i])) least = std::isnan(least) ? level[i] : std::min(least, level[i]);
-    level[i] = least;
+  for (std::size_t i = memory.level.size(); i-- > 0;) {
+    if (!std::isnan(memory.level[i])) least = std::isnan(least) ? memory.level[i] : std::min(least, memory.level[i]);
+    memory.level[i] = least;
+    memory.passing[i] -= least;
   }
-  return level;
+  return memory;
 }
 
 struct Ramp {
@@ -89,6 +92,16 @@ bool is_steady(const std::vector<double>& level, const Ramp& ramp, double least_
     if (part < least_share * ramp.growth) return false;
   }
   return true;
+}
+
+/// What grew as much before and was given back will be given back again: the job ended in the middle of it.
+bool came_before(const Retained& memory, const Ramp& ramp, std::size_t first) {
+  constexpr double kAlike = 0.7;
+  double largest = 0;
+  for (std::size_t i = first; i < ramp.begin; ++i) {
+    if (!std::isnan(memory.passing[i])) largest = std::max(largest, memory.passing[i]);
+  }
+  return largest > kAlike * ramp.growth;
 }
 
 /// How long the memory that is left would last at this pace, if it went on to the end of the run.
@@ -166,13 +179,13 @@ std::vector<Finding> check(const RuleContext& context) {
   std::vector<Finding> findings;
   for (const std::size_t channel : channels) {
     if (context.telemetry.channels[channel].role != "rank") continue;  // slots of others change their process
-    const Retained memory{context.telemetry.channels[channel].instance, bin,
-                          retained(context.telemetry.series(channel), bin, samples)};
+    const Retained memory =
+        retained(context.telemetry.channels[channel], context.telemetry.series(channel), bin, samples);
     const Ramp ramp = steepest(memory.level, first);
     if (context.seconds((ramp.end - ramp.begin) * bin) < shortest) continue;
     if (ramp.growth < context.threshold("min_growth") * 1e6) continue;
     if (ramp.growth < context.threshold("min_share") * memory.level[ramp.begin]) continue;
-    if (!is_steady(memory.level, ramp, context.threshold("min_third"))) continue;
+    if (!is_steady(memory.level, ramp, context.threshold("min_third")) || came_before(memory, ramp, first)) continue;
     findings.push_back(describe(context, memory, ramp));
   }
   return findings;
