@@ -104,8 +104,7 @@ std::vector<Stretch> stretches(const Courses& courses, std::size_t member, const
                                                .window = points(5),
                                                .min_score = rule.threshold("min_passing_score"),
                                                .floor = 0});
-  std::vector<Interval> all;
-  for (const Elevation& elevation : found) all.push_back(elevation.at);
+  const std::vector<Interval> all = places(found);
   std::vector<Stretch> kept;
   for (const Elevation& elevation : found) {
     // What is there from the start is how the nodes began, not what befell one of them.

@@ -90,8 +90,7 @@ std::vector<Finding> check(const RuleContext& context) {
   const auto held = held_back(context);
   if (!held) throw Unavailable("not measured: throttled time of the job's control groups (cpu.stat)");
   const auto found = episodes(context, held->signal);
-  std::vector<Interval> all;
-  for (const Elevation& elevation : found) all.push_back(elevation.at);
+  const std::vector<Interval> all = places(found);
   std::vector<Finding> findings;
   for (const Elevation& elevation : found) {
     if (!elevation.recurring) findings.push_back(describe(context, *held, elevation, all));

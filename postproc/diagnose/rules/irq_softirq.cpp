@@ -116,8 +116,7 @@ std::vector<Finding> check(const RuleContext& context) {
   if (all_packets.rates.size() < 2) return {};  // one cpu has nobody to share with
   const Signal share = busiest_share(context, all_packets);
   const auto found = pile_ups(context, share);
-  std::vector<Interval> all;
-  for (const Elevation& elevation : found) all.push_back(elevation.at);
+  const std::vector<Interval> all = places(found);
   std::vector<Finding> findings;
   for (const Elevation& elevation : found) {
     const std::string& cpu = all_packets.cpus[busiest(all_packets, elevation.at)];

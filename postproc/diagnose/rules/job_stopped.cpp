@@ -46,8 +46,7 @@ std::vector<Finding> check(const RuleContext& context) {
                                       .window = context.steps(5),
                                       .min_score = 0,
                                       .floor = 0});
-  std::vector<Interval> all;
-  for (const Elevation& elevation : found) all.push_back(elevation.at);
+  const std::vector<Interval> all = places(found);
   std::vector<Finding> findings;
   for (const Elevation& elevation : found) {
     Finding finding = context.finding();

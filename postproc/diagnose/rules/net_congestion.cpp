@@ -64,8 +64,7 @@ std::vector<Finding> check(const RuleContext& context) {
                                                       .window = context.steps(5),
                                                       .min_score = context.threshold("min_score"),
                                                       .floor = 0});
-  std::vector<Interval> all;
-  for (const Elevation& elevation : found) all.push_back(elevation.at);
+  const std::vector<Interval> all = places(found);
   std::vector<Finding> findings;
   for (const Elevation& elevation : found) {
     if (elevation.recurring) continue;

@@ -12,13 +12,6 @@
 namespace reveal {
 namespace {
 
-std::vector<Interval> places(std::span<const Elevation> elevations) {
-  std::vector<Interval> all;
-  all.reserve(elevations.size());
-  for (const Elevation& elevation : elevations) all.push_back(elevation.at);
-  return all;
-}
-
 /// Segments that came twice answer a retransmission without a loss: reordering and late acknowledgements look so.
 bool is_reordering(const RuleContext& context, Interval at, std::span<const Interval> all, double out_of_order) {
   const auto twice = rate(context, "tcpext.TCPDSACKOldSent", 1, "/s");
