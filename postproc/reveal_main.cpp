@@ -421,7 +421,7 @@ int run(int argc, char** argv) {
                                              "  reveal report out --pipeline paper --json\n"
                                              "  reveal report out --expect n01,n02,n03"));
   report_command->add_option("dir", report.directory, "the job's directory")->required()->type_name("DIR");
-  report_command->add_option("--pipeline", report.pipeline, "detectors: reveal (default) or paper")
+  report_command->add_option("--pipeline", report.pipeline, "detectors: reveal (default), paper or local")
       ->type_name("NAME")
       ->check(known_pipeline);
   report_command->add_option("--expect", report.expect, "nodes that must have delivered a trace")
@@ -464,7 +464,7 @@ int run(int argc, char** argv) {
       ->capture_default_str();
   score_command->add_option("--out", score.windows_csv, "one line per window")->required()->type_name("CSV");
   score_command->add_option("--episodes", score.episodes_csv, "one line per episode")->type_name("CSV");
-  score_command->add_option("--pipeline", score.pipeline, "detectors: reveal or paper")
+  score_command->add_option("--pipeline", score.pipeline, "detectors: reveal, paper or local")
       ->capture_default_str()
       ->type_name("NAME")
       ->check(known_pipeline);

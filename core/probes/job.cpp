@@ -21,6 +21,7 @@ constexpr MetricHelp kProcesses[] = {
     {"job.threads", "Their threads."},
     {"job.blocked", "Processes whose main thread waits for a disk (state D)."},
     {"job.running", "Processes whose main thread runs or is ready (state R)."},
+    {"job.stopped", "Processes that a signal or a debugger holds (states T and t)."},
 };
 constexpr MetricHelp kCpus[] = {
     {"job.cpus_allowed", "Cpus at least one process of the job may run on."},
@@ -58,18 +59,21 @@ class JobProbe final : public Probe {
     std::int64_t threads = 0;
     std::int64_t blocked = 0;
     std::int64_t running = 0;
+    std::int64_t stopped = 0;
     for (const auto& process : context_.job->processes()) {
       if (process->launcher) continue;
       ++processes;
       threads += process->stat.threads;
       blocked += process->stat.state == 'D' ? 1 : 0;
       running += process->stat.state == 'R' ? 1 : 0;
+      stopped += process->stat.state == 'T' || process->stat.state == 't' ? 1 : 0;
     }
     processes_.begin();
     processes_.set(0, processes);
     processes_.set(1, threads);
     processes_.set(2, blocked);
     processes_.set(3, running);
+    processes_.set(4, stopped);
     processes_.commit();
   }
 

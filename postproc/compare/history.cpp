@@ -13,6 +13,7 @@
 #include "postproc/compare/moderated_t.h"
 #include "postproc/compare/roles.h"
 #include "postproc/diagnose/quantity.h"
+#include "postproc/diagnose/rule_in_force.h"
 
 namespace reveal {
 namespace {
@@ -28,13 +29,9 @@ constexpr double kLeastPercent = 15;
 constexpr double kDriftPercent = 20;
 constexpr double kLeastSpread = 4e-4;  // variance between runs: two percent, squared
 constexpr double kRunTimeP = 0.01;
-constexpr double kRunTimePercent = 10;
-constexpr double kRunTimeSeconds = 2;
 constexpr double kRunTimePriorDf = 2;
 constexpr std::size_t kMostChanges = 60;
-constexpr std::size_t kMetricsOfAFinding = 3;
-constexpr double kChangedPercent = 25;
-constexpr std::size_t kRunsOfAFinding = 5;  // for a change of channels alone to be told unasked
+constexpr std::size_t kRunsToBeSure = 5;
 
 template <typename Enum>
 std::optional<Enum> find_name(std::span<const std::string_view> names, std::string_view name) noexcept {
@@ -181,7 +178,7 @@ void compare_channels(const RunRecord& run, const std::vector<const RunRecord*>&
 
 /// True when the run took longer or shorter than these runs by more than they differ among themselves.
 bool run_time_changed(const RunRecord& run, std::span<const RunRecord* const> taught, bool drift,
-                      HistoryComparison& history) {
+                      const AnalysisSettings& settings, HistoryComparison& history) {
   std::vector<double> levels;
   for (const RunRecord* record : taught) levels.push_back(std::log(std::max(record->seconds, 0.1)));
   const Baseline baseline = baseline_of(levels);
@@ -189,8 +186,9 @@ bool run_time_changed(const RunRecord& run, std::span<const RunRecord* const> ta
   const double t = t_of(std::log(std::max(run.seconds, 0.1)), baseline, prior);
   const double expected = std::exp(baseline.median);
   const double percent = 100 * (run.seconds - expected) / expected;
-  const double least = drift ? kDriftPercent : kRunTimePercent;
-  if (std::abs(percent) < least || std::abs(run.seconds - expected) < kRunTimeSeconds ||
+  const double least = RuleInForce(drift ? "history.drift" : "history.slower", settings).threshold("min_percent");
+  const double least_seconds = RuleInForce("history.slower", settings).threshold("min_seconds");
+  if (std::abs(percent) < least || std::abs(run.seconds - expected) < least_seconds ||
       two_sided_p(t, static_cast<double>(baseline.runs - 1) + prior.df) > kRunTimeP) {
     return false;
   }
@@ -206,10 +204,11 @@ bool run_time_changed(const RunRecord& run, std::span<const RunRecord* const> ta
   return true;
 }
 
-void compare_run_time(const RunRecord& run, const std::vector<const RunRecord*>& taught, HistoryComparison& history) {
+void compare_run_time(const RunRecord& run, const std::vector<const RunRecord*>& taught,
+                      const AnalysisSettings& settings, HistoryComparison& history) {
   const std::span<const RunRecord* const> all(taught);
-  if (run_time_changed(run, all.last(std::min(all.size(), kRecentRuns)), false, history)) return;
-  if (all.size() >= kRunsForDrift) run_time_changed(run, all.first(kOldestRuns), true, history);
+  if (run_time_changed(run, all.last(std::min(all.size(), kRecentRuns)), false, settings, history)) return;
+  if (all.size() >= kRunsForDrift) run_time_changed(run, all.first(kOldestRuns), true, settings, history);
 }
 
 void compare_facts(const RunRecord& run, const RunRecord& before, HistoryComparison& history) {
@@ -287,7 +286,7 @@ std::optional<HistoryChange::What> history_change_of(std::string_view name) noex
   return find_name<HistoryChange::What>(kWhats, name);
 }
 
-HistoryComparison compare_runs(const RunRecord& run, std::vector<RunRecord> earlier) {
+HistoryComparison compare_runs(const RunRecord& run, std::vector<RunRecord> earlier, const AnalysisSettings& settings) {
   HistoryComparison history;
   history.reason.clear();
   history.key = run.key;
@@ -317,7 +316,7 @@ HistoryComparison compare_runs(const RunRecord& run, std::vector<RunRecord> earl
                                  all.size(), kLeastRuns);
   } else {
     history.status = HistoryStatus::compared;
-    compare_run_time(run, taught, history);
+    compare_run_time(run, taught, settings, history);
     compare_channels(run, taught, history);
   }
   if (!taught.empty()) {
@@ -330,18 +329,16 @@ HistoryComparison compare_runs(const RunRecord& run, std::vector<RunRecord> earl
 }
 
 std::vector<Finding> history_findings(const HistoryComparison& history, const std::vector<std::string>& nodes,
-                                      TimeSpan job) {
-  constexpr double kWarningPercent = 20;
-  constexpr double kWarningSeconds = 10;
+                                      TimeSpan job, const AnalysisSettings& settings) {
   constexpr std::size_t kMostEvidence = 6;
   if (history.status != HistoryStatus::compared) return {};
+  const RuleInForce changed("history.changed", settings);
   const HistoryChange* slower = nullptr;
   std::vector<const HistoryChange*> channels;
-  std::set<Subsystem> subsystems;
   std::string configuration;
   for (const HistoryChange& change : history.changes) {
     if (change.what == HistoryChange::What::run_time && change.percent > 0) slower = &change;
-    if (change.what == HistoryChange::What::channel && std::abs(change.percent) >= kChangedPercent) {
+    if (change.what == HistoryChange::What::channel && std::abs(change.percent) >= changed.threshold("min_percent")) {
       channels.push_back(&change);
     }
     if (change.what == HistoryChange::What::configuration && configuration.size() < 200) {
@@ -349,15 +346,20 @@ std::vector<Finding> history_findings(const HistoryComparison& history, const st
     }
   }
   // A run that does other work in the same time is news only when much of it changed, and enough runs say so.
-  if (slower == nullptr && (channels.size() < kMetricsOfAFinding || history.accepted < kRunsOfAFinding)) return {};
+  if (slower == nullptr && (static_cast<double>(channels.size()) < changed.threshold("min_channels") ||
+                            static_cast<double>(history.accepted) < changed.threshold("min_runs"))) {
+    return {};
+  }
+  const RuleInForce rule(slower == nullptr ? "history.changed"
+                         : slower->drift   ? "history.drift"
+                                           : "history.slower",
+                         settings);
+  if (!rule.enabled()) return {};
 
-  Finding finding;
-  finding.kind = FindingKind::history;
-  finding.nodes = nodes;
+  Finding finding = rule.finding(nodes);
   finding.intervals = {job};
-  finding.confidence = history.accepted >= kRunsOfAFinding && slower != nullptr && !slower->drift
-                           ? Confidence::likely
-                           : Confidence::possible;
+  finding.confidence = history.accepted >= kRunsToBeSure && slower != nullptr && !slower->drift ? Confidence::likely
+                                                                                                : Confidence::possible;
   const auto fact = [&](const HistoryChange& change) {
     Evidence evidence;
     evidence.metric = change.what == HistoryChange::What::run_time ? "job.run_time" : change.name;
@@ -372,13 +374,10 @@ std::vector<Finding> history_findings(const HistoryComparison& history, const st
   };
   if (slower != nullptr) {
     const double lost = *slower->observed - *slower->expected;
-    finding.id = slower->drift ? "history.drift" : "history.slower";
-    finding.title =
-        slower->drift ? "This job has become slower, little by little" : "This run took longer than earlier ones";
     finding.subsystem = channels.empty() ? Subsystem::process : channels.front()->subsystem;
-    finding.severity = !slower->drift && slower->percent >= kWarningPercent && lost >= kWarningSeconds
-                           ? Severity::warning
-                           : Severity::notice;
+    const bool material = !slower->drift && slower->percent >= rule.threshold("warning_percent") &&
+                          lost >= rule.threshold("warning_seconds");
+    finding.severity = material ? Severity::warning : Severity::notice;
     finding.sentence = fmt::format("The run took {}; {} of the same name and shape took {} on the median.",
                                    duration(*slower->observed),
                                    slower->drift ? "the first runs" : fmt::format("{} earlier runs", history.accepted),
@@ -386,13 +385,11 @@ std::vector<Finding> history_findings(const HistoryComparison& history, const st
     finding.impact = {lost, 100 * lost / *slower->observed, "difference to the median of earlier runs"};
     fact(*slower);
   } else {
-    finding.id = "history.changed";
-    finding.title = "This run did something else than earlier ones";
     finding.subsystem = channels.front()->subsystem;
     finding.severity = Severity::info;
-    finding.sentence =
-        fmt::format("{} changed by at least {:.0f} % against {} earlier runs, the run time did not.",
-                    counted(static_cast<double>(channels.size()), "channel"), kChangedPercent, history.accepted);
+    finding.sentence = fmt::format("{} changed by at least {:.0f} % against {} earlier runs, the run time did not.",
+                                   counted(static_cast<double>(channels.size()), "channel"),
+                                   rule.threshold("min_percent"), history.accepted);
     finding.impact.how = "the run did not take longer";
   }
   std::string list;
@@ -407,7 +404,6 @@ std::vector<Finding> history_findings(const HistoryComparison& history, const st
                           ? " No configuration fact changed."
                           : fmt::format(" New since the run of {}: {}.", date_of(history.last_utc_ns), configuration);
   finding.runner_up = {"note.other_input", "another input or another version of the program changes a run as well"};
-  finding.remedy.verify = "run it again with the same input: does it take as long as before?";
   return {finding};
 }
 

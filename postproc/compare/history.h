@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "postproc/compare/run_record.h"
+#include "postproc/diagnose/analysis_settings.h"
 #include "postproc/diagnose/finding.h"
 
 namespace reveal {
@@ -53,10 +54,12 @@ struct HistoryComparison {
 };
 
 /// `earlier` in any order; this run's own earlier reports and other shapes among them are skipped.
-[[nodiscard]] HistoryComparison compare_runs(const RunRecord& run, std::vector<RunRecord> earlier);
+[[nodiscard]] HistoryComparison compare_runs(const RunRecord& run, std::vector<RunRecord> earlier,
+                                             const AnalysisSettings& settings = {});
 
 /// What is worth telling: nothing for a run like the others.
 [[nodiscard]] std::vector<Finding> history_findings(const HistoryComparison& history,
-                                                    const std::vector<std::string>& nodes, TimeSpan job);
+                                                    const std::vector<std::string>& nodes, TimeSpan job,
+                                                    const AnalysisSettings& settings = {});
 
 }  // namespace reveal

@@ -13,13 +13,13 @@
 #include "postproc/compare/moderated_t.h"
 #include "postproc/compare/roles.h"
 #include "postproc/diagnose/quantity.h"
+#include "postproc/diagnose/rule_in_force.h"
 
 namespace reveal {
 namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr double kDiscoveryRate = 0.05;
-constexpr double kLeastPercent = 10;   // effects below are nobody's business
 constexpr double kLeastSpread = 1e-4;  // variance of a channel between equal nodes: one percent, squared
 constexpr double kStaticPriorDf = 4;
 constexpr std::size_t kLeastNodes = 3;      // with two, either may be the odd one
@@ -27,12 +27,9 @@ constexpr std::size_t kLeastBlocks = 5;     // for a standard error
 constexpr double kLeastLife = 0.5;          // of the usual one of its role
 constexpr double kLeastMeasured = 2.0 / 3;  // of a role's nodes, for a channel to be compared
 constexpr std::size_t kMostDeviations = 200;
-constexpr double kPairPercent = 30;  // between two nodes nothing tells how much nodes differ by nature
-constexpr std::size_t kMetricsOfAFinding = 2;
-constexpr double kStragglerPercent = 8;
+constexpr double kPairPercent = 30;                // between two nodes nothing tells how much nodes differ by nature
 constexpr double kStragglerP = 0.01;               // for all nodes together
 constexpr VariancePrior kOwnTimePrior{0.0025, 4};  // five percent, squared
-constexpr double kLongestInBlocks = 0.75;          // part of the time in which a straggler is the one that waits least
 constexpr double kMajority = 0.6;
 constexpr std::size_t kMostFacts = 40;
 
@@ -353,7 +350,11 @@ std::string pair_sentence(const std::vector<Test>& tests, const ProfileTable& ta
 
 class Comparer {
  public:
-  explicit Comparer(const std::vector<const NodeProfile*>& nodes) : nodes_(nodes), table_(tabulate(nodes)) {}
+  Comparer(const std::vector<const NodeProfile*>& nodes, const AnalysisSettings& settings)
+      : nodes_(nodes),
+        straggling_("node.straggler", settings),
+        least_percent_(RuleInForce("node.differs", settings).threshold("min_percent")),
+        table_(tabulate(nodes)) {}
 
   PeerComparison run() {
     out_.reason.clear();
@@ -441,8 +442,8 @@ class Comparer {
     const auto member = static_cast<std::size_t>(
         std::find(overlap.members.begin(), overlap.members.end(), longest->member) - overlap.members.begin());
     const double at_top = again ? column_test.share_at_top(member) : 0;
-    if (percent < kStragglerPercent || longest->observed - longest->expected < column->floor || p > kStragglerP ||
-        at_top < kLongestInBlocks) {
+    if (percent < straggling_.threshold("min_percent") || longest->observed - longest->expected < column->floor ||
+        p > kStragglerP || at_top < straggling_.threshold("min_time_at_top")) {
       straggler.reason =
           "no node waits less than the others throughout: none is slower, or the ranks poll while they wait";
       return;
@@ -464,7 +465,7 @@ class Comparer {
       if (test.p > limit) continue;
       const auto& column = table_.columns[test.column];
       PeerDeviation deviation = deviation_of(test, column, nodes_[test.member]->node);
-      if (large_enough(deviation, column.floor, kLeastPercent)) out_.deviations.push_back(std::move(deviation));
+      if (large_enough(deviation, column.floor, least_percent_)) out_.deviations.push_back(std::move(deviation));
     }
     std::sort(out_.deviations.begin(), out_.deviations.end(), [](const PeerDeviation& a, const PeerDeviation& b) {
       return a.node != b.node ? a.node < b.node : std::abs(a.t) > std::abs(b.t);
@@ -544,6 +545,8 @@ class Comparer {
   }
 
   const std::vector<const NodeProfile*>& nodes_;
+  RuleInForce straggling_;
+  double least_percent_;
   ProfileTable table_;
   PeerComparison out_;
   std::vector<Test> tests_;
@@ -576,20 +579,13 @@ const PeerRole* role_of(const PeerComparison& comparison, const std::string& nod
   return nullptr;
 }
 
-constexpr const char* kSwapTest =
-    "run it again without this node; if what differs follows the node it is the machine, if it follows the rank the "
-    "program";
-
-Finding differs(const PeerComparison& comparison, const std::vector<const PeerDeviation*>& telling, TimeSpan job) {
+Finding differs(const PeerComparison& comparison, const std::vector<const PeerDeviation*>& telling, TimeSpan job,
+                const RuleInForce& rule) {
   const PeerDeviation& first = *telling.front();
   const PeerRole* role = role_of(comparison, first.node);
   const std::size_t peers = role == nullptr ? 0 : role->nodes.size() - 1;
-  Finding finding;
-  finding.id = "node.differs";
-  finding.title = "One node differs from its peers";
-  finding.kind = FindingKind::peer;
+  Finding finding = rule.finding({first.node});
   finding.subsystem = first.subsystem;
-  finding.nodes = {first.node};
   finding.intervals = {job};
   finding.confidence = peers >= 7 ? Confidence::likely : Confidence::possible;
   const bool state =
@@ -619,22 +615,14 @@ Finding differs(const PeerComparison& comparison, const std::vector<const PeerDe
     finding.sentence += ".";
   }
   finding.runner_up = {"note.rank0_role", "one rank may have been given more to do: see whether it follows the rank"};
-  finding.remedy.verify = kSwapTest;
   return finding;
 }
 
-Finding straggles(const PeerComparison& comparison, TimeSpan job) {
-  constexpr double kWarningSeconds = 5;
-  constexpr double kWarningPercent = 10;
+Finding straggles(const PeerComparison& comparison, TimeSpan job, const RuleInForce& rule) {
   const Straggler& straggler = comparison.straggler;
   const PeerRole* role = role_of(comparison, straggler.node);
   const std::size_t peers = role == nullptr ? 0 : role->nodes.size() - 1;
-  Finding finding;
-  finding.id = "node.straggler";
-  finding.title = "The other nodes wait for one of them";
-  finding.kind = FindingKind::peer;
-  finding.subsystem = Subsystem::process;
-  finding.nodes = {straggler.node};
+  Finding finding = rule.finding({straggler.node});
   finding.intervals = {job};
   finding.confidence = Confidence::possible;
   // More to do looks the same. Only where the node itself is in another state than its peers' is it a matter of
@@ -643,7 +631,8 @@ Finding straggles(const PeerComparison& comparison, TimeSpan job) {
       std::any_of(comparison.deviations.begin(), comparison.deviations.end(), [&](const auto& deviation) {
         return deviation.node == straggler.node && deviation.telling && is_state(deviation);
       });
-  const bool material = straggler.seconds >= kWarningSeconds && straggler.percent >= kWarningPercent;
+  const bool material =
+      straggler.seconds >= rule.threshold("warning_seconds") && straggler.percent >= rule.threshold("warning_percent");
   finding.severity = state && material ? Severity::warning : Severity::notice;
   finding.sentence = fmt::format(
       "{} waits least: its ranks were held by their own work or node for {} cpus on average, those of the {} others "
@@ -668,23 +657,26 @@ Finding straggles(const PeerComparison& comparison, TimeSpan job) {
       fmt::format("sbatch --exclude={} ...   # once, to see whether the time is lost again", straggler.node)};
   finding.remedy.admin = {
       fmt::format("look at {}: clock limits, throttling, memory and disk errors, leftover processes", straggler.node)};
-  finding.remedy.verify = kSwapTest;
-  finding.sources = {"https://github.com/traceopt-ai/traceml/issues/252"};
   return finding;
 }
 
 }  // namespace
 
-PeerComparison compare_peers(const std::vector<const NodeProfile*>& nodes) {
-  if (nodes.size() >= 2) return Comparer(nodes).run();
+PeerComparison compare_peers(const std::vector<const NodeProfile*>& nodes, const AnalysisSettings& settings) {
+  if (nodes.size() >= 2) return Comparer(nodes, settings).run();
   PeerComparison none;
   none.reason = nodes.empty() ? "no node has a profile to be compared by" : "one node has no peers";
   return none;
 }
 
-std::vector<Finding> peer_findings(const PeerComparison& comparison, TimeSpan job) {
+std::vector<Finding> peer_findings(const PeerComparison& comparison, TimeSpan job, const AnalysisSettings& settings) {
+  const RuleInForce straggling("node.straggler", settings);
+  const RuleInForce differing("node.differs", settings);
   std::vector<Finding> findings;
-  if (!comparison.straggler.node.empty()) findings.push_back(straggles(comparison, job));
+  if (!comparison.straggler.node.empty() && straggling.enabled()) {
+    findings.push_back(straggles(comparison, job, straggling));
+  }
+  if (!differing.enabled()) return findings;
   std::map<std::string, std::vector<const PeerDeviation*>> by_node;
   for (const PeerDeviation& deviation : comparison.deviations) {
     if (deviation.telling) by_node[deviation.node].push_back(&deviation);
@@ -692,8 +684,8 @@ std::vector<Finding> peer_findings(const PeerComparison& comparison, TimeSpan jo
   for (const auto& [node, telling] : by_node) {
     std::set<std::string> metrics;
     for (const PeerDeviation* deviation : telling) metrics.insert(base_metric(deviation->channel));
-    if (metrics.size() < kMetricsOfAFinding || node == comparison.straggler.node) continue;
-    findings.push_back(differs(comparison, telling, job));
+    const bool enough = static_cast<double>(metrics.size()) >= differing.threshold("min_metrics");
+    if (enough && node != comparison.straggler.node) findings.push_back(differs(comparison, telling, job, differing));
   }
   return findings;
 }

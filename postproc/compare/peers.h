@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "postproc/compare/node_profile.h"
+#include "postproc/diagnose/analysis_settings.h"
 #include "postproc/diagnose/finding.h"
 
 namespace reveal {
@@ -75,10 +76,12 @@ struct PeerComparison {
   std::string sentence;  // the line of the report
 };
 
-[[nodiscard]] PeerComparison compare_peers(const std::vector<const NodeProfile*>& nodes);
+[[nodiscard]] PeerComparison compare_peers(const std::vector<const NodeProfile*>& nodes,
+                                           const AnalysisSettings& settings = {});
 
 /// What is worth telling: nothing for a healthy job.
-[[nodiscard]] std::vector<Finding> peer_findings(const PeerComparison& comparison, TimeSpan job);
+[[nodiscard]] std::vector<Finding> peer_findings(const PeerComparison& comparison, TimeSpan job,
+                                                 const AnalysisSettings& settings = {});
 
 /// Whether the peers of `node` did the same at the same time: the share of them whose course of every one of `channels`
 /// changed alike. Nothing when that cannot be told.

@@ -9,6 +9,7 @@
 #include "postproc/detect/attribution.h"
 #include "postproc/detect/claim.h"
 #include "postproc/detect/ensemble.h"
+#include "postproc/detect/episode_contributions.h"
 #include "postproc/detect/gap_scan.h"
 #include "postproc/detect/hard_counters.h"
 #include "postproc/detect/novelty.h"
@@ -57,6 +58,7 @@ constexpr std::size_t kEpisodesPerBlock = 10;
 constexpr std::size_t kMinWindows = 30;
 constexpr double kVotingSeconds = 150;  // before and after an episode, for the window detectors' second opinion
 
+constexpr std::size_t kMostExplained = 3;          // episodes; each costs one more pass over minutes of telemetry
 constexpr std::size_t kMostVotingChannels = 5000;  // their pruning compares all with all
 
 /// A piece of the job, of one resolution.
@@ -225,6 +227,7 @@ class GapDetection {
       result_.insufficient = fmt::format("{} windows, at least {} are needed", grid_.count, kMinWindows);
       for (Episode& episode : result_.episodes) episode.tier = Tier::none;
     }
+    explain();
     if (options_.every_channel || !scale_.has_start_and_end) rank(trim_start(), telemetry_.samples - trim_end());
     if (options_.keep_windows) finish_windows();
     return std::move(result_);
@@ -450,6 +453,17 @@ class GapDetection {
       }
     }
     episode.agreement = static_cast<int>(episode.methods.size());
+  }
+
+  /// What the window detectors mean by the strongest episodes; ranked windows say it themselves.
+  void explain() {
+    if (options_.every_channel || !scale_.has_start_and_end || telemetry_.channels.size() > kMostVotingChannels) return;
+    std::size_t left = kMostExplained;
+    for (Episode& episode : result_.episodes) {
+      if (episode.tier == Tier::none || left == 0) continue;
+      add_contributions(telemetry_, options_, scale_.samples(kVotingSeconds), episode);
+      --left;
+    }
   }
 
   /// A window's score: the best interval around its middle. Scanned intervals that overlap a refined one are rough

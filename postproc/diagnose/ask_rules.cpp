@@ -16,6 +16,7 @@ std::vector<Finding> ask_rules(const RuleContext::Node& node, const AnalysisSett
       not_checked.push_back({std::string(rule->id), "switched off in reveal.conf"});
       continue;
     }
+    if (rule->check == nullptr) continue;  // not a question to one node
     const std::span<const RuleContext::Override> overrides =
         setting == nullptr ? std::span<const RuleContext::Override>() : setting->thresholds;
     try {

@@ -212,4 +212,11 @@ std::vector<Elevation> find_elevations(std::span<const double> series, const Ele
   return found;
 }
 
+std::vector<Interval> places(std::span<const Elevation> elevations) {
+  std::vector<Interval> all;
+  all.reserve(elevations.size());
+  for (const Elevation& elevation : elevations) all.push_back(elevation.at);
+  return all;
+}
+
 }  // namespace reveal

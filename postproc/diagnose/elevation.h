@@ -45,4 +45,7 @@ struct Elevation {
 /// By falling excess x length. Missing samples belong to neither side.
 [[nodiscard]] std::vector<Elevation> find_elevations(std::span<const double> series, const ElevationSearch& search);
 
+/// Where they are: to leave them all out of what is usual.
+[[nodiscard]] std::vector<Interval> places(std::span<const Elevation> elevations);
+
 }  // namespace reveal

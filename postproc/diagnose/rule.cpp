@@ -60,15 +60,19 @@ RuleContext::RuleContext(const RuleSpec& rule, const Node& node, std::span<const
       found(found_before),
       overrides_(overrides) {}
 
-double RuleContext::threshold(std::string_view name) const {
-  for (const Override& site : overrides_) {
+double threshold_of(const RuleSpec& rule, std::span<const RuleContext::Override> overrides, std::string_view name) {
+  for (const RuleContext::Override& site : overrides) {
     if (site.name == name) return site.value;
   }
-  for (const Threshold& own : spec.thresholds) {
+  for (const Threshold& own : rule.thresholds) {
     if (own.name == name) return own.value;
   }
   assert(false && "a rule asks only for thresholds of its own table");
   return std::numeric_limits<double>::quiet_NaN();
+}
+
+double RuleContext::threshold(std::string_view name) const {
+  return threshold_of(spec, overrides_, name);
 }
 
 std::vector<std::size_t> RuleContext::channels(std::string_view metric, std::string_view instance) const {
@@ -128,18 +132,22 @@ std::string RuleContext::snapshot_value(std::string_view key) const {
   return {};
 }
 
-Finding RuleContext::finding() const {
+Finding finding_of(const RuleSpec& rule, std::vector<std::string> nodes) {
   Finding finding;
-  finding.id = spec.id;
-  finding.title = spec.title;
-  finding.kind = spec.kind;
-  finding.subsystem = spec.subsystem;
-  finding.nodes = {telemetry.node};
-  finding.remedy.user.assign(spec.user_remedy.begin(), spec.user_remedy.end());
-  finding.remedy.admin.assign(spec.admin_remedy.begin(), spec.admin_remedy.end());
-  finding.remedy.verify = spec.verify;
-  finding.sources.assign(spec.sources.begin(), spec.sources.end());
+  finding.id = rule.id;
+  finding.title = rule.title;
+  finding.kind = rule.kind;
+  finding.subsystem = rule.subsystem;
+  finding.nodes = std::move(nodes);
+  finding.remedy.user.assign(rule.user_remedy.begin(), rule.user_remedy.end());
+  finding.remedy.admin.assign(rule.admin_remedy.begin(), rule.admin_remedy.end());
+  finding.remedy.verify = rule.verify;
+  finding.sources.assign(rule.sources.begin(), rule.sources.end());
   return finding;
+}
+
+Finding RuleContext::finding() const {
+  return finding_of(spec, {telemetry.node});
 }
 
 }  // namespace reveal

@@ -46,6 +46,7 @@ struct RuleSpec {
   std::string_view verify;
   std::vector<std::string_view> sources;
   /// Findings of this node; throws Unavailable("why") when it lacks what it needs to look at (-> not_checked).
+  /// Null for what only the job as a whole or several runs show: see RuleInForce.
   std::vector<Finding> (*check)(const RuleContext&) = nullptr;
 };
 
@@ -104,5 +105,11 @@ class RuleContext {
  private:
   std::span<const Override> overrides_;
 };
+
+/// The site's value or the rule's own.
+[[nodiscard]] double threshold_of(const RuleSpec& rule, std::span<const RuleContext::Override> overrides,
+                                  std::string_view name);
+/// With the rule's texts filled in.
+[[nodiscard]] Finding finding_of(const RuleSpec& rule, std::vector<std::string> nodes);
 
 }  // namespace reveal

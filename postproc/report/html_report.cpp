@@ -309,13 +309,28 @@ std::string reasons_of(const ReportEpisode& episode) {
   return text;
 }
 
+/// Behind a disclosure: for those who ask why the detectors say so.
+std::string detector_views(const ReportEpisode& episode) {
+  if (episode.detectors.empty()) return "";
+  std::string text = "<details><summary>by detector</summary>";
+  for (const ReportEpisode::DetectorView& view : episode.detectors) {
+    text += html(view.method, 20) + ":";
+    for (const ReportEpisode::Contribution& part : view.channels) {
+      text += fmt::format("<br><code>{}</code> {:.1f} %", html(channel_name(part.metric, part.instance), 120),
+                          100 * part.share);
+    }
+    text += "<br>";
+  }
+  return text + "</details>";
+}
+
 std::string episodes_section(const Report& report) {
   if (report.episodes.empty()) return "";
   std::string section = "<section><h2>Anomalous intervals</h2>\n<div class=\"scroll\"><table class=\"stack\">";
   section +=
       "<caption>Where this run differed from the rest of itself. Z: deviation of single channels, MAHA: "
       "Mahalanobis distance, IF: isolation forest, KNN: nearest neighbours, GAP: change of level over an "
-      "interval.</caption>";
+      "interval. By detector: a channel's share of what it says, negative where it speaks against it.</caption>";
   section += head_row({"Window", "Time (UTC)", "Methods", "Subsystem", "Metric and feature", "Claim"}) + "<tbody>\n";
   for (std::size_t i = 0; i < std::min(report.episodes.size(), kMostEpisodes); ++i) {
     const ReportEpisode& episode = report.episodes[i];
@@ -328,7 +343,8 @@ std::string episodes_section(const Report& report) {
     const std::string time = clock_time(episode.span.begin_utc_ns) + " to " + clock_time(episode.span.end_utc_ns);
     section += "<tr>" + cell("Window", window) + cell("Time", time) + cell("Methods", methods) +
                cell("Subsystem", std::string(name_of(episode.subsystem))) +
-               cell("Metric and feature", reasons_of(episode)) + cell("Claim", html(episode.claim)) + "</tr>\n";
+               cell("Metric and feature", reasons_of(episode) + detector_views(episode)) +
+               cell("Claim", html(episode.claim)) + "</tr>\n";
   }
   section += "</tbody></table></div>\n";
   if (report.episodes.size() > kMostEpisodes) {

@@ -103,7 +103,7 @@ HistoryOptions history_options(const AnalysisSettings& settings) {
 }
 
 void add_history(const fs::path& directory, const std::vector<NodeSummary>& summaries, const HistoryOptions& options,
-                 Report& report, std::vector<InputProblem>& problems) {
+                 const AnalysisSettings& settings, Report& report, std::vector<InputProblem>& problems) {
   if (!options.enabled) return never(report.history, options.why_not);
   if (report.job.begin_utc_ns == 0) return never(report.history, "it is not known when this run began");
   std::error_code error;
@@ -127,9 +127,9 @@ void add_history(const fs::path& directory, const std::vector<NodeSummary>& summ
   if (earlier.size() < kLeastRuns) {
     for (auto& [beside, known] : records_in(here.parent_path())) earlier.push_back(std::move(known));
   }
-  report.history = compare_runs(record, std::move(earlier));
+  report.history = compare_runs(record, std::move(earlier), settings);
   const auto found =
-      history_findings(report.history, report.job.nodes, {report.job.begin_utc_ns, report.job.end_utc_ns});
+      history_findings(report.history, report.job.nodes, {report.job.begin_utc_ns, report.job.end_utc_ns}, settings);
   report.findings.insert(report.findings.end(), found.begin(), found.end());
   // A run that differs from its past does not become part of it: what is slow today must not be normal tomorrow.
   for (const Finding& finding : found) {

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "hdf5schema/basics/error.h"
+#include "postproc/compare/passing_straggler.h"
 #include "postproc/merge/job.h"
 #include "postproc/merge/publish.h"
 #include "postproc/report/job_facts.h"
@@ -120,6 +121,31 @@ void label_common(const std::vector<NodeSummary>& summaries, const PeerCompariso
     return finding.id == "anomaly.unexplained" && finding.nodes.size() == 1 && finding.intervals.size() == 1 &&
            common.count({finding.nodes.front(), finding.intervals.front().begin_utc_ns}) > 0;
   });
+}
+
+bool covers(const Finding& finding, const TimeSpan& span, double share) {
+  return std::any_of(finding.intervals.begin(), finding.intervals.end(), [&](const TimeSpan& theirs) {
+    const auto both = std::min(span.end_utc_ns, theirs.end_utc_ns) - std::max(span.begin_utc_ns, theirs.begin_utc_ns);
+    return static_cast<double>(both) >= share * static_cast<double>(span.end_utc_ns - span.begin_utc_ns);
+  });
+}
+
+/// Who is waited for matters where no rule knows a cause; and then that stretch is no longer unexplained.
+void add_passing_stragglers(std::vector<Finding> stragglers, std::vector<Finding>& findings) {
+  constexpr double kExplained = 0.3;
+  constexpr std::string_view kUnexplained = "anomaly.unexplained";
+  for (Finding& straggler : stragglers) {
+    const TimeSpan span = straggler.intervals.front();
+    const bool known = std::any_of(findings.begin(), findings.end(), [&](const Finding& finding) {
+      return finding.kind == FindingKind::anomaly && finding.id != kUnexplained && covers(finding, span, kExplained);
+    });
+    if (known) continue;
+    std::erase_if(findings, [&](const Finding& finding) {
+      return finding.id == kUnexplained && finding.intervals.size() == 1 &&
+             covers(straggler, finding.intervals.front(), kExplained);
+    });
+    findings.push_back(std::move(straggler));
+  }
 }
 
 /// The nodes of the primary finding come first; every line keeps its own place on the job's axis.
@@ -244,10 +270,12 @@ Report merge_summaries(const std::vector<NodeSummary>& summaries, const std::vec
   for (const NodeSummary& summary : summaries) {
     if (!summary.profile.channels.empty()) profiles.push_back(&summary.profile);
   }
-  report.comparison = compare_peers(profiles);
+  report.comparison = compare_peers(profiles, options.settings);
   label_common(summaries, report.comparison, report, findings);
-  const auto of_peers = peer_findings(report.comparison, {report.job.begin_utc_ns, report.job.end_utc_ns});
+  const auto of_peers =
+      peer_findings(report.comparison, {report.job.begin_utc_ns, report.job.end_utc_ns}, options.settings);
   findings.insert(findings.end(), of_peers.begin(), of_peers.end());
+  add_passing_stragglers(passing_straggler_findings(report.comparison, profiles, options.settings), findings);
   report.findings = merge_findings(std::move(findings));
   std::stable_sort(report.episodes.begin(), report.episodes.end(),
                    [](const ReportEpisode& a, const ReportEpisode& b) { return a.score > b.score; });
@@ -310,7 +338,7 @@ Report build_report(const std::filesystem::path& directory, const ReportOptions&
   }
   if (report.job.exit_code) report.job.state = *report.job.exit_code == 0 ? "COMPLETED" : "FAILED";
   read_job_facts(directory, report.job);
-  add_history(directory, summaries, options.history, report, problems);
+  add_history(directory, summaries, options.history, options.settings, report, problems);
   report.findings = merge_findings(std::move(report.findings));
   judge(report, insufficient_of(summaries));
   return report;

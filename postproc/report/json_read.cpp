@@ -199,6 +199,14 @@ ReportEpisode parse_episode(const Json& json) {
     episode.reasons.push_back(std::move(reason));
   }
   episode.claim = word(json, "claim");
+  for (const Json& one : list(json, "detectors")) {
+    ReportEpisode::DetectorView view{word(one, "method"), {}};
+    for (const Json& channel : list(one, "channels")) {
+      view.channels.push_back(
+          {word(channel, "metric"), word(channel, "instance"), value<double>(channel, "share", unknown)});
+    }
+    episode.detectors.push_back(std::move(view));
+  }
   return episode;
 }
 

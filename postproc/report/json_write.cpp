@@ -197,6 +197,16 @@ Json to_json(const ReportEpisode& episode) {
     json["reasons"].push_back(std::move(one));
   }
   json["claim"] = episode.claim;
+  json["detectors"] = Json::array();
+  for (const ReportEpisode::DetectorView& view : episode.detectors) {
+    Json one = {{"method", view.method}, {"channels", Json::array()}};
+    for (const ReportEpisode::Contribution& part : view.channels) {
+      Json channel = {{"metric", part.metric}, {"instance", part.instance}};
+      put_number(channel, "share", part.share, kNotMeasured);
+      one["channels"].push_back(std::move(channel));
+    }
+    json["detectors"].push_back(std::move(one));
+  }
   return json;
 }
 

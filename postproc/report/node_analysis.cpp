@@ -101,7 +101,15 @@ ReportEpisode report_episode(const Episode& episode, const Telemetry& telemetry)
                     .labels = episode.labels,
                     .subsystem = episode.subsystem,
                     .reasons = {},
-                    .claim = episode.claim};
+                    .claim = episode.claim,
+                    .detectors = {}};
+  for (const DetectorShares& view : episode.contributions) {
+    out.detectors.push_back({view.method, {}});
+    for (const ChannelShare& part : view.channels) {
+      const Channel& channel = telemetry.channels.at(part.channel);
+      out.detectors.back().channels.push_back({channel.metric, channel.instance, four_digits(part.share)});
+    }
+  }
   for (std::size_t i = 0; i < std::min(kMostReasons, episode.reasons.size()); ++i) {
     const Reason& reason = episode.reasons[i];
     const Channel& channel = telemetry.channels.at(reason.channel);

@@ -59,6 +59,16 @@ struct ReportEpisode {
   };
   std::vector<Reason> reasons;
   std::string claim;
+  /// What a single detector means: its channels with their share of all, negative where one speaks against it.
+  struct Contribution {
+    std::string metric, instance;
+    double share = 0;
+  };
+  struct DetectorView {
+    std::string method;
+    std::vector<Contribution> channels;
+  };
+  std::vector<DetectorView> detectors;
 };
 
 enum class VerdictStatus : std::uint8_t { healthy, notice, finding, insufficient_data };

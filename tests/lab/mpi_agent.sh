@@ -3,4 +3,4 @@
 set -euo pipefail
 number=$((${1##*.} - 1))
 shift
-exec ip netns exec "$REVEAL_LAB-n$number" sh -c "$*"
+exec bash "$(dirname "$0")/nodes.sh" exec "$REVEAL_LAB-n$number" sh -c "$*"

@@ -5,6 +5,7 @@
 #   nodes.sh up NAME N      builds them; nothing outside these namespaces is touched
 #   nodes.sh down NAME      ends what still runs in them and removes them; may be called again
 #   nodes.sh clean          the same for every laboratory whose owner has ended without doing it
+#   nodes.sh exec NODE COMMAND...   runs it there, with the control groups in sight
 set -euo pipefail
 
 names() { ip netns list | awk '{ print $1 }' | grep -E '^rvlab[0-9]+-(sw|n[0-9]+)$' || true; }
@@ -57,9 +58,31 @@ clean() {
   done
 }
 
+# `ip netns exec` mounts a fresh /sys, which hides the control groups that a process of a real node can see.
+run_on() {
+  local node="$1" place type options _
+  shift
+  local mounts=""
+  while read -r _ place type options _; do
+    options="$(tr ',' '\n' <<<"$options" | grep -vE '^(rw|ro|nosuid|nodev|noexec|relatime|nsdelegate|memory_.*)$' | paste -sd, || true)"
+    [[ "$options" == *name=* ]] || mounts+="$place $type ${options:--}"$'\n'
+  done < <(grep -E '^[^ ]+ /sys/fs/cgroup[^ ]* cgroup2? ' /proc/self/mounts || true)
+  # shellcheck disable=SC2016  # expanded by the inner shell
+  LAB_MOUNTS="$mounts" exec ip netns exec "$node" bash -c '
+    [[ "$LAB_MOUNTS" == "/sys/fs/cgroup cgroup2"* ]] || mount -t tmpfs cgroups /sys/fs/cgroup
+    while read -r place type options; do
+      [ -n "$place" ] || continue
+      mkdir -p "$place"
+      [ "$options" = - ] && mount -t "$type" cgroup "$place" || mount -t "$type" -o "$options" cgroup "$place" || true
+    done <<<"$LAB_MOUNTS"
+    unset LAB_MOUNTS
+    exec "$@"' run_on "$@"
+}
+
 case "${1:-}" in
   up) up "$2" "$3" ;;
   down) down "$2" ;;
   clean) clean ;;
+  exec) run_on "${@:2}" ;;
   *) sed -n '2,8s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
 esac

@@ -162,7 +162,8 @@ class Lab:
                     "--node", f"node{i}", "--", *words]
 
         def launch(i: int, words: list[str], more: dict[str, str]):
-            pinned = ["taskset", "-c", ",".join(map(str, sorted(self.cpus(i)))), "ip", "netns", "exec", self.node(i)]
+            pinned = ["taskset", "-c", ",".join(map(str, sorted(self.cpus(i)))), "bash", str(HERE / "nodes.sh"), "exec",
+                      self.node(i)]
             self.jobs.append(subprocess.Popen(pinned + words, env=environment | more, stdin=subprocess.DEVNULL,
                                               stdout=output, stderr=output, start_new_session=True))
 

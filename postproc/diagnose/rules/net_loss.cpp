@@ -12,18 +12,22 @@
 namespace reveal {
 namespace {
 
-std::vector<Interval> places(std::span<const Elevation> elevations) {
-  std::vector<Interval> all;
-  all.reserve(elevations.size());
-  for (const Elevation& elevation : elevations) all.push_back(elevation.at);
-  return all;
-}
-
 /// Segments that came twice answer a retransmission without a loss: reordering and late acknowledgements look so.
 bool is_reordering(const RuleContext& context, Interval at, std::span<const Interval> all, double out_of_order) {
   const auto twice = rate(context, "tcpext.TCPDSACKOldSent", 1, "/s");
   const auto change = twice ? contrast(context, *twice, at, all) : std::nullopt;
   return change && change->excess() >= context.threshold("max_duplicate_share") * out_of_order;
+}
+
+/// Lost in this node's own kernel or at a port that is too slow, which a rule before this one has said.
+bool is_explained(const RuleContext& context, Interval at) {
+  const TimeSpan span = context.span(at.begin, at.end);
+  return std::any_of(context.found.begin(), context.found.end(), [&](const Finding& finding) {
+    return (finding.id == "irq.softirq_saturation" || finding.id == "net.congestion") &&
+           std::any_of(finding.intervals.begin(), finding.intervals.end(), [&](const TimeSpan& theirs) {
+             return theirs.begin_utc_ns < span.end_utc_ns && span.begin_utc_ns < theirs.end_utc_ns;
+           });
+  });
 }
 
 std::vector<Finding> check(const RuleContext& context) {
@@ -46,7 +50,7 @@ std::vector<Finding> check(const RuleContext& context) {
     if (elevation.recurring || excess < context.threshold("min_ratio") * elevation.outside) continue;
     const auto segments = contrast(context, *received, elevation.at, all);
     if (!segments || excess < context.threshold("min_share") * segments->inside) continue;
-    if (is_reordering(context, elevation.at, all, excess)) continue;
+    if (is_reordering(context, elevation.at, all, excess) || is_explained(context, elevation.at)) continue;
 
     Finding finding = context.finding();
     finding.intervals = {context.span(elevation.at.begin, elevation.at.end)};
@@ -94,7 +98,7 @@ const RegisteredRule kRule{{
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::network,
     .order = 70,
-    .look_alikes = "note.reordering",
+    .look_alikes = "note.reordering,irq.softirq_saturation,net.congestion",
     .proof = Proof::real,
     .thresholds = {{"min_rate", 5, "/s", "least segments out of order above the usual level"},
                    {"min_seconds", 3, "s", "shortest interval"},

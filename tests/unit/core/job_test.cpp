@@ -424,6 +424,10 @@ TEST(JobProbes, CountProcessesAndCpus) {
   job.sample();
   EXPECT_EQ(job.value("job/processes", "job.processes"), 2);
   EXPECT_EQ(job.value("job/processes", "job.threads"), 6);
+  EXPECT_EQ(job.value("job/processes", "job.stopped"), 0);
+  host.write("/proc/510/stat", "510 (a) T 500 1 1 0 -1 4194304 11 0 22 0 1 0 0 0 20 0 3 0 100 1000000 50\n");
+  job.sample();
+  EXPECT_EQ(job.value("job/processes", "job.stopped"), 1);
   ProbeBench cpus(host, "job_cpus", JobSource{.pid = 500});
   cpus.sample();
   EXPECT_EQ(cpus.value("job/cpus", "job.cpus_allowed"), 1);
@@ -487,6 +491,45 @@ TEST(Cgroup, ReadsVersion1) {
   EXPECT_EQ(bench.value("job/cgroup_time", "cgroup.cpu_usage"), 123456789);
   EXPECT_EQ(bench.value("job/cgroup_memory", "cgroup.memory_anon"), 4096);
   EXPECT_EQ(bench.value("job/cgroup_memory", "cgroup.memory_dirty"), 8192);
+}
+
+TEST(Quota, IsFollowedIntoTheGroupsAProcessIsMovedTo) {
+  TestHost host;
+  host.last_pid(500);
+  host.process(500, 1, "root", 1, 0);
+  host.write("/proc/500/cgroup", "4:memory:/job\n2:cpu,cpuacct:/job\n0::/\n");
+  host.write("/proc/self/mountinfo",
+             "33 31 0:30 / /sys/fs/cgroup/cpu,cpuacct rw shared:9 - cgroup cgroup rw,cpu,cpuacct\n");
+  const std::string root = "/sys/fs/cgroup/cpu,cpuacct";
+  host.write(root + "/job/cpu.stat", "nr_periods 9\nnr_throttled 2\nthrottled_time 500\n");
+  ProbeBench bench(host, "process_quota", JobSource{.pid = 500});
+  bench.sample();
+  EXPECT_EQ(bench.value("process/quota", "process.throttled_time", "rank0"), 0);  // what was before it is not its own
+  host.write(root + "/job/cpu.stat", "nr_periods 9\nnr_throttled 2\nthrottled_time 800\n");
+  bench.sample();
+  EXPECT_EQ(bench.value("process/quota", "process.throttled_time", "rank0"), 300);
+  host.write("/proc/500/cgroup", "4:memory:/job\n2:cpu,cpuacct:/job/limited\n0::/\n");
+  host.write(root + "/job/limited/cpu.stat", "nr_periods 1\nthrottled_time 7000\n");
+  bench.sample();
+  host.write(root + "/job/limited/cpu.stat", "nr_periods 1\nthrottled_time 7050\n");
+  host.write(root + "/job/cpu.stat", "nr_periods 9\nnr_throttled 2\nthrottled_time 801\n");
+  bench.sample();
+  EXPECT_EQ(bench.value("process/quota", "process.throttled_time", "rank0"), 351);
+}
+
+TEST(Quota, HoldsNothingBackWhereThereIsNoneAndIsMissingWhereGroupsCannotBeSeen) {
+  TestHost host;
+  host.last_pid(500);
+  host.process(500, 1, "root", 1, 0);
+  host.write("/proc/500/cgroup", "0::/\n");
+  ProbeBench blind(host, "process_quota", JobSource{.pid = 500});
+  blind.sample();
+  EXPECT_EQ(blind.value("process/quota", "process.throttled_time", "rank0"), kMissing);
+  host.write("/proc/self/mountinfo", "31 23 0:28 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
+  host.write("/sys/fs/cgroup/cpu.stat", "usage_usec 5\n");
+  ProbeBench bench(host, "process_quota", JobSource{.pid = 500});
+  bench.sample();
+  EXPECT_EQ(bench.value("process/quota", "process.throttled_time", "rank0"), 0);
 }
 
 TEST(Namespaces, MeasureEachNetworkOfTheJobOnce) {

@@ -10,6 +10,7 @@
 
 #include "postproc/detect/contributions.h"
 #include "postproc/detect/ensemble.h"
+#include "postproc/detect/episode_contributions.h"
 #include "postproc/detect/gaussian_mixture.h"
 #include "postproc/detect/gram.h"
 #include "postproc/detect/knn_discord.h"
@@ -228,6 +229,22 @@ TEST(Contributions, SumUpToTheDistanceAndNameTheDisturbedChannels) {
   }
   for (const auto& shares : {both[0].mahalanobis, both[0].neighbours, both[0].forest}) {
     EXPECT_LT(std::max_element(shares.begin(), shares.end()) - shares.begin(), 5);
+  }
+}
+
+TEST(Contributions, OfAnEpisodeNameTheDisturbedChannelsPerDetector) {
+  Telemetry t = job(20, 3030);
+  disturb(t, 1500, 1530);
+  Episode episode{.begin = 1500, .end = 1530};
+  add_contributions(t, {.window_seconds = 1800, .stride_seconds = 600}, 1500, episode);
+  ASSERT_EQ(episode.contributions.size(), 3U);
+  for (const DetectorShares& view : episode.contributions) {
+    ASSERT_FALSE(view.channels.empty()) << view.method;
+    EXPECT_LT(view.channels.front().channel, 5U) << view.method;
+    EXPECT_GT(view.channels.front().share, 1.0 / 20) << view.method << ": an even share is no news";
+    double sum = 0;
+    for (const ChannelShare& part : view.channels) sum += std::abs(part.share);
+    EXPECT_LE(sum, 1 + 1e-9) << view.method;
   }
 }
 

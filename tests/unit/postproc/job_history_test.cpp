@@ -39,7 +39,7 @@ class JobHistory : public testing::Test {
     const fs::path directory = work_ / "jobs" / ("reveal-" + std::to_string(number));
     fs::create_directories(directory);
     problems_.clear();
-    add_history(directory, summaries, options_, report, problems_);
+    add_history(directory, summaries, options_, {}, report, problems_);
     return report;
   }
 

@@ -1,0 +1,105 @@
+// Rows of the rule table for what nodes of a job show against each other and runs against earlier ones. Their findings
+// are made in peers.cpp, passing_straggler.cpp and history.cpp.
+#include "postproc/diagnose/rule.h"
+
+namespace reveal {
+namespace {
+
+constexpr std::string_view kSwapTest =
+    "run it again without this node; if what differs follows the node it is the machine, if it follows the rank the "
+    "program";
+constexpr std::string_view kSameInput = "run it again with the same input: does it take as long as before?";
+constexpr std::string_view kCompareConfiguration =
+    "reveal show --json DIRECTORY | jq .history.changes     # what is new since the last run that was as usual";
+
+const RegisteredRule kStraggler{{
+    .id = "node.straggler",
+    .title = "The other nodes wait for one of them",
+    .kind = FindingKind::peer,
+    .subsystem = Subsystem::process,
+    .order = 500,
+    .look_alikes = "note.job_imbalance,note.rank0_role",
+    .proof = Proof::real,
+    .thresholds = {{"min_percent", 8, "percent", "least own time of the node beyond its peers', over the whole job"},
+                   {"min_time_at_top", 0.75, "ratio", "least part of the job in which it is the one that waits least"},
+                   {"min_passing", 0.15, "cpus", "for a while only: least rise of its own time against its peers'"},
+                   {"min_passing_share", 0.15, "ratio", "the same against its usual own time"},
+                   {"min_passing_seconds", 6, "s", "shortest while"},
+                   {"min_passing_score", 5, "sd", "least distance of the while from the rest of the job"},
+                   {"warning_seconds", 5, "s",
+                    "lost run time from which it is a finding, if the node's state differs, too"},
+                   {"warning_percent", 10, "percent", "lost share of the run, likewise"}},
+    .user_remedy = {"sbatch --exclude=<the named node> ...   # once, to see whether the time is lost again"},
+    .admin_remedy = {"look at the named node: clock limits, throttling, memory and disk errors, leftover processes"},
+    .verify = kSwapTest,
+    .sources = {"https://github.com/traceopt-ai/traceml/issues/252"},
+}};
+
+const RegisteredRule kDiffers{{
+    .id = "node.differs",
+    .title = "One node differs from its peers",
+    .kind = FindingKind::peer,
+    .subsystem = Subsystem::cpu,
+    .order = 500,
+    .look_alikes = "note.rank0_role",
+    .proof = Proof::real,
+    .thresholds = {{"min_percent", 10, "percent", "least difference of a channel"},
+                   {"min_metrics", 2, "metrics", "least metrics that tell something about the node and differ"}},
+    .user_remedy = {"sbatch --exclude=<the named node> ...   # once, to see whether the difference goes with the node"},
+    .admin_remedy = {"diff <(ssh <node> sysctl -a) <(ssh <peer> sysctl -a)   # and firmware, memory, services"},
+    .verify = kSwapTest,
+    .sources = {"https://arxiv.org/abs/2510.26008"},
+}};
+
+const RegisteredRule kSlower{{
+    .id = "history.slower",
+    .title = "This run took longer than earlier ones",
+    .kind = FindingKind::history,
+    .subsystem = Subsystem::process,
+    .order = 500,
+    .look_alikes = "note.other_input",
+    .proof = Proof::real,
+    .thresholds = {{"min_percent", 10, "percent", "least difference of the run time to the median of earlier runs"},
+                   {"min_seconds", 2, "s", "the same in seconds"},
+                   {"warning_percent", 20, "percent", "difference from which it is a finding, else a notice"},
+                   {"warning_seconds", 10, "s", "likewise"}},
+    .user_remedy = {kCompareConfiguration},
+    .admin_remedy = {},
+    .verify = kSameInput,
+    .sources = {"https://arxiv.org/abs/2510.26008"},
+}};
+
+const RegisteredRule kDrift{{
+    .id = "history.drift",
+    .title = "This job has become slower, little by little",
+    .kind = FindingKind::history,
+    .subsystem = Subsystem::process,
+    .order = 500,
+    .look_alikes = "note.other_input",
+    .proof = Proof::real,
+    .thresholds = {{"min_percent", 20, "percent", "least difference of the run time to the oldest runs known"}},
+    .user_remedy = {kCompareConfiguration},
+    .admin_remedy = {},
+    .verify = kSameInput,
+    .sources = {"https://arxiv.org/abs/2510.26008"},
+}};
+
+const RegisteredRule kChanged{{
+    .id = "history.changed",
+    .title = "This run did something else than earlier ones",
+    .kind = FindingKind::history,
+    .subsystem = Subsystem::process,
+    .order = 500,
+    .look_alikes = "note.other_input",
+    .proof = Proof::real,
+    .thresholds = {{"min_percent", 25, "percent", "least change of a channel"},
+                   {"min_channels", 3, "channels", "least channels that changed so much"},
+                   {"min_runs", 5, "runs", "earlier runs that must agree"}},
+    .user_remedy = {kCompareConfiguration},
+    .admin_remedy = {},
+    .verify = kSameInput,
+    .sources = {"https://arxiv.org/abs/2510.26008"},
+}};
+
+}  // namespace
+}  // namespace reveal

@@ -1,0 +1,15 @@
+// Which channels each window detector means by an episode: why detectors that agree on the time may disagree on the
+// reason.
+#pragma once
+
+#include "postproc/detect/episode.h"
+#include "postproc/detect/pipeline.h"
+#include "postproc/merge/telemetry.h"
+
+namespace reveal {
+
+/// Fills Episode::contributions from the windows inside the episode, against those of `around` samples before and after
+/// it; leaves them empty where there are too few windows.
+void add_contributions(const Telemetry& telemetry, const DetectOptions& options, std::size_t around, Episode& episode);
+
+}  // namespace reveal

@@ -1,0 +1,126 @@
+// A cpu quota held the job, or one of its ranks, back: the kernel counts for how long, so nothing has to be inferred.
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "hdf5schema/basics/error.h"
+#include "postproc/diagnose/quantity.h"
+#include "postproc/diagnose/rule.h"
+#include "postproc/diagnose/signals.h"
+
+namespace reveal {
+namespace {
+
+struct Held {
+  Signal signal;         // cpus held back
+  std::string instance;  // the rank, or "" for the whole job
+};
+
+/// The rank that was held back most, or the job's own group: containers and batch systems limit one or the other.
+std::optional<Held> held_back(const RuleContext& context) {
+  std::optional<Held> most;
+  double largest = -1;
+  for (const std::string_view metric : {"process.throttled_time", "cgroup.cpu_throttled_time"}) {
+    for (const std::size_t channel : context.channels(metric)) {
+      const auto series = context.telemetry.series(channel);
+      Held held{{std::string(metric), "cpus", {series.begin(), series.end()}},
+                metric.starts_with("process.") ? context.telemetry.channels[channel].instance : ""};
+      for (double& value : held.signal.values) value *= 1e-9 / context.telemetry.step_seconds;
+      const double mean = mean_inside(held.signal.values, {0, held.signal.values.size()});
+      if (std::isnan(mean) || mean <= largest) continue;
+      largest = mean;
+      most = std::move(held);
+    }
+  }
+  return most;
+}
+
+/// A quota that was there from the first second leaves no outside to compare with; its own counter needs none.
+std::vector<Elevation> episodes(const RuleContext& context, const Signal& held) {
+  auto found = find_elevations(held.values, {.min_excess = context.threshold("min_held"),
+                                             .min_length = context.steps(context.threshold("min_seconds")),
+                                             .window = context.steps(5),
+                                             .min_score = context.threshold("min_score"),
+                                             .floor = 0});
+  const Interval whole{0, context.telemetry.samples};
+  const double mean = mean_inside(held.values, whole);
+  const bool brief = job_seconds(context) < context.threshold("min_seconds");
+  const auto event = [](const Elevation& elevation) { return !elevation.recurring; };
+  if (brief || mean < context.threshold("min_held") || std::any_of(found.begin(), found.end(), event)) return found;
+  return {{.at = whole, .inside = mean, .outside = 0, .score = 0, .beyond = true, .recurring = false}};
+}
+
+Finding describe(const RuleContext& context, const Held& held, const Elevation& elevation,
+                 std::span<const Interval> all) {
+  Finding finding = context.finding();
+  const double length = context.seconds(elevation.at.length());
+  finding.intervals = {context.span(elevation.at.begin, elevation.at.end)};
+  if (!held.instance.empty()) finding.instances = {held.instance};
+  finding.confidence = Confidence::certain;
+  const auto used = rate(context, "job.cpu_time", 1e-9, "cpus");
+  const double got = used ? mean_inside(used->values, elevation.at) : std::nan("");
+  // Of the time it wanted to run in: held back / (held back + run).
+  const double lost = std::isnan(got) ? std::min(elevation.inside, 1.0) : elevation.inside / (elevation.inside + got);
+  finding.impact.seconds = lost * length;
+  finding.impact.percent = 100 * lost * length / job_seconds(context);
+  finding.impact.how = fmt::format("it ran on {} cpus and was held back on {}", std::isnan(got) ? "?" : number(got),
+                                   number(elevation.inside));
+  finding.severity = severity_of_loss(*finding.impact.seconds, *finding.impact.percent,
+                                      context.threshold("min_lost_seconds"), context.threshold("min_lost_percent"));
+  Evidence evidence =
+      evidence_of(context, held.signal, {elevation.inside, elevation.outside, elevation.score}, elevation.at);
+  evidence.instance = held.instance;
+  evidence.detectors = {"kernel counter"};
+  finding.evidence.push_back(std::move(evidence));
+  if (used) {
+    if (const auto change = contrast(context, *used, elevation.at, all)) {
+      finding.evidence.push_back(evidence_of(context, *used, *change, elevation.at));
+    }
+  }
+  finding.sentence =
+      fmt::format("A cpu quota held {} on {} back for {} s: {} cpus' worth of time was refused to it (usually {}).",
+                  held.instance.empty() ? "the job" : held.instance, context.telemetry.node, number(length),
+                  number(elevation.inside), number(std::max(0.0, elevation.outside)));
+  finding.runner_up = {"cpu.oversubscribed", "the kernel counts this time as throttled, not as waiting for a busy cpu"};
+  return finding;
+}
+
+std::vector<Finding> check(const RuleContext& context) {
+  const auto held = held_back(context);
+  if (!held) throw Unavailable("not measured: throttled time of the job's control groups (cpu.stat)");
+  const auto found = episodes(context, held->signal);
+  const std::vector<Interval> all = places(found);
+  std::vector<Finding> findings;
+  for (const Elevation& elevation : found) {
+    if (!elevation.recurring) findings.push_back(describe(context, *held, elevation, all));
+  }
+  return findings;
+}
+
+const RegisteredRule kRule{{
+    .id = "cpu.cfs_throttled",
+    .title = "A cpu quota holds the job back",
+    .kind = FindingKind::anomaly,
+    .subsystem = Subsystem::cpu,
+    .order = 20,
+    .look_alikes = "cpu.oversubscribed",
+    .proof = Proof::real,
+    .thresholds = {{"min_held", 0.02, "cpus", "least cpu time refused, beyond the usual level"},
+                   {"min_seconds", 3, "s", "shortest interval"},
+                   {"min_score", 4, "sd", "least distance from the usual level, in its own spread"},
+                   {"min_lost_seconds", 1, "s", "lost run time from which it is a finding, else a notice"},
+                   {"min_lost_percent", 0.5, "percent", "lost share of the run from which it is a finding"}},
+    .user_remedy =
+        {"cat /sys/fs/cgroup$(cut -d: -f3 /proc/self/cgroup | tail -1)/cpu.max   # quota and period, inside the job",
+         "export OMP_NUM_THREADS=<quota / period>             # no more threads than the quota feeds",
+         "docker run --cpuset-cpus=0-3 instead of --cpus=4    # Kubernetes: whole cpus, requests = limits"},
+    .admin_remedy = {"cgroup.conf: ConstrainCores=yes   # give cpus, not quotas: cpu.max stays \"max\""},
+    .verify = "nr_throttled in cpu.stat of the group no longer grows",
+    .sources = {"https://docs.kernel.org/admin-guide/cgroup-v2.html#cpu-interface-files",
+                "https://docs.kernel.org/scheduler/sched-bwc.html"},
+    .check = check,
+}};
+
+}  // namespace
+}  // namespace reveal

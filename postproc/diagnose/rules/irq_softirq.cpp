@@ -1,0 +1,193 @@
+// The packets of several cpus pile up on one of them, and it cannot keep up. That one cpu takes most of them is no
+// fault by itself, since few flows make few busy queues: only packets dropped or left behind, or a full cpu, make it
+// one.
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "hdf5schema/basics/error.h"
+#include "postproc/diagnose/quantity.h"
+#include "postproc/diagnose/rule.h"
+#include "postproc/diagnose/signals.h"
+
+namespace reveal {
+namespace {
+
+/// Packets each cpu took per second, as means over seconds: a sample of a tenth is a burst or none.
+struct Packets {
+  std::vector<std::string> cpus;
+  std::vector<std::vector<double>> rates;
+};
+
+std::vector<double> over_seconds(const RuleContext& context, std::span<const double> series) {
+  const std::size_t second = context.steps(1);
+  std::vector<double> smooth(series.size());
+  for (std::size_t t = 0; t < series.size(); ++t) {
+    smooth[t] = mean_inside(series, {t - std::min(t, second / 2), t + second / 2 + 1}) / context.telemetry.step_seconds;
+  }
+  return smooth;
+}
+
+Packets packets(const RuleContext& context) {
+  Packets all;
+  for (const std::size_t channel : context.channels("softnet.processed")) {
+    all.cpus.push_back(context.telemetry.channels[channel].instance);
+    all.rates.push_back(over_seconds(context, context.telemetry.series(channel)));
+  }
+  return all;
+}
+
+/// Share of the node's packets that its busiest cpu took; missing where there are few.
+Signal busiest_share(const RuleContext& context, const Packets& packets) {
+  Signal share{"softnet.processed", "ratio", std::vector<double>(context.telemetry.samples, std::nan(""))};
+  for (std::size_t t = 0; t < share.values.size(); ++t) {
+    double sum = 0;
+    double most = 0;
+    for (const std::vector<double>& rate : packets.rates) {
+      sum += rate[t];
+      most = std::max(most, rate[t]);
+    }
+    if (sum >= context.threshold("min_packets")) share.values[t] = most / sum;
+  }
+  return share;
+}
+
+std::size_t busiest(const Packets& packets, Interval at) {
+  std::size_t best = 0;
+  for (std::size_t i = 1; i < packets.rates.size(); ++i) {
+    if (mean_inside(packets.rates[i], at) > mean_inside(packets.rates[best], at)) best = i;
+  }
+  return best;
+}
+
+/// What the cpu could not do, inside against outside; nothing when it kept up.
+struct Cost {
+  Signal signal;
+  Contrast change;
+};
+
+std::optional<Cost> cost_of(const RuleContext& context, const std::string& cpu, Interval at,
+                            std::span<const Interval> all) {
+  struct Sign {
+    std::string_view metric;
+    std::string_view unit;
+    double scale;
+    std::string_view threshold;
+  };
+  constexpr Sign kSigns[] = {{"softnet.dropped", "/s", 1, "min_dropped"},
+                             {"softnet.time_squeeze", "/s", 1, "min_squeezed"},
+                             {"cpu.softirq", "cpus", 1e-9, "min_softirq"}};
+  for (const Sign& sign : kSigns) {
+    const auto channels = context.channels(sign.metric, cpu);
+    if (channels.empty()) continue;
+    const auto series = context.telemetry.series(channels[0]);
+    Signal signal{std::string(sign.metric), std::string(sign.unit), {series.begin(), series.end()}};
+    for (double& value : signal.values) value *= sign.scale / context.telemetry.step_seconds;
+    const auto change = contrast(context, signal, at, all);
+    const double outside = change ? change->outside : 0;  // a pile-up from the first second has no outside
+    const double inside = change ? change->inside : mean_inside(signal.values, at);
+    if (inside >= context.threshold(sign.threshold) && inside >= 3 * outside) {
+      return Cost{std::move(signal), {inside, outside, change ? change->score : 0}};
+    }
+  }
+  return std::nullopt;
+}
+
+std::vector<Elevation> pile_ups(const RuleContext& context, const Signal& share) {
+  auto found = find_elevations(share.values, {.min_excess = context.threshold("min_excess"),
+                                              .min_length = context.steps(context.threshold("min_seconds")),
+                                              .window = context.steps(5),
+                                              .min_score = context.threshold("min_score"),
+                                              .floor = 0});
+  std::erase_if(found, [&](const Elevation& at) { return at.recurring || at.inside < context.threshold("min_share"); });
+  const Interval whole{0, share.values.size()};
+  const double mean = mean_inside(share.values, whole);
+  if (found.empty() && mean >= context.threshold("min_share") &&
+      job_seconds(context) >= context.threshold("min_seconds")) {
+    found.push_back({.at = whole, .inside = mean, .outside = mean, .score = 0, .beyond = false, .recurring = false});
+  }
+  return found;
+}
+
+std::vector<Finding> check(const RuleContext& context) {
+  const Packets all_packets = packets(context);
+  if (all_packets.rates.empty()) throw Unavailable("not measured: softnet.processed (/proc/net/softnet_stat)");
+  if (all_packets.rates.size() < 2) return {};  // one cpu has nobody to share with
+  const Signal share = busiest_share(context, all_packets);
+  const auto found = pile_ups(context, share);
+  const std::vector<Interval> all = places(found);
+  std::vector<Finding> findings;
+  for (const Elevation& elevation : found) {
+    const std::string& cpu = all_packets.cpus[busiest(all_packets, elevation.at)];
+    const auto cost = cost_of(context, cpu, elevation.at, all);
+    if (!cost) continue;
+    Finding finding = context.finding();
+    const double length = context.seconds(elevation.at.length());
+    finding.intervals = {context.span(elevation.at.begin, elevation.at.end)};
+    finding.instances = {cpu};
+    finding.confidence = cost->signal.metric == "softnet.dropped" ? Confidence::certain : Confidence::likely;
+    const auto received = rate(context, "tcp.InSegs", 1, "/s");
+    const auto segments = received ? contrast(context, *received, elevation.at, all) : std::nullopt;
+    const double slowed = segments && segments->outside > 0 ? 1 - segments->inside / segments->outside : 0;
+    finding.impact.how = "none to be seen: as many segments arrived as usual";
+    if (slowed > 0.02) {
+      finding.impact.seconds = slowed * length;
+      finding.impact.percent = 100 * slowed * length / job_seconds(context);
+      finding.impact.how = fmt::format("{} segments arrived per second instead of {}", number(segments->inside),
+                                       number(segments->outside));
+    }
+    finding.severity = severity_of_loss(finding.impact.seconds.value_or(0), finding.impact.percent.value_or(0),
+                                        context.threshold("min_lost_seconds"), context.threshold("min_lost_percent"));
+    Evidence evidence =
+        evidence_of(context, share, {elevation.inside, elevation.outside, elevation.score}, elevation.at);
+    evidence.instance = cpu;
+    evidence.feature = "share of the node's packets";
+    evidence.detectors = {"interval search"};
+    finding.evidence.push_back(std::move(evidence));
+    finding.evidence.push_back(evidence_of(context, cost->signal, cost->change, elevation.at));
+    finding.evidence.back().instance = cpu;
+    if (segments) finding.evidence.push_back(evidence_of(context, *received, *segments, elevation.at));
+    finding.sentence = fmt::format(
+        "For {} s {} of {} took {:.0f} % of the packets (usually {:.0f} % for the busiest cpu) and could not keep up: "
+        "{} {} (usually {}).",
+        number(length), cpu, context.telemetry.node, 100 * elevation.inside, 100 * elevation.outside,
+        cost->signal.metric, quantity(cost->change.inside, cost->signal.unit),
+        quantity(cost->change.outside, cost->signal.unit));
+    finding.runner_up = {"net.tcp_loss", fmt::format("{} of this kernel itself counted the loss", cpu)};
+    findings.push_back(std::move(finding));
+  }
+  return findings;
+}
+
+const RegisteredRule kRule{{
+    .id = "irq.softirq_saturation",
+    .title = "One cpu gets the packets of all and cannot keep up",
+    .kind = FindingKind::anomaly,
+    .subsystem = Subsystem::network,
+    .order = 60,
+    .look_alikes = "net.tcp_loss,note.few_flows",
+    .proof = Proof::real,
+    .thresholds = {{"min_packets", 1000, "/s", "least packets of the node for their spread to say something"},
+                   {"min_share", 0.9, "ratio", "least part of the packets on one cpu"},
+                   {"min_excess", 0.2, "ratio", "least rise of that part"},
+                   {"min_seconds", 3, "s", "shortest interval"},
+                   {"min_score", 4, "sd", "least distance from the usual level, in its own spread"},
+                   {"min_dropped", 1, "/s", "packets dropped for a full backlog that are a cost"},
+                   {"min_squeezed", 100, "/s", "receive work cut off with packets left that is a cost"},
+                   {"min_softirq", 0.5, "cpus", "time of that cpu in soft interrupts that is a cost"},
+                   {"min_lost_seconds", 1, "s", "lost run time from which it is a finding, else a notice"},
+                   {"min_lost_percent", 0.5, "percent", "lost share of the run from which it is a finding"}},
+    .user_remedy = {"cat /proc/net/softnet_stat                # on the named node: second column grows on one line",
+                    "export NCCL_NSOCKS_PERTHREAD=4            # more flows reach more queues"},
+    .admin_remedy = {"grep . /sys/class/net/*/queues/rx-*/rps_cpus   # one bit set everywhere: write ff instead",
+                     "ethtool -L <if> combined <n>; systemctl enable --now irqbalance   # more queues, spread",
+                     "sysctl net.core.netdev_max_backlog=10000       # absorbs bursts, cures no pile-up"},
+    .verify = "softnet.dropped stays 0 and the busiest cpu takes no more than its usual share of softnet.processed",
+    .sources = {"https://docs.kernel.org/networking/scaling.html",
+                "https://docs.kernel.org/admin-guide/sysctl/net.html"},
+    .check = check,
+}};
+
+}  // namespace
+}  // namespace reveal

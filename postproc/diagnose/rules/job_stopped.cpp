@@ -1,0 +1,105 @@
+// Processes of the job stood still because a signal or a debugger held them: no load explains that, somebody did it.
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "hdf5schema/basics/error.h"
+#include "postproc/diagnose/quantity.h"
+#include "postproc/diagnose/rule.h"
+#include "postproc/diagnose/signals.h"
+
+namespace reveal {
+namespace {
+
+/// Means over seconds, at the samples' own rate: a process that is stopped and continued several times a second was
+/// held for all of that second as far as its peers are concerned.
+Signal over_seconds(const RuleContext& context, const Signal& stopped) {
+  const std::size_t second = context.steps(1);
+  Signal smooth{stopped.metric, stopped.unit, std::vector<double>(stopped.values.size(), std::nan(""))};
+  for (std::size_t t = 0; t < smooth.values.size(); ++t) {
+    smooth.values[t] = mean_inside(stopped.values, {t - std::min(t, second / 2), t + second / 2 + 1});
+  }
+  return smooth;
+}
+
+/// A process that is stopped and continued in step with the samples is seen stopped in a part of that time only. What
+/// the job shows as a whole begins and ends with it.
+Interval as_long_as_its_effect(const RuleContext& context, Interval seen) {
+  constexpr double kInside = 0.8;
+  constexpr std::size_t kMostTimes = 4;
+  for (const Episode& episode : context.detection.episodes) {
+    const Interval theirs{episode.begin, episode.end};
+    if (episode.tier == Tier::none || theirs.length() > kMostTimes * seen.length()) continue;
+    if (static_cast<double>(overlap(seen, theirs)) < kInside * static_cast<double>(seen.length())) continue;
+    return {std::min(seen.begin, theirs.begin), std::max(seen.end, theirs.end)};
+  }
+  return seen;
+}
+
+std::vector<Finding> check(const RuleContext& context) {
+  const auto stopped = level(context, "job.stopped", "processes");
+  if (!stopped) throw Unavailable("not measured: job.stopped (state T in /proc/PID/stat)");
+  const auto found = find_elevations(over_seconds(context, *stopped).values,
+                                     {.min_excess = context.threshold("min_stopped"),
+                                      .min_length = context.steps(context.threshold("min_seconds")),
+                                      .window = context.steps(5),
+                                      .min_score = 0,
+                                      .floor = 0});
+  const std::vector<Interval> all = places(found);
+  std::vector<Finding> findings;
+  for (const Elevation& elevation : found) {
+    Finding finding = context.finding();
+    const Interval at = as_long_as_its_effect(context, elevation.at);
+    const double length = context.seconds(at.length());
+    const double share = mean_inside(stopped->values, at);
+    finding.intervals = {context.span(at.begin, at.end)};
+    finding.confidence = Confidence::certain;
+    finding.impact.seconds = std::min(1.0, share) * length;
+    finding.impact.percent = 100 * *finding.impact.seconds / job_seconds(context);
+    finding.impact.how = "time in which a process stood still; a job that works in step waits for it";
+    finding.severity = severity_of_loss(*finding.impact.seconds, *finding.impact.percent,
+                                        context.threshold("min_lost_seconds"), context.threshold("min_lost_percent"));
+    Evidence evidence = evidence_of(context, *stopped, {share, elevation.outside, 0}, at);
+    evidence.detectors = {"kernel state"};
+    finding.evidence.push_back(std::move(evidence));
+    if (const auto used = rate(context, "job.cpu_time", 1e-9, "cpus")) {
+      if (const auto change = contrast(context, *used, at, all)) {
+        finding.evidence.push_back(evidence_of(context, *used, *change, at));
+      }
+    }
+    finding.sentence = fmt::format(
+        "For {} s, {} processes of the job on {} were stopped on average (usually {}): by a signal or a "
+        "debugger, not by load.",
+        number(length), number(share), context.telemetry.node, number(elevation.outside));
+    finding.runner_up = {"note.job_imbalance", "a process that only waits is asleep (state S), not stopped (state T)"};
+    findings.push_back(std::move(finding));
+  }
+  return findings;
+}
+
+const RegisteredRule kRule{{
+    .id = "job.stopped",
+    .title = "Processes of the job were stopped",
+    .kind = FindingKind::anomaly,
+    .subsystem = Subsystem::process,
+    .order = 10,
+    .look_alikes = "note.job_imbalance",
+    .proof = Proof::real,
+    .thresholds = {{"min_stopped", 0.05, "processes", "least mean number of stopped processes"},
+                   {"min_seconds", 2, "s", "shortest interval"},
+                   {"min_lost_seconds", 1, "s", "lost run time from which it is a finding, else a notice"},
+                   {"min_lost_percent", 0.5, "percent", "lost share of the run from which it is a finding"}},
+    .user_remedy =
+        {"ps -o pid,stat,wchan,cmd -u $USER            # T: stopped, t: held by a debugger",
+         "kill -CONT <pid>                             # lets it run again",
+         "scontrol show job $SLURM_JOB_ID | grep -E 'State|Suspend'   # preempted or suspended by the site?"},
+    .admin_remedy = {"slurm.conf: PreemptMode=REQUEUE instead of SUSPEND,GANG for jobs over several nodes"},
+    .verify = "job.stopped stays 0",
+    .sources = {"https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html",
+                "https://slurm.schedmd.com/gang_scheduling.html"},
+    .check = check,
+}};
+
+}  // namespace
+}  // namespace reveal

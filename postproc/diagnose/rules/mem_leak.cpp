@@ -1,0 +1,222 @@
+// Memory that a process of the job took and never gave back, steadily: what a leak looks like from outside. Judged by
+// what was retained, the least the process held from each moment on, so that buffers that come and go count nothing.
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "hdf5schema/basics/error.h"
+#include "postproc/diagnose/quantity.h"
+#include "postproc/diagnose/rule.h"
+#include "postproc/diagnose/signals.h"
+
+namespace reveal {
+namespace {
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+/// What ends with the job says nothing about it.
+constexpr double kTearDownSeconds = 2.5;
+/// Retained memory per second of the job, from these many seconds each.
+constexpr std::size_t kMostBins = 600;
+
+struct Retained {
+  std::string instance;
+  std::size_t bin = 1;          // grid steps
+  std::vector<double> level;    // bytes per bin, never falling
+  std::vector<double> passing;  // beyond that, and given back later
+};
+
+/// Means per bin, then the least of all later ones.
+Retained retained(const Channel& channel, std::span<const double> resident, std::size_t bin, std::size_t samples) {
+  Retained memory{channel.instance, bin, {}, {}};
+  for (std::size_t begin = 0; begin + bin <= samples; begin += bin) {
+    memory.level.push_back(mean_inside(resident, {begin, begin + bin}));
+  }
+  memory.passing = memory.level;
+  double least = kNaN;
+  for (std::size_t i = memory.level.size(); i-- > 0;) {
+    if (!std::isnan(memory.level[i])) least = std::isnan(least) ? memory.level[i] : std::min(least, memory.level[i]);
+    memory.level[i] = least;
+    memory.passing[i] -= least;
+  }
+  return memory;
+}
+
+struct Ramp {
+  std::size_t begin = 0;  // bins
+  std::size_t end = 0;
+  double growth = 0;  // bytes
+};
+
+/// The interval in which most of the growth happened at the pace of the whole of it: largest sum of what is above half
+/// of the pace, as for a box of half height.
+Ramp steepest(const std::vector<double>& level, std::size_t first) {
+  Ramp best;
+  if (level.size() < first + 3) return best;
+  const double total = level.back() - level[first];
+  if (!(total > 0)) return best;
+  double pace = total / static_cast<double>(level.size() - 1 - first);
+  for (int refinement = 0; refinement < 6; ++refinement) {
+    double running = 0;
+    double largest = 0;
+    std::size_t begin = first;
+    Ramp next;
+    for (std::size_t i = first; i + 1 < level.size(); ++i) {
+      if (running <= 0) {
+        running = 0;
+        begin = i;
+      }
+      running += level[i + 1] - level[i] - pace / 2;
+      if (running > largest) {
+        largest = running;
+        next = {begin, i + 1, level[i + 1] - level[begin]};
+      }
+    }
+    if (next.end <= next.begin) break;
+    const bool same = next.begin == best.begin && next.end == best.end;
+    best = next;
+    if (same) break;
+    pace = best.growth / static_cast<double>(best.end - best.begin);
+  }
+  return best;
+}
+
+/// A single allocation is a step, not a ramp: every third of it must have done its part.
+bool is_steady(const std::vector<double>& level, const Ramp& ramp, double least_share) {
+  const std::size_t length = ramp.end - ramp.begin;
+  if (length < 3) return false;
+  for (std::size_t third = 0; third < 3; ++third) {
+    const double part = level[ramp.begin + (third + 1) * length / 3] - level[ramp.begin + third * length / 3];
+    if (part < least_share * ramp.growth) return false;
+  }
+  return true;
+}
+
+/// What grew as much before and was given back will be given back again: the job ended in the middle of it.
+bool came_before(const Retained& memory, const Ramp& ramp, std::size_t first) {
+  constexpr double kAlike = 0.7;
+  double largest = 0;
+  for (std::size_t i = first; i < ramp.begin; ++i) {
+    if (!std::isnan(memory.passing[i])) largest = std::max(largest, memory.passing[i]);
+  }
+  return largest > kAlike * ramp.growth;
+}
+
+/// How long the memory that is left would last at this pace, if it went on to the end of the run.
+std::optional<double> seconds_left(const RuleContext& context, const Ramp& ramp, std::size_t bins, double pace) {
+  const auto available = level(context, "mem.available", "bytes");
+  if (!available || pace <= 0 || ramp.end + 2 < bins) return std::nullopt;
+  const std::size_t samples = context.telemetry.samples;
+  const double left = mean_inside(available->values, {samples - std::min(samples, context.steps(5)), samples});
+  if (std::isnan(left)) return std::nullopt;
+  return left / pace;
+}
+
+Finding describe(const RuleContext& context, const Retained& memory, const Ramp& ramp) {
+  Finding finding = context.finding();
+  const Interval at{ramp.begin * memory.bin, ramp.end * memory.bin};
+  const double length = context.seconds(at.length());
+  const double before = memory.level[ramp.begin];
+  const double after = memory.level[ramp.end];
+  const double pace = ramp.growth / length;
+  finding.intervals = {context.span(at.begin, at.end)};
+  finding.instances = {memory.instance};
+  finding.severity = Severity::notice;
+  finding.confidence = Confidence::possible;
+  const auto left = seconds_left(context, ramp, memory.level.size(), pace);
+  finding.impact.how = "none yet: the memory was there to be had";
+  std::string outlook = "and kept it";
+  if (left) {
+    outlook = fmt::format("and still grew at the end; at this pace what is left of the node's memory lasts {}",
+                          duration(*left));
+    finding.impact.how =
+        fmt::format("at {} the job ends in {} for want of memory", quantity(pace, "bytes/s"), duration(*left));
+    if (*left < context.threshold("soon") * job_seconds(context)) {
+      finding.severity = Severity::warning;
+      finding.confidence = Confidence::likely;
+    }
+  } else if (ramp.growth > context.threshold("large_share") * before) {
+    finding.severity = Severity::warning;  // it more than doubled in one stretch and stayed so
+  }
+  const auto fact = [&](std::string_view metric, std::string_view feature, double observed, double expected,
+                        std::string_view unit) {
+    Evidence evidence;
+    evidence.metric = metric;
+    evidence.instance = memory.instance;
+    evidence.node = context.telemetry.node;
+    evidence.feature = feature;
+    evidence.observed = observed;
+    evidence.expected = expected;
+    evidence.unit = unit;
+    evidence.span = finding.intervals.front();
+    evidence.detectors = {"retained memory"};
+    finding.evidence.push_back(std::move(evidence));
+  };
+  const double outside =
+      (memory.level.back() - memory.level.front() - ramp.growth) / std::max(1.0, job_seconds(context) - length);
+  fact("process.rss", "least level from then on", after, before, "bytes");
+  fact("process.rss", "retained per second", pace, std::max(0.0, outside), "bytes/s");
+  finding.sentence =
+      fmt::format("Memory of {} on {} grew by {} in {} s, from {} to {}, {} a second, {}.", memory.instance,
+                  context.telemetry.node, quantity(ramp.growth, "bytes"), number(length), quantity(before, "bytes"),
+                  quantity(after, "bytes"), quantity(pace, "bytes"), outlook);
+  finding.runner_up = {"note.warmup", fmt::format("it began {} s after the job, and no later step gave it back",
+                                                  number(context.seconds(at.begin)))};
+  return finding;
+}
+
+std::vector<Finding> check(const RuleContext& context) {
+  const auto channels = context.channels("process.rss");
+  if (channels.empty()) throw Unavailable("not measured: process.rss");
+  const std::size_t samples =
+      context.telemetry.samples - std::min(context.telemetry.samples, context.steps(kTearDownSeconds));
+  const std::size_t bin = std::max(context.steps(1), samples / kMostBins);
+  const auto first = static_cast<std::size_t>(
+      std::ceil(static_cast<double>(context.steps(context.threshold("warmup_seconds"))) / static_cast<double>(bin)));
+  const double shortest = context.threshold("min_seconds");
+  std::vector<Finding> findings;
+  for (const std::size_t channel : channels) {
+    if (context.telemetry.channels[channel].role != "rank") continue;  // slots of others change their process
+    const Retained memory =
+        retained(context.telemetry.channels[channel], context.telemetry.series(channel), bin, samples);
+    const Ramp ramp = steepest(memory.level, first);
+    if (context.seconds((ramp.end - ramp.begin) * bin) < shortest) continue;
+    if (ramp.growth < context.threshold("min_growth") * 1e6) continue;
+    if (ramp.growth < context.threshold("min_share") * memory.level[ramp.begin]) continue;
+    if (!is_steady(memory.level, ramp, context.threshold("min_third")) || came_before(memory, ramp, first)) continue;
+    findings.push_back(describe(context, memory, ramp));
+  }
+  return findings;
+}
+
+const RegisteredRule kRule{{
+    .id = "mem.leak_oom_risk",
+    .title = "Memory of the job grows steadily and is not given back",
+    .kind = FindingKind::anomaly,
+    .subsystem = Subsystem::memory,
+    .order = 55,
+    .look_alikes = "note.warmup,note.page_cache,mem.hugepages_reserved_idle",
+    .proof = Proof::real,
+    .thresholds = {{"min_growth", 200, "MB", "least memory retained more"},
+                   {"min_share", 0.2, "ratio", "least growth against what the process held before"},
+                   {"min_seconds", 6, "s", "shortest stretch of growth"},
+                   {"warmup_seconds", 10, "s", "growth that began before is the program's start"},
+                   {"min_third", 0.15, "ratio", "least part of the growth in each third of the stretch, else a step"},
+                   {"large_share", 1, "ratio", "growth against what it held before, from which it is a finding"},
+                   {"soon", 10, "run times", "it is a finding when the memory left lasts no longer than this"}},
+    .user_remedy =
+        {"python3 -X tracemalloc=10 train.py       # and tracemalloc.take_snapshot() every epoch",
+         "memray run -o leak.bin train.py          # which line holds it: memray flamegraph --leaks leak.bin",
+         "loss.item() instead of loss in lists and logs   # a kept tensor keeps its graph",
+         "DataLoader(..., num_workers=2, persistent_workers=True)   # arrays instead of lists of objects"},
+    .admin_remedy = {"cgroup.conf: ConstrainRAMSpace=yes          # the leak then ends its own job and no other"},
+    .verify = "process.rss of the named rank is flat after the first epochs",
+    .sources = {"https://docs.kernel.org/admin-guide/cgroup-v2.html#memory",
+                "https://docs.python.org/3/library/tracemalloc.html"},
+    .check = check,
+}};
+
+}  // namespace
+}  // namespace reveal

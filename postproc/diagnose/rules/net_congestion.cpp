@@ -1,0 +1,133 @@
+// Packets to a node are lost because its port carries less than the job sends: they arrive at an even rate that is
+// never exceeded, well below what the same link carried before. Random loss lets bursts through at full speed.
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "hdf5schema/basics/error.h"
+#include "postproc/diagnose/quantity.h"
+#include "postproc/diagnose/rule.h"
+#include "postproc/diagnose/signals.h"
+
+namespace reveal {
+namespace {
+
+constexpr double kPeakQuantile = 0.95;
+/// A rate that is met this closely is the limit, not a coincidence.
+constexpr double kAtTheLimit = 0.8;
+
+std::vector<double> rates_of(std::span<const double> series, Interval at, std::span<const Interval> excluded,
+                             bool inside) {
+  std::vector<double> values;
+  for (std::size_t t = 0; t < series.size(); ++t) {
+    const auto covers = [t](const Interval& other) { return t >= other.begin && t < other.end; };
+    const bool here = inside ? covers(at) : std::none_of(excluded.begin(), excluded.end(), covers) && !covers(at);
+    if (here && !std::isnan(series[t])) values.push_back(series[t]);
+  }
+  std::sort(values.begin(), values.end());
+  return values;
+}
+
+double peak_of(const std::vector<double>& sorted) {
+  if (sorted.empty()) return std::nan("");
+  return sorted[static_cast<std::size_t>(kPeakQuantile * static_cast<double>(sorted.size() - 1))];
+}
+
+struct Plateau {
+  double peak = 0;
+  double usual_peak = 0;
+  double share = 0;  // of the time at the limit
+};
+
+std::optional<Plateau> plateau(const RuleContext& context, const Signal& received, Interval at,
+                               std::span<const Interval> excluded) {
+  const auto inside = rates_of(received.values, at, excluded, true);
+  const auto outside = rates_of(received.values, at, excluded, false);
+  Plateau found{peak_of(inside), peak_of(outside), 0};
+  if (!(found.peak > 0) || !(found.usual_peak > 0)) return std::nullopt;
+  const auto at_limit =
+      std::count_if(inside.begin(), inside.end(), [&](double value) { return value >= kAtTheLimit * found.peak; });
+  found.share = static_cast<double>(at_limit) / static_cast<double>(inside.size());
+  if (found.peak > context.threshold("max_peak") * found.usual_peak) return std::nullopt;
+  if (found.share < context.threshold("min_at_limit")) return std::nullopt;
+  return found;
+}
+
+std::vector<Finding> check(const RuleContext& context) {
+  const auto queued = rate(context, "tcpext.TCPOFOQueue", 1, "/s");
+  if (!queued) throw Unavailable("not measured: tcpext.TCPOFOQueue (/proc/net/netstat)");
+  const auto received = rate(context, "net.rx_bytes", 1, "bytes/s");
+  if (!received) throw Unavailable("not measured: net.rx_bytes (/proc/net/dev)");
+  const auto found = find_elevations(queued->values, {.min_excess = context.threshold("min_rate"),
+                                                      .min_length = context.steps(context.threshold("min_seconds")),
+                                                      .window = context.steps(5),
+                                                      .min_score = context.threshold("min_score"),
+                                                      .floor = 0});
+  const std::vector<Interval> all = places(found);
+  std::vector<Finding> findings;
+  for (const Elevation& elevation : found) {
+    if (elevation.recurring) continue;
+    const auto flat = plateau(context, *received, elevation.at, all);
+    const auto bytes = contrast(context, *received, elevation.at, all);
+    if (!flat || !bytes || bytes->outside <= 0) continue;
+    Finding finding = context.finding();
+    const double length = context.seconds(elevation.at.length());
+    const double slowed = std::max(0.0, 1 - bytes->inside / bytes->outside);
+    finding.intervals = {context.span(elevation.at.begin, elevation.at.end)};
+    finding.confidence = Confidence::likely;
+    finding.impact.seconds = slowed * length;
+    finding.impact.percent = 100 * slowed * length / job_seconds(context);
+    finding.impact.how = fmt::format("{} arrived instead of {}", quantity(bytes->inside, "bytes/s"),
+                                     quantity(bytes->outside, "bytes/s"));
+    finding.severity = severity_of_loss(*finding.impact.seconds, *finding.impact.percent,
+                                        context.threshold("min_lost_seconds"), context.threshold("min_lost_percent"));
+    Evidence peak = evidence_of(context, *received, {flat->peak, flat->usual_peak, 0}, elevation.at);
+    peak.feature = "95 % quantile";
+    finding.evidence.push_back(evidence_of(context, *received, *bytes, elevation.at));
+    finding.evidence.push_back(std::move(peak));
+    finding.evidence.push_back(
+        evidence_of(context, *queued, {elevation.inside, elevation.outside, elevation.score}, elevation.at));
+    if (const auto confirmed = confirmed_by(context.detection, elevation.at)) {
+      finding.evidence.front().detectors = confirmed->methods;
+    }
+    finding.sentence = fmt::format(
+        "For {} s {} received no more than {} (before and after up to {}), at that limit {:.0f} % of the time, while "
+        "{} segments a second arrived out of order (usually {}): its port is slower than the job.",
+        number(length), context.telemetry.node, quantity(flat->peak, "bytes/s"), quantity(flat->usual_peak, "bytes/s"),
+        100 * flat->share, number(elevation.inside), number(elevation.outside));
+    finding.runner_up = {"net.tcp_loss", "random loss slows single connections, it does not level the rate"};
+    findings.push_back(std::move(finding));
+  }
+  return findings;
+}
+
+const RegisteredRule kRule{{
+    .id = "net.congestion",
+    .title = "A network port of the job carries less than the job sends",
+    .kind = FindingKind::anomaly,
+    .subsystem = Subsystem::network,
+    .order = 65,
+    .look_alikes = "net.tcp_loss,note.less_to_send",
+    .proof = Proof::real,
+    .thresholds = {{"min_rate", 5, "/s", "least segments out of order above the usual level"},
+                   {"min_seconds", 3, "s", "shortest interval"},
+                   {"min_score", 4, "sd", "least distance from the usual level, in its own spread"},
+                   {"max_peak", 0.6, "ratio", "the limit, against the rate the same link reached before"},
+                   {"min_at_limit", 0.3, "ratio", "least part of the time within a fifth of the limit"},
+                   {"min_lost_seconds", 1, "s", "lost run time from which it is a finding, else a notice"},
+                   {"min_lost_percent", 0.5, "percent", "lost share of the run from which it is a finding"}},
+    .user_remedy = {"#SBATCH --switches=1@0:30:00      # nodes of one switch: wait half an hour for them at most",
+                    "#SBATCH --exclude=<the named node>   # if it is always the same port",
+                    "gradient accumulation or compression (DDP comm hooks)   # less to send per step"},
+    .admin_remedy = {"ethtool <nic> | grep -i speed     # on the named node: has the link come up slower?",
+                     "tc -s qdisc show                  # on switch port and node: drops of a shaper or policer",
+                     "sysctl net.ipv4.tcp_ecn=1         # marks instead of drops, where the switches support it"},
+    .verify = "net.rx_bytes of the node reaches the peaks of its peers and tcpext.TCPOFOQueue its usual level",
+    .sources = {"https://man7.org/linux/man-pages/man8/tc-tbf.8.html", "https://www.rfc-editor.org/rfc/rfc5681",
+                "https://slurm.schedmd.com/sbatch.html#OPT_switches"},
+    .check = check,
+}};
+
+}  // namespace
+}  // namespace reveal

@@ -1,0 +1,58 @@
+// cpu.cfs_throttled on a rank under a quota, and on one that only waits.
+#include <gtest/gtest.h>
+
+#include "hdf5schema/basics/error.h"
+#include "rule_recording.h"
+
+namespace reveal {
+namespace {
+
+using R = RuleRecording;
+constexpr double kCpu = 1e9;  // nanoseconds of one cpu in a second
+
+TEST(RuleThrottled, NamesTheRankThatAQuotaHeldBack) {
+  R node;
+  node.counter("process.throttled_time", "rank0", R::always(0), "rank")
+      .counter("process.throttled_time", "rank1", R::event(0, 0.75 * kCpu), "rank")
+      .counter("job.cpu_time", "", R::event(2 * kCpu, 1.25 * kCpu));
+  const auto found = node.findings("cpu.cfs_throttled");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].instances, std::vector<std::string>{"rank1"});
+  EXPECT_EQ(found[0].severity, Severity::warning);
+  EXPECT_EQ(found[0].confidence, Confidence::certain);
+  EXPECT_NEAR(node.second_of(found[0].intervals.at(0).begin_utc_ns), 50, 0.5);
+  EXPECT_NEAR(node.second_of(found[0].intervals.at(0).end_utc_ns), 65, 0.5);
+  EXPECT_NEAR(found[0].evidence.at(0).observed.value_or(0), 0.75, 0.05);
+  EXPECT_NEAR(found[0].impact.seconds.value_or(0), 15 * 0.75 / 2, 0.5);
+}
+
+TEST(RuleThrottled, FindsAQuotaThatWasThereFromTheStart) {
+  R node;
+  node.counter("cgroup.cpu_throttled_time", "", R::always(1.5 * kCpu)).counter("job.cpu_time", "", R::always(kCpu));
+  const auto found = node.findings("cpu.cfs_throttled");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].severity, Severity::critical);
+  EXPECT_TRUE(found[0].instances.empty());
+  EXPECT_NEAR(node.second_of(found[0].intervals.at(0).end_utc_ns), 120, 0.2);
+}
+
+TEST(RuleThrottled, IsSilentOnAJobThatWaitsForItsOwnThreads) {
+  R node;
+  node.counter("process.throttled_time", "rank0", R::always(0), "rank")
+      .counter("job.wait_time", "", R::event(0.1 * kCpu, 3 * kCpu))
+      .counter("job.cpu_time", "", R::always(2 * kCpu));
+  EXPECT_TRUE(node.findings("cpu.cfs_throttled").empty());
+}
+
+TEST(RuleThrottled, IsSilentOnAQuotaThatIsHardlyEverReached) {
+  R node;
+  node.counter("cgroup.cpu_throttled_time", "", R::event(0, 0.01 * kCpu)).counter("job.cpu_time", "", R::always(kCpu));
+  EXPECT_TRUE(node.findings("cpu.cfs_throttled").empty());
+}
+
+TEST(RuleThrottled, SaysWhatItCouldNotMeasure) {
+  EXPECT_THROW(static_cast<void>(R().findings("cpu.cfs_throttled")), Unavailable);
+}
+
+}  // namespace
+}  // namespace reveal

@@ -1,0 +1,53 @@
+// job.stopped on a process that signals hold, and on one that sleeps.
+#include <gtest/gtest.h>
+
+#include "hdf5schema/basics/error.h"
+#include "rule_recording.h"
+
+namespace reveal {
+namespace {
+
+using R = RuleRecording;
+
+TEST(RuleStopped, SeesAProcessThatStandsStillSeveralTimesASecond) {
+  R node;
+  node.gauge("job.stopped", "",
+             [](double second) { return second >= 50 && second < 62 && std::fmod(second, 0.4) < 0.1 ? 1.0 : 0.0; })
+      .counter("job.cpu_time", "", R::event(1e9, 0.6e9));
+  const auto found = node.findings("job.stopped");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].confidence, Confidence::certain);
+  EXPECT_EQ(found[0].severity, Severity::warning);
+  EXPECT_NEAR(node.second_of(found[0].intervals.at(0).begin_utc_ns), 50, 1);
+  EXPECT_NEAR(node.second_of(found[0].intervals.at(0).end_utc_ns), 62, 1);
+  EXPECT_NEAR(found[0].evidence.at(0).observed.value_or(0), 0.25, 0.05);
+}
+
+TEST(RuleStopped, LastsAsLongAsTheJobShowsIt) {
+  R node;
+  node.gauge("job.stopped", "", [](double second) { return second >= 55 && second < 60 ? 1.0 : 0.0; });
+  node.detection.episodes.push_back({.begin = 500, .end = 620, .tier = Tier::finding});
+  const auto found = node.findings("job.stopped");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_NEAR(node.second_of(found[0].intervals.at(0).begin_utc_ns), 50, 0.01);
+  EXPECT_NEAR(node.second_of(found[0].intervals.at(0).end_utc_ns), 62, 0.01);
+}
+
+TEST(RuleStopped, IsSilentOnAJobThatSleeps) {
+  R node;
+  node.gauge("job.stopped", "", R::always(0)).counter("job.cpu_time", "", R::event(1e9, 0));
+  EXPECT_TRUE(node.findings("job.stopped").empty());
+}
+
+TEST(RuleStopped, IsSilentOnOneSampleWhileADebuggerAttached) {
+  R node;
+  node.gauge("job.stopped", "", [](double second) { return second >= 60 && second < 60.15 ? 1.0 : 0.0; });
+  EXPECT_TRUE(node.findings("job.stopped").empty());
+}
+
+TEST(RuleStopped, SaysThatAnOlderTraceDoesNotTell) {
+  EXPECT_THROW(static_cast<void>(R().findings("job.stopped")), Unavailable);
+}
+
+}  // namespace
+}  // namespace reveal

@@ -1,0 +1,60 @@
+// net.congestion on a port that levels the rate, and on loss and idleness that do not.
+#include <gtest/gtest.h>
+
+#include "hdf5schema/basics/error.h"
+#include "rule_recording.h"
+
+namespace reveal {
+namespace {
+
+using R = RuleRecording;
+
+bool inside(double second) {
+  return second >= 50 && second < 65;
+}
+
+/// A job that exchanges in half of its time at full speed, and other things inside the event.
+R::Course bursts(double peak, const R::Course& event) {
+  return [=](double second) {
+    if (inside(second)) return event(second);
+    return std::fmod(second, 2) < 1 ? peak : 0.05 * peak;
+  };
+}
+
+R record(const R::Course& received, double out_of_order) {
+  R node;
+  node.counter("net.rx_bytes", "eth0", received)
+      .counter("tcpext.TCPOFOQueue", "", R::event(0.5, out_of_order))
+      .counter("tcp.InSegs", "", [received](double second) { return received(second) / 1500; });
+  return node;
+}
+
+TEST(RuleCongestion, SeesARateThatIsNeverExceeded) {
+  const R node = record(bursts(125e6, R::always(25e6)), 800);
+  const auto found = node.findings("net.congestion");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].severity, Severity::warning);
+  EXPECT_NEAR(node.second_of(found[0].intervals.at(0).begin_utc_ns), 50, 0.5);
+  EXPECT_NEAR(found[0].evidence.at(1).observed.value_or(0), 25e6, 2e6);
+  EXPECT_NEAR(found[0].evidence.at(1).expected.value_or(0), 125e6, 8e6);
+  EXPECT_TRUE(node.findings("net.tcp_loss", found).empty()) << "it is the reason for the loss";
+}
+
+TEST(RuleCongestion, LeavesRandomLossToItsOwnRule) {
+  // Slower on average, but what arrives between two losses arrives at full speed.
+  const auto lossy = [](double second) { return std::fmod(second, 3) < 0.7 ? 120e6 : 2e6; };
+  const R node = record(bursts(125e6, lossy), 800);
+  EXPECT_TRUE(node.findings("net.congestion").empty());
+  EXPECT_EQ(node.findings("net.tcp_loss").size(), 1U);
+}
+
+TEST(RuleCongestion, IsSilentWhenThereIsLessToSend) {
+  EXPECT_TRUE(record(bursts(125e6, R::always(25e6)), 0.6).findings("net.congestion").empty());
+}
+
+TEST(RuleCongestion, SaysWhatItCouldNotMeasure) {
+  EXPECT_THROW(static_cast<void>(R().findings("net.congestion")), Unavailable);
+}
+
+}  // namespace
+}  // namespace reveal

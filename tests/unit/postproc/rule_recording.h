@@ -1,0 +1,69 @@
+// A node of a few channels, written as what happens before, during and after an event, for one rule to look at.
+#pragma once
+
+#include <cmath>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "postproc/diagnose/rule.h"
+
+namespace reveal {
+
+class RuleRecording {
+ public:
+  using Course = std::function<double(double second)>;
+
+  explicit RuleRecording(double seconds = 120) {
+    telemetry.node = "n2";
+    telemetry.samples = static_cast<std::size_t>(seconds / telemetry.step_seconds);
+  }
+
+  /// A counter's increments per second, with a ripple of a tenth.
+  RuleRecording& counter(const std::string& metric, const std::string& instance, const Course& per_second,
+                         const std::string& role = "job") {
+    return add({.metric = metric, .instance = instance, .role = role, .kind = Kind::counter}, [&](double second) {
+      return per_second(second) * telemetry.step_seconds * (0.95 + 0.02 * std::fmod(second * 70, 5));
+    });
+  }
+  RuleRecording& gauge(const std::string& metric, const std::string& instance, const Course& level,
+                       const std::string& role = "job") {
+    return add({.metric = metric, .instance = instance, .role = role, .kind = Kind::gauge}, level);
+  }
+
+  [[nodiscard]] std::vector<Finding> findings(std::string_view rule, std::span<const Finding> before = {}) const {
+    const Snapshot nothing;
+    const RuleContext::Node node{telemetry, detection, nothing, nothing, {}};
+    const RuleSpec* spec = find_rule(rule);
+    return spec->check(RuleContext(*spec, node, before, {}));
+  }
+  [[nodiscard]] double second_of(std::int64_t utc_ns) const {
+    return static_cast<double>(utc_ns - telemetry.begin_utc_ns) * 1e-9;
+  }
+
+  /// `inside` from 50 s to 65 s, else `usual`.
+  static Course event(double usual, double inside) {
+    return [=](double second) { return second >= 50 && second < 65 ? inside : usual; };
+  }
+  static Course always(double level) {
+    return [=](double) { return level; };
+  }
+  /// Every 20 s for 3 s, five times or more: a habit of the job.
+  static Course habit(double usual, double inside) {
+    return [=](double second) { return std::fmod(second, 20) >= 17 ? inside : usual; };
+  }
+
+  Telemetry telemetry;
+  Detection detection;
+
+ private:
+  RuleRecording& add(Channel channel, const Course& course) {
+    telemetry.channels.push_back(std::move(channel));
+    for (std::size_t t = 0; t < telemetry.samples; ++t) {
+      telemetry.values.push_back(course(static_cast<double>(t) * telemetry.step_seconds));
+    }
+    return *this;
+  }
+};
+
+}  // namespace reveal

@@ -1,0 +1,82 @@
+// Findings of peers and history are rows of the rule table like all others: listed, switched off, configured.
+#include "postproc/diagnose/rule_table.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "postproc/compare/history.h"
+#include "postproc/compare/peers.h"
+#include "postproc/diagnose/ask_rules.h"
+#include "postproc/diagnose/rule_in_force.h"
+#include "spmd_job.h"
+
+namespace reveal {
+namespace {
+
+TEST(RuleTable, ListsAndExplainsPeersAndHistory) {
+  const std::string text = rules_as_text({});
+  for (const char* id : {"node.straggler", "node.differs", "history.slower", "history.drift", "history.changed"}) {
+    EXPECT_NE(text.find(std::string(id) + "\n"), std::string::npos) << id;
+  }
+}
+
+TEST(RuleTable, RefusesAFindingWithoutARow) {
+  const AnalysisSettings settings;
+  EXPECT_THROW(static_cast<void>(RuleInForce("node.unheard_of", settings)), std::logic_error);
+}
+
+TEST(RuleTable, LetsASiteSwitchPeersOffAndSetTheirThresholds) {
+  SpmdJob job;
+  job.own_time = true;
+  job.shift = 0.35;
+  job.odd_node = 1;
+  job.shifted = 0;
+  const auto profiles = job.record();
+  AnalysisSettings settings;
+  ASSERT_EQ(peer_findings(compare_peers(pointers(profiles), settings), {}, settings).size(), 1U);
+  apply_analysis_config(settings, "[rule.\"node.straggler\"]\nmin_percent = 60\n", "reveal.conf");
+  EXPECT_TRUE(peer_findings(compare_peers(pointers(profiles), settings), {}, settings).empty());
+  AnalysisSettings off;
+  apply_analysis_config(off, "[rule.\"node.straggler\"]\nenabled = false\n", "reveal.conf");
+  EXPECT_TRUE(peer_findings(compare_peers(pointers(profiles), off), {}, off).empty());
+  const Telemetry telemetry;
+  const Detection detection;
+  const Snapshot nothing;
+  std::vector<NotChecked> not_checked;
+  static_cast<void>(ask_rules({telemetry, detection, nothing, nothing, {}}, off, not_checked));
+  EXPECT_TRUE(std::any_of(not_checked.begin(), not_checked.end(), [](const NotChecked& one) {
+    return one.rule == "node.straggler" && one.reason.find("switched off") != std::string::npos;
+  }));
+}
+
+TEST(RuleTable, LetsASiteSetWhatCountsAsSlower) {
+  std::vector<RunRecord> earlier;
+  for (int i = 0; i < 6; ++i) {
+    RunRecord record;
+    record.key = "train 4";
+    record.run_id = "run" + std::to_string(i);
+    record.begin_utc_ns = 1'000'000'000'000 * (i + 1);
+    record.seconds = 100 + 0.1 * i;
+    record.accepted = true;
+    earlier.push_back(record);
+  }
+  RunRecord slow = earlier.back();
+  slow.run_id = "now";
+  slow.begin_utc_ns *= 2;
+  slow.seconds = 130;
+  AnalysisSettings settings;
+  const auto found = history_findings(compare_runs(slow, earlier, settings), {"n1"}, {1, 2}, settings);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].id, "history.slower");
+  EXPECT_FALSE(found[0].remedy.user.empty());
+  EXPECT_EQ(found[0].severity, Severity::warning);
+  apply_analysis_config(settings, "[rule.\"history.slower\"]\nwarning_percent = 50\n", "reveal.conf");
+  EXPECT_EQ(history_findings(compare_runs(slow, earlier, settings), {"n1"}, {1, 2}, settings).at(0).severity,
+            Severity::notice);
+  apply_analysis_config(settings, "[rule.\"history.slower\"]\nmin_percent = 40\n", "reveal.conf");
+  EXPECT_TRUE(history_findings(compare_runs(slow, earlier, settings), {"n1"}, {1, 2}, settings).empty());
+}
+
+}  // namespace
+}  // namespace reveal
