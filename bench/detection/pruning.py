@@ -1,0 +1,189 @@
+#!/usr/bin/python3
+"""What pruning after section 4.1 of the paper leaves, spares and costs.
+
+  pruning.py figure PATH... --build BUILD [--out figure4.svg]   the curves of Figure 4 over job directories or series
+  pruning.py bytes RECORDING... --build BUILD [--keep DIR]      stored with and without `reveal-collect --metrics`
+  pruning.py quality DIR --build BUILD                          AP of windows with and without, on labelled series
+
+A RECORDING is what `reveal-collect --record DIR` made: it is collected again from there, so that both traces saw the
+same host. The metrics are what `reveal prune` keeps of the whole traces together, once with and once without
+--only-moving. DIR holds labelled series as hosts.py (label) or jobs.py (event_begin, event_end) read them; the pruned
+ones are the same files with the retained channels only; the paper's pipeline prunes by itself. A window is positive with
+ten anomalous samples, and left out with fewer, as in hosts.py."""
+import argparse
+import csv
+import io
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import h5py
+import numpy as np
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+sys.dont_write_bytecode = True
+import hosts  # noqa: E402
+
+CURVES = {"multi_r2": ("mean multi-R²", "#d4a017"), "max_r": ("mean max |r|", "#3465a4"),
+          "retained": ("selected ratio, one workload", "#2e8b57"), "union": ("selected ratio, union", "#8fbc8f")}
+
+
+def output_of(*words) -> str:
+    done = subprocess.run([str(word) for word in words], capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f"{words[0]}: {done.stderr.strip()}")
+    return done.stdout
+
+
+def table(head: list[str], rows: list[list[str]]):
+    print("| " + " | ".join(head) + " |")
+    print("|" + "---|" * len(head))
+    for row in rows:
+        print("| " + " | ".join(row) + " |")
+
+
+def svg(curves: dict[str, list[tuple[float, float]]]) -> str:
+    left, top, width, height = 60, 20, 560, 320
+    x, y = lambda r: left + width * (r - 0.1) / 0.85, lambda v: top + height * (1 - v)
+    lines = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {left + width + 20} {top + height + 110}" '
+             'font-family="sans-serif" font-size="12">']
+    for tick in range(0, 11, 2):
+        lines.append(f'<path d="M{left} {y(tick / 10):.1f}h{width}" stroke="#ddd"/>'
+                     f'<text x="{left - 8}" y="{y(tick / 10) + 4:.1f}" text-anchor="end">{tick / 10:.1f}</text>')
+    for tick in range(1, 10):
+        lines.append(f'<text x="{x(tick / 10):.1f}" y="{top + height + 18}" text-anchor="middle">{tick / 10:.1f}</text>')
+    lines.append(f'<path d="M{x(0.5):.1f} {top}v{height}" stroke="#888" stroke-dasharray="4"/>'
+                 f'<text x="{left + width / 2}" y="{top + height + 36}" text-anchor="middle">threshold |r|</text>')
+    for number, (name, points) in enumerate(curves.items()):
+        label, colour = CURVES[name]
+        path = " ".join(f"{x(r):.1f},{y(v):.1f}" for r, v in points)
+        down = top + height + 56 + 14 * number
+        lines.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>'
+                     f'<path d="M{left} {down - 4}h24" stroke="{colour}" stroke-width="2"/>'
+                     f'<text x="{left + 32}" y="{down}">{label}</text>')
+    return "\n".join([*lines, "</svg>", ""])
+
+
+def figure(args):
+    rows = list(csv.DictReader(io.StringIO(output_of(args.build / "bin/pruning_bench", *args.paths))))
+    means = [row for row in rows if row["workload"] == "mean"]
+    table(["threshold", *(label for label, _ in CURVES.values())],
+          [[row["threshold"], *(f"{float(row[name]):.2f}" for name in CURVES)] for row in means])
+    half = next(row for row in means if row["threshold"] == "0.50")
+    alone = [1 - float(row["retained"]) for row in rows if row["workload"] != "mean"]
+    print(f"\nremoved at |r| = .5: {100 * np.mean(alone):.0f} % (± {100 * np.std(alone):.0f}, {len(alone)} workloads), "
+          f"{100 * (1 - float(half['union'])):.0f} % of their union")
+    if args.out:
+        args.out.write_text(svg({name: [(float(row["threshold"]), float(row[name])) for row in means
+                                        if row[name] != "nan"] for name in CURVES}))
+
+
+def collected(args, folder: pathlib.Path, recording: pathlib.Path, name: str, *more: str) -> tuple[int, int]:
+    """Bytes and channels of a trace made from the recording."""
+    trace = folder / name / f"{recording.name}.h5"
+    trace.parent.mkdir(parents=True, exist_ok=True)
+    said = output_of(args.build / "bin/reveal-collect", "--root", recording, "--node", recording.name, "--output",
+                     trace, "--verbose", *more)
+    return trace.stat().st_size, int(said.split(" channels")[0].split()[-1])
+
+
+def bytes_of(args):
+    with tempfile.TemporaryDirectory() as scratch:
+        folder, rows = args.keep or pathlib.Path(scratch), []
+        whole = {recording: collected(args, folder, recording, f"all/{recording.name}") for recording in args.paths}
+        for name, more in {"kept.metrics": [], "moving.metrics": ["--only-moving"]}.items():
+            output_of(args.build / "bin/reveal", "prune", *(folder / "all" / r.name for r in whole), "--out",
+                      folder / name, *more)
+        for recording, (size, channels) in whole.items():
+            row = [recording.name, f"{size}", f"{channels}"]
+            for name in ("kept", "moving"):
+                less, fewer = collected(args, folder, recording, name, "--metrics", str(folder / f"{name}.metrics"))
+                row += [f"{less} ({100 * less / size:.0f} %)", f"{fewer}"]
+            rows.append(row)
+    table(["recording", "bytes", "channels", "pruned bytes", "channels", "--only-moving bytes", "channels"], rows)
+
+
+def write_pruned(path: pathlib.Path, names: list[str], out: pathlib.Path) -> int:
+    """Returns how many channels there were."""
+    with h5py.File(path) as whole, h5py.File(out, "w") as pruned:
+        wanted = set(names)
+        keep = [i for i, c in enumerate(whole["channels"].asstr()[:]) if c in wanted]
+        pruned["values"] = whole["values"][()][:, keep]
+        for key in ("channels", "kind", "subsystem"):
+            if key in whole:
+                pruned[key] = whole[key][()][keep]
+        pruned.attrs["interval_seconds"] = whole.attrs["interval_seconds"]
+        return len(whole["channels"])
+
+
+def labels_of(path: pathlib.Path) -> np.ndarray:
+    with h5py.File(path) as file:
+        truth, label = file["truth"], np.zeros(len(file["values"]), np.int64)
+        if "label" in truth:
+            return truth["label"][:].astype(np.int64)
+        if (begin := int(truth["event_begin"][()])) >= 0:
+            label[begin:int(truth["event_end"][()])] = 1
+        return label
+
+
+def precision_of(args, way: str, series: pathlib.Path, label: np.ndarray) -> float:
+    with h5py.File(series) as file:
+        interval = float(file.attrs["interval_seconds"])
+    rows = list(csv.DictReader(io.StringIO(output_of(args.build / "bin/window_scores_bench", way, series,
+                                                     hosts.WINDOW * interval, hosts.STRIDE * interval))))
+    begins, ends = (np.array([round(float(row[key]) / interval) for row in rows]) for key in ("begin", "end"))
+    total = np.concatenate([[0], np.cumsum(label)])
+    inside = total[ends] - total[begins]
+    positive = inside >= 10
+    counted = positive | (inside == 0)
+    return hosts.average_precision(positive[counted], np.array([float(row["score"]) for row in rows])[counted])
+
+
+def label_quality(args, path: pathlib.Path, label: np.ndarray, pruned: pathlib.Path) -> list[float]:
+    return [precision_of(args, way, series, label)
+            for way, series in (("unpruned", path), ("paper", path), ("reveal", path), ("reveal", pruned))]
+
+
+def quality(args):
+    rows, values = [], []
+    with tempfile.TemporaryDirectory() as scratch:
+        for path in sorted(args.dir.glob("*.h5")):
+            label = labels_of(path)
+            if not label.any():
+                continue
+            names = output_of(args.build / "bin/pruning_bench", "--retained", path).splitlines()
+            pruned = pathlib.Path(scratch) / path.name
+            channels = write_pruned(path, names, pruned)
+            values.append(label_quality(args, path, label, pruned))
+            rows.append([path.stem, str(channels), str(len(names)), *(f"{value:.3f}" for value in values[-1])])
+            print("pruning: " + " ".join(rows[-1]), file=sys.stderr, flush=True)
+    groups = sorted({row[0].split("-")[0] if "-" in row[0] else "jobs" for row in rows})
+    for group in groups:
+        of = np.array([v for row, v in zip(rows, values) if group == "jobs" or row[0].split("-")[0] == group])
+        rows.append([f"{group} ({len(of)})", "", "", *(f"{m:.3f} ± {s:.2f}" for m, s in zip(of.mean(0), of.std(0)))])
+    table(["series", "channels", "retained", "AP paper, all", "paper, pruned", "reveal, all", "reveal, pruned"], rows)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(required=True)
+    for name, run in {"figure": figure, "bytes": bytes_of, "quality": quality}.items():
+        command = commands.add_parser(name)
+        command.set_defaults(run=run)
+        command.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build/gcc"))
+        if name == "quality":
+            command.add_argument("dir", type=pathlib.Path)
+            else:
+            command.add_argument("paths", type=pathlib.Path, nargs="+")
+        if name == "figure":
+            command.add_argument("--out", type=pathlib.Path)
+        if name == "bytes":
+            command.add_argument("--keep", type=pathlib.Path)
+    args = parser.parse_args()
+    args.run(args)
+
+
+if __name__ == "__main__":
+    main()
