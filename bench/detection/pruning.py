@@ -17,6 +17,7 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+from dataclasses import dataclass
 
 import h5py
 import numpy as np
@@ -26,6 +27,7 @@ sys.path.insert(0, str(HERE))
 sys.dont_write_bytecode = True
 import hosts  # noqa: E402
 
+BEGINNING = 20  # seconds, of which the size is taken off
 CURVES = {"multi_r2": ("mean multi-R²", "#d4a017"), "max_r": ("mean max |r|", "#3465a4"),
           "retained": ("selected ratio, one workload", "#2e8b57"), "union": ("selected ratio, union", "#8fbc8f")}
 
@@ -80,13 +82,35 @@ def figure(args):
                                         if row[name] != "nan"] for name in CURVES}))
 
 
-def collected(args, folder: pathlib.Path, recording: pathlib.Path, name: str, *more: str) -> tuple[int, int]:
-    """Bytes and channels of a trace made from the recording."""
+@dataclass
+class Stored:
+    size: int
+    per_second: float  # beyond the first seconds: a trace has a table for every family, however little is recorded
+    channels: int
+
+    def cells(self, whole: "Stored | None" = None) -> list[str]:
+        of = lambda mine, theirs: f" ({100 * mine / theirs:.0f} %)" if whole else ""
+        return [f"{self.size}" + of(self.size, whole and whole.size),
+                f"{self.per_second:.0f}" + of(self.per_second, whole and whole.per_second), f"{self.channels}"]
+
+
+def collected(args, folder: pathlib.Path, recording: pathlib.Path, name: str, *more: str) -> Stored:
+    """A trace made from the recording, and its beginning alone."""
+    start, _ = trace_of(args, folder, recording, f"{name}/start", "--duration", f"{BEGINNING}s", *more)
+    size, said = trace_of(args, folder, recording, name, *more)
+    ticks, channels = (int(said.split(f" {word}")[0].split()[-1]) for word in ("ticks", "channels"))
+    return Stored(size, (size - start) / (ticks / 10 - BEGINNING), channels)
+
+
+def trace_of(args, folder: pathlib.Path, recording: pathlib.Path, name: str, *more: str) -> tuple[int, str]:
+    """Bytes, and what the collector says."""
     trace = folder / name / f"{recording.name}.h5"
     trace.parent.mkdir(parents=True, exist_ok=True)
+    if trace.exists():
+        trace.unlink()
     said = output_of(args.build / "bin/reveal-collect", "--root", recording, "--node", recording.name, "--output",
                      trace, "--verbose", *more)
-    return trace.stat().st_size, int(said.split(" channels")[0].split()[-1])
+    return trace.stat().st_size, said
 
 
 def bytes_of(args):
@@ -96,13 +120,14 @@ def bytes_of(args):
         for name, more in {"kept.metrics": [], "moving.metrics": ["--only-moving"]}.items():
             output_of(args.build / "bin/reveal", "prune", *(folder / "all" / r.name for r in whole), "--out",
                       folder / name, *more)
-        for recording, (size, channels) in whole.items():
-            row = [recording.name, f"{size}", f"{channels}"]
+        for recording, everything in whole.items():
+            row = [recording.name, *everything.cells()]
             for name in ("kept", "moving"):
-                less, fewer = collected(args, folder, recording, name, "--metrics", str(folder / f"{name}.metrics"))
-                row += [f"{less} ({100 * less / size:.0f} %)", f"{fewer}"]
+                less = collected(args, folder, recording, name, "--metrics", str(folder / f"{name}.metrics"))
+                row += less.cells(everything)
             rows.append(row)
-    table(["recording", "bytes", "channels", "pruned bytes", "channels", "--only-moving bytes", "channels"], rows)
+    head = [f"{what}{unit}" for what in ("", "pruned ", "--only-moving ") for unit in ("bytes", "bytes/s", "channels")]
+    table(["recording", *head], rows)
 
 
 def write_pruned(path: pathlib.Path, names: list[str], out: pathlib.Path) -> int:
@@ -175,7 +200,7 @@ def main():
         command.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build/gcc"))
         if name == "quality":
             command.add_argument("dir", type=pathlib.Path)
-            else:
+        else:
             command.add_argument("paths", type=pathlib.Path, nargs="+")
         if name == "figure":
             command.add_argument("--out", type=pathlib.Path)

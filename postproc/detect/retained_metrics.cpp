@@ -5,17 +5,28 @@
 #include <unordered_map>
 
 #include "hdf5schema/basics/error.h"
+#include "postproc/merge/derived.h"
 
 namespace reveal {
 
 namespace {
 
+/// What reveal measures itself by is always recorded; what is computed from other channels never is.
+bool is_for_selection(const Channel& channel) {
+  return channel.subsystem != Subsystem::self && channel.family != kDerivedFamily;
+}
+
 /// The mean over nodes, pair by pair.
 class MeanCorrelation {
  public:
   void add(const Telemetry& telemetry, const ChannelCorrelation& correlation) {
-    std::vector<Eigen::Index> places;
-    for (const std::size_t c : correlation.channels) places.push_back(place_of(telemetry.channels[c]));
+    std::vector<Eigen::Index> rows, places;
+    for (std::size_t i = 0; i < correlation.channels.size(); ++i) {
+      const Channel& channel = telemetry.channels[correlation.channels[i]];
+      if (!is_for_selection(channel)) continue;
+      rows.push_back(static_cast<Eigen::Index>(i));
+      places.push_back(place_of(channel));
+    }
     const auto size = static_cast<Eigen::Index>(channels_.size());
     const Eigen::Index before = sum_.rows();
     sum_.conservativeResize(size, size);
@@ -24,13 +35,10 @@ class MeanCorrelation {
       grown->rightCols(size - before).setZero();
       grown->bottomRows(size - before).setZero();
     }
-    const auto n = static_cast<Eigen::Index>(places.size());
-    for (Eigen::Index i = 0; i < n; ++i) {
-      for (Eigen::Index j = 0; j < n; ++j) {
-        const Eigen::Index row = places[static_cast<std::size_t>(i)];
-        const Eigen::Index column = places[static_cast<std::size_t>(j)];
-        sum_(row, column) += correlation.r(i, j);
-        nodes_(row, column) += 1;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      for (std::size_t j = 0; j < rows.size(); ++j) {
+        sum_(places[i], places[j]) += correlation.r(rows[i], rows[j]);
+        nodes_(places[i], places[j]) += 1;
       }
     }
   }
@@ -70,7 +78,7 @@ void RetainedMetrics::add_workload(const std::vector<Telemetry>& nodes) {
   MeanCorrelation mean;
   for (const Telemetry& node : nodes) {
     for (const Channel& channel : node.channels) {
-      if (channel.subsystem != Subsystem::self) note(channel);
+      if (is_for_selection(channel)) note(channel);
     }
     mean.add(node, correlate(node, 0, node.samples));
   }

@@ -6,6 +6,8 @@
 #include <functional>
 #include <random>
 
+#include "postproc/merge/derived.h"
+
 namespace reveal {
 namespace {
 
@@ -97,6 +99,14 @@ TEST(RetainedMetrics, LeaveRevealItselfOut) {
   RetainedMetrics retained;
   retained.add_workload({node({{own, noise(1)}, {on("cpu.user"), noise(1)}})});
   EXPECT_EQ(retained.lines(Unmoved::kept), Lines{"cpu.user"});
+}
+
+TEST(RetainedMetrics, LeaveOutWhatIsComputedFromOtherChannels) {
+  Channel computed = on("cpu.utilization");
+  computed.family = kDerivedFamily;
+  RetainedMetrics retained;
+  retained.add_workload({node({{computed, noise(1)}, {on("mem.dirty"), noise(1)}})});
+  EXPECT_EQ(retained.lines(Unmoved::kept), Lines{"mem.dirty"});
 }
 
 TEST(RetainedMetrics, OfNothingAreNothing) {
