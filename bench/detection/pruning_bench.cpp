@@ -161,6 +161,7 @@ int main(int argc, char** argv) {
   constexpr int kSteps = 19;
   std::vector<std::vector<Curve>> curves(kSteps);
   std::vector<RetainedMetrics> unions;
+  unions.reserve(kSteps);
   for (int i = 0; i < kSteps; ++i) unions.emplace_back(0.05 * (i + 1));
   fmt::print("threshold,workload,multi_r2,max_r,retained,union,channels\n");
   for (int a = 1; a < argc; ++a) {

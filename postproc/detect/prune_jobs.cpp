@@ -14,7 +14,7 @@ namespace reveal {
 
 namespace {
 
-constexpr std::size_t kLeastSamples = 100;  // ten seconds: below, chance correlates beyond the paper's threshold
+constexpr std::size_t kLeastSamples = 50;  // of noise, below: one pair in 5,000 is beyond the paper's threshold
 
 std::vector<Telemetry> nodes_of(const std::filesystem::path& directory) {
   std::vector<Telemetry> nodes;

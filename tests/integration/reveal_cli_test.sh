@@ -109,11 +109,12 @@ json cut/report.json "r['partial'] and 'cut off' in r['coverage'][0]['note']"
 expect 0 'cut off' "$reveal" merge cut --pack
 
 # --- pruning: what is written can be recorded
-expect 0 - "$reveal" prune job --out selected.metrics
-expect 0 - "$reveal" prune job --out selected.metrics --only-moving --threshold 0.3 --json
+expect 1 "at least 50 are needed" "$reveal" prune job --out selected.metrics
+expect 0 - "$reveal" prune cut --out selected.metrics
+expect 0 - "$reveal" prune cut --out selected.metrics --only-moving --threshold 0.3 --json
 json out "0 < r['channels_retained'] <= r['channels_moved'] and r['lines'] > 0"
 expect 1 'No such file or directory' "$reveal" prune nowhere --out x.metrics
-expect 1 'No such file or directory' "$reveal" prune job --out nowhere/x.metrics
+expect 1 'No such file or directory' "$reveal" prune cut --out nowhere/x.metrics
 "$collect" --output less.h5 --metrics selected.metrics --duration 1s 2>err || fail "what prune wrote is refused: $(cat err)"
 /usr/bin/python3 - <<'PY' || fail "less.h5 does not hold less, and only what was selected"
 import fnmatch, h5py
