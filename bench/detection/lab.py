@@ -17,7 +17,8 @@ those of the report, the seeds are printed, and a run is judged by these rules:
   found    a finding, or notice, of the report overlaps the fault with an intersection over union of 0.1 or more
   first    node (where not all are touched), subsystem ("also": one the fault truly touches) and rule of the report's
            first finding or notice, if it overlaps at all
-  IoU      of the first finding's best interval with the fault; 0 if it does not overlap; median, and runs with .5 or more
+  IoU      of the first finding's best interval with the fault; 0 if it does not overlap; median, and runs with .5 or
+           more
   onset    between its begin and the fault's; median of those that overlap, and runs with at most 5 s
   all      found, node and subsystem ("also") first, IoU .5 or more and onset within 5 s: the run counts as explained
   false    findings (warning or worse), and notices, in a run without a fault"""

@@ -7,9 +7,9 @@
 
 A RECORDING is what `reveal-collect --record DIR` made: it is collected again from there, so that both traces saw the
 same host. The metrics are what `reveal prune` keeps of the whole traces together, once with and once without
---only-moving. DIR holds labelled series as hosts.py (label) or jobs.py (event_begin, event_end) read them; the pruned
-ones are the same files with the retained channels only; the paper's pipeline prunes by itself. A window is positive with
-ten anomalous samples, and left out with fewer, as in hosts.py."""
+--only-moving. DIR holds labelled series as hosts.py or jobs.py read them; the pruned ones are the same files with the
+retained channels only, and the paper's pipeline prunes by itself. Which windows are positive and which are left out is
+as in hosts.py; in jobs, with ten samples of the event and with fewer."""
 import argparse
 import csv
 import io
@@ -55,7 +55,8 @@ def svg(curves: dict[str, list[tuple[float, float]]]) -> str:
         lines.append(f'<path d="M{left} {y(tick / 10):.1f}h{width}" stroke="#ddd"/>'
                      f'<text x="{left - 8}" y="{y(tick / 10) + 4:.1f}" text-anchor="end">{tick / 10:.1f}</text>')
     for tick in range(1, 10):
-        lines.append(f'<text x="{x(tick / 10):.1f}" y="{top + height + 18}" text-anchor="middle">{tick / 10:.1f}</text>')
+        lines.append(f'<text x="{x(tick / 10):.1f}" y="{top + height + 18}" text-anchor="middle">{tick / 10:.1f}'
+                     '</text>')
     lines.append(f'<path d="M{x(0.5):.1f} {top}v{height}" stroke="#888" stroke-dasharray="4"/>'
                  f'<text x="{left + width / 2}" y="{top + height + 36}" text-anchor="middle">threshold |r|</text>')
     for number, (name, points) in enumerate(curves.items()):
@@ -143,31 +144,35 @@ def write_pruned(path: pathlib.Path, names: list[str], out: pathlib.Path) -> int
         return len(whole["channels"])
 
 
-def labels_of(path: pathlib.Path) -> np.ndarray:
+def is_labelled(path: pathlib.Path) -> bool:
     with h5py.File(path) as file:
-        truth, label = file["truth"], np.zeros(len(file["values"]), np.int64)
-        if "label" in truth:
-            return truth["label"][:].astype(np.int64)
-        if (begin := int(truth["event_begin"][()])) >= 0:
-            label[begin:int(truth["event_end"][()])] = 1
-        return label
+        return "event_offset" in file["truth"] or int(file["truth/event_begin"][()]) >= 0
 
 
-def precision_of(args, way: str, series: pathlib.Path, label: np.ndarray) -> float:
+def windows_of(path: pathlib.Path, begins: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Which windows are positive, and which touch an event at all."""
+    with h5py.File(path) as file:
+        if "event_offset" in file["truth"]:
+            truth = hosts.Truth(str(path), begins, ends)
+            return truth.positive, truth.touches
+        begin, end = int(file["truth/event_begin"][()]), int(file["truth/event_end"][()])
+    covered = np.minimum(ends, end) - np.maximum(begins, begin)
+    return covered >= 10, covered > 0
+
+
+def precision_of(args, way: str, series: pathlib.Path, labelled: pathlib.Path) -> float:
     with h5py.File(series) as file:
         interval = float(file.attrs["interval_seconds"])
     rows = list(csv.DictReader(io.StringIO(output_of(args.build / "bin/window_scores_bench", way, series,
                                                      hosts.WINDOW * interval, hosts.STRIDE * interval))))
     begins, ends = (np.array([round(float(row[key]) / interval) for row in rows]) for key in ("begin", "end"))
-    total = np.concatenate([[0], np.cumsum(label)])
-    inside = total[ends] - total[begins]
-    positive = inside >= 10
-    counted = positive | (inside == 0)
+    positive, touches = windows_of(labelled, begins, ends)
+    counted = positive | ~touches
     return hosts.average_precision(positive[counted], np.array([float(row["score"]) for row in rows])[counted])
 
 
-def label_quality(args, path: pathlib.Path, label: np.ndarray, pruned: pathlib.Path) -> list[float]:
-    return [precision_of(args, way, series, label)
+def precisions(args, path: pathlib.Path, pruned: pathlib.Path) -> list[float]:
+    return [precision_of(args, way, series, path)
             for way, series in (("unpruned", path), ("paper", path), ("reveal", path), ("reveal", pruned))]
 
 
@@ -175,13 +180,12 @@ def quality(args):
     rows, values = [], []
     with tempfile.TemporaryDirectory() as scratch:
         for path in sorted(args.dir.glob("*.h5")):
-            label = labels_of(path)
-            if not label.any():
+            if not is_labelled(path):
                 continue
             names = output_of(args.build / "bin/pruning_bench", "--retained", path).splitlines()
             pruned = pathlib.Path(scratch) / path.name
             channels = write_pruned(path, names, pruned)
-            values.append(label_quality(args, path, label, pruned))
+            values.append(precisions(args, path, pruned))
             rows.append([path.stem, str(channels), str(len(names)), *(f"{value:.3f}" for value in values[-1])])
             print("pruning: " + " ".join(rows[-1]), file=sys.stderr, flush=True)
     groups = sorted({row[0].split("-")[0] if "-" in row[0] else "jobs" for row in rows})

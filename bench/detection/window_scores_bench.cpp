@@ -16,6 +16,7 @@
 #include "postproc/detect/detector.h"
 #include "postproc/detect/ensemble.h"
 #include "postproc/detect/pipeline.h"
+#include "postproc/detect/scan_scale.h"
 #include "postproc/merge/job.h"
 #include "postproc/merge/load.h"
 #include "postproc/score/score.h"
@@ -26,6 +27,8 @@ namespace {
 
 constexpr double kNoPruning = 2;  // no |r| is above
 constexpr double kFlaggedPercentile = 99;
+constexpr double kStartSeconds = 5;
+constexpr double kEndSeconds = 2.5;
 
 std::vector<WindowScore> of_pipeline(std::string_view name, const Telemetry& node, const DetectOptions& options) {
   return find_pipeline(name).run(node, options).windows;
@@ -46,8 +49,13 @@ std::vector<WindowScore> reveal_windows(const Telemetry& node, const DetectOptio
 }
 
 std::vector<WindowScore> ranking_alone(const Telemetry& node, const DetectOptions& options) {
+  // Imports and tear-down are no news, to the default pipeline.
+  const ScanScale scale = scan_scale(node.step_seconds);
+  const std::size_t begin = scale.has_start_and_end ? scale.samples(kStartSeconds) : 0;
+  const std::size_t rest = begin + (scale.has_start_and_end ? scale.samples(kEndSeconds) : 0);
+  if (node.samples <= rest) return {};
   const WindowGrid grid =
-      window_grid(options.window_seconds, options.stride_seconds, node.step_seconds, 0, node.samples);
+      window_grid(options.window_seconds, options.stride_seconds, node.step_seconds, begin, node.samples - rest);
   if (grid.count < kMinRankedWindows) return {};
   const WindowRanking ranking = rank_windows(node, grid, options.seed, Explain::no);
   const double threshold = percentile(ranking.score, kFlaggedPercentile);

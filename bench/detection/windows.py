@@ -4,7 +4,7 @@
   windows.py DIR [--build BUILD] [--tile N] [--jobs] [--out figure6.svg]
 
 DIR holds recorded jobs: series as `reveal score` reads them (*.h5), or runs of lab.py (*/job/), each node of which
-counts as a job. Windows are 3 s long every second (default), 1.5 s every .5 s (fine) and 5 s every 2 s (coarse). Flagged
+counts as a job. Windows are 3 s long every second (default), 1.5 s every .5 s (fine), 5 s every 2 s (coarse). Flagged
 windows that touch or overlap are merged into intervals; of two settings A and B, over the jobs in which both flag
 something:
 
@@ -129,8 +129,8 @@ def main() -> int:
         jobs = {}
         for name, path in ({path.stem: path for path in series} | runs).items():
             jobs |= read(args.build, name, path)
-    print("| flagged by | pair | jobs | IoU mean | median | std | byCount mean | median | std | byLength mean | median |"
-          " std |")
+    print("| flagged by | pair | jobs | IoU mean | median | std | byCount mean | median | std | byLength mean | median "
+          "| std |")
     print("|" + "---|" * 12)
     for way in WAYS:
         for a, b in PAIRS:
