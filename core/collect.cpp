@@ -126,7 +126,10 @@ class Collection {
     beginning.done();
     sink.set_now(start_.monotonic_ns);
     sink.event("reveal", "begin", header.tool_version);
-    const std::optional<std::string> missing = sampler.missing_metrics();
+    const std::optional<std::string> missing = sampler.selection().missing();
+    if (!sampler.selection().everything()) {
+      sink.event("reveal", "metrics_selected", sampler.selection().source());
+    }
     if (missing) sink.event("reveal", "metrics_missing", *missing);
     {
       const StatusFile status(options_.output, header.node, progress_, writer);

@@ -1,6 +1,7 @@
 #include "core/sampler/metric_selection.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 
 #include "core/sampler/probe.h"
@@ -140,6 +141,10 @@ bool MetricSelection::meets(const FamilyTable& family) const {
     return std::any_of(lines_.begin(), lines_.end(),
                        [&](const Line& line) { return patterns_meet(line.metric, pattern); });
   });
+}
+
+std::string MetricSelection::source() const {
+  return std::to_string(lines_.size()) + " names of " + std::filesystem::path(file_).filename().string();
 }
 
 std::optional<std::string> MetricSelection::missing() const {

@@ -29,6 +29,8 @@ class MetricSelection {
   [[nodiscard]] bool take(std::string_view metric, std::string_view instance);
   /// Whether a channel of this family can be selected. What reveal itself costs is always recorded.
   [[nodiscard]] bool meets(const FamilyTable& family) const;
+  /// "561 names of selected.metrics"
+  [[nodiscard]] std::string source() const;
   /// What the file asks for and this node does not have, in one sentence.
   [[nodiscard]] std::optional<std::string> missing() const;
 

@@ -37,8 +37,7 @@ class Sampler {
   [[nodiscard]] const Job* job() const noexcept { return job_.get(); }
   [[nodiscard]] const Host& host() const noexcept { return host_; }
   [[nodiscard]] const std::vector<int>& job_cpus() const noexcept { return job_cpus_; }
-  /// What the metrics file asks for and this node does not have, in one sentence.
-  [[nodiscard]] std::optional<std::string> missing_metrics() const { return selection_.missing(); }
+  [[nodiscard]] const MetricSelection& selection() const noexcept { return selection_; }
   [[nodiscard]] bool job_ended() const noexcept { return job_ && job_->ended(); }
 
  private:

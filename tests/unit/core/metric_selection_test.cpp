@@ -61,6 +61,7 @@ TEST(MetricSelection, TakesNamesInstancesAndPatterns) {
   EXPECT_TRUE(some.take("cpu.idle", "cpu7"));
   EXPECT_FALSE(some.take("cpu.idle", "cpu12"));
   EXPECT_FALSE(some.missing());
+  EXPECT_EQ(some.source(), "4 names of selected");
 }
 
 TEST(MetricSelection, TakesEverythingWhereNoLineSelects) {
