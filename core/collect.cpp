@@ -50,7 +50,7 @@ Sampler::Options sampler_options(const CollectOptions& options) {
   sampler.interval = options.header.interval;
   sampler.probes = options.probes;
   if (!options.job.empty()) sampler.job = JobSource::parse(options.job);
-  sampler.site_metrics = options.site_metrics;
+  sampler.metrics_file = options.metrics_file;
   sampler.own_pid = ::getpid();
   return sampler;
 }
@@ -126,6 +126,11 @@ class Collection {
     beginning.done();
     sink.set_now(start_.monotonic_ns);
     sink.event("reveal", "begin", header.tool_version);
+    const std::optional<std::string> missing = sampler.selection().missing();
+    if (!sampler.selection().everything()) {
+      sink.event("reveal", "metrics_selected", sampler.selection().source());
+    }
+    if (missing) sink.event("reveal", "metrics_missing", *missing);
     {
       const StatusFile status(options_.output, header.node, progress_, writer);
       if (fs_.recorded()) {
@@ -149,8 +154,9 @@ class Collection {
     writer.set_coverage(sampler.coverage());
     writer.set_end_snapshot(end_snapshot(sampler, before));
     sink.event("reveal", "end", sampler.job_ended() ? "the job has ended" : "stopped");
-    const CollectResult result{progress_.ticks, progress_.ticks_missed, progress_.ticks_late, sink.channels(),
-                               sink.rows_lost()};
+    const CollectResult result{progress_.ticks,     progress_.ticks_missed, progress_.ticks_late,
+                               sink.channels(),     sink.rows_lost(),       true,
+                               missing.value_or("")};
     writer.close();
     if (cut_off) std::rethrow_exception(cut_off);
     return result;

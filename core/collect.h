@@ -18,7 +18,7 @@ struct CollectOptions {
   std::string job;     // "pid:N", "run:DIR", ""
   std::optional<std::chrono::nanoseconds> duration;
   std::vector<std::string> probes;
-  std::string site_metrics;
+  std::string metrics_file;  // what to record, and metrics of the site's own
   std::filesystem::path root = "/";
   std::filesystem::path record;  // "": no recording
   std::uint64_t max_bytes = 0;
@@ -33,6 +33,7 @@ struct CollectResult {
   std::uint64_t channels = 0;
   std::uint64_t rows_lost = 0;
   bool kept = true;
+  std::string missing_metrics;  // asked for and not here, in one sentence
 };
 
 /// Returns when the duration is over, the job has ended, the recording is at its end or `stop` is set. Throws Error.

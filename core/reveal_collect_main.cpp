@@ -108,7 +108,8 @@ void describe(CLI::App& app, CommandLine& line) {
       "that job");
   app.add_option("--duration", line.duration, "End after this time, for example 60s (default: with the job)");
   app.add_option("--probes", line.probes, "Only these, separated by commas (default: all)");
-  app.add_option("--metrics", collect.site_metrics, "File that names further text files to read numbers from");
+  app.add_option("--metrics", collect.metrics_file,
+                 "File of what to record (default: everything), and of further text files to read; see below");
   app.add_option("--root", collect.root, "Read a copied tree or a recording instead of this host");
   app.add_option("--record", collect.record, "Also keep everything that was read, as a recording for --root");
   app.add_option("--tag", line.tags, "key=value to keep with the trace");
@@ -134,7 +135,18 @@ void describe(CLI::App& app, CommandLine& line) {
       "Examples:\n"
       "  reveal-collect --output n03.h5 --duration 60s\n"
       "  reveal-collect --output n03.h5 --job pid:4711\n"
-      "  reveal-collect --output n03.h5 --root recording/");
+      "  reveal-collect --output n03.h5 --root recording/\n"
+      "  reveal-collect --output n03.h5 --metrics selected.metrics\n"
+      "\n"
+      "The file of --metrics, one metric a line, # begins a comment:\n"
+      "  cpu.user                                   only what such lines name is recorded\n"
+      "  cpu.user/cpu3                              of one instance only\n"
+      "  vmstat.*                                   any text; ? is any letter\n"
+      "  room.level gauge count /run/room/level     a number of the site's own: name, kind (gauge, counter,\n"
+      "                                             event), unit (count, bytes, ns), file, and the word\n"
+      "                                             before the number if it is not the first; always recorded\n"
+      "A probe of which nothing is selected reads nothing. Names are in --list-probes; `reveal prune` writes such a\n"
+      "file. What reveal itself costs is always recorded.");
 }
 
 std::optional<std::string> near_option(const CLI::App& app, const std::string& word) {
@@ -193,6 +205,7 @@ int record(const CommandLine& line) {
   offer_to_oom_killer();
   ::setsid();
   const CollectResult result = collect(line.collect, stop_requested);
+  if (!result.missing_metrics.empty()) std::fprintf(stderr, "reveal-collect: %s\n", result.missing_metrics.c_str());
   if (line.verbose) {
     std::printf("reveal-collect: %lld ticks, %lld missed, %lld late, %llu channels, %llu rows lost\n",
                 static_cast<long long>(result.ticks), static_cast<long long>(result.ticks_missed),

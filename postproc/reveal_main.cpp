@@ -22,6 +22,7 @@
 #include "hdf5schema/version.h"
 #include "postproc/deliver/job_end.h"
 #include "postproc/detect/pipeline.h"
+#include "postproc/detect/prune_jobs.h"
 #include "postproc/diagnose/collector_query.h"
 #include "postproc/diagnose/rule_table.h"
 #include "postproc/mail/mail_job.h"
@@ -271,6 +272,24 @@ int print_score(const ScoreOptions& options, const Common& common) {
   return 0;
 }
 
+int run_prune(const PruneOptions& options, const Common& common) {
+  for (const fs::path& directory : options.directories) need_directory(directory.string());
+  const PruneResult result = prune_jobs(options);
+  const RetainedMetrics::Count& channels = result.channels;
+  if (common.json) {
+    const nlohmann::ordered_json json{{"out", options.out.string()},
+                                      {"lines", result.lines},
+                                      {"channels_moved", channels.moved},
+                                      {"channels_retained", channels.retained},
+                                      {"channels_unmoved", channels.unmoved}};
+    print(json.dump(2) + "\n");
+  } else {
+    print(options.out.string() + ": " + std::to_string(channels.retained) + " of " + std::to_string(channels.moved) +
+          " channels that moved are kept; " + std::to_string(channels.unmoved) + " never moved\n");
+  }
+  return 0;
+}
+
 int run_probes(const Common& common) {
   const std::string answer = ask_collector({"--list-probes", "--json"});
   print(common.json ? answer : probes_as_text(answer));
@@ -470,6 +489,21 @@ int run(int argc, char** argv) {
       ->check(known_pipeline);
   score_command->add_option("--seed", score.seed, "of what is random")->capture_default_str();
 
+  PruneOptions prune_options;
+  bool only_moving = false;
+  CLI::App* prune_command = add("prune", "Write which metrics to record next time, without those that move together",
+                                "  reveal prune reveal-4711 reveal-4712 --out selected.metrics\n"
+                                "  reveal-collect --metrics selected.metrics --output n03.h5");
+  prune_command->add_option("dirs", prune_options.directories, "job directories; kept is what any of them needs")
+      ->required()
+      ->type_name("DIR");
+  prune_command->add_option("--out", prune_options.out, "for reveal-collect --metrics")->required()->type_name("FILE");
+  prune_command->add_option("--threshold", prune_options.threshold, "mean |r| beyond which one channel is enough")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  prune_command->add_flag("--only-moving", only_moving,
+                          "leave out what never moved, too: smaller, and blind to errors that have not happened yet");
+
   MailCommand mail;
   CLI::App* mail_command =
       add("mail", "Send a job's report to its user and to the administrators", mail_examples().c_str());
@@ -525,6 +559,10 @@ int run(int argc, char** argv) {
     return run_merge(merge_directory, pack ? MergeForm::self_contained : MergeForm::links, common);
   }
   if (score_command->parsed()) return print_score(score, common);
+  if (prune_command->parsed()) {
+    if (only_moving) prune_options.unmoved = RetainedMetrics::Unmoved::dropped;
+    return run_prune(prune_options, common);
+  }
   if (mail_command->parsed()) return run_mail(mail, common);
   if (probes_command->parsed()) return run_probes(common);
   if (rules_command->parsed()) return run_rules(common);

@@ -1,12 +1,15 @@
 #!/usr/bin/python3
 """Real jobs in the laboratory of tests/lab, healthy and with one fault each: does the report say what was done?
 
-  lab.py --build BUILD --out DIR [--runs 3] [--scenarios all|none|loss1,stop] [--workloads all|cnn-train,...]
-         [--seconds 60] [--fault-seconds 12] [--nodes N] [--seed 1] [--outside 0.1] [--steal 1] [--repeats 2]
+  lab.py --build BUILD --out DIR [--runs 3] [--scenarios all|none|named|loss1,stop] [--workloads all|cnn-train,...]
+         [--seconds 60] [--fault-seconds 12|10-60] [--nodes N] [--seed 1] [--outside 0.1] [--steal 1] [--repeats 2]
+  lab.py --build BUILD --out DIR --healthy 42 --disturbed 10 --scenarios named --seconds 150 --fault-seconds 10-60
+                                                the campaign: N healthy runs over all workloads, M of each fault
   lab.py --build BUILD --out DIR --again        judges what is recorded there with the present `reveal report`
 
 Every workload runs healthy --runs times; every scenario runs --runs times, each time with a workload drawn from those
-it makes sense for. What others took from the machine during a run is measured; a run with more than --outside cpus or
+it makes sense for; a range of --fault-seconds is drawn from, too. `named`: outsider, dirty flood, packet loss, memory
+leak, slow rank. What others took from the machine during a run is measured; a run with more than --outside cpus or
 --steal percent is set aside and repeated with the same seed, and not judged if it stays so (--keep judges it, and says
 so: such figures are no result). An interrupted campaign goes on where it was. Nothing is tuned here: thresholds are
 those of the report, the seeds are printed, and a run is judged by these rules:
@@ -14,8 +17,10 @@ those of the report, the seeds are printed, and a run is judged by these rules:
   found    a finding, or notice, of the report overlaps the fault with an intersection over union of 0.1 or more
   first    node (where not all are touched), subsystem ("also": one the fault truly touches) and rule of the report's
            first finding or notice, if it overlaps at all
-  IoU      of the first finding's best interval with the fault; 0 if it does not overlap; median
-  onset    between its begin and the fault's; median of those that overlap
+  IoU      of the first finding's best interval with the fault; 0 if it does not overlap; median, and runs with .5 or
+           more
+  onset    between its begin and the fault's; median of those that overlap, and runs with at most 5 s
+  all      found, node and subsystem ("also") first, IoU .5 or more and onset within 5 s: the run counts as explained
   false    findings (warning or worse), and notices, in a run without a fault"""
 import argparse
 import fnmatch
@@ -34,6 +39,8 @@ import scenario as lab  # noqa: E402
 from faults import SCENARIOS, Unavailable  # noqa: E402
 
 REPORTED = ("notice", "warning", "critical")
+NAMED = ("outsider100", "flood", "loss1", "leak", "slow_rank")
+LEAST_IOU, MOST_ONSET = 0.5, 5.0
 
 
 def seconds_of(stamp) -> float:
@@ -68,7 +75,7 @@ def judge(build: pathlib.Path, folder: pathlib.Path) -> dict:
     first = reported[0] if reported else None
     iou, onset = overlap(first, truth) if first else (0.0, None)
     says = lambda key, *right: iou > 0 and first[key] in right
-    return result | {
+    answer = {
         "found": bool(hits), "as_finding": any(f["severity"] != "notice" for f in hits), "iou": round(iou, 3),
         "onset": None if onset is None or iou < 0.1 else round(onset, 2),
         "choice": truth["nodes_touched"] != truth["nodes"],
@@ -76,14 +83,24 @@ def judge(build: pathlib.Path, folder: pathlib.Path) -> dict:
         "subsystem": says("subsystem", truth["subsystem"]),
         "also": says("subsystem", truth["subsystem"], *truth["also"]),
         "rule": says("id", truth["rule"])}
+    answer["near"] = answer["iou"] >= LEAST_IOU
+    answer["prompt"] = answer["onset"] is not None and abs(answer["onset"]) <= MOST_ONSET
+    right_node = answer["node"] or not answer["choice"]
+    answer["all"] = all((answer["found"], right_node, answer["also"], answer["near"], answer["prompt"]))
+    return result | answer
 
 
 def plan(args) -> list[tuple[str, str, int]]:
     """Scenario, workload and seed of every run; depends on nothing but the arguments."""
+    count = len(args.workloads)
+    healthy = args.runs * count if args.healthy is None else args.healthy
+    disturbed = args.runs if args.disturbed is None else args.disturbed
+    rounds = max(disturbed if args.scenarios else 0, -(-healthy // max(1, count)))
     runs = []
-    for seed in range(args.seed, args.seed + args.runs):
-        runs += [("healthy", workload, seed) for workload in args.workloads]
-        for name in args.scenarios:
+    for seed in range(args.seed, args.seed + rounds):
+        left = healthy - (seed - args.seed) * count
+        runs += [("healthy", workload, seed) for workload in args.workloads[:max(0, left)]]
+        for name in args.scenarios if seed - args.seed < disturbed else ():
             fit = [w for w in args.workloads if any(fnmatch.fnmatch(w, p) for p in SCENARIOS[name].workloads)]
             if fit:
                 runs.append((name, random.Random(f"{name} {seed}").choice(fit), seed))
@@ -108,9 +125,11 @@ def record(args, name: str, workload: str, seed: int) -> pathlib.Path | None:
         if not (folder / "truth.json").exists():
             if folder.exists():
                 set_aside(folder, "cut")
+            shortest, longest = args.fault_seconds
+            lasts = random.Random(f"{name} {seed} lasts").uniform(shortest, longest)
             try:
                 lab.run_once(name, workload, args.build, folder, args.nodes or SCENARIOS[name].nodes, args.seconds,
-                             args.fault_seconds, seed)
+                             lasts, seed)
             except (Unavailable, RuntimeError, subprocess.TimeoutExpired) as reason:
                 print(f"lab: {folder.name}: no run: {reason}", flush=True)
                 return None
@@ -156,18 +175,30 @@ def summary(results: list[dict]):
         print()
     if faulty:
         rows = [["fault", "runs", "found", "as finding", "right node first", "right subsystem first (also)",
-                 "right rule first", "IoU", "onset error s", "seeds"]]
+                 "right rule first", "IoU (.5 or more)", "onset error s (5 or less)", "all of it", "lasts s", "seeds"]]
         for name, group in [*sorted(faulty.items()), ("all", [r for g in faulty.values() for r in g])]:
             of = lambda key, among=group: f"{sum(bool(r[key]) for r in among)}/{len(among)}" if among else "-"
             seeds = [f"{r['truth']['seed']}:{r['truth']['workload']}" for r in group] if name != "all" else []
             rows.append([name, len(group), of("found"), of("as_finding"), of("node", [r for r in group if r["choice"]]),
-                         f"{of('subsystem')} ({of('also')})", of("rule"), median([r["iou"] for r in group]),
-                         median([abs(r["onset"]) for r in group if r["onset"] is not None]), ",".join(seeds)])
+                         f"{of('subsystem')} ({of('also')})", of("rule"),
+                         f"{median([r['iou'] for r in group])} ({of('near')})",
+                         f"{median([abs(r['onset']) for r in group if r['onset'] is not None])} ({of('prompt')})",
+                         of("all"), span_of(group), ",".join(seeds)])
         table(rows)
     for result in results:
         if "error" in result:
             truth = result["truth"]
             print(f"no report: {truth['scenario']}-{truth['workload']}-{truth['seed']}: {result['error']}")
+
+
+def span_of(group: list[dict]) -> str:
+    lengths = [(r["truth"]["end_utc_ns"] - r["truth"]["begin_utc_ns"]) / 1e9 for r in group]
+    return f"{min(lengths):.0f}-{max(lengths):.0f}"
+
+
+def seconds_range(text: str) -> tuple[float, float]:
+    first, _, last = text.partition("-")
+    return float(first), float(last or first)
 
 
 def names(text: str, known) -> list[str]:
@@ -182,10 +213,12 @@ def main() -> int:
     parser.add_argument("--build", type=pathlib.Path, required=True)
     parser.add_argument("--out", type=pathlib.Path, required=True)
     parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--healthy", type=int, help="healthy runs in all (default: --runs of each workload)")
+    parser.add_argument("--disturbed", type=int, help="runs of each scenario (default: --runs)")
     parser.add_argument("--scenarios", default="all")
     parser.add_argument("--workloads", default="all")
     parser.add_argument("--seconds", type=float, default=60)
-    parser.add_argument("--fault-seconds", type=float, default=12)
+    parser.add_argument("--fault-seconds", type=seconds_range, default="12")
     parser.add_argument("--nodes", type=int, help="default: what each scenario is meant for")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--outside", type=float, default=0.1, help="cpus of others that make a run contaminated")
@@ -195,6 +228,7 @@ def main() -> int:
     parser.add_argument("--again", action="store_true")
     args = parser.parse_args()
     args.build, args.out = args.build.resolve(), args.out.resolve()
+    args.scenarios = ",".join(NAMED) if args.scenarios == "named" else args.scenarios
     args.scenarios = names(args.scenarios, [name for name in SCENARIOS if name != "healthy"])
     args.workloads = names(args.workloads, lab.WORKLOADS)
     without = 0

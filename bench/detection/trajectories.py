@@ -3,9 +3,11 @@
 (DTW) distance of every run to the median trace, and a two-sided Wilcoxon signed-rank test over the runs.
 
   trajectories.py DIR [--node node0] [--seconds 50] [--least 10] [--metrics]
+  trajectories.py DIR --record BUILD [--workloads cnn-train,encoder-train,mpi-solver] [--keep]
 
 DIR holds recorded healthy runs as bench/detection/lab.py leaves them (truth.json, phases.jsonl, job/NODE.h5), at least
---least of each workload; record them with `lab.py --scenarios none --workloads A,B,C --runs 10`. A run is taken from
+--least of each workload. --record makes those that are missing first, ten seconds longer than --seconds, and may be
+interrupted; runs that others disturbed are repeated, or with --keep used (a trial, no result). A run is taken from
 the moment its data are prepared, as means of a second; a channel counts if it exists and changes in all runs of a
 workload.
 DTW: absolute differences, at most a tenth of the length apart, divided by the length, channels in their own standard
@@ -21,6 +23,7 @@ The paper does not say what its distances are tested against. Three readings, as
 import argparse
 import json
 import pathlib
+import subprocess
 import sys
 import warnings
 
@@ -29,6 +32,7 @@ import numpy as np
 from scipy.stats import wilcoxon
 
 LEVEL = 0.05
+HERE = pathlib.Path(__file__).resolve().parent
 warnings.filterwarnings("ignore", module="scipy")  # about ties and small samples: no news here
 
 
@@ -155,6 +159,13 @@ def share(rows: list[dict], key: str) -> str:
     return f"{100 * sum(known) / len(known):.2f} % of {len(known)}" if known else "-"
 
 
+def record(args) -> int:
+    """Exit status of the recorder."""
+    words = ["--build", args.record, "--out", args.dir, "--scenarios", "none", "--workloads", args.workloads, "--runs",
+             args.least, "--seconds", args.seconds + 10, *(["--keep"] if args.keep else [])]
+    return subprocess.run([sys.executable, HERE / "lab.py", *map(str, words)], stdout=sys.stderr).returncode
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("dir", type=pathlib.Path)
@@ -162,7 +173,12 @@ def main() -> int:
     parser.add_argument("--seconds", type=int, default=50, help="of each run, from the end of its preparation")
     parser.add_argument("--least", type=int, default=10, help="runs of a workload; 5 can never reach p < 0.05")
     parser.add_argument("--metrics", action="store_true", help="also one line per channel")
+    parser.add_argument("--record", type=pathlib.Path, metavar="BUILD", help="folder with bin/reveal-run")
+    parser.add_argument("--workloads", default="cnn-train,encoder-train,mpi-solver", help="for --record")
+    parser.add_argument("--keep", action="store_true", help="for --record: also runs that others disturbed")
     args = parser.parse_args()
+    if args.record and (status := record(args)):
+        return status
     workloads: dict[str, list[dict[str, np.ndarray]]] = {}
     for path in sorted(args.dir.glob("*/truth.json")):
         truth = json.loads(path.read_text())

@@ -52,9 +52,11 @@ class SiteProbe final : public Probe {
     for (int number = 1; std::getline(lines, line); ++number) {
       std::string_view rest = std::string_view(line).substr(0, line.find('#'));
       const std::string_view name = next_word(rest);
-      if (!name.empty()) add(name, rest, file + ':' + std::to_string(number));
+      std::string_view more = rest;
+      if (next_word(more).empty()) continue;  // a blank line, or one that selects: core/sampler/metric_selection.h
+      add(name, rest, file + ':' + std::to_string(number));
     }
-    if (metrics_.empty()) throw Unavailable(file + " names no metric");
+    if (metrics_.empty()) throw Unavailable(file + " names no text file to read");
   }
 
   void sample() noexcept override {

@@ -13,14 +13,22 @@ namespace {
 constexpr MetricHelp kSnmp[] = {
     {"tcp.RetransSegs", "Segments sent again."},
     {"udp.RcvbufErrors", "Datagrams dropped because the receiver's buffer was full."},
-    {"<protocol>.<Field>", "Every field as the kernel (RFC 1213, RFC 4293) names it."},
+    {"ip.<Field>", "Every field as the kernel (RFC 1213, RFC 4293) names it; so do the next."},
+    {"icmp.<Field>", "Control messages."},
+    {"icmpmsg.<Field>", "Control messages by type."},
+    {"tcp.<Field>", "Connections and segments."},
+    {"udp.<Field>", "Datagrams."},
+    {"udplite.<Field>", "Datagrams with partial checksums."},
 };
-constexpr MetricHelp kLevels[] = {{"tcp.CurrEstab", "Connections established now."}};
+constexpr MetricHelp kLevels[] = {{"tcp.CurrEstab", "Connections established now."},
+                                  {"mptcpext.MPCurrEstab", "Multipath TCP connections established now."}};
 constexpr MetricHelp kNetstat[] = {
     {"tcpext.TCPOFOQueue",
      "Segments that came before one sent earlier: packets were lost or reordered on the way here."},
     {"tcpext.TCPTimeouts", "Retransmission timeouts."},
-    {"<protocol>.<Field>", "Every field as Linux names it."},
+    {"tcpext.<Field>", "Every field as Linux names it; so do the next."},
+    {"ipext.<Field>", "Packets and bytes by kind."},
+    {"mptcpext.<Field>", "Multipath TCP."},
 };
 
 constexpr FamilyTable kSnmpFamilies[] = {

@@ -42,6 +42,8 @@ std::vector<ProbeSpec> select_probes(const std::vector<std::string>& names) {
 
 Sampler::Sampler(RootFs& fs, Sink& sink, Options options, TickTime now)
     : fs_(fs), sink_(sink), options_(std::move(options)), host_(Host::look(fs)) {
+  if (!options_.metrics_file.empty()) selection_ = MetricSelection::read(options_.metrics_file);
+  if (!selection_.everything()) sink_.select(&selection_);
   sink_.set_now(now.monotonic_ns);
   sink_.mute(true);
   if (options_.job || fs_.recorded()) {
@@ -67,7 +69,7 @@ Sampler::Sampler(RootFs& fs, Sink& sink, Options options, TickTime now)
                .namespaces = namespaces_.get(),
                .self = &self_,
                .job_cpus = job_ ? &job_cpus_ : nullptr,
-               .site_metrics = options_.site_metrics});
+               .site_metrics = options_.metrics_file});
   for (Opened& each : opened_) each.probe->sample();
   sink_.mute(false);
 }
@@ -80,7 +82,11 @@ void Sampler::open_probes(const ProbeContext& common) {
     const std::int64_t every = std::max<std::int64_t>(1, (period + interval / 2) / interval);
     context.period = std::chrono::nanoseconds(every * interval);
     Coverage fact{.probe = std::string(spec.name)};
+    const auto selected = [this](const FamilyTable& family) { return selection_.meets(family); };
     try {
+      if (std::none_of(spec.families.begin(), spec.families.end(), selected)) {
+        throw Unavailable("nothing of it was selected (--metrics)");
+      }
       opened_.push_back({spec.open(context), every});
       self_.parts.push_back(spec.name);
     } catch (const Unavailable& why) {

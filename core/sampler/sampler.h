@@ -11,6 +11,7 @@
 #include "core/job/job.h"
 #include "core/job/net_namespaces.h"
 #include "core/job/process_slots.h"
+#include "core/sampler/metric_selection.h"
 #include "core/sampler/probe.h"
 #include "core/sampler/sink.h"
 #include "core/sampler/ticker.h"
@@ -23,7 +24,7 @@ class Sampler {
     std::chrono::nanoseconds interval = 100ms;
     std::vector<std::string> probes;  // names; empty: all
     std::optional<JobSource> job;     // ignored by recordings that know their job
-    std::string site_metrics;         // a file; "": none
+    std::string metrics_file;         // what to record, and metrics of the site's own; "": everything, none
     int own_pid = 0;
   };
 
@@ -36,6 +37,7 @@ class Sampler {
   [[nodiscard]] const Job* job() const noexcept { return job_.get(); }
   [[nodiscard]] const Host& host() const noexcept { return host_; }
   [[nodiscard]] const std::vector<int>& job_cpus() const noexcept { return job_cpus_; }
+  [[nodiscard]] const MetricSelection& selection() const noexcept { return selection_; }
   [[nodiscard]] bool job_ended() const noexcept { return job_ && job_->ended(); }
 
  private:
@@ -49,6 +51,7 @@ class Sampler {
   RootFs& fs_;
   Sink& sink_;
   Options options_;
+  MetricSelection selection_;
   Host host_;
   std::unique_ptr<Job> job_;
   std::unique_ptr<ProcessSlots> slots_;

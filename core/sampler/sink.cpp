@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/sampler/metric_selection.h"
+
 namespace reveal {
 
 Family::Family(Sink& sink, const FamilySpec& spec) : sink_(sink), spec_(spec) {
@@ -13,11 +15,17 @@ std::int32_t Family::add(std::string_view metric, std::string_view instance, std
                  .instance = std::string(instance),
                  .role = std::string(role),
                  .born_ns = sink_.now_ns_};
-  if (sink_.writer_ != nullptr) sink_.writer_->add_channel(id_, key);
+  const auto place = static_cast<std::int32_t>(channels_.size());
+  const bool always = sink_.selection_ == nullptr || spec_.subsystem == Subsystem::self;
+  if (always || sink_.selection_->take(metric, instance)) {
+    if (sink_.writer_ != nullptr) sink_.writer_->add_channel(id_, key);
+    stored_.push_back(place);
+    stored_row_.push_back(kMissing);
+    ++sink_.channels_;
+  }
   channels_.push_back(std::move(key));
   row_.push_back(kMissing);
-  ++sink_.channels_;
-  return static_cast<std::int32_t>(channels_.size() - 1);
+  return place;
 }
 
 void Family::died(std::int32_t channel) {
@@ -25,9 +33,9 @@ void Family::died(std::int32_t channel) {
   ChannelKey& key = channels_[static_cast<std::size_t>(channel)];
   if (key.died_ns != 0) return;
   key.died_ns = sink_.now_ns_;
-  if (sink_.writer_ != nullptr) {
-    sink_.writer_->channel_died(id_, static_cast<TraceWriter::ChannelId>(channel), sink_.now_ns_);
-  }
+  const auto stored = std::lower_bound(stored_.begin(), stored_.end(), channel);
+  if (sink_.writer_ == nullptr || stored == stored_.end() || *stored != channel) return;
+  sink_.writer_->channel_died(id_, static_cast<TraceWriter::ChannelId>(stored - stored_.begin()), sink_.now_ns_);
 }
 
 void Family::begin() noexcept {
@@ -35,8 +43,14 @@ void Family::begin() noexcept {
 }
 
 void Family::commit() noexcept {
-  if (sink_.writer_ == nullptr || sink_.muted_ || row_.empty()) return;
-  if (!sink_.writer_->append_row(id_, sink_.now_ns_, std::span<const std::int64_t>(row_))) ++sink_.rows_lost_;
+  if (sink_.writer_ == nullptr || sink_.muted_ || stored_.empty()) return;
+  std::span<const std::int64_t> row(row_);
+  if (stored_.size() < row_.size()) {
+    std::transform(stored_.begin(), stored_.end(), stored_row_.begin(),
+                   [this](std::int32_t place) { return row_[static_cast<std::size_t>(place)]; });
+    row = stored_row_;
+  }
+  if (!sink_.writer_->append_row(id_, sink_.now_ns_, row)) ++sink_.rows_lost_;
 }
 
 std::int64_t Family::value(std::string_view metric, std::string_view instance) const noexcept {

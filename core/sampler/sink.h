@@ -31,9 +31,11 @@ struct FamilyTable {
   std::span<const MetricHelp> metrics;
 };
 
+class MetricSelection;
 class Sink;
 
-/// A row of values that become one column of the dataset per commit().
+/// A row of values that become one column of the dataset per commit(). Of a channel that is not selected only the place
+/// in the row exists: a probe need not know.
 class Family {
  public:
   static constexpr std::int32_t kNoChannel = -1;
@@ -64,6 +66,8 @@ class Family {
   TraceWriter::FamilyId id_ = 0;
   std::vector<ChannelKey> channels_;
   std::vector<std::int64_t> row_;
+  std::vector<std::int32_t> stored_;      // places in the row of the channels that the trace has, in its order
+  std::vector<std::int64_t> stored_row_;  // as long; only where not all are stored
 };
 
 class Sink {
@@ -77,6 +81,8 @@ class Sink {
 
   /// While muted, rows are filled but not written: the first look at everything, before the trace has begun.
   void mute(bool muted) noexcept { muted_ = muted; }
+  /// From now on only channels that it takes are written. It must outlive the sink's use.
+  void select(MetricSelection* selection) noexcept { selection_ = selection; }
   void set_now(std::int64_t time_ns) noexcept { now_ns_ = time_ns; }
   [[nodiscard]] std::int64_t now() const noexcept { return now_ns_; }
   [[nodiscard]] TraceWriter* writer() const noexcept { return writer_; }
@@ -88,6 +94,7 @@ class Sink {
  private:
   friend class Family;
   TraceWriter* writer_;
+  MetricSelection* selection_ = nullptr;  // null: everything
   std::int64_t now_ns_ = 0;
   bool muted_ = false;
   std::uint64_t channels_ = 0;

@@ -86,7 +86,7 @@ WindowVotes window_votes(const Telemetry& telemetry, const DetectOptions& option
                          std::size_t samples) {
   WindowVotes votes{
       .grid = window_grid(options.window_seconds, options.stride_seconds, telemetry.step_seconds, begin, samples)};
-  votes.channels = prune(telemetry, begin, samples);
+  votes.channels = prune(telemetry, begin, samples, options.prune_above);
   votes.z = standardise(feature_matrix(telemetry, votes.channels, votes.grid));
   for (const Detector& detector : detectors()) {
     votes.methods.push_back(detector.label);

@@ -16,6 +16,7 @@ struct DetectOptions {
   double window_seconds = 3;
   double stride_seconds = 1;
   std::uint64_t seed = 0;
+  double prune_above = 0.5;    // mean |r| beyond which `paper` keeps one channel of several; 1 and more: it keeps all
   bool keep_windows = true;    // fill Detection::windows
   bool every_channel = false;  // reasons name all channels, not only the first kMaxReasons; windows have reasons too
 };

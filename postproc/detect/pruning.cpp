@@ -58,42 +58,55 @@ int pruning_priority(std::string_view metric) {
   return static_cast<int>(std::find_if(kPriority.begin(), kPriority.end(), fits) - kPriority.begin());
 }
 
-std::vector<std::size_t> prune(const Telemetry& telemetry, std::size_t begin, std::size_t samples, double threshold) {
-  std::vector<std::size_t> dynamic;
+ChannelCorrelation correlate(const Telemetry& telemetry, std::size_t begin, std::size_t samples) {
+  ChannelCorrelation result;
   for (std::size_t c = 0; c < telemetry.channels.size(); ++c) {
     if (telemetry.channels[c].subsystem == Subsystem::self || telemetry.channels[c].kind == Kind::state) continue;
     const auto values = telemetry.series(c).subspan(begin, samples);
-    if (!is_static_or_periodic(values) && !is_constant_where_present(values)) dynamic.push_back(c);
+    if (!is_static_or_periodic(values) && !is_constant_where_present(values)) result.channels.push_back(c);
   }
-  const auto n = static_cast<Eigen::Index>(dynamic.size());
+  const auto n = static_cast<Eigen::Index>(result.channels.size());
   Rows rows(n, static_cast<Eigen::Index>(samples));
   for (Eigen::Index i = 0; i < n; ++i) {
-    unit_row(telemetry.series(dynamic[static_cast<std::size_t>(i)]).subspan(begin, samples), rows.row(i));
+    unit_row(telemetry.series(result.channels[static_cast<std::size_t>(i)]).subspan(begin, samples), rows.row(i));
   }
-  const Rows r = (rows * rows.transpose()).cwiseAbs();
+  result.r = (rows * rows.transpose()).cwiseAbs();
+  return result;
+}
 
+std::vector<std::size_t> representatives(const Eigen::MatrixXf& r, const std::vector<std::string>& metrics,
+                                         double threshold) {
   struct Candidate {
     Eigen::Index row;
     int priority;
     float variance;
   };
   std::vector<Candidate> order;
-  for (Eigen::Index i = 0; i < n; ++i) {
-    const std::string& metric = telemetry.channels[dynamic[static_cast<std::size_t>(i)]].metric;
-    order.push_back({i, pruning_priority(metric), (r.row(i).array() - r.row(i).mean()).square().mean()});
+  for (Eigen::Index i = 0; i < r.rows(); ++i) {
+    const int priority = pruning_priority(metrics[static_cast<std::size_t>(i)]);
+    order.push_back({i, priority, (r.row(i).array() - r.row(i).mean()).square().mean()});
   }
   std::stable_sort(order.begin(), order.end(), [](const Candidate& a, const Candidate& b) {
     return a.priority != b.priority ? a.priority < b.priority : a.variance > b.variance;
   });
-  std::vector<Eigen::Index> kept;
+  std::vector<std::size_t> kept;
   for (const Candidate& candidate : order) {
-    const auto redundant = [&](Eigen::Index k) { return static_cast<double>(r(candidate.row, k)) > threshold; };
-    if (std::none_of(kept.begin(), kept.end(), redundant)) kept.push_back(candidate.row);
+    const auto redundant = [&](std::size_t k) {
+      return static_cast<double>(r(candidate.row, static_cast<Eigen::Index>(k))) > threshold;
+    };
+    if (std::none_of(kept.begin(), kept.end(), redundant)) kept.push_back(static_cast<std::size_t>(candidate.row));
   }
   std::sort(kept.begin(), kept.end());
-  std::vector<std::size_t> channels;
-  channels.reserve(kept.size());
-  for (const Eigen::Index row : kept) channels.push_back(dynamic[static_cast<std::size_t>(row)]);
+  return kept;
+}
+
+std::vector<std::size_t> prune(const Telemetry& telemetry, std::size_t begin, std::size_t samples, double threshold) {
+  const ChannelCorrelation correlation = correlate(telemetry, begin, samples);
+  std::vector<std::string> metrics;
+  metrics.reserve(correlation.channels.size());
+  for (const std::size_t c : correlation.channels) metrics.push_back(telemetry.channels[c].metric);
+  std::vector<std::size_t> channels = representatives(correlation.r, metrics, threshold);
+  for (std::size_t& channel : channels) channel = correlation.channels[channel];
   return channels;
 }
 

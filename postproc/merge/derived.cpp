@@ -145,7 +145,7 @@ void append_derived(Telemetry& telemetry) {
     const Values values = derived.compute(telemetry);
     if (values.empty()) continue;
     telemetry.channels.push_back({.metric = std::string(derived.metric),
-                                  .family = "derived",
+                                  .family = std::string(kDerivedFamily),
                                   .role = "job",
                                   .kind = Kind::gauge,
                                   .unit = derived.unit,

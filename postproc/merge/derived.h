@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string_view>
 
 #include "postproc/merge/telemetry.h"
 
@@ -9,6 +10,9 @@ namespace reveal {
 
 /// At most this many are appended.
 inline constexpr std::size_t kDerivedChannels = 8;
+
+/// Of the channels appended.
+inline constexpr std::string_view kDerivedFamily = "derived";
 
 void append_derived(Telemetry& telemetry);
 

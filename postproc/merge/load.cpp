@@ -105,6 +105,7 @@ constexpr Loss kLosses[] = {
     {"probe_lost", "a probe was lost", false},
     {"events_lost", "events were lost", false},
     {"ticks_missed", "ticks were missed", false},
+    {"metrics_selected", "only some metrics were recorded", false},
 };
 
 }  // namespace

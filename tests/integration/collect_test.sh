@@ -32,6 +32,9 @@ expect_error 1 'not a directory' --output x.h5 --root /does/not/exist
 expect_error 1 'missing/x.h5' --output missing/x.h5 --duration 1s
 echo 'a gauge parsec /x' >metrics.conf
 expect_error 1 'metrics.conf:1: "gauge parsec"' --output x.h5 --metrics metrics.conf --duration 1s
+echo 'mem.dirty' >metrics.conf
+echo 'cpu.usr' >>metrics.conf
+expect_error 1 'metrics.conf:2: unknown metric "cpu.usr"; did you mean "cpu.user"?' --output x.h5 --metrics metrics.conf
 [ -z "$(ls -- *.h5* 2>/dev/null)" ] || fail "a refusal left a file behind"
 
 "$collect" --list-probes --json | /usr/bin/python3 -c '

@@ -108,6 +108,28 @@ expect 0 - "$reveal" report cut
 json cut/report.json "r['partial'] and 'cut off' in r['coverage'][0]['note']"
 expect 0 'cut off' "$reveal" merge cut --pack
 
+# --- pruning: what is written can be recorded
+expect 1 "at least 50 are needed" "$reveal" prune job --out selected.metrics
+expect 0 - "$reveal" prune cut --out selected.metrics
+expect 0 - "$reveal" prune cut --out selected.metrics --only-moving --threshold 0.3 --json
+json out "0 < r['channels_retained'] <= r['channels_moved'] and r['lines'] > 0"
+expect 1 'No such file or directory' "$reveal" prune nowhere --out x.metrics
+expect 1 'No such file or directory' "$reveal" prune cut --out nowhere/x.metrics
+"$collect" --output less.h5 --metrics selected.metrics --duration 1s 2>err || fail "what prune wrote is refused: $(cat err)"
+/usr/bin/python3 - <<'PY' || fail "less.h5 does not hold less, and only what was selected"
+import fnmatch, h5py
+with open('selected.metrics') as lines:
+    wanted = [line.split('#')[0].strip().split('/')[0] for line in lines if line.split('#')[0].strip()]
+def metrics(path):
+    found = set()
+    with h5py.File(path) as trace:
+        trace.visititems(lambda name, of: found.update(of['metric'].asstr()[:]) if name.endswith('_channels') else None)
+    return found
+less, all = metrics('less.h5'), metrics('job/n01.h5')
+assert less and less < all, (less, all)
+assert all >= less and {m for m in less if not m.startswith('self.')} <= set(wanted), less - set(wanted)
+PY
+
 # --- merging
 expect 0 - "$reveal" merge job
 expect 0 - "$reveal" merge job --pack --json

@@ -168,6 +168,11 @@ def slow_rank(lab, victim: int, factor: float):
 
 
 def leak(lab, victim: int, rate: float):
+    """Slower where the fault would last so long that it took more than a quarter of what is free: this machine is to
+    survive it."""
+    with open("/proc/meminfo") as file:
+        free = next(int(line.split()[1]) for line in file if line.startswith("MemAvailable")) / 1000
+    rate = min(rate, free / 4 / lab.longest)
     return ill(lab, victim, f"leak {rate:g}")
 
 

@@ -57,13 +57,13 @@ class TestHost {
 class ProbeBench {
  public:
   ProbeBench(const TestHost& host, const std::string& probe, std::optional<JobSource> job = std::nullopt,
-             const std::string& site_metrics = "")
+             const std::string& metrics_file = "")
       : fs_(host.root()),
         sampler_(unkept(fs_), sink_,
                  {.interval = std::chrono::milliseconds(100),
                   .probes = {probe},
                   .job = std::move(job),
-                  .site_metrics = site_metrics},
+                  .metrics_file = metrics_file},
                  {1'000'000'000, 1'700'000'000'000'000'000}) {}
 
   /// Every family is due on a tick whose number is a multiple of ten.

@@ -210,5 +210,14 @@ TEST(MergeJob, ExpandsTheSchedulersNodeLists) {
   EXPECT_EQ(expand_node_list("n[0-99999999]").size(), 65'536U);
 }
 
+TEST(NoteLosses, SayThatOnlySomeMetricsWereRecorded) {
+  NodeTrace trace;
+  trace.events = {{0, "reveal", "metrics_selected", "94 names of selected.metrics"}};
+  note_losses(trace);
+  EXPECT_EQ(trace.notes,
+            std::vector<std::string>{"only some metrics were recorded (reveal: 94 names of selected.metrics)"});
+  EXPECT_FALSE(trace.rows_lost);
+}
+
 }  // namespace
 }  // namespace reveal

@@ -1,0 +1,109 @@
+// What one way of looking at windows says: `window_scores_bench WAY PATH WINDOW STRIDE`, both in seconds. PATH is a
+// job's directory or a series as `reveal score` reads it. Prints CSV, one line per node and window: times in seconds,
+// score, and whether the way flags it. For bench/detection/windows.py and pruning.py. Ways:
+//   paper      the paper's pipeline: a window that any of its detectors puts into the top 1 %
+//   unpruned   the same on all channels that move
+//   windows    the window detectors of the default pipeline without its interval scan; the top 1 % of their ranking
+//   reveal     the default pipeline: windows of findings and notices
+#include <spdlog/fmt/fmt.h>
+
+#include <array>
+#include <cstdlib>
+#include <filesystem>
+#include <string_view>
+#include <vector>
+
+#include "postproc/detect/detector.h"
+#include "postproc/detect/ensemble.h"
+#include "postproc/detect/pipeline.h"
+#include "postproc/detect/scan_scale.h"
+#include "postproc/merge/job.h"
+#include "postproc/merge/load.h"
+#include "postproc/score/score.h"
+
+using namespace reveal;
+
+namespace {
+
+constexpr double kNoPruning = 2;  // no |r| is above
+constexpr double kFlaggedPercentile = 99;
+constexpr double kStartSeconds = 5;
+constexpr double kEndSeconds = 2.5;
+
+std::vector<WindowScore> of_pipeline(std::string_view name, const Telemetry& node, const DetectOptions& options) {
+  return find_pipeline(name).run(node, options).windows;
+}
+
+std::vector<WindowScore> paper(const Telemetry& node, const DetectOptions& options) {
+  return of_pipeline("paper", node, options);
+}
+
+std::vector<WindowScore> unpruned(const Telemetry& node, const DetectOptions& options) {
+  DetectOptions all = options;
+  all.prune_above = kNoPruning;
+  return of_pipeline("paper", node, all);
+}
+
+std::vector<WindowScore> reveal_windows(const Telemetry& node, const DetectOptions& options) {
+  return of_pipeline("reveal", node, options);
+}
+
+std::vector<WindowScore> ranking_alone(const Telemetry& node, const DetectOptions& options) {
+  // Imports and tear-down are no news, to the default pipeline.
+  const ScanScale scale = scan_scale(node.step_seconds);
+  const std::size_t begin = scale.has_start_and_end ? scale.samples(kStartSeconds) : 0;
+  const std::size_t rest = begin + (scale.has_start_and_end ? scale.samples(kEndSeconds) : 0);
+  if (node.samples <= rest) return {};
+  const WindowGrid grid =
+      window_grid(options.window_seconds, options.stride_seconds, node.step_seconds, begin, node.samples - rest);
+  if (grid.count < kMinRankedWindows) return {};
+  const WindowRanking ranking = rank_windows(node, grid, options.seed, Explain::no);
+  const double threshold = percentile(ranking.score, kFlaggedPercentile);
+  std::vector<WindowScore> windows;
+  for (std::size_t w = 0; w < grid.count; ++w) {
+    windows.push_back({.begin = grid.first_sample(w), .end = grid.end_sample(w), .score = ranking.score[w]});
+    if (ranking.score[w] > threshold) windows.back().tier = Tier::notice;
+  }
+  return windows;
+}
+
+struct Way {
+  std::string_view name;
+  std::vector<WindowScore> (*run)(const Telemetry&, const DetectOptions&);
+};
+constexpr std::array kWays{Way{"paper", paper}, Way{"unpruned", unpruned}, Way{"windows", ranking_alone},
+                           Way{"reveal", reveal_windows}};
+
+std::vector<Telemetry> nodes_of(const std::filesystem::path& path) {
+  if (!std::filesystem::is_directory(path)) return {telemetry_of(read_series_file(path))};
+  std::vector<Telemetry> nodes;
+  for (const TraceFile& file : list_traces(path)) nodes.push_back(load_trace(file.path).telemetry);
+  return nodes;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const Way* way = nullptr;
+  for (const Way& each : kWays) {
+    if (argc == 5 && each.name == argv[1]) way = &each;
+  }
+  DetectOptions options;
+  if (way != nullptr) {
+    options.window_seconds = std::strtod(argv[3], nullptr);
+    options.stride_seconds = std::strtod(argv[4], nullptr);
+  }
+  if (way == nullptr || !(options.window_seconds > 0) || !(options.stride_seconds > 0)) {
+    fmt::print(stderr, "usage: window_scores_bench paper|unpruned|windows|reveal PATH WINDOW STRIDE\n");
+    return 2;
+  }
+  options.every_channel = way->run == reveal_windows;  // else it does not rank them
+  fmt::print("node,begin,end,score,flagged\n");
+  for (const Telemetry& node : nodes_of(argv[2])) {
+    for (const WindowScore& window : way->run(node, options)) {
+      fmt::print("{},{:.6g},{:.6g},{:.6g},{}\n", node.node, static_cast<double>(window.begin) * node.step_seconds,
+                 static_cast<double>(window.end) * node.step_seconds, window.score, window.tier == Tier::none ? 0 : 1);
+    }
+  }
+  return 0;
+}

@@ -1,0 +1,50 @@
+#include "postproc/detect/prune_jobs.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <cerrno>
+#include <fstream>
+#include <iterator>
+
+#include "hdf5schema/basics/error.h"
+#include "postproc/merge/job.h"
+#include "postproc/merge/load.h"
+
+namespace reveal {
+
+namespace {
+
+constexpr std::size_t kLeastSamples = 50;  // of noise, below: one pair in 5,000 is beyond the paper's threshold
+
+std::vector<Telemetry> nodes_of(const std::filesystem::path& directory) {
+  std::vector<Telemetry> nodes;
+  for (const TraceFile& file : list_traces(directory)) {
+    nodes.push_back(load_trace(file.path).telemetry);
+    if (nodes.back().samples >= kLeastSamples) continue;
+    throw Error(fmt::format("{}: {} samples, at least {} are needed to say what moves together", file.path.string(),
+                            nodes.back().samples, kLeastSamples));
+  }
+  return nodes;
+}
+
+}  // namespace
+
+PruneResult prune_jobs(const PruneOptions& options) {
+  RetainedMetrics retained(options.threshold);
+  for (const std::filesystem::path& directory : options.directories) retained.add_workload(nodes_of(directory));
+  const std::vector<std::string> lines = retained.lines(options.unmoved);
+  const PruneResult result{.channels = retained.count(), .lines = lines.size()};
+  std::string text = fmt::format(
+      "# Metrics that do not move together, for reveal-collect --metrics; by reveal prune from {} {}.\n"
+      "# Threshold |r| {:g}: {} of {} channels that moved are kept; {} that never moved are {}.\n",
+      options.directories.size(), options.directories.size() == 1 ? "job" : "jobs", options.threshold,
+      result.channels.retained, result.channels.moved, result.channels.unmoved,
+      options.unmoved == RetainedMetrics::Unmoved::kept ? "kept, too" : "left out");
+  for (const std::string& line : lines) text += line + '\n';
+  std::ofstream out(options.out, std::ios::binary | std::ios::trunc);
+  if (out) out << text << std::flush;
+  if (!out) throw system_error(options.out.string(), errno);
+  return result;
+}
+
+}  // namespace reveal
