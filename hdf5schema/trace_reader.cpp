@@ -204,7 +204,7 @@ struct TraceReader::Impl {
   bool complete = false;
   std::uint64_t cut_at = 0;  // the size of a file that lost its end; 0: it has all it should have
   std::vector<Family> families;
-  std::map<std::string, std::vector<std::int64_t>> axes;  // by "group/time_100ms"
+  std::map<haddr_t, std::vector<std::int64_t>> axes;  // by their place in the file: groups share them by hard links
 
   void open();
   void read_header();
@@ -324,9 +324,11 @@ Snapshot TraceReader::Impl::read_pairs(const char* table_path) const {
 }
 
 const std::vector<std::int64_t>& TraceReader::Impl::axis(const std::string& axis_path) {
-  const auto [at, fresh] = axes.try_emplace(axis_path);
-  if (!fresh) return at->second;
   const H5::DataSet dataset = file.openDataSet(axis_path);
+  H5O_info_t info;
+  check_hdf5(H5Oget_info(dataset.getId(), &info), "H5Oget_info");
+  const auto [at, fresh] = axes.try_emplace(info.addr);
+  if (!fresh) return at->second;
   const hsize_t length = readable_length(dataset);
   std::vector<std::int64_t> times(length);
   const hsize_t first = 0;

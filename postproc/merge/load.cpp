@@ -12,8 +12,6 @@
 namespace reveal {
 namespace {
 
-/// 8 GiB of numbers.
-constexpr std::size_t kMostValues = std::size_t{1} << 30;
 constexpr std::size_t kMostLossNotes = 5;
 /// Pairs whose offset moves by more than this show a wall clock that was set, not one that drifts.
 constexpr std::int64_t kClockStepNs = 50'000'000;
@@ -78,14 +76,7 @@ std::int64_t utc_offset_ns(const std::vector<ClockPair>& clocks, const TraceHead
 
 NodeTrace load_trace(const std::filesystem::path& path) {
   TraceStream stream(path);
-  NodeTrace trace = stream.trace();
-  const std::size_t channels = trace.telemetry.channels.size();
-  if (channels * stream.samples() > kMostValues) {
-    throw Error(fmt::format("{}: {} channels of {} samples are more than can be held", path.string(), channels,
-                            stream.samples()));
-  }
-  if (stream.samples() > 0) trace.telemetry = stream.read(0, stream.samples());
-  return trace;
+  return held(stream);
 }
 
 }  // namespace reveal

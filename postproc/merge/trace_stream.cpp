@@ -17,6 +17,8 @@ namespace {
 
 /// A month at 100 ms, far beyond any job's time limit at this rate; a broken time axis must not ask for all memory.
 constexpr std::size_t kMostSamples = 27'000'000;
+/// 8 GiB of numbers.
+constexpr std::size_t kMostValues = std::size_t{1} << 30;
 constexpr std::size_t kNever = std::numeric_limits<std::size_t>::max();
 
 /// The family that sets the pace: the one with the most rows.
@@ -145,6 +147,16 @@ Telemetry TraceStream::read(std::size_t begin, std::size_t count) {
   }
   append_derived(piece, impl_->derived);
   return piece;
+}
+
+NodeTrace held(TraceStream& stream) {
+  NodeTrace trace = stream.trace();
+  if (trace.telemetry.channels.size() * stream.samples() > kMostValues) {
+    throw Error(fmt::format("{}: {} channels of {} samples are more than can be analysed", trace.telemetry.node,
+                            trace.telemetry.channels.size(), stream.samples()));
+  }
+  if (stream.samples() > 0) trace.telemetry = stream.read(0, stream.samples());
+  return trace;
 }
 
 }  // namespace reveal

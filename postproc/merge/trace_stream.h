@@ -31,4 +31,7 @@ class TraceStream {
   std::unique_ptr<Impl> impl_;
 };
 
+/// All of it in memory. Throws Error where that is more than any machine has.
+[[nodiscard]] NodeTrace held(TraceStream& stream);
+
 }  // namespace reveal
