@@ -3,6 +3,7 @@
 #include <H5Cpp.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <fstream>
@@ -502,16 +503,17 @@ std::vector<double> TraceReader::read(const Family& family, std::size_t first, s
   const Hdf5Access access;
   constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
   try {
+    std::vector<double> values;
     if (stored_as_real(family.spec.kind, family.spec.unit)) {
-      std::vector<double> values;
       impl_->read_block(family, first, rows, PredType::NATIVE_DOUBLE, kNan, values);
       return values;
     }
-    std::vector<std::int64_t> stored;
-    impl_->read_block(family, first, rows, PredType::NATIVE_INT64, kMissing, stored);
-    std::vector<double> values(stored.size());
-    std::transform(stored.begin(), stored.end(), values.begin(),
-                   [](std::int64_t value) { return value == kMissing ? kNan : static_cast<double>(value); });
+    // Integers are read into the same memory and converted in place: a family of an hour is 100 MB.
+    impl_->read_block(family, first, rows, PredType::NATIVE_INT64, std::bit_cast<double>(kMissing), values);
+    for (double& value : values) {
+      const auto stored = std::bit_cast<std::int64_t>(value);
+      value = stored == kMissing ? kNan : static_cast<double>(stored);
+    }
     return values;
   } catch (...) {
     throw as_error(impl_->place(family));

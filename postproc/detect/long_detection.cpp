@@ -121,6 +121,7 @@ void LongDetection::describe(Episode& episode) const {
 }
 
 Detection LongDetection::finish(const ReadAgain& read) {
+  levels_.clear();  // makes room for what is read again
   const std::size_t before = result_.episodes.size();
   add_counter_bursts(counters_.bursts(), job_.channels, scale_, result_.episodes);
   for (std::size_t i = before; i < result_.episodes.size(); ++i) describe(result_.episodes[i]);

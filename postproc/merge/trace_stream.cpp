@@ -19,6 +19,7 @@ namespace {
 constexpr std::size_t kMostSamples = 27'000'000;
 /// 8 GiB of numbers.
 constexpr std::size_t kMostValues = std::size_t{1} << 30;
+constexpr std::size_t kHeldPiece = 10'000;
 constexpr std::size_t kNever = std::numeric_limits<std::size_t>::max();
 
 /// The family that sets the pace: the one with the most rows.
@@ -155,7 +156,21 @@ NodeTrace held(TraceStream& stream) {
     throw Error(fmt::format("{}: {} channels of {} samples are more than can be analysed", trace.telemetry.node,
                             trace.telemetry.channels.size(), stream.samples()));
   }
-  if (stream.samples() > 0) trace.telemetry = stream.read(0, stream.samples());
+  Telemetry& telemetry = trace.telemetry;
+  if (stream.samples() <= kHeldPiece) {
+    if (stream.samples() > 0) telemetry = stream.read(0, stream.samples());
+    return trace;
+  }
+  // In pieces, since what is read on the way to the grid is as large as what is kept.
+  telemetry.samples = stream.samples();
+  telemetry.values.resize(telemetry.channels.size() * telemetry.samples);
+  for (std::size_t begin = 0; begin < telemetry.samples; begin += kHeldPiece) {
+    const Telemetry piece = stream.read(begin, std::min(kHeldPiece, telemetry.samples - begin));
+    for (std::size_t c = 0; c < piece.channels.size(); ++c) {
+      const auto values = piece.series(c);
+      std::copy(values.begin(), values.end(), telemetry.series(c).subspan(begin).begin());
+    }
+  }
   return trace;
 }
 
