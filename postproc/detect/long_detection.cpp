@@ -118,6 +118,7 @@ void LongDetection::describe(Episode& episode) const {
   name_windows(grid_, episode);
   episode.claim = claim_of(episode, job_.channels, job_.step_seconds);
   if (episode.reasons.size() > kMaxReasons) episode.reasons.resize(kMaxReasons);
+  episode.reasons.shrink_to_fit();  // thousands of episodes may wait for the end of the job
 }
 
 Detection LongDetection::finish(const ReadAgain& read) {
