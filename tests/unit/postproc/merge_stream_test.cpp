@@ -35,6 +35,7 @@ void write_rough_trace(const std::filesystem::path& path) {
   writer.start();
   std::mt19937 random(3);
   std::vector<std::int64_t> values(3, 0);
+  std::size_t rows = 0;
   for (std::int64_t tick = 0; tick < 6000; ++tick) {
     for (std::int64_t& value : values) value += static_cast<std::int64_t>(random() % 100);
     const bool gap = (tick > 700 && tick < 712) || (tick > 2000 && tick < 2090);
@@ -43,11 +44,11 @@ void write_rough_trace(const std::filesystem::path& path) {
     if (random() % 10 == 0) row[0] = kMissing;
     if (tick > 3000 && tick < 3000 + 60) row[1] = kMissing;
     if (tick < 4000) row[2] = kMissing;
+    const std::int64_t time = kStep + tick * kStep + static_cast<std::int64_t>(random() % 1000);
     for (const auto& [id, steps] : families) {
-      if (tick % steps == 0)
-        writer.append_row(id, kStep + tick * kStep + static_cast<std::int64_t>(random() % 1000), row);
+      if (tick % steps == 0) writer.append_row(id, time, row);
     }
-    if (tick % 100 == 99) wait_until_flushed(writer, tick * kStep - 20 * kStep * 10);
+    if (++rows % 100 == 0) wait_until_flushed(writer, time);  // a chunk is full
   }
   writer.close();
 }
