@@ -1,5 +1,7 @@
 #include "postproc/detect/long_detection.h"
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <limits>
 #include <utility>
@@ -112,6 +114,10 @@ void LongDetection::scan(Level& level) {
     describe(episode);
     result_.episodes.push_back(std::move(episode));
   }
+#ifdef __GLIBC__
+  // Else what one block needed for a moment stays with the process, in pieces too small for the next one.
+  malloc_trim(0);
+#endif
 }
 
 void LongDetection::describe(Episode& episode) const {
