@@ -373,9 +373,7 @@ void run(const Options& options) {
   }
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int parse_and_run(int argc, char** argv) {
   Options options;
   CLI::App app("Makes traces of any size from a recording");
   app.add_option("recording", options.recording, "a trace")->required();
@@ -388,11 +386,17 @@ int main(int argc, char** argv) {
   app.add_option("--at", options.at, "where to put it, in seconds");
   app.add_option("--seed", options.seed, "of the random choice");
   CLI11_PARSE(app, argc, argv);
+  run(options);
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
   try {
-    run(options);
+    return parse_and_run(argc, argv);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "tile_trace: %s\n", error.what());
     return 1;
   }
-  return 0;
 }
