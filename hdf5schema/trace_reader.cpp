@@ -3,6 +3,7 @@
 #include <H5Cpp.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <fstream>
@@ -204,7 +205,7 @@ struct TraceReader::Impl {
   bool complete = false;
   std::uint64_t cut_at = 0;  // the size of a file that lost its end; 0: it has all it should have
   std::vector<Family> families;
-  std::map<std::string, std::vector<std::int64_t>> axes;  // by "group/time_100ms"
+  std::map<haddr_t, std::vector<std::int64_t>> axes;  // by their place in the file: groups share them by hard links
 
   void open();
   void read_header();
@@ -215,7 +216,8 @@ struct TraceReader::Impl {
   [[nodiscard]] Snapshot read_pairs(const char* table_path) const;
   [[nodiscard]] std::string place(const Family& family) const { return path.string() + ": " + family.spec.path; }
   template <typename Number>
-  void read_block(const Family& family, const PredType& type, Number missing, std::vector<Number>& values) const;
+  void read_block(const Family& family, std::size_t first_row, std::size_t rows, const PredType& type, Number missing,
+                  std::vector<Number>& values) const;
 };
 
 TraceReader::TraceReader(const std::filesystem::path& path) : impl_(std::make_unique<Impl>()) {
@@ -323,9 +325,11 @@ Snapshot TraceReader::Impl::read_pairs(const char* table_path) const {
 }
 
 const std::vector<std::int64_t>& TraceReader::Impl::axis(const std::string& axis_path) {
-  const auto [at, fresh] = axes.try_emplace(axis_path);
-  if (!fresh) return at->second;
   const H5::DataSet dataset = file.openDataSet(axis_path);
+  H5O_info_t info;
+  check_hdf5(H5Oget_info(dataset.getId(), &info), "H5Oget_info");
+  const auto [at, fresh] = axes.try_emplace(info.addr);
+  if (!fresh) return at->second;
   const hsize_t length = readable_length(dataset);
   std::vector<std::int64_t> times(length);
   const hsize_t first = 0;
@@ -383,7 +387,7 @@ void TraceReader::Impl::read_family(const H5::DataSet& dataset, const std::strin
   std::size_t rows = std::min<std::size_t>(times.size(), extent[1]);
   if (cut_at > 0) rows = std::min<std::size_t>(rows, columns_within(dataset, cut_at));
   if (rows > 0 && channels > kMaxValues / rows) throw Error(where + ": is too large to be true");
-  family.time_ns.assign(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(rows));
+  family.time_ns = std::span(times).first(rows);
   families.push_back(std::move(family));
 }
 
@@ -471,37 +475,45 @@ std::string TraceReader::topology_xml() const {
 
 /// [channel][time] of what family.channels and family.time_ns promise; what the dataset lacks stays `missing`.
 template <typename Number>
-void TraceReader::Impl::read_block(const Family& family, const PredType& type, Number missing,
-                                   std::vector<Number>& values) const {
-  const std::size_t rows = family.time_ns.size();
+void TraceReader::Impl::read_block(const Family& family, std::size_t first_row, std::size_t rows, const PredType& type,
+                                   Number missing, std::vector<Number>& values) const {
   values.assign(family.channels.size() * rows, missing);
   const H5::DataSet dataset = file.openDataSet(family.spec.path);
   hsize_t extent[2] = {0, 0};
   dataset.getSpace().getSimpleExtentDims(extent);
-  const hsize_t count[2] = {std::min<hsize_t>(family.channels.size(), extent[0]), std::min<hsize_t>(rows, extent[1])};
+  if (extent[1] <= first_row) return;
+  const hsize_t count[2] = {std::min<hsize_t>(family.channels.size(), extent[0]),
+                            std::min<hsize_t>(rows, extent[1] - first_row)};
   if (count[0] == 0 || count[1] == 0) return;
   const hsize_t first[2] = {0, 0};
+  const hsize_t from[2] = {0, first_row};
   const hsize_t memory[2] = {family.channels.size(), rows};
   H5::DataSpace memory_space(2, memory);
   memory_space.selectHyperslab(H5S_SELECT_SET, count, first);
   H5::DataSpace file_space = dataset.getSpace();
-  file_space.selectHyperslab(H5S_SELECT_SET, count, first);
+  file_space.selectHyperslab(H5S_SELECT_SET, count, from);
   dataset.read(values.data(), type, memory_space, file_space);
 }
 
 std::vector<double> TraceReader::read(const Family& family) const {
+  return read(family, 0, family.time_ns.size());
+}
+
+std::vector<double> TraceReader::read(const Family& family, std::size_t first, std::size_t rows) const {
   const Hdf5Access access;
   constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
   try {
+    std::vector<double> values;
     if (stored_as_real(family.spec.kind, family.spec.unit)) {
-      std::vector<double> values;
-      impl_->read_block(family, PredType::NATIVE_DOUBLE, kNan, values);
+      impl_->read_block(family, first, rows, PredType::NATIVE_DOUBLE, kNan, values);
       return values;
     }
-    const std::vector<std::int64_t> stored = read_stored(family);
-    std::vector<double> values(stored.size());
-    std::transform(stored.begin(), stored.end(), values.begin(),
-                   [](std::int64_t value) { return value == kMissing ? kNan : static_cast<double>(value); });
+    // Integers are read into the same memory and converted in place: a family of an hour is 100 MB.
+    impl_->read_block(family, first, rows, PredType::NATIVE_INT64, std::bit_cast<double>(kMissing), values);
+    for (double& value : values) {
+      const auto stored = std::bit_cast<std::int64_t>(value);
+      value = stored == kMissing ? kNan : static_cast<double>(stored);
+    }
     return values;
   } catch (...) {
     throw as_error(impl_->place(family));
@@ -512,7 +524,7 @@ std::vector<std::int64_t> TraceReader::read_stored(const Family& family) const {
   const Hdf5Access access;
   try {
     std::vector<std::int64_t> values;
-    impl_->read_block(family, PredType::NATIVE_INT64, kMissing, values);
+    impl_->read_block(family, 0, family.time_ns.size(), PredType::NATIVE_INT64, kMissing, values);
     return values;
   } catch (...) {
     throw as_error(impl_->place(family));

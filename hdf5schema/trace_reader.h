@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -22,7 +23,7 @@ class TraceReader {
   struct Family {
     FamilySpec spec;
     std::vector<ChannelKey> channels;
-    std::vector<std::int64_t> time_ns;  // monotonic, strictly increasing
+    std::span<const std::int64_t> time_ns;  // monotonic, strictly increasing; shared by families, the reader's own
   };
 
   [[nodiscard]] const TraceHeader& header() const noexcept;
@@ -37,6 +38,8 @@ class TraceReader {
 
   /// All rows of a family, [channel][time] channel-major: increments for counters, levels else; NaN where missing.
   [[nodiscard]] std::vector<double> read(const Family& family) const;
+  /// The same of `rows` rows from `first` on.
+  [[nodiscard]] std::vector<double> read(const Family& family, std::size_t first, std::size_t rows) const;
   /// Absolute counter values instead of increments, [channel][time]; kMissing where missing.
   [[nodiscard]] std::vector<std::int64_t> read_absolute(const Family& family) const;
 

@@ -6,6 +6,7 @@
 
 #include "postproc/detect/detector.h"
 #include "postproc/detect/gram.h"
+#include "postproc/detect/leading_subspace.h"
 
 namespace reveal {
 
@@ -44,14 +45,14 @@ std::vector<double> mahalanobis(const Eigen::MatrixXd& z, std::uint64_t /*seed*/
     products.add(std::span<const double>(series.data(), static_cast<std::size_t>(series.size())));
   }
   const Eigen::MatrixXd gram = products.take();
-  const Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> solved(gram);
-  const Eigen::VectorXd spectrum = solved.eigenvalues().reverse();
-  const Eigen::Index k = components(spectrum);
-  const auto leading = solved.eigenvectors().rightCols(k).rowwise().reverse();
   if (wide) {
     // X = U S V': a row's coordinate is U S, its variance S^2 / (n - 1), so only U remains.
-    squares = leading.array().square().rowwise().sum() * degrees;
+    squares = leading_subspace(gram, components).array() * degrees;
   } else {
+    const Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> solved(gram);
+    const Eigen::VectorXd spectrum = solved.eigenvalues().reverse();
+    const Eigen::Index k = components(spectrum);
+    const auto leading = solved.eigenvectors().rightCols(k).rowwise().reverse();
     const Eigen::ArrayXXd coordinates = (x * leading).array();
     squares = (coordinates.square().rowwise() / (spectrum.head(k).array() / degrees).transpose()).rowwise().sum();
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string_view>
 
 #include "postproc/merge/telemetry.h"
@@ -14,6 +15,13 @@ inline constexpr std::size_t kDerivedChannels = 8;
 /// Of the channels appended.
 inline constexpr std::string_view kDerivedFamily = "derived";
 
+/// What the first piece of a job decides for all of it.
+struct DerivedState {
+  std::optional<bool> interrupts_are_charged;  // to whoever was running: see outsider_cpu()
+};
+
+void append_derived(Telemetry& telemetry, DerivedState& state);
+/// Of a job in one piece.
 void append_derived(Telemetry& telemetry);
 
 }  // namespace reveal
