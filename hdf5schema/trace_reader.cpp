@@ -215,7 +215,8 @@ struct TraceReader::Impl {
   [[nodiscard]] Snapshot read_pairs(const char* table_path) const;
   [[nodiscard]] std::string place(const Family& family) const { return path.string() + ": " + family.spec.path; }
   template <typename Number>
-  void read_block(const Family& family, const PredType& type, Number missing, std::vector<Number>& values) const;
+  void read_block(const Family& family, std::size_t first_row, const PredType& type, Number missing,
+                  std::vector<Number>& values) const;
 };
 
 TraceReader::TraceReader(const std::filesystem::path& path) : impl_(std::make_unique<Impl>()) {
@@ -471,34 +472,41 @@ std::string TraceReader::topology_xml() const {
 
 /// [channel][time] of what family.channels and family.time_ns promise; what the dataset lacks stays `missing`.
 template <typename Number>
-void TraceReader::Impl::read_block(const Family& family, const PredType& type, Number missing,
+void TraceReader::Impl::read_block(const Family& family, std::size_t first_row, const PredType& type, Number missing,
                                    std::vector<Number>& values) const {
-  const std::size_t rows = family.time_ns.size();
+  const std::size_t rows = family.time_ns.size() - std::min(first_row, family.time_ns.size());
   values.assign(family.channels.size() * rows, missing);
   const H5::DataSet dataset = file.openDataSet(family.spec.path);
   hsize_t extent[2] = {0, 0};
   dataset.getSpace().getSimpleExtentDims(extent);
-  const hsize_t count[2] = {std::min<hsize_t>(family.channels.size(), extent[0]), std::min<hsize_t>(rows, extent[1])};
+  const hsize_t stored = extent[1] - std::min<hsize_t>(first_row, extent[1]);
+  const hsize_t count[2] = {std::min<hsize_t>(family.channels.size(), extent[0]), std::min<hsize_t>(rows, stored)};
   if (count[0] == 0 || count[1] == 0) return;
   const hsize_t first[2] = {0, 0};
+  const hsize_t from[2] = {0, first_row};
   const hsize_t memory[2] = {family.channels.size(), rows};
   H5::DataSpace memory_space(2, memory);
   memory_space.selectHyperslab(H5S_SELECT_SET, count, first);
   H5::DataSpace file_space = dataset.getSpace();
-  file_space.selectHyperslab(H5S_SELECT_SET, count, first);
+  file_space.selectHyperslab(H5S_SELECT_SET, count, from);
   dataset.read(values.data(), type, memory_space, file_space);
 }
 
 std::vector<double> TraceReader::read(const Family& family) const {
+  return read_from(family, 0);
+}
+
+std::vector<double> TraceReader::read_from(const Family& family, std::size_t first_row) const {
   const Hdf5Access access;
   constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
   try {
     if (stored_as_real(family.spec.kind, family.spec.unit)) {
       std::vector<double> values;
-      impl_->read_block(family, PredType::NATIVE_DOUBLE, kNan, values);
+      impl_->read_block(family, first_row, PredType::NATIVE_DOUBLE, kNan, values);
       return values;
     }
-    const std::vector<std::int64_t> stored = read_stored(family);
+    std::vector<std::int64_t> stored;
+    impl_->read_block(family, first_row, PredType::NATIVE_INT64, kMissing, stored);
     std::vector<double> values(stored.size());
     std::transform(stored.begin(), stored.end(), values.begin(),
                    [](std::int64_t value) { return value == kMissing ? kNan : static_cast<double>(value); });
@@ -512,7 +520,7 @@ std::vector<std::int64_t> TraceReader::read_stored(const Family& family) const {
   const Hdf5Access access;
   try {
     std::vector<std::int64_t> values;
-    impl_->read_block(family, PredType::NATIVE_INT64, kMissing, values);
+    impl_->read_block(family, 0, PredType::NATIVE_INT64, kMissing, values);
     return values;
   } catch (...) {
     throw as_error(impl_->place(family));

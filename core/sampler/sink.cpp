@@ -37,6 +37,7 @@ void Family::begin() noexcept {
 void Family::commit() noexcept {
   if (sink_.writer_ == nullptr || sink_.muted_ || row_.empty()) return;
   if (!sink_.writer_->append_row(id_, sink_.now_ns_, std::span<const std::int64_t>(row_))) ++sink_.rows_lost_;
+  if (sink_.publisher_ != nullptr) sink_.publisher_->publish(id_, sink_.now_ns_, row_);
 }
 
 std::int64_t Family::value(std::string_view metric, std::string_view instance) const noexcept {

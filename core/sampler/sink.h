@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/sampler/row_publisher.h"
 #include "hdf5schema/trace_writer.h"
 
 namespace reveal {
@@ -77,6 +78,8 @@ class Sink {
 
   /// While muted, rows are filled but not written: the first look at everything, before the trace has begun.
   void mute(bool muted) noexcept { muted_ = muted; }
+  /// Shows the rows to who watches, too; nullptr: to nobody.
+  void publish_by(RowPublisher* publisher) noexcept { publisher_ = publisher; }
   void set_now(std::int64_t time_ns) noexcept { now_ns_ = time_ns; }
   [[nodiscard]] std::int64_t now() const noexcept { return now_ns_; }
   [[nodiscard]] TraceWriter* writer() const noexcept { return writer_; }
@@ -88,6 +91,7 @@ class Sink {
  private:
   friend class Family;
   TraceWriter* writer_;
+  RowPublisher* publisher_ = nullptr;
   std::int64_t now_ns_ = 0;
   bool muted_ = false;
   std::uint64_t channels_ = 0;

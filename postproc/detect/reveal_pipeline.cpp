@@ -119,10 +119,11 @@ struct Selected {
 
 class Selection {
  public:
-  Selection(const ScanInput& input, const ScanScale& scale, const Block& block)
+  Selection(const ScanInput& input, const ScanScale& scale, const Block& block, bool job_ends)
       : input_(input),
         scale_(scale),
         block_(block),
+        job_ends_(job_ends),
         apart_(scale.samples(kApartSeconds)),
         edge_(scale.samples(kEdgeSeconds)),
         before_(scale.samples(kBeforeSeconds)) {}
@@ -178,7 +179,7 @@ class Selection {
   }
   [[nodiscard]] bool is_end(const ScoredInterval& interval) const {
     const auto length = static_cast<double>(interval.end - interval.begin);
-    return block_.last && scale_.has_start_and_end && interval.end + edge_ / 3 >= block_.samples &&
+    return block_.last && job_ends_ && scale_.has_start_and_end && interval.end + edge_ / 3 >= block_.samples &&
            length < kEndShare * static_cast<double>(block_.samples);
   }
   [[nodiscard]] bool is_longer_than_closed(const ScoredInterval& interval) const {
@@ -193,6 +194,7 @@ class Selection {
   const ScanInput& input_;
   const ScanScale& scale_;
   const Block& block_;
+  bool job_ends_;
   std::size_t apart_;
   std::size_t edge_;
   std::size_t before_;
@@ -238,13 +240,16 @@ class GapDetection {
   }
 
   [[nodiscard]] std::size_t trim_start() const {
-    return scale_.has_start_and_end ? scale_.samples(kTrimStartSeconds) : 0;
+    return scale_.has_start_and_end && options_.starts ? scale_.samples(kTrimStartSeconds) : 0;
   }
-  [[nodiscard]] std::size_t trim_end() const { return scale_.has_start_and_end ? scale_.samples(kTrimEndSeconds) : 0; }
+  [[nodiscard]] std::size_t trim_end() const {
+    return scale_.has_start_and_end && options_.ends ? scale_.samples(kTrimEndSeconds) : 0;
+  }
 
   void scan_job() {
     std::vector<Block> blocks = blocks_of(trim_start(), telemetry_.samples - trim_end(), scale_);
-    searched_ = blocks.size();
+    if (!options_.starts) blocks.front().first = false;
+    searched_ = blocks.size() + options_.searched_before;
     for (const Block& block : blocks) scan(telemetry_, 1, block, blocks.size());
 
     // Events too long for a block, on coarser and coarser samples until one block holds the job.
@@ -282,7 +287,7 @@ class GapDetection {
       if (static_cast<double>(interval.end - interval.begin) > kMaxShare * static_cast<double>(block.samples))
         interval.score /= kOpenEndFactor;
     }
-    std::vector<Selected> chosen = Selection(input, scale_, block).run(intervals);
+    std::vector<Selected> chosen = Selection(input, scale_, block, options_.ends).run(intervals);
     add_twins(input, block, chosen);
     if (factor == 1 && options_.keep_windows) score_windows(block, intervals, chosen);
     if (chosen.empty()) return;
@@ -388,7 +393,7 @@ class GapDetection {
                     .subsystem = channel.subsystem,
                     .second_subsystem = channel.subsystem,
                     .reasons = {}};
-    const std::size_t edge = scale_.has_start_and_end ? scale_.samples(kTrimStartSeconds) : 0;
+    const std::size_t edge = trim_start();
     if (burst.recurring) episode.labels.emplace_back("RECURRING");
     if (seconds < kShortSeconds) episode.labels.emplace_back("SHORT");
     if (burst.begin < edge) episode.labels.emplace_back("EDGE");
