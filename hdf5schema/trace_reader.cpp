@@ -215,7 +215,7 @@ struct TraceReader::Impl {
   [[nodiscard]] Snapshot read_pairs(const char* table_path) const;
   [[nodiscard]] std::string place(const Family& family) const { return path.string() + ": " + family.spec.path; }
   template <typename Number>
-  void read_block(const Family& family, std::size_t first_row, const PredType& type, Number missing,
+  void read_block(const Family& family, std::size_t first_row, std::size_t rows, const PredType& type, Number missing,
                   std::vector<Number>& values) const;
 };
 
@@ -472,15 +472,15 @@ std::string TraceReader::topology_xml() const {
 
 /// [channel][time] of what family.channels and family.time_ns promise; what the dataset lacks stays `missing`.
 template <typename Number>
-void TraceReader::Impl::read_block(const Family& family, std::size_t first_row, const PredType& type, Number missing,
-                                   std::vector<Number>& values) const {
-  const std::size_t rows = family.time_ns.size() - std::min(first_row, family.time_ns.size());
+void TraceReader::Impl::read_block(const Family& family, std::size_t first_row, std::size_t rows, const PredType& type,
+                                   Number missing, std::vector<Number>& values) const {
   values.assign(family.channels.size() * rows, missing);
   const H5::DataSet dataset = file.openDataSet(family.spec.path);
   hsize_t extent[2] = {0, 0};
   dataset.getSpace().getSimpleExtentDims(extent);
-  const hsize_t stored = extent[1] - std::min<hsize_t>(first_row, extent[1]);
-  const hsize_t count[2] = {std::min<hsize_t>(family.channels.size(), extent[0]), std::min<hsize_t>(rows, stored)};
+  if (extent[1] <= first_row) return;
+  const hsize_t count[2] = {std::min<hsize_t>(family.channels.size(), extent[0]),
+                            std::min<hsize_t>(rows, extent[1] - first_row)};
   if (count[0] == 0 || count[1] == 0) return;
   const hsize_t first[2] = {0, 0};
   const hsize_t from[2] = {0, first_row};
@@ -493,20 +493,20 @@ void TraceReader::Impl::read_block(const Family& family, std::size_t first_row, 
 }
 
 std::vector<double> TraceReader::read(const Family& family) const {
-  return read_from(family, 0);
+  return read(family, 0, family.time_ns.size());
 }
 
-std::vector<double> TraceReader::read_from(const Family& family, std::size_t first_row) const {
+std::vector<double> TraceReader::read(const Family& family, std::size_t first, std::size_t rows) const {
   const Hdf5Access access;
   constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
   try {
     if (stored_as_real(family.spec.kind, family.spec.unit)) {
       std::vector<double> values;
-      impl_->read_block(family, first_row, PredType::NATIVE_DOUBLE, kNan, values);
+      impl_->read_block(family, first, rows, PredType::NATIVE_DOUBLE, kNan, values);
       return values;
     }
     std::vector<std::int64_t> stored;
-    impl_->read_block(family, first_row, PredType::NATIVE_INT64, kMissing, stored);
+    impl_->read_block(family, first, rows, PredType::NATIVE_INT64, kMissing, stored);
     std::vector<double> values(stored.size());
     std::transform(stored.begin(), stored.end(), values.begin(),
                    [](std::int64_t value) { return value == kMissing ? kNan : static_cast<double>(value); });
@@ -520,7 +520,7 @@ std::vector<std::int64_t> TraceReader::read_stored(const Family& family) const {
   const Hdf5Access access;
   try {
     std::vector<std::int64_t> values;
-    impl_->read_block(family, 0, PredType::NATIVE_INT64, kMissing, values);
+    impl_->read_block(family, 0, family.time_ns.size(), PredType::NATIVE_INT64, kMissing, values);
     return values;
   } catch (...) {
     throw as_error(impl_->place(family));

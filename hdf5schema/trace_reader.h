@@ -37,8 +37,8 @@ class TraceReader {
 
   /// All rows of a family, [channel][time] channel-major: increments for counters, levels else; NaN where missing.
   [[nodiscard]] std::vector<double> read(const Family& family) const;
-  /// The same from this row on: what came since an earlier look at a trace that grows.
-  [[nodiscard]] std::vector<double> read_from(const Family& family, std::size_t first_row) const;
+  /// The same of `rows` rows from `first` on.
+  [[nodiscard]] std::vector<double> read(const Family& family, std::size_t first, std::size_t rows) const;
   /// Absolute counter values instead of increments, [channel][time]; kMissing where missing.
   [[nodiscard]] std::vector<std::int64_t> read_absolute(const Family& family) const;
 

@@ -137,4 +137,19 @@ std::string plain_claim(const Channel& channel, const Reason& reason, double sec
                      number(std::round(seconds * 10) / 10));
 }
 
+std::string claim_of(const Episode& episode, std::span<const Channel> channels, double step_seconds) {
+  const Reason* chosen = nullptr;
+  for (const Reason& reason : episode.reasons) {
+    if (channels[reason.channel].subsystem != episode.subsystem) continue;
+    if (chosen == nullptr) chosen = &reason;
+    const bool plain = reason.feature == "mean" || reason.feature == "level";
+    if (!plain || std::isnan(reason.expected) || reason.share < 0.5 * chosen->share) continue;
+    chosen = &reason;
+    break;
+  }
+  if (chosen == nullptr) return {};
+  const double seconds = static_cast<double>(episode.end - episode.begin) * step_seconds;
+  return plain_claim(channels[chosen->channel], *chosen, seconds);
+}
+
 }  // namespace reveal

@@ -26,36 +26,6 @@ constexpr double kMostBusySeconds = 0.5;  // share of the seconds with a count
 constexpr std::size_t kFewBursts = 3;     // more, of similar size, belong to the job
 constexpr double kSimilar = 0.2;
 
-void add_bursts(const Telemetry& telemetry, const ScanScale& scale, std::size_t channel, double least,
-                std::vector<CounterBurst>& bursts) {
-  const auto values = telemetry.series(channel);
-  const std::size_t quiet = scale.samples(kQuietSeconds);
-  const std::size_t second = scale.samples(1);
-  std::vector<CounterBurst> mine;
-  std::size_t busy = 0;
-  std::size_t counted_until = 0;
-  for (std::size_t t = 0; t < values.size(); ++t) {
-    if (!(values[t] > 0)) continue;
-    if (t >= counted_until) {
-      ++busy;
-      counted_until = (t / second + 1) * second;
-    }
-    if (mine.empty() || t - mine.back().end >= quiet) mine.push_back({.channel = channel, .begin = t, .least = least});
-    mine.back().end = t + 1;
-    mine.back().count += values[t];
-  }
-  if (static_cast<double>(busy * second) > kMostBusySeconds * static_cast<double>(values.size())) return;
-  double largest = 0;
-  for (const CounterBurst& burst : mine) largest = std::max(largest, burst.count);
-  const auto similar = static_cast<std::size_t>(std::count_if(
-      mine.begin(), mine.end(), [&](const CounterBurst& burst) { return burst.count >= kSimilar * largest; }));
-  for (CounterBurst& burst : mine) {
-    if (burst.count < least || burst.count < kSimilar * largest) continue;
-    burst.recurring = similar > kFewBursts;
-    bursts.push_back(burst);
-  }
-}
-
 }  // namespace
 
 double least_count(std::string_view metric) {
@@ -67,19 +37,74 @@ double least_count(std::string_view metric) {
   return 0;
 }
 
-std::vector<CounterBurst> counter_bursts(const Telemetry& telemetry, const ScanScale& scale) {
-  std::vector<CounterBurst> bursts;
-  for (std::size_t c = 0; c < telemetry.channels.size(); ++c) {
-    const Channel& channel = telemetry.channels[c];
+CounterWatch::CounterWatch(std::span<const Channel> channels, double step_seconds, const ScanScale& scale)
+    : step_seconds_(step_seconds), scale_(scale) {
+  for (std::size_t c = 0; c < channels.size(); ++c) {
+    const Channel& channel = channels[c];
     if (channel.kind != Kind::counter && channel.kind != Kind::event) continue;
     // Time spent throttled counts nanoseconds; its sibling counts how often.
     if (channel.subsystem == Subsystem::self || channel.unit == Unit::nanoseconds) continue;
-    const double least = least_count(channel.metric);
-    if (least > 0) add_bursts(telemetry, scale, c, least, bursts);
+    if (const double least = least_count(channel.metric); least > 0)
+      counters_.push_back({.channel = c, .least = least});
   }
-  std::stable_sort(bursts.begin(), bursts.end(),
+}
+
+void CounterWatch::count(double value, std::size_t at, Counter& counter) const {
+  if (std::isnan(value)) return;
+  ++counter.measured;
+  counter.total += value;
+  if (!(value > 0)) return;
+  if (at >= counter.counted_until) {
+    const std::size_t second = scale_.samples(1);
+    ++counter.busy;
+    counter.counted_until = (at / second + 1) * second;
+  }
+  std::vector<CounterBurst>& bursts = counter.bursts;
+  if (bursts.empty() || at - bursts.back().end >= scale_.samples(kQuietSeconds)) {
+    bursts.push_back({.channel = counter.channel, .begin = at, .least = counter.least});
+    counter.first_measured.push_back(counter.measured);
+  }
+  bursts.back().end = at + 1;
+  bursts.back().count += value;
+  bursts.back().measured = counter.measured - counter.first_measured.back() + 1;
+}
+
+void CounterWatch::add(const Telemetry& telemetry, std::size_t from) {
+  for (Counter& counter : counters_) {
+    const auto values = telemetry.series(counter.channel).subspan(from);
+    for (std::size_t t = 0; t < values.size(); ++t) count(values[t], samples_ + t, counter);
+  }
+  samples_ += telemetry.samples - from;
+}
+
+std::vector<CounterBurst> CounterWatch::bursts() const {
+  std::vector<CounterBurst> all;
+  for (const Counter& counter : counters_) {
+    if (static_cast<double>(counter.busy * scale_.samples(1)) > kMostBusySeconds * static_cast<double>(samples_))
+      continue;
+    double largest = 0;
+    for (const CounterBurst& burst : counter.bursts) largest = std::max(largest, burst.count);
+    const auto is_similar = [&](const CounterBurst& burst) { return burst.count >= kSimilar * largest; };
+    const auto similar =
+        static_cast<std::size_t>(std::count_if(counter.bursts.begin(), counter.bursts.end(), is_similar));
+    for (CounterBurst burst : counter.bursts) {
+      if (burst.count < counter.least || !is_similar(burst)) continue;
+      burst.recurring = similar > kFewBursts;
+      burst.observed = burst.count / static_cast<double>(burst.measured) / step_seconds_;
+      burst.expected =
+          (counter.total - burst.count) / static_cast<double>(counter.measured - burst.measured) / step_seconds_;
+      all.push_back(burst);
+    }
+  }
+  std::stable_sort(all.begin(), all.end(),
                    [](const CounterBurst& a, const CounterBurst& b) { return a.begin < b.begin; });
-  return bursts;
+  return all;
+}
+
+std::vector<CounterBurst> counter_bursts(const Telemetry& telemetry, const ScanScale& scale) {
+  CounterWatch watch(telemetry.channels, telemetry.step_seconds, scale);
+  watch.add(telemetry, 0);
+  return watch.bursts();
 }
 
 }  // namespace reveal

@@ -18,10 +18,6 @@ struct DetectOptions {
   std::uint64_t seed = 0;
   bool keep_windows = true;    // fill Detection::windows
   bool every_channel = false;  // reasons name all channels, not only the first kMaxReasons; windows have reasons too
-  // A look at a job that still runs: the telemetry is a piece of it.
-  bool starts = true;               // it begins with the job
-  bool ends = true;                 // and ends with it; else what is strange at its end is not the tear-down
-  std::size_t searched_before = 0;  // blocks of the same job: more places to be strange by chance
 };
 
 struct Pipeline {

@@ -156,4 +156,13 @@ std::vector<Episode> window_episodes(const Telemetry& telemetry, const WindowGri
   return episodes;
 }
 
+void name_windows(const WindowGrid& grid, Episode& episode) {
+  if (grid.count == 0) return;
+  const auto window_at = [&](std::size_t sample) {
+    return std::min(grid.count - 1, (sample - std::min(sample, grid.length / 2)) / grid.stride);
+  };
+  episode.first_window = window_at(episode.begin + grid.stride - 1);
+  episode.last_window = std::max(episode.first_window, window_at(episode.end));
+}
+
 }  // namespace reveal

@@ -26,4 +26,7 @@ struct WindowRun {
 [[nodiscard]] std::vector<Episode> window_episodes(const Telemetry& telemetry, const WindowGrid& grid,
                                                    const WindowRanking& ranking);
 
+/// Names the windows of which at least half lies in the episode; the nearest one when there is none.
+void name_windows(const WindowGrid& grid, Episode& episode);
+
 }  // namespace reveal

@@ -1,0 +1,43 @@
+#include "postproc/detect/episode_votes.h"
+
+#include <algorithm>
+
+#include "postproc/detect/paper_pipeline.h"
+
+namespace reveal {
+
+namespace {
+
+constexpr double kVotingSeconds = 150;             // before and after an episode
+constexpr std::size_t kMostVotingChannels = 5000;  // their pruning compares all with all
+constexpr std::size_t kMinWindows = 30;
+
+}  // namespace
+
+VotingSpan voting_span(const Episode& episode, std::size_t samples, const ScanScale& scale) {
+  const std::size_t around = scale.samples(kVotingSeconds);
+  const std::size_t begin = episode.begin - std::min(episode.begin, around);
+  return {begin, std::min({samples, episode.end + around, begin + 4 * around})};
+}
+
+void add_votes(const Telemetry& telemetry, std::size_t offset, const VotingSpan& span, const DetectOptions& options,
+               Episode& episode) {
+  if (telemetry.channels.size() > kMostVotingChannels) return;
+  const std::size_t begin = span.begin - offset;
+  const std::size_t samples = span.end - span.begin;
+  const WindowGrid grid =
+      window_grid(options.window_seconds, options.stride_seconds, telemetry.step_seconds, begin, samples);
+  if (grid.count < kMinWindows) return;
+  const WindowVotes votes = window_votes(telemetry, options, begin, samples);
+  for (std::size_t m = 0; m < votes.methods.size(); ++m) {
+    for (std::size_t w = 0; w < votes.grid.count; ++w) {
+      const std::size_t middle = offset + votes.grid.first_sample(w) + votes.grid.length / 2;
+      if (!votes.flags[m][w] || middle < episode.begin || middle >= episode.end) continue;
+      episode.methods.emplace_back(votes.methods[m]);
+      break;
+    }
+  }
+  episode.agreement = static_cast<int>(episode.methods.size());
+}
+
+}  // namespace reveal
