@@ -9,11 +9,14 @@ namespace reveal {
 namespace {
 
 constexpr std::int64_t kSecond = 1'000'000'000;
-constexpr std::int64_t kApart = 2 * kSecond;      // episodes nearer than this are one: before, it is not over
-constexpr std::int64_t kMoved = 2 * kSecond;      // a border that moves by less is not news
-constexpr std::int64_t kBlockEdge = 5 * kSecond;  // what begins here is half forgotten and no longer judged
-constexpr int kMissed = 3;                        // looks in a row until an alert is taken back
-constexpr int kSeenNotice = 2;                    // looks until a notice is worth a word
+constexpr std::int64_t kApart = 2 * kSecond;          // episodes nearer than this are one: before, it is not over
+constexpr std::int64_t kMoved = 2 * kSecond;          // a border that moves by less is not news
+constexpr std::int64_t kBlockEdge = 5 * kSecond;      // what begins here is half forgotten and no longer judged
+constexpr std::int64_t kLeastHistory = 60 * kSecond;  // before that, nearly everything is new
+constexpr double kMostShare = 0.25;                   // of the history: what is longer may be how the job is
+constexpr double kSame = 0.5;                         // of the shorter one must be common to two sightings of one alert
+constexpr int kMissed = 3;                            // looks in a row until an alert is taken back
+constexpr int kSeenNotice = 2;                        // looks until a notice is worth a word
 constexpr std::size_t kReasons = 5;
 
 }  // namespace
@@ -45,12 +48,13 @@ Alert alert_of(const Episode& episode, const LiveBlock& block, std::size_t told_
 
 AlertBook::Entry* AlertBook::find(const Alert& alert, const std::vector<const Entry*>& taken) {
   Entry* best = nullptr;
-  std::int64_t most = -kApart;
+  std::int64_t most = 0;
   for (Entry& entry : entries_) {
     if (std::find(taken.begin(), taken.end(), &entry) != taken.end()) continue;
     const std::int64_t overlap =
         std::min(alert.end_ns, entry.alert.end_ns) - std::max(alert.begin_ns, entry.alert.begin_ns);
-    if (overlap > most) {
+    const std::int64_t shorter = std::min(alert.end_ns - alert.begin_ns, entry.alert.end_ns - entry.alert.begin_ns);
+    if (overlap > most && static_cast<double>(overlap) >= kSame * static_cast<double>(shorter)) {
       most = overlap;
       best = &entry;
     }
@@ -80,8 +84,8 @@ void AlertBook::settle(Entry& entry, bool ended, std::vector<AlertChange>& chang
     tell(entry, AlertNews::closed, changes);
     return;
   }
-  const bool moved = std::abs(now.begin_ns - said.begin_ns) > kMoved ||
-                     (now.state == AlertState::closed && std::abs(now.end_ns - said.end_ns) > kMoved);
+  if (now.state == AlertState::open) return;
+  const bool moved = std::abs(now.begin_ns - said.begin_ns) > kMoved || std::abs(now.end_ns - said.end_ns) > kMoved;
   const bool raised = now.tier > said.tier;
   const bool lowered = ended && now.tier < said.tier && now.tier != Tier::none;
   if (moved || raised || lowered) tell(entry, AlertNews::revised, changes);
@@ -91,9 +95,13 @@ std::vector<AlertChange> AlertBook::update(const Detection& detection, const Liv
   std::vector<AlertChange> changes;
   std::vector<const Entry*> seen;
   const std::int64_t newest = block.time_of(block.telemetry.samples);
+  const std::int64_t history = newest - block.first_ns;
   for (const Episode& episode : detection.episodes) {
     Alert alert = alert_of(episode, block, kReasons);
     Entry* known = find(alert, seen);
+    const bool little_known = history < kLeastHistory || static_cast<double>(alert.end_ns - alert.begin_ns) >
+                                                             kMostShare * static_cast<double>(history);
+    if (little_known && !ended && (known == nullptr || !known->told)) continue;
     // What is told lives on with a weaker score; what is new must be worth a word.
     if (alert.tier == Tier::none && (known == nullptr || !known->told || ended)) continue;
     if (known == nullptr) {

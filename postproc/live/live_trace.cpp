@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <utility>
@@ -70,11 +71,15 @@ void LiveTrace::poll(Time now) {
   if (now - *last_row_ > kSilent) state_ = LiveState::silent;
 }
 
-/// Who may not write there reads the flushes.
+/// In the own directory only: root writes nothing where a user could have put a link. Who may not write there reads the
+/// flushes.
 void LiveTrace::ask_for_rows(Time now) {
   if (now < next_mark_) return;
   next_mark_ = now + kMarkPeriod;
+  struct stat folder {};
   std::error_code ignored;
+  const std::filesystem::path parent = trace_.has_parent_path() ? trace_.parent_path() : ".";
+  if (::stat(parent.c_str(), &folder) != 0 || folder.st_uid != ::geteuid()) return;
   if (!std::filesystem::exists(part_, ignored)) return;
   const Descriptor marker(
       ::open(watch_marker_path(trace_).c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0600));

@@ -131,6 +131,17 @@ void RowStore::append_row(Family& family, const EarlyRow& row) const {
   }
 }
 
+std::optional<double> RowStore::level(std::string_view metric, std::int64_t from_ns, std::int64_t until_ns) const {
+  std::optional<double> level;
+  means(from_ns, until_ns, [&](std::size_t index, std::size_t channel, double mean) {
+    const Family& family = families_[index];
+    if (family.channels[channel].metric != metric) return;
+    const double seconds = std::chrono::duration<double>(family.spec.period).count();
+    level = level.value_or(0) + (stored_as_increments(family.spec.kind) ? mean / seconds : mean);
+  });
+  return level;
+}
+
 std::int64_t RowStore::newest_ns(std::size_t family) const {
   return families_.at(family).times.empty() ? 0 : families_[family].times.back();
 }

@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "hdf5schema/trace.h"
@@ -48,6 +49,9 @@ class RowStore {
   /// than a second are left out.
   using Take = std::function<void(std::size_t family, std::size_t channel, double mean)>;
   void means(std::int64_t from_ns, std::int64_t until_ns, const Take& take) const;
+
+  /// Mean of a metric over the same rows, all its instances together, counters per second; nothing if not measured.
+  [[nodiscard]] std::optional<double> level(std::string_view metric, std::int64_t from_ns, std::int64_t until_ns) const;
 
   /// Newest row of all families; 0: none.
   [[nodiscard]] std::int64_t newest_ns() const;
