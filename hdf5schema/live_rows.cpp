@@ -78,11 +78,12 @@ bool LiveRowsWriter::begin_file() noexcept {
   return write_whole(file_.get(), header.data(), header.size());
 }
 
-bool LiveRowsWriter::write(std::span<const std::int64_t> words) noexcept {
+bool LiveRowsWriter::write(std::span<const std::int64_t> words, std::span<const std::int64_t> more) noexcept {
   if (!failed_ && bytes_ > kMostBytes) failed_ = !begin_file();
-  if (failed_) return false;
-  failed_ = !write_whole(file_.get(), reinterpret_cast<const char*>(words.data()), words.size_bytes());
-  bytes_ += words.size_bytes();
+  for (const auto& part : {words, more}) {
+    failed_ = failed_ || !write_whole(file_.get(), reinterpret_cast<const char*>(part.data()), part.size_bytes());
+    bytes_ += part.size_bytes();
+  }
   return !failed_;
 }
 
@@ -94,7 +95,7 @@ bool LiveRowsReader::open() {
   if (!file || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) return false;
   file_ = std::move(file);
   inode_ = status.st_ino;
-  header_read_ = false;
+  header_read_ = damaged_ = false;
   pending_.clear();
   return true;
 }
@@ -112,7 +113,7 @@ bool LiveRowsReader::poll(const Take& take) {
     if (!open()) return false;
     read_more(take);
   }
-  return true;
+  return !damaged_;
 }
 
 bool LiveRowsReader::read_header() {
@@ -121,10 +122,8 @@ bool LiveRowsReader::read_header() {
   if (size < at) return false;
   const auto count = number_at<std::uint32_t>(pending_.data() + sizeof kMagic);
   if (std::memcmp(pending_.data(), kMagic, sizeof kMagic) != 0 || count > kMostFamilies) {
-    pending_.clear();  // not ours; nothing of it will ever be a row
-    families_.clear();
-    header_read_ = true;
-    return true;
+    damaged_ = true;
+    return false;
   }
   std::vector<std::string> families;
   for (std::uint32_t i = 0; i < count; ++i) {
@@ -143,7 +142,7 @@ bool LiveRowsReader::read_header() {
 
 void LiveRowsReader::read_more(const Take& take) {
   std::vector<std::int64_t> values;
-  while (true) {
+  while (!damaged_) {
     const std::size_t had = pending_.size();
     pending_.resize(had + kReadBytes);
     const ssize_t got = ::read(file_.get(), pending_.data() + had, kReadBytes);
@@ -157,8 +156,8 @@ void LiveRowsReader::read_more(const Take& take) {
       const auto family = static_cast<std::uint32_t>(tag);
       const auto count = static_cast<std::uint32_t>(tag >> 32);
       if (family >= families_.size() || count > kMostValues) {
-        pending_.clear();  // damaged: the flushes still come
-        families_.clear();
+        damaged_ = true;  // the flushes still come
+        pending_.clear();
         return;
       }
       const std::size_t bytes = count * sizeof(std::int64_t);

@@ -32,8 +32,9 @@ class LiveRowsWriter {
   LiveRowsWriter(const LiveRowsWriter&) = delete;
   LiveRowsWriter& operator=(const LiveRowsWriter&) = delete;
 
-  /// Whole rows only. False when the disk takes no more: nothing is written from then on.
-  bool write(std::span<const std::int64_t> words) noexcept;
+  /// Whole rows, in two pieces that may part a row: a fresh file begins before the first. False when the disk takes no
+  /// more: nothing is written from then on.
+  bool write(std::span<const std::int64_t> words, std::span<const std::int64_t> more = {}) noexcept;
 
  private:
   bool begin_file() noexcept;
@@ -53,7 +54,7 @@ class LiveRowsReader {
   using Take =
       std::function<void(const std::string& family, std::int64_t time_ns, std::span<const std::int64_t> values)>;
 
-  /// Hands over the rows that came since the last call. False while there is no file.
+  /// Hands over the rows that came since the last call. False while there is no file, or none that can be read.
   bool poll(const Take& take);
 
  private:
@@ -66,6 +67,7 @@ class LiveRowsReader {
   ino_t inode_ = 0;
   std::vector<std::string> families_;
   bool header_read_ = false;
+  bool damaged_ = false;       // the rest of this file is no use
   std::vector<char> pending_;  // the beginning of what is not complete yet
 };
 

@@ -90,10 +90,8 @@ bool RowPublisher::drain(LiveRowsWriter& writer) {
   if (begin == end) return true;
   const std::size_t place = begin % ring_.size();
   const std::size_t before_wrap = std::min<std::size_t>(end - begin, ring_.size() - place);
-  bool written = writer.write(std::span(ring_).subspan(place, before_wrap));
-  if (written && before_wrap < end - begin) {
-    written = writer.write(std::span(ring_).first(end - begin - before_wrap));
-  }
+  const bool written =
+      writer.write(std::span(ring_).subspan(place, before_wrap), std::span(ring_).first(end - begin - before_wrap));
   begin_.store(end, std::memory_order_release);
   return written;
 }

@@ -64,6 +64,7 @@ AlertBook::Entry* AlertBook::find(const Alert& alert, const std::vector<const En
 
 void AlertBook::tell(Entry& entry, AlertNews news, std::vector<AlertChange>& changes) {
   entry.told = news != AlertNews::withdrawn;
+  if (entry.alert.number == 0) entry.alert.number = ++numbers_;
   entry.last_told = entry.alert;
   changes.push_back({news, entry.alert});
 }
@@ -106,7 +107,6 @@ std::vector<AlertChange> AlertBook::update(const Detection& detection, const Liv
     if (alert.tier == Tier::none && (known == nullptr || !known->told || ended)) continue;
     if (known == nullptr) {
       known = &entries_.emplace_back();
-      known->alert.number = static_cast<int>(entries_.size());
     }
     alert.number = known->alert.number;
     if (alert.tier == Tier::none) alert.tier = known->alert.tier;

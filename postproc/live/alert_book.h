@@ -28,7 +28,7 @@ struct AlertReason {
 };
 
 struct Alert {
-  int number = 0;  // within the node
+  int number = 0;  // within the node; 0: not told yet
   AlertState state = AlertState::open;
   std::int64_t begin_ns = 0;  // monotonic
   std::int64_t end_ns = 0;    // so far, while it is open
@@ -66,8 +66,9 @@ class AlertBook {
   };
   Entry* find(const Alert& alert, const std::vector<const Entry*>& taken);
   void settle(Entry& entry, bool ended, std::vector<AlertChange>& changes);
-  static void tell(Entry& entry, AlertNews news, std::vector<AlertChange>& changes);
+  void tell(Entry& entry, AlertNews news, std::vector<AlertChange>& changes);
 
+  int numbers_ = 0;
   std::deque<Entry> entries_;  // addresses stay
 };
 

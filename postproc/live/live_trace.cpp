@@ -99,11 +99,11 @@ void LiveTrace::take_early_rows() {
 bool LiveTrace::worth_opening(Time now) {
   if (now < next_open_) return false;
   std::error_code error;
-  const std::uintmax_t size = std::filesystem::file_size(part_, error);
-  if (error || size == size_) return false;
+  const auto written = std::filesystem::last_write_time(part_, error);
+  if (error || written == written_) return false;
   if (opened_ && answered_ && !rows_.rows_wait() && !rows_.names_missing()) return false;
   next_open_ = now + kOpenPeriod;
-  size_ = size;
+  written_ = written;
   return true;
 }
 

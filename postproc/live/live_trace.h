@@ -63,7 +63,7 @@ class LiveTrace {
   bool marked_ = false;
   LiveState state_ = LiveState::waiting;
   std::string problem_;
-  std::uintmax_t size_ = 0;  // of the .part when it was read last
+  std::filesystem::file_time_type written_{};  // the .part's when it was read last; its size is reserved in advance
   Time next_open_{};
   Time next_mark_{};
   std::optional<Time> last_row_;
