@@ -46,6 +46,7 @@ void RowPublisher::publish(std::uint32_t family, std::int64_t time_ns, std::span
 
 void RowPublisher::run(const std::stop_token& stop) {
   std::optional<LiveRowsWriter> writer;
+  looks_unmarked_ = kLooksUnmarked;
   auto next_look = std::chrono::steady_clock::now();
   std::unique_lock lock(mutex_);
   while (true) {
@@ -80,8 +81,8 @@ bool RowPublisher::watched() {
     marked = status.st_mtim.tv_sec * 1'000'000'000LL + status.st_mtim.tv_nsec;
   const bool touched = marked && marked != marked_ns_;
   marked_ns_ = marked;
-  looks_unmarked_ = touched ? 0 : std::min(looks_unmarked_ + 1, kLooksUnmarked);
-  return marked && looks_unmarked_ < kLooksUnmarked;
+  looks_unmarked_ = touched ? 0 : std::min(looks_unmarked_ + (marked ? 1 : kMarkerGone), kLooksUnmarked);
+  return looks_unmarked_ < kLooksUnmarked;
 }
 
 bool RowPublisher::drain(LiveRowsWriter& writer) {
