@@ -14,6 +14,7 @@ using namespace std::chrono_literals;
 constexpr auto kLookPeriod = 1000ms;     // for somebody who watches
 constexpr auto kDrainPeriod = 100ms;     // while somebody does
 constexpr int kLooksUnmarked = 15;       // until nobody does any more
+constexpr int kMarkerGone = 5;           // counts for so many: one of several left, the others mark it again
 constexpr std::size_t kWords = 1 << 17;  // 1 MiB: 13 s of 1,000 channels at 10 Hz
 
 }  // namespace
