@@ -130,6 +130,8 @@ class Watch {
       traces_.push_back(trace);
       nodes_.push_back(std::make_unique<WatchedNode>(trace));
     }
+    std::sort(nodes_.begin(), nodes_.end(),
+              [](const auto& a, const auto& b) { return a->trace().node() < b->trace().node(); });
   }
 
   [[nodiscard]] WatchPage page() const {
@@ -177,7 +179,12 @@ class Watch {
     over_since_ = std::min(over_since_, now);
     if (now - over_since_ < kSettled) return std::nullopt;
     if (std::any_of(nodes_.begin(), nodes_.end(), [](const auto& node) { return node->ended(); })) {
-      say_end("the job has ended; its report: reveal show " + options_.directory.string());
+      std::string lost;
+      for (const auto& node : nodes_) {
+        if (!node->ended()) lost += (lost.empty() ? "" : ", ") + node->trace().node();
+      }
+      say_end("the job has ended" + (lost.empty() ? "" : " (nothing was heard of " + lost + " any more)") +
+              "; its report: reveal show " + options_.directory.string());
       return WatchEnd::job_ended;
     }
     say_end(fmt::format("nothing was heard for {:.0f} s, and no trace was closed: the collector or its node is gone",

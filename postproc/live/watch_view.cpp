@@ -18,6 +18,7 @@ using Json = nlohmann::ordered_json;
 constexpr std::size_t kSparkWidth = 30;
 constexpr std::size_t kTopChannels = 3;
 constexpr std::size_t kMostNodes = 8;
+constexpr std::size_t kRoomForAlerts = 11;  // lines, with the title
 
 enum class Ink : std::uint8_t { plain, bold, dim, red, yellow, green };
 constexpr std::string_view kInks[] = {"", "\x1b[1m", "\x1b[2m", "\x1b[1;31m", "\x1b[1;33m", "\x1b[32m"};
@@ -109,7 +110,7 @@ void draw_meters(const WatchedNode& node, const ViewStyle& style, Lines& lines) 
   }
 }
 
-void draw_alert(const AlertNotice& notice, const ViewStyle& style, Lines& lines) {
+void draw_alert(const AlertNotice& notice, Lines& lines) {
   const Alert& alert = notice.change.alert;
   const std::string_view state = alert.state == AlertState::open     ? "OPEN"
                                  : alert.state == AlertState::closed ? "closed"
@@ -117,8 +118,7 @@ void draw_alert(const AlertNotice& notice, const ViewStyle& style, Lines& lines)
   lines.add(fmt::format("  {:9} {} #{}  {} {}  {}", state, notice.node, alert.number, name_of(alert.subsystem),
                         word_of(alert.tier), times_of(notice)),
             ink_of(alert));
-  if (alert.state != AlertState::withdrawn) lines.add("            " + alert.claim, Ink::plain);
-  static_cast<void>(style);
+  if (alert.state != AlertState::withdrawn) lines.add("            " + alert.claim);
 }
 
 }  // namespace
@@ -215,9 +215,11 @@ std::vector<std::string> draw_page(const WatchPage& page, const ViewStyle& style
   if (header != nullptr && !header->job_name.empty()) title += " " + header->job_name;
   if (header != nullptr && !header->command.empty()) title += "   " + header->command;
   lines.add(title, Ink::bold);
-  lines.add(date_and_time(page.now_utc_ns) + "   " + cost_of(page), Ink::dim);
+  lines.add(date_and_time(page.now_utc_ns), Ink::dim);
+  lines.add(cost_of(page), Ink::dim);
   if (page.nodes.empty()) lines.add("no trace yet: waiting for the job to begin");
-  const bool few = page.nodes.size() <= 2;
+  // Numbers only where they leave room for the alerts.
+  const bool few = page.nodes.size() * (meters().size() + 2) + kRoomForAlerts <= style.height;
   std::size_t shown = 0;
   for (const auto& node : page.nodes) {
     if (++shown > kMostNodes) {
@@ -240,7 +242,7 @@ std::vector<std::string> draw_page(const WatchPage& page, const ViewStyle& style
   // The newest are the ones that matter: those are shown when there is no room for all.
   const std::size_t most = std::max<std::size_t>(1, lines.left() / 2);
   const std::size_t from = page.alerts.size() > most ? page.alerts.size() - most : 0;
-  for (std::size_t i = page.alerts.size(); i-- > from;) draw_alert(page.alerts[i], style, lines);
+  for (std::size_t i = page.alerts.size(); i-- > from;) draw_alert(page.alerts[i], lines);
   return lines.take();
 }
 
