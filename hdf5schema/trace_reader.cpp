@@ -3,6 +3,7 @@
 #include <H5Cpp.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <fstream>
@@ -204,7 +205,7 @@ struct TraceReader::Impl {
   bool complete = false;
   std::uint64_t cut_at = 0;  // the size of a file that lost its end; 0: it has all it should have
   std::vector<Family> families;
-  std::map<std::string, std::vector<std::int64_t>> axes;  // by "group/time_100ms"
+  std::map<haddr_t, std::vector<std::int64_t>> axes;  // by their place in the file: groups share them by hard links
 
   void open();
   void read_header();
@@ -324,9 +325,11 @@ Snapshot TraceReader::Impl::read_pairs(const char* table_path) const {
 }
 
 const std::vector<std::int64_t>& TraceReader::Impl::axis(const std::string& axis_path) {
-  const auto [at, fresh] = axes.try_emplace(axis_path);
-  if (!fresh) return at->second;
   const H5::DataSet dataset = file.openDataSet(axis_path);
+  H5O_info_t info;
+  check_hdf5(H5Oget_info(dataset.getId(), &info), "H5Oget_info");
+  const auto [at, fresh] = axes.try_emplace(info.addr);
+  if (!fresh) return at->second;
   const hsize_t length = readable_length(dataset);
   std::vector<std::int64_t> times(length);
   const hsize_t first = 0;
@@ -384,7 +387,7 @@ void TraceReader::Impl::read_family(const H5::DataSet& dataset, const std::strin
   std::size_t rows = std::min<std::size_t>(times.size(), extent[1]);
   if (cut_at > 0) rows = std::min<std::size_t>(rows, columns_within(dataset, cut_at));
   if (rows > 0 && channels > kMaxValues / rows) throw Error(where + ": is too large to be true");
-  family.time_ns.assign(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(rows));
+  family.time_ns = std::span(times).first(rows);
   families.push_back(std::move(family));
 }
 
@@ -500,16 +503,17 @@ std::vector<double> TraceReader::read(const Family& family, std::size_t first, s
   const Hdf5Access access;
   constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
   try {
+    std::vector<double> values;
     if (stored_as_real(family.spec.kind, family.spec.unit)) {
-      std::vector<double> values;
       impl_->read_block(family, first, rows, PredType::NATIVE_DOUBLE, kNan, values);
       return values;
     }
-    std::vector<std::int64_t> stored;
-    impl_->read_block(family, first, rows, PredType::NATIVE_INT64, kMissing, stored);
-    std::vector<double> values(stored.size());
-    std::transform(stored.begin(), stored.end(), values.begin(),
-                   [](std::int64_t value) { return value == kMissing ? kNan : static_cast<double>(value); });
+    // Integers are read into the same memory and converted in place: a family of an hour is 100 MB.
+    impl_->read_block(family, first, rows, PredType::NATIVE_INT64, std::bit_cast<double>(kMissing), values);
+    for (double& value : values) {
+      const auto stored = std::bit_cast<std::int64_t>(value);
+      value = stored == kMissing ? kNan : static_cast<double>(stored);
+    }
     return values;
   } catch (...) {
     throw as_error(impl_->place(family));

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -22,7 +23,7 @@ class TraceReader {
   struct Family {
     FamilySpec spec;
     std::vector<ChannelKey> channels;
-    std::vector<std::int64_t> time_ns;  // monotonic, strictly increasing
+    std::span<const std::int64_t> time_ns;  // monotonic, strictly increasing; shared by families, the reader's own
   };
 
   [[nodiscard]] const TraceHeader& header() const noexcept;

@@ -12,7 +12,7 @@ namespace reveal {
 const std::vector<Pipeline>& pipelines() {
   static const std::vector<Pipeline> all{
       {"reveal", "intervals that lie beyond everything outside them (gap scan); window detectors as a second opinion",
-       detect_by_gap_scan},
+       detect_by_gap_scan, true},
       {"paper", "arXiv 2510.26008 literally: top 1 % of windows by mean |z|, PCA-Mahalanobis and Isolation Forest",
        detect_as_in_paper},
   };

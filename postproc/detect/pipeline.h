@@ -24,6 +24,7 @@ struct Pipeline {
   std::string_view name;
   std::string_view help;
   Detection (*run)(const Telemetry&, const DetectOptions&);
+  bool in_pieces = false;  // a job that memory cannot hold may go through LongDetection instead
 };
 
 /// Throws Error naming the near one for an unknown name.

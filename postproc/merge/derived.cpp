@@ -81,7 +81,7 @@ double low_level(const Values& values, double step_seconds) {
 /// Busy time of the cpus the job may use, less the job's own and ours: cpus used by somebody else. Interrupt time is
 /// nobody's, except on kernels without CONFIG_IRQ_TIME_ACCOUNTING, which charge it to whoever was running: there the
 /// residual of a job with network traffic is far below zero (measured: -0.3 cpus), and interrupts count as busy.
-Values outsider_cpu(const Telemetry& telemetry) {
+Values outsider_cpu(const Telemetry& telemetry, DerivedState& state) {
   const auto job = find(telemetry, "job.cpu_time", "");
   if (!job) return {};
   Values outsider(telemetry.samples, 0.0);
@@ -93,7 +93,10 @@ Values outsider_cpu(const Telemetry& telemetry) {
     outsider[t] -= used[t] * to_cpus;
     if (own) outsider[t] -= telemetry.series(*own)[t] * to_cpus;
   }
-  if (low_level(outsider, telemetry.step_seconds) < kBelowZero) {
+  if (!state.interrupts_are_charged) {
+    state.interrupts_are_charged = low_level(outsider, telemetry.step_seconds) < kBelowZero;
+  }
+  if (*state.interrupts_are_charged) {
     Values charged = outsider;
     if (add_allowed(telemetry, kInterrupts, charged)) return charged;
   }
@@ -101,7 +104,7 @@ Values outsider_cpu(const Telemetry& telemetry) {
 }
 
 /// Share of all cpu time that was not idle.
-Values cpu_utilization(const Telemetry& telemetry) {
+Values cpu_utilization(const Telemetry& telemetry, DerivedState& /*state*/) {
   const auto busy = per_cpu(telemetry, kBusy);
   const auto idle = per_cpu(telemetry, kIdle);
   if (busy.empty() || idle.empty()) return {};
@@ -129,7 +132,7 @@ struct Derived {
   Unit unit;
   Scope scope;
   Subsystem subsystem;
-  Values (*compute)(const Telemetry&);  // empty when an input is not measured at all
+  Values (*compute)(const Telemetry&, DerivedState&);  // empty when an input is not measured at all
 };
 
 constexpr Derived kDerived[] = {
@@ -140,9 +143,9 @@ static_assert(std::size(kDerived) <= kDerivedChannels);
 
 }  // namespace
 
-void append_derived(Telemetry& telemetry) {
+void append_derived(Telemetry& telemetry, DerivedState& state) {
   for (const Derived& derived : kDerived) {
-    const Values values = derived.compute(telemetry);
+    const Values values = derived.compute(telemetry, state);
     if (values.empty()) continue;
     telemetry.channels.push_back({.metric = std::string(derived.metric),
                                   .family = "derived",
@@ -154,6 +157,11 @@ void append_derived(Telemetry& telemetry) {
                                   .period_seconds = telemetry.step_seconds});
     telemetry.values.insert(telemetry.values.end(), values.begin(), values.end());
   }
+}
+
+void append_derived(Telemetry& telemetry) {
+  DerivedState state;
+  append_derived(telemetry, state);
 }
 
 }  // namespace reveal

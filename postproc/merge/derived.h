@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 
 #include "postproc/merge/telemetry.h"
 
@@ -10,6 +11,13 @@ namespace reveal {
 /// At most this many are appended.
 inline constexpr std::size_t kDerivedChannels = 8;
 
+/// What the first piece of a job decides for all of it.
+struct DerivedState {
+  std::optional<bool> interrupts_are_charged;  // to whoever was running: see outsider_cpu()
+};
+
+void append_derived(Telemetry& telemetry, DerivedState& state);
+/// Of a job in one piece.
 void append_derived(Telemetry& telemetry);
 
 }  // namespace reveal

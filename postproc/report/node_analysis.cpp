@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 #include <set>
+#include <span>
 
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/text.h"
@@ -14,6 +15,9 @@
 #include "postproc/detect/pipeline.h"
 #include "postproc/diagnose/ask_rules.h"
 #include "postproc/merge/job.h"
+#include "postproc/merge/trace_stream.h"
+#include "postproc/report/channel_totals.h"
+#include "postproc/report/long_analysis.h"
 
 namespace reveal {
 namespace {
@@ -23,7 +27,6 @@ constexpr std::size_t kTimelineChannels = 8;
 constexpr std::size_t kMostAggregates = 300;
 constexpr std::size_t kMostEpisodes = 40;
 constexpr std::size_t kMostReasons = 10;
-constexpr double kLateNs = 10e6;
 
 /// Shown when no finding asks for others: what the job did, and who else.
 constexpr std::string_view kUsualTimeline[] = {"job.cpu_time", "job.outsider_cpu", "job.wait_time", "cpu.utilization"};
@@ -86,9 +89,9 @@ std::vector<TimelineChannel> timeline(const Telemetry& telemetry, const std::vec
   return lines;
 }
 
-ReportEpisode report_episode(const Episode& episode, const Telemetry& telemetry) {
+ReportEpisode report_episode(const Episode& episode, const Telemetry& telemetry, double step_seconds) {
   const auto at = [&](std::size_t sample) {
-    return telemetry.begin_utc_ns + std::llround(static_cast<double>(sample) * telemetry.step_seconds * 1e9);
+    return telemetry.begin_utc_ns + std::llround(static_cast<double>(sample) * step_seconds * 1e9);
   };
   ReportEpisode out{.node = telemetry.node,
                     .first_window = episode.first_window,
@@ -113,34 +116,20 @@ ReportEpisode report_episode(const Episode& episode, const Telemetry& telemetry)
   return out;
 }
 
-std::vector<ChannelAggregate> aggregates(const Telemetry& telemetry, std::size_t& live) {
+std::vector<ChannelAggregate> aggregates(const Telemetry& telemetry, double step_seconds,
+                                         std::span<const ChannelTotals> totals, std::size_t& live) {
   struct Ranked {
     double liveliness;
     ChannelAggregate aggregate;
   };
   std::vector<Ranked> all;
   for (std::size_t i = 0; i < telemetry.channels.size(); ++i) {
-    const auto series = telemetry.series(i);
-    std::size_t present = 0;
-    std::size_t changes = 0;
-    double sum = 0;
-    double low = std::numeric_limits<double>::infinity();
-    double high = -low;
-    double previous = std::numeric_limits<double>::quiet_NaN();
-    for (const double value : series) {
-      if (std::isnan(value)) continue;
-      ++present;
-      sum += value;
-      low = std::min(low, value);
-      high = std::max(high, value);
-      if (!std::isnan(previous) && value != previous) ++changes;
-      previous = value;
-    }
+    const auto& [present, changes, late, sum, low, high, last] = totals[i];
     const Channel& channel = telemetry.channels[i];
     // A counter that counts nothing and a level that never moves are not alive; one that counts evenly is.
     if (present == 0 || (low == high && (!per_second(channel) || high == 0))) continue;
     ++live;
-    const auto [unit, factor] = shown_unit(channel, telemetry.step_seconds);
+    const auto [unit, factor] = shown_unit(channel, step_seconds);
     all.push_back({static_cast<double>(changes) / static_cast<double>(present),
                    {channel.name(), unit, four_digits(sum / static_cast<double>(present) * factor),
                     four_digits(low * factor), four_digits(high * factor)}});
@@ -154,9 +143,8 @@ std::vector<ChannelAggregate> aggregates(const Telemetry& telemetry, std::size_t
   return kept;
 }
 
-NodeOverhead overhead(const NodeTrace& trace) {
-  const Telemetry& telemetry = trace.telemetry;
-  const double seconds = static_cast<double>(telemetry.samples) * telemetry.step_seconds;
+NodeOverhead overhead(const Telemetry& telemetry, double step_seconds, double seconds,
+                      std::span<const ChannelTotals> totals) {
   NodeOverhead cost;
   cost.node = telemetry.node;
   cost.channels =
@@ -164,30 +152,19 @@ NodeOverhead overhead(const NodeTrace& trace) {
                                         [](const Channel& channel) { return channel.family != "derived"; }));
   for (std::size_t i = 0; i < telemetry.channels.size(); ++i) {
     const std::string& metric = telemetry.channels[i].metric;
-    if (metric != "self.cpu_time" && metric != "self.bytes_written" && metric != "self.tick_lateness") continue;
-    double sum = 0;
-    std::size_t present = 0;
-    std::size_t late = 0;
-    double last = 0;
-    for (const double value : telemetry.series(i)) {
-      if (std::isnan(value)) continue;
-      ++present;
-      sum += value;
-      late += value > kLateNs ? 1 : 0;
-      last = value;
-    }
-    if (present == 0 || seconds <= 0) continue;
-    const double present_seconds = static_cast<double>(present) * telemetry.step_seconds;
-    if (metric == "self.cpu_time") cost.cpu_percent_of_core = 100 * sum * 1e-9 / present_seconds;
+    const ChannelTotals& total = totals[i];
+    if (total.present == 0 || seconds <= 0) continue;
+    const double present_seconds = static_cast<double>(total.present) * step_seconds;
+    if (metric == "self.cpu_time") cost.cpu_percent_of_core = 100 * total.sum * 1e-9 / present_seconds;
     if (metric == "self.bytes_written") {
-      cost.bytes_per_second = per_second(telemetry.channels[i]) ? sum / present_seconds : last / seconds;
+      cost.bytes_per_second = per_second(telemetry.channels[i]) ? total.sum / present_seconds : total.last / seconds;
     }
-    if (metric == "self.tick_lateness") cost.late_ticks = static_cast<double>(late);
+    if (metric == "self.tick_lateness") cost.late_ticks = static_cast<double>(total.late);
   }
   return cost;
 }
 
-void fill_job(const NodeTrace& trace, Report& part) {
+void fill_job(const NodeTrace& trace, double seconds, Report& part) {
   const Telemetry& telemetry = trace.telemetry;
   ReportJob& job = part.job;
   job.id = trace.header.job_id;
@@ -198,8 +175,7 @@ void fill_job(const NodeTrace& trace, Report& part) {
   job.nodes = {telemetry.node};
   job.tags = trace.header.tags;
   job.begin_utc_ns = telemetry.begin_utc_ns;
-  job.end_utc_ns =
-      telemetry.begin_utc_ns + std::llround(static_cast<double>(telemetry.samples) * telemetry.step_seconds * 1e9);
+  job.end_utc_ns = telemetry.begin_utc_ns + std::llround(seconds * 1e9);
 }
 
 std::string_view fact(const Snapshot& snapshot, std::string_view key) {
@@ -228,43 +204,56 @@ std::string joined(const std::vector<std::string>& sentences) {
   return all;
 }
 
-}  // namespace
+/// What a summary is made of. `telemetry` is the job, or for a long one the job with longer steps; `detection`, totals
+/// and `step_seconds` are of the trace's own samples.
+struct NodeView {
+  const NodeTrace& trace;
+  const Telemetry& telemetry;
+  const Detection& detection;
+  std::span<const ChannelTotals> totals;
+  double step_seconds = 0.1;
+  std::size_t samples = 0;
+  std::size_t factor = 1;  // samples in one of the telemetry's
+};
 
-NodeSummary analyse(const NodeTrace& trace, const AnalysisSettings& settings) {
-  const Telemetry& telemetry = trace.telemetry;
-  const Pipeline& pipeline = find_pipeline(settings.pipeline);
-  Detection detection;
-  if (telemetry.samples == 0) {
-    detection.insufficient = "no samples";
-  } else {
-    detection = pipeline.run(telemetry, {.keep_windows = false});
+/// The same episodes on the samples that rules look at.
+Detection on_longer_steps(Detection detection, std::size_t factor) {
+  for (Episode& episode : detection.episodes) {
+    episode.begin /= factor;
+    episode.end = (episode.end + factor - 1) / factor;
   }
+  return detection;
+}
 
+NodeSummary summarise(const NodeView& view, const AnalysisSettings& settings) {
+  const NodeTrace& trace = view.trace;
+  const Telemetry& telemetry = view.telemetry;
   NodeSummary summary;
   summary.node = telemetry.node;
   summary.tool_version = REVEAL_VERSION;
   summary.config_hash = config_hash(settings);
   summary.complete = trace.complete;
-  summary.seconds = static_cast<double>(telemetry.samples) * telemetry.step_seconds;
-  summary.insufficient = detection.insufficient;
+  summary.seconds = static_cast<double>(view.samples) * view.step_seconds;
+  summary.insufficient = view.detection.insufficient;
   summary.boot_id = fact(trace.begin, "kernel.boot_id");
   summary.expected_nodes = expected_nodes(trace.begin);
-  summary.aggregates = aggregates(telemetry, summary.live_channels);
+  summary.aggregates = aggregates(telemetry, view.step_seconds, view.totals, summary.live_channels);
   summary.profile = profile_of(telemetry, trace.begin);
 
   Report& part = summary.part;
-  fill_job(trace, part);
+  fill_job(trace, summary.seconds, part);
   fill_mode(trace.begin, trace.end, part);
+  const Detection detection = on_longer_steps(view.detection, view.factor);
   part.findings = ask_rules({telemetry, detection, trace.begin, trace.end, trace.events}, settings, part.not_checked);
-  for (const Episode& episode : detection.episodes) {
+  for (const Episode& episode : view.detection.episodes) {
     if (part.episodes.size() >= kMostEpisodes) break;
-    part.episodes.push_back(report_episode(episode, telemetry));
+    part.episodes.push_back(report_episode(episode, telemetry, view.step_seconds));
   }
   if (detection.episodes.size() > part.episodes.size()) {
     part.omitted["episodes"] = static_cast<double>(detection.episodes.size() - part.episodes.size());
   }
   part.timeline = timeline(telemetry, part.findings, detection);
-  part.overhead = {overhead(trace)};
+  part.overhead = {overhead(telemetry, view.step_seconds, summary.seconds, view.totals)};
 
   NodeCoverage coverage;
   coverage.nodes = {telemetry.node};
@@ -277,14 +266,52 @@ NodeSummary analyse(const NodeTrace& trace, const AnalysisSettings& settings) {
     notes.insert(notes.begin(),
                  fmt::format("trace cut off after {:.1f} s: the collector did not close it", summary.seconds));
   }
+  if (view.factor > 1) {
+    notes.push_back(
+        fmt::format("a long job: rules looked at means of {:.3g} s, the detectors at all", telemetry.step_seconds));
+  }
   part.partial = !trace.complete || trace.rows_lost;
   coverage.note = joined(notes);
   part.coverage = {coverage};
   return summary;
 }
 
-NodeSummary analyse_file(const std::filesystem::path& trace, const AnalysisSettings& settings) {
-  return analyse(load_trace(trace), settings);
+}  // namespace
+
+NodeSummary analyse(const NodeTrace& trace, const AnalysisSettings& settings) {
+  const Telemetry& telemetry = trace.telemetry;
+  const Pipeline& pipeline = find_pipeline(settings.pipeline);
+  Detection detection;
+  if (telemetry.samples == 0) {
+    detection.insufficient = "no samples";
+  } else {
+    detection = pipeline.run(telemetry, {.keep_windows = false});
+  }
+  std::vector<ChannelTotals> totals;
+  add_to(totals, telemetry);
+  return summarise({.trace = trace,
+                    .telemetry = telemetry,
+                    .detection = detection,
+                    .totals = totals,
+                    .step_seconds = telemetry.step_seconds,
+                    .samples = telemetry.samples},
+                   settings);
+}
+
+NodeSummary analyse_file(const std::filesystem::path& path, const AnalysisSettings& settings) {
+  TraceStream stream(path);
+  if (!is_long(stream) || !find_pipeline(settings.pipeline).in_pieces) {
+    return analyse(held(stream), settings);
+  }
+  const LongAnalysis pieces = analyse_pieces(stream);
+  return summarise({.trace = stream.trace(),
+                    .telemetry = pieces.overview,
+                    .detection = pieces.detection,
+                    .totals = pieces.totals,
+                    .step_seconds = stream.trace().telemetry.step_seconds,
+                    .samples = stream.samples(),
+                    .factor = pieces.factor},
+                   settings);
 }
 
 }  // namespace reveal

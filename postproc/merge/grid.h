@@ -1,0 +1,50 @@
+// The regular time grid of a node, and how a family's rows are laid on it.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "hdf5schema/trace.h"
+#include "postproc/merge/telemetry.h"
+
+namespace reveal {
+
+/// The grid: wall-aligned multiples of the interval. Sample i covers the step that ends at tick i+1; the first tick is
+/// only the base of counters. One offset (the median of the clock pairs) serves the whole trace, so that a wall clock
+/// that steps never re-spaces it.
+class Grid {
+ public:
+  Grid(std::int64_t first_ns, std::int64_t last_ns, std::int64_t utc_minus_monotonic_ns, std::int64_t step_ns);
+
+  [[nodiscard]] std::int64_t index(std::int64_t monotonic_ns) const;  // -1 for the first tick
+  [[nodiscard]] std::size_t samples() const { return samples_; }
+  [[nodiscard]] std::int64_t begin_utc_ns() const { return begin_utc_ns_; }
+
+ private:
+  std::int64_t offset_ns_;
+  std::int64_t step_ns_;
+  std::int64_t begin_utc_ns_;
+  std::size_t samples_ = 0;
+};
+
+/// Rows of a family as TraceReader gives them: all, or those around some samples.
+struct FamilyRows {
+  FamilySpec spec;
+  std::vector<ChannelKey> channels;
+  std::vector<std::int64_t> time_ns;  // monotonic, strictly increasing
+  std::vector<double> values;         // [channel][time]
+  /// Per channel, whether an earlier row than these has a value; empty: none has.
+  std::vector<bool> seen_before = {};
+};
+
+/// Steps before and after its own to which a row of this period can speak: a counter that is spread over a gap, a level
+/// that is held.
+[[nodiscard]] std::int64_t reach_of(double period_seconds, double step_seconds);
+
+/// Appends the family's channels to telemetry.channels and their values, laid on the grid, to telemetry.values.
+/// `begin`: sample of the grid at which the telemetry begins.
+void lay_on_grid(const FamilyRows& family, const Grid& grid, Telemetry& telemetry, std::size_t begin = 0);
+
+}  // namespace reveal

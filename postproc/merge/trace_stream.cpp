@@ -1,0 +1,177 @@
+#include "postproc/merge/trace_stream.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include "hdf5schema/basics/error.h"
+#include "hdf5schema/trace_reader.h"
+#include "postproc/merge/derived.h"
+
+namespace reveal {
+namespace {
+
+/// A month at 100 ms, far beyond any job's time limit at this rate; a broken time axis must not ask for all memory.
+constexpr std::size_t kMostSamples = 27'000'000;
+/// 8 GiB of numbers.
+constexpr std::size_t kMostValues = std::size_t{1} << 30;
+constexpr std::size_t kHeldPiece = 10'000;
+constexpr std::size_t kNever = std::numeric_limits<std::size_t>::max();
+
+/// The family that sets the pace: the one with the most rows.
+const TraceReader::Family* fastest(const TraceReader& reader) {
+  const TraceReader::Family* best = nullptr;
+  for (const auto& family : reader.families()) {
+    if (family.time_ns.size() < 2) continue;
+    if (best == nullptr || family.time_ns.size() > best->time_ns.size()) best = &family;
+  }
+  return best;
+}
+
+bool has_values(const TraceReader::Family& family) {
+  return !family.time_ns.empty() && !family.channels.empty();
+}
+
+}  // namespace
+
+struct TraceStream::Impl {
+  explicit Impl(const std::filesystem::path& path) : reader(path) {}
+
+  void open(const std::filesystem::path& path);
+  FamilyRows rows_around(const TraceReader::Family& family, std::size_t begin, std::size_t count,
+                         std::vector<std::size_t>& first_row) const;
+
+  TraceReader reader;
+  NodeTrace trace;
+  std::optional<Grid> grid;
+  DerivedState derived;
+  std::vector<std::vector<std::size_t>> first_rows;  // per family and channel: the first one with a value
+};
+
+void TraceStream::Impl::open(const std::filesystem::path& path) {
+  trace.header = reader.header();
+  trace.complete = reader.complete();
+  trace.begin = reader.snapshot_begin();
+  trace.end = reader.snapshot_end();
+  trace.events = reader.events();
+  trace.coverage = reader.coverage();
+  const std::vector<ClockPair> clocks = reader.clocks();
+  note_clock(clocks, trace);
+  note_losses(trace);
+
+  const std::int64_t step_ns = trace.header.interval.count();
+  if (step_ns <= 0) throw Error(path.string() + ": the trace names no sampling interval");
+  Telemetry& telemetry = trace.telemetry;
+  telemetry.node = trace.header.node;
+  telemetry.step_seconds = static_cast<double>(step_ns) * 1e-9;
+
+  const TraceReader::Family* pace = fastest(reader);
+  if (pace == nullptr) {
+    telemetry.begin_utc_ns = trace.header.begin_utc_ns;
+    trace.notes.emplace_back("the trace holds fewer than two samples");
+    return;
+  }
+  const std::int64_t first = pace->time_ns.front();
+  grid.emplace(first, pace->time_ns.back(), utc_offset_ns(clocks, trace.header, first), step_ns);
+  if (grid->samples() > kMostSamples) {
+    throw Error(fmt::format("{}: the time axis spans {} samples, which no job has", path.string(), grid->samples()));
+  }
+  telemetry.begin_utc_ns = grid->begin_utc_ns();
+  trace.samples_expected = static_cast<double>(grid->samples());
+  trace.samples_present = static_cast<double>(pace->time_ns.size() - 1);
+  for (const auto& family : reader.families()) first_rows.emplace_back(family.channels.size(), kNever);
+}
+
+/// Those that can speak to samples [begin, begin + count), and one more on either side.
+FamilyRows TraceStream::Impl::rows_around(const TraceReader::Family& family, std::size_t begin, std::size_t count,
+                                          std::vector<std::size_t>& first_row) const {
+  const double period = std::chrono::duration<double>(family.spec.period).count();
+  const std::int64_t reach = reach_of(period, trace.telemetry.step_seconds) + 1;
+  const auto row_at = [&](std::int64_t sample) {
+    const auto at = std::partition_point(family.time_ns.begin(), family.time_ns.end(),
+                                         [&](std::int64_t time) { return grid->index(time) < sample; });
+    return static_cast<std::size_t>(at - family.time_ns.begin());
+  };
+  std::size_t first = row_at(static_cast<std::int64_t>(begin) - reach);
+  first -= std::min<std::size_t>(first, 1);
+  const std::size_t end = std::min(family.time_ns.size(), row_at(static_cast<std::int64_t>(begin + count) + reach) + 1);
+  const auto times = family.time_ns.subspan(first, end - first);
+  FamilyRows rows{family.spec, family.channels, {times.begin(), times.end()}, reader.read(family, first, end - first)};
+  for (std::size_t c = 0; c < family.channels.size(); ++c) {
+    rows.seen_before.push_back(first_row[c] < first);
+    const auto values = std::span(rows.values).subspan(c * times.size(), times.size());
+    for (std::size_t row = 0; first_row[c] == kNever && row < values.size(); ++row) {
+      if (!std::isnan(values[row])) first_row[c] = first + row;
+    }
+  }
+  return rows;
+}
+
+TraceStream::TraceStream(const std::filesystem::path& path) : impl_(std::make_unique<Impl>(path)) {
+  impl_->open(path);
+  if (samples() == 0) return;
+  impl_->trace.telemetry.channels = read(0, 1).channels;
+  impl_->derived = {};  // a single sample decides nothing
+}
+
+TraceStream::~TraceStream() = default;
+
+const NodeTrace& TraceStream::trace() const {
+  return impl_->trace;
+}
+
+std::size_t TraceStream::samples() const {
+  return impl_->grid ? impl_->grid->samples() : 0;
+}
+
+Telemetry TraceStream::read(std::size_t begin, std::size_t count) {
+  const Telemetry& whole = impl_->trace.telemetry;
+  Telemetry piece{
+      .node = whole.node,
+      .step_seconds = whole.step_seconds,
+      .begin_utc_ns = whole.begin_utc_ns + std::llround(static_cast<double>(begin) * whole.step_seconds * 1e9),
+      .samples = count,
+      .channels = {},
+      .values = {}};
+  const auto& families = impl_->reader.families();
+  std::size_t channels = kDerivedChannels;
+  for (const auto& family : families) channels += has_values(family) ? family.channels.size() : 0;
+  piece.channels.reserve(channels);
+  piece.values.reserve(channels * count);
+  for (std::size_t f = 0; f < families.size(); ++f) {
+    if (!has_values(families[f])) continue;
+    lay_on_grid(impl_->rows_around(families[f], begin, count, impl_->first_rows[f]), *impl_->grid, piece, begin);
+  }
+  append_derived(piece, impl_->derived);
+  return piece;
+}
+
+NodeTrace held(TraceStream& stream) {
+  NodeTrace trace = stream.trace();
+  if (trace.telemetry.channels.size() * stream.samples() > kMostValues) {
+    throw Error(fmt::format("{}: {} channels of {} samples are more than can be analysed", trace.telemetry.node,
+                            trace.telemetry.channels.size(), stream.samples()));
+  }
+  Telemetry& telemetry = trace.telemetry;
+  if (stream.samples() <= kHeldPiece) {
+    if (stream.samples() > 0) telemetry = stream.read(0, stream.samples());
+    return trace;
+  }
+  // In pieces, since what is read on the way to the grid is as large as what is kept.
+  telemetry.samples = stream.samples();
+  telemetry.values.resize(telemetry.channels.size() * telemetry.samples);
+  for (std::size_t begin = 0; begin < telemetry.samples; begin += kHeldPiece) {
+    const Telemetry piece = stream.read(begin, std::min(kHeldPiece, telemetry.samples - begin));
+    for (std::size_t c = 0; c < piece.channels.size(); ++c) {
+      const auto values = piece.series(c);
+      std::copy(values.begin(), values.end(), telemetry.series(c).subspan(begin).begin());
+    }
+  }
+  return trace;
+}
+
+}  // namespace reveal

@@ -1,0 +1,74 @@
+#include "postproc/report/long_analysis.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "postproc/detect/long_detection.h"
+#include "postproc/merge/coarser.h"
+
+namespace reveal {
+namespace {
+
+/// 400 MB of numbers: an hour of 1,400 channels at 100 ms.
+constexpr std::size_t kMostHeld = 50'000'000;
+constexpr std::size_t kMostOverview = 16'000'000;
+/// Divisors of every piece.
+constexpr std::size_t kFactors[] = {2, 5, 10, 20, 50, 100, 200, 500, 1000};
+
+/// Appends to a telemetry of known length.
+class Overview {
+ public:
+  Overview(const Telemetry& job, std::size_t samples, LongAnalysis& result) : result_(result) {
+    for (const std::size_t factor : kFactors) {
+      result.factor = factor;
+      if (samples / factor * job.channels.size() <= kMostOverview) break;
+    }
+    Telemetry& overview = result.overview;
+    overview.node = job.node;
+    overview.step_seconds = job.step_seconds * static_cast<double>(result.factor);
+    overview.begin_utc_ns = job.begin_utc_ns;
+    overview.samples = samples / result.factor;
+    overview.channels = job.channels;
+    overview.values.assign(overview.samples * overview.channels.size(), std::numeric_limits<double>::quiet_NaN());
+  }
+
+  void add(const Telemetry& piece) {
+    const std::size_t count = piece.samples / result_.factor;
+    for (std::size_t c = 0; c < piece.channels.size(); ++c) {
+      const auto values = piece.series(c);
+      const auto out = result_.overview.series(c).subspan(at_, count);
+      for (std::size_t i = 0; i < count; ++i) {
+        out[i] = longer_step(values.subspan(i * result_.factor, result_.factor), piece.channels[c].kind);
+      }
+    }
+    at_ += count;
+  }
+
+ private:
+  LongAnalysis& result_;
+  std::size_t at_ = 0;
+};
+
+}  // namespace
+
+bool is_long(const TraceStream& stream) {
+  return stream.samples() * stream.trace().telemetry.channels.size() > kMostHeld;
+}
+
+LongAnalysis analyse_pieces(TraceStream& stream) {
+  const Telemetry& job = stream.trace().telemetry;
+  LongAnalysis result;
+  LongDetection detection(job, stream.samples(), {.keep_windows = false});
+  Overview overview(job, stream.samples(), result);
+  for (std::size_t begin = 0; begin < stream.samples(); begin += detection.piece_samples()) {
+    const Telemetry piece = stream.read(begin, std::min(detection.piece_samples(), stream.samples() - begin));
+    add_to(result.totals, piece);
+    overview.add(piece);
+    detection.add(piece);
+  }
+  result.detection =
+      detection.finish([&](std::size_t begin, std::size_t samples) { return stream.read(begin, samples); });
+  return result;
+}
+
+}  // namespace reveal

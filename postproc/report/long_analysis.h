@@ -1,0 +1,28 @@
+// A job that memory cannot hold, read once: what the detectors say, the channels' totals, and the whole job with longer
+// steps, which is what rules, comparisons and timelines look at.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "postproc/detect/episode.h"
+#include "postproc/merge/telemetry.h"
+#include "postproc/merge/trace_stream.h"
+#include "postproc/report/channel_totals.h"
+
+namespace reveal {
+
+/// Is the trace too long to be held at its own resolution?
+[[nodiscard]] bool is_long(const TraceStream& stream);
+
+struct LongAnalysis {
+  Detection detection;  // on the trace's own samples
+  std::vector<ChannelTotals> totals;
+  std::size_t factor = 1;  // the trace's samples in one of `overview`
+  Telemetry overview;
+};
+
+/// By the default pipeline.
+[[nodiscard]] LongAnalysis analyse_pieces(TraceStream& stream);
+
+}  // namespace reveal

@@ -1,0 +1,84 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+
+#include "postproc/merge/trace_stream.h"
+#include "tests/unit/hdf5schema/sample_trace.h"
+
+namespace reveal {
+namespace {
+
+constexpr std::int64_t kStep = 100'000'000;
+
+/// Ten minutes of a fast counter, a fast level and two slow families, with missing values and missing ticks.
+void write_rough_trace(const std::filesystem::path& path) {
+  TraceHeader header = sample_header();
+  header.interval = std::chrono::nanoseconds(kStep);
+  TraceWriter writer(path, header);
+  const auto spec = [](const char* family, Kind kind, std::int64_t steps) {
+    FamilySpec made = counter_family();
+    made.path = family;
+    made.kind = kind;
+    made.period = std::chrono::nanoseconds(steps * kStep);
+    return made;
+  };
+  const std::vector<std::pair<TraceWriter::FamilyId, std::int64_t>> families{
+      {writer.add_family(spec("cpu/fast", Kind::counter, 1)), 1},
+      {writer.add_family(spec("cpu/levels", Kind::gauge, 1)), 1},
+      {writer.add_family(spec("cpu/slow", Kind::counter, 50)), 50},
+      {writer.add_family(spec("cpu/slow_levels", Kind::gauge, 100)), 100}};
+  for (const auto& [id, steps] : families) {
+    for (const char* metric : {"a", "b", "late"}) writer.add_channel(id, {.metric = metric});
+  }
+  writer.start();
+  std::mt19937 random(3);
+  std::vector<std::int64_t> values(3, 0);
+  for (std::int64_t tick = 0; tick < 6000; ++tick) {
+    for (std::int64_t& value : values) value += static_cast<std::int64_t>(random() % 100);
+    const bool gap = (tick > 700 && tick < 712) || (tick > 2000 && tick < 2090);
+    if (gap) continue;
+    std::vector<std::int64_t> row = values;
+    if (random() % 10 == 0) row[0] = kMissing;
+    if (tick > 3000 && tick < 3000 + 60) row[1] = kMissing;
+    if (tick < 4000) row[2] = kMissing;
+    for (const auto& [id, steps] : families) {
+      if (tick % steps == 0)
+        writer.append_row(id, kStep + tick * kStep + static_cast<std::int64_t>(random() % 1000), row);
+    }
+    if (tick % 100 == 99) wait_until_flushed(writer, tick * kStep - 20 * kStep * 10);
+  }
+  writer.close();
+}
+
+TEST(TraceStream, GivesTheSameValuesInPiecesAsAtOnce) {
+  const TemporaryDirectory directory;
+  const auto path = directory.path() / "n01.h5";
+  write_rough_trace(path);
+  const Telemetry whole = load_trace(path).telemetry;
+  ASSERT_GT(whole.samples, 5900U);
+  std::size_t missing = 0;
+  for (const double value : whole.values) missing += std::isnan(value) ? 1 : 0;
+  ASSERT_GT(missing, 4000U);
+  for (const std::size_t count : {7U, 100U, 1999U}) {
+    TraceStream stream(path);
+    ASSERT_EQ(stream.samples(), whole.samples);
+    for (std::size_t begin = 0; begin < whole.samples; begin += count) {
+      const Telemetry piece = stream.read(begin, std::min<std::size_t>(count, whole.samples - begin));
+      ASSERT_EQ(piece.channels.size(), whole.channels.size());
+      for (std::size_t c = 0; c < whole.channels.size(); ++c) {
+        for (std::size_t t = 0; t < piece.samples; ++t) {
+          const double expected = whole.series(c)[begin + t];
+          const double got = piece.series(c)[t];
+          ASSERT_TRUE(got == expected || (std::isnan(got) && std::isnan(expected)))
+              << whole.channels[c].family << " " << whole.channels[c].name() << " at " << begin + t << " in pieces of "
+              << count << ": " << got << ", not " << expected;
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace reveal
