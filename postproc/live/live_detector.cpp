@@ -10,7 +10,6 @@ namespace {
 
 constexpr std::int64_t kSecond = 1'000'000'000;
 constexpr std::int64_t kStride = kSecond;        // a window of the detectors ends every second
-constexpr std::int64_t kRoutine = 2 * kSecond;   // between looks that nobody asked for
 constexpr std::int64_t kUrgent = 12 * kSecond;   // after an alarm: an interval needs some seconds to stand out
 constexpr std::int64_t kBacklog = 30 * kSecond;  // windows that the sentinel is not asked about one by one
 
@@ -32,7 +31,6 @@ bool LiveDetector::due(const RowStore& rows, std::int64_t newest_ns, double now_
   }
   if (newest_ns < seen_ns_ + kStride) return false;
   const bool urgent = newest_ns < urgent_until_ns_ || book_.expects_news();
-  if (!urgent && newest_ns < seen_ns_ + kRoutine) return false;
   return budget.allows(urgent ? LookBudget::Need::urgent : LookBudget::Need::routine, now_seconds, cost_);
 }
 
