@@ -101,6 +101,12 @@ bool tells_environment(const Snapshot& snapshot) {
   return std::any_of(snapshot.begin(), snapshot.end(), [](const auto& fact) { return fact.first.starts_with("env."); });
 }
 
+std::vector<std::string> family_paths(const Sink& sink) {
+  std::vector<std::string> paths;
+  for (const Family& family : sink.families()) paths.push_back(family.spec().path);
+  return paths;
+}
+
 class Collection {
  public:
   Collection(const CollectOptions& options, const std::atomic<bool>& stop)
@@ -133,6 +139,8 @@ class Collection {
     if (missing) sink.event("reveal", "metrics_missing", *missing);
     {
       const StatusFile status(options_.output, header.node, progress_, writer);
+      RowPublisher publisher(options_.output, family_paths(sink));
+      sink.publish_by(&publisher);
       if (fs_.recorded()) {
         ReplayTicks ticks(fs_, header.interval);
         loop(ticks, sampler, sink, writer, status);
@@ -140,6 +148,7 @@ class Collection {
         Ticker ticks(clock_, header.interval);
         loop(ticks, sampler, sink, writer, status);
       }
+      sink.publish_by(nullptr);
     }
     if (watched_seconds() < options_.min_seconds) {
       beginning.give_up();

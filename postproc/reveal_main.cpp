@@ -4,8 +4,10 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -25,6 +27,7 @@
 #include "postproc/detect/prune_jobs.h"
 #include "postproc/diagnose/collector_query.h"
 #include "postproc/diagnose/rule_table.h"
+#include "postproc/live/watch.h"
 #include "postproc/mail/mail_job.h"
 #include "postproc/mail/mail_quota.h"
 #include "postproc/merge/job_file.h"
@@ -308,6 +311,41 @@ int run_rules(const Common& common) {
   return 0;
 }
 
+struct WatchCommand {
+  std::string directory;
+  double budget_percent = 10;
+};
+
+std::atomic<bool> g_stop{false};
+extern "C" void stop_watching(int) {
+  g_stop = true;
+}
+
+int run_watch(const WatchCommand& command, const Common& common) {
+  constexpr int kInterrupted = 130;  // as a shell says it: the job goes on
+  need_directory(command.directory);
+  struct sigaction action {};
+  action.sa_handler = stop_watching;
+  ::sigaction(SIGINT, &action, nullptr);
+  ::sigaction(SIGTERM, &action, nullptr);
+  const bool terminal = ::isatty(STDOUT_FILENO) == 1;
+  const WatchOptions options{.directory = command.directory,
+                             .form = common.json ? WatchForm::json
+                                     : terminal  ? WatchForm::page
+                                                 : WatchForm::lines,
+                             .colour = common.style().colour,
+                             .share = command.budget_percent / 100};
+  switch (watch_job(options, stdout, g_stop)) {
+    case WatchEnd::job_ended:
+      return 0;
+    case WatchEnd::nodes_lost:
+      return kFailure;
+    case WatchEnd::stopped:
+      break;
+  }
+  return kInterrupted;
+}
+
 struct MailCommand {
   MailJob job;
   std::string directory;
@@ -415,6 +453,7 @@ int run(int argc, char** argv) {
       "Examples:\n"
       "  reveal report reveal-4711          analyse a job, write report.json, .txt and .html, print the text\n"
       "  reveal show reveal-4711 --json     the report again, as data\n"
+      "  reveal watch reveal-4711           follow it while it runs\n"
       "  reveal doctor                      what can be measured on this node, and what is missing\n"
       "Exit status: 0 done, 1 failed, 2 wrong usage.");
 
@@ -467,6 +506,19 @@ int run(int argc, char** argv) {
                                 "  reveal merge reveal-4711 --pack    one self-contained file");
   merge_command->add_option("dir", merge_directory, "the job's directory")->required()->type_name("DIR");
   merge_command->add_flag("--pack", pack, "copy the traces into it");
+
+  WatchCommand watch;
+  CLI::App* watch_command = add("watch", "Follow a running job: alerts as they come, until it ends",
+                                "  reveal watch reveal-4711           a page that is drawn again every second\n"
+                                "  reveal watch reveal-4711 | tee a   one line per alert\n"
+                                "  reveal watch reveal-4711 --json    one JSON object per line\n"
+                                "  reveal watch /var/spool/reveal/4711    on a node of a Slurm job\n"
+                                "Exit status: 0 the job has ended, 1 its collectors are gone, 130 interrupted.");
+  watch_command->add_option("dir", watch.directory, "where the job's traces are written")->required()->type_name("DIR");
+  watch_command->add_option("--budget", watch.budget_percent, "percent of one core for the detectors, on average")
+      ->check(CLI::Range(0.1, 400.0))
+      ->capture_default_str()
+      ->type_name("PERCENT");
 
   ScoreOptions score;
   CLI::App* score_command = add("score", "Run the detectors on any multivariate series",
@@ -558,6 +610,7 @@ int run(int argc, char** argv) {
   if (merge_command->parsed()) {
     return run_merge(merge_directory, pack ? MergeForm::self_contained : MergeForm::links, common);
   }
+  if (watch_command->parsed()) return run_watch(watch, common);
   if (score_command->parsed()) return print_score(score, common);
   if (prune_command->parsed()) {
     if (only_moving) prune_options.unmoved = RetainedMetrics::Unmoved::dropped;

@@ -28,15 +28,16 @@ for folder in core postproc wrapper hdf5schema; do
   forbid $folder 'CLI/' "CLI11 appears in programs only" '_main\.cpp:'
 done
 
-# collect -> trace -> merge -> features -> detect -> diagnose -> compare -> report -> mail -> deliver: nothing looks downstream. The one exception:
+# collect -> trace -> merge -> features -> detect -> diagnose -> compare -> report -> live, mail -> deliver: nothing looks downstream. The one exception:
 # the words of findings and episodes are plain data.
-forbid postproc/merge 'postproc/(features|detect|diagnose|compare|report|score|mail|deliver)/' "merge looks downstream"
-forbid postproc/features 'postproc/(detect|diagnose|compare|report|score|mail|deliver)/' "features look downstream"
-forbid postproc/detect 'postproc/(diagnose|compare|report|score|mail|deliver)/' "detect looks downstream"
-forbid postproc/diagnose 'postproc/(compare|report|score|mail|deliver)/' "diagnose looks downstream"
-forbid postproc/compare 'postproc/(report|score|mail|deliver)/' "compare looks downstream"
-forbid postproc/report 'postproc/(score|mail|deliver)/' "report looks downstream"
-forbid postproc/mail 'postproc/(score|deliver)/' "mail looks downstream"
+forbid postproc/merge 'postproc/(features|detect|diagnose|compare|report|live|score|mail|deliver)/' "merge looks downstream"
+forbid postproc/features 'postproc/(detect|diagnose|compare|report|live|score|mail|deliver)/' "features look downstream"
+forbid postproc/detect 'postproc/(diagnose|compare|report|live|score|mail|deliver)/' "detect looks downstream"
+forbid postproc/diagnose 'postproc/(compare|report|live|score|mail|deliver)/' "diagnose looks downstream"
+forbid postproc/compare 'postproc/(report|live|score|mail|deliver)/' "compare looks downstream"
+forbid postproc/report 'postproc/(live|score|mail|deliver)/' "report looks downstream"
+forbid postproc/live 'postproc/(score|mail|deliver)/' "live looks downstream"
+forbid postproc/mail 'postproc/(live|score|deliver)/' "mail looks downstream"
 forbid . 'slurm/slurm\.h' "<slurm/slurm.h> belongs to one file" '^\./(postproc/deliver/slurm_controller\.cpp|build)'
 
 # Listed by `reveal rules`, switched off and configured like the others: a finding's name is that of a row of the table.

@@ -85,6 +85,11 @@ void remove_if_empty(const Running& running) {
   ::rmdir(running.directory.path.c_str());
 }
 
+/// What a collector that was killed showed to who watched (hdf5schema/live_rows.h).
+void remove_live_rows(const std::string& trace) {
+  for (const std::string& file : {trace + ".live", trace + ".watch"}) ::unlink(file.c_str());
+}
+
 bool exists(const std::string& path) {
   struct stat status {};
   return ::lstat(path.c_str(), &status) == 0;
@@ -202,6 +207,7 @@ CollectorResult stop_collector(const Launch& launch, const RunDirectory& run,
   }
   // What counts is the closed trace: the exit status is known to only one of the ranks.
   const std::string trace = trace_path(launch, *running);
+  remove_live_rows(trace);
   if (result.end == CollectorEnd::interrupted || exists(trace)) return result;
   const bool begun = exists(trace + ".part");
   const std::string log = run.read(kLogFile);
@@ -227,6 +233,7 @@ void discard_collector(const Launch& launch, const RunDirectory& run) {
   static_cast<void>(wait_for_end(running->pid, running->started, 1s));
   const std::string trace = trace_path(launch, *running);
   for (const std::string& file : {trace, trace + ".part"}) ::unlink(file.c_str());
+  remove_live_rows(trace);
   remove_if_empty(*running);
 }
 

@@ -51,6 +51,7 @@ void Family::commit() noexcept {
     row = stored_row_;
   }
   if (!sink_.writer_->append_row(id_, sink_.now_ns_, row)) ++sink_.rows_lost_;
+  if (sink_.publisher_ != nullptr) sink_.publisher_->publish(id_, sink_.now_ns_, row);
 }
 
 std::int64_t Family::value(std::string_view metric, std::string_view instance) const noexcept {

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/sampler/row_publisher.h"
 #include "hdf5schema/trace_writer.h"
 
 namespace reveal {
@@ -83,6 +84,8 @@ class Sink {
   void mute(bool muted) noexcept { muted_ = muted; }
   /// From now on only channels that it takes are written. It must outlive the sink's use.
   void select(MetricSelection* selection) noexcept { selection_ = selection; }
+  /// Shows the rows to who watches, too; nullptr: to nobody.
+  void publish_by(RowPublisher* publisher) noexcept { publisher_ = publisher; }
   void set_now(std::int64_t time_ns) noexcept { now_ns_ = time_ns; }
   [[nodiscard]] std::int64_t now() const noexcept { return now_ns_; }
   [[nodiscard]] TraceWriter* writer() const noexcept { return writer_; }
@@ -95,6 +98,7 @@ class Sink {
   friend class Family;
   TraceWriter* writer_;
   MetricSelection* selection_ = nullptr;  // null: everything
+  RowPublisher* publisher_ = nullptr;
   std::int64_t now_ns_ = 0;
   bool muted_ = false;
   std::uint64_t channels_ = 0;

@@ -125,7 +125,8 @@ void move_all(const fs::path& spool, const fs::path& directory, const std::strin
     const std::string name = entry.path().filename().string();
     std::error_code ignored;
     if (!entry.is_regular_file() || entry.is_symlink()) continue;
-    if (name.starts_with("." + node + ".") || name == node + ".status.json") {
+    const bool live = name == node + ".h5.live" || name == node + ".h5.watch";
+    if (live || name.starts_with("." + node + ".") || name == node + ".status.json") {
       fs::remove(entry.path(), ignored);  // of a sampler that was cut short
     } else if (!belongs_to(name, node)) {
       continue;  // another node's, on shared spools

@@ -110,7 +110,7 @@ class Selection {
   }
   [[nodiscard]] bool is_end(const ScoredInterval& interval) const {
     const auto length = static_cast<double>(interval.end - interval.begin);
-    return block_.last && scale_.has_start_and_end && interval.end + edge_ / 3 >= block_.samples &&
+    return block_.last && !block_.running && scale_.has_start_and_end && interval.end + edge_ / 3 >= block_.samples &&
            length < kEndShare * static_cast<double>(block_.samples);
   }
   [[nodiscard]] bool is_longer_than_closed(const ScoredInterval& interval) const {

@@ -24,6 +24,7 @@ struct ScanBlock {
   std::size_t samples = 0;
   bool first = false;      // holds the job's start: what begins with it is no news
   bool last = false;       // holds its end
+  bool running = false;    // ... so far: what lasts to it may go on and is no tear-down
   std::size_t factor = 1;  // the job's own samples in one of these
 
   [[nodiscard]] std::size_t end() const { return begin + samples; }

@@ -31,7 +31,7 @@ class Deliver : public testing::Test {
     const fs::path spool = base_ / ("spool-" + node);
     fs::create_directories(spool);
     if (!fs::exists(spool / (node + ".h5"))) record(spool / (node + ".h5"), node);
-    std::ofstream(spool / (node + ".status.json")) << "{}";
+    for (const char* left : {".status.json", ".h5.live", ".h5.watch"}) std::ofstream(spool / (node + left)) << "{}";
     return spool;
   }
   static void record(const fs::path& trace, const std::string& node) {
@@ -66,6 +66,7 @@ TEST_F(Deliver, MovesTheTraceAndBuildsTheReportOfTheWholeJob) {
   }
   EXPECT_EQ(fs::status(delivery.directory).permissions(), fs::perms::owner_all);
   EXPECT_TRUE(fs::is_empty(base_ / "spool-n01"));
+  EXPECT_FALSE(fs::exists(delivery.directory / "n01.h5.live"));
   ReportJob facts;
   read_job_facts(delivery.directory, facts);
   EXPECT_EQ(facts.state, "TIMEOUT");

@@ -1,0 +1,151 @@
+#include "postproc/live/alert_book.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "postproc/compare/node_profile.h"
+
+namespace reveal {
+namespace {
+
+constexpr std::int64_t kSecond = 1'000'000'000;
+constexpr std::int64_t kApart = 2 * kSecond;          // episodes nearer than this are one: before, it is not over
+constexpr std::int64_t kMoved = 2 * kSecond;          // a border that moves by less is not news
+constexpr std::int64_t kBlockEdge = 5 * kSecond;      // what begins here is half forgotten and no longer judged
+constexpr std::int64_t kLeastHistory = 60 * kSecond;  // before that, nearly everything is new
+constexpr double kMostShare = 0.25;                   // of the history: what is longer may be how the job is
+constexpr double kSame = 0.5;                         // of the shorter one must be common to two sightings of one alert
+constexpr int kMissed = 3;                            // looks in a row until an alert is taken back
+constexpr int kSeenNotice = 2;                        // looks until a notice is worth a word
+constexpr std::size_t kReasons = 5;
+
+}  // namespace
+
+std::string_view name_of(AlertNews news) {
+  constexpr std::string_view kNames[] = {"opened", "closed", "revised", "withdrawn"};
+  return kNames[static_cast<std::size_t>(news)];
+}
+
+Alert alert_of(const Episode& episode, const LiveBlock& block, std::size_t told_channels) {
+  Alert alert{.begin_ns = block.time_of(episode.begin),
+              .end_ns = block.time_of(episode.end),
+              .tier = episode.tier,
+              .score = episode.score,
+              .subsystem = episode.subsystem,
+              .methods = episode.methods,
+              .labels = episode.labels,
+              .reasons = {},
+              .claim = episode.claim};
+  for (const Reason& reason : episode.reasons) {
+    if (alert.reasons.size() == told_channels) break;
+    const Channel& channel = block.telemetry.channels.at(reason.channel);
+    std::string unit(name_of(channel.unit));
+    if (per_second(channel)) unit += "/s";
+    alert.reasons.push_back({channel.name(), unit, reason.observed, reason.expected, reason.share});
+  }
+  return alert;
+}
+
+AlertBook::Entry* AlertBook::find(const Alert& alert, const std::vector<const Entry*>& taken) {
+  Entry* best = nullptr;
+  std::int64_t most = 0;
+  for (Entry& entry : entries_) {
+    if (std::find(taken.begin(), taken.end(), &entry) != taken.end()) continue;
+    const std::int64_t overlap =
+        std::min(alert.end_ns, entry.alert.end_ns) - std::max(alert.begin_ns, entry.alert.begin_ns);
+    const std::int64_t shorter = std::min(alert.end_ns - alert.begin_ns, entry.alert.end_ns - entry.alert.begin_ns);
+    if (overlap > most && static_cast<double>(overlap) >= kSame * static_cast<double>(shorter)) {
+      most = overlap;
+      best = &entry;
+    }
+  }
+  return best;
+}
+
+void AlertBook::tell(Entry& entry, AlertNews news, std::vector<AlertChange>& changes) {
+  entry.told = news != AlertNews::withdrawn;
+  if (entry.alert.number == 0) entry.alert.number = ++numbers_;
+  entry.last_told = entry.alert;
+  changes.push_back({news, entry.alert});
+}
+
+/// After a look that saw it.
+void AlertBook::settle(Entry& entry, bool ended, std::vector<AlertChange>& changes) {
+  const Alert& now = entry.alert;
+  const Alert& said = entry.last_told;
+  if (!entry.told) {
+    // A change that goes on may be the program's next phase: only what is certain enough is said before its end.
+    const bool ripe = now.tier == Tier::finding ? now.state == AlertState::closed || !entry.again
+                                                : now.state == AlertState::closed && entry.looks >= kSeenNotice;
+    if (now.tier != Tier::none && (ripe || ended))
+      tell(entry, now.state == AlertState::open ? AlertNews::opened : AlertNews::closed, changes);
+    return;
+  }
+  if (said.state == AlertState::open && now.state == AlertState::closed) {
+    tell(entry, AlertNews::closed, changes);
+    return;
+  }
+  if (now.state == AlertState::open) return;
+  const bool moved = std::abs(now.begin_ns - said.begin_ns) > kMoved || std::abs(now.end_ns - said.end_ns) > kMoved;
+  const bool raised = now.tier > said.tier;
+  const bool lowered = ended && now.tier < said.tier && now.tier != Tier::none;
+  if (moved || raised || lowered) tell(entry, AlertNews::revised, changes);
+}
+
+std::vector<AlertChange> AlertBook::update(const Detection& detection, const LiveBlock& block, bool ended) {
+  std::vector<AlertChange> changes;
+  std::vector<const Entry*> seen;
+  const std::int64_t newest = block.time_of(block.telemetry.samples);
+  const std::int64_t history = newest - block.first_ns;
+  for (const Episode& episode : detection.episodes) {
+    Alert alert = alert_of(episode, block, kReasons);
+    Entry* known = find(alert, seen);
+    const bool little_known = history < kLeastHistory || static_cast<double>(alert.end_ns - alert.begin_ns) >
+                                                             kMostShare * static_cast<double>(history);
+    if (little_known && !ended && (known == nullptr || !known->told)) continue;
+    // What is told lives on with a weaker score; what is new must be worth a word.
+    if (alert.tier == Tier::none && (known == nullptr || !known->told || ended)) continue;
+    if (known == nullptr) {
+      known = &entries_.emplace_back();
+    }
+    alert.number = known->alert.number;
+    if (alert.tier == Tier::none) alert.tier = known->alert.tier;
+    alert.state = !ended && alert.end_ns + kApart > newest ? AlertState::open : AlertState::closed;
+    known->alert = std::move(alert);
+    ++known->looks;
+    known->missed = -1;
+    seen.push_back(known);
+    settle(*known, ended, changes);
+  }
+  for (Entry& entry : entries_) {
+    const bool judged = entry.alert.begin_ns >= block.first_ns + (block.starts ? 0 : kBlockEdge);
+    entry.missed = judged ? entry.missed + 1 : 0;
+    if (!entry.told || entry.missed == 0) {
+      if (!entry.told && entry.missed > 0) entry.looks = 0;
+      continue;
+    }
+    if (entry.missed < kMissed && !ended) continue;
+    entry.alert.state = AlertState::withdrawn;
+    entry.again = true;
+    entry.looks = 0;
+    tell(entry, AlertNews::withdrawn, changes);
+  }
+  return changes;
+}
+
+bool AlertBook::expects_news() const {
+  return std::any_of(entries_.begin(), entries_.end(), [](const Entry& entry) {
+    return (entry.told && (entry.alert.state == AlertState::open || entry.missed > 0)) ||
+           (!entry.told && entry.looks > 0 && entry.missed == 0);
+  });
+}
+
+std::vector<Alert> AlertBook::told() const {
+  std::vector<Alert> alerts;
+  for (const Entry& entry : entries_) {
+    if (entry.told || entry.again) alerts.push_back(entry.alert);
+  }
+  return alerts;
+}
+
+}  // namespace reveal

@@ -1,0 +1,78 @@
+// What was said about a running job, and what has to be said now: episodes come and change with every look, an alert is
+// told once, and taken back only by saying so.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "postproc/detect/episode.h"
+#include "postproc/live/row_store.h"
+
+namespace reveal {
+
+enum class AlertState : std::uint8_t { open, closed, withdrawn };
+
+/// Why an alert is told (again).
+enum class AlertNews : std::uint8_t { opened, closed, revised, withdrawn };
+[[nodiscard]] std::string_view name_of(AlertNews news);
+
+struct AlertReason {
+  std::string channel;
+  std::string unit;  // counters: per second
+  double observed = 0;
+  double expected = 0;
+  double share = 0;
+};
+
+struct Alert {
+  int number = 0;  // within the node; 0: not told yet
+  AlertState state = AlertState::open;
+  std::int64_t begin_ns = 0;  // monotonic
+  std::int64_t end_ns = 0;    // so far, while it is open
+  Tier tier = Tier::none;
+  double score = 0;
+  Subsystem subsystem = Subsystem::cpu;
+  std::vector<std::string> methods;
+  std::vector<std::string> labels;
+  std::vector<AlertReason> reasons;  // by falling share
+  std::string claim;
+};
+
+struct AlertChange {
+  AlertNews news = AlertNews::opened;
+  Alert alert;
+};
+
+class AlertBook {
+ public:
+  /// What is new after a look at this block. `ended`: the job is over, nothing will change any more.
+  [[nodiscard]] std::vector<AlertChange> update(const Detection& detection, const LiveBlock& block, bool ended);
+
+  /// Something is not said yet to its end: the next look should not wait.
+  [[nodiscard]] bool expects_news() const;
+  [[nodiscard]] std::vector<Alert> told() const;
+
+ private:
+  struct Entry {
+    Alert alert;
+    Alert last_told;
+    bool told = false;
+    bool again = false;  // withdrawn once: it must come back as a finding that is over
+    int looks = 0;       // in which it was seen
+    int missed = 0;      // looks in a row
+  };
+  Entry* find(const Alert& alert, const std::vector<const Entry*>& taken);
+  void settle(Entry& entry, bool ended, std::vector<AlertChange>& changes);
+  void tell(Entry& entry, AlertNews news, std::vector<AlertChange>& changes);
+
+  int numbers_ = 0;
+  std::deque<Entry> entries_;  // addresses stay
+};
+
+/// The episode in the words of an alert; `told_channels`: how many reasons.
+[[nodiscard]] Alert alert_of(const Episode& episode, const LiveBlock& block, std::size_t told_channels);
+
+}  // namespace reveal

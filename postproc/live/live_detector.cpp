@@ -1,0 +1,58 @@
+#include "postproc/live/live_detector.h"
+
+#include <algorithm>
+#include <ctime>
+
+#include "postproc/live/live_look.h"
+
+namespace reveal {
+namespace {
+
+constexpr std::int64_t kSecond = 1'000'000'000;
+constexpr std::int64_t kStride = kSecond;        // a window of the detectors ends every second
+constexpr std::int64_t kUrgent = 12 * kSecond;   // after an alarm: an interval needs some seconds to stand out
+constexpr std::int64_t kBacklog = 30 * kSecond;  // windows that the sentinel is not asked about one by one
+
+double cpu_seconds() {
+  timespec used{};
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+  return static_cast<double>(used.tv_sec) + static_cast<double>(used.tv_nsec) * 1e-9;
+}
+
+}  // namespace
+
+bool LiveDetector::due(const RowStore& rows, std::int64_t newest_ns, double now_seconds, LookBudget& budget) {
+  asked_ns_ = std::max(asked_ns_, newest_ns - kBacklog);
+  while (asked_ns_ + kStride <= newest_ns) {
+    asked_ns_ += kStride;
+    if (!sentinel_.alarmed_by(rows, asked_ns_)) continue;
+    urgent_until_ns_ = asked_ns_ + kUrgent;
+    ++alarms_;
+  }
+  if (newest_ns < seen_ns_ + kStride) return false;
+  const bool urgent = newest_ns < urgent_until_ns_ || book_.expects_news();
+  return budget.allows(urgent ? LookBudget::Need::urgent : LookBudget::Need::routine, now_seconds, cost_);
+}
+
+std::vector<AlertChange> LiveDetector::advance(const RowStore& rows, const TraceHeader& header,
+                                               std::int64_t utc_minus_monotonic_ns, double now_seconds, bool ended,
+                                               LookBudget& budget) {
+  const std::int64_t newest_ns = rows.newest_ns();
+  if (newest_ns == 0) return {};
+  if (first_ns_ == 0) first_ns_ = asked_ns_ = newest_ns;
+  if (!due(rows, newest_ns, now_seconds, budget) && !ended) return {};
+  const double before = cpu_seconds();
+  std::vector<AlertChange> changes;
+  if (const auto block = rows.block(header, utc_minus_monotonic_ns)) {
+    const auto passed = static_cast<std::size_t>((block->first_ns - std::min(first_ns_, block->first_ns)) /
+                                                 std::chrono::nanoseconds(kLookBlock).count());
+    changes = book_.update(look_at(*block, passed, ended), *block, ended);
+  }
+  cost_ = cpu_seconds() - before;
+  budget.spend(cost_);
+  seen_before_ns_ = seen_ns_;
+  seen_ns_ = newest_ns;
+  return changes;
+}
+
+}  // namespace reveal

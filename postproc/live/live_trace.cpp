@@ -1,0 +1,139 @@
+#include "postproc/live/live_trace.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "hdf5schema/basics/error.h"
+#include "hdf5schema/trace_reader.h"
+#include "postproc/merge/load.h"
+
+namespace reveal {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kMarkPeriod = 2s;
+constexpr auto kOpenPeriod = 1s;
+constexpr auto kSilent = 15s;  // a flush comes every ten
+
+}  // namespace
+
+std::string_view name_of(LiveState state) {
+  constexpr std::string_view kNames[] = {"waiting", "catching up", "live", "silent", "ended"};
+  return kNames[static_cast<std::size_t>(state)];
+}
+
+LiveTrace::LiveTrace(std::filesystem::path trace, std::chrono::nanoseconds keep)
+    : trace_(std::move(trace)), part_(trace_), early_(trace_), rows_(keep) {
+  part_ += ".part";
+  const std::string name = trace_.filename().string();
+  header_.node = name.substr(0, name.size() - trace_.extension().string().size());
+}
+
+LiveTrace::~LiveTrace() {
+  std::error_code ignored;
+  if (marked_) std::filesystem::remove(watch_marker_path(trace_), ignored);
+}
+
+double LiveTrace::silent_seconds(Time now) const {
+  return last_row_ ? std::chrono::duration<double>(now - *last_row_).count() : 0;
+}
+
+void LiveTrace::poll(Time now) {
+  if (state_ == LiveState::closed) return;
+  std::error_code ignored;
+  const bool ended = std::filesystem::exists(trace_, ignored);
+  try {
+    if (ended) {
+      read_trace(trace_);
+      state_ = LiveState::closed;
+      return;
+    }
+    ask_for_rows(now);
+    take_early_rows();
+    if (worth_opening(now)) read_trace(part_);
+    problem_.clear();
+  } catch (const Error& error) {
+    problem_ = error.what();  // a flush may be under way
+    if (ended) state_ = LiveState::closed;
+  }
+  if (rows_.newest_ns() > newest_ns_) {
+    newest_ns_ = rows_.newest_ns();
+    last_row_ = now;
+  } else if (!last_row_) {
+    last_row_ = now;
+  }
+  if (newest_ns_ > 0) state_ = answered_ && !rows_.rows_wait() ? LiveState::live : LiveState::catching;
+  if (now - *last_row_ > kSilent) state_ = LiveState::silent;
+}
+
+/// In the own directory only: root writes nothing where a user could have put a link. Who may not write there reads the
+/// flushes.
+void LiveTrace::ask_for_rows(Time now) {
+  if (now < next_mark_) return;
+  next_mark_ = now + kMarkPeriod;
+  struct stat folder {};
+  std::error_code ignored;
+  const std::filesystem::path parent = trace_.has_parent_path() ? trace_.parent_path() : ".";
+  if (::stat(parent.c_str(), &folder) != 0 || folder.st_uid != ::geteuid()) return;
+  if (!std::filesystem::exists(part_, ignored)) return;
+  const Descriptor marker(
+      ::open(watch_marker_path(trace_).c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0600));
+  if (!marker) return;
+  marked_ = true;
+  ::futimens(marker.get(), nullptr);
+}
+
+void LiveTrace::take_early_rows() {
+  if (!opened_) return;  // the trace says what the families are
+  answered_ = early_.poll([this](const std::string& path, std::int64_t time_ns, std::span<const std::int64_t> values) {
+    if (const auto family = rows_.find(path)) rows_.append_early(*family, time_ns, values);
+  });
+}
+
+/// Opening reads every name and every time: only when a flush has come and brings what is needed.
+bool LiveTrace::worth_opening(Time now) {
+  if (now < next_open_) return false;
+  std::error_code error;
+  const auto written = std::filesystem::last_write_time(part_, error);
+  if (error || written == written_) return false;
+  if (opened_ && answered_ && !rows_.rows_wait() && !rows_.names_missing()) return false;
+  next_open_ = now + kOpenPeriod;
+  written_ = written;
+  return true;
+}
+
+void LiveTrace::read_trace(const std::filesystem::path& path) {
+  const TraceReader reader(path);
+  if (!opened_) {
+    header_ = reader.header();
+    std::int64_t first_ns = 0;
+    for (const auto& family : reader.families()) {
+      if (!family.time_ns.empty() && (first_ns == 0 || family.time_ns.front() < first_ns))
+        first_ns = family.time_ns.front();
+    }
+    if (first_ns > 0) {
+      offset_ns_ = utc_offset_ns(reader.clocks(), header_, first_ns);
+      opened_ = true;
+    }
+  }
+  for (const auto& family : reader.families()) {
+    const std::size_t index = rows_.learn(family.spec, family.channels);
+    const std::int64_t known = rows_.newest_ns(index);
+    const std::span<const std::int64_t> times = family.time_ns;
+    const auto row = known > 0
+                         ? static_cast<std::size_t>(std::upper_bound(times.begin(), times.end(), known) - times.begin())
+                         : rows_.begin_at(index, times);
+    if (row < times.size()) {
+      rows_.append(index, std::span(times).subspan(row), reader.read(family, row, times.size() - row));
+    } else {
+      rows_.append(index, {}, {});
+    }
+  }
+}
+
+}  // namespace reveal

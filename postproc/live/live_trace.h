@@ -1,0 +1,73 @@
+// Follows the trace of one node while its collector writes it: flushed rows through HDF5's SWMR mode, the newest ones
+// from NODE.h5.live where the collector answers to the marker (hdf5schema/live_rows.h).
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "hdf5schema/live_rows.h"
+#include "postproc/live/row_store.h"
+
+namespace reveal {
+
+enum class LiveState : std::uint8_t {
+  waiting,   // no row yet
+  catching,  // rows come, but none that is younger than the last flush
+  live,
+  silent,  // nothing for a while: the node or the collector may be gone
+  closed,  // the collector has ended the trace
+};
+[[nodiscard]] std::string_view name_of(LiveState state);
+
+class LiveTrace {
+ public:
+  /// `trace`: NODE.h5, be it there, still NODE.h5.part, or neither yet.
+  LiveTrace(std::filesystem::path trace, std::chrono::nanoseconds keep);
+  /// Takes the marker away.
+  ~LiveTrace();
+  LiveTrace(const LiveTrace&) = delete;
+  LiveTrace& operator=(const LiveTrace&) = delete;
+
+  /// Takes what is new. Never throws: what cannot be read now is tried again, and problem() says it.
+  void poll(std::chrono::steady_clock::time_point now);
+
+  [[nodiscard]] LiveState state() const { return state_; }
+  [[nodiscard]] const std::string& problem() const { return problem_; }
+  [[nodiscard]] double silent_seconds(std::chrono::steady_clock::time_point now) const;
+  [[nodiscard]] const TraceHeader& header() const { return header_; }
+  [[nodiscard]] const std::string& node() const { return header_.node; }
+  [[nodiscard]] const RowStore& rows() const { return rows_; }
+  [[nodiscard]] std::int64_t utc_of(std::int64_t monotonic_ns) const { return monotonic_ns + offset_ns_; }
+  [[nodiscard]] std::optional<LiveBlock> block(std::int64_t until_ns = 0) const {
+    return rows_.block(header_, offset_ns_, until_ns);
+  }
+
+ private:
+  using Time = std::chrono::steady_clock::time_point;
+  void ask_for_rows(Time now);
+  [[nodiscard]] bool worth_opening(Time now);
+  void read_trace(const std::filesystem::path& path);
+  void take_early_rows();
+
+  std::filesystem::path trace_;
+  std::filesystem::path part_;
+  LiveRowsReader early_;
+  RowStore rows_;
+  TraceHeader header_;
+  std::int64_t offset_ns_ = 0;  // utc - monotonic, of the first clock pair: times do not move when a clock is set
+  bool opened_ = false;
+  bool answered_ = false;  // the collector shows its rows
+  bool marked_ = false;
+  LiveState state_ = LiveState::waiting;
+  std::string problem_;
+  std::filesystem::file_time_type written_{};  // the .part's when it was read last; its size is reserved in advance
+  Time next_open_{};
+  Time next_mark_{};
+  std::optional<Time> last_row_;
+  std::int64_t newest_ns_ = 0;
+};
+
+}  // namespace reveal

@@ -1,0 +1,215 @@
+#include "postproc/live/watch.h"
+
+#include <spdlog/fmt/fmt.h>
+#include <sys/ioctl.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <ctime>
+#include <memory>
+#include <thread>
+
+#include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/wall_clock.h"
+#include "postproc/live/watch_view.h"
+#include "postproc/live/watched_node.h"
+
+namespace reveal {
+namespace {
+
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+
+constexpr auto kPoll = 50ms;
+constexpr auto kList = 1s;
+constexpr auto kDraw = 1s;
+constexpr auto kSettled = 2s;  // a node that begins while another one ends
+constexpr double kLostSeconds = 60;
+constexpr std::string_view kTrace = ".h5";
+constexpr std::string_view kPart = ".h5.part";
+
+double cpu_seconds() {
+  timespec used{};
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+  return static_cast<double>(used.tv_sec) + static_cast<double>(used.tv_nsec) * 1e-9;
+}
+
+bool shows_utf8() {
+  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
+    const char* value = std::getenv(name);
+    if (value == nullptr || *value == '\0') continue;
+    const std::string_view text(value);
+    return text.find("UTF-8") != std::string_view::npos || text.find("utf8") != std::string_view::npos;
+  }
+  return false;
+}
+
+/// Draws over the page before; the last one stays when the object goes.
+class Screen {
+ public:
+  Screen(std::FILE* out, bool colour) : out_(out), colour_(colour), utf8_(shows_utf8()) { put("\x1b[?25l"); }
+  ~Screen() { put("\x1b[?25h"); }
+  Screen(const Screen&) = delete;
+  Screen& operator=(const Screen&) = delete;
+
+  void draw(const WatchPage& page) {
+    ViewStyle style{.colour = colour_, .blocks = utf8_};
+    winsize size{};
+    if (::ioctl(::fileno(out_), TIOCGWINSZ, &size) == 0 && size.ws_col > 0 && size.ws_row > 2) {
+      style.width = size.ws_col - 1U;
+      style.height = size.ws_row - 1U;  // the cursor stands below
+    }
+    std::string text = drawn_ > 0 ? fmt::format("\x1b[{}A\r", std::min(drawn_, style.height)) : "";
+    const std::vector<std::string> lines = draw_page(page, style);
+    for (const std::string& line : lines) text += line + "\x1b[K\n";
+    text += "\x1b[J";
+    drawn_ = lines.size();
+    put(text);
+  }
+
+ private:
+  void put(const std::string& text) const {
+    std::fwrite(text.data(), 1, text.size(), out_);
+    std::fflush(out_);
+  }
+
+  std::FILE* out_;
+  bool colour_;
+  bool utf8_;
+  std::size_t drawn_ = 0;
+};
+
+class Watch {
+ public:
+  Watch(const WatchOptions& options, std::FILE* out) : options_(options), out_(out), budget_(options.share) {}
+
+  WatchEnd run(const std::atomic<bool>& stop) {
+    list_nodes();
+    if (nodes_.empty() && ended_before_) {
+      say_end("the job has ended; its report: reveal show " + options_.directory.string());
+      return WatchEnd::job_ended;
+    }
+    if (options_.form == WatchForm::page) screen_.emplace(out_, options_.colour);
+    while (!stop) {
+      const Clock::time_point now = Clock::now();
+      if (now >= next_list_) {
+        next_list_ = now + kList;
+        list_nodes();
+      }
+      for (const auto& node : nodes_) {
+        for (AlertNotice& notice : node->advance(now, budget_)) tell(std::move(notice));
+      }
+      if (screen_ && now >= next_draw_) {
+        next_draw_ = now + kDraw;
+        screen_->draw(page());
+      }
+      if (const auto end = ended(now)) return *end;
+      std::this_thread::sleep_for(kPoll);
+    }
+    say_end("stopped watching; the job goes on");
+    return WatchEnd::stopped;
+  }
+
+ private:
+  /// NODE.h5.part is being written; a NODE.h5 that was closed before we came is of no interest.
+  void list_nodes() {
+    std::error_code error;
+    std::filesystem::directory_iterator entries(options_.directory, error);
+    if (error) {
+      if (!nodes_.empty()) return;  // it may come back
+      throw Error(options_.directory.string() + ": " + error.message());
+    }
+    for (const auto& entry : entries) {
+      const std::string name = entry.path().filename().string();
+      if (name.front() == '.') continue;
+      if (name.ends_with(kTrace)) ended_before_ = true;
+      if (!name.ends_with(kPart)) continue;
+      const std::filesystem::path trace = options_.directory / name.substr(0, name.size() - 5);
+      if (std::find(traces_.begin(), traces_.end(), trace) != traces_.end()) continue;
+      traces_.push_back(trace);
+      nodes_.push_back(std::make_unique<WatchedNode>(trace));
+    }
+    std::sort(nodes_.begin(), nodes_.end(),
+              [](const auto& a, const auto& b) { return a->trace().node() < b->trace().node(); });
+  }
+
+  [[nodiscard]] WatchPage page() const {
+    const double seconds = std::chrono::duration<double>(Clock::now() - began_).count();
+    return {.directory = options_.directory.string(),
+            .nodes = nodes_,
+            .alerts = alerts_,
+            .budget = budget_,
+            .watching_percent = seconds > 0 ? 100 * cpu_seconds() / seconds : 0,
+            .now_utc_ns = utc_now_ns()};
+  }
+
+  void put_line(const std::string& line) {
+    std::fputs((line + "\n").c_str(), out_);
+    if (std::fflush(out_) != 0) throw Error("standard output: cannot be written");
+  }
+
+  void tell(AlertNotice notice) {
+    if (options_.form == WatchForm::lines) put_line(alert_line(notice));
+    if (options_.form == WatchForm::json) put_line(alert_json(notice));
+    const auto known = std::find_if(alerts_.begin(), alerts_.end(), [&](const AlertNotice& other) {
+      return other.node == notice.node && other.change.alert.number == notice.change.alert.number;
+    });
+    if (known != alerts_.end()) alerts_.erase(known);
+    alerts_.push_back(std::move(notice));
+  }
+
+  void say_end(const std::string& how) {
+    if (screen_) {
+      screen_->draw(page());
+      screen_.reset();
+    }
+    put_line(options_.form == WatchForm::json ? end_json(page(), how) : end_line(page(), how));
+  }
+
+  std::optional<WatchEnd> ended(Clock::time_point now) {
+    if (nodes_.empty()) return std::nullopt;
+    const bool over = std::all_of(nodes_.begin(), nodes_.end(), [](const auto& node) {
+      return node->ended() || node->silent_seconds() > kLostSeconds;
+    });
+    if (!over) {
+      over_since_ = Clock::time_point::max();
+      return std::nullopt;
+    }
+    over_since_ = std::min(over_since_, now);
+    if (now - over_since_ < kSettled) return std::nullopt;
+    if (std::any_of(nodes_.begin(), nodes_.end(), [](const auto& node) { return node->ended(); })) {
+      std::string lost;
+      for (const auto& node : nodes_) {
+        if (!node->ended()) lost += (lost.empty() ? "" : ", ") + node->trace().node();
+      }
+      say_end("the job has ended" + (lost.empty() ? "" : " (nothing was heard of " + lost + " any more)") +
+              "; its report: reveal show " + options_.directory.string());
+      return WatchEnd::job_ended;
+    }
+    say_end(fmt::format("nothing was heard for {:.0f} s, and no trace was closed: the collector or its node is gone",
+                        kLostSeconds));
+    return WatchEnd::nodes_lost;
+  }
+
+  const WatchOptions& options_;
+  std::FILE* out_;
+  LookBudget budget_;
+  std::vector<std::filesystem::path> traces_;
+  std::vector<std::unique_ptr<WatchedNode>> nodes_;
+  std::vector<AlertNotice> alerts_;
+  std::optional<Screen> screen_;
+  bool ended_before_ = false;
+  Clock::time_point began_ = Clock::now();
+  Clock::time_point next_list_{};
+  Clock::time_point next_draw_{};
+  Clock::time_point over_since_ = Clock::time_point::max();
+};
+
+}  // namespace
+
+WatchEnd watch_job(const WatchOptions& options, std::FILE* out, const std::atomic<bool>& stop) {
+  return Watch(options, out).run(stop);
+}
+
+}  // namespace reveal

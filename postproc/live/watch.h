@@ -1,0 +1,28 @@
+// `reveal watch DIR`: follows every node whose trace is in the directory until the job ends.
+#pragma once
+
+#include <atomic>
+#include <cstdio>
+#include <filesystem>
+
+namespace reveal {
+
+enum class WatchForm : std::uint8_t { page, lines, json };
+
+struct WatchOptions {
+  std::filesystem::path directory;
+  WatchForm form = WatchForm::lines;
+  bool colour = false;
+  double share = 0.1;  // of one core, for the looks of the detectors
+};
+
+enum class WatchEnd : std::uint8_t {
+  job_ended,
+  nodes_lost,  // nothing is heard of any node that has not closed its trace
+  stopped,
+};
+
+/// Returns when the job has ended or `stop` is set. Throws Error.
+[[nodiscard]] WatchEnd watch_job(const WatchOptions& options, std::FILE* out, const std::atomic<bool>& stop);
+
+}  // namespace reveal

@@ -1,0 +1,249 @@
+#include "postproc/live/watch_view.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "postproc/diagnose/quantity.h"
+#include "postproc/report/untrusted.h"
+#include "postproc/report/wording.h"
+
+namespace reveal {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t kSparkWidth = 30;
+constexpr std::size_t kTopChannels = 3;
+constexpr std::size_t kMostNodes = 8;
+constexpr std::size_t kRoomForAlerts = 11;  // lines, with the title
+
+enum class Ink : std::uint8_t { plain, bold, dim, red, yellow, green };
+constexpr std::string_view kInks[] = {"", "\x1b[1m", "\x1b[2m", "\x1b[1;31m", "\x1b[1;33m", "\x1b[32m"};
+
+Ink ink_of(const Alert& alert) {
+  if (alert.state == AlertState::withdrawn) return Ink::dim;
+  return alert.tier == Tier::finding ? Ink::red : Ink::yellow;
+}
+
+std::string joined(const std::vector<std::string>& words, std::string_view separator) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : std::string(separator)) + word;
+  return text;
+}
+
+std::string seconds_of(std::int64_t nanoseconds) {
+  return duration(static_cast<double>(nanoseconds) * 1e-9);
+}
+
+std::string times_of(const AlertNotice& notice) {
+  const std::string length = seconds_of(notice.end_utc_ns - notice.begin_utc_ns);
+  if (notice.change.alert.state == AlertState::open)
+    return fmt::format("since {} ({} so far)", clock_time(notice.begin_utc_ns), length);
+  return fmt::format("{} to {} ({})", clock_time(notice.begin_utc_ns), clock_time(notice.end_utc_ns), length);
+}
+
+std::string state_of(const WatchedNode& node, std::int64_t now_utc_ns) {
+  const LiveTrace& trace = node.trace();
+  if (!trace.problem().empty() && trace.state() == LiveState::waiting) return printable(trace.problem(), 200);
+  if (trace.state() == LiveState::silent) return fmt::format("silent for {}", duration(node.silent_seconds()));
+  std::string text(name_of(trace.state()));
+  const double behind = static_cast<double>(now_utc_ns - trace.utc_of(trace.rows().newest_ns())) * 1e-9;
+  if (trace.state() == LiveState::catching && behind > 0 && behind < 3600)
+    text += fmt::format(", {:.0f} s behind", behind);
+  return text;
+}
+
+std::string cost_of(const WatchPage& page) {
+  std::vector<std::string> collectors;
+  for (const auto& node : page.nodes) {
+    if (const auto percent = node->collector_percent())
+      collectors.push_back(page.nodes.size() > 1 ? fmt::format("{} {:.2f} %", node->trace().node(), *percent)
+                                                 : fmt::format("{:.2f} %", *percent));
+  }
+  std::string text = "cost: collector " + (collectors.empty() ? "not known yet" : listed(collectors, 4)) +
+                     fmt::format("; watching {:.1f} % of a core, {}", page.watching_percent,
+                                 counted(static_cast<double>(page.budget.looks()), "look"));
+  if (page.budget.skipped() > 0) text += fmt::format(", {} skipped", page.budget.skipped());
+  return text;
+}
+
+Json node_json(const WatchedNode& node) {
+  Json json{{"node", node.trace().node()},
+            {"state", name_of(node.trace().state())},
+            {"seconds", node.job_seconds()},
+            {"channels", node.trace().rows().channels()},
+            {"collector_cpu_percent_of_core", nullptr}};
+  if (const auto percent = node.collector_percent()) json["collector_cpu_percent_of_core"] = *percent;
+  return json;
+}
+
+class Lines {
+ public:
+  explicit Lines(const ViewStyle& style) : style_(style) {}
+
+  void add(std::string_view text, Ink ink = Ink::plain) {
+    if (lines_.size() >= style_.height) return;
+    std::string line = printable(text, style_.width);
+    const bool painted = style_.colour && ink != Ink::plain;
+    lines_.push_back(painted ? std::string(kInks[static_cast<std::size_t>(ink)]) + line + "\x1b[0m" : line);
+  }
+  std::vector<std::string> take() { return std::move(lines_); }
+  [[nodiscard]] std::size_t left() const { return style_.height - std::min(style_.height, lines_.size()); }
+
+ private:
+  const ViewStyle& style_;
+  std::vector<std::string> lines_;
+};
+
+void draw_meters(const WatchedNode& node, const ViewStyle& style, Lines& lines) {
+  for (std::size_t i = 0; i < meters().size(); ++i) {
+    const std::deque<double>& values = node.history()[i];
+    if (values.empty() || std::isnan(values.back())) continue;
+    const std::string shown = quantity(values.back(), meters()[i].unit);
+    const bool has_unit = meters()[i].unit != "cpus" || shown.ends_with("cpus");
+    std::string line = fmt::format("  {:18} {:>14}", meters()[i].label, has_unit ? shown : shown + " cpus");
+    if (style.blocks) line += "  " + sparkline(values, kSparkWidth);
+    lines.add(line);
+  }
+}
+
+void draw_alert(const AlertNotice& notice, Lines& lines) {
+  const Alert& alert = notice.change.alert;
+  const std::string_view state = alert.state == AlertState::open     ? "OPEN"
+                                 : alert.state == AlertState::closed ? "closed"
+                                                                     : "withdrawn";
+  lines.add(fmt::format("  {:9} {} #{}  {} {}  {}", state, notice.node, alert.number, name_of(alert.subsystem),
+                        word_of(alert.tier), times_of(notice)),
+            ink_of(alert));
+  if (alert.state != AlertState::withdrawn) lines.add("            " + alert.claim);
+}
+
+}  // namespace
+
+std::string sparkline(const std::deque<double>& values, std::size_t width) {
+  constexpr std::string_view kBars[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+  double largest = 0;
+  for (const double value : values) {
+    if (std::isfinite(value)) largest = std::max(largest, value);
+  }
+  std::string line;
+  const std::size_t from = values.size() > width ? values.size() - width : 0;
+  for (std::size_t i = from; i < values.size(); ++i) {
+    if (!std::isfinite(values[i])) {
+      line += ' ';
+      continue;
+    }
+    const double part = largest > 0 ? std::max(0.0, values[i]) / largest : 0;
+    line += kBars[std::min<std::size_t>(7, static_cast<std::size_t>(part * 8))];
+  }
+  return line;
+}
+
+std::string alert_line(const AlertNotice& notice) {
+  const Alert& alert = notice.change.alert;
+  std::string line =
+      fmt::format("{} {} {} #{} {} {} {}", clock_time(notice.told_utc_ns), name_of(notice.change.news), notice.node,
+                  alert.number, name_of(alert.subsystem), word_of(alert.tier), times_of(notice));
+  if (notice.change.news == AlertNews::withdrawn) {
+    return printable(line + ": no longer unlike the rest of the job", 1000);
+  }
+  if (!alert.claim.empty()) line += ": " + alert.claim;
+  std::vector<std::string> channels;
+  for (const AlertReason& reason : alert.reasons) {
+    if (channels.size() < kTopChannels) channels.push_back(reason.channel);
+  }
+  line += fmt::format(" [{}; {}]", joined(alert.methods, "+"), joined(channels, ", "));
+  return printable(line, 1000);
+}
+
+std::string alert_json(const AlertNotice& notice) {
+  const Alert& alert = notice.change.alert;
+  constexpr std::string_view kStates[] = {"open", "closed", "withdrawn"};
+  Json json{{"schema", "reveal.alert/1"},
+            {"news", name_of(notice.change.news)},
+            {"told", iso_time(notice.told_utc_ns)},
+            {"node", notice.node},
+            {"number", alert.number},
+            {"state", kStates[static_cast<std::size_t>(alert.state)]},
+            {"tier", word_of(alert.tier)},
+            {"begin", iso_time(notice.begin_utc_ns)},
+            {"end", iso_time(notice.end_utc_ns)},
+            {"subsystem", name_of(alert.subsystem)},
+            {"score", alert.score},
+            {"methods", alert.methods},
+            {"labels", alert.labels},
+            {"claim", alert.claim},
+            {"reasons", Json::array()},
+            {"window_end", iso_time(notice.window_end_utc_ns)},
+            {"last_look", nullptr}};
+  if (notice.last_look_utc_ns > 0) json["last_look"] = iso_time(notice.last_look_utc_ns);
+  for (const AlertReason& reason : alert.reasons) {
+    Json entry{{"channel", reason.channel}, {"unit", reason.unit}, {"observed", nullptr}, {"expected", nullptr}};
+    if (std::isfinite(reason.observed)) entry["observed"] = reason.observed;
+    if (std::isfinite(reason.expected)) entry["expected"] = reason.expected;
+    entry["share"] = reason.share;
+    json["reasons"].push_back(entry);
+  }
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string end_line(const WatchPage& page, const std::string& how) {
+  return fmt::format("{} {}; {}", clock_time(page.now_utc_ns), how, cost_of(page));
+}
+
+std::string end_json(const WatchPage& page, const std::string& how) {
+  Json json{{"schema", "reveal.watch/1"},
+            {"news", "ended"},
+            {"told", iso_time(page.now_utc_ns)},
+            {"how", how},
+            {"watching_cpu_percent_of_core", page.watching_percent},
+            {"looks", page.budget.looks()},
+            {"looks_skipped", page.budget.skipped()},
+            {"nodes", Json::array()}};
+  for (const auto& node : page.nodes) json["nodes"].push_back(node_json(*node));
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::vector<std::string> draw_page(const WatchPage& page, const ViewStyle& style) {
+  Lines lines(style);
+  const TraceHeader* header = page.nodes.empty() ? nullptr : &page.nodes.front()->trace().header();
+  std::string title = "reveal watch " + page.directory;
+  if (header != nullptr && !header->job_id.empty()) title += "   job " + header->job_id;
+  if (header != nullptr && !header->job_name.empty()) title += " " + header->job_name;
+  if (header != nullptr && !header->command.empty()) title += "   " + header->command;
+  lines.add(title, Ink::bold);
+  lines.add(date_and_time(page.now_utc_ns), Ink::dim);
+  lines.add(cost_of(page), Ink::dim);
+  if (page.nodes.empty()) lines.add("no trace yet: waiting for the job to begin");
+  // Numbers only where they leave room for the alerts.
+  const bool few = page.nodes.size() * (meters().size() + 2) + kRoomForAlerts <= style.height;
+  std::size_t shown = 0;
+  for (const auto& node : page.nodes) {
+    if (++shown > kMostNodes) {
+      lines.add(fmt::format("  and {} nodes more", page.nodes.size() - kMostNodes), Ink::dim);
+      break;
+    }
+    lines.add("");
+    lines.add(
+        fmt::format("{}   {}   {} of the job, {} channels", node->trace().node(), state_of(*node, page.now_utc_ns),
+                    duration(node->job_seconds()), node->trace().rows().channels()),
+        node->trace().state() == LiveState::silent ? Ink::red : Ink::green);
+    if (few) draw_meters(*node, style, lines);
+  }
+  lines.add("");
+  if (page.alerts.empty()) {
+    lines.add("no alerts: nothing so far that is unlike the rest of the job");
+    return lines.take();
+  }
+  lines.add("alerts", Ink::bold);
+  // The newest are the ones that matter: those are shown when there is no room for all.
+  const std::size_t most = std::max<std::size_t>(1, lines.left() / 2);
+  const std::size_t from = page.alerts.size() > most ? page.alerts.size() - most : 0;
+  for (std::size_t i = page.alerts.size(); i-- > from;) draw_alert(page.alerts[i], lines);
+  return lines.take();
+}
+
+}  // namespace reveal

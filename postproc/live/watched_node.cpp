@@ -1,0 +1,91 @@
+#include "postproc/live/watched_node.h"
+
+#include <algorithm>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/wall_clock.h"
+#include "postproc/live/live_look.h"
+#include "postproc/merge/publish.h"
+
+namespace reveal {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Meter kMeters[] = {
+    {"job cpu", "job.cpu_time", 1e-9, "cpus"},      {"job waits for cpu", "job.wait_time", 1e-9, "s/s"},
+    {"job memory", "process.rss", 1, "bytes"},      {"memory available", "mem.available", 1, "bytes"},
+    {"network in", "net.rx_bytes", 1, "bytes/s"},   {"network out", "net.tx_bytes", 1, "bytes/s"},
+    {"disk read", "disk.read_bytes", 1, "bytes/s"}, {"disk write", "disk.write_bytes", 1, "bytes/s"},
+};
+constexpr std::size_t kHistory = 60;
+constexpr std::int64_t kSecond = 1'000'000'000;
+constexpr auto kStatusPeriod = 5s;
+constexpr std::size_t kLargestStatus = 64 << 10;
+
+}  // namespace
+
+std::span<const Meter> meters() {
+  return kMeters;
+}
+
+WatchedNode::WatchedNode(const std::filesystem::path& trace)
+    : folder_(trace.parent_path()), trace_(trace, kLookBlock), history_(std::size(kMeters)) {}
+
+double WatchedNode::job_seconds() const {
+  const std::int64_t newest = trace_.rows().newest_ns();
+  if (newest == 0) return 0;
+  return static_cast<double>(trace_.utc_of(newest) - trace_.header().begin_utc_ns) * 1e-9;
+}
+
+std::vector<AlertNotice> WatchedNode::advance(std::chrono::steady_clock::time_point now, LookBudget& budget) {
+  if (ended_) return {};
+  trace_.poll(now);
+  silent_seconds_ = trace_.silent_seconds(now);
+  ended_ = trace_.state() == LiveState::closed;
+  const double seconds = std::chrono::duration<double>(now.time_since_epoch()).count();
+  std::vector<AlertNotice> notices;
+  for (AlertChange& change :
+       detector_.advance(trace_.rows(), trace_.header(), trace_.utc_of(0), seconds, ended_, budget)) {
+    AlertNotice& notice = notices.emplace_back();
+    notice.node = trace_.node();
+    notice.told_utc_ns = utc_now_ns();
+    notice.begin_utc_ns = trace_.utc_of(change.alert.begin_ns);
+    notice.end_utc_ns = trace_.utc_of(change.alert.end_ns);
+    notice.window_end_utc_ns = trace_.utc_of(detector_.seen_until_ns());
+    notice.last_look_utc_ns = detector_.seen_before_ns() > 0 ? trace_.utc_of(detector_.seen_before_ns()) : 0;
+    notice.change = std::move(change);
+  }
+  read_meters();
+  read_status(now);
+  return notices;
+}
+
+void WatchedNode::read_meters() {
+  const std::int64_t newest = trace_.rows().newest_ns();
+  if (newest < metered_ns_ + kSecond) return;
+  metered_ns_ = std::max(metered_ns_ + kSecond, newest - static_cast<std::int64_t>(kHistory) * kSecond);
+  while (metered_ns_ + kSecond <= newest) metered_ns_ += kSecond;
+  for (std::size_t i = 0; i < std::size(kMeters); ++i) {
+    const auto level = trace_.rows().level(kMeters[i].metric, metered_ns_ - kSecond, metered_ns_);
+    history_[i].push_back(level ? *level * kMeters[i].factor : std::numeric_limits<double>::quiet_NaN());
+    if (history_[i].size() > kHistory) history_[i].pop_front();
+  }
+}
+
+/// The collector's own cost: that of watching is shown beside it, not in it.
+void WatchedNode::read_status(std::chrono::steady_clock::time_point now) {
+  if (now < next_status_) return;
+  next_status_ = now + kStatusPeriod;
+  try {
+    const auto status =
+        nlohmann::json::parse(read_text_file(folder_ / (trace_.node() + ".status.json"), kLargestStatus));
+    collector_percent_ = status.at("cpu_percent_of_core").get<double>();
+  } catch (const std::exception&) {
+    return;  // the first one comes after ten seconds
+  }
+}
+
+}  // namespace reveal

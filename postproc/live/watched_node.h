@@ -1,0 +1,68 @@
+// One node of a running job as `reveal watch` sees it: its trace, its detectors, its numbers of the last minute.
+#pragma once
+
+#include <chrono>
+#include <deque>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "postproc/live/live_detector.h"
+#include "postproc/live/live_trace.h"
+
+namespace reveal {
+
+/// A number of the view; nothing where the node does not measure it.
+struct Meter {
+  std::string_view label;
+  std::string_view metric;
+  double factor = 1;  // to the unit
+  std::string_view unit;
+};
+[[nodiscard]] std::span<const Meter> meters();
+
+/// A change with the times of its node: UTC.
+struct AlertNotice {
+  AlertChange change;
+  std::string node;
+  std::int64_t told_utc_ns = 0;
+  std::int64_t begin_utc_ns = 0;
+  std::int64_t end_utc_ns = 0;
+  std::int64_t window_end_utc_ns = 0;  // of the newest row that the look knew
+  std::int64_t last_look_utc_ns = 0;   // of the newest row that the look before knew
+};
+
+class WatchedNode {
+ public:
+  explicit WatchedNode(const std::filesystem::path& trace);
+
+  /// What is new; `now_utc_ns` is when it is told.
+  [[nodiscard]] std::vector<AlertNotice> advance(std::chrono::steady_clock::time_point now, LookBudget& budget);
+
+  [[nodiscard]] const LiveTrace& trace() const { return trace_; }
+  [[nodiscard]] const LiveDetector& detector() const { return detector_; }
+  [[nodiscard]] bool ended() const { return ended_; }
+  [[nodiscard]] double silent_seconds() const { return silent_seconds_; }
+  /// Of meters(): one value a second, the newest last.
+  [[nodiscard]] const std::vector<std::deque<double>>& history() const { return history_; }
+  [[nodiscard]] std::optional<double> collector_percent() const { return collector_percent_; }
+  [[nodiscard]] double job_seconds() const;
+
+ private:
+  void read_meters();
+  void read_status(std::chrono::steady_clock::time_point now);
+
+  std::filesystem::path folder_;
+  LiveTrace trace_;
+  LiveDetector detector_;
+  std::vector<std::deque<double>> history_;
+  std::int64_t metered_ns_ = 0;
+  std::optional<double> collector_percent_;
+  std::chrono::steady_clock::time_point next_status_{};
+  double silent_seconds_ = 0;
+  bool ended_ = false;
+};
+
+}  // namespace reveal

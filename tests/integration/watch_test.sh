@@ -1,0 +1,92 @@
+#!/usr/bin/env bash
+# reveal watch: a real job followed from its first second to its end, on a pipe, as JSON and on a terminal; how it ends,
+# and what it leaves behind.
+set -u
+bin=$REVEAL_BUILD/bin
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+export XDG_CONFIG_HOME=$work/config
+failures=0
+fail() { echo "FAILED: $*"; failures=$((failures + 1)); }
+
+# expect_error STATUS 'TEXT' arguments...: one line with TEXT on stderr, nothing on stdout.
+expect_error() {
+  local status=$1 text=$2
+  shift 2
+  "$bin/reveal" "$@" >out 2>err
+  local got=$?
+  [ "$got" = "$status" ] || fail "$*: exit status $got instead of $status"
+  [ "$(wc -l <err)" = 1 ] || fail "$*: $(wc -l <err) lines of error: $(cat err)"
+  grep -qF -- "$text" err || fail "$*: \"$text\" is not in: $(cat err)"
+  [ ! -s out ] || fail "$*: wrote to standard output"
+}
+touch file
+expect_error 2 'dir is required' watch
+expect_error 2 'did you mean "--budget"?' watch . --budgte 5
+expect_error 2 'watch' watch . --budget much
+expect_error 1 'No such file or directory' watch nowhere
+expect_error 1 'not a directory' watch file
+"$bin/reveal" watch --help | grep -q 'Examples:' || fail "--help has no examples"
+
+# The watch may come before the job.
+mkdir -m 700 job
+timeout 100 "$bin/reveal" watch job --json >json 2>json.err &
+watch_json=$!
+"$bin/reveal-run" --output job --node n01 --no-report --quiet -- sleep 22 &
+run=$!
+for _ in $(seq 100); do
+  [ -e job/n01.h5.live ] && break
+  sleep 0.1
+done
+[ -e job/n01.h5.live ] || fail "the collector does not answer to who watches: $(ls job)"
+[ "$(stat -c %a job/n01.h5.live)" = 600 ] || fail "others can read the rows"
+
+timeout 100 "$bin/reveal" watch job >lines 2>lines.err &
+watch_lines=$!
+if command -v script >/dev/null; then
+  TERM=xterm LC_ALL=C.UTF-8 timeout 100 script -qec "stty cols 90 rows 30; '$bin/reveal' watch job" /dev/null >page 2>&1 </dev/null &
+  watch_page=$!
+fi
+# Interrupted, it goes and the job goes on.
+"$bin/reveal" watch job >stopped 2>&1 &
+stopped=$!
+sleep 2
+kill -INT $stopped
+wait $stopped
+status=$?
+[ $status = 130 ] || fail "interrupted: exit status $status instead of 130"
+grep -q 'stopped watching; the job goes on' stopped || fail "interrupted: $(cat stopped)"
+kill -0 $run 2>/dev/null || fail "the job ended with who watched it"
+
+wait $run || fail "the job's exit status"
+wait $watch_json || fail "watch --json: exit status $?: $(cat json.err)"
+wait $watch_lines || fail "watch: exit status $?: $(cat lines.err)"
+[ ! -s json.err ] && [ ! -s lines.err ] || fail "not silent: $(cat json.err lines.err)"
+/usr/bin/python3 - json <<'PYTHON' || fail "watch --json: $(cat json)"
+import json, sys
+lines = [json.loads(line) for line in open(sys.argv[1])]
+end = lines[-1]
+assert end["schema"] == "reveal.watch/1" and end["news"] == "ended", end
+[node] = end["nodes"]
+assert node["node"] == "n01" and node["state"] == "ended" and node["channels"] > 100, node
+assert 15 < node["seconds"] < 60, node
+assert end["watching_cpu_percent_of_core"] > 0
+assert all(line["schema"] == "reveal.alert/1" for line in lines[:-1])
+PYTHON
+tail -n 1 lines | grep -q 'the job has ended; its report: reveal show job; cost: collector' || fail "watch: $(cat lines)"
+if [ -n "${watch_page:-}" ]; then
+  wait $watch_page || fail "watch on a terminal: exit status $?"
+  grep -q 'reveal watch job' page || fail "no page: $(head -c 300 page)"
+  grep -q 'memory available' page || fail "no numbers on the page"
+  grep -qF "$(printf '\033[?25h')" page || fail "the cursor is left hidden"
+fi
+left=$(ls -A job | grep -v '^n01\.h5$')
+[ -z "$left" ] || fail "left behind: $left"
+
+# What has ended is said at once.
+"$bin/reveal" watch job >after 2>&1 || fail "an ended job: exit status $?"
+grep -q 'reveal show job' after || fail "an ended job: $(cat after)"
+
+[ $failures -gt 0 ] && exit 1
+echo "watch: all good"
