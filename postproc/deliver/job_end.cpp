@@ -24,8 +24,8 @@ namespace reveal {
 namespace {
 
 constexpr std::chrono::milliseconds kControllerLimit{3000};  // within the epilog's own
-constexpr std::chrono::seconds kReportLimit{10};  // for another node to build it
-constexpr std::chrono::seconds kSamplerLimit{3};  // to close its trace
+constexpr std::chrono::seconds kReportLimit{10};             // for another node to build it
+constexpr std::chrono::seconds kSamplerLimit{3};             // to close its trace
 constexpr std::chrono::milliseconds kLook{100};
 constexpr std::size_t kLargestConfig = 1 << 20;
 
