@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <exception>
 #include <utility>
 
 namespace reveal {
@@ -20,9 +21,13 @@ constexpr std::size_t kWords = 1 << 17;  // 1 MiB: 13 s of 1,000 channels at 10 
 }  // namespace
 
 RowPublisher::RowPublisher(std::filesystem::path trace, std::vector<std::string> families)
-    : trace_(std::move(trace)),
-      families_(std::move(families)),
-      thread_([this](const std::stop_token& stop) { run(stop); }) {}
+    : trace_(std::move(trace)), families_(std::move(families)), thread_([this](const std::stop_token& stop) {
+        try {
+          run(stop);
+        } catch (const std::exception&) {  // no memory: who watches falls back on the flushes, the recording goes on
+          open_.store(false, std::memory_order_release);
+        }
+      }) {}
 
 RowPublisher::~RowPublisher() {
   thread_.request_stop();
