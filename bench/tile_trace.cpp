@@ -37,7 +37,6 @@ constexpr double kLongestGap = 3;
 constexpr double kJitterSeconds = 0.002;
 constexpr double kDriftCrossings = 0.2;  // per second: a level that crosses its median less often drifts
 constexpr std::size_t kChunkSeconds = 60;
-constexpr std::int64_t kSecond = 1'000'000'000;
 
 struct Options {
   std::string recording, out, disturbed, piece = "0:0";

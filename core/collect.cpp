@@ -163,9 +163,9 @@ class Collection {
     writer.set_coverage(sampler.coverage());
     writer.set_end_snapshot(end_snapshot(sampler, before));
     sink.event("reveal", "end", sampler.job_ended() ? "the job has ended" : "stopped");
-    const CollectResult result{progress_.ticks,     progress_.ticks_missed, progress_.ticks_late,
-                               sink.channels(),     sink.rows_lost(),       true,
-                               missing.value_or("")};
+    CollectResult result{progress_.ticks,     progress_.ticks_missed, progress_.ticks_late,
+                         sink.channels(),     sink.rows_lost(),       true,
+                         missing.value_or("")};
     writer.close();
     if (cut_off) std::rethrow_exception(cut_off);
     return result;
