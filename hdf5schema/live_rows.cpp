@@ -64,7 +64,7 @@ LiveRowsWriter::~LiveRowsWriter() {
 }
 
 /// A new file, never one that lies there: a link would lead the rows elsewhere.
-bool LiveRowsWriter::begin_file() noexcept {
+bool LiveRowsWriter::begin_file() {
   ::unlink(path_.c_str());
   file_ = Descriptor(::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!file_) return false;
@@ -78,7 +78,7 @@ bool LiveRowsWriter::begin_file() noexcept {
   return write_whole(file_.get(), header.data(), header.size());
 }
 
-bool LiveRowsWriter::write(std::span<const std::int64_t> words, std::span<const std::int64_t> more) noexcept {
+bool LiveRowsWriter::write(std::span<const std::int64_t> words, std::span<const std::int64_t> more) {
   if (!failed_ && bytes_ > kMostBytes) failed_ = !begin_file();
   for (const auto& part : {words, more}) {
     failed_ = failed_ || !write_whole(file_.get(), reinterpret_cast<const char*>(part.data()), part.size_bytes());

@@ -34,10 +34,10 @@ class LiveRowsWriter {
 
   /// Whole rows, in two pieces that may part a row: a fresh file begins before the first. False when the disk takes no
   /// more: nothing is written from then on.
-  bool write(std::span<const std::int64_t> words, std::span<const std::int64_t> more = {}) noexcept;
+  bool write(std::span<const std::int64_t> words, std::span<const std::int64_t> more = {});
 
  private:
-  bool begin_file() noexcept;
+  bool begin_file();
 
   std::filesystem::path path_;
   std::vector<std::string> families_;

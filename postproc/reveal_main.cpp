@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <condition_variable>
 #include <csignal>
 #include <cstdio>
@@ -435,6 +436,16 @@ int usage_error(const CLI::App& app, const CLI::ParseError& error, const std::ve
 }
 
 /// For CLI11: what is wrong with the name, or "".
+/// A range lets "nan" through.
+const CLI::Validator& finite() {
+  static const CLI::Validator validator(
+      [](const std::string& value) {
+        return std::isfinite(std::strtod(value.c_str(), nullptr)) ? std::string() : "not a number: " + value;
+      },
+      "");
+  return validator;
+}
+
 std::string known_pipeline(const std::string& name) {
   try {
     static_cast<void>(find_pipeline(name));
@@ -516,7 +527,7 @@ int run(int argc, char** argv) {
                                 "Exit status: 0 the job has ended, 1 its collectors are gone, 130 interrupted.");
   watch_command->add_option("dir", watch.directory, "where the job's traces are written")->required()->type_name("DIR");
   watch_command->add_option("--budget", watch.budget_percent, "percent of one core for the detectors, on average")
-      ->check(CLI::Range(0.1, 400.0))
+      ->check(CLI::Range(0.1, 400.0) & finite())
       ->capture_default_str()
       ->type_name("PERCENT");
 
@@ -551,7 +562,7 @@ int run(int argc, char** argv) {
       ->type_name("DIR");
   prune_command->add_option("--out", prune_options.out, "for reveal-collect --metrics")->required()->type_name("FILE");
   prune_command->add_option("--threshold", prune_options.threshold, "mean |r| beyond which one channel is enough")
-      ->check(CLI::Range(0.0, 1.0))
+      ->check(CLI::Range(0.0, 1.0) & finite())
       ->capture_default_str();
   prune_command->add_flag("--only-moving", only_moving,
                           "leave out what never moved, too: smaller, and blind to errors that have not happened yet");

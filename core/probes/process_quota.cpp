@@ -72,7 +72,6 @@ class QuotaProbe final : public Probe {
     if (place.occupants != process.occupants) {
       place.occupants = process.occupants;
       place.membership = context_.fs.open("/proc/" + std::to_string(process.pid) + "/cgroup", 1024);
-      place.groups.clear();
     }
     const std::string_view groups = place.membership.read();
     if (groups.empty()) return;

@@ -80,7 +80,7 @@ bool patterns_meet(std::string_view a, std::string_view b) {
 
 MetricSelection MetricSelection::read(const std::string& file) {
   std::ifstream text(file);
-  if (!text) throw Error(file + ": the metrics of --metrics cannot be read");
+  if (!text || std::filesystem::is_directory(file)) throw Error(file + ": the metrics of --metrics cannot be read");
   MetricSelection selection;
   selection.file_ = file;
   std::string line;
@@ -110,7 +110,7 @@ void MetricSelection::add(int number, std::string_view name) {
   if (is_pattern(name)) {
     patterns_.push_back(lines_.size());
   } else {
-    exact_.emplace(line.name(), lines_.size());
+    if (!exact_.emplace(line.name(), lines_.size()).second) return;  // named before
   }
   lines_.push_back(std::move(line));
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
+#include <system_error>
 #include <utility>
 
 namespace reveal {
@@ -21,13 +22,20 @@ constexpr std::size_t kWords = 1 << 17;  // 1 MiB: 13 s of 1,000 channels at 10 
 }  // namespace
 
 RowPublisher::RowPublisher(std::filesystem::path trace, std::vector<std::string> families)
-    : trace_(std::move(trace)), families_(std::move(families)), thread_([this](const std::stop_token& stop) {
-        try {
-          run(stop);
-        } catch (const std::exception&) {  // no memory: who watches falls back on the flushes, the recording goes on
-          open_.store(false, std::memory_order_release);
-        }
-      }) {}
+    : trace_(std::move(trace)), families_(std::move(families)) {
+  const auto work = [this](const std::stop_token& stop) {
+    try {
+      run(stop);
+    } catch (const std::exception&) {  // no memory: who watches falls back on the flushes, the recording goes on
+      open_.store(false, std::memory_order_release);
+    }
+  };
+  try {
+    thread_ = std::jthread(work);
+  } catch (const std::system_error&) {  // the job has all the tasks the user may have
+    return;
+  }
+}
 
 RowPublisher::~RowPublisher() {
   thread_.request_stop();

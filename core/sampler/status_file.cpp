@@ -4,6 +4,7 @@
 #include <ctime>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <system_error>
 #include <utility>
 
 namespace reveal {
@@ -25,8 +26,13 @@ StatusFile::StatusFile(const std::filesystem::path& trace, std::string node, con
       node_(std::move(node)),
       progress_(progress),
       writer_(writer),
-      began_(read_clock(CLOCK_MONOTONIC)),
-      thread_([this](const std::stop_token& stop) { run(stop); }) {}
+      began_(read_clock(CLOCK_MONOTONIC)) {
+  try {
+    thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
+  } catch (const std::system_error&) {  // the job has all the tasks the user may have: recorded without a status file
+    return;
+  }
+}
 
 StatusFile::~StatusFile() {
   thread_.request_stop();

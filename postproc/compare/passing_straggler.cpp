@@ -43,7 +43,7 @@ Courses courses_of(const PeerRole& role, const std::vector<const NodeProfile*>& 
   }
   courses.begin_utc_ns += kEdgeNs;
   end -= kEdgeNs;
-  if (courses.nodes.size() < 2 || end <= courses.begin_utc_ns) return {};
+  if (courses.nodes.size() < 2 || end <= courses.begin_utc_ns || courses.step_ns <= 0) return {};
   const auto points = static_cast<std::size_t>((end - courses.begin_utc_ns) / courses.step_ns);
   for (const NodeProfile* node : courses.nodes) {
     const ProfileChannel& channel = *node->find(kOwnTime);

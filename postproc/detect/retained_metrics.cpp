@@ -11,9 +11,11 @@ namespace reveal {
 
 namespace {
 
-/// What reveal measures itself by is always recorded; what is computed from other channels never is.
+/// What reveal measures itself by and what a site added are always recorded; what is computed from other channels
+/// never.
 bool is_for_selection(const Channel& channel) {
-  return channel.subsystem != Subsystem::self && channel.family != kDerivedFamily;
+  return channel.subsystem != Subsystem::self && channel.family != kDerivedFamily &&
+         !channel.family.starts_with("site/");
 }
 
 /// The mean over nodes, pair by pair.

@@ -187,7 +187,7 @@ ScanInput scan_input(const Telemetry& telemetry, std::size_t begin, std::size_t 
 
 SeriesCorrelation::SeriesCorrelation(const ScanInput& input, const ScanScale& scale) {
   const double seconds = static_cast<double>(input.samples) / scale.samples_per_second;
-  const std::size_t block = seconds > kLongJobSeconds ? scale.samples(1) : 1;
+  const std::size_t block = seconds > kLongJobSeconds ? std::max<std::size_t>(1, scale.samples(1)) : 1;
   length_ = input.samples / block;
   vectors_.resize(input.series.size() * length_);
   for (std::size_t i = 0; i < input.series.size(); ++i) {

@@ -23,7 +23,7 @@ double cpu_seconds() {
 
 bool LiveDetector::due(const RowStore& rows, std::int64_t newest_ns, double now_seconds, LookBudget& budget) {
   asked_ns_ = std::max(asked_ns_, newest_ns - kBacklog);
-  while (asked_ns_ + kStride <= newest_ns) {
+  while (newest_ns - asked_ns_ >= kStride) {
     asked_ns_ += kStride;
     if (!sentinel_.alarmed_by(rows, asked_ns_)) continue;
     urgent_until_ns_ = asked_ns_ + kUrgent;

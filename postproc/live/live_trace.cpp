@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <utility>
 
 #include "hdf5schema/basics/error.h"
@@ -18,7 +19,8 @@ using namespace std::chrono_literals;
 
 constexpr auto kMarkPeriod = 2s;
 constexpr auto kOpenPeriod = 1s;
-constexpr auto kSilent = 15s;  // a flush comes every ten
+constexpr std::int64_t kFarOff = 3'600'000'000'000;  // no row shown early is so far from those known
+constexpr auto kSilent = 15s;                        // a flush comes every ten
 
 }  // namespace
 
@@ -91,6 +93,8 @@ void LiveTrace::ask_for_rows(Time now) {
 void LiveTrace::take_early_rows() {
   if (!opened_) return;  // the trace says what the families are
   answered_ = early_.poll([this](const std::string& path, std::int64_t time_ns, std::span<const std::int64_t> values) {
+    const std::int64_t newest = rows_.newest_ns();
+    if (newest > 0 && std::abs(time_ns / 2 - newest / 2) > kFarOff / 2) return;  // damaged
     if (const auto family = rows_.find(path)) rows_.append_early(*family, time_ns, values);
   });
 }

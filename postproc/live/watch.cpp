@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdlib>
 #include <ctime>
 #include <memory>
@@ -140,7 +141,7 @@ class Watch {
             .nodes = nodes_,
             .alerts = alerts_,
             .budget = budget_,
-            .watching_percent = seconds > 0 ? 100 * cpu_seconds() / seconds : 0,
+            .watching_percent = seconds >= 1 ? 100 * (cpu_seconds() - cpu_before_) / seconds : std::nan(""),
             .now_utc_ns = utc_now_ns()};
   }
 
@@ -201,6 +202,7 @@ class Watch {
   std::optional<Screen> screen_;
   bool ended_before_ = false;
   Clock::time_point began_ = Clock::now();
+  double cpu_before_ = cpu_seconds();
   Clock::time_point next_list_{};
   Clock::time_point next_draw_{};
   Clock::time_point over_since_ = Clock::time_point::max();

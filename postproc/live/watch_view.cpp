@@ -63,9 +63,12 @@ std::string cost_of(const WatchPage& page) {
       collectors.push_back(page.nodes.size() > 1 ? fmt::format("{} {:.2f} %", node->trace().node(), *percent)
                                                  : fmt::format("{:.2f} %", *percent));
   }
-  std::string text = "cost: collector " + (collectors.empty() ? "not known yet" : listed(collectors, 4)) +
-                     fmt::format("; watching {:.1f} % of a core, {}", page.watching_percent,
-                                 counted(static_cast<double>(page.budget.looks()), "look"));
+  std::string text =
+      "cost: collector " + (collectors.empty() ? "not known yet" : listed(collectors, 4)) +
+      fmt::format("; watching {}, {}",
+                  std::isfinite(page.watching_percent) ? fmt::format("{:.1f} % of a core", page.watching_percent)
+                                                       : "not known yet",
+                  counted(static_cast<double>(page.budget.looks()), "look"));
   if (page.budget.skipped() > 0) text += fmt::format(", {} skipped", page.budget.skipped());
   return text;
 }
@@ -191,7 +194,8 @@ std::string alert_json(const AlertNotice& notice) {
 }
 
 std::string end_line(const WatchPage& page, const std::string& how) {
-  return fmt::format("{} {}; {}", clock_time(page.now_utc_ns), how, cost_of(page));
+  constexpr std::size_t kLongestLine = 1000;
+  return printable(fmt::format("{} {}; {}", clock_time(page.now_utc_ns), how, cost_of(page)), kLongestLine);
 }
 
 std::string end_json(const WatchPage& page, const std::string& how) {
@@ -199,10 +203,11 @@ std::string end_json(const WatchPage& page, const std::string& how) {
             {"news", "ended"},
             {"told", iso_time(page.now_utc_ns)},
             {"how", how},
-            {"watching_cpu_percent_of_core", page.watching_percent},
+            {"watching_cpu_percent_of_core", nullptr},
             {"looks", page.budget.looks()},
             {"looks_skipped", page.budget.skipped()},
             {"nodes", Json::array()}};
+  if (std::isfinite(page.watching_percent)) json["watching_cpu_percent_of_core"] = page.watching_percent;
   for (const auto& node : page.nodes) json["nodes"].push_back(node_json(*node));
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }

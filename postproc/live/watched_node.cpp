@@ -65,9 +65,9 @@ std::vector<AlertNotice> WatchedNode::advance(std::chrono::steady_clock::time_po
 
 void WatchedNode::read_meters() {
   const std::int64_t newest = trace_.rows().newest_ns();
-  if (newest < metered_ns_ + kSecond) return;
+  if (newest - metered_ns_ < kSecond) return;
   metered_ns_ = std::max(metered_ns_ + kSecond, newest - static_cast<std::int64_t>(kHistory) * kSecond);
-  while (metered_ns_ + kSecond <= newest) metered_ns_ += kSecond;
+  while (newest - metered_ns_ >= kSecond) metered_ns_ += kSecond;
   for (std::size_t i = 0; i < std::size(kMeters); ++i) {
     const auto level = trace_.rows().level(kMeters[i].metric, metered_ns_ - kSecond, metered_ns_);
     history_[i].push_back(level ? *level * kMeters[i].factor : std::numeric_limits<double>::quiet_NaN());

@@ -17,20 +17,26 @@ struct Held {
   std::string instance;  // the rank, or "" for the whole job
 };
 
-/// The rank that was held back most, or the job's own group: containers and batch systems limit one or the other.
+/// The job's own group, or the rank that was held back more than it: containers and batch systems limit one or the
+/// other, and a limit around the whole job holds back every rank alike.
 std::optional<Held> held_back(const RuleContext& context) {
+  constexpr double kAlike = 1.1;
   std::optional<Held> most;
   double largest = -1;
-  for (const std::string_view metric : {"process.throttled_time", "cgroup.cpu_throttled_time"}) {
+  for (const std::string_view metric : {"cgroup.cpu_throttled_time", "process.throttled_time"}) {
     for (const std::size_t channel : context.channels(metric)) {
       const auto series = context.telemetry.series(channel);
       Held held{{std::string(metric), "cpus", {series.begin(), series.end()}},
                 metric.starts_with("process.") ? context.telemetry.channels[channel].instance : ""};
       for (double& value : held.signal.values) value *= 1e-9 / context.telemetry.step_seconds;
       const double mean = mean_inside(held.signal.values, {0, held.signal.values.size()});
-      if (std::isnan(mean) || mean <= largest) continue;
-      largest = mean;
-      most = std::move(held);
+      if (std::isnan(mean)) continue;
+      if (mean > kAlike * largest || largest <= 0) {
+        most = std::move(held);
+      } else if (mean > largest / kAlike) {
+        most->instance.clear();  // nobody in particular
+      }
+      largest = std::max(largest, mean);
     }
   }
   return most;

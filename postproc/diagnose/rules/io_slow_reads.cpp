@@ -25,6 +25,11 @@ std::optional<Signal> reads(const RuleContext& context) {
   return rate(context, "process.read_bytes", 1, "bytes/s", "rank");
 }
 
+std::optional<Signal> written_bytes(const RuleContext& context) {
+  if (auto own = rate(context, "cgroup.write_bytes", 1, "bytes/s")) return own;
+  return rate(context, "process.write_bytes", 1, "bytes/s", "rank");
+}
+
 /// Part of the time in which the busiest disk had something to do; nothing where there is no disk at all.
 std::optional<Signal> disk_busy(const RuleContext& context, Interval at) {
   std::optional<Signal> busiest;
@@ -49,6 +54,7 @@ std::vector<Finding> check(const RuleContext& context) {
   if (!wait) throw Unavailable("not measured: time in which work waited for io (PSI)");
   if (!read) throw Unavailable("not measured: bytes the job read from storage");
   if (!used) throw Unavailable("not measured: job.cpu_time");
+  const auto writes = written_bytes(context);
   const auto found = find_elevations(wait->values, {.min_excess = context.threshold("min_wait"),
                                                     .min_length = context.steps(context.threshold("min_seconds")),
                                                     .window = context.steps(5),
@@ -65,6 +71,8 @@ std::vector<Finding> check(const RuleContext& context) {
     if (slowed < context.threshold("min_slowed")) continue;
     // It read, and less than it usually does: else it waits for writes, or has become another program.
     if (bytes->inside < context.threshold("min_read") * 1e6 || bytes->inside > bytes->outside) continue;
+    const auto written = writes ? contrast(context, *writes, elevation.at, all) : std::nullopt;
+    if (written && written->excess() > bytes->outside - bytes->inside) continue;
     const auto busy = disk_busy(context, elevation.at);
     const double disk = busy ? mean_inside(busy->values, elevation.at) : 0;
     if (disk > context.threshold("max_disk_busy")) continue;

@@ -103,8 +103,10 @@ std::vector<Elevation> pile_ups(const RuleContext& context, const Signal& share)
   std::erase_if(found, [&](const Elevation& at) { return at.recurring || at.inside < context.threshold("min_share"); });
   const Interval whole{0, share.values.size()};
   const double mean = mean_inside(share.values, whole);
-  if (found.empty() && mean >= context.threshold("min_share") &&
-      job_seconds(context) >= context.threshold("min_seconds")) {
+  const auto known = static_cast<std::size_t>(
+      std::count_if(share.values.begin(), share.values.end(), [](double value) { return !std::isnan(value); }));
+  if (found.empty() && mean >= context.threshold("min_share") && 2 * known >= share.values.size() &&
+      known >= context.steps(context.threshold("min_seconds"))) {
     found.push_back({.at = whole, .inside = mean, .outside = mean, .score = 0, .beyond = false, .recurring = false});
   }
   return found;
@@ -175,7 +177,7 @@ const RegisteredRule kRule{{
                    {"min_score", 4, "sd", "least distance from the usual level, in its own spread"},
                    {"min_dropped", 1, "/s", "packets dropped for a full backlog that are a cost"},
                    {"min_squeezed", 100, "/s", "receive work cut off with packets left that is a cost"},
-                   {"min_softirq", 0.5, "cpus", "time of that cpu in soft interrupts that is a cost"},
+                   {"min_softirq", 0.8, "cpus", "time of that cpu in soft interrupts that is a cost"},
                    {"min_lost_seconds", 1, "s", "lost run time from which it is a finding, else a notice"},
                    {"min_lost_percent", 0.5, "percent", "lost share of the run from which it is a finding"}},
     .user_remedy = {"cat /proc/net/softnet_stat                # on the named node: second column grows on one line",

@@ -55,19 +55,24 @@ std::vector<Finding> check(const RuleContext& context) {
     const double share = mean_inside(stopped->values, at);
     finding.intervals = {context.span(at.begin, at.end)};
     finding.confidence = Confidence::certain;
-    finding.impact.seconds = std::min(1.0, share) * length;
-    finding.impact.percent = 100 * *finding.impact.seconds / job_seconds(context);
-    finding.impact.how = "time in which a process stood still; a job that works in step waits for it";
-    finding.severity = severity_of_loss(*finding.impact.seconds, *finding.impact.percent,
-                                        context.threshold("min_lost_seconds"), context.threshold("min_lost_percent"));
+    // A process nobody waits for may stand still as long as it likes: the job's own use of cpus says what it cost.
+    const auto used = rate(context, "job.cpu_time", 1e-9, "cpus");
+    const auto change = used ? contrast(context, *used, at, all) : std::nullopt;
+    const double slowed = change && change->outside > 0 ? 1 - change->inside / change->outside : 0;
+    finding.impact.how = "not measured: the job used its cpus as before";
+    finding.severity = Severity::notice;
+    if (slowed > context.threshold("min_slowed")) {
+      finding.impact.seconds = std::min({1.0, share, slowed}) * length;
+      finding.impact.percent = 100 * *finding.impact.seconds / job_seconds(context);
+      finding.impact.how = fmt::format("the job used {} cpus instead of {} while a process stood still",
+                                       number(change->inside), number(change->outside));
+      finding.severity = severity_of_loss(*finding.impact.seconds, *finding.impact.percent,
+                                          context.threshold("min_lost_seconds"), context.threshold("min_lost_percent"));
+    }
     Evidence evidence = evidence_of(context, *stopped, {share, elevation.outside, 0}, at);
     evidence.detectors = {"kernel state"};
     finding.evidence.push_back(std::move(evidence));
-    if (const auto used = rate(context, "job.cpu_time", 1e-9, "cpus")) {
-      if (const auto change = contrast(context, *used, at, all)) {
-        finding.evidence.push_back(evidence_of(context, *used, *change, at));
-      }
-    }
+    if (change) finding.evidence.push_back(evidence_of(context, *used, *change, at));
     finding.sentence = fmt::format(
         "For {} s, {} processes of the job on {} were stopped on average (usually {}): by a signal or a "
         "debugger, not by load.",
@@ -88,6 +93,7 @@ const RegisteredRule kRule{{
     .proof = Proof::real,
     .thresholds = {{"min_stopped", 0.05, "processes", "least mean number of stopped processes"},
                    {"min_seconds", 2, "s", "shortest interval"},
+                   {"min_slowed", 0.02, "ratio", "least fall of the job's cpu time that is counted as its cost"},
                    {"min_lost_seconds", 1, "s", "lost run time from which it is a finding, else a notice"},
                    {"min_lost_percent", 0.5, "percent", "lost share of the run from which it is a finding"}},
     .user_remedy =

@@ -137,9 +137,7 @@ Finding describe(const RuleContext& context, const Retained& memory, const Ramp&
       finding.severity = Severity::warning;
       finding.confidence = Confidence::likely;
     }
-  } else if (ramp.growth > context.threshold("large_share") * before) {
-    finding.severity = Severity::warning;  // it more than doubled in one stretch and stayed so
-  }
+  }  // else it has stopped growing: data that were read and are kept look the same
   const auto fact = [&](std::string_view metric, std::string_view feature, double observed, double expected,
                         std::string_view unit) {
     Evidence evidence;
@@ -204,7 +202,6 @@ const RegisteredRule kRule{{
                    {"min_seconds", 6, "s", "shortest stretch of growth"},
                    {"warmup_seconds", 10, "s", "growth that began before is the program's start"},
                    {"min_third", 0.15, "ratio", "least part of the growth in each third of the stretch, else a step"},
-                   {"large_share", 1, "ratio", "growth against what it held before, from which it is a finding"},
                    {"soon", 10, "run times", "it is a finding when the memory left lasts no longer than this"}},
     .user_remedy =
         {"python3 -X tracemalloc=10 train.py       # and tracemalloc.take_snapshot() every epoch",

@@ -16,6 +16,7 @@ namespace {
 constexpr double kPeakQuantile = 0.95;
 /// A rate that is met this closely is the limit, not a coincidence.
 constexpr double kAtTheLimit = 0.8;
+constexpr double kLeastSlowed = 0.02;  // less arrived than usual: else nothing was held up
 
 std::vector<double> rates_of(std::span<const double> series, Interval at, std::span<const Interval> excluded,
                              bool inside) {
@@ -59,6 +60,7 @@ std::vector<Finding> check(const RuleContext& context) {
   if (!queued) throw Unavailable("not measured: tcpext.TCPOFOQueue (/proc/net/netstat)");
   const auto received = rate(context, "net.rx_bytes", 1, "bytes/s");
   if (!received) throw Unavailable("not measured: net.rx_bytes (/proc/net/dev)");
+  const auto segments = rate(context, "tcp.InSegs", 1, "/s");
   const auto found = find_elevations(queued->values, {.min_excess = context.threshold("min_rate"),
                                                       .min_length = context.steps(context.threshold("min_seconds")),
                                                       .window = context.steps(5),
@@ -70,7 +72,11 @@ std::vector<Finding> check(const RuleContext& context) {
     if (elevation.recurring) continue;
     const auto flat = plateau(context, *received, elevation.at, all);
     const auto bytes = contrast(context, *received, elevation.at, all);
-    if (!flat || !bytes || bytes->outside <= 0) continue;
+    if (!flat || !bytes || bytes->outside <= 0 || bytes->inside > (1 - kLeastSlowed) * bytes->outside) continue;
+    if (segments) {
+      const double arrived = mean_inside(segments->values, elevation.at);
+      if (elevation.inside - elevation.outside < context.threshold("min_share") * arrived) continue;
+    }
     Finding finding = context.finding();
     const double length = context.seconds(elevation.at.length());
     const double slowed = std::max(0.0, 1 - bytes->inside / bytes->outside);
@@ -111,6 +117,7 @@ const RegisteredRule kRule{{
     .look_alikes = "net.tcp_loss,note.less_to_send",
     .proof = Proof::real,
     .thresholds = {{"min_rate", 5, "/s", "least segments out of order above the usual level"},
+                   {"min_share", 0.001, "ratio", "least part of the segments received that is out of order"},
                    {"min_seconds", 3, "s", "shortest interval"},
                    {"min_score", 4, "sd", "least distance from the usual level, in its own spread"},
                    {"max_peak", 0.6, "ratio", "the limit, against the rate the same link reached before"},

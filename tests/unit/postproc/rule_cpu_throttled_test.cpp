@@ -36,6 +36,17 @@ TEST(RuleThrottled, FindsAQuotaThatWasThereFromTheStart) {
   EXPECT_NEAR(node.second_of(found[0].intervals.at(0).end_utc_ns), 120, 0.2);
 }
 
+TEST(RuleThrottled, BlamesNoRankForAQuotaAroundTheWholeJob) {
+  R node;
+  node.counter("cgroup.cpu_throttled_time", "", R::event(0, 1.5 * kCpu))
+      .counter("process.throttled_time", "rank0", R::event(0, 1.51 * kCpu), "rank")
+      .counter("process.throttled_time", "rank1", R::event(0, 1.5 * kCpu), "rank")
+      .counter("job.cpu_time", "", R::event(2 * kCpu, kCpu));
+  const auto found = node.findings("cpu.cfs_throttled");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_TRUE(found[0].instances.empty());
+}
+
 TEST(RuleThrottled, IsSilentOnAJobThatWaitsForItsOwnThreads) {
   R node;
   node.counter("process.throttled_time", "rank0", R::always(0), "rank")

@@ -37,7 +37,7 @@ TEST(RuleSoftirq, NamesTheCpuThatDropsPackets) {
 
 TEST(RuleSoftirq, TakesWorkLeftBehindOrAFullCpuAsACost) {
   ASSERT_EQ(piled_up(0, 500).findings("irq.softirq_saturation").size(), 1U);
-  ASSERT_EQ(piled_up(0, 0, 0.8).findings("irq.softirq_saturation").size(), 1U);
+  ASSERT_EQ(piled_up(0, 0, 0.95).findings("irq.softirq_saturation").size(), 1U);
 }
 
 TEST(RuleSoftirq, IsSilentOnASkewThatCostsNothing) {

@@ -33,6 +33,15 @@ TEST(RuleStopped, LastsAsLongAsTheJobShowsIt) {
   EXPECT_NEAR(node.second_of(found[0].intervals.at(0).end_utc_ns), 62, 0.01);
 }
 
+TEST(RuleStopped, OnlyNotesAProcessNobodyWaitsFor) {
+  R node;
+  node.gauge("job.stopped", "", R::event(0, 1)).counter("job.cpu_time", "", R::always(1e9));
+  const auto found = node.findings("job.stopped");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].severity, Severity::notice);
+  EXPECT_FALSE(found[0].impact.seconds.has_value());
+}
+
 TEST(RuleStopped, IsSilentOnAJobThatSleeps) {
   R node;
   node.gauge("job.stopped", "", R::always(0)).counter("job.cpu_time", "", R::event(1e9, 0));
