@@ -118,7 +118,7 @@ Curve at(const Telemetry& node, const ChannelCorrelation& correlation, const Eig
 std::vector<Telemetry> nodes_of(const std::filesystem::path& path) {
   if (!std::filesystem::is_directory(path)) return {telemetry_of(read_series_file(path))};
   std::vector<Telemetry> nodes;
-  for (const TraceFile& file : list_traces(path)) nodes.push_back(load_trace(file.path).telemetry);
+  for (const ListedTrace& file : list_traces(path)) nodes.push_back(load_trace(file.path).telemetry);
   return nodes;
 }
 

@@ -154,7 +154,7 @@ void move_all(const fs::path& spool, const fs::path& directory, const std::strin
 
 double estimated_seconds(const fs::path& spool) {
   double bytes = 0;
-  for (const TraceFile& trace : list_traces(spool)) bytes += static_cast<double>(trace.bytes);
+  for (const ListedTrace& trace : list_traces(spool)) bytes += static_cast<double>(trace.bytes);
   return bytes * kSecondsPerByte;
 }
 

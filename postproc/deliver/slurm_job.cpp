@@ -65,7 +65,7 @@ void add_recorded_names(SlurmJob& job, const std::filesystem::path& spool) {
   } kNames[] = {{"env.SLURM_JOB_NAME", &SlurmJob::name},
                 {"env.SLURM_ARRAY_JOB_ID", &SlurmJob::array_job},
                 {"env.SLURM_ARRAY_TASK_ID", &SlurmJob::array_task}};
-  for (const TraceFile& trace : list_traces(spool)) {
+  for (const ListedTrace& trace : list_traces(spool)) {
     try {
       const TraceReader reader(trace.path);
       for (const Snapshot& snapshot : {reader.snapshot_begin(), reader.snapshot_end()}) {

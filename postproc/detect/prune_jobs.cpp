@@ -18,7 +18,7 @@ constexpr std::size_t kLeastSamples = 50;  // of noise, below: one pair in 5,000
 
 std::vector<Telemetry> nodes_of(const std::filesystem::path& directory) {
   std::vector<Telemetry> nodes;
-  for (const TraceFile& file : list_traces(directory)) {
+  for (const ListedTrace& file : list_traces(directory)) {
     nodes.push_back(load_trace(file.path).telemetry);
     if (nodes.back().samples >= kLeastSamples) continue;
     throw Error(fmt::format("{}: {} samples, at least {} are needed to say what moves together", file.path.string(),

@@ -33,11 +33,11 @@ void expand_range(const std::string& prefix, std::string_view range, const std::
 
 }  // namespace
 
-std::vector<TraceFile> list_traces(const std::filesystem::path& directory) {
+std::vector<ListedTrace> list_traces(const std::filesystem::path& directory) {
   std::error_code error;
   std::filesystem::directory_iterator entries(directory, error);
   if (error) throw Error(directory.string() + ": " + error.message());
-  std::vector<TraceFile> traces;
+  std::vector<ListedTrace> traces;
   for (const auto& entry : entries) {
     const std::string name = entry.path().filename().string();
     if (name == kMerged || name.front() == '.' || name.ends_with(kRecovered)) continue;
@@ -45,7 +45,7 @@ std::vector<TraceFile> list_traces(const std::filesystem::path& directory) {
     if (!part && !name.ends_with(kTrace)) continue;
     struct stat status {};
     if (::stat(entry.path().c_str(), &status) != 0 || !S_ISREG(status.st_mode)) continue;
-    TraceFile trace;
+    ListedTrace trace;
     trace.path = entry.path();
     trace.node = name.substr(0, name.size() - (part ? kPart : kTrace).size());
     trace.part = part;
@@ -57,7 +57,7 @@ std::vector<TraceFile> list_traces(const std::filesystem::path& directory) {
     throw Error("no trace in " + directory.string() +
                 ": expected NODE.h5 or NODE.h5.part, as reveal-run and reveal-collect write them");
   }
-  std::sort(traces.begin(), traces.end(), [](const TraceFile& a, const TraceFile& b) { return a.path < b.path; });
+  std::sort(traces.begin(), traces.end(), [](const ListedTrace& a, const ListedTrace& b) { return a.path < b.path; });
   return traces;
 }
 

@@ -10,7 +10,7 @@
 
 namespace reveal {
 
-struct TraceFile {
+struct ListedTrace {
   std::filesystem::path path;
   std::string node;   // as the file name says; the trace's header has the last word
   bool part = false;  // not closed: `.part`
@@ -19,7 +19,7 @@ struct TraceFile {
 };
 
 /// NODE.h5 and NODE.h5.part by name. Throws Error when `directory` cannot be read or holds no trace.
-[[nodiscard]] std::vector<TraceFile> list_traces(const std::filesystem::path& directory);
+[[nodiscard]] std::vector<ListedTrace> list_traces(const std::filesystem::path& directory);
 
 /// Nodes of the job as its environment names them (SLURM_JOB_NODELIST); empty when unknown.
 [[nodiscard]] std::vector<std::string> expected_nodes(const Snapshot& snapshot);

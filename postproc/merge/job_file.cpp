@@ -37,7 +37,7 @@ MergedJob merge_job_directory(const std::filesystem::path& directory, MergeForm 
   job.path = directory / "job.h5";
   std::vector<NodeFile> files;
   std::vector<std::filesystem::path> temporary;
-  for (const TraceFile& trace : list_traces(directory)) {
+  for (const ListedTrace& trace : list_traces(directory)) {
     try {
       std::filesystem::path path = trace.path;
       bool complete = true;

@@ -223,7 +223,7 @@ void note_missing_nodes(const std::vector<NodeSummary>& summaries, const ReportO
   }
 }
 
-NodeSummary summarise(const TraceFile& trace, const AnalysisSettings& settings) {
+NodeSummary summarise(const ListedTrace& trace, const AnalysisSettings& settings) {
   NodeSummary summary = analyse_file(trace.path, settings);
   summary.trace = trace.path.filename().string();
   summary.trace_bytes = trace.bytes;
@@ -237,7 +237,7 @@ NodeSummary summarise(const TraceFile& trace, const AnalysisSettings& settings) 
 
 void write_summaries(const std::filesystem::path& directory, const std::string& node,
                      const AnalysisSettings& settings) {
-  for (const TraceFile& trace : list_traces(directory)) {
+  for (const ListedTrace& trace : list_traces(directory)) {
     if (trace.node != node) continue;
     try {
       publish_file(directory, summary_name(trace), render_summary(summarise(trace, settings)));
@@ -296,11 +296,11 @@ Report merge_summaries(const std::vector<NodeSummary>& summaries, const std::vec
 
 Report build_report(const std::filesystem::path& directory, const ReportOptions& options,
                     std::vector<InputProblem>& problems) {
-  const std::vector<TraceFile> traces = list_traces(directory);
+  const std::vector<ListedTrace> traces = list_traces(directory);
   const std::string hash = config_hash(options.settings);
   std::vector<NodeSummary> summaries;
   for (std::size_t i = 0; i < traces.size(); ++i) {
-    const TraceFile& trace = traces[i];
+    const ListedTrace& trace = traces[i];
     if (options.reuse_summaries) {
       if (auto fresh = fresh_summary(trace, hash)) {
         summaries.push_back(*std::move(fresh));
@@ -353,7 +353,7 @@ void write_report(const std::filesystem::path& directory, const Report& report) 
 bool report_is_fresh(const std::filesystem::path& directory) {
   const std::int64_t report = modified_ns(directory / "report.json");
   if (report == std::numeric_limits<std::int64_t>::min()) return false;
-  for (const TraceFile& trace : list_traces(directory)) {
+  for (const ListedTrace& trace : list_traces(directory)) {
     if (trace.mtime_ns > report) return false;
     if (modified_ns(directory / summary_name(trace)) > report) return false;
   }

@@ -122,11 +122,11 @@ NodeSummary parse_summary(const std::string& text) {
   }
 }
 
-std::string summary_name(const TraceFile& trace) {
+std::string summary_name(const ListedTrace& trace) {
   return trace.node + ".summary.json";
 }
 
-std::optional<NodeSummary> fresh_summary(const TraceFile& trace, const std::string& config_hash) {
+std::optional<NodeSummary> fresh_summary(const ListedTrace& trace, const std::string& config_hash) {
   try {
     NodeSummary summary =
         parse_summary(read_text_file(trace.path.parent_path() / summary_name(trace), 4 * kLargestSummary));

@@ -47,10 +47,10 @@ struct NodeSummary {
 [[nodiscard]] NodeSummary parse_summary(const std::string& json);
 
 /// The node's summary, if it was made from exactly this file by this version and configuration.
-[[nodiscard]] std::optional<NodeSummary> fresh_summary(const TraceFile& trace, const std::string& config_hash);
+[[nodiscard]] std::optional<NodeSummary> fresh_summary(const ListedTrace& trace, const std::string& config_hash);
 
 /// "n01.summary.json" for n01.h5 and n01.h5.part
-[[nodiscard]] std::string summary_name(const TraceFile& trace);
+[[nodiscard]] std::string summary_name(const ListedTrace& trace);
 
 /// Averages neighbouring points until at most `most` are left.
 void thin(TimelineChannel& channel, std::size_t most);
