@@ -16,22 +16,21 @@ namespace {
 
 constexpr std::size_t kLeastSamples = 50;  // of noise, below: one pair in 5,000 is beyond the paper's threshold
 
-std::vector<Telemetry> nodes_of(const std::filesystem::path& directory) {
-  std::vector<Telemetry> nodes;
-  for (const ListedTrace& file : list_traces(directory)) {
-    nodes.push_back(load_trace(file.path).telemetry);
-    if (nodes.back().samples >= kLeastSamples) continue;
-    throw Error(fmt::format("{}: {} samples, at least {} are needed to say what moves together", file.path.string(),
-                            nodes.back().samples, kLeastSamples));
-  }
-  return nodes;
+Telemetry node_of(const ListedTrace& file) {
+  Telemetry node = load_trace(file.path).telemetry;
+  if (node.samples >= kLeastSamples) return node;
+  throw Error(fmt::format("{}: {} samples, at least {} are needed to say what moves together", file.path.string(),
+                          node.samples, kLeastSamples));
 }
 
 }  // namespace
 
 PruneResult prune_jobs(const PruneOptions& options) {
   RetainedMetrics retained(options.threshold);
-  for (const std::filesystem::path& directory : options.directories) retained.add_workload(nodes_of(directory));
+  for (const std::filesystem::path& directory : options.directories) {
+    const std::vector<ListedTrace> traces = list_traces(directory);
+    retained.add_workload(traces.size(), [&traces](std::size_t i) { return node_of(traces[i]); });
+  }
   const std::vector<std::string> lines = retained.lines(options.unmoved);
   const PruneResult result{.channels = retained.count(), .lines = lines.size()};
   std::string text = fmt::format(

@@ -77,8 +77,13 @@ void RetainedMetrics::note(const Channel& channel) {
 }
 
 void RetainedMetrics::add_workload(const std::vector<Telemetry>& nodes) {
+  add_workload(nodes.size(), [&nodes](std::size_t i) { return nodes[i]; });
+}
+
+void RetainedMetrics::add_workload(std::size_t nodes, const std::function<Telemetry(std::size_t)>& load) {
   MeanCorrelation mean;
-  for (const Telemetry& node : nodes) {
+  for (std::size_t i = 0; i < nodes; ++i) {
+    const Telemetry node = load(i);
     for (const Channel& channel : node.channels) {
       if (is_for_selection(channel)) note(channel);
     }

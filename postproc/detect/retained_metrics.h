@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -23,6 +24,8 @@ class RetainedMetrics {
   /// One workload: a job's nodes. Correlations are averaged over the nodes on which both channels move. Throws Error
   /// beyond kMostPrunedChannels.
   void add_workload(const std::vector<Telemetry>& nodes);
+  /// The same for a job whose nodes together do not fit into memory: `load` brings one after the other.
+  void add_workload(std::size_t nodes, const std::function<Telemetry(std::size_t)>& load);
 
   /// A metric whose instances are all kept is one line; instances that differ from job to job (processes, control
   /// groups) are never named. What never moved anywhere is not known to be redundant: an error counter stands still

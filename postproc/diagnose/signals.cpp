@@ -33,6 +33,15 @@ std::optional<Signal> cpu_wait(const RuleContext& context) {
   return rate(context, "pressure.cpu_some", 1e-9, "s/s");
 }
 
+std::vector<double> over_seconds(const RuleContext& context, std::span<const double> series) {
+  const std::size_t second = context.steps(1);
+  std::vector<double> smooth(series.size());
+  for (std::size_t t = 0; t < series.size(); ++t) {
+    smooth[t] = mean_inside(series, {t - std::min(t, second / 2), t + second / 2 + 1});
+  }
+  return smooth;
+}
+
 std::optional<Contrast> contrast(const RuleContext& context, const Signal& signal, Interval at,
                                  std::span<const Interval> excluded) {
   std::vector<Interval> away(excluded.begin(), excluded.end());

@@ -36,6 +36,10 @@ struct Contrast {
   [[nodiscard]] double excess() const { return inside - outside; }
 };
 
+/// The mean over the second around each sample: events of a moment and processes that are stopped and continued several
+/// times a second become a level.
+[[nodiscard]] std::vector<double> over_seconds(const RuleContext& context, std::span<const double> series);
+
 /// Nothing when the signal is missing inside or outside.
 [[nodiscard]] std::optional<Contrast> contrast(const RuleContext& context, const Signal& signal, Interval at,
                                                std::span<const Interval> excluded);

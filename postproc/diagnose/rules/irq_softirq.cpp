@@ -20,20 +20,12 @@ struct Packets {
   std::vector<std::vector<double>> rates;
 };
 
-std::vector<double> over_seconds(const RuleContext& context, std::span<const double> series) {
-  const std::size_t second = context.steps(1);
-  std::vector<double> smooth(series.size());
-  for (std::size_t t = 0; t < series.size(); ++t) {
-    smooth[t] = mean_inside(series, {t - std::min(t, second / 2), t + second / 2 + 1}) / context.telemetry.step_seconds;
-  }
-  return smooth;
-}
-
 Packets packets(const RuleContext& context) {
   Packets all;
   for (const std::size_t channel : context.channels("softnet.processed")) {
     all.cpus.push_back(context.telemetry.channels[channel].instance);
     all.rates.push_back(over_seconds(context, context.telemetry.series(channel)));
+    for (double& rate : all.rates.back()) rate /= context.telemetry.step_seconds;
   }
   return all;
 }

@@ -12,17 +12,6 @@
 namespace reveal {
 namespace {
 
-/// Means over seconds, at the samples' own rate: a process that is stopped and continued several times a second was
-/// held for all of that second as far as its peers are concerned.
-Signal over_seconds(const RuleContext& context, const Signal& stopped) {
-  const std::size_t second = context.steps(1);
-  Signal smooth{stopped.metric, stopped.unit, std::vector<double>(stopped.values.size(), std::nan(""))};
-  for (std::size_t t = 0; t < smooth.values.size(); ++t) {
-    smooth.values[t] = mean_inside(stopped.values, {t - std::min(t, second / 2), t + second / 2 + 1});
-  }
-  return smooth;
-}
-
 /// A process that is stopped and continued in step with the samples is seen stopped in a part of that time only. What
 /// the job shows as a whole begins and ends with it.
 Interval as_long_as_its_effect(const RuleContext& context, Interval seen) {
@@ -40,7 +29,7 @@ Interval as_long_as_its_effect(const RuleContext& context, Interval seen) {
 std::vector<Finding> check(const RuleContext& context) {
   const auto stopped = level(context, "job.stopped", "processes");
   if (!stopped) throw Unavailable("not measured: job.stopped (state T in /proc/PID/stat)");
-  const auto found = find_elevations(over_seconds(context, *stopped).values,
+  const auto found = find_elevations(over_seconds(context, stopped->values),
                                      {.min_excess = context.threshold("min_stopped"),
                                       .min_length = context.steps(context.threshold("min_seconds")),
                                       .window = context.steps(5),
