@@ -9,7 +9,8 @@
 #include <limits>
 #include <utility>
 
-#include "core/job/gpu_devices.h"
+#include "core/job/loaded_libraries.h"
+#include "core/job/opened_devices.h"
 #include "core/job/sub_cgroups.h"
 #include "core/sampler/sampler.h"
 #include "core/sampler/status_file.h"
@@ -198,7 +199,8 @@ class Collection {
   }
 
   void look_at_job(std::int64_t now_ns, const Sampler& sampler) {
-    gpus_.look(now_ns, *sampler.job());
+    devices_.look(now_ns, *sampler.job());
+    libraries_.look(now_ns, *sampler.job());
     groups_.look(now_ns, *sampler.job());
     if (now_ns < next_job_look_) return;
     if (sampler.job()->generation() != job_generation_) {
@@ -237,8 +239,13 @@ class Collection {
     for (const auto& fact : late_job_.empty() ? before : late_job_) {
       if (fact.first.starts_with("job.") || fact.first.starts_with("env.")) after.push_back(fact);
     }
-    if (const std::string groups = groups_.seen(); !groups.empty()) after.emplace_back("job.sub_cgroups", groups);
-    if (const std::string opened = gpus_.opened(); !opened.empty()) after.emplace_back("job.gpus_opened", opened);
+    const auto add = [&after](const char* key, std::string value) {
+      if (!value.empty()) after.emplace_back(key, std::move(value));
+    };
+    add("job.sub_cgroups", groups_.seen());
+    add("job.gpus_opened", devices_.gpus());
+    add("job.rdma_opened", devices_.rdma());
+    add("job.libraries", libraries_.seen());
     if (sampler.job() != nullptr && sampler.job()->saw_other_job()) after.emplace_back("node.other_jobs", "seen");
     std::sort(after.begin(), after.end());
     return after;
@@ -248,7 +255,8 @@ class Collection {
   const std::atomic<bool>& stop_;
   SystemClock clock_;
   RootFs fs_;
-  GpuDevices gpus_{fs_};
+  OpenedDevices devices_{fs_};
+  LoadedLibraries libraries_{fs_};
   SubCgroups groups_{fs_};
   TickTime start_;
   Progress progress_;

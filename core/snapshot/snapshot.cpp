@@ -54,7 +54,7 @@ constexpr std::array kFileFacts = {
 };
 
 // Exact names only: a pattern would let tokens through.
-constexpr std::array<std::string_view, 48> kEnvironment = {"OMP_NUM_THREADS",
+constexpr std::array<std::string_view, 54> kEnvironment = {"OMP_NUM_THREADS",
                                                            "OMP_PROC_BIND",
                                                            "OMP_PLACES",
                                                            "OMP_WAIT_POLICY",
@@ -81,6 +81,12 @@ constexpr std::array<std::string_view, 48> kEnvironment = {"OMP_NUM_THREADS",
                                                            "NCCL_MIN_NCHANNELS",
                                                            "NCCL_MAX_NCHANNELS",
                                                            "NCCL_BUFFSIZE",
+                                                           "NCCL_IB_QPS_PER_CONNECTION",
+                                                           "NCCL_IB_SPLIT_DATA_ON_QPS",
+                                                           "NCCL_NET",
+                                                           "NCCL_CROSS_NIC",
+                                                           "NCCL_SOCKET_NTHREADS",
+                                                           "NCCL_NSOCKS_PERTHREAD",
                                                            "GLOO_SOCKET_IFNAME",
                                                            "UCX_TLS",
                                                            "UCX_NET_DEVICES",
@@ -117,6 +123,9 @@ class Facts {
     std::replace(value.begin(), value.end(), '\t', ' ');
     std::replace(value.begin(), value.end(), '\n', ' ');
     facts_.emplace_back(std::move(key), std::move(value));
+  }
+  void add_all(Snapshot facts) {
+    for (auto& [key, value] : facts) add(std::move(key), std::move(value));
   }
   Snapshot sorted() && {
     std::sort(facts_.begin(), facts_.end());
@@ -323,6 +332,9 @@ Snapshot take_snapshot(RootFs& fs, const Host& host, const Job* job) {
   facts.add("irq.irqbalance", irqbalance(fs));
   add_huge_pages(fs, facts);
   add_interrupt_affinities(fs, facts);
+  facts.add_all(network_links(fs));
+  facts.add_all(rdma_ports(fs));
+  facts.add_all(numa_nodes(fs));
   if (job != nullptr) add_job(fs, host, *job, facts);
   return std::move(facts).sorted();
 }

@@ -19,6 +19,13 @@ namespace reveal {
 /// The machine as hwloc sees it; "" if that fails or takes longer than a few seconds.
 [[nodiscard]] std::string topology_xml(RootFs& fs);
 
+/// Receive queues, packet steering, speed and NUMA node of each interface the collector sees; empty values are unknown.
+[[nodiscard]] Snapshot network_links(RootFs& fs);
+/// State, rate, link layer and NUMA node of each RDMA port.
+[[nodiscard]] Snapshot rdma_ports(RootFs& fs);
+/// Cpus and distances of each NUMA node.
+[[nodiscard]] Snapshot numa_nodes(RootFs& fs);
+
 /// The environment variables whose values may be kept, from "NAME=value\0NAME=value\0".
 [[nodiscard]] Snapshot allowed_environment(std::string_view environ);
 

@@ -7,6 +7,8 @@
 #include <cmath>
 
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/text.h"
+#include "postproc/diagnose/interrupt_causes.h"
 #include "postproc/diagnose/quantity.h"
 #include "postproc/diagnose/rule.h"
 #include "postproc/diagnose/signals.h"
@@ -104,6 +106,21 @@ std::vector<Elevation> pile_ups(const RuleContext& context, const Signal& share)
   return found;
 }
 
+/// Packet steering to that cpu alone is the cause where it is set, and has an exact remedy.
+void name_the_cause(const RuleContext& context, std::string_view cpu, Finding& finding) {
+  const std::vector<std::string> interfaces = steered_to(context, cpu);
+  if (interfaces.empty()) return;
+  const std::vector<int> online = parse_cpu_list(context.snapshot_value("cpu.online"));
+  std::vector<std::string> lines;
+  for (const std::string& interface : interfaces) {
+    lines.push_back(
+        fmt::format("for q in /sys/class/net/{}/queues/rx-*; do echo {} > $q/rps_cpus; done   # now: {} alone",
+                    interface, online.empty() ? "<mask>" : mask_of_cpus(online), cpu));
+  }
+  finding.sentence += fmt::format(" Packets of {} are steered there alone (rps_cpus).", fmt::join(interfaces, ", "));
+  finding.remedy.admin.insert(finding.remedy.admin.begin(), lines.begin(), lines.end());
+}
+
 std::vector<Finding> check(const RuleContext& context) {
   const Packets all_packets = packets(context);
   if (all_packets.rates.empty()) throw Unavailable("not measured: softnet.processed (/proc/net/softnet_stat)");
@@ -149,6 +166,7 @@ std::vector<Finding> check(const RuleContext& context) {
         cost->signal.metric, quantity(cost->change.inside, cost->signal.unit),
         quantity(cost->change.outside, cost->signal.unit));
     finding.runner_up = {"net.tcp_loss", fmt::format("{} of this kernel itself counted the loss", cpu)};
+    name_the_cause(context, cpu, finding);
     findings.push_back(std::move(finding));
   }
   return findings;

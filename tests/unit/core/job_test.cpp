@@ -4,7 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "core/job/cpu_set.h"
-#include "core/job/gpu_devices.h"
+#include "core/job/loaded_libraries.h"
+#include "core/job/opened_devices.h"
 #include "core/job/sub_cgroups.h"
 #include "core/snapshot/snapshot.h"
 #include "hdf5schema/basics/error.h"
@@ -264,7 +265,7 @@ TEST(JobSource, SaysWhatIsWrong) {
   }
 }
 
-TEST_F(JobOnHost, KnowsWhichGpusItsProcessesHold) {
+TEST_F(JobOnHost, KnowsWhichDevicesItsProcessesHold) {
   host_.last_pid(900);
   host_.process(500, 1, "python3", 3, 1);
   const auto hold = [this](const std::string& fd, const std::string& device) {
@@ -274,20 +275,45 @@ TEST_F(JobOnHost, KnowsWhichGpusItsProcessesHold) {
   hold("3", "/dev/nvidiactl");
   hold("4", "/dev/nvidia2");
   start({.pid = 500});
-  GpuDevices without(*fs_);
+  OpenedDevices without(*fs_);
   without.look(now_, *job_);
-  EXPECT_EQ(without.opened(), "");  // no driver: nobody looks at descriptors
+  EXPECT_EQ(without.gpus(), "");  // no driver: nobody looks at descriptors
+  EXPECT_EQ(without.rdma(), "");
 
   host_.write("/proc/driver/nvidia/gpus/0000:01:00.0/information", "");
-  GpuDevices gpus(*fs_);
-  gpus.look(now_, *job_);
-  EXPECT_EQ(gpus.opened(), "2");
+  host_.write("/sys/class/infiniband_verbs/uverbs0/ibdev", "mlx5_0\n");
+  OpenedDevices devices(*fs_);
+  devices.look(now_, *job_);
+  EXPECT_EQ(devices.gpus(), "2");
+  EXPECT_EQ(devices.rdma(), "none");
   hold("5", "/dev/nvidia3");
-  gpus.look(now_ + kTenth, *job_);
-  EXPECT_EQ(gpus.opened(), "2");
+  hold("6", "/dev/infiniband/uverbs0");
+  devices.look(now_ + kTenth, *job_);
+  EXPECT_EQ(devices.gpus(), "2");
   host_.remove("/proc/500/fd/4");
-  gpus.look(now_ + 200 * kTenth, *job_);
-  EXPECT_EQ(gpus.opened(), "2-3");
+  devices.look(now_ + 200 * kTenth, *job_);
+  EXPECT_EQ(devices.gpus(), "2-3");
+  EXPECT_EQ(devices.rdma(), "0");
+}
+
+TEST_F(JobOnHost, KnowsWhichLibrariesItsProcessesLoaded) {
+  host_.last_pid(900);
+  host_.process(500, 1, "python3", 3, 1);
+  start({.pid = 500});
+  LoadedLibraries libraries(*fs_);
+  const std::int64_t begin = now_;
+  libraries.look(begin, *job_);
+  libraries.look(begin + 101 * kTenth, *job_);
+  EXPECT_EQ(libraries.seen(), "");  // its maps cannot be read
+  host_.process(501, 500, "worker", 3, 1);
+  host_.last_pid(901);
+  step();
+  host_.write("/proc/501/maps",
+              "7f00-7f10 r-xp 00000000 fe:00 11 /opt/secret name/libnccl.so.2.18\n"
+              "7f10-7f20 r-xp 00000000 fe:00 12 /usr/lib/libmpi.so.40 (deleted)\n"
+              "7f20-7f30 rw-p 00000000 00:00 0 \n7f30-7f40 rw-p 00000000 00:00 0 [heap]\n");
+  for (int look = 2; look < 5; ++look) libraries.look(begin + look * 101 * kTenth, *job_);
+  EXPECT_EQ(libraries.seen(), "mpi nccl");
 }
 
 TEST_F(JobOnHost, KnowsTheGroupsOfItsStepsAndContainers) {
@@ -553,6 +579,38 @@ TEST(Namespaces, MeasureEachNetworkOfTheJobOnce) {
   bench.sample();
   EXPECT_EQ(bench.value("network/bytes", "net.rx_bytes", "ns2/eth0"), kMissing);
   EXPECT_EQ(bench.value("network/bytes", "net.rx_bytes", "eth0"), 500);
+}
+
+TEST(NetworkLinks, TellSteeringQueuesPortsAndNodes) {
+  const TestHost host;
+  const std::string net = "/sys/class/net/eth0/";
+  for (const char* queue : {"rx-0", "rx-1"}) host.write(net + "queues/" + queue + "/rps_cpus", "00000000,00000001\n");
+  host.write(net + "queues/tx-0/xps_cpus", "3\n");
+  host.write(net + "speed", "100000\n");
+  host.write(net + "device/driver", "");
+  host.write("/sys/class/net/eth0/numa_node", "1\n");  // of the parent: device/.. here
+  host.write("/sys/class/infiniband/mlx5_0/ports/1/state", "4: ACTIVE\n");
+  host.write("/sys/class/infiniband/mlx5_0/ports/1/rate", "200 Gb/sec (4X HDR)\n");
+  host.write("/sys/devices/system/node/node1/cpulist", "2-3\n");
+  host.write("/sys/devices/system/node/node1/distance", "21 10\n");
+  RootFs fs(host.root());
+  const auto value = [](const Snapshot& facts, std::string_view key) {
+    for (const auto& [name, text] : facts) {
+      if (name == key) return text;
+    }
+    return std::string("no such fact");
+  };
+  const Snapshot links = network_links(fs);
+  EXPECT_EQ(value(links, "net.eth0.rps_cpus"), "00000000,00000001");
+  EXPECT_EQ(value(links, "net.eth0.rx_queues"), "2");
+  EXPECT_EQ(value(links, "net.eth0.speed"), "100000");
+  EXPECT_EQ(value(links, "net.eth0.numa_node"), "1");
+  const Snapshot ports = rdma_ports(fs);
+  EXPECT_EQ(value(ports, "rdma.mlx5_0.1.state"), "ACTIVE");
+  EXPECT_EQ(value(ports, "rdma.mlx5_0.1.rate"), "200 Gb/sec (4X HDR)");
+  const Snapshot nodes = numa_nodes(fs);
+  EXPECT_EQ(value(nodes, "numa.node1.cpus"), "2-3");
+  EXPECT_EQ(value(nodes, "numa.node1.distance"), "21 10");
 }
 
 TEST(Environment, KeepsExactNamesOnly) {

@@ -35,6 +35,15 @@ TEST(RuleSoftirq, NamesTheCpuThatDropsPackets) {
   EXPECT_NEAR(found[0].impact.seconds.value_or(0), 15 * 0.25, 0.3);
 }
 
+TEST(RuleSoftirq, NamesTheSteeringThatCausesIt) {
+  R node = piled_up(40);
+  node.begin = {{"cpu.online", "0-1"}, {"net.eth0.rps_cpus", "1"}, {"net.eth1.rps_cpus", "3"}};
+  const auto found = node.findings("irq.softirq_saturation");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_NE(found[0].sentence.find("eth0 are steered there alone"), std::string::npos);
+  EXPECT_NE(found[0].remedy.admin.at(0).find("/eth0/queues/rx-*; do echo 3 >"), std::string::npos);
+}
+
 TEST(RuleSoftirq, TakesWorkLeftBehindOrAFullCpuAsACost) {
   ASSERT_EQ(piled_up(0, 500).findings("irq.softirq_saturation").size(), 1U);
   ASSERT_EQ(piled_up(0, 0, 0.95).findings("irq.softirq_saturation").size(), 1U);

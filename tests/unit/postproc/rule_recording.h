@@ -32,8 +32,7 @@ class RuleRecording {
   }
 
   [[nodiscard]] std::vector<Finding> findings(std::string_view rule, std::span<const Finding> before = {}) const {
-    const Snapshot nothing;
-    const RuleContext::Node node{telemetry, detection, nothing, nothing, {}};
+    const RuleContext::Node node{telemetry, detection, begin, end, {}};
     const RuleSpec* spec = find_rule(rule);
     return spec->check(RuleContext(*spec, node, before, {}));
   }
@@ -55,6 +54,8 @@ class RuleRecording {
 
   Telemetry telemetry;
   Detection detection;
+  Snapshot begin;
+  Snapshot end;
 
  private:
   RuleRecording& add(Channel channel, const Course& course) {

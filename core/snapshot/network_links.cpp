@@ -1,0 +1,86 @@
+// How the node is linked: interfaces with their receive queues and packet steering, and RDMA ports.
+#include <algorithm>
+#include <set>
+
+#include "core/snapshot/snapshot.h"
+#include "hdf5schema/basics/text.h"
+
+namespace reveal {
+namespace {
+
+constexpr std::size_t kMostInterfaces = 32;
+constexpr std::size_t kMostPorts = 64;
+
+// A device below another one (virtio below PCI) leaves the NUMA node to its parent.
+std::string numa_node_of(RootFs& fs, const std::string& device) {
+  for (const char* place : {"/numa_node", "/../numa_node"}) {
+    if (std::string node = fs.word(device + place); !node.empty()) return node;
+  }
+  return "";
+}
+
+/// Cpus to which packets are steered after the interrupt, as the kernel's masks; queues that agree are one entry.
+std::string steering_of(RootFs& fs, const std::string& queues, std::size_t& receive_queues) {
+  std::set<std::string> masks;
+  for (const std::string& queue : fs.list(queues)) {
+    if (!queue.starts_with("rx-")) continue;
+    ++receive_queues;
+    if (std::string mask = fs.word(queues + '/' + queue + "/rps_cpus"); !mask.empty()) masks.insert(std::move(mask));
+  }
+  std::string text;
+  for (const std::string& mask : masks) text += (text.empty() ? "" : " ") + mask;
+  return text;
+}
+
+}  // namespace
+
+Snapshot network_links(RootFs& fs) {
+  Snapshot facts;
+  std::size_t interfaces = 0;
+  for (const std::string& name : fs.list("/sys/class/net")) {
+    if (name == "lo" || ++interfaces > kMostInterfaces) continue;
+    const std::string folder = "/sys/class/net/" + name;
+    std::size_t queues = 0;
+    facts.emplace_back("net." + name + ".rps_cpus", steering_of(fs, folder + "/queues", queues));
+    if (queues > 0) facts.emplace_back("net." + name + ".rx_queues", std::to_string(queues));
+    facts.emplace_back("net." + name + ".speed", fs.word(folder + "/speed"));  // Mb/s; -1: unknown
+    facts.emplace_back("net." + name + ".mtu", fs.word(folder + "/mtu"));
+    facts.emplace_back("net." + name + ".numa_node", numa_node_of(fs, folder + "/device"));
+  }
+  return facts;
+}
+
+Snapshot rdma_ports(RootFs& fs) {
+  Snapshot facts;
+  std::size_t ports = 0;
+  for (const std::string& device : fs.list("/sys/class/infiniband")) {
+    const std::string folder = "/sys/class/infiniband/" + device;
+    facts.emplace_back("rdma." + device + ".numa_node", numa_node_of(fs, folder + "/device"));
+    for (const std::string& port : fs.list(folder + "/ports")) {
+      if (++ports > kMostPorts) return facts;
+      const std::string key = "rdma." + device + '.' + port;
+      const std::string place = folder + "/ports/" + port;
+      std::string state = fs.word(place + "/state");  // "4: ACTIVE"
+      if (const std::size_t colon = state.find(": "); colon != std::string::npos) state.erase(0, colon + 2);
+      facts.emplace_back(key + ".state", state);
+      facts.emplace_back(key + ".rate", fs.word(place + "/rate"));  // "100 Gb/sec (4X EDR)"
+      facts.emplace_back(key + ".link_layer", fs.word(place + "/link_layer"));
+      facts.emplace_back(key + ".interface", fs.word(place + "/gid_attrs/ndevs/0"));
+    }
+  }
+  return facts;
+}
+
+Snapshot numa_nodes(RootFs& fs) {
+  Snapshot facts;
+  constexpr std::string_view kNodes = "/sys/devices/system/node";
+  for (const std::string& name : fs.list(kNodes)) {
+    if (!name.starts_with("node") || !parse_int(std::string_view(name).substr(4))) continue;
+    const std::string folder = std::string(kNodes) + '/' + name;
+    facts.emplace_back("numa." + name + ".cpus", fs.word(folder + "/cpulist"));
+    facts.emplace_back("numa." + name + ".distance", fs.word(folder + "/distance"));
+  }
+  return facts;
+}
+
+}  // namespace reveal

@@ -1,0 +1,104 @@
+#include "postproc/diagnose/interrupt_causes.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <map>
+
+#include "hdf5schema/basics/text.h"
+
+namespace reveal {
+namespace {
+
+constexpr int kGroup = 32;  // bits of a mask between two commas
+
+double sum_of(std::span<const double> series) {
+  double sum = 0;
+  for (const double value : series) {
+    if (!std::isnan(value)) sum += value;
+  }
+  return sum;
+}
+
+}  // namespace
+
+std::vector<int> cpus_of_mask(std::string_view mask) {
+  std::vector<int> cpus;
+  for (int first = 0; !mask.empty(); first += kGroup) {
+    const std::size_t comma = mask.rfind(',');
+    const std::string_view group = comma == std::string_view::npos ? mask : mask.substr(comma + 1);
+    mask = comma == std::string_view::npos ? std::string_view() : mask.substr(0, comma);
+    std::uint32_t bits = 0;
+    const auto [end, error] = std::from_chars(group.data(), group.data() + group.size(), bits, 16);
+    if (error != std::errc() || end != group.data() + group.size()) return {};
+    for (int bit = 0; bit < kGroup; ++bit) {
+      if ((bits >> bit) & 1U) cpus.push_back(first + bit);
+    }
+  }
+  return cpus;
+}
+
+std::string mask_of_cpus(const std::vector<int>& cpus) {
+  std::vector<std::uint32_t> groups(1);
+  for (const int cpu : cpus) {
+    const auto group = static_cast<std::size_t>(cpu / kGroup);
+    if (group >= groups.size()) groups.resize(group + 1);
+    groups[group] |= 1U << (cpu % kGroup);
+  }
+  std::string mask = fmt::format("{:x}", groups.back());
+  for (std::size_t i = groups.size() - 1; i-- > 0;) mask += fmt::format(",{:08x}", groups[i]);
+  return mask;
+}
+
+std::vector<Vector> busy_vectors(const RuleContext& context, double min_rate) {
+  constexpr std::string_view kPrefix = "irq.";
+  const double seconds = context.seconds(context.telemetry.samples);
+  struct Counts {
+    double all = 0;
+    double most = 0;
+    std::string cpu;
+  };
+  std::map<std::string, Counts> counted;
+  for (std::size_t i = 0; i < context.telemetry.channels.size(); ++i) {
+    const Channel& channel = context.telemetry.channels[i];
+    if (!channel.metric.starts_with(kPrefix)) continue;
+    const std::string number = channel.metric.substr(kPrefix.size());
+    if (!parse_int(number)) continue;  // irq.LOC and its like belong to each cpu
+    const double count = sum_of(context.telemetry.series(i));
+    Counts& counts = counted[number];
+    counts.all += count;
+    if (count > counts.most) {
+      counts.most = count;
+      counts.cpu = channel.instance;
+    }
+  }
+  std::vector<Vector> vectors;
+  for (const auto& [number, counts] : counted) {
+    if (counts.all < min_rate * seconds) continue;
+    vectors.push_back({number, context.snapshot_value("irq." + number + ".name"), counts.cpu, counts.all / seconds,
+                       counts.most / counts.all, !context.snapshot_value("irq." + number + ".managed").empty()});
+  }
+  std::sort(vectors.begin(), vectors.end(), [](const Vector& a, const Vector& b) { return a.rate > b.rate; });
+  return vectors;
+}
+
+std::vector<std::string> steered_to(const RuleContext& context, std::string_view cpu) {
+  std::vector<std::string> interfaces;
+  for (const Snapshot* snapshot : {&context.begin, &context.end}) {  // steering may be set while the job runs
+    for (const auto& [key, value] : *snapshot) {
+      constexpr std::string_view kNet = "net.";
+      constexpr std::string_view kMask = ".rps_cpus";
+      if (!key.starts_with(kNet) || !key.ends_with(kMask)) continue;
+      const std::vector<int> cpus = cpus_of_mask(value);  // queues that differ are two masks, which is none
+      if (cpus.size() != 1 || "cpu" + std::to_string(cpus.front()) != cpu) continue;
+      interfaces.push_back(key.substr(kNet.size(), key.size() - kNet.size() - kMask.size()));
+    }
+  }
+  std::sort(interfaces.begin(), interfaces.end());
+  interfaces.erase(std::unique(interfaces.begin(), interfaces.end()), interfaces.end());
+  return interfaces;
+}
+
+}  // namespace reveal

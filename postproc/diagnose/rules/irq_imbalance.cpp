@@ -1,0 +1,175 @@
+// Several busy interrupt vectors are served by one cpu during the whole job, and that cpu pays for it. A skew by itself
+// is no fault: few flows make few busy vectors, and a driver may own the affinity of its vectors.
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/text.h"
+#include "postproc/diagnose/interrupt_causes.h"
+#include "postproc/diagnose/quantity.h"
+#include "postproc/diagnose/rule.h"
+#include "postproc/diagnose/signals.h"
+
+namespace reveal {
+namespace {
+
+/// Vectors that one cpu serves, of all that are busy.
+struct Pile {
+  std::string cpu;
+  std::vector<Vector> vectors;
+  double share = 0;  // of all device interrupts
+};
+
+Pile largest_pile(const std::vector<Vector>& vectors, double min_cpu_share) {
+  double all = 0;
+  for (const Vector& vector : vectors) all += vector.rate;
+  Pile largest;
+  for (const Vector& seed : vectors) {
+    Pile pile{seed.cpu, {}, 0};
+    for (const Vector& vector : vectors) {
+      if (vector.cpu != seed.cpu || vector.cpu_share < min_cpu_share || vector.managed) continue;
+      pile.vectors.push_back(vector);
+      pile.share += vector.rate / all;
+    }
+    if (pile.share > largest.share) largest = std::move(pile);
+  }
+  return largest;
+}
+
+/// Mean time in interrupts, in cpus, of one cpu ("cpu0"); NaN if not measured.
+double interrupt_time(const RuleContext& context, std::string_view cpu) {
+  double sum = std::nan("");
+  for (const std::string_view metric : {"cpu.softirq", "cpu.irq"}) {
+    for (const std::size_t channel : context.channels(metric, cpu)) {
+      const double mean = mean_inside(context.telemetry.series(channel), {0, context.telemetry.samples});
+      if (!std::isnan(mean)) sum = (std::isnan(sum) ? 0 : sum) + mean * 1e-9 / context.telemetry.step_seconds;
+    }
+  }
+  return sum;
+}
+
+double others_interrupt_time(const RuleContext& context, std::string_view cpu) {
+  double sum = 0;
+  int count = 0;
+  for (const std::size_t channel : context.channels("cpu.softirq")) {
+    const std::string& other = context.telemetry.channels[channel].instance;
+    const double time = other == cpu ? std::nan("") : interrupt_time(context, other);
+    if (std::isnan(time)) continue;
+    sum += time;
+    ++count;
+  }
+  return count == 0 ? std::nan("") : sum / count;
+}
+
+bool job_may_run_on(const RuleContext& context, std::string_view cpu) {
+  const auto allowed = parse_cpu_list(context.snapshot_value("job.cpus_allowed"));
+  return std::any_of(allowed.begin(), allowed.end(), [&](int number) { return "cpu" + std::to_string(number) == cpu; });
+}
+
+Remedy remedy_of(const RuleContext& context, const Pile& pile, Remedy remedy) {
+  const bool balanced = context.snapshot_value("irq.irqbalance") == "running";
+  const std::string spread = context.snapshot_value("cpu.online");
+  std::vector<std::string> admin;
+  if (!balanced) {
+    admin.emplace_back("systemctl enable --now irqbalance              # it is not running on this node");
+  } else {
+    admin.emplace_back(
+        "systemctl stop irqbalance                      # it runs and did not spread them: by hand, then");
+  }
+  admin.push_back(fmt::format("echo {} > /proc/irq/{}/smp_affinity_list   # {}: or one cpu of its NUMA node for each",
+                              spread.empty() ? "<cpus>" : spread, pile.vectors.front().number,
+                              pile.vectors.front().name.empty() ? "the busiest" : pile.vectors.front().name));
+  admin.insert(admin.end(), remedy.admin.begin(), remedy.admin.end());
+  remedy.admin = std::move(admin);
+  return remedy;
+}
+
+std::vector<Finding> check(const RuleContext& context) {
+  if (context.channels("cpu.softirq").size() < 2) return {};  // one cpu has nobody to share with
+  const std::vector<Vector> vectors = busy_vectors(context, context.threshold("min_rate"));
+  if (vectors.size() < 2) return {};
+  const Pile pile = largest_pile(vectors, context.threshold("min_cpu_share"));
+  if (pile.vectors.size() < 2 || pile.share < context.threshold("min_share")) return {};
+  const double busy = interrupt_time(context, pile.cpu);
+  const double others = others_interrupt_time(context, pile.cpu);
+  if (std::isnan(busy) || std::isnan(others)) throw Unavailable("not measured: cpu.softirq");
+  double dropped = 0;
+  for (const std::size_t channel : context.channels("softnet.dropped", pile.cpu)) {
+    const double mean = mean_inside(context.telemetry.series(channel), {0, context.telemetry.samples});
+    dropped += std::isnan(mean) ? 0 : mean / context.telemetry.step_seconds;
+  }
+  const bool full = busy >= context.threshold("min_busy") && busy >= 3 * others;
+  if (!full && dropped < context.threshold("min_dropped")) return {};
+
+  Finding finding = context.finding();
+  finding.intervals = {context.span(0, context.telemetry.samples)};
+  finding.instances = {pile.cpu};
+  finding.confidence = Confidence::likely;
+  finding.impact.how = "unknown: the job may not use that cpu; its packets wait there";
+  if (job_may_run_on(context, pile.cpu)) {
+    finding.impact.percent = 100 * (busy - others);
+    finding.impact.seconds = (busy - others) * job_seconds(context);
+    finding.impact.how = "upper bound: what a process of the job on that cpu lost to interrupts beyond the others";
+  }
+  finding.severity = severity_of_loss(finding.impact.seconds.value_or(0), finding.impact.percent.value_or(0),
+                                      context.threshold("min_lost_seconds"), context.threshold("min_lost_percent"));
+  const auto add = [&](std::string metric, std::string feature, double observed, std::optional<double> expected,
+                       std::string unit) {
+    Evidence evidence;
+    evidence.metric = std::move(metric);
+    evidence.instance = pile.cpu;
+    evidence.node = context.telemetry.node;
+    evidence.feature = std::move(feature);
+    evidence.observed = observed;
+    evidence.expected = expected;
+    evidence.unit = std::move(unit);
+    evidence.span = finding.intervals.front();
+    finding.evidence.push_back(std::move(evidence));
+  };
+  add("irq." + pile.vectors.front().number, "share of the device interrupts", pile.share, std::nullopt, "ratio");
+  add("cpu.softirq", "mean time in interrupts, others expected", busy, others, "cpus");
+  if (dropped > 0) add("softnet.dropped", "mean", dropped, 0, "/s");
+
+  std::string names;
+  for (const Vector& vector : pile.vectors) names += (names.empty() ? "" : ", ") + vector.number;
+  finding.sentence = fmt::format(
+      "{} of {} serves {} busy interrupt vectors ({}), {:.0f} % of the device interrupts, and spends {:.0f} % of its "
+      "time on them; the other cpus spend {:.1f} %.",
+      pile.cpu, context.telemetry.node, pile.vectors.size(), names, 100 * pile.share, 100 * busy, 100 * others);
+  finding.runner_up = {"note.managed_irq", "none of these vectors is managed by the kernel: they can be moved"};
+  finding.remedy = remedy_of(context, pile, std::move(finding.remedy));
+  return {finding};
+}
+
+const RegisteredRule kRule{{
+    .id = "irq.imbalance",
+    .title = "One cpu serves the interrupts of several devices or queues",
+    .kind = FindingKind::audit,
+    .subsystem = Subsystem::network,
+    .order = 58,
+    .look_alikes = "note.managed_irq,note.few_flows",
+    .proof = Proof::test_double,
+    .whole_machine = true,
+    .thresholds = {{"min_rate", 100, "/s", "interrupts of a vector that counts as busy"},
+                   {"min_cpu_share", 0.9, "ratio",
+                    "part of a vector's interrupts on one cpu, from which it sits there"},
+                   {"min_share", 0.6, "ratio", "least part of all device interrupts on that cpu"},
+                   {"min_busy", 0.3, "cpus", "time of that cpu in interrupts that is a cost"},
+                   {"min_dropped", 1, "/s", "packets dropped for a full backlog that are a cost"},
+                   {"min_lost_seconds", 1, "s", "lost run time from which it is a finding, else a notice"},
+                   {"min_lost_percent", 0.5, "percent", "lost share of the run from which it is a finding"}},
+    .user_remedy =
+        {"srun --core-spec=1 ...                          # leaves a core to the system, where the site allows",
+         "grep . /proc/irq/*/effective_affinity_list      # on the named node: the same cpu again and again"},
+    .admin_remedy = {"set_irq_affinity_bynode.sh <node> <interface>  # NUMA-aware and static; excludes irqbalance"},
+    .verify = "the cpu's share of irq.* falls below 30 % and its cpu.softirq to that of the others",
+    .sources = {"https://docs.kernel.org/core-api/irq/irq-affinity.html",
+                "https://docs.kernel.org/networking/scaling.html",
+                "https://github.com/Irqbalance/irqbalance/blob/master/irqbalance.1"},
+    .check = check,
+}};
+
+}  // namespace
+}  // namespace reveal

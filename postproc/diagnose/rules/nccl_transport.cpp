@@ -1,0 +1,194 @@
+// How NCCL moves its data: over sockets although a fabric is up, which is a fault; or over one queue pair per
+// connection, which is only worth an experiment. The first is looked at before the second may speak: settings of a
+// transport that is not used change nothing.
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/text.h"
+#include "postproc/diagnose/quantity.h"
+#include "postproc/diagnose/rule.h"
+#include "postproc/diagnose/signals.h"
+
+namespace reveal {
+namespace {
+
+struct Port {
+  std::string name;        // "mlx5_0.1": device and port
+  std::string link_layer;  // "InfiniBand", "Ethernet"
+  double gigabits = 0;     // rate; 0 if unknown
+};
+
+/// RDMA ports that are up, of both snapshots.
+std::vector<Port> active_ports(const RuleContext& context) {
+  constexpr std::string_view kRdma = "rdma.";
+  constexpr std::string_view kState = ".state";
+  std::vector<Port> ports;
+  for (const auto& [key, value] : context.begin) {
+    if (!key.starts_with(kRdma) || !key.ends_with(kState) || value != "ACTIVE") continue;
+    const std::string name = key.substr(kRdma.size(), key.size() - kRdma.size() - kState.size());
+    const std::string rate = context.snapshot_value("rdma." + name + ".rate");  // "100 Gb/sec (4X EDR)"
+    const std::string number = rate.substr(0, rate.find_first_not_of("0123456789"));
+    ports.push_back({name, context.snapshot_value("rdma." + name + ".link_layer"),
+                     static_cast<double>(parse_int(number).value_or(0))});
+  }
+  return ports;
+}
+
+bool has_word(std::string_view text, std::string_view wanted) {
+  for (std::string_view word = next_word(text); !word.empty(); word = next_word(text)) {
+    if (word == wanted) return true;
+  }
+  return false;
+}
+
+/// The library itself, or PyTorch's for CUDA in a job of several nodes, which brings it along.
+bool uses_nccl(const RuleContext& context) {
+  const std::string libraries = context.snapshot_value("job.libraries");
+  if (libraries.empty()) throw Unavailable("not measured: the libraries the job loaded (job.libraries)");
+  return has_word(libraries, "nccl") || has_word(libraries, "torch_cuda");
+}
+
+/// Mean bytes per second through the network's interfaces of the job; throws Unavailable if not measured.
+double traffic(const RuleContext& context, std::string_view metric) {
+  const auto bytes = rate(context, metric, 1, "bytes/s");
+  const double mean = bytes ? mean_inside(bytes->values, {0, context.telemetry.samples}) : std::nan("");
+  if (std::isnan(mean)) throw Unavailable("not measured: " + std::string(metric));
+  return mean;
+}
+
+bool on_one_node(const RuleContext& context) {
+  return context.snapshot_value("env.SLURM_JOB_NUM_NODES") == "1";
+}
+
+std::string names_of(const std::vector<Port>& ports) {
+  std::string names;
+  for (const Port& port : ports) names += (names.empty() ? "" : ", ") + port.name;
+  return names;
+}
+
+Evidence fact(const RuleContext& context, std::string metric, std::string feature, std::optional<double> observed,
+              std::optional<double> expected, std::string unit) {
+  Evidence evidence;
+  evidence.metric = std::move(metric);
+  evidence.node = context.telemetry.node;
+  evidence.feature = std::move(feature);
+  evidence.observed = observed;
+  evidence.expected = expected;
+  evidence.unit = std::move(unit);
+  evidence.span = context.span(0, context.telemetry.samples);
+  return evidence;
+}
+
+std::vector<Finding> check_fallback(const RuleContext& context) {
+  const std::vector<Port> ports = active_ports(context);
+  if (ports.empty() || on_one_node(context)) return {};  // nothing to fall back from
+  if (!uses_nccl(context)) return {};
+  const std::string opened = context.snapshot_value("job.rdma_opened");
+  if (opened.empty()) throw Unavailable("not measured: the RDMA devices the job opened (job.rdma_opened)");
+  if (opened != "none") return {};
+  const double bytes = traffic(context, "net.tx_bytes");
+  if (bytes < context.threshold("min_sent") * 1e6) return {};  // a rendezvous, no training traffic
+  // Collectives send about what they receive; reading data or writing checkpoints does not.
+  const double received = traffic(context, "net.rx_bytes");
+  const double skew = context.threshold("max_skew");
+  if (received > skew * bytes || bytes > skew * received) return {};
+
+  Finding finding = context.finding();
+  finding.severity = Severity::warning;
+  finding.confidence = Confidence::likely;
+  finding.intervals = {context.span(0, context.telemetry.samples)};
+  for (const Port& port : ports) finding.instances.push_back(port.name);
+  finding.impact.how = "unknown: not measured what the fabric would carry; reported cases differ by a factor of 4 to 5";
+  finding.evidence.push_back(fact(context, "net.tx_bytes", "mean", bytes, std::nullopt, "bytes/s"));
+  finding.evidence.push_back(fact(context, "net.rx_bytes", "mean", received, std::nullopt, "bytes/s"));
+  finding.sentence = fmt::format(
+      "NCCL ran over TCP sockets on {}: {} left through network interfaces, and no process held an RDMA device, though "
+      "{} of them {} up ({}).",
+      context.telemetry.node, quantity(bytes, "bytes/s"), ports.size(), ports.size() == 1 ? "is" : "are",
+      names_of(ports));
+  for (const auto& [name, bad] :
+       {std::pair{"NCCL_IB_DISABLE", "1"}, std::pair{"NCCL_NET", "Socket"}, std::pair{"NCCL_NET", "socket"}}) {
+    if (context.snapshot_value(std::string("env.") + name) != bad) continue;
+    finding.confidence = Confidence::certain;
+    finding.sentence += fmt::format(" The job itself asks for it: {}={}.", name, bad);
+    finding.remedy.user.insert(finding.remedy.user.begin(),
+                               fmt::format("unset {}   # it is {} in this job", name, bad));
+  }
+  finding.runner_up = {"nccl.single_qp", "no queue pair is used at all"};
+  return {finding};
+}
+
+std::vector<Finding> check_single_qp(const RuleContext& context) {
+  const std::vector<Port> ports = active_ports(context);
+  if (ports.empty() || on_one_node(context)) return {};
+  if (!uses_nccl(context)) return {};
+  const std::string opened = context.snapshot_value("job.rdma_opened");
+  if (opened.empty()) throw Unavailable("not measured: the RDMA devices the job opened (job.rdma_opened)");
+  if (opened == "none") return {};  // sockets: nccl.socket_fallback's matter
+  const std::string set = context.snapshot_value("env.NCCL_IB_QPS_PER_CONNECTION");
+  if (!set.empty() && set != "1") return {};
+  // More entropy helps only where there is more than one path: bonded ports, or a fabric of fast links.
+  const auto wide = std::find_if(ports.begin(), ports.end(), [&](const Port& port) {
+    return port.name.find("bond") != std::string::npos || port.gigabits >= context.threshold("min_gigabits");
+  });
+  if (wide == ports.end()) return {};
+
+  Finding finding = context.finding();
+  finding.severity = Severity::info;  // an experiment, not a fault
+  finding.confidence = Confidence::possible;
+  finding.intervals = {context.span(0, context.telemetry.samples)};
+  finding.instances = {wide->name};
+  finding.impact.how = "unknown: to be measured; keep the setting only if the step time falls";
+  finding.evidence.push_back(fact(context, "NCCL_IB_QPS_PER_CONNECTION", "setting", 1, std::nullopt, "count"));
+  finding.sentence = fmt::format(
+      "NCCL uses one queue pair per connection on {} ({:.0f} Gb/s): where the fabric has several paths, two or four "
+      "may "
+      "use them better. An experiment, not a fault: measure it.",
+      wide->name, wide->gigabits);
+  finding.runner_up = {"nccl.socket_fallback", "the job's processes hold RDMA devices open: the fabric is used"};
+  return {finding};
+}
+
+const RegisteredRule kFallback{{
+    .id = "nccl.socket_fallback",
+    .title = "NCCL runs over TCP sockets although an RDMA fabric is up",
+    .kind = FindingKind::audit,
+    .subsystem = Subsystem::network,
+    .order = 40,
+    .look_alikes = "note.bootstrap,nccl.single_qp",
+    .proof = Proof::test_double,
+    .thresholds = {{"min_sent", 10, "MB/s", "mean traffic from which it is more than a rendezvous"},
+                   {"max_skew", 3, "ratio", "sent against received beyond which it is not a collective's traffic"}},
+    .user_remedy = {"NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET srun ...   # once: says which network it took and why",
+                    "docker/podman: --device=/dev/infiniband --cap-add=IPC_LOCK --ulimit memlock=-1",
+                    "ulimit -l                                         # must be unlimited where ranks start"},
+    .admin_remedy = {"slurmd.service: LimitMEMLOCK=infinity; slurm.conf: PropagateResourceLimitsExcept=MEMLOCK"},
+    .verify = "job.rdma_opened is not none and net.tx_bytes falls to the rendezvous",
+    .sources = {"https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",
+                "https://github.com/NVIDIA/nccl/issues/1925", "https://github.com/areal-project/AReaL/issues/639"},
+    .check = check_fallback,
+}};
+
+const RegisteredRule kSingleQp{{
+    .id = "nccl.single_qp",
+    .title = "One NCCL queue pair per connection on a fabric of several paths",
+    .kind = FindingKind::audit,
+    .subsystem = Subsystem::network,
+    .order = 41,
+    .look_alikes = "nccl.socket_fallback",
+    .proof = Proof::test_double,
+    .thresholds = {{"min_gigabits", 200, "Gb/s", "rate of a port from which a fabric of several paths is assumed"}},
+    .user_remedy = {"export NCCL_IB_QPS_PER_CONNECTION=2   # then 4: compare the step time of both with this run's",
+                    "export NCCL_IB_SPLIT_DATA_ON_QPS=1    # with it, each message is split; 0 takes turns; try both",
+                    "unset NCCL_IB_QPS_PER_CONNECTION      # if neither is faster: more queue pairs cost cache"},
+    .verify = "the step time falls by more than its spread; reveal compare BEFORE AFTER",
+    .sources = {"https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-ib-qps-per-connection",
+                "https://github.com/NVIDIA/nccl/issues/2409"},
+    .check = check_single_qp,
+}};
+
+}  // namespace
+}  // namespace reveal
