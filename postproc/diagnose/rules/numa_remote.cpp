@@ -1,0 +1,160 @@
+// The job's memory lies on another NUMA node than the cpus that use it. Two measures, whichever the node has: where the
+// pages of the job's processes lie against where they run (numa_maps), and pages given out by another node than the one
+// that asked (numastat), which counts at allocation time and for the whole node.
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/text.h"
+#include "postproc/diagnose/quantity.h"
+#include "postproc/diagnose/rule.h"
+#include "postproc/diagnose/signals.h"
+
+namespace reveal {
+namespace {
+
+/// Bytes that came from, or lie on, another node than that of the cpu, of all.
+struct Placement {
+  std::string metric;
+  double remote = 0;
+  double all = 0;
+  std::string feature;
+
+  [[nodiscard]] double share() const { return all > 0 ? remote / all : 0; }
+};
+
+double sum_of(const RuleContext& context, std::string_view metric) {
+  const auto series = context.total_if_measured(metric);
+  if (!series) return std::nan("");
+  double sum = 0;
+  for (const double value : *series) sum += std::isnan(value) ? 0 : value;
+  return sum;
+}
+
+std::optional<Placement> allocated(const RuleContext& context) {
+  const double local = sum_of(context, "numa_local_node");
+  const double other = sum_of(context, "numa_other_node");
+  const double interleaved = sum_of(context, "numa_interleave_hit");
+  if (std::isnan(local) || std::isnan(other)) return std::nullopt;
+  // Interleaved pages are meant to lie on all nodes.
+  const double meant = std::isnan(interleaved) ? 0 : interleaved;
+  const double remote = std::max(0.0, other - meant);
+  return Placement{"numa_other_node", remote * context.page_bytes(), (local + other) * context.page_bytes(),
+                   "share of the pages given out"};
+}
+
+std::map<int, int> nodes_of_cpus(const RuleContext& context) {
+  constexpr std::string_view kNode = "numa.node";
+  constexpr std::string_view kCpus = ".cpus";
+  std::map<int, int> nodes;
+  for (const auto& [key, value] : context.begin) {
+    if (!key.starts_with(kNode) || !key.ends_with(kCpus)) continue;
+    const auto node = parse_int(std::string_view(key).substr(kNode.size(), key.size() - kNode.size() - kCpus.size()));
+    if (!node) continue;
+    for (const int cpu : parse_cpu_list(value)) nodes[cpu] = static_cast<int>(*node);
+  }
+  return nodes;
+}
+
+/// NUMA nodes whose cpus the job may use.
+std::vector<int> nodes_open_to_job(const RuleContext& context, const std::map<int, int>& nodes) {
+  std::vector<int> open;
+  for (const int cpu : parse_cpu_list(context.snapshot_value("job.cpus_allowed"))) {
+    const auto node = nodes.find(cpu);
+    if (node != nodes.end()) open.push_back(node->second);
+  }
+  std::sort(open.begin(), open.end());
+  open.erase(std::unique(open.begin(), open.end()), open.end());
+  return open;
+}
+
+/// The largest distance between two nodes; 10 is a node's own memory, 20 and more another socket's.
+double largest_distance(const RuleContext& context) {
+  double largest = 0;
+  for (const auto& [key, value] : context.begin) {
+    if (!key.starts_with("numa.node") || !key.ends_with(".distance")) continue;
+    std::string_view rest = value;
+    for (std::string_view word = next_word(rest); !word.empty(); word = next_word(rest)) {
+      largest = std::max(largest, static_cast<double>(parse_int(word).value_or(0)));
+    }
+  }
+  return largest;
+}
+
+std::vector<Finding> check(const RuleContext& context) {
+  const std::map<int, int> nodes = nodes_of_cpus(context);
+  const bool several =
+      std::any_of(nodes.begin(), nodes.end(), [&](const auto& entry) { return entry.second != nodes.begin()->second; });
+  if (!several) return {};
+  const std::optional<Placement> placement = allocated(context);
+  if (!placement) throw Unavailable("not measured: numa_local_node and numa_other_node");
+  if (placement->share() < context.threshold("min_share")) return {};
+  if (placement->remote < context.threshold("min_bytes") * 1e6) return {};
+  const double distance = largest_distance(context);
+  if (distance < context.threshold("min_distance")) return {};  // parts of one socket
+
+  const std::vector<int> open = nodes_open_to_job(context, nodes);
+  Finding finding = context.finding();
+  finding.severity = Severity::notice;
+  finding.confidence = Confidence::likely;
+  finding.intervals = {context.span(0, context.telemetry.samples)};
+  for (const int node : open) finding.instances.push_back("node" + std::to_string(node));
+  finding.impact.how = "unknown: no counter of memory stalls was measured on this node";
+  Evidence evidence;
+  evidence.metric = placement->metric;
+  evidence.node = context.telemetry.node;
+  evidence.feature = placement->feature;
+  evidence.observed = placement->share();
+  evidence.expected = 0;
+  evidence.unit = "ratio";
+  evidence.span = finding.intervals.front();
+  finding.evidence.push_back(evidence);
+  evidence.feature = "sum";
+  evidence.observed = placement->remote;
+  evidence.unit = "bytes";
+  finding.evidence.push_back(evidence);
+
+  finding.sentence =
+      fmt::format("{:.0f} % of the memory given out on {} ({}) came from another NUMA node than the cpu that asked.",
+                  100 * placement->share(), context.telemetry.node, quantity(placement->remote, "bytes"));
+  if (open.size() == 1) {
+    finding.sentence += fmt::format(
+        " The job's processes run on node {} alone: their memory is bound elsewhere, or does not fit there.", open[0]);
+    finding.runner_up = {"numa.unbound_migrating", "the processes cannot leave their node: it is the memory's binding"};
+  } else if (open.size() > 1) {
+    finding.sentence += fmt::format(" The job's processes may run on {} nodes and are not bound to one.", open.size());
+    finding.runner_up = {"mem.bw_saturated", "not measured: no counter of memory bandwidth on this node"};
+  }
+  return {finding};
+}
+
+const RegisteredRule kRule{{
+    .id = "numa.mem_remote",
+    .title = "Memory lies on another NUMA node than the cpus that use it",
+    .kind = FindingKind::audit,
+    .subsystem = Subsystem::memory,
+    .order = 32,
+    .look_alikes = "mem.bw_saturated,numa.unbound_migrating",
+    .proof = Proof::test_double,
+    .whole_machine = true,
+    .thresholds = {{"min_share", 0.25, "ratio", "least part of the memory that came from another node"},
+                   {"min_bytes", 200, "MB", "least such memory"},
+                   {"min_distance", 16, "",
+                    "least distance of the nodes as firmware says; 10 is the own, 20 a socket"}},
+    .user_remedy =
+        {"srun --cpu-bind=ldoms --mem-bind=local ...           # a rank stays on one node, its memory, too",
+         "torchrun --numa-binding=node ...                     # recent PyTorch does the same",
+         "numactl --cpunodebind=<N> --membind=<N> COMMAND      # without Slurm; --preferred if it may not fit",
+         "numactl --interleave=all COMMAND                     # one process larger than a node: spread it"},
+    .admin_remedy = {"slurm.conf: TaskPlugin=task/cgroup,task/affinity      # else --mem-bind does nothing"},
+    .verify = "numa_other_node stays below a tenth of numa_local_node, and the step time falls",
+    .sources = {"https://docs.kernel.org/admin-guide/numastat.html", "https://slurm.schedmd.com/srun.html#OPT_mem-bind",
+                "https://docs.pytorch.org/docs/main/elastic/numa.html"},
+    .check = check,
+}};
+
+}  // namespace
+}  // namespace reveal
