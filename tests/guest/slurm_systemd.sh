@@ -18,58 +18,14 @@
 # Exit status: 0 all checks passed, 1 some failed, 77 something is missing here. DIR/console.log is what the guest said,
 # DIR/result what it left: reports, traces, logs, control groups as they were.
 set -euo pipefail
-export PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8
 here=$(cd "$(dirname "$0")" && pwd)
-build_limit=1800 boot_limit=1500 # seconds
-
-skip() {
-  echo "skipped: $*"
-  exit 77
-}
-say() { printf '%4d s  %s\n' $SECONDS "$*"; }
-die() {
-  echo "slurm_systemd: $*" >&2
-  exit 1
-}
+. "$here/guest.sh"
+boot_limit=1500 # seconds
 
 [ $# -ge 1 ] || { sed -n '6s/^# *//p' "$0" >&2 && exit 2; }
-[ "$(id -u)" = 0 ] || skip "needs root to build the image of the guest"
-for program in qemu-system-x86_64 mmdebstrap mke2fs e2fsck debugfs dpkg-deb python3; do
-  command -v $program >/dev/null || skip "$program is not installed"
-done
-[ "$(. /etc/os-release && echo "${VERSION_CODENAME:-}")" = bookworm ] || skip "this machine's apt sources are not those of Debian 12"
-for sources in /etc/apt/sources.list.d/debian.sources /etc/apt/sources.list; do [ ! -s $sources ] || break; done
-[ -s $sources ] || skip "there are no apt sources"
-package=$(realpath "$1")
-[ -f "$package" ] || die "$1: no such package"
-if [ $# -ge 2 ]; then
-  mkdir -p "$2"
-  dir=$(cd "$2" && pwd -P)
-  trap 'rm -rf "$dir/root" "$dir/base.new"' EXIT
-else
-  dir=$(mktemp -d)
-  trap 'rm -rf "$dir"' EXIT
-fi
-
-# Everything but reveal itself comes from the archive and is the same for every build of reveal: kept.
-packages=(systemd systemd-sysv dbus udev linux-image-cloud-amd64 munge slurmctld slurmd slurm-client slurm-wlm-basic-plugins procps)
-mapfile -t needed < <(dpkg-deb -f "$package" Depends | tr ',' '\n' | sed 's/|.*//; s/(.*//; s/ //g')
-include=$(printf '%s\n' "${packages[@]}" "${needed[@]}" | sort -u | paste -sd,)
-base=$dir/base-$(echo "$include" | cksum | cut -d' ' -f1).tar
-if [ ! -s "$base" ]; then
-  say "Debian 12 with systemd, a kernel and Slurm"
-  timeout $build_limit mmdebstrap --quiet --mode=root --variant=minbase --format=tar --include="$include" \
-    bookworm "$dir/base.new" "$sources"
-  mv "$dir/base.new" "$base"
-fi
-
-say "image with $(basename "$package")"
-root=$dir/root
-rm -rf "$root" "$dir/result" "$dir/image"
-mkdir "$root"
-tar -C "$root" -xf "$base"
-cp "$package" "$root/reveal.deb"
-chroot "$root" dpkg -i /reveal.deb >"$dir/dpkg.log" 2>&1 || { cat "$dir/dpkg.log" && die "the package cannot be installed"; }
+guest_begin "$@"
+guest_root systemd systemd-sysv dbus udev linux-image-cloud-amd64 munge slurmctld slurmd slurm-client \
+  slurm-wlm-basic-plugins procps
 
 # Counted where it happens: two looks at the processes would miss a collector that lived between them. Outside of this
 # wrapper, everything is as the package installed it.
@@ -81,9 +37,6 @@ exec /usr/bin/reveal-collect.real "$@"
 CONF
 chmod 755 "$root/usr/bin/reveal-collect"
 
-echo guest >"$root/etc/hostname"
-echo "127.0.0.1 localhost guest" >"$root/etc/hosts"
-echo "/dev/vda / ext4 defaults 0 1" >"$root/etc/fstab"
 # Slurm resolves even 127.0.0.1 only on a host that has an address besides.
 install -d "$root/etc/systemd/network"
 printf '[NetDev]\nName=dummy0\nKind=dummy\n' >"$root/etc/systemd/network/dummy.netdev"
@@ -91,7 +44,6 @@ printf '[Match]\nName=dummy0\n[Network]\nAddress=192.0.2.1/24\n' >"$root/etc/sys
 echo 52657665616c2d67756573742d746573 >"$root/etc/machine-id" # without one, the first boot would set up the system
 chroot "$root" useradd -m -u 1500 -s /bin/sh alice
 install -d -o 1500 -g 1500 "$root/home/alice/work"
-install -d -m 755 "$root/result"
 
 cat >"$root/etc/slurm/slurm.conf" <<'CONF'
 ClusterName=emulated
@@ -155,26 +107,9 @@ chroot "$root" systemctl --quiet enable systemd-networkd munge slurmctld slurmd 
 chroot "$root" systemctl --quiet mask serial-getty@ttyS0 getty@tty1 apt-daily.timer apt-daily-upgrade.timer \
   fstrim.timer e2scrub_all.timer
 
-kernel=$(echo "$root"/boot/vmlinuz-*) initrd=$(echo "$root"/boot/initrd.img-*)
-cp "$kernel" "$dir/vmlinuz"
-cp "$initrd" "$dir/initrd"
-truncate -s 4G "$dir/image"
-mke2fs -q -t ext4 -d "$root" "$dir/image"
-rm -rf "$root"
-
-say "booting $(basename "$kernel")"
 status=0
-timeout --kill-after=10 $boot_limit qemu-system-x86_64 -M q35 -accel tcg,thread=multi -cpu max -m 3072 \
-  -smp 3,sockets=1,cores=3,threads=1 -nic none -display none -monitor none -no-reboot -serial "file:$dir/console.log" \
-  -drive "file=$dir/image,if=virtio,format=raw,cache=unsafe" -kernel "$dir/vmlinuz" -initrd "$dir/initrd" -append \
-  "root=/dev/vda rw console=ttyS0 quiet systemd.show_status=false systemd.unified_cgroup_hierarchy=1 psi=1" \
-  </dev/null >"$dir/qemu.log" 2>&1 || status=$?
-[ $status = 0 ] || say "qemu ended with $status: $(tail -n 3 "$dir/qemu.log")"
-e2fsck -fy "$dir/image" >"$dir/e2fsck.log" 2>&1 || true # it was powered off without ceremony
-debugfs -R "rdump /result $dir" "$dir/image" >/dev/null 2>&1
-
-say "what the guest says"
-cat "$dir/result/scenario.txt" 2>/dev/null || tail -n 40 "$dir/console.log"
+guest_boot $boot_limit "systemd.show_status=false systemd.unified_cgroup_hierarchy=1" -m 3072 \
+  -smp 3,sockets=1,cores=3,threads=1 -nic none || status=$?
 [ "$(cat "$dir/result/status" 2>/dev/null)" = 0 ] || status=1
 [ -s "$dir/result/status" ] || echo "FAILED: the scenario did not come to its end"
 

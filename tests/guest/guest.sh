@@ -1,0 +1,82 @@
+# Sourced by the tests of this folder: builds an image of Debian 12 with reveal's package in it, boots it in qemu without
+# hardware help, and takes out what it left in /result. Sets `dir`, `root` and `package`; needs root.
+export PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8
+build_limit=1800
+in_network=() # what qemu is started by, for a network of its own
+
+skip() {
+  echo "skipped: $*"
+  exit 77
+}
+say() { printf '%4d s  %s\n' $SECONDS "$*"; }
+die() {
+  echo "$(basename "$0"): $*" >&2
+  exit 1
+}
+
+guest_begin() { # guest_begin PACKAGE.deb [DIR]
+  [ "$(id -u)" = 0 ] || skip "needs root to build the image of the guest"
+  local program
+  for program in qemu-system-x86_64 mmdebstrap mke2fs e2fsck debugfs dpkg-deb python3; do
+    command -v $program >/dev/null || skip "$program is not installed"
+  done
+  [ "$(. /etc/os-release && echo "${VERSION_CODENAME:-}")" = bookworm ] || skip "this machine's apt sources are not those of Debian 12"
+  for sources in /etc/apt/sources.list.d/debian.sources /etc/apt/sources.list; do [ ! -s $sources ] || break; done
+  [ -s $sources ] || skip "there are no apt sources"
+  package=$(realpath "$1")
+  [ -f "$package" ] || die "$1: no such package"
+  if [ $# -ge 2 ]; then
+    mkdir -p "$2"
+    dir=$(cd "$2" && pwd -P)
+    trap 'rm -rf "$dir/root" "$dir/base.new"' EXIT
+  else
+    dir=$(mktemp -d)
+    trap 'rm -rf "$dir"' EXIT
+  fi
+  root=$dir/root
+}
+
+# Everything but reveal itself comes from the archive and is the same for every build of reveal: kept.
+guest_root() { # guest_root DEBIAN-PACKAGE...: unpacks Debian with these and reveal into $root
+  local needed include base
+  mapfile -t needed < <(dpkg-deb -f "$package" Depends | tr ',' '\n' | sed 's/|.*//; s/(.*//; s/ //g')
+  include=$(printf '%s\n' "$@" "${needed[@]}" | sort -u | paste -sd,)
+  base=$dir/base-$(echo "$include" | cksum | cut -d' ' -f1).tar
+  if [ ! -s "$base" ]; then
+    say "Debian 12 with $*"
+    timeout $build_limit mmdebstrap --quiet --mode=root --variant=minbase --format=tar --include="$include" \
+      bookworm "$dir/base.new" "$sources"
+    mv "$dir/base.new" "$base"
+  fi
+  say "image with $(basename "$package")"
+  rm -rf "$root" "$dir/result" "$dir/image"
+  mkdir "$root"
+  tar -C "$root" -xf "$base"
+  cp "$package" "$root/reveal.deb"
+  chroot "$root" dpkg -i /reveal.deb >"$dir/dpkg.log" 2>&1 || { cat "$dir/dpkg.log" && die "the package cannot be installed"; }
+  echo guest >"$root/etc/hostname"
+  echo "127.0.0.1 localhost guest" >"$root/etc/hosts"
+  echo "/dev/vda / ext4 defaults 0 1" >"$root/etc/fstab"
+  install -d -m 755 "$root/result"
+}
+
+guest_boot() { # guest_boot SECONDS KERNEL-ARGUMENTS QEMU-ARGUMENT...: until it powers off; leaves $dir/result
+  local limit=$1 arguments=$2 status=0
+  shift 2
+  cp "$(echo "$root"/boot/vmlinuz-*)" "$dir/vmlinuz"
+  cp "$(echo "$root"/boot/initrd.img-*)" "$dir/initrd"
+  truncate -s 4G "$dir/image"
+  mke2fs -q -t ext4 -d "$root" "$dir/image"
+  rm -rf "$root"
+  say "booting"
+  "${in_network[@]}" timeout --kill-after=10 "$limit" qemu-system-x86_64 -M q35 -accel tcg,thread=multi -cpu max -display none \
+    -monitor none -no-reboot -serial "file:$dir/console.log" -drive "file=$dir/image,if=virtio,format=raw,cache=unsafe" \
+    -kernel "$dir/vmlinuz" -initrd "$dir/initrd" -append "root=/dev/vda rw console=ttyS0 quiet psi=1 $arguments" "$@" \
+    </dev/null >"$dir/qemu.log" 2>&1 || status=$?
+  [ $status = 0 ] || say "qemu ended with $status: $(tail -n 3 "$dir/qemu.log")"
+  e2fsck -fy "$dir/image" >"$dir/e2fsck.log" 2>&1 || true # it was powered off without ceremony
+  debugfs -R "rdump /result $dir" "$dir/image" >/dev/null 2>&1
+  say "what the guest says"
+  cat "$dir/result/scenario.txt" 2>/dev/null || tail -n 40 "$dir/console.log"
+  return $status
+}
