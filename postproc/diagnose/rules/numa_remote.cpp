@@ -142,7 +142,7 @@ const RegisteredRule kRule{{
     .whole_machine = true,
     .thresholds = {{"min_share", 0.25, "ratio", "least part of the memory that came from another node"},
                    {"min_bytes", 200, "MB", "least such memory"},
-                   {"min_distance", 16, "",
+                   {"min_distance", 16, "SLIT",
                     "least distance of the nodes as firmware says; 10 is the own, 20 a socket"}},
     .user_remedy =
         {"srun --cpu-bind=ldoms --mem-bind=local ...           # a rank stays on one node, its memory, too",

@@ -2,6 +2,7 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "hdf5schema/basics/error.h"
 #include "postproc/diagnose/quantity.h"
@@ -39,9 +40,36 @@ std::string rate_unit(const Channel& channel) {
   return unit;
 }
 
+/// What the job itself did or waited for: where none of it changed, the job did not feel the episode. Nothing if none
+/// of it was measured.
+std::optional<bool> felt_by_job(const RuleContext& context, Interval at, std::span<const Interval> all) {
+  struct Sign {
+    std::optional<Signal> signal;
+    double least;  // a change that a person would still call one, in the signal's unit
+  };
+  const Sign signs[] = {
+      {rate(context, "job.cpu_time", 1e-9, "cpus"), 0.02}, {cpu_wait(context), 0.02},
+      {level(context, "job.blocked", "processes"), 0.05},  {rate(context, "net.tx_bytes", 1, "bytes/s"), 1e5},
+      {rate(context, "net.rx_bytes", 1, "bytes/s"), 1e5},  {rate(context, "process.read_bytes", 1, "bytes/s"), 1e5}};
+  std::optional<bool> felt;
+  for (const Sign& sign : signs) {
+    const auto change = sign.signal ? contrast(context, *sign.signal, at, all) : std::nullopt;
+    if (!change) continue;
+    const double excess = std::abs(change->excess());
+    felt = felt.value_or(false) ||
+           (std::abs(change->score) >= context.threshold("min_felt_score") && excess >= sign.least &&
+            excess >= context.threshold("min_felt") * std::abs(change->outside));
+  }
+  return felt;
+}
+
 std::vector<Finding> check(const RuleContext& context) {
   if (!context.detection.insufficient.empty()) throw Unavailable(context.detection.insufficient);
   std::vector<Finding> findings;
+  std::vector<Interval> all;
+  for (const Episode& episode : context.detection.episodes) {
+    if (episode.tier == Tier::finding) all.push_back({episode.begin, episode.end});
+  }
   for (const Episode& episode : context.detection.episodes) {
     if (episode.tier != Tier::finding || has_label(episode, "EDGE") || episode.reasons.empty()) continue;
     const TimeSpan span = context.span(episode.begin, episode.end);
@@ -52,6 +80,10 @@ std::vector<Finding> check(const RuleContext& context) {
     finding.subsystem = episode.subsystem;
     finding.intervals = {span};
     finding.impact.how = "no rule says what it means for the job";
+    if (!felt_by_job(context, {episode.begin, episode.end}, all).value_or(true)) {
+      finding.severity = Severity::info;
+      finding.impact.how = "none to be seen: what the job computed, waited for, read and sent did not change";
+    }
     std::string strongest;
     for (std::size_t i = 0; i < std::min(kMostReasons, episode.reasons.size()); ++i) {
       const Reason& reason = episode.reasons[i];
@@ -87,7 +119,9 @@ const RegisteredRule kRule{{
     .order = 1000,
     .look_alikes = "",
     .proof = Proof::real,
-    .thresholds = {{"explained_share", 0.3, "ratio", "part of an episode a rule must cover to explain it"}},
+    .thresholds = {{"explained_share", 0.3, "ratio", "part of an episode a rule must cover to explain it"},
+                   {"min_felt", 0.05, "ratio", "least change of the job's own pace, waiting or traffic worth a notice"},
+                   {"min_felt_score", 3, "sd", "least distance of that change from the usual level"}},
     .user_remedy = {},
     .admin_remedy = {},
     .verify = "look at the timeline in report.html: did the program itself do something else at that time?",

@@ -279,7 +279,10 @@ Episode episode_at(std::size_t begin, std::size_t end) {
 }
 
 TEST(RuleUnexplained, NamesAnEpisodeNobodyExplained) {
-  const auto telemetry = SyntheticNode{}.record(120, SyntheticNode::training);
+  const auto telemetry = SyntheticNode{}.record(120, [](double second, Demand& demand) {
+    SyntheticNode::training(second, demand);
+    outsider(30, 40, 1, 1.0, second, demand);
+  });
   Detection detection;
   detection.episodes = {episode_at(300, 400)};
   const auto found = findings_of(telemetry, "anomaly.unexplained", detection);
@@ -287,6 +290,16 @@ TEST(RuleUnexplained, NamesAnEpisodeNobodyExplained) {
   EXPECT_EQ(found[0].severity, Severity::notice);
   EXPECT_EQ(found[0].confidence, Confidence::possible);
   EXPECT_EQ(found[0].evidence.size(), 1U);
+}
+
+TEST(RuleUnexplained, OnlyMentionsWhatTheJobDidNotFeel) {
+  const auto telemetry = SyntheticNode{}.record(120, SyntheticNode::training);
+  Detection detection;
+  detection.episodes = {episode_at(300, 400)};
+  const auto found = findings_of(telemetry, "anomaly.unexplained", detection);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].severity, Severity::info);
+  EXPECT_NE(found[0].impact.how.find("did not change"), std::string::npos);
 }
 
 TEST(RuleUnexplained, LeavesEdgesAndNoticesAlone) {
