@@ -1,0 +1,32 @@
+// Names and addresses of jobs and users, which become headers of a mail.
+#include "postproc/deliver/slurm_job.h"
+#include "postproc/mail/address.h"
+#include "postproc/mail/mail_quota.h"
+#include "postproc/mail/message.h"
+#include "target.h"
+
+namespace reveal::fuzz {
+namespace {
+
+void run(std::string_view input) {
+  if (is_mail_address(input)) {
+    require(input.find_first_of("\r\n \t,<>") == std::string_view::npos, "an address is one word of one line");
+    require(input.front() != '-', "an address is no option");
+    static_cast<void>(domain_of(input));
+  }
+  static_cast<void>(is_mail_user(input));
+  static_cast<void>(is_mail_domain(input));
+  static_cast<void>(qualified(input, "example.org"));
+  static_cast<void>(same_domain(input, input));
+  static_cast<void>(is_array_id(input));
+  const std::string header = header_text(input, 200);
+  require(header.find_first_of("\r\n") == std::string::npos, "a header is one line");
+  SlurmJob job;
+  add_controller_answer(job, std::string(input));
+  static_cast<void>(render_slurm_job(job));
+}
+
+const RegisteredTarget kTarget{{"mail", run}};
+
+}  // namespace
+}  // namespace reveal::fuzz

@@ -1,0 +1,39 @@
+// JSON that was written by reveal, or by whoever can write to a job directory.
+#include "hdf5schema/basics/error.h"
+#include "postproc/compare/run_record.h"
+#include "postproc/report/report.h"
+#include "postproc/report/summary.h"
+#include "postproc/report/untrusted.h"
+#include "target.h"
+
+namespace reveal::fuzz {
+namespace {
+
+void run(std::string_view input) {
+  const std::string json(input);
+  try {
+    const Report report = parse_report(json);
+    static_cast<void>(render_text(report));
+    static_cast<void>(render_html(report));
+    static_cast<void>(parse_report(render_json(report)));
+  } catch (const Error&) {
+  }
+  try {
+    static_cast<void>(render_summary(parse_summary(json)));
+  } catch (const Error&) {
+  }
+  try {
+    static_cast<void>(render_run(parse_run(json)));
+  } catch (const Error&) {
+  }
+  const std::string shown = printable(input);
+  require(shown.find('\x1b') == std::string::npos, "no escape reaches the terminal");
+  const std::string page = html(input);
+  require(page.find('<') == std::string::npos && page.find('"') == std::string::npos, "no tag reaches the page");
+  static_cast<void>(columns(input));
+}
+
+const RegisteredTarget kTarget{{"reports", run}};
+
+}  // namespace
+}  // namespace reveal::fuzz
