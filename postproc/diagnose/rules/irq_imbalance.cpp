@@ -150,7 +150,7 @@ const RegisteredRule kRule{{
     .subsystem = Subsystem::network,
     .order = 58,
     .look_alikes = "note.managed_irq,note.few_flows",
-    .proof = Proof::test_double,
+    .proof = Proof::guest,
     .whole_machine = true,
     .thresholds = {{"min_rate", 100, "/s", "interrupts of a vector that counts as busy"},
                    {"min_cpu_share", 0.9, "ratio",

@@ -138,7 +138,7 @@ const RegisteredRule kRule{{
     .subsystem = Subsystem::memory,
     .order = 32,
     .look_alikes = "mem.bw_saturated,numa.unbound_migrating",
-    .proof = Proof::test_double,
+    .proof = Proof::guest,
     .whole_machine = true,
     .thresholds = {{"min_share", 0.25, "ratio", "least part of the memory that came from another node"},
                    {"min_bytes", 200, "MB", "least such memory"},
