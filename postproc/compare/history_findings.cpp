@@ -1,7 +1,6 @@
 // What the comparison with earlier runs is worth telling: nothing for a run like the others.
 #include <spdlog/fmt/fmt.h>
 
-#include <algorithm>
 #include <cmath>
 
 #include "postproc/compare/history.h"

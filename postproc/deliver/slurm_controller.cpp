@@ -3,8 +3,6 @@
 #include <dlfcn.h>
 #include <sys/wait.h>
 
-#include <cstdlib>
-
 #include "hdf5schema/basics/child_answer.h"
 #include "hdf5schema/basics/text.h"
 

@@ -2,7 +2,6 @@
 // than usual. A disk that is full of work is another matter.
 #include <spdlog/fmt/fmt.h>
 
-#include <algorithm>
 #include <cmath>
 
 #include "postproc/diagnose/interval_finding.h"

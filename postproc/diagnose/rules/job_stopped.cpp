@@ -2,7 +2,6 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "postproc/diagnose/interval_finding.h"
 #include "postproc/diagnose/quantity.h"
