@@ -33,7 +33,7 @@ PeerOverlap overlap_of(const std::vector<const NodeProfile*>& nodes, const std::
     begin = std::max(begin, profile.begin_utc_ns);
     end = std::min(end, profile.end_utc_ns);
   }
-  if (overlap.members.empty() || end <= begin) return overlap;
+  if (overlap.block_ns == 0 || end <= begin) return overlap;  // no member, or no time in common
   overlap.first = begin / overlap.block_ns;
   overlap.last = (end - 1) / overlap.block_ns;
   overlap.seconds = static_cast<double>(end - begin) * 1e-9;

@@ -43,7 +43,7 @@ TEST(RunProgram, SaysWhyItCouldNotBeStarted) {
 }
 
 TEST(AskChild, IsCompleteOnlyWhenAllWasSaid) {
-  const std::string large(1 << 20, 'x');
+  std::string large(1 << 20, 'x');
   const ChildAnswer whole = ask_child([&] { return large; }, 60s, 2 << 20);
   EXPECT_TRUE(whole.complete);
   EXPECT_EQ(whole.text, large);

@@ -8,7 +8,7 @@
 
 namespace reveal {
 
-inline Environment with(std::map<std::string, std::string> variables) {
+inline Environment with(const std::map<std::string, std::string>& variables) {
   return [variables](const char* name) {
     const auto found = variables.find(name);
     return found == variables.end() ? std::string() : found->second;
