@@ -25,11 +25,11 @@ for folder in core wrapper hdf5schema; do
   forbid $folder 'Eigen/' "Eigen belongs to postproc"
 done
 for folder in core postproc wrapper hdf5schema; do
-  forbid $folder 'CLI/' "CLI11 appears in programs only" '_main\.cpp:'
+  forbid $folder 'CLI/' "CLI11 appears in programs only" '_main\.cpp:|^postproc/commands/'
 done
 
-# collect -> trace -> merge -> features -> detect -> diagnose -> compare -> report -> live, mail -> deliver: nothing looks downstream. The one exception:
-# the words of findings and episodes are plain data.
+# collect -> trace -> merge -> features -> detect -> diagnose -> compare -> report -> live, mail -> deliver -> commands:
+# nothing looks downstream. The one exception: the words of findings and episodes are plain data.
 forbid postproc/merge 'postproc/(features|detect|diagnose|compare|report|live|score|mail|deliver)/' "merge looks downstream"
 forbid postproc/features 'postproc/(detect|diagnose|compare|report|live|score|mail|deliver)/' "features look downstream"
 forbid postproc/detect 'postproc/(diagnose|compare|report|live|score|mail|deliver)/' "detect looks downstream"
@@ -38,6 +38,7 @@ forbid postproc/compare 'postproc/(report|live|score|mail|deliver)/' "compare lo
 forbid postproc/report 'postproc/(live|score|mail|deliver)/' "report looks downstream"
 forbid postproc/live 'postproc/(score|mail|deliver)/' "live looks downstream"
 forbid postproc/mail 'postproc/(live|score|deliver)/' "mail looks downstream"
+forbid postproc 'postproc/commands/' "subcommands are above everything" '^postproc/(commands/|reveal_main\.cpp:)'
 forbid . 'slurm/slurm\.h' "<slurm/slurm.h> belongs to one file" '^\./(postproc/deliver/slurm_controller\.cpp|build)'
 
 # Listed by `reveal rules`, switched off and configured like the others: a finding's name is that of a row of the table.

@@ -1,5 +1,5 @@
 // Rows of the rule table for what nodes of a job show against each other and runs against earlier ones. Their findings
-// are made in peers.cpp, passing_straggler.cpp and history.cpp.
+// are made in peer_findings.cpp, passing_straggler.cpp and history_findings.cpp.
 #include "postproc/diagnose/rule.h"
 
 namespace reveal {

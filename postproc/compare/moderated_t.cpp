@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
+
+#include "postproc/detect/median.h"
 
 namespace reveal {
 namespace {
@@ -68,17 +71,15 @@ double trigamma_inverse(double y) {
   return low;
 }
 
-double median(std::vector<double>& values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
 }  // namespace
 
 double two_sided_p(double t, double df) {
   if (std::isnan(t)) return 1;
   return std::clamp(regularized_beta(df / 2, 0.5, df / (df + t * t)), 0.0, 1.0);
+}
+
+double t_against_median(double effect, double variance, double others, double se2) {
+  return effect / std::sqrt(variance * (1 + std::numbers::pi / 2 / others) + se2);
 }
 
 VariancePrior variance_prior(std::span<const double> variances, double variance_df, double least_s2) {
@@ -88,10 +89,10 @@ VariancePrior variance_prior(std::span<const double> variances, double variance_
     if (variance > 0 && std::isfinite(variance)) logs.push_back(std::log(variance));
   }
   if (logs.size() < kFewVariances) return {least_s2, kLeastPriorDf};
-  const double centre = median(logs);
+  const double centre = upper_median<double>(logs);
   for (double& value : logs) value = std::abs(value - centre);
   // Robust: the channels of a fault must not make all others look noisy.
-  const double spread = 1.4826 * median(logs);
+  const double spread = 1.4826 * upper_median<double>(logs);
   // Chance alone scatters the log of a sample variance by trigamma(df/2); what is beyond comes from the channels.
   const double beyond = spread * spread - trigamma(variance_df / 2);
   VariancePrior prior;

@@ -257,6 +257,10 @@ bool starts_with_any(std::string_view text, std::span<const std::string_view> pr
 
 }  // namespace
 
+std::string base_metric(const std::string& channel) {
+  return channel.substr(0, channel.find('/'));
+}
+
 double mean_of(std::span<const double> values) {
   double sum = 0;
   std::size_t present = 0;

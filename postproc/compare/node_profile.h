@@ -28,6 +28,9 @@ struct ProfileChannel {
   double low = 0, high = 0;   // what the line's ends stand for
 };
 
+/// "gpu.power/gpu0" -> "gpu.power"
+[[nodiscard]] std::string base_metric(const std::string& channel);
+
 /// Of those that are there; NaN if none is.
 [[nodiscard]] double mean_of(std::span<const double> values);
 

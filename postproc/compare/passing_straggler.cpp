@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "postproc/detect/median.h"
 #include "postproc/diagnose/elevation.h"
 #include "postproc/diagnose/quantity.h"
 #include "postproc/diagnose/rule_in_force.h"
@@ -56,14 +57,6 @@ Courses courses_of(const PeerRole& role, const std::vector<const NodeProfile*>& 
     courses.own.push_back(std::move(own));
   }
   return courses;
-}
-
-double median_of(std::vector<double>& values) {
-  if (values.empty()) return kNaN;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  if (values.size() % 2 == 1) return *middle;
-  return (*middle + *std::max_element(values.begin(), middle)) / 2;
 }
 
 std::vector<double> of_the_others(const Courses& courses, std::size_t member) {
@@ -154,7 +147,7 @@ Finding describe(const Courses& courses, std::size_t member, const Stretch& stre
     finding.evidence.push_back(std::move(evidence));
   };
   fact("mean of this node", stretch.own, stretch.own_usual);
-  finding.evidence.back().score = std::clamp(stretch.score, -999.0, 999.0);
+  finding.evidence.back().score = shown_score(stretch.score);
   fact("median of the other nodes", stretch.others, stretch.others_usual);
   finding.sentence = fmt::format(
       "For {} s the others waited for {}: its ranks were held by their own work or node for {} cpus (usually {}), "

@@ -6,6 +6,8 @@
 #include <limits>
 #include <map>
 
+#include "postproc/detect/median.h"
+
 namespace reveal {
 namespace {
 
@@ -38,9 +40,7 @@ class Distance {
     std::size_t votes = 0;
     std::vector<float> few;
     const auto vote = [&](std::vector<float>& list) {
-      const auto middle = list.begin() + static_cast<std::ptrdiff_t>(list.size() / 2);
-      std::nth_element(list.begin(), middle, list.end());
-      sum += *middle;
+      sum += upper_median<float>(list);
       ++votes;
     };
     for (auto& list : differences_) {
@@ -67,10 +67,7 @@ std::vector<float> centre_of(const ProfileTable& table, const std::vector<std::s
     for (const std::size_t node : members) {
       if (!std::isnan(table.row(node)[c])) values.push_back(table.row(node)[c]);
     }
-    if (values.empty()) continue;
-    const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-    std::nth_element(values.begin(), middle, values.end());
-    centre[c] = *middle;
+    if (!values.empty()) centre[c] = upper_median<float>(values);
   }
   return centre;
 }

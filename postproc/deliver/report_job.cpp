@@ -1,15 +1,9 @@
 #include "postproc/deliver/report_job.h"
 
-#include <fcntl.h>
-#include <signal.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <chrono>
-#include <cstring>
-#include <thread>
 #include <vector>
+
+#include "hdf5schema/basics/run_program.h"
 
 namespace reveal {
 namespace {
@@ -19,31 +13,10 @@ using namespace std::chrono_literals;
 constexpr auto kSubmitLimit = 10s;
 
 /// The exit status; -1 if it did not end in time, 127 if it could not be started.
-int run_silently(std::vector<std::string> words) {
-  std::vector<char*> argv;
-  argv.reserve(words.size() + 1);
-  for (std::string& word : words) argv.push_back(word.data());
-  argv.push_back(nullptr);
-  posix_spawn_file_actions_t actions;
-  ::posix_spawn_file_actions_init(&actions);
-  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
-    ::posix_spawn_file_actions_addopen(&actions, fd, "/dev/null", O_RDWR, 0);
-  }
-  pid_t child = -1;
-  const int failed = ::posix_spawnp(&child, argv[0], &actions, nullptr, argv.data(), environ);
-  ::posix_spawn_file_actions_destroy(&actions);
-  if (failed != 0) return 127;
-  const auto end = std::chrono::steady_clock::now() + kSubmitLimit;
-  int raw = 0;
-  while (::waitpid(child, &raw, WNOHANG) == 0) {
-    if (std::chrono::steady_clock::now() >= end) {
-      ::kill(child, SIGKILL);
-      ::waitpid(child, &raw, 0);
-      return -1;
-    }
-    std::this_thread::sleep_for(20ms);
-  }
-  return WIFEXITED(raw) ? WEXITSTATUS(raw) : 128 + WTERMSIG(raw);
+int run_silently(const std::vector<std::string>& words) {
+  const ProgramEnd end = run_program({.command = words, .limit = kSubmitLimit});
+  if (end.start_error != 0) return 127;
+  return end.status ? exit_status(*end.status) : -1;
 }
 
 }  // namespace

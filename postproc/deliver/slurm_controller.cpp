@@ -1,15 +1,9 @@
 #include "postproc/deliver/slurm_controller.h"
 
 #include <dlfcn.h>
-#include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
-#include <cstdlib>
-
-#include "hdf5schema/basics/descriptor.h"
+#include "hdf5schema/basics/child_answer.h"
 #include "hdf5schema/basics/text.h"
 
 #ifdef REVEAL_HAS_SLURM
@@ -88,35 +82,14 @@ std::string query(std::uint32_t id) {
 #endif
 
 std::string ask_controller([[maybe_unused]] const std::string& job, [[maybe_unused]] std::chrono::milliseconds limit) {
-  std::string answer;
 #ifdef REVEAL_HAS_SLURM
+  constexpr std::size_t kLargest = 1 << 20;
   const auto id = parse_int(job);
-  int ends[2];
-  if (!id || *id < 1 || ::pipe2(ends, O_CLOEXEC) != 0) return "";
-  const Descriptor reader(ends[0]);
-  Descriptor writer(ends[1]);
-  const pid_t child = ::fork();
-  if (child == 0) {
-    const std::string text = query(static_cast<std::uint32_t>(*id));
-    [[maybe_unused]] const auto written = ::write(writer.get(), text.data(), text.size());
-    ::_exit(0);
-  }
-  writer.close();
-  if (child < 0) return "";
-  const auto end = std::chrono::steady_clock::now() + limit;
-  char part[4096];
-  while (true) {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
-    pollfd fd{reader.get(), POLLIN, 0};
-    if (left.count() <= 0 || ::poll(&fd, 1, static_cast<int>(left.count())) <= 0) break;
-    const ssize_t size = ::read(reader.get(), part, sizeof part);
-    if (size <= 0) break;
-    answer.append(part, static_cast<std::size_t>(size));
-  }
-  ::kill(child, SIGKILL);
-  ::waitpid(child, nullptr, 0);
+  if (!id || *id < 1) return "";
+  return ask_child([&] { return query(static_cast<std::uint32_t>(*id)); }, limit, kLargest).text;
+#else
+  return "";
 #endif
-  return answer;
 }
 
 }  // namespace reveal

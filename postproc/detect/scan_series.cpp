@@ -11,6 +11,7 @@
 #include <string_view>
 #include <utility>
 
+#include "postproc/detect/median.h"
 #include "postproc/detect/normal_scores.h"
 
 namespace reveal {
@@ -43,16 +44,6 @@ std::string peer_pattern(std::string_view instance) {
 
 bool counts(Kind kind) {
   return kind == Kind::counter || kind == Kind::event;
-}
-
-double median_of(std::vector<double> values) {
-  const auto present = std::remove_if(values.begin(), values.end(), [](double v) { return std::isnan(v); });
-  const auto n = static_cast<std::size_t>(present - values.begin());
-  if (n == 0) return kNaN;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(n / 2);
-  std::nth_element(values.begin(), middle, present);
-  if (n % 2 == 1) return *middle;
-  return (*std::max_element(values.begin(), middle) + *middle) / 2;
 }
 
 class Builder {

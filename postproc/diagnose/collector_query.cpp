@@ -1,9 +1,6 @@
 #include "postproc/diagnose/collector_query.h"
 
-#include <fcntl.h>
-#include <spawn.h>
 #include <spdlog/fmt/fmt.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -11,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/run_program.h"
 
 namespace reveal {
 namespace {
@@ -19,7 +17,7 @@ using Json = nlohmann::ordered_json;
 constexpr std::size_t kLargestAnswer = 8 << 20;
 constexpr const char* kCollector = "reveal-collect";
 
-/// Beside our own binary, else by name, which posix_spawnp looks up in PATH.
+/// Beside our own binary, else by name, which is looked up in PATH.
 std::string collector_path() {
   std::error_code error;
   const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
@@ -58,44 +56,16 @@ std::string text_of(const Json& row, const char* key) {
 }  // namespace
 
 std::string ask_collector(const std::vector<std::string>& arguments) {
-  std::string program = collector_path();
+  const std::string program = collector_path();
   std::vector<std::string> words{program};
   words.insert(words.end(), arguments.begin(), arguments.end());
-  std::vector<char*> argv;
-  argv.reserve(words.size() + 1);
-  for (std::string& word : words) argv.push_back(word.data());
-  argv.push_back(nullptr);
-
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) throw system_error("pipe", errno);
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
-  pid_t child = -1;
-  const int failure = ::posix_spawnp(&child, program.c_str(), &actions, nullptr, argv.data(), environ);
-  posix_spawn_file_actions_destroy(&actions);
-  ::close(ends[1]);
-  if (failure != 0) {
-    ::close(ends[0]);
-    if (failure == ENOENT) throw Error(std::string(kCollector) + " is neither beside reveal nor in PATH");
-    throw system_error(program, failure);
-  }
-  std::string answer;
-  char buffer[16384];
-  while (answer.size() <= kLargestAnswer) {
-    const ssize_t got = ::read(ends[0], buffer, sizeof buffer);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) break;
-    answer.append(buffer, static_cast<std::size_t>(got));
-  }
-  ::close(ends[0]);
-  int status = 0;
-  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  if (answer.size() > kLargestAnswer) throw Error(program + " answered too much");
-  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) throw Error(program + " could not answer");
-  return answer;
+  ProgramEnd end =
+      run_program({.command = std::move(words), .listen = ProgramRun::Listen::output, .most_said = kLargestAnswer});
+  if (end.start_error == ENOENT) throw Error(std::string(kCollector) + " is neither beside reveal nor in PATH");
+  if (end.start_error != 0) throw system_error(program, end.start_error);
+  if (end.said_more) throw Error(program + " answered too much");
+  if (exit_status(*end.status) != 0) throw Error(program + " could not answer");
+  return std::move(end.said);
 }
 
 std::string probes_as_text(const std::string& text) {

@@ -5,6 +5,8 @@
 #include <limits>
 #include <queue>
 
+#include "postproc/detect/median.h"
+
 namespace reveal {
 namespace {
 
@@ -19,10 +21,7 @@ constexpr std::size_t kAlikeLength = 3;
 constexpr double kMarginOfLength = 0.1;
 
 double median(std::vector<double> values) {
-  if (values.empty()) return kNaN;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
+  return values.empty() ? kNaN : upper_median<double>(values);
 }
 
 struct Sum {

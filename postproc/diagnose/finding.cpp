@@ -1,5 +1,7 @@
 #include "postproc/diagnose/finding.h"
 
+#include <algorithm>
+
 #include "hdf5schema/basics/enum_names.h"
 
 namespace reveal {
@@ -11,6 +13,11 @@ constexpr std::string_view kConfidences[] = {"possible", "likely", "certain"};
 constexpr std::string_view kFindingKinds[] = {"anomaly", "audit", "peer", "history"};
 
 }  // namespace
+
+double shown_score(double score) noexcept {
+  constexpr double kMost = 999;
+  return std::clamp(score, -kMost, kMost);
+}
 
 std::string_view name_of(Severity severity) noexcept {
   return kSeverities[static_cast<std::size_t>(severity)];

@@ -75,6 +75,9 @@ struct NotChecked {
   std::string reason;
 };
 
+/// For Evidence::score: what hardly varies elsewhere scores without bound.
+[[nodiscard]] double shown_score(double score) noexcept;
+
 [[nodiscard]] std::string_view name_of(Severity) noexcept;
 [[nodiscard]] std::string_view name_of(Confidence) noexcept;
 [[nodiscard]] std::string_view name_of(FindingKind) noexcept;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "hdf5schema/basics/error.h"
+
 namespace reveal {
 namespace {
 
@@ -21,10 +23,23 @@ std::optional<Signal> rate(const RuleContext& context, std::string_view metric, 
   return Signal{std::string(metric), std::string(unit), *std::move(sum)};
 }
 
+Signal channel_rate(const RuleContext& context, std::size_t channel, double scale, std::string_view unit) {
+  const auto series = context.telemetry.series(channel);
+  Signal signal{context.telemetry.channels[channel].metric, std::string(unit),
+                std::vector<double>(series.begin(), series.end())};
+  for (double& value : signal.values) value *= scale / context.telemetry.step_seconds;
+  return signal;
+}
+
 std::optional<Signal> level(const RuleContext& context, std::string_view metric, std::string_view unit) {
   auto sum = context.total_if_measured(metric);
   if (!sum) return std::nullopt;
   return Signal{std::string(metric), std::string(unit), *std::move(sum)};
+}
+
+Signal needed(std::optional<Signal> signal, std::string_view what) {
+  if (!signal) throw Unavailable("not measured: " + std::string(what));
+  return *std::move(signal);
 }
 
 std::optional<Signal> cpu_wait(const RuleContext& context) {
@@ -61,6 +76,11 @@ std::optional<Contrast> contrast(const RuleContext& context, const Signal& signa
   return scored;
 }
 
+std::optional<Contrast> contrast(const RuleContext& context, const std::optional<Signal>& signal, Interval at,
+                                 std::span<const Interval> excluded) {
+  return signal ? contrast(context, *signal, at, excluded) : std::nullopt;
+}
+
 Evidence evidence_of(const RuleContext& context, const Signal& signal, const Contrast& contrast, Interval at) {
   Evidence evidence;
   evidence.metric = signal.metric;
@@ -70,7 +90,7 @@ Evidence evidence_of(const RuleContext& context, const Signal& signal, const Con
   evidence.expected = contrast.outside;
   evidence.unit = signal.unit;
   evidence.span = context.span(at.begin, at.end);
-  if (contrast.score != 0) evidence.score = std::clamp(contrast.score, -999.0, 999.0);
+  if (contrast.score != 0) evidence.score = shown_score(contrast.score);
   return evidence;
 }
 

@@ -20,8 +20,13 @@ struct Signal {
 /// Sum of a counter's channels per second, times `scale` ("cpus" from nanoseconds: 1e-9). Nothing if not measured.
 [[nodiscard]] std::optional<Signal> rate(const RuleContext& context, std::string_view metric, double scale,
                                          std::string_view unit, std::string_view role = {});
+/// One channel of a counter per second.
+[[nodiscard]] Signal channel_rate(const RuleContext& context, std::size_t channel, double scale, std::string_view unit);
 /// Sum of a gauge's channels.
 [[nodiscard]] std::optional<Signal> level(const RuleContext& context, std::string_view metric, std::string_view unit);
+
+/// Throws Unavailable("not measured: WHAT") when it is not there.
+[[nodiscard]] Signal needed(std::optional<Signal> signal, std::string_view what);
 
 /// Run-queue wait of the job in cpus (seconds waited per second): the job's own where measured, else the node's share
 /// of time in which some task waited.
@@ -34,15 +39,19 @@ struct Contrast {
   double score = 0;  // difference in standard deviations of outside windows' means; 0 if the outside is too short
 
   [[nodiscard]] double excess() const { return inside - outside; }
+  /// Part of the outside level that is missing inside, negative for a rise; 0 where there is none to be missing.
+  [[nodiscard]] double fall() const { return outside > 0 ? 1 - inside / outside : 0; }
 };
 
 /// The mean over the second around each sample: events of a moment and processes that are stopped and continued several
 /// times a second become a level.
 [[nodiscard]] std::vector<double> over_seconds(const RuleContext& context, std::span<const double> series);
 
-/// Nothing when the signal is missing inside or outside.
+/// Nothing when the signal is missing inside or outside, or altogether.
 [[nodiscard]] std::optional<Contrast> contrast(const RuleContext& context, const Signal& signal, Interval at,
                                                std::span<const Interval> excluded);
+[[nodiscard]] std::optional<Contrast> contrast(const RuleContext& context, const std::optional<Signal>& signal,
+                                               Interval at, std::span<const Interval> excluded);
 
 [[nodiscard]] Evidence evidence_of(const RuleContext& context, const Signal& signal, const Contrast& contrast,
                                    Interval at);

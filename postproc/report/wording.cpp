@@ -8,6 +8,7 @@
 #include <cmath>
 #include <map>
 
+#include "hdf5schema/basics/enum_names.h"
 #include "hdf5schema/basics/text.h"
 
 namespace reveal {
@@ -18,13 +19,6 @@ constexpr std::string_view kCoverageStates[] = {"ok", "absent", "failed"};
 constexpr std::string_view kTiers[] = {"none", "notice", "finding"};
 constexpr std::string_view kStatuses[] = {"healthy", "notice", "finding", "insufficient_data"};
 constexpr std::string_view kHeadlines[] = {"Healthy", "Notice", "Finding", "Not enough data"};
-
-template <typename Enum>
-std::optional<Enum> find(std::span<const std::string_view> names, std::string_view name) noexcept {
-  const auto at = std::find(names.begin(), names.end(), name);
-  if (at == names.end()) return std::nullopt;
-  return static_cast<Enum>(at - names.begin());
-}
 
 struct CivilTime {
   std::chrono::year_month_day date;
@@ -146,21 +140,21 @@ std::string_view word_of(Coverage::State state) noexcept {
   return kCoverageStates[static_cast<std::size_t>(state)];
 }
 std::optional<Coverage::State> coverage_state_of(std::string_view name) noexcept {
-  return find<Coverage::State>(kCoverageStates, name);
+  return enumerator_of<Coverage::State>(kCoverageStates, name);
 }
 
 std::string_view word_of(Tier tier) noexcept {
   return kTiers[static_cast<std::size_t>(tier)];
 }
 std::optional<Tier> tier_of(std::string_view name) noexcept {
-  return find<Tier>(kTiers, name);
+  return enumerator_of<Tier>(kTiers, name);
 }
 
 std::string_view name_of(VerdictStatus status) noexcept {
   return kStatuses[static_cast<std::size_t>(status)];
 }
 std::optional<VerdictStatus> verdict_status_of(std::string_view name) noexcept {
-  return find<VerdictStatus>(kStatuses, name);
+  return enumerator_of<VerdictStatus>(kStatuses, name);
 }
 
 std::string_view headline(VerdictStatus status) noexcept {

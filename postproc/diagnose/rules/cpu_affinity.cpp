@@ -6,6 +6,7 @@
 
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/text.h"
+#include "postproc/detect/median.h"
 #include "postproc/diagnose/quantity.h"
 #include "postproc/diagnose/rule.h"
 #include "postproc/diagnose/signals.h"
@@ -36,18 +37,16 @@ std::vector<double> busiest_allowed(const RuleContext& context) {
   return busiest;
 }
 
-double median_of(std::vector<double> values) {
+/// One of the values: cpus are whole.
+double usual_of(std::vector<double> values) {
   std::erase_if(values, [](double value) { return std::isnan(value); });
-  if (values.empty()) return std::nan("");
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
+  return values.empty() ? std::nan("") : upper_median<double>(values);
 }
 
 std::vector<Finding> check(const RuleContext& context) {
   const Interval whole{0, context.telemetry.samples};
-  const double allowed = median_of(context.total("job.cpus_allowed"));
-  const double owned = median_of(context.total("job.cpus_owned"));
+  const double allowed = usual_of(context.total("job.cpus_allowed"));
+  const double owned = usual_of(context.total("job.cpus_owned"));
   if (!(allowed >= 1) || !(owned >= 1)) throw Unavailable("not measured: job.cpus_allowed and job.cpus_owned");
   if (allowed >= context.threshold("max_share") * owned) return {};
 

@@ -4,10 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "hdf5schema/basics/error.h"
+#include "postproc/diagnose/interval_finding.h"
 #include "postproc/diagnose/quantity.h"
-#include "postproc/diagnose/rule.h"
-#include "postproc/diagnose/signals.h"
 
 namespace reveal {
 namespace {
@@ -62,23 +60,23 @@ struct Cost {
   [[nodiscard]] bool any() const { return seconds > 0; }
 };
 
-Cost cost_of(const RuleContext& context, Interval at, std::span<const Interval> excluded,
-             const std::optional<Signal>& wait, const Signal& used, double excess) {
+Cost cost_of(const RuleContext& context, Interval at, std::span<const Interval> excluded, const Signal& wait,
+             const Signal& used, double excess) {
   Cost cost;
   const double length = context.seconds(at.length());
   cost.used = contrast(context, used, at, excluded);
-  if (wait) cost.wait = contrast(context, *wait, at, excluded);
+  cost.wait = contrast(context, wait, at, excluded);
   const double width = std::max(1.0, cost.used ? std::max(cost.used->inside, cost.used->outside) : 1.0);
 
   if (cost.wait && cost.wait->excess() >= context.threshold("min_wait")) {
     // The node's pressure is a share of time already; waiting time of threads is shared by all cpus the job runs on.
-    const bool share_of_time = wait->metric.starts_with("pressure.");
+    const bool share_of_time = wait.metric.starts_with("pressure.");
     const double lost = cost.wait->excess() * length / (share_of_time ? 1.0 : width);
     // It cannot have lost more than somebody took: the rest of the waiting is the job's own doing.
     cost.seconds = std::min({lost, length, excess * length});
     cost.how = share_of_time
                    ? fmt::format("{} of {} s in which something waited for a cpu, beyond the usual share ({})",
-                                 number(lost), number(length), wait->metric)
+                                 number(lost), number(length), wait.metric)
                    : fmt::format("{} s of extra run-queue wait of the job's processes, over the {} cpus it uses",
                                  number(cost.wait->excess() * length), number(width));
     return cost;
@@ -107,7 +105,7 @@ double interrupts_excess(const RuleContext& context, Interval at, std::span<cons
   double excess = 0;
   for (const std::string_view metric : {"cpu.irq", "cpu.softirq"}) {
     const auto interrupts = rate(context, metric, 1e-9, "cpus");
-    const auto change = interrupts ? contrast(context, *interrupts, at, excluded) : std::nullopt;
+    const auto change = contrast(context, interrupts, at, excluded);
     if (change) excess += change->excess();
   }
   return std::max(0.0, excess);
@@ -140,12 +138,11 @@ void add_batch_remedy(const RuleContext& context, Finding& finding) {
 }
 
 Finding describe(const RuleContext& context, const Signal& outsider, const Elevation& elevation,
-                 std::span<const Interval> excluded, const std::optional<Signal>& wait, const Cost& cost) {
+                 std::span<const Interval> excluded, const Signal& wait, const Cost& cost) {
   const Interval at = elevation.at;
   const double excess = elevation.inside - elevation.outside;
   const double length = context.seconds(at.length());
-  Finding finding = context.finding();
-  finding.intervals = {context.span(at.begin, at.end)};
+  Finding finding = finding_at(context, at);
 
   const auto cpus = busier_cpus(context, at, excluded);
   std::vector<std::string> names;
@@ -154,11 +151,7 @@ Finding describe(const RuleContext& context, const Signal& outsider, const Eleva
   finding.instances = names;
 
   if (cost.any()) {
-    finding.impact.seconds = cost.seconds;
-    finding.impact.percent = 100 * cost.seconds / job_seconds(context);
-    finding.impact.how = cost.how;
-    finding.severity = severity_of_loss(cost.seconds, *finding.impact.percent, context.threshold("min_lost_seconds"),
-                                        context.threshold("min_lost_percent"));
+    set_loss(context, finding, cost.seconds, cost.how);
   } else {
     finding.severity = Severity::notice;
     finding.impact.how = "none to be seen: the job waited for a cpu no longer and got no less of them than usual";
@@ -166,12 +159,11 @@ Finding describe(const RuleContext& context, const Signal& outsider, const Eleva
   const auto confirmed = confirmed_by(context.detection, at);
   finding.confidence = confirmed || elevation.beyond ? Confidence::likely : Confidence::possible;
 
-  Evidence taken = evidence_of(context, outsider, {elevation.inside, elevation.outside, elevation.score}, at);
+  Evidence taken = evidence_of(context, outsider, elevation);
   if (names.size() == 1) taken.instance = names.front();
-  taken.detectors = {"interval search"};
-  if (confirmed) taken.detectors.insert(taken.detectors.end(), confirmed->methods.begin(), confirmed->methods.end());
-  finding.evidence.push_back(taken);
-  if (cost.wait) finding.evidence.push_back(evidence_of(context, *wait, *cost.wait, at));
+  taken.detectors = seen_by(confirmed);
+  finding.evidence.push_back(std::move(taken));
+  if (cost.wait) finding.evidence.push_back(evidence_of(context, wait, *cost.wait, at));
   if (cost.used)
     finding.evidence.push_back(evidence_of(context, *rate(context, "job.cpu_time", 1e-9, "cpus"), *cost.used, at));
 
@@ -201,15 +193,11 @@ std::optional<Finding> constant_outsider(const RuleContext& context, const Signa
   const double waited = mean_inside(wait.values, whole);
   if (std::isnan(got) || std::isnan(waited) || waited < context.threshold("min_wait")) return std::nullopt;
 
-  Finding finding = context.finding();
-  finding.intervals = {context.span(whole.begin, whole.end)};
+  Finding finding = finding_at(context, whole);
   const double missed = std::min(waited, taken);
-  finding.impact.percent = 100 * missed / (got + missed);
-  finding.impact.seconds = job_seconds(context) * missed / (got + missed);
-  finding.impact.how = fmt::format("it got {} cpus and waited for {} more, of which others used {}", number(got),
-                                   number(waited), number(missed));
-  finding.severity = severity_of_loss(*finding.impact.seconds, *finding.impact.percent,
-                                      context.threshold("min_lost_seconds"), context.threshold("min_lost_percent"));
+  set_loss(context, finding, job_seconds(context) * missed / (got + missed),
+           fmt::format("it got {} cpus and waited for {} more, of which others used {}", number(got), number(waited),
+                       number(missed)));
   finding.confidence = Confidence::likely;
   finding.evidence = {evidence_of(context, outsider, {taken, 0, 0}, whole),
                       evidence_of(context, wait, {waited, 0, 0}, whole),
@@ -226,20 +214,12 @@ std::optional<Finding> constant_outsider(const RuleContext& context, const Signa
 
 std::vector<Finding> check(const RuleContext& context) {
   const Signal outsider{"job.outsider_cpu", "cpus", context.total("job.outsider_cpu")};
-  const auto used = rate(context, "job.cpu_time", 1e-9, "cpus");
-  const auto wait = cpu_wait(context);
-  if (!used) throw Unavailable("not measured: job.cpu_time");
-  if (!wait) throw Unavailable("not measured: no waiting time of the job (schedstat) and no pressure.cpu_some");
+  const Signal used = needed(rate(context, "job.cpu_time", 1e-9, "cpus"), "job.cpu_time");
+  const Signal wait = needed(cpu_wait(context), "no waiting time of the job (schedstat) and no pressure.cpu_some");
 
   const auto elevations =
-      find_elevations(outsider.values, {.min_excess = context.threshold("min_cpu"),
-                                        .min_length = context.steps(context.threshold("min_seconds")),
-                                        .window = context.steps(5),
-                                        .min_score = context.threshold("min_score"),
-                                        .floor = 0});
-  std::vector<Interval> all;
-  all.reserve(elevations.size());
-  for (const Elevation& elevation : elevations) all.push_back(elevation.at);
+      elevations_of(context, outsider.values, context.threshold("min_cpu"), context.threshold("min_score"));
+  const std::vector<Interval> all = places(elevations);
 
   std::vector<Finding> findings;
   std::optional<Finding> habit;
@@ -248,7 +228,7 @@ std::vector<Finding> check(const RuleContext& context) {
     const double excess = elevation.inside - elevation.outside;
     if (excess - interrupts_excess(context, elevation.at, all) < context.threshold("min_cpu")) continue;
     if (explained_by_writes(context, elevation.at, all, excess)) continue;
-    const Cost cost = cost_of(context, elevation.at, all, wait, *used, excess);
+    const Cost cost = cost_of(context, elevation.at, all, wait, used, excess);
     // One that cost nothing is worth a word only where it explains what the detectors saw.
     if (!cost.any() && !confirmed_by(context.detection, elevation.at)) continue;
     Finding finding = describe(context, outsider, elevation, all, wait, cost);
@@ -269,7 +249,7 @@ std::vector<Finding> check(const RuleContext& context) {
     findings.push_back(*std::move(habit));
     return findings;
   }
-  auto constant = constant_outsider(context, outsider, *used, *wait);
+  auto constant = constant_outsider(context, outsider, used, wait);
   if (!constant) return findings;
   double lost_in_intervals = 0;
   for (const Finding& finding : findings) lost_in_intervals += finding.impact.seconds.value_or(0);
@@ -288,14 +268,14 @@ const RegisteredRule kRule{{
     .whole_machine = true,
     .thresholds = {{"min_cpu", 0.15, "cpus", "least cpu time of outsiders above the usual level"},
                    {"min_seconds", 3, "s", "shortest interval"},
-                   {"min_score", 4, "sd", "least distance from the usual level, in its own spread"},
+                   kMinScore,
                    {"min_wait", 0.08, "s/s", "least extra run-queue wait of the job"},
                    {"min_displaced_share", 0.5, "ratio", "part of the outsiders' cpu time the job must have lost"},
                    {"min_constant_cpu", 0.3, "cpus",
                     "outsiders' cpu time in nine of ten seconds that is a level, not an event"},
                    {"min_constant_seconds", 20, "s", "shortest job whose level is judged"},
-                   {"min_lost_seconds", 1, "s", "lost run time from which it is a finding, else a notice"},
-                   {"min_lost_percent", 0.5, "percent", "lost share of the run from which it is a finding"}},
+                   kMinLostSeconds,
+                   kMinLostPercent},
     .user_remedy =
         {"ps -eo pid,psr,pcpu,comm --sort=-pcpu | head -15   # while it runs: who else is busy, on which cpu",
          "taskset -c <free cpus> <command>                   # keep away from a cpu that others use"},

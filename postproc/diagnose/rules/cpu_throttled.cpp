@@ -5,9 +5,8 @@
 #include <cmath>
 
 #include "hdf5schema/basics/error.h"
+#include "postproc/diagnose/interval_finding.h"
 #include "postproc/diagnose/quantity.h"
-#include "postproc/diagnose/rule.h"
-#include "postproc/diagnose/signals.h"
 
 namespace reveal {
 namespace {
@@ -25,10 +24,8 @@ std::optional<Held> held_back(const RuleContext& context) {
   double largest = -1;
   for (const std::string_view metric : {"cgroup.cpu_throttled_time", "process.throttled_time"}) {
     for (const std::size_t channel : context.channels(metric)) {
-      const auto series = context.telemetry.series(channel);
-      Held held{{std::string(metric), "cpus", {series.begin(), series.end()}},
+      Held held{channel_rate(context, channel, 1e-9, "cpus"),
                 metric.starts_with("process.") ? context.telemetry.channels[channel].instance : ""};
-      for (double& value : held.signal.values) value *= 1e-9 / context.telemetry.step_seconds;
       const double mean = mean_inside(held.signal.values, {0, held.signal.values.size()});
       if (std::isnan(mean)) continue;
       if (mean > kAlike * largest || largest <= 0) {
@@ -44,11 +41,7 @@ std::optional<Held> held_back(const RuleContext& context) {
 
 /// A quota that was there from the first second leaves no outside to compare with; its own counter needs none.
 std::vector<Elevation> episodes(const RuleContext& context, const Signal& held) {
-  auto found = find_elevations(held.values, {.min_excess = context.threshold("min_held"),
-                                             .min_length = context.steps(context.threshold("min_seconds")),
-                                             .window = context.steps(5),
-                                             .min_score = context.threshold("min_score"),
-                                             .floor = 0});
+  auto found = elevations_of(context, held.values, context.threshold("min_held"), context.threshold("min_score"));
   const Interval whole{0, context.telemetry.samples};
   const double mean = mean_inside(held.values, whole);
   const bool brief = job_seconds(context) < context.threshold("min_seconds");
@@ -59,31 +52,22 @@ std::vector<Elevation> episodes(const RuleContext& context, const Signal& held) 
 
 Finding describe(const RuleContext& context, const Held& held, const Elevation& elevation,
                  std::span<const Interval> all) {
-  Finding finding = context.finding();
+  Finding finding = finding_at(context, elevation.at);
   const double length = context.seconds(elevation.at.length());
-  finding.intervals = {context.span(elevation.at.begin, elevation.at.end)};
   if (!held.instance.empty()) finding.instances = {held.instance};
   finding.confidence = Confidence::certain;
   const auto used = rate(context, "job.cpu_time", 1e-9, "cpus");
   const double got = used ? mean_inside(used->values, elevation.at) : std::nan("");
   // Of the time it wanted to run in: held back / (held back + run).
   const double lost = std::isnan(got) ? std::min(elevation.inside, 1.0) : elevation.inside / (elevation.inside + got);
-  finding.impact.seconds = lost * length;
-  finding.impact.percent = 100 * lost * length / job_seconds(context);
-  finding.impact.how = fmt::format("it ran on {} cpus and was held back on {}", std::isnan(got) ? "?" : number(got),
-                                   number(elevation.inside));
-  finding.severity = severity_of_loss(*finding.impact.seconds, *finding.impact.percent,
-                                      context.threshold("min_lost_seconds"), context.threshold("min_lost_percent"));
-  Evidence evidence =
-      evidence_of(context, held.signal, {elevation.inside, elevation.outside, elevation.score}, elevation.at);
+  set_loss(context, finding, lost * length,
+           fmt::format("it ran on {} cpus and was held back on {}", std::isnan(got) ? "?" : number(got),
+                       number(elevation.inside)));
+  Evidence evidence = evidence_of(context, held.signal, elevation);
   evidence.instance = held.instance;
   evidence.detectors = {"kernel counter"};
   finding.evidence.push_back(std::move(evidence));
-  if (used) {
-    if (const auto change = contrast(context, *used, elevation.at, all)) {
-      finding.evidence.push_back(evidence_of(context, *used, *change, elevation.at));
-    }
-  }
+  add_contrast(context, finding, used, elevation.at, all);
   finding.sentence =
       fmt::format("A cpu quota held {} on {} back for {} s: {} cpus' worth of time was refused to it (usually {}).",
                   held.instance.empty() ? "the job" : held.instance, context.telemetry.node, number(length),
@@ -114,9 +98,9 @@ const RegisteredRule kRule{{
     .proof = Proof::real,
     .thresholds = {{"min_held", 0.02, "cpus", "least cpu time refused, beyond the usual level"},
                    {"min_seconds", 3, "s", "shortest interval"},
-                   {"min_score", 4, "sd", "least distance from the usual level, in its own spread"},
-                   {"min_lost_seconds", 1, "s", "lost run time from which it is a finding, else a notice"},
-                   {"min_lost_percent", 0.5, "percent", "lost share of the run from which it is a finding"}},
+                   kMinScore,
+                   kMinLostSeconds,
+                   kMinLostPercent},
     .user_remedy =
         {"cat /sys/fs/cgroup$(cut -d: -f3 /proc/self/cgroup | tail -1)/cpu.max   # quota and period, inside the job",
          "export OMP_NUM_THREADS=<quota / period>             # no more threads than the quota feeds",

@@ -8,6 +8,7 @@
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/text.h"
 #include "postproc/diagnose/interrupt_causes.h"
+#include "postproc/diagnose/interval_finding.h"
 #include "postproc/diagnose/quantity.h"
 #include "postproc/diagnose/rule.h"
 #include "postproc/diagnose/signals.h"
@@ -107,14 +108,10 @@ std::vector<Finding> check(const RuleContext& context) {
   finding.intervals = {context.span(0, context.telemetry.samples)};
   finding.instances = {pile.cpu};
   finding.confidence = Confidence::likely;
-  finding.impact.how = "unknown: the job may not use that cpu; its packets wait there";
-  if (job_may_run_on(context, pile.cpu)) {
-    finding.impact.percent = 100 * (busy - others);
-    finding.impact.seconds = (busy - others) * job_seconds(context);
-    finding.impact.how = "upper bound: what a process of the job on that cpu lost to interrupts beyond the others";
-  }
-  finding.severity = severity_of_loss(finding.impact.seconds.value_or(0), finding.impact.percent.value_or(0),
-                                      context.threshold("min_lost_seconds"), context.threshold("min_lost_percent"));
+  const bool felt = job_may_run_on(context, pile.cpu);
+  set_loss(context, finding, felt ? std::optional((busy - others) * job_seconds(context)) : std::nullopt,
+           felt ? "upper bound: what a process of the job on that cpu lost to interrupts beyond the others"
+                : "unknown: the job may not use that cpu; its packets wait there");
   const auto add = [&](std::string metric, std::string feature, double observed, std::optional<double> expected,
                        std::string unit) {
     Evidence evidence;
@@ -158,8 +155,8 @@ const RegisteredRule kRule{{
                    {"min_share", 0.6, "ratio", "least part of all device interrupts on that cpu"},
                    {"min_busy", 0.3, "cpus", "time of that cpu in interrupts that is a cost"},
                    {"min_dropped", 1, "/s", "packets dropped for a full backlog that are a cost"},
-                   {"min_lost_seconds", 1, "s", "lost run time from which it is a finding, else a notice"},
-                   {"min_lost_percent", 0.5, "percent", "lost share of the run from which it is a finding"}},
+                   kMinLostSeconds,
+                   kMinLostPercent},
     .user_remedy =
         {"srun --core-spec=1 ...                          # leaves a core to the system, where the site allows",
          "grep . /proc/irq/*/effective_affinity_list      # on the named node: the same cpu again and again"},

@@ -9,9 +9,8 @@
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/text.h"
 #include "postproc/diagnose/interrupt_causes.h"
+#include "postproc/diagnose/interval_finding.h"
 #include "postproc/diagnose/quantity.h"
-#include "postproc/diagnose/rule.h"
-#include "postproc/diagnose/signals.h"
 
 namespace reveal {
 namespace {
@@ -75,9 +74,7 @@ std::optional<Cost> cost_of(const RuleContext& context, const std::string& cpu, 
   for (const Sign& sign : kSigns) {
     const auto channels = context.channels(sign.metric, cpu);
     if (channels.empty()) continue;
-    const auto series = context.telemetry.series(channels[0]);
-    Signal signal{std::string(sign.metric), std::string(sign.unit), {series.begin(), series.end()}};
-    for (double& value : signal.values) value *= sign.scale / context.telemetry.step_seconds;
+    Signal signal = channel_rate(context, channels[0], sign.scale, sign.unit);
     const auto change = contrast(context, signal, at, all);
     const double outside = change ? change->outside : 0;  // a pile-up from the first second has no outside
     const double inside = change ? change->inside : mean_inside(signal.values, at);
@@ -89,11 +86,7 @@ std::optional<Cost> cost_of(const RuleContext& context, const std::string& cpu, 
 }
 
 std::vector<Elevation> pile_ups(const RuleContext& context, const Signal& share) {
-  auto found = find_elevations(share.values, {.min_excess = context.threshold("min_excess"),
-                                              .min_length = context.steps(context.threshold("min_seconds")),
-                                              .window = context.steps(5),
-                                              .min_score = context.threshold("min_score"),
-                                              .floor = 0});
+  auto found = elevations_of(context, share.values, context.threshold("min_excess"), context.threshold("min_score"));
   std::erase_if(found, [&](const Elevation& at) { return at.recurring || at.inside < context.threshold("min_share"); });
   const Interval whole{0, share.values.size()};
   const double mean = mean_inside(share.values, whole);
@@ -126,6 +119,7 @@ std::vector<Finding> check(const RuleContext& context) {
   if (all_packets.rates.empty()) throw Unavailable("not measured: softnet.processed (/proc/net/softnet_stat)");
   if (all_packets.rates.size() < 2) return {};  // one cpu has nobody to share with
   const Signal share = busiest_share(context, all_packets);
+  const auto received = rate(context, "tcp.InSegs", 1, "/s");
   const auto found = pile_ups(context, share);
   const std::vector<Interval> all = places(found);
   std::vector<Finding> findings;
@@ -133,28 +127,16 @@ std::vector<Finding> check(const RuleContext& context) {
     const std::string& cpu = all_packets.cpus[busiest(all_packets, elevation.at)];
     const auto cost = cost_of(context, cpu, elevation.at, all);
     if (!cost) continue;
-    Finding finding = context.finding();
+    Finding finding = finding_at(context, elevation.at);
     const double length = context.seconds(elevation.at.length());
-    finding.intervals = {context.span(elevation.at.begin, elevation.at.end)};
     finding.instances = {cpu};
     finding.confidence = cost->signal.metric == "softnet.dropped" ? Confidence::certain : Confidence::likely;
-    const auto received = rate(context, "tcp.InSegs", 1, "/s");
-    const auto segments = received ? contrast(context, *received, elevation.at, all) : std::nullopt;
-    const double slowed = segments && segments->outside > 0 ? 1 - segments->inside / segments->outside : 0;
-    finding.impact.how = "none to be seen: as many segments arrived as usual";
-    if (slowed > 0.02) {
-      finding.impact.seconds = slowed * length;
-      finding.impact.percent = 100 * slowed * length / job_seconds(context);
-      finding.impact.how = fmt::format("{} segments arrived per second instead of {}", number(segments->inside),
-                                       number(segments->outside));
-    }
-    finding.severity = severity_of_loss(finding.impact.seconds.value_or(0), finding.impact.percent.value_or(0),
-                                        context.threshold("min_lost_seconds"), context.threshold("min_lost_percent"));
-    Evidence evidence =
-        evidence_of(context, share, {elevation.inside, elevation.outside, elevation.score}, elevation.at);
+    const auto segments = contrast(context, received, elevation.at, all);
+    set_loss_of_segments(context, finding, segments, length);
+    Evidence evidence = evidence_of(context, share, elevation);
     evidence.instance = cpu;
     evidence.feature = "share of the node's packets";
-    evidence.detectors = {"interval search"};
+    evidence.detectors = seen_by(std::nullopt);
     finding.evidence.push_back(std::move(evidence));
     finding.evidence.push_back(evidence_of(context, cost->signal, cost->change, elevation.at));
     finding.evidence.back().instance = cpu;
@@ -184,12 +166,12 @@ const RegisteredRule kRule{{
                    {"min_share", 0.9, "ratio", "least part of the packets on one cpu"},
                    {"min_excess", 0.2, "ratio", "least rise of that part"},
                    {"min_seconds", 3, "s", "shortest interval"},
-                   {"min_score", 4, "sd", "least distance from the usual level, in its own spread"},
+                   kMinScore,
                    {"min_dropped", 1, "/s", "packets dropped for a full backlog that are a cost"},
                    {"min_squeezed", 100, "/s", "receive work cut off with packets left that is a cost"},
                    {"min_softirq", 0.8, "cpus", "time of that cpu in soft interrupts that is a cost"},
-                   {"min_lost_seconds", 1, "s", "lost run time from which it is a finding, else a notice"},
-                   {"min_lost_percent", 0.5, "percent", "lost share of the run from which it is a finding"}},
+                   kMinLostSeconds,
+                   kMinLostPercent},
     .user_remedy = {"cat /proc/net/softnet_stat                # on the named node: second column grows on one line",
                     "export NCCL_NSOCKS_PERTHREAD=4            # more flows reach more queues"},
     .admin_remedy = {"grep . /sys/class/net/*/queues/rx-*/rps_cpus   # one bit set everywhere: write ff instead",

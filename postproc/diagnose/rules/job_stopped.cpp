@@ -2,12 +2,9 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
-#include <cmath>
 
-#include "hdf5schema/basics/error.h"
+#include "postproc/diagnose/interval_finding.h"
 #include "postproc/diagnose/quantity.h"
-#include "postproc/diagnose/rule.h"
-#include "postproc/diagnose/signals.h"
 
 namespace reveal {
 namespace {
@@ -27,38 +24,28 @@ Interval as_long_as_its_effect(const RuleContext& context, Interval seen) {
 }
 
 std::vector<Finding> check(const RuleContext& context) {
-  const auto stopped = level(context, "job.stopped", "processes");
-  if (!stopped) throw Unavailable("not measured: job.stopped (state T in /proc/PID/stat)");
-  const auto found = find_elevations(over_seconds(context, stopped->values),
-                                     {.min_excess = context.threshold("min_stopped"),
-                                      .min_length = context.steps(context.threshold("min_seconds")),
-                                      .window = context.steps(5),
-                                      .min_score = 0,
-                                      .floor = 0});
+  const Signal stopped = needed(level(context, "job.stopped", "processes"), "job.stopped (state T in /proc/PID/stat)");
+  const auto used = rate(context, "job.cpu_time", 1e-9, "cpus");
+  const auto found = elevations_of(context, over_seconds(context, stopped.values), context.threshold("min_stopped"), 0);
   const std::vector<Interval> all = places(found);
   std::vector<Finding> findings;
   for (const Elevation& elevation : found) {
-    Finding finding = context.finding();
     const Interval at = as_long_as_its_effect(context, elevation.at);
     const double length = context.seconds(at.length());
-    const double share = mean_inside(stopped->values, at);
-    finding.intervals = {context.span(at.begin, at.end)};
+    const double share = mean_inside(stopped.values, at);
+    Finding finding = finding_at(context, at);
     finding.confidence = Confidence::certain;
     // A process nobody waits for may stand still as long as it likes: the job's own use of cpus says what it cost.
-    const auto used = rate(context, "job.cpu_time", 1e-9, "cpus");
-    const auto change = used ? contrast(context, *used, at, all) : std::nullopt;
-    const double slowed = change && change->outside > 0 ? 1 - change->inside / change->outside : 0;
+    const auto change = contrast(context, used, at, all);
+    const double slowed = change ? change->fall() : 0;
     finding.impact.how = "not measured: the job used its cpus as before";
     finding.severity = Severity::notice;
     if (slowed > context.threshold("min_slowed")) {
-      finding.impact.seconds = std::min({1.0, share, slowed}) * length;
-      finding.impact.percent = 100 * *finding.impact.seconds / job_seconds(context);
-      finding.impact.how = fmt::format("the job used {} cpus instead of {} while a process stood still",
-                                       number(change->inside), number(change->outside));
-      finding.severity = severity_of_loss(*finding.impact.seconds, *finding.impact.percent,
-                                          context.threshold("min_lost_seconds"), context.threshold("min_lost_percent"));
+      set_loss(context, finding, std::min({1.0, share, slowed}) * length,
+               fmt::format("the job used {} cpus instead of {} while a process stood still", number(change->inside),
+                           number(change->outside)));
     }
-    Evidence evidence = evidence_of(context, *stopped, {share, elevation.outside, 0}, at);
+    Evidence evidence = evidence_of(context, stopped, {share, elevation.outside, 0}, at);
     evidence.detectors = {"kernel state"};
     finding.evidence.push_back(std::move(evidence));
     if (change) finding.evidence.push_back(evidence_of(context, *used, *change, at));
@@ -83,8 +70,8 @@ const RegisteredRule kRule{{
     .thresholds = {{"min_stopped", 0.05, "processes", "least mean number of stopped processes"},
                    {"min_seconds", 2, "s", "shortest interval"},
                    {"min_slowed", 0.02, "ratio", "least fall of the job's cpu time that is counted as its cost"},
-                   {"min_lost_seconds", 1, "s", "lost run time from which it is a finding, else a notice"},
-                   {"min_lost_percent", 0.5, "percent", "lost share of the run from which it is a finding"}},
+                   kMinLostSeconds,
+                   kMinLostPercent},
     .user_remedy =
         {"ps -o pid,stat,wchan,cmd -u $USER            # T: stopped, t: held by a debugger",
          "kill -CONT <pid>                             # lets it run again",

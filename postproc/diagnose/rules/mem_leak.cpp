@@ -7,9 +7,8 @@
 #include <limits>
 
 #include "hdf5schema/basics/error.h"
+#include "postproc/diagnose/interval_finding.h"
 #include "postproc/diagnose/quantity.h"
-#include "postproc/diagnose/rule.h"
-#include "postproc/diagnose/signals.h"
 
 namespace reveal {
 namespace {
@@ -115,13 +114,12 @@ std::optional<double> seconds_left(const RuleContext& context, const Ramp& ramp,
 }
 
 Finding describe(const RuleContext& context, const Retained& memory, const Ramp& ramp) {
-  Finding finding = context.finding();
   const Interval at{ramp.begin * memory.bin, ramp.end * memory.bin};
+  Finding finding = finding_at(context, at);
   const double length = context.seconds(at.length());
   const double before = memory.level[ramp.begin];
   const double after = memory.level[ramp.end];
   const double pace = ramp.growth / length;
-  finding.intervals = {context.span(at.begin, at.end)};
   finding.instances = {memory.instance};
   finding.severity = Severity::notice;
   finding.confidence = Confidence::possible;
@@ -138,24 +136,23 @@ Finding describe(const RuleContext& context, const Retained& memory, const Ramp&
       finding.confidence = Confidence::likely;
     }
   }  // else it has stopped growing: data that were read and are kept look the same
-  const auto fact = [&](std::string_view metric, std::string_view feature, double observed, double expected,
-                        std::string_view unit) {
-    Evidence evidence;
-    evidence.metric = metric;
-    evidence.instance = memory.instance;
-    evidence.node = context.telemetry.node;
-    evidence.feature = feature;
-    evidence.observed = observed;
-    evidence.expected = expected;
-    evidence.unit = unit;
-    evidence.span = finding.intervals.front();
-    evidence.detectors = {"retained memory"};
-    finding.evidence.push_back(std::move(evidence));
-  };
   const double outside =
       (memory.level.back() - memory.level.front() - ramp.growth) / std::max(1.0, job_seconds(context) - length);
-  fact("process.rss", "least level from then on", after, before, "bytes");
-  fact("process.rss", "retained per second", pace, std::max(0.0, outside), "bytes/s");
+  const Evidence held{.metric = "process.rss",
+                      .instance = memory.instance,
+                      .node = context.telemetry.node,
+                      .feature = "least level from then on",
+                      .observed = after,
+                      .expected = before,
+                      .unit = "bytes",
+                      .span = finding.intervals.front(),
+                      .detectors = {"retained memory"}};
+  Evidence retained_per_second = held;
+  retained_per_second.feature = "retained per second";
+  retained_per_second.observed = pace;
+  retained_per_second.expected = std::max(0.0, outside);
+  retained_per_second.unit = "bytes/s";
+  finding.evidence = {held, std::move(retained_per_second)};
   finding.sentence =
       fmt::format("Memory of {} on {} grew by {} in {} s, from {} to {}, {} a second, {}.", memory.instance,
                   context.telemetry.node, quantity(ramp.growth, "bytes"), number(length), quantity(before, "bytes"),

@@ -4,10 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "hdf5schema/basics/error.h"
+#include "postproc/diagnose/interval_finding.h"
 #include "postproc/diagnose/quantity.h"
-#include "postproc/diagnose/rule.h"
-#include "postproc/diagnose/signals.h"
 
 namespace reveal {
 namespace {
@@ -86,17 +84,11 @@ Finding describe(const RuleContext& context, const Signal& dirtied, const Elevat
                  const Writers& writers, bool by_outsider) {
   const Interval at = elevation.at;
   const double length = context.seconds(at.length());
-  Finding finding = context.finding();
-  finding.intervals = {context.span(at.begin, at.end)};
-  const auto confirmed = confirmed_by(context.detection, at);
+  Finding finding = finding_at(context, at);
   finding.confidence = elevation.beyond ? Confidence::likely : Confidence::possible;
 
-  finding.evidence.push_back(evidence_of(context, dirtied, {elevation.inside, elevation.outside, elevation.score}, at));
-  finding.evidence.back().detectors = {"interval search"};
-  if (confirmed) {
-    auto& detectors = finding.evidence.back().detectors;
-    detectors.insert(detectors.end(), confirmed->methods.begin(), confirmed->methods.end());
-  }
+  finding.evidence.push_back(evidence_of(context, dirtied, elevation));
+  finding.evidence.back().detectors = seen_by(confirmed_by(context.detection, at));
   Evidence own = finding.evidence.back();
   own.metric = "process.write_bytes";
   own.observed = writers.own;
@@ -108,12 +100,8 @@ Finding describe(const RuleContext& context, const Signal& dirtied, const Elevat
     finding.evidence.push_back(evidence_of(context, signal, change, cost.at));
   }
   for (const std::string_view metric : {"mem.dirty", "mem.writeback"}) {
-    const auto pending = level(context, metric, "bytes");
-    if (!pending) continue;
     const Interval excluded[] = {cost.at};
-    if (const auto change = contrast(context, *pending, cost.at, excluded)) {
-      finding.evidence.push_back(evidence_of(context, *pending, *change, cost.at));
-    }
+    add_contrast(context, finding, level(context, metric, "bytes"), cost.at, excluded);
   }
 
   finding.sentence =
@@ -140,25 +128,20 @@ Finding describe(const RuleContext& context, const Signal& dirtied, const Elevat
 }
 
 std::vector<Finding> check(const RuleContext& context) {
-  const auto dirtied = rate(context, "vmstat.nr_dirtied", context.page_bytes(), "bytes/s");
-  if (!dirtied) throw Unavailable("not measured: vmstat.nr_dirtied");
-  const auto own = rate(context, "process.write_bytes", 1, "bytes/s");
-  if (!own) throw Unavailable("not measured: process.write_bytes, hence not who wrote");
+  const Signal dirtied =
+      needed(rate(context, "vmstat.nr_dirtied", context.page_bytes(), "bytes/s"), "vmstat.nr_dirtied");
+  const Signal own =
+      needed(rate(context, "process.write_bytes", 1, "bytes/s"), "process.write_bytes, hence not who wrote");
 
-  const auto floods = find_elevations(dirtied->values, {.min_excess = context.threshold("min_rate") * 1e6,
-                                                        .min_length = context.steps(context.threshold("min_seconds")),
-                                                        .window = context.steps(5),
-                                                        .min_score = context.threshold("min_score"),
-                                                        .floor = 0});
-  std::vector<Interval> all;
-  all.reserve(floods.size());
-  for (const Elevation& flood : floods) all.push_back(flood.at);
+  const auto floods =
+      elevations_of(context, dirtied.values, context.threshold("min_rate") * 1e6, context.threshold("min_score"));
+  const std::vector<Interval> all = places(floods);
 
   std::vector<Finding> findings;
   std::optional<Finding> habit;
   double habit_seconds = 0;
   for (const Elevation& flood : floods) {
-    const Writers writers{mean_inside(own->values, flood.at), flood.inside};
+    const Writers writers{mean_inside(own.values, flood.at), flood.inside};
     if (std::isnan(writers.own)) continue;  // nobody knows whose flood it was
     const bool by_outsider = writers.outsider(context.threshold("min_outsider_share"));
     const Cost cost = cost_of(context, flood.at, all);
@@ -167,7 +150,7 @@ std::vector<Finding> check(const RuleContext& context) {
       const double written = (flood.inside - flood.outside) * context.seconds(flood.at.length());
       // Without a sign of waiting only a large one is worth a note, so that its episode does not stay unexplained.
       if (!flood.beyond || (cost.signs.empty() && written < context.threshold("min_noted") * 1e6)) continue;
-      Finding finding = describe(context, *dirtied, flood, cost, writers, by_outsider);
+      Finding finding = describe(context, dirtied, flood, cost, writers, by_outsider);
       finding.severity = severity_of_loss(cost.seconds, percent, context.threshold("min_lost_seconds"),
                                           context.threshold("min_lost_percent"));
       findings.push_back(std::move(finding));
@@ -176,7 +159,7 @@ std::vector<Finding> check(const RuleContext& context) {
     // The job's own checkpoints are its habit: one note, and only when they cost a visible part of the run.
     habit_seconds += cost.seconds;
     if (!habit) {
-      habit = describe(context, *dirtied, flood, cost, writers, by_outsider);
+      habit = describe(context, dirtied, flood, cost, writers, by_outsider);
     } else {
       habit->intervals.push_back(context.span(flood.at.begin, flood.at.end));
     }
@@ -201,7 +184,7 @@ const RegisteredRule kRule{{
     .whole_machine = true,
     .thresholds = {{"min_rate", 30, "MB/s", "least rate of pages dirtied above the usual level"},
                    {"min_seconds", 3, "s", "shortest interval"},
-                   {"min_score", 4, "sd", "least distance from the usual level, in its own spread"},
+                   kMinScore,
                    {"min_outsider_share", 0.6, "ratio",
                     "part of the writes not by the job, from which an outsider is named"},
                    {"min_blocked", 0.1, "processes", "least additional processes of the job in uninterruptible sleep"},
@@ -209,8 +192,8 @@ const RegisteredRule kRule{{
                    {"min_pressure", 0.05, "s/s", "least extra io pressure of the node"},
                    {"min_noted", 500, "MB", "least amount worth a note when no waiting was seen"},
                    {"min_habit_percent", 5, "percent", "cost of the job's own recurring floods worth a note"},
-                   {"min_lost_seconds", 1, "s", "lost run time from which it is a finding, else a notice"},
-                   {"min_lost_percent", 0.5, "percent", "lost share of the run from which it is a finding"}},
+                   kMinLostSeconds,
+                   kMinLostPercent},
     .user_remedy =
         {"write checkpoints from one rank, less often, or asynchronously (torch.distributed.checkpoint.async_save)",
          "write to node-local storage and copy later:  export TMPDIR=/tmp"},

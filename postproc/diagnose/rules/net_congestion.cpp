@@ -5,10 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "hdf5schema/basics/error.h"
+#include "postproc/diagnose/interval_finding.h"
 #include "postproc/diagnose/quantity.h"
-#include "postproc/diagnose/rule.h"
-#include "postproc/diagnose/signals.h"
 
 namespace reveal {
 namespace {
@@ -56,44 +54,32 @@ std::optional<Plateau> plateau(const RuleContext& context, const Signal& receive
 }
 
 std::vector<Finding> check(const RuleContext& context) {
-  const auto queued = rate(context, "tcpext.TCPOFOQueue", 1, "/s");
-  if (!queued) throw Unavailable("not measured: tcpext.TCPOFOQueue (/proc/net/netstat)");
-  const auto received = rate(context, "net.rx_bytes", 1, "bytes/s");
-  if (!received) throw Unavailable("not measured: net.rx_bytes (/proc/net/dev)");
+  const Signal queued = needed(rate(context, "tcpext.TCPOFOQueue", 1, "/s"), "tcpext.TCPOFOQueue (/proc/net/netstat)");
+  const Signal received = needed(rate(context, "net.rx_bytes", 1, "bytes/s"), "net.rx_bytes (/proc/net/dev)");
   const auto segments = rate(context, "tcp.InSegs", 1, "/s");
-  const auto found = find_elevations(queued->values, {.min_excess = context.threshold("min_rate"),
-                                                      .min_length = context.steps(context.threshold("min_seconds")),
-                                                      .window = context.steps(5),
-                                                      .min_score = context.threshold("min_score"),
-                                                      .floor = 0});
+  const auto found =
+      elevations_of(context, queued.values, context.threshold("min_rate"), context.threshold("min_score"));
   const std::vector<Interval> all = places(found);
   std::vector<Finding> findings;
   for (const Elevation& elevation : found) {
     if (elevation.recurring) continue;
-    const auto flat = plateau(context, *received, elevation.at, all);
-    const auto bytes = contrast(context, *received, elevation.at, all);
+    const auto flat = plateau(context, received, elevation.at, all);
+    const auto bytes = contrast(context, received, elevation.at, all);
     if (!flat || !bytes || bytes->outside <= 0 || bytes->inside > (1 - kLeastSlowed) * bytes->outside) continue;
     if (segments) {
       const double arrived = mean_inside(segments->values, elevation.at);
       if (elevation.inside - elevation.outside < context.threshold("min_share") * arrived) continue;
     }
-    Finding finding = context.finding();
+    Finding finding = finding_at(context, elevation.at);
     const double length = context.seconds(elevation.at.length());
-    const double slowed = std::max(0.0, 1 - bytes->inside / bytes->outside);
-    finding.intervals = {context.span(elevation.at.begin, elevation.at.end)};
     finding.confidence = Confidence::likely;
-    finding.impact.seconds = slowed * length;
-    finding.impact.percent = 100 * slowed * length / job_seconds(context);
-    finding.impact.how = fmt::format("{} arrived instead of {}", quantity(bytes->inside, "bytes/s"),
-                                     quantity(bytes->outside, "bytes/s"));
-    finding.severity = severity_of_loss(*finding.impact.seconds, *finding.impact.percent,
-                                        context.threshold("min_lost_seconds"), context.threshold("min_lost_percent"));
-    Evidence peak = evidence_of(context, *received, {flat->peak, flat->usual_peak, 0}, elevation.at);
+    set_loss(context, finding, bytes->fall() * length,
+             fmt::format("{} arrived instead of {}", quantity(bytes->inside, "bytes/s"),
+                         quantity(bytes->outside, "bytes/s")));
+    Evidence peak = evidence_of(context, received, {flat->peak, flat->usual_peak, 0}, elevation.at);
     peak.feature = "95 % quantile";
-    finding.evidence.push_back(evidence_of(context, *received, *bytes, elevation.at));
-    finding.evidence.push_back(std::move(peak));
-    finding.evidence.push_back(
-        evidence_of(context, *queued, {elevation.inside, elevation.outside, elevation.score}, elevation.at));
+    finding.evidence = {evidence_of(context, received, *bytes, elevation.at), std::move(peak),
+                        evidence_of(context, queued, elevation)};
     if (const auto confirmed = confirmed_by(context.detection, elevation.at)) {
       finding.evidence.front().detectors = confirmed->methods;
     }
@@ -119,11 +105,11 @@ const RegisteredRule kRule{{
     .thresholds = {{"min_rate", 5, "/s", "least segments out of order above the usual level"},
                    {"min_share", 0.001, "ratio", "least part of the segments received that is out of order"},
                    {"min_seconds", 3, "s", "shortest interval"},
-                   {"min_score", 4, "sd", "least distance from the usual level, in its own spread"},
+                   kMinScore,
                    {"max_peak", 0.6, "ratio", "the limit, against the rate the same link reached before"},
                    {"min_at_limit", 0.3, "ratio", "least part of the time within a fifth of the limit"},
-                   {"min_lost_seconds", 1, "s", "lost run time from which it is a finding, else a notice"},
-                   {"min_lost_percent", 0.5, "percent", "lost share of the run from which it is a finding"}},
+                   kMinLostSeconds,
+                   kMinLostPercent},
     .user_remedy = {"#SBATCH --switches=1@0:30:00      # nodes of one switch: wait half an hour for them at most",
                     "#SBATCH --exclude=<the named node>   # if it is always the same port",
                     "gradient accumulation or compression (DDP comm hooks)   # less to send per step"},

@@ -4,10 +4,8 @@
 
 #include <algorithm>
 
-#include "hdf5schema/basics/error.h"
+#include "postproc/diagnose/interval_finding.h"
 #include "postproc/diagnose/quantity.h"
-#include "postproc/diagnose/rule.h"
-#include "postproc/diagnose/signals.h"
 
 namespace reveal {
 namespace {
@@ -15,7 +13,7 @@ namespace {
 /// Segments that came twice answer a retransmission without a loss: reordering and late acknowledgements look so.
 bool is_reordering(const RuleContext& context, Interval at, std::span<const Interval> all, double out_of_order) {
   const auto twice = rate(context, "tcpext.TCPDSACKOldSent", 1, "/s");
-  const auto change = twice ? contrast(context, *twice, at, all) : std::nullopt;
+  const auto change = contrast(context, twice, at, all);
   return change && change->excess() >= context.threshold("max_duplicate_share") * out_of_order;
 }
 
@@ -31,56 +29,30 @@ bool is_explained(const RuleContext& context, Interval at) {
 }
 
 std::vector<Finding> check(const RuleContext& context) {
-  const auto queued = rate(context, "tcpext.TCPOFOQueue", 1, "/s");
-  const auto received = rate(context, "tcp.InSegs", 1, "/s");
-  if (!queued) throw Unavailable("not measured: tcpext.TCPOFOQueue (/proc/net/netstat)");
-  if (!received) throw Unavailable("not measured: tcp.InSegs (/proc/net/snmp)");
-
+  const Signal queued = needed(rate(context, "tcpext.TCPOFOQueue", 1, "/s"), "tcpext.TCPOFOQueue (/proc/net/netstat)");
+  const Signal received = needed(rate(context, "tcp.InSegs", 1, "/s"), "tcp.InSegs (/proc/net/snmp)");
   const auto elevations =
-      find_elevations(queued->values, {.min_excess = context.threshold("min_rate"),
-                                       .min_length = context.steps(context.threshold("min_seconds")),
-                                       .window = context.steps(5),
-                                       .min_score = context.threshold("min_score"),
-                                       .floor = 0});
+      elevations_of(context, queued.values, context.threshold("min_rate"), context.threshold("min_score"));
   const std::vector<Interval> all = places(elevations);
   std::vector<Finding> findings;
   for (const Elevation& elevation : elevations) {
     const double excess = elevation.inside - elevation.outside;
     // Four or more alike are what these connections do anyway.
     if (elevation.recurring || excess < context.threshold("min_ratio") * elevation.outside) continue;
-    const auto segments = contrast(context, *received, elevation.at, all);
+    const auto segments = contrast(context, received, elevation.at, all);
     if (!segments || excess < context.threshold("min_share") * segments->inside) continue;
     if (is_reordering(context, elevation.at, all, excess) || is_explained(context, elevation.at)) continue;
 
-    Finding finding = context.finding();
-    finding.intervals = {context.span(elevation.at.begin, elevation.at.end)};
+    Finding finding = finding_at(context, elevation.at);
     const double length = context.seconds(elevation.at.length());
     const auto confirmed = confirmed_by(context.detection, elevation.at);
     finding.confidence = confirmed || elevation.beyond ? Confidence::likely : Confidence::possible;
-    // A job that exchanges the same data in every step makes progress as its segments do.
-    const double slowed = segments->outside > 0 ? 1 - segments->inside / segments->outside : 0;
-    if (slowed > 0.02) {
-      finding.impact.seconds = slowed * length;
-      finding.impact.percent = 100 * slowed * length / job_seconds(context);
-      finding.impact.how = fmt::format("{} segments arrived per second instead of {}", number(segments->inside),
-                                       number(segments->outside));
-    } else {
-      finding.impact.how = "none to be seen: as many segments arrived as usual";
-    }
-    finding.severity = severity_of_loss(finding.impact.seconds.value_or(0), finding.impact.percent.value_or(0),
-                                        context.threshold("min_lost_seconds"), context.threshold("min_lost_percent"));
-
-    Evidence evidence =
-        evidence_of(context, *queued, {elevation.inside, elevation.outside, elevation.score}, elevation.at);
-    evidence.detectors = {"interval search"};
-    if (confirmed)
-      evidence.detectors.insert(evidence.detectors.end(), confirmed->methods.begin(), confirmed->methods.end());
-    finding.evidence.push_back(std::move(evidence));
-    finding.evidence.push_back(evidence_of(context, *received, *segments, elevation.at));
+    set_loss_of_segments(context, finding, segments, length);
+    finding.evidence = {evidence_of(context, queued, elevation),
+                        evidence_of(context, received, *segments, elevation.at)};
+    finding.evidence.front().detectors = seen_by(confirmed);
     for (const std::string_view metric : {"tcp.RetransSegs", "softnet.dropped"}) {
-      const auto other = rate(context, metric, 1, "/s");
-      const auto change = other ? contrast(context, *other, elevation.at, all) : std::nullopt;
-      if (change) finding.evidence.push_back(evidence_of(context, *other, *change, elevation.at));
+      add_contrast(context, finding, rate(context, metric, 1, "/s"), elevation.at, all);
     }
     finding.sentence = fmt::format(
         "Segments on their way to {} were lost for {} s: {} a second arrived out of order (usually {}), of {} in all.",
@@ -102,12 +74,12 @@ const RegisteredRule kRule{{
     .proof = Proof::real,
     .thresholds = {{"min_rate", 5, "/s", "least segments out of order above the usual level"},
                    {"min_seconds", 3, "s", "shortest interval"},
-                   {"min_score", 4, "sd", "least distance from the usual level, in its own spread"},
+                   kMinScore,
                    {"min_ratio", 4, "ratio", "least excess over the usual level"},
                    {"min_share", 0.001, "ratio", "least part of the received segments that came out of order"},
                    {"max_duplicate_share", 0.5, "ratio", "segments received twice per one out of order: reordering"},
-                   {"min_lost_seconds", 1, "s", "lost run time from which it is a finding, else a notice"},
-                   {"min_lost_percent", 0.5, "percent", "lost share of the run from which it is a finding"}},
+                   kMinLostSeconds,
+                   kMinLostPercent},
     .user_remedy = {"nstat -az | grep -E 'TcpRetransSegs|TCPOFOQueue'   # on the named node, while a job runs",
                     "#SBATCH --exclude=<the named node>                 # until it is repaired"},
     .admin_remedy =

@@ -11,6 +11,9 @@
 
 namespace reveal {
 
+/// In which /proc/PID/stat counts.
+inline constexpr std::int64_t kTick = 10'000'000;  // ns
+
 class TestHost {
  public:
   TestHost() {

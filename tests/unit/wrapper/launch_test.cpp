@@ -2,17 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include <map>
+#include "environment.h"
 
 namespace reveal {
 namespace {
-
-Environment with(std::map<std::string, std::string> variables) {
-  return [variables](const char* name) {
-    const auto found = variables.find(name);
-    return found == variables.end() ? std::string() : found->second;
-  };
-}
 
 TEST(Launch, RanksOfOneLaunchShareTheKey) {
   const auto first = identify_launch("n1", with({{"OMPI_MCA_ess_base_jobid", "77"}, {"OMPI_COMM_WORLD_RANK", "0"}}));

@@ -2,19 +2,11 @@
 
 #include <gtest/gtest.h>
 
-#include <map>
-
+#include "environment.h"
 #include "hdf5schema/basics/error.h"
 
 namespace reveal {
 namespace {
-
-Environment with(std::map<std::string, std::string> variables) {
-  return [variables](const char* name) {
-    const auto found = variables.find(name);
-    return found == variables.end() ? std::string() : found->second;
-  };
-}
 
 TEST(Settings, ExpandsSlurmPatterns) {
   const auto environment = with({{"SLURM_JOB_ID", "4711"},

@@ -1,0 +1,20 @@
+// What a function has to say that may hang, crash or keep memory for good: it says it in a child of its own.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <string>
+
+namespace reveal {
+
+struct ChildAnswer {
+  std::string text;
+  bool complete = false;  // the child said all of it, in time, and ended by itself
+};
+
+/// Forks: call it where no other thread holds what `answer` needs. The child is killed when its time is up or it says
+/// more than `most` bytes.
+[[nodiscard]] ChildAnswer ask_child(const std::function<std::string()>& answer, std::chrono::milliseconds limit,
+                                    std::size_t most);
+
+}  // namespace reveal

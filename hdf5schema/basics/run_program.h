@@ -1,0 +1,43 @@
+// Runs another program to its end or until its time is up: a mail server or a controller that does not answer must not
+// hold a node.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace reveal {
+
+struct ProgramRun {
+  enum class Listen : std::uint8_t {
+    nothing,  // both its streams go to /dev/null
+    output,   // its errors are ours
+    errors,   // its output goes to /dev/null
+  };
+  std::vector<std::string> command;  // at least one word; without a slash it is looked up in our PATH
+  std::optional<std::vector<std::string>> environment;  // "NAME=value"; else ours
+  std::string_view input;                               // on its standard input, else that is /dev/null
+  Listen listen = Listen::nothing;
+  std::size_t most_said = 4096;
+  /// With one, the program gets a process group, which is killed as a whole. Without one it stays in ours, so that what
+  /// the terminal sends us reaches it as well.
+  std::optional<std::chrono::milliseconds> limit;
+};
+
+struct ProgramEnd {
+  int start_error = 0;        // an errno: it never ran
+  std::optional<int> status;  // as of waitpid(); nothing when its time was up
+  bool input_taken = false;   // all of it
+  std::string said;           // the first ProgramRun::most_said bytes
+  bool said_more = false;
+};
+
+/// Waits for the program, not for what it leaves running. Throws Error when there are no pipes to be had.
+[[nodiscard]] ProgramEnd run_program(const ProgramRun& run);
+
+/// As a shell has it: 128 + n for signal n.
+[[nodiscard]] int exit_status(int waitpid_status) noexcept;
+
+}  // namespace reveal

@@ -1,0 +1,68 @@
+// A subcommand of `reveal`: its options, what it does with them, and its line in the help. One per file in this folder,
+// without a header; each file ends in a registration line.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "postproc/diagnose/analysis_settings.h"
+#include "postproc/report/report.h"
+
+namespace CLI {
+class App;
+}
+
+namespace reveal {
+
+inline constexpr int kFailure = 1;
+inline constexpr int kUsage = 2;
+
+/// What every subcommand may be told.
+struct CommonOptions {
+  bool json = false;
+  bool no_color = false;
+  std::string config;  // instead of the site's and the user's
+
+  [[nodiscard]] TextStyle style() const;
+  /// Throws Error.
+  [[nodiscard]] AnalysisSettings settings() const;
+};
+
+class Command {
+ public:
+  virtual ~Command() = default;
+  /// Adds its own options to its part of the command line; they are read into this object or `common`.
+  virtual void declare([[maybe_unused]] CLI::App& app, [[maybe_unused]] CommonOptions& common) {}
+  /// The exit status. What is thrown becomes one line on stderr and kFailure.
+  virtual int run(const CommonOptions& common) = 0;
+};
+
+enum class Caller : std::uint8_t {
+  user,
+  collector,  // not in the help, and without the options of a user
+};
+
+struct CommandSpec {
+  int order = 0;  // its place in `reveal --help`
+  std::string_view name;
+  std::string_view help;
+  std::string_view examples;
+  Caller caller = Caller::user;
+  std::unique_ptr<Command> (*make)() = nullptr;
+};
+
+template <typename Type>
+std::unique_ptr<Command> make_command() {
+  return std::make_unique<Type>();
+}
+
+/// All registered subcommands, in the order of the help.
+[[nodiscard]] std::vector<CommandSpec> commands();
+
+struct RegisteredCommand {
+  explicit RegisteredCommand(const CommandSpec& spec);
+};
+
+}  // namespace reveal

@@ -1,0 +1,34 @@
+#include "postproc/commands/shared_options.h"
+#include "postproc/deliver/job_end.h"
+
+namespace reveal {
+namespace {
+
+class Deliver final : public Command {
+ public:
+  void declare(CLI::App& app, CommonOptions&) override {
+    app.add_option("spool", end_.spool)->required();
+    app.add_option("--job", end_.job)->required();
+    app.add_option("--node", end_.node)->required();
+    app.add_option("--config", end_.config);
+    app.add_option("--request", end_.request);
+    app.add_option("--ready-fd", end_.ready_fd);
+    app.add_option("--mail-state", end_.mail_state);
+    app.add_flag("--orphan", end_.orphan);
+  }
+
+  int run(const CommonOptions&) override { return finish_job(end_); }
+
+ private:
+  JobEnd end_;
+};
+
+const RegisteredCommand kCommand{
+    {.order = 110,
+     .name = "deliver",
+     .help = "At the end of a Slurm job, by its collector: trace, report and mail of one node",
+     .caller = Caller::collector,
+     .make = make_command<Deliver>}};
+
+}  // namespace
+}  // namespace reveal

@@ -1,0 +1,97 @@
+#include <pwd.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/host_name.h"
+#include "hdf5schema/basics/wall_clock.h"
+#include "postproc/commands/shared_options.h"
+#include "postproc/commands/terminal.h"
+#include "postproc/mail/mail_job.h"
+#include "postproc/mail/mail_quota.h"
+#include "postproc/merge/publish.h"
+
+namespace reveal {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The site's file only: a user's own would say who gets mail in the site's name.
+MailSettings mail_settings(const CommonOptions& common) {
+  constexpr std::size_t kLargestConfig = 1 << 20;
+  const fs::path file = common.config.empty() ? "/etc/reveal/reveal.conf" : common.config;
+  std::error_code error;
+  if (common.config.empty() && !fs::exists(file, error)) return {};
+  std::vector<std::string> problems;
+  MailSettings settings = parse_mail_settings(read_text_file(file, kLargestConfig), file.string(), problems);
+  for (const std::string& problem : problems) complain(problem);
+  return settings;
+}
+
+std::string help_of_settings() {
+  std::string text;
+  for (const MailSettingHelp& setting : mail_setting_help()) {
+    text += "  " + std::string(setting.key) + " = " + std::string(setting.fallback) + "\n      " +
+            std::string(setting.help) + "\n";
+  }
+  return text;
+}
+
+class Mail final : public Command {
+ public:
+  void declare(CLI::App& app, CommonOptions& common) override {
+    app.footer(app.get_footer() + help_of_settings());
+    add_job_directory(app, directory_);
+    app.add_option("--to", job_.request.asked, "what the user asked for: an address of this site, yes or off")
+        ->type_name("ADDR");
+    app.add_option("--mail-user", job_.request.mail_user, "the address Slurm has for the job")->type_name("ADDR");
+    app.add_option("--user", job_.request.user, "who owns the job; default: who runs this")->type_name("NAME");
+    app.add_option("--array", job_.array, "number of the array job: one mail for all its tasks")
+        ->check([](const std::string& text) {
+          return is_array_id(text.substr(0, text.find('_'))) ? std::string() : "\"" + text + "\" is no number";
+        })
+        ->type_name("ID");
+    app.add_option("--state", job_.state, "directory that counts mails; without it none are counted")->type_name("DIR");
+    app.add_option("--config", common.config, "read this reveal.conf instead of the site's")->type_name("FILE");
+    app.add_flag("--dry-run", job_.dry_run, "send nothing, print what would be sent");
+    app.add_flag("--verbose", verbose_, "say what was sent to whom, and why not");
+  }
+
+  int run(const CommonOptions& common) override {
+    // Root would read what the job's user wrote, and start a program for them.
+    if (::geteuid() == 0) throw Error("mail is not sent as root; run this as the job's user or as a mailer of its own");
+    job_.directory = directory_;
+    job_.array = job_.array.substr(0, job_.array.find('_'));
+    const passwd* user = ::getpwuid(::geteuid());
+    if (job_.request.user.empty() && user != nullptr) job_.request.user = user->pw_name;
+    job_.host = host_name();
+    job_.now_utc_ns = utc_now_ns();
+    const MailOutcome outcome = mail_job(job_, mail_settings(common));
+    if (common.json) {
+      print(outcome_as_json(outcome));
+    } else if (verbose_ || job_.dry_run || ::isatty(STDOUT_FILENO) == 1) {
+      print(outcome_as_text(outcome));
+    }
+    for (const std::string& problem : outcome.problems) complain(problem);
+    if (const std::string failure = failure_line(outcome); !failure.empty()) complain(failure);
+    return outcome.failed ? kFailure : 0;
+  }
+
+ private:
+  MailJob job_;
+  std::string directory_;
+  bool verbose_ = false;
+};
+
+const RegisteredCommand kCommand{
+    {.order = 70,
+     .name = "mail",
+     .help = "Send a job's report to its user and to the administrators",
+     .examples = "  reveal mail reveal-4711 --dry-run              what would be sent to whom\n"
+                 "  reveal mail reveal-4711 --to ada@example.org   also when nothing was found\n"
+                 "Nothing is sent unless the section [mail] of /etc/reveal/reveal.conf says so. Its keys:\n",
+     .make = make_command<Mail>}};
+
+}  // namespace
+}  // namespace reveal

@@ -1,0 +1,35 @@
+#include "postproc/commands/make_report.h"
+
+#include "hdf5schema/basics/wall_clock.h"
+#include "postproc/commands/shared_options.h"
+#include "postproc/commands/terminal.h"
+#include "postproc/detect/pipeline.h"
+#include "postproc/report/job_report.h"
+
+namespace reveal {
+
+Report make_report(const ReportRequest& request, const CommonOptions& common) {
+  need_directory(request.directory);
+  ReportOptions options;
+  options.settings = common.settings();
+  if (!request.pipeline.empty()) options.settings.pipeline = find_pipeline(request.pipeline).name;
+  options.expected_nodes = request.expect;
+  options.reuse_summaries = !request.fresh;
+  options.exit_code = request.exit_code;
+  options.history = history_options(options.settings);
+  if (request.no_history) options.history = {.why_not = "--no-history was given"};
+  options.now_utc_ns = utc_now_ns();
+  std::vector<InputProblem> problems;
+  Report report;
+  {
+    Progress progress;
+    options.progress = [&progress](const std::string& node, std::size_t index, std::size_t count) {
+      progress.say("analysing " + node + ", " + std::to_string(index + 1) + " of " + std::to_string(count));
+    };
+    report = build_report(request.directory, options, problems);
+  }
+  for (const InputProblem& problem : problems) complain(problem.text);
+  return report;
+}
+
+}  // namespace reveal

@@ -1,0 +1,24 @@
+// The report of a job directory as the subcommands make it: settings, progress and problems included.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "postproc/commands/command.h"
+
+namespace reveal {
+
+struct ReportRequest {
+  std::string directory;
+  std::string pipeline;  // "": as configured
+  std::vector<std::string> expect;
+  std::optional<int> exit_code;
+  bool fresh = false;
+  bool no_history = false;
+};
+
+/// Complains about inputs that could not be used as they are. Throws Error when there is not one usable trace.
+[[nodiscard]] Report make_report(const ReportRequest& request, const CommonOptions& common);
+
+}  // namespace reveal

@@ -1,0 +1,45 @@
+#include <nlohmann/json.hpp>
+
+#include "postproc/commands/shared_options.h"
+#include "postproc/commands/terminal.h"
+#include "postproc/merge/job_file.h"
+
+namespace reveal {
+namespace {
+
+class Merge final : public Command {
+ public:
+  void declare(CLI::App& app, CommonOptions&) override {
+    add_job_directory(app, directory_);
+    app.add_flag("--pack", pack_, "copy the traces into it");
+  }
+
+  int run(const CommonOptions& common) override {
+    need_directory(directory_);
+    const MergedJob job = merge_job_directory(directory_, pack_ ? MergeForm::self_contained : MergeForm::links);
+    for (const std::string& problem : job.problems) complain(problem);
+    if (common.json) {
+      const nlohmann::ordered_json json{{"file", job.path.string()}, {"nodes", job.nodes}, {"problems", job.problems}};
+      print(json.dump(2) + "\n");
+    } else {
+      print(job.path.string() + ": " + std::to_string(job.nodes.size()) + (job.nodes.size() == 1 ? " node" : " nodes") +
+            "\n");
+    }
+    return 0;
+  }
+
+ private:
+  std::string directory_;
+  bool pack_ = false;
+};
+
+const RegisteredCommand kCommand{
+    {.order = 30,
+     .name = "merge",
+     .help = "One job.h5 from the traces of all nodes",
+     .examples = "  reveal merge reveal-4711           external links: small, stays in the directory\n"
+                 "  reveal merge reveal-4711 --pack    one self-contained file",
+     .make = make_command<Merge>}};
+
+}  // namespace
+}  // namespace reveal

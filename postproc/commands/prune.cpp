@@ -1,0 +1,57 @@
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "postproc/commands/shared_options.h"
+#include "postproc/commands/terminal.h"
+#include "postproc/detect/prune_jobs.h"
+
+namespace reveal {
+namespace {
+
+class Prune final : public Command {
+ public:
+  void declare(CLI::App& app, CommonOptions&) override {
+    app.add_option("dirs", options_.directories, "job directories; kept is what any of them needs")
+        ->required()
+        ->type_name("DIR");
+    app.add_option("--out", options_.out, "for reveal-collect --metrics")->required()->type_name("FILE");
+    app.add_option("--threshold", options_.threshold, "mean |r| beyond which one channel is enough")
+        ->check(CLI::Range(0.0, 1.0) & finite())
+        ->capture_default_str();
+    app.add_flag("--only-moving", only_moving_,
+                 "leave out what never moved, too: smaller, and blind to errors that have not happened yet");
+  }
+
+  int run(const CommonOptions& common) override {
+    for (const std::filesystem::path& directory : options_.directories) need_directory(directory.string());
+    if (only_moving_) options_.unmoved = RetainedMetrics::Unmoved::dropped;
+    const PruneResult result = prune_jobs(options_);
+    const RetainedMetrics::Count& channels = result.channels;
+    if (common.json) {
+      const nlohmann::ordered_json json{{"out", options_.out.string()},
+                                        {"lines", result.lines},
+                                        {"channels_moved", channels.moved},
+                                        {"channels_retained", channels.retained},
+                                        {"channels_unmoved", channels.unmoved}};
+      print(json.dump(2) + "\n");
+    } else {
+      print(options_.out.string() + ": " + std::to_string(channels.retained) + " of " + std::to_string(channels.moved) +
+            " channels that moved are kept; " + std::to_string(channels.unmoved) + " never moved\n");
+    }
+    return 0;
+  }
+
+ private:
+  PruneOptions options_;
+  bool only_moving_ = false;
+};
+
+const RegisteredCommand kCommand{{.order = 60,
+                                  .name = "prune",
+                                  .help = "Write which metrics to record next time, without those that move together",
+                                  .examples = "  reveal prune reveal-4711 reveal-4712 --out selected.metrics\n"
+                                              "  reveal-collect --metrics selected.metrics --output n03.h5",
+                                  .make = make_command<Prune>}};
+
+}  // namespace
+}  // namespace reveal

@@ -1,0 +1,57 @@
+#include "postproc/score/score.h"
+
+#include <nlohmann/json.hpp>
+
+#include "postproc/commands/shared_options.h"
+#include "postproc/commands/terminal.h"
+
+namespace reveal {
+namespace {
+
+class Score final : public Command {
+ public:
+  void declare(CLI::App& app, CommonOptions&) override {
+    app.add_option("file", options_.input, "HDF5 with values [time, channel] and channels")
+        ->required()
+        ->type_name("FILE.h5");
+    app.add_option("--window", options_.window, "samples per window")
+        ->check(CLI::PositiveNumber)
+        ->capture_default_str();
+    app.add_option("--stride", options_.stride, "samples between windows")
+        ->check(CLI::PositiveNumber)
+        ->capture_default_str();
+    app.add_option("--out", options_.windows_csv, "one line per window")->required()->type_name("CSV");
+    app.add_option("--episodes", options_.episodes_csv, "one line per episode")->type_name("CSV");
+    app.add_option("--pipeline", options_.pipeline, "detectors: reveal, paper or local")
+        ->capture_default_str()
+        ->type_name("NAME")
+        ->check(known_pipeline);
+    app.add_option("--seed", options_.seed, "of what is random")->capture_default_str();
+  }
+
+  int run(const CommonOptions& common) override {
+    const ScoreResult result = run_score(options_);
+    if (!common.json) return 0;
+    nlohmann::ordered_json json{{"windows", result.windows},
+                                {"findings", result.findings},
+                                {"notices", result.notices},
+                                {"out", options_.windows_csv.string()}};
+    if (!options_.episodes_csv.empty()) json["episodes"] = options_.episodes_csv.string();
+    print(json.dump(2) + "\n");
+    return 0;
+  }
+
+ private:
+  ScoreOptions options_;
+};
+
+const RegisteredCommand kCommand{
+    {.order = 50,
+     .name = "score",
+     .help = "Run the detectors on any multivariate series",
+     .examples = "  reveal score series.h5 --out scores.csv --episodes episodes.csv\n"
+                 "  reveal score series.h5 --out scores.csv --pipeline paper --window 30 --stride 10",
+     .make = make_command<Score>}};
+
+}  // namespace
+}  // namespace reveal

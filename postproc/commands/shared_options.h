@@ -1,0 +1,27 @@
+// Options, and checks of what was given for them, that several subcommands share.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+#include "postproc/commands/command.h"
+
+namespace reveal {
+
+/// --json and --no-color
+void add_common_options(CLI::App& app, CommonOptions& common);
+/// --config
+void add_config_option(CLI::App& app, CommonOptions& common);
+/// DIR, required
+void add_job_directory(CLI::App& app, std::string& directory);
+
+/// Throws Error that says what to give instead.
+void need_directory(const std::string& directory);
+
+/// A range lets "nan" through.
+[[nodiscard]] const CLI::Validator& finite();
+
+/// For CLI11: what is wrong with the name, or "".
+[[nodiscard]] std::string known_pipeline(const std::string& name);
+
+}  // namespace reveal

@@ -1,0 +1,105 @@
+#include <algorithm>
+#include <filesystem>
+
+#include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/text.h"
+#include "postproc/commands/make_report.h"
+#include "postproc/commands/shared_options.h"
+#include "postproc/commands/terminal.h"
+#include "postproc/merge/publish.h"
+#include "postproc/report/job_report.h"
+
+namespace reveal {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kLargestReport = 256 << 20;
+
+template <typename Item, typename Names>
+void keep_node(std::vector<Item>& items, const std::string& node, Names nodes_of) {
+  std::erase_if(items, [&](const Item& item) {
+    const std::vector<std::string> nodes = nodes_of(item);
+    return std::find(nodes.begin(), nodes.end(), node) == nodes.end();
+  });
+}
+
+/// What the report says about one node. The verdict stays the job's.
+void narrow_to_node(Report& report, const std::string& node) {
+  if (std::find(report.job.nodes.begin(), report.job.nodes.end(), node) == report.job.nodes.end()) {
+    const auto near = nearest(node, report.job.nodes);
+    throw Error("no node \"" + node + "\" in this job" + (near ? "; did you mean \"" + *near + "\"?" : ""));
+  }
+  const auto listed = [](const auto& item) { return item.nodes; };
+  const auto single = [](const auto& item) { return std::vector<std::string>{item.node}; };
+  keep_node(report.findings, node, listed);
+  keep_node(report.coverage, node, listed);
+  keep_node(report.episodes, node, single);
+  keep_node(report.overhead, node, single);
+  keep_node(report.timeline, node, single);
+}
+
+void narrow_to_finding(Report& report, const std::string& id) {
+  std::vector<std::string> known;
+  for (const Finding& finding : report.findings) known.push_back(finding.id);
+  std::erase_if(report.findings, [&](const Finding& finding) { return finding.id != id && finding.fingerprint != id; });
+  if (!report.findings.empty()) return;
+  const auto near = nearest(id, known);
+  throw Error("no finding \"" + id + "\" in this report" + (near ? "; did you mean \"" + *near + "\"?" : ""));
+}
+
+class Show final : public Command {
+ public:
+  void declare(CLI::App& app, CommonOptions& common) override {
+    add_config_option(app, common);
+    add_job_directory(app, directory_);
+    app.add_option("--node", node_, "only what concerns this node")->type_name("NODE");
+    app.add_option("--finding", finding_, "only this finding, by rule id or fingerprint")->type_name("ID");
+  }
+
+  int run(const CommonOptions& common) override {
+    need_directory(directory_);
+    Report report = stored_or_new(common);
+    if (!node_.empty()) narrow_to_node(report, node_);
+    if (!finding_.empty()) narrow_to_finding(report, finding_);
+    print(common.json ? render_json(report) : render_text(report, common.style()));
+    return 0;
+  }
+
+ private:
+  [[nodiscard]] Report stored_or_new(const CommonOptions& common) const {
+    const fs::path stored = fs::path(directory_) / "report.json";
+    bool fresh = false;
+    // A report that was moved away from its traces can still be shown.
+    try {
+      fresh = report_is_fresh(directory_);
+    } catch (const Error&) {
+      fresh = fs::exists(stored);
+    }
+    if (fresh) {
+      try {
+        return parse_report(read_text_file(stored, kLargestReport));
+      } catch (const Error&) {  // damaged, or of another version: made again from the traces
+      }
+    }
+    Report report = make_report({.directory = directory_}, common);
+    try {
+      write_report(directory_, report);
+    } catch (const Error& error) {
+      complain(error.what());  // somebody else's directory: showing it is what was asked for
+    }
+    return report;
+  }
+
+  std::string directory_, node_, finding_;
+};
+
+const RegisteredCommand kCommand{{.order = 20,
+                                  .name = "show",
+                                  .help = "Print a report, building it first if it is missing or stale",
+                                  .examples = "  reveal show reveal-4711\n"
+                                              "  reveal show reveal-4711 --node n03 --finding cpu.outsider",
+                                  .make = make_command<Show>}};
+
+}  // namespace
+}  // namespace reveal

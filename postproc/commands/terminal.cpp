@@ -1,0 +1,55 @@
+#include "postproc/commands/terminal.h"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdio>
+
+#include "hdf5schema/basics/error.h"
+
+namespace reveal {
+
+void complain(const std::string& text) {
+  std::string line = text;
+  for (char& c : line) {
+    if (static_cast<unsigned char>(c) < ' ') c = ' ';  // one line, and no escape sequences out of file names
+  }
+  std::fprintf(stderr, "reveal: %s\n", line.c_str());
+}
+
+void print(const std::string& text) {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  if (std::fflush(stdout) != 0) throw Error("standard output: cannot be written");
+}
+
+Progress::Progress() {
+  if (::isatty(STDERR_FILENO) == 1) thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
+}
+
+Progress::~Progress() {
+  if (!thread_.joinable()) return;
+  thread_.request_stop();
+  thread_.join();
+  if (shown_) std::fprintf(stderr, "\r\033[K");
+}
+
+void Progress::say(std::string text) {
+  const std::lock_guard lock(mutex_);
+  text_ = std::move(text);
+}
+
+void Progress::run(const std::stop_token& stop) {
+  const auto begin = std::chrono::steady_clock::now();
+  std::unique_lock lock(mutex_);
+  std::condition_variable_any changed;
+  auto wait = std::chrono::milliseconds(2000);
+  while (!changed.wait_for(lock, stop, wait, [] { return false; }) && !stop.stop_requested()) {
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    std::fprintf(stderr, "\r\033[Kreveal: %s (%.0f s)", text_.c_str(), seconds);
+    shown_ = true;
+    wait = std::chrono::milliseconds(500);
+  }
+}
+
+}  // namespace reveal

@@ -1,0 +1,35 @@
+// What the subcommands say and where: results to stdout, complaints to stderr, one line each.
+#pragma once
+
+#include <mutex>
+#include <string>
+#include <thread>
+
+namespace reveal {
+
+/// "reveal: TEXT" on stderr.
+void complain(const std::string& text);
+
+/// To stdout. Throws Error when it cannot be written.
+void print(const std::string& text);
+
+/// One line on the terminal for work that takes longer than two seconds; silent elsewhere.
+class Progress {
+ public:
+  Progress();
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  void say(std::string text);
+
+ private:
+  void run(const std::stop_token& stop);
+
+  std::mutex mutex_;
+  std::string text_ = "working";
+  bool shown_ = false;
+  std::jthread thread_;
+};
+
+}  // namespace reveal

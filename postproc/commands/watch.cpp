@@ -1,0 +1,71 @@
+#include "postproc/live/watch.h"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+
+#include "postproc/commands/shared_options.h"
+
+namespace reveal {
+namespace {
+
+constexpr int kInterrupted = 130;  // as a shell says it: the job goes on
+
+std::atomic<bool> g_stop{false};
+extern "C" void stop_watching(int) {
+  g_stop = true;
+}
+
+class Watch final : public Command {
+ public:
+  void declare(CLI::App& app, CommonOptions&) override {
+    app.add_option("dir", directory_, "where the job's traces are written")->required()->type_name("DIR");
+    app.add_option("--budget", budget_percent_, "percent of one core for the detectors, on average")
+        ->check(CLI::Range(0.1, 400.0) & finite())
+        ->capture_default_str()
+        ->type_name("PERCENT");
+  }
+
+  int run(const CommonOptions& common) override {
+    need_directory(directory_);
+    struct sigaction action {};
+    action.sa_handler = stop_watching;
+    ::sigaction(SIGINT, &action, nullptr);
+    ::sigaction(SIGTERM, &action, nullptr);
+    const bool terminal = ::isatty(STDOUT_FILENO) == 1;
+    const WatchOptions options{.directory = directory_,
+                               .form = common.json ? WatchForm::json
+                                       : terminal  ? WatchForm::page
+                                                   : WatchForm::lines,
+                               .colour = common.style().colour,
+                               .share = budget_percent_ / 100};
+    switch (watch_job(options, stdout, g_stop)) {
+      case WatchEnd::job_ended:
+        return 0;
+      case WatchEnd::nodes_lost:
+        return kFailure;
+      case WatchEnd::stopped:
+        break;
+    }
+    return kInterrupted;
+  }
+
+ private:
+  std::string directory_;
+  double budget_percent_ = 10;
+};
+
+const RegisteredCommand kCommand{{.order = 40,
+                                  .name = "watch",
+                                  .help = "Follow a running job: alerts as they come, until it ends",
+                                  .examples =
+                                      "  reveal watch reveal-4711           a page that is drawn again every second\n"
+                                      "  reveal watch reveal-4711 | tee a   one line per alert\n"
+                                      "  reveal watch reveal-4711 --json    one JSON object per line\n"
+                                      "  reveal watch /var/spool/reveal/4711    on a node of a Slurm job\n"
+                                      "Exit status: 0 the job has ended, 1 its collectors are gone, 130 interrupted.",
+                                  .make = make_command<Watch>}};
+
+}  // namespace
+}  // namespace reveal

@@ -1,0 +1,62 @@
+#include "postproc/diagnose/interval_finding.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include "postproc/diagnose/quantity.h"
+
+namespace reveal {
+
+std::vector<Elevation> elevations_of(const RuleContext& context, std::span<const double> series, double min_excess,
+                                     double min_score) {
+  constexpr double kWindowSeconds = 5;
+  return find_elevations(series, {.min_excess = min_excess,
+                                  .min_length = context.steps(context.threshold("min_seconds")),
+                                  .window = context.steps(kWindowSeconds),
+                                  .min_score = min_score,
+                                  .floor = 0});
+}
+
+Finding finding_at(const RuleContext& context, Interval at) {
+  Finding finding = context.finding();
+  finding.intervals = {context.span(at.begin, at.end)};
+  return finding;
+}
+
+void set_loss(const RuleContext& context, Finding& finding, std::optional<double> seconds, std::string how) {
+  finding.impact.seconds = seconds;
+  if (seconds) finding.impact.percent = 100 * *seconds / job_seconds(context);
+  finding.impact.how = std::move(how);
+  finding.severity = severity_of_loss(seconds.value_or(0), finding.impact.percent.value_or(0),
+                                      context.threshold(kMinLostSeconds.name), context.threshold(kMinLostPercent.name));
+}
+
+void set_loss_of_segments(const RuleContext& context, Finding& finding, const std::optional<Contrast>& segments,
+                          double length_seconds) {
+  constexpr double kNoticeable = 0.02;
+  if (segments && segments->fall() > kNoticeable) {
+    set_loss(context, finding, segments->fall() * length_seconds,
+             fmt::format("{} segments arrived per second instead of {}", number(segments->inside),
+                         number(segments->outside)));
+  } else {
+    set_loss(context, finding, std::nullopt, "none to be seen: as many segments arrived as usual");
+  }
+}
+
+Evidence evidence_of(const RuleContext& context, const Signal& signal, const Elevation& elevation) {
+  return evidence_of(context, signal, {elevation.inside, elevation.outside, elevation.score}, elevation.at);
+}
+
+void add_contrast(const RuleContext& context, Finding& finding, const std::optional<Signal>& signal, Interval at,
+                  std::span<const Interval> excluded) {
+  if (const auto change = contrast(context, signal, at, excluded)) {
+    finding.evidence.push_back(evidence_of(context, *signal, *change, at));
+  }
+}
+
+std::vector<std::string> seen_by(const std::optional<Confirmation>& confirmed) {
+  std::vector<std::string> detectors{"interval search"};
+  if (confirmed) detectors.insert(detectors.end(), confirmed->methods.begin(), confirmed->methods.end());
+  return detectors;
+}
+
+}  // namespace reveal

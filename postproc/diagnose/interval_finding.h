@@ -1,0 +1,44 @@
+// How a rule that searches a signal of its own tells what it found: search, interval, loss and evidence, in one way for
+// all of them. What is left to a rule are its signals, its condition and its sentence.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "postproc/diagnose/signals.h"
+
+namespace reveal {
+
+/// Rows of the rules' tables of thresholds that mean the same everywhere.
+inline constexpr Threshold kMinScore{"min_score", 4, "sd", "least distance from the usual level, in its own spread"};
+inline constexpr Threshold kMinLostSeconds{"min_lost_seconds", 1, "s",
+                                           "lost run time from which it is a finding, else a notice"};
+inline constexpr Threshold kMinLostPercent{"min_lost_percent", 0.5, "percent",
+                                           "lost share of the run from which it is a finding"};
+
+/// Where the series stands above its usual level, which is never below 0, for the rule's min_seconds at least.
+[[nodiscard]] std::vector<Elevation> elevations_of(const RuleContext& context, std::span<const double> series,
+                                                   double min_excess, double min_score);
+
+/// With the rule's texts and this interval.
+[[nodiscard]] Finding finding_at(const RuleContext& context, Interval at);
+
+/// Impact, and severity by the rule's min_lost_seconds and min_lost_percent. Without `seconds` no loss was seen, and
+/// `how` says so.
+void set_loss(const RuleContext& context, Finding& finding, std::optional<double> seconds, std::string how);
+
+/// A job that exchanges the same data in every step makes progress as its segments arrive.
+void set_loss_of_segments(const RuleContext& context, Finding& finding, const std::optional<Contrast>& segments,
+                          double length_seconds);
+
+[[nodiscard]] Evidence evidence_of(const RuleContext& context, const Signal& signal, const Elevation& elevation);
+/// Appends what the signal did in the interval, if it was measured inside and outside.
+void add_contrast(const RuleContext& context, Finding& finding, const std::optional<Signal>& signal, Interval at,
+                  std::span<const Interval> excluded);
+
+/// The rule's own search, and the general detectors that saw the same.
+[[nodiscard]] std::vector<std::string> seen_by(const std::optional<Confirmation>& confirmed);
+
+}  // namespace reveal

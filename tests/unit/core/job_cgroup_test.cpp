@@ -1,0 +1,91 @@
+// What the control groups of a job count and limit.
+#include <gtest/gtest.h>
+
+#include "test_host.h"
+
+namespace reveal {
+namespace {
+
+TEST(Cgroup, SaysWhyASharedGroupIsNotTheJobs) {
+  TestHost host;
+  host.last_pid(500);
+  host.process(500, 1, "root", 1, 0);
+  host.write("/proc/500/cgroup", "0::/slurm/job_7\n");
+  host.write("/proc/self/mountinfo", "31 23 0:28 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
+  host.write("/sys/fs/cgroup/slurm/job_7/cgroup.procs", "500\n1234\n");
+  host.write("/sys/fs/cgroup/slurm/job_7/cpu.stat", "usage_usec 5\nnr_throttled 2\nthrottled_usec 7\n");
+  const ProbeBench shared(host, "job_cgroup", JobSource{.pid = 500});
+  EXPECT_EQ(shared.coverage().state, Coverage::State::absent);
+  EXPECT_NE(shared.coverage().reason.find("shares its cgroup /slurm/job_7"), std::string::npos);
+  host.write("/sys/fs/cgroup/slurm/job_7/cgroup.procs", "500\n");
+  host.write("/sys/fs/cgroup/slurm/job_7/io.stat", "8:0 rbytes=100 wbytes=20 rios=1\n8:16 rbytes=5 wbytes=1\n");
+  ProbeBench alone(host, "job_cgroup", JobSource{.pid = 500});
+  alone.sample();
+  EXPECT_EQ(alone.value("job/cgroup_time", "cgroup.cpu_usage"), 5000);
+  EXPECT_EQ(alone.value("job/cgroup_time", "cgroup.cpu_throttled_time"), 7000);
+  EXPECT_EQ(alone.value("job/cgroup_events", "cgroup.cpu_throttled_periods"), 2);
+  EXPECT_EQ(alone.value("job/cgroup_io", "cgroup.read_bytes"), 105);
+  EXPECT_EQ(alone.value("job/cgroup_io", "cgroup.write_bytes"), 21);
+}
+
+TEST(Cgroup, ReadsVersion1) {
+  TestHost host;
+  host.last_pid(500);
+  host.process(500, 1, "root", 1, 0);
+  host.write("/proc/500/cgroup", "4:memory:/job\n2:cpu,cpuacct:/job\n0::/\n");
+  host.write("/proc/self/mountinfo",
+             "33 31 0:30 / /sys/fs/cgroup/cpu,cpuacct rw shared:9 - cgroup cgroup rw,cpu,cpuacct\n"
+             "35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n");
+  for (const std::string folder : {"cpu,cpuacct", "memory"}) {
+    host.write("/sys/fs/cgroup/" + folder + "/job/cgroup.procs", "500\n");
+  }
+  host.write("/sys/fs/cgroup/cpu,cpuacct/job/cpuacct.usage", "123456789\n");
+  host.write("/sys/fs/cgroup/memory/job/memory.stat", "rss 1\ntotal_rss 4096\ntotal_dirty 8192\n");
+  ProbeBench bench(host, "job_cgroup", JobSource{.pid = 500});
+  bench.sample();
+  EXPECT_EQ(bench.value("job/cgroup_time", "cgroup.cpu_usage"), 123456789);
+  EXPECT_EQ(bench.value("job/cgroup_memory", "cgroup.memory_anon"), 4096);
+  EXPECT_EQ(bench.value("job/cgroup_memory", "cgroup.memory_dirty"), 8192);
+}
+
+TEST(Quota, IsFollowedIntoTheGroupsAProcessIsMovedTo) {
+  TestHost host;
+  host.last_pid(500);
+  host.process(500, 1, "root", 1, 0);
+  host.write("/proc/500/cgroup", "4:memory:/job\n2:cpu,cpuacct:/job\n0::/\n");
+  host.write("/proc/self/mountinfo",
+             "33 31 0:30 / /sys/fs/cgroup/cpu,cpuacct rw shared:9 - cgroup cgroup rw,cpu,cpuacct\n");
+  const std::string root = "/sys/fs/cgroup/cpu,cpuacct";
+  host.write(root + "/job/cpu.stat", "nr_periods 9\nnr_throttled 2\nthrottled_time 500\n");
+  ProbeBench bench(host, "process_quota", JobSource{.pid = 500});
+  bench.sample();
+  EXPECT_EQ(bench.value("process/quota", "process.throttled_time", "rank0"), 0);  // what was before it is not its own
+  host.write(root + "/job/cpu.stat", "nr_periods 9\nnr_throttled 2\nthrottled_time 800\n");
+  bench.sample();
+  EXPECT_EQ(bench.value("process/quota", "process.throttled_time", "rank0"), 300);
+  host.write("/proc/500/cgroup", "4:memory:/job\n2:cpu,cpuacct:/job/limited\n0::/\n");
+  host.write(root + "/job/limited/cpu.stat", "nr_periods 1\nthrottled_time 7000\n");
+  bench.sample();
+  host.write(root + "/job/limited/cpu.stat", "nr_periods 1\nthrottled_time 7050\n");
+  host.write(root + "/job/cpu.stat", "nr_periods 9\nnr_throttled 2\nthrottled_time 801\n");
+  bench.sample();
+  EXPECT_EQ(bench.value("process/quota", "process.throttled_time", "rank0"), 351);
+}
+
+TEST(Quota, HoldsNothingBackWhereThereIsNoneAndIsMissingWhereGroupsCannotBeSeen) {
+  TestHost host;
+  host.last_pid(500);
+  host.process(500, 1, "root", 1, 0);
+  host.write("/proc/500/cgroup", "0::/\n");
+  ProbeBench blind(host, "process_quota", JobSource{.pid = 500});
+  blind.sample();
+  EXPECT_EQ(blind.value("process/quota", "process.throttled_time", "rank0"), kMissing);
+  host.write("/proc/self/mountinfo", "31 23 0:28 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
+  host.write("/sys/fs/cgroup/cpu.stat", "usage_usec 5\n");
+  ProbeBench bench(host, "process_quota", JobSource{.pid = 500});
+  bench.sample();
+  EXPECT_EQ(bench.value("process/quota", "process.throttled_time", "rank0"), 0);
+}
+
+}  // namespace
+}  // namespace reveal
