@@ -66,10 +66,11 @@ class Message {
     return ::sendmsg(socket, &header_, MSG_NOSIGNAL | MSG_DONTWAIT) == static_cast<ssize_t>(sizeof(Body));
   }
 
+  enum class Got : std::uint8_t { message, something_else, nothing };
   /// What it brought is closed with `files`, wanted or not.
-  bool receive(int socket, std::array<Descriptor, kMostFiles>& files) {
+  Got receive(int socket, std::array<Descriptor, kMostFiles>& files) {
     const ssize_t got = ::recvmsg(socket, &header_, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-    if (got < 0) return false;
+    if (got <= 0) return Got::nothing;
     for (cmsghdr* head = CMSG_FIRSTHDR(&header_); head != nullptr; head = CMSG_NXTHDR(&header_, head)) {
       if (head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_RIGHTS) continue;
       const std::size_t count = (head->cmsg_len - CMSG_LEN(0)) / sizeof(int);
@@ -80,7 +81,8 @@ class Message {
         if (i < files.size()) files[i] = std::move(file);
       }
     }
-    return got == static_cast<ssize_t>(sizeof(Body)) && (header_.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) == 0;
+    const bool whole = got == static_cast<ssize_t>(sizeof(Body)) && (header_.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) == 0;
+    return whole ? Got::message : Got::something_else;
   }
 
  private:
@@ -124,7 +126,8 @@ OpenPerf ask_perf_broker(int socket) {
     pollfd ready{socket, POLLIN, 0};
     Answer reply;
     std::array<Descriptor, kMostFiles> files;
-    if (!sent || ::poll(&ready, 1, kPatienceMs) <= 0 || !Message<Answer>(&reply).receive(socket, files)) {
+    if (!sent || ::poll(&ready, 1, kPatienceMs) <= 0 ||
+        Message<Answer>(&reply).receive(socket, files) != Message<Answer>::Got::message) {
       return {Descriptor(), EPIPE};
     }
     if (reply.error == 0 && !files[0]) reply.error = EMFILE;  // it came, but there was no room for it here
@@ -136,11 +139,10 @@ void serve_perf_requests(int socket, const std::string& job) noexcept {
   while (true) {
     Question question;
     std::array<Descriptor, kMostFiles> files;
-    pollfd waiting{socket, POLLIN, 0};
-    if (::poll(&waiting, 1, 0) <= 0 || (waiting.revents & POLLIN) == 0) return;
-    const bool whole = Message<Question>(&question).receive(socket, files);
-    if (!whole && !files[0] && (::poll(&waiting, 1, 0) <= 0 || (waiting.revents & POLLHUP) != 0)) return;
-    const PerfOpened opened = whole ? answer(question, files, job) : PerfOpened{Descriptor(), EINVAL};
+    using Got = Message<Question>::Got;
+    const Got got = Message<Question>(&question).receive(socket, files);
+    if (got == Got::nothing) return;  // no more, or nobody is there any more
+    const PerfOpened opened = got == Got::message ? answer(question, files, job) : PerfOpened{Descriptor(), EINVAL};
     Answer reply{.error = opened.error};
     Message<Answer> message(&reply);
     if (!(opened.fd ? message.send(socket, {opened.fd.get()}) : message.send(socket, {}))) return;

@@ -35,8 +35,8 @@ constexpr MetricHelp kShares[] = {
 constexpr FamilyTable kFamilies[] = {
     {"pmu/events", Kind::counter, Unit::count, Scope::job, Subsystem::cpu, "Events counted by the processors",
      "perf_event_open", kEvents},
-    {"pmu/counted", Kind::gauge, Unit::percent, Scope::job, Subsystem::self,
-     "Counting time of the processors' counters", "perf_event_open", kShares},
+    {"pmu/counted", Kind::gauge, Unit::percent, Scope::job, Subsystem::cpu, "Counting time of the processors' counters",
+     "perf_event_open", kShares},
 };
 
 /// libpfm's encoding, where it is installed and knows the processor; else our own.

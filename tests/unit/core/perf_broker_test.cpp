@@ -92,6 +92,7 @@ TEST_F(PerfBroker, OpensAGroupOfCountersThatTheUserMayNotOpen) {
       if (open_perf_event({.event = kClock, .target = target}).error == 0) ::_exit(77);  // anybody may, here
       cpus.emplace_back(target);
       if (cpus.back().add(ask, kClock, false) != 0 || cpus.back().add(ask, kPageFaults, false) != 0) ::_exit(3);
+      cpus.back().start();
     }
     const WorkDone done = job.work();
     std::int64_t clock = 0;
