@@ -53,6 +53,7 @@ void CountedEvents::open() {
     for (std::size_t group = 0; group < counters_.size(); ++group) open_group(group, files_left);
   }
   open_ = true;
+  tell_files();
 }
 
 void CountedEvents::close() noexcept {
@@ -62,6 +63,16 @@ void CountedEvents::close() noexcept {
     if (open_) sums.restart();
   }
   open_ = known_ = false;
+  tell_files();
+}
+
+void CountedEvents::tell_files() noexcept {
+  std::size_t files = 0;
+  for (const auto& group : counters_) {
+    for (const CounterGroup& counters : group) files += counters.events();
+  }
+  fs_.spare_files(static_cast<int>(files) - files_told_);
+  files_told_ = static_cast<int>(files);
 }
 
 // What the first cpu refuses is left out everywhere; a group that some cpu refuses would be no sum.
@@ -150,6 +161,7 @@ void CountedEvents::sample() {
     }
     tasks_->taken_out(place);
   }
+  if (tasks_ != nullptr) tell_files();
   const auto cost = static_cast<double>(cpu_time_now() - begin);
   const double ticks = cost / (kMostOfTheTime * static_cast<double>(period_ns_));
   ticks_left_out_ = gone.empty() ? std::clamp(static_cast<int>(std::floor(ticks)), 0, kMostLeftOut) : 0;

@@ -101,8 +101,9 @@ std::optional<PerfEvent> EventSource::encode(std::string_view terms) const {
   if (terms.empty()) return std::nullopt;
   while (!terms.empty()) {
     std::string_view value = cut(terms, ',');
+    const bool bare = value.find('=') == std::string_view::npos;
     const std::string_view name = cut(value, '=');
-    const auto number = value.empty() ? std::optional<std::uint64_t>(1) : parse_value(value);
+    const auto number = bare ? std::optional<std::uint64_t>(1) : parse_value(value);
     const auto field = fields_.find(name);
     if (!number || field == fields_.end() || !place(field->second, *number, event)) return std::nullopt;
   }

@@ -12,7 +12,9 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
+#include <span>
 
 #include "hdf5schema/basics/error.h"
 
@@ -20,6 +22,7 @@ namespace reveal {
 namespace {
 
 constexpr int kPatienceMs = 5000;
+constexpr int kMostAtOnce = 4096;      // questions: the broker has the job's end to watch, too
 constexpr std::size_t kMostFiles = 2;  // the cgroup and the first event of the group
 
 /// Where Slurm's daemon, and nobody but root, makes the groups of jobs: version 2, also beside version 1, and
@@ -33,13 +36,25 @@ constexpr std::string_view kJobCgroups[] = {
     "/sys/fs/cgroup/perf_event/slurm*/uid_*/job_",
 };
 
+/// PMUs that count parts of the node, none of which tells processes apart.
+constexpr const char* kPlatformTypes[] = {
+    "/sys/bus/event_source/devices/power/type",        "/sys/bus/event_source/devices/msr/type",
+    "/sys/bus/event_source/devices/cstate_core/type",  "/sys/bus/event_source/devices/cstate_pkg/type",
+    "/sys/bus/event_source/devices/uncore_imc_*/type", "/sys/bus/event_source/devices/amd_umc_*/type",
+    "/sys/bus/event_source/devices/amd_df/type",       "/sys/bus/event_source/devices/amd_l3/type",
+};
+
 struct Question {
   PerfEvent event;
   std::int32_t cpu = -1;
-  std::uint32_t in_group = 0;
+  std::uint16_t in_group = 0;
+  std::uint16_t of_cgroup = 0;
+  std::uint64_t number = 0;
 };
 struct Answer {
+  std::uint64_t number = 0;  // of its question: one that came too late is not taken for the next
   std::int32_t error = 0;
+  std::int32_t unused = 0;
 };
 
 /// A message of fixed size with descriptors.
@@ -54,14 +69,14 @@ class Message {
     header_.msg_controllen = control_.size();
   }
 
-  bool send(int socket, std::initializer_list<int> files) {
-    header_.msg_controllen = files.size() == 0 ? 0 : CMSG_SPACE(files.size() * sizeof(int));
-    if (files.size() > 0) {
+  bool send(int socket, std::span<const int> files) {
+    header_.msg_controllen = files.empty() ? 0 : CMSG_SPACE(files.size_bytes());
+    if (!files.empty()) {
       cmsghdr* const head = CMSG_FIRSTHDR(&header_);
       head->cmsg_level = SOL_SOCKET;
       head->cmsg_type = SCM_RIGHTS;
-      head->cmsg_len = CMSG_LEN(files.size() * sizeof(int));
-      std::memcpy(CMSG_DATA(head), files.begin(), files.size() * sizeof(int));
+      head->cmsg_len = CMSG_LEN(files.size_bytes());
+      std::memcpy(CMSG_DATA(head), files.data(), files.size_bytes());
     }
     return ::sendmsg(socket, &header_, MSG_NOSIGNAL | MSG_DONTWAIT) == static_cast<ssize_t>(sizeof(Body));
   }
@@ -91,19 +106,51 @@ class Message {
   alignas(cmsghdr) std::array<char, CMSG_SPACE(kMostFiles * sizeof(int))> control_{};
 };
 
-/// Of one cgroup, nothing else is counted: events of the processor and of the kernel's software.
-bool may_be_counted(const PerfEvent& event) noexcept {
+/// What a pattern of names fits.
+class Names {
+ public:
+  explicit Names(const std::string& pattern) {
+    if (::glob(pattern.c_str(), GLOB_NOSORT, nullptr, &found_) != 0) found_.gl_pathc = 0;
+  }
+  ~Names() { ::globfree(&found_); }
+  Names(const Names&) = delete;
+  Names& operator=(const Names&) = delete;
+  [[nodiscard]] char** begin() const { return found_.gl_pathv; }
+  [[nodiscard]] char** end() const { return found_.gl_pathv + found_.gl_pathc; }
+
+ private:
+  glob_t found_{};
+};
+
+bool is_event_of_tasks(const PerfEvent& event) noexcept {
   return event.type == PERF_TYPE_HARDWARE || event.type == PERF_TYPE_SOFTWARE || event.type == PERF_TYPE_HW_CACHE ||
          event.type == PERF_TYPE_RAW;
 }
 
-PerfOpened answer(const Question& question, const std::array<Descriptor, kMostFiles>& files, const std::string& job) {
-  if (!files[0] || !may_be_counted(question.event) || !is_cgroup_of_job(files[0].get(), job)) {
-    return {Descriptor(), EPERM};
+bool is_event_of_the_platform(const PerfEvent& event) {
+  for (const char* pattern : kPlatformTypes) {
+    for (const char* path : Names(pattern)) {
+      std::array<char, 16> text{};
+      const Descriptor file(::open(path, O_RDONLY | O_CLOEXEC));
+      if (!file || ::read(file.get(), text.data(), text.size() - 1) <= 0) continue;
+      if (std::strtoul(text.data(), nullptr, 10) == event.type) return true;
+    }
   }
-  return open_perf_event({.event = question.event,
-                          .target = {.cpu = question.cpu, .cgroup_fd = files[0].get()},
-                          .group_fd = question.in_group != 0 ? files[1].get() : -1});
+  return false;
+}
+
+PerfOpened answer(const Question& question, const std::array<Descriptor, kMostFiles>& files, const std::string& job) {
+  PerfRequest request{.event = question.event, .target = {.cpu = question.cpu}};
+  bool granted = false;
+  if (question.of_cgroup != 0) {
+    request.target.cgroup_fd = files[0].get();
+    if (question.in_group != 0) request.group_fd = files[1].get();
+    granted = files[0] && is_event_of_tasks(question.event) && is_cgroup_of_job(files[0].get(), job);
+  } else {
+    if (question.in_group != 0) request.group_fd = files[0].get();
+    granted = is_event_of_the_platform(question.event) && is_only_job(job);
+  }
+  return granted ? open_perf_event(request) : PerfOpened{Descriptor(), EPERM};
 }
 
 }  // namespace
@@ -119,16 +166,27 @@ PerfBrokerSockets make_perf_broker_sockets() {
 
 OpenPerf ask_perf_broker(int socket) {
   return [socket](const PerfRequest& request) -> PerfOpened {
-    Question question{.event = request.event, .cpu = request.target.cpu, .in_group = request.group_fd >= 0 ? 1U : 0U};
-    Message<Question> message(&question);
-    const bool sent = request.group_fd >= 0 ? message.send(socket, {request.target.cgroup_fd, request.group_fd})
-                                            : message.send(socket, {request.target.cgroup_fd});
-    pollfd ready{socket, POLLIN, 0};
+    static std::uint64_t questions = 0;
+    Question question{.event = request.event,
+                      .cpu = request.target.cpu,
+                      .in_group = request.group_fd >= 0 ? std::uint16_t{1} : std::uint16_t{0},
+                      .of_cgroup = request.target.cgroup_fd >= 0 ? std::uint16_t{1} : std::uint16_t{0},
+                      .number = ++questions};
+    std::array<int, kMostFiles> own{};
+    std::size_t count = 0;
+    for (const int fd : {request.target.cgroup_fd, request.group_fd}) {
+      if (fd >= 0) own[count++] = fd;
+    }
+    const bool sent = Message<Question>(&question).send(socket, std::span(own).first(count));
     Answer reply;
     std::array<Descriptor, kMostFiles> files;
-    if (!sent || ::poll(&ready, 1, kPatienceMs) <= 0 ||
-        Message<Answer>(&reply).receive(socket, files) != Message<Answer>::Got::message) {
-      return {Descriptor(), EPIPE};
+    pollfd ready{socket, POLLIN, 0};
+    while (reply.number != question.number) {
+      files = {};
+      if (!sent || ::poll(&ready, 1, kPatienceMs) <= 0 ||
+          Message<Answer>(&reply).receive(socket, files) != Message<Answer>::Got::message) {
+        return {Descriptor(), EPIPE};
+      }
     }
     if (reply.error == 0 && !files[0]) reply.error = EMFILE;  // it came, but there was no room for it here
     return {std::move(files[0]), reply.error};
@@ -136,33 +194,38 @@ OpenPerf ask_perf_broker(int socket) {
 }
 
 void serve_perf_requests(int socket, const std::string& job) noexcept {
-  while (true) {
+  for (int served = 0; served < kMostAtOnce; ++served) {
     Question question;
     std::array<Descriptor, kMostFiles> files;
     using Got = Message<Question>::Got;
     const Got got = Message<Question>(&question).receive(socket, files);
     if (got == Got::nothing) return;  // no more, or nobody is there any more
     const PerfOpened opened = got == Got::message ? answer(question, files, job) : PerfOpened{Descriptor(), EINVAL};
-    Answer reply{.error = opened.error};
-    Message<Answer> message(&reply);
-    if (!(opened.fd ? message.send(socket, {opened.fd.get()}) : message.send(socket, {}))) return;
+    Answer reply{.number = question.number, .error = opened.error};
+    const int fd = opened.fd.get();
+    if (!Message<Answer>(&reply).send(socket, std::span(&fd, opened.fd ? 1 : 0))) return;
   }
+}
+
+bool is_only_job(const std::string& job) noexcept {
+  bool ours = false;
+  for (const std::string_view place : kJobCgroups) {
+    for (const std::string_view folder : Names(std::string(place) + '*')) {
+      if (!folder.ends_with("/job_" + job)) return false;
+      ours = true;
+    }
+  }
+  return ours;
 }
 
 bool is_cgroup_of_job(int directory, const std::string& job) noexcept {
   struct stat given {};
   if (::fstat(directory, &given) != 0 || job.find_first_not_of("0123456789") != std::string::npos) return false;
   for (const std::string_view place : kJobCgroups) {
-    glob_t found{};
-    bool same = false;
-    if (::glob((std::string(place) + job).c_str(), GLOB_NOSORT, nullptr, &found) == 0) {
-      for (std::size_t i = 0; i < found.gl_pathc && !same; ++i) {
-        struct stat own {};
-        same = ::stat(found.gl_pathv[i], &own) == 0 && own.st_dev == given.st_dev && own.st_ino == given.st_ino;
-      }
+    for (const char* folder : Names(std::string(place) + job)) {
+      struct stat own {};
+      if (::stat(folder, &own) == 0 && own.st_dev == given.st_dev && own.st_ino == given.st_ino) return true;
     }
-    ::globfree(&found);
-    if (same) return true;
   }
   return false;
 }

@@ -1,6 +1,7 @@
 // Counters that the job's user may not open, opened by the broker of a Slurm job, who may: one request, one answer with
-// the descriptor. The broker reads a structure of fixed size and no text of the user's, and opens nothing but counters
-// of the job's own cgroup, which it recognises by itself.
+// the descriptor. The broker reads a structure of fixed size and no text of the user's. It opens events of the job's
+// own cgroup, which it recognises by itself, and, while the node has no other job, what the platform's PMUs count for
+// all.
 #pragma once
 
 #include <string>
@@ -23,6 +24,9 @@ struct PerfBrokerSockets {
 
 /// The broker's side: answers all requests that wait, and returns. `job`: Slurm's number of it.
 void serve_perf_requests(int socket, const std::string& job) noexcept;
+
+/// Slurm has made control groups for this job on this node, and for no other.
+[[nodiscard]] bool is_only_job(const std::string& job) noexcept;
 
 /// This descriptor is the control group that Slurm made for the job, where Slurm makes them.
 [[nodiscard]] bool is_cgroup_of_job(int directory, const std::string& job) noexcept;

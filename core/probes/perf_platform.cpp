@@ -7,6 +7,7 @@
 
 #include "core/pmu/counter_group.h"
 #include "core/pmu/counting_scope.h"
+#include "core/pmu/perf_broker.h"
 #include "core/pmu/platform_events.h"
 #include "core/sampler/probe.h"
 
@@ -28,12 +29,17 @@ struct Place {
 class PlatformEvents final : public Probe {
  public:
   explicit PlatformEvents(const ProbeContext& context)
-      : events_(platform_events(context.fs, context.host.cpus_online)), paranoid_(perf_event_paranoid(context.fs)) {
+      : events_(platform_events(context.fs, context.host.cpus_online)),
+        paranoid_(perf_event_paranoid(context.fs)),
+        open_(here_or_by(context.perf_broker)) {
     if (events_.empty()) throw Unavailable("this kernel has no PMU for memory traffic, energy, sleep states or clocks");
     if (!context.fs.live()) throw Unavailable(what_would_be_counted());
     open_all();
     std::erase_if(places_, [](const Place& place) { return place.events.empty(); });
     if (places_.empty()) throw Unavailable(reasons());
+    for (const Place& place : places_) {
+      for (const CounterGroup& group : place.groups) context.fs.spare_files(static_cast<int>(group.events()));
+    }
     for (const FamilyTable& table : platform_families()) families_.push_back(&context.family(table));
     for (Place& place : places_) {
       for (const PlatformEvent* event : place.events) {
@@ -58,6 +64,13 @@ class PlatformEvents final : public Probe {
   [[nodiscard]] std::string caveat() const override { return errors_.empty() ? "" : reasons(); }
 
  private:
+  static OpenPerf here_or_by(int broker) {
+    return [broker](const PerfRequest& request) {
+      PerfOpened opened = open_perf_event(request);
+      return opened.error == EACCES && broker >= 0 ? ask_perf_broker(broker)(request) : std::move(opened);
+    };
+  }
+
   void open_all() {
     std::size_t files_left = files_for_counters();
     std::map<std::string, std::size_t> known;
@@ -86,7 +99,7 @@ class PlatformEvents final : public Probe {
     for (const PlatformEvent& event : events) {
       const auto same = [&](const PlatformEvent* other) { return other->event.config == event.event.config; };
       if (!first && std::none_of(place.events.begin(), place.events.end(), same)) continue;
-      const int error = files_left == 0 ? EMFILE : group.add(open_perf_event, event.event, false);
+      const int error = files_left == 0 ? EMFILE : group.add(open_, event.event, false);
       if (error == 0) {
         --files_left;
         counted.push_back(&event);
@@ -157,6 +170,7 @@ class PlatformEvents final : public Probe {
 
   std::vector<PlatformEvent> events_;
   std::string paranoid_;
+  OpenPerf open_;
   std::map<std::string, int> errors_;  // per metric, the first
   std::vector<Place> places_;
   std::vector<Family*> families_;

@@ -22,7 +22,7 @@ constexpr MetricHelp kCounts[] = {
     {"perf.emulation_faults", "Instructions that the kernel had to emulate."},
 };
 constexpr FamilyTable kFamilies[] = {
-    {"perf/time", Kind::counter, Unit::nanoseconds, Scope::job, Subsystem::cpu, "CPU time counted by perf",
+    {"perf/cpu_time", Kind::counter, Unit::nanoseconds, Scope::job, Subsystem::cpu, "CPU time counted by perf",
      "perf_event_open", kTimes},
     {"perf/software", Kind::counter, Unit::count, Scope::job, Subsystem::cpu, "Events counted by the kernel's perf",
      "perf_event_open", kCounts},

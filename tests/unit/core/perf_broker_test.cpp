@@ -36,7 +36,7 @@ class PerfBroker : public ::testing::Test {
     std::error_code error;
     scope_ = mount_ + "/reveal-test-" + std::to_string(::getpid()) + "_slurmstepd.scope";
     fake_ = mount_ + "/reveal-test-" + std::to_string(::getpid());
-    for (const std::string& folder : {scope_ + "/job_4711", scope_ + "/job_4712", fake_ + "/job_4711"}) {
+    for (const std::string& folder : {scope_ + "/job_4711", fake_ + "/job_4711"}) {
       if (mount_.empty() || !std::filesystem::create_directories(folder, error))
         GTEST_SKIP() << "no cgroup can be made";
     }
@@ -113,6 +113,7 @@ TEST_F(PerfBroker, OpensAGroupOfCountersThatTheUserMayNotOpen) {
 }
 
 TEST_F(PerfBroker, OpensNothingButTheJobsOwn) {
+  std::filesystem::create_directory(scope_ + "/job_4712");
   serve_in_a_process();
   const OpenPerf ask = ask_perf_broker(sockets_.sampler.get());
   const auto error_of = [&](const std::string& folder, const PerfEvent& event) {
@@ -125,10 +126,34 @@ TEST_F(PerfBroker, OpensNothingButTheJobsOwn) {
   EXPECT_EQ(error_of(fake_ + "/job_4711", kClock), EPERM);   // the name alone
   EXPECT_EQ(error_of("/", kClock), EPERM);
   EXPECT_EQ(error_of("/dev/null", kClock), EPERM);
+  EXPECT_EQ(error_of("/does/not/exist", kClock), EPERM);
   EXPECT_EQ(error_of(scope_ + "/job_4711", {.type = PERF_TYPE_TRACEPOINT, .config = 1}), EPERM);
   EXPECT_EQ(error_of(scope_ + "/job_4711", {.type = PERF_TYPE_BREAKPOINT}), EPERM);
   EXPECT_EQ(error_of(scope_ + "/job_4711", {.type = 30}), EPERM);  // a PMU of the whole node
   EXPECT_EQ(ask({.event = kClock, .target = {.cpu = 99'999, .cgroup_fd = ours_.get()}}).error, EINVAL);
+  end_broker();
+}
+
+TEST_F(PerfBroker, OpensThePlatformsEventsWhileTheJobIsAlone) {
+  std::uint32_t msr = 0;
+  if (!(std::ifstream("/sys/bus/event_source/devices/msr/type") >> msr)) GTEST_SKIP() << "no msr PMU";
+  if (!is_only_job("4711")) GTEST_SKIP() << "Slurm runs other jobs here";
+  serve_in_a_process();
+  const OpenPerf ask = ask_perf_broker(sockets_.sampler.get());
+  const PerfEvent tsc{.type = msr};
+  const auto error_of = [&](const PerfEvent& event) { return ask({.event = event, .target = {.cpu = 0}}).error; };
+  CounterGroup group({.cpu = 0});
+  ASSERT_EQ(group.add(ask, tsc, false), 0);
+  ASSERT_EQ(group.add(ask, tsc, false), 0);  // joins the first
+  group.start();
+  ASSERT_TRUE(group.read());
+  EXPECT_GT(group.reading().values[0], 0U);
+  EXPECT_EQ(error_of(kClock), EPERM);  // of whole cpus, other users included
+  EXPECT_EQ(error_of({.type = PERF_TYPE_RAW, .config = 0x3c}), EPERM);
+  EXPECT_EQ(error_of({.type = PERF_TYPE_TRACEPOINT, .config = 1}), EPERM);
+  std::filesystem::create_directory(scope_ + "/job_4712");
+  EXPECT_FALSE(is_only_job("4711"));
+  EXPECT_EQ(error_of(tsc), EPERM);
   end_broker();
 }
 
@@ -138,12 +163,24 @@ TEST_F(PerfBroker, SurvivesWhatIsNoRequest) {
   std::array<char, 4096> rubbish{};
   for (const std::size_t size : {std::size_t{1}, std::size_t{47}, rubbish.size()}) {
     ASSERT_EQ(::send(socket, rubbish.data(), size, 0), static_cast<ssize_t>(size));
-    std::int32_t error = 0;
-    ASSERT_EQ(::recv(socket, &error, sizeof error, 0), static_cast<ssize_t>(sizeof error));
-    EXPECT_EQ(error, EINVAL) << size;
+    std::array<std::int32_t, 4> reply{};  // the number of the question, the error
+    ASSERT_EQ(::recv(socket, reply.data(), sizeof reply, 0), static_cast<ssize_t>(sizeof reply));
+    EXPECT_EQ(reply[2], EINVAL) << size;
   }
   const OpenPerf ask = ask_perf_broker(socket);
   EXPECT_EQ(ask({.event = kClock, .target = {.cpu = 0, .cgroup_fd = ours_.get()}}).error, 0);
+  end_broker();
+}
+
+TEST_F(PerfBroker, ThatAnswersTooLateIsNotMisunderstood) {
+  serve_in_a_process();
+  const int socket = sockets_.sampler.get();
+  const std::array<char, 3> rubbish{};
+  ASSERT_EQ(::send(socket, rubbish.data(), rubbish.size(), 0), 3);  // its answer waits when the next question is asked
+  const OpenPerf ask = ask_perf_broker(socket);
+  const PerfOpened opened = ask({.event = kClock, .target = {.cpu = 0, .cgroup_fd = ours_.get()}});
+  EXPECT_EQ(opened.error, 0);
+  EXPECT_TRUE(opened.fd);
   end_broker();
 }
 

@@ -51,7 +51,7 @@ class LiveProbe {
     const Family* found = sink_.find(family);
     return found == nullptr ? kMissing : found->value(metric);
   }
-  [[nodiscard]] std::int64_t task_clock() const { return value("perf/time", "perf.task_clock"); }
+  [[nodiscard]] std::int64_t task_clock() const { return value("perf/cpu_time", "perf.task_clock"); }
   [[nodiscard]] std::int64_t minor_faults() const { return value("perf/software", "perf.page_faults_minor"); }
   [[nodiscard]] Coverage coverage() const { return sampler_.coverage().front(); }
 
@@ -150,8 +150,8 @@ TEST(PerfCounting, OfWholeCpusIsTheirTime) {
   RootFs fs;
   const auto cpus = static_cast<std::int64_t>(Host::look(fs).cpus_online.size());
   // The sum begins at 1, with what was counted from the opening on.
-  EXPECT_GE(probe.value("perf/time", "perf.cpu_clock"), cpus * (before_sample - after_open));
-  EXPECT_LE(probe.value("perf/time", "perf.cpu_clock"), cpus * (after_sample - before_open) + 1);
+  EXPECT_GE(probe.value("perf/cpu_time", "perf.cpu_clock"), cpus * (before_sample - after_open));
+  EXPECT_LE(probe.value("perf/cpu_time", "perf.cpu_clock"), cpus * (after_sample - before_open) + 1);
   EXPECT_GE(probe.minor_faults(), done.minor_faults);
 }
 
