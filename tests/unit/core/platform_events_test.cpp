@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <random>
 
 #include "test_host.h"
 
@@ -119,6 +120,26 @@ TEST(EventField, RefusesWhatIsNoFormat) {
     const auto field = parse_event_field(text);
     // A comma at the end is what a cut-off text may have; nothing that is there is wrong.
     EXPECT_EQ(field.has_value(), text == "config:0-7,") << text;
+  }
+}
+
+TEST(EventField, SurvivesAnyText) {
+  std::mt19937 random(1);
+  const std::string letters = "config:-,0123456789xX= \n\t";
+  for (int round = 0; round < 50'000; ++round) {
+    std::string text = "config1:0-7,32-35";
+    for (int change = 0; change < 3; ++change) {
+      const std::size_t at = random() % (text.size() + 1);
+      if (random() % 2 == 0) {
+        text.insert(at, 1, letters[random() % letters.size()]);
+      } else if (at < text.size()) {
+        text.erase(at, 1 + random() % 3);
+      }
+    }
+    const auto field = parse_event_field(text);
+    if (!field) continue;
+    ASSERT_FALSE(field->bits.empty()) << text;
+    for (const auto& [first, last] : field->bits) ASSERT_TRUE(0 <= first && first <= last && last <= 63) << text;
   }
 }
 
