@@ -110,6 +110,12 @@ std::optional<PerfEvent> EventSource::encode(std::string_view terms) const {
   return event;
 }
 
+std::vector<std::string> EventSource::event_names(RootFs& fs) const {
+  std::vector<std::string> names = fs.list(folder_ + "/events");
+  std::erase_if(names, [](const std::string& name) { return name.find('.') != std::string::npos; });  // units, scales
+  return names;
+}
+
 std::optional<PerfEvent> EventSource::event(RootFs& fs, std::string_view event) const {
   return encode(fs.word(folder_ + "/events/" + std::string(event)));
 }

@@ -35,6 +35,8 @@ class EventSource {
 
   /// "event=0x04,umask=0x03"; nothing if it has a term that the PMU does not know, or a value that does not fit.
   [[nodiscard]] std::optional<PerfEvent> encode(std::string_view terms) const;
+  /// Those that the kernel names.
+  [[nodiscard]] std::vector<std::string> event_names(RootFs& fs) const;
   /// The event of this name, as the kernel encodes it.
   [[nodiscard]] std::optional<PerfEvent> event(RootFs& fs, std::string_view event) const;
   /// One count in the unit of events/NAME.unit; 1 without.

@@ -3,10 +3,12 @@
 #include <linux/perf_event.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "core/pmu/counted_events.h"
 #include "core/pmu/event_table.h"
+#include "core/pmu/implemented_events.h"
 #include "core/pmu/libpfm.h"
 #include "core/pmu/profiler_watch.h"
 #include "core/sampler/probe.h"
@@ -38,6 +40,9 @@ constexpr FamilyTable kFamilies[] = {
     {"pmu/counted", Kind::gauge, Unit::percent, Scope::job, Subsystem::cpu, "Counting time of the processors' counters",
      "perf_event_open", kShares},
 };
+
+/// Together our groups had a counter for so much of the time: that each had less is because they take turns.
+constexpr double kOurOwnTurns = 0.9;
 
 /// libpfm's encoding, where it is installed and knows the processor; else our own.
 std::vector<HardwareEvent> events_here(Microarchitecture microarchitecture) {
@@ -104,13 +109,21 @@ class HardwareEvents final : public Probe {
     return names;
   }
 
-  void step_back_or_forth() noexcept {
+  /// The share of the time that the worst of our groups got; none of somebody else's doing where our own take turns.
+  [[nodiscard]] double share_left_to_us() const noexcept {
     double least = -1;
+    double all = 0;
     for (std::size_t group = 0; group < events_.groups(); ++group) {
       const double share = events_.counted_share(group);
-      if (share >= 0 && (least < 0 || share < least)) least = share;
+      if (share < 0) continue;
+      all += share;
+      if (least < 0 || share < least) least = share;
     }
-    const bool back = watch_.step_back(context_.sink.now(), context_.job, least);
+    return all >= kOurOwnTurns ? std::max(least, kLeastCounted) : least;
+  }
+
+  void step_back_or_forth() noexcept {
+    const bool back = watch_.step_back(context_.sink.now(), context_.job, share_left_to_us());
     if (back == !events_.is_open()) return;
     if (back) {
       events_.close();
@@ -142,7 +155,14 @@ std::unique_ptr<Probe> open_hardware(const ProbeContext& context) {
                   std::string("the processor is none that our table of events knows: ") +
                   "what the kernel calls cycles, cache misses and so on is counted";
   }
-  return std::make_unique<HardwareEvents>(context, std::move(scope), events_here(microarchitecture));
+  std::vector<HardwareEvent> table = events_here(microarchitecture);
+  const std::vector<std::string_view> dropped = drop_unimplemented(context.fs, table);
+  for (std::size_t i = 0; i < dropped.size(); ++i) {
+    if (i == 0)
+      scope.note += scope.note.empty() ? "this processor does not count " : "; this processor does not count ";
+    scope.note += (i > 0 ? ", " : "") + std::string(dropped[i]);
+  }
+  return std::make_unique<HardwareEvents>(context, std::move(scope), std::move(table));
 }
 
 const RegisteredProbe entry{{.name = "perf_hardware",

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <random>
 
+#include "core/pmu/implemented_events.h"
 #include "test_host.h"
 
 namespace reveal {
@@ -242,6 +243,33 @@ TEST(PlatformEvents, AreOnlyNamedOnACopyOfAnotherHost) {
   const TestHost empty;
   const ProbeBench nothing(empty, "perf_platform");
   EXPECT_NE(nothing.coverage().reason.find("this kernel has no PMU for"), std::string::npos);
+}
+
+TEST(ImplementedEvents, AreThoseOfTheKernelsListWhereACoreCanBeAsked) {
+  using enum Microarchitecture;
+  const TestHost host;
+  RootFs fs(host.root());
+  std::vector<HardwareEvent> table = hardware_events_of(neoverse_n1);
+  const std::size_t all = table.size();
+  EXPECT_TRUE(drop_unimplemented(fs, table).empty());  // nothing is known: an open decides
+  write_pmu(host, "armv8_pmuv3_0",
+            {{"type", "8"},
+             {"format/event", "config:0-15"},
+             {"events/cpu_cycles", "event=0x0011"},
+             {"events/inst_retired", "event=0x0008"},
+             {"events/br_retired", "event=0x0021"}});
+  const std::vector<std::string_view> dropped = drop_unimplemented(fs, table);
+  EXPECT_EQ(dropped.size() + table.size(), all);
+  std::vector<std::string_view> left;
+  for (const HardwareEvent& event : table) left.push_back(metric_of(event.signal));
+  // Loads and stores are no common events: 0x66 and 0x67.
+  EXPECT_EQ(left, (std::vector<std::string_view>{"pmu.cycles", "pmu.instructions", "pmu.branches", "pmu.loads",
+                                                 "pmu.stores"}));
+  std::vector<HardwareEvent> intel = hardware_events_of(skylake_sp);
+  const TestHost server;
+  write_intel_server(server);
+  RootFs server_fs(server.root());
+  EXPECT_TRUE(drop_unimplemented(server_fs, intel).empty());
 }
 
 }  // namespace
