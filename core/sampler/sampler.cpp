@@ -145,7 +145,9 @@ void Sampler::sample(const Tick& tick) noexcept {
 
 std::vector<Coverage> Sampler::coverage() const {
   std::vector<Coverage> facts = coverage_;
-  for (const Opened& each : opened_) facts[each.coverage].reason = each.probe->caveat();
+  for (const Opened& each : opened_) {
+    if (std::string caveat = each.probe->caveat(); !caveat.empty()) facts[each.coverage].reason = std::move(caveat);
+  }
   if (!slots_ || !slots_->main_threads_only()) return facts;
   for (Coverage& fact : facts) {
     if (fact.probe == "process" && fact.state == Coverage::State::ok) {
