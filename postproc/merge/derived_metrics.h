@@ -23,7 +23,7 @@ struct DerivedMetric {
   Subsystem subsystem;
   Over over;
   std::string_view formula;  // for the reader; `compute` is what is done
-  std::string_view inputs[kMostDerivedInputs];
+  std::string_view inputs;   // metrics, at most kMostDerivedInputs, with blanks between them
   /// Of one step: counters as increments, gauges as levels, in the order of `inputs`, none of them missing.
   double (*compute)(const double* in, double step_seconds);
   std::string_view source;
