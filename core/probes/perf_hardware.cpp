@@ -65,6 +65,7 @@ class HardwareEvents final : public Probe {
     family_ = &context.family(kFamilies[0]);
     shares_ = &context.family(kFamilies[1]);
     const std::string_view role = context.job != nullptr ? "job" : "node";
+    channels_.reserve(table_.size());
     for (std::size_t i = 0; i < table_.size(); ++i) {
       channels_.push_back(events_.error(i) != 0 ? Family::kNoChannel
                                                 : family_->add(metric_of(table_[i].signal), "", role));
