@@ -98,6 +98,7 @@ class HardwareEvents final : public Probe {
  private:
   static std::vector<WantedEvent> wanted(const std::vector<HardwareEvent>& table) {
     std::vector<WantedEvent> wanted;
+    wanted.reserve(table.size());
     for (const HardwareEvent& event : table) {
       wanted.push_back({.event = event.code, .group = static_cast<std::size_t>(event.group)});
     }
