@@ -53,6 +53,7 @@ Sampler::Options sampler_options(const CollectOptions& options) {
   if (!options.job.empty()) sampler.job = JobSource::parse(options.job);
   sampler.metrics_file = options.metrics_file;
   sampler.own_pid = ::getpid();
+  sampler.perf_broker = options.perf_broker;
   return sampler;
 }
 

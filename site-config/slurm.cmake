@@ -75,6 +75,7 @@ set(CPACK_DEBIAN_PACKAGE_SECTION utils)
 set(CPACK_DEBIAN_PACKAGE_PRIORITY optional)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_DEPENDS util-linux)  # flock, for the spool janitor
+set(CPACK_DEBIAN_PACKAGE_SUGGESTS libpfm4)  # opened at run time where it is
 set(CPACK_DEBIAN_PACKAGE_ENHANCES "slurmd, slurm-client")
 if(slurm_soname)  # opened when it is there: the job's name, end and mail address come from the controller
   string(REGEX REPLACE "\\.so\\." "" slurm_package ${slurm_soname})

@@ -20,6 +20,7 @@
 #include "core/broker/job_spool.h"
 #include "core/broker/privileges.h"
 #include "core/broker/run_lock.h"
+#include "core/pmu/perf_broker.h"
 #include "hdf5schema/basics/error.h"
 
 namespace reveal {
@@ -43,7 +44,7 @@ class Signals {
  public:
   Signals() {
     sigemptyset(&set_);
-    for (const int signal : {SIGTERM, SIGINT, SIGCHLD}) sigaddset(&set_, signal);
+    for (const int signal : {SIGTERM, SIGINT, SIGCHLD, SIGIO}) sigaddset(&set_, signal);
     ::sigprocmask(SIG_BLOCK, &set_, &before_);
     for (const int signal : {SIGHUP, SIGPIPE}) ::signal(signal, SIG_IGN);
   }
@@ -94,7 +95,7 @@ class Child {
 
 class Broker {
  public:
-  Broker(const BrokerOptions& options, const std::function<int(const std::filesystem::path&)>& sample)
+  Broker(const BrokerOptions& options, const SampleJob& sample)
       : options_(options),
         sample_(sample),
         lock_(options),
@@ -130,9 +131,15 @@ class Broker {
 
   Child start_sampler() {
     const pid_t broker = ::getpid();
+    PerfBrokerSockets sockets = make_perf_broker_sockets();
     const pid_t pid = ::fork();
     if (pid < 0) throw system_error("the sampler", errno);
-    if (pid > 0) return Child(pid);
+    if (pid > 0) {
+      requests_ = std::move(sockets.broker);
+      return Child(pid);
+    }
+    sockets.broker.close();
+    requests_.close();
     int status = kSamplerFailed;
     try {
       lock_.close_in_child();
@@ -143,7 +150,7 @@ class Broker {
       ::prctl(PR_SET_PDEATHSIG, SIGTERM);
       if (::getppid() != broker) ::_exit(kTooShort);
       if (::chdir("/") != 0) throw system_error("/", errno);
-      status = sample_(free_trace());
+      status = sample_(free_trace(), sockets.sampler.get());
     } catch (const std::exception& error) {
       say(LOG_WARNING, options_, error.what());
     }
@@ -162,7 +169,11 @@ class Broker {
   }
 
   int watch(Child& sampler) {
-    while (!over() && !sampler.status()) signals_.wait(kLook);
+    while (!over() && !sampler.status()) {
+      signals_.wait(kLook);
+      serve_perf_requests(requests_.get(), options_.job);
+    }
+    requests_.close();
     sampler.signal(SIGTERM);
     if (!sampler.wait(signals_, kCloseLimit)) {
       sampler.signal(SIGKILL);
@@ -235,16 +246,17 @@ class Broker {
   }
 
   const BrokerOptions& options_;
-  const std::function<int(const std::filesystem::path&)>& sample_;
+  const SampleJob& sample_;
   Signals signals_;
   RunLock lock_;
   std::filesystem::path spool_, mail_state_;
+  Descriptor requests_;  // of the sampler's, for counters
   bool finished_ = false;
 };
 
 }  // namespace
 
-int run_broker(const BrokerOptions& options, const std::function<int(const std::filesystem::path& trace)>& sample) {
+int run_broker(const BrokerOptions& options, const SampleJob& sample) {
   ::openlog("reveal-collect", LOG_PID, LOG_DAEMON);
   try {
     leave_control_groups();

@@ -28,8 +28,10 @@ struct BrokerOptions {
 /// How the sampler ended, as its exit status.
 enum SamplerEnd : int { kSampled = 0, kSamplerFailed = 1, kTooShort = 10 };
 
-/// `sample` runs in the sampler: records into `trace` until SIGTERM or the job's end, returns a SamplerEnd.
+/// `sample` runs in the sampler: records into `trace` until SIGTERM or the job's end, returns a SamplerEnd. Behind
+/// `perf_broker` the broker opens counters of the job's cgroup for it.
 /// The broker's exit status is 0 unless it could not even begin.
-int run_broker(const BrokerOptions& options, const std::function<int(const std::filesystem::path& trace)>& sample);
+using SampleJob = std::function<int(const std::filesystem::path& trace, int perf_broker)>;
+int run_broker(const BrokerOptions& options, const SampleJob& sample);
 
 }  // namespace reveal

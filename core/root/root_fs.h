@@ -90,6 +90,8 @@ class RootFs {
 
   /// Files kept open at most; beyond it they are opened for each read, so a low limit costs time, not data.
   void limit_kept_files(int limit) noexcept { kept_files_left_ = limit; }
+  /// Somebody else has opened so many more files of the same limit; fewer, if negative.
+  void spare_files(int count) noexcept { kept_files_left_ -= count; }
 
  private:
   friend class KernelFile;

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -23,6 +24,9 @@ class Probe {
   virtual ~Probe() = default;
   /// Reads, fills its families and commits them. In the steady state it allocates nothing.
   virtual void sample() noexcept = 0;
+  /// What it lost, or measures otherwise than one would expect, in one sentence for the reader of the report; "":
+  /// nothing.
+  [[nodiscard]] virtual std::string caveat() const { return ""; }
 };
 
 /// What reveal did itself, for the probe that measures it.
@@ -45,6 +49,7 @@ struct ProbeContext {
   const SelfMeasurement* self = nullptr;
   const std::vector<int>* job_cpus = nullptr;  // the job may use these, as known at the start
   std::string_view site_metrics = {};          // a file with metrics of the site's own
+  int perf_broker = -1;                        // a socket: who may open counters of the job's cgroup (perf_broker.h)
 
   Family& family(const FamilyTable& table) const { return sink.add_family(table, period); }
   [[nodiscard]] std::string_view role_of_cpu(int cpu) const;

@@ -69,7 +69,8 @@ Sampler::Sampler(RootFs& fs, Sink& sink, Options options, TickTime now)
                .namespaces = namespaces_.get(),
                .self = &self_,
                .job_cpus = job_ ? &job_cpus_ : nullptr,
-               .site_metrics = options_.metrics_file});
+               .site_metrics = options_.metrics_file,
+               .perf_broker = options_.perf_broker});
   for (Opened& each : opened_) each.probe->sample();
   sink_.mute(false);
 }
@@ -87,7 +88,7 @@ void Sampler::open_probes(const ProbeContext& common) {
       if (std::none_of(spec.families.begin(), spec.families.end(), selected)) {
         throw Unavailable("nothing of it was selected (--metrics)");
       }
-      opened_.push_back({spec.open(context), every});
+      opened_.push_back({spec.open(context), every, coverage_.size()});
       self_.parts.push_back(spec.name);
     } catch (const Unavailable& why) {
       fact.state = Coverage::State::absent;
@@ -144,6 +145,9 @@ void Sampler::sample(const Tick& tick) noexcept {
 
 std::vector<Coverage> Sampler::coverage() const {
   std::vector<Coverage> facts = coverage_;
+  for (const Opened& each : opened_) {
+    if (std::string caveat = each.probe->caveat(); !caveat.empty()) facts[each.coverage].reason = std::move(caveat);
+  }
   if (!slots_ || !slots_->main_threads_only()) return facts;
   for (Coverage& fact : facts) {
     if (fact.probe == "process" && fact.state == Coverage::State::ok) {

@@ -26,6 +26,7 @@ class Sampler {
     std::optional<JobSource> job;     // ignored by recordings that know their job
     std::string metrics_file;         // what to record, and metrics of the site's own; "": everything, none
     int own_pid = 0;
+    int perf_broker = -1;  // see ProbeContext
   };
 
   /// Opens every probe and looks at everything once, without writing rows. What is not here is coverage, not an error.
@@ -43,7 +44,8 @@ class Sampler {
  private:
   struct Opened {
     std::unique_ptr<Probe> probe;
-    std::int64_t every = 1;  // ticks
+    std::int64_t every = 1;    // ticks
+    std::size_t coverage = 0;  // its place there
   };
   void open_probes(const ProbeContext& context);
   void find_job_cpus();

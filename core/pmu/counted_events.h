@@ -1,0 +1,72 @@
+// Several groups of events counted in one scope, opened and read together; what a perf probe is made of.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/pmu/counter_group.h"
+#include "core/pmu/counting_scope.h"
+#include "core/pmu/job_tasks.h"
+
+namespace reveal {
+
+struct WantedEvent {
+  PerfEvent event;
+  std::size_t group = 0;
+  bool kernel_side = false;  // happens in the kernel: a user who may not look there would count none
+};
+
+class CountedEvents {
+ public:
+  CountedEvents(const ProbeContext& context, CountingScope scope, std::vector<WantedEvent> wanted);
+
+  /// What can be opened is open afterwards; error() says the rest.
+  void open();
+  void close() noexcept;
+  [[nodiscard]] bool is_open() const noexcept { return open_; }
+  /// Attaches to new processes, reads, and adds up. Costly reads are left out now and then: see kMostOfTheTime.
+  void sample();
+
+  [[nodiscard]] std::size_t groups() const noexcept { return sums_.size(); }
+  /// 0 for an event that is counted, else the errno of its open.
+  [[nodiscard]] int error(std::size_t event) const noexcept { return errors_[event]; }
+  [[nodiscard]] bool any() const noexcept;
+  /// A counter that never falls; kMissing where it is not known now.
+  [[nodiscard]] std::int64_t total(std::size_t event) const noexcept;
+  /// Of its time the group has really counted; -1: nothing was to be counted.
+  [[nodiscard]] double counted_share(std::size_t group) const noexcept;
+  [[nodiscard]] const CountingScope& scope() const noexcept { return scope_; }
+  /// What is lost, in sentences; "" for nothing. `name_of` an event, by its place among the wanted.
+  [[nodiscard]] std::string losses(const std::vector<std::string_view>& names) const;
+
+  /// Reading may take this share of the period; beyond it ticks are left out, and the next one covers them.
+  static constexpr double kMostOfTheTime = 0.01;
+
+ private:
+  [[nodiscard]] std::vector<std::size_t> members(std::size_t group) const;
+  void open_group(std::size_t group, std::size_t& files_left);
+  void try_out_tasks();
+  int attach(const PerfTarget& target);
+  void add_tasks();
+  bool read_all() noexcept;
+  void tell_files() noexcept;
+
+  RootFs& fs_;
+  const Job* job_;
+  std::int64_t period_ns_;
+  CountingScope scope_;
+  std::vector<WantedEvent> wanted_;
+  std::vector<int> errors_;                          // per wanted event
+  std::vector<std::vector<std::size_t>> counted_;    // per group: the wanted events it counts
+  std::vector<std::vector<CounterGroup>> counters_;  // per group and target
+  std::vector<ScaledSums> sums_;                     // per group
+  std::unique_ptr<JobTasks> tasks_;
+  int files_told_ = 0;  // to fs_, which shares the limit of open files with us
+  bool open_ = false;
+  bool known_ = false;  // the last tick was read
+  int ticks_left_out_ = 0;
+};
+
+}  // namespace reveal

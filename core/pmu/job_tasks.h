@@ -1,0 +1,59 @@
+// Counting a job without any privilege: every process that was there when we came is attached to, thread by thread, and
+// the kernel carries that on to all it begins from then on. A process begun in the instant between the look at the list
+// of processes and the attaching is missed, with its children; nothing is counted twice.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "core/job/job.h"
+#include "core/pmu/counter_group.h"
+
+namespace reveal {
+
+class JobTasks {
+ public:
+  /// Threads attached to, at most; each costs as many files as it has events.
+  static constexpr std::size_t kMostAttached = 256;
+
+  /// `attach` opens the counters of one thread and returns 0 or the errno.
+  JobTasks(RootFs& fs, const Job& job, std::function<int(const PerfTarget&)> attach);
+
+  /// What is new in the job is attached to. Slow only when processes came or went. Returns the places of groups whose
+  /// processes, and all they began, have gone, the last first: read them once more and take them out.
+  [[nodiscard]] std::vector<std::size_t> update();
+  /// The group at this place was taken out.
+  void taken_out(std::size_t place);
+
+  /// At least one process was attached to, so far.
+  [[nodiscard]] bool attached() const noexcept { return next_attachment_ > 0; }
+  /// Threads of the job that could not be attached to, the launchers' and what they began excepted.
+  [[nodiscard]] std::size_t missed() const noexcept { return missed_; }
+  /// The errno of the first that could not, except for one that had ended.
+  [[nodiscard]] int error() const noexcept { return error_; }
+
+ private:
+  struct Process {
+    std::int64_t start_ticks = 0;
+    int attachment = -1;  // -1: could not be attached to
+    bool alive = false;
+  };
+  void attach(const JobProcess& process);
+  void forget_the_dead();
+
+  RootFs& fs_;
+  const Job& job_;
+  std::function<int(const PerfTarget&)> attach_;
+  std::unordered_map<int, Process> processes_;
+  std::vector<int> attachments_;  // per group, in the order of their places: an attachment
+  int next_attachment_ = 0;
+  std::uint64_t generation_ = 0;
+  bool first_ = true;
+  std::size_t missed_ = 0;
+  int error_ = 0;
+};
+
+}  // namespace reveal

@@ -1,0 +1,233 @@
+#include "core/pmu/perf_broker.h"
+
+#include <fcntl.h>
+#include <glob.h>
+#include <linux/perf_event.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <span>
+
+#include "hdf5schema/basics/error.h"
+
+namespace reveal {
+namespace {
+
+constexpr int kPatienceMs = 5000;
+constexpr int kMostAtOnce = 4096;      // questions: the broker has the job's end to watch, too
+constexpr std::size_t kMostFiles = 2;  // the cgroup and the first event of the group
+
+/// Where Slurm's daemon, and nobody but root, makes the groups of jobs: version 2, also beside version 1, and
+/// version 1. The name of the folder that a descriptor shows proves nothing: in a name space of their own users call it
+/// as they like.
+constexpr std::string_view kJobCgroups[] = {
+    "/sys/fs/cgroup/system.slice/*slurmstepd.scope/job_",
+    "/sys/fs/cgroup/*slurmstepd.scope/job_",
+    "/sys/fs/cgroup/unified/system.slice/*slurmstepd.scope/job_",
+    "/sys/fs/cgroup/unified/*slurmstepd.scope/job_",
+    "/sys/fs/cgroup/perf_event/slurm*/uid_*/job_",
+};
+
+/// PMUs that count parts of the node, none of which tells processes apart.
+constexpr const char* kPlatformTypes[] = {
+    "/sys/bus/event_source/devices/power/type",        "/sys/bus/event_source/devices/msr/type",
+    "/sys/bus/event_source/devices/cstate_core/type",  "/sys/bus/event_source/devices/cstate_pkg/type",
+    "/sys/bus/event_source/devices/uncore_imc_*/type", "/sys/bus/event_source/devices/amd_umc_*/type",
+    "/sys/bus/event_source/devices/amd_df/type",       "/sys/bus/event_source/devices/amd_l3/type",
+};
+
+struct Question {
+  PerfEvent event;
+  std::int32_t cpu = -1;
+  std::uint16_t in_group = 0;
+  std::uint16_t of_cgroup = 0;
+  std::uint64_t number = 0;
+};
+struct Answer {
+  std::uint64_t number = 0;  // of its question: one that came too late is not taken for the next
+  std::int32_t error = 0;
+  std::int32_t unused = 0;
+};
+
+/// A message of fixed size with descriptors.
+template <typename Body>
+class Message {
+ public:
+  explicit Message(Body* body) {
+    part_ = {body, sizeof(Body)};
+    header_.msg_iov = &part_;
+    header_.msg_iovlen = 1;
+    header_.msg_control = control_.data();
+    header_.msg_controllen = control_.size();
+  }
+
+  bool send(int socket, std::span<const int> files) {
+    header_.msg_controllen = files.empty() ? 0 : CMSG_SPACE(files.size_bytes());
+    if (!files.empty()) {
+      cmsghdr* const head = CMSG_FIRSTHDR(&header_);
+      head->cmsg_level = SOL_SOCKET;
+      head->cmsg_type = SCM_RIGHTS;
+      head->cmsg_len = CMSG_LEN(files.size_bytes());
+      std::memcpy(CMSG_DATA(head), files.data(), files.size_bytes());
+    }
+    return ::sendmsg(socket, &header_, MSG_NOSIGNAL | MSG_DONTWAIT) == static_cast<ssize_t>(sizeof(Body));
+  }
+
+  enum class Got : std::uint8_t { message, something_else, nothing };
+  /// What it brought is closed with `files`, wanted or not.
+  Got receive(int socket, std::array<Descriptor, kMostFiles>& files) {
+    const ssize_t got = ::recvmsg(socket, &header_, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+    if (got <= 0) return Got::nothing;
+    for (cmsghdr* head = CMSG_FIRSTHDR(&header_); head != nullptr; head = CMSG_NXTHDR(&header_, head)) {
+      if (head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_RIGHTS) continue;
+      const std::size_t count = (head->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+      for (std::size_t i = 0; i < count; ++i) {
+        int fd = -1;
+        std::memcpy(&fd, CMSG_DATA(head) + i * sizeof(int), sizeof fd);
+        Descriptor file(fd);
+        if (i < files.size()) files[i] = std::move(file);
+      }
+    }
+    const bool whole = got == static_cast<ssize_t>(sizeof(Body)) && (header_.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) == 0;
+    return whole ? Got::message : Got::something_else;
+  }
+
+ private:
+  iovec part_{};
+  msghdr header_{};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(kMostFiles * sizeof(int))> control_{};
+};
+
+/// What a pattern of names fits.
+class Names {
+ public:
+  explicit Names(const std::string& pattern) {
+    if (::glob(pattern.c_str(), GLOB_NOSORT, nullptr, &found_) != 0) found_.gl_pathc = 0;
+  }
+  ~Names() { ::globfree(&found_); }
+  Names(const Names&) = delete;
+  Names& operator=(const Names&) = delete;
+  [[nodiscard]] char** begin() const { return found_.gl_pathv; }
+  [[nodiscard]] char** end() const { return found_.gl_pathv + found_.gl_pathc; }
+
+ private:
+  glob_t found_{};
+};
+
+bool is_event_of_tasks(const PerfEvent& event) noexcept {
+  return event.type == PERF_TYPE_HARDWARE || event.type == PERF_TYPE_SOFTWARE || event.type == PERF_TYPE_HW_CACHE ||
+         event.type == PERF_TYPE_RAW;
+}
+
+bool is_event_of_the_platform(const PerfEvent& event) {
+  for (const char* pattern : kPlatformTypes) {
+    for (const char* path : Names(pattern)) {
+      std::array<char, 16> text{};
+      const Descriptor file(::open(path, O_RDONLY | O_CLOEXEC));
+      if (!file || ::read(file.get(), text.data(), text.size() - 1) <= 0) continue;
+      if (std::strtoul(text.data(), nullptr, 10) == event.type) return true;
+    }
+  }
+  return false;
+}
+
+PerfOpened answer(const Question& question, const std::array<Descriptor, kMostFiles>& files, const std::string& job) {
+  PerfRequest request{.event = question.event, .target = {.cpu = question.cpu}};
+  bool granted = false;
+  if (question.of_cgroup != 0) {
+    request.target.cgroup_fd = files[0].get();
+    if (question.in_group != 0) request.group_fd = files[1].get();
+    granted = files[0] && is_event_of_tasks(question.event) && is_cgroup_of_job(files[0].get(), job);
+  } else {
+    if (question.in_group != 0) request.group_fd = files[0].get();
+    granted = is_event_of_the_platform(question.event) && is_only_job(job);
+  }
+  return granted ? open_perf_event(request) : PerfOpened{Descriptor(), EPERM};
+}
+
+}  // namespace
+
+PerfBrokerSockets make_perf_broker_sockets() {
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) throw system_error("counters", errno);
+  PerfBrokerSockets sockets{Descriptor(ends[0]), Descriptor(ends[1])};
+  ::fcntl(ends[0], F_SETOWN, ::getpid());
+  ::fcntl(ends[0], F_SETFL, O_ASYNC | O_NONBLOCK);
+  return sockets;
+}
+
+OpenPerf ask_perf_broker(int socket) {
+  return [socket](const PerfRequest& request) -> PerfOpened {
+    static std::uint64_t questions = 0;
+    Question question{.event = request.event,
+                      .cpu = request.target.cpu,
+                      .in_group = request.group_fd >= 0 ? std::uint16_t{1} : std::uint16_t{0},
+                      .of_cgroup = request.target.cgroup_fd >= 0 ? std::uint16_t{1} : std::uint16_t{0},
+                      .number = ++questions};
+    std::array<int, kMostFiles> own{};
+    std::size_t count = 0;
+    for (const int fd : {request.target.cgroup_fd, request.group_fd}) {
+      if (fd >= 0) own[count++] = fd;
+    }
+    const bool sent = Message<Question>(&question).send(socket, std::span(own).first(count));
+    Answer reply;
+    std::array<Descriptor, kMostFiles> files;
+    pollfd ready{socket, POLLIN, 0};
+    while (reply.number != question.number) {
+      files = {};
+      if (!sent || ::poll(&ready, 1, kPatienceMs) <= 0 ||
+          Message<Answer>(&reply).receive(socket, files) != Message<Answer>::Got::message) {
+        return {Descriptor(), EPIPE};
+      }
+    }
+    if (reply.error == 0 && !files[0]) reply.error = EMFILE;  // it came, but there was no room for it here
+    return {std::move(files[0]), reply.error};
+  };
+}
+
+void serve_perf_requests(int socket, const std::string& job) noexcept {
+  for (int served = 0; served < kMostAtOnce; ++served) {
+    Question question;
+    std::array<Descriptor, kMostFiles> files;
+    using Got = Message<Question>::Got;
+    const Got got = Message<Question>(&question).receive(socket, files);
+    if (got == Got::nothing) return;  // no more, or nobody is there any more
+    const PerfOpened opened = got == Got::message ? answer(question, files, job) : PerfOpened{Descriptor(), EINVAL};
+    Answer reply{.number = question.number, .error = opened.error};
+    const int fd = opened.fd.get();
+    if (!Message<Answer>(&reply).send(socket, std::span(&fd, opened.fd ? 1 : 0))) return;
+  }
+}
+
+bool is_only_job(const std::string& job) noexcept {
+  bool ours = false;
+  for (const std::string_view place : kJobCgroups) {
+    for (const std::string_view folder : Names(std::string(place) + '*')) {
+      if (!folder.ends_with("/job_" + job)) return false;
+      ours = true;
+    }
+  }
+  return ours;
+}
+
+bool is_cgroup_of_job(int directory, const std::string& job) noexcept {
+  struct stat given {};
+  if (::fstat(directory, &given) != 0 || job.find_first_not_of("0123456789") != std::string::npos) return false;
+  for (const std::string_view place : kJobCgroups) {
+    for (const char* folder : Names(std::string(place) + job)) {
+      struct stat own {};
+      if (::stat(folder, &own) == 0 && own.st_dev == given.st_dev && own.st_ino == given.st_ino) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace reveal

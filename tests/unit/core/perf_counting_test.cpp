@@ -1,0 +1,343 @@
+// Counting for real, with the events every kernel has, in all three scopes; and every way in which it is refused.
+#include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/perf_event.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+
+#include "core/pmu/counted_events.h"
+#include "core/sampler/sampler.h"
+#include "work_process.h"
+
+namespace reveal {
+namespace {
+
+TickTime now() {
+  return SystemClock().now();
+}
+
+bool perf_is_here() {
+  return static_cast<bool>(open_perf_event({.event = {.type = PERF_TYPE_SOFTWARE, .config = PERF_COUNT_SW_TASK_CLOCK},
+                                            .target = {.task = ::getpid()},
+                                            .user_only = true})
+                               .fd);
+}
+
+/// One probe of this host, as the collector runs it.
+class LiveProbe {
+ public:
+  explicit LiveProbe(const std::string& probe, std::optional<int> job = std::nullopt)
+      : sampler_(fs_, sink_,
+                 {.probes = {probe},
+                  .job = job ? std::optional(JobSource{.pid = *job}) : std::nullopt,
+                  .own_pid = ::getpid()},
+                 now()) {}
+  /// A read that took long, on a busy machine, is followed by ticks that are left out.
+  void sample() {
+    for (int tick = 0; tick < 25; ++tick) {
+      sampler_.sample({.time = now(), .number = 0});
+      if (task_clock() != kMissing) return;
+    }
+  }
+  [[nodiscard]] std::int64_t value(const std::string& family, const std::string& metric) const {
+    const Family* found = sink_.find(family);
+    return found == nullptr ? kMissing : found->value(metric);
+  }
+  [[nodiscard]] std::int64_t task_clock() const { return value("perf/cpu_time", "perf.task_clock"); }
+  [[nodiscard]] std::int64_t minor_faults() const { return value("perf/software", "perf.page_faults_minor"); }
+  [[nodiscard]] Coverage coverage() const { return sampler_.coverage().front(); }
+
+ private:
+  RootFs fs_;
+  Sink sink_;
+  Sampler sampler_;
+};
+
+/// What perf counted of the work is what the kernel charged for it, but for what else the process did meanwhile:
+/// reading its order, forking, reporting. A tick of cpu time of rusage is a microsecond.
+void expect_counted(const WorkDone& done, std::int64_t clock, std::int64_t faults) {
+  EXPECT_GE(done.cpu_ns, 2 * WorkProcess::kSpinNs);
+  EXPECT_GE(clock, done.cpu_ns * 95 / 100);
+  EXPECT_LE(clock, done.cpu_ns * 105 / 100 + 20'000'000);
+  EXPECT_GE(faults, 2 * WorkProcess::kPages);
+  EXPECT_GE(faults, done.minor_faults * 95 / 100);
+  EXPECT_LE(faults, done.minor_faults * 105 / 100 + 200);
+}
+
+/// Runs `test` in a process of its own, which may give up what it likes; its exit status says what went wrong.
+int in_child(const std::function<int()>& test) {
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    int status = 125;
+    try {
+      status = test();
+    } catch (const std::exception& error) {
+      std::fprintf(stderr, "%s\n", error.what());
+    }
+    ::_exit(status);
+  }
+  int status = 0;
+  ::waitpid(pid, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 126;
+}
+
+void become_nobody() {
+  if (::setgid(65534) != 0 || ::setresuid(65534, 65534, 65534) != 0) throw std::runtime_error("still root");
+  ::prctl(PR_SET_DUMPABLE, 1);  // as any process of a user: its children may be looked at by its owner
+}
+
+/// A control group of version 2 for one test.
+class TestCgroup {
+ public:
+  explicit TestCgroup(const std::string& name) {
+    for (const char* mount : {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"}) {
+      std::error_code error;
+      if (!std::filesystem::exists(std::string(mount) + "/cgroup.controllers", error)) continue;
+      folder_ = std::string(mount) + "/" + name;
+      std::filesystem::create_directories(folder_, error);
+      if (error || ::access((folder_ / "cgroup.procs").c_str(), W_OK) != 0) folder_.clear();
+    }
+  }
+  ~TestCgroup() {
+    if (!folder_.empty()) ::rmdir(folder_.c_str());
+  }
+  TestCgroup(const TestCgroup&) = delete;
+  TestCgroup& operator=(const TestCgroup&) = delete;
+  [[nodiscard]] bool take(int pid) const {
+    return !folder_.empty() && static_cast<bool>(std::ofstream(folder_ / "cgroup.procs") << pid << std::flush);
+  }
+
+ private:
+  std::filesystem::path folder_;
+};
+
+TEST(PerfCounting, OfTheJobsCgroupIsWhatTheKernelChargedTheJob) {
+  const TestCgroup cgroup("reveal-test-" + std::to_string(::getpid()));
+  const WorkProcess job;
+  if (::geteuid() != 0 || !cgroup.take(job.pid())) GTEST_SKIP() << "no cgroup of version 2 that we may make";
+  LiveProbe probe("perf_software", job.pid());
+  ASSERT_EQ(probe.coverage().state, Coverage::State::ok) << probe.coverage().reason;
+  EXPECT_EQ(probe.coverage().reason, "");  // nothing is lost
+  const std::int64_t clock = probe.task_clock();
+  const std::int64_t faults = probe.minor_faults();
+  const std::int64_t switches = probe.value("perf/software", "perf.context_switches");
+  const WorkDone done = job.work();
+  probe.sample();
+  expect_counted(done, probe.task_clock() - clock, probe.minor_faults() - faults);
+  EXPECT_GE(probe.value("perf/software", "perf.context_switches") - switches,
+            2);  // it waited for its child, and for us
+}
+
+TEST(PerfCounting, OfWholeCpusIsTheirTime) {
+  if (::geteuid() != 0 || !perf_is_here()) GTEST_SKIP() << "needs root and perf_event_open";
+  const std::int64_t before_open = now().monotonic_ns;
+  LiveProbe probe("perf_software");
+  const std::int64_t after_open = now().monotonic_ns;
+  ASSERT_EQ(probe.coverage().state, Coverage::State::ok) << probe.coverage().reason;
+  const WorkProcess work;
+  const WorkDone done = work.work();
+  const std::int64_t before_sample = now().monotonic_ns;
+  probe.sample();
+  const std::int64_t after_sample = now().monotonic_ns;
+  RootFs fs;
+  const auto cpus = static_cast<std::int64_t>(Host::look(fs).cpus_online.size());
+  // The sum begins at 1, with what was counted from the opening on.
+  EXPECT_GE(probe.value("perf/cpu_time", "perf.cpu_clock"), cpus * (before_sample - after_open));
+  EXPECT_LE(probe.value("perf/cpu_time", "perf.cpu_clock"), cpus * (after_sample - before_open) + 1);
+  EXPECT_GE(probe.minor_faults(), done.minor_faults);
+}
+
+/// The process tree, for who may not count anything else: as nobody, in a process of our own.
+int count_a_tree_as_nobody() {
+  become_nobody();
+  const WorkProcess job;
+  LiveProbe probe("perf_software", job.pid());
+  if (probe.coverage().state != Coverage::State::ok) {
+    std::fprintf(stderr, "%s\n", probe.coverage().reason.c_str());
+    return 77;
+  }
+  const std::int64_t clock = probe.task_clock();
+  const std::int64_t faults = probe.minor_faults();
+  const WorkDone done = job.work();
+  probe.sample();
+  expect_counted(done, probe.task_clock() - clock, probe.minor_faults() - faults);
+  if (probe.coverage().reason.find("the job's own processes are counted") == std::string::npos) return 2;
+  RootFs fs;
+  const bool hidden = perf_event_paranoid(fs) >= "2";
+  // Where the kernel hides itself, a context switch would be counted as none: that is not a measurement.
+  const bool missing = probe.value("perf/software", "perf.context_switches") == kMissing;
+  const bool said = probe.coverage().reason.find("not counted: perf.context_switches") != std::string::npos;
+  if (hidden != missing || hidden != said) return 3;
+  return ::testing::Test::HasFailure() ? 1 : 0;
+}
+
+TEST(PerfCounting, OfAProcessTreeNeedsNoPrivilege) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root, to become somebody else";
+  const int status = in_child(count_a_tree_as_nobody);
+  if (status == 77) GTEST_SKIP() << "this kernel lets no user count";
+  EXPECT_EQ(status, 0);
+}
+
+/// The process tree, counted by hand.
+class TreeCount {
+ public:
+  explicit TreeCount(int pid)
+      : host_(Host::look(fs_)),
+        job_(fs_, host_, JobSource{.pid = pid}, ::getpid()),
+        events_({.fs = fs_, .host = host_, .sink = sink_, .period = std::chrono::hours(1), .job = &job_},
+                CountingScope{.kind = CountingScope::Kind::tasks, .open = open_perf_event},
+                {{.event = {.type = PERF_TYPE_SOFTWARE, .config = PERF_COUNT_SW_TASK_CLOCK}},
+                 {.event = {.type = PERF_TYPE_SOFTWARE, .config = PERF_COUNT_SW_PAGE_FAULTS_MIN}}}) {
+    events_.open();
+    sample();
+  }
+  void sample() {
+    job_.update(now());
+    events_.sample();
+  }
+  CountedEvents& events() { return events_; }
+
+ private:
+  RootFs fs_;
+  Host host_;
+  Sink sink_;
+  Job job_;
+  CountedEvents events_;
+};
+
+TEST(PerfCounting, OfATreeKeepsWhatItsDeadChildrenDid) {
+  if (!perf_is_here()) GTEST_SKIP() << "needs perf_event_open";
+  const WorkProcess job;
+  TreeCount tree(job.pid());
+  const std::int64_t clock = tree.events().total(0);
+  const std::int64_t faults = tree.events().total(1);
+  ASSERT_NE(clock, kMissing);
+  WorkDone sum;
+  for (int round = 0; round < 2; ++round) {
+    const WorkDone done = job.work();
+    sum.cpu_ns += done.cpu_ns;
+    sum.minor_faults += done.minor_faults;
+    tree.sample();
+  }
+  EXPECT_GE(tree.events().total(0) - clock, sum.cpu_ns * 95 / 100);
+  EXPECT_LE(tree.events().total(0) - clock, sum.cpu_ns * 105 / 100 + 20'000'000);
+  EXPECT_GE(tree.events().total(1) - faults, 4 * WorkProcess::kPages);
+}
+
+TEST(PerfCounting, IsMissingWhileItIsClosedAndBeginsAnew) {
+  if (!perf_is_here()) GTEST_SKIP() << "needs perf_event_open";
+  const WorkProcess job;
+  TreeCount tree(job.pid());
+  const std::int64_t before = tree.events().total(0);
+  tree.events().close();
+  tree.sample();
+  EXPECT_EQ(tree.events().total(0), kMissing);
+  static_cast<void>(job.work());
+  tree.events().open();
+  tree.sample();
+  // What the job did meanwhile is not known: the counter steps back, which the trace stores as one missing increment.
+  EXPECT_EQ(tree.events().total(0), before - 1);
+  const WorkDone done = job.work();
+  tree.sample();
+  EXPECT_GE(tree.events().total(0) - (before - 1), done.cpu_ns * 95 / 100);
+}
+
+TEST(PerfRefused, SaysWhyInOneSentence) {
+  for (const std::string paranoid : {"0", "1", "2", "3", "4"}) {
+    EXPECT_EQ(why_not_counted(EACCES, paranoid),
+              "the kernel does not let this user count (kernel.perf_event_paranoid = " + paranoid + ")");
+  }
+  EXPECT_NE(why_not_counted(ENOENT, "2").find("no such counter"), std::string::npos);
+  EXPECT_NE(why_not_counted(ENODEV, "2").find("does not have this event"), std::string::npos);
+  EXPECT_NE(why_not_counted(EMFILE, "2").find("RLIMIT_NOFILE"), std::string::npos);
+  EXPECT_NE(why_not_counted(ENOSYS, "2").find("seccomp"), std::string::npos);
+  EXPECT_NE(why_not_counted(EPERM, "2").find("seccomp"), std::string::npos);
+  EXPECT_NE(why_not_counted(EBUSY, "2"), why_not_counted(ENOSPC, "2"));
+  EXPECT_FALSE(why_not_counted(EIO, "2").empty());
+}
+
+TEST(PerfRefused, AWholeCpuToWhoMayNotLookAtIt) {
+  RootFs fs;
+  if (::geteuid() != 0 || perf_event_paranoid(fs) < "1") GTEST_SKIP() << "everybody may count here";
+  EXPECT_EQ(in_child([] {
+              become_nobody();
+              return open_perf_event({.event = {.type = PERF_TYPE_SOFTWARE}, .target = {.cpu = 0}}).error;
+            }),
+            EACCES);
+}
+
+TEST(PerfRefused, BySeccompIsAReasonNotAnError) {
+  for (const int denied : {EPERM, ENOSYS}) {
+    EXPECT_EQ(in_child([denied] {
+                sock_filter program[] = {
+                    BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+                    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_perf_event_open, 0, 1),
+                    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | static_cast<unsigned>(denied)),
+                    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+                };
+                const sock_fprog filter{.len = 4, .filter = program};
+                if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return 2;
+                if (::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0) return 3;
+                for (const char* name : {"perf_software", "perf_hardware"}) {
+                  const LiveProbe probe(name, ::getppid());
+                  if (probe.coverage().state != Coverage::State::absent) return 4;
+                  if (probe.coverage().reason.find("seccomp") == std::string::npos) return 5;
+                }
+                return 0;
+              }),
+              0);
+  }
+}
+
+TEST(PerfRefused, WithTooFewFilesCountsWhatFitsAndSaysSo) {
+  if (::geteuid() != 0 || !perf_is_here()) GTEST_SKIP() << "needs root and perf_event_open";
+  EXPECT_EQ(in_child([] {
+              RootFs fs;
+              const Host host = Host::look(fs);
+              Sink sink;
+              CountingScope scope{.kind = CountingScope::Kind::cpus, .open = open_perf_event};
+              for (const int cpu : host.cpus_online) scope.targets.push_back({.cpu = cpu});
+              std::vector<WantedEvent> wanted;
+              for (std::size_t group = 0; group < 2; ++group) {
+                wanted.push_back({{.type = PERF_TYPE_SOFTWARE, .config = PERF_COUNT_SW_CPU_CLOCK}, group});
+                wanted.push_back({{.type = PERF_TYPE_SOFTWARE, .config = PERF_COUNT_SW_PAGE_FAULTS}, group});
+              }
+              CountedEvents events({.fs = fs, .host = host, .sink = sink, .period = std::chrono::hours(1)},
+                                   std::move(scope), wanted);
+              // Room for the first group on every cpu and for a part of the second.
+              rlimit limit{};
+              ::getrlimit(RLIMIT_NOFILE, &limit);
+              const std::size_t room = files_for_counters();
+              limit.rlim_cur -= room - (2 * host.cpus_online.size() + 1);
+              ::setrlimit(RLIMIT_NOFILE, &limit);
+              events.open();
+              events.sample();
+              if (events.error(0) != 0 || events.total(0) == kMissing) return 2;
+              if (events.error(2) != EMFILE || events.total(2) != kMissing) return 3;
+              const std::string losses = events.losses({"a", "b", "c", "d"});
+              return losses.find("not counted: c, d (too many open files") == std::string::npos ? 4 : 0;
+            }),
+            0);
+}
+
+TEST(PerfRefused, WithoutAPmuTheKernelHasNoSuchCounter) {
+  const PerfOpened cycles = open_perf_event({.event = {.type = PERF_TYPE_HARDWARE, .config = PERF_COUNT_HW_CPU_CYCLES},
+                                             .target = {.task = ::getpid()},
+                                             .user_only = true});
+  if (cycles.fd) GTEST_SKIP() << "this machine has a PMU";
+  if (!perf_is_here()) GTEST_SKIP() << "perf_event_open is denied here";
+  const LiveProbe probe("perf_hardware", ::getpid());
+  EXPECT_EQ(probe.coverage().state, Coverage::State::absent);
+  EXPECT_NE(probe.coverage().reason.find("no such counter"), std::string::npos) << probe.coverage().reason;
+}
+
+}  // namespace
+}  // namespace reveal

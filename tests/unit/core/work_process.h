@@ -1,0 +1,100 @@
+// A process that does a known amount of work when it is told to, with a child of its own, and says what the kernel
+// charged it for: what perf counts is held against that.
+#pragma once
+
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdint>
+#include <stdexcept>
+
+namespace reveal {
+
+struct WorkDone {
+  std::int64_t cpu_ns = 0;
+  std::int64_t minor_faults = 0;
+};
+
+class WorkProcess {
+ public:
+  static constexpr int kPages = 2000;  // touched by the process, and as many by its child
+  static constexpr std::int64_t kSpinNs = 150'000'000;
+
+  WorkProcess() {
+    if (::pipe(order_) != 0 || ::pipe(report_) != 0) throw std::runtime_error("no pipe");
+    pid_ = ::fork();
+    if (pid_ < 0) throw std::runtime_error("no process");
+    if (pid_ == 0) serve();
+  }
+  ~WorkProcess() {
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+    for (const int fd : {order_[0], order_[1], report_[0], report_[1]}) ::close(fd);
+  }
+  WorkProcess(const WorkProcess&) = delete;
+  WorkProcess& operator=(const WorkProcess&) = delete;
+
+  [[nodiscard]] int pid() const { return pid_; }
+  /// Returns when it is done, its child included.
+  [[nodiscard]] WorkDone work() const {
+    char order = 'w';
+    WorkDone done;
+    if (::write(order_[1], &order, 1) != 1 || ::read(report_[0], &done, sizeof done) != sizeof done) {
+      throw std::runtime_error("the work process has gone");
+    }
+    return done;
+  }
+
+ private:
+  static std::int64_t nanoseconds(const timeval& time) {
+    return static_cast<std::int64_t>(time.tv_sec) * 1'000'000'000 + static_cast<std::int64_t>(time.tv_usec) * 1000;
+  }
+  static WorkDone charged() {
+    WorkDone sum;
+    for (const int who : {RUSAGE_SELF, RUSAGE_CHILDREN}) {
+      rusage usage{};
+      ::getrusage(who, &usage);
+      sum.cpu_ns += nanoseconds(usage.ru_utime) + nanoseconds(usage.ru_stime);
+      sum.minor_faults += usage.ru_minflt;
+    }
+    return sum;
+  }
+  static void touch_and_spin() {
+    const std::size_t page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+    void* const memory =
+        ::mmap(nullptr, page * kPages, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    ::madvise(memory, page * kPages, MADV_NOHUGEPAGE);
+    for (std::size_t i = 0; i < kPages; ++i) static_cast<volatile char*>(memory)[i * page] = 1;
+    ::munmap(memory, page * kPages);
+    timespec now{};
+    ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    const std::int64_t end = now.tv_sec * 1'000'000'000LL + now.tv_nsec + kSpinNs;
+    while (now.tv_sec * 1'000'000'000LL + now.tv_nsec < end) ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  }
+  [[noreturn]] void serve() const {
+    char order = 0;
+    while (::read(order_[0], &order, 1) == 1) {
+      const WorkDone before = charged();
+      touch_and_spin();
+      const pid_t child = ::fork();
+      if (child == 0) {
+        touch_and_spin();
+        ::_exit(0);
+      }
+      ::waitpid(child, nullptr, 0);
+      const WorkDone after = charged();
+      const WorkDone done{after.cpu_ns - before.cpu_ns, after.minor_faults - before.minor_faults};
+      if (::write(report_[1], &done, sizeof done) != sizeof done) break;
+    }
+    ::_exit(0);
+  }
+
+  int order_[2]{}, report_[2]{};
+  pid_t pid_ = -1;
+};
+
+}  // namespace reveal
