@@ -1,5 +1,6 @@
 #include "core/collect.h"
 
+#include <malloc.h>
 #include <sys/resource.h>
 #include <sys/timex.h>
 #include <unistd.h>
@@ -130,6 +131,7 @@ class Collection {
     writer.set_coverage(sampler.coverage());
     writer.start();
     beginning.done();
+    ::malloc_trim(0);  // what looking around for the first time has freed
     sink.set_now(start_.monotonic_ns);
     sink.event("reveal", "begin", header.tool_version);
     const std::optional<std::string> missing = sampler.selection().missing();

@@ -1,5 +1,6 @@
 // reveal-collect: records one node into a trace. Started by reveal-run and the Slurm plug-in, usable alone.
 #include <fcntl.h>
+#include <malloc.h>
 #include <pwd.h>
 #include <sched.h>
 #include <signal.h>
@@ -70,6 +71,15 @@ void leave_the_rank() {
   if (policy != SCHED_FIFO && policy != SCHED_RR) return;
   const sched_param none{};
   ::sched_setscheduler(0, SCHED_OTHER, &none);
+}
+
+// What was freed goes back to the node: one arena for all threads, of which only the writer allocates, and large blocks
+// of their own.
+void keep_little_memory() {
+  constexpr int kLarge = 128 << 10;
+  ::mallopt(M_ARENA_MAX, 1);
+  ::mallopt(M_MMAP_THRESHOLD, kLarge);
+  ::mallopt(M_TRIM_THRESHOLD, kLarge);
 }
 
 void close_inherited_files(int first) {
@@ -241,6 +251,7 @@ int serve_slurm(CommandLine& line) {
 int run(int argc, char** argv) {
   const bool locked =
       std::any_of(argv, argv + argc, [](const char* word) { return std::strcmp(word, "--lock-fd") == 0; });
+  keep_little_memory();
   close_inherited_files(locked ? STDERR_FILENO + 2 : STDERR_FILENO + 1);
   CLI::App app("Records one node: cpu, memory, disk, network, interrupts, and a job's processes.", "reveal-collect");
   CommandLine line;

@@ -10,16 +10,6 @@
 namespace reveal {
 namespace {
 
-/// Rows of one chunk cut out of [channel][time].
-template <typename Number>
-std::vector<Number> cut_out(const std::vector<Number>& all, std::size_t channels, std::size_t rows, std::size_t begin,
-                            std::size_t count) {
-  std::vector<Number> part(channels * count);
-  for (std::size_t channel = 0; channel < channels; ++channel)
-    std::copy_n(all.data() + channel * rows + begin, count, part.data() + channel * count);
-  return part;
-}
-
 std::string axis_name(const FamilySpec& spec) {
   return period_name(spec.period) + (spec.clock.empty() ? "" : "_" + spec.clock);
 }
@@ -45,25 +35,70 @@ std::vector<std::int64_t> merged_bases(const TraceReader::Bases& bases, std::siz
   return merged;
 }
 
-/// `chunks_in_one`: of the source. Returns the seconds written.
-double rewrite(const TraceReader& reader, const std::filesystem::path& to, std::size_t chunks_in_one,
-               TraceFile::Form form, bool complete) {
-  TraceFile file(to, reader.header(), form);
-  struct Axis {
-    std::size_t index = 0;
-    std::size_t rows_per_chunk = 1;
-    std::span<const std::int64_t> times;
-  };
-  std::map<std::string, Axis> axes;
+struct Axis {
+  std::size_t index = 0;
+  std::size_t rows_per_chunk = 1;
+  std::size_t chunks_in_one = 1;  // of the source
+  std::span<const std::int64_t> times;
+};
+using Axes = std::map<std::string, Axis>;
+
+/// Chunks of the source that one of a closed file holds: so many that all of its are as long.
+std::size_t chunks_in_one(std::size_t chunks, std::chrono::nanoseconds time) {
+  const auto wanted = static_cast<std::size_t>(std::max<std::int64_t>(kClosedChunkTime / time, 1));
+  const std::size_t pieces = std::max<std::size_t>((chunks + wanted - 1) / wanted, 1);
+  return std::max<std::size_t>((chunks + pieces - 1) / pieces, 1);
+}
+
+Axes axes_of(const TraceReader& reader, TraceFile::Form form) {
+  Axes axes;
   for (const TraceReader::Family& family : reader.families()) {
     Axis& axis = axes[axis_name(family.spec)];
-    axis.rows_per_chunk = reader.read_bases(family).rows_per_chunk * chunks_in_one;
-    if (family.time_ns.size() > axis.times.size()) axis.times = family.time_ns;
+    const TraceReader::Bases bases = reader.read_bases(family);
+    if (family.time_ns.size() >= axis.times.size()) {
+      axis.times = family.time_ns;
+      axis.rows_per_chunk = bases.rows_per_chunk;
+      if (form == TraceFile::Form::closed) {
+        axis.chunks_in_one =
+            chunks_in_one(bases.chunks, family.spec.period * static_cast<std::int64_t>(bases.rows_per_chunk));
+      }
+    }
   }
+  for (auto& [name, axis] : axes) axis.rows_per_chunk *= axis.chunks_in_one;
+  return axes;
+}
+
+void write_family(const TraceReader& reader, const TraceReader::Family& family, const Axis& axis, std::size_t index,
+                  TraceFile& file) {
+  const std::size_t channels = family.channels.size();
+  const std::size_t rows = family.time_ns.size();
+  file.write_channels(index, 0, family.channels);
+  const TraceReader::Bases bases = reader.read_bases(family);
+  for (std::size_t chunk = 0; chunk < bases.chunks; chunk += axis.chunks_in_one) {
+    const std::size_t first = chunk * bases.rows_per_chunk;
+    const std::size_t count = std::min(axis.rows_per_chunk, rows - first);
+    const std::vector<std::int64_t> base =
+        merged_bases(bases, channels, chunk, std::min(axis.chunks_in_one, bases.chunks - chunk));
+    if (stored_as_real(family.spec.kind, family.spec.unit))
+      file.write_rows(index, channels, count, reader.read(family, first, count).data(), base);
+    else
+      file.write_rows(index, channels, count, reader.read_stored(family, first, count).data(), base);
+  }
+}
+
+/// Returns the seconds written.
+double rewrite(const TraceReader& reader, const std::filesystem::path& to, TraceFile::Form form, bool complete) {
+  TraceFile file(to, reader.header(), form);
+  Axes axes = axes_of(reader, form);
   for (auto& [name, axis] : axes) axis.index = file.add_axis(name, axis.rows_per_chunk);
-  for (const TraceReader::Family& family : reader.families())
-    file.add_family(family.spec, axes.at(axis_name(family.spec)).index,
-                    std::max<std::size_t>(family.channels.size(), 1));
+  for (const TraceReader::Family& family : reader.families()) {
+    const Axis& axis = axes.at(axis_name(family.spec));
+    const std::size_t channels = family.channels.size();
+    const std::size_t together = form == TraceFile::Form::closed
+                                     ? closed_channels_per_chunk(channels, axis.rows_per_chunk)
+                                     : std::max<std::size_t>(channels, 1);
+    file.add_family(family.spec, axis.index, together, channels);
+  }
   file.write_snapshot(reader.snapshot_begin(), reader.topology_xml());
   file.start();
 
@@ -71,24 +106,8 @@ double rewrite(const TraceReader& reader, const std::filesystem::path& to, std::
   std::int64_t end = std::numeric_limits<std::int64_t>::min();
   for (std::size_t index = 0; index < reader.families().size(); ++index) {
     const TraceReader::Family& family = reader.families()[index];
-    const std::size_t channels = family.channels.size();
-    const std::size_t rows = family.time_ns.size();
-    file.write_channels(index, 0, family.channels);
-    const TraceReader::Bases bases = reader.read_bases(family);
-    const bool real = stored_as_real(family.spec.kind, family.spec.unit);
-    const std::vector<double> reals = real ? reader.read(family) : std::vector<double>();
-    const std::vector<std::int64_t> stored = real ? std::vector<std::int64_t>() : reader.read_stored(family);
-    for (std::size_t chunk = 0; chunk < bases.chunks; chunk += chunks_in_one) {
-      const std::size_t first = chunk * bases.rows_per_chunk;
-      const std::size_t count = std::min(bases.rows_per_chunk * chunks_in_one, rows - first);
-      const std::vector<std::int64_t> base =
-          merged_bases(bases, channels, chunk, std::min(chunks_in_one, bases.chunks - chunk));
-      if (real)
-        file.write_rows(index, channels, count, cut_out(reals, channels, rows, first, count).data(), base);
-      else
-        file.write_rows(index, channels, count, cut_out(stored, channels, rows, first, count).data(), base);
-    }
-    if (rows == 0) continue;
+    write_family(reader, family, axes.at(axis_name(family.spec)), index, file);
+    if (family.time_ns.empty()) continue;
     begin = std::min(begin, family.time_ns.front());
     end = std::max(end, family.time_ns.back());
   }
@@ -109,13 +128,16 @@ double rewrite(const TraceReader& reader, const std::filesystem::path& to, std::
 }  // namespace
 
 double recover(const std::filesystem::path& part, const std::filesystem::path& to) {
-  return rewrite(TraceReader(part), to, 1, TraceFile::Form::live, false);
+  return rewrite(TraceReader(part), to, TraceFile::Form::live, false);
 }
 
-void compact(const std::filesystem::path& trace, const std::filesystem::path& to) {
-  constexpr std::size_t kChunksInOne = 6;  // a minute
+bool compact(const std::filesystem::path& trace, const std::filesystem::path& to) {
   const TraceReader reader(trace);
-  static_cast<void>(rewrite(reader, to, kChunksInOne, TraceFile::Form::closed, reader.complete()));
+  std::uint64_t values = 0;
+  for (const TraceReader::Family& family : reader.families()) values += family.channels.size() * family.time_ns.size();
+  if (values > kCompactValues) return false;
+  static_cast<void>(rewrite(reader, to, TraceFile::Form::closed, reader.complete()));
+  return true;
 }
 
 }  // namespace reveal

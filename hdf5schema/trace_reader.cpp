@@ -521,10 +521,14 @@ std::vector<double> TraceReader::read(const Family& family, std::size_t first, s
 }
 
 std::vector<std::int64_t> TraceReader::read_stored(const Family& family) const {
+  return read_stored(family, 0, family.time_ns.size());
+}
+
+std::vector<std::int64_t> TraceReader::read_stored(const Family& family, std::size_t first, std::size_t rows) const {
   const Hdf5Access access;
   try {
     std::vector<std::int64_t> values;
-    impl_->read_block(family, 0, family.time_ns.size(), PredType::NATIVE_INT64, kMissing, values);
+    impl_->read_block(family, first, rows, PredType::NATIVE_INT64, kMissing, values);
     return values;
   } catch (...) {
     throw as_error(impl_->place(family));

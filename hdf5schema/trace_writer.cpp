@@ -473,7 +473,9 @@ std::uint64_t TraceWriter::Impl::raw_bytes(const Axis& axis, const HandOver& han
 }
 
 bool TraceWriter::Impl::room_for(std::uint64_t raw) {
-  if (limits.max_bytes > 0 && disk->size() + raw / 4 + kReserveBytes / 8 > limits.max_bytes) {
+  // What is said about lost rows always has room: that is what is kept free below the limit.
+  const bool has_rows = raw > 0;
+  if (has_rows && limits.max_bytes > 0 && disk->size() + raw / 4 + kReserveBytes / 8 > limits.max_bytes) {
     fail("the trace reached its limit of " + std::to_string(limits.max_bytes) + " bytes");
     return false;
   }
@@ -607,12 +609,11 @@ void TraceWriter::close() {
 
 /// A rewrite that does not succeed (no space, no memory, no time) costs nothing but the space it would have saved.
 void TraceWriter::Impl::make_compact() {
-  if (bytes > kCompactBytes) return;
   const std::filesystem::path small = path.parent_path() / ("." + path.filename().string() + ".compact");
   std::error_code ignored;
   try {
     std::filesystem::remove(small);  // of a collector that was killed here
-    compact(path, small);
+    if (!compact(path, small)) return;
     DiskSpace(small).finish();
     std::filesystem::rename(small, path);
   } catch (const std::exception&) {
