@@ -99,6 +99,7 @@ struct CommandLine {
   BrokerOptions broker;
   std::string interval = "100ms";
   std::string duration;
+  std::string retain;
   std::string probes;
   std::vector<std::string> tags;
   bool list = false;
@@ -127,6 +128,10 @@ void describe(CLI::App& app, CommandLine& line) {
   app.add_option("--job-name", collect.header.job_name, "Of the batch system");
   app.add_option("--command", collect.header.command, "Name of the program that runs");
   app.add_option("--max-bytes", collect.max_bytes, "Stop writing rows when the trace is this large");
+  app.add_option(
+      "--retain", line.retain,
+      "What is kept: full (default), rolling=30min (the last 30 minutes, at least: a recording of weeks takes "
+      "no more disk than one of an hour), or summary (one row a minute, made at the end)");
   const std::string plugin = "By the Slurm plug-in";
   app.add_option("--spool", line.broker.spool, "Record below this directory and deliver at the end")->group(plugin);
   app.add_option("--lock-fd", line.broker.lock_fd, "Held until the node is done")->group(plugin);
@@ -183,6 +188,14 @@ void finish(CommandLine& line) {
   if (!line.duration.empty()) {
     collect.duration = parse_duration(line.duration);
     if (!collect.duration) throw UsageError("--duration " + line.duration + ": expected a time, for example 60s");
+  }
+  if (!line.retain.empty()) {
+    const auto retention = parse_retention(line.retain);
+    if (!retention) {
+      throw UsageError("--retain " + line.retain +
+                       ": expected full, summary, or rolling with at least a minute, as in " + "rolling=30min");
+    }
+    collect.retention = *retention;
   }
   collect.probes = split_names(line.probes);
   try {

@@ -67,6 +67,10 @@ struct LifeRecord {
          unit == Unit::joules;
 }
 
+[[nodiscard]] inline bool stored_as_real(const FamilySpec& spec) noexcept {
+  return spec.real || stored_as_real(spec.kind, spec.unit);
+}
+
 /// 100 ms -> "100ms", 10 s -> "10s": part of an axis' name.
 [[nodiscard]] std::string period_name(std::chrono::nanoseconds period);
 
@@ -75,6 +79,8 @@ template <std::size_t N>
 void copy_text(char (&field)[N], std::string_view text) noexcept {
   for (std::size_t i = 0; i < N; ++i) field[i] = i < text.size() ? text[i] : '\0';
 }
+
+[[nodiscard]] EventRecord record_of(const Event& event) noexcept;
 
 template <std::size_t N>
 [[nodiscard]] std::string text_of(const char (&field)[N]) {

@@ -48,7 +48,7 @@ void describe(const H5::DataSet& values, const FamilySpec& spec, const std::stri
   set_attribute(values, "stored", stored_as_increments(spec.kind) ? "increments" : "levels");
   set_attribute(values, "time", "time_" + axis);
   if (!spec.clock.empty()) set_attribute(values, "clock", spec.clock);
-  if (stored_as_real(spec.kind, spec.unit))
+  if (stored_as_real(spec))
     set_attribute(values, "_FillValue", kNotANumber);
   else
     set_attribute(values, "_FillValue", kMissing);
@@ -205,7 +205,7 @@ std::size_t TraceFile::add_family(const FamilySpec& spec, std::size_t axis_index
     FamilyFile family{.path = spec.path,
                       .axis = axis_index,
                       .channels_per_chunk = std::max<std::size_t>(channels_per_chunk, 1),
-                      .real = stored_as_real(spec.kind, spec.unit)};
+                      .real = stored_as_real(spec)};
     impl_->create_values(group, spec, family);
     if (stored_as_increments(spec.kind))
       impl_->create_bases(group, spec, family, std::max<std::size_t>(channels.value_or(family.channels_per_chunk), 1));
