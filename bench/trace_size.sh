@@ -10,7 +10,7 @@ bin="${REVEAL_BUILD:-build}/bin"
 trace="$directory/mixed.h5"
 mkdir -p "$directory/scratch"
 
-training() { "$bin/training_job" --ranks 2 --seconds "$1" --directory "$directory/scratch" > /dev/null; }
+training() { "$bin/training_job" --ranks 2 --seconds "$1" --dir "$directory/scratch" > /dev/null; }
 writing() { "$bin/disturb" --kind flood --rate 50 --dir "$directory/scratch" --seconds "$1" > /dev/null; }
 reading() { timeout "$1" sh -c 'while :; do find /usr/include /usr/share/doc -type f -exec cat {} + ; done' > /dev/null || true; }
 outsider() { "$bin/disturb" --kind outsider --share 50 --cpu any --seconds "$1" > /dev/null; }

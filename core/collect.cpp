@@ -1,6 +1,5 @@
 #include "core/collect.h"
 
-#include <malloc.h>
 #include <sys/resource.h>
 #include <sys/timex.h>
 #include <unistd.h>
@@ -12,6 +11,7 @@
 
 #include "core/job/gpu_devices.h"
 #include "core/job/sub_cgroups.h"
+#include "core/sampler/own_memory.h"
 #include "core/sampler/sampler.h"
 #include "core/sampler/status_file.h"
 #include "core/snapshot/snapshot.h"
@@ -131,7 +131,7 @@ class Collection {
     writer.set_coverage(sampler.coverage());
     writer.start();
     beginning.done();
-    ::malloc_trim(0);  // what looking around for the first time has freed
+    give_back_memory();
     sink.set_now(start_.monotonic_ns);
     sink.event("reveal", "begin", header.tool_version);
     const std::optional<std::string> missing = sampler.selection().missing();

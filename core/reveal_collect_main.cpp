@@ -1,6 +1,5 @@
 // reveal-collect: records one node into a trace. Started by reveal-run and the Slurm plug-in, usable alone.
 #include <fcntl.h>
-#include <malloc.h>
 #include <pwd.h>
 #include <sched.h>
 #include <signal.h>
@@ -21,6 +20,7 @@
 #include "core/collect.h"
 #include "core/job/cpu_set.h"
 #include "core/listing.h"
+#include "core/sampler/own_memory.h"
 #include "core/sampler/sampler.h"
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/file_pattern.h"
@@ -71,15 +71,6 @@ void leave_the_rank() {
   if (policy != SCHED_FIFO && policy != SCHED_RR) return;
   const sched_param none{};
   ::sched_setscheduler(0, SCHED_OTHER, &none);
-}
-
-// What was freed goes back to the node: one arena for all threads, of which only the writer allocates, and large blocks
-// of their own.
-void keep_little_memory() {
-  constexpr int kLarge = 128 << 10;
-  ::mallopt(M_ARENA_MAX, 1);
-  ::mallopt(M_MMAP_THRESHOLD, kLarge);
-  ::mallopt(M_TRIM_THRESHOLD, kLarge);
 }
 
 void close_inherited_files(int first) {

@@ -5,6 +5,7 @@
 #include <limits>
 #include <map>
 
+#include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/text.h"
 #include "hdf5schema/joined_family.h"
 #include "hdf5schema/summary.h"
@@ -31,7 +32,7 @@ std::string in_words(std::int64_t nanoseconds) {
 struct Source {
   TraceReader newest;
   std::optional<TraceReader> earlier;
-  std::int64_t keep_from_ns = std::numeric_limits<std::int64_t>::min();
+  bool dropped = false;  // rows that there were are not kept
   std::vector<JoinedFamily> families;
 
   explicit Source(const std::filesystem::path& trace) : newest(trace) {
@@ -47,11 +48,14 @@ struct Source {
     for (const TraceReader::Family& family : newest.families()) {
       if (!family.time_ns.empty()) end = std::max(end, family.time_ns.back());
     }
-    if (keep.count() > 0 && end > keep.count()) keep_from_ns = end - keep.count();
+    const std::int64_t keep_from =
+        keep.count() > 0 && end > keep.count() ? end - keep.count() : std::numeric_limits<std::int64_t>::min();
     for (std::size_t i = 0; i < newest.families().size(); ++i) {
       families.emplace_back(newest, newest.families()[i]);
-      if (earlier && earlier->families().size() == newest.families().size())
-        families.back().prepend(*earlier, earlier->families()[i], keep_from_ns);
+      if (!earlier || earlier->families().size() != newest.families().size()) continue;
+      const TraceReader::Family& before = earlier->families()[i];
+      families.back().prepend(*earlier, before, keep_from);
+      dropped = dropped || families.back().rows() < newest.families()[i].time_ns.size() + before.time_ns.size();
     }
   }
 };
@@ -127,7 +131,7 @@ double rewrite(const Source& source, const std::filesystem::path& to, TraceFile:
     end = std::max(end, axis.times.back());
   }
   std::vector<EventRecord> events;
-  if (source.keep_from_ns > std::numeric_limits<std::int64_t>::min())
+  if (source.dropped)
     events.push_back(record_of({begin, "trace", "rows_dropped",
                                 "kept the last " + in_words(end - begin) + "; what was before was not kept, as set"}));
   std::vector<ClockPair> clocks;
@@ -149,7 +153,13 @@ double rewrite(const Source& source, const std::filesystem::path& to, TraceFile:
 
 double recover(const std::filesystem::path& part, const std::filesystem::path& to) {
   Source source(part);
-  source.join({});
+  try {
+    source.join({});
+  } catch (const Error&) {  // the newest rows without those before them
+    source.families.clear();
+    source.earlier.reset();
+    source.join({});
+  }
   return rewrite(source, to, TraceFile::Form::live, false);
 }
 

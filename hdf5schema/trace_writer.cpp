@@ -275,9 +275,8 @@ void TraceWriter::start() {
   Impl& impl = *impl_;
   for (const auto& axis : impl.axes) {
     for (const std::size_t index : axis->families) {
-      const std::size_t width = channels_per_chunk(impl.families[index]->channels, axis->rows_per_chunk);
       for (Impl::HandOver& part : axis->buffers) {
-        part.buffer.add_family(std::max(width, impl.families[index]->channels));
+        part.buffer.add_family(impl.families[index]->channels);  // more when more appear
         part.channels.push_back(0);
       }
     }
