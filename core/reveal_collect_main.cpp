@@ -149,8 +149,9 @@ void describe(CLI::App& app, CommandLine& line) {
       "  cpu.user/cpu3                              of one instance only\n"
       "  vmstat.*                                   any text; ? is any letter\n"
       "  room.level gauge count /run/room/level     a number of the site's own: name, kind (gauge, counter,\n"
-      "                                             event), unit (count, bytes, ns), file, and the word\n"
-      "                                             before the number if it is not the first; always recorded\n"
+      "                                             event), unit (count, bytes, ns), file, and the word before\n"
+      "                                             the number if it is not the first; always recorded\n"
+      "  fs.read counter bytes /proc/fs/stats read:4  the fourth number behind that word\n"
       "A probe of which nothing is selected reads nothing. Names are in --list-probes; `reveal prune` writes such a\n"
       "file. What reveal itself costs is always recorded.");
 }
