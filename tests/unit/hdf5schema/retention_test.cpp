@@ -195,7 +195,6 @@ TEST(Retention, SummaryHasMeanExtremesAndLastOfEveryMinute) {
   EXPECT_TRUE(std::isnan(increments[9]));  // before the late channel appeared
   EXPECT_EQ(reader.read(family_of(reader, "memory/vmstat_max"))[4], 2.0);
   EXPECT_EQ(reader.events().at(0).code, "summary");
-  EXPECT_LT(std::filesystem::file_size(path), 40'000U);
 }
 
 }  // namespace
