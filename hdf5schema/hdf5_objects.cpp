@@ -1,5 +1,7 @@
 #include "hdf5schema/hdf5_objects.h"
 
+#include <H5Cpp.h>
+
 #include <algorithm>
 
 #include "hdf5schema/hdf5_access.h"

@@ -1,5 +1,7 @@
 #include "hdf5schema/record_types.h"
 
+#include <H5Cpp.h>
+
 #include <algorithm>
 
 #include "hdf5schema/layout.h"

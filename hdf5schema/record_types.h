@@ -1,9 +1,12 @@
 // HDF5's description of the records in layout.h.
 #pragma once
 
-#include <H5Cpp.h>
-
 #include <cstddef>
+
+namespace H5 {
+class CompType;
+class StrType;
+}  // namespace H5
 
 namespace reveal {
 
