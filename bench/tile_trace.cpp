@@ -175,7 +175,9 @@ class Node {
       const std::string axis = period_name(spec.period) + (spec.clock.empty() ? "" : "_" + spec.clock);
       if (axes.count(axis) == 0) axes[axis] = file.add_axis(axis, rows_per_chunk(recording_.sources[i]));
       layout_.push_back({axes[axis], keys(recording_.sources[i], copies[i])});
-      file.add_family(spec, axes[axis], layout_.back().copies.size());
+      const std::size_t channels = layout_.back().copies.size();
+      file.add_family(spec, axes[axis], closed_channels_per_chunk(channels, rows_per_chunk(recording_.sources[i])),
+                      channels);
     }
     file.write_snapshot(recording_.reader.snapshot_begin(), recording_.reader.topology_xml());
     file.start();

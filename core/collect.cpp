@@ -12,6 +12,7 @@
 #include "core/job/loaded_libraries.h"
 #include "core/job/opened_devices.h"
 #include "core/job/sub_cgroups.h"
+#include "core/sampler/own_memory.h"
 #include "core/sampler/sampler.h"
 #include "core/sampler/status_file.h"
 #include "core/snapshot/snapshot.h"
@@ -123,7 +124,7 @@ class Collection {
     header.begin_utc_ns = start_.utc_ns;
     Sampler::Options sampling = sampler_options(options_);  // what is mistyped in it must not leave a file behind
     Beginning beginning(options_.output);
-    TraceWriter writer(options_.output, header, {.max_bytes = options_.max_bytes});
+    TraceWriter writer(options_.output, header, {.max_bytes = options_.max_bytes, .retention = options_.retention});
     Sink sink(&writer);
     Sampler sampler(fs_, sink, std::move(sampling), start_);
     const Snapshot before = take_snapshot(fs_, sampler.host(), sampler.job());
@@ -132,6 +133,7 @@ class Collection {
     writer.set_coverage(sampler.coverage());
     writer.start();
     beginning.done();
+    give_back_memory();
     sink.set_now(start_.monotonic_ns);
     sink.event("reveal", "begin", header.tool_version);
     const std::optional<std::string> missing = sampler.selection().missing();

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "hdf5schema/rewrite.h"
 #include "hdf5schema/trace.h"
 
 namespace reveal {
@@ -22,7 +23,8 @@ struct CollectOptions {
   std::filesystem::path root = "/";
   std::filesystem::path record;  // "": no recording
   std::uint64_t max_bytes = 0;
-  int perf_broker = -1;                           // a socket of the broker's, who may open counters
+  int perf_broker = -1;  // a socket of the broker's, who may open counters
+  Retention retention;
   double min_seconds = 0;                         // what was watched for a shorter time leaves no file
   std::optional<std::int64_t> watching_since_ns;  // monotonic; without: since the call
 };

@@ -20,6 +20,7 @@
 #include "core/collect.h"
 #include "core/job/cpu_set.h"
 #include "core/listing.h"
+#include "core/sampler/own_memory.h"
 #include "core/sampler/sampler.h"
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/file_pattern.h"
@@ -89,6 +90,7 @@ struct CommandLine {
   BrokerOptions broker;
   std::string interval = "100ms";
   std::string duration;
+  std::string retain;
   std::string probes;
   std::vector<std::string> tags;
   bool list = false;
@@ -117,6 +119,10 @@ void describe(CLI::App& app, CommandLine& line) {
   app.add_option("--job-name", collect.header.job_name, "Of the batch system");
   app.add_option("--command", collect.header.command, "Name of the program that runs");
   app.add_option("--max-bytes", collect.max_bytes, "Stop writing rows when the trace is this large");
+  app.add_option(
+      "--retain", line.retain,
+      "What is kept: full (default), rolling=30min (the last 30 minutes, at least: a recording of weeks takes "
+      "no more disk than one of an hour), or summary (one row a minute, made at the end)");
   const std::string plugin = "By the Slurm plug-in";
   app.add_option("--spool", line.broker.spool, "Record below this directory and deliver at the end")->group(plugin);
   app.add_option("--lock-fd", line.broker.lock_fd, "Held until the node is done")->group(plugin);
@@ -143,8 +149,9 @@ void describe(CLI::App& app, CommandLine& line) {
       "  cpu.user/cpu3                              of one instance only\n"
       "  vmstat.*                                   any text; ? is any letter\n"
       "  room.level gauge count /run/room/level     a number of the site's own: name, kind (gauge, counter,\n"
-      "                                             event), unit (count, bytes, ns), file, and the word\n"
-      "                                             before the number if it is not the first; always recorded\n"
+      "                                             event), unit (count, bytes, ns), file, and the word before\n"
+      "                                             the number if it is not the first; always recorded\n"
+      "  fs.read counter bytes /proc/fs/stats read:4  the fourth number behind that word\n"
       "A probe of which nothing is selected reads nothing. Names are in --list-probes; `reveal prune` writes such a\n"
       "file. What reveal itself costs is always recorded.");
 }
@@ -173,6 +180,14 @@ void finish(CommandLine& line) {
   if (!line.duration.empty()) {
     collect.duration = parse_duration(line.duration);
     if (!collect.duration) throw UsageError("--duration " + line.duration + ": expected a time, for example 60s");
+  }
+  if (!line.retain.empty()) {
+    const auto retention = parse_retention(line.retain);
+    if (!retention) {
+      throw UsageError("--retain " + line.retain +
+                       ": expected full, summary, or rolling with at least a minute, as in " + "rolling=30min");
+    }
+    collect.retention = *retention;
   }
   collect.probes = split_names(line.probes);
   try {
@@ -242,6 +257,7 @@ int serve_slurm(CommandLine& line) {
 int run(int argc, char** argv) {
   const bool locked =
       std::any_of(argv, argv + argc, [](const char* word) { return std::strcmp(word, "--lock-fd") == 0; });
+  keep_little_memory();
   close_inherited_files(locked ? STDERR_FILENO + 2 : STDERR_FILENO + 1);
   CLI::App app("Records one node: cpu, memory, disk, network, interrupts, and a job's processes.", "reveal-collect");
   CommandLine line;

@@ -18,11 +18,38 @@ hobj_ref_t reference_to(hid_t where, const std::string& path) {
   return reference;
 }
 
+struct Reference {
+  hobj_ref_t dataset = 0;
+  int dimension = 0;
+};
+
+void write_list(const H5::DataSet& scale, const std::vector<Reference>& users) {
+  H5::CompType type(sizeof(Reference));
+  type.insertMember("dataset", HOFFSET(Reference, dataset), H5::PredType::STD_REF_OBJ);
+  type.insertMember("dimension", HOFFSET(Reference, dimension), H5::PredType::NATIVE_INT);
+  const hsize_t count = users.size();
+  scale.createAttribute("REFERENCE_LIST", type, H5::DataSpace(1, &count)).write(type, users.data());
+}
+
+H5::Attribute list_of_scales(const H5::DataSet& dataset, hsize_t dimensions) {
+  if (dataset.attrExists("DIMENSION_LIST")) return dataset.openAttribute("DIMENSION_LIST");
+  return dataset.createAttribute("DIMENSION_LIST", H5::VarLenType(H5::PredType::STD_REF_OBJ),
+                                 H5::DataSpace(1, &dimensions));
+}
+
 }  // namespace
 
-void DimensionScales::make(const H5::DataSet& scale, const std::string& name) {
+void DimensionScales::make(const H5::DataSet& scale, const std::string& name, const std::vector<User>& users) {
   set_text(scale, "CLASS", "DIMENSION_SCALE");
   set_text(scale, "NAME", name);
+  if (users.empty()) return;
+  std::vector<Reference> references;
+  for (const User& user : users) references.push_back({reference_to(user.dataset.getId(), "."), user.dimension});
+  write_list(scale, references);
+}
+
+void DimensionScales::reserve(const H5::DataSet& dataset, std::size_t dimensions) {
+  static_cast<void>(list_of_scales(dataset, dimensions));
 }
 
 void DimensionScales::attach(const H5::DataSet& dataset,
@@ -39,20 +66,17 @@ void DimensionScales::attach(const H5::DataSet& dataset,
   std::vector<hvl_t> lists;
   lists.reserve(references.size());
   for (auto& list : references) lists.push_back({list.size(), list.data()});
-  const hsize_t dimensions = lists.size();
-  const H5::VarLenType type(H5::PredType::STD_REF_OBJ);
-  dataset.createAttribute("DIMENSION_LIST", type, H5::DataSpace(1, &dimensions)).write(type, lists.data());
+  list_of_scales(dataset, lists.size()).write(H5::VarLenType(H5::PredType::STD_REF_OBJ), lists.data());
 }
 
 void DimensionScales::write_references(std::int64_t file_id) const {
-  H5::CompType type(sizeof(Use));
-  type.insertMember("dataset", HOFFSET(Use, dataset), H5::PredType::STD_REF_OBJ);
-  type.insertMember("dimension", HOFFSET(Use, dimension), H5::PredType::NATIVE_INT);
   for (const auto& [path, uses] : uses_) {
     const H5::DataSet scale(H5Dopen2(file_id, path.c_str(), H5P_DEFAULT));
     H5Idec_ref(scale.getId());  // the object holds its own reference
-    const hsize_t count = uses.size();
-    scale.createAttribute("REFERENCE_LIST", type, H5::DataSpace(1, &count)).write(type, uses.data());
+    if (scale.attrExists("REFERENCE_LIST")) continue;
+    std::vector<Reference> references;
+    for (const Use& use : uses) references.push_back({use.dataset, use.dimension});
+    write_list(scale, references);
   }
 }
 

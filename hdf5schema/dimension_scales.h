@@ -15,13 +15,20 @@ namespace reveal {
 
 class DimensionScales {
  public:
-  /// Turns a dataset into a scale.
-  static void make(const H5::DataSet& scale, const std::string& name);
+  struct User {
+    const H5::DataSet& dataset;
+    int dimension;
+  };
+  /// Turns a dataset into a scale. `users`: all of them, if they are known and exist.
+  static void make(const H5::DataSet& scale, const std::string& name, const std::vector<User>& users = {});
+
+  /// Room for what attach() writes when the scales exist.
+  static void reserve(const H5::DataSet& dataset, std::size_t dimensions);
 
   /// The scales of every dimension of a dataset, in order. Names are absolute paths in the file.
   void attach(const H5::DataSet& dataset, const std::vector<std::vector<std::string>>& scales_per_dimension);
 
-  /// Tells every scale which datasets use it. Once, after the last attach().
+  /// Tells every scale that was not told yet which datasets use it. Once, after the last attach().
   void write_references(std::int64_t file_id) const;
 
  private:

@@ -15,4 +15,13 @@ std::string period_name(std::chrono::nanoseconds period) {
   return std::to_string(period.count()) + "ns";
 }
 
+EventRecord record_of(const Event& event) noexcept {
+  EventRecord record{};
+  record.time_ns = event.time_ns;
+  copy_text(record.object, event.object);
+  copy_text(record.code, event.code);
+  copy_text(record.text, event.text);
+  return record;
+}
+
 }  // namespace reveal

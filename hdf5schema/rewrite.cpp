@@ -1,105 +1,148 @@
 #include "hdf5schema/rewrite.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
 
+#include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/text.h"
+#include "hdf5schema/joined_family.h"
+#include "hdf5schema/summary.h"
 #include "hdf5schema/trace_file.h"
 #include "hdf5schema/trace_reader.h"
 
 namespace reveal {
 namespace {
 
-/// Rows of one chunk cut out of [channel][time].
-template <typename Number>
-std::vector<Number> cut_out(const std::vector<Number>& all, std::size_t channels, std::size_t rows, std::size_t begin,
-                            std::size_t count) {
-  std::vector<Number> part(channels * count);
-  for (std::size_t channel = 0; channel < channels; ++channel)
-    std::copy_n(all.data() + channel * rows + begin, count, part.data() + channel * count);
-  return part;
-}
-
 std::string axis_name(const FamilySpec& spec) {
   return period_name(spec.period) + (spec.clock.empty() ? "" : "_" + spec.clock);
 }
 
-EventRecord record_of(const Event& event) {
-  EventRecord record{};
-  record.time_ns = event.time_ns;
-  copy_text(record.object, event.object);
-  copy_text(record.code, event.code);
-  copy_text(record.text, event.text);
-  return record;
+/// Seconds as a person says them: "30 min", "6.2 h".
+std::string in_words(std::int64_t nanoseconds) {
+  const double seconds = static_cast<double>(nanoseconds) / 1e9;
+  const double number = seconds < 120 ? seconds : seconds < 7200 ? seconds / 60 : seconds / 3600;
+  const long tenths = std::lround(number * 10);
+  const std::string fraction = tenths % 10 == 0 ? "" : "." + std::to_string(tenths % 10);
+  return std::to_string(tenths / 10) + fraction + (seconds < 120 ? " s" : seconds < 7200 ? " min" : " h");
 }
 
-/// The base of several chunks in one: the absolute value before their first row, or the channel's first one.
-std::vector<std::int64_t> merged_bases(const TraceReader::Bases& bases, std::size_t channels, std::size_t first,
-                                       std::size_t count) {
-  std::vector<std::int64_t> merged(channels, kMissing);
-  for (std::size_t channel = 0; channel < channels; ++channel) {
-    for (std::size_t chunk = first; chunk < first + count && merged[channel] == kMissing; ++chunk) {
-      merged[channel] = bases.values[channel * bases.chunks + chunk];
+/// What is read: a trace, and the one that it continues.
+struct Source {
+  TraceReader newest;
+  std::optional<TraceReader> earlier;
+  bool dropped = false;  // rows that there were are not kept
+  std::vector<JoinedFamily> families;
+
+  explicit Source(const std::filesystem::path& trace) : newest(trace) {
+    const std::filesystem::path before = earlier_segment(trace);
+    std::error_code ignored;
+    if (std::filesystem::exists(before, ignored)) earlier.emplace(before);
+  }
+  Source(const Source&) = delete;
+  Source& operator=(const Source&) = delete;
+
+  void join(std::chrono::nanoseconds keep) {
+    std::int64_t end = std::numeric_limits<std::int64_t>::min();
+    for (const TraceReader::Family& family : newest.families()) {
+      if (!family.time_ns.empty()) end = std::max(end, family.time_ns.back());
+    }
+    const std::int64_t keep_from =
+        keep.count() > 0 && end > keep.count() ? end - keep.count() : std::numeric_limits<std::int64_t>::min();
+    for (std::size_t i = 0; i < newest.families().size(); ++i) {
+      families.emplace_back(newest, newest.families()[i]);
+      if (!earlier || earlier->families().size() != newest.families().size()) continue;
+      const TraceReader::Family& before = earlier->families()[i];
+      families.back().prepend(*earlier, before, keep_from);
+      dropped = dropped || families.back().rows() < newest.families()[i].time_ns.size() + before.time_ns.size();
     }
   }
-  return merged;
+};
+
+struct Axis {
+  std::size_t index = 0;
+  std::size_t rows_per_chunk = 1;
+  std::size_t chunks_in_one = 1;  // of the source
+  std::vector<std::int64_t> times;
+};
+using Axes = std::map<std::string, Axis>;
+
+/// Chunks of the source that one of a closed file holds: so many that all of its are as long.
+std::size_t chunks_in_one(std::size_t chunks, std::chrono::nanoseconds time) {
+  const auto wanted = static_cast<std::size_t>(std::max<std::int64_t>(kClosedChunkTime / time, 1));
+  const std::size_t pieces = std::max<std::size_t>((chunks + wanted - 1) / wanted, 1);
+  return std::max<std::size_t>((chunks + pieces - 1) / pieces, 1);
 }
 
-/// `chunks_in_one`: of the source. Returns the seconds written.
-double rewrite(const TraceReader& reader, const std::filesystem::path& to, std::size_t chunks_in_one,
-               TraceFile::Form form, bool complete) {
-  TraceFile file(to, reader.header(), form);
-  struct Axis {
-    std::size_t index = 0;
-    std::size_t rows_per_chunk = 1;
-    std::span<const std::int64_t> times;
-  };
-  std::map<std::string, Axis> axes;
-  for (const TraceReader::Family& family : reader.families()) {
-    Axis& axis = axes[axis_name(family.spec)];
-    axis.rows_per_chunk = reader.read_bases(family).rows_per_chunk * chunks_in_one;
-    if (family.time_ns.size() > axis.times.size()) axis.times = family.time_ns;
+Axes axes_of(const std::vector<JoinedFamily>& families, TraceFile::Form form) {
+  Axes axes;
+  for (const JoinedFamily& family : families) {
+    const FamilySpec& spec = family.newest().spec;
+    Axis& axis = axes[axis_name(spec)];
+    if (family.rows() < axis.times.size()) continue;
+    axis.times = family.times();
+    if (form == TraceFile::Form::closed)
+      axis.chunks_in_one =
+          chunks_in_one(family.chunks(), spec.period * static_cast<std::int64_t>(family.rows_per_chunk()));
+    axis.rows_per_chunk = family.rows_per_chunk() * axis.chunks_in_one;
   }
+  return axes;
+}
+
+void write_family(const JoinedFamily& family, const Axis& axis, std::size_t index, TraceFile& file) {
+  file.write_channels(index, 0, family.newest().channels);
+  const bool increments = stored_as_increments(family.newest().spec.kind);
+  for (std::size_t chunk = 0; chunk < family.chunks(); chunk += axis.chunks_in_one) {
+    const std::size_t first = chunk * family.rows_per_chunk();
+    const std::size_t count = std::min(axis.rows_per_chunk, family.rows() - first);
+    const std::vector<std::int64_t> bases =
+        increments ? family.bases(chunk, axis.chunks_in_one) : std::vector<std::int64_t>();
+    file.write_rows(index, family.channels(), count, family.read(first, count).data(), bases);
+  }
+}
+
+/// Returns the seconds written.
+double rewrite(const Source& source, const std::filesystem::path& to, TraceFile::Form form, bool complete) {
+  const TraceReader& reader = source.newest;
+  TraceFile file(to, reader.header(), form);
+  Axes axes = axes_of(source.families, form);
   for (auto& [name, axis] : axes) axis.index = file.add_axis(name, axis.rows_per_chunk);
-  for (const TraceReader::Family& family : reader.families())
-    file.add_family(family.spec, axes.at(axis_name(family.spec)).index,
-                    std::max<std::size_t>(family.channels.size(), 1));
+  for (const JoinedFamily& family : source.families) {
+    const Axis& axis = axes.at(axis_name(family.newest().spec));
+    const std::size_t together = form == TraceFile::Form::closed
+                                     ? closed_channels_per_chunk(family.channels(), axis.rows_per_chunk)
+                                     : std::max<std::size_t>(family.channels(), 1);
+    file.add_family(family.newest().spec, axis.index, together, family.channels());
+  }
   file.write_snapshot(reader.snapshot_begin(), reader.topology_xml());
   file.start();
 
   std::int64_t begin = std::numeric_limits<std::int64_t>::max();
   std::int64_t end = std::numeric_limits<std::int64_t>::min();
-  for (std::size_t index = 0; index < reader.families().size(); ++index) {
-    const TraceReader::Family& family = reader.families()[index];
-    const std::size_t channels = family.channels.size();
-    const std::size_t rows = family.time_ns.size();
-    file.write_channels(index, 0, family.channels);
-    const TraceReader::Bases bases = reader.read_bases(family);
-    const bool real = stored_as_real(family.spec.kind, family.spec.unit);
-    const std::vector<double> reals = real ? reader.read(family) : std::vector<double>();
-    const std::vector<std::int64_t> stored = real ? std::vector<std::int64_t>() : reader.read_stored(family);
-    for (std::size_t chunk = 0; chunk < bases.chunks; chunk += chunks_in_one) {
-      const std::size_t first = chunk * bases.rows_per_chunk;
-      const std::size_t count = std::min(bases.rows_per_chunk * chunks_in_one, rows - first);
-      const std::vector<std::int64_t> base =
-          merged_bases(bases, channels, chunk, std::min(chunks_in_one, bases.chunks - chunk));
-      if (real)
-        file.write_rows(index, channels, count, cut_out(reals, channels, rows, first, count).data(), base);
-      else
-        file.write_rows(index, channels, count, cut_out(stored, channels, rows, first, count).data(), base);
-    }
-    if (rows == 0) continue;
-    begin = std::min(begin, family.time_ns.front());
-    end = std::max(end, family.time_ns.back());
-  }
+  for (std::size_t index = 0; index < source.families.size(); ++index)
+    write_family(source.families[index], axes.at(axis_name(source.families[index].newest().spec)), index, file);
   for (const auto& [name, axis] : axes) {
     for (std::size_t first = 0; first < axis.times.size(); first += axis.rows_per_chunk)
-      file.write_times(axis.index, axis.times.subspan(first, std::min(axis.rows_per_chunk, axis.times.size() - first)));
+      file.write_times(axis.index,
+                       std::span(axis.times).subspan(first, std::min(axis.rows_per_chunk, axis.times.size() - first)));
+    if (axis.times.empty()) continue;
+    begin = std::min(begin, axis.times.front());
+    end = std::max(end, axis.times.back());
   }
   std::vector<EventRecord> events;
-  for (const Event& event : reader.events()) events.push_back(record_of(event));
+  if (source.dropped)
+    events.push_back(record_of({begin, "trace", "rows_dropped",
+                                "kept the last " + in_words(end - begin) + "; what was before was not kept, as set"}));
+  std::vector<ClockPair> clocks;
+  for (const TraceReader* each : {source.earlier ? &*source.earlier : nullptr, &reader}) {
+    if (each == nullptr) continue;
+    for (const Event& event : each->events()) events.push_back(record_of(event));
+    const std::vector<ClockPair> pairs = each->clocks();
+    clocks.insert(clocks.end(), pairs.begin(), pairs.end());
+  }
   file.write_events(events);
-  file.write_clocks(reader.clocks());
+  file.write_clocks(clocks);
   file.write_coverage(reader.coverage());
   file.write_end_snapshot(reader.snapshot_end());
   file.close(complete);
@@ -109,13 +152,47 @@ double rewrite(const TraceReader& reader, const std::filesystem::path& to, std::
 }  // namespace
 
 double recover(const std::filesystem::path& part, const std::filesystem::path& to) {
-  return rewrite(TraceReader(part), to, 1, TraceFile::Form::live, false);
+  Source source(part);
+  try {
+    source.join({});
+  } catch (const Error&) {  // the newest rows without those before them
+    source.families.clear();
+    source.earlier.reset();
+    source.join({});
+  }
+  return rewrite(source, to, TraceFile::Form::live, false);
 }
 
-void compact(const std::filesystem::path& trace, const std::filesystem::path& to) {
-  constexpr std::size_t kChunksInOne = 6;  // a minute
-  const TraceReader reader(trace);
-  static_cast<void>(rewrite(reader, to, kChunksInOne, TraceFile::Form::closed, reader.complete()));
+std::filesystem::path earlier_segment(const std::filesystem::path& trace) {
+  std::filesystem::path path = trace;
+  if (path.extension() == ".part") path.replace_extension();
+  path += ".earlier";
+  return path;
+}
+
+std::optional<Retention> parse_retention(std::string_view text) {
+  constexpr std::string_view kRolling = "rolling=";
+  if (text == "full") return Retention{};
+  if (text == "summary") return Retention{.form = Retention::Form::summary};
+  if (!text.starts_with(kRolling)) return std::nullopt;
+  const auto keep = parse_duration(text.substr(kRolling.size()));
+  if (!keep || *keep < std::chrono::minutes(1)) return std::nullopt;
+  return Retention{.form = Retention::Form::rolling, .keep = *keep};
+}
+
+bool compact(const std::filesystem::path& trace, const std::filesystem::path& to, const Retention& retention) {
+  if (retention.form == Retention::Form::summary) {
+    write_summary(TraceReader(trace), to);
+    return true;
+  }
+  Source source(trace);
+  if (retention.form == Retention::Form::full) source.earlier.reset();
+  source.join(retention.keep);
+  std::uint64_t values = 0;
+  for (const JoinedFamily& family : source.families) values += family.channels() * family.rows();
+  if (values > kCompactValues * (source.earlier ? 2 : 1)) return false;
+  static_cast<void>(rewrite(source, to, TraceFile::Form::closed, source.newest.complete()));
+  return true;
 }
 
 }  // namespace reveal

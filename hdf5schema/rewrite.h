@@ -1,19 +1,39 @@
 // A trace written again: whole after a crash, small after its end.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
+#include <string_view>
 
 namespace reveal {
 
-/// Rewrites a `.part` left by a crash as a clean closed trace at `to`. Returns the seconds recovered.
+/// Rewrites a `.part` left by a crash as a clean closed trace at `to`, with the segment before it if there is one.
+/// Returns the seconds recovered.
 double recover(const std::filesystem::path& part, const std::filesystem::path& to);
 
-/// Up to this size a closed trace is rewritten: half of a short one is what the library needs to survive a crash.
-/// Larger ones would take longer than the end of a job may wait.
-inline constexpr std::uint64_t kCompactBytes = std::uint64_t{2} << 20;
+/// Where a trace that keeps only its last minutes has the rows before those of PATH or PATH.part: a trace of its own.
+[[nodiscard]] std::filesystem::path earlier_segment(const std::filesystem::path& trace);
 
-/// Rewrites a closed trace at `to` with the same content in fewer, longer chunks. Throws Error; `trace` is untouched.
-void compact(const std::filesystem::path& trace, const std::filesystem::path& to);
+/// Up to this many values a closed trace is rewritten: half of a short one is what the library needs to survive a
+/// crash. Larger ones would take longer than the end of a job may wait.
+inline constexpr std::uint64_t kCompactValues = std::uint64_t{12} << 20;
+
+/// What a rewritten trace is to keep.
+struct Retention {
+  /// full: everything. rolling: the rows of the last `keep`, of this segment and the one before. summary: one row a
+  /// minute (summary.h).
+  enum class Form : std::uint8_t { full, rolling, summary };
+  Form form = Form::full;
+  std::chrono::nanoseconds keep{0};
+};
+
+/// "full", "summary", "rolling=30min" (at least a minute); nothing if it is none of them.
+[[nodiscard]] std::optional<Retention> parse_retention(std::string_view text);
+
+/// Rewrites a closed trace at `to` in fewer, longer chunks; false, and nothing done, where it is too large. Throws
+/// Error; what it reads is untouched.
+bool compact(const std::filesystem::path& trace, const std::filesystem::path& to, const Retention& retention = {});
 
 }  // namespace reveal

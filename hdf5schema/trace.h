@@ -43,6 +43,8 @@ struct FamilySpec {
   /// Families of one period share one time axis: a tick of the collector is one row for all of them. What is read
   /// elsewhere and arrives on its own times (a child process) names its own clock: "gpu".
   std::string clock = {};
+  /// float64 although its unit counts whole things: a mean of them.
+  bool real = false;
 };
 
 /// One row of a family. `metric` ("mem.dirty"), `instance` ("cpu3", "vda", "" for the whole node),

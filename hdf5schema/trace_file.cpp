@@ -3,12 +3,16 @@
 #include <H5Cpp.h>
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 #include <optional>
 #include <vector>
 
+#include "hdf5schema/chunk_codec.h"
 #include "hdf5schema/dimension_scales.h"
 #include "hdf5schema/hdf5_access.h"
+#include "hdf5schema/hdf5_objects.h"
+#include "hdf5schema/record_types.h"
 
 namespace reveal {
 namespace {
@@ -16,139 +20,53 @@ namespace {
 using H5::PredType;
 
 constexpr hsize_t kTableChunk = 32;
-constexpr int kDeflateLevel = 6;
 constexpr std::size_t kMinSnapshotWidth = 1024;
+constexpr double kNotANumber = std::numeric_limits<double>::quiet_NaN();
 
-H5::StrType text_type(std::size_t width) {
-  H5::StrType type(PredType::C_S1, std::max<std::size_t>(width, 1));
-  type.setStrpad(H5T_STR_NULLPAD);
-  type.setCset(H5T_CSET_UTF8);
-  return type;
+struct FamilyFile {
+  std::string path;
+  std::size_t axis = 0;
+  std::size_t channels_per_chunk = 1;
+  bool real = false;
+  std::size_t rows = 0;
+  std::size_t chunks = 0;
+  H5::DataSet values;
+  H5::DataSet bases;  // of increments only
+
+  [[nodiscard]] std::int64_t missing() const { return real ? std::bit_cast<std::int64_t>(kNotANumber) : kMissing; }
+};
+
+void describe(const H5::DataSet& values, const FamilySpec& spec, const std::string& axis) {
+  // In the header: dense storage would cost 4 KiB.
+  set_attribute(values, "units", name_of(spec.unit));
+  set_attribute(values, "kind", name_of(spec.kind));
+  set_attribute(values, "scope", name_of(spec.scope));
+  set_attribute(values, "subsystem", name_of(spec.subsystem));
+  set_attribute(values, "long_name", spec.long_name);
+  set_attribute(values, "source", spec.source);
+  set_attribute(values, "period", static_cast<double>(spec.period.count()) / 1e9);
+  set_attribute(values, "stored", stored_as_increments(spec.kind) ? "increments" : "levels");
+  set_attribute(values, "time", "time_" + axis);
+  if (!spec.clock.empty()) set_attribute(values, "clock", spec.clock);
+  if (stored_as_real(spec))
+    set_attribute(values, "_FillValue", kNotANumber);
+  else
+    set_attribute(values, "_FillValue", kMissing);
 }
 
-H5::CompType event_type() {
-  H5::CompType type(sizeof(EventRecord));
-  type.insertMember("time_ns", HOFFSET(EventRecord, time_ns), PredType::NATIVE_INT64);
-  type.insertMember("object", HOFFSET(EventRecord, object), text_type(sizeof(EventRecord::object)));
-  type.insertMember("code", HOFFSET(EventRecord, code), text_type(sizeof(EventRecord::code)));
-  type.insertMember("text", HOFFSET(EventRecord, text), text_type(sizeof(EventRecord::text)));
-  return type;
-}
-
-H5::CompType clock_type() {
-  H5::CompType type(sizeof(ClockPair));
-  type.insertMember("monotonic_ns", HOFFSET(ClockPair, monotonic_ns), PredType::NATIVE_INT64);
-  type.insertMember("utc_ns", HOFFSET(ClockPair, utc_ns), PredType::NATIVE_INT64);
-  type.insertMember("max_error_ns", HOFFSET(ClockPair, max_error_ns), PredType::NATIVE_INT64);
-  return type;
-}
-
-H5::CompType coverage_type() {
-  H5::CompType type(sizeof(CoverageRecord));
-  type.insertMember("probe", HOFFSET(CoverageRecord, probe), text_type(sizeof(CoverageRecord::probe)));
-  type.insertMember("state", HOFFSET(CoverageRecord, state), text_type(sizeof(CoverageRecord::state)));
-  type.insertMember("reason", HOFFSET(CoverageRecord, reason), text_type(sizeof(CoverageRecord::reason)));
-  return type;
-}
-
-H5::CompType life_type() {
-  H5::CompType type(sizeof(LifeRecord));
-  type.insertMember("born_ns", HOFFSET(LifeRecord, born_ns), PredType::NATIVE_INT64);
-  type.insertMember("died_ns", HOFFSET(LifeRecord, died_ns), PredType::NATIVE_INT64);
-  return type;
-}
-
-H5::CompType pair_type(std::size_t key_width, std::size_t value_width) {
-  H5::CompType type(key_width + value_width);
-  type.insertMember("key", 0, text_type(key_width));
-  type.insertMember("value", key_width, text_type(value_width));
-  return type;
-}
-
-void set_attribute(const H5::H5Object& object, const char* name, std::string_view text) {
-  const H5::StrType type = text_type(text.size());
-  const std::string padded(text.empty() ? std::string(1, '\0') : std::string(text));
-  object.createAttribute(name, type, H5::DataSpace(H5S_SCALAR)).write(type, padded.data());
-}
-
-void set_attribute(const H5::H5Object& object, const char* name, std::int64_t value) {
-  object.createAttribute(name, PredType::NATIVE_INT64, H5::DataSpace(H5S_SCALAR)).write(PredType::NATIVE_INT64, &value);
-}
-
-void set_attribute(const H5::H5Object& object, const char* name, double value) {
-  object.createAttribute(name, PredType::NATIVE_DOUBLE, H5::DataSpace(H5S_SCALAR))
-      .write(PredType::NATIVE_DOUBLE, &value);
-}
-
-/// Every dataset: shuffle, deflate, checksum; attributes in the header (dense storage would cost 4 KiB each).
-H5::DSetCreatPropList creation(std::span<const hsize_t> chunk) {
-  H5::DSetCreatPropList list;
-  list.setChunk(static_cast<int>(chunk.size()), chunk.data());
-  list.setShuffle();
-  list.setDeflate(kDeflateLevel);
-  check_hdf5(H5Pset_fletcher32(list.getId()), "H5Pset_fletcher32");
-  check_hdf5(H5Pset_attr_phase_change(list.getId(), 64, 8), "H5Pset_attr_phase_change");
-  return list;
-}
-
-/// No chunk cache: a chunk is written once and never looked at again, and 60 caches would hold 60 MB.
-H5::DSetAccPropList access_without_cache() {
-  H5::DSetAccPropList list;
-  list.setChunkCache(0, 0, H5D_CHUNK_CACHE_W0_DEFAULT);
-  return list;
-}
-
-H5::DataSet create_table(const H5::Group& where, const std::string& name, const H5::DataType& type, hsize_t chunk) {
-  const hsize_t size = 0;
-  const hsize_t maximum = H5S_UNLIMITED;
-  return where.createDataSet(name, type, H5::DataSpace(1, &size, &maximum), creation({&chunk, 1}),
-                             access_without_cache());
-}
-
-H5::Group create_group(const H5::Group& where, const std::string& name) {
-  const hid_t list = H5Pcreate(H5P_GROUP_CREATE);
-  H5Pset_link_phase_change(list, 1024, 8);  // dense storage would cost 4 KiB for a group of more than eight datasets
-  const hid_t id = H5Gcreate2(where.getId(), name.c_str(), H5P_DEFAULT, list, H5P_DEFAULT);
-  H5Pclose(list);
-  check_hdf5(id, "H5Gcreate2");
-  H5::Group group(id);
-  H5Idec_ref(id);  // the object holds its own reference
-  return group;
-}
-
-/// The group of "memory/numa/meminfo", made where it is missing.
-H5::Group group_of(const H5::H5File& file, std::string_view path) {
-  H5::Group group = file.openGroup("/");
-  for (std::size_t slash = path.find('/'); slash != std::string_view::npos; slash = path.find('/')) {
-    const std::string name(path.substr(0, slash));
-    path.remove_prefix(slash + 1);
-    group = group.nameExists(name) ? group.openGroup(name) : create_group(group, name);
-  }
-  return group;
-}
-
-void append(H5::DataSet& table, const void* records, hsize_t count, const H5::DataType& type) {
-  hsize_t first = 0;
-  table.getSpace().getSimpleExtentDims(&first);
-  const hsize_t size = first + count;
-  table.extend(&size);
-  H5::DataSpace file_space = table.getSpace();
-  file_space.selectHyperslab(H5S_SELECT_SET, &count, &first);
-  table.write(records, type, H5::DataSpace(1, &count), file_space);
-}
-
-/// Overwrites from `first` on and grows as needed.
-void put(H5::DataSet& table, const void* records, hsize_t first, hsize_t count, const H5::DataType& type) {
-  if (count == 0) return;
-  hsize_t size = 0;
-  table.getSpace().getSimpleExtentDims(&size);
-  if (first + count > size) {
-    size = first + count;
-    table.extend(&size);
-  }
-  H5::DataSpace file_space = table.getSpace();
-  file_space.selectHyperslab(H5S_SELECT_SET, &count, &first);
-  table.write(records, type, H5::DataSpace(1, &count), file_space);
+/// Room for what every flush touches, headers and indexes of 70 families. What is cached takes ten times as much memory
+/// as it has bytes, and the default of 2 MB would keep all the key tables, too.
+void keep_cache_small(const H5::FileAccPropList& list) {
+  constexpr std::size_t kCacheBytes = std::size_t{128} << 10;
+  H5AC_cache_config_t cache{};
+  cache.version = H5AC__CURR_CACHE_CONFIG_VERSION;
+  check_hdf5(H5Pget_mdc_config(list.getId(), &cache), "H5Pget_mdc_config");
+  cache.set_initial_size = true;
+  cache.initial_size = kCacheBytes;
+  cache.min_size = kCacheBytes;
+  cache.incr_mode = H5C_incr__off;
+  cache.flash_incr_mode = H5C_flash_incr__off;
+  check_hdf5(H5Pset_mdc_config(list.getId(), &cache), "H5Pset_mdc_config");
 }
 
 /// Text of a snapshot as fixed-width records.
@@ -177,26 +95,11 @@ struct TraceFile::Impl {
     H5::DataSet times;
     H5::DataSet chunk_times;
   };
-  struct Family {
-    std::string path;
-    std::size_t axis = 0;
-    bool real = false;
-    std::size_t rows = 0;
-    std::size_t chunks = 0;
-    H5::DataSet values;
-    std::optional<H5::DataSet> bases;
-    H5::DataSet number;
-    H5::DataSet metric;
-    H5::DataSet instance;
-    H5::DataSet role;
-    H5::DataSet life;
-  };
-
   std::string place;
-  bool live = true;
+  bool live;
   H5::H5File file;
   std::vector<Axis> axes;
-  std::vector<Family> families;
+  std::vector<FamilyFile> families;
   DimensionScales scales;
   H5::DataSet events;
   H5::DataSet clocks;
@@ -205,21 +108,33 @@ struct TraceFile::Impl {
   std::size_t key_width = 64;
   std::size_t value_width = kMinSnapshotWidth;
 
+  std::optional<ChunkCodec> codec;  // between two flushes it would only take memory
+  std::vector<std::int64_t> chunk;
+
+  explicit Impl(bool is_live) : live(is_live) {}
+  void create_values(const H5::Group& group, const FamilySpec& spec, FamilyFile& family);
+  void create_bases(const H5::Group& group, const FamilySpec& spec, FamilyFile& family, std::size_t channels);
+  void create_keys(const H5::Group& group, const FamilySpec& spec, const FamilyFile& family,
+                   std::optional<std::size_t> channels);
   void reopen();
-  void put_channels(Family& family, std::size_t first, std::span<const ChannelKey> keys);
+  void put_channels(const FamilyFile& family, std::size_t first, std::span<const ChannelKey> keys);
+  void put_chunks(FamilyFile& family, std::size_t channels, std::size_t rows, std::span<const std::int64_t> values);
+  void put_bases(FamilyFile& family, std::size_t channels, std::span<const std::int64_t> bases);
 };
 
 TraceFile::TraceFile(const std::filesystem::path& path, const TraceHeader& header, Form form)
-    : impl_(std::make_unique<Impl>()) {
+    : impl_(std::make_unique<Impl>(form == Form::live)) {
   const Hdf5Access access;
-  impl_->live = form == Form::live;
   impl_->place = path.string();
   try {
     H5::FileAccPropList list;
-    list.setLibverBounds(H5F_LIBVER_V110, H5F_LIBVER_V110);
+    list.setLibverBounds(impl_->live ? H5F_LIBVER_V110 : H5F_LIBVER_V18, H5F_LIBVER_V110);
+    keep_cache_small(list);
     H5::FileCreatPropList root_list;  // links and attributes in the header: dense storage costs 4 KiB each
     check_hdf5(H5Pset_link_phase_change(root_list.getId(), 1024, 8), "H5Pset_link_phase_change");
     check_hdf5(H5Pset_attr_phase_change(root_list.getId(), 1024, 8), "H5Pset_attr_phase_change");
+    // The index of a dataset's chunks as small as it may be: most datasets of a closed file have one or two.
+    check_hdf5(H5Pset_istore_k(root_list.getId(), 1), "H5Pset_istore_k");
     impl_->file = H5::H5File(path.string(), H5F_ACC_EXCL, root_list, list);
     const H5::Group root = impl_->file.openGroup("/");
     set_attribute(root, "schema", kSchemaName);
@@ -276,12 +191,12 @@ std::size_t TraceFile::add_axis(const std::string& name, std::size_t rows_per_ch
   }
 }
 
-std::size_t TraceFile::add_family(const FamilySpec& spec, std::size_t axis_index, std::size_t channels_per_chunk) {
+std::size_t TraceFile::add_family(const FamilySpec& spec, std::size_t axis_index, std::size_t channels_per_chunk,
+                                  std::optional<std::size_t> channels) {
   const Hdf5Access access;
   try {
     const Impl::Axis& axis = impl_->axes.at(axis_index);
     const H5::Group group = group_of(impl_->file, spec.path);
-    const std::string name = spec.path.substr(spec.path.find_last_of('/') + 1);
     // Hard links: one time axis for all groups, and xarray finds a group's dimensions inside the group.
     for (const std::string& scale : {"time_" + axis.name, "chunk_" + axis.name}) {
       if (!group.nameExists(scale)) {
@@ -290,73 +205,83 @@ std::size_t TraceFile::add_family(const FamilySpec& spec, std::size_t axis_index
                    "H5Lcreate_hard");
       }
     }
-
-    Impl::Family family{.path = spec.path, .axis = axis_index, .real = stored_as_real(spec.kind, spec.unit)};
-    const hsize_t rows = axis.rows_per_chunk;
-    const hsize_t keys_per_chunk = std::max<hsize_t>(channels_per_chunk, 4);
-    const hsize_t empty[2] = {0, 0};
-    const hsize_t values_chunk[2] = {channels_per_chunk, rows};
-    // Two unlimited axes cost 2 KiB of index a dataset, and under SWMR many times that.
-    const hsize_t values_maximum[2] = {H5S_UNLIMITED, impl_->live ? kMaxChunks * rows : H5S_UNLIMITED};
-    H5::DSetCreatPropList values_list = creation(values_chunk);
-    const double not_a_number = std::numeric_limits<double>::quiet_NaN();
-    if (family.real)
-      values_list.setFillValue(PredType::NATIVE_DOUBLE, &not_a_number);
-    else
-      values_list.setFillValue(PredType::NATIVE_INT64, &kMissing);
-    family.values = group.createDataSet(name, family.real ? PredType::IEEE_F64LE : PredType::STD_I64LE,
-                                        H5::DataSpace(2, empty, values_maximum), values_list, access_without_cache());
-    set_attribute(family.values, "units", name_of(spec.unit));
-    set_attribute(family.values, "kind", name_of(spec.kind));
-    set_attribute(family.values, "scope", name_of(spec.scope));
-    set_attribute(family.values, "subsystem", name_of(spec.subsystem));
-    set_attribute(family.values, "long_name", spec.long_name);
-    set_attribute(family.values, "source", spec.source);
-    set_attribute(family.values, "period", static_cast<double>(spec.period.count()) / 1e9);
-    set_attribute(family.values, "stored", stored_as_increments(spec.kind) ? "increments" : "levels");
-    set_attribute(family.values, "time", "time_" + axis.name);
-    if (!spec.clock.empty()) set_attribute(family.values, "clock", spec.clock);
-    if (family.real)
-      set_attribute(family.values, "_FillValue", not_a_number);
-    else
-      set_attribute(family.values, "_FillValue", kMissing);
-
-    const H5::Group keys = create_group(group, name + "_channels");
-    family.metric = create_table(keys, "metric", text_type(kMetricWidth), keys_per_chunk);
-    family.instance = create_table(keys, "instance", text_type(kInstanceWidth), keys_per_chunk);
-    family.role = create_table(keys, "role", text_type(kRoleWidth), keys_per_chunk);
-    family.life = create_table(keys, "life", life_type(), keys_per_chunk);
-    family.number = create_table(group, name + "_channel", PredType::STD_I32LE, keys_per_chunk);
-    DimensionScales::make(family.metric, "metric");
-    DimensionScales::make(family.instance, "instance");
-    DimensionScales::make(family.role, "role");
-    DimensionScales::make(family.number, "channel");
-    const std::string path = "/" + spec.path;
-    const std::string number = path + "_channel";
-    // The number comes last: netCDF4 and h5netcdf take the last scale for the dimension, and netCDF4 crashes on arrays
-    // of fixed-length strings (it frees each of them, though they are one block).
-    const std::string metric = path + "_channels/metric";
-    const std::vector<std::string> channel_scales = {metric, path + "_channels/instance", path + "_channels/role",
-                                                     number};
-    impl_->scales.attach(family.values, {channel_scales, {"/time_" + axis.name}});
-    impl_->scales.attach(family.life, {{metric}});
-
-    if (stored_as_increments(spec.kind)) {
-      const hsize_t bases_chunk[2] = {channels_per_chunk, 1};
-      const hsize_t bases_maximum[2] = {H5S_UNLIMITED, impl_->live ? kMaxChunks : H5S_UNLIMITED};
-      H5::DSetCreatPropList bases_list = creation(bases_chunk);
-      bases_list.setFillValue(PredType::NATIVE_INT64, &kMissing);
-      family.bases = group.createDataSet(name + "_base", PredType::STD_I64LE, H5::DataSpace(2, empty, bases_maximum),
-                                         bases_list, access_without_cache());
-      set_attribute(*family.bases, "units", name_of(spec.unit));
-      set_attribute(*family.bases, "_FillValue", kMissing);
-      impl_->scales.attach(*family.bases, {{number}, {"/chunk_" + axis.name}});
-    }
+    FamilyFile family{.path = spec.path,
+                      .axis = axis_index,
+                      .channels_per_chunk = std::max<std::size_t>(channels_per_chunk, 1),
+                      .real = stored_as_real(spec)};
+    impl_->create_values(group, spec, family);
+    if (stored_as_increments(spec.kind))
+      impl_->create_bases(group, spec, family, std::max<std::size_t>(channels.value_or(family.channels_per_chunk), 1));
+    impl_->create_keys(group, spec, family, impl_->live ? std::nullopt : channels);
     impl_->families.push_back(std::move(family));
     return impl_->families.size() - 1;
   } catch (...) {
     throw as_error(impl_->place + ": " + spec.path);
   }
+}
+
+void TraceFile::Impl::create_values(const H5::Group& group, const FamilySpec& spec, FamilyFile& family) {
+  const Axis& axis = axes.at(family.axis);
+  const hsize_t rows = axis.rows_per_chunk;
+  const hsize_t empty[2] = {0, 0};
+  const hsize_t shape[2] = {family.channels_per_chunk, rows};
+  const hsize_t maximum[2] = {H5S_UNLIMITED, live ? kMaxChunks * rows : H5S_UNLIMITED};
+  H5::DSetCreatPropList list = creation(shape);
+  check_hdf5(H5Pset_attr_phase_change(list.getId(), 64, 8), "H5Pset_attr_phase_change");
+  if (family.real)
+    list.setFillValue(PredType::NATIVE_DOUBLE, &kNotANumber);
+  else
+    list.setFillValue(PredType::NATIVE_INT64, &kMissing);
+  family.values = group.createDataSet(spec.path.substr(spec.path.find_last_of('/') + 1),
+                                      family.real ? PredType::IEEE_F64LE : PredType::STD_I64LE,
+                                      H5::DataSpace(2, empty, maximum), list, access_without_cache());
+  describe(family.values, spec, axis.name);
+  DimensionScales::reserve(family.values, 2);
+}
+
+void TraceFile::Impl::create_bases(const H5::Group& group, const FamilySpec& spec, FamilyFile& family,
+                                   std::size_t channels) {
+  const hsize_t empty[2] = {0, 0};
+  const hsize_t shape[2] = {channels, 1};
+  const hsize_t maximum[2] = {H5S_UNLIMITED, live ? kMaxChunks : H5S_UNLIMITED};
+  H5::DSetCreatPropList list = creation(shape);
+  list.setFillValue(PredType::NATIVE_INT64, &kMissing);
+  family.bases = group.createDataSet(spec.path.substr(spec.path.find_last_of('/') + 1) + "_base", PredType::STD_I64LE,
+                                     H5::DataSpace(2, empty, maximum), list, access_without_cache());
+  set_attribute(family.bases, "units", name_of(spec.unit));
+  set_attribute(family.bases, "_FillValue", kMissing);
+  DimensionScales::reserve(family.bases, 2);
+}
+
+/// Attributes are written with the dataset they belong to, and what refers to a later one is reserved: an attribute
+/// that comes after the next dataset costs its header another block.
+void TraceFile::Impl::create_keys(const H5::Group& group, const FamilySpec& spec, const FamilyFile& family,
+                                  std::optional<std::size_t> channels) {
+  const std::string name = spec.path.substr(spec.path.find_last_of('/') + 1);
+  const H5::Group keys = create_group(group, name + "_channels");
+  const hsize_t per_chunk = std::max<hsize_t>(family.channels_per_chunk, 4);
+  const auto create = [&](const H5::Group& where, const std::string& table, const H5::DataType& type) {
+    return channels ? create_final_table(where, table, type, *channels) : create_table(where, table, type, per_chunk);
+  };
+  const H5::DataSet life = create(keys, "life", life_type());
+  DimensionScales::reserve(life, 1);
+  DimensionScales::make(create(keys, "metric", text_type(kMetricWidth)), "metric", {{family.values, 0}, {life, 0}});
+  DimensionScales::make(create(keys, "instance", text_type(kInstanceWidth)), "instance", {{family.values, 0}});
+  DimensionScales::make(create(keys, "role", text_type(kRoleWidth)), "role", {{family.values, 0}});
+  std::vector<DimensionScales::User> users = {{family.values, 0}};
+  const bool has_bases = stored_as_increments(spec.kind);
+  if (has_bases) users.push_back({family.bases, 0});
+  DimensionScales::make(create(group, name + "_channel", PredType::STD_I32LE), "channel", users);
+  const std::string path = "/" + spec.path;
+  const std::string number = path + "_channel";
+  const std::string metric = path + "_channels/metric";
+  const std::string& axis = axes.at(family.axis).name;
+  // The number comes last: netCDF4 and h5netcdf take the last scale for the dimension, and netCDF4 crashes on arrays
+  // of fixed-length strings (it frees each of them, though they are one block).
+  scales.attach(family.values,
+                {{metric, path + "_channels/instance", path + "_channels/role", number}, {"/time_" + axis}});
+  scales.attach(life, {{metric}});
+  if (has_bases) scales.attach(family.bases, {{number}, {"/chunk_" + axis}});
 }
 
 void TraceFile::write_snapshot(const Snapshot& begin, std::string_view topology_xml) {
@@ -392,10 +317,8 @@ void TraceFile::start() {
     // The mode is switched on with no object open: reopening them inside the switch is the library's least trodden
     // path.
     for (Impl::Axis& axis : impl_->axes) axis = {.name = axis.name, .rows_per_chunk = axis.rows_per_chunk};
-    for (Impl::Family& family : impl_->families) {
-      const bool has_bases = family.bases.has_value();
-      family = {.path = family.path, .axis = family.axis, .real = family.real};
-      if (has_bases) family.bases.emplace();
+    for (FamilyFile& family : impl_->families) {
+      family.bases = family.values = H5::DataSet();
     }
     impl_->events = impl_->clocks = impl_->coverage = impl_->end = H5::DataSet();
     if (impl_->live) {
@@ -415,14 +338,9 @@ void TraceFile::Impl::reopen() {
     axis.times = open("time_" + axis.name);
     axis.chunk_times = open("chunk_" + axis.name);
   }
-  for (Family& family : families) {
+  for (FamilyFile& family : families) {
     family.values = open(family.path);
-    if (family.bases) family.bases = open(family.path + "_base");
-    family.number = open(family.path + "_channel");
-    family.metric = open(family.path + "_channels/metric");
-    family.instance = open(family.path + "_channels/instance");
-    family.role = open(family.path + "_channels/role");
-    family.life = open(family.path + "_channels/life");
+    if (file.nameExists(family.path + "_base")) family.bases = open(family.path + "_base");
   }
   events = open("events");
   clocks = open("clock");
@@ -439,7 +357,8 @@ void TraceFile::write_channels(std::size_t family, std::size_t first, std::span<
   }
 }
 
-void TraceFile::Impl::put_channels(Family& family, std::size_t first, std::span<const ChannelKey> keys) {
+/// The five tables are opened for it: held open, those of all families cost megabytes.
+void TraceFile::Impl::put_channels(const FamilyFile& family, std::size_t first, std::span<const ChannelKey> keys) {
   std::vector<char> metric(keys.size() * kMetricWidth);
   std::vector<char> instance(keys.size() * kInstanceWidth);
   std::vector<char> role(keys.size() * kRoleWidth);
@@ -452,11 +371,15 @@ void TraceFile::Impl::put_channels(Family& family, std::size_t first, std::span<
     life[i] = {keys[i].born_ns, keys[i].died_ns};
     number[i] = static_cast<std::int32_t>(first + i);
   }
-  put(family.metric, metric.data(), first, keys.size(), text_type(kMetricWidth));
-  put(family.instance, instance.data(), first, keys.size(), text_type(kInstanceWidth));
-  put(family.role, role.data(), first, keys.size(), text_type(kRoleWidth));
-  put(family.life, life.data(), first, keys.size(), life_type());
-  put(family.number, number.data(), first, keys.size(), PredType::NATIVE_INT32);
+  const auto put_into = [&](const std::string& table, const void* records, const H5::DataType& type) {
+    H5::DataSet dataset = file.openDataSet(family.path + table, access_without_cache());
+    put(dataset, records, first, keys.size(), type);
+  };
+  put_into("_channels/metric", metric.data(), text_type(kMetricWidth));
+  put_into("_channels/instance", instance.data(), text_type(kInstanceWidth));
+  put_into("_channels/role", role.data(), text_type(kRoleWidth));
+  put_into("_channels/life", life.data(), life_type());
+  put_into("_channel", number.data(), PredType::NATIVE_INT32);
 }
 
 void TraceFile::write_times(std::size_t axis_index, std::span<const std::int64_t> times) {
@@ -474,34 +397,52 @@ void TraceFile::write_times(std::size_t axis_index, std::span<const std::int64_t
 void TraceFile::write_rows(std::size_t family_index, std::size_t channels, std::size_t rows, const void* values,
                            std::span<const std::int64_t> bases) {
   const Hdf5Access access;
-  Impl::Family& family = impl_->families.at(family_index);
+  FamilyFile& family = impl_->families.at(family_index);
   try {
     const hsize_t size[2] = {channels, family.rows + rows};
     family.values.extend(size);
-    const hsize_t count[2] = {channels, rows};
-    if (channels > 0 && values != nullptr) {
-      const hsize_t first[2] = {0, family.rows};
-      H5::DataSpace space = family.values.getSpace();
-      space.selectHyperslab(H5S_SELECT_SET, count, first);
-      family.values.write(values, family.real ? PredType::NATIVE_DOUBLE : PredType::NATIVE_INT64,
-                          H5::DataSpace(2, count), space);
-    }
-    if (family.bases) {
-      const hsize_t bases_size[2] = {channels, family.chunks + 1};
-      family.bases->extend(bases_size);
-      if (!bases.empty()) {
-        const hsize_t bases_count[2] = {bases.size(), 1};
-        const hsize_t first[2] = {0, family.chunks};
-        H5::DataSpace space = family.bases->getSpace();
-        space.selectHyperslab(H5S_SELECT_SET, bases_count, first);
-        family.bases->write(bases.data(), PredType::NATIVE_INT64, H5::DataSpace(2, bases_count), space);
-      }
-    }
+    if (values != nullptr)
+      impl_->put_chunks(family, channels, rows, {static_cast<const std::int64_t*>(values), channels * rows});
+    if (family.bases.getId() > 0) impl_->put_bases(family, channels, bases);
     family.rows += rows;
     ++family.chunks;
   } catch (...) {
     throw as_error(impl_->place + ": " + family.path);
   }
+}
+
+/// Whole chunks, encoded here: what they have beyond the channels and rows is missing. One in which everything is
+/// missing is not written.
+void TraceFile::Impl::put_chunks(FamilyFile& family, std::size_t channels, std::size_t rows,
+                                 std::span<const std::int64_t> values) {
+  const std::size_t width = axes.at(family.axis).rows_per_chunk;
+  const std::int64_t missing = family.missing();
+  for (std::size_t first = 0; first < channels; first += family.channels_per_chunk) {
+    const std::size_t count = std::min(family.channels_per_chunk, channels - first);
+    const std::span<const std::int64_t> part = values.subspan(first * rows, count * rows);
+    if (std::all_of(part.begin(), part.end(), [missing](std::int64_t value) { return value == missing; })) continue;
+    chunk.assign(family.channels_per_chunk * width, missing);
+    for (std::size_t channel = 0; channel < count; ++channel)
+      std::copy_n(part.begin() + static_cast<std::ptrdiff_t>(channel * rows), rows,
+                  chunk.begin() + static_cast<std::ptrdiff_t>(channel * width));
+    if (!codec) codec.emplace(live ? ChunkCodec::Effort::live : ChunkCodec::Effort::closed);
+    const ChunkCodec::Chunk encoded = codec->encode(chunk);
+    const hsize_t offset[2] = {first, family.rows};
+    check_hdf5(H5Dwrite_chunk(family.values.getId(), H5P_DEFAULT, encoded.skipped_filters, offset, encoded.bytes.size(),
+                              encoded.bytes.data()),
+               "H5Dwrite_chunk");
+  }
+}
+
+void TraceFile::Impl::put_bases(FamilyFile& family, std::size_t channels, std::span<const std::int64_t> bases) {
+  const hsize_t size[2] = {channels, family.chunks + 1};
+  family.bases.extend(size);
+  if (bases.empty()) return;
+  const hsize_t count[2] = {bases.size(), 1};
+  const hsize_t first[2] = {0, family.chunks};
+  H5::DataSpace space = family.bases.getSpace();
+  space.selectHyperslab(H5S_SELECT_SET, count, first);
+  family.bases.write(bases.data(), PredType::NATIVE_INT64, H5::DataSpace(2, count), space);
 }
 
 void TraceFile::write_events(std::span<const EventRecord> events) {
@@ -556,6 +497,8 @@ void TraceFile::flush() {
   const Hdf5Access access;
   try {
     impl_->file.flush(H5F_SCOPE_LOCAL);
+    impl_->codec.reset();
+    impl_->chunk = {};
   } catch (...) {
     throw as_error(impl_->place);
   }
@@ -568,7 +511,7 @@ void TraceFile::close(bool complete) {
     const std::int64_t value = complete ? 1 : 0;
     impl_->file.openGroup("/").openAttribute("complete").write(PredType::NATIVE_INT64, &value);
     impl_->file.flush(H5F_SCOPE_LOCAL);
-    impl_ = std::make_unique<Impl>();  // every object goes before the file, which ends SWMR mode
+    impl_ = std::make_unique<Impl>(false);  // every object goes before the file, which ends SWMR mode
     impl_->place = place;
   } catch (...) {
     throw as_error(place);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -28,7 +29,9 @@ class TraceFile {
 
   // Before start().
   std::size_t add_axis(const std::string& name, std::size_t rows_per_chunk);
-  std::size_t add_family(const FamilySpec& spec, std::size_t axis, std::size_t channels_per_chunk);
+  /// `channels`: how many there will ever be, where a closed file knows.
+  std::size_t add_family(const FamilySpec& spec, std::size_t axis, std::size_t channels_per_chunk,
+                         std::optional<std::size_t> channels = {});
   void write_snapshot(const Snapshot& begin, std::string_view topology_xml);
   void start();
 

@@ -359,6 +359,7 @@ void TraceReader::Impl::read_family(const H5::DataSet& dataset, const std::strin
   family.spec.long_name = word("long_name");
   family.spec.source = word("source");
   family.spec.clock = word("clock");
+  family.spec.real = dataset.getTypeClass() == H5T_FLOAT && !stored_as_real(family.spec);
   family.spec.period = seconds_attribute(dataset, "period");
   if (family.spec.period <= std::chrono::nanoseconds(0)) throw Error(where + ": has no period");
 
@@ -504,7 +505,7 @@ std::vector<double> TraceReader::read(const Family& family, std::size_t first, s
   constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
   try {
     std::vector<double> values;
-    if (stored_as_real(family.spec.kind, family.spec.unit)) {
+    if (stored_as_real(family.spec)) {
       impl_->read_block(family, first, rows, PredType::NATIVE_DOUBLE, kNan, values);
       return values;
     }
@@ -521,10 +522,14 @@ std::vector<double> TraceReader::read(const Family& family, std::size_t first, s
 }
 
 std::vector<std::int64_t> TraceReader::read_stored(const Family& family) const {
+  return read_stored(family, 0, family.time_ns.size());
+}
+
+std::vector<std::int64_t> TraceReader::read_stored(const Family& family, std::size_t first, std::size_t rows) const {
   const Hdf5Access access;
   try {
     std::vector<std::int64_t> values;
-    impl_->read_block(family, 0, family.time_ns.size(), PredType::NATIVE_INT64, kMissing, values);
+    impl_->read_block(family, first, rows, PredType::NATIVE_INT64, kMissing, values);
     return values;
   } catch (...) {
     throw as_error(impl_->place(family));

@@ -50,6 +50,7 @@ class TraceReader {
     std::vector<std::int64_t> values;  // [channel][chunk]
   };
   [[nodiscard]] std::vector<std::int64_t> read_stored(const Family& family) const;
+  [[nodiscard]] std::vector<std::int64_t> read_stored(const Family& family, std::size_t first, std::size_t rows) const;
   [[nodiscard]] Bases read_bases(const Family& family) const;
 
  private:

@@ -1,7 +1,6 @@
 #include "hdf5schema/trace_writer.h"
 
 #include <fcntl.h>
-#include <semaphore.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -20,6 +19,7 @@
 #include "hdf5schema/disk_space.h"
 #include "hdf5schema/rewrite.h"
 #include "hdf5schema/row_buffer.h"
+#include "hdf5schema/semaphore.h"
 #include "hdf5schema/trace_file.h"
 
 namespace reveal {
@@ -48,23 +48,6 @@ std::int64_t value_bits(bool real, double value) {
   constexpr double kLimit = 9.2e18;
   return std::isfinite(value) && std::fabs(value) < kLimit ? std::llround(value) : kMissing;
 }
-
-/// Not std::counting_semaphore: libstdc++ 12 can sleep through a release (https://gcc.gnu.org/PR104928).
-class Semaphore {
- public:
-  Semaphore() { ::sem_init(&semaphore_, 0, 0); }
-  ~Semaphore() { ::sem_destroy(&semaphore_); }
-  Semaphore(const Semaphore&) = delete;
-  Semaphore& operator=(const Semaphore&) = delete;
-  void release() noexcept { ::sem_post(&semaphore_); }
-  void acquire() noexcept {
-    while (::sem_wait(&semaphore_) != 0) {
-    }
-  }
-
- private:
-  sem_t semaphore_{};
-};
 
 }  // namespace
 
@@ -112,8 +95,10 @@ struct TraceWriter::Impl {
   std::unique_ptr<DiskSpace> disk;
   std::vector<std::unique_ptr<Axis>> axes;
   std::vector<std::unique_ptr<Family>> families;
-  std::vector<Coverage> coverage;
+  std::vector<Coverage> coverage;  // guarded by mutex
+  TraceHeader header;
   Snapshot snapshot;
+  std::string topology;
   Snapshot end_snapshot;
   bool started = false;
   bool closed = false;
@@ -125,7 +110,8 @@ struct TraceWriter::Impl {
   std::string failure;  // guarded by mutex
   bool broken = false;  // writer: the library failed; the file is left alone from here on
   bool incomplete = false;
-  bool gave_up = false;  // writer: rows are being lost, said once
+  bool gave_up = false;            // writer: rows are being lost, said once
+  std::int64_t segment_begin = 0;  // writer: of the first rows in this file
 
   std::atomic<std::uint64_t> bytes{0};
   std::atomic<std::uint64_t> rows{0};
@@ -147,6 +133,8 @@ struct TraceWriter::Impl {
   bool hand_over(Axis& axis) noexcept;
   void widen(const Axis& axis, HandOver& handed);
 
+  void begin_file();
+  void begin_segment() noexcept;
   void run(const std::stop_token& stop);
   void write_full(bool last);
   void write_buffer(Axis& axis, HandOver& handed, EncodedRows& scratch);
@@ -166,7 +154,8 @@ TraceWriter::TraceWriter(const std::filesystem::path& path, const TraceHeader& h
   impl_->part = path;
   impl_->part += ".part";
   impl_->limits = limits;
-  for (const std::filesystem::path& taken : {path, impl_->part}) {
+  impl_->header = header;
+  for (const std::filesystem::path& taken : {path, impl_->part, earlier_segment(path)}) {
     std::error_code ignored;
     if (std::filesystem::exists(std::filesystem::symlink_status(taken, ignored)))
       throw Error(taken.string() + ": exists already and is not overwritten");
@@ -222,7 +211,7 @@ TraceWriter::FamilyId TraceWriter::add_family(const FamilySpec& spec) {
   family->spec = spec;
   family->axis = impl_->axis_of(spec);
   family->slot = impl_->axes[family->axis]->families.size();
-  family->real = stored_as_real(spec.kind, spec.unit);
+  family->real = stored_as_real(spec);
   impl_->axes[family->axis]->families.push_back(impl_->families.size());
   impl_->families.push_back(std::move(family));
   return static_cast<FamilyId>(impl_->families.size() - 1);
@@ -261,12 +250,13 @@ void TraceWriter::channel_died(FamilyId id, ChannelId channel, std::int64_t time
 }
 
 void TraceWriter::set_coverage(std::span<const Coverage> coverage) {
+  const std::lock_guard lock(impl_->mutex);
   impl_->coverage.assign(coverage.begin(), coverage.end());
 }
 
 void TraceWriter::set_snapshot(const Snapshot& begin, std::string_view topology_xml) {
   impl_->snapshot = begin;
-  impl_->file->write_snapshot(begin, topology_xml);
+  impl_->topology = topology_xml;
 }
 
 void TraceWriter::set_end_snapshot(const Snapshot& end) {
@@ -284,26 +274,14 @@ void TraceWriter::set_end_snapshot(const Snapshot& end) {
 void TraceWriter::start() {
   Impl& impl = *impl_;
   for (const auto& axis : impl.axes) {
-    impl.file->add_axis(axis->name, axis->rows_per_chunk);
     for (const std::size_t index : axis->families) {
-      const std::size_t width = channels_per_chunk(impl.families[index]->channels, axis->rows_per_chunk);
       for (Impl::HandOver& part : axis->buffers) {
-        part.buffer.add_family(std::max(width, impl.families[index]->channels));
+        part.buffer.add_family(impl.families[index]->channels);  // more when more appear
         part.channels.push_back(0);
       }
     }
   }
-  // In the order of add_family(), so that TraceFile counts them alike.
-  for (const auto& family : impl.families) {
-    const std::size_t rows = impl.axes[family->axis]->rows_per_chunk;
-    impl.file->add_family(family->spec, family->axis, channels_per_chunk(family->channels, rows));
-  }
-  impl.file->start();
-  for (const auto& family : impl.families) impl.write_keys(*family);
-  impl.file->write_coverage(impl.coverage);
-  impl.write_records();
-  impl.file->flush();
-  impl.bytes = impl.disk->size();
+  impl.begin_file();
   impl.started = true;
   if (impl.limits.flush_jitter.count() > 0) {
     std::uniform_int_distribution<std::int64_t> spread(0, impl.limits.flush_jitter.count());
@@ -311,6 +289,55 @@ void TraceWriter::start() {
     impl.jitter_time = std::chrono::milliseconds(spread(entropy));
   }
   impl.thread = std::jthread([&impl](const std::stop_token& stop) { impl.run(stop); });
+}
+
+/// Everything that a file has before its first row.
+void TraceWriter::Impl::begin_file() {
+  for (const auto& axis : axes) {
+    file->add_axis(axis->name, axis->rows_per_chunk);
+    axis->chunks = 0;
+  }
+  // In the order of add_family(), so that TraceFile counts them alike.
+  for (const auto& family : families) {
+    std::size_t channel_count = 0;
+    {
+      const std::lock_guard lock(mutex);
+      channel_count = family->keys.size();
+    }
+    const std::size_t rows_per_chunk = axes[family->axis]->rows_per_chunk;
+    file->add_family(family->spec, family->axis, channels_per_chunk(channel_count, rows_per_chunk));
+    family->keys_written = 0;
+  }
+  file->write_snapshot(snapshot, topology);
+  if (limits.retention.form != Retention::Form::rolling) topology = {};
+  file->start();
+  for (const auto& family : families) write_keys(*family);
+  std::vector<Coverage> facts;
+  {
+    const std::lock_guard lock(mutex);
+    facts = coverage;
+  }
+  file->write_coverage(facts);
+  write_records();
+  file->flush();
+  bytes = disk->size();
+}
+
+/// What was recorded so far becomes the earlier segment, in place of the one before it, which is too old by now.
+void TraceWriter::Impl::begin_segment() noexcept {
+  try {
+    for (const auto& family : families) write_keys(*family);
+    file->close(false);
+    disk->finish();
+    std::filesystem::rename(part, earlier_segment(path));
+    file = std::make_unique<TraceFile>(part, header);
+    disk = std::make_unique<DiskSpace>(part);
+    segment_begin = 0;
+    begin_file();
+  } catch (const std::exception& error) {
+    broken = true;
+    fail(error.what());
+  }
 }
 
 bool TraceWriter::append_row(FamilyId family, std::int64_t time_ns, std::span<const std::int64_t> values) noexcept {
@@ -437,6 +464,7 @@ void TraceWriter::Impl::write_full(bool last) {
       try {
         write_records();
         for (const auto& [axis, handed] : batch) {
+          if (segment_begin == 0) segment_begin = handed->buffer.times().front();
           write_buffer(*axis, *handed, scratch);
           until = std::max(until, handed->buffer.times().back());
         }
@@ -457,6 +485,9 @@ void TraceWriter::Impl::write_full(bool last) {
       handed->buffer.clear();
       handed->full.store(false, std::memory_order_release);
     }
+    const bool full_segment = limits.retention.keep.count() > 0 && segment_begin > 0 &&
+                              until - segment_begin >= limits.retention.keep.count();
+    if (full_segment && !last && !broken) begin_segment();
     if (until > 0) flushed_until = until;  // when the buffers are free again: a caller may wait for it
     if (!last || round == 1) return;
     for (const auto& axis : axes) {
@@ -473,7 +504,9 @@ std::uint64_t TraceWriter::Impl::raw_bytes(const Axis& axis, const HandOver& han
 }
 
 bool TraceWriter::Impl::room_for(std::uint64_t raw) {
-  if (limits.max_bytes > 0 && disk->size() + raw / 4 + kReserveBytes / 8 > limits.max_bytes) {
+  // What is said about lost rows always has room: that is what is kept free below the limit.
+  const bool has_rows = raw > 0;
+  if (has_rows && limits.max_bytes > 0 && disk->size() + raw / 4 + kReserveBytes / 8 > limits.max_bytes) {
     fail("the trace reached its limit of " + std::to_string(limits.max_bytes) + " bytes");
     return false;
   }
@@ -607,14 +640,14 @@ void TraceWriter::close() {
 
 /// A rewrite that does not succeed (no space, no memory, no time) costs nothing but the space it would have saved.
 void TraceWriter::Impl::make_compact() {
-  if (bytes > kCompactBytes) return;
   const std::filesystem::path small = path.parent_path() / ("." + path.filename().string() + ".compact");
   std::error_code ignored;
   try {
     std::filesystem::remove(small);  // of a collector that was killed here
-    compact(path, small);
+    if (!compact(path, small, limits.retention)) return;
     DiskSpace(small).finish();
     std::filesystem::rename(small, path);
+    std::filesystem::remove(earlier_segment(path), ignored);
   } catch (const std::exception&) {
     std::filesystem::remove(small, ignored);
   }

@@ -122,12 +122,26 @@ void set_max_bytes(SlurmSampling& sampling, const std::string& value) {
   if (const auto bytes = parse_bytes(value)) sampling.max_bytes = *bytes;
 }
 
+// A summary would be made before the report, which would have nothing to look at.
+void set_retention(SlurmSampling& sampling, const std::string& value) {
+  const auto retention = parse_retention(value);
+  if (retention && retention->form != Retention::Form::summary) {
+    sampling.retention = *retention;
+  } else {
+    note("retain \"" + value + "\" is neither full nor rolling with at least a minute, as in rolling=30min; " +
+         "everything is kept");
+  }
+}
+
 // Of the section [slurm].
 constexpr struct {
   std::string_view key;
   void (*apply)(SlurmSampling&, const std::string& value);
-} kSiteSettings[] = {
-    {"interval", set_interval}, {"probes", set_probes}, {"min_seconds", set_min_seconds}, {"spool_max", set_max_bytes}};
+} kSiteSettings[] = {{"interval", set_interval},
+                     {"probes", set_probes},
+                     {"min_seconds", set_min_seconds},
+                     {"spool_max", set_max_bytes},
+                     {"retain", set_retention}};
 
 }  // namespace
 
@@ -153,6 +167,7 @@ int sample_slurm_job(CollectOptions options, const SlurmSampling& sampling, cons
   if (!wait_for_job(options, stop)) return kTooShort;
   if (sampling.max_bytes > 0) options.max_bytes = sampling.max_bytes;
   options.min_seconds = sampling.min_seconds;
+  options.retention = sampling.retention;
   return collect(options, stop).kept ? kSampled : kTooShort;
 }
 

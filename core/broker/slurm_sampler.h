@@ -14,6 +14,7 @@ struct SlurmSampling {
   std::string probes;       // "cpu,memory"; "": all
   double min_seconds = 10;  // of a recording that is kept
   std::uint64_t max_bytes = 0;
+  Retention retention;
 };
 
 /// The site's settings and, where they are well formed, the user's above them. What is wrong is logged and passed over.

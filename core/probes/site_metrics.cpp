@@ -1,9 +1,14 @@
 // Numbers from text files that a site names itself, without compiling anything:
 //
 //   # name              kind     unit   file                                    word before the number (optional)
-//   lustre.read_bytes   counter  bytes  /proc/fs/lustre/llite/home-00/stats     read_bytes
+//   lustre.reads        counter  count  /proc/fs/lustre/llite/home-00/stats     read_bytes
+//   lustre.read_bytes   counter  bytes  /proc/fs/lustre/llite/home-00/stats     read_bytes:4
 //   room.temperature    gauge    count  /run/room/temperature
+//
+// read_bytes:4 is the fourth number behind that word in its line.
+#include <algorithm>
 #include <array>
+#include <cstring>
 #include <fstream>
 
 #include "core/root/kernel_words.h"
@@ -28,16 +33,43 @@ constexpr std::array kFamilies = {
     family_table("site/events", Kind::event, Unit::count),
 };
 
-// The first number after `key`, or the first at all without a key. Text after a number's digits ("12 kB") is left
-// alone.
-bool number_after(std::string_view text, std::string_view key, std::int64_t& value) noexcept {
+// "read_bytes:4": the fourth number after the word read_bytes. Without a word: the text's first number.
+struct Place {
+  std::string word;
+  int which = 1;
+
+  explicit Place(std::string_view text) : word(text) {
+    const std::size_t colon = text.rfind(':');
+    if (colon == std::string_view::npos || colon + 1 == text.size()) return;
+    const auto number = parse_int(text.substr(colon + 1));
+    if (!number || *number < 1) return;
+    word = text.substr(0, colon);
+    which = static_cast<int>(*number);
+  }
+};
+
+// Text after a number's digits ("12 kB") is left alone.
+bool number_at(std::string_view text, const Place& place, std::int64_t& value) noexcept {
   std::string_view line;
   while (next_line(text, line)) {
-    bool open = key.empty();
+    bool open = place.word.empty();
+    int numbers = 0;
     for (std::string_view word = cut_word(line); !word.empty(); word = cut_word(line)) {
-      if (open && parse_counter(word, value)) return true;
-      const bool colon = word.size() == key.size() + 1 && word.back() == ':' && word.substr(0, key.size()) == key;
-      open = open || word == key || colon;
+      if (open && parse_counter(word, value) && ++numbers == place.which) return true;
+      const bool colon =
+          word.size() == place.word.size() + 1 && word.back() == ':' && word.substr(0, place.word.size()) == place.word;
+      open = open || word == place.word || colon;
+    }
+  }
+  return false;
+}
+
+bool is_ours(std::string_view name) {
+  for (const ProbeSpec& probe : probes()) {
+    for (const FamilyTable& family : probe.families) {
+      for (const MetricHelp& help : family.metrics) {
+        if (help.name == name) return true;
+      }
     }
   }
   return false;
@@ -57,6 +89,7 @@ class SiteProbe final : public Probe {
       add(name, rest, file + ':' + std::to_string(number));
     }
     if (metrics_.empty()) throw Unavailable(file + " names no text file to read");
+    for (Metric& metric : metrics_) say_if_missing(metric);
   }
 
   void sample() noexcept override {
@@ -65,7 +98,7 @@ class SiteProbe final : public Probe {
     }
     for (Metric& metric : metrics_) {
       std::int64_t value = 0;
-      if (number_after(metric.file.read(), metric.key, value)) families_[metric.family]->set(metric.channel, value);
+      if (number_at(metric.file.read(), metric.place, value)) families_[metric.family]->set(metric.channel, value);
     }
     for (Family* family : families_) {
       if (family != nullptr) family->commit();
@@ -74,9 +107,10 @@ class SiteProbe final : public Probe {
 
  private:
   struct Metric {
+    std::string name;
     std::size_t family = 0;
     std::int32_t channel = Family::kNoChannel;
-    std::string key;
+    Place place;
     KernelFile file;
   };
 
@@ -84,6 +118,14 @@ class SiteProbe final : public Probe {
     const std::string_view kind_word = next_word(rest);
     const std::string_view unit_word = next_word(rest);
     const std::string_view path = next_word(rest);
+    const std::string_view place_word = next_word(rest);
+    if (path.empty() || !next_word(rest).empty()) {
+      throw Error(place + ": expected NAME KIND UNIT FILE, and the word before the number if it is not the first");
+    }
+    const auto named_so = [&](const Metric& metric) { return metric.name == name; };
+    if (is_ours(name) || std::any_of(metrics_.begin(), metrics_.end(), named_so)) {
+      throw Error(place + ": there is a metric \"" + std::string(name) + "\" already");
+    }
     const auto kind = kind_of(kind_word);
     const auto unit = unit_of(unit_word);
     std::size_t table = 0;
@@ -94,12 +136,21 @@ class SiteProbe final : public Probe {
     }
     if (path.substr(0, 1) != "/") throw Error(place + ": \"" + std::string(path) + "\" is no absolute path");
     if (families_[table] == nullptr) families_[table] = &context_.family(kFamilies[table]);
-    Metric metric;
-    metric.family = table;
-    metric.channel = families_[table]->add(name);
-    metric.key = next_word(rest);
-    metric.file = context_.fs.open(std::string(path));
-    metrics_.push_back(std::move(metric));
+    metrics_.push_back({.name = std::string(name),
+                        .family = table,
+                        .channel = families_[table]->add(name),
+                        .place = Place(place_word),
+                        .file = context_.fs.open(std::string(path))});
+  }
+
+  // It may come later: it is recorded as missing until then.
+  void say_if_missing(Metric& metric) {
+    std::int64_t value = 0;
+    const std::string_view text = metric.file.read();
+    if (number_at(text, metric.place, value)) return;
+    std::string why = metric.file.error() != 0 ? std::strerror(metric.file.error()) : "no whole number";
+    if (metric.file.error() == 0 && !metric.place.word.empty()) why += " after \"" + metric.place.word + '"';
+    context_.sink.event("metric " + metric.name, "metric_missing", metric.file.path() + ": " + why);
   }
 
   ProbeContext context_;

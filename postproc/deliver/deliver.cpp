@@ -217,8 +217,8 @@ fs::path rename_to_names(const fs::path& directory, const SlurmJob& job, const s
   return directory;
 }
 
-constexpr std::string_view kKeys[] = {"report",      "report_limit", "interval", "probes",
-                                      "min_seconds", "spool_max",    "keep_days"};
+constexpr std::string_view kKeys[] = {"report",      "report_limit", "interval",  "probes",
+                                      "min_seconds", "spool_max",    "keep_days", "retain"};
 constexpr struct {
   std::string_view name;
   ReportWhen when;

@@ -30,6 +30,7 @@ expect_error 2 'expected key=value' --output x.h5 --tag nothing
 expect_error 2 'pid:N, run:DIR or slurm:ID' --output x.h5 --job 4711
 expect_error 1 'not a directory' --output x.h5 --root /does/not/exist
 expect_error 1 'missing/x.h5' --output missing/x.h5 --duration 1s
+expect_error 2 'expected full, summary, or rolling' --output x.h5 --retain rolling=5s
 echo 'a gauge parsec /x' >metrics.conf
 expect_error 1 'metrics.conf:1: "gauge parsec"' --output x.h5 --metrics metrics.conf --duration 1s
 echo 'mem.dirty' >metrics.conf

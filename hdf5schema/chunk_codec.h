@@ -1,0 +1,44 @@
+// A chunk as the filters shuffle, deflate and fletcher32 of stock HDF5 leave it, made by libdeflate: a third of the
+// time of the library's own pipeline, and shuffled only where that helps. Knows nothing of HDF5.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace reveal {
+
+class ChunkCodec {
+ public:
+  /// How hard it tries. live: it takes the job's node's time. closed: nobody writes it twice; the first values 5 %
+  /// smaller, which takes five times as long, and what comes after kThoroughValues as live.
+  enum class Effort : std::uint8_t { live, closed };
+
+  static constexpr std::size_t kThoroughValues = std::size_t{1} << 22;
+
+  explicit ChunkCodec(Effort effort);
+  ~ChunkCodec();
+  ChunkCodec(const ChunkCodec&) = delete;
+  ChunkCodec& operator=(const ChunkCodec&) = delete;
+
+  struct Chunk {
+    std::span<const unsigned char> bytes;  // valid until the next encode()
+    std::uint32_t skipped_filters = 0;     // bit n: the n-th filter was not applied
+  };
+  /// Throws std::bad_alloc.
+  [[nodiscard]] Chunk encode(std::span<const std::int64_t> values);
+
+ private:
+  struct Compressors;
+  std::unique_ptr<Compressors> compressors_;
+  std::size_t thorough_values_ = 0;  // left
+  std::vector<unsigned char> shuffled_;
+  std::vector<unsigned char> deflated_;
+};
+
+/// The checksum that the filter fletcher32 appends, little-endian.
+[[nodiscard]] std::uint32_t fletcher32(std::span<const unsigned char> bytes) noexcept;
+
+}  // namespace reveal

@@ -1,0 +1,99 @@
+#include "hdf5schema/joined_family.h"
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+
+#include "hdf5schema/basics/error.h"
+#include "hdf5schema/layout.h"
+
+namespace reveal {
+namespace {
+
+std::vector<std::int64_t> stored_bits(const TraceReader& reader, const TraceReader::Family& family, std::size_t first,
+                                      std::size_t count) {
+  if (!stored_as_real(family.spec)) return reader.read_stored(family, first, count);
+  const std::vector<double> reals = reader.read(family, first, count);
+  std::vector<std::int64_t> bits(reals.size());
+  std::transform(reals.begin(), reals.end(), bits.begin(),
+                 [](double real) { return std::bit_cast<std::int64_t>(real); });
+  return bits;
+}
+
+}  // namespace
+
+JoinedFamily::JoinedFamily(const TraceReader& reader, const TraceReader::Family& newest) {
+  pieces_.push_back({&reader, &newest, reader.read_bases(newest)});
+}
+
+void JoinedFamily::prepend(const TraceReader& reader, const TraceReader::Family& earlier, std::int64_t keep_from_ns) {
+  Piece piece{&reader, &earlier, reader.read_bases(earlier)};
+  const std::span<const std::int64_t> times = earlier.time_ns;
+  const auto kept = std::lower_bound(times.begin(), times.end(), keep_from_ns);
+  const std::size_t width = piece.bases.rows_per_chunk;
+  piece.first_chunk = static_cast<std::size_t>(kept - times.begin()) / width;
+  if (piece.first_chunk >= piece.bases.chunks) return;
+  if (width != rows_per_chunk() || times.size() % width != 0 || earlier.spec.path != newest().spec.path ||
+      earlier.channels.size() > channels())
+    throw Error(earlier.spec.path + ": does not go on where it was cut");
+  pieces_.insert(pieces_.begin(), std::move(piece));
+}
+
+std::size_t JoinedFamily::rows() const noexcept {
+  std::size_t rows = 0;
+  for (const Piece& piece : pieces_) rows += piece.rows();
+  return rows;
+}
+
+std::size_t JoinedFamily::chunks() const noexcept {
+  std::size_t chunks = 0;
+  for (const Piece& piece : pieces_) chunks += piece.chunks();
+  return chunks;
+}
+
+std::vector<std::int64_t> JoinedFamily::times() const {
+  std::vector<std::int64_t> times;
+  for (const Piece& piece : pieces_) {
+    const auto kept = piece.family->time_ns.subspan(piece.first_row());
+    times.insert(times.end(), kept.begin(), kept.end());
+  }
+  return times;
+}
+
+std::vector<std::int64_t> JoinedFamily::read(std::size_t first, std::size_t count) const {
+  if (pieces_.size() == 1)
+    return stored_bits(*pieces_[0].reader, *pieces_[0].family, pieces_[0].first_row() + first, count);
+  const bool real = stored_as_real(newest().spec);
+  const std::int64_t missing = real ? std::bit_cast<std::int64_t>(std::numeric_limits<double>::quiet_NaN()) : kMissing;
+  std::vector<std::int64_t> values(channels() * count, missing);
+  std::size_t begin = 0;  // of the piece, in rows of all
+  for (const Piece& piece : pieces_) {
+    const std::size_t from = std::max(first, begin);
+    const std::size_t to = std::min(first + count, begin + piece.rows());
+    if (from < to) {
+      const std::vector<std::int64_t> part =
+          stored_bits(*piece.reader, *piece.family, piece.first_row() + from - begin, to - from);
+      for (std::size_t channel = 0; channel < piece.family->channels.size(); ++channel)
+        std::copy_n(part.data() + channel * (to - from), to - from, values.data() + channel * count + from - first);
+    }
+    begin += piece.rows();
+  }
+  return values;
+}
+
+std::vector<std::int64_t> JoinedFamily::bases(std::size_t first_chunk, std::size_t count) const {
+  std::vector<std::int64_t> merged(channels(), kMissing);
+  std::size_t begin = 0;  // of the piece, in chunks of all
+  for (const Piece& piece : pieces_) {
+    const std::size_t from = std::max(first_chunk, begin);
+    const std::size_t to = std::min(first_chunk + count, begin + piece.chunks());
+    for (std::size_t channel = 0; channel < piece.family->channels.size(); ++channel) {
+      for (std::size_t chunk = from; chunk < to && merged[channel] == kMissing; ++chunk)
+        merged[channel] = piece.bases.values[channel * piece.bases.chunks + piece.first_chunk + chunk - begin];
+    }
+    begin += piece.chunks();
+  }
+  return merged;
+}
+
+}  // namespace reveal

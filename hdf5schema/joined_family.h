@@ -1,0 +1,45 @@
+// One family of a trace, and of the trace that it continues, as one sequence of rows: what a rewrite reads.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "hdf5schema/trace_reader.h"
+
+namespace reveal {
+
+class JoinedFamily {
+ public:
+  /// `newest`: with all channels. Both must outlive this.
+  JoinedFamily(const TraceReader& reader, const TraceReader::Family& newest);
+
+  /// The rows before, without chunks that end before `keep_from_ns`. Of a trace whose chunks are all full, as one is
+  /// that another continues; otherwise throws Error.
+  void prepend(const TraceReader& reader, const TraceReader::Family& earlier, std::int64_t keep_from_ns);
+
+  [[nodiscard]] const TraceReader::Family& newest() const noexcept { return *pieces_.back().family; }
+  [[nodiscard]] std::size_t channels() const noexcept { return newest().channels.size(); }
+  [[nodiscard]] std::size_t rows() const noexcept;
+  [[nodiscard]] std::size_t chunks() const noexcept;
+  [[nodiscard]] std::size_t rows_per_chunk() const noexcept { return pieces_.back().bases.rows_per_chunk; }
+  [[nodiscard]] std::vector<std::int64_t> times() const;
+
+  /// [channel][row] as stored; float64 as their bits.
+  [[nodiscard]] std::vector<std::int64_t> read(std::size_t first, std::size_t count) const;
+  /// Of `count` chunks in one: the absolute value before their first row, or the channel's first one.
+  [[nodiscard]] std::vector<std::int64_t> bases(std::size_t first_chunk, std::size_t count) const;
+
+ private:
+  struct Piece {
+    const TraceReader* reader;
+    const TraceReader::Family* family;
+    TraceReader::Bases bases;
+    std::size_t first_chunk = 0;
+    [[nodiscard]] std::size_t first_row() const noexcept { return first_chunk * bases.rows_per_chunk; }
+    [[nodiscard]] std::size_t rows() const noexcept { return family->time_ns.size() - first_row(); }
+    [[nodiscard]] std::size_t chunks() const noexcept { return bases.chunks - first_chunk; }
+  };
+  std::vector<Piece> pieces_;  // oldest first
+};
+
+}  // namespace reveal
