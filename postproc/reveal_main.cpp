@@ -294,7 +294,11 @@ int run_prune(const PruneOptions& options, const Common& common) {
   return 0;
 }
 
-int run_probes(const Common& common) {
+int run_probes(const Common& common, bool markdown) {
+  if (markdown) {
+    print(ask_collector({"--list-probes", "--markdown"}));
+    return 0;
+  }
   const std::string answer = ask_collector({"--list-probes", "--json"});
   print(common.json ? answer : probes_as_text(answer));
   return 0;
@@ -589,7 +593,9 @@ int run(int argc, char** argv) {
   mail_command->add_flag("--dry-run", mail.job.dry_run, "send nothing, print what would be sent");
   mail_command->add_flag("--verbose", mail.verbose, "say what was sent to whom, and why not");
 
+  bool markdown = false;
   CLI::App* probes_command = add("probes", "What this version can measure", "  reveal probes --json");
+  probes_command->add_flag("--markdown", markdown, "print Markdown tables instead of text");
   CLI::App* rules_command = with_config(
       add("rules", "Which rules exist, with thresholds, proof and sources", "  reveal rules\n  reveal rules --json"));
   CLI::App* doctor_command =
@@ -628,7 +634,7 @@ int run(int argc, char** argv) {
     return run_prune(prune_options, common);
   }
   if (mail_command->parsed()) return run_mail(mail, common);
-  if (probes_command->parsed()) return run_probes(common);
+  if (probes_command->parsed()) return run_probes(common, markdown);
   if (rules_command->parsed()) return run_rules(common);
   if (doctor_command->parsed()) return run_doctor(common);
   return kUsage;

@@ -103,7 +103,10 @@ std::string probes_as_text(const std::string& text) {
   std::string out;
   std::size_t metrics = 0;
   for (const Json& probe : rows_of(json)) {
-    out += fmt::format("{:<14} {}\n", text_of(probe, "name"), text_of(probe, "help"));
+    out += fmt::format("{:<20} {}\n", text_of(probe, "name"), text_of(probe, "help"));
+    if (const std::string privilege = text_of(probe, "privilege"); !privilege.empty()) {
+      out += fmt::format("  needs {}\n", privilege);
+    }
     if (const auto found = probe.find("metrics"); found != probe.end() && found->is_array()) {
       for (const Json& metric : *found) {
         ++metrics;
