@@ -6,7 +6,7 @@ namespace reveal {
 namespace {
 
 constexpr std::string_view kKinds[] = {"gauge", "counter", "event", "state"};
-constexpr std::string_view kUnits[] = {"count", "bytes", "ns", "Hz", "ratio", "percent", "Cel", "W", "J"};
+constexpr std::string_view kUnits[] = {"count", "bytes", "ns", "Hz", "ratio", "percent", "Cel", "W", "J", "uJ"};
 constexpr std::string_view kScopes[] = {"node",      "cpu",    "numa", "device",  "interface",
                                         "interrupt", "cgroup", "job",  "process", "reveal"};
 constexpr std::string_view kSubsystems[] = {"cpu", "gpu", "memory", "network", "storage", "process", "self"};

@@ -19,8 +19,19 @@ inline constexpr std::int64_t kMissing = std::numeric_limits<std::int64_t>::min(
 /// number).
 enum class Kind : std::uint8_t { gauge, counter, event, state };
 
-/// Base units. Times of counters are whole nanoseconds so that they stay integers.
-enum class Unit : std::uint8_t { count, bytes, nanoseconds, hertz, ratio, percent, celsius, watts, joules };
+/// Base units. Times of counters are whole nanoseconds, and energies whole microjoules, so that they stay integers.
+enum class Unit : std::uint8_t {
+  count,
+  bytes,
+  nanoseconds,
+  hertz,
+  ratio,
+  percent,
+  celsius,
+  watts,
+  joules,
+  microjoules
+};
 
 /// What one channel of a family describes.
 enum class Scope : std::uint8_t { node, cpu, numa, device, interface, interrupt, cgroup, job, process, reveal };
