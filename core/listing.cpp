@@ -156,12 +156,12 @@ std::string list_coverage(std::span<const Coverage> coverage, Form form) {
   std::string text;
   for (const Coverage& fact : coverage) {
     const std::string_view state = name_of_state(fact.state);
-    text += padded(fact.probe, 16) + ' ' + padded(state, 7) + ' ' + fact.reason + '\n';
+    text += padded(fact.probe, 20) + ' ' + padded(state, 7) + ' ' + fact.reason + '\n';
     list.push_back({{"name", fact.probe}, {"state", state}, {"reason", fact.reason}});
     if (fact.state == Coverage::State::ok) continue;
     const std::string_view remedy = remedy_of(fact.probe);
     if (remedy.empty()) continue;
-    text += padded("", 25) + "to get it: " + std::string(remedy) + '\n';
+    text += padded("", 29) + "to get it: " + std::string(remedy) + '\n';
     list.back()["remedy"] = remedy;
   }
   return form == Form::json ? list.dump(2) + '\n' : text;

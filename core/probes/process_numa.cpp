@@ -221,7 +221,9 @@ const RegisteredProbe entry{{.name = "process_numa",
                              .may_block = true,
                              .families = kFamilies,
                              .open = open_placement,
-                             .remedy = "nothing is lost on a machine with one NUMA node"}};
+                             .remedy =
+                                 "run the command under reveal-run or srun --reveal; nothing is lost on a machine with "
+                                 "one NUMA node"}};
 
 }  // namespace
 }  // namespace reveal

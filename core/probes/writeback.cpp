@@ -111,8 +111,8 @@ const RegisteredProbe entry{
      .period = 1s,
      .families = kFamilies,
      .open = open_writeback,
-     .remedy = "vmstat.nr_dirty, nr_writeback and their thresholds tell of the whole node; admin: collect through the "
-               "Slurm plug-in's broker",
+     .remedy = "vmstat.nr_dirty, nr_writeback and their thresholds tell of the whole node; admin: mount -o "
+               "remount,mode=755 /sys/kernel/debug",
      .privilege = "root (debugfs)"}};
 
 }  // namespace

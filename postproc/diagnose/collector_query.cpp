@@ -129,10 +129,10 @@ std::string check_as_text(const std::string& text) {
     const std::string state = text_of(probe, "state");
     missing += state == "ok" ? 0 : 1;
     const std::string reason = text_of(probe, "reason");
-    out += fmt::format("{:<14} {:<7}{}{}\n", text_of(probe, probe.contains("name") ? "name" : "probe"), state,
+    out += fmt::format("{:<20} {:<7}{}{}\n", text_of(probe, probe.contains("name") ? "name" : "probe"), state,
                        reason.empty() ? "" : " ", reason);
     if (const std::string remedy = text_of(probe, "remedy"); !remedy.empty()) {
-      out += fmt::format("{:<23}to get it: {}\n", "", remedy);
+      out += fmt::format("{:<29}to get it: {}\n", "", remedy);
     }
   }
   out += missing == 0 ? "\nEverything this version knows can be measured here.\n"

@@ -213,9 +213,13 @@ TEST(Nfs, SurvivesATextCutOffAnywhere) {
 TEST(Nfs, IsAbsentWhereNothingIsMountedByIt) {
   TestHost host;
   host.write("/proc/self/mountstats", "device proc mounted on /proc with fstype proc\n");
-  host.write("/proc/net/rpc/nfs", "net 0 0 0 0\nrpc 0 0 0\n");
   const ProbeBench bench(host, "nfs");
   EXPECT_EQ(bench.coverage().state, Coverage::State::absent);
+  host.write("/proc/net/rpc/nfs", "net 0 0 0 0\nrpc 0 0 0\n");
+  ProbeBench loaded(host, "nfs");
+  host.write("/proc/self/mountstats", kMountStats);  // mounted on demand
+  loaded.sample();
+  EXPECT_EQ(loaded.value("storage/nfs", "nfs.requests", "/home:READ"), 100);
 }
 
 TEST(Lustre, ReadsOldAndNewForms) {
