@@ -28,10 +28,12 @@ class HugePagesProbe final : public Probe {
  public:
   explicit HugePagesProbe(const ProbeContext& context) {
     add_sizes(context.fs, std::string(kHost), "");
-    for (const std::string& node : context.fs.list(kNodes)) {
-      if (node.starts_with("node") && parse_int(node.substr(4))) {
-        add_sizes(context.fs, std::string(kNodes) + '/' + node + "/hugepages", node + '/');
-      }
+    std::vector<std::string> nodes = context.fs.list(kNodes);
+    std::erase_if(nodes,
+                  [](const std::string& name) { return !name.starts_with("node") || !parse_int(name.substr(4)); });
+    if (nodes.size() < 2) nodes.clear();  // the only one says the same again
+    for (const std::string& node : nodes) {
+      add_sizes(context.fs, std::string(kNodes) + '/' + node + "/hugepages", node + '/');
     }
     if (values_.empty()) throw Unavailable("this kernel has no huge pages");
     family_ = &context.family(kFamilies[0]);

@@ -18,14 +18,13 @@ constexpr auto kSoftirqCostPerCpu = std::chrono::microseconds(1);
 
 // Of large hosts, where every disk and network card has a queue per cpu.
 constexpr std::size_t kMostSources = 256;
-constexpr std::size_t kBusiestCpus = 1024;  // over all sources
 constexpr std::string_view kPool = "irq.others";
 
 constexpr MetricHelp kInterrupts[] = {
     {"irq.<name>", "Interrupts of this source served by this cpu (irq.41, irq.LOC)."},
     {"irq.<name>_spread", "On more than 64 cpus: standard deviation over them."},
     {"irq.<name>_max", "On more than 64 cpus: of the busiest of them."},
-    {"irq.others", "On more than 64 cpus: of the sources that began to fire after 256 others had."},
+    {"irq.others", "On more than 64 cpus: of all but the 256 sources that had fired most."},
 };
 constexpr MetricHelp kInterruptPlaces[] = {{"irq.<name>_max_cpu", "On more than 64 cpus: the busiest of them."}};
 constexpr MetricHelp kSoftirqs[] = {
@@ -55,7 +54,7 @@ class MatrixProbe final : public Probe {
       : file_(std::move(file)),
         prefix_(prefix),
         counts_(context, tables[0], tables[1],
-                {.only_what_happened = true, .most_metrics = kMostSources, .pool = kPool, .most_own = kBusiestCpus}) {}
+                {.only_what_happened = true, .most_metrics = kMostSources, .pool = kPool, .keep_busiest = true}) {}
 
   void sample() noexcept override {
     counts_.begin();

@@ -122,10 +122,10 @@ class JobGroupsProbe final : public Probe {
  public:
   explicit JobGroupsProbe(const ProbeContext& context) : context_(context), sub_groups_(context.fs) {
     own_ = cgroups_of(context.fs, *context.job);
-    for (std::size_t i = 0; i < families_.size(); ++i) families_[i] = &context.family(kFamilies[i]);
     add_group("");
     follow_groups();
     if (values_.empty()) throw Unavailable("the control group the job runs in has no limits to read");
+    for (std::size_t i = 0; i < families_.size(); ++i) families_[i] = &context.family(kFamilies[i]);
   }
 
   void sample() noexcept override {

@@ -40,7 +40,6 @@ constexpr std::size_t kAtLeast = 3;         // columns every kernel has
 constexpr std::size_t kBacklogColumn = 11;  // since Linux 5.14
 constexpr std::size_t kCpuColumn = 12;      // since Linux 5.14; before, lines are the online cpus in order
 constexpr std::array<std::size_t, 5> kColumns = {0, 1, 2, 9, 10};
-constexpr std::size_t kBusiestCpus = 256;
 
 using Columns = std::array<std::int64_t, kCpuColumn + 1>;
 
@@ -61,7 +60,7 @@ class SoftnetProbe final : public Probe {
   SoftnetProbe(const ProbeContext& context, KernelFile file)
       : context_(context),
         file_(std::move(file)),
-        counts_(context, kFamilies[0], kFamilies[1], {.most_own = kBusiestCpus}),
+        counts_(context, kFamilies[0], kFamilies[1], {.keep_busiest = true}),
         backlog_(context, kFamilies[2], kFamilies[3]) {
     for (std::size_t i = 0; i < kColumns.size(); ++i) counts_.add_metric(kCounts[i].name);
     backlog_.add_metric(kBacklog[0].name);

@@ -58,9 +58,9 @@ class TemperatureProbe final : public Probe {
     }
     package_family_ = &context.family(kFamilies[0]);
     for (const Sensor& sensor : packages_) package_family_->add(kPackages[0].name, sensor.name);
-    core_values_.emplace(
-        context, kFamilies[1], kFamilies[2],
-        PerCpu::Options{.member = "core", .members_expected = std::max<std::size_t>(1, cores_.size())});
+    if (cores_.empty()) return;
+    core_values_.emplace(context, kFamilies[1], kFamilies[2],
+                         PerCpu::Options{.member = "core", .members_expected = cores_.size()});
     core_values_->add_metric(kCores[0].name);
   }
 
@@ -70,6 +70,7 @@ class TemperatureProbe final : public Probe {
       package_family_->set(static_cast<std::int32_t>(i), degrees(packages_[i]));
     }
     package_family_->commit();
+    if (!core_values_) return;
     core_values_->begin();
     for (std::size_t i = 0; i < cores_.size(); ++i) {
       const std::int64_t value = degrees(cores_[i]);

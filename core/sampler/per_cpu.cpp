@@ -8,6 +8,14 @@ namespace {
 
 constexpr int kMostCpus = 65'536;  // numbers beyond it are no cpus
 
+// A queue of a card is served by one cpu, or by few in turn: they need no summary.
+constexpr std::size_t kFewCells = 4;
+// Stands out at the start: so many times the mean of the others, since the host was booted.
+constexpr double kStandsOut = 4;
+constexpr std::size_t kMostStandingOut = 256;
+// Later, channels are dear: the trace has room for those it began with.
+constexpr std::size_t kMostLater = 32;
+
 /// What one cell has to say about this sample: its level, or what was added; kMissing where that is not known.
 std::int64_t growth(std::int64_t now, std::int64_t before) noexcept {
   if (now == kMissing || before == kMissing || now < before) return kMissing;
@@ -118,6 +126,7 @@ void PerCpu::own_channel(Row& row, Cell& cell) {
 }
 
 void PerCpu::commit() noexcept {
+  if (sample_ == 1 && summarised()) choose_rows();
   for (Row& row : rows_) store(row);
   if (!pool_.cells.empty()) store(pool_);
   values_.commit();
@@ -135,6 +144,43 @@ void PerCpu::commit() noexcept {
 bool PerCpu::moved(const Row& row) noexcept {
   return std::any_of(row.cells.begin(), row.cells.end(),
                      [](const Cell& cell) { return growth(cell.now, cell.before) > 0; });
+}
+
+// With the first sample, so that the trace begins with the channels it will have.
+void PerCpu::choose_rows() {
+  std::vector<std::pair<double, Row*>> busiest;
+  for (Row& row : rows_) {
+    double total = 0;
+    for (const Cell& cell : row.cells) total += static_cast<double>(cell.now);
+    if (!row.cells.empty()) busiest.emplace_back(total, &row);
+  }
+  std::stable_sort(busiest.begin(), busiest.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  for (const auto& [total, row] : busiest) {
+    row->standing = metrics_ < options_.most_metrics ? Standing::own : Standing::pooled;
+    if (row->standing == Standing::pooled) continue;
+    ++metrics_;
+    choose_cpus(*row);
+  }
+}
+
+void PerCpu::choose_cpus(Row& row) {
+  const bool few = options_.only_what_happened && row.cells.size() <= kFewCells;
+  double total = 0;
+  for (const Cell& cell : row.cells) total += static_cast<double>(cell.now);
+  const double usual = kStandsOut * total / static_cast<double>(context_.host.cpus_online.size());
+  bool all = true;
+  for (Cell& cell : row.cells) {
+    const bool stands_out =
+        options_.keep_busiest && !levels_ && own_<kMostStandingOut&& static_cast<double>(cell.now)> usual;
+    if ((few || stands_out) && cell.channel == Family::kNoChannel) {
+      own_channel(row, cell);
+      own_ += few ? 0 : 1;
+    }
+    all = all && cell.channel != Family::kNoChannel;
+  }
+  if (all) return;
+  add_channels(row, row.groups[0], false);
+  if (job_group_) add_channels(row, row.groups[1], true);
 }
 
 void PerCpu::store(Row& row) {
@@ -165,9 +211,12 @@ void PerCpu::store_group(Row& row, bool job) {
   }
   if (summary.count == 0) return;
   Group& group = row.groups[job ? 1 : 0];
-  if (group.channels[sum] == Family::kNoChannel) add_channels(row, group, job);
+  if (group.channels[sum] == Family::kNoChannel) {
+    if (summary.rest_count == 0) return;  // all of them speak for themselves
+    add_channels(row, group, job);
+  }
   store_summary(group, summary);
-  if (own_ < options_.most_own && summary.most > 0) promote(row, summary.most_cpu);
+  if (options_.keep_busiest && later_ < kMostLater && summary.most > 0) promote(row, summary.most_cpu);
 }
 
 void PerCpu::add_channels(Row& row, Group& group, bool job) {
@@ -206,7 +255,7 @@ void PerCpu::promote(Row& row, int cpu) {
   if (at == row.cells.end() || at->channel != Family::kNoChannel) return;
   own_channel(row, *at);
   values_.set(at->channel, at->now);
-  ++own_;
+  ++later_;
 }
 
 void PerCpu::pool(const Row& row) {

@@ -34,9 +34,9 @@ class PerCpu {
   struct Options {
     std::string_view member = "cpu";   // instances are "cpu3"
     bool only_what_happened = false;   // no channel for what is still 0
-    std::size_t most_metrics = 4096;   // beyond it, metrics are pooled, in the order in which they begin to move
+    std::size_t most_metrics = 4096;   // of them those with the most so far; the others are pooled
     std::string_view pool = {};        // as this one
-    std::size_t most_own = 0;          // this many (metric, cpu) keep a channel for having been the busiest once
+    bool keep_busiest = false;         // cpus that stand out have channels of their own
     std::size_t members_expected = 0;  // 0: the host's cpus
   };
 
@@ -81,6 +81,8 @@ class PerCpu {
   void appear(int cpu);
   void own_channel(Row& row, Cell& cell);
   void add_channels(Row& row, Group& group, bool job);
+  void choose_rows();
+  void choose_cpus(Row& row);
   void store(Row& row);
   void store_group(Row& row, bool job);
   void store_summary(Group& group, const Summary& summary);
@@ -98,7 +100,8 @@ class PerCpu {
   std::vector<Row> rows_;
   Row pool_;
   std::size_t metrics_ = 0;
-  std::size_t own_ = 0;
+  std::size_t own_ = 0;    // channels of cpus that stood out at the start
+  std::size_t later_ = 0;  // and of those that did later
   std::int64_t sample_ = 0;
   std::vector<std::array<std::int64_t, 2>> seen_;  // by cpu: the last two samples that had it
 };

@@ -37,6 +37,7 @@ TEST(HugePages, AreBytesOfEverySizeOnTheHostAndOnEachNode) {
   host.write("/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages", "3\n");
   host.write("/sys/devices/system/node/node1/hugepages/hugepages-1048576kB/nr_hugepages", "8\n");
   host.write("/sys/devices/system/node/node1/hugepages/hugepages-weird/nr_hugepages", "8\n");
+  host.write("/sys/devices/system/node/node0/meminfo", "Node 0 MemFree: 1 kB\n");
   ProbeBench bench(host, "hugepages");
   bench.sample();
   const std::string family = "memory/hugepages_by_size";

@@ -181,8 +181,8 @@ TEST(PerCpu, AHundredThousandInterruptCellsBecomeAFewThousandChannels) {
     bench.sample();
   }
   const Family& counts = bench.family("interrupts/per_cpu");
-  EXPECT_LE(counts.channels().size(), 256U * 3 + 3 + 1024);
-  EXPECT_GE(counts.channels().size(), 256U * 3);
+  EXPECT_LE(counts.channels().size(), 256U * (3 + 4) + 3 + 256 + 32);  // whatever happens
+  EXPECT_GE(counts.channels().size(), 256U * 3);                       // each of them moved from cpu to cpu
   EXPECT_GT(bench.value("interrupts/per_cpu", "irq.others", "other_cpus"), 0);
   EXPECT_NE(bench.value("interrupts/places", "irq.others_max_cpu", "other_cpus"), kMissing);
 }
