@@ -323,6 +323,28 @@ TEST(JobGroups, ReadsVersionOneAndItsWayOfSayingNoLimit) {
   EXPECT_EQ(bench.value("job/group_cpu", "group.cpu_quota", "job"), 500'000'000);
 }
 
+TEST(JobCgroup, IsTheJobsThoughTheCollectorAndItsChildrenAreInIt) {
+  TestHost host;
+  host.process(50, 1, "solver", 10, 5);
+  host.process(60, 1, "reveal-collect", 1, 1);
+  host.process(61, 60, "reveal-collect", 0, 0);
+  host.process(70, 1, "somebody", 1, 1);
+  host.last_pid(70);
+  host.write("/proc/50/cgroup", "0::/box\n");
+  host.write("/proc/self/mountinfo", "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup rw\n");
+  host.write("/sys/fs/cgroup/box/memory.current", "1000\n");
+  host.write("/sys/fs/cgroup/box/cgroup.procs", "50\n60\n61\n");
+  const auto coverage = [&host] {
+    RootFs fs(host.root());
+    Sink sink;
+    const Sampler sampler(fs, sink, {.probes = {"job_cgroup"}, .job = JobSource{.pid = 50}, .own_pid = 60}, {1, 1});
+    return sampler.coverage().front();
+  };
+  EXPECT_EQ(coverage().state, Coverage::State::ok) << coverage().reason;
+  host.write("/sys/fs/cgroup/box/cgroup.procs", "50\n60\n61\n70\n");
+  EXPECT_EQ(coverage().state, Coverage::State::absent);
+}
+
 /// Samples until the child has answered; a child that never does ends the test's patience, not the test.
 std::int64_t answered(ProbeBench& bench, const std::string& family, const std::string& metric,
                       const std::string& instance) {
