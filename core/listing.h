@@ -8,7 +8,7 @@
 
 namespace reveal {
 
-enum class Form : std::uint8_t { text, json };
+enum class Form : std::uint8_t { text, json, markdown };
 
 [[nodiscard]] std::string list_probes(Form form);
 [[nodiscard]] std::string list_coverage(std::span<const Coverage> coverage, Form form);

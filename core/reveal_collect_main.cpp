@@ -96,6 +96,7 @@ struct CommandLine {
   bool list = false;
   bool check = false;
   bool json = false;
+  bool markdown = false;
   bool verbose = false;
 };
 
@@ -135,6 +136,7 @@ void describe(CLI::App& app, CommandLine& line) {
   app.add_flag("--list-probes", line.list, "Print what can be measured, and end");
   app.add_flag("--check", line.check, "Open all probes once, print what each can do here, and end");
   app.add_flag("--json", line.json, "For --list-probes and --check");
+  app.add_flag("--markdown", line.markdown, "For --list-probes");
   app.add_flag("--verbose", line.verbose, "Say at the end what was recorded");
   app.set_version_flag("--version", "reveal " REVEAL_VERSION);
   app.footer(
@@ -278,7 +280,7 @@ int run(int argc, char** argv) {
   finish(line);
   const Form form = line.json ? Form::json : Form::text;
   if (line.list) {
-    std::fputs(list_probes(form).c_str(), stdout);
+    std::fputs(list_probes(line.markdown ? Form::markdown : form).c_str(), stdout);
     return 0;
   }
   if (line.check) {

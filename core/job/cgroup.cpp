@@ -53,6 +53,14 @@ std::string folder_of(const Mount& mount, std::string_view path) {
   return mount.point + std::string(path);
 }
 
+// What the collector asks aside of itself (core/sampler/aside.h).
+bool is_our_child(RootFs& fs, const Job& job, std::int64_t pid) {
+  if (job.own_pid() <= 0) return false;
+  const std::string text = fs.text("/proc/" + std::to_string(pid) + "/stat").value_or("");
+  const auto stat = parse_process_stat(text);
+  return stat && stat->parent == job.own_pid();
+}
+
 void cut_below(std::string& path, const std::string& name) {
   const std::size_t at = path.find(name + '/');
   if (at != std::string::npos) path.resize(at + name.size());
@@ -125,6 +133,7 @@ std::string why_not_the_jobs(RootFs& fs, const Job& job, const Cgroup& cgroup) {
   while (next_line(rest, line)) {
     const auto pid = parse_int(line);
     if (!pid || *pid == job.own_pid() || job.find(static_cast<int>(*pid)) != nullptr) continue;
+    if (is_our_child(fs, job, *pid)) continue;
     return "the job shares its cgroup " + cgroup.path + " with processes that are not the job's";
   }
   return "";

@@ -19,6 +19,7 @@ class SubCgroups {
 
   /// Those seen so far, relative to the job's group: "step_0/task_0 step_0/task_1/docker-4f1c.scope".
   [[nodiscard]] std::string seen() const;
+  [[nodiscard]] const std::set<std::string>& groups() const noexcept { return seen_; }
 
  private:
   RootFs& fs_;

@@ -2,6 +2,8 @@
 #include <array>
 
 #include "core/root/key_index.h"
+#include "core/sampler/pace.h"
+#include "core/sampler/per_cpu.h"
 #include "core/sampler/probe.h"
 #include "hdf5schema/basics/text.h"
 
@@ -20,7 +22,11 @@ constexpr MetricHelp kTimes[] = {
     {"cpu.steal", "Wanted to run, but the hypervisor ran something else."},
     {"cpu.guest", "Running a guest of this host."},
     {"cpu.guest_nice", "Running a guest at lowered priority."},
+    {"cpu.<use>_spread", "On more than 64 cpus: standard deviation over them of each of the above."},
+    {"cpu.<use>_max", "On more than 64 cpus: of the cpu that had most of it."},
 };
+constexpr std::size_t kColumns = std::size(kTimes) - 2;
+constexpr MetricHelp kPlaces[] = {{"cpu.<use>_max_cpu", "On more than 64 cpus: the one that had most of it."}};
 constexpr MetricHelp kActivity[] = {
     {"cpu.interrupts", "Interrupts served by all cpus."},
     {"cpu.context_switches", "Context switches of all cpus."},
@@ -41,16 +47,22 @@ constexpr FamilyTable kFamilies[] = {
      "/proc/stat", kActivity},
     {"cpu/run_queue", Kind::gauge, Unit::count, Scope::node, Subsystem::cpu, "Tasks ready and blocked", "/proc/stat",
      kRunQueue},
+    {"cpu/times_places", Kind::state, Unit::count, Scope::cpu, Subsystem::cpu, "Cpus with the most of each use",
+     "/proc/stat", kPlaces},
 };
+
+// Measured on 96 cores: 0.8 to 1.1 ms for one read.
+constexpr auto kCostPerCpu = std::chrono::microseconds(10);
 
 class CpuProbe final : public Probe {
  public:
   CpuProbe(const ProbeContext& context, KernelFile file)
       : context_(context),
         file_(std::move(file)),
-        times_(context.family(kFamilies[0])),
+        times_(context, kFamilies[0], kFamilies[3]),
         activity_(context.family(kFamilies[1])),
         run_queue_(context.family(kFamilies[2])) {
+    for (std::size_t i = 0; i < kColumns; ++i) times_.add_metric(kTimes[i].name);
     for (const MetricHelp& metric : kActivity) activity_.add(metric.name);
     for (const MetricHelp& metric : kRunQueue) run_queue_.add(metric.name);
   }
@@ -78,24 +90,16 @@ class CpuProbe final : public Probe {
 
  private:
   void parse_cpu(std::string_view key, std::string_view line) {
-    std::size_t cpu = cpus_.find(key);
-    if (cpu == KeyIndex::kUnknown) {
-      cpu = cpus_.add(key);
-      const auto number = parse_int(key.substr(3));
-      first_channel_.push_back(Family::kNoChannel);
-      if (number) {
-        for (const MetricHelp& metric : kTimes) {
-          const std::int32_t channel = times_.add(metric.name, key, context_.role_of_cpu(static_cast<int>(*number)));
-          if (first_channel_.back() == Family::kNoChannel) first_channel_.back() = channel;
-        }
-      }
+    const std::size_t known = cpus_.find(key);
+    if (known == KeyIndex::kUnknown) {
+      cpus_.add(key);
+      numbers_.push_back(static_cast<int>(parse_int(key.substr(3)).value_or(-1)));
     }
-    std::int32_t channel = first_channel_[cpu];
-    if (channel == Family::kNoChannel) return;
-    for (std::size_t column = 0; column < std::size(kTimes); ++column, ++channel) {
+    const int cpu = numbers_[known == KeyIndex::kUnknown ? numbers_.size() - 1 : known];
+    for (std::size_t column = 0; column < kColumns; ++column) {
       std::int64_t ticks = 0;
       if (!parse_counter(cut_word(line), ticks)) return;
-      times_.set(channel, ticks * context_.host.tick_ns);
+      times_.set(column, cpu, ticks * context_.host.tick_ns);
     }
   }
 
@@ -110,21 +114,26 @@ class CpuProbe final : public Probe {
 
   ProbeContext context_;
   KernelFile file_;
-  Family& times_;
+  PerCpu times_;
   Family& activity_;
   Family& run_queue_;
   KeyIndex cpus_;
-  std::vector<std::int32_t> first_channel_;
+  std::vector<int> numbers_;
 };
 
 std::unique_ptr<Probe> open_cpu(const ProbeContext& context) {
   return std::make_unique<CpuProbe>(context, context.fs.require("/proc/stat", "cpu times cannot be read"));
 }
 
+std::chrono::nanoseconds cpu_period(const Host& host) {
+  return paced(host.cpus_online.size(), kCostPerCpu);
+}
+
 const RegisteredProbe entry{{.name = "cpu",
-                             .help = "Time of each cpu by use, context switches, run queue",
+                             .help = "Time of each cpu by use, context switches, run queue (less often on many cpus)",
                              .families = kFamilies,
-                             .open = open_cpu}};
+                             .open = open_cpu,
+                             .period_on = cpu_period}};
 
 }  // namespace
 }  // namespace reveal

@@ -1,61 +1,124 @@
-// The clock each cpu really runs at, where the kernel's cpufreq says so. Virtual machines have none.
+// The clock each cpu really runs at, and the bounds it is kept in, where the kernel's cpufreq says so. Virtual machines
+// have none.
+#include <array>
+
 #include "core/root/kernel_words.h"
+#include "core/sampler/pace.h"
+#include "core/sampler/per_cpu.h"
 #include "core/sampler/probe.h"
 #include "hdf5schema/basics/text.h"
 
 namespace reveal {
 namespace {
 
-constexpr MetricHelp kMetrics[] = {{"cpu.frequency", "Current clock as the cpufreq driver reports it."}};
-constexpr FamilyTable kFamilies[] = {{"cpu/frequency", Kind::gauge, Unit::hertz, Scope::cpu, Subsystem::cpu,
-                                      "Current cpu clock", "/sys/devices/system/cpu/cpu*/cpufreq/scaling_cur_freq",
-                                      kMetrics}};
+constexpr MetricHelp kNow[] = {
+    {"cpu.frequency", "Current clock as the cpufreq driver reports it; on more than 64 cpus their mean."},
+    {"cpu.frequency_spread", "On more than 64 cpus: standard deviation over them."},
+    {"cpu.frequency_min", "On more than 64 cpus: of the slowest of them."},
+    {"cpu.frequency_max", "On more than 64 cpus: of the fastest of them."},
+};
+constexpr MetricHelp kNowPlaces[] = {
+    {"cpu.frequency_min_cpu", "On more than 64 cpus: the slowest of them."},
+    {"cpu.frequency_max_cpu", "On more than 64 cpus: the fastest of them."},
+};
+constexpr MetricHelp kLimits[] = {
+    {"cpu.frequency_floor", "Lowest clock the governor may choose."},
+    {"cpu.frequency_ceiling", "Highest clock the governor may choose; lowered by thermal and power capping."},
+    {"cpu.frequency_<limit>_<summary>", "On more than 64 cpus: spread, min and max over them."},
+};
+constexpr MetricHelp kLimitPlaces[] = {
+    {"cpu.frequency_<limit>_<extreme>_cpu", "On more than 64 cpus: those with the lowest and the highest."}};
+
+constexpr FamilyTable kNowFamilies[] = {
+    {"cpu/frequency", Kind::gauge, Unit::hertz, Scope::cpu, Subsystem::cpu, "Current cpu clock",
+     "/sys/devices/system/cpu/cpu*/cpufreq/scaling_cur_freq", kNow},
+    {"cpu/frequency_places", Kind::state, Unit::count, Scope::cpu, Subsystem::cpu, "Slowest and fastest cpu",
+     "/sys/devices/system/cpu/cpu*/cpufreq/scaling_cur_freq", kNowPlaces},
+};
+constexpr FamilyTable kLimitFamilies[] = {
+    {"cpu/frequency_limits", Kind::gauge, Unit::hertz, Scope::cpu, Subsystem::cpu, "Bounds of the cpu clock",
+     "/sys/devices/system/cpu/cpu*/cpufreq/scaling_{min,max}_freq", kLimits},
+    {"cpu/frequency_limit_places", Kind::state, Unit::count, Scope::cpu, Subsystem::cpu,
+     "Cpus with the lowest and highest bounds", "/sys/devices/system/cpu/cpu*/cpufreq/scaling_{min,max}_freq",
+     kLimitPlaces},
+};
+constexpr std::string_view kNowFiles[] = {"scaling_cur_freq"};
+constexpr std::string_view kLimitFiles[] = {"scaling_min_freq", "scaling_max_freq"};
+
+// One small file per cpu, opened each time on large hosts; some drivers ask the cpu itself.
+constexpr auto kCostPerCpu = std::chrono::microseconds(12);
 
 class FrequencyProbe final : public Probe {
  public:
-  explicit FrequencyProbe(const ProbeContext& context) {
-    std::vector<int> cpus;
+  FrequencyProbe(const ProbeContext& context, std::span<const FamilyTable> tables,
+                 std::span<const std::string_view> names) {
     for (const int cpu : context.host.cpus_online) {
-      const std::string folder = "/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/cpufreq";
-      KernelFile file = context.fs.open(folder + "/scaling_cur_freq", 64);
-      if (file.read().empty()) continue;
-      files_.push_back(std::move(file));
-      cpus.push_back(cpu);
+      const std::string folder = "/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/cpufreq/";
+      for (std::size_t i = 0; i < names.size(); ++i) {
+        KernelFile file = context.fs.open_each_time(folder + std::string(names[i]));
+        if (!file.read().empty()) files_.push_back({i, cpu, std::move(file)});
+      }
     }
     if (files_.empty()) throw Unavailable("this kernel does not report cpu clocks (no cpufreq)");
-    family_ = &context.family(kFamilies[0]);
-    for (const int cpu : cpus) family_->add("cpu.frequency", "cpu" + std::to_string(cpu), context.role_of_cpu(cpu));
+    clocks_.emplace(context, tables[0], tables[1]);
+    for (std::size_t i = 0; i < names.size(); ++i) clocks_->add_metric(tables[0].metrics[i].name);
   }
 
   void sample() noexcept override {
-    family_->begin();
-    for (std::size_t i = 0; i < files_.size(); ++i) {
+    clocks_->begin();
+    for (File& each : files_) {
       std::int64_t kilohertz = 0;
-      std::string_view text = files_[i].read();
+      std::string_view text = each.file.read();
       std::string_view line;
-      if (next_line(text, line) && parse_counter(line, kilohertz)) {
-        family_->set(static_cast<std::int32_t>(i), kilohertz * 1000);
-      }
+      if (next_line(text, line) && parse_counter(line, kilohertz))
+        clocks_->set(each.metric, each.cpu, kilohertz * 1000);
     }
-    family_->commit();
+    clocks_->commit();
   }
 
  private:
-  Family* family_ = nullptr;
-  std::vector<KernelFile> files_;
+  struct File {
+    std::size_t metric;
+    int cpu;
+    KernelFile file;
+  };
+  std::vector<File> files_;
+  std::optional<PerCpu> clocks_;
 };
 
-std::unique_ptr<Probe> open_frequency(const ProbeContext& context) {
-  return std::make_unique<FrequencyProbe>(context);
+std::unique_ptr<Probe> open_now(const ProbeContext& context) {
+  return std::make_unique<FrequencyProbe>(context, kNowFamilies, kNowFiles);
 }
 
-const RegisteredProbe entry{{.name = "cpu_frequency",
-                             .help = "Current clock of each cpu",
-                             .period = 1s,
-                             .families = kFamilies,
-                             .open = open_frequency,
-                             .remedy = "virtual machines have none; on hardware, admin: load the cpufreq driver "
-                                       "(intel_pstate, amd-pstate, acpi-cpufreq)"}};
+std::unique_ptr<Probe> open_limits(const ProbeContext& context) {
+  return std::make_unique<FrequencyProbe>(context, kLimitFamilies, kLimitFiles);
+}
+
+std::chrono::nanoseconds now_period(const Host& host) {
+  return std::max<std::chrono::nanoseconds>(1s, paced(host.cpus_online.size(), kCostPerCpu, kShareOfACore / 3));
+}
+
+std::chrono::nanoseconds limits_period(const Host& host) {
+  return std::max<std::chrono::nanoseconds>(10s, paced(host.cpus_online.size(), 2 * kCostPerCpu, kShareOfACore / 3));
+}
+
+constexpr std::string_view kRemedy =
+    "virtual machines have none; on hardware, admin: load the cpufreq driver (intel_pstate, amd-pstate, acpi-cpufreq)";
+
+const RegisteredProbe now{{.name = "cpu_frequency",
+                           .help = "Current clock of each cpu",
+                           .period = 1s,
+                           .families = kNowFamilies,
+                           .open = open_now,
+                           .period_on = now_period,
+                           .remedy = kRemedy}};
+const RegisteredProbe limits{{.name = "cpu_frequency_limits",
+                              .help = "Bounds of the clock of each cpu, which capping lowers",
+                              .period = 10s,
+                              .families = kLimitFamilies,
+                              .open = open_limits,
+                              .period_on = limits_period,
+                              .remedy = kRemedy}};
 
 }  // namespace
 }  // namespace reveal

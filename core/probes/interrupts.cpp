@@ -1,6 +1,10 @@
 // /proc/interrupts and /proc/softirqs: a row per source, a column per cpu.
+#include <algorithm>
+
 #include "core/job/cpu_set.h"
 #include "core/root/key_index.h"
+#include "core/sampler/pace.h"
+#include "core/sampler/per_cpu.h"
 #include "core/sampler/probe.h"
 #include "hdf5schema/basics/text.h"
 
@@ -9,25 +13,51 @@ namespace {
 
 // Walking all interrupt numbers costs the kernel milliseconds on large hosts.
 constexpr std::size_t kManyCpus = 16;
+constexpr auto kCostPerCpu = std::chrono::microseconds(30);  // of /proc/interrupts: 1 to 4 ms on 96 cores
+constexpr auto kSoftirqCostPerCpu = std::chrono::microseconds(1);
+
+// Of large hosts, where every disk and network card has a queue per cpu.
+constexpr std::size_t kMostSources = 256;
+constexpr std::string_view kPool = "irq.others";
 
 constexpr MetricHelp kInterrupts[] = {
-    {"irq.<name>", "Interrupts of this source served by this cpu (irq.41, irq.LOC)."}};
-constexpr MetricHelp kSoftirqs[] = {{"softirq.<name>", "Soft interrupts run by this cpu (softirq.NET_RX)."}};
+    {"irq.<name>", "Interrupts of this source served by this cpu (irq.41, irq.LOC)."},
+    {"irq.<name>_spread", "On more than 64 cpus: standard deviation over them."},
+    {"irq.<name>_max", "On more than 64 cpus: of the busiest of them."},
+    {"irq.others", "On more than 64 cpus: of all but the 256 sources that had fired most."},
+};
+constexpr MetricHelp kInterruptPlaces[] = {{"irq.<name>_max_cpu", "On more than 64 cpus: the busiest of them."}};
+constexpr MetricHelp kSoftirqs[] = {
+    {"softirq.<name>", "Soft interrupts run by this cpu (softirq.NET_RX)."},
+    {"softirq.<name>_spread", "On more than 64 cpus: standard deviation over them."},
+    {"softirq.<name>_max", "On more than 64 cpus: of the busiest of them."},
+};
+constexpr MetricHelp kSoftirqPlaces[] = {{"softirq.<name>_max_cpu", "On more than 64 cpus: the busiest of them."}};
 
-constexpr FamilyTable kInterruptFamilies[] = {{"interrupts/per_cpu", Kind::counter, Unit::count, Scope::cpu,
-                                               Subsystem::cpu, "Interrupts by source and cpu", "/proc/interrupts",
-                                               kInterrupts}};
-constexpr FamilyTable kSoftirqFamilies[] = {{"interrupts/softirqs", Kind::counter, Unit::count, Scope::cpu,
-                                             Subsystem::cpu, "Soft interrupts by type and cpu", "/proc/softirqs",
-                                             kSoftirqs}};
+constexpr FamilyTable kInterruptFamilies[] = {
+    {"interrupts/per_cpu", Kind::counter, Unit::count, Scope::cpu, Subsystem::cpu, "Interrupts by source and cpu",
+     "/proc/interrupts", kInterrupts},
+    {"interrupts/places", Kind::state, Unit::count, Scope::cpu, Subsystem::cpu, "Busiest cpu of each source",
+     "/proc/interrupts", kInterruptPlaces},
+};
+constexpr FamilyTable kSoftirqFamilies[] = {
+    {"interrupts/softirqs", Kind::counter, Unit::count, Scope::cpu, Subsystem::cpu, "Soft interrupts by type and cpu",
+     "/proc/softirqs", kSoftirqs},
+    {"interrupts/softirq_places", Kind::state, Unit::count, Scope::cpu, Subsystem::cpu,
+     "Busiest cpu of each soft interrupt", "/proc/softirqs", kSoftirqPlaces},
+};
 
 class MatrixProbe final : public Probe {
  public:
-  MatrixProbe(const ProbeContext& context, KernelFile file, const FamilyTable& table, std::string_view prefix)
-      : context_(context), file_(std::move(file)), prefix_(prefix), family_(context.family(table)) {}
+  MatrixProbe(const ProbeContext& context, KernelFile file, std::span<const FamilyTable> tables,
+              std::string_view prefix)
+      : file_(std::move(file)),
+        prefix_(prefix),
+        counts_(context, tables[0], tables[1],
+                {.only_what_happened = true, .most_metrics = kMostSources, .pool = kPool, .keep_busiest = true}) {}
 
   void sample() noexcept override {
-    family_.begin();
+    counts_.begin();
     rows_.rewind();
     std::string_view rest = file_.read();
     std::string_view line;
@@ -35,7 +65,7 @@ class MatrixProbe final : public Probe {
       if (line != header_) read_header(line);
       while (next_line(rest, line)) parse_row(line);
     }
-    family_.commit();
+    counts_.commit();
   }
 
  private:
@@ -57,46 +87,40 @@ class MatrixProbe final : public Probe {
     std::size_t number = rows_.find(key);
     if (number == KeyIndex::kUnknown) {
       number = rows_.add(key);
-      known_.push_back({std::string(prefix_) + std::string(key), key == "ERR" || key == "MIS", {}});
+      Row row{.metric = std::string(prefix_) + std::string(key), .total = key == "ERR" || key == "MIS"};
+      if (!row.total) row.place = counts_.add_metric(row.metric);
+      known_.push_back(std::move(row));
     }
     Row& row = known_[number];
     std::int64_t count = 0;
     if (row.total) {
-      if (parse_counter(cut_word(line), count)) store(row, 0, count);
+      if (parse_counter(cut_word(line), count)) store_total(row, count);
       return;
     }
     for (const int cpu : column_cpu_) {
       if (!parse_counter(cut_word(line), count)) return;
-      if (cpu >= 0) store(row, static_cast<std::size_t>(cpu), count);
+      counts_.set(row.place, cpu, count);
     }
   }
 
   struct Row {
     std::string metric;
-    bool total = false;                  // one number for all cpus
-    std::vector<std::int32_t> channels;  // by cpu
+    bool total = false;                         // one number for all cpus
+    std::int32_t channel = Family::kNoChannel;  // of the total
+    std::size_t place = 0;                      // of the others
   };
 
-  // What never happened makes no channel: most sources of a large host are served by one of its cpus.
-  void store(Row& row, std::size_t cpu, std::int64_t count) {
-    if (cpu >= row.channels.size()) {
+  void store_total(Row& row, std::int64_t count) {
+    if (row.channel == Family::kNoChannel) {
       if (count == 0) return;
-      row.channels.resize(cpu + 1, Family::kNoChannel);
+      row.channel = counts_.family().add(row.metric);
     }
-    std::int32_t& channel = row.channels[cpu];
-    if (channel == Family::kNoChannel) {
-      if (count == 0) return;
-      channel = row.total
-                    ? family_.add(row.metric)
-                    : family_.add(row.metric, "cpu" + std::to_string(cpu), context_.role_of_cpu(static_cast<int>(cpu)));
-    }
-    family_.set(channel, count);
+    counts_.family().set(row.channel, count);
   }
 
-  ProbeContext context_;
   KernelFile file_;
   std::string_view prefix_;
-  Family& family_;
+  PerCpu counts_;
   std::string header_;
   std::vector<int> column_cpu_;  // -1: a column of something else
   KeyIndex rows_;
@@ -105,16 +129,21 @@ class MatrixProbe final : public Probe {
 
 std::unique_ptr<Probe> open_interrupts(const ProbeContext& context) {
   return std::make_unique<MatrixProbe>(context, context.fs.require("/proc/interrupts", "interrupts cannot be read"),
-                                       kInterruptFamilies[0], "irq.");
+                                       kInterruptFamilies, "irq.");
 }
 
 std::unique_ptr<Probe> open_softirqs(const ProbeContext& context) {
   return std::make_unique<MatrixProbe>(context, context.fs.require("/proc/softirqs", "soft interrupts cannot be read"),
-                                       kSoftirqFamilies[0], "softirq.");
+                                       kSoftirqFamilies, "softirq.");
 }
 
 std::chrono::nanoseconds interrupts_period(const Host& host) {
-  return host.cpus_online.size() <= kManyCpus ? 100ms : 1000ms;
+  const std::size_t cpus = host.cpus_online.size();
+  return cpus <= kManyCpus ? 100ms : std::max<std::chrono::nanoseconds>(1s, paced(cpus, kCostPerCpu));
+}
+
+std::chrono::nanoseconds softirqs_period(const Host& host) {
+  return paced(host.cpus_online.size(), kSoftirqCostPerCpu);
 }
 
 const RegisteredProbe interrupts{{.name = "interrupts",
@@ -125,7 +154,8 @@ const RegisteredProbe interrupts{{.name = "interrupts",
 const RegisteredProbe softirqs{{.name = "softirqs",
                                 .help = "Soft interrupts by type and cpu",
                                 .families = kSoftirqFamilies,
-                                .open = open_softirqs}};
+                                .open = open_softirqs,
+                                .period_on = softirqs_period}};
 
 }  // namespace
 }  // namespace reveal

@@ -4,6 +4,7 @@
 #include "core/job/cgroup.h"
 #include "core/job/cpu_set.h"
 #include "core/root/kernel_words.h"
+#include "core/sampler/per_cpu.h"
 #include "core/sampler/probe.h"
 #include "hdf5schema/basics/text.h"
 
@@ -27,7 +28,8 @@ constexpr MetricHelp kCpus[] = {
     {"job.cpus_allowed", "Cpus at least one process of the job may run on."},
     {"job.cpus_owned", "Cpus of the job's cpuset; without one, of the node."},
 };
-constexpr MetricHelp kAllowed[] = {{"job.cpu_allowed", "1 if a process of the job may run on this cpu."}};
+constexpr MetricHelp kAllowed[] = {
+    {"job.cpu_allowed", "1 if a process of the job may run on this cpu; missing where it may on some of many."}};
 
 constexpr FamilyTable kJobFamilies[] = {
     {"job/cpu", Kind::counter, Unit::nanoseconds, Scope::job, Subsystem::process, "CPU time and waiting of the job",
@@ -88,9 +90,7 @@ class JobCpusProbe final : public Probe {
   explicit JobCpusProbe(const ProbeContext& context)
       : context_(context), cpus_(context.family(kCpuFamilies[0])), allowed_(context.family(kCpuFamilies[1])) {
     for (const MetricHelp& metric : kCpus) cpus_.add(metric.name, "", "job");
-    for (const int cpu : context.host.cpus_online) {
-      allowed_.add("job.cpu_allowed", "cpu" + std::to_string(cpu), context.role_of_cpu(cpu));
-    }
+    group_cpus();
     owned_ = context.fs.open(cpuset_path(context.fs, *context.job), 256);
   }
 
@@ -100,11 +100,12 @@ class JobCpusProbe final : public Probe {
     allowed_.begin();
     if (known_) {
       std::int64_t count = 0;
-      const std::vector<int>& online = context_.host.cpus_online;
-      for (std::size_t i = 0; i < online.size(); ++i) {
-        const bool member = union_.contains(online[i]);
-        count += member ? 1 : 0;
-        allowed_.set(static_cast<std::int32_t>(i), member ? 1 : 0);
+      for (std::size_t i = 0; i < groups_.size(); ++i) {
+        const auto members =
+            std::count_if(groups_[i].begin(), groups_[i].end(), [this](int cpu) { return union_.contains(cpu); });
+        count += members;
+        const bool all = static_cast<std::size_t>(members) == groups_[i].size();
+        if (all || members == 0) allowed_.set(static_cast<std::int32_t>(i), all ? 1 : 0);
       }
       cpus_.set(0, count);
     }
@@ -115,6 +116,30 @@ class JobCpusProbe final : public Probe {
   }
 
  private:
+  // As the channels of cpu times: by themselves, or on large hosts in the same groups (core/sampler/per_cpu.h).
+  void group_cpus() {
+    const std::vector<int>& online = context_.host.cpus_online;
+    const bool many = online.size() > kMostInDetail;
+    const bool few_of_job = context_.job_cpus->size() <= kMostInDetail;
+    std::vector<int> others;
+    for (const int cpu : online) {
+      const std::string_view role = context_.role_of_cpu(cpu);
+      if (many && role != "job") {
+        others.push_back(cpu);
+      } else if (!many || few_of_job) {
+        groups_.push_back({cpu});
+        allowed_.add(kAllowed[0].name, "cpu" + std::to_string(cpu), role);
+      }
+    }
+    if (many && !few_of_job) {
+      groups_.push_back(*context_.job_cpus);
+      allowed_.add(kAllowed[0].name, kJobCpus, "job");
+    }
+    if (others.empty()) return;
+    groups_.push_back(std::move(others));
+    allowed_.add(kAllowed[0].name, kOtherCpus);
+  }
+
   void read_masks() {
     union_ = {};
     known_ = false;
@@ -139,6 +164,7 @@ class JobCpusProbe final : public Probe {
   ProbeContext context_;
   Family& cpus_;
   Family& allowed_;
+  std::vector<std::vector<int>> groups_;  // of each channel
   KernelFile owned_;
   std::vector<KernelFile> files_;
   std::uint64_t files_generation_ = 0;

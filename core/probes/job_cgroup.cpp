@@ -35,6 +35,10 @@ constexpr MetricHelp kIo[] = {
     {"cgroup.read_bytes", "Bytes the job read from block devices."},
     {"cgroup.write_bytes", "Bytes the job wrote to block devices."},
 };
+constexpr MetricHelp kRequests[] = {
+    {"cgroup.reads", "Reads of the job from block devices."},
+    {"cgroup.writes", "Writes of the job to block devices."},
+};
 constexpr FamilyTable kFamilies[] = {
     {"job/cgroup_time", Kind::counter, Unit::nanoseconds, Scope::cgroup, Subsystem::cpu, "CPU time of the job's cgroup",
      "cpu.stat, cpuacct.usage, *.pressure", kTimes},
@@ -44,6 +48,8 @@ constexpr FamilyTable kFamilies[] = {
      "memory.current, memory.stat", kMemory},
     {"job/cgroup_io", Kind::counter, Unit::bytes, Scope::cgroup, Subsystem::storage, "Block io of the job's cgroup",
      "io.stat, blkio.throttle.io_service_bytes", kIo},
+    {"job/cgroup_requests", Kind::counter, Unit::count, Scope::cgroup, Subsystem::storage,
+     "Block requests of the job's cgroup", "io.stat, blkio.throttle.io_serviced", kRequests},
 };
 
 enum class Form : std::uint8_t {
@@ -83,6 +89,8 @@ constexpr std::array kSources = {
     Source{"", "memory.stat", Form::keyed, "pgmajfault", 1, 2, 1},
     Source{"", "io.stat", Form::devices, "rbytes", 3, 0, 1},
     Source{"", "io.stat", Form::devices, "wbytes", 3, 1, 1},
+    Source{"", "io.stat", Form::devices, "rios", 4, 0, 1},
+    Source{"", "io.stat", Form::devices, "wios", 4, 1, 1},
     Source{"cpuacct", "cpuacct.usage", Form::number, "", 0, 0, 1},
     Source{"cpu", "cpu.stat", Form::keyed, "throttled_time", 0, 1, 1},
     Source{"cpu", "cpu.stat", Form::keyed, "nr_throttled", 1, 0, 1},
@@ -95,6 +103,8 @@ constexpr std::array kSources = {
     Source{"memory", "memory.stat", Form::keyed, "total_pgmajfault", 1, 2, 1},
     Source{"blkio", "blkio.throttle.io_service_bytes_recursive", Form::services, "Read", 3, 0, 1},
     Source{"blkio", "blkio.throttle.io_service_bytes_recursive", Form::services, "Write", 3, 1, 1},
+    Source{"blkio", "blkio.throttle.io_serviced_recursive", Form::services, "Read", 4, 0, 1},
+    Source{"blkio", "blkio.throttle.io_serviced_recursive", Form::services, "Write", 4, 1, 1},
 };
 
 // The value of a source in its text; kMissing if it is not there.

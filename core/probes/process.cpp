@@ -30,7 +30,10 @@ constexpr MetricHelp kSwitches[] = {
     {"process.involuntary_switches", "Times the main thread was taken off its cpu."},
     {"process.migrations", "Times the main thread changed its cpu."},
 };
-constexpr MetricHelp kAllowed[] = {{"process.cpus_allowed", "Cpus the main thread may run on."}};
+constexpr MetricHelp kAllowed[] = {
+    {"process.cpus_allowed", "Cpus the main thread may run on."},
+    {"process.numa_nodes_allowed", "NUMA nodes it may take memory from."},
+};
 
 constexpr Subsystem kProcess = Subsystem::process;
 constexpr FamilyTable kFamilies[] = {
@@ -167,6 +170,8 @@ class ProcessStatusProbe final : public SlotProbe<std::size(kSlowFamilies), 3> {
     const std::string_view status = place.status.read();
     const std::size_t cpus = CpuSet::of_list(field_of(status, "Cpus_allowed_list")).size();
     if (cpus > 0) set(1, place, 0, static_cast<std::int64_t>(cpus));
+    const std::size_t nodes = CpuSet::of_list(field_of(status, "Mems_allowed_list")).size();
+    if (nodes > 0) set(1, place, 1, static_cast<std::int64_t>(nodes));
     std::int64_t count = 0;
     std::array<std::int64_t, 3> totals{kMissing, kMissing, kMissing};
     if (parse_counter(field_of(status, "voluntary_ctxt_switches"), count)) totals[0] = place.counters[0].follow(count);

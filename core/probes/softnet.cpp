@@ -3,69 +3,98 @@
 #include <charconv>
 
 #include "core/root/kernel_words.h"
+#include "core/sampler/per_cpu.h"
 #include "core/sampler/probe.h"
 #include "hdf5schema/basics/text.h"
 
 namespace reveal {
 namespace {
 
-constexpr MetricHelp kMetrics[] = {
+constexpr MetricHelp kCounts[] = {
     {"softnet.processed", "Packets taken from the network card's queue."},
     {"softnet.dropped", "Packets dropped because this cpu's backlog was full."},
     {"softnet.time_squeeze", "Times the receive work was cut off with packets left."},
+    {"softnet.received_rps", "Times another cpu asked this one to take packets (receive packet steering)."},
+    {"softnet.flow_limited", "Packets dropped because their flow filled the backlog."},
+    {"softnet.<count>_spread", "On more than 64 cpus: standard deviation over them of each of the above."},
+    {"softnet.<count>_max", "On more than 64 cpus: of the cpu that had most of it."},
 };
-constexpr FamilyTable kFamilies[] = {{"interrupts/softnet", Kind::counter, Unit::count, Scope::cpu, Subsystem::network,
-                                      "Receive path of each cpu", "/proc/net/softnet_stat", kMetrics}};
-constexpr std::size_t kCpuColumn = 12;  // since Linux 5.10; before, lines are the online cpus in order
+constexpr MetricHelp kBacklog[] = {
+    {"softnet.backlog", "Packets waiting in this cpu's backlog (Linux 5.14)."},
+    {"softnet.backlog_<summary>", "On more than 64 cpus: spread, min and max over them."},
+};
+constexpr MetricHelp kCountPlaces[] = {{"softnet.<count>_max_cpu", "On more than 64 cpus: the one that had most."}};
+constexpr MetricHelp kBacklogPlaces[] = {
+    {"softnet.backlog_<extreme>_cpu", "On more than 64 cpus: the ones with the least and the most waiting."}};
+constexpr FamilyTable kFamilies[] = {
+    {"interrupts/softnet", Kind::counter, Unit::count, Scope::cpu, Subsystem::network, "Receive path of each cpu",
+     "/proc/net/softnet_stat", kCounts},
+    {"interrupts/softnet_places", Kind::state, Unit::count, Scope::cpu, Subsystem::network,
+     "Cpus with the most of the receive path", "/proc/net/softnet_stat", kCountPlaces},
+    {"interrupts/backlog", Kind::gauge, Unit::count, Scope::cpu, Subsystem::network,
+     "Packets waiting for the receive path of each cpu", "/proc/net/softnet_stat", kBacklog},
+    {"interrupts/backlog_places", Kind::state, Unit::count, Scope::cpu, Subsystem::network,
+     "Cpus with the longest backlog", "/proc/net/softnet_stat", kBacklogPlaces},
+};
+constexpr std::size_t kAtLeast = 3;         // columns every kernel has
+constexpr std::size_t kBacklogColumn = 11;  // since Linux 5.14
+constexpr std::size_t kCpuColumn = 12;      // since Linux 5.14; before, lines are the online cpus in order
+constexpr std::array<std::size_t, 5> kColumns = {0, 1, 2, 9, 10};
+
+using Columns = std::array<std::int64_t, kCpuColumn + 1>;
+
+/// How many columns the line has; 0 if one of them is no number.
+std::size_t parse_columns(std::string_view line, Columns& columns) noexcept {
+  for (std::size_t count = 0; count < columns.size(); ++count) {
+    const std::string_view word = cut_word(line);
+    std::uint32_t value = 0;
+    if (word.empty()) return count;
+    if (std::from_chars(word.data(), word.data() + word.size(), value, 16).ptr != word.data() + word.size()) return 0;
+    columns[count] = value;
+  }
+  return columns.size();
+}
 
 class SoftnetProbe final : public Probe {
  public:
   SoftnetProbe(const ProbeContext& context, KernelFile file)
-      : context_(context), file_(std::move(file)), family_(context.family(kFamilies[0])) {}
+      : context_(context),
+        file_(std::move(file)),
+        counts_(context, kFamilies[0], kFamilies[1], {.keep_busiest = true}),
+        backlog_(context, kFamilies[2], kFamilies[3]) {
+    for (std::size_t i = 0; i < kColumns.size(); ++i) counts_.add_metric(kCounts[i].name);
+    backlog_.add_metric(kBacklog[0].name);
+  }
 
   void sample() noexcept override {
-    family_.begin();
+    counts_.begin();
+    backlog_.begin();
     std::string_view rest = file_.read();
     std::string_view line;
+    Columns columns{};
     for (std::size_t number = 0; next_line(rest, line); ++number) {
-      std::array<std::int64_t, kCpuColumn + 1> columns{};
-      std::size_t count = 0;
-      for (; count < columns.size(); ++count) {
-        const std::string_view word = cut_word(line);
-        std::uint32_t value = 0;
-        if (word.empty()) break;
-        if (std::from_chars(word.data(), word.data() + word.size(), value, 16).ptr != word.data() + word.size()) return;
-        columns[count] = value;
-      }
-      if (count < std::size(kMetrics)) continue;
+      const std::size_t count = parse_columns(line, columns);
+      if (count < kAtLeast) continue;
       const auto& online = context_.host.cpus_online;
       const std::int64_t in_order = number < online.size() ? online[number] : static_cast<int>(number);
-      store(count > kCpuColumn ? columns[kCpuColumn] : in_order, columns);
+      store(static_cast<int>(count > kCpuColumn ? columns[kCpuColumn] : in_order), columns, count);
     }
-    family_.commit();
+    counts_.commit();
+    backlog_.commit();
   }
 
  private:
-  void store(std::int64_t cpu, const std::array<std::int64_t, kCpuColumn + 1>& columns) {
-    if (cpu >= 65'536) return;
-    const auto place = static_cast<std::size_t>(cpu);
-    if (place >= first_.size()) first_.resize(place + 1, Family::kNoChannel);
-    if (first_[place] == Family::kNoChannel) {
-      first_[place] = static_cast<std::int32_t>(family_.channels().size());
-      const std::string instance = "cpu" + std::to_string(cpu);
-      for (const MetricHelp& metric : kMetrics) {
-        family_.add(metric.name, instance, context_.role_of_cpu(static_cast<int>(cpu)));
-      }
+  void store(int cpu, const Columns& columns, std::size_t count) {
+    for (std::size_t i = 0; i < kColumns.size(); ++i) {
+      if (kColumns[i] < count) counts_.set(i, cpu, columns[kColumns[i]]);
     }
-    for (std::size_t i = 0; i < std::size(kMetrics); ++i) {
-      family_.set(first_[place] + static_cast<std::int32_t>(i), columns[i]);
-    }
+    if (count > kCpuColumn) backlog_.set(0, cpu, columns[kBacklogColumn]);
   }
 
   ProbeContext context_;
   KernelFile file_;
-  Family& family_;
-  std::vector<std::int32_t> first_;  // by cpu
+  PerCpu counts_;
+  PerCpu backlog_;
 };
 
 std::unique_ptr<Probe> open_softnet(const ProbeContext& context) {

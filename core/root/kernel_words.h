@@ -8,14 +8,16 @@
 namespace reveal {
 
 /// A 64-bit counter of the kernel as int64: the kernel's unsigned values wrap to their low 63 bits, digits only.
-/// Nothing if the word does not begin with a digit.
+/// Nothing if the word is no number, or one that does not fit into 64 bits: then it is none of the kernel's.
 [[nodiscard]] inline bool parse_counter(std::string_view word, std::int64_t& value) noexcept {
-  if (word.empty()) return false;
+  constexpr std::size_t kLongest = 20;  // digits of 2^64 - 1
+  if (word.empty() || word.size() > kLongest) return false;
   std::uint64_t number = 0;
   for (const char digit : word) {
     if (digit < '0' || digit > '9') return false;
     number = number * 10 + static_cast<std::uint64_t>(digit - '0');
   }
+  if (word.size() == kLongest && word > "18446744073709551615") return false;
   value = static_cast<std::int64_t>(number & 0x7fff'ffff'ffff'ffffULL);
   return true;
 }

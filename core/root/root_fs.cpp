@@ -46,6 +46,7 @@ KernelFile::KernelFile(KernelFile&& other) noexcept
       buffer_(std::move(other.buffer_)),
       fd_(std::exchange(other.fd_, -1)),
       error_(other.error_),
+      may_keep_(other.may_keep_),
       ends_surely_(other.ends_surely_) {}
 
 KernelFile& KernelFile::operator=(KernelFile&& other) noexcept {
@@ -56,6 +57,7 @@ KernelFile& KernelFile::operator=(KernelFile&& other) noexcept {
   buffer_ = std::move(other.buffer_);
   fd_ = std::exchange(other.fd_, -1);
   error_ = other.error_;
+  may_keep_ = other.may_keep_;
   ends_surely_ = other.ends_surely_;
   return *this;
 }
@@ -98,7 +100,7 @@ std::string_view KernelFile::read_live() noexcept {
       error_ = errno;
       return {};
     }
-    keep = fs_->kept_files_left_ > 0;
+    keep = may_keep_ && fs_->kept_files_left_ > 0;
     if (keep) --fs_->kept_files_left_;
   }
   std::size_t size = 0;
@@ -141,6 +143,12 @@ KernelFile RootFs::open(std::string path, std::size_t expected_size) {
   return KernelFile(*this, std::move(path), expected_size);
 }
 
+KernelFile RootFs::open_each_time(std::string path, std::size_t expected_size) {
+  KernelFile file = open(std::move(path), expected_size);
+  file.may_keep_ = false;
+  return file;
+}
+
 KernelFile RootFs::require(std::string path, std::string_view why) {
   KernelFile file = open(std::move(path));
   if (file.read().empty()) {
@@ -151,8 +159,7 @@ KernelFile RootFs::require(std::string path, std::string_view why) {
 }
 
 int RootFs::read_once(std::string_view path, std::string& text) {
-  KernelFile file = open(std::string(path));
-  // A file read once must not wait for a free place among the kept ones.
+  KernelFile file = open_each_time(std::string(path), 2048);
   text = file.read();
   return file.error();
 }

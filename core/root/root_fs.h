@@ -39,6 +39,7 @@ class KernelFile {
   [[nodiscard]] const std::string& path() const noexcept { return path_; }
 
  private:
+  friend class RootFs;
   std::string_view read_live() noexcept;
   void close() noexcept;
 
@@ -47,6 +48,7 @@ class KernelFile {
   std::vector<char> buffer_;
   int fd_ = -1;
   int error_ = 0;
+  bool may_keep_ = true;
   bool ends_surely_ = false;  // a short read is the end of the text: see read_live()
 };
 
@@ -59,6 +61,8 @@ class RootFs {
   RootFs& operator=(const RootFs&) = delete;
 
   [[nodiscard]] KernelFile open(std::string path, std::size_t expected_size = 2048);
+  /// For what is read every few seconds and exists once per cpu: takes no place among the files kept open.
+  [[nodiscard]] KernelFile open_each_time(std::string path, std::size_t expected_size = 64);
   /// Opens and reads once; throws Unavailable("why: No such file ...") if that fails.
   [[nodiscard]] KernelFile require(std::string path, std::string_view why);
 
@@ -76,6 +80,7 @@ class RootFs {
 
   [[nodiscard]] bool live() const noexcept { return root_.empty() && !reader_; }
   [[nodiscard]] bool recorded() const noexcept { return reader_ != nullptr; }
+  [[nodiscard]] bool recording() const noexcept { return writer_ != nullptr; }
   [[nodiscard]] const std::string& root() const noexcept { return root_; }
 
   /// Recording only: the recorded tick that next_tick() will return, and going there; nothing at its end.

@@ -69,6 +69,8 @@ struct ProbeSpec {
   std::chrono::nanoseconds (*period_on)(const Host&) = nullptr;
   /// Where the source is missing: how to get it, or why one cannot. For `reveal doctor`.
   std::string_view remedy = {};
+  /// What an ordinary user lacks to see all of it; "": nothing.
+  std::string_view privilege = {};
 };
 
 /// All registered probes by name.

@@ -5,6 +5,14 @@
 #include "core/sampler/metric_selection.h"
 
 namespace reveal {
+namespace {
+
+// One event for a family that goes on falling. Some counters of the kernel fall by a tick now and then (idle time):
+// that is no reset.
+constexpr std::int64_t kResetEventPeriod = 60'000'000'000;
+constexpr std::int64_t kResetFactor = 2;
+
+}  // namespace
 
 Family::Family(Sink& sink, const FamilySpec& spec) : sink_(sink), spec_(spec) {
   if (sink_.writer_ != nullptr) id_ = sink_.writer_->add_family(spec_);
@@ -44,6 +52,7 @@ void Family::begin() noexcept {
 
 void Family::commit() noexcept {
   if (sink_.writer_ == nullptr || sink_.muted_ || stored_.empty()) return;
+  if (spec_.kind == Kind::counter || spec_.kind == Kind::event) notice_resets();
   std::span<const std::int64_t> row(row_);
   if (stored_.size() < row_.size()) {
     std::transform(stored_.begin(), stored_.end(), stored_row_.begin(),
@@ -52,6 +61,23 @@ void Family::commit() noexcept {
   }
   if (!sink_.writer_->append_row(id_, sink_.now_ns_, row)) ++sink_.rows_lost_;
   if (sink_.publisher_ != nullptr) sink_.publisher_->publish(id_, sink_.now_ns_, row);
+}
+
+void Family::notice_resets() noexcept {
+  if (last_.size() < row_.size()) last_.resize(row_.size(), kMissing);
+  std::size_t fell = 0;
+  std::size_t first = 0;
+  for (std::size_t i = 0; i < row_.size(); ++i) {
+    if (row_[i] == kMissing) continue;
+    if (row_[i] < last_[i] / kResetFactor && fell++ == 0) first = i;
+    last_[i] = row_[i];
+  }
+  if (fell == 0 || sink_.now_ns_ < next_reset_event_ns_) return;
+  next_reset_event_ns_ = sink_.now_ns_ + kResetEventPeriod;
+  const ChannelKey& key = channels_[first];
+  std::string text = key.metric + (key.instance.empty() ? "" : '/' + key.instance) + " fell";
+  if (fell > 1) text += ", and " + std::to_string(fell - 1) + " more";
+  sink_.event("family " + spec_.path, "counter_reset", std::move(text));
 }
 
 std::int64_t Family::value(std::string_view metric, std::string_view instance) const noexcept {

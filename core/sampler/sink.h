@@ -52,6 +52,7 @@ class Family {
     if (channel >= 0 && static_cast<std::size_t>(channel) < row_.size())
       row_[static_cast<std::size_t>(channel)] = value;
   }
+  /// A counter that fell has no increment; that it did is an event.
   void commit() noexcept;
 
   [[nodiscard]] const FamilySpec& spec() const noexcept { return spec_; }
@@ -62,11 +63,15 @@ class Family {
   [[nodiscard]] std::int64_t value(std::string_view metric, std::string_view instance = {}) const noexcept;
 
  private:
+  void notice_resets() noexcept;
+
   Sink& sink_;
   FamilySpec spec_;
   TraceWriter::FamilyId id_ = 0;
   std::vector<ChannelKey> channels_;
   std::vector<std::int64_t> row_;
+  std::vector<std::int64_t> last_;  // known of each channel; of counters
+  std::int64_t next_reset_event_ns_ = 0;
   std::vector<std::int32_t> stored_;      // places in the row of the channels that the trace has, in its order
   std::vector<std::int64_t> stored_row_;  // as long; only where not all are stored
 };

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <map>
 
 #include "core/job/cgroup.h"
 #include "core/job/cpu_set.h"
 #include "core/root/kernel_words.h"
+#include "core/snapshot/interrupts.h"
 #include "hdf5schema/basics/text.h"
 
 namespace reveal {
@@ -24,10 +26,10 @@ constexpr std::array kFileFacts = {
     FileFact{"kernel.sched_autogroup", "/proc/sys/kernel/sched_autogroup_enabled"},
     FileFact{"kernel.perf_event_paranoid", "/proc/sys/kernel/perf_event_paranoid"},
     FileFact{"kernel.clocksource", "/sys/devices/system/clocksource/clocksource0/current_clocksource"},
+    FileFact{"kernel.clocksources", "/sys/devices/system/clocksource/clocksource0/available_clocksource"},
     FileFact{"cpu.online", "/sys/devices/system/cpu/online"},
     FileFact{"cpu.isolated", "/sys/devices/system/cpu/isolated"},
     FileFact{"cpu.smt", "/sys/devices/system/cpu/smt/control"},
-    FileFact{"cpu.governor", "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"},
     FileFact{"cpu.frequency_driver", "/sys/devices/system/cpu/cpu0/cpufreq/scaling_driver"},
     FileFact{"cpu.frequency_limit", "/sys/devices/system/cpu/cpu0/cpufreq/scaling_max_freq"},
     FileFact{"cpu.boost", "/sys/devices/system/cpu/cpufreq/boost"},
@@ -49,6 +51,8 @@ constexpr std::array kFileFacts = {
     FileFact{"net.tcp_wmem", "/proc/sys/net/ipv4/tcp_wmem"},
     FileFact{"net.rmem_max", "/proc/sys/net/core/rmem_max"},
     FileFact{"net.wmem_max", "/proc/sys/net/core/wmem_max"},
+    FileFact{"net.netdev_budget", "/proc/sys/net/core/netdev_budget"},
+    FileFact{"net.rps_flow_entries", "/proc/sys/net/core/rps_sock_flow_entries"},
     FileFact{"net.netdev_max_backlog", "/proc/sys/net/core/netdev_max_backlog"},
     FileFact{"net.busy_poll", "/proc/sys/net/core/busy_poll"},
 };
@@ -171,28 +175,35 @@ void add_huge_pages(RootFs& fs, Facts& facts) {
 }
 
 // Only interrupts that happened: an affinity of one that never fires says nothing.
-void add_interrupt_affinities(RootFs& fs, Facts& facts) {
+void add_interrupts(RootFs& fs, Facts& facts) {
   constexpr std::int64_t kMoving = 100;
-  constexpr int kMost = 128;
-  const std::string text = fs.text("/proc/interrupts").value_or("");
-  std::string_view rest = text;
-  std::string_view line;
-  int kept = 0;
-  static_cast<void>(next_line(rest, line));
-  while (next_line(rest, line) && kept < kMost) {
-    std::string_view name = next_word(line);
-    if (name.size() < 2 || !parse_int(name.substr(0, name.size() - 1))) continue;
-    name.remove_suffix(1);
-    std::int64_t sum = 0;
-    std::string_view word = next_word(line);
-    for (auto count = parse_int(word); count; word = next_word(line), count = parse_int(word)) sum += *count;
-    if (sum < kMoving) continue;
-    const std::string folder = "/proc/irq/" + std::string(name);
-    facts.add("irq." + std::string(name) + ".name", std::string(line.substr(line.find_last_of(' ') + 1)));
-    facts.add("irq." + std::string(name) + ".affinity", fs.word(folder + "/smp_affinity_list"));
-    facts.add("irq." + std::string(name) + ".effective", fs.word(folder + "/effective_affinity_list"));
-    ++kept;
+  constexpr std::size_t kMost = 128;
+  for (const InterruptFact& interrupt : interrupt_facts(fs, kMoving, kMost)) {
+    const std::string key = "irq." + std::to_string(interrupt.number);
+    facts.add(key + ".name", interrupt.name);
+    facts.add(key + ".affinity", interrupt.affinity);
+    facts.add(key + ".effective", interrupt.effective);
+    facts.add(key + ".device", interrupt.device);
+    facts.add(key + ".numa_node", interrupt.numa_node);
+    facts.add(key + ".managed", interrupt.managed);
   }
+}
+
+// "performance", or "performance 0-63; powersave 64-127".
+void add_governors(RootFs& fs, const Host& host, Facts& facts) {
+  std::map<std::string, std::vector<int>> cpus;
+  for (const int cpu : host.cpus_online) {
+    const std::string governor =
+        fs.word("/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/cpufreq/scaling_governor");
+    if (governor.empty()) return;
+    cpus[governor].push_back(cpu);
+  }
+  std::string text;
+  for (const auto& [governor, members] : cpus) {
+    text += (text.empty() ? "" : "; ") + governor;
+    if (cpus.size() > 1) text += ' ' + format_cpu_list(members);
+  }
+  facts.add("cpu.governor", text);
 }
 
 std::string irqbalance(RootFs& fs) {
@@ -331,7 +342,8 @@ Snapshot take_snapshot(RootFs& fs, const Host& host, const Job* job) {
   facts.add("reveal.capabilities", std::string(field_of(fs.text("/proc/self/status").value_or(""), "CapEff")));
   facts.add("irq.irqbalance", irqbalance(fs));
   add_huge_pages(fs, facts);
-  add_interrupt_affinities(fs, facts);
+  add_governors(fs, host, facts);
+  add_interrupts(fs, facts);
   facts.add_all(network_links(fs));
   facts.add_all(rdma_ports(fs));
   facts.add_all(numa_nodes(fs));

@@ -283,6 +283,7 @@ std::pair<std::string, double> shown_unit(const Channel& channel, double step_se
     const bool cpus = channel.metric == "job.cpu_time" || channel.metric.starts_with("cpu.");
     return {cpus ? "cpus" : "s/s", 1e-9 / step_seconds};
   }
+  if (channel.unit == Unit::microjoules) return {"W", 1e-6 / step_seconds};
   return {std::string(name_of(channel.unit)) + "/s", 1 / step_seconds};
 }
 

@@ -73,7 +73,10 @@ std::string probes_as_text(const std::string& text) {
   std::string out;
   std::size_t metrics = 0;
   for (const Json& probe : rows_of(json)) {
-    out += fmt::format("{:<14} {}\n", text_of(probe, "name"), text_of(probe, "help"));
+    out += fmt::format("{:<20} {}\n", text_of(probe, "name"), text_of(probe, "help"));
+    if (const std::string privilege = text_of(probe, "privilege"); !privilege.empty()) {
+      out += fmt::format("  needs {}\n", privilege);
+    }
     if (const auto found = probe.find("metrics"); found != probe.end() && found->is_array()) {
       for (const Json& metric : *found) {
         ++metrics;
@@ -96,10 +99,10 @@ std::string check_as_text(const std::string& text) {
     const std::string state = text_of(probe, "state");
     missing += state == "ok" ? 0 : 1;
     const std::string reason = text_of(probe, "reason");
-    out += fmt::format("{:<14} {:<7}{}{}\n", text_of(probe, probe.contains("name") ? "name" : "probe"), state,
+    out += fmt::format("{:<20} {:<7}{}{}\n", text_of(probe, probe.contains("name") ? "name" : "probe"), state,
                        reason.empty() ? "" : " ", reason);
     if (const std::string remedy = text_of(probe, "remedy"); !remedy.empty()) {
-      out += fmt::format("{:<23}to get it: {}\n", "", remedy);
+      out += fmt::format("{:<29}to get it: {}\n", "", remedy);
     }
   }
   out += missing == 0 ? "\nEverything this version knows can be measured here.\n"

@@ -78,7 +78,7 @@ std::vector<Vector> busy_vectors(const RuleContext& context, double min_rate) {
   for (const auto& [number, counts] : counted) {
     if (counts.all < min_rate * seconds) continue;
     vectors.push_back({number, context.snapshot_value("irq." + number + ".name"), counts.cpu, counts.all / seconds,
-                       counts.most / counts.all, !context.snapshot_value("irq." + number + ".managed").empty()});
+                       counts.most / counts.all, context.snapshot_value("irq." + number + ".managed") == "yes"});
   }
   std::sort(vectors.begin(), vectors.end(), [](const Vector& a, const Vector& b) { return a.rate > b.rate; });
   return vectors;

@@ -31,15 +31,21 @@ Packets packets(const RuleContext& context) {
   return all;
 }
 
+/// "cpu7"; on large hosts what the cpus without a channel of their own took is one channel, and nobody's.
+bool is_one_cpu(std::string_view instance) {
+  return instance.starts_with("cpu") && instance.size() > 3;
+}
+
 /// Share of the node's packets that its busiest cpu took; missing where there are few.
 Signal busiest_share(const RuleContext& context, const Packets& packets) {
   Signal share{"softnet.processed", "ratio", std::vector<double>(context.telemetry.samples, std::nan(""))};
   for (std::size_t t = 0; t < share.values.size(); ++t) {
     double sum = 0;
     double most = 0;
-    for (const std::vector<double>& rate : packets.rates) {
-      sum += rate[t];
-      most = std::max(most, rate[t]);
+    for (std::size_t i = 0; i < packets.rates.size(); ++i) {
+      const double rate = packets.rates[i][t];
+      sum += rate;
+      if (is_one_cpu(packets.cpus[i])) most = std::max(most, rate);
     }
     if (sum >= context.threshold("min_packets")) share.values[t] = most / sum;
   }
@@ -49,7 +55,9 @@ Signal busiest_share(const RuleContext& context, const Packets& packets) {
 std::size_t busiest(const Packets& packets, Interval at) {
   std::size_t best = 0;
   for (std::size_t i = 1; i < packets.rates.size(); ++i) {
-    if (mean_inside(packets.rates[i], at) > mean_inside(packets.rates[best], at)) best = i;
+    if (!is_one_cpu(packets.cpus[i])) continue;
+    const bool first = !is_one_cpu(packets.cpus[best]);
+    if (first || mean_inside(packets.rates[i], at) > mean_inside(packets.rates[best], at)) best = i;
   }
   return best;
 }

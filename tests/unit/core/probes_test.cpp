@@ -320,7 +320,22 @@ TEST(AllProbes, SurviveTextsThatAreCutOffAnywhere) {
       {"/proc/net/softnet_stat", "0000000f 0 1 0\n"},
       {"/proc/pressure/cpu", "some avg10=0 total=5\n"},
       {"/sys/devices/system/node/node0/numastat", "numa_hit 1\n"},
-      {"/sys/devices/system/node/node0/meminfo", "Node 0 MemFree: 1 kB\n"}};
+      {"/sys/devices/system/node/node0/meminfo", "Node 0 MemFree: 1 kB\n"},
+      {"/sys/devices/system/node/node0/vmstat", "nr_dirtied 1\n"},
+      {"/sys/devices/system/node/node1/vmstat", "nr_dirtied 1\nnr_written 2\n"},
+      {"/sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq", "2600000\n"},
+      {"/sys/devices/system/cpu/cpu1/thermal_throttle/core_throttle_count", "4\n"},
+      {"/sys/class/hwmon/hwmon0/name", "k10temp\n"},
+      {"/sys/class/hwmon/hwmon0/temp1_input", "61125\n"},
+      {"/sys/class/powercap/intel-rapl:0/energy_uj", "262143328000\n"},
+      {"/sys/devices/system/edac/mc/mc0/ce_count", "12\n"},
+      {"/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages", "16\n"},
+      {"/sys/kernel/debug/bdi/254:0/stats", "BdiWriteback: 12 kB\nBdiDirtied: 9 kB\n"},
+      {"/proc/fs/lustre/llite/scratch-ffff/stats",
+       "open 5 samples [usecs] 3 90 210\nread_bytes 1 samples [bytes] 1 1 1\n"},
+      {"/proc/net/rpc/nfs", "net 0 0\nrpc 9 1 9\n"},
+      {"/proc/self/mountstats",
+       "device a:/b mounted on /c with fstype nfs4\n bytes: 1 2 3 4 5 6 7 8\n READ: 1 1 0 4 4 1 2 3 0\n"}};
   for (const auto& [path, text] : texts) whole.write(path, text);
   RootFs fs(whole.root());
   Sink sink;

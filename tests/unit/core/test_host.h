@@ -69,10 +69,10 @@ class ProbeBench {
                   .metrics_file = metrics_file},
                  {1'000'000'000, 1'700'000'000'000'000'000}) {}
 
-  /// Every family is due on a tick whose number is a multiple of ten.
+  /// Every family is due each time, whatever its period.
   void sample() {
     ++second_;
-    sampler_.sample({.time = {second_ * 1'000'000'000, 1'700'000'000'000'000'000}, .number = second_ * 10});
+    sampler_.sample({.time = {second_ * 1'000'000'000, 1'700'000'000'000'000'000}, .number = second_ * kAllDue});
   }
   [[nodiscard]] std::int64_t value(const std::string& family, const std::string& metric,
                                    const std::string& instance = "") const {
@@ -85,6 +85,8 @@ class ProbeBench {
   [[nodiscard]] const Sink& sink() const { return sink_; }
 
  private:
+  static constexpr std::int64_t kAllDue = 300;  // ticks of 100 ms: the longest period is 30 s
+
   // Unlike files of /proc, an open plain file outlives its removal.
   static RootFs& unkept(RootFs& fs) {
     fs.limit_kept_files(0);

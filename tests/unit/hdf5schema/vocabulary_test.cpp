@@ -7,7 +7,7 @@ namespace {
 
 TEST(Vocabulary, NamesEveryWordAndFindsItAgain) {
   for (int i = 0; i < 4; ++i) EXPECT_EQ(kind_of(name_of(static_cast<Kind>(i))), static_cast<Kind>(i));
-  for (int i = 0; i < 9; ++i) EXPECT_EQ(unit_of(name_of(static_cast<Unit>(i))), static_cast<Unit>(i));
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(unit_of(name_of(static_cast<Unit>(i))), static_cast<Unit>(i));
   for (int i = 0; i < 10; ++i) EXPECT_EQ(scope_of(name_of(static_cast<Scope>(i))), static_cast<Scope>(i));
   for (int i = 0; i < 7; ++i) EXPECT_EQ(subsystem_of(name_of(static_cast<Subsystem>(i))), static_cast<Subsystem>(i));
 }

@@ -61,6 +61,21 @@ TEST(RuleSoftirq, IsSilentOnDropsOfPacketsThatAreSpread) {
   EXPECT_TRUE(node.findings("irq.softirq_saturation").empty());
 }
 
+TEST(RuleSoftirq, TakesWhatManyCpusTookTogetherForNobodys) {
+  R spread;  // a large host: the cpus without channels of their own are one
+  spread.counter("softnet.processed", "other_cpus", R::always(90'000))
+      .counter("softnet.processed", "cpu7", R::always(900))
+      .counter("softnet.dropped", "other_cpus", R::event(0, 40));
+  EXPECT_TRUE(spread.findings("irq.softirq_saturation").empty());
+  R node;
+  node.counter("softnet.processed", "other_cpus", R::event(60'000, 900))
+      .counter("softnet.processed", "cpu7", R::event(900, 60'000))
+      .counter("softnet.dropped", "cpu7", R::event(0, 40));
+  const auto found = node.findings("irq.softirq_saturation");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].instances, std::vector<std::string>{"cpu7"});
+}
+
 TEST(RuleSoftirq, IsSilentOnAFewPackets) {
   R node;
   node.counter("softnet.processed", "cpu0", R::always(50))

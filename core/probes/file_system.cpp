@@ -1,0 +1,198 @@
+// How full the file systems are that a job writes to: its working directory, /tmp and /dev/shm. Asked in child
+// processes, one for local file systems and one for those of servers, because a dead server hangs who asks.
+#include <sys/statvfs.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <optional>
+
+#include "core/root/kernel_words.h"
+#include "core/sampler/aside.h"
+#include "core/sampler/probe.h"
+#include "hdf5schema/basics/text.h"
+
+namespace reveal {
+namespace {
+
+constexpr std::array<std::string_view, 2> kFolders = {"/tmp", "/dev/shm"};
+constexpr std::array<std::string_view, 12> kLocalTypes = {"ext2", "ext3", "ext4",    "xfs",  "btrfs", "tmpfs",
+                                                          "zfs",  "f2fs", "overlay", "vfat", "ramfs", "devtmpfs"};
+
+constexpr MetricHelp kBytes[] = {
+    {"fs.total", "Size of the file system; as all of these, of the row before."},
+    {"fs.free", "Free space."},
+    {"fs.available", "Free space for ordinary users."},
+};
+constexpr MetricHelp kFiles[] = {
+    {"fs.files", "Files it can hold (inodes)."},
+    {"fs.files_free", "Files that can still be made."},
+};
+constexpr MetricHelp kAnswers[] = {
+    {"fs.not_answering", "1 while the file servers have not answered for longer than the period."}};
+constexpr FamilyTable kFamilies[] = {
+    {"storage/file_systems", Kind::gauge, Unit::bytes, Scope::device, Subsystem::storage,
+     "Space of the job's file systems", "statvfs", kBytes},
+    {"storage/file_system_files", Kind::gauge, Unit::count, Scope::device, Subsystem::storage,
+     "Files of the job's file systems", "statvfs", kFiles},
+    {"storage/file_system_answers", Kind::state, Unit::count, Scope::node, Subsystem::storage,
+     "Whether file servers answer", "statvfs", kAnswers},
+};
+
+struct Mount {
+  std::string point;
+  std::string type;
+};
+
+/// The mount a folder is on: its longest mount point, the last one if several lie over each other.
+Mount mount_of(std::string_view mountinfo, const std::string& folder) {
+  Mount mount;
+  std::string_view line;
+  while (next_line(mountinfo, line)) {
+    const std::size_t dash = line.find(" - ");
+    if (dash == std::string_view::npos) continue;
+    std::string_view tail = line.substr(dash + 3);
+    skip_words(line, 4);
+    const std::string_view point = next_word(line);
+    const bool below =
+        point == "/" || (folder.starts_with(point) && (folder.size() == point.size() || folder[point.size()] == '/'));
+    if (below && point.size() >= mount.point.size()) mount = {std::string(point), std::string(next_word(tail))};
+  }
+  return mount;
+}
+
+// One line each: "point total free available files files_free".
+std::string ask_file_systems(const std::string& root, std::string_view points) {
+  std::string answer;
+  std::string_view point;
+  while (next_line(points, point)) {
+    struct statvfs status {};
+    if (::statvfs((root + std::string(point)).c_str(), &status) != 0) continue;
+    const auto unit = static_cast<std::uint64_t>(status.f_frsize);
+    answer += point;
+    for (const std::uint64_t value : {status.f_blocks * unit, status.f_bfree * unit, status.f_bavail * unit,
+                                      std::uint64_t{status.f_files}, std::uint64_t{status.f_ffree}}) {
+      answer += ' ' + std::to_string(value);
+    }
+    answer += '\n';
+  }
+  return answer;
+}
+
+class FileSystemProbe final : public Probe {
+ public:
+  explicit FileSystemProbe(const ProbeContext& context)
+      : context_(context), local_(context.fs, "statvfs/local", ask_file_systems) {
+    follow_job();
+    if (points_[0].empty() && points_[1].empty() && !context.fs.recorded()) {
+      throw Unavailable("the mounts of this host cannot be read");
+    }
+    if (local_.state() == Aside::State::lost) throw Unavailable("no child process could be started to ask for it");
+    for (std::size_t i = 0; i < families_.size(); ++i) families_[i] = &context.family(kFamilies[i]);
+  }
+
+  void sample() noexcept override {
+    for (Family* family : families_) family->begin();
+    if (context_.job != nullptr && context_.job->generation() != generation_) follow_job();
+    take(local_.answer());
+    local_.ask(points_[0]);
+    if (local_.was_lost()) context_.sink.event("probe file_system", "probe_lost", "its child process was killed");
+    if (remote_) {
+      take(remote_->answer());
+      watch_servers();
+      remote_->ask(points_[1]);
+    }
+    for (Family* family : families_) family->commit();
+  }
+
+ private:
+  struct Place {
+    std::int32_t bytes = Family::kNoChannel;
+    std::int32_t files = Family::kNoChannel;
+  };
+
+  void follow_job() {
+    std::vector<std::string> folders(kFolders.begin(), kFolders.end());
+    if (context_.job != nullptr) {
+      generation_ = context_.job->generation();
+      for (const auto& process : context_.job->processes()) {
+        const auto folder = context_.fs.link("/proc/" + std::to_string(process->pid) + "/cwd");
+        if (folder && !process->launcher) folders.push_back(*folder);
+        if (folders.size() > kFolders.size()) break;
+      }
+    }
+    const std::string mountinfo = context_.fs.text("/proc/self/mountinfo").value_or("");
+    for (const std::string& folder : folders) {
+      const Mount mount = mount_of(mountinfo, folder);
+      if (mount.point.empty() || places_.contains(mount.point)) continue;
+      places_[mount.point] = {};
+      const bool local = std::find(kLocalTypes.begin(), kLocalTypes.end(), mount.type) != kLocalTypes.end();
+      points_[local ? 0 : 1] += mount.point + '\n';
+    }
+    if (!points_[1].empty() && !remote_) remote_.emplace(context_.fs, "statvfs/servers", ask_file_systems);
+  }
+
+  void take(std::string_view answer) {
+    std::string_view line;
+    while (next_line(answer, line)) {
+      const std::string_view point = cut_word(line);
+      std::array<std::int64_t, std::size(kBytes) + std::size(kFiles)> values{};
+      bool whole = !point.empty();
+      for (std::int64_t& value : values) whole = whole && parse_counter(cut_word(line), value);
+      const auto found = places_.find(point);
+      if (!whole || found == places_.end()) continue;
+      Place& place = found->second;
+      if (place.bytes == Family::kNoChannel) {
+        place.bytes = add_all(0, kBytes, found->first);
+        place.files = add_all(1, kFiles, found->first);
+      }
+      for (std::size_t i = 0; i < std::size(kBytes); ++i) {
+        families_[0]->set(place.bytes + static_cast<std::int32_t>(i), values[i]);
+      }
+      if (values[std::size(kBytes)] == 0) continue;  // a file system that makes inodes as it needs them
+      for (std::size_t i = 0; i < std::size(kFiles); ++i) {
+        families_[1]->set(place.files + static_cast<std::int32_t>(i), values[std::size(kBytes) + i]);
+      }
+    }
+  }
+
+  std::int32_t add_all(std::size_t family, std::span<const MetricHelp> metrics, const std::string& instance) {
+    const auto first = static_cast<std::int32_t>(families_[family]->channels().size());
+    for (const MetricHelp& metric : metrics) families_[family]->add(metric.name, instance);
+    return first;
+  }
+
+  void watch_servers() {
+    if (remote_->state() == Aside::State::lost) return;
+    const bool hangs = remote_->state() == Aside::State::busy;
+    if (families_[2]->channels().empty()) families_[2]->add(kAnswers[0].name);
+    families_[2]->set(0, hangs ? 1 : 0);
+    if (hangs == hung_) return;
+    hung_ = hangs;
+    context_.sink.event("file servers", hangs ? "not_answering" : "answering", points_[1]);
+  }
+
+  ProbeContext context_;
+  Aside local_;
+  std::optional<Aside> remote_;
+  std::uint64_t generation_ = 0;
+  bool hung_ = false;
+  std::array<std::string, 2> points_;  // of local ones, of servers; one a line
+  std::map<std::string, Place, std::less<>> places_;
+  std::array<Family*, std::size(kFamilies)> families_{};
+};
+
+std::unique_ptr<Probe> open_file_system(const ProbeContext& context) {
+  return std::make_unique<FileSystemProbe>(context);
+}
+
+const RegisteredProbe entry{{.name = "file_system",
+                             .help = "How full the job's file systems are, and whether file servers answer",
+                             .period = 10s,
+                             .may_block = true,
+                             .families = kFamilies,
+                             .open = open_file_system,
+                             .remedy = "mount /proc with the mounts of the job's file systems"}};
+
+}  // namespace
+}  // namespace reveal

@@ -1,0 +1,96 @@
+// Huge pages of every size, on the whole host and on each NUMA node. Pages set aside that nobody uses look like used
+// memory everywhere else.
+#include <array>
+
+#include "core/root/kernel_words.h"
+#include "core/sampler/probe.h"
+#include "hdf5schema/basics/text.h"
+
+namespace reveal {
+namespace {
+
+constexpr std::string_view kHost = "/sys/kernel/mm/hugepages";
+constexpr std::string_view kNodes = "/sys/devices/system/node";
+
+constexpr MetricHelp kMetrics[] = {
+    {"hugepages.total", "Memory set aside as huge pages of this size."},
+    {"hugepages.free", "Of it, not used by anybody."},
+    {"hugepages.reserved", "Of the free, promised to somebody."},
+    {"hugepages.surplus", "Beyond what was set aside, taken when needed."},
+};
+constexpr std::array<std::string_view, 4> kFiles = {"nr_hugepages", "free_hugepages", "resv_hugepages",
+                                                    "surplus_hugepages"};
+constexpr FamilyTable kFamilies[] = {{"memory/hugepages_by_size", Kind::gauge, Unit::bytes, Scope::numa,
+                                      Subsystem::memory, "Huge pages of every size, of the host and of each NUMA node",
+                                      "/sys/kernel/mm/hugepages, /sys/devices/system/node/node*/hugepages", kMetrics}};
+
+class HugePagesProbe final : public Probe {
+ public:
+  explicit HugePagesProbe(const ProbeContext& context) {
+    add_sizes(context.fs, std::string(kHost), "");
+    std::vector<std::string> nodes = context.fs.list(kNodes);
+    std::erase_if(nodes,
+                  [](const std::string& name) { return !name.starts_with("node") || !parse_int(name.substr(4)); });
+    if (nodes.size() < 2) nodes.clear();  // the only one says the same again
+    for (const std::string& node : nodes) {
+      add_sizes(context.fs, std::string(kNodes) + '/' + node + "/hugepages", node + '/');
+    }
+    if (values_.empty()) throw Unavailable("this kernel has no huge pages");
+    family_ = &context.family(kFamilies[0]);
+    for (const Value& value : values_) family_->add(kMetrics[value.metric].name, value.instance);
+  }
+
+  void sample() noexcept override {
+    family_->begin();
+    for (std::size_t i = 0; i < values_.size(); ++i) {
+      std::string_view text = values_[i].file.read();
+      std::string_view line;
+      std::int64_t pages = 0;
+      std::int64_t bytes = 0;
+      if (!next_line(text, line) || !parse_counter(line, pages)) continue;
+      if (__builtin_mul_overflow(pages, values_[i].page_bytes, &bytes)) continue;
+      family_->set(static_cast<std::int32_t>(i), bytes);
+    }
+    family_->commit();
+  }
+
+ private:
+  struct Value {
+    std::size_t metric = 0;
+    std::string instance;  // "2048kB", "node0/2048kB"
+    std::int64_t page_bytes = 0;
+    KernelFile file;
+  };
+
+  void add_sizes(RootFs& fs, const std::string& folder, const std::string& prefix) {
+    constexpr std::string_view kPrefix = "hugepages-";
+    for (const std::string& name : fs.list(folder)) {
+      if (!name.starts_with(kPrefix) || !name.ends_with("kB")) continue;
+      const std::string size = name.substr(kPrefix.size());
+      const auto kibibytes = parse_int(std::string_view(size).substr(0, size.size() - 2));
+      if (!kibibytes || *kibibytes <= 0 || *kibibytes > (INT64_MAX >> 10)) continue;
+      for (std::size_t i = 0; i < kFiles.size(); ++i) {
+        KernelFile file = fs.open_each_time(folder + '/' + name + '/' + std::string(kFiles[i]));
+        if (file.read().empty()) continue;  // a node reserves nothing
+        values_.push_back({i, prefix + size, *kibibytes * 1024, std::move(file)});
+      }
+    }
+  }
+
+  std::vector<Value> values_;
+  Family* family_ = nullptr;
+};
+
+std::unique_ptr<Probe> open_hugepages(const ProbeContext& context) {
+  return std::make_unique<HugePagesProbe>(context);
+}
+
+const RegisteredProbe entry{{.name = "hugepages",
+                             .help = "Huge pages of every size: set aside, free, reserved, surplus",
+                             .period = 5s,
+                             .families = kFamilies,
+                             .open = open_hugepages,
+                             .remedy = "a kernel built with CONFIG_HUGETLBFS"}};
+
+}  // namespace
+}  // namespace reveal

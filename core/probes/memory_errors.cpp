@@ -1,0 +1,110 @@
+// Memory errors that the kernel's EDAC drivers count, corrected and not, of each controller and module.
+#include <algorithm>
+
+#include "core/root/kernel_words.h"
+#include "core/sampler/probe.h"
+#include "hdf5schema/basics/text.h"
+
+namespace reveal {
+namespace {
+
+constexpr std::string_view kFolder = "/sys/devices/system/edac/mc";
+
+constexpr MetricHelp kMetrics[] = {
+    {"edac.corrected", "Errors that were corrected; many of one module announce its failure."},
+    {"edac.uncorrected", "Errors that were not."},
+    {"edac.corrected_nowhere", "Corrected errors whose module is not known."},
+    {"edac.uncorrected_nowhere", "Others whose module is not known."},
+};
+constexpr FamilyTable kFamilies[] = {{"memory/errors", Kind::event, Unit::count, Scope::device, Subsystem::memory,
+                                      "Memory errors of each controller and module",
+                                      "/sys/devices/system/edac/mc/mc*/{,dimm*/,rank*/,csrow*/}*_count", kMetrics}};
+
+struct Count {
+  std::string_view file;
+  std::size_t metric;
+};
+constexpr Count kOfController[] = {{"ce_count", 0}, {"ue_count", 1}, {"ce_noinfo_count", 2}, {"ue_noinfo_count", 3}};
+constexpr Count kOfModule[] = {{"dimm_ce_count", 0}, {"dimm_ue_count", 1}};
+constexpr Count kOfRow[] = {{"ce_count", 0}, {"ue_count", 1}};
+
+// Their names, in the order in which a kernel offers them; older ones have only the last.
+struct Level {
+  std::string_view prefix;
+  std::span<const Count> counts;
+};
+constexpr Level kLevels[] = {{"dimm", kOfModule}, {"rank", kOfModule}, {"csrow", kOfRow}};
+
+class MemoryErrorsProbe final : public Probe {
+ public:
+  explicit MemoryErrorsProbe(const ProbeContext& context) : fs_(context.fs) {
+    for (const std::string& name : fs_.list(kFolder)) {
+      if (!name.starts_with("mc") || !parse_int(name.substr(2))) continue;
+      const std::string folder = std::string(kFolder) + '/' + name;
+      add(folder, kOfController, name);
+      add_modules(folder, name);
+    }
+    if (values_.empty()) throw Unavailable("no EDAC driver counts memory errors (no ECC memory, or a virtual machine)");
+    family_ = &context.family(kFamilies[0]);
+    for (const Value& value : values_) family_->add(kMetrics[value.metric].name, value.instance);
+  }
+
+  void sample() noexcept override {
+    family_->begin();
+    for (std::size_t i = 0; i < values_.size(); ++i) {
+      std::string_view text = values_[i].file.read();
+      std::string_view line;
+      std::int64_t count = 0;
+      if (next_line(text, line) && parse_counter(line, count)) family_->set(static_cast<std::int32_t>(i), count);
+    }
+    family_->commit();
+  }
+
+ private:
+  struct Value {
+    std::size_t metric = 0;
+    std::string instance;  // "mc0", "mc0/CPU_SrcID#0_MC#0_Chan#0_DIMM#0"
+    KernelFile file;
+  };
+
+  void add_modules(const std::string& folder, const std::string& controller) {
+    const std::vector<std::string> names = fs_.list(folder);
+    for (const Level& level : kLevels) {
+      const std::size_t before = values_.size();
+      for (const std::string& name : names) {
+        if (!name.starts_with(level.prefix)) continue;
+        std::string label = fs_.word(folder + '/' + name + "/dimm_label");
+        std::replace(label.begin(), label.end(), ' ', '_');
+        add(folder + '/' + name, level.counts, controller + '/' + (label.empty() ? name : label));
+      }
+      if (values_.size() > before) return;  // the others say the same again
+    }
+  }
+
+  void add(const std::string& folder, std::span<const Count> counts, const std::string& instance) {
+    for (const Count& count : counts) {
+      KernelFile file = fs_.open_each_time(folder + '/' + std::string(count.file));
+      if (!file.read().empty()) values_.push_back({count.metric, instance, std::move(file)});
+    }
+  }
+
+  RootFs& fs_;
+  std::vector<Value> values_;
+  Family* family_ = nullptr;
+};
+
+std::unique_ptr<Probe> open_memory_errors(const ProbeContext& context) {
+  return std::make_unique<MemoryErrorsProbe>(context);
+}
+
+const RegisteredProbe entry{{.name = "memory_errors",
+                             .help = "Corrected and uncorrected memory errors of each controller and module",
+                             .period = 10s,
+                             .families = kFamilies,
+                             .open = open_memory_errors,
+                             .remedy =
+                                 "hardware with ECC memory only; admin: load its EDAC driver (skx_edac, i10nm_edac, "
+                                 "amd64_edac)"}};
+
+}  // namespace
+}  // namespace reveal

@@ -1,0 +1,229 @@
+// On which NUMA nodes the memory of the job's main processes is. The kernel walks the page tables of a process for it,
+// holding the lock that its mmap() needs: so rarely, in a child process, and not where the walk would take long.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <ctime>
+
+#include "core/root/kernel_words.h"
+#include "core/sampler/aside.h"
+#include "core/sampler/probe.h"
+#include "hdf5schema/basics/text.h"
+
+namespace reveal {
+namespace {
+
+constexpr std::int64_t kPeriod = 30'000'000'000;
+constexpr std::int64_t kLongestWalk = 250'000'000;  // of one process
+constexpr double kShare = 0.001;                    // of a core, over time
+// Before any walk was seen: cold page structures. Huge pages make it far less.
+constexpr double kFirstGuess = 20.0 / 4096;  // ns per byte
+constexpr std::string_view kNodes = "/sys/devices/system/node";
+
+constexpr MetricHelp kBytes[] = {
+    {"process.numa_bytes", "Memory of the process on one NUMA node (instance \"rank0/node1\"); of the row before."}};
+constexpr MetricHelp kWalk[] = {{"process.numa_walk", "Time the kernel needed to tell."}};
+constexpr FamilyTable kFamilies[] = {
+    {"process/numa", Kind::gauge, Unit::bytes, Scope::process, Subsystem::memory,
+     "Memory of a process on each NUMA node", "/proc/PID/numa_maps", kBytes},
+    {"process/numa_walk", Kind::gauge, Unit::nanoseconds, Scope::process, Subsystem::self,
+     "Cost of asking where memory is", "/proc/PID/numa_maps", kWalk},
+};
+
+std::int64_t monotonic_now() noexcept {
+  timespec time{};
+  ::clock_gettime(CLOCK_MONOTONIC, &time);
+  return static_cast<std::int64_t>(time.tv_sec) * 1'000'000'000 + time.tv_nsec;
+}
+
+/// "7f..000 default anon=3 dirty=3 N0=2 N1=1 kernelpagesize_kB=4": adds the bytes of each node.
+void add_mapping(std::string_view line, std::vector<std::int64_t>& nodes) {
+  std::array<std::pair<std::size_t, std::int64_t>, 16> found;
+  std::size_t count = 0;
+  std::int64_t page = 4;
+  skip_words(line, 2);
+  for (std::string_view word = cut_word(line); !word.empty(); word = cut_word(line)) {
+    const std::size_t equals = word.find('=');
+    if (equals == std::string_view::npos) continue;
+    std::int64_t value = 0;
+    std::int64_t node = 0;
+    if (!parse_counter(word.substr(equals + 1), value)) continue;
+    if (word.starts_with("kernelpagesize_kB=")) page = value;
+    const bool of_node = word.front() == 'N' && parse_counter(word.substr(1, equals - 1), node) && node < 1024;
+    if (of_node && count < found.size()) found[count++] = {static_cast<std::size_t>(node), value};
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    if (nodes.size() <= found[i].first) nodes.resize(found[i].first + 1, 0);
+    nodes[found[i].first] += found[i].second * page * 1024;
+  }
+}
+
+/// Adds all whole lines of `text` and leaves the last piece in it.
+void add_lines(std::string& text, std::vector<std::int64_t>& nodes) {
+  const std::size_t end = text.rfind('\n');
+  if (end == std::string::npos) return;
+  std::string_view rest = std::string_view(text).substr(0, end);
+  std::string_view line;
+  while (next_line(rest, line)) add_mapping(line, nodes);
+  text.erase(0, end + 1);
+}
+
+/// Memory of a process by node; nothing if it could not be read to its end in time.
+std::vector<std::int64_t> walk(const std::string& path, std::int64_t& elapsed) {
+  std::vector<std::int64_t> nodes;
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return nodes;
+  const std::int64_t begin = monotonic_now();
+  std::string text;
+  std::array<char, 16384> piece;
+  ssize_t got = 0;
+  while (elapsed <= kLongestWalk && (got = ::read(file, piece.data(), piece.size())) > 0) {
+    text.append(piece.data(), static_cast<std::size_t>(got));
+    add_lines(text, nodes);
+    elapsed = monotonic_now() - begin;
+  }
+  ::close(file);
+  if (got != 0) nodes.clear();
+  return nodes;
+}
+
+// Request: "slot pid slot pid ..."; one line of answer each: "slot pid elapsed bytes-on-node-0 bytes-on-node-1 ...".
+std::string ask_placement(const std::string& root, std::string_view request) {
+  std::string answer;
+  for (std::string_view slot = cut_word(request); !slot.empty(); slot = cut_word(request)) {
+    const std::string_view pid = cut_word(request);
+    std::int64_t elapsed = 0;
+    const std::vector<std::int64_t> nodes = walk(root + "/proc/" + std::string(pid) + "/numa_maps", elapsed);
+    answer.append(slot).append(1, ' ').append(pid).append(1, ' ').append(std::to_string(elapsed));
+    for (const std::int64_t bytes : nodes) answer += ' ' + std::to_string(bytes);
+    answer += '\n';
+  }
+  return answer;
+}
+
+class PlacementProbe final : public Probe {
+ public:
+  explicit PlacementProbe(const ProbeContext& context)
+      : context_(context),
+        child_(context.fs, "numa_maps", ask_placement),
+        bytes_(context.family(kFamilies[0])),
+        walks_(context.family(kFamilies[1])) {}
+
+  void sample() noexcept override {
+    bytes_.begin();
+    walks_.begin();
+    take(child_.answer());
+    if (child_.was_lost()) context_.sink.event("probe process_numa", "probe_lost", "its child process was killed");
+    bytes_.commit();
+    walks_.commit();
+    if (context_.sink.now() >= next_ns_) ask();
+  }
+
+ private:
+  struct Place {
+    std::vector<std::int32_t> nodes;
+    std::int32_t walk = Family::kNoChannel;
+  };
+
+  void ask() {
+    request_.clear();
+    asked_.assign(context_.slots->slots().size(), 0);
+    std::size_t left_out = 0;
+    for (std::size_t i = 0; i < asked_.size(); ++i) {
+      const ProcessSlot& slot = context_.slots->slots()[i];
+      if (slot.process == nullptr || slot.process->launcher) continue;
+      const std::int64_t bytes = slot.process->stat.resident_pages * context_.host.page_bytes;
+      if (static_cast<double>(bytes) * cost_ > static_cast<double>(kLongestWalk)) {
+        ++left_out;
+        continue;
+      }
+      asked_[i] = bytes;
+      request_ += std::to_string(i) + ' ' + std::to_string(slot.pid) + ' ';
+    }
+    if (left_out > 0 && !said_) {
+      said_ = true;
+      context_.sink.event("probe process_numa", "left_out",
+                          std::to_string(left_out) + " processes are too large to walk within the budget");
+    }
+    child_.ask(request_);
+    next_ns_ = context_.sink.now() + kPeriod;
+  }
+
+  void take(std::string_view answer) {
+    std::int64_t total = 0;
+    std::string_view line;
+    while (next_line(answer, line)) total += take_process(line);
+    if (total == 0) return;
+    next_ns_ = context_.sink.now() + std::max(kPeriod, static_cast<std::int64_t>(static_cast<double>(total) / kShare));
+  }
+
+  std::int64_t take_process(std::string_view line) {
+    std::int64_t slot = 0;
+    std::int64_t pid = 0;
+    std::int64_t elapsed = 0;
+    if (!parse_counter(cut_word(line), slot) || !parse_counter(cut_word(line), pid)) return 0;
+    if (!parse_counter(cut_word(line), elapsed)) return 0;
+    const std::vector<ProcessSlot>& slots = context_.slots->slots();
+    const auto number = static_cast<std::size_t>(slot);
+    if (number >= slots.size() || slots[number].pid != pid) return elapsed;  // another process by now
+    if (number < asked_.size() && asked_[number] > 0) learn(static_cast<double>(elapsed), asked_[number]);
+    if (places_.size() <= number) places_.resize(number + 1);
+    Place& place = places_[number];
+    if (place.walk == Family::kNoChannel) {
+      place.walk = walks_.add(kWalk[0].name, slots[number].instance, slots[number].role);
+    }
+    walks_.set(place.walk, elapsed);
+    std::int64_t bytes = 0;
+    for (std::size_t node = 0; parse_counter(cut_word(line), bytes); ++node) {
+      if (place.nodes.size() <= node) place.nodes.push_back(Family::kNoChannel);
+      if (place.nodes[node] == Family::kNoChannel) {
+        const std::string instance = slots[number].instance + "/node" + std::to_string(node);
+        place.nodes[node] = bytes_.add(kBytes[0].name, instance, slots[number].role);
+      }
+      bytes_.set(place.nodes[node], bytes);
+    }
+    return elapsed;
+  }
+
+  // Half of what was learnt: one walk in a quiet moment is no promise. What is small says little about what is large.
+  void learn(double elapsed, std::int64_t bytes) {
+    constexpr std::int64_t kSayingSomething = 64 << 20;
+    if (bytes >= kSayingSomething) cost_ = (cost_ + elapsed / static_cast<double>(bytes)) / 2;
+  }
+
+  ProbeContext context_;
+  Aside child_;
+  Family& bytes_;
+  Family& walks_;
+  std::string request_;
+  std::vector<std::int64_t> asked_;  // resident bytes by slot; 0: not asked
+  std::vector<Place> places_;
+  double cost_ = kFirstGuess;
+  std::int64_t next_ns_ = 0;
+  bool said_ = false;
+};
+
+std::unique_ptr<Probe> open_placement(const ProbeContext& context) {
+  if (context.slots == nullptr) throw Unavailable("no job was named (--job)");
+  std::size_t nodes = 0;
+  for (const std::string& name : context.fs.list(kNodes)) {
+    nodes += name.starts_with("node") && parse_int(name.substr(4)) ? 1 : 0;
+  }
+  if (nodes < 2) throw Unavailable("with one NUMA node all memory is on it");
+  return std::make_unique<PlacementProbe>(context);
+}
+
+const RegisteredProbe entry{{.name = "process_numa",
+                             .help = "On which NUMA nodes the memory of the job's main processes is (every 30 s)",
+                             .period = 10s,
+                             .may_block = true,
+                             .families = kFamilies,
+                             .open = open_placement,
+                             .remedy =
+                                 "run the command under reveal-run or srun --reveal; nothing is lost on a machine with "
+                                 "one NUMA node"}};
+
+}  // namespace
+}  // namespace reveal

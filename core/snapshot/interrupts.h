@@ -1,0 +1,26 @@
+// Which device each interrupt belongs to, where that device is, and who may serve it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/root/root_fs.h"
+
+namespace reveal {
+
+struct InterruptFact {
+  int number = 0;
+  std::int64_t count = 0;  // so far, over all cpus
+  std::string name;        // "mlx5_comp3@pci:0000:81:00.0"
+  std::string affinity;    // cpus that may serve it
+  std::string effective;   // cpus that do
+  std::string device;      // "0000:81:00.0 net eth2, infiniband mlx5_0"
+  std::string numa_node;   // of the device; "" if it has none
+  std::string managed;     // "yes": the kernel placed it, nobody can move it, irqbalance neither; "" if not known
+};
+
+/// Those that fired at least `least` times, the busiest first, at most `most`.
+[[nodiscard]] std::vector<InterruptFact> interrupt_facts(RootFs& fs, std::int64_t least, std::size_t most);
+
+}  // namespace reveal
