@@ -139,6 +139,7 @@ struct ReportCommand {
   std::optional<int> exit_code;
   bool fresh = false;
   bool no_history = false;
+  std::size_t threads = 0;
 };
 
 Report make_report(const ReportCommand& command, const Common& common) {
@@ -149,6 +150,7 @@ Report make_report(const ReportCommand& command, const Common& common) {
   options.expected_nodes = command.expect;
   options.reuse_summaries = !command.fresh;
   options.exit_code = command.exit_code;
+  options.threads = command.threads;
   options.history = history_options(options.settings);
   if (command.no_history) options.history = {.why_not = "--no-history was given"};
   options.now_utc_ns = utc_now_ns();
@@ -500,6 +502,8 @@ int run(int argc, char** argv) {
       ->check(CLI::Range(0, 255))
       ->type_name("N");
   report_command->add_flag("--no-history", report.no_history, "do not compare with earlier runs, nor teach later ones");
+  report_command->add_option("--threads", report.threads, "nodes analysed side by side (default: one a cpu, at most 4)")
+      ->type_name("N");
   report_command->add_flag("--fresh", report.fresh, "do not reuse the nodes' summaries");
 
   ShowCommand show;

@@ -7,6 +7,7 @@
 
 #include "postproc/detect/episode.h"
 #include "postproc/detect/gap_scan.h"
+#include "postproc/detect/outside_means.h"
 #include "postproc/detect/scan_series.h"
 #include "postproc/merge/telemetry.h"
 
@@ -22,9 +23,9 @@ struct Attribution {
 };
 
 /// `offset`: sample of the telemetry where the scan input begins; the interval counts from there.
-[[nodiscard]] Attribution attribute(const Telemetry& telemetry, const ScanInput& input,
+[[nodiscard]] Attribution attribute(const Telemetry& telemetry, OutsideMeans& outside,
                                     const SeriesCorrelation& correlation, std::size_t offset,
-                                    const ScoredInterval& interval, const ScanScale& scale);
+                                    const ScoredInterval& interval);
 
 /// Sets Reason::observed and expected from the telemetry: means inside and outside, counters per second.
 void fill_levels(const Telemetry& telemetry, std::size_t begin, std::size_t end, std::vector<Reason>& reasons);

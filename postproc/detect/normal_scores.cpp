@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "postproc/merge/wide.h"
+
 namespace reveal {
 
 namespace {
@@ -121,7 +123,7 @@ struct Range {
   bool floats = true;  // all are single precision
 };
 
-Range range_of(std::span<const double> values) {
+REVEAL_WIDE Range range_of(std::span<const double> values) {
   Range range;
   for (const double value : values) {
     if (std::isnan(value)) continue;
@@ -177,13 +179,13 @@ void score_counted(std::span<const double> values, const Range& range, Scorer& s
   counts.assign(static_cast<std::size_t>(range.most - range.least) + 1, 0);
   score_of.resize(counts.size());
   for (const double value : values) {
-    if (!std::isnan(value)) ++counts[static_cast<std::size_t>(value - range.least)];
+    if (!std::isnan(value)) ++counts[static_cast<std::uint32_t>(value - range.least)];
   }
   for (std::size_t v = 0; v < counts.size(); ++v) {
     if (counts[v] > 0) score_of[v] = scorer.next(counts[v]);
   }
   for (std::size_t t = 0; t < values.size(); ++t) {
-    if (!std::isnan(values[t])) scores[t] = score_of[static_cast<std::size_t>(values[t] - range.least)];
+    if (!std::isnan(values[t])) scores[t] = score_of[static_cast<std::uint32_t>(values[t] - range.least)];
   }
 }
 

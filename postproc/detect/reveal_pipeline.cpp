@@ -22,7 +22,6 @@ namespace {
 
 constexpr double kShortestJobSeconds = 20;
 constexpr std::size_t kMinWindows = 30;
-constexpr std::size_t kMostExplained = 3;  // episodes; each costs one more pass over minutes of telemetry
 
 class GapDetection {
  public:
@@ -44,6 +43,7 @@ class GapDetection {
     scan_job();
     add_bursts();
     keep_best(result_.episodes, scale_);
+    vote();
     if (grid_.count < kMinWindows) {
       result_.insufficient = fmt::format("{} windows, at least {} are needed", grid_.count, kMinWindows);
       for (Episode& episode : result_.episodes) episode.tier = Tier::none;
@@ -90,9 +90,6 @@ class GapDetection {
     for (Episode& episode : found.episodes) {
       if (block.factor > 1) fill_levels(telemetry_, episode.begin, episode.end, episode.reasons);
       describe(episode);
-      if (std::find(episode.labels.begin(), episode.labels.end(), "EDGE") == episode.labels.end()) {
-        add_votes(telemetry_, 0, voting_span(episode, telemetry_.samples, scale_), options_, episode);
-      }
       result_.episodes.push_back(std::move(episode));
     }
   }
@@ -101,6 +98,14 @@ class GapDetection {
     const std::size_t before = result_.episodes.size();
     add_counter_bursts(counter_bursts(telemetry_, scale_), telemetry_.channels, scale_, result_.episodes);
     for (std::size_t i = before; i < result_.episodes.size(); ++i) describe(result_.episodes[i]);
+  }
+
+  void vote() {
+    for (Episode& episode : result_.episodes) {
+      const bool edge = std::find(episode.labels.begin(), episode.labels.end(), "EDGE") != episode.labels.end();
+      if (edge || episode.methods.front() != "GAP") continue;
+      add_votes(telemetry_, 0, voting_span(episode, telemetry_.samples, scale_), options_, episode);
+    }
   }
 
   void describe(Episode& episode) const {

@@ -6,7 +6,9 @@
 
 #include "postproc/detect/attribution.h"
 #include "postproc/detect/novelty.h"
+#include "postproc/detect/outside_means.h"
 #include "postproc/detect/scan_series.h"
+#include "postproc/detect/scan_twins.h"
 
 namespace reveal {
 
@@ -51,8 +53,8 @@ struct Selected {
 
 class Selection {
  public:
-  Selection(const ScanInput& input, const ScanScale& scale, const ScanBlock& block)
-      : input_(input),
+  Selection(OutsideMeans& outside, const ScanScale& scale, const ScanBlock& block)
+      : outside_(outside),
         scale_(scale),
         block_(block),
         apart_(scale.samples(kApartSeconds)),
@@ -72,7 +74,7 @@ class Selection {
         continue;
       }
       if (ended_after_all_ && is_longer_than_closed(candidate)) continue;
-      ScoredInterval refined = refine(input_, candidate, scale_);
+      ScoredInterval refined = refine(outside_, candidate, scale_);
       if (near_taken(refined)) refined = candidate;
       const bool open_end = is_longer_than_closed(candidate);
       if (open_end && refined.end + edge_ < block_.samples) {
@@ -122,7 +124,7 @@ class Selection {
     if (std::none_of(selected_.begin(), selected_.end(), is_edge)) selected_.push_back({interval, true, false, {}});
   }
 
-  const ScanInput& input_;
+  OutsideMeans& outside_;
   const ScanScale& scale_;
   const ScanBlock& block_;
   std::size_t apart_;
@@ -143,7 +145,8 @@ class Scan {
         searched_(searched),
         scale_(scale),
         input_(scan_input(telemetry, block.begin - offset, block.samples, scale)),
-        correlation_(input_, scale) {
+        correlation_(input_, scale),
+        outside_(input_, scale) {
     // The analyser does not see into the constructor of correlation_.
     mark_detecting(input_, correlation_);  // NOLINT(clang-analyzer-optin.cplusplus.UninitializedObject)
   }
@@ -154,7 +157,7 @@ class Scan {
       if (static_cast<double>(interval.end - interval.begin) > kMaxShare * static_cast<double>(block_.samples))
         interval.score /= kOpenEndFactor;
     }
-    std::vector<Selected> chosen = Selection(input_, scale_, block_).run(result.intervals);
+    std::vector<Selected> chosen = Selection(outside_, scale_, block_).run(result.intervals);
     add_twins(chosen);
     if (chosen.empty()) return result;
 
@@ -182,10 +185,10 @@ class Scan {
   }
 
   /// What happened two or three times: each hides the others from the scan.
-  void add_twins(std::vector<Selected>& chosen) const {
+  void add_twins(std::vector<Selected>& chosen) {
     if (block_.samples < scale_.samples(kTwinJobSeconds)) return;
     const std::size_t edge = scale_.samples(kEdgeSeconds);
-    for (const std::vector<ScoredInterval>& group : find_twins(input_, scale_, kTwinFactor * kFinding)) {
+    for (const std::vector<ScoredInterval>& group : find_twins(outside_, scale_, kTwinFactor * kFinding)) {
       for (const ScoredInterval& one : group) {
         const auto overlaps = [&](const Selected& s) {
           return one.begin < s.interval.end && s.interval.begin < one.end;
@@ -211,9 +214,9 @@ class Scan {
     return novelty >= kNoticeNovelty && strength >= kNoticeScore + searched ? Tier::notice : Tier::none;
   }
 
-  [[nodiscard]] Episode episode_of(const Selected& selected, const Novelty& novelty) const {
+  [[nodiscard]] Episode episode_of(const Selected& selected, const Novelty& novelty) {
     const ScoredInterval& interval = selected.interval;
-    Attribution attribution = attribute(telemetry_, input_, correlation_, block_.begin - offset_, interval, scale_);
+    Attribution attribution = attribute(telemetry_, outside_, correlation_, block_.begin - offset_, interval);
     Episode episode{.begin = (block_.begin + interval.begin) * block_.factor,
                     .end = (block_.begin + interval.end) * block_.factor,
                     .methods = {"GAP"},
@@ -241,6 +244,7 @@ class Scan {
   const ScanScale& scale_;
   ScanInput input_;
   SeriesCorrelation correlation_;
+  OutsideMeans outside_;
 };
 
 }  // namespace

@@ -306,12 +306,14 @@ NodeSummary analyse(const NodeTrace& trace, const AnalysisSettings& settings) {
                    settings);
 }
 
-NodeSummary analyse_file(const std::filesystem::path& path, const AnalysisSettings& settings) {
+NodeSummary analyse_file(const std::filesystem::path& path, const AnalysisSettings& settings, MemoryBudget& budget,
+                         std::size_t threads) {
   TraceStream stream(path);
+  const MemoryBudget::Share share = budget.take(memory_needed(stream));
   if (!is_long(stream) || !find_pipeline(settings.pipeline).in_pieces) {
     return analyse(held(stream), settings);
   }
-  const LongAnalysis pieces = analyse_pieces(stream);
+  const LongAnalysis pieces = analyse_pieces(stream, threads);
   return summarise({.trace = stream.trace(),
                     .telemetry = pieces.overview,
                     .detection = pieces.detection,

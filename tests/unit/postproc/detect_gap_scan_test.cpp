@@ -6,6 +6,8 @@
 
 #include "postproc/detect/gap_scan.h"
 #include "postproc/detect/normal_scores.h"
+#include "postproc/detect/scan_twins.h"
+#include "postproc/detect/series_scan.h"
 
 namespace reveal {
 namespace {
@@ -26,6 +28,17 @@ std::vector<double> noise(std::size_t samples, std::uint64_t seed) {
     for (int k = 0; k < 12; ++k) v += static_cast<double>(engine() >> 11U) * 0x1.0p-53;
   }
   return values;
+}
+
+Telemetry quiet(std::size_t channels, std::size_t samples) {
+  Telemetry t;
+  t.samples = samples;
+  for (std::size_t c = 0; c < channels; ++c) {
+    t.channels.push_back({.metric = "m" + std::to_string(c), .kind = Kind::counter, .period_seconds = 0.1});
+    const auto row = noise(samples, c + 1);
+    t.values.insert(t.values.end(), row.begin(), row.end());
+  }
+  return t;
 }
 
 TEST(NormalScores, AreQuantilesOfTheNormalDistribution) {
@@ -101,6 +114,37 @@ TEST(GapScan, EqualsItsDefinitionOnRandomSeries) {
   }
 }
 
+TEST(GapScan, ScoresManyIntervalsAsOneByOne) {
+  for (const auto& [step, outside] : {std::pair{5U, 50U}, {5U, 30U}, {3U, 20U}, {7U, 17U}}) {
+    std::vector<float> g(803);
+    normal_scores(noise(g.size(), step), g);
+    SeriesScan scan(g, variance_of(g), 1, outside);
+    for (const std::size_t length : {50U, 53U, 140U, 790U, 803U}) {
+      std::vector<float> many((g.size() - length) / step + 1);
+      scan.gaps(length, step, many);
+      for (std::size_t i = 0; i < many.size(); ++i) ASSERT_EQ(many[i], scan.gap(i * step, i * step + length)) << i;
+    }
+    for (const std::size_t first : {0U, 10U, 241U}) {
+      std::vector<float> many(60);
+      scan.open_gaps(first, step, many);
+      for (std::size_t i = 0; i < many.size(); ++i) ASSERT_EQ(many[i], scan.gap(first + i * step, g.size())) << i;
+    }
+  }
+}
+
+TEST(GapScan, SumsOfAWholeSeriesGiveTheSameDistance) {
+  Telemetry t = quiet(3, 900);
+  const ScanInput input = scan_input(t, 0, t.samples, kTenHertz);
+  OutsideMeans outside(input, kTenHertz);
+  for (std::size_t i = 0; i < input.series.size(); ++i) {
+    const SeriesScan scan(input.of(i), input.series[i].variance, input.series[i].hold, 50);
+    for (const auto& [b, e] : {std::pair{0U, 60U}, {0U, 50U}, {33U, 60U}, {400U, 777U}, {840U, 900U}, {60U, 900U}}) {
+      EXPECT_NEAR(outside.z(i, b, e), scan.z(b, e), 1e-9) << b;
+    }
+  }
+  EXPECT_EQ(outside.z(0, 0, 900), 0);  // nothing is left outside
+}
+
 TEST(GapScan, CountsRecurringPhasesAsNothing) {
   std::vector<double> x = noise(1200, 3);
   for (std::size_t t = 0; t < x.size(); ++t) x[t] += t % 300 < 100 ? 5 : 0;
@@ -108,17 +152,6 @@ TEST(GapScan, CountsRecurringPhasesAsNothing) {
   normal_scores(x, g);
   const SeriesScan scan(g, variance_of(g), 1, 50);
   for (std::size_t b = 0; b + 100 <= x.size(); b += 100) EXPECT_LT(scan.gap(b, b + 100), 1.0) << b;
-}
-
-Telemetry quiet(std::size_t channels, std::size_t samples) {
-  Telemetry t;
-  t.samples = samples;
-  for (std::size_t c = 0; c < channels; ++c) {
-    t.channels.push_back({.metric = "m" + std::to_string(c), .kind = Kind::counter, .period_seconds = 0.1});
-    const auto row = noise(samples, c + 1);
-    t.values.insert(t.values.end(), row.begin(), row.end());
-  }
-  return t;
 }
 
 double best_score(const Telemetry& t) {
@@ -217,7 +250,8 @@ TEST(GapScan, RefinesAnIntervalToOneSample) {
   }
   ScanInput input = scan_input(t, 0, t.samples, kTenHertz);
   mark_detecting(input, SeriesCorrelation(input, kTenHertz));
-  const ScoredInterval refined = refine(input, {230, 300, 9}, kTenHertz);
+  OutsideMeans outside(input, kTenHertz);
+  const ScoredInterval refined = refine(outside, {230, 300, 9}, kTenHertz);
   EXPECT_EQ(refined.begin, 213U);
   EXPECT_EQ(refined.end, 331U);
   EXPECT_EQ(refined.score, 9);

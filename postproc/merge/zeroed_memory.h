@@ -1,0 +1,39 @@
+// Memory of large tables of which much is zero: it comes as zeros, and pages that are never written are never there.
+// Two thirds of the channels of a usual node count nothing during a job.
+#pragma once
+
+#include <cstddef>
+#include <cstdlib>
+#include <new>
+#include <utility>
+
+namespace reveal {
+
+/// For std::vector: resize() does not write where zeros are already.
+template <class Number>
+struct ZeroedMemory {
+  using value_type = Number;
+
+  ZeroedMemory() = default;
+  template <class Other>
+  explicit ZeroedMemory(const ZeroedMemory<Other>& /*other*/) {}
+
+  [[nodiscard]] Number* allocate(std::size_t n) {
+    void* memory = std::calloc(n, sizeof(Number));
+    if (memory == nullptr) throw std::bad_alloc();
+    return static_cast<Number*>(memory);
+  }
+  void deallocate(Number* memory, std::size_t /*n*/) noexcept { std::free(memory); }
+
+  // Memory that a vector has given up by resize() and takes again may hold something.
+  void construct(Number* at) noexcept {
+    if (*at != Number{}) *at = Number{};
+  }
+  template <class... Arguments>
+  void construct(Number* at, Arguments&&... arguments) {
+    ::new (static_cast<void*>(at)) Number(std::forward<Arguments>(arguments)...);
+  }
+  bool operator==(const ZeroedMemory& /*other*/) const = default;
+};
+
+}  // namespace reveal
