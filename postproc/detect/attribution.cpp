@@ -58,7 +58,7 @@ void name_subsystems(const ScanInput& input, const SeriesCorrelation& correlatio
 }  // namespace
 
 Attribution attribute(const Telemetry& telemetry, OutsideMeans& outside, const SeriesCorrelation& correlation,
-                      std::size_t offset, const ScoredInterval& interval) {
+                      std::size_t offset, const ScoredInterval& interval, std::size_t filled) {
   const ScanInput& input = outside.input();
   std::vector<double> z(input.series.size());
   for (std::size_t i = 0; i < z.size(); ++i) {
@@ -87,11 +87,20 @@ Attribution attribute(const Telemetry& telemetry, OutsideMeans& outside, const S
   for (Reason& reason : result.reasons) reason.share = std::abs(reason.z);
   sort_by_share(result.reasons);
   name_subsystems(input, correlation, z, result);
-  fill_levels(telemetry, offset + interval.begin, offset + interval.end, result.reasons);
+  // A claim is about the subsystem's first reason, or one at least half as strong.
+  const auto leading = std::find_if(result.reasons.begin(), result.reasons.end(), [&](const Reason& reason) {
+    return telemetry.channels[reason.channel].subsystem == result.subsystem;
+  });
+  const double least = leading == result.reasons.end() ? 1 : kClaimShare * leading->share;
+  const auto last = std::partition_point(result.reasons.begin(), result.reasons.end(),
+                                         [&](const Reason& reason) { return reason.share >= least; });
+  filled = std::max(filled, static_cast<std::size_t>(last - result.reasons.begin()));
+  fill_levels(telemetry, offset + interval.begin, offset + interval.end,
+              std::span(result.reasons).first(std::min(filled, result.reasons.size())));
   return result;
 }
 
-void fill_levels(const Telemetry& telemetry, std::size_t begin, std::size_t end, std::vector<Reason>& reasons) {
+void fill_levels(const Telemetry& telemetry, std::size_t begin, std::size_t end, std::span<Reason> reasons) {
   for (Reason& reason : reasons) {
     const auto values = telemetry.series(reason.channel);
     end = std::min(end, values.size());

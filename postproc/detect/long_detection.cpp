@@ -10,6 +10,7 @@
 #include "postproc/detect/counter_episodes.h"
 #include "postproc/detect/episode_contributions.h"
 #include "postproc/detect/episode_votes.h"
+#include "postproc/detect/recurring.h"
 #include "postproc/detect/window_episodes.h"
 #include "postproc/merge/coarser.h"
 #include "postproc/merge/present_values.h"
@@ -113,7 +114,7 @@ void LongDetection::scan(Level& level) {
   Telemetry full = std::move(level.window);
   const auto look = [this, offset = level.offset, block = level.blocks[level.next],
                      searched = level.searched](const Telemetry& window) {
-    return scan_block(window, offset, block, searched, scale_).episodes;
+    return scan_block(window, offset, block, searched, scale_, kMaxReasons).episodes;
   };
   if (++level.next < level.blocks.size()) start_block(level, full);
   collect();  // one at a time: a scan needs as much memory as a window
@@ -146,11 +147,13 @@ void LongDetection::describe(Episode& episode) const {
 
 Detection LongDetection::finish(const ReadAgain& read) {
   collect();
+  const std::size_t blocks = levels_.front().blocks.size();
   levels_.clear();  // makes room for what is read again
   const std::size_t before = result_.episodes.size();
   add_counter_bursts(counters_.bursts(), job_.channels, scale_, result_.episodes);
   for (std::size_t i = before; i < result_.episodes.size(); ++i) describe(result_.episodes[i]);
   keep_best(result_.episodes, scale_);
+  if (blocks > 1 && scale_.has_start_and_end) withdraw_recurring(job_.channels, result_.episodes);
   std::size_t votes = 0;
   for (Episode& episode : result_.episodes) {
     if (episode.tier == Tier::none || episode.methods.front() != "GAP" || votes == kMostVotes) continue;

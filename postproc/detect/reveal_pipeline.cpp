@@ -12,6 +12,7 @@
 #include "postproc/detect/ensemble.h"
 #include "postproc/detect/episode_contributions.h"
 #include "postproc/detect/episode_votes.h"
+#include "postproc/detect/recurring.h"
 #include "postproc/detect/scan_block.h"
 #include "postproc/detect/window_episodes.h"
 #include "postproc/merge/coarser.h"
@@ -43,6 +44,8 @@ class GapDetection {
     scan_job();
     add_bursts();
     keep_best(result_.episodes, scale_);
+    // An endless stream has no phases of its own to learn.
+    if (searched_ > 1 && scale_.has_start_and_end) withdraw_recurring(telemetry_.channels, result_.episodes);
     vote();
     if (grid_.count < kMinWindows) {
       result_.insufficient = fmt::format("{} windows, at least {} are needed", grid_.count, kMinWindows);
@@ -85,7 +88,8 @@ class GapDetection {
   }
 
   void scan(const Telemetry& telemetry, const ScanBlock& block) {
-    BlockScan found = scan_block(telemetry, 0, block, searched_, scale_);
+    const std::size_t filled = options_.every_channel ? telemetry.channels.size() : kMaxReasons;
+    BlockScan found = scan_block(telemetry, 0, block, searched_, scale_, filled);
     if (block.factor == 1 && options_.keep_windows) score_windows(block, found);
     for (Episode& episode : found.episodes) {
       if (block.factor > 1) fill_levels(telemetry_, episode.begin, episode.end, episode.reasons);

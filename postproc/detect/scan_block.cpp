@@ -138,12 +138,13 @@ class Selection {
 class Scan {
  public:
   Scan(const Telemetry& telemetry, std::size_t offset, const ScanBlock& block, std::size_t searched,
-       const ScanScale& scale)
+       const ScanScale& scale, std::size_t filled)
       : telemetry_(telemetry),
         offset_(offset),
         block_(block),
         searched_(searched),
         scale_(scale),
+        filled_(filled),
         input_(scan_input(telemetry, block.begin - offset, block.samples, scale)),
         correlation_(input_, scale),
         outside_(input_, scale) {
@@ -216,7 +217,7 @@ class Scan {
 
   [[nodiscard]] Episode episode_of(const Selected& selected, const Novelty& novelty) {
     const ScoredInterval& interval = selected.interval;
-    Attribution attribution = attribute(telemetry_, outside_, correlation_, block_.begin - offset_, interval);
+    Attribution attribution = attribute(telemetry_, outside_, correlation_, block_.begin - offset_, interval, filled_);
     Episode episode{.begin = (block_.begin + interval.begin) * block_.factor,
                     .end = (block_.begin + interval.end) * block_.factor,
                     .methods = {"GAP"},
@@ -242,6 +243,7 @@ class Scan {
   const ScanBlock& block_;
   std::size_t searched_;
   const ScanScale& scale_;
+  std::size_t filled_;  // reasons with their levels
   ScanInput input_;
   SeriesCorrelation correlation_;
   OutsideMeans outside_;
@@ -274,8 +276,8 @@ std::size_t trimmed_end(const ScanScale& scale) {
 }
 
 BlockScan scan_block(const Telemetry& telemetry, std::size_t offset, const ScanBlock& block, std::size_t searched,
-                     const ScanScale& scale) {
-  return Scan(telemetry, offset, block, searched, scale).run();
+                     const ScanScale& scale, std::size_t filled) {
+  return Scan(telemetry, offset, block, searched, scale, filled).run();
 }
 
 void keep_best(std::vector<Episode>& episodes, const ScanScale& scale) {

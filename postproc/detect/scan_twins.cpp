@@ -14,8 +14,6 @@ namespace {
 constexpr double kOutsideSeconds = 5;
 constexpr double kTwinStepSeconds = 1;
 constexpr double kTwinLengthsSeconds[] = {5, 10, 20};
-constexpr double kTwinLikeness = 0.8;  // cosine of their mean scores
-constexpr std::size_t kMostTwins = 3;
 constexpr std::size_t kTwinSeries = 250;  // are enough to look for them
 
 }  // namespace

@@ -2,11 +2,15 @@
 // the others open.
 #pragma once
 
+#include <cstddef>
 #include <vector>
 
 #include "postproc/detect/gap_scan.h"
 
 namespace reveal {
+
+inline constexpr double kTwinLikeness = 0.8;  // cosine of what moved in them
+inline constexpr std::size_t kMostTwins = 3;  // more like ones belong to the job
 
 /// The score of one interval as if the job had never had the samples of the others: an event that happens twice hides
 /// itself, since each time lies within the range that the other one opens.

@@ -272,6 +272,7 @@ std::vector<NodeOutcome> outcomes_of(const std::filesystem::path& directory, con
     if (options.reuse_summaries) outcomes[i].summary = fresh_summary(traces[i], hash);
     if (!outcomes[i].summary) anew.push_back(i);
   }
+  if (!anew.empty()) keep_freed_memory();
   MemoryBudget budget(kMostMemory);
   std::mutex one_line;
   const std::size_t threads = options.threads > 0 ? options.threads : usable_threads();

@@ -1,5 +1,9 @@
 #include "postproc/report/side_by_side.h"
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
 #include <algorithm>
 #include <exception>
 #include <thread>
@@ -15,6 +19,15 @@ constexpr std::size_t kMostThreads = 4;
 std::size_t usable_threads() {
   // glibc counts the cpus of the affinity mask.
   return std::clamp<std::size_t>(std::thread::hardware_concurrency(), 1, kMostThreads);
+}
+
+void keep_freed_memory() {
+#ifdef __GLIBC__
+  constexpr int kLargestReused = 32 << 20;  // the most that malloc takes; what is larger comes and goes
+  mallopt(M_MMAP_THRESHOLD, kLargestReused);
+  mallopt(M_TRIM_THRESHOLD, 1 << 30);
+  mallopt(M_TOP_PAD, 4 << 20);
+#endif
 }
 
 void run_side_by_side(std::size_t tasks, std::size_t threads, const std::function<void(std::size_t)>& run) {

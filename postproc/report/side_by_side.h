@@ -12,6 +12,10 @@ namespace reveal {
 /// Cpus this process may use, but four at most: a report may be made on a node where others work.
 [[nodiscard]] std::size_t usable_threads();
 
+/// From here on freed memory stays with the process: to give it back, one thread interrupts all others (on two cpus of
+/// a virtual machine that cost as much as the second thread gained).
+void keep_freed_memory();
+
 /// Calls run(0) ... run(tasks - 1), in this order, on at most so many threads; after a throw no further one begins, and
 /// the first exception comes out.
 void run_side_by_side(std::size_t tasks, std::size_t threads, const std::function<void(std::size_t)>& run);

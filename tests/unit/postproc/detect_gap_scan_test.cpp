@@ -55,6 +55,30 @@ TEST(NormalScores, AreQuantilesOfTheNormalDistribution) {
   EXPECT_NEAR(g[3], -0.3186393639643752, 1e-6);  // Phi^-1(3/8)
 }
 
+TEST(NormalScores, TellApartWhatSinglePrecisionCannot) {
+  std::mt19937_64 engine(11);
+  const auto draw = [&](auto make) {
+    std::vector<double> values(500);
+    for (double& v : values) v = make(static_cast<double>(engine() % 1000));
+    return values;
+  };
+  // In narrow steps far from zero, in narrow steps far from the least, with repetitions, and too far apart to subtract.
+  for (std::vector<double> values :
+       {draw([](double r) { return 1e9 + r * 1.1e-7; }), draw([](double r) { return r < 10 ? -r / 7 : 1 + r * 1e-12; }),
+        draw([](double r) { return std::floor(r / 100) / 3; }), draw([](double r) { return (r - 500) * 1e306 / 3; })}) {
+    values[7] = std::nan("");
+    std::vector<float> g(values.size());
+    EXPECT_EQ(normal_scores(values, g).present, 499U);
+    for (std::size_t a = 0; a < values.size(); ++a) {
+      for (std::size_t b = 0; b < a; ++b) {
+        if (a == 7 || b == 7) continue;
+        ASSERT_EQ(values[a] < values[b], g[a] < g[b]) << values[a] << " " << values[b];
+        ASSERT_EQ(values[a] == values[b], g[a] == g[b]) << values[a] << " " << values[b];
+      }
+    }
+  }
+}
+
 TEST(NormalScores, ShareTheMeanRankAmongTiesAndLeaveMissingAtZero) {
   std::vector<float> g(5);
   const RankSummary summary = normal_scores(std::vector<double>{1, 1, std::nan(""), 2, 2}, g);

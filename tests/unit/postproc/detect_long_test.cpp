@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "postproc/detect/long_detection.h"
 #include "postproc/detect/reveal_pipeline.h"
@@ -70,6 +71,31 @@ TEST(LongDetection, FindsInPiecesWhatTheJobInMemoryShows) {
     expect_same(detection.finish([&](std::size_t begin, std::size_t samples) { return cut(job, begin, samples); }),
                 whole);
   }
+}
+
+/// An hour and a quarter with an outsider of 25 s every `period` seconds.
+std::size_t told(double period) {
+  const Telemetry job = SyntheticNode().record(4500, [period](double second, SyntheticNode::Demand& demand) {
+    SyntheticNode::training(second, demand);
+    const double since = std::fmod(second + period - 500, period);
+    if (second >= 500 && since < 25) demand.outsider[0] = 0.9;
+  });
+  const Detection detection = detect_by_gap_scan(job, {.keep_windows = false});
+  std::size_t told = 0;
+  std::size_t recurring = 0;
+  for (const Episode& episode : detection.episodes) {
+    told += episode.tier == Tier::none ? 0 : 1;
+    recurring += std::count(episode.labels.begin(), episode.labels.end(), "RECURRING") > 0 ? 1 : 0;
+  }
+  if (told == 0) {
+    EXPECT_GE(recurring, 4U);
+  }
+  return told;
+}
+
+TEST(LongDetection, LearnsWhatRecursTooRarelyForOneBlock) {
+  EXPECT_EQ(told(3300), 2U);  // happened twice: still news
+  EXPECT_EQ(told(1100), 0U);  // four times, no block holds more than two
 }
 
 }  // namespace
