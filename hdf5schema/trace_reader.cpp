@@ -496,10 +496,12 @@ const H5::DataSet& TraceReader::Impl::dataset_of(const Family& family) const {
 template <typename Number>
 void TraceReader::Impl::read_block(const Family& family, std::size_t first_row, std::size_t rows, const PredType& type,
                                    Number missing, std::vector<Number>& values) const {
-  values.assign(family.channels.size() * rows, missing);
+  values.resize(family.channels.size() * rows);
   const H5::DataSet& dataset = dataset_of(family);
   hsize_t extent[2] = {0, 0};
   dataset.getSpace().getSimpleExtentDims(extent);
+  const bool whole = extent[0] >= family.channels.size() && extent[1] >= first_row + rows;
+  if (!whole) std::fill(values.begin(), values.end(), missing);
   if (extent[1] <= first_row) return;
   const hsize_t count[2] = {std::min<hsize_t>(family.channels.size(), extent[0]),
                             std::min<hsize_t>(rows, extent[1] - first_row)};

@@ -502,7 +502,7 @@ int run(int argc, char** argv) {
       ->check(CLI::Range(0, 255))
       ->type_name("N");
   report_command->add_flag("--no-history", report.no_history, "do not compare with earlier runs, nor teach later ones");
-  report_command->add_option("--threads", report.threads, "nodes analysed side by side (default: one a cpu, at most 4)")
+  report_command->add_option("--threads", report.threads, "nodes analysed side by side (default: one a cpu, at most 3)")
       ->type_name("N");
   report_command->add_flag("--fresh", report.fresh, "do not reuse the nodes' summaries");
 

@@ -62,8 +62,9 @@ REVEAL_WIDE void add_scaled(std::span<const double> values, double factor, std::
   std::size_t t = 0;
   for (; t + kWide <= values.size(); t += kWide) {
     const Wide v = *reinterpret_cast<const Wide*>(values.data() + t);
-    *reinterpret_cast<Wide*>(total.data() + t) += v == v ? v * factor : Wide{};
-    *reinterpret_cast<Wide*>(present.data() + t) += v == v ? Wide{} + 1.0 : Wide{};
+    const auto is_present = v == v;  // NOLINT(misc-redundant-expression): NaN is not
+    *reinterpret_cast<Wide*>(total.data() + t) += is_present ? v * factor : Wide{};
+    *reinterpret_cast<Wide*>(present.data() + t) += is_present ? Wide{} + 1.0 : Wide{};
   }
   for (; t < values.size(); ++t) {
     if (std::isnan(values[t])) continue;

@@ -80,6 +80,7 @@ void SeriesScan::assign(std::span<const float> scores, double variance, double h
   prefix_.resize(samples_ + 1);
   double sum = 0;
   for (std::size_t t = 0; t < samples_; ++t) prefix_[t + 1] = sum += scores[t];
+  begin_step_ = 0;
 }
 
 void SeriesScan::set_outside(std::size_t length) {
@@ -167,7 +168,8 @@ void SeriesScan::gaps(std::size_t length, std::size_t step, std::span<float> out
   if (variance_ <= 0) return std::fill(out.begin(), out.end(), 0.0F);
   extremes_before(0, step);
   extremes_after(length % step, step);
-  take_every(prefix_, 0, step, out.size(), at_begin_);
+  if (begin_step_ != step) take_every(prefix_, 0, step, samples_ / step + 1, at_begin_);
+  begin_step_ = step;
   take_every(prefix_, length, step, out.size(), at_end_);
   const std::size_t ends = length / step;
   beyond({at_begin_.data(), at_end_.data(), before_.high.data(), before_.low.data(), after_.high.data() + ends,

@@ -51,7 +51,8 @@ class SeriesScan {
   std::vector<float> outside_means_;  // that begin at s
   Extremes before_;                   // of outside means that begin at or before a position
   Extremes after_;                    // ... at or after it
-  std::vector<double> at_begin_, at_end_;
+  std::size_t begin_step_ = 0;              // 0: at_begin_ is of another series
+  std::vector<double> at_begin_, at_end_;  // prefix sums, a step apart
 };
 
 }  // namespace reveal

@@ -18,8 +18,7 @@ double longer_step(std::span<const double> samples, Kind kind) {
 
 void lengthen_steps(std::span<const double> values, std::size_t factor, Kind kind, std::span<double> out) {
   for (std::size_t s = 0; s < out.size(); ++s) {
-    const double value = longer_step(values.subspan(s * factor, factor), kind);
-    if (value != out[s]) out[s] = value;
+    out[s] = longer_step(values.subspan(s * factor, factor), kind);
   }
 }
 

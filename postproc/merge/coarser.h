@@ -17,7 +17,7 @@ namespace reveal {
 /// The same into what it returned before, or an empty one.
 void make_coarser(const Telemetry& telemetry, std::size_t factor, Telemetry& coarse);
 
-/// One series; `out` is left alone where it has the value already, so that memory never written stays so.
+/// One series.
 void lengthen_steps(std::span<const double> values, std::size_t factor, Kind kind, std::span<double> out);
 
 }  // namespace reveal

@@ -23,7 +23,7 @@ REVEAL_WIDE void look_through(const double* values, std::size_t n, PresentValues
   std::size_t t = 0;
   for (; t + kWide <= n; t += kWide) {
     const Wide v = *reinterpret_cast<const Wide*>(values + t);
-    const Lanes is_present = v == v;
+    const Lanes is_present = v == v;  // NOLINT(misc-redundant-expression): NaN is not
     missing += is_present + 1;
     sum += is_present ? v : Wide{};
     low = v < low ? v : low;

@@ -9,7 +9,9 @@
 
 namespace reveal {
 
-/// For std::vector: resize() does not write where zeros are already.
+/// For std::vector: resize() writes nothing, so new elements are zeros in fresh memory; what a vector gave up by shrinking
+/// and takes again still holds what it held. Not even looked at: to write where only zeros were read before interrupts
+/// all other threads of a process.
 template <class Number>
 struct ZeroedMemory {
   using value_type = Number;
@@ -25,10 +27,7 @@ struct ZeroedMemory {
   }
   void deallocate(Number* memory, std::size_t /*n*/) noexcept { std::free(memory); }
 
-  // Memory that a vector has given up by resize() and takes again may hold something.
-  void construct(Number* at) noexcept {
-    if (*at != Number{}) *at = Number{};
-  }
+  void construct(Number* /*at*/) noexcept {}
   template <class... Arguments>
   void construct(Number* at, Arguments&&... arguments) {
     ::new (static_cast<void*>(at)) Number(std::forward<Arguments>(arguments)...);

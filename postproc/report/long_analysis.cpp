@@ -4,6 +4,7 @@
 
 #include "postproc/detect/long_detection.h"
 #include "postproc/merge/coarser.h"
+#include "postproc/merge/present_values.h"
 
 namespace reveal {
 namespace {
@@ -34,8 +35,9 @@ class Overview {
   void add(const Telemetry& piece) {
     const std::size_t count = piece.samples / result_.factor;
     for (std::size_t c = 0; c < piece.channels.size(); ++c) {
-      lengthen_steps(piece.series(c), result_.factor, piece.channels[c].kind,
-                     result_.overview.series(c).subspan(at_, count));
+      longer_.resize(count);
+      lengthen_steps(piece.series(c), result_.factor, piece.channels[c].kind, longer_);
+      copy_onto_zeros(longer_, result_.overview.series(c).subspan(at_, count));
     }
     at_ += count;
   }
@@ -43,6 +45,7 @@ class Overview {
  private:
   LongAnalysis& result_;
   std::size_t at_ = 0;
+  std::vector<double> longer_;
 };
 
 }  // namespace
@@ -58,7 +61,8 @@ std::size_t memory_needed(const TraceStream& stream) {
   constexpr std::size_t kInPieces = 600'000'000;
   if (is_long(stream)) return kInPieces;
   const std::size_t channels = stream.trace().telemetry.channels.size();
-  const std::size_t held = stream.samples() * channels * sizeof(double);
+  // A quarter of the channels counts nothing in any job seen (most often half), and takes no memory.
+  const std::size_t held = stream.samples() * channels * sizeof(double) / 4 * 3;
   return kAnyway + held + std::min(stream.samples(), kBlockSamples) * channels * kPerScanned;
 }
 

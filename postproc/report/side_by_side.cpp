@@ -12,7 +12,7 @@
 namespace reveal {
 namespace {
 
-constexpr std::size_t kMostThreads = 4;
+constexpr std::size_t kMostThreads = 3;
 
 }  // namespace
 

@@ -9,7 +9,8 @@
 
 namespace reveal {
 
-/// Cpus this process may use, but four at most: a report may be made on a node where others work.
+/// Cpus this process may use, but three at most: a report may be made on a node where others work, and each node that
+/// is analysed needs its memory.
 [[nodiscard]] std::size_t usable_threads();
 
 /// From here on freed memory stays with the process: to give it back, one thread interrupts all others (on two cpus of
