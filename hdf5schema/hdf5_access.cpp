@@ -14,9 +14,9 @@ std::recursive_mutex& library_mutex() {
 }
 
 /// Of the last call that failed. Kept at the time of the failure: destructors on the way to a catch block call the
-/// library again, which forgets it.
+/// library again, which forgets it. Each thread reads its own, after it has left the library.
 std::string& last_reason() {
-  static std::string reason;
+  thread_local std::string reason;
   return reason;
 }
 

@@ -205,6 +205,7 @@ struct TraceReader::Impl {
   bool complete = false;
   std::uint64_t cut_at = 0;  // the size of a file that lost its end; 0: it has all it should have
   std::vector<Family> families;
+  mutable std::map<std::string, H5::DataSet> open_families;  // by path
   std::map<haddr_t, std::vector<std::int64_t>> axes;  // by their place in the file: groups share them by hard links
 
   void open();
@@ -213,6 +214,7 @@ struct TraceReader::Impl {
   void read_family(const H5::DataSet& dataset, const std::string& path);
   const std::vector<std::int64_t>& axis(const std::string& axis_path);
   [[nodiscard]] hsize_t readable_length(const H5::DataSet& table) const;
+  [[nodiscard]] const H5::DataSet& dataset_of(const Family& family) const;
   [[nodiscard]] Snapshot read_pairs(const char* table_path) const;
   [[nodiscard]] std::string place(const Family& family) const { return path.string() + ": " + family.spec.path; }
   template <typename Number>
@@ -474,14 +476,33 @@ std::string TraceReader::topology_xml() const {
   }
 }
 
+/// Kept open with what it decompressed last: who reads a trace piece by piece comes back for the rest of a chunk.
+const H5::DataSet& TraceReader::Impl::dataset_of(const Family& family) const {
+  constexpr std::size_t kLargestCache = 8 << 20;
+  const auto known = open_families.find(family.spec.path);
+  if (known != open_families.end()) return known->second;
+  hsize_t chunk[2] = {0, 0};
+  const H5::DSetCreatPropList created = file.openDataSet(family.spec.path).getCreatePlist();
+  if (created.getLayout() == H5D_CHUNKED) created.getChunk(2, chunk);
+  const std::size_t chunks_high = chunk[0] == 0 ? 0 : (family.channels.size() + chunk[0] - 1) / chunk[0];
+  const std::size_t cache =
+      std::min<std::size_t>(kLargestCache, 2 * chunks_high * chunk[0] * chunk[1] * sizeof(std::int64_t));
+  H5::DSetAccPropList list;
+  check_hdf5(H5Pset_chunk_cache(list.getId(), H5D_CHUNK_CACHE_NSLOTS_DEFAULT, cache, H5D_CHUNK_CACHE_W0_DEFAULT),
+             "H5Pset_chunk_cache");
+  return open_families.emplace(family.spec.path, file.openDataSet(family.spec.path, list)).first->second;
+}
+
 /// [channel][time] of what family.channels and family.time_ns promise; what the dataset lacks stays `missing`.
 template <typename Number>
 void TraceReader::Impl::read_block(const Family& family, std::size_t first_row, std::size_t rows, const PredType& type,
                                    Number missing, std::vector<Number>& values) const {
-  values.assign(family.channels.size() * rows, missing);
-  const H5::DataSet dataset = file.openDataSet(family.spec.path);
+  values.resize(family.channels.size() * rows);
+  const H5::DataSet& dataset = dataset_of(family);
   hsize_t extent[2] = {0, 0};
   dataset.getSpace().getSimpleExtentDims(extent);
+  const bool whole = extent[0] >= family.channels.size() && extent[1] >= first_row + rows;
+  if (!whole) std::fill(values.begin(), values.end(), missing);
   if (extent[1] <= first_row) return;
   const hsize_t count[2] = {std::min<hsize_t>(family.channels.size(), extent[0]),
                             std::min<hsize_t>(rows, extent[1] - first_row)};
@@ -501,21 +522,28 @@ std::vector<double> TraceReader::read(const Family& family) const {
 }
 
 std::vector<double> TraceReader::read(const Family& family, std::size_t first, std::size_t rows) const {
-  const Hdf5Access access;
+  std::vector<double> values;
+  read(family, first, rows, values);
+  return values;
+}
+
+void TraceReader::read(const Family& family, std::size_t first, std::size_t rows, std::vector<double>& values) const {
   constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
   try {
-    std::vector<double> values;
     if (stored_as_real(family.spec)) {
+      const Hdf5Access access;
       impl_->read_block(family, first, rows, PredType::NATIVE_DOUBLE, kNan, values);
-      return values;
+      return;
     }
-    // Integers are read into the same memory and converted in place: a family of an hour is 100 MB.
-    impl_->read_block(family, first, rows, PredType::NATIVE_INT64, std::bit_cast<double>(kMissing), values);
+    {
+      // Integers are read into the same memory and converted in place: a family of an hour is 100 MB.
+      const Hdf5Access access;
+      impl_->read_block(family, first, rows, PredType::NATIVE_INT64, std::bit_cast<double>(kMissing), values);
+    }
     for (double& value : values) {
       const auto stored = std::bit_cast<std::int64_t>(value);
       value = stored == kMissing ? kNan : static_cast<double>(stored);
     }
-    return values;
   } catch (...) {
     throw as_error(impl_->place(family));
   }

@@ -40,6 +40,8 @@ class TraceReader {
   [[nodiscard]] std::vector<double> read(const Family& family) const;
   /// The same of `rows` rows from `first` on.
   [[nodiscard]] std::vector<double> read(const Family& family, std::size_t first, std::size_t rows) const;
+  /// The same in memory that is used again.
+  void read(const Family& family, std::size_t first, std::size_t rows, std::vector<double>& values) const;
   /// Absolute counter values instead of increments, [channel][time]; kMissing where missing.
   [[nodiscard]] std::vector<std::int64_t> read_absolute(const Family& family) const;
 

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """How `reveal report` grows with nodes, hours and channels: time and peak memory.
 
-  bench/detection/growth.py RECORDING [--bin DIR] [--keep FOLDER] [--sizes 1x0.1667x700,4x0.1667x1000]
+  bench/detection/growth.py RECORDING [--bin DIR] [--keep FOLDER] [--sizes 1x0.1667x700,4x0.1667x1000] [--threads 1,2]
 
 RECORDING is a trace of a real job (`reveal-run --no-report -- ...`) of two minutes or more; `tile_trace` makes the jobs
 out of it. A size is nodes x hours x channels that change, at least. Prints wall and processor time, the largest resident
@@ -49,9 +49,11 @@ def main():
     parser.add_argument("--bin", default="build/bin", metavar="DIR")
     parser.add_argument("--sizes", default=SIZES)
     parser.add_argument("--keep", metavar="FOLDER", help="keep the traces there and use them again")
+    parser.add_argument("--threads", default="0", metavar="LIST", help="of the report; 0: as many as it takes by itself")
     options = parser.parse_args()
-    print("| nodes | hours | channels, of which change | wall s | cpu s | peak MB | cpu s per node, hour, 1,000 channels |")
-    print("|---|---|---|---|---|---|---|")
+    print("| nodes | hours | channels, of which change | threads | wall s | cpu s | peak MB | "
+          "cpu s per node, hour, 1,000 channels |")
+    print("|---|---|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
         for size in options.sizes.split(","):
             nodes, hours, changing = size.split("x")
@@ -59,13 +61,14 @@ def main():
             if not glob.glob(job + "/*.h5"):
                 subprocess.run([options.bin + "/tile_trace", options.recording, job, "--nodes", nodes, "--hours", hours,
                                 "--channels", changing], check=True)
-            for old in glob.glob(job + "/*.json"):
-                os.remove(old)
-            wall, cpu, peak = run([options.bin + "/reveal", "report", job])
             channels = channels_of(glob.glob(job + "/*.h5")[0])
-            per = cpu / int(nodes) / float(hours) / channels * 1000
-            print(f"| {nodes} | {float(hours):.3g} | {channels}, {changing} | {wall:.1f} | {cpu:.2f} | {peak:.0f} | {per:.2f} |",
-                  flush=True)
+            for threads in options.threads.split(","):
+                for old in glob.glob(job + "/*.json"):
+                    os.remove(old)
+                wall, cpu, peak = run([options.bin + "/reveal", "report", "--threads", threads, job])
+                per = cpu / int(nodes) / float(hours) / channels * 1000
+                print(f"| {nodes} | {float(hours):.3g} | {channels}, {changing} | {threads} | {wall:.1f} | {cpu:.2f} | "
+                      f"{peak:.0f} | {per:.2f} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ struct ReportRequest {
   std::optional<int> exit_code;
   bool fresh = false;
   bool no_history = false;
+  std::size_t threads = 0;  // 0: as many as suit this machine
 };
 
 /// Complains about inputs that could not be used as they are. Throws Error when there is not one usable trace.

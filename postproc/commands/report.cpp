@@ -22,6 +22,8 @@ class ReportCommand final : public Command {
         ->check(CLI::Range(0, 255))
         ->type_name("N");
     app.add_flag("--no-history", request_.no_history, "do not compare with earlier runs, nor teach later ones");
+    app.add_option("--threads", request_.threads, "nodes analysed side by side (default: one a cpu, at most 3)")
+        ->type_name("N");
     app.add_flag("--fresh", request_.fresh, "do not reuse the nodes' summaries");
   }
 

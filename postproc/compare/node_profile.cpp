@@ -6,6 +6,9 @@
 #include <map>
 #include <span>
 
+#include "postproc/merge/present_values.h"
+#include "postproc/merge/wide.h"
+
 namespace reveal {
 namespace {
 
@@ -53,17 +56,27 @@ bool sums(const Channel& channel) {
          channel.unit == Unit::joules || channel.unit == Unit::nanoseconds;
 }
 
+/// total[t] += values[t] * factor where there is a value, and counts these.
+REVEAL_WIDE void add_scaled(std::span<const double> values, double factor, std::span<double> total,
+                            std::span<double> present) {
+  std::size_t t = 0;
+  for (; t + kWide <= values.size(); t += kWide) {
+    const Wide v = *reinterpret_cast<const Wide*>(values.data() + t);
+    const auto is_present = v == v;  // NOLINT(misc-redundant-expression): NaN is not
+    *reinterpret_cast<Wide*>(total.data() + t) += is_present ? v * factor : Wide{};
+    *reinterpret_cast<Wide*>(present.data() + t) += is_present ? Wide{} + 1.0 : Wide{};
+  }
+  for (; t < values.size(); ++t) {
+    if (std::isnan(values[t])) continue;
+    total[t] += values[t] * factor;
+    present[t] += 1;
+  }
+}
+
 Values whole_node(const Telemetry& telemetry, const Group& group, double factor) {
   Values total(telemetry.samples, 0.0);
-  std::vector<std::uint32_t> present(telemetry.samples, 0);
-  for (const std::size_t member : group.members) {
-    const auto series = telemetry.series(member);
-    for (std::size_t t = 0; t < series.size(); ++t) {
-      if (std::isnan(series[t])) continue;
-      total[t] += series[t] * factor;
-      ++present[t];
-    }
-  }
+  Values present(telemetry.samples, 0.0);
+  for (const std::size_t member : group.members) add_scaled(telemetry.series(member), factor, total, present);
   const bool mean = !sums(*group.first);
   for (std::size_t t = 0; t < total.size(); ++t) {
     if (present[t] == 0) {
@@ -107,19 +120,11 @@ class Shaper {
   }
 
   void add(const std::string& name, const std::string& unit, const Channel& channel, const Values& values) {
-    const double mean = mean_of(values);
-    if (std::isnan(mean)) return;
-    double low = std::numeric_limits<double>::infinity();
-    double high = -low;
-    std::size_t changes = 0;
-    double previous = kNaN;
-    for (const double value : values) {
-      if (std::isnan(value)) continue;
-      low = std::min(low, value);
-      high = std::max(high, value);
-      changes += !std::isnan(previous) && value != previous ? 1 : 0;
-      previous = value;
-    }
+    const PresentValues all = present_values(values);
+    if (all.present == 0) return;
+    const double mean = all.mean();
+    const double low = all.low;
+    const double high = all.high;
     if (low == 0 && high == 0) {
       profile_.zeros.push_back(name);
       return;
@@ -135,7 +140,7 @@ class Shaper {
       shaped.blocks = blocks(values);
       draw(values, shaped);
     }
-    lively_.push_back({changes, profile_.channels.size()});
+    lively_.push_back({low == high ? 0 : changes_in(values, kNaN), profile_.channels.size()});
     profile_.channels.push_back(std::move(shaped));
   }
 
@@ -176,7 +181,7 @@ class Shaper {
     for (std::size_t begin = 0; begin < values.size(); begin += per_point_) {
       const auto first = values.begin() + static_cast<std::ptrdiff_t>(begin);
       const auto last = values.begin() + static_cast<std::ptrdiff_t>(std::min(values.size(), begin + per_point_));
-      points.push_back(mean_of(Values(first, last)));
+      points.push_back(mean_of({first, last}));
     }
     Values sorted;
     std::copy_if(points.begin(), points.end(), std::back_inserter(sorted),
@@ -262,14 +267,7 @@ std::string base_metric(const std::string& channel) {
 }
 
 double mean_of(std::span<const double> values) {
-  double sum = 0;
-  std::size_t present = 0;
-  for (const double value : values) {
-    if (std::isnan(value)) continue;
-    sum += value;
-    ++present;
-  }
-  return present == 0 ? kNaN : sum / static_cast<double>(present);
+  return present_values(values).mean();
 }
 
 bool per_second(const Channel& channel) {

@@ -5,11 +5,12 @@
 #include <cmath>
 #include <numeric>
 
+#include "postproc/merge/present_values.h"
+
 namespace reveal {
 
 namespace {
 
-constexpr double kOutsideSeconds = 5;
 constexpr double kSameEvidence = 0.98;  // |r| above which two series are one piece of evidence
 constexpr std::size_t kPerSubsystem = 8;
 constexpr double kCloseSecond = 0.6;
@@ -56,14 +57,12 @@ void name_subsystems(const ScanInput& input, const SeriesCorrelation& correlatio
 
 }  // namespace
 
-Attribution attribute(const Telemetry& telemetry, const ScanInput& input, const SeriesCorrelation& correlation,
-                      std::size_t offset, const ScoredInterval& interval, const ScanScale& scale) {
+Attribution attribute(const Telemetry& telemetry, OutsideMeans& outside, const SeriesCorrelation& correlation,
+                      std::size_t offset, const ScoredInterval& interval, std::size_t filled) {
+  const ScanInput& input = outside.input();
   std::vector<double> z(input.series.size());
   for (std::size_t i = 0; i < z.size(); ++i) {
-    const ScanSeries& series = input.series[i];
-    if (is_memory_level(series)) continue;
-    z[i] = SeriesScan(input.of(i), series.variance, series.hold, scale.samples(kOutsideSeconds))
-               .z(interval.begin, interval.end);
+    if (!is_memory_level(input.series[i])) z[i] = outside.z(i, interval.begin, interval.end);
   }
 
   Attribution result;
@@ -88,27 +87,31 @@ Attribution attribute(const Telemetry& telemetry, const ScanInput& input, const 
   for (Reason& reason : result.reasons) reason.share = std::abs(reason.z);
   sort_by_share(result.reasons);
   name_subsystems(input, correlation, z, result);
-  fill_levels(telemetry, offset + interval.begin, offset + interval.end, result.reasons);
+  // A claim is about the subsystem's first reason, or one at least half as strong.
+  const auto leading = std::find_if(result.reasons.begin(), result.reasons.end(), [&](const Reason& reason) {
+    return telemetry.channels[reason.channel].subsystem == result.subsystem;
+  });
+  const double least = leading == result.reasons.end() ? 1 : kClaimShare * leading->share;
+  const auto last = std::partition_point(result.reasons.begin(), result.reasons.end(),
+                                         [&](const Reason& reason) { return reason.share >= least; });
+  filled = std::max(filled, static_cast<std::size_t>(last - result.reasons.begin()));
+  fill_levels(telemetry, offset + interval.begin, offset + interval.end,
+              std::span(result.reasons).first(std::min(filled, result.reasons.size())));
   return result;
 }
 
-void fill_levels(const Telemetry& telemetry, std::size_t begin, std::size_t end, std::vector<Reason>& reasons) {
+void fill_levels(const Telemetry& telemetry, std::size_t begin, std::size_t end, std::span<Reason> reasons) {
   for (Reason& reason : reasons) {
     const auto values = telemetry.series(reason.channel);
-    double inside = 0;
-    double outside = 0;
-    double n_inside = 0;
-    double n_outside = 0;
-    for (std::size_t t = 0; t < values.size(); ++t) {
-      if (std::isnan(values[t])) continue;
-      const bool in = t >= begin && t < end;
-      (in ? inside : outside) += values[t];
-      (in ? n_inside : n_outside) += 1;
-    }
+    end = std::min(end, values.size());
+    begin = std::min(begin, end);
+    const PresentValues inside = present_values(values.subspan(begin, end - begin));
+    const PresentValues before = present_values(values.first(begin));
+    const PresentValues after = present_values(values.subspan(end));
     const Kind kind = telemetry.channels[reason.channel].kind;
     const double per = kind == Kind::counter || kind == Kind::event ? telemetry.step_seconds : 1;
-    reason.observed = inside / n_inside / per;  // NaN where nothing was measured
-    reason.expected = outside / n_outside / per;
+    reason.observed = inside.mean() / per;  // NaN where nothing was measured
+    reason.expected = (before.sum + after.sum) / static_cast<double>(before.present + after.present) / per;
   }
 }
 

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <string_view>
 
+#include "postproc/detect/attribution.h"
+
 namespace reveal {
 
 namespace {
@@ -143,7 +145,7 @@ std::string claim_of(const Episode& episode, std::span<const Channel> channels, 
     if (channels[reason.channel].subsystem != episode.subsystem) continue;
     if (chosen == nullptr) chosen = &reason;
     const bool plain = reason.feature == "mean" || reason.feature == "level";
-    if (!plain || std::isnan(reason.expected) || reason.share < 0.5 * chosen->share) continue;
+    if (!plain || std::isnan(reason.expected) || reason.share < kClaimShare * chosen->share) continue;
     chosen = &reason;
     break;
   }

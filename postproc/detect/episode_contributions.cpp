@@ -15,10 +15,10 @@ constexpr std::size_t kMostWindows = 5;   // of a long episode, evenly spread
 constexpr std::size_t kMostChannels = 5;  // named per detector
 constexpr double kLeastShare = 0.005;     // of those named
 
-std::vector<std::size_t> windows_in(const WindowGrid& grid, const Episode& episode) {
+std::vector<std::size_t> windows_in(const WindowGrid& grid, std::size_t offset, const Episode& episode) {
   std::vector<std::size_t> inside;
   for (std::size_t w = 0; w < grid.count; ++w) {
-    const std::size_t middle = grid.first_sample(w) + grid.length / 2;
+    const std::size_t middle = offset + grid.first_sample(w) + grid.length / 2;
     if (middle >= episode.begin && middle < episode.end) inside.push_back(w);
   }
   if (inside.size() <= kMostWindows) return inside;
@@ -52,16 +52,16 @@ std::vector<ChannelShare> largest(const std::vector<double>& values, const std::
 
 }  // namespace
 
-void add_contributions(const Telemetry& telemetry, const DetectOptions& options, std::size_t around, Episode& episode) {
-  constexpr Baseline kWhole[] = {Baseline::whole};
-  const std::size_t begin = episode.begin - std::min(episode.begin, around);
-  const std::size_t end = std::min({telemetry.samples, episode.end + around, begin + 4 * around});
+void add_contributions(const Telemetry& telemetry, const DetectOptions& options, std::size_t around, Episode& episode,
+                       std::size_t offset) {
+  const std::size_t begin = std::max(offset, episode.begin - std::min(episode.begin, around));
+  const std::size_t end = std::min({offset + telemetry.samples, episode.end + around, begin + 4 * around});
   const WindowGrid grid =
-      window_grid(options.window_seconds, options.stride_seconds, telemetry.step_seconds, begin, end - begin);
-  const std::vector<std::size_t> at = windows_in(grid, episode);
+      window_grid(options.window_seconds, options.stride_seconds, telemetry.step_seconds, begin - offset, end - begin);
+  const std::vector<std::size_t> at = windows_in(grid, offset, episode);
   if (grid.count < kMinRankedWindows || at.empty()) return;
-  const std::vector<RobustWindows> views = robust_windows(telemetry, grid, kWhole, 0);
-  const std::vector<Contributions> parts = contributions(telemetry, grid, views.front(), at, options.seed);
+  const RobustWindows windows = robust_windows_with_features(telemetry, grid);
+  const std::vector<Contributions> parts = contributions(telemetry, grid, windows, at, options.seed);
 
   struct Method {
     const char* label;
@@ -70,12 +70,12 @@ void add_contributions(const Telemetry& telemetry, const DetectOptions& options,
   constexpr Method kMethods[] = {
       {"MAHA", &Contributions::mahalanobis}, {"KNN", &Contributions::neighbours}, {"IF", &Contributions::forest}};
   for (const Method& method : kMethods) {
-    std::vector<double> sum(views.front().channels.size());
+    std::vector<double> sum(windows.channels.size());
     for (const Contributions& part : parts) {
       const std::vector<double>& values = part.*method.values;
       for (std::size_t c = 0; c < sum.size(); ++c) sum[c] += values[c];
     }
-    auto shares = largest(sum, views.front().channels);
+    auto shares = largest(sum, windows.channels);
     if (!shares.empty()) episode.contributions.push_back({method.label, std::move(shares)});
   }
 }

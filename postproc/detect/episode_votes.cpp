@@ -1,6 +1,8 @@
 #include "postproc/detect/episode_votes.h"
 
 #include <algorithm>
+#include <string>
+#include <vector>
 
 #include "postproc/detect/paper_pipeline.h"
 
@@ -27,14 +29,17 @@ void add_votes(const Telemetry& telemetry, std::size_t offset, const VotingSpan&
       window_grid(options.window_seconds, options.stride_seconds, telemetry.step_seconds, begin, samples);
   if (grid.count < kMinWindows) return;
   const WindowVotes votes = window_votes(telemetry, options, begin, samples);
+  std::vector<std::string> said;
   for (std::size_t m = 0; m < votes.methods.size(); ++m) {
     for (std::size_t w = 0; w < votes.grid.count; ++w) {
       const std::size_t middle = offset + votes.grid.first_sample(w) + votes.grid.length / 2;
       if (!votes.flags[m][w] || middle < episode.begin || middle >= episode.end) continue;
-      episode.methods.emplace_back(votes.methods[m]);
+      said.emplace_back(votes.methods[m]);
       break;
     }
   }
+  // After the one that found it, before a counter that witnesses it.
+  episode.methods.insert(episode.methods.begin() + 1, said.begin(), said.end());
   episode.agreement = static_cast<int>(episode.methods.size());
 }
 

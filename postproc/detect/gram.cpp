@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "postproc/features/wide.h"
+#include "postproc/merge/wide.h"
 
 namespace reveal {
 

@@ -3,15 +3,17 @@
 #include <malloc.h>
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "postproc/detect/attribution.h"
 #include "postproc/detect/claim.h"
 #include "postproc/detect/counter_episodes.h"
+#include "postproc/detect/episode_contributions.h"
 #include "postproc/detect/episode_votes.h"
+#include "postproc/detect/recurring.h"
 #include "postproc/detect/window_episodes.h"
 #include "postproc/merge/coarser.h"
+#include "postproc/merge/present_values.h"
 
 namespace reveal {
 
@@ -22,26 +24,24 @@ constexpr std::size_t kMostVotes = 100;       // episodes that the window detect
 
 }  // namespace
 
-LongDetection::LongDetection(const Telemetry& job, std::size_t samples, const DetectOptions& options)
+LongDetection::LongDetection(const Telemetry& job, std::size_t samples, const DetectOptions& options,
+                             std::launch scanning)
     : job_(job),
       samples_(samples),
       options_(options),
       scale_(scan_scale(job.step_seconds)),
       grid_(window_grid(options.window_seconds, options.stride_seconds, job.step_seconds, 0, samples)),
-      counters_(job.channels, job.step_seconds, scale_) {
+      counters_(job.channels, job.step_seconds, scale_),
+      scanning_(scanning) {
   std::size_t searched = 0;
   for (std::size_t factor = 1;; factor *= kCoarserScan) {
-    Level level{.factor = factor, .blocks = {}, .window = {}};
+    Level level{.factor = factor, .blocks = {}, .window = {}, .coarser = {}};
     const std::size_t end = samples / factor - (trimmed_end(scale_) + factor - 1) / factor;
     level.blocks = blocks_of(trimmed_start(scale_) / factor, end, scale_);
     for (ScanBlock& block : level.blocks) block.factor = factor;
     searched += level.blocks.size();
     level.searched = searched;
-    level.window.node = job.node;
-    level.window.step_seconds = job.step_seconds * static_cast<double>(factor);
-    level.window.begin_utc_ns = job.begin_utc_ns;
-    level.window.channels = job.channels;
-    start_block(level);
+    start_block(level, {});
     levels_.push_back(std::move(level));
     if (levels_.back().blocks.size() == 1) break;
   }
@@ -58,29 +58,33 @@ void LongDetection::add(const Telemetry& piece) {
 
 void LongDetection::add(const Telemetry& piece, std::size_t level) {
   fill(piece, levels_[level]);
-  if (level + 1 < levels_.size()) add(coarser(piece, kCoarserScan), level + 1);
+  if (level + 1 == levels_.size()) return;
+  make_coarser(piece, kCoarserScan, levels_[level].coarser);
+  add(levels_[level].coarser, level + 1);
 }
 
-/// The window of the next block keeps what the two share, and one sample before: a level's first change.
-void LongDetection::start_block(Level& level) const {
+Telemetry LongDetection::empty_window(const Level& level) const {
+  return {.node = job_.node,
+          .step_seconds = job_.step_seconds * static_cast<double>(level.factor),
+          .begin_utc_ns = job_.begin_utc_ns,
+          .samples = 0,
+          .channels = job_.channels,
+          .values = {}};
+}
+
+/// The window of the next block keeps what the two share, and one sample before: a level's first change. Its memory is
+/// fresh: what is zero throughout the block is never there.
+void LongDetection::start_block(Level& level, const Telemetry& before) const {
   const ScanBlock& block = level.blocks[level.next];
   const std::size_t offset = block.begin - std::min<std::size_t>(block.begin, 1);
-  const std::size_t samples = block.end() - offset;
-  Telemetry& window = level.window;
-  const std::size_t shared = level.next == 0 ? 0 : level.offset + level.filled - offset;
-  std::vector<double> other;  // blocks are as long as each other, so this is a rare case
-  if (window.samples != samples) other.resize(samples * window.channels.size());
-  for (std::size_t c = 0; c < window.channels.size(); ++c) {
-    const std::span<double> values = std::span(other.empty() ? window.values : other).subspan(c * samples, samples);
-    if (shared > 0) {
-      const std::span<const double> known = std::as_const(window).series(c).last(shared);
-      std::copy(known.begin(), known.end(), values.begin());
-    }
-    std::fill(values.begin() + static_cast<std::ptrdiff_t>(shared), values.end(),
-              std::numeric_limits<double>::quiet_NaN());
+  const std::size_t shared = before.samples == 0 ? 0 : level.offset + level.filled - offset;
+  Telemetry window = empty_window(level);
+  window.samples = block.end() - offset;
+  window.values.resize(window.samples * window.channels.size());
+  for (std::size_t c = 0; shared > 0 && c < window.channels.size(); ++c) {
+    copy_onto_zeros(before.series(c).last(shared), window.series(c).first(shared));
   }
-  if (!other.empty()) window.values = std::move(other);
-  window.samples = samples;
+  level.window = std::move(window);
   level.offset = offset;
   level.filled = shared;
 }
@@ -96,21 +100,35 @@ void LongDetection::fill(const Telemetry& piece, Level& level) {
     }
     const std::size_t count = std::min(piece.samples - from, level.window.samples - level.filled);
     for (std::size_t c = 0; c < piece.channels.size(); ++c) {
-      const auto values = piece.series(c).subspan(from, count);
-      std::copy(values.begin(), values.end(), level.window.series(c).subspan(level.filled).begin());
+      copy_onto_zeros(piece.series(c).subspan(from, count), level.window.series(c).subspan(level.filled, count));
     }
     level.filled += count;
     from += count;
     if (level.filled < level.window.samples) continue;
     scan(level);
-    if (++level.next < level.blocks.size()) start_block(level);
   }
   level.seen += piece.samples;
 }
 
 void LongDetection::scan(Level& level) {
-  BlockScan found = scan_block(level.window, level.offset, level.blocks[level.next], level.searched, scale_);
-  for (Episode& episode : found.episodes) {
+  Telemetry full = std::move(level.window);
+  const auto look = [this, offset = level.offset, block = level.blocks[level.next],
+                     searched = level.searched](const Telemetry& window) {
+    return scan_block(window, offset, block, searched, scale_, kMaxReasons).episodes;
+  };
+  if (++level.next < level.blocks.size()) start_block(level, full);
+  collect();  // one at a time: a scan needs as much memory as a window
+  scanned_ = std::async(scanning_, [look, window = std::move(full)]() mutable {
+    const Telemetry mine = std::move(window);  // gone when the scan is done
+    return look(mine);
+  });
+  if (scanning_ == std::launch::deferred) collect();
+}
+
+/// Episodes come in the order in which blocks were filled, whoever scans them.
+void LongDetection::collect() {
+  if (!scanned_.valid()) return;
+  for (Episode& episode : scanned_.get()) {
     describe(episode);
     result_.episodes.push_back(std::move(episode));
   }
@@ -128,16 +146,23 @@ void LongDetection::describe(Episode& episode) const {
 }
 
 Detection LongDetection::finish(const ReadAgain& read) {
+  collect();
+  const std::size_t blocks = levels_.front().blocks.size();
   levels_.clear();  // makes room for what is read again
   const std::size_t before = result_.episodes.size();
   add_counter_bursts(counters_.bursts(), job_.channels, scale_, result_.episodes);
   for (std::size_t i = before; i < result_.episodes.size(); ++i) describe(result_.episodes[i]);
   keep_best(result_.episodes, scale_);
+  if (blocks > 1 && scale_.has_start_and_end) withdraw_recurring(job_.channels, result_.episodes);
   std::size_t votes = 0;
   for (Episode& episode : result_.episodes) {
-    if (episode.tier == Tier::none || episode.methods.front() != "GAP" || votes++ == kMostVotes) continue;
+    if (episode.tier == Tier::none || episode.methods.front() != "GAP" || votes == kMostVotes) continue;
+    ++votes;
     const VotingSpan span = voting_span(episode, samples_, scale_);
-    add_votes(read(span.begin, span.end - span.begin), span.begin, span, options_, episode);
+    const Telemetry around = read(span.begin, span.end - span.begin);
+    add_votes(around, span.begin, span, options_, episode);
+    if (votes > kMostExplained || job_.channels.size() > kMostVotingChannels) continue;
+    add_contributions(around, options_, scale_.samples(kVotingSeconds), episode, span.begin);
   }
   return std::move(result_);
 }

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <future>
 #include <vector>
 
 #include "postproc/detect/hard_counters.h"
@@ -16,8 +17,10 @@ namespace reveal {
 
 class LongDetection {
  public:
-  /// `samples`: of the job. `job` outlives it: node, step and channels; its values are not looked at.
-  LongDetection(const Telemetry& job, std::size_t samples, const DetectOptions& options);
+  /// `samples`: of the job. `job` outlives it: node, step and channels; its values are not looked at. `scanning`:
+  /// beside the caller, who goes on with the next block, or not. The result is the same.
+  LongDetection(const Telemetry& job, std::size_t samples, const DetectOptions& options,
+                std::launch scanning = std::launch::deferred);
 
   /// Pieces must hold a multiple of this, except the last one.
   [[nodiscard]] std::size_t piece_samples() const;
@@ -37,13 +40,16 @@ class LongDetection {
     std::size_t next = 0;    // block that is being filled
     std::size_t seen = 0;    // samples that have come
     Telemetry window;        // of that block, with one sample before it
+    Telemetry coarser;       // the last piece, for the next level
     std::size_t offset = 0;  // of the window in the job at this resolution
     std::size_t filled = 0;  // samples of the window
   };
   void add(const Telemetry& piece, std::size_t level);
   void fill(const Telemetry& piece, Level& level);
   void scan(Level& level);
-  void start_block(Level& level) const;
+  void collect();
+  [[nodiscard]] Telemetry empty_window(const Level& level) const;
+  void start_block(Level& level, const Telemetry& before) const;
   void describe(Episode& episode) const;
 
   const Telemetry& job_;
@@ -52,7 +58,9 @@ class LongDetection {
   ScanScale scale_;
   WindowGrid grid_;
   CounterWatch counters_;
+  std::launch scanning_;
   std::vector<Level> levels_;
+  std::future<std::vector<Episode>> scanned_;  // the last block
   Detection result_;
 };
 

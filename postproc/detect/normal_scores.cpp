@@ -5,9 +5,12 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <numbers>
 #include <utility>
 #include <vector>
+
+#include "postproc/merge/wide.h"
 
 namespace reveal {
 
@@ -121,7 +124,7 @@ struct Range {
   bool floats = true;  // all are single precision
 };
 
-Range range_of(std::span<const double> values) {
+REVEAL_WIDE Range range_of(std::span<const double> values) {
   Range range;
   for (const double value : values) {
     if (std::isnan(value)) continue;
@@ -177,13 +180,13 @@ void score_counted(std::span<const double> values, const Range& range, Scorer& s
   counts.assign(static_cast<std::size_t>(range.most - range.least) + 1, 0);
   score_of.resize(counts.size());
   for (const double value : values) {
-    if (!std::isnan(value)) ++counts[static_cast<std::size_t>(value - range.least)];
+    if (!std::isnan(value)) ++counts[static_cast<std::uint32_t>(value - range.least)];
   }
   for (std::size_t v = 0; v < counts.size(); ++v) {
     if (counts[v] > 0) score_of[v] = scorer.next(counts[v]);
   }
   for (std::size_t t = 0; t < values.size(); ++t) {
-    if (!std::isnan(values[t])) scores[t] = score_of[static_cast<std::size_t>(values[t] - range.least)];
+    if (!std::isnan(values[t])) scores[t] = score_of[static_cast<std::uint32_t>(values[t] - range.least)];
   }
 }
 
@@ -205,6 +208,36 @@ void score_short(std::span<const double> values, Scorer& scorer, const KeyOf& ke
       [](const ShortKey& key) { return static_cast<std::uint32_t>(key.word); });
 }
 
+/// Any finite values: sorted by their distance from the least in single precision, which never changes the order of
+/// two, and where that is equal, by themselves.
+void score_fractions(std::span<const double> values, double least, Scorer& scorer) {
+  thread_local std::vector<ShortKey> keys;
+  thread_local std::vector<ShortKey> scratch;
+  keys.clear();
+  std::uint32_t used = 0;
+  for (std::size_t t = 0; t < values.size(); ++t) {
+    if (std::isnan(values[t])) continue;
+    const auto key = std::bit_cast<std::uint32_t>(static_cast<float>(values[t] - least) + 0.0F);
+    used |= key;
+    keys.push_back({std::uint64_t{key} << 32U | static_cast<std::uint32_t>(t)});
+  }
+  sort_by_digits(keys, scratch, static_cast<unsigned>(std::bit_width(used)));
+  const auto value = [&](const ShortKey& key) { return values[static_cast<std::uint32_t>(key.word)]; };
+  for (auto first = keys.begin(); first != keys.end();) {
+    auto last = first + 1;
+    bool sorted = true;
+    for (; last != keys.end() && first->word >> 32U == last->word >> 32U; ++last) {
+      sorted = sorted && !(value(*last) < value(*(last - 1)));
+    }
+    if (!sorted) std::sort(first, last, [&](const ShortKey& a, const ShortKey& b) { return value(a) < value(b); });
+    first = last;
+  }
+  scorer.score(
+      keys, [&](const ShortKey& a, const ShortKey& b) { return value(a) == value(b); },
+      [](const ShortKey& key) { return static_cast<std::uint32_t>(key.word); });
+}
+
+/// Infinities, and what lies too far apart for a difference.
 void score_long(std::span<const double> values, Scorer& scorer) {
   thread_local std::vector<Key> keys;
   thread_local std::vector<Key> scratch;
@@ -235,6 +268,8 @@ RankSummary normal_scores(std::span<const double> values, std::span<float> score
     const auto least = ordered<std::uint32_t>(static_cast<float>(range.least));
     score_short(values, scorer,
                 [&](double value) { return ordered<std::uint32_t>(static_cast<float>(value)) - least; });
+  } else if (span <= static_cast<double>(std::numeric_limits<float>::max())) {
+    score_fractions(values, range.least, scorer);
   } else {
     score_long(values, scorer);
   }

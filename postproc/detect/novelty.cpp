@@ -6,6 +6,8 @@
 #include <numeric>
 #include <vector>
 
+#include "postproc/detect/inner_products.h"
+
 namespace reveal {
 
 namespace {
@@ -43,7 +45,7 @@ Eigen::VectorXf shared_variance(const Eigen::MatrixXf& seconds) {
   const Eigen::Index references = (seconds.cols() + stride - 1) / stride;
   Eigen::MatrixXf some(seconds.rows(), references);
   for (Eigen::Index r = 0; r < references; ++r) some.col(r) = seconds.col(r * stride);
-  const Eigen::MatrixXf r = (some.transpose() * seconds) / static_cast<float>(seconds.rows());
+  const Eigen::MatrixXf r = inner_products(some, seconds) / static_cast<float>(seconds.rows());
   return r.colwise().squaredNorm().transpose() / static_cast<float>(references);
 }
 
@@ -58,14 +60,12 @@ Novelty::Novelty(const ScanInput& input, const ScanScale& scale) : window_(scale
   std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return weight[a] > weight[b]; });
   order.resize(std::min(order.size(), kMostSeries));
 
-  Eigen::MatrixXf weighted(seconds.rows(), static_cast<Eigen::Index>(order.size()));
+  Eigen::MatrixXf weighted(static_cast<Eigen::Index>(order.size()), seconds.rows());  // a second per column
   for (std::size_t i = 0; i < order.size(); ++i) {
-    weighted.col(static_cast<Eigen::Index>(i)) = seconds.col(order[i]) * std::sqrt(weight[order[i]]);
+    weighted.row(static_cast<Eigen::Index>(i)) = seconds.col(order[i]).transpose() * std::sqrt(weight[order[i]]);
   }
-  distances_ = Eigen::MatrixXf::Zero(seconds.rows(), seconds.rows());
-  distances_.selfadjointView<Eigen::Lower>().rankUpdate(weighted, -2.0F);
-  distances_.triangularView<Eigen::StrictlyUpper>() = distances_.transpose();
-  const Eigen::VectorXf squares = weighted.rowwise().squaredNorm();
+  distances_ = -2.0F * inner_products(weighted);
+  const Eigen::VectorXf squares = weighted.colwise().squaredNorm();
   distances_.colwise() += squares;
   distances_.rowwise() += squares.transpose();
   distances_ = distances_.array().max(0.0F).sqrt();

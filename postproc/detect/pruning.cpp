@@ -7,7 +7,9 @@
 #include <span>
 #include <string_view>
 
+#include "postproc/detect/inner_products.h"
 #include "postproc/features/feature_matrix.h"
+#include "postproc/merge/present_values.h"
 
 namespace reveal {
 
@@ -25,30 +27,18 @@ constexpr std::array<std::string_view, 24> kPriority{
 using Rows = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
 void unit_row(std::span<const double> values, Eigen::Ref<Eigen::RowVectorXf> row) {
-  double sum = 0;
-  double n = 0;
-  for (const double v : values) {
-    if (std::isnan(v)) continue;
-    sum += v;
-    n += 1;
-  }
+  const double mean = present_values(values).mean();
   double squares = 0;
-  for (const double v : values) squares += std::isnan(v) ? 0 : (v - sum / n) * (v - sum / n);
+  for (const double v : values) squares += std::isnan(v) ? 0 : (v - mean) * (v - mean);
   if (!(squares > 0)) {
     row.setZero();
     return;
   }
+  const double norm = std::sqrt(squares);
   for (std::size_t t = 0; t < values.size(); ++t) {
-    const double v = std::isnan(values[t]) ? 0 : (values[t] - sum / n) / std::sqrt(squares);
+    const double v = std::isnan(values[t]) ? 0 : (values[t] - mean) / norm;
     row[static_cast<Eigen::Index>(t)] = static_cast<float>(v);
   }
-}
-
-/// Missing values make a constant channel neither static nor periodic to the letter; it still says nothing.
-bool is_constant_where_present(std::span<const double> values) {
-  const auto present = [](double v) { return !std::isnan(v); };
-  const auto first = std::find_if(values.begin(), values.end(), present);
-  return std::all_of(first, values.end(), [&](double v) { return std::isnan(v) || v == *first; });
 }
 
 }  // namespace
@@ -63,14 +53,17 @@ ChannelCorrelation correlate(const Telemetry& telemetry, std::size_t begin, std:
   for (std::size_t c = 0; c < telemetry.channels.size(); ++c) {
     if (telemetry.channels[c].subsystem == Subsystem::self || telemetry.channels[c].kind == Kind::state) continue;
     const auto values = telemetry.series(c).subspan(begin, samples);
-    if (!is_static_or_periodic(values) && !is_constant_where_present(values)) result.channels.push_back(c);
+    // Missing values make a constant channel neither static nor periodic to the letter; it still says nothing.
+    if (!present_values(values).constant() && !is_static_or_periodic(values)) result.channels.push_back(c);
   }
   const auto n = static_cast<Eigen::Index>(result.channels.size());
   Rows rows(n, static_cast<Eigen::Index>(samples));
   for (Eigen::Index i = 0; i < n; ++i) {
     unit_row(telemetry.series(result.channels[static_cast<std::size_t>(i)]).subspan(begin, samples), rows.row(i));
   }
-  result.r = (rows * rows.transpose()).cwiseAbs();
+  // The same memory, seen as one channel per column.
+  const Eigen::Map<const Eigen::MatrixXf> channels(rows.data(), rows.cols(), rows.rows());
+  result.r = inner_products(channels).cwiseAbs();
   return result;
 }
 

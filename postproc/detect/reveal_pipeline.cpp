@@ -12,6 +12,7 @@
 #include "postproc/detect/ensemble.h"
 #include "postproc/detect/episode_contributions.h"
 #include "postproc/detect/episode_votes.h"
+#include "postproc/detect/recurring.h"
 #include "postproc/detect/scan_block.h"
 #include "postproc/detect/window_episodes.h"
 #include "postproc/merge/coarser.h"
@@ -22,7 +23,6 @@ namespace {
 
 constexpr double kShortestJobSeconds = 20;
 constexpr std::size_t kMinWindows = 30;
-constexpr std::size_t kMostExplained = 3;  // episodes; each costs one more pass over minutes of telemetry
 
 class GapDetection {
  public:
@@ -44,6 +44,9 @@ class GapDetection {
     scan_job();
     add_bursts();
     keep_best(result_.episodes, scale_);
+    // An endless stream has no phases of its own to learn.
+    if (searched_ > 1 && scale_.has_start_and_end) withdraw_recurring(telemetry_.channels, result_.episodes);
+    vote();
     if (grid_.count < kMinWindows) {
       result_.insufficient = fmt::format("{} windows, at least {} are needed", grid_.count, kMinWindows);
       for (Episode& episode : result_.episodes) episode.tier = Tier::none;
@@ -85,14 +88,12 @@ class GapDetection {
   }
 
   void scan(const Telemetry& telemetry, const ScanBlock& block) {
-    BlockScan found = scan_block(telemetry, 0, block, searched_, scale_);
+    const std::size_t filled = options_.every_channel ? telemetry.channels.size() : kMaxReasons;
+    BlockScan found = scan_block(telemetry, 0, block, searched_, scale_, filled);
     if (block.factor == 1 && options_.keep_windows) score_windows(block, found);
     for (Episode& episode : found.episodes) {
       if (block.factor > 1) fill_levels(telemetry_, episode.begin, episode.end, episode.reasons);
       describe(episode);
-      if (std::find(episode.labels.begin(), episode.labels.end(), "EDGE") == episode.labels.end()) {
-        add_votes(telemetry_, 0, voting_span(episode, telemetry_.samples, scale_), options_, episode);
-      }
       result_.episodes.push_back(std::move(episode));
     }
   }
@@ -101,6 +102,14 @@ class GapDetection {
     const std::size_t before = result_.episodes.size();
     add_counter_bursts(counter_bursts(telemetry_, scale_), telemetry_.channels, scale_, result_.episodes);
     for (std::size_t i = before; i < result_.episodes.size(); ++i) describe(result_.episodes[i]);
+  }
+
+  void vote() {
+    for (Episode& episode : result_.episodes) {
+      const bool edge = std::find(episode.labels.begin(), episode.labels.end(), "EDGE") != episode.labels.end();
+      if (edge || episode.methods.front() != "GAP") continue;
+      add_votes(telemetry_, 0, voting_span(episode, telemetry_.samples, scale_), options_, episode);
+    }
   }
 
   void describe(Episode& episode) const {

@@ -34,6 +34,7 @@ constexpr std::size_t kMaxGramChannels = 4000;
 constexpr double kCorePercentile = 90;
 constexpr double kVarianceKept = 0.9;
 constexpr Eigen::Index kMaxComponents = 40;
+constexpr std::size_t kMostKept = 16'000'000;  // features of all channels and windows: 64 MB
 
 bool is_looked_at(const Channel& channel, std::span<const double> values) {
   if (channel.subsystem == Subsystem::self || channel.kind == Kind::state) return false;
@@ -125,11 +126,17 @@ class RobustChannel {
   std::vector<double> deviation_, present_, explained_;
 };
 
+enum class Kept : std::uint8_t { evidence, features, neither };
+
 /// Collects one view, one channel after the other.
 class View {
  public:
-  View(Baseline baseline, std::size_t windows, double windows_per_day)
-      : baseline_(baseline), channel_(baseline, windows, windows_per_day), levels_(windows), others_(windows) {
+  View(Baseline baseline, std::size_t windows, double windows_per_day, Kept kept)
+      : baseline_(baseline),
+        kept_(kept),
+        channel_(baseline, windows, windows_per_day),
+        levels_(windows),
+        others_(windows) {
     result_.windows = windows;
   }
 
@@ -137,7 +144,10 @@ class View {
   void add(std::size_t channel, std::span<const double> features, bool to_gram) {
     if (!channel_.compute(features)) return;
     result_.channels.push_back(channel);
-    keep_evidence();
+    if (kept_ == Kept::evidence) keep_evidence();
+    if (kept_ == Kept::features) {
+      result_.features.insert(result_.features.end(), channel_.g().begin(), channel_.g().end());
+    }
     for (std::size_t f = 0; to_gram && f < kRobustFeatures; ++f) {
       (kIsLevel[f] ? levels_ : others_).add(channel_.g(f));
     }
@@ -145,7 +155,7 @@ class View {
 
   RobustWindows finish() {
     const auto n = static_cast<Eigen::Index>(result_.windows);
-    const auto c = static_cast<Eigen::Index>(result_.channels.size());
+    const auto c = static_cast<Eigen::Index>(kept_ == Kept::evidence ? result_.channels.size() : 0);
     result_.evidence = Eigen::Map<const Eigen::MatrixXf>(evidence_.data(), n, c);
     result_.explaining = Eigen::Map<const Eigen::MatrixXf>(explaining_.data(), n, c);
     result_.z = Eigen::Map<const Eigen::MatrixXf>(z_.data(), n, c);
@@ -200,6 +210,7 @@ class View {
   }
 
   Baseline baseline_;
+  Kept kept_;
   RobustChannel channel_;
   RobustWindows result_;
   Gram levels_, others_;
@@ -252,25 +263,31 @@ void for_each_channel(const Telemetry& telemetry, const WindowGrid& grid, const 
   ChannelFeatures all(grid);
   RobustChannel channel(Baseline::whole, grid.count, 0);
   std::vector<double> features(kFeatureCount * grid.count);
+  const std::size_t kept = kRobustFeatures * grid.count;
   for (std::size_t i = 0; i < windows.channels.size(); ++i) {
+    if (!windows.features.empty()) {
+      use(i, std::span(windows.features).subspan(i * kept, kept));
+      continue;
+    }
     all.compute(telemetry.series(windows.channels[i]), features);
     channel.compute(features);
     use(i, channel.g());
   }
 }
 
-std::vector<RobustWindows> robust_windows(const Telemetry& telemetry, const WindowGrid& grid,
-                                          std::span<const Baseline> baselines, double windows_per_day) {
-  std::vector<std::unique_ptr<View>> views;
-  views.reserve(baselines.size());
-  for (const Baseline baseline : baselines) {
-    views.push_back(std::make_unique<View>(baseline, grid.count, windows_per_day));
-  }
+namespace {
+
+std::vector<std::size_t> looked_at(const Telemetry& telemetry, const WindowGrid& grid) {
   std::vector<std::size_t> channels;
   for (std::size_t c = 0; c < telemetry.channels.size() && grid.count > 0; ++c) {
     const auto covered = telemetry.series(c).subspan(grid.begin, grid.end_sample(grid.count - 1) - grid.begin);
     if (is_looked_at(telemetry.channels[c], covered)) channels.push_back(c);
   }
+  return channels;
+}
+
+void add_channels(const Telemetry& telemetry, const WindowGrid& grid, const std::vector<std::size_t>& channels,
+                  std::span<const std::unique_ptr<View>> views) {
   const std::size_t thinning = channels.size() / kMaxGramChannels + 1;
   ChannelFeatures all(grid);
   std::vector<double> features(kFeatureCount * grid.count);
@@ -278,10 +295,31 @@ std::vector<RobustWindows> robust_windows(const Telemetry& telemetry, const Wind
     all.compute(telemetry.series(channels[i]), features);
     for (const auto& view : views) view->add(channels[i], features, i % thinning == 0);
   }
+}
+
+}  // namespace
+
+std::vector<RobustWindows> robust_windows(const Telemetry& telemetry, const WindowGrid& grid,
+                                          std::span<const Baseline> baselines, double windows_per_day) {
+  std::vector<std::unique_ptr<View>> views;
+  views.reserve(baselines.size());
+  for (const Baseline baseline : baselines) {
+    views.push_back(std::make_unique<View>(baseline, grid.count, windows_per_day, Kept::evidence));
+  }
+  add_channels(telemetry, grid, looked_at(telemetry, grid), views);
   std::vector<RobustWindows> result;
   result.reserve(views.size());
   for (const auto& view : views) result.push_back(view->finish());
   return result;
+}
+
+RobustWindows robust_windows_with_features(const Telemetry& telemetry, const WindowGrid& grid) {
+  const std::vector<std::size_t> channels = looked_at(telemetry, grid);
+  const bool few = channels.size() * grid.count * kRobustFeatures <= kMostKept;
+  const std::unique_ptr<View> views[] = {
+      std::make_unique<View>(Baseline::whole, grid.count, 0, few ? Kept::features : Kept::neither)};
+  add_channels(telemetry, grid, channels, views);
+  return views[0]->finish();
 }
 
 }  // namespace reveal

@@ -42,6 +42,8 @@ struct RobustWindows {
   PrincipalComponents components;
   Eigen::Index kept = 0;  // components that hold 90 % of the core's variance, at most 40
 
+  std::vector<float> features;  // g, [channel][feature of robust_features()][window]; empty unless kept
+
   double seasonal = 0;  // share of their deviation that the time of day explains, median over the channels
 };
 
@@ -49,6 +51,10 @@ struct RobustWindows {
 /// state are left out; so are, beyond 4,000 channels, some from the inner products (every second, third, ...).
 [[nodiscard]] std::vector<RobustWindows> robust_windows(const Telemetry& telemetry, const WindowGrid& grid,
                                                         std::span<const Baseline> baselines, double windows_per_day);
+
+/// Against Baseline::whole alone, and with what for_each_channel() needs (if it is not too much to keep), but without
+/// evidence, explaining, z and feature.
+[[nodiscard]] RobustWindows robust_windows_with_features(const Telemetry& telemetry, const WindowGrid& grid);
 
 /// Calls `use` with g of every channel of `windows` in turn, [feature of robust_features()][window]: for what needs the
 /// features again that robust_windows() did not keep.

@@ -6,7 +6,9 @@
 
 #include "postproc/detect/attribution.h"
 #include "postproc/detect/novelty.h"
+#include "postproc/detect/outside_means.h"
 #include "postproc/detect/scan_series.h"
+#include "postproc/detect/scan_twins.h"
 
 namespace reveal {
 
@@ -51,8 +53,8 @@ struct Selected {
 
 class Selection {
  public:
-  Selection(const ScanInput& input, const ScanScale& scale, const ScanBlock& block)
-      : input_(input),
+  Selection(OutsideMeans& outside, const ScanScale& scale, const ScanBlock& block)
+      : outside_(outside),
         scale_(scale),
         block_(block),
         apart_(scale.samples(kApartSeconds)),
@@ -72,7 +74,7 @@ class Selection {
         continue;
       }
       if (ended_after_all_ && is_longer_than_closed(candidate)) continue;
-      ScoredInterval refined = refine(input_, candidate, scale_);
+      ScoredInterval refined = refine(outside_, candidate, scale_);
       if (near_taken(refined)) refined = candidate;
       const bool open_end = is_longer_than_closed(candidate);
       if (open_end && refined.end + edge_ < block_.samples) {
@@ -122,7 +124,7 @@ class Selection {
     if (std::none_of(selected_.begin(), selected_.end(), is_edge)) selected_.push_back({interval, true, false, {}});
   }
 
-  const ScanInput& input_;
+  OutsideMeans& outside_;
   const ScanScale& scale_;
   const ScanBlock& block_;
   std::size_t apart_;
@@ -136,14 +138,16 @@ class Selection {
 class Scan {
  public:
   Scan(const Telemetry& telemetry, std::size_t offset, const ScanBlock& block, std::size_t searched,
-       const ScanScale& scale)
+       const ScanScale& scale, std::size_t filled)
       : telemetry_(telemetry),
         offset_(offset),
         block_(block),
         searched_(searched),
         scale_(scale),
+        filled_(filled),
         input_(scan_input(telemetry, block.begin - offset, block.samples, scale)),
-        correlation_(input_, scale) {
+        correlation_(input_, scale),
+        outside_(input_, scale) {
     // The analyser does not see into the constructor of correlation_.
     mark_detecting(input_, correlation_);  // NOLINT(clang-analyzer-optin.cplusplus.UninitializedObject)
   }
@@ -154,7 +158,7 @@ class Scan {
       if (static_cast<double>(interval.end - interval.begin) > kMaxShare * static_cast<double>(block_.samples))
         interval.score /= kOpenEndFactor;
     }
-    std::vector<Selected> chosen = Selection(input_, scale_, block_).run(result.intervals);
+    std::vector<Selected> chosen = Selection(outside_, scale_, block_).run(result.intervals);
     add_twins(chosen);
     if (chosen.empty()) return result;
 
@@ -182,10 +186,10 @@ class Scan {
   }
 
   /// What happened two or three times: each hides the others from the scan.
-  void add_twins(std::vector<Selected>& chosen) const {
+  void add_twins(std::vector<Selected>& chosen) {
     if (block_.samples < scale_.samples(kTwinJobSeconds)) return;
     const std::size_t edge = scale_.samples(kEdgeSeconds);
-    for (const std::vector<ScoredInterval>& group : find_twins(input_, scale_, kTwinFactor * kFinding)) {
+    for (const std::vector<ScoredInterval>& group : find_twins(outside_, scale_, kTwinFactor * kFinding)) {
       for (const ScoredInterval& one : group) {
         const auto overlaps = [&](const Selected& s) {
           return one.begin < s.interval.end && s.interval.begin < one.end;
@@ -211,9 +215,9 @@ class Scan {
     return novelty >= kNoticeNovelty && strength >= kNoticeScore + searched ? Tier::notice : Tier::none;
   }
 
-  [[nodiscard]] Episode episode_of(const Selected& selected, const Novelty& novelty) const {
+  [[nodiscard]] Episode episode_of(const Selected& selected, const Novelty& novelty) {
     const ScoredInterval& interval = selected.interval;
-    Attribution attribution = attribute(telemetry_, input_, correlation_, block_.begin - offset_, interval, scale_);
+    Attribution attribution = attribute(telemetry_, outside_, correlation_, block_.begin - offset_, interval, filled_);
     Episode episode{.begin = (block_.begin + interval.begin) * block_.factor,
                     .end = (block_.begin + interval.end) * block_.factor,
                     .methods = {"GAP"},
@@ -239,8 +243,10 @@ class Scan {
   const ScanBlock& block_;
   std::size_t searched_;
   const ScanScale& scale_;
+  std::size_t filled_;  // reasons with their levels
   ScanInput input_;
   SeriesCorrelation correlation_;
+  OutsideMeans outside_;
 };
 
 }  // namespace
@@ -270,8 +276,8 @@ std::size_t trimmed_end(const ScanScale& scale) {
 }
 
 BlockScan scan_block(const Telemetry& telemetry, std::size_t offset, const ScanBlock& block, std::size_t searched,
-                     const ScanScale& scale) {
-  return Scan(telemetry, offset, block, searched, scale).run();
+                     const ScanScale& scale, std::size_t filled) {
+  return Scan(telemetry, offset, block, searched, scale, filled).run();
 }
 
 void keep_best(std::vector<Episode>& episodes, const ScanScale& scale) {

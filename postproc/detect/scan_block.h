@@ -47,9 +47,9 @@ struct BlockScan {
 };
 
 /// `telemetry` holds the block; its first sample is `offset` of the job at this resolution. `searched`: blocks that are
-/// looked at in all, since each is one more chance to find something strange.
+/// looked at in all, since each is one more chance to find something strange. `filled`: reasons with their levels.
 [[nodiscard]] BlockScan scan_block(const Telemetry& telemetry, std::size_t offset, const ScanBlock& block,
-                                   std::size_t searched, const ScanScale& scale);
+                                   std::size_t searched, const ScanScale& scale, std::size_t filled);
 
 /// The better one of episodes that overlapping blocks, or two resolutions, both saw stays; by falling score.
 void keep_best(std::vector<Episode>& episodes, const ScanScale& scale);

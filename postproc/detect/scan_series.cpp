@@ -11,8 +11,10 @@
 #include <string_view>
 #include <utility>
 
+#include "postproc/detect/inner_products.h"
 #include "postproc/detect/median.h"
 #include "postproc/detect/normal_scores.h"
+#include "postproc/merge/present_values.h"
 
 namespace reveal {
 
@@ -20,6 +22,7 @@ namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr double kMinPresent = 0.2;  // of the samples: a process or a device may live for a part of the job
+constexpr std::size_t kMostSeriesPerChannel = 3;
 constexpr std::size_t kMinAwayFromMedian = 6;
 constexpr double kMinCrossingsPerSecond = 0.2;  // a level that crosses its median less often drifts
 constexpr double kNearCopy = 0.9;
@@ -54,17 +57,14 @@ class Builder {
   }
 
   ScanInput build() {
+    const std::vector<std::size_t> moving = moving_channels();
+    // Not written, not there: as many as could come to be, so that growing never copies.
+    input_.scores.reserve(kMostSeriesPerChannel * moving.size() * input_.samples);
     std::map<std::pair<std::string, std::string>, std::vector<std::size_t>> peers;
-    for (std::size_t c = 0; c < telemetry_.channels.size(); ++c) {
+    for (const std::size_t c : moving) {
       const Channel& channel = telemetry_.channels[c];
-      if (channel.subsystem == Subsystem::self || channel.kind == Kind::state || !enough_present(values_of(c))) {
-        continue;
-      }
-      if (is_constant(values_of(c)) || !add(c, c, SeriesForm::rate, rate_of(c))) continue;
-      if (channel.kind == Kind::gauge && !drifts(values_of(c))) {
-        const auto level = values_of(c);
-        add(c, c, SeriesForm::level, {level.begin(), level.end()});
-      }
+      if (!add(c, c, SeriesForm::rate, rate_of(c))) continue;
+      if (channel.kind == Kind::gauge && !drifts(values_of(c))) add(c, c, SeriesForm::level, values_of(c));
       peers[{channel.family + '\n' + channel.metric, peer_pattern(channel.instance)}].push_back(c);
     }
     for (const auto& [key, members] : peers) add_contrasts(members);
@@ -76,19 +76,16 @@ class Builder {
     return telemetry_.series(channel).subspan(begin_, input_.samples);
   }
 
-  [[nodiscard]] static bool enough_present(std::span<const double> values) {
-    const auto present = std::count_if(values.begin(), values.end(), [](double v) { return !std::isnan(v); });
-    return static_cast<double>(present) >= kMinPresent * static_cast<double>(values.size());
-  }
-
-  [[nodiscard]] static bool is_constant(std::span<const double> values) {
-    double first = kNaN;
-    for (const double value : values) {
-      if (std::isnan(value)) continue;
-      if (std::isnan(first)) first = value;
-      if (value != first) return false;
+  [[nodiscard]] std::vector<std::size_t> moving_channels() const {
+    std::vector<std::size_t> moving;
+    for (std::size_t c = 0; c < telemetry_.channels.size(); ++c) {
+      const Channel& channel = telemetry_.channels[c];
+      if (channel.subsystem == Subsystem::self || channel.kind == Kind::state) continue;
+      const PresentValues values = present_values(values_of(c));
+      const double enough = kMinPresent * static_cast<double>(input_.samples);
+      if (!values.constant() && static_cast<double>(values.present) >= enough) moving.push_back(c);
     }
-    return true;
+    return moving;
   }
 
   /// Increments per step: counters come as such; for gauges it removes the drift of free memory and caches.
@@ -114,7 +111,7 @@ class Builder {
     return static_cast<double>(crossings) < kMinCrossingsPerSecond * seconds;
   }
 
-  bool add(std::size_t channel, std::size_t peer, SeriesForm form, const std::vector<double>& values) {
+  bool add(std::size_t channel, std::size_t peer, SeriesForm form, std::span<const double> values) {
     const std::size_t row = input_.scores.size();
     input_.scores.resize(row + input_.samples);
     const std::span<float> scores = std::span(input_.scores).subspan(row);
@@ -219,8 +216,8 @@ void mark_detecting(ScanInput& input, const SeriesCorrelation& correlation) {
         chunk.col(static_cast<Eigen::Index>(i)) = Eigen::Map<const Eigen::VectorXf>(vector.data(), length);
       }
       const auto now = chunk.leftCols(static_cast<Eigen::Index>(size));
-      const Eigen::MatrixXf known = now.transpose() * kept.leftCols(n);
-      const Eigen::MatrixXf among = now.transpose() * now;
+      const Eigen::MatrixXf known = inner_products(now, kept.leftCols(n));
+      const Eigen::MatrixXf among = inner_products(now);
       std::vector<Eigen::Index> mine;
       for (Eigen::Index i = 0; i < now.cols() && n < most; ++i) {
         const bool copy =

@@ -6,7 +6,7 @@
 #include <limits>
 #include <numbers>
 
-#include "postproc/features/wide.h"
+#include "postproc/merge/wide.h"
 
 namespace reveal {
 

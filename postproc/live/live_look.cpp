@@ -33,7 +33,7 @@ Detection look_at(const LiveBlock& block, std::size_t blocks_before, bool ended)
   }
   const ScanBlock scanned{
       .begin = begin, .samples = telemetry.samples - trimmed, .first = block.starts, .last = true, .running = !ended};
-  detection.episodes = scan_block(telemetry, 0, scanned, blocks_before + 1, scale).episodes;
+  detection.episodes = scan_block(telemetry, 0, scanned, blocks_before + 1, scale, kMaxReasons).episodes;
   for (Episode& episode : detection.episodes) {
     episode.claim = claim_of(episode, telemetry.channels, telemetry.step_seconds);
     if (episode.tier != Tier::none)

@@ -14,5 +14,10 @@ namespace reveal {
 
 /// `factor` samples in one; a rest of fewer is left out.
 [[nodiscard]] Telemetry coarser(const Telemetry& telemetry, std::size_t factor);
+/// The same into what it returned before, or an empty one.
+void make_coarser(const Telemetry& telemetry, std::size_t factor, Telemetry& coarse);
+
+/// One series.
+void lengthen_steps(std::span<const double> values, std::size_t factor, Kind kind, std::span<double> out);
 
 }  // namespace reveal

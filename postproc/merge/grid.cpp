@@ -71,6 +71,81 @@ void lay_channel(const FamilyRows& family, std::size_t channel, std::span<const 
   }
 }
 
+/// Where the rows of a channel go that has a value in each of them: the same for all such channels of a family.
+class WholeChannel {
+ public:
+  WholeChannel(Kind kind, std::span<const std::int64_t> at, double period_steps, std::size_t samples)
+      : counts_(kind == Kind::counter || kind == Kind::event), samples_(static_cast<std::int64_t>(samples)) {
+    const std::int64_t most = counts_ ? most_spread_of(period_steps) : most_held_of(period_steps);
+    for (std::size_t row = 0; row < at.size(); ++row) {
+      const bool last = row + 1 == at.size();
+      if (row > 0 && at[row] <= at[row - 1]) once_ = false;  // two rows on one step
+      if (counts_) {
+        const std::int64_t covered = row > 0 ? at[row] - at[row - 1] : 1;
+        if (covered <= most) add(row, at[row] - covered + 1, at[row] + 1, static_cast<double>(covered));
+      } else {
+        add(row, at[row], last ? at[row] + most : std::min(at[row + 1], at[row] + most), 1);
+      }
+    }
+  }
+
+  /// False if this channel needs a closer look. `seen`: an earlier row has a value, so that the first one of these
+  /// counts from something unknown.
+  [[nodiscard]] bool lay(std::span<const double> rows, bool seen, std::span<double> out) const {
+    if (!once_ || (counts_ && std::any_of(rows.begin(), rows.end(), [](double v) { return std::isnan(v); }))) {
+      return false;
+    }
+    std::size_t filled = 0;
+    for (const Run& run : runs_) {
+      std::fill(out.begin() + static_cast<std::ptrdiff_t>(filled), out.begin() + static_cast<std::ptrdiff_t>(run.begin),
+                kNaN);
+      const auto to = out.subspan(run.begin, run.count);
+      if (run.one_each) {
+        const auto from = rows.subspan(run.row, run.count);
+        std::copy(from.begin(), from.end(), to.begin());
+      } else {
+        std::fill(to.begin(), to.end(), rows[run.row] / run.divisor);
+      }
+      filled = run.begin + run.count;
+    }
+    std::fill(out.begin() + static_cast<std::ptrdiff_t>(filled), out.end(), kNaN);
+    if (counts_ && seen && !runs_.empty() && runs_.front().row == 0) out[runs_.front().begin] = kNaN;
+    return true;
+  }
+
+ private:
+  /// Steps that come from one row, or from as many rows that follow each other.
+  struct Run {
+    std::size_t row;
+    std::size_t begin;
+    std::size_t count;
+    bool one_each;
+    double divisor;
+  };
+
+  void add(std::size_t row, std::int64_t begin, std::int64_t end, double divisor) {
+    begin = std::max<std::int64_t>(begin, 0);
+    end = std::min(end, samples_);
+    if (begin >= end) return;
+    const auto first = static_cast<std::size_t>(begin);
+    const auto count = static_cast<std::size_t>(end - begin);
+    const bool single = count == 1 && divisor == 1;
+    if (single && !runs_.empty()) {
+      Run& last = runs_.back();
+      if (last.one_each && last.begin + last.count == first && last.row + last.count == row) {
+        ++last.count;
+        return;
+      }
+    }
+    runs_.push_back({row, first, count, single, divisor});
+  }
+
+  bool counts_;
+  std::int64_t samples_;
+  bool once_ = true;
+  std::vector<Run> runs_;
+};
+
 }  // namespace
 
 Grid::Grid(std::int64_t first_ns, std::int64_t last_ns, std::int64_t utc_minus_monotonic_ns, std::int64_t step_ns)
@@ -89,14 +164,9 @@ std::int64_t reach_of(double period_seconds, double step_seconds) {
   return std::max(most_spread_of(steps), most_held_of(steps));
 }
 
-void lay_on_grid(const FamilyRows& family, const Grid& grid, Telemetry& telemetry, std::size_t begin) {
-  std::vector<std::int64_t> at(family.time_ns.size());
-  std::transform(family.time_ns.begin(), family.time_ns.end(), at.begin(),
-                 [&](std::int64_t time) { return grid.index(time) - static_cast<std::int64_t>(begin); });
+void append_channels(const FamilyRows& family, Telemetry& telemetry) {
   const double period_seconds = std::chrono::duration<double>(family.spec.period).count();
-  const double steps = period_steps(period_seconds, telemetry.step_seconds);
-  for (std::size_t i = 0; i < family.channels.size(); ++i) {
-    const ChannelKey& key = family.channels[i];
+  for (const ChannelKey& key : family.channels) {
     telemetry.channels.push_back({.metric = key.metric,
                                   .instance = key.instance,
                                   .family = family.spec.path,
@@ -106,9 +176,33 @@ void lay_on_grid(const FamilyRows& family, const Grid& grid, Telemetry& telemetr
                                   .scope = family.spec.scope,
                                   .subsystem = family.spec.subsystem,
                                   .period_seconds = period_seconds});
-    telemetry.values.resize(telemetry.values.size() + telemetry.samples, kNaN);
-    lay_channel(family, i, at, steps, telemetry.series(telemetry.channels.size() - 1));
   }
+}
+
+void lay_values(const FamilyRows& family, const Grid& grid, std::size_t begin, std::size_t first,
+                Telemetry& telemetry) {
+  std::vector<std::int64_t> at(family.time_ns.size());
+  std::transform(family.time_ns.begin(), family.time_ns.end(), at.begin(),
+                 [&](std::int64_t time) { return grid.index(time) - static_cast<std::int64_t>(begin); });
+  const double period_seconds = std::chrono::duration<double>(family.spec.period).count();
+  const double steps = period_steps(period_seconds, telemetry.step_seconds);
+  const WholeChannel whole(family.spec.kind, at, steps, telemetry.samples);
+  for (std::size_t i = 0; i < family.channels.size(); ++i) {
+    const auto rows = std::span(family.values).subspan(i * at.size(), at.size());
+    const bool seen = !family.seen_before.empty() && family.seen_before[i];
+    const std::span<double> out = telemetry.series(first + i);
+    if (family.channels[i].died_ns > 0 || !whole.lay(rows, seen, out)) {
+      std::fill(out.begin(), out.end(), kNaN);
+      lay_channel(family, i, at, steps, out);
+    }
+  }
+}
+
+void lay_on_grid(const FamilyRows& family, const Grid& grid, Telemetry& telemetry, std::size_t begin) {
+  const std::size_t first = telemetry.channels.size();
+  append_channels(family, telemetry);
+  telemetry.values.resize(telemetry.channels.size() * telemetry.samples);
+  lay_values(family, grid, begin, first, telemetry);
 }
 
 }  // namespace reveal

@@ -47,4 +47,8 @@ struct FamilyRows {
 /// `begin`: sample of the grid at which the telemetry begins.
 void lay_on_grid(const FamilyRows& family, const Grid& grid, Telemetry& telemetry, std::size_t begin = 0);
 
+/// The two halves of it, for telemetry that is filled again and again. `first`: the family's first channel there.
+void append_channels(const FamilyRows& family, Telemetry& telemetry);
+void lay_values(const FamilyRows& family, const Grid& grid, std::size_t begin, std::size_t first, Telemetry& telemetry);
+
 }  // namespace reveal

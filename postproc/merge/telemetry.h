@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "hdf5schema/vocabulary.h"
+#include "postproc/merge/zeroed_memory.h"
 
 namespace reveal {
 
@@ -35,7 +36,7 @@ struct Telemetry {
   std::int64_t begin_utc_ns = 0;  // of sample 0
   std::size_t samples = 0;
   std::vector<Channel> channels;
-  std::vector<double> values;
+  std::vector<double, ZeroedMemory<double>> values;
 
   [[nodiscard]] std::span<const double> series(std::size_t channel) const {
     return std::span(values).subspan(channel * samples, samples);

@@ -11,6 +11,7 @@
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/trace_reader.h"
 #include "postproc/merge/derived.h"
+#include "postproc/merge/present_values.h"
 
 namespace reveal {
 namespace {
@@ -19,7 +20,8 @@ namespace {
 constexpr std::size_t kMostSamples = 27'000'000;
 /// 8 GiB of numbers.
 constexpr std::size_t kMostValues = std::size_t{1} << 30;
-constexpr std::size_t kHeldPiece = 10'000;
+/// What is read on the way to the grid is several times as large as what is kept.
+constexpr std::size_t kHeldPiece = 3'000;
 constexpr std::size_t kNever = std::numeric_limits<std::size_t>::max();
 
 /// The family that sets the pace: the one with the most rows.
@@ -42,13 +44,13 @@ struct TraceStream::Impl {
   explicit Impl(const std::filesystem::path& path) : reader(path) {}
 
   void open(const std::filesystem::path& path);
-  FamilyRows rows_around(const TraceReader::Family& family, std::size_t begin, std::size_t count,
-                         std::vector<std::size_t>& first_row) const;
+  void read_around(std::size_t family, std::size_t begin, std::size_t count);
 
   TraceReader reader;
   NodeTrace trace;
   std::optional<Grid> grid;
   DerivedState derived;
+  std::vector<FamilyRows> rows;                      // per family, read again and again
   std::vector<std::vector<std::size_t>> first_rows;  // per family and channel: the first one with a value
 };
 
@@ -83,12 +85,17 @@ void TraceStream::Impl::open(const std::filesystem::path& path) {
   telemetry.begin_utc_ns = grid->begin_utc_ns();
   trace.samples_expected = static_cast<double>(grid->samples());
   trace.samples_present = static_cast<double>(pace->time_ns.size() - 1);
-  for (const auto& family : reader.families()) first_rows.emplace_back(family.channels.size(), kNever);
+  for (const auto& family : reader.families()) {
+    first_rows.emplace_back(family.channels.size(), kNever);
+    rows.push_back({family.spec, family.channels, {}, {}});
+  }
 }
 
 /// Those that can speak to samples [begin, begin + count), and one more on either side.
-FamilyRows TraceStream::Impl::rows_around(const TraceReader::Family& family, std::size_t begin, std::size_t count,
-                                          std::vector<std::size_t>& first_row) const {
+void TraceStream::Impl::read_around(std::size_t index, std::size_t begin, std::size_t count) {
+  const TraceReader::Family& family = reader.families()[index];
+  FamilyRows& around = rows[index];
+  std::vector<std::size_t>& first_row = first_rows[index];
   const double period = std::chrono::duration<double>(family.spec.period).count();
   const std::int64_t reach = reach_of(period, trace.telemetry.step_seconds) + 1;
   const auto row_at = [&](std::int64_t sample) {
@@ -100,15 +107,16 @@ FamilyRows TraceStream::Impl::rows_around(const TraceReader::Family& family, std
   first -= std::min<std::size_t>(first, 1);
   const std::size_t end = std::min(family.time_ns.size(), row_at(static_cast<std::int64_t>(begin + count) + reach) + 1);
   const auto times = family.time_ns.subspan(first, end - first);
-  FamilyRows rows{family.spec, family.channels, {times.begin(), times.end()}, reader.read(family, first, end - first)};
+  around.time_ns.assign(times.begin(), times.end());
+  reader.read(family, first, end - first, around.values);
+  around.seen_before.clear();
   for (std::size_t c = 0; c < family.channels.size(); ++c) {
-    rows.seen_before.push_back(first_row[c] < first);
-    const auto values = std::span(rows.values).subspan(c * times.size(), times.size());
+    around.seen_before.push_back(first_row[c] < first);
+    const auto values = std::span(around.values).subspan(c * times.size(), times.size());
     for (std::size_t row = 0; first_row[c] == kNever && row < values.size(); ++row) {
       if (!std::isnan(values[row])) first_row[c] = first + row;
     }
   }
-  return rows;
 }
 
 TraceStream::TraceStream(const std::filesystem::path& path) : impl_(std::make_unique<Impl>(path)) {
@@ -129,25 +137,40 @@ std::size_t TraceStream::samples() const {
 }
 
 Telemetry TraceStream::read(std::size_t begin, std::size_t count) {
+  Telemetry piece;
+  read(begin, count, piece);
+  return piece;
+}
+
+void TraceStream::read(std::size_t begin, std::size_t count, Telemetry& piece) {
+  read_measured(begin, count, piece);
+  append_derived(piece, impl_->derived);
+}
+
+void TraceStream::read_measured(std::size_t begin, std::size_t count, Telemetry& piece) {
   const Telemetry& whole = impl_->trace.telemetry;
-  Telemetry piece{
-      .node = whole.node,
-      .step_seconds = whole.step_seconds,
-      .begin_utc_ns = whole.begin_utc_ns + std::llround(static_cast<double>(begin) * whole.step_seconds * 1e9),
-      .samples = count,
-      .channels = {},
-      .values = {}};
+  piece.node = whole.node;
+  piece.step_seconds = whole.step_seconds;
+  piece.begin_utc_ns = whole.begin_utc_ns + std::llround(static_cast<double>(begin) * whole.step_seconds * 1e9);
+  piece.samples = count;
   const auto& families = impl_->reader.families();
-  std::size_t channels = kDerivedChannels;
-  for (const auto& family : families) channels += has_values(family) ? family.channels.size() : 0;
-  piece.channels.reserve(channels);
-  piece.values.reserve(channels * count);
+  const bool first_time = piece.channels.empty();
+  std::size_t channels = 0;
   for (std::size_t f = 0; f < families.size(); ++f) {
     if (!has_values(families[f])) continue;
-    lay_on_grid(impl_->rows_around(families[f], begin, count, impl_->first_rows[f]), *impl_->grid, piece, begin);
+    if (first_time) append_channels(impl_->rows[f], piece);
+    channels += families[f].channels.size();
   }
-  append_derived(piece, impl_->derived);
-  return piece;
+  piece.values.reserve((channels + kDerivedChannels) * count);
+  piece.values.resize(channels * count);
+  std::size_t at = 0;
+  for (std::size_t f = 0; f < families.size(); ++f) {
+    if (!has_values(families[f])) continue;
+    impl_->read_around(f, begin, count);
+    lay_values(impl_->rows[f], *impl_->grid, begin, at, piece);
+    at += families[f].channels.size();
+  }
+  piece.channels.resize(channels);  // what was derived is to be derived anew
 }
 
 NodeTrace held(TraceStream& stream) {
@@ -157,20 +180,18 @@ NodeTrace held(TraceStream& stream) {
                             trace.telemetry.channels.size(), stream.samples()));
   }
   Telemetry& telemetry = trace.telemetry;
-  if (stream.samples() <= kHeldPiece) {
-    if (stream.samples() > 0) telemetry = stream.read(0, stream.samples());
-    return trace;
-  }
-  // In pieces, since what is read on the way to the grid is as large as what is kept.
   telemetry.samples = stream.samples();
-  telemetry.values.resize(telemetry.channels.size() * telemetry.samples);
+  telemetry.values.reserve(telemetry.channels.size() * telemetry.samples);
+  Telemetry piece;
   for (std::size_t begin = 0; begin < telemetry.samples; begin += kHeldPiece) {
-    const Telemetry piece = stream.read(begin, std::min(kHeldPiece, telemetry.samples - begin));
+    stream.read_measured(begin, std::min(kHeldPiece, telemetry.samples - begin), piece);
+    telemetry.values.resize(piece.channels.size() * telemetry.samples);
     for (std::size_t c = 0; c < piece.channels.size(); ++c) {
-      const auto values = piece.series(c);
-      std::copy(values.begin(), values.end(), telemetry.series(c).subspan(begin).begin());
+      copy_onto_zeros(piece.series(c), telemetry.series(c).subspan(begin));
     }
   }
+  telemetry.channels.resize(piece.channels.size());
+  append_derived(telemetry);
   return trace;
 }
 

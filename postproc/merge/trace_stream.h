@@ -25,8 +25,14 @@ class TraceStream {
   /// Samples [begin, begin + count). The first time through, pieces must follow each other without a hole: whether a
   /// counter's first increment in a piece is its first ever is known only from what came before.
   [[nodiscard]] Telemetry read(std::size_t begin, std::size_t count);
+  /// The same into a piece that was read before, or an empty one.
+  void read(std::size_t begin, std::size_t count, Telemetry& piece);
 
  private:
+  friend NodeTrace held(TraceStream& stream);
+  /// All but the derived channels.
+  void read_measured(std::size_t begin, std::size_t count, Telemetry& piece);
+
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };

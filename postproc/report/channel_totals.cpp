@@ -3,24 +3,34 @@
 #include <algorithm>
 #include <cmath>
 
+#include "postproc/merge/present_values.h"
+
 namespace reveal {
 namespace {
 
 constexpr double kLateNs = 10e6;
 
+bool is_late(double value) {
+  return value > kLateNs;
+}
+
 }  // namespace
 
 void ChannelTotals::add(std::span<const double> values) {
-  for (const double value : values) {
-    if (std::isnan(value)) continue;
-    ++present;
-    sum += value;
-    low = std::min(low, value);
-    high = std::max(high, value);
-    late += value > kLateNs ? 1 : 0;
-    if (!std::isnan(last) && value != last) ++changes;
-    last = value;
+  const PresentValues all = present_values(values);
+  if (all.present == 0) return;
+  present += all.present;
+  sum += all.sum;
+  low = std::min(low, all.low);
+  high = std::max(high, all.high);
+  if (all.high > kLateNs) late += static_cast<std::size_t>(std::count_if(values.begin(), values.end(), is_late));
+  if (all.constant()) {
+    if (!std::isnan(last) && last != all.low) ++changes;
+    last = all.low;
+    return;
   }
+  changes += changes_in(values, last);
+  last = *std::find_if(values.rbegin(), values.rend(), [](double value) { return !std::isnan(value); });
 }
 
 void add_to(std::vector<ChannelTotals>& totals, const Telemetry& piece) {

@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <mutex>
 #include <new>
+#include <optional>
 #include <set>
 
 #include "hdf5schema/basics/error.h"
@@ -16,6 +18,7 @@
 #include "postproc/report/job_facts.h"
 #include "postproc/report/job_history.h"
 #include "postproc/report/node_analysis.h"
+#include "postproc/report/side_by_side.h"
 #include "postproc/report/verdict.h"
 #include "postproc/report/wording.h"
 
@@ -25,6 +28,8 @@ namespace {
 constexpr std::size_t kMostTimelines = 12;
 constexpr std::size_t kMostEpisodes = 60;
 constexpr std::size_t kLargestReport = 64 << 20;
+/// Of all nodes that are analysed at the same time; a larger one is analysed alone.
+constexpr std::size_t kMostMemory = std::size_t{1} << 30;
 
 std::int64_t modified_ns(const std::filesystem::path& path) {
   struct stat status {};
@@ -223,14 +228,63 @@ void note_missing_nodes(const std::vector<NodeSummary>& summaries, const ReportO
   }
 }
 
-NodeSummary summarise(const ListedTrace& trace, const AnalysisSettings& settings) {
-  NodeSummary summary = analyse_file(trace.path, settings);
+NodeSummary summarise(const ListedTrace& trace, const AnalysisSettings& settings, MemoryBudget& budget,
+                      std::size_t threads) {
+  NodeSummary summary = analyse_file(trace.path, settings, budget, threads);
   summary.trace = trace.path.filename().string();
   summary.trace_bytes = trace.bytes;
   summary.trace_mtime_ns = trace.mtime_ns;
   auto& overhead = summary.part.overhead.front();
   if (summary.seconds > 0) overhead.bytes_per_second = static_cast<double>(trace.bytes) / summary.seconds;
   return summary;
+}
+
+/// What became of one trace.
+struct NodeOutcome {
+  std::optional<NodeSummary> summary;
+  std::optional<InputProblem> problem;
+};
+
+NodeOutcome analyse_anew(const std::filesystem::path& directory, const ListedTrace& trace,
+                         const AnalysisSettings& settings, MemoryBudget& budget, std::size_t threads) {
+  NodeOutcome outcome;
+  try {
+    outcome.summary = summarise(trace, settings, budget, threads);
+    try {
+      publish_file(directory, summary_name(trace), render_summary(*outcome.summary));
+    } catch (const Error& error) {
+      outcome.problem = {outcome.summary->node, fmt::format("summary not kept: {}", error.what())};
+    }
+  } catch (const Error& error) {
+    outcome.problem = {trace.node, error.what(), true};
+  } catch (const std::bad_alloc&) {
+    outcome.problem = {trace.node, trace.path.string() + ": not enough memory to analyse it", true};
+  }
+  return outcome;
+}
+
+std::vector<NodeOutcome> outcomes_of(const std::filesystem::path& directory, const std::vector<ListedTrace>& traces,
+                                     const ReportOptions& options) {
+  const std::string hash = config_hash(options.settings);
+  std::vector<NodeOutcome> outcomes(traces.size());
+  std::vector<std::size_t> anew;
+  for (std::size_t i = 0; i < traces.size(); ++i) {
+    if (options.reuse_summaries) outcomes[i].summary = fresh_summary(traces[i], hash);
+    if (!outcomes[i].summary) anew.push_back(i);
+  }
+  if (!anew.empty()) keep_freed_memory();
+  MemoryBudget budget(kMostMemory);
+  std::mutex one_line;
+  const std::size_t threads = options.threads > 0 ? options.threads : usable_threads();
+  run_side_by_side(anew.size(), threads, [&](std::size_t k) {
+    const ListedTrace& trace = traces[anew[k]];
+    if (options.progress) {
+      const std::lock_guard lock(one_line);
+      options.progress(trace.node, anew[k], traces.size());
+    }
+    outcomes[anew[k]] = analyse_anew(directory, trace, options.settings, budget, threads);
+  });
+  return outcomes;
 }
 
 }  // namespace
@@ -240,7 +294,9 @@ void write_summaries(const std::filesystem::path& directory, const std::string& 
   for (const ListedTrace& trace : list_traces(directory)) {
     if (trace.node != node) continue;
     try {
-      publish_file(directory, summary_name(trace), render_summary(summarise(trace, settings)));
+      MemoryBudget budget(kMostMemory);
+      publish_file(directory, summary_name(trace),
+                   render_summary(summarise(trace, settings, budget, usable_threads())));
     } catch (const std::exception&) {
       continue;  // the report of the job tries again, and says what is wrong
     }
@@ -297,30 +353,11 @@ Report merge_summaries(const std::vector<NodeSummary>& summaries, const std::vec
 Report build_report(const std::filesystem::path& directory, const ReportOptions& options,
                     std::vector<InputProblem>& problems) {
   const std::vector<ListedTrace> traces = list_traces(directory);
-  const std::string hash = config_hash(options.settings);
+  std::vector<NodeOutcome> outcomes = outcomes_of(directory, traces, options);
   std::vector<NodeSummary> summaries;
-  for (std::size_t i = 0; i < traces.size(); ++i) {
-    const ListedTrace& trace = traces[i];
-    if (options.reuse_summaries) {
-      if (auto fresh = fresh_summary(trace, hash)) {
-        summaries.push_back(*std::move(fresh));
-        continue;
-      }
-    }
-    if (options.progress) options.progress(trace.node, i, traces.size());
-    try {
-      NodeSummary summary = summarise(trace, options.settings);
-      try {
-        publish_file(directory, summary_name(trace), render_summary(summary));
-      } catch (const Error& error) {
-        problems.push_back({summary.node, fmt::format("summary not kept: {}", error.what())});
-      }
-      summaries.push_back(std::move(summary));
-    } catch (const Error& error) {
-      problems.push_back({trace.node, error.what(), true});
-    } catch (const std::bad_alloc&) {
-      problems.push_back({trace.node, trace.path.string() + ": not enough memory to analyse it", true});
-    }
+  for (NodeOutcome& outcome : outcomes) {
+    if (outcome.summary) summaries.push_back(*std::move(outcome.summary));
+    if (outcome.problem) problems.push_back(*std::move(outcome.problem));
   }
   if (summaries.empty()) throw Error(problems.front().text);
   drop_duplicates(summaries, problems);

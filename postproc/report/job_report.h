@@ -28,7 +28,8 @@ struct ReportOptions {
   bool reuse_summaries = true;
   std::optional<int> exit_code;  // of the job, if the caller knows; kept over later reports
   std::int64_t now_utc_ns = 0;
-  /// Called before each node that must be analysed anew, for a progress line.
+  std::size_t threads = 0;  // 0: as many as usable_threads() says; the report is the same on any number
+  /// Called before each node that must be analysed anew, for a progress line; one call at a time.
   std::function<void(const std::string& node, std::size_t index, std::size_t count)> progress;
 };
 

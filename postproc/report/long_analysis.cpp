@@ -1,10 +1,10 @@
 #include "postproc/report/long_analysis.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "postproc/detect/long_detection.h"
 #include "postproc/merge/coarser.h"
+#include "postproc/merge/present_values.h"
 
 namespace reveal {
 namespace {
@@ -29,17 +29,15 @@ class Overview {
     overview.begin_utc_ns = job.begin_utc_ns;
     overview.samples = samples / result.factor;
     overview.channels = job.channels;
-    overview.values.assign(overview.samples * overview.channels.size(), std::numeric_limits<double>::quiet_NaN());
+    overview.values.resize(overview.samples * overview.channels.size());
   }
 
   void add(const Telemetry& piece) {
     const std::size_t count = piece.samples / result_.factor;
     for (std::size_t c = 0; c < piece.channels.size(); ++c) {
-      const auto values = piece.series(c);
-      const auto out = result_.overview.series(c).subspan(at_, count);
-      for (std::size_t i = 0; i < count; ++i) {
-        out[i] = longer_step(values.subspan(i * result_.factor, result_.factor), piece.channels[c].kind);
-      }
+      longer_.resize(count);
+      lengthen_steps(piece.series(c), result_.factor, piece.channels[c].kind, longer_);
+      copy_onto_zeros(longer_, result_.overview.series(c).subspan(at_, count));
     }
     at_ += count;
   }
@@ -47,6 +45,7 @@ class Overview {
  private:
   LongAnalysis& result_;
   std::size_t at_ = 0;
+  std::vector<double> longer_;
 };
 
 }  // namespace
@@ -55,13 +54,27 @@ bool is_long(const TraceStream& stream) {
   return stream.samples() * stream.trace().telemetry.channels.size() > kMostHeld;
 }
 
-LongAnalysis analyse_pieces(TraceStream& stream) {
+std::size_t memory_needed(const TraceStream& stream) {
+  constexpr std::size_t kAnyway = 40'000'000;
+  constexpr std::size_t kBlockSamples = 15'000;  // that are scanned at once
+  constexpr std::size_t kPerScanned = 8;         // two series of single precision
+  constexpr std::size_t kInPieces = 600'000'000;
+  if (is_long(stream)) return kInPieces;
+  const std::size_t channels = stream.trace().telemetry.channels.size();
+  // A quarter of the channels counts nothing in any job seen (most often half), and takes no memory.
+  const std::size_t held = stream.samples() * channels * sizeof(double) / 4 * 3;
+  return kAnyway + held + std::min(stream.samples(), kBlockSamples) * channels * kPerScanned;
+}
+
+LongAnalysis analyse_pieces(TraceStream& stream, std::size_t threads) {
   const Telemetry& job = stream.trace().telemetry;
   LongAnalysis result;
-  LongDetection detection(job, stream.samples(), {.keep_windows = false});
+  LongDetection detection(job, stream.samples(), {.keep_windows = false},
+                          threads > 1 ? std::launch::async : std::launch::deferred);
   Overview overview(job, stream.samples(), result);
+  Telemetry piece;
   for (std::size_t begin = 0; begin < stream.samples(); begin += detection.piece_samples()) {
-    const Telemetry piece = stream.read(begin, std::min(detection.piece_samples(), stream.samples() - begin));
+    stream.read(begin, std::min(detection.piece_samples(), stream.samples() - begin), piece);
     add_to(result.totals, piece);
     overview.add(piece);
     detection.add(piece);

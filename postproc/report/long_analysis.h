@@ -15,6 +15,9 @@ namespace reveal {
 /// Is the trace too long to be held at its own resolution?
 [[nodiscard]] bool is_long(const TraceStream& stream);
 
+/// Bytes that analysing the trace takes, held or in pieces; not much more for any trace seen.
+[[nodiscard]] std::size_t memory_needed(const TraceStream& stream);
+
 struct LongAnalysis {
   Detection detection;  // on the trace's own samples
   std::vector<ChannelTotals> totals;
@@ -22,7 +25,7 @@ struct LongAnalysis {
   Telemetry overview;
 };
 
-/// By the default pipeline.
-[[nodiscard]] LongAnalysis analyse_pieces(TraceStream& stream);
+/// By the default pipeline. With more than one thread, a block is scanned while the next one is read.
+[[nodiscard]] LongAnalysis analyse_pieces(TraceStream& stream, std::size_t threads);
 
 }  // namespace reveal

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <set>
 #include <span>
 
@@ -306,18 +307,22 @@ NodeSummary analyse(const NodeTrace& trace, const AnalysisSettings& settings) {
                    settings);
 }
 
-NodeSummary analyse_file(const std::filesystem::path& path, const AnalysisSettings& settings) {
-  TraceStream stream(path);
-  if (!is_long(stream) || !find_pipeline(settings.pipeline).in_pieces) {
-    return analyse(held(stream), settings);
+NodeSummary analyse_file(const std::filesystem::path& path, const AnalysisSettings& settings, MemoryBudget& budget,
+                         std::size_t threads) {
+  auto stream = std::make_unique<TraceStream>(path);
+  const MemoryBudget::Share share = budget.take(memory_needed(*stream));
+  if (!is_long(*stream) || !find_pipeline(settings.pipeline).in_pieces) {
+    const NodeTrace trace = held(*stream);
+    stream.reset();  // what it read last is as large as a part of the trace
+    return analyse(trace, settings);
   }
-  const LongAnalysis pieces = analyse_pieces(stream);
-  return summarise({.trace = stream.trace(),
+  const LongAnalysis pieces = analyse_pieces(*stream, threads);
+  return summarise({.trace = stream->trace(),
                     .telemetry = pieces.overview,
                     .detection = pieces.detection,
                     .totals = pieces.totals,
-                    .step_seconds = stream.trace().telemetry.step_seconds,
-                    .samples = stream.samples(),
+                    .step_seconds = stream->trace().telemetry.step_seconds,
+                    .samples = stream->samples(),
                     .factor = pieces.factor},
                    settings);
 }

@@ -6,13 +6,16 @@
 #include "postproc/diagnose/analysis_settings.h"
 #include "postproc/diagnose/rule.h"
 #include "postproc/merge/load.h"
+#include "postproc/report/side_by_side.h"
 #include "postproc/report/summary.h"
 
 namespace reveal {
 
 [[nodiscard]] NodeSummary analyse(const NodeTrace& trace, const AnalysisSettings& settings);
 
-/// Loads, analyses and frees the trace. Throws Error.
-[[nodiscard]] NodeSummary analyse_file(const std::filesystem::path& trace, const AnalysisSettings& settings);
+/// Loads, analyses and frees the trace, as soon as the budget has room for it. `threads`: of all nodes
+/// together. Throws Error.
+[[nodiscard]] NodeSummary analyse_file(const std::filesystem::path& trace, const AnalysisSettings& settings,
+                                       MemoryBudget& budget, std::size_t threads);
 
 }  // namespace reveal

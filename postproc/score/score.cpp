@@ -82,7 +82,7 @@ Telemetry telemetry_of(const SeriesFile& file) {
   Telemetry telemetry;
   telemetry.step_seconds = file.interval_seconds;
   telemetry.samples = file.samples;
-  telemetry.values = file.values;
+  telemetry.values.assign(file.values.begin(), file.values.end());
   for (std::size_t c = 0; c < file.channels.size(); ++c) {
     Channel channel;
     name_channel(file.channels[c], channel);

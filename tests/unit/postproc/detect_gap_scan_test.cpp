@@ -6,6 +6,8 @@
 
 #include "postproc/detect/gap_scan.h"
 #include "postproc/detect/normal_scores.h"
+#include "postproc/detect/scan_twins.h"
+#include "postproc/detect/series_scan.h"
 
 namespace reveal {
 namespace {
@@ -28,6 +30,17 @@ std::vector<double> noise(std::size_t samples, std::uint64_t seed) {
   return values;
 }
 
+Telemetry quiet(std::size_t channels, std::size_t samples) {
+  Telemetry t;
+  t.samples = samples;
+  for (std::size_t c = 0; c < channels; ++c) {
+    t.channels.push_back({.metric = "m" + std::to_string(c), .kind = Kind::counter, .period_seconds = 0.1});
+    const auto row = noise(samples, c + 1);
+    t.values.insert(t.values.end(), row.begin(), row.end());
+  }
+  return t;
+}
+
 TEST(NormalScores, AreQuantilesOfTheNormalDistribution) {
   EXPECT_DOUBLE_EQ(normal_quantile(0.5), 0);
   EXPECT_NEAR(normal_quantile(0.975), 1.959963984540054, 1e-14);
@@ -40,6 +53,30 @@ TEST(NormalScores, AreQuantilesOfTheNormalDistribution) {
   EXPECT_EQ(summary.away_from_median, 4U);
   EXPECT_NEAR(g[1], -1.1503493803760079, 1e-6);  // Phi^-1(1/8)
   EXPECT_NEAR(g[3], -0.3186393639643752, 1e-6);  // Phi^-1(3/8)
+}
+
+TEST(NormalScores, TellApartWhatSinglePrecisionCannot) {
+  std::mt19937_64 engine(11);
+  const auto draw = [&](auto make) {
+    std::vector<double> values(500);
+    for (double& v : values) v = make(static_cast<double>(engine() % 1000));
+    return values;
+  };
+  // In narrow steps far from zero, in narrow steps far from the least, with repetitions, and too far apart to subtract.
+  for (std::vector<double> values :
+       {draw([](double r) { return 1e9 + r * 1.1e-7; }), draw([](double r) { return r < 10 ? -r / 7 : 1 + r * 1e-12; }),
+        draw([](double r) { return std::floor(r / 100) / 3; }), draw([](double r) { return (r - 500) * 1e306 / 3; })}) {
+    values[7] = std::nan("");
+    std::vector<float> g(values.size());
+    EXPECT_EQ(normal_scores(values, g).present, 499U);
+    for (std::size_t a = 0; a < values.size(); ++a) {
+      for (std::size_t b = 0; b < a; ++b) {
+        if (a == 7 || b == 7) continue;
+        ASSERT_EQ(values[a] < values[b], g[a] < g[b]) << values[a] << " " << values[b];
+        ASSERT_EQ(values[a] == values[b], g[a] == g[b]) << values[a] << " " << values[b];
+      }
+    }
+  }
 }
 
 TEST(NormalScores, ShareTheMeanRankAmongTiesAndLeaveMissingAtZero) {
@@ -101,6 +138,37 @@ TEST(GapScan, EqualsItsDefinitionOnRandomSeries) {
   }
 }
 
+TEST(GapScan, ScoresManyIntervalsAsOneByOne) {
+  for (const auto& [step, outside] : {std::pair{5U, 50U}, {5U, 30U}, {3U, 20U}, {7U, 17U}}) {
+    std::vector<float> g(803);
+    normal_scores(noise(g.size(), step), g);
+    SeriesScan scan(g, variance_of(g), 1, outside);
+    for (const std::size_t length : {50U, 53U, 140U, 790U, 803U}) {
+      std::vector<float> many((g.size() - length) / step + 1);
+      scan.gaps(length, step, many);
+      for (std::size_t i = 0; i < many.size(); ++i) ASSERT_EQ(many[i], scan.gap(i * step, i * step + length)) << i;
+    }
+    for (const std::size_t first : {0U, 10U, 241U}) {
+      std::vector<float> many(60);
+      scan.open_gaps(first, step, many);
+      for (std::size_t i = 0; i < many.size(); ++i) ASSERT_EQ(many[i], scan.gap(first + i * step, g.size())) << i;
+    }
+  }
+}
+
+TEST(GapScan, SumsOfAWholeSeriesGiveTheSameDistance) {
+  Telemetry t = quiet(3, 900);
+  const ScanInput input = scan_input(t, 0, t.samples, kTenHertz);
+  OutsideMeans outside(input, kTenHertz);
+  for (std::size_t i = 0; i < input.series.size(); ++i) {
+    const SeriesScan scan(input.of(i), input.series[i].variance, input.series[i].hold, 50);
+    for (const auto& [b, e] : {std::pair{0U, 60U}, {0U, 50U}, {33U, 60U}, {400U, 777U}, {840U, 900U}, {60U, 900U}}) {
+      EXPECT_NEAR(outside.z(i, b, e), scan.z(b, e), 1e-9) << b;
+    }
+  }
+  EXPECT_EQ(outside.z(0, 0, 900), 0);  // nothing is left outside
+}
+
 TEST(GapScan, CountsRecurringPhasesAsNothing) {
   std::vector<double> x = noise(1200, 3);
   for (std::size_t t = 0; t < x.size(); ++t) x[t] += t % 300 < 100 ? 5 : 0;
@@ -108,17 +176,6 @@ TEST(GapScan, CountsRecurringPhasesAsNothing) {
   normal_scores(x, g);
   const SeriesScan scan(g, variance_of(g), 1, 50);
   for (std::size_t b = 0; b + 100 <= x.size(); b += 100) EXPECT_LT(scan.gap(b, b + 100), 1.0) << b;
-}
-
-Telemetry quiet(std::size_t channels, std::size_t samples) {
-  Telemetry t;
-  t.samples = samples;
-  for (std::size_t c = 0; c < channels; ++c) {
-    t.channels.push_back({.metric = "m" + std::to_string(c), .kind = Kind::counter, .period_seconds = 0.1});
-    const auto row = noise(samples, c + 1);
-    t.values.insert(t.values.end(), row.begin(), row.end());
-  }
-  return t;
 }
 
 double best_score(const Telemetry& t) {
@@ -217,7 +274,8 @@ TEST(GapScan, RefinesAnIntervalToOneSample) {
   }
   ScanInput input = scan_input(t, 0, t.samples, kTenHertz);
   mark_detecting(input, SeriesCorrelation(input, kTenHertz));
-  const ScoredInterval refined = refine(input, {230, 300, 9}, kTenHertz);
+  OutsideMeans outside(input, kTenHertz);
+  const ScoredInterval refined = refine(outside, {230, 300, 9}, kTenHertz);
   EXPECT_EQ(refined.begin, 213U);
   EXPECT_EQ(refined.end, 331U);
   EXPECT_EQ(refined.score, 9);

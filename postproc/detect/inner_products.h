@@ -1,0 +1,16 @@
+// Inner products of many long vectors in single precision: what correlations between channels come down to. Eigen does
+// the same, but as built for any x86-64 at a third of the speed.
+#pragma once
+
+#include <Eigen/Core>
+
+namespace reveal {
+
+using Vectors = Eigen::Ref<const Eigen::MatrixXf>;  // one per column
+
+/// [a, b]
+[[nodiscard]] Eigen::MatrixXf inner_products(const Vectors& a, const Vectors& b);
+/// Of all pairs; symmetric.
+[[nodiscard]] Eigen::MatrixXf inner_products(const Vectors& vectors);
+
+}  // namespace reveal
