@@ -162,7 +162,7 @@ std::vector<Inputs> find_inputs(const Telemetry& telemetry, const DerivedMetric&
 }
 
 void compute(const Telemetry& telemetry, const DerivedMetric& derived, const Inputs& inputs,
-             std::vector<double>& values) {
+             decltype(Telemetry::values)& values) {
   const std::size_t count = inputs_of(derived).size();
   std::array<double, kMostDerivedInputs> in{};
   for (std::size_t t = 0; t < telemetry.samples; ++t) {
