@@ -47,11 +47,11 @@ class SeriesScan {
   std::size_t samples_ = 0;
   double variance_ = 0;  // of one independent measurement
   std::size_t outside_length_ = 0;
-  std::vector<double> prefix_;        // sums of scores
-  std::vector<float> outside_means_;  // that begin at s
-  Extremes before_;                   // of outside means that begin at or before a position
-  Extremes after_;                    // ... at or after it
-  std::size_t begin_step_ = 0;              // 0: at_begin_ is of another series
+  std::vector<double> prefix_;             // sums of scores
+  std::vector<float> outside_means_;       // that begin at s
+  Extremes before_;                        // of outside means that begin at or before a position
+  Extremes after_;                         // ... at or after it
+  std::size_t begin_step_ = 0;             // 0: at_begin_ is of another series
   std::vector<double> at_begin_, at_end_;  // prefix sums, a step apart
 };
 

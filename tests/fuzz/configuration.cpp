@@ -1,6 +1,5 @@
 // Configuration files, what a user writes behind --reveal=, and patterns of file names.
 #include "hdf5schema/basics/config_file.h"
-
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/file_pattern.h"
 #include "hdf5schema/basics/request.h"
