@@ -146,7 +146,8 @@ def check_killed():
             assert families
             for family in families:
                 family[:]
-                assert len(family.dims[0]["metric"]) == family.shape[0], family
+                # In the middle of a flush the keys are there before the rows they name.
+                assert len(family.dims[0]["metric"]) >= family.shape[0], family
 
 
 h5py_snippet, xarray_snippet = snippets()
