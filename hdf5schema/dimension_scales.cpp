@@ -44,6 +44,7 @@ void DimensionScales::make(const H5::DataSet& scale, const std::string& name, co
   set_text(scale, "NAME", name);
   if (users.empty()) return;
   std::vector<Reference> references;
+  references.reserve(users.size());
   for (const User& user : users) references.push_back({reference_to(user.dataset.getId(), "."), user.dimension});
   write_list(scale, references);
 }

@@ -18,6 +18,7 @@ int give_back_image(dl_phdr_info* image, std::size_t /*size*/, void* /*unused*/)
     if (segment.p_type != PT_LOAD || (segment.p_flags & PF_W) != 0) continue;
     const std::uintptr_t begin = (image->dlpi_addr + segment.p_vaddr + page - 1) / page * page;
     const std::uintptr_t end = (image->dlpi_addr + segment.p_vaddr + segment.p_filesz) / page * page;
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): a program header has addresses as numbers
     if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
   }
   return 0;

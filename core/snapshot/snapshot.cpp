@@ -128,8 +128,8 @@ class Facts {
     std::replace(value.begin(), value.end(), '\n', ' ');
     facts_.emplace_back(std::move(key), std::move(value));
   }
-  void add_all(Snapshot facts) {
-    for (auto& [key, value] : facts) add(std::move(key), std::move(value));
+  void add_all(const Snapshot& facts) {
+    for (const auto& [key, value] : facts) add(key, value);
   }
   Snapshot sorted() && {
     std::sort(facts_.begin(), facts_.end());

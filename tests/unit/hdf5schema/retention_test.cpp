@@ -21,7 +21,6 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::int64_t kTick = 100'000'000;
-constexpr std::int64_t kSecond = 1'000'000'000;
 constexpr std::int64_t kBegin = 5'000'000'000'000;
 
 /// Channel c counts up by c + 1 a tick from 1,000, the level is the tick; one more channel appears after 100 s.
