@@ -78,7 +78,7 @@ if [ "${1:-}" != quick ]; then
   say "g++: unit tests under address and undefined behaviour sanitizers"
   configure sanitize -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG="-Og -g1" -DCMAKE_CXX_COMPILER=g++ -DCMAKE_C_COMPILER=gcc \
     -DREVEAL_SANITIZE=address,undefined
-  ninja -C "$root/sanitize"
+  ninja -C "$root/sanitize" test_core test_hdf5schema test_postproc test_wrapper fuzz_replay
   export LSAN_OPTIONS="suppressions=$PWD/tests/leaks.supp:print_suppressions=0"
   run_ctest sanitize -L unit -j "$(nproc)"
 fi

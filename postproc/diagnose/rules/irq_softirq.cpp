@@ -113,6 +113,7 @@ void name_the_cause(const RuleContext& context, std::string_view cpu, Finding& f
   if (interfaces.empty()) return;
   const std::vector<int> online = parse_cpu_list(context.snapshot_value("cpu.online"));
   std::vector<std::string> lines;
+  lines.reserve(interfaces.size());
   for (const std::string& interface : interfaces) {
     lines.push_back(
         fmt::format("for q in /sys/class/net/{}/queues/rx-*; do echo {} > $q/rps_cpus; done   # now: {} alone",
