@@ -32,6 +32,10 @@ void* operator new(std::size_t size) {
 void* operator new[](std::size_t size) {
   return counted_allocation(size);
 }
+void* operator new(std::size_t size, const std::nothrow_t& /*tag*/) noexcept {
+  if (counting) ++allocations;
+  return std::malloc(size == 0 ? 1 : size);
+}
 void operator delete(void* memory) noexcept {
   std::free(memory);
 }

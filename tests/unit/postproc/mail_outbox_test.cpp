@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <thread>
 #include <vector>
 
 #include "hdf5schema/basics/error.h"
@@ -83,10 +84,14 @@ TEST_F(MailOutbox, DoesNotWaitForOneThatHangsNorForItsChildren) {
   // Killed with its group; gone or a zombie of somebody else's.
   const std::string child = content("child");
   ASSERT_FALSE(child.empty());
-  std::ifstream state("/proc/" + child.substr(0, child.find('\n')) + "/stat");
-  std::string line;
-  std::getline(state, line);
-  EXPECT_TRUE(line.empty() || line.find(") Z ") != std::string::npos) << line;
+  const auto gone = [&] {
+    std::ifstream state("/proc/" + child.substr(0, child.find('\n')) + "/stat");
+    std::string line;
+    std::getline(state, line);
+    return line.empty() || line.find(") Z ") != std::string::npos;
+  };
+  while (!gone() && std::chrono::steady_clock::now() - begin < 60s) std::this_thread::sleep_for(10ms);
+  EXPECT_TRUE(gone()) << child;
 }
 
 TEST_F(MailOutbox, DoesNotWaitForADaemonThatKeepsItsErrors) {
