@@ -163,7 +163,7 @@ void LiveRowsReader::read_more(const Take& take) {
       const std::size_t bytes = count * sizeof(std::int64_t);
       if (pending_.size() - at - kHead < bytes) break;
       values.resize(count);
-      std::memcpy(values.data(), pending_.data() + at + kHead, bytes);
+      if (count > 0) std::memcpy(values.data(), pending_.data() + at + kHead, bytes);
       take(families_[family], number_at<std::int64_t>(pending_.data() + at + sizeof(std::int64_t)), values);
       at += kHead + bytes;
     }

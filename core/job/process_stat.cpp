@@ -21,6 +21,17 @@ constexpr std::array kFields = {
     Field{24, &ProcessStat::resident_pages},    Field{39, &ProcessStat::last_cpu},
 };
 
+/// 63 years of one cpu at 100 ticks a second. Beyond it, the text is damaged, and sums in nanoseconds would overflow.
+constexpr std::int64_t kMostTicks = 200'000'000'000;
+
+bool believable(const ProcessStat& stat) noexcept {
+  for (const std::int64_t value : {stat.user_ticks, stat.system_ticks, stat.reaped_user_ticks, stat.reaped_system_ticks,
+                                   stat.start_ticks, stat.resident_pages}) {
+    if (value > kMostTicks || value < -kMostTicks) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 std::optional<ProcessStat> parse_process_stat(std::string_view text) noexcept {
@@ -51,6 +62,7 @@ std::optional<ProcessStat> parse_process_stat(std::string_view text) noexcept {
     else if (word.empty() && field.number <= 22)
       return std::nullopt;
   }
+  if (!believable(stat)) return std::nullopt;
   return stat;
 }
 

@@ -25,7 +25,7 @@ struct ProcessStat {
   std::int64_t last_cpu = 0;
 };
 
-/// Nothing if the text is cut off before the fields that name the process and its times.
+/// Nothing if the text is cut off before the fields that name the process and its times, or has impossible numbers.
 [[nodiscard]] std::optional<ProcessStat> parse_process_stat(std::string_view text) noexcept;
 
 struct SchedStat {

@@ -38,6 +38,13 @@ TEST(ProcessStat, RefusesWhatIsCutOff) {
   EXPECT_FALSE(parse_process_stat(")("));
 }
 
+TEST(ProcessStat, RefusesNumbersNoMachineHas) {
+  const std::string begin = "42 (a) R 7 1 1 0 -1 4194304 11 0 22 0 ";
+  EXPECT_TRUE(parse_process_stat(begin + "33 44 55 66 20 0 3 0 77 1000 88 0\n"));
+  EXPECT_FALSE(parse_process_stat(begin + "33 44 55 66 20 0 3 0 77 1000 9223372036854775807 0\n"));
+  EXPECT_FALSE(parse_process_stat(begin + "33 9223372036854775807 55 66 20 0 3 0 77 1000 88 0\n"));
+}
+
 TEST(FieldOf, MatchesWholeKeys) {
   const std::string_view text = "Cpus_allowed:\t3\nCpus_allowed_list:\t0-1\nse.nr_migrations    :     12\n";
   EXPECT_EQ(field_of(text, "Cpus_allowed_list"), "0-1");
