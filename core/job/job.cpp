@@ -399,7 +399,7 @@ void Job::account() {
   if (ticks >= last_ticks_) {
     short_for_ = 0;
     last_ticks_ = ticks;
-    cpu_time_ns_ = ticks * host_.tick_ns;
+    cpu_time_ns_ = scaled(ticks, host_.tick_ns);
     return;
   }
   // Its time went to a parent outside the job, or to one that ignores SIGCHLD: carried on here, once that is certain.
@@ -408,7 +408,7 @@ void Job::account() {
   if (++short_for_ < patience) return;
   short_for_ = 0;
   base_ticks_ += last_ticks_ - ticks;
-  cpu_time_ns_ = last_ticks_ * host_.tick_ns;
+  cpu_time_ns_ = scaled(last_ticks_, host_.tick_ns);
 }
 
 }  // namespace reveal

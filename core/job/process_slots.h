@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/job/job.h"
+#include "core/root/kernel_words.h"
 #include "core/root/root_fs.h"
 #include "core/sampler/sink.h"
 
@@ -17,7 +18,7 @@ class Continued {
  public:
   void restart() noexcept { known_ = false; }
   std::int64_t follow(std::int64_t raw) noexcept {
-    if (known_ && raw > last_) total_ += raw - last_;
+    if (known_ && raw > last_) total_ = wrapping_sum(total_, raw - last_);
     last_ = raw;
     known_ = true;
     return total_;

@@ -99,7 +99,7 @@ class CpuProbe final : public Probe {
     for (std::size_t column = 0; column < kColumns; ++column) {
       std::int64_t ticks = 0;
       if (!parse_counter(cut_word(line), ticks)) return;
-      times_.set(column, cpu, ticks * context_.host.tick_ns);
+      times_.set(column, cpu, scaled(ticks, context_.host.tick_ns));
     }
   }
 

@@ -68,10 +68,9 @@ class FrequencyProbe final : public Probe {
     clocks_->begin();
     for (File& each : files_) {
       std::int64_t kilohertz = 0;
-      std::string_view text = each.file.read();
-      std::string_view line;
-      if (next_line(text, line) && parse_counter(line, kilohertz))
-        clocks_->set(each.metric, each.cpu, kilohertz * 1000);
+      if (parse_number_file(each.file.read(), kilohertz)) {
+        clocks_->set(each.metric, each.cpu, scaled(kilohertz, 1000));
+      }
     }
     clocks_->commit();
   }

@@ -127,7 +127,7 @@ class DiskProbe final : public Probe {
     }
     for (std::size_t i = 0; i < count; ++i) {
       const Column& column = kColumns[i];
-      families_[column.family]->set(disk.first[column.family] + column.metric, values[i] * column.scale);
+      families_[column.family]->set(disk.first[column.family] + column.metric, scaled(values[i], column.scale));
     }
   }
 

@@ -45,10 +45,8 @@ class EnergyProbe final : public Probe {
   void sample() noexcept override {
     family_->begin();
     for (std::size_t i = 0; i < zones_.size(); ++i) {
-      std::string_view text = zones_[i].file.read();
-      std::string_view line;
       std::int64_t energy = 0;
-      if (next_line(text, line) && parse_counter(line, energy)) {
+      if (parse_number_file(zones_[i].file.read(), energy)) {
         family_->set(static_cast<std::int32_t>(i), unwrapped(zones_[i], energy));
       }
     }
@@ -76,9 +74,9 @@ class EnergyProbe final : public Probe {
 
   // energy_uj wraps at max_energy_range_uj (262 kJ: a quarter of an hour at 300 W).
   static std::int64_t unwrapped(Zone& zone, std::int64_t energy) noexcept {
-    if (energy < zone.last && zone.range > 0) zone.wrapped += zone.range;
+    if (energy < zone.last && zone.range > 0) zone.wrapped = wrapping_sum(zone.wrapped, zone.range);
     zone.last = energy;
-    return zone.wrapped + energy;
+    return wrapping_sum(zone.wrapped, energy);
   }
 
   std::vector<Zone> zones_;

@@ -43,13 +43,9 @@ class HugePagesProbe final : public Probe {
   void sample() noexcept override {
     family_->begin();
     for (std::size_t i = 0; i < values_.size(); ++i) {
-      std::string_view text = values_[i].file.read();
-      std::string_view line;
       std::int64_t pages = 0;
-      std::int64_t bytes = 0;
-      if (!next_line(text, line) || !parse_counter(line, pages)) continue;
-      if (__builtin_mul_overflow(pages, values_[i].page_bytes, &bytes)) continue;
-      family_->set(static_cast<std::int32_t>(i), bytes);
+      if (!parse_number_file(values_[i].file.read(), pages)) continue;
+      family_->set(static_cast<std::int32_t>(i), scaled(pages, values_[i].page_bytes));
     }
     family_->commit();
   }

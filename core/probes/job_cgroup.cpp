@@ -169,7 +169,7 @@ class CgroupProbe final : public Probe {
         const std::int64_t value = value_in(read, *source);
         if (value == kMissing) continue;
         families_[source->family]->set(channels_[source->family][static_cast<std::size_t>(source->metric)],
-                                       value * source->scale);
+                                       scaled(value, source->scale));
       }
     }
     for (Family* family : families_) family->commit();

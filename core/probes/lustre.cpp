@@ -105,7 +105,7 @@ class LustreProbe final : public Probe {
     families_[1]->set(place.calls, line.samples);
     if (!line.has_sum) return;
     families_[0]->set(place.bytes, line.sum);
-    families_[2]->set(place.time, line.sum * kMicrosecond);
+    families_[2]->set(place.time, scaled(line.sum, kMicrosecond));
   }
 
   Place add_channels(const Mount& mount, const Line& line) {

@@ -91,7 +91,7 @@ class MemoryProbe final : public Probe {
     }
     if (in_bytes_[number] != kib) return;
     if (kib) {
-      bytes_.set(channels_[number], value * 1024);
+      bytes_.set(channels_[number], scaled(value, 1024));
     } else {
       pages_.set(channels_[number], value);
     }

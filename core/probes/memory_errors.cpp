@@ -52,10 +52,8 @@ class MemoryErrorsProbe final : public Probe {
   void sample() noexcept override {
     family_->begin();
     for (std::size_t i = 0; i < values_.size(); ++i) {
-      std::string_view text = values_[i].file.read();
-      std::string_view line;
       std::int64_t count = 0;
-      if (next_line(text, line) && parse_counter(line, count)) family_->set(static_cast<std::int32_t>(i), count);
+      if (parse_number_file(values_[i].file.read(), count)) family_->set(static_cast<std::int32_t>(i), count);
     }
     family_->commit();
   }

@@ -178,7 +178,9 @@ class NfsProbe final : public Probe {
       return;
     }
     mount_->any_others = true;
-    for (std::size_t i = 0; i < values.size(); ++i) mount_->others[i] += values[i];
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      mount_->others[i] = wrapping_sum(mount_->others[i], values[i]);
+    }
   }
 
   void end_mount() {
@@ -200,9 +202,9 @@ class NfsProbe final : public Probe {
     families_[0]->set(request.counts + 2, values[timeouts]);
     families_[1]->set(request.bytes, values[sent]);
     families_[1]->set(request.bytes + 1, values[received]);
-    families_[2]->set(request.times, values[queue] * kMillisecond);
-    families_[2]->set(request.times + 1, values[round_trip] * kMillisecond);
-    families_[2]->set(request.times + 2, values[execute] * kMillisecond);
+    families_[2]->set(request.times, scaled(values[queue], kMillisecond));
+    families_[2]->set(request.times + 1, scaled(values[round_trip], kMillisecond));
+    families_[2]->set(request.times + 2, scaled(values[execute], kMillisecond));
   }
 
   std::int32_t add_all(std::size_t family, std::span<const MetricHelp> metrics, const std::string& instance) {

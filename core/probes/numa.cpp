@@ -1,4 +1,6 @@
-// Each NUMA node's allocations and memory.
+// Each NUMA node's allocations, memory, and what the memory manager did there.
+#include <algorithm>
+
 #include "core/probes/metric_name.h"
 #include "core/root/key_index.h"
 #include "core/sampler/probe.h"
@@ -16,6 +18,26 @@ constexpr MetricHelp kPages[] = {
     {"numa_<key>", "interleave_hit, local_node, other_node."},
 };
 constexpr MetricHelp kMemory[] = {{"numa_mem.<key>", "Memory of this node by use: free, used, file_pages, ..."}};
+// The rest of the text is levels that meminfo of the node says, and what numastat says.
+constexpr MetricHelp kEvents[] = {
+    {"numa_vm.nr_dirtied", "Pages made dirty."},
+    {"numa_vm.nr_written", "Pages written back."},
+    {"numa_vm.nr_throttled_written", "Pages written back while reclaim waited for them."},
+    {"numa_vm.nr_vmscan_write", "Pages written by reclaim itself."},
+    {"numa_vm.nr_vmscan_immediate_reclaim", "Pages reclaimed as soon as they were written."},
+    {"numa_vm.workingset_refault_anon", "Pages read back soon after they were swapped out."},
+    {"numa_vm.workingset_refault_file", "Pages of files read back soon after they were dropped."},
+    {"numa_vm.workingset_activate_anon", "Of the refaults, such of a working set in use."},
+    {"numa_vm.workingset_activate_file", "Of the refaults, such of a working set in use."},
+    {"numa_vm.pgpromote_success", "Pages moved up to a faster node."},
+    {"numa_vm.pgpromote_candidate", "Pages that were candidates for it."},
+    {"numa_vm.pgdemote_kswapd", "Pages moved down to a slower node in the background."},
+    {"numa_vm.pgdemote_direct", "Pages moved down while an allocation waited."},
+    {"numa_vm.pgscan_kswapd", "Pages looked at by reclaim in the background."},
+    {"numa_vm.pgscan_direct", "Pages looked at by reclaim while an allocation waited."},
+    {"numa_vm.pgsteal_kswapd", "Pages reclaimed in the background."},
+    {"numa_vm.pgsteal_direct", "Pages reclaimed while an allocation waited."},
+};
 
 constexpr FamilyTable kPageFamilies[] = {{"memory/numa_pages", Kind::counter, Unit::count, Scope::numa,
                                           Subsystem::memory, "Page allocations of each NUMA node",
@@ -23,6 +45,9 @@ constexpr FamilyTable kPageFamilies[] = {{"memory/numa_pages", Kind::counter, Un
 constexpr FamilyTable kMemoryFamilies[] = {{"memory/numa_meminfo", Kind::gauge, Unit::bytes, Scope::numa,
                                             Subsystem::memory, "Memory of each NUMA node by use",
                                             "/sys/devices/system/node/node*/meminfo", kMemory}};
+constexpr FamilyTable kEventFamilies[] = {{"memory/numa_vmstat", Kind::counter, Unit::count, Scope::numa,
+                                           Subsystem::memory, "Events of the memory manager on each NUMA node",
+                                           "/sys/devices/system/node/node*/vmstat", kEvents}};
 
 std::string pages_metric(std::string_view key) {
   return key.substr(0, 5) == "numa_" ? std::string(key) : "numa_" + std::string(key);
@@ -32,22 +57,39 @@ std::string memory_metric(std::string_view key) {
   return "numa_mem." + snake_case(key.substr(0, 3) == "Mem" ? key.substr(3) : key);
 }
 
-// Both files have lines of a key and a number; meminfo's begin with "Node 0" and its key ends in a colon.
+std::string event_metric(std::string_view key) {
+  std::string metric = "numa_vm." + std::string(key);
+  const bool wanted = std::any_of(std::begin(kEvents), std::end(kEvents),
+                                  [&metric](const MetricHelp& known) { return known.name == metric; });
+  return wanted ? metric : "";
+}
+
+/// A text of each node. All have lines of a key and a number; meminfo's begin with "Node 0" and its keys end in a colon.
+struct NodeText {
+  const FamilyTable* table;
+  std::string_view file;
+  std::string (*metric_of)(std::string_view key);  // "": not wanted
+  std::size_t least_nodes;
+  std::string_view absent;  // why, with fewer
+};
+constexpr std::string_view kNoNodes = "this kernel reports no NUMA nodes";
+constexpr NodeText kPageText{&kPageFamilies[0], "numastat", pages_metric, 1, kNoNodes};
+constexpr NodeText kMemoryText{&kMemoryFamilies[0], "meminfo", memory_metric, 1, kNoNodes};
+constexpr NodeText kEventText{&kEventFamilies[0], "vmstat", event_metric, 2,
+                              "with one NUMA node, /proc/vmstat says the same (probe vmstat)"};
+
 class NumaProbe final : public Probe {
  public:
-  using MetricOf = std::string (*)(std::string_view key);
-
-  NumaProbe(const ProbeContext& context, const FamilyTable& table, std::string_view file, MetricOf metric_of)
-      : metric_of_(metric_of) {
+  NumaProbe(const ProbeContext& context, const NodeText& text) : text_(text) {
     for (const std::string& name : context.fs.list(kNodes)) {
-      if (name.substr(0, 4) != "node" || !parse_int(std::string_view(name).substr(4))) continue;
+      if (!name.starts_with("node") || !parse_int(std::string_view(name).substr(4))) continue;
       Node node;
       node.name = name;
-      node.file = context.fs.open(std::string(kNodes) + '/' + name + '/' + std::string(file));
+      node.file = context.fs.open(std::string(kNodes) + '/' + name + '/' + std::string(text.file));
       if (!node.file.read().empty()) nodes_.push_back(std::move(node));
     }
-    if (nodes_.empty()) throw Unavailable("this kernel reports no NUMA nodes");
-    family_ = &context.family(table);
+    if (nodes_.size() < text.least_nodes) throw Unavailable(std::string(text.absent));
+    family_ = &context.family(*text.table);
   }
 
   void sample() noexcept override {
@@ -84,37 +126,41 @@ class NumaProbe final : public Probe {
     std::size_t number = node.keys.find(key);
     if (number == KeyIndex::kUnknown) {
       number = node.keys.add(key);
-      node.channels.push_back(family_->add(metric_of_(key), node.name));
+      const std::string metric = text_.metric_of(key);
+      node.channels.push_back(metric.empty() ? Family::kNoChannel : family_->add(metric, node.name));
     }
-    family_->set(node.channels[number], kib ? value * 1024 : value);
+    family_->set(node.channels[number], kib ? scaled(value, 1024) : value);
   }
 
-  MetricOf metric_of_;
+  const NodeText& text_;
   Family* family_ = nullptr;
   std::vector<Node> nodes_;
 };
 
-std::unique_ptr<Probe> open_pages(const ProbeContext& context) {
-  return std::make_unique<NumaProbe>(context, kPageFamilies[0], "numastat", pages_metric);
+template <const NodeText& text>
+std::unique_ptr<Probe> open_text(const ProbeContext& context) {
+  return std::make_unique<NumaProbe>(context, text);
 }
 
-std::unique_ptr<Probe> open_memory(const ProbeContext& context) {
-  return std::make_unique<NumaProbe>(context, kMemoryFamilies[0], "meminfo", memory_metric);
-}
+constexpr std::string_view kRemedy = "a machine with one NUMA node may have none; else a kernel built with CONFIG_NUMA";
 
-const RegisteredProbe pages{
-    {.name = "numa",
-     .help = "Page allocations of each NUMA node, local and remote",
-     .families = kPageFamilies,
-     .open = open_pages,
-     .remedy = "a machine with one NUMA node may have none; else a kernel built with CONFIG_NUMA"}};
-const RegisteredProbe memory{
-    {.name = "numa_memory",
-     .help = "Memory of each NUMA node by use",
-     .period = 1s,
-     .families = kMemoryFamilies,
-     .open = open_memory,
-     .remedy = "a machine with one NUMA node may have none; else a kernel built with CONFIG_NUMA"}};
+const RegisteredProbe pages{{.name = "numa",
+                             .help = "Page allocations of each NUMA node, local and remote",
+                             .families = kPageFamilies,
+                             .open = open_text<kPageText>,
+                             .remedy = kRemedy}};
+const RegisteredProbe memory{{.name = "numa_memory",
+                              .help = "Memory of each NUMA node by use",
+                              .period = 1s,
+                              .families = kMemoryFamilies,
+                              .open = open_text<kMemoryText>,
+                              .remedy = kRemedy}};
+const RegisteredProbe events{{.name = "numa_vmstat",
+                              .help = "Reclaim, writeback and migration of each NUMA node",
+                              .period = 1s,
+                              .families = kEventFamilies,
+                              .open = open_text<kEventText>,
+                              .remedy = "nothing is lost on a machine with one NUMA node"}};
 
 }  // namespace
 }  // namespace reveal

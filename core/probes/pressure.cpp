@@ -46,7 +46,7 @@ class PressureProbe final : public Probe {
         std::int64_t microseconds = 0;
         if (total == std::string_view::npos || !parse_counter(line.substr(total + 6), microseconds)) continue;
         if (kind != "some" && kind != "full") continue;
-        family_->set(static_cast<std::int32_t>(2 * i + (kind == "full" ? 1 : 0)), microseconds * kMicrosecond);
+        family_->set(static_cast<std::int32_t>(2 * i + (kind == "full" ? 1 : 0)), scaled(microseconds, kMicrosecond));
       }
     }
     family_->commit();

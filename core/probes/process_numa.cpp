@@ -38,6 +38,8 @@ std::int64_t monotonic_now() noexcept {
   return static_cast<std::int64_t>(time.tv_sec) * 1'000'000'000 + time.tv_nsec;
 }
 
+constexpr std::int64_t kMostPageKilobytes = std::int64_t{1} << 40;
+
 /// "7f..000 default anon=3 dirty=3 N0=2 N1=1 kernelpagesize_kB=4": adds the bytes of each node.
 void add_mapping(std::string_view line, std::vector<std::int64_t>& nodes) {
   std::array<std::pair<std::size_t, std::int64_t>, 16> found;
@@ -50,13 +52,14 @@ void add_mapping(std::string_view line, std::vector<std::int64_t>& nodes) {
     std::int64_t value = 0;
     std::int64_t node = 0;
     if (!parse_counter(word.substr(equals + 1), value)) continue;
-    if (word.starts_with("kernelpagesize_kB=")) page = value;
+    if (word.starts_with("kernelpagesize_kB=") && value <= kMostPageKilobytes) page = value;
     const bool of_node = word.front() == 'N' && parse_counter(word.substr(1, equals - 1), node) && node < 1024;
     if (of_node && count < found.size()) found[count++] = {static_cast<std::size_t>(node), value};
   }
   for (std::size_t i = 0; i < count; ++i) {
     if (nodes.size() <= found[i].first) nodes.resize(found[i].first + 1, 0);
-    nodes[found[i].first] += found[i].second * page * 1024;
+    const std::int64_t bytes = scaled(found[i].second, page * 1024);
+    if (bytes != kMissing) nodes[found[i].first] = wrapping_sum(nodes[found[i].first], bytes);
   }
 }
 

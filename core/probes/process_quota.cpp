@@ -30,7 +30,7 @@ std::int64_t throttled_in(std::string_view text) noexcept {
     const std::string_view name = cut_word(line);
     std::int64_t value = 0;
     for (const Key& key : kKeys) {
-      if (name == key.name && parse_counter(cut_word(line), value)) return value * key.nanoseconds;
+      if (name == key.name && parse_counter(cut_word(line), value)) return scaled(value, key.nanoseconds);
     }
   }
   return kMissing;
@@ -83,7 +83,7 @@ class QuotaProbe final : public Probe {
     std::int64_t total = place.before;
     for (Level& level : place.levels) {
       if (const std::int64_t value = throttled_in(level.file.read()); value != kMissing) level.counter.follow(value);
-      total += level.counter.total();
+      total = wrapping_sum(total, level.counter.total());
     }
     family_.set(static_cast<std::int32_t>(slot), total);
   }
@@ -91,7 +91,7 @@ class QuotaProbe final : public Probe {
   /// Opens the process's group and those around it: whichever has the quota holds it back. The outermost one we see
   /// counts too: in a container it is the container's.
   void enter(Place& place, int pid) {
-    for (const Level& level : place.levels) place.before += level.counter.total();
+    for (const Level& level : place.levels) place.before = wrapping_sum(place.before, level.counter.total());
     place.levels.clear();
     place.known = false;
     for (const Cgroup& group : cgroups_of(context_.fs, pid)) {

@@ -72,7 +72,7 @@ class ThrottleProbe final : public Probe {
     std::int64_t value = 0;
     for (Place& core : cores_) {
       if (read(core.count, value)) counts_->set(0, core.number, value);
-      if (read(core.time, value)) times_->set(0, core.number, value * kMillisecond);
+      if (read(core.time, value)) times_->set(0, core.number, scaled(value, kMillisecond));
     }
     counts_->commit();
     times_->commit();
@@ -80,7 +80,7 @@ class ThrottleProbe final : public Probe {
     package_times_->begin();
     for (std::size_t i = 0; i < packages_.size(); ++i) {
       if (read(packages_[i].count, value)) package_counts_->set(static_cast<std::int32_t>(i), value);
-      if (read(packages_[i].time, value)) package_times_->set(static_cast<std::int32_t>(i), value * kMillisecond);
+      if (read(packages_[i].time, value)) package_times_->set(static_cast<std::int32_t>(i), scaled(value, kMillisecond));
     }
     package_counts_->commit();
     package_times_->commit();
@@ -93,9 +93,7 @@ class ThrottleProbe final : public Probe {
   };
 
   static bool read(KernelFile& file, std::int64_t& value) noexcept {
-    std::string_view text = file.read();
-    std::string_view line;
-    return next_line(text, line) && parse_counter(line, value);
+    return parse_number_file(file.read(), value);
   }
 
   static Place open_place(RootFs& fs, const std::string& folder, std::string_view what, int number) {

@@ -93,7 +93,7 @@ class WritebackProbe final : public Probe {
         first = static_cast<std::int32_t>(family.channels().size());
         for (const MetricHelp& metric : kFamilies[row.family].metrics) family.add(metric.name, device.name);
       }
-      family.set(first + row.metric, value * 1024);  // kB and kBps
+      family.set(first + row.metric, scaled(value, 1024));  // kB and kBps
     }
   }
 

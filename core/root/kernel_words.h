@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "hdf5schema/vocabulary.h"
+
 namespace reveal {
 
 /// A 64-bit counter of the kernel as int64: the kernel's unsigned values wrap to their low 63 bits, digits only.
@@ -20,6 +22,22 @@ namespace reveal {
   if (word.size() == kLongest && word > "18446744073709551615") return false;
   value = static_cast<std::int64_t>(number & 0x7fff'ffff'ffff'ffffULL);
   return true;
+}
+
+/// In a finer unit; kMissing if it does not fit into 64 bits any more: no counter has come that far.
+[[nodiscard]] inline std::int64_t scaled(std::int64_t value, std::int64_t factor) noexcept {
+  std::int64_t product = 0;
+  return __builtin_mul_overflow(value, factor, &product) ? kMissing : product;
+}
+
+/// Of two counters, which wraps as they do.
+[[nodiscard]] inline std::int64_t wrapping_sum(std::int64_t a, std::int64_t b) noexcept {
+  return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
+}
+
+/// The number that a text begins with and that has its first line for itself.
+[[nodiscard]] inline bool parse_number_file(std::string_view text, std::int64_t& value) noexcept {
+  return parse_counter(text.substr(0, text.find('\n')), value);
 }
 
 /// Cuts the next blank-separated word off a line.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/root/kernel_words.h"
+
 namespace reveal {
 namespace {
 
@@ -47,7 +49,7 @@ struct PerCpu::Summary {
     sum += real;
     squares += real * real;
     if (cell.channel != Family::kNoChannel) return;
-    rest += value;
+    rest = wrapping_sum(rest, value);
     ++rest_count;
   }
   [[nodiscard]] std::int64_t deviation() const noexcept {
@@ -239,7 +241,9 @@ void PerCpu::store_summary(Group& group, const Summary& summary) {
   if (levels_) {
     values[sum] = summary.rest_count == 0 ? kMissing : std::llround(rest / static_cast<double>(summary.rest_count));
   } else {
-    for (const Channel channel : {sum, spread, most}) values[channel] = group.totals[channel] += values[channel];
+    for (const Channel channel : {sum, spread, most}) {
+      values[channel] = group.totals[channel] = wrapping_sum(group.totals[channel], values[channel]);
+    }
   }
   for (const Channel channel : {sum, spread, least, most}) values_.set(group.channels[channel], values[channel]);
   // Where nobody did anything nobody was the busiest.
@@ -268,7 +272,7 @@ void PerCpu::pool(const Row& row) {
     if (at == pool_.cells.end() || at->cpu != cell.cpu) {
       at = pool_.cells.insert(at, Cell{.cpu = cell.cpu, .now = 0, .before = 0});
     }
-    at->now += added;
+    at->now = wrapping_sum(at->now, added);
   }
 }
 

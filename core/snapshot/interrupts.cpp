@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "core/root/kernel_words.h"
 #include "hdf5schema/basics/text.h"
 
 namespace reveal {
@@ -29,7 +30,9 @@ std::vector<InterruptFact> fired(RootFs& fs, std::int64_t least) {
     InterruptFact fact;
     fact.number = static_cast<int>(*number);
     std::string_view word = next_word(line);
-    for (auto count = parse_int(word); count; word = next_word(line), count = parse_int(word)) fact.count += *count;
+    for (auto count = parse_int(word); count; word = next_word(line), count = parse_int(word)) {
+      fact.count = wrapping_sum(fact.count, *count);
+    }
     fact.name = line.substr(line.find_last_of(' ') + 1);
     if (fact.count >= least) facts.push_back(std::move(fact));
   }

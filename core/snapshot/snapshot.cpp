@@ -336,8 +336,10 @@ Snapshot take_snapshot(RootFs& fs, const Host& host, const Job* job) {
             fs.fact("@cmdline", [&fs] { return hexadecimal(hash_of(fs.unrecorded_text("/proc/cmdline"))); }));
   facts.add("cpu.model", cpu_model(fs));
   facts.add("cpu.count", std::to_string(host.cpus_online.size()));
-  const auto total = parse_int(field_of(fs.text("/proc/meminfo").value_or(""), "MemTotal"));
-  if (total) facts.add("memory.total", std::to_string(*total * 1024));
+  std::int64_t kibibytes = 0;
+  if (parse_counter(field_of(fs.text("/proc/meminfo").value_or(""), "MemTotal"), kibibytes)) {
+    facts.add("memory.total", std::to_string(scaled(kibibytes, 1024)));
+  }
   facts.add("memory.page_bytes", std::to_string(host.page_bytes));
   facts.add("reveal.capabilities", std::string(field_of(fs.text("/proc/self/status").value_or(""), "CapEff")));
   facts.add("irq.irqbalance", irqbalance(fs));

@@ -15,11 +15,10 @@ class Probes final : public Command {
 
   int run(const CommonOptions& common) override {
     if (markdown_) {
-      print(ask_collector({"--list-probes", "--markdown"}));
-      return 0;
+      print(probes_as_markdown());
+    } else {
+      print(common.json ? probes_as_json() : probes_as_text(probes_as_json()));
     }
-    const std::string answer = ask_collector({"--list-probes", "--json"});
-    print(common.json ? answer : probes_as_text(answer));
     return 0;
   }
 

@@ -9,6 +9,7 @@
 
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/run_program.h"
+#include "postproc/merge/derived_metrics.h"
 
 namespace reveal {
 namespace {
@@ -53,6 +54,23 @@ std::string text_of(const Json& row, const char* key) {
   return found->is_string() ? found->get<std::string>() : found->dump();
 }
 
+constexpr std::string_view kDerivedHelp = "Computed after the run where their inputs were measured (reveal export)";
+
+Json derived_as_json() {
+  Json metrics = Json::array();
+  for (const DerivedMetric& metric : derived_metrics()) {
+    metrics.push_back({{"name", metric.metric},
+                       {"unit", metric.unit_text},
+                       {"kind", name_of(Kind::gauge)},
+                       {"scope", metric.over == DerivedMetric::Over::each_instance ? "each" : name_of(Scope::node)},
+                       {"subsystem", name_of(metric.subsystem)},
+                       {"source", metric.formula},
+                       {"inputs", metric.inputs},
+                       {"help", metric.source}});
+  }
+  return {{"name", "derived"}, {"help", kDerivedHelp}, {"privilege", ""}, {"metrics", std::move(metrics)}};
+}
+
 }  // namespace
 
 std::string ask_collector(const std::vector<std::string>& arguments) {
@@ -66,6 +84,23 @@ std::string ask_collector(const std::vector<std::string>& arguments) {
   if (end.said_more) throw Error(program + " answered too much");
   if (exit_status(*end.status) != 0) throw Error(program + " could not answer");
   return std::move(end.said);
+}
+
+std::string probes_as_json() {
+  Json list = parsed(ask_collector({"--list-probes", "--json"}));
+  list.push_back(derived_as_json());
+  return list.dump(2) + '\n';
+}
+
+std::string probes_as_markdown() {
+  std::string text = ask_collector({"--list-probes", "--markdown"});
+  text += fmt::format("\n## derived\n\n{}.\n\n| metric | unit | formula | after |\n|---|---|---|---|\n", kDerivedHelp);
+  for (const DerivedMetric& metric : derived_metrics()) {
+    std::string formula;
+    for (const char letter : metric.formula) formula.append(letter == '*' || letter == '_' ? "\\" : "").push_back(letter);
+    text += fmt::format("| {} | {} | {} | {} |\n", metric.metric, metric.unit_text, formula, metric.source);
+  }
+  return text;
 }
 
 std::string probes_as_text(const std::string& text) {

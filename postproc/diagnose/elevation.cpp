@@ -5,8 +5,6 @@
 #include <limits>
 #include <queue>
 
-#include "postproc/detect/median.h"
-
 namespace reveal {
 namespace {
 
@@ -17,12 +15,10 @@ constexpr std::size_t kMostCandidates = 24;
 constexpr std::size_t kRecurring = 4;
 constexpr double kAlikeExcess = 0.5;  // of the other's excess, at least
 constexpr std::size_t kAlikeLength = 3;
+/// Of the job, at least, must be at a level that is to be usual although most of the job is above it.
+constexpr double kLeastUsual = 0.2;
 /// The settling around a candidate belongs neither to it nor to the usual level.
 constexpr double kMarginOfLength = 0.1;
-
-double median(std::vector<double> values) {
-  return values.empty() ? kNaN : upper_median<double>(values);
-}
 
 struct Sum {
   Interval at;
@@ -113,6 +109,62 @@ std::vector<Interval> with_margins(std::span<const Interval> intervals, std::siz
   return wide;
 }
 
+std::vector<Elevation> elevations_above(std::span<const double> series, double usual, const ElevationSearch& search) {
+  std::vector<Interval> candidates = collect(series, usual, search);
+  std::erase_if(candidates, [&](const Interval& at) {
+    return at.length() < search.min_length || !(mean_inside(series, at) - usual >= search.min_excess);
+  });
+
+  const std::vector<Interval> excluded = with_margins(candidates, series.size());
+  std::vector<Elevation> found;
+  for (const Interval& at : candidates) {
+    const auto means = outside_means(series, excluded, std::min(at.length(), search.window));
+    Elevation elevation{.at = at, .inside = mean_inside(series, at)};
+    const double outside = mean_outside(series, excluded);
+    elevation.outside = std::isnan(outside) ? usual : std::max(outside, search.floor);
+    const double excess = elevation.inside - elevation.outside;
+    if (excess < search.min_excess) continue;
+    if (means.size() > 1) {
+      double squares = 0;
+      double mean = 0;
+      for (const double value : means) mean += value;
+      mean /= static_cast<double>(means.size());
+      for (const double value : means) squares += (value - mean) * (value - mean);
+      const double spread = std::sqrt(squares / static_cast<double>(means.size() - 1));
+      // Of the smallest excess, so that a perfectly quiet outside does not make every score infinite.
+      elevation.score = excess / std::max(spread, search.min_excess / 20);
+      elevation.beyond = elevation.inside > means.back();
+    }
+    if (elevation.score < search.min_score) continue;
+    const auto alike = [&](const Interval& other) {
+      return alike_in_length(at, other) && mean_inside(series, other) - elevation.outside >= kAlikeExcess * excess;
+    };
+    const auto count = std::count_if(candidates.begin(), candidates.end(), alike);  // itself is one of them
+    elevation.recurring = static_cast<std::size_t>(count) >= kRecurring;
+    found.push_back(elevation);
+  }
+  std::sort(found.begin(), found.end(), [](const Elevation& a, const Elevation& b) {
+    return (a.inside - a.outside) * static_cast<double>(a.at.length()) >
+           (b.inside - b.outside) * static_cast<double>(b.at.length());
+  });
+  return found;
+}
+
+/// What the others are compared with lies on both sides of the longest.
+bool is_surrounded(const std::vector<Elevation>& found, std::size_t samples, std::size_t margin) {
+  const auto longest = std::max_element(found.begin(), found.end(), [](const Elevation& a, const Elevation& b) {
+    return a.at.length() < b.at.length();
+  });
+  if (longest == found.end()) return false;
+  std::size_t before = longest->at.begin;
+  std::size_t after = samples - longest->at.end;
+  for (const Elevation& other : found) {
+    if (other.at.end <= longest->at.begin) before -= other.at.length();
+    if (other.at.begin >= longest->at.end) after -= other.at.length();
+  }
+  return before >= margin && after >= margin;
+}
+
 }  // namespace
 
 std::size_t overlap(Interval a, Interval b) {
@@ -167,48 +219,20 @@ std::vector<double> outside_means(std::span<const double> series, std::span<cons
 
 std::vector<Elevation> find_elevations(std::span<const double> series, const ElevationSearch& search) {
   // Short windows' means, since one sample of a jiffy counter says little.
-  const double middle = median(outside_means(series, {}, std::max<std::size_t>(1, search.window / 5)));
-  if (std::isnan(middle)) return {};
-  const double usual = std::max(middle, search.floor);
-
-  std::vector<Interval> candidates = collect(series, usual, search);
-  std::erase_if(candidates, [&](const Interval& at) {
-    return at.length() < search.min_length || !(mean_inside(series, at) - usual >= search.min_excess);
-  });
-
-  const std::vector<Interval> excluded = with_margins(candidates, series.size());
-  std::vector<Elevation> found;
-  for (const Interval& at : candidates) {
-    const auto means = outside_means(series, excluded, std::min(at.length(), search.window));
-    Elevation elevation{.at = at, .inside = mean_inside(series, at)};
-    const double outside = mean_outside(series, excluded);
-    elevation.outside = std::isnan(outside) ? usual : std::max(outside, search.floor);
-    const double excess = elevation.inside - elevation.outside;
-    if (excess < search.min_excess) continue;
-    if (means.size() > 1) {
-      double squares = 0;
-      double mean = 0;
-      for (const double value : means) mean += value;
-      mean /= static_cast<double>(means.size());
-      for (const double value : means) squares += (value - mean) * (value - mean);
-      const double spread = std::sqrt(squares / static_cast<double>(means.size() - 1));
-      // Of the smallest excess, so that a perfectly quiet outside does not make every score infinite.
-      elevation.score = excess / std::max(spread, search.min_excess / 20);
-      elevation.beyond = elevation.inside > means.back();
+  const auto means = outside_means(series, {}, std::max<std::size_t>(1, search.window / 5));
+  if (means.empty()) return {};
+  const double usual = std::max(means[means.size() / 2], search.floor);
+  const double low = std::max(means[static_cast<std::size_t>(kLeastUsual * static_cast<double>(means.size()))],
+                              search.floor);
+  if (search.may_be_most && usual - low >= search.min_excess) {
+    std::vector<Elevation> found = elevations_above(series, low, search);
+    const bool habit = std::any_of(found.begin(), found.end(), [](const Elevation& each) { return each.recurring; });
+    if (!habit && is_surrounded(found, series.size(), search.window)) {
+      for (Elevation& each : found) each.most = true;
+      return found;
     }
-    if (elevation.score < search.min_score) continue;
-    const auto alike = [&](const Interval& other) {
-      return alike_in_length(at, other) && mean_inside(series, other) - elevation.outside >= kAlikeExcess * excess;
-    };
-    const auto count = std::count_if(candidates.begin(), candidates.end(), alike);  // itself is one of them
-    elevation.recurring = static_cast<std::size_t>(count) >= kRecurring;
-    found.push_back(elevation);
   }
-  std::sort(found.begin(), found.end(), [](const Elevation& a, const Elevation& b) {
-    return (a.inside - a.outside) * static_cast<double>(a.at.length()) >
-           (b.inside - b.outside) * static_cast<double>(b.at.length());
-  });
-  return found;
+  return elevations_above(series, usual, search);
 }
 
 std::vector<Interval> places(std::span<const Elevation> elevations) {

@@ -7,13 +7,14 @@
 namespace reveal {
 
 std::vector<Elevation> elevations_of(const RuleContext& context, std::span<const double> series, double min_excess,
-                                     double min_score) {
+                                     double min_score, Doing whose) {
   constexpr double kWindowSeconds = 5;
   return find_elevations(series, {.min_excess = min_excess,
                                   .min_length = context.steps(context.threshold("min_seconds")),
                                   .window = context.steps(kWindowSeconds),
                                   .min_score = min_score,
-                                  .floor = 0});
+                                  .floor = 0,
+                                  .may_be_most = whose == Doing::of_others});
 }
 
 Finding finding_at(const RuleContext& context, Interval at) {

@@ -19,8 +19,10 @@ inline constexpr Threshold kMinLostPercent{"min_lost_percent", 0.5, "percent",
                                            "lost share of the run from which it is a finding"};
 
 /// Where the series stands above its usual level, which is never below 0, for the rule's min_seconds at least.
+/// `whose`: what others do to the job is an event also where it takes most of the time.
+enum class Doing : std::uint8_t { of_job, of_others };
 [[nodiscard]] std::vector<Elevation> elevations_of(const RuleContext& context, std::span<const double> series,
-                                                   double min_excess, double min_score);
+                                                   double min_excess, double min_score, Doing whose = Doing::of_job);
 
 /// With the rule's texts and this interval.
 [[nodiscard]] Finding finding_at(const RuleContext& context, Interval at);

@@ -40,6 +40,7 @@ cmake -G Ninja -S . -B "$dir/build" -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_SY
   -DCMAKE_TOOLCHAIN_FILE=tests/cross/aarch64.cmake >"$dir/cmake.log" 2>&1 || { cat "$dir/cmake.log"; exit 1; }
 ninja -C "$dir/build" test_core test_hdf5schema reveal-collect
 file "$dir/build/bin/reveal-collect" 2>/dev/null || true
+export REVEAL_EMULATED=qemu-user
 status=0
 for program in test_hdf5schema test_core; do
   qemu-aarch64-static -L "$dir/root" "$dir/build/bin/$program" --gtest_brief=1 || status=1

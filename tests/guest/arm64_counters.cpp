@@ -91,7 +91,7 @@ void run() {
   auto together = count(table, {.task = ::getpid(), .with_children = true}, true, "task, in turn,");
   expect(std::llabs(together[PmuSignal::instructions] - kInstructions) < kInstructions / 20, "scaled within 5 %");
   for (const std::string_view metric : drop_unimplemented(fs, table)) {
-    std::printf("not implemented here: %s\n", std::string(metric).c_str());
+    std::printf("this core does not have: %s\n", std::string(metric).c_str());
   }
   std::erase_if(table, [](const HardwareEvent& event) { return event.group != 0; });
   auto own = count(table, {.task = ::getpid(), .with_children = true}, true, "task");

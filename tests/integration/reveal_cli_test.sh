@@ -108,6 +108,25 @@ expect 0 - "$reveal" report cut
 json cut/report.json "r['partial'] and 'cut off' in r['coverage'][0]['note']"
 expect 0 'cut off' "$reveal" merge cut --pack
 
+# --- export: a table that others can read
+expect 2 'not in {csv}' "$reveal" export cut --format xls
+expect 1 'no channel "no.such"' "$reveal" export cut --format csv --metrics no.such
+expect 1 'no trace of a node "n09", only of n01' "$reveal" export cut --format csv --node n09
+expect 0 - "$reveal" export cut --format csv --metrics 'cpu.user,disk.utilization,cpu.context_switch_rate'
+/usr/bin/python3 - <<'PY' || fail "the table is not what pandas would expect: $(head -c 300 out)"
+import csv
+from datetime import datetime
+with open('out', newline='') as file:
+    head, *rows = csv.reader(file)
+assert head[0] == 'time' and any(name.startswith('cpu.user/cpu') for name in head), head
+rate = head.index('cpu.context_switch_rate')
+times = [datetime.fromisoformat(row[0].replace('Z', '+00:00')) for row in rows]
+steps = [(b - a).total_seconds() for a, b in zip(times, times[1:])]
+assert len(rows) > 50 and all(abs(step - .1) < .001 for step in steps), (len(rows), steps[:3])
+assert all(len(row) == len(head) for row in rows)
+assert sum(float(row[rate]) > 0 for row in rows if row[rate]) > len(rows) / 2
+PY
+
 # --- pruning: what is written can be recorded
 expect 1 "at least 50 are needed" "$reveal" prune job --out selected.metrics
 expect 0 - "$reveal" prune cut --out selected.metrics

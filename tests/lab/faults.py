@@ -99,12 +99,16 @@ def burn(cpu: int, share: float, end: float, used):
 
 
 def flow(path: str, rate: float, end: float, used):
-    block, largest, written = b"x" * (1 << 20), 1 << 30, 0
+    block, written = b"x" * (1 << 20), 0
     start = time.monotonic()
     with open(path, "wb", buffering=0) as file:
         os.unlink(path)
+        room = os.statvfs(file.fileno())
+        largest = room.f_bavail * room.f_frsize // 2
         while (now := time.monotonic()) < end:
-            file.seek(written % largest)
+            if file.tell() >= largest:  # written over in place, nothing would become dirty
+                file.seek(0)
+                file.truncate()
             written += file.write(block)
             used.value = written
             time.sleep(max(0.0, min(end, start + written / (rate * 1e6)) - now))

@@ -218,7 +218,8 @@ std::vector<Finding> check(const RuleContext& context) {
   const Signal wait = needed(cpu_wait(context), "no waiting time of the job (schedstat) and no pressure.cpu_some");
 
   const auto elevations =
-      elevations_of(context, outsider.values, context.threshold("min_cpu"), context.threshold("min_score"));
+      elevations_of(context, outsider.values, context.threshold("min_cpu"), context.threshold("min_score"),
+                    Doing::of_others);
   const std::vector<Interval> all = places(elevations);
 
   std::vector<Finding> findings;

@@ -134,7 +134,8 @@ std::vector<Finding> check(const RuleContext& context) {
       needed(rate(context, "process.write_bytes", 1, "bytes/s"), "process.write_bytes, hence not who wrote");
 
   const auto floods =
-      elevations_of(context, dirtied.values, context.threshold("min_rate") * 1e6, context.threshold("min_score"));
+      elevations_of(context, dirtied.values, context.threshold("min_rate") * 1e6, context.threshold("min_score"),
+                    Doing::of_others);
   const std::vector<Interval> all = places(floods);
 
   std::vector<Finding> findings;
@@ -146,6 +147,7 @@ std::vector<Finding> check(const RuleContext& context) {
     const bool by_outsider = writers.outsider(context.threshold("min_outsider_share"));
     const Cost cost = cost_of(context, flood.at, all);
     const double percent = 100 * cost.seconds / job_seconds(context);
+    if (flood.most && !by_outsider) continue;  // writing is what this job does
     if (by_outsider && !flood.recurring) {
       const double written = (flood.inside - flood.outside) * context.seconds(flood.at.length());
       // Without a sign of waiting only a large one is worth a note, so that its episode does not stay unexplained.

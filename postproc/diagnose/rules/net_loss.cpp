@@ -32,7 +32,8 @@ std::vector<Finding> check(const RuleContext& context) {
   const Signal queued = needed(rate(context, "tcpext.TCPOFOQueue", 1, "/s"), "tcpext.TCPOFOQueue (/proc/net/netstat)");
   const Signal received = needed(rate(context, "tcp.InSegs", 1, "/s"), "tcp.InSegs (/proc/net/snmp)");
   const auto elevations =
-      elevations_of(context, queued.values, context.threshold("min_rate"), context.threshold("min_score"));
+      elevations_of(context, queued.values, context.threshold("min_rate"), context.threshold("min_score"),
+                    Doing::of_others);
   const std::vector<Interval> all = places(elevations);
   std::vector<Finding> findings;
   for (const Elevation& elevation : elevations) {
@@ -40,6 +41,8 @@ std::vector<Finding> check(const RuleContext& context) {
     // Four or more alike are what these connections do anyway.
     if (elevation.recurring || excess < context.threshold("min_ratio") * elevation.outside) continue;
     const auto segments = contrast(context, received, elevation.at, all);
+    // A job that exchanges data for most of its time has what comes with that for most of its time.
+    if (elevation.most && segments && segments->excess() > 0.5 * segments->outside) continue;
     if (!segments || excess < context.threshold("min_share") * segments->inside) continue;
     if (is_reordering(context, elevation.at, all, excess) || is_explained(context, elevation.at)) continue;
 

@@ -30,6 +30,7 @@ class PerfBroker : public ::testing::Test {
   void SetUp() override {
     ::signal(SIGIO, SIG_IGN);
     if (::geteuid() != 0) GTEST_SKIP() << "needs root";
+    if (open_perf_event({.event = kClock, .target = {.cpu = 0}}).error == ENOSYS) GTEST_SKIP() << "no perf_event_open";
     for (const std::string mount : {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"}) {
       if (::access((mount + "/cgroup.controllers").c_str(), R_OK) == 0) mount_ = mount;
     }

@@ -123,6 +123,7 @@ TEST(PerfCounting, OfTheJobsCgroupIsWhatTheKernelChargedTheJob) {
   const TestCgroup cgroup("reveal-test-" + std::to_string(::getpid()));
   const WorkProcess job;
   if (::geteuid() != 0 || !cgroup.take(job.pid())) GTEST_SKIP() << "no cgroup of version 2 that we may make";
+  if (!perf_is_here()) GTEST_SKIP() << "needs perf_event_open";
   LiveProbe probe("perf_software", job.pid());
   ASSERT_EQ(probe.coverage().state, Coverage::State::ok) << probe.coverage().reason;
   EXPECT_EQ(probe.coverage().reason, "");  // nothing is lost
@@ -267,6 +268,7 @@ TEST(PerfRefused, SaysWhyInOneSentence) {
 TEST(PerfRefused, AWholeCpuToWhoMayNotLookAtIt) {
   RootFs fs;
   if (::geteuid() != 0 || perf_event_paranoid(fs) < "1") GTEST_SKIP() << "everybody may count here";
+  if (!perf_is_here()) GTEST_SKIP() << "nobody may count here";
   EXPECT_EQ(in_child([] {
               become_nobody();
               return open_perf_event({.event = {.type = PERF_TYPE_SOFTWARE}, .target = {.cpu = 0}}).error;
@@ -275,6 +277,7 @@ TEST(PerfRefused, AWholeCpuToWhoMayNotLookAtIt) {
 }
 
 TEST(PerfRefused, BySeccompIsAReasonNotAnError) {
+  if (::prctl(PR_GET_SECCOMP) < 0) GTEST_SKIP() << "this kernel, or its emulation, has no seccomp";
   for (const int denied : {EPERM, ENOSYS}) {
     EXPECT_EQ(in_child([denied] {
                 sock_filter program[] = {

@@ -83,6 +83,28 @@ TEST(Elevation, FindsALargeEventAfterManySmallOnes) {
   EXPECT_EQ(found[0].at.end, 3700U);
 }
 
+TEST(Elevation, FindsWhatTakesMostOfTheTimeIfItsUsualLevelIsOnBothSides) {
+  ElevationSearch search = kSearch;
+  search.may_be_most = true;
+  for (unsigned seed = 1; seed <= 20; ++seed) {
+    auto series = noise(0.12, seed);
+    add(series, 250, 1000, 0.8);
+    EXPECT_TRUE(find_elevations(series, kSearch).empty());
+    const auto found = find_elevations(series, search);
+    ASSERT_EQ(found.size(), 1U) << seed;
+    EXPECT_NEAR(static_cast<double>(found[0].at.begin), 250, 5) << seed;
+    EXPECT_NEAR(static_cast<double>(found[0].at.end), 1000, 5) << seed;
+    EXPECT_TRUE(found[0].most && found[0].beyond);
+    EXPECT_TRUE(find_elevations(noise(0.15, seed), search).empty());
+  }
+  auto to_the_end = noise(0.12);
+  add(to_the_end, 300, 1200, 0.8);
+  EXPECT_TRUE(find_elevations(to_the_end, search).empty()) << "which of the two levels is usual?";
+  auto phases = noise(0.03);
+  for (std::size_t begin = 60; begin < 1140; begin += 120) add(phases, begin, begin + 80, 0.6);
+  for (const Elevation& each : find_elevations(phases, search)) EXPECT_TRUE(each.recurring && !each.most);
+}
+
 TEST(Elevation, KeepsTwoSeparateEventsApart) {
   auto series = noise(0.05);
   add(series, 200, 300, 0.9);

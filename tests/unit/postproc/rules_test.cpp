@@ -63,6 +63,18 @@ TEST(RuleOutsider, FindsThirtyPercentOfOneCpu) {
   }
 }
 
+TEST(RuleOutsider, FindsOneThatStaysForMostOfTheJob) {
+  const auto telemetry = SyntheticNode{}.record(120, [](double second, Demand& demand) {
+    SyntheticNode::training(second, demand);
+    outsider(25, 95, 0, 1.0, second, demand);
+  });
+  const auto found = findings_of(telemetry, "cpu.outsider");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_NEAR(seconds_of(telemetry, found[0].intervals.at(0).begin_utc_ns), 25, 0.5);
+  EXPECT_NEAR(seconds_of(telemetry, found[0].intervals.at(0).end_utc_ns), 95, 0.5);
+  EXPECT_EQ(found[0].severity, Severity::warning);
+}
+
 TEST(RuleOutsider, IsSilentOnAHealthyJob) {
   for (unsigned seed = 1; seed <= 10; ++seed) {
     const auto telemetry = SyntheticNode{}.record(120, SyntheticNode::training, seed);

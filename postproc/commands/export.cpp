@@ -1,0 +1,58 @@
+#include <algorithm>
+
+#include "hdf5schema/basics/error.h"
+#include "postproc/commands/shared_options.h"
+#include "postproc/commands/terminal.h"
+#include "postproc/merge/job.h"
+#include "postproc/merge/telemetry_csv.h"
+
+namespace reveal {
+namespace {
+
+class Export final : public Command {
+ public:
+  void declare(CLI::App& app, CommonOptions&) override {
+    add_job_directory(app, directory_);
+    app.add_option("--format", format_, "csv: a line per sample, a column per channel")
+        ->required()
+        ->check(CLI::IsMember({"csv"}));
+    app.add_option("--node", node_, "of this node; may be left out where there is one")->type_name("NAME");
+    app.add_option("--metrics", metrics_, "only these, as in the shell: \"cpu.*\", \"net.rx_bytes/eth0\"")
+        ->delimiter(',')
+        ->type_name("PATTERN");
+  }
+
+  int run(const CommonOptions&) override {
+    need_directory(directory_);
+    write_csv(trace(), metrics_, [](std::string_view text) { print(std::string(text)); });
+    return 0;
+  }
+
+ private:
+  [[nodiscard]] std::filesystem::path trace() const {
+    const std::vector<ListedTrace> traces = list_traces(directory_);
+    std::string names;
+    for (const ListedTrace& each : traces) {
+      if (each.node == node_ || (node_.empty() && traces.size() == 1)) return each.path;
+      names += (names.empty() ? "" : ", ") + each.node;
+    }
+    throw Error(node_.empty() ? "say of which node, with --node: " + names
+                              : directory_ + " has no trace of a node \"" + node_ + "\", only of " + names);
+  }
+
+  std::string directory_;
+  std::string format_;
+  std::string node_;
+  std::vector<std::string> metrics_;
+};
+
+const RegisteredCommand kCommand{
+    {.order = 45,
+     .name = "export",
+     .help = "What was measured, and the ratios computed from it, as a table",
+     .examples = "  reveal export reveal-4711 --format csv > n03.csv\n"
+                 "  reveal export reveal-4711 --format csv --node n03 --metrics 'cpu.*,pmu.ipc'",
+     .make = make_command<Export>}};
+
+}  // namespace
+}  // namespace reveal
