@@ -234,6 +234,9 @@ def main() -> int:
     without = 0
     if args.again:
         folders = [path.parent for path in sorted(args.out.glob("*/truth.json")) if "." not in path.parent.name]
+        for folder in folders:  # what the nodes found then
+            for found in (folder / "job").glob("*.summary.json"):
+                found.unlink()
     else:
         if reason := lab.usable():
             print(f"skipped: {reason}")
