@@ -41,12 +41,13 @@ Compressor make_compressor(int level) {
 
 struct ChunkCodec::Compressors {
   Compressor quick = make_compressor(kQuick);
-  Compressor usual = make_compressor(kUsual);
+  Compressor usual;     // none: the quick one has to do
   Compressor thorough;  // 9 MB
 };
 
 ChunkCodec::ChunkCodec(Effort effort) : compressors_(std::make_unique<Compressors>()) {
   if (effort != Effort::closed) return;
+  compressors_->usual = make_compressor(kUsual);
   compressors_->thorough = make_compressor(kThorough);
   thorough_values_ = kThoroughValues;
 }
@@ -64,11 +65,17 @@ ChunkCodec::Chunk ChunkCodec::encode(std::span<const std::int64_t> values) {
     return length;
   };
   // Times in ticks of 10 ms, and what seldom changes, are smaller as they are.
-  const bool plain = deflate(compressors_->quick, values.data()) < deflate(compressors_->quick, shuffled_.data());
+  const std::size_t plain_length = deflate(compressors_->quick, values.data());
+  std::size_t length = deflate(compressors_->quick, shuffled_.data());
+  const bool plain = plain_length < length;
   const void* bytes = plain ? static_cast<const void*>(values.data()) : shuffled_.data();
-  const bool thorough = thorough_values_ >= values.size();
-  if (thorough) thorough_values_ -= values.size();
-  const std::size_t length = deflate(thorough ? compressors_->thorough : compressors_->usual, bytes);
+  if (compressors_->usual) {
+    const bool thorough = thorough_values_ >= values.size();
+    if (thorough) thorough_values_ -= values.size();
+    length = deflate(thorough ? compressors_->thorough : compressors_->usual, bytes);
+  } else if (plain) {
+    length = deflate(compressors_->quick, bytes);
+  }
   const std::uint32_t sum = fletcher32(std::span(deflated_).first(length));
   for (std::size_t i = 0; i < kChecksum; ++i) deflated_[length + i] = static_cast<unsigned char>(sum >> (8 * i));
   return {std::span(deflated_).first(length + kChecksum), plain ? kNoShuffle : 0};

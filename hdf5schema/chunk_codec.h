@@ -12,8 +12,8 @@ namespace reveal {
 
 class ChunkCodec {
  public:
-  /// How hard it tries. live: it takes the job's node's time. closed: nobody writes it twice; the first values 5 %
-  /// smaller, which takes five times as long, and what comes after kThoroughValues as live.
+  /// How hard it tries. live: it takes the job's node's time, and the chunk is written anew when the trace is closed.
+  /// closed: nobody writes it twice; the first kThoroughValues 5 % smaller, which takes five times as long.
   enum class Effort : std::uint8_t { live, closed };
 
   static constexpr std::size_t kThoroughValues = std::size_t{1} << 22;

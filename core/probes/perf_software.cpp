@@ -93,12 +93,18 @@ std::unique_ptr<Probe> open_software(const ProbeContext& context) {
   return std::make_unique<SoftwareEvents>(context);
 }
 
+// Reading a counter of another cpu interrupts it, and it costs as much as three kernel texts here.
+std::chrono::nanoseconds software_period(const Host& host) {
+  return std::max<std::chrono::nanoseconds>(1s, counting_period(host));
+}
+
 const RegisteredProbe entry{
     {.name = "perf_software",
      .help = "CPU time, context switches, migrations and faults of the job, counted by perf",
+     .period = 1s,
      .families = kFamilies,
      .open = open_software,
-     .period_on = counting_period,
+     .period_on = software_period,
      .remedy = "admin: sysctl kernel.perf_event_paranoid=1, or CAP_PERFMON for reveal-collect"}};
 
 }  // namespace
