@@ -1,0 +1,416 @@
+#!/usr/bin/python3
+"""What it costs to watch a node ten times a second: reveal beside its peers and beside a floor that reads the same files.
+
+  overhead.py peers --build BUILD [--rounds 5] [--seconds 15] [--only reveal,floor,...]
+  overhead.py interval --build BUILD [--rounds 3] [--seconds 20]       the paper's figure 5
+  overhead.py slowdown --build BUILD [--rounds 15] [--seconds 8]       of two kinds of jobs, with a confidence interval
+  overhead.py probes --build BUILD [--seconds 60]                      cost per probe, as the collector says it
+
+Needs root, control groups (v1 cpuacct or v2), a quiet machine; `peers` also strace, and takes of pcp, collectl,
+sysstat, linux-perf, prometheus-node-exporter what is installed (Debian's packages).
+
+CPU: of the program's control group, everything that it starts included, as percent of one core over --seconds, after
+three seconds of warming up; programs take turns, the order is another one in each round; the median is told. Idle:
+beside a job that sleeps. Loaded: beside a training job of two ranks that exchanges gradients over TCP and writes
+checkpoints. Bytes: of what is stored, by the whole run of the program. Channels: numbers in one sample, as each
+program stores or shows them, those that never change included, as everybody counts them; "changed": of reveal's trace.
+Read calls: read system calls of the program itself, per tenth of a second. The floor gets its list of files from
+strace looking at the collector beside the same job, and has the same channels by definition; counters that are no
+files (perf events) are not in it. sadc can only every second; it is not scaled up.
+
+The slow-down of a job is judged by its own clock: a fixed amount of work, with and without the collector in turn;
+the interval is that of the mean of the paired differences (Student, 95 %)."""
+import argparse
+import collections
+import contextlib
+import os
+import pathlib
+import random
+import re
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+
+HERE = pathlib.Path(__file__).resolve().parent
+WARM_UP = 3.0
+EVENTS = ("cpu-clock,task-clock,context-switches,cpu-migrations,minor-faults,major-faults,alignment-faults,"
+          "emulation-faults,page-faults,dummy")
+
+
+class Group:
+    """A control group that charges a process and all of its children; gone when left."""
+
+    def __enter__(self):
+        for mount, usage, scale in (("/sys/fs/cgroup/cpuacct", "cpuacct.usage", 1), ("/sys/fs/cgroup", "cpu.stat", 1000),
+                                    ("/sys/fs/cgroup/unified", "cpu.stat", 1000)):
+            folder = pathlib.Path(mount) / f"reveal-bench-{os.getpid()}-{time.monotonic_ns()}"
+            with contextlib.suppress(OSError):
+                folder.mkdir()
+                if (folder / usage).exists():
+                    self.folder, self.usage, self.scale = folder, folder / usage, scale
+                    return self
+                folder.rmdir()
+        sys.exit("overhead: no control group that accounts for processor time can be made here")
+
+    def __exit__(self, *_):
+        self.end()
+        with contextlib.suppress(OSError):
+            self.folder.rmdir()
+
+    def end(self):
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            for _ in range(40):
+                if not (pids := self.pids()):
+                    break
+                for pid in pids:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(pid, number)
+                time.sleep(0.05)
+
+    def pids(self) -> list[int]:
+        return [int(pid) for pid in (self.folder / "cgroup.procs").read_text().split()]
+
+    def enter(self):
+        (self.folder / "cgroup.procs").write_text(str(os.getpid()))
+
+    def nanoseconds(self) -> int:
+        return int(re.search(r"\d+", self.usage.read_text())[0]) * self.scale
+
+    def resident(self) -> int:
+        pages = 0
+        for pid in self.pids():
+            with contextlib.suppress(OSError):
+                pages += int(pathlib.Path(f"/proc/{pid}/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE")
+
+    def read_calls(self) -> int:
+        calls = 0
+        for pid in self.pids():
+            with contextlib.suppress(OSError):
+                calls += int(re.search(r"syscr: (\d+)", pathlib.Path(f"/proc/{pid}/io").read_text())[1])
+        return calls
+
+
+def size_of(folder: pathlib.Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def output(*command, **options) -> str:
+    return subprocess.run([str(word) for word in command], capture_output=True, text=True, **options).stdout
+
+
+class Peer:
+    """command(folder, job, seconds) -> words of a shell line, run in `folder`; channels(folder, job) -> numbers in a
+    sample, asked once after a run."""
+
+    def __init__(self, needs: str, command, channels, stores=True, interval=0.1):
+        self.needs, self.command, self.channels, self.stores, self.interval = needs, command, channels, stores, interval
+
+    def missing(self) -> str:
+        return "" if shutil.which(self.needs) or os.access(self.needs, os.X_OK) else f"{self.needs} is not installed"
+
+
+def numbers_in(text: str) -> int:
+    return len(re.findall(r"(?<![\w.])-?\d+(?:\.\d+)?(?![\w.])", text))
+
+
+BASH = r"""while :; do {
+  cat /proc/stat /proc/meminfo /proc/diskstats /proc/net/dev; nstat -az --json; ss -s
+} >> agents.log; sleep .1; done"""
+COLLECTL = "collectl -s bcdfijmnstCDJMNT -i 0.1 -F 1 -f . "
+PCP = "/usr/lib/pcp/bin"
+PCP_CONFIG = """log mandatory on 100 msec {
+  kernel.all kernel.percpu.cpu kernel.percpu.interrupts mem network.interface network.ip network.tcp network.udp
+  network.softnet disk.all disk.dev swap vfs
+}
+"""
+
+
+def trace_channels(folder: pathlib.Path, _job) -> int:
+    import h5py
+    with h5py.File(next(folder.glob("*.h5"))) as trace:
+        count = []
+        trace.visititems(lambda name, item: count.append(item.shape[0])
+                         if isinstance(item, h5py.Dataset) and f"{name}_channels" in trace else None)
+    return sum(count)
+
+
+def trace_changed(folder: pathlib.Path) -> int:
+    import h5py
+    changed = []
+
+    def visit(name, item):
+        if isinstance(item, h5py.Dataset) and f"{name}_channels" in trace and item.shape[1] > 1:
+            rows = item[:]
+            known = rows != item.fillvalue
+            if trace[name].attrs.get("kind") in (b"gauge", "gauge"):
+                changed.append(sum(len(set(row[at])) > 1 for row, at in zip(rows, known)))
+            else:
+                changed.append(sum(bool((row[at] != 0).any()) for row, at in zip(rows, known)))
+
+    with h5py.File(next(folder.glob("*.h5"))) as trace:
+        trace.visititems(visit)
+    return int(sum(changed))
+
+
+def scrape() -> str:
+    with urllib.request.urlopen("http://127.0.0.1:9137/metrics") as answer:
+        return answer.read().decode()
+
+
+def peers(build: pathlib.Path, files: pathlib.Path) -> dict[str, Peer]:
+    collect = build / "bin/reveal-collect"
+    client = f"{sys.executable} {HERE / 'scraper.py'} 9137"
+    exporter = ("prometheus-node-exporter --web.listen-address=127.0.0.1:9137 --collector.interrupts "
+                "--collector.meminfo_numa --collector.processes")
+    return {
+        "reveal": Peer(str(collect), lambda job, s: f"{collect} --output n.h5 --job pid:{job} --duration {s}s",
+                       trace_channels),
+        "floor": Peer(str(build / "bin/floor"), lambda job, s: f"{build / 'bin/floor'} {files} {s}", None, stores=False),
+        "PCP pmlogger": Peer(
+            f"{PCP}/pmcd", lambda job, s: f"export PCP_DERIVED_CONFIG=; {PCP}/pmcd -f -l pmcd.log -p 44399 -s ./pmcd.socket & sleep 1; "
+            f"echo '{PCP_CONFIG}' > pmlogger.config; pmlogger -h 127.0.0.1:44399 -c pmlogger.config -l pmlogger.log archive",
+            lambda folder, job: max(len(re.findall(r"value -?\d", record)) for record in
+                                    output("pmdumplog", folder / "archive").split("\n\n"))),
+        "collectl -P": Peer("collectl", lambda job, s: COLLECTL + "-P",
+                            lambda folder, job: sum(
+                                len(line.split()) - 2 for path in folder.glob("*") if path.is_file() for line in
+                                output("zcat", "-f", path).splitlines() if line.startswith("#Date "))),
+        "collectl raw": Peer("collectl", lambda job, s: COLLECTL, None),
+        "sadc, 1 s": Peer("/usr/lib/sysstat/sadc", lambda job, s: "/usr/lib/sysstat/sadc -S XALL 1 sa",
+                          lambda folder, job: numbers_in(output("sadf", "-j", folder / "sa", "1", "1", "--", "-A")
+                                                         .partition('"statistics"')[2].partition("},\n\t\t\t\t{")[0]),
+                          interval=1),
+        "perf stat, 10 events": Peer("perf", lambda job, s: f"perf stat -a -I 100 -x, -e {EVENTS} -o perf.csv sleep {s}",
+                                     lambda folder, job: len(EVENTS.split(","))),
+        "node_exporter, 10/s": Peer("prometheus-node-exporter", lambda job, s: f"{exporter} 2> log & sleep .5; {client}",
+                                    None, stores=False),
+        "bash agents": Peer("bash", lambda job, s: BASH, None),
+    }
+
+
+@contextlib.contextmanager
+def load(kind: str, build: pathlib.Path, folder: pathlib.Path):
+    """A job to watch, of one process tree that stays."""
+    if kind == "idle":
+        command = ["sleep", "1000000"]
+    else:
+        (folder / "data").mkdir()
+        command = [str(build / "bin/training_job"), "--ranks", "2", "--seconds", "1000000", "--dir", str(folder / "data")]
+    job = subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True)
+    time.sleep(2)
+    try:
+        yield job.pid
+    finally:
+        os.killpg(job.pid, signal.SIGKILL)
+        job.wait()
+
+
+def files_of(build: pathlib.Path, job: int, folder: pathlib.Path) -> pathlib.Path:
+    """What the collector reads beside this job, and how often, as floor.cpp takes it."""
+    seconds, log = 32, folder / "strace"
+    subprocess.run(["strace", "-y", "-e", "trace=openat,pread64", "-o", log, build / "bin/reveal-collect", "--output",
+                    folder / "strace.h5", "--job", f"pid:{job}", "--duration", f"{seconds}s"], capture_output=True)
+    reads, opens = collections.Counter(), collections.Counter()
+    for line in log.read_text(errors="replace").splitlines():
+        if found := re.search(r"pread64\(\d+<(/(?:proc|sys)[^>]*)>.*, 0\) = \d", line):
+            reads[found[1]] += 1
+        elif found := re.search(r'openat\(\S+ "(/(?:proc|sys)[^"]*)".* = \d', line):
+            opens[found[1]] += 1
+    listed = folder / "files"
+    with listed.open("w") as out:
+        for path, count in reads.items():
+            if count < 3:
+                continue  # looked at, at the begin and the end
+            period = max(100, round(seconds * 10 / count) * 100)
+            out.write(f"{period} {'open' if opens[path] > count / 2 else 'keep'} {path}\n")
+    return listed
+
+
+def measure(peer: Peer, job: int, seconds: float, keep: pathlib.Path | None = None) -> dict:
+    with tempfile.TemporaryDirectory(prefix="reveal-bench.") as name, Group() as group:
+        folder = pathlib.Path(name)
+        begun = time.monotonic()
+        line = peer.command(job, int(seconds + WARM_UP + 2))
+        process = subprocess.Popen(["bash", "-c", line], cwd=folder, preexec_fn=group.enter, stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
+        time.sleep(WARM_UP)
+        cpu, calls, since = group.nanoseconds(), group.read_calls(), time.monotonic()
+        time.sleep(seconds)
+        took = time.monotonic() - since
+        result = {"cpu": 100 * (group.nanoseconds() - cpu) / (took * 1e9), "resident": group.resident(),
+                  "calls": (group.read_calls() - calls) / (took / 0.1)}
+        if not group.pids():
+            raise RuntimeError(f"ended early: {line}")
+        if "reveal-collect" in line or "perf stat" in line:
+            process.wait()
+        group.end()
+        process.wait()
+        ran = time.monotonic() - begun
+        result["bytes"] = size_of(folder) / ran if peer.stores else None
+        if keep:
+            shutil.copytree(folder, keep, dirs_exist_ok=True)
+        return result
+
+
+def channels_of(name: str, peer: Peer, folder: pathlib.Path, job: int) -> int | None:
+    if name == "bash agents":
+        text = (folder / "agents.log").read_text()
+        return numbers_in(text) // max(1, text.count("MemTotal"))
+    if name.startswith("node_exporter"):
+        with Group() as group:
+            subprocess.Popen(["bash", "-c", peer.command(job, 5)], preexec_fn=group.enter, stdout=subprocess.DEVNULL,
+                             stderr=subprocess.DEVNULL)
+            time.sleep(2)
+            return sum(not line.startswith("#") for line in scrape().splitlines())
+    return peer.channels(folder, job) if peer.channels else None
+
+
+def table(rows: list[list]):
+    widths = [max(len(str(row[i])) for row in rows) for i in range(len(rows[0]))]
+    for number, row in enumerate(rows):
+        print("| " + " | ".join(str(cell).ljust(width) for cell, width in zip(row, widths)) + " |", flush=True)
+        if number == 0:
+            print("|" + "|".join("-" * (width + 2) for width in widths) + "|")
+
+
+def compare_peers(args):
+    for kind in ("idle", "loaded"):
+        with tempfile.TemporaryDirectory(prefix="reveal-bench.") as name:
+            folder = pathlib.Path(name)
+            with load(kind, args.build, folder) as job:
+                known = peers(args.build, files_of(args.build, job, folder))
+                wanted = {n: p for n, p in known.items() if not args.only or n.split()[0] in args.only.split(",")}
+                for peer_name, peer in list(wanted.items()):
+                    if reason := peer.missing():
+                        print(f"{peer_name}: not measured, because {reason}")
+                        del wanted[peer_name]
+                results = collections.defaultdict(list)
+                for turn in range(args.rounds):
+                    for peer_name in random.Random(turn).sample(list(wanted), len(wanted)):
+                        try:
+                            results[peer_name].append(measure(wanted[peer_name], job, args.seconds,
+                                                              folder / peer_name if turn == 0 else None))
+                        except RuntimeError as reason:
+                            print(f"{peer_name}: not measured, because it {reason}")
+                            del wanted[peer_name]
+                channels = {n: channels_of(n, p, folder / n, job) for n, p in wanted.items()}
+                channels["floor"] = channels.get("reveal")
+                channels["collectl raw"] = channels.get("collectl -P")
+                changed = trace_changed(folder / "reveal") if "reveal" in wanted else None
+                report_peers(kind, wanted, results, channels, changed)
+
+
+def report_peers(kind: str, wanted, results, channels, changed):
+    print(f"\n{kind}, median of {len(next(iter(results.values())))} (range)\n")
+    rows = [["program", "channels", "changed", "read calls / .1 s", "CPU, % of a core", "us / channel-sample", "bytes/s",
+             "resident MB"]]
+    median = lambda name, key: statistics.median(result[key] for result in results[name])
+    for name, peer in wanted.items():
+        cpu, count = [result["cpu"] for result in results[name]], channels.get(name)
+        each = median(name, "cpu") * 1e4 * peer.interval / count if count else None
+        rows.append([name, count or "not counted", changed if name == "reveal" else "", f"{median(name, 'calls'):.1f}",
+                     f"{median(name, 'cpu'):.3f} ({min(cpu):.3f}-{max(cpu):.3f})", f"{each:.3f}" if each else "",
+                     f"{median(name, 'bytes'):.0f}" if peer.stores else "stores nothing",
+                     f"{median(name, 'resident') / 1e6:.1f}"])
+    table(rows)
+    if {"reveal", "floor"} <= set(wanted):
+        ratios = [a["cpu"] / b["cpu"] for a, b in zip(results["reveal"], results["floor"])]
+        print(f"reveal / floor: {statistics.median(ratios):.2f} ({min(ratios):.2f}-{max(ratios):.2f})")
+
+
+def compare_intervals(args):
+    intervals = (10, 50, 100, 200, 300, 600)
+    results = collections.defaultdict(list)
+    with tempfile.TemporaryDirectory(prefix="reveal-bench.") as name, load("loaded", args.build, pathlib.Path(name)) as job:
+        collect = args.build / "bin/reveal-collect"
+        for turn in range(args.rounds):
+            for interval in random.Random(turn).sample(intervals, len(intervals)):
+                peer = Peer(str(collect), lambda job, s, ms=interval:
+                            f"{collect} --output n.h5 --job pid:{job} --duration {s}s --interval {ms}ms", None)
+                results[interval].append(measure(peer, job, args.seconds))
+    rows = [["interval, ms", "CPU, % of a core", "bytes/s", "read calls/s"]]
+    for interval in intervals:
+        cpu = [result["cpu"] for result in results[interval]]
+        rows.append([interval, f"{statistics.median(cpu):.3f} ({min(cpu):.3f}-{max(cpu):.3f})",
+                     f"{statistics.median(r['bytes'] for r in results[interval]):.0f}",
+                     f"{10 * statistics.median(r['calls'] for r in results[interval]):.0f}"])
+    table(rows)
+
+
+def work_seconds(command: list[str]) -> float:
+    done = output(*command)
+    return float(re.search(r"seconds: ([\d.]+)", done)[1])
+
+
+def compare_slowdown(args):
+    rows = [["job", "runs", "without, s", "slow-down, %", "95 % interval"]]
+    program = args.build / "bin/fixed_work"
+    for kind in ("memory", "communication"):
+        measure_once = lambda: work_seconds([program, kind, str(args.seconds)])
+        measure_once()
+        differences, without = [], []
+        for turn in range(args.rounds):
+            pair = {}
+            for watched in random.Random(turn).sample((False, True), 2):
+                with tempfile.TemporaryDirectory(prefix="reveal-bench.") as name:
+                    watcher = None
+                    if watched:
+                        watcher = subprocess.Popen([args.build / "bin/reveal-collect", "--output", f"{name}/n.h5", "--job",
+                                                    f"pid:{os.getpid()}"], stderr=subprocess.DEVNULL)
+                        time.sleep(1)
+                    pair[watched] = measure_once()
+                    if watcher:
+                        watcher.terminate()
+                        watcher.wait()
+            differences.append(100 * (pair[True] / pair[False] - 1))
+            without.append(pair[False])
+        from scipy import stats
+        mean, error = statistics.mean(differences), stats.sem(differences)
+        reach = error * stats.t.ppf(0.975, len(differences) - 1)
+        rows.append([kind, len(differences), f"{statistics.median(without):.2f}", f"{mean:.2f}",
+                     f"{mean - reach:.2f} to {mean + reach:.2f}"])
+    table(rows)
+
+
+def compare_probes(args):
+    with tempfile.TemporaryDirectory(prefix="reveal-bench.") as name:
+        folder = pathlib.Path(name)
+        with load("loaded", args.build, folder) as job:
+            print(output(args.build / "bin/reveal-collect", "--output", folder / "n.h5", "--job", f"pid:{job}", "--duration",
+                         f"{args.seconds:.0f}s", "--verbose", stderr=None) or "")
+        import h5py
+        with h5py.File(folder / "n.h5") as trace:
+            channels = trace["self/time_channels"]
+            metrics, parts = channels["metric"].asstr()[:], channels["instance"].asstr()[:]
+            spent = trace["self/time"][:].clip(min=0).sum(1) / 1e9
+            names = [part or metric for metric, part in zip(metrics, parts)]
+    rows = [["part", "% of a core"]]
+    rows += [[part, f"{100 * s / args.seconds:.4f}"] for s, part in sorted(zip(spent, names), reverse=True)]
+    table(rows)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    what = {"peers": (compare_peers, 5, 15), "interval": (compare_intervals, 3, 20), "slowdown": (compare_slowdown, 15, 8),
+            "probes": (compare_probes, 1, 60)}
+    parser.add_argument("what", choices=what)
+    parser.add_argument("--build", type=pathlib.Path, required=True)
+    parser.add_argument("--rounds", type=int)
+    parser.add_argument("--seconds", type=float)
+    parser.add_argument("--only", default="", help="peers by their first word")
+    args = parser.parse_args()
+    args.build = args.build.resolve()
+    function, rounds, seconds = what[args.what]
+    args.rounds, args.seconds = args.rounds or rounds, args.seconds or seconds
+    function(args)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
