@@ -264,8 +264,8 @@ def channels_of(name: str, peer: Peer, folder: pathlib.Path, job: int) -> int | 
         return numbers_in(text) // max(1, text.count("MemTotal"))
     if name.startswith("node_exporter"):
         with Group() as group:
-            subprocess.Popen(["bash", "-c", peer.command(job, 5)], preexec_fn=group.enter, stdout=subprocess.DEVNULL,
-                             stderr=subprocess.DEVNULL)
+            subprocess.Popen(["bash", "-c", peer.command(job, 5)], cwd=folder, preexec_fn=group.enter,
+                             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             time.sleep(2)
             return sum(not line.startswith("#") for line in scrape().splitlines())
     return peer.channels(folder, job) if peer.channels else None
