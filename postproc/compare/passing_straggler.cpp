@@ -19,6 +19,8 @@ constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr std::int64_t kEdgeNs = 5'000'000'000;
 constexpr std::size_t kLeastPoints = 30;
 constexpr double kRival = 0.7;
+/// Own times that differ by no more than this part are equal: nobody waits for the other.
+constexpr double kEqual = 0.15;
 
 /// Own time of the members of one role on common points of wall time.
 struct Courses {
@@ -96,7 +98,8 @@ std::vector<Stretch> stretches(const Courses& courses, std::size_t member, const
                                                .min_length = points(rule.threshold("min_passing_seconds")),
                                                .window = points(5),
                                                .min_score = rule.threshold("min_passing_score"),
-                                               .floor = 0});
+                                               .floor = 0,
+                                               .may_be_most = true});
   const std::vector<Interval> all = places(found);
   std::vector<Stretch> kept;
   for (const Elevation& elevation : found) {
@@ -111,8 +114,10 @@ std::vector<Stretch> stretches(const Courses& courses, std::size_t member, const
     if (std::isnan(stretch.own_usual) || std::isnan(stretch.others_usual)) continue;
     const double excess = elevation.inside - elevation.outside;
     if (excess < rule.threshold("min_passing_share") * stretch.own_usual) continue;
-    // Of two halves nobody can tell which is the usual one.
-    if (2 * elevation.at.length() > own.size()) continue;
+    // Of two halves the usual one is that in which the nodes do the same; else nobody can tell.
+    const bool alike_else = std::abs(stretch.own_usual - stretch.others_usual) <= kEqual * stretch.own_usual;
+    if ((elevation.most || 2 * elevation.at.length() > own.size()) && !alike_else) continue;
+    if (stretch.own <= (1 + kEqual) * stretch.others) continue;
     // The others must have slept more: a node that is busier while nobody waits for it is no straggler.
     if (stretch.others >= stretch.others_usual) continue;
     kept.push_back(stretch);

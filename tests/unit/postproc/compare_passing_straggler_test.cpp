@@ -71,6 +71,15 @@ TEST(PassingStraggler, IsNamedAmongFour) {
   EXPECT_EQ(findings[0].nodes, std::vector<std::string>{"n3"});
 }
 
+TEST(PassingStraggler, IsNamedEvenIfItIsWaitedForMostOfTheTime) {
+  const auto findings = found(record({{0.8, 0.4}, {0.8, 1.0}}, 30, 88));
+  ASSERT_EQ(findings.size(), 1U) << "the nodes are alike before and after";
+  EXPECT_EQ(findings[0].nodes, std::vector<std::string>{"n2"});
+  EXPECT_NEAR(second_of(findings[0].intervals.at(0).begin_utc_ns), 30, 1);
+  EXPECT_NEAR(second_of(findings[0].intervals.at(0).end_utc_ns), 88, 1);
+  EXPECT_TRUE(found(record({{0.4, 0.8}, {1.0, 0.8}}, 80, 100)).empty()) << "nobody waits while they are alike";
+}
+
 TEST(PassingStraggler, IsNobodyInAHealthyJobOfUnequalNodes) {
   EXPECT_TRUE(found(record({{0.5, 0.5}, {0.9, 0.9}})).empty());
 }
