@@ -64,7 +64,8 @@ std::string event_metric(std::string_view key) {
   return wanted ? metric : "";
 }
 
-/// A text of each node. All have lines of a key and a number; meminfo's begin with "Node 0" and its keys end in a colon.
+/// A text of each node. All have lines of a key and a number; meminfo's begin with "Node 0" and its keys end in a
+/// colon.
 struct NodeText {
   const FamilyTable* table;
   std::string_view file;

@@ -80,7 +80,8 @@ class ThrottleProbe final : public Probe {
     package_times_->begin();
     for (std::size_t i = 0; i < packages_.size(); ++i) {
       if (read(packages_[i].count, value)) package_counts_->set(static_cast<std::int32_t>(i), value);
-      if (read(packages_[i].time, value)) package_times_->set(static_cast<std::int32_t>(i), scaled(value, kMillisecond));
+      if (read(packages_[i].time, value))
+        package_times_->set(static_cast<std::int32_t>(i), scaled(value, kMillisecond));
     }
     package_counts_->commit();
     package_times_->commit();
@@ -92,9 +93,7 @@ class ThrottleProbe final : public Probe {
     KernelFile count, time;
   };
 
-  static bool read(KernelFile& file, std::int64_t& value) noexcept {
-    return parse_number_file(file.read(), value);
-  }
+  static bool read(KernelFile& file, std::int64_t& value) noexcept { return parse_number_file(file.read(), value); }
 
   static Place open_place(RootFs& fs, const std::string& folder, std::string_view what, int number) {
     const std::string prefix = folder + "/thermal_throttle/" + std::string(what);

@@ -46,13 +46,13 @@ class Export final : public Command {
   std::vector<std::string> metrics_;
 };
 
-const RegisteredCommand kCommand{
-    {.order = 45,
-     .name = "export",
-     .help = "What was measured, and the ratios computed from it, as a table",
-     .examples = "  reveal export reveal-4711 --format csv > n03.csv\n"
-                 "  reveal export reveal-4711 --format csv --node n03 --metrics 'cpu.*,pmu.ipc'",
-     .make = make_command<Export>}};
+const RegisteredCommand kCommand{{.order = 45,
+                                  .name = "export",
+                                  .help = "What was measured, and the ratios computed from it, as a table",
+                                  .examples =
+                                      "  reveal export reveal-4711 --format csv > n03.csv\n"
+                                      "  reveal export reveal-4711 --format csv --node n03 --metrics 'cpu.*,pmu.ipc'",
+                                  .make = make_command<Export>}};
 
 }  // namespace
 }  // namespace reveal

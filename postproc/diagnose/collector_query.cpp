@@ -97,7 +97,8 @@ std::string probes_as_markdown() {
   text += fmt::format("\n## derived\n\n{}.\n\n| metric | unit | formula | after |\n|---|---|---|---|\n", kDerivedHelp);
   for (const DerivedMetric& metric : derived_metrics()) {
     std::string formula;
-    for (const char letter : metric.formula) formula.append(letter == '*' || letter == '_' ? "\\" : "").push_back(letter);
+    for (const char letter : metric.formula)
+      formula.append(letter == '*' || letter == '_' ? "\\" : "").push_back(letter);
     text += fmt::format("| {} | {} | {} | {} |\n", metric.metric, metric.unit_text, formula, metric.source);
   }
   return text;

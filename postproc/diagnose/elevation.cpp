@@ -152,9 +152,8 @@ std::vector<Elevation> elevations_above(std::span<const double> series, double u
 
 /// What the others are compared with lies on both sides of the longest.
 bool is_surrounded(const std::vector<Elevation>& found, std::size_t samples, std::size_t margin) {
-  const auto longest = std::max_element(found.begin(), found.end(), [](const Elevation& a, const Elevation& b) {
-    return a.at.length() < b.at.length();
-  });
+  const auto longest = std::max_element(
+      found.begin(), found.end(), [](const Elevation& a, const Elevation& b) { return a.at.length() < b.at.length(); });
   if (longest == found.end()) return false;
   std::size_t before = longest->at.begin;
   std::size_t after = samples - longest->at.end;
@@ -222,8 +221,8 @@ std::vector<Elevation> find_elevations(std::span<const double> series, const Ele
   const auto means = outside_means(series, {}, std::max<std::size_t>(1, search.window / 5));
   if (means.empty()) return {};
   const double usual = std::max(means[means.size() / 2], search.floor);
-  const double low = std::max(means[static_cast<std::size_t>(kLeastUsual * static_cast<double>(means.size()))],
-                              search.floor);
+  const double low =
+      std::max(means[static_cast<std::size_t>(kLeastUsual * static_cast<double>(means.size()))], search.floor);
   if (search.may_be_most && usual - low >= search.min_excess) {
     std::vector<Elevation> found = elevations_above(series, low, search);
     const bool habit = std::any_of(found.begin(), found.end(), [](const Elevation& each) { return each.recurring; });

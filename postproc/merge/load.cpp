@@ -28,6 +28,7 @@ constexpr Loss kLosses[] = {
     {"probe_lost", "a probe was lost", false},
     {"events_lost", "events were lost", false},
     {"ticks_missed", "ticks were missed", false},
+    {"rows_dropped", "rows were dropped", false},
     {"metrics_selected", "only some metrics were recorded", false},
 };
 

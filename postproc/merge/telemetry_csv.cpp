@@ -23,8 +23,8 @@ std::string time_text(std::int64_t utc_ns) {
   const std::time_t seconds = milliseconds / 1000;
   std::tm civil{};
   ::gmtime_r(&seconds, &civil);
-  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z", civil.tm_year + 1900, civil.tm_mon + 1, civil.tm_mday,
-                     civil.tm_hour, civil.tm_min, civil.tm_sec, milliseconds % 1000);
+  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z", civil.tm_year + 1900, civil.tm_mon + 1,
+                     civil.tm_mday, civil.tm_hour, civil.tm_min, civil.tm_sec, milliseconds % 1000);
 }
 
 std::string quoted(const std::string& name) {

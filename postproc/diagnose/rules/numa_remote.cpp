@@ -1,11 +1,14 @@
-// The job's memory lies on another NUMA node than the cpus that use it. Two measures, whichever the node has: where the
-// pages of the job's processes lie against where they run (numa_maps), and pages given out by another node than the one
-// that asked (numastat), which counts at allocation time and for the whole node.
+// The job's memory lies on another NUMA node than the cpus that use it. Two measures: where the pages of the job's
+// processes lie against the cpus they may use (numa_maps), where that was read and the job is bound to some of the
+// nodes; else pages given out by another node than the one that asked (numastat), at allocation time and for the whole
+// node.
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
+#include <span>
 
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/text.h"
@@ -21,7 +24,9 @@ struct Placement {
   std::string metric;
   double remote = 0;
   double all = 0;
-  std::string feature;
+  std::string_view feature;           // what the share is of
+  std::string_view feature_of_bytes;  // and the bytes
+  std::string_view verb;
 
   [[nodiscard]] double share() const { return all > 0 ? remote / all : 0; }
 };
@@ -42,8 +47,36 @@ std::optional<Placement> allocated(const RuleContext& context) {
   // Interleaved pages are meant to lie on all nodes.
   const double meant = std::isnan(interleaved) ? 0 : interleaved;
   const double remote = std::max(0.0, other - meant);
-  return Placement{"numa_other_node", remote * context.page_bytes(), (local + other) * context.page_bytes(),
-                   "share of the pages given out"};
+  return Placement{"numa_other_node",
+                   remote * context.page_bytes(),
+                   (local + other) * context.page_bytes(),
+                   "share of the pages given out",
+                   "sum",
+                   "given out"};
+}
+
+/// At the moment at which the job was seen to have most.
+std::optional<Placement> resident(const RuleContext& context, std::span<const int> open) {
+  constexpr std::string_view kMetric = "process.numa_bytes";
+  constexpr std::string_view kNode = "/node";
+  const auto channels = context.channels(kMetric);
+  Placement most{std::string(kMetric), 0, 0, "share of the job's memory", "max", "used by the job"};
+  for (std::size_t t = 0; t < context.telemetry.samples; ++t) {
+    double all = 0;
+    double remote = 0;
+    for (const std::size_t channel : channels) {
+      const double bytes = context.telemetry.series(channel)[t];
+      const std::string& instance = context.telemetry.channels[channel].instance;
+      const std::size_t place = instance.rfind(kNode);
+      if (std::isnan(bytes) || place == std::string::npos) continue;
+      const auto node = parse_int(std::string_view(instance).substr(place + kNode.size()));
+      all += bytes;
+      if (node && !std::binary_search(open.begin(), open.end(), static_cast<int>(*node))) remote += bytes;
+    }
+    if (all > most.all) most.remote = remote, most.all = all;
+  }
+  if (most.all <= 0) return std::nullopt;
+  return most;
 }
 
 std::map<int, int> nodes_of_cpus(const RuleContext& context) {
@@ -86,17 +119,19 @@ double largest_distance(const RuleContext& context) {
 
 std::vector<Finding> check(const RuleContext& context) {
   const std::map<int, int> nodes = nodes_of_cpus(context);
-  const bool several =
-      std::any_of(nodes.begin(), nodes.end(), [&](const auto& entry) { return entry.second != nodes.begin()->second; });
-  if (!several) return {};
-  const std::optional<Placement> placement = allocated(context);
-  if (!placement) throw Unavailable("not measured: numa_local_node and numa_other_node");
+  std::set<int> all;
+  for (const auto& [cpu, node] : nodes) all.insert(node);
+  if (all.size() < 2) return {};
+  const std::vector<int> open = nodes_open_to_job(context, nodes);
+  const bool bound = !open.empty() && open.size() < all.size();
+  std::optional<Placement> placement = bound ? resident(context, open) : std::nullopt;
+  if (!placement) placement = allocated(context);
+  if (!placement) throw Unavailable("not measured: process.numa_bytes, numa_local_node and numa_other_node");
   if (placement->share() < context.threshold("min_share")) return {};
   if (placement->remote < context.threshold("min_bytes") * 1e6) return {};
   const double distance = largest_distance(context);
   if (distance < context.threshold("min_distance")) return {};  // parts of one socket
 
-  const std::vector<int> open = nodes_open_to_job(context, nodes);
   Finding finding = context.finding();
   finding.severity = Severity::notice;
   finding.confidence = Confidence::likely;
@@ -112,14 +147,14 @@ std::vector<Finding> check(const RuleContext& context) {
   evidence.unit = "ratio";
   evidence.span = finding.intervals.front();
   finding.evidence.push_back(evidence);
-  evidence.feature = "sum";
+  evidence.feature = placement->feature_of_bytes;
   evidence.observed = placement->remote;
   evidence.unit = "bytes";
   finding.evidence.push_back(evidence);
 
-  finding.sentence =
-      fmt::format("{:.0f} % of the memory given out on {} ({}) came from another NUMA node than the cpu that asked.",
-                  100 * placement->share(), context.telemetry.node, quantity(placement->remote, "bytes"));
+  finding.sentence = fmt::format(
+      "{:.0f} % of the memory {} on {} ({}) is on another NUMA node than the cpus that want it.",
+      100 * placement->share(), placement->verb, context.telemetry.node, quantity(placement->remote, "bytes"));
   if (open.size() == 1) {
     finding.sentence += fmt::format(
         " The job's processes run on node {} alone: their memory is bound elsewhere, or does not fit there.", open[0]);

@@ -107,6 +107,13 @@ TEST(MergeLoad, SaysWhatTheCollectorLost) {
   EXPECT_FALSE(trace.rows_lost);
 
   trace.notes.clear();
+  trace.events = {{1, "trace", "rows_dropped", "kept the last 30 min; what was before was not kept, as set"}};
+  note_losses(trace);
+  ASSERT_EQ(trace.notes.size(), 1U);
+  EXPECT_TRUE(trace.notes[0].find("kept the last 30 min") != std::string::npos) << trace.notes[0];
+  EXPECT_FALSE(trace.rows_lost) << "as the site decided";
+
+  trace.notes.clear();
   trace.events.push_back({4, "trace", "rows_lost", "7 rows: the disk was slower than the collector"});
   for (int i = 0; i < 9; ++i) trace.events.push_back({5, "probe p" + std::to_string(i), "probe_lost", "no answer"});
   note_losses(trace);

@@ -35,6 +35,21 @@ TEST(RuleNumaRemote, SeesMemoryBoundToAnotherNode) {
   EXPECT_NE(found[0].sentence.find("node 0 alone"), std::string::npos);
 }
 
+TEST(RuleNumaRemote, BelievesWhereThePagesAreMoreThanWhatTheNodeGaveOut) {
+  const auto with_pages = [](double near, double far) {
+    R node = node_with(500, 4000);
+    node.gauge("process.numa_bytes", "rank0/node0", R::always(near))
+        .gauge("process.numa_bytes", "rank0/node1", [far](double second) { return second < 40 ? std::nan("") : far; });
+    return node.findings("numa.mem_remote");
+  };
+  EXPECT_TRUE(with_pages(8e9, 1e9).empty()) << "what others were given is theirs";
+  const auto found = with_pages(1e9, 3e9);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].evidence.at(0).metric, "process.numa_bytes");
+  EXPECT_NEAR(found[0].evidence.at(0).observed.value_or(0), 0.75, 1e-9);
+  EXPECT_NEAR(found[0].evidence.at(1).observed.value_or(0), 3e9, 1);
+}
+
 TEST(RuleNumaRemote, SaysWhenNothingIsBound) {
   R node = node_with(500, 4000);
   node.begin[0].second = "0-3";
