@@ -11,7 +11,7 @@ namespace {
 constexpr std::size_t kElement = sizeof(std::int64_t);
 constexpr std::size_t kChecksum = 4;
 constexpr std::uint32_t kNoShuffle = 1;  // the first filter
-constexpr int kQuick = 1;                // the level that tells whether shuffling helps
+constexpr int kQuick = 1;                // tells whether shuffling helps, and will do for what is written anew
 constexpr int kUsual = 6;
 constexpr int kThorough = 10;
 
@@ -46,8 +46,9 @@ struct ChunkCodec::Compressors {
 };
 
 ChunkCodec::ChunkCodec(Effort effort) : compressors_(std::make_unique<Compressors>()) {
-  if (effort != Effort::closed) return;
+  if (effort == Effort::passing) return;
   compressors_->usual = make_compressor(kUsual);
+  if (effort != Effort::closed) return;
   compressors_->thorough = make_compressor(kThorough);
   thorough_values_ = kThoroughValues;
 }

@@ -16,10 +16,6 @@ double recover(const std::filesystem::path& part, const std::filesystem::path& t
 /// Where a trace that keeps only its last minutes has the rows before those of PATH or PATH.part: a trace of its own.
 [[nodiscard]] std::filesystem::path earlier_segment(const std::filesystem::path& trace);
 
-/// Up to this many values a closed trace is rewritten: half of a short one is what the library needs to survive a
-/// crash. Larger ones would take longer than the end of a job may wait.
-inline constexpr std::uint64_t kCompactValues = std::uint64_t{12} << 20;
-
 /// What a rewritten trace is to keep.
 struct Retention {
   /// full: everything. rolling: the rows of the last `keep`, of this segment and the one before. summary: one row a

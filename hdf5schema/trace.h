@@ -15,6 +15,9 @@ inline constexpr int kSchemaVersion = 1;
 
 /// Rows per chunk at the base period; a chunk is flushed once, when it is full or at the end.
 inline constexpr std::chrono::seconds kChunkTime{10};
+/// Up to this many values a closed trace is rewritten: half of a short one is what the library needs to survive a
+/// crash. Larger ones would take longer than the end of a job may wait.
+inline constexpr std::uint64_t kCompactValues = std::uint64_t{12} << 20;
 
 /// Root attributes: who recorded what.
 struct TraceHeader {

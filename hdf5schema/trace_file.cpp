@@ -108,6 +108,7 @@ struct TraceFile::Impl {
   std::size_t key_width = 64;
   std::size_t value_width = kMinSnapshotWidth;
 
+  std::uint64_t values_written = 0;
   std::optional<ChunkCodec> codec;  // between two flushes it would only take memory
   std::vector<std::int64_t> chunk;
 
@@ -425,7 +426,13 @@ void TraceFile::Impl::put_chunks(FamilyFile& family, std::size_t channels, std::
     for (std::size_t channel = 0; channel < count; ++channel)
       std::copy_n(part.begin() + static_cast<std::ptrdiff_t>(channel * rows), rows,
                   chunk.begin() + static_cast<std::ptrdiff_t>(channel * width));
-    if (!codec) codec.emplace(live ? ChunkCodec::Effort::live : ChunkCodec::Effort::closed);
+    if (!codec) {
+      const bool rewritten = values_written <= kCompactValues;
+      codec.emplace(!live       ? ChunkCodec::Effort::closed
+                    : rewritten ? ChunkCodec::Effort::passing
+                                : ChunkCodec::Effort::live);
+    }
+    values_written += part.size();
     const ChunkCodec::Chunk encoded = codec->encode(chunk);
     const hsize_t offset[2] = {first, family.rows};
     check_hdf5(H5Dwrite_chunk(family.values.getId(), H5P_DEFAULT, encoded.skipped_filters, offset, encoded.bytes.size(),

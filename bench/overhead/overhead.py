@@ -13,8 +13,9 @@ CPU: of the program's control group, everything that it starts included, as perc
 three seconds of warming up; programs take turns, the order is another one in each round; the median is told. Idle:
 beside a job that sleeps. Loaded: beside a training job of two ranks that exchanges gradients over TCP and writes
 checkpoints. Bytes: of what is stored, by the whole run of the program. Channels: numbers in one sample, as each
-program stores or shows them, those that never change included, as everybody counts them; "changed": of reveal's trace.
-Read calls: read system calls of the program itself, per tenth of a second. The floor gets its list of files from
+program stores or shows them, those that never change included, as everybody counts them; "changed": of reveal's trace. us / channel-sample: for
+reveal, families that are read every second count a tenth.
+Read calls: read system calls of the processes that live, per tenth of a second (the bash agents' come and go). The floor gets its list of files from
 strace looking at the collector beside the same job, and has the same channels by definition; counters that are no
 files (perf events) are not in it. sadc can only every second; it is not scaled up.
 
@@ -108,8 +109,9 @@ class Peer:
     """command(folder, job, seconds) -> words of a shell line, run in `folder`; channels(folder, job) -> numbers in a
     sample, asked once after a run."""
 
-    def __init__(self, needs: str, command, channels, stores=True, interval=0.1):
+    def __init__(self, needs: str, command, channels, stores=True, interval=0.1, client=None):
         self.needs, self.command, self.channels, self.stores, self.interval = needs, command, channels, stores, interval
+        self.client = client  # asks it, and is not charged
 
     def missing(self) -> str:
         return "" if shutil.which(self.needs) or os.access(self.needs, os.X_OK) else f"{self.needs} is not installed"
@@ -148,14 +150,24 @@ def trace_changed(folder: pathlib.Path) -> int:
         if isinstance(item, h5py.Dataset) and f"{name}_channels" in trace and item.shape[1] > 1:
             rows = item[:]
             known = rows != item.fillvalue
-            if trace[name].attrs.get("kind") in (b"gauge", "gauge"):
+            if trace[name].attrs["kind"] in (b"gauge", b"state", "gauge", "state"):
                 changed.append(sum(len(set(row[at])) > 1 for row, at in zip(rows, known)))
-            else:
+            else:  # increments
                 changed.append(sum(bool((row[at] != 0).any()) for row, at in zip(rows, known)))
 
     with h5py.File(next(folder.glob("*.h5"))) as trace:
         trace.visititems(visit)
     return int(sum(changed))
+
+
+def values_per_tick(folder: pathlib.Path) -> float:
+    """Numbers that a tenth of a second brings: families of a second count a tenth."""
+    import h5py
+    shapes = []
+    with h5py.File(next(folder.glob("*.h5"))) as trace:
+        trace.visititems(lambda name, item: shapes.append(item.shape)
+                         if isinstance(item, h5py.Dataset) and f"{name}_channels" in trace else None)
+    return sum(a * b for a, b in shapes) / max(b for _, b in shapes)
 
 
 def scrape() -> str:
@@ -165,7 +177,7 @@ def scrape() -> str:
 
 def peers(build: pathlib.Path, files: pathlib.Path) -> dict[str, Peer]:
     collect = build / "bin/reveal-collect"
-    client = f"{sys.executable} {HERE / 'scraper.py'} 9137"
+    client = [sys.executable, str(HERE / "scraper.py"), "9137"]
     exporter = ("prometheus-node-exporter --web.listen-address=127.0.0.1:9137 --collector.interrupts "
                 "--collector.meminfo_numa --collector.processes")
     return {
@@ -182,14 +194,14 @@ def peers(build: pathlib.Path, files: pathlib.Path) -> dict[str, Peer]:
                                 len(line.split()) - 2 for path in folder.glob("*") if path.is_file() for line in
                                 output("zcat", "-f", path).splitlines() if line.startswith("#Date "))),
         "collectl raw": Peer("collectl", lambda job, s: COLLECTL, None),
-        "sadc, 1 s": Peer("/usr/lib/sysstat/sadc", lambda job, s: "/usr/lib/sysstat/sadc -S XALL 1 sa",
+        "sadc 1 s": Peer("/usr/lib/sysstat/sadc", lambda job, s: "/usr/lib/sysstat/sadc -S XALL 1 sa",
                           lambda folder, job: numbers_in(output("sadf", "-j", folder / "sa", "1", "1", "--", "-A")
                                                          .partition('"statistics"')[2].partition("},\n\t\t\t\t{")[0]),
                           interval=1),
-        "perf stat, 10 events": Peer("perf", lambda job, s: f"perf stat -a -I 100 -x, -e {EVENTS} -o perf.csv sleep {s}",
+        "perf stat 10 events": Peer("perf", lambda job, s: f"perf stat -a -I 100 -x, -e {EVENTS} -o perf.csv sleep {s}",
                                      lambda folder, job: len(EVENTS.split(","))),
-        "node_exporter, 10/s": Peer("prometheus-node-exporter", lambda job, s: f"{exporter} 2> log & sleep .5; {client}",
-                                    None, stores=False),
+        "node_exporter 10/s": Peer("prometheus-node-exporter", lambda job, s: f"exec {exporter} 2> log", None, stores=False,
+                                   client=client),
         "bash agents": Peer("bash", lambda job, s: BASH, None),
     }
 
@@ -211,6 +223,11 @@ def load(kind: str, build: pathlib.Path, folder: pathlib.Path):
         job.wait()
 
 
+def lasting(path: str) -> str:
+    """strace resolves /proc/net to /proc/PID/net of the collector, which is gone when the floor runs."""
+    return path if pathlib.Path(path).exists() else re.sub(r"^/proc/\d+(?=/)", "/proc/self", path)
+
+
 def files_of(build: pathlib.Path, job: int, folder: pathlib.Path) -> pathlib.Path:
     """What the collector reads beside this job, and how often, as floor.cpp takes it."""
     seconds, log = 32, folder / "strace"
@@ -219,9 +236,9 @@ def files_of(build: pathlib.Path, job: int, folder: pathlib.Path) -> pathlib.Pat
     reads, opens = collections.Counter(), collections.Counter()
     for line in log.read_text(errors="replace").splitlines():
         if found := re.search(r"pread64\(\d+<(/(?:proc|sys)[^>]*)>.*, 0\) = \d", line):
-            reads[found[1]] += 1
-        elif found := re.search(r'openat\(\S+ "(/(?:proc|sys)[^"]*)".* = \d', line):
-            opens[found[1]] += 1
+            reads[lasting(found[1])] += 1
+        elif found := re.search(r"openat\(.* = \d+<(/(?:proc|sys)[^>]*)>", line):
+            opens[lasting(found[1])] += 1
     listed = folder / "files"
     with listed.open("w") as out:
         for path, count in reads.items():
@@ -239,13 +256,19 @@ def measure(peer: Peer, job: int, seconds: float, keep: pathlib.Path | None = No
         line = peer.command(job, int(seconds + WARM_UP + 2))
         process = subprocess.Popen(["bash", "-c", line], cwd=folder, preexec_fn=group.enter, stdout=subprocess.DEVNULL,
                                    stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
-        time.sleep(WARM_UP)
+        time.sleep(WARM_UP / 2)
+        client = subprocess.Popen(peer.client) if peer.client else None
+        time.sleep(WARM_UP / 2)
         cpu, calls, since = group.nanoseconds(), group.read_calls(), time.monotonic()
         time.sleep(seconds)
         took = time.monotonic() - since
         result = {"cpu": 100 * (group.nanoseconds() - cpu) / (took * 1e9), "resident": group.resident(),
                   "calls": (group.read_calls() - calls) / (took / 0.1)}
-        if not group.pids():
+        alive = bool(group.pids()) and (client is None or client.poll() is None)
+        if client:
+            client.kill()
+            client.wait()
+        if not alive:
             raise RuntimeError(f"ended early: {line}")
         if "reveal-collect" in line or "perf stat" in line:
             process.wait()
@@ -302,18 +325,20 @@ def compare_peers(args):
                 channels = {n: channels_of(n, p, folder / n, job) for n, p in wanted.items()}
                 channels["floor"] = channels.get("reveal")
                 channels["collectl raw"] = channels.get("collectl -P")
-                changed = trace_changed(folder / "reveal") if "reveal" in wanted else None
-                report_peers(kind, wanted, results, channels, changed)
+                changed, values = (trace_changed(folder / "reveal"), values_per_tick(folder / "reveal")) \
+                    if "reveal" in wanted else (None, None)
+                report_peers(kind, wanted, results, channels, changed, values)
 
 
-def report_peers(kind: str, wanted, results, channels, changed):
+def report_peers(kind: str, wanted, results, channels, changed, values_per_tick):
     print(f"\n{kind}, median of {len(next(iter(results.values())))} (range)\n")
     rows = [["program", "channels", "changed", "read calls / .1 s", "CPU, % of a core", "us / channel-sample", "bytes/s",
              "resident MB"]]
     median = lambda name, key: statistics.median(result[key] for result in results[name])
     for name, peer in wanted.items():
         cpu, count = [result["cpu"] for result in results[name]], channels.get(name)
-        each = median(name, "cpu") * 1e4 * peer.interval / count if count else None
+        sampled = values_per_tick if name in ("reveal", "floor") else count
+        each = median(name, "cpu") * 1e4 * peer.interval / sampled if sampled else None
         rows.append([name, count or "not counted", changed if name == "reveal" else "", f"{median(name, 'calls'):.1f}",
                      f"{median(name, 'cpu'):.3f} ({min(cpu):.3f}-{max(cpu):.3f})", f"{each:.3f}" if each else "",
                      f"{median(name, 'bytes'):.0f}" if peer.stores else "stores nothing",
@@ -360,6 +385,7 @@ def compare_slowdown(args):
             for watched in random.Random(turn).sample((False, True), 2):
                 with tempfile.TemporaryDirectory(prefix="reveal-bench.") as name:
                     watcher = None
+                    time.sleep(1)
                     if watched:
                         watcher = subprocess.Popen([args.build / "bin/reveal-collect", "--output", f"{name}/n.h5", "--job",
                                                     f"pid:{os.getpid()}"], stderr=subprocess.DEVNULL)

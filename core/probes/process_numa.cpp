@@ -23,7 +23,7 @@ constexpr double kFirstGuess = 20.0 / 4096;  // ns per byte
 constexpr std::string_view kNodes = "/sys/devices/system/node";
 
 constexpr MetricHelp kBytes[] = {
-    {"process.numa_bytes", "Memory of the process on one NUMA node (instance \"rank0/node1\"); of the row before."}};
+    {"process.numa_bytes", "Memory of its own on one NUMA node (instance \"rank0/node1\"); of the row before."}};
 constexpr MetricHelp kWalk[] = {{"process.numa_walk", "Time the kernel needed to tell."}};
 constexpr FamilyTable kFamilies[] = {
     {"process/numa", Kind::gauge, Unit::bytes, Scope::process, Subsystem::memory,
@@ -40,15 +40,20 @@ std::int64_t monotonic_now() noexcept {
 
 constexpr std::int64_t kMostPageKilobytes = std::int64_t{1} << 40;
 
-/// "7f..000 default anon=3 dirty=3 N0=2 N1=1 kernelpagesize_kB=4": adds the bytes of each node.
+/// "7f..000 default anon=3 dirty=3 N0=2 N1=1 kernelpagesize_kB=4": adds the bytes of each node. Pages of files that
+/// the process only reads are left out: they are everybody's, and lie where the first reader was.
 void add_mapping(std::string_view line, std::vector<std::int64_t>& nodes) {
   std::array<std::pair<std::size_t, std::int64_t>, 16> found;
   std::size_t count = 0;
   std::int64_t page = 4;
+  bool of_file = false;
+  bool own = false;
   skip_words(line, 2);
   for (std::string_view word = cut_word(line); !word.empty(); word = cut_word(line)) {
     const std::size_t equals = word.find('=');
     if (equals == std::string_view::npos) continue;
+    of_file = of_file || word.starts_with("file=");
+    own = own || word.starts_with("anon=");
     std::int64_t value = 0;
     std::int64_t node = 0;
     if (!parse_counter(word.substr(equals + 1), value)) continue;
@@ -56,6 +61,7 @@ void add_mapping(std::string_view line, std::vector<std::int64_t>& nodes) {
     const bool of_node = word.front() == 'N' && parse_counter(word.substr(1, equals - 1), node) && node < 1024;
     if (of_node && count < found.size()) found[count++] = {static_cast<std::size_t>(node), value};
   }
+  if (of_file && !own) return;
   for (std::size_t i = 0; i < count; ++i) {
     if (nodes.size() <= found[i].first) nodes.resize(found[i].first + 1, 0);
     const std::int64_t bytes = scaled(found[i].second, page * 1024);

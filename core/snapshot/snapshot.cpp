@@ -337,7 +337,8 @@ Snapshot take_snapshot(RootFs& fs, const Host& host, const Job* job) {
   facts.add("cpu.model", cpu_model(fs));
   facts.add("cpu.count", std::to_string(host.cpus_online.size()));
   std::int64_t kibibytes = 0;
-  if (parse_counter(field_of(fs.text("/proc/meminfo").value_or(""), "MemTotal"), kibibytes)) {
+  if (parse_counter(field_of(fs.text("/proc/meminfo").value_or(""), "MemTotal"), kibibytes) &&
+      scaled(kibibytes, 1024) != kMissing) {
     facts.add("memory.total", std::to_string(scaled(kibibytes, 1024)));
   }
   facts.add("memory.page_bytes", std::to_string(host.page_bytes));

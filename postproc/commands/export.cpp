@@ -1,4 +1,4 @@
-#include <algorithm>
+#include <map>
 
 #include "hdf5schema/basics/error.h"
 #include "postproc/commands/shared_options.h"
@@ -19,6 +19,7 @@ class Export final : public Command {
     app.add_option("--node", node_, "of this node; may be left out where there is one")->type_name("NAME");
     app.add_option("--metrics", metrics_, "only these, as in the shell: \"cpu.*\", \"net.rx_bytes/eth0\"")
         ->delimiter(',')
+        ->allow_extra_args(false)
         ->type_name("PATTERN");
   }
 
@@ -32,9 +33,14 @@ class Export final : public Command {
   [[nodiscard]] std::filesystem::path trace() const {
     const std::vector<ListedTrace> traces = list_traces(directory_);
     std::string names;
+    std::map<std::string, const ListedTrace*> nodes;  // of two traces of a node the closed one
     for (const ListedTrace& each : traces) {
-      if (each.node == node_ || (node_.empty() && traces.size() == 1)) return each.path;
-      names += (names.empty() ? "" : ", ") + each.node;
+      const ListedTrace*& known = nodes[each.node];
+      if (known == nullptr || known->part) known = &each;
+    }
+    for (const auto& [name, known] : nodes) {
+      if (name == node_ || (node_.empty() && nodes.size() == 1)) return known->path;
+      names += (names.empty() ? "" : ", ") + name;
     }
     throw Error(node_.empty() ? "say of which node, with --node: " + names
                               : directory_ + " has no trace of a node \"" + node_ + "\", only of " + names);

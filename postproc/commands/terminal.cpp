@@ -19,8 +19,8 @@ void complain(const std::string& text) {
 }
 
 void print(const std::string& text) {
-  std::fwrite(text.data(), 1, text.size(), stdout);
-  if (std::fflush(stdout) != 0) throw Error("standard output: cannot be written");
+  const bool taken = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
+  if (std::fflush(stdout) != 0 || !taken) throw Error("standard output: cannot be written");
 }
 
 Progress::Progress() {

@@ -81,7 +81,7 @@ struct Stretch {
   double others = 0, others_usual = 0;
 };
 
-std::vector<Stretch> stretches(const Courses& courses, std::size_t member, const RuleInForce& rule) {
+std::vector<Stretch> stretches(const Courses& courses, std::size_t member, const RuleInForce& rule, bool lasting) {
   const std::vector<double>& own = courses.own[member];
   const std::vector<double> others = of_the_others(courses, member);
   std::vector<double> against(own.size());
@@ -94,12 +94,12 @@ std::vector<Stretch> stretches(const Courses& courses, std::size_t member, const
   const double lowest =
       *std::min_element(against.begin(), against.end(), [](double a, double b) { return std::isnan(b) || a < b; });
   for (double& value : against) value -= lowest;
-  const auto found = find_elevations(against, {.min_excess = rule.threshold("min_passing"),
-                                               .min_length = points(rule.threshold("min_passing_seconds")),
-                                               .window = points(5),
-                                               .min_score = rule.threshold("min_passing_score"),
-                                               .floor = 0,
-                                               .may_be_most = true});
+  const ElevationSearch search{.min_excess = rule.threshold("min_passing"),
+                               .min_length = points(rule.threshold("min_passing_seconds")),
+                               .window = points(5),
+                               .min_score = rule.threshold("min_passing_score"),
+                               .floor = 0};
+  const auto found = lasting ? find_lasting_elevations(against, search) : find_elevations(against, search);
   const std::vector<Interval> all = places(found);
   std::vector<Stretch> kept;
   for (const Elevation& elevation : found) {
@@ -116,7 +116,7 @@ std::vector<Stretch> stretches(const Courses& courses, std::size_t member, const
     if (excess < rule.threshold("min_passing_share") * stretch.own_usual) continue;
     // Of two halves the usual one is that in which the nodes do the same; else nobody can tell.
     const bool alike_else = std::abs(stretch.own_usual - stretch.others_usual) <= kEqual * stretch.own_usual;
-    if ((elevation.most || 2 * elevation.at.length() > own.size()) && !alike_else) continue;
+    if (lasting ? !alike_else : 2 * elevation.at.length() > own.size()) continue;
     if (stretch.own <= (1 + kEqual) * stretch.others) continue;
     // The others must have slept more: a node that is busier while nobody waits for it is no straggler.
     if (stretch.others >= stretch.others_usual) continue;
@@ -178,7 +178,9 @@ std::vector<Finding> passing_straggler_findings(const PeerComparison& comparison
     if (courses.points() < kLeastPoints) continue;
     std::vector<std::pair<std::size_t, Stretch>> all;
     for (std::size_t member = 0; member < courses.nodes.size(); ++member) {
-      for (const Stretch& stretch : stretches(courses, member, rule)) all.emplace_back(member, stretch);
+      auto found = stretches(courses, member, rule, true);
+      if (found.empty()) found = stretches(courses, member, rule, false);
+      for (const Stretch& stretch : found) all.emplace_back(member, stretch);
     }
     // Where the nodes take turns at it, the load around them moves, and none of them is the slow one.
     const auto strongest = std::max_element(

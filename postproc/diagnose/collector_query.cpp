@@ -58,15 +58,19 @@ constexpr std::string_view kDerivedHelp = "Computed after the run where their in
 
 Json derived_as_json() {
   Json metrics = Json::array();
+  std::string_view last;
   for (const DerivedMetric& metric : derived_metrics()) {
-    metrics.push_back({{"name", metric.metric},
-                       {"unit", metric.unit_text},
-                       {"kind", name_of(Kind::gauge)},
-                       {"scope", metric.over == DerivedMetric::Over::each_instance ? "each" : name_of(Scope::node)},
-                       {"subsystem", name_of(metric.subsystem)},
-                       {"source", metric.formula},
-                       {"inputs", metric.inputs},
-                       {"help", metric.source}});
+    if (metric.metric == last) continue;  // the same from other inputs, where those are not measured
+    last = metric.metric;
+    metrics.push_back(
+        {{"name", metric.metric},
+         {"unit", metric.unit_text},
+         {"kind", name_of(Kind::gauge)},
+         {"scope", metric.over == DerivedMetric::Over::each_instance ? "its inputs" : name_of(Scope::node)},
+         {"subsystem", name_of(metric.subsystem)},
+         {"source", metric.inputs},
+         {"help", metric.formula},
+         {"after", metric.source}});
   }
   return {{"name", "derived"}, {"help", kDerivedHelp}, {"privilege", ""}, {"metrics", std::move(metrics)}};
 }

@@ -15,8 +15,8 @@ constexpr std::size_t kMostCandidates = 24;
 constexpr std::size_t kRecurring = 4;
 constexpr double kAlikeExcess = 0.5;  // of the other's excess, at least
 constexpr std::size_t kAlikeLength = 3;
-/// Of the job, at least, must be at a level that is to be usual although most of the job is above it.
-constexpr double kLeastUsual = 0.2;
+/// Of the series, at least, must be at a level that is to be usual although most of it is above.
+constexpr double kLeastUsual = 0.35;
 /// The settling around a candidate belongs neither to it nor to the usual level.
 constexpr double kMarginOfLength = 0.1;
 
@@ -150,18 +150,24 @@ std::vector<Elevation> elevations_above(std::span<const double> series, double u
   return found;
 }
 
-/// What the others are compared with lies on both sides of the longest.
-bool is_surrounded(const std::vector<Elevation>& found, std::size_t samples, std::size_t margin) {
-  const auto longest = std::max_element(
-      found.begin(), found.end(), [](const Elevation& a, const Elevation& b) { return a.at.length() < b.at.length(); });
-  if (longest == found.end()) return false;
-  std::size_t before = longest->at.begin;
-  std::size_t after = samples - longest->at.end;
-  for (const Elevation& other : found) {
-    if (other.at.end <= longest->at.begin) before -= other.at.length();
-    if (other.at.begin >= longest->at.end) after -= other.at.length();
+/// Whether `count` samples next to it, on the side to which `step` leads, are below the limit, others' own left out.
+bool is_low_beside(std::span<const double> series, const std::vector<Elevation>& found, std::size_t from,
+                   std::ptrdiff_t step, std::size_t count, double limit) {
+  double sum = 0;
+  std::size_t present = 0;
+  for (auto t = static_cast<std::ptrdiff_t>(from); t >= 0 && t < std::ssize(series) && present < count; t += step) {
+    const auto place = static_cast<std::size_t>(t);
+    const auto inside = [place](const Elevation& each) { return place >= each.at.begin && place < each.at.end; };
+    if (std::isnan(series[place]) || std::any_of(found.begin(), found.end(), inside)) continue;
+    sum += series[place];
+    ++present;
   }
-  return before >= margin && after >= margin;
+  return present == count && sum < limit * static_cast<double>(count);
+}
+
+/// Means of short windows, sorted, since one sample of a jiffy counter says little.
+std::vector<double> short_means(std::span<const double> series, const ElevationSearch& search) {
+  return outside_means(series, {}, std::max<std::size_t>(1, search.window / 5));
 }
 
 }  // namespace
@@ -217,21 +223,30 @@ std::vector<double> outside_means(std::span<const double> series, std::span<cons
 }
 
 std::vector<Elevation> find_elevations(std::span<const double> series, const ElevationSearch& search) {
-  // Short windows' means, since one sample of a jiffy counter says little.
-  const auto means = outside_means(series, {}, std::max<std::size_t>(1, search.window / 5));
+  const auto means = short_means(series, search);
   if (means.empty()) return {};
-  const double usual = std::max(means[means.size() / 2], search.floor);
+  return elevations_above(series, std::max(means[means.size() / 2], search.floor), search);
+}
+
+std::vector<Elevation> find_lasting_elevations(std::span<const double> series, const ElevationSearch& search) {
+  const auto means = short_means(series, search);
+  if (means.empty()) return {};
   const double low =
       std::max(means[static_cast<std::size_t>(kLeastUsual * static_cast<double>(means.size()))], search.floor);
-  if (search.may_be_most && usual - low >= search.min_excess) {
-    std::vector<Elevation> found = elevations_above(series, low, search);
-    const bool habit = std::any_of(found.begin(), found.end(), [](const Elevation& each) { return each.recurring; });
-    if (!habit && is_surrounded(found, series.size(), search.window)) {
-      for (Elevation& each : found) each.most = true;
-      return found;
+  if (means[means.size() / 2] - low < search.min_excess) return {};
+  std::vector<Elevation> found = elevations_above(series, low, search);
+  std::size_t length = 0;
+  for (Elevation& each : found) {
+    const double limit = low + search.min_excess / 2;
+    if (each.recurring || !is_low_beside(series, found, each.at.begin, -1, search.window, limit) ||
+        !is_low_beside(series, found, each.at.end, 1, search.window, limit)) {
+      return {};
     }
+    length += each.at.length();
+    each.most = true;
   }
-  return elevations_above(series, usual, search);
+  if (2 * length <= series.size()) return {};
+  return found;
 }
 
 std::vector<Interval> places(std::span<const Elevation> elevations) {

@@ -31,9 +31,6 @@ struct ElevationSearch {
   std::size_t window = 50;     // outside is judged by means of windows of at most this length
   double min_score = 4;
   double floor = 0;  // the usual level is never taken below this (a physical bound of the quantity)
-  /// An event may last longer than what is usual, if that is seen before and after it. Not for what a job does itself:
-  /// between its begin and its end, every job does something else for most of the time.
-  bool may_be_most = false;
 };
 
 struct Elevation {
@@ -43,11 +40,17 @@ struct Elevation {
   double score = 0;        // excess in standard deviations of the outside windows' means
   bool beyond = false;     // above every outside window: no phase of the job reaches it
   bool recurring = false;  // one of many alike: a habit of this series, not an event
-  bool most = false;       // it, and others like it, take longer than what is usual
+  bool most = false;       // of find_lasting_elevations()
 };
 
 /// By falling excess x length. Missing samples belong to neither side.
 [[nodiscard]] std::vector<Elevation> find_elevations(std::span<const double> series, const ElevationSearch& search);
+
+/// Those that together last longer than what is usual, up to two thirds of the series: the lower level is the usual
+/// one, and was seen before and after each. Empty where this is no such series. Between its begin and its end a job
+/// does something else for most of the time: the caller must know that it is not that.
+[[nodiscard]] std::vector<Elevation> find_lasting_elevations(std::span<const double> series,
+                                                             const ElevationSearch& search);
 
 /// Where they are: to leave them all out of what is usual.
 [[nodiscard]] std::vector<Interval> places(std::span<const Elevation> elevations);

@@ -2,6 +2,8 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include <algorithm>
+
 #include "postproc/diagnose/quantity.h"
 
 namespace reveal {
@@ -9,12 +11,21 @@ namespace reveal {
 std::vector<Elevation> elevations_of(const RuleContext& context, std::span<const double> series, double min_excess,
                                      double min_score, Doing whose) {
   constexpr double kWindowSeconds = 5;
-  return find_elevations(series, {.min_excess = min_excess,
-                                  .min_length = context.steps(context.threshold("min_seconds")),
-                                  .window = context.steps(kWindowSeconds),
-                                  .min_score = min_score,
-                                  .floor = 0,
-                                  .may_be_most = whose == Doing::of_others});
+  constexpr double kDoesMore = 0.25;
+  const ElevationSearch search{.min_excess = min_excess,
+                               .min_length = context.steps(context.threshold("min_seconds")),
+                               .window = context.steps(kWindowSeconds),
+                               .min_score = min_score,
+                               .floor = 0};
+  const auto lasting = whose == Doing::of_others ? find_lasting_elevations(series, search) : std::vector<Elevation>();
+  const std::vector<Interval> all = places(lasting);
+  const auto used = lasting.empty() ? std::nullopt : rate(context, "job.cpu_time", 1e-9, "cpus");
+  const auto job_does_as_before = [&](const Elevation& each) {
+    const auto change = contrast(context, used, each.at, all);
+    return change && change->excess() <= kDoesMore * change->outside;
+  };
+  if (!lasting.empty() && std::all_of(lasting.begin(), lasting.end(), job_does_as_before)) return lasting;
+  return find_elevations(series, search);
 }
 
 Finding finding_at(const RuleContext& context, Interval at) {

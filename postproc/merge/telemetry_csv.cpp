@@ -59,6 +59,7 @@ std::vector<std::size_t> chosen(const Telemetry& telemetry, const std::vector<st
 void write_csv(const std::filesystem::path& trace, const std::vector<std::string>& metrics,
                const std::function<void(std::string_view)>& out) {
   TraceStream stream(trace);
+  if (stream.samples() == 0) throw Error(trace.string() + ": holds no samples");
   const std::size_t width = std::max<std::size_t>(1, stream.trace().telemetry.channels.size());
   const std::size_t at_once = std::max<std::size_t>(1, kValuesAtOnce / width);
   std::vector<std::size_t> columns;

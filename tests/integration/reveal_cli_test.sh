@@ -112,7 +112,7 @@ expect 0 'cut off' "$reveal" merge cut --pack
 expect 2 'not in {csv}' "$reveal" export cut --format xls
 expect 1 'no channel "no.such"' "$reveal" export cut --format csv --metrics no.such
 expect 1 'no trace of a node "n09", only of n01' "$reveal" export cut --format csv --node n09
-expect 0 - "$reveal" export cut --format csv --metrics 'cpu.user,disk.utilization,cpu.context_switch_rate'
+expect 0 - "$reveal" export cut --format csv --metrics 'cpu.user,mem.utilization,cpu.context_switch_rate'
 /usr/bin/python3 - <<'PY' || fail "the table is not what pandas would expect: $(head -c 300 out)"
 import csv
 from datetime import datetime

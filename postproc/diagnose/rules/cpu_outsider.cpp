@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
+#include "hdf5schema/basics/text.h"
 #include "postproc/diagnose/interval_finding.h"
 #include "postproc/diagnose/quantity.h"
 
@@ -137,6 +139,22 @@ void add_batch_remedy(const RuleContext& context, Finding& finding) {
                              "#SBATCH --exclusive        # no other job on the node; costs whole nodes");
 }
 
+/// Says which cpus of the job were left alone; where none was, moving to them is no advice.
+void name_free_cpus(const RuleContext& context, std::span<const std::string> busy, Finding& finding) {
+  constexpr std::string_view kPlaceholder = "<free cpus>";
+  std::vector<int> free = parse_cpu_list(context.snapshot_value("job.cpus_allowed"));
+  if (free.empty() || busy.empty()) return;
+  std::erase_if(free, [&](int cpu) { return std::ranges::count(busy, "cpu" + std::to_string(cpu)) > 0; });
+  std::vector<std::string>& lines = finding.remedy.user;
+  if (free.empty())
+    std::erase_if(lines, [&](const std::string& line) { return line.find(kPlaceholder) != std::string::npos; });
+  for (std::string& line : lines) {
+    if (const std::size_t at = line.find(kPlaceholder); at != std::string::npos) {
+      line.replace(at, kPlaceholder.size(), format_cpu_list(free));
+    }
+  }
+}
+
 Finding describe(const RuleContext& context, const Signal& outsider, const Elevation& elevation,
                  std::span<const Interval> excluded, const Signal& wait, const Cost& cost) {
   const Interval at = elevation.at;
@@ -172,6 +190,7 @@ Finding describe(const RuleContext& context, const Signal& outsider, const Eleva
       number(elevation.inside), names.size() == 1 ? " on " + names.front() : "", context.telemetry.node, number(length),
       number(std::max(0.0, elevation.outside)), cost.any() ? fmt::format("about {} s", number(cost.seconds)) : "none");
   finding.runner_up = runner_up(context, at, excluded, excess);
+  name_free_cpus(context, names, finding);
   add_batch_remedy(context, finding);
   return finding;
 }
@@ -217,9 +236,8 @@ std::vector<Finding> check(const RuleContext& context) {
   const Signal used = needed(rate(context, "job.cpu_time", 1e-9, "cpus"), "job.cpu_time");
   const Signal wait = needed(cpu_wait(context), "no waiting time of the job (schedstat) and no pressure.cpu_some");
 
-  const auto elevations =
-      elevations_of(context, outsider.values, context.threshold("min_cpu"), context.threshold("min_score"),
-                    Doing::of_others);
+  const auto elevations = elevations_of(context, outsider.values, context.threshold("min_cpu"),
+                                        context.threshold("min_score"), Doing::of_others);
   const std::vector<Interval> all = places(elevations);
 
   std::vector<Finding> findings;

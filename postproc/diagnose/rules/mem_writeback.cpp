@@ -147,7 +147,10 @@ std::vector<Finding> check(const RuleContext& context) {
     const bool by_outsider = writers.outsider(context.threshold("min_outsider_share"));
     const Cost cost = cost_of(context, flood.at, all);
     const double percent = 100 * cost.seconds / job_seconds(context);
-    if (flood.most && !by_outsider) continue;  // writing is what this job does
+    if (flood.most) {  // writing may be what this job does, by more processes than are measured one by one
+      const auto own_change = contrast(context, own, flood.at, all);
+      if (!by_outsider || !own_change || own_change->excess() > 0.1 * flood.inside) continue;
+    }
     if (by_outsider && !flood.recurring) {
       const double written = (flood.inside - flood.outside) * context.seconds(flood.at.length());
       // Without a sign of waiting only a large one is worth a note, so that its episode does not stay unexplained.

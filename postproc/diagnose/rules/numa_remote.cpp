@@ -8,7 +8,6 @@
 #include <cmath>
 #include <map>
 #include <set>
-#include <span>
 
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/text.h"
@@ -55,28 +54,35 @@ std::optional<Placement> allocated(const RuleContext& context) {
                    "given out"};
 }
 
-/// At the moment at which the job was seen to have most.
-std::optional<Placement> resident(const RuleContext& context, std::span<const int> open) {
+/// At the moment at which the job was seen to have most. `open`: NUMA nodes of its cpus; `all`: those that have cpus,
+/// since memory without any (HBM, CXL) is nobody's neighbour.
+std::optional<Placement> resident(const RuleContext& context, const std::vector<int>& open, const std::set<int>& all) {
   constexpr std::string_view kMetric = "process.numa_bytes";
   constexpr std::string_view kNode = "/node";
-  const auto channels = context.channels(kMetric);
-  Placement most{std::string(kMetric), 0, 0, "share of the job's memory", "max", "used by the job"};
-  for (std::size_t t = 0; t < context.telemetry.samples; ++t) {
-    double all = 0;
-    double remote = 0;
-    for (const std::size_t channel : channels) {
-      const double bytes = context.telemetry.series(channel)[t];
-      const std::string& instance = context.telemetry.channels[channel].instance;
-      const std::size_t place = instance.rfind(kNode);
-      if (std::isnan(bytes) || place == std::string::npos) continue;
-      const auto node = parse_int(std::string_view(instance).substr(place + kNode.size()));
-      all += bytes;
-      if (node && !std::binary_search(open.begin(), open.end(), static_cast<int>(*node))) remote += bytes;
+  constexpr double kEnough = 0.5;  // of the job's memory: processes too large to be asked are left out
+  const std::size_t samples = context.telemetry.samples;
+  std::vector<double> seen(samples, 0);
+  std::vector<double> elsewhere(samples, 0);
+  for (const std::size_t channel : context.channels(kMetric)) {
+    const std::string& instance = context.telemetry.channels[channel].instance;
+    const std::size_t place = std::min(instance.rfind(kNode), instance.size());
+    const auto number = parse_int(std::string_view(instance).substr(std::min(place + kNode.size(), instance.size())));
+    if (!number) continue;
+    const int node = static_cast<int>(*number);
+    const bool remote = all.contains(node) && !std::binary_search(open.begin(), open.end(), node);
+    const auto series = context.telemetry.series(channel);
+    for (std::size_t t = 0; t < samples; ++t) {
+      const double bytes = std::isnan(series[t]) ? 0 : series[t];
+      seen[t] += bytes;
+      if (remote) elsewhere[t] += bytes;
     }
-    if (all > most.all) most.remote = remote, most.all = all;
   }
-  if (most.all <= 0) return std::nullopt;
-  return most;
+  if (samples == 0) return std::nullopt;
+  const auto most = static_cast<std::size_t>(std::max_element(seen.begin(), seen.end()) - seen.begin());
+  const auto held = context.total_if_measured("process.rss");
+  if (seen[most] <= 0 || !held || !(seen[most] >= kEnough * (*held)[most])) return std::nullopt;
+  return Placement{std::string(kMetric),        elsewhere[most],         seen[most],
+                   "share of the job's memory", "when the job had most", "used by the job"};
 }
 
 std::map<int, int> nodes_of_cpus(const RuleContext& context) {
@@ -124,7 +130,7 @@ std::vector<Finding> check(const RuleContext& context) {
   if (all.size() < 2) return {};
   const std::vector<int> open = nodes_open_to_job(context, nodes);
   const bool bound = !open.empty() && open.size() < all.size();
-  std::optional<Placement> placement = bound ? resident(context, open) : std::nullopt;
+  std::optional<Placement> placement = bound ? resident(context, open, all) : std::nullopt;
   if (!placement) placement = allocated(context);
   if (!placement) throw Unavailable("not measured: process.numa_bytes, numa_local_node and numa_other_node");
   if (placement->share() < context.threshold("min_share")) return {};
@@ -175,7 +181,7 @@ const RegisteredRule kRule{{
     .look_alikes = "mem.bw_saturated,numa.unbound_migrating",
     .proof = Proof::guest,
     .whole_machine = true,
-    .thresholds = {{"min_share", 0.25, "ratio", "least part of the memory that came from another node"},
+    .thresholds = {{"min_share", 0.25, "ratio", "least part of the memory that is on another node"},
                    {"min_bytes", 200, "MB", "least such memory"},
                    {"min_distance", 16, "SLIT",
                     "least distance of the nodes as firmware says; 10 is the own, 20 a socket"}},
@@ -185,7 +191,7 @@ const RegisteredRule kRule{{
          "numactl --cpunodebind=<N> --membind=<N> COMMAND      # without Slurm; --preferred if it may not fit",
          "numactl --interleave=all COMMAND                     # one process larger than a node: spread it"},
     .admin_remedy = {"slurm.conf: TaskPlugin=task/cgroup,task/affinity      # else --mem-bind does nothing"},
-    .verify = "numa_other_node stays below a tenth of numa_local_node, and the step time falls",
+    .verify = "the share told above stays below a tenth, and the step time falls",
     .sources = {"https://docs.kernel.org/admin-guide/numastat.html", "https://slurm.schedmd.com/srun.html#OPT_mem-bind",
                 "https://docs.pytorch.org/docs/main/elastic/numa.html"},
     .check = check,

@@ -375,7 +375,8 @@ TEST(ProcessNuma, SumsThePagesOfAProcessOnEachNode) {
   host.process(50, 1, "solver", 10, 5);
   host.last_pid(50);
   host.write("/proc/50/numa_maps",
-             "00400000 default file=/usr/bin/solver mapped=3 N0=2 N1=1 kernelpagesize_kB=4\n"
+             "00400000 default file=/usr/bin/solver mapped=30 mapmax=9 N0=20 N1=10 kernelpagesize_kB=4\n"
+             "00600000 default file=/usr/bin/solver anon=3 dirty=3 N0=2 N1=1 kernelpagesize_kB=4\n"
              "7f0000000000 bind:1 anon=2 dirty=2 N1=2 kernelpagesize_kB=2048\n"
              "7ffc00000000 default stack anon=1 dirty=1 N0=1 kernelpagesize_kB=4\n");
   ProbeBench bench(host, "process_numa", JobSource{.pid = 50});

@@ -83,26 +83,34 @@ TEST(Elevation, FindsALargeEventAfterManySmallOnes) {
   EXPECT_EQ(found[0].at.end, 3700U);
 }
 
-TEST(Elevation, FindsWhatTakesMostOfTheTimeIfItsUsualLevelIsOnBothSides) {
-  ElevationSearch search = kSearch;
-  search.may_be_most = true;
+TEST(LastingElevation, IsFoundIfTheUsualLevelIsOnBothSides) {
   for (unsigned seed = 1; seed <= 20; ++seed) {
     auto series = noise(0.12, seed);
-    add(series, 250, 1000, 0.8);
+    add(series, 300, 1000, 0.8);
     EXPECT_TRUE(find_elevations(series, kSearch).empty());
-    const auto found = find_elevations(series, search);
+    const auto found = find_lasting_elevations(series, kSearch);
     ASSERT_EQ(found.size(), 1U) << seed;
-    EXPECT_NEAR(static_cast<double>(found[0].at.begin), 250, 5) << seed;
+    EXPECT_NEAR(static_cast<double>(found[0].at.begin), 300, 5) << seed;
     EXPECT_NEAR(static_cast<double>(found[0].at.end), 1000, 5) << seed;
     EXPECT_TRUE(found[0].most && found[0].beyond);
-    EXPECT_TRUE(find_elevations(noise(0.15, seed), search).empty());
+    EXPECT_TRUE(find_lasting_elevations(noise(0.15, seed), kSearch).empty());
   }
-  auto to_the_end = noise(0.12);
-  add(to_the_end, 300, 1200, 0.8);
-  EXPECT_TRUE(find_elevations(to_the_end, search).empty()) << "which of the two levels is usual?";
-  auto phases = noise(0.03);
-  for (std::size_t begin = 60; begin < 1140; begin += 120) add(phases, begin, begin + 80, 0.6);
-  for (const Elevation& each : find_elevations(phases, search)) EXPECT_TRUE(each.recurring && !each.most);
+}
+
+TEST(LastingElevation, IsNoneWhereNobodyCanTellWhatIsUsual) {
+  const auto found_in = [](std::initializer_list<Interval> elevated, std::size_t missing = 0) {
+    auto series = noise(0.03);
+    for (const Interval& at : elevated) add(series, at.begin, at.end, 0.6);
+    for (std::size_t t = 0; t < missing; ++t) series[t] = kNaN;
+    return !find_lasting_elevations(series, kSearch).empty();
+  };
+  EXPECT_TRUE(found_in({{400, 1050}}));
+  EXPECT_FALSE(found_in({{500, 1200}})) << "to the end";
+  EXPECT_FALSE(found_in({{60, 700}}, 60)) << "what was before was not measured";
+  EXPECT_FALSE(found_in({{100, 1100}})) << "a begin, a job and an end";
+  EXPECT_FALSE(found_in({{0, 250}, {330, 580}, {660, 910}})) << "phases, of which the first is the begin";
+  EXPECT_FALSE(found_in({{100, 220}, {300, 420}, {500, 620}, {700, 820}, {900, 1020}})) << "a habit";
+  EXPECT_FALSE(found_in({{500, 800}})) << "not most of it";
 }
 
 TEST(Elevation, KeepsTwoSeparateEventsApart) {

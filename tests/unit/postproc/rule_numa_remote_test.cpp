@@ -36,8 +36,9 @@ TEST(RuleNumaRemote, SeesMemoryBoundToAnotherNode) {
 }
 
 TEST(RuleNumaRemote, BelievesWhereThePagesAreMoreThanWhatTheNodeGaveOut) {
-  const auto with_pages = [](double near, double far) {
+  const auto with_pages = [](double near, double far, double resident = 5e9) {
     R node = node_with(500, 4000);
+    node.gauge("process.rss", "rank0", R::always(resident));
     node.gauge("process.numa_bytes", "rank0/node0", R::always(near))
         .gauge("process.numa_bytes", "rank0/node1", [far](double second) { return second < 40 ? std::nan("") : far; });
     return node.findings("numa.mem_remote");

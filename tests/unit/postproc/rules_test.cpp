@@ -11,9 +11,9 @@ namespace {
 
 using Demand = SyntheticNode::Demand;
 
-std::vector<Finding> findings_of(const Telemetry& telemetry, std::string_view rule, const Detection& detection = {}) {
-  const Snapshot nothing;
-  const RuleContext::Node node{telemetry, detection, nothing, nothing, {}};
+std::vector<Finding> findings_of(const Telemetry& telemetry, std::string_view rule, const Detection& detection = {},
+                                 const Snapshot& facts = {}) {
+  const RuleContext::Node node{telemetry, detection, facts, facts, {}};
   const RuleSpec* spec = find_rule(rule);
   if (spec == nullptr) return {};
   return spec->check(RuleContext(*spec, node, {}, {}));
@@ -63,6 +63,22 @@ TEST(RuleOutsider, FindsThirtyPercentOfOneCpu) {
   }
 }
 
+TEST(RuleOutsider, NamesTheCpusThatAreFree) {
+  const auto telemetry = SyntheticNode{}.record(120, [](double second, Demand& demand) {
+    SyntheticNode::training(second, demand);
+    outsider(52, 67, 1, 1.0, second, demand);
+  });
+  const auto lines = [&](const std::string& cpus) {
+    std::string all;
+    const auto found = findings_of(telemetry, "cpu.outsider", {}, {{"job.cpus_allowed", cpus}});
+    for (const std::string& line : found.at(0).remedy.user) all += line + '\n';
+    return all;
+  };
+  EXPECT_NE(lines("0-1").find("taskset -c 0 <command>"), std::string::npos) << lines("0-1");
+  EXPECT_NE(lines("0-3").find("taskset -c 0,2-3 <command>"), std::string::npos) << lines("0-3");
+  EXPECT_EQ(lines("1").find("taskset"), std::string::npos) << lines("1");
+}
+
 TEST(RuleOutsider, FindsOneThatStaysForMostOfTheJob) {
   const auto telemetry = SyntheticNode{}.record(120, [](double second, Demand& demand) {
     SyntheticNode::training(second, demand);
@@ -73,6 +89,16 @@ TEST(RuleOutsider, FindsOneThatStaysForMostOfTheJob) {
   EXPECT_NEAR(seconds_of(telemetry, found[0].intervals.at(0).begin_utc_ns), 25, 0.5);
   EXPECT_NEAR(seconds_of(telemetry, found[0].intervals.at(0).end_utc_ns), 95, 0.5);
   EXPECT_EQ(found[0].severity, Severity::warning);
+}
+
+TEST(RuleOutsider, IsSilentOnKernelThreadsOfTheJobsLongestPhase) {
+  const auto telemetry = SyntheticNode{}.record(120, [](double second, Demand& demand) {
+    demand.job[0] = demand.job[1] = 0.3;
+    if (second < 22 || second > 90) return;
+    SyntheticNode::training(second, demand);
+    demand.outsider[0] = demand.outsider[1] = 0.3;
+  });
+  EXPECT_TRUE(findings_of(telemetry, "cpu.outsider").empty());
 }
 
 TEST(RuleOutsider, IsSilentOnAHealthyJob) {
