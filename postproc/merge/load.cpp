@@ -23,6 +23,7 @@ struct Loss {
 };
 
 /// The worst first: kMostLossNotes cuts the end.
+// clang-format off
 constexpr Loss kLosses[] = {
     {"rows_lost", "rows were lost", true},
     {"probe_lost", "a probe was lost", false},
@@ -31,6 +32,7 @@ constexpr Loss kLosses[] = {
     {"rows_dropped", "rows were dropped", false},
     {"metrics_selected", "only some metrics were recorded", false},
 };
+// clang-format on
 
 }  // namespace
 

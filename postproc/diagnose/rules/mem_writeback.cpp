@@ -133,9 +133,8 @@ std::vector<Finding> check(const RuleContext& context) {
   const Signal own =
       needed(rate(context, "process.write_bytes", 1, "bytes/s"), "process.write_bytes, hence not who wrote");
 
-  const auto floods =
-      elevations_of(context, dirtied.values, context.threshold("min_rate") * 1e6, context.threshold("min_score"),
-                    Doing::of_others);
+  const auto floods = elevations_of(context, dirtied.values, context.threshold("min_rate") * 1e6,
+                                    context.threshold("min_score"), Doing::of_others);
   const std::vector<Interval> all = places(floods);
 
   std::vector<Finding> findings;

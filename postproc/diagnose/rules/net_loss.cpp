@@ -31,9 +31,8 @@ bool is_explained(const RuleContext& context, Interval at) {
 std::vector<Finding> check(const RuleContext& context) {
   const Signal queued = needed(rate(context, "tcpext.TCPOFOQueue", 1, "/s"), "tcpext.TCPOFOQueue (/proc/net/netstat)");
   const Signal received = needed(rate(context, "tcp.InSegs", 1, "/s"), "tcp.InSegs (/proc/net/snmp)");
-  const auto elevations =
-      elevations_of(context, queued.values, context.threshold("min_rate"), context.threshold("min_score"),
-                    Doing::of_others);
+  const auto elevations = elevations_of(context, queued.values, context.threshold("min_rate"),
+                                        context.threshold("min_score"), Doing::of_others);
   const std::vector<Interval> all = places(elevations);
   std::vector<Finding> findings;
   for (const Elevation& elevation : elevations) {
