@@ -23,16 +23,11 @@ struct Loss {
 };
 
 /// The worst first: kMostLossNotes cuts the end.
-// clang-format off
 constexpr Loss kLosses[] = {
-    {"rows_lost", "rows were lost", true},
-    {"probe_lost", "a probe was lost", false},
-    {"events_lost", "events were lost", false},
-    {"ticks_missed", "ticks were missed", false},
-    {"rows_dropped", "rows were dropped", false},
-    {"metrics_selected", "only some metrics were recorded", false},
+    {"rows_lost", "rows were lost", true},        {"probe_lost", "a probe was lost", false},
+    {"events_lost", "events were lost", false},   {"ticks_missed", "ticks were missed", false},
+    {"rows_dropped", "rows were dropped", false}, {"metrics_selected", "only some metrics were recorded", false},
 };
-// clang-format on
 
 }  // namespace
 
