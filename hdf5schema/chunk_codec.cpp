@@ -58,24 +58,25 @@ ChunkCodec::~ChunkCodec() = default;
 ChunkCodec::Chunk ChunkCodec::encode(std::span<const std::int64_t> values) {
   const std::size_t size = values.size() * kElement;
   shuffle(values, shuffled_);
-  deflated_.resize(libdeflate_zlib_compress_bound(nullptr, size) + kChecksum);
-  const auto deflate = [&](const Compressor& compressor, const void* bytes) {
-    const std::size_t length =
-        libdeflate_zlib_compress(compressor.get(), bytes, size, deflated_.data(), deflated_.size() - kChecksum);
+  const std::size_t most = libdeflate_zlib_compress_bound(nullptr, size);
+  const auto deflate = [&](const Compressor& compressor, const void* bytes, std::vector<unsigned char>& into) {
+    into.resize(most + kChecksum);
+    const std::size_t length = libdeflate_zlib_compress(compressor.get(), bytes, size, into.data(), most);
     if (length == 0) throw std::bad_alloc();  // cannot be: there is room for the worst case
     return length;
   };
   // Times in ticks of 10 ms, and what seldom changes, are smaller as they are.
-  const std::size_t plain_length = deflate(compressors_->quick, values.data());
-  std::size_t length = deflate(compressors_->quick, shuffled_.data());
+  const std::size_t plain_length = deflate(compressors_->quick, values.data(), plain_);
+  std::size_t length = deflate(compressors_->quick, shuffled_.data(), deflated_);
   const bool plain = plain_length < length;
-  const void* bytes = plain ? static_cast<const void*>(values.data()) : shuffled_.data();
   if (compressors_->usual) {
+    const void* bytes = plain ? static_cast<const void*>(values.data()) : shuffled_.data();
     const bool thorough = thorough_values_ >= values.size();
     if (thorough) thorough_values_ -= values.size();
-    length = deflate(thorough ? compressors_->thorough : compressors_->usual, bytes);
+    length = deflate(thorough ? compressors_->thorough : compressors_->usual, bytes, deflated_);
   } else if (plain) {
-    length = deflate(compressors_->quick, bytes);
+    deflated_.swap(plain_);
+    length = plain_length;
   }
   const std::uint32_t sum = fletcher32(std::span(deflated_).first(length));
   for (std::size_t i = 0; i < kChecksum; ++i) deflated_[length + i] = static_cast<unsigned char>(sum >> (8 * i));

@@ -36,6 +36,7 @@ class ChunkCodec {
   std::unique_ptr<Compressors> compressors_;
   std::size_t thorough_values_ = 0;  // left
   std::vector<unsigned char> shuffled_;
+  std::vector<unsigned char> plain_;
   std::vector<unsigned char> deflated_;
 };
 

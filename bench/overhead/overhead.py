@@ -303,6 +303,8 @@ def table(rows: list[list]):
 
 
 def compare_peers(args):
+    if not shutil.which("strace"):
+        sys.exit("overhead: strace is not installed: what the floor is to read is not known")
     for kind in ("idle", "loaded"):
         with tempfile.TemporaryDirectory(prefix="reveal-bench.") as name:
             folder = pathlib.Path(name)

@@ -27,6 +27,11 @@ void outsider(double begin, double end, int cpu, double share, double second, De
   if (second >= begin && second < end) demand.outsider[cpu] = share;
 }
 
+void expect_span(const Telemetry& telemetry, const Finding& finding, double begin, double end, double within) {
+  EXPECT_NEAR(seconds_of(telemetry, finding.intervals.at(0).begin_utc_ns), begin, within);
+  EXPECT_NEAR(seconds_of(telemetry, finding.intervals.at(0).end_utc_ns), end, within);
+}
+
 TEST(RuleOutsider, FindsAFullCpuForFifteenSeconds) {
   const auto telemetry = SyntheticNode{}.record(120, [](double second, Demand& demand) {
     SyntheticNode::training(second, demand);
@@ -35,8 +40,7 @@ TEST(RuleOutsider, FindsAFullCpuForFifteenSeconds) {
   const auto found = findings_of(telemetry, "cpu.outsider");
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found[0].severity, Severity::warning);
-  EXPECT_NEAR(seconds_of(telemetry, found[0].intervals.at(0).begin_utc_ns), 52, 0.3);
-  EXPECT_NEAR(seconds_of(telemetry, found[0].intervals.at(0).end_utc_ns), 67, 0.3);
+  expect_span(telemetry, found[0], 52, 67, 0.3);
   ASSERT_TRUE(found[0].impact.seconds.has_value());
   EXPECT_GT(*found[0].impact.seconds, 2);
   EXPECT_LT(*found[0].impact.seconds, 9);
@@ -86,8 +90,7 @@ TEST(RuleOutsider, FindsOneThatStaysForMostOfTheJob) {
   });
   const auto found = findings_of(telemetry, "cpu.outsider");
   ASSERT_EQ(found.size(), 1U);
-  EXPECT_NEAR(seconds_of(telemetry, found[0].intervals.at(0).begin_utc_ns), 25, 0.5);
-  EXPECT_NEAR(seconds_of(telemetry, found[0].intervals.at(0).end_utc_ns), 95, 0.5);
+  expect_span(telemetry, found[0], 25, 95, 0.5);
   EXPECT_EQ(found[0].severity, Severity::warning);
 }
 
@@ -145,8 +148,7 @@ TEST(RuleOutsider, FindsThirtyPercentBesideHeavyInterruptsChargedToTheJob) {
   });
   const auto found = findings_of(telemetry, "cpu.outsider");
   ASSERT_EQ(found.size(), 1U);
-  EXPECT_NEAR(seconds_of(telemetry, found[0].intervals.at(0).begin_utc_ns), 52, 0.5);
-  EXPECT_NEAR(seconds_of(telemetry, found[0].intervals.at(0).end_utc_ns), 67, 0.5);
+  expect_span(telemetry, found[0], 52, 67, 0.5);
 }
 
 TEST(RuleOutsider, IsSilentOnInterruptWorkForTheJob) {
