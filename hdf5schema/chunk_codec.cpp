@@ -5,24 +5,32 @@
 #include <algorithm>
 #include <new>
 
+#include "hdf5schema/deflate_runs.h"
+
 namespace reveal {
 namespace {
 
 constexpr std::size_t kElement = sizeof(std::int64_t);
 constexpr std::size_t kChecksum = 4;
 constexpr std::uint32_t kNoShuffle = 1;  // the first filter
-constexpr int kQuick = 1;                // tells whether shuffling helps, and will do for what is written anew
+constexpr int kQuick = 1;                // tells whether shuffling helps
 constexpr int kUsual = 6;
 constexpr int kThorough = 10;
 
-/// Byte 0 of all elements, then byte 1 of all, ...
+/// Byte 0 of all elements, then byte 1 of all, ... Most of them are 0: increments are small, and seldom.
 void shuffle(std::span<const std::int64_t> values, std::vector<unsigned char>& into) {
-  into.resize(values.size() * kElement);
-  for (std::size_t byte = 0; byte < kElement; ++byte) {
-    unsigned char* plane = into.data() + byte * values.size();
-    const std::size_t shift = 8 * byte;
-    for (std::size_t i = 0; i < values.size(); ++i)
-      plane[i] = static_cast<unsigned char>(static_cast<std::uint64_t>(values[i]) >> shift);
+  constexpr std::size_t kTogether = 8;
+  into.assign(values.size() * kElement, 0);
+  for (std::size_t first = 0; first < values.size(); first += kTogether) {
+    const auto few = values.subspan(first, std::min(kTogether, values.size() - first));
+    std::uint64_t left = 0;
+    for (const std::int64_t value : few) left |= static_cast<std::uint64_t>(value);
+    unsigned char* plane = into.data() + first;
+    for (std::size_t shift = 0; left != 0; shift += 8, left >>= 8, plane += values.size()) {
+      if ((left & 0xff) == 0) continue;
+      for (std::size_t i = 0; i < few.size(); ++i)
+        plane[i] = static_cast<unsigned char>(static_cast<std::uint64_t>(few[i]) >> shift);
+    }
   }
 }
 
@@ -41,13 +49,13 @@ Compressor make_compressor(int level) {
 
 struct ChunkCodec::Compressors {
   Compressor quick = make_compressor(kQuick);
-  Compressor usual;     // none: the quick one has to do
+  Compressor usual = make_compressor(kUsual);
   Compressor thorough;  // 9 MB
 };
 
-ChunkCodec::ChunkCodec(Effort effort) : compressors_(std::make_unique<Compressors>()) {
+ChunkCodec::ChunkCodec(Effort effort) {
   if (effort == Effort::passing) return;
-  compressors_->usual = make_compressor(kUsual);
+  compressors_ = std::make_unique<Compressors>();
   if (effort != Effort::closed) return;
   compressors_->thorough = make_compressor(kThorough);
   thorough_values_ = kThoroughValues;
@@ -56,31 +64,33 @@ ChunkCodec::ChunkCodec(Effort effort) : compressors_(std::make_unique<Compressor
 ChunkCodec::~ChunkCodec() = default;
 
 ChunkCodec::Chunk ChunkCodec::encode(std::span<const std::int64_t> values) {
-  const std::size_t size = values.size() * kElement;
   shuffle(values, shuffled_);
+  bool plain = false;
+  if (compressors_)
+    plain = compress(values);
+  else
+    deflate_runs(shuffled_, deflated_);
+  const std::uint32_t sum = fletcher32(deflated_);
+  for (std::size_t i = 0; i < kChecksum; ++i) deflated_.push_back(static_cast<unsigned char>(sum >> (8 * i)));
+  return {deflated_, plain ? kNoShuffle : 0};
+}
+
+/// Returns whether it left the values as they are: times in ticks of 10 ms, and what seldom changes, are smaller so.
+bool ChunkCodec::compress(std::span<const std::int64_t> values) {
+  const std::size_t size = values.size() * kElement;
   const std::size_t most = libdeflate_zlib_compress_bound(nullptr, size);
-  const auto deflate = [&](const Compressor& compressor, const void* bytes, std::vector<unsigned char>& into) {
-    into.resize(most + kChecksum);
-    const std::size_t length = libdeflate_zlib_compress(compressor.get(), bytes, size, into.data(), most);
-    if (length == 0) throw std::bad_alloc();  // cannot be: there is room for the worst case
-    return length;
+  const auto deflate = [&](const Compressor& compressor, const void* bytes) {
+    deflated_.resize(most);
+    deflated_.resize(libdeflate_zlib_compress(compressor.get(), bytes, size, deflated_.data(), most));
+    if (deflated_.empty()) throw std::bad_alloc();  // cannot be: there is room for the worst case
+    return deflated_.size();
   };
-  // Times in ticks of 10 ms, and what seldom changes, are smaller as they are.
-  const std::size_t plain_length = deflate(compressors_->quick, values.data(), plain_);
-  std::size_t length = deflate(compressors_->quick, shuffled_.data(), deflated_);
-  const bool plain = plain_length < length;
-  if (compressors_->usual) {
-    const void* bytes = plain ? static_cast<const void*>(values.data()) : shuffled_.data();
-    const bool thorough = thorough_values_ >= values.size();
-    if (thorough) thorough_values_ -= values.size();
-    length = deflate(thorough ? compressors_->thorough : compressors_->usual, bytes, deflated_);
-  } else if (plain) {
-    deflated_.swap(plain_);
-    length = plain_length;
-  }
-  const std::uint32_t sum = fletcher32(std::span(deflated_).first(length));
-  for (std::size_t i = 0; i < kChecksum; ++i) deflated_[length + i] = static_cast<unsigned char>(sum >> (8 * i));
-  return {std::span(deflated_).first(length + kChecksum), plain ? kNoShuffle : 0};
+  const bool plain = deflate(compressors_->quick, values.data()) < deflate(compressors_->quick, shuffled_.data());
+  const void* bytes = plain ? static_cast<const void*>(values.data()) : shuffled_.data();
+  const bool thorough = thorough_values_ >= values.size();
+  if (thorough) thorough_values_ -= values.size();
+  deflate(thorough ? compressors_->thorough : compressors_->usual, bytes);
+  return plain;
 }
 
 std::uint32_t fletcher32(std::span<const unsigned char> bytes) noexcept {

@@ -23,6 +23,43 @@ constexpr hsize_t kTableChunk = 32;
 constexpr std::size_t kMinSnapshotWidth = 1024;
 constexpr double kNotANumber = std::numeric_limits<double>::quiet_NaN();
 
+/// Is each channel of [channel][rows] the same in all rows?
+bool is_steady(std::span<const std::int64_t> values, std::size_t rows) {
+  for (std::size_t first = 0; first < values.size(); first += rows) {
+    const auto channel = values.subspan(first, rows);
+    if (std::any_of(channel.begin(), channel.end(), [&](std::int64_t value) { return value != channel.front(); }))
+      return false;
+  }
+  return true;
+}
+
+/// A steady chunk as it was last encoded: half of the families of a quiet host have no others.
+struct SteadyChunk {
+  std::vector<std::int64_t> values;  // one per channel; empty: there was none
+  std::vector<unsigned char> bytes;
+  std::uint32_t skipped_filters = 0;
+
+  [[nodiscard]] bool is(std::span<const std::int64_t> chunk, std::size_t rows) const {
+    if (values.size() * rows != chunk.size()) return false;
+    for (std::size_t channel = 0; channel < values.size(); ++channel) {
+      if (values[channel] != chunk[channel * rows]) return false;
+    }
+    return true;
+  }
+  void keep(std::span<const std::int64_t> chunk, std::size_t rows, const ChunkCodec::Chunk& encoded) {
+    values.resize(chunk.size() / rows);
+    for (std::size_t channel = 0; channel < values.size(); ++channel) values[channel] = chunk[channel * rows];
+    bytes.assign(encoded.bytes.begin(), encoded.bytes.end());
+    skipped_filters = encoded.skipped_filters;
+  }
+};
+
+void write_chunk(const H5::DataSet& dataset, const ChunkCodec::Chunk& chunk, const hsize_t* offset) {
+  check_hdf5(H5Dwrite_chunk(dataset.getId(), H5P_DEFAULT, chunk.skipped_filters, offset, chunk.bytes.size(),
+                            chunk.bytes.data()),
+             "H5Dwrite_chunk");
+}
+
 struct FamilyFile {
   std::string path;
   std::size_t axis = 0;
@@ -32,6 +69,8 @@ struct FamilyFile {
   std::size_t chunks = 0;
   H5::DataSet values;
   H5::DataSet bases;  // of increments only
+  std::size_t bases_per_chunk = 1;
+  SteadyChunk steady = {};
 
   [[nodiscard]] std::int64_t missing() const { return real ? std::bit_cast<std::int64_t>(kNotANumber) : kMissing; }
 };
@@ -92,8 +131,11 @@ struct TraceFile::Impl {
   struct Axis {
     std::string name;
     std::size_t rows_per_chunk = 0;
+    std::size_t rows = 0;
     H5::DataSet times;
     H5::DataSet chunk_times;
+
+    [[nodiscard]] std::size_t times_per_chunk() const { return std::max<std::size_t>(rows_per_chunk, 8); }
   };
   std::string place;
   bool live;
@@ -109,7 +151,8 @@ struct TraceFile::Impl {
   std::size_t value_width = kMinSnapshotWidth;
 
   std::uint64_t values_written = 0;
-  std::optional<ChunkCodec> codec;  // between two flushes it would only take memory
+  std::optional<ChunkCodec> codec;
+  ChunkCodec::Effort effort = ChunkCodec::Effort::passing;  // its
   std::vector<std::int64_t> chunk;
 
   explicit Impl(bool is_live) : live(is_live) {}
@@ -121,6 +164,7 @@ struct TraceFile::Impl {
   void put_channels(const FamilyFile& family, std::size_t first, std::span<const ChannelKey> keys);
   void put_chunks(FamilyFile& family, std::size_t channels, std::size_t rows, std::span<const std::int64_t> values);
   void put_bases(FamilyFile& family, std::size_t channels, std::span<const std::int64_t> bases);
+  [[nodiscard]] ChunkCodec::Chunk encode(std::span<const std::int64_t> values);
 };
 
 TraceFile::TraceFile(const std::filesystem::path& path, const TraceHeader& header, Form form)
@@ -177,7 +221,7 @@ std::size_t TraceFile::add_axis(const std::string& name, std::size_t rows_per_ch
   try {
     Impl::Axis axis{.name = name, .rows_per_chunk = rows_per_chunk};
     const H5::Group root = impl_->file.openGroup("/");
-    axis.times = create_table(root, "time_" + name, PredType::STD_I64LE, std::max<hsize_t>(rows_per_chunk, 8));
+    axis.times = create_table(root, "time_" + name, PredType::STD_I64LE, axis.times_per_chunk());
     axis.chunk_times = create_table(root, "chunk_" + name, PredType::STD_I64LE, 64);
     set_attribute(axis.times, "units", "nanoseconds");
     set_attribute(axis.times, "long_name", "CLOCK_MONOTONIC; UTC by /clock");
@@ -244,6 +288,7 @@ void TraceFile::Impl::create_bases(const H5::Group& group, const FamilySpec& spe
                                    std::size_t channels) {
   const hsize_t empty[2] = {0, 0};
   const hsize_t shape[2] = {channels, 1};
+  family.bases_per_chunk = channels;
   const hsize_t maximum[2] = {H5S_UNLIMITED, live ? kMaxChunks : H5S_UNLIMITED};
   H5::DSetCreatPropList list = creation(shape);
   list.setFillValue(PredType::NATIVE_INT64, &kMissing);
@@ -388,7 +433,15 @@ void TraceFile::write_times(std::size_t axis_index, std::span<const std::int64_t
   const Hdf5Access access;
   try {
     Impl::Axis& axis = impl_->axes.at(axis_index);
-    append(axis.times, times.data(), times.size(), PredType::NATIVE_INT64);
+    if (times.size() == axis.times_per_chunk() && axis.rows % times.size() == 0) {
+      const hsize_t first = axis.rows;
+      const hsize_t size = axis.rows + times.size();
+      axis.times.extend(&size);
+      write_chunk(axis.times, impl_->encode(times), &first);
+    } else {
+      append(axis.times, times.data(), times.size(), PredType::NATIVE_INT64);
+    }
+    axis.rows += times.size();
     append(axis.chunk_times, times.data(), 1, PredType::NATIVE_INT64);
   } catch (...) {
     throw as_error(impl_->place + ": time axis");
@@ -421,35 +474,44 @@ void TraceFile::Impl::put_chunks(FamilyFile& family, std::size_t channels, std::
   for (std::size_t first = 0; first < channels; first += family.channels_per_chunk) {
     const std::size_t count = std::min(family.channels_per_chunk, channels - first);
     const std::span<const std::int64_t> part = values.subspan(first * rows, count * rows);
-    if (std::all_of(part.begin(), part.end(), [missing](std::int64_t value) { return value == missing; })) continue;
+    const bool steady = is_steady(part, rows);
+    if (steady && std::all_of(part.begin(), part.end(), [missing](std::int64_t value) { return value == missing; }))
+      continue;
+    values_written += part.size();
+    const hsize_t offset[2] = {first, family.rows};
+    const bool whole = live && steady && rows == width && count == channels;
+    if (whole && family.steady.is(part, rows)) {
+      write_chunk(family.values, {family.steady.bytes, family.steady.skipped_filters}, offset);
+      continue;
+    }
     chunk.assign(family.channels_per_chunk * width, missing);
     for (std::size_t channel = 0; channel < count; ++channel)
       std::copy_n(part.begin() + static_cast<std::ptrdiff_t>(channel * rows), rows,
                   chunk.begin() + static_cast<std::ptrdiff_t>(channel * width));
-    if (!codec) {
-      const bool rewritten = values_written <= kCompactValues;
-      codec.emplace(!live       ? ChunkCodec::Effort::closed
-                    : rewritten ? ChunkCodec::Effort::passing
-                                : ChunkCodec::Effort::live);
-    }
-    values_written += part.size();
-    const ChunkCodec::Chunk encoded = codec->encode(chunk);
-    const hsize_t offset[2] = {first, family.rows};
-    check_hdf5(H5Dwrite_chunk(family.values.getId(), H5P_DEFAULT, encoded.skipped_filters, offset, encoded.bytes.size(),
-                              encoded.bytes.data()),
-               "H5Dwrite_chunk");
+    const ChunkCodec::Chunk encoded = encode(chunk);
+    write_chunk(family.values, encoded, offset);
+    if (whole) family.steady.keep(part, rows, encoded);
   }
 }
 
 void TraceFile::Impl::put_bases(FamilyFile& family, std::size_t channels, std::span<const std::int64_t> bases) {
   const hsize_t size[2] = {channels, family.chunks + 1};
   family.bases.extend(size);
-  if (bases.empty()) return;
-  const hsize_t count[2] = {bases.size(), 1};
-  const hsize_t first[2] = {0, family.chunks};
-  H5::DataSpace space = family.bases.getSpace();
-  space.selectHyperslab(H5S_SELECT_SET, count, first);
-  family.bases.write(bases.data(), PredType::NATIVE_INT64, H5::DataSpace(2, count), space);
+  for (std::size_t first = 0; first < bases.size(); first += family.bases_per_chunk) {
+    const auto part = bases.subspan(first, std::min(family.bases_per_chunk, bases.size() - first));
+    chunk.assign(family.bases_per_chunk, kMissing);
+    std::copy(part.begin(), part.end(), chunk.begin());
+    const hsize_t offset[2] = {first, family.chunks};
+    write_chunk(family.bases, encode(chunk), offset);
+  }
+}
+
+ChunkCodec::Chunk TraceFile::Impl::encode(std::span<const std::int64_t> values) {
+  using Effort = ChunkCodec::Effort;
+  const Effort wanted = !live ? Effort::closed : values_written <= kCompactValues ? Effort::passing : Effort::live;
+  if (!codec || effort != wanted) codec.emplace(wanted);
+  effort = wanted;
+  return codec->encode(values);
 }
 
 void TraceFile::write_events(std::span<const EventRecord> events) {
@@ -504,8 +566,6 @@ void TraceFile::flush() {
   const Hdf5Access access;
   try {
     impl_->file.flush(H5F_SCOPE_LOCAL);
-    impl_->codec.reset();
-    impl_->chunk = {};
   } catch (...) {
     throw as_error(impl_->place);
   }

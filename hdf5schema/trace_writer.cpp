@@ -113,6 +113,8 @@ struct TraceWriter::Impl {
   bool gave_up = false;            // writer: rows are being lost, said once
   std::int64_t segment_begin = 0;  // writer: of the first rows in this file
 
+  EncodedRows scratch;             // writer
+
   std::atomic<std::uint64_t> bytes{0};
   std::atomic<std::uint64_t> rows{0};
   std::atomic<std::uint64_t> rows_lost{0};
@@ -137,7 +139,7 @@ struct TraceWriter::Impl {
   void begin_segment() noexcept;
   void run(const std::stop_token& stop);
   void write_full(bool last);
-  void write_buffer(Axis& axis, HandOver& handed, EncodedRows& scratch);
+  void write_buffer(Axis& axis, HandOver& handed);
   void write_records();
   void write_keys(Family& family);
   void lose(const Axis& axis, const HandOver& handed);
@@ -447,7 +449,6 @@ void TraceWriter::Impl::run(const std::stop_token& stop) {
 /// Writes every buffer handed over, then flushes once. `last`: also what is still being filled; then the caller is the
 /// only thread left.
 void TraceWriter::Impl::write_full(bool last) {
-  EncodedRows scratch;
   for (int round = last ? 0 : 1; round < 2; ++round) {
     std::vector<std::pair<Axis*, HandOver*>> batch;
     std::uint64_t raw = 0;
@@ -465,7 +466,7 @@ void TraceWriter::Impl::write_full(bool last) {
         write_records();
         for (const auto& [axis, handed] : batch) {
           if (segment_begin == 0) segment_begin = handed->buffer.times().front();
-          write_buffer(*axis, *handed, scratch);
+          write_buffer(*axis, *handed);
           until = std::max(until, handed->buffer.times().back());
         }
         file->flush();
@@ -549,7 +550,7 @@ void TraceWriter::Impl::lose(const Axis& axis, const HandOver& handed) {
   gave_up = true;
 }
 
-void TraceWriter::Impl::write_buffer(Axis& axis, HandOver& handed, EncodedRows& scratch) {
+void TraceWriter::Impl::write_buffer(Axis& axis, HandOver& handed) {
   const RowBuffer& buffer = handed.buffer;
   if (axis.chunks++ == kMaxChunks) throw Error(part.string() + ": a trace ends after 30 days");
   for (std::size_t slot = 0; slot < axis.families.size(); ++slot) {

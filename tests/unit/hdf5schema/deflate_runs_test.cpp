@@ -1,0 +1,55 @@
+#include "hdf5schema/deflate_runs.h"
+
+#include <gtest/gtest.h>
+#include <zlib.h>
+
+#include <random>
+#include <vector>
+
+namespace reveal {
+namespace {
+
+std::vector<unsigned char> inflated(const std::vector<unsigned char>& stream, std::size_t size) {
+  std::vector<unsigned char> bytes(size + 1);
+  uLongf length = bytes.size();
+  EXPECT_EQ(::uncompress(bytes.data(), &length, stream.data(), stream.size()), Z_OK);
+  bytes.resize(length);
+  return bytes;
+}
+
+TEST(DeflateRuns, IsUndoneByZlib) {
+  std::mt19937 random(1);
+  std::vector<unsigned char> stream;
+  for (const unsigned most : {0U, 1U, 200U}) {  // the longest stretch of random bytes between two runs
+    for (std::size_t size = 0; size < 1200; ++size) {
+      std::vector<unsigned char> bytes;
+      while (bytes.size() < size) {
+        bytes.insert(bytes.end(), random() % 600, static_cast<unsigned char>(random()));
+        for (unsigned i = most == 0 ? 0 : random() % (most + 1); i > 0; --i)
+          bytes.push_back(static_cast<unsigned char>(random()));
+      }
+      bytes.resize(size);
+      deflate_runs(bytes, stream);
+      ASSERT_EQ(inflated(stream, size), bytes) << most << " " << size;
+    }
+  }
+}
+
+TEST(DeflateRuns, KnowsARunOfEveryLength) {
+  std::vector<unsigned char> stream;
+  for (std::size_t length = 1; length < 1100; ++length) {
+    std::vector<unsigned char> bytes(length, 0xaa);
+    bytes.push_back(0);
+    deflate_runs(bytes, stream);
+    ASSERT_EQ(inflated(stream, bytes.size()), bytes) << length;
+  }
+}
+
+TEST(DeflateRuns, MakesLittleOfNothing) {
+  std::vector<unsigned char> stream;
+  deflate_runs(std::vector<unsigned char>(800'000), stream);
+  EXPECT_LT(stream.size(), 800'000U / 150);
+}
+
+}  // namespace
+}  // namespace reveal
