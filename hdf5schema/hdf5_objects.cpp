@@ -78,6 +78,16 @@ H5::DataSet create_table(const H5::Group& where, const std::string& name, const 
                              access_without_cache());
 }
 
+H5::DataSet create_raw_table(const H5::Group& where, const std::string& name, const H5::DataType& type,
+                             hsize_t chunk) {
+  const hsize_t size = 0;
+  const hsize_t maximum = H5S_UNLIMITED;
+  H5::DSetCreatPropList list;
+  list.setChunk(1, &chunk);
+  forget_times(list);
+  return where.createDataSet(name, type, H5::DataSpace(1, &size, &maximum), list, access_without_cache());
+}
+
 H5::DataSet create_final_table(const H5::Group& where, const std::string& name, const H5::DataType& type,
                                hsize_t length) {
   if (length == 0) return create_table(where, name, type, 1);

@@ -32,6 +32,9 @@ void set_attribute(const H5::H5Object& object, const char* name, double value);
 /// A table of one dimension that grows.
 [[nodiscard]] H5::DataSet create_table(const H5::Group& where, const std::string& name, const H5::DataType& type,
                                        Hdf5Size chunk);
+/// One that grows by a record at a time: without filters, for which the library would read and write its whole chunk.
+[[nodiscard]] H5::DataSet create_raw_table(const H5::Group& where, const std::string& name, const H5::DataType& type,
+                                           Hdf5Size chunk);
 /// One that is as long as it will ever be, without the index of one that grows.
 [[nodiscard]] H5::DataSet create_final_table(const H5::Group& where, const std::string& name, const H5::DataType& type,
                                              Hdf5Size length);

@@ -198,7 +198,7 @@ TraceFile::TraceFile(const std::filesystem::path& path, const TraceHeader& heade
     // Scales, so that xarray opens the root group: it wants a dimension for every dataset.
     impl_->events = create_table(root, "events", event_type(), kTableChunk);
     DimensionScales::make(impl_->events, "events");
-    impl_->clocks = create_table(root, "clock", clock_type(), kTableChunk);
+    impl_->clocks = (impl_->live ? create_raw_table : create_table)(root, "clock", clock_type(), kTableChunk);
     DimensionScales::make(impl_->clocks, "clock");
     impl_->coverage = create_table(root, "coverage", coverage_type(), kTableChunk);
     DimensionScales::make(impl_->coverage, "coverage");
@@ -222,7 +222,8 @@ std::size_t TraceFile::add_axis(const std::string& name, std::size_t rows_per_ch
     Impl::Axis axis{.name = name, .rows_per_chunk = rows_per_chunk};
     const H5::Group root = impl_->file.openGroup("/");
     axis.times = create_table(root, "time_" + name, PredType::STD_I64LE, axis.times_per_chunk());
-    axis.chunk_times = create_table(root, "chunk_" + name, PredType::STD_I64LE, 64);
+    axis.chunk_times =
+        (impl_->live ? create_raw_table : create_table)(root, "chunk_" + name, PredType::STD_I64LE, 64);
     set_attribute(axis.times, "units", "nanoseconds");
     set_attribute(axis.times, "long_name", "CLOCK_MONOTONIC; UTC by /clock");
     set_attribute(axis.chunk_times, "units", "nanoseconds");
