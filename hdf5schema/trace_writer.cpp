@@ -13,6 +13,7 @@
 #include <mutex>
 #include <random>
 #include <thread>
+#include <type_traits>
 #include <vector>
 
 #include "hdf5schema/basics/error.h"
@@ -366,7 +367,11 @@ bool TraceWriter::Impl::append(FamilyId id, std::int64_t time_ns, std::span<cons
   RowBuffer& buffer = axis.buffers[axis.filling].buffer;
   const std::span<std::int64_t> row = buffer.fill_row(family.slot);
   const std::size_t given = std::min({values.size(), row.size(), family.channels});
-  for (std::size_t i = 0; i < given; ++i) row[i] = value_bits(family.real, values[i]);
+  if (std::is_same_v<T, std::int64_t> && !family.real)
+    std::copy_n(values.begin(), given, row.begin());
+  else
+    std::transform(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(given), row.begin(),
+                   [&family](T value) { return value_bits(family.real, value); });
   std::fill(row.begin() + static_cast<std::ptrdiff_t>(given), row.end(), family.real ? kNanBits : kMissing);
   if (buffer.full() && buffer.row_complete() && hand_over(axis)) axis.row_open = false;
   return true;

@@ -124,7 +124,7 @@ def numbers_in(text: str) -> int:
 BASH = r"""while :; do {
   cat /proc/stat /proc/meminfo /proc/diskstats /proc/net/dev; nstat -az --json; ss -s
 } >> agents.log; sleep .1; done"""
-COLLECTL = "collectl -s bcdfijmnstCDJMNT -i 0.1 -F 1 -f . "
+COLLECTL = "exec collectl -s bcdfijmnstCDJMNT -i 0.1 -F 1 -f . "
 PCP = "/usr/lib/pcp/bin"
 PCP_CONFIG = """log mandatory on 100 msec {
   kernel.all kernel.percpu.cpu kernel.percpu.interrupts mem network.interface network.ip network.tcp network.udp
@@ -181,9 +181,9 @@ def peers(build: pathlib.Path, files: pathlib.Path) -> dict[str, Peer]:
     exporter = ("prometheus-node-exporter --web.listen-address=127.0.0.1:9137 --collector.interrupts "
                 "--collector.meminfo_numa --collector.processes")
     return {
-        "reveal": Peer(str(collect), lambda job, s: f"{collect} --output n.h5 --job pid:{job} --duration {s}s",
+        "reveal": Peer(str(collect), lambda job, s: f"exec {collect} --output n.h5 --job pid:{job} --duration {s}s",
                        trace_channels),
-        "floor": Peer(str(build / "bin/floor"), lambda job, s: f"{build / 'bin/floor'} {files} {s}", None, stores=False),
+        "floor": Peer(str(build / "bin/floor"), lambda job, s: f"exec {build / 'bin/floor'} {files} {s}", None, stores=False),
         "PCP pmlogger": Peer(
             f"{PCP}/pmcd", lambda job, s: f"export PCP_DERIVED_CONFIG=; {PCP}/pmcd -f -l pmcd.log -p 44399 -s ./pmcd.socket & sleep 1; "
             f"echo '{PCP_CONFIG}' > pmlogger.config; pmlogger -h 127.0.0.1:44399 -c pmlogger.config -l pmlogger.log archive",
@@ -194,11 +194,11 @@ def peers(build: pathlib.Path, files: pathlib.Path) -> dict[str, Peer]:
                                 len(line.split()) - 2 for path in folder.glob("*") if path.is_file() for line in
                                 output("zcat", "-f", path).splitlines() if line.startswith("#Date "))),
         "collectl raw": Peer("collectl", lambda job, s: COLLECTL, None),
-        "sadc 1 s": Peer("/usr/lib/sysstat/sadc", lambda job, s: "/usr/lib/sysstat/sadc -S XALL 1 sa",
+        "sadc 1 s": Peer("/usr/lib/sysstat/sadc", lambda job, s: "exec /usr/lib/sysstat/sadc -S XALL 1 sa",
                           lambda folder, job: numbers_in(output("sadf", "-j", folder / "sa", "1", "1", "--", "-A")
                                                          .partition('"statistics"')[2].partition("},\n\t\t\t\t{")[0]),
                           interval=1),
-        "perf stat 10 events": Peer("perf", lambda job, s: f"perf stat -a -I 100 -x, -e {EVENTS} -o perf.csv sleep {s}",
+        "perf stat 10 events": Peer("perf", lambda job, s: f"exec perf stat -a -I 100 -x, -e {EVENTS} -o perf.csv sleep {s}",
                                      lambda folder, job: len(EVENTS.split(","))),
         "node_exporter 10/s": Peer("prometheus-node-exporter", lambda job, s: f"exec {exporter} 2> log", None, stores=False,
                                    client=client),
@@ -359,7 +359,7 @@ def compare_intervals(args):
         for turn in range(args.rounds):
             for interval in random.Random(turn).sample(intervals, len(intervals)):
                 peer = Peer(str(collect), lambda job, s, ms=interval:
-                            f"{collect} --output n.h5 --job pid:{job} --duration {s}s --interval {ms}ms", None)
+                            f"exec {collect} --output n.h5 --job pid:{job} --duration {s}s --interval {ms}ms", None)
                 results[interval].append(measure(peer, job, args.seconds))
     rows = [["interval, ms", "CPU, % of a core", "bytes/s", "read calls/s"]]
     for interval in intervals:

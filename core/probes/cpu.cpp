@@ -1,10 +1,12 @@
 // /proc/stat: where the time of each cpu went, and what the scheduler did.
+#include <algorithm>
 #include <array>
 
 #include "core/root/key_index.h"
 #include "core/sampler/pace.h"
 #include "core/sampler/per_cpu.h"
 #include "core/sampler/probe.h"
+#include "core/sampler/repeated_text.h"
 #include "hdf5schema/basics/text.h"
 
 namespace reveal {
@@ -68,27 +70,42 @@ class CpuProbe final : public Probe {
   }
 
   void sample() noexcept override {
-    times_.begin();
-    activity_.begin();
-    run_queue_.begin();
-    cpus_.rewind();
-    std::string_view rest = file_.read();
-    std::string_view line;
-    while (next_line(rest, line)) {
-      const std::string_view key = cut_word(line);
-      if (key.size() > 3 && key.substr(0, 3) == "cpu") {
-        parse_cpu(key, line);
-      } else {
-        parse_total(key, line, activity_, kActivityKeys);
-        parse_total(key, line, run_queue_, kRunQueueKeys);
-      }
+    const bool repeats = text_.update(file_.read());
+    if (repeats && !times_.summarised()) {
+      times_.family().commit();
+    } else {
+      times_.begin();
+      activity_.begin();
+      run_queue_.begin();
+      parse();
+      times_.commit();
     }
-    times_.commit();
     activity_.commit();
     run_queue_.commit();
   }
 
  private:
+  void parse() {
+    cpus_.rewind();
+    std::string_view rest = text_.parse();
+    std::string_view line;
+    while (next_line(rest, line)) {
+      const std::string_view key = cut_word(line);
+      if (key.size() > 3 && key.substr(0, 3) == "cpu") {
+        parse_cpu(key, line);
+      } else if (!parse_total(key, line, activity_, kActivityKeys) &&
+                 !parse_total(key, line, run_queue_, kRunQueueKeys)) {
+        ignore(line);
+      }
+    }
+  }
+
+  // Each interrupt's own number, and the sums of all cpus.
+  void ignore(std::string_view line) {
+    for (std::string_view word = cut_word(line); !word.empty(); word = cut_word(line))
+      text_.set(word, activity_, Family::kNoChannel);
+  }
+
   void parse_cpu(std::string_view key, std::string_view line) {
     const std::size_t known = cpus_.find(key);
     if (known == KeyIndex::kUnknown) {
@@ -97,23 +114,27 @@ class CpuProbe final : public Probe {
     }
     const int cpu = numbers_[known == KeyIndex::kUnknown ? numbers_.size() - 1 : known];
     for (std::size_t column = 0; column < kColumns; ++column) {
+      const std::string_view word = cut_word(line);
       std::int64_t ticks = 0;
-      if (!parse_counter(cut_word(line), ticks)) return;
-      times_.set(column, cpu, scaled(ticks, context_.host.tick_ns));
+      if (!parse_counter(word, ticks)) return;
+      const std::int32_t channel = times_.set(column, cpu, scaled(ticks, context_.host.tick_ns));
+      text_.set(word, times_.family(), channel, context_.host.tick_ns);
     }
   }
 
   template <std::size_t Size>
-  static void parse_total(std::string_view key, std::string_view line, Family& family,
-                          const std::array<std::string_view, Size>& keys) {
-    for (std::size_t i = 0; i < Size; ++i) {
-      std::int64_t value = 0;
-      if (keys[i] == key && parse_counter(cut_word(line), value)) family.set(static_cast<std::int32_t>(i), value);
-    }
+  bool parse_total(std::string_view key, std::string_view line, Family& family,
+                   const std::array<std::string_view, Size>& keys) {
+    const auto found = std::find(keys.begin(), keys.end(), key);
+    if (found == keys.end()) return false;
+    text_.set(cut_word(line), family, static_cast<std::int32_t>(found - keys.begin()));
+    ignore(line);
+    return true;
   }
 
   ProbeContext context_;
   KernelFile file_;
+  RepeatedText text_;
   PerCpu times_;
   Family& activity_;
   Family& run_queue_;

@@ -3,6 +3,7 @@
 
 #include "core/root/key_index.h"
 #include "core/sampler/probe.h"
+#include "core/sampler/repeated_text.h"
 #include "hdf5schema/basics/text.h"
 
 namespace reveal {
@@ -83,11 +84,7 @@ class DiskProbe final : public Probe {
   }
 
   void sample() noexcept override {
-    for (Family* family : families_) family->begin();
-    names_.rewind();
-    std::string_view rest = file_.read();
-    std::string_view line;
-    while (next_line(rest, line)) parse_line(line);
+    if (!text_.update(file_.read())) parse();
     for (Family* family : families_) family->commit();
   }
 
@@ -97,6 +94,14 @@ class DiskProbe final : public Probe {
     std::array<std::int32_t, std::size(kFamilies)> first{Family::kNoChannel, Family::kNoChannel, Family::kNoChannel,
                                                          Family::kNoChannel};
   };
+
+  void parse() {
+    for (Family* family : families_) family->begin();
+    names_.rewind();
+    std::string_view rest = text_.parse();
+    std::string_view line;
+    while (next_line(rest, line)) parse_line(line);
+  }
 
   void parse_line(std::string_view line) {
     skip_words(line, 2);
@@ -111,12 +116,17 @@ class DiskProbe final : public Probe {
       disks_.push_back(disk);
     }
     Disk& disk = disks_[number];
-    if (!disk.wanted) return;
-    std::array<std::int64_t, kColumns.size()> values{};
+    if (!disk.wanted) {
+      for (std::string_view word = cut_word(line); !word.empty(); word = cut_word(line))
+        text_.set(word, *families_[0], Family::kNoChannel);
+      return;
+    }
+    std::array<std::string_view, kColumns.size()> words;
     std::size_t count = 0;
     bool ever_used = false;
-    for (; count < kColumns.size() && parse_counter(cut_word(line), values[count]); ++count) {
-      ever_used = ever_used || values[count] != 0;
+    std::int64_t value = 0;
+    for (; count < kColumns.size() && parse_counter(words[count] = cut_word(line), value); ++count) {
+      ever_used = ever_used || value != 0;
     }
     if (disk.first[0] == Family::kNoChannel) {
       if (!ever_used) return;  // becomes a channel with its first request
@@ -127,12 +137,13 @@ class DiskProbe final : public Probe {
     }
     for (std::size_t i = 0; i < count; ++i) {
       const Column& column = kColumns[i];
-      families_[column.family]->set(disk.first[column.family] + column.metric, scaled(values[i], column.scale));
+      text_.set(words[i], *families_[column.family], disk.first[column.family] + column.metric, column.scale);
     }
   }
 
   RootFs& fs_;
   KernelFile file_;
+  RepeatedText text_;
   std::array<Family*, std::size(kFamilies)> families_{};
   KeyIndex names_;
   std::vector<Disk> disks_;

@@ -6,6 +6,7 @@
 #include "core/sampler/pace.h"
 #include "core/sampler/per_cpu.h"
 #include "core/sampler/probe.h"
+#include "core/sampler/repeated_text.h"
 #include "hdf5schema/basics/text.h"
 
 namespace reveal {
@@ -57,18 +58,26 @@ class MatrixProbe final : public Probe {
                 {.only_what_happened = true, .most_metrics = kMostSources, .pool = kPool, .keep_busiest = true}) {}
 
   void sample() noexcept override {
-    counts_.begin();
-    rows_.rewind();
-    std::string_view rest = file_.read();
-    std::string_view line;
-    if (next_line(rest, line)) {
-      if (line != header_) read_header(line);
-      while (next_line(rest, line)) parse_row(line);
+    const bool repeats = text_.update(file_.read());
+    if (repeats && !counts_.summarised()) {
+      counts_.family().commit();
+      return;
     }
+    counts_.begin();
+    parse();
     counts_.commit();
   }
 
  private:
+  void parse() {
+    rows_.rewind();
+    std::string_view rest = text_.parse();
+    std::string_view line;
+    if (!next_line(rest, line)) return;
+    if (line != header_) read_header(line);
+    while (next_line(rest, line)) parse_row(line);
+  }
+
   // A cpu that goes off line takes its column with it; its channels stay and are missing.
   void read_header(std::string_view line) {
     header_ = line;
@@ -98,8 +107,10 @@ class MatrixProbe final : public Probe {
       return;
     }
     for (const int cpu : column_cpu_) {
-      if (!parse_counter(cut_word(line), count)) return;
-      counts_.set(row.place, cpu, count);
+      const std::string_view word = cut_word(line);
+      if (!parse_counter(word, count)) return;
+      const std::int32_t channel = counts_.set(row.place, cpu, count);
+      if (channel != Family::kNoChannel) text_.set(word, counts_.family(), channel);
     }
   }
 
@@ -119,6 +130,7 @@ class MatrixProbe final : public Probe {
   }
 
   KernelFile file_;
+  RepeatedText text_;
   std::string_view prefix_;
   PerCpu counts_;
   std::string header_;

@@ -2,6 +2,7 @@
 #include "core/probes/metric_name.h"
 #include "core/root/key_index.h"
 #include "core/sampler/probe.h"
+#include "core/sampler/repeated_text.h"
 #include "hdf5schema/basics/text.h"
 
 namespace reveal {
@@ -64,24 +65,29 @@ class MemoryProbe final : public Probe {
       : file_(std::move(file)), bytes_(context.family(kFamilies[0])), pages_(context.family(kFamilies[1])) {}
 
   void sample() noexcept override {
-    bytes_.begin();
-    pages_.begin();
-    keys_.rewind();
-    std::string_view rest = file_.read();
-    std::string_view line;
-    while (next_line(rest, line)) parse_line(line);
+    if (!text_.update(file_.read())) parse();
     bytes_.commit();
     pages_.commit();
   }
 
  private:
+  void parse() {
+    bytes_.begin();
+    pages_.begin();
+    keys_.rewind();
+    std::string_view rest = text_.parse();
+    std::string_view line;
+    while (next_line(rest, line)) parse_line(line);
+  }
+
   void parse_line(std::string_view line) {
     const std::size_t colon = line.find(':');
     if (colon == std::string_view::npos || colon == 0) return;
     const std::string_view key = line.substr(0, colon);
     line.remove_prefix(colon + 1);
+    const std::string_view word = cut_word(line);
     std::int64_t value = 0;
-    if (!parse_counter(cut_word(line), value)) return;
+    if (!parse_counter(word, value)) return;
     const bool kib = cut_word(line) == "kB";
     std::size_t number = keys_.find(key);
     if (number == KeyIndex::kUnknown) {
@@ -90,14 +96,11 @@ class MemoryProbe final : public Probe {
       in_bytes_.push_back(kib);
     }
     if (in_bytes_[number] != kib) return;
-    if (kib) {
-      bytes_.set(channels_[number], scaled(value, 1024));
-    } else {
-      pages_.set(channels_[number], value);
-    }
+    text_.set(word, kib ? bytes_ : pages_, channels_[number], kib ? 1024 : 1);
   }
 
   KernelFile file_;
+  RepeatedText text_;
   Family& bytes_;
   Family& pages_;
   KeyIndex keys_;

@@ -4,6 +4,7 @@
 
 #include "core/root/key_index.h"
 #include "core/sampler/probe.h"
+#include "core/sampler/repeated_text.h"
 #include "hdf5schema/basics/text.h"
 
 namespace reveal {
@@ -57,13 +58,9 @@ class NetworkProbe final : public Probe {
 
   void sample() noexcept override {
     follow_namespaces();
-    for (Family* family : families_) family->begin();
-    for (Place& place : places_) {
-      place.names.rewind();
-      std::string_view rest = place.file.read();
-      std::string_view line;
-      while (next_line(rest, line)) parse_line(place, line);
-    }
+    bool all_repeat = true;
+    for (Place& place : places_) all_repeat = place.text.update(place.file.read()) && all_repeat;
+    if (!all_repeat) parse();
     for (Family* family : families_) family->commit();
   }
 
@@ -73,6 +70,7 @@ class NetworkProbe final : public Probe {
     std::string prefix;
     std::string folder;
     KernelFile file;
+    RepeatedText text;
     KeyIndex names;
     std::vector<First> first;
   };
@@ -91,17 +89,28 @@ class NetworkProbe final : public Probe {
     }
   }
 
+  void parse() {
+    for (Family* family : families_) family->begin();
+    for (Place& place : places_) {
+      place.names.rewind();
+      std::string_view rest = place.text.parse();
+      std::string_view line;
+      while (next_line(rest, line)) parse_line(place, line);
+    }
+  }
+
   void parse_line(Place& place, std::string_view line) {
     const std::size_t colon = line.rfind(':');  // an alias has one in its name
     if (colon == std::string_view::npos) return;
     std::string_view head = line.substr(0, colon);
     const std::string_view name = cut_word(head);
     line.remove_prefix(colon + 1);
-    std::array<std::int64_t, kColumns.size()> values{};
+    std::array<std::string_view, kColumns.size()> words;
     std::size_t count = 0;
     bool ever_used = false;
-    for (; count < kColumns.size() && parse_counter(cut_word(line), values[count]); ++count) {
-      ever_used = ever_used || values[count] != 0;
+    std::int64_t value = 0;
+    for (; count < kColumns.size() && parse_counter(words[count] = cut_word(line), value); ++count) {
+      ever_used = ever_used || value != 0;
     }
     if (name.empty() || count < 2) return;
     std::size_t number = place.names.find(name);
@@ -119,7 +128,7 @@ class NetworkProbe final : public Probe {
       }
     }
     for (std::size_t i = 0; i < count; ++i) {
-      families_[kColumns[i].family]->set(first[kColumns[i].family] + kColumns[i].metric, values[i]);
+      place.text.set(words[i], *families_[kColumns[i].family], first[kColumns[i].family] + kColumns[i].metric);
     }
   }
 

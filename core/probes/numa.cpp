@@ -4,6 +4,7 @@
 #include "core/probes/metric_name.h"
 #include "core/root/key_index.h"
 #include "core/sampler/probe.h"
+#include "core/sampler/repeated_text.h"
 #include "hdf5schema/basics/text.h"
 
 namespace reveal {
@@ -94,13 +95,9 @@ class NumaProbe final : public Probe {
   }
 
   void sample() noexcept override {
-    family_->begin();
-    for (Node& node : nodes_) {
-      node.keys.rewind();
-      std::string_view rest = node.file.read();
-      std::string_view line;
-      while (next_line(rest, line)) parse_line(node, line);
-    }
+    bool all_repeat = true;
+    for (Node& node : nodes_) all_repeat = node.text.update(node.file.read()) && all_repeat;
+    if (!all_repeat) parse();
     family_->commit();
   }
 
@@ -108,9 +105,20 @@ class NumaProbe final : public Probe {
   struct Node {
     std::string name;
     KernelFile file;
+    RepeatedText text;
     KeyIndex keys;
     std::vector<std::int32_t> channels;
   };
+
+  void parse() {
+    family_->begin();
+    for (Node& node : nodes_) {
+      node.keys.rewind();
+      std::string_view rest = node.text.parse();
+      std::string_view line;
+      while (next_line(rest, line)) parse_line(node, line);
+    }
+  }
 
   void parse_line(Node& node, std::string_view line) {
     std::string_view key = cut_word(line);
@@ -119,8 +127,9 @@ class NumaProbe final : public Probe {
       key = cut_word(line);
     }
     if (!key.empty() && key.back() == ':') key.remove_suffix(1);
+    const std::string_view word = cut_word(line);
     std::int64_t value = 0;
-    if (key.empty() || !parse_counter(cut_word(line), value)) return;
+    if (key.empty() || !parse_counter(word, value)) return;
     const bool kib = cut_word(line) == "kB";
     const bool bytes = family_->spec().unit == Unit::bytes;
     if (bytes != kib) return;  // huge pages are counted, not measured
@@ -130,7 +139,7 @@ class NumaProbe final : public Probe {
       const std::string metric = text_.metric_of(key);
       node.channels.push_back(metric.empty() ? Family::kNoChannel : family_->add(metric, node.name));
     }
-    family_->set(node.channels[number], kib ? scaled(value, 1024) : value);
+    node.text.set(word, *family_, node.channels[number], kib ? 1024 : 1);
   }
 
   const NodeText& text_;

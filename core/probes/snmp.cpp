@@ -5,6 +5,7 @@
 
 #include "core/root/key_index.h"
 #include "core/sampler/probe.h"
+#include "core/sampler/repeated_text.h"
 #include "hdf5schema/basics/text.h"
 
 namespace reveal {
@@ -73,15 +74,9 @@ class SnmpProbe final : public Probe {
 
   void sample() noexcept override {
     follow_namespaces();
-    counters_.begin();
-    if (levels_ != nullptr) levels_->begin();
-    for (Place& place : places_) {
-      std::string_view rest = place.file.read();
-      std::string_view names;
-      std::string_view values;
-      place.headers.rewind();
-      while (next_line(rest, names) && next_line(rest, values)) parse_pair(place, names, values);
-    }
+    bool all_repeat = true;
+    for (Place& place : places_) all_repeat = place.text.update(place.file.read()) && all_repeat;
+    if (!all_repeat) parse();
     counters_.commit();
     if (levels_ != nullptr) levels_->commit();
   }
@@ -91,6 +86,7 @@ class SnmpProbe final : public Probe {
     std::string instance;
     std::string folder;
     KernelFile file;
+    RepeatedText text;
     KeyIndex headers;                                 // whole lines of names: they never change on one kernel
     std::vector<std::vector<std::int32_t>> channels;  // by header and column: counter c as c, level l as -2 - l
   };
@@ -109,6 +105,18 @@ class SnmpProbe final : public Probe {
     }
   }
 
+  void parse() {
+    counters_.begin();
+    if (levels_ != nullptr) levels_->begin();
+    for (Place& place : places_) {
+      std::string_view rest = place.text.parse();
+      std::string_view names;
+      std::string_view values;
+      place.headers.rewind();
+      while (next_line(rest, names) && next_line(rest, values)) parse_pair(place, names, values);
+    }
+  }
+
   void parse_pair(Place& place, std::string_view names, std::string_view values) {
     std::size_t header = place.headers.find(names);
     if (header == KeyIndex::kUnknown) {
@@ -118,13 +126,10 @@ class SnmpProbe final : public Probe {
     if (cut_word(values) != cut_word(names)) return;
     for (const std::int32_t channel : place.channels[header]) {
       const std::string_view word = cut_word(values);
-      std::int64_t value = 0;
-      if (channel == Family::kNoChannel || !parse_counter(word, value)) continue;
-      if (channel >= 0) {
-        counters_.set(channel, value);
-      } else if (levels_ != nullptr) {
-        levels_->set(-2 - channel, value);
-      }
+      if (channel >= 0)
+        place.text.set(word, counters_, channel);
+      else if (channel != Family::kNoChannel && levels_ != nullptr)
+        place.text.set(word, *levels_, -2 - channel);
     }
   }
 

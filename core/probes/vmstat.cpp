@@ -4,6 +4,7 @@
 
 #include "core/root/key_index.h"
 #include "core/sampler/probe.h"
+#include "core/sampler/repeated_text.h"
 #include "hdf5schema/basics/text.h"
 
 namespace reveal {
@@ -39,33 +40,39 @@ class VmstatProbe final : public Probe {
       : file_(std::move(file)), events_(context.family(kFamilies[0])), levels_(context.family(kFamilies[1])) {}
 
   void sample() noexcept override {
+    if (!text_.update(file_.read())) parse();
+    events_.commit();
+    levels_.commit();
+  }
+
+ private:
+  void parse() {
     events_.begin();
     levels_.begin();
     keys_.rewind();
-    std::string_view rest = file_.read();
+    std::string_view rest = text_.parse();
     std::string_view line;
     while (next_line(rest, line)) {
       const std::string_view key = cut_word(line);
+      const std::string_view word = cut_word(line);
       std::int64_t value = 0;
-      if (key.empty() || !parse_counter(cut_word(line), value)) continue;
+      if (key.empty() || !parse_counter(word, value)) continue;
       std::size_t number = keys_.find(key);
       if (number == KeyIndex::kUnknown) {
         number = keys_.add(key);
         Family& family = is_level(key) ? levels_ : events_;
         places_.push_back({&family, family.add("vmstat." + std::string(key))});
       }
-      places_[number].family->set(places_[number].channel, value);
+      text_.set(word, *places_[number].family, places_[number].channel);
     }
-    events_.commit();
-    levels_.commit();
   }
 
- private:
   struct Place {
     Family* family;
     std::int32_t channel;
   };
   KernelFile file_;
+  RepeatedText text_;
   Family& events_;
   Family& levels_;
   KeyIndex keys_;

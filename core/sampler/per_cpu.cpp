@@ -95,8 +95,8 @@ void PerCpu::appear(int cpu) {
   if (seen_[place][0] != sample_) seen_[place] = {sample_, seen_[place][0]};
 }
 
-void PerCpu::set(std::size_t metric, int cpu, std::int64_t value) {
-  if (cpu < 0 || cpu >= kMostCpus) return;
+std::int32_t PerCpu::set(std::size_t metric, int cpu, std::int64_t value) {
+  if (cpu < 0 || cpu >= kMostCpus) return Family::kNoChannel;
   appear(cpu);
   Row& row = rows_[metric];
   std::vector<Cell>& cells = row.cells;
@@ -109,7 +109,7 @@ void PerCpu::set(std::size_t metric, int cpu, std::int64_t value) {
   }
   row.cursor = at;
   if (at == cells.size() || cells[at].cpu != cpu) {
-    if (options_.only_what_happened && value == 0) return;
+    if (options_.only_what_happened && value == 0) return Family::kNoChannel;
     Cell cell{.cpu = cpu};
     // It was 0 a sample ago, unless the cpu was not there.
     const bool was_zero =
@@ -120,6 +120,7 @@ void PerCpu::set(std::size_t metric, int cpu, std::int64_t value) {
   }
   cells[at].now = value;
   ++row.cursor;
+  return cells[at].channel;
 }
 
 void PerCpu::own_channel(Row& row, Cell& cell) {

@@ -47,7 +47,8 @@ class PerCpu {
 
   std::size_t add_metric(std::string_view name);
   void begin() noexcept;
-  void set(std::size_t metric, int cpu, std::int64_t value);
+  /// Returns its channel, if it has one of its own.
+  std::int32_t set(std::size_t metric, int cpu, std::int64_t value);
   void commit() noexcept;
 
   [[nodiscard]] bool summarised() const noexcept { return places_ != nullptr; }

@@ -1,0 +1,46 @@
+// A kernel text that a probe reads again and again: between two ticks a few digits change, and all else stays where it
+// was. Such a text is compared, not parsed; one whose layout changed is parsed again. On hosts of any size that is most
+// of the work of reading /proc.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/root/kernel_words.h"
+#include "core/sampler/sink.h"
+
+namespace reveal {
+
+class RepeatedText {
+ public:
+  /// Takes the text of this tick. If it is the last one but for digits of the numbers set by the last parse, those go
+  /// to their channels, and true is returned. Otherwise the caller begins its families anew and parses parse().
+  [[nodiscard]] bool update(std::string_view text) noexcept;
+
+  /// The text, of which set() will tell the numbers, in order.
+  [[nodiscard]] std::string_view parse();
+  /// A word of it is a number, and `scale` times it is the channel's value; Family::kNoChannel: it is nobody's. False
+  /// if it is none. Of what is not set nothing may change, or the next text is parsed again.
+  bool set(std::string_view word, Family& family, std::int32_t channel, std::int64_t scale = 1);
+
+ private:
+  struct Span {
+    std::uint32_t begin = 0, end = 0;
+  };
+  struct Target {
+    Family* family = nullptr;
+    std::int32_t channel = Family::kNoChannel;
+    std::int64_t scale = 1;
+  };
+  [[nodiscard]] std::size_t first_difference(std::size_t from) const noexcept;
+
+  std::string_view text_;
+  std::string last_;
+  bool repeatable_ = false;
+  std::vector<Span> spans_;  // of last_, with the blanks that a longer number would use
+  std::vector<Target> targets_;
+};
+
+}  // namespace reveal
