@@ -63,27 +63,37 @@ ChunkCodec::ChunkCodec(Effort effort) {
 
 ChunkCodec::~ChunkCodec() = default;
 
-ChunkCodec::Chunk ChunkCodec::encode(std::span<const std::int64_t> values) {
-  shuffle(values, shuffled_);
-  bool plain = false;
-  if (compressors_)
-    plain = compress(values);
-  else
-    deflate_runs(shuffled_, deflated_);
-  const std::uint32_t sum = fletcher32(deflated_);
-  for (std::size_t i = 0; i < kChecksum; ++i) deflated_.push_back(static_cast<unsigned char>(sum >> (8 * i)));
-  return {deflated_, plain ? kNoShuffle : 0};
+void ChunkCodec::make_room(std::size_t bytes) {
+  if (bytes <= room_) return;
+  deflated_ = std::make_unique_for_overwrite<unsigned char[]>(bytes);
+  room_ = bytes;
 }
 
-/// Returns whether it left the values as they are: times in ticks of 10 ms, and what seldom changes, are smaller so.
-bool ChunkCodec::compress(std::span<const std::int64_t> values) {
+ChunkCodec::Chunk ChunkCodec::encode(std::span<const std::int64_t> values) {
+  shuffle(values, shuffled_);
+  std::size_t length = 0;
+  bool plain = false;
+  if (compressors_) {
+    plain = compress(values, length);
+  } else {
+    make_room(deflate_runs_bound(shuffled_.size()) + kChecksum);
+    length = deflate_runs(shuffled_, deflated_.get());
+  }
+  const std::span<unsigned char> chunk(deflated_.get(), length + kChecksum);
+  const std::uint32_t sum = fletcher32(chunk.first(length));
+  for (std::size_t i = 0; i < kChecksum; ++i) chunk[length + i] = static_cast<unsigned char>(sum >> (8 * i));
+  return {chunk, plain ? kNoShuffle : 0};
+}
+
+/// Times in ticks of 10 ms, and what seldom changes, are smaller as they are.
+bool ChunkCodec::compress(std::span<const std::int64_t> values, std::size_t& length) {
   const std::size_t size = values.size() * kElement;
   const std::size_t most = libdeflate_zlib_compress_bound(nullptr, size);
+  make_room(most + kChecksum);
   const auto deflate = [&](const Compressor& compressor, const void* bytes) {
-    deflated_.resize(most);
-    deflated_.resize(libdeflate_zlib_compress(compressor.get(), bytes, size, deflated_.data(), most));
-    if (deflated_.empty()) throw std::bad_alloc();  // cannot be: there is room for the worst case
-    return deflated_.size();
+    length = libdeflate_zlib_compress(compressor.get(), bytes, size, deflated_.get(), most);
+    if (length == 0) throw std::bad_alloc();  // cannot be: there is room for the worst case
+    return length;
   };
   const bool plain = deflate(compressors_->quick, values.data()) < deflate(compressors_->quick, shuffled_.data());
   const void* bytes = plain ? static_cast<const void*>(values.data()) : shuffled_.data();

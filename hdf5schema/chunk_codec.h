@@ -33,13 +33,16 @@ class ChunkCodec {
   [[nodiscard]] Chunk encode(std::span<const std::int64_t> values);
 
  private:
-  [[nodiscard]] bool compress(std::span<const std::int64_t> values);
+  void make_room(std::size_t bytes);
+  /// Returns whether the values are left as they are.
+  bool compress(std::span<const std::int64_t> values, std::size_t& length);
 
   struct Compressors;
   std::unique_ptr<Compressors> compressors_;  // none: passing
   std::size_t thorough_values_ = 0;  // left
   std::vector<unsigned char> shuffled_;
-  std::vector<unsigned char> deflated_;
+  std::unique_ptr<unsigned char[]> deflated_;  // of what is never needed no page is touched
+  std::size_t room_ = 0;                       // in it
 };
 
 /// The checksum that the filter fletcher32 appends, little-endian.

@@ -10,10 +10,8 @@
 namespace reveal {
 namespace {
 
-constexpr std::size_t kShortest = 3;   // of a match
+constexpr std::size_t kShortest = 3;  // of a match
 constexpr std::size_t kLongest = 258;
-constexpr std::size_t kMostBits = 9;   // of a literal
-constexpr std::size_t kEnvelope = 16;  // the stream's head and checksum, and what the last code leaves
 
 struct Code {
   std::uint32_t bits = 0;  // the first to be written lowest
@@ -99,9 +97,8 @@ std::size_t run_length(std::span<const unsigned char> bytes, std::size_t at) {
 
 }  // namespace
 
-void deflate_runs(std::span<const unsigned char> bytes, std::vector<unsigned char>& into) {
-  into.resize(bytes.size() + bytes.size() * (kMostBits - 8) / 8 + kEnvelope);
-  unsigned char* to = into.data();
+std::size_t deflate_runs(std::span<const unsigned char> bytes, unsigned char* to) noexcept {
+  const unsigned char* const begin = to;
   *to++ = 0x78;  // deflate, a window of 32 KiB, quickest
   *to++ = 0x01;
   BitWriter writer(to);
@@ -122,7 +119,7 @@ void deflate_runs(std::span<const unsigned char> bytes, std::vector<unsigned cha
   to = writer.finish();
   const std::uint32_t sum = libdeflate_adler32(1, bytes.data(), bytes.size());
   for (int shift = 24; shift >= 0; shift -= 8) *to++ = static_cast<unsigned char>(sum >> shift);
-  into.resize(static_cast<std::size_t>(to - into.data()));
+  return static_cast<std::size_t>(to - begin);
 }
 
 }  // namespace reveal
