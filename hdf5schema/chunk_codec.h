@@ -39,7 +39,7 @@ class ChunkCodec {
 
   struct Compressors;
   std::unique_ptr<Compressors> compressors_;  // none: passing
-  std::size_t thorough_values_ = 0;  // left
+  std::size_t thorough_values_ = 0;           // left
   std::vector<unsigned char> shuffled_;
   std::unique_ptr<unsigned char[]> deflated_;  // of what is never needed no page is touched
   std::size_t room_ = 0;                       // in it

@@ -78,8 +78,7 @@ H5::DataSet create_table(const H5::Group& where, const std::string& name, const 
                              access_without_cache());
 }
 
-H5::DataSet create_raw_table(const H5::Group& where, const std::string& name, const H5::DataType& type,
-                             hsize_t chunk) {
+H5::DataSet create_raw_table(const H5::Group& where, const std::string& name, const H5::DataType& type, hsize_t chunk) {
   const hsize_t size = 0;
   const hsize_t maximum = H5S_UNLIMITED;
   H5::DSetCreatPropList list;

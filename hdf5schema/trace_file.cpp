@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "hdf5schema/chunk_codec.h"
+#include "hdf5schema/chunk_writer.h"
 #include "hdf5schema/dimension_scales.h"
 #include "hdf5schema/hdf5_access.h"
 #include "hdf5schema/hdf5_objects.h"
@@ -23,43 +23,6 @@ constexpr hsize_t kTableChunk = 32;
 constexpr std::size_t kMinSnapshotWidth = 1024;
 constexpr double kNotANumber = std::numeric_limits<double>::quiet_NaN();
 
-/// Is each channel of [channel][rows] the same in all rows?
-bool is_steady(std::span<const std::int64_t> values, std::size_t rows) {
-  for (std::size_t first = 0; first < values.size(); first += rows) {
-    const auto channel = values.subspan(first, rows);
-    if (std::any_of(channel.begin(), channel.end(), [&](std::int64_t value) { return value != channel.front(); }))
-      return false;
-  }
-  return true;
-}
-
-/// A steady chunk as it was last encoded: half of the families of a quiet host have no others.
-struct SteadyChunk {
-  std::vector<std::int64_t> values;  // one per channel; empty: there was none
-  std::vector<unsigned char> bytes;
-  std::uint32_t skipped_filters = 0;
-
-  [[nodiscard]] bool is(std::span<const std::int64_t> chunk, std::size_t rows) const {
-    if (values.size() * rows != chunk.size()) return false;
-    for (std::size_t channel = 0; channel < values.size(); ++channel) {
-      if (values[channel] != chunk[channel * rows]) return false;
-    }
-    return true;
-  }
-  void keep(std::span<const std::int64_t> chunk, std::size_t rows, const ChunkCodec::Chunk& encoded) {
-    values.resize(chunk.size() / rows);
-    for (std::size_t channel = 0; channel < values.size(); ++channel) values[channel] = chunk[channel * rows];
-    bytes.assign(encoded.bytes.begin(), encoded.bytes.end());
-    skipped_filters = encoded.skipped_filters;
-  }
-};
-
-void write_chunk(const H5::DataSet& dataset, const ChunkCodec::Chunk& chunk, const hsize_t* offset) {
-  check_hdf5(H5Dwrite_chunk(dataset.getId(), H5P_DEFAULT, chunk.skipped_filters, offset, chunk.bytes.size(),
-                            chunk.bytes.data()),
-             "H5Dwrite_chunk");
-}
-
 struct FamilyFile {
   std::string path;
   std::size_t axis = 0;
@@ -70,7 +33,7 @@ struct FamilyFile {
   H5::DataSet values;
   H5::DataSet bases;  // of increments only
   std::size_t bases_per_chunk = 1;
-  SteadyChunk steady = {};
+  ChunkWriter::Steady steady = {};
 
   [[nodiscard]] std::int64_t missing() const { return real ? std::bit_cast<std::int64_t>(kNotANumber) : kMissing; }
 };
@@ -150,21 +113,15 @@ struct TraceFile::Impl {
   std::size_t key_width = 64;
   std::size_t value_width = kMinSnapshotWidth;
 
-  std::uint64_t values_written = 0;
-  std::optional<ChunkCodec> codec;
-  ChunkCodec::Effort effort = ChunkCodec::Effort::passing;  // its
-  std::vector<std::int64_t> chunk;
+  ChunkWriter chunks;
 
-  explicit Impl(bool is_live) : live(is_live) {}
+  explicit Impl(bool is_live) : live(is_live), chunks(is_live) {}
   void create_values(const H5::Group& group, const FamilySpec& spec, FamilyFile& family);
   void create_bases(const H5::Group& group, const FamilySpec& spec, FamilyFile& family, std::size_t channels);
   void create_keys(const H5::Group& group, const FamilySpec& spec, const FamilyFile& family,
                    std::optional<std::size_t> channels);
   void reopen();
   void put_channels(const FamilyFile& family, std::size_t first, std::span<const ChannelKey> keys);
-  void put_chunks(FamilyFile& family, std::size_t channels, std::size_t rows, std::span<const std::int64_t> values);
-  void put_bases(FamilyFile& family, std::size_t channels, std::span<const std::int64_t> bases);
-  [[nodiscard]] ChunkCodec::Chunk encode(std::span<const std::int64_t> values);
 };
 
 TraceFile::TraceFile(const std::filesystem::path& path, const TraceHeader& header, Form form)
@@ -222,8 +179,7 @@ std::size_t TraceFile::add_axis(const std::string& name, std::size_t rows_per_ch
     Impl::Axis axis{.name = name, .rows_per_chunk = rows_per_chunk};
     const H5::Group root = impl_->file.openGroup("/");
     axis.times = create_table(root, "time_" + name, PredType::STD_I64LE, axis.times_per_chunk());
-    axis.chunk_times =
-        (impl_->live ? create_raw_table : create_table)(root, "chunk_" + name, PredType::STD_I64LE, 64);
+    axis.chunk_times = (impl_->live ? create_raw_table : create_table)(root, "chunk_" + name, PredType::STD_I64LE, 64);
     set_attribute(axis.times, "units", "nanoseconds");
     set_attribute(axis.times, "long_name", "CLOCK_MONOTONIC; UTC by /clock");
     set_attribute(axis.chunk_times, "units", "nanoseconds");
@@ -438,7 +394,7 @@ void TraceFile::write_times(std::size_t axis_index, std::span<const std::int64_t
       const hsize_t first = axis.rows;
       const hsize_t size = axis.rows + times.size();
       axis.times.extend(&size);
-      write_chunk(axis.times, impl_->encode(times), &first);
+      impl_->chunks.write(axis.times, times, &first);
     } else {
       append(axis.times, times.data(), times.size(), PredType::NATIVE_INT64);
     }
@@ -457,62 +413,20 @@ void TraceFile::write_rows(std::size_t family_index, std::size_t channels, std::
     const hsize_t size[2] = {channels, family.rows + rows};
     family.values.extend(size);
     if (values != nullptr)
-      impl_->put_chunks(family, channels, rows, {static_cast<const std::int64_t*>(values), channels * rows});
-    if (family.bases.getId() > 0) impl_->put_bases(family, channels, bases);
+      impl_->chunks.write(family.values,
+                          {family.channels_per_chunk, impl_->axes.at(family.axis).rows_per_chunk, family.missing()},
+                          {static_cast<const std::int64_t*>(values), channels * rows}, rows, family.rows,
+                          impl_->live ? &family.steady : nullptr);
+    if (family.bases.getId() > 0) {
+      const hsize_t chunks[2] = {channels, family.chunks + 1};
+      family.bases.extend(chunks);
+      impl_->chunks.write(family.bases, {family.bases_per_chunk, 1, kMissing}, bases, 1, family.chunks, nullptr);
+    }
     family.rows += rows;
     ++family.chunks;
   } catch (...) {
     throw as_error(impl_->place + ": " + family.path);
   }
-}
-
-/// Whole chunks, encoded here: what they have beyond the channels and rows is missing. One in which everything is
-/// missing is not written.
-void TraceFile::Impl::put_chunks(FamilyFile& family, std::size_t channels, std::size_t rows,
-                                 std::span<const std::int64_t> values) {
-  const std::size_t width = axes.at(family.axis).rows_per_chunk;
-  const std::int64_t missing = family.missing();
-  for (std::size_t first = 0; first < channels; first += family.channels_per_chunk) {
-    const std::size_t count = std::min(family.channels_per_chunk, channels - first);
-    const std::span<const std::int64_t> part = values.subspan(first * rows, count * rows);
-    const bool steady = is_steady(part, rows);
-    if (steady && std::all_of(part.begin(), part.end(), [missing](std::int64_t value) { return value == missing; }))
-      continue;
-    values_written += part.size();
-    const hsize_t offset[2] = {first, family.rows};
-    const bool whole = live && steady && rows == width && count == channels;
-    if (whole && family.steady.is(part, rows)) {
-      write_chunk(family.values, {family.steady.bytes, family.steady.skipped_filters}, offset);
-      continue;
-    }
-    chunk.assign(family.channels_per_chunk * width, missing);
-    for (std::size_t channel = 0; channel < count; ++channel)
-      std::copy_n(part.begin() + static_cast<std::ptrdiff_t>(channel * rows), rows,
-                  chunk.begin() + static_cast<std::ptrdiff_t>(channel * width));
-    const ChunkCodec::Chunk encoded = encode(chunk);
-    write_chunk(family.values, encoded, offset);
-    if (whole) family.steady.keep(part, rows, encoded);
-  }
-}
-
-void TraceFile::Impl::put_bases(FamilyFile& family, std::size_t channels, std::span<const std::int64_t> bases) {
-  const hsize_t size[2] = {channels, family.chunks + 1};
-  family.bases.extend(size);
-  for (std::size_t first = 0; first < bases.size(); first += family.bases_per_chunk) {
-    const auto part = bases.subspan(first, std::min(family.bases_per_chunk, bases.size() - first));
-    chunk.assign(family.bases_per_chunk, kMissing);
-    std::copy(part.begin(), part.end(), chunk.begin());
-    const hsize_t offset[2] = {first, family.chunks};
-    write_chunk(family.bases, encode(chunk), offset);
-  }
-}
-
-ChunkCodec::Chunk TraceFile::Impl::encode(std::span<const std::int64_t> values) {
-  using Effort = ChunkCodec::Effort;
-  const Effort wanted = !live ? Effort::closed : values_written <= kCompactValues ? Effort::passing : Effort::live;
-  if (!codec || effort != wanted) codec.emplace(wanted);
-  effort = wanted;
-  return codec->encode(values);
 }
 
 void TraceFile::write_events(std::span<const EventRecord> events) {

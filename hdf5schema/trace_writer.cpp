@@ -114,7 +114,7 @@ struct TraceWriter::Impl {
   bool gave_up = false;            // writer: rows are being lost, said once
   std::int64_t segment_begin = 0;  // writer: of the first rows in this file
 
-  EncodedRows scratch;             // writer
+  EncodedRows scratch;  // writer
 
   std::atomic<std::uint64_t> bytes{0};
   std::atomic<std::uint64_t> rows{0};

@@ -23,6 +23,8 @@ constexpr int kMostLooks = 20;                           // for the name of a st
 constexpr std::int64_t kRootsPeriod = kSecond;
 constexpr std::int64_t kScanPeriod = 60 * kSecond;  // of the whole process table, as a safety net
 constexpr std::int64_t kBlindScanPeriod = kSecond;  // the same where new processes cannot be noticed otherwise
+constexpr std::int64_t kMostPids = 1 << 22;         // PID_MAX_LIMIT of linux/threads.h
+constexpr std::int64_t kMostRanks = 1 << 24;
 constexpr std::int64_t kFewNewPids = 512;
 constexpr int kLateLooks[] = {1, 3, 10};  // ticks later, for a process that is still being forked
 constexpr std::size_t kMostLate = 4096;
@@ -46,7 +48,7 @@ JobSource JobSource::parse(const std::string& argument) {
   const std::string_view text = argument;
   if (text.substr(0, 4) == "pid:") {
     const auto pid = parse_int(text.substr(4));
-    if (!pid || *pid < 1 || *pid > (1 << 22)) throw Error("--job " + argument + ": not a process id");
+    if (!pid || *pid < 1 || *pid > kMostPids) throw Error("--job " + argument + ": not a process id");
     source.pid = static_cast<int>(*pid);
     return source;
   }
@@ -178,9 +180,9 @@ void Job::refresh_roots(std::int64_t now_ns) {
     const auto pid = parse_int(next_word(line));
     const auto rank = parse_int(next_word(line));
     root.launcher = parse_int(next_word(line)).value_or(1);
-    if (!pid || *pid < 1 || *pid > (1 << 22)) continue;
+    if (!pid || *pid < 1 || *pid > kMostPids) continue;
     root.pid = *pid;
-    root.rank = rank.value_or(-1);
+    root.rank = rank && *rank >= 0 && *rank < kMostRanks ? *rank : -1;  // the job's own word for it
     roots.push_back(root);
   }
   std::sort(roots.begin(), roots.end(),
@@ -230,7 +232,8 @@ void Job::discover(std::int64_t now_ns) {
   while (!load.empty() && (load.back() == '\n' || load.back() == ' ')) load.remove_suffix(1);
   std::int64_t newest = 0;
   const std::size_t blank = load.rfind(' ');
-  const bool known = blank != std::string_view::npos && parse_counter(load.substr(blank + 1), newest);
+  const bool known =
+      blank != std::string_view::npos && parse_counter(load.substr(blank + 1), newest) && newest <= kMostPids;
   const std::int64_t last = std::exchange(last_pid_, known ? newest : -1);
   consider_late();
   if (now_ns >= next_scan_ns_ || (known && (newest < last || newest - last > kFewNewPids))) {

@@ -7,7 +7,7 @@
 namespace reveal {
 namespace {
 
-constexpr FamilyTable kTable{"memory/test",     Kind::gauge,     Unit::bytes,       Scope::node,
+constexpr FamilyTable kTable{"memory/test",     Kind::gauge,         Unit::bytes,     Scope::node,
                              Subsystem::memory, "Numbers of a text", "/proc/meminfo", {}};
 
 /// Lines of a key and a number of kB; "Ignored:" is nobody's.

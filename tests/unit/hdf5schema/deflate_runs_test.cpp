@@ -49,7 +49,8 @@ TEST(DeflateRuns, KnowsARunOfEveryLength) {
 
 TEST(DeflateRuns, HasRoomForTheWorst) {
   std::vector<unsigned char> bytes(100'000);
-  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<unsigned char>(144 + i % 100);  // nine bits each
+  for (std::size_t i = 0; i < bytes.size(); ++i)
+    bytes[i] = static_cast<unsigned char>(144 + i % 100);  // nine bits each
   EXPECT_EQ(inflated(deflated(bytes), bytes.size()), bytes);
 }
 

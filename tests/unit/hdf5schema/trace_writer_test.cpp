@@ -53,6 +53,36 @@ TEST(TraceWriter, AppendsWithoutAllocating) {
   EXPECT_EQ(TraceReader(directory.path() / "t.h5").events().size(), 100U);
 }
 
+/// Chunks in which nothing changes are written without being encoded again.
+TEST(TraceWriter, KeepsWhatStandsStillApartFromWhatMoves) {
+  const TemporaryDirectory directory;
+  const auto path = directory.path() / "t.h5";
+  TraceWriter writer(path, sample_header());
+  const auto id = writer.add_family(gauge_family());
+  writer.add_channel(id, {.metric = "a"});
+  writer.add_channel(id, {.metric = "b"});
+  writer.start();
+  std::vector<std::int64_t> expected;
+  for (int tick = 0; tick < 900; ++tick) {
+    // By chunk: still, still, b another, back, moving in one row, still, nothing measured, still, still.
+    const int chunk = tick / 100;
+    const std::int64_t b = chunk == 2 ? 9 : tick == 450 ? 8 : 7;
+    const std::int64_t values[] = {chunk == 6 ? kMissing : 5, chunk == 6 ? kMissing : b};
+    expected.push_back(values[1]);
+    ASSERT_TRUE(writer.append_row(id, kBegin + tick * kTick, values));
+    if (tick % 100 == 99) wait_until_flushed(writer, kBegin + tick * kTick);
+  }
+  const auto b_of = [](const std::filesystem::path& trace) {
+    const TraceReader reader(trace);
+    const std::vector<std::int64_t> stored = reader.read_stored(family_of(reader, "memory/meminfo"));
+    return std::vector(stored.begin() + static_cast<std::ptrdiff_t>(stored.size() / 2), stored.end());
+  };
+  std::filesystem::copy_file(directory.path() / "t.h5.part", directory.path() / "cut.h5.part");
+  EXPECT_EQ(b_of(directory.path() / "cut.h5.part"), expected);
+  writer.close();
+  EXPECT_EQ(b_of(path), expected);
+}
+
 TEST(TraceWriter, TakesNewChannelsWhileItRecords) {
   const TemporaryDirectory directory;
   const auto path = directory.path() / "t.h5";

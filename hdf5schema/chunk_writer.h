@@ -1,0 +1,50 @@
+// Chunks written as they are, past HDF5's own pipeline and its cache: what a flush costs is the chunks that changed.
+// Under an Hdf5Access; H5::Exception where HDF5 refuses.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "hdf5schema/chunk_codec.h"
+#include "hdf5schema/hdf5_objects.h"
+
+namespace reveal {
+
+class ChunkWriter {
+ public:
+  /// `live`: somebody waits for the processor.
+  explicit ChunkWriter(bool live) : live_(live) {}
+
+  /// A chunk in which no channel changed, as it was encoded: half of the families of a quiet host have no others.
+  struct Steady {
+    std::vector<std::int64_t> values;  // one per channel; empty: there was none
+    std::vector<unsigned char> bytes;
+    std::uint32_t skipped_filters = 0;
+  };
+  struct Shape {
+    std::size_t channels = 1;
+    std::size_t rows = 1;
+    std::int64_t missing = 0;  // what a chunk holds beyond the values given
+  };
+
+  /// [channel][rows] at the row `first_row` of a dataset [channel, row] in chunks of `shape`. One in which everything
+  /// is missing is not written. `steady`: of this dataset, kept from call to call; may be null.
+  void write(const H5::DataSet& dataset, const Shape& shape, std::span<const std::int64_t> values, std::size_t rows,
+             std::size_t first_row, Steady* steady);
+  /// A whole chunk at `offset`.
+  void write(const H5::DataSet& dataset, std::span<const std::int64_t> chunk, const Hdf5Size* offset);
+
+ private:
+  [[nodiscard]] ChunkCodec::Chunk encode(std::span<const std::int64_t> values);
+
+  bool live_;
+  std::uint64_t values_written_ = 0;
+  std::optional<ChunkCodec> codec_;
+  ChunkCodec::Effort effort_ = ChunkCodec::Effort::passing;  // its
+  std::vector<std::int64_t> chunk_;
+};
+
+}  // namespace reveal
