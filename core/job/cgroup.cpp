@@ -80,7 +80,7 @@ std::vector<Cgroup> cgroup_paths_of(RootFs& fs, int pid) {
   while (next_line(rest, line)) {
     const std::size_t first = line.find(':');
     const std::size_t second = line.find(':', std::min(first, line.size() - 1) + 1);
-    if (first == std::string_view::npos || second == std::string_view::npos) continue;
+    if (second == std::string_view::npos || line.substr(second + 1, 1) != "/") continue;
     Cgroup group;
     group.controllers = line.substr(first + 1, second - first - 1);
     group.path = line.substr(second + 1);
