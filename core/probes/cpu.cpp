@@ -62,6 +62,7 @@ class CpuProbe final : public Probe {
       : context_(context),
         file_(std::move(file)),
         times_(context, kFamilies[0], kFamilies[3]),
+        text_(!times_.summarised()),
         activity_(context.family(kFamilies[1])),
         run_queue_(context.family(kFamilies[2])) {
     for (std::size_t i = 0; i < kColumns; ++i) times_.add_metric(kTimes[i].name);
@@ -70,8 +71,7 @@ class CpuProbe final : public Probe {
   }
 
   void sample() noexcept override {
-    const bool repeats = text_.update(file_.read());
-    if (repeats && !times_.summarised()) {
+    if (text_.update(file_.read())) {
       times_.family().commit();
     } else {
       times_.begin();
@@ -134,8 +134,8 @@ class CpuProbe final : public Probe {
 
   ProbeContext context_;
   KernelFile file_;
-  RepeatedText text_;
   PerCpu times_;
+  RepeatedText text_;
   Family& activity_;
   Family& run_queue_;
   KeyIndex cpus_;

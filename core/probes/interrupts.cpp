@@ -55,11 +55,11 @@ class MatrixProbe final : public Probe {
       : file_(std::move(file)),
         prefix_(prefix),
         counts_(context, tables[0], tables[1],
-                {.only_what_happened = true, .most_metrics = kMostSources, .pool = kPool, .keep_busiest = true}) {}
+                {.only_what_happened = true, .most_metrics = kMostSources, .pool = kPool, .keep_busiest = true}),
+        text_(!counts_.summarised()) {}
 
   void sample() noexcept override {
-    const bool repeats = text_.update(file_.read());
-    if (repeats && !counts_.summarised()) {
+    if (text_.update(file_.read())) {
       counts_.family().commit();
       return;
     }
@@ -130,9 +130,9 @@ class MatrixProbe final : public Probe {
   }
 
   KernelFile file_;
-  RepeatedText text_;
   std::string_view prefix_;
   PerCpu counts_;
+  RepeatedText text_;
   std::string header_;
   std::vector<int> column_cpu_;  // -1: a column of something else
   KeyIndex rows_;

@@ -43,6 +43,7 @@ bool RepeatedText::update(std::string_view text) noexcept {
 }
 
 std::string_view RepeatedText::parse() {
+  if (!compared_) return text_;
   last_ = text_;
   spans_.clear();
   targets_.clear();
@@ -54,6 +55,10 @@ bool RepeatedText::set(std::string_view word, Family& family, std::int32_t chann
   std::int64_t number = 0;
   if (!parse_counter(word, number)) return false;
   const std::int64_t value = scaled(number, scale);
+  if (!compared_) {
+    family.set(channel, value);
+    return true;
+  }
   auto begin = static_cast<std::uint32_t>(word.data() - text_.data());
   const std::uint32_t end = begin + static_cast<std::uint32_t>(word.size());
   const std::uint32_t before = spans_.empty() ? 0 : spans_.back().end;

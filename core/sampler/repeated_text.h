@@ -15,6 +15,9 @@ namespace reveal {
 
 class RepeatedText {
  public:
+  /// `compared`: false where too little stays as it was, or too much would have to be kept: always parsed.
+  explicit RepeatedText(bool compared = true) : compared_(compared) {}
+
   /// Takes the text of this tick. If it is the last one but for digits of the numbers set by the last parse, those go
   /// to their channels, and true is returned. Otherwise the caller begins its families anew and parses parse().
   [[nodiscard]] bool update(std::string_view text) noexcept;
@@ -38,6 +41,7 @@ class RepeatedText {
 
   std::string_view text_;
   std::string last_;
+  bool compared_;
   bool repeatable_ = false;
   std::vector<Span> spans_;  // of last_, with the blanks that a longer number would use
   std::vector<Target> targets_;
