@@ -26,7 +26,7 @@ constexpr std::int64_t kMostTicks = 200'000'000'000;
 
 bool believable(const ProcessStat& stat) noexcept {
   for (const std::int64_t value : {stat.user_ticks, stat.system_ticks, stat.reaped_user_ticks, stat.reaped_system_ticks,
-                                   stat.start_ticks, stat.resident_pages}) {
+                                   stat.start_ticks, stat.resident_pages, stat.threads, stat.last_cpu}) {
     if (value > kMostTicks || value < -kMostTicks) return false;
   }
   return true;

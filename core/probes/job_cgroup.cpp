@@ -133,7 +133,7 @@ std::int64_t value_in(std::string_view text, const Source& source) noexcept {
       }
     }
     if (!found) continue;
-    sum = (sum == kMissing ? 0 : sum) + value;
+    sum = wrapping_sum(sum == kMissing ? 0 : sum, value);
     if (source.form != Form::devices && source.form != Form::services) return sum;
   }
   return sum;

@@ -9,6 +9,7 @@
 #include "core/pmu/counting_scope.h"
 #include "core/pmu/perf_broker.h"
 #include "core/pmu/platform_events.h"
+#include "core/root/kernel_words.h"
 #include "core/sampler/probe.h"
 
 namespace reveal {
@@ -134,7 +135,7 @@ class PlatformEvents final : public Probe {
     Family& family = *families_[place.events[i]->family];
     const std::int64_t before = family.row()[static_cast<std::size_t>(place.channels[i])];
     const std::int64_t value = std::llround(static_cast<double>(place.sums.total(i)) * place.events[i]->factor);
-    family.set(place.channels[i], before == kMissing ? value : before + value);
+    family.set(place.channels[i], before == kMissing ? value : wrapping_sum(before, value));
   }
 
   void forget_partial_sums(const Place& place) noexcept {

@@ -103,7 +103,7 @@ class TemperatureProbe final : public Probe {
     const bool below_zero = line.starts_with('-');
     std::int64_t thousandths = 0;
     if (!parse_counter(line.substr(below_zero ? 1 : 0), thousandths)) return kMissing;
-    const std::int64_t rounded = (thousandths + 500) / 1000;
+    const std::int64_t rounded = thousandths / 1000 + (thousandths % 1000 >= 500 ? 1 : 0);
     return below_zero ? -rounded : rounded;
   }
 
