@@ -46,7 +46,7 @@ void ProcessSlots::update(std::int64_t now_ns) {
     read_threads(i);
     // A process that ends before its threads are read keeps its part: the sum would fall, and rise again by all of it.
     if (!threads.measured) continue;
-    total += threads.wait;
+    total = wrapping_sum(total, threads.wait);
     known = true;
   }
   total_wait_ns_ = known ? total : kMissing;
@@ -109,8 +109,8 @@ void ProcessSlots::occupy(std::size_t index, const JobProcess& process) {
   sink_.event("process " + std::to_string(process.pid), "process_begin", slot.instance + ' ' + process.command);
   Threads& threads = threads_[index];
   for (Thread& thread : threads.list) {
-    threads.gone_run += thread.run.total();
-    threads.gone_wait += thread.wait.total();
+    threads.gone_run = wrapping_sum(threads.gone_run, thread.run.total());
+    threads.gone_wait = wrapping_sum(threads.gone_wait, thread.wait.total());
   }
   threads.list.clear();
   list_threads(index);
@@ -148,8 +148,8 @@ void ProcessSlots::list_threads(std::size_t index) {
   }
   std::erase_if(threads.list, [&](const Thread& thread) {
     if (thread.listed) return false;
-    threads.gone_run += thread.run.total();
-    threads.gone_wait += thread.wait.total();
+    threads.gone_run = wrapping_sum(threads.gone_run, thread.run.total());
+    threads.gone_wait = wrapping_sum(threads.gone_wait, thread.wait.total());
     return true;
   });
 }
@@ -173,8 +173,8 @@ void ProcessSlots::read_threads(std::size_t index) {
         threads.stale = true;
       }
     }
-    run += thread.run.total();
-    wait += thread.wait.total();
+    run = wrapping_sum(run, thread.run.total());
+    wait = wrapping_sum(wait, thread.wait.total());
   }
   threads.wait = wait;
   if (!known) return;
