@@ -141,10 +141,10 @@ class ProcessProbe final : public SlotProbe<std::size(kFamilies), 5> {
     if (parse_counter(field_of(io, "read_bytes"), bytes)) read = place.counters[3].follow(bytes);
     if (parse_counter(field_of(io, "write_bytes"), bytes)) written = place.counters[4].follow(bytes);
     set(2, place, 0, stat.threads);
-    set(3, place, 0, stat.resident_pages * context_.host.page_bytes);
+    set(3, place, 0, scaled(stat.resident_pages, context_.host.page_bytes));
     set(4, place, 0, stat.last_cpu);
     if (entered) return;
-    set(0, place, 0, ticks * context_.host.tick_ns);
+    set(0, place, 0, scaled(ticks, context_.host.tick_ns));
     set(0, place, 1, slot.run_ns);
     set(0, place, 2, slot.wait_ns);
     set(1, place, 0, minor);
