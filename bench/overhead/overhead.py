@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 """What it costs to watch a node ten times a second: reveal beside its peers and beside a floor that reads the same files.
 
-  overhead.py peers --build BUILD [--rounds 5] [--seconds 15] [--only reveal,floor,...]
-  overhead.py interval --build BUILD [--rounds 3] [--seconds 20]       the paper's figure 5
+  overhead.py peers --build BUILD [--rounds 5] [--seconds 10] [--only reveal,floor,...]
+  overhead.py interval --build BUILD [--rounds 3] [--seconds 10]       the paper's figure 5
   overhead.py slowdown --build BUILD [--rounds 15] [--seconds 8]       of two kinds of jobs, with a confidence interval
   overhead.py probes --build BUILD [--seconds 60]                      cost per probe, as the collector says it
 
@@ -10,14 +10,15 @@ Needs root, control groups (v1 cpuacct or v2), a quiet machine; `peers` also str
 sysstat, linux-perf, prometheus-node-exporter what is installed (Debian's packages).
 
 CPU: of the program's control group, everything that it starts included, as percent of one core over --seconds, after
-three seconds of warming up; programs take turns, the order is another one in each round; the median is told. Idle:
-beside a job that sleeps. Loaded: beside a training job of two ranks that exchanges gradients over TCP and writes
-checkpoints. Bytes: of what is stored, by the whole run of the program. Channels: numbers in one sample, as each
-program stores or shows them, those that never change included, as everybody counts them; "changed": of reveal's trace. us / channel-sample: for
-reveal, families that are read every second count a tenth.
-Read calls: read system calls of the processes that live, per tenth of a second (the bash agents' come and go). The floor gets its list of files from
-strace looking at the collector beside the same job, and has the same channels by definition; counters that are no
-files (perf events) are not in it. sadc can only every second; it is not scaled up.
+three seconds of warming up; programs take turns, the order is another one in each round; the median is told. reveal
+writes every ten seconds: --seconds is a multiple of that, or the writing is counted too little. Idle: beside a job that
+sleeps. Loaded: beside a training job of two ranks that exchanges gradients over TCP and writes checkpoints. Bytes: of
+what is stored, by the whole run of the program. Channels: numbers in one sample, as each program stores or shows them,
+those that never change included, as everybody counts them; "changed": of reveal's trace. us / channel-sample: for
+reveal, families that are read every second count a tenth. Read calls: read system calls of the processes that live, per
+tenth of a second (the bash agents' come and go). The floor gets its list of files from strace looking at the collector
+beside the same job, and has the same channels by definition; counters that are no files (perf events) are not in it.
+sadc can only every second; it is not scaled up.
 
 The slow-down of a job is judged by its own clock: a fixed amount of work, with and without the collector in turn;
 the interval is that of the mean of the paired differences (Student, 95 %)."""
@@ -425,7 +426,7 @@ def compare_probes(args):
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    what = {"peers": (compare_peers, 5, 15), "interval": (compare_intervals, 3, 20), "slowdown": (compare_slowdown, 15, 8),
+    what = {"peers": (compare_peers, 5, 10), "interval": (compare_intervals, 3, 10), "slowdown": (compare_slowdown, 15, 8),
             "probes": (compare_probes, 1, 60)}
     parser.add_argument("what", choices=what)
     parser.add_argument("--build", type=pathlib.Path, required=True)

@@ -31,6 +31,7 @@ until_true() { # WHAT CONDITION...: polls for at most 20 s
   fail "waited in vain for $what"
   return 1
 }
+recording() { [ -e "$1/here.h5.part" ] && [ -s "$(echo run/reveal/*/collector)" ]; } # DIRECTORY
 lines_of() { grep -c '^reveal-run: ' "$1"; }
 runs_left() { find "$tmp/run/reveal" -mindepth 1 2>/dev/null | wc -l; }
 
@@ -156,7 +157,7 @@ for rank in 0 1 2 3; do [ "$(cat status.$rank)" = $rank ] || fail "rank $rank: s
 echo "== the collector is killed"
 "$run" --output killed --node here -- bash -c 'until [ -e go ]; do sleep 0.1; done; exit 5' 2>err &
 job=$!
-if until_true "the trace" test -e killed/here.h5.part; then
+if until_true "the trace" recording killed; then
   kill -9 "$(cut -d' ' -f1 run/reveal/*/collector)"
 fi
 sleep 0.3
@@ -170,7 +171,7 @@ expect_status 5 "the job of a killed collector"
 echo "== reveal-run is killed"
 "$run" --output orphan --node here -- sleep 30 2>err &
 job=$!
-if until_true "the trace" test -e orphan/here.h5.part; then
+if until_true "the trace" recording orphan; then
   collector=$(cut -d' ' -f1 run/reveal/*/collector)
   command=$(pgrep -P $job -x sleep)
   kill -9 $job
