@@ -25,11 +25,11 @@ void shuffle(std::span<const std::int64_t> values, std::vector<unsigned char>& i
     const auto few = values.subspan(first, std::min(kTogether, values.size() - first));
     std::uint64_t left = 0;
     for (const std::int64_t value : few) left |= static_cast<std::uint64_t>(value);
-    unsigned char* plane = into.data() + first;
-    for (std::size_t shift = 0; left != 0; shift += 8, left >>= 8, plane += values.size()) {
+    for (std::size_t byte = 0; left != 0; ++byte, left >>= 8) {
       if ((left & 0xff) == 0) continue;
+      unsigned char* plane = into.data() + byte * values.size() + first;
       for (std::size_t i = 0; i < few.size(); ++i)
-        plane[i] = static_cast<unsigned char>(static_cast<std::uint64_t>(few[i]) >> shift);
+        plane[i] = static_cast<unsigned char>(static_cast<std::uint64_t>(few[i]) >> 8 * byte);
     }
   }
 }

@@ -59,8 +59,8 @@ void ChunkWriter::write(const H5::DataSet& dataset, const Shape& shape, std::spa
     if (unchanged && std::all_of(part.begin(), part.end(), is_missing)) continue;
     values_written_ += part.size();
     const hsize_t offset[2] = {first, first_row};
-    const bool known_form = steady != nullptr && unchanged && rows == shape.rows && count == channels;
-    if (known_form && holds(*steady, part, rows)) {
+    const bool reusable = steady != nullptr && unchanged && rows == shape.rows && count == channels;
+    if (reusable && holds(*steady, part, rows)) {
       put(dataset, {steady->bytes, steady->skipped_filters}, offset);
       continue;
     }
@@ -70,19 +70,21 @@ void ChunkWriter::write(const H5::DataSet& dataset, const Shape& shape, std::spa
                   chunk_.begin() + static_cast<std::ptrdiff_t>(channel * shape.rows));
     const ChunkCodec::Chunk encoded = encode(chunk_);
     put(dataset, encoded, offset);
-    if (known_form) keep(*steady, part, rows, encoded);
+    if (reusable) keep(*steady, part, rows, encoded);
   }
 }
 
-void ChunkWriter::write(const H5::DataSet& dataset, std::span<const std::int64_t> chunk, const Hdf5Size* offset) {
+void ChunkWriter::write_whole(const H5::DataSet& dataset, std::span<const std::int64_t> chunk, const Hdf5Size* offset) {
   put(dataset, encode(chunk), offset);
 }
 
 ChunkCodec::Chunk ChunkWriter::encode(std::span<const std::int64_t> values) {
   using Effort = ChunkCodec::Effort;
-  const Effort wanted = !live_ ? Effort::closed : values_written_ <= kCompactValues ? Effort::passing : Effort::live;
-  if (!codec_ || effort_ != wanted) codec_.emplace(wanted);
-  effort_ = wanted;
+  if (effort_ == Effort::passing && values_written_ > kCompactValues) {
+    effort_ = Effort::live;
+    codec_.reset();
+  }
+  if (!codec_) codec_.emplace(effort_);
   return codec_->encode(values);
 }
 

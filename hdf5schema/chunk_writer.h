@@ -15,8 +15,8 @@ namespace reveal {
 
 class ChunkWriter {
  public:
-  /// `live`: somebody waits for the processor.
-  explicit ChunkWriter(bool live) : live_(live) {}
+  /// passing is so only for what a rewrite will take (kCompactValues), and live from then on.
+  explicit ChunkWriter(ChunkCodec::Effort effort) : effort_(effort) {}
 
   /// A chunk in which no channel changed, as it was encoded: half of the families of a quiet host have no others.
   struct Steady {
@@ -35,15 +35,14 @@ class ChunkWriter {
   void write(const H5::DataSet& dataset, const Shape& shape, std::span<const std::int64_t> values, std::size_t rows,
              std::size_t first_row, Steady* steady);
   /// A whole chunk at `offset`.
-  void write(const H5::DataSet& dataset, std::span<const std::int64_t> chunk, const Hdf5Size* offset);
+  void write_whole(const H5::DataSet& dataset, std::span<const std::int64_t> chunk, const Hdf5Size* offset);
 
  private:
   [[nodiscard]] ChunkCodec::Chunk encode(std::span<const std::int64_t> values);
 
-  bool live_;
+  ChunkCodec::Effort effort_;
   std::uint64_t values_written_ = 0;
   std::optional<ChunkCodec> codec_;
-  ChunkCodec::Effort effort_ = ChunkCodec::Effort::passing;  // its
   std::vector<std::int64_t> chunk_;
 };
 

@@ -160,7 +160,7 @@ double recover(const std::filesystem::path& part, const std::filesystem::path& t
     source.earlier.reset();
     source.join({});
   }
-  return rewrite(source, to, TraceFile::Form::live, false);
+  return rewrite(source, to, TraceFile::Form::recovered, false);
 }
 
 std::filesystem::path earlier_segment(const std::filesystem::path& trace) {

@@ -8,16 +8,17 @@ RowBuffer::RowBuffer(std::size_t max_rows) : max_rows_(max_rows) {
   times_.reserve(max_rows);
 }
 
-void RowBuffer::add_family(std::size_t width) {
+void RowBuffer::add_family(std::size_t width, std::int64_t missing) {
   families_.push_back({.width = width,
-                       .values = std::vector<std::int64_t>(width * max_rows_, kMissing),
+                       .missing = missing,
+                       .values = std::vector<std::int64_t>(width * max_rows_, missing),
                        .present = std::vector<std::uint8_t>(max_rows_, 0)});
 }
 
 void RowBuffer::widen(std::size_t family, std::size_t width) {
   Family& part = families_[family];
   if (width <= part.width) return;
-  std::vector<std::int64_t> wider(width * max_rows_, kMissing);
+  std::vector<std::int64_t> wider(width * max_rows_, part.missing);
   for (std::size_t row = 0; row < rows(); ++row) {
     std::copy_n(part.values.begin() + static_cast<std::ptrdiff_t>(row * part.width), part.width,
                 wider.begin() + static_cast<std::ptrdiff_t>(row * width));

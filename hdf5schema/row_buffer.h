@@ -16,8 +16,9 @@ class RowBuffer {
  public:
   explicit RowBuffer(std::size_t max_rows);
 
-  /// Room for `width` channels of the next family, or of an existing one that grew. Allocates.
-  void add_family(std::size_t width);
+  /// Room for `width` channels of the next family, or of an existing one that grew. Allocates. `missing`: what a
+  /// channel holds in rows before it was there.
+  void add_family(std::size_t width, std::int64_t missing = kMissing);
   void widen(std::size_t family, std::size_t width);
   [[nodiscard]] std::size_t width(std::size_t family) const noexcept { return families_[family].width; }
 
@@ -46,6 +47,7 @@ class RowBuffer {
  private:
   struct Family {
     std::size_t width = 0;
+    std::int64_t missing = kMissing;
     std::vector<std::int64_t> values;   // [row][channel]
     std::vector<std::uint8_t> present;  // [row]
   };

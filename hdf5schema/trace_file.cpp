@@ -88,6 +88,18 @@ std::size_t longest(const Snapshot& snapshot, std::string Snapshot::value_type::
   return at_least;
 }
 
+ChunkCodec::Effort effort_of(TraceFile::Form form) {
+  switch (form) {
+    case TraceFile::Form::live:
+      return ChunkCodec::Effort::passing;
+    case TraceFile::Form::recovered:
+      return ChunkCodec::Effort::live;
+    case TraceFile::Form::closed:
+      break;
+  }
+  return ChunkCodec::Effort::closed;
+}
+
 }  // namespace
 
 struct TraceFile::Impl {
@@ -102,6 +114,7 @@ struct TraceFile::Impl {
   };
   std::string place;
   bool live;
+  bool hurried;  // somebody waits for the processor
   H5::H5File file;
   std::vector<Axis> axes;
   std::vector<FamilyFile> families;
@@ -115,7 +128,7 @@ struct TraceFile::Impl {
 
   ChunkWriter chunks;
 
-  explicit Impl(bool is_live) : live(is_live), chunks(is_live) {}
+  explicit Impl(Form form) : live(form != Form::closed), hurried(form == Form::live), chunks(effort_of(form)) {}
   void create_values(const H5::Group& group, const FamilySpec& spec, FamilyFile& family);
   void create_bases(const H5::Group& group, const FamilySpec& spec, FamilyFile& family, std::size_t channels);
   void create_keys(const H5::Group& group, const FamilySpec& spec, const FamilyFile& family,
@@ -125,7 +138,7 @@ struct TraceFile::Impl {
 };
 
 TraceFile::TraceFile(const std::filesystem::path& path, const TraceHeader& header, Form form)
-    : impl_(std::make_unique<Impl>(form == Form::live)) {
+    : impl_(std::make_unique<Impl>(form)) {
   const Hdf5Access access;
   impl_->place = path.string();
   try {
@@ -155,7 +168,7 @@ TraceFile::TraceFile(const std::filesystem::path& path, const TraceHeader& heade
     // Scales, so that xarray opens the root group: it wants a dimension for every dataset.
     impl_->events = create_table(root, "events", event_type(), kTableChunk);
     DimensionScales::make(impl_->events, "events");
-    impl_->clocks = (impl_->live ? create_raw_table : create_table)(root, "clock", clock_type(), kTableChunk);
+    impl_->clocks = (impl_->hurried ? create_raw_table : create_table)(root, "clock", clock_type(), kTableChunk);
     DimensionScales::make(impl_->clocks, "clock");
     impl_->coverage = create_table(root, "coverage", coverage_type(), kTableChunk);
     DimensionScales::make(impl_->coverage, "coverage");
@@ -179,7 +192,8 @@ std::size_t TraceFile::add_axis(const std::string& name, std::size_t rows_per_ch
     Impl::Axis axis{.name = name, .rows_per_chunk = rows_per_chunk};
     const H5::Group root = impl_->file.openGroup("/");
     axis.times = create_table(root, "time_" + name, PredType::STD_I64LE, axis.times_per_chunk());
-    axis.chunk_times = (impl_->live ? create_raw_table : create_table)(root, "chunk_" + name, PredType::STD_I64LE, 64);
+    axis.chunk_times =
+        (impl_->hurried ? create_raw_table : create_table)(root, "chunk_" + name, PredType::STD_I64LE, 64);
     set_attribute(axis.times, "units", "nanoseconds");
     set_attribute(axis.times, "long_name", "CLOCK_MONOTONIC; UTC by /clock");
     set_attribute(axis.chunk_times, "units", "nanoseconds");
@@ -394,7 +408,7 @@ void TraceFile::write_times(std::size_t axis_index, std::span<const std::int64_t
       const hsize_t first = axis.rows;
       const hsize_t size = axis.rows + times.size();
       axis.times.extend(&size);
-      impl_->chunks.write(axis.times, times, &first);
+      impl_->chunks.write_whole(axis.times, times, &first);
     } else {
       append(axis.times, times.data(), times.size(), PredType::NATIVE_INT64);
     }
@@ -493,7 +507,7 @@ void TraceFile::close(bool complete) {
     const std::int64_t value = complete ? 1 : 0;
     impl_->file.openGroup("/").openAttribute("complete").write(PredType::NATIVE_INT64, &value);
     impl_->file.flush(H5F_SCOPE_LOCAL);
-    impl_ = std::make_unique<Impl>(false);  // every object goes before the file, which ends SWMR mode
+    impl_ = std::make_unique<Impl>(Form::closed);  // every object goes before the file, which ends SWMR mode
     impl_->place = place;
   } catch (...) {
     throw as_error(place);

@@ -17,9 +17,9 @@ namespace reveal {
 
 class TraceFile {
  public:
-  /// live: start() turns SWMR mode on, and everything flushed from then on can be read after a crash. closed: for a
-  /// rewrite, which is thrown away if it does not come to its end.
-  enum class Form { live, closed };
+  /// live: start() turns SWMR mode on, and everything flushed from then on can be read after a crash. recovered: the
+  /// same, by somebody who has time. closed: for a rewrite, which is thrown away if it does not come to its end.
+  enum class Form { live, recovered, closed };
 
   /// Creates `path`, which must not exist. Messages name `path`.
   TraceFile(const std::filesystem::path& path, const TraceHeader& header, Form form = Form::live);

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/deflate_runs.h"
 #include "hdf5schema/disk_space.h"
 #include "hdf5schema/rewrite.h"
 #include "hdf5schema/row_buffer.h"
@@ -279,7 +280,8 @@ void TraceWriter::start() {
   for (const auto& axis : impl.axes) {
     for (const std::size_t index : axis->families) {
       for (Impl::HandOver& part : axis->buffers) {
-        part.buffer.add_family(impl.families[index]->channels);  // more when more appear
+        const Impl::Family& family = *impl.families[index];
+        part.buffer.add_family(family.channels, family.real ? kNanBits : kMissing);  // more when more appear
         part.channels.push_back(0);
       }
     }
@@ -516,7 +518,7 @@ bool TraceWriter::Impl::room_for(std::uint64_t raw) {
     fail("the trace reached its limit of " + std::to_string(limits.max_bytes) + " bytes");
     return false;
   }
-  if (const int error = disk->reserve(raw + kReserveBytes); error != 0) {
+  if (const int error = disk->reserve(deflate_runs_bound(raw) + kReserveBytes); error != 0) {
     incomplete = true;
     fail(std::generic_category().message(error));
     return false;

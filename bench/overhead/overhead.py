@@ -3,7 +3,7 @@
 
   overhead.py peers --build BUILD [--rounds 5] [--seconds 10] [--only reveal,floor,...]
   overhead.py interval --build BUILD [--rounds 3] [--seconds 10]       the paper's figure 5
-  overhead.py slowdown --build BUILD [--rounds 15] [--seconds 8]       of two kinds of jobs, with a confidence interval
+  overhead.py slowdown --build BUILD [--rounds 80] [--seconds 1.5]      of two kinds of jobs, with a confidence interval
   overhead.py probes --build BUILD [--seconds 60]                      cost per probe, as the collector says it
 
 Needs root, control groups (v1 cpuacct or v2), a quiet machine; `peers` also strace, and takes of pcp, collectl,
@@ -20,9 +20,10 @@ tenth of a second (the bash agents' come and go). The floor gets its list of fil
 beside the same job, and has the same channels by definition; counters that are no files (perf events) are not in it.
 sadc can only every second; it is not scaled up.
 
-The slow-down of a job is judged by its own clock: a fixed amount of work, with and without the collector in turn;
-the interval is that of the mean of the paired differences (Student, 95 %)."""
+The slow-down of a job is judged by its own pace: one job and one collector, which is stopped and continued in turn,
+--seconds each; the interval is that of the mean of the paired differences (Student, 95 %)."""
 import argparse
+import bisect
 import collections
 import contextlib
 import os
@@ -35,6 +36,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import urllib.request
 
@@ -371,39 +373,50 @@ def compare_intervals(args):
     table(rows)
 
 
-def work_seconds(command: list[str]) -> float:
-    done = output(*command)
-    return float(re.search(r"seconds: ([\d.]+)", done)[1])
+class Progress:
+    """When each piece of work of a job was done."""
+
+    def __init__(self, job: subprocess.Popen):
+        self.times = []
+        threading.Thread(target=self.follow, args=(job,), daemon=True).start()
+
+    def follow(self, job):
+        for line in job.stdout:
+            self.times.append(int(line) / 1e9)
+
+    def pace(self, begin: float, end: float) -> float:
+        """Pieces per second between the first and the last that were done in this time."""
+        times = self.times
+        inside = times[bisect.bisect(times, begin):bisect.bisect(times, end)]
+        return (len(inside) - 1) / (inside[-1] - inside[0])
 
 
 def compare_slowdown(args):
-    rows = [["job", "runs", "without, s", "slow-down, %", "95 % interval"]]
-    program = args.build / "bin/fixed_work"
+    from scipy import stats
+    rows = [["job", "pairs", "slow-down, %", "95 % interval"]]
     for kind in ("memory", "communication"):
-        measure_once = lambda: work_seconds([program, kind, str(args.seconds)])
-        measure_once()
-        differences, without = [], []
-        for turn in range(args.rounds):
-            pair = {}
-            for watched in random.Random(turn).sample((False, True), 2):
-                with tempfile.TemporaryDirectory(prefix="reveal-bench.") as name:
-                    watcher = None
-                    time.sleep(1)
-                    if watched:
-                        watcher = subprocess.Popen([args.build / "bin/reveal-collect", "--output", f"{name}/n.h5", "--job",
-                                                    f"pid:{os.getpid()}"], stderr=subprocess.DEVNULL)
-                        time.sleep(1)
-                    pair[watched] = measure_once()
-                    if watcher:
-                        watcher.terminate()
-                        watcher.wait()
-            differences.append(100 * (pair[True] / pair[False] - 1))
-            without.append(pair[False])
-        from scipy import stats
-        mean, error = statistics.mean(differences), stats.sem(differences)
-        reach = error * stats.t.ppf(0.975, len(differences) - 1)
-        rows.append([kind, len(differences), f"{statistics.median(without):.2f}", f"{mean:.2f}",
-                     f"{mean - reach:.2f} to {mean + reach:.2f}"])
+        with tempfile.TemporaryDirectory(prefix="reveal-bench.") as name:
+            job = subprocess.Popen([args.build / "bin/steady_work", kind], stdout=subprocess.PIPE, start_new_session=True)
+            progress = Progress(job)
+            watcher = subprocess.Popen([args.build / "bin/reveal-collect", "--output", f"{name}/n.h5", "--job",
+                                        f"pid:{job.pid}"], stderr=subprocess.DEVNULL, start_new_session=True)
+            time.sleep(3)
+            losses = []
+            for turn in range(args.rounds):
+                pace = {}
+                for watched in random.Random(turn).sample((False, True), 2):
+                    os.killpg(watcher.pid, signal.SIGCONT if watched else signal.SIGSTOP)
+                    time.sleep(0.1)
+                    begin = time.monotonic()
+                    time.sleep(args.seconds)
+                    pace[watched] = progress.pace(begin, time.monotonic())
+                losses.append(100 * (pace[False] / pace[True] - 1))
+            os.killpg(watcher.pid, signal.SIGKILL)
+            os.killpg(job.pid, signal.SIGKILL)
+            watcher.wait()
+            job.wait()
+        mean, reach = statistics.mean(losses), stats.sem(losses) * stats.t.ppf(0.975, len(losses) - 1)
+        rows.append([kind, len(losses), f"{mean:.2f}", f"{mean - reach:.2f} to {mean + reach:.2f}"])
     table(rows)
 
 
@@ -426,7 +439,7 @@ def compare_probes(args):
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    what = {"peers": (compare_peers, 5, 10), "interval": (compare_intervals, 3, 10), "slowdown": (compare_slowdown, 15, 8),
+    what = {"peers": (compare_peers, 5, 10), "interval": (compare_intervals, 3, 10), "slowdown": (compare_slowdown, 80, 1.5),
             "probes": (compare_probes, 1, 60)}
     parser.add_argument("what", choices=what)
     parser.add_argument("--build", type=pathlib.Path, required=True)

@@ -95,15 +95,9 @@ class CpuProbe final : public Probe {
         parse_cpu(key, line);
       } else if (!parse_total(key, line, activity_, kActivityKeys) &&
                  !parse_total(key, line, run_queue_, kRunQueueKeys)) {
-        ignore(line);
+        text_.ignore(line);
       }
     }
-  }
-
-  // Each interrupt's own number, and the sums of all cpus.
-  void ignore(std::string_view line) {
-    for (std::string_view word = cut_word(line); !word.empty(); word = cut_word(line))
-      text_.set(word, activity_, Family::kNoChannel);
   }
 
   void parse_cpu(std::string_view key, std::string_view line) {
@@ -118,7 +112,7 @@ class CpuProbe final : public Probe {
       std::int64_t ticks = 0;
       if (!parse_counter(word, ticks)) return;
       const std::int32_t channel = times_.set(column, cpu, scaled(ticks, context_.host.tick_ns));
-      text_.set(word, times_.family(), channel, context_.host.tick_ns);
+      if (!times_.summarised()) text_.set(word, times_.family(), channel, context_.host.tick_ns);
     }
   }
 
@@ -128,7 +122,7 @@ class CpuProbe final : public Probe {
     const auto found = std::find(keys.begin(), keys.end(), key);
     if (found == keys.end()) return false;
     text_.set(cut_word(line), family, static_cast<std::int32_t>(found - keys.begin()));
-    ignore(line);
+    text_.ignore(line);  // each interrupt's own number
     return true;
   }
 

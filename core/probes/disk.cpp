@@ -117,8 +117,7 @@ class DiskProbe final : public Probe {
     }
     Disk& disk = disks_[number];
     if (!disk.wanted) {
-      for (std::string_view word = cut_word(line); !word.empty(); word = cut_word(line))
-        text_.set(word, *families_[0], Family::kNoChannel);
+      text_.ignore(line);
       return;
     }
     std::array<std::string_view, kColumns.size()> words;

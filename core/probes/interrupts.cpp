@@ -110,7 +110,7 @@ class MatrixProbe final : public Probe {
       const std::string_view word = cut_word(line);
       if (!parse_counter(word, count)) return;
       const std::int32_t channel = counts_.set(row.place, cpu, count);
-      if (channel != Family::kNoChannel) text_.set(word, counts_.family(), channel);
+      if (channel != Family::kNoChannel && !counts_.summarised()) text_.set(word, counts_.family(), channel);
     }
   }
 

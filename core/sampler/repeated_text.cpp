@@ -15,8 +15,7 @@ std::size_t RepeatedText::first_difference(std::size_t from) const noexcept {
     std::uint64_t b = 0;
     std::memcpy(&a, now + from, kWord);
     std::memcpy(&b, before + from, kWord);
-    if (a == b) continue;
-    break;
+    if (a != b) break;
   }
   while (from < text_.size() && now[from] == before[from]) ++from;
   return from;
@@ -31,10 +30,14 @@ bool RepeatedText::update(std::string_view text) noexcept {
     if (span == spans_.end() || at < span->begin) return false;
     std::string_view word = text.substr(span->begin, span->end - span->begin);
     std::copy(word.begin(), word.end(), last_.begin() + span->begin);
+    const Target& target = targets_[static_cast<std::size_t>(span - spans_.begin())];
+    if (target.family == nullptr) {
+      if (word.find('\n') != std::string_view::npos) return false;
+      continue;
+    }
     word.remove_prefix(std::min(word.find_first_not_of(' '), word.size()));
     std::int64_t number = 0;
     if (!parse_counter(word, number)) return false;
-    const Target& target = targets_[static_cast<std::size_t>(span - spans_.begin())];
     const std::int64_t value = scaled(number, target.scale);
     if (value == kMissing) return false;
     target.family->set(target.channel, value);
@@ -51,25 +54,29 @@ std::string_view RepeatedText::parse() {
   return text_;
 }
 
-bool RepeatedText::set(std::string_view word, Family& family, std::int32_t channel, std::int64_t scale) {
+void RepeatedText::set(std::string_view word, Family& family, std::int32_t channel, std::int64_t scale) {
   std::int64_t number = 0;
-  if (!parse_counter(word, number)) return false;
+  if (!parse_counter(word, number)) return;
   const std::int64_t value = scaled(number, scale);
-  if (!compared_) {
-    family.set(channel, value);
-    return true;
-  }
+  const bool again = channel >= 0 && family.row()[static_cast<std::size_t>(channel)] != kMissing;
+  family.set(channel, value);
+  if (!compared_) return;
   auto begin = static_cast<std::uint32_t>(word.data() - text_.data());
   const std::uint32_t end = begin + static_cast<std::uint32_t>(word.size());
   const std::uint32_t before = spans_.empty() ? 0 : spans_.back().end;
   while (begin > before + 1 && text_[begin - 1] == ' ' && text_[begin - 2] == ' ') --begin;
   // Of two numbers for one channel the last counts, whichever changes.
-  const bool again = channel >= 0 && family.row()[static_cast<std::size_t>(channel)] != kMissing;
   if (begin < before || again || value == kMissing) repeatable_ = false;
   spans_.push_back({begin, end});
   targets_.push_back({&family, channel, scale});
-  family.set(channel, value);
-  return true;
+}
+
+void RepeatedText::ignore(std::string_view rest) {
+  if (!compared_ || rest.empty()) return;
+  const auto begin = static_cast<std::uint32_t>(rest.data() - text_.data());
+  if (!spans_.empty() && begin < spans_.back().end) repeatable_ = false;
+  spans_.push_back({begin, begin + static_cast<std::uint32_t>(rest.size())});
+  targets_.push_back({});
 }
 
 }  // namespace reveal

@@ -19,21 +19,24 @@ class RepeatedText {
   explicit RepeatedText(bool compared = true) : compared_(compared) {}
 
   /// Takes the text of this tick. If it is the last one but for digits of the numbers set by the last parse, those go
-  /// to their channels, and true is returned. Otherwise the caller begins its families anew and parses parse().
+  /// to their channels, and true is returned. Otherwise some may have gone there: the caller begins its families anew,
+  /// and parses this text and all others that these families have numbers of.
   [[nodiscard]] bool update(std::string_view text) noexcept;
 
   /// The text, of which set() will tell the numbers, in order.
   [[nodiscard]] std::string_view parse();
-  /// A word of it is a number, and `scale` times it is the channel's value; Family::kNoChannel: it is nobody's. False
-  /// if it is none. Of what is not set nothing may change, or the next text is parsed again.
-  bool set(std::string_view word, Family& family, std::int32_t channel, std::int64_t scale = 1);
+  /// If a word of it is a number, `scale` times it is the channel's value; Family::kNoChannel: it is nobody's. Of what
+  /// is neither set nor ignored nothing may change, or the next text is parsed again.
+  void set(std::string_view word, Family& family, std::int32_t channel, std::int64_t scale = 1);
+  /// The rest of a line, which may change as it likes.
+  void ignore(std::string_view rest);
 
  private:
   struct Span {
     std::uint32_t begin = 0, end = 0;
   };
   struct Target {
-    Family* family = nullptr;
+    Family* family = nullptr;  // null: ignored
     std::int32_t channel = Family::kNoChannel;
     std::int64_t scale = 1;
   };

@@ -66,18 +66,15 @@ void Family::commit() noexcept {
 void Family::notice_resets() noexcept {
   if (last_.size() < row_.size()) last_.resize(row_.size(), kMissing);
   std::size_t fell = 0;
-  std::size_t one_of_them = 0;
+  std::size_t first = 0;
   for (std::size_t i = 0; i < row_.size(); ++i) {
     const bool known = row_[i] != kMissing;
-    if (known && row_[i] < last_[i] / kResetFactor) {
-      ++fell;
-      one_of_them = i;
-    }
+    if (known && row_[i] < last_[i] / kResetFactor && fell++ == 0) first = i;
     last_[i] = known ? row_[i] : last_[i];
   }
   if (fell == 0 || sink_.now_ns_ < next_reset_event_ns_) return;
   next_reset_event_ns_ = sink_.now_ns_ + kResetEventPeriod;
-  const ChannelKey& key = channels_[one_of_them];
+  const ChannelKey& key = channels_[first];
   std::string text = key.metric + (key.instance.empty() ? "" : '/' + key.instance) + " fell";
   if (fell > 1) text += ", and " + std::to_string(fell - 1) + " more";
   sink_.event("family " + spec_.path, "counter_reset", std::move(text));

@@ -19,6 +19,7 @@ constexpr std::string_view kMerged = "job.h5";
 constexpr std::string_view kRecovered = ".recovered.h5";
 constexpr std::size_t kMostNodes = 65'536;
 constexpr std::int64_t kLargestNumber = 1'000'000'000'000;  // of a node
+constexpr std::size_t kMostDigits = 12;
 
 void expand_range(const std::string& prefix, std::string_view range, const std::string& suffix,
                   std::vector<std::string>& names) {
@@ -26,7 +27,7 @@ void expand_range(const std::string& prefix, std::string_view range, const std::
   const std::string_view low_text = range.substr(0, dash);
   const auto low = parse_int(low_text);
   const auto high = dash == std::string_view::npos ? low : parse_int(range.substr(dash + 1));
-  if (!low || !high || *low < 0 || *high > kLargestNumber) return;
+  if (!low || !high || *low < 0 || *high > kLargestNumber || low_text.size() > kMostDigits) return;
   for (std::int64_t i = *low; i <= *high && names.size() < kMostNodes; ++i) {
     names.push_back(fmt::format("{}{:0{}}{}", prefix, i, low_text.size(), suffix));
   }

@@ -10,7 +10,7 @@ namespace {
 constexpr FamilyTable kTable{"memory/test",     Kind::gauge,         Unit::bytes,     Scope::node,
                              Subsystem::memory, "Numbers of a text", "/proc/meminfo", {}};
 
-/// Lines of a key and a number of kB; "Ignored:" is nobody's.
+/// Lines of a key and a number of kB; "Ignored:" is nobody's, and what follows "Rest:" may be anything.
 class Text {
  public:
   /// Was the text parsed? What it says is in value().
@@ -21,6 +21,10 @@ class Text {
     std::string_view line;
     while (next_line(rest, line)) {
       const std::string_view key = cut_word(line);
+      if (key == "Rest:") {
+        text_.ignore(line);
+        continue;
+      }
       std::int32_t channel = Family::kNoChannel;
       if (key != "Ignored:") {
         channel = 0;
@@ -81,6 +85,15 @@ TEST(RepeatedText, IsNotParsedForNumbersOfNobody) {
   text.take("Free: 99 kB\nIgnored: 10\n");
   EXPECT_FALSE(text.take("Free: 99 kB\nIgnored: 11\n"));
   EXPECT_EQ(text.value("Free:"), 99 * 1024);
+}
+
+TEST(RepeatedText, LetsTheRestOfALineChangeAsItLikes) {
+  Text text;
+  text.take("Rest: 1 2 33\nFree: 99 kB\n");
+  EXPECT_FALSE(text.take("Rest: 4 x 53\nFree: 98 kB\n"));
+  EXPECT_EQ(text.value("Free:"), 98 * 1024);
+  EXPECT_TRUE(text.take("Rest: 4 x 5\nFree: 198 kB\n"));  // as long, but its lines are not
+  EXPECT_EQ(text.value("Free:"), 198 * 1024);
 }
 
 TEST(RepeatedText, IsAlwaysParsedWhereAKeyComesTwice) {

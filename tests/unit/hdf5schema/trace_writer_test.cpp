@@ -83,6 +83,38 @@ TEST(TraceWriter, KeepsWhatStandsStillApartFromWhatMoves) {
   EXPECT_EQ(b_of(path), expected);
 }
 
+/// The bits of a missing integer are those of -0.0.
+TEST(TraceWriter, ARealChannelIsMissingBeforeItWasThere) {
+  const TemporaryDirectory directory;
+  const auto path = directory.path() / "t.h5";
+  TraceWriter writer(path, sample_header());
+  const auto id = writer.add_family(real_family());
+  writer.add_channel(id, {.metric = "first"});
+  writer.start();
+  std::vector<double> values(1, 0.5);
+  for (int tick = 0; tick < 100; ++tick) {
+    if (tick == 27) {
+      for (int i = 0; i < 20; ++i) {
+        writer.add_channel(id, {.metric = "later" + std::to_string(i)});
+        values.push_back(0.25);
+      }
+    }
+    ASSERT_TRUE(writer.append_row(id, kBegin + tick * kTick, std::span<const double>(values)));
+  }
+  writer.close();
+  const TraceReader reader(path);
+  const std::vector<double> stored = reader.read(family_of(reader, real_family().path));
+  for (std::size_t channel = 1; channel <= 20; ++channel) {
+    for (std::size_t row = 0; row < 100; ++row) {
+      const double value = stored[channel * 100 + row];
+      if (row < 27)
+        EXPECT_TRUE(std::isnan(value)) << channel << ' ' << row << ": " << value;
+      else
+        EXPECT_EQ(value, 0.25);
+    }
+  }
+}
+
 TEST(TraceWriter, TakesNewChannelsWhileItRecords) {
   const TemporaryDirectory directory;
   const auto path = directory.path() / "t.h5";

@@ -1,13 +1,13 @@
-// Two jobs that do a fixed amount of work and say how long it took: what a profiler beside them costs.
+// Two jobs that do the same piece of work again and again, and print when each was done (ns of CLOCK_MONOTONIC), until
+// they are killed: what a profiler beside them costs.
 //
-//   fixed_work memory|communication AMOUNT     an amount of 1 takes about a second
+//   steady_work memory|communication
 //
 // memory: two threads, a = b + s * c over arrays far larger than the caches (the triad of STREAM), meeting after each
 // pass, so that the slower one counts. communication: two processes, 4 KiB there and back over TCP on one machine.
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -22,31 +22,35 @@
 namespace {
 
 constexpr std::size_t kElements = 8 << 20;  // 3 x 64 MiB per thread
-constexpr int kPassesPerAmount = 40;
-constexpr int kTripsPerAmount = 30'000;
+constexpr int kTripsTogether = 300;
 
-void triads(int passes) {
+void done() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  std::printf("%lld\n", static_cast<long long>(std::chrono::nanoseconds(now).count()));
+  std::fflush(stdout);
+}
+
+[[noreturn]] void triads() {
   std::barrier meeting(2);
-  const auto work = [&] {
+  const auto work = [&](bool tells) {
     std::vector<double> a(kElements, 0), b(kElements, 1), c(kElements, 2);
-    for (int pass = 0; pass < passes; ++pass) {
+    for (int pass = 0;; ++pass) {
       const double scale = 1.0 / (pass + 1);
       for (std::size_t i = 0; i < kElements; ++i) a[i] = b[i] + scale * c[i];
       a.swap(b);
+      if (b[kElements / 2] < 0) std::abort();  // used, so that it is worked out
       meeting.arrive_and_wait();
+      if (tells) done();
     }
-    return b[kElements / 2];
   };
-  double result = 0;
-  std::thread other([&] { static_cast<void>(work()); });
-  result = work();
-  other.join();
-  if (result < 0) std::abort();  // used, so that it is worked out
+  std::thread other([&] { work(false); });
+  work(true);
+  std::abort();
 }
 
-void must(bool done) {
-  if (done) return;
-  std::perror("fixed_work");
+void must(bool succeeded) {
+  if (succeeded) return;
+  std::perror("steady_work");
   std::exit(1);
 }
 
@@ -68,7 +72,7 @@ void receive_all(int socket, char* data, std::size_t size) {
   }
 }
 
-void round_trips(int count) {
+[[noreturn]] void round_trips() {
   const int listener = ::socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in address{};
   address.sin_family = AF_INET;
@@ -83,34 +87,27 @@ void round_trips(int count) {
     const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
     must(::connect(socket, reinterpret_cast<sockaddr*>(&address), size) == 0);
     ::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    for (int i = 0; i < count; ++i) {
+    while (true) {
       receive_all(socket, message.data(), message.size());
       send_all(socket, message.data(), message.size());
     }
-    ::_exit(0);
   }
   const int socket = ::accept(listener, nullptr, nullptr);
   must(socket >= 0);
   ::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  for (int i = 0; i < count; ++i) {
-    send_all(socket, message.data(), message.size());
-    receive_all(socket, message.data(), message.size());
+  while (true) {
+    for (int i = 0; i < kTripsTogether; ++i) {
+      send_all(socket, message.data(), message.size());
+      receive_all(socket, message.data(), message.size());
+    }
+    done();
   }
-  ::waitpid(peer, nullptr, 0);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 3) return 2;
-  const double amount = std::atof(argv[2]);
-  const auto begin = std::chrono::steady_clock::now();
-  if (std::string_view(argv[1]) == "memory") {
-    triads(static_cast<int>(amount * kPassesPerAmount));
-  } else {
-    round_trips(static_cast<int>(amount * kTripsPerAmount));
-  }
-  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-  std::printf("seconds: %.4f\n", took.count());
-  return 0;
+  if (argc != 2) return 2;
+  if (std::string_view(argv[1]) == "memory") triads();
+  round_trips();
 }
