@@ -143,7 +143,7 @@ struct TraceWriter::Impl {
   void write_full(bool last);
   void write_buffer(Axis& axis, HandOver& handed);
   void write_records();
-  void write_keys(Family& family);
+  void write_keys(FamilyId id);
   void lose(const Axis& axis, const HandOver& handed);
   [[nodiscard]] std::uint64_t raw_bytes(const Axis& axis, const HandOver& handed) const;
   [[nodiscard]] bool room_for(std::uint64_t raw);
@@ -316,7 +316,7 @@ void TraceWriter::Impl::begin_file() {
   file->write_snapshot(snapshot, topology);
   if (limits.retention.form != Retention::Form::rolling) topology = {};
   file->start();
-  for (const auto& family : families) write_keys(*family);
+  for (FamilyId id = 0; id < families.size(); ++id) write_keys(id);
   std::vector<Coverage> facts;
   {
     const std::lock_guard lock(mutex);
@@ -331,7 +331,7 @@ void TraceWriter::Impl::begin_file() {
 /// What was recorded so far becomes the earlier segment, in place of the one before it, which is too old by now.
 void TraceWriter::Impl::begin_segment() noexcept {
   try {
-    for (const auto& family : families) write_keys(*family);
+    for (FamilyId id = 0; id < families.size(); ++id) write_keys(id);
     file->close(false);
     disk->finish();
     std::filesystem::rename(part, earlier_segment(path));
@@ -563,7 +563,7 @@ void TraceWriter::Impl::write_buffer(Axis& axis, HandOver& handed) {
   for (std::size_t slot = 0; slot < axis.families.size(); ++slot) {
     const std::size_t index = axis.families[slot];
     Family& family = *families[index];
-    write_keys(family);
+    write_keys(static_cast<FamilyId>(index));
     const std::size_t channel_count = handed.channels[slot];
     const bool increments = stored_as_increments(family.spec.kind);
     if (increments)
@@ -578,7 +578,8 @@ void TraceWriter::Impl::write_buffer(Axis& axis, HandOver& handed) {
   file->write_times(families[axis.families.front()]->axis, buffer.times());
 }
 
-void TraceWriter::Impl::write_keys(Family& family) {
+void TraceWriter::Impl::write_keys(FamilyId id) {
+  Family& family = *families[id];
   std::vector<ChannelKey> fresh;
   std::vector<std::pair<std::size_t, ChannelKey>> changed;
   {
@@ -589,11 +590,8 @@ void TraceWriter::Impl::write_keys(Family& family) {
     }
     family.changed.clear();
   }
-  const std::size_t index = static_cast<std::size_t>(
-      std::find_if(families.begin(), families.end(), [&](const auto& each) { return each.get() == &family; }) -
-      families.begin());
-  for (const auto& [channel, key] : changed) file->write_channels(index, channel, {&key, 1});
-  if (!fresh.empty()) file->write_channels(index, family.keys_written, fresh);
+  for (const auto& [channel, key] : changed) file->write_channels(id, channel, {&key, 1});
+  if (!fresh.empty()) file->write_channels(id, family.keys_written, fresh);
   family.keys_written += fresh.size();
 }
 
@@ -633,7 +631,7 @@ void TraceWriter::close() {
   impl.closed = true;
   const std::string place = impl.part.string();
   if (!impl.broken) {
-    for (const auto& family : impl.families) impl.write_keys(*family);
+    for (FamilyId id = 0; id < impl.families.size(); ++id) impl.write_keys(id);
     impl.file->write_coverage(impl.coverage);
     impl.file->write_end_snapshot(impl.end_snapshot);
     impl.file->close(!impl.incomplete);

@@ -58,9 +58,7 @@ class NetworkProbe final : public Probe {
 
   void sample() noexcept override {
     follow_namespaces();
-    bool all_repeat = true;
-    for (Place& place : places_) all_repeat = place.text.update(place.file.read()) && all_repeat;
-    if (!all_repeat) parse();
+    if (!update_all(places_)) parse();
     for (Family* family : families_) family->commit();
   }
 

@@ -95,9 +95,7 @@ class NumaProbe final : public Probe {
   }
 
   void sample() noexcept override {
-    bool all_repeat = true;
-    for (Node& node : nodes_) all_repeat = node.text.update(node.file.read()) && all_repeat;
-    if (!all_repeat) parse();
+    if (!update_all(nodes_)) parse();
     family_->commit();
   }
 

@@ -50,4 +50,13 @@ class RepeatedText {
   std::vector<Target> targets_;
 };
 
+/// update() for texts whose numbers go to the same families: each of `places` has a `file` and its `text`. False if one
+/// of them does not repeat: then all are to be parsed.
+template <typename Places>
+[[nodiscard]] bool update_all(Places& places) noexcept {
+  bool repeat = true;
+  for (auto& place : places) repeat = place.text.update(place.file.read()) && repeat;
+  return repeat;
+}
+
 }  // namespace reveal
