@@ -92,7 +92,8 @@ class Machine:
         texts = {"/proc/stat": self.stat(), "/proc/interrupts": self.interrupts(), "/proc/softirqs": self.softirqs(),
                  "/proc/net/softnet_stat": self.softnet(), "/proc/meminfo": self.meminfo("", 1),
                  "/proc/vmstat": self.vmstat(), "/proc/diskstats": self.diskstats(), "/proc/net/dev": self.net_dev(),
-                 "/proc/net/snmp": self.snmp(), "/proc/loadavg": "9.00 8.00 7.00 12/9000 %d\n" % (4000 + self.tick)}
+                 "/proc/net/snmp": self.snmp(), "/proc/net/snmp6": self.snmp6(), "/proc/net/sockstat": self.sockstat(),
+                 "/proc/loadavg": "9.00 8.00 7.00 12/9000 %d\n" % (4000 + self.tick)}
         for name in ("cpu", "io", "memory"):
             total = self.counter(1000, 50)
             texts["/proc/pressure/" + name] = ("some avg10=0.00 avg60=0.00 avg300=0.00 total=%d\n"
@@ -183,6 +184,13 @@ class Machine:
     def snmp(self):
         keys = ["Segs%d" % i for i in range(14)]
         return "Tcp: %s\nTcp: %s\n" % (" ".join(keys), " ".join(str(self.counter(10**6, i)) for i in range(len(keys))))
+
+    def snmp6(self):
+        return "".join("%-32s\t%d\n" % ("Ip6Out%d" % i, self.counter(10**5, i % 7)) for i in range(90))
+
+    def sockstat(self):
+        return ("sockets: used %d\nTCP: inuse 40 orphan 0 tw %d alloc 44 mem 70\nUDP: inuse 3 mem 2\n"
+                % (500 + self.tick % 7, self.tick % 5))
 
 
 def write_tree(folder, machine):

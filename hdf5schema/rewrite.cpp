@@ -43,6 +43,11 @@ struct Source {
   Source(const Source&) = delete;
   Source& operator=(const Source&) = delete;
 
+  [[nodiscard]] std::vector<const TraceReader*> in_order() const {
+    if (!earlier) return {&newest};
+    return {&*earlier, &newest};
+  }
+
   void join(std::chrono::nanoseconds keep) {
     std::int64_t end = std::numeric_limits<std::int64_t>::min();
     for (const TraceReader::Family& family : newest.families()) {
@@ -102,11 +107,42 @@ void write_family(const JoinedFamily& family, const Axis& axis, std::size_t inde
   }
 }
 
+struct Span {
+  std::int64_t begin = std::numeric_limits<std::int64_t>::max();
+  std::int64_t end = std::numeric_limits<std::int64_t>::min();
+
+  [[nodiscard]] std::int64_t nanoseconds() const { return end > begin ? end - begin : 0; }
+};
+
+Span span_of(const Axes& axes) {
+  Span span;
+  for (const auto& [name, axis] : axes) {
+    if (axis.times.empty()) continue;
+    span.begin = std::min(span.begin, axis.times.front());
+    span.end = std::max(span.end, axis.times.back());
+  }
+  return span;
+}
+
+std::vector<EventRecord> events_of(const Source& source, const Span& kept) {
+  std::vector<EventRecord> events;
+  if (source.dropped)
+    events.push_back(
+        record_of({kept.begin, "trace", "rows_dropped",
+                   "kept the last " + in_words(kept.nanoseconds()) + "; what was before was not kept, as set"}));
+  for (const TraceReader* each : source.in_order()) {
+    for (const Event& event : each->events()) events.push_back(record_of(event));
+  }
+  return events;
+}
+
 /// Returns the seconds written.
 double rewrite(const Source& source, const std::filesystem::path& to, TraceFile::Form form, bool complete) {
   const TraceReader& reader = source.newest;
-  TraceFile file(to, reader.header(), form);
   Axes axes = axes_of(source.families, form);
+  const Span span = span_of(axes);
+  const std::vector<EventRecord> events = events_of(source, span);
+  TraceFile file(to, reader.header(), form, events.size());
   for (auto& [name, axis] : axes) axis.index = file.add_axis(name, axis.rows_per_chunk);
   for (const JoinedFamily& family : source.families) {
     const Axis& axis = axes.at(axis_name(family.newest().spec));
@@ -118,35 +154,19 @@ double rewrite(const Source& source, const std::filesystem::path& to, TraceFile:
   file.write_snapshot(reader.snapshot_begin(), reader.topology_xml());
   file.start();
 
-  std::int64_t begin = std::numeric_limits<std::int64_t>::max();
-  std::int64_t end = std::numeric_limits<std::int64_t>::min();
   for (std::size_t index = 0; index < source.families.size(); ++index)
     write_family(source.families[index], axes.at(axis_name(source.families[index].newest().spec)), index, file);
   for (const auto& [name, axis] : axes) {
     for (std::size_t first = 0; first < axis.times.size(); first += axis.rows_per_chunk)
       file.write_times(axis.index,
                        std::span(axis.times).subspan(first, std::min(axis.rows_per_chunk, axis.times.size() - first)));
-    if (axis.times.empty()) continue;
-    begin = std::min(begin, axis.times.front());
-    end = std::max(end, axis.times.back());
-  }
-  std::vector<EventRecord> events;
-  if (source.dropped)
-    events.push_back(record_of({begin, "trace", "rows_dropped",
-                                "kept the last " + in_words(end - begin) + "; what was before was not kept, as set"}));
-  std::vector<ClockPair> clocks;
-  for (const TraceReader* each : {source.earlier ? &*source.earlier : nullptr, &reader}) {
-    if (each == nullptr) continue;
-    for (const Event& event : each->events()) events.push_back(record_of(event));
-    const std::vector<ClockPair> pairs = each->clocks();
-    clocks.insert(clocks.end(), pairs.begin(), pairs.end());
   }
   file.write_events(events);
-  file.write_clocks(clocks);
+  for (const TraceReader* each : source.in_order()) file.write_clocks(each->clocks());
   file.write_coverage(reader.coverage());
   file.write_end_snapshot(reader.snapshot_end());
   file.close(complete);
-  return end > begin ? static_cast<double>(end - begin) / 1e9 : 0.0;
+  return static_cast<double>(span.nanoseconds()) / 1e9;
 }
 
 }  // namespace

@@ -98,7 +98,7 @@ std::int64_t stored(double value, bool real) {
 class Summary {
  public:
   Summary(const TraceReader& trace, const std::filesystem::path& to)
-      : trace_(trace), file_(to, trace.header(), TraceFile::Form::closed) {
+      : trace_(trace), file_(to, trace.header(), TraceFile::Form::closed, trace.events().size() + 1) {
     for (const TraceReader::Family& family : trace.families()) {
       if (!family.time_ns.empty()) begin_ = std::min(begin_, family.time_ns.front());
     }

@@ -19,7 +19,8 @@ namespace {
 
 using H5::PredType;
 
-constexpr hsize_t kTableChunk = 32;
+constexpr std::size_t kTableChunk = 32;
+constexpr std::size_t kMostInTableChunk = 2048;  // of events: 600 kB, less than a reader keeps
 constexpr std::size_t kMinSnapshotWidth = 1024;
 constexpr double kNotANumber = std::numeric_limits<double>::quiet_NaN();
 
@@ -137,7 +138,7 @@ struct TraceFile::Impl {
   void put_channels(const FamilyFile& family, std::size_t first, std::span<const ChannelKey> keys);
 };
 
-TraceFile::TraceFile(const std::filesystem::path& path, const TraceHeader& header, Form form)
+TraceFile::TraceFile(const std::filesystem::path& path, const TraceHeader& header, Form form, std::size_t events)
     : impl_(std::make_unique<Impl>(form)) {
   const Hdf5Access access;
   impl_->place = path.string();
@@ -148,8 +149,9 @@ TraceFile::TraceFile(const std::filesystem::path& path, const TraceHeader& heade
     H5::FileCreatPropList root_list;  // links and attributes in the header: dense storage costs 4 KiB each
     check_hdf5(H5Pset_link_phase_change(root_list.getId(), 1024, 8), "H5Pset_link_phase_change");
     check_hdf5(H5Pset_attr_phase_change(root_list.getId(), 1024, 8), "H5Pset_attr_phase_change");
-    // The index of a dataset's chunks as small as it may be: most datasets of a closed file have one or two.
-    check_hdf5(H5Pset_istore_k(root_list.getId(), 1), "H5Pset_istore_k");
+    // The index of a dataset's chunks as small as it may be: most datasets of a closed file have one or two. With 1,
+    // each node of what is appended would keep a single entry, and their number grow with the square of the chunks'.
+    check_hdf5(H5Pset_istore_k(root_list.getId(), 2), "H5Pset_istore_k");
     impl_->file = H5::H5File(path.string(), H5F_ACC_EXCL, root_list, list);
     const H5::Group root = impl_->file.openGroup("/");
     set_attribute(root, "schema", kSchemaName);
@@ -166,7 +168,7 @@ TraceFile::TraceFile(const std::filesystem::path& path, const TraceHeader& heade
     set_attribute(root, "begin_utc_ns", header.begin_utc_ns);
 
     // Scales, so that xarray opens the root group: it wants a dimension for every dataset.
-    impl_->events = create_table(root, "events", event_type(), kTableChunk);
+    impl_->events = create_table(root, "events", event_type(), std::clamp(events, kTableChunk, kMostInTableChunk));
     DimensionScales::make(impl_->events, "events");
     impl_->clocks = (impl_->hurried ? create_raw_table : create_table)(root, "clock", clock_type(), kTableChunk);
     DimensionScales::make(impl_->clocks, "clock");

@@ -21,8 +21,9 @@ class TraceFile {
   /// same, by somebody who has time. closed: for a rewrite, which is thrown away if it does not come to its end.
   enum class Form { live, recovered, closed };
 
-  /// Creates `path`, which must not exist. Messages name `path`.
-  TraceFile(const std::filesystem::path& path, const TraceHeader& header, Form form = Form::live);
+  /// Creates `path`, which must not exist. Messages name `path`. `events`: how many there will be, where one knows.
+  TraceFile(const std::filesystem::path& path, const TraceHeader& header, Form form = Form::live,
+            std::size_t events = 0);
   ~TraceFile();
   TraceFile(const TraceFile&) = delete;
   TraceFile& operator=(const TraceFile&) = delete;

@@ -3,7 +3,7 @@
 
   overhead.py peers --build BUILD [--rounds 5] [--seconds 10] [--only reveal,floor,...]
   overhead.py interval --build BUILD [--rounds 3] [--seconds 10]       the paper's figure 5
-  overhead.py slowdown --build BUILD [--rounds 80] [--seconds 1.5]      of two kinds of jobs, with a confidence interval
+  overhead.py slowdown --build BUILD [--rounds 50] [--seconds 1]      of two kinds of jobs, with a confidence interval
   overhead.py probes --build BUILD [--seconds 60]                      cost per probe, as the collector says it
 
 Needs root, control groups (v1 cpuacct or v2), a quiet machine; `peers` also strace, and takes of pcp, collectl,
@@ -20,8 +20,8 @@ tenth of a second (the bash agents' come and go). The floor gets its list of fil
 beside the same job, and has the same channels by definition; counters that are no files (perf events) are not in it.
 sadc can only every second; it is not scaled up.
 
-The slow-down of a job is judged by its own pace: one job and one collector, which is stopped and continued in turn,
---seconds each; the interval is that of the mean of the paired differences (Student, 95 %)."""
+The slow-down of a job is judged by its own pace, with a fresh collector and without one in turn, --seconds each; the
+interval is that of the trimmed mean of the pairs (bootstrap, 95 %)."""
 import argparse
 import bisect
 import collections
@@ -36,7 +36,6 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 import urllib.request
 
@@ -373,51 +372,55 @@ def compare_intervals(args):
     table(rows)
 
 
-class Progress:
-    """When each piece of work of a job was done."""
-
-    def __init__(self, job: subprocess.Popen):
-        self.times = []
-        threading.Thread(target=self.follow, args=(job,), daemon=True).start()
-
-    def follow(self, job):
-        for line in job.stdout:
-            self.times.append(int(line) / 1e9)
-
-    def pace(self, begin: float, end: float) -> float:
-        """Pieces per second between the first and the last that were done in this time."""
-        times = self.times
-        inside = times[bisect.bisect(times, begin):bisect.bisect(times, end)]
-        return (len(inside) - 1) / (inside[-1] - inside[0])
+def pace(done: list[float], begin: float, end: float) -> float:
+    """Pieces of work per second between the first and the last that were done in this time."""
+    inside = done[bisect.bisect(done, begin):bisect.bisect(done, end)]
+    return (len(inside) - 1) / (inside[-1] - inside[0])
 
 
 def compare_slowdown(args):
+    """Pairs of windows that follow each other, without a collector and with a fresh one: what it holds open costs the job,
+    too, so that stopping it would not do. "nothing" is a program that sleeps: what the method itself says of no cost. A
+    fifth of the pairs on either side is left out: this machine has windows of ten times the usual noise."""
+    import numpy
     from scipy import stats
-    rows = [["job", "pairs", "slow-down, %", "95 % interval"]]
+    rows = [["job", "beside it", "pairs", "slow-down, %", "95 % interval"]]
     for kind in ("memory", "communication"):
         with tempfile.TemporaryDirectory(prefix="reveal-bench.") as name:
-            job = subprocess.Popen([args.build / "bin/steady_work", kind], stdout=subprocess.PIPE, start_new_session=True)
-            progress = Progress(job)
-            watcher = subprocess.Popen([args.build / "bin/reveal-collect", "--output", f"{name}/n.h5", "--job",
-                                        f"pid:{job.pid}"], stderr=subprocess.DEVNULL, start_new_session=True)
-            time.sleep(3)
-            losses = []
+            folder = pathlib.Path(name)
+            with open(folder / "done", "w") as done:
+                job = subprocess.Popen([args.build / "bin/steady_work", kind], stdout=done, start_new_session=True)
+            collect = [args.build / "bin/reveal-collect", "--output", folder / "n.h5", "--job", f"pid:{job.pid}"]
+            watchers = {"nothing": ["sleep", "1000"], "reveal": collect}
+            time.sleep(2)
+            pairs = []
             for turn in range(args.rounds):
-                pace = {}
-                for watched in random.Random(turn).sample((False, True), 2):
-                    os.killpg(watcher.pid, signal.SIGCONT if watched else signal.SIGSTOP)
-                    time.sleep(0.1)
-                    begin = time.monotonic()
-                    time.sleep(args.seconds)
-                    pace[watched] = progress.pace(begin, time.monotonic())
-                losses.append(100 * (pace[False] / pace[True] - 1))
-            os.killpg(watcher.pid, signal.SIGKILL)
+                for watcher in random.Random(turn).sample(list(watchers), len(watchers)):
+                    time.sleep(0.25)
+                    alone = window(args.seconds)
+                    running = subprocess.Popen(watchers[watcher], stderr=subprocess.DEVNULL, start_new_session=True)
+                    time.sleep(0.6)
+                    pairs.append((watcher, alone, window(args.seconds)))
+                    os.killpg(running.pid, signal.SIGKILL)
+                    running.wait()
+                    for left in folder.glob("n.*"):
+                        left.unlink()
             os.killpg(job.pid, signal.SIGKILL)
-            watcher.wait()
             job.wait()
-        mean, reach = statistics.mean(losses), stats.sem(losses) * stats.t.ppf(0.975, len(losses) - 1)
-        rows.append([kind, len(losses), f"{mean:.2f}", f"{mean - reach:.2f} to {mean + reach:.2f}"])
+            done = [int(line) / 1e9 for line in (folder / "done").read_text().split("\n")[:-1]]
+        for watcher in watchers:
+            losses = numpy.array([100 * (pace(done, *alone) / pace(done, *beside) - 1)
+                                  for each, alone, beside in pairs if each == watcher])
+            draws = numpy.random.default_rng(1).choice(losses, (4000, len(losses)))
+            low, high = numpy.percentile(stats.trim_mean(draws, 0.2, axis=1), (2.5, 97.5))
+            rows.append([kind, watcher, len(losses), f"{stats.trim_mean(losses, 0.2):.2f}", f"{low:.2f} to {high:.2f}"])
     table(rows)
+
+
+def window(seconds: float) -> tuple[float, float]:
+    begin = time.monotonic()
+    time.sleep(seconds)
+    return begin, time.monotonic()
 
 
 def compare_probes(args):
@@ -439,7 +442,7 @@ def compare_probes(args):
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    what = {"peers": (compare_peers, 5, 10), "interval": (compare_intervals, 3, 10), "slowdown": (compare_slowdown, 80, 1.5),
+    what = {"peers": (compare_peers, 5, 10), "interval": (compare_intervals, 3, 10), "slowdown": (compare_slowdown, 50, 1),
             "probes": (compare_probes, 1, 60)}
     parser.add_argument("what", choices=what)
     parser.add_argument("--build", type=pathlib.Path, required=True)

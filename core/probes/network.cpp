@@ -1,10 +1,8 @@
 // /proc/net/dev of the job's network namespaces: bytes, packets and errors of each interface.
 #include <array>
-#include <deque>
 
+#include "core/probes/namespace_texts.h"
 #include "core/root/key_index.h"
-#include "core/sampler/probe.h"
-#include "core/sampler/repeated_text.h"
 #include "hdf5schema/basics/text.h"
 
 namespace reveal {
@@ -50,46 +48,27 @@ constexpr std::array kColumns = {
 
 class NetworkProbe final : public Probe {
  public:
-  explicit NetworkProbe(const ProbeContext& context) : fs_(context.fs), namespaces_(*context.namespaces) {
+  explicit NetworkProbe(const ProbeContext& context) : texts_(context, "dev", 4096) {
     for (std::size_t i = 0; i < std::size(kFamilies); ++i) families_[i] = &context.family(kFamilies[i]);
-    follow_namespaces();
-    if (places_.front().file.read().empty()) throw Unavailable("network interfaces cannot be read");
+    if (!texts_.readable()) throw Unavailable("network interfaces cannot be read");
   }
 
   void sample() noexcept override {
-    follow_namespaces();
-    if (!update_all(places_)) parse();
+    if (!texts_.update()) parse();
     for (Family* family : families_) family->commit();
   }
 
  private:
   using First = std::array<std::int32_t, std::size(kFamilies)>;
-  struct Place {
-    std::string prefix;
-    std::string folder;
-    KernelFile file;
-    RepeatedText text;
+  struct Parsed {
     KeyIndex names;
     std::vector<First> first;
   };
-
-  void follow_namespaces() {
-    const std::vector<NetNamespace>& spaces = namespaces_.list();
-    for (std::size_t i = 0; i < spaces.size(); ++i) {
-      if (i == places_.size()) {
-        const NetNamespace& space = spaces[i];
-        places_.emplace_back().prefix = space.name.empty() ? "" : space.name + '/';
-      }
-      const std::string& folder = spaces[i].folder;
-      if (places_[i].folder == folder) continue;
-      places_[i].folder = folder;
-      places_[i].file = folder.empty() ? KernelFile() : fs_.open(folder + "/dev");
-    }
-  }
+  using Place = NamespaceTexts<Parsed>::Place;
 
   void parse() {
     for (Family* family : families_) family->begin();
-    for (Place& place : places_) {
+    for (Place& place : texts_.places()) {
       place.names.rewind();
       std::string_view rest = place.text.parse();
       std::string_view line;
@@ -119,7 +98,7 @@ class NetworkProbe final : public Probe {
     First& first = place.first[number];
     if (first[0] == Family::kNoChannel) {
       if (!ever_used) return;  // becomes a channel with its first packet
-      const std::string instance = place.prefix + std::string(name);
+      const std::string instance = (place.instance.empty() ? "" : place.instance + '/') + std::string(name);
       for (std::size_t i = 0; i < families_.size(); ++i) {
         first[i] = static_cast<std::int32_t>(families_[i]->channels().size());
         for (const MetricHelp& metric : kFamilies[i].metrics) families_[i]->add(metric.name, instance);
@@ -130,10 +109,8 @@ class NetworkProbe final : public Probe {
     }
   }
 
-  RootFs& fs_;
-  const NetNamespaces& namespaces_;
+  NamespaceTexts<Parsed> texts_;
   std::array<Family*, std::size(kFamilies)> families_{};
-  std::deque<Place> places_;
 };
 
 std::unique_ptr<Probe> open_network(const ProbeContext& context) {

@@ -1,11 +1,9 @@
 // /proc/net/snmp and netstat of the job's network namespaces: what IP, TCP and UDP counted.
 #include <algorithm>
 #include <array>
-#include <deque>
 
+#include "core/probes/namespace_texts.h"
 #include "core/root/key_index.h"
-#include "core/sampler/probe.h"
-#include "core/sampler/repeated_text.h"
 #include "hdf5schema/basics/text.h"
 
 namespace reveal {
@@ -61,52 +59,29 @@ bool contains(const std::array<Special, Size>& table, std::string_view protocol,
 class SnmpProbe final : public Probe {
  public:
   SnmpProbe(const ProbeContext& context, std::span<const FamilyTable> tables, std::string_view file)
-      : fs_(context.fs),
-        namespaces_(*context.namespaces),
-        file_name_(file),
+      : texts_(context, file, 4096),
         counters_(context.family(tables[0])),
         levels_(tables.size() > 1 ? &context.family(tables[1]) : nullptr) {
-    follow_namespaces();
-    if (places_.front().file.read().empty()) {
-      throw Unavailable("the kernel's " + std::string(file) + " counters cannot be read");
-    }
+    if (!texts_.readable()) throw Unavailable("the kernel's " + std::string(file) + " counters cannot be read");
   }
 
   void sample() noexcept override {
-    follow_namespaces();
-    if (!update_all(places_)) parse();
+    if (!texts_.update()) parse();
     counters_.commit();
     if (levels_ != nullptr) levels_->commit();
   }
 
  private:
-  struct Place {
-    std::string instance;
-    std::string folder;
-    KernelFile file;
-    RepeatedText text;
+  struct Parsed {
     KeyIndex headers;                                 // whole lines of names: they never change on one kernel
     std::vector<std::vector<std::int32_t>> channels;  // by header and column: counter c as c, level l as -2 - l
   };
-
-  void follow_namespaces() {
-    const std::vector<NetNamespace>& spaces = namespaces_.list();
-    for (std::size_t i = 0; i < spaces.size(); ++i) {
-      if (i == places_.size()) {
-        const NetNamespace& space = spaces[i];
-        places_.emplace_back().instance = space.name;
-      }
-      const std::string& folder = spaces[i].folder;
-      if (places_[i].folder == folder) continue;
-      places_[i].folder = folder;
-      places_[i].file = folder.empty() ? KernelFile() : fs_.open(folder + '/' + std::string(file_name_), 4096);
-    }
-  }
+  using Place = NamespaceTexts<Parsed>::Place;
 
   void parse() {
     counters_.begin();
     if (levels_ != nullptr) levels_->begin();
-    for (Place& place : places_) {
+    for (Place& place : texts_.places()) {
       std::string_view rest = place.text.parse();
       std::string_view names;
       std::string_view values;
@@ -152,12 +127,9 @@ class SnmpProbe final : public Probe {
     return channels;
   }
 
-  RootFs& fs_;
-  const NetNamespaces& namespaces_;
-  std::string_view file_name_;
+  NamespaceTexts<Parsed> texts_;
   Family& counters_;
   Family* levels_;
-  std::deque<Place> places_;
 };
 
 std::unique_ptr<Probe> open_snmp(const ProbeContext& context) {

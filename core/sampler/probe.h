@@ -57,10 +57,14 @@ struct ProbeContext {
 
 using namespace std::chrono_literals;
 
+/// A probe whose period this is looks at each tick, whatever the interval.
+inline constexpr std::chrono::nanoseconds kDefaultInterval = 100ms;
+
 struct ProbeSpec {
   std::string_view name;
   std::string_view help;
-  std::chrono::nanoseconds period = 100ms;  // never shorter than the interval, and a multiple of it
+  /// Rounded to a multiple of the interval, at least one; kDefaultInterval: each tick.
+  std::chrono::nanoseconds period = kDefaultInterval;
   bool may_block = false;
   std::span<const FamilyTable> families;
   /// Throws Unavailable("why"), a sentence for the reader of the report.

@@ -22,6 +22,11 @@ std::string seconds_text(std::int64_t nanoseconds) {
   return (nanoseconds > 0 ? "+" : "") + text.substr(0, text.size() - 3) + " s";
 }
 
+/// After how many ticks a probe looks again.
+std::int64_t ticks_of(std::chrono::nanoseconds period, std::chrono::nanoseconds interval) noexcept {
+  return period <= kDefaultInterval ? 1 : std::max<std::int64_t>(1, (period + interval / 2) / interval);
+}
+
 }  // namespace
 
 std::vector<ProbeSpec> select_probes(const std::vector<std::string>& names) {
@@ -78,10 +83,9 @@ Sampler::Sampler(RootFs& fs, Sink& sink, Options options, TickTime now)
 void Sampler::open_probes(const ProbeContext& common) {
   for (const ProbeSpec& spec : select_probes(options_.probes)) {
     ProbeContext context = common;
-    const std::int64_t period = (spec.period_on != nullptr ? spec.period_on(host_) : spec.period).count();
-    const std::int64_t interval = options_.interval.count();
-    const std::int64_t every = std::max<std::int64_t>(1, (period + interval / 2) / interval);
-    context.period = std::chrono::nanoseconds(every * interval);
+    const std::chrono::nanoseconds period = spec.period_on != nullptr ? spec.period_on(host_) : spec.period;
+    const std::int64_t every = ticks_of(period, options_.interval);
+    context.period = every * options_.interval;
     Coverage fact{.probe = std::string(spec.name)};
     const auto selected = [this](const FamilyTable& family) { return selection_.meets(family); };
     try {

@@ -21,7 +21,7 @@ namespace reveal {
 class Sampler {
  public:
   struct Options {
-    std::chrono::nanoseconds interval = 100ms;
+    std::chrono::nanoseconds interval = kDefaultInterval;
     std::vector<std::string> probes;  // names; empty: all
     std::optional<JobSource> job;     // ignored by recordings that know their job
     std::string metrics_file;         // what to record, and metrics of the site's own; "": everything, none

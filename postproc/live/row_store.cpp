@@ -208,19 +208,18 @@ const RowStore::Family* RowStore::fastest() const {
 std::optional<LiveBlock> RowStore::block(const TraceHeader& header, std::int64_t utc_minus_monotonic_ns,
                                          std::int64_t until_ns) const {
   const Family* pace = fastest();
-  const std::int64_t step_ns = header.interval.count();
-  if (pace == nullptr || step_ns <= 0) return std::nullopt;
+  if (pace == nullptr || header.interval.count() <= 0) return std::nullopt;
   const std::int64_t last = until_ns > 0 ? std::min(until_ns, pace->times.back()) : pace->times.back();
   const std::int64_t oldest = last - keep_.count();
   const auto first = std::lower_bound(pace->times.begin(), pace->times.end(), oldest);
   if (first == pace->times.end() || *first >= last) return std::nullopt;
-  const Grid grid(*first, last, utc_minus_monotonic_ns, step_ns);
+  const Grid grid(*first, last, utc_minus_monotonic_ns, header.interval);
   LiveBlock block;
   block.first_ns = grid.begin_utc_ns() - utc_minus_monotonic_ns;
   block.starts = !pace->forgot && first == pace->times.begin();
   Telemetry& telemetry = block.telemetry;
   telemetry.node = header.node;
-  telemetry.step_seconds = static_cast<double>(step_ns) * 1e-9;
+  telemetry.step_seconds = static_cast<double>(grid.step_ns()) * 1e-9;
   telemetry.begin_utc_ns = grid.begin_utc_ns();
   telemetry.samples = grid.samples();
   telemetry.channels.reserve(channels() + kDerivedChannels);

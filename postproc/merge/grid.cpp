@@ -18,10 +18,15 @@ constexpr double kSpreadPeriods = 3;
 constexpr std::int64_t kSpreadSteps = 20;
 /// A level is believed for at most this many of its own periods.
 constexpr double kHoldPeriods = 1.5;
+constexpr std::chrono::nanoseconds kFinestStep = std::chrono::milliseconds(100);
 
 std::int64_t rounded_quotient(std::int64_t a, std::int64_t b) {
   const std::int64_t half = a >= 0 ? b / 2 : -(b / 2);
   return (a + half) / b;
+}
+
+std::int64_t rounded_up_quotient(std::int64_t a, std::int64_t b) {
+  return a / b + (a % b > 0 ? 1 : 0);
 }
 
 double period_steps(double period_seconds, double step_seconds) {
@@ -59,7 +64,7 @@ void lay_channel(const FamilyRows& family, std::size_t channel, std::span<const 
       for (std::int64_t t = at[row] - covered + 1; t <= at[row]; ++t) {
         if (t < 0 || t >= size) continue;
         double& cell = out[static_cast<std::size_t>(t)];
-        // Two rows may fall on one step after the wall clock moved: their increments add up.
+        // Rows may share a step where the interval is shorter, or after the wall clock moved: increments add up.
         cell = (std::isnan(cell) ? 0 : cell) + rows[row] / static_cast<double>(covered);
       }
     } else {
@@ -148,15 +153,22 @@ class WholeChannel {
 
 }  // namespace
 
-Grid::Grid(std::int64_t first_ns, std::int64_t last_ns, std::int64_t utc_minus_monotonic_ns, std::int64_t step_ns)
-    : offset_ns_(utc_minus_monotonic_ns), step_ns_(step_ns) {
-  begin_utc_ns_ = rounded_quotient(first_ns + offset_ns_, step_ns_) * step_ns_;
-  const std::int64_t last = index(last_ns);
-  samples_ = last < 0 ? 0 : static_cast<std::size_t>(last) + 1;
+Grid::Grid(std::int64_t first_ns, std::int64_t last_ns, std::int64_t utc_minus_monotonic_ns,
+           std::chrono::nanoseconds interval)
+    : offset_ns_(utc_minus_monotonic_ns),
+      interval_ns_(interval.count()),
+      ticks_in_step_(rounded_up_quotient(kFinestStep.count(), interval_ns_)) {
+  begin_ = rounded_up_quotient(tick(first_ns), ticks_in_step_) * ticks_in_step_;
+  const std::int64_t whole = (tick(last_ns) - begin_) / ticks_in_step_;
+  samples_ = whole < 0 ? 0 : static_cast<std::size_t>(whole);
+}
+
+std::int64_t Grid::tick(std::int64_t monotonic_ns) const {
+  return rounded_quotient(monotonic_ns + offset_ns_, interval_ns_);
 }
 
 std::int64_t Grid::index(std::int64_t monotonic_ns) const {
-  return rounded_quotient(monotonic_ns + offset_ns_ - begin_utc_ns_, step_ns_) - 1;
+  return rounded_up_quotient(tick(monotonic_ns) - begin_, ticks_in_step_) - 1;
 }
 
 std::int64_t reach_of(double period_seconds, double step_seconds) {

@@ -1,6 +1,7 @@
 // The regular time grid of a node, and how a family's rows are laid on it.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -11,21 +12,28 @@
 
 namespace reveal {
 
-/// The grid: wall-aligned multiples of the interval. Sample i covers the step that ends at tick i+1; the first tick is
-/// only the base of counters. One offset (the median of the clock pairs) serves the whole trace, so that a wall clock
-/// that steps never re-spaces it.
+/// The grid: wall-aligned multiples of a step, which is the interval, or the least multiple of it that is not below
+/// 100 ms: the kernel accounts cpu time in ticks of up to 10 ms, and detectors and rules were measured at 100 ms. Sample
+/// i covers the step that ends at begin + i + 1 steps; the first tick is only the base of counters. One offset (the
+/// median of the clock pairs) serves the whole trace, so that a wall clock that steps never re-spaces it.
 class Grid {
  public:
-  Grid(std::int64_t first_ns, std::int64_t last_ns, std::int64_t utc_minus_monotonic_ns, std::int64_t step_ns);
+  Grid(std::int64_t first_ns, std::int64_t last_ns, std::int64_t utc_minus_monotonic_ns,
+       std::chrono::nanoseconds interval);
 
-  [[nodiscard]] std::int64_t index(std::int64_t monotonic_ns) const;  // -1 for the first tick
+  /// The sample to which a tick belongs; -1, or less, for those before the first whole step.
+  [[nodiscard]] std::int64_t index(std::int64_t monotonic_ns) const;
   [[nodiscard]] std::size_t samples() const { return samples_; }
-  [[nodiscard]] std::int64_t begin_utc_ns() const { return begin_utc_ns_; }
+  [[nodiscard]] std::int64_t begin_utc_ns() const { return begin_ * interval_ns_; }
+  [[nodiscard]] std::int64_t step_ns() const { return ticks_in_step_ * interval_ns_; }
 
  private:
+  [[nodiscard]] std::int64_t tick(std::int64_t monotonic_ns) const;  // counted in intervals of the wall clock
+
   std::int64_t offset_ns_;
-  std::int64_t step_ns_;
-  std::int64_t begin_utc_ns_;
+  std::int64_t interval_ns_;
+  std::int64_t ticks_in_step_;
+  std::int64_t begin_ = 0;  // a tick
   std::size_t samples_ = 0;
 };
 

@@ -19,7 +19,7 @@ struct NodeTrace {
   Snapshot end;
   std::vector<Event> events;
   std::vector<Coverage> coverage;
-  double samples_expected = 0;  // grid steps between the first and the last row
+  double samples_expected = 0;  // ticks between the first and the last row
   double samples_present = 0;   // rows of the fastest family
   bool rows_lost = false;       // the collector could not write all it measured
   double clock_error_seconds = 0;

@@ -65,11 +65,11 @@ void TraceStream::Impl::open(const std::filesystem::path& path) {
   note_clock(clocks, trace);
   note_losses(trace);
 
-  const std::int64_t step_ns = trace.header.interval.count();
-  if (step_ns <= 0) throw Error(path.string() + ": the trace names no sampling interval");
+  const std::int64_t interval_ns = trace.header.interval.count();
+  if (interval_ns <= 0) throw Error(path.string() + ": the trace names no sampling interval");
   Telemetry& telemetry = trace.telemetry;
   telemetry.node = trace.header.node;
-  telemetry.step_seconds = static_cast<double>(step_ns) * 1e-9;
+  telemetry.step_seconds = static_cast<double>(interval_ns) * 1e-9;
 
   const TraceReader::Family* pace = fastest(reader);
   if (pace == nullptr) {
@@ -78,12 +78,13 @@ void TraceStream::Impl::open(const std::filesystem::path& path) {
     return;
   }
   const std::int64_t first = pace->time_ns.front();
-  grid.emplace(first, pace->time_ns.back(), utc_offset_ns(clocks, trace.header, first), step_ns);
+  grid.emplace(first, pace->time_ns.back(), utc_offset_ns(clocks, trace.header, first), trace.header.interval);
   if (grid->samples() > kMostSamples) {
     throw Error(fmt::format("{}: the time axis spans {} samples, which no job has", path.string(), grid->samples()));
   }
+  telemetry.step_seconds = static_cast<double>(grid->step_ns()) * 1e-9;
   telemetry.begin_utc_ns = grid->begin_utc_ns();
-  trace.samples_expected = static_cast<double>(grid->samples());
+  trace.samples_expected = std::round(static_cast<double>(pace->time_ns.back() - first) / static_cast<double>(interval_ns));
   trace.samples_present = static_cast<double>(pace->time_ns.size() - 1);
   for (const auto& family : reader.families()) {
     first_rows.emplace_back(family.channels.size(), kNever);

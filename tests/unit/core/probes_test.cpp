@@ -233,6 +233,52 @@ TEST(Snmp, PairsNamesWithValuesAndKeepsSettingsOut) {
   EXPECT_EQ(bench.value("network/snmp", "tcp.RetransSegs"), kMissing);
 }
 
+TEST(Snmp6, NamesFieldsAsTheKernelDoes) {
+  TestHost host;
+  host.write("/proc/net/snmp6",
+             "Ip6InReceives                   \t120\nIcmp6OutType133                 \t1\n"
+             "UdpLite6InDatagrams             \t0\nUdp6RcvbufErrors                \t4\nodd 9\n");
+  ProbeBench bench(host, "snmp6");
+  bench.sample();
+  EXPECT_EQ(bench.value("network/snmp6", "ip6.InReceives"), 120);
+  EXPECT_EQ(bench.value("network/snmp6", "icmp6.OutType133"), 1);
+  EXPECT_EQ(bench.value("network/snmp6", "udplite6.InDatagrams"), 0);
+  EXPECT_EQ(bench.value("network/snmp6", "udp6.RcvbufErrors"), 4);
+  EXPECT_EQ(bench.family("network/snmp6").channels().size(), 4U);
+  host.write("/proc/net/snmp6", "Ip6InReceives                   \t1200\nUdp6InErrors                    \t7\n");
+  bench.sample();
+  EXPECT_EQ(bench.value("network/snmp6", "ip6.InReceives"), 1200);
+  EXPECT_EQ(bench.value("network/snmp6", "udp6.InErrors"), 7);
+  EXPECT_EQ(bench.value("network/snmp6", "udp6.RcvbufErrors"), kMissing);
+}
+
+TEST(Sockets, CountsThemAndTheirMemoryInBytes) {
+  TestHost host;
+  host.write("/proc/net/sockstat",
+             "sockets: used 11\nTCP: inuse 4 orphan 1 tw 2 alloc 6 mem 277\nUDP: inuse 3 mem 2\nUDPLITE: inuse 0\n"
+             "FRAG: inuse 1 memory 640\n");
+  ProbeBench bench(host, "sockets");
+  bench.sample();
+  EXPECT_EQ(bench.value("network/sockets", "sockets.used"), 11);
+  EXPECT_EQ(bench.value("network/sockets", "sockets.tcp_orphan"), 1);
+  EXPECT_EQ(bench.value("network/sockets", "sockets.tcp_tw"), 2);
+  EXPECT_EQ(bench.value("network/socket_memory", "sockets.tcp_mem"), 277 * bench.sampler().host().page_bytes);
+  EXPECT_EQ(bench.value("network/socket_memory", "sockets.frag_memory"), 640);
+  EXPECT_EQ(bench.family("network/sockets").channels().size(), 8U);
+  // IPv6 comes later, TCP's line is cut off, and a text that repeats is not parsed.
+  host.write("/proc/net/sockstat6", "TCP6: inuse 5\nFRAG6: inuse 0 memory 0\n");
+  host.write("/proc/net/sockstat", "sockets: used 12\nTCP: inuse 4 orphan");
+  bench.sample();
+  EXPECT_EQ(bench.value("network/sockets", "sockets.used"), 12);
+  EXPECT_EQ(bench.value("network/sockets", "sockets.tcp_inuse"), 4);
+  EXPECT_EQ(bench.value("network/sockets", "sockets.tcp_orphan"), kMissing);
+  EXPECT_EQ(bench.value("network/sockets", "sockets.tcp6_inuse"), 5);
+  host.write("/proc/net/sockstat", "sockets: used 13\nTCP: inuse 5 orphan");
+  bench.sample();
+  EXPECT_EQ(bench.value("network/sockets", "sockets.used"), 13);
+  EXPECT_EQ(bench.value("network/sockets", "sockets.tcp6_inuse"), 5);
+}
+
 TEST(Pressure, TakesTheTotalsInNanoseconds) {
   TestHost host;
   host.write("/proc/pressure/io", "some avg10=2.18 avg60=0.75 avg300=0.27 total=6262143\nfull avg10=0.00 total=8\n");
@@ -317,6 +363,9 @@ TEST(AllProbes, SurviveTextsThatAreCutOffAnywhere) {
       {"/proc/net/dev", "h\nh\n eth0: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n"},
       {"/proc/net/snmp", "Ip: A B\nIp: 1 2\n"},
       {"/proc/net/netstat", "TcpExt: A B\nTcpExt: 1 2\n"},
+      {"/proc/net/snmp6", "Ip6InReceives \t12\nIcmp6OutType133 \t1\n"},
+      {"/proc/net/sockstat", "sockets: used 11\nTCP: inuse 4 orphan 0 mem 7\n"},
+      {"/proc/net/sockstat6", "TCP6: inuse 0\n"},
       {"/proc/net/softnet_stat", "0000000f 0 1 0\n"},
       {"/proc/pressure/cpu", "some avg10=0 total=5\n"},
       {"/sys/devices/system/node/node0/numastat", "numa_hit 1\n"},

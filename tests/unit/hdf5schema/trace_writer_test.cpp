@@ -10,6 +10,8 @@
 
 #include "allocation_counter.h"
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/layout.h"
+#include "hdf5schema/trace_file.h"
 #include "hdf5schema/trace_reader.h"
 #include "sample_trace.h"
 
@@ -51,6 +53,34 @@ TEST(TraceWriter, AppendsWithoutAllocating) {
   EXPECT_EQ(allocations_counted(), 0U);
   writer.close();
   EXPECT_EQ(TraceReader(directory.path() / "t.h5").events().size(), 100U);
+}
+
+/// A trace of a day and a half, every ten seconds: narrow enough to be rewritten, in hundreds of chunks. Its indexes
+/// grew with their square once.
+TEST(TraceWriter, ALongNarrowTraceTakesWhatItsChunksTake) {
+  constexpr std::size_t kChunks = 600;
+  constexpr std::size_t kRows = 30;
+  const TemporaryDirectory directory;
+  const auto path = directory.path() / "t.h5";
+  TraceFile file(path, sample_header(), TraceFile::Form::closed);
+  const std::size_t axis = file.add_axis("10s", kRows);
+  const std::size_t family = file.add_family(gauge_family(), axis, 1, 1);
+  file.start();
+  const ChannelKey key{.metric = "a"};
+  file.write_channels(family, 0, {&key, 1});
+  std::vector<std::int64_t> rows(kRows, 5);
+  const ClockPair pair{kBegin, 1, 1};
+  const EventRecord event = record_of({kBegin, "clock", "clock_step", "back by 3 s"});
+  for (std::size_t chunk = 0; chunk < kChunks; ++chunk) {
+    file.write_rows(family, 1, kRows, rows.data(), {});
+    file.write_times(axis, rows);
+    for (std::size_t row = 0; row < kRows; ++row) {
+      file.write_clocks({&pair, 1});
+      file.write_events({&event, 1});
+    }
+  }
+  file.close(true);
+  EXPECT_LT(std::filesystem::file_size(path), kChunks * 2000);
 }
 
 /// Chunks in which nothing changes are written without being encoded again.

@@ -33,7 +33,7 @@ FamilyRows family(Kind kind, std::vector<std::int64_t> steps, std::vector<double
 }
 
 std::vector<double> laid(const FamilyRows& rows, std::int64_t last_step) {
-  const Grid grid(3'000'000, last_step * kStep + 3'000'000, kUtc, kStep);
+  const Grid grid(3'000'000, last_step * kStep + 3'000'000, kUtc, std::chrono::nanoseconds(kStep));
   Telemetry telemetry;
   telemetry.samples = grid.samples();
   telemetry.step_seconds = 0.1;
@@ -55,6 +55,32 @@ void expect_same(const std::vector<double>& got, const std::vector<double>& expe
 
 TEST(MergeLoad, CountsEachStepAfterTheFirstTick) {
   expect_same(laid(family(Kind::counter, {0, 1, 2, 3}, {kNaN, 5, 6, 7}), 3), {5, 6, 7});
+}
+
+TEST(MergeLoad, AnalysesFinerTracesAtATenthOfASecond) {
+  using namespace std::chrono_literals;
+  for (const auto& [interval, step] : std::initializer_list<std::pair<std::chrono::milliseconds, std::int64_t>>{
+           {10ms, 100}, {30ms, 120}, {100ms, 100}, {250ms, 250}}) {
+    EXPECT_EQ(Grid(0, kStep, 0, interval).step_ns(), step * 1'000'000);
+  }
+  FamilyRows rows = family(Kind::counter, {}, {});
+  rows.spec.period = 20ms;
+  constexpr std::int64_t kTick = 20'000'000;
+  for (std::int64_t tick = 2; tick <= 22; ++tick) {  // the first whole step begins at the fifth, the last ends at 20
+    rows.time_ns.push_back(tick * kTick + 3'000'000);
+    rows.values.push_back(tick == 8 ? kNaN : tick == 9 ? 4 : 2);  // a reading is missing, its increment is not
+  }
+  const Grid grid(rows.time_ns.front(), rows.time_ns.back(), kUtc, 20ms);
+  EXPECT_EQ(grid.begin_utc_ns(), kUtc + kStep);
+  const auto laid_finely = [&] {
+    Telemetry telemetry;
+    telemetry.samples = grid.samples();
+    lay_on_grid(rows, grid, telemetry);
+    return std::vector<double>(telemetry.series(0).begin(), telemetry.series(0).end());
+  };
+  EXPECT_EQ(laid_finely(), std::vector<double>({10, 10, 10}));
+  rows.spec.kind = Kind::gauge;
+  EXPECT_EQ(laid_finely(), std::vector<double>({2, 2, 2})) << "a level: the last one of each step";
 }
 
 TEST(MergeLoad, SpreadsAnIncrementOverTheGapItCovers) {
@@ -191,7 +217,7 @@ TEST(MergeLoad, EndsAChannelWhereItDied) {
 }
 
 TEST(MergeLoad, AlignsSampleZeroToWholeStepsOfWallTime) {
-  const Grid grid(3'000'000, 10 * kStep, kUtc + 2'000'000, kStep);
+  const Grid grid(3'000'000, 10 * kStep, kUtc + 2'000'000, std::chrono::nanoseconds(kStep));
   EXPECT_EQ(grid.begin_utc_ns(), kUtc);
   EXPECT_EQ(grid.index(3'000'000), -1);
   EXPECT_EQ(grid.index(kStep + 4'000'000), 0);

@@ -1,0 +1,59 @@
+// A text below /proc/PID/net, of each network namespace that the job lives in.
+#pragma once
+
+#include <deque>
+#include <string>
+#include <string_view>
+
+#include "core/sampler/probe.h"
+#include "core/sampler/repeated_text.h"
+
+namespace reveal {
+
+/// `Parsed`: what a probe knows of each text, beside it.
+template <typename Parsed>
+class NamespaceTexts {
+ public:
+  struct Place : Parsed {
+    std::string instance;  // "" for the job's first namespace
+    std::string folder;
+    KernelFile file;
+    RepeatedText text;
+  };
+
+  NamespaceTexts(const ProbeContext& context, std::string_view name, std::size_t expected_size)
+      : fs_(context.fs), namespaces_(*context.namespaces), name_(name), expected_size_(expected_size) {
+    follow();
+  }
+
+  [[nodiscard]] bool readable() { return !places_.front().file.read().empty(); }
+
+  /// Reads them; false: all are to be parsed (RepeatedText::update).
+  [[nodiscard]] bool update() noexcept {
+    follow();
+    return update_all(places_);
+  }
+
+  /// Only grows.
+  [[nodiscard]] std::deque<Place>& places() noexcept { return places_; }
+
+ private:
+  void follow() {
+    const std::vector<NetNamespace>& spaces = namespaces_.list();
+    for (std::size_t i = 0; i < spaces.size(); ++i) {
+      if (i == places_.size()) places_.emplace_back().instance = spaces[i].name;
+      const std::string& folder = spaces[i].folder;
+      if (places_[i].folder == folder) continue;
+      places_[i].folder = folder;
+      places_[i].file = folder.empty() ? KernelFile() : fs_.open(folder + '/' + std::string(name_), expected_size_);
+    }
+  }
+
+  RootFs& fs_;
+  const NetNamespaces& namespaces_;
+  std::string_view name_;
+  std::size_t expected_size_;
+  std::deque<Place> places_;
+};
+
+}  // namespace reveal

@@ -1,0 +1,86 @@
+// /proc/net/snmp6 of the job's network namespaces: what IPv6, ICMPv6 and UDP over IPv6 counted. TCP is in snmp, over
+// either.
+#include <algorithm>
+
+#include "core/probes/namespace_texts.h"
+#include "core/root/key_index.h"
+#include "hdf5schema/basics/text.h"
+
+namespace reveal {
+namespace {
+
+constexpr MetricHelp kCounters[] = {
+    {"udp6.RcvbufErrors", "Datagrams over IPv6 dropped because the receiver's buffer was full."},
+    {"ip6.InDiscards", "Packets dropped for want of memory."},
+    {"ip6.<Field>", "Every field as the kernel (RFC 4293) names it; so do the next."},
+    {"icmp6.<Field>", "Control messages."},
+    {"udp6.<Field>", "Datagrams."},
+    {"udplite6.<Field>", "Datagrams with partial checksums."},
+};
+constexpr FamilyTable kFamilies[] = {{"network/snmp6", Kind::counter, Unit::count, Scope::node, Subsystem::network,
+                                      "IPv6, ICMPv6 and UDP counters", "/proc/PID/net/snmp6", kCounters}};
+
+/// "Ip6InReceives" -> "ip6.InReceives"; "" for what is not named so.
+std::string metric_of(std::string_view key) {
+  const std::size_t six = key.find('6');
+  if (six == std::string_view::npos || six == 0 || six + 1 == key.size()) return "";
+  std::string metric(key.substr(0, six + 1));
+  std::transform(metric.begin(), metric.end(), metric.begin(), [](char letter) {
+    return static_cast<char>(letter >= 'A' && letter <= 'Z' ? letter - 'A' + 'a' : letter);
+  });
+  return metric + '.' + std::string(key.substr(six + 1));
+}
+
+class Snmp6Probe final : public Probe {
+ public:
+  explicit Snmp6Probe(const ProbeContext& context)
+      : texts_(context, "snmp6", 4096), counters_(context.family(kFamilies[0])) {
+    if (!texts_.readable()) throw Unavailable("this kernel has no IPv6, or hides its counters");
+  }
+
+  void sample() noexcept override {
+    if (!texts_.update()) parse();
+    counters_.commit();
+  }
+
+ private:
+  struct Parsed {
+    KeyIndex keys;
+    std::vector<std::int32_t> channels;
+  };
+
+  void parse() {
+    counters_.begin();
+    for (auto& place : texts_.places()) {
+      place.keys.rewind();
+      std::string_view rest = place.text.parse();
+      std::string_view line;
+      while (next_line(rest, line)) {
+        const std::string_view key = cut_word(line);
+        std::size_t number = place.keys.find(key);
+        if (number == KeyIndex::kUnknown) {
+          number = place.keys.add(key);
+          const std::string metric = metric_of(key);
+          place.channels.push_back(metric.empty() ? Family::kNoChannel : counters_.add(metric, place.instance));
+        }
+        place.text.set(cut_word(line), counters_, place.channels[number]);
+      }
+    }
+  }
+
+  NamespaceTexts<Parsed> texts_;
+  Family& counters_;
+};
+
+std::unique_ptr<Probe> open_snmp6(const ProbeContext& context) {
+  return std::make_unique<Snmp6Probe>(context);
+}
+
+const RegisteredProbe entry{{.name = "snmp6",
+                             .help = "IPv6, ICMPv6 and UDP counters of the job's network namespaces",
+                             .families = kFamilies,
+                             .open = open_snmp6,
+                             .remedy = "nothing is missing where IPv6 is not used"}};
+
+}  // namespace
+}  // namespace reveal

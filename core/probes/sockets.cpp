@@ -1,0 +1,120 @@
+// /proc/net/sockstat and sockstat6 of the job's network namespaces: how many sockets there are, and the memory they
+// hold. The kernel throttles all of TCP when it reaches net.ipv4.tcp_mem.
+#include <array>
+
+#include "core/probes/metric_name.h"
+#include "core/probes/namespace_texts.h"
+#include "core/root/key_index.h"
+#include "hdf5schema/basics/text.h"
+
+namespace reveal {
+namespace {
+
+constexpr MetricHelp kSockets[] = {
+    {"sockets.used", "Sockets of every kind."},
+    {"sockets.tcp_inuse", "TCP sockets in use; tcp6 and so on: over IPv6."},
+    {"sockets.tcp_orphan", "Connections that no process has any more."},
+    {"sockets.tcp_tw", "Closed connections that wait for late segments."},
+    {"sockets.tcp_alloc", "TCP sockets with memory."},
+    {"sockets.<protocol>_<key>", "As the kernel names them."},
+};
+constexpr MetricHelp kMemory[] = {
+    {"sockets.tcp_mem", "Buffers of all TCP sockets of the host; net.ipv4.tcp_mem limits them."},
+    {"sockets.udp_mem", "Buffers of all UDP sockets of the host."},
+    {"sockets.frag_memory", "Fragments of datagrams that are not complete."},
+    {"sockets.frag6_memory", "The same of IPv6."},
+};
+constexpr FamilyTable kFamilies[] = {
+    {"network/sockets", Kind::gauge, Unit::count, Scope::node, Subsystem::network, "Sockets by protocol",
+     "/proc/PID/net/sockstat, sockstat6", kSockets},
+    {"network/socket_memory", Kind::gauge, Unit::bytes, Scope::node, Subsystem::network, "Memory of sockets",
+     "/proc/PID/net/sockstat, sockstat6", kMemory},
+};
+
+class SocketsProbe final : public Probe {
+ public:
+  explicit SocketsProbe(const ProbeContext& context)
+      : texts_{Texts(context, "sockstat", 512), Texts(context, "sockstat6", 256)},
+        page_bytes_(context.host.page_bytes),
+        sockets_(context.family(kFamilies[0])),
+        memory_(context.family(kFamilies[1])) {
+    if (!texts_[0].readable()) throw Unavailable("the kernel's socket counts cannot be read");
+  }
+
+  void sample() noexcept override {
+    bool repeat = true;
+    for (Texts& texts : texts_) repeat = texts.update() && repeat;
+    if (!repeat) parse();
+    sockets_.commit();
+    memory_.commit();
+  }
+
+ private:
+  struct Channel {
+    Family* family = nullptr;
+    std::int32_t number = Family::kNoChannel;
+    std::int64_t scale = 1;
+  };
+  struct Parsed {
+    KeyIndex keys;  // "tcp_inuse"
+    std::vector<Channel> channels;
+  };
+  using Texts = NamespaceTexts<Parsed>;
+
+  void parse() {
+    sockets_.begin();
+    memory_.begin();
+    for (Texts& texts : texts_) {
+      for (Texts::Place& place : texts.places()) {
+        place.keys.rewind();
+        std::string_view rest = place.text.parse();
+        std::string_view line;
+        while (next_line(rest, line)) parse_line(place, line);
+      }
+    }
+  }
+
+  /// "TCP: inuse 4 orphan 0 tw 0 alloc 6 mem 1"
+  void parse_line(Texts::Place& place, std::string_view line) {
+    const std::string_view protocol = cut_word(line);
+    if (protocol.size() < 2 || protocol.back() != ':') return;
+    for (std::string_view key = cut_word(line); !key.empty(); key = cut_word(line)) {
+      const std::string_view word = cut_word(line);
+      name_.assign(protocol.substr(0, protocol.size() - 1)).append(1, '_').append(key);
+      std::size_t number = place.keys.find(name_);
+      if (number == KeyIndex::kUnknown) {
+        number = place.keys.add(name_);
+        place.channels.push_back(channel_of(protocol, key, place.instance));
+      }
+      const Channel& channel = place.channels[number];
+      place.text.set(word, *channel.family, channel.number, channel.scale);
+    }
+  }
+
+  /// The kernel counts "mem" in pages and "memory" in bytes.
+  Channel channel_of(std::string_view protocol, std::string_view key, const std::string& instance) {
+    const bool in_pages = key == "mem";
+    Family& family = in_pages || key == "memory" ? memory_ : sockets_;
+    const std::string of = protocol == "sockets:" ? "" : snake_case(protocol) + '_';
+    return {&family, family.add("sockets." + of + snake_case(key), instance), in_pages ? page_bytes_ : 1};
+  }
+
+  std::array<Texts, 2> texts_;
+  std::int64_t page_bytes_;
+  Family& sockets_;
+  Family& memory_;
+  std::string name_;  // kept, so that nothing is allocated
+};
+
+std::unique_ptr<Probe> open_sockets(const ProbeContext& context) {
+  return std::make_unique<SocketsProbe>(context);
+}
+
+const RegisteredProbe entry{{.name = "sockets",
+                             .help = "Sockets and their memory in the job's network namespaces",
+                             .families = kFamilies,
+                             .open = open_sockets,
+                             .remedy = "mount /proc without hiding net/ (containers: not masked)"}};
+
+}  // namespace
+}  // namespace reveal
