@@ -66,7 +66,7 @@ class HugePagesProbe final : public Probe {
       const auto kibibytes = parse_int(std::string_view(size).substr(0, size.size() - 2));
       if (!kibibytes || *kibibytes <= 0 || *kibibytes > (INT64_MAX >> 10)) continue;
       for (std::size_t i = 0; i < kFiles.size(); ++i) {
-        KernelFile file = fs.open_each_time(folder + '/' + name + '/' + std::string(kFiles[i]));
+        KernelFile file = fs.open(folder + '/' + name + '/' + std::string(kFiles[i]), 64);
         if (file.read().empty()) continue;  // a node reserves nothing
         values_.push_back({i, prefix + size, *kibibytes * 1024, std::move(file)});
       }

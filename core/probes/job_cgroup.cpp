@@ -21,15 +21,9 @@ constexpr MetricHelp kTimes[] = {
 };
 constexpr MetricHelp kEvents[] = {
     {"cgroup.cpu_throttled_periods", "Periods in which the CPU quota ran out."},
-    {"cgroup.page_faults", "Page faults of the job."},
-    {"cgroup.major_page_faults", "Page faults of the job that had to read."},
 };
 constexpr MetricHelp kMemory[] = {
     {"cgroup.memory_current", "Memory charged to the job, page cache included."},
-    {"cgroup.memory_anon", "Memory of the job without a file."},
-    {"cgroup.memory_file", "Page cache charged to the job."},
-    {"cgroup.memory_dirty", "Page cache of the job waiting to be written."},
-    {"cgroup.memory_writeback", "Page cache of the job being written."},
 };
 constexpr MetricHelp kIo[] = {
     {"cgroup.read_bytes", "Bytes the job read from block devices."},
@@ -42,10 +36,10 @@ constexpr MetricHelp kRequests[] = {
 constexpr FamilyTable kFamilies[] = {
     {"job/cgroup_time", Kind::counter, Unit::nanoseconds, Scope::cgroup, Subsystem::cpu, "CPU time of the job's cgroup",
      "cpu.stat, cpuacct.usage, *.pressure", kTimes},
-    {"job/cgroup_events", Kind::counter, Unit::count, Scope::cgroup, Subsystem::memory, "Events of the job's cgroup",
-     "cpu.stat, memory.stat", kEvents},
+    {"job/cgroup_events", Kind::counter, Unit::count, Scope::cgroup, Subsystem::cpu, "Events of the job's cgroup",
+     "cpu.stat", kEvents},
     {"job/cgroup_memory", Kind::gauge, Unit::bytes, Scope::cgroup, Subsystem::memory, "Memory of the job's cgroup",
-     "memory.current, memory.stat", kMemory},
+     "memory.current, memory.usage_in_bytes", kMemory},
     {"job/cgroup_io", Kind::counter, Unit::bytes, Scope::cgroup, Subsystem::storage, "Block io of the job's cgroup",
      "io.stat, blkio.throttle.io_service_bytes", kIo},
     {"job/cgroup_requests", Kind::counter, Unit::count, Scope::cgroup, Subsystem::storage,
@@ -81,12 +75,6 @@ constexpr std::array kSources = {
     Source{"", "memory.pressure", Form::pressure, "some", 0, 6, 1000},
     Source{"", "memory.pressure", Form::pressure, "full", 0, 7, 1000},
     Source{"", "memory.current", Form::number, "", 2, 0, 1},
-    Source{"", "memory.stat", Form::keyed, "anon", 2, 1, 1},
-    Source{"", "memory.stat", Form::keyed, "file", 2, 2, 1},
-    Source{"", "memory.stat", Form::keyed, "file_dirty", 2, 3, 1},
-    Source{"", "memory.stat", Form::keyed, "file_writeback", 2, 4, 1},
-    Source{"", "memory.stat", Form::keyed, "pgfault", 1, 1, 1},
-    Source{"", "memory.stat", Form::keyed, "pgmajfault", 1, 2, 1},
     Source{"", "io.stat", Form::devices, "rbytes", 3, 0, 1},
     Source{"", "io.stat", Form::devices, "wbytes", 3, 1, 1},
     Source{"", "io.stat", Form::devices, "rios", 4, 0, 1},
@@ -95,12 +83,6 @@ constexpr std::array kSources = {
     Source{"cpu", "cpu.stat", Form::keyed, "throttled_time", 0, 1, 1},
     Source{"cpu", "cpu.stat", Form::keyed, "nr_throttled", 1, 0, 1},
     Source{"memory", "memory.usage_in_bytes", Form::number, "", 2, 0, 1},
-    Source{"memory", "memory.stat", Form::keyed, "total_rss", 2, 1, 1},
-    Source{"memory", "memory.stat", Form::keyed, "total_cache", 2, 2, 1},
-    Source{"memory", "memory.stat", Form::keyed, "total_dirty", 2, 3, 1},
-    Source{"memory", "memory.stat", Form::keyed, "total_writeback", 2, 4, 1},
-    Source{"memory", "memory.stat", Form::keyed, "total_pgfault", 1, 1, 1},
-    Source{"memory", "memory.stat", Form::keyed, "total_pgmajfault", 1, 2, 1},
     Source{"blkio", "blkio.throttle.io_service_bytes_recursive", Form::services, "Read", 3, 0, 1},
     Source{"blkio", "blkio.throttle.io_service_bytes_recursive", Form::services, "Write", 3, 1, 1},
     Source{"blkio", "blkio.throttle.io_serviced_recursive", Form::services, "Read", 4, 0, 1},

@@ -40,12 +40,48 @@ TEST(Cgroup, ReadsVersion1) {
     host.write("/sys/fs/cgroup/" + folder + "/job/cgroup.procs", "500\n");
   }
   host.write("/sys/fs/cgroup/cpu,cpuacct/job/cpuacct.usage", "123456789\n");
-  host.write("/sys/fs/cgroup/memory/job/memory.stat", "rss 1\ntotal_rss 4096\ntotal_dirty 8192\n");
   ProbeBench bench(host, "job_cgroup", JobSource{.pid = 500});
   bench.sample();
   EXPECT_EQ(bench.value("job/cgroup_time", "cgroup.cpu_usage"), 123456789);
-  EXPECT_EQ(bench.value("job/cgroup_memory", "cgroup.memory_anon"), 4096);
-  EXPECT_EQ(bench.value("job/cgroup_memory", "cgroup.memory_dirty"), 8192);
+  const auto write = [&](int rss) {
+    host.write("/sys/fs/cgroup/memory/job/memory.stat",
+               "rss " + std::to_string(rss / 4) + "\nhierarchical_memory_limit 9\ntotal_rss " + std::to_string(rss) +
+                   "\ntotal_dirty 8192\ntotal_pgpgin 77\n");
+  };
+  write(4096);
+  ProbeBench memory(host, "job_memory", JobSource{.pid = 500});
+  for (const int rss : {4096, 8192, 65536}) {  // parsed, compared, and longer
+    write(rss);
+    memory.sample();
+    EXPECT_EQ(memory.value("job/memory", "cgroup.memory_anon"), rss);
+    EXPECT_EQ(memory.value("job/memory", "cgroup.memory_dirty"), 8192);
+    EXPECT_EQ(memory.value("job/memory_events", "cgroup.pgpgin"), 77);
+  }
+  EXPECT_EQ(memory.family("job/memory").channels().size(), 2U);
+}
+
+TEST(Cgroup, KnowsWhatItsMemoryIsMadeOf) {
+  TestHost host;
+  host.last_pid(500);
+  host.process(500, 1, "root", 1, 0);
+  host.write("/proc/500/cgroup", "0::/slurm/job_7\n");
+  host.write("/proc/self/mountinfo", "31 23 0:28 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
+  host.write("/sys/fs/cgroup/slurm/job_7/cgroup.procs", "500\n1234\n");
+  host.write("/sys/fs/cgroup/slurm/job_7/memory.stat",
+             "anon 4096\nfile 100\nfile_dirty 8192\nanon_thp 7\npgfault 11\nworkingset_refault_file 12\npgscan 13\n"
+             "thp_fault_alloc 14\n");
+  const ProbeBench shared(host, "job_memory", JobSource{.pid = 500});
+  EXPECT_NE(shared.coverage().reason.find("shares its cgroup /slurm/job_7"), std::string::npos);
+  host.write("/sys/fs/cgroup/slurm/job_7/cgroup.procs", "500\n");
+  ProbeBench bench(host, "job_memory", JobSource{.pid = 500});
+  bench.sample();
+  EXPECT_EQ(bench.value("job/memory", "cgroup.memory_anon"), 4096);
+  EXPECT_EQ(bench.value("job/memory", "cgroup.memory_dirty"), 8192);
+  EXPECT_EQ(bench.value("job/memory", "cgroup.memory_anon_thp"), 7);
+  EXPECT_EQ(bench.value("job/memory_events", "cgroup.page_faults"), 11);
+  EXPECT_EQ(bench.value("job/memory_events", "cgroup.workingset_refault_file"), 12);
+  EXPECT_EQ(bench.value("job/memory_events", "cgroup.pgscan"), 13);
+  EXPECT_EQ(bench.value("job/memory_events", "cgroup.thp_fault_alloc"), 14);
 }
 
 TEST(Quota, IsFollowedIntoTheGroupsAProcessIsMovedTo) {
