@@ -46,11 +46,12 @@ std::string_view remedy_of(std::string_view probe) {
 }
 
 std::string period_text(std::chrono::nanoseconds period) {
+  if (period <= kDefaultInterval) return "tick (100 ms)";  // whatever the interval
   const auto milliseconds = std::chrono::duration_cast<std::chrono::milliseconds>(period).count();
   return milliseconds % 1000 == 0 ? std::to_string(milliseconds / 1000) + " s" : std::to_string(milliseconds) + " ms";
 }
 
-/// "100 ms", or "100 ms to 2 s" where hosts of more cpus are read less often.
+/// "1 s", or "tick (100 ms) to 2 s" where hosts of more cpus are read less often.
 std::string periods_of(const ProbeSpec& spec) {
   if (spec.period_on == nullptr) return period_text(spec.period);
   const std::string small = period_text(period_on(spec, kSmallHost));
@@ -61,7 +62,7 @@ std::string periods_of(const ProbeSpec& spec) {
 std::string probes_as_text() {
   std::string text;
   for (const ProbeSpec& spec : probes()) {
-    text += padded(spec.name, 20) + ' ' + padded(periods_of(spec), 16) + ' ' + std::string(spec.help) + '\n';
+    text += padded(spec.name, 20) + ' ' + padded(periods_of(spec), 20) + ' ' + std::string(spec.help) + '\n';
     if (!spec.privilege.empty()) text += "  needs " + std::string(spec.privilege) + '\n';
     for (const FamilyTable& table : spec.families) {
       text += "  " + std::string(table.path) + " (" + std::string(name_of(table.kind)) + ", " +

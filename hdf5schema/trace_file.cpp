@@ -170,7 +170,8 @@ TraceFile::TraceFile(const std::filesystem::path& path, const TraceHeader& heade
     // Scales, so that xarray opens the root group: it wants a dimension for every dataset.
     impl_->events = create_table(root, "events", event_type(), std::clamp(events, kTableChunk, kMostInTableChunk));
     DimensionScales::make(impl_->events, "events");
-    impl_->clocks = (impl_->hurried ? create_raw_table : create_table)(root, "clock", clock_type(), kTableChunk);
+    impl_->clocks = (impl_->hurried ? create_raw_table : create_table)(root, "clock", clock_type(),
+                                                                       impl_->live ? kTableChunk : kMostInTableChunk);
     DimensionScales::make(impl_->clocks, "clock");
     impl_->coverage = create_table(root, "coverage", coverage_type(), kTableChunk);
     DimensionScales::make(impl_->coverage, "coverage");

@@ -340,6 +340,11 @@ const std::vector<std::int64_t>& TraceReader::Impl::axis(const std::string& axis
     space.selectHyperslab(H5S_SELECT_SET, &length, &first);
     dataset.read(times.data(), PredType::NATIVE_INT64, H5::DataSpace(1, &length), space);
   }
+  // Of a damaged file: no clock has run for centuries, and sums of what it says must not overflow.
+  constexpr std::int64_t kMost = INT64_MAX / 4;
+  const auto impossible =
+      std::find_if(times.begin(), times.end(), [](std::int64_t time) { return time < -kMost || time > kMost; });
+  times.erase(impossible, times.end());
   const auto out_of_order = std::adjacent_find(times.begin(), times.end(), std::greater_equal<>());
   if (out_of_order != times.end()) times.erase(out_of_order + 1, times.end());
   return at->second = std::move(times);

@@ -3,7 +3,7 @@
 
   overhead.py peers --build BUILD [--rounds 5] [--seconds 10] [--only reveal,floor,...]
   overhead.py interval --build BUILD [--rounds 3] [--seconds 10]       the paper's figure 5
-  overhead.py slowdown --build BUILD [--rounds 50] [--seconds 1]      of two kinds of jobs, with a confidence interval
+  overhead.py slowdown --build BUILD [--rounds 12] [--seconds 10]     of two kinds of jobs, with a confidence interval
   overhead.py probes --build BUILD [--seconds 60]                      cost per probe, as the collector says it
 
 Needs root, control groups (v1 cpuacct or v2), a quiet machine; `peers` also strace, and takes of pcp, collectl,
@@ -380,8 +380,9 @@ def pace(done: list[float], begin: float, end: float) -> float:
 
 def compare_slowdown(args):
     """Pairs of windows that follow each other, without a collector and with a fresh one: what it holds open costs the job,
-    too, so that stopping it would not do. "nothing" is a program that sleeps: what the method itself says of no cost. A
-    fifth of the pairs on either side is left out: this machine has windows of ten times the usual noise."""
+    too, so that stopping it would not do. --control: of a program that sleeps, too: what the method itself says of no cost. A
+    fifth of the pairs on either side is left out: this machine has windows of ten times the usual noise. reveal writes
+    every ten seconds: windows of ten seconds have one writing each."""
     import numpy
     from scipy import stats
     rows = [["job", "beside it", "pairs", "slow-down, %", "95 % interval"]]
@@ -391,7 +392,7 @@ def compare_slowdown(args):
             with open(folder / "done", "w") as done:
                 job = subprocess.Popen([args.build / "bin/steady_work", kind], stdout=done, start_new_session=True)
             collect = [args.build / "bin/reveal-collect", "--output", folder / "n.h5", "--job", f"pid:{job.pid}"]
-            watchers = {"nothing": ["sleep", "1000"], "reveal": collect}
+            watchers = {"reveal": collect} | ({"nothing": ["sleep", "1000"]} if args.control else {})
             time.sleep(2)
             pairs = []
             for turn in range(args.rounds):
@@ -401,6 +402,8 @@ def compare_slowdown(args):
                     running = subprocess.Popen(watchers[watcher], stderr=subprocess.DEVNULL, start_new_session=True)
                     time.sleep(0.6)
                     pairs.append((watcher, alone, window(args.seconds)))
+                    if running.poll() is not None:
+                        sys.exit(f"overhead: {watchers[watcher][0]} ended with {running.returncode}")
                     os.killpg(running.pid, signal.SIGKILL)
                     running.wait()
                     for left in folder.glob("n.*"):
@@ -442,13 +445,14 @@ def compare_probes(args):
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    what = {"peers": (compare_peers, 5, 10), "interval": (compare_intervals, 3, 10), "slowdown": (compare_slowdown, 50, 1),
+    what = {"peers": (compare_peers, 5, 10), "interval": (compare_intervals, 3, 10), "slowdown": (compare_slowdown, 12, 10),
             "probes": (compare_probes, 1, 60)}
     parser.add_argument("what", choices=what)
     parser.add_argument("--build", type=pathlib.Path, required=True)
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--seconds", type=float)
     parser.add_argument("--only", default="", help="peers by their first word")
+    parser.add_argument("--control", action="store_true", help="slowdown: also of a program that only sleeps")
     args = parser.parse_args()
     args.build = args.build.resolve()
     function, rounds, seconds = what[args.what]

@@ -17,14 +17,14 @@ constexpr MetricHelp kMemory[] = {
     {"cgroup.memory_file", "Page cache charged to the job."},
     {"cgroup.memory_dirty", "Page cache of the job waiting to be written."},
     {"cgroup.memory_writeback", "Page cache of the job being written."},
-    {"cgroup.memory_<key>", "Every other line of memory.stat that is an amount."},
+    {"memory_stat.<key>", "Every other line that is an amount, as version 2 calls it."},
 };
 constexpr MetricHelp kEvents[] = {
     {"cgroup.page_faults", "Page faults of the job."},
     {"cgroup.major_page_faults", "Page faults of the job that had to read."},
-    {"cgroup.workingset_refault_file", "Page cache of the job that was dropped and soon read again."},
-    {"cgroup.pgscan", "Pages looked at to free some."},
-    {"cgroup.<key>", "Every other line of memory.stat that counts."},
+    {"memory_stat.workingset_refault_file", "Page cache of the job that was dropped and soon read again."},
+    {"memory_stat.pgscan", "Pages looked at to free some."},
+    {"memory_stat.<key>", "Every other line that counts."},
 };
 constexpr FamilyTable kFamilies[] = {
     {"job/memory", Kind::gauge, Unit::bytes, Scope::cgroup, Subsystem::memory, "What the job's memory is made of",
@@ -33,15 +33,24 @@ constexpr FamilyTable kFamilies[] = {
      "What was done for the job's memory", "memory.stat", kEvents},
 };
 
-// Names for keys that the two versions call otherwise.
+// What has a name of its own, and what version 1 calls otherwise.
 struct Name {
   std::string_view key;
   std::string_view metric;
 };
 constexpr std::array kNames = {
-    Name{"rss", "cgroup.memory_anon"},         Name{"cache", "cgroup.memory_file"},
-    Name{"file_dirty", "cgroup.memory_dirty"}, Name{"file_writeback", "cgroup.memory_writeback"},
-    Name{"pgfault", "cgroup.page_faults"},     Name{"pgmajfault", "cgroup.major_page_faults"},
+    Name{"anon", "cgroup.memory_anon"},
+    Name{"rss", "cgroup.memory_anon"},
+    Name{"file", "cgroup.memory_file"},
+    Name{"cache", "cgroup.memory_file"},
+    Name{"file_dirty", "cgroup.memory_dirty"},
+    Name{"dirty", "cgroup.memory_dirty"},
+    Name{"file_writeback", "cgroup.memory_writeback"},
+    Name{"writeback", "cgroup.memory_writeback"},
+    Name{"pgfault", "cgroup.page_faults"},
+    Name{"pgmajfault", "cgroup.major_page_faults"},
+    Name{"mapped_file", "memory_stat.file_mapped"},
+    Name{"rss_huge", "memory_stat.anon_thp"},
 };
 constexpr std::string_view kOfSubgroups = "total_";  // in version 1; in version 2 they are counted in
 constexpr std::string_view kCounts[] = {"pg", "workingset_", "thp_", "numa_", "pswp", "swp", "zswp"};
@@ -91,12 +100,15 @@ class JobMemoryProbe final : public Probe {
         text_.ignore(line);
         continue;
       }
+      const std::string_view word = cut_word(line);
+      std::int64_t value = 0;
+      if (key == prefix_ || !parse_counter(word, value)) continue;
       std::size_t number = keys_.find(key);
       if (number == KeyIndex::kUnknown) {
         number = keys_.add(key);
         channels_.push_back(channel_of(key.substr(prefix_.size())));
       }
-      text_.set(cut_word(line), *channels_[number].family, channels_[number].number);
+      text_.set(word, *channels_[number].family, channels_[number].number);
     }
   }
 
@@ -105,8 +117,7 @@ class JobMemoryProbe final : public Probe {
                                     [key](std::string_view prefix) { return key.starts_with(prefix); });
     Family* family = counts ? events_ : memory_;
     const auto* name = std::find_if(kNames.begin(), kNames.end(), [key](const Name& each) { return each.key == key; });
-    const std::string metric =
-        name != kNames.end() ? std::string(name->metric) : (counts ? "cgroup." : "cgroup.memory_") + std::string(key);
+    const std::string metric = name != kNames.end() ? std::string(name->metric) : "memory_stat." + std::string(key);
     return {family, family->add(metric, "", "job")};
   }
 

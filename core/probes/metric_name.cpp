@@ -20,4 +20,10 @@ std::string snake_case(std::string_view kernel_key) {
   return name;
 }
 
+std::string lower_case(std::string_view text) {
+  std::string lower(text);
+  for (char& letter : lower) letter = static_cast<char>(letter >= 'A' && letter <= 'Z' ? letter - 'A' + 'a' : letter);
+  return lower;
+}
+
 }  // namespace reveal

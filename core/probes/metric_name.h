@@ -9,4 +9,7 @@ namespace reveal {
 /// "Active(anon)" -> "active_anon", "AnonHugePages" -> "anon_huge_pages", "SUnreclaim" -> "sunreclaim".
 [[nodiscard]] std::string snake_case(std::string_view kernel_key);
 
+/// "TCP" -> "tcp".
+[[nodiscard]] std::string lower_case(std::string_view text);
+
 }  // namespace reveal

@@ -21,12 +21,12 @@ class NamespaceTexts {
     RepeatedText text;
   };
 
-  NamespaceTexts(const ProbeContext& context, std::string_view name, std::size_t expected_size)
+  /// Throws Unavailable(why) if it cannot be read; with "", it may come later.
+  NamespaceTexts(const ProbeContext& context, std::string_view name, std::size_t expected_size, std::string_view why)
       : fs_(context.fs), namespaces_(*context.namespaces), name_(name), expected_size_(expected_size) {
     follow();
+    if (!why.empty() && places_.front().file.read().empty()) throw Unavailable(std::string(why));
   }
-
-  [[nodiscard]] bool readable() { return !places_.front().file.read().empty(); }
 
   /// Reads them; false: all are to be parsed (RepeatedText::update).
   [[nodiscard]] bool update() noexcept {

@@ -48,9 +48,9 @@ constexpr std::array kColumns = {
 
 class NetworkProbe final : public Probe {
  public:
-  explicit NetworkProbe(const ProbeContext& context) : texts_(context, "dev", 4096) {
+  explicit NetworkProbe(const ProbeContext& context)
+      : texts_(context, "dev", 4096, "network interfaces cannot be read") {
     for (std::size_t i = 0; i < std::size(kFamilies); ++i) families_[i] = &context.family(kFamilies[i]);
-    if (!texts_.readable()) throw Unavailable("network interfaces cannot be read");
   }
 
   void sample() noexcept override {

@@ -24,8 +24,8 @@ constexpr MetricHelp kPlace[] = {{"process.last_cpu", "Cpu the main thread last 
 constexpr MetricHelp kIo[] = {
     {"process.read_bytes", "Bytes read from storage."},
     {"process.write_bytes", "Bytes written to the page cache for storage."},
-    {"process.read_asked", "Bytes that its read calls returned, from storage, a file server, cache or pipes."},
-    {"process.write_asked", "Bytes that its write calls took."},
+    {"process.read_by_calls", "Bytes that its read calls returned, from storage, a file server, cache or pipes."},
+    {"process.written_by_calls", "Bytes that its write calls took."},
 };
 constexpr MetricHelp kIoCalls[] = {
     {"process.reads", "Read calls."},
@@ -53,19 +53,19 @@ constexpr FamilyTable kFamilies[] = {
      kMemory},
     {"process/place", Kind::state, Unit::count, Scope::process, kProcess, "Where a process runs", "/proc/PID/stat",
      kPlace},
-    {"process/io", Kind::counter, Unit::bytes, Scope::process, kProcess, "Storage traffic of a process", "/proc/PID/io",
-     kIo},
+    {"process/io", Kind::counter, Unit::bytes, Scope::process, kProcess, "Bytes a process read and wrote",
+     "/proc/PID/io", kIo},
     {"process/io_calls", Kind::counter, Unit::count, Scope::process, kProcess, "Reads and writes of a process",
      "/proc/PID/io", kIoCalls},
 };
-/// Of /proc/PID/io: the key, and where it goes.
+/// Of /proc/PID/io: the key, and where in kFamilies it goes.
 struct IoKey {
   std::string_view key;
   std::size_t family;
   std::int32_t metric;
 };
-constexpr std::array kIoKeys = {IoKey{"rchar", 5, 2}, IoKey{"wchar", 5, 3},      IoKey{"syscr", 6, 0},
-                                IoKey{"syscw", 6, 1}, IoKey{"read_bytes", 5, 0}, IoKey{"write_bytes", 5, 1}};
+constexpr std::array kIoKeys = {IoKey{"rchar:", 5, 2}, IoKey{"wchar:", 5, 3},      IoKey{"syscr:", 6, 0},
+                                IoKey{"syscw:", 6, 1}, IoKey{"read_bytes:", 5, 0}, IoKey{"write_bytes:", 5, 1}};
 constexpr FamilyTable kSlowFamilies[] = {
     {"process/switches", Kind::counter, Unit::count, Scope::process, kProcess, "Context switches and migrations",
      "/proc/PID/status, /proc/PID/sched", kSwitches},
@@ -150,13 +150,7 @@ class ProcessProbe final : public SlotProbe<std::size(kFamilies), 3 + kIoKeys.si
     const std::int64_t ticks = place.counters[0].follow(stat.user_ticks + stat.system_ticks);
     const std::int64_t minor = place.counters[1].follow(stat.minor_faults);
     const std::int64_t major = place.counters[2].follow(stat.major_faults);
-    const std::string_view io = place.io.read();
-    for (std::size_t i = 0; i < kIoKeys.size(); ++i) {
-      std::int64_t count = 0;
-      if (!parse_counter(field_of(io, kIoKeys[i].key), count)) continue;
-      const std::int64_t total = place.counters[3 + i].follow(count);
-      if (!entered) set(kIoKeys[i].family, place, kIoKeys[i].metric, total);
-    }
+    follow_io(place, place.io.read(), entered);
     set(2, place, 0, stat.threads);
     set(3, place, 0, scaled(stat.resident_pages, context_.host.page_bytes));
     set(4, place, 0, stat.last_cpu);
@@ -166,6 +160,20 @@ class ProcessProbe final : public SlotProbe<std::size(kFamilies), 3 + kIoKeys.si
     set(0, place, 2, slot.wait_ns);
     set(1, place, 0, minor);
     set(1, place, 1, major);
+  }
+
+  void follow_io(Place& place, std::string_view io, bool entered) {
+    std::string_view line;
+    while (next_line(io, line)) {
+      const std::string_view key = cut_word(line);
+      std::int64_t count = 0;
+      for (std::size_t i = 0; i < kIoKeys.size(); ++i) {
+        if (kIoKeys[i].key != key || !parse_counter(cut_word(line), count)) continue;
+        const std::int64_t total = place.counters[3 + i].follow(count);
+        if (!entered) set(kIoKeys[i].family, place, kIoKeys[i].metric, total);
+        break;
+      }
+    }
   }
 };
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 
+#include "core/probes/metric_name.h"
 #include "core/probes/namespace_texts.h"
 #include "core/root/key_index.h"
 #include "hdf5schema/basics/text.h"
@@ -59,11 +60,9 @@ bool contains(const std::array<Special, Size>& table, std::string_view protocol,
 class SnmpProbe final : public Probe {
  public:
   SnmpProbe(const ProbeContext& context, std::span<const FamilyTable> tables, std::string_view file)
-      : texts_(context, file, 4096),
+      : texts_(context, file, 4096, "the kernel's " + std::string(file) + " counters cannot be read"),
         counters_(context.family(tables[0])),
-        levels_(tables.size() > 1 ? &context.family(tables[1]) : nullptr) {
-    if (!texts_.readable()) throw Unavailable("the kernel's " + std::string(file) + " counters cannot be read");
-  }
+        levels_(tables.size() > 1 ? &context.family(tables[1]) : nullptr) {}
 
   void sample() noexcept override {
     if (!texts_.update()) parse();
@@ -110,10 +109,7 @@ class SnmpProbe final : public Probe {
     std::vector<std::int32_t> channels;
     const std::string_view protocol = cut_word(names);
     if (protocol.size() < 2 || protocol.back() != ':') return channels;
-    std::string prefix;
-    for (const char letter : protocol.substr(0, protocol.size() - 1)) {
-      prefix += static_cast<char>(letter >= 'A' && letter <= 'Z' ? letter - 'A' + 'a' : letter);
-    }
+    const std::string prefix = lower_case(protocol.substr(0, protocol.size() - 1));
     for (std::string_view field = cut_word(names); !field.empty(); field = cut_word(names)) {
       const std::string metric = prefix + '.' + std::string(field);
       if (contains(kSettings, protocol, field)) {

@@ -1,7 +1,6 @@
 // /proc/net/snmp6 of the job's network namespaces: what IPv6, ICMPv6 and UDP over IPv6 counted. TCP is in snmp, over
 // either.
-#include <algorithm>
-
+#include "core/probes/metric_name.h"
 #include "core/probes/namespace_texts.h"
 #include "core/root/key_index.h"
 #include "hdf5schema/basics/text.h"
@@ -24,19 +23,14 @@ constexpr FamilyTable kFamilies[] = {{"network/snmp6", Kind::counter, Unit::coun
 std::string metric_of(std::string_view key) {
   const std::size_t six = key.find('6');
   if (six == std::string_view::npos || six == 0 || six + 1 == key.size()) return "";
-  std::string metric(key.substr(0, six + 1));
-  std::transform(metric.begin(), metric.end(), metric.begin(), [](char letter) {
-    return static_cast<char>(letter >= 'A' && letter <= 'Z' ? letter - 'A' + 'a' : letter);
-  });
-  return metric + '.' + std::string(key.substr(six + 1));
+  return lower_case(key.substr(0, six + 1)) + '.' + std::string(key.substr(six + 1));
 }
 
 class Snmp6Probe final : public Probe {
  public:
   explicit Snmp6Probe(const ProbeContext& context)
-      : texts_(context, "snmp6", 4096), counters_(context.family(kFamilies[0])) {
-    if (!texts_.readable()) throw Unavailable("this kernel has no IPv6, or hides its counters");
-  }
+      : texts_(context, "snmp6", 4096, "this kernel has no IPv6, or hides its counters"),
+        counters_(context.family(kFamilies[0])) {}
 
   void sample() noexcept override {
     if (!texts_.update()) parse();
@@ -57,13 +51,16 @@ class Snmp6Probe final : public Probe {
       std::string_view line;
       while (next_line(rest, line)) {
         const std::string_view key = cut_word(line);
+        const std::string_view word = cut_word(line);
+        std::int64_t value = 0;
+        if (!parse_counter(word, value)) continue;
         std::size_t number = place.keys.find(key);
         if (number == KeyIndex::kUnknown) {
           number = place.keys.add(key);
           const std::string metric = metric_of(key);
           place.channels.push_back(metric.empty() ? Family::kNoChannel : counters_.add(metric, place.instance));
         }
-        place.text.set(cut_word(line), counters_, place.channels[number]);
+        place.text.set(word, counters_, place.channels[number]);
       }
     }
   }

@@ -34,16 +34,15 @@ constexpr FamilyTable kFamilies[] = {
 class SocketsProbe final : public Probe {
  public:
   explicit SocketsProbe(const ProbeContext& context)
-      : texts_{Texts(context, "sockstat", 512), Texts(context, "sockstat6", 256)},
+      : texts_{Texts(context, "sockstat", 512, "the kernel's socket counts cannot be read"),
+               Texts(context, "sockstat6", 256, "")},
         page_bytes_(context.host.page_bytes),
         sockets_(context.family(kFamilies[0])),
-        memory_(context.family(kFamilies[1])) {
-    if (!texts_[0].readable()) throw Unavailable("the kernel's socket counts cannot be read");
-  }
+        memory_(context.family(kFamilies[1])) {}
 
   void sample() noexcept override {
     bool repeat = true;
-    for (Texts& texts : texts_) repeat = texts.update() && repeat;
+    for (Texts& texts : texts_) repeat = texts.update() && repeat;  // all of them
     if (!repeat) parse();
     sockets_.commit();
     memory_.commit();
@@ -80,6 +79,8 @@ class SocketsProbe final : public Probe {
     if (protocol.size() < 2 || protocol.back() != ':') return;
     for (std::string_view key = cut_word(line); !key.empty(); key = cut_word(line)) {
       const std::string_view word = cut_word(line);
+      std::int64_t value = 0;
+      if (!parse_counter(word, value)) return;
       name_.assign(protocol.substr(0, protocol.size() - 1)).append(1, '_').append(key);
       std::size_t number = place.keys.find(name_);
       if (number == KeyIndex::kUnknown) {
@@ -91,10 +92,11 @@ class SocketsProbe final : public Probe {
     }
   }
 
-  /// The kernel counts "mem" in pages and "memory" in bytes.
+  /// The kernel counts "mem" in pages and "memory" in bytes. Some it counts for the whole host, in every namespace.
   Channel channel_of(std::string_view protocol, std::string_view key, const std::string& instance) {
     const bool in_pages = key == "mem";
     Family& family = in_pages || key == "memory" ? memory_ : sockets_;
+    if (!instance.empty() && (in_pages || key == "orphan" || key == "alloc")) return {&family};
     const std::string of = protocol == "sockets:" ? "" : snake_case(protocol) + '_';
     return {&family, family.add("sockets." + of + snake_case(key), instance), in_pages ? page_bytes_ : 1};
   }

@@ -126,7 +126,7 @@ void LiveTrace::read_trace(const std::filesystem::path& path) {
     }
   }
   for (const auto& family : reader.families()) {
-    const std::size_t index = rows_.learn(family.spec, family.channels);
+    const std::size_t index = rows_.learn(family.spec, family.channels, offset_ns_);
     const std::int64_t known = rows_.newest_ns(index);
     const std::span<const std::int64_t> times = family.time_ns;
     const auto row = known > 0

@@ -6,6 +6,7 @@
 
 #include "hdf5schema/layout.h"
 #include "postproc/merge/derived.h"
+#include "postproc/merge/grid.h"
 #include "postproc/merge/load.h"
 
 namespace reveal {
@@ -17,6 +18,12 @@ constexpr std::size_t kMostWaiting = 1024;
 
 double value_of(std::int64_t stored) {
   return stored == kMissing ? kNaN : static_cast<double>(stored);
+}
+
+/// Increments of one row add up, of levels the last known one stays.
+void keep(double value, Kind kind, double& kept) {
+  if (std::isnan(value)) return;
+  kept = value + (stored_as_increments(kind) && !std::isnan(kept) ? kept : 0);
 }
 
 }  // namespace
@@ -32,9 +39,18 @@ std::optional<std::size_t> RowStore::find(const std::string& path) const {
   return std::nullopt;
 }
 
-std::size_t RowStore::learn(const FamilySpec& spec, const std::vector<ChannelKey>& channels) {
+std::size_t RowStore::learn(const FamilySpec& spec, const std::vector<ChannelKey>& channels,
+                            std::int64_t utc_minus_monotonic_ns) {
   const auto known = find(spec.path);
-  if (!known) families_.emplace_back().spec = spec;
+  if (!known) {
+    Family& family = families_.emplace_back();
+    family.spec = spec;
+    family.utc_minus_monotonic_ns = utc_minus_monotonic_ns;
+    if (const std::int64_t ticks = ticks_in_step(spec.period); ticks > 1) {
+      family.finer = spec.period;
+      family.spec.period = ticks * spec.period;
+    }
+  }
   Family& family = known ? families_[*known] : families_.back();
   family.channels = channels;
   return known.value_or(families_.size() - 1);
@@ -65,13 +81,34 @@ void RowStore::make_room(Family& family, std::size_t rows) const {
   family.times.erase(family.times.begin(), keep_from);
 }
 
+std::size_t RowStore::place_of(Family& family, std::int64_t time_ns) const {
+  const auto step = [&family](std::int64_t at) { return wall_step(at, family.utc_minus_monotonic_ns, family.finer); };
+  const bool together = family.finer.count() > 0 && !family.times.empty() && step(family.times.back()) == step(time_ns);
+  if (together) {
+    family.times.back() = time_ns;
+    return family.times.size() - 1;
+  }
+  make_room(family, 1);
+  const std::size_t at = family.times.size();
+  family.times.push_back(time_ns);
+  for (std::size_t channel = 0; channel < family.width; ++channel) family.values[channel * family.capacity + at] = kNaN;
+  return at;
+}
+
 void RowStore::append(std::size_t index, std::span<const std::int64_t> times, std::span<const double> values) {
   Family& family = families_.at(index);
   const std::size_t rows = times.size();
   const std::size_t channels = rows > 0 ? values.size() / rows : 0;
   std::size_t known = 0;
   while (known < rows && !family.times.empty() && times[known] <= family.times.back()) ++known;
-  if (known < rows) {
+  if (known < rows && family.finer.count() > 0) {
+    widen(family, channels);
+    for (std::size_t row = known; row < rows; ++row) {
+      const std::size_t at = place_of(family, times[row]);
+      for (std::size_t channel = 0; channel < channels; ++channel)
+        keep(values[channel * rows + row], family.spec.kind, family.values[channel * family.capacity + at]);
+    }
+  } else if (known < rows) {
     widen(family, channels);
     make_room(family, rows - known);
     const std::size_t at = family.times.size();
@@ -111,14 +148,10 @@ void RowStore::append_row(Family& family, const EarlyRow& row) const {
   const std::size_t channels = row.values.size();
   const bool fresh = family.times.empty() || row.time_ns > family.times.back();
   const bool counts = stored_as_increments(family.spec.kind);
-  if (fresh) {
-    widen(family, channels);
-    make_room(family, 1);
-    family.times.push_back(row.time_ns);
-  }
+  if (fresh) widen(family, channels);
+  const std::size_t at = fresh ? place_of(family, row.time_ns) : 0;
   family.counted.resize(std::max(family.counted.size(), channels), kMissing);
   family.counted_ns = std::max(family.counted_ns, row.time_ns);
-  const std::size_t at = family.times.size() - 1;
   for (std::size_t channel = 0; channel < family.width; ++channel) {
     const std::int64_t value = channel < channels ? row.values[channel] : kMissing;
     double stored = value_of(value);
@@ -127,7 +160,7 @@ void RowStore::append_row(Family& family, const EarlyRow& row) const {
       stored = before == kMissing || value < before ? kNaN : static_cast<double>(value - before);
       before = value;
     }
-    if (fresh) family.values[channel * family.capacity + at] = stored;
+    if (fresh) keep(stored, family.spec.kind, family.values[channel * family.capacity + at]);
   }
 }
 

@@ -31,8 +31,10 @@ class RowStore {
   /// Keeps rows for at least so long.
   explicit RowStore(std::chrono::nanoseconds keep) : keep_(keep) {}
 
-  /// The family's place; known ones only learn of new channels and of deaths.
-  std::size_t learn(const FamilySpec& spec, const std::vector<ChannelKey>& channels);
+  /// The family's place; known ones only learn of new channels and of deaths. Of rows that are closer than the steps of
+  /// the wall clock that are looked at, one is kept for each step.
+  std::size_t learn(const FamilySpec& spec, const std::vector<ChannelKey>& channels,
+                    std::int64_t utc_minus_monotonic_ns = 0);
   [[nodiscard]] std::optional<std::size_t> find(const std::string& path) const;
 
   /// Rows as the trace has them, [channel][row]; those not after the last one are left out.
@@ -72,8 +74,10 @@ class RowStore {
     std::vector<std::int64_t> values;
   };
   struct Family {
-    FamilySpec spec;
+    FamilySpec spec;  // its period is that of the rows kept
     std::vector<ChannelKey> channels;
+    std::chrono::nanoseconds finer{0};  // the period of the rows that come, if it is another
+    std::int64_t utc_minus_monotonic_ns = 0;
     std::size_t width = 0;  // channels with values; the trace may name them later
     std::vector<std::int64_t> times;
     std::size_t capacity = 0;
@@ -86,6 +90,8 @@ class RowStore {
   void make_room(Family& family, std::size_t rows) const;
   static void widen(Family& family, std::size_t width);
   void append_row(Family& family, const EarlyRow& row) const;
+  /// The place of a row that is newer than all others: its own, or that of the last one. Of a fresh one all is missing.
+  std::size_t place_of(Family& family, std::int64_t time_ns) const;
   void take_waiting(Family& family) const;
   [[nodiscard]] const Family* fastest() const;
 

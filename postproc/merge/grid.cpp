@@ -25,6 +25,10 @@ std::int64_t rounded_quotient(std::int64_t a, std::int64_t b) {
   return (a + half) / b;
 }
 
+std::int64_t floored_quotient(std::int64_t a, std::int64_t b) {
+  return a / b - (a % b < 0 ? 1 : 0);
+}
+
 std::int64_t rounded_up_quotient(std::int64_t a, std::int64_t b) {
   return a / b + (a % b > 0 ? 1 : 0);
 }
@@ -41,8 +45,32 @@ std::int64_t most_held_of(double steps) {
   return std::max<std::int64_t>(1, static_cast<std::int64_t>(std::lround(kHoldPeriods * steps)));
 }
 
-void lay_channel(const FamilyRows& family, std::size_t channel, std::span<const std::int64_t> at, double period_steps,
+/// Where each row of a family belongs.
+struct Places {
+  std::vector<std::int64_t> at;     // samples
+  std::vector<std::int64_t> ticks;  // the same finer, from the first sample on
+  std::int64_t ticks_in_step = 1;
+};
+
+/// Adds the increment of `count` ticks up to `last` to the steps in which they are.
+void spread(double increment, std::int64_t last, std::int64_t count, std::int64_t ticks_in_step,
+            std::span<double> out) {
+  const auto size = static_cast<std::int64_t>(out.size());
+  for (std::int64_t first = last - count; first < last;) {
+    const std::int64_t step = floored_quotient(first, ticks_in_step);
+    const std::int64_t end = std::min(last, (step + 1) * ticks_in_step);
+    if (step >= 0 && step < size) {
+      double& cell = out[static_cast<std::size_t>(step)];
+      // Rows may share a step where the interval is shorter, or after the wall clock moved: increments add up.
+      cell = (std::isnan(cell) ? 0 : cell) + increment * static_cast<double>(end - first) / static_cast<double>(count);
+    }
+    first = end;
+  }
+}
+
+void lay_channel(const FamilyRows& family, std::size_t channel, const Places& places, double period_steps,
                  std::span<double> out) {
+  const std::vector<std::int64_t>& at = places.at;
   const auto rows = std::span(family.values).subspan(channel * at.size(), at.size());
   const ChannelKey& key = family.channels[channel];
   const bool counts = family.spec.kind == Kind::counter || family.spec.kind == Kind::event;
@@ -50,23 +78,19 @@ void lay_channel(const FamilyRows& family, std::size_t channel, std::span<const 
   const std::int64_t most_spread = most_spread_of(period_steps);
   const std::int64_t most_held = most_held_of(period_steps);
 
-  // The step an increment counts from. A missing value's increment is in the next one that is present.
+  // The tick an increment counts from. A missing value's increment is in the next one that is present.
   std::optional<std::int64_t> counted_to;
   if (!family.seen_before.empty() && family.seen_before[channel]) counted_to = kLongAgo;
   for (std::size_t row = 0; row < at.size(); ++row) {
     if (std::isnan(rows[row])) continue;
     if (key.died_ns > 0 && family.time_ns[row] > key.died_ns) break;
     if (counts) {
-      const std::int64_t previous = counted_to.value_or(row > 0 ? at[row - 1] : at[row] - 1);
-      counted_to = at[row];
-      const std::int64_t covered = std::max<std::int64_t>(1, at[row] - previous);
-      if (covered > most_spread) continue;
-      for (std::int64_t t = at[row] - covered + 1; t <= at[row]; ++t) {
-        if (t < 0 || t >= size) continue;
-        double& cell = out[static_cast<std::size_t>(t)];
-        // Rows may share a step where the interval is shorter, or after the wall clock moved: increments add up.
-        cell = (std::isnan(cell) ? 0 : cell) + rows[row] / static_cast<double>(covered);
-      }
+      const std::vector<std::int64_t>& ticks = places.ticks;
+      const std::int64_t previous = counted_to.value_or(row > 0 ? ticks[row - 1] : ticks[row] - 1);
+      counted_to = ticks[row];
+      const std::int64_t covered = std::max<std::int64_t>(1, ticks[row] - previous);
+      if (covered <= most_spread * places.ticks_in_step)
+        spread(rows[row], ticks[row], covered, places.ticks_in_step, out);
     } else {
       std::int64_t until = row + 1 < at.size() ? std::max(at[row + 1], at[row] + 1) : at[row] + most_held;
       until = std::min({until, at[row] + most_held, size});
@@ -153,22 +177,32 @@ class WholeChannel {
 
 }  // namespace
 
+std::int64_t ticks_in_step(std::chrono::nanoseconds interval) {
+  return rounded_up_quotient(kFinestStep.count(), interval.count());
+}
+
+std::int64_t wall_step(std::int64_t monotonic_ns, std::int64_t utc_minus_monotonic_ns,
+                       std::chrono::nanoseconds interval) {
+  return rounded_up_quotient(rounded_quotient(monotonic_ns + utc_minus_monotonic_ns, interval.count()),
+                             ticks_in_step(interval));
+}
+
 Grid::Grid(std::int64_t first_ns, std::int64_t last_ns, std::int64_t utc_minus_monotonic_ns,
            std::chrono::nanoseconds interval)
     : offset_ns_(utc_minus_monotonic_ns),
       interval_ns_(interval.count()),
-      ticks_in_step_(rounded_up_quotient(kFinestStep.count(), interval_ns_)) {
+      ticks_in_step_(reveal::ticks_in_step(interval)) {
   begin_ = rounded_up_quotient(tick(first_ns), ticks_in_step_) * ticks_in_step_;
-  const std::int64_t whole = (tick(last_ns) - begin_) / ticks_in_step_;
+  const std::int64_t whole = tick(last_ns) / ticks_in_step_;
   samples_ = whole < 0 ? 0 : static_cast<std::size_t>(whole);
 }
 
 std::int64_t Grid::tick(std::int64_t monotonic_ns) const {
-  return rounded_quotient(monotonic_ns + offset_ns_, interval_ns_);
+  return rounded_quotient(monotonic_ns + offset_ns_, interval_ns_) - begin_;
 }
 
 std::int64_t Grid::index(std::int64_t monotonic_ns) const {
-  return rounded_up_quotient(tick(monotonic_ns) - begin_, ticks_in_step_) - 1;
+  return rounded_up_quotient(tick(monotonic_ns), ticks_in_step_) - 1;
 }
 
 std::int64_t reach_of(double period_seconds, double step_seconds) {
@@ -193,9 +227,12 @@ void append_channels(const FamilyRows& family, Telemetry& telemetry) {
 
 void lay_values(const FamilyRows& family, const Grid& grid, std::size_t begin, std::size_t first,
                 Telemetry& telemetry) {
-  std::vector<std::int64_t> at(family.time_ns.size());
-  std::transform(family.time_ns.begin(), family.time_ns.end(), at.begin(),
-                 [&](std::int64_t time) { return grid.index(time) - static_cast<std::int64_t>(begin); });
+  Places places{.ticks_in_step = grid.ticks_in_step()};
+  std::vector<std::int64_t>& at = places.at;
+  for (const std::int64_t time : family.time_ns) {
+    at.push_back(grid.index(time) - static_cast<std::int64_t>(begin));
+    places.ticks.push_back(grid.tick(time) - static_cast<std::int64_t>(begin) * grid.ticks_in_step());
+  }
   const double period_seconds = std::chrono::duration<double>(family.spec.period).count();
   const double steps = period_steps(period_seconds, telemetry.step_seconds);
   const WholeChannel whole(family.spec.kind, at, steps, telemetry.samples);
@@ -205,7 +242,7 @@ void lay_values(const FamilyRows& family, const Grid& grid, std::size_t begin, s
     const std::span<double> out = telemetry.series(first + i);
     if (family.channels[i].died_ns > 0 || !whole.lay(rows, seen, out)) {
       std::fill(out.begin(), out.end(), kNaN);
-      lay_channel(family, i, at, steps, out);
+      lay_channel(family, i, places, steps, out);
     }
   }
 }

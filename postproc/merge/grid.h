@@ -12,28 +12,35 @@
 
 namespace reveal {
 
-/// The grid: wall-aligned multiples of a step, which is the interval, or the least multiple of it that is not below
-/// 100 ms: the kernel accounts cpu time in ticks of up to 10 ms, and detectors and rules were measured at 100 ms. Sample
-/// i covers the step that ends at begin + i + 1 steps; the first tick is only the base of counters. One offset (the
-/// median of the clock pairs) serves the whole trace, so that a wall clock that steps never re-spaces it.
+/// How many ticks one step of the analysis takes: one, or so many that it is not below 100 ms. The kernel accounts cpu
+/// time in ticks of up to 10 ms, and detectors and rules were measured at 100 ms.
+[[nodiscard]] std::int64_t ticks_in_step(std::chrono::nanoseconds interval);
+/// The step of the wall clock, counted since 1970, to which what happened until then belongs.
+[[nodiscard]] std::int64_t wall_step(std::int64_t monotonic_ns, std::int64_t utc_minus_monotonic_ns,
+                                     std::chrono::nanoseconds interval);
+
+/// The grid: wall-aligned multiples of a step. Sample i covers the one that ends at begin + i + 1 steps; the first tick
+/// is only the base of counters. One offset (the median of the clock pairs) serves the whole trace, so that a wall
+/// clock that steps never re-spaces it.
 class Grid {
  public:
   Grid(std::int64_t first_ns, std::int64_t last_ns, std::int64_t utc_minus_monotonic_ns,
        std::chrono::nanoseconds interval);
 
-  /// The sample to which a tick belongs; -1, or less, for those before the first whole step.
+  /// The sample to which what happened until then belongs; -1, or less, for ticks before the first whole step.
   [[nodiscard]] std::int64_t index(std::int64_t monotonic_ns) const;
+  /// The tick, counted from that at which sample 0 begins.
+  [[nodiscard]] std::int64_t tick(std::int64_t monotonic_ns) const;
+  [[nodiscard]] std::int64_t ticks_in_step() const { return ticks_in_step_; }
   [[nodiscard]] std::size_t samples() const { return samples_; }
   [[nodiscard]] std::int64_t begin_utc_ns() const { return begin_ * interval_ns_; }
   [[nodiscard]] std::int64_t step_ns() const { return ticks_in_step_ * interval_ns_; }
 
  private:
-  [[nodiscard]] std::int64_t tick(std::int64_t monotonic_ns) const;  // counted in intervals of the wall clock
-
   std::int64_t offset_ns_;
   std::int64_t interval_ns_;
   std::int64_t ticks_in_step_;
-  std::int64_t begin_ = 0;  // a tick
+  std::int64_t begin_ = 0;  // in intervals of the wall clock
   std::size_t samples_ = 0;
 };
 

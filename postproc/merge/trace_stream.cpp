@@ -21,7 +21,7 @@ constexpr std::size_t kMostSamples = 27'000'000;
 /// 8 GiB of numbers.
 constexpr std::size_t kMostValues = std::size_t{1} << 30;
 /// What is read on the way to the grid is several times as large as what is kept.
-constexpr std::size_t kHeldPiece = 3'000;
+constexpr std::size_t kHeldPiece = 3'000;  // ticks
 constexpr std::size_t kNever = std::numeric_limits<std::size_t>::max();
 
 /// The family that sets the pace: the one with the most rows.
@@ -84,7 +84,8 @@ void TraceStream::Impl::open(const std::filesystem::path& path) {
   }
   telemetry.step_seconds = static_cast<double>(grid->step_ns()) * 1e-9;
   telemetry.begin_utc_ns = grid->begin_utc_ns();
-  trace.samples_expected = std::round(static_cast<double>(pace->time_ns.back() - first) / static_cast<double>(interval_ns));
+  trace.samples_expected =
+      std::round(static_cast<double>(pace->time_ns.back() - first) / static_cast<double>(interval_ns));
   trace.samples_present = static_cast<double>(pace->time_ns.size() - 1);
   for (const auto& family : reader.families()) {
     first_rows.emplace_back(family.channels.size(), kNever);
@@ -169,6 +170,7 @@ void TraceStream::read_measured(std::size_t begin, std::size_t count, Telemetry&
     if (!has_values(families[f])) continue;
     impl_->read_around(f, begin, count);
     lay_values(impl_->rows[f], *impl_->grid, begin, at, piece);
+    if (impl_->grid->ticks_in_step() > 1) impl_->rows[f].values = {};  // several times as large as what is kept
     at += families[f].channels.size();
   }
   piece.channels.resize(channels);  // what was derived is to be derived anew
@@ -184,8 +186,10 @@ NodeTrace held(TraceStream& stream) {
   telemetry.samples = stream.samples();
   telemetry.values.reserve(telemetry.channels.size() * telemetry.samples);
   Telemetry piece;
-  for (std::size_t begin = 0; begin < telemetry.samples; begin += kHeldPiece) {
-    stream.read_measured(begin, std::min(kHeldPiece, telemetry.samples - begin), piece);
+  const auto together =
+      std::max<std::size_t>(1, kHeldPiece / static_cast<std::size_t>(ticks_in_step(trace.header.interval)));
+  for (std::size_t begin = 0; begin < telemetry.samples; begin += together) {
+    stream.read_measured(begin, std::min(together, telemetry.samples - begin), piece);
     telemetry.values.resize(piece.channels.size() * telemetry.samples);
     for (std::size_t c = 0; c < piece.channels.size(); ++c) {
       copy_onto_zeros(piece.series(c), telemetry.series(c).subspan(begin));

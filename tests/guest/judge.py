@@ -28,7 +28,7 @@ check("it is not partial", not report["partial"])
 probes = {probe["name"]: probe for entry in report["coverage"] for probe in entry["probes"]}
 for probe in probes.values():
     print("   ", probe["name"], probe["state"], probe["reason"])
-for name in ("job_cgroup", "pressure"):
+for name in ("job_cgroup", "job_memory", "pressure"):
     check(f"{name} was measured", probes.get(name, {}).get("state") == "ok")
 files = sorted(os.listdir(folder))
 check(f"files: {', '.join(files)}", {"report.json", "report.txt", "report.html"} <= set(files))
@@ -48,7 +48,7 @@ else:
     trace = h5py.File(f"{folder}/guest.h5.part", "r", libver="latest", swmr=True)
 seen = {}
 for name, family in trace["job"].items():
-    if not name.startswith("cgroup_") or "stored" not in family.attrs:
+    if not name.startswith(("cgroup_", "memory")) or "stored" not in family.attrs:
         continue
     stored = family.attrs["stored"]
     increments = (stored.decode() if isinstance(stored, bytes) else stored) == "increments"
@@ -62,4 +62,21 @@ for name, family in trace["job"].items():
         print("   ", metric, "sum" if increments else "peak", seen[metric], f"({len(values)} of {family.shape[1]})")
 check("the step's 75 s of cpu time were charged", seen.get("cgroup.cpu_usage", 0) > 40e9)
 check("its 100 MB of memory were charged", 95e6 < seen.get("cgroup.memory_anon", 0) < 600 * 2**20)
+
+channels = sum(len(family.dims[0]["metric"]) for group in trace.values() if isinstance(group, h5py.Group)
+               for family in group.values() if "stored" in family.attrs)
+fast = sum(len(family.dims[0]["metric"]) for group in trace.values() if isinstance(group, h5py.Group)
+           for family in group.values() if "stored" in family.attrs and family.attrs["period"] < 0.11)
+print(f"    {channels} channels, {fast} of them ten times a second")
+times = trace["cpu/times"]
+away = "cpu" + open(f"{result}/cpu-off").read().strip()
+row = [i for i, (metric, instance) in enumerate(zip(times.dims[0]["metric"].asstr()[:],
+                                                    times.dims[0]["instance"].asstr()[:]))
+       if (metric, instance) == ("cpu.idle", away)][0]
+idle = times[row, :]
+missing = [i for i, value in enumerate(idle) if value == times.fillvalue]
+check(f"{away} was off line for {len(missing)} rows, and is not made up", 30 <= len(missing) <= 200)
+check("what it did before and afterwards is there", missing[0] > 20 and missing[-1] < len(idle) - 100)
+# Its counters stood still meanwhile: 20 s in one step would be a reset taken for work.
+check("no step is longer than the absence", 0 <= max(v for v in idle if v != times.fillvalue) < 20e9)
 sys.exit(failures > 0)

@@ -166,6 +166,13 @@ systemd-cgls --no-pager >cgroups-before.txt 2>&1
 broker=$(identity "$job" 0) sampler=$(identity "$job" 1500)
 say "broker $broker sampler $sampler lock: $(cat "/var/spool/reveal/run/$job".*)"
 check "the collector is neither in slurmd's nor in the job's cgroup" collectors_are_apart "$job"
+cpu=2
+echo $cpu >cpu-off
+echo 0 >"/sys/devices/system/cpu/cpu$cpu/online"
+check "cpu$cpu is off line" test "$(cat "/sys/devices/system/cpu/cpu$cpu/online")" = 0
+sleep 5
+echo 1 >"/sys/devices/system/cpu/cpu$cpu/online"
+check "it is back, and the same collector is running" same_collector "$job" "$broker" "$sampler"
 say "systemctl restart slurmd (was pid $(systemctl show -P MainPID slurmd))"
 check "slurmd is back" restart_slurmd
 check "the job is still running" job_runs "$job"

@@ -55,7 +55,7 @@ TEST(Cgroup, ReadsVersion1) {
     memory.sample();
     EXPECT_EQ(memory.value("job/memory", "cgroup.memory_anon"), rss);
     EXPECT_EQ(memory.value("job/memory", "cgroup.memory_dirty"), 8192);
-    EXPECT_EQ(memory.value("job/memory_events", "cgroup.pgpgin"), 77);
+    EXPECT_EQ(memory.value("job/memory_events", "memory_stat.pgpgin"), 77);
   }
   EXPECT_EQ(memory.family("job/memory").channels().size(), 2U);
 }
@@ -77,11 +77,11 @@ TEST(Cgroup, KnowsWhatItsMemoryIsMadeOf) {
   bench.sample();
   EXPECT_EQ(bench.value("job/memory", "cgroup.memory_anon"), 4096);
   EXPECT_EQ(bench.value("job/memory", "cgroup.memory_dirty"), 8192);
-  EXPECT_EQ(bench.value("job/memory", "cgroup.memory_anon_thp"), 7);
+  EXPECT_EQ(bench.value("job/memory", "memory_stat.anon_thp"), 7);
   EXPECT_EQ(bench.value("job/memory_events", "cgroup.page_faults"), 11);
-  EXPECT_EQ(bench.value("job/memory_events", "cgroup.workingset_refault_file"), 12);
-  EXPECT_EQ(bench.value("job/memory_events", "cgroup.pgscan"), 13);
-  EXPECT_EQ(bench.value("job/memory_events", "cgroup.thp_fault_alloc"), 14);
+  EXPECT_EQ(bench.value("job/memory_events", "memory_stat.workingset_refault_file"), 12);
+  EXPECT_EQ(bench.value("job/memory_events", "memory_stat.pgscan"), 13);
+  EXPECT_EQ(bench.value("job/memory_events", "memory_stat.thp_fault_alloc"), 14);
 }
 
 TEST(Quota, IsFollowedIntoTheGroupsAProcessIsMovedTo) {

@@ -83,6 +83,8 @@ TEST(MetricSelection, AlwaysTakesTheSitesOwn) {
 
 TEST(MetricSelection, RefusesWhatNoProbeHas) {
   EXPECT_EQ(refusal("mem.dirty\ncpu.usr\n"), "/selected:2: unknown metric \"cpu.usr\"; did you mean \"cpu.user\"?");
+  EXPECT_EQ(refusal("cgroup.cpu_usge\n"),
+            "/selected:1: unknown metric \"cgroup.cpu_usge\"; did you mean \"cgroup.cpu_usage\"?");
   EXPECT_EQ(refusal("quite.unlikely.*\n"), "/selected:1: unknown metric \"quite.unlikely.*\"");
   EXPECT_EQ(refusal("room.*\nroom.level gauge count /level\n"), "nothing");
 }

@@ -153,7 +153,8 @@ TEST(Sampling, ProbesOfTheDefaultPeriodLookAtEachTickWhateverTheInterval) {
   TestHost host;
   host.write("/proc/meminfo", "MemTotal: 1000 kB\nMemFree: 500 kB\n");
   RootFs fs(host.root());
-  for (const auto& [interval, slow] : std::initializer_list<std::pair<std::chrono::nanoseconds, std::chrono::nanoseconds>>{
+  for (const auto& [interval, slow] :
+       std::initializer_list<std::pair<std::chrono::nanoseconds, std::chrono::nanoseconds>>{
            {10ms, 1s}, {50ms, 1s}, {100ms, 1s}, {300ms, 900ms}, {2s, 2s}}) {
     Sink sink;
     const Sampler sampler(fs, sink, {.interval = interval, .probes = {"memory", "self"}}, {1, 1});

@@ -77,6 +77,43 @@ TEST(RowStore, ChannelsThatAppearAreKeptUntilTheTraceNamesThem) {
   EXPECT_EQ(dirty[2], 41);
 }
 
+TEST(RowStore, OfRowsCloserThanTheStepsOfALookKeepsOneForEach) {
+  using namespace std::chrono_literals;
+  constexpr std::int64_t kFine = 20'000'000;
+  constexpr std::int64_t kOffset = 30'000'000;  // steps of the wall clock do not begin where those of the monotonic do
+  RowStore rows(600s);
+  FamilySpec counters = counter_family();
+  FamilySpec levels = gauge_family();
+  counters.period = levels.period = 20ms;
+  const std::size_t faults = rows.learn(counters, keys({"vm.faults"}), kOffset);
+  const std::size_t free = rows.learn(levels, keys({"mem.free"}), kOffset);
+  // Ticks at 10, 30, 50 ms: 40, 60, 80 ms of the wall clock.
+  const auto time_of = [](std::int64_t tick) { return tick * kFine - 10'000'000; };
+  for (std::int64_t tick = 1; tick <= 21; tick += 3) {
+    std::vector<std::int64_t> times;
+    std::vector<double> values;
+    for (std::int64_t t = tick; t < tick + 3; ++t) {
+      times.push_back(time_of(t));
+      values.push_back(static_cast<double>(t));
+    }
+    rows.append(faults, times, std::vector<double>{tick == 1 ? kNaN : 2, 2, tick == 10 ? kNaN : 2});
+    rows.append(free, times, values);
+  }
+  rows.append_early(faults, time_of(21), std::vector<std::int64_t>{1000});
+  for (std::int64_t tick = 22; tick <= 34; ++tick)
+    rows.append_early(faults, time_of(tick), std::vector<std::int64_t>{1000 + 2 * (tick - 21)});
+  TraceHeader header = sample_header();
+  header.interval = 20ms;
+  const auto block = rows.block(header, kOffset);
+  ASSERT_TRUE(block);
+  EXPECT_DOUBLE_EQ(block->telemetry.step_seconds, 0.1);
+  EXPECT_EQ(block->telemetry.begin_utc_ns, kTick);
+  const auto counted = series_of(*block, "vm.faults");
+  EXPECT_EQ(std::vector<double>(counted.begin(), counted.end()), std::vector<double>({10, 8, 10, 10, 10, 10}));
+  EXPECT_EQ(series_of(*block, "mem.free")[1], 14);
+  EXPECT_DOUBLE_EQ(rows.level("vm.faults", time_of(20), time_of(30)).value(), 100);
+}
+
 TEST(RowStore, ForgetsWhatIsOlderThanALookNeeds) {
   RowStore rows(std::chrono::seconds(10));
   const std::size_t family = rows.learn(gauge_family(), keys({"mem.free"}));
