@@ -36,6 +36,27 @@ TEST(Slots, KeepCountingWhenTheirProcessChanges) {
   EXPECT_EQ(bench.value("process/faults", "process.minor_faults", "rank0"), 0);
 }
 
+TEST(Slots, FollowWhatTheirProcessReadsAndWrites) {
+  TestHost host;
+  host.last_pid(500);
+  host.process(500, 1, "root", 1, 0);
+  const auto write = [&](int bytes) {
+    const std::string text = std::to_string(bytes);
+    host.write("/proc/500/io", "rchar: " + text + "00\nwchar: 7\nsyscr: " + text + "\nsyscw: 9\nread_bytes: " + text +
+                                   "0\nwrite_bytes: 4096\ncancelled_write_bytes: 5\n");
+  };
+  write(10);
+  ProbeBench bench(host, "process", JobSource{.pid = 500});
+  bench.sample();  // before it, whatever the process did, it did without us
+  write(25);
+  bench.sample();
+  EXPECT_EQ(bench.value("process/io", "process.read_by_calls", "rank0"), 1500);
+  EXPECT_EQ(bench.value("process/io", "process.read_bytes", "rank0"), 150);
+  EXPECT_EQ(bench.value("process/io", "process.write_bytes", "rank0"), 0);
+  EXPECT_EQ(bench.value("process/io_calls", "process.reads", "rank0"), 15);
+  EXPECT_EQ(bench.value("process/io_calls", "process.writes", "rank0"), 0);
+}
+
 TEST(Slots, KeepInTheSumWhatAProcessWaitedThatCannotBeReadAnyMore) {
   TestHost host;
   host.last_pid(510);
