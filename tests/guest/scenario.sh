@@ -62,12 +62,16 @@ not_drained() {
   [ -z "$reasons" ]
 }
 
-# Processes of reveal that belong to a job; "broker" the one of root, "sampler" those of the user.
+# Processes of reveal that belong to a job; "broker" the one of root, "sampler" that of the user, without the helper that
+# it asks what may block.
 collectors() { # collectors JOB UID
-  local process
+  local process parent
   for process in $(grep -lsz -- "^slurm:$1\$" /proc/[0-9]*/cmdline); do
     process=${process%/cmdline}
-    [ "$(stat -c %u "$process" 2>/dev/null)" != "$2" ] || echo "${process#/proc/}"
+    [ "$(stat -c %u "$process" 2>/dev/null)" = "$2" ] || continue
+    parent=/proc/$(sed -n 's/^PPid:\t//p' "$process/status" 2>/dev/null)
+    ! grep -qsz -- "^slurm:$1\$" "$parent/cmdline" || [ "$(stat -c %u "$parent" 2>/dev/null)" != "$2" ] || continue
+    echo "${process#/proc/}"
   done
 }
 alive_since() { awk '{ sub(/.*\) /, ""); print $20 }' "/proc/$1/stat" 2>/dev/null; }
