@@ -387,6 +387,8 @@ def compare_slowdown(args):
     from scipy import stats
     rows = [["job", "beside it", "pairs", "slow-down, %", "95 % interval"]]
     for kind in ("memory", "communication"):
+        if args.only and kind not in args.only.split(","):
+            continue
         with tempfile.TemporaryDirectory(prefix="reveal-bench.") as name:
             folder = pathlib.Path(name)
             with open(folder / "done", "w") as done:
@@ -451,7 +453,7 @@ def main() -> int:
     parser.add_argument("--build", type=pathlib.Path, required=True)
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--seconds", type=float)
-    parser.add_argument("--only", default="", help="peers by their first word")
+    parser.add_argument("--only", default="", help="peers by their first word; slowdown: of one job")
     parser.add_argument("--control", action="store_true", help="slowdown: also of a program that only sleeps")
     args = parser.parse_args()
     args.build = args.build.resolve()
