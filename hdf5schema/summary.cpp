@@ -98,7 +98,7 @@ std::int64_t stored(double value, bool real) {
 class Summary {
  public:
   Summary(const TraceReader& trace, const std::filesystem::path& to)
-      : trace_(trace), file_(to, trace.header(), TraceFile::Form::closed, trace.events().size() + 1) {
+      : trace_(trace), events_(trace.events()), file_(to, trace.header(), TraceFile::Form::closed, events_.size() + 1) {
     for (const TraceReader::Family& family : trace.families()) {
       if (!family.time_ns.empty()) begin_ = std::min(begin_, family.time_ns.front());
     }
@@ -230,7 +230,7 @@ class Summary {
 
   void write_records() {
     std::vector<EventRecord> events{record_of({begin_, "trace", "summary", "kept one row a minute, as set"})};
-    for (const Event& event : trace_.events()) events.push_back(record_of(event));
+    for (const Event& event : events_) events.push_back(record_of(event));
     file_.write_events(events);
     file_.write_clocks(trace_.clocks());
     file_.write_coverage(trace_.coverage());
@@ -238,6 +238,7 @@ class Summary {
   }
 
   const TraceReader& trace_;
+  std::vector<Event> events_;
   TraceFile file_;
   std::int64_t begin_ = std::numeric_limits<std::int64_t>::max();
   std::map<std::string, Axis> axes_;
