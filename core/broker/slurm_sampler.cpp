@@ -122,13 +122,13 @@ void set_max_bytes(SlurmSampling& sampling, const std::string& value) {
   if (const auto bytes = parse_bytes(value)) sampling.max_bytes = *bytes;
 }
 
-// A summary would be made before the report, which would have nothing to look at.
 void set_retention(SlurmSampling& sampling, const std::string& value) {
-  const auto retention = parse_retention(value);
-  if (retention && retention->form != Retention::Form::summary) {
-    sampling.retention = *retention;
+  if (const auto retention = parse_retention(value)) {
+    // The report looks at every row: who makes it makes a summary of the trace afterwards.
+    sampling.retention = retention->form == Retention::Form::summary ? Retention() : *retention;
   } else {
-    note("retain \"" + value + "\" is neither full nor rolling with at least a minute, as in rolling=30min; " +
+    note("retain \"" + value +
+         "\" is neither full nor summary, nor rolling with at least a minute, as in rolling=30min; " +
          "everything is kept");
   }
 }

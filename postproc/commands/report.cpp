@@ -3,6 +3,7 @@
 #include "postproc/commands/shared_options.h"
 #include "postproc/commands/terminal.h"
 #include "postproc/report/job_report.h"
+#include "postproc/report/thin_traces.h"
 
 namespace reveal {
 namespace {
@@ -25,10 +26,14 @@ class ReportCommand final : public Command {
     app.add_option("--threads", request_.threads, "nodes analysed side by side (default: one a cpu, at most 3)")
         ->type_name("N");
     app.add_flag("--fresh", request_.fresh, "do not reuse the nodes' summaries");
+    app.add_option("--retain", retain_, "what to keep of the traces: full (default) or summary, one row a minute")
+        ->type_name("FORM")
+        ->check(CLI::IsMember({"full", "summary"}));
   }
 
   int run(const CommonOptions& common) override {
     const Report report = make_report(request_, common);
+    if (retain_ == "summary") thin_traces(request_.directory);
     // What was found is worth more than the files: it is printed even if the directory cannot be written.
     std::string failure;
     try {
@@ -44,6 +49,7 @@ class ReportCommand final : public Command {
 
  private:
   ReportRequest request_;
+  std::string retain_;
 };
 
 const RegisteredCommand kCommand{{.order = 10,

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <map>
 #include <set>
 #include <thread>
 
@@ -22,6 +23,7 @@
 #include "postproc/merge/publish.h"
 #include "postproc/report/job_facts.h"
 #include "postproc/report/job_report.h"
+#include "postproc/report/thin_traces.h"
 
 namespace reveal {
 namespace {
@@ -137,18 +139,22 @@ void move_all(const fs::path& spool, const fs::path& directory, const std::strin
     }
   }
   std::sort(traces.begin(), traces.end());
-  bool renamed = false;
+  std::map<std::string, std::string> names;  // of summaries whose trace has another name now, its
   for (const fs::path& trace : traces) {
     const fs::path place = free_place(directory, trace, node);
-    renamed = renamed || place.filename() != trace.filename();
+    if (place.filename() != trace.filename()) names[summary_name(trace)] = place.filename().string();
     move_file(trace, place);
   }
   for (const fs::path& summary : summaries) {
-    std::error_code ignored;
-    if (renamed)
-      fs::remove(summary, ignored);  // it speaks of another name; the report makes a new one
-    else
+    const auto renamed = names.find(summary.filename().string());
+    if (renamed == names.end()) {
       move_file(summary, directory / summary.filename());
+      continue;
+    }
+    NodeSummary theirs = parse_summary(read_text_file(summary, 4 * kLargestSummary));
+    theirs.trace = renamed->second;
+    publish_file(directory, summary_name(renamed->second), render_summary(std::move(theirs)));
+    fs::remove(summary);
   }
 }
 
@@ -242,6 +248,7 @@ DeliverSettings read_deliver_settings(const std::string& config) {
       settings.wait_for_nodes = std::chrono::duration_cast<std::chrono::milliseconds>(*limit * kShareOfLimit);
       settings.most_seconds = std::chrono::duration<double>(*limit).count() * kShareOfLimit;
     }
+    if (entry.key == "retain") settings.thin_traces = file.single(entry) == "summary";
     if (entry.key != "report") continue;  // the collector's and the janitor's
     const auto* known = std::find_if(std::begin(kReportNames), std::end(kReportNames),
                                      [&](const auto& each) { return each.name == file.single(entry); });
@@ -297,7 +304,10 @@ Delivery deliver(const fs::path& spool, const std::string& node, SlurmJob& job, 
   Delivery delivery;
   delivery.directory = spool;
   const bool small = estimated_seconds(spool) <= settings.most_seconds;
-  if (small && settings.report == ReportWhen::epilog) write_summaries(spool, node, analysis);
+  if (small && settings.report == ReportWhen::epilog) {
+    write_summaries(spool, node, analysis);
+    if (settings.thin_traces) thin_traces(spool, node);
+  }
   for (const Candidate& candidate : delivery_candidates(place, request)) {
     try {
       const fs::path directory = claim_free(candidate, place);

@@ -20,6 +20,7 @@ struct DeliverSettings {
   ReportWhen report = ReportWhen::epilog;
   std::chrono::milliseconds wait_for_nodes{3000};
   double most_seconds = 3;  // of estimated analysis; longer ones become a job of their own
+  bool thin_traces = false;  // once they are analysed
 };
 
 /// Of the section [slurm]; throws Error for what it cannot understand.

@@ -72,7 +72,8 @@ class EndOfNode {
       say(LOG_NOTICE, "delivered to " + delivery.directory.string() + ": " + delivery.why);
     }
     if (delivery.needs_job && take_marker(delivery.directory, ".report-job")) {
-      const std::string failure = submit_report_job(job, delivery.directory, end_.config, mail_command(delivery, job));
+      const std::string command = report_command(delivery, job, settings) + " && " + mail_command(delivery, job);
+      const std::string failure = submit_report_job(job, delivery.directory, command);
       if (!failure.empty()) say(LOG_NOTICE, "no report job: " + failure + "; the first `reveal show` builds it");
     }
     ready();
@@ -128,19 +129,34 @@ class EndOfNode {
     }
   }
 
-  /// For the shell of a report job.
-  [[nodiscard]] std::string mail_command(const Delivery& delivery, const SlurmJob& job) const {
-    std::string command = shell_quoted(std::filesystem::read_symlink("/proc/self/exe").string()) + " mail " +
-                          shell_quoted(delivery.directory.string());
-    const auto add = [&command](const char* option, const std::string& value) {
-      if (!value.empty()) command += std::string(" ") + option + " " + shell_quoted(value);
+  struct Option {
+    const char* name;
+    std::string value;  // "": not given
+  };
+  /// `reveal NAME DIRECTORY --config ...`, for the shell of a report job.
+  [[nodiscard]] std::string command(const char* name, const Delivery& delivery,
+                                    const std::vector<Option>& options) const {
+    std::string words = shell_quoted(std::filesystem::read_symlink("/proc/self/exe").string()) + " " + name + " " +
+                        shell_quoted(delivery.directory.string());
+    const auto add = [&words](const Option& option) {
+      if (!option.value.empty()) words += std::string(" ") + option.name + " " + shell_quoted(option.value);
     };
-    add("--config", end_.config);
-    add("--to", requested(end_.request, "mail"));
-    add("--mail-user", job.mail_user);
-    add("--user", job.user);
-    add("--array", job.array_job);
-    return command;
+    add({"--config", end_.config});
+    for (const Option& option : options) add(option);
+    return words;
+  }
+  [[nodiscard]] std::string report_command(const Delivery& delivery, const SlurmJob& job,
+                                           const DeliverSettings& settings) const {
+    std::string nodes;
+    for (const std::string& node : job.nodes) nodes += (nodes.empty() ? "" : ",") + node;
+    return command("report", delivery, {{"--expect", nodes}, {"--retain", settings.thin_traces ? "summary" : ""}});
+  }
+  [[nodiscard]] std::string mail_command(const Delivery& delivery, const SlurmJob& job) const {
+    return command("mail", delivery,
+                   {{"--to", requested(end_.request, "mail")},
+                    {"--mail-user", job.mail_user},
+                    {"--user", job.user},
+                    {"--array", job.array_job}});
   }
 
   /// After the epilog has been let go: a mail server may take its time.

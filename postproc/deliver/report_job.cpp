@@ -33,15 +33,7 @@ std::string shell_quoted(const std::string& word) {
   return quoted + "'";
 }
 
-std::string submit_report_job(const SlurmJob& job, const std::filesystem::path& directory, const std::string& config,
-                              const std::string& mail_command) {
-  const std::string self = std::filesystem::read_symlink("/proc/self/exe").string();
-  std::string nodes;
-  for (const std::string& node : job.nodes) nodes += (nodes.empty() ? "" : ",") + node;
-  std::string script = shell_quoted(self) + " report " + shell_quoted(directory.string());
-  if (!nodes.empty()) script += " --expect " + shell_quoted(nodes);
-  if (!config.empty()) script += " --config " + shell_quoted(config);
-  if (!mail_command.empty()) script += " && " + mail_command;
+std::string submit_report_job(const SlurmJob& job, const std::filesystem::path& directory, const std::string& command) {
   std::vector<std::string> words{"sbatch",
                                  "--parsable",
                                  "--dependency=afterany:" + job.id,
@@ -52,7 +44,7 @@ std::string submit_report_job(const SlurmJob& job, const std::filesystem::path& 
                                  "--output=/dev/null",
                                  "--chdir=" + directory.string(),
                                  "--export=NONE",
-                                 "--wrap=" + script};
+                                 "--wrap=" + command};
   if (!job.partition.empty()) words.push_back("--partition=" + job.partition);
   if (!job.account.empty()) words.push_back("--account=" + job.account);
   // Never a report of the report; where the plug-in is not loaded on the submit side, the option does not exist.

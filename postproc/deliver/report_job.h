@@ -8,10 +8,10 @@
 
 namespace reveal {
 
-/// Submits `reveal report` (and `mail_command` behind it, if any) with sbatch, to run as this user once the job and its
-/// epilogs are over. "" or one line about what went wrong.
+/// Submits `command` (of a shell) with sbatch, to run as this user in `directory` once the job and its epilogs are
+/// over. "" or one line about what went wrong.
 [[nodiscard]] std::string submit_report_job(const SlurmJob& job, const std::filesystem::path& directory,
-                                            const std::string& config, const std::string& mail_command);
+                                            const std::string& command);
 
 /// 'it'\''s', for a shell.
 [[nodiscard]] std::string shell_quoted(const std::string& word);

@@ -251,7 +251,7 @@ NodeOutcome analyse_anew(const std::filesystem::path& directory, const ListedTra
   try {
     outcome.summary = summarise(trace, settings, budget, threads);
     try {
-      publish_file(directory, summary_name(trace), render_summary(*outcome.summary));
+      publish_file(directory, summary_name(trace.path), render_summary(*outcome.summary));
     } catch (const Error& error) {
       outcome.problem = {outcome.summary->node, fmt::format("summary not kept: {}", error.what())};
     }
@@ -269,7 +269,14 @@ std::vector<NodeOutcome> outcomes_of(const std::filesystem::path& directory, con
   std::vector<NodeOutcome> outcomes(traces.size());
   std::vector<std::size_t> anew;
   for (std::size_t i = 0; i < traces.size(); ++i) {
-    if (options.reuse_summaries) outcomes[i].summary = fresh_summary(traces[i], hash);
+    outcomes[i].summary = fresh_summary(traces[i], hash);
+    const auto& summary = outcomes[i].summary;
+    if (summary && summary->thinned && (!options.reuse_summaries || summary->config_hash != hash)) {
+      outcomes[i].problem = {summary->node, summary->node + "'s trace holds one row a minute since it was analysed: " +
+                                                "what was found then stands"};
+    } else if (!options.reuse_summaries) {
+      outcomes[i].summary.reset();
+    }
     if (!outcomes[i].summary) anew.push_back(i);
   }
   if (!anew.empty()) keep_freed_memory();
@@ -295,7 +302,7 @@ void write_summaries(const std::filesystem::path& directory, const std::string& 
     if (trace.node != node) continue;
     try {
       MemoryBudget budget(kMostMemory);
-      publish_file(directory, summary_name(trace),
+      publish_file(directory, summary_name(trace.path),
                    render_summary(summarise(trace, settings, budget, usable_threads())));
     } catch (const std::exception&) {
       continue;  // the report of the job tries again, and says what is wrong
@@ -392,7 +399,7 @@ bool report_is_fresh(const std::filesystem::path& directory) {
   if (report == std::numeric_limits<std::int64_t>::min()) return false;
   for (const ListedTrace& trace : list_traces(directory)) {
     if (trace.mtime_ns > report) return false;
-    if (modified_ns(directory / summary_name(trace)) > report) return false;
+    if (modified_ns(directory / summary_name(trace.path)) > report) return false;
   }
   return true;
 }

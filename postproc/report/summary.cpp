@@ -23,7 +23,8 @@ std::string dump(const NodeSummary& summary) {
   json["trace"] = {{"file", summary.trace},
                    {"bytes", summary.trace_bytes},
                    {"mtime_ns", summary.trace_mtime_ns},
-                   {"complete", summary.complete}};
+                   {"complete", summary.complete},
+                   {"thinned", summary.thinned}};
   json["seconds"] = summary.seconds;
   json["boot_id"] = summary.boot_id;
   json["insufficient"] = summary.insufficient;
@@ -103,6 +104,7 @@ NodeSummary parse_summary(const std::string& text) {
     summary.trace_bytes = json.at("trace").at("bytes");
     summary.trace_mtime_ns = json.at("trace").at("mtime_ns");
     summary.complete = json.at("trace").at("complete");
+    summary.thinned = json.at("trace").value("thinned", false);
     summary.seconds = json.at("seconds");
     summary.boot_id = json.at("boot_id");
     summary.insufficient = json.at("insufficient");
@@ -122,22 +124,30 @@ NodeSummary parse_summary(const std::string& text) {
   }
 }
 
-std::string summary_name(const ListedTrace& trace) {
-  return trace.node + ".summary.json";
+std::string summary_name(const std::filesystem::path& trace) {
+  const std::string name = trace.filename().string();
+  return name.substr(0, name.rfind(".h5")) + ".summary.json";
 }
 
-std::optional<NodeSummary> fresh_summary(const ListedTrace& trace, const std::string& config_hash) {
+std::optional<NodeSummary> summary_of(const ListedTrace& trace) {
   try {
     NodeSummary summary =
-        parse_summary(read_text_file(trace.path.parent_path() / summary_name(trace), 4 * kLargestSummary));
-    if (summary.config_hash != config_hash || summary.trace != trace.path.filename().string() ||
-        summary.trace_bytes != trace.bytes || summary.trace_mtime_ns != trace.mtime_ns) {
+        parse_summary(read_text_file(trace.path.parent_path() / summary_name(trace.path), 4 * kLargestSummary));
+    // A copy of a thinned trace may have another time; a second analysis would find nothing in it.
+    const bool same_time = summary.thinned || summary.trace_mtime_ns == trace.mtime_ns;
+    if (summary.trace != trace.path.filename().string() || summary.trace_bytes != trace.bytes || !same_time) {
       return std::nullopt;
     }
     return summary;
   } catch (const Error&) {
     return std::nullopt;  // missing or damaged: it is made again from the trace
   }
+}
+
+std::optional<NodeSummary> fresh_summary(const ListedTrace& trace, const std::string& config_hash) {
+  auto summary = summary_of(trace);
+  if (summary && !summary->thinned && summary->config_hash != config_hash) summary.reset();
+  return summary;
 }
 
 }  // namespace reveal

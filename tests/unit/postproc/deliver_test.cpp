@@ -4,12 +4,17 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <random>
 
+#include "hdf5schema/trace_reader.h"
 #include "hdf5schema/trace_writer.h"
 #include "postproc/deliver/report_job.h"
 #include "postproc/mail/mail_quota.h"
 #include "postproc/merge/publish.h"
 #include "postproc/report/job_facts.h"
+#include "postproc/report/job_report.h"
+#include "postproc/report/thin_traces.h"
+#include "tests/unit/hdf5schema/sample_trace.h"
 #include "tests/unit/temporary_directory.h"
 
 namespace reveal {
@@ -45,6 +50,26 @@ class Deliver : public testing::Test {
     }
     writer.append_clock({kTenth, 1'700'000'000'000'000'000, 0});
     writer.close();
+  }
+  /// With values that take space.
+  fs::path spool_of_ten_minutes(const std::string& node) {
+    constexpr std::int64_t kTenth = 100'000'000;
+    fs::create_directories(base_ / ("spool-" + node));
+    TraceWriter writer(base_ / ("spool-" + node) / (node + ".h5"),
+                       {.job_id = "4711", .node = node, .interval = std::chrono::nanoseconds(kTenth)});
+    const auto family = writer.add_family({.path = "memory/meminfo", .period = std::chrono::nanoseconds(kTenth)});
+    std::vector<std::int64_t> values(20);
+    for (std::size_t i = 0; i < values.size(); ++i) writer.add_channel(family, {.metric = "mem.m" + std::to_string(i)});
+    writer.start();
+    std::minstd_rand random(1);
+    for (std::int64_t row = 1; row <= 6000; ++row) {
+      for (std::int64_t& value : values) value = static_cast<std::int64_t>(random());
+      writer.append_row(family, row * kTenth, values);
+      if (row % 100 == 0) wait_until_flushed(writer, row * kTenth);
+    }
+    writer.append_clock({kTenth, 1'700'000'000'000'000'000, 0});
+    writer.close();
+    return base_ / ("spool-" + node);
   }
   Delivery deliver_node(const std::string& node, const std::string& request = "") {
     return deliver(spool(node), node, job_, request, settings_, {});
@@ -91,6 +116,47 @@ TEST_F(Deliver, ReplacesNothingThatWasDelivered) {
   EXPECT_EQ(second.directory, first.directory);
   EXPECT_EQ(fs::file_size(first.directory / "n01.h5"), size);
   EXPECT_TRUE(fs::exists(first.directory / "n01-2.h5"));
+}
+
+TEST_F(Deliver, KeepsOneRowAMinuteOnceTheNodeIsAnalysed) {
+  const std::uintmax_t whole = fs::file_size(spool_of_ten_minutes("n01") / "n01.h5");
+  settings_.thin_traces = true;
+  const Delivery delivery = deliver(base_ / "spool-n01", "n01", job_, "", settings_, {});
+  ASSERT_TRUE(delivery.report_built);
+  const fs::path trace = delivery.directory / "n01.h5";
+  EXPECT_LT(fs::file_size(trace), whole / 2);
+  EXPECT_EQ(TraceReader(trace).events().at(0).code, "summary");
+  EXPECT_TRUE(report_is_fresh(delivery.directory));
+  const NodeSummary made = *summary_of(list_traces(delivery.directory).at(0));
+  EXPECT_TRUE(made.thinned);
+  EXPECT_NEAR(made.seconds, 600, 1);
+
+  // Neither other settings nor a copy make what is left the whole.
+  fs::last_write_time(trace, fs::last_write_time(trace) + std::chrono::hours(1));
+  ReportOptions options;
+  options.settings.pipeline = "paper";
+  options.reuse_summaries = false;
+  std::vector<InputProblem> problems;
+  const Report again = build_report(delivery.directory, options, problems);
+  EXPECT_EQ(again.coverage.size(), made.part.coverage.size());
+  ASSERT_EQ(problems.size(), 1U);
+  EXPECT_NE(problems[0].text.find("what was found then stands"), std::string::npos);
+  thin_traces(delivery.directory);  // nothing more to do
+  EXPECT_EQ(TraceReader(trace).events().size(), 1U);
+}
+
+TEST_F(Deliver, KeepsThinnedTracesOfTwoSamplersApart) {
+  settings_.thin_traces = true;
+  for (int run = 0; run < 2; ++run) {
+    spool_of_ten_minutes("n01");
+    ASSERT_TRUE(deliver(base_ / "spool-n01", "n01", job_, "", settings_, {}).moved);
+  }
+  for (const ListedTrace& trace : list_traces(base_ / "work/reveal-4711")) {
+    const auto summary = summary_of(trace);
+    ASSERT_TRUE(summary.has_value()) << trace.path;
+    EXPECT_TRUE(summary->thinned);
+  }
+  EXPECT_TRUE(fs::exists(base_ / "work/reveal-4711/n01-2.summary.json"));
 }
 
 TEST_F(Deliver, NamesTheDirectoryOnceAllNodesAreIn) {
