@@ -25,6 +25,7 @@ constexpr std::int64_t kSecond = 1'000'000'000;
 constexpr std::int64_t kClockPairPeriod = 10 * kSecond;
 constexpr std::int64_t kLate = 10'000'000;
 constexpr std::int64_t kSettle = 3 * kSecond;  // from a process's start to its program
+constexpr std::int64_t kStartIsOver = 20 * kSecond;  // the job's first looks and the first write are done
 constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 constexpr rlim_t kFilesForOthers = 64;  // the trace, its library, threads, files that are read once
 constexpr rlim_t kFilesAtMost = 16'384;
@@ -196,6 +197,10 @@ class Collection {
       sampler.sample(*tick);
       if (sampler.job() != nullptr) look_at_job(tick->time.monotonic_ns, sampler);
       count(*tick, sampler, sink);
+      if (tick->time.monotonic_ns >= give_back_) {
+        give_back_memory();
+        give_back_ = kNever;
+      }
       if (last_tick) return;
       last_tick = sampler.job_ended();
     }
@@ -264,6 +269,7 @@ class Collection {
   TickTime start_;
   Progress progress_;
   std::int64_t last_tick_ns_ = 0;
+  std::int64_t give_back_ = start_.monotonic_ns + kStartIsOver;
   std::int64_t next_pair_ = 0;
   std::int64_t next_job_look_ = kNever;
   std::uint64_t job_generation_ = 0;

@@ -69,6 +69,12 @@ void ChunkCodec::make_room(std::size_t bytes) {
   room_ = bytes;
 }
 
+void ChunkCodec::give_back_memory() noexcept {
+  shuffled_ = {};
+  deflated_.reset();
+  room_ = 0;
+}
+
 ChunkCodec::Chunk ChunkCodec::encode(std::span<const std::int64_t> values) {
   shuffle(values, shuffled_);
   std::size_t length = 0;

@@ -31,6 +31,8 @@ class ChunkCodec {
   };
   /// Throws std::bad_alloc.
   [[nodiscard]] Chunk encode(std::span<const std::int64_t> values);
+  /// What encode() keeps for the next chunk.
+  void give_back_memory() noexcept;
 
  private:
   void make_room(std::size_t bytes);

@@ -78,6 +78,11 @@ void ChunkWriter::write_whole(const H5::DataSet& dataset, std::span<const std::i
   put(dataset, encode(chunk), offset);
 }
 
+void ChunkWriter::give_back_memory() noexcept {
+  chunk_ = {};
+  if (codec_) codec_->give_back_memory();
+}
+
 ChunkCodec::Chunk ChunkWriter::encode(std::span<const std::int64_t> values) {
   using Effort = ChunkCodec::Effort;
   if (effort_ == Effort::passing && values_written_ > kCompactValues) {

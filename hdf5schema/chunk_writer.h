@@ -36,6 +36,8 @@ class ChunkWriter {
              std::size_t first_row, Steady* steady);
   /// A whole chunk at `offset`.
   void write_whole(const H5::DataSet& dataset, std::span<const std::int64_t> chunk, const Hdf5Size* offset);
+  /// Until the next call, which is a flush away: nobody else has half a megabyte for as long.
+  void give_back_memory() noexcept;
 
  private:
   [[nodiscard]] ChunkCodec::Chunk encode(std::span<const std::int64_t> values);

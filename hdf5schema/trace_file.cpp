@@ -501,6 +501,7 @@ void TraceFile::flush() {
   } catch (...) {
     throw as_error(impl_->place);
   }
+  impl_->chunks.give_back_memory();
 }
 
 void TraceFile::close(bool complete) {

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cmath>
 #include <condition_variable>
+#include <deque>
 #include <limits>
 #include <mutex>
 #include <random>
@@ -60,7 +61,7 @@ struct TraceWriter::Impl {
     std::size_t slot = 0;  // within the axis
     bool real = false;
     std::size_t channels = 0;                 // the sampler's count; the writer uses the one handed over with a buffer
-    std::vector<ChannelKey> keys;             // guarded by mutex
+    std::deque<ChannelKey> keys;              // guarded by mutex
     std::vector<std::size_t> changed;         // keys written already that died since; guarded by mutex
     std::size_t keys_written = 0;             // writer
     std::vector<std::int64_t> previous = {};  // writer
@@ -221,10 +222,10 @@ TraceWriter::FamilyId TraceWriter::add_family(const FamilySpec& spec) {
   return static_cast<FamilyId>(impl_->families.size() - 1);
 }
 
-TraceWriter::ChannelId TraceWriter::add_channel(FamilyId id, const ChannelKey& key) {
+TraceWriter::ChannelId TraceWriter::add_channel(FamilyId id, ChannelKey key) {
   Impl::Family& family = *impl_->families.at(id);
   const std::lock_guard lock(impl_->mutex);
-  family.keys.push_back(key);
+  family.keys.push_back(std::move(key));
   ++family.channels;
   ++impl_->channels;
   if (impl_->started) {
@@ -234,6 +235,10 @@ TraceWriter::ChannelId TraceWriter::add_channel(FamilyId id, const ChannelKey& k
     }
   }
   return static_cast<ChannelId>(family.channels - 1);
+}
+
+const ChannelKey& TraceWriter::key(FamilyId id, ChannelId channel) const {
+  return impl_->families.at(id)->keys.at(channel);
 }
 
 /// Under the mutex, by whoever owns the buffer: the writer does it before it gives a buffer back.
@@ -477,6 +482,7 @@ void TraceWriter::Impl::write_full(bool last) {
           until = std::max(until, handed->buffer.times().back());
         }
         file->flush();
+        scratch = {};
         bytes = disk->size();
         gave_up = false;
       } catch (const Error& error) {

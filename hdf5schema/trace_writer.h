@@ -38,7 +38,9 @@ class TraceWriter {
   /// Only before start(): under SWMR a dataset created later would be lost.
   FamilyId add_family(const FamilySpec& spec);
   /// At any time; a new row of the family. Returns its index within the family.
-  ChannelId add_channel(FamilyId family, const ChannelKey& key);
+  ChannelId add_channel(FamilyId family, ChannelKey key);
+  /// Stays where it is. For the thread that adds channels and ends them.
+  [[nodiscard]] const ChannelKey& key(FamilyId family, ChannelId channel) const;
   void channel_died(FamilyId family, ChannelId channel, std::int64_t time_ns);
   void set_coverage(std::span<const Coverage> coverage);  // before start(), and again before close() if it changed
   void set_snapshot(const Snapshot& begin, std::string_view topology_xml);  // before start()

@@ -1,5 +1,6 @@
 // memory.stat of the job's control group, version 1 or 2: what the job's memory is made of, and what the kernel had to
-// do for it. Reclaim and refaults say that the limit, not the program, decides how fast it runs.
+// do for it. Reclaim and refaults say that the limit, not the program, decides how fast it runs. And memory.numa_stat:
+// on which NUMA nodes it lies.
 #include <algorithm>
 #include <array>
 
@@ -26,11 +27,18 @@ constexpr MetricHelp kEvents[] = {
     {"memory_stat.pgscan", "Pages looked at to free some."},
     {"memory_stat.<key>", "Every other line that counts."},
 };
+constexpr MetricHelp kPlaces[] = {
+    {"memory_numa.anon", "Memory of the job without a file on a NUMA node."},
+    {"memory_numa.file", "Page cache charged to the job on a NUMA node."},
+    {"memory_numa.<key>", "Every other line of memory.numa_stat that is an amount."},
+};
 constexpr FamilyTable kFamilies[] = {
     {"job/memory", Kind::gauge, Unit::bytes, Scope::cgroup, Subsystem::memory, "What the job's memory is made of",
      "memory.stat", kMemory},
     {"job/memory_events", Kind::counter, Unit::count, Scope::cgroup, Subsystem::memory,
      "What was done for the job's memory", "memory.stat", kEvents},
+    {"job/memory_numa", Kind::gauge, Unit::bytes, Scope::numa, Subsystem::memory,
+     "On which NUMA nodes the job's memory lies", "memory.numa_stat", kPlaces},
 };
 
 // What has a name of its own, and what version 1 calls otherwise.
@@ -52,7 +60,8 @@ constexpr std::array kNames = {
     Name{"mapped_file", "memory_stat.file_mapped"},
     Name{"rss_huge", "memory_stat.anon_thp"},
 };
-constexpr std::string_view kOfSubgroups = "total_";  // in version 1; in version 2 they are counted in
+constexpr std::string_view kOfSubgroups = "total_";             // in version 1; in version 2 they are counted in
+constexpr std::string_view kNumaOfSubgroups = "hierarchical_";  // likewise, in pages
 constexpr std::string_view kCounts[] = {"pg", "workingset_", "thp_", "numa_", "pswp", "swp", "zswp"};
 
 class JobMemoryProbe final : public Probe {
@@ -67,19 +76,26 @@ class JobMemoryProbe final : public Probe {
         continue;
       }
       file_ = context.fs.open(group.folder + "/memory.stat", 4096);
-      prefix_ = group.controllers.empty() ? "" : kOfSubgroups;
+      const bool first_version = !group.controllers.empty();
+      prefix_ = first_version ? kOfSubgroups : "";
+      numa_prefix_ = first_version ? kNumaOfSubgroups : "";
+      numa_unit_ = first_version ? context.host.page_bytes : 1;
+      numa_file_ = context.fs.open(group.folder + "/memory.numa_stat", 1024);
       if (!file_.read().empty()) break;
       file_ = KernelFile();
     }
     if (!file_) throw Unavailable(why);
     memory_ = &context.family(kFamilies[0]);
     events_ = &context.family(kFamilies[1]);
+    numa_ = &context.family(kFamilies[2]);
   }
 
   void sample() noexcept override {
     if (!text_.update(file_.read())) parse();
+    if (!numa_text_.update(numa_file_.read())) parse_numa();
     memory_->commit();
     events_->commit();
+    numa_->commit();
   }
 
  private:
@@ -112,10 +128,46 @@ class JobMemoryProbe final : public Probe {
     }
   }
 
+  /// "anon N0=4096 N1=0", or in version 1 "hierarchical_anon=1 N0=1 N1=0"
+  void parse_numa() {
+    numa_->begin();
+    numa_keys_.rewind();
+    std::string_view rest = numa_text_.parse();
+    std::string_view line;
+    while (next_line(rest, line)) {
+      std::string_view words = line;
+      std::string_view key = cut_word(words);
+      key = key.substr(0, key.find('='));
+      if (!key.starts_with(numa_prefix_) || key == numa_prefix_ || counts(key)) {
+        numa_text_.ignore(line);
+        continue;
+      }
+      key.remove_prefix(numa_prefix_.size());
+      numa_text_.ignore(line.substr(0, line.size() - words.size()));
+      for (std::string_view word = cut_word(words); !word.empty(); word = cut_word(words)) store_numa(key, word);
+    }
+  }
+
+  void store_numa(std::string_view key, std::string_view word) {
+    const std::size_t equals = word.find('=');
+    if (word.front() != 'N' || equals == std::string_view::npos) return;
+    const std::string_view node = word.substr(1, equals - 1);
+    name_.assign(key).append(1, ' ').append(node);
+    std::size_t number = numa_keys_.find(name_);
+    if (number == KeyIndex::kUnknown) {
+      number = numa_keys_.add(name_);
+      numa_channels_.push_back(numa_->add("memory_numa." + std::string(key), "node" + std::string(node), "job"));
+    }
+    numa_text_.set(word.substr(equals + 1), *numa_, numa_channels_[number], numa_unit_);
+  }
+
+  static bool counts(std::string_view key) {
+    return std::any_of(std::begin(kCounts), std::end(kCounts),
+                       [key](std::string_view prefix) { return key.starts_with(prefix); });
+  }
+
   Channel channel_of(std::string_view key) {
-    const bool counts = std::any_of(std::begin(kCounts), std::end(kCounts),
-                                    [key](std::string_view prefix) { return key.starts_with(prefix); });
-    Family* family = counts ? events_ : memory_;
+    Family* family = counts(key) ? events_ : memory_;
     const auto* name = std::find_if(kNames.begin(), kNames.end(), [key](const Name& each) { return each.key == key; });
     const std::string metric = name != kNames.end() ? std::string(name->metric) : "memory_stat." + std::string(key);
     return {family, family->add(metric, "", "job")};
@@ -124,6 +176,14 @@ class JobMemoryProbe final : public Probe {
   KernelFile file_;
   std::string_view prefix_;
   RepeatedText text_;
+  KernelFile numa_file_;
+  std::string_view numa_prefix_;
+  std::int64_t numa_unit_ = 1;
+  RepeatedText numa_text_;
+  Family* numa_ = nullptr;
+  KeyIndex numa_keys_;  // "anon 0"
+  std::vector<std::int32_t> numa_channels_;
+  std::string name_;  // kept, so that nothing is allocated
   Family* memory_ = nullptr;
   Family* events_ = nullptr;
   KeyIndex keys_;

@@ -105,6 +105,7 @@ class NfsProbe final : public Probe {
     std::int32_t counts = Family::kNoChannel;
     std::int32_t bytes = Family::kNoChannel;
     std::int32_t times = Family::kNoChannel;
+    bool idle = false;  // there was a row in which it had never happened
   };
   struct Mount {
     std::string point;
@@ -191,12 +192,25 @@ class NfsProbe final : public Probe {
   void store(std::size_t number, std::string_view kind, const Columns& values) {
     Request& request = mount_->requests[number];
     if (request.counts == Family::kNoChannel) {
-      if (values[operations] == 0 && values[transmissions] == 0) return;
+      if (values[operations] == 0 && values[transmissions] == 0) {
+        request.idle = true;
+        return;
+      }
       const std::string instance = mount_->point + ':' + std::string(kind);
       request.counts = add_all(0, kCounts, instance);
       request.bytes = add_all(1, kBytes, instance);
       request.times = add_all(2, kTimes, instance);
+      // A trace has no increase of a channel's first value. Here the value before is known: said first, so that the
+      // increase of the next row has what both did. Many kinds happen within one row, and never again.
+      if (request.idle) {
+        set(request, {});
+        return;
+      }
     }
+    set(request, values);
+  }
+
+  void set(const Request& request, const Columns& values) {
     families_[0]->set(request.counts, values[operations]);
     families_[0]->set(request.counts + 1, std::max<std::int64_t>(0, values[transmissions] - values[operations]));
     families_[0]->set(request.counts + 2, values[timeouts]);

@@ -124,7 +124,8 @@ class PlatformEvents final : public Probe {
     Family& family = *families_[event.family];
     const auto& known = family.channels();
     for (std::size_t i = 0; i < known.size(); ++i) {
-      if (known[i].metric == event.metric && known[i].instance == event.instance) return static_cast<std::int32_t>(i);
+      const ChannelKey& key = known[i];
+      if (key.metric == event.metric && key.instance == event.instance) return static_cast<std::int32_t>(i);
     }
     return family.add(event.metric, event.instance);
   }

@@ -25,22 +25,25 @@ std::int32_t Family::add(std::string_view metric, std::string_view instance, std
                  .born_ns = sink_.now_ns_};
   const auto place = static_cast<std::int32_t>(channels_.size());
   const bool always = sink_.selection_ == nullptr || spec_.subsystem == Subsystem::self;
-  if (always || sink_.selection_->take(metric, instance)) {
-    if (sink_.writer_ != nullptr) sink_.writer_->add_channel(id_, key);
+  const bool selected = always || sink_.selection_->take(metric, instance);
+  if (selected) {
     stored_.push_back(place);
     stored_row_.push_back(kMissing);
     ++sink_.channels_;
   }
-  channels_.push_back(std::move(key));
+  if (selected && sink_.writer_ != nullptr) {
+    const TraceWriter::ChannelId channel = sink_.writer_->add_channel(id_, std::move(key));
+    channels_.emplace_back(sink_.writer_->key(id_, channel));
+  } else {
+    channels_.emplace_back(own_keys_.emplace_back(std::move(key)));
+  }
   row_.push_back(kMissing);
   return place;
 }
 
 void Family::died(std::int32_t channel) {
   if (channel < 0 || static_cast<std::size_t>(channel) >= channels_.size()) return;
-  ChannelKey& key = channels_[static_cast<std::size_t>(channel)];
-  if (key.died_ns != 0) return;
-  key.died_ns = sink_.now_ns_;
+  if (channels_[static_cast<std::size_t>(channel)].get().died_ns != 0) return;
   const auto stored = std::lower_bound(stored_.begin(), stored_.end(), channel);
   if (sink_.writer_ == nullptr || stored == stored_.end() || *stored != channel) return;
   sink_.writer_->channel_died(id_, static_cast<TraceWriter::ChannelId>(stored - stored_.begin()), sink_.now_ns_);
@@ -82,7 +85,7 @@ void Family::notice_resets() noexcept {
 
 std::int64_t Family::value(std::string_view metric, std::string_view instance) const noexcept {
   for (std::size_t i = 0; i < channels_.size(); ++i) {
-    if (channels_[i].metric == metric && channels_[i].instance == instance) return row_[i];
+    if (channels_[i].get().metric == metric && channels_[i].get().instance == instance) return row_[i];
   }
   return kMissing;
 }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -56,7 +57,8 @@ class Family {
   void commit() noexcept;
 
   [[nodiscard]] const FamilySpec& spec() const noexcept { return spec_; }
-  [[nodiscard]] const std::vector<ChannelKey>& channels() const noexcept { return channels_; }
+  using Channels = std::vector<std::reference_wrapper<const ChannelKey>>;
+  [[nodiscard]] const Channels& channels() const noexcept { return channels_; }
   /// The row as committed last.
   [[nodiscard]] std::span<const std::int64_t> row() const noexcept { return row_; }
   /// The value of a channel in it; kMissing if there is no such channel.
@@ -68,7 +70,8 @@ class Family {
   Sink& sink_;
   FamilySpec spec_;
   TraceWriter::FamilyId id_ = 0;
-  std::vector<ChannelKey> channels_;
+  Channels channels_;
+  std::deque<ChannelKey> own_keys_;  // of channels that the trace does not have: it keeps the others
   std::vector<std::int64_t> row_;
   std::vector<std::int64_t> last_;  // known of each channel; of counters
   std::int64_t next_reset_event_ns_ = 0;

@@ -58,6 +58,14 @@ TEST(Cgroup, ReadsVersion1) {
     EXPECT_EQ(memory.value("job/memory_events", "memory_stat.pgpgin"), 77);
   }
   EXPECT_EQ(memory.family("job/memory").channels().size(), 2U);
+  for (const int pages : {3, 4, 50}) {
+    host.write("/sys/fs/cgroup/memory/job/memory.numa_stat",
+               "anon=1 N0=1 N1=0\nhierarchical_anon=" + std::to_string(pages + 2) + " N0=" + std::to_string(pages) +
+                   " N1=2\n");
+    memory.sample();
+    EXPECT_EQ(memory.value("job/memory_numa", "memory_numa.anon", "node0"), pages * memory.sampler().host().page_bytes);
+    EXPECT_EQ(memory.value("job/memory_numa", "memory_numa.anon", "node1"), 2 * memory.sampler().host().page_bytes);
+  }
 }
 
 TEST(Cgroup, KnowsWhatItsMemoryIsMadeOf) {
@@ -70,6 +78,8 @@ TEST(Cgroup, KnowsWhatItsMemoryIsMadeOf) {
   host.write("/sys/fs/cgroup/slurm/job_7/memory.stat",
              "anon 4096\nfile 100\nfile_dirty 8192\nanon_thp 7\npgfault 11\nworkingset_refault_file 12\npgscan 13\n"
              "thp_fault_alloc 14\n");
+  host.write("/sys/fs/cgroup/slurm/job_7/memory.numa_stat",
+             "anon N0=4096 N1=8192\nfile N0=0 N1=1\nworkingset_refault_anon N0=1 N1=2\n");
   const ProbeBench shared(host, "job_memory", JobSource{.pid = 500});
   EXPECT_NE(shared.coverage().reason.find("shares its cgroup /slurm/job_7"), std::string::npos);
   host.write("/sys/fs/cgroup/slurm/job_7/cgroup.procs", "500\n");
@@ -82,6 +92,8 @@ TEST(Cgroup, KnowsWhatItsMemoryIsMadeOf) {
   EXPECT_EQ(bench.value("job/memory_events", "memory_stat.workingset_refault_file"), 12);
   EXPECT_EQ(bench.value("job/memory_events", "memory_stat.pgscan"), 13);
   EXPECT_EQ(bench.value("job/memory_events", "memory_stat.thp_fault_alloc"), 14);
+  EXPECT_EQ(bench.value("job/memory_numa", "memory_numa.anon", "node1"), 8192);
+  EXPECT_EQ(bench.family("job/memory_numa").channels().size(), 4U);
 }
 
 TEST(Quota, IsFollowedIntoTheGroupsAProcessIsMovedTo) {

@@ -279,6 +279,44 @@ TEST(Sockets, CountsThemAndTheirMemoryInBytes) {
   EXPECT_EQ(bench.value("network/sockets", "sockets.tcp6_inuse"), 5);
 }
 
+TEST(NetworkTables, AddUpTheCpusAndReadHexadecimal) {
+  TestHost host;
+  const std::string arp = "/proc/net/stat/arp_cache";
+  host.write(arp, "entries  allocs   table_fulls\n0000000a 0000025f 00000000\n0000000a 00000001 00000002\n");
+  host.write("/proc/net/stat/nf_conntrack", "entries  clashres found drop\n00000002 00000000 00000000 ffffffff\n");
+  ProbeBench bench(host, "network_tables");
+  bench.sample();
+  EXPECT_EQ(bench.value("network/table_entries", "arp_cache.entries"), 10) << "the same in each line";
+  EXPECT_EQ(bench.value("network/tables", "arp_cache.allocs"), 0x25f + 1);
+  EXPECT_EQ(bench.value("network/tables", "arp_cache.table_fulls"), 2);
+  EXPECT_EQ(bench.value("network/tables", "nf_conntrack.drop"), 0xffffffff);
+  // A column that is new, one that is gone, and a line that is cut off.
+  host.write(arp, "entries  allocs   news\n0000000b 00000260 00000007\n0000000b 0000");
+  bench.sample();
+  EXPECT_EQ(bench.value("network/table_entries", "arp_cache.entries"), 11);
+  EXPECT_EQ(bench.value("network/tables", "arp_cache.allocs"), 0x260);
+  EXPECT_EQ(bench.value("network/tables", "arp_cache.news"), 7);
+  EXPECT_EQ(bench.value("network/tables", "arp_cache.table_fulls"), kMissing);
+  EXPECT_EQ(bench.value("network/tables", "nf_conntrack.drop"), 0xffffffff);
+}
+
+TEST(KernelObjects, AreFilesNamesAndTasks) {
+  TestHost host;
+  host.write("/proc/sys/fs/file-nr", "435\t0\t2464775\n");
+  host.write("/proc/sys/fs/inode-nr", "272067\t440\n");
+  host.write("/proc/sys/fs/dentry-state", "548026\t542405\t45\t0\t261856\t0\n");
+  for (const int tasks : {102, 103, 1040}) {
+    host.write("/proc/loadavg",
+               "0.83 1.38 1.33 " + std::to_string(tasks % 7) + "/" + std::to_string(tasks) + " 23929\n");
+    ProbeBench bench(host, "kernel_objects");
+    bench.sample();
+    EXPECT_EQ(bench.value("storage/kernel_objects", "kernel.tasks"), tasks);
+    EXPECT_EQ(bench.value("storage/kernel_objects", "kernel.files"), 435);
+    EXPECT_EQ(bench.value("storage/kernel_objects", "kernel.inodes_free"), 440);
+    EXPECT_EQ(bench.value("storage/kernel_objects", "kernel.dentries_unused"), 542405);
+  }
+}
+
 TEST(Pressure, TakesTheTotalsInNanoseconds) {
   TestHost host;
   host.write("/proc/pressure/io", "some avg10=2.18 avg60=0.75 avg300=0.27 total=6262143\nfull avg10=0.00 total=8\n");
@@ -366,6 +404,10 @@ TEST(AllProbes, SurviveTextsThatAreCutOffAnywhere) {
       {"/proc/net/snmp6", "Ip6InReceives \t12\nIcmp6OutType133 \t1\n"},
       {"/proc/net/sockstat", "sockets: used 11\nTCP: inuse 4 orphan 0 mem 7\n"},
       {"/proc/net/sockstat6", "TCP6: inuse 0\n"},
+      {"/proc/net/stat/arp_cache", "entries  table_fulls\n00000003 0000000f\n"},
+      {"/proc/buddyinfo", "Node 0, zone   Normal  11630   2115 \n"},
+      {"/proc/zoneinfo", "Node 0, zone   Normal\n  pages free     3840\n        min      10\n"},
+      {"/proc/sys/fs/inode-nr", "272067\t440\n"},
       {"/proc/net/softnet_stat", "0000000f 0 1 0\n"},
       {"/proc/pressure/cpu", "some avg10=0 total=5\n"},
       {"/sys/devices/system/node/node0/numastat", "numa_hit 1\n"},

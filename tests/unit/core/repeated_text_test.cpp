@@ -29,7 +29,7 @@ class Text {
       if (key != "Ignored:") {
         channel = 0;
         while (static_cast<std::size_t>(channel) < family_.channels().size() &&
-               family_.channels()[static_cast<std::size_t>(channel)].metric != key)
+               family_.channels()[static_cast<std::size_t>(channel)].get().metric != key)
           ++channel;
         if (static_cast<std::size_t>(channel) == family_.channels().size()) channel = family_.add(key);
       }
