@@ -58,6 +58,53 @@ job irq-piled irq.imbalance bash -c stream
 grep virtio /proc/interrupts
 cat /proc/net/softnet_stat
 
+# The kernel's own file server, over lo; version 4 needs no port mapper.
+mkdir -p /srv/files /mnt/files
+modprobe nfsd && mount -t nfsd nfsd /proc/fs/nfsd
+exportfs -o rw,fsid=0,no_root_squash,no_subtree_check 127.0.0.1:/srv/files
+rpc.mountd --no-nfs-version 3 && rpc.nfsd --no-nfs-version 3 --grace-time 10 4 && echo Y >/proc/fs/nfsd/v4_end_grace
+mount_files() { mount -t nfs4 -o "vers=4.2,hard,$1" 127.0.0.1:/ /mnt/files && grep ' nfs4 ' /proc/mounts; }
+counted() { # counted NAME PAUSE: the client's statistics, when no row is half done
+  sleep $2
+  cat /proc/self/mountstats >$1.mountstats
+  cat /proc/net/rpc/nfs >$1.rpc
+  cut -d' ' -f1 /proc/uptime >$1.uptime
+  sleep 3
+}
+nfs_work() {
+  counted nfs-work-before 15 # until a collector on an emulated node has its first rows
+  dd if=/dev/zero of=/mnt/files/file bs=1M count=64 conv=fsync
+  echo 3 >/proc/sys/vm/drop_caches
+  dd if=/mnt/files/file of=/dev/null bs=1M count=64 iflag=direct
+  mkdir /mnt/files/many && touch /mnt/files/many/{1..100} && ls -l /mnt/files/many | tail -n 1 && rm /mnt/files/many/*
+  counted nfs-work-after 3
+}
+nfs_away() { # for 22 s, the server neither answers nor refuses; then the connection breaks, and requests are sent again
+  counted nfs-away-before 15
+  cd /mnt/files
+  hash cut sleep ss # where a program is, bash asks in this folder first, and would hang
+  dd if=/dev/zero of=file bs=64k oflag=dsync &
+  sleep 10
+  cut -d' ' -f1 /proc/uptime >/result/nfs-away-from
+  tc qdisc add dev lo root netem loss 100%
+  sleep 22
+  ss --tcp --numeric --kill state established dport = :2049
+  tc qdisc del dev lo root
+  cut -d' ' -f1 /proc/uptime >/result/nfs-away-until
+  sleep 12
+  kill $!
+  wait $!
+  cd /result
+  counted nfs-away-after 3
+}
+export -f counted nfs_work nfs_away
+mount_files timeo=600
+job nfs-work - bash -c nfs_work
+umount /mnt/files && mount_files timeo=10,retrans=1
+job nfs-away - bash -c nfs_away
+umount /mnt/files
+rpc.nfsd 0
+
 export SLURM_JOB_NUM_NODES=2
 rdma link add rxe0 type rxe netdev $eth
 both() { LD_PRELOAD=/usr/lib/libnccl.so.2 iperf3 --client 10.99.0.1 --bidir --bitrate 150M --time 45; }
@@ -68,3 +115,21 @@ for irq in $vectors; do
 done
 job nccl-control - bash -c "stream"
 job nccl-sockets nccl.socket_fallback bash -c both
+
+# The rule knows a port of several links by its name. Both ends of the connection are here: soft-RoCE over itself.
+modprobe bonding && modprobe dummy
+ip link add bond7 type bond mode active-backup miimon 100 && ip link add dummy7 type dummy
+ip link set dummy7 master bond7 && ip link set bond7 up && ip addr add 10.98.0.1/24 dev bond7
+rdma link add mlx5_bond_0 type rxe netdev bond7
+sleep 2
+over_bond() {
+  export LD_PRELOAD=/usr/lib/libnccl.so.2
+  ib_write_bw --ib-dev mlx5_bond_0 --duration 40 --CPU-freq >/dev/null &
+  sleep 3
+  ib_write_bw --ib-dev mlx5_bond_0 --duration 40 --CPU-freq 10.98.0.1
+  wait
+}
+export -f over_bond
+NCCL_IB_QPS_PER_CONNECTION=2 job bond-control - bash -c over_bond
+job bond-one-pair nccl.single_qp bash -c over_bond
+grep . /sys/class/infiniband/mlx5_bond_0/ports/1/{state,rate,hw_counters/{sent,rcvd}_pkts}
