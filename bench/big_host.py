@@ -93,7 +93,10 @@ class Machine:
                  "/proc/net/softnet_stat": self.softnet(), "/proc/meminfo": self.meminfo("", 1),
                  "/proc/vmstat": self.vmstat(), "/proc/diskstats": self.diskstats(), "/proc/net/dev": self.net_dev(),
                  "/proc/net/snmp": self.snmp(), "/proc/net/snmp6": self.snmp6(), "/proc/net/sockstat": self.sockstat(),
-                 "/proc/loadavg": "9.00 8.00 7.00 12/9000 %d\n" % (4000 + self.tick)}
+                 "/proc/loadavg": "9.00 8.00 7.00 12/9000 %d\n" % (4000 + self.tick),
+                 "/proc/buddyinfo": self.buddyinfo(), "/proc/zoneinfo": self.zoneinfo(),
+                 "/proc/sys/fs/file-nr": "%d\t0\t99999999\n" % (90_000 + self.tick % 90),
+                 "/proc/net/stat/arp_cache": self.arp_cache()}
         for name in ("cpu", "io", "memory"):
             total = self.counter(1000, 50)
             texts["/proc/pressure/" + name] = ("some avg10=0.00 avg60=0.00 avg300=0.00 total=%d\n"
@@ -187,6 +190,28 @@ class Machine:
 
     def snmp6(self):
         return "".join("%-32s\t%d\n" % ("Ip6Out%d" % i, self.counter(10**5, i % 7)) for i in range(90))
+
+    def buddyinfo(self):
+        return "".join("Node %d, zone %8s %s \n" % (node, "Normal", " ".join(
+            "%6d" % (4000 // (order + 1) + self.tick % (7 + order)) for order in range(11))) for node in range(self.nodes))
+
+    def zoneinfo(self):
+        rows = []
+        for node in range(self.nodes):
+            rows += ["Node %d, zone   Normal" % node, "  pages free     %d" % (10**7 - self.tick % 999), "        boost    0",
+                     "        min      20000", "        low      30000", "        high     40000", "        managed  99999999"]
+            rows += ["      nr_zone_%s %d" % (key, self.counter(10**6, i)) for i, key in
+                     enumerate(("inactive_anon", "active_anon", "inactive_file", "active_file", "write_pending"))]
+            rows.append("  pagesets")
+            for cpu in range(self.cpus):
+                rows += ["    cpu: %d" % cpu, "              count: %d" % ((cpu + self.tick) % 900), "              high:  9999",
+                         "              batch: 63", "  vm stats threshold: 125"]
+        return "\n".join(rows) + "\n"
+
+    def arp_cache(self):
+        return ("entries  allocs   destroys lookups  hits     forced_gc_runs table_fulls\n" +
+                "".join("000007d0 %08x %08x %08x %08x 00000000 00000000\n" % (
+                    self.tick // 10, self.tick // 10, self.tick * 9, self.tick * 8) for _ in range(self.cpus)))
 
     def sockstat(self):
         return ("sockets: used %d\nTCP: inuse 40 orphan 0 tw %d alloc 44 mem 70\nUDP: inuse 3 mem 2\n"

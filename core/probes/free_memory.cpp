@@ -160,10 +160,10 @@ std::unique_ptr<Probe> open_zones(const ProbeContext& context) {
       context, context.fs.require("/proc/zoneinfo", "the watermarks of free memory cannot be seen"));
 }
 
-/// Every zone has a few lines for each cpu.
+/// Every zone has a few lines for each cpu, and the text says much else.
 std::chrono::nanoseconds period_on(const Host& host) {
   constexpr auto kCostPerCpu = 2us;
-  return paced(host.cpus_online.size(), kCostPerCpu, kShareOfACore / 3);
+  return std::max<std::chrono::nanoseconds>(1s, paced(host.cpus_online.size(), kCostPerCpu, kShareOfACore / 3));
 }
 
 const RegisteredProbe blocks{{.name = "free_blocks",

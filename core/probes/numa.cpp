@@ -3,6 +3,7 @@
 
 #include "core/probes/metric_name.h"
 #include "core/root/key_index.h"
+#include "core/sampler/pace.h"
 #include "core/sampler/probe.h"
 #include "core/sampler/repeated_text.h"
 #include "hdf5schema/basics/text.h"
@@ -150,6 +151,12 @@ std::unique_ptr<Probe> open_text(const ProbeContext& context) {
   return std::make_unique<NumaProbe>(context, text);
 }
 
+/// Larger hosts have more nodes, of some 48 cpus each.
+std::chrono::nanoseconds memory_period(const Host& host) {
+  constexpr auto kCostPerCpu = 150ns;
+  return paced(host.cpus_online.size(), kCostPerCpu, kShareOfACore / 10);
+}
+
 constexpr std::string_view kRemedy = "a machine with one NUMA node may have none; else a kernel built with CONFIG_NUMA";
 
 const RegisteredProbe pages{{.name = "numa",
@@ -159,9 +166,9 @@ const RegisteredProbe pages{{.name = "numa",
                              .remedy = kRemedy}};
 const RegisteredProbe memory{{.name = "numa_memory",
                               .help = "Memory of each NUMA node by use",
-                              .period = 1s,
                               .families = kMemoryFamilies,
                               .open = open_text<kMemoryText>,
+                              .period_on = memory_period,
                               .remedy = kRemedy}};
 const RegisteredProbe events{{.name = "numa_vmstat",
                               .help = "Reclaim, writeback and migration of each NUMA node",
