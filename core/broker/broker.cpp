@@ -33,7 +33,7 @@ constexpr auto kLook = 1s;           // at the kill switch
 constexpr auto kCloseLimit = 3s;     // for the sampler to close its trace
 constexpr auto kDeliverLimit = 50s;  // for delivery, report and mail; the epilog does not wait that long
 constexpr auto kKillLimit = 1s;
-constexpr int kMostSamplers = 3;  // it is begun anew when somebody kills it while the job goes on
+constexpr int kMostSamplers = 3;  // it is begun anew when it fails, or somebody kills it, while the job goes on
 
 void say(int priority, const BrokerOptions& options, const std::string& text) {
   ::syslog(LOG_DAEMON | priority, "reveal: job %s: %s", options.job.c_str(), text.c_str());
@@ -110,8 +110,9 @@ class Broker {
       const int end = watch(sampler);
       recorded = recorded || end != kTooShort;
       failed = end != kTooShort && end != kSampled && !over();
-      if (end <= 128 || over() || samplers == kMostSamplers) break;
-      say(LOG_NOTICE, options_, "the sampler was ended by signal " + std::to_string(end - 128) + "; begun anew");
+      if (end == kSampled || end == kTooShort || over() || samplers == kMostSamplers) break;
+      const std::string how = end > 128 ? "was ended by signal " + std::to_string(end - 128) : "failed";
+      say(LOG_NOTICE, options_, "the sampler " + how + "; begun anew");
     }
     if (recorded) deliver(failed);
     finish(failed);

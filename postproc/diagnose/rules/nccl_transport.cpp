@@ -4,6 +4,7 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 
 #include "hdf5schema/basics/error.h"
@@ -29,10 +30,10 @@ std::vector<Port> active_ports(const RuleContext& context) {
   for (const auto& [key, value] : context.begin) {
     if (!key.starts_with(kRdma) || !key.ends_with(kState) || value != "ACTIVE") continue;
     const std::string name = key.substr(kRdma.size(), key.size() - kRdma.size() - kState.size());
-    const std::string rate = context.snapshot_value("rdma." + name + ".rate");  // "100 Gb/sec (4X EDR)"
-    const std::string number = rate.substr(0, rate.find_first_not_of("0123456789"));
-    ports.push_back({name, context.snapshot_value("rdma." + name + ".link_layer"),
-                     static_cast<double>(parse_int(number).value_or(0))});
+    const std::string rate = context.snapshot_value("rdma." + name + ".rate");  // "100 Gb/sec (4X EDR)", "2.5 Gb/sec"
+    double gigabits = 0;
+    std::from_chars(rate.data(), rate.data() + rate.size(), gigabits);
+    ports.push_back({name, context.snapshot_value("rdma." + name + ".link_layer"), gigabits});
   }
   return ports;
 }
@@ -101,7 +102,7 @@ std::vector<Finding> check_fallback(const RuleContext& context) {
   finding.confidence = Confidence::likely;
   finding.intervals = {context.span(0, context.telemetry.samples)};
   for (const Port& port : ports) finding.instances.push_back(port.name);
-  finding.impact.how = "unknown: not measured what the fabric would carry; reported cases differ by a factor of 4 to 5";
+  finding.impact.how = "not measured what the fabric would carry; reported cases differ by a factor of 4 to 5";
   finding.evidence.push_back(fact(context, "net.tx_bytes", "mean", bytes, std::nullopt, "bytes/s"));
   finding.evidence.push_back(fact(context, "net.rx_bytes", "mean", received, std::nullopt, "bytes/s"));
   finding.sentence = fmt::format(
@@ -141,10 +142,10 @@ std::vector<Finding> check_single_qp(const RuleContext& context) {
   finding.confidence = Confidence::possible;
   finding.intervals = {context.span(0, context.telemetry.samples)};
   finding.instances = {wide->name};
-  finding.impact.how = "unknown: to be measured; keep the setting only if the step time falls";
+  finding.impact.how = "to be measured; keep the setting only if the step time falls";
   finding.evidence.push_back(fact(context, "NCCL_IB_QPS_PER_CONNECTION", "setting", 1, std::nullopt, "count"));
   finding.sentence = fmt::format(
-      "NCCL uses one queue pair per connection on {} ({:.0f} Gb/s): where the fabric has several paths, two or four "
+      "NCCL uses one queue pair per connection on {} ({:g} Gb/s): where the fabric has several paths, two or four "
       "may "
       "use them better. An experiment, not a fault: measure it.",
       wide->name, wide->gigabits);

@@ -143,7 +143,7 @@ std::vector<Finding> check(const RuleContext& context) {
   finding.confidence = Confidence::likely;
   finding.intervals = {context.span(0, context.telemetry.samples)};
   for (const int node : open) finding.instances.push_back("node" + std::to_string(node));
-  finding.impact.how = "unknown: no counter of memory stalls was measured on this node";
+  finding.impact.how = "no counter of memory stalls was measured on this node";
   Evidence evidence;
   evidence.metric = placement->metric;
   evidence.node = context.telemetry.node;
