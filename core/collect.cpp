@@ -24,7 +24,7 @@ namespace {
 constexpr std::int64_t kSecond = 1'000'000'000;
 constexpr std::int64_t kClockPairPeriod = 10 * kSecond;
 constexpr std::int64_t kLate = 10'000'000;
-constexpr std::int64_t kSettle = 3 * kSecond;  // from a process's start to its program
+constexpr std::int64_t kSettle = 3 * kSecond;        // from a process's start to its program
 constexpr std::int64_t kStartIsOver = 20 * kSecond;  // the job's first looks and the first write are done
 constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 constexpr rlim_t kFilesForOthers = 64;  // the trace, its library, threads, files that are read once

@@ -19,7 +19,7 @@ enum class ReportWhen { epilog, job, lazy };
 struct DeliverSettings {
   ReportWhen report = ReportWhen::epilog;
   std::chrono::milliseconds wait_for_nodes{3000};
-  double most_seconds = 3;  // of estimated analysis; longer ones become a job of their own
+  double most_seconds = 3;   // of estimated analysis; longer ones become a job of their own
   bool thin_traces = false;  // once they are analysed
 };
 
