@@ -25,19 +25,25 @@ struct Text {
   bool keep = true;
   std::string path;
   int fd = -1;
+  std::size_t size = 0;  // when it was read last
 };
 
-// As few reads as a whole text takes: the kernel hands out at most a page of records at once.
+// As few reads as a whole text takes: the kernel hands out at most a page of records at once. And no more is asked for
+// than it needs: for files below /proc/sys the kernel makes, and clears, a buffer of the size asked for.
 void read_all(Text& text, std::vector<char>& buffer) {
   if (text.fd < 0) text.fd = ::open(text.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (text.fd < 0) return;
+  const std::size_t expected = std::min(buffer.size(), text.size + kKernelPage);
   std::size_t size = 0;
   while (size < buffer.size()) {
-    const ssize_t got = ::pread(text.fd, buffer.data() + size, buffer.size() - size, static_cast<off_t>(size));
+    const std::size_t left = size < expected ? expected - size : kKernelPage;
+    const std::size_t most = std::min(left, buffer.size() - size);
+    const ssize_t got = ::pread(text.fd, buffer.data() + size, most, static_cast<off_t>(size));
     if (got <= 0) break;
     size += static_cast<std::size_t>(got);
     if (size + kLongRecord < kKernelPage) break;
   }
+  text.size = size;
   if (text.keep) return;
   ::close(text.fd);
   text.fd = -1;
