@@ -195,7 +195,7 @@ class Collection {
       fs_.mark_tick(tick->time);
       if (tick->time.monotonic_ns >= next_pair_) append_clock(writer, tick->time);
       sampler.sample(*tick);
-      if (sampler.job() != nullptr) look_at_job(tick->time.monotonic_ns, sampler);
+      if (sampler.job() != nullptr) look_at_job(tick->time.monotonic_ns, sampler, sink);
       count(*tick, sampler, sink);
       if (tick->time.monotonic_ns >= give_back_) {
         give_back_memory();
@@ -206,10 +206,19 @@ class Collection {
     }
   }
 
-  void look_at_job(std::int64_t now_ns, const Sampler& sampler) {
-    devices_.look(now_ns, *sampler.job());
-    libraries_.look(now_ns, *sampler.job());
-    groups_.look(now_ns, *sampler.job());
+  // Nothing that is found there is worth the recording.
+  void look_at_job(std::int64_t now_ns, const Sampler& sampler, Sink& sink) noexcept {
+    try {
+      devices_.look(now_ns, *sampler.job());
+      libraries_.look(now_ns, *sampler.job());
+      groups_.look(now_ns, *sampler.job());
+      take_job_snapshot(now_ns, sampler);
+    } catch (const std::exception& error) {
+      sink.event("reveal", "job_look_failed", error.what());
+    }
+  }
+
+  void take_job_snapshot(std::int64_t now_ns, const Sampler& sampler) {
     if (now_ns < next_job_look_) return;
     if (sampler.job()->generation() != job_generation_) {
       job_generation_ = sampler.job()->generation();

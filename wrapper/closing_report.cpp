@@ -6,11 +6,10 @@
 
 #include <csignal>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <system_error>
 
 #include "hdf5schema/basics/descriptor.h"
+#include "hdf5schema/basics/file_text.h"
 #include "hdf5schema/basics/text.h"
 #include "wrapper/collector.h"
 
@@ -36,9 +35,7 @@ bool newer(const std::string& file, const std::string& than) {
 bool reports_on(const std::string& directory, const std::string& node) {
   const std::string trace = node + ".h5";
   if (!newer(directory + "/report.json", directory + "/" + trace)) return false;
-  std::ifstream file(directory + "/report.json");
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  return text.find('"' + trace + '"') != std::string::npos;
+  return file_text(directory + "/report.json").find('"' + trace + '"') != std::string::npos;
 }
 
 }  // namespace

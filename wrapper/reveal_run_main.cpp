@@ -5,14 +5,13 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
-#include <iterator>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "hdf5schema/basics/config_file.h"
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/file_text.h"
 #include "hdf5schema/basics/text.h"
 #include "hdf5schema/version.h"
 #include "wrapper/collector.h"
@@ -48,10 +47,7 @@ int usage_error(const std::string& text) {
 
 /// The section [run]; the others are for other programs.
 void read_config(const std::string& path, Settings& settings, std::vector<std::string>& warnings) {
-  std::ifstream file(path);
-  if (!file) return;
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  const ConfigFile config = parse_config(text, path);
+  const ConfigFile config = parse_config(file_text(path), path);
   for (const ConfigProblem& problem : config.problems) {
     if (problem.section.empty() || problem.section == "run") warnings.push_back(problem.text);
   }

@@ -113,6 +113,7 @@ class Broker {
       if (end == kSampled || end == kTooShort || over() || samplers == kMostSamplers) break;
       const std::string how = end > 128 ? "was ended by signal " + std::to_string(end - 128) : "failed";
       say(LOG_NOTICE, options_, "the sampler " + how + "; begun anew");
+      signals_.wait(kLook);
     }
     if (recorded) deliver(failed);
     finish(failed);

@@ -7,8 +7,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <fstream>
-#include <iterator>
 
 #include "core/broker/broker.h"
 #include "core/job/cpu_set.h"
@@ -18,6 +16,7 @@
 #include "core/sampler/ticker.h"
 #include "hdf5schema/basics/config_file.h"
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/file_text.h"
 #include "hdf5schema/basics/request.h"
 #include "hdf5schema/basics/text.h"
 
@@ -147,9 +146,7 @@ constexpr struct {
 
 SlurmSampling read_sampling(const std::string& config, const std::string& request) {
   SlurmSampling sampling;
-  std::ifstream file(config);
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  for (const ConfigEntry& entry : parse_config(text, config).entries) {
+  for (const ConfigEntry& entry : parse_config(file_text(config), config).entries) {
     if (entry.section != "slurm" || entry.values.empty()) continue;
     for (const auto& setting : kSiteSettings) {
       if (setting.key == entry.key) setting.apply(sampling, entry.values.front());

@@ -123,7 +123,6 @@ class ZonesProbe final : public Probe {
       const std::string_view word = cut_word(words);
       std::int64_t value = 0;
       if (!wanted || key.starts_with("numa_") || !parse_counter(word, value)) {
-        text_.ignore(line);
         continue;
       }
       store(zone, key, word);
@@ -143,7 +142,7 @@ class ZonesProbe final : public Probe {
   }
 
   KernelFile file_;
-  RepeatedText text_;
+  RepeatedText text_{false};  // the lists of each cpu change always
   Family& pages_;
   std::string name_;  // "node0/Normal min"
   KeyIndex keys_;

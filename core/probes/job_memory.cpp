@@ -81,6 +81,7 @@ class JobMemoryProbe final : public Probe {
       numa_prefix_ = first_version ? kNumaOfSubgroups : "";
       numa_unit_ = first_version ? context.host.page_bytes : 1;
       numa_file_ = context.fs.open(group.folder + "/memory.numa_stat", 1024);
+      if (numa_file_.read().empty()) numa_file_ = KernelFile();  // a kernel without NUMA
       if (!file_.read().empty()) break;
       file_ = KernelFile();
     }
@@ -92,10 +93,10 @@ class JobMemoryProbe final : public Probe {
 
   void sample() noexcept override {
     if (!text_.update(file_.read())) parse();
-    if (!numa_text_.update(numa_file_.read())) parse_numa();
+    if (numa_file_ && !numa_text_.update(numa_file_.read())) parse_numa();
     memory_->commit();
     events_->commit();
-    numa_->commit();
+    if (numa_file_) numa_->commit();
   }
 
  private:

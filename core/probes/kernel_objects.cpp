@@ -2,6 +2,7 @@
 // threads, fills the node with.
 #include <array>
 
+#include "core/sampler/pace.h"
 #include "core/sampler/probe.h"
 #include "core/sampler/repeated_text.h"
 #include "hdf5schema/basics/text.h"
@@ -93,10 +94,17 @@ std::unique_ptr<Probe> open_kernel_objects(const ProbeContext& context) {
   return std::make_unique<KernelObjectsProbe>(context);
 }
 
+/// The kernel adds up five counters over all cpus.
+std::chrono::nanoseconds period_on(const Host& host) {
+  constexpr auto kCostPerCpu = 300ns;
+  return paced(host.cpus_online.size(), kCostPerCpu, kShareOfACore / 3);
+}
+
 const RegisteredProbe entry{{.name = "kernel_objects",
                              .help = "Files, names and tasks the kernel holds",
                              .families = kFamilies,
-                             .open = open_kernel_objects}};
+                             .open = open_kernel_objects,
+                             .period_on = period_on}};
 
 }  // namespace
 }  // namespace reveal

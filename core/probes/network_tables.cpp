@@ -63,6 +63,7 @@ class NetworkTablesProbe final : public Probe {
     Family* family = nullptr;
     std::int32_t channel = Family::kNoChannel;
     std::int64_t sum = kMissing;  // over the cpus
+    bool cut = false;             // not in the line of each cpu
   };
   struct Table {
     std::string_view name;
@@ -81,7 +82,10 @@ class NetworkTablesProbe final : public Probe {
       std::string_view line;
       if (!next_line(rest, line)) continue;
       read_names(table, line);
-      for (Column& column : table.columns) column.sum = kMissing;
+      for (Column& column : table.columns) {
+        column.sum = kMissing;
+        column.cut = false;
+      }
       while (next_line(rest, line)) add_cpu(table, line);
       for (const Column& column : table.columns) column.family->set(column.channel, column.sum);
     }
@@ -101,16 +105,18 @@ class NetworkTablesProbe final : public Probe {
     }
   }
 
-  /// "00000003 0000025f 000002c8"
+  /// "00000003 0000025f 000002c8"; one that is cut off has nothing from there on, and then no cpu has.
   void add_cpu(Table& table, std::string_view numbers) const {
+    bool whole = true;
     for (const std::size_t number : table.order) {
       const std::string_view word = cut_word(numbers);
       std::uint64_t value = 0;
       const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value, 16);
-      if (word.empty() || error != std::errc() || end != word.data() + word.size()) return;
+      whole = whole && !word.empty() && error == std::errc() && end == word.data() + word.size();
       Column& column = table.columns[number];
+      if (!whole) column.cut = true;
       if (column.sum != kMissing && column.family == counters_) value += static_cast<std::uint64_t>(column.sum);
-      column.sum = static_cast<std::int64_t>(value & 0x7fff'ffff'ffff'ffffULL);
+      column.sum = column.cut ? kMissing : static_cast<std::int64_t>(value & 0x7fff'ffff'ffff'ffffULL);
     }
   }
 

@@ -8,12 +8,11 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <utility>
 
 #include "core/root/recording.h"
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/file_text.h"
 
 namespace reveal {
 namespace {
@@ -172,8 +171,7 @@ std::optional<std::string> RootFs::text(std::string_view path) {
 
 std::string RootFs::unrecorded_text(const std::string& path) const {
   if (reader_) return "";
-  std::ifstream file(root_ + path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  return file_text(root_ + path);
 }
 
 std::string RootFs::word(std::string_view path) {

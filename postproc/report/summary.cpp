@@ -133,7 +133,7 @@ std::optional<NodeSummary> summary_of(const ListedTrace& trace) {
   try {
     NodeSummary summary =
         parse_summary(read_text_file(trace.path.parent_path() / summary_name(trace.path), 4 * kLargestSummary));
-    // A copy of a thinned trace may have another time; a second analysis would find nothing in it.
+    // A copy of a thinned trace may have another time.
     const bool same_time = summary.thinned || summary.trace_mtime_ns == trace.mtime_ns;
     if (summary.trace != trace.path.filename().string() || summary.trace_bytes != trace.bytes || !same_time) {
       return std::nullopt;

@@ -1,7 +1,11 @@
 #include "postproc/report/thin_traces.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <exception>
 
+#include "hdf5schema/disk_space.h"
 #include "hdf5schema/rewrite.h"
 #include "postproc/merge/publish.h"
 #include "postproc/report/summary.h"
@@ -11,6 +15,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// Not through a link, and not somebody else's: what replaces it is ours.
+bool is_own_file(const fs::path& path) {
+  struct stat status {};
+  return ::lstat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == ::geteuid();
+}
+
 /// The summary before the trace: if this is cut off between them, the summary does not fit its trace, which is still
 /// whole and is analysed again. The time stays that of the recording: a report made before remains the younger one.
 void thin(const ListedTrace& trace, NodeSummary summary, const fs::path& thinner) {
@@ -18,6 +28,8 @@ void thin(const ListedTrace& trace, NodeSummary summary, const fs::path& thinner
   summary.thinned = true;
   summary.trace_bytes = fs::file_size(thinner);
   if (summary.trace_bytes >= trace.bytes) return;
+  fs::permissions(thinner, fs::status(trace.path).permissions());
+  DiskSpace(thinner).finish();
   fs::last_write_time(thinner, fs::last_write_time(trace.path));
   publish_file(trace.path.parent_path(), summary_name(trace.path), render_summary(std::move(summary)));
   fs::rename(thinner, trace.path);
@@ -27,17 +39,18 @@ void thin(const ListedTrace& trace, NodeSummary summary, const fs::path& thinner
 
 void thin_traces(const fs::path& directory, const std::string& node) {
   for (const ListedTrace& trace : list_traces(directory)) {
-    if (trace.part || (!node.empty() && trace.node != node)) continue;
+    if (trace.part || (!node.empty() && trace.node != node) || !is_own_file(trace.path)) continue;
     auto summary = summary_of(trace);
     if (!summary || summary->thinned) continue;
-    const fs::path thinner = directory / ("." + trace.path.filename().string() + ".thinner");
-    std::error_code ignored;
-    fs::remove(thinner, ignored);  // of one that was killed here
+    // Whoever else thins has a file of his own.
+    const fs::path thinner =
+        directory / ("." + trace.path.filename().string() + ".thinner" + std::to_string(::getpid()));
     try {
       thin(trace, *std::move(summary), thinner);
     } catch (const std::exception&) {
       // stays whole
     }
+    std::error_code ignored;
     fs::remove(thinner, ignored);
   }
 }

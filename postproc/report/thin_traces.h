@@ -8,8 +8,8 @@ namespace reveal {
 
 /// Replaces each closed trace of `node` ("": of every node) that has a summary made from exactly it by one row a minute
 /// (hdf5schema/summary.h), where that is smaller. From then on the summary stands for what the trace was: it is marked
-/// as thinned, and used whatever the version and the settings. A trace that cannot be thinned (no space, damaged) stays
-/// whole.
+/// as thinned, and used whatever the settings. A trace that cannot be thinned (no space, damaged, somebody else's)
+/// stays whole.
 void thin_traces(const std::filesystem::path& directory, const std::string& node = "");
 
 }  // namespace reveal

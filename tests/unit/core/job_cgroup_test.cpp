@@ -48,7 +48,13 @@ TEST(Cgroup, ReadsVersion1) {
                "rss " + std::to_string(rss / 4) + "\nhierarchical_memory_limit 9\ntotal_rss " + std::to_string(rss) +
                    "\ntotal_dirty 8192\ntotal_pgpgin 77\n");
   };
+  const auto write_places = [&](int pages) {
+    host.write("/sys/fs/cgroup/memory/job/memory.numa_stat",
+               "anon=1 N0=1 N1=0\nhierarchical_anon=" + std::to_string(pages + 2) + " N0=" + std::to_string(pages) +
+                   " N1=2\n");
+  };
   write(4096);
+  write_places(1);
   ProbeBench memory(host, "job_memory", JobSource{.pid = 500});
   for (const int rss : {4096, 8192, 65536}) {  // parsed, compared, and longer
     write(rss);
@@ -59,9 +65,7 @@ TEST(Cgroup, ReadsVersion1) {
   }
   EXPECT_EQ(memory.family("job/memory").channels().size(), 2U);
   for (const int pages : {3, 4, 50}) {
-    host.write("/sys/fs/cgroup/memory/job/memory.numa_stat",
-               "anon=1 N0=1 N1=0\nhierarchical_anon=" + std::to_string(pages + 2) + " N0=" + std::to_string(pages) +
-                   " N1=2\n");
+    write_places(pages);
     memory.sample();
     EXPECT_EQ(memory.value("job/memory_numa", "memory_numa.anon", "node0"), pages * memory.sampler().host().page_bytes);
     EXPECT_EQ(memory.value("job/memory_numa", "memory_numa.anon", "node1"), 2 * memory.sampler().host().page_bytes);

@@ -295,7 +295,7 @@ TEST(NetworkTables, AddUpTheCpusAndReadHexadecimal) {
   bench.sample();
   EXPECT_EQ(bench.value("network/table_entries", "arp_cache.entries"), 11);
   EXPECT_EQ(bench.value("network/tables", "arp_cache.allocs"), 0x260);
-  EXPECT_EQ(bench.value("network/tables", "arp_cache.news"), 7);
+  EXPECT_EQ(bench.value("network/tables", "arp_cache.news"), kMissing) << "of one cpu of two";
   EXPECT_EQ(bench.value("network/tables", "arp_cache.table_fulls"), kMissing);
   EXPECT_EQ(bench.value("network/tables", "nf_conntrack.drop"), 0xffffffff);
 }

@@ -4,6 +4,7 @@
 
 #include <limits>
 
+#include "hdf5schema/basics/file_text.h"
 #include "hdf5schema/basics/request.h"
 
 namespace reveal {
@@ -91,6 +92,12 @@ TEST(Request, GivesTheLastValueOfAKey) {
   EXPECT_EQ(requested("off", "off"), "yes");
   EXPECT_EQ(requested("interval=1s", "mail"), "");
   EXPECT_EQ(requested("", "mail"), "");
+}
+
+TEST(FileText, EndsWhereReadingFails) {
+  EXPECT_NE(file_text("/proc/self/status").find("\nPid:"), std::string::npos);
+  EXPECT_EQ(file_text("/no/such/file"), "");
+  EXPECT_EQ(file_text("/proc"), "") << "a folder can be opened, but not read";
 }
 
 }  // namespace
