@@ -88,7 +88,7 @@ class ZonesProbe final : public Probe {
       : file_(std::move(file)), pages_(context.family(kZoneFamilies[0])) {}
 
   void sample() noexcept override {
-    if (!text_.update(file_.read())) parse();
+    parse(file_.read());  // the lists of each cpu change always: there is nothing to compare
     pages_.commit();
   }
 
@@ -99,10 +99,9 @@ class ZonesProbe final : public Probe {
 
   /// "Node 0, zone Normal", the node's own section (of its first zone), "pages free 1", "min 2", ..., "nr_mlock 3",
   /// ..., the lists of each cpu.
-  void parse() {
+  void parse(std::string_view rest) {
     pages_.begin();
     keys_.rewind();
-    std::string_view rest = text_.parse();
     std::string_view line;
     std::string zone;
     bool wanted = false;
@@ -125,11 +124,11 @@ class ZonesProbe final : public Probe {
       if (!wanted || key.starts_with("numa_") || !parse_counter(word, value)) {
         continue;
       }
-      store(zone, key, word);
+      store(zone, key, value);
     }
   }
 
-  void store(const std::string& zone, std::string_view key, std::string_view word) {
+  void store(const std::string& zone, std::string_view key, std::int64_t value) {
     name_.assign(zone).append(1, ' ').append(key);
     std::size_t number = keys_.find(name_);
     if (number == KeyIndex::kUnknown) {
@@ -138,11 +137,10 @@ class ZonesProbe final : public Probe {
       const std::string_view own = key.starts_with("nr_") ? key.substr(3) : key;
       channels_.push_back(left_out ? Family::kNoChannel : pages_.add("zone." + std::string(own), zone));
     }
-    text_.set(word, pages_, channels_[number]);
+    pages_.set(channels_[number], value);
   }
 
   KernelFile file_;
-  RepeatedText text_{false};  // the lists of each cpu change always
   Family& pages_;
   std::string name_;  // "node0/Normal min"
   KeyIndex keys_;
