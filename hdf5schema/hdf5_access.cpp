@@ -3,6 +3,7 @@
 #include <H5Cpp.h>
 
 #include <cstdlib>
+#include <iostream>
 #include <new>
 #include <string_view>
 #include <system_error>
@@ -52,6 +53,7 @@ Hdf5Access::Hdf5Access() : lock_(library_mutex()) {
   // Debian builds the library with an error stack for each thread.
   thread_local const bool listening = H5Eset_auto2(H5E_DEFAULT, keep_reason, nullptr) >= 0;
   static const bool prepared = [] {
+    std::cerr.rdbuf(nullptr);                  // where destructors of the C++ interface print; nobody else does
     H5set_free_list_limits(0, 0, 0, 0, 0, 0);  // memory it does not use is malloc's, not its own
     // At exit the library closes itself and, where a damaged file left something behind, says "infinite loop closing
     // library" if anybody listens to its errors.

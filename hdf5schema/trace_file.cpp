@@ -151,7 +151,6 @@ struct TraceFile::Impl {
   ChunkWriter chunks;
 
   explicit Impl(Form form) : live(form != Form::closed), hurried(form == Form::live), chunks(effort_of(form)) {}
-  [[nodiscard]] static bool close(std::unique_ptr<Impl> impl);
   void create_values(const H5::Group& group, const FamilySpec& spec, FamilyFile& family);
   void create_bases(const H5::Group& group, const FamilySpec& spec, FamilyFile& family, std::size_t channels);
   void create_keys(const H5::Group& group, const FamilySpec& spec, const FamilyFile& family,
@@ -204,30 +203,13 @@ TraceFile::TraceFile(const std::filesystem::path& path, const TraceHeader& heade
       if (!root.attrExists(name)) set_attribute(root, name.c_str(), value);
     }
   } catch (...) {
-    const Error error = as_error(impl_->place);
-    static_cast<void>(Impl::close(std::move(impl_)));
-    throw error;
+    throw as_error(impl_->place);
   }
 }
 
 TraceFile::~TraceFile() {
   const Hdf5Access access;
-  static_cast<void>(Impl::close(std::move(impl_)));
-}
-
-/// Every object goes before the file, which ends SWMR mode. False where something could not be written; the library
-/// then keeps the file until the end of the process, and so do we, because destructors of its C++ interface would print
-/// it.
-bool TraceFile::Impl::close(std::unique_ptr<Impl> impl) {
-  static auto& given_up = *new std::vector<std::unique_ptr<Impl>>;
-  const hid_t file = impl->file.getId();
-  if (H5Iis_valid(file) <= 0) return true;
-  if (H5Fflush(file, H5F_SCOPE_LOCAL) < 0 || H5Iinc_ref(file) < 0) {
-    given_up.push_back(std::move(impl));
-    return false;
-  }
-  impl.reset();
-  return H5Fclose(file) >= 0;
+  impl_.reset();
 }
 
 std::size_t TraceFile::add_axis(const std::string& name, std::size_t rows_per_chunk) {
@@ -563,11 +545,15 @@ void TraceFile::close(bool complete) {
   try {
     const std::int64_t value = complete ? 1 : 0;
     impl_->file.openGroup("/").openAttribute("complete").write(PredType::NATIVE_INT64, &value);
+    impl_->file.flush(H5F_SCOPE_LOCAL);
+    // Every object goes before the file, which ends SWMR mode; by hand, because ~H5File cannot fail.
+    const hid_t file = impl_->file.getId();
+    check_hdf5(H5Iinc_ref(file), "H5Iinc_ref");
     auto closed = std::make_unique<Impl>(Form::closed);
     closed->place = place;
-    closed->written = impl_->written;
-    impl_.swap(closed);
-    check_hdf5(Impl::close(std::move(closed)) ? 0 : -1, "H5Fclose");
+    closed->written = std::move(impl_->written);
+    impl_ = std::move(closed);
+    check_hdf5(H5Fclose(file), "H5Fclose");
   } catch (...) {
     throw as_error(place);
   }
