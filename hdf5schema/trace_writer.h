@@ -62,12 +62,15 @@ class TraceWriter {
     std::uint64_t rows_lost = 0;
     std::uint64_t channels = 0;
     std::int64_t flushed_until_ns = 0;
-    std::string failure;  // "" or one line: "no space left on device"
+    std::string failure;        // "" or one line: "no space left on device"
+    std::string not_rewritten;  // after close(): "" or why the trace stays as it was recorded, and whole
   };
   [[nodiscard]] Status status() const;
 
-  /// Writes what is buffered, closes, renames PATH.part to PATH. Throws Error if the file could not be completed;
-  /// what was flushed before stays readable in PATH.part.
+  /// Writes what is buffered. Rows that come later are lost; everything else can still be added until close().
+  void end_rows();
+  /// Ends the rows, closes, renames PATH.part to PATH, and replaces it by a smaller file where it is worth that. Throws
+  /// Error if the file could not be completed; what was flushed before stays readable in PATH.part.
   void close();
 
  private:
