@@ -34,6 +34,7 @@ using SteadyClock = std::chrono::steady_clock;
 
 constexpr const char* kClaimFile = ".job";
 constexpr std::size_t kSmallFile = 64 << 10;
+constexpr std::string_view kReportFiles[] = {"report.json", "report.txt", "report.html", "run.json"};
 constexpr int kMostRuns = 1000;  // of one name
 constexpr auto kLook = 100ms;
 constexpr double kShareOfLimit =
@@ -129,7 +130,9 @@ void move_all(const fs::path& spool, const fs::path& directory, const std::strin
     std::error_code ignored;
     if (!entry.is_regular_file() || entry.is_symlink()) continue;
     const bool live = name == node + ".h5.live" || name == node + ".h5.watch";
-    if (live || name.starts_with("." + node + ".") || name == node + ".status.json") {
+    if (std::find(std::begin(kReportFiles), std::end(kReportFiles), name) != std::end(kReportFiles)) {
+      fs::remove(entry.path(), ignored);  // of a run that found no place
+    } else if (live || name.starts_with("." + node + ".") || name == node + ".status.json") {
       fs::remove(entry.path(), ignored);  // of a sampler that was cut short
     } else if (!belongs_to(name, node)) {
       continue;  // another node's, on shared spools
@@ -230,8 +233,8 @@ fs::path rename_to_names(const fs::path& directory, const SlurmJob& job, const s
   return directory;
 }
 
-constexpr std::string_view kKeys[] = {"report",      "report_limit", "interval",  "probes",
-                                      "min_seconds", "spool_max",    "keep_days", "retain"};
+constexpr std::string_view kKeys[] = {"report",      "report_limit", "interval",        "min_interval", "probes",
+                                      "min_seconds", "spool_max",    "spool_total_max", "keep_days",    "retain"};
 constexpr struct {
   std::string_view name;
   ReportWhen when;
