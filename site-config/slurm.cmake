@@ -19,7 +19,8 @@ if(SLURM_SPANK_INCLUDE)
     LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib LINK_DEPENDS ${plugin_exports})
   target_include_directories(spank_reveal SYSTEM PRIVATE ${SLURM_SPANK_INCLUDE})
   target_compile_definitions(spank_reveal PRIVATE _GNU_SOURCE
-    REVEAL_COLLECTOR="${CMAKE_INSTALL_FULL_BINDIR}/reveal-collect")
+    REVEAL_COLLECTOR="${CMAKE_INSTALL_FULL_BINDIR}/reveal-collect"
+    REVEAL_JANITOR="${CMAKE_INSTALL_FULL_LIBEXECDIR}/reveal/spool-janitor")
   target_link_options(spank_reveal PRIVATE -Wl,--version-script=${plugin_exports})
   install(TARGETS spank_reveal LIBRARY DESTINATION ${REVEAL_SLURM_PLUGIN_DIR})
 
