@@ -168,6 +168,19 @@ void move_all(const fs::path& spool, const fs::path& directory, const std::strin
   }
 }
 
+/// Of a directory that we made and that got nothing: a full disk, a quota.
+void forget_claim(const fs::path& directory) {
+  std::error_code ignored;
+  std::vector<fs::path> ours;
+  for (const auto& entry : fs::directory_iterator(directory, ignored)) {
+    const std::string name = entry.path().filename().string();
+    if (name != kClaimFile && name != kJobFactsFile && name != kAskedFile) return;
+    ours.push_back(entry.path());
+  }
+  for (const fs::path& file : ours) fs::remove(file, ignored);
+  fs::remove(directory, ignored);
+}
+
 double estimated_seconds(const fs::path& spool) {
   double bytes = 0;
   for (const ListedTrace& trace : list_traces(spool)) bytes += static_cast<double>(trace.bytes);
@@ -320,6 +333,8 @@ Delivery deliver(const fs::path& spool, const std::string& node, SlurmJob& job, 
     if (settings.thin_traces) thin_traces(spool, node);
   }
   for (const Candidate& candidate : delivery_candidates(place, request)) {
+    std::error_code ignored;
+    const bool was_there = fs::exists(candidate.path, ignored);
     try {
       const fs::path directory = claim_free(candidate, place);
       if (learn) learn(directory);
@@ -330,6 +345,7 @@ Delivery deliver(const fs::path& spool, const std::string& node, SlurmJob& job, 
       break;
     } catch (const std::exception& error) {
       delivery.why += (delivery.why.empty() ? "" : "; ") + std::string(error.what());
+      if (!was_there) forget_claim(candidate.path);
     }
   }
   if (settings.report == ReportWhen::lazy) return delivery;

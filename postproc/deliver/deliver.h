@@ -34,6 +34,9 @@ struct Delivery {
   bool needs_job = false;  // too much work for an epilog
 };
 
+/// Marks a directory for whose job the controller was asked.
+inline constexpr const char* kAskedFile = ".asked";
+
 /// True for one caller only, of all nodes and runs that deliver there: O_EXCL.
 [[nodiscard]] bool take_marker(const std::filesystem::path& directory, const char* name) noexcept;
 
