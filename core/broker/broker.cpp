@@ -158,6 +158,7 @@ class Broker {
     if (recorded) deliver(failed);
     cage_.empty();
     finish(failed);
+    remove_job_spool(spool_);  // once more: delivery may have gone on behind the epilog
     if (!seal_job_spool(spool_, options_.uid, 2 * limits_.run)) {
       say(LOG_NOTICE, options_, spool_.string() + " has no access control lists: it stays the user's");
     }

@@ -67,7 +67,8 @@ class EndOfNode {
     };
     const auto settings = or_default([this] { return read_deliver_settings(end_.config); });
     const auto analysis = or_default([this] { return load_analysis_settings({end_.config}); });
-    const Delivery delivery = deliver(end_.spool, end_.node, job, end_.request, settings, analysis, learn);
+    const Delivery delivery =
+        deliver(end_.spool, end_.node, job, end_.request, settings, analysis, learn, [this] { ready(); });
     if (!delivery.moved) {
       learn(delivery.directory);
       say(LOG_NOTICE, "kept in " + delivery.directory.string() + (delivery.why.empty() ? "" : ": " + delivery.why));

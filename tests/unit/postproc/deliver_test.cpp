@@ -239,6 +239,24 @@ TEST_F(Deliver, LeavesNoDirectoryBehindWhereItCouldNotDeliver) {
   EXPECT_TRUE(fs::exists(base_ / "work/mine"));
 }
 
+TEST_F(Deliver, LetsTheEpilogGoBeforeAnAnalysisThatTakesLonger) {
+  settings_.most_seconds = 1e-6;
+  bool there_before = false;
+  const Delivery delivery = deliver(spool("n01"), "n01", job_, "", settings_, {}, {}, [&] {
+    there_before =
+        fs::exists(base_ / "work/reveal-4711/n01.h5") && !fs::exists(base_ / "work/reveal-4711/n01.summary.json");
+  });
+  EXPECT_TRUE(there_before);
+  EXPECT_FALSE(delivery.needs_job);
+  EXPECT_TRUE(delivery.report_built);
+}
+
+TEST_F(Deliver, SubmitsAJobForTheReportOfManyNodes) {
+  for (int node = 2; node <= 4000; ++node) job_.watched.push_back("n" + std::to_string(node));
+  job_.nodes = job_.watched;
+  EXPECT_TRUE(deliver_node("n01").needs_job);
+}
+
 TEST_F(Deliver, LeavesTheReportToOthersWhereTheSiteSaysSo) {
   settings_.report = ReportWhen::lazy;
   const Delivery delivery = deliver_node("n01");
