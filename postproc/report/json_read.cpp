@@ -98,11 +98,15 @@ ReportJob parse_job(const Json& json) {
   job.user = word(json, "user");
   job.cluster = word(json, "cluster");
   job.nodes = words(json, "nodes");
+  job.nodes_missing = words(json, "nodes_missing");
   job.begin_utc_ns = time(json, "begin");
   job.end_utc_ns = time(json, "end");
   job.state = word(json, "state");
   job.exit_code = optional_integer<int>(json, "exit_code");
+  job.ran_seconds = optional_value<double>(json, "ran_seconds");
+  job.oom_kills = optional_value<double>(json, "oom_kills");
   job.command = word(json, "command");
+  job.run_key = word(json, "run_key");
   for (const Json& tag : list(json, "tags")) job.tags.emplace_back(word(tag, "key"), word(tag, "value"));
   return job;
 }
@@ -169,7 +173,7 @@ Finding parse_finding(const Json& json) {
   const Json& runner_up = member(json, "runner_up");
   finding.runner_up = {word(runner_up, "id"), word(runner_up, "why_not")};
   const Json& remedy = member(json, "remedy");
-  finding.remedy = {words(remedy, "user"), words(remedy, "admin"), word(remedy, "verify")};
+  finding.remedy = {words(remedy, "user"), words(remedy, "advice"), words(remedy, "admin"), word(remedy, "verify")};
   finding.sources = words(json, "sources");
   return finding;
 }
@@ -337,7 +341,8 @@ Report parse_report(const std::string& text) {
   for (const Json& one : list(json, "coverage")) report.coverage.push_back(parse_coverage(one));
   for (const Json& one : list(json, "overhead")) report.overhead.push_back(parse_overhead(one));
   const Json& verdict = member(json, "verdict");
-  report.verdict = {named(verdict, "status", &verdict_status_of), word(verdict, "primary"), word(verdict, "sentence")};
+  report.verdict = {named(verdict, "status", &verdict_status_of), word(verdict, "primary"), word(verdict, "sentence"),
+                    value<bool>(verdict, "job_failed")};
   for (const Json& one : list(json, "findings")) report.findings.push_back(parse_finding(one));
   for (const Json& one : list(json, "episodes")) report.episodes.push_back(parse_episode(one));
   report.comparison = parse_comparison(json);

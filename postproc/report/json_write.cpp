@@ -29,6 +29,7 @@ constexpr std::pair<std::string_view, std::string_view> kUnits[] = {
     {"observed", "the unit beside it"},
     {"expected", "the unit beside it"},
     {"omitted", "entries left out"},
+    {"oom_kills", "processes"},
     {"percent", "percent of the expected value, or of the run"},
     {"t", "standard errors of the difference"},
     {"p", "probability of such a difference by chance"},
@@ -93,11 +94,15 @@ Json to_json(const ReportJob& job) {
   put_word(json, "user", job.user);
   put_word(json, "cluster", job.cluster);
   json["nodes"] = job.nodes;
+  json["nodes_missing"] = job.nodes_missing;
   put_time(json, "begin", job.begin_utc_ns);
   put_time(json, "end", job.end_utc_ns);
   put_word(json, "state", job.state);
   put_number(json, "exit_code", job.exit_code, "not recorded");
+  put_number(json, "ran_seconds", job.ran_seconds, "not recorded");
+  put_number(json, "oom_kills", job.oom_kills, kNotMeasured);
   put_word(json, "command", job.command);
+  put_word(json, "run_key", job.run_key);
   json["tags"] = Json::array();
   for (const auto& [key, value] : job.tags) json["tags"].push_back({{"key", key}, {"value", value}});
   return json;
@@ -167,7 +172,10 @@ Json to_json(const Finding& finding) {
   if (!finding.runner_up.id.empty() || !finding.runner_up.why_not.empty()) {
     json["runner_up"] = {{"id", finding.runner_up.id}, {"why_not", finding.runner_up.why_not}};
   }
-  json["remedy"] = {{"user", finding.remedy.user}, {"admin", finding.remedy.admin}, {"verify", finding.remedy.verify}};
+  json["remedy"] = {{"user", finding.remedy.user},
+                    {"advice", finding.remedy.advice},
+                    {"admin", finding.remedy.admin},
+                    {"verify", finding.remedy.verify}};
   json["sources"] = finding.sources;
   return json;
 }
@@ -366,6 +374,7 @@ std::string render_json(const Report& report) {
   json["verdict"] = {{"status", name_of(report.verdict.status)}};
   put_word(json["verdict"], "primary", report.verdict.primary);
   json["verdict"]["sentence"] = report.verdict.sentence;
+  json["verdict"]["job_failed"] = report.verdict.job_failed;
   json["findings"] = list_of(report.findings);
   json["episodes"] = list_of(report.episodes);
   put_comparison(json, report.comparison);

@@ -22,7 +22,11 @@ inline constexpr std::string_view kReportSchema = "reveal.report/1";
 struct ReportJob {
   std::string id, array, het, name, user, cluster, command, state;
   std::optional<int> restart, exit_code;
+  std::optional<double> ran_seconds;  // of the command, if who started it told; a trace begins later and ends earlier
+  std::optional<double> oom_kills;    // processes that the kernel's out-of-memory killer ended meanwhile
+  std::string run_key;                // what ran, hashed; "" when unknown
   std::vector<std::string> nodes;
+  std::vector<std::string> nodes_missing;  // of the job, without a usable trace
   std::int64_t begin_utc_ns = 0;
   std::int64_t end_utc_ns = 0;
   std::vector<std::pair<std::string, std::string>> tags;
@@ -75,8 +79,9 @@ enum class VerdictStatus : std::uint8_t { healthy, notice, finding, insufficient
 
 struct Verdict {
   VerdictStatus status = VerdictStatus::healthy;
-  std::string primary;   // rule id or ""
-  std::string sentence;  // one line
+  std::string primary;      // rule id or ""
+  std::string sentence;     // one line
+  bool job_failed = false;  // ended by a signal, with another exit status than 0, or stopped by its batch system
 };
 
 /// One evidence channel for the timeline, thinned to at most a few thousand points.
