@@ -12,6 +12,7 @@
 #include <set>
 
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/version.h"
 #include "postproc/compare/passing_straggler.h"
 #include "postproc/merge/job.h"
 #include "postproc/merge/publish.h"
@@ -359,6 +360,7 @@ Report merge_summaries(const std::vector<NodeSummary>& summaries, const std::vec
                        const ReportOptions& options) {
   Report report;
   report.created_utc_ns = options.now_utc_ns;
+  report.tool_version = REVEAL_VERSION;
   merge_job(summaries, report.job);
   std::vector<Finding> findings;
   for (const NodeSummary& summary : summaries) {

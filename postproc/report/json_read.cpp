@@ -124,6 +124,18 @@ NodeCoverage parse_coverage(const Json& json) {
   return coverage;
 }
 
+JobTotals parse_totals(const Json& json) {
+  JobTotals totals;
+  totals.node = word(json, "node");
+  totals.nodes = value<double>(json, "nodes_measured", 1);
+  for (const auto& [key, member] : kTotalsNumbers) {
+    totals.*member = optional_value<double>(json, key);
+    const std::string note = word(json, (std::string(key) + (totals.*member ? "_source" : "_reason")).c_str());
+    if (!note.empty()) totals.notes[key] = note;
+  }
+  return totals;
+}
+
 NodeOverhead parse_overhead(const Json& json) {
   NodeOverhead overhead;
   overhead.node = word(json, "node");
@@ -332,6 +344,8 @@ Report parse_report(const std::string& text) {
   }
   Report report;
   report.report_id = word(json, "report_id");
+  report.tool_version = word(json, "tool_version");
+  report.directory = word(json, "directory");
   report.created_utc_ns = time(json, "created");
   report.partial = value<bool>(json, "partial");
   report.supersedes = word(json, "supersedes");
@@ -339,6 +353,7 @@ Report parse_report(const std::string& text) {
   report.shared_node = value<bool>(member(json, "mode"), "shared_node");
   report.job = parse_job(member(json, "job"));
   for (const Json& one : list(json, "coverage")) report.coverage.push_back(parse_coverage(one));
+  for (const Json& one : list(json, "totals")) report.totals.push_back(parse_totals(one));
   for (const Json& one : list(json, "overhead")) report.overhead.push_back(parse_overhead(one));
   const Json& verdict = member(json, "verdict");
   report.verdict = {named(verdict, "status", &verdict_status_of), word(verdict, "primary"), word(verdict, "sentence"),

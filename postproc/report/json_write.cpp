@@ -30,6 +30,12 @@ constexpr std::pair<std::string_view, std::string_view> kUnits[] = {
     {"expected", "the unit beside it"},
     {"omitted", "entries left out"},
     {"oom_kills", "processes"},
+    {"cpus_owned", "cpus"},
+    {"cpu_used_share", "ratio"},
+    {"memory_peak", "bytes"},
+    {"memory_limit", "bytes"},
+    {"wait_share", "seconds per second, summed over tasks"},
+    {"steps", "steps of the job"},
     {"percent", "percent of the expected value, or of the run"},
     {"t", "standard errors of the difference"},
     {"p", "probability of such a difference by chance"},
@@ -119,6 +125,19 @@ Json to_json(const NodeCoverage& coverage) {
     json["probes"].push_back({{"name", probe.probe}, {"state", word_of(probe.state)}, {"reason", probe.reason}});
   }
   put_word(json, "note", coverage.note);
+  return json;
+}
+
+Json to_json(const JobTotals& totals) {
+  Json json = Json::object();
+  put_word(json, "node", totals.node);
+  json["nodes_measured"] = plain(totals.nodes);
+  for (const auto& [key, member] : kTotalsNumbers) {
+    const auto note = totals.notes.find(key);
+    const std::string said = note == totals.notes.end() ? "" : note->second;
+    put_number(json, key, totals.*member, said);
+    if (!said.empty() && (totals.*member)) json[std::string(key) + "_source"] = said;
+  }
   return json;
 }
 
@@ -364,12 +383,15 @@ std::string render_json(const Report& report) {
   Json json = Json::object();
   json["schema"] = kReportSchema;
   put_word(json, "report_id", report.report_id);
+  put_word(json, "tool_version", report.tool_version);
+  put_word(json, "directory", report.directory);
   put_time(json, "created", report.created_utc_ns);
   json["partial"] = report.partial;
   put_word(json, "supersedes", report.supersedes);
   json["mode"] = {{"privileged", report.privileged}, {"shared_node", report.shared_node}};
   json["job"] = to_json(report.job);
   json["coverage"] = list_of(report.coverage);
+  json["totals"] = list_of(report.totals);
   json["overhead"] = list_of(report.overhead);
   json["verdict"] = {{"status", name_of(report.verdict.status)}};
   put_word(json["verdict"], "primary", report.verdict.primary);
