@@ -85,7 +85,7 @@ void finish(Profile& profile, const Settings& settings, const Command& command, 
   }
   if (collected.end == CollectorEnd::failed) lines.say("the profile is incomplete: " + collected.reason);
   if (collected.directory.path.empty()) return;
-  deliver(collected.directory);
+  if (const std::string left = deliver(collected.directory); !left.empty()) lines.say(left);
   if (collected.end == CollectorEnd::interrupted || !settings.report) {
     lines.say("recorded in " + collected.directory.path + "; for the report: reveal report " +
               collected.directory.path);

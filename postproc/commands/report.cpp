@@ -38,20 +38,19 @@ class ReportCommand final : public Command {
   int run(const CommonOptions& common) override {
     request_.directory = job_directory(request_.directory);
     const Report report = make_report(request_, common);
-    if (retain_ == "summary") thin_traces(request_.directory);
+    std::vector<std::string> failures;
+    if (retain_ == "summary") failures = thin_traces(request_.directory);
     // What was found is worth more than the files: it is printed even if the directory cannot be written.
-    std::string failure;
     try {
       write_report(request_.directory, report);
     } catch (const Error& error) {
-      failure = error.what();
+      failures.emplace_back(error.what());
     }
     TextStyle style = common.style();
     style.directory = typed(request_.directory);
     print(common.json ? render_json(report) : brief_ ? render_brief(report, style) : render_text(report, style));
-    if (failure.empty()) return 0;
-    complain(failure);
-    return kFailure;
+    for (const std::string& failure : failures) complain(failure);
+    return failures.empty() ? 0 : kFailure;
   }
 
  private:
