@@ -66,12 +66,18 @@ std::string query(std::uint32_t id) {
     line(text, "partition", job.partition);
     line(text, "cluster", job.cluster);
     line(text, "work_dir", job.work_dir);
+    line(text, "command", job.command);
     line(text, "nodes", job.nodes);
     line(text, "mail_user", job.mail_user);
     if (state_name != nullptr) line(text, "state", state_name(job.job_state & JOB_STATE_BASE));
     if ((job.job_state & JOB_STATE_BASE) > JOB_SUSPENDED) {
       const int raw = static_cast<int>(job.exit_code);
-      number(text, "exit_code", static_cast<std::uint64_t>(WIFSIGNALED(raw) ? 128 + WTERMSIG(raw) : WEXITSTATUS(raw)));
+      // Beyond the signals there are, Slurm's own marks: 125 is "out of memory", which the state says.
+      constexpr int kLastSignal = 64;
+      const int signal = WIFSIGNALED(raw) ? WTERMSIG(raw) : 0;
+      if (signal <= kLastSignal) {
+        number(text, "exit_code", static_cast<std::uint64_t>(signal > 0 ? 128 + signal : WEXITSTATUS(raw)));
+      }
     }
     return text;
   }

@@ -20,6 +20,7 @@
 #include "postproc/report/channel_totals.h"
 #include "postproc/report/job_totals.h"
 #include "postproc/report/long_analysis.h"
+#include "postproc/report/sufficiency.h"
 
 namespace reveal {
 namespace {
@@ -182,6 +183,7 @@ void fill_job(const NodeTrace& trace, double seconds, Report& part) {
   job.user = trace.header.user;
   job.cluster = trace.header.cluster;
   job.command = trace.header.command;
+  job.run_key = trace.header.run_key;
   job.nodes = {telemetry.node};
   job.tags = trace.header.tags;
   job.begin_utc_ns = telemetry.begin_utc_ns;
@@ -206,6 +208,19 @@ void fill_mode(const Snapshot& snapshot, const Snapshot& end, Report& part) {
   const auto all = parse_int(fact(snapshot, "cpu.count"));
   part.shared_node =
       (owned > 0 && all && static_cast<std::int64_t>(owned) < *all) || !fact(end, "node.other_jobs").empty();
+}
+
+/// Of the job's control groups, else of the node; nothing if neither is counted.
+std::optional<double> oom_kills(const Telemetry& telemetry, std::span<const ChannelTotals> totals) {
+  for (const std::string_view metric : {"group.killed_for_memory", "vmstat.oom_kill"}) {
+    std::optional<double> most;  // a group counts those of the groups below it
+    for (std::size_t i = 0; i < telemetry.channels.size(); ++i) {
+      if (telemetry.channels[i].metric != metric || totals[i].present == 0) continue;
+      most = std::max(most.value_or(0), totals[i].sum);
+    }
+    if (most) return most;
+  }
+  return std::nullopt;
 }
 
 std::string joined(const std::vector<std::string>& sentences) {
@@ -245,6 +260,7 @@ NodeSummary summarise(const NodeView& view, const AnalysisSettings& settings) {
   summary.complete = trace.complete;
   summary.seconds = static_cast<double>(view.samples) * view.step_seconds;
   summary.insufficient = view.detection.insufficient;
+  if (summary.insufficient.empty()) summary.insufficient = why_not_enough(trace, view.totals, view.samples);
   summary.boot_id = fact(trace.begin, "kernel.boot_id");
   summary.expected_nodes = expected_nodes(trace.begin);
   summary.aggregates = aggregates(telemetry, view.step_seconds, view.totals.channels, summary.live_channels);
@@ -254,12 +270,21 @@ NodeSummary summarise(const NodeView& view, const AnalysisSettings& settings) {
   fill_job(trace, summary.seconds, part);
   fill_mode(trace.begin, trace.end, part);
   const Detection detection = on_longer_steps(view.detection, view.factor);
-  part.findings = ask_rules({telemetry, detection, trace.begin, trace.end, trace.events}, settings, part.not_checked);
+  part.job.oom_kills = oom_kills(telemetry, view.totals);
+  part.findings = ask_rules({.telemetry = telemetry,
+                             .detection = detection,
+                             .begin = trace.begin,
+                             .end = trace.end,
+                             .events = trace.events,
+                             .job = trace.header.job_id,
+                             .command = trace.header.command},
+                            settings, part.not_checked);
+  const bool judged = summary.insufficient.empty();
   for (const Episode& episode : view.detection.episodes) {
-    if (part.episodes.size() >= kMostEpisodes) break;
+    if (!judged || part.episodes.size() >= kMostEpisodes) break;
     part.episodes.push_back(report_episode(episode, telemetry, view.step_seconds));
   }
-  if (detection.episodes.size() > part.episodes.size()) {
+  if (judged && detection.episodes.size() > part.episodes.size()) {
     part.omitted["episodes"] = static_cast<double>(detection.episodes.size() - part.episodes.size());
   }
   part.timeline = timeline(telemetry, part.findings, detection);
@@ -294,7 +319,7 @@ NodeSummary analyse(const NodeTrace& trace, const AnalysisSettings& settings) {
   const Pipeline& pipeline = find_pipeline(settings.pipeline);
   Detection detection;
   if (telemetry.samples == 0) {
-    detection.insufficient = "no samples";
+    detection.insufficient = "no sample was recorded";
   } else {
     detection = pipeline.run(telemetry, {.keep_windows = false});
   }

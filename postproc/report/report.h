@@ -23,7 +23,10 @@ struct ReportJob {
   std::string id, array, het, name, user, cluster, command, state;
   std::optional<int> restart, exit_code;
   std::optional<double> ran_seconds;  // of the command, if who started it told; a trace begins later and ends earlier
+  std::optional<double> oom_kills;    // processes that the kernel's out-of-memory killer ended meanwhile
+  std::string run_key;                // what ran, hashed; "" when unknown
   std::vector<std::string> nodes;
+  std::vector<std::string> nodes_missing;  // of the job, without a usable trace
   std::int64_t begin_utc_ns = 0;
   std::int64_t end_utc_ns = 0;
   std::vector<std::pair<std::string, std::string>> tags;

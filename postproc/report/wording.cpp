@@ -276,7 +276,7 @@ std::string impact(const Impact& cost) {
     text += text.empty() ? fmt::format("about {} % of the run", number(*cost.percent))
                          : fmt::format(" ({} % of the run)", number(*cost.percent));
   }
-  if (text.empty()) text = "unknown";
+  if (text.empty()) return cost.how.empty() ? "not known" : cost.how;
   return cost.how.empty() ? text : text + ": " + cost.how;
 }
 

@@ -262,6 +262,30 @@ TEST(SlurmJobFacts, ComeFromTheEnvironmentAndThenFromTheController) {
   EXPECT_EQ(job.user, "anna");
 }
 
+TEST(SlurmJob, IsTheSameRunOnlyWhenItsCommandAndItsNameAre) {
+  const auto key = [](const char* command, const char* name) {
+    SlurmJob job;
+    add_controller_answer(job, std::string("command ") + command + "\nname " + name + "\n");
+    return run_key_of(job);
+  };
+  const std::string train = key("/home/ada/train.sh --lr 3", "train.sh");
+  EXPECT_FALSE(train.empty());
+  EXPECT_EQ(key("/home/ada/train.sh --lr 3", "train.sh"), train);
+  EXPECT_NE(key("/home/ada/train.sh --lr 4", "train.sh"), train);
+  EXPECT_NE(key("/home/ada/old/train.sh --lr 3", "train.sh"), train);
+  EXPECT_NE(key("/home/ada/train.sh --lr 3", "named"), train);
+  EXPECT_EQ(key("python3", "python3"), "") << "nobody knows which script";
+  EXPECT_EQ(run_key_of({}), "");
+}
+
+TEST(SlurmJob, KeepsAHashOfItsCommandAndNotTheCommand) {
+  SlurmJob job;
+  add_controller_answer(job, "command /home/ada/train.sh --password secret\n");
+  const std::string text = render_slurm_job(job);
+  EXPECT_EQ(text.find("secret"), std::string::npos) << text;
+  EXPECT_NE(text.find(run_key_of(job)), std::string::npos) << text;
+}
+
 TEST(ReportJob, QuotesForTheShell) {
   EXPECT_EQ(shell_quoted("it's $HOME"), "'it'\\''s $HOME'");
 }
