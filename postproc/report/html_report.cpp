@@ -11,6 +11,7 @@
 #include "postproc/report/assets.h"
 #include "postproc/report/report.h"
 #include "postproc/report/untrusted.h"
+#include "postproc/report/verdict.h"
 #include "postproc/report/wording.h"
 
 namespace reveal {
@@ -62,15 +63,6 @@ std::string head_row(std::initializer_list<std::string_view> columns) {
   std::string cells;
   for (const std::string_view column : columns) cells += fmt::format("<th scope=\"col\">{}</th>", column);
   return "<thead><tr>" + cells + "</tr></thead>\n";
-}
-
-/// Worth a reader's time; numbered from 1 on, as the cards and the bands of the timeline are.
-std::vector<const Finding*> shown_findings(const Report& report) {
-  std::vector<const Finding*> shown;
-  for (const Finding& finding : report.findings) {
-    if (finding.severity >= Severity::notice) shown.push_back(&finding);
-  }
-  return shown;
 }
 
 std::string verdict_section(const Report& report) {
@@ -237,18 +229,17 @@ std::string notes_section(const Report& report) {
   return section + "</section>\n";
 }
 
-/// What nobody has to read: changes without a cause that a rule knows, and without a visible cost.
-std::string unexplained_section(const Report& report) {
+/// What nobody has to read, folded away.
+std::string left_out_section(const Report& report) {
+  const std::string line = left_out_line(report);
+  if (line.empty()) return "";
   std::string cards;
   std::size_t count = 0;
   for (const Finding& finding : report.findings) {
     if (finding.severity >= Severity::notice || ++count > kMostFindings) continue;
     cards += finding_card(finding, 0, report);
   }
-  if (count == 0) return "";
-  return fmt::format(
-      "<section><details><summary>{} without a known cause or visible cost</summary>\n{}</details></section>\n",
-      counted(static_cast<double>(count), "change"), cards);
+  return "<section><details><summary>" + line + "</summary>\n" + cards + "</details></section>\n";
 }
 
 /// Node by subsystem, only the nodes with something to show: on 40 nodes the one that differs must not drown. A cell
@@ -624,7 +615,7 @@ std::string render_html(const Report& report) {
   page += primary_section(report);
   page += timeline_section(report);
   page += notes_section(report);
-  page += unexplained_section(report);
+  page += left_out_section(report);
   page += node_section(report);
   page += comparison_section(report);
   page += episodes_section(report);

@@ -260,7 +260,7 @@ NodeSummary summarise(const NodeView& view, const AnalysisSettings& settings) {
   summary.complete = trace.complete;
   summary.seconds = static_cast<double>(view.samples) * view.step_seconds;
   summary.insufficient = view.detection.insufficient;
-  if (summary.insufficient.empty()) summary.insufficient = why_not_enough(trace, view.totals, view.samples);
+  if (summary.insufficient.empty()) summary.insufficient = why_not_enough(trace, view.totals.channels, view.samples);
   summary.boot_id = fact(trace.begin, "kernel.boot_id");
   summary.expected_nodes = expected_nodes(trace.begin);
   summary.aggregates = aggregates(telemetry, view.step_seconds, view.totals.channels, summary.live_channels);
@@ -270,7 +270,7 @@ NodeSummary summarise(const NodeView& view, const AnalysisSettings& settings) {
   fill_job(trace, summary.seconds, part);
   fill_mode(trace.begin, trace.end, part);
   const Detection detection = on_longer_steps(view.detection, view.factor);
-  part.job.oom_kills = oom_kills(telemetry, view.totals);
+  part.job.oom_kills = oom_kills(telemetry, view.totals.channels);
   part.findings = ask_rules({.telemetry = telemetry,
                              .detection = detection,
                              .begin = trace.begin,

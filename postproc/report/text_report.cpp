@@ -7,6 +7,7 @@
 
 #include "postproc/report/report.h"
 #include "postproc/report/untrusted.h"
+#include "postproc/report/verdict.h"
 #include "postproc/report/wording.h"
 
 namespace reveal {
@@ -190,10 +191,6 @@ Ink ink_of(const Verdict& verdict) {
   return failed ? Ink::bold : ink_of(verdict.status);
 }
 
-bool shown(const Finding& finding) {
-  return finding.severity >= Severity::notice;
-}
-
 /// "my dir" -> 'my dir'
 std::string shell_word(const std::string& word) {
   const bool plain = !word.empty() && std::all_of(word.begin(), word.end(), [](char c) {
@@ -291,6 +288,12 @@ std::string evidence_line(const Evidence& evidence, bool several_nodes) {
   return how.empty() ? line : line + " (" + how + ")";
 }
 
+/// Whether the verdict says it already; it may go on, or end, otherwise.
+bool says(const std::string& verdict, std::string_view sentence) {
+  if (sentence.ends_with('.')) sentence.remove_suffix(1);
+  return verdict.find(sentence) != std::string::npos;
+}
+
 void print_steps(Page& page, std::string_view label, const std::vector<std::string>& steps) {
   const std::size_t end = std::min(steps.size(), page.limits().steps);
   for (std::size_t i = 0; i < end; ++i) {
@@ -303,7 +306,7 @@ void print_finding(Page& page, const Finding& finding, const Report& report) {
   const Limits& limits = page.limits();
   page.title(finding.title, fmt::format("{}, {}", name_of(finding.severity), name_of(finding.confidence)),
              ink_of(finding.severity));
-  if (page.style().part == TextPart::findings || finding.sentence != report.verdict.sentence) {
+  if (page.style().part == TextPart::findings || !says(report.verdict.sentence, finding.sentence)) {
     page.row("what", finding.sentence);
   }
   page.row("where", place(finding));
@@ -346,29 +349,26 @@ void print_note(Page& page, const Finding& note) {
   }
 }
 
-/// The first of those worth a reader's time in full, the others in a few lines; what has no visible cost is counted.
+/// The first in full, the others in a few lines; what has no visible cost is counted.
 void print_findings(Page& page, const Report& report) {
-  std::vector<const Finding*> notes;
-  std::size_t others = 0;
-  for (const Finding& finding : report.findings) {
-    if (page.all() || shown(finding)) {
-      notes.push_back(&finding);
-    } else {
-      ++others;
-    }
-  }
-  if (!notes.empty() && shown(*notes.front())) {
+  std::vector<const Finding*> notes = shown_findings(report);
+  if (!notes.empty()) {
     print_finding(page, *notes.front(), report);
     notes.erase(notes.begin());
+  }
+  if (page.all()) {
+    for (const Finding& finding : report.findings) {
+      if (finding.severity < Severity::notice) notes.push_back(&finding);
+    }
   }
   if (!notes.empty()) page.heading("Also noted");
   const std::size_t end = std::min(notes.size(), page.limits().notes);
   for (std::size_t i = 0; i < end; ++i) print_note(page, *notes[i]);
   if (notes.size() > end) page.paragraph(2, counted(static_cast<double>(notes.size() - end), "more finding"));
-  if (others == 0) return;
+  const std::string rest = left_out_line(report);
+  if (page.all() || rest.empty()) return;
   page.blank();
-  page.paragraph(
-      0, fmt::format("{} without a known cause or visible cost.", counted(static_cast<double>(others), "change")));
+  page.paragraph(0, rest + ".");
 }
 
 void print_episodes(Page& page, const Report& report) {
@@ -480,9 +480,9 @@ void print_brief_verdict(Page& page, const Report& report) {
 
 /// What to do, in one line; a command that does not fit is left to the page.
 void print_brief_step(Page& page, const Report& report) {
-  const auto primary = std::find_if(report.findings.begin(), report.findings.end(), shown);
-  if (primary == report.findings.end()) return;
-  const Remedy& remedy = primary->remedy;
+  const std::vector<const Finding*> shown = shown_findings(report);
+  if (shown.empty()) return;
+  const Remedy& remedy = shown.front()->remedy;
   const std::size_t room = page.width() - kIndent - kLabel;
   for (const std::string& line : remedy.user) {
     if (columns(printable(line)) > room) continue;
