@@ -534,7 +534,11 @@ std::string render_brief(const Report& report, const TextStyle& style) {
   const std::string& directory = style.directory.empty() ? report.directory : style.directory;
   const std::string again = "reveal show " + shell_word(directory);
   if (report.verdict.status == VerdictStatus::insufficient_data) {
-    page.line(fmt::format("reveal: {}", shortened(report.verdict.sentence, 2 * page.width())) + " " + again);
+    const std::string where = " (" + again + ")";
+    constexpr std::size_t kLeastSentence = 40;
+    const std::size_t taken = columns("reveal: ") + columns(where);
+    const std::size_t room = page.width() > taken ? page.width() - taken : 0;
+    page.line("reveal: " + shortened(report.verdict.sentence, std::max(room, kLeastSentence)) + where);
     return std::move(page).text();
   }
   print_brief_verdict(page, report);
