@@ -223,6 +223,9 @@ int record(const CommandLine& line) {
   ::setsid();
   const CollectResult result = collect(line.collect, stop_requested);
   if (!result.missing_metrics.empty()) std::fprintf(stderr, "reveal-collect: %s\n", result.missing_metrics.c_str());
+  if (!result.not_rewritten.empty())
+    std::fprintf(stderr, "reveal-collect: the trace is whole and larger than it could be: %s\n",
+                 result.not_rewritten.c_str());
   if (line.verbose) {
     std::printf("reveal-collect: %lld ticks, %lld missed, %lld late, %llu channels, %llu rows lost\n",
                 static_cast<long long>(result.ticks), static_cast<long long>(result.ticks_missed),

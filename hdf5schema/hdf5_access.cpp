@@ -4,6 +4,8 @@
 
 #include <cstdlib>
 #include <new>
+#include <string_view>
+#include <system_error>
 
 namespace reveal {
 namespace {
@@ -20,6 +22,14 @@ std::string& last_reason() {
   return reason;
 }
 
+/// "file write failed: time = ..., errno = 28, error message = ..., buf = 0x55d0, ..." is "No space left on device".
+std::string without_addresses(const std::string& reason) {
+  constexpr std::string_view kErrno = "errno = ";
+  const std::size_t at = reason.find(kErrno);
+  if (at == std::string::npos) return reason;
+  return std::generic_category().message(std::atoi(reason.c_str() + at + kErrno.size()));
+}
+
 /// What the library complained about deepest in its call stack: that is where the cause is named.
 herr_t keep_reason(hid_t stack, void* /*unused*/) {
   std::string reason;
@@ -32,7 +42,7 @@ herr_t keep_reason(hid_t stack, void* /*unused*/) {
   for (char& c : reason) {
     if (c == '\n' || c == '\r') c = ' ';
   }
-  last_reason() = reason;
+  last_reason() = without_addresses(reason);
   return 0;
 }
 

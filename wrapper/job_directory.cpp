@@ -11,6 +11,7 @@
 #include <ctime>
 #include <filesystem>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "hdf5schema/basics/child_answer.h"
@@ -123,13 +124,21 @@ JobDirectory make_job_directory_within(std::chrono::milliseconds limit, const st
   return {said.substr(0, end_of_path), said.substr(end_of_path + 1)};
 }
 
-void deliver(const JobDirectory& directory) {
-  if (!directory.spooled()) return;
-  std::error_code error;
+std::string deliver(const JobDirectory& directory) {
+  if (!directory.spooled()) return {};
+  std::string left;
   std::vector<fs::path> files;
-  for (const auto& entry : fs::directory_iterator(directory.recording, error)) files.push_back(entry.path());
-  for (const fs::path& file : files) move_file(file, fs::path(directory.path) / file.filename());
-  fs::remove(directory.recording, error);
+  for (const auto& entry : fs::directory_iterator(directory.recording)) files.push_back(entry.path());
+  for (const fs::path& file : files) {
+    std::error_code ignored;
+    if (file.filename().native().starts_with('.'))
+      fs::remove(file, ignored);  // of a collector that was killed while it made a smaller trace
+    else if (std::string why = move_file(file, fs::path(directory.path) / file.filename()); !why.empty())
+      left = std::move(why);
+  }
+  if (left.empty() && ::rmdir(directory.recording.c_str()) != 0)
+    left = system_error(directory.recording + ": was delivered and cannot be removed", errno).what();
+  return left;
 }
 
 }  // namespace reveal

@@ -29,7 +29,7 @@ struct JobDirectory {
                                                      const std::string& node);
 
 /// Moves what was recorded in the spool into the job directory, each file whole or not at all. Throws Error if a file
-/// could not be delivered; it then stays in the spool.
-void deliver(const JobDirectory& directory);
+/// could not be delivered; it then stays in the spool. Returns why the spool could not be removed, "" if it was.
+[[nodiscard]] std::string deliver(const JobDirectory& directory);
 
 }  // namespace reveal

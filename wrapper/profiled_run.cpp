@@ -116,7 +116,7 @@ void finish(Profile& profile, const Settings& settings, const Ended& ended, std:
   if (collected.end == CollectorEnd::failed) lines.say("the profile is incomplete: " + collected.reason);
   const std::string& directory = collected.directory.path;
   if (directory.empty()) return;
-  deliver(collected.directory);
+  if (const std::string problem = deliver(collected.directory); !problem.empty()) lines.say(problem);
   if (collected.end == CollectorEnd::interrupted || !settings.report) {
     lines.say("recorded in " + directory + "; for the report: reveal report " + directory);
     return;

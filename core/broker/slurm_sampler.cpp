@@ -165,7 +165,9 @@ int sample_slurm_job(CollectOptions options, const SlurmSampling& sampling, cons
   if (sampling.max_bytes > 0) options.max_bytes = sampling.max_bytes;
   options.min_seconds = sampling.min_seconds;
   options.retention = sampling.retention;
-  return collect(options, stop).kept ? kSampled : kTooShort;
+  const CollectResult result = collect(options, stop);
+  if (!result.not_rewritten.empty()) note("the trace is whole and larger than it could be: " + result.not_rewritten);
+  return result.kept ? kSampled : kTooShort;
 }
 
 }  // namespace reveal

@@ -2,10 +2,12 @@
 
 #include <chrono>
 #include <ctime>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <system_error>
 #include <utility>
+
+#include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/private_files.h"
 
 namespace reveal {
 namespace {
@@ -54,18 +56,11 @@ void StatusFile::run(const std::stop_token& stop) {
 }
 
 void StatusFile::write() const {
-  std::filesystem::path fresh = path_;
-  fresh += ".new";
-  std::error_code ignored;
-  {
-    std::ofstream file(fresh);
-    file << text();
-    if (!file.flush()) {
-      std::filesystem::remove(fresh, ignored);
-      return;
-    }
+  try {
+    publish_file(path_.parent_path(), path_.filename(), text());
+  } catch (const Error&) {  // the next one comes in ten seconds
+    return;
   }
-  std::filesystem::rename(fresh, path_, ignored);
 }
 
 std::string StatusFile::text() const {

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <map>
+#include <optional>
 #include <set>
 #include <thread>
 
@@ -46,8 +47,10 @@ std::string claim_of(const SlurmJob& job) {
   return job.cluster + " " + job.id + " " + std::to_string(job.restart) + "\n";
 }
 
+enum class Claim : std::uint8_t { fresh, ours, taken };
+
 /// The directory is this job's, of whichever of its nodes came first. Throws Error if it cannot be used at all.
-bool claim(const fs::path& directory, const SlurmJob& job) {
+Claim claim(const fs::path& directory, const SlurmJob& job) {
   make_private_directory(directory.string());
   require_writable(directory.string());
   const std::string text = claim_of(job);
@@ -60,18 +63,35 @@ bool claim(const fs::path& directory, const SlurmJob& job) {
       const std::string name = entry.path().filename().string();
       occupied = occupied || name.ends_with(".h5") || name.ends_with(".h5.part");
     }
-    if (!occupied) return ::write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
+    if (!occupied && ::write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()))
+      return Claim::fresh;
+    const int why = errno;
     ::unlink(marker.c_str());
-    return false;
+    if (!occupied) {
+      ::rmdir(directory.c_str());  // only if it is empty
+      throw system_error(directory.string(), why);
+    }
+    return Claim::taken;
   }
   if (errno != EEXIST) throw system_error(marker.string(), errno);
   // The first node may be between its open and its write.
   for (int attempt = 0; attempt < 20; ++attempt) {
     const std::string theirs = read_text_file(marker, kSmallFile);
-    if (!theirs.empty()) return theirs == text;
+    if (!theirs.empty()) return theirs == text ? Claim::ours : Claim::taken;
     std::this_thread::sleep_for(10ms);
   }
-  return false;
+  return Claim::taken;
+}
+
+/// A directory that was ours for nothing is not left behind, unless another node came meanwhile.
+void withdraw(const fs::path& directory) noexcept {
+  constexpr std::string_view kOurs[] = {kClaimFile, kAskedFile, kJobFactsFile};
+  std::error_code error;
+  for (fs::directory_iterator entry(directory, error), end; !error && entry != end; entry.increment(error)) {
+    if (std::find(std::begin(kOurs), std::end(kOurs), entry->path().filename().native()) == std::end(kOurs)) return;
+  }
+  for (const std::string_view name : kOurs) fs::remove(directory / name, error);
+  fs::remove(directory, error);
 }
 
 /// The runs that may lie where `wanted` is: it, and those beside it when the name was taken.
@@ -79,13 +99,19 @@ fs::path numbered(const fs::path& wanted, int run) {
   return run == 1 ? wanted : fs::path(wanted.string() + "-" + std::to_string(run));
 }
 
-fs::path claim_free(const Candidate& wanted, const SlurmJob& job) {
+struct Claimed {
+  fs::path directory;
+  bool fresh = false;
+};
+
+Claimed claim_free(const Candidate& wanted, const SlurmJob& job) {
   if (!wanted.make_parents && !fs::is_directory(wanted.path.parent_path())) {
     throw Error(wanted.path.parent_path().string() + " is not a directory");
   }
   for (int run = 1; run <= kMostRuns; ++run) {
     fs::path candidate = numbered(wanted.path, run);
-    if (claim(candidate, job)) return candidate;
+    const Claim got = claim(candidate, job);
+    if (got != Claim::taken) return {std::move(candidate), got == Claim::fresh};
   }
   throw Error(wanted.path.string() + " holds " + std::to_string(kMostRuns) + " runs already");
 }
@@ -121,7 +147,12 @@ fs::path free_place(const fs::path& directory, const fs::path& trace, const std:
 }
 
 /// Traces before summaries: whoever sees a summary may begin with the report. Nothing delivered before is replaced.
-void move_all(const fs::path& spool, const fs::path& directory, const std::string& node) {
+/// Returns why something that was delivered is still in the spool, "" if nothing is.
+std::string move_all(const fs::path& spool, const fs::path& directory, const std::string& node) {
+  std::string left;
+  const auto move = [&left](const fs::path& from, const fs::path& to) {
+    if (std::string why = move_file(from, to); !why.empty()) left = std::move(why);
+  };
   std::vector<fs::path> traces;
   std::vector<fs::path> summaries;
   for (const auto& entry : fs::directory_iterator(spool)) {
@@ -145,24 +176,28 @@ void move_all(const fs::path& spool, const fs::path& directory, const std::strin
     const fs::path place = free_place(directory, trace, node);
     const bool whole = !trace.filename().string().ends_with(".earlier");
     if (whole && place.filename() != trace.filename()) names[summary_name(trace)] = place.filename().string();
-    move_file(trace, place);
+    move(trace, place);
   }
   for (const fs::path& summary : summaries) {
     const auto renamed = names.find(summary.filename().string());
     if (renamed == names.end()) {
-      move_file(summary, directory / summary.filename());
+      move(summary, directory / summary.filename());
       continue;
     }
+    std::optional<NodeSummary> theirs;
     try {
-      NodeSummary theirs = parse_summary(read_text_file(summary, 4 * kLargestSummary));
-      theirs.trace = renamed->second;
-      publish_file(directory, summary_name(renamed->second), render_summary(std::move(theirs)));
+      theirs = parse_summary(read_text_file(summary, 4 * kLargestSummary));
     } catch (const std::exception&) {
       // The report makes a new one.
+    }
+    if (theirs) {
+      theirs->trace = renamed->second;
+      publish_file(directory, summary_name(renamed->second), render_summary(*std::move(theirs)), Synced::yes);
     }
     std::error_code ignored;
     fs::remove(summary, ignored);
   }
+  return left;
 }
 
 double estimated_seconds(const fs::path& spool) {
@@ -182,7 +217,10 @@ bool build_when_complete(const fs::path& directory, const std::string& node, con
   while (true) {
     {
       ReportLease lease(directory.string(), node);
-      if (!lease.take()) return built;
+      if (!lease.take()) {
+        if (lease.failure() != 0) throw system_error(directory.string(), lease.failure());
+        return built;
+      }
       while (!contains_all(delivered(directory), nodes) && SteadyClock::now() < end) std::this_thread::sleep_for(kLook);
       reported = delivered(directory);
       ReportOptions options;
@@ -312,21 +350,29 @@ Delivery deliver(const fs::path& spool, const std::string& node, SlurmJob& job, 
   delivery.directory = spool;
   const double work = estimated_seconds(spool) * (settings.thin_traces ? kThinning : 1);
   const bool small = work <= settings.most_seconds;
+  const auto tell = [&why = delivery.why](const std::string& problem) {
+    if (!problem.empty()) why += (why.empty() ? "" : "; ") + problem;
+  };
   if (small && settings.report == ReportWhen::epilog) {
     write_summaries(spool, node, analysis);
-    if (settings.thin_traces) thin_traces(spool, node);
+    if (settings.thin_traces) {
+      for (const std::string& problem : thin_traces(spool, node)) tell(problem);
+    }
   }
   for (const Candidate& candidate : delivery_candidates(place, request)) {
+    Claimed claimed;
     try {
-      const fs::path directory = claim_free(candidate, place);
+      claimed = claim_free(candidate, place);
+      const fs::path& directory = claimed.directory;
       if (learn) learn(directory);
       if (!job.state.empty()) publish_file(directory, kJobFactsFile, render_slurm_job(job));
-      move_all(spool, directory, node);
+      tell(move_all(spool, directory, node));
       delivery.directory = directory;
       delivery.moved = true;
       break;
     } catch (const std::exception& error) {
-      delivery.why += (delivery.why.empty() ? "" : "; ") + std::string(error.what());
+      tell(error.what());
+      if (claimed.fresh) withdraw(claimed.directory);
     }
   }
   if (settings.report == ReportWhen::lazy) return delivery;
@@ -334,7 +380,11 @@ Delivery deliver(const fs::path& spool, const std::string& node, SlurmJob& job, 
     delivery.needs_job = true;
     return delivery;
   }
-  delivery.report_built = build_when_complete(delivery.directory, node, place, settings, analysis);
+  try {
+    delivery.report_built = build_when_complete(delivery.directory, node, place, settings, analysis);
+  } catch (const Error& error) {  // what is delivered is worth more than the report
+    tell("no report: " + std::string(error.what()));
+  }
   // Only when no other node can be on its way there.
   if (delivery.report_built && delivery.moved && contains_all(delivered(delivery.directory), place.nodes)) {
     delivery.directory = rename_to_names(delivery.directory, place, request);

@@ -29,10 +29,13 @@ struct DeliverSettings {
 struct Delivery {
   std::filesystem::path directory;  // where traces and report are now
   bool moved = false;               // false: still in the spool, `why` says why
-  std::string why;
+  std::string why;                  // what failed on the way, in one line
   bool report_built = false;
   bool needs_job = false;  // too much work for an epilog
 };
+
+/// Made by the node that asks the controller.
+inline constexpr const char* kAskedFile = ".asked";
 
 /// True for one caller only, of all nodes and runs that deliver there: O_EXCL.
 [[nodiscard]] bool take_marker(const std::filesystem::path& directory, const char* name) noexcept;

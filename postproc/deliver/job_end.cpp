@@ -60,7 +60,7 @@ class EndOfNode {
     if (job.nodes.size() <= 1) ask();
     const auto learn = [&](const std::filesystem::path& directory) {
       if (asks || (!job.inner && job.nodes.front() != end_.node)) return;
-      if (take_marker(directory, ".asked")) ask();
+      if (take_marker(directory, kAskedFile)) ask();
     };
     const auto settings = or_default([this] { return read_deliver_settings(end_.config); });
     const auto analysis = or_default([this] { return load_analysis_settings({end_.config}); });

@@ -12,6 +12,7 @@
 #include <set>
 
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/version.h"
 #include "postproc/compare/passing_straggler.h"
 #include "postproc/merge/job.h"
 #include "postproc/merge/publish.h"
@@ -314,6 +315,7 @@ Report merge_summaries(const std::vector<NodeSummary>& summaries, const std::vec
                        const ReportOptions& options) {
   Report report;
   report.created_utc_ns = options.now_utc_ns;
+  report.tool_version = REVEAL_VERSION;
   merge_job(summaries, report.job);
   std::vector<Finding> findings;
   for (const NodeSummary& summary : summaries) {
@@ -373,10 +375,12 @@ Report build_report(const std::filesystem::path& directory, const ReportOptions&
 
   Report report = merge_summaries(summaries, problems, options);
   report.job.exit_code = options.exit_code;
+  report.job.ran_seconds = options.ran_seconds;
   try {
     const Report earlier = parse_report(read_text_file(directory / "report.json", kLargestReport));
     report.supersedes = earlier.report_id;
     if (!report.job.exit_code) report.job.exit_code = earlier.job.exit_code;
+    if (!report.job.ran_seconds) report.job.ran_seconds = earlier.job.ran_seconds;
   } catch (const Error&) {
     report.supersedes.clear();  // the first one
   }

@@ -22,6 +22,7 @@ inline constexpr std::string_view kReportSchema = "reveal.report/1";
 struct ReportJob {
   std::string id, array, het, name, user, cluster, command, state;
   std::optional<int> restart, exit_code;
+  std::optional<double> ran_seconds;  // of the command, if who started it told; a trace begins later and ends earlier
   std::vector<std::string> nodes;
   std::int64_t begin_utc_ns = 0;
   std::int64_t end_utc_ns = 0;
@@ -39,6 +40,40 @@ struct NodeOverhead {
   std::string node;
   std::optional<double> cpu_percent_of_core, bytes_per_second, late_ticks, channels;
   std::string reason;  // why a number above is unknown
+};
+
+/// What a job used, on one node or on all of them. `notes`, by the JSON key of the number: where it comes from, or why
+/// it is unknown.
+struct JobTotals {
+  std::string node;               // "": the whole job
+  double nodes = 1;               // that were measured
+  std::optional<double> seconds;  // measured
+  std::optional<double> cpu_seconds, cpus_owned;
+  std::optional<double> cpu_used_share;             // of the cpus owned
+  std::optional<double> memory_peak, memory_limit;  // of the whole job: of the node with the highest peak
+  std::optional<double> read_bytes, written_bytes, network_bytes;
+  std::optional<double> wait_share;  // seconds in each second in which tasks were ready and had no cpu, over all tasks
+  std::optional<double> steps, energy_joules;
+  std::map<std::string, std::string> notes;
+};
+
+struct TotalsNumber {
+  const char* key;
+  std::optional<double> JobTotals::*value;
+};
+inline constexpr TotalsNumber kTotalsNumbers[] = {
+    {"seconds", &JobTotals::seconds},
+    {"cpu_seconds", &JobTotals::cpu_seconds},
+    {"cpus_owned", &JobTotals::cpus_owned},
+    {"cpu_used_share", &JobTotals::cpu_used_share},
+    {"memory_peak", &JobTotals::memory_peak},
+    {"memory_limit", &JobTotals::memory_limit},
+    {"read_bytes", &JobTotals::read_bytes},
+    {"written_bytes", &JobTotals::written_bytes},
+    {"network_bytes", &JobTotals::network_bytes},
+    {"wait_share", &JobTotals::wait_share},
+    {"steps", &JobTotals::steps},
+    {"energy_joules", &JobTotals::energy_joules},
 };
 
 /// An episode in words and clock times, ready to print.
@@ -75,8 +110,9 @@ enum class VerdictStatus : std::uint8_t { healthy, notice, finding, insufficient
 
 struct Verdict {
   VerdictStatus status = VerdictStatus::healthy;
-  std::string primary;   // rule id or ""
-  std::string sentence;  // one line
+  std::string primary;      // rule id or ""
+  std::string sentence;     // one line
+  bool job_failed = false;  // ended by a signal, with another exit status than 0, or stopped by its batch system
 };
 
 /// One evidence channel for the timeline, thinned to at most a few thousand points.
@@ -89,12 +125,15 @@ struct TimelineChannel {
 
 struct Report {
   std::string report_id;
+  std::string tool_version;  // of the reveal that made it
+  std::string directory;     // name of the job's directory
   std::int64_t created_utc_ns = 0;
   bool partial = false;
   std::string supersedes;
   bool privileged = false, shared_node = false;
   ReportJob job;
   std::vector<NodeCoverage> coverage;
+  std::vector<JobTotals> totals;  // the whole job first, then node by node
   std::vector<NodeOverhead> overhead;
   Verdict verdict;
   std::vector<Finding> findings;  // primary first

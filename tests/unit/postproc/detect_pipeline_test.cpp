@@ -51,6 +51,25 @@ TEST(Pipelines, AreFoundByNameAndSuggestTheNearOne) {
   }
 }
 
+TEST(RevealPipeline, FindsAStepOfTenSecondsInThreeOfTwentyChannels) {
+  for (const double deviations : {4.0, 8.0, 15.0}) {
+    Telemetry t = job(20, 1000, 1, Kind::gauge);
+    for (Channel& channel : t.channels) channel.subsystem = Subsystem::cpu;  // memory's levels do not detect
+    disturb(t, 500, 600, 3, deviations * 1000 / std::sqrt(12));
+    const Detection detection = run("reveal", t);
+    ASSERT_EQ(detection.episodes.size(), 1U) << deviations;
+    EXPECT_EQ(detection.episodes[0].tier, Tier::finding);
+    EXPECT_EQ(detection.episodes[0].begin, 500U);
+    EXPECT_EQ(detection.episodes[0].end, 600U);
+  }
+}
+
+TEST(RevealPipeline, FindsNothingInNoiseOfFewChannels) {
+  for (const std::size_t channels : {3, 8, 20}) {
+    EXPECT_TRUE(run("reveal", job(channels, 1000, 1, Kind::gauge)).episodes.empty()) << channels;
+  }
+}
+
 TEST(RevealPipeline, FindsTheIntervalAndNamesItsChannelsAndNumbers) {
   Telemetry t = job(60, 700);
   for (std::size_t c = 0; c < 40; ++c) t.channels[c].subsystem = Subsystem::network;
