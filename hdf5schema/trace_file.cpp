@@ -186,6 +186,7 @@ TraceFile::TraceFile(const std::filesystem::path& path, const TraceHeader& heade
     set_attribute(root, "cluster", header.cluster);
     set_attribute(root, "node", header.node);
     set_attribute(root, "command", header.command);
+    if (!header.run_key.empty()) set_attribute(root, "run_key", header.run_key);
     set_attribute(root, "tool_version", header.tool_version);
     set_attribute(root, "interval", static_cast<double>(header.interval.count()) / 1e9);
     set_attribute(root, "begin_utc_ns", header.begin_utc_ns);

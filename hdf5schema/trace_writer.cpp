@@ -39,8 +39,9 @@ constexpr std::size_t kMaxChunkValues = std::size_t{1} << 19;  // 4 MiB
 
 /// Room for channels that appear later: chunks are that wide from the beginning, and what is unused compresses to
 /// almost nothing, while a second chunk per flush would not.
-std::size_t channels_per_chunk(std::size_t channels, std::size_t rows) {
-  const std::size_t wide = channels < 64 ? std::max<std::size_t>(16, channels * 2) : channels + channels / 4;
+std::size_t channels_per_chunk(std::size_t channels, std::size_t expected, std::size_t rows) {
+  const std::size_t usual = channels < 64 ? std::max<std::size_t>(16, channels * 2) : channels + channels / 4;
+  const std::size_t wide = std::max(usual, channels + expected);
   return std::clamp<std::size_t>(wide, 1, std::max<std::size_t>(1, kMaxChunkValues / rows));
 }
 
@@ -63,6 +64,7 @@ struct TraceWriter::Impl {
     std::size_t axis = 0;
     std::size_t slot = 0;  // within the axis
     bool real = false;
+    std::size_t expected = 0;                 // channels that will be added
     std::size_t channels = 0;                 // the sampler's count; the writer uses the one handed over with a buffer
     std::deque<ChannelKey> keys;              // guarded by mutex
     std::vector<std::size_t> changed;         // keys written already that died since; guarded by mutex
@@ -231,6 +233,10 @@ TraceWriter::FamilyId TraceWriter::add_family(const FamilySpec& spec) {
   return static_cast<FamilyId>(impl_->families.size() - 1);
 }
 
+void TraceWriter::expect_channels(FamilyId id, std::size_t later) {
+  impl_->families.at(id)->expected = later;
+}
+
 TraceWriter::ChannelId TraceWriter::add_channel(FamilyId id, ChannelKey key) {
   Impl::Family& family = *impl_->families.at(id);
   const std::lock_guard lock(impl_->mutex);
@@ -324,7 +330,7 @@ std::vector<std::size_t> TraceWriter::Impl::begin_file(TraceFile& fresh) {
       channel_count = family->keys.size();
     }
     const std::size_t rows_per_chunk = axes[family->axis]->rows_per_chunk;
-    fresh.add_family(family->spec, family->axis, channels_per_chunk(channel_count, rows_per_chunk));
+    fresh.add_family(family->spec, family->axis, channels_per_chunk(channel_count, family->expected, rows_per_chunk));
   }
   fresh.write_snapshot(snapshot, topology);
   fresh.start();
