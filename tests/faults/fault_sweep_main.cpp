@@ -369,7 +369,8 @@ int sweep(int every, const std::string& only) {
         const int first = counts[call] < every ? 1 : 1 + offset++ % every;
         for (int number = first; number <= counts[call]; number += every) {
           const Fault fault{static_cast<FileCall>(call), number, way.error, way.lasting};
-          const Outcome outcome = sweep.run(&fault);
+          Outcome outcome = sweep.run(&fault);
+          if (fault.call == FileCall::sync && outcome.end == End::silent) outcome.wrong = "what failed was not told";
           ++tried;
           ++ends[outcome.end];
           lost += outcome.lost;
