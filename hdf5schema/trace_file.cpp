@@ -29,8 +29,11 @@ struct FamilyFile {
   std::size_t axis = 0;
   std::size_t channels_per_chunk = 1;
   bool real = false;
+  std::size_t channels = 0;  // named
   std::size_t rows = 0;
-  std::size_t chunks = 0;
+  std::size_t chunks = 0;  // of rows
+  StoredChunks stored = {};
+  StoredChunks stored_bases = {};
   H5::DataSet values;
   H5::DataSet bases;  // of increments only
   std::size_t bases_per_chunk = 1;
@@ -123,6 +126,7 @@ struct TraceFile::Impl {
   H5::DataSet events;
   H5::DataSet clocks;
   H5::DataSet coverage;
+  H5::DataSet stored;
   H5::DataSet end;
   std::size_t key_width = 64;
   std::size_t value_width = kMinSnapshotWidth;
@@ -135,6 +139,7 @@ struct TraceFile::Impl {
   void create_keys(const H5::Group& group, const FamilySpec& spec, const FamilyFile& family,
                    std::optional<std::size_t> channels);
   void reopen();
+  void write_stored();
   void put_channels(const FamilyFile& family, std::size_t first, std::span<const ChannelKey> keys);
 };
 
@@ -175,6 +180,8 @@ TraceFile::TraceFile(const std::filesystem::path& path, const TraceHeader& heade
     DimensionScales::make(impl_->clocks, "clock");
     impl_->coverage = create_table(root, "coverage", coverage_type(), kTableChunk);
     DimensionScales::make(impl_->coverage, "coverage");
+    impl_->stored = create_table(root, "stored", stored_type(), kTableChunk);
+    DimensionScales::make(impl_->stored, "stored");
     for (const auto& [key, value] : header.tags) {
       const std::string name = "tag." + key;
       if (!root.attrExists(name)) set_attribute(root, name.c_str(), value);
@@ -340,7 +347,7 @@ void TraceFile::start() {
     for (FamilyFile& family : impl_->families) {
       family.bases = family.values = H5::DataSet();
     }
-    impl_->events = impl_->clocks = impl_->coverage = impl_->end = H5::DataSet();
+    impl_->events = impl_->clocks = impl_->coverage = impl_->stored = impl_->end = H5::DataSet();
     if (impl_->live) {
       impl_->file.flush(H5F_SCOPE_LOCAL);
       check_hdf5(H5Fstart_swmr_write(impl_->file.getId()), "H5Fstart_swmr_write");
@@ -365,6 +372,7 @@ void TraceFile::Impl::reopen() {
   events = open("events");
   clocks = open("clock");
   coverage = open("coverage");
+  stored = open("stored");
   end = open("node/end");
 }
 
@@ -372,6 +380,7 @@ void TraceFile::write_channels(std::size_t family, std::size_t first, std::span<
   const Hdf5Access access;
   try {
     impl_->put_channels(impl_->families.at(family), first, keys);
+    impl_->families[family].channels = std::max(impl_->families[family].channels, first + keys.size());
   } catch (...) {
     throw as_error(impl_->place + ": " + impl_->families.at(family).path);
   }
@@ -433,11 +442,12 @@ void TraceFile::write_rows(std::size_t family_index, std::size_t channels, std::
       impl_->chunks.write(family.values,
                           {family.channels_per_chunk, impl_->axes.at(family.axis).rows_per_chunk, family.missing()},
                           {static_cast<const std::int64_t*>(values), channels * rows}, rows, family.rows,
-                          impl_->live ? &family.steady : nullptr);
+                          family.stored, impl_->live ? &family.steady : nullptr);
     if (family.bases.getId() > 0) {
       const hsize_t chunks[2] = {channels, family.chunks + 1};
       family.bases.extend(chunks);
-      impl_->chunks.write(family.bases, {family.bases_per_chunk, 1, kMissing}, bases, 1, family.chunks, nullptr);
+      impl_->chunks.write(family.bases, {family.bases_per_chunk, 1, kMissing}, bases, 1, family.chunks,
+                          family.stored_bases, nullptr);
     }
     family.rows += rows;
     ++family.chunks;
@@ -504,10 +514,26 @@ void TraceFile::flush() {
   impl_->chunks.give_back_memory();
 }
 
+void TraceFile::Impl::write_stored() {
+  std::vector<StoredRecord> records;
+  for (const FamilyFile& family : families) {
+    StoredChunks all = family.stored;
+    all.add(family.stored_bases);
+    StoredRecord& record = records.emplace_back();
+    copy_text(record.path, family.path);
+    record.channels = static_cast<std::int64_t>(family.channels);
+    record.rows = static_cast<std::int64_t>(family.rows);
+    record.chunks = static_cast<std::int64_t>(all.count);
+    record.digest = static_cast<std::int64_t>(all.digest);
+  }
+  if (!records.empty()) append(stored, records.data(), records.size(), stored_type());
+}
+
 void TraceFile::close(bool complete) {
   const Hdf5Access access;
   const std::string place = impl_->place;
   try {
+    impl_->write_stored();
     const std::int64_t value = complete ? 1 : 0;
     impl_->file.openGroup("/").openAttribute("complete").write(PredType::NATIVE_INT64, &value);
     impl_->file.flush(H5F_SCOPE_LOCAL);
