@@ -15,7 +15,7 @@ namespace reveal {
 namespace {
 
 TEST(RuleTable, ListsAndExplainsPeersAndHistory) {
-  const std::string text = rules_as_text({});
+  const std::string text = rules_as_text({}, 80);
   for (const char* id : {"node.straggler", "node.differs", "history.slower", "history.drift", "history.changed"}) {
     EXPECT_NE(text.find(std::string(id) + "\n"), std::string::npos) << id;
   }
