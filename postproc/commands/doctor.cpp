@@ -1,5 +1,6 @@
 #include <spdlog/fmt/fmt.h>
 
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "hdf5schema/basics/error.h"
@@ -9,7 +10,6 @@
 #include "postproc/compare/run_index.h"
 #include "postproc/deliver/site_checks.h"
 #include "postproc/diagnose/collector_query.h"
-#include "postproc/merge/publish.h"
 
 namespace reveal {
 namespace {
@@ -17,12 +17,11 @@ namespace {
 constexpr std::size_t kName = 22;
 
 bool on_virtual_machine() {
-  constexpr std::size_t kLargest = 64 << 20;
-  try {
-    return read_text_file("/proc/cpuinfo", kLargest).find(" hypervisor") != std::string::npos;
-  } catch (const Error&) {
-    return false;
+  std::ifstream cpus("/proc/cpuinfo");
+  for (std::string line; std::getline(cpus, line);) {
+    if (line.starts_with("flags")) return line.find(" hypervisor") != std::string::npos;
   }
+  return false;
 }
 
 std::string names_of(const std::vector<ProbeCheck::Missing>& probes) {
