@@ -89,10 +89,7 @@ class Watch {
 
   WatchEnd run(const std::atomic<bool>& stop) {
     list_nodes();
-    if (nodes_.empty() && ended_before_) {
-      say_end("the job has ended; its report: reveal show " + options_.directory.string());
-      return WatchEnd::job_ended;
-    }
+    if (const auto end = ended(Clock::now())) return *end;
     if (options_.form == WatchForm::page) screen_.emplace(out_, options_.colour);
     bool told_begin = false;
     bool told_waiting = false;
@@ -193,7 +190,11 @@ class Watch {
   }
 
   std::optional<WatchEnd> ended(Clock::time_point now) {
-    if (nodes_.empty()) return std::nullopt;
+    if (nodes_.empty()) {
+      if (!ended_before_) return std::nullopt;
+      say_end("the job has ended; its report: reveal show " + options_.directory.string());
+      return WatchEnd::job_ended;
+    }
     const bool over = std::all_of(nodes_.begin(), nodes_.end(), [](const auto& node) {
       return node->ended() || node->silent_seconds() > kLostSeconds;
     });
