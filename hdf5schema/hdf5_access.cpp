@@ -3,7 +3,10 @@
 #include <H5Cpp.h>
 
 #include <cstdlib>
+#include <iostream>
 #include <new>
+#include <string_view>
+#include <system_error>
 
 namespace reveal {
 namespace {
@@ -20,6 +23,14 @@ std::string& last_reason() {
   return reason;
 }
 
+/// "file write failed: time = ..., errno = 28, error message = ..., buf = 0x55d0, ..." is "No space left on device".
+std::string without_addresses(const std::string& reason) {
+  constexpr std::string_view kErrno = "errno = ";
+  const std::size_t at = reason.find(kErrno);
+  if (at == std::string::npos) return reason;
+  return std::generic_category().message(std::atoi(reason.c_str() + at + kErrno.size()));
+}
+
 /// What the library complained about deepest in its call stack: that is where the cause is named.
 herr_t keep_reason(hid_t stack, void* /*unused*/) {
   std::string reason;
@@ -32,21 +43,23 @@ herr_t keep_reason(hid_t stack, void* /*unused*/) {
   for (char& c : reason) {
     if (c == '\n' || c == '\r') c = ' ';
   }
-  last_reason() = reason;
+  last_reason() = without_addresses(reason);
   return 0;
 }
 
 }  // namespace
 
 Hdf5Access::Hdf5Access() : lock_(library_mutex()) {
+  // Debian builds the library with an error stack for each thread.
+  thread_local const bool listening = H5Eset_auto2(H5E_DEFAULT, keep_reason, nullptr) >= 0;
   static const bool prepared = [] {
-    H5Eset_auto2(H5E_DEFAULT, keep_reason, nullptr);
+    std::cerr.rdbuf(nullptr);                  // where destructors of the C++ interface print; nobody else does
     H5set_free_list_limits(0, 0, 0, 0, 0, 0);  // memory it does not use is malloc's, not its own
     // At exit the library closes itself and, where a damaged file left something behind, says "infinite loop closing
     // library" if anybody listens to its errors.
     return std::atexit([] { H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr); }) == 0;
   }();
-  static_cast<void>(prepared);
+  static_cast<void>(listening && prepared);
 }
 
 Error as_error(const std::string& place) {

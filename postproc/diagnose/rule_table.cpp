@@ -33,9 +33,9 @@ std::string row(std::string_view label, std::string_view text, std::size_t width
 }
 
 /// A command stays on its line, because half a command is worse than a long line; its comment comes before it.
-std::string typed_lines(std::string_view label, const std::vector<std::string_view>& lines, std::size_t width) {
+std::string typed_lines(std::string_view label, const std::vector<RemedyLine>& lines, std::size_t width) {
   std::string text;
-  for (const std::string_view line : lines) {
+  for (const auto& [line, needs] : lines) {
     const std::string first = text.empty() ? "  " + std::string(label) : "";
     const std::size_t comment = line.find("  # ");
     if (comment == std::string_view::npos || kColumn + line.size() <= width) {
@@ -52,6 +52,12 @@ std::string with_blanks(std::string_view list) {
   std::string text;
   for (const char letter : list) text += letter == ',' ? ", " : std::string(1, letter);
   return text;
+}
+
+Json texts_of(const std::vector<RemedyLine>& lines) {
+  Json texts = Json::array();
+  for (const RemedyLine& line : lines) texts.push_back(line.text);
+  return texts;
 }
 
 Json json_of(const RuleSpec& spec, const RuleSetting* setting) {
@@ -73,7 +79,10 @@ Json json_of(const RuleSpec& spec, const RuleSetting* setting) {
     rule["thresholds"].push_back(
         {{"name", own.name}, {"value", value}, {"default", own.value}, {"unit", own.unit}, {"help", own.help}});
   }
-  rule["remedy"] = {{"user", spec.user_remedy}, {"admin", spec.admin_remedy}, {"verify", spec.verify}};
+  rule["remedy"] = {{"user", texts_of(spec.user_remedy)},
+                    {"advice", texts_of(spec.advice)},
+                    {"admin", texts_of(spec.admin_remedy)},
+                    {"verify", spec.verify}};
   rule["sources"] = spec.sources;
   return rule;
 }
@@ -88,7 +97,9 @@ std::string rule_as_text(const RuleSpec& rule, const AnalysisSettings& settings,
   text += row("kind", fmt::format("{}, {}", name_of(rule.kind), name_of(rule.subsystem)), width);
   text += row("rules out", with_blanks(rule.look_alikes), width);
   text += typed_lines("users", rule.user_remedy, width);
+  for (const auto& [line, needs] : rule.advice) text += row("advice", line, width);
   text += typed_lines("admins", rule.admin_remedy, width);
+  if (text.find('{') != std::string::npos) text += row("", "In braces: filled in by a report from its job.", width);
   text += row("verify", rule.verify, width);
   text += row("proven by", fmt::format("{}: {}", name_of(rule.proof), explanation_of(rule.proof)), width);
   for (const std::string_view source : rule.sources) text += row("see", source, width);

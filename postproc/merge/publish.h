@@ -3,12 +3,10 @@
 
 #include <filesystem>
 #include <string>
-#include <string_view>
+
+#include "hdf5schema/basics/private_files.h"
 
 namespace reveal {
-
-/// Writes `content` to directory/name by rename, following no symbolic link on the way. Throws Error.
-void publish_file(const std::filesystem::path& directory, const std::string& name, std::string_view content);
 
 /// The whole file, at most `limit` bytes of a regular file. Throws Error.
 [[nodiscard]] std::string read_text_file(const std::filesystem::path& path, std::size_t limit);
