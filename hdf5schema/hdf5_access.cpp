@@ -59,6 +59,17 @@ void leave_broken_files(int status, void* /*unused*/) {
   ::_exit(status);
 }
 
+/// Whoever made a file could have it lead into any other one that its reader may open. Files of this project are read
+/// with what is in them; links into others are only made (job.h5).
+void follow_no_external_links() {
+  H5L_class_t links{};
+  links.version = H5L_LINK_CLASS_T_VERS;
+  links.id = H5L_TYPE_EXTERNAL;
+  links.comment = "external link, not followed";
+  links.trav_func = [](const char*, hid_t, const void*, size_t, hid_t, hid_t) -> hid_t { return -1; };
+  check_hdf5(H5Lregister(&links), "H5Lregister");
+}
+
 }  // namespace
 
 Hdf5Access::Hdf5Access() : lock_(library_mutex()) {
@@ -67,9 +78,27 @@ Hdf5Access::Hdf5Access() : lock_(library_mutex()) {
   static const bool prepared = [] {
     std::cerr.rdbuf(nullptr);                  // where destructors of the C++ interface print; nobody else does
     H5set_free_list_limits(0, 0, 0, 0, 0, 0);  // memory it does not use is malloc's, not its own
+    H5PLset_loading_state(0);                  // a file cannot ask for code
+    follow_no_external_links();
     return ::on_exit(leave_broken_files, nullptr) == 0;
   }();
   static_cast<void>(listening && prepared);
+}
+
+const std::string& last_hdf5_reason() {
+  return last_reason();
+}
+
+std::string failure_reason() {
+  try {
+    throw;
+  } catch (const H5::Exception&) {
+    return last_reason().empty() ? "HDF5 refused without a reason" : last_reason();
+  } catch (const std::bad_alloc&) {
+    return "not enough memory to read it";
+  } catch (const std::exception& exception) {
+    return exception.what();
+  }
 }
 
 Error as_error(const std::string& place) {
@@ -77,12 +106,8 @@ Error as_error(const std::string& place) {
     throw;
   } catch (const Error& error) {
     return error;
-  } catch (const H5::Exception&) {
-    return Error(place + ": " + (last_reason().empty() ? "HDF5 refused without a reason" : last_reason()));
-  } catch (const std::bad_alloc&) {
-    return Error(place + ": not enough memory to read it");
-  } catch (const std::exception& exception) {
-    return Error(place + ": " + exception.what());
+  } catch (...) {
+    return Error(place + ": " + failure_reason());
   }
 }
 
