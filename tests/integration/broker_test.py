@@ -140,7 +140,7 @@ sleep 0.2
         with open(f"{base}/tracer.py", "w") as file:
             file.write(TRACER)
 
-        quick = '[slurm]\nmin_seconds = 1\n'
+        quick = '[slurm]\nmin_seconds = 0\n'
         attacked = Node(base, 4711, quick + f'[mail]\nenabled = true\nsendmail = "{base}/sendmail"\n'
                         'domain = "example.org"\nhealthy = true\n', f"{base}/work", request="mail=yes,output=secret-%j")
         kept = Node(base, 4712, quick, f"{base}/nowhere")
