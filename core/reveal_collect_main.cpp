@@ -119,6 +119,8 @@ void describe(CLI::App& app, CommandLine& line) {
   app.add_option("--job-id", collect.header.job_id, "Of the batch system");
   app.add_option("--job-name", collect.header.job_name, "Of the batch system");
   app.add_option("--command", collect.header.command, "Name of the program that runs");
+  app.add_option("--run-key", collect.header.run_key,
+                 "What runs, for the comparison with earlier runs: a hash of program and arguments, or name:TEXT");
   app.add_option("--max-bytes", collect.max_bytes, "Stop writing rows when the trace is this large");
   app.add_option(
       "--retain", line.retain,

@@ -78,6 +78,7 @@ std::string query(std::uint32_t id) {
     line(text, "partition", job.partition);
     line(text, "cluster", job.cluster);
     line(text, "work_dir", job.work_dir);
+    line(text, "command", job.command);
     line(text, "nodes", job.nodes);
     line(text, "mail_user", job.mail_user);
     if (state_name != nullptr) line(text, "state", state_name(job.job_state & JOB_STATE_BASE));

@@ -9,6 +9,8 @@
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/text.h"
 #include "hdf5schema/trace_reader.h"
+#include "postproc/diagnose/analysis_settings.h"
+#include "postproc/diagnose/interpreters.h"
 #include "postproc/merge/job.h"
 
 namespace reveal {
@@ -30,8 +32,10 @@ constexpr TextField kTextFields[] = {
     {"array_job", &SlurmJob::array_job}, {"array_task", &SlurmJob::array_task}, {"het_job", &SlurmJob::het_job},
     {"name", &SlurmJob::name},           {"account", &SlurmJob::account},       {"partition", &SlurmJob::partition},
     {"cluster", &SlurmJob::cluster},     {"work_dir", &SlurmJob::work_dir},     {"mail_user", &SlurmJob::mail_user},
-    {"state", &SlurmJob::state},
+    {"state", &SlurmJob::state},         {"command", &SlurmJob::command},
 };
+/// Not for the job's directory.
+constexpr std::string_view kKept[] = {"work_dir", "mail_user", "command"};
 
 /// 128 + n for signal n. Slurm's OUT_OF_MEMORY is 0:125, and there is no signal 125.
 std::optional<int> exit_code_of(int wait_status) {
@@ -105,6 +109,15 @@ void add_controller_answer(SlurmJob& job, const std::string& answer) {
   }
 }
 
+std::string run_key_of(const SlurmJob& job) {
+  std::string_view rest = job.command;
+  const std::string_view program = next_word(rest);
+  const std::string_view name = program.substr(program.rfind('/') + 1);
+  if (name.empty() || (is_interpreter(name) && next_word(rest).empty())) return "";
+  const bool named = !job.name.empty() && job.name != name;
+  return text_hash(job.command) + text_hash(named ? job.name : "");
+}
+
 Environment pattern_environment(const SlurmJob& job) {
   return [job](const char* name) -> std::string {
     const std::string_view asked = name;
@@ -120,8 +133,11 @@ Environment pattern_environment(const SlurmJob& job) {
 std::string render_slurm_job(const SlurmJob& job) {
   nlohmann::ordered_json json{{"id", job.id}, {"restart", job.restart}};
   for (const TextField& field : kTextFields) {
-    if (field.key != "work_dir" && field.key != "mail_user") json[std::string(field.key)] = job.*field.member;
+    if (std::find(std::begin(kKept), std::end(kKept), field.key) == std::end(kKept)) {
+      json[std::string(field.key)] = job.*field.member;
+    }
   }
+  json["run_key"] = run_key_of(job);
   json["exit_code"] = job.exit_code ? nlohmann::ordered_json(*job.exit_code) : nlohmann::ordered_json(nullptr);
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }

@@ -64,8 +64,9 @@ std::string message_id(std::string_view report_id, const MailSettings& settings,
 std::string short_job(const ReportJob& job) {
   std::string text;
   if (!job.array.empty() || !job.id.empty()) text = "job " + printable(job.array.empty() ? job.id : job.array, 24);
-  if (!job.name.empty()) text += (text.empty() ? "" : " ") + printable(job.name, kLongestName);
-  return text.empty() ? "a run without a job" : text;
+  const std::string& name = job.name.empty() ? job.command : job.name;
+  if (!name.empty()) text += (text.empty() ? "" : " ") + printable(name, kLongestName);
+  return text.empty() ? "a run" : text;
 }
 
 std::string lost(const Impact& impact) {
@@ -77,7 +78,7 @@ std::string lost(const Impact& impact) {
 /// The status first, then what: a folder sorted by subject shows the same finding of many jobs side by side.
 std::string subject_for_user(const Report& report) {
   const VerdictStatus status = report.verdict.status;
-  std::string word(headline(status));
+  std::string word(headline(report.verdict));
   std::transform(word.begin(), word.end(), word.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? c + 32 : c; });
   const bool about_finding = status == VerdictStatus::finding || status == VerdictStatus::notice;
   if (report.findings.empty() || !about_finding) {
