@@ -547,7 +547,7 @@ void TraceFile::close(bool complete) {
     const std::int64_t value = complete ? 1 : 0;
     impl_->file.openGroup("/").openAttribute("complete").write(PredType::NATIVE_INT64, &value);
     impl_->file.flush(H5F_SCOPE_LOCAL);
-    // Every object goes before the file, which ends SWMR mode. ~H5File would tell nobody that it failed.
+    // Every object goes before the file, which ends SWMR mode; by hand, because ~H5File cannot fail.
     const hid_t file = impl_->file.getId();
     check_hdf5(H5Iinc_ref(file), "H5Iinc_ref");
     auto closed = std::make_unique<Impl>(Form::closed);

@@ -18,6 +18,7 @@
 #include "postproc/merge/publish.h"
 #include "postproc/report/job_facts.h"
 #include "postproc/report/job_history.h"
+#include "postproc/report/job_totals.h"
 #include "postproc/report/node_analysis.h"
 #include "postproc/report/side_by_side.h"
 #include "postproc/report/verdict.h"
@@ -340,6 +341,11 @@ std::vector<NodeOutcome> outcomes_of(const std::filesystem::path& directory, con
   return outcomes;
 }
 
+std::string name_of(const std::filesystem::path& directory) {
+  std::error_code error;
+  return std::filesystem::canonical(directory, error).filename().string();
+}
+
 }  // namespace
 
 void write_summaries(const std::filesystem::path& directory, const std::string& node,
@@ -368,6 +374,7 @@ Report merge_summaries(const std::vector<NodeSummary>& summaries, const std::vec
     findings.insert(findings.end(), part.findings.begin(), part.findings.end());
     report.episodes.insert(report.episodes.end(), part.episodes.begin(), part.episodes.end());
     report.coverage.insert(report.coverage.end(), part.coverage.begin(), part.coverage.end());
+    report.totals.insert(report.totals.end(), part.totals.begin(), part.totals.end());
     report.overhead.insert(report.overhead.end(), part.overhead.begin(), part.overhead.end());
     for (const auto& [what, count] : part.omitted) report.omitted[what] += count;
     report.partial = report.partial || part.partial;
@@ -375,6 +382,7 @@ Report merge_summaries(const std::vector<NodeSummary>& summaries, const std::vec
     report.shared_node = report.shared_node || part.shared_node;
     report.files.emplace_back("trace " + summary.node, summary.trace);
   }
+  if (!report.totals.empty()) report.totals.insert(report.totals.begin(), whole_job(report.totals));
   add_problems(problems, report);
   std::vector<const NodeProfile*> profiles;
   for (const NodeSummary& summary : summaries) {
@@ -420,6 +428,7 @@ Report build_report(const std::filesystem::path& directory, const ReportOptions&
   void_where_kernel_is_shared(summaries);
 
   Report report = merge_summaries(summaries, problems, options);
+  report.directory = name_of(directory);
   report.job.exit_code = options.exit_code;
   report.job.ran_seconds = options.ran_seconds;
   try {

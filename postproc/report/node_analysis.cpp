@@ -18,6 +18,7 @@
 #include "postproc/merge/job.h"
 #include "postproc/merge/trace_stream.h"
 #include "postproc/report/channel_totals.h"
+#include "postproc/report/job_totals.h"
 #include "postproc/report/long_analysis.h"
 #include "postproc/report/sufficiency.h"
 
@@ -234,7 +235,7 @@ struct NodeView {
   const NodeTrace& trace;
   const Telemetry& telemetry;
   const Detection& detection;
-  std::span<const ChannelTotals> totals;
+  const TraceTotals& totals;
   double step_seconds = 0.1;
   std::size_t samples = 0;
   std::size_t factor = 1;  // samples in one of the telemetry's
@@ -259,17 +260,17 @@ NodeSummary summarise(const NodeView& view, const AnalysisSettings& settings) {
   summary.complete = trace.complete;
   summary.seconds = static_cast<double>(view.samples) * view.step_seconds;
   summary.insufficient = view.detection.insufficient;
-  if (summary.insufficient.empty()) summary.insufficient = why_not_enough(trace, view.totals, view.samples);
+  if (summary.insufficient.empty()) summary.insufficient = why_not_enough(trace, view.totals.channels, view.samples);
   summary.boot_id = fact(trace.begin, "kernel.boot_id");
   summary.expected_nodes = expected_nodes(trace.begin);
-  summary.aggregates = aggregates(telemetry, view.step_seconds, view.totals, summary.live_channels);
+  summary.aggregates = aggregates(telemetry, view.step_seconds, view.totals.channels, summary.live_channels);
   summary.profile = profile_of(telemetry, trace.begin);
 
   Report& part = summary.part;
   fill_job(trace, summary.seconds, part);
   fill_mode(trace.begin, trace.end, part);
   const Detection detection = on_longer_steps(view.detection, view.factor);
-  part.job.oom_kills = oom_kills(telemetry, view.totals);
+  part.job.oom_kills = oom_kills(telemetry, view.totals.channels);
   part.findings = ask_rules({.telemetry = telemetry,
                              .detection = detection,
                              .begin = trace.begin,
@@ -287,7 +288,8 @@ NodeSummary summarise(const NodeView& view, const AnalysisSettings& settings) {
     part.omitted["episodes"] = static_cast<double>(detection.episodes.size() - part.episodes.size());
   }
   part.timeline = timeline(telemetry, part.findings, detection);
-  part.overhead = {overhead(telemetry, view.step_seconds, summary.seconds, view.totals)};
+  part.overhead = {overhead(telemetry, view.step_seconds, summary.seconds, view.totals.channels)};
+  part.totals = {node_totals(trace, telemetry.channels, view.totals, summary.seconds, part.shared_node)};
 
   NodeCoverage coverage;
   coverage.nodes = {telemetry.node};
@@ -321,8 +323,8 @@ NodeSummary analyse(const NodeTrace& trace, const AnalysisSettings& settings) {
   } else {
     detection = pipeline.run(telemetry, {.keep_windows = false});
   }
-  std::vector<ChannelTotals> totals;
-  add_to(totals, telemetry);
+  TraceTotals totals;
+  totals.add(telemetry);
   return summarise({.trace = trace,
                     .telemetry = telemetry,
                     .detection = detection,

@@ -149,13 +149,23 @@ struct Report {
   std::vector<std::pair<std::string, std::string>> files;  // {"trace n01", "n01.h5"}
 };
 
+enum class TextPart : std::uint8_t {
+  page,        // one terminal page: the verdict, one diagnosis, what was used and measured
+  everything,  // also intervals without a known cause, what could not be measured or checked, and why
+  findings,    // only the findings, each in full
+};
+
 struct TextStyle {
   int width = 80;
   bool colour = false;
+  TextPart part = TextPart::page;
+  std::string directory;  // of the job, as the reader would type it; "" if he has none
 };
 
 [[nodiscard]] std::string render_json(const Report&);
-[[nodiscard]] std::string render_text(const Report&, TextStyle = {});
+[[nodiscard]] std::string render_text(const Report&, const TextStyle& = {});
+/// The end of a run: six lines at most.
+[[nodiscard]] std::string render_brief(const Report&, const TextStyle& = {});
 [[nodiscard]] std::string render_html(const Report&);
 
 [[nodiscard]] std::string_view name_of(VerdictStatus) noexcept;
