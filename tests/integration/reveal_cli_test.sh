@@ -89,7 +89,7 @@ grep -q 'reveal-run is missing' out || fail "doctor does not name the missing pr
 
 # --- a real trace of this machine, short and long enough to be read
 mkdir job
-"$collect" --output job/n01.h5 --node n01 --job pid:$$ --duration 4s || { echo "no trace could be recorded"; exit 1; }
+"$collect" --output job/n01.h5 --node n01 --job pid:$$ --run-key name:test --duration 4s || { echo "no trace could be recorded"; exit 1; }
 expect 0 - "$reveal" report job
 json job/report.json "r['schema'] == 'reveal.report/1' and r['verdict']['status'] in ('insufficient_data', 'finding')"
 for name in report.json report.txt report.html n01.summary.json; do [ -s "job/$name" ] || fail "job/$name is missing"; done
@@ -211,16 +211,16 @@ if [ "$(id -u)" = 0 ]; then
 fi
 mkdir -p past/first past/second state
 cp job/n01.h5 past/first/
-"$collect" --output past/second/n01.h5 --node n01 --job pid:$$ --duration 4s || fail "no second trace"
+"$collect" --output past/second/n01.h5 --node n01 --job pid:$$ --run-key name:test --duration 4s || fail "no second trace"
 touch out err
 [ ${#user[@]} = 0 ] || chown -R 65534:65534 past state
 if "${user[@]}" "$reveal" --version >/dev/null 2>&1; then
   expect 0 - "${user[@]}" "$reveal" report past/first
   json past/first/report.json "r['history'] is None and 'no earlier run' in r['history_reason']"
-  json past/first/run.json "r['schema'] == 'reveal.run/1' and not r['accepted'] and 'too short' in r['why_not']"
+  json past/first/run.json "r['schema'] == 'reveal.run/1' and not r['accepted'] and 'too little' in r['why_not']"
   expect 0 - "${user[@]}" "$reveal" report past/second
   json past/second/report.json "r['history']['status'] == 'too_few_runs' and r['history']['runs'] == 1"
-  grep -q '1 earlier run of this name and shape' past/second/report.txt || fail "report.txt does not say how many runs"
+  grep -q '1 earlier run matches' past/second/report.txt || fail "report.txt does not say how many runs"
   [ -s state/reveal/history.sqlite ] || fail "no index of earlier runs"
   echo 'this has never been a database, and is too long to be an empty one' >state/reveal/history.sqlite
   expect 0 'was damaged and was made again' "${user[@]}" "$reveal" report past/second
