@@ -3,6 +3,7 @@
 #include <H5Cpp.h>
 
 #include <cstdlib>
+#include <iostream>
 #include <new>
 #include <string_view>
 #include <system_error>
@@ -46,17 +47,48 @@ herr_t keep_reason(hid_t stack, void* /*unused*/) {
   return 0;
 }
 
+/// Whoever made a file could have it lead into any other one that its reader may open. Files of this project are read
+/// with what is in them; links into others are only made (job.h5).
+void follow_no_external_links() {
+  H5L_class_t links{};
+  links.version = H5L_LINK_CLASS_T_VERS;
+  links.id = H5L_TYPE_EXTERNAL;
+  links.comment = "external link, not followed";
+  links.trav_func = [](const char*, hid_t, const void*, size_t, hid_t, hid_t) -> hid_t { return -1; };
+  check_hdf5(H5Lregister(&links), "H5Lregister");
+}
+
 }  // namespace
 
 Hdf5Access::Hdf5Access() : lock_(library_mutex()) {
+  // Debian builds the library with an error stack for each thread.
+  thread_local const bool listening = H5Eset_auto2(H5E_DEFAULT, keep_reason, nullptr) >= 0;
   static const bool prepared = [] {
-    H5Eset_auto2(H5E_DEFAULT, keep_reason, nullptr);
+    std::cerr.rdbuf(nullptr);                  // where destructors of the C++ interface print; nobody else does
     H5set_free_list_limits(0, 0, 0, 0, 0, 0);  // memory it does not use is malloc's, not its own
+    H5PLset_loading_state(0);                  // a file cannot ask for code
+    follow_no_external_links();
     // At exit the library closes itself and, where a damaged file left something behind, says "infinite loop closing
     // library" if anybody listens to its errors.
     return std::atexit([] { H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr); }) == 0;
   }();
-  static_cast<void>(prepared);
+  static_cast<void>(listening && prepared);
+}
+
+const std::string& last_hdf5_reason() {
+  return last_reason();
+}
+
+std::string failure_reason() {
+  try {
+    throw;
+  } catch (const H5::Exception&) {
+    return last_reason().empty() ? "HDF5 refused without a reason" : last_reason();
+  } catch (const std::bad_alloc&) {
+    return "not enough memory to read it";
+  } catch (const std::exception& exception) {
+    return exception.what();
+  }
 }
 
 Error as_error(const std::string& place) {
@@ -64,12 +96,8 @@ Error as_error(const std::string& place) {
     throw;
   } catch (const Error& error) {
     return error;
-  } catch (const H5::Exception&) {
-    return Error(place + ": " + (last_reason().empty() ? "HDF5 refused without a reason" : last_reason()));
-  } catch (const std::bad_alloc&) {
-    return Error(place + ": not enough memory to read it");
-  } catch (const std::exception& exception) {
-    return Error(place + ": " + exception.what());
+  } catch (...) {
+    return Error(place + ": " + failure_reason());
   }
 }
 

@@ -14,10 +14,9 @@
 #include <utility>
 #include <vector>
 
-#include "hdf5schema/basics/descriptor.h"
+#include "hdf5schema/basics/child_answer.h"
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/private_files.h"
-#include "wrapper/run_directory.h"
 
 namespace reveal {
 namespace {
@@ -58,9 +57,8 @@ bool holds_trace_of(const std::string& path, const std::string& node) {
 
 std::string make_spool(const std::string& job_directory) {
   // /var/tmp and not /tmp: it survives a reboot, and it is rarely in memory.
-  const std::string base = "/var/tmp/reveal-" + std::to_string(::geteuid());
-  ensure_private_directory(base);
-  std::string name = base + "/" + fs::path(job_directory).filename().string() + ".XXXXXX";
+  std::string name = private_directory("/var/tmp/reveal-" + std::to_string(::geteuid())) + "/" +
+                     fs::path(job_directory).filename().string() + ".XXXXXX";
   if (::mkdtemp(name.data()) == nullptr) throw system_error(name, errno);
   return name;
 }
@@ -99,6 +97,31 @@ JobDirectory make_job_directory(const std::string& path, const std::string& node
     return {candidate, on_network(candidate) ? make_spool(candidate) : candidate};
   }
   throw Error(path + " holds " + std::to_string(kMostRuns) + " runs already");
+}
+
+JobDirectory make_job_directory_within(std::chrono::milliseconds limit, const std::string& path,
+                                       const std::string& node) {
+  constexpr char kMade = '+';
+  constexpr char kNotMade = '-';
+  constexpr std::size_t kLongest = 16384;
+  const ChildAnswer answer = ask_child(
+      [&] {
+        try {
+          const JobDirectory made = make_job_directory(path, node);
+          return kMade + made.path + '\0' + made.recording;
+        } catch (const std::exception& error) {
+          return kNotMade + std::string(error.what());
+        }
+      },
+      limit, kLongest);
+  if (answer.start_error != 0) throw system_error(path, answer.start_error);
+  if (!answer.complete || answer.text.empty()) {
+    throw Error(path + ": the file system did not answer within " + std::to_string(limit.count()) + " ms");
+  }
+  const std::string said = answer.text.substr(1);
+  const std::size_t end_of_path = said.find('\0');
+  if (answer.text.front() != kMade || end_of_path == std::string::npos) throw Error(said);
+  return {said.substr(0, end_of_path), said.substr(end_of_path + 1)};
 }
 
 std::string deliver(const JobDirectory& directory) {

@@ -69,6 +69,20 @@ void make_private_directory(const std::string& path) {
   if ((status.st_mode & 022) != 0) throw Error(path + " can be written by others; try: chmod go-w " + path);
 }
 
+std::string private_directory(const std::string& path) {
+  constexpr int kMostTaken = 100;
+  for (int number = 0; number <= kMostTaken; ++number) {
+    std::string candidate = number == 0 ? path : path + "." + std::to_string(number);
+    if (::mkdir(candidate.c_str(), 0700) == 0) return candidate;
+    if (errno != EEXIST) throw system_error(candidate, errno);
+    struct stat status {};
+    const bool ours = ::lstat(candidate.c_str(), &status) == 0 && S_ISDIR(status.st_mode) &&
+                      status.st_uid == ::geteuid() && (status.st_mode & 077) == 0;
+    if (ours) return candidate;
+  }
+  throw Error(path + " and " + std::to_string(kMostTaken) + " names beside it are not directories of this user alone");
+}
+
 // Permission bits do not say it all (read-only mounts, quotas, root squash): the only test is to try.
 void require_writable(const std::string& path) {
   std::string trial = path + "/.reveal-run.XXXXXX";

@@ -15,6 +15,10 @@ namespace reveal {
 /// or can be written by others.
 void make_private_directory(const std::string& path);
 
+/// The first of PATH, PATH.1, PATH.2, ... that is a directory only this user can enter, or can be made one (mode 0700).
+/// In /tmp anybody may take a name first, and keep it. All processes of a user on a node get the same. Throws Error.
+[[nodiscard]] std::string private_directory(const std::string& path);
+
 /// Throws Error if no file can be written there.
 void require_writable(const std::string& path);
 

@@ -26,7 +26,8 @@ class ReportCommand final : public Command {
         ->check(finite() & CLI::NonNegativeNumber)
         ->type_name("SECONDS");
     app.add_flag("--brief", brief_, "print six lines at most: what happened, what to do, where to read more");
-    app.add_flag("--no-history", request_.no_history, "do not compare with earlier runs, nor teach later ones");
+    app.add_flag("--no-history", request_.no_history,
+                 "do not compare with earlier runs, nor keep this one as a baseline");
     app.add_option("--threads", request_.threads, "nodes analysed side by side (default: one a cpu, at most 3)")
         ->type_name("N");
     app.add_flag("--fresh", request_.fresh, "do not reuse the nodes' summaries");

@@ -1,5 +1,8 @@
 #include "postproc/deliver/slurm_job.h"
 
+#include <signal.h>
+#include <sys/wait.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -33,6 +36,13 @@ constexpr TextField kTextFields[] = {
 };
 /// Not for the job's directory.
 constexpr std::string_view kKept[] = {"work_dir", "mail_user", "command"};
+
+/// 128 + n for signal n. Slurm's OUT_OF_MEMORY is 0:125, and there is no signal 125.
+std::optional<int> exit_code_of(int wait_status) {
+  if (!WIFSIGNALED(wait_status)) return WEXITSTATUS(wait_status);
+  if (WTERMSIG(wait_status) >= NSIG) return std::nullopt;
+  return 128 + WTERMSIG(wait_status);
+}
 
 }  // namespace
 
@@ -94,7 +104,7 @@ void add_controller_answer(SlurmJob& job, const std::string& answer) {
     for (const TextField& field : kTextFields) {
       if (key == field.key) job.*field.member = value;
     }
-    if (key == "exit_code") job.exit_code = static_cast<int>(parse_int(value).value_or(0));
+    if (key == "wait_status") job.exit_code = exit_code_of(static_cast<int>(parse_int(value).value_or(0)));
     if (key == "nodes" && job.nodes.empty()) job.watched = job.nodes = expand_node_list(value);
   }
 }

@@ -95,8 +95,8 @@ NotJudged not_judged(const std::vector<NodeSummary>& summaries, const ReportJob&
   NotJudged nodes;
   for (const NodeSummary& summary : summaries) {
     std::string reason = summary.insufficient;
-    // A collector that was stopped early knows nothing of the rest.
-    if (reason.empty() && summary.seconds < kLeastShare * job.ran_seconds.value_or(0)) {
+    // A collector that was killed knows nothing of the rest.
+    if (reason.empty() && !summary.complete && summary.seconds < kLeastShare * job.ran_seconds.value_or(0)) {
       reason = fmt::format("{} of {} were recorded ({:.0f} %), at least {:.0f} % are needed", duration(summary.seconds),
                            duration(*job.ran_seconds), 100 * summary.seconds / *job.ran_seconds, 100 * kLeastShare);
     }

@@ -11,7 +11,7 @@ namespace {
 
 constexpr double kLeastShare = 0.8;
 /// Without one of them nearly no rule can look at anything.
-constexpr std::string_view kLeastSet[] = {"job.cpu_time", "cpu.user", "cpu.idle"};
+constexpr std::string_view kLeastSet[] = {"job.cpu_time", "cpu.user", "cpu.system", "cpu.idle"};
 
 }  // namespace
 

@@ -298,9 +298,11 @@ received("kill switch", checked="exit status 0")
 
 # --- nothing is sent, and why is said
 out, _ = mail(site, job("outsider"), "--dry-run")
-check("would be sent to ada@hpc.example.org (user): [reveal] finding:" in out and "#SBATCH --exclusive" in out,
-      "a dry run shows recipients and text")
-received("dry run", checked="recipients and text on stdout")
+check("would be sent to ada@hpc.example.org (user)\n  subject: [reveal] finding:" in out and len(out.splitlines()) < 9,
+      "a dry run shows recipients, subjects and reasons")
+out, _ = mail(site, job("outsider"), "--dry-run", "--verbose")
+check("#SBATCH --exclusive" in out, "a verbose dry run shows the text")
+received("dry run", checked="recipients, subjects and reasons on stdout")
 (state / "link").symlink_to(state / "array")
 mail(site, job("outsider"), "--state", state / "link", status=1, lines=1)
 received("state directory is a link", checked="exit status 1, one line")

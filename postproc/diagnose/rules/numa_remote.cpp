@@ -132,7 +132,12 @@ std::vector<Finding> check(const RuleContext& context) {
   const bool bound = !open.empty() && open.size() < all.size();
   std::optional<Placement> placement = bound ? resident(context, open, all) : std::nullopt;
   if (!placement) placement = allocated(context);
-  if (!placement) throw Unavailable("not measured: process.numa_bytes, numa_local_node and numa_other_node");
+  if (!placement) {
+    const bool seen = bound && !context.channels("process.numa_bytes").empty();
+    throw Unavailable(seen ? "process.numa_bytes covers less than half of the job's memory, and numa_local_node and "
+                             "numa_other_node were not measured"
+                           : "not measured: numa_local_node and numa_other_node");
+  }
   if (placement->share() < context.threshold("min_share")) return {};
   if (placement->remote < context.threshold("min_bytes") * 1e6) return {};
   const double distance = largest_distance(context);
@@ -175,6 +180,8 @@ std::vector<Finding> check(const RuleContext& context) {
 const RegisteredRule kRule{{
     .id = "numa.mem_remote",
     .title = "Memory lies on another NUMA node than the cpus that use it",
+    .looks_for = "Pages of the job's processes on a NUMA node whose cpus they may not use (process.numa_bytes), or "
+                 "pages that the kernel had to take from another node (numa.*).",
     .kind = FindingKind::audit,
     .subsystem = Subsystem::memory,
     .order = 32,
