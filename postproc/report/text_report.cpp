@@ -392,7 +392,11 @@ void print_samples(Page& page, const Report& report) {
     if (coverage.samples_expected && coverage.samples_present) {
       text += fmt::format(": {} of {} samples", number(*coverage.samples_present), number(*coverage.samples_expected));
     }
-    if (!coverage.note.empty()) text += "; " + coverage.note;
+    if (coverage.note.starts_with(text + " ")) {
+      text = coverage.note;  // "n04 has no trace: ..."
+    } else if (!coverage.note.empty()) {
+      text += "; " + coverage.note;
+    }
     lines.push_back(text);
   }
   if (lines.empty()) lines.emplace_back("nothing was measured");
@@ -457,7 +461,7 @@ void print_end(Page& page, const Report& report) {
   const std::string& typed = page.style().directory;
   if (typed.empty() && report.directory.empty()) return;
   page.blank();
-  page.row("report", page_path(typed.empty() ? report.directory : typed) + made_by(report));
+  page.row("report", (typed.empty() ? report.directory + "/report.html" : page_path(typed)) + made_by(report));
   if (typed.empty()) return;
   page.command(page.all() ? "again" : "everything",
                fmt::format("reveal show {}{}", page.all() ? "" : "--all ", shell_word(typed)));
