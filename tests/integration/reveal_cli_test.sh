@@ -98,6 +98,26 @@ for name in report.json report.txt report.html n01.summary.json; do [ -s "job/$n
 cp out first.txt
 expect 0 - "$reveal" show job
 cmp -s out first.txt || fail "show prints something else than report did"
+
+# --- the terminal: the verdict first, at the end where it is; six lines after a run; as wide and as colourful as asked
+tail -n 2 out | head -n 1 | grep -q '^  report  *\./job/report\.html (reveal [0-9.]*)$' || fail "no path: $(tail -n 2 out)"
+tail -n 1 out | grep -qx '  everything   reveal show --all job' || fail "no next command: $(tail -n 1 out)"
+expect 0 - "$reveal" show job/n01.h5
+cmp -s out first.txt || fail "a trace does not stand for its directory"
+expect 0 - "$reveal" report job --brief --exit-code 7 --ran 4.25
+[ "$(wc -l <out)" -le 6 ] || fail "more than six lines: $(cat out)"
+grep -q 'reveal show job' out || fail "no next command: $(cat out)"
+expect 0 - "$reveal" report job --json
+json out "r['job']['ran_seconds'] == 4.25 and r['job']['exit_code'] == 7 and r['tool_version']"
+json out "r['totals'][0]['node'] is None and r['totals'][1]['node'] == 'n01' and r['totals'][1]['cpu_seconds'] >= 0"
+expect 0 - env COLUMNS=50 "$reveal" show job
+[ "$(wc -L <out)" -le 60 ] || fail "wider than it was asked to be: $(wc -L <out)"
+expect 0 - env TERM=dumb "$reveal" show job --color=always
+grep -q "$(printf '\033')" out || fail "no colour although it was asked for"
+expect 2 'excludes' "$reveal" show job --color=always --no-color
+mkdir torn
+head -c 500 job/report.json >torn/report.json
+expect 1 'report.json: not JSON' "$reveal" show torn
 expect 0 - "$reveal" show job --json
 json out "r['job']['nodes'] == ['n01']"
 expect 1 'did you mean "n01"?' "$reveal" show job --node n02
