@@ -3,6 +3,7 @@
 #include <H5Cpp.h>
 
 #include <cstdlib>
+#include <iostream>
 #include <new>
 #include <string_view>
 #include <system_error>
@@ -49,14 +50,16 @@ herr_t keep_reason(hid_t stack, void* /*unused*/) {
 }  // namespace
 
 Hdf5Access::Hdf5Access() : lock_(library_mutex()) {
+  // Debian builds the library with an error stack for each thread.
+  thread_local const bool listening = H5Eset_auto2(H5E_DEFAULT, keep_reason, nullptr) >= 0;
   static const bool prepared = [] {
-    H5Eset_auto2(H5E_DEFAULT, keep_reason, nullptr);
+    std::cerr.rdbuf(nullptr);                  // where destructors of the C++ interface print; nobody else does
     H5set_free_list_limits(0, 0, 0, 0, 0, 0);  // memory it does not use is malloc's, not its own
     // At exit the library closes itself and, where a damaged file left something behind, says "infinite loop closing
     // library" if anybody listens to its errors.
     return std::atexit([] { H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr); }) == 0;
   }();
-  static_cast<void>(prepared);
+  static_cast<void>(listening && prepared);
 }
 
 Error as_error(const std::string& place) {

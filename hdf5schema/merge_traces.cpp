@@ -5,6 +5,7 @@
 
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/dimension_scales.h"
+#include "hdf5schema/disk_space.h"
 #include "hdf5schema/hdf5_access.h"
 #include "hdf5schema/trace.h"
 
@@ -103,7 +104,8 @@ void merge_traces(const std::vector<NodeFile>& traces, const std::filesystem::pa
     nodes.close();
     root.close();
     file.close();
-    std::filesystem::rename(temporary, to);
+    DiskSpace(temporary).finish();
+    rename_and_sync(temporary, to);
   } catch (...) {
     const Error error = as_error(place);
     std::error_code ignored;

@@ -186,6 +186,7 @@ TraceFile::TraceFile(const std::filesystem::path& path, const TraceHeader& heade
     set_attribute(root, "cluster", header.cluster);
     set_attribute(root, "node", header.node);
     set_attribute(root, "command", header.command);
+    if (!header.run_key.empty()) set_attribute(root, "run_key", header.run_key);
     set_attribute(root, "tool_version", header.tool_version);
     set_attribute(root, "interval", static_cast<double>(header.interval.count()) / 1e9);
     set_attribute(root, "begin_utc_ns", header.begin_utc_ns);
@@ -546,7 +547,7 @@ void TraceFile::close(bool complete) {
     const std::int64_t value = complete ? 1 : 0;
     impl_->file.openGroup("/").openAttribute("complete").write(PredType::NATIVE_INT64, &value);
     impl_->file.flush(H5F_SCOPE_LOCAL);
-    // Every object goes before the file, which ends SWMR mode. ~H5File would tell nobody that it failed.
+    // Every object goes before the file, which ends SWMR mode; by hand, because ~H5File cannot fail.
     const hid_t file = impl_->file.getId();
     check_hdf5(H5Iinc_ref(file), "H5Iinc_ref");
     auto closed = std::make_unique<Impl>(Form::closed);

@@ -716,9 +716,12 @@ void TraceWriter::close() {
     impl.disk->finish();
   }
   impl.bytes = impl.disk->size();
-  if (impl.broken || impl.incomplete)
-    throw Error(impl.part.string() + ": " + status().failure + "; " + std::to_string(status().rows_lost) +
+  if (impl.broken || impl.incomplete) {
+    const Status end = status();
+    const std::string place = impl.part.string() + ": ";
+    throw Error((end.failure.starts_with(place) ? "" : place) + end.failure + "; " + std::to_string(end.rows_lost) +
                 " rows were lost, the rows before them are kept");
+  }
   rename_without_replacing(impl.part, impl.path);
   impl.make_compact();
 }

@@ -12,8 +12,6 @@
 namespace reveal {
 namespace {
 
-constexpr std::chrono::seconds kPeriod{10};
-
 std::int64_t read_clock(clockid_t clock) noexcept {
   timespec time{};
   ::clock_gettime(clock, &time);
@@ -23,11 +21,12 @@ std::int64_t read_clock(clockid_t clock) noexcept {
 }  // namespace
 
 StatusFile::StatusFile(const std::filesystem::path& trace, std::string node, const Progress& progress,
-                       const TraceWriter& writer)
+                       const TraceWriter& writer, std::chrono::milliseconds period)
     : path_(trace.parent_path() / (node + ".status.json")),
       node_(std::move(node)),
       progress_(progress),
       writer_(writer),
+      period_(period),
       began_(read_clock(CLOCK_MONOTONIC)) {
   try {
     thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
@@ -46,7 +45,7 @@ StatusFile::~StatusFile() {
 void StatusFile::run(const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
   while (!stop.stop_requested()) {
-    wake_.wait_for(lock, stop, kPeriod, [] { return false; });
+    wake_.wait_for(lock, stop, period_, [] { return false; });
     if (stop.stop_requested()) return;
     std::error_code ignored;
     const std::filesystem::path folder = path_.has_parent_path() ? path_.parent_path() : ".";
@@ -58,7 +57,7 @@ void StatusFile::run(const std::stop_token& stop) {
 void StatusFile::write() const {
   try {
     publish_file(path_.parent_path(), path_.filename(), text());
-  } catch (const Error&) {  // the next one comes in ten seconds
+  } catch (const Error&) {  // the next period comes
     return;
   }
 }

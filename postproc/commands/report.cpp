@@ -25,7 +25,9 @@ class ReportCommand final : public Command {
     app.add_option("--ran", request_.ran_seconds, "how long the job ran, for the report")
         ->check(finite() & CLI::NonNegativeNumber)
         ->type_name("SECONDS");
-    app.add_flag("--no-history", request_.no_history, "do not compare with earlier runs, nor teach later ones");
+    app.add_flag("--brief", brief_, "print six lines at most: what happened, what to do, where to read more");
+    app.add_flag("--no-history", request_.no_history,
+                 "do not compare with earlier runs, nor keep this one as a baseline");
     app.add_option("--threads", request_.threads, "nodes analysed side by side (default: one a cpu, at most 3)")
         ->type_name("N");
     app.add_flag("--fresh", request_.fresh, "do not reuse the nodes' summaries");
@@ -35,6 +37,7 @@ class ReportCommand final : public Command {
   }
 
   int run(const CommonOptions& common) override {
+    request_.directory = job_directory(request_.directory);
     const Report report = make_report(request_, common);
     std::vector<std::string> failures;
     if (retain_ == "summary") failures = thin_traces(request_.directory);
@@ -44,7 +47,9 @@ class ReportCommand final : public Command {
     } catch (const Error& error) {
       failures.emplace_back(error.what());
     }
-    print(common.json ? render_json(report) : render_text(report, common.style()));
+    TextStyle style = common.style();
+    style.directory = typed(request_.directory);
+    print(common.json ? render_json(report) : brief_ ? render_brief(report, style) : render_text(report, style));
     for (const std::string& failure : failures) complain(failure);
     return failures.empty() ? 0 : kFailure;
   }
@@ -52,6 +57,7 @@ class ReportCommand final : public Command {
  private:
   ReportRequest request_;
   std::string retain_;
+  bool brief_ = false;
 };
 
 const RegisteredCommand kCommand{{.order = 10,

@@ -35,13 +35,17 @@ using SteadyClock = std::chrono::steady_clock;
 
 constexpr const char* kClaimFile = ".job";
 constexpr std::size_t kSmallFile = 64 << 10;
+constexpr std::string_view kReportFiles[] = {"report.json", "report.txt", "report.html", "run.json"};
 constexpr int kMostRuns = 1000;  // of one name
 constexpr auto kLook = 100ms;
 constexpr double kShareOfLimit =
     0.6;  // of an epilog's time, for the analysis and for waiting; closing the trace needs some
 // Measured: 0.3 s for a trace of 1 MB; twice that, for a node under load.
 constexpr double kSecondsPerByte = 0.6e-6;
-constexpr double kThinning = 1.5;  // of the analysis; measured .5 s for 4 MB, whose analysis takes 1.2 s
+constexpr double kMostSecondsAfterEpilog = 20;  // of an idle cpu; the broker gives up after two minutes
+constexpr auto kWaitAfterEpilog = 30s;          // for the other nodes
+constexpr double kSecondsPerNode = 8e-3;        // for its summary in the job's report; measured 8.2 s for 1,000
+constexpr double kThinning = 1.5;               // of the analysis; measured .5 s for 4 MB, whose analysis takes 1.2 s
 
 std::string claim_of(const SlurmJob& job) {
   return job.cluster + " " + job.id + " " + std::to_string(job.restart) + "\n";
@@ -160,7 +164,9 @@ std::string move_all(const fs::path& spool, const fs::path& directory, const std
     std::error_code ignored;
     if (!entry.is_regular_file() || entry.is_symlink()) continue;
     const bool live = name == node + ".h5.live" || name == node + ".h5.watch";
-    if (live || name.starts_with("." + node + ".") || name == node + ".status.json") {
+    if (std::find(std::begin(kReportFiles), std::end(kReportFiles), name) != std::end(kReportFiles)) {
+      fs::remove(entry.path(), ignored);  // of a run that found no place
+    } else if (live || name.starts_with("." + node + ".") || name == node + ".status.json") {
       fs::remove(entry.path(), ignored);  // of a sampler that was cut short
     } else if (!belongs_to(name, node)) {
       continue;  // another node's, on shared spools
@@ -200,10 +206,11 @@ std::string move_all(const fs::path& spool, const fs::path& directory, const std
   return left;
 }
 
-double estimated_seconds(const fs::path& spool) {
+double estimated_seconds(const fs::path& spool, const SlurmJob& job, const DeliverSettings& settings) {
   double bytes = 0;
   for (const ListedTrace& trace : list_traces(spool)) bytes += static_cast<double>(trace.bytes);
-  return bytes * kSecondsPerByte;
+  return bytes * kSecondsPerByte * (settings.thin_traces ? kThinning : 1) +
+         static_cast<double>(job.watched.size()) * kSecondsPerNode;
 }
 
 /// Until every node's summary is in a report: one that comes while another builds is seen by that one afterwards.
@@ -268,8 +275,8 @@ fs::path rename_to_names(const fs::path& directory, const SlurmJob& job, const s
   return directory;
 }
 
-constexpr std::string_view kKeys[] = {"report",      "report_limit", "interval",  "probes",
-                                      "min_seconds", "spool_max",    "keep_days", "retain"};
+constexpr std::string_view kKeys[] = {"report",      "report_limit", "interval",        "min_interval", "probes",
+                                      "min_seconds", "spool_max",    "spool_total_max", "keep_days",    "retain"};
 constexpr struct {
   std::string_view name;
   ReportWhen when;
@@ -344,21 +351,22 @@ fs::path delivered_to(const fs::path& directory, const SlurmJob& job, const std:
 
 Delivery deliver(const fs::path& spool, const std::string& node, SlurmJob& job, const std::string& request,
                  const DeliverSettings& settings, const AnalysisSettings& analysis,
-                 const std::function<void(const fs::path&)>& learn) {
+                 const std::function<void(const fs::path&)>& learn, const std::function<void()>& let_epilog_go) {
   const SlurmJob place = job;
   Delivery delivery;
   delivery.directory = spool;
-  const double work = estimated_seconds(spool) * (settings.thin_traces ? kThinning : 1);
-  const bool small = work <= settings.most_seconds;
+  const double work = estimated_seconds(spool, job, settings);
+  const bool in_epilog = settings.report == ReportWhen::epilog && work <= settings.most_seconds;
+  const bool after_epilog = settings.report == ReportWhen::epilog && !in_epilog && work <= kMostSecondsAfterEpilog;
   const auto tell = [&why = delivery.why](const std::string& problem) {
     if (!problem.empty()) why += (why.empty() ? "" : "; ") + problem;
   };
-  if (small && settings.report == ReportWhen::epilog) {
-    write_summaries(spool, node, analysis);
-    if (settings.thin_traces) {
-      for (const std::string& problem : thin_traces(spool, node)) tell(problem);
-    }
-  }
+  const auto analyse = [&](const fs::path& directory) {
+    write_summaries(directory, node, analysis);
+    if (!settings.thin_traces) return;
+    for (const std::string& problem : thin_traces(directory, node)) tell(problem);
+  };
+  if (in_epilog) analyse(spool);
   for (const Candidate& candidate : delivery_candidates(place, request)) {
     Claimed claimed;
     try {
@@ -376,12 +384,18 @@ Delivery deliver(const fs::path& spool, const std::string& node, SlurmJob& job, 
     }
   }
   if (settings.report == ReportWhen::lazy) return delivery;
-  if (settings.report == ReportWhen::job || !small) {
+  if (!in_epilog && !after_epilog) {
     delivery.needs_job = true;
     return delivery;
   }
   try {
-    delivery.report_built = build_when_complete(delivery.directory, node, place, settings, analysis);
+    DeliverSettings waiting = settings;
+    if (after_epilog) {
+      if (let_epilog_go) let_epilog_go();
+      analyse(delivery.directory);
+      waiting.wait_for_nodes = kWaitAfterEpilog;
+    }
+    delivery.report_built = build_when_complete(delivery.directory, node, place, waiting, analysis);
   } catch (const Error& error) {  // what is delivered is worth more than the report
     tell("no report: " + std::string(error.what()));
   }

@@ -36,11 +36,11 @@ struct Evidence {
 struct Impact {
   std::optional<double> seconds;  // of the job's run time
   std::optional<double> percent;
-  std::string how;  // how it was estimated, or why it is unknown
+  std::string how;  // how it was estimated; without numbers the whole answer: "none seen: ...", "not known: ..."
 };
 
 struct RunnerUp {
-  std::string id;       // of the look-alike rule or note, "" when there is none
+  std::string id;       // of the look-alike rule, "" when no rule looks for it
   std::string why_not;  // one sentence
 };
 

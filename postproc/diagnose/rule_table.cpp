@@ -24,6 +24,12 @@ ThresholdInForce in_force(const Threshold& own, const RuleSetting* setting) {
   return {own, own.value};
 }
 
+Json texts_of(const std::vector<RemedyLine>& lines) {
+  Json texts = Json::array();
+  for (const RemedyLine& line : lines) texts.push_back(line.text);
+  return texts;
+}
+
 }  // namespace
 
 std::string rules_as_text(const AnalysisSettings& settings) {
@@ -72,7 +78,10 @@ std::string rules_as_json(const AnalysisSettings& settings) {
       rule["thresholds"].push_back(
           {{"name", own.name}, {"value", value}, {"default", own.value}, {"unit", own.unit}, {"help", own.help}});
     }
-    rule["remedy"] = {{"user", spec->user_remedy}, {"admin", spec->admin_remedy}, {"verify", spec->verify}};
+    rule["remedy"] = {{"user", texts_of(spec->user_remedy)},
+                      {"advice", texts_of(spec->advice)},
+                      {"admin", texts_of(spec->admin_remedy)},
+                      {"verify", spec->verify}};
     rule["sources"] = spec->sources;
     all.push_back(std::move(rule));
   }

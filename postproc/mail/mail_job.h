@@ -22,6 +22,7 @@ struct MailJob {
   std::string host;
   std::int64_t now_utc_ns = 0;
   std::chrono::milliseconds limit = kSendLimit;  // for all mails together
+  std::chrono::milliseconds retry_after{0};      // once, for a mail that failed; 0: it is not tried again
 };
 
 enum class MailState { sent, would_send, held_back, failed };

@@ -98,12 +98,15 @@ ReportJob parse_job(const Json& json) {
   job.user = word(json, "user");
   job.cluster = word(json, "cluster");
   job.nodes = words(json, "nodes");
+  job.nodes_missing = words(json, "nodes_missing");
   job.begin_utc_ns = time(json, "begin");
   job.end_utc_ns = time(json, "end");
   job.state = word(json, "state");
   job.exit_code = optional_integer<int>(json, "exit_code");
   job.ran_seconds = optional_value<double>(json, "ran_seconds");
+  job.oom_kills = optional_value<double>(json, "oom_kills");
   job.command = word(json, "command");
+  job.run_key = word(json, "run_key");
   for (const Json& tag : list(json, "tags")) job.tags.emplace_back(word(tag, "key"), word(tag, "value"));
   return job;
 }

@@ -29,6 +29,7 @@ constexpr std::pair<std::string_view, std::string_view> kUnits[] = {
     {"observed", "the unit beside it"},
     {"expected", "the unit beside it"},
     {"omitted", "entries left out"},
+    {"oom_kills", "processes"},
     {"cpus_owned", "cpus"},
     {"cpu_used_share", "ratio"},
     {"memory_peak", "bytes"},
@@ -99,12 +100,15 @@ Json to_json(const ReportJob& job) {
   put_word(json, "user", job.user);
   put_word(json, "cluster", job.cluster);
   json["nodes"] = job.nodes;
+  json["nodes_missing"] = job.nodes_missing;
   put_time(json, "begin", job.begin_utc_ns);
   put_time(json, "end", job.end_utc_ns);
   put_word(json, "state", job.state);
   put_number(json, "exit_code", job.exit_code, "not recorded");
   put_number(json, "ran_seconds", job.ran_seconds, "not recorded");
+  put_number(json, "oom_kills", job.oom_kills, kNotMeasured);
   put_word(json, "command", job.command);
+  put_word(json, "run_key", job.run_key);
   json["tags"] = Json::array();
   for (const auto& [key, value] : job.tags) json["tags"].push_back({{"key", key}, {"value", value}});
   return json;

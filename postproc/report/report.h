@@ -23,7 +23,10 @@ struct ReportJob {
   std::string id, array, het, name, user, cluster, command, state;
   std::optional<int> restart, exit_code;
   std::optional<double> ran_seconds;  // of the command, if who started it told; a trace begins later and ends earlier
+  std::optional<double> oom_kills;    // processes that the kernel's out-of-memory killer ended meanwhile
+  std::string run_key;                // what ran, hashed; "" when unknown
   std::vector<std::string> nodes;
+  std::vector<std::string> nodes_missing;  // of the job, without a usable trace
   std::int64_t begin_utc_ns = 0;
   std::int64_t end_utc_ns = 0;
   std::vector<std::pair<std::string, std::string>> tags;
@@ -146,13 +149,23 @@ struct Report {
   std::vector<std::pair<std::string, std::string>> files;  // {"trace n01", "n01.h5"}
 };
 
+enum class TextPart : std::uint8_t {
+  page,        // one terminal page: the verdict, one diagnosis, what was used and measured
+  everything,  // also intervals without a known cause, what could not be measured or checked, and why
+  findings,    // only the findings, each in full
+};
+
 struct TextStyle {
   int width = 80;
   bool colour = false;
+  TextPart part = TextPart::page;
+  std::string directory;  // of the job, as the reader would type it; "" if he has none
 };
 
 [[nodiscard]] std::string render_json(const Report&);
-[[nodiscard]] std::string render_text(const Report&, TextStyle = {});
+[[nodiscard]] std::string render_text(const Report&, const TextStyle& = {});
+/// The end of a run: six lines at most.
+[[nodiscard]] std::string render_brief(const Report&, const TextStyle& = {});
 [[nodiscard]] std::string render_html(const Report&);
 
 [[nodiscard]] std::string_view name_of(VerdictStatus) noexcept;

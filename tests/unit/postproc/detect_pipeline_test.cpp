@@ -191,9 +191,9 @@ TEST(RevealPipeline, WorksOnMinuteSamplesWithoutTrimming) {
 }
 
 TEST(RevealPipeline, SaysHowMuchItNeedsOfAShortJob) {
-  EXPECT_EQ(run("reveal", job(5, 60)).insufficient, "6.0 s recorded, at least 20 s are needed");
-  EXPECT_EQ(run("reveal", Telemetry{}).insufficient, "0.0 s recorded, at least 20 s are needed");
-  EXPECT_EQ(run("reveal", job(5, 200)).insufficient, "18 windows, at least 30 are needed");
+  EXPECT_EQ(run("reveal", job(5, 60)).insufficient, "6.0 s were recorded, at least 32 s are needed");
+  EXPECT_EQ(run("reveal", Telemetry{}).insufficient, "0.0 s were recorded, at least 32 s are needed");
+  EXPECT_EQ(run("reveal", job(5, 200)).insufficient, "20.0 s were recorded, at least 32 s are needed");
   EXPECT_TRUE(run("reveal", job(5, 330)).insufficient.empty());
 }
 
@@ -263,7 +263,7 @@ TEST(PaperPipeline, MergesAdjacentWindowsAndAttributesThemToMetricAndFeature) {
 }
 
 TEST(PaperPipeline, NeedsThirtyWindows) {
-  EXPECT_EQ(run("paper", job(5, 140)).insufficient, "12 windows, at least 30 are needed");
+  EXPECT_EQ(run("paper", job(5, 140)).insufficient, "14.0 s were recorded, at least 32 s are needed");
 }
 
 TEST(Claims, SpeakTheWordsOfThePapersTable) {

