@@ -22,6 +22,7 @@ import os
 import pathlib
 import platform
 import random
+import resource
 import shutil
 import signal
 import subprocess
@@ -138,6 +139,7 @@ class TracedRun:
                 os.dup2(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), stream)
             os.dup2(os.open("/dev/null", os.O_RDONLY), 0)
             os.closerange(3, 64)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))  # which may be closed one by one
             ptrace(TRACEME, 0)
             os.kill(os.getpid(), signal.SIGSTOP)
             os.execv(self.argv[0], self.argv)
