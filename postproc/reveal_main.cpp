@@ -10,6 +10,7 @@
 
 #include "hdf5schema/version.h"
 #include "postproc/commands/command.h"
+#include "postproc/commands/confined.h"
 #include "postproc/commands/shared_options.h"
 #include "postproc/commands/terminal.h"
 #include "postproc/commands/usage_error.h"
@@ -27,6 +28,14 @@ CLI::App* add_command(CLI::App& app, const CommandSpec& spec, CommonOptions& com
   add_common_options(*part, common);
   part->footer("Examples:\n" + std::string(spec.examples));
   return part;
+}
+
+int run_where_it_is_safe(Command& command, const CommonOptions& common) {
+  Inputs inputs = command.inputs();
+  const auto foreign = foreign_part(inputs.paths);
+  if (!foreign) return command.run(common);
+  if (!common.config.empty()) inputs.paths.emplace_back(common.config);
+  return run_confined(inputs, *foreign, [&] { return command.run(common); });
 }
 
 int run(int argc, char** argv) {
@@ -58,7 +67,7 @@ int run(int argc, char** argv) {
     return usage_error(app, error, std::vector<std::string>(argv + 1, argv + argc));
   }
   for (const auto& [part, command] : all) {
-    if (part->parsed()) return command->run(common);
+    if (part->parsed()) return run_where_it_is_safe(*command, common);
   }
   return kUsage;
 }

@@ -1,5 +1,6 @@
 #include <nlohmann/json.hpp>
 
+#include "postproc/commands/confined.h"
 #include "postproc/commands/shared_options.h"
 #include "postproc/commands/terminal.h"
 #include "postproc/merge/job_file.h"
@@ -16,6 +17,7 @@ class Merge final : public Command {
 
   int run(const CommonOptions& common) override {
     need_directory(directory_);
+    need_own_directory(directory_);
     const MergedJob job = merge_job_directory(directory_, pack_ ? MergeForm::self_contained : MergeForm::links);
     for (const std::string& problem : job.problems) complain(problem);
     if (common.json) {

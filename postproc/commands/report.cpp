@@ -1,4 +1,5 @@
 #include "hdf5schema/basics/error.h"
+#include "postproc/commands/confined.h"
 #include "postproc/commands/make_report.h"
 #include "postproc/commands/shared_options.h"
 #include "postproc/commands/terminal.h"
@@ -33,10 +34,11 @@ class ReportCommand final : public Command {
 
   int run(const CommonOptions& common) override {
     const Report report = make_report(request_, common);
-    if (retain_ == "summary") thin_traces(request_.directory);
     // What was found is worth more than the files: it is printed even if the directory cannot be written.
     std::string failure;
     try {
+      need_own_directory(request_.directory);
+      if (retain_ == "summary") thin_traces(request_.directory);
       write_report(request_.directory, report);
     } catch (const Error& error) {
       failure = error.what();
@@ -46,6 +48,8 @@ class ReportCommand final : public Command {
     complain(failure);
     return kFailure;
   }
+
+  [[nodiscard]] Inputs inputs() const override { return {.paths = {request_.directory}}; }
 
  private:
   ReportRequest request_;

@@ -4,11 +4,21 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace reveal {
 
-/// Writes `content` to directory/name by rename, following no symbolic link on the way. Throws Error.
+/// Writes `content` to directory/name by rename, following no symbolic link on the way; for its owner alone. Throws
+/// Error; into a directory of somebody else's nothing is written.
 void publish_file(const std::filesystem::path& directory, const std::string& name, std::string_view content);
+
+/// For files the user names himself. In a child that may write none (send_outputs_to()), whoever reads the other end
+/// does it. Throws Error.
+void write_output(const std::filesystem::path& path, std::string_view content);
+/// From now on write_output() writes to this pipe, and publish_file() refuses.
+void send_outputs_to(int pipe) noexcept;
+/// The other end: writes what comes until it ends, as far as it is one of `allowed`. Throws Error.
+void write_outputs_from(int pipe, const std::vector<std::filesystem::path>& allowed);
 
 /// The whole file, at most `limit` bytes of a regular file. Throws Error.
 [[nodiscard]] std::string read_text_file(const std::filesystem::path& path, std::size_t limit);
