@@ -11,6 +11,7 @@
 
 #include "hdf5schema/version.h"
 #include "postproc/commands/command.h"
+#include "postproc/commands/confined.h"
 #include "postproc/commands/shared_options.h"
 #include "postproc/commands/terminal.h"
 #include "postproc/commands/usage_error.h"
@@ -37,6 +38,14 @@ std::vector<std::string> with_help_as_option(std::vector<std::string> words) {
   words.resize(std::min<std::size_t>(words.size(), 1));
   words.emplace_back("--help");
   return words;
+}
+
+int run_where_it_is_safe(Command& command, const CommonOptions& common) {
+  Inputs inputs = command.inputs();
+  const auto foreign = foreign_part(inputs.paths);
+  if (!foreign) return command.run(common);
+  if (!common.config.empty()) inputs.paths.emplace_back(common.config);
+  return run_confined(inputs, *foreign, [&] { return command.run(common); });
 }
 
 int run(int argc, char** argv) {
@@ -72,7 +81,7 @@ int run(int argc, char** argv) {
     return usage_error(app, error, words);
   }
   for (const auto& [part, command] : all) {
-    if (part->parsed()) return command->run(common);
+    if (part->parsed()) return run_where_it_is_safe(*command, common);
   }
   return kUsage;
 }
