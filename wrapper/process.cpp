@@ -20,8 +20,6 @@ namespace {
 
 // What a batch system or an impatient user sends to every process of a job. None of it is meant for the collector.
 constexpr int kSignalsOfTheJob[] = {SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGPIPE, SIGXCPU, SIGTSTP};
-constexpr int kMostDescriptors = 65536;  // where the kernel cannot mark them all at once (before 5.11)
-
 // Loaded into every program of the job, or chosen for its HDF5: another library under ours ends it.
 constexpr const char* kForTheJobOnly[] = {"LD_PRELOAD",  "LD_LIBRARY_PATH",    "LD_AUDIT",
                                           "HDF5_DRIVER", "HDF5_VOL_CONNECTOR", "HDF5_PLUGIN_PATH"};
@@ -33,7 +31,8 @@ bool is_shortage(int error_number) noexcept {
 void leave_the_jobs_descriptors() noexcept {
   // A pipe of the job must not stay open through the collector.
   if (::close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC) == 0) return;
-  for (int fd = STDERR_FILENO + 1; fd < kMostDescriptors; ++fd) ::fcntl(fd, F_SETFD, FD_CLOEXEC);
+  const int most = most_descriptors();  // one by one where the kernel cannot mark them all at once (before 5.11)
+  for (int fd = STDERR_FILENO + 1; fd < most; ++fd) ::fcntl(fd, F_SETFD, FD_CLOEXEC);
 }
 
 void be_the_first_without_memory() noexcept {
@@ -82,6 +81,12 @@ std::string_view fields_after_name(std::string_view stat) {
 }
 
 }  // namespace
+
+int most_descriptors() noexcept {
+  constexpr long kMost = 65536;
+  const long most = ::sysconf(_SC_OPEN_MAX);
+  return static_cast<int>(most > 0 ? std::min(most, kMost) : kMost);
+}
 
 void say_line(std::initializer_list<std::string_view> parts) noexcept {
   constexpr std::size_t kMostParts = 8;

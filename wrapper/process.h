@@ -19,6 +19,9 @@ namespace reveal {
 constexpr int kCommandNotRun = 126;  // as a shell says it
 constexpr int kCommandNotFound = 127;
 
+/// No open descriptor has this number or a higher one, as far as the limit of the process tells; at most 65536.
+[[nodiscard]] int most_descriptors() noexcept;
+
 /// "reveal-run: ..." on standard error, in one write and without memory of its own.
 void say_line(std::initializer_list<std::string_view> parts) noexcept;
 

@@ -50,15 +50,17 @@ int usage_error(const std::string& text) {
 }
 
 /// A home directory may be on a server that does not answer.
-std::string text_of(const std::string& path) {
+std::string text_of(const std::string& path, std::vector<std::string>& warnings) {
   constexpr std::chrono::milliseconds kLimit{500};
   constexpr std::size_t kLongest = 1 << 20;
-  return ask_child([&] { return file_text(path); }, kLimit, kLongest).text;
+  const ChildAnswer answer = ask_child([&] { return file_text(path); }, kLimit, kLongest);
+  if (!answer.complete) warnings.push_back(path + ": could not be read; its settings do not apply");
+  return answer.text;
 }
 
 /// The section [run]; the others are for other programs.
 void read_config(const std::string& path, Settings& settings, std::vector<std::string>& warnings) {
-  const ConfigFile config = parse_config(text_of(path), path);
+  const ConfigFile config = parse_config(text_of(path, warnings), path);
   for (const ConfigProblem& problem : config.problems) {
     if (problem.section.empty() || problem.section == "run") warnings.push_back(problem.text);
   }

@@ -9,6 +9,8 @@
 #include <cerrno>
 #include <new>
 
+#include "wrapper/process.h"
+
 namespace reveal {
 namespace {
 
@@ -29,9 +31,9 @@ struct Record {
   if (::getppid() != parent) ::_exit(0);
   // It must keep neither the job's streams nor a lock of the wrapper alive.
   if (::dup2(writer, STDIN_FILENO) < 0) ::_exit(0);
-  const long highest = ::sysconf(_SC_OPEN_MAX);
   if (::close_range(1, ~0U, 0) != 0) {
-    for (int fd = 1; fd < (highest > 0 && highest < 65536 ? highest : 65536); ++fd) ::close(fd);
+    const int most = most_descriptors();
+    for (int fd = 1; fd < most; ++fd) ::close(fd);
   }
   sigset_t all;
   sigfillset(&all);

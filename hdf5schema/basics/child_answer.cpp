@@ -14,7 +14,7 @@
 namespace reveal {
 namespace {
 
-constexpr std::chrono::milliseconds kAfterKill{500};
+constexpr std::chrono::milliseconds kAfterKill{200};
 
 bool write_all(int fd, std::string_view text) {
   while (!text.empty()) {

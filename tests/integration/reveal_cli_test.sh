@@ -89,7 +89,7 @@ grep -q 'reveal-run is missing' out || fail "doctor does not name the missing pr
 
 # --- a real trace of this machine, short and long enough to be read
 mkdir job
-"$collect" --output job/n01.h5 --node n01 --job pid:$$ --duration 4s || { echo "no trace could be recorded"; exit 1; }
+"$collect" --output job/n01.h5 --node n01 --job pid:$$ --run-key name:test --duration 4s || { echo "no trace could be recorded"; exit 1; }
 expect 0 - "$reveal" report job
 json job/report.json "r['schema'] == 'reveal.report/1' and r['verdict']['status'] in ('insufficient_data', 'finding')"
 for name in report.json report.txt report.html n01.summary.json; do [ -s "job/$name" ] || fail "job/$name is missing"; done
@@ -98,6 +98,26 @@ for name in report.json report.txt report.html n01.summary.json; do [ -s "job/$n
 cp out first.txt
 expect 0 - "$reveal" show job
 cmp -s out first.txt || fail "show prints something else than report did"
+
+# --- the terminal: the verdict first, at the end where it is; six lines after a run; as wide and as colourful as asked
+tail -n 2 out | head -n 1 | grep -q '^  report  *\./job/report\.html (reveal [0-9.]*)$' || fail "no path: $(tail -n 2 out)"
+tail -n 1 out | grep -qx '  everything   reveal show --all job' || fail "no next command: $(tail -n 1 out)"
+expect 0 - "$reveal" show job/n01.h5
+cmp -s out first.txt || fail "a trace does not stand for its directory"
+expect 0 - "$reveal" report job --brief --exit-code 7 --ran 4.25
+[ "$(wc -l <out)" -le 6 ] || fail "more than six lines: $(cat out)"
+grep -q 'reveal show job' out || fail "no next command: $(cat out)"
+expect 0 - "$reveal" report job --json
+json out "r['job']['ran_seconds'] == 4.25 and r['job']['exit_code'] == 7 and r['tool_version']"
+json out "r['totals'][0]['node'] is None and r['totals'][1]['node'] == 'n01' and r['totals'][1]['cpu_seconds'] >= 0"
+expect 0 - env COLUMNS=50 "$reveal" show job
+[ "$(wc -L <out)" -le 60 ] || fail "wider than it was asked to be: $(wc -L <out)"
+expect 0 - env TERM=dumb "$reveal" show job --color=always
+grep -q "$(printf '\033')" out || fail "no colour although it was asked for"
+expect 2 'excludes' "$reveal" show job --color=always --no-color
+mkdir torn
+head -c 500 job/report.json >torn/report.json
+expect 1 'report.json: not JSON' "$reveal" show torn
 expect 0 - "$reveal" show job --json
 json out "r['job']['nodes'] == ['n01']"
 expect 1 'did you mean "n01"?' "$reveal" show job --node n02
@@ -211,16 +231,16 @@ if [ "$(id -u)" = 0 ]; then
 fi
 mkdir -p past/first past/second state
 cp job/n01.h5 past/first/
-"$collect" --output past/second/n01.h5 --node n01 --job pid:$$ --duration 4s || fail "no second trace"
+"$collect" --output past/second/n01.h5 --node n01 --job pid:$$ --run-key name:test --duration 4s || fail "no second trace"
 touch out err
 [ ${#user[@]} = 0 ] || chown -R 65534:65534 past state
 if "${user[@]}" "$reveal" --version >/dev/null 2>&1; then
   expect 0 - "${user[@]}" "$reveal" report past/first
   json past/first/report.json "r['history'] is None and 'no earlier run' in r['history_reason']"
-  json past/first/run.json "r['schema'] == 'reveal.run/1' and not r['accepted'] and 'too short' in r['why_not']"
+  json past/first/run.json "r['schema'] == 'reveal.run/1' and not r['accepted'] and 'too little' in r['why_not']"
   expect 0 - "${user[@]}" "$reveal" report past/second
   json past/second/report.json "r['history']['status'] == 'too_few_runs' and r['history']['runs'] == 1"
-  grep -q '1 earlier run of this name and shape' past/second/report.txt || fail "report.txt does not say how many runs"
+  grep -q '1 earlier run matches' past/second/report.txt || fail "report.txt does not say how many runs"
   [ -s state/reveal/history.sqlite ] || fail "no index of earlier runs"
   echo 'this has never been a database, and is too long to be an empty one' >state/reveal/history.sqlite
   expect 0 'was damaged and was made again' "${user[@]}" "$reveal" report past/second

@@ -9,6 +9,8 @@ of the command with those of a run without reveal-run.
   reveal_run_faults_test.py --all      every fault; prints a table: call x error number, runs, kept
   reveal_run_faults_test.py --only openat:EMFILE --verbose
 
+A call may also never return, as on a file system that does not answer: the run ends all the same.
+
 The collector and `reveal` are small scripts here, so that a run takes 20 ms. Calls of the C library before main() are
 left out.
 """
@@ -20,6 +22,7 @@ import os
 import pathlib
 import platform
 import random
+import resource
 import shutil
 import signal
 import subprocess
@@ -67,6 +70,8 @@ CALLS = {
 NAMES = {number: name for name, (number, _) in CALLS.items()}
 FCNTL, BRK, CLOSE = CALLS["fcntl"][0], CALLS["brk"][0], CALLS["close"][0]
 
+HANG = -1
+
 Call = collections.namedtuple("Call", "role name occurrence")  # role: 0 reveal-run, then its children as they come
 
 STUB_COLLECTOR = """#!/bin/sh
@@ -85,6 +90,7 @@ MODES = {
     "short": ([], "echo out; exit 7", 7),
     "kept": (["--output", "kept", "--no-report"], "echo out", 0),
     "killed": (["--no-report", "--tag", "a=b"], "echo out; kill -9 $$", 137),
+    "hung": (["--output", "hung", "--no-report", "--report-limit", "1s"], "echo out; exit 5", 5),
     "reported": (["--output", "reported", "--name", "x"], "echo out; exit 3", 3),
 }
 
@@ -96,6 +102,10 @@ def ptrace(request, pid, address=0, data=0):
     if number:
         raise OSError(number, os.strerror(number))
     return result
+
+
+class Hung(Exception):
+    """The tracee stays where it is."""
 
 
 class Tracee:
@@ -112,6 +122,7 @@ class TracedRun:
     """One run of reveal-run, in which at most one call fails."""
 
     def __init__(self, place, mode, fault=None, error=0):
+        """`error`: a number, or HANG."""
         self.place, self.fault, self.error = place, fault, error
         self.calls, self.fired, self.roles = [], False, 0
         options, script, _ = MODES[mode]
@@ -128,6 +139,7 @@ class TracedRun:
                 os.dup2(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), stream)
             os.dup2(os.open("/dev/null", os.O_RDONLY), 0)
             os.closerange(3, 64)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))  # which may be closed one by one
             ptrace(TRACEME, 0)
             os.kill(os.getpid(), signal.SIGSTOP)
             os.execv(self.argv[0], self.argv)
@@ -148,7 +160,7 @@ class TracedRun:
                 if os.WIFSTOPPED(status):
                     try:
                         self.stopped(pid, status)
-                    except ProcessLookupError:  # killed meanwhile
+                    except (ProcessLookupError, Hung):  # killed meanwhile
                         pass
                     continue
                 self.tracees.pop(pid, None)
@@ -221,6 +233,8 @@ class TracedRun:
         self.calls.append(call)
         if call == self.fault:
             self.fired = True
+            if self.error == HANG:
+                raise Hung
             # A brk() that fails returns the break as it is; a close() that fails has closed.
             tracee.result = tracee.last_break if number == BRK else -self.error
             if number != CLOSE:
@@ -252,6 +266,8 @@ def one_run(place, mode, fault=None, error=0):
 def faults_of(place):
     for mode in MODES:
         run, status, output = one_run(place, mode)
+        if mode == "hung":
+            continue
         if (status, output) != (MODES[mode][2], "out\n"):
             sys.exit(f"without a fault, {mode}: status {status}, output {output!r}: {(place / 'err').read_text()}")
         for call in run.calls:
@@ -259,10 +275,18 @@ def faults_of(place):
                 yield mode, call, name
 
 
+def hangs_of(place):
+    """A call on the job's directory in the child that makes it, and one in the child that ends the run."""
+    run = one_run(place, "hung")[0]
+    made = next(call for call in run.calls if call.name == "mkdir" and call.role > 0)
+    closed = [call for call in run.calls if call.role > 0 and call.name in ("lstat", "newfstatat")][-1]
+    return [("hung", made, "HANG"), ("hung", closed, "HANG")]
+
+
 def complaint(place, mode, fault, name):
     """"" if the command was run as without reveal-run; None if the call was not made this time."""
     try:
-        run, status, output = one_run(place, mode, fault, getattr(errno, name))
+        run, status, output = one_run(place, mode, fault, HANG if name == "HANG" else getattr(errno, name))
     except TimeoutError:
         return "not ended"
     if not run.fired:
@@ -293,6 +317,7 @@ def main():
         prepare(place)
         try:
             faults = list(faults_of(place))
+            hangs = hangs_of(place)
         except PermissionError:
             print("skipped: ptrace is not permitted here")
             sys.exit(77)
@@ -302,7 +327,7 @@ def main():
             faults = [each for each in faults if each[1].name == name and error in ("", each[2])]
         elif not options.all:
             print(f"seed {options.seed}")
-            faults = random.Random(options.seed).sample(faults, min(options.sample, known))
+            faults = random.Random(options.seed).sample(faults, min(options.sample, known)) + hangs
         began = time.monotonic()
         runs, kept, failures = collections.Counter(), collections.Counter(), []
         for mode, fault, name in faults:

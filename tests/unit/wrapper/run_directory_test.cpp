@@ -183,7 +183,7 @@ TEST_F(JobDirectoryTest, DeliversWholeFilesFromTheSpool) {
   fs::create_directories(path_ + "/job");
   touch("spool/n1.h5");
   touch("spool/n1.summary.json");
-  deliver({path_ + "/job", path_ + "/spool"});
+  EXPECT_EQ(deliver({path_ + "/job", path_ + "/spool"}), "");
   EXPECT_TRUE(fs::exists(path_ + "/job/n1.h5"));
   EXPECT_TRUE(fs::exists(path_ + "/job/n1.summary.json"));
   EXPECT_FALSE(fs::exists(path_ + "/spool"));
@@ -192,7 +192,7 @@ TEST_F(JobDirectoryTest, DeliversWholeFilesFromTheSpool) {
 TEST_F(JobDirectoryTest, WhatCannotBeDeliveredStaysInTheSpool) {
   fs::create_directories(path_ + "/spool");
   touch("spool/n1.h5");
-  EXPECT_THROW(deliver({path_ + "/gone", path_ + "/spool"}), Error);
+  EXPECT_NE(deliver({path_ + "/gone", path_ + "/spool"}), "");
   EXPECT_TRUE(fs::exists(path_ + "/spool/n1.h5"));
 }
 
