@@ -11,7 +11,6 @@ namespace reveal {
 namespace {
 
 constexpr std::size_t kElement = sizeof(std::int64_t);
-constexpr std::size_t kChecksum = 4;
 constexpr std::uint32_t kNoShuffle = 1;  // the first filter
 constexpr int kQuick = 1;                // tells whether shuffling helps
 constexpr int kUsual = 6;
@@ -82,12 +81,12 @@ ChunkCodec::Chunk ChunkCodec::encode(std::span<const std::int64_t> values) {
   if (compressors_) {
     plain = compress(values, length);
   } else {
-    make_room(deflate_runs_bound(shuffled_.size()) + kChecksum);
+    make_room(deflate_runs_bound(shuffled_.size()) + kChecksumBytes);
     length = deflate_runs(shuffled_, deflated_.get());
   }
-  const std::span<unsigned char> chunk(deflated_.get(), length + kChecksum);
+  const std::span<unsigned char> chunk(deflated_.get(), length + kChecksumBytes);
   const std::uint32_t sum = fletcher32(chunk.first(length));
-  for (std::size_t i = 0; i < kChecksum; ++i) chunk[length + i] = static_cast<unsigned char>(sum >> (8 * i));
+  for (std::size_t i = 0; i < kChecksumBytes; ++i) chunk[length + i] = static_cast<unsigned char>(sum >> (8 * i));
   return {chunk, plain ? kNoShuffle : 0};
 }
 
@@ -95,7 +94,7 @@ ChunkCodec::Chunk ChunkCodec::encode(std::span<const std::int64_t> values) {
 bool ChunkCodec::compress(std::span<const std::int64_t> values, std::size_t& length) {
   const std::size_t size = values.size() * kElement;
   const std::size_t most = libdeflate_zlib_compress_bound(nullptr, size);
-  make_room(most + kChecksum);
+  make_room(most + kChecksumBytes);
   const auto deflate = [&](const Compressor& compressor, const void* bytes) {
     length = libdeflate_zlib_compress(compressor.get(), bytes, size, deflated_.get(), most);
     if (length == 0) throw std::bad_alloc();  // cannot be: there is room for the worst case
@@ -134,6 +133,13 @@ std::uint32_t fletcher32(std::span<const unsigned char> bytes) noexcept {
   first = fold(first);
   second = fold(second);
   return second << 16 | first;
+}
+
+std::uint32_t checksum_of(std::span<const unsigned char> chunk) noexcept {
+  std::uint32_t sum = 0;
+  for (std::size_t i = 0; i < kChecksumBytes; ++i)
+    sum |= static_cast<std::uint32_t>(chunk[chunk.size() - kChecksumBytes + i]) << 8 * i;
+  return sum;
 }
 
 }  // namespace reveal

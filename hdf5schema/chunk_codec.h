@@ -49,5 +49,8 @@ class ChunkCodec {
 
 /// The checksum that the filter fletcher32 appends, little-endian.
 [[nodiscard]] std::uint32_t fletcher32(std::span<const unsigned char> bytes) noexcept;
+inline constexpr std::size_t kChecksumBytes = 4;
+/// The one at the end of a chunk, which is at least as long.
+[[nodiscard]] std::uint32_t checksum_of(std::span<const unsigned char> chunk) noexcept;
 
 }  // namespace reveal

@@ -17,6 +17,12 @@ void put(const H5::DataSet& dataset, const ChunkCodec::Chunk& chunk, const hsize
              "H5Dwrite_chunk");
 }
 
+/// At [channel, row] of a family.
+void put(const H5::DataSet& dataset, const ChunkCodec::Chunk& chunk, const hsize_t* offset, StoredChunks& stored) {
+  put(dataset, chunk, offset);
+  stored.add(offset[1], offset[0], checksum_of(chunk.bytes));
+}
+
 /// Is each channel of [channel][rows] the same in all rows?
 bool is_steady(std::span<const std::int64_t> values, std::size_t rows) {
   for (std::size_t first = 0; first < values.size(); first += rows) {
@@ -48,7 +54,7 @@ void keep(ChunkWriter::Steady& steady, std::span<const std::int64_t> values, std
 }  // namespace
 
 void ChunkWriter::write(const H5::DataSet& dataset, const Shape& shape, std::span<const std::int64_t> values,
-                        std::size_t rows, std::size_t first_row, Steady* steady) {
+                        std::size_t rows, std::size_t first_row, StoredChunks& stored, Steady* steady) {
   if (values.empty()) return;
   const std::size_t channels = values.size() / rows;
   for (std::size_t first = 0; first < channels; first += shape.channels) {
@@ -61,7 +67,7 @@ void ChunkWriter::write(const H5::DataSet& dataset, const Shape& shape, std::spa
     const hsize_t offset[2] = {first, first_row};
     const bool reusable = steady != nullptr && unchanged && rows == shape.rows && count == channels;
     if (reusable && holds(*steady, part, rows)) {
-      put(dataset, {steady->bytes, steady->skipped_filters}, offset);
+      put(dataset, {steady->bytes, steady->skipped_filters}, offset, stored);
       continue;
     }
     chunk_.assign(shape.channels * shape.rows, shape.missing);
@@ -69,7 +75,7 @@ void ChunkWriter::write(const H5::DataSet& dataset, const Shape& shape, std::spa
       std::copy_n(part.begin() + static_cast<std::ptrdiff_t>(channel * rows), rows,
                   chunk_.begin() + static_cast<std::ptrdiff_t>(channel * shape.rows));
     const ChunkCodec::Chunk encoded = encode(chunk_);
-    put(dataset, encoded, offset);
+    put(dataset, encoded, offset, stored);
     if (reusable) keep(*steady, part, rows, encoded);
   }
 }

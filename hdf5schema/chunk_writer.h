@@ -10,6 +10,7 @@
 
 #include "hdf5schema/chunk_codec.h"
 #include "hdf5schema/hdf5_objects.h"
+#include "hdf5schema/stored_chunks.h"
 
 namespace reveal {
 
@@ -31,9 +32,10 @@ class ChunkWriter {
   };
 
   /// [channel][rows] at the row `first_row` of a dataset [channel, row] in chunks of `shape`. One in which everything
-  /// is missing is not written. `steady`: of this dataset, kept from call to call; may be null.
+  /// is missing is not written. `stored`: counts those that are. `steady`: of this dataset, kept from call to call;
+  /// may be null.
   void write(const H5::DataSet& dataset, const Shape& shape, std::span<const std::int64_t> values, std::size_t rows,
-             std::size_t first_row, Steady* steady);
+             std::size_t first_row, StoredChunks& stored, Steady* steady);
   /// A whole chunk at `offset`.
   void write_whole(const H5::DataSet& dataset, std::span<const std::int64_t> chunk, const Hdf5Size* offset);
   /// Until the next call, which is a flush away: nobody else has half a megabyte for as long.

@@ -1,12 +1,14 @@
 #include "hdf5schema/hdf5_access.h"
 
 #include <H5Cpp.h>
+#include <stdlib.h>  // NOLINT(modernize-deprecated-headers): on_exit
+#include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <iostream>
 #include <new>
 #include <string_view>
-#include <system_error>
 
 namespace reveal {
 namespace {
@@ -23,12 +25,13 @@ std::string& last_reason() {
   return reason;
 }
 
-/// "file write failed: time = ..., errno = 28, error message = ..., buf = 0x55d0, ..." is "No space left on device".
-std::string without_addresses(const std::string& reason) {
-  constexpr std::string_view kErrno = "errno = ";
-  const std::size_t at = reason.find(kErrno);
-  if (at == std::string::npos) return reason;
-  return std::generic_category().message(std::atoi(reason.c_str() + at + kErrno.size()));
+/// The library names a failed system call with all its arguments, addresses included: what the system said is enough.
+std::string without_arguments(const std::string& reason) {
+  constexpr std::string_view kMessage = "error message = '";
+  const std::size_t begin = reason.find(kMessage);
+  const std::size_t end = begin == std::string::npos ? begin : reason.find('\'', begin + kMessage.size());
+  if (end == std::string::npos) return reason;
+  return reason.substr(begin + kMessage.size(), end - begin - kMessage.size());
 }
 
 /// What the library complained about deepest in its call stack: that is where the cause is named.
@@ -43,8 +46,28 @@ herr_t keep_reason(hid_t stack, void* /*unused*/) {
   for (char& c : reason) {
     if (c == '\n' || c == '\r') c = ' ';
   }
-  last_reason() = without_addresses(reason);
+  last_reason() = without_arguments(reason);
   return 0;
+}
+
+/// At exit the library closes itself. Where it could not close a file (the disk is full, the file damaged), it reads
+/// memory that it has freed, or loops.
+void leave_broken_files(int status, void* /*unused*/) {
+  hsize_t open = 0;
+  if (H5Inmembers(H5I_FILE, &open) >= 0 && open == 0) return;
+  std::fflush(nullptr);
+  ::_exit(status);
+}
+
+/// Whoever made a file could have it lead into any other one that its reader may open. Files of this project are read
+/// with what is in them; links into others are only made (job.h5).
+void follow_no_external_links() {
+  H5L_class_t links{};
+  links.version = H5L_LINK_CLASS_T_VERS;
+  links.id = H5L_TYPE_EXTERNAL;
+  links.comment = "external link, not followed";
+  links.trav_func = [](const char*, hid_t, const void*, size_t, hid_t, hid_t) -> hid_t { return -1; };
+  check_hdf5(H5Lregister(&links), "H5Lregister");
 }
 
 }  // namespace
@@ -55,11 +78,27 @@ Hdf5Access::Hdf5Access() : lock_(library_mutex()) {
   static const bool prepared = [] {
     std::cerr.rdbuf(nullptr);                  // where destructors of the C++ interface print; nobody else does
     H5set_free_list_limits(0, 0, 0, 0, 0, 0);  // memory it does not use is malloc's, not its own
-    // At exit the library closes itself and, where a damaged file left something behind, says "infinite loop closing
-    // library" if anybody listens to its errors.
-    return std::atexit([] { H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr); }) == 0;
+    H5PLset_loading_state(0);                  // a file cannot ask for code
+    follow_no_external_links();
+    return ::on_exit(leave_broken_files, nullptr) == 0;
   }();
   static_cast<void>(listening && prepared);
+}
+
+const std::string& last_hdf5_reason() {
+  return last_reason();
+}
+
+std::string failure_reason() {
+  try {
+    throw;
+  } catch (const H5::Exception&) {
+    return last_reason().empty() ? "HDF5 refused without a reason" : last_reason();
+  } catch (const std::bad_alloc&) {
+    return "not enough memory to read it";
+  } catch (const std::exception& exception) {
+    return exception.what();
+  }
 }
 
 Error as_error(const std::string& place) {
@@ -67,12 +106,8 @@ Error as_error(const std::string& place) {
     throw;
   } catch (const Error& error) {
     return error;
-  } catch (const H5::Exception&) {
-    return Error(place + ": " + (last_reason().empty() ? "HDF5 refused without a reason" : last_reason()));
-  } catch (const std::bad_alloc&) {
-    return Error(place + ": not enough memory to read it");
-  } catch (const std::exception& exception) {
-    return Error(place + ": " + exception.what());
+  } catch (...) {
+    return Error(place + ": " + failure_reason());
   }
 }
 

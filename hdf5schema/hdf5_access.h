@@ -17,6 +17,12 @@ class Hdf5Access {
   std::unique_lock<std::recursive_mutex> lock_;
 };
 
+/// Of the call of this thread that failed last.
+[[nodiscard]] const std::string& last_hdf5_reason();
+
+/// Inside a catch block: what is wrong, without a place.
+[[nodiscard]] std::string failure_reason();
+
 /// Inside a catch block: the exception as one line that begins with `place`; an Error passes unchanged.
 [[nodiscard]] Error as_error(const std::string& place);
 

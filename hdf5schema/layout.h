@@ -74,6 +74,15 @@ struct LifeRecord {
 /// 100 ms -> "100ms", 10 s -> "10s": part of an axis' name.
 [[nodiscard]] std::string period_name(std::chrono::nanoseconds period);
 
+/// What a closed file says of each family, so that what is lost later is seen: see StoredChunks.
+struct StoredRecord {
+  char path[128];
+  std::int64_t channels;
+  std::int64_t rows;
+  std::int64_t chunks;
+  std::int64_t digest;
+};
+
 /// Copies as much as fits and fills up with zeros; a full field has no terminator, as HDF5's null-padded strings.
 template <std::size_t N>
 void copy_text(char (&field)[N], std::string_view text) noexcept {

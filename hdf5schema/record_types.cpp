@@ -50,6 +50,16 @@ H5::CompType life_type() {
   return type;
 }
 
+H5::CompType stored_type() {
+  H5::CompType type(sizeof(StoredRecord));
+  type.insertMember("path", HOFFSET(StoredRecord, path), text_type(sizeof(StoredRecord::path)));
+  type.insertMember("channels", HOFFSET(StoredRecord, channels), PredType::NATIVE_INT64);
+  type.insertMember("rows", HOFFSET(StoredRecord, rows), PredType::NATIVE_INT64);
+  type.insertMember("chunks", HOFFSET(StoredRecord, chunks), PredType::NATIVE_INT64);
+  type.insertMember("digest", HOFFSET(StoredRecord, digest), PredType::NATIVE_INT64);
+  return type;
+}
+
 H5::CompType pair_type(std::size_t key_width, std::size_t value_width) {
   H5::CompType type(key_width + value_width);
   type.insertMember("key", 0, text_type(key_width));

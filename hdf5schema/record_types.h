@@ -15,6 +15,7 @@ namespace reveal {
 [[nodiscard]] H5::CompType clock_type();
 [[nodiscard]] H5::CompType coverage_type();
 [[nodiscard]] H5::CompType life_type();
+[[nodiscard]] H5::CompType stored_type();
 /// Key and value of a snapshot.
 [[nodiscard]] H5::CompType pair_type(std::size_t key_width, std::size_t value_width);
 

@@ -150,7 +150,7 @@ std::vector<EventRecord> events_of(const Source& source, const Span& kept) {
 /// Nothing is replaced by a file that was not read again from its beginning to its end. Throws Error.
 void check_written(const std::filesystem::path& path, const std::vector<TraceFile::Written>& written) {
   const TraceReader reader(path);
-  bool whole = reader.families().size() == written.size();
+  bool whole = reader.damages().empty() && reader.families().size() == written.size();
   for (const TraceReader::Family& family : reader.families()) {
     const auto expected =
         std::find_if(written.begin(), written.end(), [&](const auto& each) { return each.path == family.spec.path; });
@@ -176,13 +176,21 @@ void finish(const std::filesystem::path& path, const std::vector<TraceFile::Writ
   check_written(path, written);
 }
 
+/// Where a trace is written: a file of its own, or a group of one that exists.
+struct Target {
+  const std::filesystem::path& file;
+  TraceFile::Form form = TraceFile::Form::closed;
+  std::string group = {};
+};
+
 /// Returns the seconds written.
-double rewrite(const Source& source, const std::filesystem::path& to, TraceFile::Form form, bool complete) {
+double rewrite(const Source& source, const Target& to, bool complete) {
+  const TraceFile::Form form = to.form;
   const TraceReader& reader = source.newest;
   Axes axes = axes_of(source.families, form);
   const Span span = span_of(axes);
   const std::vector<EventRecord> events = events_of(source, span);
-  TraceFile file(to, reader.header(), form, events.size());
+  TraceFile file(to.file, reader.header(), form, events.size(), to.group);
   for (auto& [name, axis] : axes) axis.index = file.add_axis(name, axis.rows_per_chunk);
   for (const JoinedFamily& family : source.families) {
     const Axis& axis = axes.at(axis_name(family.newest().spec));
@@ -206,14 +214,16 @@ double rewrite(const Source& source, const std::filesystem::path& to, TraceFile:
   file.write_coverage(reader.coverage());
   file.write_end_snapshot(reader.snapshot_end());
   file.close(complete);
-  finish(to, file.written());
+  if (to.group.empty()) finish(to.file, file.written());  // a group has no original that it replaces
   return static_cast<double>(span.nanoseconds()) / 1e9;
 }
 
 }  // namespace
 
-double recover(const std::filesystem::path& part, const std::filesystem::path& to) {
-  Source source(part);
+namespace {
+
+/// With the segment before it, where the two fit together.
+void join_all(Source& source) {
   try {
     source.join({});
   } catch (const Error&) {  // the newest rows without those before them
@@ -221,7 +231,20 @@ double recover(const std::filesystem::path& part, const std::filesystem::path& t
     source.earlier.reset();
     source.join({});
   }
-  return rewrite(source, to, TraceFile::Form::recovered, false);
+}
+
+}  // namespace
+
+double recover(const std::filesystem::path& part, const std::filesystem::path& to) {
+  Source source(part);
+  join_all(source);
+  return rewrite(source, {to, TraceFile::Form::recovered}, false);
+}
+
+void copy_into(const std::filesystem::path& trace, const std::filesystem::path& to, const std::string& group) {
+  Source source(trace);
+  join_all(source);
+  static_cast<void>(rewrite(source, {to, TraceFile::Form::closed, group}, source.newest.complete()));
 }
 
 std::filesystem::path earlier_segment(const std::filesystem::path& trace) {
@@ -230,6 +253,15 @@ std::filesystem::path earlier_segment(const std::filesystem::path& trace) {
   path += ".earlier";
   return path;
 }
+
+namespace {
+
+/// What is written anew takes the place of the trace: nothing of it may be missing.
+void require_whole(const std::filesystem::path& trace, const TraceReader& reader) {
+  if (!reader.damages().empty()) throw Error(trace.string() + ": is damaged: " + reader.damages().front());
+}
+
+}  // namespace
 
 std::optional<Retention> parse_retention(std::string_view text) {
   constexpr std::string_view kRolling = "rolling=";
@@ -243,16 +275,19 @@ std::optional<Retention> parse_retention(std::string_view text) {
 
 bool compact(const std::filesystem::path& trace, const std::filesystem::path& to, const Retention& retention) {
   if (retention.form == Retention::Form::summary) {
-    finish(to, write_summary(TraceReader(trace), to));
+    const TraceReader reader(trace);
+    require_whole(trace, reader);
+    finish(to, write_summary(reader, to));
     return true;
   }
   Source source(trace);
   if (retention.form == Retention::Form::full) source.earlier.reset();
+  for (const TraceReader* each : source.in_order()) require_whole(trace, *each);
   source.join(retention.keep);
   std::uint64_t values = 0;
   for (const JoinedFamily& family : source.families) values += family.channels() * family.rows();
   if (values > kCompactValues * (source.earlier ? 2 : 1)) return false;
-  static_cast<void>(rewrite(source, to, TraceFile::Form::closed, source.newest.complete()));
+  static_cast<void>(rewrite(source, {to}, source.newest.complete()));
   return true;
 }
 

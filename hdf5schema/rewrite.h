@@ -13,6 +13,9 @@ namespace reveal {
 /// Returns the seconds recovered, when `to` is on the disk and was read back.
 double recover(const std::filesystem::path& part, const std::filesystem::path& to);
 
+/// The same of any trace, as the group `group` ("nodes/n03") of the file `to`, which exists.
+void copy_into(const std::filesystem::path& trace, const std::filesystem::path& to, const std::string& group);
+
 /// Where a trace that keeps only its last minutes has the rows before those of PATH or PATH.part: a trace of its own.
 [[nodiscard]] std::filesystem::path earlier_segment(const std::filesystem::path& trace);
 

@@ -3,41 +3,69 @@
 #include <H5Cpp.h>
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
 
+#include "hdf5schema/checked_dataset.h"
+#include "hdf5schema/checked_file.h"
 #include "hdf5schema/hdf5_access.h"
 
 namespace reveal {
 namespace {
 
 constexpr hsize_t kMaxValues = hsize_t{1} << 32;
+constexpr hsize_t kMostChannels = hsize_t{1} << 18;
+
+/// As h5py writes text: its bytes are elsewhere in the file, where only the library finds them.
+std::vector<std::string> read_variable_texts(const H5::H5File& file, const char* name) {
+  H5L_info_t link;
+  check_hdf5(H5Lget_info(file.getId(), name, &link, H5P_DEFAULT), "H5Lget_info");
+  if (link.type != H5L_TYPE_HARD) throw Error("is a link to elsewhere");
+  const H5::DataSet dataset = file.openDataSet(name);
+  const H5::DSetCreatPropList created = dataset.getCreatePlist();
+  if (created.getLayout() == H5D_VIRTUAL || H5Pget_external_count(created.getId()) != 0)
+    throw Error("its data lie in another file");
+  if (created.getNfilters() != 0) throw Error("texts of variable length must not be compressed");
+  const H5::DataSpace space = dataset.getSpace();
+  hsize_t length = 0;
+  if (space.getSimpleExtentNdims() == 1) space.getSimpleExtentDims(&length);
+  if (length > kMostChannels || length * sizeof(hvl_t) > dataset.getStorageSize())
+    throw Error("is longer than the file");
+  const H5::StrType type = dataset.getStrType();
+  std::vector<char*> pointers(length, nullptr);
+  if (length > 0) dataset.read(static_cast<void*>(pointers.data()), type);
+  std::vector<std::string> texts(length);
+  for (std::size_t i = 0; i < length; ++i) texts[i] = pointers[i] == nullptr ? "" : pointers[i];
+  if (length > 0) H5::DataSet::vlenReclaim(static_cast<void*>(pointers.data()), type, space);
+  return texts;
+}
 
 /// One text per channel; fixed or variable length, as h5py writes them.
 std::vector<std::string> read_texts(const H5::H5File& file, const char* name, const std::string& place) {
-  const H5::DataSet dataset = file.openDataSet(name);
-  const H5::DataSpace space = dataset.getSpace();
-  if (space.getSimpleExtentNdims() != 1 || dataset.getTypeClass() != H5T_STRING)
-    throw Error(place + ": dataset \"" + name + "\" must be one text per channel");
-  hsize_t length = 0;
-  space.getSimpleExtentDims(&length);
-  std::vector<std::string> texts(length);
-  if (length == 0) return texts;
-  const H5::StrType type = dataset.getStrType();
-  if (type.isVariableStr()) {
-    std::vector<char*> pointers(length, nullptr);
-    dataset.read(static_cast<void*>(pointers.data()), type);
-    for (std::size_t i = 0; i < length; ++i) texts[i] = pointers[i] == nullptr ? "" : pointers[i];
-    H5::DataSet::vlenReclaim(static_cast<void*>(pointers.data()), type, space);
+  try {
+    const bool variable = [&] {
+      const hid_t id = H5Dopen2(file.getId(), name, H5P_DEFAULT);
+      check_hdf5(id, "H5Dopen2");
+      const hid_t type = H5Dget_type(id);
+      const bool is_variable = H5Tis_variable_str(type) > 0;
+      H5Tclose(type);
+      H5Dclose(id);
+      return is_variable;
+    }();
+    if (variable) return read_variable_texts(file, name);
+    const CheckedDataset table(file, name);
+    if (table.extent().size() != 1 || !table.holds_text()) throw Error("must be one text per channel");
+    if (table.extent()[0] > kMostChannels) throw Error("has more entries than can be read at once");
+    const std::vector<char> bytes = table.read(table.extent()[0]);
+    std::vector<std::string> texts(table.extent()[0]);
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+      const std::string_view text(bytes.data() + i * table.width(), table.width());
+      texts[i] = text.substr(0, text.find('\0'));
+    }
     return texts;
+  } catch (...) {
+    throw Error(place + ": dataset \"" + name + "\": " + failure_reason());
   }
-  const std::size_t width = type.getSize();
-  std::vector<char> bytes(length * width);
-  dataset.read(bytes.data(), type);
-  for (std::size_t i = 0; i < length; ++i) {
-    const std::string_view text(bytes.data() + i * width, width);
-    texts[i] = text.substr(0, text.find('\0'));
-  }
-  return texts;
 }
 
 std::vector<std::string> read_optional_texts(const H5::H5File& file, const char* name, std::size_t channels,
@@ -50,20 +78,52 @@ std::vector<std::string> read_optional_texts(const H5::H5File& file, const char*
   return texts;
 }
 
+bool holds_numbers(const CheckedDataset& values) {
+  const H5T_class_t type = values.dataset().getTypeClass();
+  return type == H5T_FLOAT || type == H5T_INTEGER;
+}
+
+/// All of [time, channel]; a chunk that the file lacks stays NaN.
+std::vector<double> numbers_of(const CheckedDataset& values) {
+  const hsize_t rows = values.extent()[0];
+  const hsize_t columns = values.extent()[1];
+  const auto chunk = values.chunk();
+  const H5::DataType type = values.dataset().getDataType();
+  const hsize_t stored = values.dataset().getStorageSize();
+  // Deflate makes at most 1032 bytes of one.
+  if (rows * columns > stored / values.width() * (chunk.empty() ? 1 : 1032))
+    throw Error("dataset \"values\" says that it is larger than the file");
+  std::vector<double> numbers(rows * columns, std::numeric_limits<double>::quiet_NaN());
+  if (numbers.empty()) return numbers;
+  if (chunk.empty()) {
+    values.dataset().read(numbers.data(), H5::PredType::NATIVE_DOUBLE);
+    return numbers;
+  }
+  std::vector<unsigned char> bytes;
+  for (hsize_t row = 0; row < rows; row += chunk[0]) {
+    for (hsize_t column = 0; column < columns; column += chunk[1]) {
+      const hsize_t offset[2] = {row, column};
+      if (!values.read_chunk(offset, bytes)) continue;
+      const std::size_t count = chunk[0] * chunk[1];
+      bytes.resize(count * std::max(values.width(), sizeof(double)));
+      check_hdf5(H5Tconvert(type.getId(), H5T_NATIVE_DOUBLE, count, bytes.data(), nullptr, H5P_DEFAULT), "H5Tconvert");
+      const std::size_t width = std::min(chunk[1], columns - column);
+      for (hsize_t r = 0; r < std::min(chunk[0], rows - row); ++r)
+        std::memcpy(&numbers[(row + r) * columns + column], bytes.data() + r * chunk[1] * sizeof(double),
+                    width * sizeof(double));
+    }
+  }
+  return numbers;
+}
+
 }  // namespace
 
 SeriesFile read_series_file(const std::filesystem::path& path) {
   const std::string place = path.string();
-  std::error_code error;
-  const auto status = std::filesystem::status(path, error);
-  if (error) throw system_error(place, error.value());
-  if (std::filesystem::is_directory(status)) throw Error(place + ": is a directory, not a series");
+  const CheckedFile checked(path, "series");
   const Hdf5Access access;
   try {
-    if (!H5::H5File::isHdf5(place)) throw Error(place + ": is not an HDF5 file, or cannot be read");
-    H5::FileAccPropList list;
-    check_hdf5(H5Pset_file_locking(list.getId(), false, true), "H5Pset_file_locking");
-    const H5::H5File file(place, H5F_ACC_RDONLY, H5::FileCreatPropList::DEFAULT, list);
+    const H5::H5File file = checked.open();
     for (const char* name : {"values", "channels"}) {
       if (!file.nameExists(name)) throw Error(place + ": has no dataset \"" + std::string(name) + "\"");
     }
@@ -78,13 +138,10 @@ SeriesFile read_series_file(const std::filesystem::path& path) {
     if (!(series.interval_seconds > 0) || series.interval_seconds > 1e9)
       throw Error(place + ": attribute \"interval_seconds\" must be a positive number");
 
-    const H5::DataSet values = file.openDataSet("values");
-    const H5::DataSpace space = values.getSpace();
-    const H5T_class_t type = values.getTypeClass();
-    if (space.getSimpleExtentNdims() != 2 || (type != H5T_FLOAT && type != H5T_INTEGER))
+    const CheckedDataset values(file, "values");
+    const auto extent = values.extent();
+    if (extent.size() != 2 || !holds_numbers(values))
       throw Error(place + ": dataset \"values\" must be numbers [time, channel]");
-    hsize_t extent[2] = {0, 0};
-    space.getSimpleExtentDims(extent);
     if (extent[1] > 0 && extent[0] > kMaxValues / extent[1]) throw Error(place + ": is too large to be read at once");
     series.samples = extent[0];
     const std::size_t channels = extent[1];
@@ -95,8 +152,7 @@ SeriesFile read_series_file(const std::filesystem::path& path) {
     series.kind = read_optional_texts(file, "kind", channels, place);
     series.subsystem = read_optional_texts(file, "subsystem", channels, place);
 
-    std::vector<double> by_time(series.samples * channels);
-    if (!by_time.empty()) values.read(by_time.data(), H5::PredType::NATIVE_DOUBLE);
+    const std::vector<double> by_time = numbers_of(values);
     series.values.resize(by_time.size());
     for (std::size_t sample = 0; sample < series.samples; ++sample) {
       for (std::size_t channel = 0; channel < channels; ++channel)

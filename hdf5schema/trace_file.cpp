@@ -34,8 +34,11 @@ struct FamilyFile {
   std::size_t axis = 0;
   std::size_t channels_per_chunk = 1;
   bool real = false;
+  std::size_t channels = 0;  // named
   std::size_t rows = 0;
-  std::size_t chunks = 0;
+  std::size_t chunks = 0;  // of rows
+  StoredChunks stored = {};
+  StoredChunks stored_bases = {};
   H5::DataSet values;
   H5::DataSet bases;  // of increments only
   std::size_t bases_per_chunk = 1;
@@ -135,6 +138,7 @@ struct TraceFile::Impl {
   };
   std::string place;
   std::vector<Written> written;
+  std::string root;  // "", or the group that the trace is: "/nodes/n03"
   bool live;
   bool hurried;  // somebody waits for the processor
   H5::H5File file;
@@ -144,6 +148,7 @@ struct TraceFile::Impl {
   H5::DataSet events;
   H5::DataSet clocks;
   H5::DataSet coverage;
+  H5::DataSet stored;
   H5::DataSet end;
   std::size_t key_width = 64;
   std::size_t value_width = kMinSnapshotWidth;
@@ -151,32 +156,57 @@ struct TraceFile::Impl {
   ChunkWriter chunks;
 
   explicit Impl(Form form) : live(form != Form::closed), hurried(form == Form::live), chunks(effort_of(form)) {}
+  [[nodiscard]] H5::Group root_group() const { return file.openGroup(root.empty() ? "/" : root); }
+  [[nodiscard]] std::string at(const std::string& path) const { return root + "/" + path; }
   void create_values(const H5::Group& group, const FamilySpec& spec, FamilyFile& family);
   void create_bases(const H5::Group& group, const FamilySpec& spec, FamilyFile& family, std::size_t channels);
   void create_keys(const H5::Group& group, const FamilySpec& spec, const FamilyFile& family,
                    std::optional<std::size_t> channels);
   void reopen();
+  void write_stored();
   void put_channels(const FamilyFile& family, std::size_t first, std::span<const ChannelKey> keys);
   void note_written(std::size_t index, std::size_t channels, std::size_t rows, const void* values,
                     std::span<const std::int64_t> bases);
 };
 
-TraceFile::TraceFile(const std::filesystem::path& path, const TraceHeader& header, Form form, std::size_t events)
+namespace {
+
+/// A new file whose tables and indexes are small.
+H5::H5File create_file(const std::filesystem::path& path, bool live) {
+  H5::FileAccPropList list;
+  list.setLibverBounds(live ? H5F_LIBVER_V110 : H5F_LIBVER_V18, H5F_LIBVER_V110);
+  keep_cache_small(list);
+  H5::FileCreatPropList root_list;  // links and attributes in the header: dense storage costs 4 KiB each
+  check_hdf5(H5Pset_link_phase_change(root_list.getId(), 1024, 8), "H5Pset_link_phase_change");
+  check_hdf5(H5Pset_attr_phase_change(root_list.getId(), 1024, 8), "H5Pset_attr_phase_change");
+  // The index of a dataset's chunks as small as it may be: most datasets of a closed file have one or two. With 1,
+  // each node of what is appended would keep a single entry, and their number grow with the square of the chunks'.
+  check_hdf5(H5Pset_istore_k(root_list.getId(), 2), "H5Pset_istore_k");
+  return {path.string(), H5F_ACC_EXCL, root_list, list};
+}
+
+/// A file of several traces.
+H5::H5File open_file(const std::filesystem::path& path) {
+  H5::FileAccPropList list;
+  list.setLibverBounds(H5F_LIBVER_V18, H5F_LIBVER_V110);
+  check_hdf5(H5Pset_file_locking(list.getId(), false, true), "H5Pset_file_locking");
+  return {path.string(), H5F_ACC_RDWR, H5::FileCreatPropList::DEFAULT, list};
+}
+
+}  // namespace
+
+TraceFile::TraceFile(const std::filesystem::path& path, const TraceHeader& header, Form form, std::size_t events,
+                     const std::string& group)
     : impl_(std::make_unique<Impl>(form)) {
   const Hdf5Access access;
   impl_->place = path.string();
   try {
-    H5::FileAccPropList list;
-    list.setLibverBounds(impl_->live ? H5F_LIBVER_V110 : H5F_LIBVER_V18, H5F_LIBVER_V110);
-    keep_cache_small(list);
-    H5::FileCreatPropList root_list;  // links and attributes in the header: dense storage costs 4 KiB each
-    check_hdf5(H5Pset_link_phase_change(root_list.getId(), 1024, 8), "H5Pset_link_phase_change");
-    check_hdf5(H5Pset_attr_phase_change(root_list.getId(), 1024, 8), "H5Pset_attr_phase_change");
-    // The index of a dataset's chunks as small as it may be: most datasets of a closed file have one or two. With 1,
-    // each node of what is appended would keep a single entry, and their number grow with the square of the chunks'.
-    check_hdf5(H5Pset_istore_k(root_list.getId(), 2), "H5Pset_istore_k");
-    impl_->file = H5::H5File(path.string(), H5F_ACC_EXCL, root_list, list);
-    const H5::Group root = impl_->file.openGroup("/");
+    impl_->file = group.empty() ? create_file(path, impl_->live) : open_file(path);
+    if (!group.empty()) {
+      impl_->root = "/" + group;
+      static_cast<void>(create_group(group_of(impl_->file, group), group.substr(group.find_last_of('/') + 1)));
+    }
+    const H5::Group root = impl_->root_group();
     set_attribute(root, "schema", kSchemaName);
     set_attribute(root, "schema_version", std::int64_t{kSchemaVersion});
     set_attribute(root, "complete", std::int64_t{0});
@@ -199,6 +229,8 @@ TraceFile::TraceFile(const std::filesystem::path& path, const TraceHeader& heade
     DimensionScales::make(impl_->clocks, "clock");
     impl_->coverage = create_table(root, "coverage", coverage_type(), kTableChunk);
     DimensionScales::make(impl_->coverage, "coverage");
+    impl_->stored = create_table(root, "stored", stored_type(), kTableChunk);
+    DimensionScales::make(impl_->stored, "stored");
     for (const auto& [key, value] : header.tags) {
       const std::string name = "tag." + key;
       if (!root.attrExists(name)) set_attribute(root, name.c_str(), value);
@@ -217,7 +249,7 @@ std::size_t TraceFile::add_axis(const std::string& name, std::size_t rows_per_ch
   const Hdf5Access access;
   try {
     Impl::Axis axis{.name = name, .rows_per_chunk = rows_per_chunk};
-    const H5::Group root = impl_->file.openGroup("/");
+    const H5::Group root = impl_->root_group();
     axis.times = create_table(root, "time_" + name, PredType::STD_I64LE, axis.times_per_chunk());
     axis.chunk_times =
         (impl_->hurried ? create_raw_table : create_table)(root, "chunk_" + name, PredType::STD_I64LE, 64);
@@ -239,11 +271,11 @@ std::size_t TraceFile::add_family(const FamilySpec& spec, std::size_t axis_index
   const Hdf5Access access;
   try {
     const Impl::Axis& axis = impl_->axes.at(axis_index);
-    const H5::Group group = group_of(impl_->file, spec.path);
+    const H5::Group group = group_of(impl_->file, impl_->at(spec.path).substr(1));
     // Hard links: one time axis for all groups, and xarray finds a group's dimensions inside the group.
     for (const std::string& scale : {"time_" + axis.name, "chunk_" + axis.name}) {
       if (!group.nameExists(scale)) {
-        check_hdf5(H5Lcreate_hard(impl_->file.getId(), ("/" + scale).c_str(), group.getId(), scale.c_str(), H5P_DEFAULT,
+        check_hdf5(H5Lcreate_hard(impl_->file.getId(), impl_->at(scale).c_str(), group.getId(), scale.c_str(), H5P_DEFAULT,
                                   H5P_DEFAULT),
                    "H5Lcreate_hard");
       }
@@ -317,16 +349,16 @@ void TraceFile::Impl::create_keys(const H5::Group& group, const FamilySpec& spec
   const bool has_bases = stored_as_increments(spec.kind);
   if (has_bases) users.push_back({family.bases, 0});
   DimensionScales::make(create(group, name + "_channel", PredType::STD_I32LE), "channel", users);
-  const std::string path = "/" + spec.path;
+  const std::string path = at(spec.path);
   const std::string number = path + "_channel";
   const std::string metric = path + "_channels/metric";
   const std::string& axis = axes.at(family.axis).name;
   // The number comes last: netCDF4 and h5netcdf take the last scale for the dimension, and netCDF4 crashes on arrays
   // of fixed-length strings (it frees each of them, though they are one block).
   scales.attach(family.values,
-                {{metric, path + "_channels/instance", path + "_channels/role", number}, {"/time_" + axis}});
+                {{metric, path + "_channels/instance", path + "_channels/role", number}, {at("time_" + axis)}});
   scales.attach(life, {{metric}});
-  if (has_bases) scales.attach(family.bases, {{number}, {"/chunk_" + axis}});
+  if (has_bases) scales.attach(family.bases, {{number}, {at("chunk_" + axis)}});
 }
 
 void TraceFile::write_snapshot(const Snapshot& begin, std::string_view topology_xml) {
@@ -335,7 +367,7 @@ void TraceFile::write_snapshot(const Snapshot& begin, std::string_view topology_
     impl_->key_width = longest(begin, &Snapshot::value_type::first, impl_->key_width);
     impl_->value_width = longest(begin, &Snapshot::value_type::second, impl_->value_width);
     const H5::CompType type = pair_type(impl_->key_width, impl_->value_width);
-    const H5::Group node = create_group(impl_->file.openGroup("/"), "node");
+    const H5::Group node = create_group(impl_->root_group(), "node");
     H5::DataSet table = create_table(node, "begin", type, std::max<hsize_t>(begin.size(), 1));
     DimensionScales::make(table, "begin");
     const std::vector<char> records = packed(begin, impl_->key_width, impl_->value_width);
@@ -357,7 +389,7 @@ void TraceFile::write_snapshot(const Snapshot& begin, std::string_view topology_
 void TraceFile::start() {
   const Hdf5Access access;
   try {
-    if (!impl_->file.nameExists("node")) write_snapshot({}, {});
+    if (!impl_->root_group().nameExists("node")) write_snapshot({}, {});
     impl_->scales.write_references(impl_->file.getId());
     // The mode is switched on with no object open: reopening them inside the switch is the library's least trodden
     // path.
@@ -365,7 +397,7 @@ void TraceFile::start() {
     for (FamilyFile& family : impl_->families) {
       family.bases = family.values = H5::DataSet();
     }
-    impl_->events = impl_->clocks = impl_->coverage = impl_->end = H5::DataSet();
+    impl_->events = impl_->clocks = impl_->coverage = impl_->stored = impl_->end = H5::DataSet();
     if (impl_->live) {
       impl_->file.flush(H5F_SCOPE_LOCAL);
       check_hdf5(H5Fstart_swmr_write(impl_->file.getId()), "H5Fstart_swmr_write");
@@ -378,18 +410,19 @@ void TraceFile::start() {
 
 void TraceFile::Impl::reopen() {
   const H5::DSetAccPropList list = access_without_cache();
-  const auto open = [&](const std::string& path) { return file.openDataSet(path, list); };
+  const auto open = [&](const std::string& path) { return file.openDataSet(at(path), list); };
   for (Axis& axis : axes) {
     axis.times = open("time_" + axis.name);
     axis.chunk_times = open("chunk_" + axis.name);
   }
   for (FamilyFile& family : families) {
     family.values = open(family.path);
-    if (file.nameExists(family.path + "_base")) family.bases = open(family.path + "_base");
+    if (file.nameExists(at(family.path + "_base"))) family.bases = open(family.path + "_base");
   }
   events = open("events");
   clocks = open("clock");
   coverage = open("coverage");
+  stored = open("stored");
   end = open("node/end");
 }
 
@@ -397,6 +430,7 @@ void TraceFile::write_channels(std::size_t family, std::size_t first, std::span<
   const Hdf5Access access;
   try {
     impl_->put_channels(impl_->families.at(family), first, keys);
+    impl_->families[family].channels = std::max(impl_->families[family].channels, first + keys.size());
   } catch (...) {
     throw as_error(impl_->place + ": " + impl_->families.at(family).path);
   }
@@ -417,7 +451,7 @@ void TraceFile::Impl::put_channels(const FamilyFile& family, std::size_t first, 
     number[i] = static_cast<std::int32_t>(first + i);
   }
   const auto put_into = [&](const std::string& table, const void* records, const H5::DataType& type) {
-    H5::DataSet dataset = file.openDataSet(family.path + table, access_without_cache());
+    H5::DataSet dataset = file.openDataSet(at(family.path + table), access_without_cache());
     put(dataset, records, first, keys.size(), type);
   };
   put_into("_channels/metric", metric.data(), text_type(kMetricWidth));
@@ -458,11 +492,12 @@ void TraceFile::write_rows(std::size_t family_index, std::size_t channels, std::
       impl_->chunks.write(family.values,
                           {family.channels_per_chunk, impl_->axes.at(family.axis).rows_per_chunk, family.missing()},
                           {static_cast<const std::int64_t*>(values), channels * rows}, rows, family.rows,
-                          impl_->live ? &family.steady : nullptr);
+                          family.stored, impl_->live ? &family.steady : nullptr);
     if (family.bases.getId() > 0) {
       const hsize_t chunks[2] = {channels, family.chunks + 1};
       family.bases.extend(chunks);
-      impl_->chunks.write(family.bases, {family.bases_per_chunk, 1, kMissing}, bases, 1, family.chunks, nullptr);
+      impl_->chunks.write(family.bases, {family.bases_per_chunk, 1, kMissing}, bases, 1, family.chunks,
+                          family.stored_bases, nullptr);
     }
     family.rows += rows;
     ++family.chunks;
@@ -540,12 +575,28 @@ void TraceFile::flush() {
   impl_->chunks.give_back_memory();
 }
 
+void TraceFile::Impl::write_stored() {
+  std::vector<StoredRecord> records;
+  for (const FamilyFile& family : families) {
+    StoredChunks all = family.stored;
+    all.add(family.stored_bases);
+    StoredRecord& record = records.emplace_back();
+    copy_text(record.path, family.path);
+    record.channels = static_cast<std::int64_t>(family.channels);
+    record.rows = static_cast<std::int64_t>(family.rows);
+    record.chunks = static_cast<std::int64_t>(all.count);
+    record.digest = static_cast<std::int64_t>(all.digest);
+  }
+  if (!records.empty()) append(stored, records.data(), records.size(), stored_type());
+}
+
 void TraceFile::close(bool complete) {
   const Hdf5Access access;
   const std::string place = impl_->place;
   try {
+    impl_->write_stored();
     const std::int64_t value = complete ? 1 : 0;
-    impl_->file.openGroup("/").openAttribute("complete").write(PredType::NATIVE_INT64, &value);
+    impl_->root_group().openAttribute("complete").write(PredType::NATIVE_INT64, &value);
     impl_->file.flush(H5F_SCOPE_LOCAL);
     // Every object goes before the file, which ends SWMR mode; by hand, because ~H5File cannot fail.
     const hid_t file = impl_->file.getId();

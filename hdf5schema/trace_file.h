@@ -23,8 +23,9 @@ class TraceFile {
   enum class Form { live, recovered, closed };
 
   /// Creates `path`, which must not exist. Messages name `path`. `events`: how many there will be, where one knows.
+  /// With a `group` ("nodes/n03"), `path` exists, and the trace becomes that group of it (closed only).
   TraceFile(const std::filesystem::path& path, const TraceHeader& header, Form form = Form::live,
-            std::size_t events = 0);
+            std::size_t events = 0, const std::string& group = "");
   ~TraceFile();
   TraceFile(const TraceFile&) = delete;
   TraceFile& operator=(const TraceFile&) = delete;

@@ -6,68 +6,47 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
-#include <fstream>
+#include <functional>
 #include <limits>
 #include <map>
+#include <mutex>
+#include <optional>
+#include <set>
 
+#include "hdf5schema/checked_dataset.h"
+#include "hdf5schema/checked_file.h"
 #include "hdf5schema/hdf5_access.h"
 #include "hdf5schema/layout.h"
 #include "hdf5schema/row_buffer.h"
+#include "hdf5schema/stored_chunks.h"
 
 namespace reveal {
 namespace {
 
 using H5::PredType;
 
-constexpr std::uint64_t kMaxValues = std::uint64_t{1} << 34;  // of one family; beyond it the file lies
-
-/// What the first bytes of an HDF5 file say, before the library is let near it.
-struct Superblock {
-  bool written_live = false;   // in SWMR mode, and not closed
-  bool never_started = false;  // open for writing, not in SWMR mode
-  std::uint64_t end = 0;       // bytes the file should have; 0 where an old version does not say it here
-};
-
-std::uint64_t little_endian(const unsigned char* at) {
-  std::uint64_t value = 0;
-  for (int i = 7; i >= 0; --i) value = value << 8 | at[i];
-  return value;
-}
-
-Superblock read_superblock(const std::filesystem::path& path) {
-  const std::string place = path.string();
-  std::error_code error;
-  const auto status = std::filesystem::status(path, error);
-  if (error) throw system_error(place, error.value());
-  if (std::filesystem::is_directory(status)) throw Error(place + ": is a directory, not a trace");
-  if (!std::filesystem::is_regular_file(status)) throw Error(place + ": is not a regular file");
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw system_error(place, errno);
-  unsigned char bytes[48] = {};
-  file.read(reinterpret_cast<char*>(bytes), sizeof(bytes));
-  const std::streamsize got = file.gcount();
-  if (got == 0) throw Error(place + ": is empty");
-  constexpr unsigned char kSignature[] = {0x89, 'H', 'D', 'F', '\r', '\n', 0x1a, '\n'};
-  if (std::memcmp(bytes, kSignature, std::min<std::size_t>(sizeof(kSignature), static_cast<std::size_t>(got))) != 0)
-    throw Error(place + ": is not an HDF5 file");
-  if (got < static_cast<std::streamsize>(sizeof(bytes)))
-    throw Error(place + ": is cut off after " + std::to_string(got) + " bytes");
-  Superblock block;
-  constexpr int kVersion = 8;
-  constexpr int kFlags = 11;
-  constexpr int kEnd = 28;
-  if (bytes[kVersion] < 2) return block;
-  block.end = little_endian(bytes + kEnd);
-  block.written_live = (bytes[kFlags] & 4) != 0;
-  block.never_started = (bytes[kFlags] & 5) == 1;
-  return block;
-}
+// What no trace has more of; beyond it the file lies.
+constexpr std::size_t kMostObjects = 10'000;
+constexpr std::size_t kMostDepth = 4;           // of groups
+constexpr std::size_t kMostChannels = 1 << 18;  // of all families
+constexpr std::size_t kMostRows = 1 << 25;      // of an axis: a month at 100 ms
+constexpr std::size_t kMostTableBytes = std::size_t{1} << 29;  // of all names and times
+constexpr std::uint64_t kMostValues = std::uint64_t{1} << 34;  // of one family
+constexpr std::uint64_t kMostBases = std::uint64_t{1} << 28;   // of one family
+constexpr std::uint64_t kMostChunks = std::uint64_t{1} << 20;  // of one family
+constexpr std::size_t kMostPairs = 1 << 16;
+constexpr std::size_t kMostClocks = 1 << 20;
+constexpr std::size_t kMostCoverage = 1 << 12;
+constexpr std::size_t kMostEvents = 250'000;  // that are read
+constexpr std::size_t kMostAttributes = 1024;
+constexpr std::size_t kLongestAttribute = 1 << 16;
 
 std::string text_attribute(const H5::H5Object& object, const char* name) {
   if (!object.attrExists(name)) return {};
   const H5::Attribute attribute = object.openAttribute(name);
   const H5::StrType type = attribute.getStrType();
   if (type.isVariableStr() || attribute.getSpace().getSimpleExtentNpoints() != 1) return {};
+  if (type.getSize() > kLongestAttribute) throw Error(std::string("its attribute \"") + name + "\" is too long");
   std::string text(type.getSize(), '\0');
   attribute.read(type, text.data());
   return text.substr(0, text.find('\0'));
@@ -95,106 +74,104 @@ std::chrono::nanoseconds seconds_attribute(const H5::H5Object& object, const cha
   return std::chrono::nanoseconds(std::llround(seconds * 1e9));
 }
 
-hsize_t length_of(const H5::DataSet& table) {
-  const H5::DataSpace space = table.getSpace();
-  if (space.getSimpleExtentNdims() != 1) throw Error("a table has the wrong shape");
-  hsize_t length = 0;
-  space.getSimpleExtentDims(&length);
-  if (length > kMaxValues) throw Error("a table is too long");
-  return length;
+std::vector<std::string> attribute_names(const H5::H5Object& object) {
+  std::vector<std::string> names;
+  const auto take = [](hid_t, const char* name, const H5A_info_t*, void* into) -> herr_t {
+    auto& list = *static_cast<std::vector<std::string>*>(into);
+    list.emplace_back(name);
+    return list.size() < kMostAttributes ? 0 : 1;
+  };
+  check_hdf5(H5Aiterate2(object.getId(), H5_INDEX_NAME, H5_ITER_NATIVE, nullptr, take, &names), "H5Aiterate2");
+  std::sort(names.begin(), names.end());
+  return names;
 }
 
-/// Records of the width of `type` from the beginning of a table.
-std::vector<char> read_records(const H5::DataSet& table, const H5::DataType& type, hsize_t length) {
-  const std::size_t width = type.getSize();
-  if (width > 0 && length > kMaxValues / width) throw Error("a table is too long");
-  std::vector<char> bytes(length * width);
-  if (length == 0) return bytes;
-  const hsize_t first = 0;
-  H5::DataSpace space = table.getSpace();
-  space.selectHyperslab(H5S_SELECT_SET, &length, &first);
-  table.read(bytes.data(), type, H5::DataSpace(1, &length), space);
-  return bytes;
+/// Names in a group that lead to an object of this file; links of other kinds are in no trace.
+std::vector<std::string> hard_links(const H5::Group& group) {
+  std::vector<std::string> names;
+  const auto take = [](hid_t, const char* name, const H5L_info_t* link, void* into) -> herr_t {
+    auto& list = *static_cast<std::vector<std::string>*>(into);
+    if (link->type == H5L_TYPE_HARD) list.emplace_back(name);
+    return list.size() <= kMostObjects ? 0 : 1;
+  };
+  check_hdf5(H5Literate(group.getId(), H5_INDEX_NAME, H5_ITER_NATIVE, nullptr, take, &names), "H5Literate");
+  std::sort(names.begin(), names.end());
+  return names;
 }
 
-/// Fixed-length strings of any width, as the file has them.
-std::vector<std::string> texts_of(const H5::DataSet& table, const H5::StrType& text, const H5::DataType& type,
-                                  hsize_t length) {
-  if (text.isVariableStr()) throw Error("texts must have a fixed length");
-  const std::size_t width = text.getSize();
-  const std::vector<char> bytes = read_records(table, type, length);
-  std::vector<std::string> texts(length);
-  for (std::size_t i = 0; i < length; ++i) {
-    const std::string_view field(bytes.data() + i * width, width);
+/// A table's texts of one width, each up to its first zero.
+std::vector<std::string> texts_of(std::span<const char> records, std::size_t record, CheckedDataset::Column column) {
+  std::vector<std::string> texts(records.size() / record);
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    const std::string_view field(records.data() + i * record + column.offset, column.width);
     texts[i] = field.substr(0, field.find('\0'));
   }
   return texts;
 }
 
-std::vector<std::string> read_texts(const H5::DataSet& table, hsize_t length) {
-  const H5::StrType type = table.getStrType();
-  return texts_of(table, type, type, length);
-}
-
-/// One column of texts of a compound table.
-std::vector<std::string> read_texts(const H5::DataSet& table, const char* column, hsize_t length) {
-  const H5::CompType type = table.getCompType();
-  const H5::StrType text = type.getMemberStrType(static_cast<unsigned>(type.getMemberIndex(column)));
-  H5::CompType only(text.getSize());
-  only.insertMember(column, 0, text);
-  return texts_of(table, text, only, length);
-}
-
-std::vector<std::int64_t> read_numbers(const H5::DataSet& table, const char* column, hsize_t length) {
-  H5::CompType only(sizeof(std::int64_t));
-  only.insertMember(column, 0, PredType::NATIVE_INT64);
-  const std::vector<char> bytes = read_records(table, only, length);
-  std::vector<std::int64_t> numbers(length);
-  if (length > 0) std::memcpy(numbers.data(), bytes.data(), bytes.size());
+std::vector<std::int64_t> numbers_of(std::span<const char> records, std::size_t record, CheckedDataset::Column column) {
+  std::vector<std::int64_t> numbers(records.size() / record);
+  for (std::size_t i = 0; i < numbers.size(); ++i)
+    std::memcpy(&numbers[i], records.data() + i * record + column.offset, sizeof(std::int64_t));
   return numbers;
 }
 
-/// Does the chunk that holds this element lie inside a file of `size` bytes?
-bool chunk_within(const H5::DataSet& dataset, const hsize_t* at, std::uint64_t size) {
-  unsigned mask = 0;
-  haddr_t address = HADDR_UNDEF;
-  hsize_t bytes = 0;
-  if (H5Dget_chunk_info_by_coord(dataset.getId(), at, &mask, &address, &bytes) < 0) return false;
-  return address == HADDR_UNDEF || (address <= size && bytes <= size - address);
-}
-
-/// How many columns (rows of a table) lie inside a file of `size` bytes. Chunks are written in the order of time, so
-/// the first one behind the end is found by bisection: the library walks its whole index for every question.
-hsize_t columns_within(const H5::DataSet& dataset, std::uint64_t size) {
-  hsize_t extent[2] = {0, 0};
-  const H5::DataSpace space = dataset.getSpace();
-  const int dimensions = space.getSimpleExtentNdims();
-  if (dimensions < 1 || dimensions > 2) return 0;
-  space.getSimpleExtentDims(extent);
-  hsize_t chunk[2] = {1, 1};
-  dataset.getCreatePlist().getChunk(dimensions, chunk);
-  const int time = dimensions - 1;
+/// How many columns (rows of a table) lie inside a file that lost its end. Chunks are written in the order of time, so
+/// the first one behind the end is found by bisection.
+hsize_t columns_within(const CheckedDataset& dataset, hsize_t height) {
+  const auto extent = dataset.extent();
+  const auto chunk = dataset.chunk();
+  const std::size_t time = extent.size() - 1;
+  if (chunk.empty()) return extent[time];
   const auto column_within = [&](hsize_t index) {
     hsize_t at[2] = {0, 0};
     at[time] = index * chunk[time];
-    if (dimensions == 1) return chunk_within(dataset, at, size);
-    for (; at[0] < extent[0]; at[0] += chunk[0]) {
-      if (!chunk_within(dataset, at, size)) return false;
+    if (time == 0) return dataset.readable(at);
+    for (; at[0] < height; at[0] += chunk[0]) {
+      if (!dataset.readable(at)) return false;
     }
     return true;
   };
   hsize_t good = 0;
-  hsize_t bad = (extent[time] + chunk[time] - 1) / chunk[time];
+  hsize_t bad = extent[time] / chunk[time] + (extent[time] % chunk[time] != 0 ? 1 : 0);
   while (good < bad) {
-    const hsize_t middle = (good + bad) / 2;
+    const hsize_t middle = good + (bad - good) / 2;
     if (column_within(middle)) {
       good = middle + 1;
     } else {
       bad = middle;
     }
   }
-  return std::min(extent[time], good * chunk[time]);
+  return good > extent[time] / chunk[time] ? extent[time] : good * chunk[time];
 }
+
+/// A table as it is read: whole records, and where they have what.
+struct Records {
+  CheckedDataset dataset;
+  std::vector<char> bytes;
+
+  [[nodiscard]] std::vector<std::string> texts(const char* column) const {
+    return texts_of(bytes, dataset.width(), dataset.text_column(column));
+  }
+  [[nodiscard]] std::vector<std::int64_t> numbers(const char* column) const {
+    return numbers_of(bytes, dataset.width(), dataset.int64_column(column));
+  }
+};
+
+/// A family's dataset, and the chunks that were read last: who reads a trace piece by piece comes back for the rest of
+/// a chunk.
+struct OpenFamily {
+  CheckedDataset values;
+  /// By the chunk's place in time, then among the channels; empty: it is not stored.
+  std::map<std::pair<hsize_t, hsize_t>, std::vector<unsigned char>> chunks;
+};
+
+/// What the table /stored says of a family.
+struct StoredFamily {
+  std::uint64_t channels = 0;
+  std::uint64_t rows = 0;
+  StoredChunks chunks;
+};
 
 }  // namespace
 
@@ -203,27 +180,44 @@ struct TraceReader::Impl {
   H5::H5File file;
   TraceHeader header;
   bool complete = false;
-  std::uint64_t cut_at = 0;  // the size of a file that lost its end; 0: it has all it should have
+  bool cut = false;    // the file lost its end
+  Check check = Check::all;
   std::vector<Family> families;
-  mutable std::map<std::string, H5::DataSet> open_families;  // by path
+  std::vector<std::string> damages;
+  std::map<std::string, StoredFamily> stored;  // by path
+  mutable std::mutex reading;                  // what follows
+  mutable std::map<std::string, OpenFamily> open_families;  // by path
   std::map<haddr_t, std::vector<std::int64_t>> axes;  // by their place in the file: groups share them by hard links
+  std::set<haddr_t> groups;                           // seen
+  std::size_t objects = 0;
+  std::size_t channels = 0;
+  mutable std::size_t table_bytes = 0;
 
   void open();
   void read_header();
-  void read_group(const H5::Group& group, const std::string& prefix);
-  void read_family(const H5::DataSet& dataset, const std::string& path);
+  void read_stored_table();
+  void read_group(const H5::Group& group, const std::string& prefix, std::size_t depth);
+  void read_family(const std::string& path);
+  void read_channels(Family& family) const;
+  void check_family(const Family& family) const;
+  void check_chunks(const CheckedDataset& dataset, std::size_t height, std::size_t width, StoredChunks& found) const;
+  void note_missing_families();
+  void leave_out(const std::string& what);
   const std::vector<std::int64_t>& axis(const std::string& axis_path);
-  [[nodiscard]] hsize_t readable_length(const H5::DataSet& table) const;
-  [[nodiscard]] const H5::DataSet& dataset_of(const Family& family) const;
+  [[nodiscard]] Records records(const std::string& table_path, std::size_t most) const;
+  [[nodiscard]] std::vector<std::string> texts(const std::string& table_path, std::size_t most) const;
+  [[nodiscard]] std::vector<char> bytes_of(const CheckedDataset& table, std::size_t most) const;
+  [[nodiscard]] OpenFamily& opened(const Family& family) const;
   [[nodiscard]] Snapshot read_pairs(const char* table_path) const;
   [[nodiscard]] std::string place(const Family& family) const { return path.string() + ": " + family.spec.path; }
-  template <typename Number>
-  void read_block(const Family& family, std::size_t first_row, std::size_t rows, const PredType& type, Number missing,
-                  std::vector<Number>& values) const;
+  /// [channel][time] of what family.channels and family.time_ns promise, 8 bytes each; the rest is `missing`.
+  void read_block(const Family& family, std::size_t first_row, std::size_t rows, std::int64_t missing,
+                  std::span<std::byte> values) const;
 };
 
-TraceReader::TraceReader(const std::filesystem::path& path) : impl_(std::make_unique<Impl>()) {
+TraceReader::TraceReader(const std::filesystem::path& path, Check check) : impl_(std::make_unique<Impl>()) {
   impl_->path = path;
+  impl_->check = check;
   impl_->open();
 }
 
@@ -239,28 +233,28 @@ TraceReader& TraceReader::operator=(TraceReader&& other) noexcept {
 }
 
 void TraceReader::Impl::open() {
-  const Superblock block = read_superblock(path);
-  const std::uint64_t size = std::filesystem::file_size(path);
+  const CheckedFile checked(path, "trace");
+  const Superblock& block = checked.superblock();
   if (block.never_started) throw Error(path.string() + ": was cut off before the recording began");
-  if (block.end > size) {
+  if (block.end > checked.size()) {
     if (!block.written_live)
-      throw Error(path.string() + ": is cut off (" + std::to_string(size) + " of " + std::to_string(block.end) +
-                  " bytes): copy it again");
-    cut_at = size;
+      throw Error(path.string() + ": is cut off (" + std::to_string(checked.size()) + " of " +
+                  std::to_string(block.end) + " bytes): copy it again");
+    cut = true;
   }
   const Hdf5Access access;
   try {
-    H5::FileAccPropList list;
-    check_hdf5(H5Pset_file_locking(list.getId(), false, true), "H5Pset_file_locking");
-    check_hdf5(H5Pset_metadata_read_attempts(list.getId(), 10), "H5Pset_metadata_read_attempts");
-    file = H5::H5File(path.string(), block.written_live ? H5F_ACC_RDONLY | H5F_ACC_SWMR_READ : H5F_ACC_RDONLY,
-                      H5::FileCreatPropList::DEFAULT, list);
+    file = checked.open();
     read_header();
     complete = complete && !block.written_live;
-    read_group(file.openGroup("/"), "");
+    read_stored_table();
+    read_group(file.openGroup("/"), "", 0);
+    note_missing_families();
   } catch (...) {
     throw as_error(path.string());
   }
+  if (families.empty() && !damages.empty())
+    throw Error(path.string() + ": nothing in it can be read: " + damages.front());
 }
 
 void TraceReader::Impl::read_header() {
@@ -285,62 +279,113 @@ void TraceReader::Impl::read_header() {
   header.interval = seconds_attribute(root, "interval");
   header.begin_utc_ns = int_attribute(root, "begin_utc_ns", 0);
   constexpr std::string_view kTag = "tag.";
-  for (int i = 0; i < root.getNumAttrs(); ++i) {
-    const std::string name = root.openAttribute(static_cast<unsigned>(i)).getName();
+  for (const std::string& name : attribute_names(root)) {
     if (name.starts_with(kTag)) header.tags.emplace_back(name.substr(kTag.size()), text_attribute(root, name.c_str()));
   }
 }
 
-void TraceReader::Impl::read_group(const H5::Group& group, const std::string& prefix) {
-  constexpr std::size_t kMaxDepth = 8;
-  if (std::count(prefix.begin(), prefix.end(), '/') > static_cast<std::ptrdiff_t>(kMaxDepth)) return;
-  for (hsize_t i = 0; i < group.getNumObjs(); ++i) {
-    const std::string name = group.getObjnameByIdx(i);
-    const H5O_type_t type = group.childObjType(name);
-    if (type == H5O_TYPE_GROUP) {
-      read_group(group.openGroup(name), prefix + name + "/");
-    } else if (type == H5O_TYPE_DATASET) {
-      const H5::DataSet dataset = group.openDataSet(name);
-      if (dataset.attrExists("kind")) read_family(dataset, prefix + name);
+/// Inside a catch block: what cannot be read is named, and the rest is used.
+void TraceReader::Impl::leave_out(const std::string& what) {
+  damages.push_back(what + ": " + failure_reason());
+}
+
+/// Traces of before the table was there have none, and one that was not closed has it empty.
+void TraceReader::Impl::read_stored_table() {
+  if (!file.nameExists("stored")) return;
+  try {
+    const Records table = records("stored", kMostObjects);
+    const std::vector<std::string> paths = table.texts("path");
+    const std::vector<std::int64_t> channel_counts = table.numbers("channels");
+    const std::vector<std::int64_t> rows = table.numbers("rows");
+    const std::vector<std::int64_t> chunks = table.numbers("chunks");
+    const std::vector<std::int64_t> digests = table.numbers("digest");
+    for (std::size_t i = 0; i < paths.size(); ++i)
+      stored[paths[i]] = {static_cast<std::uint64_t>(channel_counts[i]),
+                          static_cast<std::uint64_t>(rows[i]),
+                          {static_cast<std::uint64_t>(chunks[i]), static_cast<std::uint64_t>(digests[i])}};
+  } catch (...) {
+    leave_out("stored");
+  }
+}
+
+void TraceReader::Impl::read_group(const H5::Group& group, const std::string& prefix, std::size_t depth) {
+  for (const std::string& name : hard_links(group)) {
+    if (++objects > kMostObjects) throw Error("holds more objects than a trace can have");
+    const std::string object = prefix + name;
+    try {
+      H5O_info_t info;
+      check_hdf5(H5Oget_info_by_name2(group.getId(), name.c_str(), &info, H5O_INFO_BASIC, H5P_DEFAULT),
+                 "H5Oget_info_by_name");
+      if (info.type == H5O_TYPE_GROUP && depth < kMostDepth && groups.insert(info.addr).second)
+        read_group(group.openGroup(name), object + "/", depth + 1);
+      if (info.type != H5O_TYPE_DATASET) continue;
+      const htri_t is_family = H5Aexists_by_name(group.getId(), name.c_str(), "kind", H5P_DEFAULT);
+      check_hdf5(is_family, "H5Aexists_by_name");
+      if (is_family > 0) read_family(object);
+    } catch (...) {
+      if (objects > kMostObjects) throw;
+      leave_out(object);
     }
   }
 }
 
-/// Of a table; of a file that lost its end, only what lies before the cut.
-hsize_t TraceReader::Impl::readable_length(const H5::DataSet& table) const {
-  const hsize_t length = length_of(table);
-  return cut_at > 0 ? std::min(length, columns_within(table, cut_at)) : length;
+/// Those that were there when the file was closed, and to which nothing leads any more.
+void TraceReader::Impl::note_missing_families() {
+  for (const auto& [name, was] : stored) {
+    const auto begins = [&name = name](const std::string& damage) { return damage.starts_with(name + ": "); };
+    const bool known = std::any_of(families.begin(), families.end(),
+                                   [&name = name](const Family& family) { return family.spec.path == name; }) ||
+                       std::any_of(damages.begin(), damages.end(), begins);
+    if (!known) damages.push_back(name + ": is not in the file any more");
+  }
+}
+
+/// The bytes of a table, at most `most` records; of a file that lost its end, only what lies before the cut.
+std::vector<char> TraceReader::Impl::bytes_of(const CheckedDataset& table, std::size_t most) const {
+  if (table.extent().size() != 1) throw Error("has the wrong shape");
+  const hsize_t length = cut ? std::min(table.extent()[0], columns_within(table, 1)) : table.extent()[0];
+  if (length > most) throw Error("has more rows than a trace can have");
+  if (length * table.width() > kMostTableBytes - std::min(table_bytes, kMostTableBytes))
+    throw Error("has more names and times than a trace can have");
+  table_bytes += length * table.width();
+  return table.read(length);
+}
+
+Records TraceReader::Impl::records(const std::string& table_path, std::size_t most) const {
+  CheckedDataset dataset(file, table_path);
+  std::vector<char> bytes = bytes_of(dataset, most);
+  return {std::move(dataset), std::move(bytes)};
+}
+
+std::vector<std::string> TraceReader::Impl::texts(const std::string& table_path, std::size_t most) const {
+  const CheckedDataset table(file, table_path);
+  if (!table.holds_text()) throw Error(table_path + " holds no texts");
+  return texts_of(bytes_of(table, most), table.width(), {0, table.width()});
 }
 
 Snapshot TraceReader::Impl::read_pairs(const char* table_path) const {
   const Hdf5Access access;
   try {
-    const H5::DataSet table = file.openDataSet(table_path);
-    const hsize_t length = readable_length(table);
-    const std::vector<std::string> keys = read_texts(table, "key", length);
-    const std::vector<std::string> values = read_texts(table, "value", length);
+    const Records table = records(table_path, kMostPairs);
+    const std::vector<std::string> keys = table.texts("key");
+    const std::vector<std::string> values = table.texts("value");
     Snapshot pairs;
     for (std::size_t i = 0; i < keys.size(); ++i) pairs.emplace_back(keys[i], values[i]);
     return pairs;
   } catch (...) {
-    throw as_error(path.string() + ": " + table_path);
+    throw Error(path.string() + ": " + table_path + ": " + failure_reason());
   }
 }
 
 const std::vector<std::int64_t>& TraceReader::Impl::axis(const std::string& axis_path) {
-  const H5::DataSet dataset = file.openDataSet(axis_path);
+  const CheckedDataset dataset(file, axis_path);
   H5O_info_t info;
-  check_hdf5(H5Oget_info(dataset.getId(), &info), "H5Oget_info");
-  const auto [at, fresh] = axes.try_emplace(info.addr);
-  if (!fresh) return at->second;
-  const hsize_t length = readable_length(dataset);
-  std::vector<std::int64_t> times(length);
-  const hsize_t first = 0;
-  if (length > 0) {
-    H5::DataSpace space = dataset.getSpace();
-    space.selectHyperslab(H5S_SELECT_SET, &length, &first);
-    dataset.read(times.data(), PredType::NATIVE_INT64, H5::DataSpace(1, &length), space);
-  }
+  check_hdf5(H5Oget_info2(dataset.dataset().getId(), &info, H5O_INFO_BASIC), "H5Oget_info");
+  const auto known = axes.find(info.addr);
+  if (known != axes.end()) return known->second;
+  if (!dataset.holds_int64()) throw Error("its times are no 64-bit numbers");
+  const std::vector<char> bytes = bytes_of(dataset, kMostRows);
+  std::vector<std::int64_t> times = numbers_of(bytes, sizeof(std::int64_t), {0, sizeof(std::int64_t)});
   // Of a damaged file: no clock has run for centuries, and sums of what it says must not overflow.
   constexpr std::int64_t kMost = INT64_MAX / 4;
   const auto impossible =
@@ -348,16 +393,32 @@ const std::vector<std::int64_t>& TraceReader::Impl::axis(const std::string& axis
   times.erase(impossible, times.end());
   const auto out_of_order = std::adjacent_find(times.begin(), times.end(), std::greater_equal<>());
   if (out_of_order != times.end()) times.erase(out_of_order + 1, times.end());
-  return at->second = std::move(times);
+  return axes[info.addr] = std::move(times);
 }
 
-void TraceReader::Impl::read_family(const H5::DataSet& dataset, const std::string& family_path) {
+void TraceReader::Impl::read_channels(Family& family) const {
+  const std::string keys = family.spec.path + "_channels/";
+  const std::vector<std::string> metric = texts(keys + "metric", kMostChannels);
+  const std::vector<std::string> instance = texts(keys + "instance", kMostChannels);
+  const std::vector<std::string> role = texts(keys + "role", kMostChannels);
+  const Records life = records(keys + "life", kMostChannels);
+  const std::vector<std::int64_t> born = life.numbers("born_ns");
+  const std::vector<std::int64_t> died = life.numbers("died_ns");
+  // A crash between two writes of one flush leaves the tables of different length; what all of them have is whole.
+  const std::size_t count = std::min({metric.size(), instance.size(), role.size(), born.size(), died.size()});
+  family.channels.reserve(count);
+  for (std::size_t i = 0; i < count; ++i)
+    family.channels.push_back({metric[i], instance[i], role[i], born[i], died[i]});
+}
+
+void TraceReader::Impl::read_family(const std::string& family_path) {
   Family family;
   family.spec.path = family_path;
-  const std::string where = path.string() + ": " + family_path;
+  const CheckedDataset checked(file, family_path);
+  const H5::DataSet& dataset = checked.dataset();
   const auto word = [&](const char* attribute) { return text_attribute(dataset, attribute); };
   const auto known = [&](const auto& found, const char* attribute) {
-    if (!found) throw Error(where + ": unknown " + attribute + " \"" + word(attribute) + "\"");
+    if (!found) throw Error(std::string("unknown ") + attribute + " \"" + word(attribute).substr(0, 40) + "\"");
     return *found;
   };
   family.spec.kind = known(kind_of(word("kind")), "kind");
@@ -367,37 +428,67 @@ void TraceReader::Impl::read_family(const H5::DataSet& dataset, const std::strin
   family.spec.long_name = word("long_name");
   family.spec.source = word("source");
   family.spec.clock = word("clock");
-  family.spec.real = dataset.getTypeClass() == H5T_FLOAT && !stored_as_real(family.spec);
+  const bool real = checked.holds_float64();
+  family.spec.real = real && !stored_as_real(family.spec);
+  if (!real && (stored_as_real(family.spec) || !checked.holds_int64())) throw Error("its values have the wrong type");
   family.spec.period = seconds_attribute(dataset, "period");
-  if (family.spec.period <= std::chrono::nanoseconds(0)) throw Error(where + ": has no period");
+  if (family.spec.period <= std::chrono::nanoseconds(0)) throw Error("has no period");
+  if (checked.chunk().size() != 2) throw Error("is not [channel, time] in chunks");
+  if (!checked.has_checksums()) throw Error("has no checksums");
 
-  const H5::DataSpace space = dataset.getSpace();
-  if (space.getSimpleExtentNdims() != 2) throw Error(where + ": is not [channel, time]");
-  hsize_t extent[2] = {0, 0};
-  space.getSimpleExtentDims(extent);
-  const std::string keys = family_path + "_channels/";
-  const auto texts = [&](const char* name) {
-    const H5::DataSet table = file.openDataSet(keys + name);
-    return read_texts(table, readable_length(table));
-  };
-  const std::vector<std::string> metric = texts("metric");
-  const std::vector<std::string> instance = texts("instance");
-  const std::vector<std::string> role = texts("role");
-  const H5::DataSet life = file.openDataSet(keys + "life");
-  const std::vector<std::int64_t> born = read_numbers(life, "born_ns", readable_length(life));
-  const std::vector<std::int64_t> died = read_numbers(life, "died_ns", readable_length(life));
-  // A crash between two writes of one flush leaves the tables of different length; what all of them have is whole.
-  const std::size_t channels = std::min({metric.size(), instance.size(), role.size(), born.size(), died.size()});
-  for (std::size_t i = 0; i < channels; ++i)
-    family.channels.push_back({metric[i], instance[i], role[i], born[i], died[i]});
-
+  read_channels(family);
+  if (family.channels.size() > kMostChannels - channels) throw Error("more channels than a node can have");
   const std::string group = family_path.substr(0, family_path.find_last_of('/') + 1);
   const std::vector<std::int64_t>& times = axis(group + word("time"));
-  std::size_t rows = std::min<std::size_t>(times.size(), extent[1]);
-  if (cut_at > 0) rows = std::min<std::size_t>(rows, columns_within(dataset, cut_at));
-  if (rows > 0 && channels > kMaxValues / rows) throw Error(where + ": is too large to be true");
+  std::size_t rows = std::min<std::size_t>(times.size(), checked.extent()[1]);
+  const hsize_t height = std::min<hsize_t>(family.channels.size(), checked.extent()[0]);
+  if (cut) rows = std::min<std::size_t>(rows, columns_within(checked, height));
+  if (rows > 0 && family.channels.size() > kMostValues / rows) throw Error("is too large to be true");
   family.time_ns = std::span(times).first(rows);
+  if (check == Check::all) check_family(family);
+  channels += family.channels.size();
   families.push_back(std::move(family));
+}
+
+/// Are all chunks those that were written?
+void TraceReader::Impl::check_family(const Family& family) const {
+  StoredChunks found;
+  const CheckedDataset values(file, family.spec.path);
+  check_chunks(values, family.channels.size(), family.time_ns.size(), found);
+  if (stored_as_increments(family.spec.kind)) {
+    const CheckedDataset bases(file, family.spec.path + "_base");
+    const std::size_t wide = (family.time_ns.size() + values.chunk()[1] - 1) / values.chunk()[1];
+    StoredChunks of_bases;
+    check_chunks(bases, family.channels.size(), wide, of_bases);
+    found.add(of_bases);
+  }
+  const auto was = stored.find(family.spec.path);
+  if (was == stored.end()) return;
+  const auto& [channels_then, rows_then, chunks_then] = was->second;
+  if (family.channels.size() != channels_then || family.time_ns.size() != rows_then)
+    throw Error(std::to_string(family.channels.size()) + " channels of " + std::to_string(family.time_ns.size()) +
+                " rows are left of " + std::to_string(channels_then) + " of " + std::to_string(rows_then));
+  if (found.count != chunks_then.count)
+    throw Error(std::to_string(found.count) + " chunks are left of " + std::to_string(chunks_then.count));
+  if (found.digest != chunks_then.digest) throw Error("its chunks are not those that were written");
+}
+
+void TraceReader::Impl::check_chunks(const CheckedDataset& dataset, std::size_t height, std::size_t width,
+                                     StoredChunks& found) const {
+  const auto extent = dataset.extent();
+  const auto chunk = dataset.chunk();
+  if (chunk.size() != 2) throw Error("is not in chunks");
+  const hsize_t high = std::min<hsize_t>(height, extent[0]);
+  const hsize_t wide = std::min<hsize_t>(width, extent[1]);
+  if (high == 0 || wide == 0) return;
+  if (((wide - 1) / chunk[1] + 1) * ((high - 1) / chunk[0] + 1) > kMostChunks)
+    throw Error("has more chunks than a trace can have");
+  for (hsize_t row = 0; row < wide; row += chunk[1]) {
+    for (hsize_t channel = 0; channel < high; channel += chunk[0]) {
+      const hsize_t at[2] = {channel, row};
+      if (const auto checksum = dataset.checksum(at)) found.add(row, channel, *checksum);
+    }
+  }
 }
 
 const TraceHeader& TraceReader::header() const noexcept {
@@ -410,47 +501,55 @@ const std::vector<TraceReader::Family>& TraceReader::families() const noexcept {
   return impl_->families;
 }
 
+const std::vector<std::string>& TraceReader::damages() const noexcept {
+  return impl_->damages;
+}
+
 std::vector<Event> TraceReader::events() const {
   const Hdf5Access access;
   try {
-    const H5::DataSet table = impl_->file.openDataSet("events");
-    const hsize_t length = impl_->readable_length(table);
-    const std::vector<std::int64_t> times = read_numbers(table, "time_ns", length);
-    const std::vector<std::string> objects = read_texts(table, "object", length);
-    const std::vector<std::string> codes = read_texts(table, "code", length);
-    const std::vector<std::string> texts = read_texts(table, "text", length);
+    const CheckedDataset table(impl_->file, "events");
+    if (table.extent().size() != 1) throw Error("has the wrong shape");
+    const hsize_t there = impl_->cut ? columns_within(table, 1) : table.extent()[0];
+    const std::size_t length = std::min<hsize_t>(there, kMostEvents);
+    const std::vector<char> records = table.read(length);
+    const std::vector<std::int64_t> times = numbers_of(records, table.width(), table.int64_column("time_ns"));
+    const std::vector<std::string> objects = texts_of(records, table.width(), table.text_column("object"));
+    const std::vector<std::string> codes = texts_of(records, table.width(), table.text_column("code"));
+    const std::vector<std::string> texts = texts_of(records, table.width(), table.text_column("text"));
     std::vector<Event> events;
     for (std::size_t i = 0; i < times.size(); ++i) events.push_back({times[i], objects[i], codes[i], texts[i]});
+    if (there > length)
+      events.push_back({times.back(), "trace", "events_lost",
+                        std::to_string(there - length) + " events behind the first " + std::to_string(length)});
     return events;
   } catch (...) {
-    throw as_error(impl_->path.string() + ": events");
+    throw Error(impl_->path.string() + ": events: " + failure_reason());
   }
 }
 
 std::vector<ClockPair> TraceReader::clocks() const {
   const Hdf5Access access;
   try {
-    const H5::DataSet table = impl_->file.openDataSet("clock");
-    const hsize_t length = impl_->readable_length(table);
-    const std::vector<std::int64_t> monotonic = read_numbers(table, "monotonic_ns", length);
-    const std::vector<std::int64_t> utc = read_numbers(table, "utc_ns", length);
-    const std::vector<std::int64_t> error = read_numbers(table, "max_error_ns", length);
+    const Records table = impl_->records("clock", kMostClocks);
+    const std::vector<std::int64_t> monotonic = table.numbers("monotonic_ns");
+    const std::vector<std::int64_t> utc = table.numbers("utc_ns");
+    const std::vector<std::int64_t> error = table.numbers("max_error_ns");
     std::vector<ClockPair> clocks;
     for (std::size_t i = 0; i < monotonic.size(); ++i) clocks.push_back({monotonic[i], utc[i], error[i]});
     return clocks;
   } catch (...) {
-    throw as_error(impl_->path.string() + ": clock");
+    throw Error(impl_->path.string() + ": clock: " + failure_reason());
   }
 }
 
 std::vector<Coverage> TraceReader::coverage() const {
   const Hdf5Access access;
   try {
-    const H5::DataSet table = impl_->file.openDataSet("coverage");
-    const hsize_t length = impl_->readable_length(table);
-    const std::vector<std::string> probes = read_texts(table, "probe", length);
-    const std::vector<std::string> states = read_texts(table, "state", length);
-    const std::vector<std::string> reasons = read_texts(table, "reason", length);
+    const Records table = impl_->records("coverage", kMostCoverage);
+    const std::vector<std::string> probes = table.texts("probe");
+    const std::vector<std::string> states = table.texts("state");
+    const std::vector<std::string> reasons = table.texts("reason");
     std::vector<Coverage> coverage;
     for (std::size_t i = 0; i < probes.size(); ++i) {
       const Coverage::State state = states[i] == "ok"       ? Coverage::State::ok
@@ -460,7 +559,7 @@ std::vector<Coverage> TraceReader::coverage() const {
     }
     return coverage;
   } catch (...) {
-    throw as_error(impl_->path.string() + ": coverage");
+    throw Error(impl_->path.string() + ": coverage: " + failure_reason());
   }
 }
 
@@ -474,53 +573,48 @@ Snapshot TraceReader::snapshot_end() const {
 std::string TraceReader::topology_xml() const {
   const Hdf5Access access;
   try {
-    const H5::DataSet table = impl_->file.openDataSet("node/topology_xml");
-    const std::vector<std::string> texts = read_texts(table, impl_->readable_length(table));
+    const std::vector<std::string> texts = impl_->texts("node/topology_xml", 1);
     return texts.empty() ? std::string() : texts.front();
   } catch (...) {
-    throw as_error(impl_->path.string() + ": topology");
+    throw Error(impl_->path.string() + ": topology: " + failure_reason());
   }
 }
 
-/// Kept open with what it decompressed last: who reads a trace piece by piece comes back for the rest of a chunk.
-const H5::DataSet& TraceReader::Impl::dataset_of(const Family& family) const {
-  constexpr std::size_t kLargestCache = 8 << 20;
+OpenFamily& TraceReader::Impl::opened(const Family& family) const {
   const auto known = open_families.find(family.spec.path);
   if (known != open_families.end()) return known->second;
-  hsize_t chunk[2] = {0, 0};
-  const H5::DSetCreatPropList created = file.openDataSet(family.spec.path).getCreatePlist();
-  if (created.getLayout() == H5D_CHUNKED) created.getChunk(2, chunk);
-  const std::size_t chunks_high = chunk[0] == 0 ? 0 : (family.channels.size() + chunk[0] - 1) / chunk[0];
-  const std::size_t cache =
-      std::min<std::size_t>(kLargestCache, 2 * chunks_high * chunk[0] * chunk[1] * sizeof(std::int64_t));
-  H5::DSetAccPropList list;
-  check_hdf5(H5Pset_chunk_cache(list.getId(), H5D_CHUNK_CACHE_NSLOTS_DEFAULT, cache, H5D_CHUNK_CACHE_W0_DEFAULT),
-             "H5Pset_chunk_cache");
-  return open_families.emplace(family.spec.path, file.openDataSet(family.spec.path, list)).first->second;
+  return open_families.emplace(family.spec.path, OpenFamily{CheckedDataset(file, family.spec.path), {}}).first->second;
 }
 
-/// [channel][time] of what family.channels and family.time_ns promise; what the dataset lacks stays `missing`.
-template <typename Number>
-void TraceReader::Impl::read_block(const Family& family, std::size_t first_row, std::size_t rows, const PredType& type,
-                                   Number missing, std::vector<Number>& values) const {
-  values.resize(family.channels.size() * rows);
-  const H5::DataSet& dataset = dataset_of(family);
-  hsize_t extent[2] = {0, 0};
-  dataset.getSpace().getSimpleExtentDims(extent);
-  const bool whole = extent[0] >= family.channels.size() && extent[1] >= first_row + rows;
-  if (!whole) std::fill(values.begin(), values.end(), missing);
-  if (extent[1] <= first_row) return;
-  const hsize_t count[2] = {std::min<hsize_t>(family.channels.size(), extent[0]),
-                            std::min<hsize_t>(rows, extent[1] - first_row)};
-  if (count[0] == 0 || count[1] == 0) return;
-  const hsize_t first[2] = {0, 0};
-  const hsize_t from[2] = {0, first_row};
-  const hsize_t memory[2] = {family.channels.size(), rows};
-  H5::DataSpace memory_space(2, memory);
-  memory_space.selectHyperslab(H5S_SELECT_SET, count, first);
-  H5::DataSpace file_space = dataset.getSpace();
-  file_space.selectHyperslab(H5S_SELECT_SET, count, from);
-  dataset.read(values.data(), type, memory_space, file_space);
+void TraceReader::Impl::read_block(const Family& family, std::size_t first_row, std::size_t rows, std::int64_t missing,
+                                   std::span<std::byte> values) const {
+  constexpr std::size_t kValue = sizeof(std::int64_t);
+  constexpr std::size_t kMostKept = 4 << 20;  // bytes of a column of chunks
+  const std::lock_guard lock(reading);
+  OpenFamily& open = opened(family);
+  const auto extent = open.values.extent();
+  const auto chunk = open.values.chunk();
+  const hsize_t channels_there = std::min<hsize_t>(family.channels.size(), extent[0]);
+  const hsize_t end = std::min<hsize_t>(first_row + rows, extent[1]);
+  // What is not filled from a chunk, the code below does not touch.
+  for (std::size_t i = 0; i < values.size(); i += kValue) std::memcpy(values.data() + i, &missing, kValue);
+  for (hsize_t row = first_row - first_row % chunk[1]; row < end; row += chunk[1]) {
+    const hsize_t from = std::max<hsize_t>(row, first_row);
+    const std::size_t count = std::min(row + chunk[1], end) - from;
+    for (hsize_t channel = 0; channel < channels_there; channel += chunk[0]) {
+      const auto [at, fresh] = open.chunks.try_emplace({row, channel});
+      const hsize_t offset[2] = {channel, row};
+      if (fresh && !open.values.read_chunk(offset, at->second)) at->second.clear();
+      if (at->second.empty()) continue;
+      for (hsize_t c = 0; c < std::min(chunk[0], channels_there - channel); ++c)
+        std::memcpy(values.data() + ((channel + c) * rows + (from - first_row)) * kValue,
+                    at->second.data() + (c * chunk[1] + (from - row)) * kValue, count * kValue);
+    }
+    // The last two columns are come back for.
+    const bool large = channels_there * chunk[1] * kValue > kMostKept;
+    const hsize_t kept_from = large ? row + 1 : row - std::min(row, chunk[1]);
+    open.chunks.erase(open.chunks.begin(), open.chunks.lower_bound({kept_from, 0}));
+  }
 }
 
 std::vector<double> TraceReader::read(const Family& family) const {
@@ -536,22 +630,18 @@ std::vector<double> TraceReader::read(const Family& family, std::size_t first, s
 void TraceReader::read(const Family& family, std::size_t first, std::size_t rows, std::vector<double>& values) const {
   constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
   try {
-    if (stored_as_real(family.spec)) {
-      const Hdf5Access access;
-      impl_->read_block(family, first, rows, PredType::NATIVE_DOUBLE, kNan, values);
-      return;
-    }
-    {
-      // Integers are read into the same memory and converted in place: a family of an hour is 100 MB.
-      const Hdf5Access access;
-      impl_->read_block(family, first, rows, PredType::NATIVE_INT64, std::bit_cast<double>(kMissing), values);
-    }
+    values.resize(family.channels.size() * rows);
+    const bool real = stored_as_real(family.spec);
+    impl_->read_block(family, first, rows, real ? std::bit_cast<std::int64_t>(kNan) : kMissing,
+                      std::as_writable_bytes(std::span(values)));
+    if (real) return;
+    // Integers are read into the same memory and converted in place: a family of an hour is 100 MB.
     for (double& value : values) {
       const auto stored = std::bit_cast<std::int64_t>(value);
       value = stored == kMissing ? kNan : static_cast<double>(stored);
     }
   } catch (...) {
-    throw as_error(impl_->place(family));
+    throw Error(impl_->place(family) + ": " + failure_reason());
   }
 }
 
@@ -560,13 +650,12 @@ std::vector<std::int64_t> TraceReader::read_stored(const Family& family) const {
 }
 
 std::vector<std::int64_t> TraceReader::read_stored(const Family& family, std::size_t first, std::size_t rows) const {
-  const Hdf5Access access;
   try {
-    std::vector<std::int64_t> values;
-    impl_->read_block(family, first, rows, PredType::NATIVE_INT64, kMissing, values);
+    std::vector<std::int64_t> values(family.channels.size() * rows);
+    impl_->read_block(family, first, rows, kMissing, std::as_writable_bytes(std::span(values)));
     return values;
   } catch (...) {
-    throw as_error(impl_->place(family));
+    throw Error(impl_->place(family) + ": " + failure_reason());
   }
 }
 
@@ -574,30 +663,32 @@ TraceReader::Bases TraceReader::read_bases(const Family& family) const {
   const Hdf5Access access;
   try {
     Bases bases;
-    hsize_t chunk[2] = {0, 0};
-    impl_->file.openDataSet(family.spec.path).getCreatePlist().getChunk(2, chunk);
-    bases.rows_per_chunk = std::max<std::size_t>(chunk[1], 1);
+    const std::lock_guard lock(impl_->reading);
+    bases.rows_per_chunk = impl_->opened(family).values.chunk()[1];
     bases.chunks = (family.time_ns.size() + bases.rows_per_chunk - 1) / bases.rows_per_chunk;
+    if (bases.chunks > 0 && family.channels.size() > kMostBases / bases.chunks) throw Error("is too large to be true");
     bases.values.assign(family.channels.size() * bases.chunks, kMissing);
     if (!stored_as_increments(family.spec.kind)) return bases;
-    const H5::DataSet dataset = impl_->file.openDataSet(family.spec.path + "_base");
-    hsize_t extent[2] = {0, 0};
-    if (dataset.getSpace().getSimpleExtentNdims() != 2) return bases;
-    dataset.getSpace().getSimpleExtentDims(extent);
-    if (impl_->cut_at > 0) extent[1] = std::min(extent[1], columns_within(dataset, impl_->cut_at));
-    const hsize_t count[2] = {std::min<hsize_t>(family.channels.size(), extent[0]),
-                              std::min<hsize_t>(bases.chunks, extent[1])};
-    if (count[0] == 0 || count[1] == 0) return bases;
-    const hsize_t first[2] = {0, 0};
-    const hsize_t memory[2] = {family.channels.size(), bases.chunks};
-    H5::DataSpace memory_space(2, memory);
-    memory_space.selectHyperslab(H5S_SELECT_SET, count, first);
-    H5::DataSpace file_space = dataset.getSpace();
-    file_space.selectHyperslab(H5S_SELECT_SET, count, first);
-    dataset.read(bases.values.data(), PredType::NATIVE_INT64, memory_space, file_space);
+    const CheckedDataset dataset(impl_->file, family.spec.path + "_base");
+    if (dataset.chunk().size() != 2 || !dataset.holds_int64()) throw Error("its absolute values have the wrong shape");
+    const auto chunk = dataset.chunk();
+    const hsize_t high = std::min<hsize_t>(family.channels.size(), dataset.extent()[0]);
+    const hsize_t there = impl_->cut ? columns_within(dataset, high) : dataset.extent()[1];
+    const hsize_t wide = std::min<hsize_t>(bases.chunks, there);
+    std::vector<unsigned char> bytes;
+    for (hsize_t row = 0; row < wide; row += chunk[1]) {
+      for (hsize_t channel = 0; channel < high; channel += chunk[0]) {
+        const hsize_t offset[2] = {channel, row};
+        if (!dataset.read_chunk(offset, bytes)) continue;
+        const std::size_t count = std::min(chunk[1], wide - row);
+        for (hsize_t c = 0; c < std::min(chunk[0], high - channel); ++c)
+          std::memcpy(&bases.values[(channel + c) * bases.chunks + row],
+                      bytes.data() + c * chunk[1] * sizeof(std::int64_t), count * sizeof(std::int64_t));
+      }
+    }
     return bases;
   } catch (...) {
-    throw as_error(impl_->place(family));
+    throw Error(impl_->place(family) + ": " + failure_reason());
   }
 }
 

@@ -1,4 +1,5 @@
-// Reads a trace of any released schema version, closed or cut off (`.part`). Every refusal is one Error line.
+// Reads a trace of any released schema version, closed or cut off (`.part`), whoever wrote it. Every refusal is one
+// Error line; a part that is damaged is left out, and damages() names it.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +15,12 @@ namespace reveal {
 
 class TraceReader {
  public:
+  /// all: every chunk of every family is looked at, which takes as long as reading the file once. names: only what
+  /// tells the families and their times; for who reads the newest rows of a file that grows.
+  enum class Check : std::uint8_t { all, names };
+
   /// Throws Error: not HDF5, HDF5 but not a trace, newer schema, cut off before the first flush.
-  explicit TraceReader(const std::filesystem::path& path);
+  explicit TraceReader(const std::filesystem::path& path, Check check = Check::all);
   ~TraceReader();
   TraceReader(TraceReader&&) noexcept;
   TraceReader& operator=(TraceReader&&) noexcept;
@@ -29,6 +34,8 @@ class TraceReader {
   [[nodiscard]] const TraceHeader& header() const noexcept;
   [[nodiscard]] bool complete() const noexcept;  // false: the collector did not close it
   [[nodiscard]] const std::vector<Family>& families() const noexcept;
+  /// "storage/kernel_objects: the checksum of a chunk is wrong", one for each family that is left out.
+  [[nodiscard]] const std::vector<std::string>& damages() const noexcept;
   [[nodiscard]] std::vector<Event> events() const;
   [[nodiscard]] std::vector<ClockPair> clocks() const;
   [[nodiscard]] std::vector<Coverage> coverage() const;

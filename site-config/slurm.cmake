@@ -75,6 +75,21 @@ set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME reveal)
 set(CPACK_PACKAGE_CONTACT "The reveal developers <root@localhost>")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${PROJECT_DESCRIPTION}")
+set(CPACK_DEBIAN_PACKAGE_DESCRIPTION "finds what silently slowed a job down
+ reveal records the hardware side of a job's nodes ten times a second, compares
+ the job with itself, with its other nodes and with earlier runs, and says in a
+ report which known misconfiguration or disturbance cost how much time. It
+ contains the collector, the analysis and a plugin for Slurm.")
+# Debian wants its own names for these two.
+install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME copyright)
+find_program(GZIP gzip)
+if(GZIP)
+  file(WRITE ${CMAKE_BINARY_DIR}/generated/changelog "reveal (${PROJECT_VERSION}) unstable; urgency=medium\n\n"
+    "  * Version ${PROJECT_VERSION}; the history is in the repository.\n\n"
+    " -- The reveal developers <root@localhost>  Sun, 22 Nov 2026 00:00:00 +0000\n")
+  execute_process(COMMAND ${GZIP} -9nkf ${CMAKE_BINARY_DIR}/generated/changelog)
+  install(FILES ${CMAKE_BINARY_DIR}/generated/changelog.gz DESTINATION ${CMAKE_INSTALL_DOCDIR})
+endif()
 set(CPACK_PACKAGING_INSTALL_PREFIX ${CMAKE_INSTALL_PREFIX})
 set(CPACK_STRIP_FILES ON)
 set(CPACK_VERBATIM_VARIABLES ON)

@@ -40,6 +40,7 @@ using SteadyClock = std::chrono::steady_clock;
 constexpr auto kLook = 1s;            // at the kill switch
 constexpr auto kCloseLimit = 10s;     // for the sampler to close its trace; the epilog does not wait that long
 constexpr auto kEpilogLimit = 5s;     // from here on the job's cpus may be the next job's
+constexpr auto kLastResort = 20s;     // what takes this long can take longer
 constexpr auto kDeliverLimit = 120s;  // for delivery, report and mail
 constexpr auto kKillLimit = 1s;
 constexpr int kLowestPriority = 19;
@@ -89,6 +90,10 @@ class Child {
     if (pid_ > 0 && !status()) ::kill(pid_, number);  // -1 would be everybody
   }
   [[nodiscard]] pid_t pid() const noexcept { return pid_; }
+  /// With everything it started and that stayed in its group. Once it was waited for, the number may be another's.
+  void signal_all(int number) {
+    if (pid_ > 0 && !status()) ::kill(-pid_, number);
+  }
   /// With everything it started: it leads a group of its own.
   void set_nice(int nice) {
     if (pid_ > 0 && !status()) ::setpriority(PRIO_PGRP, static_cast<id_t>(pid_), nice);
@@ -224,6 +229,8 @@ class Broker {
     while (!over() && !sampler.status()) {
       signals_.wait(kLook);
       serve_perf_requests(requests_.get(), options_.job);
+      if (SteadyClock::now() < next_look_) continue;  // a request woke us
+      next_look_ = SteadyClock::now() + kLook;
       job_gone_ = extern_step_.look_whether_gone();
     }
     requests_.close();
@@ -245,6 +252,8 @@ class Broker {
   void deliver(bool failed) {
     int ready[2];
     if (::pipe2(ready, O_CLOEXEC) != 0) return;
+    cage_.deny_devices();
+    cage_.set_cpu_share(Cage::CpuShare::usual);
     const pid_t pid = ::fork();
     if (pid == 0) {
       lock_.close_in_child();
@@ -260,23 +269,27 @@ class Broker {
     Child child(pid);
     const auto begin = SteadyClock::now();
     bool told = false;
-    bool lowered = false;
+    auto share = Cage::CpuShare::usual;  // the job's cpus are still the job's
     while (!child.status() && SteadyClock::now() < begin + kDeliverLimit) {
       pollfd fd{ready[0], POLLIN, 0};
       if (!told && ::poll(&fd, 1, 20) > 0) {
         told = true;
         finish(failed);
       }
-      if (!lowered && (told || SteadyClock::now() > begin + kEpilogLimit)) {
-        lowered = true;
-        cage_.set_cpu_share(Cage::CpuShare::least);
-        child.set_nice(kLowestPriority);
+      const auto now = SteadyClock::now();
+      const auto due = now > begin + kLastResort            ? Cage::CpuShare::least
+                       : told || now > begin + kEpilogLimit ? Cage::CpuShare::low
+                                                            : Cage::CpuShare::usual;
+      if (due != share) {
+        share = due;
+        cage_.set_cpu_share(share);
+        child.set_nice(kLowestPriority);  // where there are no such groups
       }
       if (told) signals_.wait(100ms);
     }
     if (!child.status())
       say(LOG_WARNING, options_, "the delivery did not end in time; what is left stays in the spool");
-    child.signal(SIGKILL);
+    child.signal_all(SIGKILL);
     static_cast<void>(child.wait(signals_, kKillLimit));
     ::close(ready[0]);
   }
@@ -285,8 +298,6 @@ class Broker {
     try {
       signals_.restore_in_child();
       ::setpgid(0, 0);
-      cage_.deny_devices();
-      cage_.set_cpu_share(Cage::CpuShare::low);
       cage_.enter();
       sampler_cpus_.bind_this_process();
       limit_deliverer();
@@ -327,6 +338,7 @@ class Broker {
   ExternStep extern_step_;
   CpuSet sampler_cpus_;  // the job's, where the node is shared
   Descriptor requests_;  // of the sampler's, for counters
+  SteadyClock::time_point next_look_;
   bool job_gone_ = false;
   bool finished_ = false;
 };

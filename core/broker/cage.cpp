@@ -31,11 +31,11 @@ constexpr auto kKillLook = 10ms;
 // Controllers of version 1 that limit or end what is in a group. The others (cpuset, net_cls ...) have nothing for us.
 constexpr std::string_view kUsed[] = {"memory", "pids", "cpu", "freezer", "devices", "unified"};
 
-// The weights of nice 0, 5 and 19.
+// The weights of nice 0, 5 and 10, for all processes of the cage together.
 constexpr struct {
   const char* shares;  // version 1, of 1024
   const char* weight;  // version 2, of 100
-} kCpuShares[] = {{"1024", "100"}, {"335", "33"}, {"15", "2"}};
+} kCpuShares[] = {{"1024", "100"}, {"335", "33"}, {"110", "11"}};
 
 /// False where there is no such file: each version and controller has its own.
 bool set(const fs::path& file, std::string_view value) noexcept {

@@ -14,6 +14,7 @@
 #include <cmath>
 #include <cstring>
 #include <ctime>
+#include <memory>
 
 #include "hdf5schema/basics/config_file.h"
 #include "hdf5schema/basics/descriptor.h"
@@ -67,15 +68,43 @@ bool give_to_reader(int file, uid_t uid, bool directory) noexcept {
   return ::fsetxattr(file, kAclName, &acl, sizeof acl, 0) == 0 && ::fchown(file, 0, 0) == 0;
 }
 
-/// A run that goes on where an earlier one of the same job and user was sealed. The files in it stay root's.
+bool is_for_reader(int file, uid_t uid, bool directory) noexcept {
+  Acl found{};
+  const Acl ours = acl_for_reader(uid, directory);
+  return ::fgetxattr(file, kAclName, &found, sizeof found) == sizeof found &&
+         std::memcmp(&found, &ours, sizeof ours) == 0;
+}
+
+bool give_to_owner(int file, uid_t uid, gid_t gid, mode_t mode) noexcept {
+  return ::fremovexattr(file, kAclName) == 0 && ::fchown(file, uid, gid) == 0 && ::fchmod(file, mode) == 0;
+}
+
+struct CloseFolder {
+  void operator()(DIR* folder) const noexcept { ::closedir(folder); }
+};
+using FolderList = std::unique_ptr<DIR, CloseFolder>;
+
+FolderList list_folder(int folder) noexcept {
+  const int list = ::openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  FolderList files(list >= 0 ? ::fdopendir(list) : nullptr);
+  if (!files && list >= 0) ::close(list);
+  return files;
+}
+
+Descriptor open_file(int at, const char* name) noexcept {
+  return Descriptor(::openat(at, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+}
+
+/// A run that goes on where an earlier one of the same job and user was sealed.
 bool give_back(const Descriptor& base, const std::string& name, uid_t uid, gid_t gid) noexcept {
   const Descriptor folder = open_folder(base.get(), name);
-  Acl found{};
-  const Acl ours = acl_for_reader(uid, true);
-  if (!folder || ::fgetxattr(folder.get(), kAclName, &found, sizeof found) != sizeof found) return false;
-  if (std::memcmp(&found, &ours, sizeof ours) != 0) return false;
-  return ::fremovexattr(folder.get(), kAclName) == 0 && ::fchown(folder.get(), uid, gid) == 0 &&
-         ::fchmod(folder.get(), 0700) == 0;
+  if (!folder || !is_for_reader(folder.get(), uid, true)) return false;
+  const FolderList files = list_folder(folder.get());
+  while (const dirent* entry = files ? ::readdir(files.get()) : nullptr) {
+    const Descriptor file = open_file(folder.get(), entry->d_name);
+    if (file && is_for_reader(file.get(), uid, false)) give_to_owner(file.get(), uid, gid, 0600);
+  }
+  return give_to_owner(folder.get(), uid, gid, 0700);
 }
 
 /// The last part of `path`, in `base`. It appears as the user's: two collectors may come at the same moment.
@@ -191,12 +220,10 @@ bool seal_job_spool(const std::filesystem::path& folder, uid_t uid, std::uint64_
   if (!job || ::fstat(job.get(), &status) != 0 || status.st_uid != uid) return true;
   if (!give_to_reader(job.get(), uid, true)) return false;
   // From here on the user changes no name in it.
-  const int list = ::openat(job.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  DIR* const files = list >= 0 ? ::fdopendir(list) : nullptr;
-  if (files == nullptr) return true;
+  const FolderList files = list_folder(job.get());
   std::uint64_t bytes = 0;
   int count = 0;
-  while (const dirent* entry = ::readdir(files)) {
+  while (const dirent* entry = files ? ::readdir(files.get()) : nullptr) {
     const char* const name = entry->d_name;
     if (std::strcmp(name, ".") == 0 || std::strcmp(name, "..") == 0) continue;
     if (++count > kMostFiles) {
@@ -212,10 +239,9 @@ bool seal_job_spool(const std::filesystem::path& folder, uid_t uid, std::uint64_
     }
     bytes += static_cast<std::uint64_t>(status.st_size);
     const bool ours = S_ISREG(status.st_mode) && status.st_nlink == 1 && bytes <= most_bytes;
-    const Descriptor file(ours ? ::openat(job.get(), name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC) : -1);
+    const Descriptor file = ours ? open_file(job.get(), name) : Descriptor();
     if (!file || !give_to_reader(file.get(), uid, false)) ::unlinkat(job.get(), name, 0);
   }
-  ::closedir(files);
   return true;
 }
 

@@ -20,8 +20,6 @@
 namespace reveal {
 namespace {
 
-constexpr int kDeliverNice = 10;  // until the epilog is over; afterwards the broker lowers it
-
 constexpr struct {
   decltype(RLIMIT_CORE) resource;
   rlim_t most;
@@ -121,7 +119,6 @@ void limit_deliverer() noexcept {
     limit.rlim_cur = std::min(limit.rlim_cur, limit.rlim_max);
     ::setrlimit(each.resource, &limit);
   }
-  ::setpriority(PRIO_PROCESS, 0, kDeliverNice);
   constexpr int kIdle = 3 << 13;  // IOPRIO_CLASS_IDLE
   ::syscall(SYS_ioprio_set, 1 /* of a process */, 0, kIdle);
 }

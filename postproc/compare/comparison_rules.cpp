@@ -15,6 +15,8 @@ constexpr const char* kCompareConfiguration =
 const RegisteredRule kStraggler{{
     .id = "node.straggler",
     .title = "The other nodes wait for one of them",
+    .looks_for =
+        "A node that computes longer than its peers, over the whole job or for a while, while they wait for it.",
     .kind = FindingKind::peer,
     .subsystem = Subsystem::process,
     .order = 500,
@@ -38,6 +40,7 @@ const RegisteredRule kStraggler{{
 const RegisteredRule kDiffers{{
     .id = "node.differs",
     .title = "One node differs from its peers",
+    .looks_for = "A node whose channels differ from those of its peers by more than the peers differ from each other.",
     .kind = FindingKind::peer,
     .subsystem = Subsystem::cpu,
     .order = 500,
@@ -54,6 +57,7 @@ const RegisteredRule kDiffers{{
 const RegisteredRule kSlower{{
     .id = "history.slower",
     .title = "This run took longer than earlier ones",
+    .looks_for = "A run time above that of earlier runs of the same program and shape, beyond their spread.",
     .kind = FindingKind::history,
     .subsystem = Subsystem::process,
     .order = 500,
@@ -73,6 +77,7 @@ const RegisteredRule kSlower{{
 const RegisteredRule kDrift{{
     .id = "history.drift",
     .title = "This job has become slower, little by little",
+    .looks_for = "A run time that has grown from run to run, against the oldest runs known.",
     .kind = FindingKind::history,
     .subsystem = Subsystem::process,
     .order = 500,
@@ -89,6 +94,7 @@ const RegisteredRule kDrift{{
 const RegisteredRule kChanged{{
     .id = "history.changed",
     .title = "This run did something else than earlier ones",
+    .looks_for = "Channels whose level differs from that of earlier runs, which agree with each other.",
     .kind = FindingKind::history,
     .subsystem = Subsystem::process,
     .order = 500,

@@ -150,6 +150,13 @@ fs::path free_place(const fs::path& directory, const fs::path& trace, const std:
   return place;
 }
 
+/// Of a delivery that was killed before it removed the file from the spool.
+bool stands_already(const fs::path& file, const fs::path& place) {
+  std::error_code error;
+  return fs::file_size(place, error) == fs::file_size(file) && !error &&
+         fs::last_write_time(place, error) == fs::last_write_time(file) && !error;
+}
+
 /// Traces before summaries: whoever sees a summary may begin with the report. Nothing delivered before is replaced.
 /// Returns why something that was delivered is still in the spool, "" if nothing is.
 std::string move_all(const fs::path& spool, const fs::path& directory, const std::string& node) {
@@ -179,6 +186,11 @@ std::string move_all(const fs::path& spool, const fs::path& directory, const std
   std::sort(traces.begin(), traces.end());
   std::map<std::string, std::string> names;  // of summaries whose trace has another name now, its
   for (const fs::path& trace : traces) {
+    if (stands_already(trace, directory / trace.filename())) {
+      sync_directory(directory);
+      fs::remove(trace);
+      continue;
+    }
     const fs::path place = free_place(directory, trace, node);
     const bool whole = !trace.filename().string().ends_with(".earlier");
     if (whole && place.filename() != trace.filename()) names[summary_name(trace)] = place.filename().string();

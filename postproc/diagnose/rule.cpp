@@ -33,6 +33,15 @@ std::string_view name_of(Proof proof) noexcept {
   return kNames[static_cast<std::size_t>(proof)];
 }
 
+std::string_view explanation_of(Proof proof) noexcept {
+  constexpr std::string_view kExplanations[] = {
+      "a real job with this disturbance triggers it, one without does not",
+      "a job in an emulated machine with this fault triggers it, one without does not",
+      "files recorded on a machine with this fault trigger it, those of one without do not",
+      "made-up measurements with this fault trigger it, those without do not; no machine that has it was at hand"};
+  return kExplanations[static_cast<std::size_t>(proof)];
+}
+
 RegisteredRule::RegisteredRule(RuleSpec spec) {
   registered().push_back(std::move(spec));
 }

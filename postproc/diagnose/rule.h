@@ -27,6 +27,8 @@ struct Threshold {
 /// How it was shown that the rule works; printed with it.
 enum class Proof : std::uint8_t { real, guest, recorded, test_double };
 [[nodiscard]] std::string_view name_of(Proof) noexcept;
+/// What the word means, for who reads the table.
+[[nodiscard]] std::string_view explanation_of(Proof) noexcept;
 
 /// Everything a rule may look at on one node.
 class RuleContext;
@@ -34,6 +36,7 @@ class RuleContext;
 struct RuleSpec {
   std::string_view id;
   std::string_view title;
+  std::string_view looks_for;  // one sentence: in which channels, for what
   FindingKind kind = FindingKind::anomaly;
   Subsystem subsystem = Subsystem::cpu;
   int order = 100;  // attribution order: configuration on the path before symptoms; lower wins and runs first

@@ -176,6 +176,7 @@ MailOutcome mail_job(const MailJob& job, const MailSettings& settings) {
     MailOutcome::Item item = compose(report, job, settings, reached, audience);
     if (job.dry_run) {
       item.state = MailState::would_send;
+      item.why = audience == Audience::user ? plan.why_user : plan.why_admins;
     } else if (!claim.refused().empty()) {
       item.state = MailState::held_back;
       item.why = claim.refused();
@@ -191,13 +192,13 @@ MailOutcome mail_job(const MailJob& job, const MailSettings& settings) {
   return outcome;
 }
 
-std::string outcome_as_text(const MailOutcome& outcome) {
+std::string outcome_as_text(const MailOutcome& outcome, MailText with) {
   std::string text;
   for (const MailOutcome::Item& item : outcome.items) {
-    text += fmt::format("{} to {} ({}): {}\n", name_of(item.state), listed(item.to, 20), name_of(item.audience),
-                        item.message.subject);
+    text += fmt::format("{} to {} ({})\n  subject: {}\n", name_of(item.state), listed(item.to, 20),
+                        name_of(item.audience), item.message.subject);
     if (!item.why.empty()) text += "  because " + item.why + "\n";
-    if (item.state == MailState::would_send) text += "\n" + item.message.text + "\n";
+    if (with == MailText::shown) text += "\n" + item.message.text + "\n";
   }
   for (const std::string& reason : outcome.why_not) text += "not sent: " + reason + "\n";
   return text;

@@ -12,6 +12,7 @@
 #include "postproc/diagnose/rule.h"
 #include "postproc/mail/address.h"
 #include "postproc/mail/recipients.h"
+#include "postproc/report/job_remedy.h"
 #include "postproc/report/untrusted.h"
 #include "postproc/report/wording.h"
 
@@ -160,11 +161,7 @@ Report with_texts_of_rules(Report report) {
   for (Finding& finding : report.findings) {
     const RuleSpec* rule = find_rule(finding.id);
     finding.title = rule != nullptr ? std::string(rule->title) : "A rule that this version of reveal does not have";
-    finding.remedy = {};
-    if (rule == nullptr) continue;
-    finding.remedy.user.assign(rule->user_remedy.begin(), rule->user_remedy.end());
-    finding.remedy.admin.assign(rule->admin_remedy.begin(), rule->admin_remedy.end());
-    finding.remedy.verify = rule->verify;
+    finding.remedy = rule != nullptr ? job_remedy(*rule, finding, report.job) : Remedy{};
   }
   return report;
 }

@@ -66,6 +66,9 @@ void plan_user(const Report& report, const MailSettings& settings, const MailReq
   }
   if (address.empty()) address = address_in_slurm(settings, request, plan);
   if (!address.empty()) {
+    plan.why_user = asked                                             ? "the user asked for it"
+                    : report.verdict.status == VerdictStatus::finding ? "the report has a finding"
+                                                                      : "[mail] healthy = true";
     plan.user.push_back(std::move(address));
     return;
   }
@@ -85,6 +88,8 @@ void plan_admins(const Report& report, const MailSettings& settings, MailPlan& p
         fmt::format("nothing administrators can act on was found, from {} on", name_of(settings.admin_threshold)));
     return;
   }
+  plan.why_admins =
+      fmt::format("a finding that administrators can act on, from {} on", name_of(settings.admin_threshold));
   for (const std::string& admin : settings.admins) {
     std::string address = qualified(admin, settings.domain);
     const bool known = std::any_of(plan.admins.begin(), plan.admins.end(),

@@ -18,6 +18,7 @@
 #include "postproc/merge/publish.h"
 #include "postproc/report/job_facts.h"
 #include "postproc/report/job_history.h"
+#include "postproc/report/job_remedy.h"
 #include "postproc/report/job_totals.h"
 #include "postproc/report/node_analysis.h"
 #include "postproc/report/side_by_side.h"
@@ -110,15 +111,7 @@ void add_remedies(const ReportJob& job, std::vector<Finding>& findings) {
   for (Finding& finding : findings) {
     const RuleSpec* rule = find_rule(finding.id);
     if (rule == nullptr || rule->check != nullptr) continue;
-    JobValues values;
-    if (!job.id.empty()) values["job"] = job.id;
-    if (!job.command.empty()) values["command"] = job.command;
-    for (const std::string& node : finding.nodes) values["nodes"] += (values["nodes"].empty() ? "" : ",") + node;
-    const auto peer = std::find_if(job.nodes.begin(), job.nodes.end(), [&](const std::string& node) {
-      return std::find(finding.nodes.begin(), finding.nodes.end(), node) == finding.nodes.end();
-    });
-    if (peer != job.nodes.end()) values["peer"] = *peer;
-    finding.remedy = remedy_for(*rule, values);
+    finding.remedy = job_remedy(*rule, finding, job);
   }
 }
 

@@ -220,9 +220,6 @@ JobTotals node_totals(const NodeTrace& trace, std::span<const Channel> channels,
   put_waiting(node, row);
   put(row, "steps", std::nullopt, "the job tells no steps");
   put_node(node, shared, row);
-  for (const auto& [key, member] : kTotalsNumbers) {
-    if (std::optional<double>& value = row.*member; value) value = four_digits(*value);
-  }
   return row;
 }
 
@@ -248,8 +245,9 @@ JobTotals whole_job(std::span<const JobTotals> nodes) {
     }
     whole.*member = sum;
   }
+  whole.cpu_used_share.reset();
   if (whole.cpu_seconds && whole.cpus_owned && cpu_time_owned > 0) {
-    whole.cpu_used_share = four_digits(*whole.cpu_seconds / cpu_time_owned);
+    whole.cpu_used_share = *whole.cpu_seconds / cpu_time_owned;
   }
   // A limit is a node's: sums over nodes would hide the one that nearly reached it.
   const JobTotals* fullest = nullptr;

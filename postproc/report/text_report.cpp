@@ -224,9 +224,9 @@ void print_job(Page& page, const Report& report) {
   if (job.begin_utc_ns != 0) line += ", began " + date_and_time(job.begin_utc_ns);
   const std::string ran = run_time(job);
   if (!ran.empty()) line += ", " + ran;
+  for (const auto& [key, value] : job.tags) line += ", " + printable(key, 60) + "=" + printable(value, 120);
   page.blank();
   page.paragraph(0, line);
-  for (const auto& [key, value] : job.tags) page.row("tag", printable(key, 60) + "=" + printable(value, 120));
 }
 
 void print_nodes(Page& page, const Report& report) {
@@ -278,11 +278,12 @@ std::string place(const Finding& finding) {
   return text;
 }
 
-std::string evidence_line(const Evidence& evidence, bool several_nodes) {
+std::string evidence_line(const Page& page, const Evidence& evidence, bool several_nodes) {
   std::string line = channel_name(evidence.metric, evidence.instance);
   if (several_nodes && !evidence.node.empty()) line += " on " + evidence.node;
   line += ": " + quantity(evidence.observed, evidence.unit);
   if (evidence.expected) line += ", expected " + quantity(evidence.expected, evidence.unit);
+  if (!page.all()) return line;
   std::string how = evidence.feature;
   if (!evidence.detectors.empty()) how += (how.empty() ? "" : "; ") + listed(evidence.detectors, 6, "+");
   return how.empty() ? line : line + " (" + how + ")";
@@ -315,7 +316,7 @@ void print_finding(Page& page, const Finding& finding, const Report& report) {
   page.row("when", listed(times, limits.times, "; "));
   page.row("cost", impact(finding.impact));
   for (std::size_t i = 0; i < std::min(finding.evidence.size(), limits.evidence); ++i) {
-    page.row(i == 0 ? "evidence" : "", evidence_line(finding.evidence[i], report.job.nodes.size() > 1));
+    page.row(i == 0 ? "evidence" : "", evidence_line(page, finding.evidence[i], report.job.nodes.size() > 1));
   }
   if (!finding.runner_up.why_not.empty()) {
     const std::string rejected = finding.runner_up.id.empty() ? finding.runner_up.why_not
@@ -391,7 +392,11 @@ void print_samples(Page& page, const Report& report) {
     if (coverage.samples_expected && coverage.samples_present) {
       text += fmt::format(": {} of {} samples", number(*coverage.samples_present), number(*coverage.samples_expected));
     }
-    if (!coverage.note.empty()) text += "; " + coverage.note;
+    if (coverage.note.starts_with(text + " ")) {
+      text = coverage.note;  // "n04 has no trace: ..."
+    } else if (!coverage.note.empty()) {
+      text += "; " + coverage.note;
+    }
     lines.push_back(text);
   }
   if (lines.empty()) lines.emplace_back("nothing was measured");
@@ -430,10 +435,12 @@ void print_coverage(Page& page, const Report& report) {
   if (page.all()) {
     for (const std::string& gap : gaps(report)) page.row("not measured", gap);
   } else {
-    page.row("not measured", gaps_in_brief(report));
-  }
-  if (!page.all() && !report.not_checked.empty()) {
-    page.row("not checked", counted(static_cast<double>(report.not_checked.size()), "rule"));
+    std::vector<std::string> missing;
+    if (const std::string probes = gaps_in_brief(report); !probes.empty()) missing.push_back(probes);
+    if (!report.not_checked.empty()) {
+      missing.push_back(counted(static_cast<double>(report.not_checked.size()), "rule") + " could not be checked");
+    }
+    page.row("", listed(missing, missing.size(), "; "));
   }
   page.row("reveal", own_cost(report));
 }
@@ -454,7 +461,7 @@ void print_end(Page& page, const Report& report) {
   const std::string& typed = page.style().directory;
   if (typed.empty() && report.directory.empty()) return;
   page.blank();
-  page.row("report", page_path(typed.empty() ? report.directory : typed) + made_by(report));
+  page.row("report", (typed.empty() ? report.directory + "/report.html" : page_path(typed)) + made_by(report));
   if (typed.empty()) return;
   page.command(page.all() ? "again" : "everything",
                fmt::format("reveal show {}{}", page.all() ? "" : "--all ", shell_word(typed)));
@@ -535,7 +542,7 @@ std::string render_brief(const Report& report, const TextStyle& style) {
   const std::string again = "reveal show " + shell_word(directory);
   if (report.verdict.status == VerdictStatus::insufficient_data) {
     const std::string where = " (" + again + ")";
-    constexpr std::size_t kLeastSentence = 40;
+    constexpr std::size_t kLeastSentence = 100;
     const std::size_t taken = columns("reveal: ") + columns(where);
     const std::size_t room = page.width() > taken ? page.width() - taken : 0;
     page.line("reveal: " + shortened(report.verdict.sentence, std::max(room, kLeastSentence)) + where);

@@ -1,6 +1,7 @@
 // Recording, closing, thinning and delivering with every call to the kernel failing in turn, and with every call being
 // the last one before SIGKILL: nothing that was flushed may be lost, and what failed must be told.
-// Usage: fault_sweep [EVERY]   tries each EVERYth call (default 1: all of them) and prints what became of it
+// Usage: fault_sweep [EVERY [CALL]]   tries each EVERYth call (default 1: all of them), or those of one kind such as
+//                                     sync, and prints what became of them
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -345,7 +346,7 @@ constexpr Way kWays[] = {{"ENOSPC from then on", ENOSPC, true},
                          {"EIO once", EIO, false},
                          {"SIGKILL", 0, false}};
 
-int sweep(int every) {
+int sweep(int every, const std::string& only) {
   int wrong = 0;
   std::printf("%-32s %-10s %-20s %6s %6s %6s %6s %6s %10s\n", "", "call", "fails with", "calls", "tried", "told",
               "whole", "killed", "rows lost");
@@ -359,6 +360,7 @@ int sweep(int every) {
     FileCallCounts counts;
     for (std::size_t call = 0; call < counts.size(); ++call) counts[call] = sweep.calls(call);
     for (std::size_t call = 0; call < counts.size(); ++call) {
+      if (!only.empty() && only != kFileCallNames[call]) continue;
       for (const Way& way : kWays) {
         int tried = 0;
         int lost = 0;
@@ -367,7 +369,8 @@ int sweep(int every) {
         const int first = counts[call] < every ? 1 : 1 + offset++ % every;
         for (int number = first; number <= counts[call]; number += every) {
           const Fault fault{static_cast<FileCall>(call), number, way.error, way.lasting};
-          const Outcome outcome = sweep.run(&fault);
+          Outcome outcome = sweep.run(&fault);
+          if (fault.call == FileCall::sync && outcome.end == End::silent) outcome.wrong = "what failed was not told";
           ++tried;
           ++ends[outcome.end];
           lost += outcome.lost;
@@ -389,5 +392,5 @@ int sweep(int every) {
 }  // namespace reveal
 
 int main(int argc, char** argv) {
-  return reveal::sweep(std::max(1, argc > 1 ? std::atoi(argv[1]) : 1));
+  return reveal::sweep(std::max(1, argc > 1 ? std::atoi(argv[1]) : 1), argc > 2 ? argv[2] : "");
 }

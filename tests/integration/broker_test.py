@@ -140,7 +140,7 @@ sleep 0.2
         with open(f"{base}/tracer.py", "w") as file:
             file.write(TRACER)
 
-        quick = '[slurm]\nmin_seconds = 1\n'
+        quick = '[slurm]\nmin_seconds = 0\n'
         attacked = Node(base, 4711, quick + f'[mail]\nenabled = true\nsendmail = "{base}/sendmail"\n'
                         'domain = "example.org"\nhealthy = true\n', f"{base}/work", request="mail=yes,output=secret-%j")
         kept = Node(base, 4712, quick, f"{base}/nowhere")
@@ -230,6 +230,8 @@ sleep 0.2
             fail(f"left in the spool: {os.listdir(folder)}")
         if sorted(os.path.basename(path) for path in glob.glob(f"{base}/work/reveal-4712/*.h5")) != ["n1-2.h5", "n1.h5"]:
             fail("the traces of both runs are not where they belong")
+        if any(os.stat(path).st_uid != USER.pw_uid for path in glob.glob(f"{base}/work/reveal-4712/*")):
+            fail("a delivered file is not the user's")
 
         # No room: nothing is recorded, and it counts as refused, not as a crash.
         with open(f"{base}/spool/100", "w") as file:

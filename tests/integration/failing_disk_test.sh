@@ -47,7 +47,7 @@ one_line "the smaller trace cannot be synced" "the trace is whole and larger tha
 [ "$(stat -c %s larger.h5)" -gt "$(stat -c %s whole.h5)" ] || fail "the smaller trace was taken"
 [ -z "$(ls -A | grep compact)" ] || fail "the smaller trace was left behind"
 
-failing pwrite64:error=ENOSPC:when=200+ "${record[@]}" --output full.h5
+failing fallocate:error=ENOSPC "${record[@]}" --output full.h5
 [ $status = 1 ] || fail "a full disk: status $status"
 one_line "a full disk" "No space left on device"
 [ ! -e full.h5 ] || fail "a trace that lost rows looks whole"

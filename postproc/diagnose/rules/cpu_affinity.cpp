@@ -120,6 +120,8 @@ std::vector<Finding> check(const RuleContext& context) {
 const RegisteredRule kRule{{
     .id = "cpu.affinity_too_narrow",
     .title = "The job is confined to fewer cpus than it owns",
+    .looks_for = "Processes that may run on fewer cpus than the job owns (job.cpus_allowed against job.cpus_owned), "
+                 "while the allowed ones are full and more processes are ready to run (job.running).",
     .kind = FindingKind::audit,
     .subsystem = Subsystem::cpu,
     .order = 30,

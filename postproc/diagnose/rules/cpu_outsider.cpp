@@ -263,6 +263,9 @@ std::vector<Finding> check(const RuleContext& context) {
 const RegisteredRule kRule{{
     .id = "cpu.outsider",
     .title = "Someone outside the job ran on its cpus",
+    .looks_for =
+        "Intervals in which processes outside the job used its cpus (job.outsider_cpu: all cpu time less the job's "
+        "own) while the job's run-queue wait rose or its own cpu time fell; and a level that lasts for the whole job.",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::cpu,
     .order = 60,

@@ -104,6 +104,8 @@ std::vector<Finding> check(const RuleContext& context) {
 const RegisteredRule kRule{{
     .id = "cpu.cfs_throttled",
     .title = "A cpu quota holds the job back",
+    .looks_for = "Intervals in which the kernel refused cpu time because of a quota: cgroup.cpu_throttled_time, or "
+                 "process.throttled_time of one rank.",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::cpu,
     .order = 20,

@@ -92,6 +92,8 @@ std::vector<Finding> check(const RuleContext& context) {
 const RegisteredRule kRule{{
     .id = "io.slow_reads",
     .title = "The job waited for reads from storage that was not busy",
+    .looks_for = "Intervals in which the job waited for io (cgroup.io_some, pressure.io_some) and read, got less cpu "
+                 "time than usual, and no disk was busy (disk.io_time).",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::storage,
     .order = 52,

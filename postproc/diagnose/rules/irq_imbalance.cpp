@@ -145,6 +145,8 @@ std::vector<Finding> check(const RuleContext& context) {
 const RegisteredRule kRule{{
     .id = "irq.imbalance",
     .title = "One cpu serves the interrupts of several devices or queues",
+    .looks_for = "One cpu that serves most device interrupts (irq.*) of the whole job and pays for it: time in "
+                 "interrupts (cpu.irq, cpu.softirq) or dropped packets (softnet.dropped).",
     .kind = FindingKind::audit,
     .subsystem = Subsystem::network,
     .order = 58,

@@ -166,6 +166,8 @@ std::vector<Finding> check(const RuleContext& context) {
 const RegisteredRule kRule{{
     .id = "irq.softirq_saturation",
     .title = "One cpu gets the packets of all and cannot keep up",
+    .looks_for = "Intervals in which one cpu received nearly all packets (softnet.processed) and dropped some, left "
+                 "some behind (softnet.dropped, softnet.time_squeeze) or had no time left (cpu.softirq).",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::network,
     .order = 60,

@@ -66,6 +66,8 @@ std::vector<Finding> check(const RuleContext& context) {
 const RegisteredRule kRule{{
     .id = "job.stopped",
     .title = "Processes of the job were stopped",
+    .looks_for = "Intervals in which processes of the job were in state T or t, stopped by a signal or held by a "
+                 "debugger (job.stopped).",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::process,
     .order = 10,

@@ -188,6 +188,8 @@ std::vector<Finding> check(const RuleContext& context) {
 const RegisteredRule kRule{{
     .id = "mem.leak_oom_risk",
     .title = "Memory of the job grows steadily and is not given back",
+    .looks_for = "A process whose memory (process.rss) grows all through a stretch of the run and is never given back, "
+                 "against what is left (mem.available).",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::memory,
     .order = 55,

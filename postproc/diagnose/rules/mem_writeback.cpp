@@ -179,6 +179,8 @@ std::vector<Finding> check(const RuleContext& context) {
 const RegisteredRule kRule{{
     .id = "mem.writeback_stall",
     .title = "A flood of dirty pages in the page cache",
+    .looks_for = "Intervals in which many pages were written to the page cache (vmstat.nr_dirtied), and whether "
+                 "processes of the job were blocked (job.blocked), waited for a cpu or for io (pressure.io_some).",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::storage,
     .order = 50,

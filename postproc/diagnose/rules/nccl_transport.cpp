@@ -161,6 +161,8 @@ std::vector<Finding> check_single_qp(const RuleContext& context) {
 const RegisteredRule kFallback{{
     .id = "nccl.socket_fallback",
     .title = "NCCL runs over TCP sockets although an RDMA fabric is up",
+    .looks_for = "A job of several nodes that uses NCCL (job.libraries), sends much over sockets (net.tx_bytes) and "
+                 "has no RDMA device open (job.rdma_opened), although one is up.",
     .kind = FindingKind::audit,
     .subsystem = Subsystem::network,
     .order = 40,
@@ -187,6 +189,8 @@ const RegisteredRule kFallback{{
 const RegisteredRule kSingleQp{{
     .id = "nccl.single_qp",
     .title = "One NCCL queue pair per connection on a fabric of several paths",
+    .looks_for = "A job that uses NCCL over a fast RDMA port with the default of one queue pair per connection "
+                 "(env.NCCL_IB_QPS_PER_CONNECTION).",
     .kind = FindingKind::audit,
     .subsystem = Subsystem::network,
     .order = 41,

@@ -97,6 +97,8 @@ std::vector<Finding> check(const RuleContext& context) {
 const RegisteredRule kRule{{
     .id = "net.congestion",
     .title = "A network port of the job carries less than the job sends",
+    .looks_for = "Intervals in which segments arrived out of order (tcpext.TCPOFOQueue) while the port received at an "
+                 "even rate (net.rx_bytes), well below what it reached before.",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::network,
     .order = 65,

@@ -75,6 +75,8 @@ std::vector<Finding> check(const RuleContext& context) {
 const RegisteredRule kRule{{
     .id = "net.tcp_loss",
     .title = "Packets for a node of the job were lost",
+    .looks_for = "Intervals in which segments arrived out of order at a node (tcpext.TCPOFOQueue against tcp.InSegs): "
+                 "segments before them were lost on their way to it.",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::network,
     .order = 70,

@@ -180,6 +180,8 @@ std::vector<Finding> check(const RuleContext& context) {
 const RegisteredRule kRule{{
     .id = "numa.mem_remote",
     .title = "Memory lies on another NUMA node than the cpus that use it",
+    .looks_for = "Pages of the job's processes on a NUMA node whose cpus they may not use (process.numa_bytes), or "
+                 "pages that the kernel had to take from another node (numa.*).",
     .kind = FindingKind::audit,
     .subsystem = Subsystem::memory,
     .order = 32,

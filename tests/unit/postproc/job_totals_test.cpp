@@ -46,10 +46,10 @@ TEST(JobTotals, AddUpWhatTheJobUsed) {
                                .add("process.write_bytes", "slot1", 20)
                                .totals();
   EXPECT_EQ(totals.node, "n01");
-  EXPECT_EQ(totals.cpu_seconds, 15);
+  EXPECT_DOUBLE_EQ(totals.cpu_seconds.value(), 15);
   EXPECT_EQ(totals.cpus_owned, 2);
-  EXPECT_EQ(totals.cpu_used_share, 0.75);
-  EXPECT_EQ(totals.wait_share, 0.25);
+  EXPECT_DOUBLE_EQ(totals.cpu_used_share.value(), 0.75);
+  EXPECT_DOUBLE_EQ(totals.wait_share.value(), 0.25);
   EXPECT_EQ(totals.read_bytes, 0);
   EXPECT_EQ(totals.written_bytes, 1200);
 }
@@ -134,9 +134,9 @@ TEST(JobTotals, OfTheWholeJobAreSumsAndTheFullestNode) {
   EXPECT_EQ(whole.node, "");
   EXPECT_EQ(whole.nodes, 2);
   EXPECT_EQ(whole.seconds, 10);
-  EXPECT_EQ(whole.cpu_seconds, 20);
+  EXPECT_DOUBLE_EQ(whole.cpu_seconds.value(), 20);
   EXPECT_EQ(whole.cpus_owned, 8);
-  EXPECT_EQ(whole.cpu_used_share, 0.25);
+  EXPECT_DOUBLE_EQ(whole.cpu_used_share.value(), 0.25);
   EXPECT_EQ(whole.memory_peak, 700);
   EXPECT_NE(whole.notes.at("memory_peak").find("on n02"), std::string::npos);
 

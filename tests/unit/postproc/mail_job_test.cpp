@@ -101,7 +101,10 @@ TEST_F(MailJobs, OnlyShowWhatADryRunWouldSend) {
   EXPECT_EQ(sent(), 0U);
   EXPECT_FALSE(fs::exists(dry.state));
   const std::string text = outcome_as_text(outcome);
-  EXPECT_NE(text.find("would be sent to ada@example.org (user): [reveal] finding: "), std::string::npos);
+  EXPECT_NE(text.find("would be sent to ada@example.org (user)\n  subject: [reveal] finding: "), std::string::npos);
+  EXPECT_NE(text.find("  because the report has a finding\n"), std::string::npos);
+  EXPECT_LE(std::count(text.begin(), text.end(), '\n'), 8) << text;
+  EXPECT_GT(outcome_as_text(outcome, MailText::shown).size(), text.size() + 500);
   const auto json = nlohmann::json::parse(outcome_as_json(outcome));
   EXPECT_EQ(json["mails"][1]["to"][0], "ada@example.org");
   EXPECT_EQ(json["mails"][1]["state"], "would be sent");

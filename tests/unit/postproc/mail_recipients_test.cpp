@@ -1,5 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
+#include "postproc/diagnose/rule.h"
 #include "postproc/mail/recipients.h"
 #include "report_samples.h"
 
@@ -142,7 +145,10 @@ TEST(MailRecipients, AreAdminsFromTheThresholdOnAndOnlyForWhatTheyCanDo) {
   settings.admin_threshold = Severity::warning;
   EXPECT_FALSE(plan_mail(report, settings, {}).admins.empty());
   report.findings.resize(1);
-  report.findings.front().remedy.admin.clear();
+  const auto theirs =
+      std::find_if(rules().begin(), rules().end(), [](const RuleSpec* rule) { return rule->admin_remedy.empty(); });
+  ASSERT_NE(theirs, rules().end());
+  report.findings.front().id = (*theirs)->id;
   EXPECT_TRUE(plan_mail(report, settings, {}).admins.empty());
 }
 

@@ -19,10 +19,36 @@ namespace reveal {
 namespace {
 
 TEST(RuleTable, ListsAndExplainsPeersAndHistory) {
-  const std::string text = rules_as_text({});
+  const std::string text = rules_as_text({}, 80);
   for (const char* id : {"node.straggler", "node.differs", "history.slower", "history.drift", "history.changed"}) {
     EXPECT_NE(text.find(std::string(id) + "\n"), std::string::npos) << id;
   }
+}
+
+TEST(RuleTable, SaysOfEveryRuleWhatItLooksForInLinesThatFit) {
+  for (const RuleSpec* rule : rules()) {
+    EXPECT_FALSE(rule->looks_for.empty()) << rule->id;
+    EXPECT_EQ(rule->looks_for.substr(rule->looks_for.size() - 1), ".") << rule->id;
+    const std::string text = rule_as_text(*rule, {}, 80);
+    EXPECT_NE(text.find("proven by"), std::string::npos) << rule->id;
+  }
+  const std::string list = rules_as_text({}, 60);
+  for (std::size_t begin = 0; begin < list.size();) {
+    const std::size_t end = list.find('\n', begin);
+    const std::string line = list.substr(begin, end - begin);
+    EXPECT_TRUE(line.size() <= 60 || line.find("http") != std::string::npos || line.starts_with("In reveal.conf")) << line;
+    begin = end + 1;
+  }
+}
+
+TEST(RuleTable, ExplainsOneRuleWithTheKeysOfReveal_conf) {
+  AnalysisSettings settings;
+  apply_analysis_config(settings, "[rule.\"cpu.outsider\"]\nmin_cpu = 0.3\n", "reveal.conf");
+  const std::string text = rule_as_text(*find_rule("cpu.outsider"), settings, 100);
+  EXPECT_NE(text.find("[rule.\"cpu.outsider\"]\n  enabled = true\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("  min_cpu = 0.3                 # cpus: "), std::string::npos) << text;
+  EXPECT_NE(text.find("(default 0.15)"), std::string::npos) << text;
+  EXPECT_NE(text.find("proven by    real: a real job"), std::string::npos) << text;
 }
 
 TEST(RuleTable, RefusesAFindingWithoutARow) {

@@ -129,6 +129,16 @@ TEST(Verdict, IsTheDearestFinding) {
       << "a cause comes before what it adds up to";
 }
 
+TEST(Verdict, IsANoticeWhereverTheNoticeStands) {
+  Finding changed = finding_of("history.drift", Severity::notice, std::nullopt);
+  changed.kind = FindingKind::history;
+  Report report = report_of({"vm"});
+  report.findings = merge_findings({finding_of("anomaly.unexplained", Severity::info, std::nullopt), changed});
+  judge(report, {});
+  EXPECT_EQ(report.verdict.status, VerdictStatus::notice);
+  EXPECT_EQ(report.verdict.primary, "history.drift");
+}
+
 TEST(Verdict, MakesNoWarningOfAForecastThatDidNotComeTrue) {
   Report report = report_of({"vm"});
   report.findings = {finding_of("mem.leak_oom_risk", Severity::warning, std::nullopt)};

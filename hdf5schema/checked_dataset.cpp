@@ -1,0 +1,332 @@
+#include "hdf5schema/checked_dataset.h"
+
+#include <H5Cpp.h>
+#include <libdeflate.h>
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+#include "hdf5schema/chunk_codec.h"
+#include "hdf5schema/hdf5_access.h"
+
+namespace reveal {
+namespace {
+
+constexpr std::size_t kMostFilters = 3;
+/// Deflate makes at most so many bytes of one.
+constexpr Hdf5Size kMostInflated = 1032;
+
+struct Filter {
+  H5Z_filter_t id = 0;
+  std::size_t input = 0;  // bytes it was given; 0: behind deflate, which makes any number
+};
+
+/// Every link on the way must be one of this file's own: others lead into other files, or around in circles.
+void need_hard_links(const H5::H5File& file, const std::string& path) {
+  for (std::size_t end = path.find('/', 1);; end = path.find('/', end + 1)) {
+    const std::string part = path.substr(0, end);
+    H5L_info_t link;
+    check_hdf5(H5Lget_info(file.getId(), part.c_str(), &link, H5P_DEFAULT), "H5Lget_info");
+    if (link.type != H5L_TYPE_HARD) throw Error(part + " is a link, which no trace has");
+    if (end == std::string::npos) return;
+  }
+}
+
+struct FreeDecompressor {
+  void operator()(libdeflate_decompressor* decompressor) const { libdeflate_free_decompressor(decompressor); }
+};
+
+void inflate_exactly(std::span<const unsigned char> from, std::span<unsigned char> to) {
+  thread_local const std::unique_ptr<libdeflate_decompressor, FreeDecompressor> decompressor(
+      libdeflate_alloc_decompressor());
+  if (!decompressor) throw std::bad_alloc();
+  // Without a place for the length, libdeflate fails unless it is exactly this one.
+  if (libdeflate_zlib_decompress(decompressor.get(), from.data(), from.size(), to.data(), to.size(), nullptr) !=
+      LIBDEFLATE_SUCCESS)
+    throw Error("a chunk does not inflate to its length");
+}
+
+/// Byte 0 of all elements, then byte 1 of all, ... back into elements. What does not fill one is at the end.
+void unshuffle(std::span<const unsigned char> from, std::size_t width, unsigned char* to) {
+  const std::size_t count = from.size() / width;
+  if (width == sizeof(std::uint64_t)) {
+    constexpr std::size_t kTogether = 512;
+    std::uint64_t elements[kTogether];
+    for (std::size_t first = 0; first < count; first += kTogether) {
+      const std::size_t few = std::min(kTogether, count - first);
+      std::fill_n(elements, few, 0);
+      for (std::size_t byte = 0; byte < width; ++byte) {
+        const unsigned char* plane = from.data() + byte * count + first;
+        for (std::size_t i = 0; i < few; ++i) elements[i] |= static_cast<std::uint64_t>(plane[i]) << 8 * byte;
+      }
+      std::memcpy(to + first * width, elements, few * width);
+    }
+  } else {
+    for (std::size_t byte = 0; byte < width; ++byte) {
+      for (std::size_t i = 0; i < count; ++i) to[i * width + byte] = from[byte * count + i];
+    }
+  }
+  std::copy(from.begin() + static_cast<std::ptrdiff_t>(count * width), from.end(), to + count * width);
+}
+
+/// What the checksum at its end is for. Throws Error if it is another one.
+std::span<const unsigned char> checked(std::span<const unsigned char> bytes) {
+  if (bytes.size() < kChecksumBytes) throw Error("a chunk is too short for its checksum");
+  const auto rest = bytes.first(bytes.size() - kChecksumBytes);
+  if (fletcher32(rest) != checksum_of(bytes)) throw Error("the checksum of a chunk is wrong");
+  return rest;
+}
+
+bool points_elsewhere(const H5::DataType& type) {
+  return H5Tdetect_class(type.getId(), H5T_VLEN) != 0 || H5Tdetect_class(type.getId(), H5T_REFERENCE) != 0 ||
+         H5Tis_variable_str(type.getId()) != 0;
+}
+
+/// Bytes of the chunk in the file; 0: it is not stored.
+hsize_t stored_bytes(const H5::DataSet& dataset, const hsize_t* offset) {
+  hsize_t bytes = 0;
+  if (H5Dget_chunk_storage_size(dataset.getId(), offset, &bytes) >= 0) return bytes;
+  // HDF5 1.10 fails for a chunk that was never written; later versions say 0. Damage has other reasons.
+  if (last_hdf5_reason() == "chunk storage is not allocated") return 0;
+  throw H5::Exception("H5Dget_chunk_storage_size");
+}
+
+/// Reused by each thread; a chunk of a trace is a megabyte.
+std::vector<unsigned char>& scratch(int which) {
+  thread_local std::vector<unsigned char> buffers[2];
+  return buffers[which];
+}
+
+}  // namespace
+
+struct CheckedDataset::Impl {
+  H5::DataSet dataset;
+  H5::DataType type;
+  std::size_t width = 0;
+  std::size_t rank = 0;
+  hsize_t extent[2] = {0, 0};
+  hsize_t chunk[2] = {0, 0};
+  std::size_t chunk_bytes = 0;  // 0: not in chunks
+  std::vector<Filter> filters;
+
+  void check_layout();
+  void check_filters(const H5::DSetCreatPropList& created);
+  bool load(const hsize_t* offset, std::vector<unsigned char>& stored, std::uint32_t& skipped) const;
+  void decode(std::span<const unsigned char> stored, std::uint32_t skipped, std::vector<unsigned char>& bytes) const;
+  [[nodiscard]] std::size_t member(const char* name) const;
+};
+
+CheckedDataset::CheckedDataset(const H5::H5File& file, const std::string& path) : impl_(std::make_unique<Impl>()) {
+  const Hdf5Access access;
+  need_hard_links(file, path);
+  impl_->dataset = file.openDataSet(path, access_without_cache());
+  impl_->type = H5::DataType(H5Dget_type(impl_->dataset.getId()));
+  H5Idec_ref(impl_->type.getId());  // the object holds its own reference
+  impl_->width = impl_->type.getSize();
+  if (points_elsewhere(impl_->type)) throw Error("elements of variable length, which no trace has");
+  impl_->check_layout();
+}
+
+CheckedDataset::~CheckedDataset() {
+  const Hdf5Access access;
+  impl_.reset();
+}
+CheckedDataset::CheckedDataset(CheckedDataset&&) noexcept = default;
+
+void CheckedDataset::Impl::check_layout() {
+  const H5::DSetCreatPropList created = dataset.getCreatePlist();
+  const H5D_layout_t layout = created.getLayout();
+  // Before anything else is asked: a virtual dataset opens its sources to say how large it is.
+  if (layout == H5D_VIRTUAL || H5Pget_external_count(created.getId()) != 0)
+    throw Error("its data lie in another file, which no trace has");
+  if (layout != H5D_CHUNKED && layout != H5D_CONTIGUOUS && layout != H5D_COMPACT) throw Error("an unknown layout");
+  const H5::DataSpace space = dataset.getSpace();
+  const int dimensions = space.getSimpleExtentNdims();
+  if (dimensions < 1 || dimensions > 2) throw Error("has the wrong shape");
+  rank = static_cast<std::size_t>(dimensions);
+  space.getSimpleExtentDims(extent);
+  if (width == 0 || width > kLargestChunk) throw Error("its elements are too large");
+  if (layout != H5D_CHUNKED) return;
+  if (created.getChunk(dimensions, chunk) != dimensions) throw Error("has the wrong shape");
+  chunk_bytes = width;
+  for (std::size_t i = 0; i < rank; ++i) {
+    if (chunk[i] == 0 || chunk[i] > kLargestChunk / chunk_bytes) throw Error("its chunks are too large");
+    chunk_bytes *= chunk[i];
+  }
+  check_filters(created);
+}
+
+void CheckedDataset::Impl::check_filters(const H5::DSetCreatPropList& created) {
+  const int count = created.getNfilters();
+  if (count < 0 || count > static_cast<int>(kMostFilters)) throw Error("has too many filters");
+  std::size_t input = chunk_bytes;
+  for (int i = 0; i < count; ++i) {
+    unsigned flags = 0;
+    unsigned values[4] = {};
+    std::size_t value_count = std::size(values);
+    unsigned config = 0;
+    const H5Z_filter_t id = H5Pget_filter2(created.getId(), static_cast<unsigned>(i), &flags, &value_count, values, 0,
+                                           nullptr, &config);
+    check_hdf5(id, "H5Pget_filter2");
+    const auto same = [id](const Filter& filter) { return filter.id == id; };
+    const bool known = id == H5Z_FILTER_SHUFFLE || id == H5Z_FILTER_DEFLATE || id == H5Z_FILTER_FLETCHER32;
+    if (!known || std::any_of(filters.begin(), filters.end(), same) || (input == 0 && id != H5Z_FILTER_FLETCHER32) ||
+        (id == H5Z_FILTER_SHUFFLE && (value_count < 1 || values[0] != width)))
+      throw Error("HDF5 filter " + std::to_string(id) + ", which no trace has (shuffle, deflate, fletcher32)");
+    filters.push_back({id, input});
+    if (id == H5Z_FILTER_DEFLATE) input = 0;
+    if (id == H5Z_FILTER_FLETCHER32 && input > 0) input += kChecksumBytes;
+  }
+}
+
+/// The chunk as it is stored.
+bool CheckedDataset::Impl::load(const hsize_t* offset, std::vector<unsigned char>& stored,
+                                std::uint32_t& skipped) const {
+  const Hdf5Access access;
+  const hsize_t bytes = stored_bytes(dataset, offset);
+  if (bytes == 0) return false;
+  // Deflate makes what it cannot press a little longer.
+  if (bytes > chunk_bytes + chunk_bytes / 8 + 1024) throw Error("a chunk is longer than it can be");
+  stored.resize(bytes);
+  check_hdf5(H5Dread_chunk(dataset.getId(), H5P_DEFAULT, offset, &skipped, stored.data()), "H5Dread_chunk");
+  return true;
+}
+
+void CheckedDataset::Impl::decode(std::span<const unsigned char> stored, std::uint32_t skipped,
+                                  std::vector<unsigned char>& bytes) const {
+  std::vector<unsigned char>& inflated = scratch(1);
+  for (std::size_t i = filters.size(); i-- > 0;) {
+    if ((skipped >> i & 1) != 0) continue;
+    switch (filters[i].id) {
+      case H5Z_FILTER_FLETCHER32:
+        stored = checked(stored);
+        break;
+      case H5Z_FILTER_DEFLATE:
+        inflated.resize(filters[i].input);
+        inflate_exactly(stored, inflated);
+        stored = inflated;
+        break;
+      default:
+        bytes.resize(stored.size());
+        unshuffle(stored, width, bytes.data());
+        stored = bytes;
+    }
+  }
+  if (stored.size() != chunk_bytes) throw Error("a chunk has the wrong length");
+  if (stored.data() != bytes.data()) bytes.assign(stored.begin(), stored.end());
+}
+
+std::span<const Hdf5Size> CheckedDataset::extent() const noexcept {
+  return {impl_->extent, impl_->rank};
+}
+std::span<const Hdf5Size> CheckedDataset::chunk() const noexcept {
+  return {impl_->chunk, impl_->chunk_bytes > 0 ? impl_->rank : 0};
+}
+std::size_t CheckedDataset::width() const noexcept {
+  return impl_->width;
+}
+bool CheckedDataset::holds_int64() const noexcept {
+  const Hdf5Access access;
+  return H5Tequal(impl_->type.getId(), H5T_STD_I64LE) > 0;
+}
+bool CheckedDataset::holds_float64() const noexcept {
+  const Hdf5Access access;
+  return H5Tequal(impl_->type.getId(), H5T_IEEE_F64LE) > 0;
+}
+bool CheckedDataset::holds_text() const noexcept {
+  const Hdf5Access access;
+  return H5Tget_class(impl_->type.getId()) == H5T_STRING;
+}
+const H5::DataSet& CheckedDataset::dataset() const noexcept {
+  return impl_->dataset;
+}
+
+std::size_t CheckedDataset::Impl::member(const char* name) const {
+  const int index = H5Tget_class(type.getId()) == H5T_COMPOUND ? H5Tget_member_index(type.getId(), name) : -1;
+  if (index < 0) throw Error(std::string("has no column \"") + name + "\"");
+  return static_cast<std::size_t>(index);
+}
+
+CheckedDataset::Column CheckedDataset::text_column(const char* name) const {
+  const Hdf5Access access;
+  const auto index = static_cast<unsigned>(impl_->member(name));
+  const hid_t id = impl_->type.getId();
+  if (H5Tget_member_class(id, index) != H5T_STRING) throw Error(std::string("column \"") + name + "\" is no text");
+  const hid_t text = H5Tget_member_type(id, index);
+  const std::size_t width = H5Tget_size(text);
+  H5Tclose(text);
+  return {H5Tget_member_offset(id, index), width};
+}
+
+CheckedDataset::Column CheckedDataset::int64_column(const char* name) const {
+  const Hdf5Access access;
+  const auto index = static_cast<unsigned>(impl_->member(name));
+  const hid_t id = impl_->type.getId();
+  const hid_t number = H5Tget_member_type(id, index);
+  const bool right = H5Tequal(number, H5T_STD_I64LE) > 0;
+  H5Tclose(number);
+  if (!right) throw Error(std::string("column \"") + name + "\" is no 64-bit number");
+  return {H5Tget_member_offset(id, index), sizeof(std::int64_t)};
+}
+
+std::vector<char> CheckedDataset::read(Hdf5Size length) const {
+  if (impl_->rank != 1) throw Error("has the wrong shape");
+  if (length > impl_->extent[0]) throw Error("is shorter than it should be");
+  if (length == 0) return {};
+  const std::size_t width = impl_->width;
+  {
+    const Hdf5Access access;
+    const hsize_t stored = impl_->dataset.getStorageSize();
+    const hsize_t most = impl_->filters.empty() ? stored : stored * kMostInflated;
+    if (length > most / width) throw Error("says that it is longer than the file");
+  }
+  std::vector<char> elements(length * width);
+  if (impl_->chunk_bytes == 0) {
+    const Hdf5Access access;
+    const hsize_t first = 0;
+    H5::DataSpace space = impl_->dataset.getSpace();
+    space.selectHyperslab(H5S_SELECT_SET, &length, &first);
+    impl_->dataset.read(elements.data(), impl_->type, H5::DataSpace(1, &length), space);
+    return elements;
+  }
+  std::vector<unsigned char> bytes;
+  for (hsize_t first = 0; first < length; first += impl_->chunk[0]) {
+    if (!read_chunk(&first, bytes)) throw Error("a part of it is missing");
+    std::memcpy(elements.data() + first * width, bytes.data(), std::min(impl_->chunk[0], length - first) * width);
+  }
+  return elements;
+}
+
+bool CheckedDataset::read_chunk(const Hdf5Size* offset, std::vector<unsigned char>& bytes) const {
+  std::vector<unsigned char>& stored = scratch(0);
+  std::uint32_t skipped = 0;
+  if (!impl_->load(offset, stored, skipped)) return false;
+  impl_->decode(stored, skipped, bytes);
+  return true;
+}
+
+bool CheckedDataset::has_checksums() const noexcept {
+  return !impl_->filters.empty() && impl_->filters.back().id == H5Z_FILTER_FLETCHER32;
+}
+
+std::optional<std::uint32_t> CheckedDataset::checksum(const Hdf5Size* offset) const {
+  std::vector<unsigned char>& stored = scratch(0);
+  std::uint32_t skipped = 0;
+  if (!impl_->load(offset, stored, skipped)) return std::nullopt;
+  if (!has_checksums() || (skipped >> (impl_->filters.size() - 1) & 1) != 0) throw Error("a chunk has no checksum");
+  static_cast<void>(checked(stored));
+  return checksum_of(stored);
+}
+
+bool CheckedDataset::readable(const Hdf5Size* offset) const noexcept {
+  try {
+    std::uint32_t skipped = 0;
+    static_cast<void>(impl_->load(offset, scratch(0), skipped));
+    return true;
+  } catch (...) {
+    return false;
+  }
+}
+
+}  // namespace reveal

@@ -1,0 +1,60 @@
+// A dataset of a file that anybody may have written, read without the library's filters: a chunk is taken as it is
+// stored, its checksum and its length are checked, and nothing comes out that was not in the file.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "hdf5schema/hdf5_objects.h"
+
+namespace reveal {
+
+/// Of a chunk; no trace has larger ones.
+inline constexpr std::size_t kLargestChunk = std::size_t{64} << 20;
+
+class CheckedDataset {
+ public:
+  /// `path` leads there by hard links of this file only. Throws Error: another shape than a table or [channel, time],
+  /// data outside the file (external, virtual), filters that no trace has, elements that point elsewhere.
+  CheckedDataset(const H5::H5File& file, const std::string& path);
+  ~CheckedDataset();
+  CheckedDataset(CheckedDataset&&) noexcept;
+
+  [[nodiscard]] std::span<const Hdf5Size> extent() const noexcept;  // of one or two dimensions
+  [[nodiscard]] std::span<const Hdf5Size> chunk() const noexcept;   // empty: not in chunks
+  [[nodiscard]] std::size_t width() const noexcept;                 // bytes of an element
+  [[nodiscard]] bool holds_int64() const noexcept;
+  [[nodiscard]] bool holds_float64() const noexcept;
+  [[nodiscard]] bool holds_text() const noexcept;  // of fixed length
+  [[nodiscard]] const H5::DataSet& dataset() const noexcept;
+
+  /// Where the records of a table have a member. Throws Error if there is none of this kind.
+  struct Column {
+    std::size_t offset = 0;
+    std::size_t width = 0;
+  };
+  [[nodiscard]] Column text_column(const char* name) const;
+  [[nodiscard]] Column int64_column(const char* name) const;
+
+  /// The first `length` elements of a table. Throws Error if some of them are not in the file.
+  [[nodiscard]] std::vector<char> read(Hdf5Size length) const;
+
+  /// The chunk at `offset` as it was before the filters; false if it is not stored.
+  bool read_chunk(const Hdf5Size* offset, std::vector<unsigned char>& bytes) const;
+  /// Its checksum, which is right; nothing if it is not stored. Of datasets with checksums only.
+  [[nodiscard]] std::optional<std::uint32_t> checksum(const Hdf5Size* offset) const;
+  [[nodiscard]] bool has_checksums() const noexcept;
+  /// Is the chunk in the file, or not stored? A file that lost its end lacks some.
+  [[nodiscard]] bool readable(const Hdf5Size* offset) const noexcept;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace reveal

@@ -1,0 +1,41 @@
+// An HDF5 file that anybody may have written: opened so that it leads nowhere else, before the library sees it.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+
+#include "hdf5schema/basics/descriptor.h"
+
+namespace H5 {
+class H5File;
+}
+
+namespace reveal {
+
+/// What the first bytes of an HDF5 file say.
+struct Superblock {
+  bool written_live = false;   // in SWMR mode, and not closed
+  bool never_started = false;  // open for writing, not in SWMR mode
+  std::uint64_t end = 0;       // bytes the file should have; 0 where an old version does not say it here
+};
+
+class CheckedFile {
+ public:
+  /// A regular file, reached without a symbolic link as its last name, that begins like HDF5. `what`: "trace", for the
+  /// message. Throws Error.
+  CheckedFile(const std::filesystem::path& path, const char* what);
+
+  [[nodiscard]] const Superblock& superblock() const noexcept { return superblock_; }
+  [[nodiscard]] std::uint64_t size() const noexcept { return size_; }
+
+  /// This very file, to read. Under an Hdf5Access; H5::Exception where HDF5 refuses, Error where it is another file.
+  [[nodiscard]] H5::H5File open() const;
+
+ private:
+  std::filesystem::path path_;
+  Descriptor file_;
+  Superblock superblock_;
+  std::uint64_t size_ = 0;
+};
+
+}  // namespace reveal
