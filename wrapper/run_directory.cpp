@@ -116,6 +116,7 @@ RunDirectory::RunDirectory(const Launch& launch, const std::string& base, millis
       pause_shortly();
     }
   } catch (const std::exception&) {
+    for (Descriptor* each : {&rank_, &lock_, &directory_}) each->close();  // there may be no more
     if (!launch.shared) remove_directory(AT_FDCWD, path_);  // else other ranks are in it, or remove it as the last
     throw;
   }
