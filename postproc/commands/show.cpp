@@ -73,16 +73,19 @@ class Show final : public Command {
   [[nodiscard]] Report stored_or_new(const CommonOptions& common) const {
     const fs::path stored = fs::path(directory_) / "report.json";
     bool fresh = false;
+    bool traces = true;
     // A report that was moved away from its traces can still be shown.
     try {
       fresh = report_is_fresh(directory_);
     } catch (const Error&) {
+      traces = false;
       fresh = fs::exists(stored);
     }
     if (fresh) {
       try {
         return parse_report(read_text_file(stored, kLargestReport));
-      } catch (const Error&) {  // damaged, or of another version: made again from the traces
+      } catch (const Error& error) {  // damaged, or of another version: made again from the traces
+        if (!traces) throw Error(stored.string() + ": " + error.what() + "; there is no trace to make it again from");
       }
     }
     Report report = make_report({.directory = directory_}, common);
