@@ -159,6 +159,7 @@ class Collection {
       beginning.give_up();
       return {progress_.ticks, progress_.ticks_missed, progress_.ticks_late, sink.channels(), sink.rows_lost(), false};
     }
+    writer.end_rows();           // before everything that takes time: who waits may not wait for long
     std::exception_ptr cut_off;  // said once the trace is whole
     try {
       fs_.end_recording();
@@ -172,6 +173,7 @@ class Collection {
                          sink.channels(),     sink.rows_lost(),       true,
                          missing.value_or("")};
     writer.close();
+    result.not_rewritten = writer.status().not_rewritten;
     if (cut_off) std::rethrow_exception(cut_off);
     return result;
   }

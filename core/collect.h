@@ -37,6 +37,7 @@ struct CollectResult {
   std::uint64_t rows_lost = 0;
   bool kept = true;
   std::string missing_metrics;  // asked for and not here, in one sentence
+  std::string not_rewritten;    // why the trace stays larger than it could be; ""
 };
 
 /// Returns when the duration is over, the job has ended, the recording is at its end or `stop` is set. Throws Error.

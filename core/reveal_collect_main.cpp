@@ -119,6 +119,8 @@ void describe(CLI::App& app, CommandLine& line) {
   app.add_option("--job-id", collect.header.job_id, "Of the batch system");
   app.add_option("--job-name", collect.header.job_name, "Of the batch system");
   app.add_option("--command", collect.header.command, "Name of the program that runs");
+  app.add_option("--run-key", collect.header.run_key,
+                 "What runs, for the comparison with earlier runs: a hash of program and arguments, or name:TEXT");
   app.add_option("--max-bytes", collect.max_bytes, "Stop writing rows when the trace is this large");
   app.add_option(
       "--retain", line.retain,
@@ -129,7 +131,6 @@ void describe(CLI::App& app, CommandLine& line) {
   app.add_option("--lock-fd", line.broker.lock_fd, "Held until the node is done")->group(plugin);
   app.add_option("--uid", line.broker.uid, "The job's user")->group(plugin);
   app.add_option("--gid", line.broker.gid, "The job's group")->group(plugin);
-  app.add_option("--request", line.broker.request, "What the user wrote behind --reveal=")->group(plugin);
   app.add_option("--config", line.broker.config, "The site's reveal.conf")->group(plugin);
   app.add_flag("--orphan", line.broker.orphan, "Record nothing: deliver what a killed collector left")->group(plugin);
   app.add_option("--disable-file", line.broker.disable_file, "Leave when this file appears")->group(plugin);
@@ -223,6 +224,9 @@ int record(const CommandLine& line) {
   ::setsid();
   const CollectResult result = collect(line.collect, stop_requested);
   if (!result.missing_metrics.empty()) std::fprintf(stderr, "reveal-collect: %s\n", result.missing_metrics.c_str());
+  if (!result.not_rewritten.empty())
+    std::fprintf(stderr, "reveal-collect: the trace is whole and larger than it could be: %s\n",
+                 result.not_rewritten.c_str());
   if (line.verbose) {
     std::printf("reveal-collect: %lld ticks, %lld missed, %lld late, %llu channels, %llu rows lost\n",
                 static_cast<long long>(result.ticks), static_cast<long long>(result.ticks_missed),
@@ -238,6 +242,7 @@ int serve_slurm(CommandLine& line) {
   if (line.broker.lock_fd < 3) throw UsageError("--spool: needs --lock-fd");
   line.broker.job = line.collect.job.substr(6);
   line.broker.node = line.collect.header.node;
+  line.broker.request = process_environment("REVEAL_REQUEST");  // every user of the node can read a command line
   std::string restart = process_environment("SLURM_JOB_RESTART_COUNT");
   if (restart.empty()) restart = process_environment("SLURM_RESTART_COUNT");
   line.broker.restart = static_cast<int>(std::clamp<std::int64_t>(parse_int(restart).value_or(0), 0, INT32_MAX));

@@ -5,25 +5,28 @@
 #include <cstdint>
 #include <filesystem>
 
+#include "hdf5schema/basics/descriptor.h"
+
 namespace reveal {
 
 class DiskSpace {
  public:
   explicit DiskSpace(const std::filesystem::path& path);
-  ~DiskSpace();
-  DiskSpace(const DiskSpace&) = delete;
-  DiskSpace& operator=(const DiskSpace&) = delete;
 
   [[nodiscard]] std::uint64_t size() const noexcept;
   /// 0, or the errno that says why `bytes` more cannot be written.
   [[nodiscard]] int reserve(std::uint64_t bytes) const noexcept;
-  /// Gives back what was reserved and not used, and waits until the rest is on the disk.
-  void finish() const noexcept;
+  /// Gives back what was reserved and not used, and waits until the rest is on the disk. Throws Error if it is not:
+  /// network file systems find out here that there is no room.
+  void finish() const;
 
  private:
-  int descriptor_;
+  std::filesystem::path path_;
+  Descriptor descriptor_;
 };
 
+// Both throw Error, and return when the new name is on the disk.
+void rename_and_sync(const std::filesystem::path& from, const std::filesystem::path& to);
 void rename_without_replacing(const std::filesystem::path& from, const std::filesystem::path& to);
 
 }  // namespace reveal

@@ -1,9 +1,14 @@
 #include "hdf5schema/hdf5_access.h"
 
 #include <H5Cpp.h>
+#include <stdlib.h>  // NOLINT(modernize-deprecated-headers): on_exit
+#include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
+#include <iostream>
 #include <new>
+#include <string_view>
 
 namespace reveal {
 namespace {
@@ -45,6 +50,15 @@ herr_t keep_reason(hid_t stack, void* /*unused*/) {
   return 0;
 }
 
+/// At exit the library closes itself. Where it could not close a file (the disk is full, the file damaged), it reads
+/// memory that it has freed, or loops.
+void leave_broken_files(int status, void* /*unused*/) {
+  hsize_t open = 0;
+  if (H5Inmembers(H5I_FILE, &open) >= 0 && open == 0) return;
+  std::fflush(nullptr);
+  ::_exit(status);
+}
+
 /// Whoever made a file could have it lead into any other one that its reader may open. Files of this project are read
 /// with what is in them; links into others are only made (job.h5).
 void follow_no_external_links() {
@@ -59,16 +73,16 @@ void follow_no_external_links() {
 }  // namespace
 
 Hdf5Access::Hdf5Access() : lock_(library_mutex()) {
+  // Debian builds the library with an error stack for each thread.
+  thread_local const bool listening = H5Eset_auto2(H5E_DEFAULT, keep_reason, nullptr) >= 0;
   static const bool prepared = [] {
-    H5Eset_auto2(H5E_DEFAULT, keep_reason, nullptr);
+    std::cerr.rdbuf(nullptr);                  // where destructors of the C++ interface print; nobody else does
     H5set_free_list_limits(0, 0, 0, 0, 0, 0);  // memory it does not use is malloc's, not its own
     H5PLset_loading_state(0);                  // a file cannot ask for code
     follow_no_external_links();
-    // At exit the library closes itself and, where a damaged file left something behind, says "infinite loop closing
-    // library" if anybody listens to its errors.
-    return std::atexit([] { H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr); }) == 0;
+    return ::on_exit(leave_broken_files, nullptr) == 0;
   }();
-  static_cast<void>(prepared);
+  static_cast<void>(listening && prepared);
 }
 
 const std::string& last_hdf5_reason() {

@@ -8,7 +8,7 @@
 
 namespace reveal {
 
-/// May be nested. The first one silences the library's own printing.
+/// May be nested. The first one silences the library's own printing, and std::cerr.
 class Hdf5Access {
  public:
   Hdf5Access();

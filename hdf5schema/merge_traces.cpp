@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/disk_space.h"
 #include "hdf5schema/hdf5_access.h"
 #include "hdf5schema/rewrite.h"
 #include "hdf5schema/trace.h"
@@ -54,7 +55,8 @@ void merge_traces(const std::vector<NodeFile>& traces, const std::filesystem::pa
       }
     }
     place = to.string();
-    std::filesystem::rename(temporary, to);
+    DiskSpace(temporary).finish();
+    rename_and_sync(temporary, to);
   } catch (...) {
     const Error error = as_error(place);
     std::error_code ignored;

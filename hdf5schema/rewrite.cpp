@@ -7,6 +7,7 @@
 
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/text.h"
+#include "hdf5schema/disk_space.h"
 #include "hdf5schema/joined_family.h"
 #include "hdf5schema/summary.h"
 #include "hdf5schema/trace_file.h"
@@ -28,6 +29,14 @@ std::string in_words(std::int64_t nanoseconds) {
   return std::to_string(tenths / 10) + fraction + (seconds < 120 ? " s" : seconds < 7200 ? " min" : " h");
 }
 
+std::int64_t begin_of(const TraceReader& trace) {
+  std::int64_t begin = std::numeric_limits<std::int64_t>::max();
+  for (const TraceReader::Family& family : trace.families()) {
+    if (!family.time_ns.empty()) begin = std::min(begin, family.time_ns.front());
+  }
+  return begin;
+}
+
 /// What is read: a trace, and the one that it continues.
 struct Source {
   TraceReader newest;
@@ -39,6 +48,8 @@ struct Source {
     const std::filesystem::path before = earlier_segment(trace);
     std::error_code ignored;
     if (std::filesystem::exists(before, ignored)) earlier.emplace(before);
+    // A collector that was killed between the two steps of a new segment leaves one file under both names.
+    if (earlier && begin_of(newest) <= begin_of(*earlier)) earlier.reset();
   }
   Source(const Source&) = delete;
   Source& operator=(const Source&) = delete;
@@ -136,6 +147,35 @@ std::vector<EventRecord> events_of(const Source& source, const Span& kept) {
   return events;
 }
 
+/// Nothing is replaced by a file that was not read again from its beginning to its end. Throws Error.
+void check_written(const std::filesystem::path& path, const std::vector<TraceFile::Written>& written) {
+  const TraceReader reader(path);
+  bool whole = reader.damages().empty() && reader.families().size() == written.size();
+  for (const TraceReader::Family& family : reader.families()) {
+    const auto expected =
+        std::find_if(written.begin(), written.end(), [&](const auto& each) { return each.path == family.spec.path; });
+    whole = whole && expected != written.end() && family.time_ns.size() == expected->rows &&
+            (expected->rows == 0 || family.channels.size() == expected->channels);
+    if (!whole) break;
+    const JoinedFamily values(reader, family);
+    const bool increments = stored_as_increments(family.spec.kind);
+    std::uint32_t sum = 0;
+    for (std::size_t first = 0; first < expected->rows; first += expected->rows_at_once) {
+      const std::size_t count = std::min(expected->rows_at_once, expected->rows - first);
+      sum = TraceFile::checksum(values.read(first, count), sum);
+      if (increments) sum = TraceFile::checksum(values.bases(first / values.rows_per_chunk(), 1), sum);
+    }
+    whole = sum == expected->checksum;
+  }
+  if (!whole) throw Error(path.string() + ": cannot be read back as it was written");
+}
+
+/// On the disk, and as it was written.
+void finish(const std::filesystem::path& path, const std::vector<TraceFile::Written>& written) {
+  DiskSpace(path).finish();
+  check_written(path, written);
+}
+
 /// Where a trace is written: a file of its own, or a group of one that exists.
 struct Target {
   const std::filesystem::path& file;
@@ -174,6 +214,7 @@ double rewrite(const Source& source, const Target& to, bool complete) {
   file.write_coverage(reader.coverage());
   file.write_end_snapshot(reader.snapshot_end());
   file.close(complete);
+  if (to.group.empty()) finish(to.file, file.written());  // a group has no original that it replaces
   return static_cast<double>(span.nanoseconds()) / 1e9;
 }
 
@@ -236,7 +277,7 @@ bool compact(const std::filesystem::path& trace, const std::filesystem::path& to
   if (retention.form == Retention::Form::summary) {
     const TraceReader reader(trace);
     require_whole(trace, reader);
-    write_summary(reader, to);
+    finish(to, write_summary(reader, to));
     return true;
   }
   Source source(trace);

@@ -10,7 +10,7 @@
 namespace reveal {
 
 /// Rewrites a `.part` left by a crash as a clean closed trace at `to`, with the segment before it if there is one.
-/// Returns the seconds recovered.
+/// Returns the seconds recovered, when `to` is on the disk and was read back.
 double recover(const std::filesystem::path& part, const std::filesystem::path& to);
 
 /// The same of any trace, as the group `group` ("nodes/n03") of the file `to`, which exists.
@@ -31,8 +31,8 @@ struct Retention {
 /// "full", "summary", "rolling=30min" (at least a minute); nothing if it is none of them.
 [[nodiscard]] std::optional<Retention> parse_retention(std::string_view text);
 
-/// Rewrites a closed trace at `to` in fewer, longer chunks; false, and nothing done, where it is too large. Throws
-/// Error; what it reads is untouched.
+/// Rewrites a closed trace at `to` in fewer, longer chunks; false, and nothing done, where it is too large. When it
+/// returns, `to` is on the disk and was read back, row by row. Throws Error; what it reads is untouched.
 bool compact(const std::filesystem::path& trace, const std::filesystem::path& to, const Retention& retention = {});
 
 }  // namespace reveal

@@ -104,7 +104,7 @@ class Summary {
     }
   }
 
-  void write() {
+  std::vector<TraceFile::Written> write() {
     for (const TraceReader::Family& family : trace_.families()) add(family);
     file_.write_snapshot(trace_.snapshot_begin(), trace_.topology_xml());
     file_.start();
@@ -119,6 +119,7 @@ class Summary {
     for (const auto& [name, axis] : axes_) file_.write_times(axis.index, axis.times);
     write_records();
     file_.close(trace_.complete());
+    return file_.written();
   }
 
  private:
@@ -247,8 +248,8 @@ class Summary {
 
 }  // namespace
 
-void write_summary(const TraceReader& trace, const std::filesystem::path& to) {
-  Summary(trace, to).write();
+std::vector<TraceFile::Written> write_summary(const TraceReader& trace, const std::filesystem::path& to) {
+  return Summary(trace, to).write();
 }
 
 }  // namespace reveal

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <filesystem>
+#include <vector>
 
+#include "hdf5schema/trace_file.h"
 #include "hdf5schema/trace_reader.h"
 
 namespace reveal {
@@ -10,7 +12,7 @@ namespace reveal {
 /// Families slower than a minute stay as they are. Of the others: counters and events as increments per minute, from
 /// which every absolute value follows as before; states as the minute's last; gauges as its mean. PATH_min, PATH_max
 /// and, of gauges, PATH_last hold the extremes of a row's value (of an increment, where the family has increments) and
-/// the last one, under the metrics' names with ".min", ".max", ".last". Throws Error.
-void write_summary(const TraceReader& trace, const std::filesystem::path& to);
+/// the last one, under the metrics' names with ".min", ".max", ".last". Returns what a reader must find. Throws Error.
+[[nodiscard]] std::vector<TraceFile::Written> write_summary(const TraceReader& trace, const std::filesystem::path& to);
 
 }  // namespace reveal

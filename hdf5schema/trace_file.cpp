@@ -1,6 +1,10 @@
 #include "hdf5schema/trace_file.h"
 
 #include <H5Cpp.h>
+#include <fcntl.h>
+#include <libdeflate.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
@@ -8,6 +12,7 @@
 #include <optional>
 #include <vector>
 
+#include "hdf5schema/basics/descriptor.h"
 #include "hdf5schema/chunk_writer.h"
 #include "hdf5schema/dimension_scales.h"
 #include "hdf5schema/hdf5_access.h"
@@ -92,6 +97,21 @@ std::size_t longest(const Snapshot& snapshot, std::string Snapshot::value_type::
   return at_least;
 }
 
+/// The file must be as long as it says itself, in the superblock: HDF5 does not look whether what it closed arrived.
+void check_length(const std::string& path) {
+  constexpr std::size_t kEnd = 28;
+  unsigned char superblock[kEnd + sizeof(std::uint64_t)];
+  struct stat status {};
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+  if (!file || ::fstat(file.get(), &status) != 0) throw system_error(path, errno);
+  std::uint64_t end = 0;
+  if (::pread(file.get(), superblock, sizeof superblock, 0) == sizeof superblock) {
+    for (std::size_t byte = sizeof end; byte > 0; --byte) end = end << 8 | superblock[kEnd + byte - 1];
+  }
+  if (end != static_cast<std::uint64_t>(status.st_size))
+    throw Error(path + ": is cut off (" + std::to_string(status.st_size) + " of " + std::to_string(end) + " bytes)");
+}
+
 ChunkCodec::Effort effort_of(TraceFile::Form form) {
   switch (form) {
     case TraceFile::Form::live:
@@ -117,6 +137,7 @@ struct TraceFile::Impl {
     [[nodiscard]] std::size_t times_per_chunk() const { return std::max<std::size_t>(rows_per_chunk, 8); }
   };
   std::string place;
+  std::vector<Written> written;
   std::string root;  // "", or the group that the trace is: "/nodes/n03"
   bool live;
   bool hurried;  // somebody waits for the processor
@@ -144,6 +165,8 @@ struct TraceFile::Impl {
   void reopen();
   void write_stored();
   void put_channels(const FamilyFile& family, std::size_t first, std::span<const ChannelKey> keys);
+  void note_written(std::size_t index, std::size_t channels, std::size_t rows, const void* values,
+                    std::span<const std::int64_t> bases);
 };
 
 namespace {
@@ -193,6 +216,7 @@ TraceFile::TraceFile(const std::filesystem::path& path, const TraceHeader& heade
     set_attribute(root, "cluster", header.cluster);
     set_attribute(root, "node", header.node);
     set_attribute(root, "command", header.command);
+    if (!header.run_key.empty()) set_attribute(root, "run_key", header.run_key);
     set_attribute(root, "tool_version", header.tool_version);
     set_attribute(root, "interval", static_cast<double>(header.interval.count()) / 1e9);
     set_attribute(root, "begin_utc_ns", header.begin_utc_ns);
@@ -265,6 +289,7 @@ std::size_t TraceFile::add_family(const FamilySpec& spec, std::size_t axis_index
       impl_->create_bases(group, spec, family, std::max<std::size_t>(channels.value_or(family.channels_per_chunk), 1));
     impl_->create_keys(group, spec, family, impl_->live ? std::nullopt : channels);
     impl_->families.push_back(std::move(family));
+    impl_->written.push_back({.path = spec.path});
     return impl_->families.size() - 1;
   } catch (...) {
     throw as_error(impl_->place + ": " + spec.path);
@@ -476,9 +501,20 @@ void TraceFile::write_rows(std::size_t family_index, std::size_t channels, std::
     }
     family.rows += rows;
     ++family.chunks;
+    if (!impl_->hurried) impl_->note_written(family_index, channels, rows, values, bases);
   } catch (...) {
     throw as_error(impl_->place + ": " + family.path);
   }
+}
+
+void TraceFile::Impl::note_written(std::size_t index, std::size_t channels, std::size_t rows, const void* values,
+                                   std::span<const std::int64_t> bases) {
+  Written& family = written.at(index);
+  family.channels = channels;
+  if (family.rows == 0) family.rows_at_once = rows;
+  family.rows += rows;
+  family.checksum = checksum({static_cast<const std::int64_t*>(values), channels * rows}, family.checksum);
+  family.checksum = checksum(bases, family.checksum);
 }
 
 void TraceFile::write_events(std::span<const EventRecord> events) {
@@ -562,11 +598,30 @@ void TraceFile::close(bool complete) {
     const std::int64_t value = complete ? 1 : 0;
     impl_->root_group().openAttribute("complete").write(PredType::NATIVE_INT64, &value);
     impl_->file.flush(H5F_SCOPE_LOCAL);
-    impl_ = std::make_unique<Impl>(Form::closed);  // every object goes before the file, which ends SWMR mode
-    impl_->place = place;
+    // Every object goes before the file, which ends SWMR mode; by hand, because ~H5File cannot fail.
+    const hid_t file = impl_->file.getId();
+    check_hdf5(H5Iinc_ref(file), "H5Iinc_ref");
+    auto closed = std::make_unique<Impl>(Form::closed);
+    closed->place = place;
+    closed->written = std::move(impl_->written);
+    impl_ = std::move(closed);
+    check_hdf5(H5Fclose(file), "H5Fclose");
   } catch (...) {
     throw as_error(place);
   }
+  check_length(place);
+}
+
+void TraceFile::was_renamed(const std::filesystem::path& path) {
+  impl_->place = path.string();
+}
+
+const std::vector<TraceFile::Written>& TraceFile::written() const noexcept {
+  return impl_->written;
+}
+
+std::uint32_t TraceFile::checksum(std::span<const std::int64_t> values, std::uint32_t before) noexcept {
+  return values.empty() ? before : libdeflate_crc32(before, values.data(), values.size_bytes());
 }
 
 }  // namespace reveal

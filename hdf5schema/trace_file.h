@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "hdf5schema/layout.h"
 #include "hdf5schema/trace.h"
@@ -49,8 +50,23 @@ class TraceFile {
   void write_coverage(std::span<const Coverage> coverage);
   void write_end_snapshot(const Snapshot& end);
   void flush();
-  /// Ends the file; `complete` is what TraceReader::complete() will say.
+  /// Ends the file; `complete` is what TraceReader::complete() will say. Throws Error also where the file is shorter
+  /// than what was written into it.
   void close(bool complete);
+  /// Messages name this path from now on.
+  void was_renamed(const std::filesystem::path& path);
+
+  /// What a reader of the closed file must find of a family.
+  struct Written {
+    std::string path;
+    std::size_t channels = 0;
+    std::size_t rows = 0;
+    std::size_t rows_at_once = 0;  // of the calls of write_rows() but the last one
+    std::uint32_t checksum = 0;    // over the values and the bases of each call
+  };
+  /// In the order of add_family(); not of a live file.
+  [[nodiscard]] const std::vector<Written>& written() const noexcept;
+  [[nodiscard]] static std::uint32_t checksum(std::span<const std::int64_t> values, std::uint32_t before) noexcept;
 
  private:
   struct Impl;

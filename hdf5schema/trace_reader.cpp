@@ -274,6 +274,7 @@ void TraceReader::Impl::read_header() {
   header.cluster = text_attribute(root, "cluster");
   header.node = text_attribute(root, "node");
   header.command = text_attribute(root, "command");
+  header.run_key = text_attribute(root, "run_key");
   header.tool_version = text_attribute(root, "tool_version");
   header.interval = seconds_attribute(root, "interval");
   header.begin_utc_ns = int_attribute(root, "begin_utc_ns", 0);

@@ -15,6 +15,7 @@
 #include <random>
 #include <thread>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "hdf5schema/basics/error.h"
@@ -32,12 +33,15 @@ constexpr std::size_t kEventSlots = 1024;  // between two flushes; beyond it eve
 constexpr std::size_t kClockSlots = 256;
 constexpr std::uint64_t kReserveBytes = std::uint64_t{256} << 10;  // kept free, so that the file can always be closed
 constexpr std::int64_t kNanBits = std::bit_cast<std::int64_t>(std::numeric_limits<double>::quiet_NaN());
+/// A recording this short is too short to be judged: nobody waits until it is rewritten, which saves 100 kB.
+constexpr std::int64_t kWorthRewriting = 10'000'000'000;
 constexpr std::size_t kMaxChunkValues = std::size_t{1} << 19;  // 4 MiB
 
 /// Room for channels that appear later: chunks are that wide from the beginning, and what is unused compresses to
 /// almost nothing, while a second chunk per flush would not.
-std::size_t channels_per_chunk(std::size_t channels, std::size_t rows) {
-  const std::size_t wide = channels < 64 ? std::max<std::size_t>(16, channels * 2) : channels + channels / 4;
+std::size_t channels_per_chunk(std::size_t channels, std::size_t expected, std::size_t rows) {
+  const std::size_t usual = channels < 64 ? std::max<std::size_t>(16, channels * 2) : channels + channels / 4;
+  const std::size_t wide = std::max(usual, channels + expected);
   return std::clamp<std::size_t>(wide, 1, std::max<std::size_t>(1, kMaxChunkValues / rows));
 }
 
@@ -60,6 +64,7 @@ struct TraceWriter::Impl {
     std::size_t axis = 0;
     std::size_t slot = 0;  // within the axis
     bool real = false;
+    std::size_t expected = 0;                 // channels that will be added
     std::size_t channels = 0;                 // the sampler's count; the writer uses the one handed over with a buffer
     std::deque<ChannelKey> keys;              // guarded by mutex
     std::vector<std::size_t> changed;         // keys written already that died since; guarded by mutex
@@ -104,6 +109,7 @@ struct TraceWriter::Impl {
   std::string topology;
   Snapshot end_snapshot;
   bool started = false;
+  bool rows_ended = false;
   bool closed = false;
 
   std::mutex mutex;  // keys, records and buffer widths; never held while a file is written
@@ -114,7 +120,10 @@ struct TraceWriter::Impl {
   bool broken = false;  // writer: the library failed; the file is left alone from here on
   bool incomplete = false;
   bool gave_up = false;            // writer: rows are being lost, said once
+  bool segment_refused = false;    // writer: no next segment could be made, said once
+  std::int64_t begin = 0;          // writer: of the first rows
   std::int64_t segment_begin = 0;  // writer: of the first rows in this file
+  std::string not_rewritten;       // guarded by mutex
 
   EncodedRows scratch;  // writer
 
@@ -138,8 +147,11 @@ struct TraceWriter::Impl {
   bool hand_over(Axis& axis) noexcept;
   void widen(const Axis& axis, HandOver& handed);
 
-  void begin_file();
+  [[nodiscard]] std::filesystem::path hidden(const char* ending) const;
+  std::vector<std::size_t> begin_file(TraceFile& fresh);
+  void has_begun(std::span<const std::size_t> keys);
   void begin_segment() noexcept;
+  void replace_segment(const std::filesystem::path& next) const;
   void run(const std::stop_token& stop);
   void write_full(bool last);
   void write_buffer(Axis& axis, HandOver& handed);
@@ -178,19 +190,18 @@ TraceWriter::TraceWriter(const std::filesystem::path& path, const TraceHeader& h
 
 TraceWriter::~TraceWriter() {
   if (!impl_ || impl_->closed) return;
-  if (impl_->thread.joinable()) {
-    impl_->thread.request_stop();
-    impl_->work.release();
-    impl_->thread.join();
-  }
-  if (impl_->broken) return;
   try {
-    if (impl_->started) impl_->write_full(true);
+    if (impl_->started) end_rows();
+    if (impl_->broken) return;
     impl_->file->close(false);
     impl_->disk->finish();
-  } catch (const Error&) {
+  } catch (const std::exception&) {
     return;  // a destructor has no one to tell; the file keeps its .part
   }
+}
+
+std::filesystem::path TraceWriter::Impl::hidden(const char* ending) const {
+  return path.parent_path() / ("." + path.filename().string() + ending);
 }
 
 std::size_t TraceWriter::Impl::axis_of(const FamilySpec& spec) {
@@ -220,6 +231,10 @@ TraceWriter::FamilyId TraceWriter::add_family(const FamilySpec& spec) {
   impl_->axes[family->axis]->families.push_back(impl_->families.size());
   impl_->families.push_back(std::move(family));
   return static_cast<FamilyId>(impl_->families.size() - 1);
+}
+
+void TraceWriter::expect_channels(FamilyId id, std::size_t later) {
+  impl_->families.at(id)->expected = later;
 }
 
 TraceWriter::ChannelId TraceWriter::add_channel(FamilyId id, ChannelKey key) {
@@ -291,7 +306,10 @@ void TraceWriter::start() {
       }
     }
   }
-  impl.begin_file();
+  impl.has_begun(impl.begin_file(*impl.file));
+  impl.write_records();
+  impl.file->flush();
+  impl.bytes = impl.disk->size();
   impl.started = true;
   if (impl.limits.flush_jitter.count() > 0) {
     std::uniform_int_distribution<std::int64_t> spread(0, impl.limits.flush_jitter.count());
@@ -301,12 +319,9 @@ void TraceWriter::start() {
   impl.thread = std::jthread([&impl](const std::stop_token& stop) { impl.run(stop); });
 }
 
-/// Everything that a file has before its first row.
-void TraceWriter::Impl::begin_file() {
-  for (const auto& axis : axes) {
-    file->add_axis(axis->name, axis->rows_per_chunk);
-    axis->chunks = 0;
-  }
+/// Everything that a file has before its first row. Returns how many keys of each family are in it.
+std::vector<std::size_t> TraceWriter::Impl::begin_file(TraceFile& fresh) {
+  for (const auto& axis : axes) fresh.add_axis(axis->name, axis->rows_per_chunk);
   // In the order of add_family(), so that TraceFile counts them alike.
   for (const auto& family : families) {
     std::size_t channel_count = 0;
@@ -315,39 +330,86 @@ void TraceWriter::Impl::begin_file() {
       channel_count = family->keys.size();
     }
     const std::size_t rows_per_chunk = axes[family->axis]->rows_per_chunk;
-    file->add_family(family->spec, family->axis, channels_per_chunk(channel_count, rows_per_chunk));
-    family->keys_written = 0;
+    fresh.add_family(family->spec, family->axis, channels_per_chunk(channel_count, family->expected, rows_per_chunk));
   }
-  file->write_snapshot(snapshot, topology);
-  if (limits.retention.form != Retention::Form::rolling) topology = {};
-  file->start();
-  for (FamilyId id = 0; id < families.size(); ++id) write_keys(id);
+  fresh.write_snapshot(snapshot, topology);
+  fresh.start();
+  std::vector<std::size_t> written;
+  for (FamilyId id = 0; id < families.size(); ++id) {
+    std::vector<ChannelKey> keys;
+    {
+      const std::lock_guard lock(mutex);
+      keys.assign(families[id]->keys.begin(), families[id]->keys.end());
+    }
+    if (!keys.empty()) fresh.write_channels(id, 0, keys);
+    written.push_back(keys.size());
+  }
   std::vector<Coverage> facts;
   {
     const std::lock_guard lock(mutex);
     facts = coverage;
   }
-  file->write_coverage(facts);
-  write_records();
-  file->flush();
-  bytes = disk->size();
+  fresh.write_coverage(facts);
+  fresh.flush();
+  return written;
 }
 
-/// What was recorded so far becomes the earlier segment, in place of the one before it, which is too old by now.
+void TraceWriter::Impl::has_begun(std::span<const std::size_t> keys) {
+  for (std::size_t id = 0; id < families.size(); ++id) families[id]->keys_written = keys[id];
+  for (const auto& axis : axes) axis->chunks = 0;
+  if (limits.retention.form != Retention::Form::rolling) topology = {};
+}
+
+/// What was recorded so far becomes the earlier segment, in place of the one before it, which is too old by now. The
+/// next one is begun before: where that fails, rows go on into this one.
 void TraceWriter::Impl::begin_segment() noexcept {
+  const std::filesystem::path next = hidden(".next");
+  std::error_code ignored;
+  std::filesystem::remove(next, ignored);  // of a collector that was killed here
   try {
     for (FamilyId id = 0; id < families.size(); ++id) write_keys(id);
-    file->close(false);
-    disk->finish();
-    std::filesystem::rename(part, earlier_segment(path));
-    file = std::make_unique<TraceFile>(part, header);
-    disk = std::make_unique<DiskSpace>(part);
-    segment_begin = 0;
-    begin_file();
   } catch (const std::exception& error) {
     broken = true;
-    fail(error.what());
+    return fail(error.what());
   }
+  std::unique_ptr<TraceFile> fresh;
+  std::unique_ptr<DiskSpace> fresh_disk;
+  std::vector<std::size_t> keys;
+  try {
+    fresh = std::make_unique<TraceFile>(next, header);
+    fresh_disk = std::make_unique<DiskSpace>(next);
+    keys = begin_file(*fresh);
+  } catch (const std::exception& error) {
+    std::filesystem::remove(next, ignored);
+    if (!std::exchange(segment_refused, true)) note(flushed_until, "segment_failed", error.what());
+    return;
+  }
+  try {
+    file->close(false);
+    disk->finish();
+    replace_segment(next);
+  } catch (const std::exception& error) {
+    std::filesystem::remove(next, ignored);
+    broken = true;
+    return fail(error.what());
+  }
+  file = std::move(fresh);
+  file->was_renamed(part);
+  disk = std::move(fresh_disk);
+  bytes = disk->size();
+  segment_begin = 0;
+  segment_refused = false;
+  has_begun(keys);
+}
+
+/// There is a .part at every moment: between the two steps it and the earlier segment are one file.
+void TraceWriter::Impl::replace_segment(const std::filesystem::path& next) const {
+  const std::filesystem::path earlier = earlier_segment(path);
+  const std::filesystem::path link = hidden(".last");
+  ::unlink(link.c_str());
+  const bool linked = ::link(part.c_str(), link.c_str()) == 0;  // which not every file system has
+  rename_and_sync(linked ? link : part, earlier);
+  rename_and_sync(next, part);
 }
 
 bool TraceWriter::append_row(FamilyId family, std::int64_t time_ns, std::span<const std::int64_t> values) noexcept {
@@ -361,7 +423,7 @@ bool TraceWriter::append_row(FamilyId family, std::int64_t time_ns, std::span<co
 template <typename T>
 bool TraceWriter::Impl::append(FamilyId id, std::int64_t time_ns, std::span<const T> values) noexcept {
   ++rows;
-  if (id >= families.size() || !started || closed) {
+  if (id >= families.size() || !started || rows_ended) {
     ++rows_lost;
     return false;
   }
@@ -443,6 +505,7 @@ TraceWriter::Status TraceWriter::status() const {
                 .flushed_until_ns = impl_->flushed_until};
   const std::lock_guard lock(impl_->mutex);
   status.failure = impl_->failure;
+  status.not_rewritten = impl_->not_rewritten;
   return status;
 }
 
@@ -478,6 +541,7 @@ void TraceWriter::Impl::write_full(bool last) {
         write_records();
         for (const auto& [axis, handed] : batch) {
           if (segment_begin == 0) segment_begin = handed->buffer.times().front();
+          if (begin == 0) begin = segment_begin;
           write_buffer(*axis, *handed);
           until = std::max(until, handed->buffer.times().back());
         }
@@ -487,6 +551,7 @@ void TraceWriter::Impl::write_full(bool last) {
         gave_up = false;
       } catch (const Error& error) {
         broken = true;
+        until = 0;
         fail(error.what());
         for (const auto& [axis, handed] : batch) lose(*axis, *handed);
       }
@@ -626,17 +691,24 @@ void TraceWriter::Impl::write_records() {
   file->write_clocks(new_clocks);
 }
 
-void TraceWriter::close() {
+void TraceWriter::end_rows() {
   Impl& impl = *impl_;
-  if (impl.closed) return;
+  if (impl.rows_ended) return;
   if (!impl.started) start();
+  impl.rows_ended = true;
   impl.thread.request_stop();
   impl.work.release();
   impl.thread.join();
-  if (!impl.broken) impl.write_full(true);
+  impl.write_full(true);
+}
+
+void TraceWriter::close() {
+  Impl& impl = *impl_;
+  if (impl.closed) return;
+  end_rows();
   impl.closed = true;
-  const std::string place = impl.part.string();
   if (!impl.broken) {
+    impl.write_records();
     for (FamilyId id = 0; id < impl.families.size(); ++id) impl.write_keys(id);
     impl.file->write_coverage(impl.coverage);
     impl.file->write_end_snapshot(impl.end_snapshot);
@@ -644,24 +716,31 @@ void TraceWriter::close() {
     impl.disk->finish();
   }
   impl.bytes = impl.disk->size();
-  if (impl.broken || impl.incomplete)
-    throw Error(place + ": " + status().failure + ": " + std::to_string(status().rows_lost) + " rows were lost");
+  if (impl.broken || impl.incomplete) {
+    const Status end = status();
+    const std::string place = impl.part.string() + ": ";
+    throw Error((end.failure.starts_with(place) ? "" : place) + end.failure + "; " + std::to_string(end.rows_lost) +
+                " rows were lost, the rows before them are kept");
+  }
   rename_without_replacing(impl.part, impl.path);
   impl.make_compact();
 }
 
 /// A rewrite that does not succeed (no space, no memory, no time) costs nothing but the space it would have saved.
 void TraceWriter::Impl::make_compact() {
-  const std::filesystem::path small = path.parent_path() / ("." + path.filename().string() + ".compact");
+  const bool one_segment = limits.retention.form != Retention::Form::summary && segment_begin == begin;
+  if (one_segment && flushed_until - begin < kWorthRewriting) return;
+  const std::filesystem::path small = hidden(".compact");
   std::error_code ignored;
+  std::filesystem::remove(small, ignored);  // of a collector that was killed here
   try {
-    std::filesystem::remove(small);  // of a collector that was killed here
     if (!compact(path, small, limits.retention)) return;
-    DiskSpace(small).finish();
-    std::filesystem::rename(small, path);
+    rename_and_sync(small, path);
     std::filesystem::remove(earlier_segment(path), ignored);
-  } catch (const std::exception&) {
+  } catch (const std::exception& error) {
     std::filesystem::remove(small, ignored);
+    const std::lock_guard lock(mutex);
+    not_rewritten = error.what();
   }
   bytes = std::filesystem::file_size(path, ignored);
 }

@@ -37,6 +37,9 @@ class TraceWriter {
 
   /// Only before start(): under SWMR a dataset created later would be lost.
   FamilyId add_family(const FamilySpec& spec);
+  /// So many channels of the family are likely to be added after start(): chunks are that much wider from the
+  /// beginning. A row of chunks that begins later costs 64 KiB of index, whatever is in it.
+  void expect_channels(FamilyId family, std::size_t later);
   /// At any time; a new row of the family. Returns its index within the family.
   ChannelId add_channel(FamilyId family, ChannelKey key);
   /// Stays where it is. For the thread that adds channels and ends them.
@@ -62,12 +65,15 @@ class TraceWriter {
     std::uint64_t rows_lost = 0;
     std::uint64_t channels = 0;
     std::int64_t flushed_until_ns = 0;
-    std::string failure;  // "" or one line: "no space left on device"
+    std::string failure;        // "" or one line: "no space left on device"
+    std::string not_rewritten;  // after close(): "" or why the trace stays as it was recorded, and whole
   };
   [[nodiscard]] Status status() const;
 
-  /// Writes what is buffered, closes, renames PATH.part to PATH. Throws Error if the file could not be completed;
-  /// what was flushed before stays readable in PATH.part.
+  /// Writes what is buffered. Rows that come later are lost; everything else can still be added until close().
+  void end_rows();
+  /// Ends the rows, closes, renames PATH.part to PATH, and replaces it by a smaller file where it is worth that. Throws
+  /// Error if the file could not be completed; what was flushed before stays readable in PATH.part.
   void close();
 
  private:

@@ -1,5 +1,6 @@
 // reveal: explains what slowed a job down, from the traces its nodes left.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <memory>
@@ -30,6 +31,16 @@ CLI::App* add_command(CLI::App& app, const CommandSpec& spec, CommonOptions& com
   return part;
 }
 
+/// `reveal help`, `reveal help show`: the same as `reveal --help`, `reveal show --help`.
+std::vector<std::string> with_help_as_option(const CLI::App& app, std::vector<std::string> words) {
+  if (words.empty() || words.front() != "help") return words;
+  words.erase(words.begin());
+  words.resize(std::min<std::size_t>(words.size(), 1));
+  const bool unknown = !words.empty() && app.get_subcommand_no_throw(words.front()) == nullptr;
+  if (!unknown) words.emplace_back("--help");  // else it is an error like any unknown command
+  return words;
+}
+
 int run_where_it_is_safe(Command& command, const CommonOptions& common) {
   Inputs inputs = command.inputs();
   const auto foreign = foreign_part(inputs.paths);
@@ -41,14 +52,15 @@ int run_where_it_is_safe(Command& command, const CommonOptions& common) {
 int run(int argc, char** argv) {
   CLI::App app{"Finds what silently slowed a job down, from the traces that reveal-run or srun --reveal recorded."};
   app.name("reveal");
-  app.set_version_flag("--version", std::string("reveal ") + REVEAL_VERSION);
+  app.set_version_flag("-V,--version", std::string("reveal ") + REVEAL_VERSION);
   app.require_subcommand(1);
   app.footer(
       "Examples:\n"
       "  reveal report reveal-4711          analyse a job, write report.json, .txt and .html, print the text\n"
       "  reveal show reveal-4711 --json     the report again, as data\n"
       "  reveal watch reveal-4711           follow it while it runs\n"
-      "  reveal doctor                      what can be measured on this node, and what is missing\n"
+      "  reveal doctor                      is all in order here, what can be measured, what is missing\n"
+      "  reveal help show                   options and examples of a command\n"
       "Exit status: 0 done, 1 failed, 2 wrong usage.");
 
   CommonOptions common;
@@ -60,16 +72,20 @@ int run(int argc, char** argv) {
     all.back().second->declare(*part, common);
   }
 
+  app.add_subcommand("help", "What a command does, and its options: reveal help show");
+
+  const std::vector<std::string> words = with_help_as_option(app, {argv + 1, argv + argc});
   try {
-    app.parse(argc, argv);
+    app.parse(std::vector<std::string>(words.rbegin(), words.rend()));  // CLI11 takes them from the back
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) return app.exit(error);
-    return usage_error(app, error, std::vector<std::string>(argv + 1, argv + argc));
+    return usage_error(app, error, words);
   }
   for (const auto& [part, command] : all) {
     if (part->parsed()) return run_where_it_is_safe(*command, common);
   }
-  return kUsage;
+  print(app.help());  // only `help` is left, behind an option
+  return 0;
 }
 
 }  // namespace

@@ -38,7 +38,7 @@ fi
 
 build=build/quickstart
 say "2/4 Building into $build"
-cmake -G Ninja -S . -B $build -DREVEAL_WERROR=OFF -DREVEAL_TESTS=OFF -DREVEAL_WORKLOAD=ON >/dev/null
+cmake -G Ninja -S . -B $build -DCMAKE_BUILD_TYPE=Release -DREVEAL_WERROR=OFF -DREVEAL_TESTS=OFF -DREVEAL_WORKLOAD=ON >/dev/null
 ninja -C $build
 
 job=build/quickstart-job

@@ -19,7 +19,8 @@ if(SLURM_SPANK_INCLUDE)
     LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib LINK_DEPENDS ${plugin_exports})
   target_include_directories(spank_reveal SYSTEM PRIVATE ${SLURM_SPANK_INCLUDE})
   target_compile_definitions(spank_reveal PRIVATE _GNU_SOURCE
-    REVEAL_COLLECTOR="${CMAKE_INSTALL_FULL_BINDIR}/reveal-collect")
+    REVEAL_COLLECTOR="${CMAKE_INSTALL_FULL_BINDIR}/reveal-collect"
+    REVEAL_JANITOR="${CMAKE_INSTALL_FULL_LIBEXECDIR}/reveal/spool-janitor")
   target_link_options(spank_reveal PRIVATE -Wl,--version-script=${plugin_exports})
   install(TARGETS spank_reveal LIBRARY DESTINATION ${REVEAL_SLURM_PLUGIN_DIR})
 
@@ -45,6 +46,13 @@ foreach(file IN LISTS site_files)
     set(site \"${REVEAL_SITE_DIR}\")
     if(NOT CMAKE_INSTALL_PREFIX STREQUAL \"${CMAKE_INSTALL_PREFIX}\")  # cmake --install --prefix: nothing outside of it
       set(site \"\${CMAKE_INSTALL_PREFIX}/etc/reveal\")
+      file(READ \"\${ours}\" text)
+      string(REPLACE \"${REVEAL_SITE_DIR}/\" \"\${site}/\" text \"\${text}\")
+      string(REPLACE \"${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_LIBDIR}/\" \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_LIBDIR}/\" text \"\${text}\")
+      # The plugin itself knows the prefix that it was configured with.
+      string(REPLACE \"spank_reveal.so config=\" \"spank_reveal.so collector=\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR}/reveal-collect config=\" text \"\${text}\")
+      set(ours \"${CMAKE_BINARY_DIR}/generated/elsewhere/${name}\")
+      file(WRITE \"\${ours}\" \"\${text}\")
     endif()
     set(theirs \"\$ENV{DESTDIR}\${site}/${name}\")
     set(name ${name})
@@ -67,6 +75,21 @@ set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME reveal)
 set(CPACK_PACKAGE_CONTACT "The reveal developers <root@localhost>")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${PROJECT_DESCRIPTION}")
+set(CPACK_DEBIAN_PACKAGE_DESCRIPTION "finds what silently slowed a job down
+ reveal records the hardware side of a job's nodes ten times a second, compares
+ the job with itself, with its other nodes and with earlier runs, and says in a
+ report which known misconfiguration or disturbance cost how much time. It
+ contains the collector, the analysis and a plugin for Slurm.")
+# Debian wants its own names for these two.
+install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME copyright)
+find_program(GZIP gzip)
+if(GZIP)
+  file(WRITE ${CMAKE_BINARY_DIR}/generated/changelog "reveal (${PROJECT_VERSION}) unstable; urgency=medium\n\n"
+    "  * Version ${PROJECT_VERSION}; the history is in the repository.\n\n"
+    " -- The reveal developers <root@localhost>  Sun, 22 Nov 2026 00:00:00 +0000\n")
+  execute_process(COMMAND ${GZIP} -9nkf ${CMAKE_BINARY_DIR}/generated/changelog)
+  install(FILES ${CMAKE_BINARY_DIR}/generated/changelog.gz DESTINATION ${CMAKE_INSTALL_DOCDIR})
+endif()
 set(CPACK_PACKAGING_INSTALL_PREFIX ${CMAKE_INSTALL_PREFIX})
 set(CPACK_STRIP_FILES ON)
 set(CPACK_VERBATIM_VARIABLES ON)
@@ -84,5 +107,5 @@ endif()
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 file(WRITE ${CMAKE_BINARY_DIR}/generated/conffiles "${conffiles}")
 set(CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA ${CMAKE_BINARY_DIR}/generated/conffiles
-  ${CMAKE_CURRENT_LIST_DIR}/debian/postinst)
+  ${CMAKE_CURRENT_LIST_DIR}/debian/postinst ${CMAKE_CURRENT_LIST_DIR}/debian/postrm)
 include(CPack)

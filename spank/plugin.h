@@ -88,6 +88,6 @@ struct Start {
 };
 
 /// Starts the collector as a process of its own, with `lock` as descriptor 3, and returns within two seconds: 0, or the
-/// errno that kept it from running. Puts PATH and LANG into `environment`.
+/// errno that kept it from running. Puts PATH, LANG and the request into `environment`.
 int start_collector(const struct Settings* settings, const struct Start* start, struct Environment* environment,
                     int lock);

@@ -6,10 +6,12 @@
 struct Key {
   const char* name;
   const char* example;  // NULL: takes no value
+  bool may_stand_alone;
 };
 
 static const struct Key kKeys[] = {
-    {"interval", "1s"}, {"output", "out/%j"}, {"mail", "me@example.org"}, {"probes", "cpu+memory"}, {"off", NULL},
+    {"interval", "1s", false},       {"output", "out/%j", false}, {"mail", "me@example.org", true},
+    {"probes", "cpu+memory", false}, {"off", NULL, true},
 };
 
 enum { kKeyCount = sizeof kKeys / sizeof kKeys[0], kLongestQuote = 60 };
@@ -34,6 +36,7 @@ static bool part_problem(const char* part, size_t length, char* message, size_t 
   for (size_t i = 0; i < kKeyCount; ++i) {
     if (!is_key(part, key_length, kKeys[i].name)) continue;
     if (kKeys[i].example == NULL || key_length + 1 < length) return false;
+    if (kKeys[i].may_stand_alone && key_length == length) return false;
     snprintf(message, size, "reveal: \"%s\" needs a value, for example %s=%s; ignored", kKeys[i].name, kKeys[i].name,
              kKeys[i].example);
     return true;

@@ -61,6 +61,7 @@ static int open_private(int at, const char* name, mode_t mode, const char** why)
   if (!as_wanted || fstat(fd, &status) != 0 || status.st_uid != 0 || (status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
     *why = "must belong to root and be writable by nobody else";
     close(fd);
+    errno = EPERM;
     return -1;
   }
   return fd;
@@ -122,7 +123,8 @@ static void say_breaker(const struct Settings* settings, int run, const char* no
   if (marker < 0) return;
   close(marker);
   slurm_info(
-      "reveal: %s: %d collectors crashed within a day, nothing is started here any more; to start again: rm %s/run/*",
+      "reveal: %s: %d collectors crashed within a day, nothing is started here any more; to start "
+      "again: " REVEAL_JANITOR " --reset-breaker %s",
       node, kCrashesThatOpen, settings->spool);
 }
 
@@ -233,7 +235,13 @@ static void forget_failure(int run, uint32_t job, const char* node) {
 int stop_collector(const struct Settings* settings, uint32_t job, const char* node) {
   const char* why = "";
   const int run = open_run(settings, take_what_is_there, &why);
-  if (run < 0) return -1;  // nothing was ever started here
+  if (run < 0) {
+    if (errno != ENOENT) {  // else nothing was ever started here
+      slurm_info("reveal: job %u: %s: %s: %s; a collector that runs ends by itself, with the job's extern step", job,
+                 node, settings->spool, why);
+    }
+    return -1;
+  }
   char name[kLongestName];
   file_name(name, "", job, node);
   const int lock = openat(run, name, O_RDWR | O_NOFOLLOW | O_CLOEXEC);

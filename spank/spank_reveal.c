@@ -25,7 +25,7 @@ static struct spank_option option = {
     .arginfo = "[key=value,...]",
     .usage =
         "[reveal] watch the job's nodes and report what slowed it down; keys: interval=1s, output=DIR, "
-        "mail=ADDRESS, probes=A+B, off",
+        "mail[=ADDRESS], probes=A+B, off",
     .has_arg = kOptionalValue,
     .cb = remember_option,
 };
@@ -150,13 +150,6 @@ static const char* known_of_job(const struct Passed* passed, char** step) {
   return find_variable(step, passed->in_step);
 }
 
-static const char* job_variable(const char* name, char** step) {
-  for (size_t i = 0; i < sizeof kPassed / sizeof kPassed[0]; ++i) {
-    if (strcmp(kPassed[i].name, name) == 0) return known_of_job(&kPassed[i], step);
-  }
-  return NULL;
-}
-
 /// The node's name, which becomes part of a file's name; false if it cannot.
 static bool name_node(char node[kLongestNode]) {
   const char* const known = find_variable(environ, "SLURMD_NODENAME");
@@ -172,22 +165,22 @@ static bool name_node(char node[kLongestNode]) {
   return node[0] != '\0' && node[0] != '.' && node[strspn(node, kAllowed)] == '\0';
 }
 
-static bool among(const char* list, const char* variable, uint32_t job, char** step) {
+static bool among(const char* list, const char* variable, uint32_t job) {
   if (list == NULL) return true;
-  const char* const name = job_variable(variable, step);
+  const char* const name = find_variable(environ, variable);
   if (name != NULL) return in_list(list, name);
-  if (step == NULL) {
-    slurm_info("reveal: job %u: no profile: plugstack.conf limits it to \"%s\", and Slurm tells the prolog no %s", job,
-               list, variable);
-  }
+  slurm_info("reveal: job %u: no profile: plugstack.conf limits it to \"%s\", and Slurm tells the prolog no %s", job,
+             list, variable);
   return false;
 }
 
-/// Whether this job is one of those that the site tries reveal on. The same on all its nodes.
-static bool is_canary(const struct Settings* settings, uint32_t job, char** step) {
+/// Whether this job is one of those that default=on is for. The same on all its nodes. A step has its partition and
+/// account from the job's own environment, where its user writes what he likes: there, nobody belongs to a list.
+static bool is_canary(const struct Settings* settings, uint32_t job, bool in_step) {
   const uint32_t spread = (job * UINT32_C(2654435761)) >> 16;  // Knuth's multiplicative hash: neighbours part
-  return (int)(spread % 100) < settings->percent && among(settings->partitions, "SLURM_JOB_PARTITION", job, step) &&
-         among(settings->accounts, "SLURM_JOB_ACCOUNT", job, step);
+  if ((int)(spread % 100) >= settings->percent) return false;
+  if (in_step) return settings->partitions == NULL && settings->accounts == NULL;
+  return among(settings->partitions, "SLURM_JOB_PARTITION", job) && among(settings->accounts, "SLURM_JOB_ACCOUNT", job);
 }
 
 static bool identify(spank_t spank, struct Start* job) {
@@ -215,7 +208,7 @@ static void start(spank_t spank, const struct Settings* settings, bool given, co
   char node[kLongestNode];
   struct Start job = {.node = node, .request = text};
   if (!identify(spank, &job)) return;
-  if (!is_canary(settings, job.job, step)) return;
+  if (!given && !is_canary(settings, job.job, step != NULL)) return;  // who asks for it gets it
   if (!name_node(node)) {
     slurm_info("reveal: job %u: no profile: the node's name cannot be part of a file's name", job.job);
     return;

@@ -4,14 +4,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
 #include <system_error>
+#include <vector>
 
 #include "hdf5schema/basics/descriptor.h"
 #include "hdf5schema/basics/file_text.h"
 #include "hdf5schema/basics/text.h"
 #include "wrapper/collector.h"
+#include "wrapper/memory_room.h"
 
 namespace reveal {
 namespace {
@@ -19,8 +22,6 @@ namespace {
 namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
-constexpr auto kReportLimit = 120s;
-constexpr auto kLeaseLimit = 30s;
 constexpr auto kOpenTraceAge = 35s;  // three flushes and a half
 
 bool newer(const std::string& file, const std::string& than) {
@@ -38,6 +39,20 @@ bool reports_on(const std::string& directory, const std::string& node) {
   return file_text(directory + "/report.json").find('"' + trace + '"') != std::string::npos;
 }
 
+std::uint64_t bytes_of_traces(const std::string& directory) {
+  std::uint64_t bytes = 0;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(directory, error)) {
+    const std::string name = entry.path().filename().string();
+    if (name.ends_with(".h5") || name.ends_with(".h5.part")) bytes += entry.file_size(error);
+  }
+  return bytes;
+}
+
+std::string mebibytes(std::uint64_t bytes) {
+  return std::to_string(bytes >> 20) + " MiB";
+}
+
 }  // namespace
 
 bool others_still_record(const std::string& directory, const std::string& node) {
@@ -52,35 +67,57 @@ bool others_still_record(const std::string& directory, const std::string& node) 
   return false;
 }
 
-ReportResult build_report(const std::string& directory, const std::string& node, int status, bool quiet,
-                          const BlockedSignals& signals) {
-  if (others_still_record(directory, node)) return {ReportEnd::left_to_others, {}};
+std::uint64_t memory_of_report(std::uint64_t bytes_of_traces) noexcept {
+  constexpr std::uint64_t kAlways = 100 << 20;
+  constexpr std::uint64_t kPerByte = 60;      // of a compressed trace
+  constexpr std::uint64_t kBudget = 1 << 30;  // more is done one after the other
+  return kAlways + std::min(bytes_of_traces * kPerByte, kBudget);
+}
+
+ReportResult build_report(const ReportOrder& order, const BlockedSignals& signals) {
+  const auto deadline = std::chrono::steady_clock::now() + order.limit;
+  const auto left = [&] {
+    return std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+  };
+  const std::string& directory = order.directory;
+  if (others_still_record(directory, order.node)) return {ReportEnd::left_to_others, {}};
   const std::string by_hand = "; try: reveal report " + directory;
-  ReportLease lease(directory, node);
-  const auto deadline = std::chrono::steady_clock::now() + kLeaseLimit;
+  ReportLease lease(directory, order.node);
   while (!lease.take()) {
     if (::access(directory.c_str(), W_OK) != 0) return {ReportEnd::failed, "cannot write into " + directory};
-    if (std::chrono::steady_clock::now() >= deadline) return {ReportEnd::failed, "another node is at it" + by_hand};
+    if (left() <= 0ms) return {ReportEnd::failed, "another node is at it" + by_hand};
     if (interrupted_within(50ms)) return {ReportEnd::failed, "interrupted" + by_hand};
   }
-  if (reports_on(directory, node)) return {ReportEnd::left_to_others, {}};
+  if (reports_on(directory, order.node)) return {ReportEnd::left_to_others, {}};
+  const std::uint64_t needed = memory_of_report(bytes_of_traces(directory));
+  if (const auto room = memory_room("/"); room && *room < needed) {
+    return {ReportEnd::failed, "it may take " + mebibytes(needed) + " of memory, and the job's limit leaves " +
+                                   mebibytes(*room) + "; elsewhere: reveal show " + directory};
+  }
 
   const Descriptor null(::open("/dev/null", O_RDWR | O_CLOEXEC));
-  ProgramStart start;
-  start.argv = {find_program("reveal"), "report", directory, "--exit-code", std::to_string(status)};
-  start.input = null.get();
+  std::vector<std::string> words{find_program("reveal"),
+                                 "report",
+                                 directory,
+                                 "--brief",
+                                 "--exit-code",
+                                 std::to_string(order.status),
+                                 "--ran",
+                                 std::to_string(order.seconds)};
+  if (order.retain == kRetainSummary) words.insert(words.end(), {"--retain", order.retain});
   // Standard output belongs to the command: what it printed may be the input of a program.
-  start.output = quiet ? null.get() : STDERR_FILENO;
-  if (quiet) start.error = null.get();
-  const StartedProgram started = start_program(start, signals);
+  const StartedProgram started = start_program(
+      words,
+      {.input = null.get(), .output = order.quiet ? null.get() : STDERR_FILENO, .error = order.quiet ? null.get() : -1},
+      signals);
   if (started.pid < 0) {
     return {ReportEnd::failed, "reveal: " + std::generic_category().message(started.error_number)};
   }
-  const WaitResult waited = wait_for_end(started.pid, std::nullopt, kReportLimit);
+  const WaitResult waited = wait_for_end(started.pid, std::nullopt, std::max(left(), 0ms));
   if (waited.end != WaitEnd::ended) {
     ::kill(started.pid, SIGKILL);
     static_cast<void>(wait_for_end(started.pid, std::nullopt, 1s));
-    return {ReportEnd::failed, (waited.end == WaitEnd::deadline ? "not finished in 120 s" : "interrupted") + by_hand};
+    return {ReportEnd::failed, (waited.end == WaitEnd::deadline ? "not finished in time" : "interrupted") + by_hand};
   }
   if (waited.status.value_or(0) != 0) {
     return {ReportEnd::failed, "reveal report ended with status " + std::to_string(*waited.status) + by_hand};

@@ -1,6 +1,8 @@
 // The report at the end of a launch: built once although several nodes may share the directory and end together.
 #pragma once
 
+#include <chrono>
+#include <cstdint>
 #include <string>
 
 #include "hdf5schema/basics/report_lease.h"
@@ -18,10 +20,21 @@ struct ReportResult {
   std::string reason;
 };
 
-/// Runs `reveal report` on the directory, its text on our stderr unless `quiet`; `status` is what the command ended
-/// with.
-[[nodiscard]] ReportResult build_report(const std::string& directory, const std::string& node, int status, bool quiet,
-                                        const BlockedSignals& signals);
+struct ReportOrder {
+  std::string directory, node;
+  int status = 0;      // what the command ended with
+  double seconds = 0;  // what it took
+  std::string retain;
+  bool quiet = false;
+  std::chrono::milliseconds limit;
+};
+
+/// Runs `reveal report`, its lines on our stderr unless it is to be quiet. What would not fit into the memory that the
+/// job's control group has left is not begun.
+[[nodiscard]] ReportResult build_report(const ReportOrder& order, const BlockedSignals& signals);
+
+/// Bytes of memory that the report of these traces takes at most.
+[[nodiscard]] std::uint64_t memory_of_report(std::uint64_t bytes_of_traces) noexcept;
 
 /// True while a trace of another node in this directory is being written: an open trace is flushed every 10 s, so one
 /// that has not changed for much longer was left by a collector that was killed.

@@ -10,6 +10,8 @@
 #include <filesystem>
 
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/run_key.h"
+#include "hdf5schema/basics/run_program.h"
 #include "hdf5schema/basics/text.h"
 
 namespace reveal {
@@ -22,6 +24,9 @@ constexpr const char* kOutputFile = "output";
 constexpr const char* kLogFile = "collector.log";
 constexpr std::string_view kNotStarted = "none: ";
 constexpr auto kStopLimit = 10s;
+// What the command waits for at most.
+constexpr auto kAnswerLimit = 2s;
+constexpr auto kDirectoryLimit = 1500ms;
 
 std::string own_directory() {
   char path[PATH_MAX];
@@ -102,89 +107,94 @@ std::string find_program(const std::string& name) {
   return ::access(beside.c_str(), X_OK) == 0 ? beside : name;
 }
 
-std::string probes_problem(const std::string& probes, const BlockedSignals& signals) {
+std::string probes_problem(const std::string& probes) {
   if (probes.empty()) return "";
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) return "";
-  const Descriptor reader(ends[0]);
-  Descriptor writer(ends[1]);
-  const Descriptor null(::open("/dev/null", O_RDWR | O_CLOEXEC));
-  ProgramStart start;
-  start.argv = {find_program("reveal-collect"), "--probes", probes, "--list-probes"};
-  start.input = start.output = null.get();
-  start.error = writer.get();
-  const StartedProgram started = start_program(start, signals);
-  writer.close();
-  if (started.pid < 0) return "";  // said where it matters: the job runs without a profile
-  char text[512];
-  const ssize_t size = ::read(reader.get(), text, sizeof text);
-  static_cast<void>(wait_for_end(started.pid, std::nullopt, kStopLimit));
-  const std::string said = last_line(std::string_view(text, size > 0 ? static_cast<std::size_t>(size) : 0));
+  const ProgramEnd end = run_program({.command = {find_program("reveal-collect"), "--probes", probes, "--list-probes"},
+                                      .environment = environment_of_assistants(),
+                                      .listen = ProgramRun::Listen::errors,
+                                      .limit = kAnswerLimit});
+  // What did not start is reported where it matters: the job runs without a profile.
+  const std::string said = end.start_error == 0 ? last_line(end.said) : "";
   const std::size_t colon = said.find(": ");
   return colon == std::string::npos ? said : said.substr(colon + 2);
 }
 
-ProgramStart collector_start(const Settings& settings, const Launch& launch, const JobDirectory& directory,
-                             const std::string& run_directory, const std::string& command,
-                             const Environment& environment) {
-  ProgramStart start;
-  start.detached = true;
-  start.argv = {find_program("reveal-collect"),
-                "--output",
-                directory.recording + "/" + launch.node + ".h5",
-                "--node",
-                launch.node,
-                "--interval",
-                settings.interval,
-                "--job",
-                "run:" + run_directory,
-                "--command",
-                std::filesystem::path(command).filename().string()};
+namespace {
+
+std::vector<std::string> collector_command(const Settings& settings, const Launch& launch,
+                                           const JobDirectory& directory, const std::string& run_directory,
+                                           std::span<const std::string> command, const Environment& environment) {
+  std::vector<std::string> words{find_program("reveal-collect"),
+                                 "--output",
+                                 directory.recording + "/" + launch.node + ".h5",
+                                 "--node",
+                                 launch.node,
+                                 "--interval",
+                                 settings.interval,
+                                 "--job",
+                                 "run:" + run_directory,
+                                 "--command",
+                                 std::filesystem::path(command.front()).filename().string(),
+                                 "--run-key",
+                                 settings.name.empty() ? run_key(command) : "name:" + settings.name};
   const auto add = [&](const char* option, const std::string& value) {
-    if (!value.empty()) start.argv.insert(start.argv.end(), {option, value});
+    if (!value.empty()) words.insert(words.end(), {option, value});
   };
   add("--job-id", environment("SLURM_JOB_ID"));
-  add("--job-name", environment("SLURM_JOB_NAME"));
+  add("--job-name", settings.name.empty() ? environment("SLURM_JOB_NAME") : settings.name);
   add("--probes", settings.probes);
+  add("--metrics", settings.metrics);
+  // A summary is made by the report, which needs all rows.
+  if (settings.retain != kRetainSummary) add("--retain", settings.retain);
   for (const auto& [key, value] : settings.tags) {
     std::string tag = key;
     add("--tag", tag.append("=").append(value));
   }
-  return start;
+  return words;
 }
 
-namespace {
-
-void start_collector(const Settings& settings, const Launch& launch, const std::string& command,
-                     const RunDirectory& run, const BlockedSignals& signals, const Environment& environment) {
-  const JobDirectory directory = make_job_directory(choose_job_directory(settings, environment), launch.node);
+pid_t start_collector(const Settings& settings, const Launch& launch, std::span<const std::string> command,
+                      const RunDirectory& run, const BlockedSignals& signals, const Environment& environment,
+                      const std::function<void(const std::string&)>& say) {
+  const std::string wanted = choose_job_directory(settings, environment);
+  const JobDirectory directory = make_job_directory_within(kDirectoryLimit, wanted, launch.node);
   run.write(kOutputFile, directory.path + "\n" + directory.recording + "\n");
 
-  ProgramStart start = collector_start(settings, launch, directory, run.path(), command, environment);
   const Descriptor null(::open("/dev/null", O_RDWR | O_CLOEXEC));
   const Descriptor log = run.open_log(kLogFile);
-  start.input = start.output = null.get();
-  start.error = log ? log.get() : null.get();
-  const StartedProgram started = start_program(start, signals);
+  const StartedProgram started = start_program(
+      collector_command(settings, launch, directory, run.path(), command, environment),
+      {.role = ProgramStart::Role::detached, .input = null.get(), .output = null.get(), .error = log.get()}, signals);
   if (started.pid < 0) {
     ::rmdir(directory.path.c_str());  // only if it is empty
-    throw system_error(start.argv.front(), started.error_number);
+    throw system_error("reveal-collect", started.error_number);
   }
-  const auto time = process_start_time(started.pid);
-  run.write(kPidFile, std::to_string(started.pid) + " " + std::to_string(time.value_or(-1)) + "\n");
+  try {
+    const auto time = process_start_time(started.pid);
+    run.write(kPidFile, std::to_string(started.pid) + " " + std::to_string(time.value_or(-1)) + "\n");
+  } catch (const std::exception&) {  // nobody would find it to end it
+    ::kill(started.pid, SIGKILL);
+    static_cast<void>(wait_for_end(started.pid, std::nullopt, 1s));
+    throw;
+  }
+  if (directory.path != wanted) {
+    say(wanted + " already holds a trace of this node; recording in " + directory.path);
+  }
+  return started.pid;
 }
 
 }  // namespace
 
-void ensure_collector(const Settings& settings, const Launch& launch, const std::string& command,
-                      const RunDirectory& run, const BlockedSignals& signals, const Environment& environment) {
+pid_t ensure_collector(const Settings& settings, const Launch& launch, std::span<const std::string> command,
+                       const RunDirectory& run, const BlockedSignals& signals, const Environment& environment,
+                       const std::function<void(const std::string&)>& say) {
   if (const std::string known = run.read(kPidFile); !known.empty()) {
     // The rank that speaks for the launch is not always the one that tried.
     if (known.starts_with(kNotStarted)) throw Error(known.substr(kNotStarted.size()));
-    return;
+    return -1;
   }
   try {
-    start_collector(settings, launch, command, run, signals, environment);
+    return start_collector(settings, launch, command, run, signals, environment, say);
   } catch (const std::exception& error) {
     // The other ranks need not try, and fail, again.
     run.write(kPidFile, std::string(kNotStarted) + error.what());
@@ -192,14 +202,22 @@ void ensure_collector(const Settings& settings, const Launch& launch, const std:
   }
 }
 
-CollectorResult stop_collector(const Launch& launch, const RunDirectory& run,
-                               const std::function<std::optional<int>(pid_t)>& status_of) {
+std::optional<JobDirectory> recorded_in(const RunDirectory& run) {
+  const std::optional<Running> running = read_running(run);
+  return running ? std::optional(running->directory) : std::nullopt;
+}
+
+void signal_collector(const RunDirectory& run, int signal) noexcept try {
+  const std::optional<Running> running = read_running(run);
+  if (running && process_alive(running->pid, running->started)) ::kill(running->pid, signal);
+} catch (const std::exception&) {  // no memory: it ends with the job
+}
+
+CollectorResult await_collector(const Launch& launch, const RunDirectory& run, std::optional<int> status) {
   const std::optional<Running> running = read_running(run);
   if (!running) return {CollectorEnd::never_started, {}, {}};
   CollectorResult result{CollectorEnd::closed, running->directory, {}};
-  std::optional<int> status = status_of(running->pid);
-  if (!status && process_alive(running->pid, running->started)) {
-    ::kill(running->pid, SIGTERM);
+  if (!status) {
     const WaitResult waited = wait_for_end(running->pid, running->started, kStopLimit);
     if (waited.end == WaitEnd::interrupted) result.end = CollectorEnd::interrupted;
     if (waited.end == WaitEnd::deadline) ::kill(running->pid, SIGKILL);

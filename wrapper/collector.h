@@ -1,6 +1,9 @@
 // Starting and stopping reveal-collect for a launch. Every failure in here costs the profile, never the job.
 #pragma once
 
+#include <functional>
+#include <optional>
+#include <span>
 #include <string>
 
 #include "wrapper/job_directory.h"
@@ -14,16 +17,16 @@ namespace reveal {
 [[nodiscard]] std::string find_program(const std::string& name);
 
 /// What the collector, which alone knows them, says against this list of probes; "" if nothing.
-[[nodiscard]] std::string probes_problem(const std::string& probes, const BlockedSignals& signals);
+[[nodiscard]] std::string probes_problem(const std::string& probes);
 
-[[nodiscard]] ProgramStart collector_start(const Settings& settings, const Launch& launch,
-                                           const JobDirectory& directory, const std::string& run_directory,
-                                           const std::string& command, const Environment& environment);
+/// Starts the collector unless another rank did, and writes down its pid and the directory for the other ranks. Returns
+/// the pid if it is our child, else -1. `say` hears what the user must know. Throws Error if it cannot be started.
+pid_t ensure_collector(const Settings& settings, const Launch& launch, std::span<const std::string> command,
+                       const RunDirectory& run, const BlockedSignals& signals, const Environment& environment,
+                       const std::function<void(const std::string&)>& say);
 
-/// Starts the collector unless another rank did, and writes down its pid and the directory for the other ranks.
-/// Throws Error if it cannot be started.
-void ensure_collector(const Settings& settings, const Launch& launch, const std::string& command,
-                      const RunDirectory& run, const BlockedSignals& signals, const Environment& environment);
+/// Where this launch records; nothing if it does not.
+[[nodiscard]] std::optional<JobDirectory> recorded_in(const RunDirectory& run);
 
 enum class CollectorEnd {
   closed,
@@ -38,12 +41,14 @@ struct CollectorResult {
   std::string reason;      // one line, if it failed
 };
 
-/// Asks the collector of this launch to close its trace and waits, at most 10 s. `status` is its exit status if it was
-/// our child and has already ended.
-[[nodiscard]] CollectorResult stop_collector(const Launch& launch, const RunDirectory& run,
-                                             const std::function<std::optional<int>(pid_t)>& status_of);
+/// Sends the collector SIGTERM, on which it closes its trace, or SIGKILL.
+void signal_collector(const RunDirectory& run, int signal) noexcept;
 
-/// For a command that never ran: ends the collector and removes what it began to write.
+/// Waits, at most 10 s, until the collector of this launch has closed its trace as it was asked to. `status` is its
+/// exit status if it was our child and has already ended.
+[[nodiscard]] CollectorResult await_collector(const Launch& launch, const RunDirectory& run, std::optional<int> status);
+
+/// Ends the collector and removes what it began to write: nobody wants the trace.
 void discard_collector(const Launch& launch, const RunDirectory& run);
 
 }  // namespace reveal

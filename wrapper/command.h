@@ -3,10 +3,7 @@
 
 #include <sys/types.h>
 
-#include <map>
 #include <optional>
-#include <string>
-#include <vector>
 
 #include "wrapper/process.h"
 #include "wrapper/witness.h"
@@ -15,24 +12,29 @@ namespace reveal {
 
 class Command {
  public:
-  explicit Command(const BlockedSignals& signals) : signals_(signals) {}
+  explicit Command(const BlockedSignals& signals) noexcept : signals_(signals) {}
 
-  /// Runs it to its end, forwarding signals. Returns its status as a shell says it: its own, 128 + signal, 127 if it
-  /// was not found, 126 if it could not be run; `failure` then says why.
-  [[nodiscard]] int run(const std::vector<std::string>& argv, std::string& failure);
+  [[nodiscard]] StartedProgram start(char* const* argv) noexcept;
 
-  /// The status of another child that ended meanwhile (the collector).
-  [[nodiscard]] std::optional<int> status_of(pid_t child) const;
+  /// To its end, forwarding signals. Its status as a shell says it: its own, or 128 + signal. The end of another child
+  /// of ours (the collector, or -1) is noted meanwhile.
+  [[nodiscard]] int wait(pid_t other_child) noexcept;
+
+  [[nodiscard]] std::optional<int> status_of_other() const noexcept { return other_status_; }
+  /// The user pressed Ctrl-C or Ctrl-\: the terminal shows it, and the line is not ended.
+  [[nodiscard]] bool interrupted_by_terminal() const noexcept { return interrupted_by_terminal_; }
 
  private:
-  void forward(const siginfo_t& signal);
-  bool reap(int& status);
-  void stop_with_command(int signal) const;
+  void forward(const siginfo_t& signal) noexcept;
+  bool reap(int& status) noexcept;
+  void stop_with_command(int signal) const noexcept;
 
   const BlockedSignals& signals_;
   pid_t pid_ = -1;
+  pid_t other_child_ = -1;
+  std::optional<int> other_status_;
   std::optional<Witness> witness_;  // while the command runs
-  std::map<pid_t, int> others_;
+  bool interrupted_by_terminal_ = false;
 };
 
 }  // namespace reveal

@@ -11,12 +11,12 @@
 #include <ctime>
 #include <filesystem>
 #include <system_error>
+#include <utility>
 #include <vector>
 
-#include "hdf5schema/basics/descriptor.h"
+#include "hdf5schema/basics/child_answer.h"
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/private_files.h"
-#include "wrapper/run_directory.h"
 
 namespace reveal {
 namespace {
@@ -57,9 +57,8 @@ bool holds_trace_of(const std::string& path, const std::string& node) {
 
 std::string make_spool(const std::string& job_directory) {
   // /var/tmp and not /tmp: it survives a reboot, and it is rarely in memory.
-  const std::string base = "/var/tmp/reveal-" + std::to_string(::geteuid());
-  ensure_private_directory(base);
-  std::string name = base + "/" + fs::path(job_directory).filename().string() + ".XXXXXX";
+  std::string name = private_directory("/var/tmp/reveal-" + std::to_string(::geteuid())) + "/" +
+                     fs::path(job_directory).filename().string() + ".XXXXXX";
   if (::mkdtemp(name.data()) == nullptr) throw system_error(name, errno);
   return name;
 }
@@ -100,13 +99,46 @@ JobDirectory make_job_directory(const std::string& path, const std::string& node
   throw Error(path + " holds " + std::to_string(kMostRuns) + " runs already");
 }
 
-void deliver(const JobDirectory& directory) {
-  if (!directory.spooled()) return;
-  std::error_code error;
+JobDirectory make_job_directory_within(std::chrono::milliseconds limit, const std::string& path,
+                                       const std::string& node) {
+  constexpr char kMade = '+';
+  constexpr char kNotMade = '-';
+  constexpr std::size_t kLongest = 16384;
+  const ChildAnswer answer = ask_child(
+      [&] {
+        try {
+          const JobDirectory made = make_job_directory(path, node);
+          return kMade + made.path + '\0' + made.recording;
+        } catch (const std::exception& error) {
+          return kNotMade + std::string(error.what());
+        }
+      },
+      limit, kLongest);
+  if (answer.start_error != 0) throw system_error(path, answer.start_error);
+  if (!answer.complete || answer.text.empty()) {
+    throw Error(path + ": the file system did not answer within " + std::to_string(limit.count()) + " ms");
+  }
+  const std::string said = answer.text.substr(1);
+  const std::size_t end_of_path = said.find('\0');
+  if (answer.text.front() != kMade || end_of_path == std::string::npos) throw Error(said);
+  return {said.substr(0, end_of_path), said.substr(end_of_path + 1)};
+}
+
+std::string deliver(const JobDirectory& directory) {
+  if (!directory.spooled()) return {};
+  std::string left;
   std::vector<fs::path> files;
-  for (const auto& entry : fs::directory_iterator(directory.recording, error)) files.push_back(entry.path());
-  for (const fs::path& file : files) move_file(file, fs::path(directory.path) / file.filename());
-  fs::remove(directory.recording, error);
+  for (const auto& entry : fs::directory_iterator(directory.recording)) files.push_back(entry.path());
+  for (const fs::path& file : files) {
+    std::error_code ignored;
+    if (file.filename().native().starts_with('.'))
+      fs::remove(file, ignored);  // of a collector that was killed while it made a smaller trace
+    else if (std::string why = move_file(file, fs::path(directory.path) / file.filename()); !why.empty())
+      left = std::move(why);
+  }
+  if (left.empty() && ::rmdir(directory.recording.c_str()) != 0)
+    left = system_error(directory.recording + ": was delivered and cannot be removed", errno).what();
+  return left;
 }
 
 }  // namespace reveal

@@ -2,6 +2,7 @@
 // end when the job directory lies on a network file system (an open HDF5 file does not belong there).
 #pragma once
 
+#include <chrono>
 #include <string>
 
 #include "wrapper/settings.h"
@@ -23,8 +24,12 @@ struct JobDirectory {
 /// write.
 [[nodiscard]] JobDirectory make_job_directory(const std::string& path, const std::string& node);
 
+/// The same in a process of its own: the command does not wait longer than this for a file system that does not answer.
+[[nodiscard]] JobDirectory make_job_directory_within(std::chrono::milliseconds limit, const std::string& path,
+                                                     const std::string& node);
+
 /// Moves what was recorded in the spool into the job directory, each file whole or not at all. Throws Error if a file
-/// could not be delivered; it then stays in the spool.
-void deliver(const JobDirectory& directory);
+/// could not be delivered; it then stays in the spool. Returns why the spool could not be removed, "" if it was.
+[[nodiscard]] std::string deliver(const JobDirectory& directory);
 
 }  // namespace reveal

@@ -1,12 +1,16 @@
 #include "wrapper/process.h"
 
 #include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <string_view>
+#include <utility>
 
 #include "hdf5schema/basics/descriptor.h"
 #include "hdf5schema/basics/text.h"
@@ -16,24 +20,47 @@ namespace {
 
 // What a batch system or an impatient user sends to every process of a job. None of it is meant for the collector.
 constexpr int kSignalsOfTheJob[] = {SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGPIPE, SIGXCPU, SIGTSTP};
-constexpr int kMostDescriptors = 65536;  // where the kernel cannot mark them all at once (before 5.11)
+// Loaded into every program of the job, or chosen for its HDF5: another library under ours ends it.
+constexpr const char* kForTheJobOnly[] = {"LD_PRELOAD",  "LD_LIBRARY_PATH",    "LD_AUDIT",
+                                          "HDF5_DRIVER", "HDF5_VOL_CONNECTOR", "HDF5_PLUGIN_PATH"};
 
-[[noreturn]] void become(const ProgramStart& start, const BlockedSignals& signals, char* const* argv, int error_pipe) {
+bool is_shortage(int error_number) noexcept {
+  return error_number == EAGAIN || error_number == ENOMEM || error_number == EMFILE || error_number == ENFILE;
+}
+
+void leave_the_jobs_descriptors() noexcept {
+  // A pipe of the job must not stay open through the collector.
+  if (::close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC) == 0) return;
+  const int most = most_descriptors();  // one by one where the kernel cannot mark them all at once (before 5.11)
+  for (int fd = STDERR_FILENO + 1; fd < most; ++fd) ::fcntl(fd, F_SETFD, FD_CLOEXEC);
+}
+
+void be_the_first_without_memory() noexcept {
+  const Descriptor file(::open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC));
+  [[maybe_unused]] const auto written = file ? ::write(file.get(), "900", 3) : 0;
+}
+
+[[noreturn]] void become(char* const* argv, const ProgramStart& start, const BlockedSignals& signals, pid_t parent,
+                         int error_pipe) noexcept {
+  using Role = ProgramStart::Role;
   const std::pair<int, int> streams[] = {
       {start.input, STDIN_FILENO}, {start.output, STDOUT_FILENO}, {start.error, STDERR_FILENO}};
   for (const auto& [from, to] : streams) {
     if (from >= 0) ::dup2(from, to);
   }
-  if (start.detached) {
+  if (start.role == Role::detached) {
     ::setsid();  // may be refused in a container; the job is not harmed by a collector in its session
     for (const int signal : kSignalsOfTheJob) ::signal(signal, SIG_IGN);
-    // A pipe of the job must not stay open through the collector, and what is loaded into the job is not meant for it.
-    if (::close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC) != 0) {
-      for (int fd = STDERR_FILENO + 1; fd < kMostDescriptors; ++fd) ::fcntl(fd, F_SETFD, FD_CLOEXEC);
-    }
-    ::unsetenv("LD_PRELOAD");
+    leave_the_jobs_descriptors();
+  } else {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    if (::getppid() != parent) ::kill(::getpid(), SIGKILL);  // it ended before it was asked to take us along
   }
-  signals.restore_in_child();
+  if (start.role != Role::command) {
+    be_the_first_without_memory();
+    for (const char* name : kForTheJobOnly) ::unsetenv(name);
+  }
+  signals.restore();
   ::execvp(argv[0], argv);
   const int error_number = errno;
   [[maybe_unused]] const auto written = ::write(error_pipe, &error_number, sizeof error_number);
@@ -55,7 +82,27 @@ std::string_view fields_after_name(std::string_view stat) {
 
 }  // namespace
 
-BlockedSignals::BlockedSignals() {
+int most_descriptors() noexcept {
+  constexpr long kMost = 65536;
+  const long most = ::sysconf(_SC_OPEN_MAX);
+  return static_cast<int>(most > 0 ? std::min(most, kMost) : kMost);
+}
+
+void say_line(std::initializer_list<std::string_view> parts) noexcept {
+  constexpr std::size_t kMostParts = 8;
+  std::array<iovec, kMostParts> line{};
+  std::size_t count = 0;
+  const auto add = [&](std::string_view part) {
+    // writev() only reads it. NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast)
+    if (count < line.size()) line[count++] = {const_cast<char*>(part.data()), part.size()};
+  };
+  add("reveal-run: ");
+  for (const std::string_view part : parts) add(part);
+  add("\n");
+  [[maybe_unused]] const auto written = ::writev(STDERR_FILENO, line.data(), static_cast<int>(count));
+}
+
+BlockedSignals::BlockedSignals() noexcept {
   struct sigaction by_default {};
   by_default.sa_handler = SIG_DFL;
   ::sigaction(SIGCHLD, &by_default, &child_before_);
@@ -64,24 +111,49 @@ BlockedSignals::BlockedSignals() {
   ::sigprocmask(SIG_SETMASK, &all, &before_);
 }
 
-void BlockedSignals::restore_in_child() const noexcept {
+void BlockedSignals::restore() const noexcept {
   ::sigaction(SIGCHLD, &child_before_, nullptr);
   ::sigprocmask(SIG_SETMASK, &before_, nullptr);
 }
 
-StartedProgram start_program(const ProgramStart& start, const BlockedSignals& signals) {
-  std::vector<char*> argv;
-  for (const std::string& word : start.argv) argv.push_back(const_cast<char*>(word.c_str()));
-  argv.push_back(nullptr);
+bool raised_by_ourselves(const siginfo_t& signal) noexcept {
+  return (signal.si_signo == SIGPIPE || signal.si_signo == SIGXFSZ) && signal.si_code <= 0 &&
+         signal.si_pid == ::getpid();
+}
 
+void send_signal(pid_t to, const siginfo_t& signal) noexcept {
+  // With the value, for programs that use sigqueue(3); the kernel fills in who we are.
+  if (signal.si_code == SI_QUEUE) {
+    ::sigqueue(to, signal.si_signo, signal.si_value);
+  } else {
+    ::kill(to, signal.si_signo);
+  }
+}
+
+EarlySignals::EarlySignals() noexcept {
+  sigset_t all;
+  sigfillset(&all);
+  constexpr timespec kNow{0, 0};
+  siginfo_t signal{};
+  while (count_ < taken_.size() && ::sigtimedwait(&all, &signal, &kNow) > 0) {
+    if (signal.si_signo != SIGCHLD && !raised_by_ourselves(signal)) taken_[count_++] = signal;
+  }
+}
+
+void EarlySignals::pass_on(pid_t to) const noexcept {
+  for (std::size_t i = 0; i < count_; ++i) send_signal(to, taken_[i]);
+}
+
+StartedProgram start_program(char* const* argv, const ProgramStart& start, const BlockedSignals& signals) noexcept {
   // Closed by a successful exec, so reading nothing means that the program runs.
   int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) return {-1, errno};
+  if (::pipe2(ends, O_CLOEXEC) != 0) return {-1, errno, true};
   const Descriptor reader(ends[0]);
   Descriptor writer(ends[1]);
+  const pid_t parent = ::getpid();
   const pid_t pid = ::fork();
-  if (pid < 0) return {-1, errno};
-  if (pid == 0) become(start, signals, argv.data(), writer.get());
+  if (pid < 0) return {-1, errno, true};
+  if (pid == 0) become(argv, start, signals, parent, writer.get());
   writer.close();
 
   int error_number = 0;
@@ -89,9 +161,29 @@ StartedProgram start_program(const ProgramStart& start, const BlockedSignals& si
   do {
     size = ::read(reader.get(), &error_number, sizeof error_number);
   } while (size < 0 && errno == EINTR);
-  if (size != sizeof error_number) return {pid, 0};
-  ::waitpid(pid, nullptr, 0);
-  return {-1, error_number};
+  if (size != sizeof error_number) return {pid, 0, false};
+  while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
+  }
+  return {-1, error_number, is_shortage(error_number)};
+}
+
+StartedProgram start_program(const std::vector<std::string>& words, const ProgramStart& start,
+                             const BlockedSignals& signals) {
+  std::vector<char*> argv;
+  for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  return start_program(argv.data(), start, signals);
+}
+
+std::vector<std::string> environment_of_assistants() {
+  std::vector<std::string> variables;
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    const std::string_view text = *variable;
+    const bool for_the_job = std::any_of(std::begin(kForTheJobOnly), std::end(kForTheJobOnly),
+                                         [&](const char* name) { return text.substr(0, text.find('=')) == name; });
+    if (!for_the_job) variables.emplace_back(text);
+  }
+  return variables;
 }
 
 int shell_status(const siginfo_t& ended) noexcept {

@@ -4,40 +4,82 @@
 
 #include <sys/types.h>
 
+#include <array>
 #include <chrono>
 #include <csignal>
+#include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace reveal {
+
+constexpr int kCommandNotRun = 126;  // as a shell says it
+constexpr int kCommandNotFound = 127;
+
+/// No open descriptor has this number or a higher one, as far as the limit of the process tells; at most 65536.
+[[nodiscard]] int most_descriptors() noexcept;
+
+/// "reveal-run: ..." on standard error, in one write and without memory of its own.
+void say_line(std::initializer_list<std::string_view> parts) noexcept;
 
 /// Blocks all signals and makes sure children can be waited for, even if the caller's parent ignored SIGCHLD.
 /// A started program gets back what was in force before.
 class BlockedSignals {
  public:
-  BlockedSignals();
-  void restore_in_child() const noexcept;
+  BlockedSignals() noexcept;
+  void restore() const noexcept;
 
  private:
   sigset_t before_{};
   struct sigaction child_before_ {};
 };
 
+/// What the kernel sends a process in its own name: SIGPIPE for a line that nobody can read, SIGXFSZ for a file that
+/// may not grow. It concerns the wrapper, never the command.
+[[nodiscard]] bool raised_by_ourselves(const siginfo_t& signal) noexcept;
+
+void send_signal(pid_t to, const siginfo_t& signal) noexcept;
+
+/// The signals that are pending when it is made, but for those of our own and SIGCHLD: they came before the command was
+/// there to receive them.
+class EarlySignals {
+ public:
+  EarlySignals() noexcept;
+  void pass_on(pid_t to) const noexcept;
+
+ private:
+  std::array<siginfo_t, 64> taken_{};
+  std::size_t count_ = 0;
+};
+
 struct ProgramStart {
-  std::vector<std::string> argv;
+  enum class Role : std::uint8_t {
+    command,    // everything as the wrapper found it
+    assistant,  // a program of ours: without what the job loads into its programs, and the first to go without memory
+    detached,  // an assistant with its own session and descriptors, deaf to what a job sends to itself (USR1, HUP, ...)
+  };
+  Role role = Role::assistant;
   int input = -1, output = -1, error = -1;  // -1: as the wrapper's own
-  // Own session, deaf to the signals a job is sent to itself (USR1, HUP, ...), no other descriptors, no LD_PRELOAD.
-  bool detached = false;
 };
 
 struct StartedProgram {
   pid_t pid = -1;
-  int error_number = 0;  // why there is no pid, as errno of exec (or of fork)
+  int error_number = 0;  // why there is no pid
+  bool no_room = false;  // the system had no process, descriptor or memory: nothing is known about the program
 };
 
-/// Returns when the program runs or is known not to.
-[[nodiscard]] StartedProgram start_program(const ProgramStart& start, const BlockedSignals& signals);
+/// Returns when the program runs or is known not to. What is not detached ends with the wrapper, even by SIGKILL (but
+/// for set-user-id programs, whose death the kernel does not tie to ours).
+[[nodiscard]] StartedProgram start_program(char* const* argv, const ProgramStart& start,
+                                           const BlockedSignals& signals) noexcept;
+[[nodiscard]] StartedProgram start_program(const std::vector<std::string>& words, const ProgramStart& start,
+                                           const BlockedSignals& signals);
+
+/// "NAME=value" without what is meant for the programs of the job only.
+[[nodiscard]] std::vector<std::string> environment_of_assistants();
 
 /// The status of a waited-for child as a shell says it: its exit code, or 128 + signal.
 [[nodiscard]] int shell_status(const siginfo_t& ended) noexcept;

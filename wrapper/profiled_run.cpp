@@ -1,8 +1,14 @@
 #include "wrapper/profiled_run.h"
 
 #include <fcntl.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
 #include <exception>
 #include <optional>
 
@@ -10,30 +16,34 @@
 #include "wrapper/closing_report.h"
 #include "wrapper/collector.h"
 #include "wrapper/command.h"
+#include "wrapper/in_place.h"
 #include "wrapper/job_directory.h"
 #include "wrapper/launch.h"
-#include "wrapper/process.h"
 #include "wrapper/run_directory.h"
 
 namespace reveal {
 namespace {
 
 using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
 
 constexpr auto kStartLimit = 50ms;  // what the command may wait for us
 constexpr auto kLeaveLimit = 1000ms;
+constexpr auto kInterruptLimit = 2s;  // from Ctrl-C to the prompt
+// No verdict is possible on a run this short; without --output nothing of it is kept, as of a job under Slurm.
+constexpr double kShortest = 10;
 constexpr const char* kFailedFile = "failed";
+constexpr const char* kBegunFile = "begun";
 
 constexpr int kUsageError = 125;
 
 class Lines {
  public:
   explicit Lines(bool quiet) noexcept : quiet_(quiet) {}
-  void say(const std::string& text) const noexcept {
-    if (quiet_) return;
-    const std::string line = "reveal-run: " + text + "\n";
-    [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line.data(), line.size());
+  void say(std::initializer_list<std::string_view> parts) const noexcept {
+    if (!quiet_) say_line(parts);
   }
+  void say(const std::string& text) const noexcept { say({text}); }
 
  private:
   bool quiet_;
@@ -42,15 +52,23 @@ class Lines {
 struct Profile {
   Launch launch;
   std::optional<RunDirectory> run;
+  pid_t collector = -1;  // if it is our child
 };
 
-void begin(Profile& profile, const Settings& settings, const std::string& command, const BlockedSignals& signals,
-           const Environment& environment) {
+double seconds_since_boot() noexcept {
+  return std::chrono::duration<double>(Clock::now().time_since_epoch()).count();
+}
+
+void begin(Profile& profile, const Settings& settings, std::span<const std::string> command,
+           const BlockedSignals& signals, const Environment& environment, const Lines& lines) {
   const std::string base = run_directory_base(environment);
   profile.run.emplace(profile.launch, base, kStartLimit);
   if (profile.run->locked()) {
+    const auto say = [&](const std::string& text) {
+      if (profile.launch.speaks()) lines.say(text);
+    };
     try {
-      ensure_collector(settings, profile.launch, command, *profile.run, signals, environment);
+      profile.collector = ensure_collector(settings, profile.launch, command, *profile.run, signals, environment, say);
     } catch (...) {
       profile.run->unlock();  // the other ranks of this node wait for it when they leave
       throw;
@@ -58,25 +76,37 @@ void begin(Profile& profile, const Settings& settings, const std::string& comman
     profile.run->unlock();
     remove_abandoned_runs(base);
   }
+  // In microseconds: what the launch takes is counted from its first rank.
+  if (profile.run->read(kBegunFile).empty()) {
+    profile.run->write(kBegunFile, std::to_string(static_cast<long long>(seconds_since_boot() * 1e6)));
+  }
 }
 
-void finish(Profile& profile, const Settings& settings, const Command& command, const BlockedSignals& signals,
-            const Lines& lines, std::optional<int> status) {
-  if (!profile.run) return;
+/// True for the last rank of the launch on this node, which finishes for all.
+bool leave(Profile& profile, std::optional<int> status) {
+  if (!profile.run) return false;
   if (status && *status != 0 && profile.run->read(kFailedFile).empty()) {
     profile.run->write(kFailedFile, std::to_string(*status));
   }
-  if (!profile.run->leave(kLeaveLimit)) return;
-  // The rank that failed tells how the launch ended, not the one that happened to end last.
-  if (const auto failed = parse_int(profile.run->read(kFailedFile)); status && failed) {
-    status = static_cast<int>(*failed);
-  }
-  if (!status) {  // the command never ran
-    discard_collector(profile.launch, *profile.run);
-    return;
-  }
-  const CollectorResult collected =
-      stop_collector(profile.launch, *profile.run, [&](pid_t child) { return command.status_of(child); });
+  return profile.run->leave(kLeaveLimit);
+}
+
+struct Ended {
+  int status = 0;
+  double began = 0;  // seconds since boot
+  double seconds = 0;
+  bool line_open = false;  // "^C" is on the terminal
+};
+
+void forget(const Profile& profile) noexcept try {
+  if (profile.run) discard_collector(profile.launch, *profile.run);
+} catch (const std::exception&) {  // no memory: it ends with us
+}
+
+/// Closing, copying and explaining: a process of its own does it, because a file system may not answer.
+void finish(Profile& profile, const Settings& settings, const Ended& ended, std::optional<int> collector_status,
+            const BlockedSignals& signals, const Lines& lines, Clock::time_point deadline) {
+  const CollectorResult collected = await_collector(profile.launch, *profile.run, collector_status);
   profile.run.reset();
   if (collected.end == CollectorEnd::never_started) return;
   if (collected.end == CollectorEnd::too_short) {
@@ -84,29 +114,100 @@ void finish(Profile& profile, const Settings& settings, const Command& command, 
     return;
   }
   if (collected.end == CollectorEnd::failed) lines.say("the profile is incomplete: " + collected.reason);
-  if (collected.directory.path.empty()) return;
-  deliver(collected.directory);
+  const std::string& directory = collected.directory.path;
+  if (directory.empty()) return;
+  if (const std::string problem = deliver(collected.directory); !problem.empty()) lines.say(problem);
   if (collected.end == CollectorEnd::interrupted || !settings.report) {
-    lines.say("recorded in " + collected.directory.path + "; for the report: reveal report " +
-              collected.directory.path);
+    lines.say("recorded in " + directory + "; for the report: reveal report " + directory);
     return;
   }
-  const ReportResult report =
-      build_report(collected.directory.path, profile.launch.node, *status, settings.quiet, signals);
+  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
+  const ReportResult report = build_report({.directory = directory,
+                                            .node = profile.launch.node,
+                                            .status = ended.status,
+                                            .seconds = ended.seconds,
+                                            .retain = settings.retain,
+                                            .quiet = settings.quiet,
+                                            .limit = left},
+                                           signals);
   if (report.end == ReportEnd::failed) lines.say("no report: " + report.reason);
-  if (!settings.mail.empty())
-    lines.say("mail is not configured on this site; the report is in " + collected.directory.path);
+  if (!settings.mail.empty()) lines.say("mail is not configured on this site; the report is in " + directory);
+}
+
+/// Runs `work` in a child and waits for it; without a child to be had, here. At the deadline, or some time after
+/// Ctrl-C, the child is left behind.
+template <typename Work>
+WaitEnd in_a_child(Clock::time_point deadline, Work&& work) {
+  const pid_t parent = ::getpid();
+  const pid_t child = ::fork();
+  if (child <= 0) {
+    if (child == 0) {
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+      if (::getppid() != parent) ::_exit(0);
+    }
+    work();
+    if (child == 0) ::_exit(0);
+    return WaitEnd::ended;
+  }
+  constexpr auto kGrace = 500ms;  // its own limit is the same, and it can say more than we
+  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
+  WaitEnd end = wait_for_end(child, std::nullopt, left + kGrace).end;
+  if (end == WaitEnd::interrupted) {
+    ::kill(child, SIGINT);
+    end = wait_for_end(child, std::nullopt, kInterruptLimit).end;
+  }
+  if (end != WaitEnd::ended) ::kill(child, SIGKILL);
+  return end;
+}
+
+void close_run(Profile& profile, const Settings& settings, Ended ended, std::optional<int> collector_status,
+               const BlockedSignals& signals, const Lines& lines) {
+  const auto deadline = Clock::now() + settings.report_limit;
+  // The rank that failed tells how the launch ended, not the one that happened to end last.
+  if (const auto failed = parse_int(profile.run->read(kFailedFile))) ended.status = static_cast<int>(*failed);
+  if (const auto begun = parse_int(profile.run->read(kBegunFile))) {
+    ended.seconds = std::max(ended.seconds, ended.began + ended.seconds - static_cast<double>(*begun) * 1e-6);
+  }
+  const bool too_short = ended.seconds < kShortest && settings.output.empty();
+  signal_collector(*profile.run, too_short ? SIGKILL : SIGTERM);
+  if (ended.line_open && !settings.quiet && ::isatty(STDERR_FILENO) == 1) {
+    [[maybe_unused]] const auto written = ::write(STDERR_FILENO, "\n", 1);
+  }
+  const std::optional<JobDirectory> directory = recorded_in(*profile.run);
+  const WaitEnd end = in_a_child(deadline, [&]() noexcept {
+    try {
+      if (too_short) {
+        discard_collector(profile.launch, *profile.run);
+        profile.run.reset();
+      } else {
+        finish(profile, settings, ended, collector_status, signals, lines, deadline);
+      }
+    } catch (const std::exception& error) {
+      lines.say({"the profile could not be finished: ", error.what()});
+    }
+  });
+  if (!directory) return;
+  if (end != WaitEnd::ended) {
+    const bool kept_in_spool = directory->spooled() && ::access(directory->recording.c_str(), F_OK) == 0;
+    const std::string& place = kept_in_spool ? directory->recording : directory->path;
+    lines.say((end == WaitEnd::deadline ? "not finished in time" : "interrupted") + std::string("; recorded in ") +
+              place + "; for the report: reveal report " + place);
+  } else if (too_short) {
+    char seconds[32];
+    std::snprintf(seconds, sizeof seconds, ended.seconds < 1 ? "%.2f" : "%.1f", ended.seconds);
+    lines.say({seconds, " s is too short to judge; nothing kept (--output DIR keeps the trace)"});
+  }
 }
 
 }  // namespace
 
-int run_profiled(const Settings& settings, const std::vector<std::string>& command, const Environment& environment,
-                 const std::vector<std::string>& warnings) noexcept {
+int run_profiled(const RunOrder& order, char* const* command, const Environment& environment,
+                 const BlockedSignals& signals) noexcept {
+  const Settings& settings = order.settings;
   const Lines lines(settings.quiet);
-  const BlockedSignals signals;
   try {
-    if (const std::string problem = probes_problem(settings.probes, signals); !problem.empty()) {
-      Lines(false).say(problem);
+    if (const std::string problem = probes_problem(settings.probes); !problem.empty()) {
+      say_line({problem});
       return kUsageError;
     }
   } catch (const std::exception&) {  // it could not be asked: then it tells at the end
@@ -114,33 +215,44 @@ int run_profiled(const Settings& settings, const std::vector<std::string>& comma
   Profile profile;
   try {
     profile.launch = identify_launch(node_name(settings, environment), environment);
-    for (const std::string& warning : warnings) {
+    for (const std::string& warning : order.warnings) {
       if (profile.launch.speaks()) lines.say(warning);
     }
-    begin(profile, settings, command.front(), signals, environment);
+    std::vector<std::string> words;
+    for (char* const* word = command; *word != nullptr; ++word) words.emplace_back(*word);
+    begin(profile, settings, words, signals, environment, lines);
   } catch (const std::exception& error) {
-    if (profile.launch.speaks()) lines.say("running without a profile: " + std::string(error.what()));
+    if (profile.launch.speaks()) lines.say({"running without a profile: ", error.what()});
   }
 
-  int status = 126;
-  bool ran = false;
   Command runner(signals);
-  try {
-    std::string failure;
-    status = runner.run(command, failure);
+  Ended ended{.began = seconds_since_boot()};
+  const StartedProgram started = runner.start(command);
+  if (started.pid < 0) {
+    try {
+      if (leave(profile, std::nullopt)) forget(profile);
+    } catch (const std::exception&) {  // the next run removes it
+    }
+    if (started.no_room) {
+      lines.say({"running without a profile: ", std::strerror(started.error_number)});
+      profile.run.reset();
+      become_command();
+    }
     // Not a warning about us but the command's own failure, so even --quiet says it, as a shell would.
-    ran = failure.empty();
-    if (!ran) Lines(false).say(failure);
-  } catch (const std::exception& error) {
-    lines.say(error.what());
+    say_line({command[0], ": ", std::strerror(started.error_number)});
+    return started.error_number == ENOENT ? kCommandNotFound : kCommandNotRun;
   }
-
+  command_runs_as(started.pid);
+  ended.status = runner.wait(profile.collector);
+  command_ended_with(ended.status);
+  ended.seconds = seconds_since_boot() - ended.began;
+  ended.line_open = runner.interrupted_by_terminal();
   try {
-    finish(profile, settings, runner, signals, lines, ran ? std::optional(status) : std::nullopt);
+    if (leave(profile, ended.status)) close_run(profile, settings, ended, runner.status_of_other(), signals, lines);
   } catch (const std::exception& error) {
-    lines.say("the profile could not be finished: " + std::string(error.what()));
+    lines.say({"the profile could not be finished: ", error.what()});
   }
-  return status;
+  return ended.status;
 }
 
 void guard_standard_streams() noexcept {

@@ -4,17 +4,21 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "hdf5schema/basics/child_answer.h"
 #include "hdf5schema/basics/config_file.h"
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/file_text.h"
 #include "hdf5schema/basics/text.h"
 #include "hdf5schema/version.h"
 #include "wrapper/collector.h"
+#include "wrapper/in_place.h"
+#include "wrapper/process.h"
 #include "wrapper/profiled_run.h"
 #include "wrapper/settings.h"
 
@@ -45,9 +49,18 @@ int usage_error(const std::string& text) {
   return kUsageError;
 }
 
+/// A home directory may be on a server that does not answer.
+std::string text_of(const std::string& path, std::vector<std::string>& warnings) {
+  constexpr std::chrono::milliseconds kLimit{500};
+  constexpr std::size_t kLongest = 1 << 20;
+  const ChildAnswer answer = ask_child([&] { return file_text(path); }, kLimit, kLongest);
+  if (!answer.complete) warnings.push_back(path + ": could not be read; its settings do not apply");
+  return answer.text;
+}
+
 /// The section [run]; the others are for other programs.
 void read_config(const std::string& path, Settings& settings, std::vector<std::string>& warnings) {
-  const ConfigFile config = parse_config(file_text(path), path);
+  const ConfigFile config = parse_config(text_of(path, warnings), path);
   for (const ConfigProblem& problem : config.problems) {
     if (problem.section.empty() || problem.section == "run") warnings.push_back(problem.text);
   }
@@ -81,16 +94,41 @@ std::string unknown_option(const std::string& option) {
   return "unknown option \"" + name + "\"" + (meant ? "; did you mean \"" + *meant + "\"?" : "; see --help");
 }
 
-}  // namespace
+/// Where our own options end and the command begins. Needs no memory: without any, the command still has to run.
+int begin_of_command(int argc, char** argv) noexcept {
+  int i = 1;
+  while (i < argc) {
+    const std::string_view word = argv[i];
+    if (!word.starts_with('-')) return i;
+    if (word == "--") return i + 1;
+    const auto specs = setting_specs();
+    const auto spec = std::find_if(specs.begin(), specs.end(), [&](const SettingSpec& each) {
+      return word.substr(0, word.find('=')) == each.option;
+    });
+    const bool with_value =
+        spec != specs.end() && (spec->form == SettingForm::value || spec->form == SettingForm::list);
+    i += with_value && word.find('=') == std::string_view::npos ? 2 : 1;
+  }
+  return argc;
+}
 
-int main(int argc, char** argv) try {
-  guard_standard_streams();
+class UsageError : public Error {
+ public:
+  using Error::Error;
+};
+
+struct Answered {  // --help or --version
+  int status;
+};
+
+/// From the files, the environment and the options, each stronger than the one before. Throws UsageError.
+RunOrder read_order(int own_argc, char** argv) {
   CLI::App app{"Runs a command unchanged and tells afterwards what slowed it down."};
   app.name("reveal-run");
   app.formatter(std::make_shared<Help>());
   app.footer(kExamples);
   app.set_version_flag("--version", REVEAL_VERSION);
-  app.prefix_command();
+  app.allow_extras();
 
   struct Given {
     const SettingSpec* spec;
@@ -111,32 +149,50 @@ int main(int argc, char** argv) try {
     }
   }
   try {
-    app.parse(argc, argv);
+    app.parse(own_argc, argv);
   } catch (const CLI::Success& success) {
-    return app.exit(success);
+    throw Answered{app.exit(success)};
   } catch (const CLI::Error& error) {
-    return usage_error(error.what());
+    throw UsageError(error.what());
+  }
+  for (const std::string& word : app.remaining()) {
+    if (word != "--") throw UsageError(unknown_option(word));
   }
 
-  std::vector<std::string> command = app.remaining();
-  const bool separated = !command.empty() && command.front() == "--";
-  if (separated) command.erase(command.begin());
-  if (command.empty()) return usage_error("no command; usage: reveal-run [options] -- COMMAND...");
-  if (!separated && command.front().starts_with('-')) return usage_error(unknown_option(command.front()));
-
-  Settings settings;
-  std::vector<std::string> warnings;
-  for (const std::string& file : config_files()) read_config(file, settings, warnings);
-  for (std::string& line : apply_environment(process_environment, settings)) warnings.push_back(std::move(line));
+  RunOrder order;
+  for (const std::string& file : config_files()) read_config(file, order.settings, order.warnings);
+  for (std::string& line : apply_environment(process_environment, order.settings)) {
+    order.warnings.push_back(std::move(line));
+  }
   for (const Given& each : given) {
     try {
-      if (each.flag) each.spec->apply(settings, each.spec->form == SettingForm::turns_on ? "true" : "false");
-      for (const std::string& value : each.values) each.spec->apply(settings, value);
+      if (each.flag) each.spec->apply(order.settings, each.spec->form == SettingForm::turns_on ? "true" : "false");
+      for (const std::string& value : each.values) each.spec->apply(order.settings, value);
     } catch (const Error& error) {
-      return usage_error(std::string(each.spec->option) + ": " + error.what());
+      throw UsageError(std::string(each.spec->option) + ": " + error.what());
     }
   }
-  return run_profiled(settings, command, process_environment, warnings);
-} catch (const std::exception& error) {
-  return usage_error(error.what());
+  return order;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  guard_standard_streams();
+  const BlockedSignals signals;
+  const int begin = begin_of_command(argc, argv);
+  if (begin < argc) keep_command(argv + begin, signals);
+  try {
+    const RunOrder order = read_order(begin, argv);
+    if (begin == argc) throw UsageError("no command; usage: reveal-run [options] -- COMMAND...");
+    return run_profiled(order, argv + begin, process_environment, signals);
+  } catch (const Answered& answered) {
+    return answered.status;
+  } catch (const UsageError& error) {
+    return usage_error(error.what());
+  } catch (const std::exception& error) {
+    if (begin == argc) return usage_error(error.what());
+    say_line({"running without a profile: ", error.what()});
+    become_command();
+  }
 }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/private_files.h"
 
 namespace reveal {
 namespace {
@@ -87,15 +88,6 @@ void remove_directory(int parent, const std::string& name) noexcept {
 
 }  // namespace
 
-void ensure_private_directory(const std::string& path) {
-  if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) throw system_error(path, errno);
-  struct stat status {};
-  if (::lstat(path.c_str(), &status) != 0) throw system_error(path, errno);
-  if (!S_ISDIR(status.st_mode) || status.st_uid != ::geteuid() || (status.st_mode & 077) != 0) {
-    throw Error(path + " is not a directory of this user alone");
-  }
-}
-
 std::string run_directory_base(const Environment& environment) {
   const std::string runtime = environment("XDG_RUNTIME_DIR");
   if (runtime.starts_with('/')) {
@@ -103,19 +95,19 @@ std::string run_directory_base(const Environment& environment) {
       // Inherited from a login node it often does not exist here; after `sudo -E` it is somebody else's.
       struct stat status {};
       if (::lstat(runtime.c_str(), &status) == 0 && S_ISDIR(status.st_mode) && status.st_uid == ::geteuid()) {
-        ensure_private_directory(runtime + "/reveal");
-        return runtime + "/reveal";
+        return private_directory(runtime + "/reveal");
       }
     } catch (const Error&) {  // read-only or full: /tmp may still do
     }
   }
-  std::string base = "/tmp/reveal-" + std::to_string(::geteuid());
-  ensure_private_directory(base);
-  return base;
+  return private_directory("/tmp/reveal-" + std::to_string(::geteuid()));
 }
 
 RunDirectory::RunDirectory(const Launch& launch, const std::string& base, milliseconds limit)
-    : path_(base + "/" + launch.key), number_(launch.rank), expected_ranks_(launch.ranks_on_node) {
+    : path_(base + "/" + launch.key),
+      rank_name_(std::string(kRankPrefix) + std::to_string(::getpid())),
+      number_(launch.rank),
+      expected_ranks_(launch.ranks_on_node) {
   const auto deadline = Clock::now() + limit;
   // The last rank of an earlier launch may move the directory away between our steps; then begin again.
   while (!enter(std::chrono::duration_cast<milliseconds>(deadline - Clock::now()))) {
@@ -125,7 +117,8 @@ RunDirectory::RunDirectory(const Launch& launch, const std::string& base, millis
 }
 
 bool RunDirectory::enter(milliseconds limit) {
-  ensure_private_directory(path_);
+  // Inside a directory that nobody else can enter: what is there is ours.
+  if (::mkdir(path_.c_str(), 0700) != 0 && errno != EEXIST) throw system_error(path_, errno);
   directory_ = Descriptor(::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (!directory_) {
     if (errno == ENOENT) return false;
@@ -139,17 +132,16 @@ bool RunDirectory::enter(milliseconds limit) {
   locked_ = take_lock(lock_.get(), limit);
   if (!still_in_place()) return false;
 
-  const std::string name = rank_file();
-  rank_ = Descriptor(::openat(directory_.get(), name.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
+  rank_ = Descriptor(::openat(directory_.get(), rank_name_.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
   const Descriptor count(::openat(directory_.get(), kCountFile, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
   if ((!rank_ || !count) && errno == ENOENT) return false;
   if (!rank_ || ::flock(rank_.get(), LOCK_EX | LOCK_NB) != 0 || !count || ::write(count.get(), "+", 1) < 0) {
-    throw system_error(path_ + "/" + name, errno);
+    throw system_error(path_ + "/" + rank_name_, errno);
   }
   // For the collector. Without a number it counts the ranks by process id.
   const std::string number = number_ ? std::to_string(*number_) + "\n" : "";
   if (::ftruncate(rank_.get(), 0) != 0 || ::pwrite(rank_.get(), number.data(), number.size(), 0) < 0) {
-    throw system_error(path_ + "/" + name, errno);
+    throw system_error(path_ + "/" + rank_name_, errno);
   }
   return still_in_place();
 }
@@ -168,10 +160,6 @@ bool RunDirectory::still_in_place() const {
   struct stat there {};
   return ::fstat(directory_.get(), &ours) == 0 && ::lstat(path_.c_str(), &there) == 0 && ours.st_ino == there.st_ino &&
          ours.st_dev == there.st_dev;
-}
-
-std::string RunDirectory::rank_file() {
-  return std::string(kRankPrefix) + std::to_string(::getpid());
 }
 
 std::string RunDirectory::read(const char* name) const {
@@ -197,7 +185,7 @@ bool RunDirectory::leave(milliseconds limit) {
   // Without this, the first rank of a very short launch would close the trace before the last one begins.
   while (awaited() && Clock::now() < deadline) pause_shortly();
 
-  ::unlinkat(directory_.get(), rank_file().c_str(), 0);
+  ::unlinkat(directory_.get(), rank_name_.c_str(), 0);
   while (!locked_) {
     if (!still_in_place()) return false;  // another rank was the last one
     locked_ = take_lock(lock_.get(), kStep);

@@ -41,22 +41,18 @@ class RunDirectory {
  private:
   bool enter(std::chrono::milliseconds limit);
   [[nodiscard]] bool still_in_place() const;
-  [[nodiscard]] static std::string rank_file();
   void remove() noexcept;
 
-  std::string path_;
+  std::string path_, rank_name_;
   std::optional<int> number_, expected_ranks_;
   Descriptor directory_, lock_, rank_;
   bool locked_ = false;
   bool mine_to_remove_ = false;
 };
 
-/// The directory for run directories: $XDG_RUNTIME_DIR/reveal, else /tmp/reveal-UID. Throws Error if what is there is
-/// not a directory of ours alone.
+/// The directory for run directories: $XDG_RUNTIME_DIR/reveal, else /tmp/reveal-UID (see private_directory). Throws
+/// Error.
 [[nodiscard]] std::string run_directory_base(const Environment& environment);
-
-/// Makes `path` (mode 0700) if it is missing; throws Error unless it is a real directory that only we can enter.
-void ensure_private_directory(const std::string& path);
 
 /// Removes what launches left behind whose every process was killed (kill -9, out of memory).
 void remove_abandoned_runs(const std::string& base) noexcept;

@@ -1,6 +1,9 @@
 #include "wrapper/settings.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <optional>
 
 #include "hdf5schema/basics/error.h"
@@ -38,6 +41,27 @@ void apply_tag(Settings& settings, std::string_view value) {
   settings.tags.emplace_back(key, value.substr(equals + 1));
 }
 
+void apply_metrics(Settings& settings, std::string_view value) {
+  settings.metrics = value;
+  if (::access(settings.metrics.c_str(), R_OK) != 0) throw system_error(settings.metrics, errno);
+}
+
+void apply_retain(Settings& settings, std::string_view value) {
+  constexpr std::string_view kRolling = "rolling=";
+  const auto kept = value.starts_with(kRolling) ? parse_duration(value.substr(kRolling.size())) : std::nullopt;
+  if (value != "full" && value != kRetainSummary && kept.value_or(0s) < 1min) {
+    throw Error("\"" + std::string(value) + "\" is neither full, summary nor rolling=TIME of at least a minute");
+  }
+  settings.retain = value == "full" ? "" : value;
+}
+
+void apply_report_limit(Settings& settings, std::string_view value) {
+  const auto limit = parse_duration(value);
+  if (!limit) throw Error("\"" + std::string(value) + "\" is not a time such as 20s or 2min");
+  if (*limit < 1s || *limit > 24h) throw Error(std::string(value) + " is outside 1s to 24h");
+  settings.report_limit = std::chrono::duration_cast<std::chrono::milliseconds>(*limit);
+}
+
 constexpr SettingSpec kSettings[] = {
     {"output", "--output", "DIR", "REVEAL_OUTPUT", SettingForm::value,
      "Directory of the traces and the report; may contain Slurm's %j %x %u %A %a", apply_output},
@@ -51,9 +75,19 @@ constexpr SettingSpec kSettings[] = {
     {"probes", "--probes", "A,B", "REVEAL_PROBES", SettingForm::value,
      "Only these probes (`reveal probes` lists them; default: all)",
      [](Settings& settings, std::string_view value) { settings.probes = value; }},
+    {"metrics", "--metrics", "FILE", "REVEAL_METRICS", SettingForm::value,
+     "Record what this file names (`reveal-collect --help` describes it)", apply_metrics},
+    {"retain", "--retain", "FORM", "REVEAL_RETAIN", SettingForm::value,
+     "What to keep: full (default), rolling=30min (the last minutes), summary (one row a minute, after the report)",
+     apply_retain},
+    {"name", "--name", "TEXT", "REVEAL_NAME", SettingForm::value,
+     "Compare with earlier runs of this name (default: of the same command)",
+     [](Settings& settings, std::string_view value) { settings.name = value; }},
     {"tag", "--tag", "KEY=VALUE", "REVEAL_TAG", SettingForm::list, "Label this run; may be repeated", apply_tag},
     {"report", "--no-report", "", "REVEAL_REPORT", SettingForm::turns_off, "Record only, analyse later",
      [](Settings& settings, std::string_view value) { settings.report = truth(value); }},
+    {"report_limit", "--report-limit", "TIME", "REVEAL_REPORT_LIMIT", SettingForm::value,
+     "Longest time from the end of the command to the prompt (default 20s)", apply_report_limit},
     {"quiet", "--quiet", "", "REVEAL_QUIET", SettingForm::turns_on, "Print nothing, neither the report nor warnings",
      [](Settings& settings, std::string_view value) { settings.quiet = truth(value); }},
 };

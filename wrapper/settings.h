@@ -2,6 +2,7 @@
 // REVEAL_* environment and reveal.conf are read from it, each stronger than the next.
 #pragma once
 
+#include <chrono>
 #include <span>
 #include <string>
 #include <string_view>
@@ -12,12 +13,18 @@
 
 namespace reveal {
 
+constexpr std::string_view kRetainSummary = "summary";
+
 struct Settings {
   std::string output;  // a pattern, see expand_pattern; "": the default directory
   std::string node;    // "": SLURMD_NODENAME, else the host name
   std::string interval = "100ms";
   std::string mail;
-  std::string probes;  // "cpu,memory"; "": all
+  std::string name;     // of what runs, for the history; "": known by its command
+  std::string probes;   // "cpu,memory"; "": all
+  std::string metrics;  // a file: what to record
+  std::string retain;   // "rolling=30min", "summary"; "": everything
+  std::chrono::milliseconds report_limit = std::chrono::seconds(20);  // from the end of the command to the prompt
   std::vector<std::pair<std::string, std::string>> tags;
   bool report = true;
   bool quiet = false;

@@ -7,6 +7,9 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <new>
+
+#include "wrapper/process.h"
 
 namespace reveal {
 namespace {
@@ -27,10 +30,10 @@ struct Record {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
   if (::getppid() != parent) ::_exit(0);
   // It must keep neither the job's streams nor a lock of the wrapper alive.
-  ::dup2(writer, STDIN_FILENO);
-  const long highest = ::sysconf(_SC_OPEN_MAX);
+  if (::dup2(writer, STDIN_FILENO) < 0) ::_exit(0);
   if (::close_range(1, ~0U, 0) != 0) {
-    for (int fd = 1; fd < (highest > 0 && highest < 65536 ? highest : 65536); ++fd) ::close(fd);
+    const int most = most_descriptors();
+    for (int fd = 1; fd < most; ++fd) ::close(fd);
   }
   sigset_t all;
   sigfillset(&all);
@@ -44,7 +47,7 @@ struct Record {
 
 }  // namespace
 
-Witness::Witness() {
+Witness::Witness() noexcept {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return;
   reader_ = Descriptor(ends[0]);
@@ -56,11 +59,12 @@ Witness::Witness() {
 
 Witness::~Witness() {
   if (pid_ <= 0) return;
-  ::kill(pid_, SIGKILL);
-  ::waitpid(pid_, nullptr, 0);
+  if (::kill(pid_, SIGKILL) != 0) return;  // it ends with us
+  while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+  }
 }
 
-bool Witness::saw(const siginfo_t& signal, std::chrono::milliseconds limit) {
+bool Witness::saw(const siginfo_t& signal, std::chrono::milliseconds limit) noexcept try {
   if (pid_ <= 0) return false;
   const auto deadline = Clock::now() + limit;
   while (true) {
@@ -80,6 +84,8 @@ bool Witness::saw(const siginfo_t& signal, std::chrono::milliseconds limit) {
     // Nobody holds the other end any more: the witness was killed.
     if (::poll(&readable, 1, static_cast<int>(left.count())) > 0 && (readable.revents & POLLIN) == 0) return false;
   }
+} catch (const std::bad_alloc&) {
+  return false;
 }
 
 }  // namespace reveal

@@ -16,13 +16,13 @@ namespace reveal {
 class Witness {
  public:
   /// Without a witness (no process left, no pipe) every signal counts as sent to us alone.
-  Witness();
+  Witness() noexcept;
   ~Witness();
   Witness(const Witness&) = delete;
   Witness& operator=(const Witness&) = delete;
 
   /// True if the same sender sent it the same signal. The senders go from process to process, so it may still come.
-  [[nodiscard]] bool saw(const siginfo_t& signal, std::chrono::milliseconds limit);
+  [[nodiscard]] bool saw(const siginfo_t& signal, std::chrono::milliseconds limit) noexcept;
   [[nodiscard]] pid_t pid() const noexcept { return pid_; }
   /// Somebody killed it, and its status was collected: the pid may be another process's now.
   void is_gone() noexcept { pid_ = -1; }

@@ -11,17 +11,25 @@
 #include <syslog.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <optional>
 #include <vector>
 
+#include "core/broker/cage.h"
+#include "core/broker/extern_step.h"
 #include "core/broker/job_spool.h"
 #include "core/broker/privileges.h"
 #include "core/broker/run_lock.h"
+#include "core/job/cpu_set.h"
+#include "core/job/process_stat.h"
 #include "core/pmu/perf_broker.h"
+#include "core/root/root_fs.h"
+#include "hdf5schema/basics/config_file.h"
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/file_text.h"
 
 namespace reveal {
 namespace {
@@ -29,10 +37,13 @@ namespace {
 using namespace std::chrono_literals;
 using SteadyClock = std::chrono::steady_clock;
 
-constexpr auto kLook = 1s;           // at the kill switch
-constexpr auto kCloseLimit = 3s;     // for the sampler to close its trace
-constexpr auto kDeliverLimit = 50s;  // for delivery, report and mail; the epilog does not wait that long
+constexpr auto kLook = 1s;            // at the kill switch
+constexpr auto kCloseLimit = 10s;     // for the sampler to close its trace; the epilog does not wait that long
+constexpr auto kEpilogLimit = 5s;     // from here on the job's cpus may be the next job's
+constexpr auto kLastResort = 20s;     // what takes this long can take longer
+constexpr auto kDeliverLimit = 120s;  // for delivery, report and mail
 constexpr auto kKillLimit = 1s;
+constexpr int kLowestPriority = 19;
 constexpr int kMostSamplers = 3;  // it is begun anew when it fails, or somebody kills it, while the job goes on
 
 void say(int priority, const BrokerOptions& options, const std::string& text) {
@@ -78,9 +89,14 @@ class Child {
   void signal(int number) {
     if (pid_ > 0 && !status()) ::kill(pid_, number);  // -1 would be everybody
   }
-  /// With everything it started: it leads a group of its own. Once it was waited for, the number may be another's.
+  [[nodiscard]] pid_t pid() const noexcept { return pid_; }
+  /// With everything it started and that stayed in its group. Once it was waited for, the number may be another's.
   void signal_all(int number) {
     if (pid_ > 0 && !status()) ::kill(-pid_, number);
+  }
+  /// With everything it started: it leads a group of its own.
+  void set_nice(int nice) {
+    if (pid_ > 0 && !status()) ::setpriority(PRIO_PGRP, static_cast<id_t>(pid_), nice);
   }
   std::optional<int> wait(Signals& signals, std::chrono::nanoseconds limit) {
     const auto end = SteadyClock::now() + limit;
@@ -93,14 +109,43 @@ class Child {
   std::optional<int> status_;
 };
 
+CpuSet cpus_of_process(pid_t pid) {
+  const std::string status = file_text("/proc/" + std::to_string(pid) + "/status");
+  return CpuSet::of_list(field_of(status, "Cpus_allowed_list"));
+}
+
+/// A mail program may be set-group-id: Postfix's reaches its queue in no other way.
+Programs programs_of_deliverer(const std::string& config) {
+  try {
+    const ConfigFile site = parse_config(file_text(config), config);
+    const bool mails = std::any_of(site.entries.begin(), site.entries.end(), [&](const ConfigEntry& entry) {
+      return entry.section == "mail" && entry.key == "enabled" && site.truth(entry);
+    });
+    return mails ? Programs::keep_set_uid : Programs::none;
+  } catch (const Error&) {
+    return Programs::none;  // nor will there be a mail
+  }
+}
+
+SpoolLimits spool_with_room(const BrokerOptions& options) {
+  const SpoolLimits limits = read_spool_limits(options.spool, options.config);
+  if (!options.orphan) require_room(options.spool, limits);
+  return limits;
+}
+
 class Broker {
  public:
   Broker(const BrokerOptions& options, const SampleJob& sample)
       : options_(options),
         sample_(sample),
+        cage_(options.job + "." + options.node),
         lock_(options),
+        limits_(spool_with_room(options)),
         spool_(make_job_spool(options.spool, run_name(options.job, lock_.restart()), options.uid, options.gid)),
-        mail_state_(make_mail_state(options.spool, options.uid, options.gid)) {}
+        mail_state_(make_mail_state(options.spool, options.uid, options.gid)),
+        extern_step_(fs_, options.job, options.node) {
+    cage_.leave_foreign_groups();
+  }
 
   int run() {
     bool recorded = options_.orphan && !over();
@@ -116,12 +161,19 @@ class Broker {
       signals_.wait(kLook);
     }
     if (recorded) deliver(failed);
+    cage_.empty();
     finish(failed);
+    remove_job_spool(spool_);  // once more: delivery may have gone on behind the epilog
+    if (!seal_job_spool(spool_, options_.uid, 2 * limits_.run)) {
+      say(LOG_NOTICE, options_, spool_.string() + " has no access control lists: it stays the user's");
+    }
     return 0;
   }
 
  private:
-  [[nodiscard]] bool over() const { return signals_.stop() || ::access(options_.disable_file.c_str(), F_OK) == 0; }
+  [[nodiscard]] bool over() const {
+    return signals_.stop() || job_gone_ || ::access(options_.disable_file.c_str(), F_OK) == 0;
+  }
 
   // The directory first: a requeued job begins with this one as soon as the lock is free.
   void finish(bool failed) {
@@ -137,6 +189,7 @@ class Broker {
     const pid_t pid = ::fork();
     if (pid < 0) throw system_error("the sampler", errno);
     if (pid > 0) {
+      ::setpgid(pid, pid);
       requests_ = std::move(sockets.broker);
       return Child(pid);
     }
@@ -146,6 +199,8 @@ class Broker {
     try {
       lock_.close_in_child();
       signals_.restore_in_child();
+      ::setpgid(0, 0);
+      cage_.enter();
       offer_to_oom_killer();  // while it may: the job's memory matters more, and the broker's life more than ours
       become_user(options_.uid, options_.gid);
       // Without its broker nobody would tell it to end.
@@ -174,8 +229,16 @@ class Broker {
     while (!over() && !sampler.status()) {
       signals_.wait(kLook);
       serve_perf_requests(requests_.get(), options_.job);
+      if (SteadyClock::now() < next_look_) continue;  // a request woke us
+      next_look_ = SteadyClock::now() + kLook;
+      job_gone_ = extern_step_.look_whether_gone();
     }
     requests_.close();
+    if (!sampler.status()) sampler_cpus_ = cpus_of_process(sampler.pid());
+    // The job is over, and on a busy node the last ten seconds of it would be lost with a trace that is not closed.
+    cage_.set_cpu_share(Cage::CpuShare::usual);
+    sampler.set_nice(0);
+    sampler.signal(SIGCONT);
     sampler.signal(SIGTERM);
     if (!sampler.wait(signals_, kCloseLimit)) {
       sampler.signal(SIGKILL);
@@ -189,6 +252,8 @@ class Broker {
   void deliver(bool failed) {
     int ready[2];
     if (::pipe2(ready, O_CLOEXEC) != 0) return;
+    cage_.deny_devices();
+    cage_.set_cpu_share(Cage::CpuShare::usual);
     const pid_t pid = ::fork();
     if (pid == 0) {
       lock_.close_in_child();
@@ -202,13 +267,23 @@ class Broker {
       return;
     }
     Child child(pid);
-    const auto end = SteadyClock::now() + kDeliverLimit;
+    const auto begin = SteadyClock::now();
     bool told = false;
-    while (!child.status() && SteadyClock::now() < end) {
+    auto share = Cage::CpuShare::usual;  // the job's cpus are still the job's
+    while (!child.status() && SteadyClock::now() < begin + kDeliverLimit) {
       pollfd fd{ready[0], POLLIN, 0};
       if (!told && ::poll(&fd, 1, 20) > 0) {
         told = true;
         finish(failed);
+      }
+      const auto now = SteadyClock::now();
+      const auto due = now > begin + kLastResort            ? Cage::CpuShare::least
+                       : told || now > begin + kEpilogLimit ? Cage::CpuShare::low
+                                                            : Cage::CpuShare::usual;
+      if (due != share) {
+        share = due;
+        cage_.set_cpu_share(share);
+        child.set_nice(kLowestPriority);  // where there are no such groups
       }
       if (told) signals_.wait(100ms);
     }
@@ -223,17 +298,22 @@ class Broker {
     try {
       signals_.restore_in_child();
       ::setpgid(0, 0);
+      cage_.enter();
+      sampler_cpus_.bind_this_process();
+      limit_deliverer();
       offer_to_oom_killer();
       ::setenv("SLURM_JOB_RESTART_COUNT", std::to_string(lock_.restart()).c_str(), 1);
       ::setenv("SLURM_STEP_NODELIST", lock_.step_nodes().c_str(), 1);
-      become_user(options_.uid, options_.gid);
+      ::setenv("REVEAL_REQUEST", lock_.request().c_str(), 1);  // every user of the node can read a command line
+      become_user(options_.uid, options_.gid, programs_of_deliverer(options_.config));
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // of a broker that is killed
       if (::chdir("/") != 0) ::_exit(kSamplerFailed);
       ::fcntl(ready, F_SETFD, 0);
       const std::filesystem::path own = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "reveal";
-      std::vector<std::string> words{own.string(),          "deliver",      spool_.string(),     "--job",
-                                     options_.job,          "--node",       options_.node,       "--config",
-                                     options_.config,       "--request",    lock_.request(),     "--ready-fd",
-                                     std::to_string(ready), "--mail-state", mail_state_.string()};
+      std::vector<std::string> words{own.string(),        "deliver",    spool_.string(),       "--job",
+                                     options_.job,        "--node",     options_.node,         "--config",
+                                     options_.config,     "--ready-fd", std::to_string(ready), "--mail-state",
+                                     mail_state_.string()};
       if (options_.orphan) words.emplace_back("--orphan");
       std::vector<char*> argv;
       argv.reserve(words.size() + 1);
@@ -250,9 +330,16 @@ class Broker {
   const BrokerOptions& options_;
   const SampleJob& sample_;
   Signals signals_;
+  Cage cage_;
   RunLock lock_;
+  SpoolLimits limits_;
   std::filesystem::path spool_, mail_state_;
+  RootFs fs_;
+  ExternStep extern_step_;
+  CpuSet sampler_cpus_;  // the job's, where the node is shared
   Descriptor requests_;  // of the sampler's, for counters
+  SteadyClock::time_point next_look_;
+  bool job_gone_ = false;
   bool finished_ = false;
 };
 
@@ -261,7 +348,6 @@ class Broker {
 int run_broker(const BrokerOptions& options, const SampleJob& sample) {
   ::openlog("reveal-collect", LOG_PID, LOG_DAEMON);
   try {
-    leave_control_groups();
     ::umask(077);
     return Broker(options, sample).run();
   } catch (const std::exception& error) {

@@ -1,14 +1,26 @@
 #include "core/broker/job_spool.h"
 
+#include <dirent.h>
 #include <fcntl.h>
+#include <linux/posix_acl.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
-#include <cstdio>
+#include <cmath>
+#include <cstring>
+#include <ctime>
+#include <memory>
 
+#include "hdf5schema/basics/config_file.h"
 #include "hdf5schema/basics/descriptor.h"
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/file_text.h"
+#include "hdf5schema/basics/text.h"
 
 namespace reveal {
 namespace {
@@ -28,6 +40,73 @@ Descriptor open_private(const std::filesystem::path& path) {
   return folder;
 }
 
+// linux/posix_acl_xattr.h, which C++ cannot read; little-endian.
+struct AclEntry {
+  std::uint16_t tag, permissions;
+  std::uint32_t id;
+};
+struct Acl {
+  std::uint32_t version = 2;
+  std::array<AclEntry, 5> entries;
+};
+constexpr const char* kAclName = "system.posix_acl_access";
+
+/// Root may everything, this user only read (and enter, if it is a directory), nobody else anything.
+Acl acl_for_reader(uid_t uid, bool directory) noexcept {
+  constexpr std::uint32_t kNone = ~0U;
+  const std::uint16_t read = directory ? ACL_READ | ACL_EXECUTE : ACL_READ;
+  const std::uint16_t all = static_cast<std::uint16_t>(read | ACL_WRITE);
+  return {.entries = {{{ACL_USER_OBJ, all, kNone},
+                       {ACL_USER, read, uid},
+                       {ACL_GROUP_OBJ, 0, kNone},
+                       {ACL_MASK, read, kNone},
+                       {ACL_OTHER, 0, kNone}}}};
+}
+
+bool give_to_reader(int file, uid_t uid, bool directory) noexcept {
+  const Acl acl = acl_for_reader(uid, directory);
+  return ::fsetxattr(file, kAclName, &acl, sizeof acl, 0) == 0 && ::fchown(file, 0, 0) == 0;
+}
+
+bool is_for_reader(int file, uid_t uid, bool directory) noexcept {
+  Acl found{};
+  const Acl ours = acl_for_reader(uid, directory);
+  return ::fgetxattr(file, kAclName, &found, sizeof found) == sizeof found &&
+         std::memcmp(&found, &ours, sizeof ours) == 0;
+}
+
+bool give_to_owner(int file, uid_t uid, gid_t gid, mode_t mode) noexcept {
+  return ::fremovexattr(file, kAclName) == 0 && ::fchown(file, uid, gid) == 0 && ::fchmod(file, mode) == 0;
+}
+
+struct CloseFolder {
+  void operator()(DIR* folder) const noexcept { ::closedir(folder); }
+};
+using FolderList = std::unique_ptr<DIR, CloseFolder>;
+
+FolderList list_folder(int folder) noexcept {
+  const int list = ::openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  FolderList files(list >= 0 ? ::fdopendir(list) : nullptr);
+  if (!files && list >= 0) ::close(list);
+  return files;
+}
+
+Descriptor open_file(int at, const char* name) noexcept {
+  return Descriptor(::openat(at, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+}
+
+/// A run that goes on where an earlier one of the same job and user was sealed.
+bool give_back(const Descriptor& base, const std::string& name, uid_t uid, gid_t gid) noexcept {
+  const Descriptor folder = open_folder(base.get(), name);
+  if (!folder || !is_for_reader(folder.get(), uid, true)) return false;
+  const FolderList files = list_folder(folder.get());
+  while (const dirent* entry = files ? ::readdir(files.get()) : nullptr) {
+    const Descriptor file = open_file(folder.get(), entry->d_name);
+    if (file && is_for_reader(file.get(), uid, false)) give_to_owner(file.get(), uid, gid, 0600);
+  }
+  return give_to_owner(folder.get(), uid, gid, 0700);
+}
+
 /// The last part of `path`, in `base`. It appears as the user's: two collectors may come at the same moment.
 void make_user_folder(const Descriptor& base, const std::filesystem::path& path, uid_t uid, gid_t gid) {
   const std::string name = path.filename().string();
@@ -43,6 +122,7 @@ void make_user_folder(const Descriptor& base, const std::filesystem::path& path,
     if (::fstatat(base.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0)
       throw system_error(path.string(), errno);
   }
+  if (S_ISDIR(status.st_mode) && status.st_uid == 0 && give_back(base, name, uid, gid)) return;
   // Whom the user lets write in it is the user's affair: whoever reads it is that user.
   if (!S_ISDIR(status.st_mode) || status.st_uid != uid) {
     throw Error(path.string() + ": belongs to somebody else");
@@ -70,9 +150,99 @@ std::filesystem::path make_mail_state(const std::filesystem::path& spool, uid_t 
   return state;
 }
 
+SpoolLimits read_spool_limits(const std::filesystem::path& spool, const std::string& config) {
+  constexpr std::uint64_t kMostInAll = 10'000'000'000;
+  constexpr std::uint64_t kShare = 10;
+  SpoolLimits limits;
+  for (const ConfigEntry& entry : parse_config(file_text(config), config).entries) {
+    if (entry.section != "slurm" || entry.values.empty()) continue;
+    const auto bytes = parse_bytes(entry.values.front());
+    if (entry.key == "spool_max") limits.run = bytes.value_or(limits.run);
+    if (entry.key == "spool_total_max") limits.total = bytes.value_or(limits.total);
+  }
+  struct statvfs disk {};
+  if (limits.total == 0) {
+    limits.total = kMostInAll;
+    if (::statvfs(spool.c_str(), &disk) == 0) {
+      limits.total = std::min(limits.total, std::uint64_t{disk.f_blocks} * disk.f_frsize / kShare);
+    }
+  }
+  return limits;
+}
+
+void require_room(const std::filesystem::path& spool, const SpoolLimits& limits) {
+  constexpr int kMostFiles = 200'000;
+  constexpr std::uint64_t kBlock = 512;
+  constexpr double kMegabyte = 1e6;
+  std::uint64_t used = 0;
+  std::string oldest;
+  struct stat of_oldest {};
+  int files = 0;
+  std::error_code error;
+  // Follows no link: it only counts.
+  for (std::filesystem::recursive_directory_iterator entry(spool, error), end;
+       !error && entry != end && files < kMostFiles; entry.increment(error), ++files) {
+    struct stat status {};
+    if (::lstat(entry->path().c_str(), &status) != 0) continue;
+    used += static_cast<std::uint64_t>(status.st_blocks) * kBlock;
+    const std::string name = entry->path().filename().string();
+    if (entry.depth() > 0 || name[0] < '0' || name[0] > '9') continue;
+    if (oldest.empty() || status.st_ctime < of_oldest.st_ctime) {
+      oldest = name;
+      of_oldest = status;
+    }
+  }
+  if (used <= limits.total) return;
+  std::string text = spool.string() + " holds " + std::to_string(std::llround(static_cast<double>(used) / kMegabyte)) +
+                     " MB, more than spool_total_max (" +
+                     std::to_string(std::llround(static_cast<double>(limits.total) / kMegabyte)) +
+                     " MB): nothing more is recorded on this node";
+  if (!oldest.empty()) {
+    char day[32] = "";
+    struct tm time {};
+    if (::gmtime_r(&of_oldest.st_ctime, &time) != nullptr) std::strftime(day, sizeof day, "%F", &time);
+    text += "; the oldest run that was not fetched is " + oldest + ", of " + day;
+  }
+  throw Error(text);
+}
+
 void remove_job_spool(const std::filesystem::path& folder) noexcept {
   const Descriptor base = open_folder(AT_FDCWD, folder.parent_path().string());
   if (base) ::unlinkat(base.get(), folder.filename().c_str(), AT_REMOVEDIR);
+}
+
+bool seal_job_spool(const std::filesystem::path& folder, uid_t uid, std::uint64_t most_bytes) noexcept {
+  constexpr int kMostFiles = 1000;
+  if (::geteuid() != 0 || uid == 0) return true;
+  const Descriptor base = open_folder(AT_FDCWD, folder.parent_path().string());
+  const Descriptor job = base ? open_folder(base.get(), folder.filename().string()) : Descriptor();
+  struct stat status {};
+  if (!job || ::fstat(job.get(), &status) != 0 || status.st_uid != uid) return true;
+  if (!give_to_reader(job.get(), uid, true)) return false;
+  // From here on the user changes no name in it.
+  const FolderList files = list_folder(job.get());
+  std::uint64_t bytes = 0;
+  int count = 0;
+  while (const dirent* entry = files ? ::readdir(files.get()) : nullptr) {
+    const char* const name = entry->d_name;
+    if (std::strcmp(name, ".") == 0 || std::strcmp(name, "..") == 0) continue;
+    if (++count > kMostFiles) {
+      ::fremovexattr(job.get(), kAclName);  // nor does he see it: until the janitor comes
+      ::fchmod(job.get(), 0700);
+      break;
+    }
+    if (::fstatat(job.get(), name, &status, AT_SYMLINK_NOFOLLOW) != 0) continue;
+    if (S_ISDIR(status.st_mode)) {
+      const Descriptor inner = open_folder(job.get(), name);
+      if (inner && ::fchown(inner.get(), 0, 0) == 0) ::fchmod(inner.get(), 0700);
+      continue;
+    }
+    bytes += static_cast<std::uint64_t>(status.st_size);
+    const bool ours = S_ISREG(status.st_mode) && status.st_nlink == 1 && bytes <= most_bytes;
+    const Descriptor file = ours ? open_file(job.get(), name) : Descriptor();
+    if (!file || !give_to_reader(file.get(), uid, false)) ::unlinkat(job.get(), name, 0);
+  }
+  return true;
 }
 
 }  // namespace reveal

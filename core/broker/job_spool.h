@@ -1,13 +1,28 @@
 // Where traces wait on the node until they are delivered: SPOOL/JOBID or, of a run after a requeue, SPOOL/JOBID-rN, the
-// user's own, inside a directory that only root can write. Nothing here follows a link.
+// user's own while it runs, inside a directory that only root can write. What could not be delivered is root's from
+// then on, and the user's to read. Nothing here follows a link.
 #pragma once
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 
 namespace reveal {
+
+/// Of the section [slurm].
+struct SpoolLimits {
+  std::uint64_t run = 2'000'000'000;  // spool_max, of one run on this node
+  std::uint64_t total = 0;            // spool_total_max, of everything below the spool
+};
+
+/// What is wrong in the configuration is passed over. Without spool_total_max: 10 GB, or a tenth of the file system
+/// where that is less.
+[[nodiscard]] SpoolLimits read_spool_limits(const std::filesystem::path& spool, const std::string& config);
+
+/// Throws Error when the spool holds more than `limits.total`, with the oldest run that nobody fetched.
+void require_room(const std::filesystem::path& spool, const SpoolLimits& limits);
 
 /// "4711", "4711-r2" after two requeues.
 [[nodiscard]] std::string run_name(const std::string& job, int restart);
@@ -22,5 +37,10 @@ namespace reveal {
 
 /// Removes it if it is empty: what could not be delivered stays.
 void remove_job_spool(const std::filesystem::path& folder) noexcept;
+
+/// What stays becomes root's; the user can read it and nothing else. Whatever no run of reveal leaves there (folders,
+/// links, what goes beyond `most_bytes`) is taken out of the user's reach. False when the file system has no access
+/// control lists: then it stays the user's. True also when there is nothing.
+[[nodiscard]] bool seal_job_spool(const std::filesystem::path& folder, uid_t uid, std::uint64_t most_bytes) noexcept;
 
 }  // namespace reveal

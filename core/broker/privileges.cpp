@@ -2,29 +2,104 @@
 
 #include <fcntl.h>
 #include <grp.h>
+#include <linux/capability.h>
 #include <pwd.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
-#include <filesystem>
+#include <vector>
 
 #include "hdf5schema/basics/descriptor.h"
 #include "hdf5schema/basics/error.h"
 
 namespace reveal {
+namespace {
 
-void become_user(uid_t uid, gid_t gid) {
+constexpr struct {
+  decltype(RLIMIT_CORE) resource;
+  rlim_t most;
+} kDelivererLimits[] = {
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // these reserve terabytes
+    {RLIMIT_AS, rlim_t{2} << 30},                                    // bytes
+#endif
+    {RLIMIT_NPROC, 16'384},  // counts all of the user's on this node; the cage counts ours
+    {RLIMIT_NOFILE, 4096},
+    {RLIMIT_CPU, 300},  // seconds
+};
+
+// A process that executes a program is dumpable again, and its user may trace it until the program has forbidden it.
+// The kernel refuses that, too, to whoever has fewer capabilities than the traced process (ptrace(2), "Ptrace access
+// mode checking"). So what we start keeps one that allows next to nothing, and which no user's process has: to keep the
+// system from being suspended, or to set an alarm that wakes it.
+constexpr unsigned kHarmless[] = {CAP_BLOCK_SUSPEND, CAP_WAKE_ALARM};
+
+struct Capabilities {
+  __user_cap_data_struct words[_LINUX_CAPABILITY_U32S_3]{};
+
+  [[nodiscard]] bool has(unsigned capability) const noexcept {
+    return (words[CAP_TO_INDEX(capability)].permitted & CAP_TO_MASK(capability)) != 0;
+  }
+  bool get() noexcept {
+    __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+    return ::syscall(SYS_capget, &header, words) == 0;
+  }
+  bool set() const noexcept {
+    __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+    return ::syscall(SYS_capset, &header, words) == 0;
+  }
+};
+
+/// The one to keep, as an inheritable one: only while we are root it can be made that. Nothing where root has none.
+const unsigned* keep_one_capability() noexcept {
+  Capabilities ours;
+  if (!ours.get()) return nullptr;
+  const auto* kept =
+      std::find_if(std::begin(kHarmless), std::end(kHarmless), [&](unsigned each) { return ours.has(each); });
+  if (kept == std::end(kHarmless)) return nullptr;
+  for (auto& word : ours.words) word.inheritable = 0;
+  ours.words[CAP_TO_INDEX(*kept)].inheritable = CAP_TO_MASK(*kept);
+  if (!ours.set() || ::prctl(PR_SET_KEEPCAPS, 1) != 0) return nullptr;
+  return kept;
+}
+
+/// All others go.
+void drop_capabilities(const unsigned* kept) {
+  Capabilities rest;
+  if (kept != nullptr) {
+    rest.words[CAP_TO_INDEX(*kept)].permitted = CAP_TO_MASK(*kept);
+    rest.words[CAP_TO_INDEX(*kept)].inheritable = CAP_TO_MASK(*kept);
+  }
+  if (!rest.set()) throw system_error("the capabilities", errno);
+  if (kept != nullptr) ::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, *kept, 0, 0);
+}
+
+void empty_bounding_set() noexcept {
+  for (unsigned capability = 0; ::prctl(PR_CAPBSET_DROP, capability) == 0; ++capability) {
+  }  // EINVAL behind the last one
+}
+
+}  // namespace
+
+void become_user(uid_t uid, gid_t gid, Programs programs) {
+  const unsigned* kept = nullptr;
   if (::geteuid() == 0) {
     const passwd* entry = ::getpwuid(uid);
     const int grouped = entry != nullptr ? ::initgroups(entry->pw_name, gid) : ::setgroups(1, &gid);
     if (grouped != 0) throw system_error("the user's groups", errno);
+    if (uid != 0) kept = keep_one_capability();
+    if (programs == Programs::none) empty_bounding_set();
   }
   if (::setresgid(gid, gid, gid) != 0) throw system_error("the user's group", errno);
   if (::setresuid(uid, uid, uid) != 0) throw system_error("the user", errno);
+  if (uid != 0) drop_capabilities(kept);
   if (uid != 0 && ::setuid(0) == 0) throw Error("privileges came back");
+  if (programs == Programs::none) ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+  ::syscall(SYS_keyctl, 1 /* KEYCTL_JOIN_SESSION_KEYRING */, nullptr);  // slurmd's is not the user's
   ::prctl(PR_SET_DUMPABLE, 0);
   const rlimit none{};
   ::setrlimit(RLIMIT_CORE, &none);
@@ -36,23 +111,16 @@ void offer_to_oom_killer() noexcept {
   [[maybe_unused]] const auto written = file ? ::write(file.get(), "900", 3) : 0;
 }
 
-void leave_control_groups() noexcept {
-  const auto enter = [](const std::filesystem::path& root) {
-    const Descriptor file(::open((root / "cgroup.procs").c_str(), O_WRONLY | O_CLOEXEC));
-    [[maybe_unused]] const auto written = file ? ::write(file.get(), "0", 1) : 0;  // 0: the writer
-  };
-  try {
-    const std::filesystem::path mounts = "/sys/fs/cgroup";
-    if (std::filesystem::exists(mounts / "cgroup.controllers")) {  // version 2 alone: folders in it are no roots
-      enter(mounts);
-      return;
-    }
-    for (const auto& entry : std::filesystem::directory_iterator(mounts)) {
-      if (!entry.is_symlink() && entry.is_directory()) enter(entry.path());
-    }
-  } catch (const std::exception&) {
-    return;  // no control groups here
+void limit_deliverer() noexcept {
+  for (const auto& each : kDelivererLimits) {
+    rlimit limit{};
+    if (::getrlimit(each.resource, &limit) != 0) continue;
+    limit.rlim_max = std::min(limit.rlim_max, each.most);
+    limit.rlim_cur = std::min(limit.rlim_cur, limit.rlim_max);
+    ::setrlimit(each.resource, &limit);
   }
+  constexpr int kIdle = 3 << 13;  // IOPRIO_CLASS_IDLE
+  ::syscall(SYS_ioprio_set, 1 /* of a process */, 0, kIdle);
 }
 
 }  // namespace reveal

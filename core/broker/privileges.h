@@ -5,15 +5,20 @@
 
 namespace reveal {
 
-/// All ids, all groups, no way back, not dumpable, files private. Throws Error when any of it fails: then the process
-/// must end.
-void become_user(uid_t uid, gid_t gid);
+enum class Programs {
+  none,          // it starts none: nothing it executes gives privileges again
+  keep_set_uid,  // it starts a mail program, which may be set-group-id to reach its queue
+};
+
+/// All ids, all groups, no way back, not dumpable, files private, no capabilities, a keyring of its own. What the
+/// process executes cannot be traced by the user either: see privileges.cpp. Throws Error when the ids, the groups or
+/// the way back fail: then the process must end.
+void become_user(uid_t uid, gid_t gid, Programs programs = Programs::none);
 
 /// When memory runs out, the kernel shall take this process, and those it starts, before the job's.
 void offer_to_oom_killer() noexcept;
 
-/// Out of the control groups it was started in, into the roots: a step's group could not be removed while it is there,
-/// and its memory would be charged to the job. What cannot be left stays as it is.
-void leave_control_groups() noexcept;
+/// Bounds for what analyses a user's data after his job, and the lowest priority for its disk: before become_user().
+void limit_deliverer() noexcept;
 
 }  // namespace reveal

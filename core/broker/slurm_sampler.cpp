@@ -1,6 +1,5 @@
 #include "core/broker/slurm_sampler.h"
 
-#include <sched.h>
 #include <sys/resource.h>
 #include <syslog.h>
 #include <time.h>
@@ -43,28 +42,27 @@ Sight look_at(const RootFs& fs, const Job& job) {
   return sight;
 }
 
-CpuSet allowed_cpus(RootFs& fs, const Job& job) {
+/// Cpus on which the processes of a kind may run: the job's own, or Slurm's daemons of its steps, which are in the
+/// job's cpuset and bound to no part of it.
+CpuSet allowed_cpus(RootFs& fs, const Job& job, bool launchers) {
   CpuSet allowed;
   for (const auto& process : job.processes()) {
-    if (process->launcher) continue;
+    if (process->launcher != launchers) continue;
     const std::string status = fs.text("/proc/" + std::to_string(process->pid) + "/status").value_or("");
     allowed.insert(CpuSet::of_list(field_of(status, "Cpus_allowed_list")));
   }
   return allowed;
 }
 
-// The job's cpus are the job's, where the allocation leaves others.
-void keep_off(const CpuSet& job_cpus, const Host& host) {
+void keep_off_tasks(RootFs& fs, const Job& job, const Host& host) {
   ::setpriority(PRIO_PROCESS, 0, kNice);
-  cpu_set_t* free_cpus = CPU_ALLOC(CpuSet::kMost);
-  if (free_cpus == nullptr) return;
-  const std::size_t size = CPU_ALLOC_SIZE(CpuSet::kMost);
-  CPU_ZERO_S(size, free_cpus);
-  for (const int cpu : host.cpus_online) {
-    if (!job_cpus.contains(cpu)) CPU_SET_S(static_cast<std::size_t>(cpu), size, free_cpus);
-  }
-  if (CPU_COUNT_S(size, free_cpus) > 0) ::sched_setaffinity(0, size, free_cpus);
-  CPU_FREE(free_cpus);
+  CpuSet online;
+  for (const int cpu : host.cpus_online) online.insert(cpu);
+  cpus_for_sampler({.online = online,
+                    .allocated = allowed_cpus(fs, job, true),
+                    .tasks = allowed_cpus(fs, job, false),
+                    .shared = job.saw_other_job()})
+      .bind_this_process();
 }
 
 /// False when there was none before the end.
@@ -79,7 +77,7 @@ bool wait_for_job(const CollectOptions& options, const std::atomic<bool>& stop) 
     const Sight sight = look_at(fs, job);
     if (sight == Sight::process) patience -= kLook;
     if (sight == Sight::task || patience <= 0ms) {
-      keep_off(allowed_cpus(fs, job), host);
+      keep_off_tasks(fs, job, host);
       return true;
     }
     if (job.ended()) return false;
@@ -93,13 +91,20 @@ void note(const std::string& text) {
   ::syslog(LOG_DAEMON | LOG_NOTICE, "reveal: %s", text.c_str());
 }
 
-void set_interval(SlurmSampling& sampling, const std::string& value) {
+/// `value` where it is an interval that can be sampled at, else `fallback` and a line about it.
+std::string interval_or(const std::string& value, const std::string& fallback, std::string_view least = "10ms") {
   const auto interval = parse_duration(value);
-  if (interval && *interval >= 10ms && *interval <= 60s) {
-    sampling.interval = value;
-  } else {
-    note("interval \"" + value + "\" is not a time from 10ms to 60s; " + sampling.interval + " is used");
-  }
+  if (interval && *interval >= *parse_duration(least) && *interval <= 60s) return value;
+  note("interval \"" + value + "\" is not a time from " + std::string(least) + " to 60s; " + fallback + " is used");
+  return fallback;
+}
+
+void set_interval(SlurmSampling& sampling, const std::string& value) {
+  sampling.interval = interval_or(value, sampling.interval);
+}
+
+void set_min_interval(SlurmSampling& sampling, const std::string& value) {
+  sampling.min_interval = interval_or(value, sampling.min_interval);
 }
 
 void set_probes(SlurmSampling& sampling, const std::string& value) {
@@ -136,13 +141,19 @@ void set_retention(SlurmSampling& sampling, const std::string& value) {
 constexpr struct {
   std::string_view key;
   void (*apply)(SlurmSampling&, const std::string& value);
-} kSiteSettings[] = {{"interval", set_interval},
-                     {"probes", set_probes},
-                     {"min_seconds", set_min_seconds},
-                     {"spool_max", set_max_bytes},
-                     {"retain", set_retention}};
+} kSiteSettings[] = {{"interval", set_interval},       {"min_interval", set_min_interval}, {"probes", set_probes},
+                     {"min_seconds", set_min_seconds}, {"spool_max", set_max_bytes},       {"retain", set_retention}};
 
 }  // namespace
+
+CpuSet cpus_for_sampler(const JobCpus& cpus) {
+  const bool confined = cpus.allocated.size() > 0 && cpus.allocated.size() < cpus.online.size();
+  CpuSet own = confined ? cpus.allocated : cpus.online;
+  if (!confined && cpus.shared && cpus.tasks.size() > 0) return cpus.tasks;
+  CpuSet free_cpus = own;
+  free_cpus.erase(cpus.tasks);
+  return free_cpus.size() > 0 ? free_cpus : own;
+}
 
 SlurmSampling read_sampling(const std::string& config, const std::string& request) {
   SlurmSampling sampling;
@@ -152,7 +163,10 @@ SlurmSampling read_sampling(const std::string& config, const std::string& reques
       if (setting.key == entry.key) setting.apply(sampling, entry.values.front());
     }
   }
-  if (const std::string value = requested(request, "interval"); !value.empty()) set_interval(sampling, value);
+  if (const std::string value = requested(request, "interval"); !value.empty()) {
+    const bool shorter = parse_duration(value).value_or(60s) < *parse_duration(sampling.min_interval);
+    sampling.interval = interval_or(value, shorter ? sampling.min_interval : sampling.interval, sampling.min_interval);
+  }
   if (const std::string value = requested(request, "probes"); !value.empty()) set_probes(sampling, value);
   return sampling;
 }
@@ -165,7 +179,9 @@ int sample_slurm_job(CollectOptions options, const SlurmSampling& sampling, cons
   if (sampling.max_bytes > 0) options.max_bytes = sampling.max_bytes;
   options.min_seconds = sampling.min_seconds;
   options.retention = sampling.retention;
-  return collect(options, stop).kept ? kSampled : kTooShort;
+  const CollectResult result = collect(options, stop);
+  if (!result.not_rewritten.empty()) note("the trace is whole and larger than it could be: " + result.not_rewritten);
+  return result.kept ? kSampled : kTooShort;
 }
 
 }  // namespace reveal

@@ -6,16 +6,28 @@
 #include <string>
 
 #include "core/collect.h"
+#include "core/job/cpu_set.h"
 
 namespace reveal {
 
 struct SlurmSampling {
   std::string interval = "100ms";
-  std::string probes;       // "cpu,memory"; "": all
-  double min_seconds = 10;  // of a recording that is kept
-  std::uint64_t max_bytes = 0;
+  std::string min_interval = "10ms";  // that a user may ask for
+  std::string probes;                 // "cpu,memory"; "": all
+  double min_seconds = 10;            // of a recording that is kept
+  std::uint64_t max_bytes = 2'000'000'000;
   Retention retention;
 };
+
+struct JobCpus {
+  CpuSet online;
+  CpuSet allocated;     // as far as Slurm confines the job to it: all, where it does not
+  CpuSet tasks;         // that the job's processes may use
+  bool shared = false;  // a step of another job was seen
+};
+/// Where the sampler runs: on cpus of the job that its tasks leave free, else among the tasks. Only on a node that is
+/// the job's alone on others: they may belong to another job at any time.
+[[nodiscard]] CpuSet cpus_for_sampler(const JobCpus& cpus);
 
 /// The site's settings and, where they are well formed, the user's above them. What is wrong is logged and passed over.
 [[nodiscard]] SlurmSampling read_sampling(const std::string& config, const std::string& request);

@@ -1,5 +1,7 @@
 #include "core/job/cpu_set.h"
 
+#include <sched.h>
+
 #include "core/root/kernel_words.h"
 
 namespace reveal {
@@ -22,6 +24,18 @@ CpuSet CpuSet::of_list(std::string_view list) noexcept {
     }
   }
   return set;
+}
+
+void CpuSet::bind_this_process() const noexcept {
+  cpu_set_t* cpus = members_.any() ? CPU_ALLOC(kMost) : nullptr;
+  if (cpus == nullptr) return;
+  const std::size_t size = CPU_ALLOC_SIZE(kMost);
+  CPU_ZERO_S(size, cpus);
+  for (std::size_t cpu = 0; cpu < kMost; ++cpu) {
+    if (members_[cpu]) CPU_SET_S(cpu, size, cpus);
+  }
+  ::sched_setaffinity(0, size, cpus);
+  CPU_FREE(cpus);
 }
 
 }  // namespace reveal

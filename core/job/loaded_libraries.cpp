@@ -18,10 +18,10 @@ struct Library {
   std::string_view name;
 };
 constexpr std::array kLibraries = {
-    Library{"libnccl.so", "nccl"},   Library{"librccl.so", "rccl"},    Library{"libtorch_cuda.so", "torch_cuda"},
-    Library{"libcudart.so", "cuda"}, Library{"libcuda.so", "cuda"},    Library{"libamdhip64.so", "hip"},
-    Library{"libmpi.so", "mpi"},     Library{"libucp.so", "ucx"},      Library{"libfabric.so", "libfabric"},
-    Library{"libgloo.so", "gloo"},   Library{"libibverbs.so", "verbs"}};
+    Library{"libnccl.so", "nccl"},        Library{"librccl.so", "rccl"},   Library{"libtorch_cuda.so", "torch_cuda"},
+    Library{"libtorch_cpu.so", "torch"},  Library{"libcudart.so", "cuda"}, Library{"libcuda.so", "cuda"},
+    Library{"libamdhip64.so", "hip"},     Library{"libmpi.so", "mpi"},     Library{"libucp.so", "ucx"},
+    Library{"libfabric.so", "libfabric"}, Library{"libgloo.so", "gloo"},   Library{"libibverbs.so", "verbs"}};
 
 }  // namespace
 

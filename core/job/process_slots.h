@@ -23,6 +23,12 @@ class Continued {
     known_ = true;
     return total_;
   }
+  /// Growth that is counted elsewhere already; false as long as there is not that much of it.
+  bool leave_out(std::int64_t raw, std::int64_t amount) noexcept {
+    if (!known_ || raw < last_ || raw - last_ < amount) return false;
+    last_ += amount;
+    return true;
+  }
   [[nodiscard]] std::int64_t total() const noexcept { return total_; }
 
  private:

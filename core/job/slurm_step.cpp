@@ -22,12 +22,13 @@ std::string node_of_cgroup(std::string_view cgroups) {
 StepDaemon look_at_step_daemon(RootFs& fs, int pid) {
   StepDaemon daemon;
   const std::string folder = "/proc/" + std::to_string(pid);
-  const auto line = fs.text(folder + "/cmdline");
-  if (!line) return daemon;
-  // A name is easily taken on; root's processes are root's.
+  // A name is easily taken on; root's processes are root's. To read another's command line may take as long as he
+  // likes: the kernel waits for his memory.
   const std::string status = fs.text(folder + "/status").value_or("");
   std::string_view owner = field_of(status, "Uid");
   if (next_word(owner) != "0") return daemon;
+  const auto line = fs.text(folder + "/cmdline");
+  if (!line) return daemon;
   // Its threads have its name, and so have the processes it starts until they begin a program of their own.
   if (field_of(status, "Tgid") != std::to_string(pid)) return daemon;
   const auto parent = fs.text("/proc/" + std::string(field_of(status, "PPid")) + "/comm");

@@ -87,6 +87,11 @@ class SlotProbe : public Probe {
     const std::vector<ProcessSlot>& slots = context_.slots->slots();
     if (places_.size() < slots.size()) add_places(slots);
     for (std::size_t i = 0; i < slots.size(); ++i) {
+      if (slots[i].process == nullptr || places_[i].occupants != slots[i].occupants) leave(places_[i]);
+    }
+    // Children mostly have later places than their parents: one that ends meanwhile is seen to be gone before its
+    // parent is seen to have waited for it.
+    for (std::size_t i = slots.size(); i-- > 0;) {
       Place& place = places_[i];
       if (slots[i].process == nullptr) continue;
       const bool entered = place.occupants != slots[i].occupants;
@@ -106,8 +111,13 @@ class SlotProbe : public Probe {
     std::array<Continued, Counters> counters;
     std::uint64_t occupants = 0;
     KernelFile io, status, sched;
+    int pid = 0;
+    int parent = 0;
+    std::array<std::int64_t, Counters> at_entry{};  // of the counters
   };
 
+  /// Its process has ended, or gave its place to another.
+  virtual void leave([[maybe_unused]] Place& place) {}
   virtual void enter(Place& place, const ProcessSlot& slot) = 0;
   virtual void measure(Place& place, const ProcessSlot& slot, bool entered) = 0;
 
@@ -141,8 +151,31 @@ class ProcessProbe final : public SlotProbe<std::size(kFamilies), 3 + kIoKeys.si
   explicit ProcessProbe(const ProbeContext& context) : SlotProbe(context, kFamilies) {}
 
  private:
+  /// What a process that ended read and wrote, as far as it is counted. The kernel adds all of it to the parent that
+  /// waits for it, where it must not count twice.
+  struct Ended {
+    int parent = 0;
+    std::array<std::int64_t, kIoKeys.size()> counted{};
+  };
+
+  void leave(Place& place) override {
+    if (place.pid == 0) return;
+    Ended& ended = ended_[next_ended_++ % ended_.size()];
+    ended.parent = place.parent;
+    for (std::size_t i = 0; i < kIoKeys.size(); ++i) {
+      ended.counted[i] = place.counters[kFirstIo + i].total() - place.at_entry[kFirstIo + i];
+    }
+    place.pid = 0;
+  }
+
   void enter(Place& place, const ProcessSlot& slot) override {
     place.io = context_.fs.open("/proc/" + std::to_string(slot.pid) + "/io", 256);
+    place.pid = slot.pid;
+    for (std::size_t i = 0; i < place.counters.size(); ++i) place.at_entry[i] = place.counters[i].total();
+    // What ended before may have been children of another process of that number.
+    for (Ended& ended : ended_) {
+      if (ended.parent == slot.pid) ended = {};
+    }
   }
 
   void measure(Place& place, const ProcessSlot& slot, bool entered) override {
@@ -150,7 +183,10 @@ class ProcessProbe final : public SlotProbe<std::size(kFamilies), 3 + kIoKeys.si
     const std::int64_t ticks = place.counters[0].follow(stat.user_ticks + stat.system_ticks);
     const std::int64_t minor = place.counters[1].follow(stat.minor_faults);
     const std::int64_t major = place.counters[2].follow(stat.major_faults);
-    follow_io(place, place.io.read(), entered);
+    place.parent = stat.parent;
+    const std::string_view io = place.io.read();
+    if (io.empty()) leave(place);  // ended since the job was looked at
+    follow_io(place, io, entered);
     set(2, place, 0, stat.threads);
     set(3, place, 0, scaled(stat.resident_pages, context_.host.page_bytes));
     set(4, place, 0, stat.last_cpu);
@@ -169,12 +205,20 @@ class ProcessProbe final : public SlotProbe<std::size(kFamilies), 3 + kIoKeys.si
       std::int64_t count = 0;
       for (std::size_t i = 0; i < kIoKeys.size(); ++i) {
         if (kIoKeys[i].key != key || !parse_counter(cut_word(line), count)) continue;
-        const std::int64_t total = place.counters[3 + i].follow(count);
+        Continued& counter = place.counters[kFirstIo + i];
+        for (Ended& ended : ended_) {
+          if (ended.parent == place.pid && counter.leave_out(count, ended.counted[i])) ended.counted[i] = 0;
+        }
+        const std::int64_t total = counter.follow(count);
         if (!entered) set(kIoKeys[i].family, place, kIoKeys[i].metric, total);
         break;
       }
     }
   }
+
+  static constexpr std::size_t kFirstIo = 3;  // of the counters
+  std::array<Ended, 2 * ProcessSlots::kSlots> ended_{};
+  std::size_t next_ended_ = 0;
 };
 
 class ProcessStatusProbe final : public SlotProbe<std::size(kSlowFamilies), 3> {

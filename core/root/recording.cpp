@@ -1,5 +1,8 @@
 #include "core/root/recording.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <cerrno>
 
 #include "hdf5schema/basics/error.h"
@@ -82,12 +85,22 @@ RecordingWriter::RecordingWriter(const std::filesystem::path& directory) {
   std::error_code error;
   std::filesystem::create_directories(directory, error);
   if (error) throw Error("cannot record to " + directory.string() + ": " + error.message());
-  const std::filesystem::path file = directory / kRecordingFile;
-  path_ = file.string();
-  if (std::filesystem::exists(file)) throw Error(file.string() + " exists already; choose another --record directory");
-  stream_.open(file, std::ios::binary);
-  if (!stream_) throw system_error(file.string(), errno);
-  stream_ << kMagic << '\n';
+  path_ = (directory / kRecordingFile).string();
+  // Not through a link that somebody else put there.
+  const int file = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+  if (file < 0 && errno == EEXIST) throw Error(path_ + " exists already; choose another --record directory");
+  if (file < 0) throw system_error(path_, errno);
+  file_.reset(::fdopen(file, "w"));
+  if (!file_) {
+    ::close(file);
+    throw system_error(path_, ENOMEM);
+  }
+  put(kMagic);
+  put("\n");
+}
+
+void RecordingWriter::put(std::string_view text) noexcept {
+  if (std::fwrite(text.data(), 1, text.size(), file_.get()) != text.size()) cut_off_ = true;
 }
 
 void RecordingWriter::note(char kind, std::string_view path, int error, std::string_view text) noexcept {
@@ -100,26 +113,29 @@ void RecordingWriter::note(char kind, std::string_view path, int error, std::str
   if (found == known_.end()) {
     const std::size_t number = known_.size();
     found = known_.emplace(key_, Known{number, 0}).first;
-    stream_ << "+ " << number << ' ' << key_ << '\n';
+    put("+ " + std::to_string(number) + ' ' + key_ + '\n');
   }
   Known& known = found->second;
   if (known.fingerprint == fingerprint) return;
   known.fingerprint = fingerprint;
   if (error != 0) {
-    stream_ << "! " << known.number << ' ' << error << '\n';
+    put("! " + std::to_string(known.number) + ' ' + std::to_string(error) + '\n');
   } else {
-    stream_ << "$ " << known.number << ' ' << text.size() << '\n' << text << '\n';
+    put("$ " + std::to_string(known.number) + ' ' + std::to_string(text.size()) + '\n');
+    put(text);
+    put("\n");
   }
 }
 
 void RecordingWriter::mark_tick(TickTime time) {
-  stream_ << "= " << time.monotonic_ns << ' ' << time.utc_ns << '\n';
-  stream_.flush();
+  put("= " + std::to_string(time.monotonic_ns) + ' ' + std::to_string(time.utc_ns) + '\n');
+  if (std::fflush(file_.get()) != 0) cut_off_ = true;
 }
 
 void RecordingWriter::finish() {
-  stream_.close();
-  if (!stream_) throw Error(path_ + " is cut off: it could not be written to its end (is the disk full?)");
+  const bool synced = std::fflush(file_.get()) == 0 && ::fsync(::fileno(file_.get())) == 0;
+  if (std::fclose(file_.release()) != 0 || !synced || cut_off_)
+    throw Error(path_ + " is cut off: it could not be written to its end (is the disk full?)");
 }
 
 }  // namespace reveal

@@ -9,9 +9,11 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -65,8 +67,15 @@ class RecordingWriter {
     std::size_t number = 0;
     std::size_t fingerprint = 0;
   };
+  struct CloseFile {
+    void operator()(std::FILE* file) const noexcept { std::fclose(file); }
+  };
+
+  void put(std::string_view text) noexcept;
+
   std::string path_;
-  std::ofstream stream_;
+  std::unique_ptr<std::FILE, CloseFile> file_;
+  bool cut_off_ = false;
   std::string key_;
   std::unordered_map<std::string, Known, TextHash, std::equal_to<>> known_;
 };

@@ -2,15 +2,15 @@
 
 #include <chrono>
 #include <ctime>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <system_error>
 #include <utility>
 
+#include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/private_files.h"
+
 namespace reveal {
 namespace {
-
-constexpr std::chrono::seconds kPeriod{10};
 
 std::int64_t read_clock(clockid_t clock) noexcept {
   timespec time{};
@@ -21,11 +21,12 @@ std::int64_t read_clock(clockid_t clock) noexcept {
 }  // namespace
 
 StatusFile::StatusFile(const std::filesystem::path& trace, std::string node, const Progress& progress,
-                       const TraceWriter& writer)
+                       const TraceWriter& writer, std::chrono::milliseconds period)
     : path_(trace.parent_path() / (node + ".status.json")),
       node_(std::move(node)),
       progress_(progress),
       writer_(writer),
+      period_(period),
       began_(read_clock(CLOCK_MONOTONIC)) {
   try {
     thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
@@ -44,7 +45,7 @@ StatusFile::~StatusFile() {
 void StatusFile::run(const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
   while (!stop.stop_requested()) {
-    wake_.wait_for(lock, stop, kPeriod, [] { return false; });
+    wake_.wait_for(lock, stop, period_, [] { return false; });
     if (stop.stop_requested()) return;
     std::error_code ignored;
     const std::filesystem::path folder = path_.has_parent_path() ? path_.parent_path() : ".";
@@ -54,18 +55,15 @@ void StatusFile::run(const std::stop_token& stop) {
 }
 
 void StatusFile::write() const {
-  std::filesystem::path fresh = path_;
-  fresh += ".new";
-  std::error_code ignored;
-  {
-    std::ofstream file(fresh);
-    file << text();
-    if (!file.flush()) {
-      std::filesystem::remove(fresh, ignored);
-      return;
-    }
+  try {
+    // Not publish_file(): traces may be written into a directory of several users.
+    const std::string name = path_.filename().string();
+    NewFile file(path_.parent_path(), name, "." + name + ".new", 0600);
+    file.write(text());
+    file.publish(Synced::no);
+  } catch (const Error&) {  // the next period comes
+    return;
   }
-  std::filesystem::rename(fresh, path_, ignored);
 }
 
 std::string StatusFile::text() const {

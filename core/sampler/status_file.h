@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <filesystem>
@@ -24,7 +25,8 @@ struct Progress {
 
 class StatusFile {
  public:
-  StatusFile(const std::filesystem::path& trace, std::string node, const Progress& progress, const TraceWriter& writer);
+  StatusFile(const std::filesystem::path& trace, std::string node, const Progress& progress, const TraceWriter& writer,
+             std::chrono::milliseconds period = std::chrono::seconds(10));
   /// Removes the file: what it said is in the trace.
   ~StatusFile();
   StatusFile(const StatusFile&) = delete;
@@ -42,6 +44,7 @@ class StatusFile {
   std::string node_;
   const Progress& progress_;
   const TraceWriter& writer_;
+  std::chrono::milliseconds period_;
   std::int64_t began_;
   std::atomic<bool> hopeless_{false};
   std::mutex mutex_;

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 #include <string_view>
 
@@ -12,6 +13,8 @@
 
 namespace reveal {
 namespace {
+
+constexpr std::chrono::milliseconds kAfterKill{200};
 
 bool write_all(int fd, std::string_view text) {
   while (!text.empty()) {
@@ -31,16 +34,32 @@ bool write_all(int fd, std::string_view text) {
   ::_exit(said ? 0 : 1);
 }
 
+/// True once nobody holds the other end of the pipe.
+bool ends_within(int reader, std::chrono::milliseconds limit) {
+  const auto end = std::chrono::steady_clock::now() + limit;
+  while (true) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
+    pollfd wait{reader, POLLIN, 0};
+    if (left.count() <= 0 || ::poll(&wait, 1, static_cast<int>(left.count())) <= 0) return false;
+    char part[16384];
+    if (::read(reader, part, sizeof part) <= 0) return true;
+  }
+}
+
 }  // namespace
 
 ChildAnswer ask_child(const std::function<std::string()>& answer, std::chrono::milliseconds limit, std::size_t most) {
   ChildAnswer heard;
   int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) return heard;
+  if (::pipe2(ends, O_CLOEXEC) != 0) {
+    heard.start_error = errno;
+    return heard;
+  }
   const Descriptor reader(ends[0]);
   Descriptor writer(ends[1]);
   const pid_t child = ::fork();
   if (child == 0) say(writer.get(), answer);
+  if (child < 0) heard.start_error = errno;
   writer.close();
   if (child < 0) return heard;
   const auto end = std::chrono::steady_clock::now() + limit;
@@ -55,9 +74,13 @@ ChildAnswer ask_child(const std::function<std::string()>& answer, std::chrono::m
     if (got <= 0) break;
     heard.text.append(part, static_cast<std::size_t>(got));
   }
-  if (!ended) ::kill(child, SIGKILL);
   int status = 0;
-  ::waitpid(child, &status, 0);
+  if (!ended) {
+    ::kill(child, SIGKILL);
+    if (!ends_within(reader.get(), kAfterKill)) return heard;
+  }
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
   heard.complete = ended && status == 0;
   return heard;
 }

@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <cstdlib>
 #include <system_error>
+#include <utility>
+#include <vector>
 
 #include "hdf5schema/basics/descriptor.h"
 #include "hdf5schema/basics/error.h"
@@ -14,6 +16,45 @@
 namespace reveal {
 
 namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::size_t kCopiedAtOnce = std::size_t{256} << 10;
+
+Descriptor open_directory(const fs::path& directory) {
+  // "" is the parent of a name without a slash.
+  const char* name = directory.empty() ? "." : directory.c_str();
+  Descriptor folder(::open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!folder) throw system_error(name, errno);
+  return folder;
+}
+
+void sync_directory(const Descriptor& folder, const std::string& place) {
+  if (::fsync(folder.get()) == 0) return;
+  // Some network and FUSE file systems have no such call for directories.
+  if (errno != EINVAL && errno != ENOSYS && errno != EOPNOTSUPP) throw system_error(place, errno);
+}
+
+void copy_and_sync(const fs::path& from, const fs::path& to) {
+  const Descriptor source(::open(from.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+  struct stat status {};
+  if (!source || ::fstat(source.get(), &status) != 0) throw system_error(from.string(), errno);
+  if (!S_ISREG(status.st_mode)) throw Error(from.string() + ": is not a regular file");
+  NewFile copy(to.parent_path(), to.filename(), "." + to.filename().string() + ".delivering", status.st_mode & 0777);
+  std::vector<char> buffer(kCopiedAtOnce);
+  while (true) {
+    const ssize_t got = ::read(source.get(), buffer.data(), buffer.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) throw system_error(from.string(), errno);
+    if (got == 0) break;
+    copy.write({buffer.data(), static_cast<std::size_t>(got)});
+  }
+  const timespec times[] = {status.st_atim, status.st_mtim};  // a summary knows its trace by the time
+  if (::futimens(copy.descriptor(), times) != 0) throw system_error(to.string(), errno);
+  copy.publish(Synced::yes);
+}
+
+}  // namespace
 
 void make_private_directory(const std::string& path) {
   std::error_code error;
@@ -28,6 +69,20 @@ void make_private_directory(const std::string& path) {
   if ((status.st_mode & 022) != 0) throw Error(path + " can be written by others; try: chmod go-w " + path);
 }
 
+std::string private_directory(const std::string& path) {
+  constexpr int kMostTaken = 100;
+  for (int number = 0; number <= kMostTaken; ++number) {
+    std::string candidate = number == 0 ? path : path + "." + std::to_string(number);
+    if (::mkdir(candidate.c_str(), 0700) == 0) return candidate;
+    if (errno != EEXIST) throw system_error(candidate, errno);
+    struct stat status {};
+    const bool ours = ::lstat(candidate.c_str(), &status) == 0 && S_ISDIR(status.st_mode) &&
+                      status.st_uid == ::geteuid() && (status.st_mode & 077) == 0;
+    if (ours) return candidate;
+  }
+  throw Error(path + " and " + std::to_string(kMostTaken) + " names beside it are not directories of this user alone");
+}
+
 // Permission bits do not say it all (read-only mounts, quotas, root squash): the only test is to try.
 void require_writable(const std::string& path) {
   std::string trial = path + "/.reveal-run.XXXXXX";
@@ -39,19 +94,68 @@ void require_writable(const std::string& path) {
   if (!written) throw system_error(path, error_number);
 }
 
-void move_file(const fs::path& from, const fs::path& to) {
-  const fs::path unfinished = to.parent_path() / ("." + to.filename().string() + ".delivering");
-  std::error_code error;
-  const auto modified = fs::last_write_time(from, error);
-  fs::copy_file(from, unfinished, fs::copy_options::overwrite_existing, error);
-  if (!error) fs::last_write_time(unfinished, modified, error);  // a summary knows its trace by it
-  if (!error) fs::rename(unfinished, to, error);
-  if (error) {
-    std::error_code ignored;
-    fs::remove(unfinished, ignored);
-    throw Error(to.string() + ": " + error.message() + "; kept in " + from.string());
+NewFile::NewFile(const fs::path& directory, std::string name, std::string hidden, mode_t mode)
+    : place_((directory / name).string()),
+      name_(std::move(name)),
+      hidden_(std::move(hidden)),
+      folder_(open_directory(directory)) {
+  const auto create = [&] {
+    return ::openat(folder_.get(), hidden_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+  };
+  file_ = create();
+  if (file_ < 0 && errno == EEXIST) {
+    ::unlinkat(folder_.get(), hidden_.c_str(), 0);  // of a process that was killed
+    file_ = create();
   }
-  fs::remove(from, error);
+  if (file_ < 0) throw system_error(place_, errno);
+  hidden_there_ = true;
+}
+
+NewFile::~NewFile() {
+  if (file_ >= 0) ::close(file_);
+  if (hidden_there_) ::unlinkat(folder_.get(), hidden_.c_str(), 0);
+}
+
+void NewFile::write(std::string_view content) {
+  while (!content.empty()) {
+    const ssize_t written = ::write(file_, content.data(), content.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) throw system_error(place_, errno);
+    content.remove_prefix(static_cast<std::size_t>(written));
+  }
+}
+
+void NewFile::publish(Synced synced) {
+  if (synced == Synced::yes && ::fsync(file_) != 0) throw system_error(place_, errno);
+  // A network file system tells here that the file did not fit.
+  if (::close(std::exchange(file_, -1)) != 0) throw system_error(place_, errno);
+  if (::renameat(folder_.get(), hidden_.c_str(), folder_.get(), name_.c_str()) != 0) throw system_error(place_, errno);
+  hidden_there_ = false;
+  if (synced == Synced::yes) sync_directory(folder_, place_);
+}
+
+void publish_file(const fs::path& directory, const std::string& name, std::string_view content, Synced synced) {
+  struct stat status {};
+  if (::stat(directory.c_str(), &status) != 0) throw system_error(directory.string(), errno);
+  if (status.st_uid != ::geteuid())
+    throw Error((directory / name).string() + ": not written, the directory belongs to somebody else");
+  NewFile file(directory, name, "." + name + "." + std::to_string(::getpid()) + ".tmp", 0600);
+  file.write(content);
+  file.publish(synced);
+}
+
+void sync_directory(const fs::path& directory) {
+  sync_directory(open_directory(directory), directory.string());
+}
+
+std::string move_file(const fs::path& from, const fs::path& to) {
+  try {
+    copy_and_sync(from, to);
+  } catch (const Error& error) {
+    throw Error(std::string(error.what()) + "; kept in " + from.string());
+  }
+  if (::unlink(from.c_str()) == 0) return {};
+  return system_error(from.string() + ": was delivered and cannot be removed", errno).what();
 }
 
 }  // namespace reveal

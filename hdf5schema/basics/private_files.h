@@ -1,8 +1,13 @@
 // Directories and files of one user, made in places where others may have put links.
 #pragma once
 
+#include <sys/types.h>
+
 #include <filesystem>
 #include <string>
+#include <string_view>
+
+#include "hdf5schema/basics/descriptor.h"
 
 namespace reveal {
 
@@ -10,11 +15,47 @@ namespace reveal {
 /// or can be written by others.
 void make_private_directory(const std::string& path);
 
+/// The first of PATH, PATH.1, PATH.2, ... that is a directory only this user can enter, or can be made one (mode 0700).
+/// In /tmp anybody may take a name first, and keep it. All processes of a user on a node get the same. Throws Error.
+[[nodiscard]] std::string private_directory(const std::string& path);
+
 /// Throws Error if no file can be written there.
 void require_writable(const std::string& path);
 
-/// Across file systems, with its time of modification; `to` appears whole or not at all. Throws Error; `from` then
-/// stays.
-void move_file(const std::filesystem::path& from, const std::filesystem::path& to);
+/// yes: returns when the file and its name are on the disk.
+enum class Synced : bool { no, yes };
+
+/// A file that stands under its name whole or not at all: written under a hidden name in the same directory, and never
+/// through a link that somebody else put there. Every call may throw Error, which names the file.
+class NewFile {
+ public:
+  /// `hidden`: its name until publish(); a file of this name that was left behind is removed.
+  NewFile(const std::filesystem::path& directory, std::string name, std::string hidden, mode_t mode = 0666);
+  ~NewFile();  // removes what was not published
+  NewFile(const NewFile&) = delete;
+  NewFile& operator=(const NewFile&) = delete;
+
+  [[nodiscard]] int descriptor() const noexcept { return file_; }
+  void write(std::string_view content);
+  void publish(Synced synced);
+
+ private:
+  std::string place_, name_, hidden_;
+  Descriptor folder_;
+  int file_ = -1;
+  bool hidden_there_ = false;
+};
+
+/// Writes `content` to directory/name as a NewFile for its owner alone. Throws Error; into a directory of somebody
+/// else's nothing is written.
+void publish_file(const std::filesystem::path& directory, const std::string& name, std::string_view content,
+                  Synced synced = Synced::no);
+
+/// Throws Error if the names in it cannot be brought to the disk.
+void sync_directory(const std::filesystem::path& directory);
+
+/// Across file systems, with its time of modification; `to` appears whole and is on the disk before `from` goes. Throws
+/// Error; `from` then stays. Returns why `from` could not be removed, "" if it was.
+[[nodiscard]] std::string move_file(const std::filesystem::path& from, const std::filesystem::path& to);
 
 }  // namespace reveal

@@ -57,10 +57,13 @@ bool ReportLease::take() {
     if (file) {
       const std::string text = node_ + " " + std::to_string(::getpid()) + " " + here + "\n";
       held_ = ::write(file.get(), text.data(), text.size()) >= 0;
+      failure_ = held_ ? 0 : errno;
+      if (!held_) ::unlink(path_.c_str());
       inode_ = inode_of(path_);
       return held_;
     }
-    if (errno != EEXIST) return false;
+    failure_ = errno == EEXIST ? 0 : errno;
+    if (failure_ != 0) return false;
     const Descriptor other(::open(path_.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
     char text[256];
     const ssize_t size = other ? ::read(other.get(), text, sizeof text) : 0;

@@ -20,11 +20,14 @@ class ReportLease {
 
   /// True if the lease is now ours. False while another holds it.
   [[nodiscard]] bool take();
+  /// After take() returned false: the errno that says why no lease can be made here; 0 while another holds it.
+  [[nodiscard]] int failure() const noexcept { return failure_; }
 
  private:
   std::string path_, node_;
   ino_t inode_ = 0;
   bool held_ = false;
+  int failure_ = 0;
 };
 
 /// Now by the clock of the server that keeps the directory: it may differ from ours by more than the ages we compare.

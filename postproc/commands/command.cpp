@@ -1,5 +1,6 @@
 #include "postproc/commands/command.h"
 
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -7,11 +8,20 @@
 #include <filesystem>
 
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/text.h"
 
 namespace reveal {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr int kNarrowest = 40;
+constexpr int kWidest = 100;
+
+std::string_view value_of(const char* variable) {
+  const char* value = std::getenv(variable);
+  return value == nullptr ? std::string_view() : std::string_view(value);
+}
 
 std::vector<CommandSpec>& registered() {
   static std::vector<CommandSpec> specs;
@@ -21,8 +31,17 @@ std::vector<CommandSpec>& registered() {
 }  // namespace
 
 TextStyle CommonOptions::style() const {
-  const char* plain = std::getenv("NO_COLOR");
-  return {.colour = !no_color && (plain == nullptr || *plain == '\0') && ::isatty(STDOUT_FILENO) == 1};
+  TextStyle style;
+  const bool terminal = ::isatty(STDOUT_FILENO) == 1;
+  const bool wanted = value_of("NO_COLOR").empty() && terminal && value_of("TERM") != "dumb";
+  style.colour = !no_color && (color == "always" || (color == "auto" && wanted));
+  winsize size{};
+  if (const auto columns = parse_int(value_of("COLUMNS")); columns.value_or(0) > 0) {
+    style.width = static_cast<int>(std::clamp<std::int64_t>(*columns, kNarrowest, kWidest));
+  } else if (terminal && ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) {
+    style.width = std::clamp<int>(size.ws_col, kNarrowest, kWidest);
+  }
+  return style;
 }
 
 AnalysisSettings CommonOptions::settings() const {

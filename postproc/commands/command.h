@@ -24,8 +24,10 @@ inline constexpr int kUsage = 2;
 struct CommonOptions {
   bool json = false;
   bool no_color = false;
+  std::string color = "auto";
   std::string config;  // instead of the site's and the user's
 
+  /// For standard output: as wide as the terminal, within reason, and in colour where it has some.
   [[nodiscard]] TextStyle style() const;
   /// Throws Error.
   [[nodiscard]] AnalysisSettings settings() const;

@@ -1,3 +1,6 @@
+#include <sys/prctl.h>
+
+#include "hdf5schema/basics/file_pattern.h"
 #include "postproc/commands/shared_options.h"
 #include "postproc/deliver/job_end.h"
 
@@ -11,13 +14,16 @@ class Deliver final : public Command {
     app.add_option("--job", end_.job)->required();
     app.add_option("--node", end_.node)->required();
     app.add_option("--config", end_.config);
-    app.add_option("--request", end_.request);
     app.add_option("--ready-fd", end_.ready_fd);
     app.add_option("--mail-state", end_.mail_state);
     app.add_flag("--orphan", end_.orphan);
   }
 
-  int run(const CommonOptions&) override { return finish_job(end_); }
+  int run(const CommonOptions&) override {
+    ::prctl(PR_SET_DUMPABLE, 0);  // execve has undone what the collector did; until here the kernel refused tracers
+    end_.request = process_environment("REVEAL_REQUEST");
+    return finish_job(end_);
+  }
 
  private:
   JobEnd end_;

@@ -1,23 +1,126 @@
+#include <spdlog/fmt/fmt.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/fold.h"
 #include "postproc/commands/command.h"
 #include "postproc/commands/terminal.h"
+#include "postproc/compare/run_index.h"
+#include "postproc/deliver/site_checks.h"
 #include "postproc/diagnose/collector_query.h"
 
 namespace reveal {
 namespace {
 
+constexpr std::size_t kName = 22;
+
+bool on_virtual_machine() {
+  std::ifstream cpus("/proc/cpuinfo");
+  for (std::string line; std::getline(cpus, line);) {
+    if (line.starts_with("flags")) return line.find(" hypervisor") != std::string::npos;
+  }
+  return false;
+}
+
+std::string names_of(const std::vector<ProbeCheck::Missing>& probes) {
+  std::string text;
+  for (const ProbeCheck::Missing& probe : probes) text += (text.empty() ? "" : ", ") + probe.name;
+  return text;
+}
+
+std::string summary_of(const ProbeCheck& probes, std::size_t problems) {
+  std::string text = fmt::format("{} of {} probes work here, {} more inside a job", probes.working.size(), probes.all(),
+                                 probes.needs_job.size());
+  if (!probes.obtainable.empty()) {
+    text += fmt::format(", {} could be had: {}", probes.obtainable.size(), names_of(probes.obtainable));
+  }
+  return text + fmt::format("; {} problem{}.", problems, problems == 1 ? "" : "s");
+}
+
+std::string as_text(const std::vector<SiteCheck>& checks, const ProbeCheck& probes, std::size_t problems,
+                    std::size_t width) {
+  std::string text = folded("", summary_of(probes, problems), 0, width) + "\n";
+  for (const SiteCheck& check : checks) {
+    text += folded(fmt::format("{:<13}{}", check.name, name_of(check.result)), check.says, kName, width);
+    if (!check.remedy.empty()) text += folded(fmt::format("{:<{}}to mend:", "", kName), check.remedy, kName + 9, width);
+  }
+  std::string working;
+  for (const std::string& name : probes.working) working += name + " ";
+  text += "\n" + folded("probes that work", working, kName, width);
+  if (!probes.needs_job.empty()) {
+    text += folded("inside a job", names_of(probes.needs_job), kName, width);
+    text += folded(fmt::format("{:<{}}to get it:", "", kName), "run the command under reveal-run or srun --reveal",
+                   kName + 11, width);
+  }
+  for (const auto* missing : {&probes.obtainable, &probes.not_here}) {
+    if (missing->empty()) continue;
+    text += missing == &probes.obtainable ? "\ncould be had\n" : "\nnot on this node\n";
+    for (const ProbeCheck::Missing& probe : *missing) {
+      text += folded("  " + probe.name, probe.reason, kName, width);
+      if (!probe.remedy.empty()) {
+        text += folded(fmt::format("{:<{}}to get it:", "", kName), probe.remedy, kName + 11, width);
+      }
+    }
+  }
+  return text;
+}
+
+std::string as_json(const std::vector<SiteCheck>& checks, const ProbeCheck& probes, std::size_t problems) {
+  using Json = nlohmann::ordered_json;
+  const auto list = [](const std::vector<ProbeCheck::Missing>& missing) {
+    Json all = Json::array();
+    for (const auto& [name, reason, remedy] : missing) {
+      all.push_back({{"name", name}, {"reason", reason}, {"remedy", remedy}});
+    }
+    return all;
+  };
+  Json rows = Json::array();
+  for (const SiteCheck& check : checks) {
+    rows.push_back(
+        {{"name", check.name}, {"result", name_of(check.result)}, {"says", check.says}, {"remedy", check.remedy}});
+  }
+  const Json json{{"schema", "reveal.doctor/1"},
+                  {"summary", summary_of(probes, problems)},
+                  {"problems", problems},
+                  {"checks", std::move(rows)},
+                  {"probes",
+                   {{"working", probes.working},
+                    {"needs_job", list(probes.needs_job)},
+                    {"obtainable", list(probes.obtainable)},
+                    {"not_here", list(probes.not_here)}}}};
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
 class Doctor final : public Command {
  public:
   int run(const CommonOptions& common) override {
-    const std::string answer = ask_collector({"--check", "--json"});
-    print(common.json ? answer : check_as_text(answer));
-    return 0;
+    std::error_code error;
+    SitePlaces places{.programs = std::filesystem::read_symlink("/proc/self/exe", error).parent_path()};
+    const StatePlace history = state_place();
+    places.history = history.directory;
+    places.why_no_history = history.why_not;
+    try {
+      static_cast<void>(common.settings());
+    } catch (const Error& failure) {
+      places.config_problem.emplace_back(failure.what());
+    }
+    const std::vector<SiteCheck> checks = check_site(places);
+    const ProbeCheck probes = sorted_check(ask_collector({"--check", "--json"}), on_virtual_machine());
+    std::size_t problems = 0;
+    for (const SiteCheck& check : checks) problems += check.result == SiteCheck::Result::problem ? 1 : 0;
+    print(common.json ? as_json(checks, probes, problems)
+                      : as_text(checks, probes, problems, static_cast<std::size_t>(common.style().width)));
+    return problems == 0 ? 0 : kFailure;
   }
 };
 
 const RegisteredCommand kCommand{{.order = 100,
                                   .name = "doctor",
-                                  .help = "What can be measured on this node, what is missing and why",
-                                  .examples = "  reveal doctor",
+                                  .help = "Is everything in order on this node, what can be measured, what is missing",
+                                  .examples = "  reveal doctor\n  reveal doctor --json\n"
+                                              "Exit status: 0 no problem, 1 at least one.",
                                   .make = make_command<Doctor>}};
 
 }  // namespace

@@ -13,7 +13,7 @@ class Export final : public Command {
  public:
   void declare(CLI::App& app, CommonOptions&) override {
     add_job_directory(app, directory_);
-    app.add_option("--format", format_, "csv: a line per sample, a column per channel")
+    app.add_option("--format", format_, "csv: a line per sample, a column per channel, units in the header")
         ->required()
         ->check(CLI::IsMember({"csv"}));
     app.add_option("--node", node_, "of this node; may be left out where there is one")->type_name("NAME");
@@ -23,9 +23,13 @@ class Export final : public Command {
         ->type_name("PATTERN");
   }
 
-  int run(const CommonOptions&) override {
+  int run(const CommonOptions& common) override {
+    if (common.json) throw Error("export writes --format csv; there is no --json of it");
     need_directory(directory_);
-    write_csv(trace(), metrics_, [](std::string_view text) { print(std::string(text)); });
+    for (const std::string& pattern :
+         write_csv(trace(), metrics_, [](std::string_view text) { print(std::string(text)); })) {
+      complain("this trace has no channel \"" + pattern + "\"");
+    }
     return 0;
   }
 

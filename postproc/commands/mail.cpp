@@ -54,13 +54,17 @@ class Mail final : public Command {
         ->type_name("ID");
     app.add_option("--state", job_.state, "directory that counts mails; without it none are counted")->type_name("DIR");
     app.add_option("--config", common.config, "read this reveal.conf instead of the site's")->type_name("FILE");
-    app.add_flag("--dry-run", job_.dry_run, "send nothing, print what would be sent");
+    app.add_flag("--dry-run", job_.dry_run,
+                 "send nothing, print what would be sent to whom, and why; with --verbose the text, too");
     app.add_flag("--verbose", verbose_, "say what was sent to whom, and why not");
   }
 
   int run(const CommonOptions& common) override {
     // Root would read what the job's user wrote, and start a program for them.
-    if (::geteuid() == 0) throw Error("mail is not sent as root; run this as the job's user or as a mailer of its own");
+    if (::geteuid() == 0) {
+      throw Error(
+          "mail is not sent as root: Slurm's epilog sends a job's mail as its user; here, su to that user first");
+    }
     job_.directory = directory_;
     job_.array = job_.array.substr(0, job_.array.find('_'));
     const passwd* user = ::getpwuid(::geteuid());
@@ -71,7 +75,7 @@ class Mail final : public Command {
     if (common.json) {
       print(outcome_as_json(outcome));
     } else if (verbose_ || job_.dry_run || ::isatty(STDOUT_FILENO) == 1) {
-      print(outcome_as_text(outcome));
+      print(outcome_as_text(outcome, verbose_ && job_.dry_run ? MailText::shown : MailText::left_out));
     }
     for (const std::string& problem : outcome.problems) complain(problem);
     if (const std::string failure = failure_line(outcome); !failure.empty()) complain(failure);
@@ -88,9 +92,10 @@ const RegisteredCommand kCommand{
     {.order = 70,
      .name = "mail",
      .help = "Send a job's report to its user and to the administrators",
-     .examples = "  reveal mail reveal-4711 --dry-run              what would be sent to whom\n"
+     .examples = "  reveal mail reveal-4711 --dry-run              what would be sent to whom, and why\n"
                  "  reveal mail reveal-4711 --to ada@example.org   also when nothing was found\n"
-                 "Nothing is sent unless the section [mail] of /etc/reveal/reveal.conf says so. Its keys:\n",
+                 "Not as root: the job's user, or a mailer account, sends. Nothing is sent unless the section [mail] "
+                 "of /etc/reveal/reveal.conf says so. Its keys:\n",
      .make = make_command<Mail>}};
 
 }  // namespace

@@ -17,6 +17,7 @@ Report make_report(const ReportRequest& request, const CommonOptions& common) {
   options.expected_nodes = request.expect;
   options.reuse_summaries = !request.fresh;
   options.exit_code = request.exit_code;
+  options.ran_seconds = request.ran_seconds;
   options.threads = request.threads;
   options.publish = !foreign_part({request.directory});
   if (options.publish) options.history = history_options(options.settings);

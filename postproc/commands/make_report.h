@@ -14,6 +14,7 @@ struct ReportRequest {
   std::string pipeline;  // "": as configured
   std::vector<std::string> expect;
   std::optional<int> exit_code;
+  std::optional<double> ran_seconds;
   bool fresh = false;
   bool no_history = false;
   std::size_t threads = 0;  // 0: as many as suit this machine

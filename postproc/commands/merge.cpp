@@ -1,8 +1,12 @@
+#include <spdlog/fmt/fmt.h>
+
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "postproc/commands/confined.h"
 #include "postproc/commands/shared_options.h"
 #include "postproc/commands/terminal.h"
+#include "postproc/diagnose/quantity.h"
 #include "postproc/merge/job_file.h"
 
 namespace reveal {
@@ -24,8 +28,11 @@ class Merge final : public Command {
       const nlohmann::ordered_json json{{"file", job.path.string()}, {"nodes", job.nodes}, {"problems", job.problems}};
       print(json.dump(2) + "\n");
     } else {
-      print(job.path.string() + ": " + std::to_string(job.nodes.size()) + (job.nodes.size() == 1 ? " node" : " nodes") +
-            "\n");
+      std::error_code error;
+      const auto bytes = static_cast<double>(std::filesystem::file_size(job.path, error));
+      print(fmt::format("{}: {}, {}{}\n", job.path.string(), counted(static_cast<double>(job.nodes.size()), "node"),
+                        error ? "size not known" : quantity(bytes, "bytes"),
+                        pack_ ? "" : "; links to the traces beside it, which must stay there"));
     }
     return 0;
   }

@@ -1,3 +1,5 @@
+#include <spdlog/fmt/fmt.h>
+
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -35,8 +37,11 @@ class Prune final : public Command {
                                         {"channels_unmoved", channels.unmoved}};
       print(json.dump(2) + "\n");
     } else {
-      print(options_.out.string() + ": " + std::to_string(channels.retained) + " of " + std::to_string(channels.moved) +
-            " channels that moved are kept; " + std::to_string(channels.unmoved) + " never moved\n");
+      const double saved =
+          channels.moved == 0 ? 0 : 1 - static_cast<double>(channels.retained) / static_cast<double>(channels.moved);
+      print(fmt::format("{}: {} of {} channels that moved are kept, {:.0f} % fewer; {} never moved and are {}\n",
+                        options_.out.string(), channels.retained, channels.moved, 100 * saved, channels.unmoved,
+                        only_moving_ ? "left out" : "kept: they take next to no space until they move"));
     }
     return 0;
   }

@@ -23,7 +23,12 @@ class ReportCommand final : public Command {
     app.add_option("--exit-code", request_.exit_code, "what the job ended with, for the report")
         ->check(CLI::Range(0, 255))
         ->type_name("N");
-    app.add_flag("--no-history", request_.no_history, "do not compare with earlier runs, nor teach later ones");
+    app.add_option("--ran", request_.ran_seconds, "how long the job ran, for the report")
+        ->check(finite() & CLI::NonNegativeNumber)
+        ->type_name("SECONDS");
+    app.add_flag("--brief", brief_, "print six lines at most: what happened, what to do, where to read more");
+    app.add_flag("--no-history", request_.no_history,
+                 "do not compare with earlier runs, nor keep this one as a baseline");
     app.add_option("--threads", request_.threads, "nodes analysed side by side (default: one a cpu, at most 3)")
         ->type_name("N");
     app.add_flag("--fresh", request_.fresh, "do not reuse the nodes' summaries");
@@ -33,27 +38,30 @@ class ReportCommand final : public Command {
   }
 
   int run(const CommonOptions& common) override {
+    request_.directory = job_directory(request_.directory);
     const Report report = make_report(request_, common);
+    std::vector<std::string> failures;
     // What was found is worth more than the files: it is printed even if the directory cannot be written.
-    std::string failure;
     try {
       need_own_directory(request_.directory);
-      if (retain_ == "summary") thin_traces(request_.directory);
+      if (retain_ == "summary") failures = thin_traces(request_.directory);
       write_report(request_.directory, report);
     } catch (const Error& error) {
-      failure = error.what();
+      failures.emplace_back(error.what());
     }
-    print(common.json ? render_json(report) : render_text(report, common.style()));
-    if (failure.empty()) return 0;
-    complain(failure);
-    return kFailure;
+    TextStyle style = common.style();
+    style.directory = typed(request_.directory);
+    print(common.json ? render_json(report) : brief_ ? render_brief(report, style) : render_text(report, style));
+    for (const std::string& failure : failures) complain(failure);
+    return failures.empty() ? 0 : kFailure;
   }
 
-  [[nodiscard]] Inputs inputs() const override { return {.paths = {request_.directory}}; }
+  [[nodiscard]] Inputs inputs() const override { return {.paths = {job_directory(request_.directory)}}; }
 
  private:
   ReportRequest request_;
   std::string retain_;
+  bool brief_ = false;
 };
 
 const RegisteredCommand kCommand{{.order = 10,

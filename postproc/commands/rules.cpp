@@ -1,3 +1,5 @@
+#include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/text.h"
 #include "postproc/commands/shared_options.h"
 #include "postproc/commands/terminal.h"
 #include "postproc/diagnose/rule_table.h"
@@ -7,19 +9,39 @@ namespace {
 
 class Rules final : public Command {
  public:
-  void declare(CLI::App& app, CommonOptions& common) override { add_config_option(app, common); }
+  void declare(CLI::App& app, CommonOptions& common) override {
+    add_config_option(app, common);
+    app.add_option("id", id_, "explain this rule")->type_name("ID");
+  }
 
   int run(const CommonOptions& common) override {
     const AnalysisSettings settings = common.settings();
-    print(common.json ? rules_as_json(settings) : rules_as_text(settings));
+    const auto width = static_cast<std::size_t>(common.style().width);
+    if (id_.empty()) {
+      print(common.json ? rules_as_json(settings) : rules_as_text(settings, width));
+    } else {
+      const RuleSpec& rule = named();
+      print(common.json ? rule_as_json(rule, settings) : rule_as_text(rule, settings, width));
+    }
     return 0;
   }
+
+ private:
+  [[nodiscard]] const RuleSpec& named() const {
+    if (const RuleSpec* rule = find_rule(id_); rule != nullptr) return *rule;
+    std::vector<std::string> known;
+    for (const RuleSpec* rule : rules()) known.emplace_back(rule->id);
+    const auto near = nearest(id_, known);
+    throw Error("no rule \"" + id_ + "\"; " + (near ? "did you mean \"" + *near + "\"?" : "see reveal rules"));
+  }
+
+  std::string id_;
 };
 
 const RegisteredCommand kCommand{{.order = 90,
                                   .name = "rules",
-                                  .help = "Which rules exist, with thresholds, proof and sources",
-                                  .examples = "  reveal rules\n  reveal rules --json",
+                                  .help = "Which rules exist; with an ID, what one looks for and what helps",
+                                  .examples = "  reveal rules\n  reveal rules cpu.outsider\n  reveal rules --json",
                                   .make = make_command<Rules>}};
 
 }  // namespace

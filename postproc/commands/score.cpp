@@ -11,9 +11,7 @@ namespace {
 class Score final : public Command {
  public:
   void declare(CLI::App& app, CommonOptions&) override {
-    app.add_option("file", options_.input, "HDF5 with values [time, channel] and channels")
-        ->required()
-        ->type_name("FILE.h5");
+    app.add_option("file", options_.input, "the series, as described below")->required()->type_name("FILE.h5");
     app.add_option("--window", options_.window, "samples per window")
         ->check(CLI::PositiveNumber)
         ->capture_default_str();
@@ -31,8 +29,15 @@ class Score final : public Command {
 
   int run(const CommonOptions& common) override {
     const ScoreResult result = run_score(options_);
-    if (!common.json) return 0;
-    nlohmann::ordered_json json{{"windows", result.windows},
+    if (!common.json) {
+      print(as_line(result) + "\n");
+      return 0;
+    }
+    nlohmann::ordered_json json{{"samples", result.samples},
+                                {"channels", result.channels},
+                                {"interval_seconds", result.interval_seconds},
+                                {"insufficient", result.insufficient},
+                                {"windows", result.windows},
                                 {"findings", result.findings},
                                 {"notices", result.notices},
                                 {"out", options_.windows_csv.string()}};
@@ -53,8 +58,17 @@ const RegisteredCommand kCommand{
     {.order = 50,
      .name = "score",
      .help = "Run the detectors on any multivariate series",
-     .examples = "  reveal score series.h5 --out scores.csv --episodes episodes.csv\n"
-                 "  reveal score series.h5 --out scores.csv --pipeline paper --window 30 --stride 10",
+     .examples =
+         "  reveal score series.h5 --out scores.csv --episodes episodes.csv\n"
+         "  reveal score series.h5 --out scores.csv --pipeline paper --window 30 --stride 10\n"
+         "FILE.h5 holds:\n"
+         "  values            dataset of numbers [time, channel], NaN where missing\n"
+         "  channels          dataset of one text per channel; \"cpu.user/cpu1\" and \"cpu.user/cpu2\" are peers\n"
+         "  interval_seconds  attribute of the file: seconds from one sample to the next\n"
+         "  kind, subsystem   datasets of one text per channel, may be left out: gauge (default), counter (values\n"
+         "                    are increments), event, state; cpu (default), memory, network, storage, gpu, process\n"
+         "At least 30 windows are needed (320 samples with the defaults), and 20 s. With an interval of up to 1 s the\n"
+         "series is a job: its first 5 s and last 2.5 s are not judged, nor intervals shorter than 3 s.",
      .make = make_command<Score>}};
 
 }  // namespace

@@ -18,6 +18,12 @@ void add_job_directory(CLI::App& app, std::string& directory);
 /// Throws Error that says what to give instead.
 void need_directory(const std::string& directory);
 
+/// The job's directory if a file in it was given: reveal-4711/n01.h5.
+[[nodiscard]] std::string job_directory(const std::string& path);
+
+/// As its user would type it: relative to where he is, if it is below.
+[[nodiscard]] std::string typed(const std::string& directory);
+
 /// A range lets "nan" through.
 [[nodiscard]] const CLI::Validator& finite();
 

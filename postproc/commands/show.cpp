@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/text.h"
@@ -37,6 +38,7 @@ void narrow_to_node(Report& report, const std::string& node) {
   keep_node(report.coverage, node, listed);
   keep_node(report.episodes, node, single);
   keep_node(report.overhead, node, single);
+  keep_node(report.totals, node, single);
   keep_node(report.timeline, node, single);
 }
 
@@ -54,41 +56,56 @@ class Show final : public Command {
   void declare(CLI::App& app, CommonOptions& common) override {
     add_config_option(app, common);
     add_job_directory(app, directory_);
-    app.add_option("--node", node_, "only what concerns this node")->type_name("NODE");
-    app.add_option("--finding", finding_, "only this finding, by rule id or fingerprint")->type_name("ID");
+    app.add_flag("--all", all_,
+                 "everything: also intervals without a known cause, and what was not measured or checked");
+    app.add_option("--node", node_, "only what concerns this node, in full")->type_name("NODE");
+    app.add_option("--finding", finding_, "only this finding, in full, by rule id or fingerprint")->type_name("ID");
   }
 
   int run(const CommonOptions& common) override {
+    directory_ = job_directory(directory_);
     need_directory(directory_);
     Report report = stored_or_new(common);
     if (!node_.empty()) narrow_to_node(report, node_);
     if (!finding_.empty()) narrow_to_finding(report, finding_);
-    print(common.json ? render_json(report) : render_text(report, common.style()));
+    TextStyle style = common.style();
+    style.directory = typed(directory_);
+    if (!finding_.empty()) {
+      style.part = TextPart::findings;
+    } else if (all_ || !node_.empty()) {
+      style.part = TextPart::everything;
+    }
+    print(common.json ? render_json(report) : render_text(report, style));
     return 0;
   }
 
-  [[nodiscard]] Inputs inputs() const override { return {.paths = {directory_}}; }
+  [[nodiscard]] Inputs inputs() const override { return {.paths = {job_directory(directory_)}}; }
 
  private:
   [[nodiscard]] Report stored_or_new(const CommonOptions& common) const {
     const fs::path stored = fs::path(directory_) / "report.json";
     bool fresh = false;
-    bool traces = true;
     // A report that was moved away from its traces can still be shown.
     try {
       fresh = report_is_fresh(directory_);
     } catch (const Error&) {
-      traces = false;
       fresh = fs::exists(stored);
     }
+    std::optional<Error> damage;
     if (fresh) {
       try {
         return parse_report(read_text_file(stored, kLargestReport));
       } catch (const Error& error) {  // damaged, or of another version: made again from the traces
-        if (!traces) throw Error(stored.string() + ": " + error.what() + "; there is no trace to make it again from");
+        damage = error;
       }
     }
-    Report report = make_report({.directory = directory_}, common);
+    Report report;
+    try {
+      report = make_report({.directory = directory_}, common);
+    } catch (const Error&) {
+      if (damage) throw Error(directory_ + ": " + damage->what() + ", and no trace to make it anew");
+      throw;
+    }
     try {
       need_own_directory(directory_);
       write_report(directory_, report);
@@ -99,13 +116,15 @@ class Show final : public Command {
   }
 
   std::string directory_, node_, finding_;
+  bool all_ = false;
 };
 
 const RegisteredCommand kCommand{{.order = 20,
                                   .name = "show",
                                   .help = "Print a report, building it first if it is missing or stale",
                                   .examples = "  reveal show reveal-4711\n"
-                                              "  reveal show reveal-4711 --node n03 --finding cpu.outsider",
+                                              "  reveal show reveal-4711 --all\n"
+                                              "  reveal show reveal-4711 --finding cpu.outsider",
                                   .make = make_command<Show>}};
 
 }  // namespace

@@ -58,16 +58,18 @@ class Watch final : public Command {
   double budget_percent_ = 10;
 };
 
-const RegisteredCommand kCommand{{.order = 40,
-                                  .name = "watch",
-                                  .help = "Follow a running job: alerts as they come, until it ends",
-                                  .examples =
-                                      "  reveal watch reveal-4711           a page that is drawn again every second\n"
-                                      "  reveal watch reveal-4711 | tee a   one line per alert\n"
-                                      "  reveal watch reveal-4711 --json    one JSON object per line\n"
-                                      "  reveal watch /var/spool/reveal/4711    on a node of a Slurm job\n"
-                                      "Exit status: 0 the job has ended, 1 its collectors are gone, 130 interrupted.",
-                                  .make = make_command<Watch>}};
+const RegisteredCommand kCommand{
+    {.order = 40,
+     .name = "watch",
+     .help = "Follow a running job: alerts as they come, until it ends; causes are in the report",
+     .examples = "  reveal watch reveal-4711           a page that is drawn again every second\n"
+                 "  reveal watch reveal-4711 | tee a   one line per alert\n"
+                 "  reveal watch reveal-4711 --json    one JSON object per line\n"
+                 "  reveal watch /var/spool/reveal/4711    on a node of a Slurm job\n"
+                 "An empty DIR is waited for.\n"
+                 "Exit status: 0 the job has ended, 1 its collectors are gone or DIR holds no run, 130\n"
+                 "interrupted.",
+     .make = make_command<Watch>}};
 
 }  // namespace
 }  // namespace reveal

@@ -9,16 +9,18 @@ constexpr std::string_view kSwapTest =
     "run it again without this node; if what differs follows the node it is the machine, if it follows the rank the "
     "program";
 constexpr std::string_view kSameInput = "run it again with the same input: does it take as long as before?";
-constexpr std::string_view kCompareConfiguration =
-    "reveal show --json DIRECTORY | jq .history.changes     # what is new since the last run that was as usual";
+constexpr const char* kCompareConfiguration =
+    "Look at what changed since the earlier runs: configuration and channels are listed under history in report.json.";
 
 const RegisteredRule kStraggler{{
     .id = "node.straggler",
     .title = "The other nodes wait for one of them",
+    .looks_for =
+        "A node that computes longer than its peers, over the whole job or for a while, while they wait for it.",
     .kind = FindingKind::peer,
     .subsystem = Subsystem::process,
     .order = 500,
-    .look_alikes = "note.job_imbalance,note.rank0_role",
+    .look_alikes = "a rank with more to do",
     .proof = Proof::real,
     .thresholds = {{"min_percent", 8, "percent", "least own time of the node beyond its peers', over the whole job"},
                    {"min_time_at_top", 0.75, "ratio", "least part of the job in which it is the one that waits least"},
@@ -29,8 +31,8 @@ const RegisteredRule kStraggler{{
                    {"warning_seconds", 5, "s",
                     "lost run time from which it is a finding, if the node's state differs, too"},
                    {"warning_percent", 10, "percent", "lost share of the run, likewise"}},
-    .user_remedy = {"sbatch --exclude=<the named node> ...   # once, to see whether the time is lost again"},
-    .admin_remedy = {"look at the named node: clock limits, throttling, memory and disk errors, leftover processes"},
+    .user_remedy = {{"sbatch --exclude={nodes} ...   # once, to see whether the time is lost again", "job"}},
+    .admin_remedy = {"look at {nodes}: clock limits, throttling, memory and disk errors, leftover processes"},
     .verify = kSwapTest,
     .sources = {"https://github.com/traceopt-ai/traceml/issues/252"},
 }};
@@ -38,15 +40,16 @@ const RegisteredRule kStraggler{{
 const RegisteredRule kDiffers{{
     .id = "node.differs",
     .title = "One node differs from its peers",
+    .looks_for = "A node whose channels differ from those of its peers by more than the peers differ from each other.",
     .kind = FindingKind::peer,
     .subsystem = Subsystem::cpu,
     .order = 500,
-    .look_alikes = "note.rank0_role",
+    .look_alikes = "a rank with another role",
     .proof = Proof::real,
     .thresholds = {{"min_percent", 10, "percent", "least difference of a channel"},
                    {"min_metrics", 2, "metrics", "least metrics that tell something about the node and differ"}},
-    .user_remedy = {"sbatch --exclude=<the named node> ...   # once, to see whether the difference goes with the node"},
-    .admin_remedy = {"diff <(ssh <node> sysctl -a) <(ssh <peer> sysctl -a)   # and firmware, memory, services"},
+    .user_remedy = {{"sbatch --exclude={nodes} ...   # once, to see whether the difference goes with the node", "job"}},
+    .admin_remedy = {"diff <(ssh {nodes} sysctl -a) <(ssh {peer} sysctl -a)   # and firmware, memory, services"},
     .verify = kSwapTest,
     .sources = {"https://arxiv.org/abs/2510.26008"},
 }};
@@ -54,16 +57,18 @@ const RegisteredRule kDiffers{{
 const RegisteredRule kSlower{{
     .id = "history.slower",
     .title = "This run took longer than earlier ones",
+    .looks_for = "A run time above that of earlier runs of the same program and shape, beyond their spread.",
     .kind = FindingKind::history,
     .subsystem = Subsystem::process,
     .order = 500,
-    .look_alikes = "note.other_input",
+    .look_alikes = "another input or version of the program",
     .proof = Proof::real,
     .thresholds = {{"min_percent", 10, "percent", "least difference of the run time to the median of earlier runs"},
                    {"min_seconds", 2, "s", "the same in seconds"},
                    {"warning_percent", 20, "percent", "difference from which it is a finding, else a notice"},
                    {"warning_seconds", 10, "s", "likewise"}},
-    .user_remedy = {kCompareConfiguration},
+    .user_remedy = {},
+    .advice = {kCompareConfiguration},
     .admin_remedy = {},
     .verify = kSameInput,
     .sources = {"https://arxiv.org/abs/2510.26008"},
@@ -72,13 +77,15 @@ const RegisteredRule kSlower{{
 const RegisteredRule kDrift{{
     .id = "history.drift",
     .title = "This job has become slower, little by little",
+    .looks_for = "A run time that has grown from run to run, against the oldest runs known.",
     .kind = FindingKind::history,
     .subsystem = Subsystem::process,
     .order = 500,
-    .look_alikes = "note.other_input",
+    .look_alikes = "another input or version of the program",
     .proof = Proof::real,
     .thresholds = {{"min_percent", 20, "percent", "least difference of the run time to the oldest runs known"}},
-    .user_remedy = {kCompareConfiguration},
+    .user_remedy = {},
+    .advice = {kCompareConfiguration},
     .admin_remedy = {},
     .verify = kSameInput,
     .sources = {"https://arxiv.org/abs/2510.26008"},
@@ -87,15 +94,17 @@ const RegisteredRule kDrift{{
 const RegisteredRule kChanged{{
     .id = "history.changed",
     .title = "This run did something else than earlier ones",
+    .looks_for = "Channels whose level differs from that of earlier runs, which agree with each other.",
     .kind = FindingKind::history,
     .subsystem = Subsystem::process,
     .order = 500,
-    .look_alikes = "note.other_input",
+    .look_alikes = "another input or version of the program",
     .proof = Proof::real,
     .thresholds = {{"min_percent", 25, "percent", "least change of a channel"},
                    {"min_channels", 3, "channels", "least channels that changed so much"},
                    {"min_runs", 5, "runs", "earlier runs that must agree"}},
-    .user_remedy = {kCompareConfiguration},
+    .user_remedy = {},
+    .advice = {kCompareConfiguration},
     .admin_remedy = {},
     .verify = kSameInput,
     .sources = {"https://arxiv.org/abs/2510.26008"},

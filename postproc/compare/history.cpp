@@ -70,12 +70,12 @@ HistoryComparison compare_runs(const RunRecord& run, std::vector<RunRecord> earl
   history.runs = all.size();
   history.accepted = taught.size();
   if (all.empty()) {
-    history.reason = "no earlier run of this name and shape is known";
+    history.reason = "no earlier run of this command and shape is known";
     return history;
   }
   if (taught.size() < kLeastRuns) {
     history.status = HistoryStatus::too_few_runs;
-    history.reason = fmt::format("{} of {} earlier runs may teach what is normal; {} are needed", taught.size(),
+    history.reason = fmt::format("{} of {} earlier runs are usable as a baseline; {} are needed", taught.size(),
                                  all.size(), kLeastRuns);
   } else {
     history.status = HistoryStatus::compared;

@@ -1,4 +1,4 @@
-// This run against earlier ones of the same name and shape. A run with findings teaches nothing, so that a fault does
+// This run against earlier ones of the same command and shape. A run with findings is no baseline, so that a fault does
 // not become normal; a drift too slow for neighbours to show is seen against the oldest runs.
 #pragma once
 
@@ -42,8 +42,8 @@ struct HistoryComparison {
   HistoryStatus status = HistoryStatus::never_compared;
   std::string reason = "not compared with earlier runs of this job";  // of everything but `compared`
   std::string key;
-  std::size_t runs = 0;                            // earlier ones of this name and shape
-  std::size_t accepted = 0;                        // of them, those that may teach
+  std::size_t runs = 0;                            // earlier ones of this command and shape
+  std::size_t accepted = 0;                        // of them, those usable as a baseline
   std::size_t channels = 0;                        // compared
   std::int64_t first_utc_ns = 0, last_utc_ns = 0;  // of the accepted runs
   bool enters_baseline = false;

@@ -51,7 +51,7 @@ double t_of(double level, const Baseline& baseline, const VariancePrior& prior) 
   return t_against_median(level - baseline.median, prior.moderated(baseline.variance, runs - 1), runs);
 }
 
-/// One quantity over the runs that teach, oldest first.
+/// One quantity over the baseline, oldest run first.
 struct Series {
   HistoryChange change;
   double floor = 1;
@@ -59,7 +59,7 @@ struct Series {
   std::vector<double> before;
 };
 
-/// Which of the runs that teach are asked.
+/// Which runs of the baseline are asked.
 struct Reference {
   enum class Which : std::uint8_t { last, oldest } which = Which::last;  // oldest: for a drift
   std::size_t runs = 0;

@@ -56,9 +56,9 @@ void describe_slower(const HistoryComparison& history, const HistoryChange& slow
       !slower.drift && slower.percent >= rule.threshold("warning_percent") && lost >= rule.threshold("warning_seconds");
   finding.severity = material ? Severity::warning : Severity::notice;
   if (history.accepted >= kRunsToBeSure && !slower.drift) finding.confidence = Confidence::likely;
-  finding.sentence = fmt::format(
-      "The run took {}; {} of the same name and shape took {} on the median.", duration(*slower.observed),
-      slower.drift ? "the first runs" : fmt::format("{} earlier runs", history.accepted), duration(*slower.expected));
+  finding.sentence = fmt::format("The run took {}; the median of {} is {}.", duration(*slower.observed),
+                                 slower.drift ? "its first runs" : fmt::format("{} earlier runs", history.accepted),
+                                 duration(*slower.expected));
   finding.impact = {lost, 100 * lost / *slower.observed, "difference to the median of earlier runs"};
 }
 
@@ -66,9 +66,9 @@ void describe_changed(const HistoryComparison& history, std::size_t channels, co
                       Finding& finding) {
   finding.severity = Severity::info;
   finding.sentence =
-      fmt::format("{} changed by at least {:.0f} % against {} earlier runs, the run time did not.",
+      fmt::format("{} changed by at least {:.0f} % against {} earlier runs; the run time did not.",
                   counted(static_cast<double>(channels), "channel"), rule.threshold("min_percent"), history.accepted);
-  finding.impact.how = "the run did not take longer";
+  finding.impact.how = "none seen: the run did not take longer";
 }
 
 }  // namespace
@@ -111,7 +111,7 @@ std::vector<Finding> history_findings(const HistoryComparison& history, const st
   finding.sentence += told.configuration.empty() ? " No configuration fact changed."
                                                  : fmt::format(" New since the run of {}: {}.",
                                                                date_of(history.last_utc_ns), told.configuration);
-  finding.runner_up = {"note.other_input", "another input or another version of the program changes a run as well"};
+  finding.runner_up = {"", "another input or another version of the program changes a run as well"};
   return {finding};
 }
 

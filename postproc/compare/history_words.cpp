@@ -38,10 +38,10 @@ std::string sentence_of(const HistoryComparison& history) {
   }
   std::string text;
   if (history.status == HistoryStatus::too_few_runs) {
-    text = fmt::format(
-        "{} of this name and shape, {} of them fit to teach; {} are needed before anything but "
-        "configuration can be compared",
-        counted(static_cast<double>(history.runs), "earlier run"), history.accepted, kLeastRuns);
+    text =
+        fmt::format("{} {}; {} usable as a baseline ({} needed), so only the configuration was compared",
+                    counted(static_cast<double>(history.runs), "earlier run"), history.runs == 1 ? "matches" : "match",
+                    history.accepted == 1 ? "1 is" : fmt::format("{} are", history.accepted), kLeastRuns);
   } else {
     text = fmt::format("compared with {} since {}: ", counted(static_cast<double>(history.accepted), "run"),
                        date_of(history.first_utc_ns));

@@ -155,13 +155,11 @@ Finding describe(const Courses& courses, std::size_t member, const Stretch& stre
   finding.evidence.back().score = shown_score(stretch.score);
   fact("median of the other nodes", stretch.others, stretch.others_usual);
   finding.sentence = fmt::format(
-      "For {} s the others waited for {}: its ranks were held by their own work or node for {} cpus (usually {}), "
-      "those "
-      "of its peers for {} (usually {}), who slept instead.",
+      "For {} s the others waited for {}: its own work or node held its ranks for {} cpus (usually {}), those of its "
+      "peers for {} (usually {}), which slept instead.",
       number(length), node, number(stretch.own), number(stretch.own_usual), number(stretch.others),
       number(stretch.others_usual));
-  finding.runner_up = {"note.job_imbalance", "it may have been given more to do for a while: then it follows the rank"};
-  finding.remedy.user = {fmt::format("sbatch --exclude={} ...   # once, to see whether the time is lost again", node)};
+  finding.runner_up = {"", "it may have been given more to do for a while: then the waiting follows the rank"};
   return finding;
 }
 

@@ -56,7 +56,7 @@ Finding differs(const PeerComparison& comparison, const std::vector<const PeerDe
   }
   finding.sentence = fmt::format("Over the whole job {} differed from the {} nodes that do the same work in {}: {}.",
                                  first.node, peers, counted(static_cast<double>(telling.size()), "channel"), list);
-  finding.impact.how = "a difference between nodes; what it costs is not known";
+  finding.impact.how = "not known: the nodes differ, but nothing was seen to wait for it";
   for (std::size_t i = 0; i < std::min<std::size_t>(telling.size(), 6); ++i) {
     finding.evidence.push_back(evidence_of(*telling[i], job));
   }
@@ -71,7 +71,7 @@ Finding differs(const PeerComparison& comparison, const std::vector<const PeerDe
     for (std::size_t i = 0; i < settings.size(); ++i) finding.sentence += (i == 0 ? " " : "; ") + settings[i];
     finding.sentence += ".";
   }
-  finding.runner_up = {"note.rank0_role", "one rank may have been given more to do: see whether it follows the rank"};
+  finding.runner_up = {"", "one rank may have been given more to do: see whether the difference follows the rank"};
   return finding;
 }
 
@@ -92,9 +92,9 @@ Finding straggles(const PeerComparison& comparison, TimeSpan job, const RuleInFo
       straggler.seconds >= rule.threshold("warning_seconds") && straggler.percent >= rule.threshold("warning_percent");
   finding.severity = state && material ? Severity::warning : Severity::notice;
   finding.sentence = fmt::format(
-      "{} waits least: its ranks were held by their own work or node for {} cpus on average, those of the {} others "
-      "for "
-      "{}, who slept the rest of the time. In a job whose nodes work in step the others wait for it.",
+      "{} waits least: its own work or node held its ranks for {} cpus on average, those of the {} others for {}, "
+      "which "
+      "slept the rest of the time. In a job whose nodes work in step the others wait for it.",
       straggler.node, number(straggler.observed), peers, number(straggler.expected));
   finding.impact = {straggler.seconds, straggler.percent,
                     "time the others slept while it was busy; nothing is lost if they do not wait for each other"};
@@ -109,11 +109,7 @@ Finding straggles(const PeerComparison& comparison, TimeSpan job, const RuleInFo
     if (deviation.node != straggler.node || !deviation.telling || finding.evidence.size() >= 6) continue;
     finding.evidence.push_back(evidence_of(deviation, job));
   }
-  finding.runner_up = {"note.job_imbalance", "it may simply have more to do than the others: then it follows the rank"};
-  finding.remedy.user = {
-      fmt::format("sbatch --exclude={} ...   # once, to see whether the time is lost again", straggler.node)};
-  finding.remedy.admin = {
-      fmt::format("look at {}: clock limits, throttling, memory and disk errors, leftover processes", straggler.node)};
+  finding.runner_up = {"", "it may simply have more to do than the others: then the waiting follows the rank"};
   return finding;
 }
 

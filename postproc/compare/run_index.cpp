@@ -16,6 +16,7 @@
 #include <set>
 #include <thread>
 
+#include "hdf5schema/basics/descriptor.h"
 #include "hdf5schema/basics/error.h"
 #include "postproc/merge/publish.h"
 
@@ -110,6 +111,15 @@ void insert(sqlite3* database, const fs::path& job_directory, const RunRecord& r
       .bind(3, record.begin_utc_ns)
       .bind(4, render_run(record))
       .step();
+}
+
+/// Opened once, so that it is the file whose owner was asked for.
+std::string own_text(const fs::path& path) {
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  struct stat status {};
+  if (file.get() < 0 || ::fstat(file.get(), &status) != 0) throw system_error(path.string(), errno);
+  if (status.st_uid != ::geteuid()) throw Error(path.string() + ": belongs to another user");
+  return read_text_file("/proc/self/fd/" + std::to_string(file.get()), kLargestRunRecord);
 }
 
 }  // namespace
@@ -258,7 +268,7 @@ std::vector<std::pair<fs::path, RunRecord>> records_in(const fs::path& root) {
   for (; !error && entries != fs::directory_iterator() && seen < kMostEntries; entries.increment(error), ++seen) {
     const fs::path file = entries->path() / kRunRecordFile;
     struct stat status {};
-    if (::stat(file.c_str(), &status) == 0 && S_ISREG(status.st_mode))
+    if (::lstat(file.c_str(), &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == ::geteuid())
       files.emplace_back(status.st_mtim.tv_sec, entries->path());
   }
   std::sort(files.begin(), files.end(), std::greater<>());
@@ -266,7 +276,7 @@ std::vector<std::pair<fs::path, RunRecord>> records_in(const fs::path& root) {
   std::vector<std::pair<fs::path, RunRecord>> records;
   for (const auto& [time, directory] : files) {
     try {
-      records.emplace_back(directory, parse_run(read_text_file(directory / kRunRecordFile, kLargestRunRecord)));
+      records.emplace_back(directory, parse_run(own_text(directory / kRunRecordFile)));
     } catch (const Error&) {
       continue;  // somebody else's run.json, or a damaged one
     }

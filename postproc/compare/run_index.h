@@ -1,4 +1,4 @@
-// Finds earlier runs of the same name and shape fast: a cache in the user's own state directory, made again from the
+// Finds earlier runs of the same command and shape fast: a cache in the user's own state directory, made again from the
 // run.json files of the job directories whenever it is missing or damaged. Nothing depends on it.
 #pragma once
 
@@ -48,7 +48,7 @@ class RunIndex {
   bool rebuilt_ = false;
 };
 
-/// The records in the folders beside each other in `root`, the youngest few hundred.
+/// The user's own records in the folders beside each other in `root`, the youngest few hundred.
 [[nodiscard]] std::vector<std::pair<std::filesystem::path, RunRecord>> records_in(const std::filesystem::path& root);
 
 }  // namespace reveal

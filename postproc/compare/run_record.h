@@ -25,14 +25,14 @@ struct RunChannel {
 
 struct RunRecord {
   std::string run_id;  // the same for every report of this run
-  std::string key;     // the same for all runs of this name and shape
+  std::string key;     // the same for all runs of this command and shape
   std::string name, command, ranks;
   std::size_t nodes = 0;
   std::int64_t begin_utc_ns = 0;
   double seconds = 0;
   std::string verdict;
   std::vector<std::string> findings;
-  bool accepted = false;                                   // may teach later runs what is normal
+  bool accepted = false;                                   // usable as a baseline
   std::string why_not;                                     // accepted
   std::vector<RunChannel> channels;                        // by name
   std::vector<std::string> zeros;                          // measured, and 0; by name

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <map>
+#include <optional>
 #include <set>
 #include <thread>
 
@@ -34,20 +35,26 @@ using SteadyClock = std::chrono::steady_clock;
 
 constexpr const char* kClaimFile = ".job";
 constexpr std::size_t kSmallFile = 64 << 10;
+constexpr std::string_view kReportFiles[] = {"report.json", "report.txt", "report.html", "run.json"};
 constexpr int kMostRuns = 1000;  // of one name
 constexpr auto kLook = 100ms;
 constexpr double kShareOfLimit =
     0.6;  // of an epilog's time, for the analysis and for waiting; closing the trace needs some
 // Measured: 0.3 s for a trace of 1 MB; twice that, for a node under load.
 constexpr double kSecondsPerByte = 0.6e-6;
-constexpr double kThinning = 1.5;  // of the analysis; measured .5 s for 4 MB, whose analysis takes 1.2 s
+constexpr double kMostSecondsAfterEpilog = 20;  // of an idle cpu; the broker gives up after two minutes
+constexpr auto kWaitAfterEpilog = 30s;          // for the other nodes
+constexpr double kSecondsPerNode = 8e-3;        // for its summary in the job's report; measured 8.2 s for 1,000
+constexpr double kThinning = 1.5;               // of the analysis; measured .5 s for 4 MB, whose analysis takes 1.2 s
 
 std::string claim_of(const SlurmJob& job) {
   return job.cluster + " " + job.id + " " + std::to_string(job.restart) + "\n";
 }
 
+enum class Claim : std::uint8_t { fresh, ours, taken };
+
 /// The directory is this job's, of whichever of its nodes came first. Throws Error if it cannot be used at all.
-bool claim(const fs::path& directory, const SlurmJob& job) {
+Claim claim(const fs::path& directory, const SlurmJob& job) {
   make_private_directory(directory.string());
   require_writable(directory.string());
   const std::string text = claim_of(job);
@@ -60,18 +67,35 @@ bool claim(const fs::path& directory, const SlurmJob& job) {
       const std::string name = entry.path().filename().string();
       occupied = occupied || name.ends_with(".h5") || name.ends_with(".h5.part");
     }
-    if (!occupied) return ::write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
+    if (!occupied && ::write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()))
+      return Claim::fresh;
+    const int why = errno;
     ::unlink(marker.c_str());
-    return false;
+    if (!occupied) {
+      ::rmdir(directory.c_str());  // only if it is empty
+      throw system_error(directory.string(), why);
+    }
+    return Claim::taken;
   }
   if (errno != EEXIST) throw system_error(marker.string(), errno);
   // The first node may be between its open and its write.
   for (int attempt = 0; attempt < 20; ++attempt) {
     const std::string theirs = read_text_file(marker, kSmallFile);
-    if (!theirs.empty()) return theirs == text;
+    if (!theirs.empty()) return theirs == text ? Claim::ours : Claim::taken;
     std::this_thread::sleep_for(10ms);
   }
-  return false;
+  return Claim::taken;
+}
+
+/// A directory that was ours for nothing is not left behind, unless another node came meanwhile.
+void withdraw(const fs::path& directory) noexcept {
+  constexpr std::string_view kOurs[] = {kClaimFile, kAskedFile, kJobFactsFile};
+  std::error_code error;
+  for (fs::directory_iterator entry(directory, error), end; !error && entry != end; entry.increment(error)) {
+    if (std::find(std::begin(kOurs), std::end(kOurs), entry->path().filename().native()) == std::end(kOurs)) return;
+  }
+  for (const std::string_view name : kOurs) fs::remove(directory / name, error);
+  fs::remove(directory, error);
 }
 
 /// The runs that may lie where `wanted` is: it, and those beside it when the name was taken.
@@ -79,13 +103,19 @@ fs::path numbered(const fs::path& wanted, int run) {
   return run == 1 ? wanted : fs::path(wanted.string() + "-" + std::to_string(run));
 }
 
-fs::path claim_free(const Candidate& wanted, const SlurmJob& job) {
+struct Claimed {
+  fs::path directory;
+  bool fresh = false;
+};
+
+Claimed claim_free(const Candidate& wanted, const SlurmJob& job) {
   if (!wanted.make_parents && !fs::is_directory(wanted.path.parent_path())) {
     throw Error(wanted.path.parent_path().string() + " is not a directory");
   }
   for (int run = 1; run <= kMostRuns; ++run) {
     fs::path candidate = numbered(wanted.path, run);
-    if (claim(candidate, job)) return candidate;
+    const Claim got = claim(candidate, job);
+    if (got != Claim::taken) return {std::move(candidate), got == Claim::fresh};
   }
   throw Error(wanted.path.string() + " holds " + std::to_string(kMostRuns) + " runs already");
 }
@@ -120,8 +150,20 @@ fs::path free_place(const fs::path& directory, const fs::path& trace, const std:
   return place;
 }
 
+/// Of a delivery that was killed before it removed the file from the spool.
+bool stands_already(const fs::path& file, const fs::path& place) {
+  std::error_code error;
+  return fs::file_size(place, error) == fs::file_size(file) && !error &&
+         fs::last_write_time(place, error) == fs::last_write_time(file) && !error;
+}
+
 /// Traces before summaries: whoever sees a summary may begin with the report. Nothing delivered before is replaced.
-void move_all(const fs::path& spool, const fs::path& directory, const std::string& node) {
+/// Returns why something that was delivered is still in the spool, "" if nothing is.
+std::string move_all(const fs::path& spool, const fs::path& directory, const std::string& node) {
+  std::string left;
+  const auto move = [&left](const fs::path& from, const fs::path& to) {
+    if (std::string why = move_file(from, to); !why.empty()) left = std::move(why);
+  };
   std::vector<fs::path> traces;
   std::vector<fs::path> summaries;
   for (const auto& entry : fs::directory_iterator(spool)) {
@@ -129,7 +171,9 @@ void move_all(const fs::path& spool, const fs::path& directory, const std::strin
     std::error_code ignored;
     if (!entry.is_regular_file() || entry.is_symlink()) continue;
     const bool live = name == node + ".h5.live" || name == node + ".h5.watch";
-    if (live || name.starts_with("." + node + ".") || name == node + ".status.json") {
+    if (std::find(std::begin(kReportFiles), std::end(kReportFiles), name) != std::end(kReportFiles)) {
+      fs::remove(entry.path(), ignored);  // of a run that found no place
+    } else if (live || name.starts_with("." + node + ".") || name == node + ".status.json") {
       fs::remove(entry.path(), ignored);  // of a sampler that was cut short
     } else if (!belongs_to(name, node)) {
       continue;  // another node's, on shared spools
@@ -142,33 +186,43 @@ void move_all(const fs::path& spool, const fs::path& directory, const std::strin
   std::sort(traces.begin(), traces.end());
   std::map<std::string, std::string> names;  // of summaries whose trace has another name now, its
   for (const fs::path& trace : traces) {
+    if (stands_already(trace, directory / trace.filename())) {
+      sync_directory(directory);
+      fs::remove(trace);
+      continue;
+    }
     const fs::path place = free_place(directory, trace, node);
     const bool whole = !trace.filename().string().ends_with(".earlier");
     if (whole && place.filename() != trace.filename()) names[summary_name(trace)] = place.filename().string();
-    move_file(trace, place);
+    move(trace, place);
   }
   for (const fs::path& summary : summaries) {
     const auto renamed = names.find(summary.filename().string());
     if (renamed == names.end()) {
-      move_file(summary, directory / summary.filename());
+      move(summary, directory / summary.filename());
       continue;
     }
+    std::optional<NodeSummary> theirs;
     try {
-      NodeSummary theirs = parse_summary(read_text_file(summary, 4 * kLargestSummary));
-      theirs.trace = renamed->second;
-      publish_file(directory, summary_name(renamed->second), render_summary(std::move(theirs)));
+      theirs = parse_summary(read_text_file(summary, 4 * kLargestSummary));
     } catch (const std::exception&) {
       // The report makes a new one.
+    }
+    if (theirs) {
+      theirs->trace = renamed->second;
+      publish_file(directory, summary_name(renamed->second), render_summary(*std::move(theirs)), Synced::yes);
     }
     std::error_code ignored;
     fs::remove(summary, ignored);
   }
+  return left;
 }
 
-double estimated_seconds(const fs::path& spool) {
+double estimated_seconds(const fs::path& spool, const SlurmJob& job, const DeliverSettings& settings) {
   double bytes = 0;
   for (const ListedTrace& trace : list_traces(spool)) bytes += static_cast<double>(trace.bytes);
-  return bytes * kSecondsPerByte;
+  return bytes * kSecondsPerByte * (settings.thin_traces ? kThinning : 1) +
+         static_cast<double>(job.watched.size()) * kSecondsPerNode;
 }
 
 /// Until every node's summary is in a report: one that comes while another builds is seen by that one afterwards.
@@ -182,7 +236,10 @@ bool build_when_complete(const fs::path& directory, const std::string& node, con
   while (true) {
     {
       ReportLease lease(directory.string(), node);
-      if (!lease.take()) return built;
+      if (!lease.take()) {
+        if (lease.failure() != 0) throw system_error(directory.string(), lease.failure());
+        return built;
+      }
       while (!contains_all(delivered(directory), nodes) && SteadyClock::now() < end) std::this_thread::sleep_for(kLook);
       reported = delivered(directory);
       ReportOptions options;
@@ -230,8 +287,8 @@ fs::path rename_to_names(const fs::path& directory, const SlurmJob& job, const s
   return directory;
 }
 
-constexpr std::string_view kKeys[] = {"report",      "report_limit", "interval",  "probes",
-                                      "min_seconds", "spool_max",    "keep_days", "retain"};
+constexpr std::string_view kKeys[] = {"report",      "report_limit", "interval",        "min_interval", "probes",
+                                      "min_seconds", "spool_max",    "spool_total_max", "keep_days",    "retain"};
 constexpr struct {
   std::string_view name;
   ReportWhen when;
@@ -306,35 +363,54 @@ fs::path delivered_to(const fs::path& directory, const SlurmJob& job, const std:
 
 Delivery deliver(const fs::path& spool, const std::string& node, SlurmJob& job, const std::string& request,
                  const DeliverSettings& settings, const AnalysisSettings& analysis,
-                 const std::function<void(const fs::path&)>& learn) {
+                 const std::function<void(const fs::path&)>& learn, const std::function<void()>& let_epilog_go) {
   const SlurmJob place = job;
   Delivery delivery;
   delivery.directory = spool;
-  const double work = estimated_seconds(spool) * (settings.thin_traces ? kThinning : 1);
-  const bool small = work <= settings.most_seconds;
-  if (small && settings.report == ReportWhen::epilog) {
-    write_summaries(spool, node, analysis);
-    if (settings.thin_traces) thin_traces(spool, node);
-  }
+  const double work = estimated_seconds(spool, job, settings);
+  const bool in_epilog = settings.report == ReportWhen::epilog && work <= settings.most_seconds;
+  const bool after_epilog = settings.report == ReportWhen::epilog && !in_epilog && work <= kMostSecondsAfterEpilog;
+  const auto tell = [&why = delivery.why](const std::string& problem) {
+    if (!problem.empty()) why += (why.empty() ? "" : "; ") + problem;
+  };
+  const auto analyse = [&](const fs::path& directory) {
+    write_summaries(directory, node, analysis);
+    if (!settings.thin_traces) return;
+    for (const std::string& problem : thin_traces(directory, node)) tell(problem);
+  };
+  if (in_epilog) analyse(spool);
   for (const Candidate& candidate : delivery_candidates(place, request)) {
+    Claimed claimed;
     try {
-      const fs::path directory = claim_free(candidate, place);
+      claimed = claim_free(candidate, place);
+      const fs::path& directory = claimed.directory;
       if (learn) learn(directory);
       if (!job.state.empty()) publish_file(directory, kJobFactsFile, render_slurm_job(job));
-      move_all(spool, directory, node);
+      tell(move_all(spool, directory, node));
       delivery.directory = directory;
       delivery.moved = true;
       break;
     } catch (const std::exception& error) {
-      delivery.why += (delivery.why.empty() ? "" : "; ") + std::string(error.what());
+      tell(error.what());
+      if (claimed.fresh) withdraw(claimed.directory);
     }
   }
   if (settings.report == ReportWhen::lazy) return delivery;
-  if (settings.report == ReportWhen::job || !small) {
+  if (!in_epilog && !after_epilog) {
     delivery.needs_job = true;
     return delivery;
   }
-  delivery.report_built = build_when_complete(delivery.directory, node, place, settings, analysis);
+  try {
+    DeliverSettings waiting = settings;
+    if (after_epilog) {
+      if (let_epilog_go) let_epilog_go();
+      analyse(delivery.directory);
+      waiting.wait_for_nodes = kWaitAfterEpilog;
+    }
+    delivery.report_built = build_when_complete(delivery.directory, node, place, waiting, analysis);
+  } catch (const Error& error) {  // what is delivered is worth more than the report
+    tell("no report: " + std::string(error.what()));
+  }
   // Only when no other node can be on its way there.
   if (delivery.report_built && delivery.moved && contains_all(delivered(delivery.directory), place.nodes)) {
     delivery.directory = rename_to_names(delivery.directory, place, request);

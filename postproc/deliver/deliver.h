@@ -19,7 +19,7 @@ enum class ReportWhen { epilog, job, lazy };
 struct DeliverSettings {
   ReportWhen report = ReportWhen::epilog;
   std::chrono::milliseconds wait_for_nodes{3000};
-  double most_seconds = 3;   // of estimated analysis; longer ones become a job of their own
+  double most_seconds = 3;   // of estimated analysis in the epilog
   bool thin_traces = false;  // once they are analysed
 };
 
@@ -29,10 +29,13 @@ struct DeliverSettings {
 struct Delivery {
   std::filesystem::path directory;  // where traces and report are now
   bool moved = false;               // false: still in the spool, `why` says why
-  std::string why;
+  std::string why;                  // what failed on the way, in one line
   bool report_built = false;
   bool needs_job = false;  // too much work for an epilog
 };
+
+/// Made by the node that asks the controller.
+inline constexpr const char* kAskedFile = ".asked";
 
 /// True for one caller only, of all nodes and runs that deliver there: O_EXCL.
 [[nodiscard]] bool take_marker(const std::filesystem::path& directory, const char* name) noexcept;
@@ -53,10 +56,12 @@ struct Candidate {
 
 /// All nodes of a job choose the same directory, so only what all of them know decides. `learn` is called once, when
 /// this node has found its place and before the report is built: it may ask the controller and complete `job`.
+/// `let_epilog_go` is called early when the analysis is too much for an epilog, but not worth a job of its own.
 /// Throws Error only when the spool itself cannot be read.
 [[nodiscard]] Delivery deliver(const std::filesystem::path& spool, const std::string& node, SlurmJob& job,
                                const std::string& request, const DeliverSettings& settings,
                                const AnalysisSettings& analysis,
-                               const std::function<void(const std::filesystem::path& directory)>& learn = {});
+                               const std::function<void(const std::filesystem::path& directory)>& learn = {},
+                               const std::function<void()>& let_epilog_go = {});
 
 }  // namespace reveal

@@ -19,6 +19,7 @@
 #include "postproc/mail/mail_job.h"
 #include "postproc/mail/mail_quota.h"
 #include "postproc/merge/publish.h"
+#include "postproc/report/wording.h"
 
 namespace reveal {
 namespace {
@@ -27,6 +28,8 @@ constexpr std::chrono::milliseconds kControllerLimit{3000};  // within the epilo
 constexpr std::chrono::seconds kReportLimit{10};             // for another node to build it
 constexpr std::chrono::seconds kSamplerLimit{3};             // to close its trace
 constexpr std::chrono::milliseconds kLook{100};
+constexpr std::chrono::seconds kMailPause{5};  // before what failed is tried once more
+constexpr const char* kMailedFile = ".mailed";
 constexpr std::size_t kLargestConfig = 1 << 20;
 
 class EndOfNode {
@@ -60,11 +63,12 @@ class EndOfNode {
     if (job.nodes.size() <= 1) ask();
     const auto learn = [&](const std::filesystem::path& directory) {
       if (asks || (!job.inner && job.nodes.front() != end_.node)) return;
-      if (take_marker(directory, ".asked")) ask();
+      if (take_marker(directory, kAskedFile)) ask();
     };
     const auto settings = or_default([this] { return read_deliver_settings(end_.config); });
     const auto analysis = or_default([this] { return load_analysis_settings({end_.config}); });
-    const Delivery delivery = deliver(end_.spool, end_.node, job, end_.request, settings, analysis, learn);
+    const Delivery delivery =
+        deliver(end_.spool, end_.node, job, end_.request, settings, analysis, learn, [this] { ready(); });
     if (!delivery.moved) {
       learn(delivery.directory);
       say(LOG_NOTICE, "kept in " + delivery.directory.string() + (delivery.why.empty() ? "" : ": " + delivery.why));
@@ -78,6 +82,10 @@ class EndOfNode {
     }
     ready();
     // Who asked knows to whom; another node may have built the report.
+    if (settings.report == ReportWhen::epilog && !delivery.needs_job && !delivery.report_built &&
+        job.nodes.size() <= 1) {
+      say(LOG_NOTICE, "no report could be built in " + delivery.directory.string() + "; `reveal show` tries again");
+    }
     const bool comes = settings.report == ReportWhen::epilog && !delivery.needs_job;
     if (asks && comes) mail_report(delivery.directory, job, known.cluster);
     return 0;
@@ -167,16 +175,25 @@ class EndOfNode {
     const MailSettings settings =
         parse_mail_settings(read_text_file(end_.config, kLargestConfig), end_.config, problems);
     for (const std::string& problem : problems) say(LOG_NOTICE, problem);
-    if (!settings.enabled || !take_marker(directory, ".mailed")) return;
+    if (!settings.enabled || !take_marker(directory, kMailedFile)) return;
     MailJob mail{.directory = directory,
                  .array = job.array_job,
                  .state = shared_mail_state(job.home, job.cluster).value_or(end_.mail_state),
                  .host = host_name(),
                  .now_utc_ns = utc_now_ns()};
+    mail.retry_after = kMailPause;
     mail.request = {.asked = requested(end_.request, "mail"), .mail_user = job.mail_user, .user = job.user};
     const MailOutcome outcome = mail_job(mail, settings);
     for (const std::string& problem : outcome.problems) say(LOG_NOTICE, problem);
-    if (const std::string failure = failure_line(outcome); !failure.empty()) say(LOG_NOTICE, "mail: " + failure);
+    for (const MailOutcome::Item& item : outcome.items) {
+      if (item.state == MailState::held_back) {
+        say(LOG_NOTICE, "mail: held back from " + listed(item.to, 20) + ": " + item.why);
+      }
+    }
+    const std::string failure = failure_line(outcome);
+    if (failure.empty()) return;
+    say(LOG_NOTICE, "mail: " + failure + "; to send it later: reveal mail " + directory.string());
+    std::filesystem::rename(directory / kMailedFile, directory / ".not-mailed", ignored);
   }
 
   const JobEnd& end_;

@@ -1,7 +1,10 @@
 #include "postproc/deliver/slurm_controller.h"
 
 #include <dlfcn.h>
-#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
 
 #include "hdf5schema/basics/child_answer.h"
 #include "hdf5schema/basics/text.h"
@@ -43,6 +46,15 @@ void number(std::string& text, const char* key, std::uint64_t value) {
   if (value < NO_VAL) line(text, key, std::to_string(value).c_str());
 }
 
+/// Without one, the library asks the name servers for a controller and ends the process.
+bool has_configuration() {
+  constexpr const char* kPlaces[] = {"/run/slurm/conf/slurm.conf", "/etc/slurm/slurm.conf",
+                                     "/etc/slurm-llnl/slurm.conf", "/usr/local/etc/slurm.conf"};
+  if (const char* named = std::getenv("SLURM_CONF"); named != nullptr) return ::access(named, R_OK) == 0;
+  return std::any_of(std::begin(kPlaces), std::end(kPlaces),
+                     [](const char* place) { return ::access(place, R_OK) == 0; });
+}
+
 std::string query(std::uint32_t id) {
   const Library library;
   if (auto* initialise = library.find<void(const char*)>("slurm_init"); initialise != nullptr) initialise(nullptr);
@@ -66,12 +78,12 @@ std::string query(std::uint32_t id) {
     line(text, "partition", job.partition);
     line(text, "cluster", job.cluster);
     line(text, "work_dir", job.work_dir);
+    line(text, "command", job.command);
     line(text, "nodes", job.nodes);
     line(text, "mail_user", job.mail_user);
     if (state_name != nullptr) line(text, "state", state_name(job.job_state & JOB_STATE_BASE));
     if ((job.job_state & JOB_STATE_BASE) > JOB_SUSPENDED) {
-      const int raw = static_cast<int>(job.exit_code);
-      number(text, "exit_code", static_cast<std::uint64_t>(WIFSIGNALED(raw) ? 128 + WTERMSIG(raw) : WEXITSTATUS(raw)));
+      number(text, "wait_status", job.exit_code);
     }
     return text;
   }
@@ -85,7 +97,7 @@ std::string ask_controller([[maybe_unused]] const std::string& job, [[maybe_unus
 #ifdef REVEAL_HAS_SLURM
   constexpr std::size_t kLargest = 1 << 20;
   const auto id = parse_int(job);
-  if (!id || *id < 1) return "";
+  if (!id || *id < 1 || !has_configuration()) return "";
   return ask_child([&] { return query(static_cast<std::uint32_t>(*id)); }, limit, kLargest).text;
 #else
   return "";

@@ -1,11 +1,16 @@
 #include "postproc/deliver/slurm_job.h"
 
+#include <signal.h>
+#include <sys/wait.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/text.h"
 #include "hdf5schema/trace_reader.h"
+#include "postproc/diagnose/analysis_settings.h"
+#include "postproc/diagnose/interpreters.h"
 #include "postproc/merge/job.h"
 
 namespace reveal {
@@ -27,8 +32,17 @@ constexpr TextField kTextFields[] = {
     {"array_job", &SlurmJob::array_job}, {"array_task", &SlurmJob::array_task}, {"het_job", &SlurmJob::het_job},
     {"name", &SlurmJob::name},           {"account", &SlurmJob::account},       {"partition", &SlurmJob::partition},
     {"cluster", &SlurmJob::cluster},     {"work_dir", &SlurmJob::work_dir},     {"mail_user", &SlurmJob::mail_user},
-    {"state", &SlurmJob::state},
+    {"state", &SlurmJob::state},         {"command", &SlurmJob::command},
 };
+/// Not for the job's directory.
+constexpr std::string_view kKept[] = {"work_dir", "mail_user", "command"};
+
+/// 128 + n for signal n. Slurm's OUT_OF_MEMORY is 0:125, and there is no signal 125.
+std::optional<int> exit_code_of(int wait_status) {
+  if (!WIFSIGNALED(wait_status)) return WEXITSTATUS(wait_status);
+  if (WTERMSIG(wait_status) >= NSIG) return std::nullopt;
+  return 128 + WTERMSIG(wait_status);
+}
 
 }  // namespace
 
@@ -90,9 +104,18 @@ void add_controller_answer(SlurmJob& job, const std::string& answer) {
     for (const TextField& field : kTextFields) {
       if (key == field.key) job.*field.member = value;
     }
-    if (key == "exit_code") job.exit_code = static_cast<int>(parse_int(value).value_or(0));
+    if (key == "wait_status") job.exit_code = exit_code_of(static_cast<int>(parse_int(value).value_or(0)));
     if (key == "nodes" && job.nodes.empty()) job.watched = job.nodes = expand_node_list(value);
   }
+}
+
+std::string run_key_of(const SlurmJob& job) {
+  std::string_view rest = job.command;
+  const std::string_view program = next_word(rest);
+  const std::string_view name = program.substr(program.rfind('/') + 1);
+  if (name.empty() || (is_interpreter(name) && next_word(rest).empty())) return "";
+  const bool named = !job.name.empty() && job.name != name;
+  return text_hash(job.command) + text_hash(named ? job.name : "");
 }
 
 Environment pattern_environment(const SlurmJob& job) {
@@ -110,8 +133,11 @@ Environment pattern_environment(const SlurmJob& job) {
 std::string render_slurm_job(const SlurmJob& job) {
   nlohmann::ordered_json json{{"id", job.id}, {"restart", job.restart}};
   for (const TextField& field : kTextFields) {
-    if (field.key != "work_dir" && field.key != "mail_user") json[std::string(field.key)] = job.*field.member;
+    if (std::find(std::begin(kKept), std::end(kKept), field.key) == std::end(kKept)) {
+      json[std::string(field.key)] = job.*field.member;
+    }
   }
+  json["run_key"] = run_key_of(job);
   json["exit_code"] = job.exit_code ? nlohmann::ordered_json(*job.exit_code) : nlohmann::ordered_json(nullptr);
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }

@@ -18,7 +18,8 @@ struct SlurmJob {
   std::string name, user, account, partition, cluster;
   std::string work_dir, home;
   std::string mail_user;
-  std::string state;  // "COMPLETED", "TIMEOUT", ...
+  std::string command;  // as it was submitted: its arguments may be secrets, so only a hash of it is kept
+  std::string state;    // "COMPLETED", "TIMEOUT", ...
   std::optional<int> exit_code;
   int restart = 0;
   std::vector<std::string> nodes;    // of the job
@@ -35,6 +36,10 @@ void add_recorded_names(SlurmJob& job, const std::filesystem::path& spool);
 
 /// Fills what the environment did not know. `answer` are lines "key value" as ask_controller() gives them.
 void add_controller_answer(SlurmJob& job, const std::string& answer);
+
+/// The same for all jobs that run the same command under the same name, see postproc/compare/run_identity.h; "" when
+/// that is not known: not more than an interpreter, or no controller answered.
+[[nodiscard]] std::string run_key_of(const SlurmJob& job);
 
 /// The names that patterns such as %x stand for.
 [[nodiscard]] Environment pattern_environment(const SlurmJob& job);

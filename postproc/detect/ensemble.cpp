@@ -116,7 +116,7 @@ class Ranking {
 
 WindowRanking rank_windows(const Telemetry& telemetry, const WindowGrid& grid, std::uint64_t seed, Explain explain) {
   WindowRanking result;
-  if (grid.count < kMinRankedWindows) {
+  if (grid.count < kLeastWindows) {
     result.score.resize(grid.count);
     if (explain == Explain::every_channel) result.reasons.resize(grid.count);
     return result;

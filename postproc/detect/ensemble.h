@@ -21,14 +21,12 @@ struct WindowRanking {
 
 enum class Explain : std::uint8_t { no, every_channel };
 
-/// Fewer than kMinRankedWindows: all scores are 0. Long series are ranked in parts of at most 2,400 windows.
+/// Fewer than kLeastWindows: all scores are 0. Long series are ranked in parts of at most 2,400 windows.
 [[nodiscard]] WindowRanking rank_windows(const Telemetry& telemetry, const WindowGrid& grid, std::uint64_t seed,
                                          Explain explain);
 
 /// A window that shares samples with a stranger neighbour is likelier to belong to the same event: it is raised towards
 /// that neighbour by half the share of samples they have in common.
 [[nodiscard]] std::vector<double> raised_by_neighbours(const std::vector<double>& score, const WindowGrid& grid);
-
-inline constexpr std::size_t kMinRankedWindows = 30;
 
 }  // namespace reveal

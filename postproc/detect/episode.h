@@ -63,7 +63,7 @@ struct WindowScore {
 struct Detection {
   std::vector<Episode> episodes;  // by falling score
   std::vector<WindowScore> windows;
-  std::string insufficient;  // why nothing can be said ("12 windows, at least 30 are needed"), or ""
+  std::string insufficient;  // why nothing can be said ("14 s were recorded, at least 32 s are needed"), or ""
 };
 
 }  // namespace reveal

@@ -59,7 +59,7 @@ void add_contributions(const Telemetry& telemetry, const DetectOptions& options,
   const WindowGrid grid =
       window_grid(options.window_seconds, options.stride_seconds, telemetry.step_seconds, begin - offset, end - begin);
   const std::vector<std::size_t> at = windows_in(grid, offset, episode);
-  if (grid.count < kMinRankedWindows || at.empty()) return;
+  if (grid.count < kLeastWindows || at.empty()) return;
   const RobustWindows windows = robust_windows_with_features(telemetry, grid);
   const std::vector<Contributions> parts = contributions(telemetry, grid, windows, at, options.seed);
 

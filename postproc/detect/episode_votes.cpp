@@ -8,12 +8,6 @@
 
 namespace reveal {
 
-namespace {
-
-constexpr std::size_t kMinWindows = 30;
-
-}  // namespace
-
 VotingSpan voting_span(const Episode& episode, std::size_t samples, const ScanScale& scale) {
   const std::size_t around = scale.samples(kVotingSeconds);
   const std::size_t begin = episode.begin - std::min(episode.begin, around);
@@ -27,7 +21,7 @@ void add_votes(const Telemetry& telemetry, std::size_t offset, const VotingSpan&
   const std::size_t samples = span.end - span.begin;
   const WindowGrid grid =
       window_grid(options.window_seconds, options.stride_seconds, telemetry.step_seconds, begin, samples);
-  if (grid.count < kMinWindows) return;
+  if (grid.count < kLeastWindows) return;
   const WindowVotes votes = window_votes(telemetry, options, begin, samples);
   std::vector<std::string> said;
   for (std::size_t m = 0; m < votes.methods.size(); ++m) {

@@ -22,6 +22,8 @@ constexpr double kOpenEndFrom = 0.3;       // of the job: where an event that ne
 constexpr double kOpenEndTo = 0.6;
 constexpr std::size_t kCombined = 20;
 constexpr std::size_t kOneInSeries = 20;
+constexpr std::size_t kOneInFewSeries = 3;
+constexpr std::size_t kFewestCombined = 3;
 
 constexpr std::size_t kRefiningSeries = 15;
 constexpr double kMaxWeight = 10;
@@ -87,7 +89,10 @@ ScanOptions scan_options(const ScanScale& scale, std::size_t samples) {
   return options;
 }
 
-std::size_t combined_series(std::size_t detecting) {
+std::size_t combined_series(std::size_t detecting, ScanOf of) {
+  if (of == ScanOf::job && detecting < kOneInFewSeries * kCombined) {
+    return std::max(kFewestCombined, detecting / kOneInFewSeries);
+  }
   return std::max(kCombined, detecting / kOneInSeries);
 }
 
@@ -113,7 +118,7 @@ std::vector<ScoredInterval> scan_intervals(const ScanInput& input, const ScanOpt
   }
   for (std::size_t i = 0; i * options.every < used.size(); ++i) used[i] = used[i * options.every];
   used.resize((used.size() + options.every - 1) / options.every);
-  const std::size_t most = combined_series(used.size());
+  const std::size_t most = combined_series(used.size(), input.of_what);
   if (intervals.empty()) return intervals;
   LargestGaps largest(intervals.size(), most);
   std::vector<float> gaps;

@@ -35,8 +35,10 @@ struct ScanOptions {
 [[nodiscard]] ScanOptions scan_options(const ScanScale& scale, std::size_t samples);
 
 /// How many of the largest gaps are averaged: 20, or one in twenty of many series, so that a node with more channels is
-/// not more often strange by chance.
-[[nodiscard]] std::size_t combined_series(std::size_t detecting);
+/// not more often strange by chance. A job of fewer than 60 series averages one in three: a gap of normal scores has a
+/// bound, so three channels of twenty could never raise a mean of 20 gaps above the thresholds. A stream keeps 20: its
+/// strange windows are episodes already.
+[[nodiscard]] std::size_t combined_series(std::size_t detecting, ScanOf of);
 
 /// All intervals with the mean of their largest gaps over the detecting series. Fewer series than combined_series()
 /// count as zeros: an event must show in many places, or very strongly in a few.

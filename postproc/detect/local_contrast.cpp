@@ -1,7 +1,5 @@
 #include "postproc/detect/local_contrast.h"
 
-#include <spdlog/fmt/fmt.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -55,8 +53,8 @@ Detection detect_by_local_contrast(const Telemetry& telemetry, const DetectOptio
   for (std::size_t w = 0; w < grid.count && options.keep_windows; ++w) {
     result.windows.push_back({.begin = grid.first_sample(w), .end = grid.end_sample(w)});
   }
-  if (grid.count < kMinRankedWindows) {
-    result.insufficient = fmt::format("{} windows, at least {} are needed", grid.count, kMinRankedWindows);
+  if (grid.count < kLeastWindows) {
+    result.insufficient = too_short(telemetry.samples, least_samples(grid), telemetry.step_seconds);
     return result;
   }
   const RobustWindows windows = nearby(telemetry, grid);

@@ -14,7 +14,6 @@ namespace reveal {
 namespace {
 
 constexpr double kFlaggedPercentile = 99;
-constexpr std::size_t kMinWindows = 30;
 
 /// Per retained channel the feature with the largest |z| in any window [first, last].
 std::vector<Reason> largest_z(const WindowVotes& votes, std::size_t first, std::size_t last) {
@@ -103,9 +102,8 @@ Detection detect_as_in_paper(const Telemetry& telemetry, const DetectOptions& op
   Detection detection;
   const WindowGrid grid =
       window_grid(options.window_seconds, options.stride_seconds, telemetry.step_seconds, 0, telemetry.samples);
-  if (grid.count < kMinWindows) {
-    detection.insufficient =
-        std::to_string(grid.count) + " windows, at least " + std::to_string(kMinWindows) + " are needed";
+  if (grid.count < kLeastWindows) {
+    detection.insufficient = too_short(telemetry.samples, least_samples(grid), telemetry.step_seconds);
     return detection;
   }
   const WindowVotes votes = window_votes(telemetry, options, 0, telemetry.samples);

@@ -1,7 +1,5 @@
 #include "postproc/detect/reveal_pipeline.h"
 
-#include <spdlog/fmt/fmt.h>
-
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -21,8 +19,7 @@ namespace reveal {
 
 namespace {
 
-constexpr double kShortestJobSeconds = 20;
-constexpr std::size_t kMinWindows = 30;
+constexpr double kShortestScan = 20;  // seconds
 
 class GapDetection {
  public:
@@ -32,14 +29,12 @@ class GapDetection {
   }
 
   Detection run() {
-    const auto seconds = static_cast<double>(telemetry_.samples) / scale_.samples_per_second;
-    if (seconds < kShortestJobSeconds) {
-      result_.insufficient =
-          fmt::format("{:.1f} s recorded, at least {:.0f} s are needed",
-                      static_cast<double>(telemetry_.samples) * telemetry_.step_seconds,
-                      static_cast<double>(scale_.samples(kShortestJobSeconds)) * telemetry_.step_seconds);
-      return std::move(result_);
+    const std::size_t shortest_scan = scale_.samples(kShortestScan);
+    const std::size_t least = std::max(shortest_scan, least_samples(grid_));
+    if (telemetry_.samples < least) {
+      result_.insufficient = too_short(telemetry_.samples, least, telemetry_.step_seconds);
     }
+    if (telemetry_.samples < shortest_scan) return std::move(result_);
     if (options_.keep_windows) start_windows();
     scan_job();
     add_bursts();
@@ -47,8 +42,7 @@ class GapDetection {
     // An endless stream has no phases of its own to learn.
     if (searched_ > 1 && scale_.has_start_and_end) withdraw_recurring(telemetry_.channels, result_.episodes);
     vote();
-    if (grid_.count < kMinWindows) {
-      result_.insufficient = fmt::format("{} windows, at least {} are needed", grid_.count, kMinWindows);
+    if (!result_.insufficient.empty()) {
       for (Episode& episode : result_.episodes) episode.tier = Tier::none;
     }
     explain();
@@ -166,7 +160,7 @@ class GapDetection {
       window.score = score[w] + (scale_.has_start_and_end ? window.score : 0);
       if (options_.every_channel) window.reasons = ranking.reasons[w];
     }
-    if (scale_.has_start_and_end || grid.count < kMinRankedWindows) return;
+    if (scale_.has_start_and_end || grid.count < kLeastWindows) return;
     for (Episode& episode : window_episodes(telemetry_, grid, ranking)) {
       const auto overlaps = [&](const Episode& other) {
         return other.tier != Tier::none && episode.begin < other.end && other.begin < episode.end;

@@ -54,6 +54,7 @@ class Builder {
   Builder(const Telemetry& telemetry, std::size_t begin, std::size_t samples, const ScanScale& scale)
       : telemetry_(telemetry), begin_(begin), scale_(scale) {
     input_.samples = samples;
+    input_.of_what = scale.has_start_and_end ? ScanOf::job : ScanOf::stream;
   }
 
   ScanInput build() {

@@ -23,8 +23,11 @@ struct ScanSeries {
   bool detects = false;  // not a near copy of an earlier series of its subsystem
 };
 
+enum class ScanOf : std::uint8_t { job, stream };  // see ScanScale::has_start_and_end
+
 struct ScanInput {
   std::size_t samples = 0;
+  ScanOf of_what = ScanOf::job;
   std::vector<ScanSeries> series;
   std::vector<float> scores;  // [series][sample], mean 0
 

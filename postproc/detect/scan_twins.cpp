@@ -42,9 +42,10 @@ double score_without(const ScanInput& input, const ScoredInterval& interval, std
     scan.set_outside(outside);
     gaps.push_back(scan.gap(interval.begin - cut, interval.end - cut));
   }
-  const auto most = static_cast<std::ptrdiff_t>(std::min(combined_series(gaps.size()), gaps.size()));
+  const std::size_t combined = combined_series(gaps.size(), input.of_what);
+  const auto most = static_cast<std::ptrdiff_t>(std::min(combined, gaps.size()));
   std::partial_sort(gaps.begin(), gaps.begin() + most, gaps.end(), std::greater<>());
-  return std::accumulate(gaps.begin(), gaps.begin() + most, 0.0) / static_cast<double>(combined_series(gaps.size()));
+  return std::accumulate(gaps.begin(), gaps.begin() + most, 0.0) / static_cast<double>(combined);
 }
 
 namespace {

@@ -8,7 +8,9 @@
 #include <nlohmann/json.hpp>
 
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/fold.h"
 #include "hdf5schema/basics/run_program.h"
+#include "hdf5schema/basics/text.h"
 #include "postproc/merge/derived_metrics.h"
 
 namespace reveal {
@@ -52,6 +54,23 @@ std::string text_of(const Json& row, const char* key) {
   const auto found = row.find(key);
   if (found == row.end() || found->is_null()) return {};
   return found->is_string() ? found->get<std::string>() : found->dump();
+}
+
+/// The probe's metrics; an empty list where there are none.
+const Json& metrics_of(const Json& probe) {
+  static const Json none = Json::array();
+  const auto found = probe.find("metrics");
+  return found != probe.end() && found->is_array() ? *found : none;
+}
+
+const Json& probe_named(const Json& all, const std::string& name) {
+  std::vector<std::string> known;
+  for (const Json& probe : rows_of(all)) {
+    known.push_back(text_of(probe, "name"));
+    if (known.back() == name) return probe;
+  }
+  const auto near = nearest(name, known);
+  throw Error("no probe \"" + name + "\"; " + (near ? "did you mean \"" + *near + "\"?" : "see reveal probes"));
 }
 
 constexpr std::string_view kDerivedHelp = "Computed after the run where their inputs were measured (reveal export)";
@@ -108,46 +127,81 @@ std::string probes_as_markdown() {
   return text;
 }
 
-std::string probes_as_text(const std::string& text) {
+std::string probes_as_text(const std::string& text, std::size_t width) {
   const Json json = parsed(text);
   std::string out;
   std::size_t metrics = 0;
   for (const Json& probe : rows_of(json)) {
-    out += fmt::format("{:<20} {}\n", text_of(probe, "name"), text_of(probe, "help"));
+    out += folded(text_of(probe, "name"), text_of(probe, "help"), 21, width);
     if (const std::string privilege = text_of(probe, "privilege"); !privilege.empty()) {
-      out += fmt::format("  needs {}\n", privilege);
+      out += folded("  needs", privilege, 8, width);
     }
-    if (const auto found = probe.find("metrics"); found != probe.end() && found->is_array()) {
-      for (const Json& metric : *found) {
-        ++metrics;
-        out += fmt::format("  {:<30} {:<6} {:<8} {:<9} {}\n",
-                           text_of(metric, metric.contains("name") ? "name" : "metric"), text_of(metric, "unit"),
-                           text_of(metric, "kind"), text_of(metric, "scope"), text_of(metric, "source"));
-      }
+    for (const Json& metric : metrics_of(probe)) {
+      ++metrics;
+      out += folded(fmt::format("  {:<30} {:<6} {:<8} {:<9}", text_of(metric, "name"), text_of(metric, "unit"),
+                                text_of(metric, "kind"), text_of(metric, "scope")),
+                    text_of(metric, "source"), 59, width);
     }
   }
-  out += fmt::format("\n{} kinds of metrics; how many channels they become depends on the node (reveal doctor).\n",
-                     metrics);
+  out += "\n" + folded("",
+                       fmt::format("{} kinds of metrics; how many channels they become depends on the node (reveal "
+                                   "doctor). `reveal probes NAME` says what each metric of a probe means.",
+                                   metrics),
+                       0, width);
   return out;
 }
 
-std::string check_as_text(const std::string& text) {
-  const Json json = parsed(text);
-  std::string out;
-  std::size_t missing = 0;
-  for (const Json& probe : rows_of(json)) {
-    const std::string state = text_of(probe, "state");
-    missing += state == "ok" ? 0 : 1;
-    const std::string reason = text_of(probe, "reason");
-    out += fmt::format("{:<20} {:<7}{}{}\n", text_of(probe, probe.contains("name") ? "name" : "probe"), state,
-                       reason.empty() ? "" : " ", reason);
-    if (const std::string remedy = text_of(probe, "remedy"); !remedy.empty()) {
-      out += fmt::format("{:<29}to get it: {}\n", "", remedy);
+std::string probe_as_json(const std::string& json, const std::string& name) {
+  return Json::array({probe_named(parsed(json), name)}).dump(2) + '\n';
+}
+
+std::string probe_as_text(const std::string& json, const std::string& name, std::size_t width) {
+  const Json all = parsed(json);
+  const Json& probe = probe_named(all, name);
+  std::string out = folded(name + ":", text_of(probe, "help"), 2, width);
+  if (const auto period = probe.find("period_seconds"); period != probe.end() && period->is_number()) {
+    out += fmt::format("  read every {:g} s", period->get<double>());
+    const auto slower = probe.find("period_seconds_on_1152_cpus");
+    if (slower != probe.end() && *slower != *period) {
+      out += fmt::format(", less often on many cpus (1152: {:g} s)", slower->get<double>());
+    }
+    out += '\n';
+  }
+  if (const std::string need = text_of(probe, "privilege"); !need.empty()) out += folded("  needs", need, 8, width);
+  if (const std::string remedy = text_of(probe, "remedy"); !remedy.empty()) {
+    out += folded("  where it is missing:", remedy, 4, width);
+  }
+  for (const Json& metric : metrics_of(probe)) {
+    out += fmt::format("\n  {}  [{}, {}, per {}]\n", text_of(metric, "name"), text_of(metric, "unit"),
+                       text_of(metric, "kind"), text_of(metric, "scope"));
+    out += folded("", text_of(metric, "help"), 6, width);
+    if (const std::string source = text_of(metric, "source"); !source.empty()) {
+      out += folded("      from", source, 11, width);
     }
   }
-  out += missing == 0 ? "\nEverything this version knows can be measured here.\n"
-                      : fmt::format("\n{} missing: the report will name rules that could not be checked.\n", missing);
   return out;
+}
+
+ProbeCheck sorted_check(const std::string& text, bool virtual_machine) {
+  const Json json = parsed(text);
+  ProbeCheck check;
+  for (const Json& probe : rows_of(json)) {
+    ProbeCheck::Missing missing{text_of(probe, "name"), text_of(probe, "reason"), text_of(probe, "remedy")};
+    const auto says = [](const std::string& where, std::string_view what) {
+      return where.find(what) != std::string::npos;
+    };
+    const bool hardware = virtual_machine && (says(missing.reason, "virtual") || says(missing.remedy, "virtual"));
+    if (text_of(probe, "state") == "ok") {
+      check.working.push_back(std::move(missing.name));
+    } else if (says(missing.reason, "no job was named")) {
+      check.needs_job.push_back(std::move(missing));
+    } else if (says(missing.remedy, "admin:") && !says(missing.remedy, "nothing is lost") && !hardware) {
+      check.obtainable.push_back(std::move(missing));
+    } else {
+      check.not_here.push_back(std::move(missing));
+    }
+  }
+  return check;
 }
 
 }  // namespace reveal

@@ -14,9 +14,29 @@ namespace reveal {
 [[nodiscard]] std::string probes_as_json();
 /// `reveal-collect --list-probes --markdown` with the same.
 [[nodiscard]] std::string probes_as_markdown();
-/// The JSON as text: every probe with its metrics.
-[[nodiscard]] std::string probes_as_text(const std::string& json);
-/// `reveal-collect --check --json` as text: what works on this node, what is missing and why.
-[[nodiscard]] std::string check_as_text(const std::string& json);
+/// The JSON as text: every probe with its metrics, in lines of at most `width` where words allow it.
+[[nodiscard]] std::string probes_as_text(const std::string& json, std::size_t width);
+
+/// The entry of one probe; throws Error naming the near one for an unknown name.
+[[nodiscard]] std::string probe_as_json(const std::string& json, const std::string& name);
+/// The same as text: what it measures and how often, what it needs, its metrics with what they mean.
+[[nodiscard]] std::string probe_as_text(const std::string& json, const std::string& name, std::size_t width);
+
+/// What `reveal-collect --check --json` says, sorted by who can do something about it.
+struct ProbeCheck {
+  struct Missing {
+    std::string name, reason, remedy;
+  };
+  std::vector<std::string> working;
+  std::vector<Missing> needs_job;   // works when a job is named
+  std::vector<Missing> obtainable;  // an administrator can make it work here
+  std::vector<Missing> not_here;    // this machine lacks what it measures
+
+  [[nodiscard]] std::size_t all() const {
+    return working.size() + needs_job.size() + obtainable.size() + not_here.size();
+  }
+};
+/// `virtual_machine`: remedies that virtual machines have not are none.
+[[nodiscard]] ProbeCheck sorted_check(const std::string& json, bool virtual_machine);
 
 }  // namespace reveal

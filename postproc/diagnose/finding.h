@@ -36,18 +36,19 @@ struct Evidence {
 struct Impact {
   std::optional<double> seconds;  // of the job's run time
   std::optional<double> percent;
-  std::string how;  // how it was estimated, or why it is unknown
+  std::string how;  // how it was estimated; without numbers the whole answer: "none seen: ...", "not known: ..."
 };
 
 struct RunnerUp {
-  std::string id;       // of the look-alike rule or note, "" when there is none
+  std::string id;       // of the look-alike rule, "" when no rule looks for it
   std::string why_not;  // one sentence
 };
 
 struct Remedy {
-  std::vector<std::string> user;   // lines the job's owner can type
-  std::vector<std::string> admin;  // lines for the site, never shown to a user as something to run
-  std::string verify;              // what must change after the fix
+  std::vector<std::string> user;    // lines the job's owner can type
+  std::vector<std::string> advice;  // prose: what to change where no line can be typed
+  std::vector<std::string> admin;   // lines for the site, never shown to a user as something to run
+  std::string verify;               // what must change after the fix
 };
 
 struct Finding {

@@ -28,8 +28,8 @@ std::vector<Elevation> elevations_of(const RuleContext& context, std::span<const
   return find_elevations(series, search);
 }
 
-Finding finding_at(const RuleContext& context, Interval at) {
-  Finding finding = context.finding();
+Finding finding_at(const RuleContext& context, Interval at, const JobValues& more) {
+  Finding finding = context.finding(more);
   finding.intervals = {context.span(at.begin, at.end)};
   return finding;
 }
@@ -45,12 +45,14 @@ void set_loss(const RuleContext& context, Finding& finding, std::optional<double
 void set_loss_of_segments(const RuleContext& context, Finding& finding, const std::optional<Contrast>& segments,
                           double length_seconds) {
   constexpr double kNoticeable = 0.02;
-  if (segments && segments->fall() > kNoticeable) {
+  if (!segments) {
+    set_loss(context, finding, std::nullopt, "not known: the segments received were not measured");
+  } else if (segments->fall() > kNoticeable) {
     set_loss(context, finding, segments->fall() * length_seconds,
              fmt::format("{} segments arrived per second instead of {}", number(segments->inside),
                          number(segments->outside)));
   } else {
-    set_loss(context, finding, std::nullopt, "none to be seen: as many segments arrived as usual");
+    set_loss(context, finding, std::nullopt, "none seen: as many segments arrived as usual");
   }
 }
 

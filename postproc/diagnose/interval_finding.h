@@ -26,7 +26,7 @@ enum class Doing : std::uint8_t { of_job, of_others };
                                                    double min_excess, double min_score, Doing whose = Doing::of_job);
 
 /// With the rule's texts and this interval.
-[[nodiscard]] Finding finding_at(const RuleContext& context, Interval at);
+[[nodiscard]] Finding finding_at(const RuleContext& context, Interval at, const JobValues& more = {});
 
 /// Impact, and severity by the rule's min_lost_seconds and min_lost_percent. Without `seconds` no loss was seen, and
 /// `how` says so.

@@ -30,7 +30,8 @@ constexpr Step kSteps[] = {
     {"ns", 1e3, 1e-3, "us"},
     {"ns", 0, 1, "ns"},
     // A time counter per second: cpu time, waiting time. 0.98 seconds in each second.
-    {"ns/s", 0, 1e-9, "s/s"},
+    {"ns/s", 0, 1e-9, "s per s"},
+    {"s/s", 0, 1, "s per s"},
     {"Hz", 1e9, 1e-9, "GHz"},
     {"Hz", 1e6, 1e-6, "MHz"},
     {"Hz", 1e3, 1e-3, "kHz"},

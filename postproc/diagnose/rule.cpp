@@ -5,9 +5,11 @@
 #include <cmath>
 #include <deque>
 #include <limits>
+#include <set>
 
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/text.h"
+#include "postproc/diagnose/interpreters.h"
 
 namespace reveal {
 namespace {
@@ -18,11 +20,26 @@ std::deque<RuleSpec>& registered() {
   return specs;
 }
 
+/// The name of the process that an event of the collector tells of: "rank0 python3", "slot1 cc1plus".
+std::string_view process_of(const Event& event) {
+  if (event.code != "process_begin") return {};
+  return std::string_view(event.text).substr(std::min(event.text.find(' ') + 1, event.text.size()));
+}
+
 }  // namespace
 
 std::string_view name_of(Proof proof) noexcept {
   constexpr std::string_view kNames[] = {"real", "guest", "recorded", "double"};
   return kNames[static_cast<std::size_t>(proof)];
+}
+
+std::string_view explanation_of(Proof proof) noexcept {
+  constexpr std::string_view kExplanations[] = {
+      "a real job with this disturbance triggers it, one without does not",
+      "a job in an emulated machine with this fault triggers it, one without does not",
+      "files recorded on a machine with this fault trigger it, those of one without do not",
+      "made-up measurements with this fault trigger it, those without do not; no machine that has it was at hand"};
+  return kExplanations[static_cast<std::size_t>(proof)];
 }
 
 RegisteredRule::RegisteredRule(RuleSpec spec) {
@@ -58,6 +75,8 @@ RuleContext::RuleContext(const RuleSpec& rule, const Node& node, std::span<const
       end(node.end),
       events(node.events),
       found(found_before),
+      job_(node.job),
+      command_(node.command),
       overrides_(overrides) {}
 
 double threshold_of(const RuleSpec& rule, std::span<const RuleContext::Override> overrides, std::string_view name) {
@@ -139,15 +158,67 @@ Finding finding_of(const RuleSpec& rule, std::vector<std::string> nodes) {
   finding.kind = rule.kind;
   finding.subsystem = rule.subsystem;
   finding.nodes = std::move(nodes);
-  finding.remedy.user.assign(rule.user_remedy.begin(), rule.user_remedy.end());
-  finding.remedy.admin.assign(rule.admin_remedy.begin(), rule.admin_remedy.end());
-  finding.remedy.verify = rule.verify;
   finding.sources.assign(rule.sources.begin(), rule.sources.end());
   return finding;
 }
 
-Finding RuleContext::finding() const {
-  return finding_of(spec, {telemetry.node});
+JobValues RuleContext::values() const {
+  JobValues values{{"nodes", telemetry.node}};
+  const auto know = [&values](std::string name, std::string value) {
+    if (!value.empty()) values[std::move(name)] = std::move(value);
+  };
+  know("job", job_.empty() ? snapshot_value("env.SLURM_JOB_ID") : std::string(job_));
+  know("cpus_per_task", snapshot_value("env.SLURM_CPUS_PER_TASK"));
+  know("command", std::string(command_));
+  know("cgroup", snapshot_value("job.cgroup"));
+  constexpr std::string_view kPython = "python";
+  std::string python = command_.starts_with(kPython) ? std::string(command_) : "";
+  for (const Event& event : events) {
+    const std::string_view process = process_of(event);
+    if (python.empty() && process.starts_with(kPython)) python = process;
+  }
+  know("python", python);
+  if (python.empty() && !is_interpreter(command_)) know("binary", std::string(command_));
+  const std::string libraries = snapshot_value("job.libraries");
+  std::string_view rest = libraries;
+  for (std::string_view library = next_word(rest); !library.empty(); library = next_word(rest)) {
+    if (library.starts_with("torch")) values["torch"] = "yes";
+    if (library == "nccl" || library == "torch_cuda") values["nccl"] = "yes";
+  }
+  return values;
+}
+
+Finding RuleContext::finding(const JobValues& more) const {
+  Finding finding = finding_of(spec, {telemetry.node});
+  JobValues all = more;
+  all.merge(values());
+  finding.remedy = remedy_for(spec, all);
+  return finding;
+}
+
+bool RuleContext::has_ranks() const {
+  if (parse_int(snapshot_value("env.SLURM_NTASKS")).value_or(1) > 1) return true;
+  std::set<std::string_view> ranks;
+  for (const Channel& channel : telemetry.channels) {
+    if (channel.role == "rank" && channel.instance.starts_with("rank")) ranks.insert(channel.instance);
+  }
+  return ranks.size() > 1;
+}
+
+std::string RuleContext::process_in(std::string_view slot) const {
+  std::string name;
+  for (const Event& event : events) {
+    if (process_of(event).empty() || !event.text.starts_with(std::string(slot) + " ")) continue;
+    if (!name.empty() && name != process_of(event)) return "";  // several, one after another
+    name = process_of(event);
+  }
+  return name;
+}
+
+std::string RuleContext::rank_name(const std::string& instance) const {
+  if (has_ranks()) return instance;
+  const std::string process = process_in(instance);
+  return process.empty() ? "the job's process" : process;
 }
 
 }  // namespace reveal

@@ -11,6 +11,7 @@
 #include "hdf5schema/trace.h"
 #include "postproc/detect/episode.h"
 #include "postproc/diagnose/finding.h"
+#include "postproc/diagnose/remedy.h"
 #include "postproc/merge/telemetry.h"
 
 namespace reveal {
@@ -26,6 +27,8 @@ struct Threshold {
 /// How it was shown that the rule works; printed with it.
 enum class Proof : std::uint8_t { real, guest, recorded, test_double };
 [[nodiscard]] std::string_view name_of(Proof) noexcept;
+/// What the word means, for who reads the table.
+[[nodiscard]] std::string_view explanation_of(Proof) noexcept;
 
 /// Everything a rule may look at on one node.
 class RuleContext;
@@ -33,16 +36,20 @@ class RuleContext;
 struct RuleSpec {
   std::string_view id;
   std::string_view title;
+  std::string_view looks_for;  // one sentence: in which channels, for what
   FindingKind kind = FindingKind::anomaly;
   Subsystem subsystem = Subsystem::cpu;
   int order = 100;  // attribution order: configuration on the path before symptoms; lower wins and runs first
-  std::string_view look_alikes;  // ids tested before it may speak, comma separated
+  std::string_view look_alikes;  // what is tested before it reports, comma separated: ids of rules, or words
   Proof proof = Proof::real;
   /// It holds the job against everything else on the machine: void where several nodes of the job share one kernel.
   bool whole_machine = false;
+  /// It tells what will happen if the job goes on: of a job that has ended well no more than a notice.
+  bool forecast = false;
   std::vector<Threshold> thresholds;
-  std::vector<std::string_view> user_remedy;
-  std::vector<std::string_view> admin_remedy;
+  std::vector<RemedyLine> user_remedy;
+  std::vector<RemedyLine> advice = {};
+  std::vector<RemedyLine> admin_remedy;
   std::string_view verify;
   std::vector<std::string_view> sources;
   /// Findings of this node; throws Unavailable("why") when it lacks what it needs to look at (-> not_checked).
@@ -68,6 +75,8 @@ class RuleContext {
     const Snapshot& begin;
     const Snapshot& end;
     std::span<const Event> events;
+    std::string_view job = {};      // its id; "" outside a batch system
+    std::string_view command = {};  // name of the program
   };
   struct Override {
     std::string name;
@@ -99,17 +108,27 @@ class RuleContext {
   [[nodiscard]] TimeSpan span(std::size_t begin_sample, std::size_t end_sample) const;
   [[nodiscard]] std::string snapshot_value(std::string_view key) const;  // "" when unknown
   [[nodiscard]] double page_bytes() const;                               // of the node; 4096 in traces that do not say
-  /// A finding with the rule's texts filled in.
-  [[nodiscard]] Finding finding() const;
+  /// What is known of the job to fill remedies with.
+  [[nodiscard]] JobValues values() const;
+  /// A finding with the rule's texts filled in; `more` values for its remedy.
+  [[nodiscard]] Finding finding(const JobValues& more = {}) const;
+  /// How the job's users call it: "rank3" in a job of several ranks, else the name of its process or "the job's
+  /// process".
+  [[nodiscard]] std::string rank_name(const std::string& instance) const;
 
  private:
+  [[nodiscard]] bool has_ranks() const;
+  [[nodiscard]] std::string process_in(std::string_view slot) const;
+
+  std::string_view job_;
+  std::string_view command_;
   std::span<const Override> overrides_;
 };
 
 /// The site's value or the rule's own.
 [[nodiscard]] double threshold_of(const RuleSpec& rule, std::span<const RuleContext::Override> overrides,
                                   std::string_view name);
-/// With the rule's texts filled in.
+/// With the rule's texts filled in, but for its remedy.
 [[nodiscard]] Finding finding_of(const RuleSpec& rule, std::vector<std::string> nodes);
 
 }  // namespace reveal

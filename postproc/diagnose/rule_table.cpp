@@ -2,8 +2,10 @@
 
 #include <spdlog/fmt/fmt.h>
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
+
+#include "hdf5schema/basics/fold.h"
+#include "hdf5schema/basics/text.h"
 
 namespace reveal {
 namespace {
@@ -24,58 +26,125 @@ ThresholdInForce in_force(const Threshold& own, const RuleSetting* setting) {
   return {own, own.value};
 }
 
+constexpr std::size_t kColumn = 15;  // of what stands behind a label
+
+std::string row(std::string_view label, std::string_view text, std::size_t width) {
+  return text.empty() ? "" : folded("  " + std::string(label), text, kColumn, width);
+}
+
+/// A command stays on its line, because half a command is worse than a long line; its comment comes before it.
+std::string typed_lines(std::string_view label, const std::vector<RemedyLine>& lines, std::size_t width) {
+  std::string text;
+  for (const auto& [line, needs] : lines) {
+    const std::string first = text.empty() ? "  " + std::string(label) : "";
+    const std::size_t comment = line.find("  # ");
+    if (comment == std::string_view::npos || kColumn + line.size() <= width) {
+      text += fmt::format("{:<{}}{}\n", first, kColumn, line);
+      continue;
+    }
+    text += folded(fmt::format("{:<{}}#", first, kColumn), line.substr(comment + 4), kColumn + 2, width);
+    text += fmt::format("{:<{}}{}\n", "", kColumn, line.substr(0, line.find_last_not_of(' ', comment) + 1));
+  }
+  return text;
+}
+
+std::string with_blanks(std::string_view list) {
+  std::string text;
+  for (const char letter : list) text += letter == ',' ? ", " : std::string(1, letter);
+  return text;
+}
+
+Json texts_of(const std::vector<RemedyLine>& lines) {
+  Json texts = Json::array();
+  for (const RemedyLine& line : lines) texts.push_back(line.text);
+  return texts;
+}
+
+Json json_of(const RuleSpec& spec, const RuleSetting* setting) {
+  Json rule;
+  rule["id"] = spec.id;
+  rule["title"] = spec.title;
+  rule["looks_for"] = spec.looks_for;
+  rule["enabled"] = setting == nullptr || setting->enabled;
+  rule["kind"] = name_of(spec.kind);
+  rule["subsystem"] = name_of(spec.subsystem);
+  rule["order"] = spec.order;
+  rule["proof"] = name_of(spec.proof);
+  rule["proof_means"] = explanation_of(spec.proof);
+  rule["look_alikes"] = Json::array();
+  for (const std::string& look_alike : split_names(spec.look_alikes)) rule["look_alikes"].push_back(look_alike);
+  rule["thresholds"] = Json::array();
+  for (const Threshold& threshold : spec.thresholds) {
+    const auto [own, value] = in_force(threshold, setting);
+    rule["thresholds"].push_back(
+        {{"name", own.name}, {"value", value}, {"default", own.value}, {"unit", own.unit}, {"help", own.help}});
+  }
+  rule["remedy"] = {{"user", texts_of(spec.user_remedy)},
+                    {"advice", texts_of(spec.advice)},
+                    {"admin", texts_of(spec.admin_remedy)},
+                    {"verify", spec.verify}};
+  rule["sources"] = spec.sources;
+  return rule;
+}
+
 }  // namespace
 
-std::string rules_as_text(const AnalysisSettings& settings) {
+std::string rule_as_text(const RuleSpec& rule, const AnalysisSettings& settings, std::size_t width) {
+  const RuleSetting* setting = settings.find(rule.id);
+  std::string text = folded(std::string(rule.id) + ":", rule.title, 2, width);
+  if (setting != nullptr && !setting->enabled) text += "  switched off in reveal.conf\n";
+  text += row("looks for", rule.looks_for, width);
+  text += row("kind", fmt::format("{}, {}", name_of(rule.kind), name_of(rule.subsystem)), width);
+  text += row("rules out", with_blanks(rule.look_alikes), width);
+  text += typed_lines("users", rule.user_remedy, width);
+  for (const auto& [line, needs] : rule.advice) text += row("advice", line, width);
+  text += typed_lines("admins", rule.admin_remedy, width);
+  if (text.find('{') != std::string::npos) text += row("", "In braces: filled in by a report from its job.", width);
+  text += row("verify", rule.verify, width);
+  text += row("proven by", fmt::format("{}: {}", name_of(rule.proof), explanation_of(rule.proof)), width);
+  for (const std::string_view source : rule.sources) text += row("see", source, width);
+  text += fmt::format("\nIn reveal.conf, with the values in force here:\n  [rule.\"{}\"]\n  enabled = {}\n", rule.id,
+                      setting == nullptr || setting->enabled);
+  for (const Threshold& threshold : rule.thresholds) {
+    const auto [own, value] = in_force(threshold, setting);
+    const std::string changed = value != own.value ? fmt::format(" (default {})", own.value) : "";
+    text += folded(fmt::format("  {} = {}", own.name, value), fmt::format("# {}: {}{}", own.unit, own.help, changed),
+                   32, width);
+  }
+  return text;
+}
+
+std::string rule_as_json(const RuleSpec& rule, const AnalysisSettings& settings) {
+  return Json{{"schema", "reveal.rules/1"}, {"rules", Json::array({json_of(rule, settings.find(rule.id))})}}.dump(2) +
+         "\n";
+}
+
+std::string rules_as_text(const AnalysisSettings& settings, std::size_t width) {
   std::string text;
   for (const RuleSpec* spec : rules()) {
     const RuleSetting* setting = settings.find(spec->id);
-    text += fmt::format("{}{}\n  {}\n", spec->id, setting != nullptr && !setting->enabled ? "  (switched off)" : "",
-                        spec->title);
+    text += fmt::format("{}{}\n", spec->id, setting != nullptr && !setting->enabled ? "  (switched off)" : "");
+    text += folded("", spec->title, 2, width);
     text +=
         fmt::format("  {}, {}; proven by: {}\n", name_of(spec->kind), name_of(spec->subsystem), name_of(spec->proof));
-    if (!spec->look_alikes.empty()) text += fmt::format("  tested before it speaks: {}\n", spec->look_alikes);
+    if (!spec->look_alikes.empty()) text += folded("  rules out:", with_blanks(spec->look_alikes), 4, width);
     for (const Threshold& threshold : spec->thresholds) {
       const auto [own, value] = in_force(threshold, setting);
-      text += fmt::format("    {:<20} {:>6} {:<9} {}{}\n", own.name, fmt::format("{}", value), own.unit, own.help,
-                          value != own.value ? fmt::format(" (changed here, default {})", own.value) : "");
+      const std::string changed = value != own.value ? fmt::format(" (changed here, default {})", own.value) : "";
+      text += folded(fmt::format("    {:<20} {:>6} {:<9}", own.name, fmt::format("{}", value), own.unit),
+                     std::string(own.help) + changed, 42, width);
     }
     for (const std::string_view source : spec->sources) text += fmt::format("  see {}\n", source);
     text += "\n";
   }
-  text += "Change a threshold in reveal.conf:  [rule.\"cpu.outsider\"]  min_cpu = 0.2   or   enabled = false\n";
+  text += folded("", "`reveal rules ID` explains one rule: what it looks for, its remedy, its proof.", 0, width);
+  text += "In reveal.conf:  [rule.\"cpu.outsider\"]  min_cpu = 0.2   or   enabled = false\n";
   return text;
 }
 
 std::string rules_as_json(const AnalysisSettings& settings) {
   Json all = Json::array();
-  for (const RuleSpec* spec : rules()) {
-    const RuleSetting* setting = settings.find(spec->id);
-    Json rule;
-    rule["id"] = spec->id;
-    rule["title"] = spec->title;
-    rule["enabled"] = setting == nullptr || setting->enabled;
-    rule["kind"] = name_of(spec->kind);
-    rule["subsystem"] = name_of(spec->subsystem);
-    rule["order"] = spec->order;
-    rule["proof"] = name_of(spec->proof);
-    Json look_alikes = Json::array();
-    for (std::string_view rest = spec->look_alikes; !rest.empty();) {
-      const std::size_t comma = std::min(rest.find(','), rest.size());
-      look_alikes.push_back(rest.substr(0, comma));
-      rest.remove_prefix(std::min(comma + 1, rest.size()));
-    }
-    rule["look_alikes"] = std::move(look_alikes);
-    rule["thresholds"] = Json::array();
-    for (const Threshold& threshold : spec->thresholds) {
-      const auto [own, value] = in_force(threshold, setting);
-      rule["thresholds"].push_back(
-          {{"name", own.name}, {"value", value}, {"default", own.value}, {"unit", own.unit}, {"help", own.help}});
-    }
-    rule["remedy"] = {{"user", spec->user_remedy}, {"admin", spec->admin_remedy}, {"verify", spec->verify}};
-    rule["sources"] = spec->sources;
-    all.push_back(std::move(rule));
-  }
+  for (const RuleSpec* spec : rules()) all.push_back(json_of(*spec, settings.find(spec->id)));
   return Json{{"schema", "reveal.rules/1"}, {"rules", std::move(all)}}.dump(2) + "\n";
 }
 

@@ -1,5 +1,7 @@
 #include "postproc/features/feature_matrix.h"
 
+#include <spdlog/fmt/fmt.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -26,6 +28,11 @@ WindowGrid window_grid(double window_seconds, double stride_seconds, double step
   WindowGrid grid{.begin = begin, .length = steps(window_seconds), .stride = steps(stride_seconds)};
   if (samples >= grid.length) grid.count = (samples - grid.length) / grid.stride + 1;
   return grid;
+}
+
+std::string too_short(std::size_t samples, std::size_t least, double step_seconds) {
+  return fmt::format("{:.1f} s were recorded, at least {:.0f} s are needed",
+                     static_cast<double>(samples) * step_seconds, static_cast<double>(least) * step_seconds);
 }
 
 FeatureMatrix feature_matrix(const Telemetry& telemetry, std::span<const std::size_t> channels,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 
 namespace reveal {
 
@@ -15,6 +16,15 @@ struct WindowGrid {
   [[nodiscard]] std::size_t first_sample(std::size_t window) const { return begin + window * stride; }
   [[nodiscard]] std::size_t end_sample(std::size_t window) const { return first_sample(window) + length; }
 };
+
+/// Fewer windows cannot be ranked.
+inline constexpr std::size_t kLeastWindows = 30;
+/// The samples that so many windows take: the one minimum length of a job.
+[[nodiscard]] constexpr std::size_t least_samples(const WindowGrid& grid) {
+  return grid.length + (kLeastWindows - 1) * grid.stride;
+}
+/// "27.5 s were recorded, at least 32 s are needed"
+[[nodiscard]] std::string too_short(std::size_t samples, std::size_t least, double step_seconds);
 
 /// A window of which a larger share is missing says nothing.
 inline constexpr double kMaxMissing = 0.5;

@@ -9,14 +9,14 @@ namespace reveal {
 namespace {
 
 constexpr std::int64_t kSecond = 1'000'000'000;
-constexpr std::int64_t kApart = 2 * kSecond;          // episodes nearer than this are one: before, it is not over
-constexpr std::int64_t kMoved = 2 * kSecond;          // a border that moves by less is not news
-constexpr std::int64_t kBlockEdge = 5 * kSecond;      // what begins here is half forgotten and no longer judged
-constexpr std::int64_t kLeastHistory = 60 * kSecond;  // before that, nearly everything is new
-constexpr double kMostShare = 0.25;                   // of the history: what is longer may be how the job is
-constexpr double kSame = 0.5;                         // of the shorter one must be common to two sightings of one alert
-constexpr int kMissed = 3;                            // looks in a row until an alert is taken back
-constexpr int kSeenNotice = 2;                        // looks until a notice is worth a word
+constexpr std::int64_t kApart = 2 * kSecond;      // episodes nearer than this are one: before, it is not over
+constexpr std::int64_t kMoved = 2 * kSecond;      // a border that moves by less is not news
+constexpr std::int64_t kBlockEdge = 5 * kSecond;  // what begins here is half forgotten and no longer judged
+constexpr std::int64_t kLeastHistory = kFirstAlertSeconds * kSecond;
+constexpr double kMostShare = 0.25;  // of the history: what is longer may be how the job is
+constexpr double kSame = 0.5;        // of the shorter one must be common to two sightings of one alert
+constexpr int kMissed = 3;           // looks in a row until an alert is taken back
+constexpr int kSeenNotice = 2;       // looks until a notice is worth a word
 constexpr std::size_t kReasons = 5;
 
 }  // namespace

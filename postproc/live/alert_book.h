@@ -46,6 +46,9 @@ struct AlertChange {
   Alert alert;
 };
 
+/// Of the job: before that nearly everything is new, and nothing is told.
+inline constexpr int kFirstAlertSeconds = 60;
+
 class AlertBook {
  public:
   /// What is new after a look at this block. `ended`: the job is over, nothing will change any more.

@@ -12,11 +12,6 @@
 #include "postproc/features/window_grid.h"
 
 namespace reveal {
-namespace {
-
-constexpr std::size_t kMinWindows = 30;
-
-}  // namespace
 
 Detection look_at(const LiveBlock& block, std::size_t blocks_before, bool ended) {
   const Telemetry& telemetry = block.telemetry;
@@ -27,7 +22,7 @@ Detection look_at(const LiveBlock& block, std::size_t blocks_before, bool ended)
       window_grid(options.window_seconds, options.stride_seconds, telemetry.step_seconds, 0, telemetry.samples);
   const std::size_t begin = block.starts ? trimmed_start(scale) : 0;
   const std::size_t trimmed = begin + (ended ? trimmed_end(scale) : 0);
-  if (grid.count < kMinWindows || telemetry.samples <= trimmed) {
+  if (grid.count < kLeastWindows || telemetry.samples <= trimmed) {
     detection.insufficient = "too short";
     return detection;
   }

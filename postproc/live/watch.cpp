@@ -10,6 +10,7 @@
 #include <ctime>
 #include <memory>
 #include <thread>
+#include <utility>
 
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/wall_clock.h"
@@ -25,7 +26,8 @@ using Clock = std::chrono::steady_clock;
 constexpr auto kPoll = 50ms;
 constexpr auto kList = 1s;
 constexpr auto kDraw = 1s;
-constexpr auto kSettled = 2s;  // a node that begins while another one ends
+constexpr auto kPatience = 10s;  // with a directory that does not look like a run's
+constexpr auto kSettled = 2s;    // a node that begins while another one ends
 constexpr double kLostSeconds = 60;
 constexpr std::string_view kTrace = ".h5";
 constexpr std::string_view kPart = ".h5.part";
@@ -87,13 +89,23 @@ class Watch {
 
   WatchEnd run(const std::atomic<bool>& stop) {
     list_nodes();
-    if (nodes_.empty() && ended_before_) {
-      say_end("the job has ended; its report: reveal show " + options_.directory.string());
-      return WatchEnd::job_ended;
-    }
+    if (const auto end = ended(Clock::now())) return *end;
     if (options_.form == WatchForm::page) screen_.emplace(out_, options_.colour);
+    bool told_begin = false;
+    bool told_waiting = false;
     while (!stop) {
       const Clock::time_point now = Clock::now();
+      if (nodes_.empty()) {
+        if (!std::exchange(told_waiting, true)) {
+          say("waiting", "no trace in " + options_.directory.string() + " yet: waiting for a run to begin");
+        }
+        if (holds_other_files_ && now - began_ > kPatience) {
+          throw Error(options_.directory.string() + " holds no run: no NODE.h5.part or NODE.h5 in it");
+        }
+      } else if (!std::exchange(told_begin, true)) {
+        say("watching", "watching " + options_.directory.string() +
+                            ": a line for each alert; its cause is named in the report at the end");
+      }
       if (now >= next_list_) {
         next_list_ = now + kList;
         list_nodes();
@@ -108,7 +120,8 @@ class Watch {
       if (const auto end = ended(now)) return *end;
       std::this_thread::sleep_for(kPoll);
     }
-    say_end("stopped watching; the job goes on");
+    say_end(nodes_.empty() ? "stopped watching; no run has begun in " + options_.directory.string()
+                           : "stopped watching; the job goes on");
     return WatchEnd::stopped;
   }
 
@@ -125,7 +138,10 @@ class Watch {
       const std::string name = entry.path().filename().string();
       if (name.front() == '.') continue;
       if (name.ends_with(kTrace)) ended_before_ = true;
-      if (!name.ends_with(kPart)) continue;
+      if (!name.ends_with(kPart)) {
+        holds_other_files_ = true;
+        continue;
+      }
       const std::filesystem::path trace = options_.directory / name.substr(0, name.size() - 5);
       if (std::find(traces_.begin(), traces_.end(), trace) != traces_.end()) continue;
       traces_.push_back(trace);
@@ -143,6 +159,11 @@ class Watch {
             .budget = budget_,
             .watching_percent = seconds >= 1 ? 100 * (cpu_seconds() - cpu_before_) / seconds : std::nan(""),
             .now_utc_ns = utc_now_ns()};
+  }
+
+  void say(std::string_view news, const std::string& text) {
+    if (options_.form == WatchForm::lines) put_line(watch_line(utc_now_ns(), text));
+    if (options_.form == WatchForm::json) put_line(watch_json(utc_now_ns(), news, text));
   }
 
   void put_line(const std::string& line) {
@@ -169,7 +190,11 @@ class Watch {
   }
 
   std::optional<WatchEnd> ended(Clock::time_point now) {
-    if (nodes_.empty()) return std::nullopt;
+    if (nodes_.empty()) {
+      if (!ended_before_) return std::nullopt;
+      say_end("the job has ended; its report: reveal show " + options_.directory.string());
+      return WatchEnd::job_ended;
+    }
     const bool over = std::all_of(nodes_.begin(), nodes_.end(), [](const auto& node) {
       return node->ended() || node->silent_seconds() > kLostSeconds;
     });
@@ -201,6 +226,7 @@ class Watch {
   std::vector<AlertNotice> alerts_;
   std::optional<Screen> screen_;
   bool ended_before_ = false;
+  bool holds_other_files_ = false;
   Clock::time_point began_ = Clock::now();
   double cpu_before_ = cpu_seconds();
   Clock::time_point next_list_{};

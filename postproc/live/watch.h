@@ -22,7 +22,8 @@ enum class WatchEnd : std::uint8_t {
   stopped,
 };
 
-/// Returns when the job has ended or `stop` is set. Throws Error.
+/// Returns when the job has ended or `stop` is set. An empty directory is waited for; one that holds other files and no
+/// trace within ten seconds is not a run's: throws Error.
 [[nodiscard]] WatchEnd watch_job(const WatchOptions& options, std::FILE* out, const std::atomic<bool>& stop);
 
 }  // namespace reveal

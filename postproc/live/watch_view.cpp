@@ -18,10 +18,12 @@ using Json = nlohmann::ordered_json;
 constexpr std::size_t kSparkWidth = 30;
 constexpr std::size_t kTopChannels = 3;
 constexpr std::size_t kMostNodes = 8;
-constexpr std::size_t kRoomForAlerts = 11;  // lines, with the title
+constexpr std::size_t kRoomForAlerts = 12;  // lines, with the title
+constexpr std::string_view kCausesLater =
+    "alerts show when something changes; its cause is named in the report at the end";
 
-enum class Ink : std::uint8_t { plain, bold, dim, red, yellow, green };
-constexpr std::string_view kInks[] = {"", "\x1b[1m", "\x1b[2m", "\x1b[1;31m", "\x1b[1;33m", "\x1b[32m"};
+enum class Ink : std::uint8_t { plain, bold, dim, red, yellow };
+constexpr std::string_view kInks[] = {"", "\x1b[1m", "\x1b[2m", "\x1b[1;31m", "\x1b[1;33m"};
 
 Ink ink_of(const Alert& alert) {
   if (alert.state == AlertState::withdrawn) return Ink::dim;
@@ -113,6 +115,16 @@ void draw_meters(const WatchedNode& node, const ViewStyle& style, Lines& lines) 
   }
 }
 
+/// What the absence of alerts says: nothing while little was looked at.
+std::string without_alerts(const WatchPage& page) {
+  double longest = 0;
+  for (const auto& node : page.nodes) longest = std::max(longest, node->job_seconds());
+  if (page.budget.looks() == 0 || longest < kFirstAlertSeconds) {
+    return fmt::format("nothing is judged yet: alerts need a minute of the job, here are {}", duration(longest));
+  }
+  return fmt::format("no alert: no interval stands out in {} looks", page.budget.looks());
+}
+
 void draw_alert(const AlertNotice& notice, Lines& lines) {
   const Alert& alert = notice.change.alert;
   const std::string_view state = alert.state == AlertState::open     ? "OPEN"
@@ -193,6 +205,17 @@ std::string alert_json(const AlertNotice& notice) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
+std::string watch_line(std::int64_t now_utc_ns, const std::string& text) {
+  constexpr std::size_t kLongest = 1000;
+  return printable(clock_time(now_utc_ns) + " " + text, kLongest);
+}
+
+std::string watch_json(std::int64_t now_utc_ns, std::string_view news, const std::string& text) {
+  const Json json{
+      {"schema", "reveal.watch/1"}, {"news", std::string(news)}, {"told", iso_time(now_utc_ns)}, {"how", text}};
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
 std::string end_line(const WatchPage& page, const std::string& how) {
   constexpr std::size_t kLongestLine = 1000;
   return printable(fmt::format("{} {}; {}", clock_time(page.now_utc_ns), how, cost_of(page)), kLongestLine);
@@ -222,7 +245,12 @@ std::vector<std::string> draw_page(const WatchPage& page, const ViewStyle& style
   lines.add(title, Ink::bold);
   lines.add(date_and_time(page.now_utc_ns), Ink::dim);
   lines.add(cost_of(page), Ink::dim);
-  if (page.nodes.empty()) lines.add("no trace yet: waiting for the job to begin");
+  lines.add(kCausesLater, Ink::dim);
+  if (page.nodes.empty()) {
+    lines.add("");
+    lines.add("no trace yet: waiting for a run to begin");
+    return lines.take();
+  }
   // Numbers only where they leave room for the alerts.
   const bool few = page.nodes.size() * (meters().size() + 2) + kRoomForAlerts <= style.height;
   std::size_t shown = 0;
@@ -235,12 +263,12 @@ std::vector<std::string> draw_page(const WatchPage& page, const ViewStyle& style
     lines.add(
         fmt::format("{}   {}   {} of the job, {} channels", node->trace().node(), state_of(*node, page.now_utc_ns),
                     duration(node->job_seconds()), node->trace().rows().channels()),
-        node->trace().state() == LiveState::silent ? Ink::red : Ink::green);
+        node->trace().state() == LiveState::silent ? Ink::red : Ink::bold);
     if (few) draw_meters(*node, style, lines);
   }
   lines.add("");
   if (page.alerts.empty()) {
-    lines.add("no alerts: nothing so far that is unlike the rest of the job");
+    lines.add(without_alerts(page));
     return lines.take();
   }
   lines.add("alerts", Ink::bold);

@@ -27,6 +27,9 @@ struct WatchPage {
   std::int64_t now_utc_ns = 0;
 };
 
+/// The news of the watch itself, not of the job: one line, or one JSON object.
+[[nodiscard]] std::string watch_line(std::int64_t now_utc_ns, const std::string& text);
+[[nodiscard]] std::string watch_json(std::int64_t now_utc_ns, std::string_view news, const std::string& text);
 [[nodiscard]] std::string alert_line(const AlertNotice& notice);
 [[nodiscard]] std::string alert_json(const AlertNotice& notice);
 /// The end, with what it cost: one line, or one JSON object.

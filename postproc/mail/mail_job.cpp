@@ -10,6 +10,7 @@
 #include <chrono>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "hdf5schema/basics/descriptor.h"
 #include "hdf5schema/basics/error.h"
@@ -65,7 +66,7 @@ class Claim {
         return;
       }
     }
-    hourly_ = quota_->take_hourly(settings.per_hour);
+    hourly_ = quota_->take_hourly(settings.per_hour, audience);
     if (hourly_.empty())
       refused_ = fmt::format("this hour's mails are used up, [mail] per_hour = {}", settings.per_hour);
   }
@@ -109,24 +110,35 @@ MailOutcome::Item compose(const Report& report, const MailJob& job, const MailSe
 /// All mails of a job share one limit: a server that did not answer the first will not answer the second.
 class Sender {
  public:
-  Sender(const MailJob& job, const MailSettings& settings) : settings_(settings), end_(Clock::now() + job.limit) {}
+  Sender(const MailJob& job, const MailSettings& settings)
+      : settings_(settings), end_(Clock::now() + job.limit), retry_after_(job.retry_after) {}
 
   void send(MailOutcome::Item& item) {
+    try_to_send(item);
+    if (item.state == MailState::sent || retry_after_.count() == 0 || Clock::now() + retry_after_ >= end_) return;
+    std::this_thread::sleep_for(retry_after_);
+    try_to_send(item);
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void try_to_send(MailOutcome::Item& item) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end_ - Clock::now());
     try {
       if (left.count() <= 0) throw Error(last_failure_);
       send_mail(settings_.sendmail, item.message.mime, left);
       item.state = MailState::sent;
+      item.why.clear();
     } catch (const Error& error) {
       item.state = MailState::failed;
       item.why = last_failure_ = error.what();
     }
   }
 
- private:
-  using Clock = std::chrono::steady_clock;
   const MailSettings& settings_;
   Clock::time_point end_;
+  std::chrono::milliseconds retry_after_;
   std::string last_failure_ = "no time was left";
 };
 
@@ -164,6 +176,7 @@ MailOutcome mail_job(const MailJob& job, const MailSettings& settings) {
     MailOutcome::Item item = compose(report, job, settings, reached, audience);
     if (job.dry_run) {
       item.state = MailState::would_send;
+      item.why = audience == Audience::user ? plan.why_user : plan.why_admins;
     } else if (!claim.refused().empty()) {
       item.state = MailState::held_back;
       item.why = claim.refused();
@@ -179,13 +192,13 @@ MailOutcome mail_job(const MailJob& job, const MailSettings& settings) {
   return outcome;
 }
 
-std::string outcome_as_text(const MailOutcome& outcome) {
+std::string outcome_as_text(const MailOutcome& outcome, MailText with) {
   std::string text;
   for (const MailOutcome::Item& item : outcome.items) {
-    text += fmt::format("{} to {} ({}): {}\n", name_of(item.state), listed(item.to, 20), name_of(item.audience),
-                        item.message.subject);
+    text += fmt::format("{} to {} ({})\n  subject: {}\n", name_of(item.state), listed(item.to, 20),
+                        name_of(item.audience), item.message.subject);
     if (!item.why.empty()) text += "  because " + item.why + "\n";
-    if (item.state == MailState::would_send) text += "\n" + item.message.text + "\n";
+    if (with == MailText::shown) text += "\n" + item.message.text + "\n";
   }
   for (const std::string& reason : outcome.why_not) text += "not sent: " + reason + "\n";
   return text;

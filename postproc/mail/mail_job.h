@@ -22,6 +22,7 @@ struct MailJob {
   std::string host;
   std::int64_t now_utc_ns = 0;
   std::chrono::milliseconds limit = kSendLimit;  // for all mails together
+  std::chrono::milliseconds retry_after{0};      // once, for a mail that failed; 0: it is not tried again
 };
 
 enum class MailState { sent, would_send, held_back, failed };
@@ -33,7 +34,7 @@ struct MailOutcome {
     std::vector<std::string> to;
     MailMessage message;
     MailState state = MailState::failed;
-    std::string why;  // held back or failed
+    std::string why;  // held back or failed; of a dry run, why it would be sent
   };
   std::vector<Item> items;
   std::vector<std::string> why_not;   // no mail was due, a sentence each
@@ -44,7 +45,9 @@ struct MailOutcome {
 /// Throws Error when the report cannot be read or the state directory cannot be trusted.
 [[nodiscard]] MailOutcome mail_job(const MailJob& job, const MailSettings& settings);
 
-[[nodiscard]] std::string outcome_as_text(const MailOutcome& outcome);
+enum class MailText : std::uint8_t { left_out, shown };
+/// To whom, the subject and why; where it is shown, with what the mail says.
+[[nodiscard]] std::string outcome_as_text(const MailOutcome& outcome, MailText with = MailText::left_out);
 [[nodiscard]] std::string outcome_as_json(const MailOutcome& outcome);
 
 /// One line about everything that was not sent, "" if all was.

@@ -75,9 +75,9 @@ bool MailQuota::create(const std::string& name, const std::string& content) {
   return true;
 }
 
-std::string MailQuota::take_hourly(int per_hour) {
+std::string MailQuota::take_hourly(int per_hour, Audience audience) {
   for (int i = 0; i < per_hour; ++i) {
-    std::string name = fmt::format("{}{}-{}", kHourly, now_seconds_ / kHour, i);
+    std::string name = fmt::format("{}{}-{}-{}", kHourly, now_seconds_ / kHour, name_of(audience), i);
     if (create(name, "")) return name;
   }
   return {};

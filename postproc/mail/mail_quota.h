@@ -23,8 +23,8 @@ class MailQuota {
   /// by others: they could take all mails, or have us write through links of theirs.
   MailQuota(const std::string& directory, std::int64_t now_utc_ns);
 
-  /// One of this hour's mails; "" when `per_hour` have been taken. The name is for give_back().
-  [[nodiscard]] std::string take_hourly(int per_hour);
+  /// One of this hour's mails to this audience; "" when `per_hour` have been taken. The name is for give_back().
+  [[nodiscard]] std::string take_hourly(int per_hour, Audience audience);
 
   /// The one mail of an array job; "" when another task has it: then this task is noted there.
   [[nodiscard]] std::string take_array(const std::string& user, const std::string& array, Audience audience,

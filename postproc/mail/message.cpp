@@ -9,8 +9,10 @@
 
 #include "hdf5schema/version.h"
 #include "postproc/diagnose/analysis_settings.h"
+#include "postproc/diagnose/rule.h"
 #include "postproc/mail/address.h"
 #include "postproc/mail/recipients.h"
+#include "postproc/report/job_remedy.h"
 #include "postproc/report/untrusted.h"
 #include "postproc/report/wording.h"
 
@@ -63,8 +65,9 @@ std::string message_id(std::string_view report_id, const MailSettings& settings,
 std::string short_job(const ReportJob& job) {
   std::string text;
   if (!job.array.empty() || !job.id.empty()) text = "job " + printable(job.array.empty() ? job.id : job.array, 24);
-  if (!job.name.empty()) text += (text.empty() ? "" : " ") + printable(job.name, kLongestName);
-  return text.empty() ? "a run without a job" : text;
+  const std::string& name = job.name.empty() ? job.command : job.name;
+  if (!name.empty()) text += (text.empty() ? "" : " ") + printable(name, kLongestName);
+  return text.empty() ? "a run" : text;
 }
 
 std::string lost(const Impact& impact) {
@@ -76,7 +79,7 @@ std::string lost(const Impact& impact) {
 /// The status first, then what: a folder sorted by subject shows the same finding of many jobs side by side.
 std::string subject_for_user(const Report& report) {
   const VerdictStatus status = report.verdict.status;
-  std::string word(headline(status));
+  std::string word(headline(report.verdict));
   std::transform(word.begin(), word.end(), word.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? c + 32 : c; });
   const bool about_finding = status == VerdictStatus::finding || status == VerdictStatus::notice;
   if (report.findings.empty() || !about_finding) {
@@ -92,8 +95,9 @@ std::vector<const Finding*> for_admins(const Report& report, const MailSettings&
   for (const Finding& finding : report.findings) {
     if (concerns_admins(finding, settings)) findings.push_back(&finding);
   }
-  std::stable_sort(findings.begin(), findings.end(),
-                   [](const Finding* a, const Finding* b) { return a->severity > b->severity; });
+  std::stable_sort(findings.begin(), findings.end(), [](const Finding* a, const Finding* b) {
+    return severity_for_admins(*a) > severity_for_admins(*b);
+  });
   return findings;
 }
 
@@ -101,7 +105,8 @@ std::string subject_for_admins(const Report& report, const MailSettings& setting
   const auto findings = for_admins(report, settings);
   if (findings.empty()) return subject_for_user(report);
   const Finding& worst = *findings.front();
-  std::string subject = fmt::format("[reveal] {}: {}", name_of(worst.severity), printable(worst.title, kLongestTitle));
+  std::string subject =
+      fmt::format("[reveal] {}: {}", name_of(severity_for_admins(worst)), printable(worst.title, kLongestTitle));
   if (!worst.nodes.empty()) subject += " on " + printable(node_list(worst.nodes, 4), 40);
   return fmt::format("{} ({})", subject, short_job(report.job));
 }
@@ -112,12 +117,16 @@ std::string text_for_admins(const Report& report, const MailSettings& settings) 
   if (!report.job.user.empty()) text += " of " + printable(report.job.user, kLongestName);
   text += "\n";
   for (const Finding* finding : for_admins(report, settings)) {
-    text += fmt::format("\n{}, {}: {}\n", name_of(finding->severity), name_of(finding->confidence),
+    text += fmt::format("\n{}, {}: {}\n", name_of(severity_for_admins(*finding)), name_of(finding->confidence),
                         printable(finding->title, 200));
     if (!finding->nodes.empty()) text += "  on " + printable(node_list(finding->nodes), 500) + "\n";
     for (const std::string& step : finding->remedy.admin) text += "  - " + printable(step, 800) + "\n";
   }
-  return text + "\nThe job's report; \"you\" is the owner of the job.\n\n" +
+  return text +
+         "\nTitles and steps are those of reveal's rules. All else, the numbers, nodes and sentences, was computed as "
+         "the\n"
+         "job's owner from files that the owner can write: look on the node before you act.\n"
+         "\nThe job's report; \"you\" is the owner of the job.\n\n" +
          render_text(report, {.width = kWidth, .colour = false});
 }
 
@@ -143,6 +152,16 @@ std::string footer(const MailContext& context) {
 Report without_admin_steps(Report report) {
   for (Finding& finding : report.findings) {
     if (!finding.remedy.admin.empty()) finding.remedy.admin = {"nothing: they have this report by mail"};
+  }
+  return report;
+}
+
+/// What administrators are told to do never comes out of a file of a user's, nor under what title.
+Report with_texts_of_rules(Report report) {
+  for (Finding& finding : report.findings) {
+    const RuleSpec* rule = find_rule(finding.id);
+    finding.title = rule != nullptr ? std::string(rule->title) : "A rule that this version of reveal does not have";
+    finding.remedy = rule != nullptr ? job_remedy(*rule, finding, report.job) : Remedy{};
   }
   return report;
 }
@@ -208,7 +227,9 @@ MailMessage compose_mail(const Report& report, const MailSettings& settings, con
 
   MailMessage mail;
   const bool admins = context.audience == Audience::admins;
-  const Report shown = !admins && context.admins_told ? without_admin_steps(report) : report;
+  const Report shown = admins                ? with_texts_of_rules(report)
+                       : context.admins_told ? without_admin_steps(report)
+                                             : report;
   mail.subject = header_text(admins ? subject_for_admins(shown, settings) : subject_for_user(shown), kLongestSubject);
   mail.text = admins ? text_for_admins(shown, settings) : render_text(shown, {.width = kWidth, .colour = false});
   mail.text += footer(context);

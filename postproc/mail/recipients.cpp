@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <span>
 
+#include "postproc/diagnose/rule.h"
 #include "postproc/mail/address.h"
 
 namespace reveal {
@@ -65,6 +66,9 @@ void plan_user(const Report& report, const MailSettings& settings, const MailReq
   }
   if (address.empty()) address = address_in_slurm(settings, request, plan);
   if (!address.empty()) {
+    plan.why_user = asked                                             ? "the user asked for it"
+                    : report.verdict.status == VerdictStatus::finding ? "the report has a finding"
+                                                                      : "[mail] healthy = true";
     plan.user.push_back(std::move(address));
     return;
   }
@@ -84,6 +88,8 @@ void plan_admins(const Report& report, const MailSettings& settings, MailPlan& p
         fmt::format("nothing administrators can act on was found, from {} on", name_of(settings.admin_threshold)));
     return;
   }
+  plan.why_admins =
+      fmt::format("a finding that administrators can act on, from {} on", name_of(settings.admin_threshold));
   for (const std::string& admin : settings.admins) {
     std::string address = qualified(admin, settings.domain);
     const bool known = std::any_of(plan.admins.begin(), plan.admins.end(),
@@ -94,8 +100,14 @@ void plan_admins(const Report& report, const MailSettings& settings, MailPlan& p
 
 }  // namespace
 
+Severity severity_for_admins(const Finding& finding) noexcept {
+  // Any process of the job's owner may stop the others: his affair, however much it cost.
+  return finding.id == "job.stopped" ? std::min(finding.severity, Severity::notice) : finding.severity;
+}
+
 bool concerns_admins(const Finding& finding, const MailSettings& settings) noexcept {
-  return finding.severity >= settings.admin_threshold && !finding.remedy.admin.empty();
+  const RuleSpec* rule = find_rule(finding.id);
+  return rule != nullptr && !rule->admin_remedy.empty() && severity_for_admins(finding) >= settings.admin_threshold;
 }
 
 MailPlan plan_mail(const Report& report, const MailSettings& settings, const MailRequest& request) {

@@ -20,6 +20,7 @@ struct MailRequest {
 struct MailPlan {
   std::vector<std::string> user;     // at most one, empty: the job's owner gets no mail
   std::vector<std::string> admins;   // empty: no mail to the administrators
+  std::string why_user, why_admins;  // of those who get one
   std::vector<std::string> why_not;  // for those who get none, a sentence each
   std::vector<std::string> refused;  // a line for each address that is none, or not the user's to choose
   bool request_refused = false;      // the user asked for something that is not done
@@ -27,7 +28,10 @@ struct MailPlan {
 
 [[nodiscard]] MailPlan plan_mail(const Report& report, const MailSettings& settings, const MailRequest& request);
 
-/// Something an administrator can act on, severe enough for the site's threshold.
+/// What the job's owner may have brought about himself is at most a notice to them.
+[[nodiscard]] Severity severity_for_admins(const Finding& finding) noexcept;
+
+/// Something an administrator can act on by the table of rules, severe enough for the site's threshold.
 [[nodiscard]] bool concerns_admins(const Finding& finding, const MailSettings& settings) noexcept;
 
 }  // namespace reveal

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/disk_space.h"
 #include "hdf5schema/rewrite.h"
 #include "hdf5schema/trace_reader.h"
 #include "postproc/merge/job.h"
@@ -19,11 +20,8 @@ double recover_whole(const std::filesystem::path& part, const std::filesystem::p
   std::filesystem::remove(temporary, ignored);  // of a merge that was cut off
   try {
     const double seconds = recover(part, temporary);
-    std::filesystem::rename(temporary, to);
+    rename_and_sync(temporary, to);
     return seconds;
-  } catch (const std::filesystem::filesystem_error& error) {
-    std::filesystem::remove(temporary, ignored);
-    throw Error(error.what());
   } catch (...) {
     std::filesystem::remove(temporary, ignored);
     throw;

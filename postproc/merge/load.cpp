@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <map>
+#include <optional>
 
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/text.h"
 #include "postproc/merge/trace_stream.h"
 
 namespace reveal {
@@ -25,9 +28,20 @@ struct Loss {
 /// The worst first: kMostLossNotes cuts the end.
 constexpr Loss kLosses[] = {
     {"rows_lost", "rows were lost", true},        {"probe_lost", "a probe was lost", false},
-    {"events_lost", "events were lost", false},   {"ticks_missed", "ticks were missed", false},
+    {"events_lost", "events were lost", false},   {"ticks_missed", "samples were missed", false},
     {"rows_dropped", "rows were dropped", false}, {"metrics_selected", "only some metrics were recorded", false},
 };
+
+/// Of events whose text is a number of things that were lost.
+std::optional<std::int64_t> sum_of(const std::vector<const Event*>& events) {
+  std::int64_t sum = 0;
+  for (const Event* event : events) {
+    const auto count = parse_int(event->text);
+    if (!count || *count < 0 || sum > INT64_MAX - *count) return std::nullopt;
+    sum += *count;
+  }
+  return sum;
+}
 
 }  // namespace
 
@@ -54,8 +68,12 @@ void note_losses(NodeTrace& trace) {
     if (loss.rows && !by_object.empty()) trace.rows_lost = true;
     for (const auto& [object, events] : by_object) {
       if (notes++ >= kMostLossNotes) return;
+      if (const auto total = sum_of(events)) {
+        trace.notes.push_back(fmt::format("{} {}", *total, loss.says));
+        continue;
+      }
       std::string note = fmt::format("{} ({}: {}", loss.says, object, events.front()->text);
-      if (events.size() > 1) note += fmt::format(", and {} times more", events.size() - 1);
+      if (events.size() > 1) note += fmt::format(", and {} more times", events.size() - 1);
       trace.notes.push_back(note + ")");
     }
   }

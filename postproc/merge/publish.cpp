@@ -29,30 +29,6 @@ bool write_all(int fd, std::string_view content) {
 
 }  // namespace
 
-void publish_file(const std::filesystem::path& directory, const std::string& name, std::string_view content) {
-  const std::string target = (directory / name).string();
-  const Descriptor folder(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (folder.get() < 0) throw system_error(directory.string(), errno);
-  struct stat status {};
-  if (::fstat(folder.get(), &status) != 0) throw system_error(directory.string(), errno);
-  if (status.st_uid != ::geteuid() || g_outputs >= 0)
-    throw Error(target + ": not written, the directory belongs to somebody else");
-  // O_EXCL: somebody else who may write here cannot make us write through a link of theirs.
-  const std::string temporary = "." + name + "." + std::to_string(::getpid()) + ".tmp";
-  int raw = ::openat(folder.get(), temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-  if (raw < 0 && errno == EEXIST) {
-    ::unlinkat(folder.get(), temporary.c_str(), 0);  // of a process of the same number that died
-    raw = ::openat(folder.get(), temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-  }
-  const Descriptor file(raw);
-  if (file.get() < 0) throw system_error(target, errno);
-  if (!write_all(file.get(), content) || ::renameat(folder.get(), temporary.c_str(), folder.get(), name.c_str()) != 0) {
-    const int error = errno;
-    ::unlinkat(folder.get(), temporary.c_str(), 0);
-    throw system_error(target, error);
-  }
-}
-
 void send_outputs_to(int pipe) noexcept {
   g_outputs = pipe;
 }

@@ -6,16 +6,14 @@
 #include <string_view>
 #include <vector>
 
-namespace reveal {
+#include "hdf5schema/basics/private_files.h"
 
-/// Writes `content` to directory/name by rename, following no symbolic link on the way; for its owner alone. Throws
-/// Error; into a directory of somebody else's nothing is written.
-void publish_file(const std::filesystem::path& directory, const std::string& name, std::string_view content);
+namespace reveal {
 
 /// For files the user names himself. In a child that may write none (send_outputs_to()), whoever reads the other end
 /// does it. Throws Error.
 void write_output(const std::filesystem::path& path, std::string_view content);
-/// From now on write_output() writes to this pipe, and publish_file() refuses.
+/// From now on write_output() writes to this pipe.
 void send_outputs_to(int pipe) noexcept;
 /// The other end: writes what comes until it ends, as far as it is one of `allowed`. Throws Error.
 void write_outputs_from(int pipe, const std::vector<std::filesystem::path>& allowed);

@@ -39,7 +39,17 @@ bool meets(const std::string& pattern, const Channel& channel) {
          ::fnmatch(pattern.c_str(), channel.name().c_str(), 0) == 0;
 }
 
-std::vector<std::size_t> chosen(const Telemetry& telemetry, const std::vector<std::string>& patterns) {
+std::string column_name(const Channel& channel, double step_seconds) {
+  for (const DerivedMetric& derived : derived_metrics()) {
+    if (derived.metric == channel.metric) return fmt::format("{} [{}]", channel.name(), derived.unit_text);
+  }
+  const bool counts = channel.kind == Kind::counter || channel.kind == Kind::event;
+  return counts ? fmt::format("{} [{} per {:g} s]", channel.name(), name_of(channel.unit), step_seconds)
+                : fmt::format("{} [{}]", channel.name(), name_of(channel.unit));
+}
+
+std::vector<std::size_t> chosen(const Telemetry& telemetry, const std::vector<std::string>& patterns,
+                                std::vector<std::string>& unmatched) {
   std::vector<std::size_t> channels;
   for (std::size_t i = 0; i < telemetry.channels.size(); ++i) {
     const auto wanted = [&](const std::string& pattern) { return meets(pattern, telemetry.channels[i]); };
@@ -47,31 +57,34 @@ std::vector<std::size_t> chosen(const Telemetry& telemetry, const std::vector<st
   }
   for (const std::string& pattern : patterns) {
     const auto met = [&](const Channel& channel) { return meets(pattern, channel); };
-    if (std::none_of(telemetry.channels.begin(), telemetry.channels.end(), met)) {
-      throw Error("this trace has no channel \"" + pattern + "\": the first line without --metrics names all");
-    }
+    if (std::none_of(telemetry.channels.begin(), telemetry.channels.end(), met)) unmatched.push_back(pattern);
+  }
+  if (channels.empty() && !unmatched.empty()) {
+    throw Error("this trace has no channel \"" + unmatched.front() + "\": the first line without --metrics names all");
   }
   return channels;
 }
 
 }  // namespace
 
-void write_csv(const std::filesystem::path& trace, const std::vector<std::string>& metrics,
-               const std::function<void(std::string_view)>& out) {
+std::vector<std::string> write_csv(const std::filesystem::path& trace, const std::vector<std::string>& metrics,
+                                   const std::function<void(std::string_view)>& out) {
   TraceStream stream(trace);
   if (stream.samples() == 0) throw Error(trace.string() + ": holds no samples");
   const std::size_t width = std::max<std::size_t>(1, stream.trace().telemetry.channels.size());
   const std::size_t at_once = std::max<std::size_t>(1, kValuesAtOnce / width);
   std::vector<std::size_t> columns;
+  std::vector<std::string> unmatched;
   std::string text;
   Telemetry piece;
   for (std::size_t begin = 0; begin < stream.samples(); begin += at_once) {
     stream.read(begin, std::min(at_once, stream.samples() - begin), piece);
     append_derived_metrics(piece);
     if (begin == 0) {
-      columns = chosen(piece, metrics);
+      columns = chosen(piece, metrics, unmatched);
       text = "time";
-      for (const std::size_t column : columns) text += ',' + quoted(piece.channels[column].name());
+      for (const std::size_t column : columns)
+        text += ',' + quoted(column_name(piece.channels[column], piece.step_seconds));
       text += '\n';
     }
     for (std::size_t t = 0; t < piece.samples; ++t) {
@@ -88,6 +101,7 @@ void write_csv(const std::filesystem::path& trace, const std::vector<std::string
     }
   }
   out(text);
+  return unmatched;
 }
 
 }  // namespace reveal

@@ -9,11 +9,14 @@
 
 namespace reveal {
 
-/// One line per sample: `time` (UTC, ISO 8601), then a column per channel, "cpu.user/cpu0": counters as increments per
-/// sample, levels as they are, derived metrics behind what was measured; empty where nothing was measured (RFC 4180).
+/// One line per sample: `time` (UTC, ISO 8601), then a column per channel, derived metrics behind what was measured;
+/// empty where nothing was measured (RFC 4180). The header has the unit: levels are as they are, "mem.dirty [bytes]",
+/// counters are increments per sample, "cpu.user/cpu0 [ns per 0.1 s]".
 /// `metrics`: patterns as of the shell for names of metrics or channels; none: all. `out` gets a few megabytes at a
-/// time: jobs may be longer than memory. Throws Error for what is no trace, and for a pattern that meets no channel.
-void write_csv(const std::filesystem::path& trace, const std::vector<std::string>& metrics,
-               const std::function<void(std::string_view)>& out);
+/// time: jobs may be longer than memory. Returns the patterns that meet no channel; throws Error if none meets one, and
+/// for what is no trace.
+[[nodiscard]] std::vector<std::string> write_csv(const std::filesystem::path& trace,
+                                                 const std::vector<std::string>& metrics,
+                                                 const std::function<void(std::string_view)>& out);
 
 }  // namespace reveal

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string_view>
 
 #include "postproc/merge/present_values.h"
 
@@ -12,6 +13,23 @@ constexpr double kLateNs = 10e6;
 
 bool is_late(double value) {
   return value > kLateNs;
+}
+
+/// Resident memory of processes; and what a control group holds that cannot be dropped, as a page cache can.
+constexpr std::string_view kProcessMemory[] = {"process.rss"};
+constexpr std::string_view kGroupMemory[] = {"cgroup.memory_anon", "memory_stat.shmem"};
+
+double peak_of_sum(const Telemetry& piece, std::span<const std::string_view> metrics, double peak) {
+  std::vector<double> sums;
+  for (std::size_t c = 0; c < piece.channels.size(); ++c) {
+    if (std::find(metrics.begin(), metrics.end(), piece.channels[c].metric) == metrics.end()) continue;
+    sums.resize(piece.samples);
+    const std::span<const double> series = piece.series(c);
+    for (std::size_t t = 0; t < series.size(); ++t) sums[t] += std::isnan(series[t]) ? 0 : series[t];
+  }
+  if (sums.empty()) return peak;
+  const double highest = *std::max_element(sums.begin(), sums.end());
+  return highest > 0 ? std::fmax(peak, highest) : peak;  // nothing at all was measured in this piece
 }
 
 }  // namespace
@@ -33,9 +51,11 @@ void ChannelTotals::add(std::span<const double> values) {
   last = *std::find_if(values.rbegin(), values.rend(), [](double value) { return !std::isnan(value); });
 }
 
-void add_to(std::vector<ChannelTotals>& totals, const Telemetry& piece) {
-  totals.resize(piece.channels.size());
-  for (std::size_t c = 0; c < totals.size(); ++c) totals[c].add(piece.series(c));
+void TraceTotals::add(const Telemetry& piece) {
+  channels.resize(piece.channels.size());
+  for (std::size_t c = 0; c < channels.size(); ++c) channels[c].add(piece.series(c));
+  process_memory_peak = peak_of_sum(piece, kProcessMemory, process_memory_peak);
+  cgroup_memory_peak = peak_of_sum(piece, kGroupMemory, cgroup_memory_peak);
 }
 
 }  // namespace reveal

@@ -22,7 +22,14 @@ struct ChannelTotals {
   void add(std::span<const double> values);
 };
 
-/// One per channel; pieces follow each other.
-void add_to(std::vector<ChannelTotals>& totals, const Telemetry& piece);
+struct TraceTotals {
+  std::vector<ChannelTotals> channels;
+  /// The most that all channels of it held at the same time; NaN where not measured.
+  double process_memory_peak = std::numeric_limits<double>::quiet_NaN();
+  double cgroup_memory_peak = std::numeric_limits<double>::quiet_NaN();
+
+  /// Pieces follow each other.
+  void add(const Telemetry& piece);
+};
 
 }  // namespace reveal

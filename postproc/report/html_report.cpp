@@ -11,6 +11,7 @@
 #include "postproc/report/assets.h"
 #include "postproc/report/report.h"
 #include "postproc/report/untrusted.h"
+#include "postproc/report/verdict.h"
 #include "postproc/report/wording.h"
 
 namespace reveal {
@@ -18,6 +19,7 @@ namespace {
 
 constexpr std::size_t kMostNotes = 3;  // the rest is folded away
 constexpr std::size_t kMostFindings = 20;
+constexpr std::size_t kMostTotals = 41;  // nodes, and the whole job
 constexpr std::size_t kMostEpisodes = 100;
 constexpr std::size_t kMostReasons = 3;
 constexpr std::size_t kLongLine = 2000;
@@ -65,33 +67,72 @@ std::string head_row(std::initializer_list<std::string_view> columns) {
 
 std::string verdict_section(const Report& report) {
   const Verdict& verdict = report.verdict;
+  const bool failed = verdict.job_failed && verdict.status == VerdictStatus::healthy;
+  std::string sentence = html(verdict.sentence, 300);
+  if (!shown_findings(report).empty()) sentence = "<a href=\"#finding-1\">" + sentence + "</a>";
   std::string section = fmt::format("<section class=\"verdict {}\"><div class=\"word\">{}</div><h1>{}</h1>\n",
-                                    name_of(verdict.status), headline(verdict.status), html(verdict.sentence, 300));
+                                    failed ? "failed" : name_of(verdict.status), headline(verdict), sentence);
   if (report.partial) section += "<p>Part of the data is missing; see coverage.</p>\n";
   return section + "</section>\n";
 }
 
 std::string job_section(const Report& report) {
   const ReportJob& job = report.job;
-  std::vector<std::string> parts = {"<b>" + html(job_title(job), 120) + "</b>"};
-  if (!job.name.empty()) parts.push_back("<b>" + html(job.name, 120) + "</b>");
+  std::vector<std::string> parts = {"<b>" + html(job_title(job), 180) + "</b>"};
   if (!job.user.empty()) parts.push_back("user " + html(job.user, 60));
   if (!job.cluster.empty()) parts.push_back("cluster " + html(job.cluster, 60));
   if (!job.nodes.empty()) parts.push_back((several_nodes(report) ? "nodes " : "node ") + html(node_list(job.nodes)));
   if (!job.state.empty()) parts.push_back(html(job.state, 60));
   if (job.exit_code) parts.push_back(fmt::format("exit status {}", *job.exit_code));
   if (job.begin_utc_ns != 0) parts.push_back("began " + date_and_time(job.begin_utc_ns));
-  if (job.begin_utc_ns != 0 && job.end_utc_ns > job.begin_utc_ns) {
-    parts.push_back("ran " + duration(static_cast<double>(job.end_utc_ns - job.begin_utc_ns) / 1e9));
-  }
+  if (const std::string ran = run_time(job); !ran.empty()) parts.push_back(ran);
   parts.push_back(fmt::format("measured {} privileges{}", report.privileged ? "with" : "without",
                               report.shared_node ? " on a shared node" : ""));
   std::string line = listed(parts, parts.size(), " &middot; ");
+  if (!report.directory.empty()) line += "<br>in <code>" + html(report.directory, 200) + "</code>";
   if (!job.command.empty()) line += "<br>command <code>" + html(job.command, 300) + "</code>";
   for (const auto& [key, value] : job.tags) {
     line += fmt::format("<br>tag <code>{}={}</code>", html(key, 60), html(value, 120));
   }
   return "<p class=\"job\">" + line + "</p>\n";
+}
+
+std::string totals_section(const Report& report) {
+  if (report.totals.empty()) return "";
+  const bool one = report.totals.size() == 2;  // the whole job is that node
+  std::string table = "<section><h2>What the job used</h2>\n<div class=\"scroll\"><table class=\"stack\">" +
+                      head_row({one ? "" : "Node", "CPUs used", "Memory, at most", "Read", "Written",
+                                "Waited for a CPU", "Network", "Energy"}) +
+                      "<tbody>\n";
+  const std::size_t end = one ? 1 : std::min(report.totals.size(), kMostTotals);
+  for (std::size_t i = 0; i < end; ++i) {
+    const JobTotals& row = report.totals[i];
+    const std::string name =
+        row.node.empty() ? (one ? "" : fmt::format("all {}", number(row.nodes))) : html(row.node, 60);
+    table += "<tr>" + cell(one ? "" : "Node", name) + cell("CPUs used", html(cpus_used(row))) +
+             cell("Memory, at most", html(memory_used(row))) + cell("Read", html(amount(row.read_bytes))) +
+             cell("Written", html(amount(row.written_bytes))) + cell("Waited for a CPU", html(waited(row))) +
+             cell("Network", html(amount(row.network_bytes))) + cell("Energy", html(quantity(row.energy_joules, "J"))) +
+             "</tr>\n";
+  }
+  table += "</tbody></table></div>\n";
+  if (end < report.totals.size() && !one) {
+    table += fmt::format("<p class=\"quiet\">{} more nodes are in report.json.</p>\n", report.totals.size() - end);
+  }
+  std::string notes;
+  for (const auto& [key, member] : kTotalsNumbers) {
+    const auto note = report.totals.front().notes.find(key);
+    if (note == report.totals.front().notes.end()) continue;
+    std::string word(key);
+    std::replace(word.begin(), word.end(), '_', ' ');
+    notes += fmt::format("<li>{}: {}{}</li>", word, (report.totals.front().*member) ? "" : "not known, ",
+                         html(note->second, kLongLine));
+  }
+  if (!notes.empty()) {
+    table +=
+        "<details><summary>Where these numbers come from</summary><ul class=\"small\">" + notes + "</ul></details>\n";
+  }
+  return table + "</section>\n";
 }
 
 std::string evidence_table(const Finding& finding, const Report& report) {
@@ -123,8 +164,11 @@ std::string source_links(const Finding& finding) {
   return links;
 }
 
-std::string finding_card(const Finding& finding, const Report& report) {
-  std::string card = "<article class=\"card\"><header><h3>" + html(finding.title, 200) + "</h3>";
+/// `number`: 0 for what is not numbered.
+std::string finding_card(const Finding& finding, std::size_t number, const Report& report) {
+  std::string card = number == 0 ? "<article class=\"card\"><header><h3>"
+                                 : fmt::format("<article class=\"card\" id=\"finding-{0}\"><header><h3>{0}. ", number);
+  card += html(finding.title, 200) + "</h3>";
   card += fmt::format("<span class=\"level {0}\">{0}, {1}</span></header>\n", name_of(finding.severity),
                       name_of(finding.confidence));
   if (!finding.sentence.empty()) card += "<p>" + html(finding.sentence, kLongLine) + "</p>\n";
@@ -147,7 +191,8 @@ std::string finding_card(const Finding& finding, const Report& report) {
   card += row("When", times);
   card += row("Cost", html(impact(finding.impact)));
   card += row("Who acts", html(who_acts(finding.remedy)));
-  if (!commands.empty()) card += row("You type", "<pre><code>" + commands + "</code></pre>");
+  if (!commands.empty()) card += row("Run this", "<pre><code>" + commands + "</code></pre>");
+  card += row("To change", bullets(finding.remedy.advice));
   // Not in a command block: a user must not take it for something to run.
   card += row("For the administrators", bullets(finding.remedy.admin));
   card += row("Verify", html(finding.remedy.verify));
@@ -161,25 +206,40 @@ std::string finding_card(const Finding& finding, const Report& report) {
 }
 
 std::string primary_section(const Report& report) {
-  if (report.findings.empty()) return "";
-  return "<section><h2>Finding</h2>\n" + finding_card(report.findings.front(), report) + "</section>\n";
+  const std::vector<const Finding*> shown = shown_findings(report);
+  if (shown.empty()) return "";
+  return "<section><h2>Finding</h2>\n" + finding_card(*shown.front(), 1, report) + "</section>\n";
 }
 
 std::string notes_section(const Report& report) {
-  if (report.findings.size() < 2) return "";
+  const std::vector<const Finding*> shown = shown_findings(report);
+  if (shown.size() < 2) return "";
   std::string section = "<section><h2>Also noted</h2>\n";
-  const std::size_t end = std::min(report.findings.size(), kMostFindings);
+  const std::size_t end = std::min(shown.size(), kMostFindings);
   const std::size_t open_end = std::min(end, kMostNotes + 1);
-  for (std::size_t i = 1; i < open_end; ++i) section += finding_card(report.findings[i], report);
+  for (std::size_t i = 1; i < open_end; ++i) section += finding_card(*shown[i], i + 1, report);
   if (open_end < end) {
     section += fmt::format("<details><summary>{} more</summary>\n", end - open_end);
-    for (std::size_t i = open_end; i < end; ++i) section += finding_card(report.findings[i], report);
+    for (std::size_t i = open_end; i < end; ++i) section += finding_card(*shown[i], i + 1, report);
     section += "</details>\n";
   }
-  if (report.findings.size() > end) {
-    section += fmt::format("<p class=\"quiet\">{} more are in report.json.</p>\n", report.findings.size() - end);
+  if (shown.size() > end) {
+    section += fmt::format("<p class=\"quiet\">{} more are in report.json.</p>\n", shown.size() - end);
   }
   return section + "</section>\n";
+}
+
+/// What nobody has to read, folded away.
+std::string left_out_section(const Report& report) {
+  const std::string line = left_out_line(report);
+  if (line.empty()) return "";
+  std::string cards;
+  std::size_t count = 0;
+  for (const Finding& finding : report.findings) {
+    if (finding.severity >= Severity::notice || ++count > kMostFindings) continue;
+    cards += finding_card(finding, 0, report);
+  }
+  return "<section><details><summary>" + line + "</summary>\n" + cards + "</details></section>\n";
 }
 
 /// Node by subsystem, only the nodes with something to show: on 40 nodes the one that differs must not drown. A cell
@@ -289,7 +349,7 @@ std::string comparison_section(const Report& report) {
   }
   section += row("Earlier runs", html(history_line(report), kLongLine));
   if (!report.history.why_not.empty()) {
-    section += row("Teaches later runs", "no: " + html(report.history.why_not, 200));
+    section += row("Baseline", "this run is not used as one: " + html(report.history.why_not, 200));
   }
   return section + "</dl>\n" + deviations_table(report.comparison) + changes_table(report.history) + "</section>\n";
 }
@@ -331,20 +391,17 @@ std::string episodes_section(const Report& report) {
       "<caption>Where this run differed from the rest of itself. Z: deviation of single channels, MAHA: "
       "Mahalanobis distance, IF: isolation forest, KNN: nearest neighbours, GAP: change of level over an "
       "interval. By detector: a channel's share of what it says, negative where it speaks against it.</caption>";
-  section += head_row({"Window", "Time (UTC)", "Methods", "Subsystem", "Metric and feature", "Claim"}) + "<tbody>\n";
+  section += head_row({"When", "Subsystem", "Metric and feature", "Claim", "Detectors"}) + "<tbody>\n";
   for (std::size_t i = 0; i < std::min(report.episodes.size(), kMostEpisodes); ++i) {
     const ReportEpisode& episode = report.episodes[i];
-    std::string window = several_nodes(report) ? html(episode.node, 60) + "<br>" : "";
-    window += fmt::format("{}", episode.first_window);
-    if (episode.last_window != episode.first_window) window += fmt::format(" to {}", episode.last_window);
+    std::string time = several_nodes(report) ? html(episode.node, 60) + "<br>" : "";
+    time += when(episode.span, report.job);
     std::string methods = html(listed(episode.methods));
     for (const std::string& label : episode.labels)
       methods += "<br><span class=\"quiet\">" + html(label, 40) + "</span>";
-    const std::string time = clock_time(episode.span.begin_utc_ns) + " to " + clock_time(episode.span.end_utc_ns);
-    section += "<tr>" + cell("Window", window) + cell("Time", time) + cell("Methods", methods) +
-               cell("Subsystem", std::string(name_of(episode.subsystem))) +
+    section += "<tr>" + cell("When", time) + cell("Subsystem", std::string(name_of(episode.subsystem))) +
                cell("Metric and feature", reasons_of(episode) + detector_views(episode)) +
-               cell("Claim", html(episode.claim)) + "</tr>\n";
+               cell("Claim", html(episode.claim)) + cell("Detectors", methods) + "</tr>\n";
   }
   section += "</tbody></table></div>\n";
   if (report.episodes.size() > kMostEpisodes) {
@@ -362,6 +419,33 @@ nlohmann::json coarse(double value) {
   std::from_chars(digits.data(), digits.data() + digits.size(), rounded);
   if (std::trunc(rounded) == rounded && std::abs(rounded) < 1e15) return static_cast<std::int64_t>(rounded);
   return rounded;
+}
+
+/// An interval of a numbered finding.
+struct Band {
+  TimeSpan span;
+  std::size_t number = 0;
+  std::string_view kind;
+};
+
+/// Shading (nearly) all of the job would hide what happened within.
+std::vector<Band> bands(const Report& report) {
+  constexpr double kMostOfRun = 0.9;
+  const ReportJob& job = report.job;
+  if (job.begin_utc_ns == 0) return {};
+  const auto run = static_cast<double>(job.end_utc_ns - job.begin_utc_ns);
+  std::vector<Band> all;
+  std::size_t number = 0;
+  for (const Finding* finding : shown_findings(report)) {
+    ++number;
+    if (finding->kind == FindingKind::peer || finding->kind == FindingKind::history) continue;
+    for (const TimeSpan& span : finding->intervals) {
+      const auto length = static_cast<double>(span.end_utc_ns - span.begin_utc_ns);
+      if (span.begin_utc_ns == 0 || length > kMostOfRun * run) continue;
+      all.push_back({span, number, finding->severity >= Severity::warning ? "finding" : "notice"});
+    }
+  }
+  return all;
 }
 
 nlohmann::json timeline_data(const Report& report) {
@@ -392,22 +476,11 @@ nlohmann::json timeline_data(const Report& report) {
                                 {"values", std::move(values)}});
   }
   data["window"] = {first, last};
-  std::set<std::pair<std::int64_t, std::int64_t>> shaded;
-  const auto shade = [&](const TimeSpan& span, std::string_view kind) {
-    if (span.begin_utc_ns == 0 || begin == 0 || !shaded.insert({span.begin_utc_ns, span.end_utc_ns}).second) return;
-    data["intervals"].push_back({{"begin", static_cast<double>(span.begin_utc_ns - begin) / 1e9},
-                                 {"end", static_cast<double>(span.end_utc_ns - begin) / 1e9},
-                                 {"kind", kind}});
-  };
-  for (const Finding& finding : report.findings) {
-    // They hold for the whole job: shading all of it would hide what happened within.
-    if (finding.kind == FindingKind::peer || finding.kind == FindingKind::history) continue;
-    for (const TimeSpan& span : finding.intervals) {
-      shade(span, finding.severity >= Severity::warning ? "finding" : "notice");
-    }
-  }
-  for (const ReportEpisode& episode : report.episodes) {
-    if (episode.tier != Tier::none) shade(episode.span, word_of(episode.tier));
+  for (const Band& band : bands(report)) {
+    data["intervals"].push_back({{"begin", static_cast<double>(band.span.begin_utc_ns - begin) / 1e9},
+                                 {"end", static_cast<double>(band.span.end_utc_ns - begin) / 1e9},
+                                 {"kind", band.kind},
+                                 {"label", std::to_string(band.number)}});
   }
   return data;
 }
@@ -427,10 +500,22 @@ std::string inline_json(const nlohmann::json& json) {
 
 std::string timeline_section(const Report& report) {
   if (report.timeline.empty()) return "";
-  return "<section><h2>Timeline</h2>\n<p id=\"timeline-help\" class=\"quiet small\" hidden>Seconds since the job "
-         "began. "
-         "<span class=\"key finding\"></span>finding <span class=\"key notice\"></span>notice. "
-         "Drag to zoom all charts, double-click for the whole job.</p>\n"
+  std::string legend;
+  std::size_t last = 0;
+  const std::vector<const Finding*> shown = shown_findings(report);
+  for (const Band& band : bands(report)) {
+    if (band.number == last || band.number > kMostNotes + 1) continue;
+    last = band.number;
+    legend +=
+        fmt::format("{}<span class=\"key {}\"></span><a href=\"#finding-{}\">{}. {}</a>", legend.empty() ? "" : " ",
+                    band.kind, band.number, band.number, html(shown[band.number - 1]->title, 80));
+  }
+  return "<section><h2>Timeline</h2>\n<p id=\"timeline-legend\" class=\"quiet small\" hidden>Seconds since the job "
+         "began. " +
+         legend +
+         "</p>\n<p id=\"timeline-help\" class=\"quiet small\" hidden>Drag to zoom all charts, double-click for the "
+         "whole "
+         "job.</p>\n"
          "<noscript><p>The charts need JavaScript, which is blocked here. Everything they support is written above and "
          "below; the numbers are in report.json.</p></noscript>\n"
          "<div id=\"timeline-controls\" class=\"controls\"></div>\n<div id=\"charts\"></div>\n</section>\n";
@@ -460,14 +545,14 @@ std::string coverage_section(const Report& report) {
   if (report.overhead.empty()) return section + "</section>\n";
 
   std::string table = "<div class=\"scroll\"><table class=\"stack\"><caption>reveal's own cost</caption>" +
-                      head_row({"Node", "CPU, of one core", "Written", "Late ticks", "Channels"}) + "<tbody>\n";
+                      head_row({"Node", "CPU, of one core", "Written", "Late samples", "Channels"}) + "<tbody>\n";
   for (const NodeOverhead& one : report.overhead) {
     std::string node = html(one.node, 60);
     if (!one.reason.empty()) node += " <span class=\"quiet\">(" + html(one.reason) + ")</span>";
     table += "<tr>" + cell("Node", node) + cell("CPU, of one core", quantity(one.cpu_percent_of_core, "percent")) +
              cell("Written", quantity(one.bytes_per_second, "bytes/s")) +
-             cell("Late ticks", quantity(one.late_ticks, "count")) + cell("Channels", quantity(one.channels, "count")) +
-             "</tr>\n";
+             cell("Late samples", quantity(one.late_ticks, "count")) +
+             cell("Channels", quantity(one.channels, "count")) + "</tr>\n";
   }
   table += "</tbody></table></div>\n";
   if (report.overhead.size() > 4) {
@@ -487,7 +572,7 @@ std::string not_checked_section(const Report& report) {
 }
 
 std::string footer(const Report& report) {
-  std::vector<std::string> parts;
+  std::vector<std::string> parts = {"reveal " + html(report.tool_version, 40)};
   if (!report.report_id.empty()) parts.push_back("report " + html(report.report_id, 80));
   if (report.created_utc_ns != 0) parts.push_back("made " + date_and_time(report.created_utc_ns));
   if (!report.supersedes.empty()) parts.push_back("replaces " + html(report.supersedes, 80));
@@ -497,7 +582,7 @@ std::string footer(const Report& report) {
   for (const auto& [what, path] : report.files) {
     parts.push_back(fmt::format("{}: <code>{}</code>", html(what, 60), html(path, 200)));
   }
-  return "<footer>reveal &middot; " + listed(parts, parts.size(), " &middot; ") + "</footer>\n";
+  return "<footer>" + listed(parts, parts.size(), " &middot; ") + "</footer>\n";
 }
 
 std::string scripts(const Report& report) {
@@ -521,15 +606,16 @@ std::string render_html(const Report& report) {
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
       "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; "
       "script-src 'unsafe-inline'; base-uri 'none'; form-action 'none'\">\n"
-      "<meta name=\"referrer\" content=\"no-referrer\">\n<title>reveal: {} {} - {}</title>\n"
+      "<meta name=\"referrer\" content=\"no-referrer\">\n<title>reveal: {} - {}</title>\n"
       "<style>{}\n{}</style>\n</head>\n<body>\n<main>\n",
-      html(job_title(report.job), 120), html(report.job.name, 60), headline(report.verdict.status), chart_style,
-      assets::report_css());
+      html(job_title(report.job), 180), headline(report.verdict), chart_style, assets::report_css());
   page += verdict_section(report);
   page += job_section(report);
+  page += totals_section(report);
   page += primary_section(report);
   page += timeline_section(report);
   page += notes_section(report);
+  page += left_out_section(report);
   page += node_section(report);
   page += comparison_section(report);
   page += episodes_section(report);

@@ -22,6 +22,7 @@ void read_job_facts(const std::filesystem::path& directory, ReportJob& job) {
     if (!word("name").empty()) job.name = word("name");
     if (!word("cluster").empty()) job.cluster = word("cluster");
     if (!word("state").empty()) job.state = word("state");
+    if (job.run_key.empty()) job.run_key = word("run_key");
     job.restart = json.value("restart", 0);
     if (json.contains("exit_code") && json["exit_code"].is_number_integer())
       job.exit_code = json["exit_code"].get<int>();

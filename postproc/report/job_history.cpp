@@ -1,13 +1,19 @@
 #include "postproc/report/job_history.h"
 
+#include <fcntl.h>
 #include <spdlog/fmt/fmt.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 
+#include "hdf5schema/basics/descriptor.h"
 #include "hdf5schema/basics/error.h"
+#include "postproc/compare/run_identity.h"
 #include "postproc/compare/run_index.h"
 #include "postproc/compare/run_record.h"
 #include "postproc/merge/publish.h"
+#include "postproc/report/job_ending.h"
 
 namespace reveal {
 namespace {
@@ -30,11 +36,18 @@ std::string tag_of(const ReportJob& job, std::string_view key) {
   return "";
 }
 
-/// Runs that taught what is normal must have been so themselves.
+/// Other people's runs say nothing about this user's, and could be made to say anything.
+bool is_own(const fs::path& directory) {
+  const Descriptor folder(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  struct stat status {};
+  return folder.get() >= 0 && ::fstat(folder.get(), &status) == 0 && status.st_uid == ::geteuid();
+}
+
+/// A baseline is made of normal runs only.
 std::string why_not_normal(const Report& report) {
   if (report.partial) return "part of its data is missing";
-  if (report.job.exit_code.value_or(0) != 0) return fmt::format("it ended with exit status {}", *report.job.exit_code);
-  if (report.verdict.status == VerdictStatus::insufficient_data) return "it was too short to be judged";
+  if (has_failed(report.job)) return "it failed";
+  if (report.verdict.status == VerdictStatus::insufficient_data) return "too little of it was recorded";
   for (const Finding& finding : report.findings) {
     const bool told = finding.severity >= Severity::warning ||
                       (finding.kind != FindingKind::anomaly && finding.severity >= Severity::notice);
@@ -43,7 +56,7 @@ std::string why_not_normal(const Report& report) {
   return "";
 }
 
-RunRecord record_of(const std::vector<NodeSummary>& summaries, const Report& report) {
+RunRecord record_of(const std::vector<NodeSummary>& summaries, const Report& report, const RunIdentity& identity) {
   RunRecord record;
   const ReportJob& job = report.job;
   record.name = job.name.empty() ? job.command : job.name;
@@ -51,12 +64,12 @@ RunRecord record_of(const std::vector<NodeSummary>& summaries, const Report& rep
   record.nodes = job.nodes.size();
   record.ranks = ranks_of(summaries);
   // A user who means to change what a run does says so: --tag baseline=2 begins a history of its own.
-  record.key = text_hash(fmt::format("{}\n{}\n{}\n{}\n{}", record.name, record.command, record.nodes, record.ranks,
-                                     tag_of(job, "baseline")));
+  record.key =
+      text_hash(fmt::format("2\n{}\n{}\n{}\n{}", identity.text, record.nodes, record.ranks, tag_of(job, "baseline")));
   record.run_id =
       text_hash(fmt::format("{}\n{}\n{}\n{}", job.cluster, job.id, job.restart.value_or(0), job.begin_utc_ns));
   record.begin_utc_ns = job.begin_utc_ns;
-  record.seconds = static_cast<double>(job.end_utc_ns - job.begin_utc_ns) * 1e-9;
+  record.seconds = seconds_of(job);
   record.verdict = name_of(report.verdict.status);
   for (const Finding& finding : report.findings) record.findings.push_back(finding.id);
   record.why_not = why_not_normal(report);
@@ -77,7 +90,7 @@ void keep(const fs::path& directory, const RunRecord& record, std::vector<InputP
   try {
     publish_file(directory, kRunRecordFile, render_run(record));
   } catch (const Error& error) {
-    problems.push_back({"", fmt::format("this run teaches no later one: {}", error.what())});
+    problems.push_back({"", fmt::format("this run cannot be a baseline for later ones: {}", error.what())});
   }
 }
 
@@ -106,10 +119,13 @@ void add_history(const fs::path& directory, const std::vector<NodeSummary>& summ
                  const AnalysisSettings& settings, Report& report, std::vector<InputProblem>& problems) {
   if (!options.enabled) return never(report.history, options.why_not);
   if (report.job.begin_utc_ns == 0) return never(report.history, "it is not known when this run began");
+  if (!is_own(directory)) return never(report.history, "the job's directory belongs to another user");
+  const RunIdentity identity = identity_of(report.job.run_key, report.job.name, report.job.command);
+  if (identity.text.empty()) return never(report.history, identity.why_not);
   std::error_code error;
   const fs::path place = fs::absolute(directory, error).lexically_normal();
   const fs::path here = place.has_filename() ? place : place.parent_path();
-  RunRecord record = record_of(summaries, report);
+  RunRecord record = record_of(summaries, report, identity);
 
   std::vector<RunRecord> earlier;
   std::string without_index;
@@ -123,7 +139,7 @@ void add_history(const fs::path& directory, const std::vector<NodeSummary>& summ
   } catch (const Error& failure) {
     without_index = failure.what();
   }
-  // Runs the index does not know yet: of a colleague, from before it was there, or copied from elsewhere.
+  // Runs the index does not know yet: from before it was there, or copied from elsewhere.
   if (earlier.size() < kLeastRuns) {
     for (auto& [beside, known] : records_in(here.parent_path())) earlier.push_back(std::move(known));
   }

@@ -12,11 +12,14 @@
 #include <set>
 
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/version.h"
 #include "postproc/compare/passing_straggler.h"
 #include "postproc/merge/job.h"
 #include "postproc/merge/publish.h"
 #include "postproc/report/job_facts.h"
 #include "postproc/report/job_history.h"
+#include "postproc/report/job_remedy.h"
+#include "postproc/report/job_totals.h"
 #include "postproc/report/node_analysis.h"
 #include "postproc/report/side_by_side.h"
 #include "postproc/report/verdict.h"
@@ -45,6 +48,10 @@ void merge_job(const std::vector<NodeSummary>& summaries, ReportJob& job) {
     first = false;
     job.begin_utc_ns = std::min(job.begin_utc_ns, theirs.begin_utc_ns);
     job.end_utc_ns = std::max(job.end_utc_ns, theirs.end_utc_ns);
+  }
+  job.oom_kills.reset();
+  for (const NodeSummary& summary : summaries) {
+    if (const auto kills = summary.part.job.oom_kills) job.oom_kills = job.oom_kills.value_or(0) + *kills;
   }
   job.nodes.clear();
   job.nodes.reserve(summaries.size());
@@ -84,12 +91,38 @@ void void_where_kernel_is_shared(std::vector<NodeSummary>& summaries) {
   }
 }
 
-/// Why the detectors could say nothing on any node, or "".
-std::string insufficient_of(const std::vector<NodeSummary>& summaries) {
+NotJudged not_judged(const std::vector<NodeSummary>& summaries, const ReportJob& job) {
+  constexpr double kLeastShare = 0.8;
+  NotJudged nodes;
   for (const NodeSummary& summary : summaries) {
-    if (summary.insufficient.empty()) return "";
+    std::string reason = summary.insufficient;
+    // A collector that was killed knows nothing of the rest.
+    if (reason.empty() && !summary.complete && summary.seconds < kLeastShare * job.ran_seconds.value_or(0)) {
+      reason = fmt::format("{} of {} were recorded ({:.0f} %), at least {:.0f} % are needed", duration(summary.seconds),
+                           duration(*job.ran_seconds), 100 * summary.seconds / *job.ran_seconds, 100 * kLeastShare);
+    }
+    if (!reason.empty()) nodes.emplace_back(summary.node, reason);
   }
-  return summaries.empty() ? "" : summaries.front().insufficient;
+  return nodes;
+}
+
+/// Findings that no single node makes: what to type needs the whole job.
+void add_remedies(const ReportJob& job, std::vector<Finding>& findings) {
+  for (Finding& finding : findings) {
+    const RuleSpec* rule = find_rule(finding.id);
+    if (rule == nullptr || rule->check != nullptr) continue;
+    finding.remedy = job_remedy(*rule, finding, job);
+  }
+}
+
+/// Shares of the run are of the command's time, where that is known.
+void share_of_run(const ReportJob& job, std::vector<Finding>& findings) {
+  if (job.ran_seconds.value_or(0) <= 0) return;
+  for (Finding& finding : findings) {
+    if (finding.impact.seconds && finding.impact.percent) {
+      finding.impact.percent = 100 * *finding.impact.seconds / *job.ran_seconds;
+    }
+  }
 }
 
 /// An episode that the peers show as well, at the same time and in the same channels, is a phase of the job and no
@@ -178,6 +211,13 @@ std::vector<TimelineChannel> merge_timelines(const std::vector<NodeSummary>& sum
 void add_problems(const std::vector<InputProblem>& problems, Report& report) {
   for (const InputProblem& problem : problems) {
     report.partial = report.partial || problem.unusable;
+    const auto& nodes = report.job.nodes;
+    auto& missing = report.job.nodes_missing;
+    if (problem.unusable && !problem.node.empty() &&
+        std::find(nodes.begin(), nodes.end(), problem.node) == nodes.end() &&
+        std::find(missing.begin(), missing.end(), problem.node) == missing.end()) {
+      missing.push_back(problem.node);
+    }
     auto known = std::find_if(report.coverage.begin(), report.coverage.end(), [&](const NodeCoverage& coverage) {
       return coverage.nodes == std::vector<std::string>{problem.node};
     });
@@ -294,6 +334,11 @@ std::vector<NodeOutcome> outcomes_of(const std::filesystem::path& directory, con
   return outcomes;
 }
 
+std::string name_of(const std::filesystem::path& directory) {
+  std::error_code error;
+  return std::filesystem::canonical(directory, error).filename().string();
+}
+
 }  // namespace
 
 void write_summaries(const std::filesystem::path& directory, const std::string& node,
@@ -314,6 +359,7 @@ Report merge_summaries(const std::vector<NodeSummary>& summaries, const std::vec
                        const ReportOptions& options) {
   Report report;
   report.created_utc_ns = options.now_utc_ns;
+  report.tool_version = REVEAL_VERSION;
   merge_job(summaries, report.job);
   std::vector<Finding> findings;
   for (const NodeSummary& summary : summaries) {
@@ -321,6 +367,7 @@ Report merge_summaries(const std::vector<NodeSummary>& summaries, const std::vec
     findings.insert(findings.end(), part.findings.begin(), part.findings.end());
     report.episodes.insert(report.episodes.end(), part.episodes.begin(), part.episodes.end());
     report.coverage.insert(report.coverage.end(), part.coverage.begin(), part.coverage.end());
+    report.totals.insert(report.totals.end(), part.totals.begin(), part.totals.end());
     report.overhead.insert(report.overhead.end(), part.overhead.begin(), part.overhead.end());
     for (const auto& [what, count] : part.omitted) report.omitted[what] += count;
     report.partial = report.partial || part.partial;
@@ -328,6 +375,7 @@ Report merge_summaries(const std::vector<NodeSummary>& summaries, const std::vec
     report.shared_node = report.shared_node || part.shared_node;
     report.files.emplace_back("trace " + summary.node, summary.trace);
   }
+  if (!report.totals.empty()) report.totals.insert(report.totals.begin(), whole_job(report.totals));
   add_problems(problems, report);
   std::vector<const NodeProfile*> profiles;
   for (const NodeSummary& summary : summaries) {
@@ -339,6 +387,7 @@ Report merge_summaries(const std::vector<NodeSummary>& summaries, const std::vec
       peer_findings(report.comparison, {report.job.begin_utc_ns, report.job.end_utc_ns}, options.settings);
   findings.insert(findings.end(), of_peers.begin(), of_peers.end());
   add_passing_stragglers(passing_straggler_findings(report.comparison, profiles, options.settings), findings);
+  add_remedies(report.job, findings);
   report.findings = merge_findings(std::move(findings));
   std::stable_sort(report.episodes.begin(), report.episodes.end(),
                    [](const ReportEpisode& a, const ReportEpisode& b) { return a.score > b.score; });
@@ -348,7 +397,7 @@ Report merge_summaries(const std::vector<NodeSummary>& summaries, const std::vec
   }
   report.not_checked = merge_not_checked(summaries);
   report.timeline = merge_timelines(summaries, report);
-  judge(report, insufficient_of(summaries));
+  judge(report, not_judged(summaries, report.job));
   report.report_id =
       text_hash(fmt::format("{}\n{}\n{}", report.job.id, report.job.begin_utc_ns, report.created_utc_ns));
   report.files.emplace_back("report as data", "report.json");
@@ -372,19 +421,25 @@ Report build_report(const std::filesystem::path& directory, const ReportOptions&
   void_where_kernel_is_shared(summaries);
 
   Report report = merge_summaries(summaries, problems, options);
+  report.directory = name_of(directory);
   report.job.exit_code = options.exit_code;
+  report.job.ran_seconds = options.ran_seconds;
   try {
     const Report earlier = parse_report(read_text_file(directory / "report.json", kLargestReport));
     report.supersedes = earlier.report_id;
     if (!report.job.exit_code) report.job.exit_code = earlier.job.exit_code;
+    if (!report.job.ran_seconds) report.job.ran_seconds = earlier.job.ran_seconds;
   } catch (const Error&) {
     report.supersedes.clear();  // the first one
   }
   if (report.job.exit_code) report.job.state = *report.job.exit_code == 0 ? "COMPLETED" : "FAILED";
   read_job_facts(directory, report.job);
+  judge(report, not_judged(summaries, report.job));  // the history keeps the verdict
   add_history(directory, summaries, options.history, options.settings, report, problems);
+  add_remedies(report.job, report.findings);
+  share_of_run(report.job, report.findings);
   report.findings = merge_findings(std::move(report.findings));
-  judge(report, insufficient_of(summaries));
+  judge(report, not_judged(summaries, report.job));
   return report;
 }
 

@@ -26,8 +26,9 @@ struct ReportOptions {
   AnalysisSettings settings;
   std::vector<std::string> expected_nodes;  // beyond what the traces themselves know
   bool reuse_summaries = true;
-  bool publish = true;           // nodes' summaries; into a directory of somebody else's nothing is written
-  std::optional<int> exit_code;  // of the job, if the caller knows; kept over later reports
+  bool publish = true;                // nodes' summaries; into a directory of somebody else's nothing is written
+  std::optional<int> exit_code;       // of the job, if the caller knows; kept over later reports
+  std::optional<double> ran_seconds;  // of the command, likewise
   std::int64_t now_utc_ns = 0;
   std::size_t threads = 0;  // 0: as many as usable_threads() says; the report is the same on any number
   /// Called before each node that must be analysed anew, for a progress line; one call at a time.

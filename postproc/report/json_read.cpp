@@ -103,11 +103,15 @@ ReportJob parse_job(const Json& json) {
   job.user = word(json, "user");
   job.cluster = word(json, "cluster");
   job.nodes = words(json, "nodes");
+  job.nodes_missing = words(json, "nodes_missing");
   job.begin_utc_ns = time(json, "begin");
   job.end_utc_ns = time(json, "end");
   job.state = word(json, "state");
   job.exit_code = optional_integer<int>(json, "exit_code");
+  job.ran_seconds = optional_value<double>(json, "ran_seconds");
+  job.oom_kills = optional_value<double>(json, "oom_kills");
   job.command = word(json, "command");
+  job.run_key = word(json, "run_key");
   for (const Json& tag : list(json, "tags")) job.tags.emplace_back(word(tag, "key"), word(tag, "value"));
   return job;
 }
@@ -123,6 +127,18 @@ NodeCoverage parse_coverage(const Json& json) {
   }
   coverage.note = word(json, "note");
   return coverage;
+}
+
+JobTotals parse_totals(const Json& json) {
+  JobTotals totals;
+  totals.node = word(json, "node");
+  totals.nodes = value<double>(json, "nodes_measured", 1);
+  for (const auto& [key, member] : kTotalsNumbers) {
+    totals.*member = optional_value<double>(json, key);
+    const std::string note = word(json, (std::string(key) + (totals.*member ? "_source" : "_reason")).c_str());
+    if (!note.empty()) totals.notes[key] = note;
+  }
+  return totals;
 }
 
 NodeOverhead parse_overhead(const Json& json) {
@@ -174,7 +190,7 @@ Finding parse_finding(const Json& json) {
   const Json& runner_up = member(json, "runner_up");
   finding.runner_up = {word(runner_up, "id"), word(runner_up, "why_not")};
   const Json& remedy = member(json, "remedy");
-  finding.remedy = {words(remedy, "user"), words(remedy, "admin"), word(remedy, "verify")};
+  finding.remedy = {words(remedy, "user"), words(remedy, "advice"), words(remedy, "admin"), word(remedy, "verify")};
   finding.sources = words(json, "sources");
   return finding;
 }
@@ -334,6 +350,8 @@ Report parse_report(const std::string& text) {
   }
   Report report;
   report.report_id = word(json, "report_id");
+  report.tool_version = word(json, "tool_version");
+  report.directory = word(json, "directory");
   report.created_utc_ns = time(json, "created");
   report.partial = value<bool>(json, "partial");
   report.supersedes = word(json, "supersedes");
@@ -341,9 +359,11 @@ Report parse_report(const std::string& text) {
   report.shared_node = value<bool>(member(json, "mode"), "shared_node");
   report.job = parse_job(member(json, "job"));
   for (const Json& one : list(json, "coverage")) report.coverage.push_back(parse_coverage(one));
+  for (const Json& one : list(json, "totals")) report.totals.push_back(parse_totals(one));
   for (const Json& one : list(json, "overhead")) report.overhead.push_back(parse_overhead(one));
   const Json& verdict = member(json, "verdict");
-  report.verdict = {named(verdict, "status", &verdict_status_of), word(verdict, "primary"), word(verdict, "sentence")};
+  report.verdict = {named(verdict, "status", &verdict_status_of), word(verdict, "primary"), word(verdict, "sentence"),
+                    value<bool>(verdict, "job_failed")};
   for (const Json& one : list(json, "findings")) report.findings.push_back(parse_finding(one));
   for (const Json& one : list(json, "episodes")) report.episodes.push_back(parse_episode(one));
   report.comparison = parse_comparison(json);

@@ -29,6 +29,13 @@ constexpr std::pair<std::string_view, std::string_view> kUnits[] = {
     {"observed", "the unit beside it"},
     {"expected", "the unit beside it"},
     {"omitted", "entries left out"},
+    {"oom_kills", "processes"},
+    {"cpus_owned", "cpus"},
+    {"cpu_used_share", "ratio"},
+    {"memory_peak", "bytes"},
+    {"memory_limit", "bytes"},
+    {"wait_share", "seconds per second, summed over tasks"},
+    {"steps", "steps of the job"},
     {"percent", "percent of the expected value, or of the run"},
     {"t", "standard errors of the difference"},
     {"p", "probability of such a difference by chance"},
@@ -93,11 +100,15 @@ Json to_json(const ReportJob& job) {
   put_word(json, "user", job.user);
   put_word(json, "cluster", job.cluster);
   json["nodes"] = job.nodes;
+  json["nodes_missing"] = job.nodes_missing;
   put_time(json, "begin", job.begin_utc_ns);
   put_time(json, "end", job.end_utc_ns);
   put_word(json, "state", job.state);
   put_number(json, "exit_code", job.exit_code, "not recorded");
+  put_number(json, "ran_seconds", job.ran_seconds, "not recorded");
+  put_number(json, "oom_kills", job.oom_kills, kNotMeasured);
   put_word(json, "command", job.command);
+  put_word(json, "run_key", job.run_key);
   json["tags"] = Json::array();
   for (const auto& [key, value] : job.tags) json["tags"].push_back({{"key", key}, {"value", value}});
   return json;
@@ -114,6 +125,19 @@ Json to_json(const NodeCoverage& coverage) {
     json["probes"].push_back({{"name", probe.probe}, {"state", word_of(probe.state)}, {"reason", probe.reason}});
   }
   put_word(json, "note", coverage.note);
+  return json;
+}
+
+Json to_json(const JobTotals& totals) {
+  Json json = Json::object();
+  put_word(json, "node", totals.node);
+  json["nodes_measured"] = plain(totals.nodes);
+  for (const auto& [key, member] : kTotalsNumbers) {
+    const auto note = totals.notes.find(key);
+    const std::string said = note == totals.notes.end() ? "" : note->second;
+    put_number(json, key, totals.*member, said);
+    if (!said.empty() && (totals.*member)) json[std::string(key) + "_source"] = said;
+  }
   return json;
 }
 
@@ -167,7 +191,10 @@ Json to_json(const Finding& finding) {
   if (!finding.runner_up.id.empty() || !finding.runner_up.why_not.empty()) {
     json["runner_up"] = {{"id", finding.runner_up.id}, {"why_not", finding.runner_up.why_not}};
   }
-  json["remedy"] = {{"user", finding.remedy.user}, {"admin", finding.remedy.admin}, {"verify", finding.remedy.verify}};
+  json["remedy"] = {{"user", finding.remedy.user},
+                    {"advice", finding.remedy.advice},
+                    {"admin", finding.remedy.admin},
+                    {"verify", finding.remedy.verify}};
   json["sources"] = finding.sources;
   return json;
 }
@@ -356,16 +383,20 @@ std::string render_json(const Report& report) {
   Json json = Json::object();
   json["schema"] = kReportSchema;
   put_word(json, "report_id", report.report_id);
+  put_word(json, "tool_version", report.tool_version);
+  put_word(json, "directory", report.directory);
   put_time(json, "created", report.created_utc_ns);
   json["partial"] = report.partial;
   put_word(json, "supersedes", report.supersedes);
   json["mode"] = {{"privileged", report.privileged}, {"shared_node", report.shared_node}};
   json["job"] = to_json(report.job);
   json["coverage"] = list_of(report.coverage);
+  json["totals"] = list_of(report.totals);
   json["overhead"] = list_of(report.overhead);
   json["verdict"] = {{"status", name_of(report.verdict.status)}};
   put_word(json["verdict"], "primary", report.verdict.primary);
   json["verdict"]["sentence"] = report.verdict.sentence;
+  json["verdict"]["job_failed"] = report.verdict.job_failed;
   json["findings"] = list_of(report.findings);
   json["episodes"] = list_of(report.episodes);
   put_comparison(json, report.comparison);

@@ -75,7 +75,7 @@ LongAnalysis analyse_pieces(TraceStream& stream, std::size_t threads) {
   Telemetry piece;
   for (std::size_t begin = 0; begin < stream.samples(); begin += detection.piece_samples()) {
     stream.read(begin, std::min(detection.piece_samples(), stream.samples() - begin), piece);
-    add_to(result.totals, piece);
+    result.totals.add(piece);
     overview.add(piece);
     detection.add(piece);
   }

@@ -20,7 +20,7 @@ namespace reveal {
 
 struct LongAnalysis {
   Detection detection;  // on the trace's own samples
-  std::vector<ChannelTotals> totals;
+  TraceTotals totals;
   std::size_t factor = 1;  // the trace's samples in one of `overview`
   Telemetry overview;
 };

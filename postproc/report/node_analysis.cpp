@@ -18,7 +18,9 @@
 #include "postproc/merge/job.h"
 #include "postproc/merge/trace_stream.h"
 #include "postproc/report/channel_totals.h"
+#include "postproc/report/job_totals.h"
 #include "postproc/report/long_analysis.h"
+#include "postproc/report/sufficiency.h"
 
 namespace reveal {
 namespace {
@@ -181,6 +183,7 @@ void fill_job(const NodeTrace& trace, double seconds, Report& part) {
   job.user = trace.header.user;
   job.cluster = trace.header.cluster;
   job.command = trace.header.command;
+  job.run_key = trace.header.run_key;
   job.nodes = {telemetry.node};
   job.tags = trace.header.tags;
   job.begin_utc_ns = telemetry.begin_utc_ns;
@@ -207,6 +210,19 @@ void fill_mode(const Snapshot& snapshot, const Snapshot& end, Report& part) {
       (owned > 0 && all && static_cast<std::int64_t>(owned) < *all) || !fact(end, "node.other_jobs").empty();
 }
 
+/// Of the job's control groups, else of the node; nothing if neither is counted.
+std::optional<double> oom_kills(const Telemetry& telemetry, std::span<const ChannelTotals> totals) {
+  for (const std::string_view metric : {"group.killed_for_memory", "vmstat.oom_kill"}) {
+    std::optional<double> most;  // a group counts those of the groups below it
+    for (std::size_t i = 0; i < telemetry.channels.size(); ++i) {
+      if (telemetry.channels[i].metric != metric || totals[i].present == 0) continue;
+      most = std::max(most.value_or(0), totals[i].sum);
+    }
+    if (most) return most;
+  }
+  return std::nullopt;
+}
+
 std::string joined(const std::vector<std::string>& sentences) {
   std::string all;
   for (const std::string& sentence : sentences) all += (all.empty() ? "" : "; ") + sentence;
@@ -219,7 +235,7 @@ struct NodeView {
   const NodeTrace& trace;
   const Telemetry& telemetry;
   const Detection& detection;
-  std::span<const ChannelTotals> totals;
+  const TraceTotals& totals;
   double step_seconds = 0.1;
   std::size_t samples = 0;
   std::size_t factor = 1;  // samples in one of the telemetry's
@@ -246,25 +262,36 @@ NodeSummary summarise(const NodeView& view, const AnalysisSettings& settings) {
   summary.insufficient = view.detection.insufficient;
   // What is left out could have been the finding: a damaged trace shows no job to be healthy.
   if (!trace.damaged.empty()) summary.insufficient = "parts of its trace are damaged: " + trace.damaged;
+  if (summary.insufficient.empty()) summary.insufficient = why_not_enough(trace, view.totals.channels, view.samples);
   summary.boot_id = fact(trace.begin, "kernel.boot_id");
   summary.expected_nodes = expected_nodes(trace.begin);
-  summary.aggregates = aggregates(telemetry, view.step_seconds, view.totals, summary.live_channels);
+  summary.aggregates = aggregates(telemetry, view.step_seconds, view.totals.channels, summary.live_channels);
   summary.profile = profile_of(telemetry, trace.begin);
 
   Report& part = summary.part;
   fill_job(trace, summary.seconds, part);
   fill_mode(trace.begin, trace.end, part);
   const Detection detection = on_longer_steps(view.detection, view.factor);
-  part.findings = ask_rules({telemetry, detection, trace.begin, trace.end, trace.events}, settings, part.not_checked);
+  part.job.oom_kills = oom_kills(telemetry, view.totals.channels);
+  part.findings = ask_rules({.telemetry = telemetry,
+                             .detection = detection,
+                             .begin = trace.begin,
+                             .end = trace.end,
+                             .events = trace.events,
+                             .job = trace.header.job_id,
+                             .command = trace.header.command},
+                            settings, part.not_checked);
+  const bool judged = summary.insufficient.empty();
   for (const Episode& episode : view.detection.episodes) {
-    if (part.episodes.size() >= kMostEpisodes) break;
+    if (!judged || part.episodes.size() >= kMostEpisodes) break;
     part.episodes.push_back(report_episode(episode, telemetry, view.step_seconds));
   }
-  if (detection.episodes.size() > part.episodes.size()) {
+  if (judged && detection.episodes.size() > part.episodes.size()) {
     part.omitted["episodes"] = static_cast<double>(detection.episodes.size() - part.episodes.size());
   }
   part.timeline = timeline(telemetry, part.findings, detection);
-  part.overhead = {overhead(telemetry, view.step_seconds, summary.seconds, view.totals)};
+  part.overhead = {overhead(telemetry, view.step_seconds, summary.seconds, view.totals.channels)};
+  part.totals = {node_totals(trace, telemetry.channels, view.totals, summary.seconds, part.shared_node)};
 
   NodeCoverage coverage;
   coverage.nodes = {telemetry.node};
@@ -294,12 +321,12 @@ NodeSummary analyse(const NodeTrace& trace, const AnalysisSettings& settings) {
   const Pipeline& pipeline = find_pipeline(settings.pipeline);
   Detection detection;
   if (telemetry.samples == 0) {
-    detection.insufficient = "no samples";
+    detection.insufficient = "no sample was recorded";
   } else {
     detection = pipeline.run(telemetry, {.keep_windows = false});
   }
-  std::vector<ChannelTotals> totals;
-  add_to(totals, telemetry);
+  TraceTotals totals;
+  totals.add(telemetry);
   return summarise({.trace = trace,
                     .telemetry = telemetry,
                     .detection = detection,

@@ -22,7 +22,11 @@ inline constexpr std::string_view kReportSchema = "reveal.report/1";
 struct ReportJob {
   std::string id, array, het, name, user, cluster, command, state;
   std::optional<int> restart, exit_code;
+  std::optional<double> ran_seconds;  // of the command, if who started it told; a trace begins later and ends earlier
+  std::optional<double> oom_kills;    // processes that the kernel's out-of-memory killer ended meanwhile
+  std::string run_key;                // what ran, hashed; "" when unknown
   std::vector<std::string> nodes;
+  std::vector<std::string> nodes_missing;  // of the job, without a usable trace
   std::int64_t begin_utc_ns = 0;
   std::int64_t end_utc_ns = 0;
   std::vector<std::pair<std::string, std::string>> tags;
@@ -39,6 +43,40 @@ struct NodeOverhead {
   std::string node;
   std::optional<double> cpu_percent_of_core, bytes_per_second, late_ticks, channels;
   std::string reason;  // why a number above is unknown
+};
+
+/// What a job used, on one node or on all of them. `notes`, by the JSON key of the number: where it comes from, or why
+/// it is unknown.
+struct JobTotals {
+  std::string node;               // "": the whole job
+  double nodes = 1;               // that were measured
+  std::optional<double> seconds;  // measured
+  std::optional<double> cpu_seconds, cpus_owned;
+  std::optional<double> cpu_used_share;             // of the cpus owned
+  std::optional<double> memory_peak, memory_limit;  // of the whole job: of the node with the highest peak
+  std::optional<double> read_bytes, written_bytes, network_bytes;
+  std::optional<double> wait_share;  // seconds in each second in which tasks were ready and had no cpu, over all tasks
+  std::optional<double> steps, energy_joules;
+  std::map<std::string, std::string> notes;
+};
+
+struct TotalsNumber {
+  const char* key;
+  std::optional<double> JobTotals::*value;
+};
+inline constexpr TotalsNumber kTotalsNumbers[] = {
+    {"seconds", &JobTotals::seconds},
+    {"cpu_seconds", &JobTotals::cpu_seconds},
+    {"cpus_owned", &JobTotals::cpus_owned},
+    {"cpu_used_share", &JobTotals::cpu_used_share},
+    {"memory_peak", &JobTotals::memory_peak},
+    {"memory_limit", &JobTotals::memory_limit},
+    {"read_bytes", &JobTotals::read_bytes},
+    {"written_bytes", &JobTotals::written_bytes},
+    {"network_bytes", &JobTotals::network_bytes},
+    {"wait_share", &JobTotals::wait_share},
+    {"steps", &JobTotals::steps},
+    {"energy_joules", &JobTotals::energy_joules},
 };
 
 /// An episode in words and clock times, ready to print.
@@ -75,8 +113,9 @@ enum class VerdictStatus : std::uint8_t { healthy, notice, finding, insufficient
 
 struct Verdict {
   VerdictStatus status = VerdictStatus::healthy;
-  std::string primary;   // rule id or ""
-  std::string sentence;  // one line
+  std::string primary;      // rule id or ""
+  std::string sentence;     // one line
+  bool job_failed = false;  // ended by a signal, with another exit status than 0, or stopped by its batch system
 };
 
 /// One evidence channel for the timeline, thinned to at most a few thousand points.
@@ -89,12 +128,15 @@ struct TimelineChannel {
 
 struct Report {
   std::string report_id;
+  std::string tool_version;  // of the reveal that made it
+  std::string directory;     // name of the job's directory
   std::int64_t created_utc_ns = 0;
   bool partial = false;
   std::string supersedes;
   bool privileged = false, shared_node = false;
   ReportJob job;
   std::vector<NodeCoverage> coverage;
+  std::vector<JobTotals> totals;  // the whole job first, then node by node
   std::vector<NodeOverhead> overhead;
   Verdict verdict;
   std::vector<Finding> findings;  // primary first
@@ -107,13 +149,23 @@ struct Report {
   std::vector<std::pair<std::string, std::string>> files;  // {"trace n01", "n01.h5"}
 };
 
+enum class TextPart : std::uint8_t {
+  page,        // one terminal page: the verdict, one diagnosis, what was used and measured
+  everything,  // also intervals without a known cause, what could not be measured or checked, and why
+  findings,    // only the findings, each in full
+};
+
 struct TextStyle {
   int width = 80;
   bool colour = false;
+  TextPart part = TextPart::page;
+  std::string directory;  // of the job, as the reader would type it; "" if he has none
 };
 
 [[nodiscard]] std::string render_json(const Report&);
-[[nodiscard]] std::string render_text(const Report&, TextStyle = {});
+[[nodiscard]] std::string render_text(const Report&, const TextStyle& = {});
+/// The end of a run: six lines at most.
+[[nodiscard]] std::string render_brief(const Report&, const TextStyle& = {});
 [[nodiscard]] std::string render_html(const Report&);
 
 [[nodiscard]] std::string_view name_of(VerdictStatus) noexcept;

@@ -7,6 +7,10 @@
   if (!box || !data.channels.length) return;
 
   const kShades = { finding: 'rgba(214, 69, 56, 0.20)', notice: 'rgba(214, 148, 30, 0.20)' };
+  // Paper is white, whatever the screen is.
+  function lineColour(printing) {
+    return printing ? '#2f74c0' : getComputedStyle(document.documentElement).getPropertyValue('--line').trim();
+  }
   const charts = [];
   let synchronising = false;
 
@@ -46,6 +50,9 @@
       if (right <= left) continue;
       context.fillStyle = kShades[one.kind] || kShades.notice;
       context.fillRect(left, area.y, Math.max(right - left, 2), area.h);
+      context.fillStyle = getComputedStyle(box).color;
+      context.font = 'bold 11px sans-serif';
+      context.fillText(one.label, left + 3, area.y + 11);
     }
   }
 
@@ -105,7 +112,7 @@
     const graph = new Dygraph(chart, rows, {
       labels: ['seconds', channel.name],
       legend: 'never',
-      colors: ['#2f74c0'],
+      colors: [lineColour(false)],
       strokeWidth: 1.2,
       highlightCircleSize: 3,
       dateWindow: data.window,
@@ -128,8 +135,18 @@
     charts.push({ graph: graph, channel: channel, reading: reading });
   }
 
+  document.getElementById('timeline-legend').hidden = false;
   document.getElementById('timeline-help').hidden = false;
   data.channels.forEach(draw);
+
+  function recolour(printing) {
+    together(function () {
+      for (const chart of charts) chart.graph.updateOptions({ colors: [lineColour(printing)] });
+    });
+  }
+  window.addEventListener('beforeprint', function () { recolour(true); });
+  window.addEventListener('afterprint', function () { recolour(false); });
+  window.matchMedia('(prefers-color-scheme: dark)').addEventListener('change', function () { recolour(false); });
 
   const controls = document.getElementById('timeline-controls');
   function button(text, action) {
@@ -142,7 +159,7 @@
   button('Whole job', function () { zoom(null); });
   data.intervals.slice(0, 4).forEach(function (one) {
     const margin = Math.max((one.end - one.begin) / 2, 1);
-    button(one.begin.toFixed(0) + ' to ' + one.end.toFixed(0) + ' s', function () {
+    button(one.label + ': ' + one.begin.toFixed(0) + ' to ' + one.end.toFixed(0) + ' s', function () {
       zoom(Math.max(one.begin - margin, data.window[0]), Math.min(one.end + margin, data.window[1]));
     });
   });

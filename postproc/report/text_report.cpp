@@ -1,22 +1,31 @@
-// report.txt: one terminal page. The verdict first, then one diagnosis with what to type, then what is worth knowing.
+// report.txt and what the terminal shows: the verdict first, then one diagnosis with what to type, what the job used,
+// and at the end where it all is.
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "postproc/report/report.h"
 #include "postproc/report/untrusted.h"
+#include "postproc/report/verdict.h"
 #include "postproc/report/wording.h"
 
 namespace reveal {
 namespace {
 
 constexpr std::size_t kIndent = 2;
-constexpr std::size_t kLabel = 13;  // "  who acts     ..."
-constexpr std::size_t kMostNotes = 3;
-constexpr std::size_t kMostEvidence = 3;
-constexpr std::size_t kMostEpisodes = 2;
-constexpr std::size_t kMostReasons = 3;
-constexpr std::size_t kMostGaps = 5;
+constexpr std::size_t kLabel = 13;  // "  run this     ..."
+constexpr std::size_t kMostNodes = 8;
+constexpr std::size_t kLongestLine = 2000;
+
+/// How much of each thing is shown.
+struct Limits {
+  std::size_t notes, evidence, times, steps, reasons, groups;
+  std::size_t sentence;  // characters of a sentence that is not the main one
+};
+constexpr Limits kOfPage{.notes = 3, .evidence = 3, .times = 2, .steps = 2, .reasons = 0, .groups = 2, .sentence = 140};
+constexpr Limits kOfAll{
+    .notes = 100, .evidence = 16, .times = 20, .steps = 20, .reasons = 100, .groups = 100, .sentence = kLongestLine};
 
 enum class Ink : std::uint8_t { plain, bold, dim, red, yellow, green };
 constexpr std::string_view kInks[] = {"", "\x1b[1m", "\x1b[2m", "\x1b[1;31m", "\x1b[1;33m", "\x1b[1;32m"};
@@ -39,9 +48,49 @@ Ink ink_of(Severity severity) {
   return severity == Severity::notice ? Ink::yellow : Ink::plain;
 }
 
+/// "command --a \\", "    --b": split between words outside quotes. A line that cannot be split so stays whole: half a
+/// command is worse than a long line.
+std::vector<std::string> command_lines(const std::string& line, std::size_t width) {
+  constexpr std::string_view kContinues = " \\";
+  constexpr std::string_view kHanging = "    ";
+  if (columns(line) <= width || line.find('#') != std::string::npos) return {line};
+  std::vector<std::string> words(1);
+  char quote = '\0';
+  for (const char c : line) {
+    if (quote == '\0' && c == ' ') {
+      words.emplace_back();
+      continue;
+    }
+    if (c == quote) {
+      quote = '\0';
+    } else if (quote == '\0' && (c == '\'' || c == '"')) {
+      quote = c;
+    }
+    words.back() += c;
+  }
+  if (quote != '\0' || line.find('\\') != std::string::npos) return {line};
+  std::vector<std::string> lines{words.front()};
+  for (std::size_t i = 1; i < words.size(); ++i) {
+    const std::size_t room = width - (i + 1 == words.size() ? 0 : kContinues.size());
+    if (columns(lines.back()) + 1 + columns(words[i]) <= room) {
+      lines.back() += ' ' + words[i];
+    } else {
+      lines.back() += kContinues;
+      lines.push_back(std::string(kHanging) + words[i]);
+    }
+  }
+  return lines;
+}
+
 class Page {
  public:
-  explicit Page(TextStyle style) : style_(style), width_(static_cast<std::size_t>(std::max(style.width, 40))) {}
+  explicit Page(TextStyle style)
+      : style_(std::move(style)), width_(static_cast<std::size_t>(std::max(style_.width, 40))) {}
+
+  [[nodiscard]] bool all() const { return style_.part != TextPart::page; }
+  [[nodiscard]] const Limits& limits() const { return all() ? kOfAll : kOfPage; }
+  [[nodiscard]] const TextStyle& style() const { return style_; }
+  [[nodiscard]] std::size_t width() const { return width_; }
 
   void blank() {
     if (!text_.empty()) text_ += '\n';
@@ -55,7 +104,7 @@ class Page {
   /// A paragraph after `first`, which is already painted and `used` columns wide; further lines are indented.
   void paragraph(const std::string& first, std::size_t used, std::size_t indent, std::string_view untrusted) {
     std::string line = first;
-    const std::string words = printable(untrusted, 2000);
+    const std::string words = printable(untrusted, kLongestLine);
     std::string_view rest = words;
     bool fresh = true;
     while (!rest.empty()) {
@@ -94,10 +143,15 @@ class Page {
     paragraph(std::string(kIndent, ' ') + paint(padded, Ink::dim), column, column, text);
   }
 
-  /// Something to type: never wrapped, because half a command is worse than a long line.
+  /// Something to type. What is too long for the line continues as a shell reads it, where a shell would.
   void command(std::string_view label, std::string_view line) {
     const std::string padded = fmt::format("{:<{}}", label, kLabel);
-    text_ += std::string(kIndent, ' ') + paint(padded, Ink::dim) + paint(printable(line, 1000), Ink::bold) + "\n";
+    const std::string shown = printable(line, 1000);
+    const std::vector<std::string> parts = command_lines(shown, width_ - kIndent - kLabel);
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      const std::string before = i == 0 ? paint(padded, Ink::dim) : std::string(kLabel, ' ');
+      text_ += std::string(kIndent, ' ') + before + paint(parts[i], Ink::bold) + "\n";
+    }
   }
 
   /// Left and right on one line where they fit.
@@ -115,6 +169,9 @@ class Page {
     return std::string(kInks[static_cast<std::size_t>(ink)]) + std::string(text) + "\x1b[0m";
   }
 
+  /// As it is, whatever its length.
+  void line(std::string_view text) { text_ += printable(text, kLongestLine) + "\n"; }
+
   [[nodiscard]] std::string text() && { return std::move(text_); }
 
  private:
@@ -123,37 +180,96 @@ class Page {
   std::string text_;
 };
 
-void print_verdict(Page& page, const Report& report) {
-  std::string word(headline(report.verdict.status));
+std::string capitals(std::string_view text) {
+  std::string word(text);
   std::transform(word.begin(), word.end(), word.begin(), [](char c) { return c >= 'a' && c <= 'z' ? c - 32 : c; });
+  return word;
+}
+
+Ink ink_of(const Verdict& verdict) {
+  const bool failed = verdict.job_failed && verdict.status == VerdictStatus::healthy;
+  return failed ? Ink::bold : ink_of(verdict.status);
+}
+
+/// "my dir" -> 'my dir'
+std::string shell_word(const std::string& word) {
+  const bool plain = !word.empty() && std::all_of(word.begin(), word.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           std::string_view("/._+-=,@%:").find(c) != std::string_view::npos;
+  });
+  if (plain && word.front() != '-') return word;
+  std::string quoted = word.starts_with('-') ? "'./" : "'";
+  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
+/// "./reveal-4711/report.html", as a terminal makes a link of it.
+std::string page_path(const std::string& directory) {
+  const std::filesystem::path path = std::filesystem::path(directory) / "report.html";
+  return shell_word(path.is_absolute() || directory.starts_with(".") ? path.string() : "./" + path.string());
+}
+
+void print_verdict(Page& page, const Report& report) {
+  const std::string word = capitals(headline(report.verdict));
   const std::size_t column = columns(word) + 2;
-  page.paragraph(page.paint(word, ink_of(report.verdict.status)) + "  ", column, column, report.verdict.sentence);
+  page.paragraph(page.paint(word, ink_of(report.verdict)) + "  ", column, column, report.verdict.sentence);
   if (report.partial) page.paragraph(0, "Part of the data is missing; see coverage.");
 }
 
 void print_job(Page& page, const Report& report) {
   const ReportJob& job = report.job;
-  std::string line = job_title(job);
-  line[0] = static_cast<char>(line[0] - 32);
-  if (!job.name.empty()) line += " " + printable(job.name, 60);
-  if (!job.user.empty()) line += " of " + job.user;
-  if (!job.cluster.empty()) line += " on " + job.cluster;
-  if (!job.nodes.empty()) line += ", " + node_list(job.nodes);
-  if (!job.state.empty()) line += ", " + job.state;
-  if (job.exit_code) line += fmt::format(", exit status {}", *job.exit_code);
+  std::string line = job_with_place(job);
+  if (!job.state.empty()) line += ": " + job.state;
+  if (job.exit_code.value_or(0) != 0) line += fmt::format(", exit status {}", *job.exit_code);
+  if (job.begin_utc_ns != 0) line += ", began " + date_and_time(job.begin_utc_ns);
+  const std::string ran = run_time(job);
+  if (!ran.empty()) line += ", " + ran;
+  for (const auto& [key, value] : job.tags) line += ", " + printable(key, 60) + "=" + printable(value, 120);
   page.blank();
   page.paragraph(0, line);
-  line.clear();
-  if (job.begin_utc_ns != 0) {
-    line = "began " + date_and_time(job.begin_utc_ns);
-    if (job.end_utc_ns > job.begin_utc_ns) {
-      line += ", ran " + duration(static_cast<double>(job.end_utc_ns - job.begin_utc_ns) / 1e9);
+}
+
+void print_nodes(Page& page, const Report& report) {
+  const auto line = [&](std::string_view node, std::string_view cpu, std::string_view memory, std::string_view read,
+                        std::string_view written, std::string_view waits) {
+    page.line(
+        fmt::format("  {:<12} {:<16} {:<20} {:<9} {:<9} {}", printable(node, 12), cpu, memory, read, written, waits));
+  };
+  line("node", "cpus used", "memory", "read", "wrote", "waited");
+  std::size_t left = page.all() ? report.totals.size() : kMostNodes;
+  std::size_t more = 0;
+  for (const JobTotals& node : report.totals) {
+    if (node.node.empty()) continue;
+    if (left == 0) {
+      ++more;
+      continue;
     }
-    line += "; ";
+    --left;
+    const auto known = [](const std::string& text, bool is) { return is ? text : std::string("-"); };
+    line(node.node, known(cpus_used(node), node.cpu_seconds.has_value()),
+         known(memory_used(node), node.memory_peak.has_value()),
+         known(amount(node.read_bytes), node.read_bytes.has_value()),
+         known(amount(node.written_bytes), node.written_bytes.has_value()),
+         known(waited(node), node.wait_share.has_value()));
   }
-  line += report.privileged ? "measured with privileges" : "measured without privileges";
-  if (report.shared_node) line += " on a shared node";
-  page.paragraph(0, line);
+  if (more > 0) page.paragraph(2, counted(static_cast<double>(more), "more node"));
+}
+
+void print_totals(Page& page, const Report& report) {
+  if (report.totals.empty()) return;
+  const JobTotals& whole = report.totals.front();
+  const std::vector<std::string> parts = used(whole);
+  page.row("totals", parts.empty() ? "nothing was measured" : listed(parts, parts.size(), "; "));
+  if (page.all()) {
+    for (const std::string& line : unknown(whole)) page.row("not known", line);
+    for (const auto& [key, member] : kTotalsNumbers) {
+      const auto note = whole.notes.find(key);
+      if ((whole.*member) && note != whole.notes.end()) page.row("", fmt::format("{}: {}", key, note->second));
+    }
+  }
+  const bool several = std::count_if(report.totals.begin(), report.totals.end(),
+                                     [](const JobTotals& one) { return !one.node.empty(); }) > 1;
+  if (several) print_nodes(page, report);
 }
 
 std::string place(const Finding& finding) {
@@ -162,139 +278,281 @@ std::string place(const Finding& finding) {
   return text;
 }
 
-std::string evidence_line(const Evidence& evidence, bool several_nodes) {
+std::string evidence_line(const Page& page, const Evidence& evidence, bool several_nodes) {
   std::string line = channel_name(evidence.metric, evidence.instance);
   if (several_nodes && !evidence.node.empty()) line += " on " + evidence.node;
   line += ": " + quantity(evidence.observed, evidence.unit);
   if (evidence.expected) line += ", expected " + quantity(evidence.expected, evidence.unit);
+  if (!page.all()) return line;
   std::string how = evidence.feature;
   if (!evidence.detectors.empty()) how += (how.empty() ? "" : "; ") + listed(evidence.detectors, 6, "+");
   return how.empty() ? line : line + " (" + how + ")";
 }
 
-void print_primary(Page& page, const Finding& finding, const ReportJob& job) {
-  page.title(finding.title, fmt::format("{}, {}", name_of(finding.severity), name_of(finding.confidence)),
-             ink_of(finding.severity));
-  page.row("what", finding.sentence);
-  page.row("where", place(finding));
-  std::vector<std::string> times;
-  for (const TimeSpan& span : finding.intervals) times.push_back(when(span, job));
-  page.row("when", listed(times, 3, "; "));
-  page.row("cost", impact(finding.impact));
-  for (std::size_t i = 0; i < std::min(finding.evidence.size(), kMostEvidence); ++i) {
-    page.row(i == 0 ? "evidence" : "", evidence_line(finding.evidence[i], job.nodes.size() > 1));
-  }
-  if (!finding.runner_up.why_not.empty()) {
-    page.row("rather than", finding.runner_up.id + ": " + finding.runner_up.why_not);
-  }
-  page.row("who acts", who_acts(finding.remedy));
-  for (std::size_t i = 0; i < finding.remedy.user.size(); ++i) {
-    page.command(i == 0 ? "you type" : "", finding.remedy.user[i]);
-  }
-  for (std::size_t i = 0; i < finding.remedy.admin.size(); ++i) {
-    page.row(i == 0 ? "tell admins" : "", finding.remedy.admin[i]);
-  }
-  page.row("verify", finding.remedy.verify);
+/// Whether the verdict says it already; it may go on, or end, otherwise.
+bool says(const std::string& verdict, std::string_view sentence) {
+  if (sentence.ends_with('.')) sentence.remove_suffix(1);
+  return verdict.find(sentence) != std::string::npos;
 }
 
-void print_notes(Page& page, const Report& report) {
-  if (report.findings.size() < 2) return;
-  page.heading("Also noted");
-  const std::size_t end = std::min(report.findings.size(), kMostNotes + 1);
-  for (std::size_t i = 1; i < end; ++i) {
-    const Finding& note = report.findings[i];
-    const std::string where = place(note);
-    const std::string& what = note.sentence.empty() ? note.title : note.sentence;
-    page.paragraph("  - ", 4, 4,
-                   fmt::format("[{}, {}] {}{}{}", name_of(note.severity), name_of(note.confidence), where,
-                               where.empty() ? "" : ": ", what));
-    if (!note.remedy.user.empty()) {
-      page.command("  you type", note.remedy.user.front());
-    } else if (!note.remedy.admin.empty()) {
-      page.paragraph(4, "tell admins: " + note.remedy.admin.front());
+void print_steps(Page& page, std::string_view label, const std::vector<std::string>& steps) {
+  const std::size_t end = std::min(steps.size(), page.limits().steps);
+  for (std::size_t i = 0; i < end; ++i) {
+    page.row(i == 0 ? label : "",
+             i + 1 == end && end < steps.size() ? fmt::format("{} ({} more)", steps[i], steps.size() - end) : steps[i]);
+  }
+}
+
+void print_finding(Page& page, const Finding& finding, const Report& report) {
+  const Limits& limits = page.limits();
+  page.title(finding.title, fmt::format("{}, {}", name_of(finding.severity), name_of(finding.confidence)),
+             ink_of(finding.severity));
+  if (page.style().part == TextPart::findings || !says(report.verdict.sentence, finding.sentence)) {
+    page.row("what", finding.sentence);
+  }
+  page.row("where", place(finding));
+  std::vector<std::string> times;
+  for (const TimeSpan& span : finding.intervals) times.push_back(when(span, report.job));
+  page.row("when", listed(times, limits.times, "; "));
+  page.row("cost", impact(finding.impact));
+  for (std::size_t i = 0; i < std::min(finding.evidence.size(), limits.evidence); ++i) {
+    page.row(i == 0 ? "evidence" : "", evidence_line(page, finding.evidence[i], report.job.nodes.size() > 1));
+  }
+  if (!finding.runner_up.why_not.empty()) {
+    const std::string rejected = finding.runner_up.id.empty() ? finding.runner_up.why_not
+                                                              : finding.runner_up.id + ": " + finding.runner_up.why_not;
+    page.row("rather than", shortened(rejected, limits.sentence));
+  }
+  if (page.all()) page.row("who acts", who_acts(finding.remedy));
+  for (std::size_t i = 0; i < finding.remedy.user.size(); ++i) {
+    page.command(i == 0 ? "run this" : "", finding.remedy.user[i]);
+  }
+  print_steps(page, "to change", finding.remedy.advice);
+  print_steps(page, "tell admins", finding.remedy.admin);
+  page.row("verify", finding.remedy.verify);
+  if (page.style().part != TextPart::findings) return;
+  for (const std::string& source : finding.sources) page.row("source", source);
+  page.row("rule", finding.id);
+}
+
+void print_note(Page& page, const Finding& note) {
+  const std::string where = place(note);
+  const std::string& what = note.sentence.empty() ? note.title : note.sentence;
+  const std::string text = fmt::format("[{}, {}] {}{}{}", name_of(note.severity), name_of(note.confidence), where,
+                                       where.empty() ? "" : ": ", what);
+  page.paragraph("  - ", 4, 4, shortened(text, page.limits().sentence));
+  if (!note.remedy.user.empty()) {
+    page.command("  run this", note.remedy.user.front());
+  } else if (!note.remedy.advice.empty()) {
+    page.paragraph(4, "to change: " + shortened(note.remedy.advice.front(), page.limits().sentence));
+  } else if (!note.remedy.admin.empty()) {
+    page.paragraph(4, "tell admins: " + shortened(note.remedy.admin.front(), page.limits().sentence));
+  }
+}
+
+/// The first in full, the others in a few lines; what has no visible cost is counted.
+void print_findings(Page& page, const Report& report) {
+  std::vector<const Finding*> notes = shown_findings(report);
+  if (!notes.empty()) {
+    print_finding(page, *notes.front(), report);
+    notes.erase(notes.begin());
+  }
+  if (page.all()) {
+    for (const Finding& finding : report.findings) {
+      if (finding.severity < Severity::notice) notes.push_back(&finding);
     }
   }
-  if (report.findings.size() > end) {
-    page.paragraph(2, counted(static_cast<double>(report.findings.size() - end), "more finding") + ": report.html");
-  }
+  if (!notes.empty()) page.heading("Also noted");
+  const std::size_t end = std::min(notes.size(), page.limits().notes);
+  for (std::size_t i = 0; i < end; ++i) print_note(page, *notes[i]);
+  if (notes.size() > end) page.paragraph(2, counted(static_cast<double>(notes.size() - end), "more finding"));
+  const std::string rest = left_out_line(report);
+  if (page.all() || rest.empty()) return;
+  page.blank();
+  page.paragraph(0, rest + ".");
 }
 
 void print_episodes(Page& page, const Report& report) {
-  if (report.episodes.empty()) return;
+  if (report.episodes.empty() || !page.all()) return;
   page.heading("Anomalous intervals");
-  for (std::size_t i = 0; i < std::min(report.episodes.size(), kMostEpisodes); ++i) {
-    const ReportEpisode& episode = report.episodes[i];
+  for (const ReportEpisode& episode : report.episodes) {
     const std::string head =
         fmt::format("{} to {}  ", clock_time(episode.span.begin_utc_ns), clock_time(episode.span.end_utc_ns));
     std::string text = report.job.nodes.size() > 1 ? episode.node + " " : "";
     text += fmt::format("{} [{}]: {}", name_of(episode.subsystem), listed(episode.methods, 6, "+"), episode.claim);
     page.paragraph("  " + head, 2 + head.size(), 2 + head.size(), text);
   }
-  if (report.episodes.size() > kMostEpisodes) {
-    page.paragraph(2, fmt::format("{} more: report.html", report.episodes.size() - kMostEpisodes));
-  }
 }
 
-void print_coverage(Page& page, const Report& report) {
-  page.heading("Compared, measured, and what it cost");
-  if (report.job.nodes.size() > 1) page.row("other nodes", peers_line(report));
-  page.row("earlier runs", history_line(report));
-  std::size_t lines = 0;
+/// Nodes that delivered everything are one line, whatever their number.
+void print_samples(Page& page, const Report& report) {
+  std::vector<std::string> lines;
   for (const NodeCoverage& coverage : report.coverage) {
-    if (lines++ == kMostGaps) {
-      page.row("", fmt::format("{} more groups of nodes: report.html", report.coverage.size() - kMostGaps));
-      break;
-    }
     std::string text = node_list(coverage.nodes);
     if (coverage.samples_expected && coverage.samples_present) {
       text += fmt::format(": {} of {} samples", number(*coverage.samples_present), number(*coverage.samples_expected));
     }
-    if (!coverage.note.empty()) text += "; " + coverage.note;
-    page.row(lines == 1 ? "coverage" : "", text);
+    if (coverage.note.starts_with(text + " ")) {
+      text = coverage.note;  // "n04 has no trace: ..."
+    } else if (!coverage.note.empty()) {
+      text += "; " + coverage.note;
+    }
+    lines.push_back(text);
   }
-  if (report.coverage.empty()) page.row("coverage", "nothing was measured");
-  page.row("without", listed(gaps(report), kMostGaps, "; "));
+  if (lines.empty()) lines.emplace_back("nothing was measured");
+  std::size_t end = std::min(lines.size(), page.limits().groups);
+  if (end + 1 == lines.size()) ++end;  // rather than to say that there is one more
+  for (std::size_t i = 0; i < end; ++i) {
+    page.row(i == 0 ? "coverage" : "", shortened(lines[i], page.all() ? kLongestLine : page.limits().sentence));
+  }
+  if (lines.size() > end) page.row("", fmt::format("{} more groups of nodes", lines.size() - end));
+}
 
-  // The dearest node stands for all: nobody is hurt by the average.
-  const auto dearest =
-      std::max_element(report.overhead.begin(), report.overhead.end(), [](const auto& a, const auto& b) {
-        return a.cpu_percent_of_core.value_or(-1) < b.cpu_percent_of_core.value_or(-1);
-      });
-  if (dearest == report.overhead.end()) return;
-  std::string cost = dearest->cpu_percent_of_core ? number(*dearest->cpu_percent_of_core) + " % of one core"
-                                                  : "cpu time " + quantity(std::nullopt, "");
-  if (dearest->bytes_per_second) cost += ", " + quantity(dearest->bytes_per_second, "bytes/s");
-  if (dearest->late_ticks) cost += ", " + counted(*dearest->late_ticks, "late tick");
-  if (dearest->channels) cost += ", " + counted(*dearest->channels, "channel");
-  if (!dearest->reason.empty()) cost += " (" + dearest->reason + ")";
+std::string own_cost(const Report& report) {
+  // The highest of all nodes: nobody is hurt by the average.
+  const auto most = std::max_element(report.overhead.begin(), report.overhead.end(), [](const auto& a, const auto& b) {
+    return a.cpu_percent_of_core.value_or(-1) < b.cpu_percent_of_core.value_or(-1);
+  });
+  if (most == report.overhead.end()) return "";
+  std::string cost = most->cpu_percent_of_core ? number(*most->cpu_percent_of_core) + " % of one core"
+                                               : "cpu time " + quantity(std::nullopt, "");
+  if (most->bytes_per_second) cost += ", " + quantity(most->bytes_per_second, "bytes/s");
+  if (most->late_ticks.value_or(0) > 0) cost += ", " + counted(*most->late_ticks, "late sample");
+  if (!most->reason.empty()) cost += " (" + most->reason + ")";
   if (report.overhead.size() > 1)
-    cost += fmt::format(" ({}, the dearest of {})", dearest->node, report.overhead.size());
-  page.row("reveal", cost);
+    cost += fmt::format(" on {}, the most of {} nodes", most->node, report.overhead.size());
+  return cost;
+}
+
+void print_coverage(Page& page, const Report& report) {
+  page.blank();
+  if (report.job.nodes.size() > 1 && (page.all() || report.comparison.compared))
+    page.row("other nodes", peers_line(report));
+  if (page.all() || report.history.status != HistoryStatus::never_compared) {
+    page.row("earlier runs", history_line(report));
+  }
+  print_samples(page, report);
+  if (page.all()) {
+    for (const std::string& gap : gaps(report)) page.row("not measured", gap);
+  } else {
+    std::vector<std::string> missing;
+    if (const std::string probes = gaps_in_brief(report); !probes.empty()) missing.push_back(probes);
+    if (!report.not_checked.empty()) {
+      missing.push_back(counted(static_cast<double>(report.not_checked.size()), "rule") + " could not be checked");
+    }
+    page.row("", listed(missing, missing.size(), "; "));
+  }
+  page.row("reveal", own_cost(report));
 }
 
 void print_not_checked(Page& page, const Report& report) {
-  if (report.not_checked.empty()) return;
+  if (report.not_checked.empty() || !page.all()) return;
   page.heading("Not checked");
-  const std::vector<NotChecked> groups = by_reason(report.not_checked);
-  for (std::size_t i = 0; i < std::min(groups.size(), kMostReasons); ++i) {
-    page.paragraph("  - ", 4, 4, groups[i].rule + ": " + groups[i].reason);
+  for (const NotChecked& group : by_reason(report.not_checked)) {
+    page.paragraph("  - ", 4, 4, group.rule + ": " + group.reason);
   }
-  if (groups.size() > kMostReasons) {
-    page.paragraph(2, fmt::format("{} more reasons: report.html", groups.size() - kMostReasons));
+}
+
+std::string made_by(const Report& report) {
+  return report.tool_version.empty() ? "" : " (reveal " + printable(report.tool_version, 40) + ")";
+}
+
+void print_end(Page& page, const Report& report) {
+  const std::string& typed = page.style().directory;
+  if (typed.empty() && report.directory.empty()) return;
+  page.blank();
+  page.row("report", (typed.empty() ? report.directory + "/report.html" : page_path(typed)) + made_by(report));
+  if (typed.empty()) return;
+  page.command(page.all() ? "again" : "everything",
+               fmt::format("reveal show {}{}", page.all() ? "" : "--all ", shell_word(typed)));
+}
+
+/// The sentence in two lines at most.
+void print_brief_verdict(Page& page, const Report& report) {
+  constexpr std::string_view kName = "reveal: ";
+  const std::string word = capitals(headline(report.verdict));
+  const std::string first = std::string(kName) + page.paint(word, ink_of(report.verdict)) + "  ";
+  const std::size_t used = kName.size() + columns(word) + 2;
+  std::string sentence = report.verdict.sentence;
+  // Words that wrap leave the ends of lines empty: less fits than there are columns.
+  for (std::size_t room = columns(printable(sentence, kLongestLine)); room > 20; room -= 4) {
+    sentence = shortened(report.verdict.sentence, room);
+    Page trial(TextStyle{.width = static_cast<int>(page.width())});
+    trial.paragraph(std::string(used, ' '), used, kName.size(), sentence);
+    const std::string lines = std::move(trial).text();
+    if (std::count(lines.begin(), lines.end(), '\n') <= 2) break;
   }
+  page.paragraph(first, used, kName.size(), sentence);
+}
+
+/// What to do, in one line; a command that does not fit is left to the page.
+void print_brief_step(Page& page, const Report& report) {
+  const std::vector<const Finding*> shown = shown_findings(report);
+  if (shown.empty()) return;
+  const Remedy& remedy = shown.front()->remedy;
+  const std::size_t room = page.width() - kIndent - kLabel;
+  for (const std::string& line : remedy.user) {
+    if (columns(printable(line)) > room) continue;
+    page.command("run this", line);
+    return;
+  }
+  if (!remedy.advice.empty()) {
+    page.row("to change", shortened(remedy.advice.front(), room));
+  } else if (!remedy.admin.empty()) {
+    page.row("tell admins", shortened(remedy.admin.front(), room));
+  }
+}
+
+void print_brief_totals(Page& page, const Report& report) {
+  const std::size_t room = page.width() - kIndent - kLabel;
+  std::string line = run_time(report.job);
+  if (!report.totals.empty()) {
+    for (const std::string& part : used(report.totals.front())) {
+      const std::string longer = line.empty() ? part : line + "; " + part;
+      if (columns(longer) <= room) line = longer;
+    }
+  }
+  page.row("totals", line);
 }
 
 }  // namespace
 
-std::string render_text(const Report& report, TextStyle style) {
+std::string render_text(const Report& report, const TextStyle& style) {
   Page page(style);
+  if (style.part == TextPart::findings) {
+    page.paragraph(0, job_with_place(report.job));
+    for (const Finding& finding : report.findings) print_finding(page, finding, report);
+    print_end(page, report);
+    return std::move(page).text();
+  }
   print_verdict(page, report);
   print_job(page, report);
-  if (!report.findings.empty()) print_primary(page, report.findings.front(), report.job);
-  print_notes(page, report);
+  print_totals(page, report);
+  print_findings(page, report);
   print_episodes(page, report);
   print_coverage(page, report);
   print_not_checked(page, report);
+  print_end(page, report);
+  return std::move(page).text();
+}
+
+std::string render_brief(const Report& report, const TextStyle& style) {
+  Page page(style);
+  const std::string& directory = style.directory.empty() ? report.directory : style.directory;
+  const std::string again = "reveal show " + shell_word(directory);
+  if (report.verdict.status == VerdictStatus::insufficient_data) {
+    const std::string where = " (" + again + ")";
+    constexpr std::size_t kLeastSentence = 100;
+    const std::size_t taken = columns("reveal: ") + columns(where);
+    const std::size_t room = page.width() > taken ? page.width() - taken : 0;
+    page.line("reveal: " + shortened(report.verdict.sentence, std::max(room, kLeastSentence)) + where);
+    return std::move(page).text();
+  }
+  print_brief_verdict(page, report);
+  print_brief_step(page, report);
+  print_brief_totals(page, report);
+  page.line(fmt::format("  {:<{}}{}", "report", kLabel, page_path(directory)));
+  page.line(fmt::format("  {:<{}}{}", "again", kLabel, again));
   return std::move(page).text();
 }
 

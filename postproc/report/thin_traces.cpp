@@ -29,15 +29,15 @@ void thin(const ListedTrace& trace, NodeSummary summary, const fs::path& thinner
   summary.trace_bytes = fs::file_size(thinner);
   if (summary.trace_bytes >= trace.bytes) return;
   fs::permissions(thinner, fs::status(trace.path).permissions());
-  DiskSpace(thinner).finish();
   fs::last_write_time(thinner, fs::last_write_time(trace.path));
-  publish_file(trace.path.parent_path(), summary_name(trace.path), render_summary(std::move(summary)));
-  fs::rename(thinner, trace.path);
+  publish_file(trace.path.parent_path(), summary_name(trace.path), render_summary(std::move(summary)), Synced::yes);
+  rename_and_sync(thinner, trace.path);
 }
 
 }  // namespace
 
-void thin_traces(const fs::path& directory, const std::string& node) {
+std::vector<std::string> thin_traces(const fs::path& directory, const std::string& node) {
+  std::vector<std::string> problems;
   for (const ListedTrace& trace : list_traces(directory)) {
     if (trace.part || (!node.empty() && trace.node != node) || !is_own_file(trace.path)) continue;
     auto summary = summary_of(trace);
@@ -47,12 +47,13 @@ void thin_traces(const fs::path& directory, const std::string& node) {
         directory / ("." + trace.path.filename().string() + ".thinner" + std::to_string(::getpid()));
     try {
       thin(trace, *std::move(summary), thinner);
-    } catch (const std::exception&) {
-      // stays whole
+    } catch (const std::exception& error) {
+      problems.push_back(trace.path.string() + " stays whole: " + error.what());
     }
     std::error_code ignored;
     fs::remove(thinner, ignored);
   }
+  return problems;
 }
 
 }  // namespace reveal

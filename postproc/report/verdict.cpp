@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 
 #include "postproc/diagnose/analysis_settings.h"
 #include "postproc/diagnose/rule.h"
+#include "postproc/report/job_ending.h"
 #include "postproc/report/wording.h"
 
 namespace reveal {
@@ -23,13 +25,16 @@ bool worth_acting(const Finding& finding) {
   return finding.severity >= Severity::warning;
 }
 
+/// The most expensive of those worth acting on comes first, then notices, then the rest. That a run took longer than others is
+/// the sum of all causes, and comes after them.
 bool comes_first(const Finding& a, const Finding& b) {
-  if (worth_acting(a) != worth_acting(b)) return worth_acting(a);
-  if (order_of(a) != order_of(b)) return order_of(a) < order_of(b);
-  if (a.impact.seconds.value_or(0) != b.impact.seconds.value_or(0)) {
-    return a.impact.seconds.value_or(0) > b.impact.seconds.value_or(0);
-  }
-  return a.intervals.front().begin_utc_ns < b.intervals.front().begin_utc_ns;
+  const auto rank = [](const Finding& finding) {
+    const std::int64_t begin = finding.intervals.empty() ? 0 : finding.intervals.front().begin_utc_ns;
+    return std::tuple(!worth_acting(finding), finding.severity < Severity::notice, finding.kind == FindingKind::history,
+                      -static_cast<int>(finding.severity), -finding.impact.seconds.value_or(-1), order_of(finding),
+                      begin);
+  };
+  return rank(a) < rank(b);
 }
 
 template <typename T>
@@ -98,9 +103,47 @@ Finding merged(std::vector<Finding> same) {
   return whole;
 }
 
-std::string where_and_how_long(const Report& report) {
-  const double seconds = static_cast<double>(report.job.end_utc_ns - report.job.begin_utc_ns) * 1e-9;
-  return fmt::format("{} on {}", duration(seconds), counted(static_cast<double>(report.job.nodes.size()), "node"));
+std::string nodes_words(std::size_t count) {
+  return counted(static_cast<double>(count), "node");
+}
+
+/// "120 s on 2 nodes", "120 s on 3 of 4 nodes"
+std::string where_and_how_long(const Report& report, std::size_t judged) {
+  const std::size_t all = report.job.nodes.size() + report.job.nodes_missing.size();
+  const std::string nodes = judged < all ? fmt::format("{} of {}", judged, nodes_words(all)) : nodes_words(all);
+  return fmt::format("{} on {}", duration(seconds_of(report.job)), nodes);
+}
+
+/// What the verdict cannot speak for: "; nothing is known of n04".
+std::string not_known(const Report& report, const NotJudged& not_judged) {
+  std::string text;
+  if (!report.job.nodes_missing.empty()) {
+    text += fmt::format("; nothing is known of {}", node_list(report.job.nodes_missing));
+  }
+  std::vector<std::string> nodes;
+  for (const auto& [node, reason] : not_judged) nodes.push_back(node);
+  if (!nodes.empty() && nodes.size() < report.job.nodes.size()) {
+    text += fmt::format("; too little was measured on {}", node_list(nodes));
+  }
+  if (text.empty() && report.partial) text = "; part of the data is missing (see coverage)";
+  return text;
+}
+
+/// `text` ends in a full stop, which moves behind `more`.
+std::string with(std::string text, const std::string& more) {
+  if (more.empty()) return text;
+  if (text.ends_with('.')) text.pop_back();
+  return text + more + ".";
+}
+
+/// A forecast about a job that has ended well did not come true.
+void lower_forecasts(Report& report) {
+  if (!has_ended_well(report.job)) return;
+  for (Finding& finding : report.findings) {
+    const RuleSpec* spec = find_rule(finding.id);
+    if (spec != nullptr && spec->forecast) finding.severity = std::min(finding.severity, Severity::notice);
+  }
+  std::stable_sort(report.findings.begin(), report.findings.end(), comes_first);
 }
 
 }  // namespace
@@ -118,28 +161,67 @@ std::vector<Finding> merge_findings(std::vector<Finding> findings) {
   return all;
 }
 
-void judge(Report& report, const std::string& insufficient) {
+void judge(Report& report, const NotJudged& not_judged) {
+  lower_forecasts(report);
   Verdict& verdict = report.verdict;
+  verdict = {};
+  verdict.job_failed = has_failed(report.job);
   const auto& findings = report.findings;
-  const std::string span = where_and_how_long(report);
+  const std::size_t judged = report.job.nodes.size() - std::min(report.job.nodes.size(), not_judged.size());
+  const std::string span = where_and_how_long(report, judged);
+  const std::string but = not_known(report, not_judged);
+  const bool one_node = report.job.nodes.size() + report.job.nodes_missing.size() == 1;
+  std::string sentence;
   if (!findings.empty() && worth_acting(findings.front())) {
     verdict.status = VerdictStatus::finding;
     verdict.primary = findings.front().id;
-    verdict.sentence = findings.front().sentence;
-  } else if (!insufficient.empty()) {
+    sentence = with(findings.front().sentence, but);
+  } else if (judged == 0) {
     verdict.status = VerdictStatus::insufficient_data;
-    verdict.sentence = fmt::format("Too little data to judge {}: {}; configuration was checked{}.", span, insufficient,
-                                   findings.empty() ? " and nothing was found" : "");
-  } else if (std::any_of(findings.begin(), findings.end(),
-                         [](const Finding& finding) { return finding.severity == Severity::notice; })) {
+    sentence = fmt::format("Too little was recorded to judge the run: {}.",
+                           not_judged.empty() ? "there is no usable trace" : not_judged.front().second);
+    sentence = with(std::move(sentence), but);
+  } else if (!findings.empty() && findings.front().severity == Severity::notice) {
     verdict.status = VerdictStatus::notice;
     verdict.primary = findings.front().id;
-    verdict.sentence =
-        fmt::format("Nothing that must be acted on in {}; worth knowing: {}", span, findings.front().sentence);
+    sentence = with(
+        fmt::format("Nothing that must be acted on in {}; worth knowing: {}", span, findings.front().sentence), but);
   } else {
     verdict.status = VerdictStatus::healthy;
-    verdict.sentence = fmt::format("Healthy: nothing worth acting on in {}.", span);
+    sentence =
+        with(verdict.job_failed ? fmt::format("Nothing unusual was seen on the {}; look at the program's own output.",
+                                              one_node ? "node" : "nodes")
+                                : fmt::format("Nothing worth acting on in {}.", span),
+             but);
   }
+  const std::string failure = failure_sentence(report.job);
+  verdict.sentence = failure.empty() ? sentence : failure + " " + sentence;
+}
+
+std::vector<const Finding*> shown_findings(const Report& report) {
+  std::vector<const Finding*> shown;
+  for (const Finding& finding : report.findings) {
+    if (finding.severity >= Severity::notice) shown.push_back(&finding);
+  }
+  return shown;
+}
+
+std::string left_out_line(const Report& report) {
+  std::size_t unexplained = 0;
+  std::size_t others = 0;
+  for (const Finding& finding : report.findings) {
+    if (finding.severity >= Severity::notice) continue;
+    (finding.id == "anomaly.unexplained" ? unexplained : others) += std::max<std::size_t>(1, finding.intervals.size());
+  }
+  const auto words = [](std::size_t count, std::string_view what) { return counted(static_cast<double>(count), what); };
+  if (unexplained + others == 0) return "";
+  if (others == 0) return words(unexplained, "unexplained change") + " without visible cost";
+  if (unexplained == 0) return words(others, "remark") + " without visible cost";
+  return words(unexplained, "unexplained change") + " and " + words(others, "remark") + " without visible cost";
+}
+
+bool shows_intervals(const Report& report) noexcept {
+  return report.verdict.status == VerdictStatus::finding || report.verdict.status == VerdictStatus::notice;
 }
 
 }  // namespace reveal

@@ -2,17 +2,28 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "postproc/report/report.h"
 
 namespace reveal {
 
-/// The same rule on several nodes is one finding; order is severity (worth acting on first), attribution order, impact.
+/// The same rule on several nodes is one finding; order is severity, then what it cost.
 [[nodiscard]] std::vector<Finding> merge_findings(std::vector<Finding> findings);
 
-/// Fills report.verdict from findings, job and coverage. `insufficient` is one node's reason why nothing can be said,
-/// "" when at least one node could be judged.
-void judge(Report& report, const std::string& insufficient);
+/// Nodes with a trace that is not enough to judge them by, each with the reason.
+using NotJudged = std::vector<std::pair<std::string, std::string>>;
+
+/// Fills report.verdict from findings, job and coverage.
+void judge(Report& report, const NotJudged& not_judged);
+
+/// What a page shows unless it is asked for all: nothing that neither cost anything nor asks for anything.
+[[nodiscard]] std::vector<const Finding*> shown_findings(const Report& report);
+/// "1 unexplained change without visible cost": what shown_findings() leaves out; "" when that is nothing.
+[[nodiscard]] std::string left_out_line(const Report& report);
+/// Whether a page lists what the detectors saw: below "healthy" and where too little was measured it would only
+/// unsettle.
+[[nodiscard]] bool shows_intervals(const Report& report) noexcept;
 
 }  // namespace reveal

@@ -10,6 +10,7 @@
 
 #include "hdf5schema/basics/enum_names.h"
 #include "hdf5schema/basics/text.h"
+#include "postproc/report/untrusted.h"
 
 namespace reveal {
 namespace {
@@ -157,8 +158,9 @@ std::optional<VerdictStatus> verdict_status_of(std::string_view name) noexcept {
   return enumerator_of<VerdictStatus>(kStatuses, name);
 }
 
-std::string_view headline(VerdictStatus status) noexcept {
-  return kHeadlines[static_cast<std::size_t>(status)];
+std::string_view headline(const Verdict& verdict) noexcept {
+  if (verdict.job_failed && verdict.status == VerdictStatus::healthy) return "Failed";
+  return kHeadlines[static_cast<std::size_t>(verdict.status)];
 }
 
 std::string channel_name(std::string_view metric, std::string_view instance) {
@@ -166,11 +168,105 @@ std::string channel_name(std::string_view metric, std::string_view instance) {
 }
 
 std::string job_title(const ReportJob& job) {
-  if (job.id.empty()) return "this run";
-  std::string title = "job " + job.id;
-  if (!job.array.empty()) title += fmt::format(" (array {})", job.array);
-  if (!job.het.empty()) title += fmt::format(" (component {})", job.het);
-  return title;
+  constexpr std::size_t kLongestName = 60;
+  const std::string name = printable(job.name.empty() ? job.command : job.name, kLongestName);
+  if (job.id.empty()) return name.empty() ? "this run" : name;
+  std::string title = "job " + printable(job.id, kLongestName);
+  if (!job.array.empty()) title += fmt::format(" (array {})", printable(job.array, kLongestName));
+  if (!job.het.empty()) title += fmt::format(" (component {})", printable(job.het, kLongestName));
+  return name.empty() ? title : title + " " + name;
+}
+
+std::string job_with_place(const ReportJob& job) {
+  std::vector<std::string> parts;
+  if (!job.user.empty()) parts.push_back("user " + printable(job.user, 60));
+  if (!job.cluster.empty()) parts.push_back("cluster " + printable(job.cluster, 60));
+  if (!job.nodes.empty()) parts.push_back((job.nodes.size() > 1 ? "nodes " : "node ") + node_list(job.nodes));
+  return parts.empty() ? job_title(job) : fmt::format("{} ({})", job_title(job), listed(parts));
+}
+
+std::string run_time(const ReportJob& job) {
+  if (job.ran_seconds) return "ran " + duration(*job.ran_seconds);
+  if (job.begin_utc_ns == 0 || job.end_utc_ns <= job.begin_utc_ns) return "";
+  return "recorded for " + duration(static_cast<double>(job.end_utc_ns - job.begin_utc_ns) / 1e9);
+}
+
+std::string cpus_used(const JobTotals& totals) {
+  if (!totals.cpu_seconds || !totals.seconds || *totals.seconds <= 0) return quantity(std::nullopt, "");
+  std::string text = number(*totals.cpu_seconds / *totals.seconds);
+  if (totals.cpus_owned) text += fmt::format(" of {}", counted(*totals.cpus_owned, "cpu"));
+  return text;
+}
+
+std::string memory_used(const JobTotals& totals) {
+  if (!totals.memory_peak) return quantity(std::nullopt, "");
+  return amount(totals.memory_peak) + (totals.memory_limit ? " of " + amount(totals.memory_limit) : "");
+}
+
+std::string amount(std::optional<double> bytes) {
+  return bytes == 0 ? "0" : quantity(bytes, "bytes");
+}
+
+std::string waited(const JobTotals& totals) {
+  if (!totals.wait_share || !totals.seconds) return quantity(std::nullopt, "");
+  return duration(*totals.wait_share * *totals.seconds);
+}
+
+std::vector<std::string> used(const JobTotals& totals) {
+  std::vector<std::string> parts;
+  if (totals.cpu_seconds && totals.seconds) parts.push_back("cpu " + cpus_used(totals));
+  if (totals.memory_peak) {
+    parts.push_back("memory " + memory_used(totals) + (totals.nodes > 1 ? " on the fullest node" : ""));
+  }
+  std::string io;
+  if (totals.read_bytes) io = "read " + amount(totals.read_bytes);
+  if (totals.written_bytes) io += (io.empty() ? "" : ", ") + ("wrote " + amount(totals.written_bytes));
+  if (!io.empty()) parts.push_back(io);
+  if (totals.wait_share && totals.seconds) parts.push_back("waited " + waited(totals));
+  if (totals.network_bytes) parts.push_back("network " + amount(totals.network_bytes));
+  if (totals.energy_joules) parts.push_back("energy " + quantity(totals.energy_joules, "J"));
+  if (totals.steps) parts.push_back(counted(*totals.steps, "step"));
+  return parts;
+}
+
+std::vector<std::string> unknown(const JobTotals& totals) {
+  struct Named {
+    std::string_view key;
+    std::string_view word;
+  };
+  constexpr Named kNames[] = {{"cpu_seconds", "cpu"},       {"memory_peak", "memory"}, {"read_bytes", "read"},
+                              {"written_bytes", "written"}, {"wait_share", "waiting"}, {"network_bytes", "network"},
+                              {"energy_joules", "energy"},  {"steps", "steps"}};
+  std::vector<NotChecked> missing;
+  for (const auto& [key, member] : kTotalsNumbers) {
+    const auto* name = std::find_if(std::begin(kNames), std::end(kNames),
+                                    [key = std::string_view(key)](const Named& each) { return each.key == key; });
+    if (name == std::end(kNames) || totals.*member) continue;
+    const auto why = totals.notes.find(key);
+    missing.push_back({std::string(name->word), why == totals.notes.end() ? "not measured" : why->second});
+  }
+  std::vector<std::string> lines;
+  for (const NotChecked& group : by_reason(missing)) lines.push_back(group.rule + ": " + group.reason);
+  return lines;
+}
+
+std::string shortened(std::string_view text, std::size_t limit) {
+  const std::string line = printable(text, 4000);
+  if (columns(line) <= limit) return line;
+  constexpr std::string_view kEnds[] = {". ", "; ", ", ", ": ", " ("};
+  constexpr std::size_t kEllipsis = 3;
+  std::size_t end = 0;  // in bytes
+  for (std::size_t seen = 0; end < line.size(); ++end) {
+    if ((static_cast<unsigned char>(line[end]) & 0xC0) == 0x80) continue;
+    if (++seen + kEllipsis > limit) break;
+  }
+  const std::string_view kept = std::string_view(line).substr(0, end);
+  for (const std::string_view mark : kEnds) {
+    const std::size_t at = kept.rfind(mark);
+    if (at != std::string_view::npos && at > kept.size() / 2) return std::string(kept.substr(0, at)) + "...";
+  }
+  const std::size_t word = kept.rfind(' ');
+  return std::string(word == std::string_view::npos ? kept : kept.substr(0, word)) + "...";
 }
 
 std::string impact(const Impact& cost) {
@@ -180,7 +276,7 @@ std::string impact(const Impact& cost) {
     text += text.empty() ? fmt::format("about {} % of the run", number(*cost.percent))
                          : fmt::format(" ({} % of the run)", number(*cost.percent));
   }
-  if (text.empty()) text = "unknown";
+  if (text.empty()) return cost.how.empty() ? "not known" : cost.how;
   return cost.how.empty() ? text : text + ": " + cost.how;
 }
 
@@ -213,6 +309,20 @@ std::vector<std::string> gaps(const Report& report) {
     lines.push_back(nodes.size() == nodes_with_probes ? gap : fmt::format("{} (on {})", gap, node_list(nodes)));
   }
   return lines;
+}
+
+std::string gaps_in_brief(const Report& report) {
+  std::size_t most = 0;
+  std::size_t of = 0;
+  for (const NodeCoverage& coverage : report.coverage) {
+    const auto missing =
+        static_cast<std::size_t>(std::count_if(coverage.probes.begin(), coverage.probes.end(),
+                                               [](const Coverage& one) { return one.state != Coverage::State::ok; }));
+    if (missing < most) continue;
+    most = missing;
+    of = coverage.probes.size();
+  }
+  return most == 0 ? "" : fmt::format("{} of {} probes had nothing to measure", most, of);
 }
 
 std::string peers_line(const Report& report) {

@@ -36,14 +36,31 @@ namespace reveal {
 [[nodiscard]] std::string_view word_of(Tier) noexcept;
 [[nodiscard]] std::optional<Tier> tier_of(std::string_view) noexcept;
 
-/// "Finding", "Healthy", ...: the first word of a report.
-[[nodiscard]] std::string_view headline(VerdictStatus) noexcept;
+/// "Finding", "Healthy", ...: the first word of a report. A job that failed on healthy nodes is called "Failed".
+[[nodiscard]] std::string_view headline(const Verdict&) noexcept;
 
 /// "job.outsider_cpu/cpu1"
 [[nodiscard]] std::string channel_name(std::string_view metric, std::string_view instance);
 
-/// "job 4711 (array 4711_3)", or "this run" outside a batch system.
+/// "job 4711 (array 4711_3) resnet50", or the name of the program outside a batch system.
 [[nodiscard]] std::string job_title(const ReportJob&);
+/// The same with "(user ada, cluster hydra, nodes n[01-02])".
+[[nodiscard]] std::string job_with_place(const ReportJob&);
+/// "ran 62 s", or "recorded for 60 s" if nobody told how long it ran; "" if neither is known.
+[[nodiscard]] std::string run_time(const ReportJob&);
+
+/// "cpu 0.29 of 2 cpus", "memory 512 MiB of 23 GiB", ...: what is known, the most asked first.
+[[nodiscard]] std::vector<std::string> used(const JobTotals&);
+/// "network: the node is shared", ...: what is not known, and why.
+[[nodiscard]] std::vector<std::string> unknown(const JobTotals&);
+/// "0.29 of 2 cpus", "512 MiB of 23 GiB"; "not measured".
+[[nodiscard]] std::string cpus_used(const JobTotals&);
+[[nodiscard]] std::string memory_used(const JobTotals&);
+[[nodiscard]] std::string amount(std::optional<double> bytes);
+[[nodiscard]] std::string waited(const JobTotals&);
+
+/// At most `limit` characters, cut behind a part of the sentence or else a word, and then with "...".
+[[nodiscard]] std::string shortened(std::string_view text, std::size_t limit);
 
 /// "about 13.2 s (11 % of the run): how"
 [[nodiscard]] std::string impact(const Impact&);
@@ -57,6 +74,9 @@ namespace reveal {
 /// One line about the other nodes, and one about earlier runs.
 [[nodiscard]] std::string peers_line(const Report&);
 [[nodiscard]] std::string history_line(const Report&);
+
+/// "3 of 46 probes were not available", "" if all were.
+[[nodiscard]] std::string gaps_in_brief(const Report&);
 
 /// Rules that could not speak, by the same reason: {"mem.a, mem.b", "no /proc/vmstat"}.
 [[nodiscard]] std::vector<NotChecked> by_reason(std::span<const NotChecked>);

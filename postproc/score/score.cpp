@@ -69,6 +69,17 @@ std::string top_channels(const std::vector<Reason>& reasons, const SeriesFile& f
   return text;
 }
 
+std::string place_of(const Episode& episode, const SeriesFile& file) {
+  constexpr std::size_t kMostNamed = 3;
+  std::string text = fmt::format("samples {} to {} ({:.4g} s to {:.4g} s)", episode.begin, episode.end,
+                                 static_cast<double>(episode.begin) * file.interval_seconds,
+                                 static_cast<double>(episode.end) * file.interval_seconds);
+  for (std::size_t i = 0; i < std::min(kMostNamed, episode.reasons.size()); ++i) {
+    text += ", " + escaped(file.channels[episode.reasons[i].channel]);
+  }
+  return text;
+}
+
 }  // namespace
 
 Telemetry telemetry_of(const SeriesFile& file) {
@@ -128,12 +139,26 @@ ScoreResult run_score(const ScoreOptions& options) {
     throw Error(options.input.string() + ": " + detection.insufficient);
   write_output(options.windows_csv, windows_csv(detection, file));
   if (!options.episodes_csv.empty()) write_output(options.episodes_csv, episodes_csv(detection, file));
-  ScoreResult result{.windows = detection.windows.size()};
-  for (const Episode& episode : detection.episodes) {
+  ScoreResult result{.samples = file.samples,
+                     .channels = file.channels.size(),
+                     .interval_seconds = file.interval_seconds,
+                     .windows = detection.windows.size(),
+                     .insufficient = detection.insufficient};
+  for (const Episode& episode : detection.episodes) {  // by falling score
+    if (episode.tier != Tier::none && result.strongest.empty()) result.strongest = place_of(episode, file);
     result.findings += episode.tier == Tier::finding ? 1 : 0;
     result.notices += episode.tier == Tier::notice ? 1 : 0;
   }
   return result;
+}
+
+std::string as_line(const ScoreResult& result) {
+  std::string line =
+      fmt::format("{} samples x {} channels at {:g} s: ", result.samples, result.channels, result.interval_seconds);
+  if (!result.insufficient.empty()) return line + "not judged: " + result.insufficient;
+  line += fmt::format("{} finding{}, {} notice{}", result.findings, result.findings == 1 ? "" : "s", result.notices,
+                      result.notices == 1 ? "" : "s");
+  return result.strongest.empty() ? line + ": no interval stands out" : line + "; strongest: " + result.strongest;
 }
 
 }  // namespace reveal

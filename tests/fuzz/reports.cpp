@@ -14,6 +14,8 @@ void run(std::string_view input) {
   try {
     const Report report = parse_report(json);
     static_cast<void>(render_text(report));
+    static_cast<void>(render_text(report, {.part = TextPart::everything}));
+    static_cast<void>(render_brief(report));
     static_cast<void>(render_html(report));
     static_cast<void>(parse_report(render_json(report)));
   } catch (const Error&) {

@@ -191,7 +191,7 @@ check(mails[USER]["subject"] == "[reveal] finding: A process outside the job ran
 check(mails[USER]["to"] == USER and mails[USER]["x-reveal-job"] == "4711"
       and mails[USER]["x-reveal-status"] == "finding", "To and X-Reveal-* name user, job and status")
 check(text.startswith("FINDING  Something outside the job used 0.98 of cpu1"), "the text part begins with the verdict")
-check("you type     #SBATCH --exclusive" in text, "the user reads what to type")
+check("run this     #SBATCH --exclusive" in text, "the user reads what to type")
 check("ConstrainCores" not in text and "ConstrainCores" not in page, "steps for administrators go to them only")
 check("<html" in page and "resnet50-ddp" in page, "the page is the job's report")
 check(max(map(len, text.splitlines())) <= 78, "no line of the text is longer than 78 characters")
@@ -298,9 +298,11 @@ received("kill switch", checked="exit status 0")
 
 # --- nothing is sent, and why is said
 out, _ = mail(site, job("outsider"), "--dry-run")
-check("would be sent to ada@hpc.example.org (user): [reveal] finding:" in out and "#SBATCH --exclusive" in out,
-      "a dry run shows recipients and text")
-received("dry run", checked="recipients and text on stdout")
+check("would be sent to ada@hpc.example.org (user)\n  subject: [reveal] finding:" in out and len(out.splitlines()) < 9,
+      "a dry run shows recipients, subjects and reasons")
+out, _ = mail(site, job("outsider"), "--dry-run", "--verbose")
+check("#SBATCH --exclusive" in out, "a verbose dry run shows the text")
+received("dry run", checked="recipients, subjects and reasons on stdout")
 (state / "link").symlink_to(state / "array")
 mail(site, job("outsider"), "--state", state / "link", status=1, lines=1)
 received("state directory is a link", checked="exit status 1, one line")

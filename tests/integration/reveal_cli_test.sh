@@ -37,6 +37,13 @@ expect 0 - "$reveal" --help
 expect 0 - "$reveal" report --help
 grep -q 'Examples:' out || fail "help has no examples"
 expect 0 - "$reveal" --version
+expect 0 - "$reveal" -V
+expect 0 - "$reveal" help
+cp out help.txt
+"$reveal" --help | cmp -s - help.txt || fail "reveal help is not reveal --help"
+expect 0 - "$reveal" help show
+grep -q 'reveal show reveal-4711' out || fail "reveal help show has no examples"
+expect 2 'did you mean "show"?' "$reveal" help shwo
 expect 1 'No such file or directory' "$reveal" report "$work/nowhere"
 touch file
 expect 1 'not a directory' "$reveal" report file
@@ -48,6 +55,13 @@ expect 1 'n01.h5' "$reveal" report text
 expect 0 - "$reveal" rules
 expect 0 - "$reveal" rules --json
 json out "any(rule['id'] == 'cpu.outsider' for rule in r['rules'])"
+expect 0 - "$reveal" rules cpu.outsider
+for words in 'looks for' 'proven by' 'min_cpu = 0.15' '\[rule."cpu.outsider"\]'; do
+  grep -q "$words" out || fail "rules cpu.outsider does not say: $words"
+done
+expect 1 'did you mean "cpu.outsider"?' "$reveal" rules cpu.outsidr
+expect 0 - "$reveal" rules --json cpu.outsider
+json out "len(r['rules']) == 1 and r['rules'][0]['proof_means']"
 printf '[rule."cpu.outsider"]\nmin_cpus = 1\n' >bad.conf
 expect 1 'bad.conf:2: unknown key "min_cpus"' "$reveal" rules --config bad.conf
 printf '[reprot]\n' >bad.conf
@@ -56,12 +70,26 @@ expect 2 'did you mean "paper"?' "$reveal" report empty --pipeline papre
 expect 0 - "$reveal" --json rules
 json out "r['rules']"
 expect 0 - "$reveal" probes --json
-expect 0 - "$reveal" doctor
+expect 0 - "$reveal" probes cpu
+grep -q 'Running user code' out || fail "probes cpu does not say what a metric means"
+expect 1 'did you mean "cpu"?' "$reveal" probes cpuu
+"$reveal" doctor >out 2>err
+[ $? -le 1 ] && [ ! -s err ] || fail "doctor: $(cat err)"
+head -1 out | grep -qE '^[0-9]+ of [0-9]+ probes work here, [0-9]+ more inside a job' || fail "doctor has no summary: $(head -3 out)"
 grep -q 'to get it: run the command under reveal-run' out || fail "doctor does not say how to get what is missing"
+[ "$(COLUMNS=60 "$reveal" doctor | awk 'length > 90' | wc -l)" = 0 ] || fail "doctor's lines do not fold"
+"$reveal" doctor --json >out
+json out "r['schema'] == 'reveal.doctor/1' and r['problems'] == sum(c['result'] == 'problem' for c in r['checks'])"
+mkdir broken
+cp "$reveal" broken/
+cp "$collect" broken/
+broken/reveal doctor >out 2>err
+[ $? = 1 ] || fail "doctor finds no fault with a missing program"
+grep -q 'reveal-run is missing' out || fail "doctor does not name the missing program: $(cat out)"
 
 # --- a real trace of this machine, short and long enough to be read
 mkdir job
-"$collect" --output job/n01.h5 --node n01 --job pid:$$ --duration 4s || { echo "no trace could be recorded"; exit 1; }
+"$collect" --output job/n01.h5 --node n01 --job pid:$$ --run-key name:test --duration 4s || { echo "no trace could be recorded"; exit 1; }
 expect 0 - "$reveal" report job
 json job/report.json "r['schema'] == 'reveal.report/1' and r['verdict']['status'] in ('insufficient_data', 'finding')"
 for name in report.json report.txt report.html n01.summary.json; do [ -s "job/$name" ] || fail "job/$name is missing"; done
@@ -70,6 +98,26 @@ for name in report.json report.txt report.html n01.summary.json; do [ -s "job/$n
 cp out first.txt
 expect 0 - "$reveal" show job
 cmp -s out first.txt || fail "show prints something else than report did"
+
+# --- the terminal: the verdict first, at the end where it is; six lines after a run; as wide and as colourful as asked
+tail -n 2 out | head -n 1 | grep -q '^  report  *\./job/report\.html (reveal [0-9.]*)$' || fail "no path: $(tail -n 2 out)"
+tail -n 1 out | grep -qx '  everything   reveal show --all job' || fail "no next command: $(tail -n 1 out)"
+expect 0 - "$reveal" show job/n01.h5
+cmp -s out first.txt || fail "a trace does not stand for its directory"
+expect 0 - "$reveal" report job --brief --exit-code 7 --ran 4.25
+[ "$(wc -l <out)" -le 6 ] || fail "more than six lines: $(cat out)"
+grep -q 'reveal show job' out || fail "no next command: $(cat out)"
+expect 0 - "$reveal" report job --json
+json out "r['job']['ran_seconds'] == 4.25 and r['job']['exit_code'] == 7 and r['tool_version']"
+json out "r['totals'][0]['node'] is None and r['totals'][1]['node'] == 'n01' and r['totals'][1]['cpu_seconds'] >= 0"
+expect 0 - env COLUMNS=50 "$reveal" show job
+[ "$(wc -L <out)" -le 60 ] || fail "wider than it was asked to be: $(wc -L <out)"
+expect 0 - env TERM=dumb "$reveal" show job --color=always
+grep -q "$(printf '\033')" out || fail "no colour although it was asked for"
+expect 2 'excludes' "$reveal" show job --color=always --no-color
+mkdir torn
+head -c 500 job/report.json >torn/report.json
+expect 1 'report.json: not JSON' "$reveal" show torn
 expect 0 - "$reveal" show job --json
 json out "r['job']['nodes'] == ['n01']"
 expect 1 'did you mean "n01"?' "$reveal" show job --node n02
@@ -111,6 +159,9 @@ expect 0 'cut off' "$reveal" merge cut --pack
 # --- export: a table that others can read
 expect 2 'not in {csv}' "$reveal" export cut --format xls
 expect 1 'no channel "no.such"' "$reveal" export cut --format csv --metrics no.such
+expect 1 'there is no --json' "$reveal" export cut --format csv --json
+expect 0 'no channel "pmu.no_such"' "$reveal" export cut --format csv --metrics 'cpu.user,pmu.no_such'
+head -1 out | grep -q 'cpu.user/cpu0 \[ns per 0.1 s\]' || fail "no units: $(head -1 out)"
 expect 1 'no trace of a node "n09", only of n01' "$reveal" export cut --format csv --node n09
 expect 0 - "$reveal" export cut --format csv --metrics 'cpu.user,mem.utilization,cpu.context_switch_rate'
 /usr/bin/python3 - <<'PY' || fail "the table is not what pandas would expect: $(head -c 300 out)"
@@ -119,7 +170,7 @@ from datetime import datetime
 with open('out', newline='') as file:
     head, *rows = csv.reader(file)
 assert head[0] == 'time' and any(name.startswith('cpu.user/cpu') for name in head), head
-rate = head.index('cpu.context_switch_rate')
+[rate] = [i for i, name in enumerate(head) if name.startswith('cpu.context_switch_rate [')]
 times = [datetime.fromisoformat(row[0].replace('Z', '+00:00')) for row in rows]
 steps = [(b - a).total_seconds() for a, b in zip(times, times[1:])]
 assert len(rows) > 50 and all(abs(step - .1) < .001 for step in steps), (len(rows), steps[:3])
@@ -180,16 +231,16 @@ if [ "$(id -u)" = 0 ]; then
 fi
 mkdir -p past/first past/second state
 cp job/n01.h5 past/first/
-"$collect" --output past/second/n01.h5 --node n01 --job pid:$$ --duration 4s || fail "no second trace"
+"$collect" --output past/second/n01.h5 --node n01 --job pid:$$ --run-key name:test --duration 4s || fail "no second trace"
 touch out err
 [ ${#user[@]} = 0 ] || chown -R 65534:65534 past state
 if "${user[@]}" "$reveal" --version >/dev/null 2>&1; then
   expect 0 - "${user[@]}" "$reveal" report past/first
   json past/first/report.json "r['history'] is None and 'no earlier run' in r['history_reason']"
-  json past/first/run.json "r['schema'] == 'reveal.run/1' and not r['accepted'] and 'too short' in r['why_not']"
+  json past/first/run.json "r['schema'] == 'reveal.run/1' and not r['accepted'] and 'too little' in r['why_not']"
   expect 0 - "${user[@]}" "$reveal" report past/second
   json past/second/report.json "r['history']['status'] == 'too_few_runs' and r['history']['runs'] == 1"
-  grep -q '1 earlier run of this name and shape' past/second/report.txt || fail "report.txt does not say how many runs"
+  grep -q '1 earlier run matches' past/second/report.txt || fail "report.txt does not say how many runs"
   [ -s state/reveal/history.sqlite ] || fail "no index of earlier runs"
   echo 'this has never been a database, and is too long to be an empty one' >state/reveal/history.sqlite
   expect 0 'was damaged and was made again' "${user[@]}" "$reveal" report past/second

@@ -207,6 +207,11 @@ def test_job_control(directory):
     terminal.type("echo status=''$?\n")
     terminal.expect("status=130", "the status of a command ended by Ctrl-C")
     terminal.prompt("the shell after its status")
+    terminal.type(f"{RUN} -- sh -c 'echo go\"\"ing; exec sleep 100'\n")
+    terminal.expect("going", "a command without --quiet")
+    terminal.type("\x03")
+    terminal.expect("^C\r\nreveal-run: ", "a line of its own behind ^C")
+    terminal.prompt("the shell after the line")
     terminal.type(f"echo typed | {RUN} --quiet --no-report --output {directory}/tty3 -- cat; echo en''d\n")
     terminal.expect("typed", "a pipe into the command")
     terminal.expect("end", "the end of the pipe")
@@ -220,6 +225,7 @@ def main():
         os.makedirs(directory + "/run", mode=0o700)
         os.environ["XDG_RUNTIME_DIR"] = directory + "/run"
         os.environ["HOME"] = directory
+        os.chdir(directory)
         for test in (test_forwarding, test_sent_by_the_kernel_to_one, test_group, test_unhandled, test_nohup, test_job_control):
             print("==", test.__name__)
             test(directory)

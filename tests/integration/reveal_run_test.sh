@@ -63,6 +63,37 @@ grep -q 'did you mean "cpu"' err || fail "no near probe: $(cat err)"
 "$run" 2>err
 expect_status 125 "no command"
 
+echo "== a short run leaves nothing"
+mkdir short && cd short || exit 1
+"$run" -- sh -c 'exit 7' 2>../err
+expect_status 7 "a short command"
+grep -q '^reveal-run: 0.[0-9]* s is too short to judge; nothing kept' ../err || fail "a short run: $(cat ../err)"
+[ "$(wc -l <../err)" = 1 ] || fail "a short run, not one line: $(cat ../err)"
+[ -z "$(ls)" ] || fail "a short run left $(ls)"
+cd ..
+
+echo "== signals of reveal-run's own, and no room for it"
+# A line that nobody can read and a file that may not grow raise signals in the wrapper; they are not the command's.
+broken_stderr() { /usr/bin/python3 -c '
+import os, subprocess, sys
+reader, writer = os.pipe()
+os.close(reader)
+sys.exit(subprocess.run(sys.argv[1:], stderr=writer).returncode)' "$@"; }
+REVEAL_INTERVAL=soon broken_stderr "$run" --output pipe -- sh -c 'sleep 0.3; exit 7'
+expect_status 7 "a warning that nobody can read"
+(ulimit -f 0; exec "$run" --output fsize -- sh -c 'sleep 0.3; exit 7') 2>/dev/null
+expect_status 7 "no file may grow"
+for files in 4 5 6 8 10 12; do
+  (ulimit -n $files; exec "$run" --quiet --no-report -- sh -c 'exit 7') 2>/dev/null
+  expect_status 7 "$files descriptors"
+done
+for kib in 2000 4000 6000 9000; do
+  (ulimit -v $kib; sh -c 'exit 7') 2>/dev/null || [ $? = 7 ] || continue
+  (ulimit -v $kib; exec "$run" --quiet --no-report -- sh -c 'exit 7') 2>/dev/null
+  expect_status 7 "$kib KiB of memory"
+done
+rm -rf reveal-2* pipe fsize
+
 echo "== streams"
 head -c 3000000 /dev/urandom >bytes
 "$run" --quiet --no-report --output streams -- cat <bytes >copy
@@ -101,6 +132,7 @@ ls job/*.part 2>/dev/null && fail "the trace was not closed"
 [ -s job/report.json ] || fail "no report: $(cat err)"
 [ "$(wc -l <err)" -gt 1 ] || fail "the report was not printed"
 "$run" --output job --no-report -- sleep 1 2>err
+grep -q "job already holds a trace of this node; recording in .*/job-2" err || fail "job-2 was not told: $(cat err)"
 ls job-2/*.h5 >/dev/null || fail "a second run did not get a directory of its own"
 SLURM_JOB_ID=4711 SLURM_JOB_NAME='a/../b' "$run" --no-report --quiet --output 'out-%j-%x' -- sleep 1
 ls out-4711-a_.._b/*.h5 >/dev/null || fail "patterns: $(ls -d out-*)"
@@ -175,12 +207,34 @@ if until_true "the trace" recording orphan; then
   collector=$(cut -d' ' -f1 run/reveal/*/collector)
   command=$(pgrep -P $job -x sleep)
   kill -9 $job
+  command_gone() { ! kill -0 "$command"; }
+  until_true "the end of the command, as without reveal-run" command_gone || kill "$command"
   collector_gone() { ! kill -0 "$collector"; }
   until_true "the end of an orphaned collector" collector_gone || kill -9 "$collector"
-  kill "$command"
+  [ -e orphan/here.h5 ] || fail "the trace was not closed: $(ls orphan)"
 fi
 wait $job 2>/dev/null
 rm -rf run/reveal
+
+echo "== what the collector is told"
+mkdir told && cp "$run" told/
+printf '#!/bin/sh\nenv >%s/told/environment; printf "%%s\\n" "$@" >%s/told/words\n' "$tmp" "$tmp" >told/reveal-collect
+chmod 755 told/reveal-collect
+echo cpu.user >told/some.metrics
+LD_LIBRARY_PATH=/of/the/job HDF5_VOL_CONNECTOR=async told/reveal-run --quiet --no-report --output told/out \
+  --metrics told/some.metrics --retain rolling=5min --name nightly -- sh -c 'sleep 0.5; [ $LD_LIBRARY_PATH = /of/the/job ]'
+expect_status 0 "the command keeps its library path"
+grep -E '^(LD_LIBRARY_PATH|HDF5_VOL_CONNECTOR)=' told/environment && fail "the collector has the job's libraries"
+for words in "--metrics told/some.metrics" "--retain rolling=5min" "--run-key name:nightly" "--job-name nightly"; do
+  grep -x -A1 -- "${words% *}" told/words | grep -qx -- "${words#* }" || fail "not told $words: $(cat told/words)"
+done
+told/reveal-run --quiet --no-report --output told/out2 -- sh -c 'sleep 0.5'
+grep -x -A1 -- --run-key told/words | tail -1 | grep -qxE '[0-9a-f]{32}' || fail "no key of the run: $(cat told/words)"
+grep -q 'sleep 0.5' told/words && fail "the collector was told the arguments"
+"$run" --metrics nowhere -- true 2>err
+expect_status 125 "a file of metrics that is not there"
+"$run" --retain rolling=5s -- true 2>err
+expect_status 125 "less than a minute to keep"
 
 echo "== nothing to work with"
 mkdir empty-bin && cp "$run" empty-bin/
@@ -210,15 +264,19 @@ else
   nobody mine "$run" --no-report --output nnp -- setpriv --no-new-privs sleep 1 2>err
   expect_status 0 "no new privileges"
   mkdir -m 777 squat
-  # Somebody else was first in /tmp: their directory is never used.
+  for count in 1 2 3; do
+    (ulimit -u $count; nobody mine "$run" --quiet -- sh -c 'exit 7') 2>/dev/null
+    expect_status 7 "$count processes"
+  done
+  # Somebody else was first in /tmp: their directory is never used, and the next name is.
   uid=$(id -u nobody)
   if [ ! -e "/tmp/reveal-$uid" ] || rmdir "/tmp/reveal-$uid" 2>/dev/null; then
     mkdir "/tmp/reveal-$uid"
-    nobody mine "$run" --output squatted -- bash -c 'exit 6' 2>err
+    XDG_RUNTIME_DIR=/nowhere nobody mine "$run" --quiet --no-report --output squatted -- bash -c 'sleep 1; exit 6'
     expect_status 6 "a squatted run directory"
-    [ "$(lines_of err)" = 1 ] || fail "squatted: $(cat err)"
+    ls mine/squatted/*.h5 >/dev/null || fail "no trace beside a squatted directory: $(ls mine/squatted)"
     [ -z "$(ls -A "/tmp/reveal-$uid")" ] || fail "wrote into somebody else's directory"
-    rmdir "/tmp/reveal-$uid"
+    rmdir "/tmp/reveal-$uid" "/tmp/reveal-$uid.1"
   fi
 fi
 

@@ -72,17 +72,40 @@ assert end["schema"] == "reveal.watch/1" and end["news"] == "ended", end
 assert node["node"] == "n01" and node["state"] == "ended" and node["channels"] > 100, node
 assert 15 < node["seconds"] < 60, node
 assert end["watching_cpu_percent_of_core"] > 0
-assert all(line["schema"] == "reveal.alert/1" for line in lines[:-1])
+assert [line["news"] for line in lines[:2]] == ["waiting", "watching"], lines[:2]
+assert all(line["schema"] == "reveal.alert/1" for line in lines[2:-1])
 PYTHON
+head -n 1 lines | grep -q 'watching job: .*cause is named in the report at the end' || fail "watch: $(cat lines)"
 tail -n 1 lines | grep -q 'the job has ended; its report: reveal show job; cost: collector' || fail "watch: $(cat lines)"
 if [ -n "${watch_page:-}" ]; then
   wait $watch_page || fail "watch on a terminal: exit status $?"
   grep -q 'reveal watch job' page || fail "no page: $(head -c 300 page)"
   grep -q 'memory available' page || fail "no numbers on the page"
+  grep -q 'nothing is judged yet' page || fail "the page does not say that little was looked at"
+  grep -q 'cause is named in the report at the end' page || fail "the page does not say where causes are"
   grep -qF "$(printf '\033[?25h')" page || fail "the cursor is left hidden"
 fi
 left=$(ls -A job | grep -v '^n01\.h5$')
 [ -z "$left" ] || fail "left behind: $left"
+
+# A directory that is no run's, and one in which nothing begins.
+mkdir other none
+touch other/notes.txt
+"$bin/reveal" watch other >out 2>err
+status=$?
+[ $status = 1 ] || fail "no run's directory: exit status $status"
+grep -q 'no trace in other yet: waiting' out || fail "waits silently: $(cat out)"
+grep -q 'other holds no run' err || fail "no run's directory: $(cat err)"
+"$bin/reveal" watch none >out 2>err &
+stopped=$!
+for _ in $(seq 100); do
+  grep -q 'waiting for a run' out && break
+  sleep 0.1
+done
+kill -INT $stopped
+wait $stopped
+[ $? = 130 ] || fail "waiting, interrupted: not exit status 130"
+grep -q 'stopped watching; no run has begun in none' out || fail "waiting, interrupted: $(cat out)"
 
 # What has ended is said at once.
 "$bin/reveal" watch job >after 2>&1 || fail "an ended job: exit status $?"

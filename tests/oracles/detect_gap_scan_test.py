@@ -67,7 +67,7 @@ def scan(names, kinds, subsystems, rows):
             continue
         keep(cut - row[TRIM_START - 1:stop - 1], subsystem)
         above = cut > np.median(cut)
-        if (above[1:] != above[:-1]).sum() >= 2 * len(cut) / 100:
+        if subsystem != "memory" and (above[1:] != above[:-1]).sum() >= 2 * len(cut) / 100:
             keep(cut, subsystem)
     cpus = [np.sqrt(rows[names.index(f"busy/cpu{c}")][TRIM_START:stop]) for c in range(2)]
     keep(cpus[0] - cpus[1], "cpu")
@@ -77,6 +77,7 @@ def scan(names, kinds, subsystems, rows):
         if all(owner[k] != owner[i] or abs(np.corrcoef(series[k], row)[0, 1]) <= 0.9 for k in chosen):
             chosen.append(i)
     n = stop - TRIM_START
+    combined = max(3, len(chosen) // 3) if len(chosen) < 60 else 20
     best = (0, 0, 0)
     means = {i: np.convolve(series[i], np.ones(50) / 50, "valid") for i in chosen}
     starts = np.arange(n - 49)
@@ -90,7 +91,7 @@ def scan(names, kinds, subsystems, rows):
                 m = means[i][outside]
                 inside = series[i][b:b + length].mean()
                 gaps.append(max(0, inside - m.max(), m.min() - inside) / np.sqrt(series[i].var() / length))
-            total = sum(sorted(gaps)[-20:]) / 20
+            total = sum(sorted(gaps)[-combined:]) / combined
             if total > best[0] and b >= EDGE:
                 best = (total, b + TRIM_START, b + TRIM_START + length)
     return best

@@ -1,14 +1,12 @@
 #!/usr/bin/python3
-"""Other people's readers on our traces: h5py and xarray (both engines) of Debian, and the snippets of the README.
+"""Other people's readers on our traces: h5py and xarray (both engines) of Debian.
 
 A closed trace must say to them what it says to our reader (literals of unit test ReleasedTrace), and a .part that
 kill -9 left behind must be readable with h5py's swmr=True.
 """
 import contextlib
-import io
 import os
 import pathlib
-import re
 import subprocess
 import sys
 import tempfile
@@ -29,20 +27,7 @@ except ImportError as missing:
 MISSING = -(2**63)
 
 
-def snippets():
-    blocks = re.findall(r"```python\n(.*?)```", (SOURCE / "hdf5schema/README.md").read_text(), re.S)
-    assert len(blocks) == 2, "the README shows h5py and xarray"
-    return blocks
-
-
-def run_snippet(code, **names):
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        exec(compile(code, "README.md", "exec"), names)
-    return printed.getvalue().strip()
-
-
-def check_h5py(h5py_snippet):
+def check_h5py():
     with h5py.File(TRACE, "r") as trace:
         assert trace.attrs["schema"] == b"reveal.trace" and trace.attrs["schema_version"] == 1
         vmstat = trace["memory/vmstat"]
@@ -70,13 +55,12 @@ def check_h5py(h5py_snippet):
                 assert item.dtype.kind != "O" and (kind is None or kind.length is not None), name
 
         trace.visititems(fixed_length)
-    assert run_snippet(h5py_snippet, path=TRACE) == "count 15.9 1490"
 
 
-def check_xarray(xarray_snippet):
+def check_xarray():
     # A process of its own: a crash in a C library must fail this test, not end it.
     for engine in ("h5netcdf", "netcdf4"):
-        code = f"path, engine = {TRACE!r}, {engine!r}\n{xarray_snippet}" + """
+        code = f"import xarray\npath, engine = {TRACE!r}, {engine!r}\n" + """
 group = xarray.open_dataset(path, group="/memory", engine=engine)
 assert group["vmstat"].dims == ("vmstat_channel", "time_100ms"), group
 assert group["meminfo"].dims == ("meminfo_channel", "time_1s"), group
@@ -88,7 +72,6 @@ for name in ("/", "/cpu", "/node"):
 """
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
         assert done.returncode == 0, f"{engine}: {done.returncode}\n{done.stdout}\n{done.stderr}"
-        assert done.stdout.startswith("[100. 100."), done.stdout
     keys = xarray.open_dataset(TRACE, group="/memory/vmstat_channels", engine="h5netcdf")
     assert keys["metric"].values.tolist() == [b"vm.pgfault", b"vm.pgmajfault"]
 
@@ -150,8 +133,7 @@ def check_killed():
                 assert len(family.dims[0]["metric"]) >= family.shape[0], family
 
 
-h5py_snippet, xarray_snippet = snippets()
-check_h5py(h5py_snippet)
-check_xarray(xarray_snippet)
+check_h5py()
+check_xarray()
 check_killed()
 print("ok")

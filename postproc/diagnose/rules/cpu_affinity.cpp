@@ -107,9 +107,9 @@ std::vector<Finding> check(const RuleContext& context) {
       "average; "
       "the cpu they share was full for {:.0f} % of the time.",
       number(allowed), number(owned), context.telemetry.node, number(running), 100 * busy_share);
-  finding.runner_up = {"cpu.oversubscribed",
-                       fmt::format("{} of {} cpus were never open to the job: widen the mask first",
-                                   number(owned - allowed), number(owned))};
+  finding.runner_up = {
+      "", fmt::format("too many threads: {} of {} cpus were never open to the job, so the mask comes first",
+                      number(owned - allowed), number(owned))};
   if (!context.snapshot_value("env.OMP_PROC_BIND").empty() ||
       !context.snapshot_value("env.GOMP_CPU_AFFINITY").empty()) {
     finding.remedy.user.emplace_back("unset OMP_PROC_BIND GOMP_CPU_AFFINITY   # they bind the threads of this job");
@@ -120,10 +120,12 @@ std::vector<Finding> check(const RuleContext& context) {
 const RegisteredRule kRule{{
     .id = "cpu.affinity_too_narrow",
     .title = "The job is confined to fewer cpus than it owns",
+    .looks_for = "Processes that may run on fewer cpus than the job owns (job.cpus_allowed against job.cpus_owned), "
+                 "while the allowed ones are full and more processes are ready to run (job.running).",
     .kind = FindingKind::audit,
     .subsystem = Subsystem::cpu,
     .order = 30,
-    .look_alikes = "note.single_thread,cpu.outsider",
+    .look_alikes = "cpu.outsider,one busy thread",
     .proof = Proof::real,
     .thresholds = {{"max_share", 0.6, "ratio", "allowed cpus per owned cpu below which a mask is narrow"},
                    {"min_busy", 0.95, "ratio", "use of the busiest allowed cpu that counts as full"},
@@ -132,11 +134,12 @@ const RegisteredRule kRule{{
                    {"min_more_runnable", 0.4, "processes", "mean runnable processes beyond the allowed cpus"},
                    {"min_own_share", 0.7, "ratio", "least part of the full cpus that the job itself used"}},
     .user_remedy =
-        {"srun --cpus-per-task=$SLURM_CPUS_PER_TASK ...   # since Slurm 22.05 srun does not inherit sbatch -c",
-         "export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK  # the same for every srun of the script",
-         "srun --cpu-bind=none torchrun ...               # for a launcher that binds by itself",
-         "taskset -cp <pid>                               # shows the mask; without Slurm: start without taskset"},
-    .admin_remedy = {"slurm.conf: TaskPlugin=task/cgroup,task/affinity   # masks that follow the allocation"},
+        {"srun --cpus-per-task={cpus_per_task} {command} ...   # since Slurm 22.05 srun does not inherit sbatch -c",
+         "export SRUN_CPUS_PER_TASK={cpus_per_task}            # the same for every srun of the script",
+         {"srun --cpu-bind=none {command} ...                   # for a launcher that binds by itself", "job"},
+         {"taskset -cp $$                                       # the cpus that this shell passes on", "!job"}},
+    .advice = {{"Start the job without taskset, or from a shell that may use more cpus.", "!job"}},
+    .admin_remedy = {{"slurm.conf: TaskPlugin=task/cgroup,task/affinity   # masks that follow the allocation", "job"}},
     .verify = "job.cpus_allowed equals job.cpus_owned and no allowed cpu is above 90 % while others idle",
     .sources = {"https://slurm.schedmd.com/sbatch.html#OPT_cpus-per-task",
                 "https://slurm.schedmd.com/srun.html#OPT_cpu-bind", "https://github.com/pytorch/pytorch/issues/101850"},

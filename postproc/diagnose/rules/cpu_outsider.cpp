@@ -116,43 +116,28 @@ double interrupts_excess(const RuleContext& context, Interval at, std::span<cons
 RunnerUp runner_up(const RuleContext& context, Interval at, std::span<const Interval> excluded, double excess) {
   if (const auto steal = rate(context, "cpu.steal", 1e-9, "cpus")) {
     if (const auto change = contrast(context, *steal, at, excluded); change && change->excess() > 0.02) {
-      return {"note.steal", fmt::format("the hypervisor took {} cpus more than usual, the outsider {}",
-                                        number(change->excess()), number(excess))};
+      return {"", fmt::format("the hypervisor took {} cpus more than usual, the outsider {}", number(change->excess()),
+                              number(excess))};
     }
   }
   if (const auto running = level(context, "job.running", "processes")) {
     if (const auto change = contrast(context, *running, at, excluded)) {
-      return {"cpu.oversubscribed",
-              fmt::format("the job had {} runnable processes inside and {} outside of the interval; the extra cpu time "
-                          "is not its own",
-                          number(change->inside), number(change->outside))};
+      return {"", fmt::format("the job's own threads: it had {} runnable processes inside and {} outside of the "
+                              "interval; the extra cpu time "
+                              "is not its own",
+                              number(change->inside), number(change->outside))};
     }
   }
   return {};
 }
 
-/// What to type depends on whether a batch system shared the node out.
-void add_batch_remedy(const RuleContext& context, Finding& finding) {
-  if (context.snapshot_value("env.SLURM_JOB_ID").empty() && context.snapshot_value("env.SLURM_CPUS_PER_TASK").empty())
-    return;
-  finding.remedy.user.insert(finding.remedy.user.begin(),
-                             "#SBATCH --exclusive        # no other job on the node; costs whole nodes");
-}
-
-/// Says which cpus of the job were left alone; where none was, moving to them is no advice.
-void name_free_cpus(const RuleContext& context, std::span<const std::string> busy, Finding& finding) {
-  constexpr std::string_view kPlaceholder = "<free cpus>";
+/// The cpus of the job that were left alone; where none was, moving to them is no advice.
+JobValues free_cpus(const RuleContext& context, std::span<const std::string> busy) {
   std::vector<int> free = parse_cpu_list(context.snapshot_value("job.cpus_allowed"));
-  if (free.empty() || busy.empty()) return;
+  if (busy.empty()) return {};
   std::erase_if(free, [&](int cpu) { return std::ranges::count(busy, "cpu" + std::to_string(cpu)) > 0; });
-  std::vector<std::string>& lines = finding.remedy.user;
-  if (free.empty())
-    std::erase_if(lines, [&](const std::string& line) { return line.find(kPlaceholder) != std::string::npos; });
-  for (std::string& line : lines) {
-    if (const std::size_t at = line.find(kPlaceholder); at != std::string::npos) {
-      line.replace(at, kPlaceholder.size(), format_cpu_list(free));
-    }
-  }
+  if (free.empty()) return {};
+  return {{"free_cpus", format_cpu_list(free)}};
 }
 
 Finding describe(const RuleContext& context, const Signal& outsider, const Elevation& elevation,
@@ -160,19 +145,21 @@ Finding describe(const RuleContext& context, const Signal& outsider, const Eleva
   const Interval at = elevation.at;
   const double excess = elevation.inside - elevation.outside;
   const double length = context.seconds(at.length());
-  Finding finding = finding_at(context, at);
 
   const auto cpus = busier_cpus(context, at, excluded);
   std::vector<std::string> names;
   names.reserve(cpus.size());
   for (const Cpu& cpu : cpus) names.push_back(cpu.name);
+  Finding finding = finding_at(context, at, free_cpus(context, names));
   finding.instances = names;
 
   if (cost.any()) {
     set_loss(context, finding, cost.seconds, cost.how);
   } else {
     finding.severity = Severity::notice;
-    finding.impact.how = "none to be seen: the job waited for a cpu no longer and got no less of them than usual";
+    finding.impact.how = cost.wait && cost.used
+                             ? "none seen: the job waited for a cpu no longer and got no less of them than usual"
+                             : "not known: the job's waiting was not measured then";
   }
   const auto confirmed = confirmed_by(context.detection, at);
   finding.confidence = confirmed || elevation.beyond ? Confidence::likely : Confidence::possible;
@@ -186,12 +173,11 @@ Finding describe(const RuleContext& context, const Signal& outsider, const Eleva
     finding.evidence.push_back(evidence_of(context, *rate(context, "job.cpu_time", 1e-9, "cpus"), *cost.used, at));
 
   finding.sentence = fmt::format(
-      "Processes outside the job used {} cpus{} of {} for {} s (usually {}); the job lost {} of its run time.",
-      number(elevation.inside), names.size() == 1 ? " on " + names.front() : "", context.telemetry.node, number(length),
-      number(std::max(0.0, elevation.outside)), cost.any() ? fmt::format("about {} s", number(cost.seconds)) : "none");
+      "Processes outside the job used {} cpus{} of {} for {} s (usually {}); {}.", number(elevation.inside),
+      names.size() == 1 ? " on " + names.front() : "", context.telemetry.node, number(length),
+      number(std::max(0.0, elevation.outside)),
+      cost.any() ? fmt::format("the job lost about {} s", number(cost.seconds)) : "no cost to the job was seen");
   finding.runner_up = runner_up(context, at, excluded, excess);
-  name_free_cpus(context, names, finding);
-  add_batch_remedy(context, finding);
   return finding;
 }
 
@@ -222,19 +208,17 @@ std::optional<Finding> constant_outsider(const RuleContext& context, const Signa
                       evidence_of(context, wait, {waited, 0, 0}, whole),
                       evidence_of(context, used, {got, got + missed, 0}, whole)};
   finding.sentence = fmt::format(
-      "Processes outside the job used {} cpus of {} from its begin to its end (expected 0); the job got {} cpus and "
-      "waited "
+      "Processes outside the job used {} cpus of {} throughout the run (expected 0); the job got {} cpus and waited "
       "for {} more.",
       number(taken), context.telemetry.node, number(got), number(missed));
-  finding.runner_up = {"cpu.oversubscribed", "cpu time of others is not the job's own threads competing"};
-  add_batch_remedy(context, finding);
+  finding.runner_up = {"", "the job's own threads compete as well, but this cpu time is not theirs"};
   return finding;
 }
 
 std::vector<Finding> check(const RuleContext& context) {
   const Signal outsider{"job.outsider_cpu", "cpus", context.total("job.outsider_cpu")};
   const Signal used = needed(rate(context, "job.cpu_time", 1e-9, "cpus"), "job.cpu_time");
-  const Signal wait = needed(cpu_wait(context), "no waiting time of the job (schedstat) and no pressure.cpu_some");
+  const Signal wait = needed(cpu_wait(context), "waiting time of the job (schedstat) or pressure.cpu_some");
 
   const auto elevations = elevations_of(context, outsider.values, context.threshold("min_cpu"),
                                         context.threshold("min_score"), Doing::of_others);
@@ -279,10 +263,13 @@ std::vector<Finding> check(const RuleContext& context) {
 const RegisteredRule kRule{{
     .id = "cpu.outsider",
     .title = "Someone outside the job ran on its cpus",
+    .looks_for =
+        "Intervals in which processes outside the job used its cpus (job.outsider_cpu: all cpu time less the job's "
+        "own) while the job's run-queue wait rose or its own cpu time fell; and a level that lasts for the whole job.",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::cpu,
     .order = 60,
-    .look_alikes = "mem.writeback_stall,cpu.oversubscribed,note.interrupts,note.steal",
+    .look_alikes = "mem.writeback_stall,the job's own threads,interrupts,a hypervisor",
     .proof = Proof::real,
     .whole_machine = true,
     .thresholds = {{"min_cpu", 0.15, "cpus", "least cpu time of outsiders above the usual level"},
@@ -296,10 +283,12 @@ const RegisteredRule kRule{{
                    kMinLostSeconds,
                    kMinLostPercent},
     .user_remedy =
-        {"ps -eo pid,psr,pcpu,comm --sort=-pcpu | head -15   # while it runs: who else is busy, on which cpu",
-         "taskset -c <free cpus> <command>                   # keep away from a cpu that others use"},
-    .admin_remedy = {"cgroup.conf: ConstrainCores=yes      # with TaskPlugin=task/cgroup,task/affinity in slurm.conf",
-                     "slurm.conf: CoreSpecCount=1          # a core for daemons, in the node's line",
+        {{"#SBATCH --exclusive        # no other job on the node; costs whole nodes", "job"},
+         "ps -eo pid,user,psr,pcpu,comm --sort=-pcpu | head -15   # while it runs: who else is busy, on which cpu",
+         "taskset -c {free_cpus} {command} ...   # keep away from the cpus that others used"},
+    .admin_remedy = {{"cgroup.conf: ConstrainCores=yes      # with TaskPlugin=task/cgroup,task/affinity in slurm.conf",
+                      "job"},
+                     {"slurm.conf: CoreSpecCount=1          # a core for daemons, in the node's line", "job"},
                      "systemctl list-timers                # what the node itself starts at that time of day"},
     .verify = "job.outsider_cpu stays below 0.1 cpus and the job's run-queue wait at its usual level",
     .sources = {"https://slurm.schedmd.com/cgroup.conf.html", "https://docs.kernel.org/accounting/psi.html"},

@@ -51,9 +51,19 @@ std::vector<Elevation> episodes(const RuleContext& context, const Signal& held) 
   return {{.at = whole, .inside = mean, .outside = 0, .score = 0, .beyond = true, .recurring = false}};
 }
 
+/// Whole cpus that the tightest quota feeds.
+JobValues quota(const RuleContext& context) {
+  double least = std::nan("");
+  for (const std::size_t channel : context.channels("group.cpu_quota")) {
+    least = std::fmin(least, mean_inside(context.telemetry.series(channel), {0, context.telemetry.samples}) * 1e-9);
+  }
+  if (!(least >= 1)) return {};
+  return {{"quota_cpus", fmt::format("{:.0f}", std::floor(least))}};
+}
+
 Finding describe(const RuleContext& context, const Held& held, const Elevation& elevation,
                  std::span<const Interval> all) {
-  Finding finding = finding_at(context, elevation.at);
+  Finding finding = finding_at(context, elevation.at, quota(context));
   const double length = context.seconds(elevation.at.length());
   if (!held.instance.empty()) finding.instances = {held.instance};
   finding.confidence = Confidence::certain;
@@ -61,9 +71,11 @@ Finding describe(const RuleContext& context, const Held& held, const Elevation& 
   const double got = used ? mean_inside(used->values, elevation.at) : std::nan("");
   // Of the time it wanted to run in: held back / (held back + run).
   const double lost = std::isnan(got) ? std::min(elevation.inside, 1.0) : elevation.inside / (elevation.inside + got);
-  set_loss(context, finding, lost * length,
-           fmt::format("it ran on {} cpus and was held back on {}", std::isnan(got) ? "?" : number(got),
-                       number(elevation.inside)));
+  set_loss(
+      context, finding, lost * length,
+      std::isnan(got)
+          ? fmt::format("it was held back on {} cpus; on how many it ran was not measured", number(elevation.inside))
+          : fmt::format("it ran on {} cpus and was held back on {}", number(got), number(elevation.inside)));
   Evidence evidence = evidence_of(context, held.signal, elevation);
   evidence.instance = held.instance;
   evidence.detectors = {"kernel counter"};
@@ -71,9 +83,9 @@ Finding describe(const RuleContext& context, const Held& held, const Elevation& 
   add_contrast(context, finding, used, elevation.at, all);
   finding.sentence =
       fmt::format("A cpu quota held {} on {} back for {} s: {} cpus' worth of time was refused to it (usually {}).",
-                  held.instance.empty() ? "the job" : held.instance, context.telemetry.node, number(length),
-                  number(elevation.inside), number(std::max(0.0, elevation.outside)));
-  finding.runner_up = {"cpu.oversubscribed", "the kernel counts this time as throttled, not as waiting for a busy cpu"};
+                  held.instance.empty() ? "the job" : context.rank_name(held.instance), context.telemetry.node,
+                  number(length), number(elevation.inside), number(std::max(0.0, elevation.outside)));
+  finding.runner_up = {"", "a busy cpu: the kernel counts this time as throttled, not as waiting"};
   return finding;
 }
 
@@ -92,10 +104,12 @@ std::vector<Finding> check(const RuleContext& context) {
 const RegisteredRule kRule{{
     .id = "cpu.cfs_throttled",
     .title = "A cpu quota holds the job back",
+    .looks_for = "Intervals in which the kernel refused cpu time because of a quota: cgroup.cpu_throttled_time, or "
+                 "process.throttled_time of one rank.",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::cpu,
     .order = 20,
-    .look_alikes = "cpu.oversubscribed",
+    .look_alikes = "the job's own threads",
     .proof = Proof::real,
     .thresholds = {{"min_held", 0.02, "cpus", "least cpu time refused, beyond the usual level"},
                    {"min_seconds", 3, "s", "shortest interval"},
@@ -104,9 +118,12 @@ const RegisteredRule kRule{{
                    kMinLostPercent},
     .user_remedy =
         {"cat /sys/fs/cgroup$(cut -d: -f3 /proc/self/cgroup | tail -1)/cpu.max   # quota and period, inside the job",
-         "export OMP_NUM_THREADS=<quota / period>             # no more threads than the quota feeds",
-         "docker run --cpuset-cpus=0-3 instead of --cpus=4    # Kubernetes: whole cpus, requests = limits"},
-    .admin_remedy = {"cgroup.conf: ConstrainCores=yes   # give cpus, not quotas: cpu.max stays \"max\""},
+         "export OMP_NUM_THREADS={quota_cpus}             # no more threads than the quota feeds"},
+    .advice =
+        {"Start no more threads than the quota feeds (quota divided by period).",
+         "In a container ask for whole cpus: docker run --cpuset-cpus instead of --cpus; in Kubernetes set requests "
+         "equal to limits."},
+    .admin_remedy = {{"cgroup.conf: ConstrainCores=yes   # give cpus, not quotas: cpu.max stays \"max\"", "job"}},
     .verify = "nr_throttled in cpu.stat of the group no longer grows",
     .sources = {"https://docs.kernel.org/admin-guide/cgroup-v2.html#cpu-interface-files",
                 "https://docs.kernel.org/scheduler/sched-bwc.html"},

@@ -76,12 +76,14 @@ std::vector<Finding> check(const RuleContext& context) {
     finding.evidence.front().detectors = seen_by(confirmed);
     add_contrast(context, finding, busy, elevation.at, all);
     finding.sentence = fmt::format(
-        "For {} s work on {} waited for storage {:.0f} % of the time (usually {:.0f} %) while the busiest disk was "
-        "busy for {:.0f} %; the job read {} instead of {}.",
-        number(length), context.telemetry.node, 100 * elevation.inside, 100 * elevation.outside, 100 * disk,
+        "For {} s work on {} waited for storage {:.0f} % of the time (usually {:.0f} %){}; the job read {} "
+        "instead of {}.",
+        number(length), context.telemetry.node, 100 * elevation.inside, 100 * elevation.outside,
+        busy ? fmt::format(" while the busiest disk was busy for {:.0f} %", 100 * disk) : "",
         quantity(bytes->inside, "bytes/s"), quantity(bytes->outside, "bytes/s"));
-    finding.runner_up = {"io.local_disk_saturated",
-                         fmt::format("no disk of the node was busy for more than {:.0f} %", 100 * disk)};
+    finding.runner_up = {"",
+                         busy ? fmt::format("a full disk: none of the node was busy for more than {:.0f} %", 100 * disk)
+                              : "a full disk cannot be ruled out: no disk of the node was measured"};
     findings.push_back(std::move(finding));
   }
   return findings;
@@ -90,10 +92,12 @@ std::vector<Finding> check(const RuleContext& context) {
 const RegisteredRule kRule{{
     .id = "io.slow_reads",
     .title = "The job waited for reads from storage that was not busy",
+    .looks_for = "Intervals in which the job waited for io (cgroup.io_some, pressure.io_some) and read, got less cpu "
+                 "time than usual, and no disk was busy (disk.io_time).",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::storage,
     .order = 52,
-    .look_alikes = "io.local_disk_saturated,mem.writeback_stall,note.cold_cache",
+    .look_alikes = "mem.writeback_stall,a full disk,a cold cache",
     .proof = Proof::real,
     .thresholds = {{"min_wait", 0.1, "s/s", "least extra time in which work waited for io"},
                    {"min_seconds", 3, "s", "shortest interval"},
@@ -103,11 +107,13 @@ const RegisteredRule kRule{{
                    {"max_disk_busy", 0.6, "ratio", "busiest disk: above, the disk itself is the limit"},
                    kMinLostSeconds,
                    kMinLostPercent},
-    .user_remedy = {"cp -r /shared/data $TMPDIR/data              # once, then read from the node's own disk",
-                    "DataLoader(..., num_workers=4, prefetch_factor=4)   # more reads under way hide the wait",
-                    "cat /sys/fs/cgroup$(cut -d: -f3 /proc/self/cgroup | tail -1)/io.max   # is there a limit?"},
-    .admin_remedy = {"cat /sys/fs/cgroup/<the job's group>/io.max     # a limit left behind",
-                     "nfsiostat 5 or lctl get_param osc.*.stats       # a slow server behind an idle disk"},
+    .user_remedy =
+        {"cat /sys/fs/cgroup$(cut -d: -f3 /proc/self/cgroup | tail -1)/io.max   # inside the job: is there a limit?"},
+    .advice = {"Copy the input to storage of the node once, and read it there.",
+               {"More workers and a larger prefetch_factor of the DataLoader hide the wait.", "torch"}},
+    .admin_remedy = {"cat /sys/fs/cgroup{cgroup}/io.max   # a limit left behind",
+                     "nfsiostat 5                         # a slow server behind an idle disk; Lustre: lctl get_param "
+                     "osc.*.stats"},
     .verify = "pressure.io_some stays at its usual level and the job reads as fast as in the rest of its run",
     .sources = {"https://docs.kernel.org/accounting/psi.html",
                 "https://docs.kernel.org/admin-guide/cgroup-v2.html#io-interface-files"},

@@ -79,9 +79,11 @@ Remedy remedy_of(const RuleContext& context, const Pile& pile, Remedy remedy) {
     admin.emplace_back(
         "systemctl stop irqbalance                      # it runs and did not spread them: by hand, then");
   }
-  admin.push_back(fmt::format("echo {} > /proc/irq/{}/smp_affinity_list   # {}: or one cpu of its NUMA node for each",
-                              spread.empty() ? "<cpus>" : spread, pile.vectors.front().number,
-                              pile.vectors.front().name.empty() ? "the busiest" : pile.vectors.front().name));
+  if (!spread.empty()) {
+    admin.push_back(fmt::format("echo {} > /proc/irq/{}/smp_affinity_list   # {}: or one cpu of its NUMA node for each",
+                                spread, pile.vectors.front().number,
+                                pile.vectors.front().name.empty() ? "the busiest" : pile.vectors.front().name));
+  }
   admin.insert(admin.end(), remedy.admin.begin(), remedy.admin.end());
   remedy.admin = std::move(admin);
   return remedy;
@@ -111,7 +113,7 @@ std::vector<Finding> check(const RuleContext& context) {
   const bool felt = job_may_run_on(context, pile.cpu);
   set_loss(context, finding, felt ? std::optional((busy - others) * job_seconds(context)) : std::nullopt,
            felt ? "upper bound: what a process of the job on that cpu lost to interrupts beyond the others"
-                : "unknown: the job may not use that cpu; its packets wait there");
+                : "not known: the job may not use that cpu; its packets wait there");
   const auto add = [&](std::string metric, std::string feature, double observed, std::optional<double> expected,
                        std::string unit) {
     Evidence evidence;
@@ -135,7 +137,7 @@ std::vector<Finding> check(const RuleContext& context) {
       "{} of {} serves {} busy interrupt vectors ({}), {:.0f} % of the device interrupts, and spends {:.0f} % of its "
       "time on them; the other cpus spend {:.1f} %.",
       pile.cpu, context.telemetry.node, pile.vectors.size(), names, 100 * pile.share, 100 * busy, 100 * others);
-  finding.runner_up = {"note.managed_irq", "none of these vectors is managed by the kernel: they can be moved"};
+  finding.runner_up = {"", "vectors the kernel manages cannot be moved: none of these is one"};
   finding.remedy = remedy_of(context, pile, std::move(finding.remedy));
   return {finding};
 }
@@ -143,10 +145,12 @@ std::vector<Finding> check(const RuleContext& context) {
 const RegisteredRule kRule{{
     .id = "irq.imbalance",
     .title = "One cpu serves the interrupts of several devices or queues",
+    .looks_for = "One cpu that serves most device interrupts (irq.*) of the whole job and pays for it: time in "
+                 "interrupts (cpu.irq, cpu.softirq) or dropped packets (softnet.dropped).",
     .kind = FindingKind::audit,
     .subsystem = Subsystem::network,
     .order = 58,
-    .look_alikes = "note.managed_irq,note.few_flows",
+    .look_alikes = "vectors managed by the kernel,few flows",
     .proof = Proof::guest,
     .whole_machine = true,
     .thresholds = {{"min_rate", 100, "/s", "interrupts of a vector that counts as busy"},
@@ -158,9 +162,11 @@ const RegisteredRule kRule{{
                    kMinLostSeconds,
                    kMinLostPercent},
     .user_remedy =
-        {"srun --core-spec=1 ...                          # leaves a core to the system, where the site allows",
-         "grep . /proc/irq/*/effective_affinity_list      # on the named node: the same cpu again and again"},
-    .admin_remedy = {"set_irq_affinity_bynode.sh <node> <interface>  # NUMA-aware and static; excludes irqbalance"},
+        {{"srun --core-spec=1 {command} ...                # leaves a core to the system, where the site allows",
+          "job"},
+         "grep . /proc/irq/*/effective_affinity_list      # on {nodes}: the same cpu again and again"},
+    .admin_remedy =
+        {"The network driver's set_irq_affinity_bynode.sh spreads them by NUMA node; it excludes irqbalance."},
     .verify = "the cpu's share of irq.* falls below 30 % and its cpu.softirq to that of the others",
     .sources = {"https://docs.kernel.org/core-api/irq/irq-affinity.html",
                 "https://docs.kernel.org/networking/scaling.html",

@@ -113,11 +113,11 @@ void name_the_cause(const RuleContext& context, std::string_view cpu, Finding& f
   if (interfaces.empty()) return;
   const std::vector<int> online = parse_cpu_list(context.snapshot_value("cpu.online"));
   std::vector<std::string> lines;
-  lines.reserve(interfaces.size());
   for (const std::string& interface : interfaces) {
+    if (online.empty()) break;
     lines.push_back(
         fmt::format("for q in /sys/class/net/{}/queues/rx-*; do echo {} > $q/rps_cpus; done   # now: {} alone",
-                    interface, online.empty() ? "<mask>" : mask_of_cpus(online), cpu));
+                    interface, mask_of_cpus(online), cpu));
   }
   finding.sentence += fmt::format(" Packets of {} are steered there alone (rps_cpus).", fmt::join(interfaces, ", "));
   finding.remedy.admin.insert(finding.remedy.admin.begin(), lines.begin(), lines.end());
@@ -166,10 +166,12 @@ std::vector<Finding> check(const RuleContext& context) {
 const RegisteredRule kRule{{
     .id = "irq.softirq_saturation",
     .title = "One cpu gets the packets of all and cannot keep up",
+    .looks_for = "Intervals in which one cpu received nearly all packets (softnet.processed) and dropped some, left "
+                 "some behind (softnet.dropped, softnet.time_squeeze) or had no time left (cpu.softirq).",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::network,
     .order = 60,
-    .look_alikes = "net.tcp_loss,note.few_flows",
+    .look_alikes = "net.tcp_loss,few flows",
     .proof = Proof::real,
     .thresholds = {{"min_packets", 1000, "/s", "least packets of the node for their spread to say something"},
                    {"min_share", 0.9, "ratio", "least part of the packets on one cpu"},
@@ -181,10 +183,10 @@ const RegisteredRule kRule{{
                    {"min_softirq", 0.8, "cpus", "time of that cpu in soft interrupts that is a cost"},
                    kMinLostSeconds,
                    kMinLostPercent},
-    .user_remedy = {"cat /proc/net/softnet_stat                # on the named node: second column grows on one line",
-                    "export NCCL_NSOCKS_PERTHREAD=4            # more flows reach more queues"},
+    .user_remedy = {"cat /proc/net/softnet_stat                # on {nodes}: the second column grows on one line",
+                    {"export NCCL_NSOCKS_PERTHREAD=4            # more flows reach more queues", "nccl"}},
     .admin_remedy = {"grep . /sys/class/net/*/queues/rx-*/rps_cpus   # one bit set everywhere: write ff instead",
-                     "ethtool -L <if> combined <n>; systemctl enable --now irqbalance   # more queues, spread",
+                     "systemctl enable --now irqbalance             # spreads them; more queues: ethtool -L",
                      "sysctl net.core.netdev_max_backlog=10000       # absorbs bursts, cures no pile-up"},
     .verify = "softnet.dropped stays 0 and the busiest cpu takes no more than its usual share of softnet.processed",
     .sources = {"https://docs.kernel.org/networking/scaling.html",

@@ -39,22 +39,25 @@ std::vector<Finding> check(const RuleContext& context) {
     // A process nobody waits for may stand still as long as it likes: the job's own use of cpus says what it cost.
     const auto change = contrast(context, used, at, all);
     const double slowed = change ? change->fall() : 0;
-    finding.impact.how = "not measured: the job used its cpus as before";
+    finding.impact.how =
+        change ? "none seen: the job used its cpus as before" : "not known: the cpu time of the job was not measured";
     finding.severity = Severity::notice;
     if (slowed > context.threshold("min_slowed")) {
       set_loss(context, finding, std::min({1.0, share, slowed}) * length,
                fmt::format("the job used {} cpus instead of {} while a process stood still", number(change->inside),
                            number(change->outside)));
     }
+    // Whoever stopped them meant to: nothing that is urgent to anybody else.
+    finding.severity = std::min(finding.severity, Severity::warning);
     Evidence evidence = evidence_of(context, stopped, {share, elevation.outside, 0}, at);
     evidence.detectors = {"kernel state"};
     finding.evidence.push_back(std::move(evidence));
     if (change) finding.evidence.push_back(evidence_of(context, *used, *change, at));
     finding.sentence = fmt::format(
-        "For {} s, {} processes of the job on {} were stopped on average (usually {}): by a signal or a "
-        "debugger, not by load.",
-        number(length), number(share), context.telemetry.node, number(elevation.outside));
-    finding.runner_up = {"note.job_imbalance", "a process that only waits is asleep (state S), not stopped (state T)"};
+        "A signal or a debugger stopped processes of the job on {} for {} s: {} on average (usually {}). No load does "
+        "that.",
+        context.telemetry.node, number(length), number(share), number(elevation.outside));
+    finding.runner_up = {"", "a process that only waits is asleep (state S), not stopped (state T)"};
     findings.push_back(std::move(finding));
   }
   return findings;
@@ -63,10 +66,12 @@ std::vector<Finding> check(const RuleContext& context) {
 const RegisteredRule kRule{{
     .id = "job.stopped",
     .title = "Processes of the job were stopped",
+    .looks_for = "Intervals in which processes of the job were in state T or t, stopped by a signal or held by a "
+                 "debugger (job.stopped).",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::process,
     .order = 10,
-    .look_alikes = "note.job_imbalance",
+    .look_alikes = "a process that waits",
     .proof = Proof::real,
     .thresholds = {{"min_stopped", 0.05, "processes", "least mean number of stopped processes"},
                    {"min_seconds", 2, "s", "shortest interval"},
@@ -74,13 +79,11 @@ const RegisteredRule kRule{{
                    kMinLostSeconds,
                    kMinLostPercent},
     .user_remedy =
-        {"ps -o pid,stat,wchan,cmd -u $USER            # T: stopped, t: held by a debugger",
-         "kill -CONT <pid>                             # lets it run again",
-         "scontrol show job $SLURM_JOB_ID | grep -E 'State|Suspend'   # preempted or suspended by the site?"},
-    .admin_remedy = {"slurm.conf: PreemptMode=REQUEUE instead of SUSPEND,GANG for jobs over several nodes"},
+        {"ps -o pid,stat,wchan,cmd -u $USER            # while it runs: T is stopped, t is held by a debugger",
+         "scontrol show job {job} | grep -E 'State|Suspend'   # whether Slurm suspended the job"},
+    .advice = {"kill -CONT with the number of a stopped process lets it run again."},
     .verify = "job.stopped stays 0",
-    .sources = {"https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html",
-                "https://slurm.schedmd.com/gang_scheduling.html"},
+    .sources = {"https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html"},
     .check = check,
 }};
 

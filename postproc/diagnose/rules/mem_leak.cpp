@@ -120,17 +120,16 @@ Finding describe(const RuleContext& context, const Retained& memory, const Ramp&
   const double before = memory.level[ramp.begin];
   const double after = memory.level[ramp.end];
   const double pace = ramp.growth / length;
-  finding.instances = {memory.instance};
+  const std::string who = context.rank_name(memory.instance);
+  if (who == memory.instance) finding.instances = {who};
   finding.severity = Severity::notice;
   finding.confidence = Confidence::possible;
   const auto left = seconds_left(context, ramp, memory.level.size(), pace);
-  finding.impact.how = "none yet: the memory was there to be had";
-  std::string outlook = "and kept it";
+  finding.impact.how = "none seen: the memory was available";
+  std::string outlook = "it kept it";
   if (left) {
-    outlook = fmt::format("and still grew at the end; at this pace what is left of the node's memory lasts {}",
-                          duration(*left));
-    finding.impact.how =
-        fmt::format("at {} the job ends in {} for want of memory", quantity(pace, "bytes/s"), duration(*left));
+    outlook = fmt::format("at that pace the node's memory would have lasted {} more", duration(*left));
+    finding.impact.how = "none seen while it ran: the memory was available";
     if (*left < context.threshold("soon") * job_seconds(context)) {
       finding.severity = Severity::warning;
       finding.confidence = Confidence::likely;
@@ -141,24 +140,24 @@ Finding describe(const RuleContext& context, const Retained& memory, const Ramp&
   const Evidence held{.metric = "process.rss",
                       .instance = memory.instance,
                       .node = context.telemetry.node,
-                      .feature = "least level from then on",
+                      .feature = "never less again; expected: as before the growth",
                       .observed = after,
                       .expected = before,
                       .unit = "bytes",
                       .span = finding.intervals.front(),
-                      .detectors = {"retained memory"}};
+                      .detectors = {"interval search"}};
   Evidence retained_per_second = held;
-  retained_per_second.feature = "retained per second";
+  retained_per_second.feature = "growth of what is never given back; expected: its growth at other times";
   retained_per_second.observed = pace;
   retained_per_second.expected = std::max(0.0, outside);
   retained_per_second.unit = "bytes/s";
   finding.evidence = {held, std::move(retained_per_second)};
   finding.sentence =
-      fmt::format("Memory of {} on {} grew by {} in {} s, from {} to {}, {} a second, {}.", memory.instance,
-                  context.telemetry.node, quantity(ramp.growth, "bytes"), number(length), quantity(before, "bytes"),
-                  quantity(after, "bytes"), quantity(pace, "bytes"), outlook);
-  finding.runner_up = {"note.warmup", fmt::format("it began {} s after the job, and no later step gave it back",
-                                                  number(context.seconds(at.begin)))};
+      fmt::format("Memory of {} on {} grew by {} in {} s, at {}, from {} to {}; {}.", who, context.telemetry.node,
+                  quantity(ramp.growth, "bytes"), number(length), quantity(pace, "bytes/s"), quantity(before, "bytes"),
+                  quantity(after, "bytes"), outlook);
+  finding.runner_up = {"", fmt::format("the program's start: the growth began {} s later, and nothing was given back",
+                                       number(context.seconds(at.begin)))};
   return finding;
 }
 
@@ -189,11 +188,14 @@ std::vector<Finding> check(const RuleContext& context) {
 const RegisteredRule kRule{{
     .id = "mem.leak_oom_risk",
     .title = "Memory of the job grows steadily and is not given back",
+    .looks_for = "A process whose memory (process.rss) grows all through a stretch of the run and is never given back, "
+                 "against what is left (mem.available).",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::memory,
     .order = 55,
-    .look_alikes = "note.warmup,note.page_cache,mem.hugepages_reserved_idle",
+    .look_alikes = "the program's start,a single allocation,buffers that come and go",
     .proof = Proof::real,
+    .forecast = true,
     .thresholds = {{"min_growth", 200, "MB", "least memory retained more"},
                    {"min_share", 0.2, "ratio", "least growth against what the process held before"},
                    {"min_seconds", 6, "s", "shortest stretch of growth"},
@@ -201,12 +203,14 @@ const RegisteredRule kRule{{
                    {"min_third", 0.15, "ratio", "least part of the growth in each third of the stretch, else a step"},
                    {"soon", 10, "run times", "it is a finding when the memory left lasts no longer than this"}},
     .user_remedy =
-        {"python3 -X tracemalloc=10 train.py       # and tracemalloc.take_snapshot() every epoch",
-         "memray run -o leak.bin train.py          # which line holds it: memray flamegraph --leaks leak.bin",
-         "loss.item() instead of loss in lists and logs   # a kept tensor keeps its graph",
-         "DataLoader(..., num_workers=2, persistent_workers=True)   # arrays instead of lists of objects"},
-    .admin_remedy = {"cgroup.conf: ConstrainRAMSpace=yes          # the leak then ends its own job and no other"},
-    .verify = "process.rss of the named rank is flat after the first epochs",
+        {"{python} -X tracemalloc=10 ...           # then compare tracemalloc.take_snapshot() of two moments",
+         {"memray run -o leak.bin ...               # memray flamegraph --leaks leak.bin names the line", "python"},
+         "heaptrack {binary} ...                   # names the lines that allocated it"},
+    .advice = {{"Keep loss.item() instead of loss in lists and logs: a kept tensor keeps its graph.", "torch"},
+               {"Use arrays instead of lists of objects in data sets, and persistent workers.", "torch"}},
+    .admin_remedy = {{"cgroup.conf: ConstrainRAMSpace=yes          # the leak then ends its own job and no other",
+                      "job"}},
+    .verify = "process.rss of the named process no longer grows after its start",
     .sources = {"https://docs.kernel.org/admin-guide/cgroup-v2.html#memory",
                 "https://docs.python.org/3/library/tracemalloc.html"},
     .check = check,

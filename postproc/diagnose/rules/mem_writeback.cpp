@@ -19,6 +19,7 @@ struct Cost {
   Interval at;
   std::vector<std::pair<Signal, Contrast>> signs;
   double seconds = 0;
+  bool measured = false;  // what counts as the job's loss
   std::string how;
 };
 
@@ -60,6 +61,7 @@ Cost cost_of(const RuleContext& context, Interval flood, std::span<const Interva
   for (const Sign& sign : signs) {
     if (!sign.signal) continue;
     const auto change = contrast(context, *sign.signal, cost.at, all);
+    cost.measured = cost.measured || (change && sign.per > 0);
     if (!change || change->excess() < sign.least) continue;
     cost.signs.emplace_back(*sign.signal, *change);
     if (sign.per == 0) continue;
@@ -84,7 +86,7 @@ Finding describe(const RuleContext& context, const Signal& dirtied, const Elevat
                  const Writers& writers, bool by_outsider) {
   const Interval at = elevation.at;
   const double length = context.seconds(at.length());
-  Finding finding = finding_at(context, at);
+  Finding finding = finding_at(context, at, by_outsider ? JobValues{{"outsider", "yes"}} : JobValues{});
   finding.confidence = elevation.beyond ? Confidence::likely : Confidence::possible;
 
   finding.evidence.push_back(evidence_of(context, dirtied, elevation));
@@ -115,15 +117,12 @@ Finding describe(const RuleContext& context, const Signal& dirtied, const Elevat
     finding.impact.percent = 100 * cost.seconds / job_seconds(context);
     finding.impact.how = cost.how;
   } else {
-    finding.impact.how = "no waiting of the job was seen";
+    finding.impact.how = cost.measured ? "none seen: no more processes of the job waited than usual"
+                                       : "not known: the waiting of the job was not measured";
   }
-  finding.runner_up = {"io.local_disk_saturated",
-                       fmt::format("{} were dirtied in memory: direct or read io leaves no dirty pages",
-                                   quantity(elevation.inside * length, "bytes"))};
-  if (by_outsider) {
-    finding.remedy.user = {"grep -E 'Dirty|Writeback' /proc/meminfo   # while it runs: pages waiting for the disk",
-                           "#SBATCH --exclusive                       # under Slurm: no other job on the node"};
-  }
+  finding.runner_up = {
+      "", fmt::format("a disk that is merely busy: {} were dirtied in memory: direct or read io leaves no dirty pages",
+                      quantity(elevation.inside * length, "bytes"))};
   return finding;
 }
 
@@ -131,7 +130,7 @@ std::vector<Finding> check(const RuleContext& context) {
   const Signal dirtied =
       needed(rate(context, "vmstat.nr_dirtied", context.page_bytes(), "bytes/s"), "vmstat.nr_dirtied");
   const Signal own =
-      needed(rate(context, "process.write_bytes", 1, "bytes/s"), "process.write_bytes, hence not who wrote");
+      needed(rate(context, "process.write_bytes", 1, "bytes/s"), "process.write_bytes, so not who wrote");
 
   const auto floods = elevations_of(context, dirtied.values, context.threshold("min_rate") * 1e6,
                                     context.threshold("min_score"), Doing::of_others);
@@ -180,10 +179,12 @@ std::vector<Finding> check(const RuleContext& context) {
 const RegisteredRule kRule{{
     .id = "mem.writeback_stall",
     .title = "A flood of dirty pages in the page cache",
+    .looks_for = "Intervals in which many pages were written to the page cache (vmstat.nr_dirtied), and whether "
+                 "processes of the job were blocked (job.blocked), waited for a cpu or for io (pressure.io_some).",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::storage,
     .order = 50,
-    .look_alikes = "io.local_disk_saturated,note.own_checkpoint",
+    .look_alikes = "a busy disk,the job's own checkpoints",
     .proof = Proof::real,
     .whole_machine = true,
     .thresholds = {{"min_rate", 30, "MB/s", "least rate of pages dirtied above the usual level"},
@@ -198,12 +199,15 @@ const RegisteredRule kRule{{
                    {"min_habit_percent", 5, "percent", "cost of the job's own recurring floods worth a note"},
                    kMinLostSeconds,
                    kMinLostPercent},
-    .user_remedy =
-        {"write checkpoints from one rank, less often, or asynchronously (torch.distributed.checkpoint.async_save)",
-         "write to node-local storage and copy later:  export TMPDIR=/tmp"},
+    .user_remedy = {{"grep -E 'Dirty|Writeback' /proc/meminfo   # while it runs: pages waiting for the disk",
+                     "outsider"},
+                    {"#SBATCH --exclusive                       # job {job} then has the node to itself", "outsider"}},
+    .advice = {{"Write checkpoints from one rank, less often, or asynchronously.", "!outsider"},
+               {"torch.distributed.checkpoint.async_save writes them in the background.", "torch"},
+               {"Write to storage of the node and copy the files later.", "!outsider"}},
     .admin_remedy =
         {"sysctl vm.dirty_background_bytes=268435456 vm.dirty_bytes=2147483648   # start earlier, cap lower",
-         "cgroup.conf: ConstrainRAMSpace=yes   # page cache is then charged to the job that wrote it"},
+         {"cgroup.conf: ConstrainRAMSpace=yes   # page cache is then charged to the job that wrote it", "job"}},
     .verify = "pages dirtied per second stay at the usual level and job.blocked near 0",
     .sources = {"https://docs.kernel.org/admin-guide/sysctl/vm.html", "https://docs.kernel.org/accounting/psi.html"},
     .check = check,

@@ -102,7 +102,7 @@ std::vector<Finding> check_fallback(const RuleContext& context) {
   finding.confidence = Confidence::likely;
   finding.intervals = {context.span(0, context.telemetry.samples)};
   for (const Port& port : ports) finding.instances.push_back(port.name);
-  finding.impact.how = "not measured what the fabric would carry; reported cases differ by a factor of 4 to 5";
+  finding.impact.how = "not known: what the fabric would have carried was not measured";
   finding.evidence.push_back(fact(context, "net.tx_bytes", "mean", bytes, std::nullopt, "bytes/s"));
   finding.evidence.push_back(fact(context, "net.rx_bytes", "mean", received, std::nullopt, "bytes/s"));
   finding.sentence = fmt::format(
@@ -142,13 +142,18 @@ std::vector<Finding> check_single_qp(const RuleContext& context) {
   finding.confidence = Confidence::possible;
   finding.intervals = {context.span(0, context.telemetry.samples)};
   finding.instances = {wide->name};
-  finding.impact.how = "to be measured; keep the setting only if the step time falls";
-  finding.evidence.push_back(fact(context, "NCCL_IB_QPS_PER_CONNECTION", "setting", 1, std::nullopt, "count"));
+  finding.impact.how = "not known: whether several queue pairs are faster must be measured";
+  // The setting is evidence only where it was seen; without it NCCL's documented default holds.
+  if (!set.empty()) {
+    finding.evidence.push_back(fact(context, "NCCL_IB_QPS_PER_CONNECTION", "setting", 1, std::nullopt, "count"));
+  }
+  const std::optional<double> rate = wide->gigabits > 0 ? std::optional(wide->gigabits) : std::nullopt;
+  finding.evidence.push_back(
+      fact(context, "rdma." + wide->name + ".rate", "rate of the port", rate, std::nullopt, "Gb/s"));
   finding.sentence = fmt::format(
-      "NCCL uses one queue pair per connection on {} ({:g} Gb/s): where the fabric has several paths, two or four "
-      "may "
-      "use them better. An experiment, not a fault: measure it.",
-      wide->name, wide->gigabits);
+      "NCCL_IB_QPS_PER_CONNECTION is {}, so NCCL uses one queue pair per connection on {}{}. Where the fabric has "
+      "several paths, two or four may use them better. This is an experiment, not a fault: measure it.",
+      set.empty() ? "not set" : "1", wide->name, rate ? fmt::format(" ({:g} Gb/s)", *rate) : "");
   finding.runner_up = {"nccl.socket_fallback", "the job's processes hold RDMA devices open: the fabric is used"};
   return {finding};
 }
@@ -156,17 +161,25 @@ std::vector<Finding> check_single_qp(const RuleContext& context) {
 const RegisteredRule kFallback{{
     .id = "nccl.socket_fallback",
     .title = "NCCL runs over TCP sockets although an RDMA fabric is up",
+    .looks_for = "A job of several nodes that uses NCCL (job.libraries), sends much over sockets (net.tx_bytes) and "
+                 "has no RDMA device open (job.rdma_opened), although one is up.",
     .kind = FindingKind::audit,
     .subsystem = Subsystem::network,
     .order = 40,
-    .look_alikes = "note.bootstrap,nccl.single_qp",
+    .look_alikes = "nccl.single_qp,a rendezvous",
     .proof = Proof::test_double,
     .thresholds = {{"min_sent", 10, "MB/s", "mean traffic from which it is more than a rendezvous"},
                    {"max_skew", 3, "ratio", "sent against received beyond which it is not a collective's traffic"}},
-    .user_remedy = {"NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET srun ...   # once: says which network it took and why",
-                    "docker/podman: --device=/dev/infiniband --cap-add=IPC_LOCK --ulimit memlock=-1",
-                    "ulimit -l                                         # must be unlimited where ranks start"},
-    .admin_remedy = {"slurmd.service: LimitMEMLOCK=infinity; slurm.conf: PropagateResourceLimitsExcept=MEMLOCK"},
+    .user_remedy =
+        {{"NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET srun {command} ...   # once: says which network it took, why",
+          "job"},
+         {"NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET {command} ...   # once: says which network it took, why", "!job"},
+         "ulimit -l                                         # must be unlimited where ranks start"},
+    .advice =
+        {"A container needs the devices: --device=/dev/infiniband --cap-add=IPC_LOCK --ulimit memlock=-1 (docker, "
+         "podman)."},
+    .admin_remedy = {{"slurmd.service: LimitMEMLOCK=infinity; slurm.conf: PropagateResourceLimitsExcept=MEMLOCK",
+                      "job"}},
     .verify = "job.rdma_opened is not none and net.tx_bytes falls to the rendezvous",
     .sources = {"https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",
                 "https://github.com/NVIDIA/nccl/issues/1925", "https://github.com/areal-project/AReaL/issues/639"},
@@ -176,6 +189,8 @@ const RegisteredRule kFallback{{
 const RegisteredRule kSingleQp{{
     .id = "nccl.single_qp",
     .title = "One NCCL queue pair per connection on a fabric of several paths",
+    .looks_for = "A job that uses NCCL over a fast RDMA port with the default of one queue pair per connection "
+                 "(env.NCCL_IB_QPS_PER_CONNECTION).",
     .kind = FindingKind::audit,
     .subsystem = Subsystem::network,
     .order = 41,
@@ -185,7 +200,7 @@ const RegisteredRule kSingleQp{{
     .user_remedy = {"export NCCL_IB_QPS_PER_CONNECTION=2   # then 4: compare the step time of both with this run's",
                     "export NCCL_IB_SPLIT_DATA_ON_QPS=1    # with it, each message is split; 0 takes turns; try both",
                     "unset NCCL_IB_QPS_PER_CONNECTION      # if neither is faster: more queue pairs cost cache"},
-    .verify = "the step time falls by more than its spread; reveal compare BEFORE AFTER",
+    .verify = "the step time falls by more than its spread",
     .sources = {"https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-ib-qps-per-connection",
                 "https://github.com/NVIDIA/nccl/issues/2409"},
     .check = check_single_qp,

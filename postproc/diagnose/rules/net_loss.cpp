@@ -17,6 +17,12 @@ bool is_reordering(const RuleContext& context, Interval at, std::span<const Inte
   return change && change->excess() >= context.threshold("max_duplicate_share") * out_of_order;
 }
 
+std::string reordering_seen(const RuleContext& context, Interval at, std::span<const Interval> all) {
+  const auto change = contrast(context, rate(context, "tcpext.TCPDSACKOldSent", 1, "/s"), at, all);
+  return change ? "reordering: few segments came twice, so they were missing, not late"
+                : "reordering cannot be ruled out: tcpext.TCPDSACKOldSent was not measured";
+}
+
 /// Lost in this node's own kernel or at a port that is too slow, which a rule before this one has said.
 bool is_explained(const RuleContext& context, Interval at) {
   const TimeSpan span = context.span(at.begin, at.end);
@@ -56,11 +62,11 @@ std::vector<Finding> check(const RuleContext& context) {
     for (const std::string_view metric : {"tcp.RetransSegs", "softnet.dropped"}) {
       add_contrast(context, finding, rate(context, metric, 1, "/s"), elevation.at, all);
     }
-    finding.sentence = fmt::format(
-        "Segments on their way to {} were lost for {} s: {} a second arrived out of order (usually {}), of {} in all.",
-        context.telemetry.node, number(length), number(elevation.inside), number(elevation.outside),
-        number(segments->inside));
-    finding.runner_up = {"note.reordering", "few segments came twice, so they were missing, not late"};
+    finding.sentence =
+        fmt::format("{} lost TCP segments for {} s: {}/s arrived out of order (usually {}/s) of {}/s received.",
+                    context.telemetry.node, number(length), number(elevation.inside), number(elevation.outside),
+                    number(segments->inside));
+    finding.runner_up = {"", reordering_seen(context, elevation.at, all)};
     findings.push_back(std::move(finding));
   }
   return findings;
@@ -69,10 +75,12 @@ std::vector<Finding> check(const RuleContext& context) {
 const RegisteredRule kRule{{
     .id = "net.tcp_loss",
     .title = "Packets for a node of the job were lost",
+    .looks_for = "Intervals in which segments arrived out of order at a node (tcpext.TCPOFOQueue against tcp.InSegs): "
+                 "segments before them were lost on their way to it.",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::network,
     .order = 70,
-    .look_alikes = "note.reordering,irq.softirq_saturation,net.congestion",
+    .look_alikes = "reordering,irq.softirq_saturation,net.congestion",
     .proof = Proof::real,
     .thresholds = {{"min_rate", 5, "/s", "least segments out of order above the usual level"},
                    {"min_seconds", 3, "s", "shortest interval"},
@@ -82,10 +90,11 @@ const RegisteredRule kRule{{
                    {"max_duplicate_share", 0.5, "ratio", "segments received twice per one out of order: reordering"},
                    kMinLostSeconds,
                    kMinLostPercent},
-    .user_remedy = {"nstat -az | grep -E 'TcpRetransSegs|TCPOFOQueue'   # on the named node, while a job runs",
-                    "#SBATCH --exclude=<the named node>                 # until it is repaired"},
+    .user_remedy = {"nstat -az | grep -E 'TcpRetransSegs|TCPOFOQueue'   # on {nodes}, while a job runs",
+                    {"#SBATCH --exclude={nodes}                          # until it is repaired", "job"}},
     .admin_remedy =
-        {"ethtool -S <nic> | grep -iE 'err|drop|crc|discard'   # on the named node, and its switch port",
+        {"grep . /sys/class/net/*/statistics/*err* /sys/class/net/*/statistics/*drop*   # on {nodes}; and its switch "
+         "port",
          "cat /proc/net/softnet_stat                           # second column: dropped by this kernel itself"},
     .verify = "tcpext.TCPOFOQueue of the node stays at the level of its peers",
     .sources = {"https://www.kernel.org/doc/html/latest/networking/snmp_counter.html"},

@@ -132,18 +132,23 @@ std::vector<Finding> check(const RuleContext& context) {
   const bool bound = !open.empty() && open.size() < all.size();
   std::optional<Placement> placement = bound ? resident(context, open, all) : std::nullopt;
   if (!placement) placement = allocated(context);
-  if (!placement) throw Unavailable("not measured: process.numa_bytes, numa_local_node and numa_other_node");
+  if (!placement) {
+    const bool seen = bound && !context.channels("process.numa_bytes").empty();
+    throw Unavailable(seen ? "process.numa_bytes covers less than half of the job's memory, and numa_local_node and "
+                             "numa_other_node were not measured"
+                           : "not measured: numa_local_node and numa_other_node");
+  }
   if (placement->share() < context.threshold("min_share")) return {};
   if (placement->remote < context.threshold("min_bytes") * 1e6) return {};
   const double distance = largest_distance(context);
   if (distance < context.threshold("min_distance")) return {};  // parts of one socket
 
-  Finding finding = context.finding();
+  Finding finding = context.finding(open.size() == 1 ? JobValues{{"numa_node", std::to_string(open[0])}} : JobValues{});
   finding.severity = Severity::notice;
   finding.confidence = Confidence::likely;
   finding.intervals = {context.span(0, context.telemetry.samples)};
   for (const int node : open) finding.instances.push_back("node" + std::to_string(node));
-  finding.impact.how = "no counter of memory stalls was measured on this node";
+  finding.impact.how = "not known: no rule estimates what remote memory costs";
   Evidence evidence;
   evidence.metric = placement->metric;
   evidence.node = context.telemetry.node;
@@ -159,15 +164,15 @@ std::vector<Finding> check(const RuleContext& context) {
   finding.evidence.push_back(evidence);
 
   finding.sentence = fmt::format(
-      "{:.0f} % of the memory {} on {} ({}) is on another NUMA node than the cpus that want it.",
+      "{:.0f} % of the memory {} on {} ({}) is on another NUMA node than the cpus that use it.",
       100 * placement->share(), placement->verb, context.telemetry.node, quantity(placement->remote, "bytes"));
   if (open.size() == 1) {
     finding.sentence += fmt::format(
         " The job's processes run on node {} alone: their memory is bound elsewhere, or does not fit there.", open[0]);
-    finding.runner_up = {"numa.unbound_migrating", "the processes cannot leave their node: it is the memory's binding"};
+    finding.runner_up = {"", "processes that move between nodes: these cannot leave theirs"};
   } else if (open.size() > 1) {
     finding.sentence += fmt::format(" The job's processes may run on {} nodes and are not bound to one.", open.size());
-    finding.runner_up = {"mem.bw_saturated", "not measured: no counter of memory bandwidth on this node"};
+    finding.runner_up = {"", "memory that is busy rather than far cannot be ruled out: no rule looks at its bandwidth"};
   }
   return {finding};
 }
@@ -175,10 +180,12 @@ std::vector<Finding> check(const RuleContext& context) {
 const RegisteredRule kRule{{
     .id = "numa.mem_remote",
     .title = "Memory lies on another NUMA node than the cpus that use it",
+    .looks_for = "Pages of the job's processes on a NUMA node whose cpus they may not use (process.numa_bytes), or "
+                 "pages that the kernel had to take from another node (numa.*).",
     .kind = FindingKind::audit,
     .subsystem = Subsystem::memory,
     .order = 32,
-    .look_alikes = "mem.bw_saturated,numa.unbound_migrating",
+    .look_alikes = "",
     .proof = Proof::guest,
     .whole_machine = true,
     .thresholds = {{"min_share", 0.25, "ratio", "least part of the memory that is on another node"},
@@ -186,11 +193,12 @@ const RegisteredRule kRule{{
                    {"min_distance", 16, "SLIT",
                     "least distance of the nodes as firmware says; 10 is the own, 20 a socket"}},
     .user_remedy =
-        {"srun --cpu-bind=ldoms --mem-bind=local ...           # a rank stays on one node, its memory, too",
-         "torchrun --numa-binding=node ...                     # recent PyTorch does the same",
-         "numactl --cpunodebind=<N> --membind=<N> COMMAND      # without Slurm; --preferred if it may not fit",
-         "numactl --interleave=all COMMAND                     # one process larger than a node: spread it"},
-    .admin_remedy = {"slurm.conf: TaskPlugin=task/cgroup,task/affinity      # else --mem-bind does nothing"},
+        {{"srun --cpu-bind=ldoms --mem-bind=local {command} ...   # a rank stays on one node, its memory, too", "job"},
+         {"torchrun --numa-binding=node ...                     # recent PyTorch does the same", "torch"},
+         {"numactl --cpunodebind={numa_node} --membind={numa_node} {command} ...   # --preferred if it may not fit",
+          "!job"},
+         "numactl --interleave=all {command} ...               # one process larger than a node: spread it"},
+    .admin_remedy = {{"slurm.conf: TaskPlugin=task/cgroup,task/affinity      # else --mem-bind does nothing", "job"}},
     .verify = "the share told above stays below a tenth, and the step time falls",
     .sources = {"https://docs.kernel.org/admin-guide/numastat.html", "https://slurm.schedmd.com/srun.html#OPT_mem-bind",
                 "https://docs.pytorch.org/docs/main/elastic/numa.html"},

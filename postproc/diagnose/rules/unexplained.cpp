@@ -114,6 +114,8 @@ std::vector<Finding> check(const RuleContext& context) {
 const RegisteredRule kRule{{
     .id = "anomaly.unexplained",
     .title = "Something changed that no rule explains",
+    .looks_for = "Intervals that the detectors found and no other rule explains, if the job's own pace, waiting or "
+                 "traffic changed in them.",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::cpu,
     .order = 1000,

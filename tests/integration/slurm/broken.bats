@@ -100,7 +100,8 @@ seconds_of_epilog() { # seconds_of_epilog JOB: until the node is free again
   for job in 1 2 3 4 5; do run_job m1 0.3; done
   [ "$(wc -l <"$DIR/started/crashes")" = 3 ] || problem "$(wc -l <"$DIR/started/crashes") starts instead of 3"
   note row_started "3 of 5"
-  rm -f "$DIR"/spool/run/*
+  grep -q -- "spool-janitor --reset-breaker $DIR/spool" "$DIR"/slurmd-m1.log || problem "the log does not say how to reset it"
+  bash "${REVEAL_JANITOR:-$here/../../../site-config/spool-janitor}" --reset-breaker "$DIR/spool" || problem "it cannot be reset"
   run_job m1 0.3
   [ "$(wc -l <"$DIR/started/crashes")" = 4 ] || problem "the breaker does not close again"
   nothing_left_but_locks "$id"
@@ -132,6 +133,22 @@ seconds_of_epilog() { # seconds_of_epilog JOB: until the node is free again
   started "$id" o1
   nothing_left "$id"
   note row_report "-"
+  verdict
+}
+
+@test "default=on is limited, --reveal is not" {
+  CLUSTER_PROLOG_FLAGS=none cluster p default=on account=bio percent=100
+  situation "no PrologFlags, default=on account=bio: a step that claims the account; explicit --reveal"
+  local id status=0
+  id=$(as_user sbatch --parsable -N1 -o out --wrap 'export SLURM_JOB_ACCOUNT=bio; srun -N1 sleep 2; exit 2')
+  batch_unchanged "$id" FAILED 2:0
+  started "$id"
+  nothing_left "$id"
+  id=$(as_user sbatch --parsable -N1 -o out --reveal --wrap 'srun -N1 sleep 4; exit 2')
+  batch_unchanged "$id" FAILED 2:0
+  started "$id" p1
+  report "$work/reveal-$id" "$id" p1
+  nothing_left "$id"
   verdict
 }
 

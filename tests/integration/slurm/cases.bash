@@ -155,12 +155,13 @@ report_flaws() { # report_flaws FOLDER JOB NODE...: what is missing in the folde
   local folder=$1 job=$2 name names=()
   shift 2
   [ -d "$folder" ] || { echo "there is no $folder" && return; }
-  [ "$(stat -c '%a %U' "$folder")" = "700 $user" ] || stat -c "mode and owner are %a %U" "$folder"
+  [ "$(stat -c '%a %U' "$folder")" = "${report_mode:-700} ${report_owner:-$user}" ] ||
+    stat -c "mode and owner are %a %U" "$folder"
   names=(report.json report.txt report.html run.json)
   for name; do names+=("$name.h5" "$name.summary.json"); done
   diff <(printf '%s\n' "${names[@]}" | sort) <(ls "$folder") | sed -n "s/^</missing:/p;s/^>/not due:/p"
   # Names with a dot are the claim and the lease of reveal itself.
-  find "$folder" ! -user "$user" -printf '%p belongs to %u\n'
+  find "$folder" ! -user "${report_owner:-$user}" -printf '%p belongs to %u\n'
   /usr/bin/python3 - "$folder/report.json" "$job" "$@" <<'PYTHON'
 import json, sys
 path, job, *nodes = sys.argv[1:]
@@ -207,7 +208,7 @@ no_report() { # no_report [WHY]: nothing appears in the working directory, howev
 
 # kept_in_spool JOB NODE...: nowhere to write as the user: report and traces wait on the node.
 kept_in_spool() {
-  local job=$1 place=$DIR/spool/$2/$1
+  local job=$1 place=$DIR/spool/$2/$1 report_owner=root report_mode=750 # with an access control list for the user
   if until_true 20 flawless "$place" "$@"; then
     note row_report "yes, in the spool"
   else
@@ -215,7 +216,8 @@ kept_in_spool() {
     problem "$place: $(report_flaws "$place" "$@")"
   fi
   as_user "$(reveal_program)" show "$place" >"$DIR/shown" || problem "reveal show: status $?"
-  cmp "$DIR/shown" "$place/report.txt" || problem "reveal show prints something else"
+  # It ends with where the report is, as it was typed, and what to type next.
+  cmp <(head -n -2 "$DIR/shown") <(head -n -1 "$place/report.txt") || problem "reveal show prints something else"
   only_left "$job" "/spool/$2/$job(/.*)?\$" "traces in the spool"
 }
 # delivered_or_kept JOB FOLDER: a trace is in the one or in the other.
@@ -245,7 +247,7 @@ started_cleanly() { # started_cleanly JOB
   local file foreign
   for file in "$DIR/started/$1".*.environment; do
     [ -e "$file" ] || continue
-    foreign=$(sed 's/=.*//' "$file" | grep -vxE 'PATH|LANG|SLURM_CONF|SLURM_CLUSTER_NAME|SLURMD_NODENAME|SLURM_JOB_USER|SLURM_JOB_NODELIST|SLURM_NODELIST|SLURM_STEP_NODELIST|SLURM_JOB_WORK_DIR|SLURM_(JOB_)?RESTART_COUNT|SLURM_HET_JOB_(ID|OFFSET)|SLURM_ARRAY_(JOB|TASK)_ID|SLURM_JOB_(NAME|PARTITION|ACCOUNT|GPUS)|SPANK_REVEAL_DIR' || true)
+    foreign=$(sed 's/=.*//' "$file" | grep -vxE 'PATH|LANG|SLURM_CONF|SLURM_CLUSTER_NAME|SLURMD_NODENAME|SLURM_JOB_USER|SLURM_JOB_NODELIST|SLURM_NODELIST|SLURM_STEP_NODELIST|SLURM_JOB_WORK_DIR|SLURM_(JOB_)?RESTART_COUNT|SLURM_HET_JOB_(ID|OFFSET)|SLURM_ARRAY_(JOB|TASK)_ID|SLURM_JOB_(NAME|PARTITION|ACCOUNT|GPUS)|SPANK_REVEAL_DIR|REVEAL_REQUEST' || true)
     [ -z "$foreign" ] || problem "$file: $(echo "$foreign" | xargs)"
     # 10 is the script that records this.
     foreign=$(awk 'NF > 8 { print $9, $11 }' "${file%.environment}.fds" | grep -vE "^(0|1|2) /dev/null$|^3 .*/run/$1\.|^10 .*/recorder$" || true)

@@ -310,7 +310,10 @@ remove_job_cgroups() {
     [ ! -s "$path/cgroup.procs" ] || xargs -r kill -9 <"$path/cgroup.procs" 2>/dev/null || true
   done
   for path in $(job_cgroups); do rmdir "$path" 2>/dev/null || true; done
-  for node in $(node_names); do rmdir "$freezer/slurm_$node"/uid_* "$freezer/slurm_$node" 2>/dev/null || true; done
+  for node in $(node_names); do
+    rmdir "$freezer/slurm_$node"/uid_* "$freezer/slurm_$node" 2>/dev/null || true
+    rmdir "${freezer%/*}"/*/reveal/*."$node".* 2>/dev/null || true # of brokers that were killed
+  done
 }
 
 # Processes of reveal that this cluster has started: programs and scripts in DIR/bin, collectors with a spool below DIR.

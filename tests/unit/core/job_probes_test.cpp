@@ -57,6 +57,36 @@ TEST(Slots, FollowWhatTheirProcessReadsAndWrites) {
   EXPECT_EQ(bench.value("process/io_calls", "process.writes", "rank0"), 0);
 }
 
+TEST(Slots, CountOnceWhatAProcessWroteThatItsParentWaitedFor) {
+  TestHost host;
+  const auto write = [&](int pid, int written) {
+    host.write("/proc/" + std::to_string(pid) + "/io", "rchar: 0\nwchar: 0\nsyscr: 0\nsyscw: 0\nread_bytes: 0\n" +
+                                                           ("write_bytes: " + std::to_string(written)) + "\n");
+  };
+  host.last_pid(500);
+  host.process(500, 1, "root", 1, 0);
+  write(500, 0);
+  ProbeBench bench(host, "process", JobSource{.pid = 500});
+  bench.sample();
+  host.process(510, 500, "dd", 1, 0);
+  host.last_pid(510);
+  write(510, 4000);
+  bench.sample();  // the base of the child: it was not seen to write these
+  write(510, 9000);
+  bench.sample();
+  EXPECT_EQ(bench.value("process/io", "process.write_bytes", "slot1"), 5000);
+  EXPECT_EQ(bench.value("process/io", "process.write_bytes", "rank0"), 0);
+  // It wrote a little more and was waited for: 5,000 are counted, the rest is not.
+  host.remove("/proc/510");
+  write(500, 10'000);
+  bench.sample();
+  EXPECT_EQ(bench.value("process/io", "process.write_bytes", "rank0"), 5000);
+  // What the parent writes itself counts in full.
+  write(500, 17'000);
+  bench.sample();
+  EXPECT_EQ(bench.value("process/io", "process.write_bytes", "rank0"), 12'000);
+}
+
 TEST(Slots, KeepInTheSumWhatAProcessWaitedThatCannotBeReadAnyMore) {
   TestHost host;
   host.last_pid(510);

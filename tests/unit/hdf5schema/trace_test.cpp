@@ -46,6 +46,7 @@ TEST(Trace, ReadsBackWhatWasWritten) {
   EXPECT_EQ(reader.header().job_id, "4711");
   EXPECT_EQ(reader.header().node, "n01");
   EXPECT_EQ(reader.header().cluster, "");
+  EXPECT_EQ(reader.header().run_key, "0123456789abcdef0123456789abcdef");
   EXPECT_EQ(reader.header().interval, std::chrono::milliseconds(100));
   EXPECT_EQ(reader.header().tags, (std::vector<std::pair<std::string, std::string>>{{"model", "mlp"}}));
   ASSERT_EQ(reader.families().size(), 2U);

@@ -2,10 +2,13 @@
 #include "postproc/deliver/deliver.h"
 
 #include <gtest/gtest.h>
+#include <sys/mount.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <random>
 
+#include "hdf5schema/basics/error.h"
 #include "hdf5schema/trace_reader.h"
 #include "hdf5schema/trace_writer.h"
 #include "postproc/deliver/report_job.h"
@@ -118,6 +121,21 @@ TEST_F(Deliver, ReplacesNothingThatWasDelivered) {
   EXPECT_TRUE(fs::exists(first.directory / "n01-2.h5"));
 }
 
+TEST_F(Deliver, GoesOnWhereAnEarlierDeliveryWasKilled) {
+  const fs::path trace = spool("n01") / "n01.h5";
+  settings_.report = ReportWhen::lazy;
+  fs::copy_file(trace, base_ / "n01.h5");
+  fs::last_write_time(base_ / "n01.h5", fs::last_write_time(trace));
+  const Delivery first = deliver(base_ / "spool-n01", "n01", job_, "", settings_, {});
+  fs::rename(base_ / "n01.h5", trace);  // as if it had not come to remove it
+  std::ofstream(first.directory / ".n01.h5.delivering") << "half";
+  const Delivery second = deliver(base_ / "spool-n01", "n01", job_, "", settings_, {});
+  EXPECT_EQ(second.directory, first.directory);
+  EXPECT_TRUE(second.moved);
+  EXPECT_FALSE(fs::exists(trace));
+  EXPECT_FALSE(fs::exists(first.directory / "n01-2.h5"));
+}
+
 TEST_F(Deliver, KeepsOneRowAMinuteOnceTheNodeIsAnalysed) {
   const std::uintmax_t whole = fs::file_size(spool_of_ten_minutes("n01") / "n01.h5");
   settings_.thin_traces = true;
@@ -157,6 +175,47 @@ TEST_F(Deliver, KeepsThinnedTracesOfTwoSamplersApart) {
     EXPECT_TRUE(summary->thinned);
   }
   EXPECT_TRUE(fs::exists(base_ / "work/reveal-4711/n01-2.summary.json"));
+}
+
+/// The job's working directory on a file system of its own.
+class SmallFileSystem {
+ public:
+  SmallFileSystem(const fs::path& path, const char* options)
+      : path_(path), mounted_(::geteuid() == 0 && ::mount("tmpfs", path.c_str(), "tmpfs", 0, options) == 0) {}
+  ~SmallFileSystem() {
+    if (mounted_) ::umount(path_.c_str());
+  }
+  SmallFileSystem(const SmallFileSystem&) = delete;
+  SmallFileSystem& operator=(const SmallFileSystem&) = delete;
+  explicit operator bool() const { return mounted_; }
+
+ private:
+  fs::path path_;
+  bool mounted_;
+};
+
+TEST_F(Deliver, SaysThatThereIsNoSpaceAndLeavesNoEmptyDirectory) {
+  const SmallFileSystem small(base_ / "work", "size=64k");
+  if (!small) GTEST_SKIP() << "needs a root that may mount a tmpfs";
+  const auto size = fs::file_size(spool_of_ten_minutes("n01") / "n01.h5");
+  settings_.report = ReportWhen::lazy;
+  const Delivery delivery = deliver(base_ / "spool-n01", "n01", job_, "", settings_, {});
+  EXPECT_FALSE(delivery.moved);
+  EXPECT_NE(delivery.why.find("No space left on device"), std::string::npos) << delivery.why;
+  EXPECT_TRUE(fs::is_empty(base_ / "work"));
+  EXPECT_EQ(fs::file_size(base_ / "spool-n01/n01.h5"), size);
+}
+
+TEST_F(Deliver, SaysThatThereIsNoInodeForTheReport) {
+  // The directory of the file system, the run's, its mark, the job's facts, the trace, its summary: none is left.
+  const SmallFileSystem small(base_ / "work", "nr_inodes=7");
+  if (!small) GTEST_SKIP() << "needs a root that may mount a tmpfs";
+  const Delivery delivery = deliver_node("n01");
+  EXPECT_TRUE(delivery.moved);
+  EXPECT_TRUE(fs::exists(base_ / "work/reveal-4711/n01.h5"));
+  EXPECT_FALSE(delivery.report_built);
+  EXPECT_NE(delivery.why.find("no report: "), std::string::npos) << delivery.why;
+  EXPECT_NE(delivery.why.find("No space left on device"), std::string::npos) << delivery.why;
 }
 
 TEST_F(Deliver, NamesTheDirectoryOnceAllNodesAreIn) {
@@ -225,6 +284,33 @@ TEST_F(Deliver, StaysInTheSpoolWhenNoPlaceCanBeWritten) {
   EXPECT_EQ(deliver_node("n01").directory, base_ / "home/reveal-4711");
 }
 
+TEST_F(Deliver, LeavesNoDirectoryBehindWhereItCouldNotDeliver) {
+  job_.home.clear();
+  const auto fail = [](const fs::path&) { throw Error("the disk is full"); };
+  const Delivery delivery = deliver(spool("n02"), "n02", job_, "", settings_, {}, fail);
+  EXPECT_FALSE(delivery.moved);
+  EXPECT_NE(delivery.why.find("the disk is full"), std::string::npos);
+  EXPECT_FALSE(fs::exists(base_ / "work/reveal-4711"));
+}
+
+TEST_F(Deliver, LetsTheEpilogGoBeforeAnAnalysisThatTakesLonger) {
+  settings_.most_seconds = 1e-6;
+  bool there_before = false;
+  const Delivery delivery = deliver(spool("n01"), "n01", job_, "", settings_, {}, {}, [&] {
+    there_before =
+        fs::exists(base_ / "work/reveal-4711/n01.h5") && !fs::exists(base_ / "work/reveal-4711/n01.summary.json");
+  });
+  EXPECT_TRUE(there_before);
+  EXPECT_FALSE(delivery.needs_job);
+  EXPECT_TRUE(delivery.report_built);
+}
+
+TEST_F(Deliver, SubmitsAJobForTheReportOfManyNodes) {
+  for (int node = 2; node <= 4000; ++node) job_.watched.push_back("n" + std::to_string(node));
+  job_.nodes = job_.watched;
+  EXPECT_TRUE(deliver_node("n01").needs_job);
+}
+
 TEST_F(Deliver, LeavesTheReportToOthersWhereTheSiteSaysSo) {
   settings_.report = ReportWhen::lazy;
   const Delivery delivery = deliver_node("n01");
@@ -254,12 +340,45 @@ TEST(SlurmJobFacts, ComeFromTheEnvironmentAndThenFromTheController) {
     return asked == "SLURM_JOB_USER" ? "anna" : asked == "SLURM_NODELIST" ? "n[1-3]" : "";
   });
   EXPECT_EQ(job.nodes, (std::vector<std::string>{"n1", "n2", "n3"}));
-  add_controller_answer(job, "name my job\nstate TIMEOUT\nexit_code 9\nnodes n[1-9]\nnonsense\n");
+  add_controller_answer(job, "name my job\nstate TIMEOUT\nwait_status 2304\nnodes n[1-9]\nnonsense\n");
   EXPECT_EQ(job.nodes.size(), 3U);  // the nodes that are watched
   EXPECT_EQ(job.name, "my job");
   EXPECT_EQ(job.state, "TIMEOUT");
   EXPECT_EQ(job.exit_code, 9);
   EXPECT_EQ(job.user, "anna");
+  add_controller_answer(job, "wait_status 9\n");
+  EXPECT_EQ(job.exit_code, 137);
+}
+
+TEST(SlurmJobFacts, HaveNoExitStatusWhereSlurmHasNone) {
+  SlurmJob job;
+  add_controller_answer(job, "state OUT_OF_MEMORY\nwait_status 125\n");
+  EXPECT_EQ(job.state, "OUT_OF_MEMORY");
+  EXPECT_EQ(job.exit_code, std::nullopt);
+}
+
+TEST(SlurmJob, IsTheSameRunOnlyWhenItsCommandAndItsNameAre) {
+  const auto key = [](const char* command, const char* name) {
+    SlurmJob job;
+    add_controller_answer(job, std::string("command ") + command + "\nname " + name + "\n");
+    return run_key_of(job);
+  };
+  const std::string train = key("/home/ada/train.sh --lr 3", "train.sh");
+  EXPECT_FALSE(train.empty());
+  EXPECT_EQ(key("/home/ada/train.sh --lr 3", "train.sh"), train);
+  EXPECT_NE(key("/home/ada/train.sh --lr 4", "train.sh"), train);
+  EXPECT_NE(key("/home/ada/old/train.sh --lr 3", "train.sh"), train);
+  EXPECT_NE(key("/home/ada/train.sh --lr 3", "named"), train);
+  EXPECT_EQ(key("python3", "python3"), "") << "nobody knows which script";
+  EXPECT_EQ(run_key_of({}), "");
+}
+
+TEST(SlurmJob, KeepsAHashOfItsCommandAndNotTheCommand) {
+  SlurmJob job;
+  add_controller_answer(job, "command /home/ada/train.sh --password secret\n");
+  const std::string text = render_slurm_job(job);
+  EXPECT_EQ(text.find("secret"), std::string::npos) << text;
+  EXPECT_NE(text.find(run_key_of(job)), std::string::npos) << text;
 }
 
 TEST(ReportJob, QuotesForTheShell) {

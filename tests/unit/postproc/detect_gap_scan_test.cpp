@@ -230,9 +230,16 @@ TEST(GapScan, LooksForLongEventsInLongJobsOnly) {
 }
 
 TEST(GapScan, AveragesMoreSeriesOnLargerNodes) {
-  EXPECT_EQ(combined_series(0), 20U);
-  EXPECT_EQ(combined_series(400), 20U);
-  EXPECT_EQ(combined_series(1000), 50U);
+  EXPECT_EQ(combined_series(60, ScanOf::job), 20U);
+  EXPECT_EQ(combined_series(400, ScanOf::job), 20U);
+  EXPECT_EQ(combined_series(1000, ScanOf::job), 50U);
+}
+
+TEST(GapScan, AveragesFewerSeriesInJobsOfFewChannels) {
+  EXPECT_EQ(combined_series(59, ScanOf::job), 19U);
+  EXPECT_EQ(combined_series(30, ScanOf::job), 10U);
+  EXPECT_EQ(combined_series(2, ScanOf::job), 3U);
+  EXPECT_EQ(combined_series(30, ScanOf::stream), 20U);
 }
 
 TEST(GapScan, SeesAnEventThatNeverEnds) {

@@ -51,6 +51,25 @@ TEST(Pipelines, AreFoundByNameAndSuggestTheNearOne) {
   }
 }
 
+TEST(RevealPipeline, FindsAStepOfTenSecondsInThreeOfTwentyChannels) {
+  for (const double deviations : {4.0, 8.0, 15.0}) {
+    Telemetry t = job(20, 1000, 1, Kind::gauge);
+    for (Channel& channel : t.channels) channel.subsystem = Subsystem::cpu;  // memory's levels do not detect
+    disturb(t, 500, 600, 3, deviations * 1000 / std::sqrt(12));
+    const Detection detection = run("reveal", t);
+    ASSERT_EQ(detection.episodes.size(), 1U) << deviations;
+    EXPECT_EQ(detection.episodes[0].tier, Tier::finding);
+    EXPECT_EQ(detection.episodes[0].begin, 500U);
+    EXPECT_EQ(detection.episodes[0].end, 600U);
+  }
+}
+
+TEST(RevealPipeline, FindsNothingInNoiseOfFewChannels) {
+  for (const std::size_t channels : {3, 8, 20}) {
+    EXPECT_TRUE(run("reveal", job(channels, 1000, 1, Kind::gauge)).episodes.empty()) << channels;
+  }
+}
+
 TEST(RevealPipeline, FindsTheIntervalAndNamesItsChannelsAndNumbers) {
   Telemetry t = job(60, 700);
   for (std::size_t c = 0; c < 40; ++c) t.channels[c].subsystem = Subsystem::network;
@@ -172,9 +191,9 @@ TEST(RevealPipeline, WorksOnMinuteSamplesWithoutTrimming) {
 }
 
 TEST(RevealPipeline, SaysHowMuchItNeedsOfAShortJob) {
-  EXPECT_EQ(run("reveal", job(5, 60)).insufficient, "6.0 s recorded, at least 20 s are needed");
-  EXPECT_EQ(run("reveal", Telemetry{}).insufficient, "0.0 s recorded, at least 20 s are needed");
-  EXPECT_EQ(run("reveal", job(5, 200)).insufficient, "18 windows, at least 30 are needed");
+  EXPECT_EQ(run("reveal", job(5, 60)).insufficient, "6.0 s were recorded, at least 32 s are needed");
+  EXPECT_EQ(run("reveal", Telemetry{}).insufficient, "0.0 s were recorded, at least 32 s are needed");
+  EXPECT_EQ(run("reveal", job(5, 200)).insufficient, "20.0 s were recorded, at least 32 s are needed");
   EXPECT_TRUE(run("reveal", job(5, 330)).insufficient.empty());
 }
 
@@ -244,7 +263,7 @@ TEST(PaperPipeline, MergesAdjacentWindowsAndAttributesThemToMetricAndFeature) {
 }
 
 TEST(PaperPipeline, NeedsThirtyWindows) {
-  EXPECT_EQ(run("paper", job(5, 140)).insufficient, "12 windows, at least 30 are needed");
+  EXPECT_EQ(run("paper", job(5, 140)).insufficient, "14.0 s were recorded, at least 32 s are needed");
 }
 
 TEST(Claims, SpeakTheWordsOfThePapersTable) {

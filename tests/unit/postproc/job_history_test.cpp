@@ -32,7 +32,8 @@ class JobHistory : public testing::Test {
     trace.telemetry.node = trace.header.node = "n01";
     trace.telemetry.begin_utc_ns += number * kHour;
     trace.header.job_id = std::to_string(4711 + number);
-    trace.header.job_name = "train";
+    trace.header.run_key = run_key_;
+    trace.header.command = "python3";
     const std::vector<NodeSummary> summaries{analyse(trace, {})};
     Report report = merge_summaries(summaries, {}, {});
     if (finding) report.findings = {Finding{.id = "cpu.outsider", .severity = Severity::warning, .nodes = {"n01"}}};
@@ -46,6 +47,7 @@ class JobHistory : public testing::Test {
   TemporaryDirectory directory_of_test_;
   const fs::path work_ = directory_of_test_.path();
   HistoryOptions options_;
+  std::string run_key_ = "0123456789abcdef0123456789abcdef";
   std::vector<InputProblem> problems_;
 };
 
@@ -65,6 +67,43 @@ TEST_F(JobHistory, GrowsFromNothingToABaseline) {
   EXPECT_FALSE(slow.history.enters_baseline) << "what is slow today must not be normal tomorrow";
   EXPECT_EQ(report(5, 170).history.accepted, 4U);
   EXPECT_TRUE(problems_.empty());
+}
+
+TEST_F(JobHistory, NeverComparesTwoScriptsOfOneInterpreter) {
+  for (int run = 0; run < 4; ++run) static_cast<void>(report(run, 36));
+  run_key_ = "fedcba9876543210fedcba9876543210";
+  const Report other = report(5, 75);
+  EXPECT_EQ(other.history.status, HistoryStatus::never_compared);
+  EXPECT_EQ(other.history.reason, "no earlier run of this command and shape is known");
+  for (const Finding& told : other.findings) EXPECT_NE(told.kind, FindingKind::history);
+}
+
+TEST_F(JobHistory, NeverComparesRunsOfWhichOnlyTheInterpreterIsKnown) {
+  run_key_.clear();
+  static_cast<void>(report(0, 36));
+  const Report second = report(1, 36);
+  EXPECT_EQ(second.history.status, HistoryStatus::never_compared);
+  EXPECT_EQ(second.history.reason, "it is not known what python3 ran");
+  EXPECT_FALSE(fs::exists(work_ / "jobs/reveal-0/run.json"));
+  EXPECT_FALSE(second.history.enters_baseline);
+}
+
+TEST_F(JobHistory, LeavesOtherPeoplesRunsAlone) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can make a directory of another user";
+  const fs::path theirs = work_ / "jobs/reveal-1";
+  static_cast<void>(report(0, 36));
+  fs::create_directories(theirs);
+  fs::copy(work_ / "jobs/reveal-0/run.json", work_ / "jobs/run.json");
+  ASSERT_EQ(::chown(theirs.c_str(), 12345, 12345), 0);
+  const Report foreign = report(1, 36);
+  EXPECT_EQ(foreign.history.reason, "the job's directory belongs to another user");
+  EXPECT_FALSE(fs::exists(theirs / "run.json"));
+  // A record that somebody else put beside one's own runs.
+  fs::rename(work_ / "jobs/run.json", theirs / "run.json");
+  ASSERT_EQ(::chown((theirs / "run.json").c_str(), 12345, 12345), 0);
+  fs::remove_all(work_ / "state");
+  fs::remove(work_ / "jobs/reveal-0/run.json");
+  EXPECT_EQ(report(2, 36).history.runs, 0U);
 }
 
 TEST_F(JobHistory, LearnsNothingFromARunWithAFinding) {

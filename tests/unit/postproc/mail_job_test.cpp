@@ -101,7 +101,10 @@ TEST_F(MailJobs, OnlyShowWhatADryRunWouldSend) {
   EXPECT_EQ(sent(), 0U);
   EXPECT_FALSE(fs::exists(dry.state));
   const std::string text = outcome_as_text(outcome);
-  EXPECT_NE(text.find("would be sent to ada@example.org (user): [reveal] finding: "), std::string::npos);
+  EXPECT_NE(text.find("would be sent to ada@example.org (user)\n  subject: [reveal] finding: "), std::string::npos);
+  EXPECT_NE(text.find("  because the report has a finding\n"), std::string::npos);
+  EXPECT_LE(std::count(text.begin(), text.end(), '\n'), 8) << text;
+  EXPECT_GT(outcome_as_text(outcome, MailText::shown).size(), text.size() + 500);
   const auto json = nlohmann::json::parse(outcome_as_json(outcome));
   EXPECT_EQ(json["mails"][1]["to"][0], "ada@example.org");
   EXPECT_EQ(json["mails"][1]["state"], "would be sent");
@@ -125,9 +128,9 @@ TEST_F(MailJobs, StopAtTheHourlyCapAndKeepWhatTheUserMustTellTheAdmins) {
   settings_.per_hour = 1;
   MailOutcome outcome = mail_job(capped, settings_);
   EXPECT_EQ(outcome.items[0].state, MailState::sent);
-  EXPECT_EQ(outcome.items[1].state, MailState::held_back);
-  settings_.per_hour = 0;
+  EXPECT_EQ(outcome.items[1].state, MailState::sent);  // the administrators' mails do not use up the user's
   outcome = mail_job(capped, settings_);
+  EXPECT_EQ(outcome.items[0].state, MailState::held_back);
   EXPECT_EQ(outcome.items[1].state, MailState::held_back);
   EXPECT_NE(outcome.items[1].message.text.find("ConstrainCores"), std::string::npos);
 }
@@ -147,6 +150,18 @@ TEST_F(MailJobs, TryAgainWhatCouldNotBeSent) {
   use_program("cat > " + work_ + "/sent.$$");
   EXPECT_FALSE(mail_job(later, settings_).failed);
   EXPECT_EQ(sent(), 2U);
+}
+
+TEST_F(MailJobs, TryOnceMoreWhereTheCallerWaits) {
+  use_program("test -e " + work_ + "/once && exec cat >" + work_ + "/sent.$$; touch " + work_ + "/once; exit 75");
+  MailJob patient = job("outsider");
+  settings_.admins.clear();
+  patient.retry_after = std::chrono::milliseconds(1);
+  const MailOutcome outcome = mail_job(patient, settings_);
+  ASSERT_EQ(outcome.items.size(), 1U);
+  EXPECT_EQ(outcome.items[0].state, MailState::sent);
+  EXPECT_EQ(outcome.items[0].why, "");
+  EXPECT_EQ(sent(), 1U);
 }
 
 TEST_F(MailJobs, ReportARefusedWishAndSendTheRest) {

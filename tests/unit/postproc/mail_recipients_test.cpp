@@ -1,5 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
+#include "postproc/diagnose/rule.h"
 #include "postproc/mail/recipients.h"
 #include "report_samples.h"
 
@@ -26,6 +29,19 @@ TEST(MailRecipients, AreUserAndAdminsForAFinding) {
   EXPECT_EQ(plan.user, Words{"ada@example.org"});
   EXPECT_EQ(plan.admins, (Words{"root@example.org", "ops@example.org"}));
   EXPECT_TRUE(plan.refused.empty());
+}
+
+TEST(MailRecipients, AreNoAdminsForWhatNoRuleOfOursFoundOrTheOwnerDidHimself) {
+  Report report = finding();
+  report.findings.resize(1);
+  report.findings[0].severity = Severity::critical;
+  report.findings[0].id = "evil.rule";
+  EXPECT_TRUE(plan_mail(report, site(), {.user = "ada"}).admins.empty());
+  report.findings[0].id = "job.stopped";  // kill -STOP is everybody's
+  EXPECT_TRUE(plan_mail(report, site(), {.user = "ada"}).admins.empty());
+  MailSettings curious = site();
+  curious.admin_threshold = Severity::notice;
+  EXPECT_FALSE(plan_mail(report, curious, {.user = "ada"}).admins.empty());
 }
 
 TEST(MailRecipients, AreNobodyWhereMailIsOff) {
@@ -129,7 +145,10 @@ TEST(MailRecipients, AreAdminsFromTheThresholdOnAndOnlyForWhatTheyCanDo) {
   settings.admin_threshold = Severity::warning;
   EXPECT_FALSE(plan_mail(report, settings, {}).admins.empty());
   report.findings.resize(1);
-  report.findings.front().remedy.admin.clear();
+  const auto theirs =
+      std::find_if(rules().begin(), rules().end(), [](const RuleSpec* rule) { return rule->admin_remedy.empty(); });
+  ASSERT_NE(theirs, rules().end());
+  report.findings.front().id = (*theirs)->id;
   EXPECT_TRUE(plan_mail(report, settings, {}).admins.empty());
 }
 

@@ -129,7 +129,7 @@ TEST(MergeLoad, SaysWhatTheCollectorLost) {
   trace.events = {
       {1, "clock", "ticks_missed", "3"}, {2, "clock", "ticks_missed", "1"}, {3, "reveal", "end", "stopped"}};
   note_losses(trace);
-  EXPECT_EQ(trace.notes, std::vector<std::string>{"ticks were missed (clock: 3, and 1 times more)"});
+  EXPECT_EQ(trace.notes, std::vector<std::string>{"4 samples were missed"});
   EXPECT_FALSE(trace.rows_lost);
 
   trace.notes.clear();

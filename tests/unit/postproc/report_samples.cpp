@@ -91,9 +91,39 @@ std::vector<Coverage> probes() {
           {"rdma", failed, "mlx5_0: Input/output error after 14 s"}};
 }
 
+JobTotals totals(const char* node, double factor) {
+  JobTotals totals;
+  totals.node = node;
+  totals.seconds = 120;
+  totals.cpu_seconds = 210 * factor;
+  totals.cpus_owned = 2 * factor;
+  totals.cpu_used_share = 0.875;
+  totals.memory_peak = 118.0 * 1024 * 1024 * 1024;
+  totals.memory_limit = 256.0 * 1024 * 1024 * 1024;
+  totals.read_bytes = 0;
+  totals.written_bytes = 1.6 * 1024 * 1024 * 1024 * factor;
+  totals.wait_share = 0.12 * factor;
+  totals.notes = {{"memory_limit", "requested from Slurm"},
+                  {"network_bytes", "other jobs use the node"},
+                  {"energy_joules", "other jobs use the node"},
+                  {"steps", "the job tells no steps"}};
+  return totals;
+}
+
+std::vector<JobTotals> totals(std::size_t nodes) {
+  std::vector<JobTotals> all{totals("", static_cast<double>(nodes))};
+  all.front().nodes = static_cast<double>(nodes);
+  for (std::size_t i = 1; i <= nodes; ++i)
+    all.push_back(totals(((i < 10 ? "n0" : "n") + std::to_string(i)).c_str(), 1));
+  return all;
+}
+
 Report base() {
   Report report;
   report.report_id = "4711-0-1";
+  report.tool_version = "0.1.0";
+  report.directory = "reveal-4711";
+  report.totals = totals(2);
   report.created_utc_ns = kBegin + 121 * kSecond + 250'000'000;
   report.shared_node = true;
   report.job = job();
@@ -199,15 +229,56 @@ Report healthy() {
   Report report = base();
   report.report_id = "4712-0-1";
   report.job.id = "4712";
+  report.directory = "reveal-4712";
+  report.job.ran_seconds = 123.4;
   report.verdict = {VerdictStatus::healthy, "", "Nothing worth acting on in 120 s on 2 nodes."};
   report.coverage[1].note.clear();
   report.coverage[1].samples_present = 1200;
   return report;
 }
 
+Report failed() {
+  Report report = healthy();
+  report.report_id = "run-2";
+  report.directory = "reveal-20251120-103205-26256";
+  report.shared_node = false;
+  report.job = {};
+  report.job.command = "make";
+  report.job.user = "ada";
+  report.job.nodes = {"laptop"};
+  report.job.begin_utc_ns = kBegin;
+  report.job.end_utc_ns = kBegin + 36 * kSecond;
+  report.job.state = "FAILED";
+  report.job.exit_code = 134;
+  report.job.ran_seconds = 36.4;
+  report.verdict = {VerdictStatus::healthy, "",
+                    "The command failed: ended by SIGABRT (exit status 134) after 36.4 s. Nothing unusual was seen on "
+                    "the node; look at the program's own output.",
+                    true};
+  report.coverage = {{{"laptop"}, 360, 359, 0.0004, probes(), ""}};
+  report.overhead = {{"laptop", 0.98, 9'100, 2, 712, ""}};
+  report.totals = totals(1);
+  report.totals[1].node = "laptop";
+  Finding change = outsider_finding();
+  change.id = "anomaly.unexplained";
+  change.title = "Something changed that no rule explains";
+  change.sentence = "For 14 s tcpext.DelayedACKs was 8.07/s instead of 0.0606/s.";
+  change.severity = Severity::info;
+  change.confidence = Confidence::possible;
+  change.nodes = {"laptop"};
+  change.remedy = {};
+  report.findings = {change};
+  report.episodes = {episodes().front()};
+  report.episodes.front().node = "laptop";
+  report.timeline = timeline(4);
+  return report;
+}
+
 Report insufficient() {
   Report report = base();
   report.report_id = "run-1";
+  report.directory = "reveal-20251120-103205-4242";
+  report.totals.clear();
   report.partial = true;
   report.shared_node = false;
   report.job = {};
@@ -228,6 +299,8 @@ Report many_nodes() {
   Report report = outsider(4);
   report.report_id = "4713-0-1";
   report.job.id = "4713";
+  report.directory = "reveal-4713";
+  report.totals = totals(12);
   report.job.array = "4710_3";
   report.job.nodes.clear();
   report.overhead.clear();
@@ -296,11 +369,8 @@ Report hostile() {
 }
 
 std::vector<Sample> all() {
-  return {{"outsider", outsider(2)},
-          {"healthy", healthy()},
-          {"insufficient", insufficient()},
-          {"many_nodes", many_nodes()},
-          {"hostile", hostile()}};
+  return {{"outsider", outsider(2)}, {"healthy", healthy()},       {"insufficient", insufficient()},
+          {"failed", failed()},      {"many_nodes", many_nodes()}, {"hostile", hostile()}};
 }
 
 }  // namespace reveal::samples

@@ -15,6 +15,7 @@ struct Sample {
 
 [[nodiscard]] Report outsider(double timeline_step_seconds);
 [[nodiscard]] Report healthy();
+[[nodiscard]] Report failed();  // on a healthy node
 [[nodiscard]] Report insufficient();
 [[nodiscard]] Report many_nodes();
 [[nodiscard]] Report hostile();

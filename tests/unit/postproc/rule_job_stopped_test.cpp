@@ -23,6 +23,24 @@ TEST(RuleStopped, SeesAProcessThatStandsStillSeveralTimesASecond) {
   EXPECT_NEAR(found[0].evidence.at(0).observed.value_or(0), 0.25, 0.05);
 }
 
+TEST(RuleStopped, IsUrgentToNobodyAndBlamesNoScheduler) {
+  R node;
+  node.gauge("job.stopped", "", [](double second) { return second >= 40 && second < 90 ? 1.0 : 0.0; })
+      .counter("job.cpu_time", "", [](double second) { return second >= 40 && second < 90 ? 0 : 1e9; });
+  for (const bool slurm : {false, true}) {
+    if (slurm) node.begin = {{"env.SLURM_JOB_ID", "4711"}};
+    const auto found = node.findings("job.stopped");
+    ASSERT_EQ(found.size(), 1U);
+    EXPECT_EQ(found[0].severity, Severity::warning) << *found[0].impact.percent;
+    EXPECT_GT(found[0].impact.percent.value_or(0), 25);
+    EXPECT_TRUE(found[0].remedy.admin.empty());
+    bool asks_slurm = false;
+    for (const std::string& line : found[0].remedy.user) asks_slurm |= line.starts_with("scontrol show job 4711");
+    EXPECT_EQ(asks_slurm, slurm);
+    EXPECT_EQ(found[0].sentence.find("1 processes"), std::string::npos);
+  }
+}
+
 TEST(RuleStopped, LastsAsLongAsTheJobShowsIt) {
   R node;
   node.gauge("job.stopped", "", [](double second) { return second >= 55 && second < 60 ? 1.0 : 0.0; });
@@ -40,6 +58,7 @@ TEST(RuleStopped, OnlyNotesAProcessNobodyWaitsFor) {
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found[0].severity, Severity::notice);
   EXPECT_FALSE(found[0].impact.seconds.has_value());
+  EXPECT_EQ(found[0].impact.how, "none seen: the job used its cpus as before");
 }
 
 TEST(RuleStopped, IsSilentOnAJobThatSleeps) {

@@ -32,12 +32,38 @@ TEST(RuleLeak, NamesTheRankAndTheStretch) {
   EXPECT_NEAR(found[0].evidence.at(1).observed.value_or(0), 80 * kMB, 10 * kMB);
 }
 
+TEST(RuleLeak, AdvisesWhatFitsTheProgram) {
+  R node;
+  node.gauge("process.rss", "rank0", ramp(300 * kMB, 50, 62, 80 * kMB), "rank");
+  const auto texts = [&](std::vector<Event> events, const char* libraries) {
+    node.begin = {{"job.libraries", libraries}};
+    node.events = std::move(events);
+    const Finding found = node.findings("mem.leak_oom_risk").at(0);
+    std::string all = found.sentence + "\n";
+    for (const std::string& line : found.remedy.user) all += line + "\n";
+    for (const std::string& line : found.remedy.advice) all += line + "\n";
+    return all;
+  };
+  const std::string unknown = texts({}, "none");
+  EXPECT_NE(unknown.find("Memory of the job's process on n2 grew by"), std::string::npos) << unknown;
+  for (const char* word : {"rank0", "python", "train.py", "loss", "<", "{"}) {
+    EXPECT_EQ(unknown.find(word), std::string::npos) << word << " in " << unknown;
+  }
+  const std::string python = texts({{0, "process 7", "process_begin", "rank0 python3"}}, "torch");
+  EXPECT_NE(python.find("Memory of python3 on n2"), std::string::npos) << python;
+  EXPECT_NE(python.find("\npython3 -X tracemalloc=10 ..."), std::string::npos) << python;
+  EXPECT_NE(python.find("loss.item()"), std::string::npos) << python;
+  EXPECT_EQ(texts({{0, "process 7", "process_begin", "rank0 solver"}}, "none").find("python"), std::string::npos);
+}
+
 TEST(RuleLeak, WarnsOfTheEndOfTheMemory) {
   const auto found = of(ramp(300 * kMB, 20, 1e9, 10 * kMB), 120, 5e9);
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found[0].severity, Severity::warning);
   EXPECT_EQ(found[0].confidence, Confidence::likely);
-  EXPECT_NE(found[0].sentence.find("lasts"), std::string::npos) << found[0].sentence;
+  EXPECT_NE(found[0].sentence.find("; at that pace the node's memory would have lasted 8 min 20 s more."),
+            std::string::npos)
+      << found[0].sentence;
 }
 
 TEST(RuleLeak, OnlyNotesGrowthThatEnded) {

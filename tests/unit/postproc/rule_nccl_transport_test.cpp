@@ -88,6 +88,18 @@ TEST(RuleSingleQp, IsAnExperimentOnAFastFabric) {
   EXPECT_NE(found[0].remedy.user.at(0).find("NCCL_IB_QPS_PER_CONNECTION=2"), std::string::npos);
 }
 
+TEST(RuleSingleQp, ShowsNoSettingThatItDidNotSee) {
+  const auto metrics = [](const Finding& finding) {
+    std::string all;
+    for (const Evidence& evidence : finding.evidence) all += evidence.metric + " ";
+    return all;
+  };
+  EXPECT_EQ(metrics(verbs("400 Gb/sec (4X NDR)").findings("nccl.single_qp").at(0)), "rdma.mlx5_0.1.rate ");
+  R set_to_one = verbs("400 Gb/sec (4X NDR)");
+  set_to_one.begin.emplace_back("env.NCCL_IB_QPS_PER_CONNECTION", "1");
+  EXPECT_EQ(metrics(set_to_one.findings("nccl.single_qp").at(0)), "NCCL_IB_QPS_PER_CONNECTION rdma.mlx5_0.1.rate ");
+}
+
 TEST(RuleSingleQp, IsSilentOnOnePathSeveralPairsAndSockets) {
   EXPECT_TRUE(verbs("25 Gb/sec (1X EDR)").findings("nccl.single_qp").empty());
   R set_already = verbs("400 Gb/sec (4X NDR)");

@@ -32,7 +32,7 @@ class RuleRecording {
   }
 
   [[nodiscard]] std::vector<Finding> findings(std::string_view rule, std::span<const Finding> before = {}) const {
-    const RuleContext::Node node{telemetry, detection, begin, end, {}};
+    const RuleContext::Node node{telemetry, detection, begin, end, events};
     const RuleSpec* spec = find_rule(rule);
     return spec->check(RuleContext(*spec, node, before, {}));
   }
@@ -56,6 +56,7 @@ class RuleRecording {
   Detection detection;
   Snapshot begin;
   Snapshot end;
+  std::vector<Event> events;
 
  private:
   RuleRecording& add(Channel channel, const Course& course) {

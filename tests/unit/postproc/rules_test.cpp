@@ -13,7 +13,8 @@ using Demand = SyntheticNode::Demand;
 
 std::vector<Finding> findings_of(const Telemetry& telemetry, std::string_view rule, const Detection& detection = {},
                                  const Snapshot& facts = {}) {
-  const RuleContext::Node node{telemetry, detection, facts, facts, {}};
+  const RuleContext::Node node{
+      .telemetry = telemetry, .detection = detection, .begin = facts, .end = facts, .events = {}, .command = "train"};
   const RuleSpec* spec = find_rule(rule);
   if (spec == nullptr) return {};
   return spec->check(RuleContext(*spec, node, {}, {}));
@@ -78,8 +79,8 @@ TEST(RuleOutsider, NamesTheCpusThatAreFree) {
     for (const std::string& line : found.at(0).remedy.user) all += line + '\n';
     return all;
   };
-  EXPECT_NE(lines("0-1").find("taskset -c 0 <command>"), std::string::npos) << lines("0-1");
-  EXPECT_NE(lines("0-3").find("taskset -c 0,2-3 <command>"), std::string::npos) << lines("0-3");
+  EXPECT_NE(lines("0-1").find("taskset -c 0 train ..."), std::string::npos) << lines("0-1");
+  EXPECT_NE(lines("0-3").find("taskset -c 0,2-3 train ..."), std::string::npos) << lines("0-3");
   EXPECT_EQ(lines("1").find("taskset"), std::string::npos) << lines("1");
 }
 
@@ -376,7 +377,7 @@ TEST(Rules, EveryRuleIsCompleteAsATableRow) {
     EXPECT_FALSE(rule->verify.empty()) << rule->id;
     // Nothing can be advised about what nobody understands.
     if (rule->id == "anomaly.unexplained") continue;
-    EXPECT_FALSE(rule->user_remedy.empty() && rule->admin_remedy.empty()) << rule->id;
+    EXPECT_FALSE(rule->user_remedy.empty() && rule->advice.empty() && rule->admin_remedy.empty()) << rule->id;
     EXPECT_FALSE(rule->sources.empty()) << rule->id;
     for (const Threshold& threshold : rule->thresholds) {
       EXPECT_FALSE(threshold.unit.empty()) << rule->id << " " << threshold.name;

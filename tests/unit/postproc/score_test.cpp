@@ -30,6 +30,18 @@ TEST(Score, ReadsPeersOutOfChannelNames) {
   EXPECT_EQ(t.step_seconds, 0.1);
 }
 
+TEST(Score, SaysInOneLineWhatWasJudgedAndWhatStandsOut) {
+  ScoreResult result{.samples = 1000, .channels = 20, .interval_seconds = 0.1};
+  EXPECT_EQ(as_line(result), "1000 samples x 20 channels at 0.1 s: 0 findings, 0 notices: no interval stands out");
+  result.findings = 1;
+  result.strongest = "samples 500 to 600 (50 s to 60 s), c0";
+  EXPECT_EQ(
+      as_line(result),
+      "1000 samples x 20 channels at 0.1 s: 1 finding, 0 notices; strongest: samples 500 to 600 (50 s to 60 s), c0");
+  result.insufficient = "28 windows, at least 30 are needed";
+  EXPECT_EQ(as_line(result), "1000 samples x 20 channels at 0.1 s: not judged: 28 windows, at least 30 are needed");
+}
+
 TEST(Score, WritesTheContractsColumns) {
   const SeriesFile file{.channels = {"a", "b,1"}};
   Detection detection;

@@ -151,6 +151,10 @@ TEST(SummaryMerge, SaysWhichNodeIsMissing) {
   EXPECT_TRUE(report.partial);
   ASSERT_EQ(report.coverage.size(), 2U);
   EXPECT_EQ(report.coverage[1].note, "n02 has no trace");
+  EXPECT_EQ(report.job.nodes_missing, std::vector<std::string>{"n02"});
+  EXPECT_NE(report.verdict.sentence.find("on 1 of 2 nodes; nothing is known of n02."), std::string::npos)
+      << report.verdict.sentence;
+  EXPECT_EQ(parse_report(render_json(report)).job.nodes_missing, report.job.nodes_missing);
 }
 
 TEST(SummaryMerge, IsPartialWhenRowsWereLost) {
@@ -174,7 +178,7 @@ TEST(SummaryMerge, JudgesAHealthyJobHealthy) {
   healthy.part.findings.clear();
   const Report report = merge_summaries({healthy}, {}, {});
   EXPECT_EQ(report.verdict.status, VerdictStatus::healthy);
-  EXPECT_EQ(report.verdict.sentence, "Healthy: nothing worth acting on in 2 min on 1 node.");
+  EXPECT_EQ(report.verdict.sentence, "Nothing worth acting on in 2 min on 1 node.");
 }
 
 Finding finding(const char* id, Severity severity, double seconds) {
@@ -185,13 +189,6 @@ Finding finding(const char* id, Severity severity, double seconds) {
   finding.intervals = {{0, kSecond}};
   finding.impact.seconds = seconds;
   return finding;
-}
-
-TEST(SummaryVerdict, PutsConfigurationBeforeWhatItCauses) {
-  const auto merged = merge_findings(
-      {finding("cpu.outsider", Severity::warning, 9), finding("cpu.affinity_too_narrow", Severity::warning, 2)});
-  ASSERT_EQ(merged.size(), 2U);
-  EXPECT_EQ(merged[0].id, "cpu.affinity_too_narrow");
 }
 
 TEST(SummaryVerdict, NeverLetsANoticeLead) {

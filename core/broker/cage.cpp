@@ -1,0 +1,187 @@
+#include "core/broker/cage.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/sysinfo.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <string_view>
+#include <thread>
+
+#include "hdf5schema/basics/descriptor.h"
+#include "hdf5schema/basics/file_text.h"
+#include "hdf5schema/basics/text.h"
+
+namespace reveal {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace std::chrono_literals;
+
+constexpr std::uint64_t kMostMemory = 2ULL << 30;
+constexpr unsigned kMemoryShare = 4;  // of small nodes, at most this part
+constexpr const char* kMostTasks = "128";
+constexpr auto kKillLimit = 1s;
+constexpr auto kKillLook = 10ms;
+
+// Controllers of version 1 that limit or end what is in a group. The others (cpuset, net_cls ...) have nothing for us.
+constexpr std::string_view kUsed[] = {"memory", "pids", "cpu", "freezer", "devices", "unified"};
+
+// The weights of nice 0, 5 and 10, for all processes of the cage together.
+constexpr struct {
+  const char* shares;  // version 1, of 1024
+  const char* weight;  // version 2, of 100
+} kCpuShares[] = {{"1024", "100"}, {"335", "33"}, {"110", "11"}};
+
+/// False where there is no such file: each version and controller has its own.
+bool set(const fs::path& file, std::string_view value) noexcept {
+  const Descriptor opened(::open(file.c_str(), O_WRONLY | O_CLOEXEC));
+  return opened && ::write(opened.get(), value.data(), value.size()) == static_cast<ssize_t>(value.size());
+}
+
+bool is_used(const fs::path& root) {
+  std::string name = root.filename().string() + ",";  // "cpu,cpuacct"
+  while (!name.empty()) {
+    const std::size_t comma = name.find(',');
+    if (std::find(std::begin(kUsed), std::end(kUsed), name.substr(0, comma)) != std::end(kUsed)) return true;
+    name.erase(0, comma + 1);
+  }
+  return false;
+}
+
+std::string memory_limit() {
+  struct sysinfo node {};
+  if (::sysinfo(&node) != 0) return std::to_string(kMostMemory);
+  return std::to_string(std::min(kMostMemory, std::uint64_t{node.totalram} * node.mem_unit / kMemoryShare));
+}
+
+void limit(const fs::path& group) {
+  const std::string memory = memory_limit();
+  for (const char* file : {"memory.limit_in_bytes", "memory.memsw.limit_in_bytes", "memory.max"}) {
+    set(group / file, memory);
+  }
+  set(group / "memory.swap.max", "0");
+  set(group / "pids.max", kMostTasks);
+}
+
+/// True when nobody was in it.
+bool kill_all(const fs::path& group) {
+  if (set(group / "cgroup.kill", "1")) return file_text((group / "cgroup.procs").string()).empty();  // Linux 5.14
+  // Nobody forks faster than we kill: neither when no process may be added nor when all stand still.
+  set(group / "pids.max", "0");
+  set(group / "freezer.state", "FROZEN");
+  set(group / "cgroup.freeze", "1");
+  const std::string text = file_text((group / "cgroup.procs").string());
+  std::string_view rest = text;
+  std::string_view line;
+  while (next_line(rest, line)) {
+    if (const auto pid = parse_int(line); pid && *pid > 1) ::kill(static_cast<pid_t>(*pid), SIGKILL);
+  }
+  set(group / "freezer.state", "THAWED");
+  set(group / "cgroup.freeze", "0");
+  return text.empty();
+}
+
+}  // namespace
+
+Cage::Cage(std::string run, const fs::path& root) : run_(std::move(run)) {
+  const std::string name = run_ + "." + std::to_string(::getpid());
+  try {
+    const bool version_2 = fs::exists(root / "cgroup.controllers");
+    if (version_2) roots_.push_back(root);  // folders in it are no roots
+    if (!version_2 && fs::is_directory(root)) {
+      for (const auto& entry : fs::directory_iterator(root)) {
+        if (!entry.is_symlink() && entry.is_directory()) roots_.push_back(entry.path());
+      }
+    }
+    for (const fs::path& hierarchy : roots_) {
+      if (!version_2 && !is_used(hierarchy)) continue;
+      const fs::path parent = hierarchy / "reveal";
+      if (::mkdir(parent.c_str(), 0755) != 0 && errno != EEXIST) continue;
+      // Only what the root has handed down already: more would change how everything else is scheduled.
+      for (const char* controller : {"+memory", "+pids", "+cpu"}) set(parent / "cgroup.subtree_control", controller);
+      if (::mkdir((parent / name).c_str(), 0755) != 0 && errno != EEXIST) continue;
+      parents_.push_back(parent);
+      groups_.push_back(parent / name);
+      limit(groups_.back());
+    }
+  } catch (const std::exception&) {
+    return;  // no control groups here, or fewer
+  }
+}
+
+Cage::~Cage() {
+  try {
+    empty();
+    std::vector<fs::path> left = groups_;
+    for (const fs::path& group : abandoned(false)) left.push_back(group);  // those that are empty now
+    for (const fs::path& group : left) ::rmdir(group.c_str());
+    for (const fs::path& parent : parents_) ::rmdir(parent.c_str());  // the last one
+  } catch (const std::exception&) {
+    return;
+  }
+}
+
+void Cage::leave_foreign_groups() const noexcept {
+  for (const fs::path& root : roots_) set(root / "cgroup.procs", "0");  // 0: the writer
+}
+
+void Cage::enter() const noexcept {
+  for (const fs::path& group : groups_) set(group / "cgroup.procs", "0");
+}
+
+void Cage::set_cpu_share(CpuShare share) const noexcept {
+  const auto& values = kCpuShares[static_cast<std::size_t>(share)];
+  for (const fs::path& group : groups_) {
+    set(group / "cpu.shares", values.shares);
+    set(group / "cpu.weight", values.weight);
+  }
+}
+
+void Cage::deny_devices() const noexcept {
+  for (const fs::path& group : groups_) {
+    if (set(group / "devices.deny", "a")) set(group / "devices.allow", "c 1:* rw");  // /dev/null and its like
+  }
+}
+
+void Cage::empty() const noexcept {
+  try {
+    std::vector<fs::path> groups = groups_;
+    for (const fs::path& group : abandoned(true)) groups.push_back(group);
+    const auto end = std::chrono::steady_clock::now() + kKillLimit;
+    while (true) {
+      bool all_empty = true;
+      for (const fs::path& group : groups) all_empty = kill_all(group) && all_empty;
+      if (all_empty || std::chrono::steady_clock::now() > end) return;
+      std::this_thread::sleep_for(kKillLook);
+    }
+  } catch (const std::exception&) {
+    return;
+  }
+}
+
+/// Groups whose broker is gone.
+std::vector<fs::path> Cage::abandoned(bool of_this_run) const noexcept {
+  std::vector<fs::path> found;
+  try {
+    for (const fs::path& parent : parents_) {
+      for (const auto& entry : fs::directory_iterator(parent)) {
+        const std::string name = entry.path().filename().string();
+        const std::size_t dot = name.rfind('.');
+        if (!entry.is_directory() || dot == std::string::npos) continue;
+        if (of_this_run && name.substr(0, dot) != run_) continue;
+        const auto pid = parse_int(std::string_view(name).substr(dot + 1));
+        if (pid && ::kill(static_cast<pid_t>(*pid), 0) != 0 && errno == ESRCH) found.push_back(entry.path());
+      }
+    }
+  } catch (const std::exception&) {
+    return found;
+  }
+  return found;
+}
+
+}  // namespace reveal

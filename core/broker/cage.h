@@ -1,0 +1,45 @@
+// Control groups of reveal's own for what runs as the job's user: reveal/JOB.NODE.PID in each hierarchy, limited in
+// memory, processes and cpu share. The user reaches no way out of them, and they are emptied when the broker is done.
+// Where control groups cannot be made, the limits of the processes themselves remain.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace reveal {
+
+class Cage {
+ public:
+  /// `run`: "4711.n03". `root` holds the hierarchies of version 1, or is the one of version 2.
+  explicit Cage(std::string run, const std::filesystem::path& root = "/sys/fs/cgroup");
+  ~Cage();
+  Cage(const Cage&) = delete;
+  Cage& operator=(const Cage&) = delete;
+
+  /// This process leaves the groups it was started in for the roots: a step's group could not be removed while it is
+  /// there, and its memory would be charged to the job. What cannot be left stays as it is.
+  void leave_foreign_groups() const noexcept;
+  /// This process, and whatever it starts, is in the cage from now on.
+  void enter() const noexcept;
+
+  /// How much of contended cpus its processes get, in comparison with one process of usual priority.
+  enum class CpuShare { usual, low, least };
+  void set_cpu_share(CpuShare share) const noexcept;
+  /// No devices but null, zero and the like; version 1 only.
+  void deny_devices() const noexcept;
+
+  /// Kills every process in it, however it left its parent, its group and its session. Also those of a broker of this
+  /// run that was killed.
+  void empty() const noexcept;
+
+ private:
+  [[nodiscard]] std::vector<std::filesystem::path> abandoned(bool of_this_run) const noexcept;
+
+  std::string run_;
+  std::vector<std::filesystem::path> roots_;    // of hierarchies
+  std::vector<std::filesystem::path> parents_;  // ROOT/reveal
+  std::vector<std::filesystem::path> groups_;   // ROOT/reveal/JOB.NODE.PID
+};
+
+}  // namespace reveal

@@ -1,0 +1,31 @@
+// The step daemon that Slurm keeps on each node of a job from its begin to its end, where PrologFlags has Contain. When
+// it is gone the job is over here, even if no epilog tells the broker so.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "core/root/root_fs.h"
+
+namespace reveal {
+
+class ExternStep {
+ public:
+  ExternStep(RootFs& fs, std::string job, std::string node) noexcept;
+
+  /// Call it about once a second. True when the daemon was seen and has been gone for a while: the epilog comes first.
+  [[nodiscard]] bool look_whether_gone();
+
+ private:
+  void search();
+
+  RootFs& fs_;
+  std::string job_, node_;
+  int looks_ = 0;
+  int next_search_ = 1;
+  int pid_ = 0;
+  std::int64_t start_ticks_ = 0;
+  int missing_for_ = 0;
+};
+
+}  // namespace reveal

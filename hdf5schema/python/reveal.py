@@ -1,0 +1,144 @@
+"""Reads traces of reveal (NODE.h5, NODE.h5.part) into pandas, with nothing but h5py, numpy and pandas.
+
+    import reveal
+
+    with reveal.open("reveal-4711/n03.h5") as trace:
+        busy = trace.frame("cpu.user")         # one column per cpu, UTC index
+        print(busy.mean(), busy.attrs["units"])
+
+Counters and events become rates per second, gauges and states stay as they are, and what was not measured is NaN.
+The format is described in hdf5schema/README.md of the source.
+"""
+import fnmatch
+
+import h5py
+import numpy
+import pandas
+
+_MISSING = numpy.iinfo(numpy.int64).min
+# Counters of time and of energy are whole ns and uJ in the file; per second they are plain ratios and watts.
+_RATES = {"ns": ("s/s", 1e-9), "uJ": ("W", 1e-6)}
+
+
+def open(path):
+    """A trace, closed or still being recorded (`.h5.part`)."""
+    return Trace(path)
+
+
+class Trace:
+    def __init__(self, path):
+        path = str(path)
+        self.file = h5py.File(path, "r", libver="latest", swmr=path.endswith(".part"))
+        self.header = {key: _plain(value) for key, value in self.file.attrs.items()}
+        if self.header.get("schema") != "reveal.trace":
+            raise ValueError(f"{path}: not a trace of reveal")
+        self._families = []
+        self.file.visititems(lambda _, item: self._families.append(item) if "kind" in item.attrs else None)
+        clock = self.file["clock"][:]
+        if len(clock):  # the median: a wall clock that was set during the job does not move the times
+            offsets = numpy.sort(clock["utc_ns"] - clock["monotonic_ns"])
+            self._offset = offsets[0 if len(clock) == 2 else (len(offsets) - 1) // 2]
+        else:
+            first = min((family.file[f"/{_plain(family.attrs['time'])}"][0] for family in self._families
+                         if len(family.file[f"/{_plain(family.attrs['time'])}"])), default=0)
+            self._offset = self.header["begin_utc_ns"] - first
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.file.close()
+
+    def close(self):
+        self.file.close()
+
+    def metrics(self):
+        """One row per channel: metric, instance, role, kind, units, subsystem, period (s), long_name."""
+        rows = []
+        for family in self._families:
+            about = {key: _plain(family.attrs[key]) for key in ("kind", "subsystem", "period", "long_name")}
+            units, _ = _scaled(family)
+            rows += [{"metric": metric, "instance": instance, "role": role, "units": units, **about}
+                     for metric, instance, role in _keys(family)]
+        return pandas.DataFrame(rows)
+
+    def frame(self, *patterns):
+        """Channels whose metric, or metric/instance, meets one of the shell patterns ("cpu.*", "net.rx_bytes/eth0").
+
+        Columns (metric, instance); `attrs["units"]` has the unit of every metric. Channels of different periods share
+        one index: a slow one is NaN between its samples.
+        """
+        parts, units = [], {}
+        for family in self._families:
+            keys = _keys(family)
+            chosen = [i for i, (metric, instance, _) in enumerate(keys)
+                      if not patterns or any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns
+                                             for name in (metric, f"{metric}/{instance}"))]
+            if not chosen:
+                continue
+            unit, scale = _scaled(family)
+            times = family.parent[_plain(family.attrs["time"]).split("/")[-1]][:]
+            rows = min(len(times), family.shape[1])  # of a .part, the axis may be a flush ahead
+            raw = family[chosen[0]:chosen[-1] + 1, :rows][[i - chosen[0] for i in chosen]]
+            values = numpy.where(raw == _MISSING, numpy.nan, raw).astype(float)
+            if scale is not None and rows:
+                values *= scale / _seconds(values, times[:rows])
+            index = pandas.to_datetime(times[:rows] + self._offset, utc=True)
+            columns = pandas.MultiIndex.from_tuples([keys[i][:2] for i in chosen], names=["metric", "instance"])
+            units.update({keys[i][0]: unit for i in chosen})
+            part = pandas.DataFrame(values.T, index=index, columns=columns)
+            parts.append(part.loc[:, ~part.columns.duplicated()])
+        frame = pandas.concat(parts, axis=1).sort_index() if parts else pandas.DataFrame()
+        frame.index.name = "time"
+        frame.attrs["units"] = units
+        return frame
+
+    def events(self):
+        """What happened: object, code, text by time."""
+        return self._table("events")
+
+    def snapshot(self):
+        """The node's configuration at the begin, with what had changed at the end."""
+        entries = {}
+        for name in ("node/begin", "node/end"):
+            if name in self.file:
+                entries.update({_plain(row["key"]): _plain(row["value"]) for row in self.file[name][:]})
+        return entries
+
+    def coverage(self):
+        """Which probes worked, which did not and why."""
+        table = self.file["coverage"][:]
+        return pandas.DataFrame({name: [_plain(x) for x in table[name]] for name in table.dtype.names})
+
+    def _table(self, name):
+        table = self.file[name][:]
+        index = pandas.to_datetime(table["time_ns"] + self._offset, utc=True).rename("time")
+        return pandas.DataFrame({column: [_plain(x) for x in table[column]]
+                                 for column in table.dtype.names if column != "time_ns"}, index=index)
+
+
+def _plain(value):
+    return value.decode() if isinstance(value, bytes) else value.item() if isinstance(value, numpy.generic) else value
+
+
+def _keys(family):
+    """(metric, instance, role) of every channel; of a .part, the keys may be a flush ahead of the rows."""
+    columns = [family.dims[0][name].asstr()[:] for name in ("metric", "instance", "role")]
+    return list(zip(*columns))[:family.shape[0]]
+
+
+def _scaled(family):
+    """The unit of what frame() gives, and the factor from increments to it; None: values are levels."""
+    units = _plain(family.attrs["units"])
+    if _plain(family.attrs["stored"]) != "increments":
+        return units, None
+    return _RATES.get(units, (units + "/s", 1.0))
+
+
+def _seconds(values, times):
+    """What each increment covers: the time since the channel's previous value, or since the row before its first."""
+    rows = numpy.arange(values.shape[1])
+    latest = numpy.maximum.accumulate(numpy.where(numpy.isnan(values), -1, rows), axis=1)
+    before = numpy.hstack([numpy.full((len(values), 1), -1), latest[:, :-1]])
+    before = numpy.where(before < 0, rows - 1, before)
+    return numpy.where(before < 0, numpy.nan, times[rows] - times[before]) / 1e9

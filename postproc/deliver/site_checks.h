@@ -1,0 +1,33 @@
+// What a support person asks first: is everything around the probes as it must be on this node? Reads files and asks
+// Slurm's own commands; needs no privilege and changes nothing.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace reveal {
+
+struct SiteCheck {
+  enum class Result : std::uint8_t { ok, problem, unused };  // unused: not set up here, which is no fault
+  std::string name;
+  Result result = Result::ok;
+  std::string says;
+  std::string remedy;  // of a problem
+};
+[[nodiscard]] std::string_view name_of(SiteCheck::Result) noexcept;
+
+/// Where things are; another root in tests.
+struct SitePlaces {
+  std::filesystem::path root = "/";
+  std::filesystem::path programs;  // the directory of `reveal`
+  std::filesystem::path history;   // of this user; empty with the reason beside it
+  std::string why_no_history;
+  std::vector<std::string> config_problem;  // what loading reveal.conf complained about
+  bool ask_slurm = true;                    // run scontrol where it is
+};
+
+/// Each of them, in the order in which they are printed.
+[[nodiscard]] std::vector<SiteCheck> check_site(const SitePlaces& places);
+
+}  // namespace reveal

@@ -1,0 +1,11 @@
+// Programs that only run another one: their name says nothing about what a job does.
+#pragma once
+
+#include <string_view>
+
+namespace reveal {
+
+/// python3.11, bash, mpirun, srun, torchrun, ...
+[[nodiscard]] bool is_interpreter(std::string_view program) noexcept;
+
+}  // namespace reveal

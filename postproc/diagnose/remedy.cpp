@@ -1,0 +1,53 @@
+#include "postproc/diagnose/remedy.h"
+
+#include <optional>
+
+#include "postproc/diagnose/rule.h"
+
+namespace reveal {
+namespace {
+
+bool applies(const RemedyLine& line, const JobValues& values) {
+  if (line.needs.empty()) return true;
+  if (line.needs.front() == '!') return !values.contains(line.needs.substr(1));
+  return values.contains(line.needs);
+}
+
+/// Names come from the job: what a shell would take for more than a word is not put into a line to be typed.
+bool is_plain(std::string_view value) {
+  constexpr std::size_t kLongest = 200;
+  constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._+,/:@%=-";
+  return !value.empty() && value.size() <= kLongest && value.find_first_not_of(kLetters) == std::string_view::npos;
+}
+
+/// Nothing when a value is not known.
+std::optional<std::string> filled(std::string_view text, const JobValues& values) {
+  std::string line;
+  while (true) {
+    const std::size_t open = text.find('{');
+    const std::size_t close = text.find('}', std::min(open, text.size()));
+    if (open == std::string_view::npos || close == std::string_view::npos) return line.append(text);
+    const auto value = values.find(text.substr(open + 1, close - open - 1));
+    if (value == values.end() || !is_plain(value->second)) return std::nullopt;
+    line.append(text.substr(0, open)).append(value->second);
+    text.remove_prefix(close + 1);
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> lines_for(std::span<const RemedyLine> lines, const JobValues& values) {
+  std::vector<std::string> kept;
+  for (const RemedyLine& line : lines) {
+    if (!applies(line, values)) continue;
+    if (auto text = filled(line.text, values)) kept.push_back(*std::move(text));
+  }
+  return kept;
+}
+
+Remedy remedy_for(const RuleSpec& rule, const JobValues& values) {
+  return {lines_for(rule.user_remedy, values), lines_for(rule.advice, values), lines_for(rule.admin_remedy, values),
+          std::string(rule.verify)};
+}
+
+}  // namespace reveal

@@ -1,0 +1,32 @@
+// What to do about a finding: the lines of the rule table that fit this job, filled with its values.
+#pragma once
+
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "postproc/diagnose/finding.h"
+
+namespace reveal {
+
+/// Values of a job by name: "job" (its id under Slurm), "command", "python" (the interpreter's name), "torch", "nccl",
+/// "nodes", ... An absent one is not known, or is not so.
+using JobValues = std::map<std::string, std::string, std::less<>>;
+
+/// One line of a remedy in the rule table. "{name}" in it stands for a value; a line with one that is not known is left
+/// out, as is one whose `needs` is not known ("job": only under Slurm), or is ("!job": only without Slurm).
+struct RemedyLine {
+  constexpr RemedyLine(const char* line, const char* condition = "") : text(line), needs(condition) {}
+
+  std::string_view text;
+  std::string_view needs;
+};
+
+[[nodiscard]] std::vector<std::string> lines_for(std::span<const RemedyLine> lines, const JobValues& values);
+
+struct RuleSpec;
+[[nodiscard]] Remedy remedy_for(const RuleSpec& rule, const JobValues& values);
+
+}  // namespace reveal

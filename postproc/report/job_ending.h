@@ -1,0 +1,21 @@
+// How a job ended, in words: the command's own failure is not what the node did to it.
+#pragma once
+
+#include <string>
+
+#include "postproc/report/report.h"
+
+namespace reveal {
+
+/// By its exit status, or by the batch system's word where there is no status.
+[[nodiscard]] bool has_failed(const ReportJob& job);
+/// It is known that it did not fail.
+[[nodiscard]] bool has_ended_well(const ReportJob& job);
+
+/// The command's time where it is known, else what the traces cover.
+[[nodiscard]] double seconds_of(const ReportJob& job);
+
+/// "The command failed: ended by SIGABRT (exit status 134) after 36 s."; "" for a job that did not fail.
+[[nodiscard]] std::string failure_sentence(const ReportJob& job);
+
+}  // namespace reveal

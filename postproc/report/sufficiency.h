@@ -1,0 +1,17 @@
+// Whether a node's trace is enough to call the node healthy: what was not looked at is not healthy.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "postproc/merge/load.h"
+#include "postproc/report/channel_totals.h"
+
+namespace reveal {
+
+/// "149 of 449 samples were recorded (33 %), at least 80 % are needed", or "" where it is enough. `totals` are of all
+/// `samples` of the trace, one per channel of its telemetry.
+[[nodiscard]] std::string why_not_enough(const NodeTrace& trace, std::span<const ChannelTotals> totals,
+                                         std::size_t samples);
+
+}  // namespace reveal

@@ -1,0 +1,254 @@
+#!/usr/bin/env python3
+"""The collector of a Slurm job without Slurm: its user traces what runs for him, leaves processes behind, and writes into
+the spool. The step daemons are shells that have their name and title."""
+import fcntl
+import glob
+import json
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+BUILD = os.environ["REVEAL_BUILD"]
+USER = pwd.getpwnam("games")
+failures = []
+
+
+def fail(text):
+    failures.append(text)
+    print("FAILED:", text, file=sys.stderr)
+
+
+def until(seconds, condition):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if condition():
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def as_user():
+    os.setsid()
+    os.initgroups(USER.pw_name, USER.pw_gid)
+    os.setresgid(USER.pw_gid, USER.pw_gid, USER.pw_gid)
+    os.setresuid(USER.pw_uid, USER.pw_uid, USER.pw_uid)
+
+
+# What a job can try: to trace each process of reveal that runs for its user, as early as it can.
+TRACER = r"""
+import ctypes, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+SEIZE = 0x4206
+tried, caught = {}, []
+out = sys.argv[1]
+while not os.path.exists(out + ".stop"):
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            words = open(f"/proc/{pid}/cmdline", "rb").read().split(b"\0")
+            if os.stat(f"/proc/{pid}").st_uid != os.getuid() and b"deliver" not in words: continue
+        except OSError:
+            continue
+        if not words[0].endswith((b"/reveal", b"/reveal-collect")): continue
+        tried[words[1].decode()] = tried.get(words[1].decode(), 0) + 1
+        if libc.ptrace(SEIZE, int(pid), None, None) == 0: caught.append(words[1].decode())
+        try:
+            open(f"/proc/{pid}/mem", "r+b").close()
+            caught.append("memory of " + words[1].decode())
+        except OSError:
+            pass
+open(out, "w").write(repr((tried, caught)))
+"""
+
+
+class Node:
+    """One job on one node, from its collector's start on."""
+
+    def __init__(self, base, job, config, work_dir, request=""):
+        self.base, self.job = base, job
+        self.spool = f"{base}/spool"
+        self.config = f"{base}/{job}.conf"
+        with open(self.config, "w") as file:
+            file.write(config)
+        self.disable = f"{base}/disable"
+        self.lock = f"{self.spool}/run/{job}.n1"
+        lock = os.open(self.lock, os.O_RDWR | os.O_CREAT, 0o600)
+        environment = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "SLURMD_NODENAME": "n1", "SLURM_JOB_NODELIST": "n1",
+                       "SLURM_JOB_WORK_DIR": work_dir, "REVEAL_REQUEST": request, "SLURM_CONF": "/nonexistent"}
+
+        def take_lock():
+            os.dup2(lock, 3)
+            os.set_inheritable(3, True)
+            fcntl.flock(3, fcntl.LOCK_EX)
+
+        self.broker = subprocess.Popen(
+            [f"{base}/bin/reveal-collect", "--job", f"slurm:{job}", "--node", "n1", "--spool", self.spool, "--lock-fd",
+             "3", "--uid", str(USER.pw_uid), "--gid", str(USER.pw_gid), "--config", self.config, "--disable-file",
+             self.disable], env=environment, preexec_fn=take_lock, close_fds=False, stdin=subprocess.DEVNULL)
+        os.close(lock)
+
+    def step(self, name, *command):
+        """A step daemon whose only task is `command`, as the user."""
+        task = " ".join(f"'{word}'" for word in command)
+        return subprocess.Popen(
+            [f"slurmstepd: [{self.job}.{name}]", "-c",
+             f"setpriv --reuid {USER.pw_uid} --regid {USER.pw_gid} --clear-groups {task}; sleep 0"],
+            executable=f"{self.base}/slurmstepd", stdin=subprocess.DEVNULL)
+
+    def samples(self):
+        return any(os.path.getsize(path) > 0 for path in glob.glob(f"{self.spool}/{self.job}/n1.h5.part"))
+
+
+def user_can(*command):
+    return subprocess.run(command, preexec_fn=as_user, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+
+def main():
+    if os.geteuid() != 0:
+        print("skipped: needs root, as the collector of a Slurm job does")
+        return 77
+    base = tempfile.mkdtemp(prefix="reveal-broker")
+    os.chmod(base, 0o755)
+    started = []
+    try:
+        os.mkdir(f"{base}/bin")
+        for program in ("reveal", "reveal-collect"):
+            shutil.copy(f"{BUILD}/bin/{program}", f"{base}/bin/{program}")
+        os.symlink("/bin/bash", f"{base}/slurmstepd")
+        os.mkdir(f"{base}/spool", 0o711)
+        os.chmod(f"{base}/spool", 0o711)
+        os.mkdir(f"{base}/spool/run", 0o700)
+        for name in ("work", "log"):
+            os.mkdir(f"{base}/{name}")
+            os.chown(f"{base}/{name}", USER.pw_uid, USER.pw_gid)
+        # A mail program that leaves a process in a session of its own behind, and writes down what it is.
+        with open(f"{base}/sendmail", "w") as file:
+            file.write(f"""#!/bin/bash
+cat >/dev/null
+cat /proc/self/cgroup >{base}/log/cgroup
+ulimit -v >{base}/log/limit
+grep -E 'CapEff|NoNewPrivs' /proc/self/status >{base}/log/status
+(setsid sleep 300 >/dev/null 2>&1 & echo $! >{base}/log/left)
+setsid bash -c 'echo $$ >>{base}/log/left; exec sleep 300' >/dev/null 2>&1 &
+sleep 0.2
+""")
+        os.chmod(f"{base}/sendmail", 0o755)
+        with open(f"{base}/tracer.py", "w") as file:
+            file.write(TRACER)
+
+        quick = '[slurm]\nmin_seconds = 0\n'
+        attacked = Node(base, 4711, quick + f'[mail]\nenabled = true\nsendmail = "{base}/sendmail"\n'
+                        'domain = "example.org"\nhealthy = true\n', f"{base}/work", request="mail=yes,output=secret-%j")
+        kept = Node(base, 4712, quick, f"{base}/nowhere")
+        started += [attacked.broker, kept.broker]
+        started.append(attacked.step("0", "/usr/bin/python3", f"{base}/tracer.py", f"{base}/log/tracer"))
+        extern = kept.step("extern", "/bin/sleep", "100")
+        started.append(extern)
+
+        until(10, attacked.samples) or fail("nothing is recorded")
+        until(10, kept.samples) or fail("nothing is recorded of the second job")
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                words = open(f"/proc/{pid}/cmdline", "rb").read()
+            except OSError:
+                continue
+            if b"secret" in words and b"/reveal" in words:
+                fail(f"every user can read the request in the command line {words}")
+        time.sleep(2)
+
+        # The job's user traces the delivery, and his mail program leaves processes.
+        attacked.broker.terminate()
+        subprocess.run(["pkill", "-KILL", "-P", str(extern.pid)])  # the task; its daemon ends, no epilog comes
+        try:
+            attacked.broker.wait(30)
+        except subprocess.TimeoutExpired:
+            fail("the broker does not end")
+        open(f"{base}/log/tracer.stop", "w").close()
+        until(10, lambda: os.path.exists(f"{base}/log/tracer")) or fail("the tracer is gone")
+        tried, caught = eval(open(f"{base}/log/tracer").read())
+        print(f"tried to trace: {tried}, caught: {caught}")
+        if not tried.get("deliver"):
+            fail(f"the case is void: no delivery was seen ({tried})")
+        if caught:
+            fail(f"the user traced {caught}")
+        if not os.path.exists(f"{base}/log/left"):
+            fail("the case is void: no mail was sent")
+        else:
+            for pid in open(f"{base}/log/left").read().split():
+                state = open(f"/proc/{pid}/stat").read().split()[2] if os.path.exists(f"/proc/{pid}") else "gone"
+                if state not in ("gone", "Z", "X"):
+                    fail(f"a process outlived the broker: {pid} {state}")
+                    os.kill(int(pid), signal.SIGKILL)
+            print(open(f"{base}/log/status").read())
+        groups = open(f"{base}/log/cgroup").read()
+        can_have_groups = os.path.exists("/sys/fs/cgroup/cgroup.controllers") or os.path.isdir("/sys/fs/cgroup/memory")
+        if can_have_groups and os.access("/sys/fs/cgroup", os.W_OK) and "/reveal/4711.n1." not in groups:
+            fail(f"the delivery was in no group of reveal's: {groups}")
+        if "unlimited" in open(f"{base}/log/limit").read():
+            fail("the delivery could take all memory")
+        if glob.glob("/sys/fs/cgroup/*/reveal/4711.n1.*") + glob.glob("/sys/fs/cgroup/reveal/4711.n1.*"):
+            fail("a control group was left behind")
+        if not os.path.exists(f"{base}/work/secret-4711/report.json"):
+            fail("there is no report")
+
+        # Its daemon is gone: the job is over, although nobody says so.
+        try:
+            kept.broker.wait(30)
+        except subprocess.TimeoutExpired:
+            fail("the broker does not notice that the job's extern step is gone")
+        folder = f"{base}/spool/4712"
+        report = json.load(open(f"{folder}/report.json"))
+        if report["job"]["id"] != "4712":
+            fail("another job's report is in the spool")
+        for attempt in (["touch", f"{folder}/new"], ["touch", f"{folder}/n1.h5"], ["rm", f"{folder}/n1.h5"],
+                        ["sh", "-c", f"echo x >>{folder}/n1.h5"], ["chmod", "777", folder], ["mv", folder, f"{folder}x"]):
+            if user_can(*attempt).returncode == 0:
+                fail(f"after the job its user can still: {' '.join(attempt)}")
+        shown = user_can(f"{base}/bin/reveal", "show", folder)
+        if shown.returncode != 0:
+            fail(f"the user cannot read his report: {shown.stdout}")
+        for path in glob.glob(f"{folder}/*"):
+            if user_can("cat", path).returncode != 0:
+                fail(f"the user cannot read {path}")
+        nobody = subprocess.run(["setpriv", "--reuid", "65534", "--regid", str(USER.pw_gid), "--clear-groups", "ls",
+                                 folder], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        if nobody.returncode == 0:
+            fail("another user of the same group can read the spool")
+
+        # The same job again: it goes on where it was, beside what is root's.
+        again = Node(base, 4712, quick, f"{base}/work")
+        started += [again.broker, again.step("0", "/bin/sleep", "100")]
+        until(10, lambda: os.path.exists(f"{folder}/n1-2.h5.part")) or fail("a run after a sealed one records nothing")
+        time.sleep(1.5)
+        again.broker.terminate()
+        again.broker.wait(30)
+        if os.path.exists(folder):
+            fail(f"left in the spool: {os.listdir(folder)}")
+        if sorted(os.path.basename(path) for path in glob.glob(f"{base}/work/reveal-4712/*.h5")) != ["n1-2.h5", "n1.h5"]:
+            fail("the traces of both runs are not where they belong")
+        if any(os.stat(path).st_uid != USER.pw_uid for path in glob.glob(f"{base}/work/reveal-4712/*")):
+            fail("a delivered file is not the user's")
+
+        # No room: nothing is recorded, and it counts as refused, not as a crash.
+        with open(f"{base}/spool/100", "w") as file:
+            file.write("x" * 100_000)
+        refused = Node(base, 4713, '[slurm]\nspool_total_max = "10KB"\n', f"{base}/work")
+        if refused.broker.wait(10) != 1 or os.path.exists(f"{base}/spool/4713"):
+            fail("a full spool takes another run")
+        if os.path.exists(refused.lock) or not os.path.exists(f"{base}/spool/run/failed.4713.n1"):
+            fail("a full spool counts as a crash")
+    finally:
+        for process in started:
+            subprocess.run(["pkill", "-KILL", "-P", str(process.pid)])
+            process.kill()
+            process.wait()
+        if "REVEAL_KEEP" not in os.environ:
+            shutil.rmtree(base, ignore_errors=True)
+    return 1 if failures else 0
+
+
+sys.exit(main())

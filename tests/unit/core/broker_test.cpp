@@ -1,0 +1,158 @@
+// What the collector of a Slurm job decides without Slurm: its cpus, its interval, its room, and whether the job is
+// over.
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "core/broker/cage.h"
+#include "core/broker/extern_step.h"
+#include "core/broker/job_spool.h"
+#include "core/broker/slurm_sampler.h"
+#include "hdf5schema/basics/error.h"
+#include "test_host.h"
+#include "tests/unit/temporary_directory.h"
+
+namespace reveal {
+namespace {
+
+namespace fs = std::filesystem;
+
+CpuSet cpus(std::string_view list) {
+  return CpuSet::of_list(list);
+}
+
+/// Of the first eight.
+std::string listed(const CpuSet& set) {
+  std::string text;
+  for (int cpu = 0; cpu < 8; ++cpu) text += set.contains(cpu) ? std::to_string(cpu) : "";
+  return text;
+}
+
+TEST(SamplerCpus, AreTheJobsOwnWhereSlurmConfinesIt) {
+  EXPECT_EQ(listed(cpus_for_sampler({.online = cpus("0-7"), .allocated = cpus("0-3"), .tasks = cpus("0-2")})), "3");
+  EXPECT_EQ(listed(cpus_for_sampler({.online = cpus("0-7"), .allocated = cpus("0-3"), .tasks = cpus("0-3")})), "0123");
+}
+
+TEST(SamplerCpus, AreThoseOfTheTasksOnANodeThatOthersUse) {
+  EXPECT_EQ(
+      listed(cpus_for_sampler({.online = cpus("0-7"), .allocated = cpus("0-7"), .tasks = cpus("0-2"), .shared = true})),
+      "012");
+}
+
+TEST(SamplerCpus, AreOthersOnlyOnANodeOfTheJobAlone) {
+  EXPECT_EQ(listed(cpus_for_sampler({.online = cpus("0-7"), .allocated = cpus("0-7"), .tasks = cpus("0-2")})), "34567");
+  EXPECT_EQ(listed(cpus_for_sampler({.online = cpus("0-7"), .allocated = cpus("0-7"), .tasks = cpus("0-7")})),
+            "01234567");
+  EXPECT_EQ(listed(cpus_for_sampler({.online = cpus("0-7")})), "01234567");
+}
+
+class Site : public testing::Test {
+ protected:
+  [[nodiscard]] std::string config(const std::string& text) const {
+    std::ofstream((base_ / "conf").string()) << text;
+    return base_ / "conf";
+  }
+  TemporaryDirectory directory_of_test_;
+  const fs::path base_ = directory_of_test_.path();
+};
+
+TEST_F(Site, BoundsTheIntervalThatUsersAskFor) {
+  const std::string floor = config("[slurm]\nmin_interval = \"200ms\"\ninterval = \"1s\"\n");
+  EXPECT_EQ(read_sampling(floor, "interval=10ms").interval, "200ms");
+  EXPECT_EQ(read_sampling(floor, "interval=500ms").interval, "500ms");
+  EXPECT_EQ(read_sampling(floor, "interval=nonsense").interval, "1s");
+  EXPECT_EQ(read_sampling(floor, "").interval, "1s");
+  EXPECT_EQ(read_sampling(config(""), "interval=10ms").interval, "10ms");
+}
+
+TEST_F(Site, BoundsATraceAlsoWhereItSaysNothing) {
+  EXPECT_EQ(read_sampling(config(""), "").max_bytes, 2'000'000'000U);
+  EXPECT_EQ(read_sampling(config("[slurm]\nspool_max = \"1MB\"\n"), "").max_bytes, 1'000'000U);
+}
+
+TEST_F(Site, TakesNoNewRunIntoAFullSpool) {
+  const fs::path spool = base_ / "spool";
+  fs::create_directories(spool / "4711");
+  std::ofstream(spool / "4711/n1.h5") << std::string(100'000, 'x');
+  const SpoolLimits roomy = read_spool_limits(spool, config("[slurm]\nspool_total_max = \"1MB\"\n"));
+  EXPECT_EQ(roomy.total, 1'000'000U);
+  EXPECT_NO_THROW(require_room(spool, roomy));
+  try {
+    require_room(spool, read_spool_limits(spool, config("[slurm]\nspool_total_max = \"10KB\"\n")));
+    FAIL();
+  } catch (const Error& error) {
+    const std::string text = error.what();
+    EXPECT_NE(text.find("more than spool_total_max (0 MB)"), std::string::npos) << text;
+    EXPECT_NE(text.find("the oldest run that was not fetched is 4711"), std::string::npos) << text;
+  }
+  const SpoolLimits standard = read_spool_limits(spool, config(""));
+  EXPECT_GT(standard.total, 0U);
+  EXPECT_LE(standard.total, 10'000'000'000U);
+}
+
+class ExternSteps : public testing::Test {
+ protected:
+  void daemon(int pid, const std::string& title, const std::string& uid = "0") const {
+    const std::string folder = "/proc/" + std::to_string(pid);
+    host_.process(pid, 1, "slurmstepd", 0, 0);
+    host_.write(folder + "/comm", "slurmstepd\n");
+    host_.write(folder + "/status", "Uid:\t" + uid + "\t0\t0\t0\nTgid:\t" + std::to_string(pid) + "\nPPid:\t1\n");
+    host_.write(folder + "/cmdline", "slurmstepd: [" + title + "]" + std::string(1, '\0'));
+    host_.write(folder + "/cgroup", "8:freezer:/slurm_n1/uid_5/job_4711/step_extern\n");
+  }
+  /// Looks until it is gone; the number of looks, 0 if it never was within many.
+  int looks_until_gone(const std::string& node = "n1") {
+    RootFs fs(host_.root());
+    ExternStep step(fs, "4711", node);
+    for (int look = 1; look <= 20; ++look) {
+      if (look == 3) host_.remove("/proc/500");
+      if (step.look_whether_gone()) return look;
+    }
+    return 0;
+  }
+  TestHost host_;
+};
+
+TEST_F(ExternSteps, AreGoneAWhileAfterTheirDaemonIs) {
+  daemon(400, "4712.extern");
+  daemon(401, "4711.0");
+  daemon(500, "4711.extern");
+  EXPECT_EQ(looks_until_gone(), 8);
+}
+
+TEST_F(ExternSteps, AreNotGoneWhereNoneWasSeen) {
+  daemon(401, "4711.0");
+  EXPECT_EQ(looks_until_gone(), 0);
+  daemon(500, "4711.extern", "1000");  // any user's process can have that name
+  EXPECT_EQ(looks_until_gone(), 0);
+  daemon(500, "4711.extern");
+  EXPECT_EQ(looks_until_gone("n2"), 0);  // another node on this kernel
+}
+
+TEST(Cages, AreNotNeeded) {
+  const TemporaryDirectory nothing;
+  const Cage cage("4711.n1", nothing.path() / "missing");
+  cage.leave_foreign_groups();
+  cage.enter();
+  cage.set_cpu_share(Cage::CpuShare::least);
+  cage.deny_devices();
+  cage.empty();
+}
+
+TEST(Cages, AreMadeInTheHierarchiesThatLimitAndRemovedAgain) {
+  const TemporaryDirectory root;
+  for (const char* name : {"memory", "pids", "cpu,cpuacct", "cpuset", "perf_event"}) {
+    fs::create_directory(root.path() / name);
+  }
+  const std::string group = "reveal/4711.n1." + std::to_string(::getpid());
+  {
+    const Cage cage("4711.n1", root.path());
+    for (const char* name : {"memory", "pids", "cpu,cpuacct"})
+      EXPECT_TRUE(fs::exists(root.path() / name / group)) << name;
+    for (const char* name : {"cpuset", "perf_event"}) EXPECT_FALSE(fs::exists(root.path() / name / "reveal")) << name;
+  }
+  for (const char* name : {"memory", "pids", "cpu,cpuacct"}) EXPECT_FALSE(fs::exists(root.path() / name / "reveal"));
+}
+
+}  // namespace
+}  // namespace reveal

@@ -1,0 +1,114 @@
+#include "postproc/deliver/site_checks.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+
+#include "hdf5schema/version.h"
+#include "unit/temporary_directory.h"
+
+namespace reveal {
+namespace {
+
+namespace fs = std::filesystem;
+using Result = SiteCheck::Result;
+
+class SiteChecks : public ::testing::Test {
+ protected:
+  SiteChecks() {
+    places_ = {.root = folder_.path() / "root", .programs = folder_.path() / "bin", .history = folder_.path() / "state"};
+    places_.ask_slurm = false;
+    program("reveal-run", REVEAL_VERSION);
+    program("reveal-collect", REVEAL_VERSION);
+  }
+
+  void write(const fs::path& path, const std::string& text) {
+    const fs::path file = places_.root / path;
+    fs::create_directories(file.parent_path());
+    std::ofstream(file) << text;
+  }
+  void program(const std::string& name, const std::string& version) {
+    fs::create_directories(places_.programs);
+    std::ofstream(places_.programs / name) << "#!/bin/sh\necho " << name << " " << version << "\n";
+    ::chmod((places_.programs / name).c_str(), 0755);
+  }
+  void plugin(const std::string& line) {
+    write("etc/slurm/plugstack.conf", "include /etc/slurm/plugstack.conf.d/*.conf\n");
+    write("etc/slurm/plugstack.conf.d/reveal.conf", "# reveal\n" + line + "\n");
+    write("usr/lib/spank_reveal.so", "not a library, and so without a release");
+  }
+  [[nodiscard]] SiteCheck check(const std::string& name) const {
+    for (const SiteCheck& one : check_site(places_)) {
+      if (one.name == name) return one;
+    }
+    ADD_FAILURE() << "no check " << name;
+    return {};
+  }
+
+  TemporaryDirectory folder_;
+  SitePlaces places_;
+};
+
+TEST_F(SiteChecks, FindNoProblemOnANodeWithoutSlurmAndMail) {
+  for (const SiteCheck& one : check_site(places_)) EXPECT_NE(one.result, Result::problem) << one.name << one.says;
+  EXPECT_EQ(check("Slurm plugin").result, Result::unused);
+  EXPECT_EQ(check("mail").result, Result::unused);
+}
+
+TEST_F(SiteChecks, NameAProgramOfAnotherVersionAndAMissingOne) {
+  program("reveal-collect", "0.0.9");
+  EXPECT_NE(check("programs").says.find("reveal-collect is of another version"), std::string::npos);
+  fs::remove(places_.programs / "reveal-run");
+  EXPECT_NE(check("programs").says.find("reveal-run is missing"), std::string::npos);
+}
+
+TEST_F(SiteChecks, FollowIncludesToThePluginAndItsArguments) {
+  plugin("optional /usr/lib/spank_reveal.so spool=/scratch/reveal disable=/scratch/off");
+  EXPECT_EQ(check("Slurm plugin").result, Result::ok);
+  EXPECT_EQ(check("spool").says, "/scratch/reveal is made by the first job");
+  write("scratch/off", "");
+  EXPECT_EQ(check("switch").remedy, "rm /scratch/off");
+}
+
+TEST_F(SiteChecks, RefuseARequiredPluginAndAMissingOne) {
+  plugin("required /usr/lib/spank_reveal.so");
+  EXPECT_EQ(check("Slurm plugin").remedy, "write \"optional\"");
+  fs::remove(places_.root / "usr/lib/spank_reveal.so");
+  EXPECT_NE(check("Slurm plugin").says.find("which is not there"), std::string::npos);
+}
+
+TEST_F(SiteChecks, SayThatTheCircuitBreakerIsOpen) {
+  plugin("optional /usr/lib/spank_reveal.so");
+  write("var/spool/reveal/run/breaker", "");
+  ::chmod((places_.root / "var/spool/reveal").c_str(), 0777);
+  EXPECT_NE(check("spool").says.find("not a directory that only root can write"), std::string::npos);
+  ::chmod((places_.root / "var/spool/reveal").c_str(), 0711);
+  if (::geteuid() != 0) GTEST_SKIP() << "not root, whom the spool belongs to";
+  EXPECT_NE(check("spool").says.find("the circuit breaker is open"), std::string::npos);
+}
+
+TEST_F(SiteChecks, LookForTheProgramThatSendsMail) {
+  write("etc/reveal/reveal.conf", "[mail]\nenabled = true\nsendmail = \"/usr/sbin/sendmail -t\"\n");
+  EXPECT_EQ(check("mail").says, "/usr/sbin/sendmail cannot be run");
+  write("usr/sbin/sendmail", "");
+  ::chmod((places_.root / "usr/sbin/sendmail").c_str(), 0755);
+  EXPECT_EQ(check("mail").result, Result::ok);
+  write("etc/reveal/no-mail", "");
+  EXPECT_EQ(check("mail").remedy, "rm /etc/reveal/no-mail");
+  write("etc/reveal/reveal.conf", "[mail]\nenabeld = true\n");
+  EXPECT_NE(check("mail").says.find("did you mean \"enabled\"?"), std::string::npos);
+}
+
+TEST_F(SiteChecks, TellWhyThereIsNoHistory) {
+  places_.history.clear();
+  places_.why_no_history = "root keeps no history";
+  EXPECT_EQ(check("history").says, "root keeps no history");
+  places_.config_problem = {"reveal.conf:2: unknown key"};
+  EXPECT_EQ(check("reveal.conf").result, Result::problem);
+}
+
+}  // namespace
+}  // namespace reveal
