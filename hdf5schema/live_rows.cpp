@@ -15,6 +15,7 @@ constexpr char kMagic[8] = {'r', 'e', 'v', 'e', 'a', 'l', 'L', '1'};
 /// Then a fresh file follows; who reads the old one still has it open. 40 s of 1,000 channels at 10 Hz.
 constexpr std::uint64_t kMostBytes = 4 << 20;
 constexpr std::uint32_t kMostFamilies = 4096;
+constexpr std::size_t kMostHeader = 1 << 20;
 constexpr std::uint32_t kMostValues = 1 << 20;
 constexpr std::size_t kReadBytes = 256 << 10;
 
@@ -130,7 +131,8 @@ bool LiveRowsReader::read_header() {
     if (size - at < sizeof(std::uint32_t)) return false;
     const auto length = number_at<std::uint32_t>(pending_.data() + at);
     at += sizeof length;
-    if (size - at < length) return false;
+    if (at + length > kMostHeader) damaged_ = true;
+    if (damaged_ || size - at < length) return false;
     families.emplace_back(pending_.data() + at, length);
     at += length;
   }

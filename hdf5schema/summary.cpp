@@ -157,7 +157,8 @@ class Summary {
     const auto [at, fresh] = axes_.try_emplace(name);
     if (fresh) at->second = {file_.add_axis(name, std::max<std::size_t>(longest_like(family), 1)), {}};
     if (times.size() > at->second.times.size()) at->second.times = times;
-    const std::size_t width = closed_channels_per_chunk(family.channels.size(), std::max<std::size_t>(longest_like(family), 1));
+    const std::size_t width =
+        closed_channels_per_chunk(family.channels.size(), std::max<std::size_t>(longest_like(family), 1));
     if (is_slow(family)) {
       file_.add_family(family.spec, at->second.index, width, family.channels.size());
       return;

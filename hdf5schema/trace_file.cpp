@@ -275,8 +275,8 @@ std::size_t TraceFile::add_family(const FamilySpec& spec, std::size_t axis_index
     // Hard links: one time axis for all groups, and xarray finds a group's dimensions inside the group.
     for (const std::string& scale : {"time_" + axis.name, "chunk_" + axis.name}) {
       if (!group.nameExists(scale)) {
-        check_hdf5(H5Lcreate_hard(impl_->file.getId(), impl_->at(scale).c_str(), group.getId(), scale.c_str(), H5P_DEFAULT,
-                                  H5P_DEFAULT),
+        check_hdf5(H5Lcreate_hard(impl_->file.getId(), impl_->at(scale).c_str(), group.getId(), scale.c_str(),
+                                  H5P_DEFAULT, H5P_DEFAULT),
                    "H5Lcreate_hard");
       }
     }
@@ -491,8 +491,8 @@ void TraceFile::write_rows(std::size_t family_index, std::size_t channels, std::
     if (values != nullptr)
       impl_->chunks.write(family.values,
                           {family.channels_per_chunk, impl_->axes.at(family.axis).rows_per_chunk, family.missing()},
-                          {static_cast<const std::int64_t*>(values), channels * rows}, rows, family.rows,
-                          family.stored, impl_->live ? &family.steady : nullptr);
+                          {static_cast<const std::int64_t*>(values), channels * rows}, rows, family.rows, family.stored,
+                          impl_->live ? &family.steady : nullptr);
     if (family.bases.getId() > 0) {
       const hsize_t chunks[2] = {channels, family.chunks + 1};
       family.bases.extend(chunks);

@@ -27,9 +27,9 @@ using H5::PredType;
 
 // What no trace has more of; beyond it the file lies.
 constexpr std::size_t kMostObjects = 10'000;
-constexpr std::size_t kMostDepth = 4;           // of groups
-constexpr std::size_t kMostChannels = 1 << 18;  // of all families
-constexpr std::size_t kMostRows = 1 << 25;      // of an axis: a month at 100 ms
+constexpr std::size_t kMostDepth = 4;                          // of groups
+constexpr std::size_t kMostChannels = 1 << 18;                 // of all families
+constexpr std::size_t kMostRows = 1 << 25;                     // of an axis: a month at 100 ms
 constexpr std::size_t kMostTableBytes = std::size_t{1} << 29;  // of all names and times
 constexpr std::uint64_t kMostValues = std::uint64_t{1} << 34;  // of one family
 constexpr std::uint64_t kMostBases = std::uint64_t{1} << 28;   // of one family
@@ -180,12 +180,12 @@ struct TraceReader::Impl {
   H5::H5File file;
   TraceHeader header;
   bool complete = false;
-  bool cut = false;    // the file lost its end
+  bool cut = false;  // the file lost its end
   Check check = Check::all;
   std::vector<Family> families;
   std::vector<std::string> damages;
-  std::map<std::string, StoredFamily> stored;  // by path
-  mutable std::mutex reading;                  // what follows
+  std::map<std::string, StoredFamily> stored;               // by path
+  mutable std::mutex reading;                               // what follows
   mutable std::map<std::string, OpenFamily> open_families;  // by path
   std::map<haddr_t, std::vector<std::int64_t>> axes;  // by their place in the file: groups share them by hard links
   std::set<haddr_t> groups;                           // seen
@@ -488,6 +488,14 @@ void TraceReader::Impl::check_chunks(const CheckedDataset& dataset, std::size_t 
       const hsize_t at[2] = {channel, row};
       if (const auto checksum = dataset.checksum(at)) found.add(row, channel, *checksum);
     }
+  }
+}
+
+bool never_started(const std::filesystem::path& part) noexcept {
+  try {
+    return CheckedFile(part, "trace").superblock().never_started;
+  } catch (const std::exception&) {
+    return false;
   }
 }
 

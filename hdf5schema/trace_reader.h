@@ -67,4 +67,7 @@ class TraceReader {
   std::unique_ptr<Impl> impl_;
 };
 
+/// Was the file cut off before the first row could be in it?
+[[nodiscard]] bool never_started(const std::filesystem::path& part) noexcept;
+
 }  // namespace reveal

@@ -11,6 +11,7 @@
 
 #include "hdf5schema/version.h"
 #include "postproc/commands/command.h"
+#include "postproc/commands/confined.h"
 #include "postproc/commands/shared_options.h"
 #include "postproc/commands/terminal.h"
 #include "postproc/commands/usage_error.h"
@@ -31,12 +32,21 @@ CLI::App* add_command(CLI::App& app, const CommandSpec& spec, CommonOptions& com
 }
 
 /// `reveal help`, `reveal help show`: the same as `reveal --help`, `reveal show --help`.
-std::vector<std::string> with_help_as_option(std::vector<std::string> words) {
+std::vector<std::string> with_help_as_option(const CLI::App& app, std::vector<std::string> words) {
   if (words.empty() || words.front() != "help") return words;
   words.erase(words.begin());
   words.resize(std::min<std::size_t>(words.size(), 1));
-  words.emplace_back("--help");
+  const bool unknown = !words.empty() && app.get_subcommand_no_throw(words.front()) == nullptr;
+  if (!unknown) words.emplace_back("--help");  // else it is an error like any unknown command
   return words;
+}
+
+int run_where_it_is_safe(Command& command, const CommonOptions& common) {
+  Inputs inputs = command.inputs();
+  const auto foreign = foreign_part(inputs.paths);
+  if (!foreign) return command.run(common);
+  if (!common.config.empty()) inputs.paths.emplace_back(common.config);
+  return run_confined(inputs, *foreign, [&] { return command.run(common); });
 }
 
 int run(int argc, char** argv) {
@@ -64,7 +74,7 @@ int run(int argc, char** argv) {
 
   app.add_subcommand("help", "What a command does, and its options: reveal help show");
 
-  const std::vector<std::string> words = with_help_as_option({argv + 1, argv + argc});
+  const std::vector<std::string> words = with_help_as_option(app, {argv + 1, argv + argc});
   try {
     app.parse(std::vector<std::string>(words.rbegin(), words.rend()));  // CLI11 takes them from the back
   } catch (const CLI::ParseError& error) {
@@ -72,9 +82,10 @@ int run(int argc, char** argv) {
     return usage_error(app, error, words);
   }
   for (const auto& [part, command] : all) {
-    if (part->parsed()) return command->run(common);
+    if (part->parsed()) return run_where_it_is_safe(*command, common);
   }
-  return kUsage;
+  print(app.help());  // only `help` is left, behind an option
+  return 0;
 }
 
 }  // namespace

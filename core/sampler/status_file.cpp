@@ -56,7 +56,11 @@ void StatusFile::run(const std::stop_token& stop) {
 
 void StatusFile::write() const {
   try {
-    publish_file(path_.parent_path(), path_.filename(), text());
+    // Not publish_file(): traces may be written into a directory of several users.
+    const std::string name = path_.filename().string();
+    NewFile file(path_.parent_path(), name, "." + name + ".new", 0600);
+    file.write(text());
+    file.publish(Synced::no);
   } catch (const Error&) {  // the next period comes
     return;
   }

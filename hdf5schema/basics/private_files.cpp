@@ -135,7 +135,11 @@ void NewFile::publish(Synced synced) {
 }
 
 void publish_file(const fs::path& directory, const std::string& name, std::string_view content, Synced synced) {
-  NewFile file(directory, name, "." + name + "." + std::to_string(::getpid()) + ".tmp");
+  struct stat status {};
+  if (::stat(directory.c_str(), &status) != 0) throw system_error(directory.string(), errno);
+  if (status.st_uid != ::geteuid())
+    throw Error((directory / name).string() + ": not written, the directory belongs to somebody else");
+  NewFile file(directory, name, "." + name + "." + std::to_string(::getpid()) + ".tmp", 0600);
   file.write(content);
   file.publish(synced);
 }

@@ -46,7 +46,8 @@ class NewFile {
   bool hidden_there_ = false;
 };
 
-/// Writes `content` to directory/name as a NewFile. Throws Error.
+/// Writes `content` to directory/name as a NewFile for its owner alone. Throws Error; into a directory of somebody
+/// else's nothing is written.
 void publish_file(const std::filesystem::path& directory, const std::string& name, std::string_view content,
                   Synced synced = Synced::no);
 

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -30,18 +31,35 @@ fs::file_time_type file_time_now(const std::string& directory) {
   return error ? fs::file_time_type::clock::now() : time;
 }
 
+namespace {
+
+/// A process number means something in its namespace only.
+std::string pid_namespace() {
+  struct stat status {};
+  return ::stat("/proc/self/ns/pid", &status) == 0 ? std::to_string(status.st_ino) : "";
+}
+
+ino_t inode_of(const std::string& path) {
+  struct stat status {};
+  return ::lstat(path.c_str(), &status) == 0 ? status.st_ino : 0;
+}
+
+}  // namespace
+
 ReportLease::~ReportLease() {
-  if (held_) ::unlink(path_.c_str());
+  if (held_ && inode_of(path_) == inode_) ::unlink(path_.c_str());  // not that of whoever took it over
 }
 
 bool ReportLease::take() {
+  const std::string here = pid_namespace();
   for (int attempt = 0; attempt < 2 && !held_; ++attempt) {
     const Descriptor file(::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
     if (file) {
-      const std::string text = node_ + " " + std::to_string(::getpid()) + "\n";
+      const std::string text = node_ + " " + std::to_string(::getpid()) + " " + here + "\n";
       held_ = ::write(file.get(), text.data(), text.size()) >= 0;
       failure_ = held_ ? 0 : errno;
       if (!held_) ::unlink(path_.c_str());
+      inode_ = inode_of(path_);
       return held_;
     }
     failure_ = errno == EEXIST ? 0 : errno;
@@ -53,12 +71,22 @@ bool ReportLease::take() {
     const std::string holder(next_word(rest));
     std::string_view line = rest.substr(0, rest.find('\n'));
     const auto pid = parse_int(next_word(line));
+    const std::string_view theirs = next_word(line);
+    const bool comparable = theirs.empty() || theirs == here;
     std::error_code error;
     const auto taken = fs::last_write_time(path_, error);
     const bool expired = !error && file_time_now(fs::path(path_).parent_path().string()) - taken > kLeaseAge;
-    const bool gone = holder == node_ && pid && ::kill(static_cast<pid_t>(*pid), 0) != 0 && errno == ESRCH;
+    const bool gone =
+        holder == node_ && comparable && pid && ::kill(static_cast<pid_t>(*pid), 0) != 0 && errno == ESRCH;
     if (!expired && !gone) return false;
-    ::unlink(path_.c_str());
+    // Of two who take it over, one moves it away; the other must not take the new one for the old.
+    struct stat judged {};
+    const std::string aside = path_ + "." + node_ + "." + std::to_string(::getpid());
+    if (!other || ::fstat(other.get(), &judged) != 0 || ::rename(path_.c_str(), aside.c_str()) != 0) return false;
+    const bool same = inode_of(aside) == judged.st_ino;
+    if (!same) static_cast<void>(::link(aside.c_str(), path_.c_str()));
+    ::unlink(aside.c_str());
+    if (!same) return false;
   }
   return held_;
 }

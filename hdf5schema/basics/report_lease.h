@@ -1,6 +1,8 @@
 // One builder of a report at a time, on any number of nodes.
 #pragma once
 
+#include <sys/types.h>
+
 #include <filesystem>
 #include <string>
 
@@ -23,6 +25,7 @@ class ReportLease {
 
  private:
   std::string path_, node_;
+  ino_t inode_ = 0;
   bool held_ = false;
   int failure_ = 0;
 };

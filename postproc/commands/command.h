@@ -2,6 +2,7 @@
 // without a header; each file ends in a registration line.
 #pragma once
 
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -32,6 +33,12 @@ struct CommonOptions {
   [[nodiscard]] AnalysisSettings settings() const;
 };
 
+struct Inputs {
+  std::vector<std::filesystem::path> paths;
+  std::vector<std::filesystem::path> outputs;  // files that it writes, elsewhere
+  bool followed = false;                       // until they end, whenever that is
+};
+
 class Command {
  public:
   virtual ~Command() = default;
@@ -39,6 +46,9 @@ class Command {
   virtual void declare([[maybe_unused]] CLI::App& app, [[maybe_unused]] CommonOptions& common) {}
   /// The exit status. What is thrown becomes one line on stderr and kFailure.
   virtual int run(const CommonOptions& common) = 0;
+  /// Job directories and files that it reads: where one of them is somebody else's, run() is called in a child that can
+  /// do nothing else (confined.h).
+  [[nodiscard]] virtual Inputs inputs() const { return {}; }
 };
 
 enum class Caller : std::uint8_t {

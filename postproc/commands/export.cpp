@@ -33,6 +33,8 @@ class Export final : public Command {
     return 0;
   }
 
+  [[nodiscard]] Inputs inputs() const override { return {.paths = {directory_}}; }
+
  private:
   [[nodiscard]] std::filesystem::path trace() const {
     const std::vector<ListedTrace> traces = list_traces(directory_);

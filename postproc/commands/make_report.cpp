@@ -1,6 +1,7 @@
 #include "postproc/commands/make_report.h"
 
 #include "hdf5schema/basics/wall_clock.h"
+#include "postproc/commands/confined.h"
 #include "postproc/commands/shared_options.h"
 #include "postproc/commands/terminal.h"
 #include "postproc/detect/pipeline.h"
@@ -18,7 +19,9 @@ Report make_report(const ReportRequest& request, const CommonOptions& common) {
   options.exit_code = request.exit_code;
   options.ran_seconds = request.ran_seconds;
   options.threads = request.threads;
-  options.history = history_options(options.settings);
+  options.publish = !foreign_part({request.directory});
+  if (options.publish) options.history = history_options(options.settings);
+  if (!options.publish) options.history = {.why_not = "the directory belongs to somebody else"};
   if (request.no_history) options.history = {.why_not = "--no-history was given"};
   options.now_utc_ns = utc_now_ns();
   std::vector<InputProblem> problems;

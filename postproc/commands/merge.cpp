@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "postproc/commands/confined.h"
 #include "postproc/commands/shared_options.h"
 #include "postproc/commands/terminal.h"
 #include "postproc/diagnose/quantity.h"
@@ -20,6 +21,7 @@ class Merge final : public Command {
 
   int run(const CommonOptions& common) override {
     need_directory(directory_);
+    need_own_directory(directory_);
     const MergedJob job = merge_job_directory(directory_, pack_ ? MergeForm::self_contained : MergeForm::links);
     for (const std::string& problem : job.problems) complain(problem);
     if (common.json) {

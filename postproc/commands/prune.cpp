@@ -46,6 +46,8 @@ class Prune final : public Command {
     return 0;
   }
 
+  [[nodiscard]] Inputs inputs() const override { return {.paths = options_.directories, .outputs = {options_.out}}; }
+
  private:
   PruneOptions options_;
   bool only_moving_ = false;

@@ -1,4 +1,5 @@
 #include "hdf5schema/basics/error.h"
+#include "postproc/commands/confined.h"
 #include "postproc/commands/make_report.h"
 #include "postproc/commands/shared_options.h"
 #include "postproc/commands/terminal.h"
@@ -40,9 +41,10 @@ class ReportCommand final : public Command {
     request_.directory = job_directory(request_.directory);
     const Report report = make_report(request_, common);
     std::vector<std::string> failures;
-    if (retain_ == "summary") failures = thin_traces(request_.directory);
     // What was found is worth more than the files: it is printed even if the directory cannot be written.
     try {
+      need_own_directory(request_.directory);
+      if (retain_ == "summary") failures = thin_traces(request_.directory);
       write_report(request_.directory, report);
     } catch (const Error& error) {
       failures.emplace_back(error.what());
@@ -53,6 +55,8 @@ class ReportCommand final : public Command {
     for (const std::string& failure : failures) complain(failure);
     return failures.empty() ? 0 : kFailure;
   }
+
+  [[nodiscard]] Inputs inputs() const override { return {.paths = {job_directory(request_.directory)}}; }
 
  private:
   ReportRequest request_;

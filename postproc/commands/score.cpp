@@ -46,6 +46,10 @@ class Score final : public Command {
     return 0;
   }
 
+  [[nodiscard]] Inputs inputs() const override {
+    return {.paths = {options_.input}, .outputs = {options_.windows_csv, options_.episodes_csv}};
+  }
+
  private:
   ScoreOptions options_;
 };

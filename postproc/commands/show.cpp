@@ -4,6 +4,7 @@
 
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/text.h"
+#include "postproc/commands/confined.h"
 #include "postproc/commands/make_report.h"
 #include "postproc/commands/shared_options.h"
 #include "postproc/commands/terminal.h"
@@ -78,6 +79,8 @@ class Show final : public Command {
     return 0;
   }
 
+  [[nodiscard]] Inputs inputs() const override { return {.paths = {job_directory(directory_)}}; }
+
  private:
   [[nodiscard]] Report stored_or_new(const CommonOptions& common) const {
     const fs::path stored = fs::path(directory_) / "report.json";
@@ -104,6 +107,7 @@ class Show final : public Command {
       throw;
     }
     try {
+      need_own_directory(directory_);
       write_report(directory_, report);
     } catch (const Error& error) {
       complain(error.what());  // somebody else's directory: showing it is what was asked for

@@ -7,19 +7,20 @@
 #include <cstdio>
 
 #include "hdf5schema/basics/error.h"
+#include "postproc/report/untrusted.h"
 
 namespace reveal {
 
 void complain(const std::string& text) {
-  std::string line = text;
-  for (char& c : line) {
-    if (static_cast<unsigned char>(c) < ' ') c = ' ';  // one line, and no escape sequences out of file names
-  }
-  std::fprintf(stderr, "reveal: %s\n", line.c_str());
+  constexpr std::size_t kLongest = 1000;  // one line, and no escape sequences out of file names
+  std::fprintf(stderr, "reveal: %s\n", printable(text, kLongest).c_str());
 }
 
 void print(const std::string& text) {
-  const bool taken = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
+  static const bool terminal = ::isatty(STDOUT_FILENO) == 1;
+  const std::string shown = terminal ? without_controls(text) : std::string();
+  const std::string& all = terminal ? shown : text;
+  const bool taken = std::fwrite(all.data(), 1, all.size(), stdout) == all.size();
   if (std::fflush(stdout) != 0 || !taken) throw Error("standard output: cannot be written");
 }
 
@@ -34,9 +35,10 @@ Progress::~Progress() {
   if (shown_) std::fprintf(stderr, "\r\033[K");
 }
 
-void Progress::say(std::string text) {
+void Progress::say(const std::string& text) {
+  constexpr std::size_t kLongest = 200;
   const std::lock_guard lock(mutex_);
-  text_ = std::move(text);
+  text_ = printable(text, kLongest);
 }
 
 void Progress::run(const std::stop_token& stop) {

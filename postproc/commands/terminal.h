@@ -10,7 +10,7 @@ namespace reveal {
 /// "reveal: TEXT" on stderr.
 void complain(const std::string& text);
 
-/// To stdout. Throws Error when it cannot be written.
+/// To stdout; on a terminal without what JSON leaves in and a terminal obeys. Throws Error when it cannot be written.
 void print(const std::string& text);
 
 /// One line on the terminal for work that takes longer than two seconds; silent elsewhere.
@@ -21,7 +21,7 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  void say(std::string text);
+  void say(const std::string& text);
 
  private:
   void run(const std::stop_token& stop);

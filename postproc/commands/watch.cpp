@@ -51,6 +51,8 @@ class Watch final : public Command {
     return kInterrupted;
   }
 
+  [[nodiscard]] Inputs inputs() const override { return {.paths = {directory_}, .followed = true}; }
+
  private:
   std::string directory_;
   double budget_percent_ = 10;

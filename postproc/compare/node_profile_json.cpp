@@ -6,6 +6,7 @@
 
 #include "hdf5schema/basics/error.h"
 #include "postproc/compare/node_profile.h"
+#include "postproc/merge/shallow_json.h"
 
 namespace reveal {
 namespace {
@@ -58,7 +59,7 @@ std::string render_profile(const NodeProfile& profile) {
 
 NodeProfile parse_profile(const std::string& text) {
   try {
-    const Json json = Json::parse(text);
+    const Json json = Json::parse(shallow(text));
     NodeProfile profile;
     if (json.at("version").get<int>() != kVersion) throw Error("a profile of another version");
     profile.begin_utc_ns = json.at("begin_utc_ns").get<std::int64_t>();

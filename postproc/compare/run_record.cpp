@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hdf5schema/basics/error.h"
+#include "postproc/merge/shallow_json.h"
 
 namespace reveal {
 namespace {
@@ -103,13 +104,15 @@ std::string render_run(const RunRecord& record) {
 
 RunRecord parse_run(const std::string& text) {
   try {
-    const Json json = Json::parse(text);
+    const Json json = Json::parse(shallow(text));
     if (json.at("schema") != kSchema) throw Error("another schema than " + std::string(kSchema));
     RunRecord record;
     record.run_id = json.at("run_id").get<std::string>();
     record.key = json.at("key").get<std::string>();
     record.name = json.at("name").get<std::string>();
     record.command = json.at("command").get<std::string>();
+    if (!json.at("nodes").is_number_unsigned() || !json.at("begin_utc_ns").is_number_integer())
+      throw Error("not a record of a run: a number in it is out of range");
     record.nodes = json.at("nodes").get<std::size_t>();
     record.ranks = json.at("ranks").get<std::string>();
     record.begin_utc_ns = json.at("begin_utc_ns").get<std::int64_t>();

@@ -81,7 +81,7 @@ void add_recorded_names(SlurmJob& job, const std::filesystem::path& spool) {
                 {"env.SLURM_ARRAY_TASK_ID", &SlurmJob::array_task}};
   for (const ListedTrace& trace : list_traces(spool)) {
     try {
-      const TraceReader reader(trace.path);
+      const TraceReader reader(trace.path, TraceReader::Check::names);
       for (const Snapshot& snapshot : {reader.snapshot_begin(), reader.snapshot_end()}) {
         for (const auto& [key, value] : snapshot) {
           for (const auto& name : kNames) {

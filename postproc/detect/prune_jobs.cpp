@@ -2,13 +2,12 @@
 
 #include <spdlog/fmt/fmt.h>
 
-#include <cerrno>
-#include <fstream>
 #include <iterator>
 
 #include "hdf5schema/basics/error.h"
 #include "postproc/merge/job.h"
 #include "postproc/merge/load.h"
+#include "postproc/merge/publish.h"
 
 namespace reveal {
 
@@ -40,9 +39,7 @@ PruneResult prune_jobs(const PruneOptions& options) {
       result.channels.retained, result.channels.moved, result.channels.unmoved,
       options.unmoved == RetainedMetrics::Unmoved::kept ? "kept, too" : "left out");
   for (const std::string& line : lines) text += line + '\n';
-  std::ofstream out(options.out, std::ios::binary | std::ios::trunc);
-  if (out) out << text << std::flush;
-  if (!out) throw system_error(options.out.string(), errno);
+  write_output(options.out, text);
   return result;
 }
 

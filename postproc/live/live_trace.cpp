@@ -112,7 +112,7 @@ bool LiveTrace::worth_opening(Time now) {
 }
 
 void LiveTrace::read_trace(const std::filesystem::path& path) {
-  const TraceReader reader(path);
+  const TraceReader reader(path, TraceReader::Check::names);
   if (!opened_) {
     header_ = reader.header();
     std::int64_t first_ns = 0;

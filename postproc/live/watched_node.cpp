@@ -8,6 +8,7 @@
 #include "hdf5schema/basics/wall_clock.h"
 #include "postproc/live/live_look.h"
 #include "postproc/merge/publish.h"
+#include "postproc/merge/shallow_json.h"
 
 namespace reveal {
 namespace {
@@ -81,7 +82,7 @@ void WatchedNode::read_status(std::chrono::steady_clock::time_point now) {
   next_status_ = now + kStatusPeriod;
   try {
     const auto status =
-        nlohmann::json::parse(read_text_file(folder_ / (trace_.node() + ".status.json"), kLargestStatus));
+        nlohmann::json::parse(shallow(read_text_file(folder_ / (trace_.node() + ".status.json"), kLargestStatus)));
     collector_percent_ = status.at("cpu_percent_of_core").get<double>();
   } catch (const std::exception&) {
     return;  // the first one comes after ten seconds

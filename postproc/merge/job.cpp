@@ -8,6 +8,7 @@
 
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/text.h"
+#include "hdf5schema/trace_reader.h"
 #include "postproc/merge/publish.h"
 
 namespace reveal {
@@ -17,20 +18,50 @@ constexpr std::string_view kTrace = ".h5";
 constexpr std::string_view kPart = ".h5.part";
 constexpr std::string_view kMerged = "job.h5";
 constexpr std::string_view kRecovered = ".recovered.h5";
+constexpr std::string_view kEarlier = ".h5.earlier";
 constexpr std::size_t kMostNodes = 65'536;
+constexpr std::size_t kMostBytes = 1 << 20;                 // of all names
+constexpr std::size_t kLongestName = 255;                   // of a host: POSIX
 constexpr std::int64_t kLargestNumber = 1'000'000'000'000;  // of a node
 constexpr std::size_t kMostDigits = 12;
 
-void expand_range(const std::string& prefix, std::string_view range, const std::string& suffix,
-                  std::vector<std::string>& names) {
+/// Names as long as there is room for them: a list of 30 kB could ask for gigabytes.
+class Names {
+ public:
+  [[nodiscard]] bool full() const { return names_.size() >= kMostNodes || bytes_ >= kMostBytes; }
+  void add(std::string name) {
+    if (name.empty() || name.size() > kLongestName || full()) return;
+    bytes_ += name.size();
+    names_.push_back(std::move(name));
+  }
+  [[nodiscard]] std::vector<std::string> take() { return std::move(names_); }
+
+ private:
+  std::vector<std::string> names_;
+  std::size_t bytes_ = 0;
+};
+
+void expand_range(const std::string& prefix, std::string_view range, const std::string& suffix, Names& names) {
+  if (prefix.size() + suffix.size() > kLongestName) return;
   const std::size_t dash = range.find('-');
   const std::string_view low_text = range.substr(0, dash);
   const auto low = parse_int(low_text);
   const auto high = dash == std::string_view::npos ? low : parse_int(range.substr(dash + 1));
   if (!low || !high || *low < 0 || *high > kLargestNumber || low_text.size() > kMostDigits) return;
-  for (std::int64_t i = *low; i <= *high && names.size() < kMostNodes; ++i) {
-    names.push_back(fmt::format("{}{:0{}}{}", prefix, i, low_text.size(), suffix));
+  for (std::int64_t i = *low; i <= *high && !names.full(); ++i) {
+    names.add(fmt::format("{}{:0{}}{}", prefix, i, low_text.size(), suffix));
   }
+}
+
+/// The rows before the last segment, of which a crash in between left nothing that can be read.
+bool stands_alone(const std::filesystem::path& earlier) {
+  std::filesystem::path trace = earlier;
+  trace.replace_extension();
+  std::filesystem::path part = trace;
+  part += ".part";
+  std::error_code error;
+  if (std::filesystem::exists(trace, error)) return false;
+  return !std::filesystem::exists(part, error) || never_started(part);
 }
 
 }  // namespace
@@ -43,13 +74,15 @@ std::vector<ListedTrace> list_traces(const std::filesystem::path& directory) {
   for (const auto& entry : entries) {
     const std::string name = entry.path().filename().string();
     if (name == kMerged || name.front() == '.' || name.ends_with(kRecovered)) continue;
-    const bool part = name.ends_with(kPart);
+    const bool earlier = name.ends_with(kEarlier) && stands_alone(entry.path());
+    const bool part = earlier || name.ends_with(kPart);
     if (!part && !name.ends_with(kTrace)) continue;
     struct stat status {};
-    if (::stat(entry.path().c_str(), &status) != 0 || !S_ISREG(status.st_mode)) continue;
+    // Links, FIFOs and the like are listed: who opens them says what they are.
+    if (::lstat(entry.path().c_str(), &status) != 0 || S_ISDIR(status.st_mode)) continue;
     ListedTrace trace;
     trace.path = entry.path();
-    trace.node = name.substr(0, name.size() - (part ? kPart : kTrace).size());
+    trace.node = name.substr(0, name.size() - (earlier ? kEarlier : part ? kPart : kTrace).size());
     trace.part = part;
     trace.bytes = static_cast<std::uint64_t>(status.st_size);
     trace.mtime_ns = status.st_mtim.tv_sec * 1'000'000'000LL + status.st_mtim.tv_nsec;
@@ -64,8 +97,8 @@ std::vector<ListedTrace> list_traces(const std::filesystem::path& directory) {
 }
 
 std::vector<std::string> expand_node_list(std::string_view list) {
-  std::vector<std::string> names;
-  while (!list.empty() && names.size() < kMostNodes) {
+  Names names;
+  while (!list.empty() && !names.full()) {
     // A comma inside brackets separates ranges, not names.
     std::size_t end = 0;
     int depth = 0;
@@ -78,7 +111,7 @@ std::vector<std::string> expand_node_list(std::string_view list) {
     const std::size_t open = item.find('[');
     const std::size_t close = item.find(']');
     if (open == std::string_view::npos || close == std::string_view::npos || close < open) {
-      if (!item.empty()) names.emplace_back(item);
+      names.add(std::string(item));
       continue;
     }
     const std::string prefix(item.substr(0, open));
@@ -90,7 +123,7 @@ std::vector<std::string> expand_node_list(std::string_view list) {
       ranges.remove_prefix(std::min(comma + 1, ranges.size()));
     }
   }
-  return names;
+  return names.take();
 }
 
 std::vector<std::string> expected_nodes(const Snapshot& snapshot) {

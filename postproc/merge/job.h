@@ -18,13 +18,14 @@ struct ListedTrace {
   std::int64_t mtime_ns = 0;
 };
 
-/// NODE.h5 and NODE.h5.part by name. Throws Error when `directory` cannot be read or holds no trace.
+/// NODE.h5 and NODE.h5.part by name, and NODE.h5.earlier where the segment after it is missing. Throws Error when
+/// `directory` cannot be read or holds no trace.
 [[nodiscard]] std::vector<ListedTrace> list_traces(const std::filesystem::path& directory);
 
 /// Nodes of the job as its environment names them (SLURM_JOB_NODELIST); empty when unknown.
 [[nodiscard]] std::vector<std::string> expected_nodes(const Snapshot& snapshot);
 
-/// "n[01-03,7],login" -> n01 n02 n03 n7 login; at most 65,536 names.
+/// "n[01-03,7],login" -> n01 n02 n03 n7 login; at most 65,536 names and a megabyte.
 [[nodiscard]] std::vector<std::string> expand_node_list(std::string_view list);
 
 }  // namespace reveal

@@ -45,8 +45,8 @@ MergedJob merge_job_directory(const std::filesystem::path& directory, MergeForm 
         complete = reader.complete();
         node = reader.header().node;
         for (const std::string& damage : reader.damages())
-          job.problems.push_back(fmt::format("{}: {}; {}", path.string(), damage,
-                                             form == MergeForm::links ? "damaged" : "left out"));
+          job.problems.push_back(
+              fmt::format("{}: {}; {}", path.string(), damage, form == MergeForm::links ? "damaged" : "left out"));
       }
       // The name becomes a group of job.h5.
       if (node.empty() || node.find('/') != std::string::npos) node = trace.node;

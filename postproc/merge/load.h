@@ -21,6 +21,7 @@ struct NodeTrace {
   std::vector<Coverage> coverage;
   double samples_expected = 0;  // ticks between the first and the last row
   double samples_present = 0;   // rows of the fastest family
+  std::string damaged;          // what was left out, and why; "" when nothing was
   bool rows_lost = false;       // the collector could not write all it measured
   double clock_error_seconds = 0;
   std::vector<std::string> notes;  // sentences for the reader: clock stepped, rows lost

@@ -3,10 +3,20 @@
 
 #include <filesystem>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "hdf5schema/basics/private_files.h"
 
 namespace reveal {
+
+/// For files the user names himself. In a child that may write none (send_outputs_to()), whoever reads the other end
+/// does it. Throws Error.
+void write_output(const std::filesystem::path& path, std::string_view content);
+/// From now on write_output() writes to this pipe.
+void send_outputs_to(int pipe) noexcept;
+/// The other end: writes what comes until it ends, as far as it is one of `allowed`. Throws Error.
+void write_outputs_from(int pipe, const std::vector<std::filesystem::path>& allowed);
 
 /// The whole file, at most `limit` bytes of a regular file. Throws Error.
 [[nodiscard]] std::string read_text_file(const std::filesystem::path& path, std::size_t limit);

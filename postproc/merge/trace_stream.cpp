@@ -34,6 +34,25 @@ const TraceReader::Family* fastest(const TraceReader& reader) {
   return best;
 }
 
+/// What cannot be read is named, and the rest is analysed.
+template <typename Part, typename Read>
+void take(Part& part, std::vector<std::string>& damages, const Read& read) {
+  try {
+    part = read();
+  } catch (const Error& error) {
+    damages.emplace_back(error.what());
+  }
+}
+
+/// The first few of them, and how many there are.
+std::string in_one_sentence(const std::vector<std::string>& damages) {
+  constexpr std::size_t kNamed = 3;
+  std::string sentence;
+  for (std::size_t i = 0; i < std::min(kNamed, damages.size()); ++i) sentence += (i > 0 ? "; " : "") + damages[i];
+  if (damages.size() > kNamed) sentence += fmt::format("; and {} more", damages.size() - kNamed);
+  return sentence;
+}
+
 bool has_values(const TraceReader::Family& family) {
   return !family.time_ns.empty() && !family.channels.empty();
 }
@@ -57,11 +76,15 @@ struct TraceStream::Impl {
 void TraceStream::Impl::open(const std::filesystem::path& path) {
   trace.header = reader.header();
   trace.complete = reader.complete();
-  trace.begin = reader.snapshot_begin();
-  trace.end = reader.snapshot_end();
-  trace.events = reader.events();
-  trace.coverage = reader.coverage();
-  const std::vector<ClockPair> clocks = reader.clocks();
+  std::vector<std::string> damages = reader.damages();
+  std::vector<ClockPair> clocks;
+  take(trace.begin, damages, [&] { return reader.snapshot_begin(); });
+  take(trace.end, damages, [&] { return reader.snapshot_end(); });
+  take(trace.events, damages, [&] { return reader.events(); });
+  take(trace.coverage, damages, [&] { return reader.coverage(); });
+  take(clocks, damages, [&] { return reader.clocks(); });
+  trace.damaged = in_one_sentence(damages);
+  if (!damages.empty()) trace.notes.push_back("damaged, and left out: " + trace.damaged);
   note_clock(clocks, trace);
   note_losses(trace);
 

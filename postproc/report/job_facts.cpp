@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "postproc/merge/publish.h"
+#include "postproc/merge/shallow_json.h"
 
 namespace reveal {
 namespace {
@@ -13,7 +14,7 @@ constexpr std::size_t kLargestFacts = 64 << 10;
 
 void read_job_facts(const std::filesystem::path& directory, ReportJob& job) {
   try {
-    const auto json = nlohmann::json::parse(read_text_file(directory / kJobFactsFile, kLargestFacts));
+    const auto json = nlohmann::json::parse(shallow(read_text_file(directory / kJobFactsFile, kLargestFacts)));
     const auto word = [&json](const char* key) { return json.value(key, std::string()); };
     job.id = word("id");
     if (!word("array_job").empty()) job.array = word("array_job") + "_" + word("array_task");

@@ -285,13 +285,13 @@ struct NodeOutcome {
   std::optional<InputProblem> problem;
 };
 
-NodeOutcome analyse_anew(const std::filesystem::path& directory, const ListedTrace& trace,
-                         const AnalysisSettings& settings, MemoryBudget& budget, std::size_t threads) {
+NodeOutcome analyse_anew(const std::filesystem::path& directory, const ListedTrace& trace, const ReportOptions& options,
+                         MemoryBudget& budget, std::size_t threads) {
   NodeOutcome outcome;
   try {
-    outcome.summary = summarise(trace, settings, budget, threads);
+    outcome.summary = summarise(trace, options.settings, budget, threads);
     try {
-      publish_file(directory, summary_name(trace.path), render_summary(*outcome.summary));
+      if (options.publish) publish_file(directory, summary_name(trace.path), render_summary(*outcome.summary));
     } catch (const Error& error) {
       outcome.problem = {outcome.summary->node, fmt::format("summary not kept: {}", error.what())};
     }
@@ -329,7 +329,7 @@ std::vector<NodeOutcome> outcomes_of(const std::filesystem::path& directory, con
       const std::lock_guard lock(one_line);
       options.progress(trace.node, anew[k], traces.size());
     }
-    outcomes[anew[k]] = analyse_anew(directory, trace, options.settings, budget, threads);
+    outcomes[anew[k]] = analyse_anew(directory, trace, options, budget, threads);
   });
   return outcomes;
 }

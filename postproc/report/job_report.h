@@ -26,6 +26,7 @@ struct ReportOptions {
   AnalysisSettings settings;
   std::vector<std::string> expected_nodes;  // beyond what the traces themselves know
   bool reuse_summaries = true;
+  bool publish = true;                // nodes' summaries; into a directory of somebody else's nothing is written
   std::optional<int> exit_code;       // of the job, if the caller knows; kept over later reports
   std::optional<double> ran_seconds;  // of the command, likewise
   std::int64_t now_utc_ns = 0;

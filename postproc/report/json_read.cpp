@@ -4,13 +4,17 @@
 #include <nlohmann/json.hpp>
 
 #include "hdf5schema/basics/error.h"
+#include "postproc/merge/shallow_json.h"
 #include "postproc/report/report.h"
+#include "postproc/report/untrusted.h"
 #include "postproc/report/wording.h"
 
 namespace reveal {
 namespace {
 
 using Json = nlohmann::json;
+
+constexpr std::size_t kShown = 40;  // of what is wrong
 
 const Json& member(const Json& object, const char* key) {
   static const Json kNull;
@@ -72,7 +76,7 @@ template <typename Enum>
 Enum named(const Json& object, const char* key, std::optional<Enum> (*find)(std::string_view) noexcept) {
   const std::string name = word(object, key);
   const std::optional<Enum> found = find(name);
-  if (!found) throw Error(std::string("report.json: unknown ") + key + " \"" + name + "\"");
+  if (!found) throw Error(std::string("report.json: unknown ") + key + " \"" + printable(name, kShown) + "\"");
   return *found;
 }
 
@@ -80,7 +84,8 @@ std::int64_t time(const Json& object, const char* key) {
   const std::string text = word(object, key);
   if (text.empty()) return 0;
   const auto utc_ns = parse_iso_time(text);
-  if (!utc_ns) throw Error(std::string("report.json: \"") + key + "\" is not a time: \"" + text + "\"");
+  if (!utc_ns)
+    throw Error(std::string("report.json: \"") + key + "\" is not a time: \"" + printable(text, kShown) + "\"");
   return *utc_ns;
 }
 
@@ -249,11 +254,11 @@ PeerComparison parse_comparison(const Json& report) {
   comparison.compared = value<bool>(json, "compared");
   comparison.reason = word(json, "reason");
   comparison.sentence = word(json, "sentence");
-  comparison.tests = value<std::size_t>(json, "tests");
-  comparison.deviations_left_out = value<std::size_t>(json, "deviations_left_out");
+  comparison.tests = integer<std::size_t>(json, "tests");
+  comparison.deviations_left_out = integer<std::size_t>(json, "deviations_left_out");
   for (const Json& one : list(json, "roles")) {
     comparison.roles.push_back({words(one, "nodes"), value<bool>(one, "compared"), word(one, "reason"),
-                                value<double>(one, "seconds_in_common"), value<std::size_t>(one, "channels")});
+                                value<double>(one, "seconds_in_common"), integer<std::size_t>(one, "channels")});
   }
   for (const Json& one : list(json, "deviations")) {
     comparison.deviations.push_back({.node = word(one, "node"),
@@ -269,7 +274,7 @@ PeerComparison parse_comparison(const Json& report) {
   }
   for (const Json& one : list(json, "map")) {
     comparison.cells.push_back({word(one, "node"), named(one, "subsystem", &subsystem_of),
-                                value<std::size_t>(one, "channels"), value<double>(one, "percent")});
+                                integer<std::size_t>(one, "channels"), value<double>(one, "percent")});
   }
   for (const Json& one : list(json, "configuration")) {
     comparison.facts.push_back({word(one, "key"), words(one, "nodes"), word(one, "value"), word(one, "usual")});
@@ -296,14 +301,14 @@ HistoryComparison parse_history(const Json& report) {
   history.reason = word(json, "reason");
   history.sentence = word(json, "sentence");
   history.key = word(json, "key");
-  history.runs = value<std::size_t>(json, "runs");
-  history.accepted = value<std::size_t>(json, "accepted");
-  history.channels = value<std::size_t>(json, "channels");
+  history.runs = integer<std::size_t>(json, "runs");
+  history.accepted = integer<std::size_t>(json, "accepted");
+  history.channels = integer<std::size_t>(json, "channels");
   history.first_utc_ns = time(json, "first");
   history.last_utc_ns = time(json, "last");
   history.enters_baseline = value<bool>(json, "enters_baseline");
   history.why_not = word(json, "why_not");
-  history.changes_left_out = value<std::size_t>(json, "changes_left_out");
+  history.changes_left_out = integer<std::size_t>(json, "changes_left_out");
   for (const Json& one : list(json, "changes")) {
     HistoryChange change;
     change.what = named(one, "what", &history_change_of);
@@ -325,7 +330,7 @@ HistoryComparison parse_history(const Json& report) {
 
 Json parse_text(const std::string& text) {
   try {
-    return Json::parse(text);
+    return Json::parse(shallow(text));
   } catch (const Json::parse_error& error) {
     throw Error("report.json: not JSON from byte " + std::to_string(error.byte) + " on (cut off?)");
   } catch (const Json::out_of_range&) {
@@ -339,8 +344,9 @@ Report parse_report(const std::string& text) {
   const Json json = parse_text(text);
   const std::string schema = word(json, "schema");
   if (schema != kReportSchema) {
-    throw Error("report.json: " + (schema.empty() ? "names no schema" : "schema \"" + schema + "\"") +
-                "; this reveal reads " + std::string(kReportSchema));
+    throw Error(
+        "report.json: " + (schema.empty() ? "names no schema" : "schema \"" + printable(schema, kShown) + "\"") +
+        "; this reveal reads " + std::string(kReportSchema));
   }
   Report report;
   report.report_id = word(json, "report_id");

@@ -260,6 +260,8 @@ NodeSummary summarise(const NodeView& view, const AnalysisSettings& settings) {
   summary.complete = trace.complete;
   summary.seconds = static_cast<double>(view.samples) * view.step_seconds;
   summary.insufficient = view.detection.insufficient;
+  // What is left out could have been the finding: a damaged trace shows no job to be healthy.
+  if (!trace.damaged.empty()) summary.insufficient = "parts of its trace are damaged: " + trace.damaged;
   if (summary.insufficient.empty()) summary.insufficient = why_not_enough(trace, view.totals.channels, view.samples);
   summary.boot_id = fact(trace.begin, "kernel.boot_id");
   summary.expected_nodes = expected_nodes(trace.begin);
@@ -306,7 +308,7 @@ NodeSummary summarise(const NodeView& view, const AnalysisSettings& settings) {
     notes.push_back(
         fmt::format("a long job: rules looked at means of {:.3g} s, the detectors at all", telemetry.step_seconds));
   }
-  part.partial = !trace.complete || trace.rows_lost;
+  part.partial = !trace.complete || trace.rows_lost || !trace.damaged.empty();
   coverage.note = joined(notes);
   part.coverage = {coverage};
   return summary;

@@ -7,12 +7,22 @@
 
 #include "hdf5schema/basics/error.h"
 #include "postproc/merge/publish.h"
+#include "postproc/merge/shallow_json.h"
 
 namespace reveal {
 namespace {
 
 using Json = nlohmann::ordered_json;
 constexpr const char* kSchema = "reveal.summary/1";
+
+/// A fraction, or a number that does not fit, would be cast with an undefined result.
+template <typename Number>
+Number whole_number(const Json& json) {
+  const bool fits = json.is_number_unsigned() ? json.get<std::uint64_t>() <= std::uint64_t{INT64_MAX}
+                                              : json.is_number_integer() && std::is_signed_v<Number>;
+  if (!fits) throw Error("not a summary: a number in it is out of range");
+  return json.get<Number>();
+}
 
 std::string dump(const NodeSummary& summary) {
   Json json;
@@ -94,22 +104,22 @@ std::string render_summary(NodeSummary summary) {
 
 NodeSummary parse_summary(const std::string& text) {
   try {
-    const Json json = Json::parse(text);
+    const Json json = Json::parse(shallow(text));
     if (json.at("schema") != kSchema) throw Error("another schema than " + std::string(kSchema));
     NodeSummary summary;
     summary.node = json.at("node");
     summary.tool_version = json.at("tool_version");
     summary.config_hash = json.at("config_hash");
     summary.trace = json.at("trace").at("file");
-    summary.trace_bytes = json.at("trace").at("bytes");
-    summary.trace_mtime_ns = json.at("trace").at("mtime_ns");
+    summary.trace_bytes = whole_number<std::uint64_t>(json.at("trace").at("bytes"));
+    summary.trace_mtime_ns = whole_number<std::int64_t>(json.at("trace").at("mtime_ns"));
     summary.complete = json.at("trace").at("complete");
     summary.thinned = json.at("trace").value("thinned", false);
     summary.seconds = json.at("seconds");
     summary.boot_id = json.at("boot_id");
     summary.insufficient = json.at("insufficient");
     summary.expected_nodes = json.at("expected_nodes").get<std::vector<std::string>>();
-    summary.live_channels = json.at("live_channels");
+    summary.live_channels = whole_number<std::size_t>(json.at("live_channels"));
     for (const Json& row : json.at("aggregates")) {
       summary.aggregates.push_back({row.at(0), row.at(1), row.at(2), row.at(3), row.at(4)});
     }

@@ -1,6 +1,7 @@
 #include "postproc/report/untrusted.h"
 
 #include <cstdint>
+#include <cstdio>
 
 namespace reveal {
 namespace {
@@ -99,6 +100,25 @@ std::string printable(std::string_view text, std::size_t limit) {
     }
   }
   return line;
+}
+
+std::string without_controls(std::string_view text) {
+  std::string shown;
+  while (!text.empty()) {
+    const Character next = decode(text);
+    const bool harmless = next.valid && !is_invisible(next.code) && (next.code < 0x7F || !is_control(next.code));
+    if (harmless) {
+      shown += text.substr(0, next.bytes);
+    } else if (next.valid) {
+      char escaped[8];
+      std::snprintf(escaped, sizeof escaped, "\\u%04x", static_cast<unsigned>(next.code));
+      shown += escaped;
+    } else {
+      shown += kReplacement;
+    }
+    text.remove_prefix(next.bytes);
+  }
+  return shown;
 }
 
 std::string html(std::string_view text, std::size_t limit) {

@@ -12,6 +12,10 @@ namespace reveal {
 /// blanks, broken bytes U+FFFD. Longer than `limit` characters: cut, and "..." says so.
 [[nodiscard]] std::string printable(std::string_view text, std::size_t limit = 600);
 
+/// Whole text of ours, with its lines and colours, as a terminal may have it: DEL, C1 controls and invisible characters
+/// as JSON escapes them (\u009b).
+[[nodiscard]] std::string without_controls(std::string_view text);
+
 /// printable(), and inert as HTML text or attribute value.
 [[nodiscard]] std::string html(std::string_view text, std::size_t limit = 600);
 

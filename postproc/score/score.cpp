@@ -5,13 +5,12 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <cerrno>
-#include <fstream>
 #include <iterator>
 #include <string_view>
 
 #include "hdf5schema/basics/error.h"
 #include "postproc/detect/pipeline.h"
+#include "postproc/merge/publish.h"
 
 namespace reveal {
 
@@ -81,12 +80,6 @@ std::string place_of(const Episode& episode, const SeriesFile& file) {
   return text;
 }
 
-void write_file(const std::filesystem::path& path, const std::string& text) {
-  std::ofstream out(path, std::ios::binary | std::ios::trunc);
-  if (out) out << text << std::flush;
-  if (!out) throw system_error(path.string(), errno);
-}
-
 }  // namespace
 
 Telemetry telemetry_of(const SeriesFile& file) {
@@ -144,8 +137,8 @@ ScoreResult run_score(const ScoreOptions& options) {
   const Detection detection = pipeline.run(telemetry_of(file), detect);
   if (detection.windows.empty() && !detection.insufficient.empty())
     throw Error(options.input.string() + ": " + detection.insufficient);
-  write_file(options.windows_csv, windows_csv(detection, file));
-  if (!options.episodes_csv.empty()) write_file(options.episodes_csv, episodes_csv(detection, file));
+  write_output(options.windows_csv, windows_csv(detection, file));
+  if (!options.episodes_csv.empty()) write_output(options.episodes_csv, episodes_csv(detection, file));
   ScoreResult result{.samples = file.samples,
                      .channels = file.channels.size(),
                      .interval_seconds = file.interval_seconds,

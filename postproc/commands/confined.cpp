@@ -1,0 +1,398 @@
+#include "postproc/commands/confined.h"
+
+#include <fcntl.h>
+#include <grp.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <pwd.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstddef>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <new>
+
+#include "hdf5schema/basics/descriptor.h"
+#include "hdf5schema/basics/error.h"
+#include "postproc/commands/terminal.h"
+#include "postproc/merge/publish.h"
+
+namespace reveal {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr rlim_t kMostMemory = rlim_t{4} << 30;
+constexpr rlim_t kCpuSeconds = 600;
+
+std::string name_of_user(uid_t uid) {
+  const passwd* entry = ::getpwuid(uid);
+  return entry == nullptr ? "user " + std::to_string(uid) : entry->pw_name;
+}
+
+// Landlock, where the kernel has it (5.13): its own numbers, since headers of build hosts are older. The system call is
+// the same on every architecture.
+
+struct LandlockRuleset {
+  std::uint64_t files = 0;
+  std::uint64_t network = 0;
+  std::uint64_t scopes = 0;
+};
+struct [[gnu::packed]] LandlockPath {
+  std::uint64_t files = 0;
+  std::int32_t parent = -1;
+};
+constexpr long kCreateRuleset = 444;
+constexpr long kAddRule = 445;
+constexpr long kRestrictSelf = 446;
+constexpr unsigned kAskVersion = 1;
+constexpr int kBeneath = 1;
+constexpr std::uint64_t kReadFile = 1 << 2;
+constexpr std::uint64_t kReadDirectory = 1 << 3;
+
+void allow_reading(int ruleset, const fs::path& path) {
+  const Descriptor place(::open(path.c_str(), O_PATH | O_CLOEXEC));
+  struct stat status {};
+  if (!place || ::fstat(place.get(), &status) != 0) return;  // what is not there cannot be read
+  const LandlockPath rule{S_ISDIR(status.st_mode) ? kReadFile | kReadDirectory : kReadFile, place.get()};
+  ::syscall(kAddRule, ruleset, kBeneath, &rule, 0U);
+}
+
+/// Nothing but reading below these places.
+void restrict_files(const std::vector<fs::path>& readable) {
+  const long version = ::syscall(kCreateRuleset, nullptr, 0, kAskVersion);
+  if (version < 1) return;
+  // Rights that came with version 2, 3 and 5; sockets with 4, signals with 6.
+  LandlockRuleset rights;
+  rights.files = version >= 5 ? 0xffff : version >= 3 ? 0x7fff : version == 2 ? 0x3fff : 0x1fff;
+  rights.network = version >= 4 ? 3 : 0;
+  rights.scopes = version >= 6 ? 3 : 0;
+  const std::size_t size = version >= 6 ? 24 : version >= 4 ? 16 : 8;
+  const Descriptor ruleset(static_cast<int>(::syscall(kCreateRuleset, &rights, size, 0U)));
+  if (!ruleset) return;
+  for (const fs::path& path : readable) allow_reading(ruleset.get(), path);
+  ::syscall(kRestrictSelf, ruleset.get(), 0U);
+}
+
+// Seccomp: no file is made, changed, removed or opened for writing, no program started, nobody else signalled, traced
+// or talked to, nothing typed into the terminal. It does not see names: reading elsewhere is Landlock's to refuse.
+
+#if defined(__x86_64__)
+constexpr std::uint32_t kArchitecture = AUDIT_ARCH_X86_64;
+#elif defined(__aarch64__)
+constexpr std::uint32_t kArchitecture = AUDIT_ARCH_AARCH64;
+#else
+constexpr std::uint32_t kArchitecture = 0;
+#endif
+
+constexpr int kRefused[] = {
+    SYS_execve,
+    SYS_execveat,
+    SYS_socket,
+    SYS_socketpair,
+    SYS_connect,
+    SYS_bind,
+    SYS_sendto,
+    SYS_sendmsg,
+    SYS_sendmmsg,
+    SYS_ptrace,
+    SYS_process_vm_readv,
+    SYS_process_vm_writev,
+    SYS_kill,
+    SYS_tkill,
+    SYS_rt_sigqueueinfo,
+    SYS_rt_tgsigqueueinfo,
+    SYS_unlinkat,
+    SYS_renameat2,
+    SYS_mkdirat,
+    SYS_mknodat,
+    SYS_linkat,
+    SYS_symlinkat,
+    SYS_fchmod,
+    SYS_fchmodat,
+    SYS_fchown,
+    SYS_fchownat,
+    SYS_truncate,
+    SYS_ftruncate,
+    SYS_fallocate,
+    SYS_utimensat,
+    SYS_setxattr,
+    SYS_lsetxattr,
+    SYS_fsetxattr,
+    SYS_removexattr,
+    SYS_lremovexattr,
+    SYS_fremovexattr,
+    SYS_mount,
+    SYS_umount2,
+    SYS_pivot_root,
+    SYS_chroot,
+    SYS_setns,
+    SYS_unshare,
+    SYS_bpf,
+    SYS_perf_event_open,
+    SYS_userfaultfd,
+    SYS_keyctl,
+    SYS_add_key,
+    SYS_request_key,
+    SYS_open_by_handle_at,
+    SYS_memfd_create,
+    SYS_quotactl,
+    SYS_swapon,
+    SYS_reboot,
+    SYS_init_module,
+    SYS_finit_module,
+    SYS_kexec_load,
+    SYS_setuid,
+    SYS_setgid,
+    SYS_setreuid,
+    SYS_setresuid,
+    SYS_setresgid,
+    SYS_setregid,
+    SYS_setgroups,
+    SYS_shmget,
+    SYS_msgget,
+    SYS_semget,
+    SYS_mq_open,
+#if defined(__x86_64__)
+    SYS_fork,
+    SYS_vfork,
+    SYS_creat,
+    SYS_unlink,
+    SYS_rename,
+    SYS_renameat,
+    SYS_mkdir,
+    SYS_rmdir,
+    SYS_mknod,
+    SYS_link,
+    SYS_symlink,
+    SYS_chmod,
+    SYS_chown,
+    SYS_lchown,
+    SYS_utime,
+    SYS_utimes,
+    SYS_futimesat,
+#endif
+};
+/// Newer than all of the above; of those, what the C library needs.
+constexpr int kFirstNewer = 424;
+constexpr int kNewerAllowed[] = {439 /* faccessat2 */, 449 /* futex_waitv */};
+
+std::vector<sock_filter> seccomp_program() {
+  constexpr auto kNumber = static_cast<std::uint32_t>(offsetof(seccomp_data, nr));
+  constexpr auto kArch = static_cast<std::uint32_t>(offsetof(seccomp_data, arch));
+  const auto argument = [](int n) {
+    return static_cast<std::uint32_t>(offsetof(seccomp_data, args) + 8U * static_cast<unsigned>(n));
+  };
+  const auto refuse = [](int error) {
+    return static_cast<std::uint32_t>(SECCOMP_RET_ERRNO | static_cast<unsigned>(error));
+  };
+  std::vector<sock_filter> program;
+  const auto load = [&](std::uint32_t at) { program.push_back(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, at)); };
+  const auto end = [&](std::uint32_t what) { program.push_back(BPF_STMT(BPF_RET | BPF_K, what)); };
+  const auto skip = [&](unsigned test, std::uint32_t value, int if_true, int if_false) {
+    program.push_back(BPF_JUMP(static_cast<std::uint16_t>(BPF_JMP | test | BPF_K), value,
+                               static_cast<std::uint8_t>(if_true), static_cast<std::uint8_t>(if_false)));
+  };
+  load(kArch);
+  skip(BPF_JEQ, kArchitecture, 1, 0);
+  end(SECCOMP_RET_KILL_PROCESS);
+  load(kNumber);
+  for (const int number : kRefused) {
+    skip(BPF_JEQ, static_cast<std::uint32_t>(number), 0, 1);
+    end(refuse(EPERM));
+  }
+  for (const int number : kNewerAllowed) {
+    skip(BPF_JEQ, static_cast<std::uint32_t>(number), 0, 1);
+    end(SECCOMP_RET_ALLOW);
+  }
+  skip(BPF_JGE, kFirstNewer, 0, 1);
+  end(refuse(ENOSYS));
+  // openat: for reading only. `open` has its flags one argument earlier.
+  constexpr std::uint32_t kWriting = O_WRONLY | O_RDWR | O_CREAT | O_TRUNC | O_APPEND;
+  const auto only_for_reading = [&](int number, int flags) {
+    skip(BPF_JEQ, static_cast<std::uint32_t>(number), 0, 4);
+    load(argument(flags));
+    skip(BPF_JSET, kWriting, 0, 1);
+    end(refuse(EACCES));
+    end(SECCOMP_RET_ALLOW);
+  };
+  only_for_reading(SYS_openat, 2);
+#if defined(__x86_64__)
+  only_for_reading(SYS_open, 1);
+#endif
+  // ioctl: of a terminal, its settings and its size; TIOCSTI would type into the caller's shell.
+  skip(BPF_JEQ, SYS_ioctl, 0, 5);
+  load(argument(1));
+  skip(BPF_JEQ, TCGETS, 2, 0);
+  skip(BPF_JEQ, TIOCGWINSZ, 1, 0);
+  end(refuse(EPERM));
+  end(SECCOMP_RET_ALLOW);
+  // tgkill: itself, as abort() does. clone: threads, no processes.
+  skip(BPF_JEQ, SYS_tgkill, 0, 4);
+  load(argument(0));
+  skip(BPF_JEQ, static_cast<std::uint32_t>(::getpid()), 1, 0);
+  end(refuse(EPERM));
+  end(SECCOMP_RET_ALLOW);
+  constexpr std::uint32_t kThread = 0x00010000;  // CLONE_THREAD
+  skip(BPF_JEQ, SYS_clone, 0, 4);
+  load(argument(0));
+  skip(BPF_JSET, kThread, 1, 0);
+  end(refuse(EPERM));
+  end(SECCOMP_RET_ALLOW);
+  end(SECCOMP_RET_ALLOW);
+  return program;
+}
+
+void restrict_calls() {
+  if (kArchitecture == 0) return;
+  std::vector<sock_filter> instructions = seccomp_program();
+  const sock_fprog program{static_cast<unsigned short>(instructions.size()), instructions.data()};
+  ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);  // a kernel without it: the rest holds
+}
+
+void limit(__rlimit_resource resource, rlim_t soft, rlim_t hard) {
+  rlimit now{};
+  if (::getrlimit(resource, &now) != 0) return;
+  now = {std::min(now.rlim_cur, soft), std::min(now.rlim_max, hard)};
+  ::setrlimit(resource, &now);
+}
+
+/// Root looks with the owner's rights: it sees what he may see, and has nothing to lose.
+void become_owner(const fs::path& input) {
+  struct stat status {};
+  if (::geteuid() != 0 || ::stat(input.c_str(), &status) != 0 || status.st_uid == 0) return;
+  if (::setgroups(1, &status.st_gid) != 0 || ::setresgid(status.st_gid, status.st_gid, status.st_gid) != 0 ||
+      ::setresuid(status.st_uid, status.st_uid, status.st_uid) != 0)
+    throw system_error("rights of " + name_of_user(status.st_uid), errno);
+  for (const char* variable : {"HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME"}) ::unsetenv(variable);  // root's
+  if (::access(input.c_str(), R_OK) != 0)
+    throw Error(input.string() + ": " + name_of_user(status.st_uid) +
+                ", whom it belongs to, cannot read it here; copy it as yourself: cp -r --no-preserve=ownership");
+}
+
+std::vector<fs::path> readable_places(const std::vector<fs::path>& inputs) {
+  std::vector<fs::path> places = inputs;
+  for (const char* system : {"/etc/reveal", "/etc/localtime", "/usr/share/zoneinfo", "/proc/self", "/proc/cpuinfo",
+                             "/sys/devices/system/cpu", "/sys/fs/cgroup"})
+    places.emplace_back(system);
+  const char* base = std::getenv("XDG_CONFIG_HOME");
+  const char* home = std::getenv("HOME");
+  if (base != nullptr && *base != '\0') {
+    places.push_back(fs::path(base) / "reveal");
+  } else if (home != nullptr && *home != '\0') {
+    places.push_back(fs::path(home) / ".config/reveal");
+  }
+  return places;
+}
+
+void confine(const Inputs& inputs) {
+  ::tzset();
+  become_owner(inputs.paths.front());
+  const std::vector<fs::path> places = readable_places(inputs.paths);
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // changing the user would forget it
+  ::prctl(PR_SET_DUMPABLE, 0);
+  ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+  limit(RLIMIT_CORE, 0, 0);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  limit(RLIMIT_AS, kMostMemory, kMostMemory);
+#endif
+  if (!inputs.followed) limit(RLIMIT_CPU, kCpuSeconds, kCpuSeconds + 5);  // SIGXCPU, then SIGKILL
+  restrict_files(places);
+  restrict_calls();
+}
+
+std::optional<Foreign> g_foreign;  // in the child: what it was started for
+pid_t g_child = 0;
+extern "C" void pass_on(int signal) {
+  if (g_child > 0) ::kill(g_child, signal);
+}
+
+int end_of(pid_t child, const std::string& place) {
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (WIFEXITED(status)) return WEXITSTATUS(status);
+  const int signal = WTERMSIG(status);
+  if (signal == SIGXCPU)
+    throw Error(place + ": reading it took more than " + std::to_string(kCpuSeconds / 60) +
+                " minutes of processor time");
+  if (signal == SIGINT || signal == SIGTERM || signal == SIGPIPE) return 128 + signal;
+  throw Error(place + ": reading it ended with " + ::strsignal(signal) + "; the file is damaged, or made to do so");
+}
+
+std::optional<Foreign> foreign_file(const fs::path& path, uid_t me) {
+  struct stat status {};
+  if (::lstat(path.c_str(), &status) != 0 || status.st_uid == me) return std::nullopt;
+  return Foreign{path, name_of_user(status.st_uid)};
+}
+
+}  // namespace
+
+std::optional<Foreign> foreign_part(const std::vector<fs::path>& inputs) {
+  if (g_foreign) return g_foreign;
+  const uid_t me = ::geteuid();
+  for (const fs::path& input : inputs) {
+    struct stat status {};
+    if (::stat(input.c_str(), &status) != 0) continue;  // the command says that it is not there
+    if (status.st_uid != me) return Foreign{input, name_of_user(status.st_uid)};
+    std::error_code error;
+    for (fs::directory_iterator entries(input, error), none; !error && entries != none; entries.increment(error)) {
+      if (auto foreign = foreign_file(entries->path(), me)) return foreign;
+    }
+  }
+  return std::nullopt;
+}
+
+void need_own_directory(const std::string& directory) {
+  if (const auto foreign = foreign_part({directory}))
+    throw Error(foreign->path.string() + " belongs to " + foreign->owner + ": nothing is written in " + directory);
+}
+
+int run_confined(const Inputs& inputs, const Foreign& foreign, const std::function<int()>& work) {
+  const std::string place = inputs.paths.front().string();
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) throw system_error(place, errno);
+  const Descriptor reader(ends[0]);
+  Descriptor writer(ends[1]);
+  std::fflush(nullptr);
+  const pid_t child = ::fork();
+  if (child < 0) throw system_error(place, errno);
+  if (child == 0) {
+    int status = kFailure;
+    try {
+      g_foreign = foreign;
+      send_outputs_to(writer.get());
+      confine(inputs);
+      status = work();
+    } catch (const std::bad_alloc&) {
+      complain(place + ": not enough memory to read it");
+    } catch (const std::exception& error) {
+      complain(error.what());
+    }
+    std::fflush(nullptr);
+    ::_exit(status);
+  }
+  writer.close();
+  // The terminal signals both; the child has the last word.
+  g_child = child;
+  struct sigaction action {};
+  action.sa_handler = pass_on;
+  ::sigaction(SIGTERM, &action, nullptr);
+  ::signal(SIGINT, SIG_IGN);
+  write_outputs_from(reader.get(), inputs.outputs);
+  return end_of(child, place);
+}
+
+}  // namespace reveal

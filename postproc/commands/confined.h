@@ -1,0 +1,32 @@
+// Directories of other people. Whoever looks into one runs in a child that can read nothing else, change nothing, and
+// use a bounded amount of memory and time: HDF5 was never written for files that want to break it.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "postproc/commands/command.h"
+
+namespace reveal {
+
+/// Something somebody else made.
+struct Foreign {
+  std::filesystem::path path;  // the first thing that is not ours: the directory, or a file in it
+  std::string owner;           // by name, where it has one
+};
+
+/// The first of these files and directories that belongs to another user, or holds files of one.
+[[nodiscard]] std::optional<Foreign> foreign_part(const std::vector<std::filesystem::path>& inputs);
+
+/// Throws Error: nothing is written into a directory of somebody else's.
+void need_own_directory(const std::string& directory);
+
+/// Runs `work` in a child that may read below the inputs, and a few files of the system and the caller's settings; its
+/// exit status. The files it was to write are written here. Throws Error when the child did not come to an end by
+/// itself. Call it while there is one thread.
+[[nodiscard]] int run_confined(const Inputs& inputs, const Foreign& foreign, const std::function<int()>& work);
+
+}  // namespace reveal

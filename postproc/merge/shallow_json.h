@@ -1,0 +1,11 @@
+// JSON from a file is looked at before it is parsed: a parser, and whoever walks what it made, may recurse.
+#pragma once
+
+#include <string>
+
+namespace reveal {
+
+/// The text itself. Throws Error where lists and objects are nested deeper than anything we write.
+[[nodiscard]] const std::string& shallow(const std::string& json);
+
+}  // namespace reveal
