@@ -43,7 +43,7 @@ NOT_RUN = {
     "grep PrologFlags": "reads Slurm's configuration",
     "systemctl restart slurmd": "needs a Slurm cluster",
 }
-# Begins of blocks that show what is printed or written, not what is typed.
+# From such a line on, a block shows what is printed, not what is typed.
 SHOWN = ("FINDING  ", "23:21:07 watching")
 # What an example needs to end, and to end soon.
 ENDS = {
@@ -73,6 +73,8 @@ def shell(command, statuses=(0,)):
     command = command.strip()
     for words, instead in ENDS.items():
         command = command.replace(words, instead)
+    if "--output n03.h5" in command:
+        pathlib.Path("n03.h5").unlink(missing_ok=True)  # a trace is not overwritten
     if "$PID" in command:
         command = "sleep 1 & PID=$!; " + command
     started = time.monotonic()
@@ -117,13 +119,13 @@ def blocks_of(path):
 
 def run_readme():
     for block in blocks_of(SOURCE / "README.md"):
-        if block[0].startswith(SHOWN):
-            continue
         if block[0].startswith("# what is behind a #"):  # a file for --metrics
             pathlib.Path("by_hand.metrics").write_text("\n".join(block) + "\n")
             shell("reveal-collect --metrics by_hand.metrics --output by_hand.h5 --duration 1s")
             continue
         for line in block:
+            if line.startswith(SHOWN):
+                break
             run_line(line, "README.md")
 
 
@@ -200,8 +202,9 @@ def check_figures():
             for command in re.findall(r"`([^`]+)`", measured.group(1) if measured else ""):
                 if re.fullmatch(r"[0-9a-f]{7}", command):
                     continue
-                check((SOURCE / command.split()[0]).exists() or (BIN / command.split()[0]).exists(),
-                      f"{name}, {title}: no {command.split()[0]}")
+                program = command.split()[0]
+                check((SOURCE / program).exists() or (SOURCE / "bench" / f"{program}.cpp").exists(),
+                      f"{name}, {title}: no {program}")
 
 
 def prepare():
