@@ -208,23 +208,25 @@ def check_figures():
 
 
 def prepare():
-    """A job of ten seconds under the names that the examples use, and what else they read."""
+    """A job of some ten seconds under the names that the examples use, and what else they read."""
     for name, text in {"train.sh": "sleep 1", "solver": "sleep 1", "mpirun": 'shift 2; exec "$@"'}.items():
         pathlib.Path(name).write_text(f"#!/bin/sh\n{text}\n")
         os.chmod(name, 0o755)
     pathlib.Path("input.nml").touch()
     os.environ["PATH"] = f"{BIN}:{os.getcwd()}:{os.environ['PATH']}"
     os.environ["XDG_CONFIG_HOME"] = os.environ["XDG_STATE_HOME"] = os.getcwd() + "/none"
-    work = "i=0; while [ $i -lt 40 ]; do dd if=/dev/zero of=blob bs=64k count=200 2>/dev/null; sleep .2; i=$((i+1)); done"
+    work = "until [ -e enough ]; do dd if=/dev/zero of=blob bs=64k count=200 2>/dev/null; sleep .2; done"
     job = subprocess.Popen(["reveal-run", "--output", "reveal-4711", "--node", "n03", "--no-report", "--quiet", "--", "sh", "-c", work])
     part = pathlib.Path("reveal-4711/n03.h5.part")
     shell("reveal-collect --record recording --output recorded.h5 --duration 1s")
-    rows = 0
-    while rows < 20 and job.poll() is None:
+    rows = 0  # are flushed every ten seconds
+    deadline = time.monotonic() + 60
+    while rows < 20 and job.poll() is None and time.monotonic() < deadline:
         time.sleep(0.3)
         with contextlib.suppress(OSError, KeyError):
             with reveal.open(part) as opened:
                 rows = len(opened.frame("cpu.user").dropna())
+    pathlib.Path("enough").touch()
     check(rows >= 20, f"{rows} rows of a trace that is being recorded")
     check(job.wait() == 0, "the job under reveal-run")
     for name in ("reveal-4712", "out", "run7", "reveal-20261121-232004-871"):
