@@ -8,7 +8,7 @@
 #include <fstream>
 
 #include "hdf5schema/version.h"
-#include "unit/temporary_directory.h"
+#include "tests/unit/temporary_directory.h"
 
 namespace reveal {
 namespace {
