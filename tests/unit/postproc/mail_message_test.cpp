@@ -148,7 +148,7 @@ TEST(MailMessage, SendsEachReaderTheirOwnPart) {
   EXPECT_NE(beside.find("you type     #SBATCH --exclusive"), std::string::npos);
   const std::string admins = compose_mail(report, site(), to_admins()).text;
   EXPECT_EQ(admins.find("For administrators: job 4711 resnet50-ddp of ada\n"), 0U);
-  EXPECT_LT(admins.find("- " + std::string(find_rule("cpu.outsider")->admin_remedy.front())), admins.find("FINDING"));
+  EXPECT_LT(admins.find("- " + std::string(find_rule("cpu.outsider")->admin_remedy.front().text)), admins.find("FINDING"));
   // Of what concerns them only; the notice below their threshold is in the report.
   EXPECT_EQ(admins.substr(0, admins.find("FINDING")).find("dirty"), std::string::npos);
 }
