@@ -36,7 +36,8 @@ TEST(RuleTable, SaysOfEveryRuleWhatItLooksForInLinesThatFit) {
   for (std::size_t begin = 0; begin < list.size();) {
     const std::size_t end = list.find('\n', begin);
     const std::string line = list.substr(begin, end - begin);
-    EXPECT_TRUE(line.size() <= 60 || line.find("http") != std::string::npos || line.starts_with("In reveal.conf")) << line;
+    EXPECT_TRUE(line.size() <= 60 || line.find("http") != std::string::npos || line.starts_with("In reveal.conf"))
+        << line;
     begin = end + 1;
   }
 }
@@ -131,7 +132,8 @@ TEST(RuleTable, NamesNoRuleThatDoesNotExist) {
   }
   int runners_up = 0;
   const std::pair<const char*, const char*> places[] = {
-      {"diagnose/rules", R"re((?:runner_up =|return)\s*\{\s*"([^"]*)")re"}, {"compare", R"re(runner_up =\s*\{\s*"([^"]*)")re"}};
+      {"diagnose/rules", R"re((?:runner_up =|return)\s*\{\s*"([^"]*)")re"},
+      {"compare", R"re(runner_up =\s*\{\s*"([^"]*)")re"}};
   for (const auto& [folder, pattern] : places) {
     for (const auto& entry : std::filesystem::directory_iterator(kSources / folder)) {
       each(text_of(entry.path()), pattern, [&](const std::smatch& named) {
