@@ -10,6 +10,10 @@ endif()
 cmake_path(ABSOLUTE_PATH REVEAL_SITE_DIR BASE_DIRECTORY ${CMAKE_INSTALL_PREFIX})
 set(site_files ${CMAKE_CURRENT_LIST_DIR}/reveal.conf)
 
+set(janitor ${CMAKE_INSTALL_FULL_LIBEXECDIR}/reveal/spool-janitor)
+set_source_files_properties(postproc/deliver/site_checks.cpp PROPERTIES
+  COMPILE_DEFINITIONS REVEAL_JANITOR="${janitor}")
+
 find_path(SLURM_SPANK_INCLUDE slurm/spank.h DOC "Folder of Slurm's headers, from libslurm-dev")
 if(SLURM_SPANK_INCLUDE)
   file(GLOB plugin_sources CONFIGURE_DEPENDS spank/*.c)
@@ -20,7 +24,7 @@ if(SLURM_SPANK_INCLUDE)
   target_include_directories(spank_reveal SYSTEM PRIVATE ${SLURM_SPANK_INCLUDE})
   target_compile_definitions(spank_reveal PRIVATE _GNU_SOURCE
     REVEAL_COLLECTOR="${CMAKE_INSTALL_FULL_BINDIR}/reveal-collect"
-    REVEAL_JANITOR="${CMAKE_INSTALL_FULL_LIBEXECDIR}/reveal/spool-janitor")
+    REVEAL_JANITOR="${janitor}")
   target_link_options(spank_reveal PRIVATE -Wl,--version-script=${plugin_exports})
   install(TARGETS spank_reveal LIBRARY DESTINATION ${REVEAL_SLURM_PLUGIN_DIR})
 

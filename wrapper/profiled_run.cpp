@@ -213,6 +213,7 @@ int run_profiled(const RunOrder& order, char* const* command, const Environment&
   } catch (const std::exception&) {  // it could not be asked: then it tells at the end
   }
   Profile profile;
+  bool profiled = true;
   try {
     profile.launch = identify_launch(node_name(settings, environment), environment);
     for (const std::string& warning : order.warnings) {
@@ -222,6 +223,7 @@ int run_profiled(const RunOrder& order, char* const* command, const Environment&
     for (char* const* word = command; *word != nullptr; ++word) words.emplace_back(*word);
     begin(profile, settings, words, signals, environment, lines);
   } catch (const std::exception& error) {
+    profiled = false;
     if (profile.launch.speaks()) lines.say({"running without a profile: ", error.what()});
   }
 
@@ -234,7 +236,7 @@ int run_profiled(const RunOrder& order, char* const* command, const Environment&
     } catch (const std::exception&) {  // the next run removes it
     }
     if (started.no_room) {
-      lines.say({"running without a profile: ", std::strerror(started.error_number)});
+      if (profiled) lines.say({"running without a profile: ", std::strerror(started.error_number)});
       profile.run.reset();
       become_command();
     }

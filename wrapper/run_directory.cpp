@@ -109,10 +109,16 @@ RunDirectory::RunDirectory(const Launch& launch, const std::string& base, millis
       number_(launch.rank),
       expected_ranks_(launch.ranks_on_node) {
   const auto deadline = Clock::now() + limit;
-  // The last rank of an earlier launch may move the directory away between our steps; then begin again.
-  while (!enter(std::chrono::duration_cast<milliseconds>(deadline - Clock::now()))) {
-    if (Clock::now() >= deadline) throw Error(path_ + " is in use by a launch that is ending");
-    pause_shortly();
+  try {
+    // The last rank of an earlier launch may move the directory away between our steps; then begin again.
+    while (!enter(std::chrono::duration_cast<milliseconds>(deadline - Clock::now()))) {
+      if (Clock::now() >= deadline) throw Error(path_ + " is in use by a launch that is ending");
+      pause_shortly();
+    }
+  } catch (const std::exception&) {
+    for (Descriptor* each : {&rank_, &lock_, &directory_}) each->close();  // there may be no more
+    if (!launch.shared) remove_directory(AT_FDCWD, path_);  // else other ranks are in it, or remove it as the last
+    throw;
   }
 }
 

@@ -45,9 +45,10 @@ EOF
 show() {
   local title=$1 before=$SECONDS status directory
   shift
+  touch started
   "$@" > out 2> err
   status=$?
-  directory=$(ls -td reveal-*/ 2> /dev/null | head -1)
+  directory=$(find . -maxdepth 1 -name 'reveal-*' -newer started | head -1)
   printf '\n## %s\n   $ %s\n   exit status %d, %d s, %d lines' "$title" "$*" "$status" $((SECONDS - before)) "$(wc -l < err)"
   [[ -n $directory ]] && printf ', page %d lines' "$(reveal show "$directory" 2> /dev/null | wc -l)"
   printf '\n'

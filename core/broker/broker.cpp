@@ -252,8 +252,10 @@ class Broker {
   void deliver(bool failed) {
     int ready[2];
     if (::pipe2(ready, O_CLOEXEC) != 0) return;
+    // Once the job is over its cpus are idle until the epilog is.
+    const auto first = signals_.stop() || job_gone_ ? Cage::CpuShare::usual : Cage::CpuShare::low;
     cage_.deny_devices();
-    cage_.set_cpu_share(Cage::CpuShare::usual);
+    cage_.set_cpu_share(first);
     const pid_t pid = ::fork();
     if (pid == 0) {
       lock_.close_in_child();
@@ -269,7 +271,7 @@ class Broker {
     Child child(pid);
     const auto begin = SteadyClock::now();
     bool told = false;
-    auto share = Cage::CpuShare::usual;  // the job's cpus are still the job's
+    auto share = first;
     while (!child.status() && SteadyClock::now() < begin + kDeliverLimit) {
       pollfd fd{ready[0], POLLIN, 0};
       if (!told && ::poll(&fd, 1, 20) > 0) {
@@ -279,7 +281,7 @@ class Broker {
       const auto now = SteadyClock::now();
       const auto due = now > begin + kLastResort            ? Cage::CpuShare::least
                        : told || now > begin + kEpilogLimit ? Cage::CpuShare::low
-                                                            : Cage::CpuShare::usual;
+                                                            : first;
       if (due != share) {
         share = due;
         cage_.set_cpu_share(share);

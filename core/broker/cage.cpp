@@ -43,6 +43,19 @@ bool set(const fs::path& file, std::string_view value) noexcept {
   return opened && ::write(opened.get(), value.data(), value.size()) == static_cast<ssize_t>(value.size());
 }
 
+/// PARENT/NAME; again where another broker has just removed the parent as its last one.
+bool make_group(const fs::path& parent, const std::string& name) {
+  constexpr int kAttempts = 10;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    if (::mkdir(parent.c_str(), 0755) != 0 && errno != EEXIST) return false;
+    // Only what the root has handed down already: more would change how everything else is scheduled.
+    for (const char* controller : {"+memory", "+pids", "+cpu"}) set(parent / "cgroup.subtree_control", controller);
+    if (::mkdir((parent / name).c_str(), 0755) == 0 || errno == EEXIST) return true;
+    if (errno != ENOENT) return false;
+  }
+  return false;
+}
+
 bool is_used(const fs::path& root) {
   std::string name = root.filename().string() + ",";  // "cpu,cpuacct"
   while (!name.empty()) {
@@ -101,10 +114,7 @@ Cage::Cage(std::string run, const fs::path& root) : run_(std::move(run)) {
     for (const fs::path& hierarchy : roots_) {
       if (!version_2 && !is_used(hierarchy)) continue;
       const fs::path parent = hierarchy / "reveal";
-      if (::mkdir(parent.c_str(), 0755) != 0 && errno != EEXIST) continue;
-      // Only what the root has handed down already: more would change how everything else is scheduled.
-      for (const char* controller : {"+memory", "+pids", "+cpu"}) set(parent / "cgroup.subtree_control", controller);
-      if (::mkdir((parent / name).c_str(), 0755) != 0 && errno != EEXIST) continue;
+      if (!make_group(parent, name)) continue;
       parents_.push_back(parent);
       groups_.push_back(parent / name);
       limit(groups_.back());

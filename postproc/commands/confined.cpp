@@ -357,8 +357,7 @@ std::optional<Foreign> foreign_part(const std::vector<fs::path>& inputs) {
 
 void need_own_directory(const std::string& directory) {
   if (const auto foreign = foreign_part({directory}))
-    throw Error(foreign->path.string() + " belongs to " + foreign->owner + ": shown only, nothing was written in " +
-                directory);
+    throw Error(foreign->path.string() + " belongs to " + foreign->owner + ": nothing is written in " + directory);
 }
 
 int run_confined(const Inputs& inputs, const Foreign& foreign, const std::function<int()>& work) {

@@ -56,7 +56,7 @@ class ReportCommand final : public Command {
     return failures.empty() ? 0 : kFailure;
   }
 
-  [[nodiscard]] Inputs inputs() const override { return {.paths = {request_.directory}}; }
+  [[nodiscard]] Inputs inputs() const override { return {.paths = {job_directory(request_.directory)}}; }
 
  private:
   ReportRequest request_;

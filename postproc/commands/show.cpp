@@ -79,7 +79,7 @@ class Show final : public Command {
     return 0;
   }
 
-  [[nodiscard]] Inputs inputs() const override { return {.paths = {directory_}}; }
+  [[nodiscard]] Inputs inputs() const override { return {.paths = {job_directory(directory_)}}; }
 
  private:
   [[nodiscard]] Report stored_or_new(const CommonOptions& common) const {

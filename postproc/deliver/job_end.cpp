@@ -25,7 +25,8 @@ namespace reveal {
 namespace {
 
 constexpr std::chrono::milliseconds kControllerLimit{3000};  // within the epilog's own
-constexpr std::chrono::seconds kReportLimit{10};             // for another node to build it
+constexpr std::chrono::seconds kReportLimit{60};             // for another node to build it
+constexpr std::chrono::milliseconds kReportLook{500};        // on a shared file system
 constexpr std::chrono::seconds kSamplerLimit{3};             // to close its trace
 constexpr std::chrono::milliseconds kLook{100};
 constexpr std::chrono::seconds kMailPause{5};  // before what failed is tried once more
@@ -126,15 +127,18 @@ class EndOfNode {
   }
 
   void mail_report(const std::filesystem::path& delivered, const SlurmJob& job, const std::string& cluster) const {
+    const MailSettings settings = mail_settings();
+    if (!settings.enabled) return;
     SlurmJob claimed = job;
     claimed.cluster = cluster;  // as the nodes know it that delivered
     const auto end = std::chrono::steady_clock::now() + kReportLimit;
     std::error_code ignored;
     while (std::chrono::steady_clock::now() < end) {
       const std::filesystem::path directory = delivered_to(delivered, claimed, end_.request);
-      if (std::filesystem::exists(directory / "report.json", ignored)) return mail(directory, job);
-      std::this_thread::sleep_for(kLook);
+      if (std::filesystem::exists(directory / "report.json", ignored)) return mail(directory, job, settings);
+      std::this_thread::sleep_for(kReportLook);
     }
+    say(LOG_NOTICE, "mail: none, since there is no report in " + delivered.string() + " yet");
   }
 
   struct Option {
@@ -167,15 +171,19 @@ class EndOfNode {
                     {"--array", job.array_job}});
   }
 
-  /// After the epilog has been let go: a mail server may take its time.
-  void mail(const std::filesystem::path& directory, const SlurmJob& job) const {
+  [[nodiscard]] MailSettings mail_settings() const {
     std::error_code ignored;
-    if (!std::filesystem::exists(end_.config, ignored)) return;
+    if (!std::filesystem::exists(end_.config, ignored)) return {};
     std::vector<std::string> problems;
-    const MailSettings settings =
-        parse_mail_settings(read_text_file(end_.config, kLargestConfig), end_.config, problems);
+    MailSettings settings = parse_mail_settings(read_text_file(end_.config, kLargestConfig), end_.config, problems);
     for (const std::string& problem : problems) say(LOG_NOTICE, problem);
-    if (!settings.enabled || !take_marker(directory, kMailedFile)) return;
+    return settings;
+  }
+
+  /// After the epilog has been let go: a mail server may take its time.
+  void mail(const std::filesystem::path& directory, const SlurmJob& job, const MailSettings& settings) const {
+    std::error_code ignored;
+    if (!take_marker(directory, kMailedFile)) return;
     MailJob mail{.directory = directory,
                  .array = job.array_job,
                  .state = shared_mail_state(job.home, job.cluster).value_or(end_.mail_state),

@@ -246,7 +246,7 @@ class SiteChecks {
     if (::access(marker.c_str(), F_OK) == 0) {
       return add("spool", Result::problem,
                  "the circuit breaker is open: three collectors died within a day, none is started here any more",
-                 fmt::format("look at slurmd's log, then rm {}/run/*", spool.string()));
+                 fmt::format("look at slurmd's log, then {} --reset-breaker {}", REVEAL_JANITOR, spool.string()));
     }
     add("spool", Result::ok, spool.string() + "; the circuit breaker is closed");
   }

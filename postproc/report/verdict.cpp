@@ -25,8 +25,8 @@ bool worth_acting(const Finding& finding) {
   return finding.severity >= Severity::warning;
 }
 
-/// The most expensive of those worth acting on comes first, then notices, then the rest. That a run took longer than others is
-/// the sum of all causes, and comes after them.
+/// The most expensive of those worth acting on comes first, then notices, then the rest. That a run took longer than
+/// others is the sum of all causes, and comes after them.
 bool comes_first(const Finding& a, const Finding& b) {
   const auto rank = [](const Finding& finding) {
     const std::int64_t begin = finding.intervals.empty() ? 0 : finding.intervals.front().begin_utc_ns;

@@ -1,6 +1,11 @@
 // What the collector of a Slurm job decides without Slurm: its cpus, its interval, its room, and whether the job is
 // over.
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <fstream>
 
@@ -152,6 +157,49 @@ TEST(Cages, AreMadeInTheHierarchiesThatLimitAndRemovedAgain) {
     for (const char* name : {"cpuset", "perf_event"}) EXPECT_FALSE(fs::exists(root.path() / name / "reveal")) << name;
   }
   for (const char* name : {"memory", "pids", "cpu,cpuacct"}) EXPECT_FALSE(fs::exists(root.path() / name / "reveal"));
+}
+
+/// In `hierarchy`, a process in a session of its own whose parent has ended.
+void expect_that_nothing_outlives_it(const fs::path& root, const fs::path& hierarchy) {
+  const Cage cage("4711.test", root);
+  if (!fs::exists(hierarchy / ("reveal/4711.test." + std::to_string(::getpid())))) {
+    GTEST_SKIP() << "no control group can be made in " << hierarchy;
+  }
+  int ends[2];
+  ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+  const pid_t parent = ::fork();
+  if (parent == 0) {
+    cage.enter();
+    if (::fork() == 0) {
+      ::setsid();
+      const pid_t own = ::getpid();
+      static_cast<void>(::write(ends[1], &own, sizeof own) < 0);
+      while (true) ::pause();
+    }
+    ::_exit(0);
+  }
+  ::close(ends[1]);
+  pid_t left = 0;
+  ASSERT_EQ(::read(ends[0], &left, sizeof left), static_cast<ssize_t>(sizeof left));
+  ASSERT_EQ(::waitpid(parent, nullptr, 0), parent);
+  cage.empty();
+  pollfd closed{ends[0], POLLIN, 0};
+  if (::poll(&closed, 1, 5000) != 1) {
+    ADD_FAILURE() << "it goes on";
+    ::kill(left, SIGKILL);
+  }
+  ::close(ends[0]);
+}
+
+TEST(Cages, AreLeftByNobodyInVersionOne) {
+  expect_that_nothing_outlives_it("/sys/fs/cgroup", "/sys/fs/cgroup/pids");
+}
+
+TEST(Cages, AreLeftByNobodyInVersionTwo) {
+  const bool hybrid = fs::exists("/sys/fs/cgroup/unified/cgroup.controllers");
+  const fs::path root = hybrid ? "/sys/fs/cgroup/unified" : "/sys/fs/cgroup";
+  if (!fs::exists(root / "cgroup.controllers")) GTEST_SKIP() << "this machine has version 1 only";
+  expect_that_nothing_outlives_it(root, root);
 }
 
 }  // namespace

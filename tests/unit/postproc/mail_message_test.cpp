@@ -86,8 +86,7 @@ TEST(MailMessage, TellsTheFindingInTheSubject) {
   EXPECT_EQ(compose_mail(report, site(), to_admins()).subject,
             "[reveal] critical: " + std::string(find_rule("cpu.outsider")->title) + " on n01 (job 4711 resnet50-ddp)");
   EXPECT_EQ(compose_mail(samples::healthy(), site(), to_user()).subject, "[reveal] healthy: job 4712 resnet50-ddp");
-  EXPECT_EQ(compose_mail(samples::insufficient(), site(), to_user()).subject,
-            "[reveal] not enough data: a run without a job");
+  EXPECT_EQ(compose_mail(samples::insufficient(), site(), to_user()).subject, "[reveal] not enough data: make");
 }
 
 TEST(MailMessage, CarriesTheHeadersMailReadersNeed) {
@@ -137,10 +136,11 @@ TEST(MailMessage, SendsEachReaderTheirOwnPart) {
   EXPECT_EQ(beside.find("Find who ran there"), std::string::npos);
   EXPECT_EQ(beside.find("vm.dirty_background_bytes"), std::string::npos);
   EXPECT_NE(beside.find("tell admins  nothing: they have this report by mail"), std::string::npos);
-  EXPECT_NE(beside.find("you type     #SBATCH --exclusive"), std::string::npos);
+  EXPECT_NE(beside.find("run this     #SBATCH --exclusive"), std::string::npos);
   const std::string admins = compose_mail(report, site(), to_admins()).text;
   EXPECT_EQ(admins.find("For administrators: job 4711 resnet50-ddp of ada\n"), 0U);
-  EXPECT_LT(admins.find("- " + std::string(find_rule("cpu.outsider")->admin_remedy.front())), admins.find("FINDING"));
+  EXPECT_LT(admins.find("- " + std::string(find_rule("cpu.outsider")->admin_remedy.front().text)),
+            admins.find("FINDING"));
   // Of what concerns them only; the notice below their threshold is in the report.
   EXPECT_EQ(admins.substr(0, admins.find("FINDING")).find("dirty"), std::string::npos);
 }

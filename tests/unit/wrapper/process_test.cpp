@@ -63,7 +63,7 @@ TEST(AskChild, IsLeftWhenItDoesNotAnswer) {
 
 TEST(ClosingReportMemory, GrowsWithTheTraces) {
   EXPECT_LT(memory_of_report(1 << 20), memory_of_report(4 << 20));
-  EXPECT_EQ(memory_of_report(std::uint64_t{1} << 40), (std::uint64_t{100} << 20) + (std::uint64_t{1} << 30));
+  EXPECT_EQ(memory_of_report(std::uint64_t{1} << 40), (std::uint64_t{96} << 20) + (std::uint64_t{1} << 30));
 }
 
 }  // namespace

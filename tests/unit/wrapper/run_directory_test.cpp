@@ -1,6 +1,7 @@
 #include "wrapper/run_directory.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -66,6 +67,23 @@ TEST_F(RunDirectoryTest, TellsTheCollectorItsRank) {
   RunDirectory run(launch, path_, 1000ms);
   EXPECT_EQ(run.read(("rank." + std::to_string(::getpid())).c_str()), "5\n");
   EXPECT_TRUE(run.leave(1000ms));
+}
+
+TEST_F(RunDirectoryTest, WhatCannotBeMadeLeavesNothing) {
+  EXPECT_TRUE(in_another_process([&] {
+    const rlimit none{0, 0};
+    ::setrlimit(RLIMIT_FSIZE, &none);
+    ::signal(SIGXFSZ, SIG_IGN);
+    Launch alone = kLaunch;
+    alone.shared = false;
+    try {
+      const RunDirectory run(alone, path_, 1000ms);
+    } catch (const Error&) {
+      return 1;
+    }
+    return 0;
+  }));
+  EXPECT_TRUE(fs::is_empty(path_));
 }
 
 TEST_F(RunDirectoryTest, ARankThatLeavesFirstIsNotTheLast) {
@@ -192,7 +210,7 @@ TEST_F(JobDirectoryTest, DeliversWholeFilesFromTheSpool) {
 TEST_F(JobDirectoryTest, WhatCannotBeDeliveredStaysInTheSpool) {
   fs::create_directories(path_ + "/spool");
   touch("spool/n1.h5");
-  EXPECT_NE(deliver({path_ + "/gone", path_ + "/spool"}), "");
+  EXPECT_THROW(static_cast<void>(deliver({path_ + "/gone", path_ + "/spool"})), Error);
   EXPECT_TRUE(fs::exists(path_ + "/spool/n1.h5"));
 }
 
