@@ -76,7 +76,7 @@ def shell(command, statuses=(0,)):
     if "--output n03.h5" in command:
         pathlib.Path("n03.h5").unlink(missing_ok=True)  # a trace is not overwritten
     if "$PID" in command:
-        command = "sleep 1 & PID=$!; " + command
+        command = "PID=$(sh -c 'sleep 1 >/dev/null & echo $!'); " + command
     started = time.monotonic()
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
     check(done.returncode in statuses, f"{command}: exit status {done.returncode}: {done.stderr[-300:]}")
