@@ -13,6 +13,7 @@
 #include <limits>
 #include <mutex>
 #include <random>
+#include <system_error>
 #include <thread>
 #include <type_traits>
 #include <vector>
@@ -36,8 +37,9 @@ constexpr std::size_t kMaxChunkValues = std::size_t{1} << 19;  // 4 MiB
 
 /// Room for channels that appear later: chunks are that wide from the beginning, and what is unused compresses to
 /// almost nothing, while a second chunk per flush would not.
-std::size_t channels_per_chunk(std::size_t channels, std::size_t rows) {
-  const std::size_t wide = channels < 64 ? std::max<std::size_t>(16, channels * 2) : channels + channels / 4;
+std::size_t channels_per_chunk(std::size_t channels, std::size_t expected, std::size_t rows) {
+  const std::size_t usual = channels < 64 ? std::max<std::size_t>(16, channels * 2) : channels + channels / 4;
+  const std::size_t wide = std::max(usual, channels + expected);
   return std::clamp<std::size_t>(wide, 1, std::max<std::size_t>(1, kMaxChunkValues / rows));
 }
 
@@ -60,6 +62,7 @@ struct TraceWriter::Impl {
     std::size_t axis = 0;
     std::size_t slot = 0;  // within the axis
     bool real = false;
+    std::size_t expected = 0;                 // channels that will be added
     std::size_t channels = 0;                 // the sampler's count; the writer uses the one handed over with a buffer
     std::deque<ChannelKey> keys;              // guarded by mutex
     std::vector<std::size_t> changed;         // keys written already that died since; guarded by mutex
@@ -222,6 +225,10 @@ TraceWriter::FamilyId TraceWriter::add_family(const FamilySpec& spec) {
   return static_cast<FamilyId>(impl_->families.size() - 1);
 }
 
+void TraceWriter::expect_channels(FamilyId id, std::size_t later) {
+  impl_->families.at(id)->expected = later;
+}
+
 TraceWriter::ChannelId TraceWriter::add_channel(FamilyId id, ChannelKey key) {
   Impl::Family& family = *impl_->families.at(id);
   const std::lock_guard lock(impl_->mutex);
@@ -298,7 +305,12 @@ void TraceWriter::start() {
     std::random_device entropy;
     impl.jitter_time = std::chrono::milliseconds(spread(entropy));
   }
-  impl.thread = std::jthread([&impl](const std::stop_token& stop) { impl.run(stop); });
+  try {
+    impl.thread = std::jthread([&impl](const std::stop_token& stop) { impl.run(stop); });
+  } catch (const std::system_error& error) {
+    throw Error(impl.part.string() + ": no thread can be started to write it: " + error.code().message() +
+                " (the user has all the processes that ulimit -u or a control group allows)");
+  }
 }
 
 /// Everything that a file has before its first row.
@@ -315,7 +327,7 @@ void TraceWriter::Impl::begin_file() {
       channel_count = family->keys.size();
     }
     const std::size_t rows_per_chunk = axes[family->axis]->rows_per_chunk;
-    file->add_family(family->spec, family->axis, channels_per_chunk(channel_count, rows_per_chunk));
+    file->add_family(family->spec, family->axis, channels_per_chunk(channel_count, family->expected, rows_per_chunk));
     family->keys_written = 0;
   }
   file->write_snapshot(snapshot, topology);

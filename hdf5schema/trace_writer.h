@@ -37,6 +37,9 @@ class TraceWriter {
 
   /// Only before start(): under SWMR a dataset created later would be lost.
   FamilyId add_family(const FamilySpec& spec);
+  /// So many channels of the family are likely to be added after start(): chunks are that much wider from the
+  /// beginning. A row of chunks that begins later costs 64 KiB of index, whatever is in it.
+  void expect_channels(FamilyId family, std::size_t later);
   /// At any time; a new row of the family. Returns its index within the family.
   ChannelId add_channel(FamilyId family, ChannelKey key);
   /// Stays where it is. For the thread that adds channels and ends them.

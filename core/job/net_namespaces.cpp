@@ -1,7 +1,5 @@
 #include "core/job/net_namespaces.h"
 
-#include <algorithm>
-
 namespace reveal {
 namespace {
 
@@ -13,16 +11,21 @@ constexpr std::int64_t kSecond = 1'000'000'000;
 NetNamespaces::NetNamespaces(RootFs& fs, const Job* job)
     : fs_(fs), job_(job), own_(fs.link("/proc/self/ns/net").value_or("")) {
   if (job_ != nullptr) update(0);
-  if (list_.empty()) list_.push_back({"", "/proc/net", own_});
+  if (!list_.empty()) return;
+  if (job_ == nullptr) residents_.begin_look(0);
+  static_cast<void>(place_of(own_));
+  list_.front().folder = "/proc/net";
 }
 
 void NetNamespaces::update(std::int64_t now_ns) {
-  if (job_ == nullptr || now_ns < next_ns_ || (looked_ && generation_ == job_->generation())) return;
+  if (job_ == nullptr || now_ns < next_ns_ || (looked_ && !guests_ && generation_ == job_->generation())) return;
   looked_ = !job_->processes().empty();
   generation_ = job_->generation();
   next_ns_ = now_ns + kSecond;
   std::size_t left = kMostProcesses;
   inhabited_.reset();
+  guests_ = false;
+  residents_.begin_look(now_ns);
   bool all_seen = true;
   for (const auto& process : job_->processes()) {
     if (process->launcher || process->stat.state == 'Z') continue;  // a zombie is nowhere
@@ -30,6 +33,7 @@ void NetNamespaces::update(std::int64_t now_ns) {
     all_seen = consider(process->pid) && all_seen;
   }
   if (!all_seen) return;
+  residents_.end_look();
   // An open file would keep the network of a container that has ended. Our own is there anyway.
   for (std::size_t i = 0; i < list_.size(); ++i) {
     if (!inhabited_[i] && list_[i].inode != own_) list_[i].folder.clear();
@@ -41,15 +45,23 @@ bool NetNamespaces::consider(int pid) {
   const std::string folder = "/proc/" + std::to_string(pid);
   const auto inode = fs_.link(folder + "/ns/net");
   if (!inode) return false;
-  auto known = std::find_if(list_.begin(), list_.end(), [&](const NetNamespace& each) { return each.inode == *inode; });
-  if (known == list_.end()) {
-    if (list_.size() >= kMost) return true;
-    list_.push_back({list_.empty() ? "" : "ns" + std::to_string(list_.size() + 1), "", *inode});
-    known = list_.end() - 1;
-  }
-  inhabited_.set(static_cast<std::size_t>(known - list_.begin()));
-  if (known->folder.empty()) known->folder = *inode == own_ ? "/proc/net" : folder + "/net";
+  const std::optional<std::size_t> place = place_of(*inode);
+  if (!place) return true;
+  NetNamespace& known = list_[*place];
+  inhabited_.set(*place);
+  if (known.folder.empty()) known.folder = *inode == own_ ? "/proc/net" : folder + "/net";
   return true;
+}
+
+std::optional<std::size_t> NetNamespaces::place_of(const std::string& inode) {
+  Residents::Member* member = residents_.see(inode);
+  if (member == nullptr || !residents_.settle(*member)) {
+    guests_ = true;
+    return std::nullopt;
+  }
+  const auto place = static_cast<std::size_t>(member->place);
+  if (place == list_.size()) list_.push_back({place == 0 ? "" : "ns" + std::to_string(place + 1), "", inode});
+  return place;
 }
 
 }  // namespace reveal

@@ -3,11 +3,13 @@
 
 #include <bitset>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "core/job/job.h"
 #include "core/root/root_fs.h"
+#include "core/sampler/residents.h"
 
 namespace reveal {
 
@@ -19,7 +21,8 @@ struct NetNamespace {
 
 class NetNamespaces {
  public:
-  static constexpr std::size_t kMost = 8;
+  static constexpr Residents::Limits kLimits{.at_first = 4, .later = 4, .at_once = 2};
+  static constexpr std::size_t kMost = kLimits.at_first + kLimits.later;
 
   NetNamespaces(RootFs& fs, const Job* job);
   void update(std::int64_t now_ns);
@@ -30,12 +33,15 @@ class NetNamespaces {
 
  private:
   bool consider(int pid);
+  [[nodiscard]] std::optional<std::size_t> place_of(const std::string& inode);
 
   RootFs& fs_;
   const Job* job_;
   std::string own_;
-  std::vector<NetNamespace> list_;
+  std::vector<NetNamespace> list_;  // by place of the resident
+  Residents residents_{kLimits};
   std::bitset<kMost> inhabited_;
+  bool guests_ = false;  // that may become residents
   std::int64_t next_ns_ = 0;
   std::uint64_t generation_ = 0;
   bool looked_ = false;

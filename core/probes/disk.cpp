@@ -1,9 +1,7 @@
 // /proc/diskstats: requests, bytes, time and queue of each disk.
 #include <array>
 
-#include "core/root/key_index.h"
-#include "core/sampler/probe.h"
-#include "core/sampler/repeated_text.h"
+#include "core/sampler/instances.h"
 #include "hdf5schema/basics/text.h"
 
 namespace reveal {
@@ -48,11 +46,7 @@ constexpr FamilyTable kFamilies[] = {
 };
 
 // The columns after the device's name, in the kernel's order.
-struct Column {
-  std::size_t family;
-  std::int32_t metric;  // row in the family's table
-  std::int64_t scale;
-};
+using Column = Instances::Column;
 constexpr std::array kColumns = {
     Column{0, 0, 1},
     Column{0, 1, 1},
@@ -73,79 +67,57 @@ constexpr std::array kColumns = {
     Column{2, 5, kMillisecond},
 };
 
+constexpr std::size_t kExpectedLater = 2;
+
 bool is_memory_disk(std::string_view name) noexcept {
   return name.substr(0, 4) == "loop" || name.substr(0, 3) == "ram";
 }
 
 class DiskProbe final : public Probe {
  public:
-  DiskProbe(const ProbeContext& context, KernelFile file) : fs_(context.fs), file_(std::move(file)) {
-    for (std::size_t i = 0; i < std::size(kFamilies); ++i) families_[i] = &context.family(kFamilies[i]);
-  }
+  DiskProbe(const ProbeContext& context, KernelFile file)
+      : fs_(context.fs), file_(std::move(file)), disks_(context, kFamilies, kColumns, kExpectedLater) {}
 
   void sample() noexcept override {
     if (!text_.update(file_.read())) parse();
-    for (Family* family : families_) family->commit();
+    disks_.commit();
   }
 
- private:
-  struct Disk {
-    bool wanted = false;
-    std::array<std::int32_t, std::size(kFamilies)> first{Family::kNoChannel, Family::kNoChannel, Family::kNoChannel,
-                                                         Family::kNoChannel};
-  };
+  [[nodiscard]] std::string caveat() const override { return disks_.caveat("disks"); }
 
+ private:
   void parse() {
-    for (Family* family : families_) family->begin();
-    names_.rewind();
+    disks_.begin();
     std::string_view rest = text_.parse();
     std::string_view line;
     while (next_line(rest, line)) parse_line(line);
+    disks_.end();
   }
 
   void parse_line(std::string_view line) {
     skip_words(line, 2);
     const std::string_view name = cut_word(line);
-    if (name.empty()) return;
-    std::size_t number = names_.find(name);
-    if (number == KeyIndex::kUnknown) {
-      number = names_.add(name);
-      Disk disk;
-      // A partition repeats what its disk says.
-      disk.wanted = !is_memory_disk(name) && !fs_.text("/sys/class/block/" + std::string(name) + "/partition");
-      disks_.push_back(disk);
+    Residents::Member* disk = name.empty() ? nullptr : disks_.see(name);
+    if (disk == nullptr) return;
+    // A partition repeats what its disk says.
+    if (disk->fresh) {
+      disk->wanted = !is_memory_disk(name) && !fs_.text("/sys/class/block/" + std::string(name) + "/partition");
     }
-    Disk& disk = disks_[number];
-    if (!disk.wanted) {
+    if (!disk->wanted) {
       text_.ignore(line);
       return;
     }
     std::array<std::string_view, kColumns.size()> words;
     std::size_t count = 0;
-    bool ever_used = false;
     std::int64_t value = 0;
-    for (; count < kColumns.size() && parse_counter(words[count] = cut_word(line), value); ++count) {
-      ever_used = ever_used || value != 0;
-    }
-    if (disk.first[0] == Family::kNoChannel) {
-      if (!ever_used) return;  // becomes a channel with its first request
-      for (std::size_t i = 0; i < families_.size(); ++i) {
-        disk.first[i] = static_cast<std::int32_t>(families_[i]->channels().size());
-        for (const MetricHelp& metric : kFamilies[i].metrics) families_[i]->add(metric.name, name);
-      }
-    }
-    for (std::size_t i = 0; i < count; ++i) {
-      const Column& column = kColumns[i];
-      text_.set(words[i], *families_[column.family], disk.first[column.family] + column.metric, column.scale);
-    }
+    while (count < kColumns.size() && parse_counter(words[count] = cut_word(line), value)) ++count;
+    disks_.store(*disk, name, text_, std::span(words).first(count));
   }
 
   RootFs& fs_;
   KernelFile file_;
   RepeatedText text_;
-  std::array<Family*, std::size(kFamilies)> families_{};
-  KeyIndex names_;
-  std::vector<Disk> disks_;
+  Instances disks_;
 };
 
 std::unique_ptr<Probe> open_disk(const ProbeContext& context) {

@@ -2,7 +2,7 @@
 #include <array>
 
 #include "core/probes/namespace_texts.h"
-#include "core/root/key_index.h"
+#include "core/sampler/instances.h"
 #include "hdf5schema/basics/text.h"
 
 namespace reveal {
@@ -37,43 +37,43 @@ constexpr FamilyTable kFamilies[] = {
      "Errors and drops of each interface", "/proc/PID/net/dev", kErrors},
 };
 
-struct Column {
-  std::size_t family;
-  std::int32_t metric;
-};
+using Column = Instances::Column;
 constexpr std::array kColumns = {
     Column{0, 0}, Column{1, 0}, Column{2, 0}, Column{2, 1}, Column{2, 2}, Column{2, 3}, Column{1, 3}, Column{1, 2},
     Column{0, 1}, Column{1, 1}, Column{2, 4}, Column{2, 5}, Column{2, 6}, Column{2, 7}, Column{2, 8}, Column{1, 4},
 };
+constexpr std::size_t kExpectedLater = 8;
 
 class NetworkProbe final : public Probe {
  public:
   explicit NetworkProbe(const ProbeContext& context)
-      : texts_(context, "dev", 4096, "network interfaces cannot be read") {
-    for (std::size_t i = 0; i < std::size(kFamilies); ++i) families_[i] = &context.family(kFamilies[i]);
-  }
+      : texts_(context, "dev", 4096, "network interfaces cannot be read"),
+        interfaces_(context, kFamilies, kColumns, kExpectedLater),
+        has_fabric_(!context.fs.list("/sys/class/infiniband").empty()) {}
 
   void sample() noexcept override {
     if (!texts_.update()) parse();
-    for (Family* family : families_) family->commit();
+    interfaces_.commit();
+  }
+
+  [[nodiscard]] std::string caveat() const override {
+    const std::string came = interfaces_.caveat("network interfaces");
+    if (!has_fabric_) return came;
+    return "what passes through InfiniBand or Omni-Path adapters is not in it" + (came.empty() ? "" : "; " + came);
   }
 
  private:
-  using First = std::array<std::int32_t, std::size(kFamilies)>;
-  struct Parsed {
-    KeyIndex names;
-    std::vector<First> first;
-  };
+  struct Parsed {};
   using Place = NamespaceTexts<Parsed>::Place;
 
   void parse() {
-    for (Family* family : families_) family->begin();
+    interfaces_.begin();
     for (Place& place : texts_.places()) {
-      place.names.rewind();
       std::string_view rest = place.text.parse();
       std::string_view line;
       while (next_line(rest, line)) parse_line(place, line);
     }
+    interfaces_.end();
   }
 
   void parse_line(Place& place, std::string_view line) {
@@ -84,33 +84,20 @@ class NetworkProbe final : public Probe {
     line.remove_prefix(colon + 1);
     std::array<std::string_view, kColumns.size()> words;
     std::size_t count = 0;
-    bool ever_used = false;
     std::int64_t value = 0;
-    for (; count < kColumns.size() && parse_counter(words[count] = cut_word(line), value); ++count) {
-      ever_used = ever_used || value != 0;
-    }
+    while (count < kColumns.size() && parse_counter(words[count] = cut_word(line), value)) ++count;
     if (name.empty() || count < 2) return;
-    std::size_t number = place.names.find(name);
-    if (number == KeyIndex::kUnknown) {
-      number = place.names.add(name);
-      place.first.push_back({Family::kNoChannel, Family::kNoChannel, Family::kNoChannel});
-    }
-    First& first = place.first[number];
-    if (first[0] == Family::kNoChannel) {
-      if (!ever_used) return;  // becomes a channel with its first packet
-      const std::string instance = (place.instance.empty() ? "" : place.instance + '/') + std::string(name);
-      for (std::size_t i = 0; i < families_.size(); ++i) {
-        first[i] = static_cast<std::int32_t>(families_[i]->channels().size());
-        for (const MetricHelp& metric : kFamilies[i].metrics) families_[i]->add(metric.name, instance);
-      }
-    }
-    for (std::size_t i = 0; i < count; ++i) {
-      place.text.set(words[i], *families_[kColumns[i].family], first[kColumns[i].family] + kColumns[i].metric);
-    }
+    instance_ = place.instance;
+    if (!instance_.empty()) instance_ += '/';
+    instance_ += name;
+    Residents::Member* member = interfaces_.see(instance_);
+    if (member != nullptr) interfaces_.store(*member, instance_, place.text, std::span(words).first(count));
   }
 
   NamespaceTexts<Parsed> texts_;
-  std::array<Family*, std::size(kFamilies)> families_{};
+  Instances interfaces_;
+  bool has_fabric_;
+  std::string instance_;  // kept, so that nothing is allocated
 };
 
 std::unique_ptr<Probe> open_network(const ProbeContext& context) {

@@ -2,8 +2,7 @@
 #include <algorithm>
 #include <array>
 
-#include "core/root/key_index.h"
-#include "core/sampler/probe.h"
+#include "core/sampler/instances.h"
 #include "hdf5schema/basics/text.h"
 
 namespace reveal {
@@ -11,6 +10,7 @@ namespace {
 
 constexpr std::int64_t kMillisecond = 1'000'000;
 constexpr std::size_t kMostMounts = 32;
+constexpr std::size_t kMostLater = 8;
 
 constexpr MetricHelp kCounts[] = {
     {"nfs.requests", "Requests of one kind to the server of a mount (instance \"/home:READ\")."},
@@ -78,12 +78,18 @@ using Columns = std::array<std::int64_t, kColumns>;
 class NfsProbe final : public Probe {
  public:
   explicit NfsProbe(const ProbeContext& context)
-      : mounts_file_(context.fs.open(std::string(kMountStats), 16384)),
-        rpc_file_(context.fs.open(std::string(kRpcStats))) {
+      : sink_(context.sink),
+        mounts_file_(context.fs.open(std::string(kMountStats), 16384)),
+        rpc_file_(context.fs.open(std::string(kRpcStats))),
+        residents_({.at_first = kMostMounts, .later = kMostLater, .at_once = kMostLater / 2}) {
     // Homes are often mounted when somebody first goes there: that the kernel's client is loaded is enough.
     const bool mounted = mounts_file_.read().find(" with fstype nfs") != std::string_view::npos;
     if (!mounted && rpc_file_.read().empty()) throw Unavailable("this node has nothing mounted by NFS");
-    for (std::size_t i = 0; i < families_.size(); ++i) families_[i] = &context.family(kFamilies[i]);
+    for (std::size_t i = 0; i < families_.size(); ++i) {
+      families_[i] = &context.family(kFamilies[i]);
+      const bool by_kind = i < 3;
+      if (i < 4) families_[i]->expect(kMostLater * kFamilies[i].metrics.size() * (by_kind ? kOwnKinds.size() + 1 : 1));
+    }
     for (const MetricHelp& metric : kRpc) families_.back()->add(metric.name);
   }
 
@@ -91,13 +97,18 @@ class NfsProbe final : public Probe {
     for (Family* family : families_) family->begin();
     for (Mount& mount : mounts_) mount.others = {};
     mount_ = nullptr;
-    mount_keys_.rewind();
+    residents_.begin_look(sink_.now());
     std::string_view rest = mounts_file_.read();
     std::string_view line;
     while (next_line(rest, line)) parse_line(line);
     if (mount_ != nullptr) end_mount();
+    residents_.end_look();
     parse_rpc(rpc_file_.read());
     for (Family* family : families_) family->commit();
+  }
+
+  [[nodiscard]] std::string caveat() const override {
+    return some_left_out_ ? "some mounts are not measured: they were there for less than 10 s, or there were too many" : "";
   }
 
  private:
@@ -109,7 +120,6 @@ class NfsProbe final : public Probe {
   };
   struct Mount {
     std::string point;
-    bool wanted = false;
     std::int32_t bytes = Family::kNoChannel;
     std::array<Request, kOwnKinds.size() + 1> requests;
     Columns others{};
@@ -127,16 +137,15 @@ class NfsProbe final : public Probe {
     std::string_view type = line.substr(with + 13);
     type = cut_word(type);
     if (type != "nfs" && type != "nfs4") return;
-    std::size_t number = mount_keys_.find(point);
-    if (number == KeyIndex::kUnknown) {
-      number = mount_keys_.add(point);
-      Mount mount;
-      mount.point = point;
-      mount.wanted = mounts_.size() < kMostMounts;
-      mounts_.push_back(std::move(mount));
+    Residents::Member* member = residents_.see(point);
+    if (member == nullptr || !residents_.settle(*member)) {
+      some_left_out_ = true;
+      return;
     }
-    if (mounts_[number].wanted) mount_ = &mounts_[number];
-    if (mount_ != nullptr) mount_->any_others = false;
+    const auto place = static_cast<std::size_t>(member->place);
+    if (place == mounts_.size()) mounts_.emplace_back().point = point;
+    mount_ = &mounts_[place];
+    mount_->any_others = false;
   }
 
   void parse_line(std::string_view line) {
@@ -240,10 +249,12 @@ class NfsProbe final : public Probe {
     }
   }
 
+  const Sink& sink_;
   KernelFile mounts_file_;
   KernelFile rpc_file_;
   std::array<Family*, std::size(kFamilies)> families_{};
-  KeyIndex mount_keys_;
+  Residents residents_;
+  bool some_left_out_ = false;
   std::vector<Mount> mounts_;
   Mount* mount_ = nullptr;
 };

@@ -58,7 +58,8 @@ void RepeatedText::set(std::string_view word, Family& family, std::int32_t chann
   std::int64_t number = 0;
   if (!parse_counter(word, number)) return;
   const std::int64_t value = scaled(number, scale);
-  const bool again = channel >= 0 && family.row()[static_cast<std::size_t>(channel)] != kMissing;
+  const auto place = static_cast<std::size_t>(channel);
+  const bool again = channel >= 0 && place < family.row().size() && family.row()[place] != kMissing;
   family.set(channel, value);
   if (!compared_) return;
   auto begin = static_cast<std::uint32_t>(word.data() - text_.data());

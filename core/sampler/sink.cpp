@@ -1,6 +1,7 @@
 #include "core/sampler/sink.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/sampler/metric_selection.h"
 
@@ -12,6 +13,11 @@ namespace {
 constexpr std::int64_t kResetEventPeriod = 60'000'000'000;
 constexpr std::int64_t kResetFactor = 2;
 
+// A job that starts a hundred processes a second has two hundred events a second. Of each kind the first are kept, and
+// one now and then.
+constexpr std::int64_t kEventsAtOnce = 512;
+constexpr std::int64_t kEventPeriod = 10'000'000'000;
+
 }  // namespace
 
 Family::Family(Sink& sink, const FamilySpec& spec) : sink_(sink), spec_(spec) {
@@ -19,6 +25,15 @@ Family::Family(Sink& sink, const FamilySpec& spec) : sink_(sink), spec_(spec) {
 }
 
 std::int32_t Family::add(std::string_view metric, std::string_view instance, std::string_view role) {
+  if (!sink_.muted_) {
+    if (later_ == kMostLater) {
+      if (sink_.channels_refused_++ == 0) {
+        sink_.event("family " + spec_.path, "channels_refused", "more than " + std::to_string(kMostLater) + " came late");
+      }
+      return kNoChannel;
+    }
+    ++later_;
+  }
   ChannelKey key{.metric = std::string(metric),
                  .instance = std::string(instance),
                  .role = std::string(role),
@@ -47,6 +62,10 @@ void Family::died(std::int32_t channel) {
   const auto stored = std::lower_bound(stored_.begin(), stored_.end(), channel);
   if (sink_.writer_ == nullptr || stored == stored_.end() || *stored != channel) return;
   sink_.writer_->channel_died(id_, static_cast<TraceWriter::ChannelId>(stored - stored_.begin()), sink_.now_ns_);
+}
+
+void Family::expect(std::size_t later) {
+  if (sink_.writer_ != nullptr) sink_.writer_->expect_channels(id_, later);
 }
 
 void Family::begin() noexcept {
@@ -105,6 +124,16 @@ Family& Sink::add_family(const FamilyTable& table, std::chrono::nanoseconds peri
 
 void Sink::event(std::string object, std::string code, std::string text) {
   if (writer_ == nullptr) return;
+  EventBudget& budget = event_budgets_[code];
+  budget.spent_until_ns = std::max(budget.spent_until_ns, now_ns_ - kEventsAtOnce * kEventPeriod) + kEventPeriod;
+  if (budget.spent_until_ns > now_ns_) {
+    budget.spent_until_ns -= kEventPeriod;
+    ++budget.left_out;
+    return;
+  }
+  if (budget.left_out > 0) {
+    text += (text.empty() ? "(" : " (") + std::to_string(std::exchange(budget.left_out, 0)) + " before it left out)";
+  }
   writer_->append_event({now_ns_, std::move(object), std::move(code), std::move(text)});
 }
 

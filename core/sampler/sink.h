@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <limits>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -41,12 +43,17 @@ class Sink;
 class Family {
  public:
   static constexpr std::int32_t kNoChannel = -1;
+  /// Channels of one family that appear after the first look at everything. Far more than a host has reason to add:
+  /// probes bound what comes and goes themselves (core/sampler/instances.h).
+  static constexpr std::size_t kMostLater = 2048;
 
   Family(Sink& sink, const FamilySpec& spec);
 
-  /// Slow; for what appears for the first time. Returns its place in the row.
+  /// Slow; for what appears for the first time. Returns its place in the row; kNoChannel if there were too many.
   std::int32_t add(std::string_view metric, std::string_view instance = {}, std::string_view role = "node");
   void died(std::int32_t channel);
+  /// The trace begins with room for so many channels more. Before it begins.
+  void expect(std::size_t later);
 
   void begin() noexcept;  // everything missing
   void set(std::int32_t channel, std::int64_t value) noexcept {
@@ -72,6 +79,7 @@ class Family {
   TraceWriter::FamilyId id_ = 0;
   Channels channels_;
   std::deque<ChannelKey> own_keys_;  // of channels that the trace does not have: it keeps the others
+  std::size_t later_ = 0;
   std::vector<std::int64_t> row_;
   std::vector<std::int64_t> last_;  // known of each channel; of counters
   std::int64_t next_reset_event_ns_ = 0;
@@ -86,6 +94,7 @@ class Sink {
   Sink& operator=(const Sink&) = delete;
 
   Family& add_family(const FamilyTable& table, std::chrono::nanoseconds period);
+  /// Of one code at most 512 at once, and one every ten seconds; the next one tells how many were left out.
   void event(std::string object, std::string code, std::string text = {});
 
   /// While muted, rows are filled but not written: the first look at everything, before the trace has begun.
@@ -101,16 +110,23 @@ class Sink {
   [[nodiscard]] const Family* find(std::string_view path) const noexcept;
   [[nodiscard]] std::uint64_t channels() const noexcept { return channels_; }
   [[nodiscard]] std::uint64_t rows_lost() const noexcept { return rows_lost_; }
+  [[nodiscard]] std::uint64_t channels_refused() const noexcept { return channels_refused_; }
 
  private:
   friend class Family;
+  struct EventBudget {
+    std::int64_t spent_until_ns = std::numeric_limits<std::int64_t>::min();
+    std::uint64_t left_out = 0;
+  };
   TraceWriter* writer_;
+  std::map<std::string, EventBudget> event_budgets_;  // by code
   MetricSelection* selection_ = nullptr;  // null: everything
   RowPublisher* publisher_ = nullptr;
   std::int64_t now_ns_ = 0;
   bool muted_ = false;
   std::uint64_t channels_ = 0;
   std::uint64_t rows_lost_ = 0;
+  std::uint64_t channels_refused_ = 0;
   std::deque<Family> families_;  // addresses stay
 };
 

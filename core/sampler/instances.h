@@ -1,0 +1,59 @@
+// The rows of things that come and go (core/sampler/residents.h) and all have the same numbers, as interfaces and
+// disks.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/sampler/probe.h"
+#include "core/sampler/repeated_text.h"
+#include "core/sampler/residents.h"
+
+namespace reveal {
+
+/// Guests share the rows of the instance "other": of counters the sum of what they added while they were seen, of
+/// levels the sum over those that are there.
+class Instances {
+ public:
+  struct Column {
+    std::size_t family;
+    std::int32_t metric;  // row in the family's table
+    std::int64_t scale = 1;
+  };
+
+  /// Adds the families. `expected_later`: the trace begins with room for so many.
+  Instances(const ProbeContext& context, std::span<const FamilyTable> tables, std::span<const Column> columns,
+            std::size_t expected_later);
+
+  /// Everything is missing until it is stored; then the texts are parsed, and end() is called.
+  void begin();
+  [[nodiscard]] Residents::Member* see(std::string_view name) { return residents_.see(name); }
+  /// The numbers of one, in the order of the columns; there may be fewer. What was never used gets no rows.
+  void store(Residents::Member& member, std::string_view name, RepeatedText& text,
+             std::span<const std::string_view> words);
+  void end();
+  void commit() noexcept;
+
+  /// Where rows are shared: how many came later, and where their numbers are.
+  [[nodiscard]] std::string caveat(std::string_view things) const;
+
+ private:
+  void add_rows(std::string_view instance, std::vector<std::int32_t>& first);
+  void share(Residents::Member& member);
+  [[nodiscard]] bool is_level(const Column& column) const noexcept;
+
+  const Sink& sink_;
+  std::span<const FamilyTable> tables_;
+  std::span<const Column> columns_;
+  Residents residents_;
+  std::vector<Family*> families_;
+  std::vector<std::vector<std::int32_t>> first_;  // by place and family
+  std::vector<std::int64_t> numbers_;             // by column, of one line
+  std::vector<std::int32_t> other_;               // by family; empty until somebody shares
+  std::vector<std::int64_t> shared_;              // by column
+};
+
+}  // namespace reveal

@@ -1,0 +1,62 @@
+// Things of a host that come and go, each by its name: interfaces, mounts, namespaces. A container engine makes and
+// ends fifty interfaces a second, and a row of a trace is never reused. So only residents have rows of their own: those
+// of the first look and, of the later ones, as many as there is room for, once they have stayed a while.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "core/root/recording.h"
+
+namespace reveal {
+
+class Residents {
+ public:
+  static constexpr std::size_t kMostGuests = 4096;  // at one time
+  static constexpr std::chrono::nanoseconds kStay = std::chrono::seconds(10);
+  static constexpr int kNoPlace = -1;
+
+  struct Limits {
+    std::size_t at_first = 256;
+    std::size_t later = 24;
+    std::size_t at_once = 0;  // of the later ones: need not have stayed
+  };
+
+  struct Member {
+    std::int64_t since_ns = 0;
+    std::uint64_t look = 0;            // the last one that saw it
+    bool fresh = true;                 // that was the first one
+    bool wanted = true;                // for the probe to say
+    int place = kNoPlace;              // of a resident: 0, 1, 2; it keeps it when it goes
+    std::vector<std::int64_t> before;  // of a guest: its numbers in the look before
+  };
+
+  Residents() = default;
+  explicit Residents(const Limits& limits) : limits_(limits) {}
+
+  void begin_look(std::int64_t now_ns) noexcept;
+  /// Null where there are too many guests.
+  [[nodiscard]] Member* see(std::string_view name);
+  /// Makes it a resident if it may be one; true if it is.
+  bool settle(Member& member) noexcept;
+  /// Forgets the guests that were not seen.
+  void end_look() noexcept;
+
+  /// Of all that came after the first look.
+  [[nodiscard]] std::uint64_t came_later() const noexcept { return came_later_; }
+
+ private:
+  Limits limits_;
+  std::int64_t now_ns_ = 0;
+  std::unordered_map<std::string, Member, TextHash, std::equal_to<>> members_;
+  std::uint64_t look_ = 0;
+  std::size_t places_ = 0;
+  std::size_t places_at_first_ = 0;
+  std::uint64_t came_later_ = 0;
+};
+
+}  // namespace reveal
