@@ -22,9 +22,8 @@ std::string node_of_cgroup(std::string_view cgroups) {
 StepDaemon look_at_step_daemon(RootFs& fs, int pid) {
   StepDaemon daemon;
   const std::string folder = "/proc/" + std::to_string(pid);
-  const auto line = fs.text(folder + "/cmdline");
-  if (!line) return daemon;
-  // A name is easily taken on; root's processes are root's.
+  // A name is easily taken on; root's processes are root's. Asked first: the command line of a process is read from its
+  // memory, and may be held up by it.
   const std::string status = fs.text(folder + "/status").value_or("");
   std::string_view owner = field_of(status, "Uid");
   if (next_word(owner) != "0") return daemon;
@@ -32,6 +31,8 @@ StepDaemon look_at_step_daemon(RootFs& fs, int pid) {
   if (field_of(status, "Tgid") != std::to_string(pid)) return daemon;
   const auto parent = fs.text("/proc/" + std::string(field_of(status, "PPid")) + "/comm");
   if (parent && parent->starts_with(kStepDaemon)) return daemon;
+  const auto line = fs.text(folder + "/cmdline");
+  if (!line) return daemon;
   daemon.state = StepDaemon::State::nameless;
   const std::string_view title = *line;
   const std::size_t end = title.find(']');

@@ -19,6 +19,8 @@ constexpr std::array<std::string_view, 2> kFolders = {"/tmp", "/dev/shm"};
 constexpr std::array<std::string_view, 12> kLocalTypes = {"ext2", "ext3", "ext4",    "xfs",  "btrfs", "tmpfs",
                                                           "zfs",  "f2fs", "overlay", "vfat", "ramfs", "devtmpfs"};
 
+constexpr std::size_t kMostMounts = 16;  // a job may go from one to the next
+
 constexpr MetricHelp kBytes[] = {
     {"fs.total", "Size of the file system; as all of these, of the row before."},
     {"fs.free", "Free space."},
@@ -83,6 +85,9 @@ class FileSystemProbe final : public Probe {
  public:
   explicit FileSystemProbe(const ProbeContext& context)
       : context_(context), local_(context.fs, "statvfs/local", ask_file_systems) {
+    if (!context.fs.live() && !context.fs.recorded()) {
+      throw Unavailable("a copied tree does not say how full its file systems are");
+    }
     follow_job();
     if (points_[0].empty() && points_[1].empty() && !context.fs.recorded()) {
       throw Unavailable("the mounts of this host cannot be read");
@@ -124,7 +129,7 @@ class FileSystemProbe final : public Probe {
     const std::string mountinfo = context_.fs.text("/proc/self/mountinfo").value_or("");
     for (const std::string& folder : folders) {
       const Mount mount = mount_of(mountinfo, folder);
-      if (mount.point.empty() || places_.contains(mount.point)) continue;
+      if (mount.point.empty() || places_.contains(mount.point) || places_.size() == kMostMounts) continue;
       places_[mount.point] = {};
       const bool local = std::find(kLocalTypes.begin(), kLocalTypes.end(), mount.type) != kLocalTypes.end();
       points_[local ? 0 : 1] += mount.point + '\n';
