@@ -119,7 +119,8 @@ void describe(CLI::App& app, CommandLine& line) {
   app.add_option("--job-id", collect.header.job_id, "Of the batch system");
   app.add_option("--job-name", collect.header.job_name, "Of the batch system");
   app.add_option("--command", collect.header.command, "Name of the program that runs");
-  app.add_option("--max-bytes", collect.max_bytes, "Stop writing rows when the trace is this large");
+  app.add_option("--max-bytes", collect.max_bytes,
+                 "Stop writing rows when the trace is this large (default: 4 GiB, a week of 1,000 channels; 0: never)");
   app.add_option(
       "--retain", line.retain,
       "What is kept: full (default), rolling=30min (the last 30 minutes, at least: a recording of weeks takes "

@@ -28,7 +28,8 @@ std::int32_t Family::add(std::string_view metric, std::string_view instance, std
   if (!sink_.muted_) {
     if (later_ == kMostLater) {
       if (sink_.channels_refused_++ == 0) {
-        sink_.event("family " + spec_.path, "channels_refused", "more than " + std::to_string(kMostLater) + " came late");
+        sink_.event("family " + spec_.path, "channels_refused",
+                    "more than " + std::to_string(kMostLater) + " came late");
       }
       return kNoChannel;
     }

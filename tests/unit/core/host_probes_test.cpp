@@ -450,9 +450,8 @@ constexpr char kMounts[] = "22 1 254:0 / / rw - ext4 /dev/vda rw\n23 22 0:5 / /t
 TEST(FileSystem, SaysHowFullTheOneBelowTmpWasWhenItWasRecorded) {
   TestHost host;
   const std::string mounts = kMounts;
-  host.write("/ticks.rec",
-             "reveal recording 1\n+ 0 F/proc/self/mountinfo\n$ 0 " + std::to_string(mounts.size()) + "\n" + mounts +
-                 "\n+ 1 @statvfs/local\n$ 1 26\n/tmp 4096000 3000 2000 5 4\n= 1 1\n");
+  host.write("/ticks.rec", "reveal recording 1\n+ 0 F/proc/self/mountinfo\n$ 0 " + std::to_string(mounts.size()) +
+                               "\n" + mounts + "\n+ 1 @@statvfs/local\n$ 1 26\n/tmp 4096000 3000 2000 5 4\n= 1 1\n");
   ProbeBench bench(host, "file_system");
   EXPECT_EQ(answered(bench, "storage/file_systems", "fs.total", "/tmp"), 4096000);
   EXPECT_EQ(bench.value("storage/file_systems", "fs.free", "/tmp"), 3000);
