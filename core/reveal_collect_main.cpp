@@ -121,7 +121,8 @@ void describe(CLI::App& app, CommandLine& line) {
   app.add_option("--command", collect.header.command, "Name of the program that runs");
   app.add_option("--run-key", collect.header.run_key,
                  "What runs, for the comparison with earlier runs: a hash of program and arguments, or name:TEXT");
-  app.add_option("--max-bytes", collect.max_bytes, "Stop writing rows when the trace is this large");
+  app.add_option("--max-bytes", collect.max_bytes,
+                 "Stop writing rows when the trace is this large (default: 4 GiB, a week of 1,000 channels; 0: never)");
   app.add_option(
       "--retain", line.retain,
       "What is kept: full (default), rolling=30min (the last 30 minutes, at least: a recording of weeks takes "

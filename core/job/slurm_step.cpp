@@ -33,6 +33,8 @@ StepDaemon look_at_step_daemon(RootFs& fs, int pid) {
   if (field_of(status, "Tgid") != std::to_string(pid)) return daemon;
   const auto parent = fs.text("/proc/" + std::string(field_of(status, "PPid")) + "/comm");
   if (parent && parent->starts_with(kStepDaemon)) return daemon;
+  const auto line = fs.text(folder + "/cmdline");
+  if (!line) return daemon;
   daemon.state = StepDaemon::State::nameless;
   const std::string_view title = *line;
   const std::size_t end = title.find(']');

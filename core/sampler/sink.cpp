@@ -132,7 +132,9 @@ void Sink::event(std::string object, std::string code, std::string text) {
     ++budget.left_out;
     return;
   }
-  if (budget.left_out > 0) text += " (" + std::to_string(std::exchange(budget.left_out, 0)) + " before it left out)";
+  if (budget.left_out > 0) {
+    text += (text.empty() ? "(" : " (") + std::to_string(std::exchange(budget.left_out, 0)) + " before it left out)";
+  }
   writer_->append_event({now_ns_, std::move(object), std::move(code), std::move(text)});
 }
 
