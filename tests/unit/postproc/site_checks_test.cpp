@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <fstream>
 
+#include "tests/unit/temporary_directory.h"
 #include "hdf5schema/version.h"
-#include "unit/temporary_directory.h"
 
 namespace reveal {
 namespace {
