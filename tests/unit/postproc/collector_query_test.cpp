@@ -15,14 +15,14 @@ TEST(ProbeCheck, SortsByWhoCanDoSomething) {
     {"name": "lustre", "state": "absent", "reason": "none", "remedy": "nothing is lost; admin: chmod"},
     {"name": "energy", "state": "absent", "reason": "no RAPL, or a virtual machine", "remedy": "admin: chmod"}])json";
   const ProbeCheck real = sorted_check(answer, false);
-EXPECT_EQ(real.all(), 5U);
-ASSERT_EQ(real.obtainable.size(), 2U);
-EXPECT_EQ(real.obtainable[0].name, "writeback");
-EXPECT_EQ(real.needs_job[0].name, "job");
-EXPECT_EQ(real.not_here[0].name, "lustre");
-const ProbeCheck guest = sorted_check(answer, true);
-ASSERT_EQ(guest.obtainable.size(), 1U);
-EXPECT_EQ(guest.not_here[1].name, "energy");
+  EXPECT_EQ(real.all(), 5U);
+  ASSERT_EQ(real.obtainable.size(), 2U);
+  EXPECT_EQ(real.obtainable[0].name, "writeback");
+  EXPECT_EQ(real.needs_job[0].name, "job");
+  EXPECT_EQ(real.not_here[0].name, "lustre");
+  const ProbeCheck guest = sorted_check(answer, true);
+  ASSERT_EQ(guest.obtainable.size(), 1U);
+  EXPECT_EQ(guest.not_here[1].name, "energy");
 }
 
 TEST(ProbeCheck, ExplainsOneProbe) {
