@@ -233,7 +233,7 @@ void print_nodes(Page& page, const Report& report) {
   const auto line = [&](std::string_view node, std::string_view cpu, std::string_view memory, std::string_view read,
                         std::string_view written, std::string_view waits) {
     page.line(
-        fmt::format("  {:<12} {:<16} {:<20} {:<9} {:<9} {}", printable(node, 12), cpu, memory, read, written, waits));
+        fmt::format("  {:<12} {:<16} {:<19} {:<9} {:<9} {}", printable(node, 12), cpu, memory, read, written, waits));
   };
   line("node", "cpus used", "memory", "read", "wrote", "waited");
   std::size_t left = page.all() ? report.totals.size() : kMostNodes;

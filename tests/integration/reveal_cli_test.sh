@@ -45,8 +45,8 @@ expect 0 - "$reveal" help show
 grep -q 'reveal show reveal-4711' out || fail "reveal help show has no examples"
 expect 2 'did you mean "show"?' "$reveal" help shwo
 expect 1 'No such file or directory' "$reveal" report "$work/nowhere"
-touch file
-expect 1 'not a directory' "$reveal" report file
+mkdir with_file && touch with_file/n03.txt
+expect 1 'no trace in with_file' "$reveal" report with_file/n03.txt
 mkdir empty
 expect 1 'no trace in empty' "$reveal" report empty
 expect 1 'no trace in empty' "$reveal" merge empty
