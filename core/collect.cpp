@@ -24,7 +24,8 @@ namespace {
 constexpr std::int64_t kSecond = 1'000'000'000;
 constexpr std::int64_t kClockPairPeriod = 10 * kSecond;
 constexpr std::int64_t kLate = 10'000'000;
-constexpr std::int64_t kSettle = 3 * kSecond;        // from a process's start to its program
+constexpr std::int64_t kSettle = 3 * kSecond;  // from a process's start to its program
+constexpr std::int64_t kLongestJobLookPeriod = 20 * kSecond;
 constexpr std::int64_t kStartIsOver = 20 * kSecond;  // the job's first looks and the first write are done
 constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 constexpr rlim_t kFilesForOthers = 64;  // the trace, its library, threads, files that are read once
@@ -230,7 +231,8 @@ class Collection {
     Snapshot facts = job_snapshot(fs_, sampler.host(), *sampler.job());
     const bool begun = tells_environment(facts);
     if (begun) late_job_ = std::move(facts);
-    next_job_look_ = begun ? kNever : now_ns + kSecond;
+    next_job_look_ = begun ? kNever : now_ns + job_look_period_;
+    job_look_period_ = std::min(2 * job_look_period_, kLongestJobLookPeriod);
   }
 
   void append_clock(TraceWriter& writer, const TickTime& time) {
@@ -283,6 +285,7 @@ class Collection {
   std::int64_t give_back_ = start_.monotonic_ns + kStartIsOver;
   std::int64_t next_pair_ = 0;
   std::int64_t next_job_look_ = kNever;
+  std::int64_t job_look_period_ = kSecond;  // grows: a job that goes on forking has none of the variables
   std::uint64_t job_generation_ = 0;
   std::int64_t job_settled_ = 0;
   Snapshot late_job_;  // when the job began its first program on this node after the recording

@@ -121,7 +121,8 @@ void describe(CLI::App& app, CommandLine& line) {
   app.add_option("--command", collect.header.command, "Name of the program that runs");
   app.add_option("--run-key", collect.header.run_key,
                  "What runs, for the comparison with earlier runs: a hash of program and arguments, or name:TEXT");
-  app.add_option("--max-bytes", collect.max_bytes, "Stop writing rows when the trace is this large");
+  app.add_option("--max-bytes", collect.max_bytes,
+                 "Stop writing rows when the trace is this large (default: 4 GiB, a week of 1,000 channels; 0: never)");
   app.add_option(
       "--retain", line.retain,
       "What is kept: full (default), rolling=30min (the last 30 minutes, at least: a recording of weeks takes "
@@ -148,13 +149,13 @@ void describe(CLI::App& app, CommandLine& line) {
       "  reveal-collect --output n03.h5 --metrics selected.metrics\n"
       "\n"
       "The file of --metrics, one metric a line, # begins a comment:\n"
-      "  cpu.user                                   only what such lines name is recorded\n"
-      "  cpu.user/cpu3                              of one instance only\n"
-      "  vmstat.*                                   any text; ? is any letter\n"
-      "  room.level gauge count /run/room/level     a number of the site's own: name, kind (gauge, counter,\n"
-      "                                             event), unit (count, bytes, ns), file, and the word before\n"
-      "                                             the number if it is not the first; always recorded\n"
-      "  fs.read counter bytes /proc/fs/stats read:4  the fourth number behind that word\n"
+      "  cpu.user                                   # only what such lines name is recorded\n"
+      "  cpu.user/cpu3                              # of one instance only\n"
+      "  vmstat.*                                   # any text; ? is any letter\n"
+      "  room.level gauge count /run/room/level     # a number of the site's own: name, kind (gauge, counter,\n"
+      "                                             # event), unit (count, bytes, ns), file, and the word before\n"
+      "                                             # the number if it is not the first; always recorded\n"
+      "  fs.read counter bytes /proc/fs/stats read:4  # the fourth number behind that word\n"
       "A probe of which nothing is selected reads nothing. Names are in --list-probes; `reveal prune` writes such a\n"
       "file. What reveal itself costs is always recorded.");
 }

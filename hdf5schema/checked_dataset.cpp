@@ -166,8 +166,8 @@ void CheckedDataset::Impl::check_filters(const H5::DSetCreatPropList& created) {
     unsigned values[4] = {};
     std::size_t value_count = std::size(values);
     unsigned config = 0;
-    const H5Z_filter_t id = H5Pget_filter2(created.getId(), static_cast<unsigned>(i), &flags, &value_count, values, 0,
-                                           nullptr, &config);
+    const H5Z_filter_t id =
+        H5Pget_filter2(created.getId(), static_cast<unsigned>(i), &flags, &value_count, values, 0, nullptr, &config);
     check_hdf5(id, "H5Pget_filter2");
     const auto same = [id](const Filter& filter) { return filter.id == id; };
     const bool known = id == H5Z_FILTER_SHUFFLE || id == H5Z_FILTER_DEFLATE || id == H5Z_FILTER_FLETCHER32;

@@ -99,14 +99,16 @@ std::size_t longest(const Snapshot& snapshot, std::string Snapshot::value_type::
 
 /// The file must be as long as it says itself, in the superblock: HDF5 does not look whether what it closed arrived.
 void check_length(const std::string& path) {
-  constexpr std::size_t kEnd = 28;
-  unsigned char superblock[kEnd + sizeof(std::uint64_t)];
+  constexpr std::size_t kVersion = 8;
+  constexpr std::size_t kEnds[] = {40, 44, 28, 28};  // where it says so, by version of the superblock
+  unsigned char superblock[kEnds[1] + sizeof(std::uint64_t)];
   struct stat status {};
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
   if (!file || ::fstat(file.get(), &status) != 0) throw system_error(path, errno);
   std::uint64_t end = 0;
   if (::pread(file.get(), superblock, sizeof superblock, 0) == sizeof superblock) {
-    for (std::size_t byte = sizeof end; byte > 0; --byte) end = end << 8 | superblock[kEnd + byte - 1];
+    const std::size_t at = kEnds[std::min<std::size_t>(superblock[kVersion], std::size(kEnds) - 1)];
+    for (std::size_t byte = sizeof end; byte > 0; --byte) end = end << 8 | superblock[at + byte - 1];
   }
   if (end != static_cast<std::uint64_t>(status.st_size))
     throw Error(path + ": is cut off (" + std::to_string(status.st_size) + " of " + std::to_string(end) + " bytes)");

@@ -13,6 +13,7 @@
 #include <limits>
 #include <mutex>
 #include <random>
+#include <system_error>
 #include <thread>
 #include <type_traits>
 #include <utility>
@@ -318,7 +319,12 @@ void TraceWriter::start() {
     std::random_device entropy;
     impl.jitter_time = std::chrono::milliseconds(spread(entropy));
   }
-  impl.thread = std::jthread([&impl](const std::stop_token& stop) { impl.run(stop); });
+  try {
+    impl.thread = std::jthread([&impl](const std::stop_token& stop) { impl.run(stop); });
+  } catch (const std::system_error& error) {
+    throw Error(impl.part.string() + ": no thread can be started to write it: " + error.code().message() +
+                " (the user has all the processes that ulimit -u or a control group allows)");
+  }
 }
 
 /// Everything that a file has before its first row. Returns how many keys of each family are in it.

@@ -36,7 +36,8 @@ std::vector<std::string> with_help_as_option(const CLI::App& app, std::vector<st
   if (words.empty() || words.front() != "help") return words;
   words.erase(words.begin());
   words.resize(std::min<std::size_t>(words.size(), 1));
-  const bool unknown = !words.empty() && app.get_subcommand_no_throw(words.front()) == nullptr;
+  const auto named = [&](const CLI::App* part) { return part->get_name() == words.front(); };
+  const bool unknown = !words.empty() && app.get_subcommands(named).empty();
   if (!unknown) words.emplace_back("--help");  // else it is an error like any unknown command
   return words;
 }

@@ -90,6 +90,12 @@ int Command::wait(pid_t other_child) noexcept {
     if (::sigtimedwait(&all, &signal, &kSafetyNet) > 0 && signal.si_signo != SIGCHLD) forward(signal);
   }
   witness_.reset();
+  // The key press that ended the command may have ended it before we were told.
+  sigset_t keys;
+  sigemptyset(&keys);
+  for (const int each : {SIGINT, SIGQUIT}) sigaddset(&keys, each);
+  constexpr timespec kNow{0, 0};
+  while (::sigtimedwait(&keys, nullptr, &kNow) > 0) interrupted_by_terminal_ = true;
   return status;
 }
 

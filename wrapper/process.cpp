@@ -170,6 +170,7 @@ StartedProgram start_program(char* const* argv, const ProgramStart& start, const
 StartedProgram start_program(const std::vector<std::string>& words, const ProgramStart& start,
                              const BlockedSignals& signals) {
   std::vector<char*> argv;
+  argv.reserve(words.size() + 1);
   for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
   return start_program(argv.data(), start, signals);

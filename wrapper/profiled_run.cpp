@@ -43,7 +43,6 @@ class Lines {
   void say(std::initializer_list<std::string_view> parts) const noexcept {
     if (!quiet_) say_line(parts);
   }
-  void say(const std::string& text) const noexcept { say({text}); }
 
  private:
   bool quiet_;
@@ -65,7 +64,7 @@ void begin(Profile& profile, const Settings& settings, std::span<const std::stri
   profile.run.emplace(profile.launch, base, kStartLimit);
   if (profile.run->locked()) {
     const auto say = [&](const std::string& text) {
-      if (profile.launch.speaks()) lines.say(text);
+      if (profile.launch.speaks()) lines.say({text});
     };
     try {
       profile.collector = ensure_collector(settings, profile.launch, command, *profile.run, signals, environment, say);
@@ -110,15 +109,15 @@ void finish(Profile& profile, const Settings& settings, const Ended& ended, std:
   profile.run.reset();
   if (collected.end == CollectorEnd::never_started) return;
   if (collected.end == CollectorEnd::too_short) {
-    lines.say("the command ended before the first sample; there is nothing to report");
+    lines.say({"the command ended before the first sample; there is nothing to report"});
     return;
   }
-  if (collected.end == CollectorEnd::failed) lines.say("the profile is incomplete: " + collected.reason);
+  if (collected.end == CollectorEnd::failed) lines.say({"the profile is incomplete: ", collected.reason});
   const std::string& directory = collected.directory.path;
   if (directory.empty()) return;
-  if (const std::string problem = deliver(collected.directory); !problem.empty()) lines.say(problem);
+  if (const std::string problem = deliver(collected.directory); !problem.empty()) lines.say({problem});
   if (collected.end == CollectorEnd::interrupted || !settings.report) {
-    lines.say("recorded in " + directory + "; for the report: reveal report " + directory);
+    lines.say({"recorded in ", directory, "; for the report: reveal report ", directory});
     return;
   }
   const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
@@ -130,8 +129,8 @@ void finish(Profile& profile, const Settings& settings, const Ended& ended, std:
                                             .quiet = settings.quiet,
                                             .limit = left},
                                            signals);
-  if (report.end == ReportEnd::failed) lines.say("no report: " + report.reason);
-  if (!settings.mail.empty()) lines.say("mail is not configured on this site; the report is in " + directory);
+  if (report.end == ReportEnd::failed) lines.say({"no report: ", report.reason});
+  if (!settings.mail.empty()) lines.say({"mail is not configured on this site; the report is in ", directory});
 }
 
 /// Runs `work` in a child and waits for it; without a child to be had, here. At the deadline, or some time after
@@ -190,8 +189,8 @@ void close_run(Profile& profile, const Settings& settings, Ended ended, std::opt
   if (end != WaitEnd::ended) {
     const bool kept_in_spool = directory->spooled() && ::access(directory->recording.c_str(), F_OK) == 0;
     const std::string& place = kept_in_spool ? directory->recording : directory->path;
-    lines.say((end == WaitEnd::deadline ? "not finished in time" : "interrupted") + std::string("; recorded in ") +
-              place + "; for the report: reveal report " + place);
+    lines.say({end == WaitEnd::deadline ? "not finished in time" : "interrupted", "; recorded in ", place,
+               "; for the report: reveal report ", place});
   } else if (too_short) {
     char seconds[32];
     std::snprintf(seconds, sizeof seconds, ended.seconds < 1 ? "%.2f" : "%.1f", ended.seconds);
@@ -217,7 +216,7 @@ int run_profiled(const RunOrder& order, char* const* command, const Environment&
   try {
     profile.launch = identify_launch(node_name(settings, environment), environment);
     for (const std::string& warning : order.warnings) {
-      if (profile.launch.speaks()) lines.say(warning);
+      if (profile.launch.speaks()) lines.say({warning});
     }
     std::vector<std::string> words;
     for (char* const* word = command; *word != nullptr; ++word) words.emplace_back(*word);

@@ -56,7 +56,7 @@ std::vector<WindowScore> ranking_alone(const Telemetry& node, const DetectOption
   if (node.samples <= rest) return {};
   const WindowGrid grid =
       window_grid(options.window_seconds, options.stride_seconds, node.step_seconds, begin, node.samples - rest);
-  if (grid.count < kMinRankedWindows) return {};
+  if (grid.count < kLeastWindows) return {};
   const WindowRanking ranking = rank_windows(node, grid, options.seed, Explain::no);
   const double threshold = percentile(ranking.score, kFlaggedPercentile);
   std::vector<WindowScore> windows;

@@ -5,6 +5,7 @@
   overhead.py interval --build BUILD [--rounds 3] [--seconds 10]       the paper's figure 5
   overhead.py slowdown --build BUILD [--rounds 12] [--seconds 10]     of two kinds of jobs, with a confidence interval
   overhead.py probes --build BUILD [--seconds 60]                      cost per probe, as the collector says it
+  overhead.py churn --build BUILD [--against BUILD] [--rounds 3] [--seconds 30]   beside what comes and goes
 
 Needs root, control groups (v1 cpuacct or v2), a quiet machine; `peers` also strace, and takes of pcp, collectl,
 sysstat, linux-perf, prometheus-node-exporter what is installed (Debian's packages).
@@ -445,15 +446,68 @@ def compare_probes(args):
     table(rows)
 
 
+CHURN = {
+    "nothing": ["sleep", "1000000"],
+    "100 forks/s": [sys.executable, HERE / "churn.py", "forks", "--rate", "100"],
+    "50 interfaces/s": ["unshare", "--net", sys.executable, HERE / "churn.py", "interfaces"],
+    "50 mounts/s": ["unshare", "--mount", sys.executable, HERE / "churn.py", "mounts"],
+}
+
+
+def compare_churn(args):
+    """One collector, or two in turn, beside jobs in which things come and go."""
+    collectors = {"reveal": args.build} | ({"against": args.against.resolve()} if args.against else {})
+    rows = [["beside", "collector", "CPU, % of a core", "job tree, %", "channels", "stored MB", "bytes / channel-sample",
+             "resident MB"]]
+    for kind, command in CHURN.items():
+        if args.only and kind.split()[-1] not in args.only.split(","):
+            continue
+        results = collections.defaultdict(list)
+        job = subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True)
+        time.sleep(1)
+        for turn in range(args.rounds):
+            for name in random.Random(turn).sample(list(collectors), len(collectors)):
+                collect = collectors[name] / "bin/reveal-collect"
+                peer = Peer(str(collect), lambda job, s, collect=collect:
+                            f"exec {collect} --output n.h5 --job pid:{job} --duration {s}s", trace_channels)
+                with tempfile.TemporaryDirectory(prefix="reveal-bench.") as kept:
+                    result = measure(peer, job.pid, args.seconds, pathlib.Path(kept))
+                    result |= stored_of(pathlib.Path(kept) / "n.h5")
+                results[name].append(result)
+        os.killpg(job.pid, signal.SIGTERM)
+        job.wait()
+        for name, runs in results.items():
+            median = lambda key: statistics.median(run[key] for run in runs)
+            cpu = [run["cpu"] for run in runs]
+            rows.append([kind, name, f"{median('cpu'):.2f} ({min(cpu):.2f}-{max(cpu):.2f})", f"{median('tree'):.2f}",
+                         f"{median('channels'):.0f}", f"{median('size') / 1e6:.2f}",
+                         f"{median('size') / median('values'):.3f}", f"{median('resident') / 1e6:.1f}"])
+    table(rows)
+
+
+def stored_of(path: pathlib.Path) -> dict:
+    import h5py
+    shapes = []
+    with h5py.File(path) as trace:
+        trace.visititems(lambda name, item: shapes.append(item.shape)
+                         if isinstance(item, h5py.Dataset) and f"{name}_channels" in trace else None)
+        parts = trace["self/time_channels/instance"].asstr()[:]
+        times = trace["self/time"][list(parts).index("job tree")]
+        tree = 100 * times[times > 0].sum() / 1e9 / (len(times) - 1)
+    return {"size": path.stat().st_size, "channels": sum(shape[0] for shape in shapes), "tree": tree,
+            "values": sum(shape[0] * shape[1] for shape in shapes)}
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     what = {"peers": (compare_peers, 5, 10), "interval": (compare_intervals, 3, 10), "slowdown": (compare_slowdown, 12, 10),
-            "probes": (compare_probes, 1, 60)}
+            "probes": (compare_probes, 1, 60), "churn": (compare_churn, 3, 30)}
     parser.add_argument("what", choices=what)
     parser.add_argument("--build", type=pathlib.Path, required=True)
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--seconds", type=float)
-    parser.add_argument("--only", default="", help="peers by their first word; slowdown: of one job")
+    parser.add_argument("--only", default="", help="peers by their first word; slowdown: of one job; churn: by its last")
+    parser.add_argument("--against", type=pathlib.Path, help="churn: another build to compare with")
     parser.add_argument("--control", action="store_true", help="slowdown: also of a program that only sleeps")
     args = parser.parse_args()
     args.build = args.build.resolve()

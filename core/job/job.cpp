@@ -93,7 +93,7 @@ void Job::update(TickTime now) {
     refresh_roots(now.monotonic_ns);
     discover(now.monotonic_ns);
   }
-  // A process that ends between the reading of its parent and of itself is in neither; then everything is read again.
+  // What was reaped while it was read is in two sums or in none; then everything is read again.
   for (int attempt = 0; attempt < 3; ++attempt) {
     if (!read_processes()) break;
   }
@@ -200,14 +200,14 @@ void Job::refresh_roots(std::int64_t now_ns) {
     const std::pair<int, std::int64_t> name{pid, stat->start_ticks};
     if (std::find(dead_roots_.begin(), dead_roots_.end(), name) != dead_roots_.end()) continue;
     if (root.rank < 0) root.rank = next_rank++;
-    JobProcess* process = add(pid, *stat, static_cast<int>(root.rank));
+    JobProcess* process = add(pid, *stat, static_cast<int>(root.rank), std::move(file));
     process->root = true;
     process->launcher = root.launcher != 0;
     next_scan_ns_ = 0;  // it may have children already
   }
 }
 
-JobProcess* Job::add(int pid, const ProcessStat& stat, int rank) {
+JobProcess* Job::add(int pid, const ProcessStat& stat, int rank, KernelFile file) {
   auto process = std::make_unique<JobProcess>();
   process->pid = pid;
   process->rank = rank;
@@ -216,7 +216,7 @@ JobProcess* Job::add(int pid, const ProcessStat& stat, int rank) {
   process->stat = stat;
   process->weighed = stat.user_ticks + stat.system_ticks;
   process->launcher = stat.command == kWitness;
-  process->file = fs_.open(proc_path(pid, "stat"), 512);
+  process->file = std::move(file);
   JobProcess* added = process.get();
   by_pid_[pid] = added;
   processes_.push_back(std::move(process));
@@ -298,13 +298,14 @@ Job::Look Job::consider(int pid, bool may_be_thread) {
     if (stat->command == kStepDaemon || stat->command == kNodeDaemon) consider_step_daemon(pid);
     return Look::strange;
   }
-  // /proc/TID exists for every thread, though it is not listed.
-  if (may_be_thread) {
+  // /proc/TID exists for every thread, though it is not listed. Only threads have an exit signal of -1.
+  if (may_be_thread && stat->exit_signal == -1) return Look::strange;
+  if (may_be_thread && stat->exit_signal == kMissing) {
     KernelFile status = fs_.open(proc_path(pid, "status"), 2048);
     const auto group = parse_int(field_of(status.read(), "Tgid"));
     if (!group || *group != pid) return Look::strange;
   }
-  add(pid, *stat, parent->second->rank);
+  add(pid, *stat, parent->second->rank, std::move(file));
   return Look::taken;
 }
 
@@ -348,6 +349,7 @@ bool Job::read_processes() {
   const std::size_t share = processes_.size() / kReadEveryTick + 1;
   bool vanished = false;
   bool reaped = false;
+  std::vector<std::pair<int, int>> gone;  // with its parent
   // The time of a child that was waited for is its parent's: kept from an earlier reading, it would count twice. Its
   // own children may have gone the same way before it.
   const auto perhaps_reaped = [&](const JobProcess& process) {
@@ -372,6 +374,7 @@ bool Job::read_processes() {
       continue;
     }
     vanished = true;
+    gone.emplace_back(process.pid, process.stat.parent);
     if (process.root) forget_step_daemon(process.pid);
     if (process.root && dead_roots_.size() < 4096) dead_roots_.emplace_back(process.pid, process.start_ticks);
     by_pid_.erase(process.pid);
@@ -380,7 +383,28 @@ bool Job::read_processes() {
   if (!vanished) return false;
   ++generation_;
   processes_.erase(std::remove(processes_.begin(), processes_.end(), nullptr), processes_.end());
-  return share == 1;
+  return share == 1 && heirs_reaped(gone);
+}
+
+// A process that ended before its parent was read is in the parent's sum; one that ended between the two readings is in
+// neither. Which of them it was is said by the parent, or who has the parent's own time, now.
+bool Job::heirs_reaped(std::span<const std::pair<int, int>> gone) {
+  std::vector<const JobProcess*> asked;
+  for (const auto& [pid, parent] : gone) {
+    int heir = parent;
+    for (std::size_t generations = 0; generations < gone.size() && !by_pid_.contains(heir); ++generations) {
+      const auto next =
+          std::find_if(gone.begin(), gone.end(), [&heir](const auto& each) { return each.first == heir; });
+      if (next == gone.end()) break;
+      heir = next->second;
+    }
+    const auto found = by_pid_.find(heir);
+    if (found == by_pid_.end() || std::find(asked.begin(), asked.end(), found->second) != asked.end()) continue;
+    asked.push_back(found->second);
+    const auto stat = parse_process_stat(found->second->file.read());
+    if (!stat || reaped_ticks(*stat) != reaped_ticks(found->second->stat)) return true;
+  }
+  return false;
 }
 
 void Job::account() {

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -92,8 +93,9 @@ class Job {
   void name_step_daemons();
   void forget_step_daemon(int pid);
   [[nodiscard]] bool is_over(std::int64_t now_ns);
-  JobProcess* add(int pid, const ProcessStat& stat, int rank);
+  JobProcess* add(int pid, const ProcessStat& stat, int rank, KernelFile file);
   bool read_processes();
+  [[nodiscard]] bool heirs_reaped(std::span<const std::pair<int, int>> gone);
   void account();
 
   RootFs& fs_;

@@ -8,6 +8,7 @@ namespace reveal {
 namespace {
 
 constexpr std::int64_t kSecond = 1'000'000'000;
+constexpr int kMostAtOnce = 8;  // new processes with a slot between two looks: most of many are gone before the next
 constexpr std::int64_t kWorthASlot = 5;  // clock ticks used lately, to take the place of an idle process
 
 }  // namespace
@@ -34,7 +35,8 @@ void ProcessSlots::update(std::int64_t now_ns) {
   }
   const bool due = now_ns >= next_assignment_ns_;
   // A new process is given a free slot at once: short steps would otherwise stay unseen for most of their life.
-  if (due || lost_a_rank || generation_ != job_.generation()) assign();
+  if (due) entered_ = 0;
+  if (due || lost_a_rank || (generation_ != job_.generation() && entered_ < kMostAtOnce)) assign();
   generation_ = job_.generation();
   if (due) next_assignment_ns_ = now_ns + kSecond;
   std::int64_t total = 0;
@@ -106,6 +108,7 @@ void ProcessSlots::occupy(std::size_t index, const JobProcess& process) {
   slot.start_ticks = process.start_ticks;
   slot.process = &process;
   ++slot.occupants;
+  ++entered_;
   sink_.event("process " + std::to_string(process.pid), "process_begin", slot.instance + ' ' + process.command);
   Threads& threads = threads_[index];
   for (Thread& thread : threads.list) {

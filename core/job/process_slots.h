@@ -93,6 +93,7 @@ class ProcessSlots {
   std::vector<Threads> threads_;
   std::int64_t next_assignment_ns_ = 0;
   std::uint64_t generation_ = 0;
+  int entered_ = 0;  // slots, since the last look at all
   std::int64_t total_wait_ns_ = kMissing;
   bool main_threads_only_ = false;
 };

@@ -18,7 +18,8 @@ constexpr std::array kFields = {
     Field{14, &ProcessStat::user_ticks},        Field{15, &ProcessStat::system_ticks},
     Field{16, &ProcessStat::reaped_user_ticks}, Field{17, &ProcessStat::reaped_system_ticks},
     Field{20, &ProcessStat::threads},           Field{22, &ProcessStat::start_ticks},
-    Field{24, &ProcessStat::resident_pages},    Field{39, &ProcessStat::last_cpu},
+    Field{24, &ProcessStat::resident_pages},    Field{38, &ProcessStat::exit_signal},
+    Field{39, &ProcessStat::last_cpu},
 };
 
 /// 63 years of one cpu at 100 ticks a second. Beyond it, the text is damaged, and sums in nanoseconds would overflow.
@@ -57,7 +58,10 @@ std::optional<ProcessStat> parse_process_stat(std::string_view text) noexcept {
     std::string_view word = cut_word(rest);
     for (; at < field.number; ++at) word = cut_word(rest);
     ++at;
-    if (parse_counter(word, number)) stat.*field.value = number;
+    if (parse_counter(word, number))
+      stat.*field.value = number;
+    else if (field.number == 38 && word == "-1")
+      stat.exit_signal = -1;
     // cutime is signed in the kernel and may be shown as -1 by old ones; the rest must be there up to the start time.
     else if (word.empty() && field.number <= 22)
       return std::nullopt;

@@ -5,6 +5,8 @@
 #include <optional>
 #include <string_view>
 
+#include "hdf5schema/vocabulary.h"
+
 namespace reveal {
 
 /// Times in clock ticks, memory in pages, as the kernel writes them. `command` points into the parsed text.
@@ -22,6 +24,7 @@ struct ProcessStat {
   std::int64_t threads = 0;
   std::int64_t start_ticks = 0;  // since boot; with the pid it names a process for good
   std::int64_t resident_pages = 0;
+  std::int64_t exit_signal = kMissing;  // to its parent; -1: a thread
   std::int64_t last_cpu = 0;
 };
 

@@ -27,12 +27,12 @@ StepDaemon look_at_step_daemon(RootFs& fs, int pid) {
   const std::string status = fs.text(folder + "/status").value_or("");
   std::string_view owner = field_of(status, "Uid");
   if (next_word(owner) != "0") return daemon;
-  const auto line = fs.text(folder + "/cmdline");
-  if (!line) return daemon;
   // Its threads have its name, and so have the processes it starts until they begin a program of their own.
   if (field_of(status, "Tgid") != std::to_string(pid)) return daemon;
   const auto parent = fs.text("/proc/" + std::string(field_of(status, "PPid")) + "/comm");
   if (parent && parent->starts_with(kStepDaemon)) return daemon;
+  const auto line = fs.text(folder + "/cmdline");
+  if (!line) return daemon;
   daemon.state = StepDaemon::State::nameless;
   const std::string_view title = *line;
   const std::size_t end = title.find(']');

@@ -60,7 +60,13 @@ bool take_cgroup(const ProbeContext& context, CountingScope& scope) {
   if (try_out(scope.open, first, false) != 0) {
     if (context.perf_broker < 0) return false;
     scope.open = ask_perf_broker(context.perf_broker);
-    if (try_out(scope.open, first, false) != 0) return false;
+    const int error = try_out(scope.open, first, false);
+    scope.user_only = error == EACCES && try_out(scope.open, first, true) == 0;
+    if (error != 0 && !scope.user_only) return false;
+    if (scope.user_only) {
+      scope.note = "what the kernel does for the job is not counted (kernel.perf_event_paranoid = " +
+                   perf_event_paranoid(context.fs) + ')';
+    }
   }
   add_cpus(context, scope);
   return true;

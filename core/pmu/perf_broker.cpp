@@ -44,9 +44,18 @@ constexpr const char* kPlatformTypes[] = {
     "/sys/bus/event_source/devices/amd_df/type",       "/sys/bus/event_source/devices/amd_l3/type",
 };
 
+constexpr const char* kParanoid = "/proc/sys/kernel/perf_event_paranoid";
+/// Beyond it the site lets users count nothing, or, as Debian says, not even their own programs in the kernel.
+constexpr long kMostOpenParanoid = 2;
+
+/// Of a raw event of x86: event, umask, edge, invert, threshold, and the extensions of the first two. Not among them:
+/// "any thread", which counts the core's other thread, too, and what is the kernel's own to set.
+constexpr std::uint64_t kRawBits = 0xff0f'ff84'ffff;
+
 struct Question {
   PerfEvent event;
   std::int32_t cpu = -1;
+  std::uint32_t user_only = 0;
   std::uint16_t in_group = 0;
   std::uint16_t of_cgroup = 0;
   std::uint64_t number = 0;
@@ -123,8 +132,18 @@ class Names {
 };
 
 bool is_event_of_tasks(const PerfEvent& event) noexcept {
+#if defined(__x86_64__)
+  if (event.type == PERF_TYPE_RAW && (event.config & ~kRawBits) != 0) return false;
+#endif
   return event.type == PERF_TYPE_HARDWARE || event.type == PERF_TYPE_SOFTWARE || event.type == PERF_TYPE_HW_CACHE ||
          event.type == PERF_TYPE_RAW;
+}
+
+bool may_count_the_kernel() {
+  std::array<char, 16> text{};
+  const Descriptor file(::open(kParanoid, O_RDONLY | O_CLOEXEC));
+  return file && ::read(file.get(), text.data(), text.size() - 1) > 0 &&
+         std::strtol(text.data(), nullptr, 10) <= kMostOpenParanoid;
 }
 
 bool is_event_of_the_platform(const PerfEvent& event) {
@@ -140,7 +159,7 @@ bool is_event_of_the_platform(const PerfEvent& event) {
 }
 
 PerfOpened answer(const Question& question, const std::array<Descriptor, kMostFiles>& files, const std::string& job) {
-  PerfRequest request{.event = question.event, .target = {.cpu = question.cpu}};
+  PerfRequest request{.event = question.event, .target = {.cpu = question.cpu}, .user_only = question.user_only != 0};
   bool granted = false;
   if (question.of_cgroup != 0) {
     request.target.cgroup_fd = files[0].get();
@@ -149,6 +168,9 @@ PerfOpened answer(const Question& question, const std::array<Descriptor, kMostFi
   } else {
     if (question.in_group != 0) request.group_fd = files[0].get();
     granted = is_event_of_the_platform(question.event) && is_only_job(job);
+  }
+  if (granted && question.of_cgroup != 0 && !request.user_only && !may_count_the_kernel()) {
+    return {Descriptor(), EACCES};
   }
   return granted ? open_perf_event(request) : PerfOpened{Descriptor(), EPERM};
 }
@@ -169,6 +191,7 @@ OpenPerf ask_perf_broker(int socket) {
     static std::uint64_t questions = 0;
     Question question{.event = request.event,
                       .cpu = request.target.cpu,
+                      .user_only = request.user_only ? 1U : 0U,
                       .in_group = request.group_fd >= 0 ? std::uint16_t{1} : std::uint16_t{0},
                       .of_cgroup = request.target.cgroup_fd >= 0 ? std::uint16_t{1} : std::uint16_t{0},
                       .number = ++questions};

@@ -84,6 +84,10 @@ class CpuProbe final : public Probe {
     run_queue_.commit();
   }
 
+  [[nodiscard]] std::string caveat() const override {
+    return context_.host.tick_ns == kMissing ? context_.host.caveat : "";
+  }
+
  private:
   void parse() {
     cpus_.rewind();

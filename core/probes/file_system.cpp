@@ -85,6 +85,9 @@ class FileSystemProbe final : public Probe {
  public:
   explicit FileSystemProbe(const ProbeContext& context)
       : context_(context), local_(context.fs, "statvfs/local", ask_file_systems) {
+    if (!context.fs.live() && !context.fs.recorded()) {
+      throw Unavailable("a copied tree does not say how full its file systems are");
+    }
     follow_job();
     if (points_[0].empty() && points_[1].empty() && !context.fs.recorded()) {
       throw Unavailable("the mounts of this host cannot be read");

@@ -48,14 +48,19 @@ class NetworkProbe final : public Probe {
  public:
   explicit NetworkProbe(const ProbeContext& context)
       : texts_(context, "dev", 4096, "network interfaces cannot be read"),
-        interfaces_(context, kFamilies, kColumns, kExpectedLater) {}
+        interfaces_(context, kFamilies, kColumns, kExpectedLater),
+        has_fabric_(!context.fs.list("/sys/class/infiniband").empty()) {}
 
   void sample() noexcept override {
     if (!texts_.update()) parse();
     interfaces_.commit();
   }
 
-  [[nodiscard]] std::string caveat() const override { return interfaces_.caveat("network interfaces"); }
+  [[nodiscard]] std::string caveat() const override {
+    const std::string came = interfaces_.caveat("network interfaces");
+    if (!has_fabric_) return came;
+    return "what passes through InfiniBand or Omni-Path adapters is not in it" + (came.empty() ? "" : "; " + came);
+  }
 
  private:
   struct Parsed {};
@@ -91,6 +96,7 @@ class NetworkProbe final : public Probe {
 
   NamespaceTexts<Parsed> texts_;
   Instances interfaces_;
+  bool has_fabric_;
   std::string instance_;  // kept, so that nothing is allocated
 };
 

@@ -108,7 +108,8 @@ class NfsProbe final : public Probe {
   }
 
   [[nodiscard]] std::string caveat() const override {
-    return some_left_out_ ? "some mounts are not measured: they were there for less than 10 s, or there were too many" : "";
+    return some_left_out_ ? "some mounts are not measured: they were there for less than 10 s, or there were too many"
+                          : "";
   }
 
  private:

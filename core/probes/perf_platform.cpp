@@ -32,7 +32,8 @@ class PlatformEvents final : public Probe {
   explicit PlatformEvents(const ProbeContext& context)
       : events_(platform_events(context.fs, context.host.cpus_online)),
         paranoid_(perf_event_paranoid(context.fs)),
-        open_(here_or_by(context.perf_broker)) {
+        open_(here_or_by(context.perf_broker)),
+        job_(context.perf_broker >= 0 ? context.job : nullptr) {
     if (events_.empty()) throw Unavailable("this kernel has no PMU for memory traffic, energy, sleep states or clocks");
     if (!context.fs.live()) throw Unavailable(what_would_be_counted());
     open_all();
@@ -52,6 +53,7 @@ class PlatformEvents final : public Probe {
 
   void sample() noexcept override {
     for (Family* family : families_) family->begin();
+    if (job_ != nullptr && job_->saw_other_job()) places_.clear();  // closes them
     for (Place& place : places_) {
       place.known =
           std::all_of(place.groups.begin(), place.groups.end(), [](CounterGroup& group) { return group.read(); });
@@ -62,7 +64,10 @@ class PlatformEvents final : public Probe {
     for (Family* family : families_) family->commit();
   }
 
-  [[nodiscard]] std::string caveat() const override { return errors_.empty() ? "" : reasons(); }
+  [[nodiscard]] std::string caveat() const override {
+    if (places_.empty()) return "counted until another job came to the node";
+    return errors_.empty() ? "" : reasons();
+  }
 
  private:
   static OpenPerf here_or_by(int broker) {
@@ -173,6 +178,7 @@ class PlatformEvents final : public Probe {
   std::vector<PlatformEvent> events_;
   std::string paranoid_;
   OpenPerf open_;
+  const Job* job_;                     // for which alone the broker opens what counts for all of the node
   std::map<std::string, int> errors_;  // per metric, the first
   std::vector<Place> places_;
   std::vector<Family*> families_;

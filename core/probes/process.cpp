@@ -105,6 +105,8 @@ class SlotProbe : public Probe {
     for (Family* family : families_) family->commit();
   }
 
+  [[nodiscard]] std::string caveat() const override { return context_.host.caveat; }
+
  protected:
   struct Place {
     std::array<std::int32_t, Families> first{};

@@ -143,7 +143,8 @@ class PlacementProbe final : public Probe {
     for (std::size_t i = 0; i < asked_.size(); ++i) {
       const ProcessSlot& slot = context_.slots->slots()[i];
       if (slot.process == nullptr || slot.process->launcher) continue;
-      const std::int64_t bytes = scaled(slot.process->stat.resident_pages, context_.host.page_bytes);
+      const std::int64_t bytes =
+          std::max<std::int64_t>(0, scaled(slot.process->stat.resident_pages, context_.host.page_bytes));
       if (static_cast<double>(bytes) * cost_ > static_cast<double>(kLongestWalk)) {
         ++left_out;
         continue;

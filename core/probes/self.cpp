@@ -80,7 +80,8 @@ class SelfProbe final : public Probe {
     std::string_view statm = statm_.read();
     std::int64_t pages = 0;
     skip_words(statm, 1);
-    if (parse_counter(cut_word(statm), pages)) memory_.set(0, scaled(pages, context_.host.page_bytes));
+    if (context_.fs.live() && parse_counter(cut_word(statm), pages))
+      memory_.set(0, scaled(pages, context_.host.page_bytes));
     memory_.commit();
 
     losses_.begin();

@@ -37,6 +37,7 @@ class SocketsProbe final : public Probe {
       : texts_{Texts(context, "sockstat", 512, "the kernel's socket counts cannot be read"),
                Texts(context, "sockstat6", 256, "")},
         page_bytes_(context.host.page_bytes),
+        caveat_(context.host.caveat),
         sockets_(context.family(kFamilies[0])),
         memory_(context.family(kFamilies[1])) {}
 
@@ -47,6 +48,8 @@ class SocketsProbe final : public Probe {
     sockets_.commit();
     memory_.commit();
   }
+
+  [[nodiscard]] std::string caveat() const override { return caveat_; }
 
  private:
   struct Channel {
@@ -103,6 +106,7 @@ class SocketsProbe final : public Probe {
 
   std::array<Texts, 2> texts_;
   std::int64_t page_bytes_;
+  std::string caveat_;
   Family& sockets_;
   Family& memory_;
   std::string name_;  // kept, so that nothing is allocated

@@ -1,4 +1,5 @@
 // /proc/net/softnet_stat: what the network receive path of each cpu did and dropped.
+#include <algorithm>
 #include <array>
 #include <charconv>
 
@@ -60,6 +61,8 @@ class SoftnetProbe final : public Probe {
   SoftnetProbe(const ProbeContext& context, KernelFile file)
       : context_(context),
         file_(std::move(file)),
+        online_file_(context.fs.open("/sys/devices/system/cpu/online", 64)),
+        online_(context.host.cpus_online),
         counts_(context, kFamilies[0], kFamilies[1], {.keep_busiest = true}),
         backlog_(context, kFamilies[2], kFamilies[3]) {
     for (std::size_t i = 0; i < kColumns.size(); ++i) counts_.add_metric(kCounts[i].name);
@@ -69,21 +72,37 @@ class SoftnetProbe final : public Probe {
   void sample() noexcept override {
     counts_.begin();
     backlog_.begin();
-    std::string_view rest = file_.read();
+    const std::string_view text = file_.read();
+    const bool in_order = lines_are_of_online_cpus(text);
+    std::string_view rest = text;
     std::string_view line;
     Columns columns{};
     for (std::size_t number = 0; next_line(rest, line); ++number) {
       const std::size_t count = parse_columns(line, columns);
-      if (count < kAtLeast) continue;
-      const auto& online = context_.host.cpus_online;
-      const std::int64_t in_order = number < online.size() ? online[number] : static_cast<int>(number);
-      store(static_cast<int>(count > kCpuColumn ? columns[kCpuColumn] : in_order), columns, count);
+      if (count > kCpuColumn) {
+        store(static_cast<int>(columns[kCpuColumn]), columns, count);
+      } else if (count >= kAtLeast && in_order) {
+        store(online_[number], columns, count);
+      }
     }
     counts_.commit();
     backlog_.commit();
   }
 
  private:
+  // Before Linux 5.14 a line does not say whose it is. In a tick in which the list of cpus changed nobody knows.
+  bool lines_are_of_online_cpus(std::string_view text) {
+    const std::string_view list = online_file_.read();
+    const bool changed = list != online_text_;
+    const bool first = online_text_.empty();
+    if (changed) {
+      online_text_ = list;
+      if (!list.empty()) online_ = parse_cpu_list(list);
+    }
+    return (first || !changed) &&
+           static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n')) == online_.size();
+  }
+
   void store(int cpu, const Columns& columns, std::size_t count) {
     for (std::size_t i = 0; i < kColumns.size(); ++i) {
       if (kColumns[i] < count) counts_.set(i, cpu, columns[kColumns[i]]);
@@ -93,6 +112,9 @@ class SoftnetProbe final : public Probe {
 
   ProbeContext context_;
   KernelFile file_;
+  KernelFile online_file_;
+  std::string online_text_;
+  std::vector<int> online_;  // as the file said last
   PerCpu counts_;
   PerCpu backlog_;
 };

@@ -33,7 +33,7 @@ bool has_long_line(std::string_view text) noexcept {
 }  // namespace
 
 KernelFile::KernelFile(RootFs& fs, std::string path, std::size_t expected_size)
-    : fs_(&fs), path_(std::move(path)), buffer_(fs.recorded() ? 0 : std::max<std::size_t>(expected_size, 64)) {}
+    : fs_(&fs), path_(std::move(path)), expected_size_(std::max<std::size_t>(expected_size, 64)) {}
 
 KernelFile::~KernelFile() {
   close();
@@ -42,6 +42,7 @@ KernelFile::~KernelFile() {
 KernelFile::KernelFile(KernelFile&& other) noexcept
     : fs_(std::exchange(other.fs_, nullptr)),
       path_(std::move(other.path_)),
+      expected_size_(other.expected_size_),
       buffer_(std::move(other.buffer_)),
       fd_(std::exchange(other.fd_, -1)),
       error_(other.error_),
@@ -53,6 +54,7 @@ KernelFile& KernelFile::operator=(KernelFile&& other) noexcept {
   close();
   fs_ = std::exchange(other.fs_, nullptr);
   path_ = std::move(other.path_);
+  expected_size_ = other.expected_size_;
   buffer_ = std::move(other.buffer_);
   fd_ = std::exchange(other.fd_, -1);
   error_ = other.error_;
@@ -102,6 +104,7 @@ std::string_view KernelFile::read_live() noexcept {
     keep = may_keep_ && fs_->kept_files_left_ > 0;
     if (keep) --fs_->kept_files_left_;
   }
+  if (buffer_.empty()) buffer_.resize(expected_size_);
   std::size_t size = 0;
   error_ = 0;
   while (true) {

@@ -45,7 +45,8 @@ class KernelFile {
 
   RootFs* fs_ = nullptr;
   std::string path_;
-  std::vector<char> buffer_;
+  std::size_t expected_size_ = 0;
+  std::vector<char> buffer_;  // from the first read on
   int fd_ = -1;
   int error_ = 0;
   bool may_keep_ = true;

@@ -11,9 +11,11 @@
 namespace reveal {
 
 struct Host {
-  std::int64_t tick_ns = 10'000'000;  // of USER_HZ, in which /proc counts cpu time
-  std::int64_t page_bytes = 4096;
+  /// kMissing where a copied tree does not say: what scaled() makes of such a unit is missing, too.
+  std::int64_t tick_ns = kMissing;  // of USER_HZ, in which /proc counts cpu time
+  std::int64_t page_bytes = kMissing;
   std::vector<int> cpus_online;
+  std::string caveat;  // which of them is missing, for the probes that need it
 
   static Host look(RootFs& fs);
 };

@@ -1,4 +1,5 @@
-// The rows of things that come and go (core/sampler/residents.h) and all have the same numbers, as interfaces and disks.
+// The rows of things that come and go (core/sampler/residents.h) and all have the same numbers, as interfaces and
+// disks.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +14,8 @@
 
 namespace reveal {
 
-/// Guests share the rows of the instance "other": of counters the sum of what they added while they were seen, of levels
-/// the sum over those that are there.
+/// Guests share the rows of the instance "other": of counters the sum of what they added while they were seen, of
+/// levels the sum over those that are there.
 class Instances {
  public:
   struct Column {

@@ -40,9 +40,8 @@ bool Residents::settle(Member& member) noexcept {
 }
 
 void Residents::end_look() noexcept {
-  std::erase_if(members_, [this](const auto& entry) {
-    return entry.second.place == kNoPlace && entry.second.look != look_;
-  });
+  std::erase_if(members_,
+                [this](const auto& entry) { return entry.second.place == kNoPlace && entry.second.look != look_; });
 }
 
 }  // namespace reveal

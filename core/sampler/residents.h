@@ -1,6 +1,6 @@
-// Things of a host that come and go, each by its name: interfaces, mounts, namespaces. A container engine makes and ends
-// fifty interfaces a second, and a row of a trace is never reused. So only residents have rows of their own: those of
-// the first look and, of the later ones, as many as there is room for, once they have stayed a while.
+// Things of a host that come and go, each by its name: interfaces, mounts, namespaces. A container engine makes and
+// ends fifty interfaces a second, and a row of a trace is never reused. So only residents have rows of their own: those
+// of the first look and, of the later ones, as many as there is room for, once they have stayed a while.
 #pragma once
 
 #include <chrono>

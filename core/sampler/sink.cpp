@@ -28,7 +28,8 @@ std::int32_t Family::add(std::string_view metric, std::string_view instance, std
   if (!sink_.muted_) {
     if (later_ == kMostLater) {
       if (sink_.channels_refused_++ == 0) {
-        sink_.event("family " + spec_.path, "channels_refused", "more than " + std::to_string(kMostLater) + " came late");
+        sink_.event("family " + spec_.path, "channels_refused",
+                    "more than " + std::to_string(kMostLater) + " came late");
       }
       return kNoChannel;
     }
@@ -131,7 +132,9 @@ void Sink::event(std::string object, std::string code, std::string text) {
     ++budget.left_out;
     return;
   }
-  if (budget.left_out > 0) text += " (" + std::to_string(std::exchange(budget.left_out, 0)) + " before it left out)";
+  if (budget.left_out > 0) {
+    text += (text.empty() ? "(" : " (") + std::to_string(std::exchange(budget.left_out, 0)) + " before it left out)";
+  }
   writer_->append_event({now_ns_, std::move(object), std::move(code), std::move(text)});
 }
 

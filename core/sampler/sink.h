@@ -120,7 +120,7 @@ class Sink {
   };
   TraceWriter* writer_;
   std::map<std::string, EventBudget> event_budgets_;  // by code
-  MetricSelection* selection_ = nullptr;  // null: everything
+  MetricSelection* selection_ = nullptr;              // null: everything
   RowPublisher* publisher_ = nullptr;
   std::int64_t now_ns_ = 0;
   bool muted_ = false;

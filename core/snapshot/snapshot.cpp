@@ -341,7 +341,7 @@ Snapshot take_snapshot(RootFs& fs, const Host& host, const Job* job) {
       scaled(kibibytes, 1024) != kMissing) {
     facts.add("memory.total", std::to_string(scaled(kibibytes, 1024)));
   }
-  facts.add("memory.page_bytes", std::to_string(host.page_bytes));
+  if (host.page_bytes != kMissing) facts.add("memory.page_bytes", std::to_string(host.page_bytes));
   facts.add("reveal.capabilities", std::string(field_of(fs.text("/proc/self/status").value_or(""), "CapEff")));
   facts.add("irq.irqbalance", irqbalance(fs));
   add_huge_pages(fs, facts);

@@ -1,4 +1,6 @@
+#include <fcntl.h>
 #include <hwloc.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstdlib>
@@ -15,9 +17,15 @@ constexpr std::size_t kLargest = 16 << 20;
 
 // hwloc's plug-ins for graphics open display connections and load GPU libraries: neither belongs in a profiler's start.
 constexpr const char* kComponents = "-gl,-opencl,-cuda,-nvml,-rsmi,-levelzero";
+// Of a copied tree only what its files say: the others ask this machine's processor, system and buses.
+constexpr const char* kComponentsOfTree = "linux,stop";
 
 std::string exported_topology(const std::string& root) {
-  ::setenv("HWLOC_COMPONENTS", kComponents, 1);
+  // hwloc prints a banner about what it does not like, into the job's output.
+  const int nowhere = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
+  if (nowhere >= 0) ::dup2(nowhere, STDERR_FILENO);
+  ::setenv("HWLOC_COMPONENTS", root.empty() ? kComponents : kComponentsOfTree, 1);
+  if (!root.empty()) ::setenv("HWLOC_THISSYSTEM", "0", 1);
   if (!root.empty()) ::setenv("HWLOC_FSROOT", root.c_str(), 1);
   hwloc_topology_t topology = nullptr;
   char* text = nullptr;
@@ -36,10 +44,18 @@ std::string discover(const std::string& root) {
   return answer.complete ? std::move(answer.text) : std::string();
 }
 
+// Without it hwloc takes the topology from somewhere else.
+bool has_topology(RootFs& fs) {
+  for (const std::string& name : fs.list("/sys/devices/system/cpu")) {
+    if (name.starts_with("cpu") && !fs.list("/sys/devices/system/cpu/" + name + "/topology").empty()) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 std::string topology_xml(RootFs& fs) {
-  return fs.fact("@topology", [&fs] { return discover(fs.root()); });
+  return fs.fact("@topology", [&fs] { return fs.live() || has_topology(fs) ? discover(fs.root()) : std::string(); });
 }
 
 }  // namespace reveal

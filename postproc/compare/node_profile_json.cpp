@@ -6,6 +6,7 @@
 
 #include "hdf5schema/basics/error.h"
 #include "postproc/compare/node_profile.h"
+#include "postproc/merge/json_number.h"
 #include "postproc/merge/shallow_json.h"
 
 namespace reveal {
@@ -61,11 +62,11 @@ NodeProfile parse_profile(const std::string& text) {
   try {
     const Json json = Json::parse(shallow(text));
     NodeProfile profile;
-    if (json.at("version").get<int>() != kVersion) throw Error("a profile of another version");
-    profile.begin_utc_ns = json.at("begin_utc_ns").get<std::int64_t>();
-    profile.end_utc_ns = json.at("end_utc_ns").get<std::int64_t>();
-    profile.block_ns = json.at("block_ns").get<std::int64_t>();
-    profile.line_step_ns = json.at("line_step_ns").get<std::int64_t>();
+    if (whole_number<int>(json.at("version")) != kVersion) throw Error("a profile of another version");
+    profile.begin_utc_ns = whole_number<std::int64_t>(json.at("begin_utc_ns"));
+    profile.end_utc_ns = whole_number<std::int64_t>(json.at("end_utc_ns"));
+    profile.block_ns = whole_number<std::int64_t>(json.at("block_ns"));
+    profile.line_step_ns = whole_number<std::int64_t>(json.at("line_step_ns"));
     for (const Json& row : json.at("channels")) {
       ProfileChannel channel;
       channel.name = row.at(0).get<std::string>();
@@ -86,7 +87,7 @@ NodeProfile parse_profile(const std::string& text) {
       }
       profile.channels.push_back(std::move(channel));
     }
-    profile.channels_left_out = json.at("channels_left_out").get<std::size_t>();
+    profile.channels_left_out = whole_number<std::size_t>(json.at("channels_left_out"));
     profile.zeros = json.at("zeros").get<std::vector<std::string>>();
     for (const auto& [key, value] : json.at("facts").items()) profile.facts.emplace_back(key, value.get<std::string>());
     const bool sound = profile.block_ns > 0 && profile.line_step_ns > 0 && profile.end_utc_ns >= profile.begin_utc_ns &&

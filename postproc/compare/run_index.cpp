@@ -113,15 +113,6 @@ void insert(sqlite3* database, const fs::path& job_directory, const RunRecord& r
       .step();
 }
 
-/// Opened once, so that it is the file whose owner was asked for.
-std::string own_text(const fs::path& path) {
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-  struct stat status {};
-  if (file.get() < 0 || ::fstat(file.get(), &status) != 0) throw system_error(path.string(), errno);
-  if (status.st_uid != ::geteuid()) throw Error(path.string() + ": belongs to another user");
-  return read_text_file("/proc/self/fd/" + std::to_string(file.get()), kLargestRunRecord);
-}
-
 }  // namespace
 
 StatePlace state_place() {
@@ -276,7 +267,8 @@ std::vector<std::pair<fs::path, RunRecord>> records_in(const fs::path& root) {
   std::vector<std::pair<fs::path, RunRecord>> records;
   for (const auto& [time, directory] : files) {
     try {
-      records.emplace_back(directory, parse_run(own_text(directory / kRunRecordFile)));
+      records.emplace_back(directory,
+                           parse_run(read_text_file(directory / kRunRecordFile, kLargestRunRecord, FileOf::ours)));
     } catch (const Error&) {
       continue;  // somebody else's run.json, or a damaged one
     }

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hdf5schema/basics/error.h"
+#include "postproc/merge/json_number.h"
 #include "postproc/merge/shallow_json.h"
 
 namespace reveal {
@@ -111,11 +112,9 @@ RunRecord parse_run(const std::string& text) {
     record.key = json.at("key").get<std::string>();
     record.name = json.at("name").get<std::string>();
     record.command = json.at("command").get<std::string>();
-    if (!json.at("nodes").is_number_unsigned() || !json.at("begin_utc_ns").is_number_integer())
-      throw Error("not a record of a run: a number in it is out of range");
-    record.nodes = json.at("nodes").get<std::size_t>();
+    record.nodes = whole_number<std::size_t>(json.at("nodes"));
     record.ranks = json.at("ranks").get<std::string>();
-    record.begin_utc_ns = json.at("begin_utc_ns").get<std::int64_t>();
+    record.begin_utc_ns = whole_number<std::int64_t>(json.at("begin_utc_ns"));
     record.seconds = json.at("seconds").get<double>();
     record.verdict = json.at("verdict").get<std::string>();
     record.findings = json.at("findings").get<std::vector<std::string>>();

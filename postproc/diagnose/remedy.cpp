@@ -13,11 +13,13 @@ bool applies(const RemedyLine& line, const JobValues& values) {
   return values.contains(line.needs);
 }
 
-/// Names come from the job: what a shell would take for more than a word is not put into a line to be typed.
+/// Names come from the job: what a shell would take for more than a word, or a program for an option, is not put into a
+/// line to be typed.
 bool is_plain(std::string_view value) {
   constexpr std::size_t kLongest = 200;
   constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._+,/:@%=-";
-  return !value.empty() && value.size() <= kLongest && value.find_first_not_of(kLetters) == std::string_view::npos;
+  return !value.empty() && value.front() != '-' && value.size() <= kLongest &&
+         value.find_first_not_of(kLetters) == std::string_view::npos;
 }
 
 /// Nothing when a value is not known.

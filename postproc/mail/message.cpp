@@ -95,9 +95,8 @@ std::vector<const Finding*> for_admins(const Report& report, const MailSettings&
   for (const Finding& finding : report.findings) {
     if (concerns_admins(finding, settings)) findings.push_back(&finding);
   }
-  std::stable_sort(findings.begin(), findings.end(), [](const Finding* a, const Finding* b) {
-    return severity_for_admins(*a) > severity_for_admins(*b);
-  });
+  std::stable_sort(findings.begin(), findings.end(),
+                   [](const Finding* a, const Finding* b) { return a->severity > b->severity; });
   return findings;
 }
 
@@ -105,8 +104,7 @@ std::string subject_for_admins(const Report& report, const MailSettings& setting
   const auto findings = for_admins(report, settings);
   if (findings.empty()) return subject_for_user(report);
   const Finding& worst = *findings.front();
-  std::string subject =
-      fmt::format("[reveal] {}: {}", name_of(severity_for_admins(worst)), printable(worst.title, kLongestTitle));
+  std::string subject = fmt::format("[reveal] {}: {}", name_of(worst.severity), printable(worst.title, kLongestTitle));
   if (!worst.nodes.empty()) subject += " on " + printable(node_list(worst.nodes, 4), 40);
   return fmt::format("{} ({})", subject, short_job(report.job));
 }
@@ -117,7 +115,7 @@ std::string text_for_admins(const Report& report, const MailSettings& settings) 
   if (!report.job.user.empty()) text += " of " + printable(report.job.user, kLongestName);
   text += "\n";
   for (const Finding* finding : for_admins(report, settings)) {
-    text += fmt::format("\n{}, {}: {}\n", name_of(severity_for_admins(*finding)), name_of(finding->confidence),
+    text += fmt::format("\n{}, {}: {}\n", name_of(finding->severity), name_of(finding->confidence),
                         printable(finding->title, 200));
     if (!finding->nodes.empty()) text += "  on " + printable(node_list(finding->nodes), 500) + "\n";
     for (const std::string& step : finding->remedy.admin) text += "  - " + printable(step, 800) + "\n";

@@ -100,14 +100,9 @@ void plan_admins(const Report& report, const MailSettings& settings, MailPlan& p
 
 }  // namespace
 
-Severity severity_for_admins(const Finding& finding) noexcept {
-  // Any process of the job's owner may stop the others: his affair, however much it cost.
-  return finding.id == "job.stopped" ? std::min(finding.severity, Severity::notice) : finding.severity;
-}
-
 bool concerns_admins(const Finding& finding, const MailSettings& settings) noexcept {
   const RuleSpec* rule = find_rule(finding.id);
-  return rule != nullptr && !rule->admin_remedy.empty() && severity_for_admins(finding) >= settings.admin_threshold;
+  return rule != nullptr && !rule->admin_remedy.empty() && finding.severity >= settings.admin_threshold;
 }
 
 MailPlan plan_mail(const Report& report, const MailSettings& settings, const MailRequest& request) {

@@ -28,9 +28,6 @@ struct MailPlan {
 
 [[nodiscard]] MailPlan plan_mail(const Report& report, const MailSettings& settings, const MailRequest& request);
 
-/// What the job's owner may have brought about himself is at most a notice to them.
-[[nodiscard]] Severity severity_for_admins(const Finding& finding) noexcept;
-
 /// Something an administrator can act on by the table of rules, severe enough for the site's threshold.
 [[nodiscard]] bool concerns_admins(const Finding& finding, const MailSettings& settings) noexcept;
 

@@ -18,7 +18,10 @@ void send_outputs_to(int pipe) noexcept;
 /// The other end: writes what comes until it ends, as far as it is one of `allowed`. Throws Error.
 void write_outputs_from(int pipe, const std::vector<std::filesystem::path>& allowed);
 
+enum class FileOf : bool { anybody, ours };
+
 /// The whole file, at most `limit` bytes of a regular file. Throws Error.
-[[nodiscard]] std::string read_text_file(const std::filesystem::path& path, std::size_t limit);
+[[nodiscard]] std::string read_text_file(const std::filesystem::path& path, std::size_t limit,
+                                         FileOf owner = FileOf::anybody);
 
 }  // namespace reveal

@@ -90,7 +90,8 @@ std::string job_section(const Report& report) {
                               report.shared_node ? " on a shared node" : ""));
   std::string line = listed(parts, parts.size(), " &middot; ");
   if (!report.directory.empty()) line += "<br>in <code>" + html(report.directory, 200) + "</code>";
-  if (!job.command.empty()) line += "<br>command <code>" + html(job.command, 300) + "</code>";
+  if (!job.command.empty() && job.command != job_title(job))
+    line += "<br>command <code>" + html(job.command, 300) + "</code>";
   for (const auto& [key, value] : job.tags) {
     line += fmt::format("<br>tag <code>{}={}</code>", html(key, 60), html(value, 120));
   }
@@ -100,20 +101,19 @@ std::string job_section(const Report& report) {
 std::string totals_section(const Report& report) {
   if (report.totals.empty()) return "";
   const bool one = report.totals.size() == 2;  // the whole job is that node
-  std::string table = "<section><h2>What the job used</h2>\n<div class=\"scroll\"><table class=\"stack\">" +
-                      head_row({one ? "" : "Node", "CPUs used", "Memory, at most", "Read", "Written",
-                                "Waited for a CPU", "Network", "Energy"}) +
-                      "<tbody>\n";
+  std::string table =
+      "<section><h2>What the job used</h2>\n<div class=\"scroll\"><table class=\"stack\">" +
+      head_row({"Node", "CPUs used", "Memory, at most", "Read", "Written", "Waited for a CPU", "Network", "Energy"}) +
+      "<tbody>\n";
   const std::size_t end = one ? 1 : std::min(report.totals.size(), kMostTotals);
   for (std::size_t i = 0; i < end; ++i) {
     const JobTotals& row = report.totals[i];
-    const std::string name =
-        row.node.empty() ? (one ? "" : fmt::format("all {}", number(row.nodes))) : html(row.node, 60);
-    table += "<tr>" + cell(one ? "" : "Node", name) + cell("CPUs used", html(cpus_used(row))) +
-             cell("Memory, at most", html(memory_used(row))) + cell("Read", html(amount(row.read_bytes))) +
-             cell("Written", html(amount(row.written_bytes))) + cell("Waited for a CPU", html(waited(row))) +
-             cell("Network", html(amount(row.network_bytes))) + cell("Energy", html(quantity(row.energy_joules, "J"))) +
-             "</tr>\n";
+    const std::string& node = one ? report.totals[1].node : row.node;
+    table += "<tr>" + cell("Node", node.empty() ? counted(row.nodes, "node") : html(node, 60)) +
+             cell("CPUs used", html(cpus_used(row))) + cell("Memory, at most", html(memory_used(row))) +
+             cell("Read", html(amount(row.read_bytes))) + cell("Written", html(amount(row.written_bytes))) +
+             cell("Waited for a CPU", html(waited(row))) + cell("Network", html(amount(row.network_bytes))) +
+             cell("Energy", html(quantity(row.energy_joules, "J"))) + "</tr>\n";
   }
   table += "</tbody></table></div>\n";
   if (end < report.totals.size() && !one) {
@@ -386,7 +386,13 @@ std::string detector_views(const ReportEpisode& episode) {
 
 std::string episodes_section(const Report& report) {
   if (report.episodes.empty()) return "";
-  std::string section = "<section><h2>Anomalous intervals</h2>\n<div class=\"scroll\"><table class=\"stack\">";
+  // Below "healthy" they would only unsettle.
+  const bool folded = !shows_intervals(report);
+  std::string section = folded ? "<section><details><summary>" +
+                                     counted(static_cast<double>(report.episodes.size()), "anomalous interval") +
+                                     "</summary>\n"
+                               : "<section><h2>Anomalous intervals</h2>\n";
+  section += "<div class=\"scroll\"><table class=\"stack\">";
   section +=
       "<caption>Where this run differed from the rest of itself. Z: deviation of single channels, MAHA: "
       "Mahalanobis distance, IF: isolation forest, KNN: nearest neighbours, GAP: change of level over an "
@@ -408,7 +414,7 @@ std::string episodes_section(const Report& report) {
     section +=
         fmt::format("<p class=\"quiet\">{} more are in report.json.</p>\n", report.episodes.size() - kMostEpisodes);
   }
-  return section + "</section>\n";
+  return section + (folded ? "</details></section>\n" : "</section>\n");
 }
 
 /// Charts need no more digits than pixels.

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hdf5schema/basics/error.h"
+#include "postproc/merge/json_number.h"
 #include "postproc/merge/publish.h"
 #include "postproc/merge/shallow_json.h"
 
@@ -14,15 +15,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 constexpr const char* kSchema = "reveal.summary/1";
-
-/// A fraction, or a number that does not fit, would be cast with an undefined result.
-template <typename Number>
-Number whole_number(const Json& json) {
-  const bool fits = json.is_number_unsigned() ? json.get<std::uint64_t>() <= std::uint64_t{INT64_MAX}
-                                              : json.is_number_integer() && std::is_signed_v<Number>;
-  if (!fits) throw Error("not a summary: a number in it is out of range");
-  return json.get<Number>();
-}
 
 std::string dump(const NodeSummary& summary) {
   Json json;

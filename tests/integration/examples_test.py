@@ -43,7 +43,7 @@ NOT_RUN = {
     "grep PrologFlags": "reads Slurm's configuration",
     "systemctl restart slurmd": "needs a Slurm cluster",
 }
-# Begins of blocks that show what is printed or written, not what is typed.
+# From such a line on, a block shows what is printed, not what is typed.
 SHOWN = ("FINDING  ", "23:21:07 watching")
 # What an example needs to end, and to end soon.
 ENDS = {
@@ -73,8 +73,10 @@ def shell(command, statuses=(0,)):
     command = command.strip()
     for words, instead in ENDS.items():
         command = command.replace(words, instead)
+    if "--output n03.h5" in command:
+        pathlib.Path("n03.h5").unlink(missing_ok=True)  # a trace is not overwritten
     if "$PID" in command:
-        command = "sleep 1 & PID=$!; " + command
+        command = "PID=$(sh -c 'sleep 1 >/dev/null & echo $!'); " + command
     started = time.monotonic()
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
     check(done.returncode in statuses, f"{command}: exit status {done.returncode}: {done.stderr[-300:]}")
@@ -117,13 +119,13 @@ def blocks_of(path):
 
 def run_readme():
     for block in blocks_of(SOURCE / "README.md"):
-        if block[0].startswith(SHOWN):
-            continue
         if block[0].startswith("# what is behind a #"):  # a file for --metrics
             pathlib.Path("by_hand.metrics").write_text("\n".join(block) + "\n")
             shell("reveal-collect --metrics by_hand.metrics --output by_hand.h5 --duration 1s")
             continue
         for line in block:
+            if line.startswith(SHOWN):
+                break
             run_line(line, "README.md")
 
 
@@ -200,28 +202,31 @@ def check_figures():
             for command in re.findall(r"`([^`]+)`", measured.group(1) if measured else ""):
                 if re.fullmatch(r"[0-9a-f]{7}", command):
                     continue
-                check((SOURCE / command.split()[0]).exists() or (BIN / command.split()[0]).exists(),
-                      f"{name}, {title}: no {command.split()[0]}")
+                program = command.split()[0]
+                check((SOURCE / program).exists() or (SOURCE / "bench" / f"{program}.cpp").exists(),
+                      f"{name}, {title}: no {program}")
 
 
 def prepare():
-    """A job of ten seconds under the names that the examples use, and what else they read."""
+    """A job of some ten seconds under the names that the examples use, and what else they read."""
     for name, text in {"train.sh": "sleep 1", "solver": "sleep 1", "mpirun": 'shift 2; exec "$@"'}.items():
         pathlib.Path(name).write_text(f"#!/bin/sh\n{text}\n")
         os.chmod(name, 0o755)
     pathlib.Path("input.nml").touch()
     os.environ["PATH"] = f"{BIN}:{os.getcwd()}:{os.environ['PATH']}"
     os.environ["XDG_CONFIG_HOME"] = os.environ["XDG_STATE_HOME"] = os.getcwd() + "/none"
-    work = "i=0; while [ $i -lt 40 ]; do dd if=/dev/zero of=blob bs=64k count=200 2>/dev/null; sleep .2; i=$((i+1)); done"
+    work = "until [ -e enough ]; do dd if=/dev/zero of=blob bs=64k count=200 2>/dev/null; sleep .2; done"
     job = subprocess.Popen(["reveal-run", "--output", "reveal-4711", "--node", "n03", "--no-report", "--quiet", "--", "sh", "-c", work])
     part = pathlib.Path("reveal-4711/n03.h5.part")
     shell("reveal-collect --record recording --output recorded.h5 --duration 1s")
-    rows = 0
-    while rows < 20 and job.poll() is None:
+    rows = 0  # are flushed every ten seconds
+    deadline = time.monotonic() + 60
+    while rows < 20 and job.poll() is None and time.monotonic() < deadline:
         time.sleep(0.3)
         with contextlib.suppress(OSError, KeyError):
             with reveal.open(part) as opened:
                 rows = len(opened.frame("cpu.user").dropna())
+    pathlib.Path("enough").touch()
     check(rows >= 20, f"{rows} rows of a trace that is being recorded")
     check(job.wait() == 0, "the job under reveal-run")
     for name in ("reveal-4712", "out", "run7", "reveal-20261121-232004-871"):

@@ -2,7 +2,7 @@
 
     hostile_traces_test.py             each file through `report` and `merge --pack`, as somebody else's where root runs it
     hostile_traces_test.py --table     every file through every command: result, seconds, megabytes
-    hostile_traces_test.py --damage N  N random corruptions of one trace: how many are reported, and with which verdict
+    hostile_traces_test.py --damage N TRACE    N random corruptions of it: how many are reported, with which verdict
 """
 import json
 import os
@@ -214,12 +214,6 @@ def three_hundred_thousand_events(trace):
         data = np.zeros(300_000, file["events"].dtype)
         data["time_ns"] = np.arange(300_000)
         replaced(file, "events", data=data, chunks=(2048,), compression="gzip", shuffle=True, fletcher32=True)
-
-
-def rewritten_densely(trace):
-    """Attributes of more than 64 kB are stored where only the newest format has room."""
-    with h5py.File(trace, "r+", libver="latest") as file:
-        yield file
 
 
 @kind
@@ -602,7 +596,7 @@ def damage(count, trace):
         elif status == 1:
             outcome = "refused in one line" if len(words.splitlines()) == 1 else "refused in more lines"
         elif "left out" in words:
-            outcome = "report, with the gap named" + ("" if verdict == expected[1] else ", another verdict")
+            outcome = "report, with the gap named" + ("" if verdict == expected[1] else f", {verdict[0]}")
         else:
             outcome = "report as before" if verdict == expected[1] else "SILENTLY ANOTHER VERDICT"
         counts[(form, outcome)] = counts.get((form, outcome), 0) + 1

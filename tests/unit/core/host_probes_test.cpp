@@ -21,10 +21,40 @@ TEST(Softnet, CountsSteeredAndLimitedPacketsAndTheBacklog) {
   EXPECT_EQ(bench.value("interrupts/softnet", "softnet.received_rps", "cpu0"), 0x3c53);
   EXPECT_EQ(bench.value("interrupts/softnet", "softnet.flow_limited", "cpu0"), 2);
   EXPECT_EQ(bench.value("interrupts/backlog", "softnet.backlog", "cpu0"), 7);
-  host.write("/proc/net/softnet_stat", "00000001 00000000 00000000 0 0 0 0 0 0 0 00000000\n");  // before 5.14
+  host.write("/proc/net/softnet_stat", "00000001 00000000 00000000 0 0 0 0 0 0 0 00000000\n0 0 0\n");  // before 5.14
   bench.sample();
   EXPECT_EQ(bench.value("interrupts/softnet", "softnet.flow_limited", "cpu0"), 0);
   EXPECT_EQ(bench.value("interrupts/backlog", "softnet.backlog", "cpu0"), kMissing);
+}
+
+TEST(Softnet, GivesNoCpuThePacketsOfAnotherWhenOneGoesOffLine) {
+  TestHost host;
+  const std::string online = "/sys/devices/system/cpu/online";
+  const auto lines = [&host](const std::vector<std::string>& processed) {  // before 5.14
+    std::string text;
+    for (const std::string& number : processed) text += number + " 0 0 0 0 0 0 0 0 0 0\n";
+    host.write("/proc/net/softnet_stat", text);
+  };
+  host.write(online, "0-3\n");
+  lines({"1000", "2000", "3000", "4000"});
+  ProbeBench bench(host, "softnet");
+  const auto processed = [&bench](const char* cpu) {
+    return bench.value("interrupts/softnet", "softnet.processed", cpu);
+  };
+  bench.sample();
+  EXPECT_EQ(processed("cpu1"), 0x2000);
+  lines({"1000", "3010", "4010"});
+  bench.sample();
+  EXPECT_EQ(processed("cpu1"), kMissing) << "three lines, and four cpus";
+  EXPECT_EQ(processed("cpu2"), kMissing);
+  host.write(online, "0,2-3\n");
+  bench.sample();
+  EXPECT_EQ(processed("cpu2"), kMissing) << "in which of the two readings it changed is not known";
+  bench.sample();
+  EXPECT_EQ(processed("cpu0"), 0x1000);
+  EXPECT_EQ(processed("cpu1"), kMissing);
+  EXPECT_EQ(processed("cpu2"), 0x3010);
+  EXPECT_EQ(processed("cpu3"), 0x4010);
 }
 
 TEST(HugePages, AreBytesOfEverySizeOnTheHostAndOnEachNode) {
@@ -415,16 +445,25 @@ std::int64_t answered(ProbeBench& bench, const std::string& family, const std::s
   return kMissing;
 }
 
-TEST(FileSystem, SaysHowFullTheOneBelowTmpIs) {
+constexpr char kMounts[] = "22 1 254:0 / / rw - ext4 /dev/vda rw\n23 22 0:5 / /tmp rw - tmpfs tmp rw\n";
+
+TEST(FileSystem, SaysHowFullTheOneBelowTmpWasWhenItWasRecorded) {
+  TestHost host;
+  const std::string mounts = kMounts;
+  host.write("/ticks.rec", "reveal recording 1\n+ 0 F/proc/self/mountinfo\n$ 0 " + std::to_string(mounts.size()) +
+                               "\n" + mounts + "\n+ 1 @@statvfs/local\n$ 1 26\n/tmp 4096000 3000 2000 5 4\n= 1 1\n");
+  ProbeBench bench(host, "file_system");
+  EXPECT_EQ(answered(bench, "storage/file_systems", "fs.total", "/tmp"), 4096000);
+  EXPECT_EQ(bench.value("storage/file_systems", "fs.free", "/tmp"), 3000);
+  EXPECT_EQ(bench.value("storage/file_system_files", "fs.files_free", "/tmp"), 4);
+}
+
+TEST(FileSystem, SaysNothingOfACopiedTreeBecauseItsDiskIsOurs) {
   TestHost host;
   host.write("/tmp/a_file", "");
-  host.write("/proc/self/mountinfo", "22 1 254:0 / / rw - ext4 /dev/vda rw\n23 22 0:5 / /tmp rw - tmpfs tmp rw\n");
-  ProbeBench bench(host, "file_system");
-  struct statvfs status {};
-  ASSERT_EQ(::statvfs((host.root().string() + "/tmp").c_str(), &status), 0);
-  EXPECT_EQ(answered(bench, "storage/file_systems", "fs.total", "/tmp"),
-            static_cast<std::int64_t>(status.f_blocks * status.f_frsize));
-  EXPECT_GT(bench.value("storage/file_systems", "fs.free", "/tmp"), 0);
+  host.write("/proc/self/mountinfo", kMounts);
+  const ProbeBench bench(host, "file_system");
+  EXPECT_EQ(bench.coverage().state, Coverage::State::absent);
 }
 
 TEST(ProcessNuma, SumsThePagesOfAProcessOnEachNode) {

@@ -97,11 +97,14 @@ TEST_F(JobOnHost, DoesNotTakeAThreadForAProcess) {
   host_.last_pid(500);
   host_.process(500, 1, "python3", 1, 0);
   start({.pid = 500});
-  host_.process(510, 500, "python3", 6, 0);
-  host_.write("/proc/510/status", "Name:\tpython3\nTgid:\t505\n");
-  host_.last_pid(510);
+  const std::string fields = " (python3) R 500 1 1 0 -1 64 1 0 2 0 6 0 0 0 20 0 3 0 100 1000000 50";
+  host_.write("/proc/510/stat", "510" + fields + " 9 1 1 0 0 0 0 0 0 0 0 0 0 -1 1 0 0 0 0 0\n");
+  host_.write("/proc/511/stat", "511" + fields + "\n");  // which says it only elsewhere
+  host_.write("/proc/511/status", "Name:\tpython3\nTgid:\t505\n");
+  host_.last_pid(511);
   step();
   EXPECT_EQ(job_->find(510), nullptr);
+  EXPECT_EQ(job_->find(511), nullptr);
 }
 
 TEST_F(JobOnHost, LosesNothingWhenAChildEndsAndIsReaped) {

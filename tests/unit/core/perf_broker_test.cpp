@@ -130,6 +130,9 @@ TEST_F(PerfBroker, OpensNothingButTheJobsOwn) {
   EXPECT_EQ(error_of("/does/not/exist", kClock), EPERM);
   EXPECT_EQ(error_of(scope_ + "/job_4711", {.type = PERF_TYPE_TRACEPOINT, .config = 1}), EPERM);
   EXPECT_EQ(error_of(scope_ + "/job_4711", {.type = PERF_TYPE_BREAKPOINT}), EPERM);
+#if defined(__x86_64__)
+  EXPECT_EQ(error_of(scope_ + "/job_4711", {.type = PERF_TYPE_RAW, .config = 0x20'003c}), EPERM);  // "any thread"
+#endif
   EXPECT_EQ(error_of(scope_ + "/job_4711", {.type = 30}), EPERM);  // a PMU of the whole node
   EXPECT_EQ(ask({.event = kClock, .target = {.cpu = 99'999, .cgroup_fd = ours_.get()}}).error, EINVAL);
   end_broker();

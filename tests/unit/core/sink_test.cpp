@@ -49,6 +49,26 @@ TEST(Sink, ACounterThatFellIsAnEventAndHasNoIncrement) {
   EXPECT_EQ(resets, std::vector<std::string>{"family storage/disk: disk.reads/sda fell"});
 }
 
+TEST(Sink, KeepsABoundedNumberOfEventsOfOneKindAndCountsTheOthers) {
+  const TestHost host;
+  host.write("/traces/here", "");
+  const std::filesystem::path path = host.root() / "traces" / "node.h5";
+  {
+    TraceWriter writer(path, {.node = "here", .interval = std::chrono::milliseconds(100)});
+    Sink sink(&writer);
+    writer.start();
+    sink.set_now(1'000'000'000);
+    for (int i = 0; i < 600; ++i) sink.event("process " + std::to_string(i), "process_begin");
+    sink.event("step 0", "step_begin");
+    sink.set_now(12'000'000'000);
+    for (int i = 0; i < 5; ++i) sink.event("process 700", "process_begin");
+    writer.close();
+  }
+  const TraceReader reader(path);
+  EXPECT_EQ(reader.events().size(), 512U + 1U + 1U);
+  EXPECT_EQ(reader.events().back().text, "(88 before it left out)");
+}
+
 TEST(Counters, BeyondSixtyFourBitsAreNone) {
   std::int64_t value = 0;
   EXPECT_TRUE(parse_counter("18446744073709551615", value));

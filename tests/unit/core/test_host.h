@@ -21,6 +21,7 @@ class TestHost {
     root_ = std::filesystem::temp_directory_path() /
             ("reveal-host-" + std::to_string(::getpid()) + '-' + std::to_string(number++));
     write("/sys/devices/system/cpu/online", "0-1\n");
+    write("/proc/self/smaps", "KernelPageSize:        4 kB\n");
   }
   ~TestHost() {
     std::error_code ignored;

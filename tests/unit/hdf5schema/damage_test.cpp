@@ -85,9 +85,13 @@ TEST_F(DamagedFile, LosesOneFamilyByNameAndKeepsTheRest) {
 }
 
 TEST_F(DamagedFile, WithALostChunkIndexDoesNotPassForOneThatMeasuredNothing) {
+  const std::filesystem::path small = directory_.path() / "small.h5";
+  ASSERT_TRUE(compact(path_, small));  // as longer recordings are closed: with an index that a file of 1.8 has
+  std::filesystem::rename(small, path_);
   const haddr_t chunk = first_chunk(path_, "memory/vmstat").first;
   std::string content = bytes_of(path_);
-  const std::size_t entry = content.find(std::string(reinterpret_cast<const char*>(&chunk), sizeof chunk));
+  const std::string place(reinterpret_cast<const char*>(&chunk), sizeof chunk);
+  const std::size_t entry = content.find(place, content.find("TREE"));  // before it, the number may mean something else
   ASSERT_NE(entry, std::string::npos);
   const std::size_t node = content.rfind("TREE", entry);
   ASSERT_NE(node, std::string::npos);

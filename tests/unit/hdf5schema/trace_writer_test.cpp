@@ -55,6 +55,33 @@ TEST(TraceWriter, AppendsWithoutAllocating) {
   EXPECT_EQ(TraceReader(directory.path() / "t.h5").events().size(), 100U);
 }
 
+/// A row of chunks that begins later costs index space in the growing file, however little is in it.
+TEST(TraceWriter, ExpectedChannelsThatComeLaterCostWhatTheyHold) {
+  const TemporaryDirectory directory;
+  std::uint64_t sizes[2] = {0, 0};
+  for (const bool expected : {false, true}) {
+    const std::filesystem::path path = directory.path() / (expected ? "expected.h5" : "surprise.h5");
+    TraceWriter writer(path, sample_header());
+    const auto family = writer.add_family(counter_family());
+    for (int i = 0; i < 4; ++i) writer.add_channel(family, {.metric = "early" + std::to_string(i)});
+    if (expected) writer.expect_channels(family, 80);
+    writer.start();
+    std::vector<std::int64_t> values(4, 1);
+    for (int tick = 0; tick < 300; ++tick) {
+      if (tick == 100) {
+        for (int i = 0; i < 80; ++i) writer.add_channel(family, {.metric = "late" + std::to_string(i)});
+        values.resize(84, 1);
+      }
+      ASSERT_TRUE(writer.append_row(family, kBegin + tick * kTick, values));
+      if (tick % 100 == 99) wait_until_flushed(writer, kBegin + tick * kTick);
+    }
+    sizes[expected ? 1 : 0] = writer.status().bytes;
+    writer.close();
+    EXPECT_EQ(family_of(TraceReader(path), counter_family().path).channels.size(), 84U);
+  }
+  EXPECT_GT(sizes[0], sizes[1] + 200'000);
+}
+
 /// A trace of a day and a half, every ten seconds: narrow enough to be rewritten, in hundreds of chunks. Its indexes
 /// grew with their square once.
 TEST(TraceWriter, ALongNarrowTraceTakesWhatItsChunksTake) {

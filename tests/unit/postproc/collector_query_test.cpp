@@ -8,12 +8,12 @@ namespace reveal {
 namespace {
 
 TEST(ProbeCheck, SortsByWhoCanDoSomething) {
-  const std::string answer = R"([
+  const std::string answer = R"json([
     {"name": "cpu", "state": "ok", "reason": ""},
     {"name": "job", "state": "absent", "reason": "no job was named (--job)", "remedy": "run under reveal-run"},
     {"name": "writeback", "state": "absent", "reason": "not readable", "remedy": "admin: mount -o remount"},
     {"name": "lustre", "state": "absent", "reason": "none", "remedy": "nothing is lost; admin: chmod"},
-    {"name": "energy", "state": "absent", "reason": "no RAPL, or a virtual machine", "remedy": "admin: chmod"}])";
+    {"name": "energy", "state": "absent", "reason": "no RAPL, or a virtual machine", "remedy": "admin: chmod"}])json";
   const ProbeCheck real = sorted_check(answer, false);
   EXPECT_EQ(real.all(), 5U);
   ASSERT_EQ(real.obtainable.size(), 2U);

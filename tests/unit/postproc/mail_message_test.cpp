@@ -126,6 +126,14 @@ TEST(MailMessage, TellsAdministratorsNoStepAndNoTitleOutOfAUsersFile) {
   EXPECT_NE(mail.text.find("files that the owner can write"), std::string::npos);
 }
 
+TEST(MailMessage, PutsNoOptionOutOfAUsersFileIntoAStep) {
+  Report report = samples::outsider(8);
+  report.findings.resize(1);
+  report.findings[0].id = "node.differs";  // diff <(ssh {nodes} sysctl -a) ...
+  report.findings[0].nodes = {"-oProxyCommand=/tmp/evil"};
+  EXPECT_EQ(compose_mail(report, site(), to_admins()).text.find("ssh -o"), std::string::npos);
+}
+
 TEST(MailMessage, SendsEachReaderTheirOwnPart) {
   const Report report = samples::outsider(8);
   MailContext context = to_user();

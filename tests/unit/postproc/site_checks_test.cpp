@@ -8,7 +8,7 @@
 #include <fstream>
 
 #include "hdf5schema/version.h"
-#include "unit/temporary_directory.h"
+#include "tests/unit/temporary_directory.h"
 
 namespace reveal {
 namespace {
@@ -19,7 +19,8 @@ using Result = SiteCheck::Result;
 class SiteChecks : public ::testing::Test {
  protected:
   SiteChecks() {
-    places_ = {.root = folder_.path() / "root", .programs = folder_.path() / "bin", .history = folder_.path() / "state"};
+    places_ = {
+        .root = folder_.path() / "root", .programs = folder_.path() / "bin", .history = folder_.path() / "state"};
     places_.ask_slurm = false;
     program("reveal-run", REVEAL_VERSION);
     program("reveal-collect", REVEAL_VERSION);
