@@ -53,9 +53,8 @@ herr_t keep_reason(hid_t stack, void* /*unused*/) {
 /// At exit the library closes itself. Where it could not close a file (the disk is full, the file damaged), it reads
 /// memory that it has freed, or loops.
 void leave_broken_files(int status, void* /*unused*/) {
-  H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);  // the text it would be kept in is gone
-  hsize_t open = 0;
-  if (H5Inmembers(H5I_FILE, &open) >= 0 && open == 0) return;
+  H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);  // this thread's reason is gone
+  if (H5Fget_obj_count(static_cast<hid_t>(H5F_OBJ_ALL), H5F_OBJ_FILE) <= 0) return;
   std::fflush(nullptr);
   ::_exit(status);
 }

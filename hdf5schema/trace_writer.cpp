@@ -190,10 +190,12 @@ TraceWriter::TraceWriter(const std::filesystem::path& path, const TraceHeader& h
 }
 
 TraceWriter::~TraceWriter() {
-  if (!impl_ || impl_->closed) return;
+  if (!impl_) return;
   try {
-    if (impl_->started) end_rows();
-    if (impl_->broken) return;
+    if (impl_->started && !impl_->closed) end_rows();
+    // Never closed, it stays a file that was cut off: closing would call whole what a failed flush left in it.
+    if (impl_->broken) static_cast<void>(impl_->file.release());
+    if (impl_->broken || impl_->closed) return;
     impl_->file->close(false);
     impl_->disk->finish();
   } catch (const std::exception&) {
