@@ -319,13 +319,15 @@ std::optional<std::uint32_t> CheckedDataset::checksum(const Hdf5Size* offset) co
   return checksum_of(stored);
 }
 
-bool CheckedDataset::readable(const Hdf5Size* offset) const noexcept {
+CheckedDataset::Chunk CheckedDataset::state(const Hdf5Size* offset) const noexcept {
   try {
+    std::vector<unsigned char>& stored = scratch(0);
     std::uint32_t skipped = 0;
-    static_cast<void>(impl_->load(offset, scratch(0), skipped));
-    return true;
+    if (!impl_->load(offset, stored, skipped)) return Chunk::absent;
+    if (has_checksums()) static_cast<void>(checked(stored));
+    return Chunk::whole;
   } catch (...) {
-    return false;
+    return Chunk::broken;
   }
 }
 

@@ -49,8 +49,9 @@ class CheckedDataset {
   /// Its checksum, which is right; nothing if it is not stored. Of datasets with checksums only.
   [[nodiscard]] std::optional<std::uint32_t> checksum(const Hdf5Size* offset) const;
   [[nodiscard]] bool has_checksums() const noexcept;
-  /// Is the chunk in the file, or not stored? A file that lost its end lacks some.
-  [[nodiscard]] bool readable(const Hdf5Size* offset) const noexcept;
+  /// What the end of a file that was not closed may be: stored and right, not stored, or neither.
+  enum class Chunk : std::uint8_t { whole, absent, broken };
+  [[nodiscard]] Chunk state(const Hdf5Size* offset) const noexcept;
 
  private:
   struct Impl;

@@ -116,8 +116,10 @@ std::vector<std::int64_t> numbers_of(std::span<const char> records, std::size_t 
   return numbers;
 }
 
-/// How many columns (rows of a table) lie inside a file that lost its end. Chunks are written in the order of time, so
-/// the first one behind the end is found by bisection.
+/// How many columns (rows of a table) of a file that was not closed are whole: its tables may be longer than what came
+/// to them, and it may have lost its end. Chunks are written in the order of time: the last ones are tried first, and
+/// where more than a flush is gone, the first one behind the end is found by bisection. A chunk of a family that is not
+/// stored holds missing values; one of a table was not written.
 hsize_t columns_within(const CheckedDataset& dataset, hsize_t height) {
   const auto extent = dataset.extent();
   const auto chunk = dataset.chunk();
@@ -126,14 +128,18 @@ hsize_t columns_within(const CheckedDataset& dataset, hsize_t height) {
   const auto column_within = [&](hsize_t index) {
     hsize_t at[2] = {0, 0};
     at[time] = index * chunk[time];
-    if (time == 0) return dataset.readable(at);
+    if (time == 0) return dataset.state(at) == CheckedDataset::Chunk::whole;
     for (; at[0] < height; at[0] += chunk[0]) {
-      if (!dataset.readable(at)) return false;
+      if (dataset.state(at) == CheckedDataset::Chunk::broken) return false;
     }
     return true;
   };
-  hsize_t good = 0;
-  hsize_t bad = extent[time] / chunk[time] + (extent[time] % chunk[time] != 0 ? 1 : 0);
+  constexpr hsize_t kOfOneFlush = 4;
+  const hsize_t all = extent[time] / chunk[time] + (extent[time] % chunk[time] != 0 ? 1 : 0);
+  hsize_t good = all;
+  while (good > 0 && all - good < kOfOneFlush && !column_within(good - 1)) --good;
+  hsize_t bad = good;
+  if (all - good == kOfOneFlush) good = 0;
   while (good < bad) {
     const hsize_t middle = good + (bad - good) / 2;
     if (column_within(middle)) {
@@ -180,7 +186,7 @@ struct TraceReader::Impl {
   H5::H5File file;
   TraceHeader header;
   bool complete = false;
-  bool cut = false;  // the file lost its end
+  bool unclosed = false;  // its end may be missing
   Check check = Check::all;
   std::vector<Family> families;
   std::vector<std::string> damages;
@@ -236,12 +242,10 @@ void TraceReader::Impl::open() {
   const CheckedFile checked(path, "trace");
   const Superblock& block = checked.superblock();
   if (block.never_started) throw Error(path.string() + ": was cut off before the recording began");
-  if (block.end > checked.size()) {
-    if (!block.written_live)
-      throw Error(path.string() + ": is cut off (" + std::to_string(checked.size()) + " of " +
-                  std::to_string(block.end) + " bytes): copy it again");
-    cut = true;
-  }
+  if (block.end > checked.size() && !block.written_live)
+    throw Error(path.string() + ": is cut off (" + std::to_string(checked.size()) + " of " + std::to_string(block.end) +
+                " bytes): copy it again");
+  unclosed = block.written_live;
   const Hdf5Access access;
   try {
     file = checked.open();
@@ -340,10 +344,10 @@ void TraceReader::Impl::note_missing_families() {
   }
 }
 
-/// The bytes of a table, at most `most` records; of a file that lost its end, only what lies before the cut.
+/// The bytes of a table, at most `most` records; of a file that was not closed, only what is whole.
 std::vector<char> TraceReader::Impl::bytes_of(const CheckedDataset& table, std::size_t most) const {
   if (table.extent().size() != 1) throw Error("has the wrong shape");
-  const hsize_t length = cut ? std::min(table.extent()[0], columns_within(table, 1)) : table.extent()[0];
+  const hsize_t length = unclosed ? std::min(table.extent()[0], columns_within(table, 1)) : table.extent()[0];
   if (length > most) throw Error("has more rows than a trace can have");
   if (length * table.width() > kMostTableBytes - std::min(table_bytes, kMostTableBytes))
     throw Error("has more names and times than a trace can have");
@@ -442,7 +446,7 @@ void TraceReader::Impl::read_family(const std::string& family_path) {
   const std::vector<std::int64_t>& times = axis(group + word("time"));
   std::size_t rows = std::min<std::size_t>(times.size(), checked.extent()[1]);
   const hsize_t height = std::min<hsize_t>(family.channels.size(), checked.extent()[0]);
-  if (cut) rows = std::min<std::size_t>(rows, columns_within(checked, height));
+  if (unclosed) rows = std::min<std::size_t>(rows, columns_within(checked, height));
   if (rows > 0 && family.channels.size() > kMostValues / rows) throw Error("is too large to be true");
   family.time_ns = std::span(times).first(rows);
   if (check == Check::all) check_family(family);
@@ -518,7 +522,7 @@ std::vector<Event> TraceReader::events() const {
   try {
     const CheckedDataset table(impl_->file, "events");
     if (table.extent().size() != 1) throw Error("has the wrong shape");
-    const hsize_t there = impl_->cut ? columns_within(table, 1) : table.extent()[0];
+    const hsize_t there = impl_->unclosed ? columns_within(table, 1) : table.extent()[0];
     const std::size_t length = std::min<hsize_t>(there, kMostEvents);
     const std::vector<char> records = table.read(length);
     const std::vector<std::int64_t> times = numbers_of(records, table.width(), table.int64_column("time_ns"));
@@ -681,7 +685,7 @@ TraceReader::Bases TraceReader::read_bases(const Family& family) const {
     if (dataset.chunk().size() != 2 || !dataset.holds_int64()) throw Error("its absolute values have the wrong shape");
     const auto chunk = dataset.chunk();
     const hsize_t high = std::min<hsize_t>(family.channels.size(), dataset.extent()[0]);
-    const hsize_t there = impl_->cut ? columns_within(dataset, high) : dataset.extent()[1];
+    const hsize_t there = impl_->unclosed ? columns_within(dataset, high) : dataset.extent()[1];
     const hsize_t wide = std::min<hsize_t>(bases.chunks, there);
     std::vector<unsigned char> bytes;
     for (hsize_t row = 0; row < wide; row += chunk[1]) {

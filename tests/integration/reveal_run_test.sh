@@ -2,6 +2,7 @@
 # reveal-run must be invisible to the command: status, streams, descriptors; and whatever fails in it costs only the
 # profile. Signals and the terminal: reveal_run_signals_test.py.
 set -u
+exec 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&- # of whoever runs the tests: limits of descriptors are tested below
 bin="$REVEAL_BUILD/bin"
 run="$bin/reveal-run"
 tmp=$(mktemp -d)
