@@ -491,15 +491,17 @@ void print_brief_step(Page& page, const Report& report) {
   if (shown.empty()) return;
   const Remedy& remedy = shown.front()->remedy;
   const std::size_t room = page.width() - kIndent - kLabel;
+  const auto without_comment = [](const std::string& line) { return line.substr(0, line.find("  #")); };
   for (const std::string& line : remedy.user) {
-    if (columns(printable(line)) > room) continue;
-    page.command("run this", line);
+    const std::string command = without_comment(line);
+    if (command.starts_with("# ") || columns(printable(command)) > room) continue;
+    page.command("run this", command);
     return;
   }
   if (!remedy.advice.empty()) {
     page.row("to change", shortened(remedy.advice.front(), room));
   } else if (!remedy.admin.empty()) {
-    page.row("tell admins", shortened(remedy.admin.front(), room));
+    page.row("tell admins", shortened(without_comment(remedy.admin.front()), room));
   }
 }
 
