@@ -13,11 +13,7 @@ constexpr std::string_view kOther = "other";
 
 Instances::Instances(const ProbeContext& context, std::span<const FamilyTable> tables, std::span<const Column> columns,
                      std::size_t expected_later)
-    : sink_(context.sink),
-      tables_(tables),
-      columns_(columns),
-      residents_({.at_once = expected_later}),  // a job's own namespace comes after the first look
-      shared_(columns.size(), 0) {
+    : sink_(context.sink), tables_(tables), columns_(columns), shared_(columns.size(), 0) {
   for (const FamilyTable& table : tables) {
     families_.push_back(&context.family(table));
     families_.back()->expect((expected_later + 1) * table.metrics.size());

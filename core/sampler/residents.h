@@ -31,6 +31,7 @@ class Residents {
     std::uint64_t look = 0;            // the last one that saw it
     bool fresh = true;                 // that was the first one
     bool wanted = true;                // for the probe to say
+    bool awaited = false;              // likewise: it need not stay before it is a resident
     int place = kNoPlace;              // of a resident: 0, 1, 2; it keeps it when it goes
     std::vector<std::int64_t> before;  // of a guest: its numbers in the look before
   };

@@ -170,11 +170,12 @@ std::string move_all(const fs::path& spool, const fs::path& directory, const std
     const std::string name = entry.path().filename().string();
     std::error_code ignored;
     if (!entry.is_regular_file() || entry.is_symlink()) continue;
-    const bool live = name == node + ".h5.live" || name == node + ".h5.watch";
-    if (std::find(std::begin(kReportFiles), std::end(kReportFiles), name) != std::end(kReportFiles)) {
-      fs::remove(entry.path(), ignored);  // of a run that found no place
-    } else if (live || name.starts_with("." + node + ".") || name == node + ".status.json") {
-      fs::remove(entry.path(), ignored);  // of a sampler that was cut short
+    // Of a run that found no place, or of a sampler that was cut short.
+    const bool report = std::find(std::begin(kReportFiles), std::end(kReportFiles), name) != std::end(kReportFiles);
+    const bool passing = name == node + ".h5.live" || name == node + ".h5.watch" || name == node + ".status.json" ||
+                         name.starts_with("." + node + ".");
+    if (report || passing) {
+      fs::remove(entry.path(), ignored);
     } else if (!belongs_to(name, node)) {
       continue;  // another node's, on shared spools
     } else if (name.ends_with(".summary.json")) {
