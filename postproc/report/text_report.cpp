@@ -491,7 +491,10 @@ void print_brief_step(Page& page, const Report& report) {
   if (shown.empty()) return;
   const Remedy& remedy = shown.front()->remedy;
   const std::size_t room = page.width() - kIndent - kLabel;
-  const auto without_comment = [](const std::string& line) { return line.substr(0, line.find("  #")); };
+  const auto without_comment = [](const std::string& line) {
+    const std::string_view command = std::string_view(line).substr(0, line.find("  #"));
+    return std::string(command.substr(0, command.find_last_not_of(' ') + 1));
+  };
   for (const std::string& line : remedy.user) {
     const std::string command = without_comment(line);
     if (command.starts_with("# ") || columns(printable(command)) > room) continue;
