@@ -16,7 +16,6 @@
 #include <set>
 #include <thread>
 
-#include "hdf5schema/basics/descriptor.h"
 #include "hdf5schema/basics/error.h"
 #include "postproc/merge/publish.h"
 
