@@ -238,7 +238,7 @@ def folders_of(paths):
 
 
 class Recording:
-    """core/root/recording.h says the format."""
+    """core/kernel_text/recording.h says the format."""
 
     def __init__(self, folder):
         os.makedirs(folder, exist_ok=True)

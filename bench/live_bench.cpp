@@ -14,7 +14,7 @@
 #include "postproc/detect/pipeline.h"
 #include "postproc/live/live_detector.h"
 #include "postproc/live/live_look.h"
-#include "postproc/merge/load.h"
+#include "postproc/telemetry/load.h"
 
 using namespace reveal;
 

@@ -12,12 +12,12 @@
 #include <string>
 #include <vector>
 
-#include "postproc/detect/detector.h"
-#include "postproc/detect/gaussian_mixture.h"
-#include "postproc/detect/gram.h"
-#include "postproc/detect/isolation_forest.h"
-#include "postproc/detect/knn_discord.h"
-#include "postproc/detect/principal_components.h"
+#include "postproc/detect/paper/detector.h"
+#include "postproc/detect/paper/isolation_forest.h"
+#include "postproc/detect/windows/gaussian_mixture.h"
+#include "postproc/detect/windows/knn_distance.h"
+#include "postproc/numerics/gram.h"
+#include "postproc/numerics/principal_components.h"
 
 using namespace reveal;
 

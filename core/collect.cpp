@@ -16,12 +16,12 @@
 #include "core/sampler/sampler.h"
 #include "core/sampler/status_file.h"
 #include "core/snapshot/snapshot.h"
+#include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/error.h"
 
 namespace reveal {
 namespace {
 
-constexpr std::int64_t kSecond = 1'000'000'000;
 constexpr std::int64_t kClockPairPeriod = 10 * kSecond;
 constexpr std::int64_t kLate = 10'000'000;
 constexpr std::int64_t kSettle = 3 * kSecond;  // from a process's start to its program
@@ -63,7 +63,7 @@ Sampler::Options sampler_options(const CollectOptions& options) {
 // Time from the recording itself: it runs as fast as it can.
 class ReplayTicks {
  public:
-  ReplayTicks(RootFs& fs, std::chrono::nanoseconds interval) : fs_(fs), interval_(interval.count()) {}
+  ReplayTicks(KernelTree& fs, std::chrono::nanoseconds interval) : fs_(fs), interval_(interval.count()) {}
 
   std::optional<Tick> wait() {
     const auto time = fs_.next_tick();
@@ -77,7 +77,7 @@ class ReplayTicks {
   }
 
  private:
-  RootFs& fs_;
+  KernelTree& fs_;
   std::int64_t interval_;
   std::int64_t last_ = 0;
 };
@@ -130,12 +130,14 @@ class Collection {
     Sink sink(&writer);
     Sampler sampler(fs_, sink, std::move(sampling), start_);
     const Snapshot before = take_snapshot(fs_, sampler.host(), sampler.job());
+    sampler.look_first();  // after the snapshot: of what both read, a recording keeps the later text
     writer.set_snapshot(before, topology_xml(fs_));
     if (sampler.job() != nullptr && !tells_environment(before)) next_job_look_ = 0;
     writer.set_coverage(sampler.coverage());
     writer.start();
     beginning.done();
     give_back_memory();
+    sampler.write_first_look();
     sink.set_now(start_.monotonic_ns);
     sink.event("reveal", "begin", header.tool_version);
     const std::optional<std::string> missing = sampler.selection().missing();
@@ -189,6 +191,11 @@ class Collection {
   void loop(Ticks& ticks, Sampler& sampler, Sink& sink, TraceWriter& writer, const StatusFile& status) {
     std::int64_t end = kNever;
     bool last_tick = false;
+    const auto look = [&](const Tick& tick) {
+      sampler.sample(tick);
+      if (sampler.job() != nullptr) look_at_job(tick.time.monotonic_ns, sampler, sink);
+      count(tick, sampler, sink);
+    };
     while (!stop_ && !status.hopeless()) {
       const std::optional<Tick> tick = ticks.wait();
       if (!tick && fs_.recorded()) return;
@@ -197,9 +204,7 @@ class Collection {
       if (tick->time.monotonic_ns >= end) return;
       fs_.mark_tick(tick->time);
       if (tick->time.monotonic_ns >= next_pair_) append_clock(writer, tick->time);
-      sampler.sample(*tick);
-      if (sampler.job() != nullptr) look_at_job(tick->time.monotonic_ns, sampler, sink);
-      count(*tick, sampler, sink);
+      look(*tick);
       if (tick->time.monotonic_ns >= give_back_) {
         give_back_memory();
         give_back_ = kNever;
@@ -207,6 +212,8 @@ class Collection {
       if (last_tick) return;
       last_tick = sampler.job_ended();
     }
+    // Whoever started the command has waited for it: what it did since the last tick is to be had now.
+    if (stop_ && sampler.job() != nullptr && !fs_.recorded()) look({.time = clock_.now()});
   }
 
   // Nothing that is found there is worth the recording.
@@ -275,7 +282,7 @@ class Collection {
   const CollectOptions& options_;
   const std::atomic<bool>& stop_;
   SystemClock clock_;
-  RootFs fs_;
+  KernelTree fs_;
   OpenedDevices devices_{fs_};
   LoadedLibraries libraries_{fs_};
   SubCgroups groups_{fs_};
@@ -298,11 +305,13 @@ CollectResult collect(const CollectOptions& options, const std::atomic<bool>& st
 }
 
 std::vector<Coverage> check_probes(const CollectOptions& options) {
-  RootFs fs(options.root);
+  KernelTree fs(options.root);
   fs.limit_kept_files(raise_file_limit());
   Sink sink;
   const TickTime now = fs.recorded() ? fs.upcoming_tick().value_or(TickTime{}) : SystemClock().now();
-  return Sampler(fs, sink, sampler_options(options), now).coverage();
+  Sampler sampler(fs, sink, sampler_options(options), now);
+  sampler.look_first();
+  return sampler.coverage();
 }
 
 }  // namespace reveal

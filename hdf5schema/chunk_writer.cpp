@@ -23,7 +23,7 @@ void put(const H5::DataSet& dataset, const ChunkCodec::Chunk& chunk, const hsize
   stored.add(offset[1], offset[0], checksum_of(chunk.bytes));
 }
 
-/// Is each channel of [channel][rows] the same in all rows?
+/// True if each channel of [channel][rows] has one value in all rows.
 bool is_steady(std::span<const std::int64_t> values, std::size_t rows) {
   for (std::size_t first = 0; first < values.size(); first += rows) {
     const auto channel = values.subspan(first, rows);
@@ -33,7 +33,7 @@ bool is_steady(std::span<const std::int64_t> values, std::size_t rows) {
   return true;
 }
 
-/// Has it these values, in all of its rows?
+/// True if every row equals `values`.
 bool holds(const ChunkWriter::Steady& steady, std::span<const std::int64_t> values, std::size_t rows) {
   if (steady.values.size() * rows != values.size()) return false;
   for (std::size_t channel = 0; channel < steady.values.size(); ++channel) {

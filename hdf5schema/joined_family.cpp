@@ -23,19 +23,23 @@ std::vector<std::int64_t> stored_bits(const TraceReader& reader, const TraceRead
 }  // namespace
 
 JoinedFamily::JoinedFamily(const TraceReader& reader, const TraceReader::Family& newest) {
-  pieces_.push_back({&reader, &newest, reader.read_bases(newest)});
+  pieces_.push_back({&reader, &newest, reader.rows_per_chunk(newest)});
 }
 
 void JoinedFamily::prepend(const TraceReader& reader, const TraceReader::Family& earlier, std::int64_t keep_from_ns) {
-  Piece piece{&reader, &earlier, reader.read_bases(earlier)};
-  const std::span<const std::int64_t> times = earlier.time_ns;
-  const auto kept = std::lower_bound(times.begin(), times.end(), keep_from_ns);
-  const std::size_t width = piece.bases.rows_per_chunk;
-  piece.first_chunk = static_cast<std::size_t>(kept - times.begin()) / width;
-  if (piece.first_chunk >= piece.bases.chunks) return;
-  if (width != rows_per_chunk() || times.size() % width != 0 || earlier.spec.path != newest().spec.path ||
+  const std::size_t width = reader.rows_per_chunk(earlier);
+  Piece piece{&reader, &earlier, width};
+  const std::span<const std::int64_t> before = earlier.time_ns;
+  const auto kept = std::lower_bound(before.begin(), before.end(), keep_from_ns);
+  piece.first_chunk = static_cast<std::size_t>(kept - before.begin()) / width;
+  if (piece.chunks() == 0) return;
+  if (width != rows_per_chunk() || before.size() % width != 0 || earlier.spec.path != newest().spec.path ||
       earlier.channels.size() > channels())
     throw Error(earlier.spec.path + ": does not go on where it was cut");
+  const auto after = times();
+  std::vector<std::int64_t> all(before.begin() + static_cast<std::ptrdiff_t>(piece.first_row()), before.end());
+  all.insert(all.end(), after.begin(), after.end());
+  times_ = std::move(all);
   pieces_.insert(pieces_.begin(), std::move(piece));
 }
 
@@ -51,13 +55,8 @@ std::size_t JoinedFamily::chunks() const noexcept {
   return chunks;
 }
 
-std::vector<std::int64_t> JoinedFamily::times() const {
-  std::vector<std::int64_t> times;
-  for (const Piece& piece : pieces_) {
-    const auto kept = piece.family->time_ns.subspan(piece.first_row());
-    times.insert(times.end(), kept.begin(), kept.end());
-  }
-  return times;
+std::span<const std::int64_t> JoinedFamily::times() const noexcept {
+  return pieces_.size() == 1 ? newest().time_ns : std::span<const std::int64_t>(times_);
 }
 
 std::vector<std::int64_t> JoinedFamily::read(std::size_t first, std::size_t count) const {
@@ -81,15 +80,28 @@ std::vector<std::int64_t> JoinedFamily::read(std::size_t first, std::size_t coun
   return values;
 }
 
+void JoinedFamily::read(std::size_t first, std::size_t count, std::vector<double>& values) const {
+  if (pieces_.size() == 1)
+    return pieces_[0].reader->read(*pieces_[0].family, pieces_[0].first_row() + first, count, values);
+  const std::vector<std::int64_t> stored = read(first, count);
+  const bool real = stored_as_real(newest().spec);
+  values.resize(stored.size());
+  std::transform(stored.begin(), stored.end(), values.begin(), [real](std::int64_t value) {
+    if (real) return std::bit_cast<double>(value);
+    return value == kMissing ? std::numeric_limits<double>::quiet_NaN() : static_cast<double>(value);
+  });
+}
+
 std::vector<std::int64_t> JoinedFamily::bases(std::size_t first_chunk, std::size_t count) const {
   std::vector<std::int64_t> merged(channels(), kMissing);
   std::size_t begin = 0;  // of the piece, in chunks of all
   for (const Piece& piece : pieces_) {
+    if (!piece.bases) piece.bases = piece.reader->read_bases(*piece.family);
     const std::size_t from = std::max(first_chunk, begin);
     const std::size_t to = std::min(first_chunk + count, begin + piece.chunks());
     for (std::size_t channel = 0; channel < piece.family->channels.size(); ++channel) {
       for (std::size_t chunk = from; chunk < to && merged[channel] == kMissing; ++chunk)
-        merged[channel] = piece.bases.values[channel * piece.bases.chunks + piece.first_chunk + chunk - begin];
+        merged[channel] = piece.bases->values[channel * piece.bases->chunks + piece.first_chunk + chunk - begin];
     }
     begin += piece.chunks();
   }

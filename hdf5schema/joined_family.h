@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "hdf5schema/trace_reader.h"
@@ -21,11 +23,13 @@ class JoinedFamily {
   [[nodiscard]] std::size_t channels() const noexcept { return newest().channels.size(); }
   [[nodiscard]] std::size_t rows() const noexcept;
   [[nodiscard]] std::size_t chunks() const noexcept;
-  [[nodiscard]] std::size_t rows_per_chunk() const noexcept { return pieces_.back().bases.rows_per_chunk; }
-  [[nodiscard]] std::vector<std::int64_t> times() const;
+  [[nodiscard]] std::size_t rows_per_chunk() const noexcept { return pieces_.back().width; }
+  [[nodiscard]] std::span<const std::int64_t> times() const noexcept;
 
   /// [channel][row] as stored; float64 as their bits.
   [[nodiscard]] std::vector<std::int64_t> read(std::size_t first, std::size_t count) const;
+  /// The same as TraceReader::read() has it.
+  void read(std::size_t first, std::size_t count, std::vector<double>& values) const;
   /// Of `count` chunks in one: the absolute value before their first row, or the channel's first one.
   [[nodiscard]] std::vector<std::int64_t> bases(std::size_t first_chunk, std::size_t count) const;
 
@@ -33,13 +37,17 @@ class JoinedFamily {
   struct Piece {
     const TraceReader* reader;
     const TraceReader::Family* family;
-    TraceReader::Bases bases;
+    std::size_t width;  // rows of a chunk
     std::size_t first_chunk = 0;
-    [[nodiscard]] std::size_t first_row() const noexcept { return first_chunk * bases.rows_per_chunk; }
+    mutable std::optional<TraceReader::Bases> bases = {};  // once they are asked for
+    [[nodiscard]] std::size_t first_row() const noexcept { return first_chunk * width; }
     [[nodiscard]] std::size_t rows() const noexcept { return family->time_ns.size() - first_row(); }
-    [[nodiscard]] std::size_t chunks() const noexcept { return bases.chunks - first_chunk; }
+    [[nodiscard]] std::size_t chunks() const noexcept {
+      return (family->time_ns.size() + width - 1) / width - first_chunk;
+    }
   };
-  std::vector<Piece> pieces_;  // oldest first
+  std::vector<Piece> pieces_;        // oldest first
+  std::vector<std::int64_t> times_;  // of several
 };
 
 }  // namespace reveal

@@ -15,6 +15,10 @@ std::string period_name(std::chrono::nanoseconds period) {
   return std::to_string(period.count()) + "ns";
 }
 
+std::string axis_name(const FamilySpec& spec) {
+  return period_name(spec.period) + (spec.clock.empty() ? "" : "_" + spec.clock);
+}
+
 EventRecord record_of(const Event& event) noexcept {
   EventRecord record{};
   record.time_ns = event.time_ns;

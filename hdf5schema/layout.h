@@ -73,6 +73,8 @@ struct LifeRecord {
 
 /// 100 ms -> "100ms", 10 s -> "10s": part of an axis' name.
 [[nodiscard]] std::string period_name(std::chrono::nanoseconds period);
+/// "100ms", or "10s_nfs" where the family has a clock of its own.
+[[nodiscard]] std::string axis_name(const FamilySpec& spec);
 
 /// What a closed file says of each family, so that what is lost later is seen: see StoredChunks.
 struct StoredRecord {

@@ -8,17 +8,13 @@
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/text.h"
 #include "hdf5schema/disk_space.h"
-#include "hdf5schema/joined_family.h"
+#include "hdf5schema/joined_trace.h"
 #include "hdf5schema/summary.h"
 #include "hdf5schema/trace_file.h"
 #include "hdf5schema/trace_reader.h"
 
 namespace reveal {
 namespace {
-
-std::string axis_name(const FamilySpec& spec) {
-  return period_name(spec.period) + (spec.clock.empty() ? "" : "_" + spec.clock);
-}
 
 /// Seconds as a person says them: "30 min", "6.2 h".
 std::string in_words(std::int64_t nanoseconds) {
@@ -28,53 +24,6 @@ std::string in_words(std::int64_t nanoseconds) {
   const std::string fraction = tenths % 10 == 0 ? "" : "." + std::to_string(tenths % 10);
   return std::to_string(tenths / 10) + fraction + (seconds < 120 ? " s" : seconds < 7200 ? " min" : " h");
 }
-
-std::int64_t begin_of(const TraceReader& trace) {
-  std::int64_t begin = std::numeric_limits<std::int64_t>::max();
-  for (const TraceReader::Family& family : trace.families()) {
-    if (!family.time_ns.empty()) begin = std::min(begin, family.time_ns.front());
-  }
-  return begin;
-}
-
-/// What is read: a trace, and the one that it continues.
-struct Source {
-  TraceReader newest;
-  std::optional<TraceReader> earlier;
-  bool dropped = false;  // rows that there were are not kept
-  std::vector<JoinedFamily> families;
-
-  explicit Source(const std::filesystem::path& trace) : newest(trace) {
-    const std::filesystem::path before = earlier_segment(trace);
-    std::error_code ignored;
-    if (std::filesystem::exists(before, ignored)) earlier.emplace(before);
-    // A collector that was killed between the two steps of a new segment leaves one file under both names.
-    if (earlier && begin_of(newest) <= begin_of(*earlier)) earlier.reset();
-  }
-  Source(const Source&) = delete;
-  Source& operator=(const Source&) = delete;
-
-  [[nodiscard]] std::vector<const TraceReader*> in_order() const {
-    if (!earlier) return {&newest};
-    return {&*earlier, &newest};
-  }
-
-  void join(std::chrono::nanoseconds keep) {
-    std::int64_t end = std::numeric_limits<std::int64_t>::min();
-    for (const TraceReader::Family& family : newest.families()) {
-      if (!family.time_ns.empty()) end = std::max(end, family.time_ns.back());
-    }
-    const std::int64_t keep_from =
-        keep.count() > 0 && end > keep.count() ? end - keep.count() : std::numeric_limits<std::int64_t>::min();
-    for (std::size_t i = 0; i < newest.families().size(); ++i) {
-      families.emplace_back(newest, newest.families()[i]);
-      if (!earlier || earlier->families().size() != newest.families().size()) continue;
-      const TraceReader::Family& before = earlier->families()[i];
-      families.back().prepend(*earlier, before, keep_from);
-      dropped = dropped || families.back().rows() < newest.families()[i].time_ns.size() + before.time_ns.size();
-    }
-  }
-};
 
 struct Axis {
   std::size_t index = 0;
@@ -97,7 +46,7 @@ Axes axes_of(const std::vector<JoinedFamily>& families, TraceFile::Form form) {
     const FamilySpec& spec = family.newest().spec;
     Axis& axis = axes[axis_name(spec)];
     if (family.rows() < axis.times.size()) continue;
-    axis.times = family.times();
+    axis.times.assign(family.times().begin(), family.times().end());
     if (form == TraceFile::Form::closed)
       axis.chunks_in_one =
           chunks_in_one(family.chunks(), spec.period * static_cast<std::int64_t>(family.rows_per_chunk()));
@@ -135,9 +84,11 @@ Span span_of(const Axes& axes) {
   return span;
 }
 
-std::vector<EventRecord> events_of(const Source& source, const Span& kept) {
+enum class Kept : bool { all, last };
+
+std::vector<EventRecord> events_of(const JoinedTrace& source, const Span& kept, Kept rows) {
   std::vector<EventRecord> events;
-  if (source.dropped)
+  if (rows == Kept::last)
     events.push_back(
         record_of({kept.begin, "trace", "rows_dropped",
                    "kept the last " + in_words(kept.nanoseconds()) + "; what was before was not kept, as set"}));
@@ -184,15 +135,16 @@ struct Target {
 };
 
 /// Returns the seconds written.
-double rewrite(const Source& source, const Target& to, bool complete) {
+double rewrite(const JoinedTrace& source, const Target& to, bool complete, Kept rows = Kept::all) {
   const TraceFile::Form form = to.form;
-  const TraceReader& reader = source.newest;
-  Axes axes = axes_of(source.families, form);
+  const TraceReader& reader = source.newest();
+  const std::vector<JoinedFamily>& families = source.families();
+  Axes axes = axes_of(families, form);
   const Span span = span_of(axes);
-  const std::vector<EventRecord> events = events_of(source, span);
+  const std::vector<EventRecord> events = events_of(source, span, rows);
   TraceFile file(to.file, reader.header(), form, events.size(), to.group);
   for (auto& [name, axis] : axes) axis.index = file.add_axis(name, axis.rows_per_chunk);
-  for (const JoinedFamily& family : source.families) {
+  for (const JoinedFamily& family : families) {
     const Axis& axis = axes.at(axis_name(family.newest().spec));
     const std::size_t together = form == TraceFile::Form::closed
                                      ? closed_channels_per_chunk(family.channels(), axis.rows_per_chunk)
@@ -202,8 +154,8 @@ double rewrite(const Source& source, const Target& to, bool complete) {
   file.write_snapshot(reader.snapshot_begin(), reader.topology_xml());
   file.start();
 
-  for (std::size_t index = 0; index < source.families.size(); ++index)
-    write_family(source.families[index], axes.at(axis_name(source.families[index].newest().spec)), index, file);
+  for (std::size_t index = 0; index < families.size(); ++index)
+    write_family(families[index], axes.at(axis_name(families[index].newest().spec)), index, file);
   for (const auto& [name, axis] : axes) {
     for (std::size_t first = 0; first < axis.times.size(); first += axis.rows_per_chunk)
       file.write_times(axis.index,
@@ -220,45 +172,20 @@ double rewrite(const Source& source, const Target& to, bool complete) {
 
 }  // namespace
 
-namespace {
-
-/// With the segment before it, where the two fit together.
-void join_all(Source& source) {
-  try {
-    source.join({});
-  } catch (const Error&) {  // the newest rows without those before them
-    source.families.clear();
-    source.earlier.reset();
-    source.join({});
-  }
-}
-
-}  // namespace
-
 double recover(const std::filesystem::path& part, const std::filesystem::path& to) {
-  Source source(part);
-  join_all(source);
-  return rewrite(source, {to, TraceFile::Form::recovered}, false);
+  return rewrite(JoinedTrace(part), {to, TraceFile::Form::recovered}, false);
 }
 
 void copy_into(const std::filesystem::path& trace, const std::filesystem::path& to, const std::string& group) {
-  Source source(trace);
-  join_all(source);
-  static_cast<void>(rewrite(source, {to, TraceFile::Form::closed, group}, source.newest.complete()));
-}
-
-std::filesystem::path earlier_segment(const std::filesystem::path& trace) {
-  std::filesystem::path path = trace;
-  if (path.extension() == ".part") path.replace_extension();
-  path += ".earlier";
-  return path;
+  const JoinedTrace source(trace);
+  static_cast<void>(rewrite(source, {to, TraceFile::Form::closed, group}, source.newest().complete()));
 }
 
 namespace {
 
 /// What is written anew takes the place of the trace: nothing of it may be missing.
 void require_whole(const std::filesystem::path& trace, const TraceReader& reader) {
-  if (!reader.damages().empty()) throw Error(trace.string() + ": is damaged: " + reader.damages().front());
+  if (!reader.damages().empty()) throw Error(trace.string() + ": is damaged: " + reader.damages().front().text());
 }
 
 }  // namespace
@@ -280,14 +207,18 @@ bool compact(const std::filesystem::path& trace, const std::filesystem::path& to
     finish(to, write_summary(reader, to));
     return true;
   }
-  Source source(trace);
-  if (retention.form == Retention::Form::full) source.earlier.reset();
+  JoinedTrace source(trace);
+  if (retention.form == Retention::Form::full) {
+    source.forget_earlier();
+  } else if (!source.left_out().empty()) {
+    throw Error(trace.string() + ": " + source.left_out());
+  }
   for (const TraceReader* each : source.in_order()) require_whole(trace, *each);
-  source.join(retention.keep);
+  const Kept rows = source.keep_last(retention.keep) ? Kept::last : Kept::all;
   std::uint64_t values = 0;
-  for (const JoinedFamily& family : source.families) values += family.channels() * family.rows();
-  if (values > kCompactValues * (source.earlier ? 2 : 1)) return false;
-  static_cast<void>(rewrite(source, {to}, source.newest.complete()));
+  for (const JoinedFamily& family : source.families()) values += family.channels() * family.rows();
+  if (values > kCompactValues * source.in_order().size()) return false;
+  static_cast<void>(rewrite(source, {to}, source.newest().complete(), rows));
   return true;
 }
 

@@ -16,9 +16,6 @@ double recover(const std::filesystem::path& part, const std::filesystem::path& t
 /// The same of any trace, as the group `group` ("nodes/n03") of the file `to`, which exists.
 void copy_into(const std::filesystem::path& trace, const std::filesystem::path& to, const std::string& group);
 
-/// Where a trace that keeps only its last minutes has the rows before those of PATH or PATH.part: a trace of its own.
-[[nodiscard]] std::filesystem::path earlier_segment(const std::filesystem::path& trace);
-
 /// What a rewritten trace is to keep.
 struct Retention {
   /// full: everything. rolling: the rows of the last `keep`, of this segment and the one before. summary: one row a

@@ -14,7 +14,7 @@ namespace reveal {
 namespace {
 
 constexpr hsize_t kMaxValues = hsize_t{1} << 32;
-constexpr hsize_t kMostChannels = hsize_t{1} << 18;
+constexpr hsize_t kMostSeries = hsize_t{1} << 18;
 
 /// As h5py writes text: its bytes are elsewhere in the file, where only the library finds them.
 std::vector<std::string> read_variable_texts(const H5::H5File& file, const char* name) {
@@ -29,8 +29,7 @@ std::vector<std::string> read_variable_texts(const H5::H5File& file, const char*
   const H5::DataSpace space = dataset.getSpace();
   hsize_t length = 0;
   if (space.getSimpleExtentNdims() == 1) space.getSimpleExtentDims(&length);
-  if (length > kMostChannels || length * sizeof(hvl_t) > dataset.getStorageSize())
-    throw Error("is longer than the file");
+  if (length > kMostSeries || length * sizeof(hvl_t) > dataset.getStorageSize()) throw Error("is longer than the file");
   const H5::StrType type = dataset.getStrType();
   std::vector<char*> pointers(length, nullptr);
   if (length > 0) dataset.read(static_cast<void*>(pointers.data()), type);
@@ -55,7 +54,7 @@ std::vector<std::string> read_texts(const H5::H5File& file, const char* name, co
     if (variable) return read_variable_texts(file, name);
     const CheckedDataset table(file, name);
     if (table.extent().size() != 1 || !table.holds_text()) throw Error("must be one text per channel");
-    if (table.extent()[0] > kMostChannels) throw Error("has more entries than can be read at once");
+    if (table.extent()[0] > kMostSeries) throw Error("has more entries than can be read at once");
     const std::vector<char> bytes = table.read(table.extent()[0]);
     std::vector<std::string> texts(table.extent()[0]);
     for (std::size_t i = 0; i < texts.size(); ++i) {

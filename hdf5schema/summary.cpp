@@ -86,10 +86,6 @@ std::vector<ChannelKey> keys_of(const TraceReader::Family& family, const Aggrega
   return keys;
 }
 
-std::string axis_name(const FamilySpec& spec) {
-  return period_name(spec.period) + (spec.clock.empty() ? "" : "_" + spec.clock);
-}
-
 std::int64_t stored(double value, bool real) {
   if (real) return std::bit_cast<std::int64_t>(value);
   return std::isnan(value) ? kMissing : std::llround(value);

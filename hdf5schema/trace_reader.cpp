@@ -27,13 +27,13 @@ using H5::PredType;
 
 // What no trace has more of; beyond it the file lies.
 constexpr std::size_t kMostObjects = 10'000;
-constexpr std::size_t kMostDepth = 4;                          // of groups
-constexpr std::size_t kMostChannels = 1 << 18;                 // of all families
-constexpr std::size_t kMostRows = 1 << 25;                     // of an axis: a month at 100 ms
-constexpr std::size_t kMostTableBytes = std::size_t{1} << 29;  // of all names and times
-constexpr std::uint64_t kMostValues = std::uint64_t{1} << 34;  // of one family
-constexpr std::uint64_t kMostBases = std::uint64_t{1} << 28;   // of one family
-constexpr std::uint64_t kMostChunks = std::uint64_t{1} << 20;  // of one family
+constexpr std::size_t kMostDepth = 4;                               // of groups
+constexpr std::size_t kMostChannels = 1 << 18;                      // of all families
+constexpr std::size_t kMostRows = 1 << 25;                          // of an axis: a month at 100 ms
+constexpr std::size_t kMostTableBytes = std::size_t{1} << 29;       // of all names and times
+constexpr std::uint64_t kMostTraceValues = std::uint64_t{1} << 34;  // of one family
+constexpr std::uint64_t kMostBases = std::uint64_t{1} << 28;        // of one family
+constexpr std::uint64_t kMostChunks = std::uint64_t{1} << 20;       // of one family
 constexpr std::size_t kMostPairs = 1 << 16;
 constexpr std::size_t kMostClocks = 1 << 20;
 constexpr std::size_t kMostCoverage = 1 << 12;
@@ -189,7 +189,7 @@ struct TraceReader::Impl {
   bool unclosed = false;  // its end may be missing
   Check check = Check::all;
   std::vector<Family> families;
-  std::vector<std::string> damages;
+  std::vector<Damage> damages;
   std::map<std::string, StoredFamily> stored;               // by path
   mutable std::mutex reading;                               // what follows
   mutable std::map<std::string, OpenFamily> open_families;  // by path
@@ -204,6 +204,7 @@ struct TraceReader::Impl {
   void read_stored_table();
   void read_group(const H5::Group& group, const std::string& prefix, std::size_t depth);
   void read_family(const std::string& path);
+  void take_rows(const CheckedDataset& values, const std::string& axis_path, Family& family);
   void read_channels(Family& family) const;
   void check_family(const Family& family) const;
   void check_chunks(const CheckedDataset& dataset, std::size_t height, std::size_t width, StoredChunks& found) const;
@@ -258,7 +259,7 @@ void TraceReader::Impl::open() {
     throw as_error(path.string());
   }
   if (families.empty() && !damages.empty())
-    throw Error(path.string() + ": nothing in it can be read: " + damages.front());
+    throw Error(path.string() + ": nothing in it can be read: " + damages.front().text());
 }
 
 void TraceReader::Impl::read_header() {
@@ -290,7 +291,7 @@ void TraceReader::Impl::read_header() {
 
 /// Inside a catch block: what cannot be read is named, and the rest is used.
 void TraceReader::Impl::leave_out(const std::string& what) {
-  damages.push_back(what + ": " + failure_reason());
+  damages.push_back({what, failure_reason()});
 }
 
 /// Traces of before the table was there have none, and one that was not closed has it empty.
@@ -336,11 +337,11 @@ void TraceReader::Impl::read_group(const H5::Group& group, const std::string& pr
 /// Those that were there when the file was closed, and to which nothing leads any more.
 void TraceReader::Impl::note_missing_families() {
   for (const auto& [name, was] : stored) {
-    const auto begins = [&name = name](const std::string& damage) { return damage.starts_with(name + ": "); };
+    const auto is_it = [&name = name](const Damage& damage) { return damage.part == name; };
     const bool known = std::any_of(families.begin(), families.end(),
                                    [&name = name](const Family& family) { return family.spec.path == name; }) ||
-                       std::any_of(damages.begin(), damages.end(), begins);
-    if (!known) damages.push_back(name + ": is not in the file any more");
+                       std::any_of(damages.begin(), damages.end(), is_it);
+    if (!known) damages.push_back({name, "is not in the file any more"});
   }
 }
 
@@ -442,16 +443,24 @@ void TraceReader::Impl::read_family(const std::string& family_path) {
 
   read_channels(family);
   if (family.channels.size() > kMostChannels - channels) throw Error("more channels than a node can have");
+  channels += family.channels.size();
   const std::string group = family_path.substr(0, family_path.find_last_of('/') + 1);
-  const std::vector<std::int64_t>& times = axis(group + word("time"));
+  try {
+    take_rows(checked, group + word("time"), family);
+    families.push_back(std::move(family));
+  } catch (...) {
+    damages.push_back({family_path, failure_reason(), std::move(family.spec), std::move(family.channels)});
+  }
+}
+
+void TraceReader::Impl::take_rows(const CheckedDataset& checked, const std::string& axis_path, Family& family) {
+  const std::vector<std::int64_t>& times = axis(axis_path);
   std::size_t rows = std::min<std::size_t>(times.size(), checked.extent()[1]);
   const hsize_t height = std::min<hsize_t>(family.channels.size(), checked.extent()[0]);
   if (unclosed) rows = std::min<std::size_t>(rows, columns_within(checked, height));
-  if (rows > 0 && family.channels.size() > kMostValues / rows) throw Error("is too large to be true");
+  if (rows > 0 && family.channels.size() > kMostTraceValues / rows) throw Error("is too large to be true");
   family.time_ns = std::span(times).first(rows);
   if (check == Check::all) check_family(family);
-  channels += family.channels.size();
-  families.push_back(std::move(family));
 }
 
 /// Are all chunks those that were written?
@@ -513,7 +522,7 @@ const std::vector<TraceReader::Family>& TraceReader::families() const noexcept {
   return impl_->families;
 }
 
-const std::vector<std::string>& TraceReader::damages() const noexcept {
+const std::vector<TraceReader::Damage>& TraceReader::damages() const noexcept {
   return impl_->damages;
 }
 
@@ -652,6 +661,16 @@ void TraceReader::read(const Family& family, std::size_t first, std::size_t rows
       const auto stored = std::bit_cast<std::int64_t>(value);
       value = stored == kMissing ? kNan : static_cast<double>(stored);
     }
+  } catch (...) {
+    throw Error(impl_->place(family) + ": " + failure_reason());
+  }
+}
+
+std::size_t TraceReader::rows_per_chunk(const Family& family) const {
+  const Hdf5Access access;
+  try {
+    const std::lock_guard lock(impl_->reading);
+    return impl_->opened(family).values.chunk()[1];
   } catch (...) {
     throw Error(impl_->place(family) + ": " + failure_reason());
   }

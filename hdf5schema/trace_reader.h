@@ -31,11 +31,19 @@ class TraceReader {
     std::span<const std::int64_t> time_ns;  // monotonic, strictly increasing; shared by families, the reader's own
   };
 
+  /// A part that is left out.
+  struct Damage {
+    std::string part;    // "storage/kernel_objects"
+    std::string reason;  // "the checksum of a chunk is wrong"
+    FamilySpec spec = {};
+    std::vector<ChannelKey> channels = {};  // whose values are lost; none: they could not be named, or it is no family
+    [[nodiscard]] std::string text() const { return part + ": " + reason; }
+  };
+
   [[nodiscard]] const TraceHeader& header() const noexcept;
   [[nodiscard]] bool complete() const noexcept;  // false: the collector did not close it
   [[nodiscard]] const std::vector<Family>& families() const noexcept;
-  /// "storage/kernel_objects: the checksum of a chunk is wrong", one for each family that is left out.
-  [[nodiscard]] const std::vector<std::string>& damages() const noexcept;
+  [[nodiscard]] const std::vector<Damage>& damages() const noexcept;
   [[nodiscard]] std::vector<Event> events() const;
   [[nodiscard]] std::vector<ClockPair> clocks() const;
   [[nodiscard]] std::vector<Coverage> coverage() const;
@@ -52,6 +60,7 @@ class TraceReader {
   /// Absolute counter values instead of increments, [channel][time]; kMissing where missing.
   [[nodiscard]] std::vector<std::int64_t> read_absolute(const Family& family) const;
 
+  [[nodiscard]] std::size_t rows_per_chunk(const Family& family) const;
   /// As the file has it, [channel][time] (not for float64 families), and the absolute value each chunk counts from.
   struct Bases {
     std::size_t rows_per_chunk = 1;

@@ -12,6 +12,7 @@
 #include <deque>
 #include <limits>
 #include <mutex>
+#include <optional>
 #include <random>
 #include <system_error>
 #include <thread>
@@ -22,6 +23,7 @@
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/deflate_runs.h"
 #include "hdf5schema/disk_space.h"
+#include "hdf5schema/joined_trace.h"
 #include "hdf5schema/rewrite.h"
 #include "hdf5schema/row_buffer.h"
 #include "hdf5schema/semaphore.h"
@@ -70,6 +72,7 @@ struct TraceWriter::Impl {
     std::deque<ChannelKey> keys;              // guarded by mutex
     std::vector<std::size_t> changed;         // keys written already that died since; guarded by mutex
     std::size_t keys_written = 0;             // writer
+    std::vector<std::int64_t> before = {};    // what channels that came since count from; guarded by mutex
     std::vector<std::int64_t> previous = {};  // writer
   };
 
@@ -81,11 +84,8 @@ struct TraceWriter::Impl {
   };
 
   struct Axis {
-    Axis(std::string axis_name, std::chrono::nanoseconds axis_period, std::size_t rows)
-        : name(std::move(axis_name)),
-          period(axis_period),
-          rows_per_chunk(rows),
-          buffers{HandOver(rows), HandOver(rows)} {}
+    Axis(std::string axis, std::chrono::nanoseconds axis_period, std::size_t rows)
+        : name(std::move(axis)), period(axis_period), rows_per_chunk(rows), buffers{HandOver(rows), HandOver(rows)} {}
     std::string name;
     std::chrono::nanoseconds period;
     std::size_t rows_per_chunk;
@@ -94,7 +94,8 @@ struct TraceWriter::Impl {
     std::size_t filling = 0;
     std::int64_t last_time = std::numeric_limits<std::int64_t>::min();
     bool row_open = false;
-    std::uint64_t chunks = 0;  // writer
+    std::optional<std::int64_t> refused_time;  // of the last row for which there was no room
+    std::uint64_t chunks = 0;                  // writer
   };
 
   std::filesystem::path path;
@@ -199,7 +200,7 @@ TraceWriter::~TraceWriter() {
     impl_->file->close(false);
     impl_->disk->finish();
   } catch (const std::exception&) {
-    return;  // a destructor has no one to tell; the file keeps its .part
+    return;  // destructors cannot report errors; the file keeps its .part
   }
 }
 
@@ -208,8 +209,7 @@ std::filesystem::path TraceWriter::Impl::hidden(const char* ending) const {
 }
 
 std::size_t TraceWriter::Impl::axis_of(const FamilySpec& spec) {
-  std::string name = period_name(spec.period);
-  if (!spec.clock.empty()) name += "_" + spec.clock;
+  const std::string name = axis_name(spec);
   for (std::size_t i = 0; i < axes.size(); ++i) {
     if (axes[i]->name == name) return i;
   }
@@ -240,10 +240,11 @@ void TraceWriter::expect_channels(FamilyId id, std::size_t later) {
   impl_->families.at(id)->expected = later;
 }
 
-TraceWriter::ChannelId TraceWriter::add_channel(FamilyId id, ChannelKey key) {
+TraceWriter::ChannelId TraceWriter::add_channel(FamilyId id, ChannelKey key, std::int64_t before) {
   Impl::Family& family = *impl_->families.at(id);
   const std::lock_guard lock(impl_->mutex);
   family.keys.push_back(std::move(key));
+  family.before.push_back(before);
   ++family.channels;
   ++impl_->channels;
   if (impl_->started) {
@@ -463,7 +464,10 @@ bool TraceWriter::Impl::open_row(Axis& axis, std::size_t slot, std::int64_t time
     if (!buffer.present(slot) && distance < axis.period.count() / 2) return true;
   }
   if (time_ns <= axis.last_time) return false;
-  if (axis.buffers[axis.filling].buffer.full() && !hand_over(axis)) {
+  // A row is lost as a whole: the writer may catch up between two families of it.
+  const bool refused = axis.refused_time && time_ns - *axis.refused_time < axis.period.count() / 2;
+  if (refused || (axis.buffers[axis.filling].buffer.full() && !hand_over(axis))) {
+    if (!refused) axis.refused_time = time_ns;
     ++rows_lost_behind;
     return false;
   }
@@ -663,6 +667,8 @@ void TraceWriter::Impl::write_keys(FamilyId id) {
   std::vector<std::pair<std::size_t, ChannelKey>> changed;
   {
     const std::lock_guard lock(mutex);
+    family.previous.insert(family.previous.end(), family.before.begin(), family.before.end());
+    family.before.clear();
     fresh.assign(family.keys.begin() + static_cast<std::ptrdiff_t>(family.keys_written), family.keys.end());
     for (const std::size_t channel : family.changed) {
       if (channel < family.keys_written) changed.emplace_back(channel, family.keys[channel]);

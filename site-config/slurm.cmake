@@ -74,16 +74,17 @@ install(FILES ${CMAKE_BINARY_DIR}/generated/reveal-janitor.service site-config/s
   DESTINATION lib/systemd/system)
 install(FILES site-config/tmpfiles.d/reveal.conf DESTINATION lib/tmpfiles.d)
 
+install(FILES site-config/debian/lintian-overrides DESTINATION share/lintian/overrides RENAME reveal)
+
 # cpack -G DEB. Configure with -DCMAKE_INSTALL_PREFIX=/usr: the paths in the programs and in the package are the same.
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME reveal)
 set(CPACK_PACKAGE_CONTACT "The reveal developers <root@localhost>")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${PROJECT_DESCRIPTION}")
-set(CPACK_DEBIAN_PACKAGE_DESCRIPTION "finds what silently slowed a job down
- reveal records the hardware side of a job's nodes ten times a second, compares
- the job with itself, with its other nodes and with earlier runs, and says in a
- report which known misconfiguration or disturbance cost how much time. It
- contains the collector, the analysis and a plugin for Slurm.")
+set(CPACK_DEBIAN_PACKAGE_DESCRIPTION "reveal records the hardware side of a job's nodes ten times a second, compares
+the job with itself, with its other nodes and with earlier runs, and says in a
+report which known misconfiguration or disturbance cost how much time. It
+contains the collector, the analysis and a plugin for Slurm.")
 # Debian wants its own names for these two.
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME copyright)
 find_program(GZIP gzip)
@@ -101,12 +102,13 @@ set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION utils)
 set(CPACK_DEBIAN_PACKAGE_PRIORITY optional)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
-set(CPACK_DEBIAN_PACKAGE_DEPENDS util-linux)  # flock, for the spool janitor
+set(CPACK_DEBIAN_PACKAGE_DEPENDS python3)  # for reveal.py
+set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "python3-h5py, python3-pandas")
 set(CPACK_DEBIAN_PACKAGE_SUGGESTS libpfm4)  # opened at run time where it is
 set(CPACK_DEBIAN_PACKAGE_ENHANCES "slurmd, slurm-client")
 if(slurm_soname)  # opened when it is there: the job's name, end and mail address come from the controller
   string(REGEX REPLACE "\\.so\\." "" slurm_package ${slurm_soname})
-  set(CPACK_DEBIAN_PACKAGE_RECOMMENDS ${slurm_package})
+  string(APPEND CPACK_DEBIAN_PACKAGE_RECOMMENDS ", ${slurm_package}")
 endif()
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 file(WRITE ${CMAKE_BINARY_DIR}/generated/conffiles "${conffiles}")

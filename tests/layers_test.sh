@@ -11,6 +11,12 @@ forbid() {
   hits=$(grep -rnE "^#include [<\"]($2)" "$1" --include='*.h' --include='*.cpp' --include='*.c' 2>/dev/null | grep -vE "${4:-^$}")
   [ -z "$hits" ] || complain "$3: $hits"
 }
+# The same for the files of one folder, without those below it.
+forbid_in_folder() {
+  local hits
+  hits=$(grep -nE "^#include \"($2)" "$1"/*.h "$1"/*.cpp 2>/dev/null)
+  [ -z "$hits" ] || complain "$3: $hits"
+}
 forbid hdf5schema 'core/|postproc/|wrapper/|spank/' "hdf5schema is below everything"
 forbid core 'postproc/|wrapper/|spank/' "core measures, it never explains"
 forbid postproc 'core/|wrapper/|spank/' "postproc knows no probe"
@@ -28,16 +34,18 @@ for folder in core postproc wrapper hdf5schema; do
   forbid $folder 'CLI/' "CLI11 appears in programs only" '_main\.cpp:|^postproc/commands/'
 done
 
-# collect -> trace -> merge -> features -> detect -> diagnose -> compare -> report -> live, mail -> deliver -> commands:
-# nothing looks downstream. The one exception: the words of findings and episodes are plain data.
-forbid postproc/merge 'postproc/(features|detect|diagnose|compare|report|live|score|mail|deliver)/' "merge looks downstream"
-forbid postproc/features 'postproc/(detect|diagnose|compare|report|live|score|mail|deliver)/' "features look downstream"
-forbid postproc/detect 'postproc/(diagnose|compare|report|live|score|mail|deliver)/' "detect looks downstream"
-forbid postproc/diagnose 'postproc/(compare|report|live|score|mail|deliver)/' "diagnose looks downstream"
-forbid postproc/compare 'postproc/(report|live|score|mail|deliver)/' "compare looks downstream"
-forbid postproc/report 'postproc/(live|score|mail|deliver)/' "report looks downstream"
-forbid postproc/live 'postproc/(score|mail|deliver)/' "live looks downstream"
-forbid postproc/mail 'postproc/(live|score|deliver)/' "mail looks downstream"
+# The floors of postproc, lowest first: none includes what stands above it.
+floors=(numerics words telemetry features detect detect/scan detect/paper detect/windows detect/pipelines diagnose
+  diagnose/rules peers history report analysis live score mail deliver)
+for ((i = 0; i < ${#floors[@]}; ++i)); do
+  above=$(IFS='|'; echo "${floors[*]:i+1}")
+  [ -d "postproc/${floors[i]}" ] || complain "no folder postproc/${floors[i]}"
+  [ -z "$above" ] || forbid_in_folder "postproc/${floors[i]}" "postproc/($above)/[a-z_]+\\.h" "postproc/${floors[i]} looks upward"
+done
+for folder in postproc/*/ postproc/detect/*/ postproc/diagnose/*/; do
+  folder=${folder#postproc/} folder=${folder%/}
+  [[ " ${floors[*]} commands " == *" $folder "* ]] || complain "postproc/$folder has no floor"
+done
 forbid postproc 'postproc/commands/' "subcommands are above everything" '^postproc/(commands/|reveal_main\.cpp:)'
 forbid . 'slurm/slurm\.h' "<slurm/slurm.h> belongs to one file" '^\./(postproc/deliver/slurm_controller\.cpp|build)'
 
@@ -45,7 +53,7 @@ forbid . 'slurm/slurm\.h' "<slurm/slurm.h> belongs to one file" '^\./(postproc/d
 nameless=$(grep -rnE '(finding|Finding)[a-z_]*\.(id|title) = "' postproc --include='*.cpp' --include='*.h')
 [ -z "$nameless" ] || complain "a finding that is no row of the rule table: $nameless"
 
-allowed='CMakeLists\.txt|spank|wrapper|core|postproc|hdf5schema|site-config|tests|bench|README\.md|LICENSE|\..*'
+allowed='CMakeLists\.txt|spank|wrapper|core|postproc|hdf5schema|site-config|tests|bench|README\.md|LICENSE|CMakePresets\.json|CONTRIBUTING\.md|CHANGELOG\.md|\..*'
 extra=$(git ls-files 2>/dev/null | cut -d/ -f1 | sort -u | grep -vxE "$allowed")
 [ -z "$extra" ] || complain "not at the top level: $extra"
 vague=$(git ls-files 2>/dev/null | grep -E '(^|/)[a-z_]*(util|helper|common|manager)[a-z_]*\.[a-z]+$')

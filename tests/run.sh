@@ -14,6 +14,7 @@ say() { printf '\n==> [%4ds] %s\n' "$SECONDS" "$*"; }
 SECONDS=0
 # Objects are found again in any clone of the repository, not only at the path where they were compiled.
 export CCACHE_DIR="${CCACHE_DIR:-$HOME/.cache/ccache}" CCACHE_BASEDIR="$PWD" CCACHE_NOHASHDIR=1
+once=-DREVEAL_UNITY=ON  # compiled once: what clang-tidy and clang++ read below are single files without precompiled headers
 
 purposes=(build test)
 [ "${1:-}" != --lab ] || purposes+=(lab)
@@ -49,7 +50,7 @@ step() {  # step NAME COMMAND...: one more check that passes or fails as a whole
 say "g++: build, warnings are errors"
 # Little debug information: enough for a back trace, and a third less to wait for.
 configure gcc -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O2 -g1 -DNDEBUG" \
-  -DCMAKE_CXX_COMPILER=g++ -DCMAKE_C_COMPILER=gcc
+  -DCMAKE_CXX_COMPILER=g++ -DCMAKE_C_COMPILER=gcc $once
 ninja -C "$root/gcc"
 if [ "${1:-}" = --lab ]; then
   say "laboratory: itself"
@@ -68,7 +69,7 @@ if [ "${1:-}" != quick ]; then
   # clang-tidy below reads the product's files with the same warnings.
   clang_check() {
     configure clang -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG= -DCMAKE_CXX_COMPILER=clang++ \
-      -DCMAKE_C_COMPILER=clang || return
+      -DCMAKE_C_COMPILER=clang -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON || return
     /usr/bin/python3 -c 'if True:
       import json, os, sys
       for entry in json.load(open(sys.argv[1])):
@@ -85,7 +86,7 @@ if [ "${1:-}" != quick ]; then
 
   say "g++: unit tests under address and undefined behaviour sanitizers"
   configure sanitize -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG="-Og -g1" -DCMAKE_CXX_COMPILER=g++ -DCMAKE_C_COMPILER=gcc \
-    -DREVEAL_SANITIZE=address,undefined
+    -DREVEAL_SANITIZE=address,undefined $once
   ninja -C "$root/sanitize" test_core test_hdf5schema test_postproc test_wrapper fuzz_replay
   export LSAN_OPTIONS="suppressions=$PWD/tests/leaks.supp:print_suppressions=0"
   run_ctest sanitize -L unit -j "$(nproc)"

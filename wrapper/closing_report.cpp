@@ -6,12 +6,16 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <system_error>
+#include <thread>
 #include <vector>
 
 #include "hdf5schema/basics/descriptor.h"
 #include "hdf5schema/basics/file_text.h"
+#include "hdf5schema/basics/shell_word.h"
 #include "hdf5schema/basics/text.h"
 #include "wrapper/collector.h"
 #include "wrapper/memory_room.h"
@@ -23,6 +27,13 @@ namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
 constexpr auto kOpenTraceAge = 35s;  // three flushes and a half
+constexpr std::size_t kMostThreads = 8;
+
+/// Of this node; 0 outside of Slurm.
+std::size_t cpus_of_slurm() {
+  const char* cpus = ::getenv("SLURM_CPUS_ON_NODE");
+  return static_cast<std::size_t>(std::max<std::int64_t>(parse_int(cpus != nullptr ? cpus : "").value_or(0), 0));
+}
 
 bool newer(const std::string& file, const std::string& than) {
   std::error_code error;
@@ -55,6 +66,13 @@ std::string mebibytes(std::uint64_t bytes) {
 
 }  // namespace
 
+std::string report_command(const ReportOrder& order) {
+  char seconds[32];
+  std::snprintf(seconds, sizeof seconds, "%.1f", order.seconds);
+  return "reveal report " + shell_word(order.directory) + " --exit-code " + std::to_string(order.status) + " --ran " +
+         seconds + (order.retain == kRetainSummary ? " --retain " + order.retain : "");
+}
+
 bool others_still_record(const std::string& directory, const std::string& node) {
   const auto now = file_time_now(directory);
   std::error_code error;
@@ -82,7 +100,7 @@ ReportResult build_report(const ReportOrder& order, const BlockedSignals& signal
   };
   const std::string& directory = order.directory;
   if (others_still_record(directory, order.node)) return {ReportEnd::left_to_others, {}};
-  const std::string by_hand = "; try: reveal report " + directory;
+  const std::string by_hand = "; try: " + report_command(order);
   ReportLease lease(directory, order.node);
   while (!lease.take()) {
     if (::access(directory.c_str(), W_OK) != 0) return {ReportEnd::failed, "cannot write into " + directory};
@@ -93,7 +111,7 @@ ReportResult build_report(const ReportOrder& order, const BlockedSignals& signal
   const std::uint64_t needed = memory_of_report(bytes_of_traces(directory));
   if (const auto room = memory_room("/"); room && *room < needed) {
     return {ReportEnd::failed, "it may take " + mebibytes(needed) + " of memory, and the job's limit leaves " +
-                                   mebibytes(*room) + "; elsewhere: reveal show " + directory};
+                                   mebibytes(*room) + "; elsewhere: " + report_command(order)};
   }
 
   const Descriptor null(::open("/dev/null", O_RDWR | O_CLOEXEC));
@@ -105,6 +123,9 @@ ReportResult build_report(const ReportOrder& order, const BlockedSignals& signal
                                  std::to_string(order.status),
                                  "--ran",
                                  std::to_string(order.seconds)};
+  // A batch system has given these cpus to the job, which has ended.
+  const std::size_t own = std::min<std::size_t>(std::thread::hardware_concurrency(), cpus_of_slurm());
+  if (own > 0) words.insert(words.end(), {"--threads", std::to_string(std::min(own, kMostThreads))});
   if (order.retain == kRetainSummary) words.insert(words.end(), {"--retain", order.retain});
   // Standard output belongs to the command: what it printed may be the input of a program.
   const StartedProgram started = start_program(

@@ -29,6 +29,9 @@ struct ReportOrder {
   std::chrono::milliseconds limit;
 };
 
+/// The command that makes the same report later, from this place.
+[[nodiscard]] std::string report_command(const ReportOrder& order);
+
 /// Runs `reveal report`, its lines on our stderr unless it is to be quiet. What would not fit into the memory that the
 /// job's control group has left is not begun.
 [[nodiscard]] ReportResult build_report(const ReportOrder& order, const BlockedSignals& signals);

@@ -1,7 +1,10 @@
 #include "wrapper/command.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,7 +21,9 @@ namespace reveal {
 namespace {
 
 constexpr std::chrono::milliseconds kWitnessLimit{100};
-constexpr timespec kSafetyNet{1, 0};  // a signal that was lost in a failing call does not leave us waiting
+constexpr timespec kNow{0, 0};
+// Without descriptors to wait for, a signal that was lost in a failing call does not leave us waiting for longer.
+constexpr timespec kSafetyNet{1, 0};
 
 bool has_terminal() noexcept {
   return static_cast<bool>(Descriptor(::open("/dev/tty", O_RDONLY | O_NOCTTY | O_CLOEXEC)));
@@ -61,6 +66,30 @@ void let_go_of_the_commands_descriptors() noexcept try {
 } catch (const std::exception&) {  // no memory: they stay open until we end
 }
 
+/// What the wrapper sleeps on while the command runs: unlike a signal, the end of a process is not lost by asking.
+class News {
+ public:
+  explicit News(pid_t child) noexcept
+      : child_(static_cast<int>(::syscall(SYS_pidfd_open, child, 0))), signals_(all_signals()) {}
+
+  /// True when the command has ended or a signal is pending; false, at once, where that cannot be waited for.
+  [[nodiscard]] bool wait() const noexcept {
+    if (!child_ || !signals_) return false;
+    pollfd events[] = {{child_.get(), POLLIN, 0}, {signals_.get(), POLLIN, 0}};
+    return ::poll(events, 2, -1) > 0;
+  }
+
+ private:
+  static int all_signals() noexcept {
+    sigset_t all;
+    sigfillset(&all);
+    return ::signalfd(-1, &all, SFD_CLOEXEC);
+  }
+
+  Descriptor child_;  // before Linux 5.3 there is none
+  Descriptor signals_;
+};
+
 }  // namespace
 
 StartedProgram Command::start(char* const* argv) noexcept {
@@ -85,16 +114,20 @@ int Command::wait(pid_t other_child) noexcept {
   sigset_t all;
   sigfillset(&all);
   int status = 0;
+  const News news(pid_);
+  bool in_vain = false;
   while (!reap(status)) {
+    const bool told = !in_vain && news.wait();
     siginfo_t signal{};
-    if (::sigtimedwait(&all, &signal, &kSafetyNet) > 0 && signal.si_signo != SIGCHLD) forward(signal);
+    const int number = ::sigtimedwait(&all, &signal, told ? &kNow : &kSafetyNet);
+    in_vain = told && number <= 0;
+    if (number > 0 && number != SIGCHLD) forward(signal);
   }
   witness_.reset();
   // The key press that ended the command may have ended it before we were told.
   sigset_t keys;
   sigemptyset(&keys);
   for (const int each : {SIGINT, SIGQUIT}) sigaddset(&keys, each);
-  constexpr timespec kNow{0, 0};
   while (::sigtimedwait(&keys, nullptr, &kNow) > 0) interrupted_by_terminal_ = true;
   return status;
 }
@@ -140,7 +173,6 @@ void Command::stop_with_command(int signal) const noexcept {
   sigset_t stops;
   sigemptyset(&stops);
   for (const int each : {SIGTSTP, SIGTTIN, SIGTTOU}) sigaddset(&stops, each);
-  constexpr timespec kNow{0, 0};
   while (::sigtimedwait(&stops, nullptr, &kNow) > 0) {  // ours of the same key press would stop us a second time
   }
   sigset_t only;

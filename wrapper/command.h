@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "wrapper/process.h"
-#include "wrapper/witness.h"
+#include "wrapper/signal_witness.h"
 
 namespace reveal {
 
@@ -33,7 +33,7 @@ class Command {
   pid_t pid_ = -1;
   pid_t other_child_ = -1;
   std::optional<int> other_status_;
-  std::optional<Witness> witness_;  // while the command runs
+  std::optional<SignalWitness> witness_;  // while the command runs
   bool interrupted_by_terminal_ = false;
 };
 

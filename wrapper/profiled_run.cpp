@@ -102,6 +102,16 @@ void forget(const Profile& profile) noexcept try {
 } catch (const std::exception&) {  // no memory: it ends with us
 }
 
+ReportOrder order_for(const std::string& directory, const Settings& settings, const Ended& ended) {
+  return {.directory = directory,
+          .node = {},
+          .status = ended.status,
+          .seconds = ended.seconds,
+          .retain = settings.retain,
+          .quiet = settings.quiet,
+          .limit = {}};
+}
+
 /// Closing, copying and explaining: a process of its own does it, because a file system may not answer.
 void finish(Profile& profile, const Settings& settings, const Ended& ended, std::optional<int> collector_status,
             const BlockedSignals& signals, const Lines& lines, Clock::time_point deadline) {
@@ -116,19 +126,14 @@ void finish(Profile& profile, const Settings& settings, const Ended& ended, std:
   const std::string& directory = collected.directory.path;
   if (directory.empty()) return;
   if (const std::string problem = deliver(collected.directory); !problem.empty()) lines.say({problem});
+  ReportOrder order = order_for(directory, settings, ended);
   if (collected.end == CollectorEnd::interrupted || !settings.report) {
-    lines.say({"recorded in ", directory, "; for the report: reveal report ", directory});
+    lines.say({"recorded in ", directory, "; for the report: ", report_command(order)});
     return;
   }
-  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
-  const ReportResult report = build_report({.directory = directory,
-                                            .node = profile.launch.node,
-                                            .status = ended.status,
-                                            .seconds = ended.seconds,
-                                            .retain = settings.retain,
-                                            .quiet = settings.quiet,
-                                            .limit = left},
-                                           signals);
+  order.node = profile.launch.node;
+  order.limit = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
+  const ReportResult report = build_report(order, signals);
   if (report.end == ReportEnd::failed) lines.say({"no report: ", report.reason});
   if (!settings.mail.empty()) lines.say({"mail is not configured on this site; the report is in ", directory});
 }
@@ -190,7 +195,7 @@ void close_run(Profile& profile, const Settings& settings, Ended ended, std::opt
     const bool kept_in_spool = directory->spooled() && ::access(directory->recording.c_str(), F_OK) == 0;
     const std::string& place = kept_in_spool ? directory->recording : directory->path;
     lines.say({end == WaitEnd::deadline ? "not finished in time" : "interrupted", "; recorded in ", place,
-               "; for the report: reveal report ", place});
+               "; for the report: ", report_command(order_for(place, settings, ended))});
   } else if (too_short) {
     char seconds[32];
     std::snprintf(seconds, sizeof seconds, ended.seconds < 1 ? "%.2f" : "%.1f", ended.seconds);

@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <set>
 
-#include "postproc/compare/peers.h"
+#include "postproc/peers/peers.h"
 #include "tests/unit/postproc/spmd_job.h"
 
 namespace {

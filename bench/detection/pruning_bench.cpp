@@ -21,10 +21,10 @@
 #include <string>
 #include <vector>
 
-#include "postproc/detect/retained_metrics.h"
-#include "postproc/merge/job.h"
-#include "postproc/merge/load.h"
+#include "postproc/detect/paper/retained_metrics.h"
 #include "postproc/score/score.h"
+#include "postproc/telemetry/job.h"
+#include "postproc/telemetry/load.h"
 
 using namespace reveal;
 

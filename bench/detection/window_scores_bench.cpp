@@ -13,13 +13,13 @@
 #include <string_view>
 #include <vector>
 
-#include "postproc/detect/detector.h"
-#include "postproc/detect/ensemble.h"
+#include "postproc/detect/paper/detector.h"
 #include "postproc/detect/pipeline.h"
-#include "postproc/detect/scan_scale.h"
-#include "postproc/merge/job.h"
-#include "postproc/merge/load.h"
+#include "postproc/detect/scan/scan_scale.h"
+#include "postproc/detect/windows/ensemble.h"
 #include "postproc/score/score.h"
+#include "postproc/telemetry/job.h"
+#include "postproc/telemetry/load.h"
 
 using namespace reveal;
 

@@ -25,8 +25,8 @@
 #include "core/broker/run_lock.h"
 #include "core/job/cpu_set.h"
 #include "core/job/process_stat.h"
+#include "core/kernel_text/kernel_tree.h"
 #include "core/pmu/perf_broker.h"
-#include "core/root/root_fs.h"
 #include "hdf5schema/basics/config_file.h"
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/file_text.h"
@@ -129,7 +129,7 @@ Programs programs_of_deliverer(const std::string& config) {
 
 SpoolLimits spool_with_room(const BrokerOptions& options) {
   const SpoolLimits limits = read_spool_limits(options.spool, options.config);
-  if (!options.orphan) require_room(options.spool, limits);
+  if (!options.orphan) require_room(options.spool, limits, options.uid);
   return limits;
 }
 
@@ -336,7 +336,7 @@ class Broker {
   RunLock lock_;
   SpoolLimits limits_;
   std::filesystem::path spool_, mail_state_;
-  RootFs fs_;
+  KernelTree fs_;
   ExternStep extern_step_;
   CpuSet sampler_cpus_;  // the job's, where the node is shared
   Descriptor requests_;  // of the sampler's, for counters

@@ -25,7 +25,7 @@ using namespace std::chrono_literals;
 constexpr std::uint64_t kMostMemory = 2ULL << 30;
 constexpr unsigned kMemoryShare = 4;  // of small nodes, at most this part
 constexpr const char* kMostTasks = "128";
-constexpr auto kKillLimit = 1s;
+constexpr auto kCageKillLimit = 1s;
 constexpr auto kKillLook = 10ms;
 
 // Controllers of version 1 that limit or end what is in a group. The others (cpuset, net_cls ...) have nothing for us.
@@ -162,7 +162,7 @@ void Cage::empty() const noexcept {
   try {
     std::vector<fs::path> groups = groups_;
     for (const fs::path& group : abandoned(true)) groups.push_back(group);
-    const auto end = std::chrono::steady_clock::now() + kKillLimit;
+    const auto end = std::chrono::steady_clock::now() + kCageKillLimit;
     while (true) {
       bool all_empty = true;
       for (const fs::path& group : groups) all_empty = kill_all(group) && all_empty;

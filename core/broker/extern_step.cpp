@@ -12,7 +12,7 @@ namespace {
 constexpr int kGrace = 5;         // looks
 constexpr int kLastSearch = 100;  // looks; each one is twice as late as the one before
 
-std::int64_t start_of(RootFs& fs, int pid) {
+std::int64_t start_of(KernelTree& fs, int pid) {
   const std::string text = fs.text("/proc/" + std::to_string(pid) + "/stat").value_or("");
   const auto stat = parse_process_stat(text);
   return stat && stat->state != 'Z' ? stat->start_ticks : 0;
@@ -20,7 +20,7 @@ std::int64_t start_of(RootFs& fs, int pid) {
 
 }  // namespace
 
-ExternStep::ExternStep(RootFs& fs, std::string job, std::string node) noexcept
+ExternStep::ExternStep(KernelTree& fs, std::string job, std::string node) noexcept
     : fs_(fs), job_(std::move(job)), node_(std::move(node)) {}
 
 bool ExternStep::look_whether_gone() {

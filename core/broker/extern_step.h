@@ -5,13 +5,13 @@
 #include <cstdint>
 #include <string>
 
-#include "core/root/root_fs.h"
+#include "core/kernel_text/kernel_tree.h"
 
 namespace reveal {
 
 class ExternStep {
  public:
-  ExternStep(RootFs& fs, std::string job, std::string node) noexcept;
+  ExternStep(KernelTree& fs, std::string job, std::string node) noexcept;
 
   /// Call it about once a second. True when the daemon was seen and has been gone for a while: the epilog comes first.
   [[nodiscard]] bool look_whether_gone();
@@ -19,7 +19,7 @@ class ExternStep {
  private:
   void search();
 
-  RootFs& fs_;
+  KernelTree& fs_;
   std::string job_, node_;
   int looks_ = 0;
   int next_search_ = 1;

@@ -14,6 +14,7 @@
 #include <cmath>
 #include <cstring>
 #include <ctime>
+#include <map>
 #include <memory>
 
 #include "hdf5schema/basics/config_file.h"
@@ -170,13 +171,27 @@ SpoolLimits read_spool_limits(const std::filesystem::path& spool, const std::str
   return limits;
 }
 
-void require_room(const std::filesystem::path& spool, const SpoolLimits& limits) {
+namespace {
+
+/// What lies below a spool.
+struct SpoolUse {
+  std::map<uid_t, std::uint64_t> bytes;  // by user; what is root's is that of the user who may read it
+  std::string oldest;                    // run
+  time_t since = 0;                      // its age
+};
+
+/// Of a folder that is root's by now: who may read it.
+uid_t reader_of(const std::filesystem::path& folder) {
+  Acl found{};
+  const bool sealed = ::lgetxattr(folder.c_str(), kAclName, &found, sizeof found) == sizeof found;
+  return sealed && found.entries[1].tag == ACL_USER ? found.entries[1].id : 0;
+}
+
+SpoolUse use_of(const std::filesystem::path& spool) {
   constexpr int kMostFiles = 200'000;
   constexpr std::uint64_t kBlock = 512;
-  constexpr double kMegabyte = 1e6;
-  std::uint64_t used = 0;
-  std::string oldest;
-  struct stat of_oldest {};
+  SpoolUse use;
+  uid_t reader = 0;
   int files = 0;
   std::error_code error;
   // Follows no link: it only counts.
@@ -184,24 +199,51 @@ void require_room(const std::filesystem::path& spool, const SpoolLimits& limits)
        !error && entry != end && files < kMostFiles; entry.increment(error), ++files) {
     struct stat status {};
     if (::lstat(entry->path().c_str(), &status) != 0) continue;
-    used += static_cast<std::uint64_t>(status.st_blocks) * kBlock;
+    if (entry.depth() == 0) reader = reader_of(entry->path());
+    use.bytes[status.st_uid != 0 ? status.st_uid : reader] += static_cast<std::uint64_t>(status.st_blocks) * kBlock;
     const std::string name = entry->path().filename().string();
     if (entry.depth() > 0 || name[0] < '0' || name[0] > '9') continue;
-    if (oldest.empty() || status.st_ctime < of_oldest.st_ctime) {
-      oldest = name;
-      of_oldest = status;
+    if (use.oldest.empty() || status.st_ctime < use.since) {
+      use.oldest = name;
+      use.since = status.st_ctime;
     }
   }
-  if (used <= limits.total) return;
-  std::string text = spool.string() + " holds " + std::to_string(std::llround(static_cast<double>(used) / kMegabyte)) +
-                     " MB, more than spool_total_max (" +
-                     std::to_string(std::llround(static_cast<double>(limits.total) / kMegabyte)) +
-                     " MB): nothing more is recorded on this node";
-  if (!oldest.empty()) {
+  return use;
+}
+
+std::string megabytes(std::uint64_t bytes) {
+  constexpr double kMegabyte = 1e6;
+  return std::to_string(std::llround(static_cast<double>(bytes) / kMegabyte)) + " MB";
+}
+
+}  // namespace
+
+void require_room(const std::filesystem::path& spool, const SpoolLimits& limits, uid_t user) {
+  const SpoolUse use = use_of(spool);
+  const std::uint64_t share = limits.total / 2;
+  const auto own = use.bytes.find(user);
+  if (user != 0 && own != use.bytes.end() && own->second > share) {
+    throw Error(spool.string() + " holds " + megabytes(own->second) + " of user " + std::to_string(user) +
+                ", more than half of spool_total_max (" + megabytes(limits.total) +
+                "): nothing more of this user is recorded on this node");
+  }
+  std::uint64_t counted = 0;
+  std::uint64_t used = 0;
+  auto most = use.bytes.begin();
+  for (auto each = use.bytes.begin(); each != use.bytes.end(); ++each) {
+    used += each->second;
+    counted += each->first == 0 ? each->second : std::min(each->second, share);
+    if (each->second > most->second) most = each;
+  }
+  if (counted <= limits.total) return;
+  std::string text = spool.string() + " holds " + megabytes(used) + ", more than spool_total_max (" +
+                     megabytes(limits.total) + "): nothing more is recorded on this node; most of it, " +
+                     megabytes(most->second) + ", is of user " + std::to_string(most->first);
+  if (!use.oldest.empty()) {
     char day[32] = "";
     struct tm time {};
-    if (::gmtime_r(&of_oldest.st_ctime, &time) != nullptr) std::strftime(day, sizeof day, "%F", &time);
-    text += "; the oldest run that was not fetched is " + oldest + ", of " + day;
+    if (::gmtime_r(&use.since, &time) != nullptr) std::strftime(day, sizeof day, "%F", &time);
+    text += "; the oldest run that was not fetched is " + use.oldest + ", of " + day;
   }
   throw Error(text);
 }

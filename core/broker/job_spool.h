@@ -21,8 +21,10 @@ struct SpoolLimits {
 /// where that is less.
 [[nodiscard]] SpoolLimits read_spool_limits(const std::filesystem::path& spool, const std::string& config);
 
-/// Throws Error when the spool holds more than `limits.total`, with the oldest run that nobody fetched.
-void require_room(const std::filesystem::path& spool, const SpoolLimits& limits);
+/// Throws Error when the spool holds more than `limits.total`, or more than half of that is this user's; with the user
+/// who has most, and the oldest run that nobody fetched. Nobody counts for more than half: a user's own files in the
+/// folder of his run end his recordings, not those of others.
+void require_room(const std::filesystem::path& spool, const SpoolLimits& limits, uid_t user);
 
 /// "4711", "4711-r2" after two requeues.
 [[nodiscard]] std::string run_name(const std::string& job, int restart);

@@ -8,8 +8,8 @@
 #include <climits>
 
 #include "core/job/process_stat.h"
-#include "core/root/kernel_words.h"
-#include "core/root/root_fs.h"
+#include "core/kernel_text/kernel_tree.h"
+#include "core/kernel_text/kernel_words.h"
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/file_pattern.h"
 #include "hdf5schema/basics/text.h"
@@ -41,7 +41,7 @@ RunLock::RunLock(const BrokerOptions& options)
       step_nodes_(process_environment("SLURM_STEP_NODELIST")) {
   ::fcntl(fd_, F_SETFD, FD_CLOEXEC);
   if (options.orphan) read_left();
-  const auto self = parse_process_stat(RootFs().text("/proc/self/stat").value_or(""));
+  const auto self = parse_process_stat(KernelTree().text("/proc/self/stat").value_or(""));
   const std::string text = std::to_string(::getpid()) + " " + std::to_string(self ? self->start_ticks : 0) + " " +
                            std::to_string(restart_) + "\n" + as_line(request_) + as_line(step_nodes_);
   if (::ftruncate(fd_, 0) != 0 || ::pwrite(fd_, text.data(), text.size(), 0) < 0) {

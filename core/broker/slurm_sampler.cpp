@@ -24,14 +24,14 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kLook = 100ms;          // for the job's first process
+constexpr auto kJobLook = 100ms;       // for the job's first process
 constexpr auto kTaskPatience = 300ms;  // from there to its first task; this node may have none
 constexpr int kNice = 5;
 
 enum class Sight : std::uint8_t { nothing, process, task };
 
 /// A task has begun the user's program: its environment can be read.
-Sight look_at(const RootFs& fs, const Job& job) {
+Sight look_at(const KernelTree& fs, const Job& job) {
   Sight sight = Sight::nothing;
   for (const auto& process : job.processes()) {
     if (process->launcher) continue;
@@ -44,7 +44,7 @@ Sight look_at(const RootFs& fs, const Job& job) {
 
 /// Cpus on which the processes of a kind may run: the job's own, or Slurm's daemons of its steps, which are in the
 /// job's cpuset and bound to no part of it.
-CpuSet allowed_cpus(RootFs& fs, const Job& job, bool launchers) {
+CpuSet allowed_cpus(KernelTree& fs, const Job& job, bool launchers) {
   CpuSet allowed;
   for (const auto& process : job.processes()) {
     if (process->launcher != launchers) continue;
@@ -54,7 +54,7 @@ CpuSet allowed_cpus(RootFs& fs, const Job& job, bool launchers) {
   return allowed;
 }
 
-void keep_off_tasks(RootFs& fs, const Job& job, const Host& host) {
+void keep_off_tasks(KernelTree& fs, const Job& job, const Host& host) {
   ::setpriority(PRIO_PROCESS, 0, kNice);
   CpuSet online;
   for (const int cpu : host.cpus_online) online.insert(cpu);
@@ -67,7 +67,7 @@ void keep_off_tasks(RootFs& fs, const Job& job, const Host& host) {
 
 /// False when there was none before the end.
 bool wait_for_job(const CollectOptions& options, const std::atomic<bool>& stop) {
-  RootFs fs(options.root);
+  KernelTree fs(options.root);
   const Host host = Host::look(fs);
   const SystemClock clock;
   Job job(fs, host, JobSource::parse(options.job), 0);
@@ -75,13 +75,13 @@ bool wait_for_job(const CollectOptions& options, const std::atomic<bool>& stop) 
   while (!stop) {
     job.update(clock.now());
     const Sight sight = look_at(fs, job);
-    if (sight == Sight::process) patience -= kLook;
+    if (sight == Sight::process) patience -= kJobLook;
     if (sight == Sight::task || patience <= 0ms) {
       keep_off_tasks(fs, job, host);
       return true;
     }
     if (job.ended()) return false;
-    const timespec look{0, std::chrono::nanoseconds(kLook).count()};
+    const timespec look{0, std::chrono::nanoseconds(kJobLook).count()};
     ::nanosleep(&look, nullptr);  // the request to stop ends it
   }
   return false;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/root/kernel_words.h"
+#include "core/kernel_text/kernel_words.h"
 #include "hdf5schema/basics/text.h"
 
 namespace reveal {
@@ -25,7 +25,7 @@ bool has_word(std::string_view list, std::string_view word) noexcept {
 }
 
 // "31 23 0:28 / /sys/fs/cgroup/cpu rw,relatime shared:9 - cgroup cgroup rw,cpu"
-std::vector<Mount> cgroup_mounts(RootFs& fs) {
+std::vector<Mount> cgroup_mounts(KernelTree& fs) {
   std::vector<Mount> mounts;
   const std::string table = fs.text("/proc/self/mountinfo").value_or("");
   std::string_view rest = table;
@@ -54,7 +54,7 @@ std::string folder_of(const Mount& mount, std::string_view path) {
 }
 
 // What the collector asks aside of itself (core/sampler/aside.h).
-bool is_our_child(RootFs& fs, const Job& job, std::int64_t pid) {
+bool is_our_child(KernelTree& fs, const Job& job, std::int64_t pid) {
   if (job.own_pid() <= 0) return false;
   const std::string text = fs.text("/proc/" + std::to_string(pid) + "/stat").value_or("");
   const auto stat = parse_process_stat(text);
@@ -72,7 +72,7 @@ bool Cgroup::has(std::string_view controller) const noexcept {
   return has_word(controllers, controller);
 }
 
-std::vector<Cgroup> cgroup_paths_of(RootFs& fs, int pid) {
+std::vector<Cgroup> cgroup_paths_of(KernelTree& fs, int pid) {
   std::vector<Cgroup> groups;
   const std::string text = fs.text("/proc/" + std::to_string(pid) + "/cgroup").value_or("");
   std::string_view rest = text;
@@ -89,7 +89,7 @@ std::vector<Cgroup> cgroup_paths_of(RootFs& fs, int pid) {
   return groups;
 }
 
-std::vector<Cgroup> cgroups_of(RootFs& fs, int pid) {
+std::vector<Cgroup> cgroups_of(KernelTree& fs, int pid) {
   std::vector<Cgroup> groups = cgroup_paths_of(fs, pid);
   const std::vector<Mount> mounts = cgroup_mounts(fs);
   for (Cgroup& group : groups) {
@@ -107,7 +107,7 @@ std::vector<Cgroup> cgroups_of(RootFs& fs, int pid) {
   return groups;
 }
 
-std::vector<Cgroup> cgroups_of(RootFs& fs, const Job& job) {
+std::vector<Cgroup> cgroups_of(KernelTree& fs, const Job& job) {
   const auto& processes = job.processes();
   if (processes.empty()) return {};
   const auto first =
@@ -123,7 +123,7 @@ std::vector<Cgroup> cgroups_of(RootFs& fs, const Job& job) {
   return groups;
 }
 
-std::string why_not_the_jobs(RootFs& fs, const Job& job, const Cgroup& cgroup) {
+std::string why_not_the_jobs(KernelTree& fs, const Job& job, const Cgroup& cgroup) {
   if (cgroup.folder.empty()) return "its cgroup is not mounted here";
   if (cgroup.path == "/") return "the job has no cgroup of its own: it runs in the root cgroup";
   const auto members = fs.text(cgroup.folder + "/cgroup.procs");
@@ -139,7 +139,7 @@ std::string why_not_the_jobs(RootFs& fs, const Job& job, const Cgroup& cgroup) {
   return "";
 }
 
-std::string cpuset_path(RootFs& fs, const Job& job) {
+std::string cpuset_path(KernelTree& fs, const Job& job) {
   for (const Cgroup& group : cgroups_of(fs, job)) {
     if (group.folder.empty() || group.path == "/") continue;
     for (const std::string_view name : {"/cpuset.cpus.effective", "/cpuset.effective_cpus"}) {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/job/job.h"
-#include "core/root/root_fs.h"
+#include "core/kernel_text/kernel_tree.h"
 
 namespace reveal {
 
@@ -19,18 +19,18 @@ struct Cgroup {
 };
 
 /// Of one process, in the kernel's order, without their folders: one small read.
-[[nodiscard]] std::vector<Cgroup> cgroup_paths_of(RootFs& fs, int pid);
+[[nodiscard]] std::vector<Cgroup> cgroup_paths_of(KernelTree& fs, int pid);
 
 /// The same with their folders.
-[[nodiscard]] std::vector<Cgroup> cgroups_of(RootFs& fs, int pid);
+[[nodiscard]] std::vector<Cgroup> cgroups_of(KernelTree& fs, int pid);
 
 /// Of the job: of its first process that is no launcher. Empty while there is none.
-[[nodiscard]] std::vector<Cgroup> cgroups_of(RootFs& fs, const Job& job);
+[[nodiscard]] std::vector<Cgroup> cgroups_of(KernelTree& fs, const Job& job);
 
 /// "" if every process in the group belongs to the job, otherwise why its numbers are not the job's.
-[[nodiscard]] std::string why_not_the_jobs(RootFs& fs, const Job& job, const Cgroup& cgroup);
+[[nodiscard]] std::string why_not_the_jobs(KernelTree& fs, const Job& job, const Cgroup& cgroup);
 
 /// The file that names the cpus of the job's cpuset; no file if the job has none of its own.
-[[nodiscard]] std::string cpuset_path(RootFs& fs, const Job& job);
+[[nodiscard]] std::string cpuset_path(KernelTree& fs, const Job& job);
 
 }  // namespace reveal

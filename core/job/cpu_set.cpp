@@ -2,7 +2,7 @@
 
 #include <sched.h>
 
-#include "core/root/kernel_words.h"
+#include "core/kernel_text/kernel_words.h"
 
 namespace reveal {
 

@@ -3,19 +3,21 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
+#include <csignal>
 #include <fstream>
 #include <iterator>
 
 #include "core/job/slurm_step.h"
-#include "core/root/kernel_words.h"
+#include "core/kernel_text/kernel_words.h"
+#include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/text.h"
 
 namespace reveal {
 namespace {
 
-constexpr std::int64_t kSecond = 1'000'000'000;
 constexpr std::string_view kWitness = "reveal-witness";  // of reveal-run, beside the job in its process group
 constexpr std::int64_t kPatience = 10 * kSecond;         // for the first launcher to appear
 constexpr std::int64_t kSlurmPatience = 600 * kSecond;   // between steps; the epilog ends the wait where there is one
@@ -29,12 +31,19 @@ constexpr std::int64_t kFewNewPids = 512;
 constexpr int kLateLooks[] = {1, 3, 10};  // ticks later, for a process that is still being forked
 constexpr std::size_t kMostLate = 4096;
 constexpr std::size_t kReadEveryTick = 128;  // processes; more are read in turn
+constexpr std::size_t kFewProcesses = 16;    // no more: each of them is read each time
+constexpr std::uint64_t kRest = 4;           // ticks from one reading to the next of a process that never ran
 constexpr std::size_t kMostProcesses = 65'536;
 // A sum that fell and stays low for this many updates lost a process that nobody waited for.
 constexpr int kShortUpdates = 3;
 
 std::string proc_path(int pid, std::string_view file) {
   return "/proc/" + std::to_string(pid) + '/' + std::string(file);
+}
+
+/// A twentieth of what it costs to look into /proc.
+bool exists(int pid) noexcept {
+  return ::kill(pid, 0) == 0 || errno != ESRCH;
 }
 
 std::int64_t reaped_ticks(const ProcessStat& stat) noexcept {
@@ -70,13 +79,15 @@ JobSource JobSource::parse(const std::string& argument) {
   throw Error("--job " + argument + ": expected pid:N, run:DIR or slurm:ID");
 }
 
-Job::Job(RootFs& fs, const Host& host, std::optional<JobSource> source, int own_pid)
+Job::Job(KernelTree& fs, const Host& host, std::optional<JobSource> source, int own_pid)
     : fs_(fs),
       host_(host),
       source_(std::move(source)),
       own_pid_(own_pid),
       load_average_(fs.open("/proc/loadavg", 128)) {
   late_pids_.reserve(kMostLate);
+  KernelFile own = fs.open("/proc/self/stat", 512);
+  if (const auto stat = parse_process_stat(own.read())) own_start_ticks_ = stat->start_ticks;
 }
 
 const JobProcess* Job::find(int pid) const noexcept {
@@ -86,6 +97,7 @@ const JobProcess* Job::find(int pid) const noexcept {
 
 void Job::update(TickTime now) {
   if (began_ns_ < 0) began_ns_ = now.monotonic_ns;
+  now_ns_ = now.monotonic_ns;
   ++ticks_;
   if (now.monotonic_ns >= next_roots_ns_) refresh_roots(now.monotonic_ns);
   discover(now.monotonic_ns);
@@ -95,17 +107,21 @@ void Job::update(TickTime now) {
   }
   // What was reaped while it was read is in two sums or in none; then everything is read again.
   for (int attempt = 0; attempt < 3; ++attempt) {
-    if (!read_processes()) break;
+    if (!read_processes(attempt > 0)) break;
   }
   account();
-  const bool root_alive =
-      std::any_of(processes_.begin(), processes_.end(), [](const auto& process) { return process->root; });
-  if (root_alive) {
-    had_root_ = true;
+  if (root_alive()) {
     rootless_since_ns_ = -1;
   } else {
     ended_ = is_over(now.monotonic_ns);
   }
+}
+
+/// A zombie has ended, even if nobody ever waits for it; with threads that run on, only its first one has.
+bool Job::root_alive() const noexcept {
+  return std::any_of(processes_.begin(), processes_.end(), [](const auto& process) {
+    return process->root && !(process->stat.state == 'Z' && process->stat.threads <= 1);
+  });
 }
 
 bool Job::is_over(std::int64_t now_ns) {
@@ -113,7 +129,7 @@ bool Job::is_over(std::int64_t now_ns) {
   if (source_ && !source_->slurm_job.empty()) return now_ns - rootless_since_ns_ > kSlurmPatience;
   if (!had_root_) return now_ns - began_ns_ > kPatience;
   refresh_roots(now_ns);  // a launcher may have come since the last look
-  return std::none_of(processes_.begin(), processes_.end(), [](const auto& process) { return process->root; });
+  return !root_alive();
 }
 
 bool Job::is_keeper(const JobProcess& process) const noexcept {
@@ -201,7 +217,7 @@ void Job::refresh_roots(std::int64_t now_ns) {
     if (std::find(dead_roots_.begin(), dead_roots_.end(), name) != dead_roots_.end()) continue;
     if (root.rank < 0) root.rank = next_rank++;
     JobProcess* process = add(pid, *stat, static_cast<int>(root.rank), std::move(file));
-    process->root = true;
+    process->root = had_root_ = true;
     process->launcher = root.launcher != 0;
     next_scan_ns_ = 0;  // it may have children already
   }
@@ -213,6 +229,9 @@ JobProcess* Job::add(int pid, const ProcessStat& stat, int rank, KernelFile file
   process->rank = rank;
   process->command = stat.command;
   process->start_ticks = stat.start_ticks;
+  process->from_birth = own_start_ticks_ != kMissing && stat.start_ticks >= own_start_ticks_;
+  process->found_ns = now_ns_;
+  process->read_at = ticks_;
   process->stat = stat;
   process->weighed = stat.user_ticks + stat.system_ticks;
   process->launcher = stat.command == kWitness;
@@ -289,6 +308,7 @@ void Job::scan_all() {
 
 Job::Look Job::consider(int pid, bool may_be_thread) {
   if (pid == own_pid_ || by_pid_.contains(pid) || processes_.size() >= kMostProcesses) return Look::strange;
+  if (fs_.live() && !exists(pid)) return Look::absent;
   KernelFile file = fs_.open(proc_path(pid, "stat"), 512);
   const auto stat = parse_process_stat(file.read());
   if (!stat) return Look::absent;
@@ -345,7 +365,16 @@ void Job::forget_step_daemon(int pid) {
   });
 }
 
-bool Job::read_processes() {
+/// A job that starts a hundred short processes a second has dozens that sleep and never used a clock tick: they add
+/// nothing to any sum. Whether one is still there is all there is to know.
+bool Job::may_rest(const JobProcess& process, std::size_t place) const noexcept {
+  const ProcessStat& stat = process.stat;
+  if (!fs_.live() || processes_.size() <= kFewProcesses || process.root || stat.state != 'S') return false;
+  if (stat.user_ticks + stat.system_ticks + reaped_ticks(stat) > 0 || (place + ticks_) % kRest == 0) return false;
+  return exists(process.pid);
+}
+
+bool Job::read_processes(bool again) {
   const std::size_t share = processes_.size() / kReadEveryTick + 1;
   bool vanished = false;
   bool reaped = false;
@@ -360,6 +389,8 @@ bool Job::read_processes() {
   for (std::size_t i = 0; i < processes_.size(); ++i) {
     JobProcess& process = *processes_[i];
     if (share > 1 && !process.root && (i + ticks_) % share != 0 && !perhaps_reaped(process)) continue;
+    if (!again && (process.read_at == ticks_ || may_rest(process, i))) continue;
+    process.read_at = ticks_;
     const auto stat = parse_process_stat(process.file.read());
     // One seen before it named itself is forgotten, and found again under its name.
     const bool witness = stat && stat->command == kWitness && !process.launcher;
@@ -412,8 +443,10 @@ void Job::account() {
   for (const auto& process : processes_) {
     const ProcessStat& stat = process->stat;
     const std::int64_t own = stat.user_ticks + stat.system_ticks;
-    if (!process->launcher) ticks += own;
-    ticks += reaped_ticks(stat);
+    // The first value is the one that later ones count from: nothing, of those that began since.
+    const bool before_birth = ticks_ == 1 && process->from_birth;
+    if (!process->launcher && !before_birth) ticks += own;
+    if (!before_birth) ticks += reaped_ticks(stat);
     if (ticks_ % 10 == 0) {
       process->weight += (own - process->weighed) - process->weight / 4;
       process->weighed = own;

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "core/job/process_stat.h"
-#include "core/root/root_fs.h"
+#include "core/kernel_text/kernel_tree.h"
 #include "core/sampler/host.h"
 
 namespace reveal {
@@ -37,11 +37,14 @@ struct JobProcess {
   int rank = -1;          // of the launcher it descends from; -1: none
   bool launcher = false;  // its own work does not count
   bool root = false;
+  bool from_birth = false;  // it is not older than the collector: what its counters show, it did since
+  std::int64_t found_ns = 0;
   std::string command;
   std::int64_t start_ticks = 0;
   ProcessStat stat;         // the last one read; `command` in it is not valid
   std::int64_t weight = 0;  // ticks used lately, decaying
   std::int64_t weighed = 0;
+  std::uint64_t read_at = 0;    // the update in which `stat` was read
   std::uint64_t reaped_at = 0;  // the update in which its reaped time was last seen to grow
   KernelFile file;
 };
@@ -54,7 +57,7 @@ struct StepChange {
 class Job {
  public:
   /// `own_pid` is never part of the job.
-  Job(RootFs& fs, const Host& host, std::optional<JobSource> source, int own_pid);
+  Job(KernelTree& fs, const Host& host, std::optional<JobSource> source, int own_pid);
 
   /// Once per tick, before the probes.
   void update(TickTime now);
@@ -92,13 +95,15 @@ class Job {
   void consider_step_daemon(int pid);
   void name_step_daemons();
   void forget_step_daemon(int pid);
+  [[nodiscard]] bool root_alive() const noexcept;
   [[nodiscard]] bool is_over(std::int64_t now_ns);
   JobProcess* add(int pid, const ProcessStat& stat, int rank, KernelFile file);
-  bool read_processes();
+  bool read_processes(bool again);
+  [[nodiscard]] bool may_rest(const JobProcess& process, std::size_t place) const noexcept;
   [[nodiscard]] bool heirs_reaped(std::span<const std::pair<int, int>> gone);
   void account();
 
-  RootFs& fs_;
+  KernelTree& fs_;
   const Host& host_;
   std::optional<JobSource> source_;
   int own_pid_;
@@ -113,6 +118,8 @@ class Job {
   std::uint64_t generation_ = 0;
   std::uint64_t ticks_ = 0;
   std::int64_t began_ns_ = -1;
+  std::int64_t now_ns_ = 0;
+  std::int64_t own_start_ticks_ = kMissing;
   std::int64_t rootless_since_ns_ = -1;
   std::int64_t next_roots_ns_ = 0;
   std::int64_t next_scan_ns_ = 0;

@@ -7,7 +7,7 @@
 namespace reveal {
 namespace {
 
-constexpr std::int64_t kPeriod = 10'000'000'000;
+constexpr std::int64_t kLibrariesPeriod = 10'000'000'000;
 constexpr int kLooks = 2;
 constexpr std::size_t kMostRemembered = 1024;
 
@@ -40,9 +40,9 @@ std::set<std::string, std::less<>> libraries_in(std::string_view maps) {
 }
 
 void LoadedLibraries::look(std::int64_t now_ns, const Job& job) {
-  if (next_ns_ == 0) next_ns_ = now_ns + kPeriod;  // a program that just began has loaded nothing yet
+  if (next_ns_ == 0) next_ns_ = now_ns + kLibrariesPeriod;  // a program that just began has loaded nothing yet
   if (now_ns < next_ns_) return;
-  next_ns_ = now_ns + kPeriod;
+  next_ns_ = now_ns + kLibrariesPeriod;
   if (looks_.size() > kMostRemembered) looks_.clear();
   const std::string names = fs_.fact("@job/libraries", [&]() -> std::string {
     for (const auto& process : job.processes()) {

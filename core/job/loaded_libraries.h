@@ -7,13 +7,13 @@
 #include <string>
 
 #include "core/job/job.h"
-#include "core/root/root_fs.h"
+#include "core/kernel_text/kernel_tree.h"
 
 namespace reveal {
 
 class LoadedLibraries {
  public:
-  explicit LoadedLibraries(RootFs& fs) : fs_(fs) {}
+  explicit LoadedLibraries(KernelTree& fs) : fs_(fs) {}
 
   /// Every ten seconds one process, each of them twice in its life: what a program loads, it loads early.
   void look(std::int64_t now_ns, const Job& job);
@@ -23,7 +23,7 @@ class LoadedLibraries {
   [[nodiscard]] std::string seen() const;
 
  private:
-  RootFs& fs_;
+  KernelTree& fs_;
   std::set<std::string, std::less<>> seen_;
   std::map<int, int> looks_;  // by process id
   std::int64_t next_ns_ = 0;

@@ -1,14 +1,15 @@
 #include "core/job/net_namespaces.h"
 
+#include "hdf5schema/basics/clocks.h"
+
 namespace reveal {
 namespace {
 
-constexpr std::size_t kMostProcesses = 64;  // looked at per second
-constexpr std::int64_t kSecond = 1'000'000'000;
+constexpr std::size_t kProcessesPerSecond = 64;  // looked at per second
 
 }  // namespace
 
-NetNamespaces::NetNamespaces(RootFs& fs, const Job* job)
+NetNamespaces::NetNamespaces(KernelTree& fs, const Job* job)
     : fs_(fs), job_(job), own_(fs.link("/proc/self/ns/net").value_or("")) {
   if (job_ != nullptr) update(0);
   if (!list_.empty()) return;
@@ -22,7 +23,7 @@ void NetNamespaces::update(std::int64_t now_ns) {
   looked_ = !job_->processes().empty();
   generation_ = job_->generation();
   next_ns_ = now_ns + kSecond;
-  std::size_t left = kMostProcesses;
+  std::size_t left = kProcessesPerSecond;
   inhabited_.reset();
   guests_ = false;
   residents_.begin_look(now_ns);
@@ -55,6 +56,7 @@ bool NetNamespaces::consider(int pid) {
 
 std::optional<std::size_t> NetNamespaces::place_of(const std::string& inode) {
   Residents::Member* member = residents_.see(inode);
+  if (member != nullptr) member->awaited = true;  // the job's own begin after the first look
   if (member == nullptr || !residents_.settle(*member)) {
     guests_ = true;
     return std::nullopt;

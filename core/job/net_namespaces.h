@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/job/job.h"
-#include "core/root/root_fs.h"
+#include "core/kernel_text/kernel_tree.h"
 #include "core/sampler/residents.h"
 
 namespace reveal {
@@ -21,10 +21,10 @@ struct NetNamespace {
 
 class NetNamespaces {
  public:
-  static constexpr Residents::Limits kLimits{.at_first = 4, .later = 4, .at_once = 2};
+  static constexpr Residents::Limits kLimits{.at_first = 4, .later = 4};
   static constexpr std::size_t kMost = kLimits.at_first + kLimits.later;
 
-  NetNamespaces(RootFs& fs, const Job* job);
+  NetNamespaces(KernelTree& fs, const Job* job);
   void update(std::int64_t now_ns);
 
   /// Only grows; the folder of one may change. A file opened below it keeps its namespace when the process ends, so it
@@ -35,7 +35,7 @@ class NetNamespaces {
   bool consider(int pid);
   [[nodiscard]] std::optional<std::size_t> place_of(const std::string& inode);
 
-  RootFs& fs_;
+  KernelTree& fs_;
   const Job* job_;
   std::string own_;
   std::vector<NetNamespace> list_;  // by place of the resident

@@ -9,9 +9,9 @@
 namespace reveal {
 namespace {
 
-constexpr std::int64_t kPeriod = 10'000'000'000;
-constexpr std::size_t kMostProcesses = 64;  // looked at in one go
-constexpr int kDescriptors = 512;           // of each, from 0 on: a driver is opened early
+constexpr std::int64_t kDevicesPeriod = 10'000'000'000;
+constexpr std::size_t kProcessesAsked = 64;  // looked at in one go
+constexpr int kDescriptors = 512;            // of each, from 0 on: a driver is opened early
 constexpr std::string_view kGpu = "/dev/nvidia";
 constexpr std::string_view kVerbs = "/dev/infiniband/uverbs";
 
@@ -28,7 +28,7 @@ void OpenedDevices::look(std::int64_t now_ns, const Job& job) {
     has_rdma_ = !fs_.list("/sys/class/infiniband_verbs").empty();
   }
   if ((!has_gpus_ && !has_rdma_) || now_ns < next_ns_) return;
-  next_ns_ = now_ns + kPeriod;
+  next_ns_ = now_ns + kDevicesPeriod;
   const std::string devices = fs_.fact("@job/devices", [&] { return open_now(job); });
   std::string_view rest = devices;
   while (!rest.empty()) {
@@ -45,7 +45,7 @@ void OpenedDevices::look(std::int64_t now_ns, const Job& job) {
 std::string OpenedDevices::open_now(const Job& job) {
   std::set<std::string> open;
   const auto& processes = job.processes();
-  for (std::size_t i = 0; i < std::min(processes.size(), kMostProcesses); ++i) {
+  for (std::size_t i = 0; i < std::min(processes.size(), kProcessesAsked); ++i) {
     const JobProcess& process = *processes[turn_++ % processes.size()];
     if (process.launcher) continue;
     const std::string folder = "/proc/" + std::to_string(process.pid) + "/fd/";

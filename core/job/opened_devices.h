@@ -7,13 +7,13 @@
 #include <string>
 
 #include "core/job/job.h"
-#include "core/root/root_fs.h"
+#include "core/kernel_text/kernel_tree.h"
 
 namespace reveal {
 
 class OpenedDevices {
  public:
-  explicit OpenedDevices(RootFs& fs) : fs_(fs) {}
+  explicit OpenedDevices(KernelTree& fs) : fs_(fs) {}
 
   /// Every ten seconds, on a node that has such devices: the descriptors of some processes, in turn.
   void look(std::int64_t now_ns, const Job& job);
@@ -27,7 +27,7 @@ class OpenedDevices {
  private:
   [[nodiscard]] std::string open_now(const Job& job);
 
-  RootFs& fs_;
+  KernelTree& fs_;
   std::set<int> gpus_;
   std::set<int> rdma_;
   std::int64_t next_ns_ = 0;

@@ -2,18 +2,18 @@
 
 #include <algorithm>
 
+#include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/text.h"
 
 namespace reveal {
 namespace {
 
-constexpr std::int64_t kSecond = 1'000'000'000;
 constexpr int kMostAtOnce = 8;  // new processes with a slot between two looks: most of many are gone before the next
 constexpr std::int64_t kWorthASlot = 5;  // clock ticks used lately, to take the place of an idle process
 
 }  // namespace
 
-ProcessSlots::ProcessSlots(RootFs& fs, const Job& job, Sink& sink) : fs_(fs), job_(job), sink_(sink) {
+ProcessSlots::ProcessSlots(KernelTree& fs, const Job& job, Sink& sink) : fs_(fs), job_(job), sink_(sink) {
   slots_.reserve(kSlots);
   threads_.reserve(kSlots);
 }
@@ -23,6 +23,7 @@ bool ProcessSlots::in_slot(int pid) const noexcept {
 }
 
 void ProcessSlots::update(std::int64_t now_ns) {
+  ++looks_;
   bool lost_a_rank = false;
   for (ProcessSlot& slot : slots_) {
     if (slot.pid == 0) continue;
@@ -36,7 +37,7 @@ void ProcessSlots::update(std::int64_t now_ns) {
   const bool due = now_ns >= next_assignment_ns_;
   // A new process is given a free slot at once: short steps would otherwise stay unseen for most of their life.
   if (due) entered_ = 0;
-  if (due || lost_a_rank || (generation_ != job_.generation() && entered_ < kMostAtOnce)) assign();
+  if (due || lost_a_rank || (generation_ != job_.generation() && entered_ < kMostAtOnce)) assign(now_ns);
   generation_ = job_.generation();
   if (due) next_assignment_ns_ = now_ns + kSecond;
   std::int64_t total = 0;
@@ -54,7 +55,7 @@ void ProcessSlots::update(std::int64_t now_ns) {
   total_wait_ns_ = known ? total : kMissing;
 }
 
-void ProcessSlots::assign() {
+void ProcessSlots::assign(std::int64_t now_ns) {
   // The main process of a rank is what its launcher started first and is still there, or the root itself.
   for (const auto& process : job_.processes()) {
     if (process->rank < 0 || process->rank >= static_cast<int>(kSlots) || process->launcher) continue;
@@ -74,7 +75,7 @@ void ProcessSlots::assign() {
       threads_.emplace_back();
       slot = slots_.end() - 1;
     }
-    occupy(static_cast<std::size_t>(slot - slots_.begin()), *process);
+    occupy(static_cast<std::size_t>(slot - slots_.begin()), *process, now_ns);
   }
   for (const auto& process : job_.processes()) {
     if (process->launcher || in_slot(process->pid)) continue;
@@ -98,15 +99,17 @@ void ProcessSlots::assign() {
       });
       if (slot->rank >= 0 || slot->process == nullptr || slot->process->weight * 4 > process->weight) continue;
     }
-    occupy(static_cast<std::size_t>(slot - slots_.begin()), *process);
+    occupy(static_cast<std::size_t>(slot - slots_.begin()), *process, now_ns);
   }
 }
 
-void ProcessSlots::occupy(std::size_t index, const JobProcess& process) {
+void ProcessSlots::occupy(std::size_t index, const JobProcess& process, std::int64_t now_ns) {
   ProcessSlot& slot = slots_[index];
   slot.pid = process.pid;
   slot.start_ticks = process.start_ticks;
   slot.process = &process;
+  // What one did that was without a slot for long is not of the moment in which it gets one.
+  slot.from_birth = process.from_birth && now_ns - process.found_ns <= kSecond;
   ++slot.occupants;
   ++entered_;
   sink_.event("process " + std::to_string(process.pid), "process_begin", slot.instance + ' ' + process.command);
@@ -116,6 +119,7 @@ void ProcessSlots::occupy(std::size_t index, const JobProcess& process) {
     threads.gone_wait = wrapping_sum(threads.gone_wait, thread.wait.total());
   }
   threads.list.clear();
+  threads.from_birth = slot.from_birth;
   list_threads(index);
 }
 
@@ -138,6 +142,10 @@ void ProcessSlots::list_threads(std::size_t index) {
     thread.tid = tid;
     thread.listed = true;
     thread.file = fs_.open(folder + '/' + std::to_string(tid) + "/schedstat", 96);
+    if (threads.from_birth) {
+      thread.run.restart(0);
+      thread.wait.restart(0);
+    }
     threads.list.push_back(std::move(thread));
   };
   include(slot.pid);
@@ -148,6 +156,7 @@ void ProcessSlots::list_threads(std::size_t index) {
     }
   } else if (count > 1) {
     main_threads_only_ = true;
+    threads.from_birth = false;  // one that is listed later may have been left out meanwhile
   }
   std::erase_if(threads.list, [&](const Thread& thread) {
     if (thread.listed) return false;
@@ -165,8 +174,11 @@ void ProcessSlots::read_threads(std::size_t index) {
   std::int64_t run = threads.gone_run;
   std::int64_t wait = threads.gone_wait;
   bool known = slot.pid == 0 && threads.measured;
+  const bool before_birth = looks_ == 1 && slot.from_birth;  // the first row is what they count from
   for (Thread& thread : threads.list) {
-    if (slot.pid != 0) {
+    if (before_birth) {
+      known = threads.measured = true;
+    } else if (slot.pid != 0) {
       if (const auto times = parse_schedstat(thread.file.read())) {
         thread.run.follow(times->run_ns);
         thread.wait.follow(times->wait_ns);

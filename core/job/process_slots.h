@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "core/job/job.h"
-#include "core/root/kernel_words.h"
-#include "core/root/root_fs.h"
+#include "core/kernel_text/kernel_tree.h"
+#include "core/kernel_text/kernel_words.h"
 #include "core/sampler/sink.h"
 
 namespace reveal {
@@ -16,8 +16,14 @@ namespace reveal {
 /// Sums the growth of counters that begin anew with each process or thread.
 class Continued {
  public:
-  void restart() noexcept { known_ = false; }
+  /// The next raw value is another one's. `before`: what that one had counted when it is to count from; kMissing: the
+  /// first value that is seen.
+  void restart(std::int64_t before = kMissing) noexcept {
+    known_ = before != kMissing;
+    first_ = last_ = known_ ? before : 0;
+  }
   std::int64_t follow(std::int64_t raw) noexcept {
+    if (!known_) first_ = raw;
     if (known_ && raw > last_) total_ = wrapping_sum(total_, raw - last_);
     last_ = raw;
     known_ = true;
@@ -29,10 +35,14 @@ class Continued {
     last_ += amount;
     return true;
   }
+  void add(std::int64_t growth) noexcept { total_ = wrapping_sum(total_, growth); }
   [[nodiscard]] std::int64_t total() const noexcept { return total_; }
+  /// How far the raw value was followed since the restart, with what was left out.
+  [[nodiscard]] std::int64_t followed() const noexcept { return last_ - first_; }
 
  private:
   std::int64_t total_ = 0;
+  std::int64_t first_ = 0;
   std::int64_t last_ = 0;
   bool known_ = false;
 };
@@ -45,6 +55,7 @@ struct ProcessSlot {
   std::int64_t start_ticks = 0;
   const JobProcess* process = nullptr;  // valid until the next update()
   std::uint64_t occupants = 0;          // so far: a probe keeps its files while this stays
+  bool from_birth = false;              // its process is measured from its begin on, so its counters count from 0
   std::int64_t wait_ns = kMissing;      // runnable without a cpu, all threads; goes on over occupants
   std::int64_t run_ns = kMissing;
 };
@@ -55,7 +66,7 @@ class ProcessSlots {
   /// Threads whose scheduling is read each tick, over all slots; beyond it a process counts with its main thread only.
   static constexpr std::size_t kThreads = 128;
 
-  ProcessSlots(RootFs& fs, const Job& job, Sink& sink);
+  ProcessSlots(KernelTree& fs, const Job& job, Sink& sink);
   void update(std::int64_t now_ns);
 
   [[nodiscard]] const std::vector<ProcessSlot>& slots() const noexcept { return slots_; }
@@ -74,25 +85,27 @@ class ProcessSlots {
     std::vector<Thread> list;
     std::int64_t gone_run = 0;  // of threads that ended
     std::int64_t gone_wait = 0;
-    std::int64_t count = 0;  // threads the process had when they were listed
-    bool stale = false;      // one of them could not be read
-    bool measured = false;   // some thread of the slot could be read at least once
-    std::int64_t wait = 0;   // as known last
+    std::int64_t count = 0;   // threads the process had when they were listed
+    bool stale = false;       // one of them could not be read
+    bool measured = false;    // some thread of the slot could be read at least once
+    bool from_birth = false;  // so far each thread of the process was listed, or is younger than the last list
+    std::int64_t wait = 0;    // as known last
   };
 
-  void assign();
-  void occupy(std::size_t slot, const JobProcess& process);
+  void assign(std::int64_t now_ns);
+  void occupy(std::size_t slot, const JobProcess& process, std::int64_t now_ns);
   void list_threads(std::size_t slot);
   void read_threads(std::size_t slot);
   [[nodiscard]] bool in_slot(int pid) const noexcept;
 
-  RootFs& fs_;
+  KernelTree& fs_;
   const Job& job_;
   Sink& sink_;
   std::vector<ProcessSlot> slots_;
   std::vector<Threads> threads_;
   std::int64_t next_assignment_ns_ = 0;
   std::uint64_t generation_ = 0;
+  std::uint64_t looks_ = 0;
   int entered_ = 0;  // slots, since the last look at all
   std::int64_t total_wait_ns_ = kMissing;
   bool main_threads_only_ = false;

@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "core/root/kernel_words.h"
+#include "core/kernel_text/kernel_words.h"
 #include "hdf5schema/basics/text.h"
 
 namespace reveal {

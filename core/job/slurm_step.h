@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/root/root_fs.h"
+#include "core/kernel_text/kernel_tree.h"
 
 namespace reveal {
 
@@ -20,6 +20,6 @@ struct StepDaemon {
 };
 
 /// From its command line, "slurmstepd: [4711.batch]", which it writes there itself a while after its start.
-[[nodiscard]] StepDaemon look_at_step_daemon(RootFs& fs, int pid);
+[[nodiscard]] StepDaemon look_at_step_daemon(KernelTree& fs, int pid);
 
 }  // namespace reveal

@@ -7,18 +7,18 @@
 namespace reveal {
 namespace {
 
-constexpr std::int64_t kPeriod = 10'000'000'000;
-constexpr std::size_t kMostProcesses = 64;  // looked at in one go
+constexpr std::int64_t kCgroupsPeriod = 10'000'000'000;
+constexpr std::size_t kProcessesPerLook = 64;  // looked at in one go
 constexpr std::size_t kMostGroups = 32;
 
 }  // namespace
 
 void SubCgroups::look(std::int64_t now_ns, const Job& job) {
   if (now_ns < next_ns_ || job.processes().empty()) return;
-  next_ns_ = now_ns + kPeriod;
+  next_ns_ = now_ns + kCgroupsPeriod;
   const std::vector<Cgroup> own = cgroups_of(fs_, job);
   const auto& processes = job.processes();
-  for (std::size_t i = 0; i < std::min(processes.size(), kMostProcesses) && seen_.size() < kMostGroups; ++i) {
+  for (std::size_t i = 0; i < std::min(processes.size(), kProcessesPerLook) && seen_.size() < kMostGroups; ++i) {
     const JobProcess& process = *processes[turn_++ % processes.size()];
     if (process.launcher) continue;
     for (const Cgroup& group : cgroup_paths_of(fs_, process.pid)) {

@@ -6,13 +6,13 @@
 #include <string>
 
 #include "core/job/job.h"
-#include "core/root/root_fs.h"
+#include "core/kernel_text/kernel_tree.h"
 
 namespace reveal {
 
 class SubCgroups {
  public:
-  explicit SubCgroups(RootFs& fs) : fs_(fs) {}
+  explicit SubCgroups(KernelTree& fs) : fs_(fs) {}
 
   /// Every ten seconds, some processes in turn.
   void look(std::int64_t now_ns, const Job& job);
@@ -22,7 +22,7 @@ class SubCgroups {
   [[nodiscard]] const std::set<std::string>& groups() const noexcept { return seen_; }
 
  private:
-  RootFs& fs_;
+  KernelTree& fs_;
   std::set<std::string> seen_;
   std::int64_t next_ns_ = 0;
   std::size_t turn_ = 0;

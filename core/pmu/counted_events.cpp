@@ -7,17 +7,12 @@
 #include <cerrno>
 #include <cmath>
 
+#include "hdf5schema/basics/clocks.h"
+
 namespace reveal {
 namespace {
 
 constexpr int kMostLeftOut = 19;  // ticks in a row: ScaledSums makes up for so many
-
-// Of this thread: that it waited for a cpu is not what reading costs.
-std::int64_t cpu_time_now() noexcept {
-  timespec time{};
-  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return static_cast<std::int64_t>(time.tv_sec) * 1'000'000'000 + time.tv_nsec;
-}
 
 }  // namespace
 
@@ -149,7 +144,7 @@ void CountedEvents::sample() {
     --ticks_left_out_;
     return;
   }
-  const std::int64_t begin = cpu_time_now();
+  const std::int64_t begin = read_clock(CLOCK_THREAD_CPUTIME_ID);
   const std::vector<std::size_t> gone = tasks_ != nullptr ? tasks_->update() : std::vector<std::size_t>();
   known_ = read_all() && (tasks_ == nullptr || tasks_->attached());
   for (std::size_t group = 0; group < counters_.size() && known_; ++group) sums_[group].follow(counters_[group]);
@@ -162,7 +157,7 @@ void CountedEvents::sample() {
     tasks_->taken_out(place);
   }
   if (tasks_ != nullptr) tell_files();
-  const auto cost = static_cast<double>(cpu_time_now() - begin);
+  const auto cost = static_cast<double>(read_clock(CLOCK_THREAD_CPUTIME_ID) - begin);
   const double ticks = cost / (kMostOfTheTime * static_cast<double>(period_ns_));
   ticks_left_out_ = gone.empty() ? std::clamp(static_cast<int>(std::floor(ticks)), 0, kMostLeftOut) : 0;
 }

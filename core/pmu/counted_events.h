@@ -53,7 +53,7 @@ class CountedEvents {
   bool read_all() noexcept;
   void tell_files() noexcept;
 
-  RootFs& fs_;
+  KernelTree& fs_;
   const Job* job_;
   std::int64_t period_ns_;
   CountingScope scope_;

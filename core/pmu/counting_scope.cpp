@@ -119,7 +119,7 @@ std::chrono::nanoseconds counting_period(const Host& host) {
   return 60s;
 }
 
-std::string perf_event_paranoid(RootFs& fs) {
+std::string perf_event_paranoid(KernelTree& fs) {
   return fs.word("/proc/sys/kernel/perf_event_paranoid");
 }
 

@@ -28,7 +28,7 @@ struct CountingScope {
 [[nodiscard]] std::chrono::nanoseconds counting_period(const Host& host);
 
 /// The text of kernel.perf_event_paranoid.
-[[nodiscard]] std::string perf_event_paranoid(RootFs& fs);
+[[nodiscard]] std::string perf_event_paranoid(KernelTree& fs);
 
 /// So many more files may be opened here, for counters; RLIMIT_NOFILE's soft limit was raised before.
 [[nodiscard]] std::size_t files_for_counters();

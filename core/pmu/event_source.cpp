@@ -80,7 +80,7 @@ std::optional<EventField> parse_event_field(std::string_view text) {
   return field;
 }
 
-std::optional<EventSource> EventSource::look(RootFs& fs, const std::string& name) {
+std::optional<EventSource> EventSource::look(KernelTree& fs, const std::string& name) {
   EventSource source;
   source.name_ = name;
   source.folder_ = std::string(kFolder) + name;
@@ -110,28 +110,28 @@ std::optional<PerfEvent> EventSource::encode(std::string_view terms) const {
   return event;
 }
 
-std::vector<std::string> EventSource::event_names(RootFs& fs) const {
+std::vector<std::string> EventSource::event_names(KernelTree& fs) const {
   std::vector<std::string> names = fs.list(folder_ + "/events");
   std::erase_if(names, [](const std::string& name) { return name.find('.') != std::string::npos; });  // units, scales
   return names;
 }
 
-std::optional<PerfEvent> EventSource::event(RootFs& fs, std::string_view event) const {
+std::optional<PerfEvent> EventSource::event(KernelTree& fs, std::string_view event) const {
   return encode(fs.word(folder_ + "/events/" + std::string(event)));
 }
 
-double EventSource::scale(RootFs& fs, std::string_view event) const {
+double EventSource::scale(KernelTree& fs, std::string_view event) const {
   const std::string text = fs.word(folder_ + "/events/" + std::string(event) + ".scale");
   double scale = 1;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), scale);
   return error == std::errc() && end != text.data() ? scale : 1;
 }
 
-std::string EventSource::unit(RootFs& fs, std::string_view event) const {
+std::string EventSource::unit(KernelTree& fs, std::string_view event) const {
   return fs.word(folder_ + "/events/" + std::string(event) + ".unit");
 }
 
-std::vector<std::string> event_source_names(RootFs& fs, std::string_view prefix) {
+std::vector<std::string> event_source_names(KernelTree& fs, std::string_view prefix) {
   std::vector<std::string> names = fs.list(kFolder.substr(0, kFolder.size() - 1));
   std::erase_if(names, [&](const std::string& name) { return !name.starts_with(prefix); });
   std::sort(names.begin(), names.end(), number_order);

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/kernel_text/kernel_tree.h"
 #include "core/pmu/perf_event.h"
-#include "core/root/root_fs.h"
 
 namespace reveal {
 
@@ -26,7 +26,7 @@ struct EventField {
 class EventSource {
  public:
   /// Nothing if there is no such PMU.
-  static std::optional<EventSource> look(RootFs& fs, const std::string& name);
+  static std::optional<EventSource> look(KernelTree& fs, const std::string& name);
 
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
   [[nodiscard]] std::uint32_t type() const noexcept { return type_; }
@@ -36,13 +36,13 @@ class EventSource {
   /// "event=0x04,umask=0x03"; nothing if it has a term that the PMU does not know, or a value that does not fit.
   [[nodiscard]] std::optional<PerfEvent> encode(std::string_view terms) const;
   /// Those that the kernel names.
-  [[nodiscard]] std::vector<std::string> event_names(RootFs& fs) const;
+  [[nodiscard]] std::vector<std::string> event_names(KernelTree& fs) const;
   /// The event of this name, as the kernel encodes it.
-  [[nodiscard]] std::optional<PerfEvent> event(RootFs& fs, std::string_view event) const;
+  [[nodiscard]] std::optional<PerfEvent> event(KernelTree& fs, std::string_view event) const;
   /// One count in the unit of events/NAME.unit; 1 without.
-  [[nodiscard]] double scale(RootFs& fs, std::string_view event) const;
+  [[nodiscard]] double scale(KernelTree& fs, std::string_view event) const;
   /// "Joules", "MiB"; "" without.
-  [[nodiscard]] std::string unit(RootFs& fs, std::string_view event) const;
+  [[nodiscard]] std::string unit(KernelTree& fs, std::string_view event) const;
 
  private:
   std::string name_, folder_;
@@ -52,6 +52,6 @@ class EventSource {
 };
 
 /// Names of all PMUs that begin with `prefix`, in the order of their numbers.
-[[nodiscard]] std::vector<std::string> event_source_names(RootFs& fs, std::string_view prefix);
+[[nodiscard]] std::vector<std::string> event_source_names(KernelTree& fs, std::string_view prefix);
 
 }  // namespace reveal

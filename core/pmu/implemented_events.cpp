@@ -15,7 +15,7 @@ bool is_common_event(std::uint64_t code) {
 }
 
 /// Codes in events/ of Arm's PMUs; empty elsewhere.
-std::set<std::uint64_t> listed_events(RootFs& fs) {
+std::set<std::uint64_t> listed_events(KernelTree& fs) {
   std::set<std::uint64_t> listed;
   for (const std::string& name : event_source_names(fs, "armv")) {
     const auto source = EventSource::look(fs, name);
@@ -29,7 +29,7 @@ std::set<std::uint64_t> listed_events(RootFs& fs) {
 
 }  // namespace
 
-std::vector<std::string_view> drop_unimplemented(RootFs& fs, std::vector<HardwareEvent>& table) {
+std::vector<std::string_view> drop_unimplemented(KernelTree& fs, std::vector<HardwareEvent>& table) {
   std::vector<std::string_view> dropped;
   const std::set<std::uint64_t> listed = listed_events(fs);
   if (listed.empty()) return dropped;

@@ -8,7 +8,7 @@
 
 namespace reveal {
 
-JobTasks::JobTasks(RootFs& fs, const Job& job, std::function<int(const PerfTarget&)> attach)
+JobTasks::JobTasks(KernelTree& fs, const Job& job, std::function<int(const PerfTarget&)> attach)
     : fs_(fs), job_(job), attach_(std::move(attach)) {}
 
 std::vector<std::size_t> JobTasks::update() {

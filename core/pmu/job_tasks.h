@@ -20,7 +20,7 @@ class JobTasks {
   static constexpr std::size_t kMostAttached = 256;
 
   /// `attach` opens the counters of one thread and returns 0 or the errno.
-  JobTasks(RootFs& fs, const Job& job, std::function<int(const PerfTarget&)> attach);
+  JobTasks(KernelTree& fs, const Job& job, std::function<int(const PerfTarget&)> attach);
 
   /// What is new in the job is attached to. Slow only when processes came or went. Returns the places of groups whose
   /// processes, and all they began, have gone, the last first: read them once more and take them out.
@@ -44,7 +44,7 @@ class JobTasks {
   void attach(const JobProcess& process);
   void forget_the_dead();
 
-  RootFs& fs_;
+  KernelTree& fs_;
   const Job& job_;
   std::function<int(const PerfTarget&)> attach_;
   std::unordered_map<int, Process> processes_;

@@ -102,7 +102,7 @@ Microarchitecture microarchitecture_of(std::string_view cpuinfo) {
   return unknown;
 }
 
-Microarchitecture microarchitecture_of(RootFs& fs) {
+Microarchitecture microarchitecture_of(KernelTree& fs) {
   return microarchitecture_of(fs.text("/proc/cpuinfo").value_or(""));
 }
 

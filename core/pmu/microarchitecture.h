@@ -5,7 +5,7 @@
 #include <span>
 #include <string_view>
 
-#include "core/root/root_fs.h"
+#include "core/kernel_text/kernel_tree.h"
 
 namespace reveal {
 
@@ -36,6 +36,6 @@ struct MicroarchitectureName {
 
 /// From the text of /proc/cpuinfo: CPUID family, model and stepping, or implementer and part of Arm's MIDR.
 [[nodiscard]] Microarchitecture microarchitecture_of(std::string_view cpuinfo);
-[[nodiscard]] Microarchitecture microarchitecture_of(RootFs& fs);
+[[nodiscard]] Microarchitecture microarchitecture_of(KernelTree& fs);
 
 }  // namespace reveal

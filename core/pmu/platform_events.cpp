@@ -87,7 +87,7 @@ constexpr Row kRows[] = {
 /// Up to so many cpus have channels of their own; of more, only their packages have.
 constexpr std::size_t kMostPerCpu = 64;
 
-double factor_of(RootFs& fs, const EventSource& source, const Row& row) {
+double factor_of(KernelTree& fs, const EventSource& source, const Row& row) {
   const std::string unit = source.unit(fs, row.event);
   const double scale = source.scale(fs, row.event);
   if (unit == "MiB") return scale * 1024 * 1024;
@@ -103,7 +103,7 @@ bool is_one_of(std::string_view name, std::string_view source) {
 
 class Finder {
  public:
-  Finder(RootFs& fs, const std::vector<int>& cpus_online)
+  Finder(KernelTree& fs, const std::vector<int>& cpus_online)
       : fs_(fs), online_(cpus_online), microarchitecture_(microarchitecture_of(fs)) {}
 
   std::vector<PlatformEvent> run() {
@@ -150,7 +150,7 @@ class Finder {
     return place->second;
   }
 
-  RootFs& fs_;
+  KernelTree& fs_;
   const std::vector<int>& online_;
   Microarchitecture microarchitecture_;
   std::map<int, std::string> packages_;
@@ -163,7 +163,7 @@ std::span<const FamilyTable> platform_families() {
   return kFamilies;
 }
 
-std::vector<PlatformEvent> platform_events(RootFs& fs, const std::vector<int>& cpus_online) {
+std::vector<PlatformEvent> platform_events(KernelTree& fs, const std::vector<int>& cpus_online) {
   return Finder(fs, cpus_online).run();
 }
 

@@ -26,6 +26,6 @@ struct PlatformEvent {
 };
 
 /// Everything the table knows and this host has; of one source and cpu in a row, in the order of the table.
-[[nodiscard]] std::vector<PlatformEvent> platform_events(RootFs& fs, const std::vector<int>& cpus_online);
+[[nodiscard]] std::vector<PlatformEvent> platform_events(KernelTree& fs, const std::vector<int>& cpus_online);
 
 }  // namespace reveal

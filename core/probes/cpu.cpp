@@ -2,11 +2,11 @@
 #include <algorithm>
 #include <array>
 
-#include "core/root/key_index.h"
+#include "core/kernel_text/key_index.h"
+#include "core/sampler/diffed_text.h"
 #include "core/sampler/pace.h"
 #include "core/sampler/per_cpu.h"
 #include "core/sampler/probe.h"
-#include "core/sampler/repeated_text.h"
 #include "hdf5schema/basics/text.h"
 
 namespace reveal {
@@ -133,7 +133,7 @@ class CpuProbe final : public Probe {
   ProbeContext context_;
   KernelFile file_;
   PerCpu times_;
-  RepeatedText text_;
+  DiffedText text_;
   Family& activity_;
   Family& run_queue_;
   KeyIndex cpus_;

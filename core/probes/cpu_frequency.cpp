@@ -2,7 +2,7 @@
 // have none.
 #include <array>
 
-#include "core/root/kernel_words.h"
+#include "core/kernel_text/kernel_words.h"
 #include "core/sampler/pace.h"
 #include "core/sampler/per_cpu.h"
 #include "core/sampler/probe.h"

@@ -114,9 +114,9 @@ class DiskProbe final : public Probe {
     disks_.store(*disk, name, text_, std::span(words).first(count));
   }
 
-  RootFs& fs_;
+  KernelTree& fs_;
   KernelFile file_;
-  RepeatedText text_;
+  DiffedText text_;
   Instances disks_;
 };
 

@@ -1,7 +1,7 @@
 // Energy of packages, cores and memory by the powercap interface (RAPL).
 #include <algorithm>
 
-#include "core/root/kernel_words.h"
+#include "core/kernel_text/kernel_words.h"
 #include "core/sampler/probe.h"
 #include "hdf5schema/basics/text.h"
 

@@ -7,9 +7,9 @@
 #include <map>
 #include <optional>
 
-#include "core/root/kernel_words.h"
-#include "core/sampler/aside.h"
+#include "core/kernel_text/kernel_words.h"
 #include "core/sampler/probe.h"
+#include "core/sampler/worker_process.h"
 #include "hdf5schema/basics/text.h"
 
 namespace reveal {
@@ -92,7 +92,8 @@ class FileSystemProbe final : public Probe {
     if (points_[0].empty() && points_[1].empty() && !context.fs.recorded()) {
       throw Unavailable("the mounts of this host cannot be read");
     }
-    if (local_.state() == Aside::State::lost) throw Unavailable("no child process could be started to ask for it");
+    if (local_.state() == WorkerProcess::State::lost)
+      throw Unavailable("no child process could be started to ask for it");
     for (std::size_t i = 0; i < families_.size(); ++i) families_[i] = &context.family(kFamilies[i]);
   }
 
@@ -168,8 +169,8 @@ class FileSystemProbe final : public Probe {
   }
 
   void watch_servers() {
-    if (remote_->state() == Aside::State::lost) return;
-    const bool hangs = remote_->state() == Aside::State::busy;
+    if (remote_->state() == WorkerProcess::State::lost) return;
+    const bool hangs = remote_->state() == WorkerProcess::State::busy;
     if (families_[2]->channels().empty()) families_[2]->add(kAnswers[0].name);
     families_[2]->set(0, hangs ? 1 : 0);
     if (hangs == hung_) return;
@@ -178,8 +179,8 @@ class FileSystemProbe final : public Probe {
   }
 
   ProbeContext context_;
-  Aside local_;
-  std::optional<Aside> remote_;
+  WorkerProcess local_;
+  std::optional<WorkerProcess> remote_;
   std::uint64_t generation_ = 0;
   bool hung_ = false;
   std::array<std::string, 2> points_;  // of local ones, of servers; one a line

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <array>
 
-#include "core/root/key_index.h"
+#include "core/kernel_text/key_index.h"
+#include "core/sampler/diffed_text.h"
 #include "core/sampler/pace.h"
 #include "core/sampler/probe.h"
-#include "core/sampler/repeated_text.h"
 #include "hdf5schema/basics/text.h"
 
 namespace reveal {
@@ -75,7 +75,7 @@ class FreeBlocksProbe final : public Probe {
   }
 
   KernelFile file_;
-  RepeatedText text_;
+  DiffedText text_;
   Family& blocks_;
   std::string name_;  // "node0/Normal 9"; kept, so that nothing is allocated
   KeyIndex keys_;

@@ -2,7 +2,7 @@
 // memory everywhere else.
 #include <array>
 
-#include "core/root/kernel_words.h"
+#include "core/kernel_text/kernel_words.h"
 #include "core/sampler/probe.h"
 #include "hdf5schema/basics/text.h"
 
@@ -58,7 +58,7 @@ class HugePagesProbe final : public Probe {
     KernelFile file;
   };
 
-  void add_sizes(RootFs& fs, const std::string& folder, const std::string& prefix) {
+  void add_sizes(KernelTree& fs, const std::string& folder, const std::string& prefix) {
     constexpr std::string_view kPrefix = "hugepages-";
     for (const std::string& name : fs.list(folder)) {
       if (!name.starts_with(kPrefix) || !name.ends_with("kB")) continue;

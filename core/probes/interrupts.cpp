@@ -2,11 +2,11 @@
 #include <algorithm>
 
 #include "core/job/cpu_set.h"
-#include "core/root/key_index.h"
+#include "core/kernel_text/key_index.h"
+#include "core/sampler/diffed_text.h"
 #include "core/sampler/pace.h"
 #include "core/sampler/per_cpu.h"
 #include "core/sampler/probe.h"
-#include "core/sampler/repeated_text.h"
 #include "hdf5schema/basics/text.h"
 
 namespace reveal {
@@ -132,7 +132,7 @@ class MatrixProbe final : public Probe {
   KernelFile file_;
   std::string_view prefix_;
   PerCpu counts_;
-  RepeatedText text_;
+  DiffedText text_;
   std::string header_;
   std::vector<int> column_cpu_;  // -1: a column of something else
   KeyIndex rows_;

@@ -1,9 +1,10 @@
 // The job as a whole: its CPU time, its processes, and the cpus it may use.
 #include <algorithm>
+#include <optional>
 
 #include "core/job/cgroup.h"
 #include "core/job/cpu_set.h"
-#include "core/root/kernel_words.h"
+#include "core/kernel_text/kernel_words.h"
 #include "core/sampler/per_cpu.h"
 #include "core/sampler/probe.h"
 #include "hdf5schema/basics/text.h"
@@ -144,15 +145,22 @@ class JobCpusProbe final : public Probe {
     union_ = {};
     known_ = false;
     std::size_t left = kMostMasks;
-    if (files_generation_ != context_.job->generation()) {
+    if (files_generation_ != context_.job->generation() || skipped_) {
       files_generation_ = context_.job->generation();
       files_.clear();
+      skipped_ = false;
       for (const auto& process : context_.job->processes()) {
         if (process->launcher) continue;
+        // A short one is gone before the next look; until then it has its parent's mask.
+        if (looked_ns_ && !process->root && process->found_ns > *looked_ns_) {
+          skipped_ = true;
+          continue;
+        }
         if (left-- == 0) break;
         files_.push_back(context_.fs.open("/proc/" + std::to_string(process->pid) + "/status", 2048));
       }
     }
+    looked_ns_ = context_.sink.now();
     for (KernelFile& file : files_) {
       const std::string_view list = field_of(file.read(), "Cpus_allowed_list");
       if (list.empty()) continue;
@@ -168,6 +176,8 @@ class JobCpusProbe final : public Probe {
   KernelFile owned_;
   std::vector<KernelFile> files_;
   std::uint64_t files_generation_ = 0;
+  bool skipped_ = false;  // processes that were too young
+  std::optional<std::int64_t> looked_ns_;
   CpuSet union_;
   bool known_ = false;
 };

@@ -2,7 +2,7 @@
 #include <array>
 
 #include "core/job/cgroup.h"
-#include "core/root/kernel_words.h"
+#include "core/kernel_text/kernel_words.h"
 #include "core/sampler/probe.h"
 #include "hdf5schema/basics/text.h"
 
@@ -164,7 +164,7 @@ class CgroupProbe final : public Probe {
     std::vector<const Source*> sources;
   };
 
-  void open_sources(RootFs& fs, const Cgroup& group) {
+  void open_sources(KernelTree& fs, const Cgroup& group) {
     for (const Source& source : kSources) {
       const bool fits = source.controller.empty() ? group.controllers.empty() : group.has(source.controller);
       if (!fits || offered_[source.family][static_cast<std::size_t>(source.metric)]) continue;

@@ -6,7 +6,7 @@
 
 #include "core/job/cgroup.h"
 #include "core/job/sub_cgroups.h"
-#include "core/root/kernel_words.h"
+#include "core/kernel_text/kernel_words.h"
 #include "core/sampler/probe.h"
 #include "hdf5schema/basics/text.h"
 

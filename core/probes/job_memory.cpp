@@ -5,9 +5,9 @@
 #include <array>
 
 #include "core/job/cgroup.h"
-#include "core/root/key_index.h"
+#include "core/kernel_text/key_index.h"
+#include "core/sampler/diffed_text.h"
 #include "core/sampler/probe.h"
-#include "core/sampler/repeated_text.h"
 #include "hdf5schema/basics/text.h"
 
 namespace reveal {
@@ -176,11 +176,11 @@ class JobMemoryProbe final : public Probe {
 
   KernelFile file_;
   std::string_view prefix_;
-  RepeatedText text_;
+  DiffedText text_;
   KernelFile numa_file_;
   std::string_view numa_prefix_;
   std::int64_t numa_unit_ = 1;
-  RepeatedText numa_text_;
+  DiffedText numa_text_;
   Family* numa_ = nullptr;
   KeyIndex numa_keys_;  // "anon 0"
   std::vector<std::int32_t> numa_channels_;

@@ -2,9 +2,9 @@
 // threads, fills the node with.
 #include <array>
 
+#include "core/sampler/diffed_text.h"
 #include "core/sampler/pace.h"
 #include "core/sampler/probe.h"
-#include "core/sampler/repeated_text.h"
 #include "hdf5schema/basics/text.h"
 
 namespace reveal {
@@ -59,7 +59,7 @@ class KernelObjectsProbe final : public Probe {
  private:
   struct Text {
     KernelFile file;
-    RepeatedText text;
+    DiffedText text;
     std::array<std::int32_t, kMostWords> channels{};
   };
 

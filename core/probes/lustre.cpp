@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <array>
 
-#include "core/root/key_index.h"
+#include "core/kernel_text/key_index.h"
 #include "core/sampler/probe.h"
 #include "hdf5schema/basics/text.h"
 

@@ -1,8 +1,8 @@
 // /proc/meminfo: levels of memory in bytes, and of huge pages in pages.
+#include "core/kernel_text/key_index.h"
 #include "core/probes/metric_name.h"
-#include "core/root/key_index.h"
+#include "core/sampler/diffed_text.h"
 #include "core/sampler/probe.h"
-#include "core/sampler/repeated_text.h"
 #include "hdf5schema/basics/text.h"
 
 namespace reveal {
@@ -100,7 +100,7 @@ class MemoryProbe final : public Probe {
   }
 
   KernelFile file_;
-  RepeatedText text_;
+  DiffedText text_;
   Family& bytes_;
   Family& pages_;
   KeyIndex keys_;

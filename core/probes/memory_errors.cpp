@@ -1,7 +1,7 @@
 // Memory errors that the kernel's EDAC drivers count, corrected and not, of each controller and module.
 #include <algorithm>
 
-#include "core/root/kernel_words.h"
+#include "core/kernel_text/kernel_words.h"
 #include "core/sampler/probe.h"
 #include "hdf5schema/basics/text.h"
 
@@ -86,7 +86,7 @@ class MemoryErrorsProbe final : public Probe {
     }
   }
 
-  RootFs& fs_;
+  KernelTree& fs_;
   std::vector<Value> values_;
   Family* family_ = nullptr;
 };

@@ -5,8 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "core/sampler/diffed_text.h"
 #include "core/sampler/probe.h"
-#include "core/sampler/repeated_text.h"
 
 namespace reveal {
 
@@ -18,7 +18,7 @@ class NamespaceTexts {
     std::string instance;  // "" for the job's first namespace
     std::string folder;
     KernelFile file;
-    RepeatedText text;
+    DiffedText text;
   };
 
   /// Throws Unavailable(why) if it cannot be read; with "", it may come later.
@@ -28,7 +28,7 @@ class NamespaceTexts {
     if (!why.empty() && places_.front().file.read().empty()) throw Unavailable(std::string(why));
   }
 
-  /// Reads them; false: all are to be parsed (RepeatedText::update).
+  /// Reads them; false: all are to be parsed (DiffedText::update).
   [[nodiscard]] bool update() noexcept {
     follow();
     return update_all(places_);
@@ -49,7 +49,7 @@ class NamespaceTexts {
     }
   }
 
-  RootFs& fs_;
+  KernelTree& fs_;
   const NetNamespaces& namespaces_;
   std::string_view name_;
   std::size_t expected_size_;

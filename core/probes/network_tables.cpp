@@ -4,10 +4,10 @@
 #include <array>
 #include <charconv>
 
-#include "core/root/key_index.h"
+#include "core/kernel_text/key_index.h"
+#include "core/sampler/diffed_text.h"
 #include "core/sampler/pace.h"
 #include "core/sampler/probe.h"
-#include "core/sampler/repeated_text.h"
 #include "hdf5schema/basics/text.h"
 
 namespace reveal {
@@ -68,7 +68,7 @@ class NetworkTablesProbe final : public Probe {
   struct Table {
     std::string_view name;
     KernelFile file;
-    RepeatedText text;  // of which no number is set: it is the same as before, or it is parsed
+    DiffedText text;  // of which no number is set: it is the same as before, or it is parsed
     KeyIndex names;
     std::vector<Column> columns;
     std::vector<std::size_t> order;  // of the columns in this text

@@ -81,7 +81,7 @@ class NfsProbe final : public Probe {
       : sink_(context.sink),
         mounts_file_(context.fs.open(std::string(kMountStats), 16384)),
         rpc_file_(context.fs.open(std::string(kRpcStats))),
-        residents_({.at_first = kMostMounts, .later = kMostLater, .at_once = kMostLater / 2}) {
+        residents_({.at_first = kMostMounts, .later = kMostLater}) {
     // Homes are often mounted when somebody first goes there: that the kernel's client is loaded is enough.
     const bool mounted = mounts_file_.read().find(" with fstype nfs") != std::string_view::npos;
     if (!mounted && rpc_file_.read().empty()) throw Unavailable("this node has nothing mounted by NFS");
@@ -139,6 +139,7 @@ class NfsProbe final : public Probe {
     type = cut_word(type);
     if (type != "nfs" && type != "nfs4") return;
     Residents::Member* member = residents_.see(point);
+    if (member != nullptr) member->awaited = true;  // homes are mounted when somebody first goes there
     if (member == nullptr || !residents_.settle(*member)) {
       some_left_out_ = true;
       return;

@@ -1,11 +1,11 @@
 // Each NUMA node's allocations, memory, and what the memory manager did there.
 #include <algorithm>
 
+#include "core/kernel_text/key_index.h"
 #include "core/probes/metric_name.h"
-#include "core/root/key_index.h"
+#include "core/sampler/diffed_text.h"
 #include "core/sampler/pace.h"
 #include "core/sampler/probe.h"
-#include "core/sampler/repeated_text.h"
 #include "hdf5schema/basics/text.h"
 
 namespace reveal {
@@ -104,7 +104,7 @@ class NumaProbe final : public Probe {
   struct Node {
     std::string name;
     KernelFile file;
-    RepeatedText text;
+    DiffedText text;
     KeyIndex keys;
     std::vector<std::int32_t> channels;
   };

@@ -5,11 +5,11 @@
 #include <cmath>
 #include <map>
 
+#include "core/kernel_text/kernel_words.h"
 #include "core/pmu/counter_group.h"
 #include "core/pmu/counting_scope.h"
 #include "core/pmu/perf_broker.h"
 #include "core/pmu/platform_events.h"
-#include "core/root/kernel_words.h"
 #include "core/sampler/probe.h"
 
 namespace reveal {

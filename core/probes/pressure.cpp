@@ -1,7 +1,7 @@
 // Pressure stall information: time in which work waited for cpu, io or memory.
 #include <array>
 
-#include "core/root/kernel_words.h"
+#include "core/kernel_text/kernel_words.h"
 #include "core/sampler/probe.h"
 #include "hdf5schema/basics/text.h"
 

@@ -7,9 +7,10 @@
 #include <array>
 #include <ctime>
 
-#include "core/root/kernel_words.h"
-#include "core/sampler/aside.h"
+#include "core/kernel_text/kernel_words.h"
 #include "core/sampler/probe.h"
+#include "core/sampler/worker_process.h"
+#include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/text.h"
 
 namespace reveal {
@@ -31,12 +32,6 @@ constexpr FamilyTable kFamilies[] = {
     {"process/numa_walk", Kind::gauge, Unit::nanoseconds, Scope::process, Subsystem::self,
      "Cost of asking where memory is", "/proc/PID/numa_maps", kWalk},
 };
-
-std::int64_t monotonic_now() noexcept {
-  timespec time{};
-  ::clock_gettime(CLOCK_MONOTONIC, &time);
-  return static_cast<std::int64_t>(time.tv_sec) * 1'000'000'000 + time.tv_nsec;
-}
 
 constexpr std::int64_t kMostPageKilobytes = std::int64_t{1} << 40;
 
@@ -84,14 +79,14 @@ std::vector<std::int64_t> walk(const std::string& path, std::int64_t& elapsed) {
   std::vector<std::int64_t> nodes;
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) return nodes;
-  const std::int64_t begin = monotonic_now();
+  const std::int64_t begin = read_clock(CLOCK_MONOTONIC);
   std::string text;
   std::array<char, 16384> piece;
   ssize_t got = 0;
   while (elapsed <= kLongestWalk && (got = ::read(file, piece.data(), piece.size())) > 0) {
     text.append(piece.data(), static_cast<std::size_t>(got));
     add_lines(text, nodes);
-    elapsed = monotonic_now() - begin;
+    elapsed = read_clock(CLOCK_MONOTONIC) - begin;
   }
   ::close(file);
   if (got != 0) nodes.clear();
@@ -204,7 +199,7 @@ class PlacementProbe final : public Probe {
   }
 
   ProbeContext context_;
-  Aside child_;
+  WorkerProcess child_;
   Family& bytes_;
   Family& walks_;
   std::string request_;

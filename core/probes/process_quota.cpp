@@ -4,7 +4,7 @@
 #include <array>
 
 #include "core/job/cgroup.h"
-#include "core/root/kernel_words.h"
+#include "core/kernel_text/kernel_words.h"
 #include "core/sampler/probe.h"
 #include "hdf5schema/basics/text.h"
 

@@ -1,8 +1,9 @@
 // What reveal itself costs on this node; published in every trace.
 #include <ctime>
 
-#include "core/root/kernel_words.h"
+#include "core/kernel_text/kernel_words.h"
 #include "core/sampler/probe.h"
+#include "hdf5schema/basics/clocks.h"
 
 namespace reveal {
 namespace {
@@ -66,10 +67,7 @@ class SelfProbe final : public Probe {
   void sample() noexcept override {
     const SelfMeasurement& self = *context_.self;
     times_.begin();
-    timespec used{};
-    if (::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used) == 0) {
-      times_.set(0, static_cast<std::int64_t>(used.tv_sec) * 1'000'000'000 + used.tv_nsec);
-    }
+    times_.set(0, read_clock(CLOCK_PROCESS_CPUTIME_ID));
     for (std::size_t i = 0; i < self.parts.size(); ++i) {
       if (i + 1 >= times_.channels().size()) times_.add("self.probe_time", self.parts[i]);
       times_.set(static_cast<std::int32_t>(i + 1), self.part_ns[i]);

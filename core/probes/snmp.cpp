@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <array>
 
+#include "core/kernel_text/key_index.h"
 #include "core/probes/metric_name.h"
 #include "core/probes/namespace_texts.h"
-#include "core/root/key_index.h"
 #include "hdf5schema/basics/text.h"
 
 namespace reveal {

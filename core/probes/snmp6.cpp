@@ -1,8 +1,8 @@
 // /proc/net/snmp6 of the job's network namespaces: what IPv6, ICMPv6 and UDP over IPv6 counted. TCP is in snmp, over
 // either.
+#include "core/kernel_text/key_index.h"
 #include "core/probes/metric_name.h"
 #include "core/probes/namespace_texts.h"
-#include "core/root/key_index.h"
 #include "hdf5schema/basics/text.h"
 
 namespace reveal {

@@ -2,9 +2,9 @@
 // hold. The kernel throttles all of TCP when it reaches net.ipv4.tcp_mem.
 #include <array>
 
+#include "core/kernel_text/key_index.h"
 #include "core/probes/metric_name.h"
 #include "core/probes/namespace_texts.h"
-#include "core/root/key_index.h"
 #include "hdf5schema/basics/text.h"
 
 namespace reveal {

@@ -3,7 +3,7 @@
 #include <array>
 #include <charconv>
 
-#include "core/root/kernel_words.h"
+#include "core/kernel_text/kernel_words.h"
 #include "core/sampler/per_cpu.h"
 #include "core/sampler/probe.h"
 #include "hdf5schema/basics/text.h"

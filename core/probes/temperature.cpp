@@ -3,7 +3,7 @@
 #include <array>
 #include <optional>
 
-#include "core/root/kernel_words.h"
+#include "core/kernel_text/kernel_words.h"
 #include "core/sampler/per_cpu.h"
 #include "core/sampler/probe.h"
 #include "hdf5schema/basics/text.h"
@@ -85,7 +85,7 @@ class TemperatureProbe final : public Probe {
     KernelFile file;
   };
 
-  void find_sensors(RootFs& fs, const std::string& folder, const std::string& chip) {
+  void find_sensors(KernelTree& fs, const std::string& folder, const std::string& chip) {
     for (const std::string& file : fs.list(folder)) {
       if (!file.starts_with("temp") || !file.ends_with("_input")) continue;
       const std::string sensor = file.substr(0, file.size() - 6);

@@ -2,7 +2,7 @@
 #include <array>
 #include <optional>
 
-#include "core/root/kernel_words.h"
+#include "core/kernel_text/kernel_words.h"
 #include "core/sampler/pace.h"
 #include "core/sampler/per_cpu.h"
 #include "core/sampler/probe.h"
@@ -95,7 +95,7 @@ class ThrottleProbe final : public Probe {
 
   static bool read(KernelFile& file, std::int64_t& value) noexcept { return parse_number_file(file.read(), value); }
 
-  static Place open_place(RootFs& fs, const std::string& folder, std::string_view what, int number) {
+  static Place open_place(KernelTree& fs, const std::string& folder, std::string_view what, int number) {
     const std::string prefix = folder + "/thermal_throttle/" + std::string(what);
     return {number, fs.open_each_time(prefix + "_throttle_count"),
             fs.open_each_time(prefix + "_throttle_total_time_ms")};

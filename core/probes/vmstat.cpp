@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <array>
 
-#include "core/root/key_index.h"
+#include "core/kernel_text/key_index.h"
+#include "core/sampler/diffed_text.h"
 #include "core/sampler/probe.h"
-#include "core/sampler/repeated_text.h"
 #include "hdf5schema/basics/text.h"
 
 namespace reveal {
@@ -72,7 +72,7 @@ class VmstatProbe final : public Probe {
     std::int32_t channel;
   };
   KernelFile file_;
-  RepeatedText text_;
+  DiffedText text_;
   Family& events_;
   Family& levels_;
   KeyIndex keys_;

@@ -2,7 +2,7 @@
 // programs down.
 #include <array>
 
-#include "core/root/key_index.h"
+#include "core/kernel_text/key_index.h"
 #include "core/sampler/probe.h"
 #include "hdf5schema/basics/text.h"
 
@@ -70,7 +70,7 @@ class WritebackProbe final : public Probe {
   };
 
   // "254:0" is a disk; what only lives in memory, and network file systems ("0:40", "nfs-1"), count as they are named.
-  static std::string name_of_device(RootFs& fs, const std::string& name) {
+  static std::string name_of_device(KernelTree& fs, const std::string& name) {
     if (name.starts_with("7:") || name.starts_with("1:")) return "";  // loop and ram disks
     const auto target = fs.link("/sys/dev/block/" + name);
     return target ? target->substr(target->rfind('/') + 1) : name;

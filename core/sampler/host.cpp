@@ -9,13 +9,13 @@
 
 #include "core/job/cpu_set.h"
 #include "core/job/process_stat.h"
-#include "core/root/kernel_words.h"
+#include "core/kernel_text/kernel_words.h"
+#include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/text.h"
 
 namespace reveal {
 namespace {
 
-constexpr std::int64_t kSecond = 1'000'000'000;
 constexpr std::int64_t kMostTicks = 1'000'000;  // a second
 constexpr std::int64_t kLargestPage = 1 << 30;
 
@@ -43,13 +43,13 @@ void take_auxiliary_vector(std::string_view vector, Constants& constants) noexce
 }
 
 // Linux counts in hundredths of a second for programs, whatever its own clock, but on two old architectures.
-bool has_usual_ticks(RootFs& fs) {
+bool has_usual_ticks(KernelTree& fs) {
   const std::string cpus = fs.text("/proc/cpuinfo").value_or("");
   return cpus.find("IA-64") == std::string::npos && cpus.find("Alpha") == std::string::npos;
 }
 
 // Of this machine, as recorded, or of a copied tree: never of this machine for another one.
-Constants constants_of(RootFs& fs) {
+Constants constants_of(KernelTree& fs) {
   Constants constants;
   const std::string said = fs.fact("@sysconf", [&fs] {
     if (!fs.live()) return std::string();
@@ -70,7 +70,7 @@ Constants constants_of(RootFs& fs) {
   return constants;
 }
 
-std::vector<int> online_cpus(RootFs& fs) {
+std::vector<int> online_cpus(KernelTree& fs) {
   for (const char* list : {"online", "present"}) {
     const std::vector<int> cpus = parse_cpu_list(fs.word(std::string("/sys/devices/system/cpu/") + list));
     if (!cpus.empty()) return cpus;
@@ -93,7 +93,7 @@ std::vector<int> online_cpus(RootFs& fs) {
 
 }  // namespace
 
-Host Host::look(RootFs& fs) {
+Host Host::look(KernelTree& fs) {
   Host host;
   const Constants constants = constants_of(fs);
   host.page_bytes = constants.page_bytes;

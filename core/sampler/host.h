@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "core/root/root_fs.h"
+#include "core/kernel_text/kernel_tree.h"
 #include "hdf5schema/vocabulary.h"
 
 namespace reveal {
@@ -17,7 +17,7 @@ struct Host {
   std::vector<int> cpus_online;
   std::string caveat;  // which of them is missing, for the probes that need it
 
-  static Host look(RootFs& fs);
+  static Host look(KernelTree& fs);
 };
 
 }  // namespace reveal

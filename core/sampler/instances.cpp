@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/root/kernel_words.h"
+#include "core/kernel_text/kernel_words.h"
 
 namespace reveal {
 namespace {
@@ -32,7 +32,7 @@ void Instances::begin() {
   }
 }
 
-void Instances::store(Residents::Member& member, std::string_view name, RepeatedText& text,
+void Instances::store(Residents::Member& member, std::string_view name, DiffedText& text,
                       std::span<const std::string_view> words) {
   numbers_.clear();
   for (const std::string_view word : words) {

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "core/sampler/diffed_text.h"
 #include "core/sampler/probe.h"
-#include "core/sampler/repeated_text.h"
 #include "core/sampler/residents.h"
 
 namespace reveal {
@@ -32,7 +32,7 @@ class Instances {
   void begin();
   [[nodiscard]] Residents::Member* see(std::string_view name) { return residents_.see(name); }
   /// The numbers of one, in the order of the columns; there may be fewer. What was never used gets no rows.
-  void store(Residents::Member& member, std::string_view name, RepeatedText& text,
+  void store(Residents::Member& member, std::string_view name, DiffedText& text,
              std::span<const std::string_view> words);
   void end();
   void commit() noexcept;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/root/kernel_words.h"
+#include "core/kernel_text/kernel_words.h"
 
 namespace reveal {
 namespace {

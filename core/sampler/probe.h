@@ -12,7 +12,7 @@
 #include "core/job/job.h"
 #include "core/job/net_namespaces.h"
 #include "core/job/process_slots.h"
-#include "core/root/root_fs.h"
+#include "core/kernel_text/kernel_tree.h"
 #include "core/sampler/host.h"
 #include "core/sampler/sink.h"
 #include "hdf5schema/basics/error.h"
@@ -39,7 +39,7 @@ struct SelfMeasurement {
 
 /// Everything a probe may look at. `job` and what follows from it are null without a job.
 struct ProbeContext {
-  RootFs& fs;
+  KernelTree& fs;
   const Host& host;
   Sink& sink;
   std::chrono::nanoseconds period;
@@ -57,7 +57,7 @@ struct ProbeContext {
 
 using namespace std::chrono_literals;
 
-/// A probe whose period this is looks at each tick, whatever the interval.
+/// Probes with this period run on every tick, whatever the interval.
 inline constexpr std::chrono::nanoseconds kDefaultInterval = 100ms;
 
 struct ProbeSpec {

@@ -33,7 +33,8 @@ bool Residents::settle(Member& member) noexcept {
   if (member.place != kNoPlace) return true;
   const std::size_t later = places_ - places_at_first_;
   if (look_ == 1 ? places_ == limits_.at_first : later == limits_.later) return false;
-  if (!member.awaited && later >= limits_.at_once && now_ns_ - member.since_ns < kStay.count()) return false;
+  const bool at_once = member.awaited && later < limits_.later / 2;
+  if (!at_once && now_ns_ - member.since_ns < kStay.count()) return false;
   member.place = static_cast<int>(places_++);
   if (look_ == 1) places_at_first_ = places_;
   return true;

@@ -10,7 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "core/root/recording.h"
+#include "core/kernel_text/recording.h"
 
 namespace reveal {
 
@@ -22,8 +22,7 @@ class Residents {
 
   struct Limits {
     std::size_t at_first = 256;
-    std::size_t later = 24;
-    std::size_t at_once = 0;  // of the later ones: need not have stayed
+    std::size_t later = 24;  // half of them for those that stayed, whatever is awaited
   };
 
   struct Member {
@@ -31,7 +30,7 @@ class Residents {
     std::uint64_t look = 0;            // the last one that saw it
     bool fresh = true;                 // that was the first one
     bool wanted = true;                // for the probe to say
-    bool awaited = false;              // likewise: it need not stay before it is a resident
+    bool awaited = false;              // likewise: it need not stay first, as long as there is room
     int place = kNoPlace;              // of a resident: 0, 1, 2; it keeps it when it goes
     std::vector<std::int64_t> before;  // of a guest: its numbers in the look before
   };

@@ -5,17 +5,12 @@
 
 #include "core/job/cgroup.h"
 #include "core/job/cpu_set.h"
+#include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/text.h"
 
 namespace reveal {
 namespace {
-
-std::int64_t monotonic_now() noexcept {
-  timespec time{};
-  ::clock_gettime(CLOCK_MONOTONIC, &time);
-  return static_cast<std::int64_t>(time.tv_sec) * 1'000'000'000 + time.tv_nsec;
-}
 
 std::string seconds_text(std::int64_t nanoseconds) {
   std::string text = std::to_string(nanoseconds / 1'000'000'000.0);
@@ -45,7 +40,7 @@ std::vector<ProbeSpec> select_probes(const std::vector<std::string>& names) {
   return selected;
 }
 
-Sampler::Sampler(RootFs& fs, Sink& sink, Options options, TickTime now)
+Sampler::Sampler(KernelTree& fs, Sink& sink, Options options, TickTime now)
     : fs_(fs), sink_(sink), options_(std::move(options)), host_(Host::look(fs)) {
   if (!options_.metrics_file.empty()) selection_ = MetricSelection::read(options_.metrics_file);
   if (!selection_.everything()) sink_.select(&selection_);
@@ -76,8 +71,17 @@ Sampler::Sampler(RootFs& fs, Sink& sink, Options options, TickTime now)
                .job_cpus = job_ ? &job_cpus_ : nullptr,
                .site_metrics = options_.metrics_file,
                .perf_broker = options_.perf_broker});
+}
+
+void Sampler::look_first() {
+  first_look_ns_ =
+      parse_int(fs_.fact("@sampler/first_look", [] { return std::to_string(read_clock(CLOCK_MONOTONIC)); }));
   for (Opened& each : opened_) each.probe->sample();
   sink_.mute(false);
+}
+
+void Sampler::write_first_look() noexcept {
+  if (first_look_ns_) sink_.commit_all(*first_look_ns_);
 }
 
 void Sampler::open_probes(const ProbeContext& common) {
@@ -127,7 +131,7 @@ void Sampler::sample(const Tick& tick) noexcept {
   self_.ticks_missed += tick.missed;
   if (tick.missed > 0) sink_.event("clock", "ticks_missed", std::to_string(tick.missed));
   if (tick.clock_step_ns != 0) sink_.event("clock", "clock_step", seconds_text(tick.clock_step_ns));
-  std::int64_t before = monotonic_now();
+  std::int64_t before = read_clock(CLOCK_MONOTONIC);
   if (job_) {
     job_->update(tick.time);
     for (const StepChange& change : job_->take_step_changes()) {
@@ -136,13 +140,13 @@ void Sampler::sample(const Tick& tick) noexcept {
     slots_->update(tick.time.monotonic_ns);
     namespaces_->update(tick.time.monotonic_ns);
   }
-  std::int64_t after = monotonic_now();
+  std::int64_t after = read_clock(CLOCK_MONOTONIC);
   self_.part_ns[0] += after - before;
   for (std::size_t i = 0; i < opened_.size(); ++i) {
     if (tick.number % opened_[i].every != 0) continue;
     before = after;
     opened_[i].probe->sample();
-    after = monotonic_now();
+    after = read_clock(CLOCK_MONOTONIC);
     self_.part_ns[i + 1] += after - before;
   }
 }

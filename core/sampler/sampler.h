@@ -29,10 +29,14 @@ class Sampler {
     int perf_broker = -1;  // see ProbeContext
   };
 
-  /// Opens every probe and looks at everything once, without writing rows. What is not here is coverage, not an error.
-  Sampler(RootFs& fs, Sink& sink, Options options, TickTime now);
+  /// Opens every probe. What is not here is coverage, not an error.
+  Sampler(KernelTree& fs, Sink& sink, Options options, TickTime now);
 
+  /// Looks at everything once, without writing rows: adds the channels that are there. Before the trace begins.
+  void look_first();
   void sample(const Tick& tick) noexcept;
+  /// Writes the first look, at its own time: what counters count from. Once the trace has begun.
+  void write_first_look() noexcept;
 
   [[nodiscard]] std::vector<Coverage> coverage() const;
   [[nodiscard]] const Job* job() const noexcept { return job_.get(); }
@@ -50,7 +54,7 @@ class Sampler {
   void open_probes(const ProbeContext& context);
   void find_job_cpus();
 
-  RootFs& fs_;
+  KernelTree& fs_;
   Sink& sink_;
   Options options_;
   MetricSelection selection_;
@@ -62,6 +66,7 @@ class Sampler {
   SelfMeasurement self_;
   std::vector<Opened> opened_;
   std::vector<Coverage> coverage_;
+  std::optional<std::int64_t> first_look_ns_;  // recordings made before it was written do not have it
 };
 
 /// The probes with these names, or all. Throws Error for an unknown one, with the near name.

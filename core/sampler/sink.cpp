@@ -24,7 +24,8 @@ Family::Family(Sink& sink, const FamilySpec& spec) : sink_(sink), spec_(spec) {
   if (sink_.writer_ != nullptr) id_ = sink_.writer_->add_family(spec_);
 }
 
-std::int32_t Family::add(std::string_view metric, std::string_view instance, std::string_view role) {
+std::int32_t Family::add(std::string_view metric, std::string_view instance, std::string_view role,
+                         std::int64_t before) {
   if (!sink_.muted_) {
     if (later_ == kMostLater) {
       if (sink_.channels_refused_++ == 0) {
@@ -48,7 +49,7 @@ std::int32_t Family::add(std::string_view metric, std::string_view instance, std
     ++sink_.channels_;
   }
   if (selected && sink_.writer_ != nullptr) {
-    const TraceWriter::ChannelId channel = sink_.writer_->add_channel(id_, std::move(key));
+    const TraceWriter::ChannelId channel = sink_.writer_->add_channel(id_, std::move(key), before);
     channels_.emplace_back(sink_.writer_->key(id_, channel));
   } else {
     channels_.emplace_back(own_keys_.emplace_back(std::move(key)));
@@ -136,6 +137,11 @@ void Sink::event(std::string object, std::string code, std::string text) {
     text += (text.empty() ? "(" : " (") + std::to_string(std::exchange(budget.left_out, 0)) + " before it left out)";
   }
   writer_->append_event({now_ns_, std::move(object), std::move(code), std::move(text)});
+}
+
+void Sink::commit_all(std::int64_t time_ns) noexcept {
+  set_now(time_ns);
+  for (Family& family : families_) family.commit();
 }
 
 const Family* Sink::find(std::string_view path) const noexcept {

@@ -50,7 +50,9 @@ class Family {
   Family(Sink& sink, const FamilySpec& spec);
 
   /// Slow; for what appears for the first time. Returns its place in the row; kNoChannel if there were too many.
-  std::int32_t add(std::string_view metric, std::string_view instance = {}, std::string_view role = "node");
+  /// `before`: what a counter had counted until now, where that is known.
+  std::int32_t add(std::string_view metric, std::string_view instance = {}, std::string_view role = "node",
+                   std::int64_t before = kMissing);
   void died(std::int32_t channel);
   /// The trace begins with room for so many channels more. Before it begins.
   void expect(std::size_t later);
@@ -99,6 +101,8 @@ class Sink {
 
   /// While muted, rows are filled but not written: the first look at everything, before the trace has begun.
   void mute(bool muted) noexcept { muted_ = muted; }
+  /// Writes the rows as they are: those of the first look, once the trace has begun.
+  void commit_all(std::int64_t time_ns) noexcept;
   /// From now on only channels that it takes are written. It must outlive the sink's use.
   void select(MetricSelection* selection) noexcept { selection_ = selection; }
   /// Shows the rows to who watches, too; nullptr: to nobody.

@@ -6,20 +6,11 @@
 #include <system_error>
 #include <utility>
 
+#include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/private_files.h"
 
 namespace reveal {
-namespace {
-
-std::int64_t read_clock(clockid_t clock) noexcept {
-  timespec time{};
-  ::clock_gettime(clock, &time);
-  return static_cast<std::int64_t>(time.tv_sec) * 1'000'000'000 + time.tv_nsec;
-}
-
-}  // namespace
-
 StatusFile::StatusFile(const std::filesystem::path& trace, std::string node, const Progress& progress,
                        const TraceWriter& writer, std::chrono::milliseconds period)
     : path_(trace.parent_path() / (node + ".status.json")),

@@ -3,19 +3,14 @@
 #include <cstdlib>
 #include <ctime>
 
+#include "hdf5schema/basics/clocks.h"
+
 namespace reveal {
 namespace {
 
-constexpr std::int64_t kSecond = 1'000'000'000;
 // Slewing moves both clocks alike; only a step moves one against the other. Reading them one after the other costs
 // less.
 constexpr std::int64_t kSmallestStep = 2'000'000;
-
-std::int64_t read_clock(clockid_t clock) noexcept {
-  timespec time{};
-  ::clock_gettime(clock, &time);
-  return static_cast<std::int64_t>(time.tv_sec) * kSecond + time.tv_nsec;
-}
 
 }  // namespace
 

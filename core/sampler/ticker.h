@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "core/root/root_fs.h"
+#include "core/kernel_text/kernel_tree.h"
 
 namespace reveal {
 

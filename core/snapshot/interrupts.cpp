@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <map>
 
-#include "core/root/kernel_words.h"
+#include "core/kernel_text/kernel_words.h"
 #include "hdf5schema/basics/text.h"
 
 namespace reveal {
@@ -15,7 +15,7 @@ constexpr std::string_view kPciDevices = "/sys/bus/pci/devices";
 // What a device is to the rest of the system; a virtio device hangs these below its own folder.
 constexpr std::string_view kClasses[] = {"net", "infiniband", "nvme", "block", "drm", "ata", "host"};
 
-std::vector<InterruptFact> fired(RootFs& fs, std::int64_t least) {
+std::vector<InterruptFact> fired(KernelTree& fs, std::int64_t least) {
   std::vector<InterruptFact> facts;
   const std::string text = fs.text("/proc/interrupts").value_or("");
   std::string_view rest = text;
@@ -39,7 +39,7 @@ std::vector<InterruptFact> fired(RootFs& fs, std::int64_t least) {
   return facts;
 }
 
-void add_classes(RootFs& fs, const std::string& folder, std::string& text) {
+void add_classes(KernelTree& fs, const std::string& folder, std::string& text) {
   for (const std::string_view name : kClasses) {
     for (const std::string& member : fs.list(folder + '/' + std::string(name))) {
       text += (text.empty() ? "" : ", ") + std::string(name) + ' ' + member;
@@ -47,7 +47,7 @@ void add_classes(RootFs& fs, const std::string& folder, std::string& text) {
   }
 }
 
-std::string described(RootFs& fs, const std::string& address) {
+std::string described(KernelTree& fs, const std::string& address) {
   const std::string folder = std::string(kPciDevices) + '/' + address;
   std::string classes;
   add_classes(fs, folder, classes);
@@ -58,7 +58,7 @@ std::string described(RootFs& fs, const std::string& address) {
 }
 
 /// The PCI device that owns each message-signalled interrupt.
-std::map<int, std::string> owners(RootFs& fs) {
+std::map<int, std::string> owners(KernelTree& fs) {
   std::map<int, std::string> by_number;
   for (const std::string& address : fs.list(kPciDevices)) {
     for (const std::string& number : fs.list(std::string(kPciDevices) + '/' + address + "/msi_irqs")) {
@@ -70,7 +70,7 @@ std::map<int, std::string> owners(RootFs& fs) {
 
 // Since Linux 6.12 the mask of an interrupt that cannot be moved cannot be opened for writing; where debugfs can be
 // read, it says so on any kernel.
-std::string managed(RootFs& fs, int number) {
+std::string managed(KernelTree& fs, int number) {
   const std::string text = fs.text("/sys/kernel/debug/irq/irqs/" + std::to_string(number)).value_or("");
   if (!text.empty()) return text.find("IRQD_AFFINITY_MANAGED") != std::string::npos ? "yes" : "no";
   const std::string path = "/proc/irq/" + std::to_string(number) + "/smp_affinity";
@@ -84,7 +84,7 @@ std::string managed(RootFs& fs, int number) {
 
 }  // namespace
 
-std::vector<InterruptFact> interrupt_facts(RootFs& fs, std::int64_t least, std::size_t most) {
+std::vector<InterruptFact> interrupt_facts(KernelTree& fs, std::int64_t least, std::size_t most) {
   std::vector<InterruptFact> facts = fired(fs, least);
   std::stable_sort(facts.begin(), facts.end(), [](const auto& a, const auto& b) { return a.count > b.count; });
   if (facts.size() > most) facts.resize(most);

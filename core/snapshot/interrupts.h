@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "core/root/root_fs.h"
+#include "core/kernel_text/kernel_tree.h"
 
 namespace reveal {
 
@@ -21,6 +21,6 @@ struct InterruptFact {
 };
 
 /// Those that fired at least `least` times, the busiest first, at most `most`.
-[[nodiscard]] std::vector<InterruptFact> interrupt_facts(RootFs& fs, std::int64_t least, std::size_t most);
+[[nodiscard]] std::vector<InterruptFact> interrupt_facts(KernelTree& fs, std::int64_t least, std::size_t most);
 
 }  // namespace reveal

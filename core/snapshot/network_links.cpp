@@ -12,7 +12,7 @@ constexpr std::size_t kMostInterfaces = 32;
 constexpr std::size_t kMostPorts = 64;
 
 // A device below another one (virtio below PCI) leaves the NUMA node to its parent.
-std::string numa_node_of(RootFs& fs, const std::string& device) {
+std::string numa_node_of(KernelTree& fs, const std::string& device) {
   for (const char* place : {"/numa_node", "/../numa_node"}) {
     if (std::string node = fs.word(device + place); !node.empty()) return node;
   }
@@ -20,7 +20,7 @@ std::string numa_node_of(RootFs& fs, const std::string& device) {
 }
 
 /// Cpus to which packets are steered after the interrupt, as the kernel's masks; queues that agree are one entry.
-std::string steering_of(RootFs& fs, const std::string& queues, std::size_t& receive_queues) {
+std::string steering_of(KernelTree& fs, const std::string& queues, std::size_t& receive_queues) {
   std::set<std::string> masks;
   for (const std::string& queue : fs.list(queues)) {
     if (!queue.starts_with("rx-")) continue;
@@ -34,7 +34,7 @@ std::string steering_of(RootFs& fs, const std::string& queues, std::size_t& rece
 
 }  // namespace
 
-Snapshot network_links(RootFs& fs) {
+Snapshot network_links(KernelTree& fs) {
   Snapshot facts;
   std::size_t interfaces = 0;
   for (const std::string& name : fs.list("/sys/class/net")) {
@@ -50,7 +50,7 @@ Snapshot network_links(RootFs& fs) {
   return facts;
 }
 
-Snapshot rdma_ports(RootFs& fs) {
+Snapshot rdma_ports(KernelTree& fs) {
   Snapshot facts;
   std::size_t ports = 0;
   for (const std::string& device : fs.list("/sys/class/infiniband")) {
@@ -71,7 +71,7 @@ Snapshot rdma_ports(RootFs& fs) {
   return facts;
 }
 
-Snapshot numa_nodes(RootFs& fs) {
+Snapshot numa_nodes(KernelTree& fs) {
   Snapshot facts;
   constexpr std::string_view kNodes = "/sys/devices/system/node";
   for (const std::string& name : fs.list(kNodes)) {

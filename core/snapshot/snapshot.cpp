@@ -7,7 +7,7 @@
 
 #include "core/job/cgroup.h"
 #include "core/job/cpu_set.h"
-#include "core/root/kernel_words.h"
+#include "core/kernel_text/kernel_words.h"
 #include "core/snapshot/interrupts.h"
 #include "hdf5schema/basics/text.h"
 
@@ -154,7 +154,7 @@ std::uint64_t hash_of(std::string_view text) noexcept {
 }
 
 // "model name : AMD EPYC" of /proc/cpuinfo; other architectures use other words.
-std::string cpu_model(RootFs& fs) {
+std::string cpu_model(KernelTree& fs) {
   const std::string text = fs.text("/proc/cpuinfo").value_or("");
   for (const std::string_view key : {"model name", "Model Name", "cpu model", "Processor", "cpu\t"}) {
     std::string_view rest = text;
@@ -168,14 +168,14 @@ std::string cpu_model(RootFs& fs) {
   return "";
 }
 
-void add_huge_pages(RootFs& fs, Facts& facts) {
+void add_huge_pages(KernelTree& fs, Facts& facts) {
   for (const std::string& size : fs.list("/sys/kernel/mm/hugepages")) {
     facts.add("vm." + size, fs.word("/sys/kernel/mm/hugepages/" + size + "/nr_hugepages"));
   }
 }
 
 // Only interrupts that happened: an affinity of one that never fires says nothing.
-void add_interrupts(RootFs& fs, Facts& facts) {
+void add_interrupts(KernelTree& fs, Facts& facts) {
   constexpr std::int64_t kMoving = 100;
   constexpr std::size_t kMost = 128;
   for (const InterruptFact& interrupt : interrupt_facts(fs, kMoving, kMost)) {
@@ -190,7 +190,7 @@ void add_interrupts(RootFs& fs, Facts& facts) {
 }
 
 // "performance", or "performance 0-63; powersave 64-127".
-void add_governors(RootFs& fs, const Host& host, Facts& facts) {
+void add_governors(KernelTree& fs, const Host& host, Facts& facts) {
   std::map<std::string, std::vector<int>> cpus;
   for (const int cpu : host.cpus_online) {
     const std::string governor =
@@ -206,7 +206,7 @@ void add_governors(RootFs& fs, const Host& host, Facts& facts) {
   facts.add("cpu.governor", text);
 }
 
-std::string irqbalance(RootFs& fs) {
+std::string irqbalance(KernelTree& fs) {
   for (const std::string& name : fs.list("/proc")) {
     if (parse_int(name) && fs.word("/proc/" + name + "/comm") == "irqbalance") return "running";
   }
@@ -214,7 +214,7 @@ std::string irqbalance(RootFs& fs) {
 }
 
 // The mount the job's working directory is on: its longest mount point.
-void add_working_directory(RootFs& fs, const std::string& folder, Facts& facts) {
+void add_working_directory(KernelTree& fs, const std::string& folder, Facts& facts) {
   const auto directory = fs.link(folder + "/cwd");
   const std::string mounts = fs.text(folder + "/mountinfo").value_or("");
   if (!directory) return;
@@ -239,7 +239,7 @@ void add_working_directory(RootFs& fs, const std::string& folder, Facts& facts) 
   facts.add("job.cwd_filesystem", type);
 }
 
-void add_limits(RootFs& fs, const std::string& folder, Facts& facts) {
+void add_limits(KernelTree& fs, const std::string& folder, Facts& facts) {
   const std::string limits = fs.text(folder + "/limits").value_or("");
   std::string_view rest = limits;
   std::string_view line;
@@ -254,7 +254,7 @@ void add_limits(RootFs& fs, const std::string& folder, Facts& facts) {
   }
 }
 
-std::string environment_text(RootFs& fs, const std::string& folder) {
+std::string environment_text(KernelTree& fs, const std::string& folder) {
   return fs.fact("@environment", [&] {
     std::string text;
     for (const auto& [name, value] : allowed_environment(fs.unrecorded_text(folder + "/environ"))) {
@@ -265,7 +265,7 @@ std::string environment_text(RootFs& fs, const std::string& folder) {
 }
 
 /// The first process that has begun its program: only then it has the job's environment; 0 if there is none.
-int first_begun(RootFs& fs, const Job& job) {
+int first_begun(KernelTree& fs, const Job& job) {
   const std::string pid = fs.fact("@job/first", [&] {
     for (const auto& process : job.processes()) {
       if (process->launcher || job.is_keeper(*process)) continue;
@@ -277,7 +277,7 @@ int first_begun(RootFs& fs, const Job& job) {
   return static_cast<int>(parse_int(pid).value_or(0));
 }
 
-void add_job(RootFs& fs, const Host& host, const Job& job, Facts& facts) {
+void add_job(KernelTree& fs, const Host& host, const Job& job, Facts& facts) {
   CpuSet allowed;
   const JobProcess* first = job.find(first_begun(fs, job));
   for (const auto& process : job.processes()) {
@@ -323,13 +323,13 @@ Snapshot allowed_environment(std::string_view environ) {
   return kept;
 }
 
-Snapshot job_snapshot(RootFs& fs, const Host& host, const Job& job) {
+Snapshot job_snapshot(KernelTree& fs, const Host& host, const Job& job) {
   Facts facts;
   add_job(fs, host, job, facts);
   return std::move(facts).sorted();
 }
 
-Snapshot take_snapshot(RootFs& fs, const Host& host, const Job* job) {
+Snapshot take_snapshot(KernelTree& fs, const Host& host, const Job* job) {
   Facts facts;
   for (const FileFact& fact : kFileFacts) facts.add(std::string(fact.key), fs.word(fact.path));
   facts.add("kernel.command_line_hash",

@@ -4,27 +4,27 @@
 #include <string>
 
 #include "core/job/job.h"
-#include "core/root/root_fs.h"
+#include "core/kernel_text/kernel_tree.h"
 #include "core/sampler/host.h"
 #include "hdf5schema/trace.h"
 
 namespace reveal {
 
-[[nodiscard]] Snapshot take_snapshot(RootFs& fs, const Host& host, const Job* job);
+[[nodiscard]] Snapshot take_snapshot(KernelTree& fs, const Host& host, const Job* job);
 
 /// What only a living job can tell: its cpus, control groups, limits and ("env.") environment. The last is missing
 /// while none of its processes has begun its program.
-[[nodiscard]] Snapshot job_snapshot(RootFs& fs, const Host& host, const Job& job);
+[[nodiscard]] Snapshot job_snapshot(KernelTree& fs, const Host& host, const Job& job);
 
 /// The machine as hwloc sees it; "" if that fails or takes longer than a few seconds.
-[[nodiscard]] std::string topology_xml(RootFs& fs);
+[[nodiscard]] std::string topology_xml(KernelTree& fs);
 
 /// Receive queues, packet steering, speed and NUMA node of each interface the collector sees; empty values are unknown.
-[[nodiscard]] Snapshot network_links(RootFs& fs);
+[[nodiscard]] Snapshot network_links(KernelTree& fs);
 /// State, rate, link layer and NUMA node of each RDMA port.
-[[nodiscard]] Snapshot rdma_ports(RootFs& fs);
+[[nodiscard]] Snapshot rdma_ports(KernelTree& fs);
 /// Cpus and distances of each NUMA node.
-[[nodiscard]] Snapshot numa_nodes(RootFs& fs);
+[[nodiscard]] Snapshot numa_nodes(KernelTree& fs);
 
 /// The environment variables whose values may be kept, from "NAME=value\0NAME=value\0".
 [[nodiscard]] Snapshot allowed_environment(std::string_view environ);

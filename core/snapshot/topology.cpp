@@ -45,7 +45,7 @@ std::string discover(const std::string& root) {
 }
 
 // Without it hwloc takes the topology from somewhere else.
-bool has_topology(RootFs& fs) {
+bool has_topology(KernelTree& fs) {
   for (const std::string& name : fs.list("/sys/devices/system/cpu")) {
     if (name.starts_with("cpu") && !fs.list("/sys/devices/system/cpu/" + name + "/topology").empty()) return true;
   }
@@ -54,7 +54,7 @@ bool has_topology(RootFs& fs) {
 
 }  // namespace
 
-std::string topology_xml(RootFs& fs) {
+std::string topology_xml(KernelTree& fs) {
   return fs.fact("@topology", [&fs] { return fs.live() || has_topology(fs) ? discover(fs.root()) : std::string(); });
 }
 

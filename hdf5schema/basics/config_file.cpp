@@ -9,7 +9,7 @@
 namespace reveal {
 namespace {
 
-constexpr std::string_view kBlanks = " \t\r";
+constexpr std::string_view kLineBlanks = " \t\r";
 
 struct KnownSection {
   std::string_view name;
@@ -21,9 +21,9 @@ struct KnownSection {
 constexpr KnownSection kSections[] = {{"run"}, {"collect"}, {"slurm"}, {"report"}, {"mail"}, {"rule", true}};
 
 std::string_view trimmed(std::string_view text) noexcept {
-  const std::size_t begin = text.find_first_not_of(kBlanks);
+  const std::size_t begin = text.find_first_not_of(kLineBlanks);
   if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(kBlanks) - begin + 1);
+  return text.substr(begin, text.find_last_not_of(kLineBlanks) - begin + 1);
 }
 
 constexpr bool is_quote(char c) noexcept {
@@ -37,7 +37,7 @@ std::string_view unquoted(std::string_view text) noexcept {
   return text;
 }
 
-std::string quoted(std::string_view word) {
+std::string in_quotes(std::string_view word) {
   return "\"" + std::string(word) + "\"";
 }
 
@@ -164,7 +164,7 @@ class Reader {
     const std::string_view key = trimmed(text.substr(0, equals));
     if (!inside_) {
       // Below a heading that could not be read, everything would be said twice.
-      if (config_.problems.empty()) problem("", quoted(key) + " stands above the first [section]");
+      if (config_.problems.empty()) problem("", in_quotes(key) + " stands above the first [section]");
       return;
     }
     if (equals == std::string_view::npos || key.empty()) {
@@ -173,7 +173,7 @@ class Reader {
     }
     ConfigEntry entry{section_, std::string(key), {}, line_};
     if (!read_values(trimmed(text.substr(equals + 1)), entry.values)) {
-      problem(section_, quoted(key) + " has no value that can be read; expected a word, \"text\" or [\"a\", \"b\"]");
+      problem(section_, in_quotes(key) + " has no value that can be read; expected a word, \"text\" or [\"a\", \"b\"]");
       return;
     }
     config_.entries.push_back(std::move(entry));
@@ -193,19 +193,19 @@ Error ConfigFile::error(int line, const std::string& what) const {
 
 Error ConfigFile::unknown_key(const ConfigEntry& entry, std::span<const std::string> known) const {
   const auto near = nearest(entry.key, known);
-  return error(entry.line, "unknown key " + quoted(entry.key) + " in [" + entry.section + "]" +
-                               (near ? "; did you mean " + quoted(*near) + "?" : ""));
+  return error(entry.line, "unknown key " + in_quotes(entry.key) + " in [" + entry.section + "]" +
+                               (near ? "; did you mean " + in_quotes(*near) + "?" : ""));
 }
 
 const std::string& ConfigFile::single(const ConfigEntry& entry) const {
-  if (entry.values.size() != 1) throw error(entry.line, quoted(entry.key) + " takes one value");
+  if (entry.values.size() != 1) throw error(entry.line, in_quotes(entry.key) + " takes one value");
   return entry.values.front();
 }
 
 bool ConfigFile::truth(const ConfigEntry& entry) const {
   if (entry.values.size() == 1 && entry.values.front() == "true") return true;
   if (entry.values.size() == 1 && entry.values.front() == "false") return false;
-  throw error(entry.line, quoted(entry.key) + " is true or false");
+  throw error(entry.line, in_quotes(entry.key) + " is true or false");
 }
 
 int ConfigFile::whole(const ConfigEntry& entry, int least, int most) const {
@@ -213,8 +213,8 @@ int ConfigFile::whole(const ConfigEntry& entry, int least, int most) const {
   int number = 0;
   const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (failure != std::errc() || end != text.data() + text.size() || number < least || number > most) {
-    throw error(entry.line,
-                quoted(entry.key) + " is a whole number from " + std::to_string(least) + " to " + std::to_string(most));
+    throw error(entry.line, in_quotes(entry.key) + " is a whole number from " + std::to_string(least) + " to " +
+                                std::to_string(most));
   }
   return number;
 }

@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
+#include <span>
+#include <string_view>
 
 #include "hdf5schema/basics/descriptor.h"
 #include "hdf5schema/basics/text.h"
@@ -19,6 +21,7 @@ namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
 constexpr auto kLeaseAge = 300s;
+constexpr std::size_t kLongestLease = 1024;
 
 }  // namespace
 
@@ -44,10 +47,22 @@ ino_t inode_of(const std::string& path) {
   return ::lstat(path.c_str(), &status) == 0 ? status.st_ino : 0;
 }
 
+/// What the file says, as far as there is room.
+std::string_view read_into(std::span<char> room, const Descriptor& file) {
+  const ssize_t size = file ? ::read(file.get(), room.data(), room.size()) : 0;
+  return {room.data(), size > 0 ? static_cast<std::size_t>(size) : 0};
+}
+
+Descriptor open_lease(const std::string& path) {
+  return Descriptor(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+}
+
 }  // namespace
 
 ReportLease::~ReportLease() {
-  if (held_ && inode_of(path_) == inode_) ::unlink(path_.c_str());  // not that of whoever took it over
+  // Not that of whoever took it over, by what it says: its inode may have the number that ours had.
+  char room[kLongestLease];
+  if (held_ && read_into(room, open_lease(path_)) == text_) ::unlink(path_.c_str());
 }
 
 bool ReportLease::take() {
@@ -55,19 +70,17 @@ bool ReportLease::take() {
   for (int attempt = 0; attempt < 2 && !held_; ++attempt) {
     const Descriptor file(::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
     if (file) {
-      const std::string text = node_ + " " + std::to_string(::getpid()) + " " + here + "\n";
-      held_ = ::write(file.get(), text.data(), text.size()) >= 0;
+      text_ = node_ + " " + std::to_string(::getpid()) + " " + here + "\n";
+      held_ = ::write(file.get(), text_.data(), text_.size()) >= 0;
       failure_ = held_ ? 0 : errno;
       if (!held_) ::unlink(path_.c_str());
-      inode_ = inode_of(path_);
       return held_;
     }
     failure_ = errno == EEXIST ? 0 : errno;
     if (failure_ != 0) return false;
-    const Descriptor other(::open(path_.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
-    char text[256];
-    const ssize_t size = other ? ::read(other.get(), text, sizeof text) : 0;
-    std::string_view rest(text, size > 0 ? static_cast<std::size_t>(size) : 0);
+    const Descriptor other = open_lease(path_);
+    char room[kLongestLease];
+    std::string_view rest = read_into(room, other);
     const std::string holder(next_word(rest));
     std::string_view line = rest.substr(0, rest.find('\n'));
     const auto pid = parse_int(next_word(line));

@@ -1,8 +1,6 @@
 // One builder of a report at a time, on any number of nodes.
 #pragma once
 
-#include <sys/types.h>
-
 #include <filesystem>
 #include <string>
 
@@ -25,7 +23,7 @@ class ReportLease {
 
  private:
   std::string path_, node_;
-  ino_t inode_ = 0;
+  std::string text_;  // of ours
   bool held_ = false;
   int failure_ = 0;
 };

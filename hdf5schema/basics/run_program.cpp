@@ -22,8 +22,8 @@ namespace {
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kLook = 20ms;     // between looks whether it has ended
-constexpr auto kAfterKill = 1s;  // a set-uid program may not be ours to kill
+constexpr auto kLook = 20ms;              // between looks whether it has ended
+constexpr auto kKilledProgramLimit = 1s;  // a set-uid program may not be ours to kill
 
 /// Writing to a program that has ended raises SIGPIPE, which would end us, too; here it is an EPIPE.
 class NoSigpipe {
@@ -177,7 +177,7 @@ class Conversation {
 
 void kill_group(pid_t child) {
   ::kill(-child, SIGKILL);
-  const auto end = Clock::now() + kAfterKill;
+  const auto end = Clock::now() + kKilledProgramLimit;
   while (!status_of(child) && Clock::now() < end) std::this_thread::sleep_for(kLook);
 }
 

@@ -27,7 +27,7 @@
 #include "hdf5schema/basics/descriptor.h"
 #include "hdf5schema/basics/error.h"
 #include "postproc/commands/terminal.h"
-#include "postproc/merge/publish.h"
+#include "postproc/telemetry/publish.h"
 
 namespace reveal {
 namespace {

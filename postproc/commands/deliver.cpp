@@ -29,7 +29,7 @@ class Deliver final : public Command {
   JobEnd end_;
 };
 
-const RegisteredCommand kCommand{
+const RegisteredCommand kDeliverCommand{
     {.order = 110,
      .name = "deliver",
      .help = "At the end of a Slurm job, by its collector: trace, report and mail of one node",

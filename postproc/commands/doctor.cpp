@@ -7,9 +7,9 @@
 #include "hdf5schema/basics/fold.h"
 #include "postproc/commands/command.h"
 #include "postproc/commands/terminal.h"
-#include "postproc/compare/run_index.h"
 #include "postproc/deliver/site_checks.h"
 #include "postproc/diagnose/collector_query.h"
+#include "postproc/history/run_index.h"
 
 namespace reveal {
 namespace {
@@ -107,7 +107,7 @@ class Doctor final : public Command {
       places.config_problem.emplace_back(failure.what());
     }
     const std::vector<SiteCheck> checks = check_site(places);
-    const ProbeCheck probes = sorted_check(ask_collector({"--check", "--json"}), on_virtual_machine());
+    const ProbeCheck probes = sorted_check(query_collector({"--check", "--json"}), on_virtual_machine());
     std::size_t problems = 0;
     for (const SiteCheck& check : checks) problems += check.result == SiteCheck::Result::problem ? 1 : 0;
     print(common.json ? as_json(checks, probes, problems)
@@ -116,12 +116,13 @@ class Doctor final : public Command {
   }
 };
 
-const RegisteredCommand kCommand{{.order = 100,
-                                  .name = "doctor",
-                                  .help = "Is everything in order on this node, what can be measured, what is missing",
-                                  .examples = "  reveal doctor\n  reveal doctor --json\n"
-                                              "Exit status: 0 no problem, 1 at least one.",
-                                  .make = make_command<Doctor>}};
+const RegisteredCommand kDoctorCommand{
+    {.order = 100,
+     .name = "doctor",
+     .help = "Is everything in order on this node, what can be measured, what is missing",
+     .examples = "  reveal doctor\n  reveal doctor --json\n"
+                 "Exit status: 0 no problem, 1 at least one.",
+     .make = make_command<Doctor>}};
 
 }  // namespace
 }  // namespace reveal

@@ -3,8 +3,8 @@
 #include "hdf5schema/basics/error.h"
 #include "postproc/commands/shared_options.h"
 #include "postproc/commands/terminal.h"
-#include "postproc/merge/job.h"
-#include "postproc/merge/telemetry_csv.h"
+#include "postproc/telemetry/job.h"
+#include "postproc/telemetry/telemetry_csv.h"
 
 namespace reveal {
 namespace {
@@ -58,13 +58,13 @@ class Export final : public Command {
   std::vector<std::string> metrics_;
 };
 
-const RegisteredCommand kCommand{{.order = 45,
-                                  .name = "export",
-                                  .help = "What was measured, and the ratios computed from it, as a table",
-                                  .examples =
-                                      "  reveal export reveal-4711 --format csv > n03.csv\n"
-                                      "  reveal export reveal-4711 --format csv --node n03 --metrics 'cpu.*,pmu.ipc'",
-                                  .make = make_command<Export>}};
+const RegisteredCommand kExportCommand{
+    {.order = 45,
+     .name = "export",
+     .help = "What was measured, and the ratios computed from it, as a table",
+     .examples = "  reveal export reveal-4711 --format csv > n03.csv\n"
+                 "  reveal export reveal-4711 --format csv --node n03 --metrics 'cpu.*,pmu.ipc'",
+     .make = make_command<Export>}};
 
 }  // namespace
 }  // namespace reveal

@@ -3,14 +3,14 @@
 
 #include <filesystem>
 
+#include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/host_name.h"
-#include "hdf5schema/basics/wall_clock.h"
 #include "postproc/commands/shared_options.h"
 #include "postproc/commands/terminal.h"
 #include "postproc/mail/mail_job.h"
 #include "postproc/mail/mail_quota.h"
-#include "postproc/merge/publish.h"
+#include "postproc/telemetry/publish.h"
 
 namespace reveal {
 namespace {
@@ -88,7 +88,7 @@ class Mail final : public Command {
   bool verbose_ = false;
 };
 
-const RegisteredCommand kCommand{
+const RegisteredCommand kMailCommand{
     {.order = 70,
      .name = "mail",
      .help = "Send a job's report to its user and to the administrators",

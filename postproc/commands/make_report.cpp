@@ -1,11 +1,11 @@
 #include "postproc/commands/make_report.h"
 
-#include "hdf5schema/basics/wall_clock.h"
+#include "hdf5schema/basics/clocks.h"
+#include "postproc/analysis/job_report.h"
 #include "postproc/commands/confined.h"
 #include "postproc/commands/shared_options.h"
 #include "postproc/commands/terminal.h"
 #include "postproc/detect/pipeline.h"
-#include "postproc/report/job_report.h"
 
 namespace reveal {
 

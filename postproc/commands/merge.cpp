@@ -6,8 +6,8 @@
 #include "postproc/commands/confined.h"
 #include "postproc/commands/shared_options.h"
 #include "postproc/commands/terminal.h"
-#include "postproc/diagnose/quantity.h"
-#include "postproc/merge/job_file.h"
+#include "postproc/telemetry/job_file.h"
+#include "postproc/words/quantity.h"
 
 namespace reveal {
 namespace {
@@ -42,7 +42,7 @@ class Merge final : public Command {
   bool pack_ = false;
 };
 
-const RegisteredCommand kCommand{
+const RegisteredCommand kMergeCommand{
     {.order = 30,
      .name = "merge",
      .help = "One job.h5 from the traces of all nodes",

@@ -33,7 +33,7 @@ class Probes final : public Command {
   bool markdown_ = false;
 };
 
-const RegisteredCommand kCommand{
+const RegisteredCommand kProbesCommand{
     {.order = 80,
      .name = "probes",
      .help = "What this version can measure; with a NAME, what the metrics of one probe mean",

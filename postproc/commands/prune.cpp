@@ -5,7 +5,7 @@
 
 #include "postproc/commands/shared_options.h"
 #include "postproc/commands/terminal.h"
-#include "postproc/detect/prune_jobs.h"
+#include "postproc/detect/paper/prune_jobs.h"
 
 namespace reveal {
 namespace {
@@ -53,12 +53,13 @@ class Prune final : public Command {
   bool only_moving_ = false;
 };
 
-const RegisteredCommand kCommand{{.order = 60,
-                                  .name = "prune",
-                                  .help = "Write which metrics to record next time, without those that move together",
-                                  .examples = "  reveal prune reveal-4711 reveal-4712 --out selected.metrics\n"
-                                              "  reveal-collect --metrics selected.metrics --output n03.h5",
-                                  .make = make_command<Prune>}};
+const RegisteredCommand kPruneCommand{
+    {.order = 60,
+     .name = "prune",
+     .help = "Write which metrics to record next time, without those that move together",
+     .examples = "  reveal prune reveal-4711 reveal-4712 --out selected.metrics\n"
+                 "  reveal-collect --metrics selected.metrics --output n03.h5",
+     .make = make_command<Prune>}};
 
 }  // namespace
 }  // namespace reveal

@@ -1,10 +1,10 @@
 #include "hdf5schema/basics/error.h"
+#include "postproc/analysis/downsample_traces.h"
+#include "postproc/analysis/job_report.h"
 #include "postproc/commands/confined.h"
 #include "postproc/commands/make_report.h"
 #include "postproc/commands/shared_options.h"
 #include "postproc/commands/terminal.h"
-#include "postproc/report/job_report.h"
-#include "postproc/report/thin_traces.h"
 
 namespace reveal {
 namespace {
@@ -29,7 +29,8 @@ class ReportCommand final : public Command {
     app.add_flag("--brief", brief_, "print six lines at most: what happened, what to do, where to read more");
     app.add_flag("--no-history", request_.no_history,
                  "do not compare with earlier runs, nor keep this one as a baseline");
-    app.add_option("--threads", request_.threads, "nodes analysed side by side (default: one a cpu, at most 3)")
+    app.add_option("--threads", request_.threads,
+                   "nodes analysed side by side, as memory allows (default: one a cpu, at most 3)")
         ->type_name("N");
     app.add_flag("--fresh", request_.fresh, "do not reuse the nodes' summaries");
     app.add_option("--retain", retain_, "what to keep of the traces: full (default) or summary, one row a minute")
@@ -44,7 +45,7 @@ class ReportCommand final : public Command {
     // What was found is worth more than the files: it is printed even if the directory cannot be written.
     try {
       need_own_directory(request_.directory);
-      if (retain_ == "summary") failures = thin_traces(request_.directory);
+      if (retain_ == "summary") failures = downsample_traces(request_.directory);
       write_report(request_.directory, report);
     } catch (const Error& error) {
       failures.emplace_back(error.what());
@@ -64,13 +65,13 @@ class ReportCommand final : public Command {
   bool brief_ = false;
 };
 
-const RegisteredCommand kCommand{{.order = 10,
-                                  .name = "report",
-                                  .help = "Merge, analyse, write and print the report of a job",
-                                  .examples = "  reveal report reveal-4711\n"
-                                              "  reveal report out --pipeline paper --json\n"
-                                              "  reveal report out --expect n01,n02,n03",
-                                  .make = make_command<ReportCommand>}};
+const RegisteredCommand kReportCommand{{.order = 10,
+                                        .name = "report",
+                                        .help = "Merge, analyse, write and print the report of a job",
+                                        .examples = "  reveal report reveal-4711\n"
+                                                    "  reveal report out --pipeline paper --json\n"
+                                                    "  reveal report out --expect n01,n02,n03",
+                                        .make = make_command<ReportCommand>}};
 
 }  // namespace
 }  // namespace reveal

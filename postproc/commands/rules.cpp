@@ -38,11 +38,11 @@ class Rules final : public Command {
   std::string id_;
 };
 
-const RegisteredCommand kCommand{{.order = 90,
-                                  .name = "rules",
-                                  .help = "Which rules exist; with an ID, what one looks for and what helps",
-                                  .examples = "  reveal rules\n  reveal rules cpu.outsider\n  reveal rules --json",
-                                  .make = make_command<Rules>}};
+const RegisteredCommand kRulesCommand{{.order = 90,
+                                       .name = "rules",
+                                       .help = "Which rules exist; with an ID, what one looks for and what helps",
+                                       .examples = "  reveal rules\n  reveal rules cpu.outsider\n  reveal rules --json",
+                                       .make = make_command<Rules>}};
 
 }  // namespace
 }  // namespace reveal

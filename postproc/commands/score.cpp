@@ -54,7 +54,7 @@ class Score final : public Command {
   ScoreOptions options_;
 };
 
-const RegisteredCommand kCommand{
+const RegisteredCommand kScoreCommand{
     {.order = 50,
      .name = "score",
      .help = "Run the detectors on any multivariate series",

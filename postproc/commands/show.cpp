@@ -4,12 +4,12 @@
 
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/text.h"
+#include "postproc/analysis/job_report.h"
 #include "postproc/commands/confined.h"
 #include "postproc/commands/make_report.h"
 #include "postproc/commands/shared_options.h"
 #include "postproc/commands/terminal.h"
-#include "postproc/merge/publish.h"
-#include "postproc/report/job_report.h"
+#include "postproc/telemetry/publish.h"
 
 namespace reveal {
 namespace {
@@ -119,13 +119,13 @@ class Show final : public Command {
   bool all_ = false;
 };
 
-const RegisteredCommand kCommand{{.order = 20,
-                                  .name = "show",
-                                  .help = "Print a report, building it first if it is missing or stale",
-                                  .examples = "  reveal show reveal-4711\n"
-                                              "  reveal show reveal-4711 --all\n"
-                                              "  reveal show reveal-4711 --finding cpu.outsider",
-                                  .make = make_command<Show>}};
+const RegisteredCommand kShowCommand{{.order = 20,
+                                      .name = "show",
+                                      .help = "Print a report, building it first if it is missing or stale",
+                                      .examples = "  reveal show reveal-4711\n"
+                                                  "  reveal show reveal-4711 --all\n"
+                                                  "  reveal show reveal-4711 --finding cpu.outsider",
+                                      .make = make_command<Show>}};
 
 }  // namespace
 }  // namespace reveal

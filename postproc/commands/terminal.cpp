@@ -7,7 +7,7 @@
 #include <cstdio>
 
 #include "hdf5schema/basics/error.h"
-#include "postproc/report/untrusted.h"
+#include "postproc/words/sanitize.h"
 
 namespace reveal {
 

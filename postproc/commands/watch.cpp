@@ -58,7 +58,7 @@ class Watch final : public Command {
   double budget_percent_ = 10;
 };
 
-const RegisteredCommand kCommand{
+const RegisteredCommand kWatchCommand{
     {.order = 40,
      .name = "watch",
      .help = "Follow a running job: alerts as they come, until it ends; causes are in the report",

@@ -12,6 +12,7 @@
 #include <set>
 #include <thread>
 
+#include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/config_file.h"
 #include "hdf5schema/basics/descriptor.h"
 #include "hdf5schema/basics/error.h"
@@ -19,12 +20,11 @@
 #include "hdf5schema/basics/report_lease.h"
 #include "hdf5schema/basics/request.h"
 #include "hdf5schema/basics/text.h"
-#include "hdf5schema/basics/wall_clock.h"
-#include "postproc/merge/job.h"
-#include "postproc/merge/publish.h"
-#include "postproc/report/job_facts.h"
-#include "postproc/report/job_report.h"
-#include "postproc/report/thin_traces.h"
+#include "postproc/analysis/downsample_traces.h"
+#include "postproc/analysis/job_facts.h"
+#include "postproc/analysis/job_report.h"
+#include "postproc/telemetry/job.h"
+#include "postproc/telemetry/publish.h"
 
 namespace reveal {
 namespace {
@@ -222,7 +222,7 @@ std::string move_all(const fs::path& spool, const fs::path& directory, const std
 double estimated_seconds(const fs::path& spool, const SlurmJob& job, const DeliverSettings& settings) {
   double bytes = 0;
   for (const ListedTrace& trace : list_traces(spool)) bytes += static_cast<double>(trace.bytes);
-  return bytes * kSecondsPerByte * (settings.thin_traces ? kThinning : 1) +
+  return bytes * kSecondsPerByte * (settings.downsample_traces ? kThinning : 1) +
          static_cast<double>(job.watched.size()) * kSecondsPerNode;
 }
 
@@ -313,7 +313,7 @@ DeliverSettings read_deliver_settings(const std::string& config) {
       settings.wait_for_nodes = std::chrono::duration_cast<std::chrono::milliseconds>(*limit * kShareOfLimit);
       settings.most_seconds = std::chrono::duration<double>(*limit).count() * kShareOfLimit;
     }
-    if (entry.key == "retain") settings.thin_traces = file.single(entry) == "summary";
+    if (entry.key == "retain") settings.downsample_traces = file.single(entry) == "summary";
     if (entry.key != "report") continue;  // the collector's and the janitor's
     const auto* known = std::find_if(std::begin(kReportNames), std::end(kReportNames),
                                      [&](const auto& each) { return each.name == file.single(entry); });
@@ -376,8 +376,8 @@ Delivery deliver(const fs::path& spool, const std::string& node, SlurmJob& job, 
   };
   const auto analyse = [&](const fs::path& directory) {
     write_summaries(directory, node, analysis);
-    if (!settings.thin_traces) return;
-    for (const std::string& problem : thin_traces(directory, node)) tell(problem);
+    if (!settings.downsample_traces) return;
+    for (const std::string& problem : downsample_traces(directory, node)) tell(problem);
   };
   if (in_epilog) analyse(spool);
   for (const Candidate& candidate : delivery_candidates(place, request)) {

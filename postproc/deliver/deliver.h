@@ -19,8 +19,8 @@ enum class ReportWhen { epilog, job, lazy };
 struct DeliverSettings {
   ReportWhen report = ReportWhen::epilog;
   std::chrono::milliseconds wait_for_nodes{3000};
-  double most_seconds = 3;   // of estimated analysis in the epilog
-  bool thin_traces = false;  // once they are analysed
+  double most_seconds = 3;         // of estimated analysis in the epilog
+  bool downsample_traces = false;  // once they are analysed
 };
 
 /// Of the section [slurm]; throws Error for what it cannot understand.

@@ -8,18 +8,18 @@
 #include <filesystem>
 #include <thread>
 
+#include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/file_pattern.h"
 #include "hdf5schema/basics/host_name.h"
 #include "hdf5schema/basics/request.h"
-#include "hdf5schema/basics/wall_clock.h"
 #include "postproc/deliver/deliver.h"
 #include "postproc/deliver/report_job.h"
 #include "postproc/deliver/slurm_controller.h"
 #include "postproc/deliver/slurm_job.h"
 #include "postproc/mail/mail_job.h"
 #include "postproc/mail/mail_quota.h"
-#include "postproc/merge/publish.h"
 #include "postproc/report/wording.h"
+#include "postproc/telemetry/publish.h"
 
 namespace reveal {
 namespace {
@@ -28,7 +28,7 @@ constexpr std::chrono::milliseconds kControllerLimit{3000};  // within the epilo
 constexpr std::chrono::seconds kReportLimit{60};             // for another node to build it
 constexpr std::chrono::milliseconds kReportLook{500};        // on a shared file system
 constexpr std::chrono::seconds kSamplerLimit{3};             // to close its trace
-constexpr std::chrono::milliseconds kLook{100};
+constexpr std::chrono::milliseconds kDeliveredLook{100};
 constexpr std::chrono::seconds kMailPause{5};  // before what failed is tried once more
 constexpr const char* kMailedFile = ".mailed";
 constexpr std::size_t kLargestConfig = 1 << 20;
@@ -45,7 +45,7 @@ class EndOfNode {
     }
     if (end_.orphan) wait_for_sampler();
     const SlurmJob known = job;
-    // What a step calls itself, and what some nodes only know, must not lead them apart.
+    // All nodes must derive the same directory, so only facts known to every node may be used here.
     if (job.nodes.size() > 1) job.name = job.array_job = job.array_task = "";
     // One node asks. Of a job on several nodes only once it has its place, so that what only it knows does not lead it
     // elsewhere than the others.
@@ -123,7 +123,7 @@ class EndOfNode {
       return false;
     };
     const auto end = std::chrono::steady_clock::now() + kSamplerLimit;
-    while (unfinished() && std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(kLook);
+    while (unfinished() && std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(kDeliveredLook);
   }
 
   void mail_report(const std::filesystem::path& delivered, const SlurmJob& job, const std::string& cluster) const {
@@ -161,7 +161,8 @@ class EndOfNode {
                                            const DeliverSettings& settings) const {
     std::string nodes;
     for (const std::string& node : job.nodes) nodes += (nodes.empty() ? "" : ",") + node;
-    return command("report", delivery, {{"--expect", nodes}, {"--retain", settings.thin_traces ? "summary" : ""}});
+    return command("report", delivery,
+                   {{"--expect", nodes}, {"--retain", settings.downsample_traces ? "summary" : ""}});
   }
   [[nodiscard]] std::string mail_command(const Delivery& delivery, const SlurmJob& job) const {
     return command("mail", delivery,

@@ -14,7 +14,7 @@
 #include "hdf5schema/basics/text.h"
 #include "hdf5schema/version.h"
 #include "postproc/mail/mail_settings.h"
-#include "postproc/merge/publish.h"
+#include "postproc/telemetry/publish.h"
 
 namespace reveal {
 namespace {

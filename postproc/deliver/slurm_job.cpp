@@ -11,7 +11,7 @@
 #include "hdf5schema/trace_reader.h"
 #include "postproc/diagnose/analysis_settings.h"
 #include "postproc/diagnose/interpreters.h"
-#include "postproc/merge/job.h"
+#include "postproc/telemetry/job.h"
 
 namespace reveal {
 namespace {

@@ -37,7 +37,7 @@ void add_recorded_names(SlurmJob& job, const std::filesystem::path& spool);
 /// Fills what the environment did not know. `answer` are lines "key value" as ask_controller() gives them.
 void add_controller_answer(SlurmJob& job, const std::string& answer);
 
-/// The same for all jobs that run the same command under the same name, see postproc/compare/run_identity.h; "" when
+/// The same for all jobs that run the same command under the same name, see postproc/history/run_identity.h; "" when
 /// that is not known: not more than an interpreter, or no controller answered.
 [[nodiscard]] std::string run_key_of(const SlurmJob& job);
 

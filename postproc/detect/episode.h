@@ -3,9 +3,12 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "hdf5schema/basics/enum_names.h"
 #include "hdf5schema/vocabulary.h"
 
 namespace reveal {
@@ -32,6 +35,14 @@ struct DetectorShares {
 };
 
 enum class Tier : std::uint8_t { none, notice, finding };
+
+inline constexpr std::string_view kTierNames[] = {"none", "notice", "finding"};
+[[nodiscard]] constexpr std::string_view name_of(Tier tier) noexcept {
+  return kTierNames[static_cast<std::size_t>(tier)];
+}
+[[nodiscard]] inline std::optional<Tier> tier_of(std::string_view name) noexcept {
+  return enumerator_of<Tier>(kTierNames, name);
+}
 
 struct Episode {
   std::size_t begin = 0;  // samples of the grid, end exclusive

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "postproc/detect/episode.h"
-#include "postproc/merge/telemetry.h"
+#include "postproc/telemetry/telemetry.h"
 
 namespace reveal {
 

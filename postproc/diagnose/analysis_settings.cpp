@@ -10,7 +10,7 @@
 #include "hdf5schema/basics/text.h"
 #include "hdf5schema/version.h"
 #include "postproc/detect/pipeline.h"
-#include "postproc/merge/publish.h"
+#include "postproc/telemetry/publish.h"
 
 namespace reveal {
 namespace {

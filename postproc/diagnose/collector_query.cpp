@@ -11,7 +11,7 @@
 #include "hdf5schema/basics/fold.h"
 #include "hdf5schema/basics/run_program.h"
 #include "hdf5schema/basics/text.h"
-#include "postproc/merge/derived_metrics.h"
+#include "postproc/telemetry/derived_metrics.h"
 
 namespace reveal {
 namespace {
@@ -96,7 +96,7 @@ Json derived_as_json() {
 
 }  // namespace
 
-std::string ask_collector(const std::vector<std::string>& arguments) {
+std::string query_collector(const std::vector<std::string>& arguments) {
   const std::string program = collector_path();
   std::vector<std::string> words{program};
   words.insert(words.end(), arguments.begin(), arguments.end());
@@ -110,13 +110,13 @@ std::string ask_collector(const std::vector<std::string>& arguments) {
 }
 
 std::string probes_as_json() {
-  Json list = parsed(ask_collector({"--list-probes", "--json"}));
+  Json list = parsed(query_collector({"--list-probes", "--json"}));
   list.push_back(derived_as_json());
   return list.dump(2) + '\n';
 }
 
 std::string probes_as_markdown() {
-  std::string text = ask_collector({"--list-probes", "--markdown"});
+  std::string text = query_collector({"--list-probes", "--markdown"});
   text += fmt::format("\n## derived\n\n{}.\n\n| metric | unit | formula | after |\n|---|---|---|---|\n", kDerivedHelp);
   for (const DerivedMetric& metric : derived_metrics()) {
     std::string formula;

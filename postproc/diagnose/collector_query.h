@@ -8,7 +8,7 @@ namespace reveal {
 
 /// Runs reveal-collect, found beside this program or in PATH, and returns its standard output. Throws Error when there
 /// is none, when it fails, or when it answers with more than a few megabytes.
-[[nodiscard]] std::string ask_collector(const std::vector<std::string>& arguments);
+[[nodiscard]] std::string query_collector(const std::vector<std::string>& arguments);
 
 /// `reveal-collect --list-probes --json` with what is computed from it after the run: one more entry, "derived".
 [[nodiscard]] std::string probes_as_json();

@@ -2,13 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
+#include <map>
 #include <queue>
+
+#include "hdf5schema/basics/not_measured.h"
 
 namespace reveal {
 namespace {
 
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr int kRefinements = 4;
 constexpr std::size_t kMostCandidates = 24;
 /// So many intervals alike are a habit (a phase of the job, a cron job every few seconds), not an event.
@@ -116,11 +117,15 @@ std::vector<Elevation> elevations_above(std::span<const double> series, double u
   });
 
   const std::vector<Interval> excluded = with_margins(candidates, series.size());
+  const double outside = mean_outside(series, excluded);
+  std::map<std::size_t, std::vector<double>> means_of;  // by their length, which most candidates share
   std::vector<Elevation> found;
   for (const Interval& at : candidates) {
-    const auto means = outside_means(series, excluded, std::min(at.length(), search.window));
+    const std::size_t length = std::min(at.length(), search.window);
+    const auto [known, fresh] = means_of.try_emplace(length);
+    if (fresh) known->second = reference_means(series, excluded, length);
+    const std::vector<double>& means = known->second;
     Elevation elevation{.at = at, .inside = mean_inside(series, at)};
-    const double outside = mean_outside(series, excluded);
     elevation.outside = std::isnan(outside) ? usual : std::max(outside, search.floor);
     const double excess = elevation.inside - elevation.outside;
     if (excess < search.min_excess) continue;
@@ -165,9 +170,20 @@ bool is_low_beside(std::span<const double> series, const std::vector<Elevation>&
   return present == count && sum < limit * static_cast<double>(count);
 }
 
+/// Per sample: it has a value, and is in none of the intervals.
+std::vector<bool> usable_outside(std::span<const double> series, std::span<const Interval> excluded) {
+  std::vector<bool> usable(series.size());
+  for (std::size_t t = 0; t < series.size(); ++t) usable[t] = !std::isnan(series[t]);
+  for (const Interval& at : excluded) {
+    const std::size_t end = std::min(at.end, series.size());
+    for (std::size_t t = at.begin; t < end; ++t) usable[t] = false;
+  }
+  return usable;
+}
+
 /// Means of short windows, sorted, since one sample of a jiffy counter says little.
 std::vector<double> short_means(std::span<const double> series, const ElevationSearch& search) {
-  return outside_means(series, {}, std::max<std::size_t>(1, search.window / 5));
+  return reference_means(series, {}, std::max<std::size_t>(1, search.window / 5));
 }
 
 }  // namespace
@@ -190,28 +206,27 @@ double mean_inside(std::span<const double> series, Interval interval) {
 }
 
 double mean_outside(std::span<const double> series, std::span<const Interval> excluded) {
+  const std::vector<bool> usable = usable_outside(series, excluded);
   double sum = 0;
   std::size_t present = 0;
   for (std::size_t t = 0; t < series.size(); ++t) {
-    const auto inside = [t](const Interval& at) { return t >= at.begin && t < at.end; };
-    if (std::isnan(series[t]) || std::any_of(excluded.begin(), excluded.end(), inside)) continue;
+    if (!usable[t]) continue;
     sum += series[t];
     ++present;
   }
   return present > 0 ? sum / static_cast<double>(present) : kNaN;
 }
 
-std::vector<double> outside_means(std::span<const double> series, std::span<const Interval> excluded,
-                                  std::size_t length) {
+std::vector<double> reference_means(std::span<const double> series, std::span<const Interval> excluded,
+                                    std::size_t length) {
   std::vector<double> means;
   if (length == 0 || series.size() < length) return means;
+  const std::vector<bool> usable = usable_outside(series, excluded);
   std::vector<double> sum(series.size() + 1, 0.0);
   std::vector<std::size_t> present(series.size() + 1, 0);
   for (std::size_t t = 0; t < series.size(); ++t) {
-    const auto inside = [t](const Interval& at) { return t >= at.begin && t < at.end; };
-    const bool usable = !std::isnan(series[t]) && std::none_of(excluded.begin(), excluded.end(), inside);
-    sum[t + 1] = sum[t] + (usable ? series[t] : 0);
-    present[t + 1] = present[t] + (usable ? 1 : 0);
+    sum[t + 1] = sum[t] + (usable[t] ? series[t] : 0);
+    present[t + 1] = present[t] + (usable[t] ? 1 : 0);
   }
   const std::size_t enough = (length * 4 + 4) / 5;
   for (std::size_t t = 0; t + length <= series.size(); ++t) {

@@ -22,8 +22,8 @@ struct Interval {
 [[nodiscard]] double mean_outside(std::span<const double> series, std::span<const Interval> excluded);
 
 /// Means of all windows of `length` that touch no excluded interval, sorted.
-[[nodiscard]] std::vector<double> outside_means(std::span<const double> series, std::span<const Interval> excluded,
-                                                std::size_t length);
+[[nodiscard]] std::vector<double> reference_means(std::span<const double> series, std::span<const Interval> excluded,
+                                                  std::size_t length);
 
 struct ElevationSearch {
   double min_excess = 0;       // inside mean above the outside mean

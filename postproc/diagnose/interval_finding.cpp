@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "postproc/diagnose/quantity.h"
+#include "postproc/words/quantity.h"
 
 namespace reveal {
 

@@ -75,8 +75,10 @@ RuleContext::RuleContext(const RuleSpec& rule, const Node& node, std::span<const
       end(node.end),
       events(node.events),
       found(found_before),
+      utc_minus_monotonic_ns_(node.utc_minus_monotonic_ns),
       job_(node.job),
       command_(node.command),
+      asked_for_(node.asked_for),
       overrides_(overrides) {}
 
 double threshold_of(const RuleSpec& rule, std::span<const RuleContext::Override> overrides, std::string_view name) {
@@ -95,6 +97,7 @@ double RuleContext::threshold(std::string_view name) const {
 }
 
 std::vector<std::size_t> RuleContext::channels(std::string_view metric, std::string_view instance) const {
+  if (asked_for_ != nullptr) asked_for_->emplace(metric);
   std::vector<std::size_t> matching;
   for (std::size_t i = 0; i < telemetry.channels.size(); ++i) {
     const Channel& channel = telemetry.channels[i];
@@ -160,6 +163,11 @@ Finding finding_of(const RuleSpec& rule, std::vector<std::string> nodes) {
   finding.nodes = std::move(nodes);
   finding.sources.assign(rule.sources.begin(), rule.sources.end());
   return finding;
+}
+
+bool RuleContext::happened_in(const Event& event, const TimeSpan& span, double late_seconds) const {
+  const std::int64_t utc_ns = event.time_ns + utc_minus_monotonic_ns_;
+  return utc_ns >= span.begin_utc_ns && utc_ns <= span.end_utc_ns + static_cast<std::int64_t>(late_seconds * 1e9);
 }
 
 JobValues RuleContext::values() const {

@@ -2,7 +2,9 @@
 // One family of rules per file in rules/, without a header; each file ends in a registration line.
 #pragma once
 
+#include <functional>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -12,7 +14,7 @@
 #include "postproc/detect/episode.h"
 #include "postproc/diagnose/finding.h"
 #include "postproc/diagnose/remedy.h"
-#include "postproc/merge/telemetry.h"
+#include "postproc/telemetry/telemetry.h"
 
 namespace reveal {
 
@@ -53,7 +55,7 @@ struct RuleSpec {
   std::string_view verify;
   std::vector<std::string_view> sources;
   /// Findings of this node; throws Unavailable("why") when it lacks what it needs to look at (-> not_checked).
-  /// Null for what only the job as a whole or several runs show: see RuleInForce.
+  /// Null for what only the job as a whole or several runs show: see EffectiveRule.
   std::vector<Finding> (*check)(const RuleContext&) = nullptr;
 };
 
@@ -68,6 +70,8 @@ struct RegisteredRule {
 
 class RuleContext {
  public:
+  /// Names of metrics.
+  using Metrics = std::set<std::string, std::less<>>;
   /// What is the same for every rule of one node. All of it outlives the context.
   struct Node {
     const Telemetry& telemetry;
@@ -75,8 +79,10 @@ class RuleContext {
     const Snapshot& begin;
     const Snapshot& end;
     std::span<const Event> events;
-    std::string_view job = {};      // its id; "" outside a batch system
-    std::string_view command = {};  // name of the program
+    std::int64_t utc_minus_monotonic_ns = 0;  // of their times
+    std::string_view job = {};                // its id; "" outside a batch system
+    std::string_view command = {};            // name of the program
+    Metrics* asked_for = nullptr;             // gets what rules look for, whether it was measured or not
   };
   struct Override {
     std::string name;
@@ -106,6 +112,8 @@ class RuleContext {
   [[nodiscard]] std::size_t steps(double seconds) const;
   [[nodiscard]] double seconds(std::size_t steps) const { return static_cast<double>(steps) * telemetry.step_seconds; }
   [[nodiscard]] TimeSpan span(std::size_t begin_sample, std::size_t end_sample) const;
+  /// Whether the event happened in the span, or within `late_seconds` after it.
+  [[nodiscard]] bool happened_in(const Event& event, const TimeSpan& span, double late_seconds = 0) const;
   [[nodiscard]] std::string snapshot_value(std::string_view key) const;  // "" when unknown
   [[nodiscard]] double page_bytes() const;                               // of the node; 4096 in traces that do not say
   /// What is known of the job to fill remedies with.
@@ -120,8 +128,10 @@ class RuleContext {
   [[nodiscard]] bool has_ranks() const;
   [[nodiscard]] std::string process_in(std::string_view slot) const;
 
+  std::int64_t utc_minus_monotonic_ns_;
   std::string_view job_;
   std::string_view command_;
+  Metrics* asked_for_;
   std::span<const Override> overrides_;
 };
 

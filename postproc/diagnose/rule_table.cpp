@@ -32,6 +32,14 @@ std::string row(std::string_view label, std::string_view text, std::size_t width
   return text.empty() ? "" : folded("  " + std::string(label), text, kColumn, width);
 }
 
+/// A comment whose every line a shell or a configuration file takes for one.
+std::string commented(std::string_view label, std::string_view comment, std::size_t column, std::size_t width) {
+  const std::string padded = fmt::format("{:<{}}#", label, label.size() < column ? column : label.size() + 1);
+  std::string text = folded(padded, comment, column + 2, width);
+  for (std::size_t at = text.find('\n') + 1; at < text.size(); at = text.find('\n', at) + 1) text[at + column] = '#';
+  return text;
+}
+
 /// A command stays on its line, because half a command is worse than a long line; its comment comes before it.
 std::string typed_lines(std::string_view label, const std::vector<RemedyLine>& lines, std::size_t width) {
   std::string text;
@@ -42,7 +50,7 @@ std::string typed_lines(std::string_view label, const std::vector<RemedyLine>& l
       text += fmt::format("{:<{}}{}\n", first, kColumn, line);
       continue;
     }
-    text += folded(fmt::format("{:<{}}#", first, kColumn), line.substr(comment + 4), kColumn + 2, width);
+    text += commented(first, line.substr(comment + 4), kColumn, width);
     text += fmt::format("{:<{}}{}\n", "", kColumn, line.substr(0, line.find_last_not_of(' ', comment) + 1));
   }
   return text;
@@ -108,8 +116,8 @@ std::string rule_as_text(const RuleSpec& rule, const AnalysisSettings& settings,
   for (const Threshold& threshold : rule.thresholds) {
     const auto [own, value] = in_force(threshold, setting);
     const std::string changed = value != own.value ? fmt::format(" (default {})", own.value) : "";
-    text += folded(fmt::format("  {} = {}", own.name, value), fmt::format("# {}: {}{}", own.unit, own.help, changed),
-                   32, width);
+    text += commented(fmt::format("  {} = {}", own.name, value), fmt::format("{}: {}{}", own.unit, own.help, changed),
+                      32, width);
   }
   return text;
 }

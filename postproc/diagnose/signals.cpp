@@ -63,7 +63,7 @@ std::optional<Contrast> contrast(const RuleContext& context, const Signal& signa
   away.push_back(at);
   const Contrast result{mean_inside(signal.values, at), mean_outside(signal.values, away), 0};
   if (std::isnan(result.inside) || std::isnan(result.outside)) return std::nullopt;
-  const auto means = outside_means(signal.values, away, std::min(at.length(), context.steps(kWindowSeconds)));
+  const auto means = reference_means(signal.values, away, std::min(at.length(), context.steps(kWindowSeconds)));
   if (means.size() < 3) return result;
   double mean = 0;
   double squares = 0;

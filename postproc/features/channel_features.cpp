@@ -3,16 +3,15 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
 #include <numbers>
 
-#include "postproc/merge/wide.h"
+#include "hdf5schema/basics/not_measured.h"
+#include "postproc/numerics/simd.h"
 
 namespace reveal {
 
 namespace {
 
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr std::size_t kShortest = 7;    // of a window that all features are defined for
 constexpr std::size_t kLongest = 1024;  // beyond it a sorting network is slower than a selection
 constexpr std::size_t kLags = 5;

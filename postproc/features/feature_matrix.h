@@ -8,7 +8,7 @@
 
 #include "postproc/features/features.h"
 #include "postproc/features/window_grid.h"
-#include "postproc/merge/telemetry.h"
+#include "postproc/telemetry/telemetry.h"
 
 namespace reveal {
 

@@ -3,15 +3,14 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
 #include <numbers>
 #include <numeric>
+
+#include "hdf5schema/basics/not_measured.h"
 
 namespace reveal {
 
 namespace {
-
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 double moment_sum(const Window& w, int power) {
   double sum = 0;

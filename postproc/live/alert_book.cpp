@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "postproc/compare/node_profile.h"
+#include "hdf5schema/basics/clocks.h"
+#include "postproc/peers/node_profile.h"
 
 namespace reveal {
 namespace {
 
-constexpr std::int64_t kSecond = 1'000'000'000;
 constexpr std::int64_t kApart = 2 * kSecond;      // episodes nearer than this are one: before, it is not over
 constexpr std::int64_t kMoved = 2 * kSecond;      // a border that moves by less is not news
 constexpr std::int64_t kBlockEdge = 5 * kSecond;  // what begins here is half forgotten and no longer judged

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "postproc/detect/episode.h"
-#include "postproc/live/row_store.h"
+#include "postproc/telemetry/row_store.h"
 
 namespace reveal {
 

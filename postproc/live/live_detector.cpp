@@ -1,23 +1,16 @@
 #include "postproc/live/live_detector.h"
 
 #include <algorithm>
-#include <ctime>
 
+#include "hdf5schema/basics/clocks.h"
 #include "postproc/live/live_look.h"
 
 namespace reveal {
 namespace {
 
-constexpr std::int64_t kSecond = 1'000'000'000;
 constexpr std::int64_t kStride = kSecond;        // a window of the detectors ends every second
 constexpr std::int64_t kUrgent = 12 * kSecond;   // after an alarm: an interval needs some seconds to stand out
 constexpr std::int64_t kBacklog = 30 * kSecond;  // windows that the sentinel is not asked about one by one
-
-double cpu_seconds() {
-  timespec used{};
-  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
-  return static_cast<double>(used.tv_sec) + static_cast<double>(used.tv_nsec) * 1e-9;
-}
 
 }  // namespace
 
@@ -25,7 +18,7 @@ bool LiveDetector::due(const RowStore& rows, std::int64_t newest_ns, double now_
   asked_ns_ = std::max(asked_ns_, newest_ns - kBacklog);
   while (newest_ns - asked_ns_ >= kStride) {
     asked_ns_ += kStride;
-    if (!sentinel_.alarmed_by(rows, asked_ns_)) continue;
+    if (!pre_filter_.alarmed_by(rows, asked_ns_)) continue;
     urgent_until_ns_ = asked_ns_ + kUrgent;
     ++alarms_;
   }

@@ -7,8 +7,8 @@
 
 #include "postproc/live/alert_book.h"
 #include "postproc/live/look_budget.h"
-#include "postproc/live/row_store.h"
-#include "postproc/live/sentinel.h"
+#include "postproc/live/pre_filter.h"
+#include "postproc/telemetry/row_store.h"
 
 namespace reveal {
 
@@ -30,7 +30,7 @@ class LiveDetector {
  private:
   [[nodiscard]] bool due(const RowStore& rows, std::int64_t newest_ns, double now_seconds, LookBudget& budget);
 
-  Sentinel sentinel_;
+  PreFilter pre_filter_;
   AlertBook book_;
   std::int64_t first_ns_ = 0;
   std::int64_t asked_ns_ = 0;  // the sentinel's last window

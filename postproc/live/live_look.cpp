@@ -2,13 +2,13 @@
 
 #include <algorithm>
 
-#include "postproc/detect/attribution.h"
-#include "postproc/detect/claim.h"
-#include "postproc/detect/counter_episodes.h"
-#include "postproc/detect/episode_votes.h"
-#include "postproc/detect/hard_counters.h"
+#include "postproc/detect/paper/episode_votes.h"
 #include "postproc/detect/pipeline.h"
-#include "postproc/detect/scan_block.h"
+#include "postproc/detect/scan/attribution.h"
+#include "postproc/detect/scan/claim.h"
+#include "postproc/detect/scan/counter_episodes.h"
+#include "postproc/detect/scan/error_counters.h"
+#include "postproc/detect/scan/scan_block.h"
 #include "postproc/features/window_grid.h"
 
 namespace reveal {

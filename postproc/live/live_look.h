@@ -5,7 +5,7 @@
 #include <cstddef>
 
 #include "postproc/detect/episode.h"
-#include "postproc/live/row_store.h"
+#include "postproc/telemetry/row_store.h"
 
 namespace reveal {
 

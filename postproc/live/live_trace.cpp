@@ -10,7 +10,7 @@
 
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/trace_reader.h"
-#include "postproc/merge/load.h"
+#include "postproc/telemetry/load.h"
 
 namespace reveal {
 namespace {
@@ -73,8 +73,8 @@ void LiveTrace::poll(Time now) {
   if (now - *last_row_ > kSilent) state_ = LiveState::silent;
 }
 
-/// In the own directory only: root writes nothing where a user could have put a link. Who may not write there reads the
-/// flushes.
+/// Only in a directory of our own: root must not write where a user may have placed a link. Others fall back to the
+/// rows that were flushed.
 void LiveTrace::ask_for_rows(Time now) {
   if (now < next_mark_) return;
   next_mark_ = now + kMarkPeriod;

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "hdf5schema/live_rows.h"
-#include "postproc/live/row_store.h"
+#include "postproc/telemetry/row_store.h"
 
 namespace reveal {
 

@@ -12,8 +12,8 @@
 #include <thread>
 #include <utility>
 
+#include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/error.h"
-#include "hdf5schema/basics/wall_clock.h"
 #include "postproc/live/watch_view.h"
 #include "postproc/live/watched_node.h"
 
@@ -26,17 +26,11 @@ using Clock = std::chrono::steady_clock;
 constexpr auto kPoll = 50ms;
 constexpr auto kList = 1s;
 constexpr auto kDraw = 1s;
-constexpr auto kPatience = 10s;  // with a directory that does not look like a run's
-constexpr auto kSettled = 2s;    // a node that begins while another one ends
+constexpr auto kEmptyDirectoryPatience = 10s;  // with a directory that does not look like a run's
+constexpr auto kSettled = 2s;                  // a node that begins while another one ends
 constexpr double kLostSeconds = 60;
 constexpr std::string_view kTrace = ".h5";
 constexpr std::string_view kPart = ".h5.part";
-
-double cpu_seconds() {
-  timespec used{};
-  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
-  return static_cast<double>(used.tv_sec) + static_cast<double>(used.tv_nsec) * 1e-9;
-}
 
 bool shows_utf8() {
   for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
@@ -99,7 +93,7 @@ class Watch {
         if (!std::exchange(told_waiting, true)) {
           say("waiting", "no trace in " + options_.directory.string() + " yet: waiting for a run to begin");
         }
-        if (holds_other_files_ && now - began_ > kPatience) {
+        if (holds_other_files_ && now - began_ > kEmptyDirectoryPatience) {
           throw Error(options_.directory.string() + " holds no run: no NODE.h5.part or NODE.h5 in it");
         }
       } else if (!std::exchange(told_begin, true)) {

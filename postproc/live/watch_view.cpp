@@ -6,9 +6,9 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "postproc/diagnose/quantity.h"
-#include "postproc/report/untrusted.h"
 #include "postproc/report/wording.h"
+#include "postproc/words/quantity.h"
+#include "postproc/words/sanitize.h"
 
 namespace reveal {
 namespace {
@@ -131,7 +131,7 @@ void draw_alert(const AlertNotice& notice, Lines& lines) {
                                  : alert.state == AlertState::closed ? "closed"
                                                                      : "withdrawn";
   lines.add(fmt::format("  {:9} {} #{}  {} {}  {}", state, notice.node, alert.number, name_of(alert.subsystem),
-                        word_of(alert.tier), times_of(notice)),
+                        name_of(alert.tier), times_of(notice)),
             ink_of(alert));
   if (alert.state != AlertState::withdrawn) lines.add("            " + alert.claim);
 }
@@ -161,7 +161,7 @@ std::string alert_line(const AlertNotice& notice) {
   const Alert& alert = notice.change.alert;
   std::string line =
       fmt::format("{} {} {} #{} {} {} {}", clock_time(notice.told_utc_ns), name_of(notice.change.news), notice.node,
-                  alert.number, name_of(alert.subsystem), word_of(alert.tier), times_of(notice));
+                  alert.number, name_of(alert.subsystem), name_of(alert.tier), times_of(notice));
   if (notice.change.news == AlertNews::withdrawn) {
     return printable(line + ": no longer unlike the rest of the job", 1000);
   }
@@ -183,7 +183,7 @@ std::string alert_json(const AlertNotice& notice) {
             {"node", notice.node},
             {"number", alert.number},
             {"state", kStates[static_cast<std::size_t>(alert.state)]},
-            {"tier", word_of(alert.tier)},
+            {"tier", name_of(alert.tier)},
             {"begin", iso_time(notice.begin_utc_ns)},
             {"end", iso_time(notice.end_utc_ns)},
             {"subsystem", name_of(alert.subsystem)},

@@ -4,11 +4,11 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/error.h"
-#include "hdf5schema/basics/wall_clock.h"
 #include "postproc/live/live_look.h"
-#include "postproc/merge/publish.h"
-#include "postproc/merge/shallow_json.h"
+#include "postproc/telemetry/publish.h"
+#include "postproc/telemetry/shallow_json.h"
 
 namespace reveal {
 namespace {
@@ -22,7 +22,6 @@ constexpr Meter kMeters[] = {
     {"disk read", "disk.read_bytes", 1, "bytes/s"}, {"disk write", "disk.write_bytes", 1, "bytes/s"},
 };
 constexpr std::size_t kHistory = 60;
-constexpr std::int64_t kSecond = 1'000'000'000;
 constexpr auto kStatusPeriod = 5s;
 constexpr std::size_t kLargestStatus = 64 << 10;
 

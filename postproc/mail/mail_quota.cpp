@@ -15,7 +15,7 @@
 #include "hdf5schema/basics/private_files.h"
 #include "hdf5schema/basics/text.h"
 #include "postproc/mail/address.h"
-#include "postproc/report/untrusted.h"
+#include "postproc/words/sanitize.h"
 
 namespace reveal {
 namespace {

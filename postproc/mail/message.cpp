@@ -8,13 +8,13 @@
 #include <new>
 
 #include "hdf5schema/version.h"
+#include "postproc/analysis/job_remedy.h"
 #include "postproc/diagnose/analysis_settings.h"
 #include "postproc/diagnose/rule.h"
 #include "postproc/mail/address.h"
 #include "postproc/mail/recipients.h"
-#include "postproc/report/job_remedy.h"
-#include "postproc/report/untrusted.h"
 #include "postproc/report/wording.h"
+#include "postproc/words/sanitize.h"
 
 namespace reveal {
 namespace {
@@ -22,7 +22,7 @@ namespace {
 constexpr int kWidth = 78;  // RFC 5322, 2.1.1: more is cut or folded by some readers
 constexpr std::size_t kLongestSubject = 200;
 constexpr std::size_t kLongestTitle = 70;
-constexpr std::size_t kLongestName = 24;
+constexpr std::size_t kLongestSubjectName = 24;
 constexpr std::size_t kLongestToken = 40;
 constexpr std::string_view kAudiences[] = {"user", "admins"};  // in the order of the enumerators
 
@@ -66,7 +66,7 @@ std::string short_job(const ReportJob& job) {
   std::string text;
   if (!job.array.empty() || !job.id.empty()) text = "job " + printable(job.array.empty() ? job.id : job.array, 24);
   const std::string& name = job.name.empty() ? job.command : job.name;
-  if (!name.empty()) text += (text.empty() ? "" : " ") + printable(name, kLongestName);
+  if (!name.empty()) text += (text.empty() ? "" : " ") + printable(name, kLongestSubjectName);
   return text.empty() ? "a run" : text;
 }
 
@@ -112,7 +112,7 @@ std::string subject_for_admins(const Report& report, const MailSettings& setting
 /// What is to be done first, then what the job's owner reads.
 std::string text_for_admins(const Report& report, const MailSettings& settings) {
   std::string text = "For administrators: " + short_job(report.job);
-  if (!report.job.user.empty()) text += " of " + printable(report.job.user, kLongestName);
+  if (!report.job.user.empty()) text += " of " + printable(report.job.user, kLongestSubjectName);
   text += "\n";
   for (const Finding* finding : for_admins(report, settings)) {
     text += fmt::format("\n{}, {}: {}\n", name_of(finding->severity), name_of(finding->confidence),

@@ -9,7 +9,7 @@
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/run_program.h"
 #include "hdf5schema/basics/text.h"
-#include "postproc/report/untrusted.h"
+#include "postproc/words/sanitize.h"
 
 namespace reveal {
 namespace {

@@ -10,9 +10,9 @@
 
 #include "postproc/report/assets.h"
 #include "postproc/report/report.h"
-#include "postproc/report/untrusted.h"
 #include "postproc/report/verdict.h"
 #include "postproc/report/wording.h"
+#include "postproc/words/sanitize.h"
 
 namespace reveal {
 namespace {
@@ -20,7 +20,7 @@ namespace {
 constexpr std::size_t kMostNotes = 3;  // the rest is folded away
 constexpr std::size_t kMostFindings = 20;
 constexpr std::size_t kMostTotals = 41;  // nodes, and the whole job
-constexpr std::size_t kMostEpisodes = 100;
+constexpr std::size_t kMostListedEpisodes = 100;
 constexpr std::size_t kMostReasons = 3;
 constexpr std::size_t kLongLine = 2000;
 
@@ -72,7 +72,6 @@ std::string verdict_section(const Report& report) {
   if (!shown_findings(report).empty()) sentence = "<a href=\"#finding-1\">" + sentence + "</a>";
   std::string section = fmt::format("<section class=\"verdict {}\"><div class=\"word\">{}</div><h1>{}</h1>\n",
                                     failed ? "failed" : name_of(verdict.status), headline(verdict), sentence);
-  if (report.partial) section += "<p>Part of the data is missing; see coverage.</p>\n";
   return section + "</section>\n";
 }
 
@@ -183,20 +182,21 @@ std::string finding_card(const Finding& finding, std::size_t number, const Repor
   }
   std::string rejected;
   if (!finding.runner_up.why_not.empty()) {
-    rejected = "<code>" + html(finding.runner_up.id, 80) + "</code>: " + html(finding.runner_up.why_not);
+    if (!finding.runner_up.id.empty()) rejected = "<code>" + html(finding.runner_up.id, 80) + "</code>: ";
+    rejected += html(finding.runner_up.why_not);
   }
 
   card += "<dl>\n";
   card += row("Where", where);
   card += row("When", times);
   card += row("Cost", html(impact(finding.impact)));
-  card += row("Who acts", html(who_acts(finding.remedy)));
+  card += row("Fixed by", html(who_acts(finding.remedy)));
   if (!commands.empty()) card += row("Run this", "<pre><code>" + commands + "</code></pre>");
   card += row("To change", bullets(finding.remedy.advice));
   // Not in a command block: a user must not take it for something to run.
   card += row("For the administrators", bullets(finding.remedy.admin));
   card += row("Verify", html(finding.remedy.verify));
-  card += row("Rather than", rejected);
+  card += row("Look-alike", rejected);
   card += row("Sources", source_links(finding));
   card += row("Rule", fmt::format("<code>{}</code> <span class=\"quiet\">({}, {})</span>", html(finding.id, 80),
                                   name_of(finding.kind), name_of(finding.subsystem)));
@@ -265,7 +265,7 @@ std::string node_section(const Report& report) {
     table += "<tr><th scope=\"row\">" + html(node, 60) + "</th>";
     for (const Subsystem subsystem : kSubsystems) {
       const auto at = by_subsystem.find(subsystem);
-      std::string mark(at == by_subsystem.end() || at->second == Tier::none ? "" : word_of(at->second));
+      std::string mark(at == by_subsystem.end() || at->second == Tier::none ? "" : name_of(at->second));
       std::string css = mark.empty() ? "quiet" : "mark-" + mark;
       if (const auto cell_at = cells.find({node, subsystem}); cell_at != cells.end()) {
         const PeerCell& odd = *cell_at->second;
@@ -335,7 +335,7 @@ std::string comparison_section(const Report& report) {
   std::string section = "<section><h2>Compared with</h2>\n<dl>\n";
   if (several) {
     section += row("Other nodes", html(peers_line(report), kLongLine));
-    for (const PeerRole& role : report.comparison.roles) {
+    for (const PeerGroup& role : report.comparison.roles) {
       if (!role.reason.empty()) section += row(html(node_list(role.nodes)), html(role.reason, kLongLine));
     }
     for (const FactDifference& fact : report.comparison.facts) {
@@ -344,8 +344,7 @@ std::string comparison_section(const Report& report) {
                                            html(fact.value, 120), html(node_list(fact.nodes)), html(fact.usual, 120)));
     }
     const Straggler& straggler = report.comparison.straggler;
-    section +=
-        row("Who waits least", straggler.node.empty() ? html(straggler.reason, kLongLine) : html(straggler.node, 60));
+    section += row("Straggler", straggler.node.empty() ? html(straggler.reason, kLongLine) : html(straggler.node, 60));
   }
   section += row("Earlier runs", html(history_line(report), kLongLine));
   if (!report.history.why_not.empty()) {
@@ -398,7 +397,7 @@ std::string episodes_section(const Report& report) {
       "Mahalanobis distance, IF: isolation forest, KNN: nearest neighbours, GAP: change of level over an "
       "interval. By detector: a channel's share of what it says, negative where it speaks against it.</caption>";
   section += head_row({"When", "Subsystem", "Metric and feature", "Claim", "Detectors"}) + "<tbody>\n";
-  for (std::size_t i = 0; i < std::min(report.episodes.size(), kMostEpisodes); ++i) {
+  for (std::size_t i = 0; i < std::min(report.episodes.size(), kMostListedEpisodes); ++i) {
     const ReportEpisode& episode = report.episodes[i];
     std::string time = several_nodes(report) ? html(episode.node, 60) + "<br>" : "";
     time += when(episode.span, report.job);
@@ -410,9 +409,9 @@ std::string episodes_section(const Report& report) {
                cell("Claim", html(episode.claim)) + cell("Detectors", methods) + "</tr>\n";
   }
   section += "</tbody></table></div>\n";
-  if (report.episodes.size() > kMostEpisodes) {
-    section +=
-        fmt::format("<p class=\"quiet\">{} more are in report.json.</p>\n", report.episodes.size() - kMostEpisodes);
+  if (report.episodes.size() > kMostListedEpisodes) {
+    section += fmt::format("<p class=\"quiet\">{} more are in report.json.</p>\n",
+                           report.episodes.size() - kMostListedEpisodes);
   }
   return section + (folded ? "</details></section>\n" : "</section>\n");
 }

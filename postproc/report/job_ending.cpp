@@ -7,7 +7,7 @@
 #include <iterator>
 #include <string_view>
 
-#include "postproc/diagnose/quantity.h"
+#include "postproc/words/quantity.h"
 
 namespace reveal {
 namespace {

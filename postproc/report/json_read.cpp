@@ -3,16 +3,17 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "hdf5schema/basics/enum_names.h"
 #include "hdf5schema/basics/error.h"
-#include "postproc/merge/shallow_json.h"
 #include "postproc/report/report.h"
-#include "postproc/report/untrusted.h"
 #include "postproc/report/wording.h"
+#include "postproc/telemetry/shallow_json.h"
+#include "postproc/words/sanitize.h"
 
 namespace reveal {
 namespace {
 
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kShown = 40;  // of what is wrong
 

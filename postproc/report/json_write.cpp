@@ -208,7 +208,7 @@ Json to_json(const ReportEpisode& episode) {
   json["methods"] = episode.methods;
   json["agreement"] = episode.agreement;
   put_number(json, "score", episode.score, kNotMeasured);
-  json["tier"] = word_of(episode.tier);
+  json["tier"] = name_of(episode.tier);
   json["labels"] = episode.labels;
   json["subsystem"] = name_of(episode.subsystem);
   json["reasons"] = Json::array();
@@ -248,7 +248,7 @@ Json to_json(const TimelineChannel& channel) {
   return json;
 }
 
-Json to_json(const PeerRole& role) {
+Json to_json(const PeerGroup& role) {
   return {{"nodes", role.nodes},
           {"compared", role.compared},
           {"reason", role.reason.empty() ? Json(nullptr) : Json(role.reason)},

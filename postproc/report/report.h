@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "hdf5schema/trace.h"
-#include "postproc/compare/history.h"
-#include "postproc/compare/peers.h"
 #include "postproc/detect/episode.h"
 #include "postproc/diagnose/finding.h"
+#include "postproc/history/history.h"
+#include "postproc/peers/peers.h"
 
 namespace reveal {
 

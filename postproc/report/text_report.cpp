@@ -5,10 +5,11 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "hdf5schema/basics/shell_word.h"
 #include "postproc/report/report.h"
-#include "postproc/report/untrusted.h"
 #include "postproc/report/verdict.h"
 #include "postproc/report/wording.h"
+#include "postproc/words/sanitize.h"
 
 namespace reveal {
 namespace {
@@ -16,6 +17,7 @@ namespace {
 constexpr std::size_t kIndent = 2;
 constexpr std::size_t kLabel = 13;  // "  run this     ..."
 constexpr std::size_t kMostNodes = 8;
+constexpr std::ptrdiff_t kBriefLines = 6;
 constexpr std::size_t kLongestLine = 2000;
 
 /// How much of each thing is shown.
@@ -191,18 +193,6 @@ Ink ink_of(const Verdict& verdict) {
   return failed ? Ink::bold : ink_of(verdict.status);
 }
 
-/// "my dir" -> 'my dir'
-std::string shell_word(const std::string& word) {
-  const bool plain = !word.empty() && std::all_of(word.begin(), word.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           std::string_view("/._+-=,@%:").find(c) != std::string_view::npos;
-  });
-  if (plain && word.front() != '-') return word;
-  std::string quoted = word.starts_with('-') ? "'./" : "'";
-  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return quoted + "'";
-}
-
 /// "./reveal-4711/report.html", as a terminal makes a link of it.
 std::string page_path(const std::string& directory) {
   const std::filesystem::path path = std::filesystem::path(directory) / "report.html";
@@ -213,7 +203,6 @@ void print_verdict(Page& page, const Report& report) {
   const std::string word = capitals(headline(report.verdict));
   const std::size_t column = columns(word) + 2;
   page.paragraph(page.paint(word, ink_of(report.verdict)) + "  ", column, column, report.verdict.sentence);
-  if (report.partial) page.paragraph(0, "Part of the data is missing; see coverage.");
 }
 
 void print_job(Page& page, const Report& report) {
@@ -321,14 +310,14 @@ void print_finding(Page& page, const Finding& finding, const Report& report) {
   if (!finding.runner_up.why_not.empty()) {
     const std::string rejected = finding.runner_up.id.empty() ? finding.runner_up.why_not
                                                               : finding.runner_up.id + ": " + finding.runner_up.why_not;
-    page.row("rather than", shortened(rejected, limits.sentence));
+    page.row("look-alike", shortened(rejected, limits.sentence));
   }
-  if (page.all()) page.row("who acts", who_acts(finding.remedy));
+  if (page.all()) page.row("fixed by", who_acts(finding.remedy));
   for (std::size_t i = 0; i < finding.remedy.user.size(); ++i) {
     page.command(i == 0 ? "run this" : "", finding.remedy.user[i]);
   }
   print_steps(page, "to change", finding.remedy.advice);
-  print_steps(page, "tell admins", finding.remedy.admin);
+  print_steps(page, "for admins", finding.remedy.admin);
   page.row("verify", finding.remedy.verify);
   if (page.style().part != TextPart::findings) return;
   for (const std::string& source : finding.sources) page.row("source", source);
@@ -346,7 +335,7 @@ void print_note(Page& page, const Finding& note) {
   } else if (!note.remedy.advice.empty()) {
     page.paragraph(4, "to change: " + shortened(note.remedy.advice.front(), page.limits().sentence));
   } else if (!note.remedy.admin.empty()) {
-    page.paragraph(4, "tell admins: " + shortened(note.remedy.admin.front(), page.limits().sentence));
+    page.paragraph(4, "for admins: " + shortened(note.remedy.admin.front(), page.limits().sentence));
   }
 }
 
@@ -467,8 +456,8 @@ void print_end(Page& page, const Report& report) {
                fmt::format("reveal show {}{}", page.all() ? "" : "--all ", shell_word(typed)));
 }
 
-/// The sentence in two lines at most.
-void print_brief_verdict(Page& page, const Report& report) {
+/// The sentence in so many lines at most.
+void print_brief_verdict(Page& page, const Report& report, std::ptrdiff_t most) {
   constexpr std::string_view kName = "reveal: ";
   const std::string word = capitals(headline(report.verdict));
   const std::string first = std::string(kName) + page.paint(word, ink_of(report.verdict)) + "  ";
@@ -480,7 +469,7 @@ void print_brief_verdict(Page& page, const Report& report) {
     Page trial(TextStyle{.width = static_cast<int>(page.width())});
     trial.paragraph(std::string(used, ' '), used, kName.size(), sentence);
     const std::string lines = std::move(trial).text();
-    if (std::count(lines.begin(), lines.end(), '\n') <= 2) break;
+    if (std::count(lines.begin(), lines.end(), '\n') <= most) break;
   }
   page.paragraph(first, used, kName.size(), sentence);
 }
@@ -504,7 +493,7 @@ void print_brief_step(Page& page, const Report& report) {
   if (!remedy.advice.empty()) {
     page.row("to change", shortened(remedy.advice.front(), room));
   } else if (!remedy.admin.empty()) {
-    page.row("tell admins", shortened(without_comment(remedy.admin.front()), room));
+    page.row("for admins", shortened(without_comment(remedy.admin.front()), room));
   }
 }
 
@@ -514,7 +503,8 @@ void print_brief_totals(Page& page, const Report& report) {
   if (!report.totals.empty()) {
     for (const std::string& part : used(report.totals.front())) {
       const std::string longer = line.empty() ? part : line + "; " + part;
-      if (columns(longer) <= room) line = longer;
+      if (columns(longer) > room) break;
+      line = longer;
     }
   }
   page.row("totals", line);
@@ -553,12 +543,14 @@ std::string render_brief(const Report& report, const TextStyle& style) {
     page.line("reveal: " + shortened(report.verdict.sentence, std::max(room, kLeastSentence)) + where);
     return std::move(page).text();
   }
-  print_brief_verdict(page, report);
-  print_brief_step(page, report);
-  print_brief_totals(page, report);
-  page.line(fmt::format("  {:<{}}{}", "report", kLabel, page_path(directory)));
-  page.line(fmt::format("  {:<{}}{}", "again", kLabel, again));
-  return std::move(page).text();
+  Page below(style);
+  print_brief_step(below, report);
+  print_brief_totals(below, report);
+  below.line(fmt::format("  {:<{}}{}", "report", kLabel, page_path(directory)));
+  below.line(fmt::format("  {:<{}}{}", "again", kLabel, again));
+  const std::string end = std::move(below).text();
+  print_brief_verdict(page, report, kBriefLines - std::count(end.begin(), end.end(), '\n'));
+  return std::move(page).text() + end;
 }
 
 }  // namespace reveal

@@ -114,6 +114,17 @@ std::string where_and_how_long(const Report& report, std::size_t judged) {
   return fmt::format("{} on {}", duration(seconds_of(report.job)), nodes);
 }
 
+/// Why nothing can be said: what is damaged, else the first node's reason.
+std::string why_not_judged(const Report& report, const NotJudged& not_judged) {
+  for (const UnjudgedNode& node : not_judged) {
+    if (node.damaged.empty()) continue;
+    const std::string whose = report.job.nodes.size() > 1 ? "of " + node.node + " " : "";
+    return fmt::format("The run cannot be judged: the trace {}is damaged ({}).", whose, node.damaged);
+  }
+  return fmt::format("Too little was recorded to judge the run: {}.",
+                     not_judged.empty() ? "there is no usable trace" : not_judged.front().too_little);
+}
+
 /// What the verdict cannot speak for: "; nothing is known of n04".
 std::string not_known(const Report& report, const NotJudged& not_judged) {
   std::string text;
@@ -121,11 +132,18 @@ std::string not_known(const Report& report, const NotJudged& not_judged) {
     text += fmt::format("; nothing is known of {}", node_list(report.job.nodes_missing));
   }
   std::vector<std::string> nodes;
-  for (const auto& [node, reason] : not_judged) nodes.push_back(node);
+  std::vector<std::string> damaged;
+  for (const UnjudgedNode& node : not_judged) (node.damaged.empty() ? nodes : damaged).push_back(node.node);
   if (!nodes.empty() && nodes.size() < report.job.nodes.size()) {
     text += fmt::format("; too little was measured on {}", node_list(nodes));
   }
-  if (text.empty() && report.partial) text = "; part of the data is missing (see coverage)";
+  if (!damaged.empty() && report.verdict.status != VerdictStatus::insufficient_data) {
+    text += report.job.nodes.size() > 1 ? fmt::format("; of {}, part of the trace is damaged", node_list(damaged))
+                                        : "; part of the trace is damaged";
+    text += " (see coverage)";
+  } else if (text.empty() && report.partial && damaged.empty()) {
+    text = "; part of the data is missing (see coverage)";
+  }
   return text;
 }
 
@@ -169,31 +187,28 @@ void judge(Report& report, const NotJudged& not_judged) {
   const auto& findings = report.findings;
   const std::size_t judged = report.job.nodes.size() - std::min(report.job.nodes.size(), not_judged.size());
   const std::string span = where_and_how_long(report, judged);
-  const std::string but = not_known(report, not_judged);
+  const bool damaged =
+      std::any_of(not_judged.begin(), not_judged.end(), [](const UnjudgedNode& node) { return !node.damaged.empty(); });
   const bool one_node = report.job.nodes.size() + report.job.nodes_missing.size() == 1;
   std::string sentence;
   if (!findings.empty() && worth_acting(findings.front())) {
     verdict.status = VerdictStatus::finding;
     verdict.primary = findings.front().id;
-    sentence = with(findings.front().sentence, but);
-  } else if (judged == 0) {
+    sentence = findings.front().sentence;
+  } else if (judged == 0 || damaged) {
     verdict.status = VerdictStatus::insufficient_data;
-    sentence = fmt::format("Too little was recorded to judge the run: {}.",
-                           not_judged.empty() ? "there is no usable trace" : not_judged.front().second);
-    sentence = with(std::move(sentence), but);
+    sentence = why_not_judged(report, not_judged);
   } else if (!findings.empty() && findings.front().severity == Severity::notice) {
     verdict.status = VerdictStatus::notice;
     verdict.primary = findings.front().id;
-    sentence = with(
-        fmt::format("Nothing that must be acted on in {}; worth knowing: {}", span, findings.front().sentence), but);
+    sentence = fmt::format("Nothing that must be acted on in {}; worth knowing: {}", span, findings.front().sentence);
   } else {
     verdict.status = VerdictStatus::healthy;
-    sentence =
-        with(verdict.job_failed ? fmt::format("Nothing unusual was seen on the {}; look at the program's own output.",
-                                              one_node ? "node" : "nodes")
-                                : fmt::format("Nothing worth acting on in {}.", span),
-             but);
+    sentence = verdict.job_failed ? fmt::format("Nothing unusual was seen on the {}; look at the program's own output.",
+                                                one_node ? "node" : "nodes")
+                                  : fmt::format("Nothing worth acting on in {}.", span);
   }
+  sentence = with(std::move(sentence), not_known(report, not_judged));
   const std::string failure = failure_sentence(report.job);
   verdict.sentence = failure.empty() ? sentence : failure + " " + sentence;
 }

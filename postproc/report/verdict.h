@@ -2,7 +2,6 @@
 #pragma once
 
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "postproc/report/report.h"
@@ -12,10 +11,16 @@ namespace reveal {
 /// The same rule on several nodes is one finding; order is severity, then what it cost.
 [[nodiscard]] std::vector<Finding> merge_findings(std::vector<Finding> findings);
 
-/// Nodes with a trace that is not enough to judge them by, each with the reason.
-using NotJudged = std::vector<std::pair<std::string, std::string>>;
+/// A node with a trace that does not show it to be healthy, and why.
+struct UnjudgedNode {
+  std::string node;
+  std::string too_little = {};  // "9 s were recorded", or ""
+  std::string damaged = {};     // "memory/vmstat: the checksum of a chunk is wrong", or ""
+};
+using NotJudged = std::vector<UnjudgedNode>;
 
-/// Fills report.verdict from findings, job and coverage.
+/// Fills report.verdict from findings, job and coverage. Damage may hide a finding: without one, the job is then not
+/// judged at all.
 void judge(Report& report, const NotJudged& not_judged);
 
 /// What a page shows unless it is asked for all: nothing that neither cost anything nor asks for anything.

@@ -10,14 +10,13 @@
 
 #include "hdf5schema/basics/enum_names.h"
 #include "hdf5schema/basics/text.h"
-#include "postproc/report/untrusted.h"
+#include "postproc/words/sanitize.h"
 
 namespace reveal {
 namespace {
 
 // In the order of the enumerators.
 constexpr std::string_view kCoverageStates[] = {"ok", "absent", "failed"};
-constexpr std::string_view kTiers[] = {"none", "notice", "finding"};
 constexpr std::string_view kStatuses[] = {"healthy", "notice", "finding", "insufficient_data"};
 constexpr std::string_view kHeadlines[] = {"Healthy", "Notice", "Finding", "Not enough data"};
 
@@ -144,13 +143,6 @@ std::optional<Coverage::State> coverage_state_of(std::string_view name) noexcept
   return enumerator_of<Coverage::State>(kCoverageStates, name);
 }
 
-std::string_view word_of(Tier tier) noexcept {
-  return kTiers[static_cast<std::size_t>(tier)];
-}
-std::optional<Tier> tier_of(std::string_view name) noexcept {
-  return enumerator_of<Tier>(kTiers, name);
-}
-
 std::string_view name_of(VerdictStatus status) noexcept {
   return kStatuses[static_cast<std::size_t>(status)];
 }
@@ -204,7 +196,7 @@ std::string memory_used(const JobTotals& totals) {
 }
 
 std::string amount(std::optional<double> bytes) {
-  return bytes == 0 ? "0" : quantity(bytes, "bytes");
+  return quantity(bytes, "bytes");
 }
 
 std::string waited(const JobTotals& totals) {

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "postproc/diagnose/quantity.h"
 #include "postproc/report/report.h"
+#include "postproc/words/quantity.h"
 
 namespace reveal {
 
@@ -33,8 +33,6 @@ namespace reveal {
 
 [[nodiscard]] std::string_view word_of(Coverage::State) noexcept;
 [[nodiscard]] std::optional<Coverage::State> coverage_state_of(std::string_view) noexcept;
-[[nodiscard]] std::string_view word_of(Tier) noexcept;
-[[nodiscard]] std::optional<Tier> tier_of(std::string_view) noexcept;
 
 /// "Finding", "Healthy", ...: the first word of a report. A job that failed on healthy nodes is called "Failed".
 [[nodiscard]] std::string_view headline(const Verdict&) noexcept;

@@ -10,13 +10,12 @@
 
 #include "hdf5schema/basics/error.h"
 #include "postproc/detect/pipeline.h"
-#include "postproc/merge/publish.h"
+#include "postproc/telemetry/publish.h"
 
 namespace reveal {
 
 namespace {
 
-constexpr std::array<std::string_view, 3> kTiers{"none", "notice", "finding"};
 /// Name parts that number peers: "cpu1", "rank0", "n0" (a network namespace).
 constexpr std::array<std::string_view, 5> kPeerParts{"cpu", "rank", "node", "gpu", "n"};
 
@@ -102,8 +101,8 @@ std::string windows_csv(const Detection& detection, const SeriesFile& file) {
   std::string text = "begin,end,score,flagged,tier,agreement,top_channels\n";
   for (const WindowScore& window : detection.windows) {
     fmt::format_to(std::back_inserter(text), "{},{},{:.6g},{},{},{},{}\n", window.begin, window.end, window.score,
-                   window.tier == Tier::finding ? 1 : 0, kTiers[static_cast<std::size_t>(window.tier)],
-                   window.agreement, top_channels(window.reasons, file));
+                   window.tier == Tier::finding ? 1 : 0, name_of(window.tier), window.agreement,
+                   top_channels(window.reasons, file));
   }
   return text;
 }
@@ -115,8 +114,7 @@ std::string episodes_csv(const Detection& detection, const SeriesFile& file) {
     std::string labels;
     for (const std::string& label : episode.labels) labels += (labels.empty() ? "" : ";") + label;
     fmt::format_to(std::back_inserter(text), "{},{},{:.6g},{},{},{},{}\n", episode.begin, episode.end, episode.score,
-                   kTiers[static_cast<std::size_t>(episode.tier)], labels, name_of(episode.subsystem),
-                   top_channels(episode.reasons, file));
+                   name_of(episode.tier), labels, name_of(episode.subsystem), top_channels(episode.reasons, file));
   }
   return text;
 }

@@ -7,7 +7,7 @@
 
 #include "hdf5schema/series_file.h"
 #include "postproc/detect/episode.h"
-#include "postproc/merge/telemetry.h"
+#include "postproc/telemetry/telemetry.h"
 
 namespace reveal {
 

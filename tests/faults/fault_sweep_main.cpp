@@ -25,9 +25,9 @@
 #include "hdf5schema/rewrite.h"
 #include "hdf5schema/trace_reader.h"
 #include "hdf5schema/trace_writer.h"
+#include "postproc/analysis/downsample_traces.h"
+#include "postproc/analysis/job_report.h"
 #include "postproc/deliver/deliver.h"
-#include "postproc/report/job_report.h"
-#include "postproc/report/thin_traces.h"
 #include "tests/faults/injected_faults.h"
 #include "tests/unit/hdf5schema/sample_trace.h"
 #include "tests/unit/temporary_directory.h"
@@ -109,8 +109,12 @@ int rows_in(const fs::path& trace, int flushed) {
         const bool counts = family.spec.kind == Kind::counter;
         // Of the minutes, only counters and the last value are the tick's own.
         if (minutes && !counts && !family.spec.path.ends_with("_last")) continue;
-        if (value != (counts ? 1000 + static_cast<std::int64_t>(c + 1) * tick : tick))
-          throw Error(trace.string() + ": a wrong value in " + family.spec.path);
+        const std::int64_t expected = counts ? 1000 + static_cast<std::int64_t>(c + 1) * tick : tick;
+        if (value != expected) {
+          throw Error(trace.string() + ": " + std::to_string(value) + " instead of " + std::to_string(expected) +
+                      " in row " + std::to_string(row) + " (" + std::to_string(rows) + " rows, tick " +
+                      std::to_string(tick) + ") of " + family.spec.path);
+        }
       }
     }
   }
@@ -227,7 +231,7 @@ std::vector<Scenario> scenarios() {
       {"thin (report --retain summary)", copy_trace,
        [](const fs::path& directory, Told& told, const std::function<void()>& arm_now) {
          arm_now();
-         const std::vector<std::string> problems = thin_traces(directory);
+         const std::vector<std::string> problems = downsample_traces(directory);
          if (!problems.empty()) problems.front().copy(told.error, sizeof told.error - 1);
          return problems.empty();
        },

@@ -4,8 +4,8 @@
 
 #include <fstream>
 
-#include "core/root/recording.h"
-#include "core/root/root_fs.h"
+#include "core/kernel_text/kernel_tree.h"
+#include "core/kernel_text/recording.h"
 #include "core/sampler/sampler.h"
 #include "core/snapshot/snapshot.h"
 #include "hdf5schema/basics/error.h"
@@ -20,9 +20,10 @@ void run(std::string_view input) {
   std::filesystem::create_directories(folder);
   std::ofstream(folder / kRecordingFile, std::ios::binary | std::ios::trunc) << input;
   try {
-    RootFs fs(folder);
+    KernelTree fs(folder);
     Sink sink;
     Sampler sampler(fs, sink, {}, fs.upcoming_tick().value_or(TickTime{}));
+    sampler.look_first();
     const Snapshot facts = take_snapshot(fs, sampler.host(), sampler.job());
     require(facts.size() < 100'000, "a snapshot has its limits");
     std::int64_t number = 0;

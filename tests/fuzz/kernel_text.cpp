@@ -2,7 +2,7 @@
 #include "core/job/cpu_set.h"
 #include "core/job/loaded_libraries.h"
 #include "core/job/process_stat.h"
-#include "core/root/kernel_words.h"
+#include "core/kernel_text/kernel_words.h"
 #include "core/sampler/metric_selection.h"
 #include "core/snapshot/snapshot.h"
 #include "hdf5schema/basics/text.h"

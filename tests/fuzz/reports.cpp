@@ -1,9 +1,9 @@
 // JSON that was written by reveal, or by whoever can write to a job directory.
 #include "hdf5schema/basics/error.h"
-#include "postproc/compare/run_record.h"
+#include "postproc/analysis/node_summary.h"
+#include "postproc/history/run_record.h"
 #include "postproc/report/report.h"
-#include "postproc/report/summary.h"
-#include "postproc/report/untrusted.h"
+#include "postproc/words/sanitize.h"
 #include "target.h"
 
 namespace reveal::fuzz {

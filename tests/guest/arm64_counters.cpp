@@ -74,7 +74,7 @@ std::map<PmuSignal, std::int64_t> count(const std::vector<HardwareEvent>& table,
 }
 
 void run() {
-  RootFs fs;
+  KernelTree fs;
   std::printf("processor: %s\n", std::string(name_of(microarchitecture_of(fs)).name).c_str());
   expect(microarchitecture_of(fs) == Microarchitecture::neoverse_n1, "the processor is found by its MIDR");
   for (const std::string& name : event_source_names(fs, "armv8")) {

@@ -14,7 +14,7 @@ trap 'rm -rf "$work"' EXIT
 
 mkdir "$work/root" "$work/root/dev"
 aarch64-linux-gnu-g++ -std=c++20 -O2 -static -Wall -Wextra -I. -o "$work/root/init" tests/guest/arm64_counters.cpp \
-  core/pmu/{perf_event,counter_group,event_table,event_source,implemented_events,microarchitecture}.cpp core/root/{root_fs,recording}.cpp \
+  core/pmu/{perf_event,counter_group,event_table,event_source,implemented_events,microarchitecture}.cpp core/kernel_text/{kernel_tree,recording}.cpp \
   hdf5schema/basics/{text,error}.cpp
 (cd "$work/root" && find . | cpio --quiet -o -H newc) | gzip -1 >"$work/initrd"
 

@@ -595,6 +595,8 @@ def damage(count, trace):
             outcome = "crashed"
         elif status == 1:
             outcome = "refused in one line" if len(words.splitlines()) == 1 else "refused in more lines"
+        elif expected[1][0] == "finding" and verdict[0] in ("healthy", "notice"):
+            outcome = "A FINDING IS LOST"
         elif "left out" in words:
             outcome = "report, with the gap named" + ("" if verdict == expected[1] else f", {verdict[0]}")
         else:
@@ -602,7 +604,8 @@ def damage(count, trace):
         counts[(form, outcome)] = counts.get((form, outcome), 0) + 1
     for key in sorted(counts):
         print(f"{key[0]:6} {key[1]:45} {counts[key]}")
-    return 1 if any("SILENTLY" in key[1] or "crashed" in key[1] for key in counts) else 0
+    bad = ("SILENTLY", "crashed", "IS LOST")
+    return 1 if any(word in key[1] for key in counts for word in bad) else 0
 
 
 try:

@@ -65,6 +65,7 @@ CALLS = {
     "readlinkat": (267, "EACCES ENOMEM"), "faccessat": (269, "EACCES EIO"), "pipe2": (293, "EMFILE ENFILE"),
     "rt_tgsigqueueinfo": (297, "EPERM"), "renameat2": (316, "EIO EINVAL"), "getrandom": (318, "ENOSYS EAGAIN"),
     "statx": (332, "EIO ENOSYS"), "clone3": (435, "EAGAIN ENOMEM ENOSYS"), "close_range": (436, "ENOSYS EPERM"),
+    "pidfd_open": (434, "EMFILE ENFILE ENOMEM ENOSYS"), "signalfd4": (289, "EMFILE ENFILE ENOMEM ENODEV"),
     "faccessat2": (439, "EACCES EIO"),
 }
 NAMES = {number: name for name, (number, _) in CALLS.items()}

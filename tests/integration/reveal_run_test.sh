@@ -36,6 +36,25 @@ recording() { [ -e "$1/here.h5.part" ] && [ -s "$(echo run/reveal/*/collector)" 
 lines_of() { grep -c '^reveal-run: ' "$1"; }
 runs_left() { find "$tmp/run/reveal" -mindepth 1 2>/dev/null | wc -l; }
 
+echo "== a report that takes too long"
+mkdir slow
+cp "$run" "$bin/reveal-collect" slow/
+printf '#!/bin/sh\nexec sleep 60\n' >slow/reveal
+chmod +x slow/reveal
+slow/reveal-run --output "a b" --node here --report-limit 4s -- sh -c 'sleep 1.5; exit 3' 2>err
+expect_status 3 "a report that takes too long"
+later=$(sed -n 's/^reveal-run: no report: not finished in time; try: //p' err)
+[ -n "$later" ] || fail "no line says how to get the report: $(cat err)"
+(PATH=$bin:$PATH && eval "$later --no-history") >out || fail "cannot be typed: $later"
+grep -q 'exit status 3' out && grep -qE '"exit_code": 3' "a b/report.json" || fail "another report than the one at the end: $(head -3 out)"
+grep -qE '"ran_seconds": 1\.[5-9]' "a b/report.json" || fail "it does not know how long the command ran"
+
+printf '#!/bin/sh\necho "$@" >args\necho "{}" >"$2/report.json"\n' >slow/reveal
+SLURM_CPUS_ON_NODE=1 slow/reveal-run --output own --node here -- sleep 1 2>err
+grep -q -- '--threads 1' args || fail "the job's cpus are not used for its report: $(cat args err)"
+slow/reveal-run --output any --node here -- sleep 1 2>err
+grep -q -- '--threads' args && fail "cpus of others are used: $(cat args)"
+
 echo "== exit status"
 "$run" --quiet --no-report -- bash -c 'exit 7'
 expect_status 7 "the command's own status"
@@ -145,6 +164,40 @@ SLURM_JOB_ID=4711 SLURM_JOB_NAME='a/../b' "$run" --no-report --quiet --output 'o
 ls out-4711-a_.._b/*.h5 >/dev/null || fail "patterns: $(ls -d out-*)"
 [ "$(runs_left)" = 0 ] || fail "left behind: $(find "$tmp/run/reveal" | head -3)"
 
+echo "== short processes count in full"
+"$run" --quiet --no-report --output short --node here -- sh -c \
+  'sleep 1; dd if=/dev/zero of=big bs=1M count=64 2>dd.err; /usr/bin/python3 -c "
+import time
+while time.process_time() < .5: pass"; sleep .3'
+/usr/bin/python3 - <<'END' || fail "what short processes did"
+import h5py
+
+def total(family, metric):
+    rows = trace[family]
+    named = [name.decode() == metric for name in rows.dims[0]["metric"][:]]
+    increments = rows[:][named]
+    return increments[increments != rows.fillvalue].sum()
+
+with h5py.File("short/here.h5") as trace:
+    written = total("process/io", "process.written_by_calls") / 2**20
+    assert 64 <= written < 64 * 1.02, written
+    used = total("job/cpu", "job.cpu_time") * 1e-9
+    assert .48 <= used < 1.5, used  # with what dd and the interpreter's start took
+END
+rm -f big dd.err
+echo "== nothing wakes it while the command runs"
+"$run" --quiet --no-report --output still --node here -- sh -c 'touch begun; sleep 30' &
+wrapper=$!
+until_true "the command" test -e begun
+until_true "the recording" recording still
+sleep .5
+switches() { awk '/^voluntary/ { print $2 }' /proc/$wrapper/status; }
+before=$(switches)
+sleep 2.2
+[ "$(switches)" = "$before" ] || fail "reveal-run woke up $(($(switches) - before)) times in 2 s"
+kill -TERM $wrapper
+wait $wrapper
+rm -rf still begun
 echo "== settings"
 mkdir -p home/.config/reveal
 # Root reads no home directory's file, which may be somebody else's.

@@ -6,10 +6,10 @@
 
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/text.h"
-#include "postproc/detect/median.h"
-#include "postproc/diagnose/quantity.h"
 #include "postproc/diagnose/rule.h"
 #include "postproc/diagnose/signals.h"
+#include "postproc/numerics/median.h"
+#include "postproc/words/quantity.h"
 
 namespace reveal {
 namespace {

@@ -2,12 +2,15 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
+#include <map>
+#include <optional>
 #include <span>
 
 #include "hdf5schema/basics/text.h"
 #include "postproc/diagnose/interval_finding.h"
-#include "postproc/diagnose/quantity.h"
+#include "postproc/words/quantity.h"
 
 namespace reveal {
 namespace {
@@ -140,6 +143,68 @@ JobValues free_cpus(const RuleContext& context, std::span<const std::string> bus
   return {{"free_cpus", format_cpu_list(free)}};
 }
 
+/// A process outside the job that the collector may name: see core/probes/outsiders.cpp.
+struct Named {
+  std::int64_t pid = 0;
+  std::int64_t uid = 0;
+  double cpus = 0;
+  std::string command;
+};
+
+/// From the event "process 4711", "0.98 cpus, uid 1001: python3".
+std::optional<Named> named_by(const Event& event) {
+  constexpr std::string_view kProcess = "process ";
+  constexpr std::string_view kUid = " cpus, uid ";
+  if (event.code != "outsider" || !event.object.starts_with(kProcess)) return std::nullopt;
+  const std::string_view text = event.text;
+  const std::size_t uid = text.find(kUid);
+  const std::size_t colon = text.find(": ");
+  if (uid == std::string_view::npos || colon == std::string_view::npos || colon < uid) return std::nullopt;
+  double cpus = 0;
+  if (std::from_chars(text.data(), text.data() + uid, cpus).ptr != text.data() + uid) return std::nullopt;
+  const auto pid = parse_int(std::string_view(event.object).substr(kProcess.size()));
+  const auto user = parse_int(text.substr(uid + kUid.size(), colon - uid - kUid.size()));
+  if (!pid || !user) return std::nullopt;
+  return Named{*pid, *user, cpus, std::string(text.substr(colon + 2))};
+}
+
+/// Those of the interval, each once with its highest use; the two that used most.
+std::vector<Named> named_outsiders(const RuleContext& context, Interval at) {
+  constexpr double kPeriod = 5;  // of the probe: an event is of the seconds before it
+  constexpr std::size_t kMost = 2;
+  const TimeSpan span = context.span(at.begin, at.end);
+  std::map<std::int64_t, Named> by_pid;
+  for (const Event& event : context.events) {
+    auto named = named_by(event);
+    if (!named || !context.happened_in(event, span, kPeriod)) continue;
+    Named& known = by_pid[named->pid];
+    if (known.cpus < named->cpus) known = *std::move(named);
+  }
+  std::vector<Named> all;
+  all.reserve(by_pid.size());
+  for (auto& [pid, named] : by_pid) all.push_back(std::move(named));
+  std::sort(all.begin(), all.end(), [](const Named& a, const Named& b) { return a.cpus > b.cpus; });
+  if (all.size() > kMost) all.resize(kMost);
+  return all;
+}
+
+/// " Among them: python3 (process 4711 of user 1001, 0.98 cpus)."
+std::string among_them(std::span<const Named> named) {
+  std::string words;
+  for (const Named& each : named) {
+    words += fmt::format("{}{} (process {} of user {}, {} cpus)", words.empty() ? " Among them: " : ", ", each.command,
+                         each.pid, each.uid, number(each.cpus));
+  }
+  return words.empty() ? words : words + ".";
+}
+
+JobValues values_of(std::span<const Named> named) {
+  std::string pids;
+  for (const Named& each : named) pids += (pids.empty() ? "" : ",") + std::to_string(each.pid);
+  if (pids.empty()) return {};
+  return {{"outsiders", pids}};
+}
+
 Finding describe(const RuleContext& context, const Signal& outsider, const Elevation& elevation,
                  std::span<const Interval> excluded, const Signal& wait, const Cost& cost) {
   const Interval at = elevation.at;
@@ -150,7 +215,10 @@ Finding describe(const RuleContext& context, const Signal& outsider, const Eleva
   std::vector<std::string> names;
   names.reserve(cpus.size());
   for (const Cpu& cpu : cpus) names.push_back(cpu.name);
-  Finding finding = finding_at(context, at, free_cpus(context, names));
+  const std::vector<Named> named = named_outsiders(context, at);
+  JobValues values = free_cpus(context, names);
+  values.merge(values_of(named));
+  Finding finding = finding_at(context, at, values);
   finding.instances = names;
 
   if (cost.any()) {
@@ -177,6 +245,7 @@ Finding describe(const RuleContext& context, const Signal& outsider, const Eleva
       names.size() == 1 ? " on " + names.front() : "", context.telemetry.node, number(length),
       number(std::max(0.0, elevation.outside)),
       cost.any() ? fmt::format("the job lost about {} s", number(cost.seconds)) : "no cost to the job was seen");
+  finding.sentence += among_them(named);
   finding.runner_up = runner_up(context, at, excluded, excess);
   return finding;
 }
@@ -186,7 +255,7 @@ Finding describe(const RuleContext& context, const Signal& outsider, const Eleva
 /// too.
 std::optional<Finding> constant_outsider(const RuleContext& context, const Signal& outsider, const Signal& used,
                                          const Signal& wait) {
-  const auto seconds = outside_means(outsider.values, {}, context.steps(1));
+  const auto seconds = reference_means(outsider.values, {}, context.steps(1));
   if (seconds.empty() || static_cast<double>(seconds.size()) * context.telemetry.step_seconds <
                              context.threshold("min_constant_seconds")) {
     return std::nullopt;
@@ -198,7 +267,8 @@ std::optional<Finding> constant_outsider(const RuleContext& context, const Signa
   const double waited = mean_inside(wait.values, whole);
   if (std::isnan(got) || std::isnan(waited) || waited < context.threshold("min_wait")) return std::nullopt;
 
-  Finding finding = finding_at(context, whole);
+  const std::vector<Named> named = named_outsiders(context, whole);
+  Finding finding = finding_at(context, whole, values_of(named));
   const double missed = std::min(waited, taken);
   set_loss(context, finding, job_seconds(context) * missed / (got + missed),
            fmt::format("it got {} cpus and waited for {} more, of which others used {}", number(got), number(waited),
@@ -211,6 +281,7 @@ std::optional<Finding> constant_outsider(const RuleContext& context, const Signa
       "Processes outside the job used {} cpus of {} throughout the run (expected 0); the job got {} cpus and waited "
       "for {} more.",
       number(taken), context.telemetry.node, number(got), number(missed));
+  finding.sentence += among_them(named);
   finding.runner_up = {"", "the job's own threads compete as well, but this cpu time is not theirs"};
   return finding;
 }
@@ -284,6 +355,7 @@ const RegisteredRule kRule{{
                    kMinLostPercent},
     .user_remedy =
         {{"#SBATCH --exclusive        # no other job on the node; costs whole nodes", "job"},
+         "ps -o pid,user,lstart,psr,time,args -p {outsiders}   # those that were recognised outside the job",
          "ps -eo pid,user,psr,pcpu,comm --sort=-pcpu | head -15   # while it runs: who else is busy, on which cpu",
          "taskset -c {free_cpus} {command} ...   # keep away from the cpus that others used"},
     .admin_remedy = {{"cgroup.conf: ConstrainCores=yes      # with TaskPlugin=task/cgroup,task/affinity in slurm.conf",

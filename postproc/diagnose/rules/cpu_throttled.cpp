@@ -6,7 +6,7 @@
 
 #include "hdf5schema/basics/error.h"
 #include "postproc/diagnose/interval_finding.h"
-#include "postproc/diagnose/quantity.h"
+#include "postproc/words/quantity.h"
 
 namespace reveal {
 namespace {

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "postproc/diagnose/interval_finding.h"
-#include "postproc/diagnose/quantity.h"
+#include "postproc/words/quantity.h"
 
 namespace reveal {
 namespace {

@@ -10,7 +10,7 @@
 #include "hdf5schema/basics/text.h"
 #include "postproc/diagnose/interrupt_causes.h"
 #include "postproc/diagnose/interval_finding.h"
-#include "postproc/diagnose/quantity.h"
+#include "postproc/words/quantity.h"
 
 namespace reveal {
 namespace {

@@ -4,16 +4,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/not_measured.h"
 #include "postproc/diagnose/interval_finding.h"
-#include "postproc/diagnose/quantity.h"
+#include "postproc/words/quantity.h"
 
 namespace reveal {
 namespace {
-
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 /// What ends with the job says nothing about it.
 constexpr double kTearDownSeconds = 2.5;

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "postproc/diagnose/interval_finding.h"
-#include "postproc/diagnose/quantity.h"
+#include "postproc/words/quantity.h"
 
 namespace reveal {
 namespace {

@@ -11,9 +11,9 @@
 
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/text.h"
-#include "postproc/diagnose/quantity.h"
 #include "postproc/diagnose/rule.h"
 #include "postproc/diagnose/signals.h"
+#include "postproc/words/quantity.h"
 
 namespace reveal {
 namespace {

@@ -5,9 +5,9 @@
 #include <cmath>
 
 #include "hdf5schema/basics/error.h"
-#include "postproc/diagnose/quantity.h"
 #include "postproc/diagnose/rule.h"
 #include "postproc/diagnose/signals.h"
+#include "postproc/words/quantity.h"
 
 namespace reveal {
 namespace {
@@ -104,8 +104,8 @@ std::vector<Finding> check(const RuleContext& context) {
       finding.evidence.push_back(std::move(evidence));
     }
     finding.sentence =
-        fmt::format("For {} s, {} behaved unlike the rest of the job, and no rule knows why: {}.",
-                    number(context.seconds(episode.end - episode.begin)), context.telemetry.node, strongest);
+        fmt::format("{} deviated from the rest of the job for {} s; no known cause matched: {}.",
+                    context.telemetry.node, number(context.seconds(episode.end - episode.begin)), strongest);
     findings.push_back(std::move(finding));
   }
   return findings;

@@ -157,7 +157,7 @@ report_flaws() { # report_flaws FOLDER JOB NODE...: what is missing in the folde
   [ -d "$folder" ] || { echo "there is no $folder" && return; }
   [ "$(stat -c '%a %U' "$folder")" = "${report_mode:-700} ${report_owner:-$user}" ] ||
     stat -c "mode and owner are %a %U" "$folder"
-  # Not run.json: what an interpreter alone ran is not known, and such a run is no baseline.
+  # run.json is due where it is known what ran ("sbatch with a script of its own"): not where it was an interpreter.
   names=(report.json report.txt report.html)
   for name; do names+=("$name.h5" "$name.summary.json"); done
   diff <(printf '%s\n' "${names[@]}" | sort) <(ls "$folder" | grep -vx run.json) | sed -n "s/^</missing:/p;s/^>/not due:/p"

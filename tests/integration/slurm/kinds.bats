@@ -62,6 +62,21 @@ teardown_file() { cluster_stop; }
   verdict
 }
 
+@test "sbatch with a script of its own" {
+  situation "sbatch, a script file: what ran is known"
+  local id
+  printf '%s\n' '#!/bin/sh' 'sleep 4' 'echo "done $1"' >job.sh
+  id=$(as_user sbatch --parsable -N1 -w n4 -o out --reveal job.sh argument)
+  batch_unchanged "$id" COMPLETED 0:0
+  says out "done argument"
+  started "$id" n4
+  report "$work/reveal-$id" "$id" n4
+  # The script and its arguments, hashed: later runs of the same are compared with this one.
+  grep -qE '"key": *"[0-9a-f]{16}' "reveal-$id/run.json" || problem "no identity: $(head -c 300 "reveal-$id/run.json" 2>&1)"
+  nothing_left "$id"
+  verdict
+}
+
 @test "a job array: a directory for each task" {
   situation "array of 3 tasks on 2 nodes"
   local task id node

@@ -81,9 +81,9 @@ TEST_F(Site, TakesNoNewRunIntoAFullSpool) {
   std::ofstream(spool / "4711/n1.h5") << std::string(100'000, 'x');
   const SpoolLimits roomy = read_spool_limits(spool, config("[slurm]\nspool_total_max = \"1MB\"\n"));
   EXPECT_EQ(roomy.total, 1'000'000U);
-  EXPECT_NO_THROW(require_room(spool, roomy));
+  EXPECT_NO_THROW(require_room(spool, roomy, 0));
   try {
-    require_room(spool, read_spool_limits(spool, config("[slurm]\nspool_total_max = \"10KB\"\n")));
+    require_room(spool, read_spool_limits(spool, config("[slurm]\nspool_total_max = \"10KB\"\n")), 0);
     FAIL();
   } catch (const Error& error) {
     const std::string text = error.what();
@@ -93,6 +93,32 @@ TEST_F(Site, TakesNoNewRunIntoAFullSpool) {
   const SpoolLimits standard = read_spool_limits(spool, config(""));
   EXPECT_GT(standard.total, 0U);
   EXPECT_LE(standard.total, 10'000'000'000U);
+}
+
+TEST_F(Site, LetsTheFilesOfOneUserEndHisRecordingsOnly) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root gives files away";
+  const fs::path spool = base_ / "spool";
+  const SpoolLimits limits{.total = 1'000'000};
+  const auto put = [&](const char* run, uid_t user, std::size_t bytes) {
+    fs::create_directories(spool / run);
+    std::ofstream(spool / run / "n1.h5") << std::string(bytes, 'x');
+    for (const fs::path& path : {spool / run, spool / run / "n1.h5"}) ASSERT_EQ(::chown(path.c_str(), user, user), 0);
+  };
+  put("1", 1001, 3'000'000);
+  EXPECT_NO_THROW(require_room(spool, limits, 1002));
+  EXPECT_THROW(require_room(spool, limits, 1001), Error);
+  if (seal_job_spool(spool / "1", 1001, 10'000'000)) {
+    EXPECT_THROW(require_room(spool, limits, 1001), Error) << "root's by now, and still this user's";
+    EXPECT_NO_THROW(require_room(spool, limits, 1002));
+  }
+  put("2", 1002, 400'000);
+  put("3", 1003, 400'000);
+  try {
+    require_room(spool, limits, 1002);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("most of it, 3 MB, is of user 1001"), std::string::npos) << error.what();
+  }
 }
 
 class ExternSteps : public testing::Test {
@@ -107,7 +133,7 @@ class ExternSteps : public testing::Test {
   }
   /// Looks until it is gone; the number of looks, 0 if it never was within many.
   int looks_until_gone(const std::string& node = "n1") {
-    RootFs fs(host_.root());
+    KernelTree fs(host_.root());
     ExternStep step(fs, "4711", node);
     for (int look = 1; look <= 20; ++look) {
       if (look == 3) host_.remove("/proc/500");

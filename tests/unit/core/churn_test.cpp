@@ -80,10 +80,11 @@ class ChurningHost {
 TEST(Churn, LeavesTheNumberOfChannelsOfEveryProbeBounded) {
   const TestHost host;
   ChurningHost churn(host);
-  RootFs fs(host.root());
+  KernelTree fs(host.root());
   fs.limit_kept_files(0);
   Sink sink;
   Sampler sampler(fs, sink, {.interval = std::chrono::seconds(1), .job = JobSource{.pid = 50}}, {1, 1});
+  sampler.look_first();
   std::map<std::string, std::size_t> halfway;
   constexpr int kTicks = 120;
   for (int number = 1; number <= kTicks; ++number) {
@@ -152,13 +153,31 @@ TEST(Churn, SumsLevelsOverTheDisksThatAreThere) {
   EXPECT_EQ(bench.value("storage/disk_queue", "disk.inflight", "vda"), 1);
 }
 
+TEST(Churn, OfAwaitedThingsLeavesHalfOfThePlacesToThoseThatStay) {
+  Residents residents({.at_first = 1, .later = 4});
+  std::int64_t now = 0;
+  const auto settles = [&](const std::string& name) {
+    residents.begin_look(now += 1'000'000'000);
+    Residents::Member* member = residents.see(name);
+    member->awaited = true;
+    return residents.settle(*member);
+  };
+  EXPECT_TRUE(settles("first"));
+  EXPECT_TRUE(settles("a"));
+  EXPECT_TRUE(settles("b"));
+  EXPECT_FALSE(settles("c"));
+  now += Residents::kStay.count();
+  EXPECT_TRUE(settles("c"));
+}
+
 TEST(Churn, OfNamespacesLeavesRoomForOneThatStays) {
   const TestHost host;
   ChurningHost churn(host);
-  RootFs fs(host.root());
+  KernelTree fs(host.root());
   Sink sink;
   Sampler sampler(fs, sink, {.interval = std::chrono::seconds(1), .probes = {"network"}, .job = JobSource{.pid = 50}},
                   {1, 1});
+  sampler.look_first();
   host.process(1500, 50, "container", 1, 0);
   host.last_pid(1500);
   host.write("/proc/1500/net/dev", kNetHeader + interface_line("eth7", 5));

@@ -108,7 +108,7 @@ class StepBack : public ::testing::Test {
 };
 
 TEST_F(StepBack, WhileTheJobsOwnProfilerRuns) {
-  RootFs fs(host_.root());
+  KernelTree fs(host_.root());
   fs.limit_kept_files(0);
   const Host host = Host::look(fs);
   Job job(fs, host, JobSource{.pid = 100}, 1);

@@ -424,9 +424,10 @@ TEST(JobCgroup, IsTheJobsThoughTheCollectorAndItsChildrenAreInIt) {
   host.write("/sys/fs/cgroup/box/memory.current", "1000\n");
   host.write("/sys/fs/cgroup/box/cgroup.procs", "50\n60\n61\n");
   const auto coverage = [&host] {
-    RootFs fs(host.root());
+    KernelTree fs(host.root());
     Sink sink;
-    const Sampler sampler(fs, sink, {.probes = {"job_cgroup"}, .job = JobSource{.pid = 50}, .own_pid = 60}, {1, 1});
+    Sampler sampler(fs, sink, {.probes = {"job_cgroup"}, .job = JobSource{.pid = 50}, .own_pid = 60}, {1, 1});
+    sampler.look_first();
     return sampler.coverage().front();
   };
   EXPECT_EQ(coverage().state, Coverage::State::ok) << coverage().reason;

@@ -28,7 +28,7 @@ TEST(Interrupts, AreFollowedToTheirDeviceAndItsNumaNode) {
   host.write(std::string(kPci) + "0000:00:02.0/msi_irqs/36", "msix\n");
   host.write(std::string(kPci) + "0000:00:02.0/numa_node", "-1\n");
   host.write(std::string(kPci) + "0000:00:02.0/virtio1/block/vda/size", "1\n");
-  RootFs fs(host.root());
+  KernelTree fs(host.root());
   const std::vector<InterruptFact> facts = interrupt_facts(fs, 100, 128);
   ASSERT_EQ(facts.size(), 2U);
   EXPECT_EQ(facts[0].number, 36);
@@ -51,7 +51,7 @@ TEST(Interrupts, ThatTheKernelPlacedAreMarked) {
   host.write("/sys/kernel/debug/irq/irqs/3", "handler:  handle_edge_irq\n");
   host.write("/proc/irq/2/smp_affinity", "1\n");
   std::filesystem::permissions(host.root() / "proc/irq/2/smp_affinity", std::filesystem::perms::owner_read);
-  RootFs fs(host.root());
+  KernelTree fs(host.root());
   const std::vector<InterruptFact> facts = interrupt_facts(fs, 100, 128);
   ASSERT_EQ(facts.size(), 3U);
   EXPECT_EQ(facts[0].managed, "yes");

@@ -15,7 +15,7 @@ inline constexpr std::int64_t kTenth = 100'000'000;
 class JobOnHost : public testing::Test {
  protected:
   void start(const JobSource& source) {
-    fs_ = std::make_unique<RootFs>(host_.root());
+    fs_ = std::make_unique<KernelTree>(host_.root());
     fs_->limit_kept_files(0);  // an open plain file outlives its removal
     machine_ = Host::look(*fs_);
     job_ = std::make_unique<Job>(*fs_, machine_, source, kCollector);
@@ -27,7 +27,7 @@ class JobOnHost : public testing::Test {
 
   static constexpr int kCollector = 999;
   TestHost host_;
-  std::unique_ptr<RootFs> fs_;
+  std::unique_ptr<KernelTree> fs_;
   Host machine_;
   std::unique_ptr<Job> job_;
   std::int64_t now_ = 0;

@@ -87,6 +87,153 @@ TEST(Slots, CountOnceWhatAProcessWroteThatItsParentWaitedFor) {
   EXPECT_EQ(bench.value("process/io", "process.write_bytes", "rank0"), 12'000);
 }
 
+TEST(Slots, CountFromTheirBirthProcessesThatBeganWhileRecorded) {
+  TestHost host;
+  host.collector_since(200);
+  host.process(500, 1, "root", 50, 0, 0, 100);
+  host.io(500, 70);
+  host.last_pid(500);
+  ProbeBench bench(host, "process", JobSource{.pid = 500});
+  bench.sample();
+  host.process(510, 500, "dd", 6, 1, 0, 300);
+  host.write("/proc/510/task/510/schedstat", "64 5 3\n");
+  host.io(510, 4000);
+  host.last_pid(510);
+  bench.sample();
+  EXPECT_EQ(bench.value("process/cpu", "process.cpu_time", "slot1"), 7 * kTick);
+  EXPECT_EQ(bench.value("process/cpu", "process.run_time", "slot1"), 64);
+  EXPECT_EQ(bench.value("process/cpu", "process.wait_time", "slot1"), 5);
+  EXPECT_EQ(bench.value("process/io", "process.write_bytes", "slot1"), 4000);
+  EXPECT_EQ(bench.value("process/faults", "process.minor_faults", "slot1"), 11);
+  EXPECT_EQ(bench.value("process/io", "process.write_bytes", "rank0"), 0);  // it wrote its 70 before
+  EXPECT_EQ(bench.value("process/cpu", "process.cpu_time", "rank0"), 0);
+  host.remove("/proc/510");
+  host.process(511, 500, "dd", 2, 0, 0, 310);
+  host.io(511, 1000);
+  host.last_pid(511);
+  bench.sample();
+  EXPECT_EQ(bench.value("process/io", "process.write_bytes", "slot1"), 5000);
+  EXPECT_EQ(bench.value("process/cpu", "process.cpu_time", "slot1"), 9 * kTick);
+  host.remove("/proc/511");
+  host.process(512, 500, "adopted", 90, 0, 0, 199);  // older than the collector
+  host.io(512, 9000);
+  host.last_pid(512);
+  bench.sample();
+  EXPECT_EQ(bench.value("process/io", "process.write_bytes", "slot1"), kMissing);
+  bench.sample();
+  EXPECT_EQ(bench.value("process/io", "process.write_bytes", "slot1"), 5000);
+}
+
+TEST(Slots, CountFromTheirBirthContextSwitches) {
+  TestHost host;
+  host.collector_since(200);
+  host.process(500, 1, "root", 1, 0);
+  host.last_pid(500);
+  ProbeBench bench(host, "process_status", JobSource{.pid = 500});
+  host.process(510, 500, "new", 1, 0, 0, 300);
+  host.last_pid(510);
+  bench.sample();
+  EXPECT_EQ(bench.value("process/switches", "process.involuntary_switches", "slot1"), kMissing);  // may end at once
+  bench.sample();
+  EXPECT_EQ(bench.value("process/switches", "process.involuntary_switches", "slot1"), 7);
+  EXPECT_EQ(bench.value("process/switches", "process.involuntary_switches", "rank0"), 0);
+}
+
+/// The first row of a trace is what the others count from.
+TEST(Slots, BeginAtZeroWithAProcessThatIsThereAtTheFirstLook) {
+  TestHost host;
+  host.collector_since(200);
+  host.process(500, 1, "dd", 8, 0, 0, 200);
+  host.write("/proc/500/task/500/schedstat", "80 6 3\n");
+  host.io(500, 4000);
+  host.last_pid(500);
+  ProbeBench job(host, "job", JobSource{.pid = 500});
+  ProbeBench bench(host, "process", JobSource{.pid = 500});
+  EXPECT_EQ(job.value("job/cpu", "job.cpu_time"), 0);
+  EXPECT_EQ(job.value("job/cpu", "job.wait_time"), 0);
+  EXPECT_EQ(bench.value("process/cpu", "process.cpu_time", "rank0"), 0);
+  EXPECT_EQ(bench.value("process/cpu", "process.run_time", "rank0"), 0);
+  EXPECT_EQ(bench.value("process/io", "process.write_bytes", "rank0"), 0);
+  job.sample();
+  bench.sample();
+  EXPECT_EQ(job.value("job/cpu", "job.cpu_time"), 8 * kTick);
+  EXPECT_EQ(job.value("job/cpu", "job.wait_time"), 6);
+  EXPECT_EQ(bench.value("process/cpu", "process.cpu_time", "rank0"), 8 * kTick);
+  EXPECT_EQ(bench.value("process/cpu", "process.run_time", "rank0"), 80);
+  EXPECT_EQ(bench.value("process/io", "process.write_bytes", "rank0"), 4000);
+}
+
+/// It ends between two looks, and the launcher alone is told what it had done.
+TEST(Slots, CountWhatAProcessDidAfterItWasReadLastBehindItsLauncher) {
+  TestHost host;
+  host.collector_since(200);
+  host.write("/run/rank.500", "0\n");
+  host.write("/proc/500/stat", "500 (reveal-run) S 1 1 1 0 -1 4194304 11 0 22 0 1 0 0 0 20 0 1 0 100 1000000 50\n");
+  host.process(510, 500, "dd", 1, 0, 0, 300);
+  host.io(500, 90);
+  host.io(500, 60, "/task/500");  // a child that was none of the job's has 30
+  host.io(510, 4000);
+  host.last_pid(510);
+  ProbeBench bench(host, "process", JobSource{.directory = host.root() / "run"});
+  bench.sample();
+  EXPECT_EQ(bench.value("process/io", "process.write_bytes", "rank0"), 4000);
+  host.remove("/proc/510");
+  bench.sample();  // nobody has waited for it
+  EXPECT_EQ(bench.value("process/io", "process.write_bytes", "rank0"), kMissing);
+  host.io(500, 90 + 5500 + 5);
+  host.io(500, 65, "/task/500");
+  bench.sample();
+  EXPECT_EQ(bench.value("process/io", "process.write_bytes", "rank0"), 5500);
+  bench.sample();
+  EXPECT_EQ(bench.value("process/io", "process.write_bytes", "rank0"), kMissing);
+}
+
+TEST(Slots, CountOnceWhatWentThroughSeveralParents) {
+  TestHost host;
+  host.collector_since(200);
+  host.process(500, 1, "sh", 1, 0, 0, 100);
+  host.io(500, 0);
+  host.last_pid(500);
+  ProbeBench bench(host, "process", JobSource{.pid = 500});
+  bench.sample();
+  host.process(510, 500, "make", 1, 0, 0, 300);
+  host.process(511, 510, "cc", 1, 0, 0, 301);
+  host.io(510, 10);
+  host.io(511, 4000);
+  host.last_pid(511);
+  bench.sample();
+  EXPECT_EQ(bench.value("process/io", "process.write_bytes", "slot2"), 4000);
+  host.remove("/proc/511");
+  host.io(510, 10 + 4100);
+  bench.sample();
+  EXPECT_EQ(bench.value("process/io", "process.write_bytes", "slot1"), 110);
+  host.remove("/proc/510");
+  host.io(500, 4110 + 7);
+  bench.sample();
+  EXPECT_EQ(bench.value("process/io", "process.write_bytes", "rank0"), 7);
+}
+
+TEST(Slots, CountOnceWhatAFamilyDidThatEndsBetweenTwoLooks) {
+  TestHost host;
+  host.collector_since(200);
+  host.process(500, 1, "sh", 1, 0, 0, 100);
+  host.io(500, 0);
+  host.last_pid(500);
+  ProbeBench bench(host, "process", JobSource{.pid = 500});
+  bench.sample();
+  host.process(510, 500, "make", 1, 0, 0, 300);
+  host.process(511, 510, "cc", 1, 0, 0, 301);
+  host.io(510, 10);
+  host.io(511, 4000);
+  host.last_pid(511);
+  bench.sample();
+  host.remove("/proc/510");
+  host.remove("/proc/511");
+  host.io(500, 10 + 50 + 4000 + 50 + 7);
+  bench.sample();
+  EXPECT_EQ(bench.value("process/io", "process.write_bytes", "rank0"), 50 + 50 + 7);
+}
+
 TEST(Slots, KeepInTheSumWhatAProcessWaitedThatCannotBeReadAnyMore) {
   TestHost host;
   host.last_pid(510);
@@ -140,6 +287,20 @@ TEST(JobProbes, CountProcessesAndCpus) {
   EXPECT_EQ(cpus.value("job/cpus", "job.cpus_owned"), 2);
   EXPECT_EQ(cpus.value("job/cpu_allowed", "job.cpu_allowed", "cpu0"), 0);
   EXPECT_EQ(cpus.value("job/cpu_allowed", "job.cpu_allowed", "cpu1"), 1);
+}
+
+TEST(JobProbes, ReadTheMaskOfAProcessThatIsStillThereAtTheNextLook) {
+  TestHost host;
+  host.last_pid(500);
+  host.process(500, 1, "root", 1, 0);
+  host.write("/proc/500/status", "Tgid:\t500\nCpus_allowed_list:\t1\n");
+  ProbeBench cpus(host, "job_cpus", JobSource{.pid = 500});
+  host.process(510, 500, "new", 1, 0);
+  host.last_pid(510);
+  cpus.sample();
+  EXPECT_EQ(cpus.value("job/cpus", "job.cpus_allowed"), 1);
+  cpus.sample();
+  EXPECT_EQ(cpus.value("job/cpus", "job.cpus_allowed"), 2);
 }
 
 TEST(JobProbes, LeaveTheOwnedCpusMissingWhereTheCpusetCannotBeRead) {

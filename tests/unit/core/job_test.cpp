@@ -1,6 +1,14 @@
 // Which processes are the job's, and what they used.
 #include "core/job/job.h"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <fstream>
+#include <vector>
+
 #include "core/job/loaded_libraries.h"
 #include "core/job/opened_devices.h"
 #include "core/job/sub_cgroups.h"
@@ -67,6 +75,67 @@ TEST_F(JobOnHost, SeesANewProcessInTheTickThatStartedIt) {
   step();
   EXPECT_EQ(job_->cpu_time_ns(), 6 * kTick);
   EXPECT_NE(job_->find(510), nullptr);
+}
+
+std::int64_t read_calls() {
+  std::ifstream file("/proc/self/io");
+  std::string key;
+  std::int64_t count = 0;
+  while (file >> key >> count) {
+    if (key == "syscr:") return count;
+  }
+  return -1;
+}
+
+TEST(Job, ReadsProcessesThatNeverRanOnlyNowAndThen) {
+  constexpr int kChildren = 60;
+  std::vector<pid_t> children;
+  for (int i = 0; i < kChildren; ++i) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      for (;;) ::pause();
+    }
+    children.push_back(child);
+  }
+  KernelTree fs;
+  const Host host = Host::look(fs);
+  Job job(fs, host, JobSource{.pid = ::getpid()}, 0);
+  std::int64_t now = 1'000'000'000;
+  const auto look = [&] { job.update({now += kTenth, 0}); };
+  const auto asleep = [&job](pid_t child) { return job.find(child) != nullptr && job.find(child)->stat.state == 'S'; };
+  for (int i = 0; i < 1000 && !std::all_of(children.begin(), children.end(), asleep); ++i) look();
+  const std::int64_t before = read_calls();
+  for (int i = 0; i < 8; ++i) look();
+  const std::int64_t calls = read_calls() - before;
+  EXPECT_LT(calls, 8 * kChildren / 2);
+  EXPECT_GE(calls, 2 * kChildren);
+  ::kill(children[0], SIGKILL);
+  ::waitpid(children[0], nullptr, 0);
+  look();
+  EXPECT_EQ(job.find(children[0]), nullptr);  // at once
+  for (const pid_t child : children) {
+    ::kill(child, SIGKILL);
+    ::waitpid(child, nullptr, 0);
+  }
+}
+
+TEST_F(JobOnHost, HasEndedWithItsRootThoughNobodyWaitsForIt) {
+  const auto root = [&](char state, int threads) {
+    host_.write("/proc/500/stat", std::string("500 (a) ") + state + " 1 1 1 0 -1 4194304 11 0 22 0 1 0 0 0 20 0 " +
+                                      std::to_string(threads) + " 0 100 0 0\n");
+  };
+  host_.last_pid(500);
+  root('S', 2);
+  start({.pid = 500});
+  EXPECT_FALSE(job_->ended());
+  root('Z', 2);  // its first thread has ended
+  step();
+  EXPECT_FALSE(job_->ended());
+  root('Z', 1);
+  step();
+  EXPECT_TRUE(job_->ended());
+  start({.pid = 500});  // it was a zombie from the beginning
+  EXPECT_TRUE(job_->ended());
 }
 
 TEST_F(JobOnHost, FindsAProcessWhoseForkTookLongerThanATick) {

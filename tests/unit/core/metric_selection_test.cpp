@@ -103,9 +103,10 @@ TEST(MetricSelection, SparesTheProbesOfWhichNothingIsSelected) {
   host.write("/proc/meminfo", kMeminfo);
   host.write("/proc/vmstat", "nr_dirty 4\n");
   host.write("/selected", "mem.dirty\n");
-  RootFs fs(host.root());
+  KernelTree fs(host.root());
   Sink sink;
-  const Sampler sampler(fs, sink, {.metrics_file = host.root().string() + "/selected"}, {1, 1});
+  Sampler sampler(fs, sink, {.metrics_file = host.root().string() + "/selected"}, {1, 1});
+  sampler.look_first();
   EXPECT_NE(sink.find("memory/meminfo"), nullptr);
   EXPECT_EQ(sink.find("memory/vmstat"), nullptr);
   for (const Coverage& fact : sampler.coverage()) {
@@ -123,7 +124,7 @@ TEST(MetricSelection, StoresOnlyWhatIsSelectedWithItsOwnValues) {
   host.write("/selected", "mem.dirty\nmem.total\n");
   const std::filesystem::path path = host.root() / "selected.h5";
   {
-    RootFs fs(host.root());
+    KernelTree fs(host.root());
     TraceHeader header;
     header.node = "here";
     header.interval = std::chrono::milliseconds(100);
@@ -131,6 +132,7 @@ TEST(MetricSelection, StoresOnlyWhatIsSelectedWithItsOwnValues) {
     Sink sink(&writer);
     Sampler sampler(fs, sink, {.probes = {"memory"}, .metrics_file = host.root().string() + "/selected"},
                     {1'000'000'000, 1'700'000'000'000'000'000});
+    sampler.look_first();
     writer.start();
     for (std::int64_t i = 0; i < 3; ++i) {
       sampler.sample({.time = {2'000'000'000 + i * 100'000'000, 1'700'000'001'000'000'000}, .number = 10 + i});
@@ -153,9 +155,10 @@ TEST(MetricSelection, StoresOnlyWhatIsSelectedWithItsOwnValues) {
 // Otherwise a name that is recorded could be refused as unknown.
 TEST(Probes, HaveEveryMetricOfThisHostInTheirTables) {
   if (!std::filesystem::exists("/proc/self/stat")) GTEST_SKIP() << "no /proc";
-  RootFs fs;
+  KernelTree fs;
   Sink sink;
-  const Sampler sampler(fs, sink, {.job = JobSource{.pid = ::getpid()}}, SystemClock().now());
+  Sampler sampler(fs, sink, {.job = JobSource{.pid = ::getpid()}}, SystemClock().now());
+  sampler.look_first();
   const TestHost host;
   std::string names;
   for (const Family& family : sink.families()) {

@@ -209,10 +209,11 @@ TEST(PerCpu, AllFamiliesOfALargeHostStayBelowAFewThousandChannels) {
     host.write("/proc/softirqs", softirqs);
   };
   write(1);
-  RootFs fs(host.root());
+  KernelTree fs(host.root());
   fs.limit_kept_files(0);
   Sink sink;
   Sampler sampler(fs, sink, {.probes = {"cpu", "softirqs", "softnet"}}, {1, 1});
+  sampler.look_first();
   for (int tick = 2; tick < 6; ++tick) {
     write(tick);
     sampler.sample({.time = {tick, tick}, .number = tick * 100});

@@ -39,7 +39,9 @@ class LiveProbe {
                  {.probes = {probe},
                   .job = job ? std::optional(JobSource{.pid = *job}) : std::nullopt,
                   .own_pid = ::getpid()},
-                 now()) {}
+                 now()) {
+    sampler_.look_first();
+  }
   /// A read that took long, on a busy machine, is followed by ticks that are left out.
   void sample() {
     for (int tick = 0; tick < 25; ++tick) {
@@ -56,7 +58,7 @@ class LiveProbe {
   [[nodiscard]] Coverage coverage() const { return sampler_.coverage().front(); }
 
  private:
-  RootFs fs_;
+  KernelTree fs_;
   Sink sink_;
   Sampler sampler_;
 };
@@ -148,7 +150,7 @@ TEST(PerfCounting, OfWholeCpusIsTheirTime) {
   const std::int64_t before_sample = now().monotonic_ns;
   probe.sample();
   const std::int64_t after_sample = now().monotonic_ns;
-  RootFs fs;
+  KernelTree fs;
   const auto cpus = static_cast<std::int64_t>(Host::look(fs).cpus_online.size());
   // The sum begins at 1, with what was counted from the opening on. NTP slews CLOCK_MONOTONIC by up to 500 ppm, and not
   // the processors' clocks.
@@ -174,7 +176,7 @@ int count_a_tree_as_nobody() {
   probe.sample();
   expect_counted(done, probe.task_clock() - clock, probe.minor_faults() - faults);
   if (probe.coverage().reason.find("the job's own processes are counted") == std::string::npos) return 2;
-  RootFs fs;
+  KernelTree fs;
   const bool hidden = perf_event_paranoid(fs) >= "2";
   // Where the kernel hides itself, a context switch would be counted as none: that is not a measurement.
   const bool missing = probe.value("perf/software", "perf.context_switches") == kMissing;
@@ -210,7 +212,7 @@ class TreeCount {
   CountedEvents& events() { return events_; }
 
  private:
-  RootFs fs_;
+  KernelTree fs_;
   Host host_;
   Sink sink_;
   Job job_;
@@ -269,7 +271,7 @@ TEST(PerfRefused, SaysWhyInOneSentence) {
 }
 
 TEST(PerfRefused, AWholeCpuToWhoMayNotLookAtIt) {
-  RootFs fs;
+  KernelTree fs;
   if (::geteuid() != 0 || perf_event_paranoid(fs) < "1") GTEST_SKIP() << "everybody may count here";
   if (!perf_is_here()) GTEST_SKIP() << "nobody may count here";
   EXPECT_EQ(in_child([] {
@@ -306,7 +308,7 @@ TEST(PerfRefused, BySeccompIsAReasonNotAnError) {
 TEST(PerfRefused, WithTooFewFilesCountsWhatFitsAndSaysSo) {
   if (::geteuid() != 0 || !perf_is_here()) GTEST_SKIP() << "needs root and perf_event_open";
   EXPECT_EQ(in_child([] {
-              RootFs fs;
+              KernelTree fs;
               const Host host = Host::look(fs);
               Sink sink;
               CountingScope scope{.kind = CountingScope::Kind::cpus, .open = open_perf_event};

@@ -92,7 +92,7 @@ void write_amd_server(const TestHost& host, const std::string& model) {
 }
 
 std::vector<PlatformEvent> found_on(const TestHost& host) {
-  RootFs fs(host.root());
+  KernelTree fs(host.root());
   const Host look = Host::look(fs);
   return platform_events(fs, look.cpus_online);
 }
@@ -147,7 +147,7 @@ TEST(EventField, SurvivesAnyText) {
 TEST(EventSource, EncodesTermsAndRefusesUnknownOnes) {
   const TestHost host;
   write_amd_server(host, "1");
-  RootFs fs(host.root());
+  KernelTree fs(host.root());
   const auto fabric = EventSource::look(fs, "amd_df");
   ASSERT_TRUE(fabric);
   EXPECT_EQ(fabric->type(), 11U);
@@ -248,7 +248,7 @@ TEST(PlatformEvents, AreOnlyNamedOnACopyOfAnotherHost) {
 TEST(ImplementedEvents, AreThoseOfTheKernelsListWhereACoreCanBeAsked) {
   using enum Microarchitecture;
   const TestHost host;
-  RootFs fs(host.root());
+  KernelTree fs(host.root());
   std::vector<HardwareEvent> table = hardware_events_of(neoverse_n1);
   const std::size_t all = table.size();
   EXPECT_TRUE(drop_unimplemented(fs, table).empty());  // nothing is known: an open decides
@@ -268,7 +268,7 @@ TEST(ImplementedEvents, AreThoseOfTheKernelsListWhereACoreCanBeAsked) {
   std::vector<HardwareEvent> intel = hardware_events_of(skylake_sp);
   const TestHost server;
   write_intel_server(server);
-  RootFs server_fs(server.root());
+  KernelTree server_fs(server.root());
   EXPECT_TRUE(drop_unimplemented(server_fs, intel).empty());
 }
 

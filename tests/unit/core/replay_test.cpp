@@ -28,7 +28,7 @@ TEST(CopiedTree, WithoutASizeOfPagesHasNoValuesInPages) {
   EXPECT_EQ(bench.value("network/socket_memory", "sockets.tcp_mem"), kMissing);
   EXPECT_EQ(bench.value("network/socket_memory", "sockets.udp_mem"), kMissing);
   EXPECT_NE(bench.coverage().reason.find("pages"), std::string::npos) << bench.coverage().reason;
-  RootFs fs(host.root());
+  KernelTree fs(host.root());
   EXPECT_EQ(value(take_snapshot(fs, Host::look(fs), nullptr), "memory.page_bytes"), "missing");
 }
 
@@ -36,7 +36,7 @@ TEST(CopiedTree, TakesPagesAndTicksFromWhatTheKernelToldAProgram) {
   const TestHost host;
   constexpr std::array<std::uint64_t, 6> kVector = {17, 1024, 6, 65536, 0, 0};  // AT_CLKTCK, AT_PAGESZ
   host.write("/proc/self/auxv", std::string(reinterpret_cast<const char*>(kVector.data()), sizeof kVector));
-  RootFs fs(host.root());
+  KernelTree fs(host.root());
   EXPECT_EQ(Host::look(fs).page_bytes, 65536);
   EXPECT_EQ(Host::look(fs).tick_ns, 1'000'000'000 / 1024);
 }
@@ -44,7 +44,7 @@ TEST(CopiedTree, TakesPagesAndTicksFromWhatTheKernelToldAProgram) {
 TEST(CopiedTree, CountsInHundredthsOfASecondButOnTwoOldArchitectures) {
   const TestHost host;
   host.write("/proc/stat", "cpu0 1 0 0 0 0 0 0 0 0 0\nctxt 7\n");
-  RootFs fs(host.root());
+  KernelTree fs(host.root());
   EXPECT_EQ(Host::look(fs).tick_ns, 10'000'000);
   host.write("/proc/cpuinfo", "processor  : 0\nvendor     : GenuineIntel\narch       : IA-64\n");
   ProbeBench bench(host, "cpu");
@@ -56,7 +56,7 @@ TEST(CopiedTree, CountsInHundredthsOfASecondButOnTwoOldArchitectures) {
 
 TEST(CopiedTree, WithoutATopologyDoesNotGetOurs) {
   const TestHost host;
-  RootFs fs(host.root());
+  KernelTree fs(host.root());
   EXPECT_EQ(topology_xml(fs), "");
 }
 
@@ -77,7 +77,7 @@ TEST(CopiedTree, HasTheTopologyOfItsFilesAndNotOurProcessor) {
   host.write(cpus + "present", "0-2\n");
   host.write("/proc/cpuinfo", "processor : 0\nmodel name : Fantasy 3000\n\nprocessor : 1\nmodel name : Fantasy 3000\n");
   host.write("/proc/meminfo", "MemTotal: 1000 kB\n");
-  RootFs fs(host.root());
+  KernelTree fs(host.root());
   const std::string xml = topology_xml(fs);
   EXPECT_NE(xml.find("os_index=\"2\""), std::string::npos) << xml;
   EXPECT_EQ(xml.find("os_index=\"3\""), std::string::npos);
@@ -94,7 +94,7 @@ TEST(CopiedTree, HasTheTopologyOfItsFilesAndNotOurProcessor) {
 TEST(CopiedTree, WithoutAListOfCpusHasThoseOfThePresentOnesOrOfTheStatistics) {
   const TestHost host;
   host.remove("/sys/devices/system/cpu/online");
-  RootFs fs(host.root());
+  KernelTree fs(host.root());
   EXPECT_EQ(Host::look(fs).cpus_online, std::vector<int>{0});
   host.write("/proc/stat", "cpu  9 0 0 0\ncpu0 1 0 0 0\ncpu2 1 0 0 0\ncpu17 1 0 0 0\nintr 5\n");
   EXPECT_EQ(Host::look(fs).cpus_online, (std::vector<int>{0, 2, 17}));
@@ -107,7 +107,7 @@ TEST(StepDaemon, IsNotAskedForItsCommandLineBeforeItIsKnownToBeRoots) {
   host.write("/proc/77/cmdline", "slurmstepd: [4711.0]");
   host.write("/proc/77/status", "Name:\tslurmstepd\nTgid:\t77\nPPid:\t1\nUid:\t1000\t1000\t1000\t1000\n");
   const std::filesystem::path record = host.root() / "record";
-  RootFs fs(host.root());
+  KernelTree fs(host.root());
   fs.record_to(record);
   EXPECT_EQ(look_at_step_daemon(fs, 77).state, StepDaemon::State::gone);
   fs.end_recording();

@@ -8,7 +8,8 @@
 #include <cstdlib>
 #include <new>
 
-#include "core/root/recording.h"
+#include "core/kernel_text/recording.h"
+#include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/error.h"
 #include "test_host.h"
 
@@ -53,7 +54,6 @@ namespace reveal {
 namespace {
 
 constexpr std::int64_t kTenth = 100'000'000;
-constexpr std::int64_t kSecond = 1'000'000'000;
 
 class TestClock final : public Clock {
  public:
@@ -152,12 +152,13 @@ TEST(Sampling, ProbesOfTheDefaultPeriodLookAtEachTickWhateverTheInterval) {
   using namespace std::chrono_literals;
   TestHost host;
   host.write("/proc/meminfo", "MemTotal: 1000 kB\nMemFree: 500 kB\n");
-  RootFs fs(host.root());
+  KernelTree fs(host.root());
   for (const auto& [interval, slow] :
        std::initializer_list<std::pair<std::chrono::nanoseconds, std::chrono::nanoseconds>>{
            {10ms, 1s}, {50ms, 1s}, {100ms, 1s}, {300ms, 900ms}, {2s, 2s}}) {
     Sink sink;
-    const Sampler sampler(fs, sink, {.interval = interval, .probes = {"memory", "self"}}, {1, 1});
+    Sampler sampler(fs, sink, {.interval = interval, .probes = {"memory", "self"}}, {1, 1});
+    sampler.look_first();
     EXPECT_EQ(sink.find("memory/meminfo")->spec().period, interval);
     EXPECT_EQ(sink.find("self/time")->spec().period, slow) << interval.count();
   }
@@ -165,7 +166,7 @@ TEST(Sampling, ProbesOfTheDefaultPeriodLookAtEachTickWhateverTheInterval) {
 
 TEST(Sampling, AllocatesNothingOnThisHostOnceEverythingWasSeen) {
   if (!std::filesystem::exists("/proc/self/stat")) GTEST_SKIP() << "no /proc";
-  RootFs fs;
+  KernelTree fs;
   const std::filesystem::path path =
       std::filesystem::temp_directory_path() / ("reveal-allocations-" + std::to_string(::getpid()) + ".h5");
   TraceHeader header;
@@ -175,6 +176,7 @@ TEST(Sampling, AllocatesNothingOnThisHostOnceEverythingWasSeen) {
   Sink sink(&writer);
   SystemClock clock;
   Sampler sampler(fs, sink, {.job = JobSource{.pid = ::getpid()}}, clock.now());
+  sampler.look_first();
   writer.start();
   std::int64_t now = clock.now().monotonic_ns;
   std::int64_t most = 0;
@@ -217,7 +219,7 @@ TEST_F(Recordings, ReplayWhatWasReadWithItsErrorsAndItsClock) {
   TestHost host;
   host.write("/proc/stat", "cpu0 1 0 0 0 0 0 0 0 0 0\n");
   {
-    RootFs fs(host.root());
+    KernelTree fs(host.root());
     fs.record_to(folder_);
     KernelFile file = fs.open("/proc/stat");
     KernelFile absent = fs.open("/proc/absent");
@@ -238,7 +240,7 @@ TEST_F(Recordings, ReplayWhatWasReadWithItsErrorsAndItsClock) {
       "reveal recording 1\n+ 0 F/proc/stat\n$ 0 25\ncpu0 1 0 0 0 0 0 0 0 0 0\n\n+ 1 D/sys/devices/system/cpu\n$ 1 7\n"
       "online\n\n+ 2 @@fact\n$ 2 4\nlive\n= 10 1000\n+ 3 F/proc/absent\n! 3 2\n= 20 2000\n$ 0 30\n"
       "cpu0 2 0 0 0 0 0 0 0 0 0\nmore\n\n$ 3 8\nnow here\n");
-  RootFs replay(folder_);
+  KernelTree replay(folder_);
   ASSERT_TRUE(replay.recorded());
   KernelFile file = replay.open("/proc/stat");
   KernelFile absent = replay.open("/proc/absent");
@@ -263,7 +265,7 @@ TEST_F(Recordings, EndWithTheLastWholeTickWhereverTheyAreCutOff) {
   for (std::size_t size = 19; size < whole.size(); ++size) {
     store(whole.substr(0, size));
     try {
-      RootFs fs(folder_);
+      KernelTree fs(folder_);
       int ticks = 0;
       while (fs.next_tick()) ++ticks;
       EXPECT_LE(ticks, 2);
@@ -277,10 +279,10 @@ TEST_F(Recordings, EndWithTheLastWholeTickWhereverTheyAreCutOff) {
 
 TEST_F(Recordings, RefuseWhatIsNone) {
   store("something else\n");
-  EXPECT_THROW(RootFs fs(folder_), Error);
+  EXPECT_THROW(KernelTree fs(folder_), Error);
   store("reveal recording 1\n$ 5 3\nabc\n");
-  EXPECT_THROW(RootFs fs(folder_), Error);
-  EXPECT_THROW(RootFs fs("/does/not/exist"), Error);
+  EXPECT_THROW(KernelTree fs(folder_), Error);
+  EXPECT_THROW(KernelTree fs("/does/not/exist"), Error);
 }
 
 TEST(KernelFile, GrowsWithItsTextAndReadsAllOfIt) {
@@ -288,7 +290,7 @@ TEST(KernelFile, GrowsWithItsTextAndReadsAllOfIt) {
   std::string text;
   for (int i = 0; i < 5000; ++i) text += "line " + std::to_string(i) + '\n';
   host.write("/long", text);
-  RootFs fs(host.root());
+  KernelTree fs(host.root());
   KernelFile file = fs.open("/long", 64);
   EXPECT_EQ(file.read(), text);
   host.write("/long", "short\n");
@@ -300,7 +302,7 @@ TEST(KernelFile, GrowsWithItsTextAndReadsAllOfIt) {
 TEST(KernelFile, WorksWithoutAnyFileToKeep) {
   TestHost host;
   host.write("/a", "1");
-  RootFs fs(host.root());
+  KernelTree fs(host.root());
   fs.limit_kept_files(0);
   KernelFile file = fs.open("/a");
   EXPECT_EQ(file.read(), "1");
@@ -310,7 +312,7 @@ TEST(KernelFile, WorksWithoutAnyFileToKeep) {
 
 TEST(KernelFile, ComesBackWhenItsPathDoes) {
   TestHost host;
-  RootFs fs(host.root());
+  KernelTree fs(host.root());
   KernelFile file = fs.open("/a");
   EXPECT_EQ(file.read(), "");
   EXPECT_EQ(file.error(), ENOENT);

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "core/root/kernel_words.h"
+#include "core/kernel_text/kernel_words.h"
 #include "hdf5schema/trace_reader.h"
 #include "test_host.h"
 
@@ -98,10 +98,11 @@ TEST(OpenFiles, AreNotHeldForWhatExistsOncePerCpu) {
     host.write(folder + "/cpufreq/scaling_max_freq", "2600000\n");
     host.write(folder + "/thermal_throttle/core_throttle_count", "0\n");
   }
-  RootFs fs(host.root());
+  KernelTree fs(host.root());
   Sink sink;
   const std::size_t before = open_files();
   Sampler sampler(fs, sink, {.probes = {"cpu_frequency", "cpu_frequency_limits", "thermal_throttle"}}, {1, 1});
+  sampler.look_first();
   sampler.sample({.time = {2, 2}, .number = 0});
   EXPECT_LE(open_files(), before + 4);
   EXPECT_EQ(sink.find("cpu/frequency")->value("cpu.frequency", "other_cpus"), 2'600'000'000);
@@ -110,7 +111,7 @@ TEST(OpenFiles, AreNotHeldForWhatExistsOncePerCpu) {
 TEST(OpenFiles, BeyondTheLimitAreOpenedForEachRead) {
   TestHost host;
   for (int i = 0; i < 100; ++i) host.write("/f" + std::to_string(i), std::to_string(i));
-  RootFs fs(host.root());
+  KernelTree fs(host.root());
   fs.limit_kept_files(10);
   const std::size_t before = open_files();
   std::vector<KernelFile> files;

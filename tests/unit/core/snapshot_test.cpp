@@ -19,7 +19,7 @@ TEST(NetworkLinks, TellSteeringQueuesPortsAndNodes) {
   host.write("/sys/class/infiniband/mlx5_0/ports/1/rate", "200 Gb/sec (4X HDR)\n");
   host.write("/sys/devices/system/node/node1/cpulist", "2-3\n");
   host.write("/sys/devices/system/node/node1/distance", "21 10\n");
-  RootFs fs(host.root());
+  KernelTree fs(host.root());
   const auto value = [](const Snapshot& facts, std::string_view key) {
     for (const auto& [name, text] : facts) {
       if (name == key) return text;

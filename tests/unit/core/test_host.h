@@ -48,6 +48,18 @@ class TestHost {
           "Name:\t" + command + "\nTgid:\t" + std::to_string(pid) + "\nCpus_allowed_list:\t0-1\n" +
               "voluntary_ctxt_switches:\t5\nnonvoluntary_ctxt_switches:\t7\n");
   }
+  /// What it read and wrote: the same number of bytes and calls.
+  void io(int pid, int amount, const std::string& folder = "") const {
+    const std::string number = std::to_string(amount) + '\n';
+    write("/proc/" + std::to_string(pid) + folder + "/io", "rchar: " + number + "wchar: " + number +
+                                                               "syscr: " + number + "syscw: " + number +
+                                                               "read_bytes: " + number + "write_bytes: " + number);
+  }
+  /// The collector's own age.
+  void collector_since(int start_ticks) const {
+    write("/proc/self/stat", "9 (collect) S 1 1 1 0 -1 0 0 0 0 0 1 0 0 0 20 0 1 0 " + std::to_string(start_ticks) +
+                                 " 1 1 1 1 1 1 0 0 0 0 0 0 0 0 0 0 17 1 0 0 0 0 0\n");
+  }
   /// The last process id given out, which is how new processes are noticed.
   void last_pid(int pid) const { write("/proc/loadavg", "0.50 0.40 0.30 2/150 " + std::to_string(pid) + '\n'); }
 
@@ -68,7 +80,9 @@ class ProbeBench {
                   .probes = {probe},
                   .job = std::move(job),
                   .metrics_file = metrics_file},
-                 {1'000'000'000, 1'700'000'000'000'000'000}) {}
+                 {1'000'000'000, 1'700'000'000'000'000'000}) {
+    sampler_.look_first();
+  }
 
   /// Every family is due each time, whatever its period.
   void sample() {
@@ -89,12 +103,12 @@ class ProbeBench {
   static constexpr std::int64_t kAllDue = 300;  // ticks of 100 ms: the longest period is 30 s
 
   // Unlike files of /proc, an open plain file outlives its removal.
-  static RootFs& unkept(RootFs& fs) {
+  static KernelTree& unkept(KernelTree& fs) {
     fs.limit_kept_files(0);
     return fs;
   }
 
-  RootFs fs_;
+  KernelTree fs_;
   Sink sink_;
   Sampler sampler_;
   std::int64_t second_ = 1;

@@ -5,7 +5,7 @@
 #include <iterator>
 #include <thread>
 
-#include "core/root/recording.h"
+#include "core/kernel_text/recording.h"
 #include "core/sampler/status_file.h"
 #include "hdf5schema/basics/error.h"
 #include "tests/unit/hdf5schema/sample_trace.h"

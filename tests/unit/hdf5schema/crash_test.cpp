@@ -115,7 +115,7 @@ TEST(Crash, LosesAtMostOneFlushWhenKilled) {
     const Killed killed = record_and_die(directory.path(), seed);
     const TraceReader reader(killed.part);
     EXPECT_FALSE(reader.complete());
-    ASSERT_EQ(reader.families().size(), 2U) << reader.damages().front();
+    ASSERT_EQ(reader.families().size(), 2U) << reader.damages().front().text();
     EXPECT_NO_THROW(check_values(reader)) << seed;
     for (const TraceReader::Family& family : reader.families()) {
       const std::int64_t last = family.time_ns.empty() ? 0 : family.time_ns.back();

@@ -62,7 +62,7 @@ class DamagedFile : public ::testing::Test {
   [[nodiscard]] std::string refusal() const {
     try {
       const TraceReader reader(path_);
-      return reader.damages().empty() ? "was read" : reader.damages().front();
+      return reader.damages().empty() ? "was read" : reader.damages().front().text();
     } catch (const Error& error) {
       return error.what();
     }
@@ -81,7 +81,10 @@ TEST_F(DamagedFile, LosesOneFamilyByNameAndKeepsTheRest) {
   ASSERT_EQ(reader.families().size(), 1U);
   EXPECT_EQ(reader.families()[0].spec.path, "memory/meminfo");
   EXPECT_EQ(reader.read(reader.families()[0])[99], 9801.0);
-  EXPECT_EQ(reader.damages(), (std::vector<std::string>{"memory/vmstat: the checksum of a chunk is wrong"}));
+  ASSERT_EQ(reader.damages().size(), 1U);
+  EXPECT_EQ(reader.damages()[0].text(), "memory/vmstat: the checksum of a chunk is wrong");
+  ASSERT_FALSE(reader.damages()[0].channels.empty()) << "what is lost can be named";
+  EXPECT_EQ(reader.damages()[0].spec.subsystem, Subsystem::memory);
 }
 
 TEST_F(DamagedFile, WithALostChunkIndexDoesNotPassForOneThatMeasuredNothing) {

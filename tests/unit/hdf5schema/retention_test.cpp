@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/joined_trace.h"
 #include "hdf5schema/rewrite.h"
 #include "hdf5schema/trace_reader.h"
 #include "hdf5schema/trace_writer.h"
@@ -163,6 +164,33 @@ TEST(Retention, RollingLeavesBothPartsWhereTheyCannotBeJoined) {
   const TraceReader earlier(earlier_segment(path));
   expect_whole(last, 999);
   expect_whole(earlier, tick_of(last.families()[0].time_ns.front()) - 1);
+}
+
+TEST(Retention, RollingIsReadWithTheSegmentBeforeItWhereverItWasCut) {
+  const TemporaryDirectory directory;
+  const auto path = directory.path() / "t.h5";
+  TraceWriter writer(path, sample_header(), {.retention = last_minute()});
+  record(writer, 1350);  // the second segment has begun
+  const std::filesystem::path copy = directory.path() / "copy.h5";
+  std::filesystem::copy_file(path.string() + ".part", copy.string() + ".part");
+  std::filesystem::copy_file(earlier_segment(path), earlier_segment(copy));
+  const JoinedTrace joined(copy.string() + ".part");
+  EXPECT_EQ(joined.left_out(), "");
+  ASSERT_EQ(joined.families().size(), 2U);
+  for (const JoinedFamily& family : joined.families()) {
+    EXPECT_GT(family.rows(), family.newest().time_ns.size());
+    std::vector<double> values;
+    family.read(0, family.rows(), values);
+    const bool counts = family.newest().spec.kind == Kind::counter;
+    for (std::size_t row = 1; row < family.rows(); ++row) {
+      ASSERT_EQ(family.times()[row] - family.times()[row - 1], kTick);
+      ASSERT_EQ(values[row], counts ? 1.0 : static_cast<double>(tick_of(family.times()[row])));
+    }
+  }
+  std::filesystem::resize_file(earlier_segment(copy), 3000);
+  const JoinedTrace alone(copy.string() + ".part");
+  EXPECT_NE(alone.left_out(), "");
+  EXPECT_EQ(alone.families()[0].rows(), alone.families()[0].newest().time_ns.size());
 }
 
 TEST(Retention, SummaryHasMeanExtremesAndLastOfEveryMinute) {

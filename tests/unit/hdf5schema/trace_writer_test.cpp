@@ -55,6 +55,29 @@ TEST(TraceWriter, AppendsWithoutAllocating) {
   EXPECT_EQ(TraceReader(directory.path() / "t.h5").events().size(), 100U);
 }
 
+TEST(TraceWriter, CountsFromTheValueBeforeWhereItIsKnown) {
+  const TemporaryDirectory directory;
+  TraceWriter writer(directory.path() / "t.h5", sample_header());
+  const auto family = writer.add_family(counter_family());
+  writer.add_channel(family, {.metric = "old"});
+  writer.start();
+  std::vector<std::int64_t> values{1000};
+  const auto append = [&](int tick) { ASSERT_TRUE(writer.append_row(family, kBegin + tick * kTick, values)); };
+  append(0);
+  writer.add_channel(family, {.metric = "begun"}, 0);
+  writer.add_channel(family, {.metric = "found"});
+  values = {1001, 70, 800};
+  append(1);
+  values = {1001, 75, 801};
+  append(2);
+  writer.close();
+  const TraceReader reader(directory.path() / "t.h5");
+  const TraceReader::Family& stored = family_of(reader, counter_family().path);
+  constexpr std::int64_t kNone = kMissing;
+  EXPECT_EQ(reader.read_stored(stored), (std::vector<std::int64_t>{kNone, 1, 0, kNone, 70, 5, kNone, kNone, 1}));
+  EXPECT_EQ(reader.read_absolute(stored), (std::vector<std::int64_t>{1000, 1001, 1001, 0, 70, 75, kNone, 800, 801}));
+}
+
 /// A row of chunks that begins later costs index space in the growing file, however little is in it.
 TEST(TraceWriter, ExpectedChannelsThatComeLaterCostWhatTheyHold) {
   const TemporaryDirectory directory;

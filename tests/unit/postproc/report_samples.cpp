@@ -3,10 +3,11 @@
 #include <cmath>
 #include <limits>
 
+#include "hdf5schema/basics/clocks.h"
+
 namespace reveal::samples {
 namespace {
 
-constexpr std::int64_t kSecond = 1'000'000'000;
 constexpr std::int64_t kBegin = 1'763'634'725'000'000'000;  // 2025-11-20 10:32:05 UTC
 constexpr double kGap = std::numeric_limits<double>::quiet_NaN();
 

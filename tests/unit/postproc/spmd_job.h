@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "postproc/compare/node_profile.h"
+#include "postproc/peers/node_profile.h"
 
 namespace reveal {
 

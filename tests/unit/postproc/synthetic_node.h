@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "postproc/merge/derived.h"
-#include "postproc/merge/telemetry.h"
+#include "postproc/telemetry/derived.h"
+#include "postproc/telemetry/telemetry.h"
 
 namespace reveal {
 

@@ -11,6 +11,7 @@
 #include <memory>
 
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/file_text.h"
 #include "hdf5schema/basics/private_files.h"
 #include "tests/unit/temporary_directory.h"
 #include "wrapper/closing_report.h"
@@ -249,6 +250,48 @@ TEST_F(ClosingReport, TakesOverFromTheDead) {
   std::ofstream(path_ + "/.report.lease") << "n3 1\n";
   fs::last_write_time(path_ + "/.report.lease", fs::file_time_type::clock::now() - 1h);
   EXPECT_TRUE(ReportLease(path_, "n2").take());
+}
+
+TEST_F(ClosingReport, LeavesTheLeaseOfWhoeverTookItOver) {
+  const fs::path lease = path_ + "/.report.lease";
+  ReportLease second(path_, "n2");
+  {
+    ReportLease slow(path_, "n1");
+    ASSERT_TRUE(slow.take());
+    fs::last_write_time(lease, fs::file_time_type::clock::now() - 1h);
+    ASSERT_TRUE(second.take());
+  }
+  EXPECT_TRUE(fs::exists(lease)) << "n1 ended, and n2 is still at it";
+  EXPECT_EQ(file_text(lease).substr(0, 3), "n2 ");
+  EXPECT_FALSE(ReportLease(path_, "n3").take());
+}
+
+TEST_F(ClosingReport, DoesNotTakeOverWhatItCannotMoveAway) {
+  const fs::path lease = path_ + "/.report.lease";
+  std::ofstream(lease) << "n3 1\n";
+  fs::last_write_time(lease, fs::file_time_type::clock::now() - 1h);
+  // As if another were moving it: removing it instead could remove the one that the other has made meanwhile.
+  fs::create_directory(lease.string() + ".n2." + std::to_string(::getpid()));
+  EXPECT_FALSE(ReportLease(path_, "n2").take());
+  EXPECT_EQ(file_text(lease), "n3 1\n");
+}
+
+TEST_F(ClosingReport, DoesNotTakeAProcessOfAnotherNamespaceForDead) {
+  const fs::path lease = path_ + "/.report.lease";
+  std::ofstream(lease) << "n1 2147483646 1\n";  // no namespace has number 1
+  EXPECT_FALSE(ReportLease(path_, "n1").take()) << "a container's numbers mean nothing here";
+  struct stat here {};
+  ASSERT_EQ(::stat("/proc/self/ns/pid", &here), 0);
+  std::ofstream(lease) << "n1 2147483646 " << here.st_ino << "\n";
+  EXPECT_TRUE(ReportLease(path_, "n1").take());
+}
+
+TEST(ReportCommand, CanBePastedAndMakesTheSameReport) {
+  ReportOrder order{.directory = "out/4711", .node = "n1", .status = 3, .seconds = 35.44, .retain = "", .limit = {}};
+  EXPECT_EQ(report_command(order), "reveal report out/4711 --exit-code 3 --ran 35.4");
+  order.directory = "my dir";
+  order.retain = "summary";
+  EXPECT_EQ(report_command(order), "reveal report 'my dir' --exit-code 3 --ran 35.4 --retain summary");
 }
 
 }  // namespace

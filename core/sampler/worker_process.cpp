@@ -1,0 +1,120 @@
+#include "core/sampler/worker_process.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <exception>
+#include <filesystem>
+#include <utility>
+
+namespace reveal {
+namespace {
+
+constexpr std::size_t kLongestRequest = 8192;
+constexpr int kSocketOfChild = STDERR_FILENO + 1;
+
+// The trace, its locks, and the pipes at whose other end somebody waits for ours to close belong to the parent: a child
+// that hangs must not hold them.
+int keep_only(int socket) {
+  if (socket != kSocketOfChild) ::dup2(socket, kSocketOfChild);
+  ::close_range(kSocketOfChild + 1, ~0U, 0);
+  const int nowhere = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  for (int stream = STDIN_FILENO; stream <= STDERR_FILENO; ++stream) ::dup2(nowhere, stream);
+  if (::chdir("/") != 0) ::_exit(0);
+  return kSocketOfChild;
+}
+
+[[noreturn]] void serve(int parent, const std::string& root, WorkerProcess::Work work, pid_t expected_parent) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != expected_parent) ::_exit(0);
+  ::signal(SIGTERM, SIG_DFL);
+  ::signal(SIGINT, SIG_IGN);  // the parent decides
+  const int socket = keep_only(parent);
+  std::vector<char> request(kLongestRequest);
+  while (true) {
+    const ssize_t got = ::recv(socket, request.data(), request.size(), 0);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) ::_exit(0);
+    std::string answer;
+    try {
+      answer = work(root, {request.data(), static_cast<std::size_t>(got)});
+    } catch (const std::exception&) {
+      answer.clear();
+    }
+    if (answer.size() > WorkerProcess::kLongestAnswer) answer.resize(WorkerProcess::kLongestAnswer);
+    if (answer.empty()) answer = "\n";  // an empty message would be the end
+    if (::send(socket, answer.data(), answer.size(), MSG_NOSIGNAL) < 0) ::_exit(0);
+  }
+}
+
+}  // namespace
+
+WorkerProcess::WorkerProcess(KernelTree& fs, std::string name, Work work) : fs_(fs), name_("@" + std::move(name)) {
+  if (fs.recorded()) return;
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
+    state_ = State::lost;
+    return;
+  }
+  const std::string root = fs.root().empty() ? "" : std::filesystem::absolute(fs.root()).string();
+  const pid_t parent = ::getpid();
+  child_ = ::fork();
+  if (child_ == 0) serve(ends[1], root, work, parent);
+  ::close(ends[1]);
+  socket_ = ends[0];
+  buffer_.resize(kLongestAnswer);
+  if (child_ < 0) lose();
+}
+
+WorkerProcess::~WorkerProcess() {
+  lose();
+}
+
+bool WorkerProcess::ask(std::string_view request) noexcept {
+  if (fs_.recorded() || state_ != State::idle || request.empty() || request.size() > kLongestRequest) return false;
+  if (::send(socket_, request.data(), request.size(), MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
+    if (errno != EAGAIN && errno != EINTR) lose();
+    return false;
+  }
+  state_ = State::busy;
+  return true;
+}
+
+std::string_view WorkerProcess::answer() noexcept {
+  if (fs_.recorded()) {
+    replayed_ = fs_.fact(name_, [] { return std::string(); });
+    return replayed_;
+  }
+  const std::string_view text = receive();
+  if (fs_.recording()) static_cast<void>(fs_.fact(name_, [text] { return std::string(text); }));
+  return text;
+}
+
+std::string_view WorkerProcess::receive() noexcept {
+  if (state_ != State::busy) return {};
+  const ssize_t got = ::recv(socket_, buffer_.data(), buffer_.size(), MSG_DONTWAIT);
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return {};
+  if (got <= 0) {
+    lose();
+    return {};
+  }
+  state_ = State::idle;
+  return {buffer_.data(), static_cast<std::size_t>(got)};
+}
+
+// Not waited for where it hangs inside the kernel: then nothing but the end of that call lets it go.
+void WorkerProcess::lose() noexcept {
+  state_ = State::lost;
+  if (socket_ >= 0) ::close(std::exchange(socket_, -1));
+  if (child_ <= 0) return;
+  ::kill(child_, SIGKILL);
+  for (int tries = 0; tries < 20 && ::waitpid(child_, nullptr, WNOHANG) == 0; ++tries) ::usleep(500);
+  child_ = -1;
+}
+
+}  // namespace reveal

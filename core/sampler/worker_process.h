@@ -1,0 +1,53 @@
+// Work that may hang (a dead file server, a lock of the job's), done by a child process that can be abandoned: the
+// sampling thread asks, goes on, and looks for the answer at its next row.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/kernel_text/kernel_tree.h"
+
+namespace reveal {
+
+class WorkerProcess {
+ public:
+  /// Runs in the child; paths are relative to `root`. What it returns is at most kLongestAnswer.
+  using Work = std::string (*)(const std::string& root, std::string_view request);
+  static constexpr std::size_t kLongestAnswer = 32768;
+
+  enum class State : std::uint8_t { idle, busy, lost };
+
+  /// Starts the child, unless a recording is replayed: it has the answers.
+  WorkerProcess(KernelTree& fs, std::string name, Work work);
+  ~WorkerProcess();  // does not wait for work that hangs
+  WorkerProcess(const WorkerProcess&) = delete;
+  WorkerProcess& operator=(const WorkerProcess&) = delete;
+
+  /// False while the last request is under way, and for good when the child was killed.
+  bool ask(std::string_view request) noexcept;
+  /// What came since the last call, "" if nothing did. Valid until the next call.
+  [[nodiscard]] std::string_view answer() noexcept;
+  [[nodiscard]] State state() const noexcept { return state_; }
+  /// True once, after somebody killed it.
+  [[nodiscard]] bool was_lost() noexcept { return state_ == State::lost && !std::exchange(loss_told_, true); }
+
+ private:
+  [[nodiscard]] std::string_view receive() noexcept;
+  void lose() noexcept;
+
+  KernelTree& fs_;
+  std::string name_;
+  std::string replayed_;
+  std::vector<char> buffer_;
+  State state_ = State::idle;
+  bool loss_told_ = false;
+  int socket_ = -1;
+  pid_t child_ = -1;
+};
+
+}  // namespace reveal

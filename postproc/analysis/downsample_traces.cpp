@@ -1,0 +1,59 @@
+#include "postproc/analysis/downsample_traces.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <exception>
+
+#include "hdf5schema/disk_space.h"
+#include "hdf5schema/rewrite.h"
+#include "postproc/analysis/node_summary.h"
+#include "postproc/telemetry/publish.h"
+
+namespace reveal {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Not through a link, and not somebody else's: what replaces it is ours.
+bool is_own_file(const fs::path& path) {
+  struct stat status {};
+  return ::lstat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == ::geteuid();
+}
+
+/// The summary before the trace: if this is cut off between them, the summary does not fit its trace, which is still
+/// whole and is analysed again. The time stays that of the recording: a report made before remains the younger one.
+void thin(const ListedTrace& trace, NodeSummary summary, const fs::path& thinner) {
+  if (!compact(trace.path, thinner, {.form = Retention::Form::summary})) return;
+  summary.thinned = true;
+  summary.trace_bytes = fs::file_size(thinner);
+  if (summary.trace_bytes >= trace.bytes) return;
+  fs::permissions(thinner, fs::status(trace.path).permissions());
+  fs::last_write_time(thinner, fs::last_write_time(trace.path));
+  publish_file(trace.path.parent_path(), summary_name(trace.path), render_summary(std::move(summary)), Synced::yes);
+  rename_and_sync(thinner, trace.path);
+}
+
+}  // namespace
+
+std::vector<std::string> downsample_traces(const fs::path& directory, const std::string& node) {
+  std::vector<std::string> problems;
+  for (const ListedTrace& trace : list_traces(directory)) {
+    if (trace.part || (!node.empty() && trace.node != node) || !is_own_file(trace.path)) continue;
+    auto summary = summary_of(trace);
+    if (!summary || summary->thinned) continue;
+    // Whoever else thins has a file of his own.
+    const fs::path thinner =
+        directory / ("." + trace.path.filename().string() + ".thinner" + std::to_string(::getpid()));
+    try {
+      thin(trace, *std::move(summary), thinner);
+    } catch (const std::exception& error) {
+      problems.push_back(trace.path.string() + " stays whole: " + error.what());
+    }
+    std::error_code ignored;
+    fs::remove(thinner, ignored);
+  }
+  return problems;
+}
+
+}  // namespace reveal

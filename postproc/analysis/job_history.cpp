@@ -1,0 +1,173 @@
+#include "postproc/analysis/job_history.h"
+
+#include <fcntl.h>
+#include <spdlog/fmt/fmt.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "hdf5schema/basics/descriptor.h"
+#include "hdf5schema/basics/error.h"
+#include "postproc/history/run_identity.h"
+#include "postproc/history/run_index.h"
+#include "postproc/history/run_record.h"
+#include "postproc/report/job_ending.h"
+#include "postproc/telemetry/publish.h"
+
+namespace reveal {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string ranks_of(const std::vector<NodeSummary>& summaries) {
+  for (const NodeSummary& summary : summaries) {
+    for (const auto& [key, value] : summary.profile.facts) {
+      if (key == "env.SLURM_NTASKS") return value;
+    }
+  }
+  return "";
+}
+
+std::string tag_of(const ReportJob& job, std::string_view key) {
+  for (const auto& [name, value] : job.tags) {
+    if (name == key) return value;
+  }
+  return "";
+}
+
+/// Other people's runs say nothing about this user's, and could be made to say anything.
+bool is_own(const fs::path& directory) {
+  const Descriptor folder(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  struct stat status {};
+  return folder.get() >= 0 && ::fstat(folder.get(), &status) == 0 && status.st_uid == ::geteuid();
+}
+
+/// A baseline is made of normal runs only.
+std::string why_not_normal(const Report& report) {
+  if (report.partial) return "part of its data is missing";
+  if (has_failed(report.job)) return "it failed";
+  if (report.verdict.status == VerdictStatus::insufficient_data) return "too little of it was recorded";
+  for (const Finding& finding : report.findings) {
+    const bool told = finding.severity >= Severity::warning ||
+                      (finding.kind != FindingKind::anomaly && finding.severity >= Severity::notice);
+    if (told) return "it had a finding: " + finding.id;
+  }
+  return "";
+}
+
+RunRecord record_of(const std::vector<NodeSummary>& summaries, const Report& report, const RunIdentity& identity) {
+  RunRecord record;
+  const ReportJob& job = report.job;
+  record.name = job.name.empty() ? job.command : job.name;
+  record.command = job.command;
+  record.nodes = job.nodes.size();
+  record.ranks = ranks_of(summaries);
+  // A user who means to change what a run does says so: --tag baseline=2 begins a history of its own.
+  record.key =
+      text_hash(fmt::format("2\n{}\n{}\n{}\n{}", identity.text, record.nodes, record.ranks, tag_of(job, "baseline")));
+  record.run_id =
+      text_hash(fmt::format("{}\n{}\n{}\n{}", job.cluster, job.id, job.restart.value_or(0), job.begin_utc_ns));
+  record.begin_utc_ns = job.begin_utc_ns;
+  record.seconds = seconds_of(job);
+  record.verdict = name_of(report.verdict.status);
+  for (const Finding& finding : report.findings) record.findings.push_back(finding.id);
+  record.why_not = why_not_normal(report);
+  record.accepted = record.why_not.empty();
+  // The nodes that do the job's main work; a driver's numbers would only blur theirs.
+  std::vector<const NodeProfile*> main;
+  for (const NodeSummary& summary : summaries) {
+    const auto& roles = report.comparison.roles;
+    const bool other = !roles.empty() && std::find(roles.front().nodes.begin(), roles.front().nodes.end(),
+                                                   summary.node) == roles.front().nodes.end();
+    if (!other) main.push_back(&summary.profile);
+  }
+  summarise_nodes(main, record);
+  return record;
+}
+
+void keep(const fs::path& directory, const RunRecord& record, std::vector<InputProblem>& problems) {
+  try {
+    publish_file(directory, kRunRecordFile, render_run(record));
+  } catch (const Error& error) {
+    problems.push_back({"", fmt::format("this run cannot be a baseline for later ones: {}", error.what())});
+  }
+}
+
+void never(HistoryComparison& history, std::string why) {
+  history = {};
+  history.reason = std::move(why);
+}
+
+}  // namespace
+
+HistoryOptions history_options(const AnalysisSettings& settings) {
+  HistoryOptions options;
+  options.state = state_place();
+  if (!settings.history) {
+    options.why_not = "[report] history is off";
+  } else if (options.state.directory.empty()) {
+    options.why_not = options.state.why_not;
+  } else {
+    options.enabled = true;
+    options.why_not.clear();
+  }
+  return options;
+}
+
+void add_history(const fs::path& directory, const std::vector<NodeSummary>& summaries, const HistoryOptions& options,
+                 const AnalysisSettings& settings, Report& report, std::vector<InputProblem>& problems) {
+  if (!options.enabled) return never(report.history, options.why_not);
+  if (report.job.begin_utc_ns == 0) return never(report.history, "it is not known when this run began");
+  if (!is_own(directory)) return never(report.history, "the job's directory belongs to another user");
+  const RunIdentity identity = identity_of(report.job.run_key, report.job.name, report.job.command);
+  if (identity.text.empty()) return never(report.history, identity.why_not);
+  std::error_code error;
+  const fs::path place = fs::absolute(directory, error).lexically_normal();
+  const fs::path here = place.has_filename() ? place : place.parent_path();
+  RunRecord record = record_of(summaries, report, identity);
+
+  std::vector<RunRecord> earlier;
+  std::string without_index;
+  try {
+    RunIndex index(options.state.directory);
+    if (index.rebuilt()) {
+      problems.push_back({"", fmt::format("{}: the index of earlier runs was damaged and was made again",
+                                          options.state.directory.string())});
+    }
+    earlier = index.runs(record.key);
+  } catch (const Error& failure) {
+    without_index = failure.what();
+  }
+  // Runs the index does not know yet: from before it was there, or copied from elsewhere.
+  if (earlier.size() < kLeastRuns) {
+    for (auto& [beside, known] : records_in(here.parent_path())) earlier.push_back(std::move(known));
+  }
+  report.history = compare_runs(record, std::move(earlier), settings);
+  const auto found =
+      history_findings(report.history, report.job.nodes, {report.job.begin_utc_ns, report.job.end_utc_ns}, settings);
+  report.findings.insert(report.findings.end(), found.begin(), found.end());
+  // A run that differs from its past does not become part of it: what is slow today must not be normal tomorrow.
+  for (const Finding& finding : found) {
+    if (finding.severity < Severity::notice) continue;
+    record.accepted = false;
+    record.why_not = "it had a finding: " + finding.id;
+    record.findings.push_back(finding.id);
+  }
+  report.history.enters_baseline = record.accepted;
+  report.history.why_not = record.why_not;
+  if (!without_index.empty()) {
+    std::string& said =
+        report.history.status == HistoryStatus::never_compared ? report.history.reason : report.history.sentence;
+    said += fmt::format(" (only the runs beside this one are known: {})", without_index);
+  }
+  keep(here, record, problems);
+  if (!without_index.empty()) return;
+  try {
+    RunIndex(options.state.directory).put(here, record);
+  } catch (const Error& failure) {
+    problems.push_back({"", fmt::format("the index of earlier runs was not brought up to date: {}", failure.what())});
+  }
+}
+
+}  // namespace reveal

@@ -1,0 +1,477 @@
+#include "postproc/analysis/job_report.h"
+
+#include <spdlog/fmt/fmt.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <mutex>
+#include <new>
+#include <optional>
+#include <set>
+
+#include "hdf5schema/basics/error.h"
+#include "hdf5schema/version.h"
+#include "postproc/analysis/job_facts.h"
+#include "postproc/analysis/job_history.h"
+#include "postproc/analysis/job_remedy.h"
+#include "postproc/analysis/job_totals.h"
+#include "postproc/analysis/node_analysis.h"
+#include "postproc/analysis/parallel.h"
+#include "postproc/peers/transient_straggler.h"
+#include "postproc/report/verdict.h"
+#include "postproc/report/wording.h"
+#include "postproc/telemetry/job.h"
+#include "postproc/telemetry/publish.h"
+
+namespace reveal {
+namespace {
+
+constexpr std::size_t kMostTimelines = 12;
+constexpr std::size_t kMostEpisodes = 60;
+constexpr std::size_t kLargestReport = 64 << 20;
+/// Of all nodes that are analysed at the same time; a larger one is analysed alone.
+constexpr std::size_t kMostMemory = std::size_t{1} << 30;
+
+std::int64_t modified_ns(const std::filesystem::path& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) return std::numeric_limits<std::int64_t>::min();
+  return status.st_mtim.tv_sec * 1'000'000'000LL + status.st_mtim.tv_nsec;
+}
+
+void merge_job(const std::vector<NodeSummary>& summaries, ReportJob& job) {
+  bool first = true;
+  for (const NodeSummary& summary : summaries) {
+    const ReportJob& theirs = summary.part.job;
+    if (first) job = theirs;
+    first = false;
+    job.begin_utc_ns = std::min(job.begin_utc_ns, theirs.begin_utc_ns);
+    job.end_utc_ns = std::max(job.end_utc_ns, theirs.end_utc_ns);
+  }
+  job.oom_kills.reset();
+  for (const NodeSummary& summary : summaries) {
+    if (const auto kills = summary.part.job.oom_kills) job.oom_kills = job.oom_kills.value_or(0) + *kills;
+  }
+  job.nodes.clear();
+  job.nodes.reserve(summaries.size());
+  for (const NodeSummary& summary : summaries) job.nodes.push_back(summary.node);
+  std::sort(job.nodes.begin(), job.nodes.end());
+}
+
+/// A rule that could speak on one node was checked; the reason of the others is still worth a line with their number.
+std::vector<NotChecked> merge_not_checked(const std::vector<NodeSummary>& summaries) {
+  std::map<std::pair<std::string, std::string>, std::size_t> nodes;
+  for (const NodeSummary& summary : summaries) {
+    for (const NotChecked& unchecked : summary.part.not_checked) ++nodes[{unchecked.rule, unchecked.reason}];
+  }
+  std::vector<NotChecked> merged;
+  merged.reserve(nodes.size());
+  for (const auto& [what, count] : nodes) {
+    merged.push_back({what.first, count == summaries.size()
+                                      ? what.second
+                                      : fmt::format("{} (on {} of {} nodes)", what.second, count, summaries.size())});
+  }
+  return merged;
+}
+
+/// "Nodes" that are namespaces of one machine: the others' ranks look like outsiders to each of them.
+void void_where_kernel_is_shared(std::vector<NodeSummary>& summaries) {
+  std::map<std::string, int> nodes_of;
+  for (const NodeSummary& summary : summaries) ++nodes_of[summary.boot_id];
+  for (NodeSummary& summary : summaries) {
+    if (summary.boot_id.empty() || nodes_of[summary.boot_id] < 2) continue;
+    for (const RuleSpec* rule : rules()) {
+      if (!rule->whole_machine) continue;
+      const auto named = [rule](const Finding& finding) { return finding.id == rule->id; };
+      std::erase_if(summary.part.findings, named);
+      summary.part.not_checked.push_back(
+          {std::string(rule->id), "several nodes of this job share one kernel: they cannot be told from outsiders"});
+    }
+  }
+}
+
+NotJudged not_judged(const std::vector<NodeSummary>& summaries, const ReportJob& job) {
+  constexpr double kLeastShare = 0.8;
+  NotJudged nodes;
+  for (const NodeSummary& summary : summaries) {
+    std::string reason = summary.insufficient;
+    // A collector that was killed knows nothing of the rest.
+    if (reason.empty() && !summary.complete && summary.seconds < kLeastShare * job.ran_seconds.value_or(0)) {
+      reason = fmt::format("{} of {} were recorded ({:.0f} %), at least {:.0f} % are needed", duration(summary.seconds),
+                           duration(*job.ran_seconds), 100 * summary.seconds / *job.ran_seconds, 100 * kLeastShare);
+    }
+    if (!reason.empty() || !summary.damaged.empty()) nodes.push_back({summary.node, reason, summary.damaged});
+  }
+  return nodes;
+}
+
+/// Findings that no single node makes: what to type needs the whole job.
+void add_remedies(const ReportJob& job, std::vector<Finding>& findings) {
+  for (Finding& finding : findings) {
+    const RuleSpec* rule = find_rule(finding.id);
+    if (rule == nullptr || rule->check != nullptr) continue;
+    finding.remedy = job_remedy(*rule, finding, job);
+  }
+}
+
+/// Shares of the run are of the command's time, where that is known.
+void share_of_run(const ReportJob& job, std::vector<Finding>& findings) {
+  if (job.ran_seconds.value_or(0) <= 0) return;
+  for (Finding& finding : findings) {
+    if (finding.impact.seconds && finding.impact.percent) {
+      finding.impact.percent = 100 * *finding.impact.seconds / *job.ran_seconds;
+    }
+  }
+}
+
+/// An episode that the peers show as well, at the same time and in the same channels, is a phase of the job and no
+/// news.
+void label_common(const std::vector<NodeSummary>& summaries, const PeerComparison& comparison, Report& report,
+                  std::vector<Finding>& findings) {
+  constexpr double kMostPeers = 0.8;
+  constexpr std::size_t kReasons = 3;
+  std::map<std::string, const NodeProfile*> profiles;
+  for (const NodeSummary& summary : summaries) profiles[summary.node] = &summary.profile;
+  std::map<std::string, std::vector<const NodeProfile*>> peers_of;
+  for (const PeerGroup& role : comparison.roles) {
+    if (role.nodes.size() < 3) continue;  // of two, one is no majority
+    std::vector<const NodeProfile*> peers;
+    for (const std::string& node : role.nodes) peers.push_back(profiles.at(node));
+    for (const std::string& node : role.nodes) peers_of[node] = peers;
+  }
+  std::set<std::pair<std::string, std::int64_t>> common;  // node and begin
+  for (ReportEpisode& episode : report.episodes) {
+    const auto peers = peers_of.find(episode.node);
+    if (peers == peers_of.end() || episode.reasons.empty()) continue;
+    std::vector<std::string> channels;
+    for (std::size_t i = 0; i < std::min(kReasons, episode.reasons.size()); ++i) {
+      channels.push_back(channel_name(episode.reasons[i].metric, episode.reasons[i].instance));
+    }
+    const auto share = share_of_peers_alike(*profiles.at(episode.node), peers->second, episode.span, channels);
+    if (!share || *share < kMostPeers) continue;
+    if (std::find(episode.labels.begin(), episode.labels.end(), "COMMON") == episode.labels.end()) {
+      episode.labels.emplace_back("COMMON");
+    }
+    common.insert({episode.node, episode.span.begin_utc_ns});
+  }
+  std::erase_if(findings, [&](const Finding& finding) {
+    return finding.id == "anomaly.unexplained" && finding.nodes.size() == 1 && finding.intervals.size() == 1 &&
+           common.count({finding.nodes.front(), finding.intervals.front().begin_utc_ns}) > 0;
+  });
+}
+
+bool covers(const Finding& finding, const TimeSpan& span, double share) {
+  return std::any_of(finding.intervals.begin(), finding.intervals.end(), [&](const TimeSpan& theirs) {
+    const auto both = std::min(span.end_utc_ns, theirs.end_utc_ns) - std::max(span.begin_utc_ns, theirs.begin_utc_ns);
+    return static_cast<double>(both) >= share * static_cast<double>(span.end_utc_ns - span.begin_utc_ns);
+  });
+}
+
+/// Who is waited for matters where no rule knows a cause; and then that stretch is no longer unexplained.
+void add_transient_stragglers(std::vector<Finding> stragglers, std::vector<Finding>& findings) {
+  constexpr double kExplained = 0.3;
+  constexpr std::string_view kUnexplained = "anomaly.unexplained";
+  for (Finding& straggler : stragglers) {
+    const TimeSpan span = straggler.intervals.front();
+    const bool known = std::any_of(findings.begin(), findings.end(), [&](const Finding& finding) {
+      return finding.kind == FindingKind::anomaly && finding.id != kUnexplained && covers(finding, span, kExplained);
+    });
+    if (known) continue;
+    std::erase_if(findings, [&](const Finding& finding) {
+      return finding.id == kUnexplained && finding.intervals.size() == 1 &&
+             covers(straggler, finding.intervals.front(), kExplained);
+    });
+    findings.push_back(std::move(straggler));
+  }
+}
+
+/// The nodes of the primary finding come first; every line keeps its own place on the job's axis.
+std::vector<TimelineChannel> merge_timelines(const std::vector<NodeSummary>& summaries, const Report& report) {
+  std::vector<const NodeSummary*> order;
+  order.reserve(summaries.size());
+  for (const NodeSummary& summary : summaries) order.push_back(&summary);
+  const auto affected = [&](const NodeSummary* summary) {
+    if (report.findings.empty()) return false;
+    const auto& nodes = report.findings.front().nodes;
+    return std::find(nodes.begin(), nodes.end(), summary->node) != nodes.end();
+  };
+  std::stable_partition(order.begin(), order.end(), affected);
+  std::vector<TimelineChannel> lines;
+  for (const NodeSummary* summary : order) {
+    for (TimelineChannel line : summary->part.timeline) {
+      if (lines.size() >= kMostTimelines) return lines;
+      line.begin_seconds += static_cast<double>(summary->part.job.begin_utc_ns - report.job.begin_utc_ns) * 1e-9;
+      lines.push_back(std::move(line));
+    }
+  }
+  return lines;
+}
+
+void add_problems(const std::vector<InputProblem>& problems, Report& report) {
+  for (const InputProblem& problem : problems) {
+    report.partial = report.partial || problem.unusable;
+    const auto& nodes = report.job.nodes;
+    auto& missing = report.job.nodes_missing;
+    if (problem.unusable && !problem.node.empty() &&
+        std::find(nodes.begin(), nodes.end(), problem.node) == nodes.end() &&
+        std::find(missing.begin(), missing.end(), problem.node) == missing.end()) {
+      missing.push_back(problem.node);
+    }
+    auto known = std::find_if(report.coverage.begin(), report.coverage.end(), [&](const NodeCoverage& coverage) {
+      return coverage.nodes == std::vector<std::string>{problem.node};
+    });
+    if (known == report.coverage.end()) {
+      report.coverage.push_back({});
+      known = report.coverage.end() - 1;
+      known->nodes = {problem.node};
+    }
+    known->note += (known->note.empty() ? "" : "; ") + problem.text;
+  }
+}
+
+/// A collector that started late on a busy node saw less than the command's time, which the page gives.
+void note_unrecorded_time(const std::vector<NodeSummary>& summaries, Report& report) {
+  constexpr double kLeastSeconds = 2;
+  constexpr double kLeastShare = 0.05;
+  const double ran = report.job.ran_seconds.value_or(0);
+  std::vector<InputProblem> notes;
+  for (const NodeSummary& summary : summaries) {
+    if (ran - summary.seconds < std::max(kLeastSeconds, kLeastShare * ran)) continue;
+    notes.push_back(
+        {summary.node, fmt::format("{} of the run's {} were recorded", duration(summary.seconds), duration(ran))});
+  }
+  add_problems(notes, report);
+}
+
+/// Two traces of one node: the longer one speaks, a closed one before a cut one of the same length.
+void drop_duplicates(std::vector<NodeSummary>& summaries, std::vector<InputProblem>& problems) {
+  std::stable_sort(summaries.begin(), summaries.end(), [](const NodeSummary& a, const NodeSummary& b) {
+    if (a.node != b.node) return a.node < b.node;
+    if (a.seconds != b.seconds) return a.seconds > b.seconds;
+    return a.complete && !b.complete;
+  });
+  for (std::size_t i = 1; i < summaries.size();) {
+    const NodeSummary& kept = summaries[i - 1];
+    const NodeSummary& dropped = summaries[i];
+    if (kept.node != dropped.node) {
+      ++i;
+      continue;
+    }
+    problems.push_back(
+        {kept.node, fmt::format("two traces of {}: {} ({}) is used, {} ({}) is not", kept.node, kept.trace,
+                                duration(kept.seconds), dropped.trace, duration(dropped.seconds))});
+    summaries.erase(summaries.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+}
+
+void note_missing_nodes(const std::vector<NodeSummary>& summaries, const ReportOptions& options,
+                        std::vector<InputProblem>& problems) {
+  std::set<std::string> present;
+  std::set<std::string> expected(options.expected_nodes.begin(), options.expected_nodes.end());
+  for (const NodeSummary& summary : summaries) {
+    present.insert(summary.node);
+    expected.insert(summary.expected_nodes.begin(), summary.expected_nodes.end());
+  }
+  for (const InputProblem& problem : problems) {
+    if (problem.unusable) present.insert(problem.node);  // its file is there and has its own line
+  }
+  for (const std::string& node : expected) {
+    if (present.count(node) == 0)
+      problems.push_back({node, node + " has no trace: its collector did not deliver one", true});
+  }
+}
+
+NodeSummary summarise(const ListedTrace& trace, const AnalysisSettings& settings, MemoryBudget& budget,
+                      std::size_t threads) {
+  NodeSummary summary = analyse_file(trace.path, settings, budget, threads);
+  summary.trace = trace.path.filename().string();
+  summary.trace_bytes = trace.bytes;
+  summary.trace_mtime_ns = trace.mtime_ns;
+  auto& overhead = summary.part.overhead.front();
+  if (summary.seconds > 0) overhead.bytes_per_second = static_cast<double>(trace.bytes) / summary.seconds;
+  return summary;
+}
+
+/// What became of one trace.
+struct NodeOutcome {
+  std::optional<NodeSummary> summary;
+  std::optional<InputProblem> problem;
+};
+
+NodeOutcome analyse_anew(const std::filesystem::path& directory, const ListedTrace& trace, const ReportOptions& options,
+                         MemoryBudget& budget, std::size_t threads) {
+  NodeOutcome outcome;
+  try {
+    outcome.summary = summarise(trace, options.settings, budget, threads);
+    try {
+      if (options.publish) publish_file(directory, summary_name(trace.path), render_summary(*outcome.summary));
+    } catch (const Error& error) {
+      outcome.problem = {outcome.summary->node, fmt::format("summary not kept: {}", error.what())};
+    }
+  } catch (const Error& error) {
+    outcome.problem = {trace.node, error.what(), true};
+  } catch (const std::bad_alloc&) {
+    outcome.problem = {trace.node, trace.path.string() + ": not enough memory to analyse it", true};
+  }
+  return outcome;
+}
+
+std::vector<NodeOutcome> outcomes_of(const std::filesystem::path& directory, const std::vector<ListedTrace>& traces,
+                                     const ReportOptions& options) {
+  const std::string hash = config_hash(options.settings);
+  std::vector<NodeOutcome> outcomes(traces.size());
+  std::vector<std::size_t> anew;
+  for (std::size_t i = 0; i < traces.size(); ++i) {
+    outcomes[i].summary = fresh_summary(traces[i], hash);
+    const auto& summary = outcomes[i].summary;
+    if (summary && summary->thinned && (!options.reuse_summaries || summary->config_hash != hash)) {
+      outcomes[i].problem = {summary->node, summary->node + "'s trace holds one row a minute since it was analysed: " +
+                                                "what was found then stands"};
+    } else if (!options.reuse_summaries) {
+      outcomes[i].summary.reset();
+    }
+    if (!outcomes[i].summary) anew.push_back(i);
+  }
+  if (!anew.empty()) keep_freed_memory();
+  MemoryBudget budget(kMostMemory);
+  std::mutex one_line;
+  const std::size_t threads = options.threads > 0 ? options.threads : usable_threads();
+  run_parallel(anew.size(), threads, [&](std::size_t k) {
+    const ListedTrace& trace = traces[anew[k]];
+    if (options.progress) {
+      const std::lock_guard lock(one_line);
+      options.progress(trace.node, anew[k], traces.size());
+    }
+    outcomes[anew[k]] = analyse_anew(directory, trace, options, budget, threads);
+  });
+  return outcomes;
+}
+
+std::string name_of(const std::filesystem::path& directory) {
+  std::error_code error;
+  return std::filesystem::canonical(directory, error).filename().string();
+}
+
+}  // namespace
+
+void write_summaries(const std::filesystem::path& directory, const std::string& node,
+                     const AnalysisSettings& settings) {
+  for (const ListedTrace& trace : list_traces(directory)) {
+    if (trace.node != node) continue;
+    try {
+      MemoryBudget budget(kMostMemory);
+      publish_file(directory, summary_name(trace.path),
+                   render_summary(summarise(trace, settings, budget, usable_threads())));
+    } catch (const std::exception&) {
+      continue;  // the report of the job tries again, and says what is wrong
+    }
+  }
+}
+
+Report merge_summaries(const std::vector<NodeSummary>& summaries, const std::vector<InputProblem>& problems,
+                       const ReportOptions& options) {
+  Report report;
+  report.created_utc_ns = options.now_utc_ns;
+  report.tool_version = REVEAL_VERSION;
+  merge_job(summaries, report.job);
+  std::vector<Finding> findings;
+  for (const NodeSummary& summary : summaries) {
+    const Report& part = summary.part;
+    findings.insert(findings.end(), part.findings.begin(), part.findings.end());
+    report.episodes.insert(report.episodes.end(), part.episodes.begin(), part.episodes.end());
+    report.coverage.insert(report.coverage.end(), part.coverage.begin(), part.coverage.end());
+    report.totals.insert(report.totals.end(), part.totals.begin(), part.totals.end());
+    report.overhead.insert(report.overhead.end(), part.overhead.begin(), part.overhead.end());
+    for (const auto& [what, count] : part.omitted) report.omitted[what] += count;
+    report.partial = report.partial || part.partial;
+    report.privileged = report.privileged || part.privileged;
+    report.shared_node = report.shared_node || part.shared_node;
+    report.files.emplace_back("trace " + summary.node, summary.trace);
+  }
+  if (!report.totals.empty()) report.totals.insert(report.totals.begin(), whole_job(report.totals));
+  add_problems(problems, report);
+  std::vector<const NodeProfile*> profiles;
+  for (const NodeSummary& summary : summaries) {
+    if (!summary.profile.channels.empty()) profiles.push_back(&summary.profile);
+  }
+  report.comparison = compare_peers(profiles, options.settings);
+  label_common(summaries, report.comparison, report, findings);
+  const auto of_peers =
+      peer_findings(report.comparison, {report.job.begin_utc_ns, report.job.end_utc_ns}, options.settings);
+  findings.insert(findings.end(), of_peers.begin(), of_peers.end());
+  add_transient_stragglers(transient_straggler_findings(report.comparison, profiles, options.settings), findings);
+  add_remedies(report.job, findings);
+  report.findings = merge_findings(std::move(findings));
+  std::stable_sort(report.episodes.begin(), report.episodes.end(),
+                   [](const ReportEpisode& a, const ReportEpisode& b) { return a.score > b.score; });
+  if (report.episodes.size() > kMostEpisodes) {
+    report.omitted["episodes"] += static_cast<double>(report.episodes.size() - kMostEpisodes);
+    report.episodes.resize(kMostEpisodes);
+  }
+  report.not_checked = merge_not_checked(summaries);
+  report.timeline = merge_timelines(summaries, report);
+  judge(report, not_judged(summaries, report.job));
+  report.report_id =
+      text_hash(fmt::format("{}\n{}\n{}", report.job.id, report.job.begin_utc_ns, report.created_utc_ns));
+  report.files.emplace_back("report as data", "report.json");
+  report.files.emplace_back("report as text", "report.txt");
+  report.files.emplace_back("report as a page", "report.html");
+  return report;
+}
+
+Report build_report(const std::filesystem::path& directory, const ReportOptions& options,
+                    std::vector<InputProblem>& problems) {
+  const std::vector<ListedTrace> traces = list_traces(directory);
+  std::vector<NodeOutcome> outcomes = outcomes_of(directory, traces, options);
+  std::vector<NodeSummary> summaries;
+  for (NodeOutcome& outcome : outcomes) {
+    if (outcome.summary) summaries.push_back(*std::move(outcome.summary));
+    if (outcome.problem) problems.push_back(*std::move(outcome.problem));
+  }
+  if (summaries.empty()) throw Error(problems.front().text);
+  drop_duplicates(summaries, problems);
+  note_missing_nodes(summaries, options, problems);
+  void_where_kernel_is_shared(summaries);
+
+  Report report = merge_summaries(summaries, problems, options);
+  report.directory = name_of(directory);
+  report.job.exit_code = options.exit_code;
+  report.job.ran_seconds = options.ran_seconds;
+  try {
+    const Report earlier = parse_report(read_text_file(directory / "report.json", kLargestReport));
+    report.supersedes = earlier.report_id;
+    if (!report.job.exit_code) report.job.exit_code = earlier.job.exit_code;
+    if (!report.job.ran_seconds) report.job.ran_seconds = earlier.job.ran_seconds;
+  } catch (const Error&) {
+    report.supersedes.clear();  // the first one
+  }
+  if (report.job.exit_code) report.job.state = *report.job.exit_code == 0 ? "COMPLETED" : "FAILED";
+  note_unrecorded_time(summaries, report);
+  read_job_facts(directory, report.job);
+  judge(report, not_judged(summaries, report.job));  // the history keeps the verdict
+  add_history(directory, summaries, options.history, options.settings, report, problems);
+  add_remedies(report.job, report.findings);
+  share_of_run(report.job, report.findings);
+  report.findings = merge_findings(std::move(report.findings));
+  judge(report, not_judged(summaries, report.job));
+  return report;
+}
+
+void write_report(const std::filesystem::path& directory, const Report& report) {
+  publish_file(directory, "report.txt", render_text(report));
+  publish_file(directory, "report.html", render_html(report));
+  publish_file(directory, "report.json", render_json(report));
+}
+
+bool report_is_fresh(const std::filesystem::path& directory) {
+  const std::int64_t report = modified_ns(directory / "report.json");
+  if (report == std::numeric_limits<std::int64_t>::min()) return false;
+  for (const ListedTrace& trace : list_traces(directory)) {
+    if (trace.mtime_ns > report) return false;
+    if (modified_ns(directory / summary_name(trace.path)) > report) return false;
+  }
+  return true;
+}
+
+}  // namespace reveal

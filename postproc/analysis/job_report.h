@@ -1,0 +1,65 @@
+// From a job directory to the report of the whole job: reuse or make the nodes' summaries, merge their findings, judge.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "postproc/analysis/node_summary.h"
+#include "postproc/diagnose/analysis_settings.h"
+#include "postproc/history/run_index.h"
+#include "postproc/report/report.h"
+
+namespace reveal {
+
+/// Whether and where earlier runs are looked for. As it is built, nowhere: tests must not meet a user's own runs.
+struct HistoryOptions {
+  bool enabled = false;
+  std::string why_not = "nobody asked for it";  // enabled
+  StatePlace state;                             // of the index; without one only the runs beside this one are known
+};
+
+struct ReportOptions {
+  HistoryOptions history;
+  AnalysisSettings settings;
+  std::vector<std::string> expected_nodes;  // beyond what the traces themselves know
+  bool reuse_summaries = true;
+  bool publish = true;                // nodes' summaries; into a directory of somebody else's nothing is written
+  std::optional<int> exit_code;       // of the job, if the caller knows; kept over later reports
+  std::optional<double> ran_seconds;  // of the command, likewise
+  std::int64_t now_utc_ns = 0;
+  std::size_t threads = 0;  // 0: as many as usable_threads() says; the report is the same on any number
+  /// Called before each node that must be analysed anew, for a progress line; one call at a time.
+  std::function<void(const std::string& node, std::size_t index, std::size_t count)> progress;
+};
+
+/// One line about an input that could not be used as it is; the report says it too.
+struct InputProblem {
+  std::string node;
+  std::string text;
+  bool unusable = false;
+};
+
+/// NODE.summary.json for each of this node's traces; one that cannot be analysed has none.
+void write_summaries(const std::filesystem::path& directory, const std::string& node, const AnalysisSettings& settings);
+
+/// Several nodes' summaries as one report, without touching a file.
+[[nodiscard]] Report merge_summaries(const std::vector<NodeSummary>& summaries,
+                                     const std::vector<InputProblem>& problems, const ReportOptions& options);
+
+/// Reads the directory, writes missing summaries. Throws Error when there is not one usable trace.
+[[nodiscard]] Report build_report(const std::filesystem::path& directory, const ReportOptions& options,
+                                  std::vector<InputProblem>& problems);
+
+/// What a program of the user's should do: [report] history, and never as root.
+[[nodiscard]] HistoryOptions history_options(const AnalysisSettings& settings);
+
+/// report.json, report.txt and report.html, each by rename; report.json last, since its age tells freshness.
+void write_report(const std::filesystem::path& directory, const Report& report);
+
+/// report.json is there and younger than every trace.
+[[nodiscard]] bool report_is_fresh(const std::filesystem::path& directory);
+
+}  // namespace reveal

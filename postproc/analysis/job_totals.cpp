@@ -1,0 +1,269 @@
+#include "postproc/analysis/job_totals.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <string_view>
+
+#include "hdf5schema/basics/text.h"
+
+namespace reveal {
+namespace {
+
+/// Processes that are measured one by one (README.md, "process"). With more, a sum over them is not the job's.
+constexpr double kMeasuredProcesses = 16;
+
+/// One node's trace, asked for sums and levels by metric.
+class Node {
+ public:
+  Node(const NodeTrace& trace, std::span<const Channel> channels, const TraceTotals& totals)
+      : trace_(trace), channels_(channels), totals_(totals) {}
+
+  /// Growth of a counter over the job, all its channels together.
+  [[nodiscard]] std::optional<double> sum(std::string_view metric) const {
+    return over(
+        metric, [](double all, const ChannelTotals& one) { return all + one.sum; }, 0);
+  }
+  [[nodiscard]] std::optional<double> highest(std::string_view metric, std::string_view instance = {}) const {
+    return over(
+        metric, [](double most, const ChannelTotals& one) { return std::max(most, one.high); }, 0, instance);
+  }
+
+  [[nodiscard]] std::string_view fact(std::string_view key) const {
+    for (const auto& [name, value] : trace_.begin) {
+      if (name == key) return value;
+    }
+    return {};
+  }
+
+  /// Traffic of the interfaces that lead out of the node; of all, where it is not known which these are.
+  [[nodiscard]] std::optional<double> traffic() const {
+    bool told = false;
+    for (const auto& [name, value] : trace_.begin) told = told || is_device(name);
+    std::optional<double> bytes;
+    for (std::size_t i = 0; i < channels_.size(); ++i) {
+      const Channel& channel = channels_[i];
+      if (channel.metric != "net.rx_bytes" && channel.metric != "net.tx_bytes") continue;
+      const std::string name = channel.instance.substr(channel.instance.rfind('/') + 1);
+      if (name == "lo" || totals_.channels[i].present == 0) continue;
+      if (told && fact("net." + name + ".numa_node").empty()) continue;  // a bridge, a bond: counted below it
+      bytes = bytes.value_or(0) + totals_.channels[i].sum;
+    }
+    return bytes;
+  }
+
+  /// Why the probe measured nothing.
+  [[nodiscard]] std::string why(std::string_view probe) const {
+    for (const Coverage& one : trace_.coverage) {
+      if (one.probe == probe && one.state != Coverage::State::ok && !one.reason.empty()) return one.reason;
+    }
+    return "not measured";
+  }
+
+  [[nodiscard]] bool every_process_measured() const {
+    return highest("job.processes").value_or(0) <= kMeasuredProcesses;
+  }
+
+ private:
+  static bool is_device(std::string_view key) { return key.starts_with("net.") && key.ends_with(".numa_node"); }
+
+  template <typename Join>
+  std::optional<double> over(std::string_view metric, Join join, double start, std::string_view instance = {}) const {
+    std::optional<double> all;
+    for (std::size_t i = 0; i < channels_.size(); ++i) {
+      if (channels_[i].metric != metric || totals_.channels[i].present == 0) continue;
+      if (!instance.empty() && channels_[i].instance != instance) continue;
+      all = join(all.value_or(start), totals_.channels[i]);
+    }
+    return all;
+  }
+
+  const NodeTrace& trace_;
+  std::span<const Channel> channels_;
+  const TraceTotals& totals_;
+};
+
+std::optional<double> positive(std::string_view text) {
+  const auto value = parse_int(text);
+  return value.value_or(0) > 0 ? std::optional(static_cast<double>(*value)) : std::nullopt;
+}
+
+/// The number and, beside it, where it comes from or why there is none.
+void put(JobTotals& totals, const char* key, std::optional<double> value, const std::string& note) {
+  for (const auto& [name, member] : kTotalsNumbers) {
+    if (std::string_view(name) == key) totals.*member = value;
+  }
+  if (!note.empty()) totals.notes[key] = note;
+}
+
+void put_cpu(const Node& node, JobTotals& totals) {
+  std::optional<double> used = node.sum("job.cpu_time");
+  std::string from = "the job's processes and the children they waited for";
+  if (!used) {
+    used = node.sum("cgroup.cpu_usage");
+    from = "the job's control group";
+  }
+  if (used) used = *used * 1e-9;
+  put(totals, "cpu_seconds", used, used ? from : node.why("job"));
+
+  std::optional<double> owned = node.highest("job.cpus_owned");
+  if (!owned) owned = positive(std::to_string(parse_cpu_list(node.fact("job.cpus_owned")).size()));
+  if (!owned) owned = positive(node.fact("cpu.count"));
+  put(totals, "cpus_owned", owned, owned ? "the job's cpuset; without one, the node" : "not measured");
+  if (used && owned && *totals.seconds > 0) {
+    put(totals, "cpu_used_share", *used / (*owned * *totals.seconds), "");
+  } else {
+    put(totals, "cpu_used_share", std::nullopt, used ? "the number of cpus is not known" : node.why("job"));
+  }
+}
+
+void put_memory(const Node& node, const TraceTotals& measured, JobTotals& totals) {
+  if (!std::isnan(measured.cgroup_memory_peak)) {
+    put(totals, "memory_peak", measured.cgroup_memory_peak, "the job's control group, page cache not counted");
+  } else if (std::isnan(measured.process_memory_peak)) {
+    put(totals, "memory_peak", std::nullopt, node.why("process"));
+  } else if (!node.every_process_measured()) {
+    put(totals, "memory_peak", std::nullopt,
+        "the job has no control group of its own, and more processes than are measured one by one");
+  } else {
+    put(totals, "memory_peak", measured.process_memory_peak,
+        "resident memory of the job's processes; pages that several share count in each");
+  }
+
+  constexpr double kMebi = 1024.0 * 1024.0;
+  const std::optional<double> total = positive(node.fact("memory.total"));
+  std::optional<double> limit = node.highest("group.memory_limit", "job");
+  std::string from = "limit of the job's control group";
+  if (!limit) {
+    from = "requested from Slurm";
+    if (const auto whole = positive(node.fact("env.SLURM_MEM_PER_NODE"))) {
+      limit = *whole * kMebi;
+    } else if (const auto each = positive(node.fact("env.SLURM_MEM_PER_CPU")); each && totals.cpus_owned) {
+      limit = *each * kMebi * *totals.cpus_owned;
+    }
+  }
+  if (!limit || (total && *limit > *total)) {
+    limit = total;
+    from = "memory of the node";
+  }
+  put(totals, "memory_limit", limit, limit ? from : "not measured");
+}
+
+void put_io(const Node& node, JobTotals& totals) {
+  struct Direction {
+    const char* key;
+    std::string_view of_processes;
+    std::string_view of_group;
+  };
+  constexpr Direction kDirections[] = {{"read_bytes", "process.read_bytes", "cgroup.read_bytes"},
+                                       {"written_bytes", "process.write_bytes", "cgroup.write_bytes"}};
+  for (const Direction& direction : kDirections) {
+    const auto own = node.sum(direction.of_processes);
+    const auto group = node.sum(direction.of_group);
+    if (own && node.every_process_measured()) {
+      put(totals, direction.key, own, "the job's processes, from and to storage; what a cache held is not counted");
+    } else if (group) {
+      put(totals, direction.key, group, "the job's control group, from and to block devices");
+    } else {
+      put(totals, direction.key, std::nullopt,
+          own ? "more processes than are measured one by one" : node.why("process"));
+    }
+  }
+}
+
+void put_waiting(const Node& node, JobTotals& totals) {
+  const auto waited = node.sum("job.wait_time");
+  if (waited && node.every_process_measured() && *totals.seconds > 0) {
+    put(totals, "wait_share", *waited * 1e-9 / *totals.seconds,
+        "tasks that were ready and had no cpu, seconds of all in each second");
+  } else {
+    put(totals, "wait_share", std::nullopt, waited ? "more processes than are measured one by one" : node.why("job"));
+  }
+}
+
+void put_node(const Node& node, bool shared, JobTotals& totals) {
+  constexpr std::string_view kShared = "other jobs use the node";
+  if (shared) {
+    put(totals, "network_bytes", std::nullopt, std::string(kShared));
+    put(totals, "energy_joules", std::nullopt, std::string(kShared));
+    return;
+  }
+  const auto traffic = node.traffic();
+  put(totals, "network_bytes", traffic,
+      traffic ? "interfaces of the node, in and out; without RDMA" : node.why("network"));
+  std::optional<double> energy = node.sum("energy.package");
+  std::optional<double> memory = node.sum("energy.dram");
+  if (!energy) {
+    energy = node.sum("platform.energy_package");
+    memory = node.sum("platform.energy_memory");
+  }
+  if (energy) energy = (*energy + memory.value_or(0)) * 1e-6;
+  put(totals, "energy_joules", energy,
+      !energy  ? node.why("energy")
+      : memory ? "the node's cpus and memory"
+               : "the node's cpus");
+}
+
+}  // namespace
+
+JobTotals node_totals(const NodeTrace& trace, std::span<const Channel> channels, const TraceTotals& totals,
+                      double seconds, bool shared) {
+  const Node node(trace, channels, totals);
+  JobTotals row;
+  row.node = trace.telemetry.node;
+  row.seconds = seconds;
+  put_cpu(node, row);
+  put_memory(node, totals, row);
+  put_io(node, row);
+  put_waiting(node, row);
+  put(row, "steps", std::nullopt, "the job tells no steps");
+  put_node(node, shared, row);
+  return row;
+}
+
+JobTotals whole_job(std::span<const JobTotals> nodes) {
+  JobTotals whole;
+  whole.nodes = static_cast<double>(nodes.size());
+  double cpu_time_owned = 0;
+  for (const JobTotals& node : nodes) {
+    if (node.cpus_owned && node.seconds) cpu_time_owned += *node.cpus_owned * *node.seconds;
+  }
+  for (const auto& [key, member] : kTotalsNumbers) {
+    const bool of_time = std::string_view(key) == "seconds";
+    std::optional<double> sum;
+    for (const JobTotals& node : nodes) {
+      if (const auto note = node.notes.find(key); note != node.notes.end()) whole.notes[key] = note->second;
+      const std::optional<double>& value = node.*member;
+      if (!value) {
+        sum.reset();
+        if (nodes.size() > 1) whole.notes[key] = fmt::format("{} (on {})", whole.notes[key], node.node);
+        break;
+      }
+      sum = of_time ? std::max(sum.value_or(0), *value) : sum.value_or(0) + *value;
+    }
+    whole.*member = sum;
+  }
+  whole.cpu_used_share.reset();
+  if (whole.cpu_seconds && whole.cpus_owned && cpu_time_owned > 0) {
+    whole.cpu_used_share = *whole.cpu_seconds / cpu_time_owned;
+  }
+  // A limit is a node's: sums over nodes would hide the one that nearly reached it.
+  const JobTotals* fullest = nullptr;
+  for (const JobTotals& node : nodes) {
+    if (node.memory_peak && (fullest == nullptr || *node.memory_peak > *fullest->memory_peak)) fullest = &node;
+  }
+  if (fullest != nullptr && whole.memory_peak) {
+    whole.memory_peak = fullest->memory_peak;
+    whole.memory_limit = fullest->memory_limit;
+    for (const char* key : {"memory_peak", "memory_limit"}) {
+      const auto note = fullest->notes.find(key);
+      if (note == fullest->notes.end()) continue;
+      whole.notes[key] = note->second + (nodes.size() > 1 ? ", on " + fullest->node : "");
+    }
+  }
+  return whole;
+}
+
+}  // namespace reveal

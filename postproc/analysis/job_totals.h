@@ -1,0 +1,21 @@
+// What a job used, from the totals of its channels: on each node, and on all of them.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "postproc/analysis/channel_totals.h"
+#include "postproc/report/report.h"
+#include "postproc/telemetry/load.h"
+
+namespace reveal {
+
+/// What is not measured stays unknown, and `notes` say why. `shared`: other jobs run on the node, so what it did as a
+/// whole is not this job's.
+[[nodiscard]] JobTotals node_totals(const NodeTrace& trace, std::span<const Channel> channels,
+                                    const TraceTotals& totals, double seconds, bool shared);
+
+/// The whole job. What is unknown on one node is unknown.
+[[nodiscard]] JobTotals whole_job(std::span<const JobTotals> nodes);
+
+}  // namespace reveal

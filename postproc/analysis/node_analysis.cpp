@@ -1,0 +1,361 @@
+#include "postproc/analysis/node_analysis.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <set>
+#include <span>
+
+#include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/text.h"
+#include "hdf5schema/version.h"
+#include "postproc/analysis/channel_totals.h"
+#include "postproc/analysis/job_totals.h"
+#include "postproc/analysis/long_analysis.h"
+#include "postproc/analysis/sufficiency.h"
+#include "postproc/detect/pipeline.h"
+#include "postproc/diagnose/run_rules.h"
+#include "postproc/telemetry/job.h"
+#include "postproc/telemetry/trace_stream.h"
+
+namespace reveal {
+namespace {
+
+constexpr std::size_t kTimelinePoints = 1200;
+constexpr std::size_t kTimelineChannels = 8;
+constexpr std::size_t kMostAggregates = 300;
+constexpr std::size_t kMostNodeEpisodes = 40;
+constexpr std::size_t kMostReasons = 10;
+
+/// Shown when no finding asks for others: what the job did, and who else.
+constexpr std::string_view kUsualTimeline[] = {"job.cpu_time", "job.outsider_cpu", "job.wait_time", "cpu.utilization"};
+
+/// The channel itself, or the sum over all instances when evidence speaks of the node.
+std::optional<TimelineChannel> timeline_of(const Telemetry& telemetry, const std::string& metric,
+                                           const std::string& instance) {
+  std::vector<std::size_t> same;
+  for (std::size_t i = 0; i < telemetry.channels.size(); ++i) {
+    const Channel& channel = telemetry.channels[i];
+    if (channel.metric != metric) continue;
+    if (channel.instance == instance) {
+      same = {i};
+      break;
+    }
+    same.push_back(i);
+  }
+  if (same.empty()) return std::nullopt;
+  const Channel& first = telemetry.channels[same.front()];
+  const auto [unit, factor] = shown_unit(first, telemetry.step_seconds);
+  TimelineChannel line{.node = telemetry.node,
+                       .name = same.size() == 1 ? first.name() : metric,
+                       .unit = unit,
+                       .begin_seconds = 0,
+                       .step_seconds = telemetry.step_seconds,
+                       .values = std::vector<double>(telemetry.samples, std::numeric_limits<double>::quiet_NaN())};
+  for (const std::size_t channel : same) {
+    const auto series = telemetry.series(channel);
+    for (std::size_t t = 0; t < series.size(); ++t) {
+      if (std::isnan(series[t])) continue;
+      line.values[t] = (std::isnan(line.values[t]) ? 0 : line.values[t]) + series[t] * factor;
+    }
+  }
+  thin(line, kTimelinePoints);
+  for (double& value : line.values) value = four_digits(value);
+  return line;
+}
+
+std::vector<TimelineChannel> timeline(const Telemetry& telemetry, const std::vector<Finding>& findings,
+                                      const Detection& detection) {
+  std::vector<TimelineChannel> lines;
+  std::set<std::string> taken;
+  const auto add = [&](const std::string& metric, const std::string& instance) {
+    if (lines.size() >= kTimelineChannels) return;
+    auto line = timeline_of(telemetry, metric, instance);
+    if (line && taken.insert(line->name).second) lines.push_back(*std::move(line));
+  };
+  for (const Finding& finding : findings) {
+    for (const Evidence& evidence : finding.evidence) add(evidence.metric, evidence.instance);
+    for (const std::string& instance : finding.instances) add("cpu.user", instance);
+  }
+  for (const std::string_view metric : kUsualTimeline) add(std::string(metric), "");
+  for (const Episode& episode : detection.episodes) {
+    if (episode.tier == Tier::none) continue;
+    for (std::size_t i = 0; i < std::min<std::size_t>(2, episode.reasons.size()); ++i) {
+      const Channel& channel = telemetry.channels.at(episode.reasons[i].channel);
+      add(channel.metric, channel.instance);
+    }
+  }
+  return lines;
+}
+
+ReportEpisode report_episode(const Episode& episode, const Telemetry& telemetry, double step_seconds) {
+  const auto at = [&](std::size_t sample) {
+    return telemetry.begin_utc_ns + std::llround(static_cast<double>(sample) * step_seconds * 1e9);
+  };
+  ReportEpisode out{.node = telemetry.node,
+                    .first_window = episode.first_window,
+                    .last_window = episode.last_window,
+                    .span = {at(episode.begin), at(episode.end)},
+                    .methods = episode.methods,
+                    .agreement = episode.agreement,
+                    .score = episode.score,
+                    .tier = episode.tier,
+                    .labels = episode.labels,
+                    .subsystem = episode.subsystem,
+                    .reasons = {},
+                    .claim = episode.claim,
+                    .detectors = {}};
+  for (const DetectorShares& view : episode.contributions) {
+    out.detectors.push_back({view.method, {}});
+    for (const ChannelShare& part : view.channels) {
+      const Channel& channel = telemetry.channels.at(part.channel);
+      out.detectors.back().channels.push_back({channel.metric, channel.instance, four_digits(part.share)});
+    }
+  }
+  for (std::size_t i = 0; i < std::min(kMostReasons, episode.reasons.size()); ++i) {
+    const Reason& reason = episode.reasons[i];
+    const Channel& channel = telemetry.channels.at(reason.channel);
+    std::string unit(name_of(channel.unit));
+    if (per_second(channel)) unit += "/s";
+    out.reasons.push_back(
+        {channel.metric, channel.instance, reason.feature, unit, reason.z, reason.observed, reason.expected});
+  }
+  return out;
+}
+
+std::vector<ChannelAggregate> aggregates(const Telemetry& telemetry, double step_seconds,
+                                         std::span<const ChannelTotals> totals, std::size_t& live) {
+  struct Ranked {
+    double liveliness;
+    ChannelAggregate aggregate;
+  };
+  std::vector<Ranked> all;
+  for (std::size_t i = 0; i < telemetry.channels.size(); ++i) {
+    const auto& [present, changes, late, sum, low, high, last] = totals[i];
+    const Channel& channel = telemetry.channels[i];
+    // A counter that counts nothing and a level that never moves are not alive; one that counts evenly is.
+    if (present == 0 || (low == high && (!per_second(channel) || high == 0))) continue;
+    ++live;
+    const auto [unit, factor] = shown_unit(channel, step_seconds);
+    all.push_back({static_cast<double>(changes) / static_cast<double>(present),
+                   {channel.name(), unit, four_digits(sum / static_cast<double>(present) * factor),
+                    four_digits(low * factor), four_digits(high * factor)}});
+  }
+  std::stable_sort(all.begin(), all.end(),
+                   [](const Ranked& a, const Ranked& b) { return a.liveliness > b.liveliness; });
+  if (all.size() > kMostAggregates) all.resize(kMostAggregates);
+  std::vector<ChannelAggregate> kept;
+  kept.reserve(all.size());
+  for (Ranked& ranked : all) kept.push_back(std::move(ranked.aggregate));
+  return kept;
+}
+
+NodeOverhead overhead(const Telemetry& telemetry, double step_seconds, double seconds,
+                      std::span<const ChannelTotals> totals) {
+  NodeOverhead cost;
+  cost.node = telemetry.node;
+  cost.channels =
+      static_cast<double>(std::count_if(telemetry.channels.begin(), telemetry.channels.end(),
+                                        [](const Channel& channel) { return channel.family != "derived"; }));
+  for (std::size_t i = 0; i < telemetry.channels.size(); ++i) {
+    const std::string& metric = telemetry.channels[i].metric;
+    const ChannelTotals& total = totals[i];
+    if (total.present == 0 || seconds <= 0) continue;
+    const double present_seconds = static_cast<double>(total.present) * step_seconds;
+    if (metric == "self.cpu_time") cost.cpu_percent_of_core = 100 * total.sum * 1e-9 / present_seconds;
+    if (metric == "self.bytes_written") {
+      cost.bytes_per_second = per_second(telemetry.channels[i]) ? total.sum / present_seconds : total.last / seconds;
+    }
+    if (metric == "self.tick_lateness") cost.late_ticks = static_cast<double>(total.late);
+  }
+  return cost;
+}
+
+void fill_job(const NodeTrace& trace, double seconds, Report& part) {
+  const Telemetry& telemetry = trace.telemetry;
+  ReportJob& job = part.job;
+  job.id = trace.header.job_id;
+  job.name = trace.header.job_name;
+  job.user = trace.header.user;
+  job.cluster = trace.header.cluster;
+  job.command = trace.header.command;
+  job.run_key = trace.header.run_key;
+  job.nodes = {telemetry.node};
+  job.tags = trace.header.tags;
+  job.begin_utc_ns = telemetry.begin_utc_ns;
+  job.end_utc_ns = telemetry.begin_utc_ns + std::llround(seconds * 1e9);
+}
+
+std::string_view fact(const Snapshot& snapshot, std::string_view key) {
+  const auto at =
+      std::find_if(snapshot.begin(), snapshot.end(), [key](const auto& entry) { return entry.first == key; });
+  return at == snapshot.end() ? std::string_view() : std::string_view(at->second);
+}
+
+/// Whether the collector could see more than its user, and whether others may run on the node.
+void fill_mode(const Snapshot& snapshot, const Snapshot& end, Report& part) {
+  constexpr std::uint64_t kSysAdmin = 1ULL << 21;
+  constexpr std::uint64_t kPerfmon = 1ULL << 38;
+  std::uint64_t capabilities = 0;
+  const std::string_view text = fact(snapshot, "reveal.capabilities");
+  std::from_chars(text.data(), text.data() + text.size(), capabilities, 16);
+  part.privileged = (capabilities & (kSysAdmin | kPerfmon)) != 0;
+  const auto owned = parse_cpu_list(fact(snapshot, "job.cpus_owned")).size();
+  const auto all = parse_int(fact(snapshot, "cpu.count"));
+  part.shared_node =
+      (owned > 0 && all && static_cast<std::int64_t>(owned) < *all) || !fact(end, "node.other_jobs").empty();
+}
+
+/// Of the job's control groups, else of the node; nothing if neither is counted.
+std::optional<double> oom_kills(const Telemetry& telemetry, std::span<const ChannelTotals> totals) {
+  for (const std::string_view metric : {"group.killed_for_memory", "vmstat.oom_kill"}) {
+    std::optional<double> most;  // a group counts those of the groups below it
+    for (std::size_t i = 0; i < telemetry.channels.size(); ++i) {
+      if (telemetry.channels[i].metric != metric || totals[i].present == 0) continue;
+      most = std::max(most.value_or(0), totals[i].sum);
+    }
+    if (most) return most;
+  }
+  return std::nullopt;
+}
+
+std::string joined(const std::vector<std::string>& sentences) {
+  std::string all;
+  for (const std::string& sentence : sentences) all += (all.empty() ? "" : "; ") + sentence;
+  return all;
+}
+
+/// What a summary is made of. `telemetry` is the job, or for a long one the job with longer steps; `detection`, totals
+/// and `step_seconds` are of the trace's own samples.
+struct NodeView {
+  const NodeTrace& trace;
+  const Telemetry& telemetry;
+  const Detection& detection;
+  const TraceTotals& totals;
+  double step_seconds = 0.1;
+  std::size_t samples = 0;
+  std::size_t factor = 1;  // samples in one of the telemetry's
+};
+
+/// The same episodes on the samples that rules look at.
+Detection on_longer_steps(Detection detection, std::size_t factor) {
+  for (Episode& episode : detection.episodes) {
+    episode.begin /= factor;
+    episode.end = (episode.end + factor - 1) / factor;
+  }
+  return detection;
+}
+
+NodeSummary summarise(const NodeView& view, const AnalysisSettings& settings) {
+  const NodeTrace& trace = view.trace;
+  const Telemetry& telemetry = view.telemetry;
+  NodeSummary summary;
+  summary.node = telemetry.node;
+  summary.tool_version = REVEAL_VERSION;
+  summary.config_hash = config_hash(settings);
+  summary.complete = trace.complete;
+  summary.seconds = static_cast<double>(view.samples) * view.step_seconds;
+  summary.insufficient = view.detection.insufficient;
+  if (summary.insufficient.empty()) summary.insufficient = why_not_enough(trace, view.totals.channels, view.samples);
+  summary.boot_id = fact(trace.begin, "kernel.boot_id");
+  summary.expected_nodes = expected_nodes(trace.begin);
+  summary.aggregates = aggregates(telemetry, view.step_seconds, view.totals.channels, summary.live_channels);
+  summary.profile = profile_of(telemetry, trace.begin);
+
+  Report& part = summary.part;
+  fill_job(trace, summary.seconds, part);
+  fill_mode(trace.begin, trace.end, part);
+  const Detection detection = on_longer_steps(view.detection, view.factor);
+  part.job.oom_kills = oom_kills(telemetry, view.totals.channels);
+  RuleContext::Metrics asked_for;
+  part.findings = run_rules({.telemetry = telemetry,
+                             .detection = detection,
+                             .begin = trace.begin,
+                             .end = trace.end,
+                             .events = trace.events,
+                             .utc_minus_monotonic_ns = trace.utc_minus_monotonic_ns,
+                             .job = trace.header.job_id,
+                             .command = trace.header.command,
+                             .asked_for = &asked_for},
+                            settings, part.not_checked);
+  summary.damaged = in_one_sentence(lost_evidence(trace.lost, asked_for));
+  const bool judged = summary.insufficient.empty();
+  for (const Episode& episode : view.detection.episodes) {
+    if (!judged || part.episodes.size() >= kMostNodeEpisodes) break;
+    part.episodes.push_back(report_episode(episode, telemetry, view.step_seconds));
+  }
+  if (judged && detection.episodes.size() > part.episodes.size()) {
+    part.omitted["episodes"] = static_cast<double>(detection.episodes.size() - part.episodes.size());
+  }
+  part.timeline = timeline(telemetry, part.findings, detection);
+  part.overhead = {overhead(telemetry, view.step_seconds, summary.seconds, view.totals.channels)};
+  part.totals = {node_totals(trace, telemetry.channels, view.totals, summary.seconds, part.shared_node)};
+
+  NodeCoverage coverage;
+  coverage.nodes = {telemetry.node};
+  coverage.samples_expected = trace.samples_expected;
+  coverage.samples_present = trace.samples_present;
+  coverage.clock_error_seconds = trace.clock_error_seconds;
+  coverage.probes = trace.coverage;
+  std::vector<std::string> notes = trace.notes;
+  if (!trace.complete) {
+    notes.insert(notes.begin(),
+                 fmt::format("trace cut off after {:.1f} s: the collector did not close it", summary.seconds));
+  }
+  if (view.factor > 1) {
+    notes.push_back(
+        fmt::format("a long job: rules looked at means of {:.3g} s, the detectors at all", telemetry.step_seconds));
+  }
+  part.partial = !trace.complete || trace.rows_lost || !trace.lost.empty();
+  coverage.note = joined(notes);
+  part.coverage = {coverage};
+  return summary;
+}
+
+}  // namespace
+
+NodeSummary analyse(const NodeTrace& trace, const AnalysisSettings& settings) {
+  const Telemetry& telemetry = trace.telemetry;
+  const Pipeline& pipeline = find_pipeline(settings.pipeline);
+  Detection detection;
+  if (telemetry.samples == 0) {
+    detection.insufficient = "no sample was recorded";
+  } else {
+    detection = pipeline.run(telemetry, {.keep_windows = false});
+  }
+  TraceTotals totals;
+  totals.add(telemetry);
+  return summarise({.trace = trace,
+                    .telemetry = telemetry,
+                    .detection = detection,
+                    .totals = totals,
+                    .step_seconds = telemetry.step_seconds,
+                    .samples = telemetry.samples},
+                   settings);
+}
+
+NodeSummary analyse_file(const std::filesystem::path& path, const AnalysisSettings& settings, MemoryBudget& budget,
+                         std::size_t threads) {
+  auto stream = std::make_unique<TraceStream>(path);
+  const MemoryBudget::Share share = budget.take(memory_needed(*stream));
+  if (!is_long(*stream) || !find_pipeline(settings.pipeline).in_pieces) {
+    const NodeTrace trace = held(*stream);
+    stream.reset();  // what it read last is as large as a part of the trace
+    return analyse(trace, settings);
+  }
+  const LongAnalysis pieces = analyse_pieces(*stream, threads);
+  return summarise({.trace = stream->trace(),
+                    .telemetry = pieces.overview,
+                    .detection = pieces.detection,
+                    .totals = pieces.totals,
+                    .step_seconds = stream->trace().telemetry.step_seconds,
+                    .samples = stream->samples(),
+                    .factor = pieces.factor},
+                   settings);
+}
+
+}  // namespace reveal

@@ -1,0 +1,63 @@
+// What one node leaves for the merge: `NODE.summary.json`, small enough to read a thousand of them. It holds a report
+// of this node alone, in the format of report.json, and aggregates of its channels.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "postproc/peers/node_profile.h"
+#include "postproc/report/report.h"
+#include "postproc/telemetry/job.h"
+
+namespace reveal {
+
+inline constexpr std::size_t kLargestSummary = 200'000;
+
+struct ChannelAggregate {
+  std::string name;  // "cpu.user/cpu3"
+  std::string unit;  // "/s" appended for counters
+  double mean = 0;
+  double minimum = 0;
+  double maximum = 0;
+};
+
+struct NodeSummary {
+  std::string node;
+  std::string tool_version;
+  std::string config_hash;
+  std::string trace;  // file name within the job directory
+  std::uint64_t trace_bytes = 0;
+  std::int64_t trace_mtime_ns = 0;
+  bool complete = true;                      // the collector closed the trace
+  bool thinned = false;                      // after the analysis, to one row a minute: it cannot be repeated
+  double seconds = 0;                        // recorded
+  std::string boot_id;                       // of the kernel: equal for "nodes" that are namespaces of one machine
+  std::string insufficient;                  // why the detectors could say nothing, or ""
+  std::string damaged;                       // what of the trace is lost that could have been a finding, or ""
+  std::vector<std::string> expected_nodes;   // of the job, as far as this node knows
+  std::size_t live_channels = 0;             // that ever changed
+  std::vector<ChannelAggregate> aggregates;  // of the most lively channels
+  NodeProfile profile;                       // for the comparison with other nodes and runs
+  Report part;
+};
+
+/// Thins timeline, aggregates and episodes until the text fits kLargestSummary; what was cut is counted in `omitted`.
+[[nodiscard]] std::string render_summary(NodeSummary summary);
+/// Throws Error for another schema or a damaged file.
+[[nodiscard]] NodeSummary parse_summary(const std::string& json);
+
+/// The node's summary, if it was made from exactly this file, by whichever version and configuration.
+[[nodiscard]] std::optional<NodeSummary> summary_of(const ListedTrace& trace);
+
+/// The same, if nothing better can be had: made by this version and configuration, or the trace was thinned since.
+[[nodiscard]] std::optional<NodeSummary> fresh_summary(const ListedTrace& trace, const std::string& config_hash);
+
+/// "n01.summary.json" for n01.h5 and n01.h5.part
+[[nodiscard]] std::string summary_name(const std::filesystem::path& trace);
+
+/// Averages neighbouring points until at most `most` are left.
+void thin(TimelineChannel& channel, std::size_t most);
+
+}  // namespace reveal

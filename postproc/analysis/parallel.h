@@ -1,0 +1,52 @@
+// The nodes of a job analysed side by side, within the cpus and the memory that a report may take. Which thread takes
+// which node decides nothing.
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <functional>
+#include <mutex>
+
+namespace reveal {
+
+/// Cpus this process may use, but three at most: a report may be made on a node where others work, and each node that
+/// is analysed needs its memory.
+[[nodiscard]] std::size_t usable_threads();
+
+/// From here on freed memory stays with the process: to give it back, one thread interrupts all others (on two cpus of
+/// a virtual machine that cost as much as the second thread gained).
+void keep_freed_memory();
+
+/// Calls run(0) ... run(tasks - 1), in this order, on at most so many threads; after a throw no further one begins, and
+/// the first exception comes out.
+void run_parallel(std::size_t tasks, std::size_t threads, const std::function<void(std::size_t)>& run);
+
+/// Bytes shared by those who work at the same time.
+class MemoryBudget {
+ public:
+  explicit MemoryBudget(std::size_t bytes) : bytes_(bytes) {}
+
+  class Share {
+   public:
+    Share(MemoryBudget& budget, std::size_t bytes) : budget_(budget), bytes_(bytes) {}
+    ~Share() { budget_.give_back(bytes_); }
+    Share(const Share&) = delete;
+    Share& operator=(const Share&) = delete;
+
+   private:
+    MemoryBudget& budget_;
+    std::size_t bytes_;
+  };
+  /// Waits until there is room beside the others; who is alone gets any amount.
+  [[nodiscard]] Share take(std::size_t bytes);
+
+ private:
+  void give_back(std::size_t bytes);
+
+  std::size_t bytes_;
+  std::size_t taken_ = 0;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+};
+
+}  // namespace reveal

@@ -1,0 +1,23 @@
+// Whether a node's trace is enough to call the node healthy: what was not looked at is not healthy.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "postproc/analysis/channel_totals.h"
+#include "postproc/diagnose/rule.h"
+#include "postproc/telemetry/load.h"
+
+namespace reveal {
+
+/// "149 of 449 samples were recorded (33 %), at least 80 % are needed", or "" where it is enough. `totals` are of all
+/// `samples` of the trace, one per channel of its telemetry.
+[[nodiscard]] std::string why_not_enough(const NodeTrace& trace, std::span<const ChannelTotals> totals,
+                                         std::size_t samples);
+
+/// Of what is damaged, the parts in which a finding could have been: what detectors look at, and what rules asked for.
+[[nodiscard]] std::vector<LostPart> lost_evidence(std::span<const LostPart> lost,
+                                                  const RuleContext::Metrics& asked_for);
+
+}  // namespace reveal

@@ -1,0 +1,42 @@
+#include <optional>
+
+#include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/text.h"
+#include "postproc/detect/paper/paper_pipeline.h"
+#include "postproc/detect/pipeline.h"
+#include "postproc/detect/pipelines/local_contrast.h"
+#include "postproc/detect/pipelines/reveal_pipeline.h"
+
+namespace reveal {
+
+const std::vector<Pipeline>& pipelines() {
+  static const std::vector<Pipeline> all{
+      {"reveal", "intervals that lie beyond everything outside them (gap scan); window detectors as a second opinion",
+       detect_by_gap_scan, true},
+      {"paper", "arXiv 2510.26008 literally: top 1 % of windows by mean |z|, PCA-Mahalanobis and Isolation Forest",
+       detect_as_in_paper},
+      {"local", "windows against the running median around them alone: steps on hosts that drift for days",
+       detect_by_local_contrast},
+  };
+  return all;
+}
+
+const Pipeline& find_pipeline(std::string_view name) {
+  std::vector<std::string> names;
+  std::string joined;
+  for (const Pipeline& pipeline : pipelines()) {
+    if (pipeline.name == name) return pipeline;
+    names.emplace_back(pipeline.name);
+    joined += (joined.empty() ? "" : ", ") + names.back();
+  }
+  const std::optional<std::string> near = nearest(name, names);
+  std::string message = "unknown pipeline \"" + std::string(name) + "\"";
+  if (near) {
+    message += "; did you mean \"" + *near + "\"?";
+  } else {
+    message += " (there are: " + joined + ")";
+  }
+  throw Error(message);
+}
+
+}  // namespace reveal

@@ -1,0 +1,22 @@
+// One sentence about an episode: in the words of the paper's Table 4, or in plain words with two numbers and a unit.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "postproc/detect/episode.h"
+#include "postproc/telemetry/telemetry.h"
+
+namespace reveal {
+
+/// "CPU busy percentage shows different within-window variance relative to baseline."
+[[nodiscard]] std::string paper_claim(const Channel& channel, const Reason& reason);
+
+/// "cpu.user of cpu1 rose to 0.98 s/s from 0.43 s/s for 15.6 s."
+[[nodiscard]] std::string plain_claim(const Channel& channel, const Reason& reason, double seconds);
+
+/// About the strongest reason of the subsystem that the episode names, if possible one whose two numbers say it without
+/// a peer; "" when no reason is of it.
+[[nodiscard]] std::string claim_of(const Episode& episode, std::span<const Channel> channels, double step_seconds);
+
+}  // namespace reveal

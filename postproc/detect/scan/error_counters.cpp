@@ -1,0 +1,110 @@
+#include "postproc/detect/scan/error_counters.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <string>
+
+namespace reveal {
+
+namespace {
+
+struct ErrorCounter {
+  std::string_view part;  // of the metric's name, in lower case
+  double least;
+};
+
+// Retransmissions, lost probes and discarded acknowledgements are daily life between busy ranks: not here.
+constexpr ErrorCounter kHard[] = {
+    {"oom", 1},   {"uncorrect", 1}, {"xid", 1},      {"hung", 1},       {"error", 10},      {"errs", 10},
+    {"_err", 10}, {"inerr", 10},    {"rxerr", 10},   {"txerr", 10},     {"drop", 10},       {"overrun", 10},
+    {"fifo", 10}, {"overflow", 10}, {"throttl", 10}, {"corrected", 10}, {"allocstall", 10},
+};
+
+constexpr double kQuietSeconds = 3;       // between two bursts
+constexpr double kMostBusySeconds = 0.5;  // share of the seconds with a count
+constexpr std::size_t kFewBursts = 3;     // more, of similar size, belong to the job
+constexpr double kSimilar = 0.2;
+
+}  // namespace
+
+double least_count(std::string_view metric) {
+  std::string lower(metric);
+  std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return std::tolower(c); });
+  for (const ErrorCounter& hard : kHard) {
+    if (lower.find(hard.part) != std::string::npos) return hard.least;
+  }
+  return 0;
+}
+
+CounterWatch::CounterWatch(std::span<const Channel> channels, double step_seconds, const ScanScale& scale)
+    : step_seconds_(step_seconds), scale_(scale) {
+  for (std::size_t c = 0; c < channels.size(); ++c) {
+    const Channel& channel = channels[c];
+    if (channel.kind != Kind::counter && channel.kind != Kind::event) continue;
+    // Time spent throttled counts nanoseconds; its sibling counts how often.
+    if (channel.subsystem == Subsystem::self || channel.unit == Unit::nanoseconds) continue;
+    if (const double least = least_count(channel.metric); least > 0)
+      counters_.push_back({.channel = c, .least = least});
+  }
+}
+
+void CounterWatch::count(double value, std::size_t at, Counter& counter) const {
+  if (std::isnan(value)) return;
+  ++counter.measured;
+  counter.total += value;
+  if (!(value > 0)) return;
+  if (at >= counter.counted_until) {
+    const std::size_t second = scale_.samples(1);
+    ++counter.busy;
+    counter.counted_until = (at / second + 1) * second;
+  }
+  std::vector<CounterBurst>& bursts = counter.bursts;
+  if (bursts.empty() || at - bursts.back().end >= scale_.samples(kQuietSeconds)) {
+    bursts.push_back({.channel = counter.channel, .begin = at, .least = counter.least});
+    counter.first_measured.push_back(counter.measured);
+  }
+  bursts.back().end = at + 1;
+  bursts.back().count += value;
+  bursts.back().measured = counter.measured - counter.first_measured.back() + 1;
+}
+
+void CounterWatch::add(const Telemetry& telemetry, std::size_t from) {
+  for (Counter& counter : counters_) {
+    const auto values = telemetry.series(counter.channel).subspan(from);
+    for (std::size_t t = 0; t < values.size(); ++t) count(values[t], samples_ + t, counter);
+  }
+  samples_ += telemetry.samples - from;
+}
+
+std::vector<CounterBurst> CounterWatch::bursts() const {
+  std::vector<CounterBurst> all;
+  for (const Counter& counter : counters_) {
+    if (static_cast<double>(counter.busy * scale_.samples(1)) > kMostBusySeconds * static_cast<double>(samples_))
+      continue;
+    double largest = 0;
+    for (const CounterBurst& burst : counter.bursts) largest = std::max(largest, burst.count);
+    const auto is_similar = [&](const CounterBurst& burst) { return burst.count >= kSimilar * largest; };
+    const auto similar =
+        static_cast<std::size_t>(std::count_if(counter.bursts.begin(), counter.bursts.end(), is_similar));
+    for (CounterBurst burst : counter.bursts) {
+      if (burst.count < counter.least || !is_similar(burst)) continue;
+      burst.recurring = similar > kFewBursts;
+      burst.observed = burst.count / static_cast<double>(burst.measured) / step_seconds_;
+      burst.expected =
+          (counter.total - burst.count) / static_cast<double>(counter.measured - burst.measured) / step_seconds_;
+      all.push_back(burst);
+    }
+  }
+  std::stable_sort(all.begin(), all.end(),
+                   [](const CounterBurst& a, const CounterBurst& b) { return a.begin < b.begin; });
+  return all;
+}
+
+std::vector<CounterBurst> counter_bursts(const Telemetry& telemetry, const ScanScale& scale) {
+  CounterWatch watch(telemetry.channels, telemetry.step_seconds, scale);
+  watch.add(telemetry, 0);
+  return watch.bursts();
+}
+
+}  // namespace reveal

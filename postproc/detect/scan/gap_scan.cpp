@@ -1,0 +1,206 @@
+#include "postproc/detect/scan/gap_scan.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <utility>
+
+#include "postproc/detect/scan/series_scan.h"
+
+namespace reveal {
+
+namespace {
+
+constexpr double kSurroundingsSeconds = 5;
+constexpr double kStepSeconds = 0.5;
+constexpr double kShortOutsideSeconds = 3;
+constexpr double kShortLengthsSeconds[] = {3, 4};
+constexpr double kLengthsSeconds[] = {5, 7, 10, 14, 20, 28};
+constexpr double kLongLengthSeconds = 40;  // 40, 60, 80, 120, 160, 240, ...
+constexpr double kMaxShare = 0.4;          // of the job: the outside must remain the larger part
+constexpr double kOpenEndFrom = 0.3;       // of the job: where an event that never ends may begin
+constexpr double kOpenEndTo = 0.6;
+constexpr std::size_t kCombined = 20;
+constexpr std::size_t kOneInSeries = 20;
+constexpr std::size_t kOneInFewSeries = 3;
+constexpr std::size_t kFewestCombined = 3;
+
+constexpr std::size_t kRefiningSeries = 15;
+constexpr double kMaxWeight = 10;
+constexpr double kRefineBeginSeconds = 6;
+constexpr double kRefineEndSeconds = 8;
+constexpr double kRefineShare = 0.3;  // of the interval: lengths are scanned in steps of 1.4
+constexpr double kShortestSeconds = 1;
+
+/// The k largest gaps of every interval, k fixed: min-heaps, since nearly all offers are refused.
+class LargestGaps {
+ public:
+  LargestGaps(std::size_t intervals, std::size_t most) : most_(most), heaps_(intervals), least_(intervals) {}
+
+  /// One gap each for the intervals from `first` on.
+  void offer(std::size_t first, std::span<const float> gaps) {
+    const std::span<const float> least = std::span(least_).subspan(first, gaps.size());
+    for (std::size_t k = 0; k < gaps.size(); ++k) {
+      if (gaps[k] > least[k]) insert(first + k, gaps[k]);
+    }
+  }
+  /// Gaps that were never offered count as zeros.
+  [[nodiscard]] double mean(std::size_t interval) const {
+    double sum = 0;
+    for (const float value : heaps_[interval]) sum += value;
+    return sum / static_cast<double>(most_);
+  }
+
+ private:
+  void insert(std::size_t interval, float gap) {
+    std::vector<float>& heap = heaps_[interval];
+    if (heap.size() == most_) {
+      std::pop_heap(heap.begin(), heap.end(), std::greater<>());
+      heap.back() = gap;
+    } else {
+      heap.push_back(gap);
+    }
+    std::push_heap(heap.begin(), heap.end(), std::greater<>());
+    if (heap.size() == most_) least_[interval] = heap.front();
+  }
+
+  std::size_t most_;
+  std::vector<std::vector<float>> heaps_;
+  std::vector<float> least_;  // that is accepted: the heap's own, 0 until it is full
+};
+
+}  // namespace
+
+ScanOptions scan_options(const ScanScale& scale, std::size_t samples) {
+  ScanOptions options{.step = scale.samples(kStepSeconds)};
+  const double longest = kMaxShare * static_cast<double>(samples);
+  ScanLengths some{.outside = scale.samples(kShortOutsideSeconds)};
+  const auto add = [&](double seconds) {
+    const std::size_t length = scale.samples(seconds);
+    if (static_cast<double>(length) <= longest) some.lengths.push_back(length);
+    return static_cast<double>(length) <= longest;
+  };
+  for (const double seconds : kShortLengthsSeconds) add(seconds);
+  if (!some.lengths.empty()) options.sizes.push_back(std::exchange(some, {}));
+  some.outside = scale.samples(kSurroundingsSeconds);
+  for (const double seconds : kLengthsSeconds) add(seconds);
+  for (double seconds = kLongLengthSeconds; add(seconds) && add(1.5 * seconds);) seconds *= 2;
+  if (!some.lengths.empty()) options.sizes.push_back(std::move(some));
+  return options;
+}
+
+std::size_t combined_series(std::size_t detecting, ScanOf of) {
+  if (of == ScanOf::job && detecting < kOneInFewSeries * kCombined) {
+    return std::max(kFewestCombined, detecting / kOneInFewSeries);
+  }
+  return std::max(kCombined, detecting / kOneInSeries);
+}
+
+std::vector<ScoredInterval> scan_intervals(const ScanInput& input, const ScanOptions& options) {
+  const std::size_t samples = options.samples == 0 ? input.samples : options.samples;
+  std::vector<ScoredInterval> intervals;
+  for (const ScanLengths& size : options.sizes) {
+    for (const std::size_t length : size.lengths) {
+      for (std::size_t b = 0; b + length <= samples; b += options.step) intervals.push_back({b, b + length, 0});
+    }
+  }
+  const std::size_t closed = intervals.size();
+  if (options.open_end && !options.sizes.empty()) {
+    const auto total = static_cast<double>(samples);
+    for (auto b = static_cast<std::size_t>(kOpenEndFrom * total); static_cast<double>(b) <= kOpenEndTo * total;
+         b += options.step) {
+      intervals.push_back({b, samples, 0});
+    }
+  }
+  std::vector<std::size_t> used;
+  for (std::size_t i = 0; i < input.series.size(); ++i) {
+    if (input.series[i].detects) used.push_back(i);
+  }
+  for (std::size_t i = 0; i * options.every < used.size(); ++i) used[i] = used[i * options.every];
+  used.resize((used.size() + options.every - 1) / options.every);
+  const std::size_t most = combined_series(used.size(), input.of_what);
+  if (intervals.empty()) return intervals;
+  LargestGaps largest(intervals.size(), most);
+  std::vector<float> gaps;
+  SeriesScan scan;
+  for (const std::size_t i : used) {
+    const ScanSeries& series = input.series[i];
+    std::size_t first = 0;
+    scan.assign(input.of(i).subspan(options.first, samples), series.variance, series.hold);
+    for (const ScanLengths& size : options.sizes) {
+      scan.set_outside(size.outside);
+      for (const std::size_t length : size.lengths) {
+        gaps.resize((samples - length) / options.step + 1);
+        scan.gaps(length, options.step, gaps);
+        largest.offer(first, gaps);
+        first += gaps.size();
+      }
+    }
+    if (closed == intervals.size()) continue;
+    gaps.resize(intervals.size() - closed);
+    scan.open_gaps(intervals[closed].begin, options.step, gaps);
+    largest.offer(closed, gaps);
+  }
+  for (std::size_t k = 0; k < intervals.size(); ++k) {
+    intervals[k] = {intervals[k].begin + options.first, intervals[k].end + options.first, largest.mean(k)};
+  }
+  return intervals;
+}
+
+std::span<const float> cut_out(std::span<const float> scores, std::span<const ScoredInterval> intervals,
+                               std::vector<float>& rest) {
+  if (intervals.empty()) return scores;
+  rest.clear();
+  auto from = scores.begin();
+  for (const ScoredInterval& interval : intervals) {
+    rest.insert(rest.end(), from, scores.begin() + static_cast<std::ptrdiff_t>(interval.begin));
+    from = scores.begin() + static_cast<std::ptrdiff_t>(interval.end);
+  }
+  rest.insert(rest.end(), from, scores.end());
+  return rest;
+}
+
+ScoredInterval refine(ReferenceMeans& outside, const ScoredInterval& interval, const ScanScale& scale) {
+  const ScanInput& input = outside.input();
+  std::vector<std::pair<double, std::size_t>> loudest;  // z, series
+  for (std::size_t i = 0; i < input.series.size(); ++i) {
+    if (input.series[i].detects) loudest.emplace_back(outside.z(i, interval.begin, interval.end), i);
+  }
+  const std::size_t used = std::min(kRefiningSeries, loudest.size());
+  std::partial_sort(loudest.begin(), loudest.begin() + static_cast<std::ptrdiff_t>(used), loudest.end(),
+                    [](const auto& a, const auto& b) { return std::abs(a.first) > std::abs(b.first); });
+
+  std::vector<double> prefix(input.samples + 1);  // of the weighted sum; the scores have mean 0
+  for (std::size_t k = 0; k < used; ++k) {
+    const auto [z, i] = loudest[k];
+    const double weight = std::clamp(z, -kMaxWeight, kMaxWeight);
+    double sum = 0;
+    const auto scores = input.of(i);
+    for (std::size_t t = 0; t < input.samples; ++t) prefix[t + 1] += weight * (sum += scores[t]);
+  }
+
+  const auto share = static_cast<std::size_t>(kRefineShare * static_cast<double>(interval.end - interval.begin));
+  const std::size_t begin_reach = std::max(scale.samples(kRefineBeginSeconds), share);
+  const std::size_t end_reach = std::max(scale.samples(kRefineEndSeconds), share);
+  const std::size_t shortest = scale.samples(kShortestSeconds);
+  const auto total = static_cast<double>(input.samples);
+  ScoredInterval best = interval;
+  double best_sum = 0;
+  const std::size_t first_begin = interval.begin - std::min(begin_reach, interval.begin);
+  const std::size_t last_end = std::min(input.samples, interval.end + end_reach);
+  for (std::size_t b = first_begin; b <= interval.begin + begin_reach; ++b) {
+    for (std::size_t e = std::max(b + shortest, interval.end - std::min(end_reach, interval.end)); e <= last_end; ++e) {
+      const auto n = static_cast<double>(e - b);
+      if (e - b >= input.samples) continue;
+      const double value = (prefix[e] - prefix[b]) / std::sqrt(n * (1 - n / total));
+      if (value > best_sum) {
+        best_sum = value;
+        best.begin = b;
+        best.end = e;
+      }
+    }
+  }
+  return best;
+}
+
+}  // namespace reveal

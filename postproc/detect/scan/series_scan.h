@@ -1,0 +1,58 @@
+// One series of normal scores, prepared so that an interval costs a few operations: how far does the mean inside lie
+// beyond every mean outside?
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+namespace reveal {
+
+class SeriesScan {
+ public:
+  SeriesScan() = default;
+  SeriesScan(std::span<const float> scores, double variance, double hold, std::size_t outside_length);
+
+  /// Another series in the same memory; set_outside() follows.
+  void assign(std::span<const float> scores, double variance, double hold);
+  /// Measures against outside means of another length from here on.
+  void set_outside(std::size_t length);
+
+  /// In white-noise units; 0 when the interval's mean lies within the range of the outside means, or when no outside
+  /// mean is left.
+  [[nodiscard]] float gap(std::size_t begin, std::size_t end) const;
+
+  /// Signed distance from the mean of the outside means, in units of what varies there plus white noise.
+  [[nodiscard]] double z(std::size_t begin, std::size_t end) const;
+
+  /// gap() of the intervals that begin at 0, step, 2 * step, ... and have one length.
+  void gaps(std::size_t length, std::size_t step, std::span<float> out);
+  /// gap() of the intervals that begin at first, first + step, ... and last to the end.
+  void open_gaps(std::size_t first, std::size_t step, std::span<float> out);
+
+ private:
+  /// The largest and smallest outside mean on one side of positions a step apart.
+  struct Extremes {
+    std::size_t step = 0;
+    std::size_t phase = 0;  // of the first position
+    std::vector<float> high, low;
+  };
+  void extremes_before(std::size_t phase, std::size_t step);
+  void extremes_after(std::size_t phase, std::size_t step);
+  [[nodiscard]] double mean(std::size_t begin, std::size_t end) const {
+    return (prefix_[end] - prefix_[begin]) / static_cast<double>(end - begin);
+  }
+  [[nodiscard]] float noise(std::size_t length) const;
+
+  std::size_t samples_ = 0;
+  double variance_ = 0;  // of one independent measurement
+  std::size_t outside_length_ = 0;
+  std::vector<double> prefix_;             // sums of scores
+  std::vector<float> reference_means_;     // that begin at s
+  Extremes before_;                        // of outside means that begin at or before a position
+  Extremes after_;                         // ... at or after it
+  std::size_t begin_step_ = 0;             // 0: at_begin_ is of another series
+  std::vector<double> at_begin_, at_end_;  // prefix sums, a step apart
+};
+
+}  // namespace reveal

@@ -1,0 +1,32 @@
+// Ranks windows by what all window detectors say together, and says which channels make a window strange. Constants
+// and the measurements behind them: bench/detection/README.md.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "postproc/detect/episode.h"
+#include "postproc/features/window_grid.h"
+#include "postproc/telemetry/telemetry.h"
+
+namespace reveal {
+
+struct WindowRanking {
+  std::vector<double> score;                 // per window: around 0 for usual ones, 3 and more for strange ones
+  std::vector<std::string_view> labels;      // of the detectors that took part
+  std::vector<std::vector<double>> members;  // [detector][window], on the scale of `score`
+  std::vector<std::vector<Reason>> reasons;  // [window], all channels by falling share; empty unless asked for
+};
+
+enum class Explain : std::uint8_t { no, every_channel };
+
+/// Fewer than kLeastWindows: all scores are 0. Long series are ranked in parts of at most 2,400 windows.
+[[nodiscard]] WindowRanking rank_windows(const Telemetry& telemetry, const WindowGrid& grid, std::uint64_t seed,
+                                         Explain explain);
+
+/// A window that shares samples with a stranger neighbour is likelier to belong to the same event: it is raised towards
+/// that neighbour by half the share of samples they have in common.
+[[nodiscard]] std::vector<double> raised_by_neighbours(const std::vector<double>& score, const WindowGrid& grid);
+
+}  // namespace reveal

@@ -1,0 +1,41 @@
+// A detector of the ensemble: how strange each window is, on a scale that all of them share. One file each.
+#pragma once
+
+#include <Eigen/Core>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "postproc/detect/windows/robust_windows.h"
+
+namespace reveal {
+
+struct WindowDetector {
+  std::string_view label;  // "KNN", as reports say it
+  std::string_view help;
+  double weight;       // in the ensemble's mean; 0: only on request
+  double weight_many;  // with more than kManyChannels channels that vary
+  bool seasonal;       // takes part a second time with what the time of day explains taken off
+  std::vector<double> (*score)(const RobustWindows&, std::uint64_t seed);
+};
+
+inline constexpr std::size_t kManyChannels = 100;
+
+/// All registered ones in their order.
+[[nodiscard]] const std::vector<WindowDetector>& window_detectors();
+
+struct RegisteredWindowDetector {
+  RegisteredWindowDetector(int order, const WindowDetector& detector);
+};
+
+/// Distance from the median in units of its distance to the upper quartile (at least 0.02): what is usual is around 0,
+/// and a detector's upper tail keeps its shape.
+[[nodiscard]] std::vector<double> standing(std::vector<double> score);
+
+/// Weights 1 2 1 over neighbouring windows: they share two thirds of their samples.
+[[nodiscard]] std::vector<double> smooth(const std::vector<double>& score);
+
+/// smooth(standing(log(score))), for scores that are distances.
+[[nodiscard]] std::vector<double> standing_of_distance(std::vector<double> score);
+
+}  // namespace reveal

@@ -1,0 +1,28 @@
+// A rule as the site has set it: for findings that no single node can make, such as a node against its peers or a run
+// against earlier ones. They are rows of the rule table like all others, without a function that asks one node.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "postproc/diagnose/analysis_settings.h"
+
+namespace reveal {
+
+class EffectiveRule {
+ public:
+  /// `id` is a row of the table; it and `settings` outlive this.
+  EffectiveRule(std::string_view id, const AnalysisSettings& settings);
+
+  [[nodiscard]] bool enabled() const { return setting_ == nullptr || setting_->enabled; }
+  [[nodiscard]] double threshold(std::string_view name) const;
+  /// With the rule's texts filled in.
+  [[nodiscard]] Finding finding(std::vector<std::string> nodes) const;
+
+ private:
+  const RuleSpec& spec_;
+  const RuleSetting* setting_;
+};
+
+}  // namespace reveal

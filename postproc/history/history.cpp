@@ -1,0 +1,94 @@
+#include "postproc/history/history.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "hdf5schema/basics/enum_names.h"
+#include "postproc/history/history_changes.h"
+#include "postproc/history/history_words.h"
+
+namespace reveal {
+namespace {
+
+constexpr std::string_view kStatuses[] = {"never_compared", "too_few_runs", "compared"};
+constexpr std::string_view kWhats[] = {"run_time", "channel", "configuration"};
+
+void compare_facts(const RunRecord& run, const RunRecord& before, HistoryComparison& history) {
+  std::map<std::string, std::pair<std::string, std::string>> values;  // before, now
+  for (const auto& [key, value] : before.facts) values[key].first = value;
+  for (const auto& [key, value] : run.facts) values[key].second = value;
+  for (const auto& [key, both] : values) {
+    if (both.first == both.second) continue;
+    HistoryChange change{.what = HistoryChange::What::configuration, .name = key};
+    change.before = both.first;
+    change.now = both.second;
+    change.since_utc_ns = before.begin_utc_ns;
+    if (history.changes.size() >= 2 * kMostChanges) {
+      ++history.changes_left_out;
+    } else {
+      history.changes.push_back(std::move(change));
+    }
+  }
+}
+
+}  // namespace
+
+std::string_view name_of(HistoryStatus status) noexcept {
+  return kStatuses[static_cast<std::size_t>(status)];
+}
+std::optional<HistoryStatus> history_status_of(std::string_view name) noexcept {
+  return enumerator_of<HistoryStatus>(kStatuses, name);
+}
+std::string_view name_of(HistoryChange::What what) noexcept {
+  return kWhats[static_cast<std::size_t>(what)];
+}
+std::optional<HistoryChange::What> history_change_of(std::string_view name) noexcept {
+  return enumerator_of<HistoryChange::What>(kWhats, name);
+}
+
+HistoryComparison compare_runs(const RunRecord& run, std::vector<RunRecord> earlier, const AnalysisSettings& settings) {
+  HistoryComparison history;
+  history.reason.clear();
+  history.key = run.key;
+  history.enters_baseline = run.accepted;
+  history.why_not = run.why_not;
+  std::stable_sort(earlier.begin(), earlier.end(),
+                   [](const RunRecord& a, const RunRecord& b) { return a.begin_utc_ns < b.begin_utc_ns; });
+  std::vector<const RunRecord*> all;
+  std::vector<const RunRecord*> taught;
+  std::set<std::string> seen{run.run_id};
+  for (const RunRecord& record : earlier) {
+    // A report made again long after must not be held against runs that came later.
+    if (record.key != run.key || record.begin_utc_ns >= run.begin_utc_ns || !seen.insert(record.run_id).second)
+      continue;
+    all.push_back(&record);
+    if (record.accepted) taught.push_back(&record);
+  }
+  history.runs = all.size();
+  history.accepted = taught.size();
+  if (all.empty()) {
+    history.reason = "no earlier run of this command and shape is known";
+    return history;
+  }
+  if (taught.size() < kLeastRuns) {
+    history.status = HistoryStatus::too_few_runs;
+    history.reason = fmt::format("{} of {} earlier runs are usable as a baseline; {} are needed", taught.size(),
+                                 all.size(), kLeastRuns);
+  } else {
+    history.status = HistoryStatus::compared;
+    compare_run_time(run, taught, settings, history);
+    compare_channels(run, taught, history);
+  }
+  if (!taught.empty()) {
+    history.first_utc_ns = taught.front()->begin_utc_ns;
+    history.last_utc_ns = taught.back()->begin_utc_ns;
+  }
+  compare_facts(run, taught.empty() ? *all.back() : *taught.back(), history);
+  history.sentence = sentence_of(history);
+  return history;
+}
+
+}  // namespace reveal

@@ -1,0 +1,65 @@
+// This run against earlier ones of the same command and shape. A run with findings is no baseline, so that a fault does
+// not become normal; a drift too slow for neighbours to show is seen against the oldest runs.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "postproc/diagnose/analysis_settings.h"
+#include "postproc/diagnose/finding.h"
+#include "postproc/history/run_record.h"
+
+namespace reveal {
+
+/// Accepted runs that a baseline needs. Below, only configuration is compared.
+inline constexpr std::size_t kLeastRuns = 3;
+
+/// Never compared, compared in part and compared without a difference are three different things.
+enum class HistoryStatus : std::uint8_t { never_compared, too_few_runs, compared };
+[[nodiscard]] std::string_view name_of(HistoryStatus) noexcept;
+[[nodiscard]] std::optional<HistoryStatus> history_status_of(std::string_view) noexcept;
+
+struct HistoryChange {
+  enum class What : std::uint8_t { run_time, channel, configuration };
+  What what = What::channel;
+  std::string name;
+  std::string unit;
+  Subsystem subsystem = Subsystem::cpu;
+  std::optional<double> observed, expected;  // expected: median of the baseline
+  double percent = 0;
+  double t = 0;
+  std::string now, before;        // of a configuration fact; "" when it is gone, or was not there
+  std::int64_t since_utc_ns = 0;  // begin of the last run that was still otherwise
+  bool drift = false;             // seen against the oldest runs only
+};
+[[nodiscard]] std::string_view name_of(HistoryChange::What) noexcept;
+[[nodiscard]] std::optional<HistoryChange::What> history_change_of(std::string_view) noexcept;
+
+struct HistoryComparison {
+  HistoryStatus status = HistoryStatus::never_compared;
+  std::string reason = "not compared with earlier runs of this job";  // of everything but `compared`
+  std::string key;
+  std::size_t runs = 0;                            // earlier ones of this command and shape
+  std::size_t accepted = 0;                        // of them, those usable as a baseline
+  std::size_t channels = 0;                        // compared
+  std::int64_t first_utc_ns = 0, last_utc_ns = 0;  // of the accepted runs
+  bool enters_baseline = false;
+  std::string why_not;                 // it does not
+  std::vector<HistoryChange> changes;  // run time, then channels by falling |t|, then configuration
+  std::size_t changes_left_out = 0;
+  std::string sentence;
+};
+
+/// `earlier` in any order; this run's own earlier reports and other shapes among them are skipped.
+[[nodiscard]] HistoryComparison compare_runs(const RunRecord& run, std::vector<RunRecord> earlier,
+                                             const AnalysisSettings& settings = {});
+
+/// What is worth telling: nothing for a run like the others.
+[[nodiscard]] std::vector<Finding> history_findings(const HistoryComparison& history,
+                                                    const std::vector<std::string>& nodes, TimeSpan job,
+                                                    const AnalysisSettings& settings = {});
+
+}  // namespace reveal

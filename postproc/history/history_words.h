@@ -1,0 +1,17 @@
+// Dates and configuration facts as the sentences about earlier runs name them.
+#pragma once
+
+#include <string>
+
+#include "postproc/history/history.h"
+
+namespace reveal {
+
+/// To the minute, in UTC.
+[[nodiscard]] std::string date_of(std::int64_t utc_ns);
+/// "cpu.governor is powersave, was performance"
+[[nodiscard]] std::string fact_words(const HistoryChange& change);
+/// HistoryComparison::sentence from all its other fields.
+[[nodiscard]] std::string sentence_of(const HistoryComparison& history);
+
+}  // namespace reveal

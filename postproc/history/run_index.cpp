@@ -1,0 +1,278 @@
+#include "postproc/history/run_index.h"
+
+#include <fcntl.h>
+#include <pwd.h>
+#include <sqlite3.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <set>
+#include <thread>
+
+#include "hdf5schema/basics/error.h"
+#include "postproc/telemetry/publish.h"
+
+namespace reveal {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace std::chrono_literals;
+
+constexpr const char* kDatabase = "history.sqlite";
+constexpr const char* kDamaged = "history.sqlite.damaged";
+constexpr const char* kLock = "history.lock";
+constexpr const char* kRoots = "history.roots";  // folders in which job directories were seen, one a line
+constexpr auto kPatience = 2s;
+constexpr int kBusyMs = 2000;
+constexpr std::size_t kMostEntries = 5000;  // of a folder with job directories
+constexpr std::size_t kMostRecords = 300;
+constexpr std::size_t kMostRoots = 200;
+constexpr std::size_t kLargestRoots = 1 << 20;
+
+/// SQLite's locks do not hold on them.
+constexpr unsigned kNetworkFileSystems[] = {
+    0x6969,      // NFS
+    0x517b,      // SMB
+    0xff534d42,  // CIFS
+    0xfe534d42,  // SMB2
+    0x0bd00bd0,  // Lustre
+    0x47504653,  // GPFS
+    0x00c36400,  // Ceph
+    0x65735546,  // FUSE: sshfs, glusterfs
+    0x5346414f,  // AFS
+    0xaad7aaea,  // PanFS
+    0x19830326,  // BeeGFS
+    0x01021997,  // 9p
+};
+
+bool on_network(const fs::path& path) {
+  struct statfs status {};
+  if (::statfs(path.c_str(), &status) != 0) return false;
+  const auto type = static_cast<unsigned>(status.f_type);
+  return std::find(std::begin(kNetworkFileSystems), std::end(kNetworkFileSystems), type) !=
+         std::end(kNetworkFileSystems);
+}
+
+/// A statement that is finalised whatever happens.
+class Statement {
+ public:
+  Statement(sqlite3* database, const char* sql) : database_(database) {
+    if (::sqlite3_prepare_v2(database, sql, -1, &statement_, nullptr) != SQLITE_OK) fail();
+  }
+  ~Statement() { ::sqlite3_finalize(statement_); }
+  Statement(const Statement&) = delete;
+  Statement& operator=(const Statement&) = delete;
+
+  Statement& bind(int at, const std::string& text) {
+    if (::sqlite3_bind_text(statement_, at, text.c_str(), static_cast<int>(text.size()), SQLITE_TRANSIENT) != SQLITE_OK)
+      fail();
+    return *this;
+  }
+  Statement& bind(int at, std::int64_t number) {
+    if (::sqlite3_bind_int64(statement_, at, number) != SQLITE_OK) fail();
+    return *this;
+  }
+  bool step() {
+    const int result = ::sqlite3_step(statement_);
+    if (result != SQLITE_ROW && result != SQLITE_DONE) fail();
+    return result == SQLITE_ROW;
+  }
+  [[nodiscard]] std::string text(int column) const {
+    const auto* bytes = ::sqlite3_column_text(statement_, column);
+    if (bytes == nullptr) return {};
+    return {reinterpret_cast<const char*>(bytes), static_cast<std::size_t>(::sqlite3_column_bytes(statement_, column))};
+  }
+
+ private:
+  [[noreturn]] void fail() const { throw Error(::sqlite3_errmsg(database_)); }
+
+  sqlite3* database_;
+  sqlite3_stmt* statement_ = nullptr;
+};
+
+void execute(sqlite3* database, const char* sql) {
+  Statement statement(database, sql);
+  while (statement.step()) {
+  }
+}
+
+void insert(sqlite3* database, const fs::path& job_directory, const RunRecord& record) {
+  Statement(database, "INSERT OR REPLACE INTO runs (directory, key, begin_utc_ns, record) VALUES (?1, ?2, ?3, ?4)")
+      .bind(1, job_directory.string())
+      .bind(2, record.key)
+      .bind(3, record.begin_utc_ns)
+      .bind(4, render_run(record))
+      .step();
+}
+
+}  // namespace
+
+StatePlace state_place() {
+  if (::geteuid() == 0) return {"", "reveal runs as root, who has no history"};
+  const char* base = std::getenv("XDG_STATE_HOME");
+  // The specification: a relative path is to be ignored.
+  if (base != nullptr && *base == '/') return {fs::path(base) / "reveal", ""};
+  const char* home = std::getenv("HOME");
+  if (home == nullptr || *home != '/') {
+    const passwd* user = ::getpwuid(::geteuid());
+    home = user == nullptr ? nullptr : user->pw_dir;
+  }
+  std::error_code error;
+  if (home == nullptr || *home != '/' || !fs::is_directory(home, error)) return {"", "there is no home directory"};
+  return {fs::path(home) / ".local/state/reveal", ""};
+}
+
+RunIndex::RunIndex(const fs::path& directory) : directory_(directory) {
+  std::error_code error;
+  const bool created = fs::create_directories(directory, error);
+  if (error) throw Error(directory.string() + ": " + error.message());
+  if (created) fs::permissions(directory, fs::perms::owner_all, error);
+  if (on_network(directory)) throw Error(directory.string() + ": on a network file system, where no index is kept");
+  lock_ = ::open((directory / kLock).c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (lock_ < 0) throw system_error((directory / kLock).string(), errno);
+  const auto end = std::chrono::steady_clock::now() + kPatience;
+  while (::flock(lock_, LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK || std::chrono::steady_clock::now() >= end) {
+      ::close(lock_);
+      throw Error((directory / kLock).string() + ": another report keeps the index busy");
+    }
+    std::this_thread::sleep_for(10ms);
+  }
+  try {
+    // SQLite takes an empty file for an empty database; somebody else emptied it.
+    const bool fresh = !fs::exists(directory / kDatabase, error) || fs::file_size(directory / kDatabase, error) == 0;
+    try {
+      open();
+    } catch (const Error&) {
+      rebuilt_ = true;
+      close();
+      fs::rename(directory / kDatabase, directory / kDamaged, error);
+      if (error) fs::remove(directory / kDatabase, error);
+      // Its journal belongs to it, and would be played into the new one.
+      fs::remove(directory / (std::string(kDatabase) + "-journal"), error);
+      open();
+    }
+    if (fresh || rebuilt_) rebuild();
+  } catch (...) {
+    close();
+    ::close(lock_);
+    throw;
+  }
+}
+
+RunIndex::~RunIndex() {
+  close();
+  ::close(lock_);
+}
+
+void RunIndex::open() {
+  const std::string path = (directory_ / kDatabase).string();
+  constexpr int kFlags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOFOLLOW;
+  if (::sqlite3_open_v2(path.c_str(), &database_, kFlags, nullptr) != SQLITE_OK) {
+    throw Error(database_ == nullptr ? "not enough memory" : ::sqlite3_errmsg(database_));
+  }
+  ::sqlite3_busy_timeout(database_, kBusyMs);
+  execute(
+      database_,
+      "CREATE TABLE IF NOT EXISTS runs (directory TEXT PRIMARY KEY, key TEXT NOT NULL, begin_utc_ns INTEGER NOT NULL, "
+      "record TEXT NOT NULL)");
+  execute(database_, "CREATE INDEX IF NOT EXISTS runs_by_key ON runs (key, begin_utc_ns)");
+  // A file that is damaged further in is found here rather than in the middle of an answer; a cache is small.
+  Statement check(database_, "PRAGMA quick_check(1)");
+  if (!check.step() || check.text(0) != "ok") throw Error(path + ": damaged");
+  static_cast<void>(Statement(database_, "SELECT directory, key, begin_utc_ns, record FROM runs LIMIT 1").step());
+}
+
+void RunIndex::close() {
+  ::sqlite3_close(database_);
+  database_ = nullptr;
+}
+
+void RunIndex::rebuild() {
+  std::set<std::string> roots;
+  try {
+    const std::string text = read_text_file(directory_ / kRoots, kLargestRoots);
+    for (std::size_t begin = 0; begin < text.size() && roots.size() < kMostRoots;) {
+      const std::size_t end = std::min(text.find('\n', begin), text.size());
+      if (end > begin) roots.insert(text.substr(begin, end - begin));
+      begin = end + 1;
+    }
+  } catch (const Error&) {
+    return;  // the first report of this user
+  }
+  execute(database_, "BEGIN");
+  for (const std::string& root : roots) {
+    for (const auto& [directory, record] : records_in(root)) insert(database_, directory, record);
+  }
+  execute(database_, "COMMIT");
+}
+
+void RunIndex::remember_root(const fs::path& root) {
+  std::string known;
+  try {
+    known = read_text_file(directory_ / kRoots, kLargestRoots);
+  } catch (const Error&) {
+    known.clear();
+  }
+  const std::string line = root.string() + "\n";
+  if (root.string().find('\n') != std::string::npos) return;
+  if (known.starts_with(line) || known.find("\n" + line) != std::string::npos) return;
+  std::ofstream(directory_ / kRoots, std::ios::app) << line;
+}
+
+std::vector<RunRecord> RunIndex::runs(const std::string& key) {
+  std::vector<RunRecord> found;
+  const auto collect = [&](const char* sql) {
+    Statement statement(database_, sql);
+    statement.bind(1, key);
+    while (statement.step()) {
+      try {
+        found.push_back(parse_run(statement.text(0)));
+      } catch (const Error&) {
+        continue;  // of another version
+      }
+    }
+  };
+  collect("SELECT record FROM runs WHERE key = ?1 ORDER BY begin_utc_ns DESC LIMIT 200");
+  if (found.size() == 200) collect("SELECT record FROM runs WHERE key = ?1 ORDER BY begin_utc_ns LIMIT 10");
+  return found;
+}
+
+void RunIndex::put(const fs::path& job_directory, const RunRecord& record) {
+  insert(database_, job_directory, record);
+  remember_root(job_directory.parent_path());
+}
+
+std::vector<std::pair<fs::path, RunRecord>> records_in(const fs::path& root) {
+  std::vector<std::pair<std::int64_t, fs::path>> files;
+  std::error_code error;
+  fs::directory_iterator entries(root, error);
+  std::size_t seen = 0;
+  for (; !error && entries != fs::directory_iterator() && seen < kMostEntries; entries.increment(error), ++seen) {
+    const fs::path file = entries->path() / kRunRecordFile;
+    struct stat status {};
+    if (::lstat(file.c_str(), &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == ::geteuid())
+      files.emplace_back(status.st_mtim.tv_sec, entries->path());
+  }
+  std::sort(files.begin(), files.end(), std::greater<>());
+  if (files.size() > kMostRecords) files.resize(kMostRecords);
+  std::vector<std::pair<fs::path, RunRecord>> records;
+  for (const auto& [time, directory] : files) {
+    try {
+      records.emplace_back(directory,
+                           parse_run(read_text_file(directory / kRunRecordFile, kLargestRunRecord, FileOf::ours)));
+    } catch (const Error&) {
+      continue;  // somebody else's run.json, or a damaged one
+    }
+  }
+  return records;
+}
+
+}  // namespace reveal

@@ -1,0 +1,54 @@
+// Finds earlier runs of the same command and shape fast: a cache in the user's own state directory, made again from the
+// run.json files of the job directories whenever it is missing or damaged. Nothing depends on it.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "postproc/history/run_record.h"
+
+struct sqlite3;
+
+namespace reveal {
+
+/// Where the index is kept; "" and the reason when there is no place for it.
+struct StatePlace {
+  std::filesystem::path directory;
+  std::string why_not;
+};
+/// $XDG_STATE_HOME/reveal, else ~/.local/state/reveal; never root's.
+[[nodiscard]] StatePlace state_place();
+
+class RunIndex {
+ public:
+  /// Opens or creates `directory`/history.sqlite, alone: other processes wait up to two seconds for their turn. Throws
+  /// Error when that cannot be.
+  explicit RunIndex(const std::filesystem::path& directory);
+  ~RunIndex();
+  RunIndex(const RunIndex&) = delete;
+  RunIndex& operator=(const RunIndex&) = delete;
+
+  /// True when an index was there that could not be read; it was put aside and the runs known to be found again are in.
+  [[nodiscard]] bool rebuilt() const { return rebuilt_; }
+  /// Of this key, the newest 200 and the oldest 10.
+  [[nodiscard]] std::vector<RunRecord> runs(const std::string& key);
+  /// The report of one job directory; an earlier one of the same directory is replaced.
+  void put(const std::filesystem::path& job_directory, const RunRecord& record);
+
+ private:
+  void open();
+  void close();
+  void rebuild();
+  void remember_root(const std::filesystem::path& root);
+
+  std::filesystem::path directory_;
+  int lock_ = -1;
+  sqlite3* database_ = nullptr;
+  bool rebuilt_ = false;
+};
+
+/// The user's own records in the folders beside each other in `root`, the youngest few hundred.
+[[nodiscard]] std::vector<std::pair<std::filesystem::path, RunRecord>> records_in(const std::filesystem::path& root);
+
+}  // namespace reveal

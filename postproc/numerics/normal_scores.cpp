@@ -1,0 +1,283 @@
+#include "postproc/numerics/normal_scores.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <numbers>
+#include <utility>
+#include <vector>
+
+#include "postproc/numerics/simd.h"
+
+namespace reveal {
+
+namespace {
+
+// P. J. Acklam's rational approximation of the quantile: relative error 1e-9.
+constexpr double kA[] = {-3.969683028665376e+01, 2.209460984245205e+02,  -2.759285104469687e+02,
+                         1.383577518672690e+02,  -3.066479806614716e+01, 2.506628277459239e+00};
+constexpr double kB[] = {-5.447609879822406e+01, 1.615858368580409e+02, -1.556989798598866e+02, 6.680131188771972e+01,
+                         -1.328068155288572e+01};
+constexpr double kC[] = {-7.784894002430293e-03, -3.223964580411365e-01, -2.400758277161838e+00,
+                         -2.549732539343734e+00, 4.374664141464968e+00,  2.938163982698783e+00};
+constexpr double kD[] = {7.784695709041462e-03, 3.224671290700398e-01, 2.445134137142996e+00, 3.754408661907416e+00};
+constexpr double kTail = 0.02425;
+
+double tail_quantile(double probability) {
+  const double q = std::sqrt(-2 * std::log(probability));
+  return (((((kC[0] * q + kC[1]) * q + kC[2]) * q + kC[3]) * q + kC[4]) * q + kC[5]) /
+         ((((kD[0] * q + kD[1]) * q + kD[2]) * q + kD[3]) * q + 1);
+}
+
+double near_quantile(double probability) {
+  if (probability < kTail) return tail_quantile(probability);
+  if (probability > 1 - kTail) return -tail_quantile(1 - probability);
+  const double q = probability - 0.5;
+  const double r = q * q;
+  return (((((kA[0] * r + kA[1]) * r + kA[2]) * r + kA[3]) * r + kA[4]) * r + kA[5]) * q /
+         (((((kB[0] * r + kB[1]) * r + kB[2]) * r + kB[3]) * r + kB[4]) * r + 1);
+}
+
+}  // namespace
+
+double normal_quantile(double probability) {
+  const double x = near_quantile(probability);  // and one Halley step against erfc
+  const double error = 0.5 * std::erfc(-x / std::numbers::sqrt2) - probability;
+  const double u = error * std::sqrt(2 * std::numbers::pi) * std::exp(x * x / 2);
+  return x - u / (1 + x * u / 2);
+}
+
+namespace {
+
+/// Mean ranks are multiples of one half: one table serves every series of the same length. Most have one of two
+/// lengths, since the change of a gauge lacks its first sample.
+const std::vector<double>& quantiles_of_half_ranks(std::size_t n) {
+  struct Table {
+    std::size_t n = 0;
+    std::vector<double> quantiles;
+  };
+  thread_local std::array<Table, 2> tables;
+  if (tables[0].n != n) std::swap(tables[0], tables[1]);
+  Table& table = tables[0];
+  if (table.n != n) {
+    table.n = n;
+    table.quantiles.resize(2 * n + 1);
+    for (std::size_t twice_rank = 2; twice_rank <= 2 * n; ++twice_rank) {
+      table.quantiles[twice_rank] = near_quantile((static_cast<double>(twice_rank) / 2 - 0.5) / static_cast<double>(n));
+    }
+  }
+  return table.quantiles;
+}
+
+constexpr unsigned kDigitBits = 11;
+constexpr std::size_t kBuckets = std::size_t{1} << kDigitBits;
+constexpr double kFewValues = 8192;  // whole numbers in so narrow a range are counted, not sorted
+
+/// A sample's value as a whole number in the order of the values, with its place.
+struct Key {
+  std::uint64_t value;
+  std::uint32_t at;
+};
+/// The same in one word where 32 bits are enough: jiffies, events, bytes per tick.
+struct ShortKey {
+  std::uint64_t word;  // value in the upper half, place in the lower
+};
+std::uint64_t digit(const Key& key, unsigned shift) {
+  return key.value >> shift;
+}
+std::uint64_t digit(const ShortKey& key, unsigned shift) {
+  return key.word >> (32 + shift);
+}
+
+/// Least significant digit first; digits that are equal in all values are skipped.
+template <class AnyKey>
+void sort_by_digits(std::vector<AnyKey>& keys, std::vector<AnyKey>& scratch, unsigned bits) {
+  scratch.resize(keys.size());
+  std::array<std::uint32_t, kBuckets> counts;
+  for (unsigned shift = 0; shift < bits; shift += kDigitBits) {
+    counts.fill(0);
+    const auto bucket = [shift](const AnyKey& key) { return digit(key, shift) & (kBuckets - 1); };
+    for (const AnyKey& key : keys) ++counts[bucket(key)];
+    if (counts[bucket(keys.front())] == keys.size()) continue;
+    std::uint32_t begin = 0;
+    for (std::uint32_t& count : counts) begin += std::exchange(count, begin);
+    for (const AnyKey& key : keys) scratch[counts[bucket(key)]++] = key;
+    keys.swap(scratch);
+  }
+}
+
+template <class Bits, class Float>
+Bits ordered(Float value) {
+  constexpr Bits kSign = Bits{1} << (sizeof(Bits) * 8 - 1);
+  const auto bits = std::bit_cast<Bits>(value + Float{0});  // -0 becomes 0
+  return (bits & kSign) != 0 ? ~bits : bits | kSign;
+}
+
+struct Range {
+  std::size_t present = 0;
+  double least = INFINITY;
+  double most = -INFINITY;
+  bool whole = true;   // all values are whole numbers
+  bool floats = true;  // all are single precision
+};
+
+REVEAL_WIDE Range range_of(std::span<const double> values) {
+  Range range;
+  for (const double value : values) {
+    if (std::isnan(value)) continue;
+    ++range.present;
+    range.least = std::min(range.least, value);
+    range.most = std::max(range.most, value);
+    range.whole = range.whole && value == std::floor(value);
+    range.floats = range.floats && static_cast<double>(static_cast<float>(value)) == value;
+  }
+  return range;
+}
+
+/// Fills scores group by group of equal values, from the least to the largest.
+class Scorer {
+ public:
+  Scorer(std::size_t n, std::span<float> scores) : quantiles_(quantiles_of_half_ranks(n)), n_(n), scores_(scores) {}
+
+  /// The score of the next `size` ranks.
+  float next(std::size_t size) {
+    const std::size_t last = first_ + size;
+    const double score = quantiles_[first_ + 1 + last];  // twice the mean of the ranks first + 1 .. last
+    sum_ += score * static_cast<double>(size);
+    // The median lies in this group, or between it and its neighbour.
+    if (first_ <= (n_ - 1) / 2 && n_ / 2 < last) at_median_ = size;
+    first_ = last;
+    return static_cast<float>(score);
+  }
+  template <class AnyKey, class Same, class At>
+  void score(const std::vector<AnyKey>& sorted, const Same& same, const At& at) {
+    for (std::size_t first = 0; first < sorted.size();) {
+      std::size_t last = first + 1;
+      while (last < sorted.size() && same(sorted[first], sorted[last])) ++last;
+      const float score = next(last - first);
+      for (std::size_t i = first; i < last; ++i) scores_[at(sorted[i])] = score;
+      first = last;
+    }
+  }
+  [[nodiscard]] float mean() const { return static_cast<float>(sum_ / static_cast<double>(n_)); }
+  [[nodiscard]] std::size_t away_from_median() const { return n_ - at_median_; }
+
+ private:
+  const std::vector<double>& quantiles_;
+  std::size_t n_;
+  std::span<float> scores_;
+  std::size_t first_ = 0;
+  std::size_t at_median_ = 0;
+  double sum_ = 0;
+};
+
+void score_counted(std::span<const double> values, const Range& range, Scorer& scorer, std::span<float> scores) {
+  thread_local std::vector<std::uint32_t> counts;
+  thread_local std::vector<float> score_of;
+  counts.assign(static_cast<std::size_t>(range.most - range.least) + 1, 0);
+  score_of.resize(counts.size());
+  for (const double value : values) {
+    if (!std::isnan(value)) ++counts[static_cast<std::uint32_t>(value - range.least)];
+  }
+  for (std::size_t v = 0; v < counts.size(); ++v) {
+    if (counts[v] > 0) score_of[v] = scorer.next(counts[v]);
+  }
+  for (std::size_t t = 0; t < values.size(); ++t) {
+    if (!std::isnan(values[t])) scores[t] = score_of[static_cast<std::uint32_t>(values[t] - range.least)];
+  }
+}
+
+template <class KeyOf>
+void score_short(std::span<const double> values, Scorer& scorer, const KeyOf& key_of) {
+  thread_local std::vector<ShortKey> keys;
+  thread_local std::vector<ShortKey> scratch;
+  keys.clear();
+  std::uint64_t used = 0;
+  for (std::size_t t = 0; t < values.size(); ++t) {
+    if (std::isnan(values[t])) continue;
+    const std::uint32_t key = key_of(values[t]);
+    used |= key;
+    keys.push_back({std::uint64_t{key} << 32U | static_cast<std::uint32_t>(t)});
+  }
+  sort_by_digits(keys, scratch, static_cast<unsigned>(std::bit_width(used)));
+  scorer.score(
+      keys, [](const ShortKey& a, const ShortKey& b) { return a.word >> 32U == b.word >> 32U; },
+      [](const ShortKey& key) { return static_cast<std::uint32_t>(key.word); });
+}
+
+/// Any finite values: sorted by their distance from the least in single precision, which never changes the order of
+/// two, and where that is equal, by themselves.
+void score_fractions(std::span<const double> values, double least, Scorer& scorer) {
+  thread_local std::vector<ShortKey> keys;
+  thread_local std::vector<ShortKey> scratch;
+  keys.clear();
+  std::uint32_t used = 0;
+  for (std::size_t t = 0; t < values.size(); ++t) {
+    if (std::isnan(values[t])) continue;
+    const auto key = std::bit_cast<std::uint32_t>(static_cast<float>(values[t] - least) + 0.0F);
+    used |= key;
+    keys.push_back({std::uint64_t{key} << 32U | static_cast<std::uint32_t>(t)});
+  }
+  sort_by_digits(keys, scratch, static_cast<unsigned>(std::bit_width(used)));
+  const auto value = [&](const ShortKey& key) { return values[static_cast<std::uint32_t>(key.word)]; };
+  for (auto first = keys.begin(); first != keys.end();) {
+    auto last = first + 1;
+    bool sorted = true;
+    for (; last != keys.end() && first->word >> 32U == last->word >> 32U; ++last) {
+      sorted = sorted && !(value(*last) < value(*(last - 1)));
+    }
+    if (!sorted) std::sort(first, last, [&](const ShortKey& a, const ShortKey& b) { return value(a) < value(b); });
+    first = last;
+  }
+  scorer.score(
+      keys, [&](const ShortKey& a, const ShortKey& b) { return value(a) == value(b); },
+      [](const ShortKey& key) { return static_cast<std::uint32_t>(key.word); });
+}
+
+/// Infinities, and what lies too far apart for a difference.
+void score_long(std::span<const double> values, Scorer& scorer) {
+  thread_local std::vector<Key> keys;
+  thread_local std::vector<Key> scratch;
+  keys.clear();
+  for (std::size_t t = 0; t < values.size(); ++t) {
+    if (!std::isnan(values[t])) keys.push_back({ordered<std::uint64_t>(values[t]), static_cast<std::uint32_t>(t)});
+  }
+  sort_by_digits(keys, scratch, 64);
+  scorer.score(
+      keys, [](const Key& a, const Key& b) { return a.value == b.value; }, [](const Key& key) { return key.at; });
+}
+
+}  // namespace
+
+RankSummary normal_scores(std::span<const double> values, std::span<float> scores) {
+  std::fill(scores.begin(), scores.end(), 0.0F);
+  const Range range = range_of(values);
+  if (range.present == 0) return {};
+  Scorer scorer(range.present, scores);
+  constexpr double kExact = 0x1p53;
+  const double span = range.most - range.least;  // may be infinite
+  const bool whole = range.whole && range.least > -kExact && range.most < kExact;
+  if (whole && span < kFewValues) {
+    score_counted(values, range, scorer, scores);
+  } else if (whole && span < 0x1p32) {
+    score_short(values, scorer, [&](double value) { return static_cast<std::uint32_t>(value - range.least); });
+  } else if (range.floats) {
+    const auto least = ordered<std::uint32_t>(static_cast<float>(range.least));
+    score_short(values, scorer,
+                [&](double value) { return ordered<std::uint32_t>(static_cast<float>(value)) - least; });
+  } else if (span <= static_cast<double>(std::numeric_limits<float>::max())) {
+    score_fractions(values, range.least, scorer);
+  } else {
+    score_long(values, scorer);
+  }
+  const float mean = scorer.mean();
+  for (std::size_t t = 0; t < values.size(); ++t) {
+    if (!std::isnan(values[t])) scores[t] -= mean;
+  }
+  return {.present = range.present, .away_from_median = scorer.away_from_median()};
+}
+
+}  // namespace reveal

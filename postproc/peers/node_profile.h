@@ -1,0 +1,75 @@
+// What one node tells its peers and later runs of the same job: how much of everything it did, in a few blocks of wall
+// time, and how it is configured. Small enough to compare thousands of nodes without opening a trace.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "hdf5schema/trace.h"
+#include "postproc/telemetry/telemetry.h"
+
+namespace reveal {
+
+/// A metric of the whole node: the sum of its instances (the mean where a sum means nothing, as of frequencies).
+/// Few devices are kept one by one as well, "gpu.power/gpu0"; of many, the busiest: "cpu.softirq/busiest".
+struct ProfileChannel {
+  std::string name;
+  std::string unit;  // as shown to people: "cpus", "bytes/s", "Hz"
+  Subsystem subsystem = Subsystem::cpu;
+  Kind kind = Kind::gauge;
+  bool inherited = false;  // a level that depends on what ran on the node before the job: free memory, page cache
+  double mean = 0;
+  std::vector<float> blocks;  // means of NodeProfile's blocks, NaN where less than half is covered; empty: constant
+  std::string line;           // the course over the job, see line_value(); may be empty
+  double low = 0, high = 0;   // what the line's ends stand for
+};
+
+/// "gpu.power/gpu0" -> "gpu.power"
+[[nodiscard]] std::string base_metric(const std::string& channel);
+
+/// Of those that are there; NaN if none is.
+[[nodiscard]] double mean_of(std::span<const double> values);
+
+struct NodeProfile {
+  std::string node;
+  std::int64_t begin_utc_ns = 0;
+  std::int64_t end_utc_ns = 0;
+  std::int64_t block_ns = 0;     // 2^k seconds, so that blocks of a short-lived node fold into those of its peers
+  std::int64_t first_block = 0;  // block i of a channel covers [(first_block + i) * block_ns, ...) UTC
+  std::int64_t line_step_ns = 0;
+  std::vector<ProfileChannel> channels;  // by name
+  std::size_t channels_left_out = 0;
+  std::vector<std::string> zeros;                          // measured, and 0 all the time; by name
+  std::vector<std::pair<std::string, std::string>> facts;  // configuration that should not differ; by key
+
+  [[nodiscard]] double seconds() const { return static_cast<double>(end_utc_ns - begin_utc_ns) * 1e-9; }
+  [[nodiscard]] const ProfileChannel* find(std::string_view name) const;
+  [[nodiscard]] bool is_zero(std::string_view name) const;
+};
+
+/// Time in which the job's processes were held by their own node: running, ready to run, or waiting for a disk, in
+/// cpus.
+inline constexpr std::string_view kOwnTime = "job.own_time";
+
+[[nodiscard]] NodeProfile profile_of(const Telemetry& telemetry, const Snapshot& begin);
+
+/// Point `i` of a channel's line, NaN where there is none.
+[[nodiscard]] double line_value(const ProfileChannel& channel, std::size_t i);
+
+/// Differences of `unit` below this are nobody's business: the scale on which "twice as much" begins to matter.
+[[nodiscard]] double unit_floor(std::string_view unit, Kind kind);
+
+/// The unit a person reads, and what to multiply values on the grid with to get it.
+[[nodiscard]] std::pair<std::string, double> shown_unit(const Channel& channel, double step_seconds);
+[[nodiscard]] bool per_second(const Channel& channel);
+[[nodiscard]] double four_digits(double value);
+
+/// As JSON, and back; unknown keys are left alone. parse_profile throws Error.
+[[nodiscard]] std::string render_profile(const NodeProfile& profile);
+[[nodiscard]] NodeProfile parse_profile(const std::string& json);
+
+}  // namespace reveal

@@ -1,0 +1,130 @@
+#include "postproc/peers/peer_deviations.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <utility>
+
+#include "postproc/numerics/moderated_t.h"
+#include "postproc/words/quantity.h"
+
+namespace reveal {
+namespace {
+
+constexpr double kPeerDiscoveryRate = 0.05;
+constexpr std::size_t kMostDeviations = 200;
+constexpr double kPairPercent = 30;  // between two nodes nothing tells how much nodes differ by nature
+constexpr double kPairErrors = 3;    // standard errors
+
+/// Say how much a node was given to do, not how well it does it: a rank that logs, loads or launches has more.
+constexpr std::string_view kWork[] = {"job.processes",   "job.threads", "job.running",
+                                      "process.threads", "process.rss", "job.own_time"};
+constexpr std::string_view kStates[] = {"Hz", "Cel", "W", "J/s", "percent", "s/s"};  // units
+
+bool is_work(const PeerDeviation& deviation, double floor) {
+  const bool named = std::any_of(std::begin(kWork), std::end(kWork), [&](std::string_view prefix) {
+    return std::string_view(deviation.channel).starts_with(prefix);
+  });
+  // Traffic that the peers do not have at all is somebody's task: a log, a data set, a launcher's connection.
+  return named || (deviation.unit == "bytes/s" && deviation.expected < floor);
+}
+
+bool is_telling(const PeerDeviation& deviation, double floor) {
+  if (is_work(deviation, floor)) return false;
+  if (std::string_view(deviation.channel).starts_with("pressure.")) return true;
+  // One rank that logs, loads or writes checkpoints makes memory and storage of its node differ.
+  return deviation.subsystem != Subsystem::memory && deviation.subsystem != Subsystem::storage;
+}
+
+PeerDeviation deviation_of(const PeerTest& test, const ProfileTable::Column& column, const std::string& node) {
+  PeerDeviation deviation{.node = node,
+                          .channel = column.name,
+                          .unit = column.unit,
+                          .subsystem = column.subsystem,
+                          .observed = test.observed,
+                          .expected = test.expected,
+                          .percent = percent_of(test.observed, test.expected, column.floor),
+                          .t = test.t,
+                          .p = test.p};
+  deviation.telling = is_telling(deviation, column.floor);
+  return deviation;
+}
+
+}  // namespace
+
+std::vector<PeerDeviation> deviations_of(const std::vector<PeerTest>& tests, const ProfileTable& table,
+                                         const std::vector<const NodeProfile*>& nodes, double least_percent) {
+  std::vector<double> p;
+  p.reserve(tests.size());
+  for (const PeerTest& test : tests) p.push_back(test.p);
+  const double limit = discovery_limit(std::move(p), kPeerDiscoveryRate);
+  std::vector<PeerDeviation> deviations;
+  for (const PeerTest& test : tests) {
+    if (test.p > limit) continue;
+    const auto& column = table.columns[test.column];
+    PeerDeviation deviation = deviation_of(test, column, nodes[test.member]->node);
+    const bool large = std::abs(deviation.percent) >= least_percent &&
+                       std::abs(deviation.observed - deviation.expected) >= column.floor;
+    if (large) deviations.push_back(std::move(deviation));
+  }
+  std::sort(deviations.begin(), deviations.end(), [](const PeerDeviation& a, const PeerDeviation& b) {
+    return a.node != b.node ? a.node < b.node : std::abs(a.t) > std::abs(b.t);
+  });
+  return deviations;
+}
+
+std::vector<PeerCell> cells_of(const std::vector<PeerDeviation>& deviations) {
+  std::map<std::pair<std::string, Subsystem>, PeerCell> cells;
+  for (const PeerDeviation& deviation : deviations) {
+    PeerCell& cell = cells[{deviation.node, deviation.subsystem}];
+    cell.node = deviation.node;
+    cell.subsystem = deviation.subsystem;
+    ++cell.channels;
+    if (std::abs(deviation.percent) > std::abs(cell.percent)) cell.percent = deviation.percent;
+  }
+  std::vector<PeerCell> list;
+  list.reserve(cells.size());
+  for (auto& [key, cell] : cells) list.push_back(std::move(cell));
+  return list;
+}
+
+std::size_t keep_strongest(std::vector<PeerDeviation>& deviations) {
+  if (deviations.size() <= kMostDeviations) return 0;
+  std::vector<double> strengths;
+  strengths.reserve(deviations.size());
+  for (const PeerDeviation& deviation : deviations) strengths.push_back(-std::abs(deviation.t));
+  std::nth_element(strengths.begin(), strengths.begin() + kMostDeviations, strengths.end());
+  const double least = -strengths[kMostDeviations];
+  return std::erase_if(deviations, [least](const PeerDeviation& deviation) { return std::abs(deviation.t) <= least; });
+}
+
+std::string pair_sentence(const std::vector<PeerTest>& tests, const ProfileTable& table) {
+  std::vector<std::pair<double, std::string>> differ;
+  for (std::size_t i = 0; i + 1 < tests.size(); i += 2) {
+    const PeerTest& a = tests[i];
+    const PeerTest& b = tests[i + 1];
+    const auto& column = table.columns[a.column];
+    const double low = std::min(a.observed, b.observed);
+    const double high = std::max(a.observed, b.observed);
+    // Each side's blocks are all there is to judge by: a difference they reach by themselves is none.
+    const double wander = kPairErrors * std::sqrt(a.se2 + b.se2);
+    const double percent = percent_of(high, low, column.floor);
+    if (percent < kPairPercent || high - low < column.floor || std::abs(a.effect) < wander) continue;
+    if (!deviation_of(a, column, "").telling) continue;
+    differ.emplace_back(
+        percent, fmt::format("{} ({} and {})", column.name, quantity(low, column.unit), quantity(high, column.unit)));
+  }
+  if (differ.empty()) return "";
+  std::stable_sort(differ.begin(), differ.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  return fmt::format("they differ in {}, most in {}", counted(static_cast<double>(differ.size()), "channel"),
+                     differ.front().second);
+}
+
+bool is_state(const PeerDeviation& deviation) {
+  return std::find(std::begin(kStates), std::end(kStates), deviation.unit) != std::end(kStates) ||
+         deviation.channel == "job.outsider_cpu";
+}
+
+}  // namespace reveal

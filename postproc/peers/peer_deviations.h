@@ -1,0 +1,29 @@
+// Which of all tests are worth a line: discoveries at a false-discovery rate of 5 % over all channels and nodes
+// (Benjamini and Hochberg, 1995) that are also large, and what they say about the node rather than about its work.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "postproc/peers/peer_statistic.h"
+#include "postproc/peers/peers.h"
+
+namespace reveal {
+
+/// By node, then by falling |t|. `tests` of all roles, with indices into `nodes` as their members.
+[[nodiscard]] std::vector<PeerDeviation> deviations_of(const std::vector<PeerTest>& tests, const ProfileTable& table,
+                                                       const std::vector<const NodeProfile*>& nodes,
+                                                       double least_percent);
+
+[[nodiscard]] std::vector<PeerCell> cells_of(const std::vector<PeerDeviation>& deviations);
+
+/// Leaves the 200 strongest; how many went.
+std::size_t keep_strongest(std::vector<PeerDeviation>& deviations);
+
+/// Where two nodes differ, both sides' values: nobody can tell which of them is the odd one. "" when nowhere.
+[[nodiscard]] std::string pair_sentence(const std::vector<PeerTest>& tests, const ProfileTable& table);
+
+/// A state of the node rather than an amount of work: different for no good reason.
+[[nodiscard]] bool is_state(const PeerDeviation& deviation);
+
+}  // namespace reveal

@@ -1,0 +1,153 @@
+#include "postproc/peers/peer_groups.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <map>
+
+#include "postproc/numerics/median.h"
+
+namespace reveal {
+namespace {
+
+constexpr std::size_t kSubsystems = static_cast<std::size_t>(Subsystem::self);
+/// Half of what a node does must differ by this factor, e^0.4, for its work to be another. A faulty node differs in
+/// some of its channels, and a synchronous job makes all nodes do less together.
+constexpr double kAnotherRole = 0.4;
+/// One channel says no more than this: a rank that alone writes checkpoints is no role of its own.
+constexpr double kMostPerChannel = 1;
+constexpr double kActive = 0.1;  // log(1 + x/floor): a tenth of what matters
+constexpr std::size_t kFewChannels = 3;
+constexpr std::size_t kMostRoles = 32;
+constexpr float kUnknown = std::numeric_limits<float>::quiet_NaN();
+
+/// Mean over the subsystems of the median difference within each: hundreds of memory counters have one vote.
+class Distance {
+ public:
+  explicit Distance(const ProfileTable& table) : table_(table) {}
+
+  double operator()(const float* a, const float* b) {
+    for (auto& list : differences_) list.clear();
+    for (std::size_t c = 0; c < table_.columns.size(); ++c) {
+      const ProfileTable::Column& column = table_.columns[c];
+      const auto subsystem = static_cast<std::size_t>(column.subsystem);
+      if (column.inherited || subsystem >= kSubsystems || std::isnan(a[c]) || std::isnan(b[c])) continue;
+      if (std::max(a[c], b[c]) < kActive) continue;
+      differences_[subsystem].push_back(std::min(std::abs(a[c] - b[c]), static_cast<float>(kMostPerChannel)));
+    }
+    double sum = 0;
+    std::size_t votes = 0;
+    std::vector<float> few;
+    const auto vote = [&](std::vector<float>& list) {
+      sum += upper_median<float>(list);
+      ++votes;
+    };
+    for (auto& list : differences_) {
+      if (list.size() >= kFewChannels) {
+        vote(list);
+      } else {
+        few.insert(few.end(), list.begin(), list.end());
+      }
+    }
+    if (few.size() >= kFewChannels || (votes == 0 && !few.empty())) vote(few);
+    return votes == 0 ? 0 : sum / static_cast<double>(votes);
+  }
+
+ private:
+  const ProfileTable& table_;
+  std::array<std::vector<float>, kSubsystems> differences_;
+};
+
+std::vector<float> centre_of(const ProfileTable& table, const std::vector<std::size_t>& members) {
+  std::vector<float> centre(table.columns.size(), kUnknown);
+  std::vector<float> values;
+  for (std::size_t c = 0; c < table.columns.size(); ++c) {
+    values.clear();
+    for (const std::size_t node : members) {
+      if (!std::isnan(table.row(node)[c])) values.push_back(table.row(node)[c]);
+    }
+    if (!values.empty()) centre[c] = upper_median<float>(values);
+  }
+  return centre;
+}
+
+using Groups = std::vector<std::vector<std::size_t>>;
+
+/// Every node goes to the nearest centre within reach, else it becomes a centre itself.
+Groups assign(const ProfileTable& table, std::vector<std::vector<float>> centres, Distance& distance) {
+  Groups groups(centres.size());
+  for (std::size_t node = 0; node < table.nodes; ++node) {
+    double nearest = std::numeric_limits<double>::infinity();
+    std::size_t best = 0;
+    for (std::size_t k = 0; k < centres.size(); ++k) {
+      const double away = distance(table.row(node), centres[k].data());
+      if (away < nearest) {
+        nearest = away;
+        best = k;
+      }
+    }
+    if (nearest > kAnotherRole && centres.size() < kMostRoles) {
+      centres.emplace_back(table.row(node), table.row(node) + table.columns.size());
+      groups.emplace_back();
+      best = centres.size() - 1;
+    }
+    groups[best].push_back(node);
+  }
+  std::erase_if(groups, [](const auto& group) { return group.empty(); });
+  return groups;
+}
+
+}  // namespace
+
+double activity_of(double value, double floor) {
+  return std::log1p(std::max(value, 0.0) / floor);
+}
+
+ProfileTable tabulate(const std::vector<const NodeProfile*>& nodes) {
+  ProfileTable table;
+  table.nodes = nodes.size();
+  std::map<std::string_view, std::size_t> index;
+  for (const NodeProfile* node : nodes) {
+    for (const ProfileChannel& channel : node->channels) {
+      if (!index.try_emplace(channel.name, table.columns.size()).second) continue;
+      table.columns.push_back({channel.name, channel.unit, channel.subsystem, channel.kind, channel.inherited,
+                               unit_floor(channel.unit, channel.kind)});
+    }
+  }
+  const std::size_t width = table.columns.size();
+  table.activity.assign(width * nodes.size(), kUnknown);
+  table.channels.assign(width * nodes.size(), nullptr);
+  for (std::size_t n = 0; n < nodes.size(); ++n) {
+    for (const std::string& zero : nodes[n]->zeros) {
+      if (const auto at = index.find(zero); at != index.end()) table.activity[n * width + at->second] = 0;
+    }
+    for (const ProfileChannel& channel : nodes[n]->channels) {
+      const std::size_t c = index.at(channel.name);
+      if (channel.unit != table.columns[c].unit) continue;  // the same name for something else
+      table.channels[n * width + c] = &channel;
+      table.activity[n * width + c] = static_cast<float>(activity_of(channel.mean, table.columns[c].floor));
+    }
+  }
+  return table;
+}
+
+std::vector<std::vector<std::size_t>> find_peer_groups(const ProfileTable& table) {
+  Distance distance(table);
+  Groups groups = assign(table, {}, distance);
+  // The first node of a group need not be its typical one: a second round starts from the middles.
+  std::stable_sort(groups.begin(), groups.end(), [](const auto& a, const auto& b) { return a.size() > b.size(); });
+  std::vector<std::vector<float>> centres;
+  for (const auto& group : groups) {
+    std::vector<float> centre = centre_of(table, group);
+    const bool known = std::any_of(centres.begin(), centres.end(), [&](const std::vector<float>& other) {
+      return distance(centre.data(), other.data()) <= kAnotherRole;
+    });
+    if (!known) centres.push_back(std::move(centre));
+  }
+  groups = assign(table, std::move(centres), distance);
+  std::stable_sort(groups.begin(), groups.end(), [](const auto& a, const auto& b) { return a.size() > b.size(); });
+  return groups;
+}
+
+}  // namespace reveal

@@ -1,0 +1,38 @@
+// Which nodes of a job do the same kind of work: found from what they did, so that a driver is not held against
+// workers.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "postproc/peers/node_profile.h"
+
+namespace reveal {
+
+/// Channels of all nodes as one table; a channel that a node did not measure is NaN, one that was 0 is 0.
+struct ProfileTable {
+  struct Column {
+    std::string name;
+    std::string unit;
+    Subsystem subsystem = Subsystem::cpu;
+    Kind kind = Kind::gauge;
+    bool inherited = false;
+    double floor = 1;
+  };
+  std::vector<Column> columns;
+  std::size_t nodes = 0;
+  std::vector<float> activity;                  // [node][column]: log(1 + mean/floor)
+  std::vector<const ProfileChannel*> channels;  // [node][column]; null: not measured, or 0
+
+  [[nodiscard]] const float* row(std::size_t node) const { return activity.data() + node * columns.size(); }
+};
+
+[[nodiscard]] ProfileTable tabulate(const std::vector<const NodeProfile*>& nodes);
+
+/// log(1 + value/floor): ratios where there is something, differences near nothing.
+[[nodiscard]] double activity_of(double value, double floor);
+
+/// Groups of nodes, the largest first; linear in the number of nodes.
+[[nodiscard]] std::vector<std::vector<std::size_t>> find_peer_groups(const ProfileTable& table);
+
+}  // namespace reveal

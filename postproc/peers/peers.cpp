@@ -1,0 +1,169 @@
+#include "postproc/peers/peers.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "postproc/diagnose/effective_rule.h"
+#include "postproc/peers/peer_deviations.h"
+#include "postproc/peers/peer_groups.h"
+#include "postproc/peers/peer_statistic.h"
+#include "postproc/peers/straggler.h"
+#include "postproc/words/quantity.h"
+
+namespace reveal {
+namespace {
+
+constexpr std::size_t kLeastNodes = 3;  // with two, either may be the odd one
+constexpr double kMajority = 0.6;
+constexpr std::size_t kMostFacts = 40;
+constexpr std::size_t kLongReason = 300;
+
+/// A few are enough to understand.
+std::string who_was_left_out(const std::vector<const NodeProfile*>& nodes, const PeerOverlap& overlap) {
+  std::string text;
+  for (const std::size_t node : overlap.left_out) {
+    text += fmt::format("{}{} lived for {} only and was left out", text.empty() ? "" : "; ", nodes[node]->node,
+                        duration(nodes[node]->seconds()));
+    if (text.size() > kLongReason) break;
+  }
+  return text;
+}
+
+class Comparer {
+ public:
+  Comparer(const std::vector<const NodeProfile*>& nodes, const EffectiveRule& straggling)
+      : nodes_(nodes), straggling_(straggling), table_(tabulate(nodes)) {}
+
+  PeerComparison run(double least_percent) {
+    out_.reason.clear();
+    for (const auto& members : find_peer_groups(table_)) out_.roles.push_back(compare_role(members));
+    out_.tests = tests_.size();
+    out_.deviations = deviations_of(tests_, table_, nodes_, least_percent);
+    out_.cells = cells_of(out_.deviations);  // the map has seen all of them; the list names the strongest
+    out_.deviations_left_out = keep_strongest(out_.deviations);
+    return std::move(out_);
+  }
+
+ private:
+  PeerGroup compare_role(const std::vector<std::size_t>& members) {
+    PeerGroup role;
+    for (const std::size_t node : members) role.nodes.push_back(nodes_[node]->node);
+    std::sort(role.nodes.begin(), role.nodes.end());
+    if (members.size() == 1) {
+      role.reason = "no other node does the same kind of work: it has no peers";
+      return role;
+    }
+    const PeerOverlap overlap = overlap_of(nodes_, members);
+    role.seconds = overlap.seconds;
+    role.reason = who_was_left_out(nodes_, overlap);
+    if (overlap.members.size() < 2 || overlap.blocks() < kLeastBlocks) {
+      role.reason +=
+          fmt::format("{}the nodes have only {} in common", role.reason.empty() ? "" : "; ", duration(overlap.seconds));
+      return role;
+    }
+    const RoleData data{nodes_, table_, overlap};
+    std::vector<PeerTest> tests;
+    std::vector<double> variances;
+    ColumnTest column_test(data);
+    for (std::size_t c = 0; c < table_.columns.size(); ++c) {
+      if (column_test.run(c, tests, variances)) ++role.channels;
+    }
+    if (overlap.members.size() < kLeastNodes) {
+      const std::string differ = pair_sentence(tests, table_);
+      role.reason =
+          fmt::format("of two nodes nobody can tell which is the odd one{}{}", differ.empty() ? "" : "; ", differ);
+      return role;
+    }
+    role.compared = true;
+    judge(tests, variances, overlap.members.size());
+    if (out_.straggler.signal.empty()) out_.straggler = find_straggler(data, tests, straggling_);
+    for (PeerTest& test : tests) test.member = overlap.members[test.member];
+    tests_.insert(tests_.end(), tests.begin(), tests.end());
+    return role;
+  }
+
+  const std::vector<const NodeProfile*>& nodes_;
+  const EffectiveRule& straggling_;
+  ProfileTable table_;
+  PeerComparison out_;
+  std::vector<PeerTest> tests_;  // of all roles; members are indices into nodes_
+};
+
+/// Configuration facts that most nodes share and a few do not.
+std::vector<FactDifference> fact_differences(const std::vector<const NodeProfile*>& nodes) {
+  std::vector<FactDifference> differences;
+  if (nodes.size() < kLeastNodes) return differences;
+  std::map<std::string_view, std::map<std::string_view, std::vector<std::size_t>>> values;
+  for (std::size_t n = 0; n < nodes.size(); ++n) {
+    for (const auto& [key, value] : nodes[n]->facts) values[key][value].push_back(n);
+  }
+  for (const auto& [key, by_value] : values) {
+    const auto usual = std::max_element(by_value.begin(), by_value.end(),
+                                        [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
+    if (by_value.size() < 2 ||
+        static_cast<double>(usual->second.size()) < kMajority * static_cast<double>(nodes.size())) {
+      continue;
+    }
+    for (auto at = by_value.begin(); at != by_value.end(); ++at) {
+      if (at == usual || differences.size() >= kMostFacts) continue;
+      FactDifference difference{std::string(key), {}, std::string(at->first), std::string(usual->first)};
+      for (const std::size_t n : at->second) difference.nodes.push_back(nodes[n]->node);
+      differences.push_back(std::move(difference));
+    }
+  }
+  return differences;
+}
+
+std::string sentence_of(const PeerComparison& comparison) {
+  if (!comparison.compared) return "not compared with each other: " + comparison.reason;
+  std::size_t compared = 0;
+  std::size_t channels = 0;
+  std::size_t lone = 0;
+  for (const PeerGroup& role : comparison.roles) {
+    if (role.compared) compared += role.nodes.size();
+    if (role.compared) channels = std::max(channels, role.channels);
+    if (role.nodes.size() == 1) ++lone;
+  }
+  std::string text = fmt::format("{} nodes that do the same work compared in {}: ", compared,
+                                 counted(static_cast<double>(channels), "channel"));
+  std::set<std::string> odd;
+  for (const PeerDeviation& deviation : comparison.deviations) {
+    if (deviation.telling) odd.insert(deviation.node);
+  }
+  if (odd.empty()) {
+    text += comparison.deviations.empty() ? "none differs" : "they differ only in what one of them was given to do";
+  } else if (odd.size() == 1) {
+    text += *odd.begin() + " differs";
+  } else {
+    text += fmt::format("{} of them differ", odd.size());
+  }
+  if (!comparison.straggler.node.empty()) text += fmt::format("; the others wait for {}", comparison.straggler.node);
+  if (lone > 0) text += fmt::format("; {} {} of another role, without peers", lone, lone == 1 ? "is" : "are");
+  return text;
+}
+
+}  // namespace
+
+PeerComparison compare_peers(const std::vector<const NodeProfile*>& nodes, const AnalysisSettings& settings) {
+  PeerComparison comparison;
+  if (nodes.size() < 2) {
+    comparison.reason = nodes.empty() ? "no node has a profile to be compared by" : "one node has no peers";
+    return comparison;
+  }
+  const EffectiveRule straggling("node.straggler", settings);
+  const EffectiveRule differing("node.differs", settings);
+  comparison = Comparer(nodes, straggling).run(differing.threshold("min_percent"));
+  comparison.facts = fact_differences(nodes);
+  comparison.compared = std::any_of(comparison.roles.begin(), comparison.roles.end(),
+                                    [](const PeerGroup& role) { return role.compared; });
+  if (!comparison.compared) {
+    comparison.reason = comparison.roles.empty() ? "no node was measured" : comparison.roles.front().reason;
+  }
+  comparison.sentence = sentence_of(comparison);
+  return comparison;
+}
+
+}  // namespace reveal

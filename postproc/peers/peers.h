@@ -1,0 +1,92 @@
+// The nodes of one job against each other. In a data-parallel job nodes that do the same work should look the same;
+// one that does not is the first suspect. Which nodes do the same work is found, not assumed.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "postproc/diagnose/analysis_settings.h"
+#include "postproc/diagnose/finding.h"
+#include "postproc/peers/node_profile.h"
+
+namespace reveal {
+
+/// Nodes that do the same kind of work.
+struct PeerGroup {
+  std::vector<std::string> nodes;
+  bool compared = false;
+  std::string reason;        // why these nodes were not compared, or what limits it
+  double seconds = 0;        // of wall time in which all of them lived
+  std::size_t channels = 0;  // compared
+};
+
+/// One channel of one node, whole job, that its peers do not share.
+struct PeerDeviation {
+  std::string node;
+  std::string channel;
+  std::string unit;
+  Subsystem subsystem = Subsystem::cpu;
+  double observed = 0;
+  double expected = 0;  // median of the other nodes of its role
+  double percent = 0;
+  double t = 0;
+  double p = 1;
+  bool telling = false;  // says something about the node; else it may be the work that differs, as of a rank that logs
+};
+
+/// A cell of the map of nodes and subsystems.
+struct PeerCell {
+  std::string node;
+  Subsystem subsystem = Subsystem::cpu;
+  std::size_t channels = 0;  // that deviate
+  double percent = 0;        // the largest of them, signed
+};
+
+/// A configuration fact in which a few nodes differ from most of their job.
+struct FactDifference {
+  std::string key;
+  std::vector<std::string> nodes;
+  std::string value;
+  std::string usual;  // of the others
+};
+
+/// Who keeps the others waiting; `node` is "" when nobody does, or nobody can be told, and `reason` says which.
+struct Straggler {
+  std::string node;
+  std::string signal;
+  double observed = 0;  // cpus
+  double expected = 0;
+  double seconds = 0;  // that the others waited for it, of the job's time
+  double percent = 0;
+  std::string reason;
+};
+
+struct PeerComparison {
+  bool compared = false;
+  std::string reason = "nodes were not compared with each other";  // why not
+  std::vector<PeerGroup> roles;
+  std::size_t tests = 0;
+  std::vector<PeerDeviation> deviations;  // by node, then by falling |t|
+  std::size_t deviations_left_out = 0;
+  std::vector<PeerCell> cells;
+  std::vector<FactDifference> facts;
+  Straggler straggler;
+  std::string sentence;  // the line of the report
+};
+
+[[nodiscard]] PeerComparison compare_peers(const std::vector<const NodeProfile*>& nodes,
+                                           const AnalysisSettings& settings = {});
+
+/// What is worth telling: nothing for a healthy job.
+[[nodiscard]] std::vector<Finding> peer_findings(const PeerComparison& comparison, TimeSpan job,
+                                                 const AnalysisSettings& settings = {});
+
+/// Whether the peers of `node` did the same at the same time: the share of them whose course of every one of `channels`
+/// changed alike. Nothing when that cannot be told.
+[[nodiscard]] std::optional<double> share_of_peers_alike(const NodeProfile& node,
+                                                         const std::vector<const NodeProfile*>& peers, TimeSpan span,
+                                                         const std::vector<std::string>& channels);
+
+}  // namespace reveal

@@ -1,0 +1,18 @@
+// Who keeps the others waiting. Nodes of a synchronous job wait for the slowest, which itself waits for nobody: it
+// spends most of its time on its own work. Run-queue wait is part of that own time; a rank blocked in a receive sleeps,
+// and that is what is missing from it. Ranks that poll while they wait look like ranks that work.
+#pragma once
+
+#include <vector>
+
+#include "postproc/diagnose/effective_rule.h"
+#include "postproc/peers/peer_statistic.h"
+#include "postproc/peers/peers.h"
+
+namespace reveal {
+
+/// `tests` of all columns of the role; `rule` is node.straggler.
+[[nodiscard]] Straggler find_straggler(const RoleData& role, const std::vector<PeerTest>& tests,
+                                       const EffectiveRule& rule);
+
+}  // namespace reveal

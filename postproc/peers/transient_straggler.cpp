@@ -1,0 +1,195 @@
+#include "postproc/peers/transient_straggler.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "hdf5schema/basics/not_measured.h"
+#include "postproc/diagnose/effective_rule.h"
+#include "postproc/diagnose/elevation.h"
+#include "postproc/numerics/median.h"
+#include "postproc/words/quantity.h"
+
+namespace reveal {
+namespace {
+
+/// Nodes of a job do not begin and end alike.
+constexpr std::int64_t kEdgeNs = 5'000'000'000;
+constexpr std::size_t kLeastPoints = 30;
+constexpr double kRival = 0.7;
+/// Own times that differ by no more than this part are equal: nobody waits for the other.
+constexpr double kEqual = 0.15;
+
+/// Own time of the members of one role on common points of wall time.
+struct Courses {
+  std::vector<const NodeProfile*> nodes;
+  std::vector<std::vector<double>> own;
+  std::int64_t begin_utc_ns = 0;
+  std::int64_t step_ns = 0;
+
+  [[nodiscard]] std::size_t points() const { return own.empty() ? 0 : own.front().size(); }
+};
+
+Courses courses_of(const PeerGroup& role, const std::vector<const NodeProfile*>& nodes) {
+  Courses courses;
+  std::int64_t end = std::numeric_limits<std::int64_t>::max();
+  for (const NodeProfile* node : nodes) {
+    if (std::find(role.nodes.begin(), role.nodes.end(), node->node) == role.nodes.end()) continue;
+    const ProfileChannel* channel = node->find(kOwnTime);
+    if (channel == nullptr || channel->line.empty() || node->line_step_ns <= 0) continue;
+    courses.nodes.push_back(node);
+    courses.step_ns = std::max(courses.step_ns, node->line_step_ns);
+    courses.begin_utc_ns = std::max(courses.begin_utc_ns, node->begin_utc_ns);
+    end = std::min(end, node->end_utc_ns);
+  }
+  courses.begin_utc_ns += kEdgeNs;
+  end -= kEdgeNs;
+  if (courses.nodes.size() < 2 || end <= courses.begin_utc_ns || courses.step_ns <= 0) return {};
+  const auto points = static_cast<std::size_t>((end - courses.begin_utc_ns) / courses.step_ns);
+  for (const NodeProfile* node : courses.nodes) {
+    const ProfileChannel& channel = *node->find(kOwnTime);
+    std::vector<double> own(points, kNaN);
+    for (std::size_t i = 0; i < points; ++i) {
+      const std::int64_t middle =
+          courses.begin_utc_ns + static_cast<std::int64_t>(i) * courses.step_ns + courses.step_ns / 2;
+      own[i] = line_value(channel, static_cast<std::size_t>((middle - node->begin_utc_ns) / node->line_step_ns));
+    }
+    courses.own.push_back(std::move(own));
+  }
+  return courses;
+}
+
+std::vector<double> of_the_others(const Courses& courses, std::size_t member) {
+  std::vector<double> others(courses.points(), kNaN);
+  std::vector<double> now;
+  for (std::size_t i = 0; i < others.size(); ++i) {
+    now.clear();
+    for (std::size_t other = 0; other < courses.own.size(); ++other) {
+      if (other != member && !std::isnan(courses.own[other][i])) now.push_back(courses.own[other][i]);
+    }
+    others[i] = median_of(now);
+  }
+  return others;
+}
+
+struct Stretch {
+  Interval at;
+  double score = 0;
+  double own = 0, own_usual = 0;
+  double others = 0, others_usual = 0;
+};
+
+std::vector<Stretch> stretches(const Courses& courses, std::size_t member, const EffectiveRule& rule, bool lasting) {
+  const std::vector<double>& own = courses.own[member];
+  const std::vector<double> others = of_the_others(courses, member);
+  std::vector<double> against(own.size());
+  for (std::size_t i = 0; i < own.size(); ++i) against[i] = own[i] - others[i];
+  const double points_per_second = 1e9 / static_cast<double>(courses.step_ns);
+  const auto points = [&](double seconds) {
+    return static_cast<std::size_t>(std::max(1.0, std::round(seconds * points_per_second)));
+  };
+  // The usual difference may have either sign: it is what the search rises above.
+  const double lowest =
+      *std::min_element(against.begin(), against.end(), [](double a, double b) { return std::isnan(b) || a < b; });
+  for (double& value : against) value -= lowest;
+  const ElevationSearch search{.min_excess = rule.threshold("min_passing"),
+                               .min_length = points(rule.threshold("min_passing_seconds")),
+                               .window = points(5),
+                               .min_score = rule.threshold("min_passing_score"),
+                               .floor = 0};
+  const auto found = lasting ? find_lasting_elevations(against, search) : find_elevations(against, search);
+  const std::vector<Interval> all = places(found);
+  std::vector<Stretch> kept;
+  for (const Elevation& elevation : found) {
+    // What is there from the start is how the nodes began, not what befell one of them.
+    if (elevation.recurring || !elevation.beyond || elevation.at.begin == 0) continue;
+    Stretch stretch{elevation.at,
+                    elevation.score,
+                    mean_inside(own, elevation.at),
+                    mean_outside(own, all),
+                    mean_inside(others, elevation.at),
+                    mean_outside(others, all)};
+    if (std::isnan(stretch.own_usual) || std::isnan(stretch.others_usual)) continue;
+    const double excess = elevation.inside - elevation.outside;
+    if (excess < rule.threshold("min_passing_share") * stretch.own_usual) continue;
+    // Of two halves the usual one is that in which the nodes do the same; else nobody can tell.
+    const bool alike_else = std::abs(stretch.own_usual - stretch.others_usual) <= kEqual * stretch.own_usual;
+    if (lasting ? !alike_else : 2 * elevation.at.length() > own.size()) continue;
+    if (stretch.own <= (1 + kEqual) * stretch.others) continue;
+    // The others must have slept more: a node that is busier while nobody waits for it is no straggler.
+    if (stretch.others >= stretch.others_usual) continue;
+    kept.push_back(stretch);
+  }
+  return kept;
+}
+
+Finding describe(const Courses& courses, std::size_t member, const Stretch& stretch, const EffectiveRule& rule) {
+  const std::string& node = courses.nodes[member]->node;
+  Finding finding = rule.finding({node});
+  const auto at = [&](std::size_t point) {
+    return courses.begin_utc_ns + static_cast<std::int64_t>(point) * courses.step_ns;
+  };
+  const double length = static_cast<double>(stretch.at.length()) * static_cast<double>(courses.step_ns) * 1e-9;
+  const double job = courses.nodes[member]->seconds();
+  finding.intervals = {{at(stretch.at.begin), at(stretch.at.end)}};
+  finding.severity = Severity::notice;
+  finding.confidence = Confidence::possible;
+  finding.impact.seconds = length * (1 - stretch.others / stretch.others_usual);
+  finding.impact.percent = 100 * *finding.impact.seconds / job;
+  finding.impact.how = "time the others slept more than usual; nothing is lost if they do not wait for each other";
+  const auto fact = [&](std::string feature, double observed, double expected) {
+    Evidence evidence;
+    evidence.metric = kOwnTime;
+    evidence.node = node;
+    evidence.feature = std::move(feature);
+    evidence.observed = four_digits(observed);
+    evidence.expected = four_digits(expected);
+    evidence.unit = "cpus";
+    evidence.span = finding.intervals.front();
+    evidence.detectors = {"PEERS"};
+    finding.evidence.push_back(std::move(evidence));
+  };
+  fact("mean of this node", stretch.own, stretch.own_usual);
+  finding.evidence.back().score = shown_score(stretch.score);
+  fact("median of the other nodes", stretch.others, stretch.others_usual);
+  finding.sentence = fmt::format(
+      "For {} s the others waited for {}: its own work or node held its ranks for {} cpus (usually {}), those of its "
+      "peers for {} (usually {}), which slept instead.",
+      number(length), node, number(stretch.own), number(stretch.own_usual), number(stretch.others),
+      number(stretch.others_usual));
+  finding.runner_up = {"", "it may have been given more to do for a while: then the waiting follows the rank"};
+  return finding;
+}
+
+}  // namespace
+
+std::vector<Finding> transient_straggler_findings(const PeerComparison& comparison,
+                                                  const std::vector<const NodeProfile*>& nodes,
+                                                  const AnalysisSettings& settings) {
+  const EffectiveRule rule("node.straggler", settings);
+  std::vector<Finding> findings;
+  if (!rule.enabled() || !comparison.straggler.node.empty()) return findings;
+  for (const PeerGroup& role : comparison.roles) {
+    const Courses courses = courses_of(role, nodes);
+    if (courses.points() < kLeastPoints) continue;
+    std::vector<std::pair<std::size_t, Stretch>> all;
+    for (std::size_t member = 0; member < courses.nodes.size(); ++member) {
+      auto found = stretches(courses, member, rule, true);
+      if (found.empty()) found = stretches(courses, member, rule, false);
+      for (const Stretch& stretch : found) all.emplace_back(member, stretch);
+    }
+    // Where the nodes take turns at it, the load around them moves, and none of them is the slow one.
+    const auto strongest = std::max_element(
+        all.begin(), all.end(), [](const auto& a, const auto& b) { return a.second.score < b.second.score; });
+    const auto rivals = [&](const auto& one) {
+      return one.first != strongest->first && one.second.score > kRival * strongest->second.score;
+    };
+    if (strongest == all.end() || std::any_of(all.begin(), all.end(), rivals)) continue;
+    findings.push_back(describe(courses, strongest->first, strongest->second, rule));
+  }
+  return findings;
+}
+
+}  // namespace reveal

@@ -1,0 +1,17 @@
+// A node that the others waited for during a part of the job. Each node is its own control, so that two nodes are
+// enough: the one whose own time rose against the other's is the one that was waited for.
+#pragma once
+
+#include <vector>
+
+#include "postproc/peers/peers.h"
+
+namespace reveal {
+
+/// Stretches in which one node's own time (running, ready, on a disk) rose against that of its peers, who slept
+/// instead. What lasts for the whole job is PeerComparison::straggler.
+[[nodiscard]] std::vector<Finding> transient_straggler_findings(const PeerComparison& comparison,
+                                                                const std::vector<const NodeProfile*>& nodes,
+                                                                const AnalysisSettings& settings = {});
+
+}  // namespace reveal

@@ -1,0 +1,23 @@
+// A job's telemetry with longer steps.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "postproc/telemetry/telemetry.h"
+
+namespace reveal {
+
+/// One longer step from its samples: a level's mean; a counter's increments as what the present samples would come to
+/// over the whole step, so that a gap does not look like a pause. NaN when none is present.
+[[nodiscard]] double longer_step(std::span<const double> samples, Kind kind);
+
+/// `factor` samples in one; a rest of fewer is left out.
+[[nodiscard]] Telemetry coarser(const Telemetry& telemetry, std::size_t factor);
+/// The same into what it returned before, or an empty one.
+void make_coarser(const Telemetry& telemetry, std::size_t factor, Telemetry& coarse);
+
+/// One series.
+void lengthen_steps(std::span<const double> values, std::size_t factor, Kind kind, std::span<double> out);
+
+}  // namespace reveal

@@ -1,0 +1,258 @@
+#include "postproc/telemetry/grid.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <limits>
+#include <optional>
+
+#include "hdf5schema/basics/not_measured.h"
+
+namespace reveal {
+namespace {
+
+/// Before any row that could be near; far from the end of the type, since it is subtracted.
+constexpr std::int64_t kLongAgo = std::numeric_limits<std::int64_t>::min() / 4;
+
+/// A counter is spread over a gap of at most this many of its own periods: beyond it, nobody knows when it happened.
+constexpr double kSpreadPeriods = 3;
+constexpr std::int64_t kSpreadSteps = 20;
+/// A level is believed for at most this many of its own periods.
+constexpr double kHoldPeriods = 1.5;
+constexpr std::chrono::nanoseconds kFinestStep = std::chrono::milliseconds(100);
+
+std::int64_t rounded_quotient(std::int64_t a, std::int64_t b) {
+  const std::int64_t half = a >= 0 ? b / 2 : -(b / 2);
+  return (a + half) / b;
+}
+
+std::int64_t floored_quotient(std::int64_t a, std::int64_t b) {
+  return a / b - (a % b < 0 ? 1 : 0);
+}
+
+std::int64_t rounded_up_quotient(std::int64_t a, std::int64_t b) {
+  return a / b + (a % b > 0 ? 1 : 0);
+}
+
+double period_steps(double period_seconds, double step_seconds) {
+  return std::max(1.0, period_seconds / step_seconds);
+}
+
+std::int64_t most_spread_of(double steps) {
+  return std::max<std::int64_t>(kSpreadSteps, static_cast<std::int64_t>(std::lround(kSpreadPeriods * steps)));
+}
+
+std::int64_t most_held_of(double steps) {
+  return std::max<std::int64_t>(1, static_cast<std::int64_t>(std::lround(kHoldPeriods * steps)));
+}
+
+/// Where each row of a family belongs.
+struct Places {
+  std::vector<std::int64_t> at;     // samples
+  std::vector<std::int64_t> ticks;  // the same finer, from the first sample on
+  std::int64_t ticks_in_step = 1;
+};
+
+/// Adds the increment of `count` ticks up to `last` to the steps in which they are.
+void spread(double increment, std::int64_t last, std::int64_t count, std::int64_t ticks_in_step,
+            std::span<double> out) {
+  const auto size = static_cast<std::int64_t>(out.size());
+  for (std::int64_t first = last - count; first < last;) {
+    const std::int64_t step = floored_quotient(first, ticks_in_step);
+    const std::int64_t end = std::min(last, (step + 1) * ticks_in_step);
+    if (step >= 0 && step < size) {
+      double& cell = out[static_cast<std::size_t>(step)];
+      // Rows may share a step where the interval is shorter, or after the wall clock moved: increments add up.
+      cell = (std::isnan(cell) ? 0 : cell) + increment * static_cast<double>(end - first) / static_cast<double>(count);
+    }
+    first = end;
+  }
+}
+
+void lay_channel(const FamilyRows& family, std::size_t channel, const Places& places, double period_steps,
+                 std::span<double> out) {
+  const std::vector<std::int64_t>& at = places.at;
+  const auto rows = std::span(family.values).subspan(channel * at.size(), at.size());
+  const ChannelKey& key = family.channels[channel];
+  const bool counts = family.spec.kind == Kind::counter || family.spec.kind == Kind::event;
+  const auto size = static_cast<std::int64_t>(out.size());
+  const std::int64_t most_spread = most_spread_of(period_steps);
+  const std::int64_t most_held = most_held_of(period_steps);
+
+  // The tick an increment counts from. A missing value's increment is in the next one that is present.
+  std::optional<std::int64_t> counted_to;
+  if (!family.seen_before.empty() && family.seen_before[channel]) counted_to = kLongAgo;
+  for (std::size_t row = 0; row < at.size(); ++row) {
+    if (std::isnan(rows[row])) continue;
+    if (key.died_ns > 0 && family.time_ns[row] > key.died_ns) break;
+    if (counts) {
+      const std::vector<std::int64_t>& ticks = places.ticks;
+      const std::int64_t previous = counted_to.value_or(row > 0 ? ticks[row - 1] : ticks[row] - 1);
+      counted_to = ticks[row];
+      const std::int64_t covered = std::max<std::int64_t>(1, ticks[row] - previous);
+      if (covered <= most_spread * places.ticks_in_step)
+        spread(rows[row], ticks[row], covered, places.ticks_in_step, out);
+    } else {
+      std::int64_t until = row + 1 < at.size() ? std::max(at[row + 1], at[row] + 1) : at[row] + most_held;
+      until = std::min({until, at[row] + most_held, size});
+      for (std::int64_t t = std::max<std::int64_t>(0, at[row]); t < until; ++t)
+        out[static_cast<std::size_t>(t)] = rows[row];
+    }
+  }
+}
+
+/// Where the rows of a channel go that has a value in each of them: the same for all such channels of a family.
+class WholeChannel {
+ public:
+  WholeChannel(Kind kind, std::span<const std::int64_t> at, double period_steps, std::size_t samples)
+      : counts_(kind == Kind::counter || kind == Kind::event), samples_(static_cast<std::int64_t>(samples)) {
+    const std::int64_t most = counts_ ? most_spread_of(period_steps) : most_held_of(period_steps);
+    for (std::size_t row = 0; row < at.size(); ++row) {
+      const bool last = row + 1 == at.size();
+      if (row > 0 && at[row] <= at[row - 1]) once_ = false;  // two rows on one step
+      if (counts_) {
+        const std::int64_t covered = row > 0 ? at[row] - at[row - 1] : 1;
+        if (covered <= most) add(row, at[row] - covered + 1, at[row] + 1, static_cast<double>(covered));
+      } else {
+        add(row, at[row], last ? at[row] + most : std::min(at[row + 1], at[row] + most), 1);
+      }
+    }
+  }
+
+  /// False if this channel needs a closer look. `seen`: an earlier row has a value, so that the first one of these
+  /// counts from something unknown.
+  [[nodiscard]] bool lay(std::span<const double> rows, bool seen, std::span<double> out) const {
+    if (!once_ || (counts_ && std::any_of(rows.begin(), rows.end(), [](double v) { return std::isnan(v); }))) {
+      return false;
+    }
+    std::size_t filled = 0;
+    for (const Run& run : runs_) {
+      std::fill(out.begin() + static_cast<std::ptrdiff_t>(filled), out.begin() + static_cast<std::ptrdiff_t>(run.begin),
+                kNaN);
+      const auto to = out.subspan(run.begin, run.count);
+      if (run.one_each) {
+        const auto from = rows.subspan(run.row, run.count);
+        std::copy(from.begin(), from.end(), to.begin());
+      } else {
+        std::fill(to.begin(), to.end(), rows[run.row] / run.divisor);
+      }
+      filled = run.begin + run.count;
+    }
+    std::fill(out.begin() + static_cast<std::ptrdiff_t>(filled), out.end(), kNaN);
+    if (counts_ && seen && !runs_.empty() && runs_.front().row == 0) out[runs_.front().begin] = kNaN;
+    return true;
+  }
+
+ private:
+  /// Steps that come from one row, or from as many rows that follow each other.
+  struct Run {
+    std::size_t row;
+    std::size_t begin;
+    std::size_t count;
+    bool one_each;
+    double divisor;
+  };
+
+  void add(std::size_t row, std::int64_t begin, std::int64_t end, double divisor) {
+    begin = std::max<std::int64_t>(begin, 0);
+    end = std::min(end, samples_);
+    if (begin >= end) return;
+    const auto first = static_cast<std::size_t>(begin);
+    const auto count = static_cast<std::size_t>(end - begin);
+    const bool single = count == 1 && divisor == 1;
+    if (single && !runs_.empty()) {
+      Run& last = runs_.back();
+      if (last.one_each && last.begin + last.count == first && last.row + last.count == row) {
+        ++last.count;
+        return;
+      }
+    }
+    runs_.push_back({row, first, count, single, divisor});
+  }
+
+  bool counts_;
+  std::int64_t samples_;
+  bool once_ = true;
+  std::vector<Run> runs_;
+};
+
+}  // namespace
+
+std::int64_t ticks_in_step(std::chrono::nanoseconds interval) {
+  return rounded_up_quotient(kFinestStep.count(), interval.count());
+}
+
+std::int64_t wall_step(std::int64_t monotonic_ns, std::int64_t utc_minus_monotonic_ns,
+                       std::chrono::nanoseconds interval) {
+  return rounded_up_quotient(rounded_quotient(monotonic_ns + utc_minus_monotonic_ns, interval.count()),
+                             ticks_in_step(interval));
+}
+
+Grid::Grid(std::int64_t first_ns, std::int64_t last_ns, std::int64_t utc_minus_monotonic_ns,
+           std::chrono::nanoseconds interval)
+    : offset_ns_(utc_minus_monotonic_ns),
+      interval_ns_(interval.count()),
+      ticks_in_step_(reveal::ticks_in_step(interval)) {
+  begin_ = rounded_up_quotient(tick(first_ns), ticks_in_step_) * ticks_in_step_;
+  const std::int64_t whole = tick(last_ns) / ticks_in_step_;
+  samples_ = whole < 0 ? 0 : static_cast<std::size_t>(whole);
+}
+
+std::int64_t Grid::tick(std::int64_t monotonic_ns) const {
+  return rounded_quotient(monotonic_ns + offset_ns_, interval_ns_) - begin_;
+}
+
+std::int64_t Grid::index(std::int64_t monotonic_ns) const {
+  return rounded_up_quotient(tick(monotonic_ns), ticks_in_step_) - 1;
+}
+
+std::int64_t reach_of(double period_seconds, double step_seconds) {
+  const double steps = period_steps(period_seconds, step_seconds);
+  return std::max(most_spread_of(steps), most_held_of(steps));
+}
+
+void append_channels(const FamilyRows& family, Telemetry& telemetry) {
+  const double period_seconds = std::chrono::duration<double>(family.spec.period).count();
+  for (const ChannelKey& key : family.channels) {
+    telemetry.channels.push_back({.metric = key.metric,
+                                  .instance = key.instance,
+                                  .family = family.spec.path,
+                                  .role = key.role,
+                                  .kind = family.spec.kind,
+                                  .unit = family.spec.unit,
+                                  .scope = family.spec.scope,
+                                  .subsystem = family.spec.subsystem,
+                                  .period_seconds = period_seconds});
+  }
+}
+
+void lay_values(const FamilyRows& family, const Grid& grid, std::size_t begin, std::size_t first,
+                Telemetry& telemetry) {
+  Places places{.ticks_in_step = grid.ticks_in_step()};
+  std::vector<std::int64_t>& at = places.at;
+  for (const std::int64_t time : family.time_ns) {
+    at.push_back(grid.index(time) - static_cast<std::int64_t>(begin));
+    places.ticks.push_back(grid.tick(time) - static_cast<std::int64_t>(begin) * grid.ticks_in_step());
+  }
+  const double period_seconds = std::chrono::duration<double>(family.spec.period).count();
+  const double steps = period_steps(period_seconds, telemetry.step_seconds);
+  const WholeChannel whole(family.spec.kind, at, steps, telemetry.samples);
+  for (std::size_t i = 0; i < family.channels.size(); ++i) {
+    const auto rows = std::span(family.values).subspan(i * at.size(), at.size());
+    const bool seen = !family.seen_before.empty() && family.seen_before[i];
+    const std::span<double> out = telemetry.series(first + i);
+    if (family.channels[i].died_ns > 0 || !whole.lay(rows, seen, out)) {
+      std::fill(out.begin(), out.end(), kNaN);
+      lay_channel(family, i, places, steps, out);
+    }
+  }
+}
+
+void lay_on_grid(const FamilyRows& family, const Grid& grid, Telemetry& telemetry, std::size_t begin) {
+  const std::size_t first = telemetry.channels.size();
+  append_channels(family, telemetry);
+  telemetry.values.resize(telemetry.channels.size() * telemetry.samples);
+  lay_values(family, grid, begin, first, telemetry);
+}
+
+}  // namespace reveal

@@ -1,0 +1,136 @@
+#include "postproc/telemetry/job.h"
+
+#include <spdlog/fmt/fmt.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/text.h"
+#include "hdf5schema/trace_reader.h"
+#include "postproc/telemetry/publish.h"
+
+namespace reveal {
+namespace {
+
+constexpr std::string_view kTrace = ".h5";
+constexpr std::string_view kPart = ".h5.part";
+constexpr std::string_view kMerged = "job.h5";
+constexpr std::string_view kRecovered = ".recovered.h5";
+constexpr std::string_view kEarlier = ".h5.earlier";
+constexpr std::size_t kMostNodes = 65'536;
+constexpr std::size_t kMostBytes = 1 << 20;                 // of all names
+constexpr std::size_t kLongestName = 255;                   // of a host: POSIX
+constexpr std::int64_t kLargestNumber = 1'000'000'000'000;  // of a node
+constexpr std::size_t kMostDigits = 12;
+
+/// Names as long as there is room for them: a list of 30 kB could ask for gigabytes.
+class Names {
+ public:
+  [[nodiscard]] bool full() const { return names_.size() >= kMostNodes || bytes_ >= kMostBytes; }
+  void add(std::string name) {
+    if (name.empty() || name.size() > kLongestName || full()) return;
+    bytes_ += name.size();
+    names_.push_back(std::move(name));
+  }
+  [[nodiscard]] std::vector<std::string> take() { return std::move(names_); }
+
+ private:
+  std::vector<std::string> names_;
+  std::size_t bytes_ = 0;
+};
+
+void expand_range(const std::string& prefix, std::string_view range, const std::string& suffix, Names& names) {
+  if (prefix.size() + suffix.size() > kLongestName) return;
+  const std::size_t dash = range.find('-');
+  const std::string_view low_text = range.substr(0, dash);
+  const auto low = parse_int(low_text);
+  const auto high = dash == std::string_view::npos ? low : parse_int(range.substr(dash + 1));
+  if (!low || !high || *low < 0 || *high > kLargestNumber || low_text.size() > kMostDigits) return;
+  for (std::int64_t i = *low; i <= *high && !names.full(); ++i) {
+    names.add(fmt::format("{}{:0{}}{}", prefix, i, low_text.size(), suffix));
+  }
+}
+
+/// The rows before the last segment, of which a crash in between left nothing that can be read.
+bool stands_alone(const std::filesystem::path& earlier) {
+  std::filesystem::path trace = earlier;
+  trace.replace_extension();
+  std::filesystem::path part = trace;
+  part += ".part";
+  std::error_code error;
+  if (std::filesystem::exists(trace, error)) return false;
+  return !std::filesystem::exists(part, error) || never_started(part);
+}
+
+}  // namespace
+
+std::vector<ListedTrace> list_traces(const std::filesystem::path& directory) {
+  std::error_code error;
+  std::filesystem::directory_iterator entries(directory, error);
+  if (error) throw Error(directory.string() + ": " + error.message());
+  std::vector<ListedTrace> traces;
+  for (const auto& entry : entries) {
+    const std::string name = entry.path().filename().string();
+    if (name == kMerged || name.front() == '.' || name.ends_with(kRecovered)) continue;
+    const bool earlier = name.ends_with(kEarlier) && stands_alone(entry.path());
+    const bool part = earlier || name.ends_with(kPart);
+    if (!part && !name.ends_with(kTrace)) continue;
+    struct stat status {};
+    // Links, FIFOs and the like are listed: who opens them says what they are.
+    if (::lstat(entry.path().c_str(), &status) != 0 || S_ISDIR(status.st_mode)) continue;
+    ListedTrace trace;
+    trace.path = entry.path();
+    trace.node = name.substr(0, name.size() - (earlier ? kEarlier : part ? kPart : kTrace).size());
+    trace.part = part;
+    trace.bytes = static_cast<std::uint64_t>(status.st_size);
+    trace.mtime_ns = status.st_mtim.tv_sec * 1'000'000'000LL + status.st_mtim.tv_nsec;
+    traces.push_back(std::move(trace));
+  }
+  if (traces.empty()) {
+    throw Error("no trace in " + directory.string() +
+                ": expected NODE.h5 or NODE.h5.part, as reveal-run and reveal-collect write them");
+  }
+  std::sort(traces.begin(), traces.end(), [](const ListedTrace& a, const ListedTrace& b) { return a.path < b.path; });
+  return traces;
+}
+
+std::vector<std::string> expand_node_list(std::string_view list) {
+  Names names;
+  while (!list.empty() && !names.full()) {
+    // A comma inside brackets separates ranges, not names.
+    std::size_t end = 0;
+    int depth = 0;
+    while (end < list.size() && (list[end] != ',' || depth > 0)) {
+      depth += list[end] == '[' ? 1 : list[end] == ']' ? -1 : 0;
+      ++end;
+    }
+    const std::string_view item = list.substr(0, end);
+    list.remove_prefix(std::min(end + 1, list.size()));
+    const std::size_t open = item.find('[');
+    const std::size_t close = item.find(']');
+    if (open == std::string_view::npos || close == std::string_view::npos || close < open) {
+      names.add(std::string(item));
+      continue;
+    }
+    const std::string prefix(item.substr(0, open));
+    const std::string suffix(item.substr(close + 1));
+    std::string_view ranges = item.substr(open + 1, close - open - 1);
+    while (!ranges.empty()) {
+      const std::size_t comma = std::min(ranges.find(','), ranges.size());
+      expand_range(prefix, ranges.substr(0, comma), suffix, names);
+      ranges.remove_prefix(std::min(comma + 1, ranges.size()));
+    }
+  }
+  return names.take();
+}
+
+std::vector<std::string> expected_nodes(const Snapshot& snapshot) {
+  for (const auto& [key, value] : snapshot) {
+    if (key == "env.SLURM_JOB_NODELIST" || key == "job.nodelist") return expand_node_list(value);
+  }
+  return {};
+}
+
+}  // namespace reveal

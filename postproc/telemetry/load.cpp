@@ -1,0 +1,107 @@
+#include "postproc/telemetry/load.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <map>
+#include <optional>
+
+#include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/text.h"
+#include "postproc/telemetry/trace_stream.h"
+
+namespace reveal {
+namespace {
+
+constexpr std::size_t kMostLossNotes = 5;
+/// Pairs whose offset moves by more than this show a wall clock that was set, not one that drifts.
+constexpr std::int64_t kClockStepNs = 50'000'000;
+
+struct Loss {
+  std::string_view code;
+  std::string_view says;
+  bool rows;  // of the trace itself are missing
+};
+
+/// The worst first: kMostLossNotes cuts the end.
+constexpr Loss kLosses[] = {
+    {"rows_lost", "rows were lost", true},        {"probe_lost", "a probe was lost", false},
+    {"events_lost", "events were lost", false},   {"ticks_missed", "samples were missed", false},
+    {"rows_dropped", "rows were dropped", false}, {"metrics_selected", "only some metrics were recorded", false},
+};
+
+/// Of events whose text is a number of things that were lost.
+std::optional<std::int64_t> sum_of(const std::vector<const Event*>& events) {
+  std::int64_t sum = 0;
+  for (const Event* event : events) {
+    const auto count = parse_int(event->text);
+    if (!count || *count < 0 || sum > INT64_MAX - *count) return std::nullopt;
+    sum += *count;
+  }
+  return sum;
+}
+
+}  // namespace
+
+std::string in_one_sentence(std::span<const LostPart> lost) {
+  constexpr std::size_t kNamed = 3;
+  std::string sentence;
+  for (std::size_t i = 0; i < std::min(kNamed, lost.size()); ++i) sentence += (i > 0 ? "; " : "") + lost[i].words;
+  if (lost.size() > kNamed) sentence += fmt::format("; and {} more", lost.size() - kNamed);
+  return sentence;
+}
+
+void note_clock(const std::vector<ClockPair>& clocks, NodeTrace& trace) {
+  for (std::size_t i = 0; i < clocks.size(); ++i) {
+    trace.clock_error_seconds = std::max(trace.clock_error_seconds, static_cast<double>(clocks[i].max_error_ns) * 1e-9);
+    if (i == 0) continue;
+    const std::int64_t moved =
+        (clocks[i].utc_ns - clocks[i].monotonic_ns) - (clocks[i - 1].utc_ns - clocks[i - 1].monotonic_ns);
+    if (std::abs(moved) <= kClockStepNs) continue;
+    trace.notes.push_back(
+        fmt::format("the wall clock was set {} by {:.1f} s during the job; times follow the steady clock",
+                    moved < 0 ? "back" : "forward", std::abs(static_cast<double>(moved)) * 1e-9));
+  }
+}
+
+void note_losses(NodeTrace& trace) {
+  std::size_t notes = 0;
+  for (const Loss& loss : kLosses) {
+    std::map<std::string_view, std::vector<const Event*>> by_object;
+    for (const Event& event : trace.events) {
+      if (event.code == loss.code) by_object[event.object].push_back(&event);
+    }
+    if (loss.rows && !by_object.empty()) trace.rows_lost = true;
+    for (const auto& [object, events] : by_object) {
+      if (notes++ >= kMostLossNotes) return;
+      if (const auto total = sum_of(events)) {
+        trace.notes.push_back(fmt::format("{} {}", *total, loss.says));
+        continue;
+      }
+      std::string note = fmt::format("{} ({}: {}", loss.says, object, events.front()->text);
+      if (events.size() > 1) note += fmt::format(", and {} more times", events.size() - 1);
+      trace.notes.push_back(note + ")");
+    }
+  }
+}
+
+std::int64_t utc_offset_ns(const std::vector<ClockPair>& clocks, const TraceHeader& header, std::int64_t first_ns) {
+  if (clocks.empty()) return header.begin_utc_ns - first_ns;
+  std::vector<std::int64_t> offsets;
+  offsets.reserve(clocks.size());
+  for (const ClockPair& pair : clocks) offsets.push_back(pair.utc_ns - pair.monotonic_ns);
+  // The lower median: with two pairs around a step, the one the job began with.
+  const auto middle = offsets.begin() + static_cast<std::ptrdiff_t>((offsets.size() - 1) / 2);
+  if (offsets.size() == 2) return offsets.front();
+  std::nth_element(offsets.begin(), middle, offsets.end());
+  return *middle;
+}
+
+NodeTrace load_trace(const std::filesystem::path& path) {
+  TraceStream stream(path);
+  return held(stream);
+}
+
+}  // namespace reveal

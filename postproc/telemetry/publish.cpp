@@ -1,0 +1,89 @@
+#include "postproc/telemetry/publish.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <fstream>
+
+#include "hdf5schema/basics/descriptor.h"
+#include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/text.h"
+
+namespace reveal {
+namespace {
+
+int g_outputs = -1;  // a pipe, in a child that may write no files
+
+bool write_all(int fd, std::string_view content) {
+  while (!content.empty()) {
+    const ssize_t written = ::write(fd, content.data(), content.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return false;
+    content.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return true;
+}
+
+}  // namespace
+
+void send_outputs_to(int pipe) noexcept {
+  g_outputs = pipe;
+}
+
+void write_output(const std::filesystem::path& path, std::string_view content) {
+  if (g_outputs >= 0) {
+    const std::string head = path.string() + '\n' + std::to_string(content.size()) + '\n';
+    if (!write_all(g_outputs, head) || !write_all(g_outputs, content)) throw system_error(path.string(), errno);
+    return;
+  }
+  std::ofstream out(path, std::ios::binary | std::ios::trunc);
+  if (out) out << content << std::flush;
+  if (!out) throw system_error(path.string(), errno);
+}
+
+void write_outputs_from(int pipe, const std::vector<std::filesystem::path>& allowed) {
+  constexpr std::size_t kMost = std::size_t{1} << 30;
+  std::string received;
+  char part[65536];
+  for (ssize_t got = 1; got > 0 && received.size() < kMost;) {
+    got = ::read(pipe, part, sizeof part);
+    if (got > 0) received.append(part, static_cast<std::size_t>(got));
+    if (got < 0 && errno == EINTR) got = 1;
+  }
+  std::string_view rest = received;
+  for (std::string_view path, size; next_line(rest, path) && next_line(rest, size);) {
+    const auto length = parse_int(size);
+    if (!length || *length < 0 || static_cast<std::size_t>(*length) > rest.size()) return;  // it was cut off
+    if (std::find(allowed.begin(), allowed.end(), std::filesystem::path(path)) == allowed.end()) return;
+    write_output(path, rest.substr(0, static_cast<std::size_t>(*length)));
+    rest.remove_prefix(static_cast<std::size_t>(*length));
+  }
+}
+
+std::string read_text_file(const std::filesystem::path& path, std::size_t limit, FileOf owner) {
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
+  if (file.get() < 0 && errno == ELOOP) throw Error(path.string() + ": is a symbolic link");
+  if (file.get() < 0) throw system_error(path.string(), errno);
+  struct stat status {};
+  if (::fstat(file.get(), &status) != 0) throw system_error(path.string(), errno);
+  if (!S_ISREG(status.st_mode)) throw Error(path.string() + ": not a regular file");
+  if (owner == FileOf::ours && status.st_uid != ::geteuid()) throw Error(path.string() + ": belongs to another user");
+  if (static_cast<std::size_t>(status.st_size) > limit)
+    throw Error(path.string() + ": too large to be what its name says");
+  std::string content(static_cast<std::size_t>(status.st_size), '\0');
+  std::size_t filled = 0;
+  while (filled < content.size()) {
+    const ssize_t got = ::read(file.get(), content.data() + filled, content.size() - filled);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) throw system_error(path.string(), errno);
+    if (got == 0) break;
+    filled += static_cast<std::size_t>(got);
+  }
+  content.resize(filled);
+  return content;
+}
+
+}  // namespace reveal

@@ -1,0 +1,283 @@
+#include "postproc/telemetry/row_store.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "hdf5schema/basics/not_measured.h"
+#include "hdf5schema/layout.h"
+#include "postproc/telemetry/derived.h"
+#include "postproc/telemetry/grid.h"
+#include "postproc/telemetry/load.h"
+
+namespace reveal {
+namespace {
+
+/// What waits for the trace: its flushes are ten seconds apart.
+constexpr std::size_t kMostWaiting = 1024;
+
+double value_of(std::int64_t stored) {
+  return stored == kMissing ? kNaN : static_cast<double>(stored);
+}
+
+/// Increments of one row add up, of levels the last known one stays.
+void keep(double value, Kind kind, double& kept) {
+  if (std::isnan(value)) return;
+  kept = value + (stored_as_increments(kind) && !std::isnan(kept) ? kept : 0);
+}
+
+}  // namespace
+
+std::int64_t LiveBlock::time_of(std::size_t sample) const {
+  return first_ns + std::llround(static_cast<double>(sample) * telemetry.step_seconds * 1e9);
+}
+
+std::optional<std::size_t> RowStore::find(const std::string& path) const {
+  for (std::size_t i = 0; i < families_.size(); ++i) {
+    if (families_[i].spec.path == path) return i;
+  }
+  return std::nullopt;
+}
+
+std::size_t RowStore::learn(const FamilySpec& spec, const std::vector<ChannelKey>& channels,
+                            std::int64_t utc_minus_monotonic_ns) {
+  const auto known = find(spec.path);
+  if (!known) {
+    Family& family = families_.emplace_back();
+    family.spec = spec;
+    family.utc_minus_monotonic_ns = utc_minus_monotonic_ns;
+    if (const std::int64_t ticks = ticks_in_step(spec.period); ticks > 1) {
+      family.finer = spec.period;
+      family.spec.period = ticks * spec.period;
+    }
+  }
+  Family& family = known ? families_[*known] : families_.back();
+  family.channels = channels;
+  return known.value_or(families_.size() - 1);
+}
+
+void RowStore::widen(Family& family, std::size_t width) {
+  if (width <= family.width) return;
+  family.width = width;
+  family.values.resize(width * family.capacity, kNaN);
+}
+
+/// Forgets in one go what is older than needed, when the room is used up.
+void RowStore::make_room(Family& family, std::size_t rows) const {
+  if (family.times.size() + rows <= family.capacity) return;
+  const std::int64_t oldest = family.times.empty() ? 0 : family.times.back() - keep_.count();
+  const auto keep_from = std::lower_bound(family.times.begin(), family.times.end(), oldest);
+  const auto old = static_cast<std::size_t>(keep_from - family.times.begin());
+  const std::size_t kept = family.times.size() - old;
+  const std::size_t capacity = std::max<std::size_t>({64, family.capacity, (kept + rows) * 5 / 4});
+  if (old > 0) family.forgot = true;
+  std::vector<double> values(family.width * capacity, kNaN);
+  for (std::size_t channel = 0; channel < family.width; ++channel) {
+    const auto from = family.values.begin() + static_cast<std::ptrdiff_t>(channel * family.capacity + old);
+    std::copy_n(from, kept, values.begin() + static_cast<std::ptrdiff_t>(channel * capacity));
+  }
+  family.values = std::move(values);
+  family.capacity = capacity;
+  family.times.erase(family.times.begin(), keep_from);
+}
+
+std::size_t RowStore::place_of(Family& family, std::int64_t time_ns) const {
+  const auto step = [&family](std::int64_t at) { return wall_step(at, family.utc_minus_monotonic_ns, family.finer); };
+  const bool together = family.finer.count() > 0 && !family.times.empty() && step(family.times.back()) == step(time_ns);
+  if (together) {
+    family.times.back() = time_ns;
+    return family.times.size() - 1;
+  }
+  make_room(family, 1);
+  const std::size_t at = family.times.size();
+  family.times.push_back(time_ns);
+  for (std::size_t channel = 0; channel < family.width; ++channel) family.values[channel * family.capacity + at] = kNaN;
+  return at;
+}
+
+void RowStore::append(std::size_t index, std::span<const std::int64_t> times, std::span<const double> values) {
+  Family& family = families_.at(index);
+  const std::size_t rows = times.size();
+  const std::size_t channels = rows > 0 ? values.size() / rows : 0;
+  std::size_t known = 0;
+  while (known < rows && !family.times.empty() && times[known] <= family.times.back()) ++known;
+  if (known < rows && family.finer.count() > 0) {
+    widen(family, channels);
+    for (std::size_t row = known; row < rows; ++row) {
+      const std::size_t at = place_of(family, times[row]);
+      for (std::size_t channel = 0; channel < channels; ++channel)
+        keep(values[channel * rows + row], family.spec.kind, family.values[channel * family.capacity + at]);
+    }
+  } else if (known < rows) {
+    widen(family, channels);
+    make_room(family, rows - known);
+    const std::size_t at = family.times.size();
+    family.times.insert(family.times.end(), times.begin() + static_cast<std::ptrdiff_t>(known), times.end());
+    for (std::size_t channel = 0; channel < channels; ++channel) {
+      const auto from = values.subspan(channel * rows + known, rows - known);
+      std::copy(from.begin(), from.end(),
+                family.values.begin() + static_cast<std::ptrdiff_t>(channel * family.capacity + at));
+    }
+    for (std::size_t channel = channels; channel < family.width; ++channel) {
+      std::fill_n(family.values.begin() + static_cast<std::ptrdiff_t>(channel * family.capacity + at), rows - known,
+                  kNaN);
+    }
+  }
+  take_waiting(family);
+}
+
+void RowStore::append_early(std::size_t index, std::int64_t time_ns, std::span<const std::int64_t> values) {
+  Family& family = families_.at(index);
+  if (family.waiting.size() == kMostWaiting) family.waiting.pop_front();
+  family.waiting.push_back({time_ns, {values.begin(), values.end()}});
+  take_waiting(family);
+}
+
+void RowStore::take_waiting(Family& family) const {
+  if (family.waiting.empty()) return;
+  const bool continues = family.counted_ns > 0 && !family.times.empty() && family.counted_ns == family.times.back();
+  const bool reaches_back = !family.times.empty() && family.waiting.front().time_ns <= family.times.back();
+  if (!continues && !reaches_back) return;
+  for (const EarlyRow& row : family.waiting) append_row(family, row);
+  family.waiting.clear();
+}
+
+/// As encode_increments() will store it: the increase since the last value, missing for a first one or one that went
+/// back.
+void RowStore::append_row(Family& family, const EarlyRow& row) const {
+  const std::size_t channels = row.values.size();
+  const bool fresh = family.times.empty() || row.time_ns > family.times.back();
+  const bool counts = stored_as_increments(family.spec.kind);
+  if (fresh) widen(family, channels);
+  const std::size_t at = fresh ? place_of(family, row.time_ns) : 0;
+  family.counted.resize(std::max(family.counted.size(), channels), kMissing);
+  family.counted_ns = std::max(family.counted_ns, row.time_ns);
+  for (std::size_t channel = 0; channel < family.width; ++channel) {
+    const std::int64_t value = channel < channels ? row.values[channel] : kMissing;
+    double stored = value_of(value);
+    if (counts && value != kMissing) {
+      std::int64_t& before = family.counted[channel];
+      stored = before == kMissing || value < before ? kNaN : static_cast<double>(value - before);
+      before = value;
+    }
+    if (fresh) keep(stored, family.spec.kind, family.values[channel * family.capacity + at]);
+  }
+}
+
+std::optional<double> RowStore::level(std::string_view metric, std::int64_t from_ns, std::int64_t until_ns) const {
+  std::optional<double> level;
+  means(from_ns, until_ns, [&](std::size_t index, std::size_t channel, double mean) {
+    const Family& family = families_[index];
+    if (family.channels[channel].metric != metric) return;
+    const double seconds = std::chrono::duration<double>(family.spec.period).count();
+    level = level.value_or(0) + (stored_as_increments(family.spec.kind) ? mean / seconds : mean);
+  });
+  return level;
+}
+
+std::int64_t RowStore::newest_ns(std::size_t family) const {
+  return families_.at(family).times.empty() ? 0 : families_[family].times.back();
+}
+
+std::int64_t RowStore::newest_ns() const {
+  std::int64_t newest = 0;
+  for (std::size_t i = 0; i < families_.size(); ++i) newest = std::max(newest, newest_ns(i));
+  return newest;
+}
+
+bool RowStore::rows_wait() const {
+  return std::any_of(families_.begin(), families_.end(), [](const Family& family) { return !family.waiting.empty(); });
+}
+
+bool RowStore::names_missing() const {
+  return std::any_of(families_.begin(), families_.end(),
+                     [](const Family& family) { return family.width > family.channels.size(); });
+}
+
+std::size_t RowStore::begin_at(std::size_t index, std::span<const std::int64_t> times) {
+  if (times.empty()) return 0;
+  const auto first = std::lower_bound(times.begin(), times.end(), times.back() - keep_.count());
+  const auto row = static_cast<std::size_t>(first - times.begin());
+  if (row > 0) families_.at(index).forgot = true;
+  return row;
+}
+
+void RowStore::means(std::int64_t from_ns, std::int64_t until_ns, const Take& take) const {
+  for (std::size_t index = 0; index < families_.size(); ++index) {
+    const Family& family = families_[index];
+    if (family.spec.period > std::chrono::seconds(1)) continue;
+    const auto begin = std::upper_bound(family.times.begin(), family.times.end(), from_ns);
+    const auto end = std::upper_bound(begin, family.times.end(), until_ns);
+    if (begin == end) continue;
+    const auto first = static_cast<std::size_t>(begin - family.times.begin());
+    const auto rows = static_cast<std::size_t>(end - begin);
+    for (std::size_t channel = 0; channel < std::min(family.width, family.channels.size()); ++channel) {
+      double sum = 0;
+      double present = 0;
+      for (const double value : std::span(family.values).subspan(channel * family.capacity + first, rows)) {
+        if (std::isnan(value)) continue;
+        sum += value;
+        present += 1;
+      }
+      if (present > 0) take(index, channel, sum / present);
+    }
+  }
+}
+
+std::size_t RowStore::channels() const {
+  std::size_t count = 0;
+  for (const Family& family : families_) count += std::min(family.width, family.channels.size());
+  return count;
+}
+
+const RowStore::Family* RowStore::fastest() const {
+  const Family* best = nullptr;
+  for (const Family& family : families_) {
+    if (family.times.size() > 1 && (best == nullptr || family.times.size() > best->times.size())) best = &family;
+  }
+  return best;
+}
+
+std::optional<LiveBlock> RowStore::block(const TraceHeader& header, std::int64_t utc_minus_monotonic_ns,
+                                         std::int64_t until_ns) const {
+  const Family* pace = fastest();
+  if (pace == nullptr || header.interval.count() <= 0) return std::nullopt;
+  const std::int64_t last = until_ns > 0 ? std::min(until_ns, pace->times.back()) : pace->times.back();
+  const std::int64_t oldest = last - keep_.count();
+  const auto first = std::lower_bound(pace->times.begin(), pace->times.end(), oldest);
+  if (first == pace->times.end() || *first >= last) return std::nullopt;
+  const Grid grid(*first, last, utc_minus_monotonic_ns, header.interval);
+  LiveBlock block;
+  block.first_ns = grid.begin_utc_ns() - utc_minus_monotonic_ns;
+  block.starts = !pace->forgot && first == pace->times.begin();
+  Telemetry& telemetry = block.telemetry;
+  telemetry.node = header.node;
+  telemetry.step_seconds = static_cast<double>(grid.step_ns()) * 1e-9;
+  telemetry.begin_utc_ns = grid.begin_utc_ns();
+  telemetry.samples = grid.samples();
+  telemetry.channels.reserve(channels() + kDerivedChannels);
+  telemetry.values.reserve((channels() + kDerivedChannels) * telemetry.samples);
+  for (const Family& family : families_) {
+    const std::size_t named = std::min(family.width, family.channels.size());
+    // A level that is older still holds; a counter's increase needs the row before.
+    auto begin = std::lower_bound(family.times.begin(), family.times.end(), *first);
+    if (begin != family.times.begin()) --begin;
+    const auto end = std::upper_bound(begin, family.times.end(), last);
+    const auto rows = static_cast<std::size_t>(end - begin);
+    if (named == 0 || rows == 0) continue;
+    FamilyRows part{family.spec,
+                    {family.channels.begin(), family.channels.begin() + static_cast<std::ptrdiff_t>(named)},
+                    {begin, end},
+                    {}};
+    part.values.reserve(named * rows);
+    const auto offset = begin - family.times.begin();
+    for (std::size_t channel = 0; channel < named; ++channel) {
+      const auto from = family.values.begin() + static_cast<std::ptrdiff_t>(channel * family.capacity) + offset;
+      part.values.insert(part.values.end(), from, from + static_cast<std::ptrdiff_t>(rows));
+    }
+    lay_on_grid(part, grid, telemetry);
+  }
+  append_derived(telemetry);
+  return block;
+}
+
+}  // namespace reveal

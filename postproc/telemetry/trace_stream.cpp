@@ -1,0 +1,246 @@
+#include "postproc/telemetry/trace_stream.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include "hdf5schema/basics/error.h"
+#include "hdf5schema/joined_trace.h"
+#include "postproc/numerics/present_values.h"
+#include "postproc/telemetry/derived.h"
+
+namespace reveal {
+namespace {
+
+/// A month at 100 ms, far beyond any job's time limit at this rate; a broken time axis must not ask for all memory.
+constexpr std::size_t kMostSamples = 27'000'000;
+/// 8 GiB of numbers.
+constexpr std::size_t kMostValues = std::size_t{1} << 30;
+/// What is read on the way to the grid is several times as large as what is kept.
+constexpr std::size_t kHeldPiece = 3'000;  // ticks
+constexpr std::size_t kNever = std::numeric_limits<std::size_t>::max();
+
+/// The family that sets the pace: the one with the most rows.
+const JoinedFamily* fastest(const std::vector<JoinedFamily>& families) {
+  const JoinedFamily* best = nullptr;
+  for (const JoinedFamily& family : families) {
+    if (family.rows() < 2) continue;
+    if (best == nullptr || family.rows() > best->rows()) best = &family;
+  }
+  return best;
+}
+
+/// What cannot be read is named, and the rest is analysed.
+template <typename Part, typename Read>
+void take(Part& part, std::string name, LostPart::Holds holds, std::vector<LostPart>& lost, const Read& read) {
+  try {
+    part = read();
+  } catch (const Error& error) {
+    lost.push_back({std::move(name), error.what(), holds});
+  }
+}
+
+/// A family without names of its channels could have been any.
+LostPart lost_part(const TraceReader::Damage& damage) {
+  LostPart part{damage.part, damage.text()};
+  if (damage.channels.empty()) return part;
+  part.holds = LostPart::Holds::channels;
+  Telemetry named;
+  append_channels({damage.spec, damage.channels, {}, {}}, named);
+  part.channels = std::move(named.channels);
+  return part;
+}
+
+template <typename Record>
+void append(std::vector<Record>& to, const std::vector<Record>& more) {
+  to.insert(to.end(), more.begin(), more.end());
+}
+
+bool has_values(const JoinedFamily& family) {
+  return family.rows() > 0 && family.channels() > 0;
+}
+
+}  // namespace
+
+struct TraceStream::Impl {
+  explicit Impl(const std::filesystem::path& path) : source(path) {}
+
+  void open(const std::filesystem::path& path);
+  void read_around(std::size_t family, std::size_t begin, std::size_t count);
+
+  JoinedTrace source;
+  NodeTrace trace;
+  std::optional<Grid> grid;
+  DerivedState derived;
+  std::vector<FamilyRows> rows;                      // per family, read again and again
+  std::vector<std::vector<std::size_t>> first_rows;  // per family and channel: the first one with a value
+};
+
+void TraceStream::Impl::open(const std::filesystem::path& path) {
+  const TraceReader& reader = source.newest();
+  trace.header = reader.header();
+  trace.complete = reader.complete();
+  std::vector<LostPart>& lost = trace.lost;
+  for (const TraceReader* each : source.in_order()) {
+    for (const TraceReader::Damage& damage : each->damages()) lost.push_back(lost_part(damage));
+  }
+  if (!source.left_out().empty()) lost.push_back({"earlier segment", "the segment before: " + source.left_out()});
+  std::vector<ClockPair> clocks;
+  using Holds = LostPart::Holds;
+  take(trace.begin, "node/begin", Holds::evidence, lost, [&] { return reader.snapshot_begin(); });
+  take(trace.end, "node/end", Holds::evidence, lost, [&] { return reader.snapshot_end(); });
+  take(trace.coverage, "coverage", Holds::nothing_judged, lost, [&] { return reader.coverage(); });
+  for (const TraceReader* each : source.in_order()) {
+    std::vector<Event> events;
+    std::vector<ClockPair> pairs;
+    take(events, "events", Holds::evidence, lost, [&] { return each->events(); });
+    take(pairs, "clock", Holds::evidence, lost, [&] { return each->clocks(); });
+    append(trace.events, events);
+    append(clocks, pairs);
+  }
+  if (!lost.empty()) trace.notes.push_back("damaged, and left out: " + in_one_sentence(lost));
+  note_clock(clocks, trace);
+  note_losses(trace);
+
+  const std::int64_t interval_ns = trace.header.interval.count();
+  if (interval_ns <= 0) throw Error(path.string() + ": the trace names no sampling interval");
+  Telemetry& telemetry = trace.telemetry;
+  telemetry.node = trace.header.node;
+  telemetry.step_seconds = static_cast<double>(interval_ns) * 1e-9;
+
+  const JoinedFamily* pace = fastest(source.families());
+  if (pace == nullptr) {
+    telemetry.begin_utc_ns = trace.header.begin_utc_ns;
+    trace.notes.emplace_back("the trace holds fewer than two samples");
+    return;
+  }
+  const std::int64_t first = pace->times().front();
+  const std::int64_t last = pace->times().back();
+  trace.utc_minus_monotonic_ns = utc_offset_ns(clocks, trace.header, first);
+  grid.emplace(first, last, trace.utc_minus_monotonic_ns, trace.header.interval);
+  if (grid->samples() > kMostSamples) {
+    throw Error(fmt::format("{}: the time axis spans {} samples, which no job has", path.string(), grid->samples()));
+  }
+  telemetry.step_seconds = static_cast<double>(grid->step_ns()) * 1e-9;
+  telemetry.begin_utc_ns = grid->begin_utc_ns();
+  trace.samples_expected = std::round(static_cast<double>(last - first) / static_cast<double>(interval_ns));
+  trace.samples_present = static_cast<double>(pace->rows() - 1);
+  for (const JoinedFamily& family : source.families()) {
+    first_rows.emplace_back(family.channels(), kNever);
+    rows.push_back({family.newest().spec, family.newest().channels, {}, {}});
+  }
+}
+
+/// Those that can speak to samples [begin, begin + count), and one more on either side.
+void TraceStream::Impl::read_around(std::size_t index, std::size_t begin, std::size_t count) {
+  const JoinedFamily& family = source.families()[index];
+  const std::span<const std::int64_t> time_ns = family.times();
+  FamilyRows& around = rows[index];
+  std::vector<std::size_t>& first_row = first_rows[index];
+  const double period = std::chrono::duration<double>(family.newest().spec.period).count();
+  const std::int64_t reach = reach_of(period, trace.telemetry.step_seconds) + 1;
+  const auto row_at = [&](std::int64_t sample) {
+    const auto at = std::partition_point(time_ns.begin(), time_ns.end(),
+                                         [&](std::int64_t time) { return grid->index(time) < sample; });
+    return static_cast<std::size_t>(at - time_ns.begin());
+  };
+  std::size_t first = row_at(static_cast<std::int64_t>(begin) - reach);
+  first -= std::min<std::size_t>(first, 1);
+  const std::size_t end = std::min(time_ns.size(), row_at(static_cast<std::int64_t>(begin + count) + reach) + 1);
+  const auto times = time_ns.subspan(first, end - first);
+  around.time_ns.assign(times.begin(), times.end());
+  family.read(first, end - first, around.values);
+  around.seen_before.clear();
+  for (std::size_t c = 0; c < family.channels(); ++c) {
+    around.seen_before.push_back(first_row[c] < first);
+    const auto values = std::span(around.values).subspan(c * times.size(), times.size());
+    for (std::size_t row = 0; first_row[c] == kNever && row < values.size(); ++row) {
+      if (!std::isnan(values[row])) first_row[c] = first + row;
+    }
+  }
+}
+
+TraceStream::TraceStream(const std::filesystem::path& path) : impl_(std::make_unique<Impl>(path)) {
+  impl_->open(path);
+  if (samples() == 0) return;
+  impl_->trace.telemetry.channels = read(0, 1).channels;
+  impl_->derived = {};  // a single sample decides nothing
+}
+
+TraceStream::~TraceStream() = default;
+
+const NodeTrace& TraceStream::trace() const {
+  return impl_->trace;
+}
+
+std::size_t TraceStream::samples() const {
+  return impl_->grid ? impl_->grid->samples() : 0;
+}
+
+Telemetry TraceStream::read(std::size_t begin, std::size_t count) {
+  Telemetry piece;
+  read(begin, count, piece);
+  return piece;
+}
+
+void TraceStream::read(std::size_t begin, std::size_t count, Telemetry& piece) {
+  read_measured(begin, count, piece);
+  append_derived(piece, impl_->derived);
+}
+
+void TraceStream::read_measured(std::size_t begin, std::size_t count, Telemetry& piece) {
+  const Telemetry& whole = impl_->trace.telemetry;
+  piece.node = whole.node;
+  piece.step_seconds = whole.step_seconds;
+  piece.begin_utc_ns = whole.begin_utc_ns + std::llround(static_cast<double>(begin) * whole.step_seconds * 1e9);
+  piece.samples = count;
+  const std::vector<JoinedFamily>& families = impl_->source.families();
+  const bool first_time = piece.channels.empty();
+  std::size_t channels = 0;
+  for (std::size_t f = 0; f < families.size(); ++f) {
+    if (!has_values(families[f])) continue;
+    if (first_time) append_channels(impl_->rows[f], piece);
+    channels += families[f].channels();
+  }
+  piece.values.reserve((channels + kDerivedChannels) * count);
+  piece.values.resize(channels * count);
+  std::size_t at = 0;
+  for (std::size_t f = 0; f < families.size(); ++f) {
+    if (!has_values(families[f])) continue;
+    impl_->read_around(f, begin, count);
+    lay_values(impl_->rows[f], *impl_->grid, begin, at, piece);
+    if (impl_->grid->ticks_in_step() > 1) impl_->rows[f].values = {};  // several times as large as what is kept
+    at += families[f].channels();
+  }
+  piece.channels.resize(channels);  // what was derived is to be derived anew
+}
+
+NodeTrace held(TraceStream& stream) {
+  NodeTrace trace = stream.trace();
+  if (trace.telemetry.channels.size() * stream.samples() > kMostValues) {
+    throw Error(fmt::format("{}: {} channels of {} samples are more than can be analysed", trace.telemetry.node,
+                            trace.telemetry.channels.size(), stream.samples()));
+  }
+  Telemetry& telemetry = trace.telemetry;
+  telemetry.samples = stream.samples();
+  telemetry.values.reserve(telemetry.channels.size() * telemetry.samples);
+  Telemetry piece;
+  const auto together =
+      std::max<std::size_t>(1, kHeldPiece / static_cast<std::size_t>(ticks_in_step(trace.header.interval)));
+  for (std::size_t begin = 0; begin < telemetry.samples; begin += together) {
+    stream.read_measured(begin, std::min(together, telemetry.samples - begin), piece);
+    telemetry.values.resize(piece.channels.size() * telemetry.samples);
+    for (std::size_t c = 0; c < piece.channels.size(); ++c) {
+      copy_onto_zeros(piece.series(c), telemetry.series(c).subspan(begin));
+    }
+  }
+  telemetry.channels.resize(piece.channels.size());
+  append_derived(telemetry);
+  return trace;
+}
+
+}  // namespace reveal

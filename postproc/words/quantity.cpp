@@ -1,0 +1,104 @@
+#include "postproc/words/quantity.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace reveal {
+namespace {
+
+constexpr double kKibi = 1024;
+
+/// From `at_least` on (by magnitude) a value of `unit` is printed as value * factor `shown`.
+struct Step {
+  std::string_view unit;
+  double at_least;
+  double factor;
+  std::string_view shown;
+};
+
+// Largest step first; the last of a unit takes everything below.
+constexpr Step kSteps[] = {
+    {"bytes", kKibi* kKibi* kKibi* kKibi, 1 / (kKibi * kKibi * kKibi * kKibi), "TiB"},
+    {"bytes", kKibi* kKibi* kKibi, 1 / (kKibi * kKibi * kKibi), "GiB"},
+    {"bytes", kKibi* kKibi, 1 / (kKibi * kKibi), "MiB"},
+    {"bytes", kKibi, 1 / kKibi, "KiB"},
+    {"bytes", 0, 1, "bytes"},
+    {"ns", 1e9, 1e-9, "s"},
+    {"ns", 1e6, 1e-6, "ms"},
+    {"ns", 1e3, 1e-3, "us"},
+    {"ns", 0, 1, "ns"},
+    // A time counter per second: cpu time, waiting time. 0.98 seconds in each second.
+    {"ns/s", 0, 1e-9, "s per s"},
+    {"s/s", 0, 1, "s per s"},
+    {"Hz", 1e9, 1e-9, "GHz"},
+    {"Hz", 1e6, 1e-6, "MHz"},
+    {"Hz", 1e3, 1e-3, "kHz"},
+    {"Hz", 0, 1, "Hz"},
+    {"W", 1e3, 1e-3, "kW"},
+    {"W", 0, 1, "W"},
+    {"J", 1e3, 1e-3, "kJ"},
+    {"J", 0, 1, "J"},
+    {"J/s", 0, 1, "W"},
+    {"count", 0, 1, ""},
+    {"count/s", 0, 1, "/s"},
+    {"ratio", 0, 1, ""},
+    {"percent", 0, 1, "%"},
+    {"Cel", 0, 1, "C"},
+};
+
+std::string with_unit(const std::string& shown, std::string_view unit) {
+  if (unit.empty() || unit.front() == '/') return shown + std::string(unit);
+  return shown + " " + std::string(unit);
+}
+
+}  // namespace
+
+Scale scale_for(double largest, std::string_view unit) {
+  const double magnitude = std::abs(largest);
+  const std::string_view base = unit.ends_with("/s") ? unit.substr(0, unit.size() - 2) : unit;
+  for (const std::string_view wanted : {unit, base}) {
+    for (const Step& step : kSteps) {
+      if (step.unit != wanted || magnitude < step.at_least) continue;
+      std::string shown(step.shown);
+      if (wanted != unit) shown += "/s";
+      return {step.factor, shown};
+    }
+  }
+  return {1, std::string(unit)};
+}
+
+std::string number(double value) {
+  if (!std::isfinite(value)) return "not measured";
+  const double magnitude = std::abs(value);
+  if (magnitude >= 1e15) return fmt::format("{:.3g}", value);
+  if (magnitude < 999.5) {
+    return fmt::format("{:.3g}", value);
+  }
+  std::string digits = fmt::format("{:.0f}", magnitude);
+  for (std::size_t at = digits.size(); at > 3; at -= 3) digits.insert(at - 3, ",");
+  return value < 0 ? "-" + digits : digits;
+}
+
+std::string quantity(std::optional<double> value, std::string_view unit) {
+  if (!value || !std::isfinite(*value)) return "not measured";
+  const Scale scale = scale_for(*value, unit);
+  return with_unit(number(*value * scale.factor), scale.unit);
+}
+
+std::string counted(double count, std::string_view singular) {
+  return fmt::format("{} {}{}", number(count), singular, count == 1 ? "" : "s");
+}
+
+std::string duration(double seconds) {
+  if (!(seconds >= 0)) return "unknown time";
+  if (seconds < 120) return fmt::format("{:.3g} s", seconds);
+  const auto whole = static_cast<std::int64_t>(std::min(seconds + 0.5, 1e15));
+  if (whole < 3600 && whole % 60 == 0) return fmt::format("{} min", whole / 60);
+  if (whole < 3600) return fmt::format("{} min {} s", whole / 60, whole % 60);
+  if (whole < 86400) return fmt::format("{} h {} min", whole / 3600, whole / 60 % 60);
+  return fmt::format("{} d {} h {} min", whole / 86400, whole / 3600 % 24, whole / 60 % 60);
+}
+
+}  // namespace reveal

@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# Names what a contributor owes: a probe, a rule, a detector or a subcommand without a test.
+set -u
+cd "${REVEAL_SOURCE:-$(dirname "$0")/..}" || exit 1
+owed=0
+# owe KEY FOLDER TESTS...: every KEY = "NAME" in FOLDER is named in one of TESTS.
+owe() {
+  local key="$1" folder="$2" name
+  shift 2
+  for name in $(grep -rhoE "$key = \"[a-z0-9_.]+\"" "$folder" | cut -d'"' -f2 | sort -u); do
+    grep -rqE "[\"' ]$name[\"' ]" "$@" || { echo "owed: no test in $* names $name of $folder"; owed=1; }
+  done
+}
+owe '\.name' core/probes tests/unit/core
+owe '\.id' postproc/diagnose/rules tests/unit/postproc
+owe '\.id' postproc/peers tests/unit/postproc
+owe '\.name' postproc/commands tests/integration tests/unit/postproc
+[ $owed -eq 0 ] && echo "owed: nothing"
+exit $owed

@@ -1,0 +1,145 @@
+#include "postproc/analysis/job_history.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "postproc/analysis/node_analysis.h"
+#include "synthetic_node.h"
+#include "tests/unit/temporary_directory.h"
+
+namespace reveal {
+namespace {
+
+namespace fs = std::filesystem;
+constexpr std::int64_t kHour = 3'600'000'000'000;
+
+class JobHistory : public testing::Test {
+ protected:
+  JobHistory() {
+    options_.enabled = true;
+    options_.state.directory = work_ / "state";
+  }
+
+  /// The report of run `number`, whose job took `seconds`.
+  Report report(int number, double seconds, bool finding = false) {
+    NodeTrace trace;
+    trace.telemetry = SyntheticNode{}.record(
+        seconds, [](double second, SyntheticNode::Demand& demand) { SyntheticNode::training(second, demand); },
+        static_cast<unsigned>(number) + 1);
+    trace.telemetry.node = trace.header.node = "n01";
+    trace.telemetry.begin_utc_ns += number * kHour;
+    trace.header.job_id = std::to_string(4711 + number);
+    trace.header.run_key = run_key_;
+    trace.header.command = "python3";
+    const std::vector<NodeSummary> summaries{analyse(trace, {})};
+    Report report = merge_summaries(summaries, {}, {});
+    if (finding) report.findings = {Finding{.id = "cpu.outsider", .severity = Severity::warning, .nodes = {"n01"}}};
+    const fs::path directory = work_ / "jobs" / ("reveal-" + std::to_string(number));
+    fs::create_directories(directory);
+    problems_.clear();
+    add_history(directory, summaries, options_, {}, report, problems_);
+    return report;
+  }
+
+  TemporaryDirectory directory_of_test_;
+  const fs::path work_ = directory_of_test_.path();
+  HistoryOptions options_;
+  std::string run_key_ = "0123456789abcdef0123456789abcdef";
+  std::vector<InputProblem> problems_;
+};
+
+TEST_F(JobHistory, GrowsFromNothingToABaseline) {
+  EXPECT_EQ(report(0, 120).history.status, HistoryStatus::never_compared);
+  EXPECT_TRUE(fs::exists(work_ / "jobs/reveal-0/run.json"));
+  EXPECT_EQ(report(1, 121).history.status, HistoryStatus::too_few_runs);
+  EXPECT_EQ(report(2, 120).history.runs, 2U);
+  const Report fourth = report(3, 121);
+  EXPECT_EQ(fourth.history.status, HistoryStatus::compared);
+  EXPECT_EQ(fourth.history.accepted, 3U) << fourth.history.sentence;
+  for (const Finding& told : fourth.findings) EXPECT_NE(told.kind, FindingKind::history);
+  const Report slow = report(4, 170);
+  EXPECT_TRUE(std::any_of(slow.findings.begin(), slow.findings.end(), [](const Finding& told) {
+    return told.id == "history.slower";
+  })) << slow.history.sentence;
+  EXPECT_FALSE(slow.history.enters_baseline) << "what is slow today must not be normal tomorrow";
+  EXPECT_EQ(report(5, 170).history.accepted, 4U);
+  EXPECT_TRUE(problems_.empty());
+}
+
+TEST_F(JobHistory, NeverComparesTwoScriptsOfOneInterpreter) {
+  for (int run = 0; run < 4; ++run) static_cast<void>(report(run, 36));
+  run_key_ = "fedcba9876543210fedcba9876543210";
+  const Report other = report(5, 75);
+  EXPECT_EQ(other.history.status, HistoryStatus::never_compared);
+  EXPECT_EQ(other.history.reason, "no earlier run of this command and shape is known");
+  for (const Finding& told : other.findings) EXPECT_NE(told.kind, FindingKind::history);
+}
+
+TEST_F(JobHistory, NeverComparesRunsOfWhichOnlyTheInterpreterIsKnown) {
+  run_key_.clear();
+  static_cast<void>(report(0, 36));
+  const Report second = report(1, 36);
+  EXPECT_EQ(second.history.status, HistoryStatus::never_compared);
+  EXPECT_EQ(second.history.reason, "it is not known what python3 ran");
+  EXPECT_FALSE(fs::exists(work_ / "jobs/reveal-0/run.json"));
+  EXPECT_FALSE(second.history.enters_baseline);
+}
+
+TEST_F(JobHistory, LeavesOtherPeoplesRunsAlone) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can make a directory of another user";
+  const fs::path theirs = work_ / "jobs/reveal-1";
+  static_cast<void>(report(0, 36));
+  fs::create_directories(theirs);
+  fs::copy(work_ / "jobs/reveal-0/run.json", work_ / "jobs/run.json");
+  ASSERT_EQ(::chown(theirs.c_str(), 12345, 12345), 0);
+  const Report foreign = report(1, 36);
+  EXPECT_EQ(foreign.history.reason, "the job's directory belongs to another user");
+  EXPECT_FALSE(fs::exists(theirs / "run.json"));
+  // A record that somebody else put beside one's own runs.
+  fs::rename(work_ / "jobs/run.json", theirs / "run.json");
+  ASSERT_EQ(::chown((theirs / "run.json").c_str(), 12345, 12345), 0);
+  fs::remove_all(work_ / "state");
+  fs::remove(work_ / "jobs/reveal-0/run.json");
+  EXPECT_EQ(report(2, 36).history.runs, 0U);
+}
+
+TEST_F(JobHistory, LearnsNothingFromARunWithAFinding) {
+  const Report ill = report(0, 120, true);
+  EXPECT_FALSE(ill.history.enters_baseline);
+  EXPECT_EQ(ill.history.why_not, "it had a finding: cpu.outsider");
+  EXPECT_EQ(report(1, 120).history.accepted, 0U);
+}
+
+TEST_F(JobHistory, NeedsNoIndex) {
+  std::ofstream(work_ / "state") << "a file where the directory should be";
+  static_cast<void>(report(0, 120));
+  const Report second = report(1, 120);
+  EXPECT_EQ(second.history.runs, 1U) << "the runs beside this one are found without it";
+  EXPECT_NE(second.history.sentence.find("only the runs beside this one are known"), std::string::npos);
+  EXPECT_TRUE(problems_.empty());
+}
+
+TEST_F(JobHistory, FindsTheRunsAgainWhenTheIndexIsGone) {
+  static_cast<void>(report(0, 120));
+  static_cast<void>(report(1, 120));
+  std::ofstream(work_ / "state/history.sqlite", std::ios::trunc)
+      << "no database at all, whatever its name may say of it";
+  EXPECT_EQ(report(2, 120).history.runs, 2U);
+  ASSERT_EQ(problems_.size(), 1U);
+  EXPECT_NE(problems_[0].text.find("damaged"), std::string::npos);
+}
+
+TEST_F(JobHistory, SaysWhyItNeverCompared) {
+  options_ = {.enabled = false, .why_not = "--no-history was given"};
+  const Report never = report(0, 120);
+  EXPECT_EQ(never.history.reason, "--no-history was given");
+  EXPECT_FALSE(fs::exists(work_ / "jobs/reveal-0/run.json"));
+  EXPECT_NE(render_text(never, {.part = TextPart::everything}).find("never compared: --no-history was given"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace reveal

@@ -1,0 +1,152 @@
+#include "postproc/analysis/job_totals.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+namespace reveal {
+namespace {
+
+constexpr double kGap = std::numeric_limits<double>::quiet_NaN();
+
+/// Ten seconds of a node in steps of one.
+class Recording {
+ public:
+  Recording() {
+    trace.telemetry.node = "n01";
+    trace.telemetry.step_seconds = 1;
+    trace.telemetry.samples = 10;
+    trace.begin = {{"cpu.count", "4"}, {"memory.total", "8589934592"}};
+  }
+  Recording& add(const std::string& metric, const std::string& instance, double each) {
+    return add(metric, instance, std::vector<double>(10, each));
+  }
+  Recording& add(const std::string& metric, const std::string& instance, const std::vector<double>& values) {
+    trace.telemetry.channels.push_back({.metric = metric, .instance = instance});
+    trace.telemetry.values.insert(trace.telemetry.values.end(), values.begin(), values.end());
+    return *this;
+  }
+  [[nodiscard]] JobTotals totals(bool shared = false) const {
+    TraceTotals sums;
+    sums.add(trace.telemetry);
+    return node_totals(trace, trace.telemetry.channels, sums, 10, shared);
+  }
+
+  NodeTrace trace;
+};
+
+TEST(JobTotals, AddUpWhatTheJobUsed) {
+  const JobTotals totals = Recording()
+                               .add("job.cpu_time", "", 1.5e9)
+                               .add("job.cpus_owned", "", 2)
+                               .add("job.wait_time", "", 0.25e9)
+                               .add("process.read_bytes", "rank0", 0)
+                               .add("process.write_bytes", "rank0", 100)
+                               .add("process.write_bytes", "slot1", 20)
+                               .totals();
+  EXPECT_EQ(totals.node, "n01");
+  EXPECT_DOUBLE_EQ(totals.cpu_seconds.value(), 15);
+  EXPECT_EQ(totals.cpus_owned, 2);
+  EXPECT_DOUBLE_EQ(totals.cpu_used_share.value(), 0.75);
+  EXPECT_DOUBLE_EQ(totals.wait_share.value(), 0.25);
+  EXPECT_EQ(totals.read_bytes, 0);
+  EXPECT_EQ(totals.written_bytes, 1200);
+}
+
+TEST(JobTotals, NeverCallZeroWhatWasNotMeasured) {
+  Recording bare;
+  bare.trace.coverage = {{"job", Coverage::State::absent, "no job was named (--job)"},
+                         {"process", Coverage::State::failed, "too many files"}};
+  const JobTotals totals = bare.add("process.read_bytes", "rank0", kGap).totals();
+  for (const auto& [key, member] : kTotalsNumbers) {
+    const std::string name = key;
+    if (name == "seconds" || name == "cpus_owned" || name == "memory_limit") continue;  // the snapshot knows
+    EXPECT_EQ(totals.*member, std::nullopt) << key;
+    EXPECT_NE(totals.notes.find(key), totals.notes.end()) << key;
+  }
+  EXPECT_EQ(totals.notes.at("cpu_seconds"), "no job was named (--job)");
+  EXPECT_EQ(totals.notes.at("read_bytes"), "too many files");
+}
+
+TEST(JobTotals, TakeThePeakOfAllProcessesTogether) {
+  const JobTotals totals = Recording()
+                               .add("process.rss", "rank0", {1, 1, 5, 1, 1, 1, 1, 1, 1, 1})
+                               .add("process.rss", "slot1", {kGap, 7, 2, kGap, kGap, kGap, kGap, kGap, kGap, kGap})
+                               .totals();
+  EXPECT_EQ(totals.memory_peak, 8);  // not 5 + 7
+  EXPECT_EQ(totals.memory_limit, 8589934592.0);
+  EXPECT_EQ(totals.notes.at("memory_limit"), "memory of the node");
+}
+
+TEST(JobTotals, PreferTheControlGroupAndItsLimit) {
+  const JobTotals totals = Recording()
+                               .add("process.rss", "rank0", 9000)
+                               .add("cgroup.memory_anon", "", 3000)
+                               .add("memory_stat.shmem", "", 500)
+                               .add("group.memory_limit", "job", 4096)
+                               .add("group.memory_limit", "step_0", 1024)
+                               .totals();
+  EXPECT_EQ(totals.memory_peak, 3500);
+  EXPECT_EQ(totals.memory_limit, 4096);
+  EXPECT_EQ(totals.notes.at("memory_limit"), "limit of the job's control group");
+}
+
+TEST(JobTotals, KnowWhatWasAskedOfSlurm) {
+  Recording asked;
+  asked.trace.begin.emplace_back("env.SLURM_MEM_PER_NODE", "2048");
+  EXPECT_EQ(asked.totals().memory_limit, 2048.0 * 1024 * 1024);
+  Recording each;
+  each.trace.begin.emplace_back("env.SLURM_MEM_PER_CPU", "1000");
+  each.add("job.cpus_owned", "", 3);
+  EXPECT_EQ(each.totals().memory_limit, 3000.0 * 1024 * 1024);
+}
+
+TEST(JobTotals, SayNothingOfAJobWithMoreProcessesThanAreMeasured) {
+  Recording large;
+  large.add("job.processes", "", 64).add("process.rss", "rank0", 1).add("process.write_bytes", "rank0", 1);
+  large.add("job.wait_time", "", 1);
+  const JobTotals totals = large.totals();
+  EXPECT_EQ(totals.memory_peak, std::nullopt);
+  EXPECT_EQ(totals.written_bytes, std::nullopt);
+  EXPECT_EQ(totals.wait_share, std::nullopt);
+  EXPECT_EQ(large.add("cgroup.write_bytes", "", 7).totals().written_bytes, 70);
+}
+
+TEST(JobTotals, CountTheTrafficOfTheInterfacesThatLeadOut) {
+  Recording node;
+  node.trace.begin.emplace_back("net.eth0.numa_node", "-1");
+  node.add("net.rx_bytes", "eth0", 10).add("net.tx_bytes", "eth0", 1).add("net.rx_bytes", "lo", 1000);
+  node.add("net.rx_bytes", "bond0", 10);
+  EXPECT_EQ(node.totals().network_bytes, 110);
+  const JobTotals shared = node.totals(true);
+  EXPECT_EQ(shared.network_bytes, std::nullopt);
+  EXPECT_EQ(shared.notes.at("network_bytes"), "other jobs use the node");
+}
+
+TEST(JobTotals, OfTheWholeJobAreSumsAndTheFullestNode) {
+  JobTotals first =
+      Recording().add("job.cpu_time", "", 1e9).add("job.cpus_owned", "", 4).add("process.rss", "rank0", 100).totals();
+  JobTotals second = first;
+  second.node = "n02";
+  second.memory_peak = 700;
+  const JobTotals whole = whole_job(std::vector<JobTotals>{first, second});
+  EXPECT_EQ(whole.node, "");
+  EXPECT_EQ(whole.nodes, 2);
+  EXPECT_EQ(whole.seconds, 10);
+  EXPECT_DOUBLE_EQ(whole.cpu_seconds.value(), 20);
+  EXPECT_EQ(whole.cpus_owned, 8);
+  EXPECT_DOUBLE_EQ(whole.cpu_used_share.value(), 0.25);
+  EXPECT_EQ(whole.memory_peak, 700);
+  EXPECT_NE(whole.notes.at("memory_peak").find("on n02"), std::string::npos);
+
+  second.cpu_seconds.reset();
+  second.notes["cpu_seconds"] = "not measured";
+  const JobTotals gap = whole_job(std::vector<JobTotals>{first, second});
+  EXPECT_EQ(gap.cpu_seconds, std::nullopt);
+  EXPECT_EQ(gap.cpu_used_share, std::nullopt);
+  EXPECT_EQ(gap.notes.at("cpu_seconds"), "not measured (on n02)");
+}
+
+}  // namespace
+}  // namespace reveal

@@ -1,0 +1,232 @@
+#include "postproc/analysis/node_summary.h"
+
+#include <gtest/gtest.h>
+
+#include "hdf5schema/basics/clocks.h"
+#include "hdf5schema/basics/error.h"
+#include "postproc/analysis/job_report.h"
+#include "postproc/analysis/node_analysis.h"
+#include "postproc/diagnose/analysis_settings.h"
+#include "postproc/report/verdict.h"
+#include "synthetic_node.h"
+
+namespace reveal {
+namespace {
+
+NodeTrace trace(const std::string& node, double seconds, double outsider_begin = -1, double pause_begin = -1) {
+  NodeTrace trace;
+  trace.telemetry = SyntheticNode{}.record(seconds, [&](double second, SyntheticNode::Demand& demand) {
+    SyntheticNode::training(second, demand);
+    if (pause_begin >= 0 && second >= pause_begin && second < pause_begin + 15) demand.job[0] = demand.job[1] = 0.02;
+    if (outsider_begin >= 0 && second >= outsider_begin && second < outsider_begin + 15) demand.outsider[1] = 1;
+  });
+  trace.telemetry.node = node;
+  trace.header.node = node;
+  trace.header.job_id = "4711";
+  trace.samples_expected = trace.samples_present = static_cast<double>(trace.telemetry.samples);
+  return trace;
+}
+
+NodeSummary summary(const std::string& node, double outsider_begin = -1) {
+  NodeSummary summary = analyse(trace(node, 120, outsider_begin), {});
+  summary.trace = node + ".h5";
+  return summary;
+}
+
+TEST(Summary, ComesBackAsItWasWritten) {
+  const NodeSummary written = summary("n01", 50);
+  const NodeSummary read = parse_summary(render_summary(written));
+  EXPECT_EQ(read.node, "n01");
+  EXPECT_EQ(read.config_hash, written.config_hash);
+  EXPECT_EQ(read.seconds, 120);
+  ASSERT_FALSE(read.part.findings.empty());
+  EXPECT_EQ(read.part.findings[0].id, "cpu.outsider");
+  EXPECT_EQ(read.part.findings[0].sentence, written.part.findings[0].sentence);
+  EXPECT_EQ(read.part.findings[0].intervals[0].begin_utc_ns, written.part.findings[0].intervals[0].begin_utc_ns);
+  EXPECT_EQ(read.aggregates.size(), written.aggregates.size());
+  EXPECT_EQ(read.part.timeline.size(), written.part.timeline.size());
+}
+
+TEST(Summary, StaysBelowItsLimit) {
+  NodeSummary large = summary("n01");
+  for (int i = 0; i < 100; ++i) {
+    TimelineChannel line = large.part.timeline.at(0);
+    line.name += std::to_string(i);
+    line.values.assign(1200, 1234.5678 + i);
+    large.part.timeline.push_back(line);
+  }
+  const std::string text = render_summary(large);
+  EXPECT_LE(text.size(), kLargestSummary);
+  EXPECT_NO_THROW(static_cast<void>(parse_summary(text)));
+}
+
+TEST(Summary, RefusesWhatIsNotOne) {
+  EXPECT_THROW(static_cast<void>(parse_summary("")), Error);
+  EXPECT_THROW(static_cast<void>(parse_summary("{}")), Error);
+  EXPECT_THROW(static_cast<void>(parse_summary("[1,2")), Error);
+  const std::string whole = render_summary(summary("n01"));
+  EXPECT_THROW(static_cast<void>(parse_summary(whole.substr(0, whole.size() / 2))), Error);
+}
+
+TEST(SummaryMerge, NamesTheOneDisturbedNode) {
+  const Report report = merge_summaries({summary("n01"), summary("n02", 50), summary("n03")}, {}, {});
+  EXPECT_EQ(report.verdict.status, VerdictStatus::finding);
+  EXPECT_EQ(report.verdict.primary, "cpu.outsider");
+  ASSERT_FALSE(report.findings.empty());
+  EXPECT_EQ(report.findings[0].nodes, std::vector<std::string>{"n02"});
+  EXPECT_EQ(report.job.nodes.size(), 3U);
+  EXPECT_FALSE(report.partial);
+  ASSERT_FALSE(report.timeline.empty());
+  EXPECT_EQ(report.timeline[0].node, "n02");
+}
+
+TEST(SummaryMerge, MakesOneFindingOfTheSameRuleOnSeveralNodes) {
+  const Report report = merge_summaries({summary("n01", 50), summary("n02", 51)}, {}, {});
+  const auto outsiders = std::count_if(report.findings.begin(), report.findings.end(),
+                                       [](const Finding& finding) { return finding.id == "cpu.outsider"; });
+  EXPECT_EQ(outsiders, 1);
+  EXPECT_EQ(report.findings[0].nodes, (std::vector<std::string>{"n01", "n02"}));
+  EXPECT_EQ(report.findings[0].intervals.size(), 1U);
+  EXPECT_LT(report.findings[0].impact.seconds.value_or(99), 12) << "nodes wait for each other: losses do not add up";
+}
+
+TEST(SummaryMerge, ComparesTheNodesWithEachOther) {
+  const Report report = merge_summaries({summary("n01"), summary("n02"), summary("n03")}, {}, {});
+  EXPECT_TRUE(report.comparison.compared);
+  EXPECT_TRUE(report.comparison.deviations.empty());
+  EXPECT_NE(render_text(report).find("3 nodes that do the same work"), std::string::npos) << render_text(report);
+  const Report read = parse_report(render_json(report));
+  EXPECT_EQ(read.comparison.sentence, report.comparison.sentence);
+  EXPECT_EQ(read.comparison.roles.size(), 1U);
+}
+
+TEST(SummaryMerge, ReportsNodesOfAnEarlierVersionWithoutComparingThem) {
+  const auto earlier = [](const std::string& node) {
+    std::string text = render_summary(summary(node));
+    const std::string key = "\"profile\":";
+    text.replace(text.find(key), key.size(), "\"profile_of_another_kind\":");
+    return parse_summary(text);
+  };
+  const Report report = merge_summaries({earlier("n01"), earlier("n02"), earlier("n03")}, {}, {});
+  EXPECT_FALSE(report.comparison.compared);
+  EXPECT_EQ(report.comparison.reason, "no node has a profile to be compared by");
+  EXPECT_EQ(report.job.nodes.size(), 3U);
+}
+
+/// A node that did nothing from 50 s to 65 s, with the episode and the finding a detector would make of it.
+NodeSummary paused(const std::string& node) {
+  NodeSummary summary = analyse(trace(node, 120, -1, 50), {});
+  const std::int64_t begin = summary.part.job.begin_utc_ns;
+  ReportEpisode episode{.node = node, .span = {begin + 50 * kSecond, begin + 65 * kSecond}, .tier = Tier::finding};
+  episode.reasons = {{"job.cpu_time", "", "level", "cpus", -9, 0.04, 1.8}};
+  summary.part.episodes = {episode};
+  Finding open;
+  open.id = "anomaly.unexplained";
+  open.nodes = {node};
+  open.intervals = {episode.span};
+  summary.part.findings = {open};
+  return summary;
+}
+
+TEST(SummaryMerge, MakesNoNewsOfAPhaseThatAllNodesShow) {
+  const Report all = merge_summaries({paused("n01"), paused("n02"), paused("n03")}, {}, {});
+  ASSERT_EQ(all.episodes.size(), 3U);
+  for (const ReportEpisode& episode : all.episodes) EXPECT_EQ(episode.labels, std::vector<std::string>{"COMMON"});
+  for (const Finding& told : all.findings) EXPECT_NE(told.id, "anomaly.unexplained");
+  const Report one = merge_summaries({paused("n01"), summary("n02"), summary("n03")}, {}, {});
+  const auto own = std::find_if(one.episodes.begin(), one.episodes.end(),
+                                [](const ReportEpisode& episode) { return episode.node == "n01"; });
+  ASSERT_NE(own, one.episodes.end());
+  EXPECT_TRUE(own->labels.empty());
+  EXPECT_TRUE(std::any_of(one.findings.begin(), one.findings.end(),
+                          [](const Finding& told) { return told.id == "anomaly.unexplained"; }));
+}
+
+TEST(SummaryMerge, SaysWhichNodeIsMissing) {
+  ReportOptions options;
+  options.expected_nodes = {"n01", "n02"};
+  const std::vector<InputProblem> problems{{"n02", "n02 has no trace", true}};
+  const Report report = merge_summaries({summary("n01")}, problems, options);
+  EXPECT_TRUE(report.partial);
+  ASSERT_EQ(report.coverage.size(), 2U);
+  EXPECT_EQ(report.coverage[1].note, "n02 has no trace");
+  EXPECT_EQ(report.job.nodes_missing, std::vector<std::string>{"n02"});
+  EXPECT_NE(report.verdict.sentence.find("on 1 of 2 nodes; nothing is known of n02."), std::string::npos)
+      << report.verdict.sentence;
+  EXPECT_EQ(parse_report(render_json(report)).job.nodes_missing, report.job.nodes_missing);
+}
+
+TEST(SummaryMerge, IsPartialWhenRowsWereLost) {
+  NodeTrace lossy = trace("n01", 60);
+  lossy.events = {{kSecond, "trace", "rows_lost", "7 rows: the disk was slower than the collector"}};
+  note_losses(lossy);
+  const Report report = merge_summaries({analyse(lossy, {})}, {}, {});
+  EXPECT_TRUE(report.partial);
+  ASSERT_EQ(report.coverage.size(), 1U);
+  EXPECT_NE(report.coverage[0].note.find("7 rows"), std::string::npos);
+}
+
+TEST(SummaryMerge, IsHonestAboutAJobTooShortToJudge) {
+  const Report report = merge_summaries({analyse(trace("n01", 2), {})}, {}, {});
+  EXPECT_EQ(report.verdict.status, VerdictStatus::insufficient_data);
+  EXPECT_NE(report.verdict.sentence.find("2 s"), std::string::npos) << report.verdict.sentence;
+}
+
+TEST(SummaryMerge, JudgesAHealthyJobHealthy) {
+  NodeSummary healthy = summary("n01");
+  healthy.part.findings.clear();
+  const Report report = merge_summaries({healthy}, {}, {});
+  EXPECT_EQ(report.verdict.status, VerdictStatus::healthy);
+  EXPECT_EQ(report.verdict.sentence, "Nothing worth acting on in 2 min on 1 node.");
+}
+
+Finding finding(const char* id, Severity severity, double seconds) {
+  Finding finding;
+  finding.id = id;
+  finding.severity = severity;
+  finding.nodes = {"n01"};
+  finding.intervals = {{0, kSecond}};
+  finding.impact.seconds = seconds;
+  return finding;
+}
+
+TEST(SummaryVerdict, NeverLetsANoticeLead) {
+  const auto merged = merge_findings(
+      {finding("cpu.affinity_too_narrow", Severity::notice, 9), finding("cpu.outsider", Severity::warning, 2)});
+  EXPECT_EQ(merged[0].id, "cpu.outsider");
+}
+
+TEST(SummarySettings, NamesFileLineAndTheNearKey) {
+  AnalysisSettings settings;
+  const auto message = [&](std::string_view text) -> std::string {
+    try {
+      apply_analysis_config(settings, text, "reveal.conf");
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(message("# x\n[rule.\"cpu.outsider\"]\nmin_cpus = 0.2\n"),
+            "reveal.conf:3: unknown key \"min_cpus\" in [rule.\"cpu.outsider\"]; did you mean \"min_cpu\"?");
+  EXPECT_EQ(message("[rule.\"cpu.outsidr\"]\n"),
+            "reveal.conf:1: unknown rule \"cpu.outsidr\"; did you mean \"cpu.outsider\"?");
+  EXPECT_EQ(message("[rule.\"cpu.outsider\"]\nmin_cpu = much\n"), "reveal.conf:2: \"min_cpu\" is a number, in cpus");
+  EXPECT_EQ(message("[report]\npipeline = \"papr\"\n").substr(0, 14), "reveal.conf:2:");
+  EXPECT_EQ(message("[probe.memory]\nanything = 1\n"), "");
+}
+
+TEST(SummarySettings, SwitchesARuleOffAndChangesAThreshold) {
+  const NodeTrace disturbed = trace("n01", 120, 50);
+  AnalysisSettings off;
+  apply_analysis_config(off, "[rule.\"cpu.outsider\"]\nenabled = false # for now\n", "reveal.conf");
+  const NodeSummary without = analyse(disturbed, off);
+  for (const Finding& spoken : without.part.findings) EXPECT_NE(spoken.id, "cpu.outsider");
+  EXPECT_NE(config_hash(off), config_hash({}));
+
+  AnalysisSettings deaf;
+  apply_analysis_config(deaf, "[rule.\"cpu.outsider\"]\nmin_cpu = 1.5\n", "reveal.conf");
+  for (const Finding& spoken : analyse(disturbed, deaf).part.findings) EXPECT_NE(spoken.id, "cpu.outsider");
+}
+
+}  // namespace
+}  // namespace reveal

@@ -1,0 +1,110 @@
+#include "postproc/analysis/parallel.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <random>
+#include <stdexcept>
+#include <vector>
+
+#include "postproc/analysis/job_report.h"
+#include "tests/unit/hdf5schema/sample_trace.h"
+#include "tests/unit/temporary_directory.h"
+
+namespace reveal {
+namespace {
+
+TEST(SideBySide, RunsEveryTaskOnceOnAnyNumberOfThreads) {
+  for (const std::size_t threads : {1U, 2U, 3U, 40U}) {
+    std::vector<std::atomic<int>> runs(17);
+    run_parallel(runs.size(), threads, [&](std::size_t i) { ++runs[i]; });
+    for (const auto& times : runs) EXPECT_EQ(times, 1);
+  }
+  run_parallel(0, 4, [](std::size_t) { FAIL(); });
+}
+
+TEST(SideBySide, StopsAtTheFirstThrowAndPassesItOn) {
+  std::atomic<int> runs = 0;
+  const auto fail = [&](std::size_t i) {
+    ++runs;
+    if (i == 2) throw std::runtime_error("the third");
+  };
+  EXPECT_THROW(run_parallel(1000, 1, fail), std::runtime_error);
+  EXPECT_EQ(runs, 3);
+  EXPECT_THROW(run_parallel(1000, 4, fail), std::runtime_error);
+}
+
+TEST(MemoryBudget, LetsThoseInWhoFitAndAnyoneWhoIsAlone) {
+  MemoryBudget budget(100);
+  std::atomic<int> inside = 0;
+  std::atomic<int> most = 0;
+  run_parallel(40, 8, [&](std::size_t i) {
+    const MemoryBudget::Share share = budget.take(i % 5 == 0 ? 1000 : 40);
+    const int now = ++inside;
+    most = std::max(most.load(), now);
+    EXPECT_LE(now, i % 5 == 0 ? 1 : 2);
+    --inside;
+  });
+  EXPECT_GE(most, 1);
+}
+
+/// A minute and a half of counters and levels of which some never move.
+void write_trace(const std::filesystem::path& path, const std::string& node) {
+  constexpr std::int64_t kStep = 100'000'000;
+  TraceHeader header = sample_header();
+  header.node = node;
+  header.interval = std::chrono::nanoseconds(kStep);
+  TraceWriter writer(path, header);
+  FamilySpec counters = counter_family();
+  counters.period = std::chrono::nanoseconds(kStep);
+  FamilySpec levels = counters;
+  levels.path = "memory/levels";
+  levels.kind = Kind::gauge;
+  constexpr std::size_t kChannels = 12;
+  const TraceWriter::FamilyId families[] = {writer.add_family(counters), writer.add_family(levels)};
+  for (const auto family : families) {
+    for (std::size_t c = 0; c < kChannels; ++c) writer.add_channel(family, {.metric = "m" + std::to_string(c)});
+  }
+  writer.start();
+  std::mt19937 random(static_cast<unsigned>(node.back()));
+  std::vector<std::int64_t> values(kChannels);
+  for (std::int64_t tick = 0; tick < 900; ++tick) {
+    const bool event = node.back() == '2' && tick > 400 && tick < 500;
+    for (std::size_t c = 2; c < kChannels; ++c)
+      values[c] += static_cast<std::int64_t>(random() % 50) + (event ? 90 : 0);
+    for (const auto family : families) writer.append_row(family, kStep + tick * kStep, values);
+  }
+  writer.close();
+}
+
+TEST(JobReport, NamesThePartOfTheRunThatWasNotRecorded) {
+  const TemporaryDirectory directory;
+  write_trace(directory.path() / "n01.h5", "n01");
+  const auto note = [&directory](double lost) {
+    std::vector<InputProblem> problems;
+    ReportOptions options{.reuse_summaries = false};
+    const Report whole = build_report(directory.path(), options, problems);
+    options.ran_seconds = static_cast<double>(whole.job.end_utc_ns - whole.job.begin_utc_ns) * 1e-9 + lost;
+    return build_report(directory.path(), options, problems).coverage.at(0).note;
+  };
+  EXPECT_EQ(note(0.5).find("were recorded"), std::string::npos);
+  EXPECT_NE(note(600).find("were recorded"), std::string::npos);
+}
+
+TEST(JobReport, IsTheSameOnAnyNumberOfThreads) {
+  const TemporaryDirectory directory;
+  for (const char* node : {"n01", "n02", "n03"}) write_trace(directory.path() / (std::string(node) + ".h5"), node);
+  std::vector<std::string> reports;
+  for (const std::size_t threads : {1U, 3U}) {
+    std::vector<InputProblem> problems;
+    ReportOptions options{.reuse_summaries = false, .now_utc_ns = 1'800'000'000'000'000'000, .threads = threads};
+    reports.push_back(render_json(build_report(directory.path(), options, problems)));
+    EXPECT_TRUE(problems.empty());
+  }
+  EXPECT_EQ(reports[0], reports[1]);
+  EXPECT_NE(reports[0].find("n02"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace reveal

@@ -1,0 +1,412 @@
+// From the spool of a node to the job's directory.
+#include "postproc/deliver/deliver.h"
+
+#include <gtest/gtest.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <random>
+
+#include "hdf5schema/basics/error.h"
+#include "hdf5schema/trace_reader.h"
+#include "hdf5schema/trace_writer.h"
+#include "postproc/analysis/downsample_traces.h"
+#include "postproc/analysis/job_facts.h"
+#include "postproc/analysis/job_report.h"
+#include "postproc/deliver/report_job.h"
+#include "postproc/mail/mail_quota.h"
+#include "postproc/report/verdict.h"
+#include "postproc/telemetry/publish.h"
+#include "tests/unit/hdf5schema/sample_trace.h"
+#include "tests/unit/temporary_directory.h"
+
+namespace reveal {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Deliver : public testing::Test {
+ protected:
+  Deliver() {
+    fs::create_directories(base_ / "work");
+    fs::create_directories(base_ / "home");
+    settings_.wait_for_nodes = std::chrono::milliseconds(200);
+    job_ = {.id = "4711", .user = "anna", .cluster = "c", .work_dir = (base_ / "work").string(), .state = "TIMEOUT"};
+    job_.nodes = job_.watched = {"n01"};
+  }
+
+  fs::path spool(const std::string& node) {
+    const fs::path spool = base_ / ("spool-" + node);
+    fs::create_directories(spool);
+    if (!fs::exists(spool / (node + ".h5"))) record(spool / (node + ".h5"), node);
+    for (const char* left : {".status.json", ".h5.live", ".h5.watch"}) std::ofstream(spool / (node + left)) << "{}";
+    return spool;
+  }
+  static void record(const fs::path& trace, const std::string& node) {
+    constexpr std::int64_t kTenth = 100'000'000;
+    TraceWriter writer(trace, {.job_id = "4711", .node = node, .interval = std::chrono::nanoseconds(kTenth)});
+    const auto family = writer.add_family({.path = "memory/meminfo", .period = std::chrono::nanoseconds(kTenth)});
+    writer.add_channel(family, {.metric = "mem.free"});
+    writer.start();
+    for (std::int64_t row = 1; row <= 30; ++row) {
+      writer.append_row(family, row * kTenth, std::span<const std::int64_t>(&row, 1));
+    }
+    writer.append_clock({kTenth, 1'700'000'000'000'000'000, 0});
+    writer.close();
+  }
+  /// With values that take space.
+  fs::path spool_of_ten_minutes(const std::string& node) {
+    constexpr std::int64_t kTenth = 100'000'000;
+    fs::create_directories(base_ / ("spool-" + node));
+    TraceWriter writer(base_ / ("spool-" + node) / (node + ".h5"),
+                       {.job_id = "4711", .node = node, .interval = std::chrono::nanoseconds(kTenth)});
+    const auto family = writer.add_family({.path = "memory/meminfo", .period = std::chrono::nanoseconds(kTenth)});
+    std::vector<std::int64_t> values(20);
+    for (std::size_t i = 0; i < values.size(); ++i) writer.add_channel(family, {.metric = "mem.m" + std::to_string(i)});
+    writer.start();
+    std::minstd_rand random(1);
+    for (std::int64_t row = 1; row <= 6000; ++row) {
+      for (std::int64_t& value : values) value = static_cast<std::int64_t>(random());
+      writer.append_row(family, row * kTenth, values);
+      if (row % 100 == 0) wait_until_flushed(writer, row * kTenth);
+    }
+    writer.append_clock({kTenth, 1'700'000'000'000'000'000, 0});
+    writer.close();
+    return base_ / ("spool-" + node);
+  }
+  Delivery deliver_node(const std::string& node, const std::string& request = "") {
+    return deliver(spool(node), node, job_, request, settings_, {});
+  }
+
+  TemporaryDirectory directory_of_test_;
+  const fs::path base_ = directory_of_test_.path();
+  SlurmJob job_;
+  DeliverSettings settings_;
+};
+
+TEST_F(Deliver, MovesTheTraceAndBuildsTheReportOfTheWholeJob) {
+  const Delivery delivery = deliver_node("n01");
+  EXPECT_EQ(delivery.directory, base_ / "work/reveal-4711");
+  EXPECT_TRUE(delivery.moved);
+  EXPECT_TRUE(delivery.report_built);
+  for (const char* file : {"n01.h5", "n01.summary.json", "report.json", "report.txt", "report.html"}) {
+    EXPECT_TRUE(fs::exists(delivery.directory / file)) << file;
+  }
+  EXPECT_EQ(fs::status(delivery.directory).permissions(), fs::perms::owner_all);
+  EXPECT_TRUE(fs::is_empty(base_ / "spool-n01"));
+  EXPECT_FALSE(fs::exists(delivery.directory / "n01.h5.live"));
+  ReportJob facts;
+  read_job_facts(delivery.directory, facts);
+  EXPECT_EQ(facts.state, "TIMEOUT");
+}
+
+TEST_F(Deliver, SaysWhichNodeIsMissingAndLetsItSupersedeLater) {
+  job_.nodes = job_.watched = {"n01", "n02"};
+  const Delivery first = deliver_node("n01");
+  const std::string early = read_text_file(first.directory / "report.json", 1 << 20);
+  EXPECT_NE(early.find("\"partial\": true"), std::string::npos);
+  EXPECT_NE(early.find("n02 has no trace"), std::string::npos);
+  const Delivery second = deliver_node("n02");
+  EXPECT_EQ(second.directory, first.directory);
+  EXPECT_TRUE(second.report_built);
+  EXPECT_EQ(read_text_file(first.directory / "report.json", 1 << 20).find("n02 has no trace"), std::string::npos);
+}
+
+TEST_F(Deliver, ReplacesNothingThatWasDelivered) {
+  const Delivery first = deliver_node("n01");
+  const auto size = fs::file_size(first.directory / "n01.h5");
+  const Delivery second = deliver_node("n01");
+  EXPECT_EQ(second.directory, first.directory);
+  EXPECT_EQ(fs::file_size(first.directory / "n01.h5"), size);
+  EXPECT_TRUE(fs::exists(first.directory / "n01-2.h5"));
+}
+
+TEST_F(Deliver, GoesOnWhereAnEarlierDeliveryWasKilled) {
+  const fs::path trace = spool("n01") / "n01.h5";
+  settings_.report = ReportWhen::lazy;
+  fs::copy_file(trace, base_ / "n01.h5");
+  fs::last_write_time(base_ / "n01.h5", fs::last_write_time(trace));
+  const Delivery first = deliver(base_ / "spool-n01", "n01", job_, "", settings_, {});
+  fs::rename(base_ / "n01.h5", trace);  // as if it had not come to remove it
+  std::ofstream(first.directory / ".n01.h5.delivering") << "half";
+  const Delivery second = deliver(base_ / "spool-n01", "n01", job_, "", settings_, {});
+  EXPECT_EQ(second.directory, first.directory);
+  EXPECT_TRUE(second.moved);
+  EXPECT_FALSE(fs::exists(trace));
+  EXPECT_FALSE(fs::exists(first.directory / "n01-2.h5"));
+}
+
+TEST_F(Deliver, KeepsOneRowAMinuteOnceTheNodeIsAnalysed) {
+  const std::uintmax_t whole = fs::file_size(spool_of_ten_minutes("n01") / "n01.h5");
+  settings_.downsample_traces = true;
+  const Delivery delivery = deliver(base_ / "spool-n01", "n01", job_, "", settings_, {});
+  ASSERT_TRUE(delivery.report_built);
+  const fs::path trace = delivery.directory / "n01.h5";
+  EXPECT_LT(fs::file_size(trace), whole / 2);
+  EXPECT_EQ(TraceReader(trace).events().at(0).code, "summary");
+  EXPECT_TRUE(report_is_fresh(delivery.directory));
+  const NodeSummary made = *summary_of(list_traces(delivery.directory).at(0));
+  EXPECT_TRUE(made.thinned);
+  EXPECT_NEAR(made.seconds, 600, 1);
+
+  // Neither other settings nor a copy make what is left the whole.
+  fs::last_write_time(trace, fs::last_write_time(trace) + std::chrono::hours(1));
+  ReportOptions options;
+  options.settings.pipeline = "paper";
+  options.reuse_summaries = false;
+  std::vector<InputProblem> problems;
+  const Report again = build_report(delivery.directory, options, problems);
+  EXPECT_EQ(again.coverage.size(), made.part.coverage.size());
+  ASSERT_EQ(problems.size(), 1U);
+  EXPECT_NE(problems[0].text.find("what was found then stands"), std::string::npos);
+  downsample_traces(delivery.directory);  // nothing more to do
+  EXPECT_EQ(TraceReader(trace).events().size(), 1U);
+}
+
+TEST_F(Deliver, KeepsThinnedTracesOfTwoSamplersApart) {
+  settings_.downsample_traces = true;
+  for (int run = 0; run < 2; ++run) {
+    spool_of_ten_minutes("n01");
+    ASSERT_TRUE(deliver(base_ / "spool-n01", "n01", job_, "", settings_, {}).moved);
+  }
+  for (const ListedTrace& trace : list_traces(base_ / "work/reveal-4711")) {
+    const auto summary = summary_of(trace);
+    ASSERT_TRUE(summary.has_value()) << trace.path;
+    EXPECT_TRUE(summary->thinned);
+  }
+  EXPECT_TRUE(fs::exists(base_ / "work/reveal-4711/n01-2.summary.json"));
+}
+
+/// The job's working directory on a file system of its own.
+class SmallFileSystem {
+ public:
+  SmallFileSystem(const fs::path& path, const char* options)
+      : path_(path), mounted_(::geteuid() == 0 && ::mount("tmpfs", path.c_str(), "tmpfs", 0, options) == 0) {}
+  ~SmallFileSystem() {
+    if (mounted_) ::umount(path_.c_str());
+  }
+  SmallFileSystem(const SmallFileSystem&) = delete;
+  SmallFileSystem& operator=(const SmallFileSystem&) = delete;
+  explicit operator bool() const { return mounted_; }
+
+ private:
+  fs::path path_;
+  bool mounted_;
+};
+
+TEST_F(Deliver, SaysThatThereIsNoSpaceAndLeavesNoEmptyDirectory) {
+  const SmallFileSystem small(base_ / "work", "size=64k");
+  if (!small) GTEST_SKIP() << "needs a root that may mount a tmpfs";
+  const auto size = fs::file_size(spool_of_ten_minutes("n01") / "n01.h5");
+  settings_.report = ReportWhen::lazy;
+  const Delivery delivery = deliver(base_ / "spool-n01", "n01", job_, "", settings_, {});
+  EXPECT_FALSE(delivery.moved);
+  EXPECT_NE(delivery.why.find("No space left on device"), std::string::npos) << delivery.why;
+  EXPECT_TRUE(fs::is_empty(base_ / "work"));
+  EXPECT_EQ(fs::file_size(base_ / "spool-n01/n01.h5"), size);
+}
+
+TEST_F(Deliver, SaysThatThereIsNoInodeForTheReport) {
+  // The directory of the file system, the run's, its mark, the job's facts, the trace, its summary: none is left.
+  const SmallFileSystem small(base_ / "work", "nr_inodes=7");
+  if (!small) GTEST_SKIP() << "needs a root that may mount a tmpfs";
+  const Delivery delivery = deliver_node("n01");
+  EXPECT_TRUE(delivery.moved);
+  EXPECT_TRUE(fs::exists(base_ / "work/reveal-4711/n01.h5"));
+  EXPECT_FALSE(delivery.report_built);
+  EXPECT_NE(delivery.why.find("no report: "), std::string::npos) << delivery.why;
+  EXPECT_NE(delivery.why.find("No space left on device"), std::string::npos) << delivery.why;
+}
+
+TEST_F(Deliver, NamesTheDirectoryOnceAllNodesAreIn) {
+  job_.nodes = job_.watched = {"n01", "n02"};
+  const auto learn = [this](const fs::path&) { job_.name = "train"; };
+  const Delivery first = deliver(spool("n01"), "n01", job_, "output=%x-%j", settings_, {}, learn);
+  EXPECT_EQ(first.directory, base_ / "work/4711-4711");  // the other node knows no more than that
+  job_.name = job_.state = "";                           // it asks nobody
+  const Delivery second = deliver_node("n02", "output=%x-%j");
+  EXPECT_EQ(second.directory, base_ / "work/train-4711");
+  EXPECT_TRUE(fs::exists(second.directory / "report.json"));
+  EXPECT_FALSE(fs::exists(first.directory));
+  job_.name = "train";
+  EXPECT_EQ(delivered_to(first.directory, job_, "output=%x-%j"), second.directory);
+}
+
+TEST_F(Deliver, ReportsNodesThatOnlyTheyThemselvesExpect) {
+  // Steps on one node each: `srun -N1 --reveal a & srun -N1 --reveal b`.
+  job_.nodes = {"n01", "n02"};
+  job_.inner = true;
+  job_.watched = {"n01"};
+  const Delivery first = deliver_node("n01");
+  job_.watched = {"n02"};
+  EXPECT_TRUE(deliver_node("n02").report_built);
+  const std::string report = read_text_file(first.directory / "report.json", 1 << 20);
+  EXPECT_NE(report.find("\"partial\": false"), std::string::npos);
+  EXPECT_NE(report.find("n01"), std::string::npos);
+  EXPECT_NE(report.find("n02"), std::string::npos);
+}
+
+TEST_F(Deliver, CountsTheMailsOfAnArrayInTheHomeDirectory) {
+  EXPECT_EQ(shared_mail_state("", "c"), std::nullopt);
+  EXPECT_EQ(shared_mail_state(base_ / "nowhere", "c"), std::nullopt);
+  const auto state = shared_mail_state(base_ / "home", "c");
+  ASSERT_TRUE(state.has_value());
+  EXPECT_EQ(*state, base_ / "home/.local/state/reveal/mail/c");
+  fs::create_directory_symlink(base_ / "work", base_ / "home/.local/state/reveal/mail/d");
+  EXPECT_EQ(shared_mail_state(base_ / "home", "d"), std::nullopt);
+}
+
+TEST_F(Deliver, IsNotStoppedByANameThatIsNoText) {
+  job_.name =
+      "a\xff"
+      "b";
+  EXPECT_TRUE(deliver_node("n01").moved);
+}
+
+TEST_F(Deliver, KeepsTheRunsOfDifferentJobsApart) {
+  EXPECT_EQ(deliver_node("n01", "output=out").directory, base_ / "work/out");
+  job_.id = "4712";
+  EXPECT_EQ(deliver_node("n01", "output=out").directory, base_ / "work/out-2");
+  job_.restart = 1;
+  EXPECT_EQ(deliver_node("n01").directory, base_ / "work/reveal-4712-r1");
+}
+
+TEST_F(Deliver, StaysInTheSpoolWhenNoPlaceCanBeWritten) {
+  job_.work_dir = (base_ / "no/such/place").string();
+  std::ofstream(base_ / "occupied") << "";
+  const Delivery delivery =
+      deliver(spool("n01"), "n01", job_, "output=" + (base_ / "occupied").string(), settings_, {});
+  EXPECT_FALSE(delivery.moved);
+  EXPECT_NE(delivery.why, "");
+  EXPECT_EQ(delivery.directory, base_ / "spool-n01");
+  EXPECT_TRUE(fs::exists(base_ / "spool-n01/n01.h5"));
+  job_.home = (base_ / "home").string();
+  EXPECT_EQ(deliver_node("n01").directory, base_ / "home/reveal-4711");
+}
+
+TEST_F(Deliver, LeavesNoDirectoryBehindWhereItCouldNotDeliver) {
+  job_.home.clear();
+  const auto fail = [](const fs::path&) { throw Error("the disk is full"); };
+  const Delivery delivery = deliver(spool("n02"), "n02", job_, "", settings_, {}, fail);
+  EXPECT_FALSE(delivery.moved);
+  EXPECT_NE(delivery.why.find("the disk is full"), std::string::npos);
+  EXPECT_FALSE(fs::exists(base_ / "work/reveal-4711"));
+}
+
+TEST_F(Deliver, LetsTheEpilogGoBeforeAnAnalysisThatTakesLonger) {
+  settings_.most_seconds = 1e-6;
+  bool there_before = false;
+  const Delivery delivery = deliver(spool("n01"), "n01", job_, "", settings_, {}, {}, [&] {
+    there_before =
+        fs::exists(base_ / "work/reveal-4711/n01.h5") && !fs::exists(base_ / "work/reveal-4711/n01.summary.json");
+  });
+  EXPECT_TRUE(there_before);
+  EXPECT_FALSE(delivery.needs_job);
+  EXPECT_TRUE(delivery.report_built);
+}
+
+TEST_F(Deliver, SubmitsAJobForTheReportOfManyNodes) {
+  for (int node = 2; node <= 4000; ++node) job_.watched.push_back("n" + std::to_string(node));
+  job_.nodes = job_.watched;
+  EXPECT_TRUE(deliver_node("n01").needs_job);
+}
+
+TEST_F(Deliver, LeavesTheReportToOthersWhereTheSiteSaysSo) {
+  settings_.report = ReportWhen::lazy;
+  const Delivery delivery = deliver_node("n01");
+  EXPECT_TRUE(delivery.moved);
+  EXPECT_FALSE(fs::exists(delivery.directory / "report.json"));
+  settings_.report = ReportWhen::job;
+  EXPECT_TRUE(deliver_node("n01").needs_job);
+}
+
+TEST(DeliverCandidates, AreTheRequestedPlaceThenWorkThenHome) {
+  SlurmJob job{.id = "7", .array_job = "5", .array_task = "2", .name = "a/b", .work_dir = "/var"};
+  job.home = "/tmp";
+  const auto places = delivery_candidates(job, "output=x/%A_%a-%x");
+  ASSERT_EQ(places.size(), 3U);
+  EXPECT_EQ(places[0].path, "/var/x/5_2-a_b");
+  EXPECT_EQ(places[1].path, "/var/reveal-7");
+  EXPECT_EQ(places[2].path, "/tmp/reveal-7");
+  EXPECT_EQ(delivery_candidates(job, "output=%z").size(), 2U);  // an unknown pattern: the standard places
+  job.work_dir = "relative";
+  job.home.clear();
+  EXPECT_EQ(delivery_candidates(job, "output=x").size(), 0U);
+}
+
+TEST(SlurmJobFacts, ComeFromTheEnvironmentAndThenFromTheController) {
+  SlurmJob job = slurm_job_of_environment("7", [](const char* name) -> std::string {
+    const std::string_view asked = name;
+    return asked == "SLURM_JOB_USER" ? "anna" : asked == "SLURM_NODELIST" ? "n[1-3]" : "";
+  });
+  EXPECT_EQ(job.nodes, (std::vector<std::string>{"n1", "n2", "n3"}));
+  add_controller_answer(job, "name my job\nstate TIMEOUT\nwait_status 2304\nnodes n[1-9]\nnonsense\n");
+  EXPECT_EQ(job.nodes.size(), 3U);  // the nodes that are watched
+  EXPECT_EQ(job.name, "my job");
+  EXPECT_EQ(job.state, "TIMEOUT");
+  EXPECT_EQ(job.exit_code, 9);
+  EXPECT_EQ(job.user, "anna");
+  add_controller_answer(job, "wait_status 9\n");
+  EXPECT_EQ(job.exit_code, 137);
+}
+
+TEST(SlurmJobFacts, HaveNoExitStatusWhereSlurmHasNone) {
+  SlurmJob job;
+  add_controller_answer(job, "state OUT_OF_MEMORY\nwait_status 125\n");
+  EXPECT_EQ(job.state, "OUT_OF_MEMORY");
+  EXPECT_EQ(job.exit_code, std::nullopt);
+}
+
+TEST(SlurmJobFacts, TellAReportThatMemoryRanOutAlthoughSlurmNamesNoSignal) {
+  const TemporaryDirectory directory;
+  SlurmJob job;
+  job.id = "7";
+  add_controller_answer(job, "state OUT_OF_MEMORY\nwait_status 125\n");  // 0:125
+  std::ofstream(directory.path() / kJobFactsFile) << render_slurm_job(job);
+  Report report;
+  report.job.nodes = {"n01"};
+  read_job_facts(directory.path(), report.job);
+  EXPECT_EQ(report.job.exit_code, std::nullopt);
+  judge(report, {});
+  EXPECT_TRUE(report.verdict.job_failed);
+  EXPECT_TRUE(report.verdict.sentence.starts_with("The job was ended because it ran out of memory"))
+      << report.verdict.sentence;
+  for (const char* wrong : {"1.5", "1e300", "4294967296"}) {
+    ReportJob facts;
+    std::ofstream(directory.path() / kJobFactsFile) << R"({"id": "7", "exit_code": )" << wrong << "}";
+    read_job_facts(directory.path(), facts);
+    EXPECT_EQ(facts.exit_code, std::nullopt) << wrong;
+  }
+}
+
+TEST(SlurmJob, IsTheSameRunOnlyWhenItsCommandAndItsNameAre) {
+  const auto key = [](const char* command, const char* name) {
+    SlurmJob job;
+    add_controller_answer(job, std::string("command ") + command + "\nname " + name + "\n");
+    return run_key_of(job);
+  };
+  const std::string train = key("/home/ada/train.sh --lr 3", "train.sh");
+  EXPECT_FALSE(train.empty());
+  EXPECT_EQ(key("/home/ada/train.sh --lr 3", "train.sh"), train);
+  EXPECT_NE(key("/home/ada/train.sh --lr 4", "train.sh"), train);
+  EXPECT_NE(key("/home/ada/old/train.sh --lr 3", "train.sh"), train);
+  EXPECT_NE(key("/home/ada/train.sh --lr 3", "named"), train);
+  EXPECT_EQ(key("python3", "python3"), "") << "nobody knows which script";
+  EXPECT_EQ(run_key_of({}), "");
+}
+
+TEST(SlurmJob, KeepsAHashOfItsCommandAndNotTheCommand) {
+  SlurmJob job;
+  add_controller_answer(job, "command /home/ada/train.sh --password secret\n");
+  const std::string text = render_slurm_job(job);
+  EXPECT_EQ(text.find("secret"), std::string::npos) << text;
+  EXPECT_NE(text.find(run_key_of(job)), std::string::npos) << text;
+}
+
+TEST(ReportJob, QuotesForTheShell) {
+  EXPECT_EQ(shell_quoted("it's $HOME"), "'it'\\''s $HOME'");
+}
+
+}  // namespace
+}  // namespace reveal

@@ -1,0 +1,416 @@
+// The ensemble of window detectors: its parts by hand or by the other way to compute them, and its behaviour on input
+// that nobody wants.
+#include "postproc/detect/windows/ensemble.h"
+
+#include <gtest/gtest.h>
+
+#include <Eigen/Eigenvalues>
+#include <algorithm>
+#include <cmath>
+#include <ctime>
+#include <random>
+
+#include "postproc/detect/pipeline.h"
+#include "postproc/detect/pipelines/local_contrast.h"
+#include "postproc/detect/windows/contributions.h"
+#include "postproc/detect/windows/daily_baseline.h"
+#include "postproc/detect/windows/episode_contributions.h"
+#include "postproc/detect/windows/gaussian_mixture.h"
+#include "postproc/detect/windows/knn_distance.h"
+#include "postproc/detect/windows/robust_windows.h"
+#include "postproc/detect/windows/window_detector.h"
+#include "postproc/detect/windows/window_episodes.h"
+#include "postproc/numerics/gram.h"
+#include "postproc/numerics/principal_components.h"
+
+namespace reveal {
+namespace {
+
+Eigen::MatrixXd noise(Eigen::Index rows, Eigen::Index columns) {
+  std::mt19937_64 engine(3);
+  Eigen::MatrixXd x(rows, columns);
+  for (double& v : x.reshaped()) v = static_cast<double>(engine() % 2001) / 1000 - 1;
+  return x;
+}
+
+Eigen::MatrixXd gram_of(const Eigen::MatrixXd& x) {
+  Gram gram(static_cast<std::size_t>(x.rows()));
+  for (Eigen::Index c = 0; c < x.cols(); ++c) {
+    gram.add(std::span<const double>(x.col(c).data(), static_cast<std::size_t>(x.rows())));
+  }
+  return gram.take();
+}
+
+Telemetry job(std::size_t channels, std::size_t samples, double step_seconds = 60) {
+  std::mt19937_64 engine(17);
+  Telemetry t{.step_seconds = step_seconds, .samples = samples};
+  t.values.resize(channels * samples);
+  for (std::size_t c = 0; c < channels; ++c) {
+    t.channels.push_back({.metric = "m" + std::to_string(c), .period_seconds = step_seconds});
+    for (std::size_t s = 0; s < samples; ++s) t.series(c)[s] = static_cast<double>(engine() % 1000);
+  }
+  return t;
+}
+
+WindowGrid grid_of(const Telemetry& t) {
+  return window_grid(30, 10, 1, 0, t.samples);
+}
+
+void disturb(Telemetry& t, std::size_t begin, std::size_t end, std::size_t channels = 5) {
+  for (std::size_t c = 0; c < channels; ++c) {
+    for (std::size_t s = begin; s < end; ++s) t.series(c)[s] += 3000;
+  }
+}
+
+void expect_defined(const WindowRanking& ranking, std::size_t windows) {
+  ASSERT_EQ(ranking.score.size(), windows);
+  for (const double score : ranking.score) EXPECT_TRUE(std::isfinite(score));
+  for (const auto& member : ranking.members) {
+    ASSERT_EQ(member.size(), windows);
+    for (const double score : member) EXPECT_TRUE(std::isfinite(score));
+  }
+  for (const auto& reasons : ranking.reasons) {
+    for (const Reason& reason : reasons) EXPECT_TRUE(std::isfinite(reason.share) && reason.share >= 0);
+  }
+}
+
+WindowRanking rank(const Telemetry& t) {
+  return rank_windows(t, grid_of(t), 0, Explain::every_channel);
+}
+
+TEST(RobustScale, IsTheLargerOfTwoThatIgnoreOutliers) {
+  std::vector<double> nine{1, 2, 3, 4, 5, 6, 7, 8, 1000};
+  const RobustScale scale = robust_scale(nine);
+  EXPECT_DOUBLE_EQ(scale.centre, 5);
+  // q95 = 8 + 0.6 * 992, q5 = 1.4: the tail is wider than 1.4826 * 2 says.
+  EXPECT_NEAR(scale.scale, (8 + 0.6 * 992 - 1.4) / 3.29, 1e-12);
+  std::vector<double> rare(100, 7.0);
+  rare[3] = 8;
+  EXPECT_NEAR(robust_scale(rare).scale, 1.2533 * 0.01, 1e-12);
+  std::vector<double> constant(10, 7.0);
+  EXPECT_EQ(robust_scale(constant).scale, 0);
+  std::vector<double> one{4.0};
+  EXPECT_EQ(robust_scale(one).scale, 0);
+}
+
+TEST(Gram, HoldsTheInnerProductsOfAllWindows) {
+  for (const Eigen::Index windows : {1, 7, 8, 9, 61}) {
+    const Eigen::MatrixXd x = noise(windows, 130);
+    EXPECT_LT((gram_of(x) - x * x.transpose()).cwiseAbs().maxCoeff(), 1e-12) << windows;
+  }
+}
+
+TEST(PrincipalComponents, OfManyWindowsEqualTheFullDecomposition) {
+  Eigen::MatrixXd x = noise(400, 90);
+  for (Eigen::Index c = 0; c < 90; ++c) x.col(c) *= 1 + 10.0 / static_cast<double>(1 + c);
+  std::vector<Eigen::Index> core;
+  for (Eigen::Index r = 0; r < 360; ++r) core.push_back(r);
+  const PrincipalComponents pc = principal_components(gram_of(x), core, 12);
+
+  const Eigen::MatrixXd centered = x.rowwise() - x.topRows(360).colwise().mean();
+  const Eigen::MatrixXd covariance = centered.topRows(360).transpose() * centered.topRows(360) / 359;
+  const Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> full(covariance);
+  ASSERT_EQ(pc.variances.size(), 12);
+  EXPECT_NEAR(pc.total_variance, covariance.trace(), 1e-9);
+  for (Eigen::Index k = 0; k < 8; ++k) {
+    EXPECT_NEAR(pc.variances[k], full.eigenvalues()[89 - k], 1e-5 * pc.variances[0]) << k;
+  }
+  const Eigen::VectorXd first = centered * full.eigenvectors().col(89);
+  EXPECT_NEAR(std::abs(first.dot(pc.coordinates.col(0))) / first.norm() / pc.coordinates.col(0).norm(), 1, 1e-6);
+}
+
+TEST(PrincipalComponents, OfCopiesHaveTheRankOfTheOriginal) {
+  const Eigen::MatrixXd x = noise(50, 3);
+  Eigen::MatrixXd copies(50, 9);
+  copies << x, x, x;
+  std::vector<Eigen::Index> core;
+  for (Eigen::Index r = 0; r < 50; ++r) core.push_back(r);
+  EXPECT_EQ(principal_components(gram_of(copies), core, 9).variances.size(), 3);
+}
+
+TEST(KnnDiscord, MeasuresTheDistanceToTheKthNeighbourAtAnotherTime) {
+  Eigen::MatrixXd x(6, 1);
+  x << 0, 0.1, 5, 0, 0.2, 7;
+  const auto distance = neighbour_distances(gram_of(x), 2, 1);
+  const std::vector<double> expected{0.2, 0.1, 4.8, 0.1, 0.2, 6.9};  // row 1 is not compared with 0 and 2
+  for (std::size_t w = 0; w < 6; ++w) EXPECT_NEAR(distance[w], expected[w], 1e-7) << w;
+  EXPECT_EQ(neighbour_distances(gram_of(x), 2, 10), std::vector<double>(6));
+}
+
+TEST(GaussianMixture, FindsTwoCloudsAndCallsWhatLiesBetweenUnlikely) {
+  Eigen::MatrixXd x = 0.1 * noise(201, 2);
+  x.topRows(100).rowwise() += Eigen::RowVector2d(5, 0);
+  x.row(200) << 2.5, 0;
+  const GaussianMixture mixture = GaussianMixture::fit(x, 2, 0, 1e-6);
+  const auto density = mixture.log_density(x);
+  EXPECT_EQ(std::min_element(density.begin(), density.end()) - density.begin(), 200);
+  EXPECT_NEAR(std::exp(mixture.parts[0].log_weight) + std::exp(mixture.parts[1].log_weight), 1, 1e-9);
+  EXPECT_EQ(GaussianMixture::fit(x, 2, 0).log_density(x), GaussianMixture::fit(x, 2, 0).log_density(x));
+}
+
+TEST(GaussianMixture, SurvivesCopiesOfOnePoint) {
+  const Eigen::MatrixXd x = Eigen::MatrixXd::Constant(30, 3, 2.0);
+  for (const double density : GaussianMixture::fit(x, 4, 0).log_density(x)) EXPECT_TRUE(std::isfinite(density));
+}
+
+TEST(DailyBaseline, TakesOffWhatTheOtherDaysDoAndNotWhatOneDayDoes) {
+  constexpr std::size_t kPerDay = 48;
+  std::vector<double> deviation(10 * kPerDay);
+  for (std::size_t w = 0; w < deviation.size(); ++w) deviation[w] = w % kPerDay < 24 ? 5 : -5;
+  deviation[5 * kPerDay + 12] += 100;
+  DailyBaseline season(deviation.size(), kPerDay);
+  const DailyBaseline::Fit fit = season.take_off(deviation);
+  EXPECT_EQ(fit.share, 1);
+  EXPECT_GT(fit.explained, 0.95);
+  EXPECT_NEAR(deviation[5 * kPerDay + 12], 100, 1e-9);
+  EXPECT_NEAR(deviation[5 * kPerDay + 15], 0, 1e-9);
+  EXPECT_TRUE(DailyBaseline::applies(deviation.size(), kPerDay));
+  EXPECT_FALSE(DailyBaseline::applies(3 * kPerDay, kPerDay));
+  EXPECT_FALSE(DailyBaseline::applies(600, 86400));
+}
+
+TEST(DailyBaseline, LeavesNoiseAlone) {
+  std::mt19937_64 engine(1);
+  std::vector<double> deviation(2000);
+  for (double& v : deviation) v = static_cast<double>(engine() % 1000) - 500;
+  const std::vector<double> before = deviation;
+  EXPECT_EQ(DailyBaseline(2000, 100).take_off(deviation).share, 0);
+  EXPECT_EQ(deviation, before);
+}
+
+TEST(WindowDetectors, ShareOneScale) {
+  const std::vector<double> stood = standing({0, 1, 2, 3, 4, 5, 6, 7, 100});
+  EXPECT_DOUBLE_EQ(stood[4], 0);
+  EXPECT_DOUBLE_EQ(stood[8], 48);
+  EXPECT_EQ(standing(std::vector<double>(5, 3.0)), std::vector<double>(5));
+  EXPECT_EQ(smooth({4, 0, 0, 8}), (std::vector<double>{3, 1, 2, 6}));
+  EXPECT_TRUE(smooth({}).empty());
+}
+
+TEST(WindowDetectors, AreRegisteredOnceEach) {
+  std::vector<std::string_view> labels;
+  for (const WindowDetector& detector : window_detectors()) labels.push_back(detector.label);
+  EXPECT_EQ(labels, (std::vector<std::string_view>{"Z", "MAHA", "IF", "KNN", "KNN-L", "GMM"}));
+}
+
+TEST(WindowDetectors, EachSeesAPlainEvent) {
+  Telemetry t = job(20, 3030);
+  disturb(t, 1500, 1530, 10);
+  constexpr Baseline kWhole[] = {Baseline::whole};
+  const auto views = robust_windows(t, grid_of(t), kWhole, 0);
+  const auto strangest = [](const std::vector<double>& score) {
+    return std::max_element(score.begin(), score.end()) - score.begin();
+  };
+  for (const WindowDetector& detector : window_detectors()) {
+    const std::vector<double> score = detector.score(views[0], 0);
+    EXPECT_NEAR(strangest(score), 150, 2) << detector.label;
+    EXPECT_GT(score[150], 3) << detector.label;
+    EXPECT_EQ(score, detector.score(views[0], 0)) << detector.label;
+  }
+  EXPECT_NEAR(strangest(local_contrast(t, grid_of(t))), 150, 2);
+}
+
+TEST(Contributions, SumUpToTheDistanceAndNameTheDisturbedChannels) {
+  Telemetry t = job(20, 3030);
+  disturb(t, 1500, 1530);
+  constexpr Baseline kWhole[] = {Baseline::whole};
+  const auto views = robust_windows(t, grid_of(t), kWhole, 0);
+  const std::vector<std::size_t> at{150, 20};
+  const std::vector<Contributions> both = contributions(t, grid_of(t), views[0], at, 0);
+  const PrincipalComponents& pc = views[0].components;
+  for (std::size_t k = 0; k < 2; ++k) {
+    const auto row = pc.coordinates.row(static_cast<Eigen::Index>(at[k])).head(views[0].kept);
+    const double square = row.cwiseAbs2().cwiseQuotient(pc.variances.head(views[0].kept).transpose()).mean();
+    double sum = 0;
+    for (const double share : both[k].mahalanobis) sum += share;
+    EXPECT_NEAR(sum, square, 1e-4 * square);
+    double forest = 0;
+    for (const double share : both[k].forest) forest += share;
+    EXPECT_NEAR(forest, 1, 1e-9);
+  }
+  for (const auto& shares : {both[0].mahalanobis, both[0].neighbours, both[0].forest}) {
+    EXPECT_LT(std::max_element(shares.begin(), shares.end()) - shares.begin(), 5);
+  }
+}
+
+TEST(Contributions, OfAnEpisodeNameTheDisturbedChannelsPerDetector) {
+  Telemetry t = job(20, 3030);
+  disturb(t, 1500, 1530);
+  Episode episode{.begin = 1500, .end = 1530};
+  add_contributions(t, {.window_seconds = 1800, .stride_seconds = 600}, 1500, episode);
+  ASSERT_EQ(episode.contributions.size(), 3U);
+  for (const DetectorShares& view : episode.contributions) {
+    ASSERT_FALSE(view.channels.empty()) << view.method;
+    EXPECT_LT(view.channels.front().channel, 5U) << view.method;
+    EXPECT_GT(view.channels.front().share, 1.0 / 20) << view.method << ": an even share is no news";
+    double sum = 0;
+    for (const ChannelShare& part : view.channels) sum += std::abs(part.share);
+    EXPECT_LE(sum, 1 + 1e-9) << view.method;
+  }
+}
+
+TEST(Ensemble, RanksTheEventFirstAndNamesItsChannels) {
+  Telemetry t = job(20, 3030);
+  disturb(t, 1500, 1530);
+  const WindowRanking ranking = rank(t);
+  expect_defined(ranking, 301);
+  EXPECT_GT(ranking.score[150], 5);
+  EXPECT_EQ(ranking.reasons[150].size(), 20U);
+  for (std::size_t r = 0; r < 5; ++r) EXPECT_LT(ranking.reasons[150][r].channel, 5U);
+  double usual = 0;
+  for (std::size_t w = 0; w < 145; ++w) usual = std::max(usual, ranking.score[w]);
+  EXPECT_LT(usual, ranking.score[150] / 2);
+  EXPECT_EQ(ranking.score, rank(t).score);
+}
+
+TEST(Ensemble, RaisesTheNeighboursOfAStrangeWindowByWhatTheyShare) {
+  const std::vector<double> score{0, 9, 3, 0, 0};
+  const std::vector<double> raised = raised_by_neighbours(score, {.length = 30, .stride = 10, .count = score.size()});
+  EXPECT_EQ(raised[1], 9);
+  EXPECT_NEAR(raised[0], 3, 1e-12);
+  EXPECT_NEAR(raised[2], 5, 1e-12);
+  EXPECT_NEAR(raised[3], 1, 1e-12);
+  EXPECT_EQ(raised[4], 0);
+  EXPECT_EQ(raised_by_neighbours(score, {.length = 30, .stride = 30, .count = score.size()}), score);
+}
+
+TEST(Ensemble, RanksLongSeriesInParts) {
+  Telemetry t = job(3, 26000);
+  disturb(t, 9000, 9040, 3);
+  disturb(t, 20000, 20040, 3);
+  const WindowRanking ranking = rank_windows(t, grid_of(t), 0, Explain::no);
+  expect_defined(ranking, 2598);
+  EXPECT_TRUE(ranking.reasons.empty());
+  EXPECT_GT(ranking.score[901], 5);
+  EXPECT_GT(ranking.score[2001], 5);
+}
+
+TEST(WindowEpisodes, KeepWithinTheBudgetAndAskEveryDetectorForAFinding) {
+  WindowRanking ranking{.score = std::vector<double>(1000), .labels = {"A", "B"}};
+  for (const std::size_t peak : {100U, 300U, 500U}) {
+    ranking.score[peak - 1] = 2;
+    ranking.score[peak] = 4 + static_cast<double>(peak) / 1000;
+  }
+  ranking.members = {ranking.score, ranking.score};
+  ranking.members[1][500] = ranking.members[1][499] = 0;  // B does not see it
+  const std::vector<WindowRun> runs = window_runs(ranking, 7);
+  ASSERT_EQ(runs.size(), 3U);
+  EXPECT_EQ(runs[0].first, 499U);
+  EXPECT_EQ(runs[0].last, 500U);
+  EXPECT_EQ(runs[0].tier, Tier::notice);
+  EXPECT_EQ(runs[0].methods, std::vector<std::string_view>{"A"});
+  EXPECT_EQ(runs[1].tier, Tier::finding);
+  EXPECT_DOUBLE_EQ(runs[1].score, 4.3);
+  EXPECT_EQ(runs[2].tier, Tier::finding);
+
+  const std::vector<WindowRun> day = window_runs(ranking, 1);  // one a day at most
+  ASSERT_EQ(day.size(), 2U);
+  EXPECT_EQ(day[0].tier, Tier::notice);
+  EXPECT_DOUBLE_EQ(day[1].score, 4.3);
+  EXPECT_TRUE(window_runs({.score = std::vector<double>(100)}, 7).empty());
+}
+
+TEST(WindowEpisodes, OfAServerSayWhereAndWhat) {
+  Telemetry t = job(20, 3030);
+  for (std::size_t c = 0; c < 5; ++c) t.channels[c].subsystem = Subsystem::storage;
+  disturb(t, 1500, 1560);
+  const DetectOptions options{.window_seconds = 1800, .stride_seconds = 600};
+  const Detection detection = find_pipeline("reveal").run(t, options);
+  ASSERT_FALSE(detection.episodes.empty());
+  const Episode& episode = detection.episodes.front();
+  EXPECT_EQ(episode.tier, Tier::finding);
+  EXPECT_NEAR(static_cast<double>(episode.begin), 1500, 20);
+  EXPECT_NEAR(static_cast<double>(episode.end), 1560, 20);
+  EXPECT_EQ(episode.subsystem, Subsystem::storage);
+  EXPECT_LT(episode.reasons.front().channel, 5U);
+  EXPECT_FALSE(episode.claim.empty());
+  EXPECT_EQ(detection.windows[(episode.first_window + episode.last_window) / 2].tier, Tier::finding);
+}
+
+// What nobody wants to see, in both clocks: servers (episodes from windows) and jobs (episodes from the scan).
+void expect_survived(const Telemetry& telemetry) {
+  expect_defined(rank(telemetry), grid_of(telemetry).count);
+  for (const double step : {60.0, 0.1}) {
+    Telemetry t = telemetry;
+    t.step_seconds = step;
+    const DetectOptions options{.window_seconds = 30 * step, .stride_seconds = 10 * step, .every_channel = true};
+    for (const char* pipeline : {"reveal", "paper"}) {
+      const Detection detection = find_pipeline(pipeline).run(t, options);
+      for (const WindowScore& window : detection.windows) {
+        EXPECT_TRUE(std::isfinite(window.score)) << pipeline << " " << window.begin;
+        for (const Reason& reason : window.reasons) EXPECT_TRUE(std::isfinite(reason.share)) << pipeline;
+      }
+      for (const Episode& episode : detection.episodes) {
+        EXPECT_TRUE(std::isfinite(episode.score)) << pipeline;
+        for (const Reason& reason : episode.reasons) EXPECT_TRUE(std::isfinite(reason.share)) << pipeline;
+      }
+    }
+  }
+}
+
+TEST(BadInput, ConstantChannels) {
+  Telemetry t = job(6, 600);
+  for (std::size_t c = 0; c < 3; ++c) std::fill_n(t.series(c).begin(), 600, 4.0);
+  expect_survived(t);
+  for (std::size_t c = 3; c < 6; ++c) std::fill_n(t.series(c).begin(), 600, -1.0);
+  expect_survived(t);
+  for (const double score : rank(t).score) EXPECT_EQ(score, 0);
+}
+
+TEST(BadInput, ChannelsThatAreNotMeasured) {
+  Telemetry t = job(6, 600);
+  for (std::size_t c = 0; c < 3; ++c) std::fill_n(t.series(c).begin(), 600, std::nan(""));
+  expect_survived(t);
+  for (std::size_t c = 3; c < 6; ++c) std::fill_n(t.series(c).begin(), 600, std::nan(""));
+  expect_survived(t);
+  expect_survived(Telemetry{.step_seconds = 60, .samples = 600});
+}
+
+TEST(BadInput, GapsAndWindowsAcrossThem) {
+  Telemetry t = job(6, 900);
+  for (std::size_t c = 0; c < 6; ++c) std::fill_n(t.series(c).begin() + 305, 200, std::nan(""));
+  for (std::size_t s = 0; s < 900; s += 2) t.series(2)[s] = std::nan("");
+  expect_survived(t);
+  const WindowRanking ranking = rank(t);
+  // A gap is not an event: no window inside or across it is strange.
+  for (std::size_t w = 28; w < 52; ++w) EXPECT_LT(ranking.score[w], 3) << w;
+}
+
+TEST(BadInput, OneWindowTwoWindowsNone) {
+  for (const std::size_t samples : {30U, 40U, 29U, 1U, 0U}) expect_survived(job(4, samples));
+  const WindowRanking ranking = rank(job(4, 40));
+  EXPECT_EQ(ranking.score, std::vector<double>(2));
+}
+
+TEST(BadInput, MoreChannelsThanWindows) {
+  expect_survived(job(300, 400));
+}
+
+TEST(BadInput, ValuesAtTheEndOfTheScale) {
+  Telemetry t = job(6, 600);
+  for (std::size_t s = 0; s < 600; ++s) {
+    t.series(0)[s] = (s % 7 == 0 ? 1.7 : -1.7) * 1e308;
+    t.series(1)[s] *= 1e300;
+    t.series(2)[s] *= 1e-310;
+    t.series(3)[s] += 1e15;
+  }
+  t.series(4)[300] = 1e300;
+  t.series(5)[300] = std::numeric_limits<double>::infinity();
+  expect_survived(t);
+}
+
+TEST(BadInput, CopiesOfOneChannel) {
+  Telemetry t = job(12, 600);
+  for (std::size_t c = 1; c < 12; ++c) std::copy_n(t.series(0).begin(), 600, t.series(c).begin());
+  expect_survived(t);
+}
+
+TEST(BadInput, FiftyThousandChannels) {
+  const Telemetry t = job(50000, 340);
+  const std::clock_t begin = std::clock();
+  expect_defined(rank_windows(t, grid_of(t), 0, Explain::no), 32);
+  EXPECT_LT(static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC, 20);
+}
+
+}  // namespace
+}  // namespace reveal

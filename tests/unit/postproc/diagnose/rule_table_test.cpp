@@ -1,0 +1,216 @@
+// Findings of peers and history are rows of the rule table like all others: listed, switched off, configured.
+#include "postproc/diagnose/rule_table.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <regex>
+#include <sstream>
+
+#include "postproc/diagnose/effective_rule.h"
+#include "postproc/diagnose/run_rules.h"
+#include "postproc/history/history.h"
+#include "postproc/peers/peers.h"
+#include "spmd_job.h"
+
+namespace reveal {
+namespace {
+
+TEST(RuleTable, ListsAndExplainsPeersAndHistory) {
+  const std::string text = rules_as_text({}, 80);
+  for (const char* id : {"node.straggler", "node.differs", "history.slower", "history.drift", "history.changed"}) {
+    EXPECT_NE(text.find(std::string(id) + "\n"), std::string::npos) << id;
+  }
+}
+
+TEST(RuleTable, SaysOfEveryRuleWhatItLooksForInLinesThatFit) {
+  for (const RuleSpec* rule : rules()) {
+    EXPECT_FALSE(rule->looks_for.empty()) << rule->id;
+    EXPECT_EQ(rule->looks_for.substr(rule->looks_for.size() - 1), ".") << rule->id;
+    const std::string text = rule_as_text(*rule, {}, 80);
+    EXPECT_NE(text.find("proven by"), std::string::npos) << rule->id;
+  }
+  const std::string list = rules_as_text({}, 60);
+  for (std::size_t begin = 0; begin < list.size();) {
+    const std::size_t end = list.find('\n', begin);
+    const std::string line = list.substr(begin, end - begin);
+    EXPECT_TRUE(line.size() <= 60 || line.find("http") != std::string::npos || line.starts_with("In reveal.conf"))
+        << line;
+    begin = end + 1;
+  }
+}
+
+TEST(RuleTable, ExplainsOneRuleWithTheKeysOfReveal_conf) {
+  AnalysisSettings settings;
+  apply_analysis_config(settings, "[rule.\"cpu.outsider\"]\nmin_cpu = 0.3\n", "reveal.conf");
+  const std::string text = rule_as_text(*find_rule("cpu.outsider"), settings, 120);
+  EXPECT_NE(text.find("[rule.\"cpu.outsider\"]\n  enabled = true\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("  min_cpu = 0.3                 # cpus: "), std::string::npos) << text;
+  EXPECT_NE(text.find("(default"), std::string::npos) << text;
+  EXPECT_NE(text.find("proven by    real: a real job"), std::string::npos) << text;
+}
+
+TEST(RuleTable, FoldsCommentsIntoCommentsSoThatALineCanBePasted) {
+  for (const RuleSpec* rule : rules()) {
+    const std::string text = rule_as_text(*rule, {}, 70);
+    const std::size_t keys = text.find("\nIn reveal.conf");
+    std::istringstream lines(text.substr(text.find("[rule.", keys)));
+    for (std::string line; std::getline(lines, line);) {
+      line.erase(0, line.find_first_not_of(' '));
+      const bool setting = line.find(" = ") != std::string::npos && line.find('#') > line.find(" = ");
+      EXPECT_TRUE(line.starts_with("[") || line.starts_with("#") || setting) << rule->id << ": " << line;
+    }
+  }
+  const std::string outsider = rule_as_text(*find_rule("cpu.outsider"), {}, 80);
+  EXPECT_NE(outsider.find("\n  min_cpu = 0.15                # cpus: least cpu time of outsiders above the\n"
+                          "                                # usual level\n"),
+            std::string::npos)
+      << outsider;
+  EXPECT_NE(rule_as_text(*find_rule("cpu.outsider"), {}, 40)
+                .find("# while it runs: who else\n               # is busy, on which cpu\n"),
+            std::string::npos);
+}
+
+TEST(RuleTable, RefusesAFindingWithoutARow) {
+  const AnalysisSettings settings;
+  EXPECT_THROW(static_cast<void>(EffectiveRule("node.unheard_of", settings)), std::logic_error);
+}
+
+TEST(RuleTable, LetsASiteSwitchPeersOffAndSetTheirThresholds) {
+  SpmdJob job;
+  job.own_time = true;
+  job.shift = 0.35;
+  job.odd_node = 1;
+  job.shifted = 0;
+  const auto profiles = job.record();
+  AnalysisSettings settings;
+  ASSERT_EQ(peer_findings(compare_peers(pointers(profiles), settings), {}, settings).size(), 1U);
+  apply_analysis_config(settings, "[rule.\"node.straggler\"]\nmin_percent = 60\n", "reveal.conf");
+  EXPECT_TRUE(peer_findings(compare_peers(pointers(profiles), settings), {}, settings).empty());
+  AnalysisSettings off;
+  apply_analysis_config(off, "[rule.\"node.straggler\"]\nenabled = false\n", "reveal.conf");
+  EXPECT_TRUE(peer_findings(compare_peers(pointers(profiles), off), {}, off).empty());
+  const Telemetry telemetry;
+  const Detection detection;
+  const Snapshot nothing;
+  std::vector<NotChecked> not_checked;
+  static_cast<void>(run_rules({telemetry, detection, nothing, nothing, {}}, off, not_checked));
+  EXPECT_TRUE(std::any_of(not_checked.begin(), not_checked.end(), [](const NotChecked& one) {
+    return one.rule == "node.straggler" && one.reason.find("switched off") != std::string::npos;
+  }));
+}
+
+TEST(RuleTable, LetsASiteSetWhatCountsAsSlower) {
+  std::vector<RunRecord> earlier;
+  for (int i = 0; i < 6; ++i) {
+    RunRecord record;
+    record.key = "train 4";
+    record.run_id = "run" + std::to_string(i);
+    record.begin_utc_ns = 1'000'000'000'000 * (i + 1);
+    record.seconds = 100 + 0.1 * i;
+    record.accepted = true;
+    earlier.push_back(record);
+  }
+  RunRecord slow = earlier.back();
+  slow.run_id = "now";
+  slow.begin_utc_ns *= 2;
+  slow.seconds = 130;
+  AnalysisSettings settings;
+  const auto found = history_findings(compare_runs(slow, earlier, settings), {"n1"}, {1, 2}, settings);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].id, "history.slower");
+  EXPECT_EQ(found[0].runner_up.id, "");
+  EXPECT_EQ(found[0].severity, Severity::warning);
+  apply_analysis_config(settings, "[rule.\"history.slower\"]\nwarning_percent = 50\n", "reveal.conf");
+  EXPECT_EQ(history_findings(compare_runs(slow, earlier, settings), {"n1"}, {1, 2}, settings).at(0).severity,
+            Severity::notice);
+  apply_analysis_config(settings, "[rule.\"history.slower\"]\nmin_percent = 40\n", "reveal.conf");
+  EXPECT_TRUE(history_findings(compare_runs(slow, earlier, settings), {"n1"}, {1, 2}, settings).empty());
+}
+
+std::string text_of(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+const std::filesystem::path kSources = std::filesystem::path(TEST_DATA) / "../../postproc";
+
+/// Calls `look` with every match of `pattern`.
+void each(const std::string& text, const std::string& pattern, const std::function<void(const std::smatch&)>& look) {
+  const std::regex wanted(pattern);
+  for (std::sregex_iterator at(text.begin(), text.end(), wanted); at != std::sregex_iterator(); ++at) look(*at);
+}
+
+TEST(RuleTable, NamesNoRuleThatDoesNotExist) {
+  for (const RuleSpec* rule : rules()) {
+    each(std::string(rule->look_alikes), "[^,]+", [&](const std::smatch& alike) {
+      if (alike.str().find('.') != std::string::npos) {
+        EXPECT_NE(find_rule(alike.str()), nullptr) << rule->id << ": " << alike.str();
+      }
+    });
+  }
+  int runners_up = 0;
+  const std::pair<const char*, const char*> places[] = {
+      {"diagnose/rules", R"re((?:runner_up =|return)\s*\{\s*"([^"]*)")re"},
+      {"peers", R"re(runner_up =\s*\{\s*"([^"]*)")re"}};
+  for (const auto& [folder, pattern] : places) {
+    for (const auto& entry : std::filesystem::directory_iterator(kSources / folder)) {
+      each(text_of(entry.path()), pattern, [&](const std::smatch& named) {
+        ++runners_up;
+        EXPECT_TRUE(named[1].str().empty() || find_rule(named[1].str()) != nullptr) << entry.path() << named.str();
+      });
+    }
+  }
+  EXPECT_GT(runners_up, 10) << "the pattern no longer matches the sources";
+}
+
+TEST(RuleTable, LeavesNoBlankAndNamesNoCommandThatDoesNotExist) {
+  const auto check = [](std::string_view id, const std::string& line) {
+    EXPECT_EQ(line.find(" <"), line.find(" <(")) << id << ": " << line;
+    each(line, "(^|[ `;])reveal ([a-z]+)((?: --[a-z-]+)*)", [&](const std::smatch& command) {
+      const std::string source = text_of(kSources / "commands" / (command[2].str() + ".cpp"));
+      EXPECT_FALSE(source.empty()) << id << ": " << line;
+      const std::string shared = source + text_of(kSources / "commands/shared_options.cpp");
+      each(command[3].str(), "--[a-z-]+", [&](const std::smatch& option) {
+        EXPECT_NE(shared.find('"' + option.str()), std::string::npos) << id << ": " << line;
+      });
+    });
+  };
+  for (const RuleSpec* rule : rules()) {
+    for (const auto* lines : {&rule->user_remedy, &rule->advice, &rule->admin_remedy}) {
+      for (const RemedyLine& line : *lines) check(rule->id, std::string(line.text));
+    }
+    check(rule->id, std::string(rule->verify));
+  }
+}
+
+TEST(RuleTable, GivesSlurmsLinesOnlyUnderSlurm) {
+  const std::regex slurm(R"re(sbatch|SBATCH|srun|scontrol|slurm|cgroup\.conf|SLURM)re");
+  const JobValues elsewhere{{"nodes", "n1"},       {"peer", "n2"},     {"command", "train"}, {"binary", "train"},
+                            {"python", "python3"}, {"torch", "yes"},   {"nccl", "yes"},      {"free_cpus", "0-1"},
+                            {"cgroup", "/a"},      {"numa_node", "0"}, {"quota_cpus", "2"},  {"outsider", "yes"}};
+  JobValues in_slurm = elsewhere;
+  in_slurm["job"] = "4711";
+  std::size_t more = 0;
+  for (const RuleSpec* rule : rules()) {
+    const Remedy remedy = remedy_for(*rule, elsewhere);
+    for (const auto* lines : {&remedy.user, &remedy.advice, &remedy.admin}) {
+      for (const std::string& line : *lines) EXPECT_FALSE(std::regex_search(line, slurm)) << rule->id << ": " << line;
+    }
+    more += remedy_for(*rule, in_slurm).user.size() > remedy.user.size() ? 1 : 0;
+  }
+  EXPECT_GE(more, 5U);
+}
+
+TEST(Remedy, LeavesOutWhatIsNotKnownAndWhatIsNoPlainWord) {
+  const std::vector<RemedyLine> lines{"a {x} b {y}", {"needs x", "x"}, {"without x", "!x"}};
+  EXPECT_EQ(lines_for(lines, {}), std::vector<std::string>{"without x"});
+  EXPECT_EQ(lines_for(lines, {{"x", "1"}, {"y", "n1,n2"}}), (std::vector<std::string>{"a 1 b n1,n2", "needs x"}));
+  EXPECT_EQ(lines_for(lines, {{"x", "1"}, {"y", "$(rm -rf ~)"}}), std::vector<std::string>{"needs x"});
+}
+
+}  // namespace
+}  // namespace reveal

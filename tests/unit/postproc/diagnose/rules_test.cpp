@@ -1,0 +1,415 @@
+// cpu.outsider on nodes whose every cpu second is accounted for: one that has an outsider, and those that only look so.
+#include <gtest/gtest.h>
+
+#include "hdf5schema/basics/error.h"
+#include "postproc/analysis/node_analysis.h"
+#include "postproc/diagnose/run_rules.h"
+#include "synthetic_node.h"
+
+namespace reveal {
+namespace {
+
+using Demand = SyntheticNode::Demand;
+
+std::vector<Finding> findings_of(const Telemetry& telemetry, std::string_view rule, const Detection& detection = {},
+                                 const Snapshot& facts = {}, const std::vector<Event>& events = {}) {
+  const RuleContext::Node node{.telemetry = telemetry,
+                               .detection = detection,
+                               .begin = facts,
+                               .end = facts,
+                               .events = events,
+                               .command = "train"};
+  const RuleSpec* spec = find_rule(rule);
+  if (spec == nullptr) return {};
+  return spec->check(RuleContext(*spec, node, {}, {}));
+}
+
+double seconds_of(const Telemetry& telemetry, std::int64_t utc_ns) {
+  return static_cast<double>(utc_ns - telemetry.begin_utc_ns) * 1e-9;
+}
+
+void outsider(double begin, double end, int cpu, double share, double second, Demand& demand) {
+  if (second >= begin && second < end) demand.outsider[cpu] = share;
+}
+
+void expect_span(const Telemetry& telemetry, const Finding& finding, double begin, double end, double within) {
+  EXPECT_NEAR(seconds_of(telemetry, finding.intervals.at(0).begin_utc_ns), begin, within);
+  EXPECT_NEAR(seconds_of(telemetry, finding.intervals.at(0).end_utc_ns), end, within);
+}
+
+TEST(RuleOutsider, FindsAFullCpuForFifteenSeconds) {
+  const auto telemetry = SyntheticNode{}.record(120, [](double second, Demand& demand) {
+    SyntheticNode::training(second, demand);
+    outsider(52, 67, 1, 1.0, second, demand);
+  });
+  const auto found = findings_of(telemetry, "cpu.outsider");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].severity, Severity::warning);
+  expect_span(telemetry, found[0], 52, 67, 0.3);
+  ASSERT_TRUE(found[0].impact.seconds.has_value());
+  EXPECT_GT(*found[0].impact.seconds, 2);
+  EXPECT_LT(*found[0].impact.seconds, 9);
+  ASSERT_FALSE(found[0].evidence.empty());
+  EXPECT_EQ(found[0].evidence[0].metric, "job.outsider_cpu");
+  EXPECT_NEAR(found[0].evidence[0].observed.value_or(0), 0.55, 0.15);
+  EXPECT_FALSE(found[0].remedy.user.empty());
+}
+
+TEST(RuleOutsider, NamesProcessesThatTheCollectorMayName) {
+  const auto telemetry = SyntheticNode{}.record(120, [](double second, Demand& demand) {
+    SyntheticNode::training(second, demand);
+    outsider(52, 67, 1, 1.0, second, demand);
+  });
+  const auto at = [&](std::int64_t second) { return telemetry.begin_utc_ns + second * 1'000'000'000; };
+  const std::vector<Event> events = {
+      {at(20), "process 17", "outsider", "0.99 cpus, uid 1001: before"},
+      {at(57), "process 4711", "outsider", "0.40 cpus, uid 1001: old run"},
+      {at(62), "process 4711", "outsider", "0.98 cpus, uid 1001: old run"},
+      {at(62), "process 4712; rm -rf", "outsider", "0.98 cpus, uid 1001: bad"},
+      {at(62), "process 4713", "outsider", "many cpus, uid 1001: bad"},
+  };
+  const auto found = findings_of(telemetry, "cpu.outsider", {}, {}, events);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_TRUE(found[0].sentence.ends_with(" Among them: old run (process 4711 of user 1001, 0.98 cpus)."))
+      << found[0].sentence;
+  ASSERT_FALSE(found[0].remedy.user.empty());
+  EXPECT_TRUE(found[0].remedy.user.front().starts_with("ps -o pid,user,lstart,psr,time,args -p 4711 "));
+}
+
+TEST(RuleOutsider, FindsThirtyPercentOfOneCpu) {
+  for (unsigned seed = 1; seed <= 10; ++seed) {
+    const auto telemetry = SyntheticNode{}.record(
+        120,
+        [](double second, Demand& demand) {
+          SyntheticNode::training(second, demand);
+          outsider(71, 86, 0, 0.3, second, demand);
+        },
+        seed);
+    const auto found = findings_of(telemetry, "cpu.outsider");
+    ASSERT_EQ(found.size(), 1U) << seed;
+    EXPECT_EQ(found[0].severity, Severity::warning) << seed;
+    EXPECT_NEAR(seconds_of(telemetry, found[0].intervals.at(0).begin_utc_ns), 71, 0.5) << seed;
+    EXPECT_NEAR(seconds_of(telemetry, found[0].intervals.at(0).end_utc_ns), 86, 0.5) << seed;
+  }
+}
+
+TEST(RuleOutsider, NamesTheCpusThatAreFree) {
+  const auto telemetry = SyntheticNode{}.record(120, [](double second, Demand& demand) {
+    SyntheticNode::training(second, demand);
+    outsider(52, 67, 1, 1.0, second, demand);
+  });
+  const auto lines = [&](const std::string& cpus) {
+    std::string all;
+    const auto found = findings_of(telemetry, "cpu.outsider", {}, {{"job.cpus_allowed", cpus}});
+    for (const std::string& line : found.at(0).remedy.user) all += line + '\n';
+    return all;
+  };
+  EXPECT_NE(lines("0-1").find("taskset -c 0 train ..."), std::string::npos) << lines("0-1");
+  EXPECT_NE(lines("0-3").find("taskset -c 0,2-3 train ..."), std::string::npos) << lines("0-3");
+  EXPECT_EQ(lines("1").find("taskset"), std::string::npos) << lines("1");
+}
+
+TEST(RuleOutsider, FindsOneThatStaysForMostOfTheJob) {
+  const auto telemetry = SyntheticNode{}.record(120, [](double second, Demand& demand) {
+    SyntheticNode::training(second, demand);
+    outsider(25, 95, 0, 1.0, second, demand);
+  });
+  const auto found = findings_of(telemetry, "cpu.outsider");
+  ASSERT_EQ(found.size(), 1U);
+  expect_span(telemetry, found[0], 25, 95, 0.5);
+  EXPECT_EQ(found[0].severity, Severity::warning);
+}
+
+TEST(RuleOutsider, IsSilentOnKernelThreadsOfTheJobsLongestPhase) {
+  const auto telemetry = SyntheticNode{}.record(120, [](double second, Demand& demand) {
+    demand.job[0] = demand.job[1] = 0.3;
+    if (second < 22 || second > 90) return;
+    SyntheticNode::training(second, demand);
+    demand.outsider[0] = demand.outsider[1] = 0.3;
+  });
+  EXPECT_TRUE(findings_of(telemetry, "cpu.outsider").empty());
+}
+
+TEST(RuleOutsider, IsSilentOnAHealthyJob) {
+  for (unsigned seed = 1; seed <= 10; ++seed) {
+    const auto telemetry = SyntheticNode{}.record(120, SyntheticNode::training, seed);
+    EXPECT_TRUE(findings_of(telemetry, "cpu.outsider").empty()) << seed;
+  }
+}
+
+TEST(RuleOutsider, IsSilentWhenTheJobItselfDoesMore) {
+  const auto telemetry = SyntheticNode{}.record(120, [](double second, Demand& demand) {
+    demand.job[0] = 0.9;
+    demand.job[1] = second >= 50 && second < 65 ? 1.0 : 0.1;
+  });
+  EXPECT_TRUE(findings_of(telemetry, "cpu.outsider").empty());
+}
+
+TEST(RuleOutsider, IsSilentWhenTheOutsiderTookOnlyIdleTime) {
+  const auto telemetry = SyntheticNode{}.record(120, [](double second, Demand& demand) {
+    demand.job[0] = 0.9;
+    demand.job[1] = 0;
+    outsider(50, 65, 1, 0.9, second, demand);
+  });
+  EXPECT_TRUE(findings_of(telemetry, "cpu.outsider").empty());
+}
+
+TEST(RuleOutsider, FindsOneThatNeverLeaves) {
+  const auto telemetry = SyntheticNode{}.record(60, [](double second, Demand& demand) {
+    SyntheticNode::training(second, demand);
+    demand.outsider[0] = demand.outsider[1] = 1;
+  });
+  const auto found = findings_of(telemetry, "cpu.outsider");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].severity, Severity::critical);
+  EXPECT_NEAR(found[0].evidence[0].observed.value_or(0), 1.1, 0.2);
+  EXPECT_NEAR(seconds_of(telemetry, found[0].intervals[0].end_utc_ns), 60, 0.2);
+}
+
+TEST(RuleOutsider, FindsThirtyPercentBesideHeavyInterruptsChargedToTheJob) {
+  const auto telemetry = SyntheticNode{}.record(120, [](double second, Demand& demand) {
+    SyntheticNode::training(second, demand);
+    demand.softirq = 0.35;
+    outsider(52, 67, 1, 0.3, second, demand);
+  });
+  const auto found = findings_of(telemetry, "cpu.outsider");
+  ASSERT_EQ(found.size(), 1U);
+  expect_span(telemetry, found[0], 52, 67, 0.5);
+}
+
+TEST(RuleOutsider, IsSilentOnInterruptWorkForTheJob) {
+  const auto telemetry = SyntheticNode{}.record(120, [](double second, Demand& demand) {
+    SyntheticNode::training(second, demand);
+    if (second >= 50 && second < 65) demand.softirq = 0.5;
+  });
+  EXPECT_TRUE(findings_of(telemetry, "cpu.outsider").empty());
+}
+
+TEST(RuleOutsider, KeepsAnEventBesideAHabit) {
+  const auto telemetry = SyntheticNode{}.record(240, [](double second, Demand& demand) {
+    SyntheticNode::training(second, demand);
+    for (const double begin : {22.0, 62.0, 102.0, 142.0}) outsider(begin, begin + 5, 1, 0.5, second, demand);
+    outsider(182, 212, 1, 1.0, second, demand);
+    outsider(182, 212, 0, 1.0, second, demand);
+  });
+  const auto found = findings_of(telemetry, "cpu.outsider");
+  ASSERT_FALSE(found.empty());
+  EXPECT_EQ(found[0].intervals.size(), 1U);
+  EXPECT_GE(found[0].severity, Severity::warning);
+  EXPECT_NEAR(seconds_of(telemetry, found[0].intervals.at(0).begin_utc_ns), 182, 0.5);
+}
+
+TEST(RuleOutsider, NamesTheCpuThatGotBusierThroughMissingSamples) {
+  auto telemetry = SyntheticNode{}.record(120, [](double second, Demand& demand) {
+    demand.job[0] = demand.job[1] = 0.6;
+    outsider(52, 67, 1, 1.0, second, demand);
+  });
+  for (std::size_t i = 0; i < telemetry.channels.size(); ++i) {
+    if (telemetry.channels[i].metric == "cpu.user") telemetry.series(i)[560] = std::nan("");
+  }
+  const auto found = findings_of(telemetry, "cpu.outsider");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].instances, std::vector<std::string>{"cpu1"});
+}
+
+TEST(RuleOutsider, SaysNothingAboutAJobWithoutAWholeSecond) {
+  auto telemetry = SyntheticNode{}.record(0.5, SyntheticNode::training);
+  const Snapshot nothing;
+  const Detection detection;
+  const RuleContext::Node node{telemetry, detection, nothing, nothing, {}};
+  const RuleSpec* spec = find_rule("cpu.outsider");
+  ASSERT_NE(spec, nullptr);
+  const std::vector<RuleContext::Override> any_length{{"min_constant_seconds", 0}};
+  EXPECT_TRUE(spec->check(RuleContext(*spec, node, {}, any_length)).empty());
+}
+
+TEST(RuleOutsider, SaysWhatItCouldNotMeasure) {
+  SyntheticNode node;
+  node.left_out = {"job.cpu_time"};
+  const auto telemetry = node.record(60, SyntheticNode::training);
+  EXPECT_THROW(findings_of(telemetry, "cpu.outsider"), Unavailable);
+}
+
+TEST(RuleAffinity, FindsAJobSqueezedOntoOneCpu) {
+  SyntheticNode node;
+  node.cpus_allowed = 1;
+  node.runnable_more = 1;
+  const auto telemetry = node.record(60, [](double, Demand& demand) { demand.job[0] = 1; });
+  const auto found = findings_of(telemetry, "cpu.affinity_too_narrow");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].confidence, Confidence::certain);
+  EXPECT_EQ(found[0].severity, Severity::warning);
+  EXPECT_EQ(found[0].evidence.at(0).observed, 1);
+  EXPECT_EQ(found[0].evidence.at(0).expected, 2);
+}
+
+TEST(RuleAffinity, SaysTheSameInPercentAsInSeconds) {
+  SyntheticNode node;
+  node.cpus_allowed = 1;
+  node.runnable_more = 1;
+  const auto telemetry = node.record(60, [](double second, Demand& demand) { demand.job[0] = second < 40 ? 1 : 0.85; });
+  const auto found = findings_of(telemetry, "cpu.affinity_too_narrow");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_LT(found[0].impact.seconds.value_or(99), 25);
+  EXPECT_NEAR(found[0].impact.percent.value_or(0), 100 * found[0].impact.seconds.value_or(0) / 60, 1e-9);
+}
+
+TEST(RuleAffinity, LeavesASingleThreadAlone) {
+  SyntheticNode node;
+  node.cpus_allowed = 1;
+  const auto telemetry = node.record(60, [](double, Demand& demand) { demand.job[0] = 1; });
+  EXPECT_TRUE(findings_of(telemetry, "cpu.affinity_too_narrow").empty());
+}
+
+TEST(RuleAffinity, LeavesAWideMaskAlone) {
+  SyntheticNode node;
+  node.runnable_more = 3;
+  const auto telemetry = node.record(60, SyntheticNode::training);
+  EXPECT_TRUE(findings_of(telemetry, "cpu.affinity_too_narrow").empty());
+}
+
+TEST(RuleAffinity, BlamesNoMaskForAnOutsidersWork) {
+  SyntheticNode node;
+  node.cpus_allowed = 1;
+  node.runnable_more = 1;
+  const auto telemetry = node.record(60, [](double, Demand& demand) {
+    demand.job[0] = 0.4;
+    demand.outsider[0] = 0.6;
+  });
+  EXPECT_TRUE(findings_of(telemetry, "cpu.affinity_too_narrow").empty());
+}
+
+TEST(RuleWriteback, FindsAnOutsidersFloodThatBlocksTheJob) {
+  const auto telemetry = SyntheticNode{}.record(120, [](double second, Demand& demand) {
+    SyntheticNode::training(second, demand);
+    if (second >= 50 && second < 65) {
+      demand.outsider_writes = 120e6;
+      demand.blocked = std::fmod(second, 1.0) < 0.4 ? 2 : 0;
+    }
+  });
+  const auto found = findings_of(telemetry, "mem.writeback_stall");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].severity, Severity::warning);
+  EXPECT_NEAR(seconds_of(telemetry, found[0].intervals.at(0).begin_utc_ns), 50, 0.3);
+  EXPECT_NE(found[0].sentence.find("outside the job"), std::string::npos);
+}
+
+TEST(RuleWriteback, AccusesNobodyWhenTheJobsOwnWritesWereNotMeasured) {
+  const auto flood = [](double second, Demand& demand) {
+    SyntheticNode::training(second, demand);
+    if (second >= 50 && second < 65) {
+      demand.own_writes = 120e6;
+      demand.blocked = 2;
+    }
+  };
+  SyntheticNode node;
+  node.left_out = {"process.write_bytes"};
+  EXPECT_THROW(findings_of(node.record(120, flood), "mem.writeback_stall"), Unavailable);
+
+  auto telemetry = SyntheticNode{}.record(120, flood);
+  for (std::size_t i = 0; i < telemetry.channels.size(); ++i) {
+    if (telemetry.channels[i].metric != "process.write_bytes") continue;
+    for (std::size_t t = 450; t < 700; ++t) telemetry.series(i)[t] = std::nan("");
+  }
+  EXPECT_TRUE(findings_of(telemetry, "mem.writeback_stall").empty());
+}
+
+TEST(RuleWriteback, LeavesTheJobsOwnCheckpointsAlone) {
+  const auto telemetry = SyntheticNode{}.record(120, SyntheticNode::training);
+  EXPECT_TRUE(findings_of(telemetry, "mem.writeback_stall").empty());
+}
+
+TEST(RuleWriteback, OnlyNotesAFloodNobodyWaitedFor) {
+  const auto flood = [](double seconds) {
+    return SyntheticNode{}.record(120, [seconds](double second, Demand& demand) {
+      demand.job[0] = 0.9;
+      if (second >= 50 && second < 50 + seconds) demand.outsider_writes = 120e6;
+    });
+  };
+  const auto found = findings_of(flood(15), "mem.writeback_stall");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].severity, Severity::notice);
+  EXPECT_FALSE(found[0].impact.seconds.has_value());
+  EXPECT_TRUE(findings_of(flood(4), "mem.writeback_stall").empty());
+}
+
+Episode episode_at(std::size_t begin, std::size_t end) {
+  Episode episode;
+  episode.begin = begin;
+  episode.end = end;
+  episode.tier = Tier::finding;
+  episode.methods = {"GAP"};
+  episode.score = 7;
+  episode.reasons = {{.channel = 0, .feature = "mean", .z = 9, .observed = 2, .expected = 1, .share = 1}};
+  return episode;
+}
+
+TEST(RuleUnexplained, NamesAnEpisodeNobodyExplained) {
+  const auto telemetry = SyntheticNode{}.record(120, [](double second, Demand& demand) {
+    SyntheticNode::training(second, demand);
+    outsider(30, 40, 1, 1.0, second, demand);
+  });
+  Detection detection;
+  detection.episodes = {episode_at(300, 400)};
+  const auto found = findings_of(telemetry, "anomaly.unexplained", detection);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].severity, Severity::notice);
+  EXPECT_EQ(found[0].confidence, Confidence::possible);
+  EXPECT_EQ(found[0].evidence.size(), 1U);
+}
+
+TEST(RuleUnexplained, OnlyMentionsWhatTheJobDidNotFeel) {
+  const auto telemetry = SyntheticNode{}.record(120, SyntheticNode::training);
+  Detection detection;
+  detection.episodes = {episode_at(300, 400)};
+  const auto found = findings_of(telemetry, "anomaly.unexplained", detection);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].severity, Severity::info);
+  EXPECT_NE(found[0].impact.how.find("did not change"), std::string::npos);
+}
+
+TEST(RuleUnexplained, LeavesEdgesAndNoticesAlone) {
+  const auto telemetry = SyntheticNode{}.record(120, SyntheticNode::training);
+  Detection detection;
+  detection.episodes = {episode_at(10, 100), episode_at(300, 400)};
+  detection.episodes[0].labels = {"EDGE"};
+  detection.episodes[1].tier = Tier::notice;
+  EXPECT_TRUE(findings_of(telemetry, "anomaly.unexplained", detection).empty());
+}
+
+TEST(RuleUnexplained, IsSilentWhereARuleSpoke) {
+  const auto telemetry = SyntheticNode{}.record(120, [](double second, Demand& demand) {
+    SyntheticNode::training(second, demand);
+    outsider(52, 67, 1, 1.0, second, demand);
+  });
+  Detection detection;
+  detection.episodes = {episode_at(520, 668)};
+  const Snapshot nothing;
+  std::vector<NotChecked> not_checked;
+  const auto found = run_rules({telemetry, detection, nothing, nothing, {}}, {}, not_checked);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].id, "cpu.outsider");
+  EXPECT_NE(std::find(found[0].evidence[0].detectors.begin(), found[0].evidence[0].detectors.end(), "GAP"),
+            found[0].evidence[0].detectors.end());
+}
+
+TEST(Rules, EveryRuleIsCompleteAsATableRow) {
+  ASSERT_GE(rules().size(), 4U);
+  for (const RuleSpec* rule : rules()) {
+    const bool of_one_node = rule->kind == FindingKind::anomaly || rule->kind == FindingKind::audit;
+    EXPECT_EQ(rule->check != nullptr, of_one_node) << rule->id;
+    EXPECT_FALSE(rule->title.empty()) << rule->id;
+    EXPECT_FALSE(rule->verify.empty()) << rule->id;
+    // Nothing can be advised about what nobody understands.
+    if (rule->id == "anomaly.unexplained") continue;
+    EXPECT_FALSE(rule->user_remedy.empty() && rule->advice.empty() && rule->admin_remedy.empty()) << rule->id;
+    EXPECT_FALSE(rule->sources.empty()) << rule->id;
+    for (const Threshold& threshold : rule->thresholds) {
+      EXPECT_FALSE(threshold.unit.empty()) << rule->id << " " << threshold.name;
+      EXPECT_FALSE(threshold.help.empty()) << rule->id << " " << threshold.name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace reveal

@@ -1,0 +1,251 @@
+#include "postproc/history/history.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <thread>
+
+#include "postproc/history/run_index.h"
+#include "postproc/telemetry/publish.h"
+#include "tests/unit/temporary_directory.h"
+
+namespace reveal {
+namespace {
+
+namespace fs = std::filesystem;
+constexpr std::int64_t kHour = 3'600'000'000'000;
+constexpr std::int64_t kBegin = 1'763'634'725'000'000'000;
+
+/// Run `number` of a job with 60 channels, each a few percent off its usual level.
+RunRecord run(int number, double seconds = 600) {
+  std::mt19937 random(static_cast<unsigned>(number) + 1);
+  std::normal_distribution<double> normal(0, 1);
+  RunRecord record;
+  record.run_id = "run" + std::to_string(number);
+  record.key = "key";
+  record.name = "train";
+  record.nodes = 4;
+  record.begin_utc_ns = kBegin + number * kHour;
+  record.seconds = seconds * (1 + 0.01 * normal(random));
+  record.verdict = "healthy";
+  record.accepted = true;
+  for (int c = 10; c < 70; ++c) {
+    record.channels.push_back({"metric_" + std::to_string(c), "count/s", Subsystem::cpu, Kind::counter,
+                               100.0 * c * (1 + 0.03 * normal(random))});
+  }
+  record.facts = {{"cpu.governor", "performance"}, {"kernel.release", "6.1.0"}};
+  return record;
+}
+
+std::vector<RunRecord> runs(int count) {
+  std::vector<RunRecord> all;
+  for (int i = 0; i < count; ++i) all.push_back(run(i));
+  return all;
+}
+
+std::vector<Finding> findings(const HistoryComparison& history) {
+  return history_findings(history, {"n01"}, {1, 2});
+}
+
+TEST(History, NeverComparedIsNotNoChange) {
+  const HistoryComparison first = compare_runs(run(0), {});
+  EXPECT_EQ(first.status, HistoryStatus::never_compared);
+  EXPECT_EQ(first.reason, "no earlier run of this command and shape is known");
+  EXPECT_EQ(first.sentence, "");
+  const HistoryComparison second = compare_runs(run(1), runs(1));
+  EXPECT_EQ(second.status, HistoryStatus::too_few_runs);
+  EXPECT_EQ(second.sentence,
+            "1 earlier run matches; 1 is usable as a baseline (3 needed), so only the configuration was compared");
+  const HistoryComparison fourth = compare_runs(run(3), runs(3));
+  EXPECT_EQ(fourth.status, HistoryStatus::compared);
+  EXPECT_NE(fourth.sentence.find("compared with 3 runs"), std::string::npos) << fourth.sentence;
+  EXPECT_NE(fourth.sentence.find("no change"), std::string::npos) << fourth.sentence;
+}
+
+TEST(History, KeepsHealthyRunsHealthy) {
+  for (int earlier = 3; earlier <= 30; ++earlier) {
+    const HistoryComparison history = compare_runs(run(earlier), runs(earlier));
+    EXPECT_TRUE(findings(history).empty()) << earlier << ": " << history.sentence;
+  }
+}
+
+TEST(History, SeesARunThatTookLonger) {
+  const HistoryComparison history = compare_runs(run(8, 780), runs(8));
+  const auto told = findings(history);
+  ASSERT_EQ(told.size(), 1U) << history.sentence;
+  EXPECT_EQ(told[0].id, "history.slower");
+  EXPECT_EQ(told[0].kind, FindingKind::history);
+  EXPECT_EQ(told[0].severity, Severity::warning);
+  ASSERT_FALSE(told[0].evidence.empty());
+  EXPECT_EQ(told[0].evidence[0].metric, "job.run_time");
+  EXPECT_NE(history.sentence.find("% longer than usual"), std::string::npos) << history.sentence;
+}
+
+TEST(History, DoesNotComplainOfARunThatWasFaster) {
+  EXPECT_TRUE(findings(compare_runs(run(8, 400), runs(8))).empty());
+}
+
+TEST(History, SaysWhatIsNewSinceWhen) {
+  RunRecord now = run(8);
+  now.facts[1].second = "6.5.0";
+  now.facts.emplace_back("vm.swappiness", "60");
+  now.channels[5].value *= 3;
+  const HistoryComparison history = compare_runs(now, runs(8));
+  ASSERT_EQ(history.changes.size(), 3U);
+  EXPECT_EQ(history.changes[0].name, "metric_15");
+  EXPECT_NEAR(history.changes[0].percent, 200, 20);
+  EXPECT_EQ(history.changes[1].name, "kernel.release");
+  EXPECT_EQ(history.changes[1].before, "6.1.0");
+  EXPECT_EQ(history.changes[1].now, "6.5.0");
+  EXPECT_EQ(history.changes[1].since_utc_ns, run(7).begin_utc_ns);
+  EXPECT_EQ(history.changes[2].before, "");
+  EXPECT_NE(history.sentence.find("new since the run of 2025-11-20 17:32 UTC: kernel.release is 6.5.0, was 6.1.0"),
+            std::string::npos)
+      << history.sentence;
+  EXPECT_TRUE(findings(history).empty()) << "one channel of sixty that costs no time is no finding";
+}
+
+TEST(History, LearnsNothingFromRunsWithFindings) {
+  std::vector<RunRecord> earlier = runs(5);
+  for (int i = 5; i < 15; ++i) {
+    earlier.push_back(run(i, 800));
+    earlier.back().accepted = false;
+  }
+  const HistoryComparison history = compare_runs(run(15, 800), earlier);
+  EXPECT_EQ(history.runs, 15U);
+  EXPECT_EQ(history.accepted, 5U);
+  ASSERT_EQ(findings(history).size(), 1U) << "ten slow runs have not become normal";
+  EXPECT_EQ(history.changes[0].since_utc_ns, run(4).begin_utc_ns);
+}
+
+TEST(History, SeesADriftAgainstTheOldestRuns) {
+  std::vector<RunRecord> earlier;
+  for (int i = 0; i < 40; ++i) earlier.push_back(run(i, 600 * (1 + 0.008 * i)));
+  const HistoryComparison history = compare_runs(run(40, 600 * 1.32), earlier);
+  ASSERT_FALSE(history.changes.empty());
+  EXPECT_EQ(history.changes[0].what, HistoryChange::What::run_time);
+  const auto told = findings(history);
+  ASSERT_EQ(told.size(), 1U);
+  EXPECT_TRUE(history.changes[0].drift);
+  EXPECT_EQ(told[0].id, "history.drift");
+}
+
+TEST(History, ComparesLikeWithLikeOnly) {
+  std::vector<RunRecord> earlier = runs(6);
+  for (RunRecord& record : earlier) record.key = "eight nodes";
+  EXPECT_EQ(compare_runs(run(6), earlier).status, HistoryStatus::never_compared);
+  std::vector<RunRecord> own = runs(4);
+  own.push_back(run(4));  // an earlier report of this run
+  own.push_back(run(3));  // a copied directory
+  EXPECT_EQ(compare_runs(run(4), own).runs, 4U);
+  EXPECT_EQ(compare_runs(run(2), runs(6)).runs, 2U) << "a report made again is not held against later runs";
+}
+
+TEST(History, DoesNotTakeMissingForZero) {
+  std::vector<RunRecord> earlier = runs(6);
+  for (std::size_t i = 3; i < 6; ++i) earlier[i].channels.erase(earlier[i].channels.begin() + 7);
+  EXPECT_TRUE(compare_runs(run(6), earlier).changes.empty()) << "three runs without the probe";
+  RunRecord now = run(6);
+  now.zeros = {now.channels[9].name};
+  now.channels.erase(now.channels.begin() + 9);
+  const HistoryComparison history = compare_runs(now, runs(6));
+  ASSERT_EQ(history.changes.size(), 1U);
+  EXPECT_EQ(history.changes[0].observed, 0.0);
+}
+
+TEST(History, WritesAndReadsARecord) {
+  RunRecord written = run(3);
+  written.zeros = {"z"};
+  written.findings = {"cpu.outsider"};
+  const RunRecord read = parse_run(render_run(written));
+  EXPECT_EQ(read.run_id, "run3");
+  EXPECT_EQ(read.channels.size(), 60U);
+  EXPECT_EQ(read.value_of("metric_12"), written.value_of("metric_12"));
+  EXPECT_EQ(read.value_of("z"), 0);
+  EXPECT_TRUE(std::isnan(read.value_of("unheard")));
+  EXPECT_EQ(read.facts, written.facts);
+  for (const char* text :
+       {"", "{}", "[]", "{\"schema\":\"reveal.run/2\"}", "{\"schema\":\"reveal.run/1\",\"run_id\":7}"}) {
+    EXPECT_ANY_THROW(static_cast<void>(parse_run(text))) << text;
+  }
+}
+
+class HistoryIndex : public testing::Test {
+ protected:
+  /// A job directory with its record, known to the index.
+  void report(int number) {
+    const fs::path directory = work_ / "jobs" / ("reveal-" + std::to_string(number));
+    fs::create_directories(directory);
+    publish_file(directory, kRunRecordFile, render_run(run(number)));
+    RunIndex(state_).put(directory, run(number));
+  }
+
+  TemporaryDirectory directory_of_test_;
+  const fs::path work_ = directory_of_test_.path();
+  const fs::path state_ = work_ / "state/reveal";
+};
+
+TEST_F(HistoryIndex, FindsTheRunsOfAKey) {
+  for (int i = 0; i < 3; ++i) report(i);
+  report(2);  // made again
+  RunIndex index(state_);
+  EXPECT_FALSE(index.rebuilt());
+  EXPECT_EQ(index.runs("key").size(), 3U);
+  EXPECT_TRUE(index.runs("another").empty());
+}
+
+TEST_F(HistoryIndex, IsMadeAgainFromTheDirectories) {
+  for (int i = 0; i < 4; ++i) report(i);
+  for (const char* damage : {"", "garbage that is no database, and long enough to be looked at as one"}) {
+    std::ofstream(state_ / "history.sqlite", std::ios::trunc) << damage;
+    RunIndex index(state_);
+    EXPECT_EQ(index.runs("key").size(), 4U);
+    EXPECT_EQ(index.rebuilt(), *damage != '\0');
+  }
+  fs::remove(state_ / "history.sqlite");
+  EXPECT_EQ(RunIndex(state_).runs("key").size(), 4U);
+}
+
+TEST_F(HistoryIndex, SurvivesDamageInTheMiddle) {
+  for (int i = 0; i < 12; ++i) report(i);
+  const auto size = fs::file_size(state_ / "history.sqlite");
+  {
+    std::fstream file(state_ / "history.sqlite", std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(static_cast<std::streamoff>(4096));
+    for (std::uintmax_t i = 4096; i < size; ++i) file.put('\x5a');
+  }
+  RunIndex index(state_);
+  EXPECT_TRUE(index.rebuilt());
+  EXPECT_EQ(index.runs("key").size(), 12U) << "nothing is lost that lies beside a report";
+}
+
+TEST_F(HistoryIndex, KeepsManyWritersApart) {
+  std::vector<std::jthread> writers;
+  for (int w = 0; w < 4; ++w) {
+    writers.emplace_back([this, w] {
+      for (int i = 0; i < 5; ++i) report(10 * w + i);
+    });
+  }
+  writers.clear();
+  EXPECT_EQ(RunIndex(state_).runs("key").size(), 20U);
+}
+
+TEST_F(HistoryIndex, SaysWhenThereIsNoPlaceForIt) {
+  std::ofstream(work_ / "file") << "x";
+  EXPECT_ANY_THROW(RunIndex(work_ / "file/state"));
+}
+
+TEST_F(HistoryIndex, IgnoresForeignRecords) {
+  fs::create_directories(work_ / "jobs/a");
+  fs::create_directories(work_ / "jobs/b");
+  std::ofstream(work_ / "jobs/a/run.json") << "{\"scripts\":{}}";
+  publish_file(work_ / "jobs/b", kRunRecordFile, render_run(run(1)));
+  EXPECT_EQ(records_in(work_ / "jobs").size(), 1U);
+  EXPECT_TRUE(records_in(work_ / "nowhere").empty());
+}
+
+}  // namespace
+}  // namespace reveal

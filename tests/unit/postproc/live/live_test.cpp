@@ -1,0 +1,407 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <limits>
+
+#include "hdf5schema/basics/clocks.h"
+#include "hdf5schema/trace_writer.h"
+#include "postproc/detect/pipeline.h"
+#include "postproc/live/alert_book.h"
+#include "postproc/live/live_detector.h"
+#include "postproc/live/live_look.h"
+#include "postproc/live/live_trace.h"
+#include "postproc/live/look_budget.h"
+#include "postproc/telemetry/row_store.h"
+#include "synthetic_node.h"
+#include "tests/unit/hdf5schema/sample_trace.h"
+
+namespace reveal {
+namespace {
+
+constexpr std::int64_t kTick = 100'000'000;
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+std::vector<ChannelKey> keys(std::initializer_list<const char*> metrics) {
+  std::vector<ChannelKey> all;
+  for (const char* metric : metrics) all.push_back({.metric = metric});
+  return all;
+}
+
+std::span<const double> series_of(const LiveBlock& block, const std::string& metric) {
+  for (std::size_t i = 0; i < block.telemetry.channels.size(); ++i) {
+    if (block.telemetry.channels[i].metric == metric) return block.telemetry.series(i);
+  }
+  return {};
+}
+
+TEST(RowStore, EarlyRowsWaitUntilTheTraceReachesBackToThem) {
+  RowStore rows(std::chrono::seconds(600));
+  const std::size_t family = rows.learn(counter_family(), keys({"vm.faults"}));
+  rows.append(family, std::vector<std::int64_t>{kTick, 2 * kTick}, std::vector<double>{kNaN, 5});
+  rows.append_early(family, 4 * kTick, std::vector<std::int64_t>{112});
+  rows.append_early(family, 5 * kTick, std::vector<std::int64_t>{115});
+  EXPECT_TRUE(rows.rows_wait());
+  EXPECT_EQ(rows.newest_ns(), 2 * kTick);
+  // The flush brings the rows 3 and 4, the latter for the second time.
+  rows.append(family, std::vector<std::int64_t>{3 * kTick, 4 * kTick}, std::vector<double>{1, 6});
+  EXPECT_FALSE(rows.rows_wait());
+  EXPECT_EQ(rows.newest_ns(), 5 * kTick);
+  rows.append_early(family, 6 * kTick, std::vector<std::int64_t>{100});  // a reset: unknown, not negative
+  rows.append_early(family, 7 * kTick, std::vector<std::int64_t>{kMissing});
+  rows.append_early(family, 8 * kTick, std::vector<std::int64_t>{104});
+  const auto block = rows.block(sample_header(), 0);
+  ASSERT_TRUE(block);
+  const auto values = series_of(*block, "vm.faults");
+  const std::vector<double> expected{5, 1, 6, 3, 4 / 3.0, 4 / 3.0, 4 / 3.0};  // the increase after a gap covers the gap
+  ASSERT_EQ(values.size(), expected.size());
+  for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_DOUBLE_EQ(values[i], expected[i]) << i;
+}
+
+TEST(RowStore, ChannelsThatAppearAreKeptUntilTheTraceNamesThem) {
+  RowStore rows(std::chrono::seconds(600));
+  const std::size_t family = rows.learn(gauge_family(), keys({"mem.free"}));
+  rows.append(family, std::vector<std::int64_t>{kTick, 2 * kTick}, std::vector<double>{7, 7});
+  rows.append_early(family, 2 * kTick, std::vector<std::int64_t>{7});
+  rows.append_early(family, 3 * kTick, std::vector<std::int64_t>{7, 40});
+  rows.append_early(family, 4 * kTick, std::vector<std::int64_t>{7, 41});
+  EXPECT_TRUE(rows.names_missing());
+  EXPECT_EQ(rows.block(sample_header(), 0)->telemetry.channels.size(), 1U);
+  rows.learn(gauge_family(), keys({"mem.free", "mem.dirty"}));
+  EXPECT_FALSE(rows.names_missing());
+  const auto block = rows.block(sample_header(), 0);
+  const auto dirty = series_of(*block, "mem.dirty");
+  ASSERT_EQ(dirty.size(), 3U);
+  EXPECT_TRUE(std::isnan(dirty[0]));
+  EXPECT_EQ(dirty[1], 40);
+  EXPECT_EQ(dirty[2], 41);
+}
+
+TEST(RowStore, OfRowsCloserThanTheStepsOfALookKeepsOneForEach) {
+  using namespace std::chrono_literals;
+  constexpr std::int64_t kFine = 20'000'000;
+  constexpr std::int64_t kOffset = 30'000'000;  // steps of the wall clock do not begin where those of the monotonic do
+  RowStore rows(600s);
+  FamilySpec counters = counter_family();
+  FamilySpec levels = gauge_family();
+  counters.period = levels.period = 20ms;
+  const std::size_t faults = rows.learn(counters, keys({"vm.faults"}), kOffset);
+  const std::size_t free = rows.learn(levels, keys({"mem.free"}), kOffset);
+  // Ticks at 10, 30, 50 ms: 40, 60, 80 ms of the wall clock.
+  const auto time_of = [](std::int64_t tick) { return tick * kFine - 10'000'000; };
+  for (std::int64_t tick = 1; tick <= 21; tick += 3) {
+    std::vector<std::int64_t> times;
+    std::vector<double> values;
+    for (std::int64_t t = tick; t < tick + 3; ++t) {
+      times.push_back(time_of(t));
+      values.push_back(static_cast<double>(t));
+    }
+    rows.append(faults, times, std::vector<double>{tick == 1 ? kNaN : 2, 2, tick == 10 ? kNaN : 2});
+    rows.append(free, times, values);
+  }
+  rows.append_early(faults, time_of(21), std::vector<std::int64_t>{1000});
+  for (std::int64_t tick = 22; tick <= 34; ++tick)
+    rows.append_early(faults, time_of(tick), std::vector<std::int64_t>{1000 + 2 * (tick - 21)});
+  TraceHeader header = sample_header();
+  header.interval = 20ms;
+  const auto block = rows.block(header, kOffset);
+  ASSERT_TRUE(block);
+  EXPECT_DOUBLE_EQ(block->telemetry.step_seconds, 0.1);
+  EXPECT_EQ(block->telemetry.begin_utc_ns, kTick);
+  const auto counted = series_of(*block, "vm.faults");
+  EXPECT_EQ(std::vector<double>(counted.begin(), counted.end()), std::vector<double>({10, 8, 10, 10, 10, 10}));
+  EXPECT_EQ(series_of(*block, "mem.free")[1], 14);
+  EXPECT_DOUBLE_EQ(rows.level("vm.faults", time_of(20), time_of(30)).value(), 100);
+}
+
+TEST(RowStore, ForgetsWhatIsOlderThanALookNeeds) {
+  RowStore rows(std::chrono::seconds(10));
+  const std::size_t family = rows.learn(gauge_family(), keys({"mem.free"}));
+  for (std::int64_t t = 1; t <= 5000; ++t)
+    rows.append(family, std::vector<std::int64_t>{t * kTick}, std::vector<double>{static_cast<double>(t)});
+  const auto block = rows.block(sample_header(), 0);
+  EXPECT_FALSE(block->starts);
+  EXPECT_EQ(block->telemetry.samples, 100U);
+  EXPECT_EQ(block->first_ns, 4900 * kTick);
+  EXPECT_EQ(series_of(*block, "mem.free").back(), 5000);
+  EXPECT_EQ(block->time_of(100), 5000 * kTick);
+}
+
+TEST(LookBudget, UrgentLooksBorrowAndWhatDoesNotFitIsCounted) {
+  LookBudget budget(0.1);
+  EXPECT_FALSE(budget.allows(LookBudget::Need::routine, 100, 0.5));
+  EXPECT_TRUE(budget.allows(LookBudget::Need::routine, 105, 0.5));  // five seconds saved half a second
+  double spent = 0;
+  std::int64_t refused = 0;
+  for (int second = 0; second < 1000; ++second) {
+    if (budget.allows(LookBudget::Need::urgent, 105 + second, 0.5)) {
+      budget.spend(0.5);
+      spent += 0.5;
+    } else {
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 700);
+  EXPECT_EQ(budget.skipped(), refused);
+  EXPECT_LT(spent, 0.1 * 1000 + 10);  // the share, and what may be borrowed
+}
+
+/// A look at a job of 100 s in which an episode was seen.
+struct Look {
+  LiveBlock block;
+  Detection detection;
+  explicit Look(double now_seconds) {
+    block.starts = true;
+    block.telemetry.step_seconds = 0.1;
+    block.telemetry.samples = static_cast<std::size_t>(now_seconds * 10);
+    block.telemetry.channels.push_back({.metric = "cpu.user", .instance = "cpu0"});
+  }
+  Look& with(double begin, double end, Tier tier) {
+    detection.episodes.push_back({.begin = static_cast<std::size_t>(begin * 10),
+                                  .end = static_cast<std::size_t>(end * 10),
+                                  .methods = {"GAP"},
+                                  .score = 6,
+                                  .tier = tier,
+                                  .reasons = {{.channel = 0, .observed = 2, .expected = 1, .share = 1}},
+                                  .claim = "it rose"});
+    return *this;
+  }
+};
+
+std::vector<AlertNews> told(AlertBook& book, const Look& look, bool ended = false) {
+  std::vector<AlertNews> news;
+  for (const AlertChange& change : book.update(look.detection, look.block, ended)) news.push_back(change.news);
+  return news;
+}
+
+using News = std::vector<AlertNews>;
+
+TEST(AlertBook, TellsOnceWhenItOpensAndOnceWhenItCloses) {
+  AlertBook book;
+  EXPECT_EQ(told(book, Look(90)), News{});
+  EXPECT_EQ(told(book, Look(90).with(84, 90, Tier::finding)), News{AlertNews::opened});
+  EXPECT_EQ(told(book, Look(91).with(84, 91, Tier::finding)), News{});
+  EXPECT_TRUE(book.expects_news());
+  EXPECT_EQ(told(book, Look(100).with(84, 97, Tier::finding)), News{AlertNews::closed});
+  EXPECT_EQ(told(book, Look(101).with(84.5, 97.3, Tier::finding)), News{});
+  EXPECT_FALSE(book.expects_news());
+  EXPECT_EQ(told(book, Look(102).with(84.5, 97.3, Tier::finding), true), News{});
+  ASSERT_EQ(book.told().size(), 1U);
+  EXPECT_EQ(book.told()[0].number, 1);
+  EXPECT_EQ(book.told()[0].begin_ns, 84'500'000'000);
+}
+
+TEST(AlertBook, TakesBackOnlyBySayingSo) {
+  AlertBook book;
+  EXPECT_EQ(told(book, Look(90).with(84, 90, Tier::finding)), News{AlertNews::opened});
+  EXPECT_EQ(told(book, Look(91).with(84, 91, Tier::none)), News{});  // weaker, but still there
+  EXPECT_EQ(told(book, Look(92)), News{});
+  EXPECT_EQ(told(book, Look(93)), News{});
+  EXPECT_EQ(told(book, Look(94)), News{AlertNews::withdrawn});
+  EXPECT_EQ(told(book, Look(95)), News{});
+  EXPECT_EQ(told(book, Look(96).with(84, 96, Tier::finding)), News{});  // this time it must be over
+  EXPECT_EQ(told(book, Look(100).with(84, 96, Tier::finding)), News{AlertNews::closed});
+}
+
+TEST(AlertBook, ForgottenIsNotWithdrawn) {
+  AlertBook book;
+  EXPECT_EQ(told(book, Look(100).with(84, 96, Tier::finding)), News{AlertNews::closed});
+  for (int look = 0; look < 5; ++look) {
+    Look later(100);
+    later.block.starts = false;
+    later.block.first_ns = 90 * kSecond;
+    EXPECT_EQ(told(book, later), News{});
+  }
+}
+
+TEST(AlertBook, IsSilentWhileLittleIsKnown) {
+  AlertBook book;
+  EXPECT_EQ(told(book, Look(50).with(40, 46, Tier::finding)), News{});
+  EXPECT_EQ(told(book, Look(90).with(40, 80, Tier::finding)), News{});  // nearly half of what was seen
+  EXPECT_EQ(told(book, Look(90).with(40, 80, Tier::finding), true), News{AlertNews::closed});
+}
+
+TEST(AlertBook, ANoticeIsWorthAWordWhenItIsOverAndSeenTwice) {
+  AlertBook book;
+  EXPECT_EQ(told(book, Look(90).with(84, 90, Tier::notice)), News{});
+  EXPECT_EQ(told(book, Look(95).with(84, 92, Tier::notice)), News{AlertNews::closed});
+  EXPECT_EQ(told(book, Look(96).with(84, 92, Tier::finding)), News{AlertNews::revised});
+}
+
+/// Plays a telemetry second by second into live detection.
+struct Replay {
+  RowStore rows{kLookBlock};
+  LiveDetector detector;
+  LookBudget budget{4};
+  std::vector<AlertChange> told;
+
+  explicit Replay(const Telemetry& telemetry) {
+    TraceHeader header = sample_header();
+    header.node = telemetry.node;
+    std::vector<std::size_t> families;
+    for (std::size_t i = 0; i < telemetry.channels.size(); ++i) {
+      const Channel& channel = telemetry.channels[i];
+      if (channel.family == "derived") continue;
+      FamilySpec spec = counter_family("synthetic/" + std::to_string(i));
+      spec.kind = channel.kind;
+      spec.unit = channel.unit;
+      spec.subsystem = channel.subsystem;
+      families.push_back(i);
+      rows.learn(spec, {{.metric = channel.metric, .instance = channel.instance, .role = channel.role}});
+    }
+    for (std::size_t f = 0; f < families.size(); ++f)
+      rows.append(f, std::vector<std::int64_t>{kSecond}, std::vector<double>{kNaN});
+    for (std::size_t t = 0; t < telemetry.samples; ++t) {
+      const auto time = kSecond + static_cast<std::int64_t>(t + 1) * kTick;
+      for (std::size_t f = 0; f < families.size(); ++f)
+        rows.append(f, std::vector<std::int64_t>{time}, std::vector<double>{telemetry.series(families[f])[t]});
+      const bool ended = t + 1 == telemetry.samples;
+      for (AlertChange& change : detector.advance(rows, header, 0, static_cast<double>(time) * 1e-9, ended, budget)) {
+        told.push_back(std::move(change));
+      }
+    }
+  }
+};
+
+TEST(LiveDetector, AgreesWithTheReportWithinASecond) {
+  const SyntheticNode node;
+  const auto life = [](double second, SyntheticNode::Demand& demand) {
+    SyntheticNode::training(second, demand);
+    if (second >= 120 && second < 135) demand.outsider[0] = demand.outsider[1] = 0.9;
+  };
+  const Telemetry telemetry = node.record(180, life);
+  const Detection report = find_pipeline("reveal").run(telemetry, {.keep_windows = false});
+  ASSERT_FALSE(report.episodes.empty());
+  const Episode& episode = report.episodes.front();
+  ASSERT_EQ(episode.tier, Tier::finding);
+
+  const Replay live(telemetry);
+  ASSERT_GE(live.told.size(), 2U);
+  EXPECT_EQ(live.told.front().news, AlertNews::opened);
+  EXPECT_LT(live.told.front().alert.end_ns, kSecond + 135 * kSecond);  // while it lasted
+  std::vector<Alert> standing;
+  for (const Alert& alert : live.detector.book().told()) {
+    if (alert.state != AlertState::withdrawn) standing.push_back(alert);
+  }
+  ASSERT_EQ(standing.size(), 1U);
+  constexpr std::int64_t kTolerance = kSecond;
+  EXPECT_NEAR(standing[0].begin_ns - kSecond, static_cast<std::int64_t>(episode.begin) * kTick, kTolerance);
+  EXPECT_NEAR(standing[0].end_ns - kSecond, static_cast<std::int64_t>(episode.end) * kTick, kTolerance);
+  EXPECT_EQ(standing[0].subsystem, episode.subsystem);
+  EXPECT_EQ(standing[0].tier, episode.tier);
+}
+
+TEST(LiveDetector, IsSilentOnAnUndisturbedJob) {
+  const SyntheticNode node;
+  const Replay live(node.record(180, SyntheticNode::training));
+  EXPECT_TRUE(live.told.empty());
+  EXPECT_GT(live.budget.looks(), 30);
+}
+
+/// A trace as the collector writes it, a flush every hundred rows. It is written elsewhere and copied after each flush:
+/// HDF5 does not open a file for reading that the same process writes.
+class GrowingTrace {
+ public:
+  explicit GrowingTrace(std::filesystem::path path) : path_(std::move(path)), writer_(file(), sample_header()) {
+    family_ = writer_.add_family(counter_family());
+    writer_.add_channel(family_, {.metric = "vm.faults"});
+    writer_.start();
+    writer_.append_clock({kSecond, 2 * kSecond, 0});
+  }
+  void grow_to(std::int64_t rows) {
+    for (; rows_ < rows; ++rows_) {
+      writer_.append_row(family_, kSecond + rows_ * kTick, std::vector<std::int64_t>{100 + 3 * rows_});
+      if (rows_ % 100 == 99) wait_until_flushed(writer_, kSecond + rows_ * kTick);
+    }
+    show(".part");
+  }
+  void close() {
+    writer_.close();
+    show("");
+    std::filesystem::remove(path_.string() + ".part");
+  }
+
+ private:
+  [[nodiscard]] std::filesystem::path file() const { return private_.path() / "trace.h5"; }
+  void show(const std::string& ending) {
+    std::filesystem::copy_file(file().string() + ending, path_.string() + ".copy");
+    std::filesystem::rename(path_.string() + ".copy", path_.string() + ending);
+  }
+
+  TemporaryDirectory private_;
+  std::filesystem::path path_;
+  TraceWriter writer_;
+  TraceWriter::FamilyId family_ = 0;
+  std::int64_t rows_ = 0;
+};
+
+TEST(LiveTrace, FollowsFlushesToTheEnd) {
+  const TemporaryDirectory directory;
+  const auto path = directory.path() / "n01.h5";
+  std::chrono::steady_clock::time_point now{std::chrono::hours(1)};
+  LiveTrace live(path, kLookBlock);
+  live.poll(now);
+  EXPECT_EQ(live.state(), LiveState::waiting);
+  EXPECT_EQ(live.node(), "n01");
+  GrowingTrace trace(path);
+  trace.grow_to(100);
+  live.poll(now += std::chrono::seconds(2));
+  EXPECT_EQ(live.state(), LiveState::catching);  // nobody shows rows early
+  EXPECT_EQ(live.rows().newest_ns(), kSecond + 99 * kTick);
+  EXPECT_EQ(live.utc_of(kSecond), 2 * kSecond);
+  EXPECT_TRUE(std::filesystem::exists(watch_marker_path(path)));
+  trace.grow_to(250);
+  live.poll(now += std::chrono::seconds(2));
+  EXPECT_EQ(live.rows().newest_ns(), kSecond + 199 * kTick);
+  live.poll(now += std::chrono::seconds(20));
+  EXPECT_EQ(live.state(), LiveState::silent);
+  trace.close();
+  live.poll(now += std::chrono::seconds(2));
+  EXPECT_EQ(live.state(), LiveState::closed);
+  EXPECT_EQ(live.rows().newest_ns(), kSecond + 249 * kTick);
+  const auto block = live.block();
+  const auto values = series_of(*block, "vm.faults");
+  EXPECT_EQ(values.size(), 249U);
+  EXPECT_EQ(std::count(values.begin(), values.end(), 3.0), 249);
+}
+
+TEST(LiveTrace, RowsShownEarlyJoinTheFlushedOnes) {
+  const TemporaryDirectory directory;
+  const auto path = directory.path() / "n01.h5";
+  std::chrono::steady_clock::time_point now{std::chrono::hours(1)};
+  GrowingTrace trace(path);
+  trace.grow_to(100);
+  LiveTrace live(path, kLookBlock);
+  live.poll(now);
+  LiveRowsWriter early(path, {"memory/vmstat"});
+  const auto show = [&](std::int64_t row) {
+    ASSERT_TRUE(early.write(std::vector<std::int64_t>{live_row_tag(0, 1), kSecond + row * kTick, 100 + 3 * row}));
+  };
+  for (std::int64_t row = 150; row < 230; ++row) show(row);
+  live.poll(now += std::chrono::seconds(2));
+  EXPECT_EQ(live.rows().newest_ns(), kSecond + 99 * kTick);  // what lies between is not known
+  trace.grow_to(200);
+  live.poll(now += std::chrono::seconds(2));
+  EXPECT_EQ(live.rows().newest_ns(), kSecond + 229 * kTick);
+  live.poll(now += std::chrono::seconds(1));
+  EXPECT_EQ(live.state(), LiveState::live);
+  const auto block = live.block();
+  const auto values = series_of(*block, "vm.faults");
+  EXPECT_EQ(std::count(values.begin(), values.end(), 3.0), 229);
+}
+
+TEST(LiveTrace, LeavesNoMarkerBehind) {
+  const TemporaryDirectory directory;
+  const auto path = directory.path() / "n01.h5";
+  GrowingTrace trace(path);
+  trace.grow_to(100);
+  {
+    LiveTrace live(path, kLookBlock);
+    live.poll(std::chrono::steady_clock::time_point(std::chrono::hours(1)));
+    EXPECT_TRUE(std::filesystem::exists(watch_marker_path(path)));
+  }
+  EXPECT_FALSE(std::filesystem::exists(watch_marker_path(path)));
+}
+
+}  // namespace
+}  // namespace reveal

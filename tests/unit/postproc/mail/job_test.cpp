@@ -1,0 +1,190 @@
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "hdf5schema/basics/error.h"
+#include "postproc/mail/mail_job.h"
+#include "tests/unit/temporary_directory.h"
+
+namespace reveal {
+namespace {
+
+namespace fs = std::filesystem;
+using Words = std::vector<std::string>;
+
+/// A job's directory and a mail program that keeps what it gets.
+class MailJobs : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    use_program("cat > " + work_ + "/sent.$$");
+    settings_.enabled = true;
+    settings_.domain = "example.org";
+    settings_.admins = {"root"};
+    settings_.disable = work_ + "/no-mail";
+  }
+
+  void use_program(const std::string& script) {
+    const std::string path = work_ + "/sendmail";
+    std::ofstream(path) << "#!/bin/sh\n" << script << "\n";
+    fs::permissions(path, fs::perms::owner_all);
+    settings_.sendmail = {path, "-t"};
+  }
+
+  [[nodiscard]] MailJob job(const std::string& sample) const {
+    fs::create_directories(work_ + "/job");
+    fs::copy_file(std::string(TEST_DATA) + "/reports/" + sample + ".json", work_ + "/job/report.json",
+                  fs::copy_options::overwrite_existing);
+    MailJob made;
+    made.directory = work_ + "/job";
+    made.request.user = "ada";
+    made.host = "mgmt1";
+    made.now_utc_ns = 1'763'640'000'000'000'000;
+    made.limit = std::chrono::seconds(10);
+    return made;
+  }
+
+  [[nodiscard]] std::size_t sent() const {
+    std::size_t count = 0;
+    for (const auto& entry : fs::directory_iterator(work_)) {
+      count += entry.path().filename().string().starts_with("sent.") ? 1 : 0;
+    }
+    return count;
+  }
+
+  TemporaryDirectory directory_of_test_;
+  const std::string work_ = directory_of_test_.path().string();
+  MailSettings settings_;
+};
+
+TEST_F(MailJobs, SendTwoDifferentMailsForAFinding) {
+  const MailOutcome outcome = mail_job(job("outsider"), settings_);
+  ASSERT_EQ(outcome.items.size(), 2U);
+  EXPECT_EQ(outcome.items[0].to, Words{"root@example.org"});
+  EXPECT_EQ(outcome.items[1].to, Words{"ada@example.org"});
+  EXPECT_EQ(outcome.items[1].message.text.find("ConstrainCores"), std::string::npos);
+  EXPECT_NE(outcome.items[0].message.text.find("ConstrainCores"), std::string::npos);
+  EXPECT_FALSE(outcome.failed);
+  EXPECT_EQ(sent(), 2U);
+}
+
+TEST_F(MailJobs, SendNothingWhenHealthy) {
+  const MailOutcome outcome = mail_job(job("healthy"), settings_);
+  EXPECT_TRUE(outcome.items.empty());
+  EXPECT_EQ(outcome.why_not.size(), 2U);
+  EXPECT_EQ(sent(), 0U);
+}
+
+TEST_F(MailJobs, SendNothingWhileTheSwitchIsThere) {
+  fs::create_symlink("/nowhere", settings_.disable);  // even one that leads nowhere
+  const MailOutcome outcome = mail_job(job("outsider"), settings_);
+  EXPECT_TRUE(outcome.items.empty());
+  EXPECT_FALSE(outcome.failed);
+  EXPECT_EQ(sent(), 0U);
+}
+
+TEST_F(MailJobs, DoNotNeedAReportWhenMailIsOff) {
+  settings_.enabled = false;
+  MailJob without = job("outsider");
+  without.directory = work_ + "/nowhere";
+  EXPECT_EQ(mail_job(without, settings_).why_not.size(), 1U);
+}
+
+TEST_F(MailJobs, OnlyShowWhatADryRunWouldSend) {
+  MailJob dry = job("outsider");
+  dry.dry_run = true;
+  dry.state = work_ + "/state";
+  const MailOutcome outcome = mail_job(dry, settings_);
+  EXPECT_EQ(sent(), 0U);
+  EXPECT_FALSE(fs::exists(dry.state));
+  const std::string text = outcome_as_text(outcome);
+  EXPECT_NE(text.find("would be sent to ada@example.org (user)\n  subject: [reveal] finding: "), std::string::npos);
+  EXPECT_NE(text.find("  because the report has a finding\n"), std::string::npos);
+  EXPECT_LE(std::count(text.begin(), text.end(), '\n'), 8) << text;
+  EXPECT_GT(outcome_as_text(outcome, MailText::shown).size(), text.size() + 500);
+  const auto json = nlohmann::json::parse(outcome_as_json(outcome));
+  EXPECT_EQ(json["mails"][1]["to"][0], "ada@example.org");
+  EXPECT_EQ(json["mails"][1]["state"], "would be sent");
+}
+
+TEST_F(MailJobs, MailOnceForAnArray) {
+  MailJob first = job("many_nodes");
+  first.array = "4710";
+  first.state = work_ + "/state";
+  EXPECT_EQ(mail_job(first, settings_).items.back().state, MailState::sent);
+  const std::size_t mails = sent();
+  const MailOutcome second = mail_job(first, settings_);
+  EXPECT_EQ(second.items.back().state, MailState::held_back);
+  EXPECT_FALSE(second.failed);
+  EXPECT_EQ(sent(), mails);
+}
+
+TEST_F(MailJobs, StopAtTheHourlyCapAndKeepWhatTheUserMustTellTheAdmins) {
+  MailJob capped = job("outsider");
+  capped.state = work_ + "/state";
+  settings_.per_hour = 1;
+  MailOutcome outcome = mail_job(capped, settings_);
+  EXPECT_EQ(outcome.items[0].state, MailState::sent);
+  EXPECT_EQ(outcome.items[1].state, MailState::sent);  // the administrators' mails do not use up the user's
+  outcome = mail_job(capped, settings_);
+  EXPECT_EQ(outcome.items[0].state, MailState::held_back);
+  EXPECT_EQ(outcome.items[1].state, MailState::held_back);
+  EXPECT_NE(outcome.items[1].message.text.find("ConstrainCores"), std::string::npos);
+}
+
+TEST_F(MailJobs, TryAgainWhatCouldNotBeSent) {
+  use_program("cat >/dev/null; echo 'server is away' >&2; exit 75");
+  MailJob later = job("outsider");
+  later.state = work_ + "/state";
+  later.array = "4710";
+  settings_.per_hour = 2;
+  const MailOutcome failed = mail_job(later, settings_);
+  EXPECT_TRUE(failed.failed);
+  EXPECT_EQ(failure_line(failed), "no mail to root@example.org, ada@example.org: " + settings_.sendmail[0] +
+                                      " failed with status 75: server is away");
+  // Nobody was told, so the user is.
+  EXPECT_NE(failed.items[1].message.text.find("ConstrainCores"), std::string::npos);
+  use_program("cat > " + work_ + "/sent.$$");
+  EXPECT_FALSE(mail_job(later, settings_).failed);
+  EXPECT_EQ(sent(), 2U);
+}
+
+TEST_F(MailJobs, TryOnceMoreWhereTheCallerWaits) {
+  use_program("test -e " + work_ + "/once && exec cat >" + work_ + "/sent.$$; touch " + work_ + "/once; exit 75");
+  MailJob patient = job("outsider");
+  settings_.admins.clear();
+  patient.retry_after = std::chrono::milliseconds(1);
+  const MailOutcome outcome = mail_job(patient, settings_);
+  ASSERT_EQ(outcome.items.size(), 1U);
+  EXPECT_EQ(outcome.items[0].state, MailState::sent);
+  EXPECT_EQ(outcome.items[0].why, "");
+  EXPECT_EQ(sent(), 1U);
+}
+
+TEST_F(MailJobs, ReportARefusedWishAndSendTheRest) {
+  MailJob wish = job("outsider");
+  wish.request.asked = "victim@other.net";
+  const MailOutcome outcome = mail_job(wish, settings_);
+  EXPECT_TRUE(outcome.failed);
+  EXPECT_EQ(outcome.problems,
+            Words{"no mail to victim@other.net: it is neither yours in Slurm (--mail-user) nor of example.org"});
+  EXPECT_EQ(sent(), 2U);
+  EXPECT_EQ(failure_line(outcome), "");
+}
+
+TEST_F(MailJobs, MailNoFileButTheReport) {
+  const MailJob made = job("outsider");
+  fs::rename(work_ + "/job/report.json", work_ + "/secret");
+  EXPECT_THROW(static_cast<void>(mail_job(made, settings_)), Error);
+  fs::create_symlink(work_ + "/secret", work_ + "/job/report.json");
+  EXPECT_THROW(static_cast<void>(mail_job(made, settings_)), Error);
+  fs::remove(work_ + "/job/report.json");
+  std::ofstream(work_ + "/job/report.json") << "{\"schema\": \"reveal.report/1\", ";
+  EXPECT_THROW(static_cast<void>(mail_job(made, settings_)), Error);
+  EXPECT_EQ(sent(), 0U);
+}
+
+}  // namespace
+}  // namespace reveal

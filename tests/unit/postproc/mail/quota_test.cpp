@@ -1,0 +1,138 @@
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "hdf5schema/basics/error.h"
+#include "postproc/mail/mail_quota.h"
+#include "tests/unit/temporary_directory.h"
+
+namespace reveal {
+namespace {
+
+namespace fs = std::filesystem;
+constexpr std::int64_t kHour = 3'600'000'000'000;
+constexpr std::int64_t kNow = 490'000 * kHour + kHour / 2;
+
+class MailQuotas : public ::testing::Test {
+ protected:
+  [[nodiscard]] std::string failure(const std::string& directory) const {
+    try {
+      const MailQuota quota(directory, kNow);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  }
+  [[nodiscard]] std::size_t files() const {
+    return static_cast<std::size_t>(std::distance(fs::directory_iterator(state_), fs::directory_iterator()));
+  }
+
+  TemporaryDirectory directory_of_test_;
+  const std::string parent_ = directory_of_test_.path().string();
+  std::string state_ = parent_ + "/mail";
+};
+
+TEST_F(MailQuotas, GiveSoManyAnHourAndNewOnesInTheNext) {
+  MailQuota quota(state_, kNow);
+  EXPECT_NE(quota.take_hourly(2, Audience::user), "");
+  MailQuota other(state_, kNow + 1000);  // another process
+  EXPECT_NE(other.take_hourly(2, Audience::user), "");
+  EXPECT_EQ(quota.take_hourly(2, Audience::user), "");
+  EXPECT_EQ(quota.take_hourly(0, Audience::user), "");
+  EXPECT_NE(quota.take_hourly(2, Audience::admins), "");  // theirs do not use up the users'
+  MailQuota later(state_, kNow + kHour);
+  EXPECT_NE(later.take_hourly(2, Audience::user), "");
+}
+
+TEST_F(MailQuotas, TakeBackWhatWasNotUsed) {
+  MailQuota quota(state_, kNow);
+  const std::string taken = quota.take_hourly(1, Audience::user);
+  EXPECT_EQ(quota.take_hourly(1, Audience::user), "");
+  quota.give_back(taken);
+  EXPECT_NE(quota.take_hourly(1, Audience::user), "");
+}
+
+TEST_F(MailQuotas, GiveOneMailToAnArrayAndNoteTheOtherTasks) {
+  MailQuota quota(state_, kNow);
+  const std::string name = quota.take_array("ada", "4710", Audience::user, "4710_3");
+  EXPECT_NE(name, "");
+  EXPECT_EQ(quota.take_array("ada", "4710", Audience::user, "4710_4"), "");
+  EXPECT_EQ(MailQuota(state_, kNow).take_array("ada", "4710", Audience::user, "4710\r\n5"), "");
+  EXPECT_NE(quota.take_array("ada", "4710", Audience::admins, "4710_4"), "");
+  EXPECT_NE(quota.take_array("ada", "4711", Audience::user, "4711_0"), "");
+  // A state directory of a mailer that serves several users: nobody takes another's mail.
+  EXPECT_NE(quota.take_array("eve", "4710", Audience::user, "4710_9"), "");
+  std::ifstream file(state_ + "/" + name);
+  std::stringstream text;
+  text << file.rdbuf();
+  EXPECT_EQ(text.str(), "4710_3\n4710_4\n4710  5\n");
+}
+
+TEST_F(MailQuotas, RefuseAnArrayThatIsNoNumber) {
+  MailQuota quota(state_, kNow);
+  for (const char* array : {"", "../x", "4710_3", "/etc/passwd", "123456789012345678901"}) {
+    EXPECT_FALSE(is_array_id(array)) << array;
+    EXPECT_THROW(static_cast<void>(quota.take_array("ada", array, Audience::user, "")), Error) << array;
+  }
+  EXPECT_NE(quota.take_array("../../ada", "4710", Audience::user, ""), "");
+  EXPECT_EQ(files(), 1U);
+}
+
+TEST_F(MailQuotas, MakeFilesForNobodyElse) {
+  const mode_t former = ::umask(0);
+  MailQuota quota(state_, kNow);
+  const std::string name = quota.take_hourly(1, Audience::user);
+  ::umask(former);
+  struct stat status {};
+  ASSERT_EQ(::stat(state_.c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777, 0700U);
+  ASSERT_EQ(::stat((state_ + "/" + name).c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777, 0600U);
+}
+
+TEST_F(MailQuotas, TrustNoLinkAndNoDirectoryOfOthers) {
+  fs::create_directory(parent_ + "/real");
+  fs::create_directory_symlink(parent_ + "/real", parent_ + "/link");
+  EXPECT_NE(failure(parent_ + "/link").find("is not a directory, or a link to one"), std::string::npos);
+  EXPECT_NE(failure(parent_ + "/link/"), "");
+  std::ofstream(parent_ + "/file") << "x";
+  EXPECT_NE(failure(parent_ + "/file"), "");
+  EXPECT_NE(failure(parent_ + "/missing/mail"), "");
+  fs::permissions(parent_ + "/real", fs::perms::all);
+  EXPECT_NE(failure(parent_ + "/real").find("can be written by others"), std::string::npos);
+  if (::geteuid() == 0) {
+    fs::permissions(parent_ + "/real", fs::perms::owner_all);
+    ASSERT_EQ(::chown((parent_ + "/real").c_str(), 65534, 65534), 0);
+    EXPECT_NE(failure(parent_ + "/real").find("belongs to somebody else"), std::string::npos);
+  }
+}
+
+TEST_F(MailQuotas, WriteThroughNoLink) {
+  fs::create_directory(state_);
+  fs::permissions(state_, fs::perms::owner_all);
+  std::ofstream(parent_ + "/precious") << "x";
+  fs::create_symlink(parent_ + "/precious", state_ + "/array-4710-user-ada");
+  MailQuota quota(state_, kNow);
+  EXPECT_EQ(quota.take_array("ada", "4710", Audience::user, "4710_1"), "");
+  EXPECT_EQ(fs::file_size(parent_ + "/precious"), 1U);
+}
+
+TEST_F(MailQuotas, ForgetWhatIsOld) {
+  {
+    MailQuota quota(state_, kNow);
+    for (int i = 0; i < 5; ++i) EXPECT_NE(quota.take_hourly(10, Audience::user), "");
+  }
+  std::ofstream(state_ + "/README") << "x";
+  EXPECT_EQ(files(), 6U);
+  { MailQuota next(state_, kNow + kHour); }
+  EXPECT_EQ(files(), 6U);  // a node whose clock is behind still counts in them
+  { MailQuota later(state_, kNow + 2 * kHour); }
+  EXPECT_EQ(files(), 1U);
+}
+
+}  // namespace
+}  // namespace reveal

@@ -1,0 +1,418 @@
+#include "postproc/peers/peers.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <limits>
+
+#include "postproc/peers/peer_groups.h"
+#include "spmd_job.h"
+
+namespace reveal {
+namespace {
+
+using namespace std::chrono_literals;
+
+PeerComparison compared(const std::vector<NodeProfile>& profiles) {
+  return compare_peers(pointers(profiles));
+}
+
+ProfileChannel& channel(NodeProfile& profile, const std::string& name) {
+  const auto at = std::find_if(profile.channels.begin(), profile.channels.end(),
+                               [&](const ProfileChannel& one) { return one.name == name; });
+  if (at == profile.channels.end()) throw std::runtime_error("no " + name);
+  return *at;
+}
+
+void scale(ProfileChannel& channel, double factor) {
+  channel.mean *= factor;
+  for (float& block : channel.blocks) block = static_cast<float>(block * factor);
+}
+
+/// The first `seconds` of its life are gone; the rest keeps its blocks.
+void begin_later(NodeProfile& profile, std::size_t blocks) {
+  profile.begin_utc_ns += static_cast<std::int64_t>(blocks) * profile.block_ns;
+  profile.first_block += static_cast<std::int64_t>(blocks);
+  for (ProfileChannel& one : profile.channels) {
+    if (!one.blocks.empty())
+      one.blocks.erase(one.blocks.begin(), one.blocks.begin() + static_cast<std::ptrdiff_t>(blocks));
+  }
+}
+
+TEST(Peers, FindNothingInHealthyJobs) {
+  int jobs = 0;
+  for (const std::size_t nodes : {3U, 4U, 8U, 16U}) {
+    for (const double uneven : {1.0, 4.0}) {
+      for (unsigned seed = 1; seed <= 8; ++seed, ++jobs) {
+        SpmdJob job;
+        job.nodes = nodes;
+        job.uneven_spread = uneven;
+        job.own_time = true;
+        job.seed = seed;
+        const PeerComparison comparison = compared(job.record());
+        EXPECT_TRUE(comparison.compared);
+        EXPECT_EQ(comparison.roles.size(), 1U) << nodes << " nodes, seed " << seed;
+        EXPECT_TRUE(peer_findings(comparison, {}).empty()) << nodes << " nodes, seed " << seed;
+        EXPECT_EQ(comparison.straggler.node, "");
+      }
+    }
+  }
+  EXPECT_GE(jobs, 24);
+}
+
+TEST(Peers, NameTheOddNodeOfEight) {
+  SpmdJob job;
+  job.shift = 0.4;
+  job.odd_node = 2;
+  const PeerComparison comparison = compared(job.record());
+  ASSERT_FALSE(comparison.deviations.empty());
+  for (const PeerDeviation& deviation : comparison.deviations) EXPECT_EQ(deviation.node, "n0003");
+  EXPECT_GE(comparison.deviations.size(), 5U);
+  EXPECT_NEAR(comparison.deviations.front().percent, 40, 12);
+  const auto findings = peer_findings(comparison, {1, 2});
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings[0].kind, FindingKind::peer);
+  EXPECT_EQ(findings[0].nodes, std::vector<std::string>{"n0003"});
+  EXPECT_FALSE(findings[0].evidence.empty());
+  EXPECT_LT(findings[0].severity, Severity::warning) << "a difference alone costs nothing that is known";
+  EXPECT_EQ(comparison.cells.front().node, "n0003");
+}
+
+TEST(Peers, DifferInPairsWithoutANameBeingGiven) {
+  SpmdJob job;
+  job.nodes = 2;
+  job.shift = 0.6;
+  const PeerComparison comparison = compared(job.record());
+  EXPECT_FALSE(comparison.compared);
+  ASSERT_EQ(comparison.roles.size(), 1U);
+  EXPECT_NE(comparison.roles[0].reason.find("nobody can tell which"), std::string::npos);
+  EXPECT_NE(comparison.roles[0].reason.find("they differ in 6 channels"), std::string::npos)
+      << comparison.roles[0].reason;
+  EXPECT_TRUE(comparison.deviations.empty());
+  EXPECT_TRUE(peer_findings(comparison, {}).empty());
+  EXPECT_EQ(comparison.sentence.find("n000"), std::string::npos) << comparison.sentence;
+}
+
+TEST(Peers, AreNoneForOneNode) {
+  SpmdJob job;
+  job.nodes = 1;
+  const PeerComparison comparison = compared(job.record());
+  EXPECT_FALSE(comparison.compared);
+  EXPECT_EQ(comparison.reason, "one node has no peers");
+  EXPECT_FALSE(compare_peers({}).compared);
+}
+
+TEST(Peers, LeaveADriverAlone) {
+  SpmdJob job;
+  job.nodes = 9;
+  auto profiles = job.record();
+  for (std::size_t c = 0; c < profiles[0].channels.size(); ++c) scale(profiles[0].channels[c], c % 2 == 0 ? 0.1 : 4);
+  const PeerComparison comparison = compared(profiles);
+  ASSERT_EQ(comparison.roles.size(), 2U);
+  EXPECT_EQ(comparison.roles[0].nodes.size(), 8U);
+  EXPECT_EQ(comparison.roles[1].nodes, std::vector<std::string>{"n0001"});
+  EXPECT_FALSE(comparison.roles[1].compared);
+  EXPECT_NE(comparison.roles[1].reason.find("no peers"), std::string::npos);
+  EXPECT_TRUE(comparison.deviations.empty());
+  EXPECT_TRUE(peer_findings(comparison, {}).empty());
+}
+
+TEST(Peers, FindRolesWhateverTheOrderOfNodes) {
+  SpmdJob job;
+  job.nodes = 12;
+  auto profiles = job.record();
+  for (std::size_t n = 0; n < 12; n += 3) {  // four servers among eight workers
+    for (std::size_t c = 0; c < profiles[n].channels.size(); ++c) scale(profiles[n].channels[c], c % 3 == 0 ? 5 : 0.3);
+  }
+  const auto roles = find_peer_groups(tabulate(pointers(profiles)));
+  ASSERT_EQ(roles.size(), 2U);
+  EXPECT_EQ(roles[0].size(), 8U);
+  EXPECT_EQ(roles[1], (std::vector<std::size_t>{0, 3, 6, 9}));
+}
+
+TEST(Peers, ForgiveTheOneRankThatWritesCheckpoints) {
+  SpmdJob job;
+  auto profiles = job.record();
+  for (NodeProfile& profile : profiles) {
+    for (const char* name : {"disk.write_bytes", "vmstat.nr_dirtied", "vmstat.pgpgout"}) {
+      const bool writer = profile.node == "n0001";
+      ProfileChannel written{.name = name, .unit = "bytes/s", .subsystem = Subsystem::storage, .kind = Kind::counter};
+      written.mean = writer ? 200e6 : 40e3;
+      written.blocks.assign(job.blocks, static_cast<float>(written.mean));
+      profile.channels.push_back(written);
+    }
+    std::sort(profile.channels.begin(), profile.channels.end(),
+              [](const ProfileChannel& a, const ProfileChannel& b) { return a.name < b.name; });
+  }
+  const PeerComparison comparison = compared(profiles);
+  EXPECT_EQ(comparison.roles.size(), 1U) << "one task more is no other role";
+  EXPECT_EQ(comparison.deviations.size(), 3U) << "it is in the data";
+  EXPECT_TRUE(peer_findings(comparison, {}).empty()) << "and no finding";
+}
+
+TEST(Peers, CompareOnlyTheTimeAllOfThemLived) {
+  SpmdJob job;
+  job.blocks = 16;
+  auto profiles = job.record();
+  begin_later(profiles[5], 6);
+  // What the others did before it came must not count against it.
+  for (NodeProfile& profile : profiles) {
+    if (profile.node == "n0006") continue;
+    for (ProfileChannel& one : profile.channels) {
+      for (std::size_t b = 0; b < 6; ++b) one.blocks[b] *= 10;
+    }
+  }
+  const PeerComparison comparison = compared(profiles);
+  ASSERT_TRUE(comparison.compared);
+  EXPECT_EQ(comparison.roles[0].seconds, 10 * 64);
+  EXPECT_TRUE(comparison.deviations.empty());
+}
+
+TEST(Peers, FoldTheFinerBlocksOfAShorterLife) {
+  SpmdJob job;
+  job.blocks = 16;
+  auto profiles = job.record();
+  NodeProfile& late = profiles[5];
+  begin_later(late, 8);
+  late.block_ns /= 2;
+  late.first_block *= 2;
+  for (ProfileChannel& one : late.channels) {
+    std::vector<float> fine;
+    for (const float block : one.blocks) fine.insert(fine.end(), {block * 0.5F, block * 1.5F});
+    one.blocks = fine;
+  }
+  const PeerComparison comparison = compared(profiles);
+  ASSERT_TRUE(comparison.compared);
+  EXPECT_TRUE(comparison.deviations.empty());
+  scale(channel(late, SpmdJob::channel_name(7)), 2);
+  const PeerComparison odd = compared(profiles);
+  ASSERT_EQ(odd.deviations.size(), 1U);
+  EXPECT_EQ(odd.deviations[0].node, "n0006");
+}
+
+TEST(Peers, LeaveOutANodeThatHardlyLived) {
+  SpmdJob job;
+  job.blocks = 16;
+  auto profiles = job.record();
+  begin_later(profiles[0], 13);
+  const PeerComparison comparison = compared(profiles);
+  ASSERT_TRUE(comparison.compared);
+  EXPECT_NE(comparison.roles[0].reason.find("n0001 lived for 3 min 12 s only"), std::string::npos)
+      << comparison.roles[0].reason;
+  EXPECT_EQ(comparison.roles[0].seconds, 16 * 64);
+}
+
+TEST(Peers, SayWhenTheyShareTooLittleTime) {
+  SpmdJob job;
+  job.blocks = 3;
+  const PeerComparison comparison = compared(job.record());
+  EXPECT_FALSE(comparison.compared);
+  EXPECT_NE(comparison.reason.find("in common"), std::string::npos) << comparison.reason;
+}
+
+TEST(Peers, DoNotTakeMissingForZero) {
+  SpmdJob job;
+  auto profiles = job.record();
+  auto& channels = profiles[1].channels;
+  channels.erase(channels.begin() + 4);  // no probe for it on this node
+  EXPECT_TRUE(compared(profiles).deviations.empty());
+  const std::string zero = profiles[2].channels[10].name;
+  profiles[2].channels.erase(profiles[2].channels.begin() + 10);
+  profiles[2].zeros.push_back(zero);  // measured, and nothing
+  const PeerComparison comparison = compared(profiles);
+  ASSERT_EQ(comparison.deviations.size(), 1U);
+  EXPECT_EQ(comparison.deviations[0].node, "n0003");
+  EXPECT_EQ(comparison.deviations[0].observed, 0);
+}
+
+TEST(Peers, SurviveNaNAndChannelsOfOneNodeOnly) {
+  SpmdJob job;
+  auto profiles = job.record();
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  for (std::size_t b = 2; b < job.blocks; ++b) channel(profiles[0], SpmdJob::channel_name(1)).blocks[b] = nan;
+  for (NodeProfile& profile : profiles) {
+    for (float& block : channel(profile, SpmdJob::channel_name(2)).blocks) block = nan;
+  }
+  profiles[3].channels.push_back({.name = "zz.only_here", .unit = "count/s", .mean = 5000});
+  const PeerComparison comparison = compared(profiles);
+  EXPECT_TRUE(comparison.compared);
+  EXPECT_TRUE(comparison.deviations.empty());
+  EXPECT_EQ(comparison.roles[0].channels, 119U);
+}
+
+TEST(Peers, SeeASettingThatDiffers) {
+  SpmdJob job;
+  auto profiles = job.record();
+  for (NodeProfile& profile : profiles) {
+    profile.channels.push_back(
+        {.name = "zz.hugepages", .unit = "count", .subsystem = Subsystem::memory, .inherited = true, .mean = 512});
+    profile.facts = {{"cpu.governor", profile.node == "n0004" ? "powersave" : "performance"},
+                     {"host.id", profile.node}};
+  }
+  profiles[3].channels.back().mean = 4096;
+  const PeerComparison comparison = compared(profiles);
+  ASSERT_EQ(comparison.deviations.size(), 1U);
+  EXPECT_EQ(comparison.deviations[0].channel, "zz.hugepages");
+  ASSERT_EQ(comparison.facts.size(), 1U) << "what differs everywhere is a name";
+  EXPECT_EQ(comparison.facts[0].nodes, std::vector<std::string>{"n0004"});
+  EXPECT_EQ(comparison.facts[0].usual, "performance");
+}
+
+TEST(Peers, IgnoreMemoryThatEarlierJobsLeft) {
+  SpmdJob job;
+  auto profiles = job.record();
+  for (std::size_t n = 0; n < profiles.size(); ++n) {
+    ProfileChannel free{.name = "zz.mem.free", .unit = "bytes", .subsystem = Subsystem::memory, .inherited = true};
+    free.mean = n == 2 ? 4e9 : 200e9;
+    free.blocks.assign(job.blocks, static_cast<float>(free.mean));
+    free.blocks[0] *= 1.01F;
+    profiles[n].channels.push_back(free);
+  }
+  EXPECT_TRUE(compared(profiles).deviations.empty());
+}
+
+TEST(Peers, NameTheNodeThatWaitsLeast) {
+  SpmdJob job;
+  job.nodes = 8;
+  job.own_time = true;
+  job.shift = 0.35;
+  job.odd_node = 1;
+  job.shifted = 0;
+  auto profiles = job.record();
+  const PeerComparison comparison = compared(profiles);
+  EXPECT_EQ(comparison.straggler.node, "n0002") << comparison.straggler.reason;
+  EXPECT_NEAR(comparison.straggler.percent, 26, 5) << "of its time, in which the others slept";
+  const auto findings = peer_findings(comparison, {});
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings[0].id, "node.straggler");
+  EXPECT_EQ(findings[0].severity, Severity::notice) << "it may simply have more to do";
+  for (NodeProfile& profile : profiles) {
+    const double clock = profile.node == "n0002" ? 1.9e9 : 2.9e9;
+    profile.channels.insert(profile.channels.begin(), {.name = "cpu.frequency", .unit = "Hz", .mean = clock});
+  }
+  const auto slow = peer_findings(compared(profiles), {});
+  ASSERT_EQ(slow.size(), 1U);
+  EXPECT_EQ(slow[0].severity, Severity::warning) << "with a slower clock it is the machine";
+}
+
+TEST(Peers, SayWhyNobodyStraggles) {
+  SpmdJob job;
+  EXPECT_NE(compared(job.record()).straggler.reason.find("not measured"), std::string::npos);
+  job.own_time = true;
+  EXPECT_NE(compared(job.record()).straggler.reason.find("poll"), std::string::npos);
+}
+
+TEST(Peers, TakeLinearTime) {
+  SpmdJob job;
+  const auto seconds_for = [&](std::size_t nodes) {
+    job.nodes = nodes;
+    const auto profiles = job.record();
+    const auto begin = std::chrono::steady_clock::now();
+    EXPECT_TRUE(compared(profiles).compared);
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  };
+  const double few = seconds_for(250);
+  const double many = seconds_for(2000);
+  EXPECT_LT(many, 10);
+  EXPECT_LT(many, 8 * 4 * few + 0.5) << "eight times the nodes; sorting and a busy machine are allowed for";
+}
+
+/// A profile with one line: 160 points of 1 s, 10 everywhere and `level` in [80, 90) s.
+NodeProfile with_line(const std::string& node, double level) {
+  NodeProfile profile;
+  profile.node = node;
+  profile.begin_utc_ns = 1'000'000'000'000;
+  profile.end_utc_ns = profile.begin_utc_ns + 160'000'000'000;
+  profile.block_ns = 16'000'000'000;
+  profile.line_step_ns = 1'000'000'000;
+  ProfileChannel one{.name = "net.rx_bytes", .unit = "bytes/s", .subsystem = Subsystem::network, .mean = 10};
+  one.low = 0;
+  one.high = 63;
+  for (int t = 0; t < 160; ++t) {
+    const double value = t >= 80 && t < 90 ? level : 10;
+    one.line += static_cast<char>('0' + static_cast<int>(value));
+  }
+  profile.channels = {one};
+  return profile;
+}
+
+TEST(Peers, TellAPhaseOfTheJobFromAnEventOfOneNode) {
+  const std::vector<NodeProfile> all{with_line("a", 50), with_line("b", 45), with_line("c", 52), with_line("d", 10)};
+  const TimeSpan span{all[0].begin_utc_ns + 80'000'000'000, all[0].begin_utc_ns + 90'000'000'000};
+  const std::vector<std::string> channels{"net.rx_bytes/eth0"};
+  const std::vector<const NodeProfile*> alike{&all[0], &all[1], &all[2]};
+  EXPECT_EQ(share_of_peers_alike(all[0], alike, span, channels), 1.0);
+  EXPECT_EQ(share_of_peers_alike(all[0], pointers(all), span, channels), 2.0 / 3);
+  EXPECT_EQ(share_of_peers_alike(all[0], {&all[0], &all[3]}, span, channels), 0.0);
+  EXPECT_EQ(share_of_peers_alike(all[3], alike, span, channels), std::nullopt) << "its own course shows nothing";
+  EXPECT_EQ(share_of_peers_alike(all[0], alike, span, {"tcp.retransmits"}), std::nullopt)
+      << "not compared is not alike";
+}
+
+TEST(PeersProfile, ComesBackAsItWasWritten) {
+  SpmdJob job;
+  job.nodes = 1;
+  NodeProfile written = job.record()[0];
+  written.channels[0].blocks[3] = std::numeric_limits<float>::quiet_NaN();
+  written.channels[1].blocks.clear();
+  written.channels[2].line = "0Zo~\\";
+  written.zeros = {"a", "b"};
+  written.facts = {{"kernel.release", "6.1"}};
+  const NodeProfile read = parse_profile(render_profile(written));
+  ASSERT_EQ(read.channels.size(), written.channels.size());
+  EXPECT_TRUE(std::isnan(read.channels[0].blocks[3]));
+  EXPECT_NEAR(read.channels[0].blocks[4] / written.channels[0].blocks[4], 1, 1e-3);
+  EXPECT_TRUE(read.channels[1].blocks.empty());
+  EXPECT_EQ(read.channels[2].line, written.channels[2].line);
+  EXPECT_EQ(read.zeros, written.zeros);
+  EXPECT_EQ(read.facts, written.facts);
+  EXPECT_EQ(read.first_block, written.first_block);
+}
+
+TEST(PeersProfile, RefusesWhatIsNone) {
+  SpmdJob job;
+  job.nodes = 1;
+  const std::string whole = render_profile(job.record()[0]);
+  EXPECT_ANY_THROW(static_cast<void>(parse_profile("")));
+  EXPECT_ANY_THROW(static_cast<void>(parse_profile("{}")));
+  EXPECT_ANY_THROW(static_cast<void>(parse_profile(whole.substr(0, whole.size() / 2))));
+  std::string no_axis = whole;
+  no_axis.replace(no_axis.find("\"block_ns\":"), 12, "\"block_ns\":-");
+  EXPECT_ANY_THROW(static_cast<void>(parse_profile(no_axis)));
+  std::string later = whole;
+  later.insert(1, "\"something_new\":{},");
+  EXPECT_NO_THROW(static_cast<void>(parse_profile(later))) << "unknown keys are left alone";
+}
+
+TEST(PeersProfile, AddsUpInstancesAndKnowsTheBusiest) {
+  Telemetry telemetry;
+  telemetry.node = "n1";
+  telemetry.begin_utc_ns = 1'700'000'000'000'000'000;
+  telemetry.samples = 200;
+  const auto add = [&](const char* metric, const char* instance, Kind kind, Unit unit, Scope scope, auto value) {
+    telemetry.channels.push_back({.metric = metric, .instance = instance, .kind = kind, .unit = unit, .scope = scope});
+    for (std::size_t t = 0; t < 200; ++t) telemetry.values.push_back(value(t));
+  };
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  add("cpu.softirq", "cpu0", Kind::counter, Unit::nanoseconds, Scope::cpu, [](std::size_t) { return 0.01e9; });
+  add("cpu.softirq", "cpu1", Kind::counter, Unit::nanoseconds, Scope::cpu,
+      [](std::size_t t) { return t % 2 == 0 ? 0.02e9 : 0.04e9; });
+  add("cpu.frequency", "cpu0", Kind::gauge, Unit::hertz, Scope::cpu, [](std::size_t) { return 2e9; });
+  add("cpu.frequency", "cpu1", Kind::gauge, Unit::hertz, Scope::cpu, [](std::size_t) { return 3e9; });
+  add("net.drops", "", Kind::event, Unit::count, Scope::node, [](std::size_t) { return 0.0; });
+  add("gone", "", Kind::gauge, Unit::count, Scope::node, [&](std::size_t) { return nan; });
+  const NodeProfile profile = profile_of(telemetry, {{"kernel.boot_id", "x"}, {"cpu.governor", "performance"}});
+  ASSERT_NE(profile.find("cpu.softirq"), nullptr);
+  EXPECT_DOUBLE_EQ(profile.find("cpu.softirq")->mean, 0.4);
+  EXPECT_EQ(profile.find("cpu.softirq")->unit, "cpus");
+  EXPECT_DOUBLE_EQ(profile.find("cpu.softirq/busiest")->mean, 0.3);
+  EXPECT_DOUBLE_EQ(profile.find("cpu.frequency")->mean, 2.5e9) << "frequencies do not add up";
+  EXPECT_TRUE(profile.is_zero("net.drops"));
+  EXPECT_EQ(profile.find("gone"), nullptr);
+  EXPECT_FALSE(profile.is_zero("gone")) << "not measured is not 0";
+  EXPECT_EQ(profile.block_ns, 2'000'000'000);
+  EXPECT_EQ(profile.facts.size(), 1U) << "a name of the node is no configuration";
+}
+
+}  // namespace
+}  // namespace reveal

@@ -1,0 +1,547 @@
+#include "postproc/report/report.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+
+#include "hdf5schema/basics/error.h"
+#include "postproc/report/assets.h"
+#include "postproc/report/wording.h"
+#include "postproc/words/sanitize.h"
+#include "report_samples.h"
+
+namespace reveal {
+namespace {
+
+std::string file_text(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+/// Whole reports are compared; REVEAL_ACCEPT=1 rewrites the expected ones, and the diff is part of the review.
+void expect_golden(const std::string& name, const std::string& text) {
+  const std::string path = std::string(TEST_DATA) + "/reports/" + name;
+  if (std::getenv("REVEAL_ACCEPT") != nullptr) {
+    std::ofstream(path, std::ios::binary) << text;
+    return;
+  }
+  EXPECT_EQ(text, file_text(path)) << "in " << path << "; REVEAL_ACCEPT=1 rewrites it";
+}
+
+/// The page without what is the same in every report and belongs to others.
+std::string without_embedded(std::string page) {
+  for (std::string_view asset :
+       {assets::dygraphs_js(), assets::dygraphs_css(), assets::report_js(), assets::report_css()}) {
+    asset = asset.substr(0, asset.rfind("sourceMappingURL"));
+    asset = asset.substr(0, asset.find_last_not_of("\n/*# ") + 1);
+    const std::size_t at = page.find(asset);
+    if (at != std::string::npos) page.replace(at, asset.size(), "[embedded]");
+  }
+  return page;
+}
+
+std::size_t occurrences(std::string_view text, std::string_view what) {
+  std::size_t count = 0;
+  for (std::size_t at = text.find(what); at != std::string_view::npos; at = text.find(what, at + 1)) ++count;
+  return count;
+}
+
+TEST(Report, LooksAsAccepted) {
+  for (const samples::Sample& sample : samples::all()) {
+    SCOPED_TRACE(sample.name);
+    expect_golden(sample.name + ".json", render_json(sample.report));
+    expect_golden(sample.name + ".txt", render_text(sample.report));
+    const std::string page = render_html(sample.report);
+    expect_golden(sample.name + ".html", without_embedded(page));
+    // REVEAL_PAGES=DIR keeps the whole pages, to be looked at in a browser.
+    if (const char* pages = std::getenv("REVEAL_PAGES")) std::ofstream(pages + ("/" + sample.name + ".html")) << page;
+  }
+}
+
+TEST(Report, SurvivesTheRoundTripThroughJson) {
+  for (const samples::Sample& sample : samples::all()) {
+    SCOPED_TRACE(sample.name);
+    const std::string json = render_json(sample.report);
+    Report back = parse_report(json);
+    EXPECT_TRUE(render_json(back) == json);
+    if (sample.name == "hostile") continue;  // its broken bytes and infinities are not meant to survive
+    EXPECT_EQ(render_text(back), render_text(sample.report));
+    Report before = sample.report;
+    before.timeline.clear();  // rounded once in the JSON, and again in the page
+    back.timeline.clear();
+    EXPECT_TRUE(render_html(back) == render_html(before));
+  }
+}
+
+TEST(Report, KeepsEveryFieldThroughJson) {
+  const Report before = samples::outsider(2);
+  const Report after = parse_report(render_json(before));
+  EXPECT_EQ(after.job.nodes, before.job.nodes);
+  EXPECT_EQ(after.job.begin_utc_ns, before.job.begin_utc_ns);
+  EXPECT_EQ(after.job.tags, before.job.tags);
+  EXPECT_EQ(after.job.restart, 0);
+  EXPECT_EQ(after.created_utc_ns, before.created_utc_ns);
+  EXPECT_TRUE(after.shared_node);
+  ASSERT_EQ(after.findings.size(), 2U);
+  EXPECT_EQ(after.findings[0].sentence, before.findings[0].sentence);
+  EXPECT_EQ(after.findings[0].severity, Severity::critical);
+  EXPECT_EQ(after.findings[0].evidence[0].observed, 0.982);
+  EXPECT_EQ(after.findings[0].evidence[0].span.end_utc_ns, before.findings[0].evidence[0].span.end_utc_ns);
+  EXPECT_EQ(after.findings[0].evidence[3].expected, std::nullopt);
+  EXPECT_EQ(after.findings[0].remedy.admin, before.findings[0].remedy.admin);
+  EXPECT_EQ(after.findings[1].impact.seconds, std::nullopt);
+  EXPECT_EQ(after.episodes[1].labels, before.episodes[1].labels);
+  EXPECT_EQ(after.episodes[0].reasons[1].expected, 2.0e6);
+  EXPECT_EQ(after.coverage[1].note, before.coverage[1].note);
+  EXPECT_EQ(after.coverage[0].probes[5].state, Coverage::State::failed);
+  EXPECT_EQ(after.timeline.size(), before.timeline.size());
+  EXPECT_EQ(after.timeline[4].values.size(), before.timeline[4].values.size());
+  EXPECT_TRUE(std::isnan(after.timeline[4].values[50]));  // 100 s: lost on n02
+  EXPECT_EQ(after.omitted, before.omitted);
+  EXPECT_EQ(after.tool_version, "0.1.0");
+  EXPECT_EQ(after.directory, "reveal-4711");
+  ASSERT_EQ(after.totals.size(), 3U);
+  EXPECT_EQ(after.totals[0].nodes, 2);
+  EXPECT_EQ(after.totals[2].node, "n02");
+  EXPECT_EQ(after.totals[2].read_bytes, 0);
+  EXPECT_EQ(after.totals[2].network_bytes, std::nullopt);
+  EXPECT_EQ(after.totals[2].notes.at("network_bytes"), "other jobs use the node");
+  EXPECT_TRUE(parse_report(render_json(samples::failed())).verdict.job_failed);
+  EXPECT_EQ(parse_report(render_json(samples::failed())).job.ran_seconds, 36.4);
+  EXPECT_EQ(after.files, before.files);
+}
+
+TEST(Report, JsonHasAReasonBesideEveryNull) {
+  // Words and objects that do not exist are null without more ado; numbers and times are not.
+  const std::set<std::string> words = {"array",   "het",       "id",      "name",       "user",         "cluster",
+                                       "state",   "note",      "how",     "supersedes", "primary",      "report_id",
+                                       "command", "runner_up", "run_key", "node",       "tool_version", "directory"};
+  const auto walk = [&](const auto& self, const nlohmann::json& json) -> void {
+    if (json.is_array()) {
+      for (const auto& element : json) self(self, element);
+    }
+    if (!json.is_object()) return;
+    for (const auto& [key, value] : json.items()) {
+      if (value.is_null() && words.count(key) == 0) {
+        EXPECT_TRUE(json.contains(key + "_reason")) << key << " in " << json.dump().substr(0, 200);
+      }
+      if (key != "timeline") self(self, value);
+    }
+  };
+  for (const samples::Sample& sample : samples::all()) walk(walk, nlohmann::json::parse(render_json(sample.report)));
+}
+
+TEST(Report, RefusesForeignJsonInOneLine) {
+  const std::string good = render_json(samples::healthy());
+  std::string newer = good;
+  newer.replace(newer.find("reveal.report/1"), 15, "reveal.report/2");
+  const struct {
+    std::string text;
+    std::string message;
+  } cases[] = {
+      {"", "not JSON from byte"},
+      {good.substr(0, good.size() / 2), "cut off?"},
+      {"[1e999]", "too large"},
+      {"[]", "names no schema"},
+      {"{\"schema\": \"other\"}", "schema \"other\""},
+      {newer, "schema \"reveal.report/2\"; this reveal reads reveal.report/1"},
+      {"{\"schema\": 1}", "\"schema\" is a number"},
+      {R"({"schema": "reveal.report/1", "job": {"exit_code": 1e300}})", "\"exit_code\" is out of range"},
+      {R"({"schema": "reveal.report/1"})", "unknown status \"\""},
+      {R"({"schema": "reveal.report/1", "verdict": {"status": "healthy"}, "findings": {}})",
+       "\"findings\" is not a list"},
+      {R"({"schema": "reveal.report/1", "verdict": {"status": "healthy"}, "created": "yesterday"})", "not a time"},
+  };
+  for (const auto& [text, message] : cases) {
+    try {
+      static_cast<void>(parse_report(text));
+      ADD_FAILURE() << "accepted: " << text.substr(0, 80);
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find(message), std::string::npos) << error.what();
+      EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos);
+    }
+  }
+}
+
+TEST(Report, ReadsJsonWithUnknownAndMissingKeys) {
+  const Report report =
+      parse_report(R"({"schema": "reveal.report/1", "later": {"x": [1]}, "verdict": {"status": "notice"}})");
+  EXPECT_EQ(report.verdict.status, VerdictStatus::notice);
+  EXPECT_TRUE(report.findings.empty());
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::istringstream stream(text);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+TEST(ReportText, FitsAPageOfEightyColumns) {
+  for (const samples::Sample& sample : samples::all()) {
+    if (sample.name == "hostile") continue;
+    SCOPED_TRACE(sample.name);
+    Report report = sample.report;
+    if (report.findings.size() > 1) report.findings.resize(1);
+    const std::vector<std::string> lines = lines_of(render_text(report, {.directory = report.directory}));
+    for (const std::string& line : lines) {
+      const bool one_word = line.find_first_of(' ', line.find_first_not_of(' ')) == std::string::npos;
+      EXPECT_TRUE(columns(line) <= 80 || one_word) << line;
+    }
+    EXPECT_LE(lines.size(), sample.name == "many_nodes" ? 60U : 45U);
+  }
+}
+
+TEST(ReportText, IsAsWideAsItIsToldToBe) {
+  Report report = samples::failed();
+  for (const int width : {50, 60, 100}) {
+    std::size_t longest = 0;
+    for (const std::string& line : lines_of(render_text(report, {.width = width}))) {
+      if (line.find("report  ") == std::string::npos) longest = std::max(longest, columns(line));
+    }
+    EXPECT_LE(longest, static_cast<std::size_t>(width));
+    EXPECT_GT(longest, static_cast<std::size_t>(width) * 3 / 4);
+  }
+}
+
+TEST(ReportText, EndsWithWhereItIsAndWhatToTypeNext) {
+  const std::vector<std::string> lines =
+      lines_of(render_text(samples::outsider(2), {.directory = "my runs/reveal-4711"}));
+  ASSERT_GE(lines.size(), 2U);
+  EXPECT_EQ(lines[lines.size() - 2], "  report       './my runs/reveal-4711/report.html' (reveal 0.1.0)");
+  EXPECT_EQ(lines.back(), "  everything   reveal show --all 'my runs/reveal-4711'");
+}
+
+TEST(ReportText, SaysTheVerdictOnce) {
+  Report report = samples::outsider(2);
+  report.verdict.sentence = report.findings[0].sentence;
+  report.verdict.sentence.insert(report.verdict.sentence.size() - 1, "; nothing is known of n04");
+  std::string text = render_text(report);
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  EXPECT_EQ(occurrences(text, "does not belong to"), 1U);
+}
+
+TEST(ReportText, SaysOfAHealthyJobNoMoreThanIsWorthReading) {
+  const Report report = samples::failed();
+  const std::string text = render_text(report);
+  EXPECT_EQ(text.find("DelayedACKs"), std::string::npos);
+  EXPECT_EQ(text.find("GAP"), std::string::npos);
+  EXPECT_NE(text.find("1 unexplained change without visible cost"), std::string::npos);
+  EXPECT_EQ(text.find("kernel.perf_event_paranoid"), std::string::npos);
+  const std::string all = render_text(report, {.part = TextPart::everything});
+  EXPECT_NE(all.find("DelayedACKs"), std::string::npos);
+  EXPECT_NE(all.find("GAP"), std::string::npos);
+  EXPECT_NE(all.find("kernel.perf_event_paranoid"), std::string::npos);
+}
+
+TEST(ReportText, CallsAFailedJobFailedInNoColourOfItsOwn) {
+  const std::string text = render_text(samples::failed(), {.colour = true});
+  EXPECT_TRUE(text.starts_with("\x1b[1mFAILED\x1b[0m  The command failed: ended by SIGABRT")) << text.substr(0, 100);
+  EXPECT_EQ(text.find("HEALTHY"), std::string::npos);
+  const std::string page = render_html(samples::failed());
+  EXPECT_NE(page.find("<section class=\"verdict failed\"><div class=\"word\">Failed</div>"), std::string::npos);
+  Report with_finding = samples::outsider(2);
+  with_finding.verdict.job_failed = true;
+  EXPECT_TRUE(render_text(with_finding).starts_with("FINDING"));
+}
+
+TEST(ReportText, TellsHowLongTheCommandRanAndNotItsTrace) {
+  EXPECT_NE(render_text(samples::failed()).find("ran 36.4 s"), std::string::npos);
+  EXPECT_NE(render_text(samples::insufficient(), {.width = 100}).find("recorded for 4 s"), std::string::npos);
+}
+
+TEST(ReportText, ShowsAFindingInFullAndNothingElse) {
+  Report report = samples::outsider(2);
+  report.findings.resize(1);
+  const std::string text = render_text(report, {.part = TextPart::findings});
+  EXPECT_NE(text.find("job.cpus_allowed on n01: 4 (configuration)"), std::string::npos) << "all evidence";
+  EXPECT_NE(text.find("https://slurm.schedmd.com/cgroup.conf.html"), std::string::npos);
+  EXPECT_EQ(text.find("coverage"), std::string::npos);
+  EXPECT_EQ(text.find("totals"), std::string::npos);
+}
+
+TEST(ReportText, ContinuesLongCommandsAsAShellReadsThem) {
+  Report report = samples::outsider(2);
+  report.findings[0].remedy.user = {
+      "systemd-run --user --scope -p CPUWeight=10 -p 'MemoryMax=4 G' reveal-run --interval 100ms -- make -j8 all tests",
+      "#SBATCH --exclusive --constraint=a-feature-with-a-long-name-that-does-not-fit-into-the-line"};
+  const std::string text = render_text(report);
+  EXPECT_NE(text.find("  run this     systemd-run --user --scope -p CPUWeight=10 -p 'MemoryMax=4 G' \\\n"
+                      "                   reveal-run --interval 100ms -- make -j8 all tests\n"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("#SBATCH --exclusive --constraint=a-feature-with-a-long-name-that-does-not-fit-into-the-line\n"),
+            std::string::npos);
+}
+
+TEST(ReportBrief, IsSixLinesAtMostWhateverThereIsToSay) {
+  for (const samples::Sample& sample : samples::all()) {
+    for (const int width : {60, 80, 100}) {
+      SCOPED_TRACE(sample.name + " at " + std::to_string(width));
+      const std::vector<std::string> lines = lines_of(render_brief(sample.report, {.width = width}));
+      EXPECT_LE(lines.size(), 6U);
+      for (const std::string& line : lines) {
+        // A path is never cut.
+        EXPECT_TRUE(columns(line) <= static_cast<std::size_t>(width) || line.find("reveal-2") != std::string::npos)
+            << line;
+      }
+    }
+  }
+}
+
+TEST(ReportBrief, SaysWhatHappenedWhatToDoWhatWasUsedAndWhereItIs) {
+  Report report = samples::failed();
+  report.verdict = {VerdictStatus::finding, "cpu.outsider",
+                    "Processes outside the job used 1.5 cpus of vm for 59.7 s; the job lost about 29 s (48 %).", false};
+  report.findings = samples::outsider(2).findings;
+  report.findings[0].remedy.user = {"taskset -c 3 make"};
+  EXPECT_EQ(render_brief(report, {.directory = "reveal-20261122-191314-26256"}),
+            "reveal: FINDING  Processes outside the job used 1.5 cpus of vm for 59.7 s; the\n"
+            "        job lost about 29 s (48 %).\n"
+            "  run this     taskset -c 3 make\n"
+            "  totals       ran 36.4 s; cpu 1.75 of 2 cpus; memory 118 GiB of 256 GiB\n"
+            "  report       ./reveal-20261122-191314-26256/report.html\n"
+            "  again        reveal show reveal-20261122-191314-26256\n");
+}
+
+TEST(ReportBrief, KeepsTheLastClauseOfAFailure) {
+  Report report = samples::failed();
+  report.findings.clear();
+  report.verdict = {VerdictStatus::healthy, "",
+                    "The command failed: ended by SIGABRT (exit status 134) after 36 s. Nothing unusual was seen on "
+                    "the node; look at the program's own output.",
+                    true};
+  const std::vector<std::string> lines = lines_of(render_brief(report, {.directory = "out"}));
+  EXPECT_LE(lines.size(), 6U);
+  ASSERT_GT(lines.size(), 2U);
+  EXPECT_TRUE((lines[1] + lines[2]).ends_with("program's own        output.")) << lines[1] << "\n" << lines[2];
+}
+
+TEST(ReportBrief, LeavesOutTheLaterTotalsRatherThanOnesInBetween) {
+  Report report = samples::healthy();
+  report.totals.front().network_bytes = 0;
+  EXPECT_NE(render_text(report).find("network 0 bytes"), std::string::npos) << "measured, and nothing";
+  report.totals.front().network_bytes.reset();
+  EXPECT_EQ(render_text(report).find("network"), std::string::npos) << "not measured is no 0";
+  const std::vector<std::string> parts = used(report.totals.front());
+  for (const int width : {60, 80, 100, 200}) {
+    const std::string brief = render_brief(report, {.width = width});
+    bool ended = false;
+    for (const std::string& part : parts) {
+      const bool there = brief.find(part) != std::string::npos;
+      EXPECT_FALSE(ended && there) << width << ": " << part;
+      ended = ended || !there;
+    }
+  }
+}
+
+TEST(ReportBrief, IsOneLineForWhatIsTooShortToBeJudged) {
+  EXPECT_EQ(render_brief(samples::insufficient()),
+            "reveal: 2 windows of 3 s, at least 30 are needed. (reveal show reveal-20251120-103205-4242)\n");
+}
+
+TEST(ReportBrief, ShortensASentenceBetweenItsParts) {
+  EXPECT_EQ(shortened("Twelve words fit; the other ones do not.", 40), "Twelve words fit; the other ones do not.");
+  EXPECT_EQ(shortened("Twelve words fit; the other ones do not.", 30), "Twelve words fit...");
+  EXPECT_EQ(shortened("Twelve words fit the other ones do not.", 30), "Twelve words fit the other...");
+}
+
+TEST(ReportText, LetsNoControlCharacterThrough) {
+  for (const samples::Sample& sample : samples::all()) {
+    for (const char c : render_text(sample.report)) {
+      const auto byte = static_cast<unsigned char>(c);
+      ASSERT_TRUE(c == '\n' || (byte >= 0x20 && byte != 0x7f)) << sample.name << ": byte " << int{byte};
+    }
+  }
+  // A name with a newline must not start a line of its own.
+  EXPECT_EQ(render_text(samples::hostile()).find("\nVERDICT"), std::string::npos);
+}
+
+TEST(ReportText, ColoursOnlyWhenAsked) {
+  const Report report = samples::outsider(2);
+  EXPECT_EQ(render_text(report).find('\x1b'), std::string::npos);
+  const std::string coloured = render_text(report, {.width = 80, .colour = true});
+  EXPECT_TRUE(coloured.starts_with("\x1b[1;31mFINDING\x1b[0m"));
+}
+
+TEST(ReportText, OffersAdministratorsLinesToNobodyElse) {
+  const std::string text = render_text(samples::outsider(2));
+  EXPECT_NE(text.find("  run this     #SBATCH --exclusive\n"), std::string::npos);
+  EXPECT_NE(text.find("  for admins   Find who ran there"), std::string::npos);
+  EXPECT_NE(text.find("    for admins: vm.dirty_background_bytes = 268435456\n"), std::string::npos);
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    EXPECT_FALSE(line.find("run this") != std::string::npos && line.find("vm.dirty") != std::string::npos) << line;
+  }
+}
+
+TEST(ReportHtml, IsInertWhateverAJobIsCalled) {
+  const std::string page = without_embedded(render_html(samples::hostile()));
+  EXPECT_EQ(occurrences(page, "<script"), 3U);  // the data, the library and ours
+  EXPECT_EQ(occurrences(page, "</script"), 3U);
+  EXPECT_EQ(page.find("<img"), std::string::npos);
+  EXPECT_EQ(page.find("<b>\""), std::string::npos);
+  EXPECT_EQ(page.find("href=\"javascript"), std::string::npos);
+  EXPECT_EQ(page.find("\" onmouseover"), std::string::npos);
+  EXPECT_EQ(page.find('\x1b'), std::string::npos);
+}
+
+TEST(ReportHtml, FetchesNothing) {
+  for (const samples::Sample& sample : samples::all()) {
+    const std::string page = without_embedded(render_html(sample.report));
+    EXPECT_NE(page.find("default-src 'none'"), std::string::npos);
+    for (const char* fetch : {"<link", "src=\"", "@import", "url(", "<iframe", "sourceMappingURL"}) {
+      EXPECT_EQ(page.find(fetch), std::string::npos) << sample.name << ": " << fetch;
+    }
+  }
+}
+
+TEST(ReportHtml, StaysSmallWithTwelveHundredPointsAChannel) {
+  const std::string page = render_html(samples::outsider(0.1));
+  EXPECT_GT(page.size(), 150'000U);  // the library is inside
+  EXPECT_LT(page.size(), 600'000U);
+}
+
+TEST(ReportHtml, CarriesTheTimelineAsJson) {
+  const std::string page = render_html(samples::outsider(0.1));
+  const std::string open = "id=\"timeline-data\">";
+  const std::size_t begin = page.find(open) + open.size();
+  const auto data = nlohmann::json::parse(page.substr(begin, page.find("</script>", begin) - begin));
+  ASSERT_EQ(data["channels"].size(), 6U);
+  EXPECT_EQ(data["channels"][0]["values"].size(), 1200U);
+  EXPECT_EQ(data["channels"][4]["unit"], "MiB/s");
+  EXPECT_TRUE(data["channels"][4]["values"][1005].is_null());
+  EXPECT_EQ(data["intervals"][0]["begin"], 62);
+  EXPECT_EQ(data["intervals"][0]["end"], 77);
+  EXPECT_EQ(data["window"][1], 120);
+}
+
+TEST(ReportHtml, HasNoFindingWhereNothingIsWorthReading) {
+  const std::string page = without_embedded(render_html(samples::failed()));
+  EXPECT_EQ(page.find("<h2>Finding</h2>"), std::string::npos);
+  EXPECT_NE(page.find("<details><summary>1 unexplained change without visible cost</summary>"), std::string::npos);
+  EXPECT_EQ(page.find("href=\"#finding-1\""), std::string::npos);
+}
+
+TEST(ReportHtml, NumbersBandsAsTheirFindingsAndShadesNoWholeJob) {
+  Report report = samples::outsider(2);
+  report.findings.push_back(report.findings[0]);
+  report.findings.back().intervals = {{report.job.begin_utc_ns, report.job.end_utc_ns}};
+  const std::string page = render_html(report);
+  const std::string open = "id=\"timeline-data\">";
+  const std::size_t begin = page.find(open) + open.size();
+  const auto data = nlohmann::json::parse(page.substr(begin, page.find("</script>", begin) - begin));
+  ASSERT_EQ(data["intervals"].size(), 2U);
+  EXPECT_EQ(data["intervals"][0]["label"], "1");
+  EXPECT_EQ(data["intervals"][1]["label"], "2");
+  EXPECT_EQ(data["intervals"][1]["kind"], "notice");
+  for (const char* anchor :
+       {"id=\"finding-1\"", "id=\"finding-2\"", "id=\"finding-3\"", "href=\"#finding-1\"", "href=\"#finding-2\""}) {
+    EXPECT_NE(page.find(anchor), std::string::npos) << anchor;
+  }
+}
+
+TEST(ReportHtml, NamesTheVersionAndTheDirectory) {
+  const std::string page = render_html(samples::healthy());
+  EXPECT_NE(page.find("<footer>reveal 0.1.0 "), std::string::npos);
+  EXPECT_NE(page.find("in <code>reveal-4712</code>"), std::string::npos);
+}
+
+TEST(ReportHtml, HasNoScriptsWithoutATimeline) {
+  EXPECT_EQ(render_html(samples::healthy()).find("<script"), std::string::npos);
+}
+
+TEST(Untrusted, ReplacesBrokenBytesAndDropsEscapes) {
+  EXPECT_EQ(printable("a\x1b[31;1mb\x1b[0mc"), "abc");
+  EXPECT_EQ(printable("a\x1b]0;title\x07z"), "az");
+  EXPECT_EQ(printable("a\x1b]0;never ended"), "a");
+  EXPECT_EQ(printable("end\x1b"), "end");
+  EXPECT_EQ(printable("a\r\nb\tc\x7f"), "a  b c ");
+  EXPECT_EQ(printable("\xff"), "\xEF\xBF\xBD");
+  EXPECT_EQ(printable("\xc3\xa4"), "\xc3\xa4");
+  EXPECT_EQ(printable("\xc0\xaf"), "\xEF\xBF\xBD\xEF\xBF\xBD");  // an overlong '/'
+  EXPECT_EQ(printable("\xe4\xb8"), "\xEF\xBF\xBD\xEF\xBF\xBD");  // cut off
+  EXPECT_EQ(printable("\xc2\x9b"
+                      "31m"),
+            " 31m");  // the one-byte CSI
+  EXPECT_EQ(printable("a\xe2\x80\xae"
+                      "b"),
+            "ab");
+  EXPECT_EQ(printable(""), "");
+}
+
+TEST(Untrusted, CutsLongTextAtTheLimit) {
+  EXPECT_EQ(printable("abcdef", 6), "abcdef");
+  EXPECT_EQ(printable("abcdefg", 6), "abc...");
+  EXPECT_EQ(printable("\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4", 4), "\xc3\xa4...");
+}
+
+TEST(Untrusted, EscapesMarkup) {
+  EXPECT_EQ(html("<a href='x' b=\"y\">&"), "&lt;a href=&#39;x&#39; b=&quot;y&quot;&gt;&amp;");
+}
+
+TEST(Wording, PrintsQuantitiesInTheUnitOfTheirSize) {
+  EXPECT_EQ(quantity(0, "bytes"), "0 bytes");
+  EXPECT_EQ(quantity(1536, "bytes"), "1.5 KiB");
+  EXPECT_EQ(quantity(126'701'535'232.0, "bytes"), "118 GiB");
+  EXPECT_EQ(quantity(-2'097'152.0, "bytes/s"), "-2 MiB/s");
+  EXPECT_EQ(quantity(471e6, "ns/s"), "0.471 s per s");
+  EXPECT_EQ(quantity(0.471, "s/s"), "0.471 s per s");
+  EXPECT_EQ(quantity(700e3, "ns"), "700 us");
+  EXPECT_EQ(quantity(2.4e9, "Hz"), "2.4 GHz");
+  EXPECT_EQ(quantity(98.25, "percent"), "98.2 %");
+  EXPECT_EQ(quantity(12345.6, "count"), "12,346");
+  EXPECT_EQ(quantity(1e9, "count/s"), "1,000,000,000/s");
+  EXPECT_EQ(quantity(0.98, "CPUs"), "0.98 CPUs");
+  EXPECT_EQ(quantity(std::nullopt, "bytes"), "not measured");
+  EXPECT_EQ(quantity(std::numeric_limits<double>::quiet_NaN(), "bytes"), "not measured");
+}
+
+TEST(Wording, FoldsNodeNames) {
+  const std::vector<std::string> rack = {"n01", "n02", "n03", "n07", "gpu-9", "login"};
+  EXPECT_EQ(node_list(rack), "login, gpu-9, n[01-03,07]");
+  EXPECT_EQ(node_list(std::vector<std::string>{"n9", "n10", "n11"}), "n9, n[10-11]");
+  EXPECT_EQ(node_list(std::vector<std::string>{"10", "11", "13"}), "[10-11,13]");
+  EXPECT_EQ(node_list(std::vector<std::string>{}), "");
+  EXPECT_EQ(node_list(std::vector<std::string>{"a", "b", "c"}, 2), "a, b and 1 more");
+}
+
+TEST(Wording, WritesAndReadsTimes) {
+  EXPECT_EQ(iso_time(1'763'634'725'000'000'000), "2025-11-20T10:32:05Z");
+  EXPECT_EQ(iso_time(1'763'634'725'100'000'001), "2025-11-20T10:32:05.100000001Z");
+  EXPECT_EQ(iso_time(-1), "1969-12-31T23:59:59.999999999Z");
+  for (const std::int64_t time : {std::int64_t{1}, std::int64_t{1'763'634'725'120'000'000}}) {
+    EXPECT_EQ(parse_iso_time(iso_time(time)), time);
+  }
+  for (const char* wrong :
+       {"", "Z", "2025-11-20", "2025-13-20T10:32:05Z", "2025-11-20T10:32:05", "2025-02-30T00:00:00Z",
+        "2025-11-20T10:32:05.Z", "2025-11-20T10:32:05.1234567890Z", "9999-11-20T10:32:05Z", "1969-12-31T23:59:59Z"}) {
+    EXPECT_EQ(parse_iso_time(wrong), std::nullopt) << wrong;
+  }
+  EXPECT_EQ(duration(15), "15 s");
+  EXPECT_EQ(duration(120), "2 min");
+  EXPECT_EQ(duration(3599), "59 min 59 s");
+  EXPECT_EQ(duration(86'461), "1 d 0 h 1 min");
+}
+
+TEST(Wording, NamesSeveritiesBothWays) {
+  for (const Severity severity : {Severity::info, Severity::notice, Severity::warning, Severity::critical}) {
+    EXPECT_EQ(severity_of(name_of(severity)), severity);
+  }
+  EXPECT_EQ(severity_of("fatal"), std::nullopt);
+  EXPECT_EQ(confidence_of(name_of(Confidence::likely)), Confidence::likely);
+  EXPECT_EQ(finding_kind_of(name_of(FindingKind::audit)), FindingKind::audit);
+  EXPECT_EQ(verdict_status_of(name_of(VerdictStatus::insufficient_data)), VerdictStatus::insufficient_data);
+}
+
+}  // namespace
+}  // namespace reveal

@@ -1,0 +1,91 @@
+#include "wrapper/signal_witness.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <new>
+
+#include "wrapper/process.h"
+
+namespace reveal {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using namespace std::chrono_literals;
+
+constexpr auto kRemembered = 200ms;  // longer than any sender needs for the processes of a node
+
+struct Record {
+  int signal;
+  pid_t sender;
+};
+
+// All signals are blocked here as in the parent.
+[[noreturn]] void stand_by(int writer, pid_t parent) {
+  ::prctl(PR_SET_NAME, "reveal-witness", 0, 0, 0);  // so that the collector does not take it for the job
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+  if (::getppid() != parent) ::_exit(0);
+  // It must keep neither the job's streams nor a lock of the wrapper alive.
+  if (::dup2(writer, STDIN_FILENO) < 0) ::_exit(0);
+  if (::close_range(1, ~0U, 0) != 0) {
+    const int most = most_descriptors();
+    for (int fd = 1; fd < most; ++fd) ::close(fd);
+  }
+  sigset_t all;
+  sigfillset(&all);
+  while (true) {
+    siginfo_t signal{};
+    if (::sigwaitinfo(&all, &signal) <= 0) continue;
+    const Record record{signal.si_signo, signal.si_pid};
+    if (::write(STDIN_FILENO, &record, sizeof record) < 0 && errno == EPIPE) ::_exit(0);
+  }
+}
+
+}  // namespace
+
+SignalWitness::SignalWitness() noexcept {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return;
+  reader_ = Descriptor(ends[0]);
+  const Descriptor writer(ends[1]);
+  const pid_t parent = ::getpid();
+  pid_ = ::fork();
+  if (pid_ == 0) stand_by(writer.get(), parent);
+}
+
+SignalWitness::~SignalWitness() {
+  if (pid_ <= 0) return;
+  if (::kill(pid_, SIGKILL) != 0) return;  // it ends with us
+  while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+  }
+}
+
+bool SignalWitness::saw(const siginfo_t& signal, std::chrono::milliseconds limit) noexcept try {
+  if (pid_ <= 0) return false;
+  const auto deadline = Clock::now() + limit;
+  while (true) {
+    Record record{};
+    while (::read(reader_.get(), &record, sizeof record) == sizeof record) {
+      sightings_.push_back({record.signal, record.sender, Clock::now()});
+    }
+    std::erase_if(sightings_, [](const Sighting& each) { return Clock::now() - each.time > kRemembered; });
+    for (auto each = sightings_.begin(); each != sightings_.end(); ++each) {
+      if (each->signal != signal.si_signo || each->sender != signal.si_pid) continue;
+      sightings_.erase(each);
+      return true;
+    }
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
+    if (left <= 0ms) return false;
+    pollfd readable{reader_.get(), POLLIN, 0};
+    // Nobody holds the other end any more: the witness was killed.
+    if (::poll(&readable, 1, static_cast<int>(left.count())) > 0 && (readable.revents & POLLIN) == 0) return false;
+  }
+} catch (const std::bad_alloc&) {
+  return false;
+}
+
+}  // namespace reveal

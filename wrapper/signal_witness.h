@@ -1,0 +1,42 @@
+// Tells signals sent to reveal-run alone from those sent to its whole process group or job. Nothing in a signal says
+// which it was, and only the first kind may be forwarded: a program that checkpoints on SIGUSR1 must not do it twice.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <csignal>
+#include <vector>
+
+#include "hdf5schema/basics/descriptor.h"
+
+namespace reveal {
+
+/// A process that does nothing but stand in our process group and write down the signals it is sent, too.
+class SignalWitness {
+ public:
+  /// Without a witness (no process left, no pipe) every signal counts as sent to us alone.
+  SignalWitness() noexcept;
+  ~SignalWitness();
+  SignalWitness(const SignalWitness&) = delete;
+  SignalWitness& operator=(const SignalWitness&) = delete;
+
+  /// True if the same sender sent it the same signal. The senders go from process to process, so it may still come.
+  [[nodiscard]] bool saw(const siginfo_t& signal, std::chrono::milliseconds limit) noexcept;
+  [[nodiscard]] pid_t pid() const noexcept { return pid_; }
+  /// Somebody killed it, and its status was collected: the pid may be another process's now.
+  void is_gone() noexcept { pid_ = -1; }
+
+ private:
+  struct Sighting {
+    int signal;
+    pid_t sender;
+    std::chrono::steady_clock::time_point time;
+  };
+
+  pid_t pid_ = -1;
+  Descriptor reader_;
+  std::vector<Sighting> sightings_;
+};
+
+}  // namespace reveal
