@@ -12,6 +12,10 @@ owe() {
   done
 }
 owe '\.name' core/probes tests/unit/core
+for probe in $(grep -lE "RegisteredProbe" core/probes/*.cpp); do
+  test="tests/unit/core/probes/$(basename "${probe%.cpp}")_test.cpp"
+  [ -f "$test" ] || { echo "owed: $test"; owed=1; }
+done
 owe '\.id' postproc/diagnose/rules tests/unit/postproc
 owe '\.id' postproc/peers tests/unit/postproc
 owe '\.name' postproc/commands tests/integration tests/unit/postproc

@@ -3,9 +3,11 @@
 
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <thread>
 
 #include "core/sampler/sampler.h"
 
@@ -93,6 +95,15 @@ class ProbeBench {
                                    const std::string& instance = "") const {
     const Family* found = sink_.find(family);
     return found == nullptr ? kMissing : found->value(metric, instance);
+  }
+  /// Samples until the probe's child has answered; one that never does costs patience, not the test.
+  std::int64_t answered(const std::string& family, const std::string& metric, const std::string& instance) {
+    for (int i = 0; i < 2000; ++i) {
+      sample();
+      if (const std::int64_t found = value(family, metric, instance); found != kMissing) return found;
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    return kMissing;
   }
   [[nodiscard]] const Family& family(const std::string& path) const { return *sink_.find(path); }
   [[nodiscard]] Coverage coverage() const { return sampler_.coverage().front(); }

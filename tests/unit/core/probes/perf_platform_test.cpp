@@ -1,13 +1,12 @@
 // The kernel's PMUs in sysfs, on trees like those of servers that are not here.
-#include "core/pmu/platform_events.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <random>
 
 #include "core/pmu/implemented_events.h"
-#include "test_host.h"
+#include "core/pmu/platform_events.h"
+#include "tests/unit/core/test_host.h"
 
 namespace reveal {
 namespace {

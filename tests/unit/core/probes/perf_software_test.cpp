@@ -14,54 +14,11 @@
 #include <functional>
 
 #include "core/pmu/counted_events.h"
-#include "core/sampler/sampler.h"
-#include "work_process.h"
+#include "tests/unit/core/live_probe.h"
+#include "tests/unit/core/work_process.h"
 
 namespace reveal {
 namespace {
-
-TickTime now() {
-  return SystemClock().now();
-}
-
-bool perf_is_here() {
-  return static_cast<bool>(open_perf_event({.event = {.type = PERF_TYPE_SOFTWARE, .config = PERF_COUNT_SW_TASK_CLOCK},
-                                            .target = {.task = ::getpid()},
-                                            .user_only = true})
-                               .fd);
-}
-
-/// One probe of this host, as the collector runs it.
-class LiveProbe {
- public:
-  explicit LiveProbe(const std::string& probe, std::optional<int> job = std::nullopt)
-      : sampler_(fs_, sink_,
-                 {.probes = {probe},
-                  .job = job ? std::optional(JobSource{.pid = *job}) : std::nullopt,
-                  .own_pid = ::getpid()},
-                 now()) {
-    sampler_.look_first();
-  }
-  /// A read that took long, on a busy machine, is followed by ticks that are left out.
-  void sample() {
-    for (int tick = 0; tick < 25; ++tick) {
-      sampler_.sample({.time = now(), .number = 0});
-      if (task_clock() != kMissing) return;
-    }
-  }
-  [[nodiscard]] std::int64_t value(const std::string& family, const std::string& metric) const {
-    const Family* found = sink_.find(family);
-    return found == nullptr ? kMissing : found->value(metric);
-  }
-  [[nodiscard]] std::int64_t task_clock() const { return value("perf/cpu_time", "perf.task_clock"); }
-  [[nodiscard]] std::int64_t minor_faults() const { return value("perf/software", "perf.page_faults_minor"); }
-  [[nodiscard]] Coverage coverage() const { return sampler_.coverage().front(); }
-
- private:
-  KernelTree fs_;
-  Sink sink_;
-  Sampler sampler_;
-};
 
 /// What perf counted of the work is what the kernel charged for it, but for what else the process did meanwhile:
 /// reading its order, forking, reporting. A tick of cpu time of rusage is a microsecond.
@@ -334,17 +291,6 @@ TEST(PerfRefused, WithTooFewFilesCountsWhatFitsAndSaysSo) {
               return losses.find("not counted: c, d (too many open files") == std::string::npos ? 4 : 0;
             }),
             0);
-}
-
-TEST(PerfRefused, WithoutAPmuTheKernelHasNoSuchCounter) {
-  const PerfOpened cycles = open_perf_event({.event = {.type = PERF_TYPE_HARDWARE, .config = PERF_COUNT_HW_CPU_CYCLES},
-                                             .target = {.task = ::getpid()},
-                                             .user_only = true});
-  if (cycles.fd) GTEST_SKIP() << "this machine has a PMU";
-  if (!perf_is_here()) GTEST_SKIP() << "perf_event_open is denied here";
-  const LiveProbe probe("perf_hardware", ::getpid());
-  EXPECT_EQ(probe.coverage().state, Coverage::State::absent);
-  EXPECT_NE(probe.coverage().reason.find("no such counter"), std::string::npos) << probe.coverage().reason;
 }
 
 }  // namespace

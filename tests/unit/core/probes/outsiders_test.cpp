@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "test_host.h"
+#include "tests/unit/core/test_host.h"
 
 namespace reveal {
 namespace {

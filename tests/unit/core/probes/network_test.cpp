@@ -1,0 +1,53 @@
+#include <gtest/gtest.h>
+
+#include "tests/unit/core/test_host.h"
+
+namespace reveal {
+namespace {
+
+TEST(Network, ReadsInterfacesThatEverMovedAByte) {
+  TestHost host;
+  host.write(
+      "/proc/net/dev",
+      "Inter-|   Receive                |  Transmit\n face |bytes    packets errs drop fifo frame compressed "
+      "multicast|bytes    packets errs drop fifo colls carrier compressed\n"
+      "  eth0:183676327    3544    1    2    3     4          5         6   136657    1897    7    8    9     10 "
+      "      11          12\n  ifb0:       0       0    0    0    0     0          0         0        0       0    0 "
+      "   0    0     0       0          0\n");
+  ProbeBench bench(host, "network");
+  bench.sample();
+  EXPECT_EQ(bench.family("network/bytes").channels().size(), 2U);
+  EXPECT_EQ(bench.value("network/bytes", "net.rx_bytes", "eth0"), 183676327);
+  EXPECT_EQ(bench.value("network/bytes", "net.tx_bytes", "eth0"), 136657);
+  EXPECT_EQ(bench.value("network/packets", "net.rx_multicast", "eth0"), 6);
+  EXPECT_EQ(bench.value("network/packets", "net.rx_compressed", "eth0"), 5);
+  EXPECT_EQ(bench.value("network/packets", "net.tx_compressed", "eth0"), 12);
+  EXPECT_EQ(bench.value("network/errors", "net.rx_dropped", "eth0"), 2);
+  EXPECT_EQ(bench.value("network/errors", "net.tx_carrier", "eth0"), 11);
+}
+
+TEST(Namespaces, MeasureEachNetworkOfTheJobOnce) {
+  TestHost host;
+  host.last_pid(520);
+  const std::string header = "h\nh\n";
+  for (const int pid : {500, 510, 520}) {
+    host.process(pid, pid == 500 ? 1 : 500, "rank", 1, 0);
+    const std::filesystem::path folder = host.root() / "proc" / std::to_string(pid) / "ns";
+    std::filesystem::create_directories(folder);
+    std::filesystem::create_symlink(pid == 520 ? "net:[2]" : "net:[1]", folder / "net");
+    host.write("/proc/" + std::to_string(pid) + "/net/dev",
+               header + " eth0: " + std::to_string(pid) + " 1 0 0 0 0 0 0 7 1 0 0 0 0 0 0\n");
+  }
+  ProbeBench bench(host, "network", JobSource{.pid = 500});
+  bench.sample();
+  EXPECT_EQ(bench.value("network/bytes", "net.rx_bytes", "eth0"), 500);
+  EXPECT_EQ(bench.value("network/bytes", "net.rx_bytes", "ns2/eth0"), 520);
+  EXPECT_EQ(bench.family("network/bytes").channels().size(), 4U);
+  host.remove("/proc/520/stat");  // its namespace lives on
+  bench.sample();
+  EXPECT_EQ(bench.value("network/bytes", "net.rx_bytes", "ns2/eth0"), kMissing);
+  EXPECT_EQ(bench.value("network/bytes", "net.rx_bytes", "eth0"), 500);
+}
+
+}  // namespace
+}  // namespace reveal

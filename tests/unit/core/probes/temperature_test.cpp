@@ -1,0 +1,28 @@
+#include <gtest/gtest.h>
+
+#include "tests/unit/core/test_host.h"
+
+namespace reveal {
+namespace {
+
+TEST(Temperature, ReadsTheCpusOwnSensorsAndLeavesSlowOnesAlone) {
+  TestHost host;
+  host.write("/sys/class/hwmon/hwmon0/name", "coretemp\n");
+  host.write("/sys/class/hwmon/hwmon0/temp1_input", "61000\n");
+  host.write("/sys/class/hwmon/hwmon0/temp1_label", "Package id 0\n");
+  host.write("/sys/class/hwmon/hwmon0/temp2_input", "-5400\n");
+  host.write("/sys/class/hwmon/hwmon0/temp2_label", "Core 0\n");
+  host.write("/sys/class/hwmon/hwmon1/name", "drivetemp\n");
+  host.write("/sys/class/hwmon/hwmon1/temp1_input", "30000\n");
+  ProbeBench bench(host, "temperature");
+  bench.sample();
+  EXPECT_EQ(bench.value("cpu/package_temperature", "temperature.package", "coretemp0.Package_id_0"), 61);
+  EXPECT_EQ(bench.value("cpu/core_temperature", "temperature.core", "core0"), -5);
+  EXPECT_EQ(bench.family("cpu/package_temperature").channels().size(), 1U);
+  host.remove("/sys/class/hwmon/hwmon0");
+  const ProbeBench left(host, "temperature");
+  EXPECT_NE(left.coverage().reason.find("drivetemp"), std::string::npos) << left.coverage().reason;
+}
+
+}  // namespace
+}  // namespace reveal
