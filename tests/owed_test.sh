@@ -19,5 +19,9 @@ done
 owe '\.id' postproc/diagnose/rules tests/unit/postproc
 owe '\.id' postproc/peers tests/unit/postproc
 owe '\.name' postproc/commands tests/integration tests/unit/postproc
+for probe in $(grep -L "^// https://" $(grep -lE "RegisteredProbe" core/probes/*.cpp) | grep -v site_metrics); do
+  echo "owed: $probe links no description of what it reads"
+  owed=1
+done
 [ $owed -eq 0 ] && echo "owed: nothing"
 exit $owed

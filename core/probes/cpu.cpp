@@ -1,4 +1,5 @@
 // /proc/stat: where the time of each cpu went, and what the scheduler did.
+// https://docs.kernel.org/filesystems/proc.html#miscellaneous-kernel-statistics-in-proc-stat
 #include <algorithm>
 #include <array>
 

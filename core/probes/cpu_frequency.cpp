@@ -1,5 +1,6 @@
 // The clock each cpu really runs at, and the bounds it is kept in, where the kernel's cpufreq says so. Virtual machines
 // have none.
+// https://docs.kernel.org/admin-guide/pm/cpufreq.html
 #include <array>
 
 #include "core/kernel_text/kernel_words.h"

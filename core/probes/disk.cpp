@@ -1,4 +1,5 @@
 // /proc/diskstats: requests, bytes, time and queue of each disk.
+// https://docs.kernel.org/admin-guide/iostats.html
 #include <array>
 
 #include "core/sampler/instances.h"

@@ -1,4 +1,5 @@
 // Energy of packages, cores and memory by the powercap interface (RAPL).
+// https://docs.kernel.org/power/powercap/powercap.html
 #include <algorithm>
 
 #include "core/kernel_text/kernel_words.h"

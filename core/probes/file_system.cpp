@@ -1,5 +1,6 @@
 // How full the file systems are that a job writes to: its working directory, /tmp and /dev/shm. Asked in child
 // processes, one for local file systems and one for those of servers, because a dead server hangs who asks.
+// https://man7.org/linux/man-pages/man3/statvfs.3.html
 #include <sys/statvfs.h>
 
 #include <algorithm>

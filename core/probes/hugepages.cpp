@@ -1,5 +1,6 @@
 // Huge pages of every size, on the whole host and on each NUMA node. Pages set aside that nobody uses look like used
 // memory everywhere else.
+// https://docs.kernel.org/admin-guide/mm/hugetlbpage.html
 #include <array>
 
 #include "core/kernel_text/kernel_words.h"

@@ -1,4 +1,5 @@
 // /proc/interrupts and /proc/softirqs: a row per source, a column per cpu.
+// https://man7.org/linux/man-pages/man5/proc_interrupts.5.html
 #include <algorithm>
 
 #include "core/job/cpu_set.h"

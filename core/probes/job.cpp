@@ -1,4 +1,5 @@
 // The job as a whole: its CPU time, its processes, and the cpus it may use.
+// https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html
 #include <algorithm>
 #include <optional>
 

@@ -1,5 +1,6 @@
 // Limits and their events of the control groups of the job, its steps, tasks and containers: which of them ran into
 // its memory limit, and how far the others are from theirs.
+// https://docs.kernel.org/admin-guide/cgroup-v2.html#memory-interface-files
 #include <algorithm>
 #include <array>
 #include <set>

@@ -1,6 +1,7 @@
 // memory.stat of the job's control group, version 1 or 2: what the job's memory is made of, and what the kernel had to
 // do for it. Reclaim and refaults say that the limit, not the program, decides how fast it runs. And memory.numa_stat:
 // on which NUMA nodes it lies.
+// https://docs.kernel.org/admin-guide/cgroup-v1/memory.html
 #include <algorithm>
 #include <array>
 

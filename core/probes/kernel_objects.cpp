@@ -1,5 +1,6 @@
 // Files, inodes and directory entries that the kernel holds, and tasks: what a job with many small files, or many
 // threads, fills the node with.
+// https://docs.kernel.org/admin-guide/sysctl/fs.html
 #include <array>
 
 #include "core/sampler/diffed_text.h"

@@ -1,4 +1,5 @@
 // Lustre as this client sees it: bytes, calls and their time on each mounted file system.
+// https://doc.lustre.org/lustre_manual.xhtml
 #include <algorithm>
 #include <array>
 

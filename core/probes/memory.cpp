@@ -1,4 +1,5 @@
 // /proc/meminfo: levels of memory in bytes, and of huge pages in pages.
+// https://docs.kernel.org/filesystems/proc.html#meminfo
 #include "core/kernel_text/key_index.h"
 #include "core/probes/metric_name.h"
 #include "core/sampler/diffed_text.h"

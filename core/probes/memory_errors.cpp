@@ -1,4 +1,5 @@
 // Memory errors that the kernel's EDAC drivers count, corrected and not, of each controller and module.
+// https://docs.kernel.org/driver-api/edac.html
 #include <algorithm>
 
 #include "core/kernel_text/kernel_words.h"

@@ -1,4 +1,5 @@
 // /proc/net/dev of the job's network namespaces: bytes, packets and errors of each interface.
+// https://docs.kernel.org/networking/statistics.html
 #include <array>
 
 #include "core/probes/namespace_texts.h"

@@ -1,4 +1,5 @@
 // NFS as this client sees it: requests, bytes and time of each mount, and retransmissions of the whole node.
+// https://man7.org/linux/man-pages/man8/mountstats.8.html
 #include <algorithm>
 #include <array>
 

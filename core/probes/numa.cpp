@@ -1,4 +1,5 @@
 // Each NUMA node's allocations, memory, and what the memory manager did there.
+// https://docs.kernel.org/admin-guide/numastat.html
 #include <algorithm>
 
 #include "core/kernel_text/key_index.h"

@@ -1,5 +1,6 @@
 // Processes outside the job that use much of a cpu: who they are, where whoever records may know it. An ordinary user
 // may know his own (a run of yesterday that still computes); root may know all.
+// https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html
 #include <spdlog/fmt/fmt.h>
 #include <unistd.h>
 

@@ -1,5 +1,6 @@
 // What the processor itself counts: cycles, instructions, branches, caches, stalls. The counters belong to the user
 // first: they are few, and given back when somebody else wants them.
+// https://man7.org/linux/man-pages/man2/perf_event_open.2.html
 #include <linux/perf_event.h>
 #include <unistd.h>
 

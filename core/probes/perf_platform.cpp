@@ -1,5 +1,6 @@
 // Memory traffic, energy, sleep states and real clocks of the whole node, from the kernel's own PMUs: no access to the
 // processors' registers is needed.
+// https://docs.kernel.org/admin-guide/perf/index.html
 #include <algorithm>
 #include <cerrno>
 #include <cmath>

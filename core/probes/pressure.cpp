@@ -1,4 +1,5 @@
 // Pressure stall information: time in which work waited for cpu, io or memory.
+// https://docs.kernel.org/accounting/psi.html
 #include <array>
 
 #include "core/kernel_text/kernel_words.h"

@@ -1,4 +1,5 @@
 // The job's most important processes, one by one, in the slots of core/job/process_slots.h.
+// https://docs.kernel.org/scheduler/sched-stats.html
 #include <algorithm>
 #include <array>
 

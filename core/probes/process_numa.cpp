@@ -1,5 +1,6 @@
 // On which NUMA nodes the memory of the job's main processes is. The kernel walks the page tables of a process for it,
 // holding the lock that its mmap() needs: so rarely, in a child process, and not where the walk would take long.
+// https://man7.org/linux/man-pages/man5/proc_pid_numa_maps.5.html
 #include <fcntl.h>
 #include <unistd.h>
 

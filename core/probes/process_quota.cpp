@@ -1,5 +1,6 @@
 // How long the cpu quota of the control groups around a process held it back. The job's own group (job_cgroup) does not
 // show a limit that a launcher or a container put around one of its ranks.
+// https://docs.kernel.org/scheduler/sched-bwc.html
 #include <algorithm>
 #include <array>
 

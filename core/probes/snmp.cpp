@@ -1,4 +1,5 @@
 // /proc/net/snmp and netstat of the job's network namespaces: what IP, TCP and UDP counted.
+// https://docs.kernel.org/networking/snmp_counter.html
 #include <algorithm>
 #include <array>
 

@@ -1,5 +1,6 @@
 // /proc/net/snmp6 of the job's network namespaces: what IPv6, ICMPv6 and UDP over IPv6 counted. TCP is in snmp, over
 // either.
+// https://www.rfc-editor.org/rfc/rfc4293
 #include "core/kernel_text/key_index.h"
 #include "core/probes/metric_name.h"
 #include "core/probes/namespace_texts.h"

@@ -1,5 +1,6 @@
 // /proc/net/sockstat and sockstat6 of the job's network namespaces: how many sockets there are, and the memory they
 // hold. The kernel throttles all of TCP when it reaches net.ipv4.tcp_mem.
+// https://man7.org/linux/man-pages/man7/tcp.7.html
 #include <array>
 
 #include "core/kernel_text/key_index.h"

@@ -1,4 +1,5 @@
 // /proc/net/softnet_stat: what the network receive path of each cpu did and dropped.
+// https://docs.kernel.org/networking/scaling.html
 #include <algorithm>
 #include <array>
 #include <charconv>

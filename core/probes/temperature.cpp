@@ -1,4 +1,5 @@
 // Temperatures of packages and cores from the kernel's own sensor drivers, in whole degrees.
+// https://docs.kernel.org/hwmon/coretemp.html
 #include <algorithm>
 #include <array>
 #include <optional>

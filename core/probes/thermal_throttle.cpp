@@ -1,4 +1,5 @@
 // How often and how long heat made the cpus slow down, as the kernel counts it on Intel cpus.
+// https://www.kernel.org/doc/Documentation/ABI/testing/sysfs-devices-system-cpu
 #include <array>
 #include <optional>
 

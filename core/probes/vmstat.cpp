@@ -1,4 +1,5 @@
 // /proc/vmstat: what the memory manager did (events) and holds (levels).
+// https://man7.org/linux/man-pages/man5/proc_vmstat.5.html
 #include <algorithm>
 #include <array>
 

@@ -1,5 +1,6 @@
 // Writing back of dirty pages to each device: how much waits, how fast it goes, where the kernel begins to slow
 // programs down.
+// https://docs.kernel.org/admin-guide/sysctl/vm.html
 #include <array>
 
 #include "core/kernel_text/key_index.h"
