@@ -10,7 +10,7 @@ namespace reveal {
 namespace {
 
 using Index = Eigen::Index;
-using Eight = float __attribute__((vector_size(32), aligned(4), may_alias));
+using Eight [[gnu::vector_size(32), gnu::aligned(4), gnu::may_alias]] = float;
 
 constexpr Index kRows = 16;  // of a tile: two times eight
 constexpr Index kColumns = 4;

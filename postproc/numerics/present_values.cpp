@@ -10,7 +10,7 @@
 namespace reveal {
 namespace {
 
-using Lanes = std::int64_t __attribute__((vector_size(32), aligned(8), may_alias));
+using Lanes [[gnu::vector_size(32), gnu::aligned(8), gnu::may_alias]] = std::int64_t;
 
 /// A page of memory.
 constexpr std::size_t kStretch = 512;

@@ -12,7 +12,7 @@
 namespace reveal {
 
 /// Four doubles side by side. May stand on any address that is aligned for double.
-using Wide = double __attribute__((vector_size(32), aligned(8), may_alias));
+using Wide [[gnu::vector_size(32), gnu::aligned(8), gnu::may_alias]] = double;
 
 inline constexpr unsigned kWide = 4;
 

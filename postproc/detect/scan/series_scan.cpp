@@ -9,7 +9,7 @@ namespace reveal {
 
 namespace {
 
-using Narrow = float __attribute__((vector_size(16), aligned(4), may_alias));
+using Narrow [[gnu::vector_size(16), gnu::aligned(4), gnu::may_alias]] = float;
 
 REVEAL_WIDE void sliding_means(const double* prefix, std::size_t length, std::size_t n, float* out) {
   const double share = 1 / static_cast<double>(length);
