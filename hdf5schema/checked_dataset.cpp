@@ -103,8 +103,16 @@ std::vector<unsigned char>& scratch(int which) {
 }  // namespace
 
 struct CheckedDataset::Impl {
+  enum class Holds : std::uint8_t { other, int64, float64, text };
+  static Holds kind_of(hid_t type) {
+    if (H5Tequal(type, H5T_STD_I64LE) > 0) return Holds::int64;
+    if (H5Tequal(type, H5T_IEEE_F64LE) > 0) return Holds::float64;
+    return H5Tget_class(type) == H5T_STRING ? Holds::text : Holds::other;
+  }
+
   H5::DataSet dataset;
   H5::DataType type;
+  Holds holds = Holds::other;
   std::size_t width = 0;
   std::size_t rank = 0;
   hsize_t extent[2] = {0, 0};
@@ -127,10 +135,11 @@ CheckedDataset::CheckedDataset(const H5::H5File& file, const std::string& path) 
   H5Idec_ref(impl_->type.getId());  // the object holds its own reference
   impl_->width = impl_->type.getSize();
   if (points_elsewhere(impl_->type)) throw Error("elements of variable length, which no trace has");
+  impl_->holds = Impl::kind_of(impl_->type.getId());
   impl_->check_layout();
 }
 
-CheckedDataset::~CheckedDataset() {
+CheckedDataset::~CheckedDataset() {  // NOLINT(bugprone-exception-escape): what could fail did in the constructor
   const Hdf5Access access;
   impl_.reset();
 }
@@ -229,16 +238,13 @@ std::size_t CheckedDataset::width() const noexcept {
   return impl_->width;
 }
 bool CheckedDataset::holds_int64() const noexcept {
-  const Hdf5Access access;
-  return H5Tequal(impl_->type.getId(), H5T_STD_I64LE) > 0;
+  return impl_->holds == Impl::Holds::int64;
 }
 bool CheckedDataset::holds_float64() const noexcept {
-  const Hdf5Access access;
-  return H5Tequal(impl_->type.getId(), H5T_IEEE_F64LE) > 0;
+  return impl_->holds == Impl::Holds::float64;
 }
 bool CheckedDataset::holds_text() const noexcept {
-  const Hdf5Access access;
-  return H5Tget_class(impl_->type.getId()) == H5T_STRING;
+  return impl_->holds == Impl::Holds::text;
 }
 const H5::DataSet& CheckedDataset::dataset() const noexcept {
   return impl_->dataset;

@@ -22,7 +22,7 @@ class CheckedDataset {
   /// `path` leads there by hard links of this file only. Throws Error: another shape than a table or [channel, time],
   /// data outside the file (external, virtual), filters that no trace has, elements that point elsewhere.
   CheckedDataset(const H5::H5File& file, const std::string& path);
-  ~CheckedDataset();
+  ~CheckedDataset();  // NOLINT(bugprone-exception-escape)
   CheckedDataset(CheckedDataset&&) noexcept;
 
   [[nodiscard]] std::span<const Hdf5Size> extent() const noexcept;  // of one or two dimensions
