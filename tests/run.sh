@@ -59,7 +59,7 @@ if [ "${1:-}" = --lab ]; then
   exec bench/detection/lab.py --build "$root/gcc" --out "$root/lab-$(date -u +%Y%m%d-%H%M%S)" --runs 1 --seed $RANDOM "${@:2}"
 fi
 say "g++: every test"
-run_ctest gcc
+run_ctest gcc -j "$(nproc)"
 
 if [ "${1:-}" != quick ]; then
   sources() { git ls-files '*.h' '*.cpp' '*.c'; }
@@ -77,7 +77,7 @@ if [ "${1:-}" != quick ]; then
   step "clang-tidy" tidy
 
   say "clang++: unit tests under address and undefined behaviour sanitizers, warnings are errors"
-  configure sanitize -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG="-O1 -g1" -DCMAKE_CXX_COMPILER=clang++ \
+  configure sanitize -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG="-O0 -g1" -DCMAKE_CXX_COMPILER=clang++ \
     -DCMAKE_C_COMPILER=clang -DREVEAL_SANITIZE=address,undefined $once
   ninja -C "$root/sanitize" test_core test_hdf5schema test_postproc test_wrapper fuzz_replay
   export LSAN_OPTIONS="suppressions=$PWD/tests/leaks.supp:print_suppressions=0"
