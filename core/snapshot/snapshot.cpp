@@ -58,7 +58,7 @@ constexpr std::array kFileFacts = {
 };
 
 // Exact names only: a pattern would let tokens through.
-constexpr std::array<std::string_view, 54> kEnvironment = {"OMP_NUM_THREADS",
+constexpr std::array<std::string_view, 57> kEnvironment = {"OMP_NUM_THREADS",
                                                            "OMP_PROC_BIND",
                                                            "OMP_PLACES",
                                                            "OMP_WAIT_POLICY",
@@ -73,6 +73,9 @@ constexpr std::array<std::string_view, 54> kEnvironment = {"OMP_NUM_THREADS",
                                                            "MALLOC_ARENA_MAX",
                                                            "CUDA_VISIBLE_DEVICES",
                                                            "ROCR_VISIBLE_DEVICES",
+                                                           "CUDA_LAUNCH_BLOCKING",
+                                                           "TORCH_DISTRIBUTED_DEBUG",
+                                                           "NCCL_DEBUG",
                                                            "NCCL_SOCKET_IFNAME",
                                                            "NCCL_IB_HCA",
                                                            "NCCL_IB_DISABLE",

@@ -1,0 +1,85 @@
+// The hypervisor ran something else while a cpu of this virtual machine had work.
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "hdf5schema/basics/error.h"
+#include "postproc/diagnose/interval_finding.h"
+#include "postproc/words/quantity.h"
+
+namespace reveal {
+namespace {
+
+/// An overcommitted host steals from the first second to the last: there is no usual level to stand above.
+std::vector<Elevation> intervals(const RuleContext& context, const Signal& steal, double busy) {
+  const double least = context.threshold("min_share") * busy;
+  auto found = elevations_of(context, steal.values, least, context.threshold(kMinScore.name), Doing::of_others);
+  std::erase_if(found, [](const Elevation& elevation) { return elevation.recurring; });
+  const Interval whole{0, context.telemetry.samples};
+  const double mean = mean_inside(steal.values, whole);
+  if (found.empty() && mean >= least && job_seconds(context) >= context.threshold("min_seconds")) {
+    found.push_back({.at = whole, .inside = mean, .beyond = true});
+  }
+  return found;
+}
+
+Finding describe(const RuleContext& context, const Signal& steal, const Signal& used, const Elevation& elevation,
+                 std::span<const Interval> all) {
+  Finding finding = finding_at(context, elevation.at);
+  const double length = context.seconds(elevation.at.length());
+  const double got = mean_inside(used.values, elevation.at);
+  const double share = elevation.inside / (elevation.inside + got);
+  set_loss(context, finding, share * length,
+           fmt::format("of the time in which a cpu had work, the hypervisor took {} %", number(100 * share)));
+  finding.confidence = Confidence::certain;
+  Evidence evidence = evidence_of(context, steal, elevation);
+  evidence.detectors = {"kernel counter"};
+  finding.evidence.push_back(std::move(evidence));
+  add_contrast(context, finding, used, elevation.at, all);
+  finding.sentence =
+      fmt::format("The hypervisor took {} cpus of {} away for {} (usually {}); {} cpus ran.", number(elevation.inside),
+                  context.telemetry.node, duration(length), number(std::max(0.0, elevation.outside)), number(got));
+  finding.runner_up = {"cpu.outsider", "a process on this machine: the kernel counts its time as busy, not as stolen"};
+  return finding;
+}
+
+std::vector<Finding> check(const RuleContext& context) {
+  const Signal steal = needed(rate(context, "cpu.steal", 1e-9, "cpus"), "cpu.steal");
+  Signal used = needed(rate(context, "cpu.user", 1e-9, "cpus"), "cpu.user");
+  const Signal system = needed(rate(context, "cpu.system", 1e-9, "cpus"), "cpu.system");
+  for (std::size_t t = 0; t < used.values.size(); ++t) used.values[t] += system.values[t];
+  const double busy = mean_inside(used.values, {0, used.values.size()});
+  if (!(busy > 0)) return {};
+  const auto found = intervals(context, steal, busy);
+  const std::vector<Interval> all = places(found);
+  std::vector<Finding> findings;
+  for (const Elevation& elevation : found) findings.push_back(describe(context, steal, used, elevation, all));
+  return findings;
+}
+
+const RegisteredRule kRule{{
+    .id = "cpu.steal",
+    .title = "The hypervisor takes cpu time from the node",
+    .looks_for = "Time in which a virtual cpu had work and did not run: cpu.steal against cpu.user and cpu.system.",
+    .kind = FindingKind::anomaly,
+    .subsystem = Subsystem::cpu,
+    .order = 22,
+    .look_alikes = "cpu.outsider",
+    .proof = Proof::test_double,
+    .whole_machine = true,
+    .thresholds = {{"min_share", 0.02, "ratio", "least stolen time, as a share of the cpu time used"},
+                   {"min_seconds", 5, "s", "shortest interval"},
+                   kMinScore,
+                   kMinLostSeconds,
+                   kMinLostPercent},
+    .user_remedy = {"grep '^cpu ' /proc/stat   # the 8th number after \"cpu\" is the stolen time; it must stand still"},
+    .advice = {"Run the job on another virtual machine, or on one with cpus of its own."},
+    .admin_remedy = {"virsh vcpupin GUEST 0 8   # on the hypervisor: one host cpu for each virtual cpu, no overcommit"},
+    .verify = "cpu.steal stays 0",
+    .sources = {"https://docs.kernel.org/filesystems/proc.html#miscellaneous-kernel-statistics-in-proc-stat"},
+    .check = check,
+}};
+
+}  // namespace
+}  // namespace reveal

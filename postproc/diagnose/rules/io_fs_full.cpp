@@ -1,0 +1,99 @@
+// A file system that the job writes to ran full, or out of files.
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/not_measured.h"
+#include "postproc/diagnose/signals.h"
+#include "postproc/words/quantity.h"
+
+namespace reveal {
+namespace {
+
+struct Least {
+  double left = kNaN;
+  double share = kNaN;
+  std::size_t sample = 0;
+};
+
+/// The least that was left of it in the run.
+Least least_left(const RuleContext& context, std::string_view left, std::string_view of, const std::string& place) {
+  Least least;
+  const auto channels = context.channels(left, place);
+  const auto wholes = context.channels(of, place);
+  if (channels.empty() || wholes.empty()) return least;
+  const auto series = context.telemetry.series(channels.front());
+  const auto whole = context.telemetry.series(wholes.front());
+  for (std::size_t t = 0; t < series.size(); ++t) {
+    const double share = series[t] / whole[t];
+    if (std::isnan(share) || share >= least.share) continue;
+    least = {series[t], share, t};
+  }
+  return least;
+}
+
+Finding describe(const RuleContext& context, const std::string& place, const Least& least, bool files) {
+  Finding finding = context.finding({{"place", place}});
+  finding.instances = {place};
+  finding.intervals = {context.span(least.sample, context.telemetry.samples)};
+  finding.confidence = Confidence::certain;
+  finding.severity = least.left == 0 ? Severity::warning : Severity::notice;
+  finding.impact.how = least.left == 0 ? "not known: what could not be written was not measured"
+                                       : "none seen: what the job wrote had room";
+  finding.evidence.push_back({.metric = files ? "fs.files_free" : "fs.available",
+                              .instance = place,
+                              .node = context.telemetry.node,
+                              .feature = "min",
+                              .observed = least.left,
+                              .expected = std::nullopt,
+                              .unit = files ? "count" : "bytes",
+                              .span = finding.intervals.front(),
+                              .detectors = {"snapshot"}});
+  finding.sentence =
+      fmt::format("The file system below {} of {} had {} left ({} %), {} after the recording began.", place,
+                  context.telemetry.node, files ? number(least.left) + " files" : quantity(least.left, "bytes"),
+                  number(100 * least.share), duration(context.seconds(least.sample)));
+  return finding;
+}
+
+std::vector<Finding> check(const RuleContext& context) {
+  const auto places = context.channels("fs.available");
+  if (places.empty()) throw Unavailable("not measured: fs.available");
+  std::vector<Finding> findings;
+  for (const std::size_t channel : places) {
+    const std::string& place = context.telemetry.channels[channel].instance;
+    const Least bytes = least_left(context, "fs.available", "fs.total", place);
+    if (bytes.share < context.threshold("min_share") && bytes.left < context.threshold("min_left") * 1e6) {
+      findings.push_back(describe(context, place, bytes, false));
+      continue;
+    }
+    const Least files = least_left(context, "fs.files_free", "fs.files", place);
+    if (files.share < context.threshold("min_share")) findings.push_back(describe(context, place, files, true));
+  }
+  return findings;
+}
+
+const RegisteredRule kRule{{
+    .id = "io.fs_full",
+    .title = "A file system that the job writes to is full",
+    .looks_for = "Room and files left below the working directory, /tmp and /dev/shm: fs.available, fs.files_free.",
+    .kind = FindingKind::audit,
+    .subsystem = Subsystem::storage,
+    .order = 14,
+    .proof = Proof::test_double,
+    .thresholds = {{"min_share", 0.01, "ratio", "share of the file system below which it counts as full"},
+                   {"min_left", 1024, "MB", "and no more room than this"}},
+    .user_remedy = {"df -h {place}; df -i {place}   # on the node: room and files",
+                    "du -xh --max-depth=1 {place} | sort -h | tail   # what takes it"},
+    .advice = {"Write to another file system: set TMPDIR, or the job's output and checkpoint directory."},
+    .admin_remedy = {"find {place} -xdev -user root -mtime +7   # what earlier jobs and daemons left"},
+    .verify = "df shows room below the directory at the end of the job",
+    .sources = {"https://man7.org/linux/man-pages/man3/statvfs.3.html"},
+    .check = check,
+}};
+
+}  // namespace
+}  // namespace reveal

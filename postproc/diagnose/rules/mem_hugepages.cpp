@@ -1,0 +1,96 @@
+// Memory set aside as huge pages that nobody used: no program and no cache can have it.
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/text.h"
+#include "postproc/diagnose/signals.h"
+#include "postproc/words/quantity.h"
+
+namespace reveal {
+namespace {
+
+struct Idle {
+  std::string size;  // "1048576kB"
+  double bytes = 0;  // least of the run
+};
+
+/// Free and promised to nobody at every moment, of the host as a whole: instances without a node in front.
+std::vector<Idle> idle_pages(const RuleContext& context) {
+  std::vector<Idle> idle;
+  for (const std::size_t channel : context.channels("hugepages.free")) {
+    const std::string& size = context.telemetry.channels[channel].instance;
+    if (size.find('/') != std::string::npos) continue;
+    const auto free = context.telemetry.series(channel);
+    const auto reserved = context.channels("hugepages.reserved", size);
+    double least = std::nan("");
+    for (std::size_t t = 0; t < free.size(); ++t) {
+      const double promised = reserved.empty() ? 0 : context.telemetry.series(reserved.front())[t];
+      least = std::fmin(least, free[t] - promised);
+    }
+    if (least > 0) idle.push_back({size, least});
+  }
+  std::stable_sort(idle.begin(), idle.end(), [](const Idle& a, const Idle& b) { return a.bytes > b.bytes; });
+  return idle;
+}
+
+std::vector<Finding> check(const RuleContext& context) {
+  if (context.channels("hugepages.free").empty()) throw Unavailable("not measured: hugepages.free");
+  const auto total = parse_int(context.snapshot_value("memory.total"));
+  if (!total || *total <= 0) throw Unavailable("not measured: memory.total");
+  const std::vector<Idle> idle = idle_pages(context);
+  double bytes = 0;
+  for (const Idle& each : idle) bytes += each.bytes;
+  const double share = bytes / static_cast<double>(*total);
+  if (share < context.threshold("min_share")) return {};
+
+  Finding finding = context.finding({{"size", idle.front().size}});
+  finding.intervals = {context.span(0, context.telemetry.samples)};
+  finding.confidence = Confidence::certain;
+  finding.severity = Severity::notice;
+  finding.impact.how = "none seen: the job may have needed this memory or not";
+  for (const Idle& each : idle) {
+    finding.instances.push_back(each.size);
+    finding.evidence.push_back({.metric = "hugepages.free",
+                                .instance = each.size,
+                                .node = context.telemetry.node,
+                                .feature = "min",
+                                .observed = each.bytes,
+                                .expected = 0,
+                                .unit = "bytes",
+                                .span = finding.intervals.front(),
+                                .detectors = {"snapshot"}});
+  }
+  finding.sentence = fmt::format(
+      "{} of {} ({} % of its memory) were set aside as huge pages and used by nobody while the job ran; they look like "
+      "used memory.",
+      quantity(bytes, "bytes"), context.telemetry.node, number(100 * share));
+  finding.runner_up = {"mem.leak_oom_risk", "a leak grows; this is the same from the first second on"};
+  return {finding};
+}
+
+const RegisteredRule kRule{{
+    .id = "mem.hugepages_reserved_idle",
+    .title = "Huge pages are set aside and used by nobody",
+    .looks_for = "Huge pages that were free and promised to nobody in the whole run: hugepages.free, "
+                 "hugepages.reserved.",
+    .kind = FindingKind::audit,
+    .subsystem = Subsystem::memory,
+    .order = 90,
+    .look_alikes = "mem.leak_oom_risk",
+    .proof = Proof::test_double,
+    .thresholds = {{"min_share", 0.02, "ratio", "least share of the node's memory"}},
+    .user_remedy = {"grep . /sys/kernel/mm/hugepages/hugepages-*/free_hugepages   # on the node"},
+    .advice = {"A program can use them: mmap with MAP_HUGETLB, or GLIBC_TUNABLES=glibc.malloc.hugetlb=2 (glibc 2.35)."},
+    .admin_remedy = {"echo 0 > /sys/kernel/mm/hugepages/hugepages-{size}/nr_hugepages   # gives them back now",
+                     "grep -rs hugepages /proc/cmdline /etc/sysctl.conf /etc/sysctl.d   # where they are asked for"},
+    .verify = "Hugetlb in /proc/meminfo is 0, or as on the other nodes",
+    .sources = {"https://docs.kernel.org/admin-guide/mm/hugetlbpage.html"},
+    .check = check,
+}};
+
+}  // namespace
+}  // namespace reveal

@@ -1,0 +1,109 @@
+// The kernel killed processes of the job because its control group, or the node, had no memory left.
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/not_measured.h"
+#include "postproc/diagnose/event_count.h"
+#include "postproc/words/quantity.h"
+
+namespace reveal {
+namespace {
+
+constexpr double kGiB = 1024.0 * 1024 * 1024;
+
+double largest(const RuleContext& context, std::string_view metric, const std::string& instance) {
+  double most = kNaN;
+  for (const std::size_t channel : context.channels(metric, instance)) {
+    for (const double value : context.telemetry.series(channel)) most = std::fmax(most, value);
+  }
+  return most;
+}
+
+/// A limit with a quarter more, in whole GiB.
+JobValues more_memory(double limit) {
+  if (!(limit > 0)) return {};
+  return {{"memory_more", fmt::format("{:.0f}G", std::ceil(limit * 1.25 / kGiB))},
+          {"memory_limit", fmt::format("{:.3g}G", limit / kGiB)}};
+}
+
+Finding describe(const RuleContext& context, const EventCount& count, const std::string& where,
+                 const JobValues& values) {
+  Finding finding = context.finding(values);
+  finding.intervals = {context.span(count.at.begin, count.at.end)};
+  finding.severity = Severity::critical;
+  finding.impact.how = "not known: what the killed processes would have done was not measured";
+  finding.evidence.push_back(evidence_of(context, count));
+  finding.sentence = fmt::format("The kernel killed {} for memory on {}, {} after the recording began: {}.",
+                                 count.total == 1 ? "1 process" : number(count.total) + " processes",
+                                 context.telemetry.node, duration(context.seconds(count.at.begin)), where);
+  return finding;
+}
+
+/// A group counts what was killed in the groups below it, too: the smallest one that counted them all had the limit.
+std::vector<Finding> of_groups(const RuleContext& context) {
+  const auto counts = counted_events(context, "group.killed_for_memory");
+  if (counts.empty()) return {};
+  const EventCount* tightest = nullptr;
+  double limit = kNaN;
+  for (const EventCount& count : counts) {
+    if (count.total < counts.front().total) break;
+    const double its = largest(context, "group.memory_limit", context.telemetry.channels[count.channel].instance);
+    if (tightest != nullptr && !(its < limit)) continue;
+    tightest = &count;
+    if (!std::isnan(its)) limit = its;
+  }
+  const std::string& group = context.telemetry.channels[tightest->channel].instance;
+  const double peak = largest(context, "group.memory", group);
+  Finding finding =
+      describe(context, *tightest,
+               std::isnan(limit) ? "no limit of its control group was measured"
+                                 : fmt::format("its control group {} may have {} and was seen with {}", group,
+                                               quantity(limit, "bytes"),
+                                               std::isnan(peak) ? "an unknown amount" : quantity(peak, "bytes")),
+               more_memory(limit));
+  finding.instances = {group};
+  finding.confidence = Confidence::certain;
+  finding.runner_up = {"mem.leak_oom_risk", "a leak is a cause of this and is reported beside it where memory grew"};
+  return {finding};
+}
+
+std::vector<Finding> check(const RuleContext& context) {
+  if (!context.channels("group.killed_for_memory").empty()) {
+    if (auto found = of_groups(context); !found.empty()) return found;
+  }
+  const auto counts = counted_events(context, "vmstat.oom_kill");
+  if (counts.empty()) return {};
+  Finding finding =
+      describe(context, counts.front(), "the count is of the whole node, which may have killed others", {});
+  finding.severity = Severity::warning;
+  finding.confidence = Confidence::possible;
+  finding.runner_up = {"", "a process outside the job: the node's counter does not say whose it was"};
+  return {finding};
+}
+
+const RegisteredRule kRule{{
+    .id = "mem.oom_killed",
+    .title = "The kernel killed processes for memory",
+    .looks_for = "Processes killed for memory in the job's control groups (group.killed_for_memory), else on the node "
+                 "(vmstat.oom_kill).",
+    .kind = FindingKind::audit,
+    .subsystem = Subsystem::memory,
+    .order = 10,
+    .look_alikes = "mem.leak_oom_risk",
+    .proof = Proof::test_double,
+    .user_remedy = {{"sbatch --mem={memory_more} ...   # the limit was {memory_limit}", "job"}},
+    .advice = {"Use less memory at once: smaller batches, fewer loader workers, or more nodes.",
+               "With numactl --membind a full NUMA node kills although the machine has memory: use --preferred."},
+    .admin_remedy = {{"cgroup.conf: ConstrainRAMSpace=yes   # a job that takes too much ends itself, not its "
+                      "neighbours",
+                      "job"}},
+    .verify = "oom_kill in memory.events of the job's control group stays 0",
+    .sources = {"https://docs.kernel.org/admin-guide/cgroup-v2.html#memory"},
+    .check = check,
+}};
+
+}  // namespace
+}  // namespace reveal

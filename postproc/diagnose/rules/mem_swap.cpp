@@ -1,0 +1,82 @@
+// Pages of running programs went to swap and had to come back: each of them is a wait for a disk.
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "hdf5schema/basics/error.h"
+#include "postproc/diagnose/interval_finding.h"
+#include "postproc/words/quantity.h"
+
+namespace reveal {
+namespace {
+
+Finding describe(const RuleContext& context, const Signal& in, const Elevation& elevation,
+                 std::span<const Interval> all) {
+  Finding finding = finding_at(context, elevation.at);
+  const double length = context.seconds(elevation.at.length());
+  const auto waiting = rate(context, "pressure.memory_some", 1e-9, "s/s");
+  const auto change = contrast(context, waiting, elevation.at, all);
+  set_loss(context, finding, change ? std::optional(std::max(0.0, change->excess()) * length) : std::nullopt,
+           change ? fmt::format("some task waited for memory {} % of the time", number(100 * change->inside))
+                  : "not known: waiting for memory was not measured");
+  finding.confidence = Confidence::likely;
+  finding.evidence.push_back(evidence_of(context, in, elevation));
+  add_contrast(context, finding, rate(context, "vmstat.pswpout", context.page_bytes(), "bytes/s"), elevation.at, all);
+  add_contrast(context, finding, waiting, elevation.at, all);
+  finding.sentence = fmt::format("{} read {} back from swap for {}: {} (usually {}).", context.telemetry.node,
+                                 quantity(elevation.inside * length, "bytes"), duration(length),
+                                 quantity(elevation.inside, "bytes/s"), quantity(elevation.outside, "bytes/s"));
+  finding.runner_up = {"mem.leak_oom_risk", "memory that only grows is reported apart; here pages came back"};
+  return finding;
+}
+
+/// A job that swaps from its first second to its last has no usual level to stand above.
+std::vector<Elevation> intervals(const RuleContext& context, const Signal& in) {
+  const double least = context.threshold("min_rate") * 1e6;
+  auto found = elevations_of(context, in.values, least, context.threshold(kMinScore.name));
+  std::erase_if(found, [](const Elevation& elevation) { return elevation.recurring; });
+  const Interval whole{0, context.telemetry.samples};
+  const double mean = mean_inside(in.values, whole);
+  if (found.empty() && mean >= least && job_seconds(context) >= context.threshold("min_seconds")) {
+    found.push_back({.at = whole, .inside = mean, .beyond = true});
+  }
+  return found;
+}
+
+std::vector<Finding> check(const RuleContext& context) {
+  const Signal in = needed(rate(context, "vmstat.pswpin", context.page_bytes(), "bytes/s"), "vmstat.pswpin");
+  const auto found = intervals(context, in);
+  const std::vector<Interval> all = places(found);
+  std::vector<Finding> findings;
+  for (const Elevation& elevation : found) findings.push_back(describe(context, in, elevation, all));
+  return findings;
+}
+
+const RegisteredRule kRule{{
+    .id = "mem.swap_activity",
+    .title = "Memory of programs was read back from swap",
+    .looks_for =
+        "Intervals in which pages come back from swap: vmstat.pswpin. Pages that only go there are not needed.",
+    .kind = FindingKind::anomaly,
+    .subsystem = Subsystem::memory,
+    .order = 30,
+    .look_alikes = "mem.leak_oom_risk",
+    .proof = Proof::test_double,
+    .whole_machine = true,
+    .thresholds = {{"min_rate", 0.4, "MB/s", "least rate of pages that come back"},
+                   {"min_seconds", 5, "s", "shortest interval"},
+                   kMinScore,
+                   kMinLostSeconds,
+                   kMinLostPercent},
+    .user_remedy = {"grep -E 'VmRSS|VmSwap' /proc/$(pgrep -n {command})/status   # while it runs: how much of it is in "
+                    "swap"},
+    .advice = {"Ask for as much memory as the job uses, or use less at once: smaller batches, fewer workers."},
+    .admin_remedy = {{"cgroup.conf: ConstrainSwapSpace=yes AllowedSwapSpace=0", "job"}, "sysctl vm.swappiness=1"},
+    .verify = "pswpin in /proc/vmstat stands still while the job runs",
+    .sources = {"https://docs.kernel.org/accounting/psi.html", "https://slurm.schedmd.com/cgroup.conf.html"},
+    .check = check,
+}};
+
+}  // namespace
+}  // namespace reveal

@@ -1,0 +1,92 @@
+// Settings of NCCL, CUDA and PyTorch that are meant for a search for errors, in the environment of a job that uses
+// them.
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <array>
+
+#include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/text.h"
+#include "postproc/diagnose/rule.h"
+#include "postproc/diagnose/signals.h"
+
+namespace reveal {
+namespace {
+
+struct DebugSetting {
+  std::string_view name;
+  std::string_view harmless;  // values, separated by blanks; with any other the setting costs time
+  std::string_view library;   // a job that has not loaded it is not slowed down
+  std::string_view cost;
+};
+
+// NVIDIA's manual calls all of these "Debugging": nothing that a production job should keep.
+constexpr std::array kSettings = {
+    DebugSetting{"CUDA_LAUNCH_BLOCKING", "0", "cuda", "every kernel is waited for"},
+    DebugSetting{"TORCH_DISTRIBUTED_DEBUG", "OFF", "torch", "every collective is checked against the other ranks"},
+    DebugSetting{"NCCL_DEBUG", "WARN VERSION INFO", "nccl", "every call is logged"},
+    DebugSetting{"NCCL_P2P_DISABLE", "0", "nccl", "GPUs of a node do not exchange data directly"},
+    DebugSetting{"NCCL_SHM_DISABLE", "0", "nccl", "ranks of a node exchange data over the network"},
+    DebugSetting{"NCCL_ALGO", "", "nccl", "NCCL cannot choose the algorithm by size"},
+    DebugSetting{"NCCL_PROTO", "", "nccl", "NCCL cannot choose the protocol by size"},
+    DebugSetting{"NCCL_BUFFSIZE", "", "nccl", "NCCL does not use the buffer it was tuned for"},
+    DebugSetting{"NCCL_MAX_NCHANNELS", "", "nccl", "NCCL may use fewer channels than it would"},
+};
+
+bool has(std::string_view words, std::string_view wanted) {
+  for (std::string_view word = next_word(words); !word.empty(); word = next_word(words)) {
+    if (word == wanted) return true;
+  }
+  return false;
+}
+
+/// PyTorch brings NCCL and the CUDA runtime along without saying so.
+bool loaded(std::string_view libraries, std::string_view library) {
+  if (library == "torch") return libraries.find("torch") != std::string_view::npos;
+  return has(libraries, library) || has(libraries, "torch_cuda");
+}
+
+std::vector<Finding> check(const RuleContext& context) {
+  const std::string libraries = context.snapshot_value("job.libraries");
+  if (libraries.empty()) throw Unavailable("not measured: the libraries the job loaded (job.libraries)");
+  Finding finding = context.finding();
+  for (const DebugSetting& setting : kSettings) {
+    const std::string value = context.snapshot_value("env." + std::string(setting.name));
+    if (value.empty() || has(setting.harmless, value) || !loaded(libraries, setting.library)) continue;
+    finding.instances.emplace_back(setting.name);
+    finding.remedy.user.push_back(fmt::format("unset {}   # it is {} in this job", setting.name, value));
+    finding.sentence +=
+        fmt::format("{}{}={} is set: {}", finding.sentence.empty() ? "" : "; ", setting.name, value, setting.cost);
+    finding.evidence.push_back({.metric = "env." + std::string(setting.name),
+                                .instance = value,
+                                .node = context.telemetry.node,
+                                .feature = "value",
+                                .span = context.span(0, context.telemetry.samples),
+                                .detectors = {"environment"}});
+  }
+  if (finding.instances.empty()) return {};
+  finding.sentence += fmt::format(" (environment of the job on {}).", context.telemetry.node);
+  finding.severity = Severity::notice;
+  finding.confidence = Confidence::certain;
+  finding.intervals = {context.span(0, context.telemetry.samples)};
+  finding.impact.how = "not known: only a run without the setting shows it";
+  return {finding};
+}
+
+const RegisteredRule kRule{{
+    .id = "nccl.debug_env_left",
+    .title = "Settings for debugging are left in the job's environment",
+    .looks_for = "Variables of NCCL, CUDA and PyTorch that are meant for a search for errors, in the environment of a "
+                 "job that loaded the library.",
+    .kind = FindingKind::audit,
+    .subsystem = Subsystem::network,
+    .order = 45,
+    .proof = Proof::test_double,
+    .advice = {"Keep such a setting only with a comment and a measurement that shows that it helps."},
+    .verify = "the job runs as fast or faster without the variable",
+    .sources = {"https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html"},
+    .check = check,
+}};
+
+}  // namespace
+}  // namespace reveal

@@ -1,0 +1,100 @@
+// A network interface dropped packets that had already arrived at the node.
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "hdf5schema/basics/error.h"
+#include "postproc/diagnose/interval_finding.h"
+#include "postproc/words/quantity.h"
+
+namespace reveal {
+namespace {
+
+struct Drops {
+  Signal signal;  // packets/s
+  std::string interface;
+};
+
+/// Packets of one interface that it had no room for. Some drivers count here also what nobody wanted (an unknown
+/// protocol, a foreign VLAN): a few a second, next to nothing of the traffic.
+std::optional<Drops> dropped(const RuleContext& context, std::size_t channel) {
+  const std::string& interface = context.telemetry.channels[channel].instance;
+  Drops drops{channel_rate(context, channel, 1, "packets/s"), interface};
+  for (const std::size_t overrun : context.channels("net.rx_fifo", interface)) {
+    const Signal more = channel_rate(context, overrun, 1, "packets/s");
+    for (std::size_t t = 0; t < more.values.size(); ++t) drops.signal.values[t] += more.values[t];
+  }
+  return drops;
+}
+
+std::optional<Finding> describe(const RuleContext& context, const Drops& drops, const Elevation& elevation,
+                                std::span<const Interval> all) {
+  const auto packets = context.channels("net.rx_packets", drops.interface);
+  if (packets.empty()) return std::nullopt;
+  const double arrived =
+      mean_inside(channel_rate(context, packets.front(), 1, "packets/s").values, elevation.at) + elevation.inside;
+  const double share = elevation.inside / arrived;
+  if (!(share >= context.threshold("min_share"))) return std::nullopt;
+  Finding finding = finding_at(context, elevation.at, {{"interface", drops.interface}});
+  finding.instances = {drops.interface};
+  finding.confidence = Confidence::likely;
+  set_loss_of_segments(context, finding,
+                       contrast(context, rate(context, "tcp.InSegs", 1, "segments/s"), elevation.at, all),
+                       context.seconds(elevation.at.length()));
+  Evidence evidence = evidence_of(context, drops.signal, elevation);
+  evidence.instance = drops.interface;
+  evidence.detectors = {"interval search", "kernel counter"};
+  finding.evidence.push_back(std::move(evidence));
+  finding.sentence = fmt::format(
+      "{} of {} dropped {} packets a second for {}: {} % of those that arrived (usually {} a "
+      "second).",
+      drops.interface, context.telemetry.node, number(elevation.inside),
+      duration(context.seconds(elevation.at.length())), number(100 * share), number(std::max(0.0, elevation.outside)));
+  finding.runner_up = {"irq.softirq_saturation", "a full backlog of a cpu: softnet counts it, the interface does not"};
+  return finding;
+}
+
+std::vector<Finding> check(const RuleContext& context) {
+  const auto channels = context.channels("net.rx_dropped");
+  if (channels.empty()) throw Unavailable("not measured: net.rx_dropped");
+  std::vector<Finding> findings;
+  for (const std::size_t channel : channels) {
+    const auto drops = dropped(context, channel);
+    const auto found = elevations_of(context, drops->signal.values, context.threshold("min_rate"),
+                                     context.threshold(kMinScore.name), Doing::of_others);
+    const std::vector<Interval> all = places(found);
+    for (const Elevation& elevation : found) {
+      if (auto finding = describe(context, *drops, elevation, all)) findings.push_back(*std::move(finding));
+    }
+  }
+  return findings;
+}
+
+const RegisteredRule kRule{{
+    .id = "net.nic_rx_drop",
+    .title = "A network interface drops packets that arrive",
+    .looks_for =
+        "Intervals in which an interface drops what it received, for want of room: net.rx_dropped, net.rx_fifo.",
+    .kind = FindingKind::anomaly,
+    .subsystem = Subsystem::network,
+    .order = 63,
+    .look_alikes = "irq.softirq_saturation",
+    .proof = Proof::test_double,
+    .thresholds = {{"min_rate", 20, "packets/s", "least rate of dropped packets, beyond the usual one"},
+                   {"min_share", 0.0005, "ratio", "least share of the packets that arrived"},
+                   {"min_seconds", 2, "s", "shortest interval"},
+                   kMinScore,
+                   kMinLostSeconds,
+                   kMinLostPercent},
+    .user_remedy = {"ip -s link show {interface}   # while it runs: dropped and overrun packets"},
+    .advice = {"Leave a cpu of the node without a rank of the job: the one that serves the interface."},
+    .admin_remedy = {"ethtool -G {interface} rx 8192   # a longer ring, up to what ethtool -g {interface} shows",
+                     "ethtool -S {interface} | grep -iE 'drop|discard|miss|buf'   # which queue, and why"},
+    .verify = "dropped of the interface stands still",
+    .sources = {"https://docs.kernel.org/networking/statistics.html"},
+    .check = check,
+}};
+
+}  // namespace
+}  // namespace reveal

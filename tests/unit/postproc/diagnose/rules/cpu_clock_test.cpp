@@ -1,0 +1,45 @@
+#include <gtest/gtest.h>
+
+#include "hdf5schema/basics/error.h"
+#include "rule_recording.h"
+
+namespace reveal {
+namespace {
+
+using R = RuleRecording;
+
+std::vector<Finding> of(const char* rule, Snapshot facts) {
+  R node;
+  node.begin = std::move(facts);
+  return node.findings(rule);
+}
+
+TEST(RuleClockSource, NamesAClockThatOnlyTheKernelCanRead) {
+  const auto found =
+      of("cpu.clocksource_not_tsc", {{"kernel.clocksource", "hpet"}, {"kernel.clocksources", "hpet acpi_pm"}});
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_NE(found[0].sentence.find("keeps its time by hpet (available: hpet acpi_pm)"), std::string::npos);
+  for (const char* good : {"tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter"}) {
+    EXPECT_TRUE(of("cpu.clocksource_not_tsc", {{"kernel.clocksource", good}}).empty()) << good;
+  }
+  EXPECT_THROW(static_cast<void>(of("cpu.clocksource_not_tsc", {})), Unavailable);
+}
+
+TEST(RuleGovernor, KnowsWhichDriversMeanItByPowersave) {
+  const auto of_driver = [](const char* driver, const char* governor, const char* boost) {
+    return of("cpu.governor_powersave",
+              {{"cpu.governor", governor}, {"cpu.frequency_driver", driver}, {"cpu.boost", boost}});
+  };
+  EXPECT_EQ(of_driver("acpi-cpufreq", "powersave", "1").size(), 1U);
+  EXPECT_EQ(of_driver("acpi-cpufreq", "powersave 0-3; performance 4-7", "1").size(), 1U);
+  EXPECT_TRUE(of_driver("intel_pstate", "powersave", "").empty());
+  EXPECT_TRUE(of_driver("amd-pstate-epp", "powersave", "1").empty());
+  EXPECT_TRUE(of_driver("acpi-cpufreq", "schedutil", "1").empty());
+  const auto off = of_driver("acpi-cpufreq", "performance", "0");
+  ASSERT_EQ(off.size(), 1U);
+  EXPECT_NE(off[0].sentence.find("boost is off"), std::string::npos) << off[0].sentence;
+  EXPECT_THROW(static_cast<void>(of("cpu.governor_powersave", {})), Unavailable);
+}
+
+}  // namespace
+}  // namespace reveal

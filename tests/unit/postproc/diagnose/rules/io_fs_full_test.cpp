@@ -1,0 +1,42 @@
+#include <gtest/gtest.h>
+
+#include "hdf5schema/basics/error.h"
+#include "rule_recording.h"
+
+namespace reveal {
+namespace {
+
+using R = RuleRecording;
+
+constexpr double kGiB = 1073741824;
+
+std::vector<Finding> of(const R::Course& available, double files_free = 1e6) {
+  R node;
+  node.gauge("fs.total", "/tmp", R::always(100 * kGiB), "node").gauge("fs.available", "/tmp", available, "node");
+  node.gauge("fs.files", "/tmp", R::always(2e6), "node").gauge("fs.files_free", "/tmp", R::always(files_free), "node");
+  return node.findings("io.fs_full");
+}
+
+TEST(RuleFileSystemFull, SaysWhatWasLeftAndSinceWhen) {
+  const auto found = of([](double second) { return second < 80 ? 50 * kGiB : 0; });
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].instances, std::vector<std::string>{"/tmp"});
+  EXPECT_EQ(found[0].severity, Severity::warning);
+  EXPECT_NEAR(static_cast<double>(found[0].intervals.at(0).begin_utc_ns) * 1e-9, 80, 0.2);
+  EXPECT_NE(found[0].remedy.user.at(0).find("df -h /tmp"), std::string::npos);
+}
+
+TEST(RuleFileSystemFull, CountsFilesToo) {
+  const auto found = of(R::always(50 * kGiB), 0);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_NE(found[0].sentence.find("0 files left"), std::string::npos) << found[0].sentence;
+}
+
+TEST(RuleFileSystemFull, IsSilentWhereThereIsRoom) {
+  EXPECT_TRUE(of(R::always(2 * kGiB)).empty());
+  EXPECT_EQ(of(R::always(0.5 * kGiB)).at(0).severity, Severity::notice);
+  EXPECT_THROW(static_cast<void>(R().findings("io.fs_full")), Unavailable);
+}
+
+}  // namespace
+}  // namespace reveal

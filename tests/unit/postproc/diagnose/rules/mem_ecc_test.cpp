@@ -1,0 +1,44 @@
+#include <gtest/gtest.h>
+
+#include "hdf5schema/basics/error.h"
+#include "rule_recording.h"
+
+namespace reveal {
+namespace {
+
+using R = RuleRecording;
+
+R::Course at(double when, double count) {
+  return [=](double second) { return second >= when && second < when + 0.05 ? count : 0; };
+}
+
+std::vector<Finding> of(double corrected, double uncorrected) {
+  R node;
+  node.gauge("edac.corrected", "mc0", at(20, corrected), "node");
+  node.gauge("edac.corrected", "mc0/dimm3", at(20, corrected), "node");
+  node.gauge("edac.uncorrected", "mc0", at(30, uncorrected), "node");
+  return node.findings("mem.ecc_host");
+}
+
+TEST(RuleEcc, NamesTheModule) {
+  const auto found = of(12, 0);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].instances, std::vector<std::string>{"mc0/dimm3"});
+  EXPECT_EQ(found[0].severity, Severity::notice);
+  EXPECT_NE(found[0].sentence.find("12 corrected memory errors"), std::string::npos) << found[0].sentence;
+}
+
+TEST(RuleEcc, IsCriticalWhereAnErrorWasNotCorrected) {
+  const auto found = of(12, 1);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].severity, Severity::critical);
+  EXPECT_NE(found[0].sentence.find("1 uncorrected memory error "), std::string::npos) << found[0].sentence;
+}
+
+TEST(RuleEcc, IsSilentOnAFewCorrectedErrors) {
+  EXPECT_TRUE(of(9, 0).empty());
+  EXPECT_THROW(static_cast<void>(R().findings("mem.ecc_host")), Unavailable);
+}
+
+}  // namespace
+}  // namespace reveal

@@ -1,0 +1,56 @@
+#include <gtest/gtest.h>
+
+#include "hdf5schema/basics/error.h"
+#include "rule_recording.h"
+
+namespace reveal {
+namespace {
+
+using R = RuleRecording;
+constexpr double kGiB = 1073741824;
+
+R::Course once_at(double when, double count) {
+  return [=](double second) { return second >= when && second < when + 0.05 ? count : 0; };
+}
+
+TEST(RuleOomKilled, NamesTheTightestOfTheGroupsThatCounted) {
+  R node;
+  node.gauge("group.killed_for_memory", "job_7", once_at(60, 2));
+  node.gauge("group.killed_for_memory", "job_7/step_0", once_at(60, 2));
+  node.gauge("group.killed_for_memory", "job_7/step_1", R::always(0));
+  node.gauge("group.memory_limit", "job_7", R::always(8 * kGiB));
+  node.gauge("group.memory_limit", "job_7/step_0", R::always(4 * kGiB));
+  node.gauge("group.memory", "job_7/step_0", R::always(3.9 * kGiB));
+  node.begin = {{"env.SLURM_JOB_ID", "7"}};
+  const auto found = node.findings("mem.oom_killed");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].instances, std::vector<std::string>{"job_7/step_0"});
+  EXPECT_EQ(found[0].severity, Severity::critical);
+  EXPECT_NEAR(node.second_of(found[0].intervals.at(0).begin_utc_ns), 60, 0.11);
+  EXPECT_NE(found[0].sentence.find("2 processes"), std::string::npos) << found[0].sentence;
+  EXPECT_NE(found[0].sentence.find("may have 4 GiB and was seen with 3.9 GiB"), std::string::npos) << found[0].sentence;
+  ASSERT_FALSE(found[0].remedy.user.empty());
+  EXPECT_NE(found[0].remedy.user[0].find("--mem=5G"), std::string::npos) << found[0].remedy.user[0];
+}
+
+TEST(RuleOomKilled, IsSilentWhereNobodyWasKilled) {
+  R node;
+  node.gauge("group.killed_for_memory", "job_7", R::always(0)).gauge("vmstat.oom_kill", "", R::always(0));
+  EXPECT_TRUE(node.findings("mem.oom_killed").empty());
+}
+
+TEST(RuleOomKilled, OnlySuspectsAKillThatTheNodeAloneCounted) {
+  R node;
+  node.gauge("vmstat.oom_kill", "", once_at(30, 1));
+  const auto found = node.findings("mem.oom_killed");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].confidence, Confidence::possible);
+  EXPECT_NE(found[0].sentence.find("1 process for memory"), std::string::npos) << found[0].sentence;
+}
+
+TEST(RuleOomKilled, SaysWhatWasNotMeasured) {
+  EXPECT_THROW(static_cast<void>(R().findings("mem.oom_killed")), Unavailable);
+}
+
+}  // namespace
+}  // namespace reveal
