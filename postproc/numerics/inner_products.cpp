@@ -10,7 +10,7 @@ namespace reveal {
 namespace {
 
 using Index = Eigen::Index;
-using Eight [[gnu::vector_size(32), gnu::aligned(4), gnu::may_alias]] = float;
+REVEAL_VECTOR(Eight, float, 32);
 
 constexpr Index kRows = 16;  // of a tile: two times eight
 constexpr Index kColumns = 4;

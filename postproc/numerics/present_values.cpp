@@ -10,7 +10,7 @@
 namespace reveal {
 namespace {
 
-using Lanes [[gnu::vector_size(32), gnu::aligned(8), gnu::may_alias]] = std::int64_t;
+REVEAL_VECTOR(Lanes, std::int64_t, 32);
 
 /// A page of memory.
 constexpr std::size_t kStretch = 512;

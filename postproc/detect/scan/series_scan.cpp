@@ -9,7 +9,7 @@ namespace reveal {
 
 namespace {
 
-using Narrow [[gnu::vector_size(16), gnu::aligned(4), gnu::may_alias]] = float;
+REVEAL_VECTOR(Narrow, float, 16);
 
 REVEAL_WIDE void sliding_means(const double* prefix, std::size_t length, std::size_t n, float* out) {
   const double share = 1 / static_cast<double>(length);
