@@ -83,7 +83,7 @@ const RegisteredRule kRule{{
     .kind = FindingKind::audit,
     .subsystem = Subsystem::storage,
     .order = 14,
-    .proof = Proof::test_double,
+    .proof = Proof::real,
     .thresholds = {{"min_share", 0.01, "ratio", "share of the file system below which it counts as full"},
                    {"min_left", 1024, "MB", "and no more room than this"}},
     .user_remedy = {"df -h {place}; df -i {place}   # on the node: room and files",

@@ -31,14 +31,15 @@ JobValues more_memory(double limit) {
 
 Finding describe(const RuleContext& context, const EventCount& count, const std::string& where,
                  const JobValues& values) {
+  const double killed = std::round(count.total);  // an increase may be shared out between steps of the grid
   Finding finding = context.finding(values);
   finding.intervals = {context.span(count.at.begin, count.at.end)};
   finding.severity = Severity::critical;
   finding.impact.how = "not known: what the killed processes would have done was not measured";
   finding.evidence.push_back(evidence_of(context, count));
   finding.sentence = fmt::format("The kernel killed {} for memory on {}, {} after the recording began: {}.",
-                                 count.total == 1 ? "1 process" : number(count.total) + " processes",
-                                 context.telemetry.node, duration(context.seconds(count.at.begin)), where);
+                                 killed == 1 ? "1 process" : number(killed) + " processes", context.telemetry.node,
+                                 duration(context.seconds(count.at.begin)), where);
   return finding;
 }
 
@@ -56,11 +57,11 @@ std::vector<Finding> of_groups(const RuleContext& context) {
     if (!std::isnan(its)) limit = its;
   }
   const std::string& group = context.telemetry.channels[tightest->channel].instance;
-  const double peak = largest(context, "group.memory", group);
+  const double peak = std::fmax(largest(context, "group.memory_peak", group), largest(context, "group.memory", group));
   Finding finding =
       describe(context, *tightest,
                std::isnan(limit) ? "no limit of its control group was measured"
-                                 : fmt::format("its control group {} may have {} and was seen with {}", group,
+                                 : fmt::format("its control group ({}) may have {} and was seen with {}", group,
                                                quantity(limit, "bytes"),
                                                std::isnan(peak) ? "an unknown amount" : quantity(peak, "bytes")),
                more_memory(limit));
@@ -93,7 +94,7 @@ const RegisteredRule kRule{{
     .subsystem = Subsystem::memory,
     .order = 10,
     .look_alikes = "mem.leak_oom_risk",
-    .proof = Proof::test_double,
+    .proof = Proof::real,
     .user_remedy = {{"sbatch --mem={memory_more} ...   # the limit was {memory_limit}", "job"}},
     .advice = {"Use less memory at once: smaller batches, fewer loader workers, or more nodes.",
                "With numactl --membind a full NUMA node kills although the machine has memory: use --preferred."},

@@ -24,8 +24,8 @@ Finding describe(const RuleContext& context, const Signal& in, const Elevation& 
   finding.evidence.push_back(evidence_of(context, in, elevation));
   add_contrast(context, finding, rate(context, "vmstat.pswpout", context.page_bytes(), "bytes/s"), elevation.at, all);
   add_contrast(context, finding, waiting, elevation.at, all);
-  finding.sentence = fmt::format("{} read {} back from swap for {}: {} (usually {}).", context.telemetry.node,
-                                 quantity(elevation.inside * length, "bytes"), duration(length),
+  finding.sentence = fmt::format("Programs on {} needed {} back from swap within {}: {} (usually {}).",
+                                 context.telemetry.node, quantity(elevation.inside * length, "bytes"), duration(length),
                                  quantity(elevation.inside, "bytes/s"), quantity(elevation.outside, "bytes/s"));
   finding.runner_up = {"mem.leak_oom_risk", "memory that only grows is reported apart; here pages came back"};
   return finding;
@@ -62,7 +62,7 @@ const RegisteredRule kRule{{
     .subsystem = Subsystem::memory,
     .order = 30,
     .look_alikes = "mem.leak_oom_risk",
-    .proof = Proof::test_double,
+    .proof = Proof::real,
     .whole_machine = true,
     .thresholds = {{"min_rate", 0.4, "MB/s", "least rate of pages that come back"},
                    {"min_seconds", 5, "s", "shortest interval"},
