@@ -20,7 +20,7 @@ class Score final : public Command {
         ->capture_default_str();
     app.add_option("--out", options_.windows_csv, "one line per window")->required()->type_name("CSV");
     app.add_option("--episodes", options_.episodes_csv, "one line per episode")->type_name("CSV");
-    app.add_option("--pipeline", options_.pipeline, "detectors: reveal, paper or local")
+    app.add_option("--pipeline", options_.pipeline, "detectors: reveal or paper")
         ->capture_default_str()
         ->type_name("NAME")
         ->check(known_pipeline);

@@ -1,5 +1,5 @@
 // A pipeline turns one node's telemetry into episodes. `reveal` is the default, `paper` reproduces arXiv 2510.26008
-// literally, `local` is a single detector for hosts that drift. Same seed, same result, on any number of threads.
+// literally. Same seed, same result, on any number of threads.
 #pragma once
 
 #include <cstdint>

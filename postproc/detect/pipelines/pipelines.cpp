@@ -4,7 +4,6 @@
 #include "hdf5schema/basics/text.h"
 #include "postproc/detect/paper/paper_pipeline.h"
 #include "postproc/detect/pipeline.h"
-#include "postproc/detect/pipelines/local_contrast.h"
 #include "postproc/detect/pipelines/reveal_pipeline.h"
 
 namespace reveal {
@@ -15,8 +14,6 @@ const std::vector<Pipeline>& pipelines() {
        detect_by_gap_scan, true},
       {"paper", "arXiv 2510.26008 literally: top 1 % of windows by mean |z|, PCA-Mahalanobis and Isolation Forest",
        detect_as_in_paper},
-      {"local", "windows against the running median around them alone: steps on hosts that drift for days",
-       detect_by_local_contrast},
   };
   return all;
 }

@@ -42,7 +42,6 @@ class Ranking {
     std::vector<Member> members;
     for (const WindowDetector& detector : window_detectors()) {
       const double weight = many ? detector.weight_many : detector.weight;
-      if (weight <= 0) continue;
       members.push_back({weight, detector.label, detector.score(views[0], seed_)});
       if (detector.seasonal && seasonal > 0) {
         members.push_back({weight * seasonal, "", detector.score(views[1], seed_)});

@@ -29,7 +29,6 @@ constexpr double kNormalMad = 1.4826;
 constexpr double kNormalRange = 3.29;  // q95 - q5 of a standard normal
 constexpr double kNormalMeanDeviation = 1.2533;
 constexpr double kMinOfDeviation = 1e-3;
-constexpr std::size_t kNearbyWindows = 121;
 constexpr std::size_t kMaxGramChannels = 4000;
 constexpr double kCorePercentile = 90;
 constexpr double kVarianceKept = 0.9;
@@ -41,26 +40,6 @@ bool is_looked_at(const Channel& channel, std::span<const double> values) {
   // Constant, a gap aside, says nothing.
   const auto first = std::find_if(values.begin(), values.end(), [](double v) { return std::isfinite(v); });
   return std::any_of(first, values.end(), [&](double v) { return std::isfinite(v) && v != *first; });
-}
-
-/// Running median by a sorted window.
-void take_off_nearby(std::span<double> deviation) {
-  const auto n = static_cast<std::ptrdiff_t>(deviation.size());
-  const std::ptrdiff_t half = std::min<std::ptrdiff_t>(kNearbyWindows, (n - 1) | 1) / 2;
-  const auto at = [&](std::ptrdiff_t w) {
-    return deviation[static_cast<std::size_t>(std::clamp(w, std::ptrdiff_t{0}, n - 1))];
-  };
-  std::vector<double> sorted;
-  for (std::ptrdiff_t w = -half; w <= half; ++w) sorted.push_back(at(w));
-  std::sort(sorted.begin(), sorted.end());
-  std::vector<double> medians;
-  for (std::ptrdiff_t w = 0; w < n; ++w) {
-    medians.push_back(sorted[static_cast<std::size_t>(half)]);
-    sorted.erase(std::lower_bound(sorted.begin(), sorted.end(), at(w - half)));
-    const double next = at(w + half + 1);
-    sorted.insert(std::upper_bound(sorted.begin(), sorted.end(), next), next);
-  }
-  for (std::size_t w = 0; w < medians.size(); ++w) deviation[w] -= medians[w];
 }
 
 /// g of one channel after the other.
@@ -100,13 +79,9 @@ class RobustChannel {
     if (!(scale.scale > 0)) return false;
     // What was not measured is as ordinary as can be.
     for (double& v : deviation_) v = std::isfinite(v) ? v - scale.centre : 0;
-    if (baseline_ != Baseline::whole) {
-      if (baseline_ == Baseline::season) {
-        const DailyBaseline::Fit fit = daily_baseline_->take_off(deviation_);
-        if (f < kSeasonal) explained_.push_back(fit.explained);
-      } else {
-        take_off_nearby(deviation_);
-      }
+    if (baseline_ == Baseline::season) {
+      const DailyBaseline::Fit fit = daily_baseline_->take_off(deviation_);
+      if (f < kSeasonal) explained_.push_back(fit.explained);
       present_ = deviation_;
       scale = robust_scale(present_);
       if (!(scale.scale > 0)) return false;

@@ -20,7 +20,6 @@ namespace reveal {
 enum class Baseline : std::uint8_t {
   whole,   // its median over all windows
   season,  // also its usual value at this time of day
-  nearby,  // its running median
 };
 
 struct RobustWindows {

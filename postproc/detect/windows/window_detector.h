@@ -13,7 +13,7 @@ namespace reveal {
 struct WindowDetector {
   std::string_view label;  // "KNN", as reports say it
   std::string_view help;
-  double weight;       // in the ensemble's mean; 0: only on request
+  double weight;       // in the ensemble's mean
   double weight_many;  // with more than kManyChannels channels that vary
   bool seasonal;       // takes part a second time with what the time of day explains taken off
   std::vector<double> (*score)(const RobustWindows&, std::uint64_t seed);

@@ -11,11 +11,9 @@
 #include <random>
 
 #include "postproc/detect/pipeline.h"
-#include "postproc/detect/pipelines/local_contrast.h"
 #include "postproc/detect/windows/contributions.h"
 #include "postproc/detect/windows/daily_baseline.h"
 #include "postproc/detect/windows/episode_contributions.h"
-#include "postproc/detect/windows/gaussian_mixture.h"
 #include "postproc/detect/windows/knn_distance.h"
 #include "postproc/detect/windows/robust_windows.h"
 #include "postproc/detect/windows/window_detector.h"
@@ -137,22 +135,6 @@ TEST(KnnDiscord, MeasuresTheDistanceToTheKthNeighbourAtAnotherTime) {
   EXPECT_EQ(neighbour_distances(gram_of(x), 2, 10), std::vector<double>(6));
 }
 
-TEST(GaussianMixture, FindsTwoCloudsAndCallsWhatLiesBetweenUnlikely) {
-  Eigen::MatrixXd x = 0.1 * noise(201, 2);
-  x.topRows(100).rowwise() += Eigen::RowVector2d(5, 0);
-  x.row(200) << 2.5, 0;
-  const GaussianMixture mixture = GaussianMixture::fit(x, 2, 0, 1e-6);
-  const auto density = mixture.log_density(x);
-  EXPECT_EQ(std::min_element(density.begin(), density.end()) - density.begin(), 200);
-  EXPECT_NEAR(std::exp(mixture.parts[0].log_weight) + std::exp(mixture.parts[1].log_weight), 1, 1e-9);
-  EXPECT_EQ(GaussianMixture::fit(x, 2, 0).log_density(x), GaussianMixture::fit(x, 2, 0).log_density(x));
-}
-
-TEST(GaussianMixture, SurvivesCopiesOfOnePoint) {
-  const Eigen::MatrixXd x = Eigen::MatrixXd::Constant(30, 3, 2.0);
-  for (const double density : GaussianMixture::fit(x, 4, 0).log_density(x)) EXPECT_TRUE(std::isfinite(density));
-}
-
 TEST(DailyBaseline, TakesOffWhatTheOtherDaysDoAndNotWhatOneDayDoes) {
   constexpr std::size_t kPerDay = 48;
   std::vector<double> deviation(10 * kPerDay);
@@ -190,7 +172,7 @@ TEST(WindowDetectors, ShareOneScale) {
 TEST(WindowDetectors, AreRegisteredOnceEach) {
   std::vector<std::string_view> labels;
   for (const WindowDetector& detector : window_detectors()) labels.push_back(detector.label);
-  EXPECT_EQ(labels, (std::vector<std::string_view>{"Z", "MAHA", "IF", "KNN", "KNN-L", "GMM"}));
+  EXPECT_EQ(labels, (std::vector<std::string_view>{"Z", "MAHA", "IF", "KNN", "KNN-L"}));
 }
 
 TEST(WindowDetectors, EachSeesAPlainEvent) {
@@ -207,7 +189,6 @@ TEST(WindowDetectors, EachSeesAPlainEvent) {
     EXPECT_GT(score[150], 3) << detector.label;
     EXPECT_EQ(score, detector.score(views[0], 0)) << detector.label;
   }
-  EXPECT_NEAR(strangest(local_contrast(t, grid_of(t))), 150, 2);
 }
 
 TEST(Contributions, SumUpToTheDistanceAndNameTheDisturbedChannels) {
