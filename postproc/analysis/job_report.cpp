@@ -150,9 +150,7 @@ void label_common(const std::vector<NodeSummary>& summaries, const PeerCompariso
     }
     const auto share = share_of_peers_alike(*profiles.at(episode.node), peers->second, episode.span, channels);
     if (!share || *share < kMostPeers) continue;
-    if (std::find(episode.labels.begin(), episode.labels.end(), "COMMON") == episode.labels.end()) {
-      episode.labels.emplace_back("COMMON");
-    }
+    if (!has_label(episode, Label::common)) episode.labels.push_back(Label::common);
     common.insert({episode.node, episode.span.begin_utc_ns});
   }
   std::erase_if(findings, [&](const Finding& finding) {

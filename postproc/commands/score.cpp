@@ -38,8 +38,8 @@ class Score final : public Command {
                                 {"interval_seconds", result.interval_seconds},
                                 {"insufficient", result.insufficient},
                                 {"windows", result.windows},
-                                {"findings", result.findings},
-                                {"notices", result.notices},
+                                {"strong", result.strong},
+                                {"weak", result.weak},
                                 {"out", options_.windows_csv.string()}};
     if (!options_.episodes_csv.empty()) json["episodes"] = options_.episodes_csv.string();
     print(json.dump(2) + "\n");

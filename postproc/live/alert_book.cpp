@@ -16,7 +16,7 @@ constexpr std::int64_t kLeastHistory = kFirstAlertSeconds * kSecond;
 constexpr double kMostShare = 0.25;  // of the history: what is longer may be how the job is
 constexpr double kSame = 0.5;        // of the shorter one must be common to two sightings of one alert
 constexpr int kMissed = 3;           // looks in a row until an alert is taken back
-constexpr int kSeenNotice = 2;       // looks until a notice is worth a word
+constexpr int kSeenWeak = 2;         // looks until a weak one is worth a word
 constexpr std::size_t kReasons = 5;
 
 }  // namespace
@@ -75,8 +75,8 @@ void AlertBook::settle(Entry& entry, bool ended, std::vector<AlertChange>& chang
   const Alert& said = entry.last_told;
   if (!entry.told) {
     // A change that goes on may be the program's next phase: only what is certain enough is said before its end.
-    const bool ripe = now.tier == Tier::finding ? now.state == AlertState::closed || !entry.again
-                                                : now.state == AlertState::closed && entry.looks >= kSeenNotice;
+    const bool ripe = now.tier == Tier::strong ? now.state == AlertState::closed || !entry.again
+                                               : now.state == AlertState::closed && entry.looks >= kSeenWeak;
     if (now.tier != Tier::none && (ripe || ended))
       tell(entry, now.state == AlertState::open ? AlertNews::opened : AlertNews::closed, changes);
     return;

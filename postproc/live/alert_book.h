@@ -35,8 +35,8 @@ struct Alert {
   Tier tier = Tier::none;
   double score = 0;
   Subsystem subsystem = Subsystem::cpu;
-  std::vector<std::string> methods;
-  std::vector<std::string> labels;
+  std::vector<Method> methods;
+  std::vector<Label> labels;
   std::vector<AlertReason> reasons;  // by falling share
   std::string claim;
 };
@@ -63,7 +63,7 @@ class AlertBook {
     Alert alert;
     Alert last_told;
     bool told = false;
-    bool again = false;  // withdrawn once: it must come back as a finding that is over
+    bool again = false;  // withdrawn once: it must come back strong, and over
     int looks = 0;       // in which it was seen
     int missed = 0;      // looks in a row
   };

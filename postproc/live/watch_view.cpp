@@ -27,7 +27,7 @@ constexpr std::string_view kInks[] = {"", "\x1b[1m", "\x1b[2m", "\x1b[1;31m", "\
 
 Ink ink_of(const Alert& alert) {
   if (alert.state == AlertState::withdrawn) return Ink::dim;
-  return alert.tier == Tier::finding ? Ink::red : Ink::yellow;
+  return alert.tier == Tier::strong ? Ink::red : Ink::yellow;
 }
 
 std::string joined(const std::vector<std::string>& words, std::string_view separator) {
@@ -170,7 +170,7 @@ std::string alert_line(const AlertNotice& notice) {
   for (const AlertReason& reason : alert.reasons) {
     if (channels.size() < kTopChannels) channels.push_back(reason.channel);
   }
-  line += fmt::format(" [{}; {}]", joined(alert.methods, "+"), joined(channels, ", "));
+  line += fmt::format(" [{}; {}]", joined(names_of(alert.methods), "+"), joined(channels, ", "));
   return printable(line, 1000);
 }
 
@@ -188,8 +188,8 @@ std::string alert_json(const AlertNotice& notice) {
             {"end", iso_time(notice.end_utc_ns)},
             {"subsystem", name_of(alert.subsystem)},
             {"score", alert.score},
-            {"methods", alert.methods},
-            {"labels", alert.labels},
+            {"methods", names_of(alert.methods)},
+            {"labels", names_of(alert.labels)},
             {"claim", alert.claim},
             {"reasons", Json::array()},
             {"window_end", iso_time(notice.window_end_utc_ns)},

@@ -248,7 +248,7 @@ std::string node_section(const Report& report) {
   if (!several_nodes(report) || (report.episodes.empty() && report.comparison.cells.empty())) return "";
   std::map<std::string, std::map<Subsystem, Tier>> marks;
   for (const ReportEpisode& episode : report.episodes) {
-    if (std::find(episode.labels.begin(), episode.labels.end(), "COMMON") != episode.labels.end()) continue;
+    if (has_label(episode, Label::common)) continue;
     Tier& mark = marks[episode.node][episode.subsystem];
     mark = std::max(mark, episode.tier);
   }
@@ -271,7 +271,7 @@ std::string node_section(const Report& report) {
         const PeerCell& odd = *cell_at->second;
         mark += fmt::format("{}{} unlike its peers, up to {:+.0f} %", mark.empty() ? "" : "; ",
                             counted(static_cast<double>(odd.channels), "channel"), odd.percent);
-        if (css == "quiet") css = "mark-notice";
+        if (css == "quiet") css = "mark-weak";
       }
       table += fmt::format("<td class=\"{}\">{}</td>", css, mark.empty() ? "-" : mark);
     }
@@ -393,17 +393,18 @@ std::string episodes_section(const Report& report) {
                                : "<section><h2>Anomalous intervals</h2>\n";
   section += "<div class=\"scroll\"><table class=\"stack\">";
   section +=
-      "<caption>Where this run differed from the rest of itself. Z: deviation of single channels, MAHA: "
-      "Mahalanobis distance, IF: isolation forest, KNN: nearest neighbours, GAP: change of level over an "
-      "interval. By detector: a channel's share of what it says, negative where it speaks against it.</caption>";
+      "<caption>Where this run differed from the rest of itself. GAP: change of level over an interval, COUNT: an "
+      "error counter; of windows around it, R-Z: deviation of single channels, R-MAHA: Mahalanobis distance, R-IF: "
+      "isolation forest, KNN and KNN-L: nearest neighbours; Z, MAHA and IF: as in the paper. By detector: a channel's "
+      "share of what it says, negative where it speaks against it.</caption>";
   section += head_row({"When", "Subsystem", "Metric and feature", "Claim", "Detectors"}) + "<tbody>\n";
   for (std::size_t i = 0; i < std::min(report.episodes.size(), kMostListedEpisodes); ++i) {
     const ReportEpisode& episode = report.episodes[i];
     std::string time = several_nodes(report) ? html(episode.node, 60) + "<br>" : "";
     time += when(episode.span, report.job);
     std::string methods = html(listed(episode.methods));
-    for (const std::string& label : episode.labels)
-      methods += "<br><span class=\"quiet\">" + html(label, 40) + "</span>";
+    for (const Label label : episode.labels)
+      methods += fmt::format("<br><span class=\"quiet\">{}</span>", name_of(label));
     section += "<tr>" + cell("When", time) + cell("Subsystem", std::string(name_of(episode.subsystem))) +
                cell("Metric and feature", reasons_of(episode) + detector_views(episode)) +
                cell("Claim", html(episode.claim)) + cell("Detectors", methods) + "</tr>\n";

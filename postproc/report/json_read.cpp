@@ -207,7 +207,9 @@ ReportEpisode parse_episode(const Json& json) {
   const double unknown = std::numeric_limits<double>::quiet_NaN();
   episode.score = value<double>(json, "score", unknown);
   episode.tier = named(json, "tier", &tier_of);
-  episode.labels = words(json, "labels");
+  for (const std::string& name : words(json, "labels")) {
+    if (const auto label = label_of(name)) episode.labels.push_back(*label);  // a later version may know more
+  }
   episode.subsystem = named(json, "subsystem", &subsystem_of);
   for (const Json& one : list(json, "reasons")) {
     ReportEpisode::Reason reason;

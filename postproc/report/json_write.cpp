@@ -209,7 +209,7 @@ Json to_json(const ReportEpisode& episode) {
   json["agreement"] = episode.agreement;
   put_number(json, "score", episode.score, kNotMeasured);
   json["tier"] = name_of(episode.tier);
-  json["labels"] = episode.labels;
+  json["labels"] = names_of(episode.labels);
   json["subsystem"] = name_of(episode.subsystem);
   json["reasons"] = Json::array();
   for (const ReportEpisode::Reason& reason : episode.reasons) {

@@ -88,7 +88,7 @@ struct ReportEpisode {
   int agreement = 0;
   double score = 0;
   Tier tier = Tier::none;
-  std::vector<std::string> labels;
+  std::vector<Label> labels;
   Subsystem subsystem = Subsystem::cpu;
   struct Reason {
     std::string metric, instance, feature, unit;

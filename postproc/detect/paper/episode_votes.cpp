@@ -1,7 +1,6 @@
 #include "postproc/detect/paper/episode_votes.h"
 
 #include <algorithm>
-#include <string>
 #include <vector>
 
 #include "postproc/detect/paper/paper_pipeline.h"
@@ -23,12 +22,12 @@ void add_votes(const Telemetry& telemetry, std::size_t offset, const VotingSpan&
       window_grid(options.window_seconds, options.stride_seconds, telemetry.step_seconds, begin, samples);
   if (grid.count < kLeastWindows) return;
   const WindowVotes votes = window_votes(telemetry, options, begin, samples);
-  std::vector<std::string> said;
+  std::vector<Method> said;
   for (std::size_t m = 0; m < votes.methods.size(); ++m) {
     for (std::size_t w = 0; w < votes.grid.count; ++w) {
       const std::size_t middle = offset + votes.grid.first_sample(w) + votes.grid.length / 2;
       if (!votes.flags[m][w] || middle < episode.begin || middle >= episode.end) continue;
-      said.emplace_back(votes.methods[m]);
+      said.push_back(votes.methods[m]);
       break;
     }
   }

@@ -134,7 +134,7 @@ namespace {
 
 const RegisteredDetector kIsolationForest{
     2,
-    {"isolation_forest", "IF", "sklearn.ensemble.IsolationForest(n_estimators=100)",
+    {"isolation_forest", Method::paper_forest, "sklearn.ensemble.IsolationForest(n_estimators=100)",
      [](const Eigen::MatrixXd& z, std::uint64_t seed) { return IsolationForest::fit(z, seed).score(z); }}};
 
 }  // namespace

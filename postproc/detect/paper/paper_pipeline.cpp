@@ -54,12 +54,12 @@ Episode episode_of(const Telemetry& telemetry, const WindowVotes& votes, const s
                   .end = votes.grid.end_sample(last),
                   .first_window = first,
                   .last_window = last,
-                  .tier = Tier::finding};
+                  .tier = Tier::strong};
   for (std::size_t m = 0; m < votes.methods.size(); ++m) {
     const auto flags = votes.flags[m].begin();
     const auto begin = flags + static_cast<std::ptrdiff_t>(first);
     const auto end = flags + static_cast<std::ptrdiff_t>(last) + 1;
-    if (std::find(begin, end, true) != end) episode.methods.emplace_back(votes.methods[m]);
+    if (std::find(begin, end, true) != end) episode.methods.push_back(votes.methods[m]);
   }
   episode.agreement = static_cast<int>(episode.methods.size());
   episode.score = *std::max_element(score.begin() + static_cast<std::ptrdiff_t>(first),
@@ -88,7 +88,7 @@ WindowVotes window_votes(const Telemetry& telemetry, const DetectOptions& option
   votes.channels = prune(telemetry, begin, samples, options.prune_above);
   votes.z = standardise(feature_matrix(telemetry, votes.channels, votes.grid));
   for (const Detector& detector : detectors()) {
-    votes.methods.push_back(detector.label);
+    votes.methods.push_back(detector.method);
     votes.scores.push_back(detector.score(votes.z.values, options.seed));
     const double threshold = percentile(votes.scores.back(), kFlaggedPercentile);
     std::vector<bool> flags;
@@ -122,7 +122,7 @@ Detection detect_as_in_paper(const Telemetry& telemetry, const DetectOptions& op
   for (std::size_t w = 0; options.keep_windows && w < grid.count; ++w) {
     WindowScore window{.begin = grid.first_sample(w), .end = grid.end_sample(w), .score = score[w]};
     window.agreement = votes.agreement(w);
-    if (window.agreement > 0) window.tier = Tier::finding;
+    if (window.agreement > 0) window.tier = Tier::strong;
     if (options.every_channel) window.reasons = largest_z(votes, w, w);
     detection.windows.push_back(std::move(window));
   }

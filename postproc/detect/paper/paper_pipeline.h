@@ -14,9 +14,9 @@ namespace reveal {
 /// What the three detectors say about each window of the pruned channels' features.
 struct WindowVotes {
   WindowGrid grid;
-  std::vector<std::size_t> channels;        // retained by pruning
-  FeatureMatrix z;                          // standardised features of those channels
-  std::vector<std::string_view> methods;    // "Z", "MAHA", "IF"
+  std::vector<std::size_t> channels;  // retained by pruning
+  FeatureMatrix z;                    // standardised features of those channels
+  std::vector<Method> methods;
   std::vector<std::vector<double>> scores;  // [method][window]
   std::vector<std::vector<bool>> flags;     // [method][window], top 1 %
 

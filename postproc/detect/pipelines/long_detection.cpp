@@ -156,7 +156,7 @@ Detection LongDetection::finish(const ReadAgain& read) {
   if (blocks > 1 && scale_.has_start_and_end) withdraw_recurring(job_.channels, result_.episodes);
   std::size_t votes = 0;
   for (Episode& episode : result_.episodes) {
-    if (episode.tier == Tier::none || episode.methods.front() != "GAP" || votes == kMostVotes) continue;
+    if (episode.tier == Tier::none || episode.methods.front() != Method::interval_scan || votes == kMostVotes) continue;
     ++votes;
     const VotingSpan span = voting_span(episode, samples_, scale_);
     const Telemetry around = read(span.begin, span.end - span.begin);

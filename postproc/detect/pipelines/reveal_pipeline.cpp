@@ -100,8 +100,7 @@ class GapDetection {
 
   void vote() {
     for (Episode& episode : result_.episodes) {
-      const bool edge = std::find(episode.labels.begin(), episode.labels.end(), "EDGE") != episode.labels.end();
-      if (edge || episode.methods.front() != "GAP") continue;
+      if (has_label(episode, Label::edge) || episode.methods.front() != Method::interval_scan) continue;
       add_votes(telemetry_, 0, voting_span(episode, telemetry_.samples, scale_), options_, episode);
     }
   }
@@ -181,7 +180,8 @@ class GapDetection {
         if (window.tier != Tier::none) continue;  // episodes come by falling score
         window.tier = episode.tier;
         window.agreement = episode.agreement;
-        if (episode.methods.empty() || (episode.methods.front() != "GAP" && episode.methods.front() != "COUNT"))
+        if (episode.methods.empty() ||
+            (episode.methods.front() != Method::interval_scan && episode.methods.front() != Method::error_counters))
           continue;  // strange windows keep their own ranks and reasons
         window.score = std::max(window.score, episode.score);
         if (options_.every_channel) window.reasons = episode.reasons;

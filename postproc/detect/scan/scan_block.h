@@ -13,10 +13,10 @@
 
 namespace reveal {
 
-inline constexpr double kNoticeScore = 3.6;
-inline constexpr double kShortSeconds = 5;            // an episode below is labelled SHORT
-inline constexpr double kShortestFindingSeconds = 3;  // below, a notice at most
-inline constexpr double kApartSeconds = 2;            // closer episodes are one
+inline constexpr double kWeakScore = 3.6;
+inline constexpr double kShortSeconds = 5;           // an episode below is labelled SHORT
+inline constexpr double kShortestStrongSeconds = 3;  // below, weak at most
+inline constexpr double kApartSeconds = 2;           // closer episodes are one
 
 /// A piece of a job, of one resolution.
 struct ScanBlock {

@@ -63,20 +63,21 @@ void add_contributions(const Telemetry& telemetry, const DetectOptions& options,
   const RobustWindows windows = robust_windows_with_features(telemetry, grid);
   const std::vector<Contributions> parts = contributions(telemetry, grid, windows, at, options.seed);
 
-  struct Method {
-    const char* label;
+  struct Part {
+    Method method;
     std::vector<double> Contributions::*values;
   };
-  constexpr Method kMethods[] = {
-      {"MAHA", &Contributions::mahalanobis}, {"KNN", &Contributions::neighbours}, {"IF", &Contributions::forest}};
-  for (const Method& method : kMethods) {
+  constexpr Part kParts[] = {{Method::robust_mahalanobis, &Contributions::mahalanobis},
+                             {Method::neighbours, &Contributions::neighbours},
+                             {Method::robust_forest, &Contributions::forest}};
+  for (const Part& part : kParts) {
     std::vector<double> sum(windows.channels.size());
-    for (const Contributions& part : parts) {
-      const std::vector<double>& values = part.*method.values;
+    for (const Contributions& one : parts) {
+      const std::vector<double>& values = one.*part.values;
       for (std::size_t c = 0; c < sum.size(); ++c) sum[c] += values[c];
     }
     auto shares = largest(sum, windows.channels);
-    if (!shares.empty()) episode.contributions.push_back({method.label, std::move(shares)});
+    if (!shares.empty()) episode.contributions.push_back({part.method, std::move(shares)});
   }
 }
 

@@ -23,7 +23,8 @@ std::vector<double> robust_forest(const RobustWindows& windows, std::uint64_t se
 }
 
 const RegisteredWindowDetector kRobustForest{
-    2, {"IF", "Isolation Forest on 20 principal components of the core", 1, 0.5, false, robust_forest}};
+    2,
+    {Method::robust_forest, "Isolation Forest on 20 principal components of the core", 1, 0.5, false, robust_forest}};
 
 }  // namespace
 

@@ -6,12 +6,13 @@
 #include <string_view>
 #include <vector>
 
+#include "postproc/detect/episode.h"
 #include "postproc/detect/windows/robust_windows.h"
 
 namespace reveal {
 
 struct WindowDetector {
-  std::string_view label;  // "KNN", as reports say it
+  Method method = Method::robust_z;
   std::string_view help;
   double weight;       // in the ensemble's mean
   double weight_many;  // with more than kManyChannels channels that vary

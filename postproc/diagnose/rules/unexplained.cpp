@@ -14,10 +14,6 @@ namespace {
 
 constexpr std::size_t kMostReasons = 3;
 
-bool has_label(const Episode& episode, std::string_view label) {
-  return std::find(episode.labels.begin(), episode.labels.end(), label) != episode.labels.end();
-}
-
 /// A rule has spoken about it when its intervals cover the given part of the episode. Whole-job audits explain nothing
 /// that begins and ends.
 bool explained(const RuleContext& context, TimeSpan episode) {
@@ -68,10 +64,10 @@ std::vector<Finding> check(const RuleContext& context) {
   std::vector<Finding> findings;
   std::vector<Interval> all;
   for (const Episode& episode : context.detection.episodes) {
-    if (episode.tier == Tier::finding) all.push_back({episode.begin, episode.end});
+    if (episode.tier == Tier::strong) all.push_back({episode.begin, episode.end});
   }
   for (const Episode& episode : context.detection.episodes) {
-    if (episode.tier != Tier::finding || has_label(episode, "EDGE") || episode.reasons.empty()) continue;
+    if (episode.tier != Tier::strong || has_label(episode, Label::edge) || episode.reasons.empty()) continue;
     const TimeSpan span = context.span(episode.begin, episode.end);
     if (explained(context, span)) continue;
     Finding finding = context.finding();
@@ -97,7 +93,7 @@ std::vector<Finding> check(const RuleContext& context) {
       evidence.expected = reason.expected;
       evidence.unit = rate_unit(channel);
       evidence.span = span;
-      evidence.detectors = episode.methods;
+      evidence.detectors = names_of(episode.methods);
       evidence.score = reason.z;
       strongest += fmt::format("{}{} {} instead of {}", strongest.empty() ? "" : ", ", channel.name(),
                                quantity(reason.observed, evidence.unit), quantity(reason.expected, evidence.unit));

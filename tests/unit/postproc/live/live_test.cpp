@@ -159,7 +159,7 @@ struct Look {
   Look& with(double begin, double end, Tier tier) {
     detection.episodes.push_back({.begin = static_cast<std::size_t>(begin * 10),
                                   .end = static_cast<std::size_t>(end * 10),
-                                  .methods = {"GAP"},
+                                  .methods = {Method::interval_scan},
                                   .score = 6,
                                   .tier = tier,
                                   .reasons = {{.channel = 0, .observed = 2, .expected = 1, .share = 1}},
@@ -179,13 +179,13 @@ using News = std::vector<AlertNews>;
 TEST(AlertBook, TellsOnceWhenItOpensAndOnceWhenItCloses) {
   AlertBook book;
   EXPECT_EQ(told(book, Look(90)), News{});
-  EXPECT_EQ(told(book, Look(90).with(84, 90, Tier::finding)), News{AlertNews::opened});
-  EXPECT_EQ(told(book, Look(91).with(84, 91, Tier::finding)), News{});
+  EXPECT_EQ(told(book, Look(90).with(84, 90, Tier::strong)), News{AlertNews::opened});
+  EXPECT_EQ(told(book, Look(91).with(84, 91, Tier::strong)), News{});
   EXPECT_TRUE(book.expects_news());
-  EXPECT_EQ(told(book, Look(100).with(84, 97, Tier::finding)), News{AlertNews::closed});
-  EXPECT_EQ(told(book, Look(101).with(84.5, 97.3, Tier::finding)), News{});
+  EXPECT_EQ(told(book, Look(100).with(84, 97, Tier::strong)), News{AlertNews::closed});
+  EXPECT_EQ(told(book, Look(101).with(84.5, 97.3, Tier::strong)), News{});
   EXPECT_FALSE(book.expects_news());
-  EXPECT_EQ(told(book, Look(102).with(84.5, 97.3, Tier::finding), true), News{});
+  EXPECT_EQ(told(book, Look(102).with(84.5, 97.3, Tier::strong), true), News{});
   ASSERT_EQ(book.told().size(), 1U);
   EXPECT_EQ(book.told()[0].number, 1);
   EXPECT_EQ(book.told()[0].begin_ns, 84'500'000'000);
@@ -193,19 +193,19 @@ TEST(AlertBook, TellsOnceWhenItOpensAndOnceWhenItCloses) {
 
 TEST(AlertBook, TakesBackOnlyBySayingSo) {
   AlertBook book;
-  EXPECT_EQ(told(book, Look(90).with(84, 90, Tier::finding)), News{AlertNews::opened});
+  EXPECT_EQ(told(book, Look(90).with(84, 90, Tier::strong)), News{AlertNews::opened});
   EXPECT_EQ(told(book, Look(91).with(84, 91, Tier::none)), News{});  // weaker, but still there
   EXPECT_EQ(told(book, Look(92)), News{});
   EXPECT_EQ(told(book, Look(93)), News{});
   EXPECT_EQ(told(book, Look(94)), News{AlertNews::withdrawn});
   EXPECT_EQ(told(book, Look(95)), News{});
-  EXPECT_EQ(told(book, Look(96).with(84, 96, Tier::finding)), News{});  // this time it must be over
-  EXPECT_EQ(told(book, Look(100).with(84, 96, Tier::finding)), News{AlertNews::closed});
+  EXPECT_EQ(told(book, Look(96).with(84, 96, Tier::strong)), News{});  // this time it must be over
+  EXPECT_EQ(told(book, Look(100).with(84, 96, Tier::strong)), News{AlertNews::closed});
 }
 
 TEST(AlertBook, ForgottenIsNotWithdrawn) {
   AlertBook book;
-  EXPECT_EQ(told(book, Look(100).with(84, 96, Tier::finding)), News{AlertNews::closed});
+  EXPECT_EQ(told(book, Look(100).with(84, 96, Tier::strong)), News{AlertNews::closed});
   for (int look = 0; look < 5; ++look) {
     Look later(100);
     later.block.starts = false;
@@ -216,16 +216,16 @@ TEST(AlertBook, ForgottenIsNotWithdrawn) {
 
 TEST(AlertBook, IsSilentWhileLittleIsKnown) {
   AlertBook book;
-  EXPECT_EQ(told(book, Look(50).with(40, 46, Tier::finding)), News{});
-  EXPECT_EQ(told(book, Look(90).with(40, 80, Tier::finding)), News{});  // nearly half of what was seen
-  EXPECT_EQ(told(book, Look(90).with(40, 80, Tier::finding), true), News{AlertNews::closed});
+  EXPECT_EQ(told(book, Look(50).with(40, 46, Tier::strong)), News{});
+  EXPECT_EQ(told(book, Look(90).with(40, 80, Tier::strong)), News{});  // nearly half of what was seen
+  EXPECT_EQ(told(book, Look(90).with(40, 80, Tier::strong), true), News{AlertNews::closed});
 }
 
-TEST(AlertBook, ANoticeIsWorthAWordWhenItIsOverAndSeenTwice) {
+TEST(AlertBook, AWeakOneIsWorthAWordWhenItIsOverAndSeenTwice) {
   AlertBook book;
-  EXPECT_EQ(told(book, Look(90).with(84, 90, Tier::notice)), News{});
-  EXPECT_EQ(told(book, Look(95).with(84, 92, Tier::notice)), News{AlertNews::closed});
-  EXPECT_EQ(told(book, Look(96).with(84, 92, Tier::finding)), News{AlertNews::revised});
+  EXPECT_EQ(told(book, Look(90).with(84, 90, Tier::weak)), News{});
+  EXPECT_EQ(told(book, Look(95).with(84, 92, Tier::weak)), News{AlertNews::closed});
+  EXPECT_EQ(told(book, Look(96).with(84, 92, Tier::strong)), News{AlertNews::revised});
 }
 
 /// Plays a telemetry second by second into live detection.
@@ -273,7 +273,7 @@ TEST(LiveDetector, AgreesWithTheReportWithinASecond) {
   const Detection report = find_pipeline("reveal").run(telemetry, {.keep_windows = false});
   ASSERT_FALSE(report.episodes.empty());
   const Episode& episode = report.episodes.front();
-  ASSERT_EQ(episode.tier, Tier::finding);
+  ASSERT_EQ(episode.tier, Tier::strong);
 
   const Replay live(telemetry);
   ASSERT_GE(live.told.size(), 2U);

@@ -59,7 +59,7 @@ TEST(LongDetection, FindsInPiecesWhatTheJobInMemoryShows) {
   const Telemetry job = disturbed_job();
   const Detection whole = detect_by_gap_scan(job, {.keep_windows = false});
   ASSERT_TRUE(std::any_of(whole.episodes.begin(), whole.episodes.end(), [](const Episode& episode) {
-    return episode.tier == Tier::finding && episode.begin > 4980 && episode.end < 5220;
+    return episode.tier == Tier::strong && episode.begin > 4980 && episode.end < 5220;
   }));
 
   const Telemetry shape = cut(job, 0, 0);
@@ -85,7 +85,7 @@ std::size_t told(double period) {
   std::size_t recurring = 0;
   for (const Episode& episode : detection.episodes) {
     told += episode.tier == Tier::none ? 0 : 1;
-    recurring += std::count(episode.labels.begin(), episode.labels.end(), "RECURRING") > 0 ? 1 : 0;
+    recurring += has_label(episode, Label::recurring) ? 1 : 0;
   }
   if (told == 0) {
     EXPECT_GE(recurring, 4U);

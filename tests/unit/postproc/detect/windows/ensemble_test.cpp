@@ -170,9 +170,9 @@ TEST(WindowDetectors, ShareOneScale) {
 }
 
 TEST(WindowDetectors, AreRegisteredOnceEach) {
-  std::vector<std::string_view> labels;
-  for (const WindowDetector& detector : window_detectors()) labels.push_back(detector.label);
-  EXPECT_EQ(labels, (std::vector<std::string_view>{"Z", "MAHA", "IF", "KNN", "KNN-L"}));
+  std::vector<Method> methods;
+  for (const WindowDetector& detector : window_detectors()) methods.push_back(detector.method);
+  EXPECT_EQ(names_of(methods), (std::vector<std::string>{"R-Z", "R-MAHA", "R-IF", "KNN", "KNN-L"}));
 }
 
 TEST(WindowDetectors, EachSeesAPlainEvent) {
@@ -185,9 +185,9 @@ TEST(WindowDetectors, EachSeesAPlainEvent) {
   };
   for (const WindowDetector& detector : window_detectors()) {
     const std::vector<double> score = detector.score(views[0], 0);
-    EXPECT_NEAR(strangest(score), 150, 2) << detector.label;
-    EXPECT_GT(score[150], 3) << detector.label;
-    EXPECT_EQ(score, detector.score(views[0], 0)) << detector.label;
+    EXPECT_NEAR(strangest(score), 150, 2) << name_of(detector.method);
+    EXPECT_GT(score[150], 3) << name_of(detector.method);
+    EXPECT_EQ(score, detector.score(views[0], 0)) << name_of(detector.method);
   }
 }
 
@@ -221,12 +221,12 @@ TEST(Contributions, OfAnEpisodeNameTheDisturbedChannelsPerDetector) {
   add_contributions(t, {.window_seconds = 1800, .stride_seconds = 600}, 1500, episode);
   ASSERT_EQ(episode.contributions.size(), 3U);
   for (const DetectorShares& view : episode.contributions) {
-    ASSERT_FALSE(view.channels.empty()) << view.method;
-    EXPECT_LT(view.channels.front().channel, 5U) << view.method;
-    EXPECT_GT(view.channels.front().share, 1.0 / 20) << view.method << ": an even share is no news";
+    ASSERT_FALSE(view.channels.empty()) << name_of(view.method);
+    EXPECT_LT(view.channels.front().channel, 5U) << name_of(view.method);
+    EXPECT_GT(view.channels.front().share, 1.0 / 20) << name_of(view.method) << ": an even share is no news";
     double sum = 0;
     for (const ChannelShare& part : view.channels) sum += std::abs(part.share);
-    EXPECT_LE(sum, 1 + 1e-9) << view.method;
+    EXPECT_LE(sum, 1 + 1e-9) << name_of(view.method);
   }
 }
 
@@ -266,27 +266,27 @@ TEST(Ensemble, RanksLongSeriesInParts) {
   EXPECT_GT(ranking.score[2001], 5);
 }
 
-TEST(WindowEpisodes, KeepWithinTheBudgetAndAskEveryDetectorForAFinding) {
-  WindowRanking ranking{.score = std::vector<double>(1000), .labels = {"A", "B"}};
+TEST(WindowEpisodes, KeepWithinTheBudgetAndAskEveryDetectorForAStrongOne) {
+  WindowRanking ranking{.score = std::vector<double>(1000), .methods = {Method::robust_z, Method::neighbours}};
   for (const std::size_t peak : {100U, 300U, 500U}) {
     ranking.score[peak - 1] = 2;
     ranking.score[peak] = 4 + static_cast<double>(peak) / 1000;
   }
   ranking.members = {ranking.score, ranking.score};
-  ranking.members[1][500] = ranking.members[1][499] = 0;  // B does not see it
+  ranking.members[1][500] = ranking.members[1][499] = 0;  // the second does not see it
   const std::vector<WindowRun> runs = window_runs(ranking, 7);
   ASSERT_EQ(runs.size(), 3U);
   EXPECT_EQ(runs[0].first, 499U);
   EXPECT_EQ(runs[0].last, 500U);
-  EXPECT_EQ(runs[0].tier, Tier::notice);
-  EXPECT_EQ(runs[0].methods, std::vector<std::string_view>{"A"});
-  EXPECT_EQ(runs[1].tier, Tier::finding);
+  EXPECT_EQ(runs[0].tier, Tier::weak);
+  EXPECT_EQ(runs[0].methods, std::vector<Method>{Method::robust_z});
+  EXPECT_EQ(runs[1].tier, Tier::strong);
   EXPECT_DOUBLE_EQ(runs[1].score, 4.3);
-  EXPECT_EQ(runs[2].tier, Tier::finding);
+  EXPECT_EQ(runs[2].tier, Tier::strong);
 
   const std::vector<WindowRun> day = window_runs(ranking, 1);  // one a day at most
   ASSERT_EQ(day.size(), 2U);
-  EXPECT_EQ(day[0].tier, Tier::notice);
+  EXPECT_EQ(day[0].tier, Tier::weak);
   EXPECT_DOUBLE_EQ(day[1].score, 4.3);
   EXPECT_TRUE(window_runs({.score = std::vector<double>(100)}, 7).empty());
 }
@@ -299,13 +299,13 @@ TEST(WindowEpisodes, OfAServerSayWhereAndWhat) {
   const Detection detection = find_pipeline("reveal").run(t, options);
   ASSERT_FALSE(detection.episodes.empty());
   const Episode& episode = detection.episodes.front();
-  EXPECT_EQ(episode.tier, Tier::finding);
+  EXPECT_EQ(episode.tier, Tier::strong);
   EXPECT_NEAR(static_cast<double>(episode.begin), 1500, 20);
   EXPECT_NEAR(static_cast<double>(episode.end), 1560, 20);
   EXPECT_EQ(episode.subsystem, Subsystem::storage);
   EXPECT_LT(episode.reasons.front().channel, 5U);
   EXPECT_FALSE(episode.claim.empty());
-  EXPECT_EQ(detection.windows[(episode.first_window + episode.last_window) / 2].tier, Tier::finding);
+  EXPECT_EQ(detection.windows[(episode.first_window + episode.last_window) / 2].tier, Tier::strong);
 }
 
 // What nobody wants to see, in both clocks: servers (episodes from windows) and jobs (episodes from the scan).
