@@ -13,7 +13,6 @@
 #include "hdf5schema/trace_reader.h"
 #include "postproc/detect/pipeline.h"
 #include "postproc/live/live_detector.h"
-#include "postproc/live/live_look.h"
 #include "postproc/telemetry/load.h"
 
 using namespace reveal;

@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "postproc/detect/paper/detector.h"
-#include "postproc/detect/paper/isolation_forest.h"
 #include "postproc/detect/windows/knn_distance.h"
 #include "postproc/numerics/gram.h"
+#include "postproc/numerics/isolation_forest.h"
 #include "postproc/numerics/principal_components.h"
 
 using namespace reveal;

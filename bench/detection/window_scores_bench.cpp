@@ -13,10 +13,10 @@
 #include <string_view>
 #include <vector>
 
-#include "postproc/detect/paper/detector.h"
 #include "postproc/detect/pipeline.h"
 #include "postproc/detect/scan/scan_scale.h"
 #include "postproc/detect/windows/ensemble.h"
+#include "postproc/numerics/percentile.h"
 #include "postproc/score/score.h"
 #include "postproc/telemetry/job.h"
 #include "postproc/telemetry/load.h"

@@ -25,7 +25,7 @@ struct Pipeline {
   std::string_view name;
   std::string_view help;
   Detection (*run)(const Telemetry&, const DetectOptions&);
-  bool in_pieces = false;  // a job that memory cannot hold may go through LongDetection instead
+  bool in_pieces = false;  // a job that memory cannot hold may go through IntervalDetection in pieces
 };
 
 /// Throws Error naming the near one for an unknown name.

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "hdf5schema/basics/clocks.h"
-#include "postproc/live/live_look.h"
+#include "postproc/detect/pipelines/interval_detection.h"
 
 namespace reveal {
 namespace {
@@ -11,6 +11,15 @@ namespace {
 constexpr std::int64_t kStride = kSecond;        // a window of the detectors ends every second
 constexpr std::int64_t kUrgent = 12 * kSecond;   // after an alarm: an interval needs some seconds to stand out
 constexpr std::int64_t kBacklog = 30 * kSecond;  // windows that the sentinel is not asked about one by one
+
+Detection look_at(const LiveBlock& block, std::size_t blocks_before, bool ended) {
+  const Telemetry& telemetry = block.telemetry;
+  IntervalDetection detection(
+      telemetry, telemetry.samples, {.keep_windows = false},
+      {.blocks_before = blocks_before, .starts = block.starts, .running = !ended, .explained = 0});
+  detection.add(telemetry);
+  return detection.finish();
+}
 
 }  // namespace
 

@@ -6,7 +6,6 @@
 
 #include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/error.h"
-#include "postproc/live/live_look.h"
 #include "postproc/telemetry/publish.h"
 #include "postproc/telemetry/shallow_json.h"
 

@@ -27,7 +27,4 @@ struct RegisteredDetector {
   RegisteredDetector(int order, const Detector& detector);
 };
 
-/// numpy.percentile (linear interpolation), 0 <= percent <= 100.
-[[nodiscard]] double percentile(std::vector<double> values, double percent);
-
 }  // namespace reveal

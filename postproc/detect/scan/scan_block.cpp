@@ -172,7 +172,7 @@ class Scan {
   }
 
   BlockScan run() {
-    BlockScan result{.episodes = {}, .intervals = scan_intervals(input_, options()), .chosen = {}};
+    BlockScan result{.block = block_, .episodes = {}, .intervals = scan_intervals(input_, options()), .chosen = {}};
     for (ScoredInterval& interval : result.intervals) {
       if (static_cast<double>(interval.end - interval.begin) > kMaxShare * static_cast<double>(block_.samples))
         interval.score /= kOpenEndFactor;

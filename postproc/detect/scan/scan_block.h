@@ -41,6 +41,7 @@ struct ScanBlock {
 inline constexpr std::size_t kCoarserScan = 10;
 
 struct BlockScan {
+  ScanBlock block;
   std::vector<Episode> episodes;          // on the job's own samples, without a claim and without windows
   std::vector<ScoredInterval> intervals;  // all that were scored, in samples of the block
   std::vector<ScoredInterval> chosen;     // the refined ones of the episodes, in samples of the block

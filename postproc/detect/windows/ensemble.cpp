@@ -4,12 +4,12 @@
 #include <optional>
 #include <utility>
 
-#include "postproc/detect/paper/detector.h"
 #include "postproc/detect/scan/attribution.h"
 #include "postproc/detect/windows/daily_baseline.h"
 #include "postproc/detect/windows/robust_windows.h"
 #include "postproc/detect/windows/window_detector.h"
 #include "postproc/features/features.h"
+#include "postproc/numerics/percentile.h"
 
 namespace reveal {
 

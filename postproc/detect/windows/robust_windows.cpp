@@ -8,10 +8,10 @@
 #include <optional>
 #include <utility>
 
-#include "postproc/detect/paper/detector.h"
 #include "postproc/detect/windows/daily_baseline.h"
 #include "postproc/features/channel_features.h"
 #include "postproc/numerics/gram.h"
+#include "postproc/numerics/percentile.h"
 
 namespace reveal {
 
@@ -101,14 +101,12 @@ class RobustChannel {
   std::vector<double> deviation_, present_, explained_;
 };
 
-enum class Kept : std::uint8_t { evidence, features, neither };
-
 /// Collects one view, one channel after the other.
 class View {
  public:
-  View(Baseline baseline, std::size_t windows, double windows_per_day, Kept kept)
+  View(Baseline baseline, std::size_t windows, double windows_per_day, bool keep_features)
       : baseline_(baseline),
-        kept_(kept),
+        keep_features_(keep_features),
         channel_(baseline, windows, windows_per_day),
         levels_(windows),
         others_(windows) {
@@ -119,8 +117,8 @@ class View {
   void add(std::size_t channel, std::span<const double> features, bool to_gram) {
     if (!channel_.compute(features)) return;
     result_.channels.push_back(channel);
-    if (kept_ == Kept::evidence) keep_evidence();
-    if (kept_ == Kept::features) {
+    keep_evidence();
+    if (keep_features_) {
       result_.features.insert(result_.features.end(), channel_.g().begin(), channel_.g().end());
     }
     for (std::size_t f = 0; to_gram && f < kRobustFeatures; ++f) {
@@ -130,7 +128,7 @@ class View {
 
   RobustWindows finish() {
     const auto n = static_cast<Eigen::Index>(result_.windows);
-    const auto c = static_cast<Eigen::Index>(kept_ == Kept::evidence ? result_.channels.size() : 0);
+    const auto c = static_cast<Eigen::Index>(result_.channels.size());
     result_.evidence = Eigen::Map<const Eigen::MatrixXf>(evidence_.data(), n, c);
     result_.explaining = Eigen::Map<const Eigen::MatrixXf>(explaining_.data(), n, c);
     result_.z = Eigen::Map<const Eigen::MatrixXf>(z_.data(), n, c);
@@ -185,7 +183,7 @@ class View {
   }
 
   Baseline baseline_;
-  Kept kept_;
+  bool keep_features_;
   RobustChannel channel_;
   RobustWindows result_;
   Gram levels_, others_;
@@ -279,7 +277,7 @@ std::vector<RobustWindows> robust_windows(const Telemetry& telemetry, const Wind
   std::vector<std::unique_ptr<View>> views;
   views.reserve(baselines.size());
   for (const Baseline baseline : baselines) {
-    views.push_back(std::make_unique<View>(baseline, grid.count, windows_per_day, Kept::evidence));
+    views.push_back(std::make_unique<View>(baseline, grid.count, windows_per_day, false));
   }
   add_channels(telemetry, grid, looked_at(telemetry, grid), views);
   std::vector<RobustWindows> result;
@@ -291,8 +289,7 @@ std::vector<RobustWindows> robust_windows(const Telemetry& telemetry, const Wind
 RobustWindows robust_windows_with_features(const Telemetry& telemetry, const WindowGrid& grid) {
   const std::vector<std::size_t> channels = looked_at(telemetry, grid);
   const bool few = channels.size() * grid.count * kRobustFeatures <= kMostKept;
-  const std::unique_ptr<View> views[] = {
-      std::make_unique<View>(Baseline::whole, grid.count, 0, few ? Kept::features : Kept::neither)};
+  const std::unique_ptr<View> views[] = {std::make_unique<View>(Baseline::whole, grid.count, 0, few)};
   add_channels(telemetry, grid, channels, views);
   return views[0]->finish();
 }

@@ -9,7 +9,6 @@
 #include "postproc/detect/pipeline.h"
 #include "postproc/live/alert_book.h"
 #include "postproc/live/live_detector.h"
-#include "postproc/live/live_look.h"
 #include "postproc/live/live_trace.h"
 #include "postproc/live/look_budget.h"
 #include "postproc/telemetry/row_store.h"

@@ -13,9 +13,9 @@
 #include "postproc/detect/pipeline.h"
 #include "postproc/detect/windows/contributions.h"
 #include "postproc/detect/windows/daily_baseline.h"
-#include "postproc/detect/windows/episode_contributions.h"
 #include "postproc/detect/windows/knn_distance.h"
 #include "postproc/detect/windows/robust_windows.h"
+#include "postproc/detect/windows/second_opinion.h"
 #include "postproc/detect/windows/window_detector.h"
 #include "postproc/detect/windows/window_episodes.h"
 #include "postproc/numerics/gram.h"
@@ -217,8 +217,9 @@ TEST(Contributions, SumUpToTheDistanceAndNameTheDisturbedChannels) {
 TEST(Contributions, OfAnEpisodeNameTheDisturbedChannelsPerDetector) {
   Telemetry t = job(20, 3030);
   disturb(t, 1500, 1530);
-  Episode episode{.begin = 1500, .end = 1530};
-  add_contributions(t, {.window_seconds = 1800, .stride_seconds = 600}, 1500, episode);
+  Episode episode{.begin = 1500, .end = 1530, .methods = {Method::interval_scan}};
+  add_second_opinion(t, 0, {0, t.samples}, {.window_seconds = 1800, .stride_seconds = 600}, Opinion::votes_and_channels,
+                     episode);
   ASSERT_EQ(episode.contributions.size(), 3U);
   for (const DetectorShares& view : episode.contributions) {
     ASSERT_FALSE(view.channels.empty()) << name_of(view.method);

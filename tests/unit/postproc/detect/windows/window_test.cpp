@@ -9,8 +9,9 @@
 #include <sstream>
 
 #include "postproc/detect/paper/detector.h"
-#include "postproc/detect/paper/isolation_forest.h"
 #include "postproc/detect/paper/pruning.h"
+#include "postproc/numerics/isolation_forest.h"
+#include "postproc/numerics/percentile.h"
 
 namespace reveal {
 namespace {

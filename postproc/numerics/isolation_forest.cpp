@@ -1,12 +1,10 @@
-#include "postproc/detect/paper/isolation_forest.h"
+#include "postproc/numerics/isolation_forest.h"
 
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <random>
 #include <span>
-
-#include "postproc/detect/paper/detector.h"
 
 namespace reveal {
 
@@ -129,14 +127,5 @@ std::vector<double> IsolationForest::score(const Eigen::MatrixXd& rows) const {
   for (double& score : scores) score = std::exp2(-score / static_cast<double>(trees.size()) / expected);
   return scores;
 }
-
-namespace {
-
-const RegisteredDetector kIsolationForest{
-    2,
-    {"isolation_forest", Method::paper_forest, "sklearn.ensemble.IsolationForest(n_estimators=100)",
-     [](const Eigen::MatrixXd& z, std::uint64_t seed) { return IsolationForest::fit(z, seed).score(z); }}};
-
-}  // namespace
 
 }  // namespace reveal

@@ -1,10 +1,10 @@
+#include "postproc/detect/pipelines/interval_detection.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 
-#include "postproc/detect/pipelines/long_detection.h"
-#include "postproc/detect/pipelines/reveal_pipeline.h"
 #include "tests/unit/postproc/synthetic_node.h"
 
 namespace reveal {
@@ -55,16 +55,16 @@ void expect_same(const Detection& pieces, const Detection& whole) {
   }
 }
 
-TEST(LongDetection, FindsInPiecesWhatTheJobInMemoryShows) {
+TEST(IntervalDetection, FindsInPiecesWhatTheJobInMemoryShows) {
   const Telemetry job = disturbed_job();
-  const Detection whole = detect_by_gap_scan(job, {.keep_windows = false});
+  const Detection whole = detect_intervals(job, {.keep_windows = false});
   ASSERT_TRUE(std::any_of(whole.episodes.begin(), whole.episodes.end(), [](const Episode& episode) {
     return episode.tier == Tier::strong && episode.begin > 4980 && episode.end < 5220;
   }));
 
   const Telemetry shape = cut(job, 0, 0);
   for (const std::launch scanning : {std::launch::deferred, std::launch::async}) {
-    LongDetection detection(shape, job.samples, {.keep_windows = false}, scanning);
+    IntervalDetection detection(shape, job.samples, {.keep_windows = false}, {.scanning = scanning});
     for (std::size_t begin = 0; begin < job.samples; begin += detection.piece_samples()) {
       detection.add(cut(job, begin, std::min(detection.piece_samples(), job.samples - begin)));
     }
@@ -80,7 +80,7 @@ std::size_t told(double period) {
     const double since = std::fmod(second + period - 500, period);
     if (second >= 500 && since < 25) demand.outsider[0] = 0.9;
   });
-  const Detection detection = detect_by_gap_scan(job, {.keep_windows = false});
+  const Detection detection = detect_intervals(job, {.keep_windows = false});
   std::size_t told = 0;
   std::size_t recurring = 0;
   for (const Episode& episode : detection.episodes) {
@@ -93,7 +93,7 @@ std::size_t told(double period) {
   return told;
 }
 
-TEST(LongDetection, LearnsWhatRecursTooRarelyForOneBlock) {
+TEST(IntervalDetection, LearnsWhatRecursTooRarelyForOneBlock) {
   EXPECT_EQ(told(3300), 2U);  // happened twice: still news
   EXPECT_EQ(told(1100), 0U);  // four times, no block holds more than two
 }

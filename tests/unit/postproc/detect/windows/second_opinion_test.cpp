@@ -1,5 +1,5 @@
-// What each detector means by an episode: shares of channels, and nothing where there is too little to say.
-#include "postproc/detect/windows/episode_contributions.h"
+// Which window detectors see an episode and what each means by it; nothing where there is too little to say.
+#include "postproc/detect/windows/second_opinion.h"
 
 #include <gtest/gtest.h>
 
@@ -27,12 +27,32 @@ Telemetry disturbed(double seconds, double begin, double end) {
   return telemetry;
 }
 
-TEST(EpisodeContributions, AreTheSameTwice) {
+void explain(const Telemetry& telemetry, Episode& episode) {
+  add_second_opinion(telemetry, 0, surroundings(episode, telemetry.samples, {}), {}, Opinion::votes_and_channels,
+                     episode);
+}
+
+TEST(SecondOpinion, IsThatOfTheSameDetectorsInVotesAndInChannels) {
   const Telemetry telemetry = disturbed(180, 90, 102);
-  Episode first{.begin = 900, .end = 1020};
+  Episode episode{.begin = 900, .end = 1020, .methods = {Method::interval_scan, Method::error_counters}};
+  explain(telemetry, episode);
+  // Five of twenty independent channels: no common component moves, which is all that R-MAHA and R-IF look at.
+  EXPECT_EQ(names_of(episode.methods), (std::vector<std::string>{"GAP", "R-Z", "KNN", "KNN-L", "COUNT"}));
+  EXPECT_EQ(episode.agreement, 5);
+  ASSERT_EQ(episode.contributions.size(), 1U);
+  EXPECT_EQ(episode.contributions[0].method, Method::neighbours);
+  EXPECT_LT(episode.contributions[0].channels.front().channel, 5U);
+  Episode quiet{.begin = 300, .end = 420, .methods = {Method::interval_scan}};
+  explain(telemetry, quiet);
+  EXPECT_EQ(quiet.methods, std::vector<Method>{Method::interval_scan});
+}
+
+TEST(SecondOpinion, IsTheSameTwice) {
+  const Telemetry telemetry = disturbed(180, 90, 102);
+  Episode first{.begin = 900, .end = 1020, .methods = {Method::interval_scan}};
   Episode second = first;
-  add_contributions(telemetry, {}, 1200, first);
-  add_contributions(telemetry, {}, 1200, second);
+  explain(telemetry, first);
+  explain(telemetry, second);
   ASSERT_EQ(first.contributions.size(), second.contributions.size());
   for (std::size_t i = 0; i < first.contributions.size(); ++i) {
     for (std::size_t c = 0; c < first.contributions[i].channels.size(); ++c) {
@@ -41,18 +61,18 @@ TEST(EpisodeContributions, AreTheSameTwice) {
   }
 }
 
-TEST(EpisodeContributions, AreMissingWhereThereIsTooLittle) {
-  Episode brief{.begin = 50, .end = 80};
-  add_contributions(disturbed(12, 5, 8), {}, 1200, brief);
+TEST(SecondOpinion, IsMissingWhereThereIsTooLittle) {
+  Episode brief{.begin = 50, .end = 80, .methods = {Method::interval_scan}};
+  explain(disturbed(12, 5, 8), brief);
   EXPECT_TRUE(brief.contributions.empty());
   Telemetry constant = disturbed(180, 90, 102);
   std::fill(constant.values.begin(), constant.values.end(), 1.0);
-  Episode episode{.begin = 900, .end = 1020};
-  add_contributions(constant, {}, 1200, episode);
+  Episode episode{.begin = 900, .end = 1020, .methods = {Method::interval_scan}};
+  explain(constant, episode);
   EXPECT_TRUE(episode.contributions.empty());
 }
 
-TEST(EpisodeContributions, AreInTheDataAndBehindADisclosureOnThePageOnly) {
+TEST(SecondOpinion, OnChannelsIsInTheDataAndBehindADisclosureOnThePageOnly) {
   Report report = samples::outsider(1);
   ASSERT_FALSE(report.episodes.empty());
   const std::string text = render_text(report);
