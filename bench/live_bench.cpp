@@ -29,7 +29,8 @@ std::string line_of(const Told& told, std::int64_t first_ns) {
   const auto seconds = [&](std::int64_t time_ns) { return static_cast<double>(time_ns - first_ns) * 1e-9; };
   return fmt::format("  at {:6.1f} s {:9} #{} {:6.1f} to {:6.1f} s {} score {:.1f} {}: {}\n", told.at_seconds,
                      name_of(told.change.news), alert.number, seconds(alert.begin_ns), seconds(alert.end_ns),
-                     name_of(alert.tier), alert.score, name_of(alert.subsystem), alert.claim);
+                     name_of(alert.episode.tier), alert.episode.score, name_of(alert.episode.subsystem),
+                     alert.episode.claim);
 }
 
 void replay(const std::string& path, double share) {

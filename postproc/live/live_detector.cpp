@@ -14,11 +14,20 @@ constexpr std::int64_t kBacklog = 30 * kSecond;  // windows that the sentinel is
 
 Detection look_at(const LiveBlock& block, std::size_t blocks_before, bool ended) {
   const Telemetry& telemetry = block.telemetry;
-  IntervalDetection detection(
-      telemetry, telemetry.samples, {.keep_windows = false},
-      {.blocks_before = blocks_before, .starts = block.starts, .running = !ended, .explained = 0});
+  IntervalDetection detection(telemetry, telemetry.samples, {.keep_windows = false},
+                              {.blocks_before = blocks_before, .starts = block.starts, .running = !ended, .asked = 0});
   detection.add(telemetry);
   return detection.finish();
+}
+
+void ask_about_news(const LiveBlock& block, std::vector<AlertChange>& changes) {
+  const Telemetry& telemetry = block.telemetry;
+  for (AlertChange& change : changes) {
+    Episode& episode = change.alert.episode;
+    if (change.news == AlertNews::withdrawn || !deserves_second_opinion(episode)) continue;
+    add_second_opinion(telemetry, 0, surroundings(episode, telemetry.samples, scan_scale(telemetry.step_seconds)), {},
+                       Opinion::votes, episode);
+  }
 }
 
 }  // namespace
@@ -49,6 +58,7 @@ std::vector<AlertChange> LiveDetector::advance(const RowStore& rows, const Trace
     const auto passed = static_cast<std::size_t>((block->first_ns - std::min(first_ns_, block->first_ns)) /
                                                  std::chrono::nanoseconds(kLookBlock).count());
     changes = book_.update(look_at(*block, passed, ended), *block, ended);
+    ask_about_news(*block, changes);
   }
   cost_ = cpu_seconds() - before;
   budget.spend(cost_);

@@ -20,7 +20,6 @@ namespace {
 
 constexpr double kShortestScan = 20;          // seconds
 constexpr std::size_t kShortestPiece = 1000;  // each read of a piece has its own cost
-constexpr std::size_t kMostAsked = 100;       // episodes that the window detectors look at: .1 s each
 
 }  // namespace
 
@@ -162,13 +161,11 @@ void IntervalDetection::describe(Episode& episode) const {
   episode.reasons.shrink_to_fit();  // thousands of episodes may wait for the end of the job
 }
 
-/// Those whose interval the scan found and that may be news, the clearest first. What is none (the job's start, what
-/// recurs) needs no witness, and the one counter of a burst is nothing that windows of hundreds of channels could show.
 void IntervalDetection::ask_window_detectors(const ReadAgain& read) {
   std::size_t asked = 0;
   for (Episode& episode : result_.episodes) {
-    if (episode.tier == Tier::none || episode.methods.front() != Method::interval_scan) continue;
-    if (asked == kMostAsked) break;
+    if (!deserves_second_opinion(episode)) continue;
+    if (asked == policy_.asked) break;
     const Opinion wanted = asked++ < policy_.explained ? Opinion::votes_and_channels : Opinion::votes;
     const Surroundings around = surroundings(episode, samples_, scale_);
     if (whole_ != nullptr) {

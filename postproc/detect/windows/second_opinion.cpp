@@ -14,7 +14,7 @@ namespace reveal {
 namespace {
 
 constexpr double kAroundSeconds = 150;           // before and after an episode
-constexpr std::size_t kMostChannelsSeen = 5000;  // .1 s of work per 1,000 of them
+constexpr std::size_t kMostChannelsSeen = 5000;  // .3 s of work per 1,000 of them
 constexpr double kStrangestPercentile = 99;      // as in the paper
 constexpr std::size_t kMostWindows = 5;          // of a long episode that are explained, evenly spread
 constexpr std::size_t kMostChannels = 5;         // named per detector
@@ -100,6 +100,10 @@ Surroundings surroundings(const Episode& episode, std::size_t samples, const Sca
   const std::size_t around = scale.samples(kAroundSeconds);
   const std::size_t begin = episode.begin - std::min(episode.begin, around);
   return {begin, std::min({samples, episode.end + around, begin + 4 * around})};
+}
+
+bool deserves_second_opinion(const Episode& episode) {
+  return episode.tier != Tier::none && episode.methods.front() == Method::interval_scan;
 }
 
 void add_second_opinion(const Telemetry& telemetry, std::size_t offset, const Surroundings& around,

@@ -19,6 +19,11 @@ struct Surroundings {
 };
 [[nodiscard]] Surroundings surroundings(const Episode& episode, std::size_t samples, const ScanScale& scale);
 
+/// The one rule, whoever asks: an interval that the scan found and that may be news. What is none (the job's start,
+/// what recurs) needs no witness, and the one counter of a burst is nothing that windows of hundreds of channels could
+/// show.
+[[nodiscard]] bool deserves_second_opinion(const Episode& episode);
+
 enum class Opinion : std::uint8_t { votes, votes_and_channels };
 
 /// Adds to the episode's methods those detectors of which a window inside it is among their strangest; with channels,

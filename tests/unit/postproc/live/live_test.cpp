@@ -227,6 +227,19 @@ TEST(AlertBook, AWeakOneIsWorthAWordWhenItIsOverAndSeenTwice) {
   EXPECT_EQ(told(book, Look(96).with(84, 92, Tier::strong)), News{AlertNews::revised});
 }
 
+TEST(AlertBook, KeepsTheNamesOfItsChannelsWhereverTheNextLookHasThem) {
+  AlertBook book;
+  Look first = Look(90).with(84, 90, Tier::strong);
+  EXPECT_EQ(told(book, first), News{AlertNews::opened});
+  Look second = Look(91).with(84, 91, Tier::strong);  // a device appeared
+  second.block.telemetry.channels.insert(second.block.telemetry.channels.begin(), {.metric = "disk.reads"});
+  second.detection.episodes[0].reasons[0].channel = 1;
+  EXPECT_EQ(told(book, second), News{});
+  const Alert alert = book.told().at(0);
+  ASSERT_EQ(alert.episode.reasons.size(), 1U);
+  EXPECT_EQ(alert.channels.at(alert.episode.reasons[0].channel).name(), "cpu.user/cpu0");
+}
+
 /// Plays a telemetry second by second into live detection.
 struct Replay {
   RowStore rows{kLookBlock};
@@ -286,8 +299,8 @@ TEST(LiveDetector, AgreesWithTheReportWithinASecond) {
   constexpr std::int64_t kTolerance = kSecond;
   EXPECT_NEAR(standing[0].begin_ns - kSecond, static_cast<std::int64_t>(episode.begin) * kTick, kTolerance);
   EXPECT_NEAR(standing[0].end_ns - kSecond, static_cast<std::int64_t>(episode.end) * kTick, kTolerance);
-  EXPECT_EQ(standing[0].subsystem, episode.subsystem);
-  EXPECT_EQ(standing[0].tier, episode.tier);
+  EXPECT_EQ(standing[0].episode.subsystem, episode.subsystem);
+  EXPECT_EQ(standing[0].episode.tier, episode.tier);
 }
 
 TEST(LiveDetector, IsSilentOnAnUndisturbedJob) {
