@@ -149,6 +149,8 @@ void IntervalDetection::collect() {
 void IntervalDetection::take(BlockScan found) {
   if (policy_.on_block) policy_.on_block(found);
   for (Episode& episode : found.episodes) {
+    // In pieces, the samples of an interval that was seen on coarser ones are gone.
+    if (whole_ != nullptr && found.block.factor > 1) fill_levels(*whole_, episode.begin, episode.end, episode.reasons);
     describe(episode);
     result_.episodes.push_back(std::move(episode));
   }
