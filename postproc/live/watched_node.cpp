@@ -8,7 +8,7 @@
 #include "hdf5schema/basics/error.h"
 #include "postproc/live/live_look.h"
 #include "postproc/telemetry/publish.h"
-#include "postproc/telemetry/shallow_json.h"
+#include "postproc/json/shallow_json.h"
 
 namespace reveal {
 namespace {

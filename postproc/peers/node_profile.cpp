@@ -7,9 +7,11 @@
 #include <span>
 
 #include "hdf5schema/basics/clocks.h"
+#include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/not_measured.h"
 #include "postproc/numerics/present_values.h"
 #include "postproc/numerics/simd.h"
+#include "postproc/words/quantity.h"
 
 namespace reveal {
 namespace {
@@ -19,6 +21,8 @@ constexpr std::size_t kLinePoints = 160;
 constexpr std::size_t kMostLines = 150;
 constexpr std::size_t kMostChannels = 400;
 constexpr std::size_t kFewInstances = 8;
+constexpr std::size_t kMostForeignBlocks = 10'000;  // of a file that somebody else may have written
+constexpr std::size_t kMostForeignLine = 100'000;
 constexpr int kLineLevels = 64;
 constexpr char kFirstLevel = '0';  // '0' to 'o' in ASCII, without quotes; a backslash must be escaped, and JSON does it
 constexpr char kNoLevel = '~';
@@ -285,13 +289,6 @@ std::pair<std::string, double> shown_unit(const Channel& channel, double step_se
   return {std::string(name_of(channel.unit)) + "/s", 1 / step_seconds};
 }
 
-double four_digits(double value) {
-  if (value == 0 || !std::isfinite(value)) return value;
-  const double scale = std::pow(10, 3 - std::floor(std::log10(std::abs(value))));
-  const double rounded = std::round(value * scale) / scale;
-  return std::isfinite(rounded) ? rounded : value;
-}
-
 double unit_floor(std::string_view unit, Kind kind) {
   if (kind == Kind::event) return kEventFloor;
   for (const Floor& floor : kFloors) {
@@ -337,6 +334,24 @@ double line_value(const ProfileChannel& channel, std::size_t i) {
   if (i >= channel.line.size() || channel.line[i] == kNoLevel) return kNaN;
   const double level = static_cast<double>(channel.line[i] - kFirstLevel) / (kLineLevels - 1);
   return channel.low + std::clamp(level, 0.0, 1.0) * (channel.high - channel.low);
+}
+
+void check_profile(NodeProfile& profile) {
+  const bool sound = profile.block_ns > 0 && profile.line_step_ns > 0 && profile.end_utc_ns >= profile.begin_utc_ns &&
+                     profile.begin_utc_ns >= 0;
+  if (!sound) throw Error("a profile without a time axis");
+  profile.first_block = profile.begin_utc_ns / profile.block_ns;
+  for (const ProfileChannel& channel : profile.channels) {
+    if (!std::isfinite(channel.mean) || channel.blocks.size() > kMostForeignBlocks ||
+        channel.line.size() > kMostForeignLine) {
+      throw Error("a profile with impossible numbers");
+    }
+  }
+  // Written sorted; searched by halves, so somebody else's order must not matter.
+  std::sort(profile.channels.begin(), profile.channels.end(),
+            [](const ProfileChannel& a, const ProfileChannel& b) { return a.name < b.name; });
+  std::sort(profile.zeros.begin(), profile.zeros.end());
+  std::sort(profile.facts.begin(), profile.facts.end());
 }
 
 }  // namespace reveal

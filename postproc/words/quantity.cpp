@@ -81,6 +81,13 @@ std::string number(double value) {
   return value < 0 ? "-" + digits : digits;
 }
 
+double four_digits(double value) {
+  if (value == 0 || !std::isfinite(value)) return value;
+  const double scale = std::pow(10, 3 - std::floor(std::log10(std::abs(value))));
+  const double rounded = std::round(value * scale) / scale;
+  return std::isfinite(rounded) ? rounded : value;
+}
+
 std::string quantity(std::optional<double> value, std::string_view unit) {
   if (!value || !std::isfinite(*value)) return "not measured";
   const Scale scale = scale_for(*value, unit);

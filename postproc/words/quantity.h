@@ -17,6 +17,9 @@ struct Scale {
 /// Three significant digits: "0.982", "14.2", "1,200".
 [[nodiscard]] std::string number(double value);
 
+/// What a person or a chart needs of a number: 0.98214 -> 0.9821.
+[[nodiscard]] double four_digits(double value);
+
 /// "1.5 GiB", "312 MiB/s", "98 %"; "not measured" when absent.
 [[nodiscard]] std::string quantity(std::optional<double> value, std::string_view unit);
 
