@@ -9,7 +9,7 @@
 #include <iterator>
 
 #include "hdf5schema/basics/error.h"
-#include "postproc/telemetry/derived_metrics.h"
+#include "postproc/telemetry/derived.h"
 #include "postproc/telemetry/trace_stream.h"
 
 namespace reveal {

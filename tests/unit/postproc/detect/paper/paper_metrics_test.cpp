@@ -25,7 +25,7 @@ constexpr std::string_view kFabric = "not measured: InfiniBand ports count by th
 
 constexpr PaperMetric kPaper[] = {
     {"user, system, idle of each cpu", "A", "cpu.user", ""},
-    {"CPU utilization", "4.1, B", "cpu.utilization_of_cpu", ""},
+    {"CPU utilization", "4.1, B", "cpu.utilization", ""},
     {"Busy%", "4.1, 5.6, table 4", "platform.busy", ""},
     {"Bzy_MHz", "5.6, table 8", "platform.busy_frequency", ""},
     {"C6 residency", "4.1", "platform.core_c6", ""},
