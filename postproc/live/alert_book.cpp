@@ -4,7 +4,7 @@
 #include <cstdlib>
 
 #include "hdf5schema/basics/clocks.h"
-#include "postproc/peers/node_profile.h"
+#include "postproc/telemetry/metric_facts.h"
 
 namespace reveal {
 namespace {
@@ -39,9 +39,7 @@ Alert alert_of(const Episode& episode, const LiveBlock& block, std::size_t told_
   for (const Reason& reason : episode.reasons) {
     if (alert.reasons.size() == told_channels) break;
     const Channel& channel = block.telemetry.channels.at(reason.channel);
-    std::string unit(name_of(channel.unit));
-    if (per_second(channel)) unit += "/s";
-    alert.reasons.push_back({channel.name(), unit, reason.observed, reason.expected, reason.share});
+    alert.reasons.push_back({channel.name(), unit_of(channel), reason.observed, reason.expected, reason.share});
   }
   return alert;
 }

@@ -107,9 +107,9 @@ void draw_meters(const WatchedNode& node, const ViewStyle& style, Lines& lines) 
   for (std::size_t i = 0; i < meters().size(); ++i) {
     const std::deque<double>& values = node.history()[i];
     if (values.empty() || std::isnan(values.back())) continue;
-    const std::string shown = quantity(values.back(), meters()[i].unit);
-    const bool has_unit = meters()[i].unit != "cpus" || shown.ends_with("cpus");
-    std::string line = fmt::format("  {:18} {:>14}", meters()[i].label, has_unit ? shown : shown + " cpus");
+    const MetricFact& meter = meters()[i];
+    std::string line =
+        fmt::format("  {:18} {:>14}", meter.meter, quantity_of(meter.metric, values.back(), meter.meter_unit));
     if (style.blocks) line += "  " + sparkline(values, kSparkWidth);
     lines.add(line);
   }

@@ -11,6 +11,7 @@
 #include "hdf5schema/basics/not_measured.h"
 #include "postproc/numerics/present_values.h"
 #include "postproc/numerics/simd.h"
+#include "postproc/telemetry/metric_facts.h"
 #include "postproc/words/quantity.h"
 
 namespace reveal {
@@ -137,8 +138,7 @@ class Shaper {
                           .unit = unit,
                           .subsystem = channel.subsystem,
                           .kind = channel.kind,
-                          .inherited = !per_second(channel) && channel.subsystem == Subsystem::memory &&
-                                       (channel.scope == Scope::node || channel.scope == Scope::numa),
+                          .inherited = is_inherited(channel),
                           .mean = four_digits(mean)};
     if (low != high) {
       shaped.blocks = blocks(values);
@@ -272,21 +272,6 @@ std::string base_metric(const std::string& channel) {
 
 double mean_of(std::span<const double> values) {
   return present_values(values).mean();
-}
-
-bool per_second(const Channel& channel) {
-  return channel.kind == Kind::counter || channel.kind == Kind::event;
-}
-
-std::pair<std::string, double> shown_unit(const Channel& channel, double step_seconds) {
-  if (channel.metric == "job.outsider_cpu") return {"cpus", 1};
-  if (!per_second(channel)) return {std::string(name_of(channel.unit)), 1};
-  if (channel.unit == Unit::nanoseconds) {
-    const bool cpus = channel.metric == "job.cpu_time" || channel.metric.starts_with("cpu.");
-    return {cpus ? "cpus" : "s/s", 1e-9 / step_seconds};
-  }
-  if (channel.unit == Unit::microjoules) return {"W", 1e-6 / step_seconds};
-  return {std::string(name_of(channel.unit)) + "/s", 1 / step_seconds};
 }
 
 double unit_floor(std::string_view unit, Kind kind) {

@@ -65,10 +65,6 @@ inline constexpr std::string_view kOwnTime = "job.own_time";
 /// Differences of `unit` below this are nobody's business: the scale on which "twice as much" begins to matter.
 [[nodiscard]] double unit_floor(std::string_view unit, Kind kind);
 
-/// The unit a person reads, and what to multiply values on the grid with to get it.
-[[nodiscard]] std::pair<std::string, double> shown_unit(const Channel& channel, double step_seconds);
-[[nodiscard]] bool per_second(const Channel& channel);
-
 /// Of one out of a file: brings it into order. Throws Error where it cannot be one.
 void check_profile(NodeProfile& profile);
 

@@ -12,6 +12,7 @@
 #include "postproc/report/report.h"
 #include "postproc/report/verdict.h"
 #include "postproc/report/wording.h"
+#include "postproc/telemetry/metric_facts.h"
 #include "postproc/words/sanitize.h"
 
 namespace reveal {
@@ -140,13 +141,13 @@ std::string evidence_table(const Finding& finding, const Report& report) {
   for (const Evidence& one : finding.evidence) {
     std::string channel = "<code>" + html(channel_name(one.metric, one.instance), 120) + "</code>";
     if (several_nodes(report) && !one.node.empty()) channel += " on " + html(one.node, 60);
-    const std::string expected = one.expected ? html(quantity(one.expected, one.unit)) : "not known";
+    const std::string expected = one.expected ? html(quantity_of(one.metric, one.expected, one.unit)) : "not known";
     const bool timed = one.span.begin_utc_ns != 0;
     const std::string time =
         timed ? clock_time(one.span.begin_utc_ns) + " to " + clock_time(one.span.end_utc_ns) : "whole job";
     const std::string by = one.detectors.empty() ? "rule" : html(listed(one.detectors));
     table += "<tr>" + cell("Channel", channel) + cell("Feature", html(one.feature, 80)) +
-             cell("Observed", html(quantity(one.observed, one.unit))) + cell("Expected", expected) +
+             cell("Observed", html(quantity_of(one.metric, one.observed, one.unit))) + cell("Expected", expected) +
              cell("When", time) + cell("Found by", by) + "</tr>\n";
   }
   return table + "</tbody></table></div>\n";
@@ -361,8 +362,8 @@ std::string reasons_of(const ReportEpisode& episode) {
     text += fmt::format("<code>{}</code> {}", html(channel_name(reason.metric, reason.instance), 120),
                         html(reason.feature, 80));
     if (reason.observed && reason.expected) {
-      text += html(fmt::format(": {}, otherwise {}", quantity(reason.observed, reason.unit),
-                               quantity(reason.expected, reason.unit)));
+      text += html(fmt::format(": {}, otherwise {}", quantity_of(reason.metric, reason.observed, reason.unit),
+                               quantity_of(reason.metric, reason.expected, reason.unit)));
     }
   }
   return text;

@@ -9,6 +9,7 @@
 #include "postproc/report/report.h"
 #include "postproc/report/verdict.h"
 #include "postproc/report/wording.h"
+#include "postproc/telemetry/metric_facts.h"
 #include "postproc/words/sanitize.h"
 
 namespace reveal {
@@ -270,8 +271,8 @@ std::string place(const Finding& finding) {
 std::string evidence_line(const Page& page, const Evidence& evidence, bool several_nodes) {
   std::string line = channel_name(evidence.metric, evidence.instance);
   if (several_nodes && !evidence.node.empty()) line += " on " + evidence.node;
-  line += ": " + quantity(evidence.observed, evidence.unit);
-  if (evidence.expected) line += ", expected " + quantity(evidence.expected, evidence.unit);
+  line += ": " + quantity_of(evidence.metric, evidence.observed, evidence.unit);
+  if (evidence.expected) line += ", expected " + quantity_of(evidence.metric, evidence.expected, evidence.unit);
   if (!page.all()) return line;
   std::string how = evidence.feature;
   if (!evidence.detectors.empty()) how += (how.empty() ? "" : "; ") + listed(evidence.detectors, 6, "+");

@@ -41,17 +41,13 @@ constexpr Step kSteps[] = {
     {"J", 1e3, 1e-3, "kJ"},
     {"J", 0, 1, "J"},
     {"J/s", 0, 1, "W"},
+    {"uJ/s", 0, 1e-6, "W"},
     {"count", 0, 1, ""},
     {"count/s", 0, 1, "/s"},
     {"ratio", 0, 1, ""},
     {"percent", 0, 1, "%"},
     {"Cel", 0, 1, "C"},
 };
-
-std::string with_unit(const std::string& shown, std::string_view unit) {
-  if (unit.empty() || unit.front() == '/') return shown + std::string(unit);
-  return shown + " " + std::string(unit);
-}
 
 }  // namespace
 
@@ -67,6 +63,13 @@ Scale scale_for(double largest, std::string_view unit) {
     }
   }
   return {1, std::string(unit)};
+}
+
+std::string scaled(double value, const Scale& scale) {
+  if (!std::isfinite(value)) return "not measured";
+  const std::string shown = number(value * scale.factor);
+  if (scale.unit.empty() || scale.unit.front() == '/') return shown + scale.unit;
+  return shown + " " + scale.unit;
 }
 
 std::string number(double value) {
@@ -90,8 +93,7 @@ double four_digits(double value) {
 
 std::string quantity(std::optional<double> value, std::string_view unit) {
   if (!value || !std::isfinite(*value)) return "not measured";
-  const Scale scale = scale_for(*value, unit);
-  return with_unit(number(*value * scale.factor), scale.unit);
+  return scaled(*value, scale_for(*value, unit));
 }
 
 std::string counted(double count, std::string_view singular) {

@@ -13,6 +13,8 @@ struct Scale {
   std::string unit;  // "" for plain counts
 };
 [[nodiscard]] Scale scale_for(double largest, std::string_view unit);
+/// "1.5 GiB" of 1610612736; "not measured".
+[[nodiscard]] std::string scaled(double value, const Scale& scale);
 
 /// Three significant digits: "0.982", "14.2", "1,200".
 [[nodiscard]] std::string number(double value);

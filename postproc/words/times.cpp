@@ -40,6 +40,11 @@ std::string iso_time(std::int64_t utc_ns) {
   return date_of(civil) + "T" + time_of(civil) + fraction + "Z";
 }
 
+std::string iso_milliseconds(std::int64_t utc_ns) {
+  const CivilTime civil = civil_time(utc_ns);
+  return fmt::format("{}T{}.{:03}Z", date_of(civil), time_of(civil), civil.time.subseconds().count() / 1'000'000);
+}
+
 std::optional<std::int64_t> parse_iso_time(std::string_view text) noexcept {
   constexpr std::string_view kShape = "dddd-dd-ddTdd:dd:dd";
   if (text.size() < kShape.size() + 1 || text.back() != 'Z') return std::nullopt;
