@@ -23,6 +23,7 @@
 
 #include "hdf5schema/basics/error.h"
 #include "postproc/json/whole_number.h"
+#include "postproc/words/quantity.h"
 
 namespace reveal {
 
@@ -30,8 +31,6 @@ using Json = nlohmann::ordered_json;  // keys in the order of their fields, so t
 
 template <class V, class T>
 using Visited = std::conditional_t<V::kReads, T, const T>;
-
-inline constexpr std::string_view kNotMeasured = "not measured";
 
 using Pairs = std::vector<std::pair<std::string, std::string>>;
 

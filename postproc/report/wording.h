@@ -21,6 +21,10 @@ namespace reveal {
 [[nodiscard]] std::string_view name_of(Coverage::State) noexcept;
 [[nodiscard]] std::optional<Coverage::State> coverage_state_of(std::string_view) noexcept;
 
+[[nodiscard]] inline bool several_nodes(const Report& report) noexcept {
+  return report.job.nodes.size() > 1;
+}
+
 /// "Finding", "Healthy", ...: the first word of a report. A job that failed on healthy nodes is called "Failed".
 [[nodiscard]] std::string_view headline(const Verdict&) noexcept;
 

@@ -66,14 +66,14 @@ Scale scale_for(double largest, std::string_view unit) {
 }
 
 std::string scaled(double value, const Scale& scale) {
-  if (!std::isfinite(value)) return "not measured";
+  if (!std::isfinite(value)) return std::string(kNotMeasured);
   const std::string shown = number(value * scale.factor);
   if (scale.unit.empty() || scale.unit.front() == '/') return shown + scale.unit;
   return shown + " " + scale.unit;
 }
 
 std::string number(double value) {
-  if (!std::isfinite(value)) return "not measured";
+  if (!std::isfinite(value)) return std::string(kNotMeasured);
   const double magnitude = std::abs(value);
   if (magnitude >= 1e15) return fmt::format("{:.3g}", value);
   if (magnitude < 999.5) {
@@ -92,7 +92,7 @@ double four_digits(double value) {
 }
 
 std::string quantity(std::optional<double> value, std::string_view unit) {
-  if (!value || !std::isfinite(*value)) return "not measured";
+  if (!value || !std::isfinite(*value)) return std::string(kNotMeasured);
   return scaled(*value, scale_for(*value, unit));
 }
 

@@ -7,6 +7,8 @@
 
 namespace reveal {
 
+inline constexpr std::string_view kNotMeasured = "not measured";
+
 /// How values of a unit are printed when the largest of them is about this big: printed = value * factor, then `unit`.
 struct Scale {
   double factor = 1;
