@@ -8,6 +8,7 @@
 
 #include "postproc/analysis/summary_fields.h"
 #include "postproc/history/run_fields.h"
+#include "report_samples.h"
 
 namespace reveal {
 namespace {
@@ -173,6 +174,39 @@ TEST(Fields, KeepEveryMemberOfASummary) {
   EXPECT_EQ(after.part, before.part);
   EXPECT_EQ(after.profile, before.profile);
   EXPECT_EQ(after, before);
+}
+
+/// Keys of texts and objects: one that does not exist is null without more ado.
+void find_words(const Json& json, std::set<std::string>& words) {
+  for (const auto& [key, value] : json.items()) {
+    const bool time = value.is_string() && parse_iso_time(value.get<std::string>());
+    if (json.is_object() && ((value.is_string() && !time) || value.is_object())) words.insert(key);
+    if (value.is_structured()) find_words(value, words);
+  }
+}
+
+void expect_reasons(const Json& json, const std::set<std::string>& words) {
+  for (const auto& [key, value] : json.items()) {
+    if (json.is_object() && value.is_null() && !words.contains(key)) {
+      EXPECT_TRUE(json.contains(key + "_reason")) << key << " in " << json.dump().substr(0, 200);
+    }
+    if (value.is_structured() && key != "timeline") expect_reasons(value, words);
+  }
+}
+
+TEST(Fields, SayWhyANumberOrATimeIsUnknown) {
+  Filler filler;
+  std::set<std::string> words;
+  Json full = JsonWriter::whole(full_summary(filler).part);
+  full.erase("units");  // texts by the keys of numbers
+  find_words(full, words);
+  EXPECT_TRUE(words.contains("primary"));
+  for (const char* number : {"observed", "seconds", "begin", "exit_code"}) EXPECT_FALSE(words.contains(number));
+  for (const samples::Sample& sample : samples::all()) {
+    const Json json = JsonWriter::whole(sample.report);
+    for (const char* object : {"comparison", "history"}) EXPECT_TRUE(json.contains(std::string(object) + "_reason"));
+    expect_reasons(json, words);
+  }
 }
 
 TEST(Fields, KeepEveryMemberOfARun) {
