@@ -7,8 +7,7 @@
 
 namespace reveal {
 
-template <class V>
-void fields(V& v, Visited<V, ChannelAggregate>& channel) {
+void fields(auto& v, Visited<decltype(v), ChannelAggregate>& channel) {
   v("channel", channel.name);
   v("unit", channel.unit);
   v("mean", channel.mean);
@@ -16,8 +15,7 @@ void fields(V& v, Visited<V, ChannelAggregate>& channel) {
   v("maximum", channel.maximum);
 }
 
-template <class V>
-void fields(V& v, Visited<V, NodeSummary>& summary) {
+void fields(auto& v, Visited<decltype(v), NodeSummary>& summary) {
   v.schema("schema", "reveal.summary/1");
   v("node", summary.node);
   v("tool_version", summary.tool_version);

@@ -6,8 +6,7 @@
 
 namespace reveal {
 
-template <class V>
-void fields(V& v, Visited<V, RunChannel>& channel) {
+void fields(auto& v, Visited<decltype(v), RunChannel>& channel) {
   v("channel", channel.name);
   v("unit", channel.unit);
   v.name("subsystem", channel.subsystem, subsystem_of);
@@ -15,8 +14,7 @@ void fields(V& v, Visited<V, RunChannel>& channel) {
   v("value", channel.value);
 }
 
-template <class V>
-void fields(V& v, Visited<V, RunRecord>& record) {
+void fields(auto& v, Visited<decltype(v), RunRecord>& record) {
   v.schema("schema", "reveal.run/1");
   v("run_id", record.run_id);
   v("key", record.key);

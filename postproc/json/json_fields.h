@@ -1,7 +1,6 @@
 // How a struct becomes JSON and comes back. One function per type names its members once, and visitors do the rest:
 //
-//   template <class V>
-//   void fields(V& v, Visited<V, RunnerUp>& look_alike) {
+//   //   void fields(auto& v, Visited<decltype(v), RunnerUp>& look_alike) {
 //     v("id", look_alike.id);
 //     v("why_not", look_alike.why_not);
 //   }
@@ -30,7 +29,7 @@ namespace reveal {
 using Json = nlohmann::ordered_json;  // keys in the order of their fields, so that two files can be read side by side
 
 template <class V, class T>
-using Visited = std::conditional_t<V::kReads, T, const T>;
+using Visited = std::conditional_t<std::remove_reference_t<V>::kReads, T, const T>;
 
 using Pairs = std::vector<std::pair<std::string, std::string>>;
 
@@ -70,10 +69,7 @@ class JsonWriter {
   void time(std::string_view key, std::int64_t utc_ns);
   /// Four digits of it.
   void rounded(std::string_view key, double value);
-  template <class Enum, class Find>
-  void name(std::string_view key, Enum value, Find /*of_name*/) {
-    put(key, name_of(value));
-  }
+  void name(std::string_view key, auto value, auto /*of_name*/) { put(key, name_of(value)); }
   /// The reason is known by its place beside the null only.
   void explained(std::string_view key, std::optional<double> value, const std::string& reason) {
     number(key, value, reason);
@@ -85,32 +81,36 @@ class JsonWriter {
   void dictionary(std::string_view key, const std::map<std::string, double>& values);
   /// Lists of values, whose names are in `columns`.
   template <class T>
-  void table(std::string_view columns, std::string_view key, const std::vector<T>& rows);
+  void table(std::string_view columns, std::string_view key, const std::vector<T>& rows) {
+    std::vector<std::string> names;
+    const Json keyed = whole(T{});
+    for (const auto& [name, value] : keyed.items()) names.push_back(name);
+    put(columns, names);
+    Json list = Json::array();
+    for (const T& row : rows) {
+      Json values = Json::array();
+      JsonWriter writer(values);
+      fields(writer, row);
+      list.push_back(std::move(values));
+    }
+    put(key, std::move(list));
+  }
   /// Members of this thing that the JSON keeps apart.
-  template <class Fill>
-  void object(std::string_view key, Fill fill) {
+  void object(std::string_view key, auto fill) {
     Json json = Json::object();
     JsonWriter writer(json);
     fill(writer);
     put(key, std::move(json));
   }
   /// The other way round: members of a thing beside those of this one.
-  template <class T>
-  void inlined(const T& thing) {
-    fields(*this, thing);
-  }
+  void inlined(const auto& thing) { fields(*this, thing); }
   /// A reader looks for its members even where there is no such object.
-  template <class T>
-  void required(std::string_view key, const T& thing) {
-    put(key, whole(thing));
-  }
+  void required(std::string_view key, const auto& thing) { put(key, whole(thing)); }
   /// Null unless `present`.
-  template <class T>
-  void maybe(std::string_view key, const T& thing, bool present) {
+  void maybe(std::string_view key, const auto& thing, bool present) {
     put(key, present ? whole(thing) : Json(nullptr));
   }
-  template <class T>
-  void maybe(std::string_view key, const T& thing, bool present, const std::string& reason) {
+  void maybe(std::string_view key, const auto& thing, bool present, const std::string& reason) {
     maybe(key, thing, present);
     if (!present) put(std::string(key) + "_reason", reason);
   }
@@ -119,8 +119,7 @@ class JsonWriter {
   /// What a reader insists on.
   void schema(std::string_view key, const Json& value) { put(key, value); }
 
-  template <class T>
-  [[nodiscard]] static Json whole(const T& thing) {
+  [[nodiscard]] static Json whole(const auto& thing) {
     Json json = Json::object();
     JsonWriter writer(json);
     fields(writer, thing);
@@ -160,8 +159,7 @@ class JsonReader {
   void word(std::string_view key, std::string& text) { (*this)(key, text); }
   void time(std::string_view key, std::int64_t& utc_ns);
   void rounded(std::string_view key, double& value) { (*this)(key, value); }
-  template <class Enum, class Find>
-  void name(std::string_view key, Enum& value, Find of_name) {
+  void name(std::string_view key, auto& value, auto of_name) {
     std::string text;
     (*this)(key, text);
     const auto known = of_name(text);
@@ -187,27 +185,18 @@ class JsonReader {
       }
     }
   }
-  template <class Fill>
-  void object(std::string_view key, Fill fill) {
+  void object(std::string_view key, auto fill) {
     static const Json kNull;
     const Json* json = find(key);
     JsonReader reader(json == nullptr ? kNull : *json, document_);
     fill(reader);
   }
-  template <class T>
-  void inlined(T& thing) {
-    fields(*this, thing);
-  }
-  template <class T>
-  void required(std::string_view key, T& thing) {
+  void inlined(auto& thing) { fields(*this, thing); }
+  void required(std::string_view key, auto& thing) {
     object(key, [&](JsonReader& reader) { fields(reader, thing); });
   }
-  template <class T>
-  void maybe(std::string_view key, T& thing, bool /*present*/) {
-    (*this)(key, thing);
-  }
-  template <class T>
-  void maybe(std::string_view key, T& thing, bool /*present*/, std::string& reason) {
+  void maybe(std::string_view key, auto& thing, bool /*present*/) { (*this)(key, thing); }
+  void maybe(std::string_view key, auto& thing, bool /*present*/, std::string& reason) {
     if (const std::string why = reason_of(key); !why.empty()) reason = why;
     (*this)(key, thing);
   }
@@ -268,38 +257,6 @@ class JsonReader {
   bool row_ = false;      // a list of values
   std::size_t next_ = 0;  // of them
 };
-
-/// The names that JsonWriter leaves out of a table's rows.
-class ColumnNames {
- public:
-  static constexpr bool kReads = false;
-  template <class T, class... More>
-  void operator()(std::string_view key, const T& /*value*/, const More&... /*more*/) {
-    names.emplace_back(key);
-  }
-  template <class Enum, class Find>
-  void name(std::string_view key, Enum /*value*/, Find /*of_name*/) {
-    names.emplace_back(key);
-  }
-  void rounded(std::string_view key, double /*value*/) { names.emplace_back(key); }
-
-  std::vector<std::string> names;
-};
-
-template <class T>
-void JsonWriter::table(std::string_view columns, std::string_view key, const std::vector<T>& rows) {
-  ColumnNames names;
-  fields(names, T{});
-  put(columns, names.names);
-  Json list = Json::array();
-  for (const T& row : rows) {
-    Json values = Json::array();
-    JsonWriter writer(values);
-    fields(writer, row);
-    list.push_back(std::move(values));
-  }
-  put(key, std::move(list));
-}
 
 /// Text as JSON. Throws Error, in which `document` is named.
 [[nodiscard]] Json parse_json(const std::string& text, std::string_view document);

@@ -6,8 +6,7 @@
 
 namespace reveal {
 
-template <class V>
-void fields(V& v, Visited<V, ProfileChannel>& channel) {
+void fields(auto& v, Visited<decltype(v), ProfileChannel>& channel) {
   v("channel", channel.name);
   v("unit", channel.unit);
   v.name("subsystem", channel.subsystem, subsystem_of);
@@ -20,8 +19,7 @@ void fields(V& v, Visited<V, ProfileChannel>& channel) {
   v("line", channel.line);
 }
 
-template <class V>
-void fields(V& v, Visited<V, NodeProfile>& profile) {
+void fields(auto& v, Visited<decltype(v), NodeProfile>& profile) {
   v.schema("version", 1);
   v("begin_utc_ns", profile.begin_utc_ns);
   v("end_utc_ns", profile.end_utc_ns);
@@ -32,7 +30,7 @@ void fields(V& v, Visited<V, NodeProfile>& profile) {
   v("channels_left_out", profile.channels_left_out);
   v("zeros", profile.zeros);
   v.dictionary("facts", profile.facts);
-  if constexpr (V::kReads) check_profile(profile);
+  if constexpr (std::remove_reference_t<decltype(v)>::kReads) check_profile(profile);
 }
 
 }  // namespace reveal

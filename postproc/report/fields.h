@@ -10,14 +10,12 @@ namespace reveal {
 /// Units of the numbers whose key does not name one, by key.
 [[nodiscard]] const Json& units_of_keys();
 
-template <class V>
-void fields(V& v, Visited<V, TimeSpan>& span) {
+void fields(auto& v, Visited<decltype(v), TimeSpan>& span) {
   v.time("begin", span.begin_utc_ns);
   v.time("end", span.end_utc_ns);
 }
 
-template <class V>
-void fields(V& v, Visited<V, ReportJob>& job) {
+void fields(auto& v, Visited<decltype(v), ReportJob>& job) {
   v.word("id", job.id);
   v.word("array", job.array);
   v.word("het", job.het);
@@ -38,15 +36,13 @@ void fields(V& v, Visited<V, ReportJob>& job) {
   v.pairs("tags", job.tags, "key", "value");
 }
 
-template <class V>
-void fields(V& v, Visited<V, Coverage>& probe) {
+void fields(auto& v, Visited<decltype(v), Coverage>& probe) {
   v("name", probe.probe);
   v.name("state", probe.state, coverage_state_of);
   v("reason", probe.reason);
 }
 
-template <class V>
-void fields(V& v, Visited<V, NodeCoverage>& coverage) {
+void fields(auto& v, Visited<decltype(v), NodeCoverage>& coverage) {
   v("nodes", coverage.nodes);
   v("samples_expected", coverage.samples_expected, coverage.note);
   v("samples_present", coverage.samples_present, coverage.note);
@@ -55,15 +51,13 @@ void fields(V& v, Visited<V, NodeCoverage>& coverage) {
   v.word("note", coverage.note);
 }
 
-template <class V>
-void fields(V& v, Visited<V, JobTotals>& totals) {
+void fields(auto& v, Visited<decltype(v), JobTotals>& totals) {
   v.word("node", totals.node);
   v("nodes_measured", totals.nodes);
   for (const auto& [key, member] : kTotalsNumbers) v.noted(key, totals.*member, totals.notes);
 }
 
-template <class V>
-void fields(V& v, Visited<V, NodeOverhead>& overhead) {
+void fields(auto& v, Visited<decltype(v), NodeOverhead>& overhead) {
   v("node", overhead.node);
   v.explained("cpu_percent_of_core", overhead.cpu_percent_of_core, overhead.reason);
   v.explained("bytes_per_second", overhead.bytes_per_second, overhead.reason);
@@ -71,16 +65,14 @@ void fields(V& v, Visited<V, NodeOverhead>& overhead) {
   v.explained("channels", overhead.channels, overhead.reason);
 }
 
-template <class V>
-void fields(V& v, Visited<V, Verdict>& verdict) {
+void fields(auto& v, Visited<decltype(v), Verdict>& verdict) {
   v.name("status", verdict.status, verdict_status_of);
   v.word("primary", verdict.primary);
   v("sentence", verdict.sentence);
   v("job_failed", verdict.job_failed);
 }
 
-template <class V>
-void fields(V& v, Visited<V, Evidence>& evidence) {
+void fields(auto& v, Visited<decltype(v), Evidence>& evidence) {
   v("metric", evidence.metric);
   v("instance", evidence.instance);
   v("node", evidence.node);
@@ -93,29 +85,25 @@ void fields(V& v, Visited<V, Evidence>& evidence) {
   v("score", evidence.score, "not found by a detector");
 }
 
-template <class V>
-void fields(V& v, Visited<V, Impact>& impact) {
+void fields(auto& v, Visited<decltype(v), Impact>& impact) {
   v("seconds", impact.seconds, impact.how);
   v("percent", impact.percent, impact.how);
   v.word("how", impact.how);
 }
 
-template <class V>
-void fields(V& v, Visited<V, RunnerUp>& runner_up) {
+void fields(auto& v, Visited<decltype(v), RunnerUp>& runner_up) {
   v("id", runner_up.id);
   v("why_not", runner_up.why_not);
 }
 
-template <class V>
-void fields(V& v, Visited<V, Remedy>& remedy) {
+void fields(auto& v, Visited<decltype(v), Remedy>& remedy) {
   v("user", remedy.user);
   v("advice", remedy.advice);
   v("admin", remedy.admin);
   v("verify", remedy.verify);
 }
 
-template <class V>
-void fields(V& v, Visited<V, Finding>& finding) {
+void fields(auto& v, Visited<decltype(v), Finding>& finding) {
   v("id", finding.id);
   v("fingerprint", finding.fingerprint);
   v("title", finding.title);
@@ -134,8 +122,7 @@ void fields(V& v, Visited<V, Finding>& finding) {
   v("sources", finding.sources);
 }
 
-template <class V>
-void fields(V& v, Visited<V, ReportEpisode::Reason>& reason) {
+void fields(auto& v, Visited<decltype(v), ReportEpisode::Reason>& reason) {
   v("metric", reason.metric);
   v("instance", reason.instance);
   v("feature", reason.feature);
@@ -145,21 +132,18 @@ void fields(V& v, Visited<V, ReportEpisode::Reason>& reason) {
   v("unit", reason.unit);
 }
 
-template <class V>
-void fields(V& v, Visited<V, ReportEpisode::Contribution>& part) {
+void fields(auto& v, Visited<decltype(v), ReportEpisode::Contribution>& part) {
   v("metric", part.metric);
   v("instance", part.instance);
   v("share", part.share);
 }
 
-template <class V>
-void fields(V& v, Visited<V, ReportEpisode::DetectorView>& view) {
+void fields(auto& v, Visited<decltype(v), ReportEpisode::DetectorView>& view) {
   v("method", view.method);
   v("channels", view.channels);
 }
 
-template <class V>
-void fields(V& v, Visited<V, ReportEpisode>& episode) {
+void fields(auto& v, Visited<decltype(v), ReportEpisode>& episode) {
   v("node", episode.node);
   v("first_window", episode.first_window);
   v("last_window", episode.last_window);
@@ -175,8 +159,7 @@ void fields(V& v, Visited<V, ReportEpisode>& episode) {
   v("detectors", episode.detectors);
 }
 
-template <class V>
-void fields(V& v, Visited<V, PeerGroup>& role) {
+void fields(auto& v, Visited<decltype(v), PeerGroup>& role) {
   v("nodes", role.nodes);
   v("compared", role.compared);
   v.word("reason", role.reason);
@@ -184,8 +167,7 @@ void fields(V& v, Visited<V, PeerGroup>& role) {
   v("channels", role.channels);
 }
 
-template <class V>
-void fields(V& v, Visited<V, PeerDeviation>& deviation) {
+void fields(auto& v, Visited<decltype(v), PeerDeviation>& deviation) {
   v("node", deviation.node);
   v("channel", deviation.channel);
   v.name("subsystem", deviation.subsystem, subsystem_of);
@@ -198,24 +180,21 @@ void fields(V& v, Visited<V, PeerDeviation>& deviation) {
   v("telling", deviation.telling);
 }
 
-template <class V>
-void fields(V& v, Visited<V, PeerCell>& cell) {
+void fields(auto& v, Visited<decltype(v), PeerCell>& cell) {
   v("node", cell.node);
   v.name("subsystem", cell.subsystem, subsystem_of);
   v("channels", cell.channels);
   v.rounded("percent", cell.percent);
 }
 
-template <class V>
-void fields(V& v, Visited<V, FactDifference>& fact) {
+void fields(auto& v, Visited<decltype(v), FactDifference>& fact) {
   v("key", fact.key);
   v("nodes", fact.nodes);
   v("value", fact.value);
   v("usual", fact.usual);
 }
 
-template <class V>
-void fields(V& v, Visited<V, Straggler>& straggler) {
+void fields(auto& v, Visited<decltype(v), Straggler>& straggler) {
   v.word("node", straggler.node);
   v.word("reason", straggler.reason);
   v.word("signal", straggler.signal);
@@ -227,8 +206,7 @@ void fields(V& v, Visited<V, Straggler>& straggler) {
   v("percent", straggler.percent);
 }
 
-template <class V>
-void fields(V& v, Visited<V, PeerComparison>& peers) {
+void fields(auto& v, Visited<decltype(v), PeerComparison>& peers) {
   v("compared", peers.compared);
   v.word("reason", peers.reason);
   v("sentence", peers.sentence);
@@ -244,8 +222,7 @@ void fields(V& v, Visited<V, PeerComparison>& peers) {
   v("straggler", peers.straggler);
 }
 
-template <class V>
-void fields(V& v, Visited<V, HistoryChange>& change) {
+void fields(auto& v, Visited<decltype(v), HistoryChange>& change) {
   v.name("what", change.what, history_change_of);
   v("name", change.name);
   if (change.what == HistoryChange::What::configuration) {
@@ -263,8 +240,7 @@ void fields(V& v, Visited<V, HistoryChange>& change) {
   v.time("since", change.since_utc_ns);
 }
 
-template <class V>
-void fields(V& v, Visited<V, HistoryComparison>& history) {
+void fields(auto& v, Visited<decltype(v), HistoryComparison>& history) {
   v.name("status", history.status, history_status_of);
   v.word("reason", history.reason);
   v("sentence", history.sentence);
@@ -281,14 +257,12 @@ void fields(V& v, Visited<V, HistoryComparison>& history) {
   v("changes_left_out", history.changes_left_out);
 }
 
-template <class V>
-void fields(V& v, Visited<V, NotChecked>& one) {
+void fields(auto& v, Visited<decltype(v), NotChecked>& one) {
   v("rule", one.rule);
   v("reason", one.reason);
 }
 
-template <class V>
-void fields(V& v, Visited<V, TimelineChannel>& channel) {
+void fields(auto& v, Visited<decltype(v), TimelineChannel>& channel) {
   v("node", channel.node);
   v("name", channel.name);
   v("unit", channel.unit);
@@ -297,8 +271,7 @@ void fields(V& v, Visited<V, TimelineChannel>& channel) {
   v("values", channel.values);
 }
 
-template <class V>
-void fields(V& v, Visited<V, Report>& report) {
+void fields(auto& v, Visited<decltype(v), Report>& report) {
   v.schema("schema", kReportSchema);
   v.word("report_id", report.report_id);
   v.word("tool_version", report.tool_version);

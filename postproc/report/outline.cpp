@@ -136,7 +136,8 @@ Table evidence_table(const Finding& finding, const Report& report) {
         {channel, cell(quantity_of(one.metric, one.observed, one.unit), ": "),
          one.expected ? cell(quantity_of(one.metric, one.expected, one.unit), ", expected ") : Cell{},
          cell(one.feature, " (", ")"), cell(by, ", found by "),
-         cell(timed ? clock_time(one.span.begin_utc_ns) + " to " + clock_time(one.span.end_utc_ns) : "whole job", ", ")});
+         cell(timed ? clock_time(one.span.begin_utc_ns) + " to " + clock_time(one.span.end_utc_ns) : "whole job",
+              ", ")});
   }
   return table;
 }

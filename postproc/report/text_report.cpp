@@ -331,7 +331,8 @@ void print_job(Page& page, const Section& section) {
   }
   if (!place.empty()) title += " (" + place + ")";
   page.blank();
-  page.paragraph(0, rest.empty() ? title : title + (place.empty() ? ", " : ": ") + rest);
+  const bool short_one = rest.empty() || page.style().part == TextPart::findings;
+  page.paragraph(0, short_one ? title : title + (place.empty() ? ", " : ": ") + rest);
 }
 
 void print(Page& page, const Card& card, const Report& report) {
@@ -463,7 +464,7 @@ std::string render_text(const Report& report, const TextStyle& style) {
   Page page(style);
   const std::vector<Section> sections = outline(report);
   if (style.part == TextPart::findings) {
-    page.paragraph(0, job_with_place(report.job));
+    print_job(page, sections.front());
     for (const Section& section : sections) {
       for (const Card& card : section.cards) print(page, card, report);
     }

@@ -58,14 +58,6 @@ std::string job_title(const ReportJob& job) {
   return name.empty() ? title : title + " " + name;
 }
 
-std::string job_with_place(const ReportJob& job) {
-  std::vector<std::string> parts;
-  if (!job.user.empty()) parts.push_back("user " + printable(job.user, 60));
-  if (!job.cluster.empty()) parts.push_back("cluster " + printable(job.cluster, 60));
-  if (!job.nodes.empty()) parts.push_back((job.nodes.size() > 1 ? "nodes " : "node ") + node_list(job.nodes));
-  return parts.empty() ? job_title(job) : fmt::format("{} ({})", job_title(job), listed(parts));
-}
-
 std::string run_time(const ReportJob& job) {
   if (job.ran_seconds) return "ran " + duration(*job.ran_seconds);
   if (job.begin_utc_ns == 0 || job.end_utc_ns <= job.begin_utc_ns) return "";

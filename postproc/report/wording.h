@@ -33,8 +33,6 @@ namespace reveal {
 
 /// "job 4711 (array 4711_3) resnet50", or the name of the program outside a batch system.
 [[nodiscard]] std::string job_title(const ReportJob&);
-/// The same with "(user ada, cluster hydra, nodes n[01-02])".
-[[nodiscard]] std::string job_with_place(const ReportJob&);
 /// "ran 62 s", or "recorded for 60 s" if nobody told how long it ran; "" if neither is known.
 [[nodiscard]] std::string run_time(const ReportJob&);
 

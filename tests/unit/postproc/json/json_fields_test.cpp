@@ -16,8 +16,7 @@ struct Leaf {
   bool operator==(const Leaf&) const = default;
 };
 
-template <class V>
-void fields(V& v, Visited<V, Leaf>& leaf) {
+void fields(auto& v, Visited<decltype(v), Leaf>& leaf) {
   v("text", leaf.text);
   v("number", leaf.number);
   v("flag", leaf.flag);
@@ -34,8 +33,7 @@ struct Tree {
   std::vector<double> series;
 };
 
-template <class V>
-void fields(V& v, Visited<V, Tree>& tree) {
+void fields(auto& v, Visited<decltype(v), Tree>& tree) {
   v("text", tree.text);
   v.word("word", tree.word);
   v.time("time", tree.time);
