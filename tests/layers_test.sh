@@ -35,7 +35,7 @@ for folder in core postproc wrapper hdf5schema; do
 done
 
 # The floors of postproc, lowest first: none includes what stands above it.
-floors=(numerics words telemetry features detect detect/scan detect/windows detect/paper detect/pipelines diagnose
+floors=(numerics words json telemetry features detect detect/scan detect/windows detect/paper detect/pipelines diagnose
   diagnose/rules peers history report analysis live score mail deliver)
 for ((i = 0; i < ${#floors[@]}; ++i)); do
   above=$(IFS='|'; echo "${floors[*]:i+1}")

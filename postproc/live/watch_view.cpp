@@ -6,8 +6,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "postproc/peers/node_profile.h"
 #include "postproc/report/wording.h"
+#include "postproc/telemetry/metric_facts.h"
 #include "postproc/words/quantity.h"
 #include "postproc/words/sanitize.h"
 
@@ -108,9 +108,9 @@ void draw_meters(const WatchedNode& node, const ViewStyle& style, Lines& lines) 
   for (std::size_t i = 0; i < meters().size(); ++i) {
     const std::deque<double>& values = node.history()[i];
     if (values.empty() || std::isnan(values.back())) continue;
-    const std::string shown = quantity(values.back(), meters()[i].unit);
-    const bool has_unit = meters()[i].unit != "cpus" || shown.ends_with("cpus");
-    std::string line = fmt::format("  {:18} {:>14}", meters()[i].label, has_unit ? shown : shown + " cpus");
+    const MetricFact& meter = meters()[i];
+    std::string line =
+        fmt::format("  {:18} {:>14}", meter.meter, quantity_of(meter.metric, values.back(), meter.meter_unit));
     if (style.blocks) line += "  " + sparkline(values, kSparkWidth);
     lines.add(line);
   }
@@ -198,7 +198,7 @@ std::string alert_json(const AlertNotice& notice) {
   if (notice.last_look_utc_ns > 0) json["last_look"] = iso_time(notice.last_look_utc_ns);
   for (const Reason& reason : alert.episode.reasons) {
     const Channel& channel = alert.channels[reason.channel];
-    const std::string unit = std::string(name_of(channel.unit)) + (per_second(channel) ? "/s" : "");
+    const std::string unit = unit_of(channel);
     Json entry{{"channel", channel.name()}, {"unit", unit}, {"observed", nullptr}, {"expected", nullptr}};
     if (std::isfinite(reason.observed)) entry["observed"] = reason.observed;
     if (std::isfinite(reason.expected)) entry["expected"] = reason.expected;

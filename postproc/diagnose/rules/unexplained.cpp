@@ -7,6 +7,7 @@
 #include "hdf5schema/basics/error.h"
 #include "postproc/diagnose/rule.h"
 #include "postproc/diagnose/signals.h"
+#include "postproc/telemetry/metric_facts.h"
 #include "postproc/words/quantity.h"
 
 namespace reveal {
@@ -27,13 +28,6 @@ bool explained(const RuleContext& context, TimeSpan episode) {
     }
   }
   return false;
-}
-
-std::string rate_unit(const Channel& channel) {
-  std::string unit(name_of(channel.unit));
-  if (channel.metric == "job.outsider_cpu") unit = "cpus";
-  if (channel.kind == Kind::counter || channel.kind == Kind::event) unit += "/s";
-  return unit;
 }
 
 /// What the job itself did or waited for: where none of it changed, the job did not feel the episode. Nothing if none
@@ -91,12 +85,13 @@ std::vector<Finding> check(const RuleContext& context) {
       evidence.feature = reason.feature;
       evidence.observed = reason.observed;
       evidence.expected = reason.expected;
-      evidence.unit = rate_unit(channel);
+      evidence.unit = unit_of(channel);
       evidence.span = span;
       evidence.detectors = names_of(episode.methods);
       evidence.score = reason.z;
       strongest += fmt::format("{}{} {} instead of {}", strongest.empty() ? "" : ", ", channel.name(),
-                               quantity(reason.observed, evidence.unit), quantity(reason.expected, evidence.unit));
+                               quantity_of(channel.metric, reason.observed, evidence.unit),
+                               quantity_of(channel.metric, reason.expected, evidence.unit));
       finding.evidence.push_back(std::move(evidence));
     }
     finding.sentence =

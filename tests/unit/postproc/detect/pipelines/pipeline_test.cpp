@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <random>
 
 #include "hdf5schema/basics/error.h"
@@ -290,10 +291,12 @@ TEST(Claims, EveryFeatureHasItsPhrase) {
 TEST(Claims, SpeakPlainlyWithTwoNumbersAndAUnit) {
   const Channel time{.metric = "cpu.user", .instance = "cpu1", .kind = Kind::counter, .unit = Unit::nanoseconds};
   EXPECT_EQ(plain_claim(time, {.observed = 9.8e8, .expected = 4.3e8}, 15.62),
-            "CPU user time of cpu1 rose to 980 ms/s from 430 ms/s for 15.6 s.");
+            "CPU user time of cpu1 rose to 0.98 cpus from 0.43 cpus for 15.6 s.");
   const Channel dirty{.metric = "mem.dirty", .kind = Kind::gauge, .unit = Unit::bytes};
   EXPECT_EQ(plain_claim(dirty, {.observed = 3.0 * (1 << 20), .expected = 1.5 * (1 << 30)}, 10),
-            "Dirty page cache fell to 0.0029 GiB from 1.50 GiB for 10 s.");
+            "Dirty page cache fell to 0.00293 GiB from 1.5 GiB for 10 s.");
+  EXPECT_EQ(plain_claim(dirty, {.observed = 2048, .expected = std::numeric_limits<double>::quiet_NaN()}, 150),
+            "Dirty page cache was 2 KiB for 2 min 30 s; nothing else of it was measured.");
 }
 
 }  // namespace

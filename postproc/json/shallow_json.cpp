@@ -1,4 +1,4 @@
-#include "postproc/telemetry/shallow_json.h"
+#include "postproc/json/shallow_json.h"
 
 #include "hdf5schema/basics/error.h"
 

@@ -1,5 +1,5 @@
 // Numbers of a JSON file that somebody else may have written.
-#include "postproc/telemetry/json_number.h"
+#include "postproc/json/whole_number.h"
 
 #include <gtest/gtest.h>
 
