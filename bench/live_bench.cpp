@@ -13,7 +13,6 @@
 #include "hdf5schema/trace_reader.h"
 #include "postproc/detect/pipeline.h"
 #include "postproc/live/live_detector.h"
-#include "postproc/live/live_look.h"
 #include "postproc/telemetry/load.h"
 
 using namespace reveal;
@@ -30,10 +29,8 @@ std::string line_of(const Told& told, std::int64_t first_ns) {
   const auto seconds = [&](std::int64_t time_ns) { return static_cast<double>(time_ns - first_ns) * 1e-9; };
   return fmt::format("  at {:6.1f} s {:9} #{} {:6.1f} to {:6.1f} s {} score {:.1f} {}: {}\n", told.at_seconds,
                      name_of(told.change.news), alert.number, seconds(alert.begin_ns), seconds(alert.end_ns),
-                     alert.tier == Tier::finding  ? "finding"
-                     : alert.tier == Tier::notice ? "notice"
-                                                  : "none",
-                     alert.score, name_of(alert.subsystem), alert.claim);
+                     name_of(alert.episode.tier), alert.episode.score, name_of(alert.episode.subsystem),
+                     alert.episode.claim);
 }
 
 void replay(const std::string& path, double share) {
@@ -99,8 +96,8 @@ void replay(const std::string& path, double share) {
       if (alert.state == AlertState::withdrawn || b >= end || begin >= e) continue;
       live = fmt::format("live #{}: begin {:+.1f} s, end {:+.1f} s", alert.number, b - begin, e - end);
     }
-    fmt::print("  report: {:.1f} to {:.1f} s {} {}; {}\n", begin, end,
-               episode.tier == Tier::finding ? "finding" : "notice", name_of(episode.subsystem), live);
+    fmt::print("  report: {:.1f} to {:.1f} s {} {}; {}\n", begin, end, name_of(episode.tier),
+               name_of(episode.subsystem), live);
   }
 }
 

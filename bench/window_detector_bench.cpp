@@ -13,10 +13,9 @@
 #include <vector>
 
 #include "postproc/detect/paper/detector.h"
-#include "postproc/detect/paper/isolation_forest.h"
-#include "postproc/detect/windows/gaussian_mixture.h"
 #include "postproc/detect/windows/knn_distance.h"
 #include "postproc/numerics/gram.h"
+#include "postproc/numerics/isolation_forest.h"
 #include "postproc/numerics/principal_components.h"
 
 using namespace reveal;
@@ -81,6 +80,4 @@ int main(int argc, char** argv) {
   const Eigen::MatrixXd few = pc.coordinates.leftCols(20);
   measure("neighbours_20", folder, [&] { return neighbour_distances(gram_of(few), 30, 0); });
   measure("isolation_forest_20", folder, [&] { return IsolationForest::fit(few, 0).score(few); });
-  const Eigen::MatrixXd fewer = pc.coordinates.leftCols(10);
-  measure("gaussian_mixture", folder, [&] { return GaussianMixture::fit(fewer, 4, 0).log_density(fewer); });
 }

@@ -63,15 +63,8 @@ void encode_increments(const RowBuffer& buffer, std::size_t family, std::size_t 
     for (std::size_t channel = 0; channel < channels; ++channel) {
       const std::int64_t value = values[channel];
       if (value == kMissing) continue;
-      const std::int64_t before = previous[channel];
-      previous[channel] = value;
-      if (before == kMissing) {
-        out.bases[channel] = value;
-        continue;
-      }
-      std::int64_t increment = 0;
-      if (__builtin_sub_overflow(value, before, &increment) || increment < 0) continue;
-      out.values[channel * rows + row] = increment;
+      if (previous[channel] == kMissing) out.bases[channel] = value;
+      out.values[channel * rows + row] = take_increment(value, previous[channel]);
     }
   }
 }

@@ -64,9 +64,18 @@ struct EncodedRows {
   std::vector<std::int64_t> bases;
 };
 
+/// The increment to `value`, which takes the place of `previous` (kMissing: none yet); missing for a first value, and
+/// for one that went back (wrap, reset).
+[[nodiscard]] inline std::int64_t take_increment(std::int64_t value, std::int64_t& previous) noexcept {
+  std::int64_t increment = 0;
+  const bool counted = previous != kMissing && !__builtin_sub_overflow(value, previous, &increment) && increment >= 0;
+  previous = value;
+  return counted ? increment : kMissing;
+}
+
 /// Increments of the absolute values in `buffer`. `previous` is the last value known per channel (kMissing: none yet)
-/// and is carried from chunk to chunk, so that after a gap the increment covers the gap. A counter that went back
-/// (wrap, reset) yields one missing increment. `previous` grows with `channels`.
+/// and is carried from chunk to chunk, so that after a gap the increment covers the gap. `previous` grows with
+/// `channels`.
 void encode_increments(const RowBuffer& buffer, std::size_t family, std::size_t channels,
                        std::vector<std::int64_t>& previous, EncodedRows& out);
 

@@ -75,6 +75,7 @@ struct Coverage {
   std::string probe;
   State state = State::ok;
   std::string reason;
+  bool operator==(const Coverage&) const = default;
 };
 
 /// (monotonic, UTC, maximum error), so that nodes can be aligned.

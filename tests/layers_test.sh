@@ -35,7 +35,7 @@ for folder in core postproc wrapper hdf5schema; do
 done
 
 # The floors of postproc, lowest first: none includes what stands above it.
-floors=(numerics words telemetry features detect detect/scan detect/paper detect/windows detect/pipelines diagnose
+floors=(numerics words json telemetry features detect detect/scan detect/windows detect/paper detect/pipelines diagnose
   diagnose/rules peers history report analysis live score mail deliver)
 for ((i = 0; i < ${#floors[@]}; ++i)); do
   above=$(IFS='|'; echo "${floors[*]:i+1}")
@@ -47,6 +47,8 @@ for folder in postproc/*/ postproc/detect/*/ postproc/diagnose/*/; do
   [[ " ${floors[*]} commands " == *" $folder "* ]] || complain "postproc/$folder has no floor"
 done
 forbid postproc 'postproc/commands/' "subcommands are above everything" '^postproc/(commands/|reveal_main\.cpp:)'
+forbid postproc 'postproc/detect/paper/' "the default pipeline does without the paper's detectors" \
+  '^postproc/(detect/paper/|detect/pipelines/pipelines\.cpp:|commands/prune\.cpp:)'
 forbid . 'slurm/slurm\.h' "<slurm/slurm.h> belongs to one file" '^\./(postproc/deliver/slurm_controller\.cpp|build)'
 
 # Listed by `reveal rules`, switched off and configured like the others: a finding's name is that of a row of the table.

@@ -4,9 +4,9 @@
   bench/detection/few_channels.py [--reveal BIN] [--jobs DIR] [--seeds N] [--first SEED] [--only PART...]
 
 White noise of 20 channels at 0.1 s, three of them raised by 4, 8 or 15 standard deviations for 5, 10 or 15 s; a step is
-found if a finding and it have an intersection over union of at least 0.8. The same with a step at a random place in
+found if a strong interval and it have an intersection over union of at least 0.8. The same with a step at a random place in
 white noise and in an autoregressive series, of 1 to 100 channels. Noise and series that wander, without a step: any
-finding is false.
+strong one is false.
 --jobs: recorded jobs (see jobs.py), of which a few moving channels are taken at random.
 --only: some of steps, places, noise, wander, jobs."""
 import argparse
@@ -35,7 +35,7 @@ def findings(reveal, values, interval=INTERVAL, names=None, kind=(), subsystem=(
             file.attrs["interval_seconds"] = interval
         subprocess.run([reveal, "score", path, "--out", windows, "--episodes", episodes], check=True, stdout=subprocess.DEVNULL)
         with open(episodes, newline="") as lines:
-            return [(int(e["begin"]), int(e["end"])) for e in csv.DictReader(lines) if e["tier"] == "finding"]
+            return [(int(e["begin"]), int(e["end"])) for e in csv.DictReader(lines) if e["tier"] == "strong"]
 
 
 def overlap(one, other):

@@ -11,7 +11,7 @@ Protocol: windows of 30 samples, stride 10, no training part. A window is positi
 samples or half an event; windows that touch an event less are left out of AP. VUS-PR: buffers 0 to 10 windows, 250
 thresholds. recall@1, @5: share of events with a window above the lowest threshold that raises at most 1 (5) false-alarm
 events per 1000 normal windows, at least one allowed: an oracle's threshold, it measures ranking. A false-alarm event is
-a run of adjacent windows of which none touches an event. Fixed rule: windows of tier `finding`; beside it those of any
+a run of adjacent windows of which none touches an event. Fixed rule: windows of tier `strong`; beside it those of any
 tier. hit@100 and @150: share of an event's labelled channels among its first (one and a half times as many) channels,
 by the mean of the shares that its positive windows give them. No threshold or constant is chosen here."""
 import argparse
@@ -159,7 +159,7 @@ def attribution(truth, shares):
     return np.mean(results, axis=0)
 
 
-METRICS = ["AP", "VUS-PR", "recall@1", "recall@5", "finding recall", "finding false/1000", "any recall",
+METRICS = ["AP", "VUS-PR", "recall@1", "recall@5", "strong recall", "strong false/1000", "any recall",
            "any false/1000", "hit@100", "hit@150", "NDCG"]
 
 
@@ -192,8 +192,8 @@ def evaluate_file(binary, path, pipeline):
         for part in filter(None, row["top_channels"].split(";")):
             name, _, share = part.rpartition(":")
             shares[w, index[name]] = float(share)
-    finding = np.array([r["tier"] == "finding" for r in rows])
-    flagged = np.array([r["tier"] in ("finding", "notice") for r in rows])
+    finding = np.array([r["tier"] == "strong" for r in rows])
+    flagged = np.array([r["tier"] in ("strong", "weak") for r in rows])
     score = np.array([float(r["score"]) for r in rows])
     return [*evaluate(truth, score, finding, flagged, shares), seconds]
 

@@ -5,8 +5,8 @@
 
 DIR holds one HDF5 file per job as `reveal score` reads it, plus the group /truth (healthy, event_begin, event_end,
 event_subsystem, event_subsystem_also, event_channels), which only this evaluation reads. Windows are 3 s every second.
-A job is found if a finding and the event have an intersection over union of at least 0.1; any finding in a healthy job
-is false. IoU, onset and subsystem are those of the episode with the highest score, whatever its tier.
+A job is found if a strong interval and the event have an intersection over union of at least 0.1; any strong one in a
+healthy job is false. IoU, onset and subsystem are those of the episode with the highest score, whatever its tier.
 
 --pseudo-healthy also judges the disturbed jobs with their event cut out. The parts before and after are glued, so this
 asks more than a healthy job does.
@@ -194,8 +194,8 @@ def median(values):
     return statistics.median(values) if values else float("nan")
 
 
-HEAD = ["jobs", "pipeline", "healthy with a finding", "healthy with a notice", "found", "found at all", "found as top",
-        "mean IoU", "least IoU", "onset error s", "subsystem strict", "subsystem also", "other findings/run",
+HEAD = ["jobs", "pipeline", "healthy with a strong one", "healthy with a weak one", "found", "found at all", "found as top",
+        "mean IoU", "least IoU", "onset error s", "subsystem strict", "subsystem also", "other strong ones/run",
         "channels matched", "ms/job, whole program"]
 
 
@@ -209,7 +209,7 @@ def evaluate(name, jobs, pipeline, options, folder):
     healthy = disturbed = false = talk = found = at_all = top = strict = also = other = 0
     overlaps, onsets, matches = [], [], []
     for (job, _), (episodes, _) in zip(jobs, results):
-        findings = [e for e in episodes if e["tier"] == "finding"]
+        findings = [e for e in episodes if e["tier"] == "strong"]
         best = episodes[0] if episodes else None
         line = f"{job.name:24}"
         if best:

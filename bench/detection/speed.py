@@ -5,7 +5,7 @@
 
 Prints seconds of both (median of three runs for scikit-learn, five for reveal, processor time), their ratio, and how far
 the results are apart: the largest relative difference where the method is determined, the rank correlation where it is
-random (Isolation Forest, mixture). The matrix is standardised noise with recurring phases, common factors and 2 % of
+random (Isolation Forest). The matrix is standardised noise with recurring phases, common factors and 2 % of
 strange windows."""
 import argparse
 import os
@@ -21,7 +21,6 @@ import numpy as np
 from scipy.stats import spearmanr
 from sklearn.decomposition import PCA
 from sklearn.ensemble import IsolationForest
-from sklearn.mixture import GaussianMixture
 from sklearn.neighbors import NearestNeighbors
 
 
@@ -42,10 +41,6 @@ def mahalanobis(x):
 
 def forest(x, seed=0):
     return -IsolationForest(n_estimators=100, contamination=0.01, random_state=seed).fit(x).score_samples(x)
-
-
-def mixture(x, seed=0):
-    return GaussianMixture(4, random_state=seed).fit(x).score_samples(x)
 
 
 def neighbours(x, k):
@@ -80,7 +75,6 @@ def main():
         "neighbours": (lambda: neighbours(x, 30), "difference"),
         "neighbours_20": (lambda: neighbours(few[:, :20], 30), "difference"),
         "isolation_forest_20": (lambda seed=0: forest(few[:, :20], seed), "rank"),
-        "gaussian_mixture": (lambda seed=0: mixture(few[:, :10], seed), "rank"),
     }
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "matrix")

@@ -4,7 +4,7 @@
 //   paper      the paper's pipeline: a window that any of its detectors puts into the top 1 %
 //   unpruned   the same on all channels that move
 //   windows    the window detectors of the default pipeline without its interval scan; the top 1 % of their ranking
-//   reveal     the default pipeline: windows of findings and notices
+//   reveal     the default pipeline: windows of strong and weak intervals
 #include <spdlog/fmt/fmt.h>
 
 #include <array>
@@ -13,10 +13,10 @@
 #include <string_view>
 #include <vector>
 
-#include "postproc/detect/paper/detector.h"
 #include "postproc/detect/pipeline.h"
 #include "postproc/detect/scan/scan_scale.h"
 #include "postproc/detect/windows/ensemble.h"
+#include "postproc/numerics/percentile.h"
 #include "postproc/score/score.h"
 #include "postproc/telemetry/job.h"
 #include "postproc/telemetry/load.h"
@@ -62,7 +62,7 @@ std::vector<WindowScore> ranking_alone(const Telemetry& node, const DetectOption
   std::vector<WindowScore> windows;
   for (std::size_t w = 0; w < grid.count; ++w) {
     windows.push_back({.begin = grid.first_sample(w), .end = grid.end_sample(w), .score = ranking.score[w]});
-    if (ranking.score[w] > threshold) windows.back().tier = Tier::notice;
+    if (ranking.score[w] > threshold) windows.back().tier = Tier::weak;
   }
   return windows;
 }

@@ -43,7 +43,8 @@ bool is_own(const fs::path& directory) {
   return folder.get() >= 0 && ::fstat(folder.get(), &status) == 0 && status.st_uid == ::geteuid();
 }
 
-/// A baseline is made of normal runs only.
+/// A baseline is made of normal runs only; one that differs from its past is none: what is slow today must not be
+/// normal tomorrow.
 std::string why_not_normal(const Report& report) {
   if (report.partial) return "part of its data is missing";
   if (has_failed(report.job)) return "it failed";
@@ -70,10 +71,6 @@ RunRecord record_of(const std::vector<NodeSummary>& summaries, const Report& rep
       text_hash(fmt::format("{}\n{}\n{}\n{}", job.cluster, job.id, job.restart.value_or(0), job.begin_utc_ns));
   record.begin_utc_ns = job.begin_utc_ns;
   record.seconds = seconds_of(job);
-  record.verdict = name_of(report.verdict.status);
-  for (const Finding& finding : report.findings) record.findings.push_back(finding.id);
-  record.why_not = why_not_normal(report);
-  record.accepted = record.why_not.empty();
   // The nodes that do the job's main work; a driver's numbers would only blur theirs.
   std::vector<const NodeProfile*> main;
   for (const NodeSummary& summary : summaries) {
@@ -94,9 +91,10 @@ void keep(const fs::path& directory, const RunRecord& record, std::vector<InputP
   }
 }
 
-void never(HistoryComparison& history, std::string why) {
+std::optional<KeptRun> never(HistoryComparison& history, std::string why) {
   history = {};
   history.reason = std::move(why);
+  return std::nullopt;
 }
 
 }  // namespace
@@ -115,8 +113,9 @@ HistoryOptions history_options(const AnalysisSettings& settings) {
   return options;
 }
 
-void add_history(const fs::path& directory, const std::vector<NodeSummary>& summaries, const HistoryOptions& options,
-                 const AnalysisSettings& settings, Report& report, std::vector<InputProblem>& problems) {
+std::optional<KeptRun> compare_with_earlier(const fs::path& directory, const std::vector<NodeSummary>& summaries,
+                                            const HistoryOptions& options, const AnalysisSettings& settings,
+                                            Report& report, std::vector<InputProblem>& problems) {
   if (!options.enabled) return never(report.history, options.why_not);
   if (report.job.begin_utc_ns == 0) return never(report.history, "it is not known when this run began");
   if (!is_own(directory)) return never(report.history, "the job's directory belongs to another user");
@@ -124,47 +123,47 @@ void add_history(const fs::path& directory, const std::vector<NodeSummary>& summ
   if (identity.text.empty()) return never(report.history, identity.why_not);
   std::error_code error;
   const fs::path place = fs::absolute(directory, error).lexically_normal();
-  const fs::path here = place.has_filename() ? place : place.parent_path();
-  RunRecord record = record_of(summaries, report, identity);
+  KeptRun run{.place = place.has_filename() ? place : place.parent_path(),
+              .record = record_of(summaries, report, identity),
+              .without_index = {}};
 
   std::vector<RunRecord> earlier;
-  std::string without_index;
   try {
     RunIndex index(options.state.directory);
     if (index.rebuilt()) {
       problems.push_back({"", fmt::format("{}: the index of earlier runs was damaged and was made again",
                                           options.state.directory.string())});
     }
-    earlier = index.runs(record.key);
+    earlier = index.runs(run.record.key);
   } catch (const Error& failure) {
-    without_index = failure.what();
+    run.without_index = failure.what();
   }
   // Runs the index does not know yet: from before it was there, or copied from elsewhere.
   if (earlier.size() < kLeastRuns) {
-    for (auto& [beside, known] : records_in(here.parent_path())) earlier.push_back(std::move(known));
+    for (auto& [beside, known] : records_in(run.place.parent_path())) earlier.push_back(std::move(known));
   }
-  report.history = compare_runs(record, std::move(earlier), settings);
+  report.history = compare_runs(run.record, std::move(earlier), settings);
+  if (!run.without_index.empty()) {
+    std::string& said =
+        report.history.status == HistoryStatus::never_compared ? report.history.reason : report.history.sentence;
+    said += fmt::format(" (only the runs beside this one are known: {})", run.without_index);
+  }
   const auto found =
       history_findings(report.history, report.job.nodes, {report.job.begin_utc_ns, report.job.end_utc_ns}, settings);
   report.findings.insert(report.findings.end(), found.begin(), found.end());
-  // A run that differs from its past does not become part of it: what is slow today must not be normal tomorrow.
-  for (const Finding& finding : found) {
-    if (finding.severity < Severity::notice) continue;
-    record.accepted = false;
-    record.why_not = "it had a finding: " + finding.id;
-    record.findings.push_back(finding.id);
-  }
-  report.history.enters_baseline = record.accepted;
-  report.history.why_not = record.why_not;
-  if (!without_index.empty()) {
-    std::string& said =
-        report.history.status == HistoryStatus::never_compared ? report.history.reason : report.history.sentence;
-    said += fmt::format(" (only the runs beside this one are known: {})", without_index);
-  }
-  keep(here, record, problems);
-  if (!without_index.empty()) return;
+  return run;
+}
+
+void keep_run(KeptRun run, const HistoryOptions& options, Report& report, std::vector<InputProblem>& problems) {
+  RunRecord& record = run.record;
+  record.verdict = name_of(report.verdict.status);
+  for (const Finding& finding : report.findings) record.findings.push_back(finding.id);
+  record.why_not = report.history.why_not = why_not_normal(report);
+  record.accepted = report.history.enters_baseline = record.why_not.empty();
+  keep(run.place, record, problems);
+  if (!run.without_index.empty()) return;
   try {
-    RunIndex(options.state.directory).put(here, record);
+    RunIndex(options.state.directory).put(run.place, record);
   } catch (const Error& failure) {
     problems.push_back({"", fmt::format("the index of earlier runs was not brought up to date: {}", failure.what())});
   }

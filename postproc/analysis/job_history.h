@@ -2,16 +2,31 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "postproc/analysis/job_report.h"
+#include "postproc/history/run_record.h"
 
 namespace reveal {
 
-/// Fills report.history and appends its findings, writes run.json and brings the index up to date. Whatever fails, the
-/// report is whole: the line about earlier runs says why, and `problems` gets one line where something was damaged.
-void add_history(const std::filesystem::path& directory, const std::vector<NodeSummary>& summaries,
-                 const HistoryOptions& options, const AnalysisSettings& settings, Report& report,
-                 std::vector<InputProblem>& problems);
+/// This run as later ones will know it.
+struct KeptRun {
+  std::filesystem::path place;
+  RunRecord record;
+  std::string without_index;  // why only the runs beside it are known, or ""
+};
+
+/// Fills report.history and appends its findings. Whatever fails, the report is whole: the line about earlier runs says
+/// why, and `problems` gets one line where something was damaged. Nothing for a run that is not to be known again.
+[[nodiscard]] std::optional<KeptRun> compare_with_earlier(const std::filesystem::path& directory,
+                                                          const std::vector<NodeSummary>& summaries,
+                                                          const HistoryOptions& options,
+                                                          const AnalysisSettings& settings, Report& report,
+                                                          std::vector<InputProblem>& problems);
+
+/// Once the report is judged: writes run.json and brings the index up to date. Only a normal run becomes a baseline.
+void keep_run(KeptRun run, const HistoryOptions& options, Report& report, std::vector<InputProblem>& problems);
 
 }  // namespace reveal

@@ -127,8 +127,7 @@ void share_of_run(const ReportJob& job, std::vector<Finding>& findings) {
 
 /// An episode that the peers show as well, at the same time and in the same channels, is a phase of the job and no
 /// news.
-void label_common(const std::vector<NodeSummary>& summaries, const PeerComparison& comparison, Report& report,
-                  std::vector<Finding>& findings) {
+void label_common(const std::vector<NodeSummary>& summaries, const PeerComparison& comparison, Report& report) {
   constexpr double kMostPeers = 0.8;
   constexpr std::size_t kReasons = 3;
   std::map<std::string, const NodeProfile*> profiles;
@@ -150,12 +149,10 @@ void label_common(const std::vector<NodeSummary>& summaries, const PeerCompariso
     }
     const auto share = share_of_peers_alike(*profiles.at(episode.node), peers->second, episode.span, channels);
     if (!share || *share < kMostPeers) continue;
-    if (std::find(episode.labels.begin(), episode.labels.end(), "COMMON") == episode.labels.end()) {
-      episode.labels.emplace_back("COMMON");
-    }
+    if (!has_label(episode, Label::common)) episode.labels.push_back(Label::common);
     common.insert({episode.node, episode.span.begin_utc_ns});
   }
-  std::erase_if(findings, [&](const Finding& finding) {
+  std::erase_if(report.findings, [&](const Finding& finding) {
     return finding.id == "anomaly.unexplained" && finding.nodes.size() == 1 && finding.intervals.size() == 1 &&
            common.count({finding.nodes.front(), finding.intervals.front().begin_utc_ns}) > 0;
   });
@@ -353,29 +350,14 @@ std::string name_of(const std::filesystem::path& directory) {
   return std::filesystem::canonical(directory, error).filename().string();
 }
 
-}  // namespace
-
-void write_summaries(const std::filesystem::path& directory, const std::string& node,
-                     const AnalysisSettings& settings) {
-  for (const ListedTrace& trace : list_traces(directory)) {
-    if (trace.node != node) continue;
-    try {
-      MemoryBudget budget(kMostMemory);
-      publish_file(directory, summary_name(trace.path),
-                   render_summary(summarise(trace, settings, budget, usable_threads())));
-    } catch (const std::exception&) {
-      continue;  // the report of the job tries again, and says what is wrong
-    }
-  }
-}
-
-Report merge_summaries(const std::vector<NodeSummary>& summaries, const std::vector<InputProblem>& problems,
-                       const ReportOptions& options) {
+/// All but what is concluded from it.
+Report merged_parts(const std::vector<NodeSummary>& summaries, const std::vector<InputProblem>& problems,
+                    const ReportOptions& options) {
   Report report;
   report.created_utc_ns = options.now_utc_ns;
   report.tool_version = REVEAL_VERSION;
   merge_job(summaries, report.job);
-  std::vector<Finding> findings;
+  std::vector<Finding>& findings = report.findings;
   for (const NodeSummary& summary : summaries) {
     const Report& part = summary.part;
     findings.insert(findings.end(), part.findings.begin(), part.findings.end());
@@ -396,13 +378,11 @@ Report merge_summaries(const std::vector<NodeSummary>& summaries, const std::vec
     if (!summary.profile.channels.empty()) profiles.push_back(&summary.profile);
   }
   report.comparison = compare_peers(profiles, options.settings);
-  label_common(summaries, report.comparison, report, findings);
+  label_common(summaries, report.comparison, report);
   const auto of_peers =
       peer_findings(report.comparison, {report.job.begin_utc_ns, report.job.end_utc_ns}, options.settings);
   findings.insert(findings.end(), of_peers.begin(), of_peers.end());
   add_transient_stragglers(transient_straggler_findings(report.comparison, profiles, options.settings), findings);
-  add_remedies(report.job, findings);
-  report.findings = merge_findings(std::move(findings));
   std::stable_sort(report.episodes.begin(), report.episodes.end(),
                    [](const ReportEpisode& a, const ReportEpisode& b) { return a.score > b.score; });
   if (report.episodes.size() > kMostEpisodes) {
@@ -410,13 +390,43 @@ Report merge_summaries(const std::vector<NodeSummary>& summaries, const std::vec
     report.episodes.resize(kMostEpisodes);
   }
   report.not_checked = merge_not_checked(summaries);
-  report.timeline = merge_timelines(summaries, report);
-  judge(report, not_judged(summaries, report.job));
   report.report_id =
       text_hash(fmt::format("{}\n{}\n{}", report.job.id, report.job.begin_utc_ns, report.created_utc_ns));
   report.files.emplace_back("report as data", "report.json");
   report.files.emplace_back("report as text", "report.txt");
   report.files.emplace_back("report as a page", "report.html");
+  return report;
+}
+
+/// Once all findings are there: what they come to.
+void conclude(const std::vector<NodeSummary>& summaries, Report& report) {
+  report.findings = merge_findings(std::move(report.findings));
+  add_remedies(report.job, report.findings);
+  share_of_run(report.job, report.findings);
+  report.timeline = merge_timelines(summaries, report);
+  judge(report, not_judged(summaries, report.job));
+}
+
+}  // namespace
+
+void write_summaries(const std::filesystem::path& directory, const std::string& node,
+                     const AnalysisSettings& settings) {
+  for (const ListedTrace& trace : list_traces(directory)) {
+    if (trace.node != node) continue;
+    try {
+      MemoryBudget budget(kMostMemory);
+      publish_file(directory, summary_name(trace.path),
+                   render_summary(summarise(trace, settings, budget, usable_threads())));
+    } catch (const std::exception&) {
+      continue;  // the report of the job tries again, and says what is wrong
+    }
+  }
+}
+
+Report merge_summaries(const std::vector<NodeSummary>& summaries, const std::vector<InputProblem>& problems,
+                       const ReportOptions& options) {
+  Report report = merged_parts(summaries, problems, options);
+  conclude(summaries, report);
   return report;
 }
 
@@ -434,7 +444,7 @@ Report build_report(const std::filesystem::path& directory, const ReportOptions&
   note_missing_nodes(summaries, options, problems);
   void_where_kernel_is_shared(summaries);
 
-  Report report = merge_summaries(summaries, problems, options);
+  Report report = merged_parts(summaries, problems, options);
   report.directory = name_of(directory);
   report.job.exit_code = options.exit_code;
   report.job.ran_seconds = options.ran_seconds;
@@ -449,12 +459,9 @@ Report build_report(const std::filesystem::path& directory, const ReportOptions&
   if (report.job.exit_code) report.job.state = *report.job.exit_code == 0 ? "COMPLETED" : "FAILED";
   note_unrecorded_time(summaries, report);
   read_job_facts(directory, report.job);
-  judge(report, not_judged(summaries, report.job));  // the history keeps the verdict
-  add_history(directory, summaries, options.history, options.settings, report, problems);
-  add_remedies(report.job, report.findings);
-  share_of_run(report.job, report.findings);
-  report.findings = merge_findings(std::move(report.findings));
-  judge(report, not_judged(summaries, report.job));
+  const auto run = compare_with_earlier(directory, summaries, options.history, options.settings, report, problems);
+  conclude(summaries, report);
+  if (run) keep_run(*run, options.history, report, problems);
   return report;
 }
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "postproc/detect/pipelines/long_detection.h"
+#include "postproc/detect/pipelines/interval_detection.h"
 #include "postproc/numerics/present_values.h"
 #include "postproc/telemetry/coarser.h"
 
@@ -69,8 +69,8 @@ std::size_t memory_needed(const TraceStream& stream) {
 LongAnalysis analyse_pieces(TraceStream& stream, std::size_t threads) {
   const Telemetry& job = stream.trace().telemetry;
   LongAnalysis result;
-  LongDetection detection(job, stream.samples(), {.keep_windows = false},
-                          threads > 1 ? std::launch::async : std::launch::deferred);
+  IntervalDetection detection(job, stream.samples(), {.keep_windows = false},
+                              {.scanning = threads > 1 ? std::launch::async : std::launch::deferred});
   Overview overview(job, stream.samples(), result);
   Telemetry piece;
   for (std::size_t begin = 0; begin < stream.samples(); begin += detection.piece_samples()) {

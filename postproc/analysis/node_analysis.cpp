@@ -20,7 +20,9 @@
 #include "postproc/detect/pipeline.h"
 #include "postproc/diagnose/run_rules.h"
 #include "postproc/telemetry/job.h"
+#include "postproc/telemetry/metric_facts.h"
 #include "postproc/telemetry/trace_stream.h"
+#include "postproc/words/quantity.h"
 
 namespace reveal {
 namespace {
@@ -30,9 +32,6 @@ constexpr std::size_t kTimelineChannels = 8;
 constexpr std::size_t kMostAggregates = 300;
 constexpr std::size_t kMostNodeEpisodes = 40;
 constexpr std::size_t kMostReasons = 10;
-
-/// Shown when no finding asks for others: what the job did, and who else.
-constexpr std::string_view kUsualTimeline[] = {"job.cpu_time", "job.outsider_cpu", "job.wait_time", "cpu.utilization"};
 
 /// The channel itself, or the sum over all instances when evidence speaks of the node.
 std::optional<TimelineChannel> timeline_of(const Telemetry& telemetry, const std::string& metric,
@@ -81,7 +80,9 @@ std::vector<TimelineChannel> timeline(const Telemetry& telemetry, const std::vec
     for (const Evidence& evidence : finding.evidence) add(evidence.metric, evidence.instance);
     for (const std::string& instance : finding.instances) add("cpu.user", instance);
   }
-  for (const std::string_view metric : kUsualTimeline) add(std::string(metric), "");
+  for (const MetricFact& fact : metric_facts()) {
+    if (fact.usual_timeline) add(std::string(fact.metric), "");
+  }
   for (const Episode& episode : detection.episodes) {
     if (episode.tier == Tier::none) continue;
     for (std::size_t i = 0; i < std::min<std::size_t>(2, episode.reasons.size()); ++i) {
@@ -100,7 +101,7 @@ ReportEpisode report_episode(const Episode& episode, const Telemetry& telemetry,
                     .first_window = episode.first_window,
                     .last_window = episode.last_window,
                     .span = {at(episode.begin), at(episode.end)},
-                    .methods = episode.methods,
+                    .methods = names_of(episode.methods),
                     .agreement = episode.agreement,
                     .score = episode.score,
                     .tier = episode.tier,
@@ -110,7 +111,7 @@ ReportEpisode report_episode(const Episode& episode, const Telemetry& telemetry,
                     .claim = episode.claim,
                     .detectors = {}};
   for (const DetectorShares& view : episode.contributions) {
-    out.detectors.push_back({view.method, {}});
+    out.detectors.push_back({std::string(name_of(view.method)), {}});
     for (const ChannelShare& part : view.channels) {
       const Channel& channel = telemetry.channels.at(part.channel);
       out.detectors.back().channels.push_back({channel.metric, channel.instance, four_digits(part.share)});
@@ -119,10 +120,8 @@ ReportEpisode report_episode(const Episode& episode, const Telemetry& telemetry,
   for (std::size_t i = 0; i < std::min(kMostReasons, episode.reasons.size()); ++i) {
     const Reason& reason = episode.reasons[i];
     const Channel& channel = telemetry.channels.at(reason.channel);
-    std::string unit(name_of(channel.unit));
-    if (per_second(channel)) unit += "/s";
-    out.reasons.push_back(
-        {channel.metric, channel.instance, reason.feature, unit, reason.z, reason.observed, reason.expected});
+    out.reasons.push_back({channel.metric, channel.instance, reason.feature, unit_of(channel), reason.z,
+                           reason.observed, reason.expected});
   }
   return out;
 }

@@ -3,45 +3,16 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <nlohmann/json.hpp>
 
 #include "hdf5schema/basics/error.h"
-#include "postproc/telemetry/json_number.h"
+#include "postproc/analysis/summary_fields.h"
 #include "postproc/telemetry/publish.h"
-#include "postproc/telemetry/shallow_json.h"
 
 namespace reveal {
 namespace {
 
-using Json = nlohmann::ordered_json;
-constexpr const char* kSchema = "reveal.summary/1";
-
 std::string dump(const NodeSummary& summary) {
-  Json json;
-  json["schema"] = kSchema;
-  json["node"] = summary.node;
-  json["tool_version"] = summary.tool_version;
-  json["config_hash"] = summary.config_hash;
-  json["trace"] = {{"file", summary.trace},
-                   {"bytes", summary.trace_bytes},
-                   {"mtime_ns", summary.trace_mtime_ns},
-                   {"complete", summary.complete},
-                   {"thinned", summary.thinned}};
-  json["seconds"] = summary.seconds;
-  json["boot_id"] = summary.boot_id;
-  json["insufficient"] = summary.insufficient;
-  json["damaged"] = summary.damaged;
-  json["expected_nodes"] = summary.expected_nodes;
-  json["live_channels"] = summary.live_channels;
-  Json aggregates = Json::array();
-  for (const ChannelAggregate& channel : summary.aggregates) {
-    aggregates.push_back({channel.name, channel.unit, channel.mean, channel.minimum, channel.maximum});
-  }
-  json["aggregate_columns"] = {"channel", "unit", "mean", "minimum", "maximum"};
-  json["aggregates"] = std::move(aggregates);
-  json["profile"] = Json::parse(render_profile(summary.profile));
-  json["report"] = Json::parse(render_json(summary.part));
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json_text(JsonWriter::whole(summary)) + "\n";
 }
 
 }  // namespace
@@ -96,36 +67,12 @@ std::string render_summary(NodeSummary summary) {
 }
 
 NodeSummary parse_summary(const std::string& text) {
-  try {
-    const Json json = Json::parse(shallow(text));
-    if (json.at("schema") != kSchema) throw Error("another schema than " + std::string(kSchema));
-    NodeSummary summary;
-    summary.node = json.at("node");
-    summary.tool_version = json.at("tool_version");
-    summary.config_hash = json.at("config_hash");
-    summary.trace = json.at("trace").at("file");
-    summary.trace_bytes = whole_number<std::uint64_t>(json.at("trace").at("bytes"));
-    summary.trace_mtime_ns = whole_number<std::int64_t>(json.at("trace").at("mtime_ns"));
-    summary.complete = json.at("trace").at("complete");
-    summary.thinned = json.at("trace").value("thinned", false);
-    summary.seconds = json.at("seconds");
-    summary.boot_id = json.at("boot_id");
-    summary.insufficient = json.at("insufficient");
-    summary.damaged = json.value("damaged", "");
-    summary.expected_nodes = json.at("expected_nodes").get<std::vector<std::string>>();
-    summary.live_channels = whole_number<std::size_t>(json.at("live_channels"));
-    for (const Json& row : json.at("aggregates")) {
-      summary.aggregates.push_back({row.at(0), row.at(1), row.at(2), row.at(3), row.at(4)});
-    }
-    summary.part = parse_report(json.at("report").dump());
-    // Summaries of an earlier version have none: such a node is reported, and not compared.
-    if (const auto profile = json.find("profile"); profile != json.end())
-      summary.profile = parse_profile(profile->dump());
-    summary.profile.node = summary.node;
-    return summary;
-  } catch (const Json::exception& error) {
-    throw Error(std::string("not a summary: ") + error.what());
-  }
+  const Json json = parse_json(text, "summary");
+  JsonReader reader(json, "summary");
+  NodeSummary summary;
+  fields(reader, summary);
+  summary.profile.node = summary.node;
+  return summary;
 }
 
 std::string summary_name(const std::filesystem::path& trace) {

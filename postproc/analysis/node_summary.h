@@ -21,6 +21,7 @@ struct ChannelAggregate {
   double mean = 0;
   double minimum = 0;
   double maximum = 0;
+  bool operator==(const ChannelAggregate&) const = default;
 };
 
 struct NodeSummary {
@@ -41,6 +42,7 @@ struct NodeSummary {
   std::vector<ChannelAggregate> aggregates;  // of the most lively channels
   NodeProfile profile;                       // for the comparison with other nodes and runs
   Report part;
+  bool operator==(const NodeSummary&) const = default;
 };
 
 /// Thins timeline, aggregates and episodes until the text fits kLargestSummary; what was cut is counted in `omitted`.

@@ -14,7 +14,7 @@ class ReportCommand final : public Command {
   void declare(CLI::App& app, CommonOptions& common) override {
     add_config_option(app, common);
     add_job_directory(app, request_.directory);
-    app.add_option("--pipeline", request_.pipeline, "detectors: reveal (default), paper or local")
+    app.add_option("--pipeline", request_.pipeline, "detectors: reveal (default) or paper")
         ->type_name("NAME")
         ->check(known_pipeline);
     app.add_option("--expect", request_.expect, "nodes that must have delivered a trace")

@@ -20,7 +20,7 @@ class Score final : public Command {
         ->capture_default_str();
     app.add_option("--out", options_.windows_csv, "one line per window")->required()->type_name("CSV");
     app.add_option("--episodes", options_.episodes_csv, "one line per episode")->type_name("CSV");
-    app.add_option("--pipeline", options_.pipeline, "detectors: reveal, paper or local")
+    app.add_option("--pipeline", options_.pipeline, "detectors: reveal or paper")
         ->capture_default_str()
         ->type_name("NAME")
         ->check(known_pipeline);
@@ -38,8 +38,8 @@ class Score final : public Command {
                                 {"interval_seconds", result.interval_seconds},
                                 {"insufficient", result.insufficient},
                                 {"windows", result.windows},
-                                {"findings", result.findings},
-                                {"notices", result.notices},
+                                {"strong", result.strong},
+                                {"weak", result.weak},
                                 {"out", options_.windows_csv.string()}};
     if (!options_.episodes_csv.empty()) json["episodes"] = options_.episodes_csv.string();
     print(json.dump(2) + "\n");

@@ -1,9 +1,10 @@
 // What detectors say: intervals in which a node differed from the rest of its own job.
 #pragma once
 
-#include <array>
+#include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,6 +13,48 @@
 #include "hdf5schema/vocabulary.h"
 
 namespace reveal {
+
+/// A detector. One name, one detector: reports say who saw an interval, and readers ask why that one says so.
+enum class Method : std::uint8_t {
+  interval_scan,  // these find intervals
+  error_counters,
+  robust_z,  // the ensemble of window detectors: it confirms them, and says which channels it means
+  robust_mahalanobis,
+  robust_forest,
+  neighbours,
+  level_neighbours,
+  paper_z,  // of the pipeline `paper` alone
+  paper_mahalanobis,
+  paper_forest,
+};
+inline constexpr std::string_view kMethodNames[] = {"GAP", "COUNT", "R-Z", "R-MAHA", "R-IF",
+                                                    "KNN", "KNN-L", "Z",   "MAHA",   "IF"};
+[[nodiscard]] constexpr std::string_view name_of(Method method) noexcept {
+  return kMethodNames[static_cast<std::size_t>(method)];
+}
+
+/// Why an interval may be no news.
+enum class Label : std::uint8_t {
+  edge,       // the job's start or tear-down
+  common,     // the peers show it, too
+  recurring,  // it happened more than once
+  brief,
+};
+inline constexpr std::string_view kLabelNames[] = {"EDGE", "COMMON", "RECURRING", "SHORT"};
+[[nodiscard]] constexpr std::string_view name_of(Label label) noexcept {
+  return kLabelNames[static_cast<std::size_t>(label)];
+}
+[[nodiscard]] inline std::optional<Label> label_of(std::string_view name) noexcept {
+  return enumerator_of<Label>(kLabelNames, name);
+}
+
+/// As reports write them.
+template <typename Enum>
+[[nodiscard]] std::vector<std::string> names_of(const std::vector<Enum>& all) {
+  std::vector<std::string> names;
+  for (const Enum one : all) names.emplace_back(name_of(one));
+  return names;
+}
 
 /// One channel's part in an episode. `z` is signed and in units of the channel's own noise over the job.
 struct Reason {
@@ -30,18 +73,26 @@ struct ChannelShare {
   double share = 0;
 };
 struct DetectorShares {
-  std::string method;                  // "MAHA", "KNN", "IF"
+  Method method = Method::robust_mahalanobis;
   std::vector<ChannelShare> channels;  // by falling magnitude
 };
 
-enum class Tier : std::uint8_t { none, notice, finding };
+/// How clearly an interval stands out; a finding is what a rule says.
+enum class Tier : std::uint8_t { none, weak, strong };
 
-inline constexpr std::string_view kTierNames[] = {"none", "notice", "finding"};
+inline constexpr std::string_view kTierNames[] = {"none", "weak", "strong"};
 [[nodiscard]] constexpr std::string_view name_of(Tier tier) noexcept {
   return kTierNames[static_cast<std::size_t>(tier)];
 }
 [[nodiscard]] inline std::optional<Tier> tier_of(std::string_view name) noexcept {
-  return enumerator_of<Tier>(kTierNames, name);
+  constexpr std::string_view kFormerNames[] = {"none", "notice", "finding"};  // in older reports
+  const auto tier = enumerator_of<Tier>(kTierNames, name);
+  return tier ? tier : enumerator_of<Tier>(kFormerNames, name);
+}
+
+template <typename Labelled>
+[[nodiscard]] bool has_label(const Labelled& episode, Label label) {
+  return std::find(episode.labels.begin(), episode.labels.end(), label) != episode.labels.end();
 }
 
 struct Episode {
@@ -49,11 +100,11 @@ struct Episode {
   std::size_t end = 0;
   std::size_t first_window = 0;
   std::size_t last_window = 0;
-  std::vector<std::string> methods;  // "GAP", "Z", "MAHA", "IF", ...
-  int agreement = 0;                 // how many detectors agree
+  std::vector<Method> methods;  // that which found it comes first
+  int agreement = 0;            // how many detectors agree
   double score = 0;
   Tier tier = Tier::none;
-  std::vector<std::string> labels;  // EDGE, RECURRING, COMMON, SHORT
+  std::vector<Label> labels;
   Subsystem subsystem = Subsystem::cpu;
   Subsystem second_subsystem = Subsystem::cpu;  // equal to `subsystem` when none is close
   std::vector<Reason> reasons;                  // by falling share

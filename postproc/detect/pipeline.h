@@ -1,5 +1,5 @@
 // A pipeline turns one node's telemetry into episodes. `reveal` is the default, `paper` reproduces arXiv 2510.26008
-// literally, `local` is a single detector for hosts that drift. Same seed, same result, on any number of threads.
+// literally. Same seed, same result, on any number of threads.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ struct Pipeline {
   std::string_view name;
   std::string_view help;
   Detection (*run)(const Telemetry&, const DetectOptions&);
-  bool in_pieces = false;  // a job that memory cannot hold may go through LongDetection instead
+  bool in_pieces = false;  // a job that memory cannot hold may go through IntervalDetection in pieces
 };
 
 /// Throws Error naming the near one for an unknown name.

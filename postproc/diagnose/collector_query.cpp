@@ -11,7 +11,7 @@
 #include "hdf5schema/basics/fold.h"
 #include "hdf5schema/basics/run_program.h"
 #include "hdf5schema/basics/text.h"
-#include "postproc/telemetry/derived_metrics.h"
+#include "postproc/telemetry/derived.h"
 
 namespace reveal {
 namespace {

@@ -17,6 +17,7 @@ enum class FindingKind : std::uint8_t { anomaly, audit, peer, history };
 struct TimeSpan {
   std::int64_t begin_utc_ns = 0;
   std::int64_t end_utc_ns = 0;
+  bool operator==(const TimeSpan&) const = default;
 };
 
 /// One measured fact. Unknown numbers are absent, never 0.
@@ -31,17 +32,20 @@ struct Evidence {
   TimeSpan span;
   std::vector<std::string> detectors;
   std::optional<double> score;
+  bool operator==(const Evidence&) const = default;
 };
 
 struct Impact {
   std::optional<double> seconds;  // of the job's run time
   std::optional<double> percent;
   std::string how;  // how it was estimated; without numbers the whole answer: "none seen: ...", "not known: ..."
+  bool operator==(const Impact&) const = default;
 };
 
 struct RunnerUp {
   std::string id;       // of the look-alike rule, "" when no rule looks for it
   std::string why_not;  // one sentence
+  bool operator==(const RunnerUp&) const = default;
 };
 
 struct Remedy {
@@ -49,6 +53,7 @@ struct Remedy {
   std::vector<std::string> advice;  // prose: what to change where no line can be typed
   std::vector<std::string> admin;   // lines for the site, never shown to a user as something to run
   std::string verify;               // what must change after the fix
+  bool operator==(const Remedy&) const = default;
 };
 
 struct Finding {
@@ -68,12 +73,14 @@ struct Finding {
   RunnerUp runner_up;
   Remedy remedy;
   std::vector<std::string> sources;  // URLs where the fact can be checked
+  bool operator==(const Finding&) const = default;
 };
 
 /// A rule that could not speak, and why: "mem.writeback_stall", "not measured: no /proc/vmstat".
 struct NotChecked {
   std::string rule;
   std::string reason;
+  bool operator==(const NotChecked&) const = default;
 };
 
 /// For Evidence::score: what hardly varies elsewhere scores without bound.

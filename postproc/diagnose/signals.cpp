@@ -100,7 +100,7 @@ std::optional<Confirmation> confirmed_by(const Detection& detection, Interval at
     const Interval theirs{episode.begin, episode.end};
     const double both = static_cast<double>(overlap(at, theirs));
     const double either = static_cast<double>(at.length() + theirs.length()) - both;
-    if (both >= kSameThing * either) return Confirmation{episode.methods, episode.score};
+    if (both >= kSameThing * either) return Confirmation{names_of(episode.methods), episode.score};
   }
   return std::nullopt;
 }

@@ -34,6 +34,7 @@ struct HistoryChange {
   std::string now, before;        // of a configuration fact; "" when it is gone, or was not there
   std::int64_t since_utc_ns = 0;  // begin of the last run that was still otherwise
   bool drift = false;             // seen against the oldest runs only
+  bool operator==(const HistoryChange&) const = default;
 };
 [[nodiscard]] std::string_view name_of(HistoryChange::What) noexcept;
 [[nodiscard]] std::optional<HistoryChange::What> history_change_of(std::string_view) noexcept;
@@ -51,6 +52,7 @@ struct HistoryComparison {
   std::vector<HistoryChange> changes;  // run time, then channels by falling |t|, then configuration
   std::size_t changes_left_out = 0;
   std::string sentence;
+  bool operator==(const HistoryComparison&) const = default;
 };
 
 /// `earlier` in any order; this run's own earlier reports and other shapes among them are skipped.

@@ -7,6 +7,7 @@
 #include "postproc/history/history.h"
 #include "postproc/history/history_words.h"
 #include "postproc/words/quantity.h"
+#include "postproc/words/times.h"
 
 namespace reveal {
 namespace {
@@ -110,7 +111,7 @@ std::vector<Finding> history_findings(const HistoryComparison& history, const st
   if (!list.empty()) finding.sentence += " Most changed: " + list + ".";
   finding.sentence += told.configuration.empty() ? " No configuration fact changed."
                                                  : fmt::format(" New since the run of {}: {}.",
-                                                               date_of(history.last_utc_ns), told.configuration);
+                                                               date_and_time(history.last_utc_ns), told.configuration);
   finding.runner_up = {"", "another input or another version of the program changes a run as well"};
   return {finding};
 }

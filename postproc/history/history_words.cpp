@@ -4,20 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <ctime>
 #include <vector>
 
 #include "postproc/words/quantity.h"
+#include "postproc/words/times.h"
 
 namespace reveal {
-
-std::string date_of(std::int64_t utc_ns) {
-  const auto seconds = static_cast<std::time_t>(utc_ns / 1'000'000'000);
-  std::tm civil{};
-  ::gmtime_r(&seconds, &civil);
-  char text[32];
-  return {text, std::strftime(text, sizeof text, "%Y-%m-%d %H:%M UTC", &civil)};
-}
 
 std::string fact_words(const HistoryChange& change) {
   const auto word = [](const std::string& value) { return value.empty() ? std::string("not set") : value; };
@@ -44,7 +36,7 @@ std::string sentence_of(const HistoryComparison& history) {
                     history.accepted == 1 ? "1 is" : fmt::format("{} are", history.accepted), kLeastRuns);
   } else {
     text = fmt::format("compared with {} since {}: ", counted(static_cast<double>(history.accepted), "run"),
-                       date_of(history.first_utc_ns));
+                       date_and_time(history.first_utc_ns));
     std::vector<std::string> parts;
     if (!run_time.empty()) parts.push_back(run_time);
     if (channels > 0) parts.push_back(fmt::format("{} of {} channels changed", channels, history.channels));
@@ -55,7 +47,7 @@ std::string sentence_of(const HistoryComparison& history) {
     const auto first = std::find_if(history.changes.begin(), history.changes.end(), [](const HistoryChange& change) {
       return change.what == HistoryChange::What::configuration;
     });
-    text += fmt::format("; new since the run of {}: {}", date_of(first->since_utc_ns), fact_words(*first));
+    text += fmt::format("; new since the run of {}: {}", date_and_time(first->since_utc_ns), fact_words(*first));
     if (facts > 1) text += fmt::format(" and {} more", counted(static_cast<double>(facts - 1), "fact"));
   }
   return text;

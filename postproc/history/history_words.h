@@ -7,8 +7,6 @@
 
 namespace reveal {
 
-/// To the minute, in UTC.
-[[nodiscard]] std::string date_of(std::int64_t utc_ns);
 /// "cpu.governor is powersave, was performance"
 [[nodiscard]] std::string fact_words(const HistoryChange& change);
 /// HistoryComparison::sentence from all its other fields.

@@ -1,19 +1,17 @@
 #include "postproc/history/run_record.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "hdf5schema/basics/error.h"
-#include "postproc/telemetry/json_number.h"
-#include "postproc/telemetry/shallow_json.h"
+#include "postproc/history/run_fields.h"
+#include "postproc/words/quantity.h"
 
 namespace reveal {
 namespace {
 
-using Json = nlohmann::ordered_json;
-constexpr const char* kSchema = "reveal.run/1";
 constexpr std::size_t kMostChannels = 400;
 constexpr std::size_t kMostRecordedFacts = 300;
 
@@ -77,67 +75,22 @@ void summarise_nodes(const std::vector<const NodeProfile*>& nodes, RunRecord& re
 }
 
 std::string render_run(const RunRecord& record) {
-  Json json = Json::object();
-  json["schema"] = kSchema;
-  json["run_id"] = record.run_id;
-  json["key"] = record.key;
-  json["name"] = record.name;
-  json["command"] = record.command;
-  json["nodes"] = record.nodes;
-  json["ranks"] = record.ranks;
-  json["begin_utc_ns"] = record.begin_utc_ns;
-  json["seconds"] = record.seconds;
-  json["verdict"] = record.verdict;
-  json["findings"] = record.findings;
-  json["accepted"] = record.accepted;
-  json["why_not"] = record.why_not;
-  json["channel_columns"] = {"channel", "unit", "subsystem", "kind", "value"};
-  json["channels"] = Json::array();
-  for (const RunChannel& channel : record.channels) {
-    json["channels"].push_back(
-        {channel.name, channel.unit, name_of(channel.subsystem), name_of(channel.kind), channel.value});
-  }
-  json["zeros"] = record.zeros;
-  json["facts"] = Json::object();
-  for (const auto& [key, value] : record.facts) json["facts"][key] = value;
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json_text(JsonWriter::whole(record)) + "\n";
 }
 
 RunRecord parse_run(const std::string& text) {
-  try {
-    const Json json = Json::parse(shallow(text));
-    if (json.at("schema") != kSchema) throw Error("another schema than " + std::string(kSchema));
-    RunRecord record;
-    record.run_id = json.at("run_id").get<std::string>();
-    record.key = json.at("key").get<std::string>();
-    record.name = json.at("name").get<std::string>();
-    record.command = json.at("command").get<std::string>();
-    record.nodes = whole_number<std::size_t>(json.at("nodes"));
-    record.ranks = json.at("ranks").get<std::string>();
-    record.begin_utc_ns = whole_number<std::int64_t>(json.at("begin_utc_ns"));
-    record.seconds = json.at("seconds").get<double>();
-    record.verdict = json.at("verdict").get<std::string>();
-    record.findings = json.at("findings").get<std::vector<std::string>>();
-    record.accepted = json.at("accepted").get<bool>();
-    record.why_not = json.at("why_not").get<std::string>();
-    for (const Json& row : json.at("channels")) {
-      const auto subsystem = subsystem_of(row.at(2).get<std::string>());
-      const auto kind = kind_of(row.at(3).get<std::string>());
-      if (!subsystem || !kind || !row.at(4).is_number()) continue;  // of a later version
-      record.channels.push_back(
-          {row.at(0).get<std::string>(), row.at(1).get<std::string>(), *subsystem, *kind, row.at(4).get<double>()});
-    }
-    record.zeros = json.at("zeros").get<std::vector<std::string>>();
-    for (const auto& [key, value] : json.at("facts").items()) record.facts.emplace_back(key, value.get<std::string>());
-    std::sort(record.channels.begin(), record.channels.end(),
-              [](const RunChannel& a, const RunChannel& b) { return a.name < b.name; });
-    std::sort(record.zeros.begin(), record.zeros.end());
-    std::sort(record.facts.begin(), record.facts.end());
-    if (!(record.seconds >= 0) || record.begin_utc_ns < 0) throw Error("a run with an impossible time");
-    return record;
-  } catch (const Json::exception& error) {
-    throw Error(std::string("not a record of a run: ") + error.what());
-  }
+  const Json json = parse_json(text, kRunRecordFile);
+  JsonReader reader(json, kRunRecordFile);
+  RunRecord record;
+  fields(reader, record);
+  if (record.run_id.empty() || record.key.empty()) throw Error("a run without a name");
+  if (!(record.seconds >= 0) || record.begin_utc_ns < 0) throw Error("a run with an impossible time");
+  std::erase_if(record.channels, [](const RunChannel& channel) { return !std::isfinite(channel.value); });
+  std::sort(record.channels.begin(), record.channels.end(),
+            [](const RunChannel& a, const RunChannel& b) { return a.name < b.name; });
+  std::sort(record.zeros.begin(), record.zeros.end());
+  std::sort(record.facts.begin(), record.facts.end());
+  return record;
 }
 
 }  // namespace reveal

@@ -21,6 +21,7 @@ struct RunChannel {
   Subsystem subsystem = Subsystem::cpu;
   Kind kind = Kind::gauge;
   double value = 0;  // mean over the run and over the nodes that do the job's main work
+  bool operator==(const RunChannel&) const = default;
 };
 
 struct RunRecord {
@@ -41,6 +42,7 @@ struct RunRecord {
   [[nodiscard]] const RunChannel* find(std::string_view channel) const;
   /// NaN when it was not measured.
   [[nodiscard]] double value_of(std::string_view channel) const;
+  bool operator==(const RunRecord&) const = default;
 };
 
 /// Fills channels and facts from the nodes that do the same work; levels that earlier jobs left behind are not a run's.

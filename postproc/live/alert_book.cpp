@@ -4,7 +4,6 @@
 #include <cstdlib>
 
 #include "hdf5schema/basics/clocks.h"
-#include "postproc/peers/node_profile.h"
 
 namespace reveal {
 namespace {
@@ -16,34 +15,25 @@ constexpr std::int64_t kLeastHistory = kFirstAlertSeconds * kSecond;
 constexpr double kMostShare = 0.25;  // of the history: what is longer may be how the job is
 constexpr double kSame = 0.5;        // of the shorter one must be common to two sightings of one alert
 constexpr int kMissed = 3;           // looks in a row until an alert is taken back
-constexpr int kSeenNotice = 2;       // looks until a notice is worth a word
+constexpr int kSeenWeak = 2;         // looks until a weak one is worth a word
 constexpr std::size_t kReasons = 5;
+
+Alert alert_of(const Episode& episode, const LiveBlock& block) {
+  Alert alert{.begin_ns = block.time_of(episode.begin), .end_ns = block.time_of(episode.end), .episode = episode};
+  std::vector<Reason>& reasons = alert.episode.reasons;
+  if (reasons.size() > kReasons) reasons.resize(kReasons);
+  for (Reason& reason : reasons) {
+    alert.channels.push_back(block.telemetry.channels.at(reason.channel));
+    reason.channel = alert.channels.size() - 1;
+  }
+  return alert;
+}
 
 }  // namespace
 
 std::string_view name_of(AlertNews news) {
   constexpr std::string_view kNames[] = {"opened", "closed", "revised", "withdrawn"};
   return kNames[static_cast<std::size_t>(news)];
-}
-
-Alert alert_of(const Episode& episode, const LiveBlock& block, std::size_t told_channels) {
-  Alert alert{.begin_ns = block.time_of(episode.begin),
-              .end_ns = block.time_of(episode.end),
-              .tier = episode.tier,
-              .score = episode.score,
-              .subsystem = episode.subsystem,
-              .methods = episode.methods,
-              .labels = episode.labels,
-              .reasons = {},
-              .claim = episode.claim};
-  for (const Reason& reason : episode.reasons) {
-    if (alert.reasons.size() == told_channels) break;
-    const Channel& channel = block.telemetry.channels.at(reason.channel);
-    std::string unit(name_of(channel.unit));
-    if (per_second(channel)) unit += "/s";
-    alert.reasons.push_back({channel.name(), unit, reason.observed, reason.expected, reason.share});
-  }
-  return alert;
 }
 
 AlertBook::Entry* AlertBook::find(const Alert& alert, const std::vector<const Entry*>& taken) {
@@ -75,9 +65,9 @@ void AlertBook::settle(Entry& entry, bool ended, std::vector<AlertChange>& chang
   const Alert& said = entry.last_told;
   if (!entry.told) {
     // A change that goes on may be the program's next phase: only what is certain enough is said before its end.
-    const bool ripe = now.tier == Tier::finding ? now.state == AlertState::closed || !entry.again
-                                                : now.state == AlertState::closed && entry.looks >= kSeenNotice;
-    if (now.tier != Tier::none && (ripe || ended))
+    const bool ripe = now.episode.tier == Tier::strong ? now.state == AlertState::closed || !entry.again
+                                                       : now.state == AlertState::closed && entry.looks >= kSeenWeak;
+    if (now.episode.tier != Tier::none && (ripe || ended))
       tell(entry, now.state == AlertState::open ? AlertNews::opened : AlertNews::closed, changes);
     return;
   }
@@ -87,8 +77,8 @@ void AlertBook::settle(Entry& entry, bool ended, std::vector<AlertChange>& chang
   }
   if (now.state == AlertState::open) return;
   const bool moved = std::abs(now.begin_ns - said.begin_ns) > kMoved || std::abs(now.end_ns - said.end_ns) > kMoved;
-  const bool raised = now.tier > said.tier;
-  const bool lowered = ended && now.tier < said.tier && now.tier != Tier::none;
+  const bool raised = now.episode.tier > said.episode.tier;
+  const bool lowered = ended && now.episode.tier < said.episode.tier && now.episode.tier != Tier::none;
   if (moved || raised || lowered) tell(entry, AlertNews::revised, changes);
 }
 
@@ -98,18 +88,18 @@ std::vector<AlertChange> AlertBook::update(const Detection& detection, const Liv
   const std::int64_t newest = block.time_of(block.telemetry.samples);
   const std::int64_t history = newest - block.first_ns;
   for (const Episode& episode : detection.episodes) {
-    Alert alert = alert_of(episode, block, kReasons);
+    Alert alert = alert_of(episode, block);
     Entry* known = find(alert, seen);
     const bool little_known = history < kLeastHistory || static_cast<double>(alert.end_ns - alert.begin_ns) >
                                                              kMostShare * static_cast<double>(history);
     if (little_known && !ended && (known == nullptr || !known->told)) continue;
     // What is told lives on with a weaker score; what is new must be worth a word.
-    if (alert.tier == Tier::none && (known == nullptr || !known->told || ended)) continue;
+    if (alert.episode.tier == Tier::none && (known == nullptr || !known->told || ended)) continue;
     if (known == nullptr) {
       known = &entries_.emplace_back();
     }
     alert.number = known->alert.number;
-    if (alert.tier == Tier::none) alert.tier = known->alert.tier;
+    if (alert.episode.tier == Tier::none) alert.episode.tier = known->alert.episode.tier;
     alert.state = !ended && alert.end_ns + kApart > newest ? AlertState::open : AlertState::closed;
     known->alert = std::move(alert);
     ++known->looks;

@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <deque>
-#include <string>
 #include <string_view>
 #include <vector>
 
@@ -19,26 +18,14 @@ enum class AlertState : std::uint8_t { open, closed, withdrawn };
 enum class AlertNews : std::uint8_t { opened, closed, revised, withdrawn };
 [[nodiscard]] std::string_view name_of(AlertNews news);
 
-struct AlertReason {
-  std::string channel;
-  std::string unit;  // counters: per second
-  double observed = 0;
-  double expected = 0;
-  double share = 0;
-};
-
+/// An episode as it was seen last, on the node's clock: samples count from where a look began.
 struct Alert {
   int number = 0;  // within the node; 0: not told yet
   AlertState state = AlertState::open;
-  std::int64_t begin_ns = 0;  // monotonic
-  std::int64_t end_ns = 0;    // so far, while it is open
-  Tier tier = Tier::none;
-  double score = 0;
-  Subsystem subsystem = Subsystem::cpu;
-  std::vector<std::string> methods;
-  std::vector<std::string> labels;
-  std::vector<AlertReason> reasons;  // by falling share
-  std::string claim;
+  std::int64_t begin_ns = 0;      // monotonic
+  std::int64_t end_ns = 0;        // so far, while it is open
+  Episode episode;                // with its first reasons
+  std::vector<Channel> channels;  // of these reasons, which name them by their place here
 };
 
 struct AlertChange {
@@ -63,7 +50,7 @@ class AlertBook {
     Alert alert;
     Alert last_told;
     bool told = false;
-    bool again = false;  // withdrawn once: it must come back as a finding that is over
+    bool again = false;  // withdrawn once: it must come back strong, and over
     int looks = 0;       // in which it was seen
     int missed = 0;      // looks in a row
   };
@@ -74,8 +61,5 @@ class AlertBook {
   int numbers_ = 0;
   std::deque<Entry> entries_;  // addresses stay
 };
-
-/// The episode in the words of an alert; `told_channels`: how many reasons.
-[[nodiscard]] Alert alert_of(const Episode& episode, const LiveBlock& block, std::size_t told_channels);
 
 }  // namespace reveal

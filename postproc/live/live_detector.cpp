@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "hdf5schema/basics/clocks.h"
-#include "postproc/live/live_look.h"
+#include "postproc/detect/pipelines/interval_detection.h"
 
 namespace reveal {
 namespace {
@@ -11,6 +11,24 @@ namespace {
 constexpr std::int64_t kStride = kSecond;        // a window of the detectors ends every second
 constexpr std::int64_t kUrgent = 12 * kSecond;   // after an alarm: an interval needs some seconds to stand out
 constexpr std::int64_t kBacklog = 30 * kSecond;  // windows that the sentinel is not asked about one by one
+
+Detection look_at(const LiveBlock& block, std::size_t blocks_before, bool ended) {
+  const Telemetry& telemetry = block.telemetry;
+  IntervalDetection detection(telemetry, telemetry.samples, {.keep_windows = false},
+                              {.blocks_before = blocks_before, .starts = block.starts, .running = !ended, .asked = 0});
+  detection.add(telemetry);
+  return detection.finish();
+}
+
+void ask_about_news(const LiveBlock& block, std::vector<AlertChange>& changes) {
+  const Telemetry& telemetry = block.telemetry;
+  for (AlertChange& change : changes) {
+    Episode& episode = change.alert.episode;
+    if (change.news == AlertNews::withdrawn || !deserves_second_opinion(episode)) continue;
+    add_second_opinion(telemetry, 0, surroundings(episode, telemetry.samples, scan_scale(telemetry.step_seconds)), {},
+                       Opinion::votes, episode);
+  }
+}
 
 }  // namespace
 
@@ -40,6 +58,7 @@ std::vector<AlertChange> LiveDetector::advance(const RowStore& rows, const Trace
     const auto passed = static_cast<std::size_t>((block->first_ns - std::min(first_ns_, block->first_ns)) /
                                                  std::chrono::nanoseconds(kLookBlock).count());
     changes = book_.update(look_at(*block, passed, ended), *block, ended);
+    ask_about_news(*block, changes);
   }
   cost_ = cpu_seconds() - before;
   budget.spend(cost_);

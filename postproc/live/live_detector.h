@@ -2,6 +2,7 @@
 // that a recorded trace can be replayed through it.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <vector>
 
@@ -11,6 +12,9 @@
 #include "postproc/telemetry/row_store.h"
 
 namespace reveal {
+
+/// What a look sees of the job; the report's blocks are up to 25 minutes long.
+inline constexpr std::chrono::seconds kLookBlock{600};
 
 class LiveDetector {
  public:

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "postproc/report/wording.h"
+#include "postproc/telemetry/metric_facts.h"
 #include "postproc/words/quantity.h"
 #include "postproc/words/sanitize.h"
 
@@ -27,7 +28,7 @@ constexpr std::string_view kInks[] = {"", "\x1b[1m", "\x1b[2m", "\x1b[1;31m", "\
 
 Ink ink_of(const Alert& alert) {
   if (alert.state == AlertState::withdrawn) return Ink::dim;
-  return alert.tier == Tier::finding ? Ink::red : Ink::yellow;
+  return alert.episode.tier == Tier::strong ? Ink::red : Ink::yellow;
 }
 
 std::string joined(const std::vector<std::string>& words, std::string_view separator) {
@@ -107,9 +108,9 @@ void draw_meters(const WatchedNode& node, const ViewStyle& style, Lines& lines) 
   for (std::size_t i = 0; i < meters().size(); ++i) {
     const std::deque<double>& values = node.history()[i];
     if (values.empty() || std::isnan(values.back())) continue;
-    const std::string shown = quantity(values.back(), meters()[i].unit);
-    const bool has_unit = meters()[i].unit != "cpus" || shown.ends_with("cpus");
-    std::string line = fmt::format("  {:18} {:>14}", meters()[i].label, has_unit ? shown : shown + " cpus");
+    const MetricFact& meter = meters()[i];
+    std::string line =
+        fmt::format("  {:18} {:>14}", meter.meter, quantity_of(meter.metric, values.back(), meter.meter_unit));
     if (style.blocks) line += "  " + sparkline(values, kSparkWidth);
     lines.add(line);
   }
@@ -130,10 +131,10 @@ void draw_alert(const AlertNotice& notice, Lines& lines) {
   const std::string_view state = alert.state == AlertState::open     ? "OPEN"
                                  : alert.state == AlertState::closed ? "closed"
                                                                      : "withdrawn";
-  lines.add(fmt::format("  {:9} {} #{}  {} {}  {}", state, notice.node, alert.number, name_of(alert.subsystem),
-                        name_of(alert.tier), times_of(notice)),
+  lines.add(fmt::format("  {:9} {} #{}  {} {}  {}", state, notice.node, alert.number, name_of(alert.episode.subsystem),
+                        name_of(alert.episode.tier), times_of(notice)),
             ink_of(alert));
-  if (alert.state != AlertState::withdrawn) lines.add("            " + alert.claim);
+  if (alert.state != AlertState::withdrawn) lines.add("            " + alert.episode.claim);
 }
 
 }  // namespace
@@ -161,16 +162,16 @@ std::string alert_line(const AlertNotice& notice) {
   const Alert& alert = notice.change.alert;
   std::string line =
       fmt::format("{} {} {} #{} {} {} {}", clock_time(notice.told_utc_ns), name_of(notice.change.news), notice.node,
-                  alert.number, name_of(alert.subsystem), name_of(alert.tier), times_of(notice));
+                  alert.number, name_of(alert.episode.subsystem), name_of(alert.episode.tier), times_of(notice));
   if (notice.change.news == AlertNews::withdrawn) {
     return printable(line + ": no longer unlike the rest of the job", 1000);
   }
-  if (!alert.claim.empty()) line += ": " + alert.claim;
+  if (!alert.episode.claim.empty()) line += ": " + alert.episode.claim;
   std::vector<std::string> channels;
-  for (const AlertReason& reason : alert.reasons) {
-    if (channels.size() < kTopChannels) channels.push_back(reason.channel);
+  for (const Channel& channel : alert.channels) {
+    if (channels.size() < kTopChannels) channels.push_back(channel.name());
   }
-  line += fmt::format(" [{}; {}]", joined(alert.methods, "+"), joined(channels, ", "));
+  line += fmt::format(" [{}; {}]", joined(names_of(alert.episode.methods), "+"), joined(channels, ", "));
   return printable(line, 1000);
 }
 
@@ -183,20 +184,22 @@ std::string alert_json(const AlertNotice& notice) {
             {"node", notice.node},
             {"number", alert.number},
             {"state", kStates[static_cast<std::size_t>(alert.state)]},
-            {"tier", name_of(alert.tier)},
+            {"tier", name_of(alert.episode.tier)},
             {"begin", iso_time(notice.begin_utc_ns)},
             {"end", iso_time(notice.end_utc_ns)},
-            {"subsystem", name_of(alert.subsystem)},
-            {"score", alert.score},
-            {"methods", alert.methods},
-            {"labels", alert.labels},
-            {"claim", alert.claim},
+            {"subsystem", name_of(alert.episode.subsystem)},
+            {"score", alert.episode.score},
+            {"methods", names_of(alert.episode.methods)},
+            {"labels", names_of(alert.episode.labels)},
+            {"claim", alert.episode.claim},
             {"reasons", Json::array()},
             {"window_end", iso_time(notice.window_end_utc_ns)},
             {"last_look", nullptr}};
   if (notice.last_look_utc_ns > 0) json["last_look"] = iso_time(notice.last_look_utc_ns);
-  for (const AlertReason& reason : alert.reasons) {
-    Json entry{{"channel", reason.channel}, {"unit", reason.unit}, {"observed", nullptr}, {"expected", nullptr}};
+  for (const Reason& reason : alert.episode.reasons) {
+    const Channel& channel = alert.channels[reason.channel];
+    const std::string unit = unit_of(channel);
+    Json entry{{"channel", channel.name()}, {"unit", unit}, {"observed", nullptr}, {"expected", nullptr}};
     if (std::isfinite(reason.observed)) entry["observed"] = reason.observed;
     if (std::isfinite(reason.expected)) entry["expected"] = reason.expected;
     entry["share"] = reason.share;

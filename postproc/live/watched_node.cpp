@@ -6,33 +6,31 @@
 
 #include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/error.h"
-#include "postproc/live/live_look.h"
+#include "postproc/json/shallow_json.h"
 #include "postproc/telemetry/publish.h"
-#include "postproc/telemetry/shallow_json.h"
 
 namespace reveal {
 namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Meter kMeters[] = {
-    {"job cpu", "job.cpu_time", 1e-9, "cpus"},      {"job waits for cpu", "job.wait_time", 1e-9, "s/s"},
-    {"job memory", "process.rss", 1, "bytes"},      {"memory available", "mem.available", 1, "bytes"},
-    {"network in", "net.rx_bytes", 1, "bytes/s"},   {"network out", "net.tx_bytes", 1, "bytes/s"},
-    {"disk read", "disk.read_bytes", 1, "bytes/s"}, {"disk write", "disk.write_bytes", 1, "bytes/s"},
-};
 constexpr std::size_t kHistory = 60;
 constexpr auto kStatusPeriod = 5s;
 constexpr std::size_t kLargestStatus = 64 << 10;
 
 }  // namespace
 
-std::span<const Meter> meters() {
+const std::vector<MetricFact>& meters() {
+  static const std::vector<MetricFact> kMeters = [] {
+    std::vector<MetricFact> all(metric_facts().begin(), metric_facts().end());
+    std::erase_if(all, [](const MetricFact& fact) { return fact.meter.empty(); });
+    return all;
+  }();
   return kMeters;
 }
 
 WatchedNode::WatchedNode(const std::filesystem::path& trace)
-    : folder_(trace.parent_path()), trace_(trace, kLookBlock), history_(std::size(kMeters)) {}
+    : folder_(trace.parent_path()), trace_(trace, kLookBlock), history_(meters().size()) {}
 
 double WatchedNode::job_seconds() const {
   const std::int64_t newest = trace_.rows().newest_ns();
@@ -68,9 +66,9 @@ void WatchedNode::read_meters() {
   if (newest - metered_ns_ < kSecond) return;
   metered_ns_ = std::max(metered_ns_ + kSecond, newest - static_cast<std::int64_t>(kHistory) * kSecond);
   while (newest - metered_ns_ >= kSecond) metered_ns_ += kSecond;
-  for (std::size_t i = 0; i < std::size(kMeters); ++i) {
-    const auto level = trace_.rows().level(kMeters[i].metric, metered_ns_ - kSecond, metered_ns_);
-    history_[i].push_back(level ? *level * kMeters[i].factor : std::numeric_limits<double>::quiet_NaN());
+  for (std::size_t i = 0; i < meters().size(); ++i) {
+    const auto level = trace_.rows().level(meters()[i].metric, metered_ns_ - kSecond, metered_ns_);
+    history_[i].push_back(level.value_or(std::numeric_limits<double>::quiet_NaN()));
     if (history_[i].size() > kHistory) history_[i].pop_front();
   }
 }

@@ -11,17 +11,12 @@
 
 #include "postproc/live/live_detector.h"
 #include "postproc/live/live_trace.h"
+#include "postproc/telemetry/metric_facts.h"
 
 namespace reveal {
 
-/// A number of the view; nothing where the node does not measure it.
-struct Meter {
-  std::string_view label;
-  std::string_view metric;
-  double factor = 1;  // to the unit
-  std::string_view unit;
-};
-[[nodiscard]] std::span<const Meter> meters();
+/// The numbers of the view; nothing where the node does not measure one.
+[[nodiscard]] const std::vector<MetricFact>& meters();
 
 /// A change with the times of its node: UTC.
 struct AlertNotice {

@@ -7,9 +7,12 @@
 #include <span>
 
 #include "hdf5schema/basics/clocks.h"
+#include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/not_measured.h"
 #include "postproc/numerics/present_values.h"
 #include "postproc/numerics/simd.h"
+#include "postproc/telemetry/metric_facts.h"
+#include "postproc/words/quantity.h"
 
 namespace reveal {
 namespace {
@@ -19,6 +22,8 @@ constexpr std::size_t kLinePoints = 160;
 constexpr std::size_t kMostLines = 150;
 constexpr std::size_t kMostChannels = 400;
 constexpr std::size_t kFewInstances = 8;
+constexpr std::size_t kMostForeignBlocks = 10'000;  // of a file that somebody else may have written
+constexpr std::size_t kMostForeignLine = 100'000;
 constexpr int kLineLevels = 64;
 constexpr char kFirstLevel = '0';  // '0' to 'o' in ASCII, without quotes; a backslash must be escaped, and JSON does it
 constexpr char kNoLevel = '~';
@@ -133,8 +138,7 @@ class Shaper {
                           .unit = unit,
                           .subsystem = channel.subsystem,
                           .kind = channel.kind,
-                          .inherited = !per_second(channel) && channel.subsystem == Subsystem::memory &&
-                                       (channel.scope == Scope::node || channel.scope == Scope::numa),
+                          .inherited = is_inherited(channel),
                           .mean = four_digits(mean)};
     if (low != high) {
       shaped.blocks = blocks(values);
@@ -270,28 +274,6 @@ double mean_of(std::span<const double> values) {
   return present_values(values).mean();
 }
 
-bool per_second(const Channel& channel) {
-  return channel.kind == Kind::counter || channel.kind == Kind::event;
-}
-
-std::pair<std::string, double> shown_unit(const Channel& channel, double step_seconds) {
-  if (channel.metric == "job.outsider_cpu") return {"cpus", 1};
-  if (!per_second(channel)) return {std::string(name_of(channel.unit)), 1};
-  if (channel.unit == Unit::nanoseconds) {
-    const bool cpus = channel.metric == "job.cpu_time" || channel.metric.starts_with("cpu.");
-    return {cpus ? "cpus" : "s/s", 1e-9 / step_seconds};
-  }
-  if (channel.unit == Unit::microjoules) return {"W", 1e-6 / step_seconds};
-  return {std::string(name_of(channel.unit)) + "/s", 1 / step_seconds};
-}
-
-double four_digits(double value) {
-  if (value == 0 || !std::isfinite(value)) return value;
-  const double scale = std::pow(10, 3 - std::floor(std::log10(std::abs(value))));
-  const double rounded = std::round(value * scale) / scale;
-  return std::isfinite(rounded) ? rounded : value;
-}
-
 double unit_floor(std::string_view unit, Kind kind) {
   if (kind == Kind::event) return kEventFloor;
   for (const Floor& floor : kFloors) {
@@ -337,6 +319,24 @@ double line_value(const ProfileChannel& channel, std::size_t i) {
   if (i >= channel.line.size() || channel.line[i] == kNoLevel) return kNaN;
   const double level = static_cast<double>(channel.line[i] - kFirstLevel) / (kLineLevels - 1);
   return channel.low + std::clamp(level, 0.0, 1.0) * (channel.high - channel.low);
+}
+
+void check_profile(NodeProfile& profile) {
+  const bool sound = profile.block_ns > 0 && profile.line_step_ns > 0 && profile.end_utc_ns >= profile.begin_utc_ns &&
+                     profile.begin_utc_ns >= 0;
+  if (!sound) throw Error("a profile without a time axis");
+  profile.first_block = profile.begin_utc_ns / profile.block_ns;
+  for (const ProfileChannel& channel : profile.channels) {
+    if (!std::isfinite(channel.mean) || channel.blocks.size() > kMostForeignBlocks ||
+        channel.line.size() > kMostForeignLine) {
+      throw Error("a profile with impossible numbers");
+    }
+  }
+  // Written sorted; searched by halves, so somebody else's order must not matter.
+  std::sort(profile.channels.begin(), profile.channels.end(),
+            [](const ProfileChannel& a, const ProfileChannel& b) { return a.name < b.name; });
+  std::sort(profile.zeros.begin(), profile.zeros.end());
+  std::sort(profile.facts.begin(), profile.facts.end());
 }
 
 }  // namespace reveal

@@ -26,6 +26,7 @@ struct ProfileChannel {
   std::vector<float> blocks;  // means of NodeProfile's blocks, NaN where less than half is covered; empty: constant
   std::string line;           // the course over the job, see line_value(); may be empty
   double low = 0, high = 0;   // what the line's ends stand for
+  bool operator==(const ProfileChannel&) const = default;
 };
 
 /// "gpu.power/gpu0" -> "gpu.power"
@@ -49,6 +50,7 @@ struct NodeProfile {
   [[nodiscard]] double seconds() const { return static_cast<double>(end_utc_ns - begin_utc_ns) * 1e-9; }
   [[nodiscard]] const ProfileChannel* find(std::string_view name) const;
   [[nodiscard]] bool is_zero(std::string_view name) const;
+  bool operator==(const NodeProfile&) const = default;
 };
 
 /// Time in which the job's processes were held by their own node: running, ready to run, or waiting for a disk, in
@@ -63,13 +65,7 @@ inline constexpr std::string_view kOwnTime = "job.own_time";
 /// Differences of `unit` below this are nobody's business: the scale on which "twice as much" begins to matter.
 [[nodiscard]] double unit_floor(std::string_view unit, Kind kind);
 
-/// The unit a person reads, and what to multiply values on the grid with to get it.
-[[nodiscard]] std::pair<std::string, double> shown_unit(const Channel& channel, double step_seconds);
-[[nodiscard]] bool per_second(const Channel& channel);
-[[nodiscard]] double four_digits(double value);
-
-/// As JSON, and back; unknown keys are left alone. parse_profile throws Error.
-[[nodiscard]] std::string render_profile(const NodeProfile& profile);
-[[nodiscard]] NodeProfile parse_profile(const std::string& json);
+/// Of one out of a file: brings it into order. Throws Error where it cannot be one.
+void check_profile(NodeProfile& profile);
 
 }  // namespace reveal

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "postproc/numerics/moderated_t.h"
+#include "postproc/telemetry/metric_facts.h"
 #include "postproc/words/quantity.h"
 
 namespace reveal {
@@ -18,22 +19,14 @@ constexpr std::size_t kMostDeviations = 200;
 constexpr double kPairPercent = 30;  // between two nodes nothing tells how much nodes differ by nature
 constexpr double kPairErrors = 3;    // standard errors
 
-/// Say how much a node was given to do, not how well it does it: a rank that logs, loads or launches has more.
-constexpr std::string_view kWork[] = {"job.processes",   "job.threads", "job.running",
-                                      "process.threads", "process.rss", "job.own_time"};
 constexpr std::string_view kStates[] = {"Hz", "Cel", "W", "J/s", "percent", "s/s"};  // units
 
-bool is_work(const PeerDeviation& deviation, double floor) {
-  const bool named = std::any_of(std::begin(kWork), std::end(kWork), [&](std::string_view prefix) {
-    return std::string_view(deviation.channel).starts_with(prefix);
-  });
-  // Traffic that the peers do not have at all is somebody's task: a log, a data set, a launcher's connection.
-  return named || (deviation.unit == "bytes/s" && deviation.expected < floor);
-}
-
 bool is_telling(const PeerDeviation& deviation, double floor) {
-  if (is_work(deviation, floor)) return false;
-  if (std::string_view(deviation.channel).starts_with("pressure.")) return true;
+  const PeerMeaning meaning = fact_of(base_metric(deviation.channel), &MetricFact::peers);
+  // Traffic that the peers do not have at all is somebody's task: a log, a data set, a launcher's connection.
+  const bool task = deviation.unit == "bytes/s" && deviation.expected < floor;
+  if (meaning == PeerMeaning::work || task) return false;
+  if (meaning == PeerMeaning::node) return true;
   // One rank that logs, loads or writes checkpoints makes memory and storage of its node differ.
   return deviation.subsystem != Subsystem::memory && deviation.subsystem != Subsystem::storage;
 }

@@ -20,6 +20,7 @@ struct PeerGroup {
   std::string reason;        // why these nodes were not compared, or what limits it
   double seconds = 0;        // of wall time in which all of them lived
   std::size_t channels = 0;  // compared
+  bool operator==(const PeerGroup&) const = default;
 };
 
 /// One channel of one node, whole job, that its peers do not share.
@@ -34,6 +35,7 @@ struct PeerDeviation {
   double t = 0;
   double p = 1;
   bool telling = false;  // says something about the node; else it may be the work that differs, as of a rank that logs
+  bool operator==(const PeerDeviation&) const = default;
 };
 
 /// A cell of the map of nodes and subsystems.
@@ -42,6 +44,7 @@ struct PeerCell {
   Subsystem subsystem = Subsystem::cpu;
   std::size_t channels = 0;  // that deviate
   double percent = 0;        // the largest of them, signed
+  bool operator==(const PeerCell&) const = default;
 };
 
 /// A configuration fact in which a few nodes differ from most of their job.
@@ -50,6 +53,7 @@ struct FactDifference {
   std::vector<std::string> nodes;
   std::string value;
   std::string usual;  // of the others
+  bool operator==(const FactDifference&) const = default;
 };
 
 /// Who keeps the others waiting; `node` is "" when nobody does, or nobody can be told, and `reason` says which.
@@ -61,6 +65,7 @@ struct Straggler {
   double seconds = 0;  // that the others waited for it, of the job's time
   double percent = 0;
   std::string reason;
+  bool operator==(const Straggler&) const = default;
 };
 
 struct PeerComparison {
@@ -74,6 +79,7 @@ struct PeerComparison {
   std::vector<FactDifference> facts;
   Straggler straggler;
   std::string sentence;  // the line of the report
+  bool operator==(const PeerComparison&) const = default;
 };
 
 [[nodiscard]] PeerComparison compare_peers(const std::vector<const NodeProfile*>& nodes,

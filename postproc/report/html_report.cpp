@@ -9,6 +9,7 @@
 #include <set>
 
 #include "postproc/report/assets.h"
+#include "postproc/report/outline.h"
 #include "postproc/report/report.h"
 #include "postproc/report/verdict.h"
 #include "postproc/report/wording.h"
@@ -19,9 +20,6 @@ namespace {
 
 constexpr std::size_t kMostNotes = 3;  // the rest is folded away
 constexpr std::size_t kMostFindings = 20;
-constexpr std::size_t kMostTotals = 41;  // nodes, and the whole job
-constexpr std::size_t kMostListedEpisodes = 100;
-constexpr std::size_t kMostReasons = 3;
 constexpr std::size_t kLongLine = 2000;
 
 constexpr Subsystem kSubsystems[] = {Subsystem::cpu,     Subsystem::gpu,     Subsystem::memory,
@@ -40,29 +38,147 @@ constexpr std::string_view kLibraryLicence =
     "LIABLE FOR ANY CLAIM, DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING "
     "FROM, OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.";
 
-bool several_nodes(const Report& report) {
-  return report.job.nodes.size() > 1;
+std::string markup(const Line& line, std::size_t limit = kLongLine) {
+  std::string text;
+  for (const Span& span : line) {
+    const std::string shown = html(span.text, limit);
+    text += span.code && !shown.empty() ? "<code>" + shown + "</code>" : shown;
+  }
+  return text;
 }
 
-std::string row(std::string_view term, const std::string& description) {
-  return description.empty() ? "" : fmt::format("<dt>{}</dt><dd>{}</dd>\n", term, description);
+std::string markup(const std::vector<Line>& lines, std::string_view separator) {
+  std::string text;
+  for (const Line& line : lines) text += (text.empty() ? "" : std::string(separator)) + markup(line);
+  return text;
 }
 
-std::string bullets(const std::vector<std::string>& lines) {
-  std::string list;
-  for (const std::string& line : lines) list += "<li>" + html(line) + "</li>";
-  return list.empty() ? "" : "<ul>" + list + "</ul>";
+std::string link(const Line& line) {
+  const std::string& source = line.front().text;
+  const bool web = source.starts_with("https://") || source.starts_with("http://");
+  const std::string shown = html(source, 300);
+  return web ? fmt::format("<a rel=\"noopener noreferrer\" href=\"{}\">{}</a>", shown, shown) : shown;
 }
 
-std::string cell(std::string_view label, const std::string& content, std::string_view css = {}) {
-  const std::string style = css.empty() ? "" : fmt::format(" class=\"{}\"", css);
-  return fmt::format("<td data-label=\"{}\"{}>{}</td>", label, style, content);
+std::string description(const Row& row) {
+  std::string text;
+  switch (row.kind) {
+    case Row::Kind::prose:
+    case Row::Kind::aside:
+    case Row::Kind::series:
+      return markup(row.lines, "<br>");
+    case Row::Kind::steps:  // not in a command block: a user must not take it for something to run
+      return "<ul><li>" + markup(row.lines, "</li><li>") + "</li></ul>";
+    case Row::Kind::command:
+      return "<pre><code>" + markup(row.lines, "\n") + "</code></pre>";
+    case Row::Kind::links:
+      for (const Line& line : row.lines) text += (text.empty() ? "" : "<br>") + link(line);
+      return text;
+  }
+  return text;
 }
 
-std::string head_row(std::initializer_list<std::string_view> columns) {
-  std::string cells;
-  for (const std::string_view column : columns) cells += fmt::format("<th scope=\"col\">{}</th>", column);
-  return "<thead><tr>" + cells + "</tr></thead>\n";
+std::string lay_out(const Row& row) {
+  std::string term = html(row.label, 200);
+  if (!term.empty() && term[0] >= 'a' && term[0] <= 'z' && row.label != "reveal") term[0] -= 'a' - 'A';
+  return fmt::format("<dt>{}</dt><dd>{}</dd>\n", term, description(row));
+}
+
+std::string lay_out(const Table& table) {
+  std::string html_table = "<div class=\"scroll\"><table class=\"stack\">";
+  if (!table.caption.empty()) html_table += "<caption>" + html(table.caption) + "</caption>";
+  html_table += "<thead><tr>";
+  for (const Column& column : table.columns) {
+    if ((column.shown & kWeb) != 0) html_table += fmt::format("<th scope=\"col\">{}</th>", column.heading);
+  }
+  html_table += "</tr></thead>\n<tbody>\n";
+  const std::size_t end = std::min(table.rows.size(), table.most);
+  for (std::size_t i = 0; i < end; ++i) {
+    html_table += "<tr>";
+    for (std::size_t c = 0; c < table.columns.size(); ++c) {
+      if ((table.columns[c].shown & kWeb) == 0) continue;
+      const Cell& cell = table.rows[i][c];
+      std::string inside = markup(cell.lines, "<br>");
+      if (!cell.fold.empty()) {
+        inside += fmt::format("<details><summary>{}</summary>{}</details>", cell.fold, markup(cell.folded, "<br>"));
+      }
+      html_table +=
+          fmt::format("<td data-label=\"{}\">{}</td>", table.columns[c].heading, inside.empty() ? "-" : inside);
+    }
+    html_table += "</tr>\n";
+  }
+  html_table += "</tbody></table></div>\n";
+  const std::size_t more = table.rows.size() - end + table.left_out;
+  if (more > 0) html_table += fmt::format("<p class=\"quiet\">{} more; see report.json.</p>\n", more);
+  return html_table;
+}
+
+/// Rows that follow each other are one list.
+std::string lay_out(const std::vector<Part>& parts) {
+  std::string text;
+  bool in_rows = false;
+  for (const Part& part : parts) {
+    const Row* row = std::get_if<Row>(&part);
+    const Table* table = std::get_if<Table>(&part);
+    if (((row != nullptr ? row->shown : table->shown) & kWeb) == 0) continue;
+    if (in_rows != (row != nullptr)) text += in_rows ? "</dl>\n" : "<dl>\n";
+    in_rows = row != nullptr;
+    text += row != nullptr ? lay_out(*row) : lay_out(*table);
+  }
+  return in_rows ? text + "</dl>\n" : text;
+}
+
+std::string lay_out(const Card& card) {
+  const Finding& finding = *card.finding;
+  std::string text = card.number == 0
+                         ? "<article class=\"card\"><header><h3>"
+                         : fmt::format("<article class=\"card\" id=\"finding-{0}\"><header><h3>{0}. ", card.number);
+  text += html(finding.title, 200) + "</h3>";
+  text += fmt::format("<span class=\"level {0}\">{0}, {1}</span></header>\n", name_of(finding.severity),
+                      name_of(finding.confidence));
+  if (!finding.sentence.empty()) text += "<p>" + html(finding.sentence, kLongLine) + "</p>\n";
+  auto parts = card.parts;  // what to do before the numbers
+  std::stable_partition(parts.begin(), parts.end(), [](const Part& part) { return std::holds_alternative<Row>(part); });
+  return text + lay_out(parts) + "</article>\n";
+}
+
+/// The first few open, the others folded away.
+std::string cards(const Section& section) {
+  const std::size_t end = std::min(section.cards.size(), kMostFindings);
+  std::string text;
+  for (std::size_t i = 0; i < end; ++i) {
+    if (i == kMostNotes && !section.folded) {
+      text += fmt::format("<details><summary>{} more</summary>\n", end - kMostNotes);
+    }
+    text += lay_out(section.cards[i]);
+  }
+  if (end > kMostNotes && !section.folded) text += "</details>\n";
+  const std::size_t more = section.cards.size() - end;
+  return more == 0 ? text : text + fmt::format("<p class=\"quiet\">{} more are in report.json.</p>\n", more);
+}
+
+std::string lay_out(const Section& section) {
+  const std::string inside = cards(section) + lay_out(section.parts);
+  if (inside.empty()) return "";
+  return section.folded
+             ? fmt::format("<section><details><summary>{}</summary>\n{}</details></section>\n", section.heading, inside)
+             : fmt::format("<section><h2>{}</h2>\n{}</section>\n", section.heading, inside);
+}
+
+/// One paragraph: names of the machine's on lines of their own.
+std::string job_paragraph(const Section& section) {
+  std::string text;
+  for (const Part& part : section.parts) {
+    const Row& row = std::get<Row>(part);
+    if ((row.shown & kWeb) == 0) continue;
+    const std::string label = row.label.empty() ? "" : row.label + " ";
+    if (text.empty()) {
+      text = "<b>" + markup(row.lines.front(), 180) + "</b>";
+    } else {
+      text += (row.lines.front().front().code ? "<br>" : " &middot; ") + label + markup(row.lines.front(), 300);
+    }
+  }
+  return "<p class=\"job\">" + text + "</p>\n";
 }
 
 std::string verdict_section(const Report& report) {
@@ -75,180 +191,13 @@ std::string verdict_section(const Report& report) {
   return section + "</section>\n";
 }
 
-std::string job_section(const Report& report) {
-  const ReportJob& job = report.job;
-  std::vector<std::string> parts = {"<b>" + html(job_title(job), 180) + "</b>"};
-  if (!job.user.empty()) parts.push_back("user " + html(job.user, 60));
-  if (!job.cluster.empty()) parts.push_back("cluster " + html(job.cluster, 60));
-  if (!job.nodes.empty()) parts.push_back((several_nodes(report) ? "nodes " : "node ") + html(node_list(job.nodes)));
-  if (!job.state.empty()) parts.push_back(html(job.state, 60));
-  if (job.exit_code) parts.push_back(fmt::format("exit status {}", *job.exit_code));
-  if (job.begin_utc_ns != 0) parts.push_back("began " + date_and_time(job.begin_utc_ns));
-  if (const std::string ran = run_time(job); !ran.empty()) parts.push_back(ran);
-  parts.push_back(fmt::format("measured {} privileges{}", report.privileged ? "with" : "without",
-                              report.shared_node ? " on a shared node" : ""));
-  std::string line = listed(parts, parts.size(), " &middot; ");
-  if (!report.directory.empty()) line += "<br>in <code>" + html(report.directory, 200) + "</code>";
-  if (!job.command.empty() && job.command != job_title(job))
-    line += "<br>command <code>" + html(job.command, 300) + "</code>";
-  for (const auto& [key, value] : job.tags) {
-    line += fmt::format("<br>tag <code>{}={}</code>", html(key, 60), html(value, 120));
-  }
-  return "<p class=\"job\">" + line + "</p>\n";
-}
-
-std::string totals_section(const Report& report) {
-  if (report.totals.empty()) return "";
-  const bool one = report.totals.size() == 2;  // the whole job is that node
-  std::string table =
-      "<section><h2>What the job used</h2>\n<div class=\"scroll\"><table class=\"stack\">" +
-      head_row({"Node", "CPUs used", "Memory, at most", "Read", "Written", "Waited for a CPU", "Network", "Energy"}) +
-      "<tbody>\n";
-  const std::size_t end = one ? 1 : std::min(report.totals.size(), kMostTotals);
-  for (std::size_t i = 0; i < end; ++i) {
-    const JobTotals& row = report.totals[i];
-    const std::string& node = one ? report.totals[1].node : row.node;
-    table += "<tr>" + cell("Node", node.empty() ? counted(row.nodes, "node") : html(node, 60)) +
-             cell("CPUs used", html(cpus_used(row))) + cell("Memory, at most", html(memory_used(row))) +
-             cell("Read", html(amount(row.read_bytes))) + cell("Written", html(amount(row.written_bytes))) +
-             cell("Waited for a CPU", html(waited(row))) + cell("Network", html(amount(row.network_bytes))) +
-             cell("Energy", html(quantity(row.energy_joules, "J"))) + "</tr>\n";
-  }
-  table += "</tbody></table></div>\n";
-  if (end < report.totals.size() && !one) {
-    table += fmt::format("<p class=\"quiet\">{} more nodes are in report.json.</p>\n", report.totals.size() - end);
-  }
-  std::string notes;
-  for (const auto& [key, member] : kTotalsNumbers) {
-    const auto note = report.totals.front().notes.find(key);
-    if (note == report.totals.front().notes.end()) continue;
-    std::string word(key);
-    std::replace(word.begin(), word.end(), '_', ' ');
-    notes += fmt::format("<li>{}: {}{}</li>", word, (report.totals.front().*member) ? "" : "not known, ",
-                         html(note->second, kLongLine));
-  }
-  if (!notes.empty()) {
-    table +=
-        "<details><summary>Where these numbers come from</summary><ul class=\"small\">" + notes + "</ul></details>\n";
-  }
-  return table + "</section>\n";
-}
-
-std::string evidence_table(const Finding& finding, const Report& report) {
-  std::string table = "<div class=\"scroll\"><table class=\"stack\"><caption>Evidence</caption>" +
-                      head_row({"Channel", "Feature", "Observed", "Expected", "When", "Found by"}) + "<tbody>\n";
-  for (const Evidence& one : finding.evidence) {
-    std::string channel = "<code>" + html(channel_name(one.metric, one.instance), 120) + "</code>";
-    if (several_nodes(report) && !one.node.empty()) channel += " on " + html(one.node, 60);
-    const std::string expected = one.expected ? html(quantity(one.expected, one.unit)) : "not known";
-    const bool timed = one.span.begin_utc_ns != 0;
-    const std::string time =
-        timed ? clock_time(one.span.begin_utc_ns) + " to " + clock_time(one.span.end_utc_ns) : "whole job";
-    const std::string by = one.detectors.empty() ? "rule" : html(listed(one.detectors));
-    table += "<tr>" + cell("Channel", channel) + cell("Feature", html(one.feature, 80)) +
-             cell("Observed", html(quantity(one.observed, one.unit))) + cell("Expected", expected) +
-             cell("When", time) + cell("Found by", by) + "</tr>\n";
-  }
-  return table + "</tbody></table></div>\n";
-}
-
-std::string source_links(const Finding& finding) {
-  std::string links;
-  for (const std::string& source : finding.sources) {
-    const bool web = source.starts_with("https://") || source.starts_with("http://");
-    const std::string shown = html(source, 300);
-    if (!links.empty()) links += "<br>";
-    links += web ? fmt::format("<a rel=\"noopener noreferrer\" href=\"{}\">{}</a>", shown, shown) : shown;
-  }
-  return links;
-}
-
-/// `number`: 0 for what is not numbered.
-std::string finding_card(const Finding& finding, std::size_t number, const Report& report) {
-  std::string card = number == 0 ? "<article class=\"card\"><header><h3>"
-                                 : fmt::format("<article class=\"card\" id=\"finding-{0}\"><header><h3>{0}. ", number);
-  card += html(finding.title, 200) + "</h3>";
-  card += fmt::format("<span class=\"level {0}\">{0}, {1}</span></header>\n", name_of(finding.severity),
-                      name_of(finding.confidence));
-  if (!finding.sentence.empty()) card += "<p>" + html(finding.sentence, kLongLine) + "</p>\n";
-
-  std::string where = html(node_list(finding.nodes));
-  if (!finding.instances.empty()) where += (where.empty() ? "" : ": ") + html(listed(finding.instances));
-  std::string times;
-  for (const TimeSpan& span : finding.intervals) times += (times.empty() ? "" : "<br>") + when(span, report.job);
-  std::string commands;
-  for (const std::string& line : finding.remedy.user) {
-    commands += (commands.empty() ? "" : "\n") + html(line, kLongLine);
-  }
-  std::string rejected;
-  if (!finding.runner_up.why_not.empty()) {
-    if (!finding.runner_up.id.empty()) rejected = "<code>" + html(finding.runner_up.id, 80) + "</code>: ";
-    rejected += html(finding.runner_up.why_not);
-  }
-
-  card += "<dl>\n";
-  card += row("Where", where);
-  card += row("When", times);
-  card += row("Cost", html(impact(finding.impact)));
-  card += row("Fixed by", html(who_acts(finding.remedy)));
-  if (!commands.empty()) card += row("Run this", "<pre><code>" + commands + "</code></pre>");
-  card += row("To change", bullets(finding.remedy.advice));
-  // Not in a command block: a user must not take it for something to run.
-  card += row("For the administrators", bullets(finding.remedy.admin));
-  card += row("Verify", html(finding.remedy.verify));
-  card += row("Look-alike", rejected);
-  card += row("Sources", source_links(finding));
-  card += row("Rule", fmt::format("<code>{}</code> <span class=\"quiet\">({}, {})</span>", html(finding.id, 80),
-                                  name_of(finding.kind), name_of(finding.subsystem)));
-  card += "</dl>\n";
-  if (!finding.evidence.empty()) card += evidence_table(finding, report);
-  return card + "</article>\n";
-}
-
-std::string primary_section(const Report& report) {
-  const std::vector<const Finding*> shown = shown_findings(report);
-  if (shown.empty()) return "";
-  return "<section><h2>Finding</h2>\n" + finding_card(*shown.front(), 1, report) + "</section>\n";
-}
-
-std::string notes_section(const Report& report) {
-  const std::vector<const Finding*> shown = shown_findings(report);
-  if (shown.size() < 2) return "";
-  std::string section = "<section><h2>Also noted</h2>\n";
-  const std::size_t end = std::min(shown.size(), kMostFindings);
-  const std::size_t open_end = std::min(end, kMostNotes + 1);
-  for (std::size_t i = 1; i < open_end; ++i) section += finding_card(*shown[i], i + 1, report);
-  if (open_end < end) {
-    section += fmt::format("<details><summary>{} more</summary>\n", end - open_end);
-    for (std::size_t i = open_end; i < end; ++i) section += finding_card(*shown[i], i + 1, report);
-    section += "</details>\n";
-  }
-  if (shown.size() > end) {
-    section += fmt::format("<p class=\"quiet\">{} more are in report.json.</p>\n", shown.size() - end);
-  }
-  return section + "</section>\n";
-}
-
-/// What nobody has to read, folded away.
-std::string left_out_section(const Report& report) {
-  const std::string line = left_out_line(report);
-  if (line.empty()) return "";
-  std::string cards;
-  std::size_t count = 0;
-  for (const Finding& finding : report.findings) {
-    if (finding.severity >= Severity::notice || ++count > kMostFindings) continue;
-    cards += finding_card(finding, 0, report);
-  }
-  return "<section><details><summary>" + line + "</summary>\n" + cards + "</details></section>\n";
-}
-
 /// Node by subsystem, only the nodes with something to show: on 40 nodes the one that differs must not drown. A cell
 /// holds the worst interval and, over the whole job, how many channels the peers do not share.
 std::string node_section(const Report& report) {
   if (!several_nodes(report) || (report.episodes.empty() && report.comparison.cells.empty())) return "";
   std::map<std::string, std::map<Subsystem, Tier>> marks;
   for (const ReportEpisode& episode : report.episodes) {
-    if (std::find(episode.labels.begin(), episode.labels.end(), "COMMON") != episode.labels.end()) continue;
+    if (has_label(episode, Label::common)) continue;
     Tier& mark = marks[episode.node][episode.subsystem];
     mark = std::max(mark, episode.tier);
   }
@@ -271,7 +220,7 @@ std::string node_section(const Report& report) {
         const PeerCell& odd = *cell_at->second;
         mark += fmt::format("{}{} unlike its peers, up to {:+.0f} %", mark.empty() ? "" : "; ",
                             counted(static_cast<double>(odd.channels), "channel"), odd.percent);
-        if (css == "quiet") css = "mark-notice";
+        if (css == "quiet") css = "mark-weak";
       }
       table += fmt::format("<td class=\"{}\">{}</td>", css, mark.empty() ? "-" : mark);
     }
@@ -290,130 +239,6 @@ std::string node_section(const Report& report) {
   if (!quiet.empty()) table += "<p class=\"quiet\">Nothing of their own on " + html(node_list(quiet)) + ".</p>\n";
   if (!silent.empty()) table += "<p>No data from " + html(node_list(silent)) + ".</p>\n";
   return table + "</section>\n";
-}
-
-std::string deviations_table(const PeerComparison& comparison) {
-  if (comparison.deviations.empty()) return "";
-  constexpr std::size_t kMostRows = 40;
-  std::string table =
-      "<div class=\"scroll\"><table class=\"stack\"><caption>Over the whole job unlike the other nodes of "
-      "the same role</caption>" +
-      head_row({"Node", "Channel", "This node", "Its peers", "Difference", "t"}) + "<tbody>\n";
-  for (std::size_t i = 0; i < std::min(comparison.deviations.size(), kMostRows); ++i) {
-    const PeerDeviation& one = comparison.deviations[i];
-    table +=
-        "<tr>" + cell("Node", html(one.node, 60)) + cell("Channel", "<code>" + html(one.channel, 120) + "</code>") +
-        cell("This node", html(quantity(one.observed, one.unit))) +
-        cell("Its peers", html(quantity(one.expected, one.unit))) +
-        cell("Difference", fmt::format("{:+.0f} %", one.percent)) + cell("t", fmt::format("{:.1f}", one.t)) + "</tr>\n";
-  }
-  table += "</tbody></table></div>\n";
-  const std::size_t more =
-      comparison.deviations.size() + comparison.deviations_left_out - std::min(comparison.deviations.size(), kMostRows);
-  if (more > 0) table += fmt::format("<p class=\"quiet\">{} more; see report.json.</p>\n", more);
-  return table;
-}
-
-std::string changes_table(const HistoryComparison& history) {
-  if (history.changes.empty()) return "";
-  std::string table = "<div class=\"scroll\"><table class=\"stack\"><caption>New in this run</caption>" +
-                      head_row({"What", "This run", "Earlier runs", "Difference", "Unlike since"}) + "<tbody>\n";
-  for (const HistoryChange& one : history.changes) {
-    const bool fact = one.what == HistoryChange::What::configuration;
-    const auto set = [](const std::string& value) { return value.empty() ? std::string("not set") : html(value, 120); };
-    table += "<tr>" + cell("What", "<code>" + html(one.name, 120) + "</code>") +
-             cell("This run", fact ? set(one.now) : html(quantity(one.observed, one.unit))) +
-             cell("Earlier runs", fact ? set(one.before) : html(quantity(one.expected, one.unit))) +
-             cell("Difference", fact ? "" : fmt::format("{:+.0f} %{}", one.percent, one.drift ? ", slowly" : "")) +
-             cell("Unlike since", one.since_utc_ns == 0 ? "" : date_and_time(one.since_utc_ns)) + "</tr>\n";
-  }
-  return table + "</tbody></table></div>\n";
-}
-
-std::string comparison_section(const Report& report) {
-  const bool several = several_nodes(report);
-  std::string section = "<section><h2>Compared with</h2>\n<dl>\n";
-  if (several) {
-    section += row("Other nodes", html(peers_line(report), kLongLine));
-    for (const PeerGroup& role : report.comparison.roles) {
-      if (!role.reason.empty()) section += row(html(node_list(role.nodes)), html(role.reason, kLongLine));
-    }
-    for (const FactDifference& fact : report.comparison.facts) {
-      section +=
-          row("Configuration", fmt::format("<code>{}</code> is {} on {}, elsewhere {}", html(fact.key, 80),
-                                           html(fact.value, 120), html(node_list(fact.nodes)), html(fact.usual, 120)));
-    }
-    const Straggler& straggler = report.comparison.straggler;
-    section += row("Straggler", straggler.node.empty() ? html(straggler.reason, kLongLine) : html(straggler.node, 60));
-  }
-  section += row("Earlier runs", html(history_line(report), kLongLine));
-  if (!report.history.why_not.empty()) {
-    section += row("Baseline", "this run is not used as one: " + html(report.history.why_not, 200));
-  }
-  return section + "</dl>\n" + deviations_table(report.comparison) + changes_table(report.history) + "</section>\n";
-}
-
-std::string reasons_of(const ReportEpisode& episode) {
-  std::string text;
-  for (std::size_t i = 0; i < std::min(episode.reasons.size(), kMostReasons); ++i) {
-    const ReportEpisode::Reason& reason = episode.reasons[i];
-    if (i > 0) text += "<br>";
-    text += fmt::format("<code>{}</code> {}", html(channel_name(reason.metric, reason.instance), 120),
-                        html(reason.feature, 80));
-    if (reason.observed && reason.expected) {
-      text += html(fmt::format(": {}, otherwise {}", quantity(reason.observed, reason.unit),
-                               quantity(reason.expected, reason.unit)));
-    }
-  }
-  return text;
-}
-
-/// Behind a disclosure: for those who ask why the detectors say so.
-std::string detector_views(const ReportEpisode& episode) {
-  if (episode.detectors.empty()) return "";
-  std::string text = "<details><summary>by detector</summary>";
-  for (const ReportEpisode::DetectorView& view : episode.detectors) {
-    text += html(view.method, 20) + ":";
-    for (const ReportEpisode::Contribution& part : view.channels) {
-      text += fmt::format("<br><code>{}</code> {:.1f} %", html(channel_name(part.metric, part.instance), 120),
-                          100 * part.share);
-    }
-    text += "<br>";
-  }
-  return text + "</details>";
-}
-
-std::string episodes_section(const Report& report) {
-  if (report.episodes.empty()) return "";
-  // Below "healthy" they would only unsettle.
-  const bool folded = !shows_intervals(report);
-  std::string section = folded ? "<section><details><summary>" +
-                                     counted(static_cast<double>(report.episodes.size()), "anomalous interval") +
-                                     "</summary>\n"
-                               : "<section><h2>Anomalous intervals</h2>\n";
-  section += "<div class=\"scroll\"><table class=\"stack\">";
-  section +=
-      "<caption>Where this run differed from the rest of itself. Z: deviation of single channels, MAHA: "
-      "Mahalanobis distance, IF: isolation forest, KNN: nearest neighbours, GAP: change of level over an "
-      "interval. By detector: a channel's share of what it says, negative where it speaks against it.</caption>";
-  section += head_row({"When", "Subsystem", "Metric and feature", "Claim", "Detectors"}) + "<tbody>\n";
-  for (std::size_t i = 0; i < std::min(report.episodes.size(), kMostListedEpisodes); ++i) {
-    const ReportEpisode& episode = report.episodes[i];
-    std::string time = several_nodes(report) ? html(episode.node, 60) + "<br>" : "";
-    time += when(episode.span, report.job);
-    std::string methods = html(listed(episode.methods));
-    for (const std::string& label : episode.labels)
-      methods += "<br><span class=\"quiet\">" + html(label, 40) + "</span>";
-    section += "<tr>" + cell("When", time) + cell("Subsystem", std::string(name_of(episode.subsystem))) +
-               cell("Metric and feature", reasons_of(episode) + detector_views(episode)) +
-               cell("Claim", html(episode.claim)) + cell("Detectors", methods) + "</tr>\n";
-  }
-  section += "</tbody></table></div>\n";
-  if (report.episodes.size() > kMostListedEpisodes) {
-    section += fmt::format("<p class=\"quiet\">{} more are in report.json.</p>\n",
-                           report.episodes.size() - kMostListedEpisodes);
-  }
-  return section + (folded ? "</details></section>\n" : "</section>\n");
 }
 
 /// Charts need no more digits than pixels.
@@ -526,56 +351,6 @@ std::string timeline_section(const Report& report) {
          "<div id=\"timeline-controls\" class=\"controls\"></div>\n<div id=\"charts\"></div>\n</section>\n";
 }
 
-std::string coverage_section(const Report& report) {
-  std::string section = "<section><h2>Measured, and what it cost</h2>\n";
-  if (report.coverage.empty()) {
-    section += "<p>Nothing was measured.</p>\n";
-  } else {
-    section += "<div class=\"scroll\"><table class=\"stack\">" + head_row({"Nodes", "Samples", "Clock error", "Note"}) +
-               "<tbody>\n";
-    for (const NodeCoverage& coverage : report.coverage) {
-      const auto known = [](std::optional<double> count) { return count ? number(*count) : std::string("unknown"); };
-      const std::string samples = known(coverage.samples_present) + " of " + known(coverage.samples_expected);
-      const std::string clock =
-          coverage.clock_error_seconds ? "up to " + quantity(*coverage.clock_error_seconds * 1e9, "ns") : "not known";
-      section += "<tr>" + cell("Nodes", html(node_list(coverage.nodes))) + cell("Samples", samples) +
-                 cell("Clock error", clock) + cell("Note", coverage.note.empty() ? "-" : html(coverage.note)) +
-                 "</tr>\n";
-    }
-    section += "</tbody></table></div>\n";
-    const std::string missing = bullets(gaps(report));
-    if (!missing.empty())
-      section += "<p class=\"quiet small\">Not measured</p>\n<div class=\"small\">" + missing + "</div>\n";
-  }
-  if (report.overhead.empty()) return section + "</section>\n";
-
-  std::string table = "<div class=\"scroll\"><table class=\"stack\"><caption>reveal's own cost</caption>" +
-                      head_row({"Node", "CPU, of one core", "Written", "Late samples", "Channels"}) + "<tbody>\n";
-  for (const NodeOverhead& one : report.overhead) {
-    std::string node = html(one.node, 60);
-    if (!one.reason.empty()) node += " <span class=\"quiet\">(" + html(one.reason) + ")</span>";
-    table += "<tr>" + cell("Node", node) + cell("CPU, of one core", quantity(one.cpu_percent_of_core, "percent")) +
-             cell("Written", quantity(one.bytes_per_second, "bytes/s")) +
-             cell("Late samples", quantity(one.late_ticks, "count")) +
-             cell("Channels", quantity(one.channels, "count")) + "</tr>\n";
-  }
-  table += "</tbody></table></div>\n";
-  if (report.overhead.size() > 4) {
-    table = fmt::format("<details><summary>reveal's own cost on {} nodes</summary>\n{}</details>\n",
-                        report.overhead.size(), table);
-  }
-  return section + table + "</section>\n";
-}
-
-std::string not_checked_section(const Report& report) {
-  if (report.not_checked.empty()) return "";
-  std::string section = "<section><h2>Not checked</h2>\n<ul class=\"small\">\n";
-  for (const NotChecked& group : by_reason(report.not_checked)) {
-    section += "<li><code>" + html(group.rule, kLongLine) + "</code>: " + html(group.reason) + "</li>\n";
-  }
-  return section + "</ul></section>\n";
-}
-
 std::string footer(const Report& report) {
   std::vector<std::string> parts = {"reveal " + html(report.tool_version, 40)};
   if (!report.report_id.empty()) parts.push_back("report " + html(report.report_id, 80));
@@ -615,17 +390,11 @@ std::string render_html(const Report& report) {
       "<style>{}\n{}</style>\n</head>\n<body>\n<main>\n",
       html(job_title(report.job), 180), headline(report.verdict), chart_style, assets::report_css());
   page += verdict_section(report);
-  page += job_section(report);
-  page += totals_section(report);
-  page += primary_section(report);
-  page += timeline_section(report);
-  page += notes_section(report);
-  page += left_out_section(report);
-  page += node_section(report);
-  page += comparison_section(report);
-  page += episodes_section(report);
-  page += coverage_section(report);
-  page += not_checked_section(report);
+  for (const Section& section : outline(report)) {
+    page += section.id == Section::Id::job ? job_paragraph(section) : lay_out(section);
+    if (section.id == Section::Id::finding) page += timeline_section(report);
+    if (section.id == Section::Id::left_out) page += node_section(report);
+  }
   page += footer(report);
   page += "</main>\n" + scripts(report) + "</body>\n</html>\n";
   return page;

@@ -30,6 +30,7 @@ struct ReportJob {
   std::int64_t begin_utc_ns = 0;
   std::int64_t end_utc_ns = 0;
   std::vector<std::pair<std::string, std::string>> tags;
+  bool operator==(const ReportJob&) const = default;
 };
 
 struct NodeCoverage {
@@ -37,12 +38,14 @@ struct NodeCoverage {
   std::optional<double> samples_expected, samples_present, clock_error_seconds;
   std::vector<Coverage> probes;
   std::string note;  // "trace cut off after 62 s: collector was killed", ...
+  bool operator==(const NodeCoverage&) const = default;
 };
 
 struct NodeOverhead {
   std::string node;
   std::optional<double> cpu_percent_of_core, bytes_per_second, late_ticks, channels;
   std::string reason;  // why a number above is unknown
+  bool operator==(const NodeOverhead&) const = default;
 };
 
 /// What a job used, on one node or on all of them. `notes`, by the JSON key of the number: where it comes from, or why
@@ -58,6 +61,7 @@ struct JobTotals {
   std::optional<double> wait_share;  // seconds in each second in which tasks were ready and had no cpu, over all tasks
   std::optional<double> steps, energy_joules;
   std::map<std::string, std::string> notes;
+  bool operator==(const JobTotals&) const = default;
 };
 
 struct TotalsNumber {
@@ -88,12 +92,13 @@ struct ReportEpisode {
   int agreement = 0;
   double score = 0;
   Tier tier = Tier::none;
-  std::vector<std::string> labels;
+  std::vector<Label> labels;
   Subsystem subsystem = Subsystem::cpu;
   struct Reason {
     std::string metric, instance, feature, unit;
     double z = 0;
     std::optional<double> observed, expected;
+    bool operator==(const Reason&) const = default;
   };
   std::vector<Reason> reasons;
   std::string claim;
@@ -101,12 +106,15 @@ struct ReportEpisode {
   struct Contribution {
     std::string metric, instance;
     double share = 0;
+    bool operator==(const Contribution&) const = default;
   };
   struct DetectorView {
     std::string method;
     std::vector<Contribution> channels;
+    bool operator==(const DetectorView&) const = default;
   };
   std::vector<DetectorView> detectors;
+  bool operator==(const ReportEpisode&) const = default;
 };
 
 enum class VerdictStatus : std::uint8_t { healthy, notice, finding, insufficient_data };
@@ -116,6 +124,7 @@ struct Verdict {
   std::string primary;      // rule id or ""
   std::string sentence;     // one line
   bool job_failed = false;  // ended by a signal, with another exit status than 0, or stopped by its batch system
+  bool operator==(const Verdict&) const = default;
 };
 
 /// One evidence channel for the timeline, thinned to at most a few thousand points.
@@ -124,6 +133,7 @@ struct TimelineChannel {
   double begin_seconds = 0;  // since the job's begin
   double step_seconds = 0.1;
   std::vector<double> values;  // NaN: gap
+  bool operator==(const TimelineChannel&) const = default;
 };
 
 struct Report {
@@ -147,6 +157,7 @@ struct Report {
   std::map<std::string, double> omitted;  // what was cut to stay small: {"episodes": 12}
   std::vector<TimelineChannel> timeline;
   std::vector<std::pair<std::string, std::string>> files;  // {"trace n01", "n01.h5"}
+  bool operator==(const Report&) const = default;
 };
 
 enum class TextPart : std::uint8_t {

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "hdf5schema/basics/shell_word.h"
+#include "postproc/report/outline.h"
 #include "postproc/report/report.h"
 #include "postproc/report/verdict.h"
 #include "postproc/report/wording.h"
@@ -16,18 +17,16 @@ namespace {
 
 constexpr std::size_t kIndent = 2;
 constexpr std::size_t kLabel = 13;  // "  run this     ..."
-constexpr std::size_t kMostNodes = 8;
 constexpr std::ptrdiff_t kBriefLines = 6;
 constexpr std::size_t kLongestLine = 2000;
 
 /// How much of each thing is shown.
 struct Limits {
-  std::size_t notes, evidence, times, steps, reasons, groups;
+  std::size_t notes, times, steps;
   std::size_t sentence;  // characters of a sentence that is not the main one
 };
-constexpr Limits kOfPage{.notes = 3, .evidence = 3, .times = 2, .steps = 2, .reasons = 0, .groups = 2, .sentence = 140};
-constexpr Limits kOfAll{
-    .notes = 100, .evidence = 16, .times = 20, .steps = 20, .reasons = 100, .groups = 100, .sentence = kLongestLine};
+constexpr Limits kOfPage{.notes = 3, .times = 2, .steps = 2, .sentence = 140};
+constexpr Limits kOfAll{.notes = 100, .times = 20, .steps = 200, .sentence = kLongestLine};
 
 enum class Ink : std::uint8_t { plain, bold, dim, red, yellow, green };
 constexpr std::string_view kInks[] = {"", "\x1b[1m", "\x1b[2m", "\x1b[1;31m", "\x1b[1;33m", "\x1b[1;32m"};
@@ -205,241 +204,190 @@ void print_verdict(Page& page, const Report& report) {
   page.paragraph(page.paint(word, ink_of(report.verdict)) + "  ", column, column, report.verdict.sentence);
 }
 
-void print_job(Page& page, const Report& report) {
-  const ReportJob& job = report.job;
-  std::string line = job_with_place(job);
-  if (!job.state.empty()) line += ": " + job.state;
-  if (job.exit_code.value_or(0) != 0) line += fmt::format(", exit status {}", *job.exit_code);
-  if (job.begin_utc_ns != 0) line += ", began " + date_and_time(job.begin_utc_ns);
-  const std::string ran = run_time(job);
-  if (!ran.empty()) line += ", " + ran;
-  for (const auto& [key, value] : job.tags) line += ", " + printable(key, 60) + "=" + printable(value, 120);
-  page.blank();
-  page.paragraph(0, line);
-}
-
-void print_nodes(Page& page, const Report& report) {
-  const auto line = [&](std::string_view node, std::string_view cpu, std::string_view memory, std::string_view read,
-                        std::string_view written, std::string_view waits) {
-    page.line(
-        fmt::format("  {:<12} {:<16} {:<19} {:<9} {:<9} {}", printable(node, 12), cpu, memory, read, written, waits));
-  };
-  line("node", "cpus used", "memory", "read", "wrote", "waited");
-  std::size_t left = page.all() ? report.totals.size() : kMostNodes;
-  std::size_t more = 0;
-  for (const JobTotals& node : report.totals) {
-    if (node.node.empty()) continue;
-    if (left == 0) {
-      ++more;
-      continue;
-    }
-    --left;
-    const auto known = [](const std::string& text, bool is) { return is ? text : std::string("-"); };
-    line(node.node, known(cpus_used(node), node.cpu_seconds.has_value()),
-         known(memory_used(node), node.memory_peak.has_value()),
-         known(amount(node.read_bytes), node.read_bytes.has_value()),
-         known(amount(node.written_bytes), node.written_bytes.has_value()),
-         known(waited(node), node.wait_share.has_value()));
-  }
-  if (more > 0) page.paragraph(2, counted(static_cast<double>(more), "more node"));
-}
-
-void print_totals(Page& page, const Report& report) {
-  if (report.totals.empty()) return;
-  const JobTotals& whole = report.totals.front();
-  const std::vector<std::string> parts = used(whole);
-  page.row("totals", parts.empty() ? "nothing was measured" : listed(parts, parts.size(), "; "));
-  if (page.all()) {
-    for (const std::string& line : unknown(whole)) page.row("not known", line);
-    for (const auto& [key, member] : kTotalsNumbers) {
-      const auto note = whole.notes.find(key);
-      if ((whole.*member) && note != whole.notes.end()) page.row("", fmt::format("{}: {}", key, note->second));
-    }
-  }
-  const bool several = std::count_if(report.totals.begin(), report.totals.end(),
-                                     [](const JobTotals& one) { return !one.node.empty(); }) > 1;
-  if (several) print_nodes(page, report);
-}
-
-std::string place(const Finding& finding) {
-  std::string text = node_list(finding.nodes);
-  if (!finding.instances.empty()) text += (text.empty() ? "" : ": ") + listed(finding.instances);
-  return text;
-}
-
-std::string evidence_line(const Page& page, const Evidence& evidence, bool several_nodes) {
-  std::string line = channel_name(evidence.metric, evidence.instance);
-  if (several_nodes && !evidence.node.empty()) line += " on " + evidence.node;
-  line += ": " + quantity(evidence.observed, evidence.unit);
-  if (evidence.expected) line += ", expected " + quantity(evidence.expected, evidence.unit);
-  if (!page.all()) return line;
-  std::string how = evidence.feature;
-  if (!evidence.detectors.empty()) how += (how.empty() ? "" : "; ") + listed(evidence.detectors, 6, "+");
-  return how.empty() ? line : line + " (" + how + ")";
-}
-
 /// Whether the verdict says it already; it may go on, or end, otherwise.
 bool says(const std::string& verdict, std::string_view sentence) {
   if (sentence.ends_with('.')) sentence.remove_suffix(1);
   return verdict.find(sentence) != std::string::npos;
 }
 
-void print_steps(Page& page, std::string_view label, const std::vector<std::string>& steps) {
-  const std::size_t end = std::min(steps.size(), page.limits().steps);
+/// The parts of the outline that the page has room for.
+unsigned wanted(const Page& page) {
+  if (page.style().part == TextPart::findings) return kInFull;
+  return page.all() ? kAll : kPage;
+}
+
+std::string text_of(const Line& line) {
+  std::string text;
+  for (const Span& span : line) text += span.text;
+  return text;
+}
+
+std::string joined(const std::vector<Line>& lines, std::string_view separator) {
+  std::string text;
+  for (const Line& line : lines) text += (text.empty() ? "" : std::string(separator)) + text_of(line);
+  return text;
+}
+
+void print_steps(Page& page, const Row& row, std::size_t most) {
+  const std::size_t end = std::min(row.lines.size(), most);
   for (std::size_t i = 0; i < end; ++i) {
-    page.row(i == 0 ? label : "",
-             i + 1 == end && end < steps.size() ? fmt::format("{} ({} more)", steps[i], steps.size() - end) : steps[i]);
+    const bool cut = i + 1 == end && end < row.lines.size();
+    page.row(i == 0 ? row.label : "",
+             text_of(row.lines[i]) + (cut ? fmt::format(" ({} more)", row.lines.size() - end) : ""));
   }
 }
 
-void print_finding(Page& page, const Finding& finding, const Report& report) {
-  const Limits& limits = page.limits();
+void print(Page& page, const Row& row) {
+  switch (row.kind) {
+    case Row::Kind::prose:
+      page.row(row.label, joined(row.lines, "; "));
+      break;
+    case Row::Kind::aside:
+      page.row(row.label, shortened(joined(row.lines, "; "), page.limits().sentence));
+      break;
+    case Row::Kind::series: {
+      std::vector<std::string> texts;
+      for (const Line& line : row.lines) texts.push_back(text_of(line));
+      page.row(row.label, listed(texts, page.limits().times, "; "));
+      break;
+    }
+    case Row::Kind::steps:
+    case Row::Kind::links:
+      print_steps(page, row, page.limits().steps);
+      break;
+    case Row::Kind::command:
+      for (std::size_t i = 0; i < row.lines.size(); ++i) page.command(i == 0 ? row.label : "", text_of(row.lines[i]));
+      break;
+  }
+}
+
+/// What is not known leaves a grid's cell nearly empty.
+std::string grid_line(const Table& table, const std::vector<std::string>& cells, unsigned shown) {
+  std::string line = "  ";
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    if ((table.columns[i].shown & shown) == 0) continue;
+    const auto width = static_cast<std::size_t>(table.columns[i].width);
+    const std::string text = cells[i] == kNotMeasured ? "-" : width > 0 ? printable(cells[i], width) : cells[i];
+    line += fmt::format("{:<{}} ", text, width);
+  }
+  return line.substr(0, line.find_last_not_of(' ') + 1);
+}
+
+std::string sentence(const Table& table, const std::vector<Cell>& cells, unsigned shown) {
+  std::string text;
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    const std::string inside = joined(cells[i].lines, " ");
+    if ((table.columns[i].shown & shown) != 0 && !inside.empty()) text += cells[i].before + inside + cells[i].after;
+  }
+  return text;
+}
+
+void print(Page& page, const Table& table) {
+  const unsigned shown = wanted(page);
+  std::size_t end = std::min(table.rows.size(), page.all() ? table.most : table.most_on_page);
+  if (end + 1 == table.rows.size() && !table.more.empty()) ++end;  // rather than to say that there is one more
+  std::vector<std::string> headings;
+  for (const Column& column : table.columns) headings.push_back(column.heading);
+  if (table.grid) page.line(grid_line(table, headings, shown));
+  for (std::size_t i = 0; i < end; ++i) {
+    std::vector<std::string> cells;
+    for (const Cell& cell : table.rows[i]) cells.push_back(joined(cell.lines, " "));
+    const std::string text = table.grid ? grid_line(table, cells, shown) : sentence(table, table.rows[i], shown);
+    if (table.grid) {
+      page.line(text);
+    } else if (table.label == "-") {
+      page.paragraph("  - ", 4, 4, text);
+    } else {
+      page.row(i == 0 ? table.label : "", shortened(text, page.all() ? kLongestLine : page.limits().sentence));
+    }
+  }
+  const std::size_t more = table.rows.size() - end;
+  const std::string left = counted(static_cast<double>(more), "more " + table.more);
+  if (more > 0 && table.grid) page.paragraph(2, left);
+  if (more > 0 && !table.grid && !table.more.empty()) page.row("", left);
+}
+
+bool is_wanted(const Part& part, const Page& page) {
+  return std::visit([&](const auto& known) { return (known.shown & wanted(page)) != 0; }, part);
+}
+
+void print(Page& page, const std::vector<Part>& parts) {
+  for (const Part& part : parts) {
+    if (is_wanted(part, page)) std::visit([&](const auto& known) { print(page, known); }, part);
+  }
+}
+
+/// "job 4711 (user ada, nodes n[01-02]): COMPLETED, ran 62 s, dataset=imagenet".
+void print_job(Page& page, const Section& section) {
+  std::string title;
+  std::string place;
+  std::string rest;
+  for (const Part& part : section.parts) {
+    if (!is_wanted(part, page)) continue;
+    const Row& row = std::get<Row>(part);
+    const bool labelled = !row.label.empty() && !row.lines.front().front().code;
+    std::string& to = title.empty() ? title : row.kind == Row::Kind::aside ? place : rest;
+    to += (to.empty() ? "" : ", ") + (labelled ? row.label + " " : "") + printable(joined(row.lines, ", "), 180);
+  }
+  if (!place.empty()) title += " (" + place + ")";
+  page.blank();
+  const bool short_one = rest.empty() || page.style().part == TextPart::findings;
+  page.paragraph(0, short_one ? title : title + (place.empty() ? ", " : ": ") + rest);
+}
+
+void print(Page& page, const Card& card, const Report& report) {
+  const Finding& finding = *card.finding;
   page.title(finding.title, fmt::format("{}, {}", name_of(finding.severity), name_of(finding.confidence)),
              ink_of(finding.severity));
   if (page.style().part == TextPart::findings || !says(report.verdict.sentence, finding.sentence)) {
     page.row("what", finding.sentence);
   }
-  page.row("where", place(finding));
-  std::vector<std::string> times;
-  for (const TimeSpan& span : finding.intervals) times.push_back(when(span, report.job));
-  page.row("when", listed(times, limits.times, "; "));
-  page.row("cost", impact(finding.impact));
-  for (std::size_t i = 0; i < std::min(finding.evidence.size(), limits.evidence); ++i) {
-    page.row(i == 0 ? "evidence" : "", evidence_line(page, finding.evidence[i], report.job.nodes.size() > 1));
-  }
-  if (!finding.runner_up.why_not.empty()) {
-    const std::string rejected = finding.runner_up.id.empty() ? finding.runner_up.why_not
-                                                              : finding.runner_up.id + ": " + finding.runner_up.why_not;
-    page.row("look-alike", shortened(rejected, limits.sentence));
-  }
-  if (page.all()) page.row("fixed by", who_acts(finding.remedy));
-  for (std::size_t i = 0; i < finding.remedy.user.size(); ++i) {
-    page.command(i == 0 ? "run this" : "", finding.remedy.user[i]);
-  }
-  print_steps(page, "to change", finding.remedy.advice);
-  print_steps(page, "for admins", finding.remedy.admin);
-  page.row("verify", finding.remedy.verify);
-  if (page.style().part != TextPart::findings) return;
-  for (const std::string& source : finding.sources) page.row("source", source);
-  page.row("rule", finding.id);
+  print(page, card.parts);
 }
 
-void print_note(Page& page, const Finding& note) {
-  const std::string where = place(note);
+/// One that is not the first: where and what, and the first thing to do.
+void print_note(Page& page, const Card& card) {
+  const Finding& note = *card.finding;
   const std::string& what = note.sentence.empty() ? note.title : note.sentence;
-  const std::string text = fmt::format("[{}, {}] {}{}{}", name_of(note.severity), name_of(note.confidence), where,
-                                       where.empty() ? "" : ": ", what);
+  const std::string text = fmt::format("[{}, {}] {}{}{}", name_of(note.severity), name_of(note.confidence), card.place,
+                                       card.place.empty() ? "" : ": ", what);
   page.paragraph("  - ", 4, 4, shortened(text, page.limits().sentence));
-  if (!note.remedy.user.empty()) {
-    page.command("  run this", note.remedy.user.front());
-  } else if (!note.remedy.advice.empty()) {
-    page.paragraph(4, "to change: " + shortened(note.remedy.advice.front(), page.limits().sentence));
-  } else if (!note.remedy.admin.empty()) {
-    page.paragraph(4, "for admins: " + shortened(note.remedy.admin.front(), page.limits().sentence));
+  for (const Part& part : card.parts) {
+    const Row* row = std::get_if<Row>(&part);
+    if (row == nullptr || (row->kind != Row::Kind::steps && row->kind != Row::Kind::command)) continue;
+    const std::string step = text_of(row->lines.front());
+    if (row->kind == Row::Kind::command) return page.command("  " + row->label, step);
+    return page.paragraph(4, row->label + ": " + shortened(step, page.limits().sentence));
   }
 }
 
-/// The first in full, the others in a few lines; what has no visible cost is counted.
-void print_findings(Page& page, const Report& report) {
-  std::vector<const Finding*> notes = shown_findings(report);
-  if (!notes.empty()) {
-    print_finding(page, *notes.front(), report);
-    notes.erase(notes.begin());
+void print_notes(Page& page, const Section& section) {
+  if (section.cards.empty()) return;
+  if (section.id == Section::Id::left_out && !page.all()) {  // what has no visible cost is counted
+    page.blank();
+    return page.paragraph(0, section.heading + ".");
   }
-  if (page.all()) {
-    for (const Finding& finding : report.findings) {
-      if (finding.severity < Severity::notice) notes.push_back(&finding);
-    }
-  }
-  if (!notes.empty()) page.heading("Also noted");
-  const std::size_t end = std::min(notes.size(), page.limits().notes);
-  for (std::size_t i = 0; i < end; ++i) print_note(page, *notes[i]);
-  if (notes.size() > end) page.paragraph(2, counted(static_cast<double>(notes.size() - end), "more finding"));
-  const std::string rest = left_out_line(report);
-  if (page.all() || rest.empty()) return;
-  page.blank();
-  page.paragraph(0, rest + ".");
+  page.heading(section.heading);
+  const std::size_t end = std::min(section.cards.size(), page.limits().notes);
+  for (std::size_t i = 0; i < end; ++i) print_note(page, section.cards[i]);
+  const std::size_t more = section.cards.size() - end;
+  if (more > 0) page.paragraph(2, counted(static_cast<double>(more), "more finding"));
 }
 
-void print_episodes(Page& page, const Report& report) {
-  if (report.episodes.empty() || !page.all()) return;
-  page.heading("Anomalous intervals");
-  for (const ReportEpisode& episode : report.episodes) {
-    const std::string head =
-        fmt::format("{} to {}  ", clock_time(episode.span.begin_utc_ns), clock_time(episode.span.end_utc_ns));
-    std::string text = report.job.nodes.size() > 1 ? episode.node + " " : "";
-    text += fmt::format("{} [{}]: {}", name_of(episode.subsystem), listed(episode.methods, 6, "+"), episode.claim);
-    page.paragraph("  " + head, 2 + head.size(), 2 + head.size(), text);
+/// `above` is what was printed last.
+void print(Page& page, const Section& section, Section::Id& above, const Report& report) {
+  using enum Section::Id;
+  if (section.id == job) return print_job(page, section);
+  if (section.id == notes || section.id == left_out) return print_notes(page, section);
+  for (const Card& card : section.cards) print(page, card, report);
+  if (std::none_of(section.parts.begin(), section.parts.end(),
+                   [&](const Part& part) { return is_wanted(part, page); })) {
+    return;
   }
-}
-
-/// Nodes that delivered everything are one line, whatever their number.
-void print_samples(Page& page, const Report& report) {
-  std::vector<std::string> lines;
-  for (const NodeCoverage& coverage : report.coverage) {
-    std::string text = node_list(coverage.nodes);
-    if (coverage.samples_expected && coverage.samples_present) {
-      text += fmt::format(": {} of {} samples", number(*coverage.samples_present), number(*coverage.samples_expected));
-    }
-    if (coverage.note.starts_with(text + " ")) {
-      text = coverage.note;  // "n04 has no trace: ..."
-    } else if (!coverage.note.empty()) {
-      text += "; " + coverage.note;
-    }
-    lines.push_back(text);
-  }
-  if (lines.empty()) lines.emplace_back("nothing was measured");
-  std::size_t end = std::min(lines.size(), page.limits().groups);
-  if (end + 1 == lines.size()) ++end;  // rather than to say that there is one more
-  for (std::size_t i = 0; i < end; ++i) {
-    page.row(i == 0 ? "coverage" : "", shortened(lines[i], page.all() ? kLongestLine : page.limits().sentence));
-  }
-  if (lines.size() > end) page.row("", fmt::format("{} more groups of nodes", lines.size() - end));
-}
-
-std::string own_cost(const Report& report) {
-  // The highest of all nodes: nobody is hurt by the average.
-  const auto most = std::max_element(report.overhead.begin(), report.overhead.end(), [](const auto& a, const auto& b) {
-    return a.cpu_percent_of_core.value_or(-1) < b.cpu_percent_of_core.value_or(-1);
-  });
-  if (most == report.overhead.end()) return "";
-  std::string cost = most->cpu_percent_of_core ? number(*most->cpu_percent_of_core) + " % of one core"
-                                               : "cpu time " + quantity(std::nullopt, "");
-  if (most->bytes_per_second) cost += ", " + quantity(most->bytes_per_second, "bytes/s");
-  if (most->late_ticks.value_or(0) > 0) cost += ", " + counted(*most->late_ticks, "late sample");
-  if (!most->reason.empty()) cost += " (" + most->reason + ")";
-  if (report.overhead.size() > 1)
-    cost += fmt::format(" on {}, the most of {} nodes", most->node, report.overhead.size());
-  return cost;
-}
-
-void print_coverage(Page& page, const Report& report) {
-  page.blank();
-  if (report.job.nodes.size() > 1 && (page.all() || report.comparison.compared))
-    page.row("other nodes", peers_line(report));
-  if (page.all() || report.history.status != HistoryStatus::never_compared) {
-    page.row("earlier runs", history_line(report));
-  }
-  print_samples(page, report);
-  if (page.all()) {
-    for (const std::string& gap : gaps(report)) page.row("not measured", gap);
-  } else {
-    std::vector<std::string> missing;
-    if (const std::string probes = gaps_in_brief(report); !probes.empty()) missing.push_back(probes);
-    if (!report.not_checked.empty()) {
-      missing.push_back(counted(static_cast<double>(report.not_checked.size()), "rule") + " could not be checked");
-    }
-    page.row("", listed(missing, missing.size(), "; "));
-  }
-  page.row("reveal", own_cost(report));
-}
-
-void print_not_checked(Page& page, const Report& report) {
-  if (report.not_checked.empty() || !page.all()) return;
-  page.heading("Not checked");
-  for (const NotChecked& group : by_reason(report.not_checked)) {
-    page.paragraph("  - ", 4, 4, group.rule + ": " + group.reason);
-  }
+  if (section.id == episodes || section.id == not_checked) page.heading(section.heading);
+  if (section.id == compared || (section.id == measured && above != compared)) page.blank();
+  print(page, section.parts);
+  above = section.id;
 }
 
 std::string made_by(const Report& report) {
@@ -514,19 +462,17 @@ void print_brief_totals(Page& page, const Report& report) {
 
 std::string render_text(const Report& report, const TextStyle& style) {
   Page page(style);
+  const std::vector<Section> sections = outline(report);
   if (style.part == TextPart::findings) {
-    page.paragraph(0, job_with_place(report.job));
-    for (const Finding& finding : report.findings) print_finding(page, finding, report);
-    print_end(page, report);
-    return std::move(page).text();
+    print_job(page, sections.front());
+    for (const Section& section : sections) {
+      for (const Card& card : section.cards) print(page, card, report);
+    }
+  } else {
+    print_verdict(page, report);
+    Section::Id above = Section::Id::job;
+    for (const Section& section : sections) print(page, section, above, report);
   }
-  print_verdict(page, report);
-  print_job(page, report);
-  print_totals(page, report);
-  print_findings(page, report);
-  print_episodes(page, report);
-  print_coverage(page, report);
-  print_not_checked(page, report);
   print_end(page, report);
   return std::move(page).text();
 }

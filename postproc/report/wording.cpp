@@ -3,13 +3,8 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
-#include <array>
-#include <chrono>
-#include <cmath>
-#include <map>
 
 #include "hdf5schema/basics/enum_names.h"
-#include "hdf5schema/basics/text.h"
 #include "postproc/words/sanitize.h"
 
 namespace reveal {
@@ -20,73 +15,7 @@ constexpr std::string_view kCoverageStates[] = {"ok", "absent", "failed"};
 constexpr std::string_view kStatuses[] = {"healthy", "notice", "finding", "insufficient_data"};
 constexpr std::string_view kHeadlines[] = {"Healthy", "Notice", "Finding", "Not enough data"};
 
-struct CivilTime {
-  std::chrono::year_month_day date;
-  std::chrono::hh_mm_ss<std::chrono::nanoseconds> time;
-};
-
-CivilTime civil_time(std::int64_t utc_ns) {
-  const std::chrono::sys_time<std::chrono::nanoseconds> instant{std::chrono::nanoseconds(utc_ns)};
-  const auto day = std::chrono::floor<std::chrono::days>(instant);
-  return {std::chrono::year_month_day(day), std::chrono::hh_mm_ss<std::chrono::nanoseconds>(instant - day)};
-}
-
-std::string date_of(const CivilTime& civil) {
-  return fmt::format("{:04}-{:02}-{:02}", static_cast<int>(civil.date.year()),
-                     static_cast<unsigned>(civil.date.month()), static_cast<unsigned>(civil.date.day()));
-}
-
-std::string time_of(const CivilTime& civil) {
-  return fmt::format("{:02}:{:02}:{:02}", civil.time.hours().count(), civil.time.minutes().count(),
-                     civil.time.seconds().count());
-}
-
 }  // namespace
-
-std::string iso_time(std::int64_t utc_ns) {
-  const CivilTime civil = civil_time(utc_ns);
-  std::string fraction = fmt::format(".{:09}", civil.time.subseconds().count());
-  fraction.erase(fraction.find_last_not_of('0') + 1);
-  if (fraction == ".") fraction.clear();
-  return date_of(civil) + "T" + time_of(civil) + fraction + "Z";
-}
-
-std::optional<std::int64_t> parse_iso_time(std::string_view text) noexcept {
-  constexpr std::string_view kShape = "dddd-dd-ddTdd:dd:dd";
-  if (text.size() < kShape.size() + 1 || text.back() != 'Z') return std::nullopt;
-  for (std::size_t i = 0; i < kShape.size(); ++i) {
-    if (kShape[i] == 'd' ? text[i] < '0' || text[i] > '9' : text[i] != kShape[i]) return std::nullopt;
-  }
-  const auto part = [&](std::size_t at, std::size_t size) { return *parse_int(text.substr(at, size)); };
-  std::string_view fraction = text.substr(kShape.size(), text.size() - kShape.size() - 1);
-  std::int64_t nanoseconds = 0;
-  if (!fraction.empty()) {
-    fraction.remove_prefix(1);
-    if (text[kShape.size()] != '.' || fraction.empty() || fraction.size() > 9) return std::nullopt;
-    for (std::size_t i = 0; i < 9; ++i) {
-      const char digit = i < fraction.size() ? fraction[i] : '0';
-      if (digit < '0' || digit > '9') return std::nullopt;
-      nanoseconds = nanoseconds * 10 + (digit - '0');
-    }
-  }
-  const std::chrono::year_month_day date(std::chrono::year(static_cast<int>(part(0, 4))),
-                                         std::chrono::month(static_cast<unsigned>(part(5, 2))),
-                                         std::chrono::day(static_cast<unsigned>(part(8, 2))));
-  // int64 nanoseconds reach to 2262; from 1970 on the difference of any two times fits as well.
-  if (!date.ok() || part(0, 4) < 1970 || part(0, 4) > 2261) return std::nullopt;
-  const std::int64_t seconds = part(11, 2) * 3600 + part(14, 2) * 60 + part(17, 2);
-  const auto day = std::chrono::sys_days(date).time_since_epoch();
-  return std::chrono::nanoseconds(day + std::chrono::seconds(seconds)).count() + nanoseconds;
-}
-
-std::string date_and_time(std::int64_t utc_ns) {
-  const CivilTime civil = civil_time(utc_ns);
-  return date_of(civil) + " " + time_of(civil) + " UTC";
-}
-
-std::string clock_time(std::int64_t utc_ns) {
-  return time_of(civil_time(utc_ns));
-}
 
 std::string when(const TimeSpan& span, const ReportJob& job) {
   std::string clock = fmt::format("{} to {} UTC", clock_time(span.begin_utc_ns), clock_time(span.end_utc_ns));
@@ -96,47 +25,7 @@ std::string when(const TimeSpan& span, const ReportJob& job) {
                      clock);
 }
 
-std::string node_list(std::span<const std::string> nodes, std::size_t limit) {
-  // Names with the same text before the same number of last digits fold.
-  std::map<std::pair<std::string, std::size_t>, std::vector<std::int64_t>> numbered;
-  std::vector<std::string> parts;
-  for (const std::string& node : nodes) {
-    const std::size_t digits = node.find_last_not_of("0123456789") + 1;  // npos + 1 = 0: all digits
-    const auto value = parse_int(std::string_view(node).substr(digits));
-    if (value && node.size() - digits <= 9) {
-      numbered[{node.substr(0, digits), node.size() - digits}].push_back(*value);
-    } else {
-      parts.push_back(node);
-    }
-  }
-  for (auto& [key, values] : numbered) {
-    const auto& [prefix, width] = key;
-    std::sort(values.begin(), values.end());
-    values.erase(std::unique(values.begin(), values.end()), values.end());
-    std::vector<std::string> ranges;
-    for (std::size_t i = 0; i < values.size();) {
-      std::size_t last = i;
-      while (last + 1 < values.size() && values[last + 1] == values[last] + 1) ++last;
-      ranges.push_back(last == i ? fmt::format("{:0{}}", values[i], width)
-                                 : fmt::format("{:0{}}-{:0{}}", values[i], width, values[last], width));
-      i = last + 1;
-    }
-    parts.push_back(values.size() == 1 ? prefix + ranges[0] : prefix + "[" + listed(ranges, limit, ",") + "]");
-  }
-  return listed(parts, limit);
-}
-
-std::string listed(std::span<const std::string> words, std::size_t limit, std::string_view separator) {
-  std::string text;
-  for (std::size_t i = 0; i < std::min(words.size(), limit); ++i) {
-    if (i > 0) text += separator;
-    text += words[i];
-  }
-  if (words.size() > limit) text += fmt::format(" and {} more", words.size() - limit);
-  return text;
-}
-
-std::string_view word_of(Coverage::State state) noexcept {
+std::string_view name_of(Coverage::State state) noexcept {
   return kCoverageStates[static_cast<std::size_t>(state)];
 }
 std::optional<Coverage::State> coverage_state_of(std::string_view name) noexcept {
@@ -167,14 +56,6 @@ std::string job_title(const ReportJob& job) {
   if (!job.array.empty()) title += fmt::format(" (array {})", printable(job.array, kLongestName));
   if (!job.het.empty()) title += fmt::format(" (component {})", printable(job.het, kLongestName));
   return name.empty() ? title : title + " " + name;
-}
-
-std::string job_with_place(const ReportJob& job) {
-  std::vector<std::string> parts;
-  if (!job.user.empty()) parts.push_back("user " + printable(job.user, 60));
-  if (!job.cluster.empty()) parts.push_back("cluster " + printable(job.cluster, 60));
-  if (!job.nodes.empty()) parts.push_back((job.nodes.size() > 1 ? "nodes " : "node ") + node_list(job.nodes));
-  return parts.empty() ? job_title(job) : fmt::format("{} ({})", job_title(job), listed(parts));
 }
 
 std::string run_time(const ReportJob& job) {
@@ -240,25 +121,6 @@ std::vector<std::string> unknown(const JobTotals& totals) {
   std::vector<std::string> lines;
   for (const NotChecked& group : by_reason(missing)) lines.push_back(group.rule + ": " + group.reason);
   return lines;
-}
-
-std::string shortened(std::string_view text, std::size_t limit) {
-  const std::string line = printable(text, 4000);
-  if (columns(line) <= limit) return line;
-  constexpr std::string_view kEnds[] = {". ", "; ", ", ", ": ", " ("};
-  constexpr std::size_t kEllipsis = 3;
-  std::size_t end = 0;  // in bytes
-  for (std::size_t seen = 0; end < line.size(); ++end) {
-    if ((static_cast<unsigned char>(line[end]) & 0xC0) == 0x80) continue;
-    if (++seen + kEllipsis > limit) break;
-  }
-  const std::string_view kept = std::string_view(line).substr(0, end);
-  for (const std::string_view mark : kEnds) {
-    const std::size_t at = kept.rfind(mark);
-    if (at != std::string_view::npos && at > kept.size() / 2) return std::string(kept.substr(0, at)) + "...";
-  }
-  const std::size_t word = kept.rfind(' ');
-  return std::string(word == std::string_view::npos ? kept : kept.substr(0, word)) + "...";
 }
 
 std::string impact(const Impact& cost) {

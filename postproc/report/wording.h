@@ -9,30 +9,21 @@
 #include <vector>
 
 #include "postproc/report/report.h"
+#include "postproc/words/lists.h"
 #include "postproc/words/quantity.h"
+#include "postproc/words/times.h"
 
 namespace reveal {
-
-/// "2026-11-20T10:32:05.1Z"; as many digits as needed, for machines.
-[[nodiscard]] std::string iso_time(std::int64_t utc_ns);
-[[nodiscard]] std::optional<std::int64_t> parse_iso_time(std::string_view text) noexcept;
-
-/// "2026-11-20 10:32:05 UTC" and "10:32:05".
-[[nodiscard]] std::string date_and_time(std::int64_t utc_ns);
-[[nodiscard]] std::string clock_time(std::int64_t utc_ns);
 
 /// "62.0 s to 77.0 s of the job (10:33:07 to 10:33:22 UTC)"; the clock alone when the job's begin is not known.
 [[nodiscard]] std::string when(const TimeSpan&, const ReportJob&);
 
-/// {"n01","n02","n04"} -> "n[01-02,04]"; what does not fold is listed, beyond `limit` parts counted.
-[[nodiscard]] std::string node_list(std::span<const std::string> nodes, std::size_t limit = 8);
-
-/// "a, b and 3 more".
-[[nodiscard]] std::string listed(std::span<const std::string> words, std::size_t limit = 8,
-                                 std::string_view separator = ", ");
-
-[[nodiscard]] std::string_view word_of(Coverage::State) noexcept;
+[[nodiscard]] std::string_view name_of(Coverage::State) noexcept;
 [[nodiscard]] std::optional<Coverage::State> coverage_state_of(std::string_view) noexcept;
+
+[[nodiscard]] inline bool several_nodes(const Report& report) noexcept {
+  return report.job.nodes.size() > 1;
+}
 
 /// "Finding", "Healthy", ...: the first word of a report. A job that failed on healthy nodes is called "Failed".
 [[nodiscard]] std::string_view headline(const Verdict&) noexcept;
@@ -42,8 +33,6 @@ namespace reveal {
 
 /// "job 4711 (array 4711_3) resnet50", or the name of the program outside a batch system.
 [[nodiscard]] std::string job_title(const ReportJob&);
-/// The same with "(user ada, cluster hydra, nodes n[01-02])".
-[[nodiscard]] std::string job_with_place(const ReportJob&);
 /// "ran 62 s", or "recorded for 60 s" if nobody told how long it ran; "" if neither is known.
 [[nodiscard]] std::string run_time(const ReportJob&);
 
@@ -56,9 +45,6 @@ namespace reveal {
 [[nodiscard]] std::string memory_used(const JobTotals&);
 [[nodiscard]] std::string amount(std::optional<double> bytes);
 [[nodiscard]] std::string waited(const JobTotals&);
-
-/// At most `limit` characters, cut behind a part of the sentence or else a word, and then with "...".
-[[nodiscard]] std::string shortened(std::string_view text, std::size_t limit);
 
 /// "about 13.2 s (11 % of the run): how"
 [[nodiscard]] std::string impact(const Impact&);

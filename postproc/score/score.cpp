@@ -101,7 +101,7 @@ std::string windows_csv(const Detection& detection, const SeriesFile& file) {
   std::string text = "begin,end,score,flagged,tier,agreement,top_channels\n";
   for (const WindowScore& window : detection.windows) {
     fmt::format_to(std::back_inserter(text), "{},{},{:.6g},{},{},{},{}\n", window.begin, window.end, window.score,
-                   window.tier == Tier::finding ? 1 : 0, name_of(window.tier), window.agreement,
+                   window.tier == Tier::strong ? 1 : 0, name_of(window.tier), window.agreement,
                    top_channels(window.reasons, file));
   }
   return text;
@@ -112,7 +112,7 @@ std::string episodes_csv(const Detection& detection, const SeriesFile& file) {
   for (const Episode& episode : detection.episodes) {
     if (episode.tier == Tier::none) continue;
     std::string labels;
-    for (const std::string& label : episode.labels) labels += (labels.empty() ? "" : ";") + label;
+    for (const Label label : episode.labels) labels += (labels.empty() ? "" : ";") + std::string(name_of(label));
     fmt::format_to(std::back_inserter(text), "{},{},{:.6g},{},{},{},{}\n", episode.begin, episode.end, episode.score,
                    name_of(episode.tier), labels, name_of(episode.subsystem), top_channels(episode.reasons, file));
   }
@@ -144,8 +144,8 @@ ScoreResult run_score(const ScoreOptions& options) {
                      .insufficient = detection.insufficient};
   for (const Episode& episode : detection.episodes) {  // by falling score
     if (episode.tier != Tier::none && result.strongest.empty()) result.strongest = place_of(episode, file);
-    result.findings += episode.tier == Tier::finding ? 1 : 0;
-    result.notices += episode.tier == Tier::notice ? 1 : 0;
+    result.strong += episode.tier == Tier::strong ? 1 : 0;
+    result.weak += episode.tier == Tier::weak ? 1 : 0;
   }
   return result;
 }
@@ -154,8 +154,7 @@ std::string as_line(const ScoreResult& result) {
   std::string line =
       fmt::format("{} samples x {} channels at {:g} s: ", result.samples, result.channels, result.interval_seconds);
   if (!result.insufficient.empty()) return line + "not judged: " + result.insufficient;
-  line += fmt::format("{} finding{}, {} notice{}", result.findings, result.findings == 1 ? "" : "s", result.notices,
-                      result.notices == 1 ? "" : "s");
+  line += fmt::format("{} strong interval{}, {} weak", result.strong, result.strong == 1 ? "" : "s", result.weak);
   return result.strongest.empty() ? line + ": no interval stands out" : line + "; strongest: " + result.strongest;
 }
 

@@ -24,25 +24,25 @@ struct ScoreOptions {
 struct ScoreResult {
   std::size_t samples = 0, channels = 0;
   double interval_seconds = 0;
-  std::size_t windows = 0, findings = 0, notices = 0;
+  std::size_t windows = 0, strong = 0, weak = 0;
   std::string insufficient;  // why nothing was judged, or ""
-  std::string strongest;     // of the findings and notices: "samples 500 to 600 (50 s to 60 s), c0, c1, c2"
+  std::string strongest;     // of all intervals: "samples 500 to 600 (50 s to 60 s), c0, c1, c2"
 };
 
 /// Throws Error: unreadable input, unwritable output, unknown pipeline, no whole window.
 ScoreResult run_score(const ScoreOptions& options);
 
-/// "1000 samples x 20 channels at 0.1 s: 1 finding, 0 notices; strongest: ..."
+/// "1000 samples x 20 channels at 0.1 s: 1 strong interval, 0 weak; strongest: ..."
 [[nodiscard]] std::string as_line(const ScoreResult& result);
 
 /// Names say which channels are peers ("cpu.user/cpu1", "rank0.utime", "net.n0.rxb/eth0"). Where the file does not say
 /// the kind it is a gauge: increments cannot be told from levels.
 [[nodiscard]] Telemetry telemetry_of(const SeriesFile& file);
 
-/// begin,end,score,flagged,tier,agreement,top_channels; flagged: part of a finding.
+/// begin,end,score,flagged,tier,agreement,top_channels; flagged: part of a strong interval.
 [[nodiscard]] std::string windows_csv(const Detection& detection, const SeriesFile& file);
 
-/// begin,end,score,tier,labels,subsystem,top_channels; only findings and notices.
+/// begin,end,score,tier,labels,subsystem,top_channels; only strong and weak ones.
 [[nodiscard]] std::string episodes_csv(const Detection& detection, const SeriesFile& file);
 
 }  // namespace reveal

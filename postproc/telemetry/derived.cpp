@@ -4,179 +4,280 @@
 #include <array>
 #include <cmath>
 #include <map>
-#include <optional>
-#include <span>
+#include <string>
 
 #include "hdf5schema/basics/not_measured.h"
+#include "hdf5schema/basics/text.h"
 
 namespace reveal {
 namespace {
 
-using Values = std::vector<double>;
+// Nothing was done, so nothing can be said of how it was done.
+double ratio(double part, double whole) {
+  return whole > 0 ? part / whole : kNaN;
+}
 
-std::optional<std::size_t> find(const Telemetry& telemetry, std::string_view metric, std::string_view instance) {
+double first_of_second(const double* in, double /*step*/) {
+  return ratio(in[0], in[1]);
+}
+double rest_of_second(const double* in, double /*step*/) {
+  return 1 - ratio(in[0], in[1]);
+}
+double per_second(const double* in, double step) {
+  return in[0] / step;
+}
+double sum_per_second(const double* in, double step) {
+  return (in[0] + in[1]) / step;
+}
+double nanoseconds_per_second(const double* in, double step) {
+  return in[0] * 1e-9 / step;
+}
+double microjoules_per_second(const double* in, double step) {
+  return in[0] * 1e-6 / step;
+}
+double first_two_of_third(const double* in, double /*step*/) {
+  return ratio(in[0] + in[1], in[2]);
+}
+double busy_share(const double* in, double /*step*/) {
+  const double busy = in[0] + in[1] + in[2];
+  return ratio(busy, busy + in[3] + in[4]);
+}
+double busier_direction(const double* in, double step) {
+  return ratio(std::max(in[0], in[1]) * 8 / step, in[2]);
+}
+double percent_of_second(const double* in, double /*step*/) {
+  return 100 * ratio(in[0], in[1]);
+}
+double ratio_of_rate(const double* in, double step) {
+  return ratio(in[0], in[1]) * in[2] / step;
+}
+
+using enum DerivedMetric::Over;
+constexpr std::string_view kPaper = "arXiv 2510.26008, appendix B";
+constexpr std::string_view kNoSource = "reveal";
+constexpr std::string_view kPaperOurs = "arXiv 2510.26008, appendix B, which gives no formula: this one is ours";
+constexpr std::string_view kTurbostat = "turbostat(8)";
+
+constexpr DerivedMetric kMetrics[] = {
+    {"job.outsider_cpu", "cpus", Unit::ratio, Subsystem::cpu, all_instances,
+     "user + nice + system of the job's cpus - cpu_time of the job and of reveal",
+     "cpu.user cpu.nice cpu.system cpu.irq cpu.softirq job.cpu_allowed job.cpu_time self.cpu_time", nullptr, kNoSource,
+     Scope::job, outsider_cpu},
+    {"cpu.utilization", "ratio", Unit::ratio, Subsystem::cpu, all_and_each,
+     "(user + nice + system) / (user + nice + system + idle + iowait)",
+     "cpu.user cpu.nice cpu.system cpu.idle cpu.iowait", busy_share, kPaper, Scope::node},
+    {"pmu.ipc", "instructions per cycle", Unit::ratio, Subsystem::cpu, all_instances, "instructions / cycles",
+     "pmu.instructions pmu.cycles", first_of_second, kPaper},
+    {"pmu.branch_miss_rate", "ratio", Unit::ratio, Subsystem::cpu, all_instances, "branch_misses / branches",
+     "pmu.branch_misses pmu.branches", first_of_second, kPaper},
+    {"pmu.cache_miss_ratio", "ratio", Unit::ratio, Subsystem::memory, all_instances, "llc_misses / llc_references",
+     "pmu.llc_misses pmu.llc_references", first_of_second, kPaper},
+    {"pmu.cache_misses_per_instruction", "per instruction", Unit::ratio, Subsystem::memory, all_instances,
+     "llc_misses / instructions", "pmu.llc_misses pmu.instructions", first_of_second, kPaper},
+    {"pmu.l3_stall_ratio", "ratio", Unit::ratio, Subsystem::memory, all_instances, "l3_stalls / cycles",
+     "pmu.l3_stalls pmu.cycles", first_of_second, kPaper},
+    {"pmu.stall_ratio", "ratio", Unit::ratio, Subsystem::cpu, all_instances, "backend_stalls / cycles",
+     "pmu.backend_stalls pmu.cycles", first_of_second, kPaper},
+    {"pmu.frontend_stall_ratio", "ratio", Unit::ratio, Subsystem::cpu, all_instances, "frontend_stalls / cycles",
+     "pmu.frontend_stalls pmu.cycles", first_of_second, kPaper},
+    {"pmu.occupancy_ratio", "ratio", Unit::ratio, Subsystem::cpu, all_instances, "1 - backend_stalls / cycles",
+     "pmu.backend_stalls pmu.cycles", rest_of_second, kPaperOurs},
+    {"pmu.memory_operations_per_cycle", "per cycle", Unit::ratio, Subsystem::memory, all_instances,
+     "(loads + stores) / cycles", "pmu.loads pmu.stores pmu.cycles", first_two_of_third, kPaperOurs},
+    {"pmu.remote_share", "ratio", Unit::ratio, Subsystem::memory, all_instances, "remote_dram / llc_misses",
+     "pmu.remote_dram pmu.llc_misses", first_of_second, kPaperOurs},
+    {"pmu.clock_ratio", "ratio", Unit::ratio, Subsystem::cpu, all_instances, "cycles / reference_cycles",
+     "pmu.cycles pmu.reference_cycles", first_of_second, kTurbostat},
+    {"mem.utilization", "ratio", Unit::ratio, Subsystem::memory, all_instances, "1 - available / total",
+     "mem.available mem.total", rest_of_second, kPaper},
+    {"net.utilization", "ratio", Unit::ratio, Subsystem::network, each_instance, "max(rx, tx) * 8 / speed",
+     "net.rx_bytes net.tx_bytes net.speed", busier_direction, kPaper},
+    {"disk.utilization", "ratio", Unit::ratio, Subsystem::storage, each_instance, "io_time / time", "disk.io_time",
+     nanoseconds_per_second, kPaper},
+    {"net.rx_throughput", "bytes/s", Unit::bytes, Subsystem::network, each_instance, "d rx_bytes / dt", "net.rx_bytes",
+     per_second, kPaper},
+    {"net.tx_throughput", "bytes/s", Unit::bytes, Subsystem::network, each_instance, "d tx_bytes / dt", "net.tx_bytes",
+     per_second, kPaper},
+    {"disk.read_throughput", "bytes/s", Unit::bytes, Subsystem::storage, each_instance, "d read_bytes / dt",
+     "disk.read_bytes", per_second, kPaper},
+    {"disk.write_throughput", "bytes/s", Unit::bytes, Subsystem::storage, each_instance, "d write_bytes / dt",
+     "disk.write_bytes", per_second, kPaper},
+    {"disk.operations_rate", "1/s", Unit::count, Subsystem::storage, each_instance, "d (reads + writes) / dt",
+     "disk.reads disk.writes", sum_per_second, kPaper},
+    {"cpu.context_switch_rate", "1/s", Unit::count, Subsystem::cpu, all_instances, "d context_switches / dt",
+     "cpu.context_switches", per_second, kPaper},
+    {"cpu.interrupt_rate", "1/s", Unit::count, Subsystem::cpu, all_instances, "d interrupts / dt", "cpu.interrupts",
+     per_second, kPaper},
+    {"perf.cpus_used", "cpus", Unit::ratio, Subsystem::cpu, all_instances, "d task_clock / dt", "perf.task_clock",
+     nanoseconds_per_second, kPaper},
+    {"platform.busy", "percent", Unit::percent, Subsystem::cpu, each_instance, "100 * mperf / tsc (Busy%)",
+     "platform.mperf platform.tsc", percent_of_second, kTurbostat},
+    {"platform.busy_frequency", "Hz", Unit::hertz, Subsystem::cpu, each_instance, "aperf / mperf * tsc / dt (Bzy_MHz)",
+     "platform.aperf platform.mperf platform.tsc", ratio_of_rate, kTurbostat},
+    {"platform.package_power", "W", Unit::watts, Subsystem::cpu, each_instance, "d energy / dt (PkgWatt)",
+     "energy.package", microjoules_per_second, kTurbostat},
+    {"platform.package_power", "W", Unit::watts, Subsystem::cpu, each_instance, "d energy / dt (PkgWatt)",
+     "platform.energy_package", microjoules_per_second, kTurbostat},
+    {"platform.memory_power", "W", Unit::watts, Subsystem::memory, each_instance, "d energy / dt (RAMWatt)",
+     "energy.dram", microjoules_per_second, kTurbostat},
+    {"platform.memory_power", "W", Unit::watts, Subsystem::memory, each_instance, "d energy / dt (RAMWatt)",
+     "platform.energy_memory", microjoules_per_second, kTurbostat},
+    {"platform.memory_bandwidth", "bytes/s", Unit::bytes, Subsystem::memory, each_instance, "d (read + written) / dt",
+     "platform.memory_read platform.memory_written", sum_per_second, kPaper},
+    {"platform.memory_bandwidth", "bytes/s", Unit::bytes, Subsystem::memory, each_instance, "d traffic / dt",
+     "platform.memory_traffic", per_second, kPaper},
+};
+
+std::vector<std::string_view> inputs_of(const DerivedMetric& derived) {
+  std::vector<std::string_view> names;
+  std::string_view rest = derived.inputs;
+  for (std::string_view name = next_word(rest); !name.empty(); name = next_word(rest)) names.push_back(name);
+  return names;
+}
+
+/// Channels of one derived channel: per input those that are summed.
+struct Inputs {
+  std::string instance;
+  std::array<std::vector<std::size_t>, kMostDerivedInputs> channels;
+};
+
+/// Complete sets of inputs by instance; that of them all, whose instance is "", first.
+std::vector<Inputs> find_inputs(const Telemetry& telemetry, const DerivedMetric& derived) {
+  const std::vector<std::string_view> names = inputs_of(derived);
+  std::map<std::string, Inputs> by_instance;
   for (std::size_t i = 0; i < telemetry.channels.size(); ++i) {
-    if (telemetry.channels[i].metric == metric && telemetry.channels[i].instance == instance) return i;
-  }
-  return std::nullopt;
-}
-
-/// Per cpu the channels of the given metrics; cpus that lack one are left out.
-std::map<std::string, std::vector<std::size_t>> per_cpu(const Telemetry& telemetry,
-                                                        std::span<const std::string_view> metrics) {
-  std::map<std::string, std::vector<std::size_t>> cpus;
-  for (const std::string_view metric : metrics) {
-    for (std::size_t i = 0; i < telemetry.channels.size(); ++i) {
-      const Channel& channel = telemetry.channels[i];
-      if (channel.metric == metric && !channel.instance.empty()) cpus[channel.instance].push_back(i);
+    const Channel& channel = telemetry.channels[i];
+    if (channel.family == kDerivedFamily) continue;
+    for (std::size_t input = 0; input < names.size(); ++input) {
+      if (channel.metric != names[input] || (derived.over == all_and_each && channel.instance.empty())) continue;
+      const std::string instance = derived.over == all_instances ? "" : channel.instance;
+      by_instance[instance].channels[input].push_back(i);
     }
   }
-  std::erase_if(cpus, [&](const auto& cpu) { return cpu.second.size() != metrics.size(); });
-  return cpus;
+  std::vector<Inputs> complete;
+  Inputs all;
+  for (auto& [instance, inputs] : by_instance) {
+    const auto begin = inputs.channels.begin();
+    const auto present = [](const std::vector<std::size_t>& channels) { return !channels.empty(); };
+    if (!std::all_of(begin, begin + static_cast<std::ptrdiff_t>(names.size()), present)) continue;
+    for (std::size_t input = 0; input < names.size(); ++input) {
+      all.channels[input].insert(all.channels[input].end(), inputs.channels[input].begin(),
+                                 inputs.channels[input].end());
+    }
+    inputs.instance = instance;
+    complete.push_back(std::move(inputs));
+  }
+  if (derived.over == all_and_each && !complete.empty()) complete.insert(complete.begin(), std::move(all));
+  return complete;
 }
 
-// Guest time is already inside user.
-constexpr std::array<std::string_view, 3> kBusy{"cpu.user", "cpu.nice", "cpu.system"};
-constexpr std::array<std::string_view, 2> kInterrupts{"cpu.irq", "cpu.softirq"};
-constexpr std::array<std::string_view, 2> kIdle{"cpu.idle", "cpu.iowait"};
-constexpr std::string_view kAllowed = "job.cpu_allowed";
-constexpr std::string_view kOfJob = "job.cpu_time";
-constexpr std::string_view kOurs = "self.cpu_time";
-
-constexpr std::string_view kOutsiderInputs[] = {kBusy[0],       kBusy[1], kBusy[2], kInterrupts[0],
-                                                kInterrupts[1], kAllowed, kOfJob,   kOurs};
-constexpr std::string_view kUtilizationInputs[] = {kBusy[0], kBusy[1], kBusy[2], kIdle[0], kIdle[1]};
-
-/// Nobody can use less than nothing: a level below this, over whole seconds, proves that the job is charged more than
-/// what /proc/stat calls busy.
-constexpr double kBelowZero = -0.05;
-constexpr double kLowQuantile = 0.1;
-
-/// Adds the given cpu time of every cpu the job may use, in cpus. False when it is not known which these are.
-bool add_allowed(const Telemetry& telemetry, std::span<const std::string_view> metrics, Values& sum) {
-  const double to_cpus = 1e-9 / telemetry.step_seconds;
-  bool any = false;
-  for (const auto& [cpu, channels] : per_cpu(telemetry, metrics)) {
-    const auto allowed = find(telemetry, kAllowed, cpu);
-    if (!allowed) continue;
-    any = true;
-    const auto member = telemetry.series(*allowed);
-    for (std::size_t t = 0; t < telemetry.samples; ++t) {
-      if (std::isnan(member[t])) {
-        sum[t] = kNaN;
-      } else if (member[t] > 0) {
-        for (const std::size_t channel : channels) sum[t] += telemetry.series(channel)[t] * to_cpus;
-      }
+std::vector<double> computed(const Telemetry& telemetry, const DerivedMetric& derived, const Inputs& inputs) {
+  const std::size_t count = inputs_of(derived).size();
+  std::array<std::vector<double>, kMostDerivedInputs> sums;
+  for (std::size_t input = 0; input < count; ++input) {
+    sums[input].assign(telemetry.samples, 0.0);
+    for (const std::size_t channel : inputs.channels[input]) {
+      const auto series = telemetry.series(channel);
+      for (std::size_t t = 0; t < series.size(); ++t) sums[input][t] += series[t];
     }
   }
-  return any;
-}
-
-double low_level(const Values& values, double step_seconds) {
-  const auto second = static_cast<std::size_t>(std::max(1.0, std::round(1 / step_seconds)));
-  Values means;
-  for (std::size_t begin = 0; begin + second <= values.size(); begin += second) {
-    double sum = 0;
-    for (std::size_t t = begin; t < begin + second; ++t) sum += values[t];
-    if (!std::isnan(sum)) means.push_back(sum / static_cast<double>(second));
-  }
-  if (means.empty()) return 0;
-  std::sort(means.begin(), means.end());
-  return means[static_cast<std::size_t>(kLowQuantile * static_cast<double>(means.size()))];
-}
-
-/// Busy time of the cpus the job may use, less the job's own and ours: cpus used by somebody else. Interrupt time is
-/// nobody's, except on kernels without CONFIG_IRQ_TIME_ACCOUNTING, which charge it to whoever was running: there the
-/// residual of a job with network traffic is far below zero (measured: -0.3 cpus), and interrupts count as busy.
-Values outsider_cpu(const Telemetry& telemetry, DerivedState& state) {
-  const auto job = find(telemetry, kOfJob, "");
-  if (!job) return {};
-  Values outsider(telemetry.samples, 0.0);
-  if (!add_allowed(telemetry, kBusy, outsider)) return {};
-  const double to_cpus = 1e-9 / telemetry.step_seconds;
-  const auto own = find(telemetry, kOurs, "");
-  const auto used = telemetry.series(*job);
-  for (std::size_t t = 0; t < telemetry.samples; ++t) {
-    outsider[t] -= used[t] * to_cpus;
-    if (own) outsider[t] -= telemetry.series(*own)[t] * to_cpus;
-  }
-  if (!state.interrupts_are_charged) {
-    state.interrupts_are_charged = low_level(outsider, telemetry.step_seconds) < kBelowZero;
-  }
-  if (*state.interrupts_are_charged) {
-    Values charged = outsider;
-    if (add_allowed(telemetry, kInterrupts, charged)) return charged;
-  }
-  return outsider;
-}
-
-/// Share of all cpu time that was not idle.
-Values cpu_utilization(const Telemetry& telemetry, DerivedState& /*state*/) {
-  const auto busy = per_cpu(telemetry, kBusy);
-  const auto idle = per_cpu(telemetry, kIdle);
-  if (busy.empty() || idle.empty()) return {};
-  Values working(telemetry.samples, 0.0);
-  Values waiting(telemetry.samples, 0.0);
-  const auto add = [&](const auto& cpus, Values& sum) {
-    for (const auto& [cpu, channels] : cpus) {
-      for (const std::size_t channel : channels) {
-        const auto series = telemetry.series(channel);
-        for (std::size_t t = 0; t < series.size(); ++t) sum[t] += series[t];
-      }
+  std::vector<double> values(telemetry.samples);
+  std::array<double, kMostDerivedInputs> in{};
+  for (std::size_t t = 0; t < values.size(); ++t) {
+    bool known = true;
+    for (std::size_t input = 0; input < count; ++input) {
+      in[input] = sums[input][t];
+      known = known && !std::isnan(in[input]);
     }
-  };
-  add(busy, working);
-  add(idle, waiting);
-  for (std::size_t t = 0; t < working.size(); ++t) {
-    const double all = working[t] + waiting[t];
-    working[t] = all > 0 ? working[t] / all : kNaN;
+    values[t] = known ? derived.compute(in.data(), telemetry.step_seconds) : kNaN;
   }
-  return working;
+  return values;
 }
 
-struct Derived {
-  std::string_view metric;
-  Unit unit;
-  Scope scope;
-  Subsystem subsystem;
-  Values (*compute)(const Telemetry&, DerivedState&);  // empty when an input is not measured at all
-  std::span<const std::string_view> inputs;
-};
+/// Of one for the detectors.
+Channel channel_of(const DerivedMetric& derived, double step_seconds) {
+  return {.metric = std::string(derived.metric),
+          .family = std::string(kDerivedFamily),
+          .role = "job",
+          .kind = Kind::gauge,
+          .unit = derived.unit,
+          .scope = derived.detected_scope.value_or(Scope::node),
+          .subsystem = derived.subsystem,
+          .period_seconds = step_seconds};
+}
 
-constexpr Derived kDerived[] = {
-    {"job.outsider_cpu", Unit::ratio, Scope::job, Subsystem::cpu, outsider_cpu, kOutsiderInputs},
-    {"cpu.utilization", Unit::ratio, Scope::node, Subsystem::cpu, cpu_utilization, kUtilizationInputs},
-};
-static_assert(std::size(kDerived) <= kDerivedChannels);
+/// Its role, its scope and its pace are those of the first input.
+Channel channel_of(const DerivedMetric& derived, const Inputs& inputs, const Telemetry& telemetry) {
+  Channel channel = telemetry.channels[inputs.channels[0].front()];
+  channel.metric = derived.metric;
+  channel.instance = inputs.instance;
+  channel.family = kDerivedFamily;
+  channel.kind = Kind::gauge;
+  channel.unit = derived.unit;
+  channel.subsystem = derived.subsystem;
+  return channel;
+}
 
 }  // namespace
 
-void append_derived(Telemetry& telemetry, DerivedState& state) {
-  for (const Derived& derived : kDerived) {
-    const Values values = derived.compute(telemetry, state);
-    if (values.empty()) continue;
-    telemetry.channels.push_back({.metric = std::string(derived.metric),
-                                  .family = std::string(kDerivedFamily),
-                                  .role = "job",
-                                  .kind = Kind::gauge,
-                                  .unit = derived.unit,
-                                  .scope = derived.scope,
-                                  .subsystem = derived.subsystem,
-                                  .period_seconds = telemetry.step_seconds});
-    telemetry.values.insert(telemetry.values.end(), values.begin(), values.end());
-  }
+std::span<const DerivedMetric> derived_metrics() {
+  return kMetrics;
 }
 
-std::span<const std::string_view> inputs_of_derived(std::string_view derived) {
-  for (const Derived& known : kDerived) {
-    if (known.metric == derived) return known.inputs;
+std::vector<std::string_view> inputs_of_derived(std::string_view metric) {
+  const auto* const known = std::find_if(std::begin(kMetrics), std::end(kMetrics), [metric](const DerivedMetric& row) {
+    return row.metric == metric && row.detected_scope;
+  });
+  return known == std::end(kMetrics) ? std::vector<std::string_view>() : inputs_of(*known);
+}
+
+void append_derived(Telemetry& telemetry, DerivedState& state) {
+  for (const DerivedMetric& derived : kMetrics) {
+    if (!derived.detected_scope) continue;
+    std::vector<double> values;
+    if (derived.series != nullptr) {
+      values = derived.series(telemetry, state);
+    } else if (const auto found = find_inputs(telemetry, derived); !found.empty()) {
+      values = computed(telemetry, derived, found.front());
+    }
+    if (values.empty()) continue;
+    telemetry.channels.push_back(channel_of(derived, telemetry.step_seconds));
+    telemetry.values.insert(telemetry.values.end(), values.begin(), values.end());
   }
-  return {};
 }
 
 void append_derived(Telemetry& telemetry) {
   DerivedState state;
   append_derived(telemetry, state);
+}
+
+Telemetry derived_channels(const Telemetry& telemetry) {
+  Telemetry all{.node = telemetry.node,
+                .step_seconds = telemetry.step_seconds,
+                .begin_utc_ns = telemetry.begin_utc_ns,
+                .samples = telemetry.samples,
+                .channels = {},
+                .values = {}};
+  for (const DerivedMetric& derived : kMetrics) {
+    const auto is_it = [&](const Channel& channel) { return channel.metric == derived.metric; };
+    if (derived.compute == nullptr || std::any_of(all.channels.begin(), all.channels.end(), is_it)) continue;
+    for (const Inputs& inputs : find_inputs(telemetry, derived)) {
+      const bool appended =
+          std::any_of(telemetry.channels.begin(), telemetry.channels.end(),
+                      [&](const Channel& channel) { return is_it(channel) && channel.instance == inputs.instance; });
+      if (appended) continue;
+      all.channels.push_back(channel_of(derived, inputs, telemetry));
+      const std::vector<double> values = computed(telemetry, derived, inputs);
+      all.values.insert(all.values.end(), values.begin(), values.end());
+    }
+  }
+  return all;
+}
+
+void append_derived_metrics(Telemetry& telemetry) {
+  const Telemetry derived = derived_channels(telemetry);
+  telemetry.channels.insert(telemetry.channels.end(), derived.channels.begin(), derived.channels.end());
+  telemetry.values.insert(telemetry.values.end(), derived.values.begin(), derived.values.end());
 }
 
 }  // namespace reveal

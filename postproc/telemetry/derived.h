@@ -1,30 +1,62 @@
-// Channels computed from several measured ones. They are missing where any input is missing.
+// What is computed from several measured channels, in one table: what detectors look at beside what was measured, the
+// metrics of the paper's appendix B (arXiv 2510.26008), and those of turbostat. A trace stores what was measured; these
+// are computed where all their inputs are there, and missing where an input is.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string_view>
+#include <vector>
 
+#include "postproc/telemetry/outsider_cpu.h"
 #include "postproc/telemetry/telemetry.h"
 
 namespace reveal {
 
-/// At most this many are appended.
-inline constexpr std::size_t kDerivedChannels = 8;
-
-/// Of the channels appended.
+/// Of what is computed.
 inline constexpr std::string_view kDerivedFamily = "derived";
 
-/// What the first piece of a job decides for all of it.
-struct DerivedState {
-  std::optional<bool> interrupts_are_charged;  // to whoever was running: see outsider_cpu()
+/// At most this many are appended for the detectors.
+inline constexpr std::size_t kDerivedChannels = 8;
+
+inline constexpr std::size_t kMostDerivedInputs = 5;
+
+struct DerivedMetric {
+  enum class Over : std::uint8_t { each_instance, all_instances, all_and_each };  // one channel each, of their sums
+
+  std::string_view metric;
+  std::string_view unit_text;  // "bytes/s": what a plain Unit cannot say
+  Unit unit;
+  Subsystem subsystem;
+  Over over;
+  std::string_view formula;  // for the reader; `compute` is what is done
+  std::string_view inputs;   // metrics, with blanks between them
+  /// Of one step: counters as increments, gauges as levels, in the order of `inputs`, none of them missing.
+  double (*compute)(const double* in, double step_seconds);
+  std::string_view source;
+  /// Detectors and rules look at the whole node's. Of the others a ratio of two channels that detection sees already
+  /// would vote twice.
+  std::optional<Scope> detected_scope = std::nullopt;
+  /// Instead of `compute`, and with any number of inputs: of a whole series.
+  std::vector<double> (*series)(const Telemetry&, DerivedState&) = nullptr;
 };
 
+[[nodiscard]] std::span<const DerivedMetric> derived_metrics();
+
+/// Appends those that detectors look at; a job that comes in pieces keeps the state.
 void append_derived(Telemetry& telemetry, DerivedState& state);
-/// The metrics that `derived` is computed from; none for a metric that is measured.
-[[nodiscard]] std::span<const std::string_view> inputs_of_derived(std::string_view derived);
-/// Of a job in one piece.
 void append_derived(Telemetry& telemetry);
+
+/// The metrics that a channel of append_derived() is computed from; none for a metric that is measured.
+[[nodiscard]] std::vector<std::string_view> inputs_of_derived(std::string_view metric);
+
+/// All others, on the same grid, for export. A metric with several rows has the first whose inputs were measured. NaN
+/// where an input is, and where nothing happened to divide by.
+[[nodiscard]] Telemetry derived_channels(const Telemetry& telemetry);
+
+/// Appends them to what was measured.
+void append_derived_metrics(Telemetry& telemetry);
 
 }  // namespace reveal

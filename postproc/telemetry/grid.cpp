@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <utility>
 
 #include "hdf5schema/basics/not_measured.h"
 
@@ -204,6 +205,13 @@ std::int64_t Grid::tick(std::int64_t monotonic_ns) const {
 
 std::int64_t Grid::index(std::int64_t monotonic_ns) const {
   return rounded_up_quotient(tick(monotonic_ns), ticks_in_step_) - 1;
+}
+
+void start_on_grid(const Grid& grid, std::string node, std::size_t begin, std::size_t samples, Telemetry& telemetry) {
+  telemetry.node = std::move(node);
+  telemetry.step_seconds = static_cast<double>(grid.step_ns()) * 1e-9;
+  telemetry.begin_utc_ns = grid.begin_utc_ns() + static_cast<std::int64_t>(begin) * grid.step_ns();
+  telemetry.samples = samples;
 }
 
 std::int64_t reach_of(double period_seconds, double step_seconds) {

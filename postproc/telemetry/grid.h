@@ -44,6 +44,19 @@ class Grid {
   std::size_t samples_ = 0;
 };
 
+/// The family that sets the pace of a node: the one with the most rows, two at least; none where none has so many.
+template <typename Family>
+[[nodiscard]] const Family* pace_of(const std::vector<Family>& families) {
+  const Family* best = nullptr;
+  for (const Family& family : families) {
+    if (family.rows() > 1 && (best == nullptr || family.rows() > best->rows())) best = &family;
+  }
+  return best;
+}
+
+/// Node, clock and length of a telemetry that begins with sample `begin` of the grid; its channels and values follow.
+void start_on_grid(const Grid& grid, std::string node, std::size_t begin, std::size_t samples, Telemetry& telemetry);
+
 /// Rows of a family as TraceReader gives them: all, or those around some samples.
 struct FamilyRows {
   FamilySpec spec;

@@ -5,6 +5,7 @@
 
 #include "hdf5schema/basics/not_measured.h"
 #include "hdf5schema/layout.h"
+#include "hdf5schema/row_buffer.h"
 #include "postproc/telemetry/derived.h"
 #include "postproc/telemetry/grid.h"
 #include "postproc/telemetry/load.h"
@@ -141,8 +142,7 @@ void RowStore::take_waiting(Family& family) const {
   family.waiting.clear();
 }
 
-/// As encode_increments() will store it: the increase since the last value, missing for a first one or one that went
-/// back.
+/// As the trace will store it.
 void RowStore::append_row(Family& family, const EarlyRow& row) const {
   const std::size_t channels = row.values.size();
   const bool fresh = family.times.empty() || row.time_ns > family.times.back();
@@ -153,13 +153,9 @@ void RowStore::append_row(Family& family, const EarlyRow& row) const {
   family.counted_ns = std::max(family.counted_ns, row.time_ns);
   for (std::size_t channel = 0; channel < family.width; ++channel) {
     const std::int64_t value = channel < channels ? row.values[channel] : kMissing;
-    double stored = value_of(value);
-    if (counts && value != kMissing) {
-      std::int64_t& before = family.counted[channel];
-      stored = before == kMissing || value < before ? kNaN : static_cast<double>(value - before);
-      before = value;
-    }
-    if (fresh) keep(stored, family.spec.kind, family.values[channel * family.capacity + at]);
+    const bool increases = counts && value != kMissing;
+    const std::int64_t stored = increases ? take_increment(value, family.counted[channel]) : value;
+    if (fresh) keep(value_of(stored), family.spec.kind, family.values[channel * family.capacity + at]);
   }
 }
 
@@ -229,17 +225,9 @@ std::size_t RowStore::channels() const {
   return count;
 }
 
-const RowStore::Family* RowStore::fastest() const {
-  const Family* best = nullptr;
-  for (const Family& family : families_) {
-    if (family.times.size() > 1 && (best == nullptr || family.times.size() > best->times.size())) best = &family;
-  }
-  return best;
-}
-
 std::optional<LiveBlock> RowStore::block(const TraceHeader& header, std::int64_t utc_minus_monotonic_ns,
                                          std::int64_t until_ns) const {
-  const Family* pace = fastest();
+  const Family* pace = pace_of(families_);
   if (pace == nullptr || header.interval.count() <= 0) return std::nullopt;
   const std::int64_t last = until_ns > 0 ? std::min(until_ns, pace->times.back()) : pace->times.back();
   const std::int64_t oldest = last - keep_.count();
@@ -250,10 +238,7 @@ std::optional<LiveBlock> RowStore::block(const TraceHeader& header, std::int64_t
   block.first_ns = grid.begin_utc_ns() - utc_minus_monotonic_ns;
   block.starts = !pace->forgot && first == pace->times.begin();
   Telemetry& telemetry = block.telemetry;
-  telemetry.node = header.node;
-  telemetry.step_seconds = static_cast<double>(grid.step_ns()) * 1e-9;
-  telemetry.begin_utc_ns = grid.begin_utc_ns();
-  telemetry.samples = grid.samples();
+  start_on_grid(grid, header.node, 0, grid.samples(), telemetry);
   telemetry.channels.reserve(channels() + kDerivedChannels);
   telemetry.values.reserve((channels() + kDerivedChannels) * telemetry.samples);
   for (const Family& family : families_) {

@@ -86,6 +86,8 @@ class RowStore {
     std::deque<EarlyRow> waiting;
     std::vector<std::int64_t> counted;  // absolute value of each channel in the last early row
     std::int64_t counted_ns = 0;
+
+    [[nodiscard]] std::size_t rows() const { return times.size(); }
   };
   void make_room(Family& family, std::size_t rows) const;
   static void widen(Family& family, std::size_t width);
@@ -93,7 +95,6 @@ class RowStore {
   /// The place of a row that is newer than all others: its own, or that of the last one. Of a fresh one all is missing.
   std::size_t place_of(Family& family, std::int64_t time_ns) const;
   void take_waiting(Family& family) const;
-  [[nodiscard]] const Family* fastest() const;
 
   std::chrono::nanoseconds keep_;
   std::vector<Family> families_;

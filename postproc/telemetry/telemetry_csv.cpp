@@ -5,27 +5,18 @@
 
 #include <algorithm>
 #include <cmath>
-#include <ctime>
 #include <iterator>
 
 #include "hdf5schema/basics/error.h"
-#include "postproc/telemetry/derived_metrics.h"
+#include "postproc/telemetry/derived.h"
 #include "postproc/telemetry/trace_stream.h"
+#include "postproc/words/times.h"
 
 namespace reveal {
 namespace {
 
 constexpr std::size_t kValuesAtOnce = 4'000'000;
 constexpr std::size_t kTextAtOnce = 1 << 20;
-
-std::string time_text(std::int64_t utc_ns) {
-  const std::int64_t milliseconds = utc_ns / 1'000'000;
-  const std::time_t seconds = milliseconds / 1000;
-  std::tm civil{};
-  ::gmtime_r(&seconds, &civil);
-  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z", civil.tm_year + 1900, civil.tm_mon + 1,
-                     civil.tm_mday, civil.tm_hour, civil.tm_min, civil.tm_sec, milliseconds % 1000);
-}
 
 std::string quoted(const std::string& name) {
   if (name.find_first_of(",\"\r\n") == std::string::npos) return name;
@@ -88,7 +79,7 @@ std::vector<std::string> write_csv(const std::filesystem::path& trace, const std
       text += '\n';
     }
     for (std::size_t t = 0; t < piece.samples; ++t) {
-      text += time_text(piece.begin_utc_ns + std::llround(static_cast<double>(t) * piece.step_seconds * 1e9));
+      text += iso_milliseconds(piece.begin_utc_ns + std::llround(static_cast<double>(t) * piece.step_seconds * 1e9));
       for (const std::size_t column : columns) {
         text += ',';
         const double value = piece.series(column)[t];

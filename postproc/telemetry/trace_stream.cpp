@@ -24,16 +24,6 @@ constexpr std::size_t kMostValues = std::size_t{1} << 30;
 constexpr std::size_t kHeldPiece = 3'000;  // ticks
 constexpr std::size_t kNever = std::numeric_limits<std::size_t>::max();
 
-/// The family that sets the pace: the one with the most rows.
-const JoinedFamily* fastest(const std::vector<JoinedFamily>& families) {
-  const JoinedFamily* best = nullptr;
-  for (const JoinedFamily& family : families) {
-    if (family.rows() < 2) continue;
-    if (best == nullptr || family.rows() > best->rows()) best = &family;
-  }
-  return best;
-}
-
 /// What cannot be read is named, and the rest is analysed.
 template <typename Part, typename Read>
 void take(Part& part, std::string name, LostPart::Holds holds, std::vector<LostPart>& lost, const Read& read) {
@@ -112,7 +102,7 @@ void TraceStream::Impl::open(const std::filesystem::path& path) {
   telemetry.node = trace.header.node;
   telemetry.step_seconds = static_cast<double>(interval_ns) * 1e-9;
 
-  const JoinedFamily* pace = fastest(source.families());
+  const JoinedFamily* pace = pace_of(source.families());
   if (pace == nullptr) {
     telemetry.begin_utc_ns = trace.header.begin_utc_ns;
     trace.notes.emplace_back("the trace holds fewer than two samples");
@@ -125,8 +115,7 @@ void TraceStream::Impl::open(const std::filesystem::path& path) {
   if (grid->samples() > kMostSamples) {
     throw Error(fmt::format("{}: the time axis spans {} samples, which no job has", path.string(), grid->samples()));
   }
-  telemetry.step_seconds = static_cast<double>(grid->step_ns()) * 1e-9;
-  telemetry.begin_utc_ns = grid->begin_utc_ns();
+  start_on_grid(*grid, trace.header.node, 0, 0, telemetry);
   trace.samples_expected = std::round(static_cast<double>(last - first) / static_cast<double>(interval_ns));
   trace.samples_present = static_cast<double>(pace->rows() - 1);
   for (const JoinedFamily& family : source.families()) {
@@ -193,11 +182,7 @@ void TraceStream::read(std::size_t begin, std::size_t count, Telemetry& piece) {
 }
 
 void TraceStream::read_measured(std::size_t begin, std::size_t count, Telemetry& piece) {
-  const Telemetry& whole = impl_->trace.telemetry;
-  piece.node = whole.node;
-  piece.step_seconds = whole.step_seconds;
-  piece.begin_utc_ns = whole.begin_utc_ns + std::llround(static_cast<double>(begin) * whole.step_seconds * 1e9);
-  piece.samples = count;
+  start_on_grid(*impl_->grid, impl_->trace.telemetry.node, begin, count, piece);
   const std::vector<JoinedFamily>& families = impl_->source.families();
   const bool first_time = piece.channels.empty();
   std::size_t channels = 0;

@@ -41,17 +41,13 @@ constexpr Step kSteps[] = {
     {"J", 1e3, 1e-3, "kJ"},
     {"J", 0, 1, "J"},
     {"J/s", 0, 1, "W"},
+    {"uJ/s", 0, 1e-6, "W"},
     {"count", 0, 1, ""},
     {"count/s", 0, 1, "/s"},
     {"ratio", 0, 1, ""},
     {"percent", 0, 1, "%"},
     {"Cel", 0, 1, "C"},
 };
-
-std::string with_unit(const std::string& shown, std::string_view unit) {
-  if (unit.empty() || unit.front() == '/') return shown + std::string(unit);
-  return shown + " " + std::string(unit);
-}
 
 }  // namespace
 
@@ -69,8 +65,15 @@ Scale scale_for(double largest, std::string_view unit) {
   return {1, std::string(unit)};
 }
 
+std::string scaled(double value, const Scale& scale) {
+  if (!std::isfinite(value)) return std::string(kNotMeasured);
+  const std::string shown = number(value * scale.factor);
+  if (scale.unit.empty() || scale.unit.front() == '/') return shown + scale.unit;
+  return shown + " " + scale.unit;
+}
+
 std::string number(double value) {
-  if (!std::isfinite(value)) return "not measured";
+  if (!std::isfinite(value)) return std::string(kNotMeasured);
   const double magnitude = std::abs(value);
   if (magnitude >= 1e15) return fmt::format("{:.3g}", value);
   if (magnitude < 999.5) {
@@ -81,10 +84,16 @@ std::string number(double value) {
   return value < 0 ? "-" + digits : digits;
 }
 
+double four_digits(double value) {
+  if (value == 0 || !std::isfinite(value)) return value;
+  const double scale = std::pow(10, 3 - std::floor(std::log10(std::abs(value))));
+  const double rounded = std::round(value * scale) / scale;
+  return std::isfinite(rounded) ? rounded : value;
+}
+
 std::string quantity(std::optional<double> value, std::string_view unit) {
-  if (!value || !std::isfinite(*value)) return "not measured";
-  const Scale scale = scale_for(*value, unit);
-  return with_unit(number(*value * scale.factor), scale.unit);
+  if (!value || !std::isfinite(*value)) return std::string(kNotMeasured);
+  return scaled(*value, scale_for(*value, unit));
 }
 
 std::string counted(double count, std::string_view singular) {

@@ -249,7 +249,7 @@ with tempfile.TemporaryDirectory() as directory:
     run_readme()
     run_help()
     line = shell("reveal score series.h5 --out scores.csv").stdout
-    check("1 finding, 0 notices; strongest: samples 500 to 600" in line, f"an 8-sd step of 10 s is not found: {line}")
+    check("1 strong interval, 0 weak; strongest: samples 500 to 600" in line, f"an 8-sd step of 10 s is not found: {line}")
     check_figures()
     os.chdir("/")
 print(f"{len(failures)} failures" if failures else "ok")

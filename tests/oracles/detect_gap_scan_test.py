@@ -126,7 +126,7 @@ def main():
     print(f"score {top['score']} (numpy {expected:.5f}), [{top['begin']},{top['end']}) from "
           f"[{rough_begin},{rough_end}), truth [{BEGIN},{END})")
     assert abs(float(top["score"]) - expected) < 1e-3, "score differs from numpy"
-    assert top["tier"] == "finding"
+    assert top["tier"] == "strong"
     assert abs(int(top["begin"]) - BEGIN) <= 2 and abs(int(top["end"]) - END) <= 2
 
     assert list(scored[0]) == ["begin", "end", "score", "flagged", "tier", "agreement", "top_channels"]

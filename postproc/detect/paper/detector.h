@@ -7,13 +7,14 @@
 #include <string_view>
 #include <vector>
 
+#include "postproc/detect/episode.h"
 #include "postproc/features/feature_matrix.h"
 
 namespace reveal {
 
 struct Detector {
-  std::string_view name;   // "isolation_forest"
-  std::string_view label;  // "IF", as the paper's reports say it
+  std::string_view name;  // "isolation_forest"
+  Method method = Method::paper_z;
   std::string_view reference;
   /// `z`: standardised features, [window, feature].
   std::vector<double> (*score)(const Eigen::MatrixXd& z, std::uint64_t seed);
@@ -25,8 +26,5 @@ struct Detector {
 struct RegisteredDetector {
   RegisteredDetector(int order, const Detector& detector);
 };
-
-/// numpy.percentile (linear interpolation), 0 <= percent <= 100.
-[[nodiscard]] double percentile(std::vector<double> values, double percent);
 
 }  // namespace reveal

@@ -62,8 +62,8 @@ std::vector<double> mahalanobis(const Eigen::MatrixXd& z, std::uint64_t /*seed*/
 
 const RegisteredDetector kMahalanobis{
     1,
-    {"mahalanobis", "MAHA", "sklearn.decomposition.PCA(n_components=0.95, svd_solver='full', whiten=True)",
-     mahalanobis}};
+    {"mahalanobis", Method::paper_mahalanobis,
+     "sklearn.decomposition.PCA(n_components=0.95, svd_solver='full', whiten=True)", mahalanobis}};
 
 }  // namespace
 

@@ -5,15 +5,31 @@
 #include <string>
 #include <utility>
 
+#include "postproc/detect/paper/detector.h"
 #include "postproc/detect/paper/pruning.h"
 #include "postproc/detect/scan/attribution.h"
 #include "postproc/detect/scan/claim.h"
+#include "postproc/numerics/percentile.h"
 
 namespace reveal {
 
 namespace {
 
 constexpr double kFlaggedPercentile = 99;
+
+/// What the three detectors say about each window of the pruned channels' features.
+struct WindowVotes {
+  WindowGrid grid;
+  std::vector<std::size_t> channels;  // retained by pruning
+  FeatureMatrix z;                    // standardised features of those channels
+  std::vector<Method> methods;
+  std::vector<std::vector<double>> scores;  // [method][window]
+  std::vector<std::vector<bool>> flags;     // [method][window], top 1 %
+
+  [[nodiscard]] int agreement(std::size_t window) const {
+    return static_cast<int>(std::count_if(flags.begin(), flags.end(), [&](const auto& flag) { return flag[window]; }));
+  }
+};
 
 /// Per retained channel the feature with the largest |z| in any window [first, last].
 std::vector<Reason> largest_z(const WindowVotes& votes, std::size_t first, std::size_t last) {
@@ -54,12 +70,12 @@ Episode episode_of(const Telemetry& telemetry, const WindowVotes& votes, const s
                   .end = votes.grid.end_sample(last),
                   .first_window = first,
                   .last_window = last,
-                  .tier = Tier::finding};
+                  .tier = Tier::strong};
   for (std::size_t m = 0; m < votes.methods.size(); ++m) {
     const auto flags = votes.flags[m].begin();
     const auto begin = flags + static_cast<std::ptrdiff_t>(first);
     const auto end = flags + static_cast<std::ptrdiff_t>(last) + 1;
-    if (std::find(begin, end, true) != end) episode.methods.emplace_back(votes.methods[m]);
+    if (std::find(begin, end, true) != end) episode.methods.push_back(votes.methods[m]);
   }
   episode.agreement = static_cast<int>(episode.methods.size());
   episode.score = *std::max_element(score.begin() + static_cast<std::ptrdiff_t>(first),
@@ -75,20 +91,12 @@ Episode episode_of(const Telemetry& telemetry, const WindowVotes& votes, const s
   return episode;
 }
 
-}  // namespace
-
-int WindowVotes::agreement(std::size_t window) const {
-  return static_cast<int>(std::count_if(flags.begin(), flags.end(), [&](const auto& flag) { return flag[window]; }));
-}
-
-WindowVotes window_votes(const Telemetry& telemetry, const DetectOptions& options, std::size_t begin,
-                         std::size_t samples) {
-  WindowVotes votes{
-      .grid = window_grid(options.window_seconds, options.stride_seconds, telemetry.step_seconds, begin, samples)};
-  votes.channels = prune(telemetry, begin, samples, options.prune_above);
+WindowVotes window_votes(const Telemetry& telemetry, const DetectOptions& options, const WindowGrid& grid) {
+  WindowVotes votes{.grid = grid};
+  votes.channels = prune(telemetry, 0, telemetry.samples, options.prune_above);
   votes.z = standardise(feature_matrix(telemetry, votes.channels, votes.grid));
   for (const Detector& detector : detectors()) {
-    votes.methods.push_back(detector.label);
+    votes.methods.push_back(detector.method);
     votes.scores.push_back(detector.score(votes.z.values, options.seed));
     const double threshold = percentile(votes.scores.back(), kFlaggedPercentile);
     std::vector<bool> flags;
@@ -98,6 +106,8 @@ WindowVotes window_votes(const Telemetry& telemetry, const DetectOptions& option
   return votes;
 }
 
+}  // namespace
+
 Detection detect_as_in_paper(const Telemetry& telemetry, const DetectOptions& options) {
   Detection detection;
   const WindowGrid grid =
@@ -106,7 +116,7 @@ Detection detect_as_in_paper(const Telemetry& telemetry, const DetectOptions& op
     detection.insufficient = too_short(telemetry.samples, least_samples(grid), telemetry.step_seconds);
     return detection;
   }
-  const WindowVotes votes = window_votes(telemetry, options, 0, telemetry.samples);
+  const WindowVotes votes = window_votes(telemetry, options, grid);
   const std::vector<double> score = rank_scores(votes);
 
   for (std::size_t w = 0; w < grid.count; ++w) {
@@ -122,7 +132,7 @@ Detection detect_as_in_paper(const Telemetry& telemetry, const DetectOptions& op
   for (std::size_t w = 0; options.keep_windows && w < grid.count; ++w) {
     WindowScore window{.begin = grid.first_sample(w), .end = grid.end_sample(w), .score = score[w]};
     window.agreement = votes.agreement(w);
-    if (window.agreement > 0) window.tier = Tier::finding;
+    if (window.agreement > 0) window.tier = Tier::strong;
     if (options.every_channel) window.reasons = largest_z(votes, w, w);
     detection.windows.push_back(std::move(window));
   }

@@ -2,26 +2,19 @@
 
 #include <Eigen/Core>
 #include <algorithm>
-#include <array>
 #include <cmath>
+#include <limits>
 #include <span>
 #include <string_view>
 
 #include "postproc/features/feature_matrix.h"
 #include "postproc/numerics/inner_products.h"
 #include "postproc/numerics/present_values.h"
+#include "postproc/telemetry/metric_facts.h"
 
 namespace reveal {
 
 namespace {
-
-/// Prefixes of metric names; the first that fits gives the priority. The paper names the principle, not its table.
-constexpr std::array<std::string_view, 24> kPriority{
-    "gpu.util",    "cpu.user",      "cpu.busy",      "cpu.system",    "cpu.idle",     "process.cpu_time",
-    "rank.utime",  "gpu.memory",    "mem.available", "mem.used",      "mem.free",     "mem.MemAvailable",
-    "mem.MemFree", "net.rx_bytes",  "net.tx_bytes",  "net.n.rxb",     "net.n.txb",    "net.host.rxb",
-    "disk.read",   "disk.rsectors", "disk.write",    "disk.wsectors", "disk.io_time", "disk.ioms",
-};
 
 /// Centred, norm 1, missing values at the mean: the dot product of two rows is Pearson's r.
 using Rows = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
@@ -44,8 +37,8 @@ void unit_row(std::span<const double> values, Eigen::Ref<Eigen::RowVectorXf> row
 }  // namespace
 
 int pruning_priority(std::string_view metric) {
-  const auto fits = [&](std::string_view prefix) { return metric.substr(0, prefix.size()) == prefix; };
-  return static_cast<int>(std::find_if(kPriority.begin(), kPriority.end(), fits) - kPriority.begin());
+  const int rank = fact_of(metric, &MetricFact::prune_rank);
+  return rank > 0 ? rank : std::numeric_limits<int>::max();
 }
 
 ChannelCorrelation correlate(const Telemetry& telemetry, std::size_t begin, std::size_t samples) {

@@ -25,7 +25,7 @@ std::vector<double> mean_abs_z(const Eigen::MatrixXd& z, std::uint64_t /*seed*/)
   return scores;
 }
 
-const RegisteredDetector kZscore{0, {"zscore", "Z", "numpy.abs(z).mean(axis=1)", mean_abs_z}};
+const RegisteredDetector kZscore{0, {"zscore", Method::paper_z, "numpy.abs(z).mean(axis=1)", mean_abs_z}};
 
 }  // namespace
 

@@ -4,19 +4,16 @@
 #include "hdf5schema/basics/text.h"
 #include "postproc/detect/paper/paper_pipeline.h"
 #include "postproc/detect/pipeline.h"
-#include "postproc/detect/pipelines/local_contrast.h"
-#include "postproc/detect/pipelines/reveal_pipeline.h"
+#include "postproc/detect/pipelines/interval_detection.h"
 
 namespace reveal {
 
 const std::vector<Pipeline>& pipelines() {
   static const std::vector<Pipeline> all{
       {"reveal", "intervals that lie beyond everything outside them (gap scan); window detectors as a second opinion",
-       detect_by_gap_scan, true},
+       detect_intervals, true},
       {"paper", "arXiv 2510.26008 literally: top 1 % of windows by mean |z|, PCA-Mahalanobis and Isolation Forest",
        detect_as_in_paper},
-      {"local", "windows against the running median around them alone: steps on hosts that drift for days",
-       detect_by_local_contrast},
   };
   return all;
 }

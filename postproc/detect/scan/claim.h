@@ -12,7 +12,7 @@ namespace reveal {
 /// "CPU busy percentage shows different within-window variance relative to baseline."
 [[nodiscard]] std::string paper_claim(const Channel& channel, const Reason& reason);
 
-/// "cpu.user of cpu1 rose to 0.98 s/s from 0.43 s/s for 15.6 s."
+/// "CPU user time of cpu1 rose to 0.98 cpus from 0.43 cpus for 15.6 s."
 [[nodiscard]] std::string plain_claim(const Channel& channel, const Reason& reason, double seconds);
 
 /// About the strongest reason of the subsystem that the episode names, if possible one whose two numbers say it without

@@ -13,21 +13,21 @@ Episode episode_of(const CounterBurst& burst, const Channel& channel, const Scan
   const double seconds = static_cast<double>(burst.end - burst.begin) / scale.samples_per_second;
   Episode episode{.begin = burst.begin,
                   .end = burst.end,
-                  .methods = {"COUNT"},
+                  .methods = {Method::error_counters},
                   .agreement = 1,
-                  .score = kNoticeScore + std::log10(std::max(1.0, burst.count / burst.least)),
-                  .tier = Tier::finding,
+                  .score = kWeakScore + std::log10(std::max(1.0, burst.count / burst.least)),
+                  .tier = Tier::strong,
                   .subsystem = channel.subsystem,
                   .second_subsystem = channel.subsystem,
                   .reasons = {}};
   const bool at_start = burst.begin < trimmed_start(scale);
-  if (burst.recurring) episode.labels.emplace_back("RECURRING");
-  if (seconds < kShortSeconds) episode.labels.emplace_back("SHORT");
-  if (at_start) episode.labels.emplace_back("EDGE");
+  if (burst.recurring) episode.labels.push_back(Label::recurring);
+  if (seconds < kShortSeconds) episode.labels.push_back(Label::brief);
+  if (at_start) episode.labels.push_back(Label::edge);
   if (burst.recurring || at_start) {
     episode.tier = Tier::none;
-  } else if (seconds < kShortestFindingSeconds && burst.least > 1) {
-    episode.tier = Tier::notice;
+  } else if (seconds < kShortestStrongSeconds && burst.least > 1) {
+    episode.tier = Tier::weak;
   }
   episode.reasons = {{.channel = burst.channel,
                       .feature = "mean",
@@ -52,11 +52,12 @@ void add_counter_bursts(std::span<const CounterBurst> bursts, std::span<const Ch
       episodes.push_back(episode_of(burst, channels[burst.channel], scale));
       continue;
     }
-    if (std::find(known->methods.begin(), known->methods.end(), "COUNT") == known->methods.end()) {
-      known->methods.emplace_back("COUNT");
+    if (std::find(known->methods.begin(), known->methods.end(), Method::error_counters) == known->methods.end()) {
+      known->methods.push_back(Method::error_counters);
       ++known->agreement;
     }
-    if (!burst.recurring && known->methods.front() == "GAP") known->tier = Tier::finding;  // two witnesses
+    if (!burst.recurring && known->methods.front() == Method::interval_scan)
+      known->tier = Tier::strong;  // two witnesses
   }
 }
 

@@ -18,7 +18,6 @@ constexpr double kLeastGapOneEdge = 3;  // ... where the other edge is not known
 constexpr double kLeastAtEdges = 0.6;   // of the distance; a ramp that ends in a jump has a half
 constexpr double kEdgeSeconds = 2;      // on either side of an edge
 
-constexpr double kEdgeOutsideSeconds = 5;
 constexpr std::size_t kPieces = 10;                  // the longest piece is a tenth of the samples
 constexpr std::size_t kStepsPerPiece = 8;            // between neighbouring pieces that are compared
 const double kDeviations = 1.4826 / std::sqrt(2.0);  // in the median distance of two normal variables
@@ -37,7 +36,7 @@ class ShiftMeter {
       : begin_(begin),
         end_(end),
         samples_(samples),
-        outside_(std::min(scale.samples(kEdgeOutsideSeconds), end - begin)),
+        outside_(std::min(scale.samples(kOutsideSeconds), end - begin)),
         reach_(std::min(scale.samples(kEdgeSeconds), end - begin)) {}
 
   [[nodiscard]] bool knows_edge(std::size_t at) const { return at >= reach_ && at + reach_ <= samples_; }

@@ -1,25 +1,13 @@
 #include "postproc/detect/scan/error_counters.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cmath>
-#include <string>
+
+#include "postproc/telemetry/metric_facts.h"
 
 namespace reveal {
 
 namespace {
-
-struct ErrorCounter {
-  std::string_view part;  // of the metric's name, in lower case
-  double least;
-};
-
-// Retransmissions, lost probes and discarded acknowledgements are daily life between busy ranks: not here.
-constexpr ErrorCounter kHard[] = {
-    {"oom", 1},   {"uncorrect", 1}, {"xid", 1},      {"hung", 1},       {"error", 10},      {"errs", 10},
-    {"_err", 10}, {"inerr", 10},    {"rxerr", 10},   {"txerr", 10},     {"drop", 10},       {"overrun", 10},
-    {"fifo", 10}, {"overflow", 10}, {"throttl", 10}, {"corrected", 10}, {"allocstall", 10},
-};
 
 constexpr double kQuietSeconds = 3;       // between two bursts
 constexpr double kMostBusySeconds = 0.5;  // share of the seconds with a count
@@ -29,12 +17,7 @@ constexpr double kSimilar = 0.2;
 }  // namespace
 
 double least_count(std::string_view metric) {
-  std::string lower(metric);
-  std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return std::tolower(c); });
-  for (const ErrorCounter& hard : kHard) {
-    if (lower.find(hard.part) != std::string::npos) return hard.least;
-  }
-  return 0;
+  return fact_of(metric, &MetricFact::error_count);
 }
 
 CounterWatch::CounterWatch(std::span<const Channel> channels, double step_seconds, const ScanScale& scale)

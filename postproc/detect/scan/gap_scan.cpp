@@ -11,9 +11,8 @@ namespace reveal {
 
 namespace {
 
-constexpr double kSurroundingsSeconds = 5;
 constexpr double kStepSeconds = 0.5;
-constexpr double kShortOutsideSeconds = 3;
+constexpr double kShortOutsideSeconds = 3;  // of the shortest lengths
 constexpr double kShortLengthsSeconds[] = {3, 4};
 constexpr double kLengthsSeconds[] = {5, 7, 10, 14, 20, 28};
 constexpr double kLongLengthSeconds = 40;  // 40, 60, 80, 120, 160, 240, ...
@@ -82,7 +81,7 @@ ScanOptions scan_options(const ScanScale& scale, std::size_t samples) {
   };
   for (const double seconds : kShortLengthsSeconds) add(seconds);
   if (!some.lengths.empty()) options.sizes.push_back(std::exchange(some, {}));
-  some.outside = scale.samples(kSurroundingsSeconds);
+  some.outside = scale.samples(kOutsideSeconds);
   for (const double seconds : kLengthsSeconds) add(seconds);
   for (double seconds = kLongLengthSeconds; add(seconds) && add(1.5 * seconds);) seconds *= 2;
   if (!some.lengths.empty()) options.sizes.push_back(std::move(some));

@@ -43,17 +43,13 @@ bool similar_length(const Episode& a, const Episode& b) {
   return std::max(one, other) <= kLengthFactor * std::min(one, other);
 }
 
-bool has_label(const Episode& episode, std::string_view label) {
-  return std::find(episode.labels.begin(), episode.labels.end(), label) != episode.labels.end();
-}
-
 }  // namespace
 
 void withdraw_recurring(std::span<const Channel> channels, std::vector<Episode>& episodes) {
   std::vector<Episode*> scanned;
   std::vector<Signature> signatures;
   for (Episode& episode : episodes) {
-    if (episode.methods.front() != "GAP" || has_label(episode, "EDGE")) continue;
+    if (episode.methods.front() != Method::interval_scan || has_label(episode, Label::edge)) continue;
     scanned.push_back(&episode);
     signatures.push_back(signature_of(episode, channels));
   }
@@ -68,7 +64,7 @@ void withdraw_recurring(std::span<const Channel> channels, std::vector<Episode>&
   }
   for (std::size_t i = 0; i < scanned.size(); ++i) {
     if (like[i] <= kMostRepeats) continue;
-    if (!has_label(*scanned[i], "RECURRING")) scanned[i]->labels.emplace_back("RECURRING");
+    if (!has_label(*scanned[i], Label::recurring)) scanned[i]->labels.push_back(Label::recurring);
     scanned[i]->tier = Tier::none;
   }
 }

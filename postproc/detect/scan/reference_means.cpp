@@ -12,8 +12,6 @@ namespace reveal {
 
 namespace {
 
-constexpr double kOutsideSeconds = 5;
-
 /// Adds the means of `length` scores that begin at [0, n), and their squares.
 REVEAL_WIDE void add_means(const double* prefix, std::size_t length, std::size_t n, double* sum, double* squares) {
   const auto count = static_cast<double>(length);

@@ -12,7 +12,6 @@ namespace reveal {
 
 namespace {
 
-constexpr double kRepeatOutsideSeconds = 5;
 constexpr double kRepeatStepSeconds = 1;
 constexpr double kRepeatLengthsSeconds[] = {5, 10, 20};
 constexpr std::size_t kRepeatSeries = 250;  // are enough to look for them
@@ -23,7 +22,7 @@ double score_without(const ScanInput& input, const ScoredInterval& interval, con
                      const ScanScale& scale) {
   std::size_t cut = 0;  // samples before the interval
   for (const ScoredInterval& other : others) cut += other.begin < interval.begin ? other.end - other.begin : 0;
-  const std::size_t outside = std::min(scale.samples(kRepeatOutsideSeconds), interval.end - interval.begin);
+  const std::size_t outside = std::min(scale.samples(kOutsideSeconds), interval.end - interval.begin);
   std::vector<float> gaps;
   std::vector<float> rest;
   SeriesScan scan;
@@ -68,7 +67,7 @@ std::vector<std::vector<ScoredInterval>> find_repeats(ReferenceMeans& outside, c
   const ScanInput& input = outside.input();
   // A third of the job shows one of them without the other; thirds overlap by half, lengths and begins are rough.
   ScanOptions options{.step = scale.samples(kRepeatStepSeconds), .samples = input.samples / 3};
-  options.sizes.push_back({.outside = scale.samples(kRepeatOutsideSeconds)});
+  options.sizes.push_back({.outside = scale.samples(kOutsideSeconds)});
   for (const double seconds : kRepeatLengthsSeconds) options.sizes[0].lengths.push_back(scale.samples(seconds));
   const auto detecting = static_cast<std::size_t>(
       std::count_if(input.series.begin(), input.series.end(), [](const ScanSeries& s) { return s.detects; }));

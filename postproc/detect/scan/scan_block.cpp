@@ -19,12 +19,12 @@ namespace {
 // how unfamiliar its seconds are (the novelty ratio R), and how many blocks were searched. Measured on 16 labelled jobs
 // of a minute and on jobs of ten minutes made of them: the weakest event has S 4.1 with R 2.2 or S 4.9 with R 1.1, the
 // strongest undisturbed job S 2.9 with R 0.9; bench/detection/jobs.py says it again.
-constexpr double kFinding = 4.7;  // of S * R
-constexpr double kFindingNovelty = 1.07;
-constexpr double kNoticeNovelty = 1.0;
+constexpr double kStrong = 4.7;  // of S * R
+constexpr double kStrongNovelty = 1.07;
+constexpr double kWeakNovelty = 1.0;
 constexpr double kMostNovelty = 2;   // R counts no further: it cannot replace a distance
 constexpr double kLeastScore = 3.3;  // of S, whatever R
-constexpr double kPerBlock = 0.6;    // on kFinding per e-fold of blocks: the scale of the largest S of undisturbed jobs
+constexpr double kPerBlock = 0.6;    // on kStrong per e-fold of blocks: the scale of the largest S of undisturbed jobs
 constexpr double kMaxShare = 0.4;    // of a block: longer intervals never end
 constexpr double kShortFactor = 1.25;   // below five seconds, where bursts live
 constexpr double kOpenEndFactor = 1.5;  // a change that stays may be the program's next phase
@@ -172,7 +172,7 @@ class Scan {
   }
 
   BlockScan run() {
-    BlockScan result{.episodes = {}, .intervals = scan_intervals(input_, options()), .chosen = {}};
+    BlockScan result{.block = block_, .episodes = {}, .intervals = scan_intervals(input_, options()), .chosen = {}};
     for (ScoredInterval& interval : result.intervals) {
       if (static_cast<double>(interval.end - interval.begin) > kMaxShare * static_cast<double>(block_.samples))
         interval.score /= kOpenEndFactor;
@@ -208,7 +208,7 @@ class Scan {
   void add_repeats(std::vector<Selected>& chosen) {
     if (block_.samples < scale_.samples(kRepeatJobSeconds)) return;
     const std::size_t edge = scale_.samples(kEdgeSeconds);
-    for (const std::vector<ScoredInterval>& group : find_repeats(outside_, scale_, kRepeatFactor * kFinding)) {
+    for (const std::vector<ScoredInterval>& group : find_repeats(outside_, scale_, kRepeatFactor * kStrong)) {
       for (const ScoredInterval& one : group) {
         const auto overlaps = [&](const Selected& s) {
           return one.begin < s.interval.end && s.interval.begin < one.end;
@@ -229,9 +229,9 @@ class Scan {
     if (seconds < kShortSeconds) strength /= kShortFactor;
     if (!selected.repeats.empty()) strength /= kRepeatFactor;
     const double searched = kPerBlock * std::log(static_cast<double>(searched_));
-    const double least = selected.open_end ? kOpenEndNovelty : kFindingNovelty;
-    if (seconds >= kShortestFindingSeconds && novelty >= least && strength >= kFinding + searched) return Tier::finding;
-    return novelty >= kNoticeNovelty && strength >= kNoticeScore + searched ? Tier::notice : Tier::none;
+    const double least = selected.open_end ? kOpenEndNovelty : kStrongNovelty;
+    if (seconds >= kShortestStrongSeconds && novelty >= least && strength >= kStrong + searched) return Tier::strong;
+    return novelty >= kWeakNovelty && strength >= kWeakScore + searched ? Tier::weak : Tier::none;
   }
 
   [[nodiscard]] Episode episode_of(const Selected& selected, const Novelty& novelty) {
@@ -239,20 +239,20 @@ class Scan {
     Attribution attribution = attribute(telemetry_, outside_, correlation_, block_.begin - offset_, interval, filled_);
     Episode episode{.begin = (block_.begin + interval.begin) * block_.factor,
                     .end = (block_.begin + interval.end) * block_.factor,
-                    .methods = {"GAP"},
+                    .methods = {Method::interval_scan},
                     .agreement = 1,
                     .score = interval.score,
                     .subsystem = attribution.subsystem,
                     .second_subsystem = attribution.second_subsystem,
                     .reasons = std::move(attribution.reasons)};
     if (selected.edge) {
-      episode.labels.emplace_back("EDGE");
+      episode.labels.push_back(Label::edge);
       return episode;
     }
     const double ratio = novelty.ratio(interval.begin, interval.end, selected.repeats);
     const double seconds = static_cast<double>((episode.end - episode.begin)) / scale_.samples_per_second;
-    if (seconds < kShortSeconds) episode.labels.emplace_back("SHORT");
-    if (!selected.repeats.empty()) episode.labels.emplace_back("RECURRING");
+    if (seconds < kShortSeconds) episode.labels.push_back(Label::brief);
+    if (!selected.repeats.empty()) episode.labels.push_back(Label::recurring);
     episode.tier = tier_of(selected, ratio, seconds);
     return episode;
   }

@@ -13,10 +13,10 @@
 
 namespace reveal {
 
-inline constexpr double kNoticeScore = 3.6;
-inline constexpr double kShortSeconds = 5;            // an episode below is labelled SHORT
-inline constexpr double kShortestFindingSeconds = 3;  // below, a notice at most
-inline constexpr double kApartSeconds = 2;            // closer episodes are one
+inline constexpr double kWeakScore = 3.6;
+inline constexpr double kShortSeconds = 5;           // an episode below is labelled SHORT
+inline constexpr double kShortestStrongSeconds = 3;  // below, weak at most
+inline constexpr double kApartSeconds = 2;           // closer episodes are one
 
 /// A piece of a job, of one resolution.
 struct ScanBlock {
@@ -41,6 +41,7 @@ struct ScanBlock {
 inline constexpr std::size_t kCoarserScan = 10;
 
 struct BlockScan {
+  ScanBlock block;
   std::vector<Episode> episodes;          // on the job's own samples, without a claim and without windows
   std::vector<ScoredInterval> intervals;  // all that were scored, in samples of the block
   std::vector<ScoredInterval> chosen;     // the refined ones of the episodes, in samples of the block

@@ -16,6 +16,10 @@ struct ScanScale {
   }
 };
 
+/// Of the means outside an interval, with which it is compared; shorter intervals are compared with means as long as
+/// they are.
+inline constexpr double kOutsideSeconds = 5;
+
 /// Slower than one sample per second (server monitoring) a "second" of the scan is two samples, so that the shortest
 /// event still has ten, and nothing is trimmed.
 [[nodiscard]] inline ScanScale scan_scale(double step_seconds) {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "postproc/detect/paper/isolation_forest.h"
 #include "postproc/detect/windows/knn_distance.h"
 #include "postproc/detect/windows/robust_forest.h"
 
@@ -37,11 +36,10 @@ std::vector<Contributions> contributions(const Telemetry& telemetry, const Windo
     one.forest.resize(channels);
   }
   const PrincipalComponents& pc = windows.components;
-  const Eigen::Index components = pc.variances.size();
-  if (components == 0 || windows.kept == 0) return result;
+  if (pc.variances.size() == 0 || windows.kept == 0) return result;
 
-  const Eigen::MatrixXd rows = pc.coordinates.leftCols(std::min(kForestComponents, components));
-  const IsolationForest forest = IsolationForest::fit(rows, seed);
+  const Eigen::MatrixXd rows = forest_rows(windows);
+  const IsolationForest forest = fit_robust_forest(rows, seed);
   std::vector<Eigen::VectorXd> credit;
   std::vector<Eigen::VectorXd> weight;  // of each kept component: coordinate over variance
   std::vector<std::vector<std::size_t>> nearest;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "postproc/detect/paper/detector.h"
+#include "postproc/numerics/percentile.h"
 
 namespace reveal {
 

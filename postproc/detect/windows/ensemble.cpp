@@ -1,15 +1,15 @@
 #include "postproc/detect/windows/ensemble.h"
 
 #include <algorithm>
-#include <string>
+#include <optional>
 #include <utility>
 
-#include "postproc/detect/paper/detector.h"
 #include "postproc/detect/scan/attribution.h"
 #include "postproc/detect/windows/daily_baseline.h"
 #include "postproc/detect/windows/robust_windows.h"
 #include "postproc/detect/windows/window_detector.h"
 #include "postproc/features/features.h"
+#include "postproc/numerics/percentile.h"
 
 namespace reveal {
 
@@ -22,7 +22,7 @@ constexpr double kSecondsPerDay = 86400;
 
 struct Member {
   double weight = 0;
-  std::string_view label;  // "": seasonal, has no vote of its own
+  std::optional<Method> method;  // none: seasonal, has no vote of its own
   std::vector<double> score;
 };
 
@@ -42,10 +42,9 @@ class Ranking {
     std::vector<Member> members;
     for (const WindowDetector& detector : window_detectors()) {
       const double weight = many ? detector.weight_many : detector.weight;
-      if (weight <= 0) continue;
-      members.push_back({weight, detector.label, detector.score(views[0], seed_)});
+      members.push_back({weight, detector.method, detector.score(views[0], seed_)});
       if (detector.seasonal && seasonal > 0) {
-        members.push_back({weight * seasonal, "", detector.score(views[1], seed_)});
+        members.push_back({weight * seasonal, std::nullopt, detector.score(views[1], seed_)});
       }
     }
     fuse(members, grid.count);
@@ -66,20 +65,20 @@ class Ranking {
     }
     const double unit = total > 0 ? per_tail / total : 0;  // a common height of the tails
     std::vector<double> score(windows);
-    std::size_t label = 0;
+    std::size_t voter = 0;
     for (std::size_t m = 0; m < members.size(); ++m) {
       for (std::size_t w = 0; w < windows && total > 0; ++w) {
         score[w] += members[m].weight * scale[m] / total * members[m].score[w];
       }
-      if (members[m].label.empty()) continue;
-      if (result_.labels.size() == label) {
-        result_.labels.push_back(members[m].label);
+      if (!members[m].method) continue;
+      if (result_.methods.size() == voter) {
+        result_.methods.push_back(*members[m].method);
         result_.members.emplace_back(result_.score.size());
       }
       for (std::size_t w = 0; w < windows; ++w) {
-        result_.members[label].push_back(members[m].score[w] * scale[m] * unit);
+        result_.members[voter].push_back(members[m].score[w] * scale[m] * unit);
       }
-      ++label;
+      ++voter;
     }
     result_.score.insert(result_.score.end(), score.begin(), score.end());
   }

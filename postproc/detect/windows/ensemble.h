@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <string_view>
 #include <vector>
 
 #include "postproc/detect/episode.h"
@@ -14,7 +13,7 @@ namespace reveal {
 
 struct WindowRanking {
   std::vector<double> score;                 // per window: around 0 for usual ones, 3 and more for strange ones
-  std::vector<std::string_view> labels;      // of the detectors that took part
+  std::vector<Method> methods;               // that took part
   std::vector<std::vector<double>> members;  // [detector][window], on the scale of `score`
   std::vector<std::vector<Reason>> reasons;  // [window], all channels by falling share; empty unless asked for
 };

@@ -26,10 +26,10 @@ std::vector<double> level_discord(const RobustWindows& windows, std::uint64_t /*
   return standing_of_distance(neighbour_distances(windows.level_gram, discord_neighbours(windows.windows), kExcluded));
 }
 
-const RegisteredWindowDetector all{3,
-                                   {"KNN", "distance to the k-th nearest window, all features", 1, 1, true, discord}};
+const RegisteredWindowDetector all{
+    3, {Method::neighbours, "distance to the k-th nearest window, all features", 1, 1, true, discord}};
 const RegisteredWindowDetector levels{
-    4, {"KNN-L", "distance to the k-th nearest window, levels alone", 1, 1, false, level_discord}};
+    4, {Method::level_neighbours, "distance to the k-th nearest window, levels alone", 1, 1, false, level_discord}};
 
 }  // namespace
 

@@ -1,10 +1,16 @@
-// How many principal components the ensemble's Isolation Forest splits on.
+// The ensemble's Isolation Forest: as a detector (robust_forest.cpp), and asked which channels it means.
 #pragma once
 
 #include <Eigen/Core>
+#include <cstdint>
+
+#include "postproc/detect/windows/robust_windows.h"
+#include "postproc/numerics/isolation_forest.h"
 
 namespace reveal {
 
-inline constexpr Eigen::Index kForestComponents = 20;
+/// [window, component]: what it splits on. None where no window differs from another.
+[[nodiscard]] Eigen::MatrixXd forest_rows(const RobustWindows& windows);
+[[nodiscard]] IsolationForest fit_robust_forest(const Eigen::MatrixXd& rows, std::uint64_t seed);
 
 }  // namespace reveal

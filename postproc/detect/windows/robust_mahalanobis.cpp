@@ -19,7 +19,9 @@ std::vector<double> robust_mahalanobis(const RobustWindows& windows, std::uint64
 }
 
 const RegisteredWindowDetector kRobustMahalanobis{
-    1, {"MAHA", "Mahalanobis distance in the principal components of the core", 1, 0.5, false, robust_mahalanobis}};
+    1,
+    {Method::robust_mahalanobis, "Mahalanobis distance in the principal components of the core", 1, 0.5, false,
+     robust_mahalanobis}};
 
 }  // namespace
 

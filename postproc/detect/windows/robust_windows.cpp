@@ -8,10 +8,10 @@
 #include <optional>
 #include <utility>
 
-#include "postproc/detect/paper/detector.h"
 #include "postproc/detect/windows/daily_baseline.h"
 #include "postproc/features/channel_features.h"
 #include "postproc/numerics/gram.h"
+#include "postproc/numerics/percentile.h"
 
 namespace reveal {
 
@@ -29,7 +29,6 @@ constexpr double kNormalMad = 1.4826;
 constexpr double kNormalRange = 3.29;  // q95 - q5 of a standard normal
 constexpr double kNormalMeanDeviation = 1.2533;
 constexpr double kMinOfDeviation = 1e-3;
-constexpr std::size_t kNearbyWindows = 121;
 constexpr std::size_t kMaxGramChannels = 4000;
 constexpr double kCorePercentile = 90;
 constexpr double kVarianceKept = 0.9;
@@ -41,26 +40,6 @@ bool is_looked_at(const Channel& channel, std::span<const double> values) {
   // Constant, a gap aside, says nothing.
   const auto first = std::find_if(values.begin(), values.end(), [](double v) { return std::isfinite(v); });
   return std::any_of(first, values.end(), [&](double v) { return std::isfinite(v) && v != *first; });
-}
-
-/// Running median by a sorted window.
-void take_off_nearby(std::span<double> deviation) {
-  const auto n = static_cast<std::ptrdiff_t>(deviation.size());
-  const std::ptrdiff_t half = std::min<std::ptrdiff_t>(kNearbyWindows, (n - 1) | 1) / 2;
-  const auto at = [&](std::ptrdiff_t w) {
-    return deviation[static_cast<std::size_t>(std::clamp(w, std::ptrdiff_t{0}, n - 1))];
-  };
-  std::vector<double> sorted;
-  for (std::ptrdiff_t w = -half; w <= half; ++w) sorted.push_back(at(w));
-  std::sort(sorted.begin(), sorted.end());
-  std::vector<double> medians;
-  for (std::ptrdiff_t w = 0; w < n; ++w) {
-    medians.push_back(sorted[static_cast<std::size_t>(half)]);
-    sorted.erase(std::lower_bound(sorted.begin(), sorted.end(), at(w - half)));
-    const double next = at(w + half + 1);
-    sorted.insert(std::upper_bound(sorted.begin(), sorted.end(), next), next);
-  }
-  for (std::size_t w = 0; w < medians.size(); ++w) deviation[w] -= medians[w];
 }
 
 /// g of one channel after the other.
@@ -100,13 +79,9 @@ class RobustChannel {
     if (!(scale.scale > 0)) return false;
     // What was not measured is as ordinary as can be.
     for (double& v : deviation_) v = std::isfinite(v) ? v - scale.centre : 0;
-    if (baseline_ != Baseline::whole) {
-      if (baseline_ == Baseline::season) {
-        const DailyBaseline::Fit fit = daily_baseline_->take_off(deviation_);
-        if (f < kSeasonal) explained_.push_back(fit.explained);
-      } else {
-        take_off_nearby(deviation_);
-      }
+    if (baseline_ == Baseline::season) {
+      const DailyBaseline::Fit fit = daily_baseline_->take_off(deviation_);
+      if (f < kSeasonal) explained_.push_back(fit.explained);
       present_ = deviation_;
       scale = robust_scale(present_);
       if (!(scale.scale > 0)) return false;
@@ -126,14 +101,12 @@ class RobustChannel {
   std::vector<double> deviation_, present_, explained_;
 };
 
-enum class Kept : std::uint8_t { evidence, features, neither };
-
 /// Collects one view, one channel after the other.
 class View {
  public:
-  View(Baseline baseline, std::size_t windows, double windows_per_day, Kept kept)
+  View(Baseline baseline, std::size_t windows, double windows_per_day, bool keep_features)
       : baseline_(baseline),
-        kept_(kept),
+        keep_features_(keep_features),
         channel_(baseline, windows, windows_per_day),
         levels_(windows),
         others_(windows) {
@@ -144,8 +117,8 @@ class View {
   void add(std::size_t channel, std::span<const double> features, bool to_gram) {
     if (!channel_.compute(features)) return;
     result_.channels.push_back(channel);
-    if (kept_ == Kept::evidence) keep_evidence();
-    if (kept_ == Kept::features) {
+    keep_evidence();
+    if (keep_features_) {
       result_.features.insert(result_.features.end(), channel_.g().begin(), channel_.g().end());
     }
     for (std::size_t f = 0; to_gram && f < kRobustFeatures; ++f) {
@@ -155,7 +128,7 @@ class View {
 
   RobustWindows finish() {
     const auto n = static_cast<Eigen::Index>(result_.windows);
-    const auto c = static_cast<Eigen::Index>(kept_ == Kept::evidence ? result_.channels.size() : 0);
+    const auto c = static_cast<Eigen::Index>(result_.channels.size());
     result_.evidence = Eigen::Map<const Eigen::MatrixXf>(evidence_.data(), n, c);
     result_.explaining = Eigen::Map<const Eigen::MatrixXf>(explaining_.data(), n, c);
     result_.z = Eigen::Map<const Eigen::MatrixXf>(z_.data(), n, c);
@@ -210,7 +183,7 @@ class View {
   }
 
   Baseline baseline_;
-  Kept kept_;
+  bool keep_features_;
   RobustChannel channel_;
   RobustWindows result_;
   Gram levels_, others_;
@@ -304,7 +277,7 @@ std::vector<RobustWindows> robust_windows(const Telemetry& telemetry, const Wind
   std::vector<std::unique_ptr<View>> views;
   views.reserve(baselines.size());
   for (const Baseline baseline : baselines) {
-    views.push_back(std::make_unique<View>(baseline, grid.count, windows_per_day, Kept::evidence));
+    views.push_back(std::make_unique<View>(baseline, grid.count, windows_per_day, false));
   }
   add_channels(telemetry, grid, looked_at(telemetry, grid), views);
   std::vector<RobustWindows> result;
@@ -316,8 +289,7 @@ std::vector<RobustWindows> robust_windows(const Telemetry& telemetry, const Wind
 RobustWindows robust_windows_with_features(const Telemetry& telemetry, const WindowGrid& grid) {
   const std::vector<std::size_t> channels = looked_at(telemetry, grid);
   const bool few = channels.size() * grid.count * kRobustFeatures <= kMostKept;
-  const std::unique_ptr<View> views[] = {
-      std::make_unique<View>(Baseline::whole, grid.count, 0, few ? Kept::features : Kept::neither)};
+  const std::unique_ptr<View> views[] = {std::make_unique<View>(Baseline::whole, grid.count, 0, few)};
   add_channels(telemetry, grid, channels, views);
   return views[0]->finish();
 }

@@ -20,7 +20,6 @@ namespace reveal {
 enum class Baseline : std::uint8_t {
   whole,   // its median over all windows
   season,  // also its usual value at this time of day
-  nearby,  // its running median
 };
 
 struct RobustWindows {
@@ -52,8 +51,7 @@ struct RobustWindows {
 [[nodiscard]] std::vector<RobustWindows> robust_windows(const Telemetry& telemetry, const WindowGrid& grid,
                                                         std::span<const Baseline> baselines, double windows_per_day);
 
-/// Against Baseline::whole alone, and with what for_each_channel() needs (if it is not too much to keep), but without
-/// evidence, explaining, z and feature.
+/// Against Baseline::whole alone, and with what for_each_channel() needs, if it is not too much to keep.
 [[nodiscard]] RobustWindows robust_windows_with_features(const Telemetry& telemetry, const WindowGrid& grid);
 
 /// Calls `use` with g of every channel of `windows` in turn, [feature of robust_features()][window]: for what needs the

@@ -54,7 +54,7 @@ std::vector<double> sparse_zscore(const RobustWindows& windows, std::uint64_t /*
 }
 
 const RegisteredWindowDetector kSparseZscore{
-    0, {"Z", "robust z of the strangest 3, 10 and sixth of the channels", 1, 2, true, sparse_zscore}};
+    0, {Method::robust_z, "robust z of the strangest 3, 10 and sixth of the channels", 1, 2, true, sparse_zscore}};
 
 }  // namespace
 

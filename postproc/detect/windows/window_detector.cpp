@@ -4,7 +4,7 @@
 #include <cmath>
 #include <map>
 
-#include "postproc/detect/paper/detector.h"
+#include "postproc/numerics/percentile.h"
 
 namespace reveal {
 

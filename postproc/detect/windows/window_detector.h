@@ -6,14 +6,15 @@
 #include <string_view>
 #include <vector>
 
+#include "postproc/detect/episode.h"
 #include "postproc/detect/windows/robust_windows.h"
 
 namespace reveal {
 
 struct WindowDetector {
-  std::string_view label;  // "KNN", as reports say it
+  Method method = Method::robust_z;
   std::string_view help;
-  double weight;       // in the ensemble's mean; 0: only on request
+  double weight;       // in the ensemble's mean
   double weight_many;  // with more than kManyChannels channels that vary
   bool seasonal;       // takes part a second time with what the time of day explains taken off
   std::vector<double> (*score)(const RobustWindows&, std::uint64_t seed);

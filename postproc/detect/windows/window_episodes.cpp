@@ -21,8 +21,8 @@ struct Rule {
 };
 
 // Measured on servers and applications, see bench/detection/README.md.
-constexpr Rule kFinding{Tier::finding, 3, 4.0 / 7, 0.6};
-constexpr Rule kNotice{Tier::notice, 2, 8.0 / 7, 0};
+constexpr Rule kStrong{Tier::strong, 3, 4.0 / 7, 0.6};
+constexpr Rule kWeak{Tier::weak, 2, 8.0 / 7, 0};
 constexpr std::size_t kMaxThresholds = 2000;
 constexpr std::size_t kPerSubsystem = 10;
 constexpr double kCloseSecond = 0.6;
@@ -46,7 +46,7 @@ std::vector<WindowRun> runs_above(const WindowRanking& ranking, const Rule& rule
     bool all = true;
     for (std::size_t m = 0; m < ranking.members.size(); ++m) {
       const double highest = peak(ranking.members[m], run.first, run.last);
-      if (highest >= threshold) run.methods.push_back(ranking.labels[m]);
+      if (highest >= threshold) run.methods.push_back(ranking.methods[m]);
       all = all && highest >= rule.unanimous * threshold;
     }
     if (all || rule.unanimous <= 0) runs.push_back(std::move(run));
@@ -110,12 +110,12 @@ void name_subsystems(const Telemetry& telemetry, Episode& episode) {
 }  // namespace
 
 std::vector<WindowRun> window_runs(const WindowRanking& ranking, double days) {
-  std::vector<WindowRun> runs = runs_within_budget(ranking, kFinding, days);
-  for (WindowRun& notice : runs_within_budget(ranking, kNotice, days)) {
+  std::vector<WindowRun> runs = runs_within_budget(ranking, kStrong, days);
+  for (WindowRun& weak : runs_within_budget(ranking, kWeak, days)) {
     const bool known = std::any_of(runs.begin(), runs.end(), [&](const WindowRun& other) {
-      return notice.first <= other.last && other.first <= notice.last;
+      return weak.first <= other.last && other.first <= weak.last;
     });
-    if (!known) runs.push_back(std::move(notice));
+    if (!known) runs.push_back(std::move(weak));
   }
   std::stable_sort(runs.begin(), runs.end(), [](const auto& a, const auto& b) { return a.score > b.score; });
   return runs;
@@ -137,11 +137,11 @@ std::vector<Episode> window_episodes(const Telemetry& telemetry, const WindowGri
                     .end = grid.end_sample(last) - aside,
                     .first_window = run.first,
                     .last_window = run.last,
+                    .methods = run.methods,
                     .agreement = static_cast<int>(run.methods.size()),
                     .score = run.score,
                     .tier = run.tier,
                     .reasons = reasons_of(ranking, run)};
-    episode.methods.assign(run.methods.begin(), run.methods.end());
     fill_levels(telemetry, episode.begin, episode.end, episode.reasons);
     name_subsystems(telemetry, episode);
     for (const Reason& reason : episode.reasons) {

@@ -1,5 +1,5 @@
-// Turns a ranking of windows into episodes, for monitoring that runs for days: so many findings a week at most, those
-// that every detector sees.
+// Turns a ranking of windows into episodes, for monitoring that runs for days: so many strong ones a week at most,
+// those that every detector sees.
 #pragma once
 
 #include <vector>
@@ -16,7 +16,7 @@ struct WindowRun {
   std::size_t last = 0;   // inclusive
   double score = 0;       // the largest
   Tier tier = Tier::none;
-  std::vector<std::string_view> methods;  // detectors that see it
+  std::vector<Method> methods;  // that see it
 };
 
 /// By falling score.

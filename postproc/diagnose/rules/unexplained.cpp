@@ -7,16 +7,13 @@
 #include "hdf5schema/basics/error.h"
 #include "postproc/diagnose/rule.h"
 #include "postproc/diagnose/signals.h"
+#include "postproc/telemetry/metric_facts.h"
 #include "postproc/words/quantity.h"
 
 namespace reveal {
 namespace {
 
 constexpr std::size_t kMostReasons = 3;
-
-bool has_label(const Episode& episode, std::string_view label) {
-  return std::find(episode.labels.begin(), episode.labels.end(), label) != episode.labels.end();
-}
 
 /// A rule has spoken about it when its intervals cover the given part of the episode. Whole-job audits explain nothing
 /// that begins and ends.
@@ -31,13 +28,6 @@ bool explained(const RuleContext& context, TimeSpan episode) {
     }
   }
   return false;
-}
-
-std::string rate_unit(const Channel& channel) {
-  std::string unit(name_of(channel.unit));
-  if (channel.metric == "job.outsider_cpu") unit = "cpus";
-  if (channel.kind == Kind::counter || channel.kind == Kind::event) unit += "/s";
-  return unit;
 }
 
 /// What the job itself did or waited for: where none of it changed, the job did not feel the episode. Nothing if none
@@ -68,10 +58,10 @@ std::vector<Finding> check(const RuleContext& context) {
   std::vector<Finding> findings;
   std::vector<Interval> all;
   for (const Episode& episode : context.detection.episodes) {
-    if (episode.tier == Tier::finding) all.push_back({episode.begin, episode.end});
+    if (episode.tier == Tier::strong) all.push_back({episode.begin, episode.end});
   }
   for (const Episode& episode : context.detection.episodes) {
-    if (episode.tier != Tier::finding || has_label(episode, "EDGE") || episode.reasons.empty()) continue;
+    if (episode.tier != Tier::strong || has_label(episode, Label::edge) || episode.reasons.empty()) continue;
     const TimeSpan span = context.span(episode.begin, episode.end);
     if (explained(context, span)) continue;
     Finding finding = context.finding();
@@ -95,12 +85,13 @@ std::vector<Finding> check(const RuleContext& context) {
       evidence.feature = reason.feature;
       evidence.observed = reason.observed;
       evidence.expected = reason.expected;
-      evidence.unit = rate_unit(channel);
+      evidence.unit = unit_of(channel);
       evidence.span = span;
-      evidence.detectors = episode.methods;
+      evidence.detectors = names_of(episode.methods);
       evidence.score = reason.z;
       strongest += fmt::format("{}{} {} instead of {}", strongest.empty() ? "" : ", ", channel.name(),
-                               quantity(reason.observed, evidence.unit), quantity(reason.expected, evidence.unit));
+                               quantity_of(channel.metric, reason.observed, evidence.unit),
+                               quantity_of(channel.metric, reason.expected, evidence.unit));
       finding.evidence.push_back(std::move(evidence));
     }
     finding.sentence =

@@ -178,7 +178,7 @@ std::vector<ReportEpisode> episodes() {
   first.methods = {"GAP", "Z", "MAHA"};
   first.agreement = 3;
   first.score = 41.3;
-  first.tier = Tier::finding;
+  first.tier = Tier::strong;
   first.subsystem = Subsystem::cpu;
   first.reasons = {{"job.outsider_cpu", "cpu1", "mean", "count", 41.3, 0.982, 0.004},
                    {"process.run_delay", "rank1", "mean", "ns/s", 38.0, 471e6, 2.0e6}};
@@ -190,8 +190,8 @@ std::vector<ReportEpisode> episodes() {
   second.methods = {"Z", "IF"};
   second.agreement = 2;
   second.score = 6.4;
-  second.tier = Tier::notice;
-  second.labels = {"EDGE"};
+  second.tier = Tier::weak;
+  second.labels = {Label::edge};
   second.subsystem = Subsystem::storage;
   second.reasons = {{"disk.write_bytes", "nvme0n1", "standard_deviation", "bytes/s", 6.4, 212e6, 8e6}};
   second.claim = "Disk writes show a different standard deviation versus baseline.";

@@ -11,7 +11,7 @@
 #include "postproc/report/report.h"
 #include "postproc/telemetry/job.h"
 #include "postproc/telemetry/publish.h"
-#include "postproc/telemetry/shallow_json.h"
+#include "postproc/json/shallow_json.h"
 #include "postproc/words/sanitize.h"
 #include "tests/unit/temporary_directory.h"
 

@@ -40,7 +40,8 @@ class JobHistory : public testing::Test {
     const fs::path directory = work_ / "jobs" / ("reveal-" + std::to_string(number));
     fs::create_directories(directory);
     problems_.clear();
-    add_history(directory, summaries, options_, {}, report, problems_);
+    const auto run = compare_with_earlier(directory, summaries, options_, {}, report, problems_);
+    if (run) keep_run(*run, options_, report, problems_);
     return report;
   }
 

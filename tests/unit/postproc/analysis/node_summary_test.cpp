@@ -117,7 +117,7 @@ TEST(SummaryMerge, ReportsNodesOfAnEarlierVersionWithoutComparingThem) {
 NodeSummary paused(const std::string& node) {
   NodeSummary summary = analyse(trace(node, 120, -1, 50), {});
   const std::int64_t begin = summary.part.job.begin_utc_ns;
-  ReportEpisode episode{.node = node, .span = {begin + 50 * kSecond, begin + 65 * kSecond}, .tier = Tier::finding};
+  ReportEpisode episode{.node = node, .span = {begin + 50 * kSecond, begin + 65 * kSecond}, .tier = Tier::strong};
   episode.reasons = {{"job.cpu_time", "", "level", "cpus", -9, 0.04, 1.8}};
   summary.part.episodes = {episode};
   Finding open;
@@ -131,7 +131,7 @@ NodeSummary paused(const std::string& node) {
 TEST(SummaryMerge, MakesNoNewsOfAPhaseThatAllNodesShow) {
   const Report all = merge_summaries({paused("n01"), paused("n02"), paused("n03")}, {}, {});
   ASSERT_EQ(all.episodes.size(), 3U);
-  for (const ReportEpisode& episode : all.episodes) EXPECT_EQ(episode.labels, std::vector<std::string>{"COMMON"});
+  for (const ReportEpisode& episode : all.episodes) EXPECT_EQ(episode.labels, std::vector<Label>{Label::common});
   for (const Finding& told : all.findings) EXPECT_NE(told.id, "anomaly.unexplained");
   const Report one = merge_summaries({paused("n01"), summary("n02"), summary("n03")}, {}, {});
   const auto own = std::find_if(one.episodes.begin(), one.episodes.end(),

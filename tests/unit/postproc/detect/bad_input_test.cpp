@@ -81,7 +81,7 @@ TEST(BadInput, WithGapsInSomeChannelsStillShowsTheEvent) {
   }
   const Detection detection = scan(t);
   ASSERT_FALSE(detection.episodes.empty());
-  EXPECT_EQ(detection.episodes[0].tier, Tier::finding);
+  EXPECT_EQ(detection.episodes[0].tier, Tier::strong);
   EXPECT_EQ(detection.episodes[0].begin, 500U);
   EXPECT_EQ(detection.episodes[0].end, 620U);
 }
@@ -118,7 +118,7 @@ TEST(BadInput, OfManyCopiesIsOneWitness) {
   Telemetry t = noise(60, 700);
   for (std::size_t s = 300; s < 420; ++s) t.series(0)[s] += 1500;
   for (std::size_t c = 2; c < 60; c += 2) std::copy(t.series(0).begin(), t.series(0).end(), t.series(c).begin());
-  for (const Episode& e : scan(t).episodes) EXPECT_NE(e.tier, Tier::finding);
+  for (const Episode& e : scan(t).episodes) EXPECT_NE(e.tier, Tier::strong);
 }
 
 TEST(BadInput, OfFiftyThousandChannelsTakesBoundedTime) {
@@ -131,7 +131,7 @@ TEST(BadInput, OfFiftyThousandChannelsTakesBoundedTime) {
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
   EXPECT_LT(took.count(), 60);  // 2 s on an idle core
   ASSERT_FALSE(detection.episodes.empty());
-  EXPECT_EQ(detection.episodes[0].tier, Tier::finding);
+  EXPECT_EQ(detection.episodes[0].tier, Tier::strong);
 }
 
 TEST(NormalScores, AreTheSameOnEveryWayOfSorting) {
@@ -165,8 +165,8 @@ TEST(ErrorCounters, AreFoundByValueThoughAloneAmongHundreds) {
   ASSERT_EQ(detection.episodes.size(), 1U);
   EXPECT_EQ(detection.episodes[0].begin, 500U);
   EXPECT_EQ(detection.episodes[0].end, 558U);
-  EXPECT_EQ(detection.episodes[0].tier, Tier::finding);
-  EXPECT_EQ(detection.episodes[0].methods, std::vector<std::string>{"COUNT"});
+  EXPECT_EQ(detection.episodes[0].tier, Tier::strong);
+  EXPECT_EQ(detection.episodes[0].methods, std::vector<Method>{Method::error_counters});
   EXPECT_EQ(detection.episodes[0].reasons.at(0).channel, 200U);
 
   std::fill(t.series(200).begin(), t.series(200).end(), 0.0);

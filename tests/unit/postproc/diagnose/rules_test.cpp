@@ -337,8 +337,8 @@ Episode episode_at(std::size_t begin, std::size_t end) {
   Episode episode;
   episode.begin = begin;
   episode.end = end;
-  episode.tier = Tier::finding;
-  episode.methods = {"GAP"};
+  episode.tier = Tier::strong;
+  episode.methods = {Method::interval_scan};
   episode.score = 7;
   episode.reasons = {{.channel = 0, .feature = "mean", .z = 9, .observed = 2, .expected = 1, .share = 1}};
   return episode;
@@ -372,8 +372,8 @@ TEST(RuleUnexplained, LeavesEdgesAndNoticesAlone) {
   const auto telemetry = SyntheticNode{}.record(120, SyntheticNode::training);
   Detection detection;
   detection.episodes = {episode_at(10, 100), episode_at(300, 400)};
-  detection.episodes[0].labels = {"EDGE"};
-  detection.episodes[1].tier = Tier::notice;
+  detection.episodes[0].labels = {Label::edge};
+  detection.episodes[1].tier = Tier::weak;
   EXPECT_TRUE(findings_of(telemetry, "anomaly.unexplained", detection).empty());
 }
 

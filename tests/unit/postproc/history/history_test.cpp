@@ -102,7 +102,7 @@ TEST(History, SaysWhatIsNewSinceWhen) {
   EXPECT_EQ(history.changes[1].now, "6.5.0");
   EXPECT_EQ(history.changes[1].since_utc_ns, run(7).begin_utc_ns);
   EXPECT_EQ(history.changes[2].before, "");
-  EXPECT_NE(history.sentence.find("new since the run of 2025-11-20 17:32 UTC: kernel.release is 6.5.0, was 6.1.0"),
+  EXPECT_NE(history.sentence.find("new since the run of 2025-11-20 17:32:05 UTC: kernel.release is 6.5.0, was 6.1.0"),
             std::string::npos)
       << history.sentence;
   EXPECT_TRUE(findings(history).empty()) << "one channel of sixty that costs no time is no finding";

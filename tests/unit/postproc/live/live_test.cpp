@@ -9,7 +9,6 @@
 #include "postproc/detect/pipeline.h"
 #include "postproc/live/alert_book.h"
 #include "postproc/live/live_detector.h"
-#include "postproc/live/live_look.h"
 #include "postproc/live/live_trace.h"
 #include "postproc/live/look_budget.h"
 #include "postproc/telemetry/row_store.h"
@@ -159,7 +158,7 @@ struct Look {
   Look& with(double begin, double end, Tier tier) {
     detection.episodes.push_back({.begin = static_cast<std::size_t>(begin * 10),
                                   .end = static_cast<std::size_t>(end * 10),
-                                  .methods = {"GAP"},
+                                  .methods = {Method::interval_scan},
                                   .score = 6,
                                   .tier = tier,
                                   .reasons = {{.channel = 0, .observed = 2, .expected = 1, .share = 1}},
@@ -179,13 +178,13 @@ using News = std::vector<AlertNews>;
 TEST(AlertBook, TellsOnceWhenItOpensAndOnceWhenItCloses) {
   AlertBook book;
   EXPECT_EQ(told(book, Look(90)), News{});
-  EXPECT_EQ(told(book, Look(90).with(84, 90, Tier::finding)), News{AlertNews::opened});
-  EXPECT_EQ(told(book, Look(91).with(84, 91, Tier::finding)), News{});
+  EXPECT_EQ(told(book, Look(90).with(84, 90, Tier::strong)), News{AlertNews::opened});
+  EXPECT_EQ(told(book, Look(91).with(84, 91, Tier::strong)), News{});
   EXPECT_TRUE(book.expects_news());
-  EXPECT_EQ(told(book, Look(100).with(84, 97, Tier::finding)), News{AlertNews::closed});
-  EXPECT_EQ(told(book, Look(101).with(84.5, 97.3, Tier::finding)), News{});
+  EXPECT_EQ(told(book, Look(100).with(84, 97, Tier::strong)), News{AlertNews::closed});
+  EXPECT_EQ(told(book, Look(101).with(84.5, 97.3, Tier::strong)), News{});
   EXPECT_FALSE(book.expects_news());
-  EXPECT_EQ(told(book, Look(102).with(84.5, 97.3, Tier::finding), true), News{});
+  EXPECT_EQ(told(book, Look(102).with(84.5, 97.3, Tier::strong), true), News{});
   ASSERT_EQ(book.told().size(), 1U);
   EXPECT_EQ(book.told()[0].number, 1);
   EXPECT_EQ(book.told()[0].begin_ns, 84'500'000'000);
@@ -193,19 +192,19 @@ TEST(AlertBook, TellsOnceWhenItOpensAndOnceWhenItCloses) {
 
 TEST(AlertBook, TakesBackOnlyBySayingSo) {
   AlertBook book;
-  EXPECT_EQ(told(book, Look(90).with(84, 90, Tier::finding)), News{AlertNews::opened});
+  EXPECT_EQ(told(book, Look(90).with(84, 90, Tier::strong)), News{AlertNews::opened});
   EXPECT_EQ(told(book, Look(91).with(84, 91, Tier::none)), News{});  // weaker, but still there
   EXPECT_EQ(told(book, Look(92)), News{});
   EXPECT_EQ(told(book, Look(93)), News{});
   EXPECT_EQ(told(book, Look(94)), News{AlertNews::withdrawn});
   EXPECT_EQ(told(book, Look(95)), News{});
-  EXPECT_EQ(told(book, Look(96).with(84, 96, Tier::finding)), News{});  // this time it must be over
-  EXPECT_EQ(told(book, Look(100).with(84, 96, Tier::finding)), News{AlertNews::closed});
+  EXPECT_EQ(told(book, Look(96).with(84, 96, Tier::strong)), News{});  // this time it must be over
+  EXPECT_EQ(told(book, Look(100).with(84, 96, Tier::strong)), News{AlertNews::closed});
 }
 
 TEST(AlertBook, ForgottenIsNotWithdrawn) {
   AlertBook book;
-  EXPECT_EQ(told(book, Look(100).with(84, 96, Tier::finding)), News{AlertNews::closed});
+  EXPECT_EQ(told(book, Look(100).with(84, 96, Tier::strong)), News{AlertNews::closed});
   for (int look = 0; look < 5; ++look) {
     Look later(100);
     later.block.starts = false;
@@ -216,16 +215,29 @@ TEST(AlertBook, ForgottenIsNotWithdrawn) {
 
 TEST(AlertBook, IsSilentWhileLittleIsKnown) {
   AlertBook book;
-  EXPECT_EQ(told(book, Look(50).with(40, 46, Tier::finding)), News{});
-  EXPECT_EQ(told(book, Look(90).with(40, 80, Tier::finding)), News{});  // nearly half of what was seen
-  EXPECT_EQ(told(book, Look(90).with(40, 80, Tier::finding), true), News{AlertNews::closed});
+  EXPECT_EQ(told(book, Look(50).with(40, 46, Tier::strong)), News{});
+  EXPECT_EQ(told(book, Look(90).with(40, 80, Tier::strong)), News{});  // nearly half of what was seen
+  EXPECT_EQ(told(book, Look(90).with(40, 80, Tier::strong), true), News{AlertNews::closed});
 }
 
-TEST(AlertBook, ANoticeIsWorthAWordWhenItIsOverAndSeenTwice) {
+TEST(AlertBook, AWeakOneIsWorthAWordWhenItIsOverAndSeenTwice) {
   AlertBook book;
-  EXPECT_EQ(told(book, Look(90).with(84, 90, Tier::notice)), News{});
-  EXPECT_EQ(told(book, Look(95).with(84, 92, Tier::notice)), News{AlertNews::closed});
-  EXPECT_EQ(told(book, Look(96).with(84, 92, Tier::finding)), News{AlertNews::revised});
+  EXPECT_EQ(told(book, Look(90).with(84, 90, Tier::weak)), News{});
+  EXPECT_EQ(told(book, Look(95).with(84, 92, Tier::weak)), News{AlertNews::closed});
+  EXPECT_EQ(told(book, Look(96).with(84, 92, Tier::strong)), News{AlertNews::revised});
+}
+
+TEST(AlertBook, KeepsTheNamesOfItsChannelsWhereverTheNextLookHasThem) {
+  AlertBook book;
+  Look first = Look(90).with(84, 90, Tier::strong);
+  EXPECT_EQ(told(book, first), News{AlertNews::opened});
+  Look second = Look(91).with(84, 91, Tier::strong);  // a device appeared
+  second.block.telemetry.channels.insert(second.block.telemetry.channels.begin(), {.metric = "disk.reads"});
+  second.detection.episodes[0].reasons[0].channel = 1;
+  EXPECT_EQ(told(book, second), News{});
+  const Alert alert = book.told().at(0);
+  ASSERT_EQ(alert.episode.reasons.size(), 1U);
+  EXPECT_EQ(alert.channels.at(alert.episode.reasons[0].channel).name(), "cpu.user/cpu0");
 }
 
 /// Plays a telemetry second by second into live detection.
@@ -273,7 +285,7 @@ TEST(LiveDetector, AgreesWithTheReportWithinASecond) {
   const Detection report = find_pipeline("reveal").run(telemetry, {.keep_windows = false});
   ASSERT_FALSE(report.episodes.empty());
   const Episode& episode = report.episodes.front();
-  ASSERT_EQ(episode.tier, Tier::finding);
+  ASSERT_EQ(episode.tier, Tier::strong);
 
   const Replay live(telemetry);
   ASSERT_GE(live.told.size(), 2U);
@@ -287,8 +299,8 @@ TEST(LiveDetector, AgreesWithTheReportWithinASecond) {
   constexpr std::int64_t kTolerance = kSecond;
   EXPECT_NEAR(standing[0].begin_ns - kSecond, static_cast<std::int64_t>(episode.begin) * kTick, kTolerance);
   EXPECT_NEAR(standing[0].end_ns - kSecond, static_cast<std::int64_t>(episode.end) * kTick, kTolerance);
-  EXPECT_EQ(standing[0].subsystem, episode.subsystem);
-  EXPECT_EQ(standing[0].tier, episode.tier);
+  EXPECT_EQ(standing[0].episode.subsystem, episode.subsystem);
+  EXPECT_EQ(standing[0].episode.tier, episode.tier);
 }
 
 TEST(LiveDetector, IsSilentOnAnUndisturbedJob) {

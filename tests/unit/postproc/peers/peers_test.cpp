@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "postproc/peers/peer_groups.h"
+#include "postproc/peers/profile_fields.h"
 #include "spmd_job.h"
 
 namespace reveal {
@@ -349,6 +350,18 @@ TEST(Peers, TellAPhaseOfTheJobFromAnEventOfOneNode) {
       << "not compared is not alike";
 }
 
+std::string text_of(const NodeProfile& profile) {
+  return json_text(JsonWriter::whole(profile));
+}
+
+NodeProfile read_profile(const std::string& text) {
+  const Json json = parse_json(text, "profile");
+  JsonReader reader(json, "profile");
+  NodeProfile profile;
+  fields(reader, profile);
+  return profile;
+}
+
 TEST(PeersProfile, ComesBackAsItWasWritten) {
   SpmdJob job;
   job.nodes = 1;
@@ -358,7 +371,7 @@ TEST(PeersProfile, ComesBackAsItWasWritten) {
   written.channels[2].line = "0Zo~\\";
   written.zeros = {"a", "b"};
   written.facts = {{"kernel.release", "6.1"}};
-  const NodeProfile read = parse_profile(render_profile(written));
+  const NodeProfile read = read_profile(text_of(written));
   ASSERT_EQ(read.channels.size(), written.channels.size());
   EXPECT_TRUE(std::isnan(read.channels[0].blocks[3]));
   EXPECT_NEAR(read.channels[0].blocks[4] / written.channels[0].blocks[4], 1, 1e-3);
@@ -372,16 +385,16 @@ TEST(PeersProfile, ComesBackAsItWasWritten) {
 TEST(PeersProfile, RefusesWhatIsNone) {
   SpmdJob job;
   job.nodes = 1;
-  const std::string whole = render_profile(job.record()[0]);
-  EXPECT_ANY_THROW(static_cast<void>(parse_profile("")));
-  EXPECT_ANY_THROW(static_cast<void>(parse_profile("{}")));
-  EXPECT_ANY_THROW(static_cast<void>(parse_profile(whole.substr(0, whole.size() / 2))));
+  const std::string whole = text_of(job.record()[0]);
+  EXPECT_ANY_THROW(static_cast<void>(read_profile("")));
+  EXPECT_ANY_THROW(static_cast<void>(read_profile("{}")));
+  EXPECT_ANY_THROW(static_cast<void>(read_profile(whole.substr(0, whole.size() / 2))));
   std::string no_axis = whole;
   no_axis.replace(no_axis.find("\"block_ns\":"), 12, "\"block_ns\":-");
-  EXPECT_ANY_THROW(static_cast<void>(parse_profile(no_axis)));
+  EXPECT_ANY_THROW(static_cast<void>(read_profile(no_axis)));
   std::string later = whole;
   later.insert(1, "\"something_new\":{},");
-  EXPECT_NO_THROW(static_cast<void>(parse_profile(later))) << "unknown keys are left alone";
+  EXPECT_NO_THROW(static_cast<void>(read_profile(later))) << "unknown keys are left alone";
 }
 
 TEST(PeersProfile, AddsUpInstancesAndKnowsTheBusiest) {

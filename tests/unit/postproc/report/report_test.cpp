@@ -8,7 +8,6 @@
 #include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <sstream>
 
 #include "hdf5schema/basics/error.h"
@@ -82,62 +81,36 @@ TEST(Report, SurvivesTheRoundTripThroughJson) {
   }
 }
 
-TEST(Report, KeepsEveryFieldThroughJson) {
-  const Report before = samples::outsider(2);
-  const Report after = parse_report(render_json(before));
-  EXPECT_EQ(after.job.nodes, before.job.nodes);
-  EXPECT_EQ(after.job.begin_utc_ns, before.job.begin_utc_ns);
-  EXPECT_EQ(after.job.tags, before.job.tags);
-  EXPECT_EQ(after.job.restart, 0);
-  EXPECT_EQ(after.created_utc_ns, before.created_utc_ns);
-  EXPECT_TRUE(after.shared_node);
-  ASSERT_EQ(after.findings.size(), 2U);
-  EXPECT_EQ(after.findings[0].sentence, before.findings[0].sentence);
-  EXPECT_EQ(after.findings[0].severity, Severity::critical);
-  EXPECT_EQ(after.findings[0].evidence[0].observed, 0.982);
-  EXPECT_EQ(after.findings[0].evidence[0].span.end_utc_ns, before.findings[0].evidence[0].span.end_utc_ns);
-  EXPECT_EQ(after.findings[0].evidence[3].expected, std::nullopt);
-  EXPECT_EQ(after.findings[0].remedy.admin, before.findings[0].remedy.admin);
-  EXPECT_EQ(after.findings[1].impact.seconds, std::nullopt);
-  EXPECT_EQ(after.episodes[1].labels, before.episodes[1].labels);
-  EXPECT_EQ(after.episodes[0].reasons[1].expected, 2.0e6);
-  EXPECT_EQ(after.coverage[1].note, before.coverage[1].note);
-  EXPECT_EQ(after.coverage[0].probes[5].state, Coverage::State::failed);
-  EXPECT_EQ(after.timeline.size(), before.timeline.size());
-  EXPECT_EQ(after.timeline[4].values.size(), before.timeline[4].values.size());
-  EXPECT_TRUE(std::isnan(after.timeline[4].values[50]));  // 100 s: lost on n02
-  EXPECT_EQ(after.omitted, before.omitted);
-  EXPECT_EQ(after.tool_version, "0.1.0");
-  EXPECT_EQ(after.directory, "reveal-4711");
-  ASSERT_EQ(after.totals.size(), 3U);
-  EXPECT_EQ(after.totals[0].nodes, 2);
-  EXPECT_EQ(after.totals[2].node, "n02");
-  EXPECT_EQ(after.totals[2].read_bytes, 0);
-  EXPECT_EQ(after.totals[2].network_bytes, std::nullopt);
-  EXPECT_EQ(after.totals[2].notes.at("network_bytes"), "other jobs use the node");
-  EXPECT_TRUE(parse_report(render_json(samples::failed())).verdict.job_failed);
-  EXPECT_EQ(parse_report(render_json(samples::failed())).job.ran_seconds, 36.4);
-  EXPECT_EQ(after.files, before.files);
+TEST(Report, ReadsTheWordsForIntervalsOfOlderReports) {
+  std::string text = render_json(samples::outsider(1));
+  for (const auto& [now, then] : {std::pair("\"tier\": \"strong\"", "\"tier\": \"finding\""),
+                                  std::pair("\"tier\": \"weak\"", "\"tier\": \"notice\""),
+                                  std::pair("\"EDGE\"", "\"EDGE\", \"OF_A_LATER_VERSION\"")}) {
+    const std::size_t at = text.find(now);
+    ASSERT_NE(at, std::string::npos) << now;
+    text.replace(at, std::string_view(now).size(), then);
+  }
+  const Report report = parse_report(text);
+  ASSERT_EQ(report.episodes.size(), 2U);
+  EXPECT_EQ(report.episodes[0].tier, Tier::strong);
+  EXPECT_EQ(report.episodes[0].methods, (std::vector<std::string>{"GAP", "Z", "MAHA"}));
+  EXPECT_EQ(report.episodes[1].tier, Tier::weak);
+  EXPECT_EQ(report.episodes[1].labels, std::vector<Label>{Label::edge});
 }
 
-TEST(Report, JsonHasAReasonBesideEveryNull) {
-  // Words and objects that do not exist are null without more ado; numbers and times are not.
-  const std::set<std::string> words = {"array",   "het",       "id",      "name",       "user",         "cluster",
-                                       "state",   "note",      "how",     "supersedes", "primary",      "report_id",
-                                       "command", "runner_up", "run_key", "node",       "tool_version", "directory"};
-  const auto walk = [&](const auto& self, const nlohmann::json& json) -> void {
-    if (json.is_array()) {
-      for (const auto& element : json) self(self, element);
-    }
-    if (!json.is_object()) return;
-    for (const auto& [key, value] : json.items()) {
-      if (value.is_null() && words.count(key) == 0) {
-        EXPECT_TRUE(json.contains(key + "_reason")) << key << " in " << json.dump().substr(0, 200);
-      }
-      if (key != "timeline") self(self, value);
-    }
-  };
-  for (const samples::Sample& sample : samples::all()) walk(walk, nlohmann::json::parse(render_json(sample.report)));
+TEST(Report, KeepsEverySampleThroughJson) {
+  for (const samples::Sample& sample : samples::all()) {
+    if (sample.name == "hostile") continue;
+    SCOPED_TRACE(sample.name);
+    Report before = sample.report;
+    Report after = parse_report(render_json(before));
+    EXPECT_EQ(after.timeline.size(), before.timeline.size());
+    before.timeline.clear();  // its points are rounded, and not a number where something was lost
+    after.timeline.clear();
+    EXPECT_EQ(after, before);
+  }
+  const Report lossy = parse_report(render_json(samples::outsider(2)));
+  EXPECT_TRUE(std::isnan(lossy.timeline[4].values[50]));  // 100 s: lost on n02
 }
 
 TEST(Report, RefusesForeignJsonInOneLine) {

@@ -32,12 +32,12 @@ TEST(Score, ReadsPeersOutOfChannelNames) {
 
 TEST(Score, SaysInOneLineWhatWasJudgedAndWhatStandsOut) {
   ScoreResult result{.samples = 1000, .channels = 20, .interval_seconds = 0.1};
-  EXPECT_EQ(as_line(result), "1000 samples x 20 channels at 0.1 s: 0 findings, 0 notices: no interval stands out");
-  result.findings = 1;
+  EXPECT_EQ(as_line(result), "1000 samples x 20 channels at 0.1 s: 0 strong intervals, 0 weak: no interval stands out");
+  result.strong = 1;
   result.strongest = "samples 500 to 600 (50 s to 60 s), c0";
-  EXPECT_EQ(
-      as_line(result),
-      "1000 samples x 20 channels at 0.1 s: 1 finding, 0 notices; strongest: samples 500 to 600 (50 s to 60 s), c0");
+  EXPECT_EQ(as_line(result),
+            "1000 samples x 20 channels at 0.1 s: 1 strong interval, 0 weak; strongest: samples 500 to 600 (50 s to 60 "
+            "s), c0");
   result.insufficient = "28 windows, at least 30 are needed";
   EXPECT_EQ(as_line(result), "1000 samples x 20 channels at 0.1 s: not judged: 28 windows, at least 30 are needed");
 }
@@ -49,21 +49,21 @@ TEST(Score, WritesTheContractsColumns) {
   detection.windows.push_back({.begin = 10,
                                .end = 40,
                                .score = 6,
-                               .tier = Tier::finding,
+                               .tier = Tier::strong,
                                .agreement = 2,
                                .reasons = {{.channel = 1, .share = 0.75}, {.channel = 0, .share = 0.25}}});
-  detection.windows.push_back({.begin = 20, .end = 50, .score = 2, .tier = Tier::notice});
+  detection.windows.push_back({.begin = 20, .end = 50, .score = 2, .tier = Tier::weak});
   EXPECT_EQ(windows_csv(detection, file),
             "begin,end,score,flagged,tier,agreement,top_channels\n"
             "0,30,0.25,0,none,0,\n"
-            "10,40,6,1,finding,2,b_1:0.75;a:0.25\n"
-            "20,50,2,0,notice,0,\n");
+            "10,40,6,1,strong,2,b_1:0.75;a:0.25\n"
+            "20,50,2,0,weak,0,\n");
 
-  detection.episodes.push_back({.begin = 7, .end = 41, .score = 6, .tier = Tier::finding, .subsystem = Subsystem::gpu});
-  detection.episodes.push_back({.begin = 0, .end = 5, .score = 5, .tier = Tier::none, .labels = {"EDGE"}});
+  detection.episodes.push_back({.begin = 7, .end = 41, .score = 6, .tier = Tier::strong, .subsystem = Subsystem::gpu});
+  detection.episodes.push_back({.begin = 0, .end = 5, .score = 5, .tier = Tier::none, .labels = {Label::edge}});
   EXPECT_EQ(episodes_csv(detection, file),
             "begin,end,score,tier,labels,subsystem,top_channels\n"
-            "7,41,6,finding,,gpu,\n");
+            "7,41,6,strong,,gpu,\n");
 }
 
 }  // namespace

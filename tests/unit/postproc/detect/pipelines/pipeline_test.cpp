@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <random>
 
 #include "hdf5schema/basics/error.h"
@@ -59,7 +60,7 @@ TEST(RevealPipeline, FindsAStepOfTenSecondsInThreeOfTwentyChannels) {
     disturb(t, 500, 600, 3, deviations * 1000 / std::sqrt(12));
     const Detection detection = run("reveal", t);
     ASSERT_EQ(detection.episodes.size(), 1U) << deviations;
-    EXPECT_EQ(detection.episodes[0].tier, Tier::finding);
+    EXPECT_EQ(detection.episodes[0].tier, Tier::strong);
     EXPECT_EQ(detection.episodes[0].begin, 500U);
     EXPECT_EQ(detection.episodes[0].end, 600U);
   }
@@ -80,10 +81,10 @@ TEST(RevealPipeline, FindsTheIntervalAndNamesItsChannelsAndNumbers) {
   const Episode& episode = detection.episodes.front();
   EXPECT_EQ(episode.begin, 301U);
   EXPECT_EQ(episode.end, 422U);
-  EXPECT_EQ(episode.tier, Tier::finding);
+  EXPECT_EQ(episode.tier, Tier::strong);
   EXPECT_EQ(episode.subsystem, Subsystem::network);
   EXPECT_EQ(episode.second_subsystem, Subsystem::network);
-  EXPECT_EQ(episode.methods.front(), "GAP");
+  EXPECT_EQ(episode.methods.front(), Method::interval_scan);
   ASSERT_EQ(episode.reasons.size(), 20U);
   const Reason& reason = episode.reasons.front();
   EXPECT_LT(reason.channel, 40U);
@@ -120,7 +121,7 @@ TEST(RevealPipeline, LabelsTheStartOfTheJobAsEdge) {
   disturb(t, 0, 190);
   const Detection detection = run("reveal", t);
   ASSERT_EQ(detection.episodes.size(), 1U);
-  EXPECT_EQ(detection.episodes[0].labels, std::vector<std::string>{"EDGE"});
+  EXPECT_EQ(detection.episodes[0].labels, std::vector<Label>{Label::edge});
   EXPECT_EQ(detection.episodes[0].tier, Tier::none);
 }
 
@@ -142,8 +143,8 @@ TEST(RevealPipeline, FindsAnEventThatHappensTwiceAndNotOneThatTheJobLivesWith) {
   const Detection detection = run("reveal", t);
   ASSERT_EQ(detection.episodes.size(), 2U);
   for (const Episode& e : detection.episodes) {
-    EXPECT_EQ(e.tier, Tier::finding);
-    EXPECT_EQ(e.labels, std::vector<std::string>{"RECURRING"});
+    EXPECT_EQ(e.tier, Tier::strong);
+    EXPECT_EQ(e.labels, std::vector<Label>{Label::recurring});
     EXPECT_EQ(e.end - e.begin, 130U);
   }
   for (std::size_t s = 100; s + 130 < 3000; s += 400) disturb(t, s, s + 130);
@@ -155,7 +156,7 @@ TEST(RevealPipeline, FindsWhatBeginsLateAndNeverEnds) {
   disturb(t, 620, 1500);
   const Detection detection = run("reveal", t);
   ASSERT_EQ(detection.episodes.size(), 1U);
-  EXPECT_EQ(detection.episodes[0].tier, Tier::finding);
+  EXPECT_EQ(detection.episodes[0].tier, Tier::strong);
   EXPECT_EQ(detection.episodes[0].begin, 620U);
   EXPECT_EQ(detection.episodes[0].end, 1475U);  // the last 2.5 s are tear-down
 }
@@ -165,7 +166,7 @@ TEST(RevealPipeline, FindsAnEventOfTwentyMinutesInAnHour) {
   disturb(t, 13000, 25000, 30);
   const Detection detection = run("reveal", t, {.keep_windows = false});
   ASSERT_EQ(detection.episodes.size(), 1U);
-  EXPECT_EQ(detection.episodes[0].tier, Tier::finding);
+  EXPECT_EQ(detection.episodes[0].tier, Tier::strong);
   EXPECT_EQ(detection.episodes[0].begin, 13000U);
   EXPECT_EQ(detection.episodes[0].end, 25000U);
 }
@@ -210,7 +211,7 @@ TEST(RevealPipeline, MarksTheWindowsOfAnEpisodeAndScoresThemHighest) {
   for (const WindowScore& w : detection.windows) {
     const bool in = w.begin >= 300 && w.end <= 420;
     if (in) {
-      EXPECT_EQ(w.tier, Tier::finding) << w.begin;
+      EXPECT_EQ(w.tier, Tier::strong) << w.begin;
       inside = std::min(inside, w.score);
     } else if (w.end <= 300 || w.begin >= 420) {
       EXPECT_EQ(w.tier, Tier::none) << w.begin;
@@ -243,7 +244,7 @@ TEST(PaperPipeline, FlagsTheTopPercentOfEachDetectorByConstruction) {
   EXPECT_EQ(votes, 9);  // three detectors, 300 of 301 windows ranked below: 3 each
   EXPECT_LE(flagged, votes);
   for (const Episode& e : detection.episodes) {
-    EXPECT_EQ(e.tier, Tier::finding);
+    EXPECT_EQ(e.tier, Tier::strong);
     EXPECT_EQ(e.agreement, static_cast<int>(e.methods.size()));
     EXPECT_FALSE(e.claim.empty());
   }
@@ -290,10 +291,12 @@ TEST(Claims, EveryFeatureHasItsPhrase) {
 TEST(Claims, SpeakPlainlyWithTwoNumbersAndAUnit) {
   const Channel time{.metric = "cpu.user", .instance = "cpu1", .kind = Kind::counter, .unit = Unit::nanoseconds};
   EXPECT_EQ(plain_claim(time, {.observed = 9.8e8, .expected = 4.3e8}, 15.62),
-            "CPU user time of cpu1 rose to 980 ms/s from 430 ms/s for 15.6 s.");
+            "CPU user time of cpu1 rose to 0.98 cpus from 0.43 cpus for 15.6 s.");
   const Channel dirty{.metric = "mem.dirty", .kind = Kind::gauge, .unit = Unit::bytes};
   EXPECT_EQ(plain_claim(dirty, {.observed = 3.0 * (1 << 20), .expected = 1.5 * (1 << 30)}, 10),
-            "Dirty page cache fell to 0.0029 GiB from 1.50 GiB for 10 s.");
+            "Dirty page cache fell to 0.00293 GiB from 1.5 GiB for 10 s.");
+  EXPECT_EQ(plain_claim(dirty, {.observed = 2048, .expected = std::numeric_limits<double>::quiet_NaN()}, 150),
+            "Dirty page cache was 2 KiB for 2 min 30 s; nothing else of it was measured.");
 }
 
 }  // namespace

@@ -40,7 +40,7 @@ ScanInput levels_of(Telemetry t) {
 
 std::size_t findings(const Telemetry& t) {
   std::size_t count = 0;
-  for (const Episode& episode : find_pipeline("reveal").run(t, {}).episodes) count += episode.tier == Tier::finding;
+  for (const Episode& episode : find_pipeline("reveal").run(t, {}).episodes) count += episode.tier == Tier::strong;
   return count;
 }
 

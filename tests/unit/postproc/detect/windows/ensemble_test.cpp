@@ -11,13 +11,11 @@
 #include <random>
 
 #include "postproc/detect/pipeline.h"
-#include "postproc/detect/pipelines/local_contrast.h"
 #include "postproc/detect/windows/contributions.h"
 #include "postproc/detect/windows/daily_baseline.h"
-#include "postproc/detect/windows/episode_contributions.h"
-#include "postproc/detect/windows/gaussian_mixture.h"
 #include "postproc/detect/windows/knn_distance.h"
 #include "postproc/detect/windows/robust_windows.h"
+#include "postproc/detect/windows/second_opinion.h"
 #include "postproc/detect/windows/window_detector.h"
 #include "postproc/detect/windows/window_episodes.h"
 #include "postproc/numerics/gram.h"
@@ -137,22 +135,6 @@ TEST(KnnDiscord, MeasuresTheDistanceToTheKthNeighbourAtAnotherTime) {
   EXPECT_EQ(neighbour_distances(gram_of(x), 2, 10), std::vector<double>(6));
 }
 
-TEST(GaussianMixture, FindsTwoCloudsAndCallsWhatLiesBetweenUnlikely) {
-  Eigen::MatrixXd x = 0.1 * noise(201, 2);
-  x.topRows(100).rowwise() += Eigen::RowVector2d(5, 0);
-  x.row(200) << 2.5, 0;
-  const GaussianMixture mixture = GaussianMixture::fit(x, 2, 0, 1e-6);
-  const auto density = mixture.log_density(x);
-  EXPECT_EQ(std::min_element(density.begin(), density.end()) - density.begin(), 200);
-  EXPECT_NEAR(std::exp(mixture.parts[0].log_weight) + std::exp(mixture.parts[1].log_weight), 1, 1e-9);
-  EXPECT_EQ(GaussianMixture::fit(x, 2, 0).log_density(x), GaussianMixture::fit(x, 2, 0).log_density(x));
-}
-
-TEST(GaussianMixture, SurvivesCopiesOfOnePoint) {
-  const Eigen::MatrixXd x = Eigen::MatrixXd::Constant(30, 3, 2.0);
-  for (const double density : GaussianMixture::fit(x, 4, 0).log_density(x)) EXPECT_TRUE(std::isfinite(density));
-}
-
 TEST(DailyBaseline, TakesOffWhatTheOtherDaysDoAndNotWhatOneDayDoes) {
   constexpr std::size_t kPerDay = 48;
   std::vector<double> deviation(10 * kPerDay);
@@ -188,9 +170,9 @@ TEST(WindowDetectors, ShareOneScale) {
 }
 
 TEST(WindowDetectors, AreRegisteredOnceEach) {
-  std::vector<std::string_view> labels;
-  for (const WindowDetector& detector : window_detectors()) labels.push_back(detector.label);
-  EXPECT_EQ(labels, (std::vector<std::string_view>{"Z", "MAHA", "IF", "KNN", "KNN-L", "GMM"}));
+  std::vector<Method> methods;
+  for (const WindowDetector& detector : window_detectors()) methods.push_back(detector.method);
+  EXPECT_EQ(names_of(methods), (std::vector<std::string>{"R-Z", "R-MAHA", "R-IF", "KNN", "KNN-L"}));
 }
 
 TEST(WindowDetectors, EachSeesAPlainEvent) {
@@ -203,11 +185,10 @@ TEST(WindowDetectors, EachSeesAPlainEvent) {
   };
   for (const WindowDetector& detector : window_detectors()) {
     const std::vector<double> score = detector.score(views[0], 0);
-    EXPECT_NEAR(strangest(score), 150, 2) << detector.label;
-    EXPECT_GT(score[150], 3) << detector.label;
-    EXPECT_EQ(score, detector.score(views[0], 0)) << detector.label;
+    EXPECT_NEAR(strangest(score), 150, 2) << name_of(detector.method);
+    EXPECT_GT(score[150], 3) << name_of(detector.method);
+    EXPECT_EQ(score, detector.score(views[0], 0)) << name_of(detector.method);
   }
-  EXPECT_NEAR(strangest(local_contrast(t, grid_of(t))), 150, 2);
 }
 
 TEST(Contributions, SumUpToTheDistanceAndNameTheDisturbedChannels) {
@@ -236,16 +217,17 @@ TEST(Contributions, SumUpToTheDistanceAndNameTheDisturbedChannels) {
 TEST(Contributions, OfAnEpisodeNameTheDisturbedChannelsPerDetector) {
   Telemetry t = job(20, 3030);
   disturb(t, 1500, 1530);
-  Episode episode{.begin = 1500, .end = 1530};
-  add_contributions(t, {.window_seconds = 1800, .stride_seconds = 600}, 1500, episode);
+  Episode episode{.begin = 1500, .end = 1530, .methods = {Method::interval_scan}};
+  add_second_opinion(t, 0, {0, t.samples}, {.window_seconds = 1800, .stride_seconds = 600}, Opinion::votes_and_channels,
+                     episode);
   ASSERT_EQ(episode.contributions.size(), 3U);
   for (const DetectorShares& view : episode.contributions) {
-    ASSERT_FALSE(view.channels.empty()) << view.method;
-    EXPECT_LT(view.channels.front().channel, 5U) << view.method;
-    EXPECT_GT(view.channels.front().share, 1.0 / 20) << view.method << ": an even share is no news";
+    ASSERT_FALSE(view.channels.empty()) << name_of(view.method);
+    EXPECT_LT(view.channels.front().channel, 5U) << name_of(view.method);
+    EXPECT_GT(view.channels.front().share, 1.0 / 20) << name_of(view.method) << ": an even share is no news";
     double sum = 0;
     for (const ChannelShare& part : view.channels) sum += std::abs(part.share);
-    EXPECT_LE(sum, 1 + 1e-9) << view.method;
+    EXPECT_LE(sum, 1 + 1e-9) << name_of(view.method);
   }
 }
 
@@ -285,27 +267,27 @@ TEST(Ensemble, RanksLongSeriesInParts) {
   EXPECT_GT(ranking.score[2001], 5);
 }
 
-TEST(WindowEpisodes, KeepWithinTheBudgetAndAskEveryDetectorForAFinding) {
-  WindowRanking ranking{.score = std::vector<double>(1000), .labels = {"A", "B"}};
+TEST(WindowEpisodes, KeepWithinTheBudgetAndAskEveryDetectorForAStrongOne) {
+  WindowRanking ranking{.score = std::vector<double>(1000), .methods = {Method::robust_z, Method::neighbours}};
   for (const std::size_t peak : {100U, 300U, 500U}) {
     ranking.score[peak - 1] = 2;
     ranking.score[peak] = 4 + static_cast<double>(peak) / 1000;
   }
   ranking.members = {ranking.score, ranking.score};
-  ranking.members[1][500] = ranking.members[1][499] = 0;  // B does not see it
+  ranking.members[1][500] = ranking.members[1][499] = 0;  // the second does not see it
   const std::vector<WindowRun> runs = window_runs(ranking, 7);
   ASSERT_EQ(runs.size(), 3U);
   EXPECT_EQ(runs[0].first, 499U);
   EXPECT_EQ(runs[0].last, 500U);
-  EXPECT_EQ(runs[0].tier, Tier::notice);
-  EXPECT_EQ(runs[0].methods, std::vector<std::string_view>{"A"});
-  EXPECT_EQ(runs[1].tier, Tier::finding);
+  EXPECT_EQ(runs[0].tier, Tier::weak);
+  EXPECT_EQ(runs[0].methods, std::vector<Method>{Method::robust_z});
+  EXPECT_EQ(runs[1].tier, Tier::strong);
   EXPECT_DOUBLE_EQ(runs[1].score, 4.3);
-  EXPECT_EQ(runs[2].tier, Tier::finding);
+  EXPECT_EQ(runs[2].tier, Tier::strong);
 
   const std::vector<WindowRun> day = window_runs(ranking, 1);  // one a day at most
   ASSERT_EQ(day.size(), 2U);
-  EXPECT_EQ(day[0].tier, Tier::notice);
+  EXPECT_EQ(day[0].tier, Tier::weak);
   EXPECT_DOUBLE_EQ(day[1].score, 4.3);
   EXPECT_TRUE(window_runs({.score = std::vector<double>(100)}, 7).empty());
 }
@@ -318,13 +300,13 @@ TEST(WindowEpisodes, OfAServerSayWhereAndWhat) {
   const Detection detection = find_pipeline("reveal").run(t, options);
   ASSERT_FALSE(detection.episodes.empty());
   const Episode& episode = detection.episodes.front();
-  EXPECT_EQ(episode.tier, Tier::finding);
+  EXPECT_EQ(episode.tier, Tier::strong);
   EXPECT_NEAR(static_cast<double>(episode.begin), 1500, 20);
   EXPECT_NEAR(static_cast<double>(episode.end), 1560, 20);
   EXPECT_EQ(episode.subsystem, Subsystem::storage);
   EXPECT_LT(episode.reasons.front().channel, 5U);
   EXPECT_FALSE(episode.claim.empty());
-  EXPECT_EQ(detection.windows[(episode.first_window + episode.last_window) / 2].tier, Tier::finding);
+  EXPECT_EQ(detection.windows[(episode.first_window + episode.last_window) / 2].tier, Tier::strong);
 }
 
 // What nobody wants to see, in both clocks: servers (episodes from windows) and jobs (episodes from the scan).

@@ -9,8 +9,9 @@
 #include <sstream>
 
 #include "postproc/detect/paper/detector.h"
-#include "postproc/detect/paper/isolation_forest.h"
 #include "postproc/detect/paper/pruning.h"
+#include "postproc/numerics/isolation_forest.h"
+#include "postproc/numerics/percentile.h"
 
 namespace reveal {
 namespace {
@@ -47,11 +48,11 @@ Eigen::MatrixXd standardised(const Eigen::MatrixXd& x) {
   return centered.array().rowwise() / deviation.array();
 }
 
-const Detector& detector(std::string_view label) {
+const Detector& detector(Method method) {
   for (const Detector& d : detectors()) {
-    if (d.label == label) return d;
+    if (d.method == method) return d;
   }
-  throw std::runtime_error("no detector " + std::string(label));
+  throw std::runtime_error("no detector " + std::string(name_of(method)));
 }
 
 std::vector<double> ranks(const std::vector<double>& values) {
@@ -78,23 +79,23 @@ double rank_correlation(const std::vector<double>& a, const std::vector<double>&
 
 TEST(DetectorTable, HoldsThePapersThreeInOrder) {
   ASSERT_EQ(detectors().size(), 3U);
-  EXPECT_EQ(detectors()[0].label, "Z");
-  EXPECT_EQ(detectors()[1].label, "MAHA");
-  EXPECT_EQ(detectors()[2].label, "IF");
+  EXPECT_EQ(detectors()[0].method, Method::paper_z);
+  EXPECT_EQ(detectors()[1].method, Method::paper_mahalanobis);
+  EXPECT_EQ(detectors()[2].method, Method::paper_forest);
 }
 
 TEST(ZScore, IsTheMeanOfTheAbsoluteValues) {
   Eigen::MatrixXd z(2, 3);
   z << 1, -2, 3, 0, 0, -0.3;
-  const auto score = detector("Z").score(z, 0);
+  const auto score = detector(Method::paper_z).score(z, 0);
   EXPECT_DOUBLE_EQ(score[0], 2);
   EXPECT_DOUBLE_EQ(score[1], 0.1);
 }
 
 TEST(Mahalanobis, EqualsScikitLearnForTallAndWideMatrices) {
   const Eigen::MatrixXd x = golden_rows();
-  const auto tall = detector("MAHA").score(standardised(x), 0);
-  const auto wide = detector("MAHA").score(standardised(x.topRows(10)), 0);
+  const auto tall = detector(Method::paper_mahalanobis).score(standardised(x), 0);
+  const auto wide = detector(Method::paper_mahalanobis).score(standardised(x.topRows(10)), 0);
   const auto golden = read_csv("mahalanobis.csv", true);
   ASSERT_EQ(golden.size(), 610U);
   for (const auto& row : golden) {
@@ -104,7 +105,7 @@ TEST(Mahalanobis, EqualsScikitLearnForTallAndWideMatrices) {
 }
 
 TEST(Mahalanobis, SaysNothingAboutOneWindow) {
-  EXPECT_EQ(detector("MAHA").score(Eigen::MatrixXd::Ones(1, 4), 0), std::vector<double>{0});
+  EXPECT_EQ(detector(Method::paper_mahalanobis).score(Eigen::MatrixXd::Ones(1, 4), 0), std::vector<double>{0});
 }
 
 TEST(IsolationForest, ExpectsTheSearchDepthOfABinaryTree) {
@@ -133,7 +134,7 @@ TEST(IsolationForest, ScoresScikitLearnsTreesAsScikitLearnDoes) {
 }
 
 TEST(IsolationForest, RanksRowsAsScikitLearnDoes) {
-  const auto score = detector("IF").score(golden_rows(), 0);
+  const auto score = detector(Method::paper_forest).score(golden_rows(), 0);
   std::vector<double> golden;
   for (const auto& row : read_csv("if_score.csv")) golden.push_back(row[0]);
   EXPECT_GT(rank_correlation(score, golden), 0.9);

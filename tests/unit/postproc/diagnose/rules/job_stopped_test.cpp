@@ -44,7 +44,7 @@ TEST(RuleStopped, IsUrgentToNobodyAndBlamesNoScheduler) {
 TEST(RuleStopped, LastsAsLongAsTheJobShowsIt) {
   R node;
   node.gauge("job.stopped", "", [](double second) { return second >= 55 && second < 60 ? 1.0 : 0.0; });
-  node.detection.episodes.push_back({.begin = 500, .end = 620, .tier = Tier::finding});
+  node.detection.episodes.push_back({.begin = 500, .end = 620, .tier = Tier::strong});
   const auto found = node.findings("job.stopped");
   ASSERT_EQ(found.size(), 1U);
   EXPECT_NEAR(node.second_of(found[0].intervals.at(0).begin_utc_ns), 50, 0.01);

@@ -1,0 +1,42 @@
+// NODE.summary.json, each member once.
+#pragma once
+
+#include "postproc/analysis/node_summary.h"
+#include "postproc/peers/profile_fields.h"
+#include "postproc/report/report_json.h"
+
+namespace reveal {
+
+void fields(auto& v, Visited<decltype(v), ChannelAggregate>& channel) {
+  v("channel", channel.name);
+  v("unit", channel.unit);
+  v("mean", channel.mean);
+  v("minimum", channel.minimum);
+  v("maximum", channel.maximum);
+}
+
+void fields(auto& v, Visited<decltype(v), NodeSummary>& summary) {
+  v.schema("schema", "reveal.summary/1");
+  v("node", summary.node);
+  v("tool_version", summary.tool_version);
+  v("config_hash", summary.config_hash);
+  v.object("trace", [&](auto& trace) {
+    trace("file", summary.trace);
+    trace("bytes", summary.trace_bytes);
+    trace("mtime_ns", summary.trace_mtime_ns);
+    trace("complete", summary.complete);
+    trace("thinned", summary.thinned);
+  });
+  v("seconds", summary.seconds);
+  v("boot_id", summary.boot_id);
+  v("insufficient", summary.insufficient);
+  v("damaged", summary.damaged);
+  v("expected_nodes", summary.expected_nodes);
+  v("live_channels", summary.live_channels);
+  v.table("aggregate_columns", "aggregates", summary.aggregates);
+  // Summaries of an earlier version have none: such a node is reported, and not compared.
+  v("profile", summary.profile);
+  v.required("report", summary.part);
+}
+
+}  // namespace reveal

@@ -1,0 +1,212 @@
+#include "postproc/detect/pipelines/interval_detection.h"
+
+#include <malloc.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "postproc/detect/scan/attribution.h"
+#include "postproc/detect/scan/claim.h"
+#include "postproc/detect/scan/counter_episodes.h"
+#include "postproc/detect/scan/recurring.h"
+#include "postproc/detect/windows/window_episodes.h"
+#include "postproc/detect/windows/window_scores.h"
+#include "postproc/numerics/present_values.h"
+#include "postproc/telemetry/coarser.h"
+
+namespace reveal {
+
+namespace {
+
+constexpr double kShortestScan = 20;          // seconds
+constexpr std::size_t kShortestPiece = 1000;  // each read of a piece has its own cost
+
+}  // namespace
+
+IntervalDetection::IntervalDetection(const Telemetry& job, std::size_t samples, const DetectOptions& options,
+                                     Policy policy)
+    : job_(job),
+      samples_(samples),
+      options_(options),
+      policy_(std::move(policy)),
+      scale_(scan_scale(job.step_seconds)),
+      grid_(window_grid(options.window_seconds, options.stride_seconds, job.step_seconds, 0, samples)),
+      counters_(job.channels, job.step_seconds, scale_),
+      reasons_(options.every_channel ? job.channels.size() : kMaxReasons) {
+  const std::size_t shortest = scale_.samples(kShortestScan);
+  const std::size_t least = std::max(shortest, least_samples(grid_));
+  if (samples < least) result_.insufficient = too_short(samples, least, job.step_seconds);
+  if (samples >= shortest) plan_levels();
+}
+
+/// Events too long for a block are looked for on coarser and coarser samples, until one block holds the job.
+void IntervalDetection::plan_levels() {
+  const std::size_t start = policy_.starts ? trimmed_start(scale_) : 0;
+  const std::size_t end = policy_.running ? 0 : trimmed_end(scale_);
+  std::size_t searched = policy_.blocks_before;
+  for (std::size_t factor = 1; levels_.empty() || levels_.back().blocks.size() > 1; factor *= kCoarserScan) {
+    Level& level = levels_.emplace_back();
+    level.factor = factor;
+    level.blocks = blocks_of(start / factor, samples_ / factor - (end + factor - 1) / factor, scale_);
+    level.blocks.front().first = policy_.starts;
+    level.blocks.back().running = policy_.running;
+    for (ScanBlock& block : level.blocks) block.factor = factor;
+    searched += level.blocks.size();
+    level.searched = searched;
+  }
+}
+
+std::size_t IntervalDetection::piece_samples() const {
+  return levels_.empty() ? kShortestPiece : std::max(kShortestPiece, levels_.back().factor);
+}
+
+void IntervalDetection::add(const Telemetry& piece) {
+  if (levels_.empty()) return;
+  counters_.add(piece, 0);
+  if (piece.samples == samples_) whole_ = &piece;
+  add(piece, 0);
+}
+
+void IntervalDetection::add(const Telemetry& piece, std::size_t level) {
+  Level& mine = levels_[level];
+  if (whole_ == nullptr) fill(piece, mine);
+  for (std::size_t b = 0; whole_ != nullptr && b < mine.blocks.size(); ++b) {
+    take(scan_block(piece, 0, mine.blocks[b], mine.searched, scale_, reasons_));
+  }
+  if (level + 1 == levels_.size()) return;
+  make_coarser(piece, kCoarserScan, mine.coarser);
+  add(mine.coarser, level + 1);
+}
+
+/// The window of the next block keeps what the two share, and one sample before: a level's first change. Its memory is
+/// fresh: what is zero throughout the block is never there.
+void IntervalDetection::start_block(Level& level, const Telemetry& before) const {
+  const ScanBlock& block = level.blocks[level.next];
+  const std::size_t offset = block.begin - std::min<std::size_t>(block.begin, 1);
+  const std::size_t shared = before.samples == 0 ? 0 : level.offset + level.filled - offset;
+  Telemetry window{.node = job_.node,
+                   .step_seconds = job_.step_seconds * static_cast<double>(level.factor),
+                   .begin_utc_ns = job_.begin_utc_ns,
+                   .samples = block.end() - offset,
+                   .channels = job_.channels,
+                   .values = {}};
+  window.values.resize(window.samples * window.channels.size());
+  for (std::size_t c = 0; shared > 0 && c < window.channels.size(); ++c) {
+    copy_onto_zeros(before.series(c).last(shared), window.series(c).first(shared));
+  }
+  level.window = std::move(window);
+  level.offset = offset;
+  level.filled = shared;
+}
+
+void IntervalDetection::fill(const Telemetry& piece, Level& level) {
+  std::size_t from = 0;
+  if (level.seen == 0) start_block(level, {});
+  while (from < piece.samples && level.next < level.blocks.size()) {
+    const std::size_t wanted = level.offset + level.filled;
+    const std::size_t at = level.seen + from;
+    if (at < wanted) {
+      from += std::min(wanted - at, piece.samples - from);
+      continue;
+    }
+    const std::size_t count = std::min(piece.samples - from, level.window.samples - level.filled);
+    for (std::size_t c = 0; c < piece.channels.size(); ++c) {
+      copy_onto_zeros(piece.series(c).subspan(from, count), level.window.series(c).subspan(level.filled, count));
+    }
+    level.filled += count;
+    from += count;
+    if (level.filled < level.window.samples) continue;
+    scan(level);
+  }
+  level.seen += piece.samples;
+}
+
+void IntervalDetection::scan(Level& level) {
+  Telemetry full = std::move(level.window);
+  const auto look = [this, offset = level.offset, block = level.blocks[level.next],
+                     searched = level.searched](const Telemetry& window) {
+    return scan_block(window, offset, block, searched, scale_, reasons_);
+  };
+  if (++level.next < level.blocks.size()) start_block(level, full);
+  collect();  // one at a time: a scan needs as much memory as a window
+  scanned_ = std::async(policy_.scanning, [look, window = std::move(full)]() mutable {
+    const Telemetry mine = std::move(window);  // gone when the scan is done
+    return look(mine);
+  });
+  if (policy_.scanning == std::launch::deferred) collect();
+}
+
+void IntervalDetection::collect() {
+  if (!scanned_.valid()) return;
+  take(scanned_.get());
+#ifdef __GLIBC__
+  // Else what one block needed for a moment stays with the process, in pieces too small for the next one.
+  malloc_trim(0);
+#endif
+}
+
+/// Blocks come in the order in which they were filled, whoever scans them.
+void IntervalDetection::take(BlockScan found) {
+  if (policy_.on_block) policy_.on_block(found);
+  for (Episode& episode : found.episodes) {
+    // In pieces, the samples of an interval that was seen on coarser ones are gone.
+    if (whole_ != nullptr && found.block.factor > 1) fill_levels(*whole_, episode.begin, episode.end, episode.reasons);
+    describe(episode);
+    result_.episodes.push_back(std::move(episode));
+  }
+}
+
+void IntervalDetection::describe(Episode& episode) const {
+  name_windows(grid_, episode);
+  episode.claim = claim_of(episode, job_.channels, job_.step_seconds);
+  if (episode.reasons.size() > reasons_) episode.reasons.resize(reasons_);
+  episode.reasons.shrink_to_fit();  // thousands of episodes may wait for the end of the job
+}
+
+void IntervalDetection::ask_window_detectors(const ReadAgain& read) {
+  std::size_t asked = 0;
+  for (Episode& episode : result_.episodes) {
+    if (!deserves_second_opinion(episode)) continue;
+    if (asked == policy_.asked) break;
+    const Opinion wanted = asked++ < policy_.explained ? Opinion::votes_and_channels : Opinion::votes;
+    const Surroundings around = surroundings(episode, samples_, scale_);
+    if (whole_ != nullptr) {
+      add_second_opinion(*whole_, 0, around, options_, wanted, episode);
+    } else {
+      add_second_opinion(read(around.begin, around.end - around.begin), around.begin, around, options_, wanted,
+                         episode);
+    }
+  }
+}
+
+Detection IntervalDetection::finish(const ReadAgain& read) {
+  if (levels_.empty()) return std::move(result_);
+  collect();
+  const bool in_blocks = levels_.size() > 1;
+  levels_.clear();  // makes room for what is read again
+  const std::size_t scanned = result_.episodes.size();
+  add_counter_bursts(counters_.bursts(), job_.channels, scale_, result_.episodes);
+  for (std::size_t i = scanned; i < result_.episodes.size(); ++i) describe(result_.episodes[i]);
+  keep_best(result_.episodes, scale_);
+  // An endless stream has no phases of its own to learn.
+  if (in_blocks && scale_.has_start_and_end) withdraw_recurring(job_.channels, result_.episodes);
+  for (Episode& episode : result_.episodes) {
+    if (!result_.insufficient.empty()) episode.tier = Tier::none;
+  }
+  ask_window_detectors(read);
+  return std::move(result_);
+}
+
+Detection detect_intervals(const Telemetry& telemetry, const DetectOptions& options) {
+  WindowScores windows(telemetry, options);
+  IntervalDetection::Policy policy{.on_block = [&](const BlockScan& found) { windows.add(found); }};
+  if (windows.ranked()) policy.explained = 0;
+  IntervalDetection detection(telemetry, telemetry.samples, options, policy);
+  const bool scanned = detection.is_long_enough();
+  detection.add(telemetry);
+  Detection result = detection.finish();
+  if (scanned) windows.finish(result);
+  return result;
+}
+
+}  // namespace reveal

@@ -1,0 +1,97 @@
+// The default pipeline: the interval scan and the error counters find, the window detectors give a second opinion. One
+// analysis for all: a job in memory is one piece, which is borrowed; a job that memory cannot hold comes in many, of
+// which one block per resolution is kept; a job that still runs is one piece so far.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <future>
+#include <vector>
+
+#include "postproc/detect/pipeline.h"
+#include "postproc/detect/scan/error_counters.h"
+#include "postproc/detect/scan/scan_block.h"
+#include "postproc/detect/windows/second_opinion.h"
+#include "postproc/features/window_grid.h"
+#include "postproc/telemetry/telemetry.h"
+
+namespace reveal {
+
+class IntervalDetection {
+ public:
+  /// All in which callers differ.
+  struct Policy {
+    /// Blocks of the job that went by before. Live looks forget; each was one more chance to find something strange.
+    std::size_t blocks_before = 0;
+    /// The first sample is the job's. Live, after ten minutes, it is not: no imports are trimmed there.
+    bool starts = true;
+    /// Live: what lasts to the last sample may go on, and there is no tear-down to be trimmed.
+    bool running = false;
+    /// Episodes about which the window detectors are asked, the clearest first: .3 s each on 1,000 channels. None live:
+    /// looks repeat every second or so, and they are asked about what is told, when it is told.
+    std::size_t asked = 20;
+    /// Of these, episodes of which they also say which channels they mean. None for `reveal score`: its windows are
+    /// ranked and explained one by one.
+    std::size_t explained = 3;
+    /// async: beside the caller, who reads the next piece meanwhile. The result is the same.
+    std::launch scanning = std::launch::deferred;
+    /// `reveal score` gives its windows what the scan of their block says.
+    std::function<void(const BlockScan&)> on_block = {};
+  };
+
+  /// `samples`: of the job. `job` outlives it: node, step and channels; its values are not looked at.
+  IntervalDetection(const Telemetry& job, std::size_t samples, const DetectOptions& options, Policy policy);
+
+  /// Else nothing can be scanned.
+  [[nodiscard]] bool is_long_enough() const { return !levels_.empty(); }
+  /// Pieces must hold a multiple of this, except the last one.
+  [[nodiscard]] std::size_t piece_samples() const;
+  /// The samples that follow those of the last call. A piece that is the whole job is borrowed: it outlives finish().
+  void add(const Telemetry& piece);
+
+  /// Samples [begin, begin + samples) of the job once more: the window detectors look at the minutes around an episode.
+  using ReadAgain = std::function<Telemetry(std::size_t begin, std::size_t samples)>;
+  /// `read`: not needed for a job in one piece.
+  [[nodiscard]] Detection finish(const ReadAgain& read = {});
+
+ private:
+  /// The job at one resolution: the block that is being filled, then those before are forgotten.
+  struct Level {
+    std::size_t factor = 1;
+    std::size_t searched = 0;  // blocks of this level and all finer ones
+    std::vector<ScanBlock> blocks;
+    std::size_t next = 0;    // block that is being filled
+    std::size_t seen = 0;    // samples that have come
+    Telemetry window;        // of that block, with one sample before it
+    Telemetry coarser;       // the last piece, for the next level
+    std::size_t offset = 0;  // of the window in the job at this resolution
+    std::size_t filled = 0;  // samples of the window
+  };
+  void plan_levels();
+  void add(const Telemetry& piece, std::size_t level);
+  void fill(const Telemetry& piece, Level& level);
+  void scan(Level& level);
+  void collect();
+  void take(BlockScan found);
+  void start_block(Level& level, const Telemetry& before) const;
+  void describe(Episode& episode) const;
+  void ask_window_detectors(const ReadAgain& read);
+
+  const Telemetry& job_;
+  std::size_t samples_;
+  DetectOptions options_;
+  Policy policy_;
+  ScanScale scale_;
+  WindowGrid grid_;
+  CounterWatch counters_;
+  std::size_t reasons_;  // kept of an episode
+  std::vector<Level> levels_;
+  const Telemetry* whole_ = nullptr;  // the job, if it came in one piece
+  std::future<BlockScan> scanned_;    // the last block
+  Detection result_;
+};
+
+/// The pipeline `reveal`, on a job in memory.
+[[nodiscard]] Detection detect_intervals(const Telemetry& telemetry, const DetectOptions& options);
+
+}  // namespace reveal

@@ -1,0 +1,39 @@
+// A score for every window: what `reveal score` writes, and on servers, sampled for days, strange windows that are
+// episodes themselves. The report of a job asks for neither.
+#pragma once
+
+#include <vector>
+
+#include "postproc/detect/episode.h"
+#include "postproc/detect/pipeline.h"
+#include "postproc/detect/scan/scan_block.h"
+#include "postproc/detect/windows/ensemble.h"
+#include "postproc/features/window_grid.h"
+#include "postproc/telemetry/telemetry.h"
+
+namespace reveal {
+
+class WindowScores {
+ public:
+  /// Both outlive it.
+  WindowScores(const Telemetry& telemetry, const DetectOptions& options);
+
+  /// Windows are ranked by the window detectors, which say of each what they mean by it.
+  [[nodiscard]] bool ranked() const { return options_.every_channel || !scale_.has_start_and_end; }
+  void add(const BlockScan& found);
+  /// After all blocks: fills `detection.windows`, and adds a server's strange ones to its episodes.
+  void finish(Detection& detection);
+
+ private:
+  void rank(Detection& detection);
+  void add_strange_windows(const WindowGrid& grid, const WindowRanking& ranking, Detection& detection) const;
+  void mark(const Detection& detection);
+
+  const Telemetry& telemetry_;
+  const DetectOptions& options_;
+  ScanScale scale_;
+  WindowGrid grid_;
+  std::vector<WindowScore> windows_;  // empty unless they are kept
+};
+
+}  // namespace reveal

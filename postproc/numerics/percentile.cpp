@@ -1,0 +1,18 @@
+#include "postproc/numerics/percentile.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+
+namespace reveal {
+
+double percentile(std::vector<double> values, double percent) {
+  if (values.empty()) return std::numeric_limits<double>::quiet_NaN();
+  std::sort(values.begin(), values.end());
+  const double position = percent / 100 * static_cast<double>(values.size() - 1);
+  const auto below = static_cast<std::size_t>(position);
+  const std::size_t above = std::min(below + 1, values.size() - 1);
+  return values[below] + (position - static_cast<double>(below)) * (values[above] - values[below]);
+}
+
+}  // namespace reveal

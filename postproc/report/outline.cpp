@@ -1,0 +1,399 @@
+#include "postproc/report/outline.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+
+#include "postproc/report/verdict.h"
+#include "postproc/report/wording.h"
+#include "postproc/telemetry/metric_facts.h"
+
+namespace reveal {
+namespace {
+
+using Id = Section::Id;
+using Kind = Row::Kind;
+
+constexpr std::size_t kAnyNumber = 1000;
+constexpr std::size_t kMostNodes = 40;
+constexpr std::size_t kMostDeviations = 40;
+constexpr std::size_t kMostEpisodes = 100;
+constexpr std::size_t kMostReasons = 3;
+
+Line prose(std::string text) {
+  return {{std::move(text)}};
+}
+
+Line code(std::string text) {
+  return {{std::move(text), true}};
+}
+
+std::vector<Line> lines_of(const std::vector<std::string>& texts) {
+  std::vector<Line> lines;
+  for (const std::string& text : texts) lines.push_back(prose(text));
+  return lines;
+}
+
+Cell cell(std::string text, std::string before = {}, std::string after = {}) {
+  return {{prose(std::move(text))}, std::move(before), std::move(after)};
+}
+
+/// Rows without text are none.
+void add(std::vector<Part>& parts, std::string label, std::vector<Line> lines, Kind kind = Kind::prose,
+         Shown shown = kEverywhere) {
+  std::erase_if(lines, [](const Line& line) {
+    return std::all_of(line.begin(), line.end(), [](const Span& span) { return span.text.empty(); });
+  });
+  if (!lines.empty()) parts.push_back(Row{std::move(label), std::move(lines), kind, shown});
+}
+
+void add(std::vector<Part>& parts, std::string label, std::string text, Kind kind = Kind::prose,
+         Shown shown = kEverywhere) {
+  add(parts, std::move(label), {prose(std::move(text))}, kind, shown);
+}
+
+Section job_section(const Report& report) {
+  const ReportJob& job = report.job;
+  Section section{Id::job, ""};
+  auto& parts = section.parts;
+  add(parts, "", job_title(job));
+  add(parts, "user", job.user, Kind::aside);
+  add(parts, "cluster", job.cluster, Kind::aside);
+  add(parts, several_nodes(report) ? "nodes" : "node", node_list(job.nodes), Kind::aside);
+  add(parts, "", job.state);
+  if (job.exit_code) {
+    add(parts, "exit status", std::to_string(*job.exit_code), Kind::prose, *job.exit_code == 0 ? kWeb : kEverywhere);
+  }
+  if (job.begin_utc_ns != 0) add(parts, "began", date_and_time(job.begin_utc_ns));
+  add(parts, "", run_time(job));
+  add(parts, "measured",
+      fmt::format("{} privileges{}", report.privileged ? "with" : "without",
+                  report.shared_node ? " on a shared node" : ""),
+      Kind::prose, kWeb);
+  add(parts, "in", {code(report.directory)}, Kind::prose, kWeb);
+  if (job.command != job_title(job)) add(parts, "command", {code(job.command)}, Kind::prose, kWeb);
+  for (const auto& [key, value] : job.tags) add(parts, "tag", {code(key + "=" + value)});
+  return section;
+}
+
+Section totals_section(const Report& report) {
+  Section section{Id::totals, "What the job used"};
+  if (report.totals.empty()) return section;
+  const JobTotals& whole = report.totals.front();
+  const std::vector<std::string> known = used(whole);
+  add(section.parts, "totals", known.empty() ? "nothing was measured" : listed(known, known.size(), "; "));
+  Table table{.columns = {{"Node", kEverywhere, 12},
+                          {"CPUs used", kEverywhere, 16},
+                          {"Peak memory", kEverywhere, 19},
+                          {"Read", kEverywhere, 9},
+                          {"Wrote", kEverywhere, 9},
+                          {"Waited"},
+                          {"Network", kWeb},
+                          {"Energy", kWeb}},
+              .more = "node",
+              .most_on_page = 8,
+              .most = kMostNodes,
+              .grid = true};
+  for (const JobTotals& row : report.totals) {
+    if (row.node.empty()) continue;
+    table.rows.push_back({cell(row.node), cell(cpus_used(row)), cell(memory_used(row)), cell(amount(row.read_bytes)),
+                          cell(amount(row.written_bytes)), cell(waited(row)), cell(amount(row.network_bytes)),
+                          cell(quantity(row.energy_joules, "J"))});
+  }
+  if (table.rows.size() > 1) section.parts.emplace_back(std::move(table));  // else the job is the node
+  return section;
+}
+
+Section sources_section(const Report& report) {
+  Section section{Id::sources, "Where these numbers come from", true};
+  if (report.totals.empty()) return section;
+  const JobTotals& whole = report.totals.front();
+  add(section.parts, "not known", lines_of(unknown(whole)), Kind::steps, kInFull);
+  std::vector<std::string> sources;
+  for (const auto& [key, member] : kTotalsNumbers) {
+    const auto note = whole.notes.find(key);
+    std::string word(key);
+    std::replace(word.begin(), word.end(), '_', ' ');
+    if ((whole.*member) && note != whole.notes.end()) sources.push_back(word + ": " + note->second);
+  }
+  add(section.parts, "source", lines_of(sources), Kind::steps, kInFull);
+  return section;
+}
+
+Table evidence_table(const Finding& finding, const Report& report) {
+  Table table{
+      .label = "evidence",
+      .caption = "Evidence",
+      .columns = {{"Channel"}, {"Observed"}, {"Expected"}, {"Feature", kInFull}, {"Found by", kInFull}, {"When", kWeb}},
+      .most_on_page = 3,
+      .most = kAnyNumber};
+  for (const Evidence& one : finding.evidence) {
+    Cell channel{{code(channel_name(one.metric, one.instance))}};
+    if (several_nodes(report) && !one.node.empty()) channel.lines[0].push_back({" on " + one.node});
+    const std::string by = one.detectors.empty() ? "" : listed(one.detectors, 6, "+");
+    const bool timed = one.span.begin_utc_ns != 0;
+    table.rows.push_back(
+        {channel, cell(quantity_of(one.metric, one.observed, one.unit), ": "),
+         one.expected ? cell(quantity_of(one.metric, one.expected, one.unit), ", expected ") : Cell{},
+         cell(one.feature, " (", ")"), cell(by, ", found by "),
+         cell(timed ? clock_time(one.span.begin_utc_ns) + " to " + clock_time(one.span.end_utc_ns) : "whole job",
+              ", ")});
+  }
+  return table;
+}
+
+std::string place_of(const Finding& finding) {
+  std::string text = node_list(finding.nodes);
+  if (!finding.instances.empty()) text += (text.empty() ? "" : ": ") + listed(finding.instances);
+  return text;
+}
+
+Card card_of(const Finding& finding, std::size_t number, const Report& report) {
+  Card card{&finding, number, place_of(finding)};
+  auto& parts = card.parts;
+  std::vector<std::string> times;
+  for (const TimeSpan& span : finding.intervals) times.push_back(when(span, report.job));
+  add(parts, "where", card.place);
+  add(parts, "when", lines_of(times), Kind::series);
+  add(parts, "cost", impact(finding.impact));
+  if (!finding.evidence.empty()) parts.emplace_back(evidence_table(finding, report));
+  if (!finding.runner_up.why_not.empty()) {
+    const std::string& id = finding.runner_up.id;
+    add(parts, "look-alike", {{{id, true}, {(id.empty() ? "" : ": ") + finding.runner_up.why_not}}}, Kind::aside);
+  }
+  add(parts, "fixed by", who_acts(finding.remedy), Kind::prose, kInFull);
+  add(parts, "run this", lines_of(finding.remedy.user), Kind::command);
+  add(parts, "to change", lines_of(finding.remedy.advice), Kind::steps);
+  add(parts, "for admins", lines_of(finding.remedy.admin), Kind::steps);
+  add(parts, "verify", finding.remedy.verify);
+  add(parts, "source", lines_of(finding.sources), Kind::links, kWeb);
+  add(parts, "rule",
+      {{{finding.id, true}, {fmt::format(" ({}, {})", name_of(finding.kind), name_of(finding.subsystem))}}},
+      Kind::prose, kWeb);
+  return card;
+}
+
+void add_findings(const Report& report, std::vector<Section>& sections) {
+  Section first{Id::finding, "Finding"};
+  Section notes{Id::notes, "Also noted"};
+  std::size_t number = 0;
+  for (const Finding* finding : shown_findings(report)) {
+    Section& section = number == 0 ? first : notes;
+    ++number;
+    section.cards.push_back(card_of(*finding, number, report));
+  }
+  Section rest{Id::left_out, left_out_line(report), true};
+  for (const Finding& finding : report.findings) {
+    if (finding.severity < Severity::notice) rest.cards.push_back(card_of(finding, 0, report));
+  }
+  for (Section* section : {&first, &notes, &rest}) sections.push_back(std::move(*section));
+}
+
+std::string difference(double percent) {
+  return fmt::format("{:+.0f} %", percent);
+}
+
+Table deviations_table(const PeerComparison& comparison) {
+  Table table{.caption = "Over the whole job unlike the other nodes of the same role",
+              .columns = {{"Node"}, {"Channel"}, {"This node"}, {"Its peers"}, {"Difference"}, {"t"}},
+              .most = kMostDeviations,
+              .left_out = comparison.deviations_left_out,
+              .shown = kWeb};
+  for (const PeerDeviation& one : comparison.deviations) {
+    table.rows.push_back({cell(one.node), Cell{{code(one.channel)}}, cell(quantity(one.observed, one.unit)),
+                          cell(quantity(one.expected, one.unit)), cell(difference(one.percent)),
+                          cell(fmt::format("{:.1f}", one.t))});
+  }
+  return table;
+}
+
+Table changes_table(const HistoryComparison& history) {
+  Table table{.caption = "New in this run",
+              .columns = {{"What"}, {"This run"}, {"Earlier runs"}, {"Difference"}, {"Unlike since"}},
+              .most = kAnyNumber,
+              .left_out = history.changes_left_out,
+              .shown = kWeb};
+  for (const HistoryChange& one : history.changes) {
+    const bool fact = one.what == HistoryChange::What::configuration;
+    const auto set = [](const std::string& value) { return value.empty() ? std::string("not set") : value; };
+    table.rows.push_back({Cell{{code(one.name)}}, cell(fact ? set(one.now) : quantity(one.observed, one.unit)),
+                          cell(fact ? set(one.before) : quantity(one.expected, one.unit)),
+                          cell(fact ? "" : difference(one.percent) + (one.drift ? ", slowly" : "")),
+                          cell(one.since_utc_ns == 0 ? "" : date_and_time(one.since_utc_ns))});
+  }
+  return table;
+}
+
+Section compared_section(const Report& report) {
+  Section section{Id::compared, "Compared with"};
+  auto& parts = section.parts;
+  if (several_nodes(report)) {
+    add(parts, "other nodes", peers_line(report), Kind::prose, report.comparison.compared ? kEverywhere : kInFull);
+    for (const PeerGroup& role : report.comparison.roles) {
+      add(parts, node_list(role.nodes), role.reason, Kind::prose, kInFull);
+    }
+    for (const FactDifference& fact : report.comparison.facts) {
+      add(parts, "configuration",
+          {{{fact.key, true},
+            {fmt::format(" is {} on {}, elsewhere {}", fact.value, node_list(fact.nodes), fact.usual)}}},
+          Kind::prose, kInFull);
+    }
+    const Straggler& straggler = report.comparison.straggler;
+    add(parts, "straggler", straggler.node.empty() ? straggler.reason : straggler.node, Kind::prose, kInFull);
+  }
+  const bool known = report.history.status != HistoryStatus::never_compared;
+  add(parts, "earlier runs", history_line(report), Kind::prose, known ? kEverywhere : kInFull);
+  if (!report.history.why_not.empty()) {
+    add(parts, "baseline", "this run is not used as one: " + report.history.why_not, Kind::prose, kInFull);
+  }
+  if (!report.comparison.deviations.empty()) parts.emplace_back(deviations_table(report.comparison));
+  if (!report.history.changes.empty()) parts.emplace_back(changes_table(report.history));
+  return section;
+}
+
+Cell reasons_of(const ReportEpisode& episode) {
+  Cell reasons;
+  for (std::size_t i = 0; i < std::min(episode.reasons.size(), kMostReasons); ++i) {
+    const ReportEpisode::Reason& reason = episode.reasons[i];
+    std::string text = " " + reason.feature;
+    if (reason.observed && reason.expected) {
+      text += fmt::format(": {}, otherwise {}", quantity_of(reason.metric, reason.observed, reason.unit),
+                          quantity_of(reason.metric, reason.expected, reason.unit));
+    }
+    reasons.lines.push_back({{channel_name(reason.metric, reason.instance), true}, {text}});
+  }
+  if (!episode.detectors.empty()) reasons.fold = "by detector";
+  for (const ReportEpisode::DetectorView& view : episode.detectors) {
+    reasons.folded.push_back(prose(view.method + ":"));
+    for (const ReportEpisode::Contribution& part : view.channels) {
+      reasons.folded.push_back(
+          {{channel_name(part.metric, part.instance), true}, {fmt::format(" {:.1f} %", 100 * part.share)}});
+    }
+  }
+  return reasons;
+}
+
+Section episodes_section(const Report& report) {
+  Section section{Id::episodes, "Anomalous intervals"};
+  if (report.episodes.empty()) return section;
+  if (!shows_intervals(report)) {  // below "healthy" they would only unsettle
+    section.heading = counted(static_cast<double>(report.episodes.size()), "anomalous interval");
+    section.folded = true;
+  }
+  Table table{.label = "-",
+              .caption =
+                  "Where this run differed from the rest of itself. GAP: change of level over an interval, "
+                  "COUNT: an error counter; of windows around it, R-Z: deviation of single channels, R-MAHA: "
+                  "Mahalanobis distance, R-IF: isolation forest, KNN and KNN-L: nearest neighbours; Z, MAHA and "
+                  "IF: as in the paper. By detector: a channel's share of what it says, negative where it "
+                  "speaks against it.",
+              .columns = {{"When"}, {"Subsystem"}, {"Detectors"}, {"Metric and feature", kWeb}, {"Claim"}},
+              .most = kMostEpisodes,
+              .shown = kInFull};
+  for (const ReportEpisode& episode : report.episodes) {
+    Cell time = cell(when(episode.span, report.job));
+    if (several_nodes(report)) time.lines.insert(time.lines.begin(), prose(episode.node));
+    Cell methods = cell(listed(episode.methods, 6, "+"), " [", "]");
+    for (const Label label : episode.labels) methods.lines.push_back(prose(std::string(name_of(label))));
+    table.rows.push_back({time, cell(std::string(name_of(episode.subsystem)), ", "), methods, reasons_of(episode),
+                          cell(episode.claim, ": ")});
+  }
+  section.parts.emplace_back(std::move(table));
+  return section;
+}
+
+/// Nodes that delivered everything are one row, whatever their number.
+Table coverage_table(const Report& report) {
+  Table table{.label = "coverage",
+              .columns = {{"Nodes"}, {"Samples"}, {"Clock error", kWeb}, {"Note"}},
+              .more = "group of nodes",
+              .most_on_page = 2,
+              .most = kAnyNumber};
+  for (const NodeCoverage& coverage : report.coverage) {
+    const auto known = [](std::optional<double> count) { return count ? number(*count) : std::string("unknown"); };
+    const std::string nodes = node_list(coverage.nodes);
+    const std::string samples = known(coverage.samples_present) + " of " + known(coverage.samples_expected);
+    const bool all_unknown = !coverage.samples_present && !coverage.samples_expected;
+    std::string_view note = coverage.note;
+    if (note.starts_with(nodes + " ")) note.remove_prefix(nodes.size() + 1);  // "n04 has no trace: ..."
+    table.rows.push_back(
+        {cell(nodes), all_unknown ? Cell{} : cell(samples, ": ", " samples"),
+         coverage.clock_error_seconds ? cell("up to " + quantity(*coverage.clock_error_seconds * 1e9, "ns")) : Cell{},
+         cell(std::string(note), all_unknown ? ": " : "; ")});
+  }
+  return table;
+}
+
+std::string own_cost(const Report& report) {
+  // The highest of all nodes: nobody is hurt by the average.
+  const auto most = std::max_element(report.overhead.begin(), report.overhead.end(), [](const auto& a, const auto& b) {
+    return a.cpu_percent_of_core.value_or(-1) < b.cpu_percent_of_core.value_or(-1);
+  });
+  if (most == report.overhead.end()) return "";
+  std::string cost =
+      most->cpu_percent_of_core ? number(*most->cpu_percent_of_core) + " % of one core" : "cpu time not measured";
+  if (most->bytes_per_second) cost += ", " + quantity(most->bytes_per_second, "bytes/s");
+  if (most->late_ticks.value_or(0) > 0) cost += ", " + counted(*most->late_ticks, "late sample");
+  if (!most->reason.empty()) cost += " (" + most->reason + ")";
+  if (report.overhead.size() > 1)
+    cost += fmt::format(" on {}, the most of {} nodes", most->node, report.overhead.size());
+  return cost;
+}
+
+Section measured_section(const Report& report) {
+  Section section{Id::measured, "Measured, and what it cost"};
+  auto& parts = section.parts;
+  if (report.coverage.empty()) {
+    add(parts, "coverage", "nothing was measured");
+  } else {
+    parts.emplace_back(coverage_table(report));
+  }
+  add(parts, "not measured", lines_of(gaps(report)), Kind::steps, kInFull);
+  std::vector<std::string> missing;
+  if (const std::string probes = gaps_in_brief(report); !probes.empty()) missing.push_back(probes);
+  if (!report.not_checked.empty()) {
+    missing.push_back(counted(static_cast<double>(report.not_checked.size()), "rule") + " could not be checked");
+  }
+  add(parts, "", listed(missing, missing.size(), "; "), Kind::prose, kPage);
+  add(parts, "reveal", own_cost(report));
+  return section;
+}
+
+Section cost_section(const Report& report) {
+  const std::size_t nodes = report.overhead.size();
+  Section section{Id::cost, fmt::format("reveal's own cost on {}", counted(static_cast<double>(nodes), "node")), true};
+  Table table{.columns = {{"Node"}, {"CPU, of one core"}, {"Written"}, {"Late samples"}, {"Channels"}},
+              .most = kAnyNumber,
+              .shown = kWeb};
+  for (const NodeOverhead& one : report.overhead) {
+    const std::string reason = one.reason.empty() ? "" : " (" + one.reason + ")";
+    table.rows.push_back({cell(one.node + reason), cell(quantity(one.cpu_percent_of_core, "percent")),
+                          cell(quantity(one.bytes_per_second, "bytes/s")), cell(quantity(one.late_ticks, "count")),
+                          cell(quantity(one.channels, "count"))});
+  }
+  if (nodes > 0) section.parts.emplace_back(std::move(table));
+  return section;
+}
+
+Section not_checked_section(const Report& report) {
+  Section section{Id::not_checked, "Not checked"};
+  Table table{.label = "-", .columns = {{"Rules"}, {"Why not"}}, .most = kAnyNumber, .shown = kInFull};
+  for (const NotChecked& group : by_reason(report.not_checked)) {
+    table.rows.push_back({Cell{{code(group.rule)}}, cell(group.reason, ": ")});
+  }
+  if (!table.rows.empty()) section.parts.emplace_back(std::move(table));
+  return section;
+}
+
+}  // namespace
+
+std::vector<Section> outline(const Report& report) {
+  std::vector<Section> sections{job_section(report), totals_section(report), sources_section(report)};
+  add_findings(report, sections);
+  for (auto* make : {compared_section, episodes_section, measured_section, cost_section, not_checked_section}) {
+    sections.push_back(make(report));
+  }
+  return sections;
+}
+
+}  // namespace reveal

@@ -1,0 +1,104 @@
+// What a report says, in the order in which it is read. The text page and the HTML page lay the same outline out, so
+// what is added here is on both.
+#pragma once
+
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "postproc/report/report.h"
+
+namespace reveal {
+
+/// Where a part of the outline is shown.
+enum Shown : unsigned {
+  kPage = 1,                     // one terminal page
+  kAll = 2,                      // everything, on a terminal
+  kWeb = 4,                      // HTML
+  kText = kPage | kAll,          //
+  kInFull = kAll | kWeb,         //
+  kEverywhere = kPage | kInFull  //
+};
+
+struct Span {
+  std::string text;
+  bool code = false;  // a name of the machine's, or something to type
+};
+using Line = std::vector<Span>;
+
+struct Row {
+  enum class Kind : unsigned char {
+    prose,
+    aside,    // a page may cut it
+    series,   // short texts after one another
+    steps,    // for people to do, one below the other
+    command,  // to type
+    links,
+  };
+  std::string label;
+  std::vector<Line> lines;
+  Kind kind = Kind::prose;
+  Shown shown = kEverywhere;
+};
+
+struct Column {
+  std::string heading;
+  Shown shown = kEverywhere;
+  int width = 0;  // of a grid's column on a terminal
+};
+
+struct Cell {
+  std::vector<Line> lines;
+  // On a terminal, where a table is no grid, its rows are sentences: text before and after what is in the cell.
+  std::string before = {}, after = {};
+  std::string fold = {};  // title of what HTML folds away
+  std::vector<Line> folded = {};
+};
+
+struct Table {
+  std::string label;    // of its sentences; "-": they are a list
+  std::string caption;  // in HTML
+  std::vector<Column> columns;
+  std::vector<std::vector<Cell>> rows;
+  std::string more;  // "node": what more rows are called
+  std::size_t most_on_page = 0;
+  std::size_t most = 0;       // elsewhere
+  std::size_t left_out = 0;   // before it came here
+  bool grid = false;          // on a terminal
+  Shown shown = kEverywhere;  //
+};
+
+using Part = std::variant<Row, Table>;
+
+/// A finding.
+struct Card {
+  const Finding* finding = nullptr;
+  std::size_t number = 0;  // 0: none
+  std::string place;
+  std::vector<Part> parts = {};
+};
+
+struct Section {
+  enum class Id : unsigned char {
+    job,
+    totals,
+    sources,
+    finding,
+    notes,
+    left_out,
+    compared,
+    episodes,
+    measured,
+    cost,
+    not_checked
+  };
+  Id id = Id::job;
+  std::string heading;
+  bool folded = false;  // in HTML
+  std::vector<Part> parts = {};
+  std::vector<Card> cards = {};
+};
+
+[[nodiscard]] std::vector<Section> outline(const Report& report);
+
+}  // namespace reveal

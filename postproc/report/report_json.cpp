@@ -1,0 +1,66 @@
+// report.json, schema reveal.report/1.
+#include "postproc/report/report_json.h"
+
+#include "postproc/report/fields.h"
+
+namespace reveal {
+
+const Json& units_of_keys() {
+  static const Json kUnits = {
+      {"samples_expected", "samples"},
+      {"samples_present", "samples"},
+      {"late_ticks", "ticks more than 10 ms late"},
+      {"channels", "channels"},
+      {"agreement", "detectors that agree"},
+      {"score", "the detectors' own scale, higher is stranger"},
+      {"z", "the channel's own noise over the job"},
+      {"first_window", "index of the window"},
+      {"last_window", "index of the window"},
+      {"observed", "the unit beside it"},
+      {"expected", "the unit beside it"},
+      {"omitted", "entries left out"},
+      {"oom_kills", "processes"},
+      {"cpus_owned", "cpus"},
+      {"cpu_used_share", "ratio"},
+      {"memory_peak", "bytes"},
+      {"memory_limit", "bytes"},
+      {"wait_share", "seconds per second, summed over tasks"},
+      {"steps", "steps of the job"},
+      {"percent", "percent of the expected value, or of the run"},
+      {"t", "standard errors of the difference"},
+      {"p", "probability of such a difference by chance"},
+  };
+  return kUnits;
+}
+
+void fields(JsonWriter& writer, const Report& report) {
+  fields<JsonWriter>(writer, report);
+}
+
+void fields(JsonReader& reader, Report& report) {
+  fields<JsonReader>(reader, report);
+}
+
+std::string render_json(const Report& report) {
+  Json json = JsonWriter::whole(report);
+  const Json timeline = std::move(json["timeline"]);
+  json.erase("timeline");
+  // The timeline last and one channel a line: everything above it stays readable.
+  std::string text = json_text(json, 2);
+  text.resize(text.size() - 2);  // "\n}"
+  text += ",\n  \"timeline\": [";
+  for (std::size_t i = 0; i < timeline.size(); ++i) {
+    text += (i == 0 ? "\n    " : ",\n    ") + json_text(timeline[i]);
+  }
+  return text + (timeline.empty() ? "]\n}\n" : "\n  ]\n}\n");
+}
+
+Report parse_report(const std::string& text) {
+  const Json json = parse_json(text, "report.json");
+  JsonReader reader(json, "report.json");
+  Report report;
+  fields(reader, report);
+  return report;
+}
+
+}  // namespace reveal

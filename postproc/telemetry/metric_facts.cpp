@@ -1,0 +1,190 @@
+#include "postproc/telemetry/metric_facts.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+
+#include "postproc/words/quantity.h"
+
+namespace reveal {
+namespace {
+
+using enum MetricFact::Of;
+
+// clang-format off: a row per metric
+constexpr MetricFact kFacts[] = {
+    {.metric = "job.cpu_time", .unit = "cpus", .meter = "job cpu", .meter_unit = "ns/s", .usual_timeline = true},
+    {.metric = "job.outsider_cpu", .unit = "cpus", .usual_timeline = true},
+    {.metric = "job.wait_time", .meter = "job waits for cpu", .meter_unit = "ns/s", .usual_timeline = true},
+    {.metric = "job.own_time", .unit = "cpus", .peers = PeerMeaning::work},
+    {.metric = "job.processes", .peers = PeerMeaning::work},
+    {.metric = "job.threads", .peers = PeerMeaning::work},
+    {.metric = "job.running", .peers = PeerMeaning::work},
+    {.metric = "process.cpu_time", .words = "CPU time of the process", .prune_rank = 6},
+    {.metric = "process.wait_time", .words = "Time the process was ready but had no cpu"},
+    {.metric = "process.migrations", .words = "Migrations of the process between cpus"},
+    {.metric = "process.threads", .peers = PeerMeaning::work},
+    {.metric = "process.rss", .meter = "job memory", .meter_unit = "bytes", .peers = PeerMeaning::work},
+    {.metric = "pressure.cpu_some", .words = "Time in which a task waited for a cpu"},
+    {.metric = "pressure.io_some", .words = "Time in which a task waited for io"},
+    {.metric = "pressure.memory_some", .words = "Time in which a task waited for memory"},
+    {.metric = "pressure.*", .peers = PeerMeaning::node},
+
+    {.metric = "cpu.utilization", .unit = "ratio", .usual_timeline = true},
+    {.metric = "cpu.user", .words = "CPU user time"},
+    {.metric = "cpu.system", .words = "CPU system time"},
+    {.metric = "cpu.idle", .words = "CPU idle time"},
+    {.metric = "cpu.iowait", .words = "CPU time waiting for io"},
+    {.metric = "cpu.softirq", .words = "CPU time in softirqs"},
+    {.metric = "cpu.steal", .words = "CPU time taken by the hypervisor"},
+    {.metric = "cpu.*", .unit = "cpus"},
+    {.metric = "cpu.user*", .prune_rank = 2},
+    {.metric = "cpu.system*", .prune_rank = 4},
+    {.metric = "cpu.idle*", .prune_rank = 5},
+
+    {.metric = "mem.available",
+     .words = "Available memory",
+     .meter = "memory available",
+     .meter_unit = "bytes",
+     .prune_rank = 9},
+    {.metric = "mem.free", .words = "Free memory", .prune_rank = 11},
+    {.metric = "mem.dirty", .words = "Dirty page cache"},
+    {.metric = "mem.writeback", .words = "Page cache under writeback"},
+
+    {.metric = "net.rx_bytes",
+     .words = "Network receive throughput",
+     .meter = "network in",
+     .meter_unit = "bytes/s",
+     .prune_rank = 14},
+    {.metric = "net.tx_bytes",
+     .words = "Network transmit throughput",
+     .meter = "network out",
+     .meter_unit = "bytes/s",
+     .prune_rank = 15},
+    {.metric = "tcp.RetransSegs", .words = "TCP segments sent again"},
+
+    {.metric = "disk.read_bytes", .words = "Disk read volume", .meter = "disk read", .meter_unit = "bytes/s"},
+    {.metric = "disk.write_bytes", .words = "Disk write volume", .meter = "disk write", .meter_unit = "bytes/s"},
+    {.metric = "disk.reads", .words = "Disk reads"},
+    {.metric = "disk.writes", .words = "Disk writes"},
+    {.metric = "disk.queue_time", .words = "Waiting time in the disk's queue"},
+    {.metric = "disk.flushes", .words = "Disk flushes (fsync)"},
+    {.metric = "disk.read*", .prune_rank = 19},
+    {.metric = "disk.write*", .prune_rank = 21},
+    {.metric = "disk.io_time", .prune_rank = 23},
+
+    // Counters that ought to stand still. Retransmissions, lost probes and discarded acknowledgements are daily life
+    // between busy ranks: not here.
+    {.metric = "edac.uncorrected*", .error_count = 1},
+    {.metric = "edac.corrected*", .error_count = 10},
+    {.metric = "throttle.core_count*", .error_count = 10},
+    {.metric = "throttle.package_count*", .error_count = 10},
+    {.metric = "cgroup.cpu_throttled_periods", .error_count = 10},
+    {.metric = "softnet.dropped", .error_count = 10},
+
+    {.metric = "gpu.util*", .prune_rank = 1, .of = other_data},
+    {.metric = "cpu.busy*", .prune_rank = 3, .of = other_data},
+    {.metric = "rank.utime*", .prune_rank = 7, .of = other_data},
+    {.metric = "gpu.memory*", .prune_rank = 8, .of = other_data},
+    {.metric = "mem.used*", .prune_rank = 10, .of = other_data},
+    {.metric = "mem.MemAvailable*", .prune_rank = 12, .of = other_data},
+    {.metric = "mem.MemFree*", .prune_rank = 13, .of = other_data},
+    {.metric = "net.n.rxb*", .prune_rank = 16, .of = other_data},
+    {.metric = "net.n.txb*", .prune_rank = 17, .of = other_data},
+    {.metric = "net.host.rxb*", .prune_rank = 18, .of = other_data},
+    {.metric = "disk.rsectors*", .words = "Disk read sectors", .prune_rank = 20, .of = other_data},
+    {.metric = "disk.wsectors*", .prune_rank = 22, .of = other_data},
+    {.metric = "disk.ioms*", .prune_rank = 24, .of = other_data},
+
+    {.metric = "*oom*", .error_count = 1, .of = any_name},
+    {.metric = "*uncorrect*", .error_count = 1, .of = any_name},
+    {.metric = "*xid*", .error_count = 1, .of = any_name},
+    {.metric = "*hung*", .error_count = 1, .of = any_name},
+    {.metric = "*error*", .error_count = 10, .of = any_name},
+    {.metric = "*errs*", .error_count = 10, .of = any_name},
+    {.metric = "*_err*", .error_count = 10, .of = any_name},
+    {.metric = "*inerr*", .error_count = 10, .of = any_name},
+    {.metric = "*rxerr*", .error_count = 10, .of = any_name},
+    {.metric = "*txerr*", .error_count = 10, .of = any_name},
+    {.metric = "*drop*", .error_count = 10, .of = any_name},
+    {.metric = "*overrun*", .error_count = 10, .of = any_name},
+    {.metric = "*fifo*", .error_count = 10, .of = any_name},
+    {.metric = "*overflow*", .error_count = 10, .of = any_name},
+    {.metric = "*throttl*", .error_count = 10, .of = any_name},
+    {.metric = "*corrected*", .error_count = 10, .of = any_name},
+    {.metric = "*allocstall*", .error_count = 10, .of = any_name},
+};
+// clang-format on
+
+bool same_letter(char a, char b) {
+  return std::tolower(static_cast<unsigned char>(a)) == std::tolower(static_cast<unsigned char>(b));
+}
+
+/// Seconds per second: the cpus that were busy, or just that.
+std::string time_rate(std::string_view metric) {
+  const std::string_view unit = fact_of(metric, &MetricFact::unit);
+  return std::string(unit.empty() ? "s/s" : unit);
+}
+
+Scale shown_as(std::string_view metric, std::string_view unit) {
+  return unit == "ns/s" ? Scale{1e-9, time_rate(metric)} : Scale{1, std::string(unit)};
+}
+
+}  // namespace
+
+std::span<const MetricFact> metric_facts() {
+  return kFacts;
+}
+
+bool matches(const MetricFact& row, std::string_view metric) {
+  std::string_view pattern = row.metric;
+  if (pattern.starts_with('*')) {
+    pattern = pattern.substr(1, pattern.size() - 2);
+    return std::search(metric.begin(), metric.end(), pattern.begin(), pattern.end(), same_letter) != metric.end();
+  }
+  if (!pattern.ends_with('*')) return metric == pattern;
+  return metric.starts_with(pattern.substr(0, pattern.size() - 1));
+}
+
+std::string_view words_for(std::string_view metric) {
+  const std::string_view words = fact_of(metric, &MetricFact::words);
+  return words.empty() ? metric : words;
+}
+
+bool per_second(const Channel& channel) {
+  return channel.kind == Kind::counter || channel.kind == Kind::event;
+}
+
+std::string unit_of(const Channel& channel) {
+  const std::string_view unit = fact_of(channel.metric, &MetricFact::unit);
+  if (per_second(channel)) return std::string(name_of(channel.unit)) + "/s";
+  return std::string(channel.unit == Unit::ratio && !unit.empty() ? unit : name_of(channel.unit));
+}
+
+std::pair<std::string, double> shown_unit(const Channel& channel, double step_seconds) {
+  if (!per_second(channel)) return {unit_of(channel), 1};
+  if (channel.unit == Unit::nanoseconds) return {time_rate(channel.metric), 1e-9 / step_seconds};
+  if (channel.unit == Unit::microjoules) return {"W", 1e-6 / step_seconds};
+  return {unit_of(channel), 1 / step_seconds};
+}
+
+std::string quantity_of(std::string_view metric, std::optional<double> value, std::string_view unit) {
+  const Scale shown = shown_as(metric, unit);
+  return quantity(value ? std::optional(*value * shown.factor) : value, shown.unit);
+}
+
+std::pair<std::string, std::string> quantities_of(std::string_view metric, double first, double second,
+                                                  std::string_view unit) {
+  const Scale shown = shown_as(metric, unit);
+  const double larger = std::max(std::abs(first), std::abs(second)) * shown.factor;
+  const Scale scale = scale_for(larger, shown.unit);
+  const auto text = [&](double value) { return scaled(value * shown.factor, scale); };
+  return {text(first), text(second)};
+}
+
+bool is_inherited(const Channel& channel) {
+  return !per_second(channel) && channel.subsystem == Subsystem::memory &&
+         (channel.scope == Scope::node || channel.scope == Scope::numa);
+}
+
+}  // namespace reveal

@@ -1,0 +1,74 @@
+// What is known of single metrics and cannot be seen in a trace: their names in sentences, the units in which people
+// read them, and what it means when they move. One table, a row per metric; everything else about a metric, its trace
+// says itself.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "postproc/telemetry/telemetry.h"
+
+namespace reveal {
+
+/// What a node that differs from its peers in this metric tells.
+enum class PeerMeaning : std::uint8_t {
+  by_subsystem,
+  work,  // how much the node was given to do: a rank that logs, loads or launches has more
+  node,  // how well it does it
+};
+
+struct MetricFact {
+  /// Where the row comes from. What other data sets call a metric, and parts of names that some kernel or driver may
+  /// use, meet no metric of ours.
+  enum class Of : std::uint8_t { ours, other_data, any_name };
+
+  std::string_view metric;      // "cpu.user"; "disk.read*" is a prefix; "*drop*" a part, in any case of letters
+  std::string_view words = {};  // where the metric's own name would puzzle the reader
+  std::string_view unit = {};   // where it is not what the kind and the unit of the channel give
+  std::string_view meter = {};  // label in `reveal watch`
+  std::string_view meter_unit = {};
+  int prune_rank = 0;           // of correlated metrics the paper's pipeline keeps the one of the lowest rank
+  double error_count = 0;       // an error counter: the count from which a burst is worth a word
+  bool usual_timeline = false;  // drawn where no finding asks for others
+  PeerMeaning peers = PeerMeaning::by_subsystem;
+  Of of = Of::ours;
+};
+
+/// The first row that matches a metric and has a value for the fact, gives it.
+[[nodiscard]] std::span<const MetricFact> metric_facts();
+[[nodiscard]] bool matches(const MetricFact& row, std::string_view metric);
+
+template <typename T>
+[[nodiscard]] T fact_of(std::string_view metric, T MetricFact::*fact) {
+  for (const MetricFact& row : metric_facts()) {
+    if (row.*fact != T{} && matches(row, metric)) return row.*fact;
+  }
+  return T{};
+}
+
+/// "CPU user time", or the metric's own name.
+[[nodiscard]] std::string_view words_for(std::string_view metric);
+
+/// Whether values on the grid are increments, and shown as a rate.
+[[nodiscard]] bool per_second(const Channel& channel);
+
+/// The channel's base unit, "/s" appended for rates: "ns/s", "bytes"; that of detectors and of report.json.
+[[nodiscard]] std::string unit_of(const Channel& channel);
+
+/// The unit a person reads, and what to multiply values on the grid with to get it.
+[[nodiscard]] std::pair<std::string, double> shown_unit(const Channel& channel, double step_seconds);
+
+/// A value in `unit` (as of unit_of) in the unit a person reads: "0.98 cpus".
+[[nodiscard]] std::string quantity_of(std::string_view metric, std::optional<double> value, std::string_view unit);
+
+/// Two of them in one unit: {"0.98 cpus", "0.43 cpus"}.
+[[nodiscard]] std::pair<std::string, std::string> quantities_of(std::string_view metric, double first, double second,
+                                                                std::string_view unit);
+
+/// A level that depends on what ran on the node before the job: free memory, page cache.
+[[nodiscard]] bool is_inherited(const Channel& channel);
+
+}  // namespace reveal

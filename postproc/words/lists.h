@@ -1,0 +1,21 @@
+// Lists of names, and long texts, in the room a line has.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace reveal {
+
+/// {"n01","n02","n04"} -> "n[01-02,04]"; what does not fold is listed, beyond `limit` parts counted.
+[[nodiscard]] std::string node_list(std::span<const std::string> nodes, std::size_t limit = 8);
+
+/// "a, b and 3 more".
+[[nodiscard]] std::string listed(std::span<const std::string> words, std::size_t limit = 8,
+                                 std::string_view separator = ", ");
+
+/// At most `limit` characters, cut behind a part of the sentence or else a word, and then with "...".
+[[nodiscard]] std::string shortened(std::string_view text, std::size_t limit);
+
+}  // namespace reveal

@@ -1,0 +1,102 @@
+#include "postproc/detect/pipelines/interval_detection.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "tests/unit/postproc/synthetic_node.h"
+
+namespace reveal {
+namespace {
+
+Telemetry cut(const Telemetry& job, std::size_t begin, std::size_t samples) {
+  Telemetry piece{.node = job.node,
+                  .step_seconds = job.step_seconds,
+                  .begin_utc_ns = job.begin_utc_ns,
+                  .samples = samples,
+                  .channels = job.channels,
+                  .values = {}};
+  for (std::size_t c = 0; c < job.channels.size(); ++c) {
+    const auto values = job.series(c).subspan(begin, samples);
+    piece.values.insert(piece.values.end(), values.begin(), values.end());
+  }
+  return piece;
+}
+
+/// Three quarters of an hour, with an outsider of twenty seconds and one of eight minutes.
+Telemetry disturbed_job() {
+  return SyntheticNode().record(2700, [](double second, SyntheticNode::Demand& demand) {
+    SyntheticNode::training(second, demand);
+    if (second >= 500 && second < 520) demand.outsider[0] = 0.9;
+    if (second >= 1500 && second < 1980) demand.outsider[1] = 0.7;
+  });
+}
+
+void expect_same(const Detection& pieces, const Detection& whole) {
+  ASSERT_EQ(pieces.episodes.size(), whole.episodes.size());
+  for (std::size_t i = 0; i < whole.episodes.size(); ++i) {
+    const Episode& expected = whole.episodes[i];
+    const Episode& got = pieces.episodes[i];
+    EXPECT_EQ(got.begin, expected.begin);
+    EXPECT_EQ(got.end, expected.end);
+    EXPECT_EQ(got.tier, expected.tier);
+    EXPECT_EQ(got.labels, expected.labels);
+    EXPECT_EQ(got.subsystem, expected.subsystem);
+    EXPECT_DOUBLE_EQ(got.score, expected.score);
+    if (expected.tier == Tier::none) continue;
+    EXPECT_EQ(got.methods, expected.methods);
+    ASSERT_EQ(got.contributions.size(), expected.contributions.size());
+    for (std::size_t m = 0; m < expected.contributions.size(); ++m) {
+      ASSERT_FALSE(expected.contributions[m].channels.empty());
+      EXPECT_EQ(got.contributions[m].channels[0].channel, expected.contributions[m].channels[0].channel);
+      EXPECT_EQ(got.contributions[m].channels[0].share, expected.contributions[m].channels[0].share);
+    }
+  }
+}
+
+TEST(IntervalDetection, FindsInPiecesWhatTheJobInMemoryShows) {
+  const Telemetry job = disturbed_job();
+  const Detection whole = detect_intervals(job, {.keep_windows = false});
+  ASSERT_TRUE(std::any_of(whole.episodes.begin(), whole.episodes.end(), [](const Episode& episode) {
+    return episode.tier == Tier::strong && episode.begin > 4980 && episode.end < 5220;
+  }));
+
+  const Telemetry shape = cut(job, 0, 0);
+  for (const std::launch scanning : {std::launch::deferred, std::launch::async}) {
+    IntervalDetection detection(shape, job.samples, {.keep_windows = false}, {.scanning = scanning});
+    for (std::size_t begin = 0; begin < job.samples; begin += detection.piece_samples()) {
+      detection.add(cut(job, begin, std::min(detection.piece_samples(), job.samples - begin)));
+    }
+    expect_same(detection.finish([&](std::size_t begin, std::size_t samples) { return cut(job, begin, samples); }),
+                whole);
+  }
+}
+
+/// An hour and a quarter with an outsider of 25 s every `period` seconds.
+std::size_t told(double period) {
+  const Telemetry job = SyntheticNode().record(4500, [period](double second, SyntheticNode::Demand& demand) {
+    SyntheticNode::training(second, demand);
+    const double since = std::fmod(second + period - 500, period);
+    if (second >= 500 && since < 25) demand.outsider[0] = 0.9;
+  });
+  const Detection detection = detect_intervals(job, {.keep_windows = false});
+  std::size_t told = 0;
+  std::size_t recurring = 0;
+  for (const Episode& episode : detection.episodes) {
+    told += episode.tier == Tier::none ? 0 : 1;
+    recurring += has_label(episode, Label::recurring) ? 1 : 0;
+  }
+  if (told == 0) {
+    EXPECT_GE(recurring, 4U);
+  }
+  return told;
+}
+
+TEST(IntervalDetection, LearnsWhatRecursTooRarelyForOneBlock) {
+  EXPECT_EQ(told(3300), 2U);  // happened twice: still news
+  EXPECT_EQ(told(1100), 0U);  // four times, no block holds more than two
+}
+
+}  // namespace
+}  // namespace reveal
