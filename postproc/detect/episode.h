@@ -52,6 +52,7 @@ inline constexpr std::string_view kLabelNames[] = {"EDGE", "COMMON", "RECURRING"
 template <typename Enum>
 [[nodiscard]] std::vector<std::string> names_of(const std::vector<Enum>& all) {
   std::vector<std::string> names;
+  names.reserve(all.size());
   for (const Enum one : all) names.emplace_back(name_of(one));
   return names;
 }

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <limits>
 #include <optional>
-#include <utility>
 
 #include "hdf5schema/basics/not_measured.h"
 
@@ -177,6 +176,28 @@ class WholeChannel {
   std::vector<Run> runs_;
 };
 
+void lay_values(const FamilyRows& family, const Grid& grid, std::size_t begin, std::size_t first,
+                Telemetry& telemetry) {
+  Places places{.ticks_in_step = grid.ticks_in_step()};
+  std::vector<std::int64_t>& at = places.at;
+  for (const std::int64_t time : family.time_ns) {
+    at.push_back(grid.index(time) - static_cast<std::int64_t>(begin));
+    places.ticks.push_back(grid.tick(time) - static_cast<std::int64_t>(begin) * grid.ticks_in_step());
+  }
+  const double period_seconds = std::chrono::duration<double>(family.spec.period).count();
+  const double steps = period_steps(period_seconds, telemetry.step_seconds);
+  const WholeChannel whole(family.spec.kind, at, steps, telemetry.samples);
+  for (std::size_t i = 0; i < family.channels.size(); ++i) {
+    const auto rows = std::span(family.values).subspan(i * at.size(), at.size());
+    const bool seen = !family.seen_before.empty() && family.seen_before[i];
+    const std::span<double> out = telemetry.series(first + i);
+    if (family.channels[i].died_ns > 0 || !whole.lay(rows, seen, out)) {
+      std::fill(out.begin(), out.end(), kNaN);
+      lay_channel(family, i, places, steps, out);
+    }
+  }
+}
+
 }  // namespace
 
 std::int64_t ticks_in_step(std::chrono::nanoseconds interval) {
@@ -207,13 +228,6 @@ std::int64_t Grid::index(std::int64_t monotonic_ns) const {
   return rounded_up_quotient(tick(monotonic_ns), ticks_in_step_) - 1;
 }
 
-void start_on_grid(const Grid& grid, std::string node, std::size_t begin, std::size_t samples, Telemetry& telemetry) {
-  telemetry.node = std::move(node);
-  telemetry.step_seconds = static_cast<double>(grid.step_ns()) * 1e-9;
-  telemetry.begin_utc_ns = grid.begin_utc_ns() + static_cast<std::int64_t>(begin) * grid.step_ns();
-  telemetry.samples = samples;
-}
-
 std::int64_t reach_of(double period_seconds, double step_seconds) {
   const double steps = period_steps(period_seconds, step_seconds);
   return std::max(most_spread_of(steps), most_held_of(steps));
@@ -234,33 +248,22 @@ void append_channels(const FamilyRows& family, Telemetry& telemetry) {
   }
 }
 
-void lay_values(const FamilyRows& family, const Grid& grid, std::size_t begin, std::size_t first,
-                Telemetry& telemetry) {
-  Places places{.ticks_in_step = grid.ticks_in_step()};
-  std::vector<std::int64_t>& at = places.at;
-  for (const std::int64_t time : family.time_ns) {
-    at.push_back(grid.index(time) - static_cast<std::int64_t>(begin));
-    places.ticks.push_back(grid.tick(time) - static_cast<std::int64_t>(begin) * grid.ticks_in_step());
+void lay_on_grid(const Grid& grid, std::size_t begin, std::size_t samples, std::size_t families, const RowsOf& rows_of,
+                 Telemetry& telemetry) {
+  telemetry.step_seconds = static_cast<double>(grid.step_ns()) * 1e-9;
+  telemetry.begin_utc_ns = grid.begin_utc_ns() + static_cast<std::int64_t>(begin) * grid.step_ns();
+  telemetry.samples = samples;
+  std::size_t channels = 0;
+  for (std::size_t f = 0; f < families; ++f) {
+    const FamilyRows* rows = rows_of(f);
+    if (rows == nullptr) continue;
+    const std::size_t first = channels;
+    channels += rows->channels.size();
+    if (telemetry.channels.size() < channels) append_channels(*rows, telemetry);
+    telemetry.values.resize(channels * samples);
+    lay_values(*rows, grid, begin, first, telemetry);
   }
-  const double period_seconds = std::chrono::duration<double>(family.spec.period).count();
-  const double steps = period_steps(period_seconds, telemetry.step_seconds);
-  const WholeChannel whole(family.spec.kind, at, steps, telemetry.samples);
-  for (std::size_t i = 0; i < family.channels.size(); ++i) {
-    const auto rows = std::span(family.values).subspan(i * at.size(), at.size());
-    const bool seen = !family.seen_before.empty() && family.seen_before[i];
-    const std::span<double> out = telemetry.series(first + i);
-    if (family.channels[i].died_ns > 0 || !whole.lay(rows, seen, out)) {
-      std::fill(out.begin(), out.end(), kNaN);
-      lay_channel(family, i, places, steps, out);
-    }
-  }
-}
-
-void lay_on_grid(const FamilyRows& family, const Grid& grid, Telemetry& telemetry, std::size_t begin) {
-  const std::size_t first = telemetry.channels.size();
-  append_channels(family, telemetry);
-  telemetry.values.resize(telemetry.channels.size() * telemetry.samples);
-  lay_values(family, grid, begin, first, telemetry);
+  telemetry.channels.resize(channels);  // what was derived is to be derived anew
 }
 
 }  // namespace reveal

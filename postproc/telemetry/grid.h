@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -54,9 +55,6 @@ template <typename Family>
   return best;
 }
 
-/// Node, clock and length of a telemetry that begins with sample `begin` of the grid; its channels and values follow.
-void start_on_grid(const Grid& grid, std::string node, std::size_t begin, std::size_t samples, Telemetry& telemetry);
-
 /// Rows of a family as TraceReader gives them: all, or those around some samples.
 struct FamilyRows {
   FamilySpec spec;
@@ -71,12 +69,14 @@ struct FamilyRows {
 /// that is held.
 [[nodiscard]] std::int64_t reach_of(double period_seconds, double step_seconds);
 
-/// Appends the family's channels to telemetry.channels and their values, laid on the grid, to telemetry.values.
-/// `begin`: sample of the grid at which the telemetry begins.
-void lay_on_grid(const FamilyRows& family, const Grid& grid, Telemetry& telemetry, std::size_t begin = 0);
-
-/// The two halves of it, for telemetry that is filled again and again. `first`: the family's first channel there.
+/// Appends the family's channels to telemetry.channels.
 void append_channels(const FamilyRows& family, Telemetry& telemetry);
-void lay_values(const FamilyRows& family, const Grid& grid, std::size_t begin, std::size_t first, Telemetry& telemetry);
+
+/// The one way from rows to the grid, of a trace and of a job that still runs: samples [begin, begin + samples) of all
+/// families, one after the other. `rows_of` gives the rows of a family that can speak to these samples, until it is
+/// asked again; null where there are none. `telemetry` is empty, or one that was filled from the same families before.
+using RowsOf = std::function<const FamilyRows*(std::size_t family)>;
+void lay_on_grid(const Grid& grid, std::size_t begin, std::size_t samples, std::size_t families, const RowsOf& rows_of,
+                 Telemetry& telemetry);
 
 }  // namespace reveal

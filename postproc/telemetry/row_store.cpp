@@ -7,7 +7,6 @@
 #include "hdf5schema/layout.h"
 #include "hdf5schema/row_buffer.h"
 #include "postproc/telemetry/derived.h"
-#include "postproc/telemetry/grid.h"
 #include "postproc/telemetry/load.h"
 
 namespace reveal {
@@ -225,6 +224,21 @@ std::size_t RowStore::channels() const {
   return count;
 }
 
+FamilyRows RowStore::Family::rows_between(std::int64_t first_ns, std::int64_t last_ns) const {
+  const std::size_t named = std::min(width, channels.size());
+  // A level that is older still holds; a counter's increase needs the row before.
+  auto begin = std::lower_bound(times.begin(), times.end(), first_ns);
+  if (begin != times.begin()) --begin;
+  const auto end = std::upper_bound(begin, times.end(), last_ns);
+  FamilyRows part{spec, {channels.begin(), channels.begin() + static_cast<std::ptrdiff_t>(named)}, {begin, end}, {}};
+  part.values.reserve(named * part.time_ns.size());
+  for (std::size_t channel = 0; channel < named; ++channel) {
+    const auto from = values.begin() + static_cast<std::ptrdiff_t>(channel * capacity) + (begin - times.begin());
+    part.values.insert(part.values.end(), from, from + (end - begin));
+  }
+  return part;
+}
+
 std::optional<LiveBlock> RowStore::block(const TraceHeader& header, std::int64_t utc_minus_monotonic_ns,
                                          std::int64_t until_ns) const {
   const Family* pace = pace_of(families_);
@@ -238,29 +252,15 @@ std::optional<LiveBlock> RowStore::block(const TraceHeader& header, std::int64_t
   block.first_ns = grid.begin_utc_ns() - utc_minus_monotonic_ns;
   block.starts = !pace->forgot && first == pace->times.begin();
   Telemetry& telemetry = block.telemetry;
-  start_on_grid(grid, header.node, 0, grid.samples(), telemetry);
+  telemetry.node = header.node;
   telemetry.channels.reserve(channels() + kDerivedChannels);
-  telemetry.values.reserve((channels() + kDerivedChannels) * telemetry.samples);
-  for (const Family& family : families_) {
-    const std::size_t named = std::min(family.width, family.channels.size());
-    // A level that is older still holds; a counter's increase needs the row before.
-    auto begin = std::lower_bound(family.times.begin(), family.times.end(), *first);
-    if (begin != family.times.begin()) --begin;
-    const auto end = std::upper_bound(begin, family.times.end(), last);
-    const auto rows = static_cast<std::size_t>(end - begin);
-    if (named == 0 || rows == 0) continue;
-    FamilyRows part{family.spec,
-                    {family.channels.begin(), family.channels.begin() + static_cast<std::ptrdiff_t>(named)},
-                    {begin, end},
-                    {}};
-    part.values.reserve(named * rows);
-    const auto offset = begin - family.times.begin();
-    for (std::size_t channel = 0; channel < named; ++channel) {
-      const auto from = family.values.begin() + static_cast<std::ptrdiff_t>(channel * family.capacity) + offset;
-      part.values.insert(part.values.end(), from, from + static_cast<std::ptrdiff_t>(rows));
-    }
-    lay_on_grid(part, grid, telemetry);
-  }
+  telemetry.values.reserve((channels() + kDerivedChannels) * grid.samples());
+  FamilyRows part;
+  const auto rows_of = [&](std::size_t f) {
+    part = families_[f].rows_between(*first, last);
+    return part.channels.empty() || part.time_ns.empty() ? nullptr : &part;
+  };
+  lay_on_grid(grid, 0, grid.samples(), families_.size(), rows_of, telemetry);
   append_derived(telemetry);
   return block;
 }

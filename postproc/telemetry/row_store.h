@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "hdf5schema/trace.h"
+#include "postproc/telemetry/grid.h"
 #include "postproc/telemetry/telemetry.h"
 
 namespace reveal {
@@ -88,6 +89,7 @@ class RowStore {
     std::int64_t counted_ns = 0;
 
     [[nodiscard]] std::size_t rows() const { return times.size(); }
+    [[nodiscard]] FamilyRows rows_between(std::int64_t first_ns, std::int64_t last_ns) const;
   };
   void make_room(Family& family, std::size_t rows) const;
   static void widen(Family& family, std::size_t width);

@@ -115,7 +115,8 @@ void TraceStream::Impl::open(const std::filesystem::path& path) {
   if (grid->samples() > kMostSamples) {
     throw Error(fmt::format("{}: the time axis spans {} samples, which no job has", path.string(), grid->samples()));
   }
-  start_on_grid(*grid, trace.header.node, 0, 0, telemetry);
+  telemetry.step_seconds = static_cast<double>(grid->step_ns()) * 1e-9;
+  telemetry.begin_utc_ns = grid->begin_utc_ns();
   trace.samples_expected = std::round(static_cast<double>(last - first) / static_cast<double>(interval_ns));
   trace.samples_present = static_cast<double>(pace->rows() - 1);
   for (const JoinedFamily& family : source.families()) {
@@ -182,26 +183,19 @@ void TraceStream::read(std::size_t begin, std::size_t count, Telemetry& piece) {
 }
 
 void TraceStream::read_measured(std::size_t begin, std::size_t count, Telemetry& piece) {
-  start_on_grid(*impl_->grid, impl_->trace.telemetry.node, begin, count, piece);
+  piece.node = impl_->trace.telemetry.node;
   const std::vector<JoinedFamily>& families = impl_->source.families();
-  const bool first_time = piece.channels.empty();
-  std::size_t channels = 0;
-  for (std::size_t f = 0; f < families.size(); ++f) {
-    if (!has_values(families[f])) continue;
-    if (first_time) append_channels(impl_->rows[f], piece);
-    channels += families[f].channels();
-  }
-  piece.values.reserve((channels + kDerivedChannels) * count);
-  piece.values.resize(channels * count);
-  std::size_t at = 0;
-  for (std::size_t f = 0; f < families.size(); ++f) {
-    if (!has_values(families[f])) continue;
+  std::size_t channels = kDerivedChannels;
+  for (const JoinedFamily& family : families) channels += has_values(family) ? family.channels() : 0;
+  piece.values.reserve(channels * count);
+  const auto rows_of = [&](std::size_t f) -> const FamilyRows* {
+    // Rows of finer ticks are several times as large as what is kept of them.
+    if (f > 0 && impl_->grid->ticks_in_step() > 1) impl_->rows[f - 1].values = {};
+    if (!has_values(families[f])) return nullptr;
     impl_->read_around(f, begin, count);
-    lay_values(impl_->rows[f], *impl_->grid, begin, at, piece);
-    if (impl_->grid->ticks_in_step() > 1) impl_->rows[f].values = {};  // several times as large as what is kept
-    at += families[f].channels();
-  }
-  piece.channels.resize(channels);  // what was derived is to be derived anew
+    return &impl_->rows[f];
+  };
+  lay_on_grid(*impl_->grid, begin, count, families.size(), rows_of, piece);
 }
 
 NodeTrace held(TraceStream& stream) {

@@ -36,9 +36,8 @@ FamilyRows family(Kind kind, std::vector<std::int64_t> steps, std::vector<double
 std::vector<double> laid(const FamilyRows& rows, std::int64_t last_step) {
   const Grid grid(3'000'000, last_step * kStep + 3'000'000, kUtc, std::chrono::nanoseconds(kStep));
   Telemetry telemetry;
-  telemetry.samples = grid.samples();
-  telemetry.step_seconds = 0.1;
-  lay_on_grid(rows, grid, telemetry);
+  lay_on_grid(
+      grid, 0, grid.samples(), 1, [&](std::size_t) { return &rows; }, telemetry);
   const auto series = telemetry.series(0);
   return {series.begin(), series.end()};
 }
@@ -75,8 +74,8 @@ TEST(MergeLoad, AnalysesFinerTracesAtATenthOfASecond) {
   EXPECT_EQ(grid.begin_utc_ns(), kUtc + kStep);
   const auto laid_finely = [&] {
     Telemetry telemetry;
-    telemetry.samples = grid.samples();
-    lay_on_grid(rows, grid, telemetry);
+    lay_on_grid(
+        grid, 0, grid.samples(), 1, [&](std::size_t) { return &rows; }, telemetry);
     return std::vector<double>(telemetry.series(0).begin(), telemetry.series(0).end());
   };
   EXPECT_EQ(laid_finely(), std::vector<double>({10, 10, 10}));

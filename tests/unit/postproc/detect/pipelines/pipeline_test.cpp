@@ -122,6 +122,7 @@ TEST(RevealPipeline, LabelsTheStartOfTheJobAsEdge) {
   const Detection detection = run("reveal", t);
   ASSERT_EQ(detection.episodes.size(), 1U);
   EXPECT_EQ(detection.episodes[0].labels, std::vector<Label>{Label::edge});
+  EXPECT_EQ(detection.episodes[0].methods, std::vector<Method>{Method::interval_scan}) << "nobody else is asked";
   EXPECT_EQ(detection.episodes[0].tier, Tier::none);
 }
 
