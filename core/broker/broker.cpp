@@ -27,7 +27,7 @@
 #include "core/job/process_stat.h"
 #include "core/kernel_text/kernel_tree.h"
 #include "core/pmu/perf_broker.h"
-#include "hdf5schema/basics/config_file.h"
+#include "hdf5schema/basics/config.h"
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/file_text.h"
 
@@ -114,21 +114,24 @@ CpuSet cpus_of_process(pid_t pid) {
   return CpuSet::of_list(field_of(status, "Cpus_allowed_list"));
 }
 
-/// A mail program may be set-group-id: Postfix's reaches its queue in no other way.
-Programs programs_of_deliverer(const std::string& config) {
-  try {
-    const ConfigFile site = parse_config(file_text(config), config);
-    const bool mails = std::any_of(site.entries.begin(), site.entries.end(), [&](const ConfigEntry& entry) {
-      return entry.section == "mail" && entry.key == "enabled" && site.truth(entry);
-    });
-    return mails ? Programs::keep_set_uid : Programs::none;
-  } catch (const Error&) {
-    return Programs::none;  // nor will there be a mail
-  }
+/// What is wrong in [slurm] is said here: sampler and deliverer read the same file afterwards.
+Config read_site(const BrokerOptions& options) {
+  Config config;
+  config.read_file(options.config, ConfigOwner::site);
+  for (const std::string& problem : config.problems_of({"slurm"})) say(LOG_NOTICE, options, problem);
+  return config;
+}
+
+/// A mail program may be set-group-id: Postfix's reaches its queue in no other way. Read anew: the deliverer does so
+/// too, and the site may have decided otherwise while the job ran.
+Programs programs_of_deliverer(const std::string& file) {
+  Config site;
+  site.read_file(file, ConfigOwner::site);
+  return site.truth(config_key("mail", "enabled")) ? Programs::keep_set_uid : Programs::none;
 }
 
 SpoolLimits spool_with_room(const BrokerOptions& options) {
-  const SpoolLimits limits = read_spool_limits(options.spool, options.config);
+  const SpoolLimits limits = spool_limits(options.spool, read_site(options));
   if (!options.orphan) require_room(options.spool, limits, options.uid);
   return limits;
 }

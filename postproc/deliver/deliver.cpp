@@ -13,13 +13,12 @@
 #include <thread>
 
 #include "hdf5schema/basics/clocks.h"
-#include "hdf5schema/basics/config_file.h"
+#include "hdf5schema/basics/config.h"
 #include "hdf5schema/basics/descriptor.h"
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/private_files.h"
 #include "hdf5schema/basics/report_lease.h"
 #include "hdf5schema/basics/request.h"
-#include "hdf5schema/basics/text.h"
 #include "postproc/analysis/downsample_traces.h"
 #include "postproc/analysis/job_facts.h"
 #include "postproc/analysis/job_report.h"
@@ -288,39 +287,17 @@ fs::path rename_to_names(const fs::path& directory, const SlurmJob& job, const s
   return directory;
 }
 
-constexpr std::string_view kKeys[] = {"report",      "report_limit", "interval",        "min_interval", "probes",
-                                      "min_seconds", "spool_max",    "spool_total_max", "keep_days",    "retain"};
-constexpr struct {
-  std::string_view name;
-  ReportWhen when;
-} kReportNames[] = {{"epilog", ReportWhen::epilog}, {"job", ReportWhen::job}, {"lazy", ReportWhen::lazy}};
-
 }  // namespace
 
-DeliverSettings read_deliver_settings(const std::string& config) {
-  DeliverSettings settings;
-  std::error_code ignored;
-  if (!fs::exists(config, ignored)) return settings;
-  const ConfigFile file = parse_config(read_text_file(config, kSmallFile), config);
-  for (const ConfigEntry& entry : file.entries) {
-    if (entry.section != "slurm") continue;
-    if (std::find(std::begin(kKeys), std::end(kKeys), entry.key) == std::end(kKeys)) {
-      throw file.unknown_key(entry, std::vector<std::string>(std::begin(kKeys), std::end(kKeys)));
-    }
-    if (entry.key == "report_limit") {
-      const auto limit = parse_duration(file.single(entry));
-      if (!limit || *limit > 60s) throw file.error(entry.line, "report_limit is a time of at most 60s, for example 5s");
-      settings.wait_for_nodes = std::chrono::duration_cast<std::chrono::milliseconds>(*limit * kShareOfLimit);
-      settings.most_seconds = std::chrono::duration<double>(*limit).count() * kShareOfLimit;
-    }
-    if (entry.key == "retain") settings.downsample_traces = file.single(entry) == "summary";
-    if (entry.key != "report") continue;  // the collector's and the janitor's
-    const auto* known = std::find_if(std::begin(kReportNames), std::end(kReportNames),
-                                     [&](const auto& each) { return each.name == file.single(entry); });
-    if (known == std::end(kReportNames)) throw file.error(entry.line, "report is epilog, job or lazy");
-    settings.report = known->when;
-  }
-  return settings;
+DeliverSettings deliver_settings(const Config& config) {
+  const std::string report = config.text(config_key("slurm", "report"));
+  const auto share = config.time(config_key("slurm", "report_limit")) * kShareOfLimit;
+  return {.report = report == "job"    ? ReportWhen::job
+                    : report == "lazy" ? ReportWhen::lazy
+                                       : ReportWhen::epilog,
+          .wait_for_nodes = std::chrono::duration_cast<std::chrono::milliseconds>(share),
+          .most_seconds = std::chrono::duration<double>(share).count(),
+          .downsample_traces = config.text(config_key("slurm", "retain")) == "summary"};
 }
 
 bool take_marker(const fs::path& directory, const char* name) noexcept {

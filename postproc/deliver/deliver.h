@@ -18,13 +18,13 @@ enum class ReportWhen { epilog, job, lazy };
 
 struct DeliverSettings {
   ReportWhen report = ReportWhen::epilog;
-  std::chrono::milliseconds wait_for_nodes{3000};
-  double most_seconds = 3;         // of estimated analysis in the epilog
+  std::chrono::milliseconds wait_for_nodes{0};
+  double most_seconds = 0;         // of estimated analysis in the epilog
   bool downsample_traces = false;  // once they are analysed
 };
 
-/// Of the section [slurm]; throws Error for what it cannot understand.
-[[nodiscard]] DeliverSettings read_deliver_settings(const std::string& config);
+/// Of the section [slurm].
+[[nodiscard]] DeliverSettings deliver_settings(const Config& config);
 
 struct Delivery {
   std::filesystem::path directory;  // where traces and report are now

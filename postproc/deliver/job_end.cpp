@@ -31,13 +31,13 @@ constexpr std::chrono::seconds kSamplerLimit{3};             // to close its tra
 constexpr std::chrono::milliseconds kDeliveredLook{100};
 constexpr std::chrono::seconds kMailPause{5};  // before what failed is tried once more
 constexpr const char* kMailedFile = ".mailed";
-constexpr std::size_t kLargestConfig = 1 << 20;
 
 class EndOfNode {
  public:
   explicit EndOfNode(const JobEnd& end) : end_(end) {}
 
   int run() {
+    config_.read_file(end_.config, ConfigOwner::site);
     SlurmJob job = slurm_job_of_environment(end_.job, process_environment);
     if (const passwd* user = ::getpwuid(::geteuid()); user != nullptr) {
       job.home = user->pw_dir;
@@ -66,8 +66,9 @@ class EndOfNode {
       if (asks || (!job.inner && job.nodes.front() != end_.node)) return;
       if (take_marker(directory, kAskedFile)) ask();
     };
-    const auto settings = or_default([this] { return read_deliver_settings(end_.config); });
-    const auto analysis = or_default([this] { return load_analysis_settings({end_.config}); });
+    const DeliverSettings settings = deliver_settings(config_);
+    const AnalysisSettings analysis = analysis_settings(config_);
+    for (const std::string& problem : config_.problems_of({"report", "rule"})) say(LOG_NOTICE, problem);
     const Delivery delivery =
         deliver(end_.spool, end_.node, job, end_.request, settings, analysis, learn, [this] { ready(); });
     if (!delivery.moved) {
@@ -104,17 +105,6 @@ class EndOfNode {
   }
 
  private:
-  /// A mistake in the site's file costs its setting, not the report.
-  template <typename Read>
-  auto or_default(Read read) const -> decltype(read()) {
-    try {
-      return read();
-    } catch (const std::exception& error) {
-      say(LOG_WARNING, error.what());
-      return {};
-    }
-  }
-
   void wait_for_sampler() const {
     const auto unfinished = [this] {
       for (const auto& entry : std::filesystem::directory_iterator(end_.spool)) {
@@ -127,7 +117,9 @@ class EndOfNode {
   }
 
   void mail_report(const std::filesystem::path& delivered, const SlurmJob& job, const std::string& cluster) const {
-    const MailSettings settings = mail_settings();
+    std::vector<std::string> problems = config_.problems_of({"mail"});
+    const MailSettings settings = mail_settings(config_, problems);
+    for (const std::string& problem : problems) say(LOG_NOTICE, problem);
     if (!settings.enabled) return;
     SlurmJob claimed = job;
     claimed.cluster = cluster;  // as the nodes know it that delivered
@@ -172,15 +164,6 @@ class EndOfNode {
                     {"--array", job.array_job}});
   }
 
-  [[nodiscard]] MailSettings mail_settings() const {
-    std::error_code ignored;
-    if (!std::filesystem::exists(end_.config, ignored)) return {};
-    std::vector<std::string> problems;
-    MailSettings settings = parse_mail_settings(read_text_file(end_.config, kLargestConfig), end_.config, problems);
-    for (const std::string& problem : problems) say(LOG_NOTICE, problem);
-    return settings;
-  }
-
   /// After the epilog has been let go: a mail server may take its time.
   void mail(const std::filesystem::path& directory, const SlurmJob& job, const MailSettings& settings) const {
     std::error_code ignored;
@@ -206,6 +189,7 @@ class EndOfNode {
   }
 
   const JobEnd& end_;
+  Config config_;  // [slurm] was read by the collector before, who said what is wrong there
   bool told_ = false;
 };
 

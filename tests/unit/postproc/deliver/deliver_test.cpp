@@ -82,7 +82,7 @@ class Deliver : public testing::Test {
   TemporaryDirectory directory_of_test_;
   const fs::path base_ = directory_of_test_.path();
   SlurmJob job_;
-  DeliverSettings settings_;
+  DeliverSettings settings_ = deliver_settings({});
 };
 
 TEST_F(Deliver, MovesTheTraceAndBuildsTheReportOfTheWholeJob) {
