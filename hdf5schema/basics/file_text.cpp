@@ -13,7 +13,7 @@ namespace reveal {
 
 std::string read_text_file(const std::filesystem::path& path, std::size_t limit, FileOf owner, Follow follow) {
   const int link = follow == Follow::no ? O_NOFOLLOW : 0;
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | link));
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | link));
   if (file.get() < 0 && errno == ELOOP && follow == Follow::no) throw Error(path.string() + ": is a symbolic link");
   if (file.get() < 0) throw system_error(path.string(), errno);
   struct stat status {};
