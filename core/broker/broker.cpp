@@ -22,14 +22,13 @@
 #include "core/broker/job_spool.h"
 #include "core/broker/privileges.h"
 #include "core/broker/run_lock.h"
-#include "core/job/cpu_set.h"
+#include "core/job/job_cpus.h"
 #include "core/job/process_stat.h"
 #include "core/kernel_text/kernel_tree.h"
 #include "core/pmu/perf_broker.h"
 #include "hdf5schema/basics/child_process.h"
 #include "hdf5schema/basics/config.h"
 #include "hdf5schema/basics/error.h"
-#include "hdf5schema/basics/file_text.h"
 #include "hdf5schema/basics/run_program.h"
 
 namespace reveal {
@@ -91,11 +90,6 @@ std::optional<int> wait_for(ChildProcess& child, Signals& signals, std::chrono::
 /// With everything it started: it leads a group of its own.
 void set_nice(ChildProcess& child, int nice) {
   if (child && !child.status()) ::setpriority(PRIO_PGRP, static_cast<id_t>(child.pid()), nice);
-}
-
-CpuSet cpus_of_process(pid_t pid) {
-  const std::string status = file_text("/proc/" + std::to_string(pid) + "/status");
-  return CpuSet::of_list(field_of(status, "Cpus_allowed_list"));
 }
 
 /// What is wrong in [slurm] is said here: sampler and deliverer read the same file afterwards.
@@ -221,7 +215,7 @@ class Broker {
       job_gone_ = extern_step_.look_whether_gone();
     }
     requests_.close();
-    if (!sampler.status()) sampler_cpus_ = cpus_of_process(sampler.pid());
+    if (!sampler.status()) sampler_cpus_ = cpus_of_process(fs_, sampler.pid());
     // The job is over, and on a busy node the last ten seconds of it would be lost with a trace that is not closed.
     cage_.set_cpu_share(Cage::CpuShare::usual);
     set_nice(sampler, 0);

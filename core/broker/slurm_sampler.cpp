@@ -10,6 +10,7 @@
 #include "core/broker/broker.h"
 #include "core/job/cpu_set.h"
 #include "core/job/job.h"
+#include "core/job/job_cpus.h"
 #include "core/sampler/host.h"
 #include "core/sampler/sampler.h"
 #include "core/sampler/ticker.h"
@@ -42,25 +43,13 @@ Sight look_at(const KernelTree& fs, const Job& job) {
   return sight;
 }
 
-/// Cpus on which the processes of a kind may run: the job's own, or Slurm's daemons of its steps, which are in the
-/// job's cpuset and bound to no part of it.
-CpuSet allowed_cpus(KernelTree& fs, const Job& job, bool launchers) {
-  CpuSet allowed;
-  for (const auto& process : job.processes()) {
-    if (process->launcher != launchers) continue;
-    const std::string status = fs.text("/proc/" + std::to_string(process->pid) + "/status").value_or("");
-    allowed.insert(CpuSet::of_list(field_of(status, "Cpus_allowed_list")));
-  }
-  return allowed;
-}
-
 void keep_off_tasks(KernelTree& fs, const Job& job, const Host& host) {
   ::setpriority(PRIO_PROCESS, 0, kNice);
   CpuSet online;
   for (const int cpu : host.cpus_online) online.insert(cpu);
   cpus_for_sampler({.online = online,
-                    .allocated = allowed_cpus(fs, job, true),
-                    .tasks = allowed_cpus(fs, job, false),
+                    .allocated = cpus_of_job(fs, job, Whose::launchers),
+                    .tasks = cpus_of_job(fs, job, Whose::tasks),
                     .shared = job.saw_other_job()})
       .bind_this_process();
 }
