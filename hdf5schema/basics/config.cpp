@@ -51,6 +51,7 @@ const ConfigKey* find_in(const std::vector<const ConfigKey*>& keys, std::string_
 
 std::vector<std::string> names_of_keys(const std::vector<const ConfigKey*>& keys) {
   std::vector<std::string> names;
+  names.reserve(keys.size());
   for (const ConfigKey* key : keys) names.emplace_back(key->key);
   return names;
 }

@@ -51,7 +51,7 @@ const std::string& CommonOptions::config_file() const {
   return config;
 }
 
-Config CommonOptions::configuration() const {
+Config CommonOptions::configuration(ConfigOwner of) const {
   Config read;
   if (!config.empty()) {
     read.read_file(config_file(), ConfigOwner::site);
@@ -59,7 +59,7 @@ Config CommonOptions::configuration() const {
   }
   std::error_code error;
   for (const ConfigPlace& place : config_places(fs::read_symlink("/proc/self/exe", error), process_environment)) {
-    read.read_file(place.file, place.owner);
+    if (of == ConfigOwner::user || place.owner == ConfigOwner::site) read.read_file(place.file, place.owner);
   }
   return read;
 }

@@ -31,8 +31,8 @@ struct CommonOptions {
   [[nodiscard]] TextStyle style() const;
   /// --config; throws Error when there is no such file.
   [[nodiscard]] const std::string& config_file() const;
-  /// That file, or the site's and the user's.
-  [[nodiscard]] Config configuration() const;
+  /// That file, or the site's and, if wanted, the user's.
+  [[nodiscard]] Config configuration(ConfigOwner of = ConfigOwner::user) const;
   /// What it says about the analysis; complains of its mistakes.
   [[nodiscard]] AnalysisSettings settings() const;
 };

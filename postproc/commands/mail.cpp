@@ -14,8 +14,7 @@ namespace {
 
 /// The site's file only: a user's own would say who gets mail in the site's name.
 MailSettings settings_of_site(const CommonOptions& common) {
-  Config config;
-  config.read_file(common.config.empty() ? kSiteConfig : common.config_file(), ConfigOwner::site);
+  const Config config = common.configuration(ConfigOwner::site);
   std::vector<std::string> problems = config.problems_of({"mail"});
   MailSettings settings = mail_settings(config, problems);
   for (const std::string& problem : problems) complain(problem);
