@@ -91,7 +91,7 @@ JobDirectory make_job_directory(const std::string& path, const std::string& node
   constexpr int kMostRuns = 1000;
   for (int run = 1; run <= kMostRuns; ++run) {
     const std::string candidate = run == 1 ? path : path + "-" + std::to_string(run);
-    make_private_directory(candidate);
+    make_private_directory(candidate, Privacy::others_do_not_write);
     if (holds_trace_of(candidate, node)) continue;
     require_writable(candidate);
     return {candidate, on_network(candidate) ? make_spool(candidate) : candidate};

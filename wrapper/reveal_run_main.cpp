@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "hdf5schema/basics/child_answer.h"
-#include "hdf5schema/basics/config_file.h"
+#include "hdf5schema/basics/config.h"
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/file_text.h"
 #include "hdf5schema/basics/text.h"
@@ -59,37 +59,9 @@ std::string text_of(const std::string& path, std::vector<std::string>& warnings)
   return answer.text;
 }
 
-/// The section [run]; the others are for other programs.
-void read_config(const std::string& path, Settings& settings, std::vector<std::string>& warnings) {
-  const ConfigFile config = parse_config(text_of(path, warnings), path);
-  for (const ConfigProblem& problem : config.problems) {
-    if (problem.section.empty() || problem.section == "run") warnings.push_back(problem.text);
-  }
-  std::vector<ConfigLine> lines;
-  for (const ConfigEntry& entry : config.entries) {
-    if (entry.section == "run") lines.push_back({entry.key, entry.values});
-  }
-  for (std::string& line : apply_config(lines, path, settings)) warnings.push_back(std::move(line));
-}
-
-std::vector<std::string> config_files() {
-  const std::string own = find_program("reveal-run");
-  const std::size_t slash = own.rfind('/');
-  std::vector<std::string> files{"/etc/reveal/reveal.conf"};
-  if (slash != std::string::npos) files.push_back(own.substr(0, slash) + "/../etc/reveal/reveal.conf");
-  // After `sudo -E` the home directory is somebody else's, who would say where root writes.
-  if (::geteuid() == 0) return files;
-  const std::string config = process_environment("XDG_CONFIG_HOME");
-  const std::string home = process_environment("HOME");
-  if (!config.empty() || !home.empty()) {
-    files.push_back((config.empty() ? home + "/.config" : config) + "/reveal/reveal.conf");
-  }
-  return files;
-}
-
 std::string unknown_option(const std::string& option) {
   std::vector<std::string> known{"--help", "--version"};
-  for (const SettingSpec& spec : setting_specs()) known.emplace_back(spec.option);
+  for (const RunOption& each : run_options()) known.emplace_back(each.option);
   const std::string name = option.substr(0, option.find('='));
   const auto meant = nearest(name, known);
   return "unknown option \"" + name + "\"" + (meant ? "; did you mean \"" + *meant + "\"?" : "; see --help");
@@ -102,12 +74,11 @@ int begin_of_command(int argc, char** argv) noexcept {
     const std::string_view word = argv[i];
     if (!word.starts_with('-')) return i;
     if (word == "--") return i + 1;
-    const auto specs = setting_specs();
-    const auto spec = std::find_if(specs.begin(), specs.end(), [&](const SettingSpec& each) {
+    const auto options = run_options();
+    const auto option = std::find_if(options.begin(), options.end(), [&](const RunOption& each) {
       return word.substr(0, word.find('=')) == each.option;
     });
-    const bool with_value =
-        spec != specs.end() && (spec->form == SettingForm::value || spec->form == SettingForm::list);
+    const bool with_value = option != options.end() && option->form == OptionForm::value;
     i += with_value && word.find('=') == std::string_view::npos ? 2 : 1;
   }
   return argc;
@@ -132,21 +103,22 @@ RunOrder read_order(int own_argc, char** argv) {
   app.allow_extras();
 
   struct Given {
-    const SettingSpec* spec;
+    const RunOption* option;
     std::vector<std::string> values;
     bool flag = false;
   };
   std::vector<Given> given;
-  for (const SettingSpec& spec : setting_specs()) given.push_back({&spec});
+  for (const RunOption& option : run_options()) given.push_back({&option});
   for (Given& each : given) {
-    if (each.spec->form == SettingForm::turns_on || each.spec->form == SettingForm::turns_off) {
-      app.add_flag(each.spec->option, each.flag, each.spec->help);
+    const RunOption& option = *each.option;
+    if (option.form != OptionForm::value) {
+      app.add_flag(option.option, each.flag, help_of(option));
     } else {
-      app.add_option(each.spec->option, each.values, each.spec->help)
-          ->type_name(each.spec->placeholder)
+      const bool several = option.key.form == ConfigForm::labels;
+      app.add_option(option.option, each.values, help_of(option))
+          ->type_name(option.placeholder)
           ->expected(1)
-          ->multi_option_policy(each.spec->form == SettingForm::list ? CLI::MultiOptionPolicy::TakeAll
-                                                                     : CLI::MultiOptionPolicy::TakeLast);
+          ->multi_option_policy(several ? CLI::MultiOptionPolicy::TakeAll : CLI::MultiOptionPolicy::TakeLast);
     }
   }
   try {
@@ -161,18 +133,24 @@ RunOrder read_order(int own_argc, char** argv) {
   }
 
   RunOrder order;
-  for (const std::string& file : config_files()) read_config(file, order.settings, order.warnings);
-  for (std::string& line : apply_environment(process_environment, order.settings)) {
-    order.warnings.push_back(std::move(line));
+  Config config;
+  for (const ConfigPlace& place : config_places(find_program("reveal-run"), process_environment)) {
+    config.read(text_of(place.file.string(), order.warnings), place.file.string(), place.owner);
   }
+  config.read_environment(process_environment);
+  for (std::string& line : config.problems_of({"run"})) order.warnings.push_back(std::move(line));
   for (const Given& each : given) {
-    try {
-      if (each.flag) each.spec->apply(order.settings, each.spec->form == SettingForm::turns_on ? "true" : "false");
-      for (const std::string& value : each.values) each.spec->apply(order.settings, value);
-    } catch (const Error& error) {
-      throw UsageError(std::string(each.spec->option) + ": " + error.what());
+    const RunOption& option = *each.option;
+    const std::string switched = option.form == OptionForm::turns_on ? "true" : "false";
+    if (each.flag) static_cast<void>(config.set(option.key, {switched}, option.option));
+    for (const std::string& value : each.values) {
+      if (value.empty() && option.key.form == ConfigForm::pattern)
+        throw UsageError("--output: the directory has no name");
+      const std::string mistake = config.set(option.key, {value}, option.option);
+      if (!mistake.empty()) throw UsageError(option.option + mistake);
     }
   }
+  order.settings = settings_of(config);
   return order;
 }
 

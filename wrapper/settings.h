@@ -1,5 +1,5 @@
-// What reveal-run was asked for. The table of settings is the one place that knows their names: command line,
-// REVEAL_* environment and reveal.conf are read from it, each stronger than the next.
+// What reveal-run was asked for: reveal.conf, REVEAL_* and the command line, each stronger than the one before. Keys
+// and what may stand there are rows of hdf5schema/basics/config_keys.h; here is how they are written as options.
 #pragma once
 
 #include <chrono>
@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "hdf5schema/basics/file_pattern.h"
+#include "hdf5schema/basics/config.h"
 
 namespace reveal {
 
@@ -30,29 +30,21 @@ struct Settings {
   bool quiet = false;
 };
 
-enum class SettingForm { value, list, turns_on, turns_off };  // on the command line; lists may be repeated
+enum class OptionForm { value, turns_on, turns_off };
 
-struct SettingSpec {
-  const char* key;          // in reveal.conf, section [run]
+struct RunOption {
+  const ConfigKey& key;
   const char* option;       // "--interval"
   const char* placeholder;  // "" for switches
-  const char* environment;
-  SettingForm form;
-  const char* help;
-  void (*apply)(Settings&, std::string_view value);  // throws Error with the reason only
+  OptionForm form = OptionForm::value;
+  std::string_view help = {};  // "": the key's
 };
 
-[[nodiscard]] std::span<const SettingSpec> setting_specs() noexcept;
+[[nodiscard]] std::span<const RunOption> run_options() noexcept;
 
-/// One assignment of the section [run] of a configuration file.
-struct ConfigLine {
-  std::string key;
-  std::vector<std::string> values;
-};
+/// What is said of it in --help.
+[[nodiscard]] std::string help_of(const RunOption& option);
 
-/// A mistake of a site or in an old profile must not stop a job: it is returned as a line to print, and passed over.
-[[nodiscard]] std::vector<std::string> apply_config(std::span<const ConfigLine> lines, const std::string& place,
-                                                    Settings& settings);
-[[nodiscard]] std::vector<std::string> apply_environment(const Environment& environment, Settings& settings);
+[[nodiscard]] Settings settings_of(const Config& config);
 
 }  // namespace reveal

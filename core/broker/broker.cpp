@@ -7,7 +7,6 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <syslog.h>
 #include <unistd.h>
 
@@ -23,13 +22,14 @@
 #include "core/broker/job_spool.h"
 #include "core/broker/privileges.h"
 #include "core/broker/run_lock.h"
-#include "core/job/cpu_set.h"
+#include "core/job/job_cpus.h"
 #include "core/job/process_stat.h"
 #include "core/kernel_text/kernel_tree.h"
 #include "core/pmu/perf_broker.h"
-#include "hdf5schema/basics/config_file.h"
+#include "hdf5schema/basics/child_process.h"
+#include "hdf5schema/basics/config.h"
 #include "hdf5schema/basics/error.h"
-#include "hdf5schema/basics/file_text.h"
+#include "hdf5schema/basics/run_program.h"
 
 namespace reveal {
 namespace {
@@ -74,61 +74,42 @@ class Signals {
   bool stop_ = false;
 };
 
-class Child {
- public:
-  explicit Child(pid_t pid) noexcept : pid_(pid) {}
-  /// Nothing while it runs; 128 + n for signal n.
-  std::optional<int> status() {
-    if (status_ || pid_ <= 0) return status_;
-    int raw = 0;
-    if (::waitpid(pid_, &raw, WNOHANG) == pid_) {
-      status_ = WIFEXITED(raw) ? WEXITSTATUS(raw) : 128 + WTERMSIG(raw);
-    }
-    return status_;
-  }
-  void signal(int number) {
-    if (pid_ > 0 && !status()) ::kill(pid_, number);  // -1 would be everybody
-  }
-  [[nodiscard]] pid_t pid() const noexcept { return pid_; }
-  /// With everything it started and that stayed in its group. Once it was waited for, the number may be another's.
-  void signal_all(int number) {
-    if (pid_ > 0 && !status()) ::kill(-pid_, number);
-  }
-  /// With everything it started: it leads a group of its own.
-  void set_nice(int nice) {
-    if (pid_ > 0 && !status()) ::setpriority(PRIO_PGRP, static_cast<id_t>(pid_), nice);
-  }
-  std::optional<int> wait(Signals& signals, std::chrono::nanoseconds limit) {
-    const auto end = SteadyClock::now() + limit;
-    while (!status() && SteadyClock::now() < end) signals.wait(std::min<std::chrono::nanoseconds>(limit, 50ms));
-    return status();
-  }
-
- private:
-  pid_t pid_;
-  std::optional<int> status_;
-};
-
-CpuSet cpus_of_process(pid_t pid) {
-  const std::string status = file_text("/proc/" + std::to_string(pid) + "/status");
-  return CpuSet::of_list(field_of(status, "Cpus_allowed_list"));
+/// 128 + n for signal n; nothing while it runs.
+std::optional<int> end_of(ChildProcess& child) {
+  const auto status = child.status();
+  return status ? std::optional(exit_status(*status)) : std::nullopt;
 }
 
-/// A mail program may be set-group-id: Postfix's reaches its queue in no other way.
-Programs programs_of_deliverer(const std::string& config) {
-  try {
-    const ConfigFile site = parse_config(file_text(config), config);
-    const bool mails = std::any_of(site.entries.begin(), site.entries.end(), [&](const ConfigEntry& entry) {
-      return entry.section == "mail" && entry.key == "enabled" && site.truth(entry);
-    });
-    return mails ? Programs::keep_set_uid : Programs::none;
-  } catch (const Error&) {
-    return Programs::none;  // nor will there be a mail
-  }
+/// A signal that ends the wait is remembered.
+std::optional<int> wait_for(ChildProcess& child, Signals& signals, std::chrono::nanoseconds limit) {
+  const auto end = SteadyClock::now() + limit;
+  while (!child.status() && SteadyClock::now() < end) signals.wait(std::min<std::chrono::nanoseconds>(limit, 50ms));
+  return end_of(child);
+}
+
+/// With everything it started: it leads a group of its own.
+void set_nice(ChildProcess& child, int nice) {
+  if (child && !child.status()) ::setpriority(PRIO_PGRP, static_cast<id_t>(child.pid()), nice);
+}
+
+/// What is wrong in [slurm] is said here: sampler and deliverer read the same file afterwards.
+Config read_site(const BrokerOptions& options) {
+  Config config;
+  config.read_file(options.config, ConfigOwner::site);
+  for (const std::string& problem : config.problems_of({"slurm"})) say(LOG_NOTICE, options, problem);
+  return config;
+}
+
+/// A mail program may be set-group-id: Postfix's reaches its queue in no other way. Read anew: the deliverer does so
+/// too, and the site may have decided otherwise while the job ran.
+Programs programs_of_deliverer(const std::string& file) {
+  Config site;
+  site.read_file(file, ConfigOwner::site);
+  return site.truth(config_key("mail", "enabled")) ? Programs::keep_set_uid : Programs::none;
 }
 
 SpoolLimits spool_with_room(const BrokerOptions& options) {
-  const SpoolLimits limits = read_spool_limits(options.spool, options.config);
+  const SpoolLimits limits = spool_limits(options.spool, read_site(options));
   if (!options.orphan) require_room(options.spool, limits, options.uid);
   return limits;
 }
@@ -151,7 +132,7 @@ class Broker {
     bool recorded = options_.orphan && !over();
     bool failed = false;
     for (int samplers = 1; !options_.orphan && !over(); ++samplers) {
-      Child sampler = start_sampler();
+      ChildProcess sampler = start_sampler();
       const int end = watch(sampler);
       recorded = recorded || end != kTooShort;
       failed = end != kTooShort && end != kSampled && !over();
@@ -183,7 +164,7 @@ class Broker {
     lock_.release(failed);
   }
 
-  Child start_sampler() {
+  ChildProcess start_sampler() {
     const pid_t broker = ::getpid();
     PerfBrokerSockets sockets = make_perf_broker_sockets();
     const pid_t pid = ::fork();
@@ -191,7 +172,7 @@ class Broker {
     if (pid > 0) {
       ::setpgid(pid, pid);
       requests_ = std::move(sockets.broker);
-      return Child(pid);
+      return ChildProcess(pid);
     }
     sockets.broker.close();
     requests_.close();
@@ -225,7 +206,7 @@ class Broker {
     }
   }
 
-  int watch(Child& sampler) {
+  int watch(ChildProcess& sampler) {
     while (!over() && !sampler.status()) {
       signals_.wait(kLook);
       serve_perf_requests(requests_.get(), options_.job);
@@ -234,18 +215,18 @@ class Broker {
       job_gone_ = extern_step_.look_whether_gone();
     }
     requests_.close();
-    if (!sampler.status()) sampler_cpus_ = cpus_of_process(sampler.pid());
+    if (!sampler.status()) sampler_cpus_ = cpus_of_process(fs_, sampler.pid());
     // The job is over, and on a busy node the last ten seconds of it would be lost with a trace that is not closed.
     cage_.set_cpu_share(Cage::CpuShare::usual);
-    sampler.set_nice(0);
+    set_nice(sampler, 0);
     sampler.signal(SIGCONT);
     sampler.signal(SIGTERM);
-    if (!sampler.wait(signals_, kCloseLimit)) {
+    if (!wait_for(sampler, signals_, kCloseLimit)) {
       sampler.signal(SIGKILL);
       say(LOG_WARNING, options_, "the sampler did not close its trace in time; what it had flushed is kept");
-      static_cast<void>(sampler.wait(signals_, kKillLimit));
+      static_cast<void>(wait_for(sampler, signals_, kKillLimit));
     }
-    return sampler.status().value_or(128 + SIGKILL);
+    return end_of(sampler).value_or(128 + SIGKILL);
   }
 
   // As the user, by another program: its file system may hang, its data may be anything.
@@ -268,7 +249,7 @@ class Broker {
       ::close(ready[0]);
       return;
     }
-    Child child(pid);
+    ChildProcess child(pid);
     const auto begin = SteadyClock::now();
     bool told = false;
     auto share = first;
@@ -285,14 +266,14 @@ class Broker {
       if (due != share) {
         share = due;
         cage_.set_cpu_share(share);
-        child.set_nice(kLowestPriority);  // where there are no such groups
+        set_nice(child, kLowestPriority);  // where there are no such groups
       }
       if (told) signals_.wait(100ms);
     }
     if (!child.status())
       say(LOG_WARNING, options_, "the delivery did not end in time; what is left stays in the spool");
-    child.signal_all(SIGKILL);
-    static_cast<void>(child.wait(signals_, kKillLimit));
+    child.signal_group(SIGKILL);
+    static_cast<void>(wait_for(child, signals_, kKillLimit));
     ::close(ready[0]);
   }
 

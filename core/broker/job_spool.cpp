@@ -17,11 +17,8 @@
 #include <map>
 #include <memory>
 
-#include "hdf5schema/basics/config_file.h"
 #include "hdf5schema/basics/descriptor.h"
 #include "hdf5schema/basics/error.h"
-#include "hdf5schema/basics/file_text.h"
-#include "hdf5schema/basics/text.h"
 
 namespace reveal {
 namespace {
@@ -151,16 +148,11 @@ std::filesystem::path make_mail_state(const std::filesystem::path& spool, uid_t 
   return state;
 }
 
-SpoolLimits read_spool_limits(const std::filesystem::path& spool, const std::string& config) {
+SpoolLimits spool_limits(const std::filesystem::path& spool, const Config& config) {
   constexpr std::uint64_t kMostInAll = 10'000'000'000;
   constexpr std::uint64_t kShare = 10;
-  SpoolLimits limits;
-  for (const ConfigEntry& entry : parse_config(file_text(config), config).entries) {
-    if (entry.section != "slurm" || entry.values.empty()) continue;
-    const auto bytes = parse_bytes(entry.values.front());
-    if (entry.key == "spool_max") limits.run = bytes.value_or(limits.run);
-    if (entry.key == "spool_total_max") limits.total = bytes.value_or(limits.total);
-  }
+  SpoolLimits limits{.run = config.size(config_key("slurm", "spool_max")),
+                     .total = config.size(config_key("slurm", "spool_total_max"))};
   struct statvfs disk {};
   if (limits.total == 0) {
     limits.total = kMostInAll;

@@ -9,17 +9,18 @@
 #include <filesystem>
 #include <string>
 
+#include "hdf5schema/basics/config.h"
+
 namespace reveal {
 
 /// Of the section [slurm].
 struct SpoolLimits {
-  std::uint64_t run = 2'000'000'000;  // spool_max, of one run on this node
-  std::uint64_t total = 0;            // spool_total_max, of everything below the spool
+  std::uint64_t run = 0;    // spool_max, of one run on this node
+  std::uint64_t total = 0;  // spool_total_max, of everything below the spool
 };
 
-/// What is wrong in the configuration is passed over. Without spool_total_max: 10 GB, or a tenth of the file system
-/// where that is less.
-[[nodiscard]] SpoolLimits read_spool_limits(const std::filesystem::path& spool, const std::string& config);
+/// Without spool_total_max: 10 GB, or a tenth of the file system where that is less.
+[[nodiscard]] SpoolLimits spool_limits(const std::filesystem::path& spool, const Config& config);
 
 /// Throws Error when the spool holds more than `limits.total`, or more than half of that is this user's; with the user
 /// who has most, and the oldest run that nobody fetched. Nobody counts for more than half: a user's own files in the

@@ -10,12 +10,12 @@
 #include "core/broker/broker.h"
 #include "core/job/cpu_set.h"
 #include "core/job/job.h"
+#include "core/job/job_cpus.h"
 #include "core/sampler/host.h"
 #include "core/sampler/sampler.h"
 #include "core/sampler/ticker.h"
-#include "hdf5schema/basics/config_file.h"
+#include "hdf5schema/basics/config.h"
 #include "hdf5schema/basics/error.h"
-#include "hdf5schema/basics/file_text.h"
 #include "hdf5schema/basics/request.h"
 #include "hdf5schema/basics/text.h"
 
@@ -27,6 +27,7 @@ using namespace std::chrono_literals;
 constexpr auto kJobLook = 100ms;       // for the job's first process
 constexpr auto kTaskPatience = 300ms;  // from there to its first task; this node may have none
 constexpr int kNice = 5;
+constexpr const char* kRequest = "--reveal";
 
 enum class Sight : std::uint8_t { nothing, process, task };
 
@@ -42,25 +43,13 @@ Sight look_at(const KernelTree& fs, const Job& job) {
   return sight;
 }
 
-/// Cpus on which the processes of a kind may run: the job's own, or Slurm's daemons of its steps, which are in the
-/// job's cpuset and bound to no part of it.
-CpuSet allowed_cpus(KernelTree& fs, const Job& job, bool launchers) {
-  CpuSet allowed;
-  for (const auto& process : job.processes()) {
-    if (process->launcher != launchers) continue;
-    const std::string status = fs.text("/proc/" + std::to_string(process->pid) + "/status").value_or("");
-    allowed.insert(CpuSet::of_list(field_of(status, "Cpus_allowed_list")));
-  }
-  return allowed;
-}
-
 void keep_off_tasks(KernelTree& fs, const Job& job, const Host& host) {
   ::setpriority(PRIO_PROCESS, 0, kNice);
   CpuSet online;
   for (const int cpu : host.cpus_online) online.insert(cpu);
   cpus_for_sampler({.online = online,
-                    .allocated = allowed_cpus(fs, job, true),
-                    .tasks = allowed_cpus(fs, job, false),
+                    .allocated = cpus_of_job(fs, job, Whose::launchers),
+                    .tasks = cpus_of_job(fs, job, Whose::tasks),
                     .shared = job.saw_other_job()})
       .bind_this_process();
 }
@@ -91,58 +80,24 @@ void note(const std::string& text) {
   ::syslog(LOG_DAEMON | LOG_NOTICE, "reveal: %s", text.c_str());
 }
 
-/// `value` where it is an interval that can be sampled at, else `fallback` and a line about it.
-std::string interval_or(const std::string& value, const std::string& fallback, std::string_view least = "10ms") {
-  const auto interval = parse_duration(value);
-  if (interval && *interval >= *parse_duration(least) && *interval <= 60s) return value;
-  note("interval \"" + value + "\" is not a time from " + std::string(least) + " to 60s; " + fallback + " is used");
-  return fallback;
-}
-
-void set_interval(SlurmSampling& sampling, const std::string& value) {
-  sampling.interval = interval_or(value, sampling.interval);
-}
-
-void set_min_interval(SlurmSampling& sampling, const std::string& value) {
-  sampling.min_interval = interval_or(value, sampling.min_interval);
-}
-
-void set_probes(SlurmSampling& sampling, const std::string& value) {
+std::string mistake_in_probes(const std::vector<std::string>& values) {
   try {
-    static_cast<void>(select_probes(split_names(value)));
-    sampling.probes = value;
+    for (const std::string& value : values) static_cast<void>(select_probes(split_names(value)));
+    return "";
   } catch (const Error& error) {
-    note(std::string(error.what()) + "; all probes are used");
+    return error.what();
   }
 }
+const RegisteredConfigCheck kProbesCheck{config_key("slurm", "probes"), mistake_in_probes};
 
-void set_min_seconds(SlurmSampling& sampling, const std::string& value) {
-  if (const auto seconds = parse_int(value); seconds && *seconds >= 0) {
-    sampling.min_seconds = static_cast<double>(*seconds);
+/// What the user asked for takes the place of the site's where it can be understood.
+void apply_request(Config& config, const ConfigKey& key, const std::string& value) {
+  if (value.empty()) return;
+  const std::string mistake = config.set(key, {value}, kRequest);
+  if (!mistake.empty()) {
+    note(kRequest + ("=" + std::string(key.key)) + mistake + "; " + written(key, config.list(key)) + " is used");
   }
 }
-
-void set_max_bytes(SlurmSampling& sampling, const std::string& value) {
-  if (const auto bytes = parse_bytes(value)) sampling.max_bytes = *bytes;
-}
-
-void set_retention(SlurmSampling& sampling, const std::string& value) {
-  if (const auto retention = parse_retention(value)) {
-    // The report looks at every row: who makes it makes a summary of the trace afterwards.
-    sampling.retention = retention->form == Retention::Form::summary ? Retention() : *retention;
-  } else {
-    note("retain \"" + value +
-         "\" is neither full nor summary, nor rolling with at least a minute, as in rolling=30min; " +
-         "everything is kept");
-  }
-}
-
-// Of the section [slurm].
-constexpr struct {
-  std::string_view key;
-  void (*apply)(SlurmSampling&, const std::string& value);
-} kSiteSettings[] = {{"interval", set_interval},       {"min_interval", set_min_interval}, {"probes", set_probes},
-                     {"min_seconds", set_min_seconds}, {"spool_max", set_max_bytes},       {"retain", set_retention}};
 
 }  // namespace
 
@@ -155,19 +110,25 @@ CpuSet cpus_for_sampler(const JobCpus& cpus) {
   return free_cpus.size() > 0 ? free_cpus : own;
 }
 
-SlurmSampling read_sampling(const std::string& config, const std::string& request) {
+SlurmSampling read_sampling(const std::string& file, const std::string& request) {
+  Config config;
+  config.read_file(file, ConfigOwner::site);  // what is wrong in it was said by the broker
+  apply_request(config, config_key("slurm", "interval"), requested(request, "interval"));
+  apply_request(config, config_key("slurm", "probes"), requested(request, "probes"));
   SlurmSampling sampling;
-  for (const ConfigEntry& entry : parse_config(file_text(config), config).entries) {
-    if (entry.section != "slurm" || entry.values.empty()) continue;
-    for (const auto& setting : kSiteSettings) {
-      if (setting.key == entry.key) setting.apply(sampling, entry.values.front());
-    }
+  sampling.interval = config.text(config_key("slurm", "interval"));
+  const std::string least = config.text(config_key("slurm", "min_interval"));
+  if (config.place(config_key("slurm", "interval")) == kRequest &&
+      config.time(config_key("slurm", "interval")) < config.time(config_key("slurm", "min_interval"))) {
+    note("--reveal=interval=" + sampling.interval + " is below min_interval; " + least + " is used");
+    sampling.interval = least;
   }
-  if (const std::string value = requested(request, "interval"); !value.empty()) {
-    const bool shorter = parse_duration(value).value_or(60s) < *parse_duration(sampling.min_interval);
-    sampling.interval = interval_or(value, shorter ? sampling.min_interval : sampling.interval, sampling.min_interval);
-  }
-  if (const std::string value = requested(request, "probes"); !value.empty()) set_probes(sampling, value);
+  sampling.probes = config.text(config_key("slurm", "probes"));
+  sampling.min_seconds = static_cast<double>(config.whole(config_key("slurm", "min_seconds")));
+  sampling.max_bytes = config.size(config_key("slurm", "spool_max"));
+  // The report looks at every row: who makes it makes a summary of the trace afterwards.
+  const auto retention = parse_retention(config.text(config_key("slurm", "retain")));
+  if (retention && retention->form != Retention::Form::summary) sampling.retention = *retention;
   return sampling;
 }
 
@@ -176,7 +137,7 @@ int sample_slurm_job(CollectOptions options, const SlurmSampling& sampling, cons
   // the same view of whether the job was too short, or its report would lack a node.
   options.watching_since_ns = SystemClock().now().monotonic_ns;
   if (!wait_for_job(options, stop)) return kTooShort;
-  if (sampling.max_bytes > 0) options.max_bytes = sampling.max_bytes;
+  options.max_bytes = sampling.max_bytes;
   options.min_seconds = sampling.min_seconds;
   options.retention = sampling.retention;
   const CollectResult result = collect(options, stop);

@@ -11,11 +11,10 @@
 namespace reveal {
 
 struct SlurmSampling {
-  std::string interval = "100ms";
-  std::string min_interval = "10ms";  // that a user may ask for
-  std::string probes;                 // "cpu,memory"; "": all
-  double min_seconds = 10;            // of a recording that is kept
-  std::uint64_t max_bytes = 2'000'000'000;
+  std::string interval;
+  std::string probes;      // "cpu,memory"; "": all
+  double min_seconds = 0;  // of a recording that is kept
+  std::uint64_t max_bytes = 0;
   Retention retention;
 };
 
@@ -29,8 +28,9 @@ struct JobCpus {
 /// the job's alone on others: they may belong to another job at any time.
 [[nodiscard]] CpuSet cpus_for_sampler(const JobCpus& cpus);
 
-/// The site's settings and, where they are well formed, the user's above them. What is wrong is logged and passed over.
-[[nodiscard]] SlurmSampling read_sampling(const std::string& config, const std::string& request);
+/// The site's settings and, where they are well formed, the user's above them. What is wrong in the request is logged;
+/// in the file it was logged by the broker.
+[[nodiscard]] SlurmSampling read_sampling(const std::string& file, const std::string& request);
 
 /// Returns a SamplerEnd. Throws Error.
 [[nodiscard]] int sample_slurm_job(CollectOptions options, const SlurmSampling& sampling,

@@ -4,7 +4,7 @@
 #include <exception>
 
 #include "core/job/cgroup.h"
-#include "core/job/cpu_set.h"
+#include "core/job/job_cpus.h"
 #include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/text.h"
@@ -114,11 +114,7 @@ void Sampler::open_probes(const ProbeContext& common) {
 
 // What the scheduler lets the job's processes use, within the job's cpuset.
 void Sampler::find_job_cpus() {
-  CpuSet allowed;
-  for (const auto& process : job_->processes()) {
-    const std::string status = fs_.text("/proc/" + std::to_string(process->pid) + "/status").value_or("");
-    allowed.insert(CpuSet::of_list(field_of(status, "Cpus_allowed_list")));
-  }
+  const CpuSet allowed = cpus_of_job(fs_, *job_, Whose::everybody);
   const CpuSet owned = CpuSet::of_list(fs_.word(cpuset_path(fs_, *job_)));
   for (const int cpu : host_.cpus_online) {
     if (owned.size() > 0 ? owned.contains(cpu) : allowed.contains(cpu)) job_cpus_.push_back(cpu);

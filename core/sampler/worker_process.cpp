@@ -4,10 +4,10 @@
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <exception>
 #include <filesystem>
 #include <utility>
@@ -63,12 +63,13 @@ WorkerProcess::WorkerProcess(KernelTree& fs, std::string name, Work work) : fs_(
   }
   const std::string root = fs.root().empty() ? "" : std::filesystem::absolute(fs.root()).string();
   const pid_t parent = ::getpid();
-  child_ = ::fork();
-  if (child_ == 0) serve(ends[1], root, work, parent);
+  const pid_t pid = ::fork();
+  if (pid == 0) serve(ends[1], root, work, parent);
+  child_ = ChildProcess(pid);
   ::close(ends[1]);
   socket_ = ends[0];
   buffer_.resize(kLongestAnswer);
-  if (child_ < 0) lose();
+  if (!child_) lose();
 }
 
 WorkerProcess::~WorkerProcess() {
@@ -111,10 +112,9 @@ std::string_view WorkerProcess::receive() noexcept {
 void WorkerProcess::lose() noexcept {
   state_ = State::lost;
   if (socket_ >= 0) ::close(std::exchange(socket_, -1));
-  if (child_ <= 0) return;
-  ::kill(child_, SIGKILL);
-  for (int tries = 0; tries < 20 && ::waitpid(child_, nullptr, WNOHANG) == 0; ++tries) ::usleep(500);
-  child_ = -1;
+  constexpr std::chrono::milliseconds kForItsEnd{10};
+  child_.kill(kForItsEnd);
+  child_ = {};
 }
 
 }  // namespace reveal

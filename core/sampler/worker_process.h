@@ -2,8 +2,6 @@
 // sampling thread asks, goes on, and looks for the answer at its next row.
 #pragma once
 
-#include <sys/types.h>
-
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -11,6 +9,7 @@
 #include <vector>
 
 #include "core/kernel_text/kernel_tree.h"
+#include "hdf5schema/basics/child_process.h"
 
 namespace reveal {
 
@@ -47,7 +46,7 @@ class WorkerProcess {
   State state_ = State::idle;
   bool loss_told_ = false;
   int socket_ = -1;
-  pid_t child_ = -1;
+  ChildProcess child_;
 };
 
 }  // namespace reveal

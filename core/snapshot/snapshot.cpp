@@ -6,7 +6,7 @@
 #include <map>
 
 #include "core/job/cgroup.h"
-#include "core/job/cpu_set.h"
+#include "core/job/job_cpus.h"
 #include "core/kernel_text/kernel_words.h"
 #include "core/snapshot/interrupts.h"
 #include "hdf5schema/basics/text.h"
@@ -281,14 +281,12 @@ int first_begun(KernelTree& fs, const Job& job) {
 }
 
 void add_job(KernelTree& fs, const Host& host, const Job& job, Facts& facts) {
-  CpuSet allowed;
+  const bool alone = job.processes().size() == 1;
   const JobProcess* first = job.find(first_begun(fs, job));
   for (const auto& process : job.processes()) {
-    if (process->launcher && job.processes().size() > 1) continue;
-    if (first == nullptr) first = process.get();
-    const std::string status = fs.text("/proc/" + std::to_string(process->pid) + "/status").value_or("");
-    allowed.insert(CpuSet::of_list(field_of(status, "Cpus_allowed_list")));
+    if (first == nullptr && (alone || !process->launcher)) first = process.get();
   }
+  const CpuSet allowed = cpus_of_job(fs, job, alone ? Whose::everybody : Whose::tasks);
   std::vector<int> cpus;
   for (const int cpu : host.cpus_online) {
     if (allowed.contains(cpu)) cpus.push_back(cpu);

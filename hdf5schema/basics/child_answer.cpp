@@ -2,19 +2,20 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <csignal>
 #include <string_view>
 
+#include "hdf5schema/basics/child_process.h"
 #include "hdf5schema/basics/descriptor.h"
 
 namespace reveal {
 namespace {
 
 constexpr std::chrono::milliseconds kAfterKill{200};
+constexpr std::chrono::milliseconds kAfterAnswer{10'000};  // its end closed the pipe
 
 bool write_all(int fd, std::string_view text) {
   while (!text.empty()) {
@@ -34,18 +35,6 @@ bool write_all(int fd, std::string_view text) {
   ::_exit(said ? 0 : 1);
 }
 
-/// True once nobody holds the other end of the pipe.
-bool ends_within(int reader, std::chrono::milliseconds limit) {
-  const auto end = std::chrono::steady_clock::now() + limit;
-  while (true) {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
-    pollfd wait{reader, POLLIN, 0};
-    if (left.count() <= 0 || ::poll(&wait, 1, static_cast<int>(left.count())) <= 0) return false;
-    char part[16384];
-    if (::read(reader, part, sizeof part) <= 0) return true;
-  }
-}
-
 }  // namespace
 
 ChildAnswer ask_child(const std::function<std::string()>& answer, std::chrono::milliseconds limit, std::size_t most) {
@@ -62,6 +51,7 @@ ChildAnswer ask_child(const std::function<std::string()>& answer, std::chrono::m
   if (child < 0) heard.start_error = errno;
   writer.close();
   if (child < 0) return heard;
+  ChildProcess process(child);
   const auto end = std::chrono::steady_clock::now() + limit;
   bool ended = false;
   while (heard.text.size() < most) {
@@ -74,14 +64,8 @@ ChildAnswer ask_child(const std::function<std::string()>& answer, std::chrono::m
     if (got <= 0) break;
     heard.text.append(part, static_cast<std::size_t>(got));
   }
-  int status = 0;
-  if (!ended) {
-    ::kill(child, SIGKILL);
-    if (!ends_within(reader.get(), kAfterKill)) return heard;
-  }
-  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  heard.complete = ended && status == 0;
+  if (!ended) process.signal(SIGKILL);
+  heard.complete = process.wait(ended ? kAfterAnswer : kAfterKill) == 0 && ended;
   return heard;
 }
 

@@ -1,8 +1,6 @@
 #include "hdf5schema/basics/config_file.h"
 
 #include <algorithm>
-#include <charconv>
-#include <iterator>
 
 #include "hdf5schema/basics/text.h"
 
@@ -10,15 +8,6 @@ namespace reveal {
 namespace {
 
 constexpr std::string_view kLineBlanks = " \t\r";
-
-struct KnownSection {
-  std::string_view name;
-  bool has_subject = false;  // [rule."cpu.outsider"] rather than [rule]
-};
-
-// Every section some program reads; a name near one of these is a typing error, any other one belongs to a version of
-// reveal that this is not.
-constexpr KnownSection kSections[] = {{"run"}, {"collect"}, {"slurm"}, {"report"}, {"mail"}, {"rule", true}};
 
 std::string_view trimmed(std::string_view text) noexcept {
   const std::size_t begin = text.find_first_not_of(kLineBlanks);
@@ -119,7 +108,7 @@ class Reader {
 
  private:
   void problem(const std::string& section, const std::string& what) {
-    config_.problems.push_back({section, config_.error(line_, what).what()});
+    config_.problems.push_back({section, config_.place(line_) + ": " + what});
   }
 
   void heading(std::string_view text) {
@@ -130,33 +119,7 @@ class Reader {
     }
     section_ = trimmed(text.substr(1, text.size() - 2));
     inside_ = true;
-    config_.sections.push_back({section_, line_});
-    check_name();
-  }
-
-  void check_name() {
-    const std::string family(config_family(section_));
-    const bool subject = !config_subject(section_).empty();
-    const auto* known = std::find_if(std::begin(kSections), std::end(kSections),
-                                     [&](const KnownSection& each) { return each.name == family; });
-    if (known != std::end(kSections) && known->has_subject == subject) return;
-    if (known != std::end(kSections)) {
-      problem("", known->has_subject ? "[" + section_ + "] names no rule; expected [" + family + ".\"ID\"]"
-                                     : "unknown section [" + section_ + "]; did you mean [" + family + "]?");
-      return;
-    }
-    // Of those of the same shape first: [rul."cpu.outsider"] is nearer to a rule than to [run].
-    std::vector<std::string> alike;
-    std::vector<std::string> all;
-    for (const KnownSection& each : kSections) {
-      all.emplace_back(each.name);
-      if (each.has_subject == subject) alike.emplace_back(each.name);
-    }
-    const auto near_alike = nearest(family, alike);
-    const auto near = near_alike ? near_alike : nearest(family, all);
-    if (!near) return;  // another version's
-    const std::string rest = near_alike ? section_.substr(family.size()) : "";
-    problem("", "unknown section [" + section_ + "]; did you mean [" + *near + rest + "]?");
+    config_.headings.push_back({section_, line_});
   }
 
   void entry(std::string_view text) {
@@ -187,44 +150,8 @@ class Reader {
 
 }  // namespace
 
-Error ConfigFile::error(int line, const std::string& what) const {
-  return Error(file + ":" + std::to_string(line) + ": " + what);
-}
-
-Error ConfigFile::unknown_key(const ConfigEntry& entry, std::span<const std::string> known) const {
-  const auto near = nearest(entry.key, known);
-  return error(entry.line, "unknown key " + in_quotes(entry.key) + " in [" + entry.section + "]" +
-                               (near ? "; did you mean " + in_quotes(*near) + "?" : ""));
-}
-
-const std::string& ConfigFile::single(const ConfigEntry& entry) const {
-  if (entry.values.size() != 1) throw error(entry.line, in_quotes(entry.key) + " takes one value");
-  return entry.values.front();
-}
-
-bool ConfigFile::truth(const ConfigEntry& entry) const {
-  if (entry.values.size() == 1 && entry.values.front() == "true") return true;
-  if (entry.values.size() == 1 && entry.values.front() == "false") return false;
-  throw error(entry.line, in_quotes(entry.key) + " is true or false");
-}
-
-int ConfigFile::whole(const ConfigEntry& entry, int least, int most) const {
-  const std::string& text = single(entry);
-  int number = 0;
-  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (failure != std::errc() || end != text.data() + text.size() || number < least || number > most) {
-    throw error(entry.line, in_quotes(entry.key) + " is a whole number from " + std::to_string(least) + " to " +
-                                std::to_string(most));
-  }
-  return number;
-}
-
-void ConfigFile::require(std::span<const std::string_view> mine) const {
-  for (const ConfigProblem& problem : problems) {
-    const bool concerns =
-        problem.section.empty() || std::find(mine.begin(), mine.end(), config_family(problem.section)) != mine.end();
-    if (concerns) throw Error(problem.text);
-  }
+std::string ConfigFile::place(int line) const {
+  return file + ":" + std::to_string(line);
 }
 
 ConfigFile parse_config(std::string_view text, const std::string& file) {

@@ -1,19 +1,30 @@
-// A file's text where it does not matter why it ends.
+// The whole of a file as text.
 #pragma once
 
+#include <cstdint>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <string>
 
 namespace reveal {
 
-/// What can be read of it, up to its end or the first error: a process that ended meanwhile (ESRCH), a folder, a server
-/// that is gone. An istreambuf_iterator would throw then.
+/// For the kernel's files, where it does not matter why a text ends. What can be read of it, up to its end or the first
+/// error: a process that ended meanwhile (ESRCH), a folder, a server that is gone. An istreambuf_iterator would throw
+/// then.
 [[nodiscard]] inline std::string file_text(const std::string& path) {
   const std::ifstream file(path, std::ios::binary);
   std::ostringstream text;
   if (file) text << file.rdbuf();
   return text.str();
 }
+
+/// Whether the last name of a path may be a symbolic link: not in directories where somebody else can put one.
+enum class Follow : bool { no, yes };
+enum class FileOf : bool { anybody, ours };
+
+/// At most `limit` bytes of a regular file. Throws Error.
+[[nodiscard]] std::string read_text_file(const std::filesystem::path& path, std::size_t limit,
+                                         FileOf owner = FileOf::anybody, Follow follow = Follow::no);
 
 }  // namespace reveal

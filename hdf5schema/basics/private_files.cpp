@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -54,19 +55,27 @@ void copy_and_sync(const fs::path& from, const fs::path& to) {
   copy.publish(Synced::yes);
 }
 
+/// Why what stands there is no private directory of ours, "" if it is.
+std::string flaw_of(const std::string& path, Privacy privacy) {
+  const bool links = privacy == Privacy::others_do_not_write;
+  struct stat status {};
+  if ((links ? ::stat(path.c_str(), &status) : ::lstat(path.c_str(), &status)) != 0) return std::string(": ") + std::strerror(errno);
+  if (!S_ISDIR(status.st_mode)) return " is not a directory";
+  // Others could put links in the way of what is written there under our name.
+  if (status.st_uid != ::geteuid()) return " belongs to somebody else";
+  if ((status.st_mode & 022) != 0) return " can be written by others; try: chmod go-w " + path;
+  if (!links && (status.st_mode & 077) != 0) return " can be entered by others";
+  return "";
+}
+
 }  // namespace
 
-void make_private_directory(const std::string& path) {
+void make_private_directory(const std::string& path, Privacy privacy) {
   std::error_code error;
   fs::create_directories(fs::path(path).parent_path(), error);
   if (::mkdir(path.c_str(), 0700) == 0) return;
   if (errno != EEXIST) throw system_error(path, errno);
-  struct stat status {};
-  if (::stat(path.c_str(), &status) != 0) throw system_error(path, errno);
-  if (!S_ISDIR(status.st_mode)) throw Error(path + " is not a directory");
-  // Others could put links in the way of what is written there under our name.
-  if (status.st_uid != ::geteuid()) throw Error(path + " belongs to somebody else");
-  if ((status.st_mode & 022) != 0) throw Error(path + " can be written by others; try: chmod go-w " + path);
+  if (const std::string flaw = flaw_of(path, privacy); !flaw.empty()) throw Error(path + flaw);
 }
 
 std::string private_directory(const std::string& path) {
@@ -75,10 +84,7 @@ std::string private_directory(const std::string& path) {
     std::string candidate = number == 0 ? path : path + "." + std::to_string(number);
     if (::mkdir(candidate.c_str(), 0700) == 0) return candidate;
     if (errno != EEXIST) throw system_error(candidate, errno);
-    struct stat status {};
-    const bool ours = ::lstat(candidate.c_str(), &status) == 0 && S_ISDIR(status.st_mode) &&
-                      status.st_uid == ::geteuid() && (status.st_mode & 077) == 0;
-    if (ours) return candidate;
+    if (flaw_of(candidate, Privacy::others_do_not_enter).empty()) return candidate;
   }
   throw Error(path + " and " + std::to_string(kMostTaken) + " names beside it are not directories of this user alone");
 }

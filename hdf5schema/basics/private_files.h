@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -11,12 +12,16 @@
 
 namespace reveal {
 
-/// Makes `path` (mode 0700) and what is missing above it. Throws Error if it cannot be made, belongs to somebody else
-/// or can be written by others.
-void make_private_directory(const std::string& path);
+/// What a directory of this user must be that was there before.
+enum class Privacy : std::uint8_t {
+  others_do_not_write,  // in the user's own places, where a link leads where he wants
+  others_do_not_enter   // and no link: where anybody may make names
+};
 
-/// The first of PATH, PATH.1, PATH.2, ... that is a directory only this user can enter, or can be made one (mode 0700).
-/// In /tmp anybody may take a name first, and keep it. All processes of a user on a node get the same. Throws Error.
+/// Makes `path` (mode 0700) and what is missing above it. Throws Error if it cannot be made or is not private.
+void make_private_directory(const std::string& path, Privacy privacy);
+
+/// The first of PATH, PATH.1, PATH.2, ... that others_do_not_enter, or can be made one. In /tmp anybody may take a name first, and keep it. All processes of a user on a node get the same. Throws Error.
 [[nodiscard]] std::string private_directory(const std::string& path);
 
 /// Throws Error if no file can be written there.

@@ -11,8 +11,8 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
-#include <thread>
 
+#include "hdf5schema/basics/child_process.h"
 #include "hdf5schema/basics/descriptor.h"
 #include "hdf5schema/basics/error.h"
 
@@ -117,14 +117,6 @@ int start(const ProgramRun& run, const Streams& streams, const sigset_t& mask, p
   return failure;
 }
 
-std::optional<int> status_of(pid_t child) {
-  int status = 0;
-  const pid_t ended = ::waitpid(child, &status, WNOHANG);
-  if (ended == child) return status;
-  if (ended < 0 && errno != EINTR) return 0;  // somebody else reaps: nothing is known, nothing to wait for
-  return std::nullopt;
-}
-
 /// Feeds and listens until the program ends or its time is up.
 class Conversation {
  public:
@@ -134,8 +126,8 @@ class Conversation {
     never_block(from_);
   }
 
-  ProgramEnd until(pid_t child, std::optional<Clock::time_point> end) {
-    while (!(end_.status = status_of(child))) {
+  ProgramEnd until(ChildProcess& child, std::optional<Clock::time_point> end) {
+    while (!(end_.status = child.status())) {
       if (end && Clock::now() >= *end) break;
       std::array<pollfd, 2> ends{pollfd{to_.get(), POLLOUT, 0}, pollfd{from_.get(), POLLIN, 0}};  // -1: left out
       ::poll(ends.data(), ends.size(), static_cast<int>(std::chrono::milliseconds(kLook).count()));
@@ -175,12 +167,6 @@ class Conversation {
   ProgramEnd end_;
 };
 
-void kill_group(pid_t child) {
-  ::kill(-child, SIGKILL);
-  const auto end = Clock::now() + kKilledProgramLimit;
-  while (!status_of(child) && Clock::now() < end) std::this_thread::sleep_for(kLook);
-}
-
 }  // namespace
 
 ProgramEnd run_program(const ProgramRun& run) {
@@ -191,19 +177,22 @@ ProgramEnd run_program(const ProgramRun& run) {
   Pipe said;
   if (!run.input.empty()) input.open();
   if (run.listen != ProgramRun::Listen::nothing) said.open();
-  pid_t child = -1;
+  pid_t pid = -1;
   {
     const Descriptor nowhere;
     Streams streams;
     streams.from(input.read, STDIN_FILENO);
     streams.from(run.listen == ProgramRun::Listen::output ? said.write : nowhere, STDOUT_FILENO);
     if (run.listen != ProgramRun::Listen::output) streams.from(said.write, STDERR_FILENO);
-    if (const int failure = start(run, streams, quiet.former(), child); failure != 0) return {.start_error = failure};
+    if (const int failure = start(run, streams, quiet.former(), pid); failure != 0) return {.start_error = failure};
   }
   input.read.close();
   said.write.close();
+  ChildProcess child(pid);
   ProgramEnd ended = Conversation(run, std::move(input.write), std::move(said.read)).until(child, end);
-  if (!ended.status) kill_group(child);
+  if (ended.status) return ended;
+  child.signal_group(SIGKILL);
+  static_cast<void>(child.wait(kKilledProgramLimit));
   return ended;
 }
 

@@ -117,7 +117,8 @@ std::optional<std::uint64_t> parse_bytes(std::string_view text) noexcept {
     text.remove_suffix(unit.size());
     while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
     const auto number = parse_int(text);
-    if (!number || *number < 0 || static_cast<std::uint64_t>(*number) > std::uint64_t{1} << 62) return std::nullopt;
+    constexpr std::uint64_t kMost = std::uint64_t{1} << 62;
+    if (!number || *number < 0 || static_cast<std::uint64_t>(*number) > kMost / factor) return std::nullopt;
     return static_cast<std::uint64_t>(*number) * factor;
   }
   return std::nullopt;

@@ -8,7 +8,9 @@
 #include <filesystem>
 
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/file_pattern.h"
 #include "hdf5schema/basics/text.h"
+#include "postproc/commands/terminal.h"
 
 namespace reveal {
 namespace {
@@ -44,20 +46,28 @@ TextStyle CommonOptions::style() const {
   return style;
 }
 
-AnalysisSettings CommonOptions::settings() const {
+const std::string& CommonOptions::config_file() const {
+  if (!fs::exists(config)) throw Error(config + ": No such file or directory");
+  return config;
+}
+
+Config CommonOptions::configuration(ConfigOwner of) const {
+  Config read;
   if (!config.empty()) {
-    if (!fs::exists(config)) throw Error(config + ": No such file or directory");
-    return load_analysis_settings({config});
+    read.read_file(config_file(), ConfigOwner::site);
+    return read;
   }
-  std::vector<fs::path> files{"/etc/reveal/reveal.conf"};
-  const char* base = std::getenv("XDG_CONFIG_HOME");
-  const char* home = std::getenv("HOME");
-  if (base != nullptr && *base != '\0') {
-    files.push_back(fs::path(base) / "reveal/reveal.conf");
-  } else if (home != nullptr && *home != '\0') {
-    files.push_back(fs::path(home) / ".config/reveal/reveal.conf");
+  std::error_code error;
+  for (const ConfigPlace& place : config_places(fs::read_symlink("/proc/self/exe", error), process_environment)) {
+    if (of == ConfigOwner::user || place.owner == ConfigOwner::site) read.read_file(place.file, place.owner);
   }
-  return load_analysis_settings(files);
+  return read;
+}
+
+AnalysisSettings CommonOptions::settings() const {
+  const Config read = configuration();
+  for (const std::string& problem : read.problems_of({"report", "rule"})) complain(problem);
+  return analysis_settings(read);
 }
 
 RegisteredCommand::RegisteredCommand(const CommandSpec& spec) {

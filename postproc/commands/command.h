@@ -29,7 +29,11 @@ struct CommonOptions {
 
   /// For standard output: as wide as the terminal, within reason, and in colour where it has some.
   [[nodiscard]] TextStyle style() const;
-  /// Throws Error.
+  /// --config; throws Error when there is no such file.
+  [[nodiscard]] const std::string& config_file() const;
+  /// That file, or the site's and, if wanted, the user's.
+  [[nodiscard]] Config configuration(ConfigOwner of = ConfigOwner::user) const;
+  /// What it says about the analysis; complains of its mistakes.
   [[nodiscard]] AnalysisSettings settings() const;
 };
 

@@ -101,11 +101,8 @@ class Doctor final : public Command {
     const StatePlace history = state_place();
     places.history = history.directory;
     places.why_no_history = history.why_not;
-    try {
-      static_cast<void>(common.settings());
-    } catch (const Error& failure) {
-      places.config_problem.emplace_back(failure.what());
-    }
+    const Config config = common.configuration();
+    for (const ConfigProblem& problem : config.problems()) places.config_problem.push_back(problem.text);
     const std::vector<SiteCheck> checks = check_site(places);
     const ProbeCheck probes = sorted_check(query_collector({"--check", "--json"}), on_virtual_machine());
     std::size_t problems = 0;

@@ -1,8 +1,6 @@
 #include <pwd.h>
 #include <unistd.h>
 
-#include <filesystem>
-
 #include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/host_name.h"
@@ -10,30 +8,26 @@
 #include "postproc/commands/terminal.h"
 #include "postproc/mail/mail_job.h"
 #include "postproc/mail/mail_quota.h"
-#include "postproc/telemetry/publish.h"
 
 namespace reveal {
 namespace {
 
-namespace fs = std::filesystem;
-
 /// The site's file only: a user's own would say who gets mail in the site's name.
-MailSettings mail_settings(const CommonOptions& common) {
-  constexpr std::size_t kLargestConfig = 1 << 20;
-  const fs::path file = common.config.empty() ? "/etc/reveal/reveal.conf" : common.config;
-  std::error_code error;
-  if (common.config.empty() && !fs::exists(file, error)) return {};
-  std::vector<std::string> problems;
-  MailSettings settings = parse_mail_settings(read_text_file(file, kLargestConfig), file.string(), problems);
+MailSettings settings_of_site(const CommonOptions& common) {
+  const Config config = common.configuration(ConfigOwner::site);
+  std::vector<std::string> problems = config.problems_of({"mail"});
+  MailSettings settings = mail_settings(config, problems);
   for (const std::string& problem : problems) complain(problem);
   return settings;
 }
 
 std::string help_of_settings() {
+  const Config defaults;
   std::string text;
-  for (const MailSettingHelp& setting : mail_setting_help()) {
-    text += "  " + std::string(setting.key) + " = " + std::string(setting.fallback) + "\n      " +
-            std::string(setting.help) + "\n";
+  for (const ConfigKey& key : kConfigKeys) {
+    if (key.section != config_key("mail", "enabled").section) continue;
+    text += "  " + std::string(key.key) + " = " + written(key, defaults.list(key)) + "\n      " +
+            std::string(key.help) + "\n";
   }
   return text;
 }
@@ -71,7 +65,7 @@ class Mail final : public Command {
     if (job_.request.user.empty() && user != nullptr) job_.request.user = user->pw_name;
     job_.host = host_name();
     job_.now_utc_ns = utc_now_ns();
-    const MailOutcome outcome = mail_job(job_, mail_settings(common));
+    const MailOutcome outcome = mail_job(job_, settings_of_site(common));
     if (common.json) {
       print(outcome_as_json(outcome));
     } else if (verbose_ || job_.dry_run || ::isatty(STDOUT_FILENO) == 1) {

@@ -1,10 +1,13 @@
 #include "postproc/deliver/deliver.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <spdlog/fmt/fmt.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <map>
@@ -13,13 +16,12 @@
 #include <thread>
 
 #include "hdf5schema/basics/clocks.h"
-#include "hdf5schema/basics/config_file.h"
+#include "hdf5schema/basics/config.h"
 #include "hdf5schema/basics/descriptor.h"
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/private_files.h"
 #include "hdf5schema/basics/report_lease.h"
 #include "hdf5schema/basics/request.h"
-#include "hdf5schema/basics/text.h"
 #include "postproc/analysis/downsample_traces.h"
 #include "postproc/analysis/job_facts.h"
 #include "postproc/analysis/job_report.h"
@@ -34,6 +36,7 @@ using namespace std::chrono_literals;
 using SteadyClock = std::chrono::steady_clock;
 
 constexpr const char* kClaimFile = ".job";
+constexpr const char* kMovedTo = ".moved-to";
 constexpr std::size_t kSmallFile = 64 << 10;
 constexpr std::string_view kReportFiles[] = {"report.json", "report.txt", "report.html", "run.json"};
 constexpr int kMostRuns = 1000;  // of one name
@@ -47,15 +50,15 @@ constexpr auto kWaitAfterEpilog = 30s;          // for the other nodes
 constexpr double kSecondsPerNode = 8e-3;        // for its summary in the job's report; measured 8.2 s for 1,000
 constexpr double kThinning = 1.5;               // of the analysis; measured .5 s for 4 MB, whose analysis takes 1.2 s
 
-std::string claim_of(const SlurmJob& job) {
+std::string claim_of(const JobPlace& job) {
   return job.cluster + " " + job.id + " " + std::to_string(job.restart) + "\n";
 }
 
 enum class Claim : std::uint8_t { fresh, ours, taken };
 
 /// The directory is this job's, of whichever of its nodes came first. Throws Error if it cannot be used at all.
-Claim claim(const fs::path& directory, const SlurmJob& job) {
-  make_private_directory(directory.string());
+Claim claim(const fs::path& directory, const JobPlace& job) {
+  make_private_directory(directory.string(), Privacy::others_do_not_write);
   require_writable(directory.string());
   const std::string text = claim_of(job);
   const fs::path marker = directory / kClaimFile;
@@ -108,7 +111,7 @@ struct Claimed {
   bool fresh = false;
 };
 
-Claimed claim_free(const Candidate& wanted, const SlurmJob& job) {
+Claimed claim_free(const Candidate& wanted, const JobPlace& job) {
   if (!wanted.make_parents && !fs::is_directory(wanted.path.parent_path())) {
     throw Error(wanted.path.parent_path().string() + " is not a directory");
   }
@@ -219,7 +222,7 @@ std::string move_all(const fs::path& spool, const fs::path& directory, const std
   return left;
 }
 
-double estimated_seconds(const fs::path& spool, const SlurmJob& job, const DeliverSettings& settings) {
+double estimated_seconds(const fs::path& spool, const JobPlace& job, const DeliverSettings& settings) {
   double bytes = 0;
   for (const ListedTrace& trace : list_traces(spool)) bytes += static_cast<double>(trace.bytes);
   return bytes * kSecondsPerByte * (settings.downsample_traces ? kThinning : 1) +
@@ -227,7 +230,7 @@ double estimated_seconds(const fs::path& spool, const SlurmJob& job, const Deliv
 }
 
 /// Until every node's summary is in a report: one that comes while another builds is seen by that one afterwards.
-bool build_when_complete(const fs::path& directory, const std::string& node, const SlurmJob& job,
+bool build_when_complete(const fs::path& directory, const std::string& node, const JobPlace& job,
                          const DeliverSettings& settings, const AnalysisSettings& analysis) {
   std::vector<std::string> nodes = job.watched;
   if (nodes.empty()) nodes.push_back(node);
@@ -260,67 +263,60 @@ bool build_when_complete(const fs::path& directory, const std::string& node, con
   }
 }
 
-/// What the job's first node learnt and left beside the traces.
-SlurmJob with_published_names(const fs::path& directory, SlurmJob job) {
+/// What the node that asked left beside the traces.
+JobNames published_names(const fs::path& directory, JobNames names) {
   ReportJob facts;
   read_job_facts(directory, facts);
   const std::size_t line = facts.array.find('_');
-  if (job.name.empty()) job.name = facts.name;
-  if (job.array_job.empty() && line != std::string::npos) {
-    job.array_job = facts.array.substr(0, line);
-    job.array_task = facts.array.substr(line + 1);
+  if (names.name.empty()) names.name = facts.name;
+  if (names.array_job.empty() && line != std::string::npos) {
+    names.array_job = facts.array.substr(0, line);
+    names.array_task = facts.array.substr(line + 1);
   }
-  return job;
+  return names;
 }
 
+/// The new name stands in the directory before it is renamed: who has it open finds it.
 fs::path rename_to_names(const fs::path& directory, const SlurmJob& job, const std::string& request) {
   const std::vector<Candidate> unnamed = delivery_candidates(job, request);
-  const std::vector<Candidate> named = delivery_candidates(with_published_names(directory, job), request);
+  const std::vector<Candidate> named = delivery_candidates({job.place, published_names(directory, job.names)}, request);
   if (named.empty() || unnamed.empty() || named.front().path == unnamed.front().path) return directory;
   if (directory.parent_path() != unnamed.front().path.parent_path()) return directory;  // it found no place there
   std::error_code ignored;
   fs::create_directories(named.front().path.parent_path(), ignored);
-  for (int run = 1; run <= kMostRuns; ++run) {
-    fs::path target = numbered(named.front().path, run);
-    if (::renameat2(AT_FDCWD, directory.c_str(), AT_FDCWD, target.c_str(), RENAME_NOREPLACE) == 0) return target;
-    if (errno != EEXIST) break;
+  try {
+    for (int run = 1; run <= kMostRuns; ++run) {
+      fs::path target = numbered(named.front().path, run);
+      if (fs::exists(fs::symlink_status(target, ignored))) continue;
+      publish_file(directory, kMovedTo, target.string());
+      if (::renameat2(AT_FDCWD, directory.c_str(), AT_FDCWD, target.c_str(), RENAME_NOREPLACE) == 0) return target;
+      if (errno != EEXIST) break;
+    }
+  } catch (const Error&) {  // no space for the new name: it keeps the old one
   }
+  fs::remove(directory / kMovedTo, ignored);
   return directory;
 }
 
-constexpr std::string_view kKeys[] = {"report",      "report_limit", "interval",        "min_interval", "probes",
-                                      "min_seconds", "spool_max",    "spool_total_max", "keep_days",    "retain"};
-constexpr struct {
-  std::string_view name;
-  ReportWhen when;
-} kReportNames[] = {{"epilog", ReportWhen::epilog}, {"job", ReportWhen::job}, {"lazy", ReportWhen::lazy}};
+/// Whether this is the way to the open directory.
+bool leads_to(const fs::path& path, int folder) {
+  struct stat open {};
+  struct stat named {};
+  return ::fstat(folder, &open) == 0 && ::lstat(path.c_str(), &named) == 0 && open.st_dev == named.st_dev &&
+         open.st_ino == named.st_ino;
+}
 
 }  // namespace
 
-DeliverSettings read_deliver_settings(const std::string& config) {
-  DeliverSettings settings;
-  std::error_code ignored;
-  if (!fs::exists(config, ignored)) return settings;
-  const ConfigFile file = parse_config(read_text_file(config, kSmallFile), config);
-  for (const ConfigEntry& entry : file.entries) {
-    if (entry.section != "slurm") continue;
-    if (std::find(std::begin(kKeys), std::end(kKeys), entry.key) == std::end(kKeys)) {
-      throw file.unknown_key(entry, std::vector<std::string>(std::begin(kKeys), std::end(kKeys)));
-    }
-    if (entry.key == "report_limit") {
-      const auto limit = parse_duration(file.single(entry));
-      if (!limit || *limit > 60s) throw file.error(entry.line, "report_limit is a time of at most 60s, for example 5s");
-      settings.wait_for_nodes = std::chrono::duration_cast<std::chrono::milliseconds>(*limit * kShareOfLimit);
-      settings.most_seconds = std::chrono::duration<double>(*limit).count() * kShareOfLimit;
-    }
-    if (entry.key == "retain") settings.downsample_traces = file.single(entry) == "summary";
-    if (entry.key != "report") continue;  // the collector's and the janitor's
-    const auto* known = std::find_if(std::begin(kReportNames), std::end(kReportNames),
-                                     [&](const auto& each) { return each.name == file.single(entry); });
-    if (known == std::end(kReportNames)) throw file.error(entry.line, "report is epilog, job or lazy");
-    settings.report = known->when;
-  }
-  return settings;
+DeliverSettings deliver_settings(const Config& config) {
+  const std::string report = config.text(config_key("slurm", "report"));
+  const auto share = config.time(config_key("slurm", "report_limit")) * kShareOfLimit;
+  return {.report = report == "job"    ? ReportWhen::job
+                    : report == "lazy" ? ReportWhen::lazy
+                                       : ReportWhen::epilog,
+          .wait_for_nodes = std::chrono::duration_cast<std::chrono::milliseconds>(share),
+          .most_seconds = std::chrono::duration<double>(share).count(),
+          .downsample_traces = config.text(config_key("slurm", "retain")) == "summary"};
 }
 
 bool take_marker(const fs::path& directory, const char* name) noexcept {
@@ -331,44 +327,40 @@ bool take_marker(const fs::path& directory, const char* name) noexcept {
 
 std::vector<Candidate> delivery_candidates(const SlurmJob& job, const std::string& request) {
   std::vector<Candidate> candidates;
-  const std::string restart = job.restart > 0 ? "-r" + std::to_string(job.restart) : "";
-  const std::string standard = "reveal-" + file_name_part(job.id) + restart;
+  const std::string restart = job.place.restart > 0 ? "-r" + std::to_string(job.place.restart) : "";
+  const std::string standard = "reveal-" + file_name_part(job.place.id) + restart;
   if (const std::string pattern = requested(request, "output"); !pattern.empty()) {
     try {
       const fs::path path = expand_pattern(pattern, pattern_environment(job)) + restart;
       if (path.is_absolute()) candidates.push_back({path.lexically_normal(), true});
-      if (path.is_relative() && fs::path(job.work_dir).is_absolute()) {
-        candidates.push_back({(fs::path(job.work_dir) / path).lexically_normal(), true});
+      if (path.is_relative() && fs::path(job.place.work_dir).is_absolute()) {
+        candidates.push_back({(fs::path(job.place.work_dir) / path).lexically_normal(), true});
       }
     } catch (const Error&) {  // a pattern we do not know: the standard place
     }
   }
-  for (const fs::path& base : {fs::path(job.work_dir), fs::path(job.home)}) {
+  for (const fs::path& base : {fs::path(job.place.work_dir), fs::path(job.place.home)}) {
     if (base.is_absolute() && base != "/") candidates.push_back({base / standard});
   }
   return candidates;
 }
 
-fs::path delivered_to(const fs::path& directory, const SlurmJob& job, const std::string& request) {
-  std::error_code ignored;
-  if (fs::exists(directory / kClaimFile, ignored)) return directory;
-  for (const Candidate& named : delivery_candidates(job, request)) {
-    for (int run = 1; run <= kMostRuns && fs::exists(numbered(named.path, run), ignored); ++run) {
-      if (read_text_file(numbered(named.path, run) / kClaimFile, kSmallFile) == claim_of(job)) {
-        return numbered(named.path, run);
-      }
-    }
-  }
-  return directory;
+fs::path delivered_to(const Delivery& delivery) {
+  if (!delivery.folder || leads_to(delivery.directory, delivery.folder.get())) return delivery.directory;
+  std::array<char, PATH_MAX> text{};
+  const Descriptor file(::openat(delivery.folder.get(), kMovedTo, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  const ssize_t size = file ? ::read(file.get(), text.data(), text.size()) : -1;
+  fs::path named(size > 0 ? std::string(text.data(), static_cast<std::size_t>(size)) : std::string());
+  return leads_to(named, delivery.folder.get()) ? named : delivery.directory;
 }
 
-Delivery deliver(const fs::path& spool, const std::string& node, SlurmJob& job, const std::string& request,
-                 const DeliverSettings& settings, const AnalysisSettings& analysis,
-                 const std::function<void(const fs::path&)>& learn, const std::function<void()>& let_epilog_go) {
-  const SlurmJob place = job;
+Delivery deliver(const fs::path& spool, const std::string& node, const SlurmJob& job, const std::string& request,
+                 const DeliverSettings& settings, const AnalysisSettings& analysis, const LearnNames& learn,
+                 const std::function<void()>& let_epilog_go) {
+  const JobPlace& place = job.place;
   Delivery delivery;
   delivery.directory = spool;
-  const double work = estimated_seconds(spool, job, settings);
+  const double work = estimated_seconds(spool, place, settings);
   const bool in_epilog = settings.report == ReportWhen::epilog && work <= settings.most_seconds;
   const bool after_epilog = settings.report == ReportWhen::epilog && !in_epilog && work <= kMostSecondsAfterEpilog;
   const auto tell = [&why = delivery.why](const std::string& problem) {
@@ -380,15 +372,17 @@ Delivery deliver(const fs::path& spool, const std::string& node, SlurmJob& job, 
     for (const std::string& problem : downsample_traces(directory, node)) tell(problem);
   };
   if (in_epilog) analyse(spool);
-  for (const Candidate& candidate : delivery_candidates(place, request)) {
+  for (const Candidate& candidate : delivery_candidates(job, request)) {
     Claimed claimed;
     try {
       claimed = claim_free(candidate, place);
       const fs::path& directory = claimed.directory;
-      if (learn) learn(directory);
-      if (!job.state.empty()) publish_file(directory, kJobFactsFile, render_slurm_job(job));
+      if (learn && !delivery.names) delivery.names = learn(directory);
+      const JobNames& names = delivery.names ? *delivery.names : job.names;
+      if (!names.state.empty()) publish_file(directory, kJobFactsFile, render_slurm_job({place, names}));
       tell(move_all(spool, directory, node));
       delivery.directory = directory;
+      delivery.folder = Descriptor(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
       delivery.moved = true;
       break;
     } catch (const std::exception& error) {
@@ -414,7 +408,7 @@ Delivery deliver(const fs::path& spool, const std::string& node, SlurmJob& job, 
   }
   // Only when no other node can be on its way there.
   if (delivery.report_built && delivery.moved && contains_all(delivered(delivery.directory), place.nodes)) {
-    delivery.directory = rename_to_names(delivery.directory, place, request);
+    delivery.directory = rename_to_names(delivery.directory, job, request);
   }
   return delivery;
 }

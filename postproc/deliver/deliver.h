@@ -6,9 +6,11 @@
 #include <chrono>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "hdf5schema/basics/descriptor.h"
 #include "postproc/deliver/slurm_job.h"
 #include "postproc/diagnose/analysis_settings.h"
 
@@ -18,20 +20,22 @@ enum class ReportWhen { epilog, job, lazy };
 
 struct DeliverSettings {
   ReportWhen report = ReportWhen::epilog;
-  std::chrono::milliseconds wait_for_nodes{3000};
-  double most_seconds = 3;         // of estimated analysis in the epilog
+  std::chrono::milliseconds wait_for_nodes{0};
+  double most_seconds = 0;         // of estimated analysis in the epilog
   bool downsample_traces = false;  // once they are analysed
 };
 
-/// Of the section [slurm]; throws Error for what it cannot understand.
-[[nodiscard]] DeliverSettings read_deliver_settings(const std::string& config);
+/// Of the section [slurm].
+[[nodiscard]] DeliverSettings deliver_settings(const Config& config);
 
 struct Delivery {
   std::filesystem::path directory;  // where traces and report are now
   bool moved = false;               // false: still in the spool, `why` says why
   std::string why;                  // what failed on the way, in one line
   bool report_built = false;
-  bool needs_job = false;  // too much work for an epilog
+  bool needs_job = false;         // too much work for an epilog
+  std::optional<JobNames> names;  // learnt on the way
+  Descriptor folder;              // `directory`, also once another node has renamed it
 };
 
 /// Made by the node that asks the controller.
@@ -46,22 +50,23 @@ struct Candidate {
 };
 
 /// The directories to try, best first: what the user asked for or reveal-JOBID in the working directory, then in the
-/// home directory. What is not known of the job yet (%x, %A, %a) is its id.
+/// home directory. What is not known of the job (%x, %A, %a) is its id.
 [[nodiscard]] std::vector<Candidate> delivery_candidates(const SlurmJob& job, const std::string& request);
 
-/// Where the run that was delivered to `directory` is now: once all of its nodes are in, it is renamed to what only the
-/// controller knew (see deliver()).
-[[nodiscard]] std::filesystem::path delivered_to(const std::filesystem::path& directory, const SlurmJob& job,
-                                                 const std::string& request);
+/// Where the directory is now: once all nodes are in, one of them renames it to what only the controller knew, and
+/// writes the new name into it.
+[[nodiscard]] std::filesystem::path delivered_to(const Delivery& delivery);
 
-/// All nodes of a job choose the same directory, so only what all of them know decides. `learn` is called once, when
-/// this node has found its place and before the report is built: it may ask the controller and complete `job`.
-/// `let_epilog_go` is called early when the analysis is too much for an epilog, but not worth a job of its own.
-/// Throws Error only when the spool itself cannot be read.
-[[nodiscard]] Delivery deliver(const std::filesystem::path& spool, const std::string& node, SlurmJob& job,
+/// What this node learns of the job, asked once when it has its directory, so that it stands there before the traces
+/// do; nothing where another node asks.
+using LearnNames = std::function<std::optional<JobNames>(const std::filesystem::path& directory)>;
+
+/// All nodes of a job choose the same directory. `job.names` are what all of them know of it: nothing, unless there is
+/// one node only. `let_epilog_go` is called early when the analysis is too much for an epilog, but not worth a job of
+/// its own. Throws Error only when the spool itself cannot be read.
+[[nodiscard]] Delivery deliver(const std::filesystem::path& spool, const std::string& node, const SlurmJob& job,
                                const std::string& request, const DeliverSettings& settings,
-                               const AnalysisSettings& analysis,
-                               const std::function<void(const std::filesystem::path& directory)>& learn = {},
+                               const AnalysisSettings& analysis, const LearnNames& learn = {},
                                const std::function<void()>& let_epilog_go = {});
 
 }  // namespace reveal

@@ -31,47 +31,44 @@ constexpr std::chrono::seconds kSamplerLimit{3};             // to close its tra
 constexpr std::chrono::milliseconds kDeliveredLook{100};
 constexpr std::chrono::seconds kMailPause{5};  // before what failed is tried once more
 constexpr const char* kMailedFile = ".mailed";
-constexpr std::size_t kLargestConfig = 1 << 20;
 
 class EndOfNode {
  public:
   explicit EndOfNode(const JobEnd& end) : end_(end) {}
 
   int run() {
-    SlurmJob job = slurm_job_of_environment(end_.job, process_environment);
+    config_.read_file(end_.config, ConfigOwner::site);
+    SlurmJob known = slurm_job_of_environment(end_.job, process_environment);
     if (const passwd* user = ::getpwuid(::geteuid()); user != nullptr) {
-      job.home = user->pw_dir;
-      job.user = user->pw_name;
+      known.place.home = user->pw_dir;
+      known.place.user = user->pw_name;
     }
     if (end_.orphan) wait_for_sampler();
-    const SlurmJob known = job;
-    // All nodes must derive the same directory, so only facts known to every node may be used here.
-    if (job.nodes.size() > 1) job.name = job.array_job = job.array_task = "";
-    // One node asks. Of a job on several nodes only once it has its place, so that what only it knows does not lead it
-    // elsewhere than the others.
-    bool asks = false;
-    const auto ask = [&] {
-      asks = true;
-      const std::string answer = ask_controller(end_.job, kControllerLimit);
-      if (answer.empty()) add_recorded_names(job, end_.spool);
-      add_controller_answer(job, answer);
-      if (job.name.empty()) job.name = known.name;
-      if (job.array_job.empty()) {
-        job.array_job = known.array_job;
-        job.array_task = known.array_task;
-      }
+    // Of a job on one node everything is known before it has a directory; of several, all must choose the same one.
+    const bool alone = known.place.nodes.size() <= 1;
+    SlurmJob job = known;
+    if (alone) {
+      job.names = ask(known.names, known.names);
+      job.place = place_of_one_node(known.place, job.names);
+    } else {
+      job.names = {};
+    }
+    const LearnNames learn = [&](const std::filesystem::path& directory) -> std::optional<JobNames> {
+      if (alone || (!job.place.inner && job.place.nodes.front() != end_.node)) return std::nullopt;
+      if (!take_marker(directory, kAskedFile)) return std::nullopt;
+      JobNames unnamed = known.names;
+      unnamed.name = unnamed.array_job = unnamed.array_task = "";
+      return ask(std::move(unnamed), known.names);
     };
-    if (job.nodes.size() <= 1) ask();
-    const auto learn = [&](const std::filesystem::path& directory) {
-      if (asks || (!job.inner && job.nodes.front() != end_.node)) return;
-      if (take_marker(directory, kAskedFile)) ask();
-    };
-    const auto settings = or_default([this] { return read_deliver_settings(end_.config); });
-    const auto analysis = or_default([this] { return load_analysis_settings({end_.config}); });
-    const Delivery delivery =
+    const DeliverSettings settings = deliver_settings(config_);
+    const AnalysisSettings analysis = analysis_settings(config_);
+    for (const std::string& problem : config_.problems_of({"report", "rule"})) say(LOG_NOTICE, problem);
+    Delivery delivery =
         deliver(end_.spool, end_.node, job, end_.request, settings, analysis, learn, [this] { ready(); });
+    if (!delivery.moved && !delivery.names) delivery.names = learn(delivery.directory);
+    const bool asked = alone || delivery.names;
+    if (!alone) job.names = delivery.names.value_or(known.names);
     if (!delivery.moved) {
-      learn(delivery.directory);
       say(LOG_NOTICE, "kept in " + delivery.directory.string() + (delivery.why.empty() ? "" : ": " + delivery.why));
     } else if (!delivery.why.empty()) {
       say(LOG_NOTICE, "delivered to " + delivery.directory.string() + ": " + delivery.why);
@@ -84,11 +81,11 @@ class EndOfNode {
     ready();
     // Who asked knows to whom; another node may have built the report.
     if (settings.report == ReportWhen::epilog && !delivery.needs_job && !delivery.report_built &&
-        job.nodes.size() <= 1) {
+        job.place.nodes.size() <= 1) {
       say(LOG_NOTICE, "no report could be built in " + delivery.directory.string() + "; `reveal show` tries again");
     }
     const bool comes = settings.report == ReportWhen::epilog && !delivery.needs_job;
-    if (asks && comes) mail_report(delivery.directory, job, known.cluster);
+    if (asked && comes) mail_report(delivery, job);
     return 0;
   }
 
@@ -104,17 +101,6 @@ class EndOfNode {
   }
 
  private:
-  /// A mistake in the site's file costs its setting, not the report.
-  template <typename Read>
-  auto or_default(Read read) const -> decltype(read()) {
-    try {
-      return read();
-    } catch (const std::exception& error) {
-      say(LOG_WARNING, error.what());
-      return {};
-    }
-  }
-
   void wait_for_sampler() const {
     const auto unfinished = [this] {
       for (const auto& entry : std::filesystem::directory_iterator(end_.spool)) {
@@ -126,19 +112,32 @@ class EndOfNode {
     while (unfinished() && std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(kDeliveredLook);
   }
 
-  void mail_report(const std::filesystem::path& delivered, const SlurmJob& job, const std::string& cluster) const {
-    const MailSettings settings = mail_settings();
+  /// `known`: where the controller has no name for it.
+  [[nodiscard]] JobNames ask(JobNames names, const JobNames& known) const {
+    const std::string answer = ask_controller(end_.job, kControllerLimit);
+    if (answer.empty()) add_recorded_names(names, end_.spool);
+    add_controller_answer(names, answer);
+    if (names.name.empty()) names.name = known.name;
+    if (names.array_job.empty()) {
+      names.array_job = known.array_job;
+      names.array_task = known.array_task;
+    }
+    return names;
+  }
+
+  void mail_report(const Delivery& delivery, const SlurmJob& job) const {
+    std::vector<std::string> problems = config_.problems_of({"mail"});
+    const MailSettings settings = mail_settings(config_, problems);
+    for (const std::string& problem : problems) say(LOG_NOTICE, problem);
     if (!settings.enabled) return;
-    SlurmJob claimed = job;
-    claimed.cluster = cluster;  // as the nodes know it that delivered
     const auto end = std::chrono::steady_clock::now() + kReportLimit;
     std::error_code ignored;
     while (std::chrono::steady_clock::now() < end) {
-      const std::filesystem::path directory = delivered_to(delivered, claimed, end_.request);
+      const std::filesystem::path directory = delivered_to(delivery);
       if (std::filesystem::exists(directory / "report.json", ignored)) return mail(directory, job, settings);
       std::this_thread::sleep_for(kReportLook);
     }
-    say(LOG_NOTICE, "mail: none, since there is no report in " + delivered.string() + " yet");
+    say(LOG_NOTICE, "mail: none, since there is no report in " + delivery.directory.string() + " yet");
   }
 
   struct Option {
@@ -160,25 +159,16 @@ class EndOfNode {
   [[nodiscard]] std::string report_command(const Delivery& delivery, const SlurmJob& job,
                                            const DeliverSettings& settings) const {
     std::string nodes;
-    for (const std::string& node : job.nodes) nodes += (nodes.empty() ? "" : ",") + node;
+    for (const std::string& node : job.place.nodes) nodes += (nodes.empty() ? "" : ",") + node;
     return command("report", delivery,
                    {{"--expect", nodes}, {"--retain", settings.downsample_traces ? "summary" : ""}});
   }
   [[nodiscard]] std::string mail_command(const Delivery& delivery, const SlurmJob& job) const {
     return command("mail", delivery,
                    {{"--to", requested(end_.request, "mail")},
-                    {"--mail-user", job.mail_user},
-                    {"--user", job.user},
-                    {"--array", job.array_job}});
-  }
-
-  [[nodiscard]] MailSettings mail_settings() const {
-    std::error_code ignored;
-    if (!std::filesystem::exists(end_.config, ignored)) return {};
-    std::vector<std::string> problems;
-    MailSettings settings = parse_mail_settings(read_text_file(end_.config, kLargestConfig), end_.config, problems);
-    for (const std::string& problem : problems) say(LOG_NOTICE, problem);
-    return settings;
+                    {"--mail-user", job.names.mail_user},
+                    {"--user", job.place.user},
+                    {"--array", job.names.array_job}});
   }
 
   /// After the epilog has been let go: a mail server may take its time.
@@ -186,12 +176,12 @@ class EndOfNode {
     std::error_code ignored;
     if (!take_marker(directory, kMailedFile)) return;
     MailJob mail{.directory = directory,
-                 .array = job.array_job,
-                 .state = shared_mail_state(job.home, job.cluster).value_or(end_.mail_state),
+                 .array = job.names.array_job,
+                 .state = shared_mail_state(job.place.home, job.names.cluster).value_or(end_.mail_state),
                  .host = host_name(),
                  .now_utc_ns = utc_now_ns()};
     mail.retry_after = kMailPause;
-    mail.request = {.asked = requested(end_.request, "mail"), .mail_user = job.mail_user, .user = job.user};
+    mail.request = {.asked = requested(end_.request, "mail"), .mail_user = job.names.mail_user, .user = job.place.user};
     const MailOutcome outcome = mail_job(mail, settings);
     for (const std::string& problem : outcome.problems) say(LOG_NOTICE, problem);
     for (const MailOutcome::Item& item : outcome.items) {
@@ -206,6 +196,7 @@ class EndOfNode {
   }
 
   const JobEnd& end_;
+  Config config_;  // [slurm] was read by the collector before, who said what is wrong there
   bool told_ = false;
 };
 

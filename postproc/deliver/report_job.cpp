@@ -36,7 +36,7 @@ std::string shell_quoted(const std::string& word) {
 std::string submit_report_job(const SlurmJob& job, const std::filesystem::path& directory, const std::string& command) {
   std::vector<std::string> words{"sbatch",
                                  "--parsable",
-                                 "--dependency=afterany:" + job.id,
+                                 "--dependency=afterany:" + job.place.id,
                                  "--job-name=reveal-report",
                                  "--nodes=1",
                                  "--ntasks=1",
@@ -45,8 +45,8 @@ std::string submit_report_job(const SlurmJob& job, const std::filesystem::path& 
                                  "--chdir=" + directory.string(),
                                  "--export=NONE",
                                  "--wrap=" + command};
-  if (!job.partition.empty()) words.push_back("--partition=" + job.partition);
-  if (!job.account.empty()) words.push_back("--account=" + job.account);
+  if (!job.names.partition.empty()) words.push_back("--partition=" + job.names.partition);
+  if (!job.names.account.empty()) words.push_back("--account=" + job.names.account);
   // Never a report of the report; where the plug-in is not loaded on the submit side, the option does not exist.
   words.insert(words.begin() + 1, "--reveal=off");
   int status = run_silently(words);

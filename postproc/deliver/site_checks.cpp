@@ -130,7 +130,7 @@ class SiteChecks {
   void configuration() {
     if (places_.config_problem.empty()) return add("reveal.conf", Result::ok, "can be read");
     for (const std::string& problem : places_.config_problem) {
-      add("reveal.conf", Result::problem, problem, "mend that line; until then no report is made");
+      add("reveal.conf", Result::problem, problem, "mend that line; the rest of the file applies");
     }
   }
 
@@ -258,15 +258,11 @@ class SiteChecks {
   }
 
   void mail() {
-    const fs::path file = at("/etc/reveal/reveal.conf");
-    std::error_code error;
-    MailSettings settings;
-    std::vector<std::string> problems;
-    try {
-      if (fs::exists(file, error)) settings = parse_mail_settings(read_text_file(file, kLargestFile), file, problems);
-    } catch (const Error& failure) {
-      problems.emplace_back(failure.what());
-    }
+    const fs::path file = at(kSiteConfig);
+    Config config;
+    config.read_file(file, ConfigOwner::site);
+    std::vector<std::string> problems = config.problems_of({"mail"});
+    const MailSettings settings = mail_settings(config, problems);
     if (!problems.empty()) return add("mail", Result::problem, problems.front(), "mend [mail] of " + file.string());
     if (!settings.enabled) return add("mail", Result::unused, "off: [mail] enabled = false in reveal.conf");
     if (settings.sendmail.empty() || ::access(at(settings.sendmail.front()).c_str(), X_OK) != 0) {

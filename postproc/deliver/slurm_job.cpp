@@ -26,13 +26,13 @@ std::string first_of(const Environment& environment, std::initializer_list<const
 // The texts a controller may add, by the key of their line.
 struct TextField {
   std::string_view key;
-  std::string SlurmJob::*member;
+  std::string JobNames::*member;
 };
 constexpr TextField kTextFields[] = {
-    {"array_job", &SlurmJob::array_job}, {"array_task", &SlurmJob::array_task}, {"het_job", &SlurmJob::het_job},
-    {"name", &SlurmJob::name},           {"account", &SlurmJob::account},       {"partition", &SlurmJob::partition},
-    {"cluster", &SlurmJob::cluster},     {"work_dir", &SlurmJob::work_dir},     {"mail_user", &SlurmJob::mail_user},
-    {"state", &SlurmJob::state},         {"command", &SlurmJob::command},
+    {"array_job", &JobNames::array_job}, {"array_task", &JobNames::array_task}, {"het_job", &JobNames::het_job},
+    {"name", &JobNames::name},           {"account", &JobNames::account},       {"partition", &JobNames::partition},
+    {"cluster", &JobNames::cluster},     {"work_dir", &JobNames::work_dir},     {"mail_user", &JobNames::mail_user},
+    {"state", &JobNames::state},         {"command", &JobNames::command},
 };
 /// Not for the job's directory.
 constexpr std::string_view kKept[] = {"work_dir", "mail_user", "command"};
@@ -47,45 +47,47 @@ std::optional<int> exit_code_of(int wait_status) {
 }  // namespace
 
 SlurmJob slurm_job_of_environment(const std::string& id, const Environment& environment) {
-  SlurmJob job;
-  job.id = id;
-  job.array_job = environment("SLURM_ARRAY_JOB_ID");
-  job.array_task = environment("SLURM_ARRAY_TASK_ID");
-  job.het_job = environment("SLURM_HET_JOB_ID");
-  job.name = environment("SLURM_JOB_NAME");
-  job.user = environment("SLURM_JOB_USER");
-  job.account = environment("SLURM_JOB_ACCOUNT");
-  job.partition = environment("SLURM_JOB_PARTITION");
-  job.cluster = environment("SLURM_CLUSTER_NAME");
-  job.work_dir = first_of(environment, {"SLURM_JOB_WORK_DIR", "SPANK_REVEAL_DIR"});
-  job.restart = static_cast<int>(
+  JobPlace place;
+  place.id = id;
+  place.user = environment("SLURM_JOB_USER");
+  place.cluster = environment("SLURM_CLUSTER_NAME");
+  place.work_dir = first_of(environment, {"SLURM_JOB_WORK_DIR", "SPANK_REVEAL_DIR"});
+  place.restart = static_cast<int>(
       parse_int(first_of(environment, {"SLURM_JOB_RESTART_COUNT", "SLURM_RESTART_COUNT"})).value_or(0));
-  job.nodes = expand_node_list(first_of(environment, {"SLURM_JOB_NODELIST", "SLURM_NODELIST"}));
-  job.watched = job.nodes;
-  job.inner = !environment("SLURM_STEP_NODELIST").empty();
-  if (job.inner) {
+  place.nodes = expand_node_list(first_of(environment, {"SLURM_JOB_NODELIST", "SLURM_NODELIST"}));
+  place.watched = place.nodes;
+  place.inner = !environment("SLURM_STEP_NODELIST").empty();
+  if (place.inner) {
     const std::vector<std::string> step = expand_node_list(environment("SLURM_STEP_NODELIST"));
-    std::erase_if(job.watched,
+    std::erase_if(place.watched,
                   [&](const std::string& node) { return std::find(step.begin(), step.end(), node) == step.end(); });
-    if (job.watched.empty()) job.watched = step;
+    if (place.watched.empty()) place.watched = step;
   }
-  return job;
+  JobNames names;
+  names.name = environment("SLURM_JOB_NAME");
+  names.array_job = environment("SLURM_ARRAY_JOB_ID");
+  names.array_task = environment("SLURM_ARRAY_TASK_ID");
+  names.het_job = environment("SLURM_HET_JOB_ID");
+  names.account = environment("SLURM_JOB_ACCOUNT");
+  names.partition = environment("SLURM_JOB_PARTITION");
+  names.cluster = place.cluster;
+  return {std::move(place), std::move(names)};
 }
 
-void add_recorded_names(SlurmJob& job, const std::filesystem::path& spool) {
+void add_recorded_names(JobNames& names, const std::filesystem::path& spool) {
   constexpr struct {
     std::string_view fact;
-    std::string SlurmJob::*member;
-  } kNames[] = {{"env.SLURM_JOB_NAME", &SlurmJob::name},
-                {"env.SLURM_ARRAY_JOB_ID", &SlurmJob::array_job},
-                {"env.SLURM_ARRAY_TASK_ID", &SlurmJob::array_task}};
+    std::string JobNames::*member;
+  } kNames[] = {{"env.SLURM_JOB_NAME", &JobNames::name},
+                {"env.SLURM_ARRAY_JOB_ID", &JobNames::array_job},
+                {"env.SLURM_ARRAY_TASK_ID", &JobNames::array_task}};
   for (const ListedTrace& trace : list_traces(spool)) {
     try {
       const TraceReader reader(trace.path, TraceReader::Check::names);
       for (const Snapshot& snapshot : {reader.snapshot_begin(), reader.snapshot_end()}) {
         for (const auto& [key, value] : snapshot) {
-          for (const auto& name : kNames) {
-            if (key == name.fact && (job.*name.member).empty()) job.*name.member = value;
+          for (const auto& known : kNames) {
+            if (key == known.fact && (names.*known.member).empty()) names.*known.member = value;
           }
         }
       }
@@ -94,7 +96,7 @@ void add_recorded_names(SlurmJob& job, const std::filesystem::path& spool) {
   }
 }
 
-void add_controller_answer(SlurmJob& job, const std::string& answer) {
+void add_controller_answer(JobNames& names, const std::string& answer) {
   std::string_view rest = answer;
   std::string_view row;
   while (next_line(rest, row)) {
@@ -102,43 +104,51 @@ void add_controller_answer(SlurmJob& job, const std::string& answer) {
     const std::string_view key = row.substr(0, blank);
     const std::string_view value = row.substr(std::min(blank + 1, row.size()));
     for (const TextField& field : kTextFields) {
-      if (key == field.key) job.*field.member = value;
+      if (key == field.key) names.*field.member = value;
     }
-    if (key == "wait_status") job.exit_code = exit_code_of(static_cast<int>(parse_int(value).value_or(0)));
-    if (key == "nodes" && job.nodes.empty()) job.watched = job.nodes = expand_node_list(value);
+    if (key == "wait_status") names.exit_code = exit_code_of(static_cast<int>(parse_int(value).value_or(0)));
+    if (key == "nodes") names.nodes = expand_node_list(value);
   }
 }
 
-std::string run_key_of(const SlurmJob& job) {
-  std::string_view rest = job.command;
+JobPlace place_of_one_node(JobPlace place, const JobNames& names) {
+  if (!names.cluster.empty()) place.cluster = names.cluster;
+  if (!names.work_dir.empty()) place.work_dir = names.work_dir;
+  if (place.nodes.empty()) place.watched = place.nodes = names.nodes;
+  return place;
+}
+
+std::string run_key_of(const JobNames& names) {
+  std::string_view rest = names.command;
   const std::string_view program = next_word(rest);
   const std::string_view name = program.substr(program.rfind('/') + 1);
   if (name.empty() || (is_interpreter(name) && next_word(rest).empty())) return "";
-  const bool named = !job.name.empty() && job.name != name;
-  return text_hash(job.command) + text_hash(named ? job.name : "");
+  const bool named = !names.name.empty() && names.name != name;
+  return text_hash(names.command) + text_hash(named ? names.name : "");
 }
 
 Environment pattern_environment(const SlurmJob& job) {
   return [job](const char* name) -> std::string {
     const std::string_view asked = name;
-    if (asked == "SLURM_JOB_ID") return job.id;
-    if (asked == "SLURM_ARRAY_JOB_ID") return job.array_job;
-    if (asked == "SLURM_ARRAY_TASK_ID") return job.array_task;
-    if (asked == "SLURM_JOB_NAME") return job.name;
-    if (asked == "SLURM_JOB_USER") return job.user;
+    if (asked == "SLURM_JOB_ID") return job.place.id;
+    if (asked == "SLURM_ARRAY_JOB_ID") return job.names.array_job;
+    if (asked == "SLURM_ARRAY_TASK_ID") return job.names.array_task;
+    if (asked == "SLURM_JOB_NAME") return job.names.name;
+    if (asked == "SLURM_JOB_USER") return job.place.user;
     return "";
   };
 }
 
 std::string render_slurm_job(const SlurmJob& job) {
-  nlohmann::ordered_json json{{"id", job.id}, {"restart", job.restart}};
+  nlohmann::ordered_json json{{"id", job.place.id}, {"restart", job.place.restart}};
   for (const TextField& field : kTextFields) {
     if (std::find(std::begin(kKept), std::end(kKept), field.key) == std::end(kKept)) {
-      json[std::string(field.key)] = job.*field.member;
+      json[std::string(field.key)] = job.names.*field.member;
     }
   }
-  json["run_key"] = run_key_of(job);
-  json["exit_code"] = job.exit_code ? nlohmann::ordered_json(*job.exit_code) : nlohmann::ordered_json(nullptr);
+  json["run_key"] = run_key_of(job.names);
+  json["exit_code"] =
+      job.names.exit_code ? nlohmann::ordered_json(*job.names.exit_code) : nlohmann::ordered_json(nullptr);
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 

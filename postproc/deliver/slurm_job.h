@@ -11,20 +11,30 @@
 
 namespace reveal {
 
-struct SlurmJob {
-  std::string id;
-  std::string array_job, array_task;
-  std::string het_job;
-  std::string name, user, account, partition, cluster;
-  std::string work_dir, home;
-  std::string mail_user;
-  std::string command;  // as it was submitted: its arguments may be secrets, so only a hash of it is kept
-  std::string state;    // "COMPLETED", "TIMEOUT", ...
-  std::optional<int> exit_code;
+/// What every node of a job knows without asking anybody. It decides the directory, which all of them must agree on.
+struct JobPlace {
+  std::string id, user, cluster, work_dir, home;
   int restart = 0;
   std::vector<std::string> nodes;    // of the job
   std::vector<std::string> watched;  // those that are expected to deliver: of an inner `srun --reveal`, the step's
   bool inner = false;                // watched by a step: its nodes may be any of the job's
+};
+
+/// What one node learns, from the controller or from the job's processes. It decides texts, and what the directory is
+/// called once all nodes have delivered.
+struct JobNames {
+  std::string name, array_job, array_task, het_job;
+  std::string account, partition, mail_user;
+  std::string command;  // as it was submitted: its arguments may be secrets, so only a hash of it is kept
+  std::string state;    // "COMPLETED", "TIMEOUT", ...
+  std::optional<int> exit_code;
+  std::string cluster, work_dir;  // as the controller has them
+  std::vector<std::string> nodes;
+};
+
+struct SlurmJob {
+  JobPlace place;
+  JobNames names;
 };
 
 /// From SLURM_* and SPANK_REVEAL_* as a prolog or epilog gets them.
@@ -32,14 +42,17 @@ struct SlurmJob {
 
 /// What a prolog is not told (job name, array), from the environment of the job's processes as the trace in `spool` has
 /// it: where no controller answers.
-void add_recorded_names(SlurmJob& job, const std::filesystem::path& spool);
+void add_recorded_names(JobNames& names, const std::filesystem::path& spool);
 
 /// Fills what the environment did not know. `answer` are lines "key value" as ask_controller() gives them.
-void add_controller_answer(SlurmJob& job, const std::string& answer);
+void add_controller_answer(JobNames& names, const std::string& answer);
+
+/// The place of a job on one node, which has nobody to agree with: the controller knows it better.
+[[nodiscard]] JobPlace place_of_one_node(JobPlace place, const JobNames& names);
 
 /// The same for all jobs that run the same command under the same name, see postproc/history/run_identity.h; "" when
 /// that is not known: not more than an interpreter, or no controller answered.
-[[nodiscard]] std::string run_key_of(const SlurmJob& job);
+[[nodiscard]] std::string run_key_of(const JobNames& names);
 
 /// The names that patterns such as %x stand for.
 [[nodiscard]] Environment pattern_environment(const SlurmJob& job);

@@ -2,65 +2,77 @@
 
 #include <spdlog/fmt/fmt.h>
 
-#include <algorithm>
-#include <charconv>
+#include <deque>
+#include <map>
+#include <span>
 
-#include "hdf5schema/basics/config_file.h"
 #include "hdf5schema/basics/error.h"
-#include "hdf5schema/basics/text.h"
 #include "hdf5schema/version.h"
 #include "postproc/detect/pipeline.h"
-#include "postproc/telemetry/publish.h"
 
 namespace reveal {
 namespace {
 
-constexpr std::size_t kLargestConfig = 1 << 20;
-constexpr std::string_view kSections[] = {"report", "rule"};
+/// [rule."ID"], made of the rule table once.
+struct RuleKeys {
+  std::string section;
+  std::deque<std::string> fallbacks;
+  std::vector<ConfigKey> keys;
+};
 
-void set_rule(RuleSetting& setting, const RuleSpec& spec, const ConfigFile& config, const ConfigEntry& entry) {
-  if (entry.key == "enabled") {
-    setting.enabled = config.truth(entry);
-    return;
+RuleKeys keys_of_rule(const RuleSpec& rule) {
+  RuleKeys made{.section = fmt::format("rule.\"{}\"", rule.id), .fallbacks = {}, .keys = {}};
+  made.keys.push_back({"", "enabled", ConfigForm::truth, "true", "Whether this rule is asked"});
+  for (const Threshold& threshold : rule.thresholds) {
+    const std::string& fallback = made.fallbacks.emplace_back(fmt::format("{}", threshold.value));
+    made.keys.push_back(
+        {"", threshold.name, ConfigForm::number, fallback, threshold.help, "", "", threshold.unit, std::nullopt});
   }
-  const auto known = std::find_if(spec.thresholds.begin(), spec.thresholds.end(),
-                                  [&](const Threshold& threshold) { return threshold.name == entry.key; });
-  if (known == spec.thresholds.end()) {
-    std::vector<std::string> names{"enabled"};
-    for (const Threshold& threshold : spec.thresholds) names.emplace_back(threshold.name);
-    throw config.unknown_key(entry, names);
-  }
-  const std::string& value = config.single(entry);
-  double number = 0;
-  const auto [end, failure] = std::from_chars(value.data(), value.data() + value.size(), number);
-  if (failure != std::errc() || end != value.data() + value.size() || !(number >= 0 && number < 1e18)) {
-    throw config.error(entry.line, fmt::format("\"{}\" is a number, in {}", entry.key, known->unit));
-  }
-  std::erase_if(setting.thresholds, [&](const auto& old) { return old.name == entry.key; });
-  setting.thresholds.push_back({entry.key, number});
+  return made;
 }
 
-void set_report(AnalysisSettings& settings, const ConfigFile& config, const ConfigEntry& entry) {
-  if (entry.key == "history") {
-    settings.history = config.truth(entry);
-    return;
-  }
-  if (entry.key != "pipeline") throw config.unknown_key(entry, std::vector<std::string>{"pipeline", "history"});
+std::span<const ConfigKey> rule_keys(std::string_view id) {
+  static const std::map<std::string, RuleKeys, std::less<>> all = [] {
+    std::map<std::string, RuleKeys, std::less<>> keys;
+    for (const RuleSpec* rule : rules()) keys.emplace(rule->id, keys_of_rule(*rule));
+    for (auto& [rule, made] : keys) {
+      for (ConfigKey& key : made.keys) key.section = made.section;
+    }
+    return keys;
+  }();
+  const auto rule = all.find(id);
+  return rule == all.end() ? std::span<const ConfigKey>() : rule->second.keys;
+}
+
+std::vector<std::string> rule_names() {
+  std::vector<std::string> names;
+  for (const RuleSpec* rule : rules()) names.emplace_back(rule->id);
+  return names;
+}
+
+const RegisteredConfigSubjects kRuleSubjects{{"rule", rule_names, rule_keys}};
+
+std::string mistake_in_pipeline(const std::vector<std::string>& values) {
   try {
-    settings.pipeline = find_pipeline(config.single(entry)).name;
+    static_cast<void>(find_pipeline(values.front()));
+    return "";
   } catch (const Error& error) {
-    throw config.error(entry.line, error.what());
+    return error.what();
   }
 }
+const RegisteredConfigCheck kPipelineCheck{config_key("report", "pipeline"), mistake_in_pipeline};
 
-const RuleSpec& rule_of(const ConfigFile& config, const std::string& section, int line) {
-  const std::string id(config_subject(section));
-  if (const RuleSpec* rule = find_rule(id)) return *rule;
-  std::vector<std::string> ids;
-  for (const RuleSpec* known : rules()) ids.emplace_back(known->id);
-  const auto near = nearest(id, ids);
-  throw config.error(
-      line, fmt::format("unknown rule \"{}\"{}", id, near ? fmt::format("; did you mean \"{}\"?", *near) : ""));
+/// What was set; the rest is the rule's own.
+RuleSetting rule_setting(const RuleSpec& rule, const Config& config) {
+  RuleSetting setting{.rule = std::string(rule.id), .thresholds = {}};
+  for (const ConfigKey& key : rule_keys(rule.id)) {
+    if (key.form == ConfigForm::truth) {
+      setting.enabled = config.truth(key);
+    } else if (!config.place(key).empty()) {
+      setting.thresholds.push_back({std::string(key.key), config.number(key)});
+    }
+  }
+  return setting;
 }
 
 }  // namespace
@@ -72,35 +84,13 @@ const RuleSetting* AnalysisSettings::find(std::string_view rule) const {
   return nullptr;
 }
 
-void apply_analysis_config(AnalysisSettings& settings, std::string_view text, const std::string& file) {
-  const ConfigFile config = parse_config(text, file);
-  config.require(kSections);
-  for (const ConfigSection& section : config.sections) {
-    if (config_family(section.name) == "rule") static_cast<void>(rule_of(config, section.name, section.line));
-  }
-  for (const ConfigEntry& entry : config.entries) {
-    if (entry.section == "report") {
-      set_report(settings, config, entry);
-      continue;
-    }
-    if (config_family(entry.section) != "rule") continue;  // another program's
-    const RuleSpec& rule = rule_of(config, entry.section, entry.line);
-    auto setting = std::find_if(settings.rules.begin(), settings.rules.end(),
-                                [&](const RuleSetting& known) { return known.rule == rule.id; });
-    if (setting == settings.rules.end()) {
-      settings.rules.push_back({.rule = std::string(rule.id)});
-      setting = settings.rules.end() - 1;
-    }
-    set_rule(*setting, rule, config, entry);
-  }
-}
-
-AnalysisSettings load_analysis_settings(const std::vector<std::filesystem::path>& files) {
+AnalysisSettings analysis_settings(const Config& config) {
   AnalysisSettings settings;
-  for (const auto& file : files) {
-    std::error_code error;
-    if (!std::filesystem::exists(file, error)) continue;
-    apply_analysis_config(settings, read_text_file(file, kLargestConfig), file.string());
+  settings.pipeline = find_pipeline(config.text(config_key("report", "pipeline"))).name;
+  settings.history = config.truth(config_key("report", "history"));
+  for (const RuleSpec* rule : rules()) {
+    RuleSetting setting = rule_setting(*rule, config);
+    if (!setting.enabled || !setting.thresholds.empty()) settings.rules.push_back(std::move(setting));
   }
   return settings;
 }

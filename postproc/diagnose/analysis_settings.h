@@ -1,11 +1,11 @@
 // What a site or a user changed about the analysis: the parts of reveal.conf that `reveal` itself reads.
 #pragma once
 
-#include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "hdf5schema/basics/config.h"
 #include "postproc/diagnose/rule.h"
 
 namespace reveal {
@@ -24,12 +24,8 @@ struct AnalysisSettings {
   [[nodiscard]] const RuleSetting* find(std::string_view rule) const;
 };
 
-/// Reads the sections [report] and [rule."ID"] into `settings` and leaves the other programs' sections alone.
-/// Throws Error "FILE:LINE: unknown key ..." naming the near one.
-void apply_analysis_config(AnalysisSettings& settings, std::string_view text, const std::string& file);
-
-/// The site's file, then the user's above it; a file that does not exist changes nothing.
-[[nodiscard]] AnalysisSettings load_analysis_settings(const std::vector<std::filesystem::path>& files);
+/// The sections [report] and [rule."ID"].
+[[nodiscard]] AnalysisSettings analysis_settings(const Config& config);
 
 /// Changes whenever the same trace could lead to another result: version, thresholds, pipeline.
 [[nodiscard]] std::string config_hash(const AnalysisSettings& settings);

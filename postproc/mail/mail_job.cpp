@@ -1,6 +1,5 @@
 #include "postproc/mail/mail_job.h"
 
-#include <fcntl.h>
 #include <spdlog/fmt/fmt.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -12,8 +11,8 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "hdf5schema/basics/descriptor.h"
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/file_text.h"
 #include "postproc/mail/mail_quota.h"
 #include "postproc/report/wording.h"
 
@@ -25,26 +24,11 @@ constexpr std::size_t kLargestReport = 64 << 20;
 
 /// Not through a link: a mailer that drains many users' directories must mail no file but the report.
 std::string read_report(const std::filesystem::path& directory) {
-  const std::string path = (directory / "report.json").string();
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY));
-  if (!file && errno == ENOENT) throw Error(path + " is missing; `reveal report` writes it");
-  if (!file && errno == ELOOP) throw Error(path + " is a link; the report itself is expected");
-  if (!file) throw system_error(path, errno);
-  struct stat status {};
-  if (::fstat(file.get(), &status) != 0) throw system_error(path, errno);
-  if (!S_ISREG(status.st_mode)) throw Error(path + ": not a regular file");
-  if (static_cast<std::size_t>(status.st_size) > kLargestReport) throw Error(path + ": too large for a report");
-  std::string text(static_cast<std::size_t>(status.st_size), '\0');
-  std::size_t filled = 0;
-  while (filled < text.size()) {
-    const ssize_t got = ::read(file.get(), text.data() + filled, text.size() - filled);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) throw system_error(path, errno);
-    if (got == 0) break;
-    filled += static_cast<std::size_t>(got);
+  const std::filesystem::path path = directory / "report.json";
+  if (::access(path.c_str(), F_OK) != 0 && errno == ENOENT) {
+    throw Error(path.string() + " is missing; `reveal report` writes it");
   }
-  text.resize(filled);
-  return text;
+  return read_text_file(path, kLargestReport, FileOf::anybody, Follow::no);
 }
 
 bool switched_off(const std::string& file) {

@@ -43,7 +43,7 @@ std::optional<std::string> shared_mail_state(const std::filesystem::path& home, 
   const std::filesystem::path state =
       home / ".local/state/reveal/mail" / file_name_part(cluster.empty() ? "slurm" : cluster);
   try {
-    make_private_directory(state.string());
+    make_private_directory(state.string(), Privacy::others_do_not_write);
     require_writable(state.string());
   } catch (const Error&) {
     return std::nullopt;

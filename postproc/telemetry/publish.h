@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "hdf5schema/basics/file_text.h"
 #include "hdf5schema/basics/private_files.h"
 
 namespace reveal {
@@ -17,11 +18,5 @@ void write_output(const std::filesystem::path& path, std::string_view content);
 void send_outputs_to(int pipe) noexcept;
 /// The other end: writes what comes until it ends, as far as it is one of `allowed`. Throws Error.
 void write_outputs_from(int pipe, const std::vector<std::filesystem::path>& allowed);
-
-enum class FileOf : bool { anybody, ours };
-
-/// The whole file, at most `limit` bytes of a regular file. Throws Error.
-[[nodiscard]] std::string read_text_file(const std::filesystem::path& path, std::size_t limit,
-                                         FileOf owner = FileOf::anybody);
 
 }  // namespace reveal

@@ -217,8 +217,9 @@ int lost_of_moved(const fs::path& from, const fs::path& to, bool complete) {
 }
 
 SlurmJob job_in(const fs::path& directory) {
-  SlurmJob job{.id = "4711", .user = "anna", .cluster = "c", .work_dir = (directory / "work").string()};
-  job.nodes = job.watched = {"n01"};
+  SlurmJob job;
+  job.place = {.id = "4711", .user = "anna", .cluster = "c", .work_dir = (directory / "work").string(), .home = {}};
+  job.place.nodes = job.place.watched = {"n01"};
   return job;
 }
 
@@ -257,7 +258,7 @@ std::vector<Scenario> scenarios() {
        },
        [](const fs::path& directory, Told& told, const std::function<void()>& arm_now) {
          arm_now();
-         SlurmJob job = job_in(directory);
+         const SlurmJob job = job_in(directory);
          const Delivery delivery =
              deliver(directory / "spool", "n01", job, "", {.report = ReportWhen::lazy}, AnalysisSettings());
          delivery.why.copy(told.error, sizeof told.error - 1);

@@ -1,5 +1,5 @@
 // Configuration files, what a user writes behind --reveal=, and patterns of file names.
-#include "hdf5schema/basics/config_file.h"
+#include "hdf5schema/basics/config.h"
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/file_pattern.h"
 #include "hdf5schema/basics/request.h"
@@ -11,19 +11,18 @@ namespace reveal::fuzz {
 namespace {
 
 void run(std::string_view input) {
-  try {
-    static_cast<void>(parse_config(input, "reveal.conf"));
-  } catch (const Error&) {
-  }
-  try {
-    AnalysisSettings settings;
-    apply_analysis_config(settings, input, "reveal.conf");
-  } catch (const Error&) {
-  }
-  try {
+  for (const ConfigOwner owner : {ConfigOwner::site, ConfigOwner::user}) {
+    Config config;
+    config.read(input, "reveal.conf", owner);
     std::vector<std::string> problems;
-    static_cast<void>(parse_mail_settings(input, "reveal.conf", problems));
-  } catch (const Error&) {
+    static_cast<void>(analysis_settings(config));
+    const MailSettings mail = mail_settings(config, problems);
+    require(owner == ConfigOwner::site || !mail.enabled, "a user's file switches no mail on");
+    for (const ConfigKey* key : all_config_keys()) {
+      require(!config.place(*key).empty() || config.list(*key) == Config().list(*key),
+              "what nobody set is the default");
+    }
+    require(config.size(config_key("slurm", "spool_max")) > 0, "no mistake lifts a limit");
   }
   static_cast<void>(requested(input, "output"));
   const std::string part = file_name_part(input);

@@ -22,7 +22,7 @@ void run(std::string_view input) {
   const std::string header = header_text(input, 200);
   require(header.find_first_of("\r\n") == std::string::npos, "a header is one line");
   SlurmJob job;
-  add_controller_answer(job, std::string(input));
+  add_controller_answer(job.names, std::string(input));
   static_cast<void>(render_slurm_job(job));
 }
 

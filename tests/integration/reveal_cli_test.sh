@@ -63,9 +63,19 @@ expect 1 'did you mean "cpu.outsider"?' "$reveal" rules cpu.outsidr
 expect 0 - "$reveal" rules --json cpu.outsider
 json out "len(r['rules']) == 1 and r['rules'][0]['proof_means']"
 printf '[rule."cpu.outsider"]\nmin_cpus = 1\n' >bad.conf
-expect 1 'bad.conf:2: unknown key "min_cpus"' "$reveal" rules --config bad.conf
+expect 0 'bad.conf:2: unknown key "min_cpus"' "$reveal" rules --config bad.conf
 printf '[reprot]\n' >bad.conf
-expect 1 'did you mean [report]?' "$reveal" rules --config bad.conf
+expect 0 'did you mean [report]?' "$reveal" rules --config bad.conf
+printf '[slurm]\nreprot = "job"\nreport = "lazy"\nkeep_days = 3\n[rule."cpu.outsider"]\nmin_cpu = 0.5\n' >some.conf
+expect 0 'some.conf:2: unknown key "reprot" in [slurm]; did you mean "report"?' "$reveal" config --config some.conf
+grep -q '^report = "lazy"  *# some.conf:3$' out && grep -q '^min_cpu = 0.5  *# some.conf:6$' out || fail "config: $(cat out)"
+expect 0 'unknown key' "$reveal" config --config some.conf slurm.keep_days
+[ "$(cat out)" = 3 ] || fail "config slurm.keep_days: $(cat out)"
+expect 1 'did you mean "slurm.keep_days"?' "$reveal" config slurm.keep_day
+REVEAL_INTERVAL=1s expect 0 - "$reveal" config --json run.interval
+json out "r['keys'][0] == {'section': 'run', 'key': 'interval', 'value': '1s', 'from': 'REVEAL_INTERVAL'}"
+expect 0 - "$reveal" config --template
+cmp -s out "$REVEAL_SOURCE/site-config/reveal.conf" || fail "--template is not site-config/reveal.conf"
 expect 2 'did you mean "paper"?' "$reveal" report empty --pipeline papre
 expect 0 - "$reveal" --json rules
 json out "r['rules']"

@@ -215,7 +215,7 @@ mkdir -p -m 777 conf-place
 if "${as_user[@]}" test -x "$run"; then
   "${as_user[@]}" "$run" --no-report --output "$PWD/conf-place/conf" -- sleep 1 2>err
   expect_status 0 "a mistake in reveal.conf must not stop the job"
-  grep -q 'reveal.conf: unknown key "intervall" in \[run\]; did you mean "interval"' err || fail "config: $(cat err)"
+  grep -q 'reveal.conf:2: unknown key "intervall" in \[run\]; did you mean "interval"' err || fail "config: $(cat err)"
   [ -e conf-place/conf/fromfile.h5 ] || fail "reveal.conf was not read: $(ls conf-place/*)"
 else
   echo "skipped: nobody may not execute $run"

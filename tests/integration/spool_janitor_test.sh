@@ -7,6 +7,7 @@ cd "$work" || exit 1
 failures=0
 fail() { echo "FAILED: $*" >&2; failures=$((failures + 1)); }
 janitor=$REVEAL_SOURCE/site-config/spool-janitor
+export REVEAL_PROGRAM=$REVEAL_BUILD/bin/reveal
 a_week_later() { find spool/.first-seen spool/run -type f -exec touch -d '-8 days' {} +; }
 
 printf '[run]\nkeep_days = 99\n[slurm] # ours\nkeep_days = 2 # days\nspool_total_max = "1MB"\n[mail]\nkeep_days = 55\n' >conf
@@ -61,7 +62,17 @@ chmod 777 spool
 [ -d spool/105 ] || fail "it worked in a place that it refused"
 chmod 711 spool
 printf '[slurm]\nkeep_days = soon\nspool_total_max = lots\n' >conf
-bash "$janitor" spool conf >out || fail "exit status $?"
-grep -q 'keep_days = soon is not' out && grep -q 'spool_total_max = lots is not' out || fail "bad settings: $(cat out)"
+bash "$janitor" spool conf >out 2>&1 || fail "exit status $?"
+[ "$(grep -c '"keep_days" is a whole number .* 999 is used' out)" = 1 ] && [ "$(grep -c '"spool_total_max" is a size' out)" = 1 ] ||
+  fail "bad settings: $(cat out)"
+[ -d spool/105 ] || fail "a mistake in keep_days shortened it"
+a_week_later
+printf '[slurm]\nkeep_days = 2\n' >conf
+! REVEAL_PROGRAM=/bin/false bash "$janitor" spool conf >out || fail "without reveal: exit status 0"
+grep -q 'nothing is removed' out && [ -d spool/105 ] || fail "without reveal: $(cat out)"
+REVEAL_PROGRAM=/bin/false bash "$janitor" --reset-breaker spool conf >out || fail "--reset-breaker without reveal: $(cat out)"
+rm conf
+bash "$janitor" spool conf >out 2>&1 || fail "without a configuration: $(cat out)"
+[ ! -d spool/105 ] || fail "7 days are over: $(cat out)"
 bash "$janitor" "$work/nowhere" conf || fail "a node without a spool is none of its business"
 [ $failures -eq 0 ]

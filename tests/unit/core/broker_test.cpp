@@ -57,6 +57,11 @@ class Site : public testing::Test {
     std::ofstream((base_ / "conf").string()) << text;
     return base_ / "conf";
   }
+  [[nodiscard]] Config site(const std::string& text) const {
+    Config read;
+    read.read_file(config(text), ConfigOwner::site);
+    return read;
+  }
   TemporaryDirectory directory_of_test_;
   const fs::path base_ = directory_of_test_.path();
 };
@@ -75,22 +80,32 @@ TEST_F(Site, BoundsATraceAlsoWhereItSaysNothing) {
   EXPECT_EQ(read_sampling(config("[slurm]\nspool_max = \"1MB\"\n"), "").max_bytes, 1'000'000U);
 }
 
+TEST_F(Site, NeverReadsAMistakeAsNoLimit) {
+  for (const char* value : {"0", "lots", "99999999999TB", "-1", "[]"}) {
+    const std::string text = std::string("[slurm]\nspool_max = ") + value + "\nspool_total_max = " + value + "\n";
+    EXPECT_EQ(read_sampling(config(text), "").max_bytes, 2'000'000'000U) << value;
+    EXPECT_EQ(spool_limits(base_, site(text)).run, 2'000'000'000U) << value;
+    EXPECT_LE(spool_limits(base_, site(text)).total, 10'000'000'000U) << value;
+    EXPECT_EQ(site(text).problems_of({"slurm"}).size(), 2U) << value;
+  }
+}
+
 TEST_F(Site, TakesNoNewRunIntoAFullSpool) {
   const fs::path spool = base_ / "spool";
   fs::create_directories(spool / "4711");
   std::ofstream(spool / "4711/n1.h5") << std::string(100'000, 'x');
-  const SpoolLimits roomy = read_spool_limits(spool, config("[slurm]\nspool_total_max = \"1MB\"\n"));
+  const SpoolLimits roomy = spool_limits(spool, site("[slurm]\nspool_total_max = \"1MB\"\n"));
   EXPECT_EQ(roomy.total, 1'000'000U);
   EXPECT_NO_THROW(require_room(spool, roomy, 0));
   try {
-    require_room(spool, read_spool_limits(spool, config("[slurm]\nspool_total_max = \"10KB\"\n")), 0);
+    require_room(spool, spool_limits(spool, site("[slurm]\nspool_total_max = \"10KB\"\n")), 0);
     FAIL();
   } catch (const Error& error) {
     const std::string text = error.what();
     EXPECT_NE(text.find("more than spool_total_max (0 MB)"), std::string::npos) << text;
     EXPECT_NE(text.find("the oldest run that was not fetched is 4711"), std::string::npos) << text;
   }
-  const SpoolLimits standard = read_spool_limits(spool, config(""));
+  const SpoolLimits standard = spool_limits(spool, site(""));
   EXPECT_GT(standard.total, 0U);
   EXPECT_LE(standard.total, 10'000'000'000U);
 }

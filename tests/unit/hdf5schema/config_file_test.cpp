@@ -20,16 +20,6 @@ std::vector<std::string> problems_of(std::string_view text) {
   return texts;
 }
 
-template <typename Call>
-std::string message(Call call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
-}
-
 TEST(ConfigFileText, ReadsSectionsKeysAndValuesWithTheirLines) {
   const ConfigFile config = read(
       "# a comment\n"
@@ -52,8 +42,8 @@ TEST(ConfigFileText, ReadsSectionsKeysAndValuesWithTheirLines) {
   EXPECT_EQ(config.entries[2].values, (Words{"root", "ops@example.org"}));
   EXPECT_EQ(config.entries[3].section, "rule.\"cpu.outsider\"");
   EXPECT_EQ(config.entries[3].line, 9);
-  ASSERT_EQ(config.sections.size(), 3U);
-  EXPECT_EQ(config.sections[2].line, 8);
+  ASSERT_EQ(config.headings.size(), 3U);
+  EXPECT_EQ(config.headings[2].line, 8);
 }
 
 TEST(ConfigFileText, KeepsWhatStandsBetweenQuotes) {
@@ -90,24 +80,19 @@ TEST(ConfigFileText, GoesOnAfterAMistake) {
   EXPECT_EQ(config.problems[1].section, "run");
 }
 
-TEST(ConfigFileText, SurvivesEveryCut) {
+TEST(ConfigFileText, SaysTheSameUpToEveryCut) {
   const std::string text =
       "[mail]\nadmins = [\"a\", 'b']\n[rule.\"cpu.outsider\"]\nmin_cpu = 0.1 # x\n" + std::string(1, '\0') + "[\"=";
-  for (std::size_t size = 0; size <= text.size(); ++size) static_cast<void>(read(text.substr(0, size)));
-}
-
-TEST(ConfigFileSections, NamesTheNearOneOfAMistypedOne) {
-  EXPECT_EQ(problems_of("[mial]\n"), Words{"reveal.conf:1: unknown section [mial]; did you mean [mail]?"});
-  EXPECT_EQ(problems_of("[slrum]\nx = 1\n"), Words{"reveal.conf:1: unknown section [slrum]; did you mean [slurm]?"});
-  EXPECT_EQ(problems_of("[rul.\"cpu.outsider\"]\n"),
-            Words{"reveal.conf:1: unknown section [rul.\"cpu.outsider\"]; did you mean [rule.\"cpu.outsider\"]?"});
-  EXPECT_EQ(problems_of("[run.fast]\n"), Words{"reveal.conf:1: unknown section [run.fast]; did you mean [run]?"});
-  EXPECT_EQ(problems_of("[rule]\n"), Words{"reveal.conf:1: [rule] names no rule; expected [rule.\"ID\"]"});
-}
-
-TEST(ConfigFileSections, LeavesThoseOfOtherVersionsAlone) {
-  EXPECT_TRUE(problems_of("[probe.memory]\nanything = 1\n").empty());
-  EXPECT_TRUE(problems_of("[run]\n[collect]\n[slurm]\n[report]\n[mail]\n[rule.\"x\"]\n").empty());
+  const ConfigFile whole = read(text);
+  ASSERT_EQ(whole.entries.size(), 2U);
+  for (std::size_t size = 0; size <= text.size(); ++size) {
+    const ConfigFile cut = read(text.substr(0, size));
+    ASSERT_LE(cut.entries.size(), whole.entries.size());
+    for (std::size_t i = 0; i < cut.entries.size(); ++i) {
+      EXPECT_EQ(cut.entries[i].section, whole.entries[i].section);
+      EXPECT_EQ(cut.entries[i].key, whole.entries[i].key);
+    }
+  }
 }
 
 TEST(ConfigFileSections, TellsFamilyAndSubject) {
@@ -116,28 +101,6 @@ TEST(ConfigFileSections, TellsFamilyAndSubject) {
   EXPECT_EQ(config_subject("rule.cpu.outsider"), "cpu.outsider");
   EXPECT_EQ(config_family("run"), "run");
   EXPECT_EQ(config_subject("run"), "");
-}
-
-TEST(ConfigFileValues, SaysWhatWouldBeRight) {
-  const ConfigFile config = read("[mail]\nenabled = yes\nper_hour = 2x\ndomain = [\"a\", \"b\"]\nadmin = root\n");
-  const auto& entries = config.entries;
-  EXPECT_EQ(message([&] { static_cast<void>(config.truth(entries[0])); }),
-            "reveal.conf:2: \"enabled\" is true or false");
-  EXPECT_EQ(message([&] { static_cast<void>(config.whole(entries[1], 0, 100)); }),
-            "reveal.conf:3: \"per_hour\" is a whole number from 0 to 100");
-  EXPECT_EQ(message([&] { static_cast<void>(config.single(entries[2])); }),
-            "reveal.conf:4: \"domain\" takes one value");
-  EXPECT_EQ(config.unknown_key(entries[3], Words{"admins", "from"}).what(),
-            std::string("reveal.conf:5: unknown key \"admin\" in [mail]; did you mean \"admins\"?"));
-}
-
-TEST(ConfigFileValues, LetsAProgramStopAtItsOwnMistakesOnly) {
-  const ConfigFile config = read("[slurm]\nnonsense\n");
-  constexpr std::string_view kRun[] = {"run"};
-  constexpr std::string_view kSlurm[] = {"slurm"};
-  EXPECT_EQ(message([&] { config.require(kRun); }), "");
-  EXPECT_EQ(message([&] { config.require(kSlurm); }), "reveal.conf:2: expected key = value");
-  EXPECT_NE(message([&] { read("[rnu]\n").require(kSlurm); }), "");
 }
 
 }  // namespace

@@ -42,11 +42,11 @@ TEST(Settings, FileNamePartsAreNeverEmptyOrHidden) {
 }
 
 TEST(Settings, ReadsTheEnvironment) {
-  Settings settings;
-  const auto complaints = apply_environment(
-      with({{"REVEAL_INTERVAL", "1s"}, {"REVEAL_REPORT", "no"}, {"REVEAL_QUIET", "1"}, {"REVEAL_TAG", "a=1,b=2=3"}}),
-      settings);
-  EXPECT_TRUE(complaints.empty());
+  Config config;
+  config.read_environment(
+      with({{"REVEAL_INTERVAL", "1s"}, {"REVEAL_REPORT", "no"}, {"REVEAL_QUIET", "1"}, {"REVEAL_TAG", "a=1,b=2=3"}}));
+  EXPECT_TRUE(config.problems().empty());
+  const Settings settings = settings_of(config);
   EXPECT_EQ(settings.interval, "1s");
   EXPECT_FALSE(settings.report);
   EXPECT_TRUE(settings.quiet);
@@ -54,42 +54,40 @@ TEST(Settings, ReadsTheEnvironment) {
   EXPECT_EQ(settings.tags[1], std::make_pair(std::string("b"), std::string("2=3")));
 }
 
-TEST(Settings, AMistakeInTheEnvironmentLeavesTheDefault) {
-  Settings settings;
-  const auto complaints = apply_environment(with({{"REVEAL_INTERVAL", "soon"}}), settings);
-  ASSERT_EQ(complaints.size(), 1U);
-  EXPECT_EQ(complaints[0], "REVEAL_INTERVAL: \"soon\" is not a time such as 100ms or 1s");
-  EXPECT_EQ(settings.interval, "100ms");
-}
-
-TEST(Settings, SuggestsTheNearKeyOfAConfigurationFile) {
-  Settings settings;
-  const ConfigLine lines[] = {{"intervall", {"1s"}}, {"interval", {"200ms"}}, {"colour", {"red"}}};
-  const auto complaints = apply_config(lines, "reveal.conf", settings);
-  ASSERT_EQ(complaints.size(), 2U);
-  EXPECT_EQ(complaints[0], "reveal.conf: unknown key \"intervall\" in [run]; did you mean \"interval\"?");
-  EXPECT_EQ(complaints[1], "reveal.conf: unknown key \"colour\" in [run]");
-  EXPECT_EQ(settings.interval, "200ms");
+TEST(Settings, AreTheDefaultsOfTheKeys) {
+  const Settings read = settings_of(Config());
+  const Settings settings;
+  EXPECT_EQ(read.interval, settings.interval);
+  EXPECT_EQ(read.report_limit, settings.report_limit);
+  EXPECT_EQ(read.report, settings.report);
+  EXPECT_EQ(read.quiet, settings.quiet);
+  EXPECT_EQ(read.retain, settings.retain);
+  EXPECT_EQ(read.output + read.node + read.mail + read.name + read.probes + read.metrics, "");
+  EXPECT_TRUE(read.tags.empty());
 }
 
 TEST(Settings, StrongerSourcesReplaceTagsByKey) {
-  Settings settings;
-  const ConfigLine lines[] = {{"tag", {"site=x", "run=1"}}};
-  EXPECT_TRUE(apply_config(lines, "reveal.conf", settings).empty());
-  EXPECT_TRUE(apply_environment(with({{"REVEAL_TAG", "run=2"}}), settings).empty());
+  Config config;
+  config.read("[run]\ntag = [\"site=x\", \"run=1\"]\n", "reveal.conf", ConfigOwner::site);
+  config.read_environment(with({{"REVEAL_TAG", "run=2"}}));
+  const Settings settings = settings_of(config);
   ASSERT_EQ(settings.tags.size(), 2U);
+  EXPECT_EQ(settings.tags[0].second, "x");
   EXPECT_EQ(settings.tags[1].second, "2");
 }
 
-TEST(Settings, BoundsTheInterval) {
-  Settings settings;
-  for (const SettingSpec& spec : setting_specs()) {
-    if (std::string(spec.key) != "interval") continue;
-    EXPECT_NO_THROW(spec.apply(settings, "10ms"));
-    EXPECT_THROW(spec.apply(settings, "9ms"), Error);
-    EXPECT_THROW(spec.apply(settings, "61s"), Error);
-    EXPECT_THROW(spec.apply(settings, "100"), Error);
-  }
+TEST(Settings, BoundTheInterval) {
+  Config config;
+  const ConfigKey& interval = config_key("run", "interval");
+  EXPECT_EQ(config.set(interval, {"10ms"}, "--interval"), "");
+  for (const char* wrong : {"9ms", "61s", "100"}) EXPECT_NE(config.set(interval, {wrong}, "--interval"), "") << wrong;
+  EXPECT_EQ(settings_of(config).interval, "10ms");
+}
+
+TEST(Settings, HaveAnOptionForEveryKey) {
+  std::size_t keys = 0;
+  for (const ConfigKey& key : kConfigKeys) keys += key.section == "run" ? 1 : 0;
+  EXPECT_EQ(run_options().size(), keys);
 }
 
 }  // namespace

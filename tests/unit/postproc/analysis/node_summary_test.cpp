@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "config_of.h"
 #include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/error.h"
 #include "postproc/analysis/job_report.h"
@@ -197,34 +198,28 @@ TEST(SummaryVerdict, NeverLetsANoticeLead) {
 }
 
 TEST(SummarySettings, NamesFileLineAndTheNearKey) {
-  AnalysisSettings settings;
-  const auto message = [&](std::string_view text) -> std::string {
-    try {
-      apply_analysis_config(settings, text, "reveal.conf");
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "";
+  const auto message = [&](std::string_view text) {
+    const auto problems = config_of(text).problems_of({"report", "rule"});
+    return problems.empty() ? "" : problems.front();
   };
   EXPECT_EQ(message("# x\n[rule.\"cpu.outsider\"]\nmin_cpus = 0.2\n"),
             "reveal.conf:3: unknown key \"min_cpus\" in [rule.\"cpu.outsider\"]; did you mean \"min_cpu\"?");
   EXPECT_EQ(message("[rule.\"cpu.outsidr\"]\n"),
             "reveal.conf:1: unknown rule \"cpu.outsidr\"; did you mean \"cpu.outsider\"?");
-  EXPECT_EQ(message("[rule.\"cpu.outsider\"]\nmin_cpu = much\n"), "reveal.conf:2: \"min_cpu\" is a number, in cpus");
+  EXPECT_EQ(message("[rule.\"cpu.outsider\"]\nmin_cpu = much\n"),
+            "reveal.conf:2: \"min_cpu\" is a number, in cpus, not \"much\"; 0.15 is used");
   EXPECT_EQ(message("[report]\npipeline = \"papr\"\n").substr(0, 14), "reveal.conf:2:");
-  EXPECT_EQ(message("[probe.memory]\nanything = 1\n"), "");
+  EXPECT_EQ(message("[probe.memory]\nanything = 1\n"), "reveal.conf:1: unknown section [probe.memory]");
 }
 
 TEST(SummarySettings, SwitchesARuleOffAndChangesAThreshold) {
   const NodeTrace disturbed = trace("n01", 120, 50);
-  AnalysisSettings off;
-  apply_analysis_config(off, "[rule.\"cpu.outsider\"]\nenabled = false # for now\n", "reveal.conf");
+  const AnalysisSettings off = analysis_settings(config_of("[rule.\"cpu.outsider\"]\nenabled = false # for now\n"));
   const NodeSummary without = analyse(disturbed, off);
   for (const Finding& spoken : without.part.findings) EXPECT_NE(spoken.id, "cpu.outsider");
   EXPECT_NE(config_hash(off), config_hash({}));
 
-  AnalysisSettings deaf;
-  apply_analysis_config(deaf, "[rule.\"cpu.outsider\"]\nmin_cpu = 1.5\n", "reveal.conf");
+  const AnalysisSettings deaf = analysis_settings(config_of("[rule.\"cpu.outsider\"]\nmin_cpu = 1.5\n"));
   for (const Finding& spoken : analyse(disturbed, deaf).part.findings) EXPECT_NE(spoken.id, "cpu.outsider");
 }
 

@@ -32,8 +32,9 @@ class Deliver : public testing::Test {
     fs::create_directories(base_ / "work");
     fs::create_directories(base_ / "home");
     settings_.wait_for_nodes = std::chrono::milliseconds(200);
-    job_ = {.id = "4711", .user = "anna", .cluster = "c", .work_dir = (base_ / "work").string(), .state = "TIMEOUT"};
-    job_.nodes = job_.watched = {"n01"};
+    job_.place = {.id = "4711", .user = "anna", .cluster = "c", .work_dir = (base_ / "work").string(), .home = {}};
+    job_.names.state = "TIMEOUT";
+    job_.place.nodes = job_.place.watched = {"n01"};
   }
 
   fs::path spool(const std::string& node) {
@@ -82,7 +83,7 @@ class Deliver : public testing::Test {
   TemporaryDirectory directory_of_test_;
   const fs::path base_ = directory_of_test_.path();
   SlurmJob job_;
-  DeliverSettings settings_;
+  DeliverSettings settings_ = deliver_settings({});
 };
 
 TEST_F(Deliver, MovesTheTraceAndBuildsTheReportOfTheWholeJob) {
@@ -102,7 +103,7 @@ TEST_F(Deliver, MovesTheTraceAndBuildsTheReportOfTheWholeJob) {
 }
 
 TEST_F(Deliver, SaysWhichNodeIsMissingAndLetsItSupersedeLater) {
-  job_.nodes = job_.watched = {"n01", "n02"};
+  job_.place.nodes = job_.place.watched = {"n01", "n02"};
   const Delivery first = deliver_node("n01");
   const std::string early = read_text_file(first.directory / "report.json", 1 << 20);
   EXPECT_NE(early.find("\"partial\": true"), std::string::npos);
@@ -220,26 +221,50 @@ TEST_F(Deliver, SaysThatThereIsNoInodeForTheReport) {
 }
 
 TEST_F(Deliver, NamesTheDirectoryOnceAllNodesAreIn) {
-  job_.nodes = job_.watched = {"n01", "n02"};
-  const auto learn = [this](const fs::path&) { job_.name = "train"; };
+  job_.place.nodes = job_.place.watched = {"n01", "n02"};
+  job_.names = {};
+  const auto learn = [](const fs::path&) {
+    JobNames names;
+    names.name = "train";
+    names.state = "COMPLETED";
+    return names;
+  };
   const Delivery first = deliver(spool("n01"), "n01", job_, "output=%x-%j", settings_, {}, learn);
   EXPECT_EQ(first.directory, base_ / "work/4711-4711");  // the other node knows no more than that
-  job_.name = job_.state = "";                           // it asks nobody
-  const Delivery second = deliver_node("n02", "output=%x-%j");
+  EXPECT_EQ(first.names.value().name, "train");
+  EXPECT_EQ(delivered_to(first), first.directory);
+  const Delivery second = deliver_node("n02", "output=%x-%j");  // it asks nobody
   EXPECT_EQ(second.directory, base_ / "work/train-4711");
   EXPECT_TRUE(fs::exists(second.directory / "report.json"));
   EXPECT_FALSE(fs::exists(first.directory));
-  job_.name = "train";
-  EXPECT_EQ(delivered_to(first.directory, job_, "output=%x-%j"), second.directory);
+  EXPECT_EQ(delivered_to(first), second.directory);
+}
+
+TEST_F(Deliver, IsFoundUnderTheNumberThatItsNameGot) {
+  fs::create_directories(base_ / "work/train-4711");  // of somebody else
+  job_.place.nodes = job_.place.watched = {"n01", "n02"};
+  job_.names = {};
+  const auto learn = [](const fs::path&) {
+    JobNames names;
+    names.name = "train";
+    names.state = "COMPLETED";
+    return names;
+  };
+  const Delivery first = deliver(spool("n01"), "n01", job_, "output=%x-%j", settings_, {}, learn);
+  static_cast<void>(deliver_node("n02", "output=%x-%j"));
+  EXPECT_EQ(delivered_to(first), base_ / "work/train-4711-2");
+  // What is written there leads nowhere else.
+  std::ofstream(base_ / "work/train-4711-2/.moved-to") << (base_ / "home").string();
+  EXPECT_EQ(delivered_to(first), first.directory);
 }
 
 TEST_F(Deliver, ReportsNodesThatOnlyTheyThemselvesExpect) {
   // Steps on one node each: `srun -N1 --reveal a & srun -N1 --reveal b`.
-  job_.nodes = {"n01", "n02"};
-  job_.inner = true;
-  job_.watched = {"n01"};
+  job_.place.nodes = {"n01", "n02"};
+  job_.place.inner = true;
+  job_.place.watched = {"n01"};
   const Delivery first = deliver_node("n01");
-  job_.watched = {"n02"};
+  job_.place.watched = {"n02"};
   EXPECT_TRUE(deliver_node("n02").report_built);
   const std::string report = read_text_file(first.directory / "report.json", 1 << 20);
   EXPECT_NE(report.find("\"partial\": false"), std::string::npos);
@@ -258,7 +283,7 @@ TEST_F(Deliver, CountsTheMailsOfAnArrayInTheHomeDirectory) {
 }
 
 TEST_F(Deliver, IsNotStoppedByANameThatIsNoText) {
-  job_.name =
+  job_.names.name =
       "a\xff"
       "b";
   EXPECT_TRUE(deliver_node("n01").moved);
@@ -266,14 +291,14 @@ TEST_F(Deliver, IsNotStoppedByANameThatIsNoText) {
 
 TEST_F(Deliver, KeepsTheRunsOfDifferentJobsApart) {
   EXPECT_EQ(deliver_node("n01", "output=out").directory, base_ / "work/out");
-  job_.id = "4712";
+  job_.place.id = "4712";
   EXPECT_EQ(deliver_node("n01", "output=out").directory, base_ / "work/out-2");
-  job_.restart = 1;
+  job_.place.restart = 1;
   EXPECT_EQ(deliver_node("n01").directory, base_ / "work/reveal-4712-r1");
 }
 
 TEST_F(Deliver, StaysInTheSpoolWhenNoPlaceCanBeWritten) {
-  job_.work_dir = (base_ / "no/such/place").string();
+  job_.place.work_dir = (base_ / "no/such/place").string();
   std::ofstream(base_ / "occupied") << "";
   const Delivery delivery =
       deliver(spool("n01"), "n01", job_, "output=" + (base_ / "occupied").string(), settings_, {});
@@ -281,13 +306,13 @@ TEST_F(Deliver, StaysInTheSpoolWhenNoPlaceCanBeWritten) {
   EXPECT_NE(delivery.why, "");
   EXPECT_EQ(delivery.directory, base_ / "spool-n01");
   EXPECT_TRUE(fs::exists(base_ / "spool-n01/n01.h5"));
-  job_.home = (base_ / "home").string();
+  job_.place.home = (base_ / "home").string();
   EXPECT_EQ(deliver_node("n01").directory, base_ / "home/reveal-4711");
 }
 
 TEST_F(Deliver, LeavesNoDirectoryBehindWhereItCouldNotDeliver) {
-  job_.home.clear();
-  const auto fail = [](const fs::path&) { throw Error("the disk is full"); };
+  job_.place.home.clear();
+  const auto fail = [](const fs::path&) -> std::optional<JobNames> { throw Error("the disk is full"); };
   const Delivery delivery = deliver(spool("n02"), "n02", job_, "", settings_, {}, fail);
   EXPECT_FALSE(delivery.moved);
   EXPECT_NE(delivery.why.find("the disk is full"), std::string::npos);
@@ -307,8 +332,8 @@ TEST_F(Deliver, LetsTheEpilogGoBeforeAnAnalysisThatTakesLonger) {
 }
 
 TEST_F(Deliver, SubmitsAJobForTheReportOfManyNodes) {
-  for (int node = 2; node <= 4000; ++node) job_.watched.push_back("n" + std::to_string(node));
-  job_.nodes = job_.watched;
+  for (int node = 2; node <= 4000; ++node) job_.place.watched.push_back("n" + std::to_string(node));
+  job_.place.nodes = job_.place.watched;
   EXPECT_TRUE(deliver_node("n01").needs_job);
 }
 
@@ -322,16 +347,21 @@ TEST_F(Deliver, LeavesTheReportToOthersWhereTheSiteSaysSo) {
 }
 
 TEST(DeliverCandidates, AreTheRequestedPlaceThenWorkThenHome) {
-  SlurmJob job{.id = "7", .array_job = "5", .array_task = "2", .name = "a/b", .work_dir = "/var"};
-  job.home = "/tmp";
+  SlurmJob job;
+  job.place.id = "7";
+  job.place.work_dir = "/var";
+  job.place.home = "/tmp";
+  job.names.name = "a/b";
+  job.names.array_job = "5";
+  job.names.array_task = "2";
   const auto places = delivery_candidates(job, "output=x/%A_%a-%x");
   ASSERT_EQ(places.size(), 3U);
   EXPECT_EQ(places[0].path, "/var/x/5_2-a_b");
   EXPECT_EQ(places[1].path, "/var/reveal-7");
   EXPECT_EQ(places[2].path, "/tmp/reveal-7");
   EXPECT_EQ(delivery_candidates(job, "output=%z").size(), 2U);  // an unknown pattern: the standard places
-  job.work_dir = "relative";
-  job.home.clear();
+  job.place.work_dir = "relative";
+  job.place.home.clear();
   EXPECT_EQ(delivery_candidates(job, "output=x").size(), 0U);
 }
 
@@ -340,29 +370,29 @@ TEST(SlurmJobFacts, ComeFromTheEnvironmentAndThenFromTheController) {
     const std::string_view asked = name;
     return asked == "SLURM_JOB_USER" ? "anna" : asked == "SLURM_NODELIST" ? "n[1-3]" : "";
   });
-  EXPECT_EQ(job.nodes, (std::vector<std::string>{"n1", "n2", "n3"}));
-  add_controller_answer(job, "name my job\nstate TIMEOUT\nwait_status 2304\nnodes n[1-9]\nnonsense\n");
-  EXPECT_EQ(job.nodes.size(), 3U);  // the nodes that are watched
-  EXPECT_EQ(job.name, "my job");
-  EXPECT_EQ(job.state, "TIMEOUT");
-  EXPECT_EQ(job.exit_code, 9);
-  EXPECT_EQ(job.user, "anna");
-  add_controller_answer(job, "wait_status 9\n");
-  EXPECT_EQ(job.exit_code, 137);
+  EXPECT_EQ(job.place.nodes, (std::vector<std::string>{"n1", "n2", "n3"}));
+  add_controller_answer(job.names, "name my job\nstate TIMEOUT\nwait_status 2304\nnodes n[1-9]\nnonsense\n");
+  EXPECT_EQ(place_of_one_node(job.place, job.names).nodes.size(), 3U);  // the nodes that are watched
+  EXPECT_EQ(job.names.name, "my job");
+  EXPECT_EQ(job.names.state, "TIMEOUT");
+  EXPECT_EQ(job.names.exit_code, 9);
+  EXPECT_EQ(job.place.user, "anna");
+  add_controller_answer(job.names, "wait_status 9\n");
+  EXPECT_EQ(job.names.exit_code, 137);
 }
 
 TEST(SlurmJobFacts, HaveNoExitStatusWhereSlurmHasNone) {
   SlurmJob job;
-  add_controller_answer(job, "state OUT_OF_MEMORY\nwait_status 125\n");
-  EXPECT_EQ(job.state, "OUT_OF_MEMORY");
-  EXPECT_EQ(job.exit_code, std::nullopt);
+  add_controller_answer(job.names, "state OUT_OF_MEMORY\nwait_status 125\n");
+  EXPECT_EQ(job.names.state, "OUT_OF_MEMORY");
+  EXPECT_EQ(job.names.exit_code, std::nullopt);
 }
 
 TEST(SlurmJobFacts, TellAReportThatMemoryRanOutAlthoughSlurmNamesNoSignal) {
   const TemporaryDirectory directory;
   SlurmJob job;
-  job.id = "7";
-  add_controller_answer(job, "state OUT_OF_MEMORY\nwait_status 125\n");  // 0:125
+  job.place.id = "7";
+  add_controller_answer(job.names, "state OUT_OF_MEMORY\nwait_status 125\n");  // 0:125
   std::ofstream(directory.path() / kJobFactsFile) << render_slurm_job(job);
   Report report;
   report.job.nodes = {"n01"};
@@ -383,8 +413,8 @@ TEST(SlurmJobFacts, TellAReportThatMemoryRanOutAlthoughSlurmNamesNoSignal) {
 TEST(SlurmJob, IsTheSameRunOnlyWhenItsCommandAndItsNameAre) {
   const auto key = [](const char* command, const char* name) {
     SlurmJob job;
-    add_controller_answer(job, std::string("command ") + command + "\nname " + name + "\n");
-    return run_key_of(job);
+    add_controller_answer(job.names, std::string("command ") + command + "\nname " + name + "\n");
+    return run_key_of(job.names);
   };
   const std::string train = key("/home/ada/train.sh --lr 3", "train.sh");
   EXPECT_FALSE(train.empty());
@@ -398,10 +428,10 @@ TEST(SlurmJob, IsTheSameRunOnlyWhenItsCommandAndItsNameAre) {
 
 TEST(SlurmJob, KeepsAHashOfItsCommandAndNotTheCommand) {
   SlurmJob job;
-  add_controller_answer(job, "command /home/ada/train.sh --password secret\n");
+  add_controller_answer(job.names, "command /home/ada/train.sh --password secret\n");
   const std::string text = render_slurm_job(job);
   EXPECT_EQ(text.find("secret"), std::string::npos) << text;
-  EXPECT_NE(text.find(run_key_of(job)), std::string::npos) << text;
+  EXPECT_NE(text.find(run_key_of(job.names)), std::string::npos) << text;
 }
 
 TEST(ReportJob, QuotesForTheShell) {

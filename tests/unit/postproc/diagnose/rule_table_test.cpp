@@ -10,6 +10,7 @@
 #include <regex>
 #include <sstream>
 
+#include "config_of.h"
 #include "postproc/diagnose/effective_rule.h"
 #include "postproc/diagnose/run_rules.h"
 #include "postproc/history/history.h"
@@ -44,8 +45,7 @@ TEST(RuleTable, SaysOfEveryRuleWhatItLooksForInLinesThatFit) {
 }
 
 TEST(RuleTable, ExplainsOneRuleWithTheKeysOfReveal_conf) {
-  AnalysisSettings settings;
-  apply_analysis_config(settings, "[rule.\"cpu.outsider\"]\nmin_cpu = 0.3\n", "reveal.conf");
+  const AnalysisSettings settings = analysis_settings(config_of("[rule.\"cpu.outsider\"]\nmin_cpu = 0.3\n"));
   const std::string text = rule_as_text(*find_rule("cpu.outsider"), settings, 120);
   EXPECT_NE(text.find("[rule.\"cpu.outsider\"]\n  enabled = true\n"), std::string::npos) << text;
   EXPECT_NE(text.find("  min_cpu = 0.3                 # cpus: "), std::string::npos) << text;
@@ -88,10 +88,9 @@ TEST(RuleTable, LetsASiteSwitchPeersOffAndSetTheirThresholds) {
   const auto profiles = job.record();
   AnalysisSettings settings;
   ASSERT_EQ(peer_findings(compare_peers(pointers(profiles), settings), {}, settings).size(), 1U);
-  apply_analysis_config(settings, "[rule.\"node.straggler\"]\nmin_percent = 60\n", "reveal.conf");
+  settings = analysis_settings(config_of("[rule.\"node.straggler\"]\nmin_percent = 60\n"));
   EXPECT_TRUE(peer_findings(compare_peers(pointers(profiles), settings), {}, settings).empty());
-  AnalysisSettings off;
-  apply_analysis_config(off, "[rule.\"node.straggler\"]\nenabled = false\n", "reveal.conf");
+  const AnalysisSettings off = analysis_settings(config_of("[rule.\"node.straggler\"]\nenabled = false\n"));
   EXPECT_TRUE(peer_findings(compare_peers(pointers(profiles), off), {}, off).empty());
   const Telemetry telemetry;
   const Detection detection;
@@ -124,10 +123,10 @@ TEST(RuleTable, LetsASiteSetWhatCountsAsSlower) {
   EXPECT_EQ(found[0].id, "history.slower");
   EXPECT_EQ(found[0].runner_up.id, "");
   EXPECT_EQ(found[0].severity, Severity::warning);
-  apply_analysis_config(settings, "[rule.\"history.slower\"]\nwarning_percent = 50\n", "reveal.conf");
+  settings = analysis_settings(config_of("[rule.\"history.slower\"]\nwarning_percent = 50\n"));
   EXPECT_EQ(history_findings(compare_runs(slow, earlier, settings), {"n1"}, {1, 2}, settings).at(0).severity,
             Severity::notice);
-  apply_analysis_config(settings, "[rule.\"history.slower\"]\nmin_percent = 40\n", "reveal.conf");
+  settings = analysis_settings(config_of("[rule.\"history.slower\"]\nmin_percent = 40\n"));
   EXPECT_TRUE(history_findings(compare_runs(slow, earlier, settings), {"n1"}, {1, 2}, settings).empty());
 }
 

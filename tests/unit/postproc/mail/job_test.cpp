@@ -56,7 +56,7 @@ class MailJobs : public ::testing::Test {
 
   TemporaryDirectory directory_of_test_;
   const std::string work_ = directory_of_test_.path().string();
-  MailSettings settings_;
+  MailSettings settings_{.sendmail = {}, .from = {}, .domain = {}, .admins = {}, .per_hour = 20, .disable = {}};
 };
 
 TEST_F(MailJobs, SendTwoDifferentMailsForAFinding) {

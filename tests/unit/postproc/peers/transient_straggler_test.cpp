@@ -5,6 +5,7 @@
 
 #include <random>
 
+#include "config_of.h"
 #include "hdf5schema/basics/clocks.h"
 
 namespace reveal {
@@ -97,8 +98,7 @@ TEST(TransientStraggler, IsNobodyWhenTheNodesOnlyBeginDifferently) {
 }
 
 TEST(TransientStraggler, CanBeSwitchedOff) {
-  AnalysisSettings settings;
-  apply_analysis_config(settings, "[rule.\"node.straggler\"]\nenabled = false\n", "reveal.conf");
+  const AnalysisSettings settings = analysis_settings(config_of("[rule.\"node.straggler\"]\nenabled = false\n"));
   EXPECT_TRUE(found(record({{0.8, 0.4}, {0.8, 1.0}}), settings).empty());
 }
 

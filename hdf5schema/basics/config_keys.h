@@ -1,0 +1,197 @@
+// Every key of reveal.conf, one row each: what may stand there, what holds where nothing does, and its help. All
+// programs know all rows; reveal.conf, `reveal config` and `reveal-run --help` are printed from them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace reveal {
+
+enum class ConfigForm : std::uint8_t {
+  text,
+  names,     // "cpu,memory", or ["cpu", "memory"]
+  list,      // ["a", "b"]
+  labels,    // ["key=value"]; stronger sources replace those of the same key and keep the others
+  truth,     // true or false, yes or no, on or off, 1 or 0
+  whole,     // 20
+  number,    // 0.15
+  time,      // "100ms"
+  size,      // "2GB", never 0
+  choice,    // one of `words`
+  path,      // "/etc/reveal/no-mail", or ""
+  readable,  // a file that can be read, or ""
+  pattern,   // of a directory: "reveal-%j", or ""
+  command,   // "/usr/sbin/sendmail -t", without a shell
+  retention  // "full", "summary", "rolling=30min"
+};
+
+struct ConfigKey {
+  std::string_view section, key;
+  ConfigForm form = ConfigForm::text;
+  std::string_view fallback;  // as in the file, without quotes
+  std::string_view help;
+  std::string_view least, most;  // of a number, a time or a size, as in the file
+  std::string_view words;        // "epilog job lazy" of a choice; of a number its unit
+  /// What holds when the site's value cannot be understood, where the default would do harm.
+  std::optional<std::string_view> mistaken = {};
+};
+
+/// Who may set the keys of a section.
+enum class ConfigOwner : std::uint8_t { user, site };
+
+struct ConfigSection {
+  std::string_view name;
+  ConfigOwner owner = ConfigOwner::user;
+  std::string_view subject;  // of [rule."ID"]: "rule"; "" where nothing follows the name
+  std::string_view help;
+};
+
+inline constexpr ConfigSection kConfigSections[] = {
+    {"run", ConfigOwner::user, "", "How reveal-run profiles; the same names as its options (reveal-run --help)."},
+    {"report", ConfigOwner::user, "", "How reveal analyses."},
+    {"rule", ConfigOwner::user, "rule",
+     "Rules are set by their id; `reveal rules` prints all of them with their thresholds."},
+    {"slurm", ConfigOwner::site, "",
+     "Jobs started with --reveal. Read as root on the nodes, from the site's file only. Settings of the plugin itself "
+     "(which jobs, where the spool is) follow its name in plugstack.conf."},
+    {"mail", ConfigOwner::site, "",
+     "The report by mail: to the address the user named to Slurm (--mail-user), else to USER@domain, and to the "
+     "admins; "
+     "never to an address out of a file that a user can write."},
+};
+
+inline constexpr ConfigKey kConfigKeys[] = {
+    {"run", "output", ConfigForm::pattern, "",
+     "Directory of the traces and the report; may contain Slurm's %j job, %x job name, %u user, %A array job, %a array "
+     "index. Default: reveal-JOBID or, without a job, reveal- and the time"},
+    {"run", "node", ConfigForm::text, "", "Name of this node. Default: Slurm's name for it, else the host name"},
+    {"run", "interval", ConfigForm::time, "100ms", "Time between samples", "10ms", "60s"},
+    {"run", "mail", ConfigForm::text, "", "Send the report to this address"},
+    {"run", "probes", ConfigForm::names, "", "Only these probes (`reveal probes` lists them). Default: all"},
+    {"run", "metrics", ConfigForm::readable, "", "Record what this file names (`reveal-collect --help` describes it)"},
+    {"run", "retain", ConfigForm::retention, "full",
+     "What to keep: full, rolling=30min (the last minutes), summary (one row a minute, after the report)"},
+    {"run", "name", ConfigForm::text, "", "Compare with earlier runs of this name. Default: of the same command"},
+    {"run", "tag", ConfigForm::labels, "", "Label this run, KEY=VALUE; may be repeated"},
+    {"run", "report", ConfigForm::truth, "true", "Analyse the run and print the report when it ends"},
+    {"run", "report_limit", ConfigForm::time, "20s",
+     "Longest time from the end of the command to the prompt: closing, copying, the report", "1s", "24h"},
+    {"run", "quiet", ConfigForm::truth, "false", "Print nothing, neither the report nor warnings"},
+
+    {"report", "pipeline", ConfigForm::text, "reveal",
+     "Detectors: \"reveal\", or \"paper\" for the literal method of arXiv 2510.26008"},
+    {"report", "history", ConfigForm::truth, "true",
+     "Compare each run with earlier ones of the same command and shape: from run.json in their directories, found "
+     "through an index in the user's ~/.local/state/reveal. --no-history does without for once"},
+
+    {"slurm", "min_seconds", ConfigForm::whole, "10", "A job that ran shorter leaves nothing behind", "0", "86400"},
+    {"slurm", "interval", ConfigForm::time, "100ms",
+     "Time between samples; users may ask for another one with --reveal=interval=", "10ms", "60s"},
+    {"slurm", "min_interval", ConfigForm::time, "10ms",
+     "Users get no shorter interval: 10 ms cost twice the cpu time of 100 ms", "10ms", "60s"},
+    {"slurm", "probes", ConfigForm::names, "",
+     "Only these probes (`reveal probes` lists them); users may ask for others. Default: all"},
+    {"slurm", "spool_max", ConfigForm::size, "2GB",
+     "Of one job on one node; a trace that would go beyond it is cut off, and says so"},
+    {"slurm", "spool_total_max", ConfigForm::size, "",
+     "Of all that waits on one node; beyond it nothing new is recorded there, which is logged. One user counts for "
+     "half "
+     "of it at most, and then records nothing more there. Default: 10 GB, or a tenth of the spool's file system where "
+     "that is less"},
+    {"slurm", "retain", ConfigForm::retention, "full",
+     "rolling=30min keeps the last 30 minutes of a job at least (a trace then never grows beyond an hour's; what was "
+     "before is gone, and the trace says so). For jobs of weeks. summary keeps everything until the epilog or a report "
+     "job has made the report, and then one row a minute of each closed trace, where that is smaller; not with "
+     "\"lazy\""},
+    // Too long a time fills a disk, which is bounded and logged; too short a time deletes what users were promised.
+    {"slurm", "keep_days", ConfigForm::whole, "7",
+     "What could not be delivered waits this many days in the spool, never shorter; needs the janitor (systemctl "
+     "enable "
+     "--now reveal-janitor.timer)",
+     "1", "999", "", "999"},
+    {"slurm", "report", ConfigForm::choice, "epilog",
+     "Who builds the report of a job, after its last step.\n"
+     "\"epilog\": the first node whose epilog is done takes the lease and builds it at once, as the user, if that is "
+     "estimated to fit into report_limit (a trace of 5 MB, some minutes of a job). If not, it lets the epilog go and "
+     "builds it at low priority, up to 20 s of analysis (33 MB, about half an hour); what takes longer is done as by "
+     "\"job\". The usual choice.\n"
+     "\"job\": the first node's epilog submits a small job of the user's that waits for this one (afterany). For sites "
+     "where nodes are to be free again at once; it needs a partition that takes one-cpu jobs.\n"
+     "\"lazy\": nobody, until somebody looks: `reveal show DIR`. No mail then.\n"
+     "An Epilog= script of the site's needs no change in any of the three. EpilogSlurmctld is too early for reports: "
+     "it "
+     "runs before the nodes are done",
+     "", "", "epilog job lazy"},
+    {"slurm", "report_limit", ConfigForm::time, "5s",
+     "Of one epilog's time, for the traces to be closed and the report", "0s", "60s"},
+
+    {"mail", "enabled", ConfigForm::truth, "false", "Send mail at all"},
+    // Another program than the one that was meant sends nothing.
+    {"mail", "sendmail", ConfigForm::command, "/usr/sbin/sendmail -t -i",
+     "Reads the mail on standard input; run without a shell, as the job's user, on the compute nodes: it must work "
+     "there",
+     "", "", "", ""},
+    {"mail", "from", ConfigForm::text, "", "Sender; empty: reveal at the domain, or at this host"},
+    {"mail", "domain", ConfigForm::text, "",
+     "Mail domain of the users; empty: only users who named an address to Slurm get mail"},
+    {"mail", "admins", ConfigForm::list, "", "[\"hpc@example.org\"]: told what administrators can act on"},
+    {"mail", "admin_threshold", ConfigForm::choice, "warning", "From here on the admins are told", "", "",
+     "notice warning critical"},
+    {"mail", "healthy", ConfigForm::truth, "false", "Also mail when nothing is worth acting on"},
+    {"mail", "per_hour", ConfigForm::whole, "20",
+     "Most mails in an hour to each user, and of each user's jobs to the admins; what is held back is logged. The "
+     "reports stay in the jobs' directories",
+     "0", "10000"},
+    // A switch that cannot be found is on: "/" is always there.
+    {"mail", "disable", ConfigForm::path, "/etc/reveal/no-mail", "While this file exists nothing is sent", "", "", "",
+     "/"},
+};
+
+/// The row; does not compile for a key without one.
+consteval const ConfigKey& config_key(std::string_view section, std::string_view key) {
+  for (const ConfigKey& row : kConfigKeys) {
+    if (row.section == section && row.key == key) return row;
+  }
+  throw "no such key";
+}
+
+/// Rows that another library brings along: those of [rule."ID"].
+struct ConfigSubjects {
+  std::string_view section;                                      // "rule"
+  std::vector<std::string> (*names)();                           // all ids
+  std::span<const ConfigKey> (*keys)(std::string_view subject);  // empty for an unknown one
+};
+struct RegisteredConfigSubjects {
+  explicit RegisteredConfigSubjects(const ConfigSubjects& subjects);
+};
+/// Null where this program has none: then what such a section says is passed over.
+[[nodiscard]] const ConfigSubjects* config_subjects(std::string_view section) noexcept;
+
+/// What only the library that uses a key can tell: why its values are none, "" if they are.
+struct RegisteredConfigCheck {
+  RegisteredConfigCheck(const ConfigKey& key, std::string (*mistake)(const std::vector<std::string>& values));
+};
+
+/// What a value must be: "true or false", "a time from 10ms to 60s".
+[[nodiscard]] std::string expected(const ConfigKey& key);
+
+/// Why `values` are none of this key, to be read after its name: " is a time from 10ms to 60s, not \"soon\""; "" if
+/// they are.
+[[nodiscard]] std::string mistake_in(const ConfigKey& key, const std::vector<std::string>& values);
+
+[[nodiscard]] std::optional<bool> parse_truth(std::string_view word) noexcept;
+
+/// A decimal number from 0 to 1e18.
+[[nodiscard]] std::optional<double> parse_number(std::string_view word) noexcept;
+
+/// "REVEAL_INTERVAL"; "" for keys that no variable sets.
+[[nodiscard]] std::string variable_of(const ConfigKey& key);
+
+/// As it stands in reveal.conf: "100ms" in quotes, true without, ["a", "b"].
+[[nodiscard]] std::string written(const ConfigKey& key, const std::vector<std::string>& values);
+
+}  // namespace reveal

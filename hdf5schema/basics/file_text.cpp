@@ -1,0 +1,38 @@
+#include "hdf5schema/basics/file_text.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "hdf5schema/basics/descriptor.h"
+#include "hdf5schema/basics/error.h"
+
+namespace reveal {
+
+std::string read_text_file(const std::filesystem::path& path, std::size_t limit, FileOf owner, Follow follow) {
+  const int link = follow == Follow::no ? O_NOFOLLOW : 0;
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | link));
+  if (file.get() < 0 && errno == ELOOP && follow == Follow::no) throw Error(path.string() + ": is a symbolic link");
+  if (file.get() < 0) throw system_error(path.string(), errno);
+  struct stat status {};
+  if (::fstat(file.get(), &status) != 0) throw system_error(path.string(), errno);
+  if (!S_ISREG(status.st_mode)) throw Error(path.string() + ": not a regular file");
+  if (owner == FileOf::ours && status.st_uid != ::geteuid()) throw Error(path.string() + ": belongs to another user");
+  if (static_cast<std::size_t>(status.st_size) > limit)
+    throw Error(path.string() + ": too large to be what its name says");
+  std::string content(static_cast<std::size_t>(status.st_size), '\0');
+  std::size_t filled = 0;
+  while (filled < content.size()) {
+    const ssize_t got = ::read(file.get(), content.data() + filled, content.size() - filled);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) throw system_error(path.string(), errno);
+    if (got == 0) break;
+    filled += static_cast<std::size_t>(got);
+  }
+  content.resize(filled);
+  return content;
+}
+
+}  // namespace reveal

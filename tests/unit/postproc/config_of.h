@@ -1,0 +1,14 @@
+// What a reveal.conf of this text sets.
+#pragma once
+
+#include "postproc/diagnose/analysis_settings.h"
+
+namespace reveal {
+
+inline Config config_of(std::string_view text) {
+  Config config;
+  config.read(text, "reveal.conf", ConfigOwner::site);
+  return config;
+}
+
+}  // namespace reveal
