@@ -59,7 +59,8 @@ void copy_and_sync(const fs::path& from, const fs::path& to) {
 std::string flaw_of(const std::string& path, Privacy privacy) {
   const bool links = privacy == Privacy::others_do_not_write;
   struct stat status {};
-  if ((links ? ::stat(path.c_str(), &status) : ::lstat(path.c_str(), &status)) != 0) return std::string(": ") + std::strerror(errno);
+  if ((links ? ::stat(path.c_str(), &status) : ::lstat(path.c_str(), &status)) != 0)
+    return std::string(": ") + std::strerror(errno);
   if (!S_ISDIR(status.st_mode)) return " is not a directory";
   // Others could put links in the way of what is written there under our name.
   if (status.st_uid != ::geteuid()) return " belongs to somebody else";

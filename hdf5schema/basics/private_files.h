@@ -21,7 +21,8 @@ enum class Privacy : std::uint8_t {
 /// Makes `path` (mode 0700) and what is missing above it. Throws Error if it cannot be made or is not private.
 void make_private_directory(const std::string& path, Privacy privacy);
 
-/// The first of PATH, PATH.1, PATH.2, ... that others_do_not_enter, or can be made one. In /tmp anybody may take a name first, and keep it. All processes of a user on a node get the same. Throws Error.
+/// The first of PATH, PATH.1, PATH.2, ... that others_do_not_enter, or can be made one. In /tmp anybody may take a name
+/// first, and keep it. All processes of a user on a node get the same. Throws Error.
 [[nodiscard]] std::string private_directory(const std::string& path);
 
 /// Throws Error if no file can be written there.

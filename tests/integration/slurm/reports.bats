@@ -12,7 +12,7 @@ only_traces_of() { # only_traces_of FOLDER NODE...
 }
 
 @test "report = lazy" {
-  printf '[slurm]\nmin_seconds = 2\nreport = "lazy"\n' >"$DIR/reveal.conf"
+  printf '[slurm]\nmin_seconds = 2\nreprot_limit = 1\nreport = "lazy"\n' >"$DIR/reveal.conf"
   situation "report = lazy: built by reveal show"
   local id
   id=$(as_user sbatch --parsable -N2 -o out --reveal --wrap 'sleep 4; exit 2')
