@@ -9,6 +9,7 @@
 #include "postproc/numerics/median.h"
 #include "postproc/numerics/moderated_t.h"
 #include "postproc/peers/peer_groups.h"
+#include "postproc/words/quantity.h"
 
 namespace reveal {
 namespace {

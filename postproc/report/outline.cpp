@@ -11,8 +11,8 @@
 namespace reveal {
 namespace {
 
-using Id = Section::Id;
-using Kind = Row::Kind;
+using SectionId = Section::Id;
+using RowKind = Row::Kind;
 
 constexpr std::size_t kAnyNumber = 1000;
 constexpr std::size_t kMostNodes = 40;
@@ -39,7 +39,7 @@ Cell cell(std::string text, std::string before = {}, std::string after = {}) {
 }
 
 /// Rows without text are none.
-void add(std::vector<Part>& parts, std::string label, std::vector<Line> lines, Kind kind = Kind::prose,
+void add(std::vector<Part>& parts, std::string label, std::vector<Line> lines, RowKind kind = RowKind::prose,
          Shown shown = kEverywhere) {
   std::erase_if(lines, [](const Line& line) {
     return std::all_of(line.begin(), line.end(), [](const Span& span) { return span.text.empty(); });
@@ -47,37 +47,37 @@ void add(std::vector<Part>& parts, std::string label, std::vector<Line> lines, K
   if (!lines.empty()) parts.push_back(Row{std::move(label), std::move(lines), kind, shown});
 }
 
-void add(std::vector<Part>& parts, std::string label, std::string text, Kind kind = Kind::prose,
+void add(std::vector<Part>& parts, std::string label, std::string text, RowKind kind = RowKind::prose,
          Shown shown = kEverywhere) {
   add(parts, std::move(label), {prose(std::move(text))}, kind, shown);
 }
 
 Section job_section(const Report& report) {
   const ReportJob& job = report.job;
-  Section section{Id::job, ""};
+  Section section{SectionId::job, ""};
   auto& parts = section.parts;
   add(parts, "", job_title(job));
-  add(parts, "user", job.user, Kind::aside);
-  add(parts, "cluster", job.cluster, Kind::aside);
-  add(parts, several_nodes(report) ? "nodes" : "node", node_list(job.nodes), Kind::aside);
+  add(parts, "user", job.user, RowKind::aside);
+  add(parts, "cluster", job.cluster, RowKind::aside);
+  add(parts, several_nodes(report) ? "nodes" : "node", node_list(job.nodes), RowKind::aside);
   add(parts, "", job.state);
   if (job.exit_code) {
-    add(parts, "exit status", std::to_string(*job.exit_code), Kind::prose, *job.exit_code == 0 ? kWeb : kEverywhere);
+    add(parts, "exit status", std::to_string(*job.exit_code), RowKind::prose, *job.exit_code == 0 ? kWeb : kEverywhere);
   }
   if (job.begin_utc_ns != 0) add(parts, "began", date_and_time(job.begin_utc_ns));
   add(parts, "", run_time(job));
   add(parts, "measured",
       fmt::format("{} privileges{}", report.privileged ? "with" : "without",
                   report.shared_node ? " on a shared node" : ""),
-      Kind::prose, kWeb);
-  add(parts, "in", {code(report.directory)}, Kind::prose, kWeb);
-  if (job.command != job_title(job)) add(parts, "command", {code(job.command)}, Kind::prose, kWeb);
+      RowKind::prose, kWeb);
+  add(parts, "in", {code(report.directory)}, RowKind::prose, kWeb);
+  if (job.command != job_title(job)) add(parts, "command", {code(job.command)}, RowKind::prose, kWeb);
   for (const auto& [key, value] : job.tags) add(parts, "tag", {code(key + "=" + value)});
   return section;
 }
 
 Section totals_section(const Report& report) {
-  Section section{Id::totals, "What the job used"};
+  Section section{SectionId::totals, "What the job used"};
   if (report.totals.empty()) return section;
   const JobTotals& whole = report.totals.front();
   const std::vector<std::string> known = used(whole);
@@ -105,10 +105,10 @@ Section totals_section(const Report& report) {
 }
 
 Section sources_section(const Report& report) {
-  Section section{Id::sources, "Where these numbers come from", true};
+  Section section{SectionId::sources, "Where these numbers come from", true};
   if (report.totals.empty()) return section;
   const JobTotals& whole = report.totals.front();
-  add(section.parts, "not known", lines_of(unknown(whole)), Kind::steps, kInFull);
+  add(section.parts, "not known", lines_of(unknown(whole)), RowKind::steps, kInFull);
   std::vector<std::string> sources;
   for (const auto& [key, member] : kTotalsNumbers) {
     const auto note = whole.notes.find(key);
@@ -116,7 +116,7 @@ Section sources_section(const Report& report) {
     std::replace(word.begin(), word.end(), '_', ' ');
     if ((whole.*member) && note != whole.notes.end()) sources.push_back(word + ": " + note->second);
   }
-  add(section.parts, "source", lines_of(sources), Kind::steps, kInFull);
+  add(section.parts, "source", lines_of(sources), RowKind::steps, kInFull);
   return section;
 }
 
@@ -154,35 +154,35 @@ Card card_of(const Finding& finding, std::size_t number, const Report& report) {
   std::vector<std::string> times;
   for (const TimeSpan& span : finding.intervals) times.push_back(when(span, report.job));
   add(parts, "where", card.place);
-  add(parts, "when", lines_of(times), Kind::series);
+  add(parts, "when", lines_of(times), RowKind::series);
   add(parts, "cost", impact(finding.impact));
   if (!finding.evidence.empty()) parts.emplace_back(evidence_table(finding, report));
   if (!finding.runner_up.why_not.empty()) {
     const std::string& id = finding.runner_up.id;
-    add(parts, "look-alike", {{{id, true}, {(id.empty() ? "" : ": ") + finding.runner_up.why_not}}}, Kind::aside);
+    add(parts, "look-alike", {{{id, true}, {(id.empty() ? "" : ": ") + finding.runner_up.why_not}}}, RowKind::aside);
   }
-  add(parts, "fixed by", who_acts(finding.remedy), Kind::prose, kInFull);
-  add(parts, "run this", lines_of(finding.remedy.user), Kind::command);
-  add(parts, "to change", lines_of(finding.remedy.advice), Kind::steps);
-  add(parts, "for admins", lines_of(finding.remedy.admin), Kind::steps);
+  add(parts, "fixed by", who_acts(finding.remedy), RowKind::prose, kInFull);
+  add(parts, "run this", lines_of(finding.remedy.user), RowKind::command);
+  add(parts, "to change", lines_of(finding.remedy.advice), RowKind::steps);
+  add(parts, "for admins", lines_of(finding.remedy.admin), RowKind::steps);
   add(parts, "verify", finding.remedy.verify);
-  add(parts, "source", lines_of(finding.sources), Kind::links, kWeb);
+  add(parts, "source", lines_of(finding.sources), RowKind::links, kWeb);
   add(parts, "rule",
       {{{finding.id, true}, {fmt::format(" ({}, {})", name_of(finding.kind), name_of(finding.subsystem))}}},
-      Kind::prose, kWeb);
+      RowKind::prose, kWeb);
   return card;
 }
 
 void add_findings(const Report& report, std::vector<Section>& sections) {
-  Section first{Id::finding, "Finding"};
-  Section notes{Id::notes, "Also noted"};
+  Section first{SectionId::finding, "Finding"};
+  Section notes{SectionId::notes, "Also noted"};
   std::size_t number = 0;
   for (const Finding* finding : shown_findings(report)) {
     Section& section = number == 0 ? first : notes;
     ++number;
     section.cards.push_back(card_of(*finding, number, report));
   }
-  Section rest{Id::left_out, left_out_line(report), true};
+  Section rest{SectionId::left_out, left_out_line(report), true};
   for (const Finding& finding : report.findings) {
     if (finding.severity < Severity::notice) rest.cards.push_back(card_of(finding, 0, report));
   }
@@ -225,26 +225,26 @@ Table changes_table(const HistoryComparison& history) {
 }
 
 Section compared_section(const Report& report) {
-  Section section{Id::compared, "Compared with"};
+  Section section{SectionId::compared, "Compared with"};
   auto& parts = section.parts;
   if (several_nodes(report)) {
-    add(parts, "other nodes", peers_line(report), Kind::prose, report.comparison.compared ? kEverywhere : kInFull);
+    add(parts, "other nodes", peers_line(report), RowKind::prose, report.comparison.compared ? kEverywhere : kInFull);
     for (const PeerGroup& role : report.comparison.roles) {
-      add(parts, node_list(role.nodes), role.reason, Kind::prose, kInFull);
+      add(parts, node_list(role.nodes), role.reason, RowKind::prose, kInFull);
     }
     for (const FactDifference& fact : report.comparison.facts) {
       add(parts, "configuration",
           {{{fact.key, true},
             {fmt::format(" is {} on {}, elsewhere {}", fact.value, node_list(fact.nodes), fact.usual)}}},
-          Kind::prose, kInFull);
+          RowKind::prose, kInFull);
     }
     const Straggler& straggler = report.comparison.straggler;
-    add(parts, "straggler", straggler.node.empty() ? straggler.reason : straggler.node, Kind::prose, kInFull);
+    add(parts, "straggler", straggler.node.empty() ? straggler.reason : straggler.node, RowKind::prose, kInFull);
   }
   const bool known = report.history.status != HistoryStatus::never_compared;
-  add(parts, "earlier runs", history_line(report), Kind::prose, known ? kEverywhere : kInFull);
+  add(parts, "earlier runs", history_line(report), RowKind::prose, known ? kEverywhere : kInFull);
   if (!report.history.why_not.empty()) {
-    add(parts, "baseline", "this run is not used as one: " + report.history.why_not, Kind::prose, kInFull);
+    add(parts, "baseline", "this run is not used as one: " + report.history.why_not, RowKind::prose, kInFull);
   }
   if (!report.comparison.deviations.empty()) parts.emplace_back(deviations_table(report.comparison));
   if (!report.history.changes.empty()) parts.emplace_back(changes_table(report.history));
@@ -274,7 +274,7 @@ Cell reasons_of(const ReportEpisode& episode) {
 }
 
 Section episodes_section(const Report& report) {
-  Section section{Id::episodes, "Anomalous intervals"};
+  Section section{SectionId::episodes, "Anomalous intervals"};
   if (report.episodes.empty()) return section;
   if (!shows_intervals(report)) {  // below "healthy" they would only unsettle
     section.heading = counted(static_cast<double>(report.episodes.size()), "anomalous interval");
@@ -341,27 +341,28 @@ std::string own_cost(const Report& report) {
 }
 
 Section measured_section(const Report& report) {
-  Section section{Id::measured, "Measured, and what it cost"};
+  Section section{SectionId::measured, "Measured, and what it cost"};
   auto& parts = section.parts;
   if (report.coverage.empty()) {
     add(parts, "coverage", "nothing was measured");
   } else {
     parts.emplace_back(coverage_table(report));
   }
-  add(parts, "not measured", lines_of(gaps(report)), Kind::steps, kInFull);
+  add(parts, "not measured", lines_of(gaps(report)), RowKind::steps, kInFull);
   std::vector<std::string> missing;
   if (const std::string probes = gaps_in_brief(report); !probes.empty()) missing.push_back(probes);
   if (!report.not_checked.empty()) {
     missing.push_back(counted(static_cast<double>(report.not_checked.size()), "rule") + " could not be checked");
   }
-  add(parts, "", listed(missing, missing.size(), "; "), Kind::prose, kPage);
+  add(parts, "", listed(missing, missing.size(), "; "), RowKind::prose, kPage);
   add(parts, "reveal", own_cost(report));
   return section;
 }
 
 Section cost_section(const Report& report) {
   const std::size_t nodes = report.overhead.size();
-  Section section{Id::cost, fmt::format("reveal's own cost on {}", counted(static_cast<double>(nodes), "node")), true};
+  Section section{SectionId::cost, fmt::format("reveal's own cost on {}", counted(static_cast<double>(nodes), "node")),
+                  true};
   Table table{.columns = {{"Node"}, {"CPU, of one core"}, {"Written"}, {"Late samples"}, {"Channels"}},
               .most = kAnyNumber,
               .shown = kWeb};
@@ -376,7 +377,7 @@ Section cost_section(const Report& report) {
 }
 
 Section not_checked_section(const Report& report) {
-  Section section{Id::not_checked, "Not checked"};
+  Section section{SectionId::not_checked, "Not checked"};
   Table table{.label = "-", .columns = {{"Rules"}, {"Why not"}}, .most = kAnyNumber, .shown = kInFull};
   for (const NotChecked& group : by_reason(report.not_checked)) {
     table.rows.push_back({Cell{{code(group.rule)}}, cell(group.reason, ": ")});
