@@ -106,7 +106,7 @@ bool tells_environment(const Snapshot& snapshot) {
   return std::any_of(snapshot.begin(), snapshot.end(), [](const auto& fact) { return fact.first.starts_with("env."); });
 }
 
-std::vector<std::string> family_paths(const Sink& sink) {
+std::vector<std::string> family_paths(const TraceSink& sink) {
   std::vector<std::string> paths;
   for (const Family& family : sink.families()) paths.push_back(family.spec().path);
   return paths;
@@ -127,7 +127,7 @@ class Collection {
     Sampler::Options sampling = sampler_options(options_);  // what is mistyped in it must not leave a file behind
     Beginning beginning(options_.output);
     TraceWriter writer(options_.output, header, {.max_bytes = options_.max_bytes, .retention = options_.retention});
-    Sink sink(&writer);
+    TraceSink sink(&writer);
     Sampler sampler(fs_, sink, std::move(sampling), start_);
     const Snapshot before = take_snapshot(fs_, sampler.host(), sampler.job());
     sampler.look_first();  // after the snapshot: of what both read, a recording keeps the later text
@@ -188,7 +188,7 @@ class Collection {
   }
 
   template <typename Ticks>
-  void loop(Ticks& ticks, Sampler& sampler, Sink& sink, TraceWriter& writer, const StatusFile& status) {
+  void loop(Ticks& ticks, Sampler& sampler, TraceSink& sink, TraceWriter& writer, const StatusFile& status) {
     std::int64_t end = kNever;
     bool last_tick = false;
     const auto look = [&](const Tick& tick) {
@@ -217,7 +217,7 @@ class Collection {
   }
 
   // Nothing that is found there is worth the recording.
-  void look_at_job(std::int64_t now_ns, const Sampler& sampler, Sink& sink) noexcept {
+  void look_at_job(std::int64_t now_ns, const Sampler& sampler, TraceSink& sink) noexcept {
     try {
       devices_.look(now_ns, *sampler.job());
       libraries_.look(now_ns, *sampler.job());
@@ -252,7 +252,7 @@ class Collection {
     writer.append_clock({now.monotonic_ns, now.utc_ns, clock_error_ns()});
   }
 
-  void count(const Tick& tick, const Sampler& sampler, const Sink& sink) noexcept {
+  void count(const Tick& tick, const Sampler& sampler, const TraceSink& sink) noexcept {
     last_tick_ns_ = tick.time.monotonic_ns;
     ++progress_.ticks;
     progress_.ticks_missed += tick.missed;
@@ -307,7 +307,7 @@ CollectResult collect(const CollectOptions& options, const std::atomic<bool>& st
 std::vector<Coverage> check_probes(const CollectOptions& options) {
   KernelTree fs(options.root);
   fs.limit_kept_files(raise_file_limit());
-  Sink sink;
+  TraceSink sink;
   const TickTime now = fs.recorded() ? fs.upcoming_tick().value_or(TickTime{}) : SystemClock().now();
   Sampler sampler(fs, sink, sampler_options(options), now);
   sampler.look_first();

@@ -114,7 +114,7 @@ std::string probes_problem(const std::string& probes) {
                                       .listen = ProgramRun::Listen::errors,
                                       .limit = kAnswerLimit});
   // What did not start is reported where it matters: the job runs without a profile.
-  const std::string said = end.start_error == 0 ? last_line(end.said) : "";
+  const std::string said = end.start_error == 0 ? last_line(end.output) : "";
   const std::size_t colon = said.find(": ");
   return colon == std::string::npos ? said : said.substr(colon + 2);
 }

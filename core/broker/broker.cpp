@@ -251,24 +251,24 @@ class Broker {
     }
     ChildProcess child(pid);
     const auto begin = SteadyClock::now();
-    bool told = false;
+    bool answered = false;
     auto share = first;
     while (!child.status() && SteadyClock::now() < begin + kDeliverLimit) {
       pollfd fd{ready[0], POLLIN, 0};
-      if (!told && ::poll(&fd, 1, 20) > 0) {
-        told = true;
+      if (!answered && ::poll(&fd, 1, 20) > 0) {
+        answered = true;
         finish(failed);
       }
       const auto now = SteadyClock::now();
-      const auto due = now > begin + kLastResort            ? Cage::CpuShare::least
-                       : told || now > begin + kEpilogLimit ? Cage::CpuShare::low
-                                                            : first;
+      const auto due = now > begin + kLastResort                ? Cage::CpuShare::least
+                       : answered || now > begin + kEpilogLimit ? Cage::CpuShare::low
+                                                                : first;
       if (due != share) {
         share = due;
         cage_.set_cpu_share(share);
         set_nice(child, kLowestPriority);  // where there are no such groups
       }
-      if (told) signals_.wait(100ms);
+      if (answered) signals_.wait(100ms);
     }
     if (!child.status())
       say(LOG_WARNING, options_, "the delivery did not end in time; what is left stays in the spool");

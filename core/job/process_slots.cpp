@@ -13,7 +13,7 @@ constexpr std::int64_t kWorthASlot = 5;  // clock ticks used lately, to take the
 
 }  // namespace
 
-ProcessSlots::ProcessSlots(KernelTree& fs, const Job& job, Sink& sink) : fs_(fs), job_(job), sink_(sink) {
+ProcessSlots::ProcessSlots(KernelTree& fs, const Job& job, TraceSink& sink) : fs_(fs), job_(job), sink_(sink) {
   slots_.reserve(kSlots);
   threads_.reserve(kSlots);
 }

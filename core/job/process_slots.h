@@ -9,7 +9,7 @@
 #include "core/job/job.h"
 #include "core/kernel_text/kernel_tree.h"
 #include "core/kernel_text/kernel_words.h"
-#include "core/sampler/sink.h"
+#include "core/sampler/trace_sink.h"
 
 namespace reveal {
 
@@ -66,7 +66,7 @@ class ProcessSlots {
   /// Threads whose scheduling is read each tick, over all slots; beyond it a process counts with its main thread only.
   static constexpr std::size_t kThreads = 128;
 
-  ProcessSlots(KernelTree& fs, const Job& job, Sink& sink);
+  ProcessSlots(KernelTree& fs, const Job& job, TraceSink& sink);
   void update(std::int64_t now_ns);
 
   [[nodiscard]] const std::vector<ProcessSlot>& slots() const noexcept { return slots_; }
@@ -100,7 +100,7 @@ class ProcessSlots {
 
   KernelTree& fs_;
   const Job& job_;
-  Sink& sink_;
+  TraceSink& sink_;
   std::vector<ProcessSlot> slots_;
   std::vector<Threads> threads_;
   std::int64_t next_assignment_ns_ = 0;

@@ -180,14 +180,14 @@ double CountedEvents::counted_share(std::size_t group) const noexcept {
 std::string CountedEvents::losses(const std::vector<std::string_view>& names) const {
   const std::string paranoid = perf_event_paranoid(fs_);
   std::string text = scope_.note;
-  std::vector<bool> said(wanted_.size(), false);
+  std::vector<bool> listed(wanted_.size(), false);
   for (std::size_t i = 0; i < wanted_.size(); ++i) {
-    if (errors_[i] == 0 || said[i]) continue;
+    if (errors_[i] == 0 || listed[i]) continue;
     if (!text.empty()) text += "; ";
     text += "not counted: ";
     for (std::size_t j = i; j < wanted_.size(); ++j) {
       if (errors_[j] != errors_[i]) continue;
-      said[j] = true;
+      listed[j] = true;
       text += (j == i ? "" : ", ") + std::string(names[j]);
     }
     text += " (" + why_not_counted(errors_[i], paranoid) + ')';

@@ -8,7 +8,7 @@
 
 #include "core/pmu/event_source.h"
 #include "core/pmu/microarchitecture.h"
-#include "core/sampler/sink.h"
+#include "core/sampler/trace_sink.h"
 
 namespace reveal {
 

@@ -252,7 +252,7 @@ class NfsProbe final : public Probe {
     }
   }
 
-  const Sink& sink_;
+  const TraceSink& sink_;
   KernelFile mounts_file_;
   KernelFile rpc_file_;
   std::array<Family*, std::size(kFamilies)> families_{};

@@ -148,8 +148,8 @@ class PlacementProbe final : public Probe {
       asked_[i] = bytes;
       request_ += std::to_string(i) + ' ' + std::to_string(slot.pid) + ' ';
     }
-    if (left_out > 0 && !said_) {
-      said_ = true;
+    if (left_out > 0 && !reported_) {
+      reported_ = true;
       context_.sink.event("probe process_numa", "left_out",
                           std::to_string(left_out) + " processes are too large to walk within the budget");
     }
@@ -208,7 +208,7 @@ class PlacementProbe final : public Probe {
   std::vector<Place> places_;
   double cost_ = kFirstGuess;
   std::int64_t next_ns_ = 0;
-  bool said_ = false;
+  bool reported_ = false;
 };
 
 std::unique_ptr<Probe> open_placement(const ProbeContext& context) {

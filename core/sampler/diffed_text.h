@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/kernel_text/kernel_words.h"
-#include "core/sampler/sink.h"
+#include "core/sampler/trace_sink.h"
 
 namespace reveal {
 

@@ -51,11 +51,11 @@ bool has_usual_ticks(KernelTree& fs) {
 // Of this machine, as recorded, or of a copied tree: never of this machine for another one.
 Constants constants_of(KernelTree& fs) {
   Constants constants;
-  const std::string said = fs.fact("@sysconf", [&fs] {
+  const std::string text = fs.fact("@sysconf", [&fs] {
     if (!fs.live()) return std::string();
     return std::to_string(::sysconf(_SC_CLK_TCK)) + ' ' + std::to_string(::sysconf(_SC_PAGESIZE));
   });
-  std::string_view rest = said;
+  std::string_view rest = text;
   const auto ticks = parse_int(next_word(rest));
   const auto page = parse_int(next_word(rest));
   constants.take(ticks.value_or(kMissing), page.value_or(kMissing));

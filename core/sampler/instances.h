@@ -45,7 +45,7 @@ class Instances {
   void share(Residents::Member& member);
   [[nodiscard]] bool is_level(const Column& column) const noexcept;
 
-  const Sink& sink_;
+  const TraceSink& sink_;
   std::span<const FamilyTable> tables_;
   std::span<const Column> columns_;
   Residents residents_;

@@ -14,7 +14,7 @@
 #include "core/job/process_slots.h"
 #include "core/kernel_text/kernel_tree.h"
 #include "core/sampler/host.h"
-#include "core/sampler/sink.h"
+#include "core/sampler/trace_sink.h"
 #include "hdf5schema/basics/error.h"
 
 namespace reveal {
@@ -41,7 +41,7 @@ struct SelfMeasurement {
 struct ProbeContext {
   KernelTree& fs;
   const Host& host;
-  Sink& sink;
+  TraceSink& sink;
   std::chrono::nanoseconds period;
   const Job* job = nullptr;
   const ProcessSlots* slots = nullptr;

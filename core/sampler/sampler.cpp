@@ -40,7 +40,7 @@ std::vector<ProbeSpec> select_probes(const std::vector<std::string>& names) {
   return selected;
 }
 
-Sampler::Sampler(KernelTree& fs, Sink& sink, Options options, TickTime now)
+Sampler::Sampler(KernelTree& fs, TraceSink& sink, Options options, TickTime now)
     : fs_(fs), sink_(sink), options_(std::move(options)), host_(Host::look(fs)) {
   if (!options_.metrics_file.empty()) selection_ = MetricSelection::read(options_.metrics_file);
   if (!selection_.everything()) sink_.select(&selection_);

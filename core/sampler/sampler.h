@@ -13,8 +13,8 @@
 #include "core/job/process_slots.h"
 #include "core/sampler/metric_selection.h"
 #include "core/sampler/probe.h"
-#include "core/sampler/sink.h"
 #include "core/sampler/ticker.h"
+#include "core/sampler/trace_sink.h"
 
 namespace reveal {
 
@@ -30,7 +30,7 @@ class Sampler {
   };
 
   /// Opens every probe. What is not here is coverage, not an error.
-  Sampler(KernelTree& fs, Sink& sink, Options options, TickTime now);
+  Sampler(KernelTree& fs, TraceSink& sink, Options options, TickTime now);
 
   /// Looks at everything once, without writing rows: adds the channels that are there. Before the trace begins.
   void look_first();
@@ -55,7 +55,7 @@ class Sampler {
   void find_job_cpus();
 
   KernelTree& fs_;
-  Sink& sink_;
+  TraceSink& sink_;
   Options options_;
   MetricSelection selection_;
   Host host_;

@@ -27,12 +27,12 @@ bool write_all(int fd, std::string_view text) {
 }
 
 [[noreturn]] void say(int fd, const std::function<std::string()>& answer) noexcept {
-  bool said = false;
+  bool written = false;
   try {
-    said = write_all(fd, answer());
+    written = write_all(fd, answer());
   } catch (...) {  // the stack above is the parent's: nothing may unwind into it
   }
-  ::_exit(said ? 0 : 1);
+  ::_exit(written ? 0 : 1);
 }
 
 }  // namespace

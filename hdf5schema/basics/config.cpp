@@ -124,7 +124,8 @@ void Config::read(std::string_view text, const std::string& file, ConfigOwner ow
 }
 
 void Config::read_file(const std::filesystem::path& file, ConfigOwner owner) {
-  if (::access(file.c_str(), F_OK) != 0 && (errno == ENOENT || errno == ENOTDIR)) return;
+  // What lies in a directory that this user may not enter is nothing to him: a build in another home, say.
+  if (::access(file.c_str(), F_OK) != 0 && (errno == ENOENT || errno == ENOTDIR || errno == EACCES)) return;
   try {
     read(read_text_file(file, kLargestConfig, FileOf::anybody, Follow::yes), file.string(), owner);
   } catch (const Error& error) {

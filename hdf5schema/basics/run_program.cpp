@@ -121,7 +121,7 @@ int start(const ProgramRun& run, const Streams& streams, const sigset_t& mask, p
 class Conversation {
  public:
   Conversation(const ProgramRun& run, Descriptor to, Descriptor from)
-      : input_(run.input), most_said_(run.most_said), to_(std::move(to)), from_(std::move(from)) {
+      : input_(run.input), output_limit_(run.output_limit), to_(std::move(to)), from_(std::move(from)) {
     never_block(to_);
     never_block(from_);
   }
@@ -134,7 +134,7 @@ class Conversation {
       if (ends[0].revents != 0) feed();
       if (ends[1].revents != 0) listen();
     }
-    while (end_.status && !end_.said_more && listen()) {
+    while (end_.status && !end_.truncated && listen()) {
     }
     end_.input_taken = input_.empty();
     return std::move(end_);
@@ -155,14 +155,14 @@ class Conversation {
     const ssize_t got = ::read(from_.get(), buffer.data(), buffer.size());
     if (got == 0) from_.close();
     if (got <= 0) return false;
-    const std::size_t room = most_said_ - end_.said.size();
-    end_.said.append(buffer.data(), std::min(room, static_cast<std::size_t>(got)));
-    end_.said_more = end_.said_more || static_cast<std::size_t>(got) > room;
+    const std::size_t room = output_limit_ - end_.output.size();
+    end_.output.append(buffer.data(), std::min(room, static_cast<std::size_t>(got)));
+    end_.truncated = end_.truncated || static_cast<std::size_t>(got) > room;
     return true;
   }
 
   std::string_view input_;
-  std::size_t most_said_;
+  std::size_t output_limit_;
   Descriptor to_, from_;
   ProgramEnd end_;
 };
@@ -174,22 +174,22 @@ ProgramEnd run_program(const ProgramRun& run) {
   if (run.limit) end = Clock::now() + *run.limit;
   const NoSigpipe quiet;
   Pipe input;
-  Pipe said;
+  Pipe output;
   if (!run.input.empty()) input.open();
-  if (run.listen != ProgramRun::Listen::nothing) said.open();
+  if (run.listen != ProgramRun::Listen::nothing) output.open();
   pid_t pid = -1;
   {
     const Descriptor nowhere;
     Streams streams;
     streams.from(input.read, STDIN_FILENO);
-    streams.from(run.listen == ProgramRun::Listen::output ? said.write : nowhere, STDOUT_FILENO);
-    if (run.listen != ProgramRun::Listen::output) streams.from(said.write, STDERR_FILENO);
+    streams.from(run.listen == ProgramRun::Listen::output ? output.write : nowhere, STDOUT_FILENO);
+    if (run.listen != ProgramRun::Listen::output) streams.from(output.write, STDERR_FILENO);
     if (const int failure = start(run, streams, quiet.former(), pid); failure != 0) return {.start_error = failure};
   }
   input.read.close();
-  said.write.close();
+  output.write.close();
   ChildProcess child(pid);
-  ProgramEnd ended = Conversation(run, std::move(input.write), std::move(said.read)).until(child, end);
+  ProgramEnd ended = Conversation(run, std::move(input.write), std::move(output.read)).until(child, end);
   if (ended.status) return ended;
   child.signal_group(SIGKILL);
   static_cast<void>(child.wait(kKilledProgramLimit));

@@ -20,7 +20,7 @@ struct ProgramRun {
   std::optional<std::vector<std::string>> environment;  // "NAME=value"; else ours
   std::string_view input;                               // on its standard input, else that is /dev/null
   Listen listen = Listen::nothing;
-  std::size_t most_said = 4096;
+  std::size_t output_limit = 4096;
   /// With one, the program gets a process group, which is killed as a whole. Without one it stays in ours, so that what
   /// the terminal sends us reaches it as well.
   std::optional<std::chrono::milliseconds> limit;
@@ -30,8 +30,8 @@ struct ProgramEnd {
   int start_error = 0;        // an errno: it never ran
   std::optional<int> status;  // as of waitpid(); nothing when its time was up
   bool input_taken = false;   // all of it
-  std::string said;           // the first ProgramRun::most_said bytes
-  bool said_more = false;
+  std::string output;         // the first ProgramRun::output_limit bytes
+  bool truncated = false;
 };
 
 /// Waits for the program, not for what it leaves running. Throws Error when there are no pipes to be had.

@@ -2,9 +2,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "postproc/json/shallow_json.h"
 #include "postproc/json/whole_number.h"
 #include "postproc/telemetry/publish.h"
-#include "postproc/json/shallow_json.h"
 
 namespace reveal {
 namespace {

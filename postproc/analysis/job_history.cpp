@@ -74,9 +74,9 @@ RunRecord record_of(const std::vector<NodeSummary>& summaries, const Report& rep
   // The nodes that do the job's main work; a driver's numbers would only blur theirs.
   std::vector<const NodeProfile*> main;
   for (const NodeSummary& summary : summaries) {
-    const auto& roles = report.comparison.roles;
-    const bool other = !roles.empty() && std::find(roles.front().nodes.begin(), roles.front().nodes.end(),
-                                                   summary.node) == roles.front().nodes.end();
+    const auto& groups = report.comparison.groups;
+    const bool other = !groups.empty() && std::find(groups.front().nodes.begin(), groups.front().nodes.end(),
+                                                    summary.node) == groups.front().nodes.end();
     if (!other) main.push_back(&summary.profile);
   }
   summarise_nodes(main, record);

@@ -133,11 +133,11 @@ void label_common(const std::vector<NodeSummary>& summaries, const PeerCompariso
   std::map<std::string, const NodeProfile*> profiles;
   for (const NodeSummary& summary : summaries) profiles[summary.node] = &summary.profile;
   std::map<std::string, std::vector<const NodeProfile*>> peers_of;
-  for (const PeerGroup& role : comparison.roles) {
-    if (role.nodes.size() < 3) continue;  // of two, one is no majority
+  for (const PeerGroup& group : comparison.groups) {
+    if (group.nodes.size() < 3) continue;  // of two, one is no majority
     std::vector<const NodeProfile*> peers;
-    for (const std::string& node : role.nodes) peers.push_back(profiles.at(node));
-    for (const std::string& node : role.nodes) peers_of[node] = peers;
+    for (const std::string& node : group.nodes) peers.push_back(profiles.at(node));
+    for (const std::string& node : group.nodes) peers_of[node] = peers;
   }
   std::set<std::pair<std::string, std::int64_t>> common;  // node and begin
   for (ReportEpisode& episode : report.episodes) {
@@ -379,9 +379,11 @@ Report merged_parts(const std::vector<NodeSummary>& summaries, const std::vector
   }
   report.comparison = compare_peers(profiles, options.settings);
   label_common(summaries, report.comparison, report);
-  const auto of_peers =
-      peer_findings(report.comparison, {report.job.begin_utc_ns, report.job.end_utc_ns}, options.settings);
-  findings.insert(findings.end(), of_peers.begin(), of_peers.end());
+  const TimeSpan job{report.job.begin_utc_ns, report.job.end_utc_ns};
+  for (const auto& of_nodes : {peer_findings(report.comparison, job, options.settings),
+                               configuration_findings(report.comparison, job, options.settings)}) {
+    findings.insert(findings.end(), of_nodes.begin(), of_nodes.end());
+  }
   add_transient_stragglers(transient_straggler_findings(report.comparison, profiles, options.settings), findings);
   std::stable_sort(report.episodes.begin(), report.episodes.end(),
                    [](const ReportEpisode& a, const ReportEpisode& b) { return a.score > b.score; });

@@ -46,9 +46,9 @@ std::string setting(std::string_view config, std::string_view key) {
 std::string answer_of(std::vector<std::string> command) {
   const ProgramEnd end = run_program({.command = std::move(command),
                                       .listen = ProgramRun::Listen::output,
-                                      .most_said = kLargestFile,
+                                      .output_limit = kLargestFile,
                                       .limit = kPatience});
-  return end.start_error == 0 && end.status && exit_status(*end.status) == 0 ? end.said : "";
+  return end.start_error == 0 && end.status && exit_status(*end.status) == 0 ? end.output : "";
 }
 
 bool in_path(const std::string& program) {

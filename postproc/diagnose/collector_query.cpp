@@ -101,12 +101,12 @@ std::string query_collector(const std::vector<std::string>& arguments) {
   std::vector<std::string> words{program};
   words.insert(words.end(), arguments.begin(), arguments.end());
   ProgramEnd end =
-      run_program({.command = std::move(words), .listen = ProgramRun::Listen::output, .most_said = kLargestAnswer});
+      run_program({.command = std::move(words), .listen = ProgramRun::Listen::output, .output_limit = kLargestAnswer});
   if (end.start_error == ENOENT) throw Error(std::string(kCollector) + " is neither beside reveal nor in PATH");
   if (end.start_error != 0) throw system_error(program, end.start_error);
-  if (end.said_more) throw Error(program + " answered too much");
+  if (end.truncated) throw Error(program + " answered too much");
   if (exit_status(*end.status) != 0) throw Error(program + " could not answer");
-  return std::move(end.said);
+  return std::move(end.output);
 }
 
 std::string probes_as_json() {

@@ -17,24 +17,24 @@ constexpr std::size_t kMostEvidence = 6;
 constexpr std::size_t kLongConfiguration = 200;
 
 /// What of the changes a finding is made of.
-struct Told {
+struct ReportedChanges {
   const HistoryChange* slower = nullptr;  // the run time, when it grew
   std::vector<const HistoryChange*> channels;
   std::string configuration;  // facts, the first few
 };
 
-Told told_by(const HistoryComparison& history, double least_percent) {
-  Told told;
+ReportedChanges reported_changes(const HistoryComparison& history, double least_percent) {
+  ReportedChanges reported;
   for (const HistoryChange& change : history.changes) {
-    if (change.what == HistoryChange::What::run_time && change.percent > 0) told.slower = &change;
+    if (change.what == HistoryChange::What::run_time && change.percent > 0) reported.slower = &change;
     if (change.what == HistoryChange::What::channel && std::abs(change.percent) >= least_percent) {
-      told.channels.push_back(&change);
+      reported.channels.push_back(&change);
     }
-    if (change.what == HistoryChange::What::configuration && told.configuration.size() < kLongConfiguration) {
-      told.configuration += (told.configuration.empty() ? "" : "; ") + fact_words(change);
+    if (change.what == HistoryChange::What::configuration && reported.configuration.size() < kLongConfiguration) {
+      reported.configuration += (reported.configuration.empty() ? "" : "; ") + fact_words(change);
     }
   }
-  return told;
+  return reported;
 }
 
 Evidence evidence_of(const HistoryChange& change, TimeSpan job) {
@@ -78,10 +78,10 @@ std::vector<Finding> history_findings(const HistoryComparison& history, const st
                                       TimeSpan job, const AnalysisSettings& settings) {
   if (history.status != HistoryStatus::compared) return {};
   const EffectiveRule changed("history.changed", settings);
-  const Told told = told_by(history, changed.threshold("min_percent"));
-  const HistoryChange* slower = told.slower;
+  const ReportedChanges reported = reported_changes(history, changed.threshold("min_percent"));
+  const HistoryChange* slower = reported.slower;
   // A run that does other work in the same time is news only when much of it changed, and enough runs say so.
-  if (slower == nullptr && (static_cast<double>(told.channels.size()) < changed.threshold("min_channels") ||
+  if (slower == nullptr && (static_cast<double>(reported.channels.size()) < changed.threshold("min_channels") ||
                             static_cast<double>(history.accepted) < changed.threshold("min_runs"))) {
     return {};
   }
@@ -94,24 +94,25 @@ std::vector<Finding> history_findings(const HistoryComparison& history, const st
   Finding finding = rule.finding(nodes);
   finding.intervals = {job};
   finding.confidence = Confidence::possible;
-  finding.subsystem = told.channels.empty() ? Subsystem::process : told.channels.front()->subsystem;
+  finding.subsystem = reported.channels.empty() ? Subsystem::process : reported.channels.front()->subsystem;
   if (slower != nullptr) {
     describe_slower(history, *slower, rule, finding);
     finding.evidence.push_back(evidence_of(*slower, job));
   } else {
-    describe_changed(history, told.channels.size(), rule, finding);
+    describe_changed(history, reported.channels.size(), rule, finding);
   }
   std::string list;
-  for (const HistoryChange* change : told.channels) {
+  for (const HistoryChange* change : reported.channels) {
     if (finding.evidence.size() >= kMostEvidence) break;
     finding.evidence.push_back(evidence_of(*change, job));
     list += fmt::format("{}{} {} instead of {}", list.empty() ? "" : ", ", change->name,
                         quantity(change->observed, change->unit), quantity(change->expected, change->unit));
   }
   if (!list.empty()) finding.sentence += " Most changed: " + list + ".";
-  finding.sentence += told.configuration.empty() ? " No configuration fact changed."
-                                                 : fmt::format(" New since the run of {}: {}.",
-                                                               date_and_time(history.last_utc_ns), told.configuration);
+  finding.sentence +=
+      reported.configuration.empty()
+          ? " No configuration fact changed."
+          : fmt::format(" New since the run of {}: {}.", date_and_time(history.last_utc_ns), reported.configuration);
   finding.runner_up = {"", "another input or another version of the program changes a run as well"};
   return {finding};
 }

@@ -155,7 +155,9 @@ class JsonReader {
       forget(value);
     } else if constexpr (IsList<T>::value && !std::same_as<T, std::vector<std::string>>) {
       for (const Json& one : list(key, *json)) read_element(one, value);
-    } else if constexpr (std::is_class_v<T> && requires(JsonReader & v) { fields(v, value); }) {
+    } else if constexpr (std::is_class_v<T> && requires(JsonReader & v) {  // NOLINT(bugprone-branch-clone): by type
+                           fields(v, value);
+                         }) {
       JsonReader reader(*json, document_);
       fields(reader, value);
     } else {

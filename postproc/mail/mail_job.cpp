@@ -168,8 +168,8 @@ MailOutcome mail_job(const MailJob& job, const MailSettings& settings) {
       sender.send(item);
       if (item.state == MailState::sent) claim.keep();
     }
-    const bool told = item.state == MailState::sent || item.state == MailState::would_send;
-    if (audience == Audience::admins && !told) reached.admins.clear();
+    const bool delivered = item.state == MailState::sent || item.state == MailState::would_send;
+    if (audience == Audience::admins && !delivered) reached.admins.clear();
     outcome.failed = outcome.failed || item.state == MailState::failed;
     outcome.items.push_back(std::move(item));
   }

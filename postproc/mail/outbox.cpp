@@ -46,8 +46,8 @@ void send_mail(std::span<const std::string> program, std::string_view mail, std:
     const double seconds = std::chrono::duration<double>(limit).count();
     throw Error(fmt::format("{} did not finish within {:.3g} s", name, seconds));
   }
-  const std::string said = first_line(end.said);
-  const std::string words = said.empty() ? "" : ": " + said;
+  const std::string output = first_line(end.output);
+  const std::string words = output.empty() ? "" : ": " + output;
   if (WIFSIGNALED(*end.status)) {
     throw Error(fmt::format("{} was ended by signal {}{}", name, WTERMSIG(*end.status), words));
   }

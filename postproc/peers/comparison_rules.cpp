@@ -1,5 +1,5 @@
 // Rows of the rule table for what nodes of a job show against each other and runs against earlier ones. Their findings
-// are made in peer_findings.cpp, passing_straggler.cpp and history_findings.cpp.
+// are made in peer_findings.cpp, transient_straggler.cpp, configuration_findings.cpp and history_findings.cpp.
 #include "postproc/diagnose/rule.h"
 
 namespace reveal {
@@ -51,6 +51,49 @@ const RegisteredRule kDiffers{{
     .user_remedy = {{"sbatch --exclude={nodes} ...   # once, to see whether the difference goes with the node", "job"}},
     .admin_remedy = {"diff <(ssh {nodes} sysctl -a) <(ssh {peer} sysctl -a)   # and firmware, memory, services"},
     .verify = kSwapTest,
+    .sources = {"https://arxiv.org/abs/2510.26008"},
+}};
+
+const RegisteredRule kHugePages{{
+    .id = "mem.hugepages_inconsistent",
+    .title = "Huge pages are configured differently on the job's nodes",
+    .looks_for = "Nodes whose huge pages or transparent huge pages are set unlike those of most of the job.",
+    .kind = FindingKind::peer,
+    .subsystem = Subsystem::memory,
+    .order = 93,
+    .proof = Proof::test_double,
+    .user_remedy = {{"sbatch --exclude={nodes} ...   # until the nodes are configured alike", "job"},
+                    "grep . /sys/kernel/mm/hugepages/hugepages-*/nr_hugepages   # on {nodes} and on another node"},
+    .admin_remedy = {"sysctl vm.nr_hugepages; cat /proc/cmdline   # on {nodes}: where the setting comes from"},
+    .verify = "the setting is the same on all nodes of the job",
+    .sources = {"https://docs.kernel.org/admin-guide/mm/hugetlbpage.html", "https://arxiv.org/abs/2510.26008"},
+}};
+
+const RegisteredRule kMtu{{
+    .id = "net.mtu_mismatch",
+    .title = "An interface has another packet size than on the other nodes",
+    .looks_for = "Nodes whose interface has another MTU than the interface of that name on most of the job's nodes.",
+    .kind = FindingKind::peer,
+    .subsystem = Subsystem::network,
+    .order = 62,
+    .proof = Proof::test_double,
+    .user_remedy = {"ping -M do -s 8972 -c 3 {peer}   # on {nodes}: do packets of 9,000 bytes arrive"},
+    .admin_remedy = {"ip link show   # on {nodes} and on {peer}: set the same mtu, in the network configuration, too"},
+    .verify = "the MTU is the same on all nodes and switches between them",
+    .sources = {"https://docs.kernel.org/networking/statistics.html"},
+}};
+
+const RegisteredRule kDrifted{{
+    .id = "node.config_drift",
+    .title = "Nodes of the job are configured differently",
+    .looks_for = "Kernel, firmware and system settings in which a few nodes differ from most of the job.",
+    .kind = FindingKind::peer,
+    .subsystem = Subsystem::process,
+    .order = 95,
+    .proof = Proof::test_double,
+    .user_remedy = {{"sbatch --exclude={nodes} ...   # once, to see whether it matters", "job"}},
+    .admin_remedy = {"diff <(ssh {nodes} sysctl -a) <(ssh {peer} sysctl -a)   # and kernel, firmware, services"},
+    .verify = "the settings are the same on all nodes of the job",
     .sources = {"https://arxiv.org/abs/2510.26008"},
 }};
 

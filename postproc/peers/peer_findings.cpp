@@ -29,9 +29,9 @@ Evidence evidence_of(const PeerDeviation& deviation, TimeSpan span) {
   return evidence;
 }
 
-const PeerGroup* role_of(const PeerComparison& comparison, const std::string& node) {
-  for (const PeerGroup& role : comparison.roles) {
-    if (std::binary_search(role.nodes.begin(), role.nodes.end(), node)) return &role;
+const PeerGroup* group_of(const PeerComparison& comparison, const std::string& node) {
+  for (const PeerGroup& group : comparison.groups) {
+    if (std::binary_search(group.nodes.begin(), group.nodes.end(), node)) return &group;
   }
   return nullptr;
 }
@@ -39,8 +39,8 @@ const PeerGroup* role_of(const PeerComparison& comparison, const std::string& no
 Finding differs(const PeerComparison& comparison, const std::vector<const PeerDeviation*>& telling, TimeSpan job,
                 const EffectiveRule& rule) {
   const PeerDeviation& first = *telling.front();
-  const PeerGroup* role = role_of(comparison, first.node);
-  const std::size_t peers = role == nullptr ? 0 : role->nodes.size() - 1;
+  const PeerGroup* group = group_of(comparison, first.node);
+  const std::size_t peers = group == nullptr ? 0 : group->nodes.size() - 1;
   Finding finding = rule.finding({first.node});
   finding.subsystem = first.subsystem;
   finding.intervals = {job};
@@ -77,8 +77,8 @@ Finding differs(const PeerComparison& comparison, const std::vector<const PeerDe
 
 Finding straggles(const PeerComparison& comparison, TimeSpan job, const EffectiveRule& rule) {
   const Straggler& straggler = comparison.straggler;
-  const PeerGroup* role = role_of(comparison, straggler.node);
-  const std::size_t peers = role == nullptr ? 0 : role->nodes.size() - 1;
+  const PeerGroup* group = group_of(comparison, straggler.node);
+  const std::size_t peers = group == nullptr ? 0 : group->nodes.size() - 1;
   Finding finding = rule.finding({straggler.node});
   finding.intervals = {job};
   finding.confidence = Confidence::possible;

@@ -14,12 +14,12 @@ namespace {
 constexpr std::size_t kSubsystems = static_cast<std::size_t>(Subsystem::self);
 /// Half of what a node does must differ by this factor, e^0.4, for its work to be another. A faulty node differs in
 /// some of its channels, and a synchronous job makes all nodes do less together.
-constexpr double kAnotherRole = 0.4;
-/// One channel says no more than this: a rank that alone writes checkpoints is no role of its own.
+constexpr double kAnotherGroup = 0.4;
+/// One channel says no more than this: a rank that alone writes checkpoints is no group of its own.
 constexpr double kMostPerChannel = 1;
 constexpr double kActive = 0.1;  // log(1 + x/floor): a tenth of what matters
 constexpr std::size_t kFewChannels = 3;
-constexpr std::size_t kMostRoles = 32;
+constexpr std::size_t kMostGroups = 32;
 constexpr float kUnknown = std::numeric_limits<float>::quiet_NaN();
 
 /// Mean over the subsystems of the median difference within each: hundreds of memory counters have one vote.
@@ -87,7 +87,7 @@ Groups assign(const ProfileTable& table, std::vector<std::vector<float>> centres
         best = k;
       }
     }
-    if (nearest > kAnotherRole && centres.size() < kMostRoles) {
+    if (nearest > kAnotherGroup && centres.size() < kMostGroups) {
       centres.emplace_back(table.row(node), table.row(node) + table.columns.size());
       groups.emplace_back();
       best = centres.size() - 1;
@@ -141,7 +141,7 @@ std::vector<std::vector<std::size_t>> find_peer_groups(const ProfileTable& table
   for (const auto& group : groups) {
     std::vector<float> centre = centre_of(table, group);
     const bool known = std::any_of(centres.begin(), centres.end(), [&](const std::vector<float>& other) {
-      return distance(centre.data(), other.data()) <= kAnotherRole;
+      return distance(centre.data(), other.data()) <= kAnotherGroup;
     });
     if (!known) centres.push_back(std::move(centre));
   }

@@ -10,19 +10,19 @@
 namespace reveal {
 namespace {
 
-constexpr double kLeastLife = 0.5;  // of the usual one of its role
+constexpr double kLeastLife = 0.5;  // of the usual one of its group
 
 }  // namespace
 
-PeerOverlap overlap_of(const std::vector<const NodeProfile*>& nodes, const std::vector<std::size_t>& role) {
+PeerOverlap overlap_of(const std::vector<const NodeProfile*>& nodes, const std::vector<std::size_t>& group) {
   std::vector<double> lives;
-  lives.reserve(role.size());
-  for (const std::size_t node : role) lives.push_back(nodes[node]->seconds());
+  lives.reserve(group.size());
+  for (const std::size_t node : group) lives.push_back(nodes[node]->seconds());
   const double usual = median_of(std::move(lives));
   PeerOverlap overlap;
   std::int64_t begin = std::numeric_limits<std::int64_t>::min();
   std::int64_t end = std::numeric_limits<std::int64_t>::max();
-  for (const std::size_t node : role) {
+  for (const std::size_t node : group) {
     const NodeProfile& profile = *nodes[node];
     if (profile.seconds() < kLeastLife * usual || profile.block_ns <= 0) {
       overlap.left_out.push_back(node);

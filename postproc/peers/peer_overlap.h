@@ -1,5 +1,6 @@
-// The part of wall time in which the nodes of one role can be held against each other, in blocks of equal length. Nodes
-// with different life spans have profiles with different blocks, which are all 2^k seconds and so fold into each other.
+// The part of wall time in which the nodes of one group can be held against each other, in blocks of equal length.
+// Nodes with different life spans have profiles with different blocks, which are all 2^k seconds and so fold into each
+// other.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +11,7 @@
 namespace reveal {
 
 struct PeerOverlap {
-  std::vector<std::size_t> members;   // that lived for at least half of what is usual in their role
+  std::vector<std::size_t> members;   // that lived for at least half of what is usual in their group
   std::vector<std::size_t> left_out;  // the others
   std::int64_t block_ns = 0;          // the longest of the members'
   std::int64_t first = 0;
@@ -20,9 +21,9 @@ struct PeerOverlap {
   [[nodiscard]] std::size_t blocks() const { return last < first ? 0 : static_cast<std::size_t>(last - first + 1); }
 };
 
-/// `role`: indices into `nodes`, at least one.
+/// `group`: indices into `nodes`, at least one.
 [[nodiscard]] PeerOverlap overlap_of(const std::vector<const NodeProfile*>& nodes,
-                                     const std::vector<std::size_t>& role);
+                                     const std::vector<std::size_t>& group);
 
 /// Means of the channel over the common blocks; NaN where the node has less than half of one. `channel` is null for
 /// what was 0 all the time.

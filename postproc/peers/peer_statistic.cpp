@@ -11,7 +11,7 @@ namespace {
 
 constexpr double kLeastSpread = 1e-4;  // variance of a channel between equal nodes: one percent, squared
 constexpr double kStaticPriorDf = 4;
-constexpr double kLeastMeasured = 2.0 / 3;  // of a role's nodes, for a channel to be compared
+constexpr double kLeastMeasured = 2.0 / 3;  // of a group's nodes, for a channel to be compared
 constexpr double kNextToNothing = 0.1;      // activity: a tenth of the unit's floor
 
 /// Median of all but one `value` of a sorted list.
@@ -53,7 +53,7 @@ bool ColumnTest::run(std::size_t column, std::vector<PeerTest>& tests, std::vect
                      .variance = count < 3 ? 0 : sample_variance(sum - own, squares - own * own, n - 1),
                      .se2 = se2_[i],
                      .observed = mean_[i],
-                     .expected = role_.table.columns[column].floor * std::expm1(expected),
+                     .expected = group_.table.columns[column].floor * std::expm1(expected),
                      .constant = constant_,
                      .nodes = count});
   }
@@ -64,7 +64,7 @@ double ColumnTest::share_at_top(std::size_t column, std::size_t member) {
   if (!collect(column)) return 0;
   std::size_t top = 0;
   std::size_t all = 0;
-  for (std::size_t b = 0; b < role_.overlap.blocks(); ++b) {
+  for (std::size_t b = 0; b < group_.overlap.blocks(); ++b) {
     double most = -1;
     std::size_t who = 0;
     for (std::size_t i = 0; i < measured_.size(); ++i) {
@@ -81,7 +81,7 @@ double ColumnTest::share_at_top(std::size_t column, std::size_t member) {
 }
 
 bool ColumnTest::collect(std::size_t column) {
-  const auto& [nodes, table, overlap] = role_;
+  const auto& [nodes, table, overlap] = group_;
   const double floor = table.columns[column].floor;
   measured_.clear();
   level_.clear();
@@ -112,10 +112,10 @@ bool ColumnTest::collect(std::size_t column) {
   return true;
 }
 
-/// How far a node's whole-job mean would wander if the job ran again, as its blocks wander about what the whole role
+/// How far a node's whole-job mean would wander if the job ran again, as its blocks wander about what the whole group
 /// does in them: phases of the job are no noise.
 void ColumnTest::standard_errors(std::size_t column) {
-  const double floor = role_.table.columns[column].floor;
+  const double floor = group_.table.columns[column].floor;
   const std::size_t nodes = measured_.size();
   se2_.assign(nodes, 0);
   if (constant_) return;
@@ -123,7 +123,7 @@ void ColumnTest::standard_errors(std::size_t column) {
   std::vector<double> squares(nodes, 0.0);
   std::vector<double> counts(nodes, 0.0);
   std::vector<double> levels;
-  for (std::size_t b = 0; b < role_.overlap.blocks(); ++b) {
+  for (std::size_t b = 0; b < group_.overlap.blocks(); ++b) {
     levels.clear();
     for (std::size_t i = 0; i < nodes; ++i) {
       if (!std::isnan(blocks_[i][b])) levels.push_back(activity_of(blocks_[i][b], floor));

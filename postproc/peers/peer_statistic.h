@@ -1,4 +1,4 @@
-// One channel, one node against all others of its role: how far off it is, and whether chance alone takes a node so
+// One channel, one node against all others of its group: how far off it is, and whether chance alone takes a node so
 // far. Chance has two sources. Equal nodes differ a little: the leave-one-out variance between the others, moderated by
 // what the channels have in common (moderated_t.h). And a node's mean would be another if the job ran again: its
 // standard error from batch means (Schmeiser, Oper. Res. 30(3):556, 1982), so that blocks that hang together in time
@@ -16,15 +16,15 @@ namespace reveal {
 /// Blocks that a standard error needs.
 inline constexpr std::size_t kLeastBlocks = 5;
 
-/// What the nodes of one role are compared by. Everything outlives it.
-struct RoleData {
+/// What the nodes of one group are compared by. Everything outlives it.
+struct GroupData {
   const std::vector<const NodeProfile*>& nodes;
   const ProfileTable& table;
   const PeerOverlap& overlap;
 };
 
 struct PeerTest {
-  std::size_t member = 0;  // index into RoleData::overlap.members
+  std::size_t member = 0;  // index into GroupData::overlap.members
   std::size_t column = 0;
   double effect = 0;    // activity_of() this node less the median of the others
   double variance = 0;  // of activity between the others
@@ -40,7 +40,7 @@ struct PeerTest {
 /// Tests of one column after the other; keeps its buffers.
 class ColumnTest {
  public:
-  explicit ColumnTest(const RoleData& role) : role_(role) {}
+  explicit ColumnTest(const GroupData& group) : group_(group) {}
 
   /// Appends a test per node, and the variance between the nodes where there is any; false when it cannot be compared.
   bool run(std::size_t column, std::vector<PeerTest>& tests, std::vector<double>& variances);
@@ -52,7 +52,7 @@ class ColumnTest {
   bool collect(std::size_t column);
   void standard_errors(std::size_t column);
 
-  RoleData role_;
+  GroupData group_;
   std::vector<std::size_t> measured_;        // indices into overlap.members; all below are in its order
   std::vector<std::vector<double>> blocks_;  // in the unit of the column
   std::vector<double> mean_, level_, se2_;

@@ -39,7 +39,7 @@ class Comparer {
 
   PeerComparison run(double least_percent) {
     out_.reason.clear();
-    for (const auto& members : find_peer_groups(table_)) out_.roles.push_back(compare_role(members));
+    for (const auto& members : find_peer_groups(table_)) out_.groups.push_back(compare_group(members));
     out_.tests = tests_.size();
     out_.deviations = deviations_of(tests_, table_, nodes_, least_percent);
     out_.cells = cells_of(out_.deviations);  // the map has seen all of them; the list names the strongest
@@ -48,41 +48,41 @@ class Comparer {
   }
 
  private:
-  PeerGroup compare_role(const std::vector<std::size_t>& members) {
-    PeerGroup role;
-    for (const std::size_t node : members) role.nodes.push_back(nodes_[node]->node);
-    std::sort(role.nodes.begin(), role.nodes.end());
+  PeerGroup compare_group(const std::vector<std::size_t>& members) {
+    PeerGroup group;
+    for (const std::size_t node : members) group.nodes.push_back(nodes_[node]->node);
+    std::sort(group.nodes.begin(), group.nodes.end());
     if (members.size() == 1) {
-      role.reason = "no other node does the same kind of work: it has no peers";
-      return role;
+      group.reason = "no other node does the same kind of work: it has no peers";
+      return group;
     }
     const PeerOverlap overlap = overlap_of(nodes_, members);
-    role.seconds = overlap.seconds;
-    role.reason = who_was_left_out(nodes_, overlap);
+    group.seconds = overlap.seconds;
+    group.reason = who_was_left_out(nodes_, overlap);
     if (overlap.members.size() < 2 || overlap.blocks() < kLeastBlocks) {
-      role.reason +=
-          fmt::format("{}the nodes have only {} in common", role.reason.empty() ? "" : "; ", duration(overlap.seconds));
-      return role;
+      group.reason += fmt::format("{}the nodes have only {} in common", group.reason.empty() ? "" : "; ",
+                                  duration(overlap.seconds));
+      return group;
     }
-    const RoleData data{nodes_, table_, overlap};
+    const GroupData data{nodes_, table_, overlap};
     std::vector<PeerTest> tests;
     std::vector<double> variances;
     ColumnTest column_test(data);
     for (std::size_t c = 0; c < table_.columns.size(); ++c) {
-      if (column_test.run(c, tests, variances)) ++role.channels;
+      if (column_test.run(c, tests, variances)) ++group.channels;
     }
     if (overlap.members.size() < kLeastNodes) {
       const std::string differ = pair_sentence(tests, table_);
-      role.reason =
+      group.reason =
           fmt::format("of two nodes nobody can tell which is the odd one{}{}", differ.empty() ? "" : "; ", differ);
-      return role;
+      return group;
     }
-    role.compared = true;
+    group.compared = true;
     judge(tests, variances, overlap.members.size());
     if (out_.straggler.signal.empty()) out_.straggler = find_straggler(data, tests, straggling_);
     for (PeerTest& test : tests) test.member = overlap.members[test.member];
     tests_.insert(tests_.end(), tests.begin(), tests.end());
-    return role;
+    return group;
   }
 
   const std::vector<const NodeProfile*>& nodes_;
@@ -122,10 +122,10 @@ std::string sentence_of(const PeerComparison& comparison) {
   std::size_t compared = 0;
   std::size_t channels = 0;
   std::size_t lone = 0;
-  for (const PeerGroup& role : comparison.roles) {
-    if (role.compared) compared += role.nodes.size();
-    if (role.compared) channels = std::max(channels, role.channels);
-    if (role.nodes.size() == 1) ++lone;
+  for (const PeerGroup& group : comparison.groups) {
+    if (group.compared) compared += group.nodes.size();
+    if (group.compared) channels = std::max(channels, group.channels);
+    if (group.nodes.size() == 1) ++lone;
   }
   std::string text = fmt::format("{} nodes that do the same work compared in {}: ", compared,
                                  counted(static_cast<double>(channels), "channel"));
@@ -157,10 +157,10 @@ PeerComparison compare_peers(const std::vector<const NodeProfile*>& nodes, const
   const EffectiveRule differing("node.differs", settings);
   comparison = Comparer(nodes, straggling).run(differing.threshold("min_percent"));
   comparison.facts = fact_differences(nodes);
-  comparison.compared = std::any_of(comparison.roles.begin(), comparison.roles.end(),
-                                    [](const PeerGroup& role) { return role.compared; });
+  comparison.compared = std::any_of(comparison.groups.begin(), comparison.groups.end(),
+                                    [](const PeerGroup& group) { return group.compared; });
   if (!comparison.compared) {
-    comparison.reason = comparison.roles.empty() ? "no node was measured" : comparison.roles.front().reason;
+    comparison.reason = comparison.groups.empty() ? "no node was measured" : comparison.groups.front().reason;
   }
   comparison.sentence = sentence_of(comparison);
   return comparison;

@@ -30,7 +30,7 @@ struct PeerDeviation {
   std::string unit;
   Subsystem subsystem = Subsystem::cpu;
   double observed = 0;
-  double expected = 0;  // median of the other nodes of its role
+  double expected = 0;  // median of the other nodes of its group
   double percent = 0;
   double t = 0;
   double p = 1;
@@ -71,7 +71,7 @@ struct Straggler {
 struct PeerComparison {
   bool compared = false;
   std::string reason = "nodes were not compared with each other";  // why not
-  std::vector<PeerGroup> roles;
+  std::vector<PeerGroup> groups;
   std::size_t tests = 0;
   std::vector<PeerDeviation> deviations;  // by node, then by falling |t|
   std::size_t deviations_left_out = 0;
@@ -88,6 +88,10 @@ struct PeerComparison {
 /// What is worth telling: nothing for a healthy job.
 [[nodiscard]] std::vector<Finding> peer_findings(const PeerComparison& comparison, TimeSpan job,
                                                  const AnalysisSettings& settings = {});
+
+/// Settings in which a few nodes differ from most of the job, by the rule that knows what they do.
+[[nodiscard]] std::vector<Finding> configuration_findings(const PeerComparison& comparison, TimeSpan job,
+                                                          const AnalysisSettings& settings = {});
 
 /// Whether the peers of `node` did the same at the same time: the share of them whose course of every one of `channels`
 /// changed alike. Nothing when that cannot be told.

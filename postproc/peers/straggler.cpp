@@ -13,10 +13,10 @@ constexpr VariancePrior kOwnTimePrior{0.0025, 4};  // five percent, squared
 
 }  // namespace
 
-Straggler find_straggler(const RoleData& role, const std::vector<PeerTest>& tests, const EffectiveRule& rule) {
+Straggler find_straggler(const GroupData& group, const std::vector<PeerTest>& tests, const EffectiveRule& rule) {
   Straggler straggler;
   straggler.signal = kOwnTime;
-  const auto& columns = role.table.columns;
+  const auto& columns = group.table.columns;
   const auto column =
       std::find_if(columns.begin(), columns.end(), [](const auto& known) { return known.name == kOwnTime; });
   const auto c = static_cast<std::size_t>(column - columns.begin());
@@ -34,16 +34,16 @@ Straggler find_straggler(const RoleData& role, const std::vector<PeerTest>& test
   const double p = two_sided_p(t, others - 1 + kOwnTimePrior.df) * static_cast<double>(longest->nodes);
   const double percent = percent_of(longest->observed, longest->expected, column->floor);
   if (percent < rule.threshold("min_percent") || longest->observed - longest->expected < column->floor ||
-      p > kStragglerP || ColumnTest(role).share_at_top(c, longest->member) < rule.threshold("min_time_at_top")) {
+      p > kStragglerP || ColumnTest(group).share_at_top(c, longest->member) < rule.threshold("min_time_at_top")) {
     straggler.reason =
         "no node waits less than the others throughout: none is slower, or the ranks poll while they wait";
     return straggler;
   }
-  straggler.node = role.nodes[role.overlap.members[longest->member]]->node;
+  straggler.node = group.nodes[group.overlap.members[longest->member]]->node;
   straggler.observed = longest->observed;
   straggler.expected = longest->expected;
   straggler.percent = 100 * (longest->observed - longest->expected) / longest->observed;
-  straggler.seconds = straggler.percent / 100 * role.overlap.seconds;
+  straggler.seconds = straggler.percent / 100 * group.overlap.seconds;
   return straggler;
 }
 

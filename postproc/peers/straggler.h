@@ -11,8 +11,8 @@
 
 namespace reveal {
 
-/// `tests` of all columns of the role; `rule` is node.straggler.
-[[nodiscard]] Straggler find_straggler(const RoleData& role, const std::vector<PeerTest>& tests,
+/// `tests` of all columns of the group; `rule` is node.straggler.
+[[nodiscard]] Straggler find_straggler(const GroupData& group, const std::vector<PeerTest>& tests,
                                        const EffectiveRule& rule);
 
 }  // namespace reveal

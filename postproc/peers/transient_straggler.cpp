@@ -22,7 +22,7 @@ constexpr double kRival = 0.7;
 /// Own times that differ by no more than this part are equal: nobody waits for the other.
 constexpr double kEqual = 0.15;
 
-/// Own time of the members of one role on common points of wall time.
+/// Own time of the members of one group on common points of wall time.
 struct Courses {
   std::vector<const NodeProfile*> nodes;
   std::vector<std::vector<double>> own;
@@ -32,11 +32,11 @@ struct Courses {
   [[nodiscard]] std::size_t points() const { return own.empty() ? 0 : own.front().size(); }
 };
 
-Courses courses_of(const PeerGroup& role, const std::vector<const NodeProfile*>& nodes) {
+Courses courses_of(const PeerGroup& group, const std::vector<const NodeProfile*>& nodes) {
   Courses courses;
   std::int64_t end = std::numeric_limits<std::int64_t>::max();
   for (const NodeProfile* node : nodes) {
-    if (std::find(role.nodes.begin(), role.nodes.end(), node->node) == role.nodes.end()) continue;
+    if (std::find(group.nodes.begin(), group.nodes.end(), node->node) == group.nodes.end()) continue;
     const ProfileChannel* channel = node->find(kOwnTime);
     if (channel == nullptr || channel->line.empty() || node->line_step_ns <= 0) continue;
     courses.nodes.push_back(node);
@@ -171,8 +171,8 @@ std::vector<Finding> transient_straggler_findings(const PeerComparison& comparis
   const EffectiveRule rule("node.straggler", settings);
   std::vector<Finding> findings;
   if (!rule.enabled() || !comparison.straggler.node.empty()) return findings;
-  for (const PeerGroup& role : comparison.roles) {
-    const Courses courses = courses_of(role, nodes);
+  for (const PeerGroup& group : comparison.groups) {
+    const Courses courses = courses_of(group, nodes);
     if (courses.points() < kLeastPoints) continue;
     std::vector<std::pair<std::size_t, Stretch>> all;
     for (std::size_t member = 0; member < courses.nodes.size(); ++member) {

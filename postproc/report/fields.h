@@ -213,7 +213,7 @@ void fields(auto& v, Visited<decltype(v), PeerComparison>& peers) {
   v.constant("method",
              "whole-job means against the median of the other nodes of the role: moderated leave-one-out t with "
              "batch-means error, Benjamini-Hochberg at 5 % over nodes and channels, effects of at least 10 %");
-  v("roles", peers.roles);
+  v("roles", peers.groups);
   v("tests", peers.tests);
   v("deviations", peers.deviations);
   v("deviations_left_out", peers.deviations_left_out);
@@ -291,7 +291,7 @@ void fields(auto& v, Visited<decltype(v), Report>& report) {
   v("findings", report.findings);
   v("episodes", report.episodes);
   // Never compared must read differently from no difference: null and a reason, or an object.
-  v.maybe("comparison", report.comparison, !report.comparison.roles.empty(), report.comparison.reason);
+  v.maybe("comparison", report.comparison, !report.comparison.groups.empty(), report.comparison.reason);
   v.maybe("history", report.history, report.history.status != HistoryStatus::never_compared, report.history.reason);
   v("not_checked", report.not_checked);
   v.dictionary("omitted", report.omitted);

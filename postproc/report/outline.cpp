@@ -30,6 +30,7 @@ Line code(std::string text) {
 
 std::vector<Line> lines_of(const std::vector<std::string>& texts) {
   std::vector<Line> lines;
+  lines.reserve(texts.size());
   for (const std::string& text : texts) lines.push_back(prose(text));
   return lines;
 }
@@ -229,8 +230,8 @@ Section compared_section(const Report& report) {
   auto& parts = section.parts;
   if (several_nodes(report)) {
     add(parts, "other nodes", peers_line(report), RowKind::prose, report.comparison.compared ? kEverywhere : kInFull);
-    for (const PeerGroup& role : report.comparison.roles) {
-      add(parts, node_list(role.nodes), role.reason, RowKind::prose, kInFull);
+    for (const PeerGroup& group : report.comparison.groups) {
+      add(parts, node_list(group.nodes), group.reason, RowKind::prose, kInFull);
     }
     for (const FactDifference& fact : report.comparison.facts) {
       add(parts, "configuration",

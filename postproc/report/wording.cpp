@@ -180,7 +180,7 @@ std::string gaps_in_brief(const Report& report) {
 }
 
 std::string peers_line(const Report& report) {
-  return report.comparison.roles.empty() ? report.comparison.reason : report.comparison.sentence;
+  return report.comparison.groups.empty() ? report.comparison.reason : report.comparison.sentence;
 }
 
 std::string history_line(const Report& report) {

@@ -44,7 +44,7 @@ class Reader {
     return at->second;
   }
 
-  Sink sink_;
+  TraceSink sink_;
   Family& family_ = sink_.add_family(kTable, std::chrono::seconds(1));
   DiffedText text_;
   std::map<std::string, std::int32_t> channels_;

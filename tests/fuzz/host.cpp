@@ -21,7 +21,7 @@ void run(std::string_view input) {
   std::ofstream(folder / kRecordingFile, std::ios::binary | std::ios::trunc) << input;
   try {
     KernelTree fs(folder);
-    Sink sink;
+    TraceSink sink;
     Sampler sampler(fs, sink, {}, fs.upcoming_tick().value_or(TickTime{}));
     sampler.look_first();
     const Snapshot facts = take_snapshot(fs, sampler.host(), sampler.job());

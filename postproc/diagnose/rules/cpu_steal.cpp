@@ -54,6 +54,7 @@ std::vector<Finding> check(const RuleContext& context) {
   const auto found = intervals(context, steal, busy);
   const std::vector<Interval> all = places(found);
   std::vector<Finding> findings;
+  findings.reserve(found.size());
   for (const Elevation& elevation : found) findings.push_back(describe(context, steal, used, elevation, all));
   return findings;
 }

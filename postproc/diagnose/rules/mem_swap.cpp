@@ -49,6 +49,7 @@ std::vector<Finding> check(const RuleContext& context) {
   const auto found = intervals(context, in);
   const std::vector<Interval> all = places(found);
   std::vector<Finding> findings;
+  findings.reserve(found.size());
   for (const Elevation& elevation : found) findings.push_back(describe(context, in, elevation, all));
   return findings;
 }

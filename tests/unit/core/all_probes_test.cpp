@@ -45,7 +45,7 @@ TEST(AllProbes, SurviveTextsThatAreCutOffAnywhere) {
        "device a:/b mounted on /c with fstype nfs4\n bytes: 1 2 3 4 5 6 7 8\n READ: 1 1 0 4 4 1 2 3 0\n"}};
   for (const auto& [path, text] : texts) whole.write(path, text);
   KernelTree fs(whole.root());
-  Sink sink;
+  TraceSink sink;
   Sampler sampler(fs, sink, {}, {1, 1});
   sampler.look_first();
   for (const auto& [path, text] : texts) {

@@ -82,7 +82,7 @@ TEST(Churn, LeavesTheNumberOfChannelsOfEveryProbeBounded) {
   ChurningHost churn(host);
   KernelTree fs(host.root());
   fs.limit_kept_files(0);
-  Sink sink;
+  TraceSink sink;
   Sampler sampler(fs, sink, {.interval = std::chrono::seconds(1), .job = JobSource{.pid = 50}}, {1, 1});
   sampler.look_first();
   std::map<std::string, std::size_t> halfway;
@@ -174,7 +174,7 @@ TEST(Churn, OfNamespacesLeavesRoomForOneThatStays) {
   const TestHost host;
   ChurningHost churn(host);
   KernelTree fs(host.root());
-  Sink sink;
+  TraceSink sink;
   Sampler sampler(fs, sink, {.interval = std::chrono::seconds(1), .probes = {"network"}, .job = JobSource{.pid = 50}},
                   {1, 1});
   sampler.look_first();
@@ -193,7 +193,7 @@ TEST(Churn, OfNamespacesLeavesRoomForOneThatStays) {
 }
 
 TEST(Family, TakesABoundedNumberOfLateChannels) {
-  Sink sink;
+  TraceSink sink;
   constexpr FamilyTable kTable{"a/b", Kind::gauge, Unit::count, Scope::node, Subsystem::cpu, "", "", {}};
   Family& family = sink.add_family(kTable, std::chrono::seconds(1));
   sink.mute(true);

@@ -40,7 +40,7 @@ class Text {
   [[nodiscard]] std::int64_t value(std::string_view key) const { return family_.value(key); }
 
  private:
-  Sink sink_;
+  TraceSink sink_;
   Family& family_ = sink_.add_family(kTable, std::chrono::seconds(1));
   DiffedText text_;
 };

@@ -52,7 +52,7 @@ class LiveProbe {
 
  private:
   KernelTree fs_;
-  Sink sink_;
+  TraceSink sink_;
   Sampler sampler_;
 };
 

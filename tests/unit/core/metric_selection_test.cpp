@@ -104,7 +104,7 @@ TEST(MetricSelection, SparesTheProbesOfWhichNothingIsSelected) {
   host.write("/proc/vmstat", "nr_dirty 4\n");
   host.write("/selected", "mem.dirty\n");
   KernelTree fs(host.root());
-  Sink sink;
+  TraceSink sink;
   Sampler sampler(fs, sink, {.metrics_file = host.root().string() + "/selected"}, {1, 1});
   sampler.look_first();
   EXPECT_NE(sink.find("memory/meminfo"), nullptr);
@@ -129,7 +129,7 @@ TEST(MetricSelection, StoresOnlyWhatIsSelectedWithItsOwnValues) {
     header.node = "here";
     header.interval = std::chrono::milliseconds(100);
     TraceWriter writer(path, header);
-    Sink sink(&writer);
+    TraceSink sink(&writer);
     Sampler sampler(fs, sink, {.probes = {"memory"}, .metrics_file = host.root().string() + "/selected"},
                     {1'000'000'000, 1'700'000'000'000'000'000});
     sampler.look_first();
@@ -156,7 +156,7 @@ TEST(MetricSelection, StoresOnlyWhatIsSelectedWithItsOwnValues) {
 TEST(Probes, HaveEveryMetricOfThisHostInTheirTables) {
   if (!std::filesystem::exists("/proc/self/stat")) GTEST_SKIP() << "no /proc";
   KernelTree fs;
-  Sink sink;
+  TraceSink sink;
   Sampler sampler(fs, sink, {.job = JobSource{.pid = ::getpid()}}, SystemClock().now());
   sampler.look_first();
   const TestHost host;

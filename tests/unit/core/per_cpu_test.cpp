@@ -211,7 +211,7 @@ TEST(PerCpu, AllFamiliesOfALargeHostStayBelowAFewThousandChannels) {
   write(1);
   KernelTree fs(host.root());
   fs.limit_kept_files(0);
-  Sink sink;
+  TraceSink sink;
   Sampler sampler(fs, sink, {.probes = {"cpu", "softirqs", "softnet"}}, {1, 1});
   sampler.look_first();
   for (int tick = 2; tick < 6; ++tick) {

@@ -156,7 +156,7 @@ TEST(Sampling, ProbesOfTheDefaultPeriodLookAtEachTickWhateverTheInterval) {
   for (const auto& [interval, slow] :
        std::initializer_list<std::pair<std::chrono::nanoseconds, std::chrono::nanoseconds>>{
            {10ms, 1s}, {50ms, 1s}, {100ms, 1s}, {300ms, 900ms}, {2s, 2s}}) {
-    Sink sink;
+    TraceSink sink;
     Sampler sampler(fs, sink, {.interval = interval, .probes = {"memory", "self"}}, {1, 1});
     sampler.look_first();
     EXPECT_EQ(sink.find("memory/meminfo")->spec().period, interval);
@@ -173,7 +173,7 @@ TEST(Sampling, AllocatesNothingOnThisHostOnceEverythingWasSeen) {
   header.node = "here";
   header.interval = std::chrono::milliseconds(100);
   TraceWriter writer(path, header);
-  Sink sink(&writer);
+  TraceSink sink(&writer);
   SystemClock clock;
   Sampler sampler(fs, sink, {.job = JobSource{.pid = ::getpid()}}, clock.now());
   sampler.look_first();

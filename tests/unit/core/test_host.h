@@ -108,7 +108,7 @@ class ProbeBench {
   [[nodiscard]] const Family& family(const std::string& path) const { return *sink_.find(path); }
   [[nodiscard]] Coverage coverage() const { return sampler_.coverage().front(); }
   [[nodiscard]] const Sampler& sampler() const { return sampler_; }
-  [[nodiscard]] const Sink& sink() const { return sink_; }
+  [[nodiscard]] const TraceSink& sink() const { return sink_; }
 
  private:
   static constexpr std::int64_t kAllDue = 300;  // ticks of 100 ms: the longest period is 30 s
@@ -120,7 +120,7 @@ class ProbeBench {
   }
 
   KernelTree fs_;
-  Sink sink_;
+  TraceSink sink_;
   Sampler sampler_;
   std::int64_t second_ = 1;
 };

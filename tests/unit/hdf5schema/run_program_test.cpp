@@ -16,7 +16,7 @@ using namespace std::chrono_literals;
 TEST(RunProgram, HearsOneOfItsStreams) {
   const ProgramRun run{.command = {"sh", "-c", "echo out; echo err >&2; exit 3"}, .listen = ProgramRun::Listen::errors};
   const ProgramEnd end = run_program(run);
-  EXPECT_EQ(end.said, "err\n");
+  EXPECT_EQ(end.output, "err\n");
   ASSERT_TRUE(end.status);
   EXPECT_EQ(exit_status(*end.status), 3);
 }
@@ -25,9 +25,9 @@ TEST(RunProgram, KeepsNoMoreThanWasAskedFor) {
   const ProgramEnd end =
       run_program({.command = {"sh", "-c", "i=0; while [ $i -lt 9999 ]; do echo $i; i=$((i+1)); done"},
                    .listen = ProgramRun::Listen::output,
-                   .most_said = 10});
-  EXPECT_EQ(end.said, "0\n1\n2\n3\n4\n");
-  EXPECT_TRUE(end.said_more);
+                   .output_limit = 10});
+  EXPECT_EQ(end.output, "0\n1\n2\n3\n4\n");
+  EXPECT_TRUE(end.truncated);
   EXPECT_EQ(end.status, 0) << "it could say all of it";
 }
 

@@ -18,7 +18,7 @@ TEST(JobCgroup, IsTheJobsThoughTheCollectorAndItsChildrenAreInIt) {
   host.write("/sys/fs/cgroup/box/cgroup.procs", "50\n60\n61\n");
   const auto coverage = [&host] {
     KernelTree fs(host.root());
-    Sink sink;
+    TraceSink sink;
     Sampler sampler(fs, sink, {.probes = {"job_cgroup"}, .job = JobSource{.pid = 50}, .own_pid = 60}, {1, 1});
     sampler.look_first();
     return sampler.coverage().front();

@@ -171,7 +171,7 @@ class TreeCount {
  private:
   KernelTree fs_;
   Host host_;
-  Sink sink_;
+  TraceSink sink_;
   Job job_;
   CountedEvents events_;
 };
@@ -267,7 +267,7 @@ TEST(PerfRefused, WithTooFewFilesCountsWhatFitsAndSaysSo) {
   EXPECT_EQ(in_child([] {
               KernelTree fs;
               const Host host = Host::look(fs);
-              Sink sink;
+              TraceSink sink;
               CountingScope scope{.kind = CountingScope::Kind::cpus, .open = open_perf_event};
               for (const int cpu : host.cpus_online) scope.targets.push_back({.cpu = cpu});
               std::vector<WantedEvent> wanted;

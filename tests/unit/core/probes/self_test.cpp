@@ -11,7 +11,7 @@ namespace {
 
 TEST(Self, MeasuresThisProcessAndTellsWhatTheTickerTold) {
   KernelTree fs;
-  Sink sink;
+  TraceSink sink;
   Sampler sampler(fs, sink, {.probes = {"self", "lateness"}}, now());
   sampler.look_first();
   const std::int64_t before = read_clock(CLOCK_PROCESS_CPUTIME_ID);

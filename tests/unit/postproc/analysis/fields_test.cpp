@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <set>
 #include <typeindex>
 
@@ -17,7 +18,9 @@ namespace {
 struct Anything {
   template <class T>
   requires(!std::same_as<T, std::nullopt_t> && !std::same_as<T, std::in_place_t>) operator T()
-      const;  // NOLINT(google-explicit-constructor): that is the point
+      const {      // NOLINT(google-explicit-constructor): that is the point
+    std::abort();  // named in a requires clause only
+  }
 };
 
 template <class T, class... Members>

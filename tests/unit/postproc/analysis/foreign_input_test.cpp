@@ -8,10 +8,10 @@
 
 #include "hdf5schema/basics/error.h"
 #include "postproc/analysis/node_summary.h"
+#include "postproc/json/shallow_json.h"
 #include "postproc/report/report.h"
 #include "postproc/telemetry/job.h"
 #include "postproc/telemetry/publish.h"
-#include "postproc/json/shallow_json.h"
 #include "postproc/words/sanitize.h"
 #include "tests/unit/temporary_directory.h"
 

@@ -98,7 +98,7 @@ TEST(SummaryMerge, ComparesTheNodesWithEachOther) {
   EXPECT_NE(render_text(report).find("3 nodes that do the same work"), std::string::npos) << render_text(report);
   const Report read = parse_report(render_json(report));
   EXPECT_EQ(read.comparison.sentence, report.comparison.sentence);
-  EXPECT_EQ(read.comparison.roles.size(), 1U);
+  EXPECT_EQ(read.comparison.groups.size(), 1U);
 }
 
 TEST(SummaryMerge, ReportsNodesOfAnEarlierVersionWithoutComparingThem) {

@@ -52,7 +52,7 @@ TEST(Peers, FindNothingInHealthyJobs) {
         job.seed = seed;
         const PeerComparison comparison = compared(job.record());
         EXPECT_TRUE(comparison.compared);
-        EXPECT_EQ(comparison.roles.size(), 1U) << nodes << " nodes, seed " << seed;
+        EXPECT_EQ(comparison.groups.size(), 1U) << nodes << " nodes, seed " << seed;
         EXPECT_TRUE(peer_findings(comparison, {}).empty()) << nodes << " nodes, seed " << seed;
         EXPECT_EQ(comparison.straggler.node, "");
       }
@@ -85,10 +85,10 @@ TEST(Peers, DifferInPairsWithoutANameBeingGiven) {
   job.shift = 0.6;
   const PeerComparison comparison = compared(job.record());
   EXPECT_FALSE(comparison.compared);
-  ASSERT_EQ(comparison.roles.size(), 1U);
-  EXPECT_NE(comparison.roles[0].reason.find("nobody can tell which"), std::string::npos);
-  EXPECT_NE(comparison.roles[0].reason.find("they differ in 6 channels"), std::string::npos)
-      << comparison.roles[0].reason;
+  ASSERT_EQ(comparison.groups.size(), 1U);
+  EXPECT_NE(comparison.groups[0].reason.find("nobody can tell which"), std::string::npos);
+  EXPECT_NE(comparison.groups[0].reason.find("they differ in 6 channels"), std::string::npos)
+      << comparison.groups[0].reason;
   EXPECT_TRUE(comparison.deviations.empty());
   EXPECT_TRUE(peer_findings(comparison, {}).empty());
   EXPECT_EQ(comparison.sentence.find("n000"), std::string::npos) << comparison.sentence;
@@ -109,11 +109,11 @@ TEST(Peers, LeaveADriverAlone) {
   auto profiles = job.record();
   for (std::size_t c = 0; c < profiles[0].channels.size(); ++c) scale(profiles[0].channels[c], c % 2 == 0 ? 0.1 : 4);
   const PeerComparison comparison = compared(profiles);
-  ASSERT_EQ(comparison.roles.size(), 2U);
-  EXPECT_EQ(comparison.roles[0].nodes.size(), 8U);
-  EXPECT_EQ(comparison.roles[1].nodes, std::vector<std::string>{"n0001"});
-  EXPECT_FALSE(comparison.roles[1].compared);
-  EXPECT_NE(comparison.roles[1].reason.find("no peers"), std::string::npos);
+  ASSERT_EQ(comparison.groups.size(), 2U);
+  EXPECT_EQ(comparison.groups[0].nodes.size(), 8U);
+  EXPECT_EQ(comparison.groups[1].nodes, std::vector<std::string>{"n0001"});
+  EXPECT_FALSE(comparison.groups[1].compared);
+  EXPECT_NE(comparison.groups[1].reason.find("no peers"), std::string::npos);
   EXPECT_TRUE(comparison.deviations.empty());
   EXPECT_TRUE(peer_findings(comparison, {}).empty());
 }
@@ -146,7 +146,7 @@ TEST(Peers, ForgiveTheOneRankThatWritesCheckpoints) {
               [](const ProfileChannel& a, const ProfileChannel& b) { return a.name < b.name; });
   }
   const PeerComparison comparison = compared(profiles);
-  EXPECT_EQ(comparison.roles.size(), 1U) << "one task more is no other role";
+  EXPECT_EQ(comparison.groups.size(), 1U) << "one task more is no other role";
   EXPECT_EQ(comparison.deviations.size(), 3U) << "it is in the data";
   EXPECT_TRUE(peer_findings(comparison, {}).empty()) << "and no finding";
 }
@@ -165,7 +165,7 @@ TEST(Peers, CompareOnlyTheTimeAllOfThemLived) {
   }
   const PeerComparison comparison = compared(profiles);
   ASSERT_TRUE(comparison.compared);
-  EXPECT_EQ(comparison.roles[0].seconds, 10 * 64);
+  EXPECT_EQ(comparison.groups[0].seconds, 10 * 64);
   EXPECT_TRUE(comparison.deviations.empty());
 }
 
@@ -198,9 +198,9 @@ TEST(Peers, LeaveOutANodeThatHardlyLived) {
   begin_later(profiles[0], 13);
   const PeerComparison comparison = compared(profiles);
   ASSERT_TRUE(comparison.compared);
-  EXPECT_NE(comparison.roles[0].reason.find("n0001 lived for 3 min 12 s only"), std::string::npos)
-      << comparison.roles[0].reason;
-  EXPECT_EQ(comparison.roles[0].seconds, 16 * 64);
+  EXPECT_NE(comparison.groups[0].reason.find("n0001 lived for 3 min 12 s only"), std::string::npos)
+      << comparison.groups[0].reason;
+  EXPECT_EQ(comparison.groups[0].seconds, 16 * 64);
 }
 
 TEST(Peers, SayWhenTheyShareTooLittleTime) {
@@ -238,7 +238,7 @@ TEST(Peers, SurviveNaNAndChannelsOfOneNodeOnly) {
   const PeerComparison comparison = compared(profiles);
   EXPECT_TRUE(comparison.compared);
   EXPECT_TRUE(comparison.deviations.empty());
-  EXPECT_EQ(comparison.roles[0].channels, 119U);
+  EXPECT_EQ(comparison.groups[0].channels, 119U);
 }
 
 TEST(Peers, SeeASettingThatDiffers) {
@@ -257,6 +257,31 @@ TEST(Peers, SeeASettingThatDiffers) {
   ASSERT_EQ(comparison.facts.size(), 1U) << "what differs everywhere is a name";
   EXPECT_EQ(comparison.facts[0].nodes, std::vector<std::string>{"n0004"});
   EXPECT_EQ(comparison.facts[0].usual, "performance");
+}
+
+TEST(ConfigurationFindings, BelongToTheRuleThatKnowsWhatTheSettingDoes) {
+  SpmdJob job;
+  auto profiles = job.record();
+  for (NodeProfile& profile : profiles) {
+    const bool odd = profile.node == "n0003";
+    profile.facts = {{"kernel.release", odd ? "6.1.0-20" : "6.1.0-28"},
+                     {"net.ib0.mtu", "2044"},
+                     {"vm.hugepages-1048576kB", odd ? "16" : "0"}};
+  }
+  profiles[0].facts[1].second = "1500";
+  const auto findings = configuration_findings(compared(profiles), {1, 2});
+  ASSERT_EQ(findings.size(), 3U);
+  EXPECT_EQ(findings[0].id, "mem.hugepages_inconsistent");
+  EXPECT_EQ(findings[0].nodes, std::vector<std::string>{"n0003"});
+  EXPECT_EQ(findings[0].severity, Severity::notice);
+  EXPECT_NE(findings[0].sentence.find("n0003 has vm.hugepages-1048576kB = 16, the others 0"), std::string::npos)
+      << findings[0].sentence;
+  EXPECT_EQ(findings[1].id, "net.mtu_mismatch");
+  EXPECT_EQ(findings[1].nodes, std::vector<std::string>{profiles[0].node});
+  EXPECT_EQ(findings[2].id, "node.config_drift");
+  EXPECT_EQ(findings[2].severity, Severity::info) << "a kernel of another build is worth a line, not a warning";
+  for (NodeProfile& profile : profiles) profile.facts = profiles[1].facts;
+  EXPECT_TRUE(configuration_findings(compared(profiles), {1, 2}).empty());
 }
 
 TEST(Peers, IgnoreMemoryThatEarlierJobsLeft) {

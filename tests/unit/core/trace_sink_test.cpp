@@ -1,5 +1,5 @@
 // Counters that fall, and numbers that are none.
-#include "core/sampler/sink.h"
+#include "core/sampler/trace_sink.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -15,7 +15,7 @@ constexpr MetricHelp kMetrics[] = {{"disk.reads", "Reads completed."}};
 constexpr FamilyTable kTable{"storage/disk",     Kind::counter,           Unit::count,       Scope::device,
                              Subsystem::storage, "Requests of each disk", "/proc/diskstats", kMetrics};
 
-TEST(Sink, ACounterThatFellIsAnEventAndHasNoIncrement) {
+TEST(TraceSink, ACounterThatFellIsAnEventAndHasNoIncrement) {
   const TestHost host;
   host.write("/traces/here", "");
   const std::filesystem::path path = host.root() / "traces" / "node.h5";
@@ -24,7 +24,7 @@ TEST(Sink, ACounterThatFellIsAnEventAndHasNoIncrement) {
     header.node = "here";
     header.interval = std::chrono::milliseconds(100);
     TraceWriter writer(path, header);
-    Sink sink(&writer);
+    TraceSink sink(&writer);
     Family& family = sink.add_family(kTable, std::chrono::milliseconds(100));
     const std::int32_t first = family.add("disk.reads", "sda");
     const std::int32_t second = family.add("disk.reads", "sdb");
@@ -49,13 +49,13 @@ TEST(Sink, ACounterThatFellIsAnEventAndHasNoIncrement) {
   EXPECT_EQ(resets, std::vector<std::string>{"family storage/disk: disk.reads/sda fell"});
 }
 
-TEST(Sink, KeepsABoundedNumberOfEventsOfOneKindAndCountsTheOthers) {
+TEST(TraceSink, KeepsABoundedNumberOfEventsOfOneKindAndCountsTheOthers) {
   const TestHost host;
   host.write("/traces/here", "");
   const std::filesystem::path path = host.root() / "traces" / "node.h5";
   {
     TraceWriter writer(path, {.node = "here", .interval = std::chrono::milliseconds(100)});
-    Sink sink(&writer);
+    TraceSink sink(&writer);
     writer.start();
     sink.set_now(1'000'000'000);
     for (int i = 0; i < 600; ++i) sink.event("process " + std::to_string(i), "process_begin");
@@ -99,7 +99,7 @@ TEST(OpenFiles, AreNotHeldForWhatExistsOncePerCpu) {
     host.write(folder + "/thermal_throttle/core_throttle_count", "0\n");
   }
   KernelTree fs(host.root());
-  Sink sink;
+  TraceSink sink;
   const std::size_t before = open_files();
   Sampler sampler(fs, sink, {.probes = {"cpu_frequency", "cpu_frequency_limits", "thermal_throttle"}}, {1, 1});
   sampler.look_first();

@@ -1,4 +1,4 @@
-#include "core/sampler/sink.h"
+#include "core/sampler/trace_sink.h"
 
 #include <algorithm>
 #include <utility>
@@ -20,7 +20,7 @@ constexpr std::int64_t kEventPeriod = 10'000'000'000;
 
 }  // namespace
 
-Family::Family(Sink& sink, const FamilySpec& spec) : sink_(sink), spec_(spec) {
+Family::Family(TraceSink& sink, const FamilySpec& spec) : sink_(sink), spec_(spec) {
   if (sink_.writer_ != nullptr) id_ = sink_.writer_->add_family(spec_);
 }
 
@@ -111,7 +111,7 @@ std::int64_t Family::value(std::string_view metric, std::string_view instance) c
   return kMissing;
 }
 
-Family& Sink::add_family(const FamilyTable& table, std::chrono::nanoseconds period) {
+Family& TraceSink::add_family(const FamilyTable& table, std::chrono::nanoseconds period) {
   FamilySpec spec;
   spec.path = table.path;
   spec.kind = table.kind;
@@ -124,7 +124,7 @@ Family& Sink::add_family(const FamilyTable& table, std::chrono::nanoseconds peri
   return families_.emplace_back(*this, spec);
 }
 
-void Sink::event(std::string object, std::string code, std::string text) {
+void TraceSink::event(std::string object, std::string code, std::string text) {
   if (writer_ == nullptr) return;
   EventBudget& budget = event_budgets_[code];
   budget.spent_until_ns = std::max(budget.spent_until_ns, now_ns_ - kEventsAtOnce * kEventPeriod) + kEventPeriod;
@@ -139,12 +139,12 @@ void Sink::event(std::string object, std::string code, std::string text) {
   writer_->append_event({now_ns_, std::move(object), std::move(code), std::move(text)});
 }
 
-void Sink::commit_all(std::int64_t time_ns) noexcept {
+void TraceSink::commit_all(std::int64_t time_ns) noexcept {
   set_now(time_ns);
   for (Family& family : families_) family.commit();
 }
 
-const Family* Sink::find(std::string_view path) const noexcept {
+const Family* TraceSink::find(std::string_view path) const noexcept {
   for (const Family& family : families_) {
     if (family.spec().path == path) return &family;
   }

@@ -36,7 +36,7 @@ struct FamilyTable {
 };
 
 class MetricSelection;
-class Sink;
+class TraceSink;
 
 /// A row of values that become one column of the dataset per commit(). Of a channel that is not selected only the place
 /// in the row exists: a probe need not know.
@@ -47,7 +47,7 @@ class Family {
   /// probes bound what comes and goes themselves (core/sampler/instances.h).
   static constexpr std::size_t kMostLater = 2048;
 
-  Family(Sink& sink, const FamilySpec& spec);
+  Family(TraceSink& sink, const FamilySpec& spec);
 
   /// Slow; for what appears for the first time. Returns its place in the row; kNoChannel if there were too many.
   /// `before`: what a counter had counted until now, where that is known.
@@ -76,7 +76,7 @@ class Family {
  private:
   void notice_resets() noexcept;
 
-  Sink& sink_;
+  TraceSink& sink_;
   FamilySpec spec_;
   TraceWriter::FamilyId id_ = 0;
   Channels channels_;
@@ -89,11 +89,11 @@ class Family {
   std::vector<std::int64_t> stored_row_;  // as long; only where not all are stored
 };
 
-class Sink {
+class TraceSink {
  public:
-  explicit Sink(TraceWriter* writer = nullptr) : writer_(writer) {}
-  Sink(const Sink&) = delete;
-  Sink& operator=(const Sink&) = delete;
+  explicit TraceSink(TraceWriter* writer = nullptr) : writer_(writer) {}
+  TraceSink(const TraceSink&) = delete;
+  TraceSink& operator=(const TraceSink&) = delete;
 
   Family& add_family(const FamilyTable& table, std::chrono::nanoseconds period);
   /// Of one code at most 512 at once, and one every ten seconds; the next one tells how many were left out.

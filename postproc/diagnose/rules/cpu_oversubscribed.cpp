@@ -1,0 +1,113 @@
+// One process runs more threads than it has cpus, and they take turns: as many as the machine has cores, not the job.
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "hdf5schema/basics/error.h"
+#include "postproc/diagnose/signals.h"
+#include "postproc/words/quantity.h"
+
+namespace reveal {
+namespace {
+
+struct Crowd {
+  std::string process;
+  double threads = 0;
+  double waited = 0;  // s/s, of its threads
+  double used = 0;    // cpus
+};
+
+double mean_of(const RuleContext& context, std::string_view metric, const std::string& process, bool counter) {
+  const auto channels = context.channels(metric, process);
+  if (channels.empty()) return std::nan("");
+  const Interval whole{0, context.telemetry.samples};
+  if (!counter) return mean_inside(context.telemetry.series(channels.front()), whole);
+  return mean_inside(channel_rate(context, channels.front(), 1e-9, "cpus").values, whole);
+}
+
+/// The process whose threads waited most for a cpu.
+Crowd largest_crowd(const RuleContext& context) {
+  Crowd largest;
+  for (const std::size_t channel : context.channels("process.threads")) {
+    const std::string& process = context.telemetry.channels[channel].instance;
+    const Crowd crowd{process, mean_of(context, "process.threads", process, false),
+                      mean_of(context, "process.wait_time", process, true),
+                      mean_of(context, "process.cpu_time", process, true)};
+    if (crowd.waited > largest.waited) largest = crowd;
+  }
+  return largest;
+}
+
+bool found_before(const RuleContext& context, std::string_view id) {
+  return std::any_of(context.found.begin(), context.found.end(), [&](const Finding& found) { return found.id == id; });
+}
+
+Evidence fact(const RuleContext& context, std::string metric, const std::string& process, double observed,
+              double expected, std::string unit) {
+  return {.metric = std::move(metric),
+          .instance = process,
+          .node = context.telemetry.node,
+          .feature = "mean",
+          .observed = observed,
+          .expected = expected,
+          .unit = std::move(unit),
+          .span = context.span(0, context.telemetry.samples)};
+}
+
+std::vector<Finding> check(const RuleContext& context) {
+  const double cpus = mean_inside(context.total("job.cpus_allowed"), {0, context.telemetry.samples});
+  if (!(cpus >= 1)) throw Unavailable("not measured: job.cpus_allowed");
+  if (context.channels("process.wait_time").empty()) throw Unavailable("not measured: process.wait_time");
+  const Crowd crowd = largest_crowd(context);
+  // The same wait has these causes, too, and each has a remedy of its own.
+  if (found_before(context, "cpu.affinity_too_narrow") || found_before(context, "cpu.cfs_throttled")) return {};
+  if (!(crowd.threads > cpus) || !(crowd.waited >= context.threshold("min_wait") * cpus)) return {};
+  if (!(crowd.used >= context.threshold("min_used") * cpus)) return {};  // else others had the cpus
+
+  Finding finding = context.finding({{"cpus", number(std::floor(cpus))}});
+  finding.intervals = {context.span(0, context.telemetry.samples)};
+  if (const std::string name = context.rank_name(crowd.process); name == crowd.process) finding.instances = {name};
+  finding.confidence = Confidence::likely;
+  finding.severity = crowd.waited >= cpus ? Severity::warning : Severity::notice;
+  finding.impact.how = "not known: only a run with fewer threads shows it";
+  finding.evidence.push_back(fact(context, "process.threads", crowd.process, crowd.threads, cpus, "count"));
+  finding.evidence.push_back(fact(context, "process.wait_time", crowd.process, crowd.waited, 0, "s/s"));
+  finding.evidence.push_back(fact(context, "process.cpu_time", crowd.process, crowd.used, cpus, "cpus"));
+  finding.sentence =
+      fmt::format("{} on {} ran {} threads on {} cpus: for each second they ran they waited {} s for a cpu.",
+                  context.rank_name(crowd.process), context.telemetry.node, number(std::round(crowd.threads)),
+                  number(cpus), number(crowd.waited / crowd.used));
+  finding.runner_up = {"cpu.outsider", fmt::format("others on these cpus: the process itself used {} of the {} cpus",
+                                                   number(crowd.used), number(cpus))};
+  return {finding};
+}
+
+const RegisteredRule kRule{{
+    .id = "cpu.oversubscribed",
+    .title = "A process runs more threads than it has cpus",
+    .looks_for = "One process with more threads than the job has cpus, whose threads wait for each other's cpus all "
+                 "the time: process.threads, process.wait_time, process.cpu_time against job.cpus_allowed.",
+    .kind = FindingKind::anomaly,
+    .subsystem = Subsystem::cpu,
+    .order = 35,
+    .look_alikes = "cpu.outsider,cpu.affinity_too_narrow,cpu.cfs_throttled",
+    .proof = Proof::test_double,
+    .thresholds = {{"min_wait", 0.5, "ratio", "least wait of its threads for each cpu of the job"},
+                   {"min_used", 0.8, "ratio", "least part of the job's cpus that it used itself"}},
+    .user_remedy = {"export OMP_NUM_THREADS={cpus} MKL_NUM_THREADS={cpus} OPENBLAS_NUM_THREADS={cpus}",
+                    {"{python} -c 'import os; print(len(os.sched_getaffinity(0)))'   # the cpus of the job; "
+                     "os.cpu_count() says those of the node",
+                     ""}},
+    .advice =
+        {"Give the pools of the program (n_jobs, num_workers, torch.set_num_threads) together no more threads than "
+         "the job has cpus.",
+         "Or ask for more cpus."},
+    .verify = "process.wait_time falls to a few per cent of process.cpu_time",
+    .sources = {"https://docs.kernel.org/scheduler/sched-stats.html",
+                "https://scikit-learn.org/stable/computing/parallelism.html"},
+    .check = check,
+}};
+
+}  // namespace
+}  // namespace reveal

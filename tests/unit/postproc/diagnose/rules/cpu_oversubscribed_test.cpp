@@ -1,0 +1,44 @@
+#include <gtest/gtest.h>
+
+#include "hdf5schema/basics/error.h"
+#include "rule_recording.h"
+
+namespace reveal {
+namespace {
+
+using R = RuleRecording;
+
+R recorded(double threads, double waited, double used) {
+  R node;
+  node.gauge("job.cpus_allowed", "", R::always(4));
+  node.gauge("process.threads", "rank0", R::always(threads), "rank");
+  node.counter("process.wait_time", "rank0", R::always(waited * 1e9), "rank");
+  node.counter("process.cpu_time", "rank0", R::always(used * 1e9), "rank");
+  return node;
+}
+
+TEST(RuleOversubscribed, SaysHowManyThreadsShareTheCpus) {
+  const auto found = recorded(16, 12, 3.9).findings("cpu.oversubscribed");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].severity, Severity::warning);
+  EXPECT_NE(found[0].sentence.find("16 threads on 4 cpus"), std::string::npos) << found[0].sentence;
+  EXPECT_NE(found[0].remedy.user.at(0).find("OMP_NUM_THREADS=4 "), std::string::npos) << found[0].remedy.user[0];
+  EXPECT_EQ(recorded(8, 3, 3.9).findings("cpu.oversubscribed").at(0).severity, Severity::notice);
+}
+
+TEST(RuleOversubscribed, IsSilentOnWhatOnlyLooksSo) {
+  EXPECT_TRUE(recorded(64, 0.3, 3.9).findings("cpu.oversubscribed").empty()) << "threads that sleep";
+  EXPECT_TRUE(recorded(4, 3, 3.9).findings("cpu.oversubscribed").empty()) << "as many as cpus: others are in the way";
+  EXPECT_TRUE(recorded(16, 12, 1.5).findings("cpu.oversubscribed").empty()) << "others had the cpus";
+  Finding narrow;
+  narrow.id = "cpu.affinity_too_narrow";
+  const std::vector<Finding> before{narrow};
+  EXPECT_TRUE(recorded(16, 12, 3.9).findings("cpu.oversubscribed", before).empty());
+}
+
+TEST(RuleOversubscribed, SaysWhatWasNotMeasured) {
+  EXPECT_THROW(static_cast<void>(R().findings("cpu.oversubscribed")), Unavailable);
+}
+
+}  // namespace
+}  // namespace reveal
