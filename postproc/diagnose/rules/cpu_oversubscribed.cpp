@@ -92,7 +92,7 @@ const RegisteredRule kRule{{
     .subsystem = Subsystem::cpu,
     .order = 35,
     .look_alikes = "cpu.outsider,cpu.affinity_too_narrow,cpu.cfs_throttled",
-    .proof = Proof::test_double,
+    .proof = Proof::real,
     .thresholds = {{"min_wait", 0.5, "ratio", "least wait of its threads for each cpu of the job"},
                    {"min_used", 0.8, "ratio", "least part of the job's cpus that it used itself"}},
     .user_remedy = {"export OMP_NUM_THREADS={cpus} MKL_NUM_THREADS={cpus} OPENBLAS_NUM_THREADS={cpus}",
