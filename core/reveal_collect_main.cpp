@@ -116,8 +116,8 @@ void describe(CLI::App& app, CommandLine& line) {
   app.add_option("--root", collect.root, "Read a copied tree or a recording instead of this host");
   app.add_option("--record", collect.record, "Also keep everything that was read, as a recording for --root");
   app.add_option("--tag", line.tags, "key=value to keep with the trace");
-  app.add_option("--job-id", collect.header.job_id, "Of the batch system");
-  app.add_option("--job-name", collect.header.job_name, "Of the batch system");
+  app.add_option("--job-id", collect.header.job_id, "Job id in the batch system");
+  app.add_option("--job-name", collect.header.job_name, "Job name in the batch system");
   app.add_option("--command", collect.header.command, "Name of the program that runs");
   app.add_option("--run-key", collect.header.run_key,
                  "What runs, for the comparison with earlier runs: a hash of program and arguments, or name:TEXT");

@@ -1,6 +1,6 @@
-// The newest rows of a trace, before the next flush brings them into it: NODE.h5.live beside NODE.h5.part. It exists
-// only while somebody watches, who says so by touching NODE.h5.watch every few seconds. One machine writes and reads
-// it, so numbers are as they lie in memory; values are as the kernel says them (counters absolute).
+// The newest rows of a trace, before the next flush brings them into it: NODE.h5.live beside NODE.h5.part. The file
+// exists only while a reader touches NODE.h5.watch every few seconds. One machine writes and reads it, so numbers are
+// stored as they lie in memory; counters are absolute, as the kernel has them.
 #pragma once
 
 #include <sys/types.h>

@@ -1,5 +1,5 @@
 // What the sampler of a Slurm job does besides sampling: it waits for the job's first process, keeps out of the job's
-// way, and throws away what is too short to be worth anything.
+// way, and deletes recordings shorter than `min_seconds`.
 #pragma once
 
 #include <atomic>

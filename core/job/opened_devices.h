@@ -1,5 +1,5 @@
-// Which GPUs and RDMA devices the job's processes hold open: what the batch system allocated is a promise, and what an
-// environment asks for is a wish; this is what happened.
+// Which GPUs and RDMA devices the job's processes hold open. An allocation or an environment variable may not match
+// what a job really uses; open devices do.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// Counting a job without any privilege: every process that was there when we came is attached to, thread by thread, and
-// the kernel carries that on to all it begins from then on. A process begun in the instant between the look at the list
-// of processes and the attaching is missed, with its children; nothing is counted twice.
+// Counts a job without any privilege: attaches to each thread of every process that exists at the start, and the kernel
+// passes the counters on to the processes they begin. A process that begins between the listing and the attaching is
+// missed, with its children; nothing is counted twice.
 #pragma once
 
 #include <cstdint>

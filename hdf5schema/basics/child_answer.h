@@ -1,4 +1,4 @@
-// What a function has to say that may hang, crash or keep memory for good: it says it in a child of its own.
+// Runs a function that may hang, crash or leak in a child process and returns its result.
 #pragma once
 
 #include <chrono>

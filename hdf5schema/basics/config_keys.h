@@ -92,15 +92,15 @@ inline constexpr ConfigKey kConfigKeys[] = {
     {"slurm", "interval", ConfigForm::time, "100ms",
      "Time between samples; users may ask for another one with --reveal=interval=", "10ms", "60s"},
     {"slurm", "min_interval", ConfigForm::time, "10ms",
-     "Users get no shorter interval: 10 ms cost twice the cpu time of 100 ms", "10ms", "60s"},
+     "Users get no shorter interval: 10 ms cost five to six times the cpu time of 100 ms", "10ms", "60s"},
     {"slurm", "probes", ConfigForm::names, "",
      "Only these probes (`reveal probes` lists them); users may ask for others. Default: all"},
     {"slurm", "spool_max", ConfigForm::size, "2GB",
-     "Of one job on one node; a trace that would go beyond it is cut off, and says so"},
+     "Largest trace of one job on one node; a longer trace is cut off and marked"},
     {"slurm", "spool_total_max", ConfigForm::size, "",
-     "Of all that waits on one node; beyond it nothing new is recorded there, which is logged. One user counts for "
-     "half "
-     "of it at most, and then records nothing more there. Default: 10 GB, or a tenth of the spool's file system where "
+     "Largest total of undelivered traces on one node; above it, no new recording starts there, and the log has a "
+     "line. A user whose traces take half of it records nothing more there. Default: 10 GB, or a tenth of the spool's "
+     "file system where "
      "that is less"},
     {"slurm", "retain", ConfigForm::retention, "full",
      "rolling=30min keeps the last 30 minutes of a job at least (a trace then never grows beyond an hour's; what was "
@@ -127,7 +127,7 @@ inline constexpr ConfigKey kConfigKeys[] = {
      "runs before the nodes are done",
      "", "", "epilog job lazy"},
     {"slurm", "report_limit", ConfigForm::time, "5s",
-     "Of one epilog's time, for the traces to be closed and the report", "0s", "60s"},
+     "Longest time that one epilog spends on closing traces and building the report", "0s", "60s"},
 
     {"mail", "enabled", ConfigForm::truth, "false", "Send mail at all"},
     // Another program than the one that was meant sends nothing.
@@ -138,8 +138,9 @@ inline constexpr ConfigKey kConfigKeys[] = {
     {"mail", "from", ConfigForm::text, "", "Sender; empty: reveal at the domain, or at this host"},
     {"mail", "domain", ConfigForm::text, "",
      "Mail domain of the users; empty: only users who named an address to Slurm get mail"},
-    {"mail", "admins", ConfigForm::list, "", "[\"hpc@example.org\"]: told what administrators can act on"},
-    {"mail", "admin_threshold", ConfigForm::choice, "warning", "From here on the admins are told", "", "",
+    {"mail", "admins", ConfigForm::list, "",
+     "[\"hpc@example.org\"]: addresses that get the findings that administrators can act on"},
+    {"mail", "admin_threshold", ConfigForm::choice, "warning", "Least severity that is mailed to the admins", "", "",
      "notice warning critical"},
     {"mail", "healthy", ConfigForm::truth, "false", "Also mail when nothing is worth acting on"},
     {"mail", "per_hour", ConfigForm::whole, "20",

@@ -12,7 +12,7 @@
 namespace reveal {
 namespace {
 
-/// Processes that are measured one by one (README.md, "process"). With more, a sum over them is not the job's.
+/// Processes that are measured one by one. With more, a sum over them is not the job's.
 constexpr double kMeasuredProcesses = 16;
 
 /// One node's trace, asked for sums and levels by metric.

@@ -121,10 +121,10 @@ const RegisteredCommand kConfigCommand{
     {.order = 95,
      .name = "config",
      .help = "Which settings are in force here, and where each one is set",
-     .examples =
-         "  reveal config\n  reveal config run.interval\n  reveal config --template > reveal.conf\n"
-         "Read are the site's file, yours and REVEAL_*; as root, or with --config, the site's or that file only. "
-         "Jobs under Slurm read the file that config= in plugstack.conf names.",
+     .examples = "  reveal config\n  reveal config run.interval\n  reveal config --template > reveal.conf\n"
+                 "`reveal config` reads the site's file, yours and REVEAL_*; as root, or with --config, the site's or "
+                 "that file only. "
+                 "Jobs under Slurm read the file that config= in plugstack.conf names.",
      .make = make_command<ShowConfig>}};
 
 }  // namespace

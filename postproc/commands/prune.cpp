@@ -13,7 +13,7 @@ namespace {
 class Prune final : public Command {
  public:
   void declare(CLI::App& app, CommonOptions&) override {
-    app.add_option("dirs", options_.directories, "job directories; kept is what any of them needs")
+    app.add_option("dirs", options_.directories, "job directories; a metric is kept if any of these jobs needs it")
         ->required()
         ->type_name("DIR");
     app.add_option("--out", options_.out, "for reveal-collect --metrics")->required()->type_name("FILE");

@@ -24,7 +24,7 @@ class Score final : public Command {
         ->capture_default_str()
         ->type_name("NAME")
         ->check(known_pipeline);
-    app.add_option("--seed", options_.seed, "of what is random")->capture_default_str();
+    app.add_option("--seed", options_.seed, "seed of the random numbers")->capture_default_str();
   }
 
   int run(const CommonOptions& common) override {

@@ -153,11 +153,10 @@ class JsonReader {
     if (json == nullptr) return;
     if (json->is_null()) {
       forget(value);
+      // NOLINTNEXTLINE(bugprone-branch-clone): the branches differ by type
     } else if constexpr (IsList<T>::value && !std::same_as<T, std::vector<std::string>>) {
       for (const Json& one : list(key, *json)) read_element(one, value);
-    } else if constexpr (std::is_class_v<T> && requires(JsonReader & v) {  // NOLINT(bugprone-branch-clone): by type
-                           fields(v, value);
-                         }) {
+    } else if constexpr (std::is_class_v<T> && requires(JsonReader & v) { fields(v, value); }) {
       JsonReader reader(*json, document_);
       fields(reader, value);
     } else {

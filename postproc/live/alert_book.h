@@ -1,5 +1,5 @@
-// What was said about a running job, and what has to be said now: episodes come and change with every look, an alert is
-// told once, and taken back only by saying so.
+// The alerts of a running job: episodes come and change with every look; each alert is printed once, and a withdrawal
+// is printed, too.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
-// What one node tells its peers and later runs of the same job: how much of everything it did, in a few blocks of wall
-// time, and how it is configured. Small enough to compare thousands of nodes without opening a trace.
+// The profile of one node, which is compared with its peers and with later runs of the same job: how much of everything
+// it did, in a few blocks of wall time, and how it is configured. Small enough to compare thousands of nodes without
+// opening a trace.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// Many findings of many nodes become one answer: what was it, who is affected, what came second and why.
+// Turns the findings of many nodes into one answer: the cause, the nodes affected, and the runner-up with the reason it
+// lost.
 #pragma once
 
 #include <string>
