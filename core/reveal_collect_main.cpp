@@ -10,6 +10,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <atomic>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -300,6 +301,7 @@ int run(int argc, char** argv) {
 }  // namespace reveal
 
 int main(int argc, char** argv) {
+  ::signal(SIGCHLD, SIG_DFL);  // ignored, as some launchers leave it, no child would have an end to ask for
   try {
     return reveal::run(argc, argv);
   } catch (const reveal::UsageError& error) {

@@ -1,6 +1,7 @@
 // reveal: explains what slowed a job down, from the traces its nodes left.
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <memory>
@@ -47,7 +48,9 @@ int run_where_it_is_safe(Command& command, const CommonOptions& common) {
   const auto foreign = foreign_part(inputs.paths);
   if (!foreign) return command.run(common);
   if (!common.config.empty()) inputs.paths.emplace_back(common.config);
-  return run_confined(inputs, *foreign, [&] { return command.run(common); });
+  CommonOptions confined = common;
+  confined.foreign = true;
+  return run_confined(inputs, *foreign, [&] { return command.run(confined); });
 }
 
 int run(int argc, char** argv) {
@@ -92,6 +95,7 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  ::signal(SIGCHLD, SIG_DFL);  // ignored, as some launchers leave it, no child would have an end to ask for
   try {
     return run(argc, argv);
   } catch (const std::bad_alloc&) {

@@ -12,12 +12,14 @@
 
 namespace reveal {
 
+constexpr int kUnknownEnd = 255 << 8;  // no success
+
 std::optional<int> ChildProcess::status() noexcept {
   if (status_ || pid_ <= 0) return status_;
   int status = 0;
   const pid_t ended = ::waitpid(pid_, &status, WNOHANG);
   if (ended == pid_) status_ = status;
-  if (ended < 0 && errno != EINTR) status_ = 0;
+  if (ended < 0 && errno != EINTR) status_ = kUnknownEnd;  // somebody else waited for it
   return status_;
 }
 

@@ -117,10 +117,12 @@ void add_labels(std::vector<std::string>& labels, const std::vector<std::string>
 }  // namespace
 
 void Config::read(std::string_view text, const std::string& file, ConfigOwner owner) {
+  const std::size_t before = problems_.size();
   const ConfigFile parsed = parse_config(text, file);
   problems_.insert(problems_.end(), parsed.problems.begin(), parsed.problems.end());
   for (const ConfigHeading& heading : parsed.headings) read_section(parsed, heading, owner);
   for (const ConfigEntry& entry : parsed.entries) read_entry(parsed, entry, owner);
+  if (owner == ConfigOwner::site) doubt_defaults(file, before);
 }
 
 void Config::read_file(const std::filesystem::path& file, ConfigOwner owner) {
@@ -130,7 +132,29 @@ void Config::read_file(const std::filesystem::path& file, ConfigOwner owner) {
     read(read_text_file(file, kLargestConfig, FileOf::anybody, Follow::yes), file.string(), owner);
   } catch (const Error& error) {
     problems_.push_back({"", std::string(error.what()) + "; its settings do not apply"});
+    if (owner == ConfigOwner::site) doubt_defaults(file.string(), problems_.size() - 1);
   }
+}
+
+/// A line that cannot be understood may have been meant for a key whose default would do harm.
+void Config::doubt_defaults(const std::string& file, std::size_t problems_before) {
+  for (const ConfigKey& key : kConfigKeys) {
+    const auto hides = [&](const ConfigProblem& problem) {
+      return !problem.of_key && (problem.section.empty() || problem.section == key.section);
+    };
+    const auto first = problems_.begin() + static_cast<std::ptrdiff_t>(problems_before);
+    if (std::any_of(first, problems_.end(), hides)) doubt(key, file);
+  }
+}
+
+void Config::doubt(const ConfigKey& key, const std::string& place) {
+  const std::pair name{std::string(key.section), std::string(key.key)};
+  if (!key.mistaken || values_.contains(name)) return;
+  values_[name] = {{std::string(*key.mistaken)}, place};
+  problems_.push_back({name.first,
+                       place + ": perhaps " + quoted_word(key.key) + " in [" + name.first + "] was meant; " +
+                           written(key, list(key)) + " is used",
+                       true});
 }
 
 void Config::read_section(const ConfigFile& file, const ConfigHeading& heading, ConfigOwner owner) {
@@ -141,12 +165,17 @@ void Config::read_section(const ConfigFile& file, const ConfigHeading& heading, 
   if (mistake.empty() && !mine) mistake = "[" + family + "] is the site's to set; it is not read from here";
   if (mistake.empty()) return;
   // Of a rule that does not exist, programs that have no rules need not speak.
-  problems_.push_back(
-      {known != nullptr && mine && !known->subject.empty() ? family : "", file.place(heading.line) + ": " + mistake});
+  problems_.push_back({known != nullptr && mine && !known->subject.empty() ? family : "",
+                       file.place(heading.line) + ": " + mistake, true});
 }
 
 void Config::read_entry(const ConfigFile& file, const ConfigEntry& entry, ConfigOwner owner) {
   const ConfigSection* section = find_section(config_family(entry.section));
+  if (section == nullptr && owner == ConfigOwner::site) {
+    for (const ConfigKey& key : kConfigKeys) {
+      if (key.key == entry.key) doubt(key, file.place(entry.line));  // below a mistyped heading
+    }
+  }
   if (section == nullptr || (section->owner == ConfigOwner::site && owner == ConfigOwner::user)) return;
   const auto keys = keys_of_section(entry.section);
   if (keys.empty()) return;  // said of its heading, or no row of this program
@@ -154,8 +183,12 @@ void Config::read_entry(const ConfigFile& file, const ConfigEntry& entry, Config
     const std::string place = file.place(entry.line);
     return set_or_tell(*key, entry.values, place, place + ": " + quoted_word(key->key), owner);
   }
-  problems_.push_back({entry.section, file.place(entry.line) + ": unknown key " + quoted_word(entry.key) + " in [" +
-                                          entry.section + "]" + meant(entry.key, names_of_keys(keys), "\"", "\"")});
+  problems_.push_back({entry.section,
+                       file.place(entry.line) + ": unknown key " + quoted_word(entry.key) + " in [" + entry.section +
+                           "]" + meant(entry.key, names_of_keys(keys), "\"", "\""),
+                       true});
+  const auto near = nearest(entry.key, names_of_keys(keys));
+  if (near && owner == ConfigOwner::site) doubt(*find_in(keys, *near), file.place(entry.line));
 }
 
 void Config::set_or_tell(const ConfigKey& key, const std::vector<std::string>& values, const std::string& place,
@@ -165,7 +198,7 @@ void Config::set_or_tell(const ConfigKey& key, const std::vector<std::string>& v
   if (key.mistaken && owner == ConfigOwner::site) {
     values_[{std::string(key.section), std::string(key.key)}] = {{std::string(*key.mistaken)}, place};
   }
-  problems_.push_back({std::string(key.section), name + mistake + "; " + written(key, list(key)) + " is used"});
+  problems_.push_back({std::string(key.section), name + mistake + "; " + written(key, list(key)) + " is used", true});
 }
 
 void Config::read_environment(const Environment& environment) {

@@ -53,6 +53,8 @@ class Config {
   [[nodiscard]] const Value* find(const ConfigKey& key) const;
   void read_section(const ConfigFile& file, const ConfigHeading& heading, ConfigOwner owner);
   void read_entry(const ConfigFile& file, const ConfigEntry& entry, ConfigOwner owner);
+  void doubt(const ConfigKey& key, const std::string& place);
+  void doubt_defaults(const std::string& file, std::size_t problems_before);
   void set_or_tell(const ConfigKey& key, const std::vector<std::string>& values, const std::string& place,
                    const std::string& name, ConfigOwner owner);
 

@@ -4,7 +4,9 @@
 
 namespace reveal {
 
-Remedy job_remedy(const RuleSpec& rule, const Finding& finding, const ReportJob& job) {
+namespace {
+
+JobValues values_of(const Finding& finding, const ReportJob& job) {
   JobValues values;
   if (!job.id.empty()) values["job"] = job.id;
   if (!job.command.empty()) values["command"] = job.command;
@@ -15,7 +17,43 @@ Remedy job_remedy(const RuleSpec& rule, const Finding& finding, const ReportJob&
     return std::find(finding.nodes.begin(), finding.nodes.end(), node) == finding.nodes.end();
   });
   if (peer != job.nodes.end()) values["peer"] = *peer;
-  return remedy_for(rule, values);
+  return values;
+}
+
+}  // namespace
+
+Remedy job_remedy(const RuleSpec& rule, const Finding& finding, const ReportJob& job) {
+  return remedy_for(rule, values_of(finding, job));
+}
+
+namespace {
+
+void name_all(std::span<const RemedyLine> table, const JobValues& values, std::vector<std::string>& lines) {
+  constexpr std::string_view kNodes = "{nodes}";
+  for (const RemedyLine& row : table) {
+    const std::string_view begin = row.text.substr(0, row.text.find(kNodes));
+    if (begin.size() == row.text.size() || begin.find('{') != std::string_view::npos) continue;
+    const auto filled = lines_for({&row, 1}, values);
+    const auto old =
+        std::find_if(lines.begin(), lines.end(), [&](const auto& line) { return line.starts_with(begin); });
+    if (!filled.empty() && old != lines.end()) *old = filled.front();
+  }
+}
+
+}  // namespace
+
+void name_all_nodes(const RuleSpec& rule, const ReportJob& job, Finding& finding) {
+  const JobValues values = values_of(finding, job);
+  name_all(rule.user_remedy, values, finding.remedy.user);
+  name_all(rule.admin_remedy, values, finding.remedy.admin);
+}
+
+void take_texts_of_rules(Report& report) {
+  for (Finding& finding : report.findings) {
+    const RuleSpec* rule = find_rule(finding.id);
+    finding.title = rule != nullptr ? std::string(rule->title) : "A rule that this version of reveal does not have";
+    finding.remedy = rule != nullptr ? job_remedy(*rule, finding, report.job) : Remedy{};
+  }
 }
 
 }  // namespace reveal

@@ -9,4 +9,10 @@ namespace reveal {
 
 [[nodiscard]] Remedy job_remedy(const RuleSpec& rule, const Finding& finding, const ReportJob& job);
 
+/// Titles and remedies of all findings by the rule table: a file of somebody else does not say what to type.
+void take_texts_of_rules(Report& report);
+
+/// Each node filled the lines of its own finding; of the finding of several they name all.
+void name_all_nodes(const RuleSpec& rule, const ReportJob& job, Finding& finding);
+
 }  // namespace reveal

@@ -110,8 +110,12 @@ NotJudged not_judged(const std::vector<NodeSummary>& summaries, const ReportJob&
 void add_remedies(const ReportJob& job, std::vector<Finding>& findings) {
   for (Finding& finding : findings) {
     const RuleSpec* rule = find_rule(finding.id);
-    if (rule == nullptr || rule->check != nullptr) continue;
-    finding.remedy = job_remedy(*rule, finding, job);
+    if (rule == nullptr) continue;
+    if (rule->check == nullptr) {
+      finding.remedy = job_remedy(*rule, finding, job);
+    } else if (finding.nodes.size() > 1) {
+      name_all_nodes(*rule, job, finding);
+    }
   }
 }
 

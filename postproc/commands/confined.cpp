@@ -321,7 +321,8 @@ extern "C" void pass_on(int signal) {
 
 int end_of(pid_t child, const std::string& place) {
   int status = 0;
-  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  while (::waitpid(child, &status, 0) < 0) {
+    if (errno != EINTR) throw Error(place + ": how reading it ended is not known");
   }
   if (WIFEXITED(status)) return WEXITSTATUS(status);
   const int signal = WTERMSIG(status);

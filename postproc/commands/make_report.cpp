@@ -1,6 +1,7 @@
 #include "postproc/commands/make_report.h"
 
 #include "hdf5schema/basics/clocks.h"
+#include "postproc/analysis/job_remedy.h"
 #include "postproc/analysis/job_report.h"
 #include "postproc/commands/confined.h"
 #include "postproc/commands/shared_options.h"
@@ -34,6 +35,7 @@ Report make_report(const ReportRequest& request, const CommonOptions& common) {
     report = build_report(request.directory, options, problems);
   }
   for (const InputProblem& problem : problems) complain(problem.text);
+  if (common.foreign) take_texts_of_rules(report);
   return report;
 }
 

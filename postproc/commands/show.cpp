@@ -4,6 +4,7 @@
 
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/text.h"
+#include "postproc/analysis/job_remedy.h"
 #include "postproc/analysis/job_report.h"
 #include "postproc/commands/confined.h"
 #include "postproc/commands/make_report.h"
@@ -66,6 +67,7 @@ class Show final : public Command {
     directory_ = job_directory(directory_);
     need_directory(directory_);
     Report report = stored_or_new(common);
+    if (common.foreign) take_texts_of_rules(report);
     if (!node_.empty()) narrow_to_node(report, node_);
     if (!finding_.empty()) narrow_to_finding(report, finding_);
     TextStyle style = common.style();

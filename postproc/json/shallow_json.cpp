@@ -6,11 +6,13 @@ namespace reveal {
 namespace {
 
 constexpr int kDeepest = 64;
+constexpr std::size_t kMostKeys = 2000;  // of an object: looking for one takes time for each that is there
 
 }  // namespace
 
 const std::string& shallow(const std::string& json) {
   int depth = 0;
+  std::size_t keys[kDeepest + 1] = {};
   bool in_text = false;
   for (std::size_t i = 0; i < json.size(); ++i) {
     switch (json[i]) {
@@ -22,11 +24,16 @@ const std::string& shallow(const std::string& json) {
         break;
       case '[':
       case '{':
-        if (!in_text && ++depth > kDeepest) throw Error("JSON nested deeper than any of ours");
+        if (in_text) break;
+        if (++depth > kDeepest) throw Error("JSON nested deeper than any of ours");
+        keys[depth] = 0;
         break;
       case ']':
       case '}':
-        if (!in_text) --depth;
+        if (!in_text && depth > 0) --depth;
+        break;
+      case ':':
+        if (!in_text && ++keys[depth] > kMostKeys) throw Error("a JSON object with more keys than any of ours");
         break;
       default:
         break;

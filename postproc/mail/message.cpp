@@ -156,11 +156,7 @@ Report without_admin_steps(Report report) {
 
 /// What administrators are told to do never comes out of a file of a user's, nor under what title.
 Report with_texts_of_rules(Report report) {
-  for (Finding& finding : report.findings) {
-    const RuleSpec* rule = find_rule(finding.id);
-    finding.title = rule != nullptr ? std::string(rule->title) : "A rule that this version of reveal does not have";
-    finding.remedy = rule != nullptr ? job_remedy(*rule, finding, report.job) : Remedy{};
-  }
+  take_texts_of_rules(report);
   return report;
 }
 

@@ -129,12 +129,13 @@ Table evidence_table(const Finding& finding, const Report& report) {
       .most_on_page = 3,
       .most = kAnyNumber};
   for (const Evidence& one : finding.evidence) {
-    Cell channel{{code(channel_name(one.metric, one.instance))}};
+    const bool setting = one.feature == "value";  // a text, which stands where channels have their instance
+    Cell channel{{code(setting ? one.metric : channel_name(one.metric, one.instance))}};
     if (several_nodes(report) && !one.node.empty()) channel.lines[0].push_back({" on " + one.node});
     const std::string by = one.detectors.empty() ? "" : listed(one.detectors, 6, "+");
     const bool timed = one.span.begin_utc_ns != 0;
     table.rows.push_back(
-        {channel, cell(quantity_of(one.metric, one.observed, one.unit), ": "),
+        {channel, cell(setting ? one.instance : quantity_of(one.metric, one.observed, one.unit), ": "),
          one.expected ? cell(quantity_of(one.metric, one.expected, one.unit), ", expected ") : Cell{},
          cell(one.feature, " (", ")"), cell(by, ", found by "),
          cell(timed ? clock_time(one.span.begin_utc_ns) + " to " + clock_time(one.span.end_utc_ns) : "whole job",

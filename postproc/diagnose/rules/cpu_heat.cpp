@@ -17,12 +17,18 @@ struct Throttled {
   std::size_t places = 0;
 };
 
+/// Above 64 cores a channel holds what others have together: no core was slowed down for that long.
+bool is_sum(const Channel& channel) {
+  return channel.instance == "other_cpus" || channel.instance == "job_cpus";
+}
+
 /// Cores that share a package count the same heat: the one that was slowed down longest speaks for all.
 Throttled throttled(const RuleContext& context) {
   Throttled result;
   for (const std::string_view metric : {"throttle.core_time", "throttle.package_time"}) {
     if (context.channels(metric).empty()) continue;
-    const auto counts = counted_events(context, metric);
+    auto counts = counted_events(context, metric);
+    std::erase_if(counts, [&](const EventCount& count) { return is_sum(context.telemetry.channels[count.channel]); });
     result.places += counts.size();
     if (!counts.empty() && counts.front().total > result.hottest.total) result.hottest = counts.front();
   }
@@ -37,7 +43,7 @@ std::vector<Finding> check(const RuleContext& context) {
   }
   const Throttled found = throttled(context);
   const double share = found.hottest.total / job_seconds(context);
-  if (share < context.threshold("min_share")) return {};
+  if (!(found.hottest.total > 0) || !(share >= context.threshold("min_share"))) return {};
   const Channel& channel = context.telemetry.channels[found.hottest.channel];
 
   Finding finding = context.finding();

@@ -63,7 +63,7 @@ std::vector<Finding> check(const RuleContext& context) {
   // The same wait has these causes, too, and each has a remedy of its own.
   if (found_before(context, "cpu.affinity_too_narrow") || found_before(context, "cpu.cfs_throttled")) return {};
   if (!(crowd.threads > cpus) || !(crowd.waited >= context.threshold("min_wait") * cpus)) return {};
-  if (!(crowd.used >= context.threshold("min_used") * cpus)) return {};  // else others had the cpus
+  if (!(crowd.used > 0 && crowd.used >= context.threshold("min_used") * cpus)) return {};  // else others had the cpus
 
   Finding finding = context.finding({{"cpus", number(std::floor(cpus))}});
   finding.intervals = {context.span(0, context.telemetry.samples)};

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/not_measured.h"
 #include "postproc/diagnose/interval_finding.h"
 #include "postproc/words/quantity.h"
 
@@ -19,7 +20,7 @@ std::vector<Elevation> intervals(const RuleContext& context, const Signal& steal
   const Interval whole{0, context.telemetry.samples};
   const double mean = mean_inside(steal.values, whole);
   if (found.empty() && mean >= least && job_seconds(context) >= context.threshold("min_seconds")) {
-    found.push_back({.at = whole, .inside = mean, .beyond = true});
+    found.push_back({.at = whole, .inside = mean, .outside = kNaN, .beyond = true});
   }
   return found;
 }
@@ -37,9 +38,10 @@ Finding describe(const RuleContext& context, const Signal& steal, const Signal& 
   evidence.detectors = {"kernel counter"};
   finding.evidence.push_back(std::move(evidence));
   add_contrast(context, finding, used, elevation.at, all);
-  finding.sentence =
-      fmt::format("The hypervisor took {} cpus of {} away for {} (usually {}); {} cpus ran.", number(elevation.inside),
-                  context.telemetry.node, duration(length), number(std::max(0.0, elevation.outside)), number(got));
+  finding.sentence = fmt::format(
+      "The hypervisor took {} cpus of {} away for {}{}; {} cpus ran.", number(elevation.inside), context.telemetry.node,
+      duration(length),
+      std::isnan(elevation.outside) ? "" : " (usually " + number(std::max(0.0, elevation.outside)) + ")", number(got));
   finding.runner_up = {"cpu.outsider", "a process on this machine: the kernel counts its time as busy, not as stolen"};
   return finding;
 }

@@ -14,10 +14,17 @@ namespace reveal {
 namespace {
 
 struct Least {
+  double first = kNaN;  // at the first look
+  double most = kNaN;
   double left = kNaN;
   double share = kNaN;
   std::size_t sample = 0;
 };
+
+/// A file system that nobody can write to (squashfs, an image) has no room from the first look to the last.
+bool is_read_only(const Least& least) {
+  return least.most == 0;
+}
 
 /// The least that was left of it in the run.
 Least least_left(const RuleContext& context, std::string_view left, std::string_view of, const std::string& place) {
@@ -29,8 +36,13 @@ Least least_left(const RuleContext& context, std::string_view left, std::string_
   const auto whole = context.telemetry.series(wholes.front());
   for (std::size_t t = 0; t < series.size(); ++t) {
     const double share = series[t] / whole[t];
-    if (std::isnan(share) || share >= least.share) continue;
-    least = {series[t], share, t};
+    if (std::isnan(share)) continue;
+    if (std::isnan(least.first)) least.first = series[t];
+    least.most = std::fmax(least.most, series[t]);
+    if (share >= least.share) continue;
+    least.left = series[t];
+    least.share = share;
+    least.sample = t;
   }
   return least;
 }
@@ -40,7 +52,7 @@ Finding describe(const RuleContext& context, const std::string& place, const Lea
   finding.instances = {place};
   finding.intervals = {context.span(least.sample, context.telemetry.samples)};
   finding.confidence = Confidence::certain;
-  finding.severity = least.left == 0 ? Severity::warning : Severity::notice;
+  finding.severity = least.left == 0 && least.first > 0 ? Severity::warning : Severity::notice;
   finding.impact.how = least.left == 0 ? "not known: what could not be written was not measured"
                                        : "none seen: what the job wrote had room";
   finding.evidence.push_back({.metric = files ? "fs.files_free" : "fs.available",
@@ -66,12 +78,15 @@ std::vector<Finding> check(const RuleContext& context) {
   for (const std::size_t channel : places) {
     const std::string& place = context.telemetry.channels[channel].instance;
     const Least bytes = least_left(context, "fs.available", "fs.total", place);
+    if (is_read_only(bytes)) continue;
     if (bytes.share < context.threshold("min_share") && bytes.left < context.threshold("min_left") * 1e6) {
       findings.push_back(describe(context, place, bytes, false));
       continue;
     }
     const Least files = least_left(context, "fs.files_free", "fs.files", place);
-    if (files.share < context.threshold("min_share")) findings.push_back(describe(context, place, files, true));
+    const bool few = files.left < context.threshold("min_files");
+    if (few && !is_read_only(files) && files.share < context.threshold("min_share"))
+      findings.push_back(describe(context, place, files, true));
   }
   return findings;
 }
@@ -85,7 +100,8 @@ const RegisteredRule kRule{{
     .order = 14,
     .proof = Proof::real,
     .thresholds = {{"min_share", 0.01, "ratio", "share of the file system below which it counts as full"},
-                   {"min_left", 1024, "MB", "and no more room than this"}},
+                   {"min_left", 1024, "MB", "and no more room than this"},
+                   {"min_files", 10000, "files", "or no more files than this"}},
     .user_remedy = {"df -h {place}; df -i {place}   # on the node: room and files",
                     "du -xh --max-depth=1 {place} | sort -h | tail   # what takes it"},
     .advice = {"Write to another file system: set TMPDIR, or the job's output and checkpoint directory."},

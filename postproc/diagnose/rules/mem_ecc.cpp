@@ -1,7 +1,7 @@
 // The memory controllers counted errors while the job ran.
 #include <spdlog/fmt/fmt.h>
 
-#include <numeric>
+#include <algorithm>
 
 #include "postproc/diagnose/event_count.h"
 #include "postproc/words/quantity.h"
@@ -20,13 +20,15 @@ Errors errors_of(const RuleContext& context, std::string_view metric) {
   return errors;
 }
 
-/// "mc0" and "mc0/dimm3" count the same error: a controller adds up its modules.
-std::string place(const RuleContext& context, const Errors& errors) {
-  for (const EventCount& count : errors.counts) {
-    const std::string& instance = context.telemetry.channels[count.channel].instance;
-    if (instance.find('/') != std::string::npos) return instance;
-  }
-  return context.telemetry.channels[errors.counts.front().channel].instance;
+/// "mc0" and "mc0/dimm3" count the same error: a controller adds up its modules. The module, where it had them all.
+const EventCount& place(const RuleContext& context, const Errors& errors) {
+  const EventCount& first = errors.counts.front();
+  const auto is_module = [&](const EventCount& count) {
+    return count.total == first.total && context.telemetry.channels[count.channel].instance.starts_with(
+                                             context.telemetry.channels[first.channel].instance + "/");
+  };
+  const auto module = std::find_if(errors.counts.begin(), errors.counts.end(), is_module);
+  return module == errors.counts.end() ? first : *module;
 }
 
 std::vector<Finding> check(const RuleContext& context) {
@@ -36,11 +38,11 @@ std::vector<Finding> check(const RuleContext& context) {
   if (!fatal && (corrected.counts.empty() || corrected.counts.front().total < context.threshold("min_corrected")))
     return {};
   const Errors& worst = fatal ? uncorrected : corrected;
-  const EventCount& first = worst.counts.front();
+  const EventCount& first = place(context, worst);
 
   Finding finding = context.finding();
   finding.intervals = {context.span(first.at.begin, first.at.end)};
-  finding.instances = {place(context, worst)};
+  finding.instances = {context.telemetry.channels[first.channel].instance};
   finding.confidence = Confidence::certain;
   finding.severity = fatal ? Severity::critical : Severity::notice;
   finding.impact.how =

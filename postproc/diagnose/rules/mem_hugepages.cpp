@@ -45,7 +45,7 @@ std::vector<Finding> check(const RuleContext& context) {
   double bytes = 0;
   for (const Idle& each : idle) bytes += each.bytes;
   const double share = bytes / static_cast<double>(*total);
-  if (share < context.threshold("min_share")) return {};
+  if (idle.empty() || !(share >= context.threshold("min_share"))) return {};
 
   Finding finding = context.finding({{"size", idle.front().size}});
   finding.intervals = {context.span(0, context.telemetry.samples)};

@@ -72,14 +72,12 @@ std::vector<Finding> of_groups(const RuleContext& context) {
 }
 
 std::vector<Finding> check(const RuleContext& context) {
-  if (!context.channels("group.killed_for_memory").empty()) {
-    if (auto found = of_groups(context); !found.empty()) return found;
-  }
+  if (!context.channels("group.killed_for_memory").empty()) return of_groups(context);
   const auto counts = counted_events(context, "vmstat.oom_kill");
   if (counts.empty()) return {};
   Finding finding =
       describe(context, counts.front(), "the count is of the whole node, which may have killed others", {});
-  finding.severity = Severity::warning;
+  finding.severity = Severity::notice;
   finding.confidence = Confidence::possible;
   finding.runner_up = {"", "a process outside the job: the node's counter does not say whose it was"};
   return {finding};

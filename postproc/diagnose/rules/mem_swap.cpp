@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/not_measured.h"
 #include "postproc/diagnose/interval_finding.h"
 #include "postproc/words/quantity.h"
 
@@ -24,9 +25,10 @@ Finding describe(const RuleContext& context, const Signal& in, const Elevation& 
   finding.evidence.push_back(evidence_of(context, in, elevation));
   add_contrast(context, finding, rate(context, "vmstat.pswpout", context.page_bytes(), "bytes/s"), elevation.at, all);
   add_contrast(context, finding, waiting, elevation.at, all);
-  finding.sentence = fmt::format("Programs on {} needed {} back from swap within {}: {} (usually {}).",
-                                 context.telemetry.node, quantity(elevation.inside * length, "bytes"), duration(length),
-                                 quantity(elevation.inside, "bytes/s"), quantity(elevation.outside, "bytes/s"));
+  finding.sentence =
+      fmt::format("Programs on {} needed {} back from swap within {}: {}{}.", context.telemetry.node,
+                  quantity(elevation.inside * length, "bytes"), duration(length), quantity(elevation.inside, "bytes/s"),
+                  std::isnan(elevation.outside) ? "" : " (usually " + quantity(elevation.outside, "bytes/s") + ")");
   finding.runner_up = {"mem.leak_oom_risk", "memory that only grows is reported apart; here pages came back"};
   return finding;
 }
@@ -39,7 +41,7 @@ std::vector<Elevation> intervals(const RuleContext& context, const Signal& in) {
   const Interval whole{0, context.telemetry.samples};
   const double mean = mean_inside(in.values, whole);
   if (found.empty() && mean >= least && job_seconds(context) >= context.threshold("min_seconds")) {
-    found.push_back({.at = whole, .inside = mean, .beyond = true});
+    found.push_back({.at = whole, .inside = mean, .outside = kNaN, .beyond = true});
   }
   return found;
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/text.h"
@@ -23,8 +24,8 @@ struct DebugSetting {
 // NVIDIA's manual calls all of these "Debugging": nothing that a production job should keep.
 constexpr std::array kSettings = {
     DebugSetting{"CUDA_LAUNCH_BLOCKING", "0", "cuda", "every kernel is waited for"},
-    DebugSetting{"TORCH_DISTRIBUTED_DEBUG", "OFF", "torch", "every collective is checked against the other ranks"},
-    DebugSetting{"NCCL_DEBUG", "WARN VERSION INFO", "nccl", "every call is logged"},
+    DebugSetting{"TORCH_DISTRIBUTED_DEBUG", "OFF INFO", "torch", "every collective is checked against the other ranks"},
+    DebugSetting{"NCCL_DEBUG", "NONE VERSION WARN INFO", "nccl", "every call is logged"},
     DebugSetting{"NCCL_P2P_DISABLE", "0", "nccl", "GPUs of a node do not exchange data directly"},
     DebugSetting{"NCCL_SHM_DISABLE", "0", "nccl", "ranks of a node exchange data over the network"},
     DebugSetting{"NCCL_ALGO", "", "nccl", "NCCL cannot choose the algorithm by size"},
@@ -40,6 +41,12 @@ bool has(std::string_view words, std::string_view wanted) {
   return false;
 }
 
+/// NCCL and PyTorch take their words in any case.
+std::string upper(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::toupper(c); });
+  return text;
+}
+
 /// PyTorch brings NCCL and the CUDA runtime along without saying so.
 bool loaded(std::string_view libraries, std::string_view library) {
   if (library == "torch") return libraries.find("torch") != std::string_view::npos;
@@ -52,9 +59,9 @@ std::vector<Finding> check(const RuleContext& context) {
   Finding finding = context.finding();
   for (const DebugSetting& setting : kSettings) {
     const std::string value = context.snapshot_value("env." + std::string(setting.name));
-    if (value.empty() || has(setting.harmless, value) || !loaded(libraries, setting.library)) continue;
+    if (value.empty() || has(setting.harmless, upper(value)) || !loaded(libraries, setting.library)) continue;
     finding.instances.emplace_back(setting.name);
-    finding.remedy.user.push_back(fmt::format("unset {}   # it is {} in this job", setting.name, value));
+    finding.remedy.user.push_back(fmt::format("unset {}", setting.name));
     finding.sentence +=
         fmt::format("{}{}={} is set: {}", finding.sentence.empty() ? "" : "; ", setting.name, value, setting.cost);
     finding.evidence.push_back({.metric = "env." + std::string(setting.name),

@@ -95,6 +95,19 @@ TEST(ConfigMistakes, CostTheirOwnLineOnly) {
   EXPECT_TRUE(config.problems_of({"run"}).empty());
 }
 
+TEST(ConfigMistakes, DoNotBringBackADefaultThatDoesHarm) {
+  for (const char* line : {"[slurm]\nkeep_days = \"365\n", "[slurm]\nkeep_days 365\n", "[slurm]\nkeepdays = 365\n",
+                           "[slrum]\nkeep_days = 365\n"}) {
+    Config config;
+    config.read(line, "reveal.conf", ConfigOwner::site);
+    EXPECT_EQ(config.whole(config_key("slurm", "keep_days")), 999) << line;
+  }
+  Config config;
+  config.read("[slurm]\nkeep_days = 365\nnonsense\n[mail]\nper_huor = 5\n", "reveal.conf", ConfigOwner::site);
+  EXPECT_EQ(config.whole(config_key("slurm", "keep_days")), 365);
+  EXPECT_EQ(config.text(config_key("mail", "disable")), "/etc/reveal/no-mail") << "another key was meant";
+}
+
 TEST(ConfigMistakes, OfAStrongerSourceLeaveTheWeakerOneInForce) {
   Config config = read("[run]\ninterval = \"2s\"\n");
   config.read("[run]\ninterval = \"soon\"\n", "own.conf", ConfigOwner::user);

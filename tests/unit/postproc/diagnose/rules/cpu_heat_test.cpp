@@ -32,6 +32,12 @@ TEST(RuleHeat, IsANoticeWhereItWasBriefAndNothingWhereItWasNot) {
   EXPECT_TRUE(of(0).empty());
 }
 
+TEST(RuleHeat, TakesASumOverManyCoresForNoCore) {
+  R node;
+  node.counter("throttle.core_time", "other_cpus", R::always(0.2e9), "node");
+  EXPECT_TRUE(node.findings("cpu.thermal_throttle").empty());
+}
+
 TEST(RuleHeat, SaysWhatWasNotMeasured) {
   EXPECT_THROW(static_cast<void>(R().findings("cpu.thermal_throttle")), Unavailable);
 }

@@ -10,10 +10,10 @@ using R = RuleRecording;
 
 constexpr double kGiB = 1073741824;
 
-std::vector<Finding> of(const R::Course& available, double files_free = 1e6) {
+std::vector<Finding> of(const R::Course& available, const R::Course& files_free = R::always(1e6)) {
   R node;
   node.gauge("fs.total", "/tmp", R::always(100 * kGiB), "node").gauge("fs.available", "/tmp", available, "node");
-  node.gauge("fs.files", "/tmp", R::always(2e6), "node").gauge("fs.files_free", "/tmp", R::always(files_free), "node");
+  node.gauge("fs.files", "/tmp", R::always(2e6), "node").gauge("fs.files_free", "/tmp", files_free, "node");
   return node.findings("io.fs_full");
 }
 
@@ -27,9 +27,14 @@ TEST(RuleFileSystemFull, SaysWhatWasLeftAndSinceWhen) {
 }
 
 TEST(RuleFileSystemFull, CountsFilesToo) {
-  const auto found = of(R::always(50 * kGiB), 0);
+  const auto found = of(R::always(50 * kGiB), [](double second) { return second < 40 ? 1e6 : 0; });
   ASSERT_EQ(found.size(), 1U);
   EXPECT_NE(found[0].sentence.find("0 files left"), std::string::npos) << found[0].sentence;
+}
+
+TEST(RuleFileSystemFull, TakesAnImageThatNobodyCanWriteToForWhatItIs) {
+  EXPECT_TRUE(of(R::always(0)).empty());
+  EXPECT_TRUE(of(R::always(50 * kGiB), R::always(0)).empty()) << "some file systems count no files";
 }
 
 TEST(RuleFileSystemFull, IsSilentWhereThereIsRoom) {

@@ -45,6 +45,9 @@ TEST(RuleOomKilled, OnlySuspectsAKillThatTheNodeAloneCounted) {
   const auto found = node.findings("mem.oom_killed");
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found[0].confidence, Confidence::possible);
+  EXPECT_EQ(found[0].severity, Severity::notice) << "it may have been anybody's";
+  node.gauge("group.killed_for_memory", "job_7", R::always(0));
+  EXPECT_TRUE(node.findings("mem.oom_killed").empty()) << "the job's own group knows better";
   EXPECT_NE(found[0].sentence.find("1 process for memory"), std::string::npos) << found[0].sentence;
 }
 
