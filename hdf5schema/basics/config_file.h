@@ -22,8 +22,8 @@ struct ConfigHeading {
 
 /// Something that could not be understood. A program tells those of its own sections and those without a section.
 struct ConfigProblem {
-  std::string section;    // "" when it concerns the file as a whole, for example a mistyped section
-  std::string text;       // "reveal.conf:12: expected key = value"
+  std::string section;  // "" when it concerns the file as a whole, for example a mistyped section
+  std::string text;     // "reveal.conf:12: expected key = value"
   bool of_key = false;  // of a key that was recognised
 };
 
