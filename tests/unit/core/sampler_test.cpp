@@ -182,7 +182,7 @@ TEST(Sampling, AllocatesNothingOnThisHostOnceEverythingWasSeen) {
   std::int64_t most = 0;
   int quiet = 0;
   // Elsewhere on this host processes start, disks wake up and interrupts fire for the first time; those are seen once.
-  for (int tick = 0; tick < 300 && quiet < 50; ++tick) {
+  for (int tick = 0; tick < 3000 && quiet < 50; ++tick) {
     now += kTenth;
     allocations = 0;
     counting = true;
