@@ -187,50 +187,48 @@ TEST(Slots, CountWhatAProcessDidAfterItWasReadLastBehindItsLauncher) {
   EXPECT_EQ(bench.value("process/io", "process.write_bytes", "rank0"), kMissing);
 }
 
-TEST(Slots, CountOnceWhatWentThroughSeveralParents) {
-  TestHost host;
-  host.collector_since(200);
-  host.process(500, 1, "sh", 1, 0, 0, 100);
-  host.io(500, 0);
-  host.last_pid(500);
-  ProbeBench bench(host, "process", JobSource{.pid = 500});
-  bench.sample();
-  host.process(510, 500, "make", 1, 0, 0, 300);
-  host.process(511, 510, "cc", 1, 0, 0, 301);
-  host.io(510, 10);
-  host.io(511, 4000);
-  host.last_pid(511);
-  bench.sample();
-  EXPECT_EQ(bench.value("process/io", "process.write_bytes", "slot2"), 4000);
-  host.remove("/proc/511");
-  host.io(510, 10 + 4100);
-  bench.sample();
-  EXPECT_EQ(bench.value("process/io", "process.write_bytes", "slot1"), 110);
-  host.remove("/proc/510");
-  host.io(500, 4110 + 7);
-  bench.sample();
-  EXPECT_EQ(bench.value("process/io", "process.write_bytes", "rank0"), 7);
+/// A shell, the make it began, and make's compiler, which has written 4,000 bytes.
+class SlotsOfAFamily : public testing::Test {
+ protected:
+  SlotsOfAFamily() {
+    bench_.sample();
+    host_.process(510, 500, "make", 1, 0, 0, 300);
+    host_.process(511, 510, "cc", 1, 0, 0, 301);
+    host_.io(510, 10);
+    host_.io(511, 4000);
+    host_.last_pid(511);
+    bench_.sample();
+  }
+  static TestHost& with_shell(TestHost& host) {
+    host.collector_since(200);
+    host.process(500, 1, "sh", 1, 0, 0, 100);
+    host.io(500, 0);
+    host.last_pid(500);
+    return host;
+  }
+
+  TestHost host_;
+  ProbeBench bench_{with_shell(host_), "process", JobSource{.pid = 500}};
+};
+
+TEST_F(SlotsOfAFamily, CountOnceWhatWentThroughSeveralParents) {
+  EXPECT_EQ(bench_.value("process/io", "process.write_bytes", "slot2"), 4000);
+  host_.remove("/proc/511");
+  host_.io(510, 10 + 4100);
+  bench_.sample();
+  EXPECT_EQ(bench_.value("process/io", "process.write_bytes", "slot1"), 110);
+  host_.remove("/proc/510");
+  host_.io(500, 4110 + 7);
+  bench_.sample();
+  EXPECT_EQ(bench_.value("process/io", "process.write_bytes", "rank0"), 7);
 }
 
-TEST(Slots, CountOnceWhatAFamilyDidThatEndsBetweenTwoLooks) {
-  TestHost host;
-  host.collector_since(200);
-  host.process(500, 1, "sh", 1, 0, 0, 100);
-  host.io(500, 0);
-  host.last_pid(500);
-  ProbeBench bench(host, "process", JobSource{.pid = 500});
-  bench.sample();
-  host.process(510, 500, "make", 1, 0, 0, 300);
-  host.process(511, 510, "cc", 1, 0, 0, 301);
-  host.io(510, 10);
-  host.io(511, 4000);
-  host.last_pid(511);
-  bench.sample();
-  host.remove("/proc/510");
-  host.remove("/proc/511");
-  host.io(500, 10 + 50 + 4000 + 50 + 7);
-  bench.sample();
-  EXPECT_EQ(bench.value("process/io", "process.write_bytes", "rank0"), 50 + 50 + 7);
+TEST_F(SlotsOfAFamily, CountOnceWhatAFamilyDidThatEndsBetweenTwoLooks) {
+  host_.remove("/proc/510");
+  host_.remove("/proc/511");
+  host_.io(500, 10 + 50 + 4000 + 50 + 7);
+  bench_.sample();
+  EXPECT_EQ(bench_.value("process/io", "process.write_bytes", "rank0"), 50 + 50 + 7);
 }
 
 TEST(Slots, KeepInTheSumWhatAProcessWaitedThatCannotBeReadAnyMore) {
