@@ -36,13 +36,13 @@ done
 
 # The floors of postproc, lowest first: none includes what stands above it.
 floors=(numerics words json telemetry features detect detect/scan detect/windows detect/paper detect/pipelines diagnose
-  diagnose/rules peers history report analysis live score mail deliver)
+  diagnose/rules peers peers/rules history report analysis live score mail deliver)
 for ((i = 0; i < ${#floors[@]}; ++i)); do
   above=$(IFS='|'; echo "${floors[*]:i+1}")
   [ -d "postproc/${floors[i]}" ] || complain "no folder postproc/${floors[i]}"
   [ -z "$above" ] || forbid_in_folder "postproc/${floors[i]}" "postproc/($above)/[a-z_]+\\.h" "postproc/${floors[i]} looks upward"
 done
-for folder in postproc/*/ postproc/detect/*/ postproc/diagnose/*/; do
+for folder in postproc/*/ postproc/detect/*/ postproc/diagnose/*/ postproc/peers/*/; do
   folder=${folder#postproc/} folder=${folder%/}
   [[ " ${floors[*]} commands " == *" $folder "* ]] || complain "postproc/$folder has no floor"
 done

@@ -18,6 +18,7 @@ for probe in $(grep -lE "RegisteredProbe" core/probes/*.cpp); do
 done
 owe '\.id' postproc/diagnose/rules tests/unit/postproc
 owe '\.id' postproc/peers tests/unit/postproc
+owe '\.id' postproc/history tests/unit/postproc
 owe '\.name' postproc/commands tests/integration tests/unit/postproc
 for probe in $(grep -L "^// https://" $(grep -lE "RegisteredProbe" core/probes/*.cpp) | grep -v site_metrics); do
   echo "owed: $probe links no description of what it reads"

@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <set>
 
-#include "postproc/peers/peers.h"
+#include "postproc/peers/job_rule.h"
 #include "tests/unit/postproc/spmd_job.h"
 
 namespace {
@@ -45,7 +45,7 @@ Score score(SpmdJob job, int jobs) {
     score.recall += hits / static_cast<double>(job.shifted) / jobs;
     score.listed += hits > 0 ? 1.0 / jobs : 0;
     bool named = false;
-    for (const Finding& finding : peer_findings(comparison, {})) {
+    for (const Finding& finding : run_job_rules({.comparison = comparison, .nodes = {}, .job = {}})) {
       const bool right = job.shift != 0 && finding.nodes == std::vector<std::string>{SpmdJob::node_name(job.odd_node)};
       named = named || right;
       score.findings += right ? 0 : 1;

@@ -15,7 +15,7 @@ struct Mount {
   std::string options;  // of the file system: the controllers of version 1
 };
 
-bool has_word(std::string_view list, std::string_view word) noexcept {
+bool is_listed(std::string_view list, std::string_view word) noexcept {
   while (!list.empty()) {
     const std::size_t comma = std::min(list.find(','), list.size());
     if (list.substr(0, comma) == word) return true;
@@ -69,7 +69,7 @@ void cut_below(std::string& path, const std::string& name) {
 }  // namespace
 
 bool Cgroup::has(std::string_view controller) const noexcept {
-  return has_word(controllers, controller);
+  return is_listed(controllers, controller);
 }
 
 std::vector<Cgroup> cgroup_paths_of(KernelTree& fs, int pid) {
@@ -94,11 +94,11 @@ std::vector<Cgroup> cgroups_of(KernelTree& fs, int pid) {
   const std::vector<Mount> mounts = cgroup_mounts(fs);
   for (Cgroup& group : groups) {
     for (const Mount& mount : mounts) {
-      const bool fits =
-          group.controllers.empty()
-              ? mount.version2
-              : !mount.version2 &&
-                    has_word(mount.options, std::string_view(group.controllers).substr(0, group.controllers.find(',')));
+      const bool fits = group.controllers.empty()
+                            ? mount.version2
+                            : !mount.version2 &&
+                                  is_listed(mount.options,
+                                            std::string_view(group.controllers).substr(0, group.controllers.find(',')));
       if (!fits) continue;
       group.folder = folder_of(mount, group.path);
       break;

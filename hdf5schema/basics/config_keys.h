@@ -110,8 +110,7 @@ inline constexpr ConfigKey kConfigKeys[] = {
     // Too long a time fills a disk, which is bounded and logged; too short a time deletes what users were promised.
     {"slurm", "keep_days", ConfigForm::whole, "7",
      "What could not be delivered waits this many days in the spool, never shorter; needs the janitor (systemctl "
-     "enable "
-     "--now reveal-janitor.timer)",
+     "enable --now reveal-janitor.timer)",
      "1", "999", "", "999"},
     {"slurm", "report", ConfigForm::choice, "epilog",
      "Who builds the report of a job, after its last step.\n"
@@ -123,11 +122,13 @@ inline constexpr ConfigKey kConfigKeys[] = {
      "where nodes are to be free again at once; it needs a partition that takes one-cpu jobs.\n"
      "\"lazy\": nobody, until somebody looks: `reveal show DIR`. No mail then.\n"
      "An Epilog= script of the site's needs no change in any of the three. EpilogSlurmctld is too early for reports: "
-     "it "
-     "runs before the nodes are done",
+     "it runs before the nodes are done",
      "", "", "epilog job lazy"},
     {"slurm", "report_limit", ConfigForm::time, "5s",
-     "Longest time that one epilog spends on closing traces and building the report", "0s", "60s"},
+     "Longest time that one epilog spends on closing traces and building the report. The plugin stops waiting after "
+     "its "
+     "epilog_seconds (plugstack.conf) in any case: who raises one raises both",
+     "0s", "60s"},
 
     {"mail", "enabled", ConfigForm::truth, "false", "Send mail at all"},
     // Another program than the one that was meant sends nothing.

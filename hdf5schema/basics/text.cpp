@@ -49,6 +49,13 @@ std::string_view next_word(std::string_view& rest) noexcept {
   return word;
 }
 
+bool has_word(std::string_view text, std::string_view wanted) noexcept {
+  for (std::string_view word = next_word(text); !word.empty(); word = next_word(text)) {
+    if (word == wanted) return true;
+  }
+  return false;
+}
+
 std::optional<std::int64_t> parse_int(std::string_view word) noexcept {
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);

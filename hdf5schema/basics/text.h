@@ -16,6 +16,7 @@ namespace reveal {
 
 /// Cuts the next blank-separated word off `rest`; empty at the end.
 [[nodiscard]] std::string_view next_word(std::string_view& rest) noexcept;
+[[nodiscard]] bool has_word(std::string_view text, std::string_view wanted) noexcept;
 
 /// A whole decimal int64 (values beyond int64 saturate to its maximum; anything else is nothing).
 [[nodiscard]] std::optional<std::int64_t> parse_int(std::string_view word) noexcept;

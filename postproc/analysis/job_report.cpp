@@ -19,7 +19,8 @@
 #include "postproc/analysis/job_totals.h"
 #include "postproc/analysis/node_analysis.h"
 #include "postproc/analysis/parallel.h"
-#include "postproc/peers/transient_straggler.h"
+#include "postproc/diagnose/causal_links.h"
+#include "postproc/peers/job_rule.h"
 #include "postproc/report/verdict.h"
 #include "postproc/report/wording.h"
 #include "postproc/telemetry/job.h"
@@ -157,34 +158,21 @@ void label_common(const std::vector<NodeSummary>& summaries, const PeerCompariso
     common.insert({episode.node, episode.span.begin_utc_ns});
   }
   std::erase_if(report.findings, [&](const Finding& finding) {
-    return finding.id == "anomaly.unexplained" && finding.nodes.size() == 1 && finding.intervals.size() == 1 &&
+    return finding.id == kUnexplained && finding.nodes.size() == 1 && finding.intervals.size() == 1 &&
            common.count({finding.nodes.front(), finding.intervals.front().begin_utc_ns}) > 0;
   });
 }
 
-bool covers(const Finding& finding, const TimeSpan& span, double share) {
-  return std::any_of(finding.intervals.begin(), finding.intervals.end(), [&](const TimeSpan& theirs) {
-    const auto both = std::min(span.end_utc_ns, theirs.end_utc_ns) - std::max(span.begin_utc_ns, theirs.begin_utc_ns);
-    return static_cast<double>(both) >= share * static_cast<double>(span.end_utc_ns - span.begin_utc_ns);
-  });
-}
-
-/// Who is waited for matters where no rule knows a cause; and then that stretch is no longer unexplained.
-void add_transient_stragglers(std::vector<Finding> stragglers, std::vector<Finding>& findings) {
+/// A while in which the others waited for a node is no longer unexplained.
+void drop_explained_by_stragglers(const TimeSpan& job, std::vector<Finding>& findings) {
   constexpr double kExplained = 0.3;
-  constexpr std::string_view kUnexplained = "anomaly.unexplained";
-  for (Finding& straggler : stragglers) {
-    const TimeSpan span = straggler.intervals.front();
-    const bool known = std::any_of(findings.begin(), findings.end(), [&](const Finding& finding) {
-      return finding.kind == FindingKind::anomaly && finding.id != kUnexplained && covers(finding, span, kExplained);
-    });
-    if (known) continue;
-    std::erase_if(findings, [&](const Finding& finding) {
-      return finding.id == kUnexplained && finding.intervals.size() == 1 &&
-             covers(straggler, finding.intervals.front(), kExplained);
-    });
-    findings.push_back(std::move(straggler));
-  }
+  std::erase_if(findings, [&](const Finding& unexplained) {
+    return unexplained.id == kUnexplained && unexplained.intervals.size() == 1 &&
+           std::any_of(findings.begin(), findings.end(), [&](const Finding& straggler) {
+             return straggler.id == "node.straggler" && straggler.intervals.front() != job &&
+                    covers(straggler, unexplained.intervals.front(), kExplained);
+           });
+  });
 }
 
 /// The nodes of the primary finding come first; every line keeps its own place on the job's axis.
@@ -384,11 +372,10 @@ Report merged_parts(const std::vector<NodeSummary>& summaries, const std::vector
   report.comparison = compare_peers(profiles, options.settings);
   label_common(summaries, report.comparison, report);
   const TimeSpan job{report.job.begin_utc_ns, report.job.end_utc_ns};
-  for (const auto& of_nodes : {peer_findings(report.comparison, job, options.settings),
-                               configuration_findings(report.comparison, job, options.settings)}) {
-    findings.insert(findings.end(), of_nodes.begin(), of_nodes.end());
-  }
-  add_transient_stragglers(transient_straggler_findings(report.comparison, profiles, options.settings), findings);
+  const auto of_nodes = run_job_rules(
+      {.comparison = report.comparison, .nodes = profiles, .job = job, .found = findings}, options.settings);
+  findings.insert(findings.end(), of_nodes.begin(), of_nodes.end());
+  drop_explained_by_stragglers(job, findings);
   std::stable_sort(report.episodes.begin(), report.episodes.end(),
                    [](const ReportEpisode& a, const ReportEpisode& b) { return a.score > b.score; });
   if (report.episodes.size() > kMostEpisodes) {
@@ -408,6 +395,7 @@ Report merged_parts(const std::vector<NodeSummary>& summaries, const std::vector
 void conclude(const std::vector<NodeSummary>& summaries, Report& report) {
   report.findings = merge_findings(std::move(report.findings));
   add_remedies(report.job, report.findings);
+  link_causes(report.findings);
   share_of_run(report.job, report.findings);
   report.timeline = merge_timelines(summaries, report);
   judge(report, not_judged(summaries, report.job));

@@ -22,6 +22,7 @@
 #include "postproc/telemetry/job.h"
 #include "postproc/telemetry/metric_facts.h"
 #include "postproc/telemetry/trace_stream.h"
+#include "postproc/words/lists.h"
 #include "postproc/words/quantity.h"
 
 namespace reveal {
@@ -222,12 +223,6 @@ std::optional<double> oom_kills(const Telemetry& telemetry, std::span<const Chan
   return std::nullopt;
 }
 
-std::string joined(const std::vector<std::string>& sentences) {
-  std::string all;
-  for (const std::string& sentence : sentences) all += (all.empty() ? "" : "; ") + sentence;
-  return all;
-}
-
 /// What a summary is made of. `telemetry` is the job, or for a long one the job with longer steps; `detection`, totals
 /// and `step_seconds` are of the trace's own samples.
 struct NodeView {
@@ -310,7 +305,7 @@ NodeSummary summarise(const NodeView& view, const AnalysisSettings& settings) {
         fmt::format("a long job: rules looked at means of {:.3g} s, the detectors at all", telemetry.step_seconds));
   }
   part.partial = !trace.complete || trace.rows_lost || !trace.lost.empty();
-  coverage.note = joined(notes);
+  coverage.note = joined(notes, "; ");
   part.coverage = {coverage};
   return summary;
 }

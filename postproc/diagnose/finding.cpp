@@ -14,6 +14,13 @@ constexpr std::string_view kFindingKinds[] = {"anomaly", "audit", "peer", "histo
 
 }  // namespace
 
+bool covers(const Finding& finding, const TimeSpan& span, double share) noexcept {
+  return std::any_of(finding.intervals.begin(), finding.intervals.end(), [&](const TimeSpan& theirs) {
+    const auto both = std::min(span.end_utc_ns, theirs.end_utc_ns) - std::max(span.begin_utc_ns, theirs.begin_utc_ns);
+    return static_cast<double>(both) >= share * static_cast<double>(span.end_utc_ns - span.begin_utc_ns);
+  });
+}
+
 double shown_score(double score) noexcept {
   constexpr double kMost = 999;
   return std::clamp(score, -kMost, kMost);

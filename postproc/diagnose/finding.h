@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "hdf5schema/vocabulary.h"
@@ -71,6 +72,7 @@ struct Finding {
   Impact impact;
   std::vector<Evidence> evidence;  // at least one
   RunnerUp runner_up;
+  std::string caused_by;  // id of the finding that led to this one; "" for one that stands for itself
   Remedy remedy;
   std::vector<std::string> sources;  // URLs where the fact can be checked
   bool operator==(const Finding&) const = default;
@@ -82,6 +84,12 @@ struct NotChecked {
   std::string reason;
   bool operator==(const NotChecked&) const = default;
 };
+
+/// Id of the rule for what no other one explains.
+inline constexpr std::string_view kUnexplained = "anomaly.unexplained";
+
+/// Whether one of the finding's intervals covers this share of the span.
+[[nodiscard]] bool covers(const Finding& finding, const TimeSpan& span, double share) noexcept;
 
 /// For Evidence::score: what hardly varies elsewhere scores without bound.
 [[nodiscard]] double shown_score(double score) noexcept;

@@ -35,13 +35,17 @@ std::string too_short(std::size_t samples, std::size_t least, double step_second
                      static_cast<double>(samples) * step_seconds, static_cast<double>(least) * step_seconds);
 }
 
-FeatureMatrix feature_matrix(const Telemetry& telemetry, std::span<const std::size_t> channels,
-                             const WindowGrid& grid) {
+bool counts_events(const Channel& channel) noexcept {
+  return channel.kind == Kind::event;
+}
+
+FeatureMatrix feature_matrix(const Telemetry& telemetry, std::span<const std::size_t> channels, const WindowGrid& grid,
+                             bool (*is_summed)(const Channel&)) {
   const std::span<const Feature> dynamic = features();
   const std::span<const Feature> events(&event_feature(), 1);
   FeatureMatrix matrix;
   for (const std::size_t channel : channels) {
-    for (const Feature& feature : telemetry.channels[channel].kind == Kind::event ? events : dynamic) {
+    for (const Feature& feature : is_summed(telemetry.channels[channel]) ? events : dynamic) {
       matrix.columns.push_back({channel, &feature});
     }
   }
@@ -53,7 +57,7 @@ FeatureMatrix feature_matrix(const Telemetry& telemetry, std::span<const std::si
   Eigen::Index first = 0;
   for (const std::size_t channel : channels) {
     const auto values = telemetry.series(channel);
-    if (telemetry.channels[channel].kind != Kind::event) {
+    if (!is_summed(telemetry.channels[channel])) {
       // Columns of the matrix are contiguous: those of one channel are one block.
       all.compute(values, std::span(matrix.values.col(first).data(), kFeatureCount * grid.count));
       first += static_cast<Eigen::Index>(kFeatureCount);

@@ -21,9 +21,12 @@ struct FeatureMatrix {
   std::vector<Column> columns;
 };
 
-/// Dynamic signals get all features, event counters their sum. A window of which more than half is missing is NaN.
+[[nodiscard]] bool counts_events(const Channel& channel) noexcept;
+
+/// Dynamic signals get all features, those that `is_summed` their sum. A window of which more than half is missing is
+/// NaN.
 [[nodiscard]] FeatureMatrix feature_matrix(const Telemetry& telemetry, std::span<const std::size_t> channels,
-                                           const WindowGrid& grid);
+                                           const WindowGrid& grid, bool (*is_summed)(const Channel&) = counts_events);
 
 /// Columns to mean 0 and standard deviation 1 (population). Missing becomes 0; columns that never vary are left out.
 [[nodiscard]] FeatureMatrix standardise(FeatureMatrix matrix);

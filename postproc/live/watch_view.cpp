@@ -8,6 +8,7 @@
 
 #include "postproc/report/wording.h"
 #include "postproc/telemetry/metric_facts.h"
+#include "postproc/words/lists.h"
 #include "postproc/words/quantity.h"
 #include "postproc/words/sanitize.h"
 
@@ -29,12 +30,6 @@ constexpr std::string_view kInks[] = {"", "\x1b[1m", "\x1b[2m", "\x1b[1;31m", "\
 Ink ink_of(const Alert& alert) {
   if (alert.state == AlertState::withdrawn) return Ink::dim;
   return alert.episode.tier == Tier::strong ? Ink::red : Ink::yellow;
-}
-
-std::string joined(const std::vector<std::string>& words, std::string_view separator) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : std::string(separator)) + word;
-  return text;
 }
 
 std::string seconds_of(std::int64_t nanoseconds) {

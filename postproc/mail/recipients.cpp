@@ -102,7 +102,8 @@ void plan_admins(const Report& report, const MailSettings& settings, MailPlan& p
 
 bool concerns_admins(const Finding& finding, const MailSettings& settings) noexcept {
   const RuleSpec* rule = find_rule(finding.id);
-  return rule != nullptr && !rule->admin_remedy.empty() && finding.severity >= settings.admin_threshold;
+  return finding.caused_by.empty() && rule != nullptr && !rule->admin_remedy.empty() &&
+         finding.severity >= settings.admin_threshold;
 }
 
 MailPlan plan_mail(const Report& report, const MailSettings& settings, const MailRequest& request) {

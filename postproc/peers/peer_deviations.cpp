@@ -22,13 +22,9 @@ constexpr double kPairErrors = 3;    // standard errors
 constexpr std::string_view kStates[] = {"Hz", "Cel", "W", "J/s", "percent", "s/s"};  // units
 
 bool is_telling(const PeerDeviation& deviation, double floor) {
-  const PeerMeaning meaning = fact_of(base_metric(deviation.channel), &MetricFact::peers);
   // Traffic that the peers do not have at all is somebody's task: a log, a data set, a launcher's connection.
   const bool task = deviation.unit == "bytes/s" && deviation.expected < floor;
-  if (meaning == PeerMeaning::work || task) return false;
-  if (meaning == PeerMeaning::node) return true;
-  // One rank that logs, loads or writes checkpoints makes memory and storage of its node differ.
-  return deviation.subsystem != Subsystem::memory && deviation.subsystem != Subsystem::storage;
+  return !task && fact_of(base_metric(deviation.channel), &MetricFact::peers) != PeerMeaning::work;
 }
 
 PeerDeviation deviation_of(const PeerTest& test, const ProfileTable::Column& column, const std::string& node) {
@@ -113,6 +109,22 @@ std::string pair_sentence(const std::vector<PeerTest>& tests, const ProfileTable
   std::stable_sort(differ.begin(), differ.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
   return fmt::format("they differ in {}, most in {}", counted(static_cast<double>(differ.size()), "channel"),
                      differ.front().second);
+}
+
+Evidence evidence_of(const PeerDeviation& deviation, TimeSpan span) {
+  Evidence evidence;
+  evidence.metric = base_metric(deviation.channel);
+  if (evidence.metric.size() < deviation.channel.size())
+    evidence.instance = deviation.channel.substr(evidence.metric.size() + 1);
+  evidence.node = deviation.node;
+  evidence.feature = "mean against the median of the other nodes";
+  evidence.observed = deviation.observed;
+  evidence.expected = deviation.expected;
+  evidence.unit = deviation.unit;
+  evidence.span = span;
+  evidence.detectors = {"PEERS"};
+  evidence.score = shown_score(deviation.t);
+  return evidence;
 }
 
 bool is_state(const PeerDeviation& deviation) {

@@ -23,6 +23,8 @@ std::size_t keep_strongest(std::vector<PeerDeviation>& deviations);
 /// Where two nodes differ, both sides' values: nobody can tell which of them is the odd one. "" when nowhere.
 [[nodiscard]] std::string pair_sentence(const std::vector<PeerTest>& tests, const ProfileTable& table);
 
+[[nodiscard]] Evidence evidence_of(const PeerDeviation& deviation, TimeSpan span);
+
 /// A state of the node rather than an amount of work: different for no good reason.
 [[nodiscard]] bool is_state(const PeerDeviation& deviation);
 

@@ -166,4 +166,11 @@ PeerComparison compare_peers(const std::vector<const NodeProfile*>& nodes, const
   return comparison;
 }
 
+const PeerGroup* group_of(const PeerComparison& comparison, const std::string& node) {
+  for (const PeerGroup& group : comparison.groups) {
+    if (std::binary_search(group.nodes.begin(), group.nodes.end(), node)) return &group;
+  }
+  return nullptr;
+}
+
 }  // namespace reveal

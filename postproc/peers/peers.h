@@ -85,13 +85,8 @@ struct PeerComparison {
 [[nodiscard]] PeerComparison compare_peers(const std::vector<const NodeProfile*>& nodes,
                                            const AnalysisSettings& settings = {});
 
-/// What is worth telling: nothing for a healthy job.
-[[nodiscard]] std::vector<Finding> peer_findings(const PeerComparison& comparison, TimeSpan job,
-                                                 const AnalysisSettings& settings = {});
-
-/// Settings in which a few nodes differ from most of the job, by the rule that knows what they do.
-[[nodiscard]] std::vector<Finding> configuration_findings(const PeerComparison& comparison, TimeSpan job,
-                                                          const AnalysisSettings& settings = {});
+/// Null for a node that was not there.
+[[nodiscard]] const PeerGroup* group_of(const PeerComparison& comparison, const std::string& node);
 
 /// Whether the peers of `node` did the same at the same time: the share of them whose course of every one of `channels`
 /// changed alike. Nothing when that cannot be told.

@@ -7,7 +7,6 @@
 #include <limits>
 
 #include "hdf5schema/basics/not_measured.h"
-#include "postproc/diagnose/effective_rule.h"
 #include "postproc/diagnose/elevation.h"
 #include "postproc/numerics/median.h"
 #include "postproc/words/quantity.h"
@@ -32,7 +31,7 @@ struct Courses {
   [[nodiscard]] std::size_t points() const { return own.empty() ? 0 : own.front().size(); }
 };
 
-Courses courses_of(const PeerGroup& group, const std::vector<const NodeProfile*>& nodes) {
+Courses courses_of(const PeerGroup& group, std::span<const NodeProfile* const> nodes) {
   Courses courses;
   std::int64_t end = std::numeric_limits<std::int64_t>::max();
   for (const NodeProfile* node : nodes) {
@@ -165,12 +164,9 @@ Finding describe(const Courses& courses, std::size_t member, const Stretch& stre
 
 }  // namespace
 
-std::vector<Finding> transient_straggler_findings(const PeerComparison& comparison,
-                                                  const std::vector<const NodeProfile*>& nodes,
-                                                  const AnalysisSettings& settings) {
-  const EffectiveRule rule("node.straggler", settings);
+std::vector<Finding> transient_stragglers(const PeerComparison& comparison, std::span<const NodeProfile* const> nodes,
+                                          const EffectiveRule& rule) {
   std::vector<Finding> findings;
-  if (!rule.enabled() || !comparison.straggler.node.empty()) return findings;
   for (const PeerGroup& group : comparison.groups) {
     const Courses courses = courses_of(group, nodes);
     if (courses.points() < kLeastPoints) continue;

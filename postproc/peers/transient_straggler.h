@@ -2,16 +2,18 @@
 // enough: the one whose own time rose against the other's is the one that was waited for.
 #pragma once
 
+#include <span>
 #include <vector>
 
+#include "postproc/diagnose/effective_rule.h"
 #include "postproc/peers/peers.h"
 
 namespace reveal {
 
 /// Stretches in which one node's own time (running, ready, on a disk) rose against that of its peers, who slept
 /// instead. What lasts for the whole job is PeerComparison::straggler.
-[[nodiscard]] std::vector<Finding> transient_straggler_findings(const PeerComparison& comparison,
-                                                                const std::vector<const NodeProfile*>& nodes,
-                                                                const AnalysisSettings& settings = {});
+[[nodiscard]] std::vector<Finding> transient_stragglers(const PeerComparison& comparison,
+                                                        std::span<const NodeProfile* const> nodes,
+                                                        const EffectiveRule& rule);
 
 }  // namespace reveal

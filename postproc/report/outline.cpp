@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "postproc/diagnose/causal_links.h"
 #include "postproc/report/verdict.h"
 #include "postproc/report/wording.h"
 #include "postproc/telemetry/metric_facts.h"
@@ -157,6 +158,12 @@ Card card_of(const Finding& finding, std::size_t number, const Report& report) {
   for (const TimeSpan& span : finding.intervals) times.push_back(when(span, report.job));
   add(parts, "where", card.place);
   add(parts, "when", lines_of(times), RowKind::series);
+  std::vector<Line> led_to;
+  for (const Finding* effect : effects_of(finding, report.findings)) {
+    led_to.push_back({{effect->id, true}, {": " + effect->sentence}});
+  }
+  add(parts, "led to", led_to, RowKind::steps);
+  add(parts, "caused by", {code(finding.caused_by)});
   add(parts, "cost", impact(finding.impact));
   if (!finding.evidence.empty()) parts.emplace_back(evidence_table(finding, report));
   if (!finding.runner_up.why_not.empty()) {
@@ -186,7 +193,7 @@ void add_findings(const Report& report, std::vector<Section>& sections) {
   }
   Section rest{SectionId::left_out, left_out_line(report), true};
   for (const Finding& finding : report.findings) {
-    if (finding.severity < Severity::notice) rest.cards.push_back(card_of(finding, 0, report));
+    if (!is_shown(finding)) rest.cards.push_back(card_of(finding, 0, report));
   }
   for (Section* section : {&first, &notes, &rest}) sections.push_back(std::move(*section));
 }

@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "postproc/diagnose/analysis_settings.h"
+#include "postproc/diagnose/causal_links.h"
 #include "postproc/diagnose/rule.h"
 #include "postproc/report/job_ending.h"
 #include "postproc/report/wording.h"
@@ -25,14 +26,14 @@ bool worth_acting(const Finding& finding) {
   return finding.severity >= Severity::warning;
 }
 
-/// The most expensive of those worth acting on comes first, then notices, then the rest. That a run took longer than
-/// others is the sum of all causes, and comes after them.
+/// The most expensive of those worth acting on comes first, then notices, then the rest; what another finding led to
+/// comes last. That a run took longer than others is the sum of all causes, and comes after them.
 bool comes_first(const Finding& a, const Finding& b) {
   const auto rank = [](const Finding& finding) {
     const std::int64_t begin = finding.intervals.empty() ? 0 : finding.intervals.front().begin_utc_ns;
-    return std::tuple(!worth_acting(finding), finding.severity < Severity::notice, finding.kind == FindingKind::history,
-                      -static_cast<int>(finding.severity), -finding.impact.seconds.value_or(-1), order_of(finding),
-                      begin);
+    return std::tuple(!finding.caused_by.empty(), !worth_acting(finding), finding.severity < Severity::notice,
+                      finding.kind == FindingKind::history, -static_cast<int>(finding.severity),
+                      -finding.impact.seconds.value_or(-1), order_of(finding), begin);
   };
   return rank(a) < rank(b);
 }
@@ -154,14 +155,14 @@ std::string with(std::string text, const std::string& more) {
   return text + more + ".";
 }
 
-/// A forecast about a job that has ended well did not come true.
+/// A forecast about a job that has ended well did not come true; but for what it led to.
 void lower_forecasts(Report& report) {
   if (!has_ended_well(report.job)) return;
   for (Finding& finding : report.findings) {
     const RuleSpec* spec = find_rule(finding.id);
-    if (spec != nullptr && spec->forecast) finding.severity = std::min(finding.severity, Severity::notice);
+    if (spec == nullptr || !spec->forecast || !effects_of(finding, report.findings).empty()) continue;
+    finding.severity = std::min(finding.severity, Severity::notice);
   }
-  std::stable_sort(report.findings.begin(), report.findings.end(), comes_first);
 }
 
 }  // namespace
@@ -181,6 +182,7 @@ std::vector<Finding> merge_findings(std::vector<Finding> findings) {
 
 void judge(Report& report, const NotJudged& not_judged) {
   lower_forecasts(report);
+  std::stable_sort(report.findings.begin(), report.findings.end(), comes_first);
   Verdict& verdict = report.verdict;
   verdict = {};
   verdict.job_failed = has_failed(report.job);
@@ -213,26 +215,38 @@ void judge(Report& report, const NotJudged& not_judged) {
   verdict.sentence = failure.empty() ? sentence : failure + " " + sentence;
 }
 
+bool is_shown(const Finding& finding) noexcept {
+  return finding.severity >= Severity::notice && finding.caused_by.empty();
+}
+
 std::vector<const Finding*> shown_findings(const Report& report) {
   std::vector<const Finding*> shown;
   for (const Finding& finding : report.findings) {
-    if (finding.severity >= Severity::notice) shown.push_back(&finding);
+    if (is_shown(finding)) shown.push_back(&finding);
   }
   return shown;
 }
 
 std::string left_out_line(const Report& report) {
   std::size_t unexplained = 0;
-  std::size_t others = 0;
+  std::size_t remarks = 0;
+  std::size_t effects = 0;
   for (const Finding& finding : report.findings) {
-    if (finding.severity >= Severity::notice) continue;
-    (finding.id == "anomaly.unexplained" ? unexplained : others) += std::max<std::size_t>(1, finding.intervals.size());
+    if (is_shown(finding)) continue;
+    std::size_t& count = !finding.caused_by.empty() ? effects : finding.id == kUnexplained ? unexplained : remarks;
+    count += std::max<std::size_t>(1, finding.intervals.size());
   }
-  const auto words = [](std::size_t count, std::string_view what) { return counted(static_cast<double>(count), what); };
-  if (unexplained + others == 0) return "";
-  if (others == 0) return words(unexplained, "unexplained change") + " without visible cost";
-  if (unexplained == 0) return words(others, "remark") + " without visible cost";
-  return words(unexplained, "unexplained change") + " and " + words(others, "remark") + " without visible cost";
+  std::vector<std::string> parts;
+  const auto add = [&parts](std::size_t count, std::string_view what) {
+    if (count > 0) parts.push_back(counted(static_cast<double>(count), what));
+  };
+  add(unexplained, "unexplained change");
+  add(remarks, "remark");
+  const std::string costless = parts.empty() ? "" : joined(parts, " and ") + " without visible cost";
+  parts.clear();
+  if (!costless.empty()) parts.push_back(costless);
+  add(effects, "consequence");
+  return joined(parts, "; ");
 }
 
 bool shows_intervals(const Report& report) noexcept {

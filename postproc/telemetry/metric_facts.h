@@ -15,9 +15,9 @@ namespace reveal {
 
 /// What a node that differs from its peers in this metric tells.
 enum class PeerMeaning : std::uint8_t {
-  by_subsystem,
-  work,  // how much the node was given to do: a rank that logs, loads or launches has more
-  node,  // how well it does it
+  unsaid,  // as `node`
+  work,    // how much the node was given to do: a rank that logs, loads, writes checkpoints or launches has more
+  node,    // how well it does it
 };
 
 struct MetricFact {
@@ -30,10 +30,11 @@ struct MetricFact {
   std::string_view unit = {};   // where it is not what the kind and the unit of the channel give
   std::string_view meter = {};  // label in `reveal watch`
   std::string_view meter_unit = {};
-  int prune_rank = 0;           // of correlated metrics the paper's pipeline keeps the one of the lowest rank
-  double error_count = 0;       // an error counter: the count from which a burst is worth a word
-  bool usual_timeline = false;  // drawn where no finding asks for others
-  PeerMeaning peers = PeerMeaning::by_subsystem;
+  int prune_rank = 0;            // of correlated metrics the paper's pipeline keeps the one of the lowest rank
+  double error_count = 0;        // an error counter: the count from which a burst is worth a word
+  bool summed_in_paper = false;  // the paper's examples of events that are counted per window
+  bool usual_timeline = false;   // drawn where no finding asks for others
+  PeerMeaning peers = PeerMeaning::unsaid;
   Of of = Of::ours;
 };
 

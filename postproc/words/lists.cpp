@@ -42,12 +42,12 @@ std::string node_list(std::span<const std::string> nodes, std::size_t limit) {
   return listed(parts, limit);
 }
 
+std::string joined(std::span<const std::string> words, std::string_view separator) {
+  return fmt::format("{}", fmt::join(words, separator));
+}
+
 std::string listed(std::span<const std::string> words, std::size_t limit, std::string_view separator) {
-  std::string text;
-  for (std::size_t i = 0; i < std::min(words.size(), limit); ++i) {
-    if (i > 0) text += separator;
-    text += words[i];
-  }
+  std::string text = joined(words.first(std::min(words.size(), limit)), separator);
   if (words.size() > limit) text += fmt::format(" and {} more", words.size() - limit);
   return text;
 }

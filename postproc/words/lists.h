@@ -11,6 +11,8 @@ namespace reveal {
 /// {"n01","n02","n04"} -> "n[01-02,04]"; what does not fold is listed, beyond `limit` parts counted.
 [[nodiscard]] std::string node_list(std::span<const std::string> nodes, std::size_t limit = 8);
 
+[[nodiscard]] std::string joined(std::span<const std::string> words, std::string_view separator);
+
 /// "a, b and 3 more".
 [[nodiscard]] std::string listed(std::span<const std::string> words, std::size_t limit = 8,
                                  std::string_view separator = ", ");

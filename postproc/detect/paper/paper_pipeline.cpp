@@ -10,6 +10,7 @@
 #include "postproc/detect/scan/attribution.h"
 #include "postproc/detect/scan/claim.h"
 #include "postproc/numerics/percentile.h"
+#include "postproc/telemetry/metric_facts.h"
 
 namespace reveal {
 
@@ -91,10 +92,14 @@ Episode episode_of(const Telemetry& telemetry, const WindowVotes& votes, const s
   return episode;
 }
 
+bool is_summed(const Channel& channel) {
+  return counts_events(channel) || fact_of(channel.metric, &MetricFact::summed_in_paper);
+}
+
 WindowVotes window_votes(const Telemetry& telemetry, const DetectOptions& options, const WindowGrid& grid) {
   WindowVotes votes{.grid = grid};
   votes.channels = prune(telemetry, 0, telemetry.samples, options.prune_above);
-  votes.z = standardise(feature_matrix(telemetry, votes.channels, votes.grid));
+  votes.z = standardise(feature_matrix(telemetry, votes.channels, votes.grid, is_summed));
   for (const Detector& detector : detectors()) {
     votes.methods.push_back(detector.method);
     votes.scores.push_back(detector.score(votes.z.values, options.seed));

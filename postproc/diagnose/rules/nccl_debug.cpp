@@ -34,13 +34,6 @@ constexpr std::array kSettings = {
     DebugSetting{"NCCL_MAX_NCHANNELS", "", "nccl", "NCCL may use fewer channels than it would"},
 };
 
-bool has(std::string_view words, std::string_view wanted) {
-  for (std::string_view word = next_word(words); !word.empty(); word = next_word(words)) {
-    if (word == wanted) return true;
-  }
-  return false;
-}
-
 /// NCCL and PyTorch take their words in any case.
 std::string upper(std::string text) {
   std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::toupper(c); });
@@ -50,7 +43,7 @@ std::string upper(std::string text) {
 /// PyTorch brings NCCL and the CUDA runtime along without saying so.
 bool loaded(std::string_view libraries, std::string_view library) {
   if (library == "torch") return libraries.find("torch") != std::string_view::npos;
-  return has(libraries, library) || has(libraries, "torch_cuda");
+  return has_word(libraries, library) || has_word(libraries, "torch_cuda");
 }
 
 std::vector<Finding> check(const RuleContext& context) {
@@ -59,7 +52,7 @@ std::vector<Finding> check(const RuleContext& context) {
   Finding finding = context.finding();
   for (const DebugSetting& setting : kSettings) {
     const std::string value = context.snapshot_value("env." + std::string(setting.name));
-    if (value.empty() || has(setting.harmless, upper(value)) || !loaded(libraries, setting.library)) continue;
+    if (value.empty() || has_word(setting.harmless, upper(value)) || !loaded(libraries, setting.library)) continue;
     finding.instances.emplace_back(setting.name);
     finding.remedy.user.push_back(fmt::format("unset {}", setting.name));
     finding.sentence +=

@@ -38,13 +38,6 @@ std::vector<Port> active_ports(const RuleContext& context) {
   return ports;
 }
 
-bool has_word(std::string_view text, std::string_view wanted) {
-  for (std::string_view word = next_word(text); !word.empty(); word = next_word(text)) {
-    if (word == wanted) return true;
-  }
-  return false;
-}
-
 /// The library itself, or PyTorch's for CUDA in a job of several nodes, which brings it along.
 bool uses_nccl(const RuleContext& context) {
   const std::string libraries = context.snapshot_value("job.libraries");

@@ -14,7 +14,7 @@
 #include "postproc/diagnose/effective_rule.h"
 #include "postproc/diagnose/run_rules.h"
 #include "postproc/history/history.h"
-#include "postproc/peers/peers.h"
+#include "postproc/peers/job_rule.h"
 #include "spmd_job.h"
 
 namespace reveal {
@@ -79,6 +79,10 @@ TEST(RuleTable, RefusesAFindingWithoutARow) {
   EXPECT_THROW(static_cast<void>(EffectiveRule("node.unheard_of", settings)), std::logic_error);
 }
 
+std::vector<Finding> found_in(const PeerComparison& comparison, const AnalysisSettings& settings) {
+  return run_job_rules({.comparison = comparison, .nodes = {}, .job = {}}, settings);
+}
+
 TEST(RuleTable, LetsASiteSwitchPeersOffAndSetTheirThresholds) {
   SpmdJob job;
   job.own_time = true;
@@ -87,11 +91,11 @@ TEST(RuleTable, LetsASiteSwitchPeersOffAndSetTheirThresholds) {
   job.shifted = 0;
   const auto profiles = job.record();
   AnalysisSettings settings;
-  ASSERT_EQ(peer_findings(compare_peers(pointers(profiles), settings), {}, settings).size(), 1U);
+  ASSERT_EQ(found_in(compare_peers(pointers(profiles), settings), settings).size(), 1U);
   settings = analysis_settings(config_of("[rule.\"node.straggler\"]\nmin_percent = 60\n"));
-  EXPECT_TRUE(peer_findings(compare_peers(pointers(profiles), settings), {}, settings).empty());
+  EXPECT_TRUE(found_in(compare_peers(pointers(profiles), settings), settings).empty());
   const AnalysisSettings off = analysis_settings(config_of("[rule.\"node.straggler\"]\nenabled = false\n"));
-  EXPECT_TRUE(peer_findings(compare_peers(pointers(profiles), off), {}, off).empty());
+  EXPECT_TRUE(found_in(compare_peers(pointers(profiles), off), off).empty());
   const Telemetry telemetry;
   const Detection detection;
   const Snapshot nothing;
@@ -156,7 +160,8 @@ TEST(RuleTable, NamesNoRuleThatDoesNotExist) {
       {"diagnose/rules", R"re((?:runner_up =|return)\s*\{\s*"([^"]*)")re"},
       {"peers", R"re(runner_up =\s*\{\s*"([^"]*)")re"}};
   for (const auto& [folder, pattern] : places) {
-    for (const auto& entry : std::filesystem::directory_iterator(kSources / folder)) {
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(kSources / folder)) {
+      if (!entry.is_regular_file()) continue;
       each(text_of(entry.path()), pattern, [&](const std::smatch& named) {
         ++runners_up;
         EXPECT_TRUE(named[1].str().empty() || find_rule(named[1].str()) != nullptr) << entry.path() << named.str();

@@ -38,6 +38,8 @@ TEST(FeatureMatrix, SumsEventsAndDescribesSignals) {
   EXPECT_DOUBLE_EQ(matrix.values(1, 0), 3.5);
   EXPECT_EQ(matrix.columns.back().feature->name, "sum");
   EXPECT_DOUBLE_EQ(matrix.values(1, matrix.values.cols() - 1), 5);
+  const auto everything = [](const Channel&) { return true; };
+  EXPECT_EQ(feature_matrix(t, both, grid, everything).columns.size(), 2U);
 }
 
 TEST(FeatureMatrix, CallsWindowsWithMoreThanHalfMissingUnknown) {

@@ -1,12 +1,11 @@
 // Who was waited for during a part of the job, with two nodes or more.
-#include "postproc/peers/transient_straggler.h"
-
 #include <gtest/gtest.h>
 
 #include <random>
 
 #include "config_of.h"
 #include "hdf5schema/basics/clocks.h"
+#include "postproc/peers/job_rule.h"
 
 namespace reveal {
 namespace {
@@ -48,7 +47,12 @@ std::vector<NodeProfile> record(const std::vector<Node>& nodes, double begin = 5
 std::vector<Finding> found(const std::vector<NodeProfile>& profiles, const AnalysisSettings& settings = {}) {
   std::vector<const NodeProfile*> nodes;
   for (const NodeProfile& profile : profiles) nodes.push_back(&profile);
-  return transient_straggler_findings(compare_peers(nodes, settings), nodes, settings);
+  const PeerComparison comparison = compare_peers(nodes, settings);
+  auto passing = run_job_rules({.comparison = comparison, .nodes = nodes, .job = {}}, settings);
+  std::erase_if(passing, [](const Finding& one) {
+    return one.id != "node.straggler" || one.intervals.front() == TimeSpan{};  // the whole job
+  });
+  return passing;
 }
 
 double second_of(std::int64_t utc_ns) {

@@ -1,0 +1,34 @@
+// A rule that looks at all nodes of a job together: what differs between nodes, and what no single one can tell. Its
+// row stands in the rule table like all others; one family of rules per file in rules/, without a header.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "postproc/diagnose/effective_rule.h"
+#include "postproc/peers/peers.h"
+
+namespace reveal {
+
+/// Everything such a rule may look at.
+struct JobRuleContext {
+  const PeerComparison& comparison;
+  std::span<const NodeProfile* const> nodes;  // their snapshots' facts, whole-job levels and courses
+  TimeSpan job;
+  std::span<const Finding> found = {};  // on single nodes
+};
+using JobCheck = std::vector<Finding> (*)(const JobRuleContext&, const EffectiveRule&);
+
+struct RegisteredJobRule {
+  RegisteredJobRule(JobCheck check, RuleSpec spec);
+};
+
+/// How to verify what a node differs in.
+inline constexpr std::string_view kFollowsTheNode =
+    "run it again without this node; if what differs follows the node it is the machine, if it follows the rank the "
+    "program";
+
+/// Findings of all rules of this kind that the site has not switched off, in the order of their ids.
+[[nodiscard]] std::vector<Finding> run_job_rules(const JobRuleContext& context, const AnalysisSettings& settings = {});
+
+}  // namespace reveal

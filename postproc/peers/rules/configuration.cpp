@@ -1,0 +1,144 @@
+// Nodes of one job that are configured unlike most of it: each difference belongs to the rule that knows what it does.
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include "postproc/peers/job_rule.h"
+#include "postproc/words/lists.h"
+
+namespace reveal {
+namespace {
+
+constexpr std::string_view kHugePagesId = "mem.hugepages_inconsistent";
+constexpr std::string_view kMtuId = "net.mtu_mismatch";
+constexpr std::string_view kDriftId = "node.config_drift";
+
+struct Concern {
+  std::string_view begin;  // of the fact's key
+  std::string_view end;
+  std::string_view rule;
+};
+
+// The first that fits.
+constexpr std::array kConcerns = {
+    Concern{"vm.hugepages-", "", kHugePagesId},
+    Concern{"vm.transparent_hugepage", "", kHugePagesId},
+    Concern{"net.", ".mtu", kMtuId},
+    Concern{"", "", kDriftId},
+};
+
+std::string_view rule_for(std::string_view key) {
+  return std::find_if(
+             kConcerns.begin(), kConcerns.end(),
+             [&](const Concern& concern) { return key.starts_with(concern.begin) && key.ends_with(concern.end); })
+      ->rule;
+}
+
+Evidence evidence_of(const FactDifference& fact, TimeSpan job) {
+  return {.metric = fact.key,
+          .instance = fact.value,
+          .node = fact.nodes.front(),
+          .feature = "value",
+          .span = job,
+          .detectors = {"PEERS"}};
+}
+
+Finding describe(const EffectiveRule& rule, const std::vector<const FactDifference*>& facts, Severity severity,
+                 TimeSpan job) {
+  constexpr std::size_t kShown = 3;
+  std::set<std::string> nodes;
+  for (const FactDifference* fact : facts) nodes.insert(fact->nodes.begin(), fact->nodes.end());
+  Finding finding = rule.finding({nodes.begin(), nodes.end()});
+  finding.severity = severity;
+  finding.confidence = Confidence::certain;
+  finding.intervals = {job};
+  finding.impact.how = "not known: only a run on nodes that are configured alike shows it";
+  std::string list;
+  for (const FactDifference* fact : facts) {
+    if (finding.evidence.size() < kShown) {
+      list += fmt::format("{}{} has {} = {}, the others {}", list.empty() ? "" : "; ", node_list(fact->nodes),
+                          fact->key, fact->value, fact->usual);
+    }
+    finding.evidence.push_back(evidence_of(*fact, job));
+  }
+  if (facts.size() > kShown) list += fmt::format("; and {} more", facts.size() - kShown);
+  finding.sentence = "Nodes of the job are configured differently: " + list + ".";
+  return finding;
+}
+
+std::vector<Finding> of_facts(const JobRuleContext& context, const EffectiveRule& rule, std::string_view id,
+                              Severity severity) {
+  std::vector<const FactDifference*> facts;
+  for (const FactDifference& fact : context.comparison.facts) {
+    if (rule_for(fact.key) == id) facts.push_back(&fact);
+  }
+  if (facts.empty()) return {};
+  return {describe(rule, facts, severity, context.job)};
+}
+
+std::vector<Finding> check_huge_pages(const JobRuleContext& context, const EffectiveRule& rule) {
+  return of_facts(context, rule, kHugePagesId, Severity::notice);
+}
+std::vector<Finding> check_mtu(const JobRuleContext& context, const EffectiveRule& rule) {
+  return of_facts(context, rule, kMtuId, Severity::notice);
+}
+/// Most settings cost nothing: a remark, which the finding of a slow node takes up.
+std::vector<Finding> check_drift(const JobRuleContext& context, const EffectiveRule& rule) {
+  return of_facts(context, rule, kDriftId, Severity::info);
+}
+
+const RegisteredJobRule kHugePages(
+    check_huge_pages,
+    {
+        .id = "mem.hugepages_inconsistent",
+        .title = "Huge pages are configured differently on the job's nodes",
+        .looks_for = "Nodes whose huge pages or transparent huge pages are set unlike those of most of the job.",
+        .kind = FindingKind::peer,
+        .subsystem = Subsystem::memory,
+        .order = 93,
+        .proof = Proof::test_double,
+        .user_remedy = {{"sbatch --exclude={nodes} ...   # until the nodes are configured alike", "job"},
+                        "grep . /sys/kernel/mm/hugepages/hugepages-*/nr_hugepages   # on {nodes} and on another node"},
+        .admin_remedy = {"sysctl vm.nr_hugepages; cat /proc/cmdline   # on {nodes}: where the setting comes from"},
+        .verify = "the setting is the same on all nodes of the job",
+        .sources = {"https://docs.kernel.org/admin-guide/mm/hugetlbpage.html", "https://arxiv.org/abs/2510.26008"},
+    });
+
+const RegisteredJobRule kMtu(
+    check_mtu,
+    {
+        .id = "net.mtu_mismatch",
+        .title = "An interface has another packet size than on the other nodes",
+        .looks_for =
+            "Nodes whose interface has another MTU than the interface of that name on most of the job's nodes.",
+        .kind = FindingKind::peer,
+        .subsystem = Subsystem::network,
+        .order = 62,
+        .proof = Proof::test_double,
+        .user_remedy = {"ping -M do -s 8972 -c 3 {peer}   # on {nodes}: do packets of 9,000 bytes arrive"},
+        .admin_remedy =
+            {"ip link show   # on {nodes} and on {peer}: set the same mtu, in the network configuration, too"},
+        .verify = "the MTU is the same on all nodes and switches between them",
+        .sources = {"https://docs.kernel.org/networking/statistics.html"},
+    });
+
+const RegisteredJobRule kDrifted(
+    check_drift,
+    {
+        .id = "node.config_drift",
+        .title = "Nodes of the job are configured differently",
+        .looks_for = "Kernel, firmware and system settings in which a few nodes differ from most of the job.",
+        .kind = FindingKind::peer,
+        .subsystem = Subsystem::process,
+        .order = 95,
+        .proof = Proof::test_double,
+        .user_remedy = {{"sbatch --exclude={nodes} ...   # once, to see whether it matters", "job"}},
+        .admin_remedy = {"diff <(ssh {nodes} sysctl -a) <(ssh {peer} sysctl -a)   # and kernel, firmware, services"},
+        .verify = "the settings are the same on all nodes of the job",
+        .sources = {"https://arxiv.org/abs/2510.26008"},
+    });
+
+}  // namespace
+}  // namespace reveal

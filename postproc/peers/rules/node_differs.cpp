@@ -1,0 +1,93 @@
+// A node whose channels differ from those of the nodes that do the same work.
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "postproc/peers/job_rule.h"
+#include "postproc/peers/peer_deviations.h"
+#include "postproc/words/quantity.h"
+
+namespace reveal {
+namespace {
+
+Finding differs(const PeerComparison& comparison, const std::vector<const PeerDeviation*>& telling, TimeSpan job,
+                const EffectiveRule& rule) {
+  const PeerDeviation& first = *telling.front();
+  const PeerGroup* group = group_of(comparison, first.node);
+  const std::size_t peers = group == nullptr ? 0 : group->nodes.size() - 1;
+  Finding finding = rule.finding({first.node});
+  finding.subsystem = first.subsystem;
+  finding.intervals = {job};
+  finding.confidence = peers >= 7 ? Confidence::likely : Confidence::possible;
+  const bool state =
+      std::any_of(telling.begin(), telling.end(), [](const auto* deviation) { return is_state(*deviation); });
+  finding.severity = state ? Severity::notice : Severity::info;
+  std::string list;
+  for (std::size_t i = 0; i < std::min<std::size_t>(telling.size(), 3); ++i) {
+    list +=
+        fmt::format("{}{} {} instead of {}", i == 0 ? "" : ", ", telling[i]->channel,
+                    quantity(telling[i]->observed, telling[i]->unit), quantity(telling[i]->expected, telling[i]->unit));
+  }
+  finding.sentence = fmt::format("Over the whole job {} differed from the {} nodes that do the same work in {}: {}.",
+                                 first.node, peers, counted(static_cast<double>(telling.size()), "channel"), list);
+  finding.impact.how = "not known: the nodes differ, but nothing was seen to wait for it";
+  for (std::size_t i = 0; i < std::min<std::size_t>(telling.size(), 6); ++i) {
+    finding.evidence.push_back(evidence_of(*telling[i], job));
+  }
+  std::vector<std::string> settings;
+  for (const FactDifference& fact : comparison.facts) {
+    if (std::find(fact.nodes.begin(), fact.nodes.end(), first.node) == fact.nodes.end()) continue;
+    if (settings.size() < 3)
+      settings.push_back(fmt::format("{} is {}, elsewhere {}", fact.key, fact.value, fact.usual));
+  }
+  if (!settings.empty()) {
+    finding.sentence += " Its configuration differs too:";
+    for (std::size_t i = 0; i < settings.size(); ++i) finding.sentence += (i == 0 ? " " : "; ") + settings[i];
+    finding.sentence += ".";
+  }
+  finding.runner_up = {"", "one rank may have been given more to do: see whether the difference follows the rank"};
+  return finding;
+}
+
+std::vector<Finding> check(const JobRuleContext& context, const EffectiveRule& rule) {
+  std::map<std::string, std::vector<const PeerDeviation*>> by_node;
+  for (const PeerDeviation& deviation : context.comparison.deviations) {
+    if (deviation.telling) by_node[deviation.node].push_back(&deviation);
+  }
+  std::vector<Finding> findings;
+  for (const auto& [node, telling] : by_node) {
+    std::set<std::string> metrics;
+    for (const PeerDeviation* deviation : telling) metrics.insert(base_metric(deviation->channel));
+    const bool enough = static_cast<double>(metrics.size()) >= rule.threshold("min_metrics");
+    if (enough && node != context.comparison.straggler.node) {
+      findings.push_back(differs(context.comparison, telling, context.job, rule));
+    }
+  }
+  return findings;
+}
+
+const RegisteredJobRule kDiffers(
+    check,
+    {
+        .id = "node.differs",
+        .title = "One node differs from its peers",
+        .looks_for =
+            "A node whose channels differ from those of its peers by more than the peers differ from each other.",
+        .kind = FindingKind::peer,
+        .subsystem = Subsystem::cpu,
+        .order = 500,
+        .look_alikes = "a rank with another role",
+        .proof = Proof::real,
+        .thresholds = {{"min_percent", 10, "percent", "least difference of a channel"},
+                       {"min_metrics", 2, "metrics", "least metrics that tell something about the node and differ"}},
+        .user_remedy = {{"sbatch --exclude={nodes} ...   # once, to see whether the difference goes with the node",
+                         "job"}},
+        .admin_remedy = {"diff <(ssh {nodes} sysctl -a) <(ssh {peer} sysctl -a)   # and firmware, memory, services"},
+        .verify = kFollowsTheNode,
+        .sources = {"https://arxiv.org/abs/2510.26008"},
+    });
+
+}  // namespace
+}  // namespace reveal

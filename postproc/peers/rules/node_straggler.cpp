@@ -1,0 +1,96 @@
+// A node for which the others wait: over the whole job, or for a while.
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+
+#include "postproc/peers/job_rule.h"
+#include "postproc/peers/peer_deviations.h"
+#include "postproc/peers/transient_straggler.h"
+#include "postproc/words/quantity.h"
+
+namespace reveal {
+namespace {
+
+Finding straggles(const PeerComparison& comparison, TimeSpan job, const EffectiveRule& rule) {
+  const Straggler& straggler = comparison.straggler;
+  const PeerGroup* group = group_of(comparison, straggler.node);
+  const std::size_t peers = group == nullptr ? 0 : group->nodes.size() - 1;
+  Finding finding = rule.finding({straggler.node});
+  finding.intervals = {job};
+  finding.confidence = Confidence::possible;
+  // More to do looks the same. Only where the node itself is in another state than its peers' is it a matter of
+  // machines.
+  const bool state =
+      std::any_of(comparison.deviations.begin(), comparison.deviations.end(), [&](const auto& deviation) {
+        return deviation.node == straggler.node && deviation.telling && is_state(deviation);
+      });
+  const bool material =
+      straggler.seconds >= rule.threshold("warning_seconds") && straggler.percent >= rule.threshold("warning_percent");
+  finding.severity = state && material ? Severity::warning : Severity::notice;
+  finding.sentence = fmt::format(
+      "{} waits least: its own work or node held its ranks for {} cpus on average, those of the {} others for {}, "
+      "which "
+      "slept the rest of the time. In a job whose nodes work in step the others wait for it.",
+      straggler.node, number(straggler.observed), peers, number(straggler.expected));
+  finding.impact = {straggler.seconds, straggler.percent,
+                    "time the others slept while it was busy; nothing is lost if they do not wait for each other"};
+  PeerDeviation own{.node = straggler.node,
+                    .channel = straggler.signal,
+                    .unit = "cpus",
+                    .observed = straggler.observed,
+                    .expected = straggler.expected};
+  finding.evidence.push_back(evidence_of(own, job));
+  finding.evidence.back().score.reset();
+  for (const PeerDeviation& deviation : comparison.deviations) {
+    if (deviation.node != straggler.node || !deviation.telling || finding.evidence.size() >= 6) continue;
+    finding.evidence.push_back(evidence_of(deviation, job));
+  }
+  finding.runner_up = {"", "it may simply have more to do than the others: then the waiting follows the rank"};
+  return finding;
+}
+
+/// Who is waited for matters where no rule knows a cause.
+bool has_known_cause(const Finding& straggler, std::span<const Finding> found) {
+  constexpr double kExplained = 0.3;
+  return std::any_of(found.begin(), found.end(), [&](const Finding& finding) {
+    return finding.kind == FindingKind::anomaly && finding.id != kUnexplained &&
+           covers(finding, straggler.intervals.front(), kExplained);
+  });
+}
+
+std::vector<Finding> check(const JobRuleContext& context, const EffectiveRule& rule) {
+  if (!context.comparison.straggler.node.empty()) return {straggles(context.comparison, context.job, rule)};
+  auto passing = transient_stragglers(context.comparison, context.nodes, rule);
+  std::erase_if(passing, [&](const Finding& one) { return has_known_cause(one, context.found); });
+  return passing;
+}
+
+const RegisteredJobRule kStraggler(
+    check,
+    {
+        .id = "node.straggler",
+        .title = "The other nodes wait for one of them",
+        .looks_for =
+            "A node that computes longer than its peers, over the whole job or for a while, while they wait for it.",
+        .kind = FindingKind::peer,
+        .subsystem = Subsystem::process,
+        .order = 500,
+        .look_alikes = "a rank with more to do",
+        .proof = Proof::real,
+        .thresholds =
+            {{"min_percent", 8, "percent", "least own time of the node beyond its peers', over the whole job"},
+             {"min_time_at_top", 0.75, "ratio", "least part of the job in which it is the one that waits least"},
+             {"min_passing", 0.15, "cpus", "for a while only: least rise of its own time against its peers'"},
+             {"min_passing_share", 0.15, "ratio", "the same against its usual own time"},
+             {"min_passing_seconds", 6, "s", "shortest while"},
+             {"min_passing_score", 5, "sd", "least distance of the while from the rest of the job"},
+             {"warning_seconds", 5, "s", "lost run time from which it is a finding, if the node's state differs, too"},
+             {"warning_percent", 10, "percent", "lost share of the run, likewise"}},
+        .user_remedy = {{"sbatch --exclude={nodes} ...   # once, to see whether the time is lost again", "job"}},
+        .admin_remedy = {"look at {nodes}: clock limits, throttling, memory and disk errors, leftover processes"},
+        .verify = kFollowsTheNode,
+        .sources = {"https://github.com/traceopt-ai/traceml/issues/252"},
+    });
+
+}  // namespace
+}  // namespace reveal

@@ -1,0 +1,122 @@
+// One disturbance is one finding that tells its chain; two disturbances stay two.
+#include "postproc/diagnose/causal_links.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "hdf5schema/basics/clocks.h"
+#include "postproc/diagnose/rule.h"
+#include "postproc/report/verdict.h"
+
+namespace reveal {
+namespace {
+
+Finding seen(std::string id, double begin, double end, Severity severity = Severity::notice,
+             std::optional<double> lost = std::nullopt, std::string node = "n1") {
+  Finding finding;
+  finding.sentence = id + " was seen.";
+  finding.id = std::move(id);
+  finding.nodes = {std::move(node)};
+  finding.severity = severity;
+  finding.impact = {lost, lost, "as measured"};
+  finding.intervals = {{static_cast<std::int64_t>(begin * 1e9), static_cast<std::int64_t>(end * 1e9)}};
+  return finding;
+}
+
+const Finding& with_id(const std::vector<Finding>& findings, std::string_view id) {
+  return *std::find_if(findings.begin(), findings.end(), [&](const Finding& one) { return one.id == id; });
+}
+
+std::vector<Finding> linked(std::vector<Finding> findings) {
+  link_causes(findings);
+  return findings;
+}
+
+std::string cause_of(const std::vector<Finding>& findings, std::string_view id) {
+  return with_id(linked(findings), id).caused_by;
+}
+
+TEST(CausalLinks, NameRulesThatExist) {
+  for (const CausalLink& link : causal_links()) {
+    EXPECT_NE(find_rule(link.cause), nullptr) << link.cause;
+    EXPECT_NE(find_rule(link.effect), nullptr) << link.effect;
+    EXPECT_FALSE(link.words.empty()) << link.cause;
+  }
+}
+
+TEST(CausalLinks, HaveNoCircle) {
+  std::map<std::string_view, std::size_t> depth;  // longest way from a first cause
+  for (std::size_t round = 0; round <= causal_links().size(); ++round) {
+    bool grown = false;
+    for (const CausalLink& link : causal_links()) {
+      grown = grown || depth[link.effect] < depth[link.cause] + 1;
+      depth[link.effect] = std::max(depth[link.effect], depth[link.cause] + 1);
+    }
+    if (!grown) return;
+  }
+  FAIL() << "a rule is its own cause";
+}
+
+TEST(CausalLinks, TellTheWholeChainInOrder) {
+  const auto found = linked({seen("net.tcp_loss", 11.5, 31, Severity::warning, 9, "n2"),
+                             seen("irq.softirq_saturation", 10.4, 30), seen("irq.imbalance", 10, 30)});
+  EXPECT_EQ(with_id(found, "irq.softirq_saturation").caused_by, "irq.imbalance");
+  EXPECT_EQ(with_id(found, "net.tcp_loss").caused_by, "irq.softirq_saturation");
+  const Finding& first = with_id(found, "irq.imbalance");
+  EXPECT_EQ(first.caused_by, "");
+  EXPECT_EQ(first.sentence,
+            "irq.imbalance was seen. This led to a cpu that could not handle its packets in time, then lost packets "
+            "that TCP sent again.");
+  EXPECT_EQ(first.severity, Severity::warning);
+  EXPECT_EQ(first.impact.seconds, 9);
+  EXPECT_EQ(first.impact.how, "of what it led to (net.tcp_loss): as measured");
+}
+
+TEST(CausalLinks, KeepTheCausesOwnCostWhereItIsGreater) {
+  const auto found = linked(
+      {seen("mem.swap_activity", 10, 30, Severity::critical, 12), seen("io.slow_reads", 12, 28, Severity::warning, 3)});
+  EXPECT_EQ(with_id(found, "mem.swap_activity").impact.seconds, 12);
+  EXPECT_EQ(with_id(found, "mem.swap_activity").severity, Severity::critical);
+}
+
+TEST(CausalLinks, NeedTheSamePlaceAndTime) {
+  const Finding swap = seen("mem.swap_activity", 10, 30);
+  EXPECT_EQ(cause_of({swap, seen("io.slow_reads", 12, 28)}, "io.slow_reads"), "mem.swap_activity");
+  EXPECT_EQ(cause_of({swap, seen("io.slow_reads", 9.5, 33)}, "io.slow_reads"), "mem.swap_activity");  // the edges
+  EXPECT_EQ(cause_of({swap, seen("io.slow_reads", 12, 28, Severity::notice, {}, "n2")}, "io.slow_reads"), "");
+  EXPECT_EQ(cause_of({swap, seen("io.slow_reads", 5, 30)}, "io.slow_reads"), "");   // began before
+  EXPECT_EQ(cause_of({swap, seen("io.slow_reads", 20, 90)}, "io.slow_reads"), "");  // lasts on its own
+  EXPECT_EQ(cause_of({swap, seen("io.slow_reads", 60, 70)}, "io.slow_reads"), "");  // another time
+  EXPECT_EQ(cause_of({swap, seen("cpu.outsider", 12, 28)}, "cpu.outsider"), "");    // no link
+}
+
+TEST(CausalLinks, LeaveAFindingAloneThatAlsoCameWithoutTheCause) {
+  Finding reads = seen("io.slow_reads", 12, 28);
+  reads.intervals.push_back({50 * kSecond, 60 * kSecond});
+  EXPECT_EQ(cause_of({seen("mem.swap_activity", 10, 30), reads}, "io.slow_reads"), "");
+}
+
+TEST(CausalLinks, TakeAMomentForAnEffect) {
+  EXPECT_EQ(cause_of({seen("mem.swap_activity", 10, 30), seen("mem.oom_killed", 30.5, 30.5)}, "mem.oom_killed"),
+            "mem.swap_activity");
+}
+
+TEST(CausalLinks, MakeOneShownFindingOfAChainAndTwoOfTwoFaults) {
+  Report report;
+  report.job.nodes = {"n1"};
+  report.job.end_utc_ns = 120 * kSecond;
+  report.findings = linked({seen("mem.swap_activity", 10, 30, Severity::notice, 1),
+                            seen("io.slow_reads", 12, 28, Severity::critical, 12),
+                            seen("cpu.outsider", 50, 60, Severity::warning, 3)});
+  judge(report, {});
+  EXPECT_EQ(report.verdict.primary, "mem.swap_activity");
+  std::vector<std::string> shown;
+  for (const Finding* finding : shown_findings(report)) shown.push_back(finding->id);
+  EXPECT_EQ(shown, (std::vector<std::string>{"mem.swap_activity", "cpu.outsider"}));
+  EXPECT_EQ(left_out_line(report), "1 consequence");
+  EXPECT_EQ(report.findings.back().id, "io.slow_reads");
+}
+
+}  // namespace
+}  // namespace reveal
