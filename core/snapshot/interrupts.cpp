@@ -47,16 +47,6 @@ void add_classes(KernelTree& fs, const std::string& folder, std::string& text) {
   }
 }
 
-std::string described(KernelTree& fs, const std::string& address) {
-  const std::string folder = std::string(kPciDevices) + '/' + address;
-  std::string classes;
-  add_classes(fs, folder, classes);
-  for (const std::string& child : fs.list(folder)) {
-    if (child.starts_with("virtio")) add_classes(fs, folder + '/' + child, classes);
-  }
-  return address + (classes.empty() ? "" : ' ' + classes);
-}
-
 /// The PCI device that owns each message-signalled interrupt.
 std::map<int, std::string> owners(KernelTree& fs) {
   std::map<int, std::string> by_number;
@@ -84,6 +74,16 @@ std::string managed(KernelTree& fs, int number) {
 
 }  // namespace
 
+std::string pci_device_name(KernelTree& fs, const std::string& address) {
+  const std::string folder = std::string(kPciDevices) + '/' + address;
+  std::string classes;
+  add_classes(fs, folder, classes);
+  for (const std::string& child : fs.list(folder)) {
+    if (child.starts_with("virtio")) add_classes(fs, folder + '/' + child, classes);
+  }
+  return address + (classes.empty() ? "" : ' ' + classes);
+}
+
 std::vector<InterruptFact> interrupt_facts(KernelTree& fs, std::int64_t least, std::size_t most) {
   std::vector<InterruptFact> facts = fired(fs, least);
   std::stable_sort(facts.begin(), facts.end(), [](const auto& a, const auto& b) { return a.count > b.count; });
@@ -98,7 +98,7 @@ std::vector<InterruptFact> interrupt_facts(KernelTree& fs, std::int64_t least, s
     const auto device = devices.find(fact.number);
     if (device == devices.end()) continue;
     std::string& description = descriptions[device->second];
-    if (description.empty()) description = described(fs, device->second);
+    if (description.empty()) description = pci_device_name(fs, device->second);
     fact.device = description;
     const std::string node = fs.word(std::string(kPciDevices) + '/' + device->second + "/numa_node");
     if (node != "-1") fact.numa_node = node;

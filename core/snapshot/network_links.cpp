@@ -45,6 +45,7 @@ Snapshot network_links(KernelTree& fs) {
     if (queues > 0) facts.emplace_back("net." + name + ".rx_queues", std::to_string(queues));
     facts.emplace_back("net." + name + ".speed", fs.word(folder + "/speed"));  // Mb/s; -1: unknown
     facts.emplace_back("net." + name + ".mtu", fs.word(folder + "/mtu"));
+    facts.emplace_back("net." + name + ".vendor", fs.word(folder + "/device/vendor"));  // "0x15b3", of the PCI device
     facts.emplace_back("net." + name + ".numa_node", numa_node_of(fs, folder + "/device"));
   }
   return facts;

@@ -351,6 +351,10 @@ Snapshot take_snapshot(KernelTree& fs, const Host& host, const Job* job) {
   facts.add_all(network_links(fs));
   facts.add_all(rdma_ports(fs));
   facts.add_all(numa_nodes(fs));
+  facts.add_all(pci_links(fs));
+  facts.add_all(clock_state(fs));
+  facts.add_all(counted_since_start(fs));
+  facts.add_all(core_threads(fs, host.cpus_online));
   if (job != nullptr) add_job(fs, host, *job, facts);
   return std::move(facts).sorted();
 }

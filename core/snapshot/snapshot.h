@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "core/job/job.h"
 #include "core/kernel_text/kernel_tree.h"
@@ -25,6 +26,15 @@ namespace reveal {
 [[nodiscard]] Snapshot rdma_ports(KernelTree& fs);
 /// Cpus and distances of each NUMA node.
 [[nodiscard]] Snapshot numa_nodes(KernelTree& fs);
+/// Links of network, NVMe, graphics and accelerator cards: "pci." what they can do and their width, "pci_state." speed
+/// and errors.
+[[nodiscard]] Snapshot pci_links(KernelTree& fs);
+/// Whether the kernel takes its wall clock for right, and by how much it may be wrong.
+[[nodiscard]] Snapshot clock_state(KernelTree& fs);
+/// "since_start.": the node's age, and memory errors in it.
+[[nodiscard]] Snapshot counted_since_start(KernelTree& fs);
+/// "cpu_threads.N": the cpus of each core that has several; "0,64 1,65".
+[[nodiscard]] Snapshot core_threads(KernelTree& fs, const std::vector<int>& cpus);
 
 /// The environment variables whose values may be kept, from "NAME=value\0NAME=value\0".
 [[nodiscard]] Snapshot allowed_environment(std::string_view environ);

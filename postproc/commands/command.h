@@ -67,6 +67,7 @@ struct CommandSpec {
   std::string_view help;
   std::string_view examples;
   Caller caller = Caller::user;
+  int usage_status = kUsage;  // what it ends with where its options cannot be understood
   std::unique_ptr<Command> (*make)() = nullptr;
 };
 

@@ -8,6 +8,18 @@
 
 namespace reveal {
 
+namespace {
+
+int usage_status_of(const CLI::App* chosen) {
+  if (chosen == nullptr) return kUsage;
+  const std::vector<CommandSpec> all = commands();
+  const auto spec =
+      std::find_if(all.begin(), all.end(), [&](const CommandSpec& one) { return one.name == chosen->get_name(); });
+  return spec == all.end() ? kUsage : spec->usage_status;
+}
+
+}  // namespace
+
 int usage_error(const CLI::App& app, const CLI::ParseError& error, const std::vector<std::string>& arguments) {
   const std::vector<const CLI::App*> all = app.get_subcommands({});
   std::vector<std::string> names;
@@ -37,11 +49,11 @@ int usage_error(const CLI::App& app, const CLI::ParseError& error, const std::ve
     if (!word.starts_with("--") || std::find(options.begin(), options.end(), word) != options.end()) continue;
     const auto near = nearest(word, options);
     complain("unknown option \"" + word + "\"" + (near ? "; did you mean \"" + *near + "\"?" : ""));
-    return kUsage;
+    return usage_status_of(chosen);
   }
   complain(std::string(error.what()) + "; see reveal " + (chosen != nullptr ? chosen->get_name() + " " : "") +
            "--help");
-  return kUsage;
+  return usage_status_of(chosen);
 }
 
 }  // namespace reveal

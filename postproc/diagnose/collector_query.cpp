@@ -31,6 +31,15 @@ std::string collector_path() {
   return kCollector;
 }
 
+/// Inside a job, too, the node is looked at, and not that job.
+std::vector<std::string> environment_without_job() {
+  std::vector<std::string> kept;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    if (!std::string_view(*entry).starts_with("SLURM_")) kept.emplace_back(*entry);
+  }
+  return kept;
+}
+
 Json parsed(const std::string& text) {
   try {
     return Json::parse(text);
@@ -107,6 +116,22 @@ std::string query_collector(const std::vector<std::string>& arguments) {
   if (end.truncated) throw Error(program + " answered too much");
   if (exit_status(*end.status) != 0) throw Error(program + " could not answer");
   return std::move(end.output);
+}
+
+void record_node(const NodeRecording& recording) {
+  const std::string program = collector_path();
+  const ProgramEnd end =
+      run_program({.command = {program, "--output", recording.trace.string(), "--root", recording.root.string(),
+                               "--duration", fmt::format("{}ms", recording.duration.count())},
+                   .environment = environment_without_job(),
+                   .listen = ProgramRun::Listen::errors,
+                   .limit = recording.limit});
+  if (end.start_error == ENOENT) throw Error(std::string(kCollector) + " is neither beside reveal nor in PATH");
+  if (end.start_error != 0) throw system_error(program, end.start_error);
+  if (!end.status) throw Error(fmt::format("{} did not end within {} s", kCollector, recording.limit.count() / 1000));
+  if (exit_status(*end.status) == 0) return;
+  const std::string said = end.output.substr(0, end.output.find('\n'));
+  throw Error(said.empty() ? fmt::format("{} ended with status {}", kCollector, exit_status(*end.status)) : said);
 }
 
 std::string probes_as_json() {

@@ -1,6 +1,8 @@
 // Asks the collector what can be measured. The analysis knows no probe itself: it prints what reveal-collect answers.
 #pragma once
 
+#include <chrono>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -9,6 +11,15 @@ namespace reveal {
 /// Runs reveal-collect, found beside this program or in PATH, and returns its standard output. Throws Error when there
 /// is none, when it fails, or when it answers with more than a few megabytes.
 [[nodiscard]] std::string query_collector(const std::vector<std::string>& arguments);
+
+struct NodeRecording {
+  std::filesystem::path trace;
+  std::filesystem::path root = "/";          // else a copied tree or a recording
+  std::chrono::milliseconds duration{2000};  // of the recording
+  std::chrono::milliseconds limit{30'000};   // of all: a file system that hangs must not hold the caller
+};
+/// Runs reveal-collect without a job. Throws Error when it fails, in its own words, or takes longer than the limit.
+void record_node(const NodeRecording& recording);
 
 /// `reveal-collect --list-probes --json` with what is computed from it after the run: one more entry, "derived".
 [[nodiscard]] std::string probes_as_json();

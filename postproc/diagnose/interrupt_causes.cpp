@@ -84,6 +84,37 @@ std::vector<Vector> busy_vectors(const RuleContext& context, double min_rate) {
   return vectors;
 }
 
+std::vector<CardVector> card_vectors(const RuleContext& context) {
+  constexpr std::string_view kPrefix = "irq.";
+  constexpr std::string_view kDevice = ".device";
+  std::vector<CardVector> vectors;
+  for (const auto& [key, device] : context.begin) {
+    if (!key.starts_with(kPrefix) || !key.ends_with(kDevice)) continue;
+    if (device.find(" net ") == std::string::npos && device.find(" infiniband ") == std::string::npos) continue;
+    const std::string vector = key.substr(0, key.size() - kDevice.size());
+    if (context.snapshot_value(vector + ".managed") == "yes") continue;
+    std::string cpus = context.snapshot_value(vector + ".effective");
+    if (cpus.empty()) cpus = context.snapshot_value(vector + ".affinity");
+    vectors.push_back(
+        {vector.substr(kPrefix.size()), device, context.snapshot_value(vector + ".numa_node"), parse_cpu_list(cpus)});
+  }
+  return vectors;
+}
+
+std::vector<std::string> interfaces_of(std::string_view device) {
+  std::vector<std::string> names;
+  for (std::string_view word = next_word(device); !word.empty(); word = next_word(device)) {
+    if (word != "net") continue;
+    const std::string_view name = next_word(device);
+    names.emplace_back(name.substr(0, name.find(',')));
+  }
+  return names;
+}
+
+std::string cpus_of_numa_node(const RuleContext& context, std::string_view node) {
+  return node.empty() ? "" : context.snapshot_value(fmt::format("numa.node{}.cpus", node));
+}
+
 std::vector<std::string> steered_to(const RuleContext& context, std::string_view cpu) {
   std::vector<std::string> interfaces;
   for (const Snapshot* snapshot : {&context.begin, &context.end}) {  // steering may be set while the job runs

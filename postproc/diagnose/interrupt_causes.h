@@ -27,6 +27,21 @@ struct Vector {
 /// Those with at least `min_rate` interrupts per second, by falling rate.
 [[nodiscard]] std::vector<Vector> busy_vectors(const RuleContext& context, double min_rate);
 
+/// A vector of a network card, as the node's configuration tells it.
+struct CardVector {
+  std::string number;     // "41"
+  std::string device;     // "0000:81:00.0 net eth2, infiniband mlx5_0"
+  std::string numa_node;  // of the device; "" if it has none
+  std::vector<int> cpus;  // that serve it
+};
+/// Without those that the kernel placed: nobody can move them.
+[[nodiscard]] std::vector<CardVector> card_vectors(const RuleContext& context);
+/// Names of the interfaces in a device's description: "eth2".
+[[nodiscard]] std::vector<std::string> interfaces_of(std::string_view device);
+
+/// Cpus of a NUMA node, as a list; "" if it is not known.
+[[nodiscard]] std::string cpus_of_numa_node(const RuleContext& context, std::string_view node);
+
 /// Interfaces all of whose packets are steered to this cpu alone ("cpu0"), by name.
 [[nodiscard]] std::vector<std::string> steered_to(const RuleContext& context, std::string_view cpu);
 

@@ -170,6 +170,10 @@ bool RuleContext::happened_in(const Event& event, const TimeSpan& span, double l
   return utc_ns >= span.begin_utc_ns && utc_ns <= span.end_utc_ns + static_cast<std::int64_t>(late_seconds * 1e9);
 }
 
+bool RuleContext::without_job() const {
+  return job_.empty() && command_.empty() && snapshot_value("job.cpus_allowed").empty();
+}
+
 JobValues RuleContext::values() const {
   JobValues values{{"nodes", telemetry.node}};
   const auto know = [&values](std::string name, std::string value) {

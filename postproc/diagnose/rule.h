@@ -48,6 +48,8 @@ struct RuleSpec {
   bool whole_machine = false;
   /// It tells what will happen if the job goes on: of a job that has ended well no more than a notice.
   bool forecast = false;
+  /// Also a question to a node without a job, which `reveal check` asks.
+  bool checks_node = false;
   std::vector<Threshold> thresholds;
   std::vector<RemedyLine> user_remedy;
   std::vector<RemedyLine> advice = {};
@@ -116,6 +118,8 @@ class RuleContext {
   [[nodiscard]] bool happened_in(const Event& event, const TimeSpan& span, double late_seconds = 0) const;
   [[nodiscard]] std::string snapshot_value(std::string_view key) const;  // "" when unknown
   [[nodiscard]] double page_bytes() const;                               // of the node; 4096 in traces that do not say
+  /// The trace shows a node alone: nobody named a job to the recorder.
+  [[nodiscard]] bool without_job() const;
   /// What is known of the job to fill remedies with.
   [[nodiscard]] JobValues values() const;
   /// A finding with the rule's texts filled in; `more` values for its remedy.

@@ -76,6 +76,7 @@ Json json_of(const RuleSpec& spec, const RuleSetting* setting) {
   rule["enabled"] = setting == nullptr || setting->enabled;
   rule["kind"] = name_of(spec.kind);
   rule["subsystem"] = name_of(spec.subsystem);
+  rule["checks_node"] = spec.checks_node;
   rule["order"] = spec.order;
   rule["proof"] = name_of(spec.proof);
   rule["proof_means"] = explanation_of(spec.proof);
@@ -103,6 +104,7 @@ std::string rule_as_text(const RuleSpec& rule, const AnalysisSettings& settings,
   if (setting != nullptr && !setting->enabled) text += "  switched off in reveal.conf\n";
   text += row("looks for", rule.looks_for, width);
   text += row("kind", fmt::format("{}, {}", name_of(rule.kind), name_of(rule.subsystem)), width);
+  text += row("asked", rule.checks_node ? "by reports, and by reveal check of a node without a job" : "", width);
   text += row("rules out", with_blanks(rule.look_alikes), width);
   text += typed_lines("users", rule.user_remedy, width);
   for (const auto& [line, needs] : rule.advice) text += row("advice", line, width);

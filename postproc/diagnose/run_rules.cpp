@@ -7,26 +7,29 @@
 
 namespace reveal {
 
+void ask_rule(const RuleSpec& rule, const RuleContext::Node& node, const AnalysisSettings& settings,
+              std::vector<Finding>& found, std::vector<NotChecked>& not_checked) {
+  const RuleSetting* setting = settings.find(rule.id);
+  if (setting != nullptr && !setting->enabled) {
+    not_checked.push_back({std::string(rule.id), "switched off in reveal.conf"});
+    return;
+  }
+  if (rule.check == nullptr) return;  // not a question to one node
+  const std::span<const RuleContext::Override> overrides =
+      setting == nullptr ? std::span<const RuleContext::Override>() : setting->thresholds;
+  try {
+    const RuleContext context(rule, node, found, overrides);
+    std::vector<Finding> spoken = rule.check(context);
+    std::move(spoken.begin(), spoken.end(), std::back_inserter(found));
+  } catch (const Unavailable& missing) {
+    not_checked.push_back({std::string(rule.id), missing.what()});
+  }
+}
+
 std::vector<Finding> run_rules(const RuleContext::Node& node, const AnalysisSettings& settings,
                                std::vector<NotChecked>& not_checked) {
   std::vector<Finding> found;
-  for (const RuleSpec* rule : rules()) {
-    const RuleSetting* setting = settings.find(rule->id);
-    if (setting != nullptr && !setting->enabled) {
-      not_checked.push_back({std::string(rule->id), "switched off in reveal.conf"});
-      continue;
-    }
-    if (rule->check == nullptr) continue;  // not a question to one node
-    const std::span<const RuleContext::Override> overrides =
-        setting == nullptr ? std::span<const RuleContext::Override>() : setting->thresholds;
-    try {
-      const RuleContext context(*rule, node, found, overrides);
-      std::vector<Finding> spoken = rule->check(context);
-      std::move(spoken.begin(), spoken.end(), std::back_inserter(found));
-    } catch (const Unavailable& missing) {
-      not_checked.push_back({std::string(rule->id), missing.what()});
-    }
-  }
+  for (const RuleSpec* rule : rules()) ask_rule(*rule, node, settings, found, not_checked);
   return found;
 }
 

@@ -57,6 +57,7 @@ ROOT = os.geteuid() == 0
 STATUSES = {
     "reveal mail": {1} if ROOT else {0},  # root does not send
     "reveal doctor": {0, 1},              # 1: something to mend
+    "reveal check": {0, 1, 2},            # of this machine
     "reveal show reveal-4711 --finding": {0, 1},  # 1: this job had no such finding
     "reveal show reveal-4711 --node n03 --finding": {0, 1},
 }

@@ -97,6 +97,48 @@ broken/reveal doctor >out 2>err
 [ $? = 1 ] || fail "doctor finds no fault with a missing program"
 grep -q 'reveal-run is missing' out || fail "doctor does not name the missing program: $(cat out)"
 
+# --- a node without a job: this one, a good and a bad copy, and none
+tree() { # tree NAME CLOCKSOURCE GOVERNOR LANES
+  local cpus=$1/sys/devices/system/cpu clock=$1/sys/devices/system/clocksource/clocksource0 pci=$1/sys/bus/pci/devices cpu
+  mkdir -p "$1/proc" "$clock" "$cpus/cpu0/cpufreq" "$cpus/cpu1/cpufreq" "$pci/0000:81:00.0"
+  echo 0-1 >"$cpus/online"
+  echo "$2" >"$clock/current_clocksource"
+  for cpu in 0 1; do
+    echo acpi-cpufreq >"$cpus/cpu$cpu/cpufreq/scaling_driver"
+    echo "$3" >"$cpus/cpu$cpu/cpufreq/scaling_governor"
+  done
+  echo 0x020700 >"$pci/0000:81:00.0/class"
+  echo 16 | tee "$pci/0000:81:00.0/max_link_width" >"$pci/max_link_width"  # the port's is above the card's real folder
+  echo "$4" >"$pci/0000:81:00.0/current_link_width"
+  printf 'cpu0 10 0 5 100 0 0 0 0 0 0\ncpu1 10 0 5 100 0 0 0 0 0 0\n' >"$1/proc/stat"
+}
+tree good tsc performance 16
+expect 0 - "$reveal" check --root good --seconds 1 --textfile good.prom
+grep -qxE 'OK - [0-9]+ checks, [0-9]+ not possible' out || fail "a good node: $(cat out)"
+grep -qx 'reveal_check_status 0' good.prom || fail "a good node: $(cat good.prom)"
+[ "$(stat -c %a good.prom)" = 644 ] || fail "node_exporter cannot read the file: $(stat -c %a good.prom)"
+tree bad hpet powersave 4
+expect 1 - "$reveal" check --root bad --seconds 1 --textfile bad.prom
+[ "$(wc -l <out)" = 1 ] && grep -q '^WARNING - .*cpu.clocksource_not_tsc' out || fail "a bad node: $(cat out)"
+grep -qx 'reveal_check_rule_status{rule="pcie.link_downtrained"} 1' bad.prom || fail "a narrow link: $(cat bad.prom)"
+expect 1 - "$reveal" check --root bad --seconds 1 --all
+grep -q '4 of 16 lanes' out && grep -q 'cpupower frequency-set -g performance' out || fail "check --all: $(cat out)"
+mkdir -p bad/sys/devices/system/edac/mc/mc0
+echo 0 >bad/sys/devices/system/edac/mc/mc0/ce_count
+echo 3 >bad/sys/devices/system/edac/mc/mc0/ue_count
+expect 2 - "$reveal" check --root bad --seconds 1 --json
+json out "r['schema'] == 'reveal.check/1' and r['exit_status'] == 2 and r['findings'][0]['id'] == 'mem.ecc_host'"
+json out "r['findings'][0]['remedy']['admin'] and r['not_checked']"
+printf '[rule."mem.ecc_host"]\nenabled = false\n' >without.conf
+expect 1 - "$reveal" check --root bad --seconds 1 --config without.conf
+expect 3 - "$reveal" check --root nowhere --textfile none.prom
+grep -q '^UNKNOWN - .*nowhere' out && grep -qx 'reveal_check_status 3' none.prom || fail "no node: $(cat out none.prom)"
+expect 3 'did you mean "--all"?' "$reveal" check --al
+expect 3 'nowhere: No such file or directory' "$reveal" check --root nowhere --textfile nowhere/x.prom
+TMPDIR=$work "$reveal" check --seconds 1 >out 2>err
+[ $? -le 2 ] && [ "$(wc -l <out)" = 1 ] && [ ! -s err ] || fail "check of this node: $(cat out err)"
+[ -z "$(ls -A "$work/reveal-check-$(id -u)")" ] || fail "check leaves recordings"
+
 # --- a real trace of this machine, short and long enough to be read
 mkdir job
 "$collect" --output job/n01.h5 --node n01 --job pid:$$ --run-key name:test --duration 4s || { echo "no trace could be recorded"; exit 1; }

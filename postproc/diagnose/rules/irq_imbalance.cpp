@@ -69,9 +69,20 @@ bool job_may_run_on(const RuleContext& context, std::string_view cpu) {
   return std::any_of(allowed.begin(), allowed.end(), [&](int number) { return "cpu" + std::to_string(number) == cpu; });
 }
 
+/// Where the vector may go: the cpus beside its device, where the node's configuration tells them.
+std::string line_to_spread(const RuleContext& context, const Vector& vector) {
+  const std::string numa_node = context.snapshot_value("irq." + vector.number + ".numa_node");
+  const std::string near = cpus_of_numa_node(context, numa_node);
+  const std::string cpus = near.empty() ? context.snapshot_value("cpu.online") : near;
+  if (cpus.empty()) return "";
+  return fmt::format("echo {} > /proc/irq/{}/smp_affinity_list   # {}{}", cpus, vector.number,
+                     vector.name.empty() ? "the busiest" : vector.name,
+                     near.empty() ? ": or one cpu of its NUMA node for each"
+                                  : fmt::format(", on NUMA node {}: or one of these cpus for each", numa_node));
+}
+
 Remedy remedy_of(const RuleContext& context, const Pile& pile, Remedy remedy) {
   const bool balanced = context.snapshot_value("irq.irqbalance") == "running";
-  const std::string spread = context.snapshot_value("cpu.online");
   std::vector<std::string> admin;
   if (!balanced) {
     admin.emplace_back("systemctl enable --now irqbalance              # it is not running on this node");
@@ -79,18 +90,16 @@ Remedy remedy_of(const RuleContext& context, const Pile& pile, Remedy remedy) {
     admin.emplace_back(
         "systemctl stop irqbalance                      # it runs and did not spread them: by hand, then");
   }
-  if (!spread.empty()) {
-    admin.push_back(fmt::format("echo {} > /proc/irq/{}/smp_affinity_list   # {}: or one cpu of its NUMA node for each",
-                                spread, pile.vectors.front().number,
-                                pile.vectors.front().name.empty() ? "the busiest" : pile.vectors.front().name));
-  }
+  if (std::string line = line_to_spread(context, pile.vectors.front()); !line.empty()) admin.push_back(std::move(line));
   admin.insert(admin.end(), remedy.admin.begin(), remedy.admin.end());
   remedy.admin = std::move(admin);
   return remedy;
 }
 
 std::vector<Finding> check(const RuleContext& context) {
-  if (context.channels("cpu.softirq").size() < 2) return {};  // one cpu has nobody to share with
+  const std::size_t cpus = context.channels("cpu.softirq").size();
+  if (cpus == 0) throw Unavailable("not measured: cpu.softirq");
+  if (cpus == 1) return {};  // it has nobody to share with
   const std::vector<Vector> vectors = busy_vectors(context, context.threshold("min_rate"));
   if (vectors.size() < 2) return {};
   const Pile pile = largest_pile(vectors, context.threshold("min_cpu_share"));
@@ -153,6 +162,7 @@ const RegisteredRule kRule{{
     .look_alikes = "vectors managed by the kernel,few flows",
     .proof = Proof::guest,
     .whole_machine = true,
+    .checks_node = true,
     .thresholds = {{"min_rate", 100, "/s", "interrupts of a vector that counts as busy"},
                    {"min_cpu_share", 0.9, "ratio",
                     "part of a vector's interrupts on one cpu, from which it sits there"},

@@ -2,7 +2,9 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
+#include <cmath>
 
+#include "hdf5schema/basics/text.h"
 #include "postproc/diagnose/event_count.h"
 #include "postproc/words/quantity.h"
 
@@ -31,7 +33,45 @@ const EventCount& place(const RuleContext& context, const Errors& errors) {
   return module == errors.counts.end() ? first : *module;
 }
 
+double fact_of(const RuleContext& context, std::string_view key) {
+  const auto value = parse_int(context.snapshot_value(key));
+  return value ? static_cast<double>(*value) : std::nan("");
+}
+
+/// Of a node without a job, whose errors are those since it was started.
+std::vector<Finding> since_start(const RuleContext& context) {
+  constexpr double kDay = 86'400;
+  const double corrected = fact_of(context, "since_start.memory_errors_corrected");
+  const double uncorrected = fact_of(context, "since_start.memory_errors_uncorrected");
+  const double days = std::max(1.0, fact_of(context, "since_start.seconds") / kDay);
+  const bool fatal = uncorrected > 0;
+  if (!fatal && !(corrected / days >= context.threshold("min_corrected"))) return {};
+  Finding finding = context.finding();
+  finding.intervals = {context.span(0, context.telemetry.samples)};
+  finding.confidence = Confidence::certain;
+  finding.severity = fatal ? Severity::critical : Severity::notice;
+  finding.impact.how =
+      fatal ? "not known: results computed from this memory may be wrong" : "none seen: the errors were corrected";
+  finding.evidence.push_back({.metric = fatal ? "edac.uncorrected" : "edac.corrected",
+                              .instance = "",
+                              .node = context.telemetry.node,
+                              .feature = "total",
+                              .observed = fatal ? uncorrected : corrected,
+                              .expected = 0,
+                              .unit = "count",
+                              .span = finding.intervals.front(),
+                              .detectors = {"snapshot"}});
+  finding.sentence =
+      fmt::format("The memory of {} has had {} since the node was started{}.", context.telemetry.node,
+                  counted(fatal ? uncorrected : corrected, fatal ? "uncorrected error" : "corrected error"),
+                  days > 1 ? fmt::format(" {} ago", duration(days * kDay)) : "");
+  return {finding};
+}
+
 std::vector<Finding> check(const RuleContext& context) {
+  if (context.without_job() && !context.snapshot_value("since_start.memory_errors_corrected").empty()) {
+    return since_start(context);
+  }
   const Errors corrected = errors_of(context, "edac.corrected");
   const Errors uncorrected = errors_of(context, "edac.uncorrected");
   const bool fatal = !uncorrected.counts.empty();
@@ -62,7 +102,9 @@ const RegisteredRule kRule{{
     .subsystem = Subsystem::memory,
     .order = 12,
     .proof = Proof::test_double,
-    .thresholds = {{"min_corrected", 10, "errors", "corrected errors from which it is reported"}},
+    .checks_node = true,
+    .thresholds = {{"min_corrected", 10, "errors",
+                    "corrected errors from which it is reported; of a node without a job, a day"}},
     .user_remedy = {{"sbatch --exclude={nodes} ...   # until the module is replaced", "job"}},
     .advice = {"Tell the administrators, and check results of this run where an error was not corrected."},
     .admin_remedy = {"ras-mc-ctl --summary   # which module",

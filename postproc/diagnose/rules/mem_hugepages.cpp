@@ -65,9 +65,10 @@ std::vector<Finding> check(const RuleContext& context) {
                                 .detectors = {"snapshot"}});
   }
   finding.sentence = fmt::format(
-      "{} of {} ({} % of its memory) were set aside as huge pages and used by nobody while the job ran; they look like "
-      "used memory.",
-      quantity(bytes, "bytes"), context.telemetry.node, number(100 * share));
+      "{} of {} ({} % of its memory) were set aside as huge pages and used by nobody{}; they look like used "
+      "memory.",
+      quantity(bytes, "bytes"), context.telemetry.node, number(100 * share),
+      context.without_job() ? "" : " while the job ran");
   finding.runner_up = {"mem.leak_oom_risk", "a leak grows; this is the same from the first second on"};
   return {finding};
 }
@@ -82,6 +83,7 @@ const RegisteredRule kRule{{
     .order = 90,
     .look_alikes = "mem.leak_oom_risk",
     .proof = Proof::test_double,
+    .checks_node = true,
     .thresholds = {{"min_share", 0.02, "ratio", "least share of the node's memory"}},
     .user_remedy = {"grep . /sys/kernel/mm/hugepages/hugepages-*/free_hugepages   # on the node"},
     .advice = {"A program can use them: mmap with MAP_HUGETLB, or GLIBC_TUNABLES=glibc.malloc.hugetlb=2 (glibc 2.35)."},

@@ -1,5 +1,5 @@
-// How NCCL moves its data: over sockets although a fabric is up, which is a fault; or over one queue pair per
-// connection, which is only worth an experiment. The first is looked at before the second may speak: settings of a
+// How NCCL moves its data: over sockets although a fabric is up, which is a fault; or over one queue pair or one socket
+// per connection, which is only worth an experiment. The first is looked at before the others may speak: settings of a
 // transport that is not used change nothing.
 #include <spdlog/fmt/fmt.h>
 
@@ -151,6 +151,107 @@ std::vector<Finding> check_single_qp(const RuleContext& context) {
   return {finding};
 }
 
+/// The interface that carries most, with what it sent in each second.
+struct Carrier {
+  std::string name;
+  double gigabits = 0;          // of its link; 0 if unknown
+  std::vector<double> seconds;  // bytes/s
+  double mean = 0;              // bytes/s
+};
+
+std::vector<double> by_seconds(const RuleContext& context, std::span<const double> series) {
+  const std::size_t second = context.steps(1);
+  std::vector<double> means;
+  for (std::size_t begin = 0; begin + second <= series.size(); begin += second) {
+    const double mean = mean_inside(series, {begin, begin + second}) / context.telemetry.step_seconds;
+    if (!std::isnan(mean)) means.push_back(mean);
+  }
+  return means;
+}
+
+Carrier carrier(const RuleContext& context) {
+  Carrier most;
+  for (const std::size_t channel : context.channels("net.tx_bytes")) {
+    const std::string& instance = context.telemetry.channels[channel].instance;
+    const std::string name = instance.substr(instance.rfind('/') + 1);  // in a network namespace: "ns2/eth0"
+    const auto seconds = by_seconds(context, context.telemetry.series(channel));
+    const double mean = mean_inside(seconds, {0, seconds.size()});
+    if (name == "lo" || !(mean > most.mean)) continue;
+    const double megabits =
+        static_cast<double>(parse_int(context.snapshot_value("net." + name + ".speed")).value_or(0));
+    most = {name, megabits / 1000, seconds, mean};
+  }
+  return most;
+}
+
+/// NCCL chooses several sockets by itself for the cards of these clouds.
+bool has_own_defaults(const RuleContext& context, const std::string& interface) {
+  constexpr std::string_view kAmazon = "0x1d0f";
+  constexpr std::string_view kGoogle = "0x1ae0";
+  const std::string vendor = context.snapshot_value("net." + interface + ".vendor");
+  return vendor == kAmazon || vendor == kGoogle;
+}
+
+/// Cpu time of the busiest process: a rank whose helper thread is full takes a cpu, at least.
+double busiest_process(const RuleContext& context) {
+  double most = std::nan("");
+  for (const std::size_t channel : context.channels("process.cpu_time")) {
+    const auto signal = channel_rate(context, channel, 1e-9, "cpus");
+    most = std::fmax(most, mean_inside(signal.values, {0, signal.values.size()}));
+  }
+  return most;
+}
+
+bool is_set(const RuleContext& context, std::string_view variable) {
+  return !context.snapshot_value("env." + std::string(variable)).empty();
+}
+
+/// What it carries in its busiest seconds, but for a hundredth of them.
+double peak_of(std::vector<double> seconds) {
+  constexpr double kUsualPeak = 0.99;
+  const auto at = static_cast<std::size_t>(kUsualPeak * static_cast<double>(seconds.size() - 1));
+  std::nth_element(seconds.begin(), seconds.begin() + static_cast<std::ptrdiff_t>(at), seconds.end());
+  return seconds[at];
+}
+
+bool found_before(const RuleContext& context, std::string_view id) {
+  return std::any_of(context.found.begin(), context.found.end(), [&](const Finding& found) { return found.id == id; });
+}
+
+std::vector<Finding> check_sockets(const RuleContext& context) {
+  if (!active_ports(context).empty() || on_one_node(context)) return {};  // nccl.socket_fallback's matter
+  if (!uses_nccl(context)) return {};
+  if (is_set(context, "NCCL_SOCKET_NTHREADS") || is_set(context, "NCCL_NSOCKS_PERTHREAD")) return {};
+  if (found_before(context, "irq.softirq_saturation") || found_before(context, "irq.imbalance")) return {};
+  const double received = traffic(context, "net.rx_bytes");
+  const Carrier link = carrier(context);
+  if (link.mean < context.threshold("min_sent") * 1e6) return {};
+  if (link.mean > context.threshold("max_skew") * received) return {};  // no collective's traffic
+  if (link.gigabits < context.threshold("min_gigabits") || has_own_defaults(context, link.name)) return {};
+  const double line = link.gigabits * 1e9 / 8;
+  const double peak = peak_of(link.seconds);
+  if (peak >= context.threshold("max_line_share") * line) return {};
+  const double busiest = busiest_process(context);
+  if (std::isnan(busiest)) throw Unavailable("not measured: process.cpu_time");
+  if (busiest < context.threshold("min_busy")) return {};
+
+  Finding finding = context.finding();
+  finding.severity = Severity::info;  // an experiment, not a fault
+  finding.confidence = Confidence::possible;
+  finding.intervals = {context.span(0, context.telemetry.samples)};
+  finding.instances = {link.name};
+  finding.impact.how = "not known: the cpu time of NCCL's own threads is not measured";
+  finding.evidence.push_back(fact(context, "net.tx_bytes", "99 % of the seconds below", peak, line, "bytes/s"));
+  finding.evidence.push_back(fact(context, "process.cpu_time", "busiest process", busiest, std::nullopt, "cpus"));
+  finding.sentence = fmt::format(
+      "NCCL's sockets on {} sent at most {} over {}, whose link carries {}. NCCL_SOCKET_NTHREADS and "
+      "NCCL_NSOCKS_PERTHREAD are not set, so each connection has one socket. More may carry more. This is an "
+      "experiment, not a fault: measure it.",
+      context.telemetry.node, quantity(peak, "bytes/s"), link.name, quantity(line, "bytes/s"));
+  finding.runner_up = {"irq.softirq_saturation", "no cpu was full with network interrupts"};
+  return {finding};
+}
+
 const RegisteredRule kFallback{{
     .id = "nccl.socket_fallback",
     .title = "NCCL runs over TCP sockets although an RDMA fabric is up",
@@ -197,6 +298,32 @@ const RegisteredRule kSingleQp{{
     .sources = {"https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-ib-qps-per-connection",
                 "https://github.com/NVIDIA/nccl/issues/2409"},
     .check = check_single_qp,
+}};
+
+const RegisteredRule kSockets{{
+    .id = "nccl.socket_threads",
+    .title = "One NCCL socket per connection on a fast Ethernet",
+    .looks_for = "A job that uses NCCL over sockets without an RDMA port (rdma.*), whose fast link (net.*.speed) is "
+                 "never full (net.tx_bytes) while a process takes a whole cpu, with the default of one socket per "
+                 "connection (env.NCCL_SOCKET_NTHREADS, env.NCCL_NSOCKS_PERTHREAD).",
+    .kind = FindingKind::audit,
+    .subsystem = Subsystem::network,
+    .order = 61,
+    .look_alikes = "irq.softirq_saturation,irq.imbalance,nccl.socket_fallback,clouds with defaults of their own",
+    .proof = Proof::test_double,
+    .thresholds = {{"min_sent", 100, "MB/s", "mean traffic of the interface"},
+                   {"max_skew", 3, "ratio", "sent against received beyond which it is not a collective's traffic"},
+                   {"min_gigabits", 25, "Gb/s", "rate of the link"},
+                   {"max_line_share", 0.6, "ratio", "part of that rate which its busiest seconds do not reach"},
+                   {"min_busy", 0.9, "cpus", "mean use of the busiest process"}},
+    .user_remedy =
+        {"export NCCL_SOCKET_NTHREADS=4 NCCL_NSOCKS_PERTHREAD=4   # compare the step time with this run's",
+         "unset NCCL_SOCKET_NTHREADS NCCL_NSOCKS_PERTHREAD        # if it is not shorter: threads cost cpus"},
+    .advice = {"Leave a cpu free for each of these threads; their product with the sockets must not exceed 64."},
+    .verify = "net.tx_bytes rises and the step time falls by more than its spread",
+    .sources = {"https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-socket-nthreads",
+                "https://github.com/NVIDIA/nccl/blob/master/src/transport/net_socket.cc"},
+    .check = check_sockets,
 }};
 
 }  // namespace

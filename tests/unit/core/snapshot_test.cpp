@@ -39,6 +39,106 @@ TEST(NetworkLinks, TellSteeringQueuesPortsAndNodes) {
   EXPECT_EQ(value(nodes, "numa.node1.distance"), "21 10");
 }
 
+std::string value_of(const Snapshot& facts, std::string_view key) {
+  for (const auto& [name, text] : facts) {
+    if (name == key) return text;
+  }
+  return "no such fact";
+}
+
+TEST(PciLinks, TellWhatALinkCanDoWhatItDoesAndWhatWentWrongAtBothEnds) {
+  const TestHost host;
+  const std::string card = "/sys/bus/pci/devices/0000:81:00.0/";
+  host.write(card + "class", "0x020700\n");
+  host.write(card + "infiniband/mlx5_0/node_type", "1: CA\n");
+  host.write(card + "current_link_width", "8\n");
+  host.write(card + "max_link_width", "16\n");
+  host.write(card + "current_link_speed", "8.0 GT/s PCIe\n");
+  host.write(card + "max_link_speed", "16.0 GT/s PCIe\n");
+  host.write(card + "aer_dev_correctable",
+             "RxErr 3\nBadTLP 20\nBadDLLP 0\nRollover 0\nTimeout 1\nNonFatalErr 900\nCorrIntErr 0\nHeaderOF 0\n"
+             "TOTAL_ERR_COR 924\n");
+  host.write(card + "aer_dev_nonfatal", "Undefined 0\nPoisonTLP 1\nTOTAL_ERR_NONFATAL 1\n");
+  // The folder above a device's real one is the port's: here that of all devices.
+  host.write("/sys/bus/pci/devices/max_link_width", "32\n");
+  host.write("/sys/bus/pci/devices/aer_dev_correctable", "Receiver Error 5\nBad TLP 2\nAdvisory Non-Fatal 7\n");
+  KernelTree fs(host.root());
+  const Snapshot facts = pci_links(fs);
+  EXPECT_EQ(value_of(facts, "pci.0000:81:00.0.class"), "network");
+  EXPECT_EQ(value_of(facts, "pci.0000:81:00.0.device"), "0000:81:00.0 infiniband mlx5_0");
+  EXPECT_EQ(value_of(facts, "pci.0000:81:00.0.width"), "8");
+  EXPECT_EQ(value_of(facts, "pci.0000:81:00.0.max_width"), "16");
+  EXPECT_EQ(value_of(facts, "pci.0000:81:00.0.port_max_width"), "32");
+  EXPECT_EQ(value_of(facts, "pci.0000:81:00.0.max_speed"), "16.0 GT/s PCIe");
+  EXPECT_EQ(value_of(facts, "pci_state.0000:81:00.0.speed"), "8.0 GT/s PCIe");
+  EXPECT_EQ(value_of(facts, "pci_state.0000:81:00.0.link_errors"), "24");
+  EXPECT_EQ(value_of(facts, "pci_state.0000:81:00.0.port_link_errors"), "7");
+  EXPECT_EQ(value_of(facts, "pci_state.0000:81:00.0.nonfatal"), "1");
+  EXPECT_EQ(value_of(facts, "pci_state.0000:81:00.0.fatal"), "");
+}
+
+TEST(PciLinks, LeaveAloneWhatSleepsAndWhatIsNoAdapter) {
+  const TestHost host;
+  const auto card = [&](const std::string& address, const std::string& kind) {
+    host.write("/sys/bus/pci/devices/" + address + "/class", kind);
+    host.write("/sys/bus/pci/devices/" + address + "/max_link_width", "16\n");
+  };
+  card("0000:01:00.0", "0x030200\n");
+  card("0000:02:00.0", "0x060400\n");  // a bridge
+  card("0000:03:00.0", "0x010802\n");
+  host.write("/sys/bus/pci/devices/0000:03:00.0/power/runtime_status", "suspended\n");
+  host.write("/sys/bus/pci/devices/0000:04:00.0/class", "0x020000\n");  // not on PCI Express
+  KernelTree fs(host.root());
+  const Snapshot facts = pci_links(fs);
+  EXPECT_EQ(value_of(facts, "pci.0000:01:00.0.class"), "gpu");
+  for (const char* other : {"2", "3", "4"}) {
+    EXPECT_EQ(value_of(facts, "pci.0000:0" + std::string(other) + ":00.0.class"), "no such fact") << other;
+  }
+}
+
+TEST(CoreThreads, AreToldOncePerCore) {
+  const TestHost host;
+  const auto threads = [&](int cpu, const std::string& list) {
+    host.write("/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/thread_siblings_list", list);
+  };
+  std::vector<int> cpus;
+  for (int cpu = 0; cpu < 60; ++cpu) {
+    threads(cpu, std::to_string(cpu % 30) + ',' + std::to_string(cpu % 30 + 30) + '\n');
+    cpus.push_back(cpu);
+  }
+  KernelTree fs(host.root());
+  const Snapshot facts = core_threads(fs, cpus);
+  ASSERT_EQ(facts.size(), 2U);
+  EXPECT_TRUE(value_of(facts, "cpu_threads.0").starts_with("0,30 1,31 "));
+  EXPECT_EQ(value_of(facts, "cpu_threads.1"), "24,54 25,55 26,56 27,57 28,58 29,59");
+  host.write("/sys/devices/system/cpu/smt/active", "0\n");
+  EXPECT_TRUE(core_threads(fs, cpus).empty());
+}
+
+TEST(CountedSinceStart, SumsMemoryErrorsOfAllControllers) {
+  const TestHost host;
+  host.write("/proc/uptime", "86400.51 170000.00\n");
+  host.write("/sys/devices/system/edac/mc/mc0/ce_count", "3\n");
+  host.write("/sys/devices/system/edac/mc/mc1/ce_count", "4\n");
+  host.write("/sys/devices/system/edac/mc/power/control", "auto\n");
+  KernelTree fs(host.root());
+  const Snapshot facts = counted_since_start(fs);
+  EXPECT_EQ(value_of(facts, "since_start.seconds"), "86400");
+  EXPECT_EQ(value_of(facts, "since_start.memory_errors_corrected"), "7");
+  EXPECT_EQ(value_of(facts, "since_start.memory_errors_uncorrected"), "");
+}
+
+TEST(ClockState, IsThatOfThisMachineOnlyOnThisMachine) {
+  const TestHost host;
+  KernelTree copy(host.root());
+  EXPECT_TRUE(clock_state(copy).empty());
+  KernelTree live;
+  const Snapshot facts = clock_state(live);
+  const std::string synchronised = value_of(facts, "clock.synchronised");
+  EXPECT_TRUE(synchronised == "yes" || synchronised == "no") << synchronised;
+  EXPECT_NE(value_of(facts, "clock_state.max_error_ns"), "no such fact");
+}
+
 TEST(Environment, KeepsExactNamesOnly) {
   using namespace std::literals;
   const auto environ = "OMP_NUM_THREADS=4\0SECRET_TOKEN=x\0OMP_NUM_THREADS_=5\0HF_TOKEN=y\0NCCL_ALGO=Ring\0"sv;

@@ -39,6 +39,15 @@ TEST(RuleIrqImbalance, NamesTheCpuItsVectorsAndTheLineToType) {
   EXPECT_NE(found[0].remedy.admin.at(1).find("echo 0-3 > /proc/irq/4"), std::string::npos);
 }
 
+TEST(RuleIrqImbalance, PutsAVectorBesideItsDeviceWhereThatIsKnown) {
+  R node = node_with(true, 0.5);
+  node.begin.emplace_back("numa.node1.cpus", "2-3");
+  for (int i = 41; i < 45; ++i) node.begin.emplace_back("irq." + std::to_string(i) + ".numa_node", "1");
+  const std::string line = node.findings("irq.imbalance").at(0).remedy.admin.at(1);
+  EXPECT_NE(line.find("echo 2-3 > /proc/irq/4"), std::string::npos) << line;
+  EXPECT_NE(line.find("on NUMA node 1"), std::string::npos) << line;
+}
+
 TEST(RuleIrqImbalance, DoesNotAdviseToStartWhatRuns) {
   R node = node_with(true, 0.5);
   for (auto& [key, value] : node.begin) {

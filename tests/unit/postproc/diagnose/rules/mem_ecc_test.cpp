@@ -40,5 +40,22 @@ TEST(RuleEcc, IsSilentOnAFewCorrectedErrors) {
   EXPECT_THROW(static_cast<void>(R().findings("mem.ecc_host")), Unavailable);
 }
 
+TEST(RuleEcc, OfANodeWithoutAJobCountsFromItsStart) {
+  const auto since_start = [](const char* corrected, const char* uncorrected) {
+    R node;
+    node.begin = {{"since_start.seconds", "864000"},
+                  {"since_start.memory_errors_corrected", corrected},
+                  {"since_start.memory_errors_uncorrected", uncorrected}};
+    return node.findings("mem.ecc_host");
+  };
+  const auto many = since_start("500", "0");
+  ASSERT_EQ(many.size(), 1U);
+  EXPECT_EQ(many[0].severity, Severity::notice);
+  EXPECT_NE(many[0].sentence.find("has had 500 corrected errors since the node was started 10 d"), std::string::npos)
+      << many[0].sentence;
+  EXPECT_TRUE(since_start("40", "0").empty()) << "four a day";
+  EXPECT_EQ(since_start("0", "1").at(0).severity, Severity::critical);
+}
+
 }  // namespace
 }  // namespace reveal

@@ -110,5 +110,59 @@ TEST(RuleSingleQp, IsSilentOnOnePathSeveralPairsAndSockets) {
   EXPECT_TRUE(sockets.findings("nccl.single_qp").empty());
 }
 
+R on_ethernet(double megabytes, double cpus = 1.2) {
+  R node = training(megabytes, megabytes);
+  node.counter("process.cpu_time", "rank0", R::always(cpus * 1e9));
+  std::erase_if(node.begin, [](const auto& fact) { return fact.first.starts_with("rdma."); });
+  node.begin.emplace_back("net.eth0.speed", "100000");
+  node.begin.emplace_back("net.eth0.vendor", "0x15b3");
+  return node;
+}
+
+TEST(RuleSocketThreads, ProposesAnExperimentOnALinkThatIsNeverFull) {
+  const auto found = on_ethernet(2000).findings("nccl.socket_threads");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].severity, Severity::info);
+  EXPECT_EQ(found[0].confidence, Confidence::possible);
+  EXPECT_EQ(found[0].instances, std::vector<std::string>{"eth0"});
+  EXPECT_EQ(found[0].evidence.at(0).expected, 12.5e9);
+  EXPECT_NE(found[0].impact.how.find("not measured"), std::string::npos);
+}
+
+TEST(RuleSocketThreads, IsSilentWhereMoreSocketsWouldNotHelp) {
+  const auto silent = [](const R& node) { return node.findings("nccl.socket_threads").empty(); };
+  EXPECT_TRUE(silent(on_ethernet(9000))) << "the link is nearly full";
+  EXPECT_TRUE(silent(on_ethernet(20))) << "a rendezvous";
+  EXPECT_TRUE(silent(on_ethernet(2000, 0.4))) << "no thread can be full";
+  EXPECT_TRUE(silent(training(2000, 2000))) << "a fabric is up";
+  R loading = on_ethernet(2000);
+  loading.telemetry.channels[1].metric = "net.rx_packets";
+  loading.counter("net.rx_bytes", "eth0", R::always(50e6));
+  EXPECT_TRUE(silent(loading)) << "it only sends";
+  const std::pair<const char*, const char*> reasons[] = {{"env.NCCL_SOCKET_NTHREADS", "4"},
+                                                         {"env.NCCL_NSOCKS_PERTHREAD", "2"},
+                                                         {"env.SLURM_JOB_NUM_NODES", "1"},
+                                                         {"net.eth0.vendor", "0x1d0f"},
+                                                         {"net.eth0.speed", "10000"}};
+  for (const auto& [key, value] : reasons) {
+    R node = on_ethernet(2000);
+    std::erase_if(node.begin, [&](const auto& fact) { return fact.first == key; });
+    node.begin.emplace_back(key, value);
+    EXPECT_TRUE(silent(node)) << key;
+  }
+  Finding saturated;
+  saturated.id = "irq.softirq_saturation";
+  EXPECT_TRUE(on_ethernet(2000).findings("nccl.socket_threads", std::vector{saturated}).empty());
+}
+
+TEST(RuleSocketThreads, SaysWhatItCouldNotMeasure) {
+  EXPECT_THROW(static_cast<void>(R().findings("nccl.socket_threads")), Unavailable);
+  R blind = on_ethernet(2000);
+  for (Channel& channel : blind.telemetry.channels) {
+    if (channel.metric == "process.cpu_time") channel.metric = "process.other";
+  }
+  EXPECT_THROW(static_cast<void>(blind.findings("nccl.socket_threads")), Unavailable);
+}
+
 }  // namespace
 }  // namespace reveal

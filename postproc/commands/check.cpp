@@ -1,0 +1,152 @@
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <exception>
+#include <filesystem>
+
+#include "hdf5schema/basics/clocks.h"
+#include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/private_files.h"
+#include "postproc/commands/shared_options.h"
+#include "postproc/commands/terminal.h"
+#include "postproc/diagnose/collector_query.h"
+#include "postproc/diagnose/node_check.h"
+#include "postproc/report/node_check_page.h"
+#include "postproc/telemetry/load.h"
+
+namespace reveal {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A place for one recording, gone with it. One that was killed leaves a place that the next one clears.
+class Workplace {
+ public:
+  Workplace() {
+    const std::string all =
+        private_directory((fs::temp_directory_path() / ("reveal-check-" + std::to_string(::geteuid()))).string());
+    clear_old(all);
+    place_ = fs::path(all) / std::to_string(::getpid());
+    fs::remove_all(place_);
+    fs::create_directory(place_);
+  }
+  ~Workplace() {
+    std::error_code ignored;
+    fs::remove_all(place_, ignored);
+  }
+  Workplace(const Workplace&) = delete;
+  Workplace& operator=(const Workplace&) = delete;
+
+  [[nodiscard]] fs::path trace() const { return place_ / "node.h5"; }
+
+ private:
+  static void clear_old(const fs::path& all) {
+    constexpr auto kOld = std::chrono::hours(1);
+    std::error_code ignored;
+    for (const auto& entry : fs::directory_iterator(all, ignored)) {
+      if (fs::file_time_type::clock::now() - entry.last_write_time(ignored) > kOld) fs::remove_all(entry, ignored);
+    }
+  }
+
+  fs::path place_;
+};
+
+/// Read by a service of another user, so for all to read; written by rename, so never half.
+void write_for_all(const fs::path& file, const std::string& text) {
+  constexpr mode_t kForAll = 0644;
+  const fs::path directory = file.has_parent_path() ? file.parent_path() : fs::path(".");
+  struct stat status {};
+  if (::stat(directory.c_str(), &status) != 0) throw system_error(directory.string(), errno);
+  if (status.st_uid != ::geteuid())
+    throw Error(file.string() + ": not written, the directory belongs to somebody else");
+  const std::string name = file.filename().string();
+  NewFile written(directory, name, "." + name + "." + std::to_string(::getpid()) + ".tmp", kForAll);
+  ::fchmod(written.descriptor(), kForAll);
+  written.write(text);
+  written.publish(Synced::no);
+}
+
+class Check final : public Command {
+ public:
+  void declare(CLI::App& app, CommonOptions& common) override {
+    add_config_option(app, common);
+    app.add_flag("--all", all_, "print also what helps, and what was and could not be looked at");
+    app.add_option("--textfile", textfile_, "write the results for node_exporter's textfile collector")
+        ->type_name("FILE.prom");
+    app.add_option("--seconds", seconds_, "how long to look (default 2)")
+        ->type_name("N")
+        ->check(finite() & CLI::Range(1.0, 20.0));
+    app.add_option("--root", root_, "look at a copied tree or a recording of reveal-collect instead of this node")
+        ->type_name("DIR");
+  }
+
+  int run(const CommonOptions& common) override {
+    try {
+      return look(common);
+    } catch (const std::exception& error) {
+      put(unknown_as_metrics(utc_now_ns()));
+      print(common.json ? unknown_as_json(error.what()) : unknown_line(error.what()) + "\n");
+      return static_cast<int>(NodeStatus::unknown);
+    }
+  }
+
+ private:
+  [[nodiscard]] NodeTrace recorded() const {
+    constexpr double kMillisecond = 1e-3;
+    const Workplace place;
+    record_node({.trace = place.trace(),
+                 .root = root_,
+                 .duration = std::chrono::milliseconds(static_cast<std::int64_t>(seconds_ / kMillisecond))});
+    return load_trace(place.trace());
+  }
+
+  int look(const CommonOptions& common) {
+    const AnalysisSettings settings = common.settings();
+    const NodeTrace trace = recorded();
+    const Detection detection;
+    const NodeCheck check = check_node({.telemetry = trace.telemetry,
+                                        .detection = detection,
+                                        .begin = trace.begin,
+                                        .end = trace.end,
+                                        .events = trace.events,
+                                        .utc_minus_monotonic_ns = trace.utc_minus_monotonic_ns},
+                                       settings);
+    put(check_as_metrics(check));
+    if (common.json) {
+      print(check_as_json(check));
+    } else if (all_) {
+      print(check_as_text(check, static_cast<std::size_t>(common.style().width)));
+    } else {
+      print(check_line(check) + "\n");
+    }
+    return static_cast<int>(status_of(check));
+  }
+
+  /// What was found is worth more than the file.
+  void put(const std::string& metrics) const {
+    if (textfile_.empty()) return;
+    try {
+      write_for_all(textfile_, metrics);
+    } catch (const Error& error) {
+      complain(error.what());
+    }
+  }
+
+  std::string textfile_, root_ = "/";
+  double seconds_ = 2;
+  bool all_ = false;
+};
+
+const RegisteredCommand kCheckCommand{
+    {.order = 99,
+     .name = "check",
+     .help = "Is this node configured well and its hardware sound, in one line for monitoring systems",
+     .examples = "  reveal check\n  reveal check --all\n  reveal check --json\n"
+                 "  reveal check --textfile reveal.prom      also for Prometheus\n"
+                 "Exit status: 0 OK, 1 warning, 2 critical, 3 unknown.",
+     .usage_status = static_cast<int>(NodeStatus::unknown),
+     .make = make_command<Check>}};
+
+}  // namespace
+}  // namespace reveal

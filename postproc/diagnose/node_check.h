@@ -1,0 +1,33 @@
+// What `reveal check` asks of a node on which no job is watched: the rules that need none, and what they come to.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "postproc/diagnose/analysis_settings.h"
+#include "postproc/diagnose/rule.h"
+
+namespace reveal {
+
+/// As monitoring systems number them; the exit status.
+enum class NodeStatus : std::uint8_t { ok, warning, critical, unknown };
+[[nodiscard]] std::string_view name_of(NodeStatus) noexcept;
+
+struct NodeCheck {
+  std::string node;
+  std::int64_t utc_ns = 0;
+  std::vector<std::string> asked;  // ids of the rules that could answer, in attribution order
+  std::vector<Finding> findings;
+  std::vector<NotChecked> not_checked;  // the others
+};
+
+[[nodiscard]] NodeCheck check_node(const RuleContext::Node& node, const AnalysisSettings& settings);
+
+/// Of one finding: a notice is worth a look of an administrator.
+[[nodiscard]] NodeStatus status_of(const Finding& finding) noexcept;
+/// Of the worst; unknown if no rule could answer.
+[[nodiscard]] NodeStatus status_of(const NodeCheck& check) noexcept;
+
+}  // namespace reveal

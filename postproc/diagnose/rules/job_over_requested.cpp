@@ -1,0 +1,174 @@
+// The job was given far more memory or cpus than it ever used: the next one would start earlier with less.
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/text.h"
+#include "postproc/diagnose/core_threads.h"
+#include "postproc/diagnose/signals.h"
+#include "postproc/words/quantity.h"
+
+namespace reveal {
+namespace {
+
+constexpr double kMebi = 1024.0 * 1024.0;
+
+/// What was asked for, and the most that was used of it.
+struct Request {
+  std::string metric;
+  std::string unit;
+  double asked = 0;
+  double used = 0;
+};
+
+double setting(const RuleContext& context, std::string_view key) {
+  return static_cast<double>(parse_int(context.snapshot_value(key)).value_or(0));
+}
+
+/// Graphics cards come with a share of cpus and memory that the site sets.
+bool has_gpus(const RuleContext& context) {
+  const std::string opened = context.snapshot_value("job.gpus_opened");
+  return (!opened.empty() && opened != "none") || setting(context, "env.SLURM_GPUS_ON_NODE") > 0 ||
+         !context.snapshot_value("env.SLURM_JOB_GPUS").empty();
+}
+
+/// Something slowed the job down, or held it on fewer cpus than it has: first that, then what it needs.
+bool was_disturbed(const RuleContext& context) {
+  return std::any_of(context.found.begin(), context.found.end(), [](const Finding& found) {
+    return found.severity >= Severity::warning || found.id == "cpu.affinity_too_narrow";
+  });
+}
+
+/// The highest mean over a minute.
+double busiest_minute(const RuleContext& context, const std::vector<double>& series) {
+  const std::size_t minute = context.steps(60);
+  double most = std::nan("");
+  for (std::size_t begin = 0; begin + minute <= series.size(); begin += minute) {
+    most = std::fmax(most, mean_inside(series, {begin, begin + minute}));
+  }
+  return most;
+}
+
+/// Bytes asked for; 0 where nothing was, or the whole node was taken.
+double memory_asked(const RuleContext& context, std::size_t cpus) {
+  const double of_node = setting(context, "env.SLURM_MEM_PER_NODE") * kMebi;
+  const double of_cpus = setting(context, "env.SLURM_MEM_PER_CPU") * kMebi * static_cast<double>(cpus);
+  const double asked = of_node > 0 ? of_node : of_cpus;
+  constexpr double kWholeNode = 0.9;
+  return asked < kWholeNode * setting(context, "memory.total") ? asked : 0;
+}
+
+/// Of the job's control group, without the page cache, which gives way.
+double memory_used(const RuleContext& context) {
+  auto used = context.total("cgroup.memory_anon");
+  const auto shared = context.total_if_measured("memory_stat.shmem");
+  double most = std::nan("");
+  for (std::size_t t = 0; t < used.size(); ++t) {
+    const double more = shared ? (*shared)[t] : 0;
+    most = std::fmax(most, used[t] + (std::isnan(more) ? 0 : more));
+  }
+  return most;
+}
+
+std::optional<Request> memory_request(const RuleContext& context, std::size_t cpus) {
+  const double asked = memory_asked(context, cpus);
+  if (asked == 0 || !context.total_if_measured("cgroup.memory_anon")) return std::nullopt;
+  const Request memory{"cgroup.memory_anon", "bytes", asked, memory_used(context)};
+  const bool much = asked - memory.used >= context.threshold("min_memory") * 1e9;
+  if (!much || !(memory.used < context.threshold("max_share") * asked)) return std::nullopt;
+  return memory;
+}
+
+/// Whole cores where cpus share them: many programs leave the second thread of a core alone, on purpose.
+std::optional<Request> cpu_request(const RuleContext& context, const std::vector<int>& cpus) {
+  const auto used = rate(context, "job.cpu_time", 1e-9, "cpus");
+  if (!used || cpus.empty()) return std::nullopt;
+  const Request request{"job.cpu_time", "cpus", static_cast<double>(cores_of(context, cpus)),
+                        busiest_minute(context, used->values)};
+  const bool many = request.asked - request.used >= context.threshold("min_cpus");
+  if (!many || !(request.used < context.threshold("max_share") * request.asked)) return std::nullopt;
+  return request;
+}
+
+JobValues values_of(const RuleContext& context, const std::optional<Request>& memory,
+                    const std::optional<Request>& cpus) {
+  constexpr double kReserve = 1.3;
+  constexpr double kStep = 100;  // MiB
+  JobValues values;
+  if (memory) values["mem_mib"] = fmt::format("{:.0f}", std::ceil(kReserve * memory->used / kMebi / kStep) * kStep);
+  if (cpus && setting(context, "env.SLURM_NTASKS") > 1) {
+    values["tasks"] = context.snapshot_value("env.SLURM_NTASKS");
+  } else if (cpus) {
+    values["cpus"] = fmt::format("{:.0f}", std::max(1.0, std::ceil(cpus->used)));
+  }
+  return values;
+}
+
+std::string words_of(const Request& request) {
+  return fmt::format("{} of {}", quantity(request.used, request.unit),
+                     request.unit == "bytes" ? quantity(request.asked, request.unit) + " of memory"
+                                             : number(request.asked) + " cpu cores");
+}
+
+std::vector<Finding> check(const RuleContext& context) {
+  if (context.without_job()) throw Unavailable("not measured: what a job asked for");
+  if (context.snapshot_value("env.SLURM_JOB_ID").empty()) return {};  // outside a batch system nothing is asked for
+  if (job_seconds(context) < context.threshold("min_seconds")) return {};
+  if (has_gpus(context) || was_disturbed(context)) return {};
+  // The largest node decides about all, and no node knows it.
+  if (setting(context, "env.SLURM_JOB_NUM_NODES") != 1)
+    throw Unavailable("a job of several nodes is not judged by one");
+  const std::vector<int> owned = parse_cpu_list(context.snapshot_value("job.cpus_owned"));
+  const auto memory = memory_request(context, owned.size());
+  const auto cpus = cpu_request(context, owned);
+  if (!memory && !cpus) return {};
+
+  Finding finding = context.finding(values_of(context, memory, cpus));
+  finding.severity = Severity::info;  // nothing was slower for it
+  finding.confidence = Confidence::certain;
+  finding.intervals = {context.span(0, context.telemetry.samples)};
+  finding.impact.how = "none for this run: a job that asks for less may start earlier";
+  std::string all;
+  for (const auto& request : {memory, cpus}) {
+    if (!request) continue;
+    finding.evidence.push_back({.metric = request->metric,
+                                .instance = "",
+                                .node = context.telemetry.node,
+                                .feature = request->unit == "bytes" ? "max" : "busiest minute",
+                                .observed = request->used,
+                                .expected = request->asked,
+                                .unit = request->unit,
+                                .span = finding.intervals.front()});
+    all += (all.empty() ? "" : " and ") + words_of(*request);
+  }
+  finding.sentence = fmt::format("At its most, the job used {} that it had on {}.", all, context.telemetry.node);
+  finding.runner_up = {"cpu.affinity_too_narrow", "its processes were not held on fewer cpus than it has"};
+  return {finding};
+}
+
+const RegisteredRule kRule{{
+    .id = "job.over_requested",
+    .title = "The job asked for much more than it used",
+    .looks_for = "Jobs on one node, of ten minutes and more and without graphics cards, that never used half of the "
+                 "memory (cgroup.memory_anon) or of the cpu cores (job.cpu_time) they were given.",
+    .kind = FindingKind::audit,
+    .subsystem = Subsystem::process,
+    .order = 300,
+    .look_alikes = "cpu.affinity_too_narrow,a job that something slowed down,one thread on each core,a whole node",
+    .proof = Proof::test_double,
+    .thresholds = {{"max_share", 0.5, "ratio", "part of what was asked for that is never used"},
+                   {"min_seconds", 600, "s", "shortest run"},
+                   {"min_memory", 4, "GB", "least memory that was left over"},
+                   {"min_cpus", 2, "cpus", "least cores that were left over"}},
+    .user_remedy = {{"#SBATCH --mem={mem_mib}M   # the most it used, and 30 % more", "job"},
+                    {"#SBATCH --cpus-per-task={cpus}   # what its busiest minute needed", "job"}},
+    .advice = {{"Ask for fewer than {tasks} tasks, or for fewer cpus for each of them.", "job"}},
+    .verify = "the job runs as long as before, and is not killed for memory",
+    .sources = {"https://github.com/PrincetonUniversity/jobstats", "https://slurm.schedmd.com/sbatch.html#OPT_mem"},
+    .check = check,
+}};
+
+}  // namespace
+}  // namespace reveal

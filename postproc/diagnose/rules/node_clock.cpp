@@ -1,0 +1,88 @@
+// The node's wall clock is not synchronised: times of several nodes cannot be laid side by side.
+#include <spdlog/fmt/fmt.h>
+
+#include <cmath>
+
+#include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/text.h"
+#include "postproc/diagnose/rule.h"
+#include "postproc/words/quantity.h"
+
+namespace reveal {
+namespace {
+
+double nanoseconds(const RuleContext& context, std::string_view key) {
+  const auto value = parse_int(context.snapshot_value(key));
+  return value ? static_cast<double>(*value) : std::nan("");
+}
+
+/// On one node there is nothing to be aligned. What checks a node without a job looks at it before there is one.
+bool matters(const RuleContext& context) {
+  return context.without_job() || parse_int(context.snapshot_value("env.SLURM_JOB_NUM_NODES")).value_or(1) > 1;
+}
+
+Evidence fact(const RuleContext& context, std::string metric, double observed, double expected) {
+  return {.metric = std::move(metric),
+          .instance = "",
+          .node = context.telemetry.node,
+          .feature = "value",
+          .observed = observed,
+          .expected = expected,
+          .unit = "ns",
+          .span = context.span(0, context.telemetry.samples),
+          .detectors = {"snapshot"}};
+}
+
+std::vector<Finding> check(const RuleContext& context) {
+  constexpr double kSecond = 1e9;
+  const std::string synchronised = context.snapshot_value("clock.synchronised");
+  if (synchronised.empty()) throw Unavailable("not measured: clock.synchronised");
+  if (!matters(context)) return {};
+  const double error = nanoseconds(context, "clock_state.max_error_ns");
+  const double offset = std::abs(nanoseconds(context, "clock_state.offset_ns"));
+  // chrony without rtcsync leaves the flag as it is, and tells the kernel a small error all the same.
+  const bool alone = synchronised == "no" && error >= context.threshold("min_error") * kSecond;
+  const double most = context.threshold("max_offset") * kSecond;
+  if (!alone && !(offset > most)) return {};
+
+  Finding finding = context.finding();
+  finding.severity = Severity::notice;
+  finding.confidence = alone ? Confidence::likely : Confidence::certain;
+  finding.intervals = {context.span(0, context.telemetry.samples)};
+  finding.impact.how = "none for the job: reports and logs of several nodes may be out of step";
+  finding.evidence.push_back(alone ? fact(context, "clock_state.max_error_ns", error, 0)
+                                   : fact(context, "clock_state.offset_ns", offset, 0));
+  finding.sentence = alone ? fmt::format("The clock of {} is not synchronised: the kernel allows for an error of {}.",
+                                         context.telemetry.node, quantity(error, "ns"))
+                           : fmt::format("The clock of {} is {} off, and still being corrected.",
+                                         context.telemetry.node, quantity(offset, "ns"));
+  finding.runner_up = {"cpu.clocksource_not_tsc", "a clock that is slow to read: it is reported apart"};
+  return {finding};
+}
+
+const RegisteredRule kRule{{
+    .id = "node.clock_drift",
+    .title = "The node's clock is not synchronised",
+    .looks_for =
+        "A wall clock that nothing keeps right, by the kernel's own state (clock.synchronised, clock_state.*), "
+        "in jobs of several nodes.",
+    .kind = FindingKind::audit,
+    .subsystem = Subsystem::process,
+    .order = 94,
+    .look_alikes = "cpu.clocksource_not_tsc,chrony without rtcsync",
+    .proof = Proof::real,
+    .checks_node = true,
+    .thresholds = {{"min_error", 4, "s", "error that the kernel allows for, from which nothing keeps the clock right"},
+                   {"max_offset", 0.01, "s", "known distance from the right time that is still to be corrected"}},
+    .user_remedy =
+        {"timedatectl | grep synchronized   # on {nodes}; a virtual machine's host may keep its clock right"},
+    .admin_remedy = {"systemctl enable --now chronyd   # chrony on Debian",
+                     "chronyc tracking   # then: Leap status must be Normal; chronyc makestep corrects it at once"},
+    .verify = "chronyc tracking reports less than 1 ms, and the coverage table a small clock error",
+    .sources = {"https://man7.org/linux/man-pages/man2/adjtimex.2.html",
+                "https://chrony-project.org/doc/4.6/chronyc.html"},
+    .check = check,
+}};
+
+}  // namespace
+}  // namespace reveal

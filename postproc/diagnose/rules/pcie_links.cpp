@@ -1,0 +1,243 @@
+// Links of network, NVMe and graphics cards: narrower or slower than both of their ends can do, or with errors.
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/text.h"
+#include "postproc/diagnose/rule.h"
+#include "postproc/diagnose/signals.h"
+#include "postproc/words/quantity.h"
+
+namespace reveal {
+namespace {
+
+struct Adapter {
+  std::string address;  // "0000:81:00.0"
+  std::string kind;     // "network", "nvme", "gpu", "accelerator"
+  std::string name;     // "0000:81:00.0 net eth2"
+};
+
+std::vector<Adapter> adapters(const RuleContext& context) {
+  constexpr std::string_view kPrefix = "pci.";
+  constexpr std::string_view kClass = ".class";
+  std::vector<Adapter> all;
+  for (const auto& [key, kind] : context.begin) {
+    if (!key.starts_with(kPrefix) || !key.ends_with(kClass)) continue;
+    const std::string address = key.substr(kPrefix.size(), key.size() - kPrefix.size() - kClass.size());
+    const std::string name = context.snapshot_value("pci." + address + ".device");
+    all.push_back({address, kind, name.empty() ? address : name});
+  }
+  if (all.empty()) throw Unavailable("not measured: links of the node's cards (no PCI Express, or a virtual machine)");
+  return all;
+}
+
+std::optional<std::string> value_in(const Snapshot& snapshot, const std::string& key) {
+  for (const auto& [name, value] : snapshot) {
+    if (name == key) return value;
+  }
+  return std::nullopt;
+}
+
+/// The number that "16" and "8.0 GT/s PCIe" begin with; NaN for "Unknown".
+double number_in(const std::optional<std::string>& text) {
+  double value = std::nan("");
+  if (text) std::from_chars(text->data(), text->data() + text->size(), value);
+  return value;
+}
+
+/// As it was at the start and, where it is known, at the end: what was low only once may have been asleep.
+double highest_of(const RuleContext& context, const std::string& key) {
+  return std::fmax(number_in(value_in(context.begin, key)), number_in(value_in(context.end, key)));
+}
+
+/// What both ends can do; NaN unless both say it.
+double possible(const RuleContext& context, const std::string& address, const std::string& what) {
+  const double own = highest_of(context, "pci." + address + ".max_" + what);
+  const double port = highest_of(context, "pci." + address + ".port_max_" + what);
+  return std::isnan(own) || std::isnan(port) ? std::nan("") : std::min(own, port);
+}
+
+Finding at_adapter(const RuleContext& context, const Adapter& adapter) {
+  Finding finding = context.finding({{"address", adapter.address}});
+  finding.intervals = {context.span(0, context.telemetry.samples)};
+  finding.instances = {adapter.address};
+  return finding;
+}
+
+Evidence fact(const RuleContext& context, const Adapter& adapter, std::string metric, double observed,
+              std::optional<double> expected, std::string unit) {
+  return {.metric = std::move(metric),
+          .instance = adapter.address,
+          .node = context.telemetry.node,
+          .feature = "value",
+          .observed = observed,
+          .expected = expected,
+          .unit = std::move(unit),
+          .span = context.span(0, context.telemetry.samples),
+          .detectors = {"snapshot"}};
+}
+
+/// A function of a virtual card reports nothing, or no width that a link can have.
+bool is_width(double width) {
+  constexpr double kWidest = 32;
+  return width >= 1 && width <= kWidest;
+}
+
+std::optional<Finding> trained_down(const RuleContext& context, const Adapter& adapter) {
+  const double width = highest_of(context, "pci." + adapter.address + ".width");
+  const double full_width = possible(context, adapter.address, "width");
+  // Graphics cards lower their speed when they have nothing to do, and whether they had was not measured.
+  const bool speed_tells = adapter.kind == "network" || adapter.kind == "nvme";
+  const double speed = speed_tells ? highest_of(context, "pci_state." + adapter.address + ".speed") : std::nan("");
+  const double full_speed = possible(context, adapter.address, "speed");
+  const bool narrow = is_width(width) && is_width(full_width) && width < full_width;
+  const bool slow = speed > 0 && speed < full_speed;
+  if (!narrow && !slow) return std::nullopt;
+
+  Finding finding = at_adapter(context, adapter);
+  finding.severity = Severity::notice;
+  finding.confidence = Confidence::likely;
+  finding.impact.how = "not known: what the job moved over this link was not measured";
+  if (narrow) finding.evidence.push_back(fact(context, adapter, "pci.width", width, full_width, "lanes"));
+  if (slow) finding.evidence.push_back(fact(context, adapter, "pci.speed", speed, full_speed, "GT/s"));
+  finding.sentence = fmt::format("The PCI Express link of {} on {} runs ", adapter.name, context.telemetry.node);
+  if (narrow) finding.sentence += fmt::format("with {:g} of {:g} lanes", width, full_width);
+  if (slow) finding.sentence += fmt::format("{}at {:g} of {:g} GT/s", narrow ? " and " : "", speed, full_speed);
+  finding.sentence += ", which the card and its port can both do.";
+  finding.runner_up = {"", "a slot that is narrower than the card: its port can do as much as is expected here"};
+  return finding;
+}
+
+std::vector<Finding> check_training(const RuleContext& context) {
+  std::vector<Finding> findings;
+  for (const Adapter& adapter : adapters(context)) {
+    if (auto finding = trained_down(context, adapter)) findings.push_back(*std::move(finding));
+  }
+  return findings;
+}
+
+/// Errors within a time.
+struct Errors {
+  double count = 0;
+  double seconds = 0;
+};
+
+/// Between the two looks of the trace; of a node without a job, since it was started. Nothing where nobody counts them.
+std::optional<Errors> errors_of(const RuleContext& context, const std::string& key) {
+  const double before = number_in(value_in(context.begin, key));
+  const double after = number_in(value_in(context.end, key));
+  const double age = number_in(value_in(context.begin, "since_start.seconds"));
+  if (context.without_job() && before >= 0 && age > 0) return Errors{before, age};
+  if (std::isnan(before) || std::isnan(after) || after < before) return std::nullopt;
+  return Errors{after - before, job_seconds(context)};
+}
+
+/// Where more of them were counted: the card may have none while its port counts.
+std::optional<Errors> link_errors(const RuleContext& context, const Adapter& adapter) {
+  const auto own = errors_of(context, "pci_state." + adapter.address + ".link_errors");
+  const auto port = errors_of(context, "pci_state." + adapter.address + ".port_link_errors");
+  if (!own || (port && port->count > own->count)) return port;
+  return own;
+}
+
+std::string when_words(const RuleContext& context, const Errors& errors) {
+  return context.without_job() ? fmt::format("in {} since the node was started", duration(errors.seconds))
+                               : "while the job ran";
+}
+
+std::optional<Finding> uncorrected(const RuleContext& context, const Adapter& adapter) {
+  const auto nonfatal = errors_of(context, "pci_state." + adapter.address + ".nonfatal");
+  const auto fatal = errors_of(context, "pci_state." + adapter.address + ".fatal");
+  const bool died = fatal && fatal->count > 0;
+  // Some are normal while a node starts and looks for its devices.
+  if (!died && (context.without_job() || !nonfatal || nonfatal->count == 0)) return std::nullopt;
+  const Errors& worst = died ? *fatal : *nonfatal;
+  Finding finding = at_adapter(context, adapter);
+  finding.severity = Severity::warning;
+  finding.confidence = Confidence::certain;
+  finding.impact.how = "not known: what was in flight over this link may be lost";
+  finding.evidence.push_back(
+      fact(context, adapter, died ? "pci.fatal_errors" : "pci.nonfatal_errors", worst.count, 0, "count"));
+  finding.sentence =
+      fmt::format("{} on {} had {} uncorrected PCI Express {} {}.", adapter.name, context.telemetry.node,
+                  number(worst.count), worst.count == 1 ? "error" : "errors", when_words(context, worst));
+  return finding;
+}
+
+std::optional<Finding> corrected(const RuleContext& context, const Adapter& adapter) {
+  constexpr double kHour = 3600;
+  const auto errors = link_errors(context, adapter);
+  if (!errors || errors->count < context.threshold("min_errors")) return std::nullopt;
+  const double per_hour = errors->count / errors->seconds * kHour;
+  if (!(per_hour >= context.threshold("min_per_hour"))) return std::nullopt;
+  Finding finding = at_adapter(context, adapter);
+  finding.severity = Severity::notice;
+  finding.confidence = Confidence::certain;
+  finding.impact.how = "none seen: the errors were corrected, each by sending a packet again";
+  finding.evidence.push_back(fact(context, adapter, "pci.link_errors", errors->count, 0, "count"));
+  finding.sentence =
+      fmt::format("The PCI Express link of {} on {} had {} errors {} ({} an hour); all were corrected.", adapter.name,
+                  context.telemetry.node, number(errors->count), when_words(context, *errors), number(per_hour));
+  finding.runner_up = {"pcie.link_downtrained", "the link keeps its width and speed; it repeats packets"};
+  return finding;
+}
+
+std::vector<Finding> check_errors(const RuleContext& context) {
+  std::vector<Finding> findings;
+  bool counted = false;
+  for (const Adapter& adapter : adapters(context)) {
+    counted = counted || link_errors(context, adapter) || errors_of(context, "pci_state." + adapter.address + ".fatal");
+    auto finding = uncorrected(context, adapter);
+    if (!finding) finding = corrected(context, adapter);
+    if (finding) findings.push_back(*std::move(finding));
+  }
+  if (!counted) throw Unavailable("not measured: errors of PCI Express links (the kernel has no AER for these cards)");
+  return findings;
+}
+
+const RegisteredRule kTraining{{
+    .id = "pcie.link_downtrained",
+    .title = "A card's PCI Express link is narrower or slower than it can be",
+    .looks_for = "Links of network, NVMe and graphics cards with fewer lanes than the card and its port have (pci.*), "
+                 "and, but for graphics cards, at a lower speed (pci_state.*).",
+    .kind = FindingKind::audit,
+    .subsystem = Subsystem::network,
+    .order = 88,
+    .look_alikes = "a graphics card that saves power,a slot that is narrower than the card",
+    .proof = Proof::test_double,
+    .checks_node = true,
+    .user_remedy = {{"sbatch --exclude={nodes} ...   # until the card is reseated", "job"}},
+    .admin_remedy = {"lspci -vv -s {address} | grep -E 'LnkCap:|LnkSta:'   # downgraded, and the same of its port",
+                     "Reseat the card and its riser; look at the slot's bifurcation and speed in the firmware."},
+    .verify = "LnkSta has the width and speed of LnkCap while the card works",
+    .sources = {"https://www.kernel.org/doc/Documentation/ABI/testing/sysfs-bus-pci"},
+    .check = check_training,
+}};
+
+const RegisteredRule kErrors{{
+    .id = "pcie.errors",
+    .title = "A card's PCI Express link has errors",
+    .looks_for = "Errors that the kernel counted on the links of network, NVMe and graphics cards, or at their ports "
+                 "(pci_state.*).",
+    .kind = FindingKind::audit,
+    .subsystem = Subsystem::network,
+    .order = 89,
+    .look_alikes = "pcie.link_downtrained,errors while the node starts",
+    .proof = Proof::test_double,
+    .checks_node = true,
+    .thresholds = {{"min_errors", 10, "errors", "corrected errors from which it is reported"},
+                   {"min_per_hour", 10, "/h", "and as many of them in an hour"}},
+    .user_remedy = {{"sbatch --exclude={nodes} ...   # until the card is reseated", "job"}},
+    .admin_remedy = {"grep . /sys/bus/pci/devices/{address}/aer_dev_*   # and of its port: which errors",
+                     "Reseat or replace the card, its riser or its retimer; update the firmware."},
+    .verify = "the counts in aer_dev_correctable of the card and of its port stand still",
+    .sources = {"https://www.kernel.org/doc/Documentation/ABI/testing/sysfs-bus-pci-devices-aer",
+                "https://docs.kernel.org/PCI/pcieaer-howto.html"},
+    .check = check_errors,
+}};
+
+}  // namespace
+}  // namespace reveal

@@ -1,0 +1,129 @@
+// irq.balance_service_off and irq.remote_numa: cards all of whose vectors sit on one cpu or far away, and those that
+// only look like it.
+#include <gtest/gtest.h>
+
+#include "hdf5schema/basics/error.h"
+#include "rule_recording.h"
+
+namespace reveal {
+namespace {
+
+using R = RuleRecording;
+
+void put(Snapshot& facts, const std::string& key, const std::string& value) {
+  for (auto& [name, old] : facts) {
+    if (name == key) {
+      old = value;
+      return;
+    }
+  }
+  facts.emplace_back(key, value);
+}
+
+/// Eight cpus on two NUMA nodes; a card on node 1 whose vectors 41 to 44 are served by the cpus named.
+R node_with(const std::vector<int>& cpus, double per_second = 900) {
+  R node;
+  for (std::size_t i = 0; i < cpus.size(); ++i) {
+    const std::string vector = "irq." + std::to_string(41 + i);
+    node.counter(vector, "cpu" + std::to_string(cpus[i]), R::always(per_second));
+    node.begin.emplace_back(vector + ".device", "0000:81:00.0 net eth2, infiniband mlx5_0");
+    node.begin.emplace_back(vector + ".effective", std::to_string(cpus[i]));
+    node.begin.emplace_back(vector + ".numa_node", "1");
+  }
+  for (const auto& [key, value] : Snapshot{{"cpu.online", "0-7"},
+                                           {"irq.irqbalance", "not running"},
+                                           {"job.cpus_allowed", "0-7"},
+                                           {"net.eth2.rps_cpus", "00000000"},
+                                           {"numa.nodes", "0-1"},
+                                           {"numa.node0.cpus", "0-3"},
+                                           {"numa.node1.cpus", "4-7"}}) {
+    node.begin.emplace_back(key, value);
+  }
+  return node;
+}
+
+TEST(RuleBalanceService, NamesTheCardWhoseVectorsShareACpu) {
+  const auto found = node_with({5, 5, 5, 5}).findings("irq.balance_service_off");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].severity, Severity::notice);
+  EXPECT_EQ(found[0].instances, std::vector<std::string>{"eth2"});
+  EXPECT_NE(found[0].sentence.find("cpu5 serves all 4 interrupt vectors of eth2"), std::string::npos)
+      << found[0].sentence;
+  EXPECT_NE(found[0].remedy.admin.at(1).find("set_irq_affinity.sh eth2"), std::string::npos);
+}
+
+TEST(RuleBalanceService, IsSilentWhereSomebodySpreadsThemOrNeedNot) {
+  const auto silent = [](const R& node) { return node.findings("irq.balance_service_off").empty(); };
+  EXPECT_TRUE(silent(node_with({4, 5, 6, 7}))) << "static affinity, one cpu for each";
+  EXPECT_TRUE(silent(node_with({5, 5, 5}))) << "a card with few vectors";
+  EXPECT_TRUE(silent(node_with({5, 5, 5, 5}, 10))) << "a card with little to do";
+  const std::pair<const char*, const char*> excuses[] = {{"irq.irqbalance", "running"},
+                                                         {"cpu.isolated", "0-4,6-7"},
+                                                         {"job.cpus_allowed", "0-3"},
+                                                         {"net.eth2.rps_cpus", "000000ff"},
+                                                         {"cpu.online", "0-1"}};
+  for (const auto& [key, value] : excuses) {
+    R node = node_with({5, 5, 5, 5});
+    put(node.begin, key, value);
+    EXPECT_TRUE(silent(node)) << key;
+  }
+  R managed = node_with({5, 5, 5, 5});
+  for (int i = 41; i < 45; ++i) managed.begin.emplace_back("irq." + std::to_string(i) + ".managed", "yes");
+  EXPECT_TRUE(silent(managed));
+  R disk = node_with({5, 5, 5, 5});
+  for (int i = 41; i < 45; ++i) put(disk.begin, "irq." + std::to_string(i) + ".device", "0000:02:00.0 nvme nvme0");
+  EXPECT_TRUE(silent(disk));
+}
+
+TEST(RuleBalanceService, LeavesAPileThatCostsSomethingToTheRuleForIt) {
+  Finding costly;
+  costly.id = "irq.imbalance";
+  EXPECT_TRUE(node_with({5, 5, 5, 5}).findings("irq.balance_service_off", std::vector{costly}).empty());
+}
+
+TEST(RuleBalanceService, JudgesANodeWithoutAJobByItsConfiguration) {
+  R node = node_with({5, 5, 5, 5}, 0);
+  put(node.begin, "job.cpus_allowed", "");
+  EXPECT_EQ(node.findings("irq.balance_service_off").size(), 1U);
+}
+
+TEST(RuleBalanceService, SaysWhatItCouldNotMeasure) {
+  EXPECT_THROW(static_cast<void>(R().findings("irq.balance_service_off")), Unavailable);
+}
+
+TEST(RuleRemoteNuma, NamesTheCardAndTheCpusBesideIt) {
+  const auto found = node_with({0, 1, 2, 4}).findings("irq.remote_numa");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].severity, Severity::notice);
+  EXPECT_NEAR(found[0].evidence.at(0).observed.value_or(0), 0.75, 0.01);
+  EXPECT_NE(found[0].sentence.find("75 % of the interrupts of eth2"), std::string::npos) << found[0].sentence;
+  EXPECT_NE(found[0].remedy.admin.at(0).find("set_irq_affinity_bynode.sh 1 eth2"), std::string::npos);
+  EXPECT_NE(found[0].remedy.admin.at(1).find("echo 4-7 > /proc/irq/41/"), std::string::npos);
+}
+
+TEST(RuleRemoteNuma, IsSilentOnWhatIsNearIdleOrWhereTheJobIs) {
+  const auto silent = [](const R& node) { return node.findings("irq.remote_numa").empty(); };
+  EXPECT_TRUE(silent(node_with({4, 5, 6, 7})));
+  EXPECT_TRUE(silent(node_with({0, 1, 4, 5}))) << "half of them: default affinity over both nodes";
+  EXPECT_TRUE(silent(node_with({0, 1, 2, 3}, 100)));
+  R elsewhere = node_with({0, 1, 2, 3});
+  put(elsewhere.begin, "job.cpus_allowed", "0-3");
+  EXPECT_TRUE(silent(elsewhere));
+  R managed = node_with({0, 1, 2, 3});
+  for (int i = 41; i < 45; ++i) managed.begin.emplace_back("irq." + std::to_string(i) + ".managed", "yes");
+  EXPECT_TRUE(silent(managed));
+  R one_node = node_with({0, 1, 2, 3});
+  put(one_node.begin, "numa.nodes", "0");
+  put(one_node.begin, "numa.node1.cpus", "");
+  EXPECT_TRUE(silent(one_node));
+}
+
+TEST(RuleRemoteNuma, SaysWhatItCouldNotMeasure) {
+  EXPECT_THROW(static_cast<void>(R().findings("irq.remote_numa")), Unavailable);
+  R pooled = node_with({0, 1, 2, 3});
+  for (Channel& channel : pooled.telemetry.channels) channel.instance = "other_cpus";
+  EXPECT_THROW(static_cast<void>(pooled.findings("irq.remote_numa")), Unavailable);
+}
+
+}  // namespace
+}  // namespace reveal

@@ -1,0 +1,52 @@
+// node.clock_drift on clocks that nothing keeps right, and on those of a chrony that does not tell the kernel.
+#include <gtest/gtest.h>
+
+#include "hdf5schema/basics/error.h"
+#include "rule_recording.h"
+
+namespace reveal {
+namespace {
+
+std::vector<Finding> of(const char* synchronised, const char* error_ns, const char* offset_ns,
+                        const char* nodes = "4") {
+  RuleRecording node;
+  node.begin = {{"job.cpus_allowed", "0-7"},
+                {"env.SLURM_JOB_NUM_NODES", nodes},
+                {"clock.synchronised", synchronised},
+                {"clock_state.max_error_ns", error_ns},
+                {"clock_state.offset_ns", offset_ns}};
+  return node.findings("node.clock_drift");
+}
+
+TEST(RuleClockDrift, NamesAClockThatNothingKeepsRight) {
+  const auto found = of("no", "16000000000", "0");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].severity, Severity::notice);
+  EXPECT_NE(found[0].sentence.find("the kernel allows for an error of 16 s"), std::string::npos) << found[0].sentence;
+}
+
+TEST(RuleClockDrift, NamesAClockThatIsKnownToBeWrong) {
+  const auto found = of("yes", "20000000", "-35000000");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_NE(found[0].sentence.find("is 35 ms off"), std::string::npos) << found[0].sentence;
+}
+
+TEST(RuleClockDrift, IsSilentWhereSomethingKeepsItRightOrNobodyNeedsIt) {
+  EXPECT_TRUE(of("yes", "12000000", "40000").empty());
+  EXPECT_TRUE(of("yes", "1100000000", "0").empty()) << "half an hour after timesyncd asked last";
+  EXPECT_TRUE(of("no", "15000000", "0").empty()) << "chrony without rtcsync";
+  EXPECT_TRUE(of("no", "16000000000", "0", "1").empty()) << "a job on one node";
+}
+
+TEST(RuleClockDrift, LooksAtANodeWithoutAJob) {
+  RuleRecording node;
+  node.begin = {{"clock.synchronised", "no"}, {"clock_state.max_error_ns", "16000000000"}};
+  EXPECT_EQ(node.findings("node.clock_drift").size(), 1U);
+}
+
+TEST(RuleClockDrift, SaysWhatItCouldNotMeasure) {
+  EXPECT_THROW(static_cast<void>(RuleRecording().findings("node.clock_drift")), Unavailable);
+}
+
+}  // namespace
+}  // namespace reveal
