@@ -11,7 +11,7 @@
 namespace reveal {
 namespace {
 
-constexpr std::size_t kSubsystems = static_cast<std::size_t>(Subsystem::self);
+constexpr std::size_t kSubsystemCount = static_cast<std::size_t>(Subsystem::self);
 /// Half of what a node does must differ by this factor, e^0.4, for its work to be another. A faulty node differs in
 /// some of its channels, and a synchronous job makes all nodes do less together.
 constexpr double kAnotherGroup = 0.4;
@@ -32,7 +32,7 @@ class Distance {
     for (std::size_t c = 0; c < table_.columns.size(); ++c) {
       const ProfileTable::Column& column = table_.columns[c];
       const auto subsystem = static_cast<std::size_t>(column.subsystem);
-      if (column.inherited || subsystem >= kSubsystems || std::isnan(a[c]) || std::isnan(b[c])) continue;
+      if (column.inherited || subsystem >= kSubsystemCount || std::isnan(a[c]) || std::isnan(b[c])) continue;
       if (std::max(a[c], b[c]) < kActive) continue;
       differences_[subsystem].push_back(std::min(std::abs(a[c] - b[c]), static_cast<float>(kMostPerChannel)));
     }
@@ -56,7 +56,7 @@ class Distance {
 
  private:
   const ProfileTable& table_;
-  std::array<std::vector<float>, kSubsystems> differences_;
+  std::array<std::vector<float>, kSubsystemCount> differences_;
 };
 
 std::vector<float> centre_of(const ProfileTable& table, const std::vector<std::size_t>& members) {

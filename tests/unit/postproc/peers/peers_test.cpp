@@ -7,6 +7,7 @@
 
 #include "postproc/peers/peer_groups.h"
 #include "postproc/peers/profile_fields.h"
+#include "rules_tried.h"
 #include "spmd_job.h"
 
 namespace reveal {
@@ -53,7 +54,7 @@ TEST(Peers, FindNothingInHealthyJobs) {
         const PeerComparison comparison = compared(job.record());
         EXPECT_TRUE(comparison.compared);
         EXPECT_EQ(comparison.groups.size(), 1U) << nodes << " nodes, seed " << seed;
-        EXPECT_TRUE(peer_findings(comparison, {}).empty()) << nodes << " nodes, seed " << seed;
+        EXPECT_TRUE(tried(kPeerRules, peer_findings(comparison, {})).empty()) << nodes << " nodes, seed " << seed;
         EXPECT_EQ(comparison.straggler.node, "");
       }
     }
@@ -70,7 +71,7 @@ TEST(Peers, NameTheOddNodeOfEight) {
   for (const PeerDeviation& deviation : comparison.deviations) EXPECT_EQ(deviation.node, "n0003");
   EXPECT_GE(comparison.deviations.size(), 5U);
   EXPECT_NEAR(comparison.deviations.front().percent, 40, 12);
-  const auto findings = peer_findings(comparison, {1, 2});
+  const auto findings = tried(kPeerRules, peer_findings(comparison, {1, 2}));
   ASSERT_EQ(findings.size(), 1U);
   EXPECT_EQ(findings[0].kind, FindingKind::peer);
   EXPECT_EQ(findings[0].nodes, std::vector<std::string>{"n0003"});
@@ -90,7 +91,7 @@ TEST(Peers, DifferInPairsWithoutANameBeingGiven) {
   EXPECT_NE(comparison.groups[0].reason.find("they differ in 6 channels"), std::string::npos)
       << comparison.groups[0].reason;
   EXPECT_TRUE(comparison.deviations.empty());
-  EXPECT_TRUE(peer_findings(comparison, {}).empty());
+  EXPECT_TRUE(tried(kPeerRules, peer_findings(comparison, {})).empty());
   EXPECT_EQ(comparison.sentence.find("n000"), std::string::npos) << comparison.sentence;
 }
 
@@ -115,7 +116,7 @@ TEST(Peers, LeaveADriverAlone) {
   EXPECT_FALSE(comparison.groups[1].compared);
   EXPECT_NE(comparison.groups[1].reason.find("no peers"), std::string::npos);
   EXPECT_TRUE(comparison.deviations.empty());
-  EXPECT_TRUE(peer_findings(comparison, {}).empty());
+  EXPECT_TRUE(tried(kPeerRules, peer_findings(comparison, {})).empty());
 }
 
 TEST(Peers, FindRolesWhateverTheOrderOfNodes) {
@@ -148,7 +149,7 @@ TEST(Peers, ForgiveTheOneRankThatWritesCheckpoints) {
   const PeerComparison comparison = compared(profiles);
   EXPECT_EQ(comparison.groups.size(), 1U) << "one task more is no other role";
   EXPECT_EQ(comparison.deviations.size(), 3U) << "it is in the data";
-  EXPECT_TRUE(peer_findings(comparison, {}).empty()) << "and no finding";
+  EXPECT_TRUE(tried(kPeerRules, peer_findings(comparison, {})).empty()) << "and no finding";
 }
 
 TEST(Peers, CompareOnlyTheTimeAllOfThemLived) {
@@ -269,7 +270,7 @@ TEST(ConfigurationFindings, BelongToTheRuleThatKnowsWhatTheSettingDoes) {
                      {"vm.hugepages-1048576kB", odd ? "16" : "0"}};
   }
   profiles[0].facts[1].second = "1500";
-  const auto findings = configuration_findings(compared(profiles), {1, 2});
+  const auto findings = tried(kConfigurationRules, configuration_findings(compared(profiles), {1, 2}));
   ASSERT_EQ(findings.size(), 3U);
   EXPECT_EQ(findings[0].id, "mem.hugepages_inconsistent");
   EXPECT_EQ(findings[0].nodes, std::vector<std::string>{"n0003"});
@@ -281,7 +282,7 @@ TEST(ConfigurationFindings, BelongToTheRuleThatKnowsWhatTheSettingDoes) {
   EXPECT_EQ(findings[2].id, "node.config_drift");
   EXPECT_EQ(findings[2].severity, Severity::info) << "a kernel of another build is worth a line, not a warning";
   for (NodeProfile& profile : profiles) profile.facts = profiles[1].facts;
-  EXPECT_TRUE(configuration_findings(compared(profiles), {1, 2}).empty());
+  EXPECT_TRUE(tried(kConfigurationRules, configuration_findings(compared(profiles), {1, 2})).empty());
 }
 
 TEST(Peers, IgnoreMemoryThatEarlierJobsLeft) {
@@ -308,7 +309,7 @@ TEST(Peers, NameTheNodeThatWaitsLeast) {
   const PeerComparison comparison = compared(profiles);
   EXPECT_EQ(comparison.straggler.node, "n0002") << comparison.straggler.reason;
   EXPECT_NEAR(comparison.straggler.percent, 26, 5) << "of its time, in which the others slept";
-  const auto findings = peer_findings(comparison, {});
+  const auto findings = tried(kPeerRules, peer_findings(comparison, {}));
   ASSERT_EQ(findings.size(), 1U);
   EXPECT_EQ(findings[0].id, "node.straggler");
   EXPECT_EQ(findings[0].severity, Severity::notice) << "it may simply have more to do";
@@ -316,7 +317,7 @@ TEST(Peers, NameTheNodeThatWaitsLeast) {
     const double clock = profile.node == "n0002" ? 1.9e9 : 2.9e9;
     profile.channels.insert(profile.channels.begin(), {.name = "cpu.frequency", .unit = "Hz", .mean = clock});
   }
-  const auto slow = peer_findings(compared(profiles), {});
+  const auto slow = tried(kPeerRules, peer_findings(compared(profiles), {}));
   ASSERT_EQ(slow.size(), 1U);
   EXPECT_EQ(slow[0].severity, Severity::warning) << "with a slower clock it is the machine";
 }
