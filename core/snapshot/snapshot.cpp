@@ -32,7 +32,11 @@ constexpr std::array kFileFacts = {
     FileFact{"cpu.smt", "/sys/devices/system/cpu/smt/control"},
     FileFact{"cpu.frequency_driver", "/sys/devices/system/cpu/cpu0/cpufreq/scaling_driver"},
     FileFact{"cpu.frequency_limit", "/sys/devices/system/cpu/cpu0/cpufreq/scaling_max_freq"},
+    FileFact{"cpu.frequency_most", "/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq"},
+    FileFact{"cpu.energy_preference", "/sys/devices/system/cpu/cpu0/cpufreq/energy_performance_preference"},
     FileFact{"cpu.boost", "/sys/devices/system/cpu/cpufreq/boost"},
+    FileFact{"cpu.no_turbo", "/sys/devices/system/cpu/intel_pstate/no_turbo"},
+    FileFact{"cpu.most_performance", "/sys/devices/system/cpu/intel_pstate/max_perf_pct"},
     FileFact{"cpu.idle_driver", "/sys/devices/system/cpu/cpuidle/current_driver"},
     FileFact{"numa.nodes", "/sys/devices/system/node/online"},
     FileFact{"vm.dirty_ratio", "/proc/sys/vm/dirty_ratio"},
@@ -209,6 +213,21 @@ void add_governors(KernelTree& fs, const Host& host, Facts& facts) {
   facts.add("cpu.governor", text);
 }
 
+// Of whole packages: "cpu.power_limit.0" and what the processor is made for, in microwatts. The long-term limit is the
+// one that lasts; https://docs.kernel.org/power/powercap/powercap.html
+void add_power_limits(KernelTree& fs, Facts& facts) {
+  constexpr std::string_view kFolder = "/sys/class/powercap";
+  constexpr std::string_view kZone = "intel-rapl:";
+  for (const std::string& zone : fs.list(kFolder)) {
+    const std::string folder = std::string(kFolder) + '/' + zone;
+    if (!zone.starts_with(kZone) || !fs.word(folder + "/name").starts_with("package")) continue;
+    if (fs.word(folder + "/constraint_0_name") != "long_term") continue;
+    const std::string package = zone.substr(kZone.size());
+    facts.add("cpu.power_limit." + package, fs.word(folder + "/constraint_0_power_limit_uw"));
+    facts.add("cpu.power_limit_most." + package, fs.word(folder + "/constraint_0_max_power_uw"));
+  }
+}
+
 std::string irqbalance(KernelTree& fs) {
   for (const std::string& name : fs.list("/proc")) {
     if (parse_int(name) && fs.word("/proc/" + name + "/comm") == "irqbalance") return "running";
@@ -347,6 +366,7 @@ Snapshot take_snapshot(KernelTree& fs, const Host& host, const Job* job) {
   facts.add("irq.irqbalance", irqbalance(fs));
   add_huge_pages(fs, facts);
   add_governors(fs, host, facts);
+  add_power_limits(fs, facts);
   add_interrupts(fs, facts);
   facts.add_all(network_links(fs));
   facts.add_all(rdma_ports(fs));

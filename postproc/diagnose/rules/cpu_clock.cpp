@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/text.h"
 #include "postproc/diagnose/rule.h"
+#include "postproc/words/quantity.h"
 
 namespace reveal {
 namespace {
@@ -45,19 +47,58 @@ bool holds_down(std::string_view driver, std::string_view governor) {
   return governor.starts_with("conservative");
 }
 
+/// What holds the clocks down, the first that does.
+struct Holding {
+  std::string key;
+  std::string value;
+  std::string words;
+};
+
+/// Of a limit of the driver against what the processor can, in kHz; empty where the limit is no lower.
+std::string lowered_limit(const RuleContext& context) {
+  const auto limit = parse_int(context.snapshot_value("cpu.frequency_limit"));
+  const auto most = parse_int(context.snapshot_value("cpu.frequency_most"));
+  constexpr double kLowered = 0.98;  // some drivers round
+  if (!limit || !most || static_cast<double>(*limit) >= kLowered * static_cast<double>(*most)) return "";
+  return fmt::format("the highest clock is limited to {} of {}", quantity(1e3 * static_cast<double>(*limit), "Hz"),
+                     quantity(1e3 * static_cast<double>(*most), "Hz"));
+}
+
+std::optional<Holding> holding(const RuleContext& context) {
+  const auto fact = [&](std::string_view key) { return context.snapshot_value(key); };
+  const std::string governor = fact("cpu.governor");
+  const std::string preference = fact("cpu.energy_preference");
+  const std::string most = fact("cpu.most_performance");
+  if (holds_down(fact("cpu.frequency_driver"), governor)) {
+    return Holding{"cpu.governor", governor,
+                   fmt::format("governor {} of driver {}", governor, fact("cpu.frequency_driver"))};
+  }
+  // Without turbo the highest clock is the base clock, on drivers that count it in: boost is the name for that.
+  if (fact("cpu.boost") == "0") return Holding{"cpu.boost", "0", "boost is off, so none may run above its base clock"};
+  if (fact("cpu.no_turbo") == "1")
+    return Holding{"cpu.no_turbo", "1", "turbo is off, so none may run above its base clock"};
+  if (const std::string limited = lowered_limit(context); !limited.empty()) {
+    return Holding{"cpu.frequency_limit", fact("cpu.frequency_limit"), limited};
+  }
+  if (!most.empty() && most != "100") {
+    return Holding{"cpu.most_performance", most, "the driver may use " + most + " % of their performance"};
+  }
+  if (preference == "power" || preference == "balance_power") {
+    return Holding{"cpu.energy_preference", preference, "their energy preference is " + preference};
+  }
+  return std::nullopt;
+}
+
 std::vector<Finding> check_frequency(const RuleContext& context) {
-  const std::string governor = context.snapshot_value("cpu.governor");
-  const std::string driver = context.snapshot_value("cpu.frequency_driver");
-  const std::string boost = context.snapshot_value("cpu.boost");
-  if (governor.empty()) throw Unavailable("not measured: cpu.governor (no cpufreq driver, or a virtual machine)");
-  const bool slow = holds_down(driver, governor);
-  if (!slow && boost != "0") return {};
-  Finding finding = slow ? of_setting(context, "cpu.governor", governor) : of_setting(context, "cpu.boost", boost);
+  if (context.snapshot_value("cpu.governor").empty()) {
+    throw Unavailable("not measured: cpu.governor (no cpufreq driver, or a virtual machine)");
+  }
+  const auto held = holding(context);
+  if (!held) return {};
+  Finding finding = of_setting(context, held->key, held->value);
   finding.impact.how = "not known: only a run with another setting shows it";
   finding.sentence =
-      slow ? fmt::format("The cpus of {} are kept at low clocks: governor {} of driver {}.", context.telemetry.node,
-                         governor, driver)
-           : fmt::format("The cpus of {} may not run above their base clock: boost is off.", context.telemetry.node);
+      fmt::format("The clocks of the cpus of {} are held down: {}.", context.telemetry.node, held->words);
   finding.runner_up = {"cpu.thermal_throttle", "heat: it is counted, and reported apart"};
   return {finding};
 }
@@ -83,17 +124,21 @@ const RegisteredRule kSource{{
 const RegisteredRule kFrequency{{
     .id = "cpu.governor_powersave",
     .title = "The frequency policy holds the cpus' clocks down",
-    .looks_for = "A governor or a boost setting that keeps clocks low: cpu.governor, cpu.frequency_driver, cpu.boost.",
+    .looks_for = "A setting that keeps clocks low: cpu.governor with cpu.frequency_driver, cpu.boost, cpu.no_turbo, "
+                 "cpu.frequency_limit below cpu.frequency_most, cpu.most_performance, cpu.energy_preference.",
     .kind = FindingKind::audit,
     .subsystem = Subsystem::cpu,
     .order = 91,
-    .look_alikes = "cpu.thermal_throttle",
+    .look_alikes = "cpu.thermal_throttle,cpu.power_cap",
     .proof = Proof::test_double,
     .checks_node = true,
     .user_remedy = {{"srun --cpu-freq=performance {command} ...   # where the site allows it", "job"}},
-    .admin_remedy = {"cpupower frequency-set -g performance",
-                     "echo 1 > /sys/devices/system/cpu/cpufreq/boost   # where the driver has the file"},
-    .verify = "scaling_governor and boost are the same on all nodes, and the job runs faster",
+    .admin_remedy =
+        {"cpupower frequency-set -g performance",
+         "echo performance | tee /sys/devices/system/cpu/cpufreq/policy*/energy_performance_preference",
+         "echo 1 > /sys/devices/system/cpu/cpufreq/boost   # where the driver has the file; Intel: echo 0 > "
+         "/sys/devices/system/cpu/intel_pstate/no_turbo"},
+    .verify = "governor, limits and boost are the same on all nodes, and the job runs faster",
     .sources = {"https://docs.kernel.org/admin-guide/pm/cpufreq.html",
                 "https://docs.kernel.org/admin-guide/pm/intel_pstate.html"},
     .check = check_frequency,

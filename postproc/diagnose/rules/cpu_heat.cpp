@@ -61,7 +61,7 @@ std::vector<Finding> check(const RuleContext& context) {
   finding.sentence =
       fmt::format("Heat slowed {} of {} down for {} of {} ({} % of the run).", channel.instance, context.telemetry.node,
                   duration(found.hottest.total), duration(job_seconds(context)), number(100 * share));
-  finding.runner_up = {"", "a power limit: the kernel counts it apart from heat"};
+  finding.runner_up = {"cpu.power_cap", "a power limit: the kernel counts it apart from heat"};
   return {finding};
 }
 
@@ -73,7 +73,7 @@ const RegisteredRule kRule{{
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::cpu,
     .order = 24,
-    .look_alikes = "a power limit",
+    .look_alikes = "cpu.power_cap,cpu.governor_powersave",
     .proof = Proof::test_double,
     .thresholds = {{"min_share", 0.005, "ratio", "least share of the run in which one core or package was slowed down"},
                    {"severe_share", 0.05, "ratio", "share from which it is a warning"}},

@@ -139,6 +139,28 @@ TEST(ClockState, IsThatOfThisMachineOnlyOnThisMachine) {
   EXPECT_NE(value_of(facts, "clock_state.max_error_ns"), "no such fact");
 }
 
+TEST(PowerLimits, AreThoseOfWholePackagesThatLast) {
+  const TestHost host;
+  const auto zone = [&](const std::string& name, const std::string& label, const std::string& term) {
+    const std::string folder = "/sys/class/powercap/" + name;
+    host.write(folder + "/name", label + "\n");
+    host.write(folder + "/constraint_0_name", term + "\n");
+    host.write(folder + "/constraint_0_power_limit_uw", "200000000\n");
+    host.write(folder + "/constraint_0_max_power_uw", "270000000\n");
+  };
+  zone("intel-rapl:0", "package-0", "long_term");
+  zone("intel-rapl:0:0", "dram", "long_term");
+  zone("intel-rapl:1", "package-1", "short_term");
+  KernelTree fs(host.root());
+  const Host looked = Host::look(fs);
+  std::vector<std::pair<std::string, std::string>> limits;
+  for (const auto& fact : take_snapshot(fs, looked, nullptr)) {
+    if (fact.first.starts_with("cpu.power_limit")) limits.push_back(fact);
+  }
+  EXPECT_EQ(limits, (std::vector<std::pair<std::string, std::string>>{{"cpu.power_limit.0", "200000000"},
+                                                                      {"cpu.power_limit_most.0", "270000000"}}));
+}
+
 TEST(Environment, KeepsExactNamesOnly) {
   using namespace std::literals;
   const auto environ = "OMP_NUM_THREADS=4\0SECRET_TOKEN=x\0OMP_NUM_THREADS_=5\0HF_TOKEN=y\0NCCL_ALGO=Ring\0"sv;

@@ -47,6 +47,64 @@ TEST_F(OutsidersOnHost, AreNotTakenForTheProcessThatHadTheirNumberBefore) {
   EXPECT_EQ(bench.value("process/outsiders", "outsider.processes"), 0);
 }
 
+/// Nobody else's names are read for this: only control groups.
+class KindsOfOutsiders : public OutsidersOnHost {
+ protected:
+  KindsOfOutsiders() { host.process(1, 0, "init", 0, 0); }
+  /// Of a user other than who records.
+  void foreign(int pid, int ticks, const std::string& groups) {
+    process(pid, "foreign", ticks, ::geteuid() + 1);
+    host.write("/proc/" + std::to_string(pid) + "/cgroup", groups);
+  }
+  static std::int64_t used(const ProbeBench& bench, const std::string& kind) {
+    return bench.value("process/outsider_time", "outsider.cpu_time", kind);
+  }
+};
+
+TEST_F(KindsOfOutsiders, AreToldByTheirControlGroups) {
+  host.process(500, 1, "train", 0, 0);
+  host.write("/proc/500/cgroup", "0::/system.slice/slurmstepd.scope/job_12/step_0/user/task_0\n");
+  const auto run = [this](int ticks) {
+    foreign(600, ticks, "0::/system.slice/plocate-updatedb.service\n");
+    foreign(601, 2 * ticks, "0::/system.slice/slurmstepd.scope/job_13/step_0/user/task_0\n");
+    foreign(602, 3 * ticks, "5:cpuset:/slurm/uid_1001/job_14/step_0\n1:name=systemd:/system.slice/slurmd.service\n");
+    foreign(603, 4 * ticks, "0::/user.slice/user-1001.slice/session-2.scope\n");
+    foreign(604, 5 * ticks, "0::/system.slice/slurmstepd.scope/job_12/step_extern/slurm\n");
+    foreign(605, 6 * ticks, "0::/\n");
+    host.write("/proc/605/status", "Name:\tkswapd0\nPPid:\t2\nUid:\t0\t0\n");
+  };
+  run(1);
+  ProbeBench bench(host, "outsiders", JobSource{.pid = 500});
+  bench.sample();
+  EXPECT_EQ(used(bench, "services"), 0);
+  run(11);
+  bench.sample();
+  EXPECT_EQ(used(bench, "services"), 10 * kTick);
+  EXPECT_EQ(used(bench, "jobs"), (20 + 30) * kTick);
+  EXPECT_EQ(used(bench, "others"), 40 * kTick) << "and nobody of the job's own control group";
+  EXPECT_EQ(used(bench, "kernel"), 60 * kTick);
+}
+
+TEST_F(KindsOfOutsiders, CountFromTheirBirth) {
+  ProbeBench bench(host, "outsiders", JobSource{.pid = 500});
+  bench.sample();
+  foreign(700, 30, "0::/system.slice/cron.service\n");
+  host.last_pid(701);
+  bench.sample();
+  EXPECT_EQ(used(bench, "services"), 30 * kTick);
+  foreign(702, 5000, "0::/system.slice/cron.service\n");  // on two cpus it must be older
+  host.last_pid(702);
+  bench.sample();
+  EXPECT_EQ(used(bench, "services"), 30 * kTick);
+}
+
+TEST_F(KindsOfOutsiders, AreNotKnownWhereProcHidesOthers) {
+  host.remove("/proc/1");
+  ProbeBench bench(host, "outsiders", JobSource{.pid = 500});
+  bench.sample();
+  EXPECT_EQ(used(bench, "services"), kMissing);
+}
+
 TEST(Outsiders, AreNobodyWithoutAJob) {
   TestHost host;
   ProbeBench bench(host, "outsiders");

@@ -10,6 +10,7 @@
 
 #include "postproc/history/run_index.h"
 #include "postproc/telemetry/publish.h"
+#include "rules_tried.h"
 #include "tests/unit/temporary_directory.h"
 
 namespace reveal {
@@ -47,7 +48,7 @@ std::vector<RunRecord> runs(int count) {
 }
 
 std::vector<Finding> findings(const HistoryComparison& history) {
-  return history_findings(history, {"n01"}, {1, 2});
+  return tried(kHistoryRules, history_findings(history, {"n01"}, {1, 2}));
 }
 
 TEST(History, NeverComparedIsNotNoChange) {

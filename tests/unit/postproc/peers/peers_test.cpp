@@ -8,6 +8,7 @@
 #include "postproc/peers/job_rule.h"
 #include "postproc/peers/peer_groups.h"
 #include "postproc/peers/profile_fields.h"
+#include "rules_tried.h"
 #include "spmd_job.h"
 
 namespace reveal {
@@ -20,7 +21,7 @@ PeerComparison compared(const std::vector<NodeProfile>& profiles) {
 }
 
 std::vector<Finding> found_in(const PeerComparison& comparison, TimeSpan job = {}) {
-  return run_job_rules({.comparison = comparison, .nodes = {}, .job = job});
+  return tried(kJobRules, run_job_rules({.comparison = comparison, .nodes = {}, .job = job}));
 }
 
 ProfileChannel& channel(NodeProfile& profile, const std::string& name) {

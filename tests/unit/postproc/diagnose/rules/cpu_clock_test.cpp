@@ -41,5 +41,24 @@ TEST(RuleGovernor, KnowsWhichDriversMeanItByPowersave) {
   EXPECT_THROW(static_cast<void>(of("cpu.governor_powersave", {})), Unavailable);
 }
 
+TEST(RuleGovernor, SeesLimitsAndPreferencesBesideTheGovernor) {
+  const auto with = [](Snapshot more) {
+    Snapshot facts{{"cpu.governor", "powersave"}, {"cpu.frequency_driver", "intel_pstate"}};
+    facts.insert(facts.end(), more.begin(), more.end());
+    const auto found = of("cpu.governor_powersave", facts);
+    return found.empty() ? "" : found.front().evidence.at(0).metric;
+  };
+  EXPECT_EQ(with({{"cpu.no_turbo", "1"}}), "cpu.no_turbo");
+  EXPECT_EQ(with({{"cpu.energy_preference", "balance_power"}}), "cpu.energy_preference");
+  EXPECT_EQ(with({{"cpu.most_performance", "70"}}), "cpu.most_performance");
+  EXPECT_EQ(with({{"cpu.frequency_limit", "2000000"}, {"cpu.frequency_most", "3500000"}}), "cpu.frequency_limit");
+  EXPECT_EQ(with({{"cpu.no_turbo", "0"},
+                  {"cpu.energy_preference", "balance_performance"},
+                  {"cpu.most_performance", "100"},
+                  {"cpu.frequency_limit", "3500000"},
+                  {"cpu.frequency_most", "3500000"}}),
+            "");
+}
+
 }  // namespace
 }  // namespace reveal

@@ -1,0 +1,457 @@
+#include "postproc/diagnose/outsiders.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <map>
+#include <span>
+
+#include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/not_measured.h"
+#include "hdf5schema/basics/text.h"
+#include "postproc/words/quantity.h"
+
+namespace reveal {
+namespace {
+
+/// Beyond these, another explanation is at least as good; see look_alike().
+constexpr double kFloodOfWrites = 30e6;  // bytes per second
+constexpr double kFloodCpus = 0.5;
+/// A cpu is named when it carries this part of the change on the busiest one.
+constexpr double kNamedShare = 0.5;
+constexpr double kLookSeconds = 5;  // of the probe: it counts what happened in the seconds before it
+
+struct BusierCpu {
+  std::string name;
+  double excess = 0;
+};
+
+/// Which cpus got busier, seen on the cpus alone: the job's own moves cancel only in the sum.
+std::vector<BusierCpu> busier_cpus(const RuleContext& context, Interval at, std::span<const Interval> excluded) {
+  std::vector<Interval> away(excluded.begin(), excluded.end());
+  away.push_back(at);
+  std::vector<BusierCpu> cpus;
+  for (const std::size_t idle : context.channels("cpu.idle")) {
+    const Channel& channel = context.telemetry.channels[idle];
+    const auto allowed = context.channels("job.cpu_allowed", channel.instance);
+    if (allowed.empty() || !(mean_inside(context.telemetry.series(allowed[0]), at) > 0.5)) continue;
+    std::vector<double> work(context.telemetry.samples, 0.0);
+    for (const std::string_view metric : {"cpu.user", "cpu.nice", "cpu.system"}) {
+      for (const std::size_t i : context.channels(metric, channel.instance)) {
+        const auto series = context.telemetry.series(i);
+        for (std::size_t t = 0; t < series.size(); ++t) {
+          work[t] += series[t] * 1e-9 / context.telemetry.step_seconds;
+        }
+      }
+    }
+    const double excess = mean_inside(work, at) - mean_outside(work, away);
+    if (!std::isnan(excess)) cpus.push_back({channel.instance, excess});
+  }
+  std::sort(cpus.begin(), cpus.end(), [](const BusierCpu& a, const BusierCpu& b) { return a.excess > b.excess; });
+  if (!cpus.empty()) {
+    const double least = std::max(0.05, cpus.front().excess * kNamedShare);
+    std::erase_if(cpus, [least](const BusierCpu& cpu) { return cpu.excess < least; });
+  }
+  return cpus;
+}
+
+/// How the job paid. Seconds are of its run time.
+struct OutsiderCost {
+  std::optional<Contrast> wait;
+  std::optional<Contrast> used;
+  double seconds = 0;
+  std::string how;
+
+  [[nodiscard]] bool any() const { return seconds > 0; }
+};
+
+OutsiderCost cost_of_outsider(const RuleContext& context, Interval at, std::span<const Interval> excluded,
+                              const Signal& wait, const Signal& used, double excess) {
+  OutsiderCost cost;
+  const double length = context.seconds(at.length());
+  cost.used = contrast(context, used, at, excluded);
+  cost.wait = contrast(context, wait, at, excluded);
+  const double width = std::max(1.0, cost.used ? std::max(cost.used->inside, cost.used->outside) : 1.0);
+
+  if (cost.wait && cost.wait->excess() >= context.threshold("min_wait")) {
+    // The node's pressure is a share of time already; waiting time of threads is shared by all cpus the job runs on.
+    const bool share_of_time = wait.metric.starts_with("pressure.");
+    const double lost = cost.wait->excess() * length / (share_of_time ? 1.0 : width);
+    // It cannot have lost more than somebody took: the rest of the waiting is the job's own doing.
+    cost.seconds = std::min({lost, length, excess * length});
+    cost.how = share_of_time
+                   ? fmt::format("{} of {} s in which something waited for a cpu, beyond the usual share ({})",
+                                 number(lost), number(length), wait.metric)
+                   : fmt::format("{} s of extra run-queue wait of the job's processes, over the {} cpus it uses",
+                                 number(cost.wait->excess() * length), number(width));
+    return cost;
+  }
+  // Where all cpus are busy anyway, waiting hardly changes and the job's share of them does.
+  if (cost.used && cost.wait && cost.wait->inside >= context.threshold("min_wait") &&
+      -cost.used->excess() >= excess * context.threshold("min_displaced_share")) {
+    cost.seconds = std::min(-cost.used->excess(), excess) * length / width;
+    cost.how = fmt::format("the job, with work waiting, got {} cpus instead of {} for {} s", number(cost.used->inside),
+                           number(cost.used->outside), number(length));
+  }
+  return cost;
+}
+
+/// A reason to be silent about this interval, or nothing. Little kernel work beside a flood of writes is the flood's.
+bool explained_by_writes(const RuleContext& context, Interval at, std::span<const Interval> excluded, double excess) {
+  if (excess >= kFloodCpus) return false;
+  const auto dirtied = rate(context, "vmstat.nr_dirtied", context.page_bytes(), "bytes/s");
+  if (!dirtied) return false;
+  const auto change = contrast(context, *dirtied, at, excluded);
+  return change && change->excess() >= kFloodOfWrites && change->excess() >= change->outside;
+}
+
+/// Interrupts that found a cpu idle are in the signal on some kernels (see derived.cpp) and are no outsider.
+double interrupts_excess(const RuleContext& context, Interval at, std::span<const Interval> excluded) {
+  double excess = 0;
+  for (const std::string_view metric : {"cpu.irq", "cpu.softirq"}) {
+    const auto interrupts = rate(context, metric, 1e-9, "cpus");
+    const auto change = contrast(context, interrupts, at, excluded);
+    if (change) excess += change->excess();
+  }
+  return std::max(0.0, excess);
+}
+
+RunnerUp runner_up_of(const RuleContext& context, Interval at, std::span<const Interval> excluded, double excess) {
+  if (const auto steal = rate(context, "cpu.steal", 1e-9, "cpus")) {
+    if (const auto change = contrast(context, *steal, at, excluded); change && change->excess() > 0.02) {
+      return {"", fmt::format("the hypervisor took {} cpus more than usual, the outsider {}", number(change->excess()),
+                              number(excess))};
+    }
+  }
+  if (const auto running = level(context, "job.running", "processes")) {
+    if (const auto change = contrast(context, *running, at, excluded)) {
+      return {"", fmt::format("the job's own threads: it had {} runnable processes inside and {} outside of the "
+                              "interval; the extra cpu time "
+                              "is not its own",
+                              number(change->inside), number(change->outside))};
+    }
+  }
+  return {};
+}
+
+/// The cpus of the job that were left alone; where none was, moving to them is no advice.
+JobValues free_cpus(const RuleContext& context, std::span<const std::string> busy) {
+  std::vector<int> free = parse_cpu_list(context.snapshot_value("job.cpus_allowed"));
+  if (busy.empty()) return {};
+  std::erase_if(free, [&](int cpu) { return std::ranges::count(busy, "cpu" + std::to_string(cpu)) > 0; });
+  if (free.empty()) return {};
+  return {{"free_cpus", format_cpu_list(free)}};
+}
+
+/// A process outside the job that the collector may name: see core/probes/outsiders.cpp.
+struct NamedOutsider {
+  std::int64_t pid = 0;
+  std::int64_t uid = 0;
+  double cpus = 0;
+  std::string command;
+};
+
+/// From the event "process 4711", "0.98 cpus, uid 1001: python3".
+std::optional<NamedOutsider> named_by(const Event& event) {
+  constexpr std::string_view kProcess = "process ";
+  constexpr std::string_view kUid = " cpus, uid ";
+  if (event.code != "outsider" || !event.object.starts_with(kProcess)) return std::nullopt;
+  const std::string_view text = event.text;
+  const std::size_t uid = text.find(kUid);
+  const std::size_t colon = text.find(": ");
+  if (uid == std::string_view::npos || colon == std::string_view::npos || colon < uid) return std::nullopt;
+  double cpus = 0;
+  if (std::from_chars(text.data(), text.data() + uid, cpus).ptr != text.data() + uid) return std::nullopt;
+  const auto pid = parse_int(std::string_view(event.object).substr(kProcess.size()));
+  const auto user = parse_int(text.substr(uid + kUid.size(), colon - uid - kUid.size()));
+  if (!pid || !user) return std::nullopt;
+  return NamedOutsider{*pid, *user, cpus, std::string(text.substr(colon + 2))};
+}
+
+/// Those of the interval, each once with its highest use; the two that used most.
+std::vector<NamedOutsider> named_outsiders(const RuleContext& context, Interval at) {
+  constexpr std::size_t kMost = 2;
+  const TimeSpan span = context.span(at.begin, at.end);
+  std::map<std::int64_t, NamedOutsider> by_pid;
+  for (const Event& event : context.events) {
+    auto named = named_by(event);
+    if (!named || !context.happened_in(event, span, kLookSeconds)) continue;
+    NamedOutsider& known = by_pid[named->pid];
+    if (known.cpus < named->cpus) known = *std::move(named);
+  }
+  std::vector<NamedOutsider> all;
+  all.reserve(by_pid.size());
+  for (auto& [pid, named] : by_pid) all.push_back(std::move(named));
+  std::sort(all.begin(), all.end(), [](const NamedOutsider& a, const NamedOutsider& b) { return a.cpus > b.cpus; });
+  if (all.size() > kMost) all.resize(kMost);
+  return all;
+}
+
+/// " Among them: python3 (process 4711 of user 1001, 0.98 cpus)."
+std::string among_them(std::span<const NamedOutsider> named) {
+  std::string words;
+  for (const NamedOutsider& each : named) {
+    words += fmt::format("{}{} (process {} of user {}, {} cpus)", words.empty() ? " Among them: " : ", ", each.command,
+                         each.pid, each.uid, number(each.cpus));
+  }
+  return words.empty() ? words : words + ".";
+}
+
+JobValues values_of_outsiders(std::span<const NamedOutsider> named) {
+  std::string pids;
+  for (const NamedOutsider& each : named) pids += (pids.empty() ? "" : ",") + std::to_string(each.pid);
+  if (pids.empty()) return {};
+  return {{"outsiders", pids}};
+}
+
+struct OutsiderWords {
+  std::string_view instance;  // of outsider.cpu_time
+  std::string_view rule;
+  std::string_view subject;
+};
+constexpr std::array<OutsiderWords, 4> kOutsiders = {{
+    {"services", "cpu.os_jitter", "Services of the system"},
+    {"jobs", "node.noisy_neighbour", "Other jobs on the node"},
+    {"kernel", "cpu.os_jitter", "Threads of the kernel"},
+    {"others", "cpu.outsider", "Processes outside the job"},
+}};
+
+const OutsiderWords& words_of(std::optional<Outsiders> who) noexcept {
+  return kOutsiders[static_cast<std::size_t>(who.value_or(Outsiders::others))];
+}
+
+/// Those that used most of the cpu seconds in question, and at least half of them.
+std::optional<Outsiders> who_took(const RuleContext& context, Interval at, std::span<const Interval> excluded,
+                                  double cpu_seconds) {
+  constexpr double kMostly = 0.5;
+  const std::size_t look = context.steps(kLookSeconds);
+  const Interval seen{at.begin - std::min(at.begin, look), std::min(context.telemetry.samples, at.end + look)};
+  std::optional<Outsiders> who;
+  double most = kMostly * cpu_seconds;
+  for (std::size_t i = 0; i < kOutsiders.size(); ++i) {
+    const auto used = outsider_time(context, static_cast<Outsiders>(i));
+    if (!used) continue;
+    const auto change = contrast(context, *used, seen, excluded);
+    const double mean = change ? change->excess() : mean_inside(used->values, seen);
+    const double seconds = mean * context.seconds(seen.length());
+    if (!(seconds >= most)) continue;
+    most = seconds;
+    who = static_cast<Outsiders>(i);
+  }
+  return who;
+}
+
+/// The service of the system that used most, for the administrators: "updatedb.service".
+JobValues busiest_unit(const RuleContext& context, Interval at) {
+  constexpr std::string_view kUnit = "unit ";
+  const TimeSpan span = context.span(at.begin, at.end);
+  double most = 0;
+  std::string unit;
+  for (const Event& event : context.events) {
+    if (event.code != "outsider_unit" || !event.object.starts_with(kUnit)) continue;
+    double cpus = 0;
+    std::from_chars(event.text.data(), event.text.data() + event.text.size(), cpus);
+    if (cpus <= most || !context.happened_in(event, span, kLookSeconds)) continue;
+    most = cpus;
+    unit = event.object.substr(kUnit.size());
+  }
+  if (unit.empty()) return {};
+  return {{"unit", unit}};
+}
+
+/// A finding with the name of who it was.
+struct Told {
+  std::optional<Outsiders> who;
+  Finding finding;
+};
+
+/// What they used by the collector's own count, and what reveal used itself.
+void add_counts(const RuleContext& context, Finding& finding, std::optional<Outsiders> who, Interval at,
+                std::span<const Interval> excluded) {
+  if (!who) return;
+  const auto used = outsider_time(context, *who);
+  if (!used) return;
+  const auto change = contrast(context, *used, at, excluded);
+  const double inside = mean_inside(used->values, at);
+  if (std::isnan(inside)) return;
+  Evidence evidence = evidence_of(context, *used, change.value_or(Contrast{inside, kNaN, 0}), at);
+  evidence.instance = words_of(who).instance;
+  if (!change) evidence.expected.reset();
+  finding.evidence.push_back(std::move(evidence));
+  if (who == Outsiders::services) {
+    add_contrast(context, finding, rate(context, "self.cpu_time", 1e-9, "cpus"), at, excluded);
+  }
+}
+
+/// Only cpu.outsider names processes: those of who records, whose report it is.
+bool may_name(std::optional<Outsiders> who) {
+  return words_of(who).rule == "cpu.outsider";
+}
+
+JobValues values_for(const RuleContext& context, std::optional<Outsiders> who, Interval at,
+                     std::span<const NamedOutsider> named) {
+  if (who == Outsiders::services) return busiest_unit(context, at);
+  return may_name(who) ? values_of_outsiders(named) : JobValues{};
+}
+
+Finding describe_outsider(const RuleContext& context, const Signal& outsider, const Elevation& elevation,
+                          std::span<const Interval> excluded, const Signal& wait, const OutsiderCost& cost,
+                          std::optional<Outsiders> who) {
+  const Interval at = elevation.at;
+  const double excess = elevation.inside - elevation.outside;
+  const double length = context.seconds(at.length());
+
+  const auto cpus = busier_cpus(context, at, excluded);
+  std::vector<std::string> names;
+  names.reserve(cpus.size());
+  for (const BusierCpu& cpu : cpus) names.push_back(cpu.name);
+  const std::vector<NamedOutsider> named = named_outsiders(context, at);
+  JobValues values = free_cpus(context, names);
+  values.merge(values_for(context, who, at, named));
+  Finding finding = finding_at(context, at, values);
+  finding.instances = names;
+
+  if (cost.any()) {
+    set_loss(context, finding, cost.seconds, cost.how);
+  } else {
+    finding.severity = Severity::notice;
+    finding.impact.how = cost.wait && cost.used
+                             ? "none seen: the job waited for a cpu no longer and got no less of them than usual"
+                             : "not known: the job's waiting was not measured then";
+  }
+  const auto confirmed = confirmed_by(context.detection, at);
+  finding.confidence = confirmed || elevation.beyond ? Confidence::likely : Confidence::possible;
+
+  Evidence taken = evidence_of(context, outsider, elevation);
+  if (names.size() == 1) taken.instance = names.front();
+  taken.detectors = seen_by(confirmed);
+  finding.evidence.push_back(std::move(taken));
+  if (cost.wait) finding.evidence.push_back(evidence_of(context, wait, *cost.wait, at));
+  if (cost.used)
+    finding.evidence.push_back(evidence_of(context, *rate(context, "job.cpu_time", 1e-9, "cpus"), *cost.used, at));
+
+  add_counts(context, finding, who, at, excluded);
+
+  finding.sentence = fmt::format(
+      "{} used {} cpus{} of {} for {} s (usually {}); {}.", words_of(who).subject, number(elevation.inside),
+      names.size() == 1 ? " on " + names.front() : "", context.telemetry.node, number(length),
+      number(std::max(0.0, elevation.outside)),
+      cost.any() ? fmt::format("the job lost about {} s", number(cost.seconds)) : "no cost to the job was seen");
+  if (may_name(who)) finding.sentence += among_them(named);
+  finding.runner_up = runner_up_of(context, at, excluded, excess);
+  return finding;
+}
+
+/// Somebody who is there from the first to the last second leaves no outside to compare with: the level itself, held
+/// against what the job waited, is then the evidence. The threshold is higher, since a bias of the clocks is a level
+/// too.
+std::optional<Told> constant_outsider(const RuleContext& context, const Signal& outsider, const Signal& used,
+                                      const Signal& wait) {
+  const auto seconds = reference_means(outsider.values, {}, context.steps(1));
+  if (seconds.empty() || static_cast<double>(seconds.size()) * context.telemetry.step_seconds <
+                             context.threshold("min_constant_seconds")) {
+    return std::nullopt;
+  }
+  if (seconds[seconds.size() / 10] < context.threshold("min_constant_cpu")) return std::nullopt;
+  const Interval whole{0, context.telemetry.samples};
+  const double taken = mean_inside(outsider.values, whole);
+  const double got = mean_inside(used.values, whole);
+  const double waited = mean_inside(wait.values, whole);
+  if (std::isnan(got) || std::isnan(waited) || waited < context.threshold("min_wait")) return std::nullopt;
+
+  const auto who = who_took(context, whole, {}, taken * job_seconds(context));
+  const std::vector<NamedOutsider> named = named_outsiders(context, whole);
+  Finding finding = finding_at(context, whole, values_for(context, who, whole, named));
+  const double missed = std::min(waited, taken);
+  set_loss(context, finding, job_seconds(context) * missed / (got + missed),
+           fmt::format("it got {} cpus and waited for {} more, of which others used {}", number(got), number(waited),
+                       number(missed)));
+  finding.confidence = Confidence::likely;
+  finding.evidence = {evidence_of(context, outsider, {taken, 0, 0}, whole),
+                      evidence_of(context, wait, {waited, 0, 0}, whole),
+                      evidence_of(context, used, {got, got + missed, 0}, whole)};
+  add_counts(context, finding, who, whole, {});
+  finding.sentence =
+      fmt::format("{} used {} cpus of {} throughout the run (expected 0); the job got {} cpus and waited for {} more.",
+                  words_of(who).subject, number(taken), context.telemetry.node, number(got), number(missed));
+  if (may_name(who)) finding.sentence += among_them(named);
+  finding.runner_up = {"", "the job's own threads compete as well, but this cpu time is not theirs"};
+  return Told{who, std::move(finding)};
+}
+
+/// Of all rules, since what lasts for the whole job and what comes and goes are held against each other.
+std::vector<Told> all_outsiders(const RuleContext& context) {
+  const Signal outsider{"job.outsider_cpu", "cpus", context.total("job.outsider_cpu")};
+  const Signal used = needed(rate(context, "job.cpu_time", 1e-9, "cpus"), "job.cpu_time");
+  const Signal wait = needed(cpu_wait(context), "waiting time of the job (schedstat) or pressure.cpu_some");
+
+  const auto elevations = elevations_of(context, outsider.values, context.threshold("min_cpu"),
+                                        context.threshold("min_score"), Doing::of_others);
+  const std::vector<Interval> all = places(elevations);
+
+  std::vector<Told> findings;
+  std::optional<Told> habit;
+  for (const Elevation& elevation : elevations) {
+    if (elevation.recurring && habit) continue;
+    const double excess = elevation.inside - elevation.outside;
+    if (excess - interrupts_excess(context, elevation.at, all) < context.threshold("min_cpu")) continue;
+    if (explained_by_writes(context, elevation.at, all, excess)) continue;
+    const OutsiderCost cost = cost_of_outsider(context, elevation.at, all, wait, used, excess);
+    // One that cost nothing is worth a word only where it explains what the detectors saw.
+    if (!cost.any() && !confirmed_by(context.detection, elevation.at)) continue;
+    const auto who = who_took(context, elevation.at, all, excess * context.seconds(elevation.at.length()));
+    Finding finding = describe_outsider(context, outsider, elevation, all, wait, cost, who);
+    if (elevation.recurring) {
+      // A habit of the node or of what the job set off elsewhere: worth knowing once, not a list of events.
+      finding.severity = Severity::notice;
+      finding.confidence = Confidence::possible;
+      for (const Elevation& other : elevations) {
+        if (!other.recurring || other.at.begin == elevation.at.begin) continue;
+        finding.intervals.push_back(context.span(other.at.begin, other.at.end));
+      }
+      habit = Told{who, std::move(finding)};
+      continue;
+    }
+    findings.push_back({who, std::move(finding)});
+  }
+  if (habit) {
+    findings.push_back(*std::move(habit));
+    return findings;
+  }
+  auto constant = constant_outsider(context, outsider, used, wait);
+  if (!constant) return findings;
+  double lost_in_intervals = 0;
+  for (const Told& told : findings) lost_in_intervals += told.finding.impact.seconds.value_or(0);
+  if (*constant->finding.impact.seconds <= lost_in_intervals) return findings;
+  return {*std::move(constant)};
+}
+
+}  // namespace
+
+std::string_view rule_of(std::optional<Outsiders> who) noexcept {
+  return words_of(who).rule;
+}
+
+std::vector<Threshold> outsider_thresholds(std::vector<Threshold> more) {
+  more.insert(more.begin(), std::begin(kOutsiderThresholds), std::end(kOutsiderThresholds));
+  return more;
+}
+
+std::optional<Signal> outsider_time(const RuleContext& context, Outsiders who) {
+  const auto channels = context.channels("outsider.cpu_time", words_of(who).instance);
+  if (channels.empty()) return std::nullopt;
+  return channel_rate(context, channels.front(), 1e-9, "cpus");
+}
+
+std::vector<Finding> outsider_findings(const RuleContext& context) {
+  std::vector<Finding> findings;
+  for (Told& told : all_outsiders(context)) {
+    if (rule_of(told.who) == context.spec.id) findings.push_back(std::move(told.finding));
+  }
+  return findings;
+}
+
+}  // namespace reveal

@@ -1,0 +1,40 @@
+// Cpu time that others took on the cpus of the job: where, for how long, what it cost the job, and what took it. One
+// disturbance is one finding, of the rule to which those who took most of it belong.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "postproc/diagnose/interval_finding.h"
+
+namespace reveal {
+
+/// By control group, as the collector tells them apart.
+enum class Outsiders : std::uint8_t { services, jobs, kernel, others };
+
+/// The rule that reports them; without a word of the collector about who it was, that is cpu.outsider.
+[[nodiscard]] std::string_view rule_of(std::optional<Outsiders> who) noexcept;
+
+/// Rows of the rules' tables.
+inline constexpr Threshold kOutsiderThresholds[] = {
+    {"min_cpu", 0.15, "cpus", "least cpu time of outsiders above the usual level"},
+    {"min_seconds", 3, "s", "shortest interval"},
+    kMinScore,
+    {"min_wait", 0.08, "s/s", "least extra run-queue wait of the job"},
+    {"min_displaced_share", 0.5, "ratio", "part of the outsiders' cpu time the job must have lost"},
+    {"min_constant_cpu", 0.3, "cpus", "outsiders' cpu time in nine of ten seconds that is a level, not an event"},
+    {"min_constant_seconds", 20, "s", "shortest job whose level is judged"},
+    kMinLostSeconds,
+    kMinLostPercent};
+[[nodiscard]] std::vector<Threshold> outsider_thresholds(std::vector<Threshold> more = {});
+
+/// Cpus that those used on the cpus of the job; nothing where the collector did not see what they are.
+[[nodiscard]] std::optional<Signal> outsider_time(const RuleContext& context, Outsiders who);
+
+/// Of the rule of the context: each interval in which those that it reports took most, and the level that lasts for the
+/// whole job. The rule has the rows above.
+[[nodiscard]] std::vector<Finding> outsider_findings(const RuleContext& context);
+
+}  // namespace reveal

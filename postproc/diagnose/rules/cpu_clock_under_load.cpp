@@ -1,0 +1,309 @@
+// The clock the cpus had while they worked: held down by a limit of the package's power, or restless for no work's
+// sake.
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/not_measured.h"
+#include "hdf5schema/basics/text.h"
+#include "postproc/diagnose/interval_finding.h"
+#include "postproc/words/quantity.h"
+
+namespace reveal {
+namespace {
+
+/// Cycles that ran against cycles at the nominal clock: what turbostat calls Bzy_MHz.
+std::optional<Signal> counted_clock(const RuleContext& context) {
+  const auto ran = context.total_if_measured("platform.aperf");
+  const auto nominal = context.total_if_measured("platform.mperf");
+  const auto all = context.total_if_measured("platform.tsc");
+  const auto cpus = static_cast<double>(context.channels("platform.tsc").size());
+  if (!ran || !nominal || !all) return std::nullopt;
+  Signal clock{"platform.busy_frequency", "Hz", *ran};
+  for (std::size_t t = 0; t < clock.values.size(); ++t) {
+    const double rate = (*all)[t] / cpus / context.telemetry.step_seconds;
+    clock.values[t] = (*nominal)[t] > 0 ? (*ran)[t] / (*nominal)[t] * rate : kNaN;
+  }
+  return clock;
+}
+
+bool may_use(const RuleContext& context, const std::string& cpu) {
+  const auto allowed = context.channels("job.cpu_allowed", cpu);
+  return cpu.empty() || allowed.empty() ||
+         mean_inside(context.telemetry.series(allowed.front()), {0, context.telemetry.samples}) > 0.5;
+}
+
+/// Mean over the cpus of the job, as the driver tells it: a hint, where nothing is counted.
+std::optional<Signal> told_clock(const RuleContext& context) {
+  Signal clock{"cpu.frequency", "Hz", std::vector<double>(context.telemetry.samples, 0.0)};
+  double cpus = 0;
+  for (const std::size_t channel : context.channels("cpu.frequency")) {
+    if (!may_use(context, context.telemetry.channels[channel].instance)) continue;
+    const auto series = context.telemetry.series(channel);
+    for (std::size_t t = 0; t < series.size(); ++t) clock.values[t] += series[t];
+    ++cpus;
+  }
+  if (cpus == 0) return std::nullopt;
+  for (double& value : clock.values) value /= cpus;
+  return clock;
+}
+
+std::optional<Signal> clock_of(const RuleContext& context) {
+  auto counted = counted_clock(context);
+  return counted ? std::move(counted) : told_clock(context);
+}
+
+struct Package {
+  std::string name;
+  double limit = 0;  // W, as are the others
+  double made_for = 0;
+  std::vector<double> power;
+  double at_limit = 0;  // share of the run
+};
+
+double watts(const RuleContext& context, const std::string& key) {
+  return static_cast<double>(parse_int(context.snapshot_value(key)).value_or(0)) * 1e-6;
+}
+
+/// Power of each package whose limit the node tells, as means over seconds: the meter itself moves in steps.
+std::vector<Package> packages(const RuleContext& context) {
+  std::vector<Package> all;
+  for (const std::string_view metric : {"energy.package", "platform.energy_package"}) {
+    for (const std::size_t channel : context.channels(metric)) {
+      std::string name = context.telemetry.channels[channel].instance;
+      if (name.starts_with("package")) name.erase(0, std::string_view("package").size());
+      const double limit = watts(context, "cpu.power_limit." + name);
+      if (limit <= 0 || std::ranges::count(all, name, &Package::name) > 0) continue;
+      all.push_back({name, limit, watts(context, "cpu.power_limit_most." + name),
+                     over_seconds(context, channel_rate(context, channel, 1e-6, "W").values), 0});
+    }
+  }
+  return all;
+}
+
+void measure(const RuleContext& context, Package& package) {
+  const double near = context.threshold("near_limit") * package.limit;
+  double measured = 0;
+  double at_limit = 0;
+  for (const double power : package.power) {
+    measured += std::isnan(power) ? 0 : 1;
+    at_limit += power >= near ? 1 : 0;
+  }
+  package.at_limit = measured > 0 ? at_limit / measured : 0;
+}
+
+/// Dense work runs at the power a processor is made for on every healthy node: only a limit below that is a cap.
+bool is_cap(const RuleContext& context, const Package& package) {
+  return package.limit <= context.threshold("max_limit") * package.made_for;
+}
+
+/// The clock at the limit and below it, each with a mean.
+void add_clock(const RuleContext& context, const Package& package, Finding& finding) {
+  const auto clock = clock_of(context);
+  if (!clock) return;
+  const double near = context.threshold("near_limit") * package.limit;
+  std::vector<double> at_limit;
+  for (std::size_t t = 0; t < clock->values.size(); ++t) {
+    at_limit.push_back(package.power[t] >= near ? clock->values[t] : kNaN);
+  }
+  const Interval whole{0, context.telemetry.samples};
+  const double mean = mean_inside(at_limit, whole);
+  if (std::isnan(mean)) return;
+  Evidence evidence = evidence_of(context, *clock, Contrast{mean, kNaN, 0}, whole);
+  evidence.expected.reset();
+  finding.evidence.push_back(std::move(evidence));
+}
+
+std::vector<Finding> check_cap(const RuleContext& context) {
+  if (context.channels("energy.package").empty() && context.channels("platform.energy_package").empty()) {
+    throw Unavailable("not measured: energy.package and platform.energy_package (a virtual machine, or no privilege)");
+  }
+  std::vector<Package> all = packages(context);
+  if (all.empty()) throw Unavailable("not measured: cpu.power_limit of the packages");
+  std::erase_if(all, [&](const Package& package) { return !is_cap(context, package); });
+  for (Package& package : all) measure(context, package);
+  const auto most = std::max_element(all.begin(), all.end(),
+                                     [](const Package& a, const Package& b) { return a.at_limit < b.at_limit; });
+  if (most == all.end() || most->at_limit < context.threshold("min_share")) return {};
+
+  Finding finding = context.finding({{"package", most->name}});
+  const Interval whole{0, context.telemetry.samples};
+  finding.intervals = {context.span(whole.begin, whole.end)};
+  finding.instances = {"package" + most->name};
+  finding.severity = Severity::notice;
+  finding.confidence = Confidence::likely;
+  finding.impact.how = "not known: only a run with the limit the processor is made for shows it";
+  finding.evidence.push_back(evidence_of(context, Signal{"platform.package_power", "W", {}},
+                                         Contrast{mean_inside(most->power, whole), most->limit, 0}, whole));
+  finding.evidence.push_back({.metric = "cpu.power_limit." + most->name,
+                              .instance = finding.instances.front(),
+                              .node = context.telemetry.node,
+                              .feature = "value",
+                              .observed = most->limit,
+                              .expected = most->made_for,
+                              .unit = "W",
+                              .span = finding.intervals.front(),
+                              .detectors = {"snapshot"}});
+  add_clock(context, *most, finding);
+  finding.sentence = fmt::format(
+      "Package {} of {} may use {} W and is made for {} W; it was at that limit for {} % of the run, and its clock is "
+      "lowered there.",
+      most->name, context.telemetry.node, number(most->limit), number(most->made_for), number(100 * most->at_limit));
+  finding.runner_up = {"cpu.thermal_throttle", "heat: it is counted, and reported apart"};
+  return {finding};
+}
+
+/// Standard deviation over the five seconds around each sample, against their mean.
+std::vector<double> restlessness(const RuleContext& context, std::span<const double> series) {
+  constexpr double kSeconds = 5;
+  const std::size_t half = std::max<std::size_t>(3, context.steps(kSeconds) / 2);
+  std::vector<double> relative(series.size(), kNaN);
+  for (std::size_t t = 0; t < series.size(); ++t) {
+    const auto around = series.subspan(t - std::min(t, half), std::min(series.size() - t, half) + std::min(t, half));
+    double sum = 0;
+    double squares = 0;
+    double count = 0;
+    for (const double value : around) {
+      if (std::isnan(value)) continue;
+      sum += value;
+      squares += value * value;
+      ++count;
+    }
+    if (count < 3 || !(sum > 0)) continue;
+    const double mean = sum / count;
+    relative[t] = std::sqrt(std::max(0.0, squares / count - mean * mean)) / mean;
+  }
+  return relative;
+}
+
+bool is_told(const RuleContext& context, Interval at) {
+  const TimeSpan span = context.span(at.begin, at.end);
+  return std::any_of(context.found.begin(), context.found.end(), [&](const Finding& finding) {
+    return finding.kind == FindingKind::anomaly &&
+           std::any_of(finding.intervals.begin(), finding.intervals.end(), [&](const TimeSpan& told) {
+             return told.begin_utc_ns < span.end_utc_ns && span.begin_utc_ns < told.end_utc_ns;
+           });
+  });
+}
+
+/// What rose most at the same time: the clock follows it, not the other way round.
+RunnerUp leader(const RuleContext& context, Interval at, std::span<const Interval> all, Finding& finding) {
+  constexpr double kRose = 4;
+  struct Leader {
+    std::string_view metric, unit, words;
+  };
+  constexpr Leader kLeaders[] = {{"cpu.interrupts", "count/s", "interrupts"},
+                                 {"disk.read_bytes", "bytes/s", "reads from disks"},
+                                 {"net.rx_bytes", "bytes/s", "received data"},
+                                 {"cpu.context_switches", "count/s", "context switches"}};
+  double most = kRose;
+  RunnerUp runner_up{"", "no cause was seen: interrupts, reads, traffic and context switches were as usual"};
+  std::optional<Evidence> evidence;
+  for (const Leader& each : kLeaders) {
+    const auto signal = rate(context, each.metric, 1, each.unit);
+    const auto change = contrast(context, signal, at, all);
+    if (!change || change->score < most) continue;
+    most = change->score;
+    evidence = evidence_of(context, *signal, *change, at);
+    runner_up.why_not = fmt::format("{} rose at the same time, from {} to {}: look there first", each.words,
+                                    quantity(change->outside, each.unit), quantity(change->inside, each.unit));
+  }
+  if (evidence) finding.evidence.push_back(*std::move(evidence));
+  return runner_up;
+}
+
+std::vector<Finding> check_oscillation(const RuleContext& context) {
+  const Signal clock = needed(clock_of(context), "the clock of the cpus (platform.aperf, cpu.frequency)");
+  const Signal used = needed(rate(context, "job.cpu_time", 1e-9, "cpus"), "job.cpu_time");
+  const Signal restless{clock.metric, "ratio", restlessness(context, over_seconds(context, clock.values))};
+  const auto load = restlessness(context, over_seconds(context, used.values));
+  const auto found =
+      elevations_of(context, restless.values, context.threshold("min_spread"), context.threshold(kMinScore.name));
+  const std::vector<Interval> all = places(found);
+  std::vector<Finding> findings;
+  for (const Elevation& elevation : found) {
+    const Interval at = elevation.at;
+    if (elevation.recurring || !elevation.beyond || is_told(context, at)) continue;
+    // A clock that follows the job's own load does what it is for.
+    if (!(mean_inside(load, at) <= context.threshold("max_load_spread"))) continue;
+    const auto change = contrast(context, clock, at, all);
+    if (!change || change->fall() < context.threshold("min_slower")) continue;
+
+    Finding finding = finding_at(context, at);
+    const double length = context.seconds(at.length());
+    set_loss(context, finding, change->fall() * length,
+             fmt::format("at the same load the clock was {} instead of {}", quantity(change->inside, "Hz"),
+                         quantity(change->outside, "Hz")));
+    finding.severity = std::min(finding.severity, Severity::notice);  // a symptom
+    finding.confidence = Confidence::possible;
+    finding.evidence.push_back(evidence_of(context, restless, elevation));
+    finding.evidence.back().feature = "spread";
+    finding.evidence.push_back(evidence_of(context, clock, *change, at));
+    finding.runner_up = leader(context, at, all, finding);
+    finding.sentence = fmt::format(
+        "The clock of the cpus of {} changed by {} % from second to second for {} (usually {} %) while the load did "
+        "not, and was {} instead of {}.",
+        context.telemetry.node, number(100 * elevation.inside), duration(length), number(100 * elevation.outside),
+        quantity(change->inside, "Hz"), quantity(change->outside, "Hz"));
+    findings.push_back(std::move(finding));
+  }
+  return findings;
+}
+
+const RegisteredRule kCap{{
+    .id = "cpu.power_cap",
+    .title = "A limit below what the processor is made for caps its power",
+    .looks_for = "Packages whose power limit was lowered (cpu.power_limit) and that run at it: energy.package, "
+                 "platform.energy_package.",
+    .kind = FindingKind::anomaly,
+    .subsystem = Subsystem::cpu,
+    .order = 25,
+    .look_alikes = "cpu.thermal_throttle,dense work at the power the processor is made for",
+    .proof = Proof::test_double,
+    .thresholds = {{"near_limit", 0.97, "ratio", "power against the limit, from which it is at the limit"},
+                   {"min_share", 0.2, "ratio", "least share of the run at the limit"},
+                   {"max_limit", 0.95, "ratio", "most limit that is a cap, against what the processor is made for"}},
+    .user_remedy = {{"sbatch --exclude={nodes} ...   # until the limit is as on the other nodes", "job"}},
+    .advice = {"Ask the administrators whether the limit is meant: energy saved is run time spent."},
+    .admin_remedy =
+        {"grep . /sys/class/powercap/intel-rapl:{package}/constraint_0_*_uw   # on all nodes",
+         "cat /sys/class/powercap/intel-rapl:{package}/constraint_0_max_power_uw > "
+         "/sys/class/powercap/intel-rapl:{package}/constraint_0_power_limit_uw",
+         "ipmitool dcmi power get_limit   # a cap of the board's controller; ipmitool dcmi power deactivate"},
+    .verify = "the limits are the same on all nodes, and the package no longer runs at a lowered one",
+    .sources = {"https://docs.kernel.org/power/powercap/powercap.html"},
+    .check = check_cap,
+}};
+
+const RegisteredRule kOscillation{{
+    .id = "cpu.freq_oscillation",
+    .title = "The clock of the cpus goes up and down at steady load",
+    .looks_for = "Intervals in which the clock (platform.aperf, platform.mperf, platform.tsc, else cpu.frequency) "
+                 "changes from second to second and is lower, while the job uses as many cpus as before, and no other "
+                 "rule explains them: a symptom.",
+    .kind = FindingKind::anomaly,
+    .subsystem = Subsystem::cpu,
+    .order = 990,
+    .look_alikes = "irq.imbalance,cpu.thermal_throttle,cpu.power_cap,io.slow_reads,the job's own phases",
+    .proof = Proof::test_double,
+    .thresholds = {{"min_spread", 0.05, "ratio", "least change of the clock from second to second, beyond the usual"},
+                   {"max_load_spread", 0.1, "ratio",
+                    "most change of the job's own cpu time: else the clock follows it"},
+                   {"min_slower", 0.03, "ratio", "least fall of the clock"},
+                   {"min_seconds", 5, "s", "shortest interval"},
+                   kMinScore,
+                   kMinLostSeconds,
+                   kMinLostPercent},
+    .user_remedy = {{"srun --cpu-freq=performance {command} ...   # where the site allows it", "job"}},
+    .advice = {"Look first at what rose at the same time: the clock follows it."},
+    .admin_remedy = {"tuned-adm profile hpc-compute   # no deep sleep states, no hunting for energy"},
+    .verify = "the clock is as steady as the load",
+    .sources = {"https://arxiv.org/abs/2510.26008", "https://docs.kernel.org/admin-guide/pm/cpufreq.html"},
+    .check = check_oscillation,
+}};
+
+}  // namespace
+}  // namespace reveal

@@ -1,0 +1,68 @@
+// The firmware stopped the cpus again and again: system management interrupts, which no operating system sees.
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+
+#include "hdf5schema/basics/error.h"
+#include "postproc/diagnose/event_count.h"
+#include "postproc/words/quantity.h"
+
+namespace reveal {
+namespace {
+
+/// Every cpu counts the same interrupt: the one that counted most speaks for all. A handful at the start of a node or
+/// in a day are the firmware's habit.
+std::vector<Finding> check(const RuleContext& context) {
+  if (context.channels("platform.smi").empty()) {
+    throw Unavailable("not measured: platform.smi (no Intel cpu, a virtual machine, or no privilege)");
+  }
+  const auto counts = counted_events(context, "platform.smi");
+  const double seconds = job_seconds(context);
+  if (counts.empty() || seconds < context.threshold("min_seconds")) return {};
+  const EventCount& most = counts.front();
+  const double rate = most.total / seconds;
+  const double lasted = context.seconds(most.at.length());
+  if (rate < context.threshold("min_rate") || lasted < context.threshold("min_part") * seconds) return {};
+
+  Finding finding = context.finding();
+  finding.intervals = {context.span(most.at.begin, most.at.end)};
+  finding.severity = Severity::notice;
+  finding.confidence = Confidence::likely;
+  finding.impact.how = "not known: how long they lasted is not counted";
+  finding.evidence.push_back(evidence_of(context, most));
+  finding.sentence =
+      fmt::format("The firmware of {} stopped its cpus {} times during the run, {} times a second (usually below {}).",
+                  context.telemetry.node, number(most.total), number(rate), number(context.threshold("min_rate")));
+  const auto corrected = context.channels("edac.corrected").empty() ? std::vector<EventCount>()
+                                                                    : counted_events(context, "edac.corrected");
+  finding.runner_up = {"cpu.os_jitter", "a task or an interrupt of the kernel: neither is counted as one of these"};
+  if (!corrected.empty()) {
+    finding.evidence.push_back(evidence_of(context, corrected.front()));
+    finding.runner_up = {"mem.ecc_host", "corrected memory errors, which this node had, may be what raises them"};
+  }
+  return {finding};
+}
+
+const RegisteredRule kRule{{
+    .id = "cpu.smi_noise",
+    .title = "The firmware stops the cpus again and again",
+    .looks_for = "System management interrupts all through the run: platform.smi.",
+    .kind = FindingKind::anomaly,
+    .subsystem = Subsystem::cpu,
+    .order = 26,
+    .look_alikes = "cpu.os_jitter,mem.ecc_host",
+    .proof = Proof::test_double,
+    .thresholds = {{"min_rate", 1, "1/s", "least rate over the whole run"},
+                   {"min_part", 0.5, "ratio", "part of the run from the first to the last, at least"},
+                   {"min_seconds", 20, "s", "shortest job that is judged"}},
+    .user_remedy = {{"sbatch --exclude={nodes} ...   # until the node is looked at", "job"}},
+    .admin_remedy = {"turbostat --quiet --show SMI --interval 10   # on the node and on one like it",
+                     "ipmitool sel list | tail -20   # correctable memory errors raise them; else firmware: power "
+                     "capping and telemetry by SMI, patrol scrubbing"},
+    .verify = "platform.smi stands still under load, as on nodes alike",
+    .sources = {"https://docs.kernel.org/trace/hwlat_detector.html"},
+    .check = check,
+}};
+
+}  // namespace
+}  // namespace reveal

@@ -1,0 +1,220 @@
+// Others on a shared node took what the job needed: cpus, a disk, or memory. Who they are is nobody's business here: no
+// name, no user, no command of theirs.
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "hdf5schema/basics/error.h"
+#include "postproc/diagnose/outsiders.h"
+#include "postproc/words/quantity.h"
+
+namespace reveal {
+namespace {
+
+/// The kernel writes pages back up to 30 s after they were made dirty, and a disk may take as long for them.
+constexpr double kWriteBackSeconds = 60;
+
+/// An interval in which the job waited for a resource and got less done.
+struct Suffering {
+  Elevation wait;
+  Contrast used;
+};
+
+std::vector<Suffering> sufferings(const RuleContext& context, const Signal& wait, const Signal& used) {
+  const auto found =
+      elevations_of(context, wait.values, context.threshold("min_stall"), context.threshold(kMinScore.name));
+  const std::vector<Interval> all = places(found);
+  std::vector<Suffering> suffered;
+  for (const Elevation& elevation : found) {
+    if (elevation.recurring || !elevation.beyond) continue;  // what comes again and again is the job's own habit
+    const auto got = contrast(context, used, elevation.at, all);
+    if (got && got->fall() >= context.threshold("min_slowed")) suffered.push_back({elevation, *got});
+  }
+  return suffered;
+}
+
+/// Another rule has a name for it, and its remedy.
+bool is_told(const RuleContext& context, Interval at) {
+  const TimeSpan span = context.span(at.begin, at.end);
+  return std::any_of(context.found.begin(), context.found.end(), [&](const Finding& finding) {
+    if (finding.subsystem != Subsystem::storage && finding.subsystem != Subsystem::memory) return false;
+    return std::any_of(finding.intervals.begin(), finding.intervals.end(), [&](const TimeSpan& told) {
+      return told.begin_utc_ns < span.end_utc_ns && span.begin_utc_ns < told.end_utc_ns;
+    });
+  });
+}
+
+Finding describe(const RuleContext& context, const Suffering& suffering, const Signal& wait, const Signal& used,
+                 std::string sentence) {
+  const Interval at = suffering.wait.at;
+  Finding finding = finding_at(context, at);
+  set_loss(context, finding, suffering.used.fall() * context.seconds(at.length()),
+           fmt::format("the job used {} cpus instead of {} while it waited", number(suffering.used.inside),
+                       number(suffering.used.outside)));
+  const bool shared = !context.snapshot_value("node.other_jobs").empty();
+  finding.confidence = shared ? Confidence::likely : Confidence::possible;
+  finding.evidence = {evidence_of(context, wait, suffering.wait), evidence_of(context, used, suffering.used, at)};
+  finding.evidence.front().detectors = seen_by(confirmed_by(context.detection, at));
+  finding.sentence = std::move(sentence);
+  return finding;
+}
+
+double sum_inside(const RuleContext& context, const std::optional<Signal>& rate, Interval at) {
+  return rate ? mean_inside(rate->values, at) * context.seconds(at.length()) : std::nan("");
+}
+
+/// Bytes the job moved itself: of its control group, of its processes, whichever is more. What it wrote may reach the
+/// disk long after. NaN where neither was measured.
+double own_bytes(const RuleContext& context, Interval at) {
+  const Interval written{at.begin - std::min(at.begin, context.steps(kWriteBackSeconds)), at.end};
+  const auto either = [&](std::string_view group, std::string_view process, Interval when) {
+    return std::fmax(sum_inside(context, rate(context, group, 1, "bytes/s"), when),
+                     sum_inside(context, rate(context, process, 1, "bytes/s"), when));
+  };
+  return either("cgroup.read_bytes", "process.read_bytes", at) +
+         either("cgroup.write_bytes", "process.write_bytes", written);
+}
+
+struct Disk {
+  std::string name;
+  double busy = 0;   // share of the time
+  double bytes = 0;  // moved
+};
+
+Disk busiest_disk(const RuleContext& context, Interval at) {
+  Disk busiest;
+  for (const std::size_t channel : context.channels("disk.io_time")) {
+    const double busy = mean_inside(channel_rate(context, channel, 1e-9, "s/s").values, at);
+    if (!(busy > busiest.busy)) continue;
+    busiest = {context.telemetry.channels[channel].instance, busy, 0};
+  }
+  for (const std::string_view metric : {"disk.read_bytes", "disk.write_bytes"}) {
+    for (const std::size_t channel : context.channels(metric, busiest.name)) {
+      if (busiest.name.empty()) continue;
+      busiest.bytes += sum_inside(context, channel_rate(context, channel, 1, "bytes/s"), at);
+    }
+  }
+  return busiest;
+}
+
+void add_disk(const RuleContext& context, const Signal& used, std::vector<Finding>& findings) {
+  auto wait = rate(context, "cgroup.io_some", 1e-9, "s/s");
+  if (!wait) wait = rate(context, "pressure.io_some", 1e-9, "s/s");
+  if (!wait) return;
+  for (const Suffering& suffering : sufferings(context, *wait, used)) {
+    const Interval at = suffering.wait.at;
+    const Disk disk = busiest_disk(context, at);
+    if (disk.busy < context.threshold("min_disk_busy") || is_told(context, at)) continue;
+    const double others = disk.bytes - own_bytes(context, at);
+    if (!(others >= context.threshold("min_others") * disk.bytes)) continue;
+    const double length = context.seconds(at.length());
+    Finding finding = describe(
+        context, suffering, *wait, used,
+        fmt::format("Others on {} kept disk {} busy {} % of the time for {}: {} of the {} it moved were not the job's; "
+                    "the job used {} cpus instead of {}.",
+                    context.telemetry.node, disk.name, number(100 * disk.busy), duration(length),
+                    quantity(others, "bytes"), quantity(disk.bytes, "bytes"), number(suffering.used.inside),
+                    number(suffering.used.outside)));
+    finding.subsystem = Subsystem::storage;
+    finding.instances = {disk.name};
+    Evidence moved = evidence_of(context, Signal{"disk.read_bytes + disk.write_bytes", "bytes/s", {}},
+                                 Contrast{disk.bytes / length, (disk.bytes - others) / length, 0}, at);
+    moved.instance = disk.name;
+    finding.evidence.push_back(std::move(moved));
+    finding.runner_up = {"mem.writeback_stall", "pages that wait to be written: the job itself wrote little before"};
+    findings.push_back(std::move(finding));
+  }
+}
+
+/// What the job holds, and what others do; in bytes.
+struct MemoryUse {
+  double total = 0;
+  double available = 0;
+  double own = 0;
+
+  [[nodiscard]] double others() const { return total - available - own; }
+};
+
+MemoryUse memory_in(const RuleContext& context, Interval at) {
+  const auto mean = [&](std::string_view metric) {
+    const auto values = level(context, metric, "bytes");
+    return values ? mean_inside(values->values, at) : std::nan("");
+  };
+  return {mean("mem.total"), mean("mem.available"), std::fmax(mean("cgroup.memory_current"), mean("process.rss"))};
+}
+
+void add_memory(const RuleContext& context, const Signal& used, std::vector<Finding>& findings) {
+  auto wait = rate(context, "cgroup.memory_some", 1e-9, "s/s");
+  if (!wait) wait = rate(context, "pressure.memory_some", 1e-9, "s/s");
+  if (!wait) return;
+  for (const Suffering& suffering : sufferings(context, *wait, used)) {
+    const Interval at = suffering.wait.at;
+    const MemoryUse use = memory_in(context, at);
+    if (is_told(context, at) || !(use.available <= context.threshold("max_available") * use.total)) continue;
+    if (!(use.others() >= context.threshold("min_others") * (use.total - use.available))) continue;
+    Finding finding = describe(
+        context, suffering, *wait, used,
+        fmt::format("Others on {} held {} of its {} of memory for {}, the job {}: {} were left, and the job used {} "
+                    "cpus instead of {}.",
+                    context.telemetry.node, quantity(use.others(), "bytes"), quantity(use.total, "bytes"),
+                    duration(context.seconds(at.length())), quantity(use.own, "bytes"),
+                    quantity(use.available, "bytes"), number(suffering.used.inside), number(suffering.used.outside)));
+    finding.subsystem = Subsystem::memory;
+    const auto available = level(context, "mem.available", "bytes");
+    add_contrast(context, finding, available, at, {});
+    finding.runner_up = {"mem.leak_oom_risk", "the job's own memory: it is the smaller part"};
+    findings.push_back(std::move(finding));
+  }
+}
+
+std::vector<Finding> check(const RuleContext& context) {
+  const Signal used = needed(rate(context, "job.cpu_time", 1e-9, "cpus"), "job.cpu_time");
+  const bool knows_jobs = outsider_time(context, Outsiders::jobs).has_value();
+  const bool knows_waits = !context.channels("pressure.io_some").empty() || !context.channels("cgroup.io_some").empty();
+  if (!knows_jobs && !knows_waits) {
+    throw Unavailable("not measured: outsider.cpu_time and pressure.io_some, so not what others on the node took");
+  }
+  std::vector<Finding> findings;
+  if (knows_jobs) findings = outsider_findings(context);
+  add_disk(context, used, findings);
+  add_memory(context, used, findings);
+  return findings;
+}
+
+const RegisteredRule kRule{{
+    .id = "node.noisy_neighbour",
+    .title = "Others on the shared node take what the job needs",
+    .looks_for =
+        "Intervals as cpu.outsider does, in which other jobs used most of that time (outsider.cpu_time); and intervals "
+        "in which the job waited for io or memory and got less done, while a disk was busy or memory was full, mostly "
+        "with what is not the job's.",
+    .kind = FindingKind::anomaly,
+    .subsystem = Subsystem::cpu,
+    .order = 57,
+    .look_alikes = "cpu.os_jitter,cpu.outsider,mem.writeback_stall,io.slow_reads,mem.leak_oom_risk,mem.swap_activity",
+    .proof = Proof::real,
+    .whole_machine = true,
+    .thresholds =
+        outsider_thresholds({{"min_stall", 0.1, "s/s", "disk and memory: least extra time in which work waited"},
+                             {"min_slowed", 0.15, "ratio", "disk and memory: least fall of the cpu time of the job"},
+                             {"min_others", 0.5, "ratio", "disk and memory: least part that is not the job's"},
+                             {"min_disk_busy", 0.6, "ratio", "disk: least part of the time with a request in flight"},
+                             {"max_available", 0.05, "ratio", "memory: most of it that may be left"}}),
+    .user_remedy = {{"#SBATCH --exclusive   # the job then has the node to itself; costs whole nodes", "job"},
+                    {"squeue -w {nodes}      # while it runs: how many jobs share the node", "job"},
+                    "taskset -c {free_cpus} {command} ...   # keep away from the cpus that others used"},
+    .advice = {"Ask for as many cpus and as much memory as the job uses: a shared node then keeps them for it."},
+    .admin_remedy = {"systemd-cgtop -b -n 2 --depth=4 | head -30   # which groups use cpus, memory and disks now",
+                     {"cgroup.conf: ConstrainCores=yes ConstrainRAMSpace=yes   # with TaskPlugin=task/cgroup,"
+                      "task/affinity in slurm.conf",
+                      "job"},
+                     {"slurm.conf: OverSubscribe=NO   # in the partition's line; the epilog kills what jobs leave",
+                      "job"}},
+    .verify = "pressure falls when the job runs alone",
+    .sources = {"https://docs.kernel.org/accounting/psi.html", "https://slurm.schedmd.com/cons_tres_share.html"},
+    .check = check,
+}};
+
+}  // namespace
+}  // namespace reveal

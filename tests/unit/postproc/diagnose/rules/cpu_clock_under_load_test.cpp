@@ -1,0 +1,102 @@
+#include <gtest/gtest.h>
+
+#include "hdf5schema/basics/error.h"
+#include "rule_recording.h"
+
+namespace reveal {
+namespace {
+
+using R = RuleRecording;
+
+/// A package that draws `watts` from 20 s on, half of it before; the limit and what it is made for in watts.
+std::vector<Finding> package(double watts, const char* limit, const char* made_for, const char* metric,
+                             const char* instance) {
+  R node;
+  node.counter(
+      metric, instance, [=](double second) { return second < 20 ? watts / 2 * 1e6 : watts * 1e6; }, "node");
+  node.gauge(
+      "cpu.frequency", "cpu0", [](double second) { return second < 20 ? 3.5e9 : 2.1e9; }, "job");
+  if (*limit != '\0') node.begin.emplace_back("cpu.power_limit.0", limit);
+  if (*made_for != '\0') node.begin.emplace_back("cpu.power_limit_most.0", made_for);
+  return node.findings("cpu.power_cap");
+}
+
+TEST(RulePowerCap, NotesAPackageAtALoweredLimit) {
+  for (const auto& [metric, instance] : {std::pair("energy.package", "0"), {"platform.energy_package", "package0"}}) {
+    const auto found = package(150, "150000000", "270000000", metric, instance);
+    ASSERT_EQ(found.size(), 1U);
+    EXPECT_EQ(found[0].severity, Severity::notice);
+    EXPECT_NE(found[0].sentence.find("may use 150 W and is made for 270 W"), std::string::npos) << found[0].sentence;
+    EXPECT_NEAR(found[0].evidence.at(2).observed.value_or(0), 2.1e9, 1e7);
+    EXPECT_FALSE(found[0].impact.seconds.has_value());
+  }
+}
+
+TEST(RulePowerCap, LeavesDenseWorkAtThePowerOfTheProcessorAlone) {
+  EXPECT_TRUE(package(270, "270000000", "270000000", "energy.package", "0").empty());
+  EXPECT_TRUE(package(120, "150000000", "270000000", "energy.package", "0").empty()) << "far from its limit";
+  EXPECT_TRUE(package(150, "150000000", "0", "energy.package", "0").empty()) << "not known what it is made for";
+}
+
+TEST(RulePowerCap, SaysWhatWasNotMeasured) {
+  EXPECT_THROW(static_cast<void>(R().findings("cpu.power_cap")), Unavailable);
+  EXPECT_THROW(static_cast<void>(package(150, "", "", "energy.package", "0")), Unavailable);
+}
+
+/// 3 GHz; from 50 s to 65 s 2 and 3.2 GHz in turns of a second.
+double restless(double second) {
+  if (second < 50 || second >= 65) return 3e9;
+  return std::fmod(second, 2) < 1 ? 2e9 : 3.2e9;
+}
+
+R clock(const R::Course& hertz, const R::Course& load) {
+  R node;
+  node.gauge("cpu.frequency", "cpu0", hertz).gauge("cpu.frequency", "cpu1", hertz);
+  node.gauge("job.cpu_allowed", "cpu0", R::always(1)).gauge("job.cpu_allowed", "cpu1", R::always(1));
+  node.counter("job.cpu_time", "", load);
+  return node;
+}
+
+TEST(RuleFrequency, ReportsARestlessClockAsASymptom) {
+  R node = clock(restless, R::always(1.9e9));
+  node.counter("cpu.interrupts", "", R::event(1000, 90000), "node");
+  const auto found = node.findings("cpu.freq_oscillation");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].severity, Severity::notice);
+  EXPECT_EQ(found[0].confidence, Confidence::possible);
+  EXPECT_NEAR(node.second_of(found[0].intervals.at(0).begin_utc_ns), 50, 4);
+  EXPECT_TRUE(found[0].runner_up.why_not.starts_with("interrupts rose at the same time")) << found[0].runner_up.why_not;
+}
+
+TEST(RuleFrequency, ReadsCountedCyclesWhereThereAreSome) {
+  R node = clock(R::always(3e9), R::always(1.9e9));
+  node.counter(
+      "platform.aperf", "cpu0", [](double second) { return restless(second); }, "node");
+  node.counter("platform.mperf", "cpu0", R::always(2.5e9), "node");
+  node.counter("platform.tsc", "cpu0", R::always(2.5e9), "node");
+  const auto found = node.findings("cpu.freq_oscillation");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].evidence.at(0).metric, "platform.busy_frequency");
+}
+
+TEST(RuleFrequency, LeavesAClockThatFollowsTheLoadAlone) {
+  const auto bursts = [](double second) { return restless(second) * 0.6; };
+  EXPECT_TRUE(clock(restless, bursts).findings("cpu.freq_oscillation").empty());
+  EXPECT_TRUE(clock(R::always(3e9), R::always(1.9e9)).findings("cpu.freq_oscillation").empty());
+  const auto faster = [](double second) { return second < 50 || second >= 65 ? 2e9 : restless(second) + 0.5e9; };
+  EXPECT_TRUE(clock(faster, R::always(1.9e9)).findings("cpu.freq_oscillation").empty()) << "it costs nothing";
+}
+
+TEST(RuleFrequency, IsSilentUnderARuleThatLeads) {
+  const R node = clock(restless, R::always(1.9e9));
+  std::vector<Finding> before(1);
+  before[0].intervals = node.findings("cpu.freq_oscillation").at(0).intervals;
+  EXPECT_TRUE(node.findings("cpu.freq_oscillation", before).empty());
+}
+
+TEST(RuleFrequency, SaysWhatWasNotMeasured) {
+  EXPECT_THROW(static_cast<void>(R().findings("cpu.freq_oscillation")), Unavailable);
+}
+
+}  // namespace
+}  // namespace reveal
