@@ -72,10 +72,22 @@ std::optional<Limit> limit_met(const RuleContext& context, Interval at) {
   return tightest;
 }
 
-JobValues values_of(const std::optional<Limit>& limit) {
-  if (!limit) return {};
-  return {{"memory_more", fmt::format("{:.0f}G", std::ceil(2 * limit->bytes / kGiB))},
-          {"memory_limit", fmt::format("{:.3g}G", limit->bytes / kGiB)}};
+/// Where the kernel tells of the job's memory: of version 1 below the controller's folder. Nothing of the root group.
+std::string folder_of_memory(const RuleContext& context) {
+  for (const auto& [key, folder] : {std::pair("job.cgroup.memory", "/memory"), std::pair("job.cgroup", "")}) {
+    const std::string group = context.snapshot_value(key);
+    if (!group.empty() && group != "/") return folder + group;
+  }
+  return "";
+}
+
+JobValues values_of(const RuleContext& context, const std::optional<Limit>& limit) {
+  JobValues values;
+  if (const std::string folder = folder_of_memory(context); !folder.empty()) values["memory_folder"] = folder;
+  if (!limit) return values;
+  values["memory_more"] = fmt::format("{:.0f}G", std::ceil(2 * limit->bytes / kGiB));
+  values["memory_limit"] = fmt::format("{:.3g}G", limit->bytes / kGiB);
+  return values;
 }
 
 /// A job that reads more than fits from its first epoch to its last has no usual level to stand above.
@@ -125,7 +137,7 @@ void set_cost(const RuleContext& context, Finding& finding, const Signal& wait, 
 Finding describe(const RuleContext& context, const Signal& again, const Signal& wait, const Elevation& elevation,
                  std::span<const Interval> all) {
   const auto limit = limit_met(context, elevation.at);
-  Finding finding = finding_at(context, elevation.at, values_of(limit));
+  Finding finding = finding_at(context, elevation.at, values_of(context, limit));
   const double length = context.seconds(elevation.at.length());
   set_cost(context, finding, wait, elevation, all);
   const bool own = again.metric.starts_with("memory_stat.");
@@ -144,7 +156,7 @@ Finding describe(const RuleContext& context, const Signal& again, const Signal& 
   for (const Signal& signal : reclaim(context)) add_mean(signal);
   if (const auto read = reads(context)) add_mean(*read);
   finding.sentence = fmt::format(
-      "{} on {} were dropped for lack of memory and read again within {}: {}{}; {}.",
+      "{} on {} were dropped for lack of memory and read again, for {} at {}{}; {}.",
       own ? "Files of the job" : "Files", context.telemetry.node, duration(length),
       quantity(elevation.inside, "bytes/s"),
       std::isnan(elevation.outside) ? "" : " (usually " + quantity(std::max(0.0, elevation.outside), "bytes/s") + ")",
@@ -183,7 +195,7 @@ const RegisteredRule kRule{{
     .subsystem = Subsystem::memory,
     .order = 48,
     .look_alikes = "mem.swap_activity,io.slow_reads,a first read,a cache that somebody dropped",
-    .proof = Proof::test_double,
+    .proof = Proof::real,
     .thresholds = {{"min_rate", 20, "MB/s", "least rate of pages of files that come back"},
                    {"min_seconds", 5, "s", "shortest interval"},
                    kMinScore,
@@ -195,8 +207,9 @@ const RegisteredRule kRule{{
                    kMinLostPercent},
     .user_remedy = {{"#SBATCH --mem={memory_more}   # twice the limit of {memory_limit}; page cache counts, too",
                      "job"},
-                    {"grep -E '^file |workingset_refault_file' /sys/fs/cgroup{cgroup}/memory.stat   # while it runs",
-                     ""},
+                    "grep -E 'workingset_refault_file|^(total_)?(file|cache) ' "
+                    "/sys/fs/cgroup{memory_folder}/memory.stat   # while "
+                    "it runs",
                     "grep workingset_refault_file /proc/vmstat   # twice while it runs: it must stand still"},
     .advice = {"Read the files in order and once: shards of some 100 MB instead of a random choice among all.",
                "Work on less data per node, or on more nodes: the files of one epoch then fit into memory.",
