@@ -22,8 +22,8 @@ constexpr std::size_t kMostNotes = 3;  // the rest is folded away
 constexpr std::size_t kMostFindings = 20;
 constexpr std::size_t kLongLine = 2000;
 
-constexpr Subsystem kSubsystems[] = {Subsystem::cpu,     Subsystem::gpu,     Subsystem::memory,
-                                     Subsystem::network, Subsystem::storage, Subsystem::process};
+constexpr Subsystem kSubsystemColumns[] = {Subsystem::cpu,     Subsystem::gpu,     Subsystem::memory,
+                                           Subsystem::network, Subsystem::storage, Subsystem::process};
 
 // The licence asks for it in every copy, and a report is one.
 constexpr std::string_view kLibraryLicence =
@@ -208,11 +208,12 @@ std::string node_section(const Report& report) {
   }
   std::string table = "<section><h2>Nodes and subsystems</h2>\n<div class=\"scroll\"><table>";
   table += "<thead><tr><th scope=\"col\">Node</th>";
-  for (const Subsystem subsystem : kSubsystems) table += fmt::format("<th scope=\"col\">{}</th>", name_of(subsystem));
+  for (const Subsystem subsystem : kSubsystemColumns)
+    table += fmt::format("<th scope=\"col\">{}</th>", name_of(subsystem));
   table += "</tr></thead><tbody>\n";
   for (const auto& [node, by_subsystem] : marks) {
     table += "<tr><th scope=\"row\">" + html(node, 60) + "</th>";
-    for (const Subsystem subsystem : kSubsystems) {
+    for (const Subsystem subsystem : kSubsystemColumns) {
       const auto at = by_subsystem.find(subsystem);
       std::string mark(at == by_subsystem.end() || at->second == Tier::none ? "" : name_of(at->second));
       std::string css = mark.empty() ? "quiet" : "mark-" + mark;

@@ -1,18 +1,19 @@
-// The job's memory lies on another NUMA node than the cpus that use it. Two measures: where the pages of the job's
-// processes lie against the cpus they may use (numa_maps), where that was read and the job is bound to some of the
-// nodes; else pages given out by another node than the one that asked (numastat), at allocation time and for the whole
-// node.
+// The job's memory lies on another NUMA node than the cpus that use it, because it is bound there or because the own
+// node was full. Three measures, the first that was taken: where the pages of each process lie against the cpus it may
+// use (numa_maps), where the pages of the job's control group lie (memory.numa_stat), and pages given out by another
+// node than the one that asked (numastat), at allocation time and for the whole node. What it costs only the processors
+// count: instructions per cycle, cycles that waited, accesses to the other socket, memory traffic.
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <set>
 
 #include "hdf5schema/basics/error.h"
-#include "hdf5schema/basics/text.h"
-#include "postproc/diagnose/rule.h"
-#include "postproc/diagnose/signals.h"
+#include "hdf5schema/basics/not_measured.h"
+#include "postproc/diagnose/interval_finding.h"
+#include "postproc/diagnose/memory_signals.h"
+#include "postproc/diagnose/numa_layout.h"
 #include "postproc/words/quantity.h"
 
 namespace reveal {
@@ -26,179 +27,387 @@ struct Placement {
   std::string_view feature;           // what the share is of
   std::string_view feature_of_bytes;  // and the bytes
   std::string_view verb;
+  std::vector<double> shares;  // per grid step, where it is a level
 
   [[nodiscard]] double share() const { return all > 0 ? remote / all : 0; }
 };
 
-double sum_of(const RuleContext& context, std::string_view metric) {
-  const auto series = context.total_if_measured(metric);
-  if (!series) return std::nan("");
-  double sum = 0;
-  for (const double value : *series) sum += std::isnan(value) ? 0 : value;
+double sum_of(const RuleContext& context, std::string_view metric, const std::string& instance = {}) {
+  double sum = kNaN;
+  for (const std::size_t channel : context.channels(metric, instance)) {
+    for (const double value : context.telemetry.series(channel)) {
+      if (!std::isnan(value)) sum = (std::isnan(sum) ? 0 : sum) + value;
+    }
+  }
   return sum;
 }
 
-std::optional<Placement> allocated(const RuleContext& context) {
-  const double local = sum_of(context, "numa_local_node");
-  const double other = sum_of(context, "numa_other_node");
-  const double interleaved = sum_of(context, "numa_interleave_hit");
-  if (std::isnan(local) || std::isnan(other)) return std::nullopt;
-  // Interleaved pages are meant to lie on all nodes.
-  const double meant = std::isnan(interleaved) ? 0 : interleaved;
-  const double remote = std::max(0.0, other - meant);
-  return Placement{"numa_other_node",
-                   remote * context.page_bytes(),
-                   (local + other) * context.page_bytes(),
-                   "share of the pages given out",
-                   "sum",
-                   "given out"};
+double or_zero(double value) {
+  return std::isnan(value) ? 0 : value;
 }
 
-/// At the moment at which the job was seen to have most. `open`: NUMA nodes of its cpus; `all`: those that have cpus,
-/// since memory without any (HBM, CXL) is nobody's neighbour.
-std::optional<Placement> resident(const RuleContext& context, const std::vector<int>& open, const std::set<int>& all) {
+/// Bytes of files that came into memory: they lie where there was room, and are read once. The larger of what was read
+/// and written by devices and of what the page cache grew by, which sees file servers, too.
+double bytes_of_files(const RuleContext& context) {
+  constexpr double kKibi = 1024;
+  const double by_devices = or_zero(sum_of(context, "vmstat.pgpgin")) * kKibi +
+                            or_zero(sum_of(context, "vmstat.nr_dirtied")) * context.page_bytes();
+  double growth = 0;
+  double before = kNaN;
+  for (const std::size_t channel : context.channels("vmstat.nr_file_pages")) {
+    for (const double pages : context.telemetry.series(channel)) {
+      if (pages > before) growth += pages - before;
+      if (!std::isnan(pages)) before = pages;
+    }
+  }
+  return std::max(by_devices, growth * context.page_bytes());
+}
+
+/// Whether pages that this node gave to cpus of another one are remote memory of the job: with a job that is bound, of
+/// its own nodes; else of any.
+bool gives_far(const NumaLayout& layout, int node, double least_distance) {
+  if (layout.bound()) return layout.is_far(layout.open, node, least_distance);
+  return std::any_of(layout.nodes.begin(), layout.nodes.end(),
+                     [&](int other) { return layout.is_far(std::span(&other, 1), node, least_distance); });
+}
+
+/// Of a job that is bound, what its own nodes gave to their cpus and other nodes gave to other cpus; else of all.
+std::optional<Placement> allocated(const RuleContext& context, const NumaLayout& layout, double least_distance) {
+  double local = kNaN;
+  double remote = kNaN;
+  for (const int node : layout.nodes) {
+    const std::string name = "node" + std::to_string(node);
+    const double to_own_cpus = sum_of(context, "numa_local_node", name);
+    const double to_others = sum_of(context, "numa_other_node", name);
+    if (std::isnan(to_own_cpus) || std::isnan(to_others)) continue;
+    const bool own = std::find(layout.open.begin(), layout.open.end(), node) != layout.open.end();
+    local = or_zero(local) + (own || !layout.bound() ? to_own_cpus : 0);
+    // Interleaved pages are meant to lie on all nodes.
+    const double meant = or_zero(sum_of(context, "numa_interleave_hit", name));
+    remote = or_zero(remote) + (gives_far(layout, node, least_distance) ? std::max(0.0, to_others - meant) : 0);
+  }
+  if (std::isnan(local)) return std::nullopt;
+  const double of_programs = std::max(0.0, remote * context.page_bytes() - bytes_of_files(context));
+  return Placement{
+      "numa_other_node", of_programs, (local + remote) * context.page_bytes(), "share of the pages given out", "sum",
+      "given out",       {}};
+}
+
+/// Bytes per grid step, here and elsewhere.
+struct Levels {
+  explicit Levels(std::size_t samples) : seen(samples, 0), elsewhere(samples, 0) {}
+
+  void add(std::span<const double> bytes, bool remote) {
+    for (std::size_t t = 0; t < seen.size(); ++t) {
+      seen[t] += or_zero(bytes[t]);
+      if (remote) elsewhere[t] += or_zero(bytes[t]);
+    }
+  }
+  /// At the moment at which the job was seen to have most.
+  [[nodiscard]] std::optional<Placement> placement(std::string_view metric) const {
+    if (seen.empty()) return std::nullopt;
+    const auto most = static_cast<std::size_t>(std::max_element(seen.begin(), seen.end()) - seen.begin());
+    if (seen[most] <= 0) return std::nullopt;
+    Placement found{std::string(metric),     elsewhere[most],   seen[most], "share of the job's memory",
+                    "when the job had most", "used by the job", {}};
+    for (std::size_t t = 0; t < seen.size(); ++t) found.shares.push_back(seen[t] > 0 ? elsewhere[t] / seen[t] : kNaN);
+    return found;
+  }
+
+  std::vector<double> seen;
+  std::vector<double> elsewhere;
+};
+
+/// Of the processes that are bound to nodes.
+std::optional<Placement> resident(const RuleContext& context, const NumaLayout& layout, double least_distance) {
   constexpr std::string_view kMetric = "process.numa_bytes";
-  constexpr std::string_view kNode = "/node";
   constexpr double kEnough = 0.5;  // of the job's memory: processes too large to be asked are left out
-  const std::size_t samples = context.telemetry.samples;
-  std::vector<double> seen(samples, 0);
-  std::vector<double> elsewhere(samples, 0);
+  Levels levels(context.telemetry.samples);
+  std::map<std::string, std::vector<int>> bound;
   for (const std::size_t channel : context.channels(kMetric)) {
     const std::string& instance = context.telemetry.channels[channel].instance;
-    const std::size_t place = std::min(instance.rfind(kNode), instance.size());
-    const auto number = parse_int(std::string_view(instance).substr(std::min(place + kNode.size(), instance.size())));
-    if (!number) continue;
-    const int node = static_cast<int>(*number);
-    const bool remote = all.contains(node) && !std::binary_search(open.begin(), open.end(), node);
-    const auto series = context.telemetry.series(channel);
-    for (std::size_t t = 0; t < samples; ++t) {
-      const double bytes = std::isnan(series[t]) ? 0 : series[t];
-      seen[t] += bytes;
-      if (remote) elsewhere[t] += bytes;
-    }
-  }
-  if (samples == 0) return std::nullopt;
-  const auto most = static_cast<std::size_t>(std::max_element(seen.begin(), seen.end()) - seen.begin());
-  const auto held = context.total_if_measured("process.rss");
-  if (seen[most] <= 0 || !held || !(seen[most] >= kEnough * (*held)[most])) return std::nullopt;
-  return Placement{std::string(kMetric),        elsewhere[most],         seen[most],
-                   "share of the job's memory", "when the job had most", "used by the job"};
-}
-
-std::map<int, int> nodes_of_cpus(const RuleContext& context) {
-  constexpr std::string_view kNode = "numa.node";
-  constexpr std::string_view kCpus = ".cpus";
-  std::map<int, int> nodes;
-  for (const auto& [key, value] : context.begin) {
-    if (!key.starts_with(kNode) || !key.ends_with(kCpus)) continue;
-    const auto node = parse_int(std::string_view(key).substr(kNode.size(), key.size() - kNode.size() - kCpus.size()));
+    const auto node = numa_node_in(instance);
     if (!node) continue;
-    for (const int cpu : parse_cpu_list(value)) nodes[cpu] = static_cast<int>(*node);
+    const std::string process = instance.substr(0, instance.rfind('/'));
+    const auto [known, fresh] = bound.try_emplace(process);
+    if (fresh) known->second = nodes_bound_to(context, layout, process);
+    if (known->second.empty()) continue;
+    levels.add(context.telemetry.series(channel),
+               layout.has_cpus(*node) && layout.is_far(known->second, *node, least_distance));
   }
-  return nodes;
+  const auto held = context.total_if_measured("process.rss");
+  if (!held) return std::nullopt;
+  const auto most = std::max_element(levels.seen.begin(), levels.seen.end()) - levels.seen.begin();
+  if (levels.seen.empty() ||
+      !(levels.seen[static_cast<std::size_t>(most)] >= kEnough * (*held)[static_cast<std::size_t>(most)])) {
+    return std::nullopt;
+  }
+  return levels.placement(kMetric);
 }
 
-/// NUMA nodes whose cpus the job may use.
-std::vector<int> nodes_open_to_job(const RuleContext& context, const std::map<int, int>& nodes) {
-  std::vector<int> open;
-  for (const int cpu : parse_cpu_list(context.snapshot_value("job.cpus_allowed"))) {
-    const auto node = nodes.find(cpu);
-    if (node != nodes.end()) open.push_back(node->second);
+/// Of a job that is bound as a whole.
+std::optional<Placement> charged(const RuleContext& context, const NumaLayout& layout, double least_distance) {
+  constexpr std::string_view kMetric = "memory_numa.anon";
+  if (!layout.bound()) return std::nullopt;
+  Levels levels(context.telemetry.samples);
+  for (const std::size_t channel : context.channels(kMetric)) {
+    const auto node = numa_node_in(context.telemetry.channels[channel].instance);
+    if (!node) continue;
+    levels.add(context.telemetry.series(channel),
+               layout.has_cpus(*node) && layout.is_far(layout.open, *node, least_distance));
   }
-  std::sort(open.begin(), open.end());
-  open.erase(std::unique(open.begin(), open.end()), open.end());
-  return open;
+  return levels.placement(kMetric);
 }
 
-/// The largest distance between two nodes; 10 is a node's own memory, 20 and more another socket's.
-double largest_distance(const RuleContext& context) {
-  double largest = 0;
-  for (const auto& [key, value] : context.begin) {
-    if (!key.starts_with("numa.node") || !key.ends_with(".distance")) continue;
-    std::string_view rest = value;
-    for (std::string_view word = next_word(rest); !word.empty(); word = next_word(rest)) {
-      largest = std::max(largest, static_cast<double>(parse_int(word).value_or(0)));
+std::optional<Placement> placement_of(const RuleContext& context, const NumaLayout& layout, double least_distance) {
+  if (auto pages = resident(context, layout, least_distance)) return pages;
+  if (auto pages = charged(context, layout, least_distance)) return pages;
+  return allocated(context, layout, least_distance);
+}
+
+/// What the kernel took from elsewhere since a node had no room; nothing where that was not counted.
+struct Spill {
+  int node = 0;           // that missed most
+  double bytes = 0;       // meant for it, given out elsewhere
+  double least_free = 0;  // NaN where not measured
+  double cache = 0;       // page cache of the node at that time
+};
+
+std::optional<Spill> spill_of(const RuleContext& context, const NumaLayout& layout) {
+  std::optional<Spill> most;
+  for (const int node : layout.bound() ? layout.open : layout.nodes) {
+    const double pages = sum_of(context, "numa_foreign", "node" + std::to_string(node));
+    if (std::isnan(pages)) continue;
+    if (!most || pages * context.page_bytes() > most->bytes) most = Spill{node, pages * context.page_bytes(), kNaN, 0};
+  }
+  if (!most) return most;
+  const NumaMemory memory = numa_memory(context, most->node);
+  for (std::size_t t = 0; t < memory.free.size(); ++t) {
+    if (!(memory.free[t] >= most->least_free) && !std::isnan(memory.free[t])) {
+      most->least_free = memory.free[t];
+      most->cache = memory.cache.empty() ? kNaN : memory.cache[t];
     }
   }
-  return largest;
+  return most;
+}
+
+/// From the first to the last second in which so much was remote, if a long part of the run was clearly otherwise.
+std::optional<Interval> remote_interval(const RuleContext& context, std::span<const double> shares, double least) {
+  constexpr double kMostOutside = 0.5;  // of `least`
+  constexpr double kLeastInside = 0.8;  // of the samples
+  const std::vector<double> smooth = over_seconds(context, shares);
+  Interval at;
+  std::size_t inside = 0;
+  std::size_t measured = 0;
+  for (std::size_t t = 0; t < smooth.size(); ++t) {
+    if (!(smooth[t] >= least)) continue;
+    if (inside == 0) at.begin = t;
+    at.end = t + 1;
+    ++inside;
+  }
+  for (std::size_t t = at.begin; t < at.end; ++t) measured += std::isnan(smooth[t]) ? 0 : 1;
+  const std::size_t shortest = context.steps(context.threshold("min_seconds"));
+  if (at.length() < shortest || smooth.size() - at.length() < shortest) return std::nullopt;
+  if (static_cast<double>(inside) < kLeastInside * static_cast<double>(measured)) return std::nullopt;
+  const Interval excluded[] = {at};
+  if (!(mean_outside(shares, excluded) <= kMostOutside * least)) return std::nullopt;
+  return at;
+}
+
+/// When memory was remote: as the processors counted the accesses, else as the pages lay; else nobody knows.
+std::optional<Interval> when(const RuleContext& context, const Placement& placement) {
+  const double least = context.threshold("min_share");
+  if (const auto accesses = remote_share(context)) return remote_interval(context, accesses->values, least);
+  return remote_interval(context, placement.shares, least);
+}
+
+const MemoryPicture* part_of(std::span<const MemoryPicture> picture, std::string_view metric_begin,
+                             std::string_view metric_end) {
+  const auto found = std::find_if(picture.begin(), picture.end(), [&](const MemoryPicture& each) {
+    return each.signal.metric.starts_with(metric_begin) && each.signal.metric.ends_with(metric_end);
+  });
+  return found == picture.end() ? nullptr : &*found;
+}
+
+/// The job did the same with fewer instructions in each cycle, and waited in more of them: else another phase of the
+/// program is the simpler cause.
+std::optional<double> slowed(const RuleContext& context, std::span<const MemoryPicture> picture, Interval at) {
+  constexpr double kMoreStalls = 0.05;
+  constexpr double kSameWork = 0.25;
+  const MemoryPicture* ipc = part_of(picture, "pmu.ipc", "");
+  const MemoryPicture* stalls = part_of(picture, "pmu.", "stall_ratio");
+  const MemoryPicture* accesses = part_of(picture, "pmu.remote_share", "");
+  if (ipc == nullptr || stalls == nullptr || accesses == nullptr) return std::nullopt;
+  if (!ipc->outside || !stalls->outside || *ipc->outside <= 0) return std::nullopt;
+  const auto used = contrast(context, rate(context, "job.cpu_time", 1e-9, "cpus"), at, {});
+  if (!used || std::abs(used->excess()) > kSameWork * used->outside) return std::nullopt;
+  if (stalls->inside - *stalls->outside < kMoreStalls) return 0;
+  return std::max(0.0, 1 - ipc->inside / *ipc->outside);
+}
+
+void set_cost(const RuleContext& context, Finding& finding, std::span<const MemoryPicture> picture, Interval at,
+              bool whole) {
+  finding.severity = Severity::notice;
+  if (picture.empty()) {
+    finding.impact.how = "not known: neither instructions per cycle nor memory traffic was counted";
+    return;
+  }
+  const auto lost = whole ? std::nullopt : slowed(context, picture, at);
+  if (!lost) {
+    finding.impact.how =
+        fmt::format("not known: only a run with local memory shows it; counted were {}", in_words(picture));
+  } else if (*lost < context.threshold("min_slowed")) {
+    finding.impact.how = fmt::format("none seen: {}", in_words(picture));
+  } else {
+    set_loss(context, finding, *lost * context.seconds(at.length()),
+             fmt::format("at the usual instructions per cycle the same work takes {:.0f} % less time", 100 * *lost));
+  }
+}
+
+Evidence fact(const RuleContext& context, std::string metric, std::string_view feature, double observed,
+              std::string unit, TimeSpan span) {
+  return {.metric = std::move(metric),
+          .instance = "",
+          .node = context.telemetry.node,
+          .feature = std::string(feature),
+          .observed = observed,
+          .expected = 0,
+          .unit = std::move(unit),
+          .span = span,
+          .detectors = {},
+          .score = std::nullopt};
+}
+
+bool spilled(const std::optional<Spill>& spill, const Placement& placement) {
+  constexpr double kMost = 0.5;  // of the remote memory
+  return spill && spill->bytes >= kMost * placement.remote;
+}
+
+std::string words_of(const Spill& spill) {
+  return fmt::format(
+      " Node {} was full: {} meant for it had to be taken elsewhere{}.", spill.node, quantity(spill.bytes, "bytes"),
+      std::isnan(spill.least_free)
+          ? ""
+          : fmt::format(" (least free memory there {}{})", quantity(spill.least_free, "bytes"),
+                        std::isnan(spill.cache) ? "" : ", page cache " + quantity(spill.cache, "bytes")));
+}
+
+/// Why it is there, as far as that was seen.
+std::string reason_of(const NumaLayout& layout, const Placement& placement, const std::optional<Spill>& spill) {
+  if (spilled(spill, placement)) return words_of(*spill);
+  const std::string not_full = spill ? " Their own nodes were not full: the kernel never had to leave them, so the "
+                                       "memory was bound elsewhere or the processes were moved away from it."
+                                     : " Whether the node was full was not measured.";
+  if (layout.open.size() == 1) {
+    return fmt::format(" The job's processes run on node {} alone.{}", layout.open[0],
+                       spill ? " That node was not full: the kernel never had to leave it, so the memory was bound "
+                               "elsewhere or the processes were moved away from it."
+                             : not_full);
+  }
+  if (placement.metric == "process.numa_bytes") return " Each process stayed on its node." + not_full;
+  if (layout.open.empty()) return "";
+  return fmt::format(" The job's processes may run on {} nodes and are not bound to one.", layout.open.size());
+}
+
+RunnerUp runner_up_of(const RuleContext& context, const NumaLayout& layout, std::span<const MemoryPicture> picture) {
+  const bool moving = std::any_of(context.found.begin(), context.found.end(),
+                                  [](const Finding& found) { return found.id == "numa.unbound_migrating"; });
+  if (moving) return {"numa.unbound_migrating", "both hold: bind the processes to cpus first, the memory follows"};
+  if (layout.open.size() == 1) return {"", "processes that move between nodes: these cannot leave theirs"};
+  const MemoryPicture* traffic = part_of(picture, "platform.", "");
+  return {"mem.bw_saturated",
+          traffic == nullptr ? "memory that is busy rather than far cannot be ruled out: its bandwidth was not measured"
+                             : fmt::format("memory that is busy rather than far: the node moved {} on average",
+                                           quantity(traffic->inside, "bytes/s"))};
+}
+
+/// With --membind a full node kills: the lines differ for memory that did not fit, that page cache pushed away, and
+/// that was bound elsewhere.
+JobValues values_of(const NumaLayout& layout, const Placement& placement, const std::optional<Spill>& spill) {
+  JobValues values;
+  if (!spilled(spill, placement)) {
+    values["local"] = "local";
+    if (layout.open.size() == 1) values["home"] = std::to_string(layout.open[0]);
+    return values;
+  }
+  values["spilled"] = "yes";
+  values["spread"] = "block:cyclic";
+  if (spill->cache >= placement.remote) values["cache"] = "yes";
+  return values;
+}
+
+Finding describe(const RuleContext& context, const NumaLayout& layout, const Placement& placement) {
+  const auto spill = spill_of(context, layout);
+  const auto part = when(context, placement);
+  const Interval at = part.value_or(Interval{0, context.telemetry.samples});
+  const std::vector<MemoryPicture> picture = memory_picture(context, at);
+  Finding finding = finding_at(context, at, values_of(layout, placement, spill));
+  if (part) finding.kind = FindingKind::anomaly;
+  finding.confidence = layout.distances.empty() ? Confidence::possible : Confidence::likely;
+  for (const int node : layout.open) finding.instances.push_back("node" + std::to_string(node));
+  set_cost(context, finding, picture, at, !part);
+  const TimeSpan span = finding.intervals.front();
+  finding.evidence = {fact(context, placement.metric, placement.feature, placement.share(), "ratio", span),
+                      fact(context, placement.metric, placement.feature_of_bytes, placement.remote, "bytes", span)};
+  if (spill) {
+    finding.evidence.push_back(fact(context, "numa_foreign", "sum", spill->bytes, "bytes", span));
+    finding.evidence.back().instance = "node" + std::to_string(spill->node);
+  }
+  for (const MemoryPicture& each : picture) finding.evidence.push_back(evidence_of(context, each, at));
+  finding.sentence = fmt::format(
+      "{:.0f} % of the memory {} on {} ({}) is on another NUMA node than the cpus that use it.{}{}",
+      100 * placement.share(), placement.verb, context.telemetry.node, quantity(placement.remote, "bytes"),
+      reason_of(layout, placement, spill), picture.empty() ? "" : fmt::format(" Meanwhile: {}.", in_words(picture)));
+  finding.runner_up = runner_up_of(context, layout, picture);
+  return finding;
 }
 
 std::vector<Finding> check(const RuleContext& context) {
-  const std::map<int, int> nodes = nodes_of_cpus(context);
-  std::set<int> all;
-  for (const auto& [cpu, node] : nodes) all.insert(node);
-  if (all.size() < 2) return {};
-  const std::vector<int> open = nodes_open_to_job(context, nodes);
-  const bool bound = !open.empty() && open.size() < all.size();
-  std::optional<Placement> placement = bound ? resident(context, open, all) : std::nullopt;
-  if (!placement) placement = allocated(context);
+  const NumaLayout layout = numa_layout(context);
+  if (layout.nodes.size() < 2) return {};
+  const auto placement = placement_of(context, layout, context.threshold("min_distance"));
   if (!placement) {
-    const bool seen = bound && !context.channels("process.numa_bytes").empty();
+    const bool seen = !context.channels("process.numa_bytes").empty();
     throw Unavailable(seen ? "process.numa_bytes covers less than half of the job's memory, and numa_local_node and "
                              "numa_other_node were not measured"
                            : "not measured: numa_local_node and numa_other_node");
   }
   if (placement->share() < context.threshold("min_share")) return {};
   if (placement->remote < context.threshold("min_bytes") * 1e6) return {};
-  const double distance = largest_distance(context);
-  if (distance < context.threshold("min_distance")) return {};  // parts of one socket
-
-  Finding finding = context.finding(open.size() == 1 ? JobValues{{"numa_node", std::to_string(open[0])}} : JobValues{});
-  finding.severity = Severity::notice;
-  finding.confidence = Confidence::likely;
-  finding.intervals = {context.span(0, context.telemetry.samples)};
-  for (const int node : open) finding.instances.push_back("node" + std::to_string(node));
-  finding.impact.how = "not known: no rule estimates what remote memory costs";
-  Evidence evidence;
-  evidence.metric = placement->metric;
-  evidence.node = context.telemetry.node;
-  evidence.feature = placement->feature;
-  evidence.observed = placement->share();
-  evidence.expected = 0;
-  evidence.unit = "ratio";
-  evidence.span = finding.intervals.front();
-  finding.evidence.push_back(evidence);
-  evidence.feature = placement->feature_of_bytes;
-  evidence.observed = placement->remote;
-  evidence.unit = "bytes";
-  finding.evidence.push_back(evidence);
-
-  finding.sentence = fmt::format(
-      "{:.0f} % of the memory {} on {} ({}) is on another NUMA node than the cpus that use it.",
-      100 * placement->share(), placement->verb, context.telemetry.node, quantity(placement->remote, "bytes"));
-  if (open.size() == 1) {
-    finding.sentence += fmt::format(
-        " The job's processes run on node {} alone: their memory is bound elsewhere, or does not fit there.", open[0]);
-    finding.runner_up = {"", "processes that move between nodes: these cannot leave theirs"};
-  } else if (open.size() > 1) {
-    finding.sentence += fmt::format(" The job's processes may run on {} nodes and are not bound to one.", open.size());
-    finding.runner_up = {"", "memory that is busy rather than far cannot be ruled out: no rule looks at its bandwidth"};
-  }
-  return {finding};
+  return {describe(context, layout, *placement)};
 }
 
 const RegisteredRule kRule{{
     .id = "numa.mem_remote",
     .title = "Memory lies on another NUMA node than the cpus that use it",
-    .looks_for = "Pages of the job's processes on a NUMA node whose cpus they may not use (process.numa_bytes), or "
-                 "pages that the kernel had to take from another node (numa.*).",
+    .looks_for = "Pages of the job on a NUMA node whose cpus they may not use (process.numa_bytes, memory_numa.anon), "
+                 "or pages that the kernel took from another node (numa_other_node, numa_foreign); and what the "
+                 "processors counted meanwhile (pmu.*, platform.memory_*).",
     .kind = FindingKind::audit,
     .subsystem = Subsystem::memory,
     .order = 32,
-    .look_alikes = "",
+    .look_alikes = "numa.unbound_migrating,mem.bw_saturated,interleaved memory,page cache,parts of one socket",
     .proof = Proof::guest,
     .whole_machine = true,
     .thresholds = {{"min_share", 0.25, "ratio", "least part of the memory that is on another node"},
                    {"min_bytes", 200, "MB", "least such memory"},
                    {"min_distance", 16, "SLIT",
-                    "least distance of the nodes as firmware says; 10 is the own, 20 a socket"}},
+                    "least distance of the nodes as firmware says; 10 is the own, 20 a socket"},
+                   {"min_seconds", 10, "s", "shortest part of a run that is compared with the rest of it"},
+                   {"min_slowed", 0.05, "ratio", "least fall of the instructions per cycle that is called a cost"},
+                   kMinLostSeconds,
+                   kMinLostPercent},
     .user_remedy =
-        {{"srun --cpu-bind=ldoms --mem-bind=local {command} ...   # a rank stays on one node, its memory, too", "job"},
+        {{"srun --cpu-bind=ldoms --mem-bind={local} {command} ...   # a rank stays on one node, its memory, too",
+          "job"},
          {"torchrun --numa-binding=node ...                     # recent PyTorch does the same", "torch"},
-         {"numactl --cpunodebind={numa_node} --membind={numa_node} {command} ...   # --preferred if it may not fit",
-          "!job"},
-         "numactl --interleave=all {command} ...               # one process larger than a node: spread it"},
-    .admin_remedy = {{"slurm.conf: TaskPlugin=task/cgroup,task/affinity      # else --mem-bind does nothing", "job"}},
+         {"numactl --cpunodebind={home} --membind={home} {command} ...   # --preferred if it may not fit", "!job"},
+         {"srun --distribution={spread} --cpu-bind=ldoms {command} ...   # ranks in turn on each NUMA node", "job"},
+         {"numactl --interleave=all {command} ...               # a process larger than a node: spread it", "spilled"}},
+    .advice = {{"Run fewer ranks on each NUMA node, or on more nodes: their memory does not fit into it.", "spilled"},
+               {"Read less through the page cache: it filled the node before the program asked for memory.", "cache"}},
+    .admin_remedy = {{"slurm.conf: TaskPlugin=task/cgroup,task/affinity      # else --mem-bind does nothing", "job"},
+                     {"echo 1 > /proc/sys/vm/drop_caches   # in the prolog: page cache filled the node", "cache"}},
     .verify = "the share told above stays below a tenth, and the step time falls",
     .sources = {"https://docs.kernel.org/admin-guide/numastat.html", "https://slurm.schedmd.com/srun.html#OPT_mem-bind",
                 "https://docs.pytorch.org/docs/main/elastic/numa.html"},

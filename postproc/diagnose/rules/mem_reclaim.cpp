@@ -1,0 +1,225 @@
+// Pages of files that were dropped for lack of memory and read again soon: the files the job works on do not fit into
+// the memory it has. A first read is none of that, and neither is a second one after somebody dropped the cache.
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/not_measured.h"
+#include "postproc/diagnose/interval_finding.h"
+#include "postproc/words/quantity.h"
+
+namespace reveal {
+namespace {
+
+constexpr double kGiB = 1024.0 * 1024 * 1024;
+
+/// Of the job's control group where it is counted, else of the node.
+std::optional<Signal> read_again(const RuleContext& context) {
+  if (auto own = rate(context, "memory_stat.workingset_refault_file", context.page_bytes(), "bytes/s")) return own;
+  return rate(context, "vmstat.workingset_refault_file", context.page_bytes(), "bytes/s");
+}
+
+/// What says that pages were dropped for lack of memory, each in a unit of its own. A control group's own reclaim is
+/// not in the counters of the node, and version 1 counts only how often the limit was met.
+std::vector<Signal> reclaim(const RuleContext& context) {
+  std::vector<Signal> found;
+  const double page = context.page_bytes();
+  for (const std::string_view metric : {"memory_stat.pgscan", "vmstat.pgscan_direct", "vmstat.pgscan_kswapd"}) {
+    if (auto signal = rate(context, metric, page, "bytes/s")) found.push_back(*std::move(signal));
+  }
+  if (auto hits = rate(context, "group.memory_limit_hits", 1, "count/s")) found.push_back(*std::move(hits));
+  return found;
+}
+
+/// Time in which some task waited for storage or for memory: the larger, for the same wait counts as both. The job's
+/// own where its control group counts it.
+std::optional<Signal> longest_wait(const RuleContext& context, Interval at) {
+  std::optional<Signal> longest;
+  for (const std::string_view group : {"cgroup.", "pressure."}) {
+    for (const std::string_view kind : {"io_some", "memory_some"}) {
+      auto signal = rate(context, std::string(group) + std::string(kind), 1e-9, "s/s");
+      if (!signal || std::isnan(mean_inside(signal->values, at))) continue;
+      if (!longest || mean_inside(signal->values, at) > mean_inside(longest->values, at)) longest = std::move(signal);
+    }
+    if (longest) return longest;
+  }
+  return longest;
+}
+
+std::optional<Signal> reads(const RuleContext& context) {
+  if (auto own = rate(context, "cgroup.read_bytes", 1, "bytes/s")) return own;
+  return rate(context, "process.read_bytes", 1, "bytes/s");
+}
+
+/// The smallest limit at which its group was.
+struct Limit {
+  std::string group;
+  double bytes = 0;
+};
+
+std::optional<Limit> limit_met(const RuleContext& context, Interval at) {
+  constexpr double kAtIt = 0.9;
+  std::optional<Limit> tightest;
+  for (const std::size_t channel : context.channels("group.memory_limit")) {
+    const std::string& group = context.telemetry.channels[channel].instance;
+    const double limit = mean_inside(context.telemetry.series(channel), at);
+    const auto used = context.channels("group.memory", group);
+    if (used.empty() || !(mean_inside(context.telemetry.series(used.front()), at) >= kAtIt * limit)) continue;
+    if (!tightest || limit < tightest->bytes) tightest = Limit{group, limit};
+  }
+  return tightest;
+}
+
+/// Where the kernel tells of the job's memory: of version 1 below the controller's folder. Nothing of the root group.
+std::string folder_of_memory(const RuleContext& context) {
+  for (const auto& [key, folder] : {std::pair("job.cgroup.memory", "/memory"), std::pair("job.cgroup", "")}) {
+    const std::string group = context.snapshot_value(key);
+    if (!group.empty() && group != "/") return folder + group;
+  }
+  return "";
+}
+
+JobValues values_of(const RuleContext& context, const std::optional<Limit>& limit) {
+  JobValues values;
+  if (const std::string folder = folder_of_memory(context); !folder.empty()) values["memory_folder"] = folder;
+  if (!limit) return values;
+  values["memory_more"] = fmt::format("{:.0f}G", std::ceil(2 * limit->bytes / kGiB));
+  values["memory_limit"] = fmt::format("{:.3g}G", limit->bytes / kGiB);
+  return values;
+}
+
+/// A job that reads more than fits from its first epoch to its last has no usual level to stand above.
+std::vector<Elevation> intervals(const RuleContext& context, const Signal& again) {
+  const double least = context.threshold("min_rate") * 1e6;
+  const Interval whole{0, context.telemetry.samples};
+  const double mean = mean_inside(again.values, whole);
+  auto found = elevations_of(context, again.values, least, context.threshold(kMinScore.name));
+  const auto habit = [](const Elevation& elevation) { return elevation.recurring; };
+  const bool habits = std::any_of(found.begin(), found.end(), habit);
+  std::erase_if(found, habit);
+  if ((found.empty() || habits) && mean >= least && job_seconds(context) >= context.threshold("min_seconds")) {
+    return {{.at = whole, .inside = mean, .outside = kNaN, .beyond = true}};
+  }
+  return found;
+}
+
+bool is_something_else(const RuleContext& context, const Signal& again, const Elevation& elevation) {
+  const auto memory_was_short = [&](const Signal& signal) {
+    const bool events = signal.unit == "count/s";
+    const double least =
+        events ? context.threshold("min_limit_hits") : context.threshold("min_scanned") * elevation.inside;
+    return mean_inside(signal.values, elevation.at) >= least;
+  };
+  const std::vector<Signal> signs = reclaim(context);
+  if (signs.empty()) throw Unavailable("not measured: pages looked at to free some (pgscan), and limits that were met");
+  // Somebody dropped the cache.
+  if (std::none_of(signs.begin(), signs.end(), memory_was_short)) return true;
+  if (again.metric.starts_with("memory_stat.")) return false;
+  // Of the node: somebody else's files, if the job itself read little.
+  const Signal read = needed(reads(context), "bytes the job read from storage");
+  return !(mean_inside(read.values, elevation.at) >= context.threshold("min_own") * elevation.inside);
+}
+
+void set_cost(const RuleContext& context, Finding& finding, const Signal& wait, const Elevation& elevation,
+              std::span<const Interval> all) {
+  const double length = context.seconds(elevation.at.length());
+  const auto change = contrast(context, wait, elevation.at, all);
+  const double inside = mean_inside(wait.values, elevation.at);
+  const double more = change ? std::max(0.0, change->excess()) : inside;
+  set_loss(context, finding, more * length,
+           fmt::format("upper bound: some task waited for {} {} % of this time{}",
+                       wait.metric.ends_with("io_some") ? "storage" : "memory", number(100 * inside),
+                       change ? fmt::format(" (usually {} %)", number(100 * change->outside)) : ""));
+}
+
+Finding describe(const RuleContext& context, const Signal& again, const Signal& wait, const Elevation& elevation,
+                 std::span<const Interval> all) {
+  const auto limit = limit_met(context, elevation.at);
+  Finding finding = finding_at(context, elevation.at, values_of(context, limit));
+  const double length = context.seconds(elevation.at.length());
+  set_cost(context, finding, wait, elevation, all);
+  const bool own = again.metric.starts_with("memory_stat.");
+  finding.confidence = own || limit ? Confidence::likely : Confidence::possible;
+  if (limit) finding.instances = {limit->group};
+  finding.evidence = {evidence_of(context, again, elevation)};
+  finding.evidence.front().detectors = seen_by(confirmed_by(context.detection, elevation.at));
+  if (std::isnan(elevation.outside)) finding.evidence.front().expected = 0;
+  const auto add_mean = [&](const Signal& signal) {
+    Evidence evidence = evidence_of(context, signal, {mean_inside(signal.values, elevation.at), 0, 0}, elevation.at);
+    const auto change = contrast(context, signal, elevation.at, all);
+    evidence.expected = change ? std::optional(change->outside) : std::nullopt;
+    if (evidence.observed && *evidence.observed > 0) finding.evidence.push_back(std::move(evidence));
+  };
+  add_mean(wait);
+  for (const Signal& signal : reclaim(context)) add_mean(signal);
+  if (const auto read = reads(context)) add_mean(*read);
+  finding.sentence = fmt::format(
+      "{} on {} were dropped for lack of memory and read again, for {} at {}{}; {}.",
+      own ? "Files of the job" : "Files", context.telemetry.node, duration(length),
+      quantity(elevation.inside, "bytes/s"),
+      std::isnan(elevation.outside) ? "" : " (usually " + quantity(std::max(0.0, elevation.outside), "bytes/s") + ")",
+      limit ? fmt::format("its control group ({}) was at its limit of {}, and page cache counts", limit->group,
+                          quantity(limit->bytes, "bytes"))
+            : "no limit of a control group was met, so the node's memory was short");
+  finding.runner_up = {"mem.swap_activity",
+                       "memory of programs that comes back from swap is counted apart; these are "
+                       "pages of files"};
+  return finding;
+}
+
+std::vector<Finding> check(const RuleContext& context) {
+  const Signal again = needed(read_again(context), "workingset_refault_file");
+  const auto found = intervals(context, again);
+  const std::vector<Interval> all = places(found);
+  std::vector<Finding> findings;
+  for (const Elevation& elevation : found) {
+    if (is_something_else(context, again, elevation)) continue;
+    const Signal wait = needed(longest_wait(context, elevation.at), "time in which work waited (PSI)");
+    // Reading ahead hides it: a cost that nobody pays.
+    if (!(mean_inside(wait.values, elevation.at) >= context.threshold("min_wait"))) continue;
+    findings.push_back(describe(context, again, wait, elevation, all));
+  }
+  return findings;
+}
+
+const RegisteredRule kRule{{
+    .id = "mem.reclaim_thrash",
+    .title = "Files were dropped from memory and read again",
+    .looks_for =
+        "Intervals in which pages of files come back soon after they were dropped (workingset_refault_file of "
+        "the job's control group or of the node), memory was short (pgscan, group.memory_limit_hits), and work "
+        "waited (io and memory pressure).",
+    .kind = FindingKind::anomaly,
+    .subsystem = Subsystem::memory,
+    .order = 48,
+    .look_alikes = "mem.swap_activity,io.slow_reads,a first read,a cache that somebody dropped",
+    .proof = Proof::real,
+    .thresholds = {{"min_rate", 20, "MB/s", "least rate of pages of files that come back"},
+                   {"min_seconds", 5, "s", "shortest interval"},
+                   kMinScore,
+                   {"min_scanned", 0.1, "ratio", "least pages looked at to free some, for each that came back"},
+                   {"min_limit_hits", 1, "1/s", "or: least allocations that met the limit of a control group"},
+                   {"min_own", 0.3, "ratio", "least part the job itself read, where only the node was counted"},
+                   {"min_wait", 0.05, "s/s", "least time in which some task waited for storage or memory"},
+                   kMinLostSeconds,
+                   kMinLostPercent},
+    .user_remedy = {{"#SBATCH --mem={memory_more}   # twice the limit of {memory_limit}; page cache counts, too",
+                     "job"},
+                    "grep -E 'workingset_refault_file|^(total_)?(file|cache) ' "
+                    "/sys/fs/cgroup{memory_folder}/memory.stat   # while "
+                    "it runs",
+                    "grep workingset_refault_file /proc/vmstat   # twice while it runs: it must stand still"},
+    .advice = {"Read the files in order and once: shards of some 100 MB instead of a random choice among all.",
+               "Work on less data per node, or on more nodes: the files of one epoch then fit into memory.",
+               {"Fewer workers and a smaller prefetch_factor of the DataLoader hold less in memory.", "torch"}},
+    .admin_remedy = {},
+    .verify = "workingset_refault_file stands still after the first epoch",
+    .sources = {"https://docs.kernel.org/admin-guide/cgroup-v2.html#memory",
+                "https://docs.kernel.org/accounting/psi.html"},
+    .check = check,
+}};
+
+}  // namespace
+}  // namespace reveal

@@ -1,0 +1,279 @@
+// Transparent huge pages, too much and too little of them: programs wait while the kernel moves pages together to make
+// one, or a large job has none at all.
+// https://docs.kernel.org/admin-guide/mm/transhuge.html
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/not_measured.h"
+#include "postproc/diagnose/interval_finding.h"
+#include "postproc/diagnose/memory_signals.h"
+#include "postproc/words/quantity.h"
+
+namespace reveal {
+namespace {
+
+constexpr double kGiB = 1024.0 * 1024 * 1024;
+
+/// "madvise" of "always [madvise] never"; "" where it was not measured.
+std::string chosen(const RuleContext& context, std::string_view key) {
+  const std::string value = context.snapshot_value(key);
+  const std::size_t open = value.find('[');
+  const std::size_t close = value.find(']', std::min(open, value.size()));
+  if (open == std::string::npos || close == std::string::npos) return value;
+  return value.substr(open + 1, close - open - 1);
+}
+
+// ------------------------------------------------------------------------------------------------------------ stalls
+
+/// Part of the time in which some task waited for memory: the job's own where its control group counts it.
+std::optional<Signal> memory_wait(const RuleContext& context) {
+  if (auto own = rate(context, "cgroup.memory_some", 1e-9, "s/s")) return own;
+  return rate(context, "pressure.memory_some", 1e-9, "s/s");
+}
+
+std::optional<Signal> huge_pages_asked_for(const RuleContext& context) {
+  auto asked = rate(context, "vmstat.thp_fault_alloc", 1, "count/s");
+  const auto refused = rate(context, "vmstat.thp_fault_fallback", 1, "count/s");
+  if (!asked || !refused) return std::nullopt;
+  for (std::size_t t = 0; t < asked->values.size(); ++t) asked->values[t] += refused->values[t];
+  return asked;
+}
+
+/// From the first second to the last, or at times.
+std::vector<Elevation> stalls(const RuleContext& context, const Signal& compactions) {
+  const double least = context.threshold("min_rate");
+  auto found = elevations_of(context, compactions.values, least, context.threshold(kMinScore.name));
+  std::erase_if(found, [](const Elevation& elevation) { return elevation.recurring; });
+  const Interval whole{0, context.telemetry.samples};
+  const double mean = mean_inside(compactions.values, whole);
+  if (found.empty() && mean >= least && job_seconds(context) >= context.threshold("min_seconds")) {
+    found.push_back({.at = whole, .inside = mean, .outside = kNaN, .beyond = true});
+  }
+  return found;
+}
+
+/// Page cache or programs fill all memory: then the kernel looks for room at all, not for room in one piece.
+bool memory_was_short(const RuleContext& context, Interval at) {
+  double scanned = 0;
+  for (const std::string_view metric : {"vmstat.pgscan_direct", "memory_stat.pgscan"}) {
+    const auto signal = rate(context, metric, context.page_bytes(), "bytes/s");
+    if (signal) scanned = std::fmax(scanned, mean_inside(signal->values, at));
+  }
+  return scanned >= context.threshold("max_scanned") * 1e6;
+}
+
+/// Who asks by madvise() can leave it; where every program waits, only the administrators can change it.
+JobValues values_of_stalls(const RuleContext& context, const std::string& defrag) {
+  JobValues values{{"defrag", defrag}};
+  if (defrag == "always") return values;
+  const JobValues known = context.values();
+  for (const char* library : {"python", "torch"}) {
+    if (known.contains(library)) values[std::string("asks_by_") + library] = "yes";
+  }
+  return values;
+}
+
+Finding describe_stalls(const RuleContext& context, const Signal& compactions, const Signal& waits, const Signal& asked,
+                        const Elevation& elevation, std::span<const Interval> all) {
+  const std::string defrag = chosen(context, "vm.transparent_hugepage_defrag");
+  Finding finding = finding_at(context, elevation.at, values_of_stalls(context, defrag));
+  const double length = context.seconds(elevation.at.length());
+  const auto change = contrast(context, waits, elevation.at, all);
+  const double inside = mean_inside(waits.values, elevation.at);
+  set_loss(context, finding, (change ? std::max(0.0, change->excess()) : inside) * length,
+           fmt::format("upper bound: some task waited for memory {} % of this time{}", number(100 * inside),
+                       change ? fmt::format(" (usually {} %)", number(100 * change->outside)) : ""));
+  finding.confidence = Confidence::likely;
+  finding.evidence = {evidence_of(context, compactions, elevation)};
+  finding.evidence.front().detectors = seen_by(confirmed_by(context.detection, elevation.at));
+  if (std::isnan(elevation.outside)) finding.evidence.front().expected = 0;
+  const std::optional<Signal> others[] = {waits, asked, rate(context, "vmstat.thp_fault_fallback", 1, "count/s"),
+                                          rate(context, "vmstat.compact_fail", 1, "count/s"),
+                                          rate(context, "cpu.system", 1e-9, "cpus")};
+  for (const auto& signal : others) {
+    if (!signal || std::isnan(mean_inside(signal->values, elevation.at))) continue;
+    Evidence evidence = evidence_of(context, *signal, {mean_inside(signal->values, elevation.at), 0, 0}, elevation.at);
+    const auto contrasted = contrast(context, signal, elevation.at, all);
+    evidence.expected = contrasted ? std::optional(contrasted->outside) : std::nullopt;
+    finding.evidence.push_back(std::move(evidence));
+  }
+  finding.evidence[2].metric = "vmstat.thp_fault_alloc";
+  finding.evidence[2].feature = "huge pages asked for, got or not";
+  finding.sentence = fmt::format(
+      "Programs on {} waited {} times a second for the kernel to move pages together into huge pages, for {}{}; some "
+      "task waited for memory {:.0f} % of the time (transparent_hugepage/defrag is {}).",
+      context.telemetry.node, number(elevation.inside), duration(length),
+      std::isnan(elevation.outside) ? "" : " (usually " + number(std::max(0.0, elevation.outside)) + ")", 100 * inside,
+      defrag);
+  finding.runner_up = {"mem.reclaim_thrash",
+                       "memory that is short altogether: hardly any pages were looked at to free "
+                       "some"};
+  return finding;
+}
+
+std::vector<Finding> check_stalls(const RuleContext& context) {
+  const Signal compactions = needed(rate(context, "vmstat.compact_stall", 1, "count/s"), "vmstat.compact_stall");
+  const std::string enabled = chosen(context, "vm.transparent_hugepage");
+  const std::string defrag = chosen(context, "vm.transparent_hugepage_defrag");
+  if (enabled.empty() || defrag.empty()) throw Unavailable("not measured: vm.transparent_hugepage and its defrag");
+  // Then no program waits for a huge page: network cards and others ask for large pieces, too.
+  if (enabled == "never" || defrag == "never" || defrag == "defer") return {};
+  const auto found = stalls(context, compactions);
+  if (found.empty()) return {};
+  const Signal waits = needed(memory_wait(context), "time in which work waited for memory (PSI)");
+  const Signal asked = needed(huge_pages_asked_for(context), "vmstat.thp_fault_alloc and vmstat.thp_fault_fallback");
+  const std::vector<Interval> all = places(found);
+  std::vector<Finding> findings;
+  for (const Elevation& elevation : found) {
+    if (!(mean_inside(waits.values, elevation.at) >= context.threshold("min_wait"))) continue;
+    if (!(mean_inside(asked.values, elevation.at) >= context.threshold("min_asked") * elevation.inside)) continue;
+    if (memory_was_short(context, elevation.at)) continue;
+    findings.push_back(describe_stalls(context, compactions, waits, asked, elevation, all));
+  }
+  return findings;
+}
+
+// -------------------------------------------------------------------------------------------------------------- none
+
+/// Memory of programs when it was most, and the part of it that is in huge pages.
+struct Heap {
+  std::string metric;
+  double bytes = 0;
+  double huge = 0;
+};
+
+/// Of the job where its control group counts it, else of the node, which the job must fill itself.
+std::optional<Heap> largest_heap(const RuleContext& context) {
+  struct Pair {
+    std::string_view all;
+    std::string_view huge;
+  };
+  constexpr Pair kPairs[] = {{"cgroup.memory_anon", "memory_stat.anon_thp"}, {"mem.anon_pages", "mem.anon_huge_pages"}};
+  for (const Pair& pair : kPairs) {
+    const auto all = level(context, pair.all, "bytes");
+    const auto huge = level(context, pair.huge, "bytes");
+    if (!all || !huge) continue;
+    Heap heap{std::string(pair.huge)};
+    for (std::size_t t = 0; t < all->values.size(); ++t) {
+      if (!(all->values[t] > heap.bytes) || std::isnan(huge->values[t])) continue;
+      heap.bytes = all->values[t];
+      heap.huge = huge->values[t];
+    }
+    if (heap.bytes > 0) return heap;
+  }
+  return std::nullopt;
+}
+
+double most_of_job(const RuleContext& context) {
+  double most = kNaN;
+  if (const auto held = level(context, "process.rss", "bytes")) {
+    for (const double value : held->values) most = std::fmax(most, value);
+  }
+  return most;
+}
+
+std::vector<Finding> check_none(const RuleContext& context) {
+  const std::string enabled = chosen(context, "vm.transparent_hugepage");
+  if (enabled.empty()) throw Unavailable("not measured: vm.transparent_hugepage");
+  if (enabled == "always") return {};
+  const auto heap = largest_heap(context);
+  if (!heap) throw Unavailable("not measured: memory_stat.anon_thp and mem.anon_huge_pages");
+  const double least = context.threshold("min_memory") * 1e9;
+  if (heap->bytes < least || heap->huge >= context.threshold("max_share") * heap->bytes) return {};
+  if (heap->metric.starts_with("mem.") && !(most_of_job(context) >= least)) return {};
+  // Page walks have no counter here. Cycles that wait are the least sign that there is something to win.
+  const auto stalls_of_cpu = stall_ratio(context);
+  const Interval whole{0, context.telemetry.samples};
+  const double waited = stalls_of_cpu ? mean_inside(stalls_of_cpu->values, whole) : kNaN;
+  if (std::isnan(waited) && enabled != "never") return {};
+  if (waited < context.threshold("min_stalls")) return {};
+
+  Finding finding = finding_at(context, whole, {{enabled == "never" ? "never" : "madvise", "yes"}});
+  finding.severity = Severity::info;
+  finding.confidence = Confidence::possible;
+  finding.impact.how = "not known: page walks were not counted, and only a run with huge pages shows what they cost";
+  finding.evidence = {{.metric = heap->metric,
+                       .instance = "",
+                       .node = context.telemetry.node,
+                       .feature = "share of the memory in huge pages, when it was most",
+                       .observed = heap->huge / heap->bytes,
+                       .expected = std::nullopt,
+                       .unit = "ratio",
+                       .span = finding.intervals.front(),
+                       .detectors = {"snapshot"},
+                       .score = std::nullopt}};
+  for (const MemoryPicture& each : memory_picture(context, whole)) {
+    finding.evidence.push_back(evidence_of(context, each, whole));
+  }
+  finding.sentence =
+      fmt::format("{} of {} of the memory of programs on {} were in huge pages (transparent_hugepage is {}){}.",
+                  quantity(heap->huge, "bytes"), quantity(heap->bytes, "bytes"), context.telemetry.node, enabled,
+                  std::isnan(waited) ? "" : fmt::format("; {:.0f} % of the cycles waited", 100 * waited));
+  finding.runner_up = {"numa.mem_remote", "memory of another NUMA node makes cycles wait, too, and is reported apart"};
+  return {finding};
+}
+
+const RegisteredRule kStalls{{
+    .id = "mem.thp_stalls",
+    .title = "Programs wait while huge pages are made",
+    .looks_for = "Intervals in which allocations waited for the kernel to move pages together (vmstat.compact_stall), "
+                 "huge pages were asked for (vmstat.thp_fault_alloc, thp_fault_fallback), and work waited for memory "
+                 "(memory pressure), where transparent_hugepage/defrag lets programs wait.",
+    .kind = FindingKind::anomaly,
+    .subsystem = Subsystem::memory,
+    .order = 47,
+    .look_alikes = "mem.reclaim_thrash,mem.swap_activity,pieces for devices",
+    .proof = Proof::test_double,
+    .whole_machine = true,
+    .thresholds = {{"min_rate", 50, "1/s", "least allocations that waited for pages to be moved together"},
+                   {"min_seconds", 3, "s", "shortest interval"},
+                   kMinScore,
+                   {"min_asked", 0.2, "ratio", "least huge pages asked for, for each of them"},
+                   {"max_scanned", 20, "MB/s", "memory looked at to free some: beyond it memory is short altogether"},
+                   {"min_wait", 0.05, "s/s", "least time in which some task waited for memory"},
+                   kMinLostSeconds,
+                   kMinLostPercent},
+    .user_remedy = {{"export NUMPY_MADVISE_HUGEPAGE=0   # numpy asks for huge pages unless told otherwise",
+                     "asks_by_python"},
+                    {"unset THP_MEM_ALLOC_ENABLE   # with it PyTorch asks for them on the cpu", "asks_by_torch"},
+                    "grep -E 'compact_stall|thp_fault' /proc/vmstat   # twice while it runs"},
+    .advice = {"Allocate the large arrays before files fill the page cache."},
+    .admin_remedy = {"echo defer+madvise > /sys/kernel/mm/transparent_hugepage/defrag   # it is {defrag}",
+                     {"echo 1 > /proc/sys/vm/compact_memory   # in the epilog of jobs: next job finds whole pieces",
+                      "job"}},
+    .verify = "compact_stall in /proc/vmstat stands still",
+    .sources = {"https://docs.kernel.org/admin-guide/mm/transhuge.html", "https://docs.kernel.org/accounting/psi.html",
+                "https://numpy.org/doc/stable/reference/global_state.html"},
+    .check = check_stalls,
+}};
+
+const RegisteredRule kNone{{
+    .id = "mem.thp_off_tlb",
+    .title = "A job with much memory has no huge pages",
+    .looks_for = "More memory of programs than a TLB covers, hardly any of it in huge pages (memory_stat.anon_thp, "
+                 "mem.anon_huge_pages), where transparent huge pages are off or only for those who ask.",
+    .kind = FindingKind::audit,
+    .subsystem = Subsystem::memory,
+    .order = 93,
+    .look_alikes = "numa.mem_remote",
+    .proof = Proof::test_double,
+    .thresholds = {{"min_memory", 16, "GB", "least memory of programs"},
+                   {"max_share", 0.1, "ratio", "most of it in huge pages"},
+                   {"min_stalls", 0.3, "ratio", "least part of the cycles that waited, where that was counted"}},
+    .user_remedy = {{"export GLIBC_TUNABLES=glibc.malloc.hugetlb=1   # glibc 2.35 and later: malloc asks for them",
+                     "madvise"},
+                    {"export THP_MEM_ALLOC_ENABLE=1   # PyTorch's allocator on the cpu asks for them", "torch"},
+                    "grep AnonHugePages /proc/meminfo   # while it runs"},
+    .admin_remedy = {{"echo madvise > /sys/kernel/mm/transparent_hugepage/enabled   # programs that ask get them",
+                      "never"}},
+    .verify = "AnonHugePages in /proc/meminfo is most of AnonPages, and the step time falls",
+    .sources = {"https://docs.kernel.org/admin-guide/mm/transhuge.html",
+                "https://sourceware.org/glibc/manual/latest/html_node/Memory-Allocation-Tunables.html"},
+    .check = check_none,
+}};
+
+}  // namespace
+}  // namespace reveal
