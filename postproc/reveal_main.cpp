@@ -4,6 +4,7 @@
 #include <csignal>
 #include <cstdio>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <new>
 #include <string>
@@ -43,14 +44,29 @@ std::vector<std::string> with_help_as_option(const CLI::App& app, std::vector<st
   return words;
 }
 
-int run_where_it_is_safe(Command& command, const CommonOptions& common) {
-  Inputs inputs = command.inputs();
+int run_where_it_is_safe(Command& command, Inputs inputs, const CommonOptions& common) {
   const auto foreign = foreign_part(inputs.paths);
   if (!foreign) return command.run(common);
   if (!common.config.empty()) inputs.paths.emplace_back(common.config);
   CommonOptions confined = common;
   confined.foreign = true;
   return run_confined(inputs, *foreign, [&] { return command.run(confined); });
+}
+
+/// What is thrown is one line on stderr.
+int guarded(int failure, const std::function<int()>& work) {
+  try {
+    return work();
+  } catch (const std::bad_alloc&) {
+    std::fputs("reveal: not enough memory\n", stderr);
+  } catch (const std::exception& error) {
+    try {
+      complain(error.what());
+    } catch (const std::bad_alloc&) {
+      std::fputs("reveal: not enough memory\n", stderr);
+    }
+  }
+  return failure;
 }
 
 int run(int argc, char** argv) {
@@ -86,7 +102,9 @@ int run(int argc, char** argv) {
     return usage_error(app, error, words);
   }
   for (const auto& [part, command] : all) {
-    if (part->parsed()) return run_where_it_is_safe(*command, common);
+    if (!part->parsed()) continue;
+    const Inputs inputs = command->inputs();
+    return guarded(inputs.failure, [&] { return run_where_it_is_safe(*command, inputs, common); });
   }
   print(app.help());  // only `help` is left, behind an option
   return 0;
@@ -96,16 +114,5 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   ::signal(SIGCHLD, SIG_DFL);  // ignored, as some launchers leave it, no child would have an end to ask for
-  try {
-    return run(argc, argv);
-  } catch (const std::bad_alloc&) {
-    std::fputs("reveal: not enough memory\n", stderr);
-  } catch (const std::exception& error) {
-    try {
-      complain(error.what());
-    } catch (const std::bad_alloc&) {
-      std::fputs("reveal: not enough memory\n", stderr);
-    }
-  }
-  return kFailure;
+  return guarded(kFailure, [&] { return run(argc, argv); });
 }

@@ -42,6 +42,7 @@ struct Inputs {
   std::vector<std::filesystem::path> paths;
   std::vector<std::filesystem::path> outputs;  // files that it writes, elsewhere
   bool followed = false;                       // until they end, whenever that is
+  int failure = kFailure;                      // exit status when it comes to nothing
 };
 
 class Command {

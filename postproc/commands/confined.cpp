@@ -371,7 +371,7 @@ int run_confined(const Inputs& inputs, const Foreign& foreign, const std::functi
   const pid_t child = ::fork();
   if (child < 0) throw system_error(place, errno);
   if (child == 0) {
-    int status = kFailure;
+    int status = inputs.failure;
     try {
       g_foreign = foreign;
       send_outputs_to(writer.get());

@@ -1,14 +1,63 @@
 #include "postproc/commands/make_report.h"
 
+#include <filesystem>
+
 #include "hdf5schema/basics/clocks.h"
+#include "hdf5schema/basics/error.h"
 #include "postproc/analysis/job_remedy.h"
 #include "postproc/analysis/job_report.h"
 #include "postproc/commands/confined.h"
 #include "postproc/commands/shared_options.h"
 #include "postproc/commands/terminal.h"
 #include "postproc/detect/pipeline.h"
+#include "postproc/telemetry/publish.h"
 
 namespace reveal {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kLargestReport = 256 << 20;
+
+/// A report that was moved away from its traces can still be read.
+bool is_fresh_or_alone(const std::string& directory) {
+  try {
+    return report_is_fresh(directory);
+  } catch (const Error&) {
+    return fs::exists(fs::path(directory) / "report.json");
+  }
+}
+
+void write_if_ours(const std::string& directory, const Report& report) {
+  try {
+    need_own_directory(directory);
+    write_report(directory, report);
+  } catch (const Error& error) {
+    complain(error.what());  // reading it is what was asked for
+  }
+}
+
+Report stored_or_new(const std::string& directory, const CommonOptions& common) {
+  std::optional<Error> damage;
+  if (is_fresh_or_alone(directory)) {
+    try {
+      return parse_report(read_text_file(fs::path(directory) / "report.json", kLargestReport));
+    } catch (const Error& error) {  // damaged, or of another version: made again from the traces
+      damage = error;
+    }
+  }
+  Report report;
+  try {
+    report = make_report({.directory = directory}, common);
+  } catch (const Error&) {
+    if (damage) throw Error(directory + ": " + damage->what() + ", and no trace to make it anew");
+    throw;
+  }
+  write_if_ours(directory, report);
+  return report;
+}
+
+}  // namespace
 
 Report make_report(const ReportRequest& request, const CommonOptions& common) {
   need_directory(request.directory);
@@ -35,6 +84,13 @@ Report make_report(const ReportRequest& request, const CommonOptions& common) {
     report = build_report(request.directory, options, problems);
   }
   for (const InputProblem& problem : problems) complain(problem.text);
+  if (common.foreign) take_texts_of_rules(report);
+  return report;
+}
+
+Report stored_or_new_report(const std::string& directory, const CommonOptions& common) {
+  need_directory(directory);
+  Report report = stored_or_new(directory, common);
   if (common.foreign) take_texts_of_rules(report);
   return report;
 }

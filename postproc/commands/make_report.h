@@ -23,4 +23,8 @@ struct ReportRequest {
 /// Complains about inputs that could not be used as they are. Throws Error when there is not one usable trace.
 [[nodiscard]] Report make_report(const ReportRequest& request, const CommonOptions& common);
 
+/// The report that lies in the directory, or where it is missing, stale or damaged a new one, which is written there if
+/// the directory is ours. Texts of somebody else's are those of the rule table. Throws Error.
+[[nodiscard]] Report stored_or_new_report(const std::string& directory, const CommonOptions& common);
+
 }  // namespace reveal

@@ -1,23 +1,13 @@
 #include <algorithm>
-#include <filesystem>
-#include <optional>
 
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/text.h"
-#include "postproc/analysis/job_remedy.h"
-#include "postproc/analysis/job_report.h"
-#include "postproc/commands/confined.h"
 #include "postproc/commands/make_report.h"
 #include "postproc/commands/shared_options.h"
 #include "postproc/commands/terminal.h"
-#include "postproc/telemetry/publish.h"
 
 namespace reveal {
 namespace {
-
-namespace fs = std::filesystem;
-
-constexpr std::size_t kLargestReport = 256 << 20;
 
 template <typename Item, typename Names>
 void keep_node(std::vector<Item>& items, const std::string& node, Names nodes_of) {
@@ -65,9 +55,7 @@ class Show final : public Command {
 
   int run(const CommonOptions& common) override {
     directory_ = job_directory(directory_);
-    need_directory(directory_);
-    Report report = stored_or_new(common);
-    if (common.foreign) take_texts_of_rules(report);
+    Report report = stored_or_new_report(directory_, common);
     if (!node_.empty()) narrow_to_node(report, node_);
     if (!finding_.empty()) narrow_to_finding(report, finding_);
     TextStyle style = common.style();
@@ -84,39 +72,6 @@ class Show final : public Command {
   [[nodiscard]] Inputs inputs() const override { return {.paths = {job_directory(directory_)}}; }
 
  private:
-  [[nodiscard]] Report stored_or_new(const CommonOptions& common) const {
-    const fs::path stored = fs::path(directory_) / "report.json";
-    bool fresh = false;
-    // A report that was moved away from its traces can still be shown.
-    try {
-      fresh = report_is_fresh(directory_);
-    } catch (const Error&) {
-      fresh = fs::exists(stored);
-    }
-    std::optional<Error> damage;
-    if (fresh) {
-      try {
-        return parse_report(read_text_file(stored, kLargestReport));
-      } catch (const Error& error) {  // damaged, or of another version: made again from the traces
-        damage = error;
-      }
-    }
-    Report report;
-    try {
-      report = make_report({.directory = directory_}, common);
-    } catch (const Error&) {
-      if (damage) throw Error(directory_ + ": " + damage->what() + ", and no trace to make it anew");
-      throw;
-    }
-    try {
-      need_own_directory(directory_);
-      write_report(directory_, report);
-    } catch (const Error& error) {
-      complain(error.what());  // somebody else's directory: showing it is what was asked for
-    }
-    return report;
-  }
-
   std::string directory_, node_, finding_;
   bool all_ = false;
 };

@@ -1,5 +1,6 @@
 #include "postproc/diagnose/remedy.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "postproc/diagnose/rule.h"
@@ -36,7 +37,24 @@ std::optional<std::string> filled(std::string_view text, const JobValues& values
   }
 }
 
+bool is_filled(std::string_view line, std::string_view text) {
+  const std::size_t open = text.find('{');
+  const std::size_t close = text.find('}', std::min(open, text.size()));
+  if (open == std::string_view::npos || close == std::string_view::npos) return line == text;
+  if (!line.starts_with(text.substr(0, open))) return false;
+  line.remove_prefix(open);
+  text.remove_prefix(close + 1);
+  for (std::size_t size = 1; size <= line.size() && is_plain(line.substr(0, size)); ++size) {
+    if (is_filled(line.substr(size), text)) return true;
+  }
+  return false;
+}
+
 }  // namespace
+
+bool is_one_of(std::string_view line, std::span<const RemedyLine> lines) {
+  return std::any_of(lines.begin(), lines.end(), [&](const RemedyLine& row) { return is_filled(line, row.text); });
+}
 
 std::vector<std::string> lines_for(std::span<const RemedyLine> lines, const JobValues& values) {
   std::vector<std::string> kept;

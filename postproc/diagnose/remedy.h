@@ -26,6 +26,9 @@ struct RemedyLine {
 
 [[nodiscard]] std::vector<std::string> lines_for(std::span<const RemedyLine> lines, const JobValues& values);
 
+/// The line was made of one of these by filling in values as lines_for() does; a file may hold anything else.
+[[nodiscard]] bool is_one_of(std::string_view line, std::span<const RemedyLine> lines);
+
 struct RuleSpec;
 [[nodiscard]] Remedy remedy_for(const RuleSpec& rule, const JobValues& values);
 

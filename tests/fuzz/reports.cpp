@@ -1,6 +1,7 @@
 // JSON that was written by reveal, or by whoever can write to a job directory.
 #include "hdf5schema/basics/error.h"
 #include "postproc/analysis/node_summary.h"
+#include "postproc/compare/comparison_page.h"
 #include "postproc/history/run_record.h"
 #include "postproc/report/report.h"
 #include "postproc/words/sanitize.h"
@@ -18,6 +19,9 @@ void run(std::string_view input) {
     static_cast<void>(render_brief(report));
     static_cast<void>(render_html(report));
     static_cast<void>(parse_report(render_json(report)));
+    const JobComparison comparison = compare_jobs({{"before", Report{}}}, {{"after", report}});
+    require(comparison_as_text(comparison, {}).find('\x1b') == std::string::npos, "no escape in a comparison");
+    static_cast<void>(comparison_as_json(comparison));
   } catch (const Error&) {
   }
   try {

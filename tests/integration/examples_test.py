@@ -60,6 +60,10 @@ STATUSES = {
     "reveal check": {0, 1, 2},            # of this machine
     "reveal show reveal-4711 --finding": {0, 1},  # 1: this job had no such finding
     "reveal show reveal-4711 --node n03 --finding": {0, 1},
+    "reveal compare reveal-4721 reveal-4722": {3},  # one run on each side
+    "reveal compare --before": {0, 1},
+    "reveal try --with": {0, 1},
+    "reveal try --from": {0, 1, 2},                 # 2: this job had no such finding
 }
 failures = []
 
@@ -215,10 +219,14 @@ def prepare():
         pathlib.Path(name).write_text(f"#!/bin/sh\n{text}\n")
         os.chmod(name, 0o755)
     pathlib.Path("input.nml").touch()
+    pathlib.Path("job.sh").write_text("#!/bin/sh\nsrun ./solver input.nml\n")
     os.environ["PATH"] = f"{BIN}:{os.getcwd()}:{os.environ['PATH']}"
     os.environ["XDG_CONFIG_HOME"] = os.environ["XDG_STATE_HOME"] = os.getcwd() + "/none"
     work = "until [ -e enough ]; do dd if=/dev/zero of=blob bs=64k count=200 2>/dev/null; sleep .2; done"
     job = subprocess.Popen(["reveal-run", "--output", "reveal-4711", "--node", "n03", "--no-report", "--quiet", "--", "sh", "-c", work])
+    short = [subprocess.Popen(["reveal-run", "--output", f"reveal-472{i}", "--no-report", "--quiet", "--", "sleep", "2"])
+             for i in range(1, 5)]
+    check(all(run.wait() == 0 for run in short), "short jobs under reveal-run")
     part = pathlib.Path("reveal-4711/n03.h5.part")
     shell("reveal-collect --record recording --output recorded.h5 --duration 1s")
     rows = 0  # are flushed every ten seconds

@@ -272,6 +272,80 @@ if [ "$(id -u)" != 0 ]; then
   chmod 700 job
 fi
 
+# --- compare: exit statuses as those of diff, and one that says that nobody knows
+mkdir runs
+run_of() { # run_of NAME SECONDS [MORE]: a report that was moved away from its traces
+  mkdir -p "runs/$1"
+  cat >"runs/$1/report.json" <<JSON
+{"schema": "reveal.report/1", "verdict": {"status": "healthy", "sentence": ""}, "job": {"id": "$1", "command": "solver",
+ "nodes": ["n01"], "begin": "2026-11-20T10:00:00Z", "end": "2026-11-20T10:01:40Z", "exit_code": 0, "ran_seconds": $2}${3:-}}
+JSON
+}
+run_of a1 80.1; run_of a2 79.4; run_of a3 81.2
+run_of b1 94.2; run_of b2 92.8; run_of b3 97.1
+run_of c1 80.3 ', "findings": [{"id": "cpu.outsider", "title": "an outsider", "severity": "warning", "kind": "anomaly",
+ "confidence": "likely", "subsystem": "cpu",
+ "intervals": [{"begin": "2026-11-20T10:00:10Z", "end": "2026-11-20T10:00:25Z"}]}]'
+expect 3 - "$reveal" compare runs/a1 runs/b1
+grep -q 'spread from run to run is not known' out || fail "compare invents an interval: $(cat out)"
+expect 1 - "$reveal" compare --before runs/a1 runs/a2 runs/a3 --after runs/b1 runs/b2 runs/b3
+grep -q '^SLOWER ' out || fail "compare: $(cat out)"
+expect 0 - "$reveal" compare --before runs/a1 runs/a2 --after runs/a3 runs/c1
+grep -q '^NO DIFFERENCE SHOWN ' out && grep -q 'appeared .*cpu.outsider' out || fail "compare: $(cat out)"
+expect 1 - "$reveal" compare --json --before runs/b1 runs/b2 runs/b3 --after runs/a1 runs/a2 runs/c1/report.json
+json out "r['schema'] == 'reveal.compare/1' and r['change'] == 'faster' and r['run_time']['interval']['high'] < 0"
+json out "r['causes'][0]['change'] == 'appeared' and r['causes'][0]['share']['after'] == [0, 0, 15]"
+expect 2 'hold the same run' "$reveal" compare runs/a1 runs/a1
+expect 2 'give two directories' "$reveal" compare runs/a1
+expect 2 'give two directories' "$reveal" compare runs/a1 runs/b1 --before runs/a2 --after runs/b2
+expect 2 'No such file or directory' "$reveal" compare runs/a1 runs/nowhere
+expect 2 'no trace in empty' "$reveal" compare empty runs/a1
+if [ "$(id -u)" = 0 ]; then
+  cp -r runs/a1 theirs
+  chown -R 65534 theirs
+  expect 2 'belongs to' "$reveal" try --from theirs --runs 2 -- true
+fi
+
+# --- try: no shell, the command's own failures, an exit status that answers
+cat >count.sh <<'SH'
+#!/bin/sh
+echo "$SIDE $*" >>counted
+exit "${STATUS:-0}"
+SH
+chmod 755 count.sh
+"$reveal" try --with 'SIDE=with' --runs 2 --warmup 1 --json -- ./count.sh 'a b' '$(touch evil)' >out 2>err
+[ $? -le 1 ] || fail "try: $(cat err)"
+json out "r['schema'] == 'reveal.try/1' and len(r['with']) == len(r['without']) == 2 and r['line'] == 'SIDE=with'"
+[ "$(tr '\n' , <counted)" = ' a b $(touch evil), a b $(touch evil),with a b $(touch evil),with a b $(touch evil), a b $(touch evil),' ] ||
+  fail "not ABBA after a warm-up: $(cat counted)"
+[ ! -e evil ] || fail "try ran a shell"
+expect 2 'give the line to try' "$reveal" try -- true
+expect 2 'only a shell understands ;' "$reveal" try --with 'A=1; touch evil' -- true
+expect 2 'COMMAND... is required' "$reveal" try --with A=1
+expect 2 'no finding to try' "$reveal" try --from runs/a1 -- true
+expect 2 'no line of cpu.outsider can be put before a command' "$reveal" try --from runs/c1 --finding cpu.outsider -- true
+"$reveal" try --with STATUS=3 --runs 2 -- ./count.sh >out 2>err
+[ $? = 2 ] && grep -q 'run 1 with the line ended with exit status 3' err || fail "try hides a failure: $(cat err)"
+"$reveal" try --with ./nowhere --runs 2 -- true >out 2>err
+[ $? = 2 ] && grep -q 'nowhere: No such file' err || fail "try: $(cat err)"
+printf '#!/bin/sh\nsleep 0.2\n[ "$FAST" ] || sleep 3\n' >slow.sh
+chmod 755 slow.sh
+printf '#!/bin/bash\n#SBATCH -N 1\nsrun ./slow.sh --all\n' >job.sh
+cp job.sh job.before
+for _ in 1 2 3; do # a machine that stood still for seconds meanwhile shows no effect
+  "$reveal" try --with 'export FAST=1' --runs 2 --warmup 0 --script job.sh -- ./slow.sh >out 2>err
+  [ $? = 0 ] || break
+done
+grep -q '^FASTER ' out || fail "try does not see 3 s of 3.2: $(cat out err)"
+sed -n '/^--- /,$p' out >fix.diff
+cmp -s job.sh job.before || fail "try changed the script"
+if command -v patch >/dev/null; then
+  patch -s job.sh fix.diff || fail "patch refuses: $(cat fix.diff)"
+  grep -qx 'export FAST=1' job.sh && bash -n job.sh || fail "the patched script: $(cat job.sh)"
+fi
+"$reveal" try --with A=1 --runs 2 --warmup 0 -- sh -c 'trap "exit 4" TERM; kill -TERM $PPID; while :; do sleep 0.01; done' >out 2>err
+[ $? = 143 ] && grep -q 'stopped' out || fail "try does not stop on a signal: $(cat out err)"
+
 # --- earlier runs: two of the same command. Root has no history, so a test run by root becomes somebody else for it.
 export XDG_STATE_HOME=$work/state
 user=()

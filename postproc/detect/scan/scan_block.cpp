@@ -22,10 +22,10 @@ namespace {
 constexpr double kStrong = 4.7;  // of S * R
 constexpr double kStrongNovelty = 1.07;
 constexpr double kWeakNovelty = 1.0;
-constexpr double kMostNovelty = 2;   // R counts no further: it cannot replace a distance
-constexpr double kLeastScore = 3.3;  // of S, whatever R
-constexpr double kPerBlock = 0.6;    // on kStrong per e-fold of blocks: the scale of the largest S of undisturbed jobs
-constexpr double kMaxShare = 0.4;    // of a block: longer intervals never end
+constexpr double kMostNovelty = 2;    // R counts no further: it cannot replace a distance
+constexpr double kLeastScore = 3.3;   // of S, whatever R
+constexpr double kPerBlock = 0.6;     // on kStrong per e-fold of blocks: the scale of the largest S of undisturbed jobs
+constexpr double kMostOfBlock = 0.4;  // of a block: longer intervals never end
 constexpr double kShortFactor = 1.25;   // below five seconds, where bursts live
 constexpr double kOpenEndFactor = 1.5;  // a change that stays may be the program's next phase
 constexpr double kOpenEndNovelty = 1.2;
@@ -35,7 +35,7 @@ constexpr double kSameShare = 0.5;         // of two intervals together: what is
 constexpr double kRepeatFactor = 1.25;     // on all thresholds for what happened two or three times
 constexpr double kRepeatJobSeconds = 180;  // a shorter job has too little besides
 
-constexpr double kEdgeSeconds = 1.5;  // an interval that begins this early is still the start
+constexpr double kStartSeconds = 1.5;  // an interval that begins this early is still the start
 constexpr double kBeforeSeconds = 5;
 constexpr double kLongStartShare = 0.2;
 constexpr double kEndShare = 0.15;      // of the job: one that ends with it and is shorter is its tear-down
@@ -61,7 +61,7 @@ class Selection {
         scale_(scale),
         block_(block),
         apart_(scale.samples(kApartSeconds)),
-        edge_(scale.samples(kEdgeSeconds)),
+        edge_(scale.samples(kStartSeconds)),
         before_(scale.samples(kBeforeSeconds)) {}
 
   std::vector<Selected> run(std::vector<ScoredInterval> candidates) {
@@ -134,7 +134,7 @@ class Selection {
            length < kEndShare * static_cast<double>(block_.samples);
   }
   [[nodiscard]] bool is_longer_than_closed(const ScoredInterval& interval) const {
-    return static_cast<double>(interval.end - interval.begin) > kMaxShare * static_cast<double>(block_.samples);
+    return static_cast<double>(interval.end - interval.begin) > kMostOfBlock * static_cast<double>(block_.samples);
   }
   /// One is enough.
   void note_edge(const ScoredInterval& interval) {
@@ -174,7 +174,7 @@ class Scan {
   BlockScan run() {
     BlockScan result{.block = block_, .episodes = {}, .intervals = scan_intervals(input_, options()), .chosen = {}};
     for (ScoredInterval& interval : result.intervals) {
-      if (static_cast<double>(interval.end - interval.begin) > kMaxShare * static_cast<double>(block_.samples))
+      if (static_cast<double>(interval.end - interval.begin) > kMostOfBlock * static_cast<double>(block_.samples))
         interval.score /= kOpenEndFactor;
     }
     std::vector<Selected> chosen = Selection(outside_, scale_, block_).run(result.intervals);
@@ -207,7 +207,7 @@ class Scan {
   /// What happened two or three times: each hides the others from the scan.
   void add_repeats(std::vector<Selected>& chosen) {
     if (block_.samples < scale_.samples(kRepeatJobSeconds)) return;
-    const std::size_t edge = scale_.samples(kEdgeSeconds);
+    const std::size_t edge = scale_.samples(kStartSeconds);
     for (const std::vector<ScoredInterval>& group : find_repeats(outside_, scale_, kRepeatFactor * kStrong)) {
       for (const ScoredInterval& one : group) {
         const auto overlaps = [&](const Selected& s) {

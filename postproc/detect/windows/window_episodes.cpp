@@ -26,7 +26,7 @@ constexpr Rule kWeak{Tier::weak, 2, 8.0 / 7, 0};
 constexpr std::size_t kMaxThresholds = 2000;
 constexpr std::size_t kPerSubsystem = 10;
 constexpr double kCloseSecond = 0.6;
-constexpr double kSecondsPerDay = 86400;
+constexpr double kDaySeconds = 86400;
 constexpr double kHysteresis = 0.35;  // a run goes on while windows stay above this share of the threshold
 
 double peak(const std::vector<double>& score, std::size_t first, std::size_t last) {
@@ -122,7 +122,7 @@ std::vector<WindowRun> window_runs(const WindowRanking& ranking, double days) {
 }
 
 std::vector<Episode> window_episodes(const Telemetry& telemetry, const WindowGrid& grid, const WindowRanking& ranking) {
-  const double days = static_cast<double>(grid.count * grid.stride) * telemetry.step_seconds / kSecondsPerDay;
+  const double days = static_cast<double>(grid.count * grid.stride) * telemetry.step_seconds / kDaySeconds;
   std::vector<Episode> episodes;
   for (const WindowRun& run : window_runs(ranking, days)) {
     // It begins and ends where it is half as strange as at its height; what a window says is said about its middle,

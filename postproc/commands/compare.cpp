@@ -1,0 +1,74 @@
+#include "hdf5schema/basics/error.h"
+#include "postproc/commands/comparison_status.h"
+#include "postproc/commands/make_report.h"
+#include "postproc/commands/shared_options.h"
+#include "postproc/commands/terminal.h"
+#include "postproc/compare/comparison_page.h"
+#include "postproc/compare/earlier_runs.h"
+
+namespace reveal {
+namespace {
+
+class Compare final : public Command {
+ public:
+  void declare(CLI::App& app, CommonOptions& common) override {
+    add_config_option(app, common);
+    app.add_option("dirs", two_, "the directory of one run before the change, and of one after it")
+        ->type_name("BEFORE AFTER")
+        ->expected(0, 2);
+    app.add_option("--before", before_, "runs before the change; two or more a side give an interval")
+        ->type_name("DIR...");
+    app.add_option("--after", after_, "runs after it")->type_name("DIR...");
+  }
+
+  int run(const CommonOptions& common) override {
+    const bool one_each = before_.empty() && after_.empty() && two_.size() == 2;
+    const bool several = !before_.empty() && !after_.empty() && two_.empty();
+    if (!one_each && !several) {
+      complain("give two directories, BEFORE AFTER, or --before DIR... --after DIR...; see reveal compare --help");
+      return kUsage;
+    }
+    const std::vector<ComparedRun> before = reports_of(one_each ? std::vector{two_[0]} : before_, common);
+    const std::vector<ComparedRun> after = reports_of(one_each ? std::vector{two_[1]} : after_, common);
+    // Somebody else's file could name any history as its own.
+    const std::vector<double> earlier = common.foreign ? std::vector<double>() : seconds_of_earlier_runs(before, after);
+    const JobComparison comparison = compare_jobs(before, after, earlier);
+    print(common.json ? comparison_as_json(comparison) : comparison_as_text(comparison, common.style()));
+    return comparison_status(comparison.change);
+  }
+
+  [[nodiscard]] Inputs inputs() const override {
+    Inputs inputs{.failure = kTrouble};
+    for (const std::vector<std::string>* some : {&two_, &before_, &after_}) {
+      for (const std::string& directory : *some) inputs.paths.emplace_back(job_directory(directory));
+    }
+    return inputs;
+  }
+
+ private:
+  static std::vector<ComparedRun> reports_of(const std::vector<std::string>& directories, const CommonOptions& common) {
+    std::vector<ComparedRun> runs;
+    for (const std::string& given : directories) {
+      const std::string directory = job_directory(given);
+      runs.push_back({typed(directory), stored_or_new_report(directory, common)});
+    }
+    return runs;
+  }
+
+  std::vector<std::string> two_, before_, after_;
+};
+
+const RegisteredCommand kCompareCommand{
+    {.order = 24,
+     .name = "compare",
+     .help = "Runs before and after a change: the time, and which causes came and went",
+     .examples = "  reveal compare reveal-4721 reveal-4722\n"
+                 "  reveal compare --before reveal-4721 reveal-4723 --after reveal-4722 reveal-4724\n"
+                 "One run on each side shows which causes came and went; that the time differs by more than chance,\n"
+                 "only several runs on a side can show, or earlier runs of the same command in reveal's history.\n"
+                 "Exit status: 0 no difference of the time is shown, 1 the time differs, 2 trouble, 3 it is not known\n"
+                 "(too few runs).",
+     .make = make_command<Compare>}};
+
+}  // namespace
+}  // namespace reveal

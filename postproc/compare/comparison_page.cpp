@@ -1,0 +1,116 @@
+#include "postproc/compare/comparison_page.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "hdf5schema/basics/fold.h"
+#include "postproc/compare/comparison_fields.h"
+#include "postproc/words/quantity.h"
+#include "postproc/words/sanitize.h"
+
+namespace reveal {
+namespace {
+
+constexpr std::size_t kTextColumn = 15;
+constexpr std::size_t kMostRunsShown = 6;
+
+std::string page_row(std::string_view label, std::string_view text, const TextStyle& style) {
+  if (text.empty()) return "";
+  return folded("  " + std::string(label), printable(text, 2000), kTextColumn, static_cast<std::size_t>(style.width));
+}
+
+std::string value_words(double value, std::string_view unit) {
+  return unit == "s" ? duration(value) : quantity(value, unit);
+}
+
+/// "80.3 s (80.1, 79.4, 81.2)": the mean, and what it is the mean of.
+std::string side_words(const std::vector<double>& values, std::string_view unit) {
+  if (values.empty()) return std::string(kNotMeasured);
+  std::string words = value_words(arithmetic_mean(values), unit);
+  if (values.size() == 1) return words;
+  words += " (";
+  for (std::size_t i = 0; i < std::min(values.size(), kMostRunsShown); ++i) {
+    words += (i == 0 ? "" : ", ") + number(values[i]);
+  }
+  if (values.size() > kMostRunsShown) words += fmt::format(" and {} more", values.size() - kMostRunsShown);
+  return words + ")";
+}
+
+std::string number_words(const ComparedNumber& compared) {
+  if (!compared.known()) return fmt::format("not known: {}", compared.reason);
+  std::string words = fmt::format("{} before, {} after", side_words(compared.before, compared.unit),
+                                  side_words(compared.after, compared.unit));
+  if (compared.difference) words += "; " + interval_words(*compared.difference, compared.unit);
+  return words;
+}
+
+std::string found_words(const CauseOnSide& side) {
+  if (side.judged == 0) return "not looked for (" + side.why_not + ")";
+  const std::string of = side.judged == 1 ? "1 run" : fmt::format("{} runs", side.judged);
+  std::string words = fmt::format("{} of {}", side.found, of);
+  if (side.judged < side.runs)
+    words += fmt::format(", not looked for in {} ({})", side.runs - side.judged, side.why_not);
+  return words;
+}
+
+std::string cause_words(const ComparedCause& cause) {
+  std::string words = fmt::format("{}: {}; found in {} before, {} after", cause.id, cause.title,
+                                  found_words(cause.before), found_words(cause.after));
+  if (cause.share.known()) words += "; share of the time " + number_words(cause.share);
+  if (cause.change == CauseChange::stayed && !cause.same_place) words += "; not in the same place";
+  return words;
+}
+
+std::string causes_as_text(const std::vector<ComparedCause>& causes, const TextStyle& style) {
+  if (causes.empty()) return page_row("causes", "none was found on either side", style);
+  std::string text;
+  CauseChange last = CauseChange::not_known;
+  for (const ComparedCause& cause : causes) {
+    const bool first = text.empty() || cause.change != last;
+    text += page_row(first ? name_of(cause.change) : "", cause_words(cause), style);
+    last = cause.change;
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string interval_words(const MeanDifference& difference, std::string_view unit) {
+  const std::string_view shown = unit == "percent" ? " percentage points" : unit == "s" ? " s" : unit;
+  return fmt::format("difference {}{}{} ({:.0f} % interval {} to {})", difference.difference > 0 ? "+" : "",
+                     number(difference.difference), shown, 100 * kConfidence, number(difference.low),
+                     number(difference.high));
+}
+
+std::string headline_of(TimeChange change, const TextStyle& style) {
+  struct Word {
+    const char* text;
+    const char* colour;
+  };
+  constexpr Word kWords[] = {{"NO DIFFERENCE SHOWN", "32"}, {"SLOWER", "31"}, {"FASTER", "32"}, {"NOT KNOWN", "33"}};
+  const Word& word = kWords[static_cast<std::size_t>(change)];
+  return style.colour ? fmt::format("\033[1;{}m{}\033[0m", word.colour, word.text) : word.text;
+}
+
+std::string comparison_as_text(const JobComparison& comparison, const TextStyle& style) {
+  const std::string plain = headline_of(comparison.change, {});
+  const std::string sentence = printable(comparison.sentence, 2000);
+  std::string text = folded(plain, sentence, plain.size() + 2, static_cast<std::size_t>(style.width));
+  text.replace(0, plain.size(), headline_of(comparison.change, style));
+  text += "\n";
+  text += page_row(comparison.run_time.name, number_words(comparison.run_time), style);
+  text += page_row("step time", number_words(comparison.step_time), style);
+  text += page_row("anomalous", number_words(comparison.anomalous), style);
+  text += causes_as_text(comparison.causes, style);
+  for (const std::string& note : comparison.notes) text += page_row("note", note, style);
+  text += page_row("method", comparison.run_time.method, style);
+  return text;
+}
+
+std::string comparison_as_json(const JobComparison& comparison) {
+  return json_text(JsonWriter::whole(comparison), 2) + "\n";
+}
+
+}  // namespace reveal

@@ -1,0 +1,15 @@
+// How long other runs of the same command and shape took, as the caller's own history knows them.
+#pragma once
+
+#include <vector>
+
+#include "postproc/compare/job_comparison.h"
+
+namespace reveal {
+
+/// Without the compared runs themselves, and without those that failed or had a finding; empty where the runs are not
+/// all of one command, or nothing is known of it.
+[[nodiscard]] std::vector<double> seconds_of_earlier_runs(const std::vector<ComparedRun>& before,
+                                                          const std::vector<ComparedRun>& after);
+
+}  // namespace reveal

@@ -1,0 +1,392 @@
+#include "postproc/compare/job_comparison.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <functional>
+#include <map>
+#include <set>
+
+#include "hdf5schema/basics/error.h"
+#include "postproc/report/job_ending.h"
+#include "postproc/words/lists.h"
+#include "postproc/words/quantity.h"
+
+namespace reveal {
+namespace {
+
+using Runs = std::vector<ComparedRun>;
+
+constexpr double kLongestRun = 1e10;                  // seconds; what is beyond was never a run
+constexpr double kRecordedVariance = 0.1 * 0.1 / 12;  // of rounding: a trace has a row every tenth of a second
+constexpr double kToldVariance = 0.01 * 0.01 / 12;    // reveal-run tells hundredths
+constexpr std::size_t kLeastEarlierRuns = 3;
+constexpr const char* kWelch = "Welch's t of the runs of both sides";
+
+constexpr std::string_view kCauseChanges[] = {"appeared", "went", "stayed", "not known"};
+constexpr std::string_view kTimeChanges[] = {"same", "slower", "faster", "not known"};
+
+double seconds_between(std::int64_t begin_ns, std::int64_t end_ns) {
+  return (static_cast<double>(end_ns) - static_cast<double>(begin_ns)) * 1e-9;
+}
+
+std::optional<double> recorded_seconds(const Report& report) {
+  if (report.job.begin_utc_ns == 0 || report.job.end_utc_ns <= report.job.begin_utc_ns) return std::nullopt;
+  return seconds_between(report.job.begin_utc_ns, report.job.end_utc_ns);
+}
+
+std::optional<double> possible(std::optional<double> seconds) {
+  return seconds && *seconds > 0 && *seconds < kLongestRun ? seconds : std::nullopt;
+}
+
+using NumberOfRun = std::function<std::optional<double>(const Report&)>;
+
+std::vector<double> numbers_of_runs(const Runs& runs, const NumberOfRun& number) {
+  std::vector<double> values;
+  for (const ComparedRun& run : runs) {
+    if (const auto value = number(run.report)) values.push_back(*value);
+  }
+  return values;
+}
+
+/// Of a job that failed, the time says nothing about its speed.
+std::optional<double> unless_failed(const Report& report, std::optional<double> value) {
+  return has_failed(report.job) ? std::nullopt : value;
+}
+
+void add_interval(ComparedNumber& number, double least_variance) {
+  if (!number.known()) return;
+  number.difference = welch_difference(number.before, number.after, least_variance);
+  if (number.difference) {
+    number.method = kWelch;
+  } else {
+    number.reason = "the spread from run to run is not known: it takes two or more runs on each side";
+  }
+}
+
+/// With a single run on one side, the spread of the other side, or of earlier runs, must do for both.
+void add_borrowed_interval(ComparedNumber& time, const std::vector<double>& earlier, double least_variance) {
+  if (!time.known() || time.difference) return;
+  const bool enough_earlier = earlier.size() >= kLeastEarlierRuns;
+  time.difference =
+      pooled_difference(time.before, time.after,
+                        enough_earlier ? std::span<const double>(earlier) : std::span<const double>(), least_variance);
+  if (!time.difference) return;
+  time.reason.clear();
+  time.method = "Student's t; assumed: both sides spread alike, as ";
+  if (time.before.size() + time.after.size() > 2) time.method += "the runs of the larger side";
+  if (enough_earlier) {
+    time.method += fmt::format("{}{} of this command in reveal's history", time.method.ends_with("side") ? " and " : "",
+                               counted(static_cast<double>(earlier.size()), "earlier run"));
+  }
+}
+
+bool all_told(const Runs& runs) {
+  return std::all_of(runs.begin(), runs.end(), [](const ComparedRun& run) {
+    return has_failed(run.report.job) || possible(run.report.job.ran_seconds).has_value();
+  });
+}
+
+ComparedNumber run_times(const Runs& before, const Runs& after, const std::vector<double>& earlier) {
+  const bool told = all_told(before) && all_told(after);
+  const auto seconds = [told](const Report& report) {
+    return unless_failed(report, possible(told ? report.job.ran_seconds : recorded_seconds(report)));
+  };
+  ComparedNumber time{told ? "run time" : "recorded time", "s", {}, {}, {}, "", ""};
+  time.before = numbers_of_runs(before, seconds);
+  time.after = numbers_of_runs(after, seconds);
+  if (!time.known()) time.reason = "no run of one side has ended well with a known time";
+  add_interval(time, told ? kToldVariance : kRecordedVariance);
+  add_borrowed_interval(time, earlier, told ? kToldVariance : kRecordedVariance);
+  return time;
+}
+
+std::optional<double> seconds_per_step(const Report& report) {
+  if (report.totals.empty() || report.totals.front().steps.value_or(0) < 1) return std::nullopt;
+  const auto seconds = possible(report.job.ran_seconds ? report.job.ran_seconds : recorded_seconds(report));
+  return seconds ? unless_failed(report, *seconds / *report.totals.front().steps) : std::nullopt;
+}
+
+std::string why_no_steps(const Runs& runs) {
+  for (const ComparedRun& run : runs) {
+    if (run.report.totals.empty()) continue;
+    const auto note = run.report.totals.front().notes.find("steps");
+    if (note != run.report.totals.front().notes.end()) return note->second;
+  }
+  return std::string(kNotMeasured);
+}
+
+ComparedNumber step_times(const Runs& before, const Runs& after) {
+  ComparedNumber time{
+      "step time", "s", numbers_of_runs(before, seconds_per_step), numbers_of_runs(after, seconds_per_step), {},
+      "",          ""};
+  if (!time.known()) time.reason = why_no_steps(time.before.empty() ? before : after);
+  add_interval(time, 0);
+  return time;
+}
+
+bool was_judged(const Report& report) {
+  return report.verdict.status != VerdictStatus::insufficient_data;
+}
+
+/// Percent of the run that the spans cover together.
+std::optional<double> percent_of_run(const Report& report, std::vector<TimeSpan> spans) {
+  const auto run = recorded_seconds(report);
+  if (!run) return std::nullopt;
+  std::sort(spans.begin(), spans.end(), [](TimeSpan a, TimeSpan b) { return a.begin_utc_ns < b.begin_utc_ns; });
+  double covered = 0;
+  std::int64_t until = report.job.begin_utc_ns;
+  for (const TimeSpan& span : spans) {
+    const std::int64_t begin = std::max(span.begin_utc_ns, until);
+    const std::int64_t end = std::min(span.end_utc_ns, report.job.end_utc_ns);
+    if (end <= begin) continue;
+    covered += seconds_between(begin, end);
+    until = end;
+  }
+  return 100 * covered / *run;
+}
+
+std::optional<double> strong_percent(const Report& report) {
+  const auto left_out = report.omitted.find("episodes");
+  if (!was_judged(report) || (left_out != report.omitted.end() && left_out->second > 0)) return std::nullopt;
+  std::vector<TimeSpan> spans;
+  for (const ReportEpisode& episode : report.episodes) {
+    if (episode.tier == Tier::strong) spans.push_back(episode.span);
+  }
+  return percent_of_run(report, spans);
+}
+
+ComparedNumber anomalous_shares(const Runs& before, const Runs& after) {
+  ComparedNumber share{"in anomalous intervals",
+                       "percent",
+                       numbers_of_runs(before, strong_percent),
+                       numbers_of_runs(after, strong_percent),
+                       {},
+                       "",
+                       ""};
+  if (!share.known()) share.reason = "no run of one side could be judged as a whole";
+  add_interval(share, 0);
+  return share;
+}
+
+const Finding* finding_in(const Report& report, const std::string& id) {
+  const auto at = std::find_if(report.findings.begin(), report.findings.end(),
+                               [&](const Finding& finding) { return finding.id == id; });
+  return at == report.findings.end() ? nullptr : &*at;
+}
+
+/// Why the rule could not look for its cause in this run, or "".
+std::string why_not_judged_in(const Report& report, const std::string& id) {
+  if (finding_in(report, id) != nullptr) return "";
+  if (!was_judged(report)) return "too little was recorded";
+  const auto at = std::find_if(report.not_checked.begin(), report.not_checked.end(),
+                               [&](const NotChecked& one) { return one.rule == id; });
+  if (at == report.not_checked.end()) return "";
+  return at->reason.empty() ? "its rule was not checked" : at->reason;
+}
+
+CauseOnSide cause_in(const Runs& runs, const std::string& id) {
+  CauseOnSide side{.runs = runs.size(), .judged = 0, .found = 0, .why_not = ""};
+  for (const ComparedRun& run : runs) {
+    const std::string why_not = why_not_judged_in(run.report, id);
+    if (side.why_not.empty()) side.why_not = why_not;
+    side.judged += why_not.empty() ? 1 : 0;
+    side.found += finding_in(run.report, id) != nullptr ? 1 : 0;
+  }
+  return side;
+}
+
+CauseChange change_of(const CauseOnSide& before, const CauseOnSide& after) {
+  if (before.judged == 0 || after.judged == 0) return CauseChange::not_known;
+  if (before.found == 0) return CauseChange::appeared;
+  return after.found == 0 ? CauseChange::went : CauseChange::stayed;
+}
+
+std::set<std::string> fingerprints_in(const Runs& runs, const std::string& id) {
+  std::set<std::string> all;
+  for (const ComparedRun& run : runs) {
+    const Finding* finding = finding_in(run.report, id);
+    if (finding != nullptr && !finding->fingerprint.empty()) all.insert(finding->fingerprint);
+  }
+  return all;
+}
+
+bool in_the_same_place(const Runs& before, const Runs& after, const std::string& id) {
+  const std::set<std::string> theirs = fingerprints_in(after, id);
+  const std::set<std::string> ours = fingerprints_in(before, id);
+  return std::any_of(ours.begin(), ours.end(), [&](const std::string& one) { return theirs.count(one) > 0; });
+}
+
+/// In runs whose rule could not look, the share is not known: it is not 0.
+ComparedNumber share_of_cause(const Runs& before, const Runs& after, const std::string& id) {
+  const auto percent = [&id](const Report& report) -> std::optional<double> {
+    if (!why_not_judged_in(report, id).empty()) return std::nullopt;
+    const Finding* finding = finding_in(report, id);
+    return percent_of_run(report, finding == nullptr ? std::vector<TimeSpan>() : finding->intervals);
+  };
+  ComparedNumber share{id, "percent", numbers_of_runs(before, percent), numbers_of_runs(after, percent), {}, "", ""};
+  if (!share.known()) share.reason = "not looked for in any run of one side";
+  add_interval(share, 0);
+  return share;
+}
+
+/// What both sides together reported; that a run differs from earlier ones is what is compared here anyway.
+std::map<std::string, const Finding*> causes_of(const Runs& before, const Runs& after) {
+  std::map<std::string, const Finding*> gravest;
+  for (const Runs* side : {&before, &after}) {
+    for (const ComparedRun& run : *side) {
+      for (const Finding& finding : run.report.findings) {
+        if (finding.kind == FindingKind::history) continue;
+        const Finding*& known = gravest[finding.id];
+        if (known == nullptr || finding.severity > known->severity) known = &finding;
+      }
+    }
+  }
+  return gravest;
+}
+
+std::vector<ComparedCause> compare_causes(const Runs& before, const Runs& after) {
+  std::vector<ComparedCause> causes;
+  for (const auto& [id, finding] : causes_of(before, after)) {
+    ComparedCause cause{.id = id, .title = finding->title, .severity = finding->severity};
+    cause.before = cause_in(before, id);
+    cause.after = cause_in(after, id);
+    cause.change = change_of(cause.before, cause.after);
+    cause.same_place = in_the_same_place(before, after, id);
+    if (finding->kind == FindingKind::anomaly) {
+      cause.share = share_of_cause(before, after, id);
+    } else {
+      cause.share.reason = "it holds for the whole run";
+    }
+    causes.push_back(std::move(cause));
+  }
+  std::stable_sort(causes.begin(), causes.end(), [](const ComparedCause& a, const ComparedCause& b) {
+    return a.change != b.change ? a.change < b.change : a.severity > b.severity;
+  });
+  return causes;
+}
+
+void refuse_doubles(const Runs& before, const Runs& after) {
+  std::map<std::string, std::string> known;
+  for (const Runs* side : {&before, &after}) {
+    for (const ComparedRun& run : *side) {
+      const ReportJob& job = run.report.job;
+      if (job.begin_utc_ns == 0) continue;
+      std::string identity = fmt::format("{}\n{}\n{}", job.cluster, job.id, job.begin_utc_ns);
+      for (const std::string& node : job.nodes) identity += "\n" + node;
+      const auto [at, is_new] = known.emplace(identity, run.directory);
+      if (!is_new) throw Error(fmt::format("{} and {} hold the same run", at->second, run.directory));
+    }
+  }
+}
+
+using TextOfRun = std::function<std::string(const Report&)>;
+
+std::vector<std::string> texts_of_runs(const Runs& runs, const TextOfRun& text) {
+  std::set<std::string> all;
+  for (const ComparedRun& run : runs) all.insert(text(run.report));
+  all.erase("");
+  return {all.begin(), all.end()};
+}
+
+/// What should be the same on both sides, for the difference to be that of the change alone.
+struct SameOnBothSides {
+  std::string_view what;
+  std::string (*text)(const Report&);
+};
+constexpr SameOnBothSides kSameOnBothSides[] = {
+    {"commands", [](const Report& report) { return report.job.command; }},
+    {"nodes", [](const Report& report) { return node_list(report.job.nodes); }},
+    {"versions of reveal", [](const Report& report) { return report.tool_version; }},
+};
+
+void note_differences(const Runs& before, const Runs& after, std::vector<std::string>& notes) {
+  for (const SameOnBothSides& same : kSameOnBothSides) {
+    const std::vector<std::string> ours = texts_of_runs(before, same.text);
+    const std::vector<std::string> theirs = texts_of_runs(after, same.text);
+    if (ours == theirs || ours.empty() || theirs.empty()) continue;
+    notes.push_back(fmt::format("the {} differ: {} before, {} after", same.what, listed(ours, 4), listed(theirs, 4)));
+  }
+  const auto key = [](const Report& report) { return report.job.run_key; };
+  const std::vector<std::string> ours = texts_of_runs(before, key);
+  const std::vector<std::string> theirs = texts_of_runs(after, key);
+  if (ours != theirs && !ours.empty() && !theirs.empty()) {
+    notes.emplace_back("the program or its arguments differ: the difference is theirs as well");
+  }
+}
+
+void note_left_out(const Runs& runs, std::vector<std::string>& notes) {
+  for (const ComparedRun& run : runs) {
+    const ReportJob& job = run.report.job;
+    if (has_failed(job)) notes.push_back(run.directory + " failed: its time is not compared");
+    if (!was_judged(run.report))
+      notes.push_back(run.directory + " was too short to be judged: its causes are not known");
+    if (run.report.partial) notes.push_back(run.directory + " is incomplete: part of its data is missing");
+  }
+}
+
+std::string sentence_about_time(const JobComparison& comparison) {
+  const ComparedNumber& time = comparison.run_time;
+  if (!time.known()) return fmt::format("The times cannot be compared: {}.", time.reason);
+  const std::string words = time_difference(arithmetic_mean(time.before), arithmetic_mean(time.after), time.difference);
+  switch (comparison.change) {
+    case TimeChange::slower:
+    case TimeChange::faster:
+      return fmt::format("The {} was {}.", time.name, words);
+    case TimeChange::same:
+      return fmt::format("No difference of the {} is shown: {}.", time.name, words);
+    case TimeChange::not_known:
+      return fmt::format("The {} was {}; {}.", time.name, words, time.reason);
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string_view name_of(CauseChange change) noexcept {
+  return kCauseChanges[static_cast<std::size_t>(change)];
+}
+
+std::string_view name_of(TimeChange change) noexcept {
+  return kTimeChanges[static_cast<std::size_t>(change)];
+}
+
+TimeChange time_change(const std::optional<MeanDifference>& difference) noexcept {
+  if (!difference) return TimeChange::not_known;
+  if (!difference->significant()) return TimeChange::same;
+  return difference->difference > 0 ? TimeChange::slower : TimeChange::faster;
+}
+
+std::string time_difference(double before, double after, const std::optional<MeanDifference>& difference) {
+  const double longer = difference ? difference->difference : after - before;
+  std::string words =
+      fmt::format("{} instead of {}: {} {} ({:.3g} %)", duration(after), duration(before), duration(std::abs(longer)),
+                  longer < 0 ? "shorter" : "longer", 100 * std::abs(longer) / before);
+  if (difference) {
+    words += fmt::format(", {:.0f} % confidence interval of the difference {} s to {} s", 100 * kConfidence,
+                         number(difference->low), number(difference->high));
+  }
+  return words;
+}
+
+JobComparison compare_jobs(const std::vector<ComparedRun>& before, const std::vector<ComparedRun>& after,
+                           const std::vector<double>& earlier_seconds) {
+  refuse_doubles(before, after);
+  JobComparison comparison;
+  for (const ComparedRun& run : before) comparison.before.push_back(run.directory);
+  for (const ComparedRun& run : after) comparison.after.push_back(run.directory);
+  comparison.run_time = run_times(before, after, earlier_seconds);
+  comparison.change = time_change(comparison.run_time.difference);
+  comparison.sentence = sentence_about_time(comparison);
+  comparison.step_time = step_times(before, after);
+  comparison.anomalous = anomalous_shares(before, after);
+  comparison.causes = compare_causes(before, after);
+  note_differences(before, after, comparison.notes);
+  note_left_out(before, comparison.notes);
+  note_left_out(after, comparison.notes);
+  return comparison;
+}
+
+}  // namespace reveal

@@ -1,0 +1,109 @@
+#include "postproc/compare/timed_command.h"
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <iterator>
+
+#include "hdf5schema/basics/clocks.h"
+#include "hdf5schema/basics/run_program.h"
+
+namespace reveal {
+namespace {
+
+constexpr int kStopSignals[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP};
+
+std::atomic<int> g_stopped_by{0};
+std::atomic<pid_t> g_command{0};
+std::array<struct sigaction, std::size(kStopSignals)> g_former{};
+
+/// The terminal sends its signals to the command as well: once is enough.
+extern "C" void stop_the_command(int signal, siginfo_t* from, void*) {
+  g_stopped_by = signal;
+  const pid_t command = g_command;
+  if (from->si_code != SI_KERNEL && command > 0) ::kill(command, signal);
+}
+
+std::vector<char*> pointers_to(std::vector<std::string>& words) {
+  std::vector<char*> all;
+  all.reserve(words.size() + 1);
+  for (std::string& word : words) all.push_back(word.data());
+  all.push_back(nullptr);
+  return all;
+}
+
+int start_command(std::vector<std::string>& words, std::vector<std::string>& environment, OutputOf output,
+                  pid_t& child) {
+  posix_spawn_file_actions_t streams;
+  posix_spawn_file_actions_init(&streams);
+  posix_spawn_file_actions_addopen(&streams, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  if (output == OutputOf::nowhere) {
+    posix_spawn_file_actions_addopen(&streams, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+  } else {
+    posix_spawn_file_actions_adddup2(&streams, STDERR_FILENO, STDOUT_FILENO);
+  }
+  const int failure = ::posix_spawnp(&child, words.front().c_str(), &streams, nullptr, pointers_to(words).data(),
+                                     pointers_to(environment).data());
+  posix_spawn_file_actions_destroy(&streams);
+  return failure;
+}
+
+/// It stays a zombie meanwhile: its number is nobody else's when a signal is passed on.
+void wait_for_end_of(pid_t child) {
+  siginfo_t ended{};
+  while (::waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT) < 0 && errno == EINTR) {
+  }
+}
+
+/// -1 where somebody else took it: nothing is known of its end then.
+int status_of(pid_t child) {
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0) {
+    if (errno != EINTR) return -1;
+  }
+  return exit_status(status);
+}
+
+}  // namespace
+
+ForegroundCommands::ForegroundCommands() {
+  g_stopped_by = 0;
+  struct sigaction action {};
+  action.sa_sigaction = stop_the_command;
+  action.sa_flags = SA_SIGINFO;
+  for (std::size_t i = 0; i < std::size(kStopSignals); ++i) {
+    ::sigaction(kStopSignals[i], nullptr, &g_former[i]);
+    if (g_former[i].sa_handler != SIG_IGN) ::sigaction(kStopSignals[i], &action, nullptr);
+  }
+}
+
+ForegroundCommands::~ForegroundCommands() {
+  for (std::size_t i = 0; i < std::size(kStopSignals); ++i) ::sigaction(kStopSignals[i], &g_former[i], nullptr);
+}
+
+int ForegroundCommands::stopped_by() noexcept {
+  return g_stopped_by;
+}
+
+TimedRun ForegroundCommands::run(std::vector<std::string> words, std::vector<std::string> environment,
+                                 OutputOf output) {
+  const std::int64_t begin = read_clock(CLOCK_MONOTONIC);
+  pid_t child = 0;
+  if (const int failure = start_command(words, environment, output, child); failure != 0) {
+    return {.seconds = 0, .start_error = failure, .status = 0};
+  }
+  g_command = child;
+  if (const int signal = g_stopped_by; signal != 0) ::kill(child, signal);  // it came before the command was there
+  wait_for_end_of(child);
+  const double seconds = static_cast<double>(read_clock(CLOCK_MONOTONIC) - begin) * 1e-9;
+  g_command = 0;
+  return {.seconds = seconds, .start_error = 0, .status = status_of(child)};
+}
+
+}  // namespace reveal

@@ -1,0 +1,34 @@
+// Runs a command in the foreground and tells how long it took. Ctrl-C reaches it as it would without us; then no
+// further one is started.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace reveal {
+
+enum class OutputOf : bool { nowhere, standard_error };  // what the command prints; its errors are always shown
+
+struct TimedRun {
+  double seconds = 0;
+  int start_error = 0;  // an errno: it never ran
+  int status = 0;       // as a shell has it: 128 + n for signal n
+};
+
+/// From construction to destruction, SIGINT, SIGQUIT, SIGTERM and SIGHUP go to the running command and are remembered.
+/// Those that were ignored stay so.
+class ForegroundCommands {
+ public:
+  ForegroundCommands();
+  ~ForegroundCommands();
+  ForegroundCommands(const ForegroundCommands&) = delete;
+  ForegroundCommands& operator=(const ForegroundCommands&) = delete;
+
+  /// The signal that came, or 0.
+  [[nodiscard]] static int stopped_by() noexcept;
+  /// To its end. `environment`: "NAME=value". Its standard input is empty.
+  [[nodiscard]] static TimedRun run(std::vector<std::string> words, std::vector<std::string> environment,
+                                    OutputOf output);
+};
+
+}  // namespace reveal

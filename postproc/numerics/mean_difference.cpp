@@ -1,0 +1,82 @@
+#include "postproc/numerics/mean_difference.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "postproc/numerics/moderated_t.h"
+
+namespace reveal {
+namespace {
+
+double squares_around_mean(std::span<const double> values) {
+  const double mean = arithmetic_mean(values);
+  double sum = 0;
+  for (const double value : values) sum += (value - mean) * (value - mean);
+  return values.empty() ? 0 : sum;
+}
+
+double freedom(std::span<const double> values) {
+  return values.empty() ? 0 : static_cast<double>(values.size() - 1);
+}
+
+MeanDifference with_standard_error(double difference, double error, double df) {
+  if (error <= 0) return {difference, difference, difference, difference == 0 ? 1.0 : 0.0, df};
+  const double reach = t_critical(kConfidence, df) * error;
+  return {difference, difference - reach, difference + reach, two_sided_p(difference / error, df), df};
+}
+
+}  // namespace
+
+double arithmetic_mean(std::span<const double> values) noexcept {
+  if (values.empty()) return std::numeric_limits<double>::quiet_NaN();
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+double t_critical(double confidence, double df) {
+  double low = 0;
+  double high = 1;
+  while (two_sided_p(high, df) > 1 - confidence && high < 1e12) high *= 2;
+  for (int i = 0; i < 100; ++i) {
+    const double middle = (low + high) / 2;
+    (two_sided_p(middle, df) > 1 - confidence ? low : high) = middle;
+  }
+  return high;
+}
+
+std::optional<MeanDifference> welch_difference(std::span<const double> first, std::span<const double> second,
+                                               double least_variance) {
+  if (first.size() < 2 || second.size() < 2) return std::nullopt;
+  const auto squared_error = [&](std::span<const double> values) {
+    const double variance = std::max(squares_around_mean(values) / freedom(values), least_variance);
+    return variance / static_cast<double>(values.size());
+  };
+  const double a = squared_error(first);
+  const double b = squared_error(second);
+  // Welch-Satterthwaite.
+  const double df = a + b > 0 ? (a + b) * (a + b) / (a * a / freedom(first) + b * b / freedom(second))
+                              : freedom(first) + freedom(second);
+  return with_standard_error(arithmetic_mean(second) - arithmetic_mean(first), std::sqrt(a + b), df);
+}
+
+std::optional<MeanDifference> pooled_difference(std::span<const double> first, std::span<const double> second,
+                                                std::span<const double> others, double least_variance) {
+  const double df = freedom(first) + freedom(second) + freedom(others);
+  if (first.empty() || second.empty() || df < 1) return std::nullopt;
+  const double squares = squares_around_mean(first) + squares_around_mean(second) + squares_around_mean(others);
+  const double variance = std::max(squares / df, least_variance);
+  const double error =
+      std::sqrt(variance * (1 / static_cast<double>(first.size()) + 1 / static_cast<double>(second.size())));
+  return with_standard_error(arithmetic_mean(second) - arithmetic_mean(first), error, df);
+}
+
+std::optional<MeanDifference> paired_difference(std::span<const double> differences, double least_variance) {
+  if (differences.size() < 2) return std::nullopt;
+  const double df = freedom(differences);
+  const double variance = std::max(squares_around_mean(differences) / df, least_variance);
+  return with_standard_error(arithmetic_mean(differences),
+                             std::sqrt(variance / static_cast<double>(differences.size())), df);
+}
+
+}  // namespace reveal

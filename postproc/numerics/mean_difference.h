@@ -1,0 +1,45 @@
+// How far two means are apart, with Student's confidence interval: two independent groups of unequal spread (Welch),
+// groups that share one spread, and pairs.
+#pragma once
+
+#include <optional>
+#include <span>
+
+namespace reveal {
+
+inline constexpr double kConfidence = 0.95;
+
+struct MeanDifference {
+  double difference = 0;  // the second mean less the first
+  double low = 0;         // of the interval that holds the true difference with kConfidence
+  double high = 0;
+  double p = 1;  // of a difference at least as large by chance, two-sided
+  double df = 0;
+
+  [[nodiscard]] bool significant() const noexcept { return p < 1 - kConfidence; }
+  bool operator==(const MeanDifference&) const = default;
+};
+
+/// NaN of nothing.
+[[nodiscard]] double arithmetic_mean(std::span<const double> values) noexcept;
+
+/// The t with P(|T| <= t) = confidence, for `df` degrees of freedom.
+[[nodiscard]] double t_critical(double confidence, double df);
+
+/// Each group with its own spread; nothing where one has fewer than two values. `least_variance`: of rounding, for
+/// values that are equal only because they were rounded.
+[[nodiscard]] std::optional<MeanDifference> welch_difference(std::span<const double> first,
+                                                             std::span<const double> second, double least_variance = 0);
+
+/// Groups that share one spread, which `others` of the same spread may help to know; nothing where the three together
+/// do not tell a spread, or where a group is empty.
+[[nodiscard]] std::optional<MeanDifference> pooled_difference(std::span<const double> first,
+                                                              std::span<const double> second,
+                                                              std::span<const double> others = {},
+                                                              double least_variance = 0);
+
+/// The mean of differences between the values of a pair; nothing for fewer than two pairs.
+[[nodiscard]] std::optional<MeanDifference> paired_difference(std::span<const double> differences,
+                                                              double least_variance = 0);
+
+}  // namespace reveal

@@ -1,0 +1,282 @@
+#include "postproc/compare/job_comparison.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "hdf5schema/basics/clocks.h"
+#include "hdf5schema/basics/error.h"
+#include "postproc/compare/comparison_page.h"
+
+namespace reveal {
+namespace {
+
+constexpr std::int64_t kFirstBegin = 1'763'634'725'000'000'000;
+
+/// A healthy run of 100 s, some time after the one before it.
+ComparedRun healthy_run(double seconds) {
+  static std::int64_t begin = kFirstBegin;
+  begin += 3600 * kSecond;
+  ComparedRun run;
+  run.directory = "reveal-" + std::to_string((begin - kFirstBegin) / kSecond);
+  run.report.tool_version = "0.1.0";
+  ReportJob& job = run.report.job;
+  job.command = "solver";
+  job.nodes = {"n01"};
+  job.begin_utc_ns = begin;
+  job.end_utc_ns = begin + 100 * kSecond;
+  job.ran_seconds = seconds;
+  job.exit_code = 0;
+  return run;
+}
+
+Finding outsider_in(const ComparedRun& run, double from_seconds, double to_seconds) {
+  Finding finding;
+  finding.id = "cpu.outsider";
+  finding.fingerprint = "outsider on n01";
+  finding.title = "Someone outside the job ran on its cpus";
+  finding.severity = Severity::warning;
+  finding.kind = FindingKind::anomaly;
+  const std::int64_t begin = run.report.job.begin_utc_ns;
+  finding.intervals = {
+      {begin + static_cast<std::int64_t>(from_seconds * 1e9), begin + static_cast<std::int64_t>(to_seconds * 1e9)}};
+  return finding;
+}
+
+ComparedRun disturbed_run(double seconds, double from_seconds = 40, double to_seconds = 55) {
+  ComparedRun run = healthy_run(seconds);
+  run.report.findings.push_back(outsider_in(run, from_seconds, to_seconds));
+  run.report.verdict = {VerdictStatus::finding, "cpu.outsider", "", false};
+  ReportEpisode episode;
+  episode.tier = Tier::strong;
+  episode.span = run.report.findings.front().intervals.front();
+  run.report.episodes.push_back(episode);
+  return run;
+}
+
+TEST(JobComparison, OfOneRunASideHasNoInterval) {
+  const JobComparison comparison = compare_jobs({healthy_run(80)}, {healthy_run(94)});
+  EXPECT_EQ(comparison.change, TimeChange::not_known);
+  EXPECT_FALSE(comparison.run_time.difference);
+  EXPECT_EQ(comparison.sentence,
+            "The run time was 94 s instead of 80 s: 14 s longer (17.5 %); the spread from run to run is not known: it "
+            "takes two or more runs on each side.");
+}
+
+TEST(JobComparison, FindsTheSlowerSide) {
+  const JobComparison comparison =
+      compare_jobs({healthy_run(80.1), healthy_run(79.4), healthy_run(81.2), healthy_run(80.6)},
+                   {healthy_run(94.2), healthy_run(92.8), healthy_run(97.1)});
+  EXPECT_EQ(comparison.change, TimeChange::slower);
+  EXPECT_EQ(comparison.sentence,
+            "The run time was 94.7 s instead of 80.3 s: 14.4 s longer (17.9 %), 95 % confidence interval of "
+            "the difference 9.45 s to 19.3 s.");
+  EXPECT_EQ(compare_jobs({healthy_run(94.2), healthy_run(92.8)}, {healthy_run(80.1), healthy_run(79.4)}).change,
+            TimeChange::faster);
+}
+
+TEST(JobComparison, ShowsNoDifferenceWithinTheSpread) {
+  const JobComparison comparison =
+      compare_jobs({healthy_run(80), healthy_run(84)}, {healthy_run(83), healthy_run(81), healthy_run(85)});
+  EXPECT_EQ(comparison.change, TimeChange::same);
+  EXPECT_TRUE(comparison.sentence.starts_with("No difference of the run time is shown: 83 s instead of 82 s"))
+      << comparison.sentence;
+}
+
+TEST(JobComparison, NamesTheSpreadThatItBorrows) {
+  const ComparedRun before = healthy_run(80);
+  const ComparedRun after = healthy_run(94);
+  const JobComparison comparison = compare_jobs({before}, {after}, {80, 81, 79.5, 80.5});
+  EXPECT_EQ(comparison.change, TimeChange::slower);
+  EXPECT_EQ(comparison.run_time.method,
+            "Student's t; assumed: both sides spread alike, as 4 earlier runs of this command in reveal's history");
+  EXPECT_EQ(compare_jobs({before}, {after}, {80, 81}).change, TimeChange::not_known) << "two runs show no spread";
+  const JobComparison larger = compare_jobs({healthy_run(80), healthy_run(81), healthy_run(79)}, {after});
+  EXPECT_EQ(larger.change, TimeChange::slower);
+  EXPECT_EQ(larger.run_time.method, "Student's t; assumed: both sides spread alike, as the runs of the larger side");
+}
+
+TEST(JobComparison, LeavesTheTimeOfFailedRunsOut) {
+  ComparedRun failed = healthy_run(3);
+  failed.report.job.exit_code = 1;
+  const JobComparison comparison =
+      compare_jobs({healthy_run(80), healthy_run(80.5)}, {healthy_run(80.2), healthy_run(80.4), failed});
+  EXPECT_EQ(comparison.change, TimeChange::same);
+  EXPECT_EQ(comparison.run_time.after, (std::vector{80.2, 80.4}));
+  EXPECT_EQ(comparison.notes, std::vector{failed.directory + " failed: its time is not compared"});
+  EXPECT_EQ(compare_jobs({healthy_run(80)}, {failed}).sentence,
+            "The times cannot be compared: no run of one side has ended well with a known time.");
+}
+
+TEST(JobComparison, DoesNotMixToldAndRecordedTimes) {
+  ComparedRun untold = healthy_run(0);
+  untold.report.job.ran_seconds.reset();
+  const JobComparison comparison = compare_jobs({healthy_run(103)}, {untold});
+  EXPECT_EQ(comparison.run_time.name, "recorded time");
+  EXPECT_EQ(comparison.run_time.before, std::vector{100.0});
+  EXPECT_EQ(comparison.run_time.after, std::vector{100.0});
+}
+
+TEST(JobComparison, TellsWhatAppearedAndForHowLong) {
+  const JobComparison comparison =
+      compare_jobs({healthy_run(80), healthy_run(81)}, {disturbed_run(94, 40, 55), disturbed_run(95, 30, 47)});
+  ASSERT_EQ(comparison.causes.size(), 1U);
+  const ComparedCause& cause = comparison.causes.front();
+  EXPECT_EQ(cause.change, CauseChange::appeared);
+  EXPECT_EQ(cause.before, (CauseOnSide{2, 2, 0, ""}));
+  EXPECT_EQ(cause.after, (CauseOnSide{2, 2, 2, ""}));
+  EXPECT_EQ(cause.share.before, (std::vector{0.0, 0.0}));
+  ASSERT_EQ(cause.share.after.size(), 2U);
+  EXPECT_NEAR(cause.share.after[0], 15, 1e-9);
+  EXPECT_NEAR(cause.share.after[1], 17, 1e-9);
+  // scipy.stats.ttest_ind([15, 17], [0, 0], equal_var=False): 16 +- 12.706 * 1
+  ASSERT_TRUE(cause.share.difference);
+  EXPECT_NEAR(cause.share.difference->low, 16 - 12.706204736, 1e-6);
+  EXPECT_NEAR(arithmetic_mean(comparison.anomalous.after), 16, 1e-9);
+}
+
+TEST(JobComparison, CountsOverlappingIntervalsOnceAndOnlyWithinTheRun) {
+  ComparedRun run = disturbed_run(94, 90, 130);
+  run.report.findings.front().intervals.push_back(outsider_in(run, 80, 95).intervals.front());
+  run.report.findings.front().intervals.push_back(outsider_in(run, -50, 1).intervals.front());
+  const JobComparison comparison = compare_jobs({healthy_run(80)}, {run});
+  ASSERT_EQ(comparison.causes.front().share.after.size(), 1U);
+  EXPECT_NEAR(comparison.causes.front().share.after.front(), 21, 1e-9);
+}
+
+TEST(JobComparison, SurvivesImpossibleTimes) {
+  ComparedRun run = disturbed_run(1e300);
+  run.report.job.begin_utc_ns = std::numeric_limits<std::int64_t>::min();
+  run.report.job.end_utc_ns = std::numeric_limits<std::int64_t>::max();
+  run.report.findings.front().intervals = {
+      {std::numeric_limits<std::int64_t>::max(), std::numeric_limits<std::int64_t>::min()}};
+  ComparedRun nan = healthy_run(std::numeric_limits<double>::quiet_NaN());
+  nan.report.job.end_utc_ns = 0;
+  const JobComparison comparison = compare_jobs({run}, {nan});
+  EXPECT_EQ(comparison.change, TimeChange::not_known);
+  EXPECT_FALSE(comparison_as_json(comparison).empty());
+}
+
+TEST(JobComparison, DoesNotTakeUncheckedForGone) {
+  ComparedRun unchecked = healthy_run(80);
+  unchecked.report.not_checked = {{"cpu.outsider", "job.outsider_cpu was not measured"}};
+  const JobComparison comparison = compare_jobs({disturbed_run(94)}, {unchecked});
+  const ComparedCause& cause = comparison.causes.front();
+  EXPECT_EQ(cause.change, CauseChange::not_known);
+  EXPECT_EQ(cause.after, (CauseOnSide{1, 0, 0, "job.outsider_cpu was not measured"}));
+  EXPECT_TRUE(cause.share.after.empty()) << "not measured is not 0";
+  EXPECT_EQ(compare_jobs({disturbed_run(94)}, {unchecked, healthy_run(80)}).causes.front().change, CauseChange::went);
+}
+
+TEST(JobComparison, DoesNotTakeTooShortForHealthy) {
+  ComparedRun brief = healthy_run(4);
+  brief.report.verdict.status = VerdictStatus::insufficient_data;
+  const JobComparison comparison = compare_jobs({disturbed_run(94)}, {brief});
+  EXPECT_EQ(comparison.causes.front().change, CauseChange::not_known);
+  EXPECT_FALSE(comparison.anomalous.known());
+}
+
+TEST(JobComparison, DoesNotCountIntervalsThatWereLeftOut) {
+  ComparedRun run = disturbed_run(94);
+  run.report.omitted["episodes"] = 12;
+  EXPECT_FALSE(compare_jobs({healthy_run(80)}, {run}).anomalous.known());
+}
+
+TEST(JobComparison, SaysWhetherACauseStayedInItsPlace) {
+  ComparedRun elsewhere = disturbed_run(94);
+  elsewhere.report.findings.front().fingerprint = "outsider on n02";
+  const JobComparison comparison = compare_jobs({disturbed_run(94)}, {elsewhere});
+  EXPECT_EQ(comparison.causes.front().change, CauseChange::stayed);
+  EXPECT_FALSE(comparison.causes.front().same_place);
+  EXPECT_TRUE(compare_jobs({disturbed_run(94)}, {disturbed_run(95)}).causes.front().same_place);
+}
+
+TEST(JobComparison, LeavesFindingsAboutEarlierRunsOut) {
+  ComparedRun run = healthy_run(94);
+  Finding slower;
+  slower.id = "history.slower";
+  slower.kind = FindingKind::history;
+  run.report.findings = {slower};
+  EXPECT_TRUE(compare_jobs({healthy_run(80)}, {run}).causes.empty());
+}
+
+TEST(JobComparison, NotesWhatElseIsNotTheSame) {
+  ComparedRun other = healthy_run(80);
+  other.report.job.command = "train.py";
+  other.report.job.nodes = {"n02", "n03"};
+  const JobComparison comparison = compare_jobs({healthy_run(80)}, {other});
+  EXPECT_EQ(comparison.notes, (std::vector<std::string>{"the commands differ: solver before, train.py after",
+                                                        "the nodes differ: n01 before, n[02-03] after"}));
+}
+
+TEST(JobComparison, RefusesOneRunUnderTwoNames) {
+  const ComparedRun run = healthy_run(80);
+  ComparedRun copy = run;
+  copy.directory = "copy";
+  EXPECT_THROW(static_cast<void>(compare_jobs({run}, {copy})), Error);
+  EXPECT_THROW(static_cast<void>(compare_jobs({run, copy}, {healthy_run(81)})), Error);
+}
+
+TEST(JobComparison, HasAStepTimeWhereTheJobTellsItsSteps) {
+  ComparedRun before = healthy_run(80);
+  ComparedRun after = healthy_run(94);
+  before.report.totals = {JobTotals{.notes = {{"steps", "the job tells no steps"}}}};
+  after.report.totals = {JobTotals{}};
+  after.report.totals.front().steps = 47;
+  EXPECT_EQ(compare_jobs({before}, {after}).step_time.reason, "the job tells no steps");
+  before.report.totals.front().steps = 40;
+  const ComparedNumber steps = compare_jobs({before}, {after}).step_time;
+  EXPECT_EQ(steps.before, std::vector{2.0});
+  EXPECT_EQ(steps.after, std::vector{2.0});
+}
+
+TEST(ComparisonPage, FoldsAndSaysEverything) {
+  const JobComparison comparison =
+      compare_jobs({healthy_run(80), healthy_run(81)}, {disturbed_run(94, 40, 55), disturbed_run(95, 30, 47)});
+  TextStyle style;
+  style.width = 80;
+  EXPECT_EQ(comparison_as_text(comparison, style),
+            "SLOWER  The run time was 94.5 s instead of 80.5 s: 14 s longer (17.4 %), 95 %\n"
+            "        confidence interval of the difference 11 s to 17 s.\n"
+            "\n"
+            "  run time     80.5 s (80, 81) before, 94.5 s (94, 95) after; difference +14 s\n"
+            "               (95 % interval 11 to 17)\n"
+            "  step time    not known: not measured\n"
+            "  anomalous    0 % (0, 0) before, 16 % (15, 17) after; difference +16 percentage\n"
+            "               points (95 % interval 3.29 to 28.7)\n"
+            "  appeared     cpu.outsider: Someone outside the job ran on its cpus; found in 0\n"
+            "               of 2 runs before, 2 of 2 runs after; share of the time 0 % (0, 0)\n"
+            "               before, 16 % (15, 17) after; difference +16 percentage points (95\n"
+            "               % interval 3.29 to 28.7)\n"
+            "  method       Welch's t of the runs of both sides\n");
+}
+
+TEST(ComparisonPage, IsInertOnATerminal) {
+  ComparedRun hostile = disturbed_run(94);
+  hostile.directory = "a\033]0;title\a";
+  hostile.report.findings.front().title = "\033[2J\nVERDICT healthy";
+  hostile.report.job.command = "\033[31mred";
+  const std::string text = comparison_as_text(compare_jobs({healthy_run(80)}, {hostile}), {});
+  EXPECT_EQ(text.find('\033'), std::string::npos);
+  EXPECT_EQ(text.find("\nVERDICT"), std::string::npos);
+}
+
+TEST(ComparisonPage, IsJsonWithReasonsForWhatIsUnknown) {
+  const auto json = nlohmann::json::parse(comparison_as_json(compare_jobs({healthy_run(80)}, {disturbed_run(94)})));
+  EXPECT_EQ(json.at("schema"), "reveal.compare/1");
+  EXPECT_EQ(json.at("change"), "not known");
+  EXPECT_TRUE(json.at("run_time").at("interval").is_null());
+  EXPECT_FALSE(json.at("run_time").at("interval_reason").get<std::string>().empty());
+  EXPECT_EQ(json.at("causes").at(0).at("change"), "appeared");
+  EXPECT_EQ(json.at("causes").at(0).at("share").at("after").at(0), 15);
+  const auto known = nlohmann::json::parse(
+      comparison_as_json(compare_jobs({healthy_run(80), healthy_run(81)}, {healthy_run(94), healthy_run(95)})));
+  EXPECT_NEAR(known.at("run_time").at("interval").at("low").get<double>(), 10.96, 0.01);
+}
+
+}  // namespace
+}  // namespace reveal
