@@ -49,7 +49,7 @@ constexpr CausalLink kLinks[] = {
 constexpr std::int64_t kSecond = 1'000'000'000;
 constexpr std::int64_t kEdge = kSecond;           // rules know the ends of an interval to about that
 constexpr std::int64_t kAftermath = 5 * kSecond;  // queues drain, timers run out
-constexpr double kLeastShare = 0.8;
+constexpr double kExplainedShare = 0.8;
 
 bool share_a_node(const Finding& a, const Finding& b) {
   return std::any_of(a.nodes.begin(), a.nodes.end(), [&](const std::string& node) {
@@ -80,7 +80,7 @@ bool explains(const CausalLink& link, const Finding& cause, const Finding& effec
   if (onset_of(effect) < onset_of(cause) - kEdge || effect.intervals.empty()) return false;
   double explained = 0;
   for (const TimeSpan& span : effect.intervals) explained += covered(span, cause);
-  return explained >= kLeastShare * static_cast<double>(effect.intervals.size());
+  return explained >= kExplainedShare * static_cast<double>(effect.intervals.size());
 }
 
 Finding* with_id(std::vector<Finding>& findings, std::string_view id) {
