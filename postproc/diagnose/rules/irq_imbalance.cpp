@@ -122,7 +122,8 @@ std::vector<Finding> check(const RuleContext& context) {
   const bool felt = job_may_run_on(context, pile.cpu);
   set_loss(context, finding, felt ? std::optional((busy - others) * job_seconds(context)) : std::nullopt,
            felt ? "upper bound: what a process of the job on that cpu lost to interrupts beyond the others"
-                : "not known: the job may not use that cpu; its packets wait there");
+           : context.without_job() ? "not known: there was no job"
+                                   : "not known: the job may not use that cpu; its packets wait there");
   const auto add = [&](std::string metric, std::string feature, double observed, std::optional<double> expected,
                        std::string unit) {
     Evidence evidence;

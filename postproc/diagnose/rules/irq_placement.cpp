@@ -112,21 +112,24 @@ std::optional<Finding> crowded(const RuleContext& context, const Card& card) {
   }
   const auto cpu = only_cpu(card);
   if (!cpu) return std::nullopt;
-  const double rate = sum_of(served(context, card));
+  const auto rates = served(context, card);
+  const bool measured = !rates.empty();
+  const double rate = sum_of(rates);
   if (!context.without_job()) {
     // A cpu that the job may not use was set aside for this.
     if (!contains(parse_cpu_list(context.snapshot_value("job.cpus_allowed")), *cpu)) return std::nullopt;
-    if (!(rate >= context.threshold("min_rate"))) return std::nullopt;
+    if (!measured) throw Unavailable("not measured: interrupts of the network cards");
+    if (rate < context.threshold("min_rate")) return std::nullopt;
   }
   Finding finding = notice(context, card, {});
   finding.confidence = Confidence::likely;
   finding.impact.how = "none seen: no cpu was full with interrupts, and no packet was dropped for it";
   finding.evidence.push_back(fact(context, "irq.effective_affinity", "cpu" + std::to_string(*cpu), "vectors",
                                   static_cast<double>(card.vectors.size()), "count"));
-  finding.evidence.push_back(fact(context, "irq.*", name_of_card(card), "mean", rate, "count/s"));
-  finding.sentence =
-      fmt::format("irqbalance is not running on {}, and cpu{} serves all {} interrupt vectors of {} ({}).",
-                  context.telemetry.node, *cpu, card.vectors.size(), name_of_card(card), quantity(rate, "count/s"));
+  if (measured) finding.evidence.push_back(fact(context, "irq.*", name_of_card(card), "mean", rate, "count/s"));
+  finding.sentence = fmt::format("irqbalance is not running on {}, and cpu{} serves all {} interrupt vectors of {}{}.",
+                                 context.telemetry.node, *cpu, card.vectors.size(), name_of_card(card),
+                                 measured ? " (" + quantity(rate, "count/s") + ")" : "");
   finding.runner_up = {"irq.imbalance", "that cpu is not full with interrupts and dropped nothing"};
   return finding;
 }

@@ -85,9 +85,17 @@ TEST(RuleBalanceService, JudgesANodeWithoutAJobByItsConfiguration) {
   R node = node_with({5, 5, 5, 5}, 0);
   put(node.begin, "job.cpus_allowed", "");
   EXPECT_EQ(node.findings("irq.balance_service_off").size(), 1U);
+  node.telemetry.channels.clear();
+  const auto found = node.findings("irq.balance_service_off");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_TRUE(found[0].sentence.ends_with("vectors of eth2."))
+      << "no rate where none was measured: " << found[0].sentence;
 }
 
 TEST(RuleBalanceService, SaysWhatItCouldNotMeasure) {
+  R uncounted = node_with({5, 5, 5, 5});
+  uncounted.telemetry.channels.clear();
+  EXPECT_THROW(static_cast<void>(uncounted.findings("irq.balance_service_off")), Unavailable);
   EXPECT_THROW(static_cast<void>(R().findings("irq.balance_service_off")), Unavailable);
 }
 
