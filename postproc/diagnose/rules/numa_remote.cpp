@@ -205,7 +205,9 @@ std::optional<Interval> remote_interval(const RuleContext& context, std::span<co
     at.end = t + 1;
     ++inside;
   }
-  for (std::size_t t = at.begin; t < at.end; ++t) measured += std::isnan(smooth[t]) ? 0 : 1;
+  for (std::size_t t = at.begin; t < at.end; ++t) {
+    if (!std::isnan(smooth[t])) ++measured;
+  }
   const std::size_t shortest = context.steps(context.threshold("min_seconds"));
   if (at.length() < shortest || smooth.size() - at.length() < shortest) return std::nullopt;
   if (static_cast<double>(inside) < kLeastInside * static_cast<double>(measured)) return std::nullopt;
