@@ -43,6 +43,13 @@ say "$(nproc) cpus, nodes $(cat /sys/devices/system/node/online), $eth with $(ls
 touch_memory="stress-ng --vm 1 --vm-bytes 500M --vm-method zero-one --timeout 45 --quiet"
 job numa-control - numactl --cpunodebind=0 --membind=0 $touch_memory
 job numa-remote numa.mem_remote numactl --cpunodebind=0 --membind=1 $touch_memory
+# Others fill the node; the job would rather have its memory there.
+numactl --membind=0 stress-ng --vm 1 --vm-bytes 1000M --vm-keep --vm-hang 0 --timeout 90 --quiet &
+sleep 12
+job numa-spill numa.mem_remote numactl --cpunodebind=0 --localalloc stress-ng --vm 1 --vm-bytes 700M --vm-keep \
+  --vm-method zero-one --timeout 45 --quiet
+kill $! 2>/dev/null
+wait $!
 
 vectors=$(awk -F: '/virtio[0-9]+-(in|out)put/ {gsub(/ /, "", $1); print $1}' /proc/interrupts)
 cpu=0

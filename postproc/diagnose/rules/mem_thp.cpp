@@ -15,8 +15,6 @@
 namespace reveal {
 namespace {
 
-constexpr double kGiB = 1024.0 * 1024 * 1024;
-
 /// "madvise" of "always [madvise] never"; "" where it was not measured.
 std::string chosen(const RuleContext& context, std::string_view key) {
   const std::string value = context.snapshot_value(key);

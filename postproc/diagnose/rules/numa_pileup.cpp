@@ -209,7 +209,7 @@ std::size_t confined_ranks(const RuleContext& context, double allowed) {
   const Interval whole{0, context.telemetry.samples};
   for (const std::size_t channel : context.channels("process.cpus_allowed")) {
     if (context.telemetry.channels[channel].role != "rank") continue;
-    ranks += mean_inside(context.telemetry.series(channel), whole) < allowed ? 1 : 0;
+    if (mean_inside(context.telemetry.series(channel), whole) < allowed) ++ranks;
   }
   return ranks;
 }

@@ -53,11 +53,11 @@ double bytes_of_files(const RuleContext& context) {
   const double by_devices = or_zero(sum_of(context, "vmstat.pgpgin")) * kKibi +
                             or_zero(sum_of(context, "vmstat.nr_dirtied")) * context.page_bytes();
   double growth = 0;
-  double before = kNaN;
+  double most = kNaN;  // so that pages that come and go count once
   for (const std::size_t channel : context.channels("vmstat.nr_file_pages")) {
     for (const double pages : context.telemetry.series(channel)) {
-      if (pages > before) growth += pages - before;
-      if (!std::isnan(pages)) before = pages;
+      if (pages > most) growth += pages - most;
+      most = std::fmax(most, pages);
     }
   }
   return std::max(by_devices, growth * context.page_bytes());
@@ -205,7 +205,9 @@ std::optional<Interval> remote_interval(const RuleContext& context, std::span<co
     at.end = t + 1;
     ++inside;
   }
-  for (std::size_t t = at.begin; t < at.end; ++t) measured += std::isnan(smooth[t]) ? 0 : 1;
+  for (std::size_t t = at.begin; t < at.end; ++t) {
+    if (!std::isnan(smooth[t])) ++measured;
+  }
   const std::size_t shortest = context.steps(context.threshold("min_seconds"));
   if (at.length() < shortest || smooth.size() - at.length() < shortest) return std::nullopt;
   if (static_cast<double>(inside) < kLeastInside * static_cast<double>(measured)) return std::nullopt;
