@@ -56,7 +56,7 @@ class Try final : public Command {
     app.add_flag("--show-output", show_output_, "print what the command prints (on standard error)");
     app.add_option("command", command_, "the command, behind --; best a short run of it")
         ->required()
-        ->type_name("COMMAND...");
+        ->type_name("WORDS");
   }
 
   int run(const CommonOptions& common) override {
