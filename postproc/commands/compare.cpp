@@ -13,23 +13,22 @@ class Compare final : public Command {
  public:
   void declare(CLI::App& app, CommonOptions& common) override {
     add_config_option(app, common);
-    app.add_option("dirs", two_, "the directory of one run before the change, and of one after it")
-        ->type_name("BEFORE AFTER")
-        ->expected(0, 2);
+    app.add_option("BEFORE", one_before_, "the directory of a run before the change")->type_name("DIR");
+    app.add_option("AFTER", one_after_, "of a run after it")->type_name("DIR");
     app.add_option("--before", before_, "runs before the change; two or more a side give an interval")
-        ->type_name("DIR...");
-    app.add_option("--after", after_, "runs after it")->type_name("DIR...");
+        ->type_name("DIR");
+    app.add_option("--after", after_, "runs after it")->type_name("DIR");
   }
 
   int run(const CommonOptions& common) override {
-    const bool one_each = before_.empty() && after_.empty() && two_.size() == 2;
-    const bool several = !before_.empty() && !after_.empty() && two_.empty();
+    const bool one_each = before_.empty() && after_.empty() && !one_after_.empty();
+    const bool several = !before_.empty() && !after_.empty() && one_before_.empty();
     if (!one_each && !several) {
       complain("give two directories, BEFORE AFTER, or --before DIR... --after DIR...; see reveal compare --help");
       return kUsage;
     }
-    const std::vector<ComparedRun> before = reports_of(one_each ? std::vector{two_[0]} : before_, common);
-    const std::vector<ComparedRun> after = reports_of(one_each ? std::vector{two_[1]} : after_, common);
+    const std::vector<ComparedRun> before = reports_of(one_each ? std::vector{one_before_} : before_, common);
+    const std::vector<ComparedRun> after = reports_of(one_each ? std::vector{one_after_} : after_, common);
     // Somebody else's file could name any history as its own.
     const std::vector<double> earlier = common.foreign ? std::vector<double>() : seconds_of_earlier_runs(before, after);
     const JobComparison comparison = compare_jobs(before, after, earlier);
@@ -39,8 +38,11 @@ class Compare final : public Command {
 
   [[nodiscard]] Inputs inputs() const override {
     Inputs inputs{.failure = kTrouble};
-    for (const std::vector<std::string>* some : {&two_, &before_, &after_}) {
-      for (const std::string& directory : *some) inputs.paths.emplace_back(job_directory(directory));
+    for (const std::string& directory : {one_before_, one_after_}) {
+      if (!directory.empty()) inputs.paths.emplace_back(job_directory(directory));
+    }
+    for (const std::vector<std::string>* side : {&before_, &after_}) {
+      for (const std::string& directory : *side) inputs.paths.emplace_back(job_directory(directory));
     }
     return inputs;
   }
@@ -55,7 +57,8 @@ class Compare final : public Command {
     return runs;
   }
 
-  std::vector<std::string> two_, before_, after_;
+  std::string one_before_, one_after_;
+  std::vector<std::string> before_, after_;
 };
 
 const RegisteredCommand kCompareCommand{

@@ -54,9 +54,9 @@ class Try final : public Command {
     app.add_option("--script", script_, "print the line as a patch for this batch script; the file stays as it is")
         ->type_name("FILE");
     app.add_flag("--show-output", show_output_, "print what the command prints (on standard error)");
-    app.add_option("command", command_, "the command, behind --; best a short run of it")
+    app.add_option("command", command_, "the command and its words, behind --; best a short run")
         ->required()
-        ->type_name("COMMAND...");
+        ->type_name("WORDS");
   }
 
   int run(const CommonOptions& common) override {
@@ -175,7 +175,7 @@ const RegisteredCommand kTryCommand{
          "The line is shown and run as it is, without a shell: NAME=VALUE, export, unset, or a program with its\n"
          "words that takes the command behind them. Several --with are tried together. --from takes it from\n"
          "your own report, and only as the rule table has it (reveal rules ID). A run that fails ends the\n"
-         "trial. Ctrl-C ends it after the running command, with what is known by then.\n"
+         "trial. Ctrl-C ends the running command and the trial, with what is known by then.\n"
          "Exit status: 0 no effect is shown, 1 there is one, 2 trouble, 128+n ended by signal n.",
      .make = make_command<Try>}};
 

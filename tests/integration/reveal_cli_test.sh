@@ -321,7 +321,7 @@ json out "r['schema'] == 'reveal.try/1' and len(r['with']) == len(r['without']) 
 [ ! -e evil ] || fail "try ran a shell"
 expect 2 'give the line to try' "$reveal" try -- true
 expect 2 'only a shell understands ;' "$reveal" try --with 'A=1; touch evil' -- true
-expect 2 'COMMAND... is required' "$reveal" try --with A=1
+expect 2 'command is required' "$reveal" try --with A=1
 expect 2 'no finding to try' "$reveal" try --from runs/a1 -- true
 expect 2 'no line of cpu.outsider can be put before a command' "$reveal" try --from runs/c1 --finding cpu.outsider -- true
 "$reveal" try --with STATUS=3 --runs 2 -- ./count.sh >out 2>err
