@@ -1,4 +1,5 @@
-// NFS as this client sees it: requests, bytes and time of each mount, and retransmissions of the whole node.
+// NFS as this client sees it: requests, bytes and time of each mount, those without an answer, and retransmissions of
+// the whole node.
 // https://man7.org/linux/man-pages/man8/mountstats.8.html
 #include <algorithm>
 #include <array>
@@ -41,6 +42,11 @@ constexpr MetricHelp kRpc[] = {
     {"nfs.rpc_authentications", "Times credentials were refreshed."},
 };
 
+constexpr MetricHelp kTransport[] = {
+    {"nfs.unanswered",
+     "Requests on the connections of the mount that were sent and have no answer yet; one that was sent twice stays."},
+};
+
 constexpr std::string_view kMountStats = "/proc/self/mountstats";
 constexpr std::string_view kRpcStats = "/proc/net/rpc/nfs";
 constexpr Subsystem kStorage = Subsystem::storage;
@@ -53,6 +59,8 @@ constexpr FamilyTable kFamilies[] = {
      "Time of requests of each NFS mount", kMountStats, kTimes},
     {"storage/nfs_mount", Kind::counter, Unit::bytes, Scope::device, kStorage, "Bytes of programs on each NFS mount",
      kMountStats, kMountBytes},
+    {"storage/nfs_transport", Kind::gauge, Unit::count, Scope::device, kStorage, "Requests that wait for the server",
+     kMountStats, kTransport},
     {"storage/nfs_rpc", Kind::counter, Unit::count, Scope::node, kStorage, "Remote calls of all NFS mounts", kRpcStats,
      kRpc},
 };
@@ -89,7 +97,7 @@ class NfsProbe final : public Probe {
     for (std::size_t i = 0; i < families_.size(); ++i) {
       families_[i] = &context.family(kFamilies[i]);
       const bool by_kind = i < 3;
-      if (i < 4) families_[i]->expect(kMostLater * kFamilies[i].metrics.size() * (by_kind ? kOwnKinds.size() + 1 : 1));
+      if (i < 5) families_[i]->expect(kMostLater * kFamilies[i].metrics.size() * (by_kind ? kOwnKinds.size() + 1 : 1));
     }
     for (const MetricHelp& metric : kRpc) families_.back()->add(metric.name);
   }
@@ -123,9 +131,11 @@ class NfsProbe final : public Probe {
   struct Mount {
     std::string point;
     std::int32_t bytes = Family::kNoChannel;
+    std::int32_t unanswered = Family::kNoChannel;
     std::array<Request, kOwnKinds.size() + 1> requests;
     Columns others{};
     bool any_others = false;
+    std::int64_t waiting = kMissing;  // over its connections
   };
 
   // "device server:/export mounted on /home with fstype nfs4 statvers=1.1"
@@ -149,6 +159,7 @@ class NfsProbe final : public Probe {
     if (place == mounts_.size()) mounts_.emplace_back().point = point;
     mount_ = &mounts_[place];
     mount_->any_others = false;
+    mount_->waiting = kMissing;
   }
 
   void parse_line(std::string_view line) {
@@ -162,6 +173,8 @@ class NfsProbe final : public Probe {
     const std::string_view name = key.substr(0, key.size() - 1);
     if (name == "bytes") {
       parse_bytes_line(line);
+    } else if (name == "xprt") {
+      parse_connection(line);
     } else if (name.front() >= 'A' && name.front() <= 'Z') {
       parse_request(name, line);
     }
@@ -196,8 +209,25 @@ class NfsProbe final : public Probe {
     }
   }
 
+  // "tcp PORT BINDS CONNECTS CONNECT_TIME IDLE_TIME SENT ANSWERED ..." (nconnect: several lines); rdma begins alike.
+  void parse_connection(std::string_view line) {
+    const std::string_view type = cut_word(line);
+    if (type != "tcp" && type != "rdma") return;
+    skip_words(line, 5);
+    std::int64_t sent = 0;
+    std::int64_t answered = 0;
+    if (!parse_counter(cut_word(line), sent) || !parse_counter(cut_word(line), answered)) return;
+    const std::int64_t waiting = std::max<std::int64_t>(0, sent - answered);
+    mount_->waiting = mount_->waiting == kMissing ? waiting : wrapping_sum(mount_->waiting, waiting);
+  }
+
   void end_mount() {
     if (mount_->any_others) store(kOwnKinds.size(), kOtherKinds, mount_->others);
+    if (mount_->waiting == kMissing) return;
+    if (mount_->unanswered == Family::kNoChannel) {
+      mount_->unanswered = families_[4]->add(kTransport[0].name, mount_->point);
+    }
+    families_[4]->set(mount_->unanswered, mount_->waiting);
   }
 
   // What never happened makes no channel.

@@ -20,8 +20,8 @@ struct RuleKeys {
   std::vector<ConfigKey> keys;
 };
 
-RuleKeys keys_of_rule(const RuleSpec& rule) {
-  RuleKeys made{.section = fmt::format("rule.\"{}\"", rule.id), .fallbacks = {}, .keys = {}};
+RuleKeys keys_of_rule(const RuleSpec& rule, std::string_view id) {
+  RuleKeys made{.section = fmt::format("rule.\"{}\"", id), .fallbacks = {}, .keys = {}};
   made.keys.push_back({"", "enabled", ConfigForm::truth, "true", "Whether this rule is asked"});
   for (const Threshold& threshold : rule.thresholds) {
     const std::string& fallback = made.fallbacks.emplace_back(fmt::format("{}", threshold.value));
@@ -34,7 +34,10 @@ RuleKeys keys_of_rule(const RuleSpec& rule) {
 std::span<const ConfigKey> rule_keys(std::string_view id) {
   static const std::map<std::string, RuleKeys, std::less<>> all = [] {
     std::map<std::string, RuleKeys, std::less<>> keys;
-    for (const RuleSpec* rule : rules()) keys.emplace(rule->id, keys_of_rule(*rule));
+    for (const RuleSpec* rule : rules()) {
+      keys.emplace(rule->id, keys_of_rule(*rule, rule->id));
+      if (!rule->former_id.empty()) keys.emplace(rule->former_id, keys_of_rule(*rule, rule->former_id));
+    }
     for (auto& [rule, made] : keys) {
       for (ConfigKey& key : made.keys) key.section = made.section;
     }
@@ -62,14 +65,16 @@ std::string mistake_in_pipeline(const std::vector<std::string>& values) {
 }
 const RegisteredConfigCheck kPipelineCheck{config_key("report", "pipeline"), mistake_in_pipeline};
 
-/// What was set; the rest is the rule's own.
+/// What was set; the rest is the rule's own. The section with its present id comes before one with the former.
 RuleSetting rule_setting(const RuleSpec& rule, const Config& config) {
   RuleSetting setting{.rule = std::string(rule.id), .thresholds = {}};
-  for (const ConfigKey& key : rule_keys(rule.id)) {
-    if (key.form == ConfigForm::truth) {
-      setting.enabled = config.truth(key);
-    } else if (!config.place(key).empty()) {
-      setting.thresholds.push_back({std::string(key.key), config.number(key)});
+  for (const std::string_view id : {rule.id, rule.former_id}) {
+    for (const ConfigKey& key : rule_keys(id)) {
+      if (key.form == ConfigForm::truth) {
+        setting.enabled = setting.enabled && config.truth(key);
+      } else if (!config.place(key).empty()) {
+        setting.thresholds.push_back({std::string(key.key), config.number(key)});
+      }
     }
   }
   return setting;

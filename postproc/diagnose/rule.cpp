@@ -61,7 +61,7 @@ const std::vector<const RuleSpec*>& rules() {
 
 const RuleSpec* find_rule(std::string_view id) {
   for (const RuleSpec* spec : rules()) {
-    if (spec->id == id) return spec;
+    if (spec->id == id || (!id.empty() && spec->former_id == id)) return spec;
   }
   return nullptr;
 }

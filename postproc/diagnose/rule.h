@@ -37,6 +37,7 @@ class RuleContext;
 
 struct RuleSpec {
   std::string_view id;
+  std::string_view former_id = {};  // in reports and settings of earlier releases; "" if it was always called so
   std::string_view title;
   std::string_view looks_for;  // one sentence: in which channels, for what
   FindingKind kind = FindingKind::anomaly;
@@ -63,7 +64,7 @@ struct RuleSpec {
 
 /// All registered rules, in attribution order, then by id.
 [[nodiscard]] const std::vector<const RuleSpec*>& rules();
-/// Null for an unknown id.
+/// By its id or its former one. Null for an unknown id.
 [[nodiscard]] const RuleSpec* find_rule(std::string_view id);
 
 struct RegisteredRule {

@@ -8,7 +8,7 @@ mount -t tmpfs shm /dev/shm && mount -t tmpfs run /run && mount -t tmpfs tmp /tm
 cd /result || exit 1
 exec > >(tee -a scenario.txt /dev/console) 2>&1
 failures=0
-mine='numa.mem_remote|irq.imbalance|irq.softirq_saturation|nccl.socket_fallback|nccl.single_qp'
+mine='numa.mem_remote|irq.imbalance|irq.softirq_saturation|nccl.socket_fallback|nccl.single_qp|io.nfs_slow_server'
 hostname guest
 say() { printf '%4d s  %s\n' "$(cut -d. -f1 /proc/uptime)" "$*"; }
 finish() {
@@ -108,7 +108,7 @@ export -f counted nfs_work nfs_away
 mount_files timeo=600
 job nfs-work - bash -c nfs_work
 umount /mnt/files && mount_files timeo=10,retrans=1
-job nfs-away - bash -c nfs_away
+job nfs-away io.nfs_slow_server bash -c nfs_away
 umount /mnt/files
 rpc.nfsd 0
 

@@ -273,11 +273,11 @@ COLD = ("mlp-train", "cnn-train", "io-heavy")  # those that read from the disk a
 # Who is an outsider cannot be told where several nodes of a job share a kernel: there is one node in these.
 SCENARIOS = {
     "healthy": Scenario("nothing"),
-    "loss01": Scenario("0.1 % of the packets to one node are lost", loss, 0.1, "network", (), "net.tcp_loss",
+    "loss01": Scenario("0.1 % of the packets to one node are lost", loss, 0.1, "network", (), "net.tcp_retrans_fault",
                        workloads=NETWORKED),
-    "loss02": Scenario("0.2 % of the packets to one node are lost", loss, 0.2, "network", (), "net.tcp_loss",
+    "loss02": Scenario("0.2 % of the packets to one node are lost", loss, 0.2, "network", (), "net.tcp_retrans_fault",
                        workloads=NETWORKED),
-    "loss1": Scenario("1 % of the packets to one node are lost", loss, 1, "network", (), "net.tcp_loss",
+    "loss1": Scenario("1 % of the packets to one node are lost", loss, 1, "network", (), "net.tcp_retrans_fault",
                        workloads=NETWORKED),
     "congestion": Scenario("a switch port of 200 Mbit/s with a 64 KB buffer", congestion, 200, "network", (),
                            "net.congestion", workloads=NETWORKED),

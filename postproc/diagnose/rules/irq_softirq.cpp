@@ -156,7 +156,7 @@ std::vector<Finding> check(const RuleContext& context) {
         number(length), cpu, context.telemetry.node, 100 * elevation.inside, 100 * elevation.outside,
         cost->signal.metric, quantity(cost->change.inside, cost->signal.unit),
         quantity(cost->change.outside, cost->signal.unit));
-    finding.runner_up = {"net.tcp_loss", fmt::format("{} of this kernel itself counted the loss", cpu)};
+    finding.runner_up = {"net.tcp_retrans_fault", fmt::format("{} of this kernel itself counted the loss", cpu)};
     name_the_cause(context, cpu, finding);
     findings.push_back(std::move(finding));
   }
@@ -171,7 +171,7 @@ const RegisteredRule kRule{{
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::network,
     .order = 60,
-    .look_alikes = "net.tcp_loss,few flows",
+    .look_alikes = "net.tcp_retrans_fault,few flows",
     .proof = Proof::real,
     .thresholds = {{"min_packets", 1000, "/s", "least packets of the node for their spread to say something"},
                    {"min_share", 0.9, "ratio", "least part of the packets on one cpu"},

@@ -88,7 +88,7 @@ std::vector<Finding> check(const RuleContext& context) {
         "{} segments a second arrived out of order (usually {}): its port is slower than the job.",
         number(length), context.telemetry.node, quantity(flat->peak, "bytes/s"), quantity(flat->usual_peak, "bytes/s"),
         100 * flat->share, number(elevation.inside), number(elevation.outside));
-    finding.runner_up = {"net.tcp_loss", "random loss slows single connections, it does not level the rate"};
+    finding.runner_up = {"net.tcp_retrans_fault", "random loss slows single connections, it does not level the rate"};
     findings.push_back(std::move(finding));
   }
   return findings;
@@ -102,7 +102,7 @@ const RegisteredRule kRule{{
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::network,
     .order = 65,
-    .look_alikes = "net.tcp_loss,a job that sends less",
+    .look_alikes = "net.tcp_retrans_fault,a job that sends less",
     .proof = Proof::real,
     .thresholds = {{"min_rate", 5, "/s", "least segments out of order above the usual level"},
                    {"min_share", 0.001, "ratio", "least part of the segments received that is out of order"},

@@ -40,6 +40,22 @@ TEST(Nfs, CountsRequestsOfAMountByKindWithTheirTime) {
   EXPECT_EQ(bench.value("storage/nfs_rpc", "nfs.rpc_retransmissions"), 13);
 }
 
+TEST(Nfs, CountsWhatTheServerHasNotAnsweredOnAllConnections) {
+  TestHost host;
+  std::string text = kMountStats;
+  host.write("/proc/self/mountstats", text);
+  ProbeBench bench(host, "nfs");
+  bench.sample();
+  EXPECT_EQ(bench.value("storage/nfs_transport", "nfs.unanswered", "/home"), 10);
+  const std::string second = "\txprt:\trdma 0 0 2 0 24 50 46 0 100 0 1 2 3\n\txprt:\tlocal 0 1 0 0 7 3 0 0 0 2 0 0\n";
+  host.write("/proc/self/mountstats", text.insert(text.find("\tper-op"), second));
+  bench.sample();
+  EXPECT_EQ(bench.value("storage/nfs_transport", "nfs.unanswered", "/home"), 14);
+  host.write("/proc/self/mountstats", "device filer:/export/home mounted on /home with fstype nfs4 statvers=1.1\n");
+  bench.sample();
+  EXPECT_EQ(bench.value("storage/nfs_transport", "nfs.unanswered", "/home"), kMissing);
+}
+
 TEST(Nfs, CountsAKindThatBeginsFromNothing) {
   TestHost host;
   std::string text = kMountStats;

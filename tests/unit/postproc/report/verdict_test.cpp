@@ -128,8 +128,8 @@ TEST(Verdict, IsTheDearestFinding) {
                  finding_of("cpu.outsider", Severity::warning, 9)}),
             "cpu.outsider cpu.affinity_too_narrow ");
   EXPECT_EQ(ids({finding_of("mem.leak_oom_risk", Severity::warning, std::nullopt),
-                 finding_of("net.tcp_loss", Severity::warning, 1)}),
-            "net.tcp_loss mem.leak_oom_risk ");
+                 finding_of("net.tcp_retrans_fault", Severity::warning, 1)}),
+            "net.tcp_retrans_fault mem.leak_oom_risk ");
   EXPECT_EQ(
       ids({finding_of("mem.leak_oom_risk", Severity::warning, 29), finding_of("cpu.outsider", Severity::critical, 28)}),
       "cpu.outsider mem.leak_oom_risk ");
@@ -177,10 +177,10 @@ TEST(Verdict, ShowsNothingBelowHealthyButOneLine) {
   EXPECT_FALSE(shows_intervals(report));
   report.findings.push_back(finding_of("nccl.single_qp", Severity::info, std::nullopt));
   EXPECT_EQ(left_out_line(report), "1 unexplained change and 1 remark without visible cost");
-  report.findings.insert(report.findings.begin(), finding_of("net.tcp_loss", Severity::notice, std::nullopt));
+  report.findings.insert(report.findings.begin(), finding_of("net.tcp_retrans_fault", Severity::notice, std::nullopt));
   judge(report, {});
   ASSERT_EQ(shown_findings(report).size(), 1U);
-  EXPECT_EQ(shown_findings(report)[0]->id, "net.tcp_loss");
+  EXPECT_EQ(shown_findings(report)[0]->id, "net.tcp_retrans_fault");
   EXPECT_TRUE(shows_intervals(report));
 }
 

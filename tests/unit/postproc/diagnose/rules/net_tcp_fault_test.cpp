@@ -1,7 +1,9 @@
-// net.tcp_loss on a receiver whose segments go missing, and on two that only look so.
+// net.tcp_retrans_fault on a receiver whose segments go missing, and on two that only look so.
 #include <gtest/gtest.h>
 
+#include "config_of.h"
 #include "hdf5schema/basics/error.h"
+#include "postproc/diagnose/analysis_settings.h"
 #include "postproc/diagnose/rule.h"
 
 namespace reveal {
@@ -35,7 +37,7 @@ std::vector<Finding> findings_of(const Telemetry& telemetry) {
   const Snapshot nothing;
   const Detection detection;
   const RuleContext::Node node{telemetry, detection, nothing, nothing, {}};
-  const RuleSpec* rule = find_rule("net.tcp_loss");
+  const RuleSpec* rule = find_rule("net.tcp_retrans_fault");
   return rule->check(RuleContext(*rule, node, {}, {}));
 }
 
@@ -50,6 +52,39 @@ TEST(RuleLoss, NamesTheNodeThatMissesSegments) {
 
 TEST(RuleLoss, TakesReorderingForWhatItIs) {
   EXPECT_TRUE(findings_of(record({.queued = 20, .duplicates = 15, .slowed = 0.2})).empty());
+}
+
+TEST(RuleLoss, NotesALossFromTheFirstSecondToTheLast) {
+  Telemetry telemetry = record({});
+  const auto set = [&](std::size_t channel, double level) {
+    for (std::size_t t = 0; t < kSamples; ++t) telemetry.series(channel)[t] = level;
+  };
+  set(0, 8);  // of 400 and more per step
+  const auto found = findings_of(telemetry);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].severity, Severity::notice);
+  EXPECT_EQ(found[0].confidence, Confidence::possible);
+  EXPECT_FALSE(found[0].impact.seconds.has_value());
+  EXPECT_FALSE(found[0].evidence.at(0).expected.has_value());
+  set(1, 7);  // most came twice
+  EXPECT_TRUE(findings_of(telemetry).empty());
+  set(1, 0);
+  set(0, 2);  // less than a hundredth: connections that share a port do that
+  EXPECT_TRUE(findings_of(telemetry).empty());
+}
+
+TEST(RuleLoss, IsStillCalledByItsFormerName) {
+  EXPECT_EQ(find_rule("net.tcp_loss"), find_rule("net.tcp_retrans_fault"));
+  AnalysisSettings settings =
+      analysis_settings(config_of("[rule.\"net.tcp_loss\"]\nenabled = false\nmin_rate = 9\nmin_share = 0.2\n"
+                                  "[rule.\"net.tcp_retrans_fault\"]\nmin_rate = 7\n"));
+  const RuleSetting* setting = settings.find("net.tcp_retrans_fault");
+  ASSERT_NE(setting, nullptr);
+  EXPECT_FALSE(setting->enabled);
+  const RuleSpec& rule = *find_rule("net.tcp_retrans_fault");
+  EXPECT_EQ(threshold_of(rule, setting->thresholds, "min_rate"), 7);
+  EXPECT_EQ(threshold_of(rule, setting->thresholds, "min_share"), 0.2);
+  EXPECT_EQ(settings.find("net.tcp_loss"), nullptr);
 }
 
 TEST(RuleLoss, IsSilentOnAHealthyReceiver) {

@@ -1,0 +1,298 @@
+// A disk of the node that had more to do than it can: busy all the time, and each request takes many times as long as
+// usual, because it waits for those before it. A disk that serves many requests at once is busy long before it is full:
+// that it is busy says nothing without the time of the requests.
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/not_measured.h"
+#include "postproc/diagnose/interval_finding.h"
+#include "postproc/words/quantity.h"
+
+namespace reveal {
+namespace {
+
+struct Disk {
+  std::string name;
+  Signal busy;    // part of the time
+  Signal bytes;   // moved per second
+  Signal counts;  // requests per second
+  Signal times;   // that these took, seconds per second
+};
+
+/// NaN where one of them is not measured.
+std::optional<Signal> sum_of(const RuleContext& context, const std::string& disk,
+                             const std::array<std::string_view, 2>& metrics, double scale, std::string_view unit) {
+  std::optional<Signal> sum;
+  for (const std::string_view metric : metrics) {
+    const auto channels = context.channels(metric, disk);
+    if (channels.empty()) return std::nullopt;
+    const Signal more = channel_rate(context, channels.front(), scale, unit);
+    if (!sum) {
+      sum = more;
+      continue;
+    }
+    for (std::size_t t = 0; t < more.values.size(); ++t) sum->values[t] += more.values[t];
+  }
+  return sum;
+}
+
+std::vector<Disk> disks_of(const RuleContext& context) {
+  std::vector<Disk> disks;
+  for (const std::size_t channel : context.channels("disk.io_time")) {
+    const std::string& name = context.telemetry.channels[channel].instance;
+    auto bytes = sum_of(context, name, {"disk.read_bytes", "disk.write_bytes"}, 1, "bytes/s");
+    auto counts = sum_of(context, name, {"disk.reads", "disk.writes"}, 1, "/s");
+    auto times = sum_of(context, name, {"disk.read_time", "disk.write_time"}, 1e-9, "s/s");
+    if (!bytes || !counts || !times) continue;
+    disks.push_back(
+        {name, channel_rate(context, channel, 1e-9, "s/s"), *std::move(bytes), *std::move(counts), *std::move(times)});
+  }
+  return disks;
+}
+
+/// Seconds that a request took, in one interval or outside of all; NaN where there was none.
+double time_of_requests(const Disk& disk, Interval at) {
+  const double requests = mean_inside(disk.counts.values, at);
+  return requests > 0 ? mean_inside(disk.times.values, at) / requests : kNaN;
+}
+double usual_time_of_requests(const Disk& disk, std::span<const Interval> excluded) {
+  const double requests = mean_outside(disk.counts.values, excluded);
+  return requests > 0 ? mean_outside(disk.times.values, excluded) / requests : kNaN;
+}
+
+bool is_slow(const RuleContext& context, double took, double usual) {
+  if (!(took >= context.threshold("min_time"))) return false;
+  return std::isnan(usual) || took >= context.threshold("min_ratio") * usual;
+}
+
+/// What the job itself read from and wrote to storage.
+std::optional<Signal> own_bytes(const RuleContext& context) {
+  for (const std::array<std::string_view, 2>& metrics :
+       {std::array<std::string_view, 2>{"cgroup.read_bytes", "cgroup.write_bytes"},
+        std::array<std::string_view, 2>{"process.read_bytes", "process.write_bytes"}}) {
+    auto read = rate(context, metrics[0], 1, "bytes/s");
+    const auto written = rate(context, metrics[1], 1, "bytes/s");
+    if (!read || !written) continue;
+    for (std::size_t t = 0; t < read->values.size(); ++t) read->values[t] += written->values[t];
+    return read;
+  }
+  return std::nullopt;
+}
+
+/// Time in which work waited for io: of the job where its control group counts it, else of the node.
+std::optional<Signal> waiting(const RuleContext& context) {
+  if (auto own = rate(context, "cgroup.io_some", 1e-9, "s/s")) return own;
+  return rate(context, "pressure.io_some", 1e-9, "s/s");
+}
+/// The same, but nothing else could run either.
+std::optional<Signal> stalled(const RuleContext& context) {
+  if (auto own = rate(context, "cgroup.io_full", 1e-9, "s/s")) return own;
+  return rate(context, "pressure.io_full", 1e-9, "s/s");
+}
+
+/// A flood of dirty pages and swap have the disk busy, too, and their own rules say it.
+bool is_explained(const RuleContext& context, Interval at) {
+  const TimeSpan span = context.span(at.begin, at.end);
+  return std::any_of(context.found.begin(), context.found.end(), [&](const Finding& finding) {
+    return (finding.id == "mem.writeback_stall" || finding.id == "mem.swap_activity") &&
+           std::any_of(finding.intervals.begin(), finding.intervals.end(), [&](const TimeSpan& theirs) {
+             return theirs.begin_utc_ns < span.end_utc_ns && span.begin_utc_ns < theirs.end_utc_ns;
+           });
+  });
+}
+
+/// Whose requests they were.
+enum class Whose : std::uint8_t { of_job, of_others, unknown };
+
+struct Saturation {
+  Elevation elevation;
+  double took = 0;   // seconds per request
+  double usual = 0;  // the same outside; NaN for a whole run
+  double moved = 0;  // bytes per second
+  Whose whose = Whose::unknown;
+  double own_share = kNaN;
+  bool more = false;  // than the job usually moves
+};
+
+Saturation judged(const RuleContext& context, const Disk& disk, const Elevation& elevation,
+                  std::span<const Interval> all) {
+  Saturation seen{.elevation = elevation,
+                  .took = time_of_requests(disk, elevation.at),
+                  .usual = usual_time_of_requests(disk, all),
+                  .moved = mean_inside(disk.bytes.values, elevation.at)};
+  const auto own = own_bytes(context);
+  const double mine = own ? mean_inside(own->values, elevation.at) : kNaN;
+  if (std::isnan(mine) || !(seen.moved > 0)) return seen;
+  seen.own_share = std::min(1.0, mine / seen.moved);
+  seen.whose = seen.own_share >= context.threshold("min_own_share") ? Whose::of_job : Whose::of_others;
+  const auto change = contrast(context, disk.bytes, elevation.at, all);
+  seen.more = change && change->excess() > 0.25 * change->outside;
+  return seen;
+}
+
+/// What the job lost: its cpus stood still. In a run without another part, all of the time in which nothing could go
+/// on.
+struct Loss {
+  std::optional<double> share;
+  std::string how;
+};
+
+Loss loss_of(const RuleContext& context, Interval at, std::span<const Interval> all) {
+  if (at.length() == context.telemetry.samples) {
+    const auto full = stalled(context);
+    const double share = full ? mean_inside(full->values, at) : kNaN;
+    if (!(share >= context.threshold("min_stalled"))) return {};
+    return {share, fmt::format("all work waited for io {:.0f} % of the time", 100 * share)};
+  }
+  const auto used = contrast(context, rate(context, "job.cpu_time", 1e-9, "cpus"), at, all);
+  if (!used || used->fall() < context.threshold("min_slowed")) return {};
+  const auto some = waiting(context);
+  if (some && !(mean_inside(some->values, at) >= context.threshold("min_waiting"))) return {};
+  return {used->fall(),
+          fmt::format("the job used {} cpus instead of {} meanwhile", number(used->inside), number(used->outside))};
+}
+
+std::string whose_words(const Saturation& seen) {
+  switch (seen.whose) {
+    case Whose::of_job:
+      if (std::isnan(seen.usual)) return "the job's own";
+      return seen.more ? "the job's own, more than usual" : "the job's own, no more than usual";
+    case Whose::of_others:
+      return fmt::format("{:.0f} % of it by processes outside the job", 100 * (1 - seen.own_share));
+    case Whose::unknown:
+      break;
+  }
+  return "whose it was, was not measured";
+}
+
+/// Loading data at the beginning is what jobs do.
+bool is_the_start(const RuleContext& context, const Saturation& seen) {
+  const Interval at = seen.elevation.at;
+  return seen.whose == Whose::of_job && seen.more && 2 * at.length() < context.telemetry.samples &&
+         at.begin < context.steps(context.threshold("start_seconds"));
+}
+
+void set_severity(const RuleContext& context, Finding& finding, const Saturation& seen) {
+  if (is_the_start(context, seen)) finding.severity = Severity::info;
+  // What a job does to itself is worth acting on only where it is a visible part of the run.
+  if (seen.whose == Whose::of_job && seen.more &&
+      finding.impact.percent.value_or(0) < context.threshold("min_own_percent")) {
+    finding.severity = std::min(finding.severity, Severity::notice);
+  }
+}
+
+Finding describe(const RuleContext& context, const Disk& disk, const Saturation& seen, const Loss& loss,
+                 std::span<const Interval> all) {
+  const Interval at = seen.elevation.at;
+  const double length = context.seconds(at.length());
+  JobValues values{{"disk", disk.name}};
+  if (seen.whose == Whose::of_others) values["outsider"] = "yes";
+  Finding finding = finding_at(context, at, values);
+  finding.instances = {disk.name};
+  finding.confidence = seen.whose == Whose::unknown ? Confidence::possible : Confidence::likely;
+  set_loss(context, finding, *loss.share * length, loss.how);
+  set_severity(context, finding, seen);
+  Evidence busy = evidence_of(context, disk.busy, seen.elevation);
+  busy.instance = disk.name;
+  busy.detectors = seen_by(confirmed_by(context.detection, at));
+  if (std::isnan(seen.elevation.outside)) busy.expected.reset();
+  Evidence took = busy;
+  took.metric = "disk.read_time";
+  took.feature = "mean per request, with writes";
+  took.unit = "s";
+  took.observed = seen.took;
+  took.expected = std::isnan(seen.usual) ? std::nullopt : std::optional(seen.usual);
+  took.score.reset();
+  finding.evidence = {std::move(busy), std::move(took)};
+  add_contrast(context, finding, disk.bytes, at, all);
+  add_contrast(context, finding, waiting(context), at, all);
+  add_contrast(context, finding, rate(context, "job.cpu_time", 1e-9, "cpus"), at, all);
+  finding.sentence = fmt::format(
+      "{} of {} was busy {:.0f} % of the time for {}, and a request took {} ms{}; it moved {}, {}.", disk.name,
+      context.telemetry.node, 100 * seen.elevation.inside, duration(length), number(1000 * seen.took),
+      std::isnan(seen.usual) ? "" : " (usually " + number(1000 * seen.usual) + " ms)", quantity(seen.moved, "bytes/s"),
+      whose_words(seen));
+  finding.runner_up = {"io.slow_reads", "storage that was not busy: this disk was, and its requests queued"};
+  return finding;
+}
+
+/// A run that has the disk full from its first second to its last has no usual level.
+std::vector<Elevation> intervals(const RuleContext& context, const Disk& disk) {
+  const double least = context.threshold("min_busy");
+  const auto smooth = over_seconds(context, disk.busy.values);
+  auto found = elevations_of(context, smooth, least / 2, context.threshold(kMinScore.name), Doing::of_others);
+  std::erase_if(found, [&](const Elevation& each) { return each.recurring || each.inside < least; });
+  const Interval whole{0, context.telemetry.samples};
+  const double mean = mean_inside(disk.busy.values, whole);
+  if (found.empty() && mean >= least && job_seconds(context) >= context.threshold("min_seconds")) {
+    found.push_back({.at = whole, .inside = mean, .outside = kNaN, .beyond = true});
+  }
+  return found;
+}
+
+std::vector<Finding> check(const RuleContext& context) {
+  const auto disks = disks_of(context);
+  if (disks.empty()) throw Unavailable("not measured: disk.io_time, disk.read_time");
+  std::vector<Finding> findings;
+  std::vector<Interval> told;  // a volume made of a disk repeats what its disk says
+  for (const Disk& disk : disks) {
+    const auto found = intervals(context, disk);
+    const std::vector<Interval> all = places(found);
+    for (const Elevation& elevation : found) {
+      const Saturation seen = judged(context, disk, elevation, all);
+      if (!is_slow(context, seen.took, seen.usual) || is_explained(context, elevation.at)) continue;
+      const auto same = [&](Interval at) { return overlap(at, elevation.at) > 0; };
+      const Loss loss = loss_of(context, elevation.at, all);
+      if (!loss.share || std::any_of(told.begin(), told.end(), same)) continue;
+      told.push_back(elevation.at);
+      findings.push_back(describe(context, disk, seen, loss, all));
+    }
+  }
+  return findings;
+}
+
+const RegisteredRule kRule{{
+    .id = "io.local_disk_saturated",
+    .title = "A disk of the node had more to do than it can",
+    .looks_for = "Intervals in which a disk was busy nearly all the time (disk.io_time) and each request took many "
+                 "times as long as usual (disk.read_time, disk.write_time), while the job got less done.",
+    .kind = FindingKind::anomaly,
+    .subsystem = Subsystem::storage,
+    .order = 53,
+    .look_alikes = "io.slow_reads,mem.writeback_stall,mem.swap_activity,a short checkpoint,loading when the job begins",
+    .proof = Proof::test_double,
+    .whole_machine = true,
+    .thresholds = {{"min_busy", 0.9, "ratio", "least part of the time in which the disk had something to do"},
+                   {"min_time", 0.005, "s", "least time of a request"},
+                   {"min_ratio", 5, "ratio", "least time of a request, in usual times"},
+                   {"min_seconds", 8, "s", "shortest interval"},
+                   kMinScore,
+                   {"min_own_share", 0.5, "ratio", "part of the bytes that makes it the job's own doing"},
+                   {"min_waiting", 0.1, "s/s", "least time in which work waited for io"},
+                   {"min_stalled", 0.5, "s/s", "least time in which all work waited, if the disk is busy all along"},
+                   {"min_slowed", 0.15, "ratio", "least fall of the job's cpu time"},
+                   {"start_seconds", 30, "s", "the job's own reading that begins this early: a remark only"},
+                   {"min_own_percent", 5, "percent",
+                    "lost share of the run from which the job's own doing is more "
+                    "than a notice"},
+                   kMinLostSeconds,
+                   kMinLostPercent},
+    .user_remedy = {{"iostat -x {disk} 5   # on {nodes}, while it runs: %util, r_await, w_await"},
+                    {"#SBATCH --exclusive  # job {job} then has the node to itself", "outsider"}},
+    .advice = {{"Read and write in larger blocks, and from fewer processes at a time.", "!outsider"},
+               {"Keep what is read often in memory: /dev/shm counts as memory of the job.", "!outsider"},
+               {"torch.distributed.checkpoint.async_save writes checkpoints in the background.", "torch"}},
+    .admin_remedy = {"iotop -obn 3                        # on {nodes}: which processes read and write",
+                     "smartctl -a /dev/{disk}             # nvme smart-log for NVMe: is the disk ill or worn?",
+                     "cat /sys/block/{disk}/queue/scheduler   # none or mq-deadline for flash"},
+    .verify = "the time of a request is back at its usual level",
+    .sources = {"https://docs.kernel.org/admin-guide/iostats.html", "https://docs.kernel.org/accounting/psi.html"},
+    .check = check,
+}};
+
+}  // namespace
+}  // namespace reveal

@@ -1,0 +1,479 @@
+// A server of NFS that answered slowly, or not at all for a while. A server that hangs leaves no slow request in the
+// counters while it hangs: they count what was completed. What shows is that nothing is completed while processes of
+// the job wait in the kernel, and afterwards that requests took as long as that.
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/not_measured.h"
+#include "postproc/diagnose/interval_finding.h"
+#include "postproc/words/quantity.h"
+
+namespace reveal {
+namespace {
+
+constexpr double kRowSeconds = 1;  // of the probe
+
+struct Kind {
+  std::string name;  // "READ"
+  std::size_t requests = 0;
+  std::size_t round_trip = 0;
+  std::size_t execute = 0;
+};
+struct Mount {
+  std::string point;
+  std::vector<Kind> kinds;
+};
+
+/// Of the channels "/home:READ", "/home:WRITE", ... that have all three numbers.
+std::vector<Mount> mounts_of(const RuleContext& context) {
+  std::vector<Mount> mounts;
+  for (const std::size_t requests : context.channels("nfs.requests")) {
+    const std::string& instance = context.telemetry.channels[requests].instance;
+    const auto round_trip = context.channels("nfs.round_trip_time", instance);
+    const auto execute = context.channels("nfs.execute_time", instance);
+    const std::size_t colon = instance.rfind(':');
+    if (round_trip.empty() || execute.empty() || colon == std::string::npos) continue;
+    const std::string point = instance.substr(0, colon);
+    auto mount = std::find_if(mounts.begin(), mounts.end(), [&](const Mount& each) { return each.point == point; });
+    if (mount == mounts.end()) mount = mounts.insert(mounts.end(), {point, {}});
+    mount->kinds.push_back({instance.substr(colon + 1), requests, round_trip.front(), execute.front()});
+  }
+  return mounts;
+}
+
+/// Of all kinds of one mount, per second; NaN where none was measured.
+Signal rate_of_kinds(const RuleContext& context, const Mount& mount, std::size_t Kind::*channel, double scale,
+                     std::string_view unit) {
+  Signal sum;
+  for (const Kind& kind : mount.kinds) {
+    const Signal more = channel_rate(context, kind.*channel, scale, unit);
+    if (sum.values.empty()) {
+      sum = more;
+      continue;
+    }
+    for (std::size_t t = 0; t < sum.values.size(); ++t) {
+      if (std::isnan(more.values[t])) continue;
+      sum.values[t] = std::isnan(sum.values[t]) ? more.values[t] : sum.values[t] + more.values[t];
+    }
+  }
+  return sum;
+}
+
+/// Bytes sent and received by requests of the mount.
+std::optional<Signal> moved_bytes(const RuleContext& context, const Mount& mount) {
+  std::optional<Signal> sum;
+  for (const std::string_view metric : {"nfs.sent_bytes", "nfs.received_bytes"}) {
+    for (const Kind& kind : mount.kinds) {
+      for (const std::size_t channel : context.channels(metric, mount.point + ':' + kind.name)) {
+        const Signal more = channel_rate(context, channel, 1, "bytes/s");
+        if (!sum) {
+          sum = more;
+          continue;
+        }
+        for (std::size_t t = 0; t < sum->values.size(); ++t) sum->values[t] += more.values[t];
+      }
+    }
+  }
+  return sum;
+}
+
+double busiest_disk(const RuleContext& context, Interval at) {
+  double most = 0;
+  for (const std::size_t channel : context.channels("disk.io_time")) {
+    most = std::fmax(most, mean_inside(channel_rate(context, channel, 1e-9, "s/s").values, at));
+  }
+  return most;
+}
+
+// --- a server that does not answer ---
+
+/// Steps in which not one request of the mount was completed.
+std::vector<Interval> silences(const RuleContext& context, std::span<const double> completed) {
+  std::vector<Interval> found;
+  const std::size_t least = context.steps(context.threshold("min_hang"));
+  for (std::size_t t = 0; t < completed.size(); ++t) {
+    Interval at{t, t};
+    while (at.end < completed.size() && completed[at.end] == 0) ++at.end;
+    if (at.length() + context.steps(kRowSeconds) >= least) found.push_back(at);
+    t = at.end;
+  }
+  return found;
+}
+
+/// The end of a silence in which processes waited in the kernel all the time, up to when they went on: counters of a
+/// second say a second too early that requests are completed again.
+Interval waiting_in(const RuleContext& context, Interval silence, std::span<const double> blocked) {
+  const double least = context.threshold("min_blocked");
+  Interval at{silence.end, silence.end};
+  while (at.begin > silence.begin && blocked[at.begin - 1] >= least) --at.begin;
+  const std::size_t last = std::min(blocked.size(), silence.end + context.steps(kRowSeconds));
+  while (at.end < last && blocked[at.end] >= least) ++at.end;
+  return at;
+}
+
+enum class Answer : std::uint8_t { none_expected, late, never };
+
+/// Requests that waited are completed at last and took as long as that; or are still without an answer at the end.
+Answer answer_to(const RuleContext& context, const Mount& mount, Interval silence, Interval at) {
+  constexpr double kMostOfIt = 0.8;
+  const std::size_t after = std::min(context.telemetry.samples, silence.end + context.steps(2 * kRowSeconds));
+  if (silence.end < after) {
+    const Signal time = rate_of_kinds(context, mount, &Kind::execute, 1e-9, "s/s");
+    const double took = mean_inside(time.values, {silence.end, after}) * context.seconds(after - silence.end);
+    if (took >= kMostOfIt * context.seconds(at.length())) return Answer::late;
+  }
+  if (after < context.telemetry.samples) return Answer::none_expected;
+  for (const std::size_t channel : context.channels("nfs.unanswered", mount.point)) {
+    const auto waiting = context.telemetry.series(channel);
+    const auto least = [&](Interval where) {
+      double smallest = kNaN;
+      for (std::size_t t = where.begin; t < where.end; ++t) smallest = std::fmin(smallest, waiting[t]);
+      return smallest;
+    };
+    const Interval inside{std::min(at.end, at.begin + context.steps(2 * kRowSeconds)), silence.end};
+    if (least(inside) > least({0, at.begin})) return Answer::never;  // what was sent twice stays for ever
+  }
+  return Answer::none_expected;
+}
+
+// --- what it cost ---
+
+/// Part of the time that the job lost: its cpus stood still, or more of its processes than usual waited in the kernel.
+struct Cost {
+  double share = 0;
+  std::string how = "none seen: the job used its cpus as before";
+};
+
+Cost cost_of(const RuleContext& context, Finding& finding, Interval at, std::span<const Interval> all) {
+  Cost cost;
+  const auto used = rate(context, "job.cpu_time", 1e-9, "cpus");
+  const auto blocked = level(context, "job.blocked", "processes");
+  const auto processes = level(context, "job.processes", "processes");
+  if (const auto change = contrast(context, used, at, all); change && change->fall() > 0) {
+    cost = {change->fall(),
+            fmt::format("the job used {} cpus instead of {}", number(change->inside), number(change->outside))};
+  }
+  if (const auto change = contrast(context, blocked, at, all)) {
+    const double width = processes ? std::max(1.0, mean_inside(processes->values, at)) : 1.0;
+    if (change->excess() / width > cost.share) {
+      cost = {std::min(1.0, change->excess() / width),
+              fmt::format("{} more of its {} processes waited in the kernel than usual", number(change->excess()),
+                          number(width))};
+    }
+  }
+  for (const auto& signal : {used, blocked}) add_contrast(context, finding, signal, at, all);
+  for (const std::string_view metric : {"nfs.retransmissions", "nfs.timeouts"}) {
+    add_contrast(context, finding, rate(context, metric, 1, "/s"), at, all);
+  }
+  return cost;
+}
+
+void set_cost(const RuleContext& context, Finding& finding, const Cost& cost, Interval at) {
+  const bool seen = cost.share >= context.threshold("min_lost_share");
+  set_loss(context, finding, seen ? std::optional(cost.share * context.seconds(at.length())) : std::nullopt,
+           seen ? cost.how : "none seen: the job used its cpus as before");
+}
+
+/// A hung server and a lossy way to it look alike from here.
+bool lost_on_the_way(const RuleContext& context, Interval at) {
+  const TimeSpan span = context.span(at.begin, at.end);
+  return std::any_of(context.found.begin(), context.found.end(), [&](const Finding& finding) {
+    return finding.id == "net.tcp_retrans_fault" && finding.severity >= Severity::warning &&
+           std::any_of(finding.intervals.begin(), finding.intervals.end(), [&](const TimeSpan& theirs) {
+             return theirs.begin_utc_ns < span.end_utc_ns && span.begin_utc_ns < theirs.end_utc_ns;
+           });
+  });
+}
+
+Finding describe_hang(const RuleContext& context, const Mount& mount, const Signal& completed, Interval at,
+                      std::span<const Interval> all, Answer answer) {
+  Finding finding = finding_at(context, at, {{"mount", mount.point}});
+  finding.instances = {mount.point};
+  finding.confidence = Confidence::likely;
+  const auto requests = contrast(context, completed, at, all);
+  if (requests) {
+    Evidence evidence = evidence_of(context, completed, *requests, at);
+    evidence.instance = mount.point;
+    evidence.detectors = seen_by(confirmed_by(context.detection, at));
+    finding.evidence.push_back(std::move(evidence));
+  }
+  set_cost(context, finding, cost_of(context, finding, at, all), at);
+  finding.sentence = fmt::format(
+      "The server of {} did not answer {} for {}{}{}: no request was completed, and processes of the job waited in the "
+      "kernel.",
+      mount.point, context.telemetry.node, duration(context.seconds(at.length())),
+      requests ? " (usually " + number(requests->outside) + " requests/s)" : "",
+      answer == Answer::never ? ", up to the end of the recording" : "");
+  finding.runner_up = {"io.metadata_storm", "many requests by the job itself: here none was completed"};
+  return finding;
+}
+
+std::vector<Finding> hangs(const RuleContext& context, const Mount& mount, std::span<const double> blocked,
+                           std::vector<Interval>& told) {
+  const Signal completed = rate_of_kinds(context, mount, &Kind::requests, 1, "/s");
+  std::vector<std::pair<Interval, Answer>> found;
+  for (const Interval silence : silences(context, completed.values)) {
+    const Interval at = waiting_in(context, silence, blocked);
+    if (context.seconds(at.length()) < context.threshold("min_hang")) continue;
+    if (busiest_disk(context, at) > context.threshold("max_disk_busy")) continue;
+    const Answer answer = answer_to(context, mount, silence, at);
+    if (answer == Answer::none_expected || lost_on_the_way(context, at)) continue;
+    found.emplace_back(at, answer);
+    told.push_back({at.begin, std::min(context.telemetry.samples, at.end + context.steps(2 * kRowSeconds))});
+  }
+  std::vector<Finding> findings;
+  for (const auto& [at, answer] : found) {
+    findings.push_back(describe_hang(context, mount, completed, at, told, answer));
+  }
+  return findings;
+}
+
+// --- servers of any kind that do not answer the collector ---
+
+/// Steps in which file servers answered nothing, from when they were asked on.
+std::vector<Interval> without_answer(const RuleContext& context) {
+  std::vector<Interval> found;
+  for (const std::size_t channel : context.channels("fs.not_answering")) {
+    const auto series = context.telemetry.series(channel);
+    const std::size_t before = context.steps(context.telemetry.channels[channel].period_seconds);
+    for (std::size_t t = 0; t < series.size(); ++t) {
+      Interval at{t, t};
+      while (at.end < series.size() && series[at.end] == 1) ++at.end;
+      if (at.length() > 0) found.push_back({at.begin - std::min(at.begin, before), at.end});
+      t = at.end;
+    }
+  }
+  return found;
+}
+
+/// The longest part of it in which the job's cpus stood still.
+Interval standing_still(const RuleContext& context, const Signal& used, Interval window) {
+  constexpr double kStill = 0.2;
+  const Interval away[] = {window};
+  const double limit = kStill * mean_outside(used.values, away);
+  const auto smooth = over_seconds(context, used.values);
+  Interval longest{window.begin, window.begin};
+  for (std::size_t t = window.begin; t < window.end; ++t) {
+    Interval at{t, t};
+    while (at.end < window.end && smooth[at.end] <= limit) ++at.end;
+    if (at.length() > longest.length()) longest = at;
+    t = at.end;
+  }
+  return longest;
+}
+
+/// Where the collector's own question hung, as it noted then: "/work, /scratch".
+std::string places_without_answer(const RuleContext& context, Interval window) {
+  const TimeSpan span = context.span(window.begin, window.end);
+  for (const Event& event : context.events) {
+    if (event.code != "not_answering" || !context.happened_in(event, span, kRowSeconds)) continue;
+    std::string places = event.text.substr(0, event.text.find_last_not_of('\n') + 1);
+    for (std::size_t at = places.find('\n'); at != std::string::npos; at = places.find('\n', at)) {
+      places.replace(at, 1, ", ");
+    }
+    return places;
+  }
+  return "";
+}
+
+Finding describe_no_answer(const RuleContext& context, Interval at, const std::string& places,
+                           std::span<const Interval> all) {
+  Finding finding = finding_at(context, at, places.empty() ? JobValues{} : JobValues{{"mount", places}});
+  if (!places.empty()) finding.instances = {places};
+  finding.confidence = Confidence::likely;
+  finding.evidence.push_back({.metric = "fs.not_answering",
+                              .instance = places,
+                              .node = context.telemetry.node,
+                              .feature = "max",
+                              .observed = 1,
+                              .expected = 0,
+                              .unit = "count",
+                              .span = finding.intervals.front(),
+                              .detectors = {"the collector's own question"},
+                              .score = std::nullopt});
+  set_cost(context, finding, cost_of(context, finding, at, all), at);
+  finding.sentence =
+      fmt::format("The file servers{} did not answer {} for about {}.", places.empty() ? "" : " of " + places,
+                  context.telemetry.node, duration(context.seconds(at.length())));
+  finding.runner_up = {"io.slow_reads", "storage that is slow: here not even its size could be asked"};
+  return finding;
+}
+
+std::vector<Finding> no_answers(const RuleContext& context, std::span<const Interval> told) {
+  const auto used = rate(context, "job.cpu_time", 1e-9, "cpus");
+  const auto windows = without_answer(context);
+  std::vector<Finding> findings;
+  for (const Interval window : windows) {
+    const auto known = [&](Interval other) { return overlap(window, other) > 0; };
+    if (std::any_of(told.begin(), told.end(), known) || lost_on_the_way(context, window)) continue;
+    const Interval still = used ? standing_still(context, *used, window) : window;
+    const bool felt = context.seconds(still.length()) >= context.threshold("min_hang");
+    findings.push_back(
+        describe_no_answer(context, felt ? still : window, places_without_answer(context, window), windows));
+  }
+  return findings;
+}
+
+// --- a server that answers slowly ---
+
+/// Seconds from sending a request to its answer; NaN where there was none.
+Signal time_of_answers(const RuleContext& context, const Kind& kind) {
+  Signal answers = channel_rate(context, kind.round_trip, 1e-9, "s");
+  const Signal requests = channel_rate(context, kind.requests, 1, "/s");
+  for (std::size_t t = 0; t < answers.values.size(); ++t) {
+    answers.values[t] = requests.values[t] > 0 ? answers.values[t] / requests.values[t] : kNaN;
+  }
+  return answers;
+}
+
+/// More requests or more bytes than usual take longer at the healthiest server.
+bool asks_for_more(const RuleContext& context, const Mount& mount, Interval at, std::span<const Interval> all) {
+  constexpr double kMore = 0.25;
+  const auto more = [&](const std::optional<Contrast>& change) {
+    return change && change->excess() > kMore * change->outside;
+  };
+  return more(contrast(context, rate_of_kinds(context, mount, &Kind::requests, 1, "/s"), at, all)) ||
+         more(contrast(context, moved_bytes(context, mount), at, all));
+}
+
+/// The first reads of an epoch are slow because nobody has read them before: it must have been faster before.
+bool was_faster_before(const RuleContext& context, const Kind& kind, Interval at) {
+  const Signal requests = channel_rate(context, kind.requests, context.telemetry.step_seconds, "count");
+  const auto sum = [&](Interval where) {
+    const double mean = mean_inside(requests.values, where);
+    return std::isnan(mean) ? 0 : mean * static_cast<double>(where.length());
+  };
+  const double least = context.threshold("min_requests");
+  return sum({0, at.begin}) >= least && sum(at) >= least;
+}
+
+struct Slow {
+  const Kind* kind;
+  Signal answers;
+  Elevation elevation;
+};
+
+std::vector<Slow> slow_answers(const RuleContext& context, const Mount& mount, std::span<const Interval> told) {
+  std::vector<Slow> all;
+  for (const Kind& kind : mount.kinds) {
+    if (kind.name == "other") continue;
+    const Signal answers = time_of_answers(context, kind);
+    for (const Elevation& elevation :
+         elevations_of(context, answers.values, context.threshold("min_slower"), context.threshold(kMinScore.name))) {
+      const bool known =
+          std::any_of(told.begin(), told.end(), [&](Interval at) { return overlap(at, elevation.at) > 0; });
+      if (known || elevation.recurring || elevation.inside < context.threshold("min_ratio") * elevation.outside)
+        continue;
+      if (was_faster_before(context, kind, elevation.at)) all.push_back({&kind, answers, elevation});
+    }
+  }
+  // One interval is told once, by the kind that was delayed most.
+  std::stable_sort(all.begin(), all.end(), [](const Slow& a, const Slow& b) {
+    return a.elevation.inside / a.elevation.outside > b.elevation.inside / b.elevation.outside;
+  });
+  std::vector<Slow> kept;
+  for (Slow& slow : all) {
+    const auto same = [&](const Slow& other) { return overlap(other.elevation.at, slow.elevation.at) > 0; };
+    if (std::none_of(kept.begin(), kept.end(), same)) kept.push_back(std::move(slow));
+  }
+  return kept;
+}
+
+Finding describe_slow(const RuleContext& context, const Mount& mount, const Slow& slow, std::span<const Interval> all) {
+  const Interval at = slow.elevation.at;
+  Finding finding = finding_at(context, at, {{"mount", mount.point}});
+  finding.instances = {mount.point};
+  const auto confirmed = confirmed_by(context.detection, at);
+  finding.confidence = confirmed || slow.elevation.beyond ? Confidence::likely : Confidence::possible;
+  Evidence evidence = evidence_of(context, slow.answers, slow.elevation);
+  evidence.instance = mount.point + ':' + slow.kind->name;
+  evidence.feature = "mean per request";
+  evidence.detectors = seen_by(confirmed);
+  finding.evidence.push_back(std::move(evidence));
+  add_contrast(context, finding, rate_of_kinds(context, mount, &Kind::requests, 1, "/s"), at, all);
+  set_cost(context, finding, cost_of(context, finding, at, all), at);
+  finding.sentence = fmt::format(
+      "The server of {} answered {} slowly for {}: a {} request took {} ms (usually {} ms), although the job did not "
+      "ask for more than usual.",
+      mount.point, context.telemetry.node, duration(context.seconds(at.length())), slow.kind->name,
+      number(1000 * slow.elevation.inside), number(1000 * slow.elevation.outside));
+  finding.runner_up = {"io.metadata_storm", "the job's own requests: there were no more of them than usual"};
+  return finding;
+}
+
+/// Appends what is to be said of one mount; `told`: when.
+void check_mount(const RuleContext& context, const Mount& mount, const Signal& blocked, std::vector<Interval>& told,
+                 std::vector<Finding>& findings) {
+  for (Finding& finding : hangs(context, mount, over_seconds(context, blocked.values), told)) {
+    findings.push_back(std::move(finding));
+  }
+  const auto slow = slow_answers(context, mount, told);
+  for (const Slow& each : slow) told.push_back(each.elevation.at);
+  for (const Slow& each : slow) {
+    if (asks_for_more(context, mount, each.elevation.at, told) || lost_on_the_way(context, each.elevation.at)) continue;
+    findings.push_back(describe_slow(context, mount, each, told));
+  }
+}
+
+std::vector<Finding> check(const RuleContext& context) {
+  const bool nfs = !context.channels("nfs.requests").empty();
+  if (!nfs && context.channels("fs.not_answering").empty()) {
+    if (!context.channels("nfs.rpc_calls").empty()) return {};  // nobody used it
+    throw Unavailable("not measured: nfs.requests, fs.not_answering (no file server was seen)");
+  }
+  std::vector<Finding> findings;
+  std::vector<Interval> told;
+  if (nfs) {
+    const Signal blocked = needed(level(context, "job.blocked", "processes"), "job.blocked");
+    for (const Mount& mount : mounts_of(context)) {
+      std::vector<Interval> of_mount;
+      check_mount(context, mount, blocked, of_mount, findings);
+      told.insert(told.end(), of_mount.begin(), of_mount.end());
+    }
+  }
+  for (Finding& finding : no_answers(context, told)) findings.push_back(std::move(finding));
+  return findings;
+}
+
+const RegisteredRule kRule{{
+    .id = "io.nfs_slow_server",
+    .title = "A file server answered slowly, or not at all",
+    .looks_for = "Intervals in which requests to an NFS server took longer than usual (nfs.round_trip_time), or none "
+                 "was completed (nfs.requests, nfs.unanswered) while processes of the job waited in the kernel "
+                 "(job.blocked); or file servers of any kind that did not answer the collector (fs.not_answering).",
+    .kind = FindingKind::anomaly,
+    .subsystem = Subsystem::storage,
+    .order = 80,
+    .look_alikes = "io.metadata_storm,net.tcp_retrans_fault,a busy disk,a cold cache",
+    .proof = Proof::test_double,
+    .thresholds = {{"min_hang", 5, "s", "shortest time without an answer"},
+                   {"min_blocked", 0.5, "processes", "least number of processes that wait meanwhile"},
+                   {"max_disk_busy", 0.6, "ratio", "busiest local disk: above, processes may wait for that"},
+                   {"min_slower", 0.02, "s", "least additional time of a request"},
+                   {"min_ratio", 5, "ratio", "least time of a request, in usual times"},
+                   {"min_requests", 20, "requests", "least number of requests, before and inside"},
+                   {"min_seconds", 5, "s", "shortest interval of slow answers"},
+                   kMinScore,
+                   {"min_lost_share", 0.1, "ratio", "least part of that time that the job lost"},
+                   kMinLostSeconds,
+                   kMinLostPercent},
+    .user_remedy = {"grep -A 99 ' mounted on {mount} ' /proc/self/mountstats | grep -E 'xprt|READ:|WRITE:'   # on "
+                    "{nodes}: requests and their time",
+                    "df {mount}   # hangs where the server does not answer"},
+    .advice = {"Tell the administrators the time and the mount; other jobs will have waited as well.",
+               "Copy the input to storage of the node when the job begins, and read it there."},
+    .admin_remedy = {"dmesg -T | grep -i 'nfs: server'   # on {nodes}: \"not responding\" and when it came back",
+                     "nfsiostat 5 {mount}                # on {nodes}: avg RTT is the server and the network, avg exe "
+                     "the client too",
+                     "cat /proc/net/rpc/nfsd             # on the server: its load, threads and errors"},
+    .verify = "nfs.round_trip_time per request stays at its usual level and nfs.retransmissions at 0",
+    .sources = {"https://man7.org/linux/man-pages/man8/nfsiostat.8.html",
+                "https://man7.org/linux/man-pages/man8/mountstats.8.html"},
+    .check = check,
+}};
+
+}  // namespace
+}  // namespace reveal

@@ -1,0 +1,148 @@
+// TCP segments for this node were lost on their way. The node that misses them is the one whose receive queue fills out
+// of order; the retransmissions are counted by its peers, who are not at fault.
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <array>
+
+#include "hdf5schema/basics/not_measured.h"
+#include "postproc/diagnose/interval_finding.h"
+#include "postproc/words/quantity.h"
+
+namespace reveal {
+namespace {
+
+constexpr const char* kQueued = "tcpext.TCPOFOQueue";
+constexpr const char* kTwice = "tcpext.TCPDSACKOldSent";
+
+/// Segments that came twice answer a retransmission without a loss: reordering and late acknowledgements look so.
+bool is_reordering(const RuleContext& context, double twice, double out_of_order) {
+  return twice >= context.threshold("max_duplicate_share") * out_of_order;
+}
+
+RunnerUp runner_up(bool twice_measured) {
+  if (!twice_measured) {
+    return {"", "reordering cannot be ruled out: tcpext.TCPDSACKOldSent was not measured"};
+  }
+  return {"net.tcp_retrans_intrinsic", "reordering: few segments came twice, so they were missing, not late"};
+}
+
+/// Lost in this node's own kernel or card, or at a port that is too slow, which a rule before this one has said.
+bool is_explained(const RuleContext& context, Interval at) {
+  constexpr std::array<std::string_view, 3> kReasons = {"irq.softirq_saturation", "net.congestion", "net.nic_rx_drop"};
+  const TimeSpan span = context.span(at.begin, at.end);
+  return std::any_of(context.found.begin(), context.found.end(), [&](const Finding& finding) {
+    return std::find(kReasons.begin(), kReasons.end(), finding.id) != kReasons.end() &&
+           std::any_of(finding.intervals.begin(), finding.intervals.end(), [&](const TimeSpan& theirs) {
+             return theirs.begin_utc_ns < span.end_utc_ns && span.begin_utc_ns < theirs.end_utc_ns;
+           });
+  });
+}
+
+Finding describe(const RuleContext& context, const Signal& queued, const Signal& received, const Elevation& elevation,
+                 const Contrast& segments, std::span<const Interval> all) {
+  Finding finding = finding_at(context, elevation.at);
+  const double length = context.seconds(elevation.at.length());
+  const auto confirmed = confirmed_by(context.detection, elevation.at);
+  finding.confidence = confirmed || elevation.beyond ? Confidence::likely : Confidence::possible;
+  set_loss_of_segments(context, finding, segments, length);
+  finding.evidence = {evidence_of(context, queued, elevation), evidence_of(context, received, segments, elevation.at)};
+  finding.evidence.front().detectors = seen_by(confirmed);
+  for (const std::string_view metric : {"tcp.RetransSegs", "softnet.dropped"}) {
+    add_contrast(context, finding, rate(context, metric, 1, "/s"), elevation.at, all);
+  }
+  finding.sentence =
+      fmt::format("{} lost TCP segments for {} s: {}/s arrived out of order (usually {}/s) of {}/s received.",
+                  context.telemetry.node, number(length), number(elevation.inside), number(elevation.outside),
+                  number(segments.inside));
+  finding.runner_up = runner_up(!context.channels(kTwice).empty());
+  return finding;
+}
+
+/// A cable that was bad before the job began loses from the first second to the last: no usual level to stand above.
+std::vector<Finding> all_along(const RuleContext& context, const Signal& queued, const Signal& received) {
+  const Interval whole{0, context.telemetry.samples};
+  const double out_of_order = mean_inside(queued.values, whole);
+  const double arrived = mean_inside(received.values, whole);
+  const auto twice = rate(context, kTwice, 1, "/s");
+  if (!twice || job_seconds(context) < context.threshold("min_seconds")) return {};
+  if (!(out_of_order >= context.threshold("min_rate")) || is_explained(context, whole)) return {};
+  if (!(out_of_order >= context.threshold("min_share_always") * arrived)) return {};
+  const double duplicates = mean_inside(twice->values, whole);
+  if (is_reordering(context, duplicates, out_of_order)) return {};
+  Finding finding = finding_at(context, whole);
+  finding.confidence = Confidence::possible;
+  finding.severity = Severity::notice;
+  finding.impact.how = "not known: no part of the run was without it";
+  const auto observed = [&](const Signal& signal, double value) {
+    Evidence evidence = evidence_of(context, signal, {.inside = value, .outside = kNaN}, whole);
+    evidence.expected.reset();
+    evidence.detectors = {"kernel counter"};
+    return evidence;
+  };
+  finding.evidence = {observed(queued, out_of_order), observed(received, arrived), observed(*twice, duplicates)};
+  finding.sentence = fmt::format(
+      "Throughout the run, {} % of the TCP segments that {} received came out of order ({}/s of {}/s): others were "
+      "lost on their way to it.",
+      number(100 * out_of_order / arrived), context.telemetry.node, number(out_of_order), number(arrived));
+  finding.runner_up = {"net.congestion", "a slow port cannot be ruled out: no part of the run was faster"};
+  return {finding};
+}
+
+std::vector<Finding> check(const RuleContext& context) {
+  const Signal queued = needed(rate(context, kQueued, 1, "/s"), "tcpext.TCPOFOQueue (/proc/net/netstat)");
+  const Signal received = needed(rate(context, "tcp.InSegs", 1, "/s"), "tcp.InSegs (/proc/net/snmp)");
+  const auto elevations = elevations_of(context, queued.values, context.threshold("min_rate"),
+                                        context.threshold("min_score"), Doing::of_others);
+  const std::vector<Interval> all = places(elevations);
+  const auto twice = rate(context, kTwice, 1, "/s");
+  std::vector<Finding> findings;
+  for (const Elevation& elevation : elevations) {
+    const double excess = elevation.inside - elevation.outside;
+    // Four or more alike are what these connections do anyway.
+    if (elevation.recurring || excess < context.threshold("min_ratio") * elevation.outside) continue;
+    const auto segments = contrast(context, received, elevation.at, all);
+    // A job that exchanges data for most of its time has what comes with that for most of its time.
+    if (elevation.most && segments && segments->excess() > 0.5 * segments->outside) continue;
+    if (!segments || excess < context.threshold("min_share") * segments->inside) continue;
+    const auto duplicates = contrast(context, twice, elevation.at, all);
+    if (duplicates && is_reordering(context, duplicates->excess(), excess)) continue;
+    if (is_explained(context, elevation.at)) continue;
+    findings.push_back(describe(context, queued, received, elevation, *segments, all));
+  }
+  return elevations.empty() ? all_along(context, queued, received) : findings;
+}
+
+const RegisteredRule kRule{{
+    .id = "net.tcp_retrans_fault",
+    .former_id = "net.tcp_loss",
+    .title = "Packets for a node of the job were lost",
+    .looks_for = "Intervals in which segments arrived out of order at a node (tcpext.TCPOFOQueue against tcp.InSegs): "
+                 "segments before them were lost on their way to it.",
+    .kind = FindingKind::anomaly,
+    .subsystem = Subsystem::network,
+    .order = 70,
+    .look_alikes = "net.tcp_retrans_intrinsic,net.congestion,irq.softirq_saturation,net.nic_rx_drop",
+    .proof = Proof::real,
+    .thresholds = {{"min_rate", 5, "/s", "least segments out of order above the usual level"},
+                   {"min_seconds", 3, "s", "shortest interval"},
+                   kMinScore,
+                   {"min_ratio", 4, "ratio", "least excess over the usual level"},
+                   {"min_share", 0.001, "ratio", "least part of the received segments that came out of order"},
+                   {"min_share_always", 0.01, "ratio", "the same in a run that never was without it"},
+                   {"max_duplicate_share", 0.5, "ratio", "segments received twice per one out of order: reordering"},
+                   kMinLostSeconds,
+                   kMinLostPercent},
+    .user_remedy = {"nstat -az | grep -E 'TcpRetransSegs|TCPOFOQueue'   # on {nodes}, while a job runs",
+                    {"#SBATCH --exclude={nodes}                          # until it is repaired", "job"}},
+    .admin_remedy =
+        {"grep . /sys/class/net/*/statistics/*err* /sys/class/net/*/statistics/*drop*   # on {nodes}; and its switch "
+         "port",
+         "cat /proc/net/softnet_stat                           # second column: dropped by this kernel itself"},
+    .verify = "tcpext.TCPOFOQueue of the node stays at the level of its peers",
+    .sources = {"https://www.kernel.org/doc/html/latest/networking/snmp_counter.html"},
+    .check = check,
+}};
+
+}  // namespace
+}  // namespace reveal

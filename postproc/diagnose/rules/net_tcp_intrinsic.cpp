@@ -1,0 +1,187 @@
+// Segments that a node sent again although nothing is broken: too early, because acknowledgements came late or out of
+// order; or in bursts of the job's own traffic that fill a queue of the network for a moment. How the sender recovered
+// tells them from loss by a fault, where each lost segment is recovered by itself.
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/not_measured.h"
+#include "postproc/diagnose/interval_finding.h"
+#include "postproc/words/quantity.h"
+
+namespace reveal {
+namespace {
+
+/// Per step: whether a rule before this one has said why segments were lost.
+std::vector<bool> explained_steps(const RuleContext& context) {
+  constexpr std::array<std::string_view, 4> kReasons = {"net.tcp_retrans_fault", "net.congestion",
+                                                        "irq.softirq_saturation", "net.nic_rx_drop"};
+  std::vector<bool> explained(context.telemetry.samples, false);
+  for (const Finding& finding : context.found) {
+    if (std::find(kReasons.begin(), kReasons.end(), finding.id) == kReasons.end()) continue;
+    for (const TimeSpan& span : finding.intervals) {
+      for (std::size_t t = 0; t < explained.size(); ++t) {
+        const TimeSpan step = context.span(t, t + 1);
+        if (step.begin_utc_ns < span.end_utc_ns && span.begin_utc_ns < step.end_utc_ns) explained[t] = true;
+      }
+    }
+  }
+  return explained;
+}
+
+/// What nobody has explained, per step; NaN where it was not measured, or is explained.
+std::vector<double> open_steps(const RuleContext& context, std::string_view metric,
+                               const std::vector<bool>& explained) {
+  auto series = context.total(metric);
+  for (std::size_t t = 0; t < series.size(); ++t) {
+    if (explained[t]) series[t] = kNaN;
+  }
+  return series;
+}
+
+double sum_of(std::span<const double> series) {
+  double sum = 0;
+  for (const double value : series) sum += std::isnan(value) ? 0 : value;
+  return sum;
+}
+
+/// Means over whole seconds: retransmissions follow what was sent by a round trip and more.
+std::vector<double> by_second(const RuleContext& context, std::span<const double> series) {
+  const std::size_t second = context.steps(1);
+  std::vector<double> means;
+  for (std::size_t t = 0; t + second <= series.size(); t += second) {
+    means.push_back(mean_inside(series, {t, t + second}));
+  }
+  return means;
+}
+
+/// Correlation of what is sent again with what is sent; NaN where one of them does not vary.
+double follows(const RuleContext& context, std::span<const double> again, std::span<const double> sent) {
+  const auto x = by_second(context, again);
+  const auto y = by_second(context, sent);
+  const double mean_x = mean_inside(x, {0, x.size()});
+  const double mean_y = mean_inside(y, {0, y.size()});
+  double xx = 0;
+  double xy = 0;
+  double yy = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    if (std::isnan(x[i]) || std::isnan(y[i])) continue;
+    xx += (x[i] - mean_x) * (x[i] - mean_x);
+    xy += (x[i] - mean_x) * (y[i] - mean_y);
+    yy += (y[i] - mean_y) * (y[i] - mean_y);
+  }
+  return xx > 0 && yy > 0 ? xy / std::sqrt(xx * yy) : kNaN;
+}
+
+struct Retransmissions {
+  double sent = 0;
+  double again = 0;
+  double needless = 0;   // had arrived already, as the receiver said
+  double recovered = 0;  // times the sender recovered what was missing
+  double with_bursts = kNaN;
+
+  [[nodiscard]] double needless_share() const { return needless / again; }
+  [[nodiscard]] double recovery_share() const { return recovered / again; }
+};
+
+Retransmissions count(const RuleContext& context) {
+  const auto explained = explained_steps(context);
+  const auto sent = open_steps(context, "tcp.OutSegs", explained);
+  const auto again = open_steps(context, "tcp.RetransSegs", explained);
+  return {.sent = sum_of(sent),
+          .again = sum_of(again),
+          .needless = sum_of(open_steps(context, "tcpext.TCPDSACKRecv", explained)),
+          .recovered = sum_of(open_steps(context, "tcpext.TCPSackRecovery", explained)),
+          .with_bursts = follows(context, again, sent)};
+}
+
+enum class Reason : std::uint8_t { needless, bursts, unknown };
+
+Reason reason_of(const RuleContext& context, const Retransmissions& seen) {
+  const bool one_by_one = seen.recovery_share() >= context.threshold("max_recovery_share");
+  if (one_by_one) return Reason::unknown;  // lost by a fault: the node they were sent to says so
+  if (seen.needless_share() >= context.threshold("min_needless_share")) return Reason::needless;
+  if (seen.with_bursts >= context.threshold("min_correlation")) return Reason::bursts;
+  return Reason::unknown;
+}
+
+std::string sentence_of(const RuleContext& context, const Retransmissions& seen, Reason reason) {
+  const std::string begin = fmt::format("{} sent {} TCP segments again, {} % of those it sent", context.telemetry.node,
+                                        number(seen.again), number(100 * seen.again / seen.sent));
+  if (reason == Reason::needless) {
+    return fmt::format("{}; {:.0f} % of them had arrived already: acknowledgements came late, nothing was broken.",
+                       begin, std::min(100.0, 100 * seen.needless_share()));
+  }
+  return fmt::format(
+      "{}, in bursts of its own traffic (correlation {}): queues of the network were full for moments, nothing was "
+      "broken.",
+      begin, number(seen.with_bursts));
+}
+
+Evidence counted_evidence(const RuleContext& context, std::string metric, double count, const TimeSpan& span) {
+  return {.metric = std::move(metric),
+          .instance = "",
+          .node = context.telemetry.node,
+          .feature = "total",
+          .observed = count,
+          .expected = std::nullopt,
+          .unit = "count",
+          .span = span,
+          .detectors = {"kernel counter"},
+          .score = std::nullopt};
+}
+
+std::vector<Finding> check(const RuleContext& context) {
+  const Retransmissions seen = count(context);
+  if (seen.again < context.threshold("min_segments")) return {};
+  if (seen.again < context.threshold("min_share") * seen.sent) return {};
+  const Reason reason = reason_of(context, seen);
+  if (reason == Reason::unknown) return {};
+  Finding finding = finding_at(context, {0, context.telemetry.samples});
+  finding.severity = Severity::info;
+  finding.confidence = Confidence::likely;
+  finding.impact.how = "none seen: retransmissions of this kind come with the traffic itself";
+  const TimeSpan& span = finding.intervals.front();
+  finding.evidence = {counted_evidence(context, "tcp.RetransSegs", seen.again, span),
+                      counted_evidence(context, "tcp.OutSegs", seen.sent, span),
+                      counted_evidence(context, "tcpext.TCPDSACKRecv", seen.needless, span),
+                      counted_evidence(context, "tcpext.TCPSackRecovery", seen.recovered, span)};
+  finding.sentence = sentence_of(context, seen, reason);
+  finding.runner_up = {"net.tcp_retrans_fault",
+                       fmt::format("random loss: there {} recoveries and more belong to each retransmission, here {}",
+                                   number(context.threshold("max_recovery_share")), number(seen.recovery_share()))};
+  return {finding};
+}
+
+const RegisteredRule kRule{{
+    .id = "net.tcp_retrans_intrinsic",
+    .title = "Retransmissions that come with the job's own traffic",
+    .looks_for = "Segments sent again (tcp.RetransSegs) that had arrived already (tcpext.TCPDSACKRecv) or that follow "
+                 "bursts of tcp.OutSegs, without a recovery of their own for each (tcpext.TCPSackRecovery).",
+    .kind = FindingKind::anomaly,
+    .subsystem = Subsystem::network,
+    .order = 75,
+    .look_alikes = "net.tcp_retrans_fault,net.congestion,irq.softirq_saturation,net.nic_rx_drop",
+    .proof = Proof::real,
+    .thresholds = {{"min_segments", 100, "segments", "least number of segments sent again that is worth a remark"},
+                   {"min_share", 0.0001, "ratio", "least part of the segments sent"},
+                   {"min_needless_share", 0.25, "ratio",
+                    "segments sent again that had arrived already: sent too early"},
+                   {"max_recovery_share", 0.55, "ratio",
+                    "recoveries per segment sent again, from which it is random loss"},
+                   {"min_correlation", 0.6, "ratio", "correlation with what is sent, per second: bursts"}},
+    .user_remedy =
+        {"nstat -az | grep -E 'TcpRetransSegs|TCPDSACKRecv|TCPSackRecovery'   # on {nodes}, while a job runs"},
+    .advice = {"Nothing needs repair. Fewer connections at a time, or RDMA instead of sockets, make them fewer."},
+    .admin_remedy = {},
+    .verify = "retransmissions stay a small part of what is sent",
+    .sources = {"https://www.kernel.org/doc/html/latest/networking/snmp_counter.html",
+                "https://www.rfc-editor.org/rfc/rfc3708"},
+    .check = check,
+}};
+
+}  // namespace
+}  // namespace reveal

@@ -1,0 +1,81 @@
+// net.tcp_retrans_intrinsic with the shares that were measured of each kind of loss: needless and in bursts, and of
+// random loss, which it must leave to others.
+#include <gtest/gtest.h>
+
+#include "hdf5schema/basics/error.h"
+#include "rule_recording.h"
+
+namespace reveal {
+namespace {
+
+using R = RuleRecording;
+
+struct Sender {
+  double again = 2000;      // segments of 208,000
+  double recovered = 0.02;  // times recovered, per segment sent again
+  double needless = 0;      // segments that had arrived already, per segment sent again
+  bool in_bursts = false;
+};
+
+R record(const Sender& sender) {
+  constexpr double kSeconds = 120;
+  R node(kSeconds);
+  const auto per_second = [=](double share) -> R::Course {
+    const double mean = share * sender.again / kSeconds;
+    return [=](double second) {
+      if (!sender.in_bursts) return mean;
+      return std::fmod(second, 10) < 2 ? 5 * mean : 0.0;
+    };
+  };
+  node.counter(
+          "tcp.OutSegs", "", [](double second) { return std::fmod(second, 10) < 2 ? 7000.0 : 417.0; }, "node")
+      .counter("tcp.RetransSegs", "", per_second(1), "node")
+      .counter("tcpext.TCPSackRecovery", "", per_second(sender.recovered), "node")
+      .counter("tcpext.TCPDSACKRecv", "", per_second(sender.needless), "node");
+  return node;
+}
+
+std::vector<Finding> found_on(const Sender& sender) {
+  return record(sender).findings("net.tcp_retrans_intrinsic");
+}
+
+TEST(RuleIntrinsic, SaysThatSegmentsHadArrivedAlready) {
+  const auto found = found_on({.again = 150, .recovered = 0.02, .needless = 0.9});
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].severity, Severity::info);
+  EXPECT_NE(found[0].sentence.find("90 % of them had arrived already"), std::string::npos) << found[0].sentence;
+  EXPECT_EQ(found[0].runner_up.id, "net.tcp_retrans_fault");
+}
+
+TEST(RuleIntrinsic, SaysThatTheyComeWithItsOwnBursts) {
+  const auto found = found_on({.recovered = 0.36, .needless = 0.02, .in_bursts = true});
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].severity, Severity::info);
+  EXPECT_NE(found[0].sentence.find("in bursts of its own traffic"), std::string::npos) << found[0].sentence;
+}
+
+TEST(RuleIntrinsic, DoesNotExcuseRandomLoss) {
+  EXPECT_TRUE(found_on({.recovered = 0.97, .needless = 0}).empty());                         // 205 of 211
+  EXPECT_TRUE(found_on({.recovered = 0.66, .needless = 0.065, .in_bursts = true}).empty());  // 597 of 910
+  EXPECT_TRUE(found_on({.recovered = 0.36, .needless = 0.02, .in_bursts = false}).empty());  // nobody knows
+}
+
+TEST(RuleIntrinsic, IsSilentOnAFew) {
+  EXPECT_TRUE(found_on({.again = 60, .needless = 0.9}).empty());
+  EXPECT_TRUE(found_on({.again = 0}).empty());
+}
+
+TEST(RuleIntrinsic, LeavesOutWhatARuleHasExplained) {
+  const R node = record({.again = 150, .needless = 0.9});
+  Finding loss;
+  loss.id = "net.congestion";
+  loss.intervals = {{node.telemetry.begin_utc_ns, node.telemetry.begin_utc_ns + 100'000'000'000}};
+  EXPECT_TRUE(node.findings("net.tcp_retrans_intrinsic", std::vector<Finding>{loss}).empty());
+}
+
+TEST(RuleIntrinsic, SaysWhatItCouldNotMeasure) {
+  EXPECT_THROW(static_cast<void>(R().findings("net.tcp_retrans_intrinsic")), Unavailable);
+}
+
+}  // namespace
+}  // namespace reveal
