@@ -59,10 +59,10 @@ TEST(CausalLinks, HaveNoCircle) {
 }
 
 TEST(CausalLinks, TellTheWholeChainInOrder) {
-  const auto found = linked({seen("net.tcp_loss", 11.5, 31, Severity::warning, 9, "n2"),
+  const auto found = linked({seen("net.tcp_retrans_fault", 11.5, 31, Severity::warning, 9, "n2"),
                              seen("irq.softirq_saturation", 10.4, 30), seen("irq.imbalance", 10, 30)});
   EXPECT_EQ(with_id(found, "irq.softirq_saturation").caused_by, "irq.imbalance");
-  EXPECT_EQ(with_id(found, "net.tcp_loss").caused_by, "irq.softirq_saturation");
+  EXPECT_EQ(with_id(found, "net.tcp_retrans_fault").caused_by, "irq.softirq_saturation");
   const Finding& first = with_id(found, "irq.imbalance");
   EXPECT_EQ(first.caused_by, "");
   EXPECT_EQ(first.sentence,
@@ -70,7 +70,7 @@ TEST(CausalLinks, TellTheWholeChainInOrder) {
             "that TCP sent again.");
   EXPECT_EQ(first.severity, Severity::warning);
   EXPECT_EQ(first.impact.seconds, 9);
-  EXPECT_EQ(first.impact.how, "of what it led to (net.tcp_loss): as measured");
+  EXPECT_EQ(first.impact.how, "of what it led to (net.tcp_retrans_fault): as measured");
 }
 
 TEST(CausalLinks, KeepTheCausesOwnCostWhereItIsGreater) {
