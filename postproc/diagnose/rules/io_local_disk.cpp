@@ -223,9 +223,17 @@ Finding describe(const RuleContext& context, const Disk& disk, const Saturation&
 /// A run that has the disk full from its first second to its last has no usual level.
 std::vector<Elevation> intervals(const RuleContext& context, const Disk& disk) {
   const double least = context.threshold("min_busy");
-  const auto smooth = over_seconds(context, disk.busy.values);
-  auto found = elevations_of(context, smooth, least / 2, context.threshold(kMinScore.name), Doing::of_others);
-  std::erase_if(found, [&](const Elevation& each) { return each.recurring || each.inside < least; });
+  // Searched is the time at which it was full: what follows it, half busy, is not part of it.
+  auto full = over_seconds(context, disk.busy.values);
+  for (double& value : full) value = std::isnan(value) ? value : (value >= least ? 1.0 : 0.0);
+  auto found = elevations_of(context, full, 0.5, context.threshold(kMinScore.name), Doing::of_others);
+  std::erase_if(found, [](const Elevation& each) { return each.recurring; });
+  const std::vector<Interval> all = places(found);
+  for (Elevation& each : found) {
+    each.inside = mean_inside(disk.busy.values, each.at);
+    each.outside = mean_outside(disk.busy.values, all);
+  }
+  std::erase_if(found, [&](const Elevation& each) { return each.inside < least; });
   const Interval whole{0, context.telemetry.samples};
   const double mean = mean_inside(disk.busy.values, whole);
   if (found.empty() && mean >= least && job_seconds(context) >= context.threshold("min_seconds")) {
@@ -264,7 +272,7 @@ const RegisteredRule kRule{{
     .subsystem = Subsystem::storage,
     .order = 53,
     .look_alikes = "io.slow_reads,mem.writeback_stall,mem.swap_activity,a short checkpoint,loading when the job begins",
-    .proof = Proof::test_double,
+    .proof = Proof::real,
     .whole_machine = true,
     .thresholds = {{"min_busy", 0.9, "ratio", "least part of the time in which the disk had something to do"},
                    {"min_time", 0.005, "s", "least time of a request"},

@@ -190,7 +190,7 @@ bool lost_on_the_way(const RuleContext& context, Interval at) {
 
 Finding describe_hang(const RuleContext& context, const Mount& mount, const Signal& completed, Interval at,
                       std::span<const Interval> all, Answer answer) {
-  Finding finding = finding_at(context, at, {{"mount", mount.point}});
+  Finding finding = finding_at(context, at, {{"mount", mount.point}, {"nfs", "yes"}});
   finding.instances = {mount.point};
   finding.confidence = Confidence::likely;
   const auto requests = contrast(context, completed, at, all);
@@ -233,12 +233,13 @@ std::vector<Finding> hangs(const RuleContext& context, const Mount& mount, std::
 
 // --- servers of any kind that do not answer the collector ---
 
-/// Steps in which file servers answered nothing, from when they were asked on.
+/// Steps in which file servers may have answered nothing: they hung when they were asked, a period before the row that
+/// says so, and did not yet a period before that.
 std::vector<Interval> without_answer(const RuleContext& context) {
   std::vector<Interval> found;
   for (const std::size_t channel : context.channels("fs.not_answering")) {
     const auto series = context.telemetry.series(channel);
-    const std::size_t before = context.steps(context.telemetry.channels[channel].period_seconds);
+    const std::size_t before = 2 * context.steps(context.telemetry.channels[channel].period_seconds);
     for (std::size_t t = 0; t < series.size(); ++t) {
       Interval at{t, t};
       while (at.end < series.size() && series[at.end] == 1) ++at.end;
@@ -384,7 +385,7 @@ std::vector<Slow> slow_answers(const RuleContext& context, const Mount& mount, s
 
 Finding describe_slow(const RuleContext& context, const Mount& mount, const Slow& slow, std::span<const Interval> all) {
   const Interval at = slow.elevation.at;
-  Finding finding = finding_at(context, at, {{"mount", mount.point}});
+  Finding finding = finding_at(context, at, {{"mount", mount.point}, {"nfs", "yes"}});
   finding.instances = {mount.point};
   const auto confirmed = confirmed_by(context.detection, at);
   finding.confidence = confirmed || slow.elevation.beyond ? Confidence::likely : Confidence::possible;
@@ -460,15 +461,18 @@ const RegisteredRule kRule{{
                    {"min_lost_share", 0.1, "ratio", "least part of that time that the job lost"},
                    kMinLostSeconds,
                    kMinLostPercent},
-    .user_remedy = {"grep -A 99 ' mounted on {mount} ' /proc/self/mountstats | grep -E 'xprt|READ:|WRITE:'   # on "
-                    "{nodes}: requests and their time",
+    .user_remedy = {{"grep -A 99 ' mounted on {mount} ' /proc/self/mountstats | grep -E 'xprt|READ:|WRITE:'   # on "
+                     "{nodes}: requests and their time",
+                     "nfs"},
                     "df {mount}   # hangs where the server does not answer"},
     .advice = {"Tell the administrators the time and the mount; other jobs will have waited as well.",
                "Copy the input to storage of the node when the job begins, and read it there."},
-    .admin_remedy = {"dmesg -T | grep -i 'nfs: server'   # on {nodes}: \"not responding\" and when it came back",
-                     "nfsiostat 5 {mount}                # on {nodes}: avg RTT is the server and the network, avg exe "
-                     "the client too",
-                     "cat /proc/net/rpc/nfsd             # on the server: its load, threads and errors"},
+    .admin_remedy = {{"dmesg -T | grep -i 'nfs: server'   # on {nodes}: \"not responding\" and when it came back",
+                      "nfs"},
+                     {"nfsiostat 5 {mount}                # on {nodes}: avg RTT is the server and the network, avg exe "
+                      "the client too",
+                      "nfs"},
+                     "dmesg -T | tail -n 50              # on {nodes}: what the client of the file system says"},
     .verify = "nfs.round_trip_time per request stays at its usual level and nfs.retransmissions at 0",
     .sources = {"https://man7.org/linux/man-pages/man8/nfsiostat.8.html",
                 "https://man7.org/linux/man-pages/man8/mountstats.8.html"},

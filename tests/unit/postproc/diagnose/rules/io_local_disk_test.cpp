@@ -60,6 +60,17 @@ TEST(RuleLocalDisk, NamesTheDiskItsRequestsAndWhatTheyCost) {
   EXPECT_TRUE(found[0].remedy.user.at(0).starts_with("iostat -x vda 5"));
 }
 
+TEST(RuleLocalDisk, EndsWhereTheDiskIsHalfBusyAgain) {
+  const auto tail = [](double second) {
+    if (second < 50 || second >= 75) return 0.05;
+    return second < 65 ? 0.98 : 0.6;
+  };
+  const R node = record({.busy = tail});
+  const auto found = node.findings("io.local_disk_saturated");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_NEAR(node.second_of(found[0].intervals.at(0).end_utc_ns), 65, 0.8);
+}
+
 TEST(RuleLocalDisk, SaysThatOthersFillIt) {
   R node = record({.own = R::event(5e6, 1e6)});
   node.begin = {{"env.SLURM_JOB_ID", "4711"}};
