@@ -109,6 +109,16 @@ TEST(History, SaysWhatIsNewSinceWhen) {
   EXPECT_TRUE(findings(history).empty()) << "one channel of sixty that costs no time is no finding";
 }
 
+TEST(History, TellsOtherWorkInTheSameTime) {
+  RunRecord now = run(12);
+  for (std::size_t c = 0; c < now.channels.size(); c += 2) now.channels[c].value *= 3;
+  const auto told = findings(compare_runs(now, runs(12)));
+  ASSERT_EQ(told.size(), 1U);
+  EXPECT_EQ(told[0].id, "history.changed");
+  EXPECT_EQ(told[0].severity, Severity::info);
+  EXPECT_TRUE(told[0].sentence.starts_with("30 channels changed by at least ")) << told[0].sentence;
+}
+
 TEST(History, LearnsNothingFromRunsWithFindings) {
   std::vector<RunRecord> earlier = runs(5);
   for (int i = 5; i < 15; ++i) {
