@@ -53,6 +53,7 @@ class Compare final : public Command {
     for (const std::string& given : directories) {
       const std::string directory = job_directory(given);
       runs.push_back({typed(directory), stored_or_new_report(directory, common)});
+      runs.back().report.timeline.clear();  // the largest part, and nothing of it is compared
     }
     return runs;
   }

@@ -304,6 +304,12 @@ if [ "$(id -u)" = 0 ]; then
   cp -r runs/a1 theirs
   chown -R 65534 theirs
   expect 2 'belongs to' "$reveal" try --from theirs --runs 2 -- true
+  chmod 755 "$work"
+  cp -r runs/b1 theirs_too
+  chown -R 65534 theirs_too
+  expect 3 - "$reveal" compare theirs theirs_too
+  echo '{' >theirs_too/report.json
+  expect 2 'report.json: not JSON' "$reveal" compare theirs theirs_too
 fi
 
 # --- try: no shell, the command's own failures, an exit status that answers
