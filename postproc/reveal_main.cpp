@@ -103,8 +103,9 @@ int run(int argc, char** argv) {
   }
   for (const auto& [part, command] : all) {
     if (!part->parsed()) continue;
-    const Inputs inputs = command->inputs();
-    return guarded(inputs.failure, [&] { return run_where_it_is_safe(*command, inputs, common); });
+    Command& chosen = *command;
+    const Inputs inputs = chosen.inputs();
+    return guarded(inputs.failure, [&] { return run_where_it_is_safe(chosen, inputs, common); });
   }
   print(app.help());  // only `help` is left, behind an option
   return 0;

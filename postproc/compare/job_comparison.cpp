@@ -268,15 +268,26 @@ std::vector<ComparedCause> compare_causes(const Runs& before, const Runs& after)
   return causes;
 }
 
+/// A copy has the same, and two runs that began at once on one node used different amounts.
+std::string identity_of_run(const Report& report) {
+  const ReportJob& job = report.job;
+  std::string identity = fmt::format("{}\n{}\n{}\n{}\n{}", job.cluster, job.id, job.begin_utc_ns, job.end_utc_ns,
+                                     job.ran_seconds.value_or(0));
+  for (const std::string& node : job.nodes) identity += "\n" + node;
+  if (report.totals.empty()) return identity;
+  for (const auto& [key, member] : kTotalsNumbers) {
+    identity += fmt::format("\n{}", (report.totals.front().*member).value_or(0));
+  }
+  return identity;
+}
+
 void refuse_doubles(const Runs& before, const Runs& after) {
   std::map<std::string, std::string> known;
   for (const Runs* side : {&before, &after}) {
     for (const ComparedRun& run : *side) {
       const ReportJob& job = run.report.job;
       if (job.begin_utc_ns == 0) continue;
-      std::string identity = fmt::format("{}\n{}\n{}", job.cluster, job.id, job.begin_utc_ns);
-      for (const std::string& node : job.nodes) identity += "\n" + node;
-      const auto [at, is_new] = known.emplace(identity, run.directory);
+      const auto [at, is_new] = known.emplace(identity_of_run(run.report), run.directory);
       if (!is_new) throw Error(fmt::format("{} and {} hold the same run", at->second, run.directory));
     }
   }

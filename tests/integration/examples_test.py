@@ -222,11 +222,11 @@ def prepare():
     pathlib.Path("job.sh").write_text("#!/bin/sh\nsrun ./solver input.nml\n")
     os.environ["PATH"] = f"{BIN}:{os.getcwd()}:{os.environ['PATH']}"
     os.environ["XDG_CONFIG_HOME"] = os.environ["XDG_STATE_HOME"] = os.getcwd() + "/none"
-    work = "until [ -e enough ]; do dd if=/dev/zero of=blob bs=64k count=200 2>/dev/null; sleep .2; done"
-    job = subprocess.Popen(["reveal-run", "--output", "reveal-4711", "--node", "n03", "--no-report", "--quiet", "--", "sh", "-c", work])
     short = [subprocess.Popen(["reveal-run", "--output", f"reveal-472{i}", "--no-report", "--quiet", "--", "sleep", "2"])
              for i in range(1, 5)]
-    check(all(run.wait() == 0 for run in short), "short jobs under reveal-run")
+    check(all([run.wait() == 0 for run in short]), "short jobs under reveal-run")
+    work = "until [ -e enough ]; do dd if=/dev/zero of=blob bs=64k count=200 2>/dev/null; sleep .2; done"
+    job = subprocess.Popen(["reveal-run", "--output", "reveal-4711", "--node", "n03", "--no-report", "--quiet", "--", "sh", "-c", work])
     part = pathlib.Path("reveal-4711/n03.h5.part")
     shell("reveal-collect --record recording --output recorded.h5 --duration 1s")
     rows = 0  # are flushed every ten seconds

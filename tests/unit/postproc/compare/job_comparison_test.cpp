@@ -221,6 +221,16 @@ TEST(JobComparison, RefusesOneRunUnderTwoNames) {
   EXPECT_THROW(static_cast<void>(compare_jobs({run, copy}, {healthy_run(81)})), Error);
 }
 
+TEST(JobComparison, KnowsRunsApartThatBeganAtOnce) {
+  ComparedRun run = healthy_run(80);
+  ComparedRun other = run;
+  run.report.totals = {JobTotals{}};
+  other.report.totals = {JobTotals{}};
+  run.report.totals.front().cpu_seconds = 3.25;
+  other.report.totals.front().cpu_seconds = 3.26;
+  EXPECT_EQ(compare_jobs({run}, {other}).change, TimeChange::not_known);
+}
+
 TEST(JobComparison, HasAStepTimeWhereTheJobTellsItsSteps) {
   ComparedRun before = healthy_run(80);
   ComparedRun after = healthy_run(94);
