@@ -16,9 +16,8 @@ namespace reveal {
 /// Returns the findings; those of these rules that have none were silent if nothing at all was reported.
 [[nodiscard]] std::vector<Finding> tried(std::span<const std::string_view> rules, std::vector<Finding> findings);
 
-inline constexpr std::array<std::string_view, 5> kJobRules = {"node.straggler", "node.differs",
-                                                              "mem.hugepages_inconsistent", "net.mtu_mismatch",
-                                                              "node.config_drift"};
+inline constexpr std::array<std::string_view, 5> kJobRules = {
+    "node.straggler", "node.differs", "mem.hugepages_inconsistent", "net.mtu_mismatch", "node.config_drift"};
 inline constexpr std::array<std::string_view, 3> kHistoryRules = {"history.slower", "history.drift", "history.changed"};
 
 }  // namespace reveal
