@@ -1,3 +1,6 @@
+#include <filesystem>
+#include <sstream>
+
 #include "hdf5schema/basics/error.h"
 #include "postproc/commands/comparison_status.h"
 #include "postproc/commands/make_report.h"
@@ -13,8 +16,9 @@ class Compare final : public Command {
  public:
   void declare(CLI::App& app, CommonOptions& common) override {
     add_config_option(app, common);
-    app.add_option("BEFORE", one_before_, "the directory of a run before the change")->type_name("DIR");
-    app.add_option("AFTER", one_after_, "of a run after it")->type_name("DIR");
+    app.add_option("BEFORE", one_before_, "the directory of a run before the change, or several with commas")
+        ->type_name("DIR[,DIR...]");
+    app.add_option("AFTER", one_after_, "of a run after it, or several")->type_name("DIR[,DIR...]");
     app.add_option("--before", before_, "runs before the change; two or more a side give an interval")
         ->type_name("DIR");
     app.add_option("--after", after_, "runs after it")->type_name("DIR");
@@ -27,8 +31,8 @@ class Compare final : public Command {
       complain("give two directories, BEFORE AFTER, or --before DIR... --after DIR...; see reveal compare --help");
       return kUsage;
     }
-    const std::vector<ComparedRun> before = reports_of(one_each ? std::vector{one_before_} : before_, common);
-    const std::vector<ComparedRun> after = reports_of(one_each ? std::vector{one_after_} : after_, common);
+    const std::vector<ComparedRun> before = reports_of(one_each ? runs_in(one_before_) : before_, common);
+    const std::vector<ComparedRun> after = reports_of(one_each ? runs_in(one_after_) : after_, common);
     // Somebody else's file could name any history as its own.
     const std::vector<double> earlier = common.foreign ? std::vector<double>() : seconds_of_earlier_runs(before, after);
     const JobComparison comparison = compare_jobs(before, after, earlier);
@@ -38,16 +42,23 @@ class Compare final : public Command {
 
   [[nodiscard]] Inputs inputs() const override {
     Inputs inputs{.failure = kTrouble};
-    for (const std::string& directory : {one_before_, one_after_}) {
-      if (!directory.empty()) inputs.paths.emplace_back(job_directory(directory));
-    }
-    for (const std::vector<std::string>* side : {&before_, &after_}) {
-      for (const std::string& directory : *side) inputs.paths.emplace_back(job_directory(directory));
+    for (const auto& some : {runs_in(one_before_), runs_in(one_after_), before_, after_}) {
+      for (const std::string& directory : some) inputs.paths.emplace_back(job_directory(directory));
     }
     return inputs;
   }
 
  private:
+  /// "A,A2": several runs, unless something is called so.
+  static std::vector<std::string> runs_in(const std::string& given) {
+    std::error_code error;
+    if (std::filesystem::exists(given, error)) return {given};
+    std::vector<std::string> runs;
+    std::istringstream rest(given);
+    for (std::string run; std::getline(rest, run, ',');) runs.push_back(run);
+    return runs;
+  }
+
   static std::vector<ComparedRun> reports_of(const std::vector<std::string>& directories, const CommonOptions& common) {
     std::vector<ComparedRun> runs;
     for (const std::string& given : directories) {
@@ -67,11 +78,12 @@ const RegisteredCommand kCompareCommand{
      .name = "compare",
      .help = "Runs before and after a change: the time, and which causes came and went",
      .examples = "  reveal compare reveal-4721 reveal-4722\n"
+                 "  reveal compare reveal-4721,reveal-4723 reveal-4722,reveal-4724\n"
                  "  reveal compare --before reveal-4721 reveal-4723 --after reveal-4722 reveal-4724\n"
                  "One run on each side shows which causes came and went; that the time differs by more than chance,\n"
                  "only several runs on a side can show, or earlier runs of the same command in reveal's history.\n"
-                 "Exit status: 0 no difference of the time is shown, 1 the time differs, 2 trouble, 3 it is not known\n"
-                 "(too few runs).",
+                 "Exit status: 0 the time is the same or better, 1 it is worse, 2 trouble, 3 it is not known (too few\n"
+                 "runs).",
      .make = make_command<Compare>}};
 
 }  // namespace

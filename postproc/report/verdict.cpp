@@ -246,6 +246,7 @@ std::string left_out_line(const Report& report) {
   parts.clear();
   if (!costless.empty()) parts.push_back(costless);
   add(effects, "consequence");
+  if (effects > 0) parts.back() += " of what is shown above";
   return joined(parts, "; ");
 }
 

@@ -62,6 +62,7 @@ STATUSES = {
     "reveal show reveal-4711 --node n03 --finding": {0, 1},
     "reveal compare reveal-4721 reveal-4722": {3},  # one run on each side
     "reveal compare --before": {0, 1},
+    "reveal compare reveal-4721,reveal-4723": {0, 1},
     "reveal try --with": {0, 1},
     "reveal try --from": {0, 1, 2},                 # 2: this job had no such finding
 }

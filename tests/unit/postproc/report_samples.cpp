@@ -4,6 +4,8 @@
 #include <limits>
 
 #include "hdf5schema/basics/clocks.h"
+#include "postproc/diagnose/causal_links.h"
+#include "postproc/report/verdict.h"
 
 namespace reveal::samples {
 namespace {
@@ -226,6 +228,43 @@ Report outsider(double timeline_step_seconds) {
   return report;
 }
 
+Report chain() {
+  Report report = base();
+  report.report_id = "4713-0-1";
+  const auto add = [&](const char* id, const char* title, const char* sentence, double begin, Severity severity,
+                       Impact impact, Evidence evidence) {
+    Finding finding;
+    finding.id = id;
+    finding.fingerprint = std::string(id) + ":n01";
+    finding.title = title;
+    finding.sentence = sentence;
+    finding.severity = severity;
+    finding.confidence = Confidence::likely;
+    finding.nodes = {evidence.node};
+    finding.intervals = {evidence.span = span(begin, 77)};
+    finding.impact = std::move(impact);
+    finding.evidence = {std::move(evidence)};
+    finding.remedy.verify = "the counters stand still";
+    report.findings.push_back(std::move(finding));
+  };
+  add("irq.imbalance", "Interrupts of a device pile up on one cpu",
+      "Cpu 3 of n01 handled 0.97 of the interrupts of eth0 for 15 s.", 62, Severity::notice,
+      {std::nullopt, std::nullopt, "not known: nothing of its own was seen to wait"},
+      {"irq.softirq_share", "cpu3", "n01", "mean", 0.97, 0.26, "ratio", {}, {"GAP"}, 22});
+  add("irq.softirq_saturation", "A cpu could not handle its packets in time",
+      "The backlog of cpu 3 on n01 dropped 912 packets in 14.6 s.", 62.4, Severity::notice,
+      {std::nullopt, std::nullopt, "not known: see what was sent again"},
+      {"softnet.dropped", "cpu3", "n01", "sum", 912, 0, "count", {}, {"COUNT"}, std::nullopt});
+  add("net.tcp_retrans_fault", "Packets are lost on their way to a node",
+      "Segments to n01 were lost for 14 s: 960 were sent again, 0.4 % of them.", 63, Severity::warning,
+      {9.1, 7.6, "time the ranks waited longer than usual for data"},
+      {"tcp.RetransSegs", "", "n02", "sum", 960, 3, "count", {}, {"GAP"}, 18});
+  link_causes(report.findings);
+  judge(report, {});
+  report.timeline = timeline(2);
+  return report;
+}
+
 Report healthy() {
   Report report = base();
   report.report_id = "4712-0-1";
@@ -371,7 +410,8 @@ Report hostile() {
 
 std::vector<Sample> all() {
   return {{"outsider", outsider(2)}, {"healthy", healthy()},       {"insufficient", insufficient()},
-          {"failed", failed()},      {"many_nodes", many_nodes()}, {"hostile", hostile()}};
+          {"failed", failed()},      {"many_nodes", many_nodes()}, {"hostile", hostile()},
+          {"chain", chain()}};
 }
 
 }  // namespace reveal::samples
