@@ -34,7 +34,8 @@ class Compare final : public Command {
     const std::vector<ComparedRun> before = reports_of(one_each ? runs_in(one_before_) : before_, common);
     const std::vector<ComparedRun> after = reports_of(one_each ? runs_in(one_after_) : after_, common);
     // Somebody else's file could name any history as its own.
-    const std::vector<double> earlier = common.foreign ? std::vector<double>() : seconds_of_earlier_runs(before, after);
+    const std::vector<double> earlier =
+        common.foreign ? std::vector<double>() : seconds_of_earlier_runs(before, after, state_place());
     const JobComparison comparison = compare_jobs(before, after, earlier);
     print(common.json ? comparison_as_json(comparison) : comparison_as_text(comparison, common.style()));
     return comparison_status(comparison.change);

@@ -3,15 +3,13 @@
 #include <set>
 
 #include "hdf5schema/basics/error.h"
-#include "postproc/history/run_index.h"
 
 namespace reveal {
 namespace {
 
 constexpr std::size_t kMostEarlierRuns = 20;  // an older run was of another machine, or of another version
 
-std::vector<RunRecord> runs_known_of(const std::string& key) {
-  const StatePlace state = state_place();
+std::vector<RunRecord> runs_known_of(const std::string& key, const StatePlace& state) {
   std::error_code error;
   if (state.directory.empty() || !std::filesystem::exists(state.directory, error)) return {};
   try {
@@ -24,7 +22,7 @@ std::vector<RunRecord> runs_known_of(const std::string& key) {
 }  // namespace
 
 std::vector<double> seconds_of_earlier_runs(const std::vector<ComparedRun>& before,
-                                            const std::vector<ComparedRun>& after) {
+                                            const std::vector<ComparedRun>& after, const StatePlace& state) {
   std::set<std::string> keys;
   std::set<std::int64_t> begins;
   for (const std::vector<ComparedRun>* side : {&before, &after}) {
@@ -34,7 +32,7 @@ std::vector<double> seconds_of_earlier_runs(const std::vector<ComparedRun>& befo
     }
   }
   if (keys.size() != 1 || keys.begin()->empty()) return {};
-  std::vector<RunRecord> runs = runs_known_of(*keys.begin());
+  std::vector<RunRecord> runs = runs_known_of(*keys.begin(), state);
   std::erase_if(runs, [&](const RunRecord& run) { return !run.accepted || begins.count(run.begin_utc_ns) > 0; });
   std::sort(runs.begin(), runs.end(),
             [](const RunRecord& a, const RunRecord& b) { return a.begin_utc_ns > b.begin_utc_ns; });
