@@ -82,6 +82,7 @@ class Try final : public Command {
  private:
   [[nodiscard]] TriedLine parsed(const std::vector<std::string>& lines) const {
     std::vector<TriedLine> all;
+    all.reserve(lines.size());
     for (const std::string& line : lines) all.push_back(parse_tried_line(line, command_.front()));
     return joined(all);
   }

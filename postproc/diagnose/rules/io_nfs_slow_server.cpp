@@ -225,6 +225,7 @@ std::vector<Finding> hangs(const RuleContext& context, const Mount& mount, std::
     told.push_back({at.begin, std::min(context.telemetry.samples, at.end + context.steps(2 * kRowSeconds))});
   }
   std::vector<Finding> findings;
+  findings.reserve(found.size());
   for (const auto& [at, answer] : found) {
     findings.push_back(describe_hang(context, mount, completed, at, told, answer));
   }

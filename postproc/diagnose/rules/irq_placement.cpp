@@ -31,6 +31,7 @@ std::vector<Card> cards(const RuleContext& context) {
     card.vectors.push_back(std::move(vector));
   }
   std::vector<Card> all;
+  all.reserve(by_device.size());
   for (auto& [device, card] : by_device) all.push_back(std::move(card));
   return all;
 }
