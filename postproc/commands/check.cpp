@@ -1,6 +1,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <exception>
 #include <filesystem>
@@ -13,6 +14,7 @@
 #include "postproc/diagnose/collector_query.h"
 #include "postproc/diagnose/node_check.h"
 #include "postproc/report/node_check_page.h"
+#include "postproc/telemetry/job.h"
 #include "postproc/telemetry/load.h"
 
 namespace reveal {
@@ -71,24 +73,35 @@ class Check final : public Command {
  public:
   void declare(CLI::App& app, CommonOptions& common) override {
     add_config_option(app, common);
+    CLI::Option* target =
+        app.add_option("dir", target_, "look at the recorded nodes of a job instead of this one")->type_name("DIR");
     app.add_flag("--all", all_, "print also what helps, and what was and could not be looked at");
     app.add_option("--textfile", textfile_, "write the results for node_exporter's textfile collector")
-        ->type_name("FILE.prom");
+        ->type_name("FILE.prom")
+        ->excludes(target);
     app.add_option("--seconds", seconds_, "how long to look (default 2)")
         ->type_name("N")
         ->check(finite() & CLI::Range(1.0, 20.0));
     app.add_option("--root", root_, "look at a copied tree or a recording of reveal-collect instead of this node")
-        ->type_name("DIR");
+        ->type_name("DIR")
+        ->excludes(target);
   }
 
   int run(const CommonOptions& common) override {
     try {
-      return look(common);
+      const AnalysisSettings settings = common.settings();
+      return static_cast<int>(target_.empty() ? look(recorded(), settings, common) : look_at_job(settings, common));
     } catch (const std::exception& error) {
       put(unknown_as_metrics(utc_now_ns()));
       print(common.json ? unknown_as_json(error.what()) : unknown_line(error.what()) + "\n");
       return static_cast<int>(NodeStatus::unknown);
     }
+  }
+
+  [[nodiscard]] Inputs inputs() const override {
+    Inputs inputs{.failure = static_cast<int>(NodeStatus::unknown)};
+    if (!target_.empty()) inputs.paths.emplace_back(job_directory(target_));
+    return inputs;
   }
 
  private:
@@ -101,9 +114,18 @@ class Check final : public Command {
     return load_trace(place.trace());
   }
 
-  int look(const CommonOptions& common) {
-    const AnalysisSettings settings = common.settings();
-    const NodeTrace trace = recorded();
+  /// A line for each node; the worst of them decides.
+  NodeStatus look_at_job(const AnalysisSettings& settings, const CommonOptions& common) const {
+    NodeStatus worst = NodeStatus::ok;
+    for (const ListedTrace& listed : list_traces(job_directory(target_))) {
+      const NodeTrace trace = load_trace(listed.path);
+      if (!common.json) print(trace.telemetry.node + ": ");
+      worst = std::max(worst, look(trace, settings, common));
+    }
+    return worst;
+  }
+
+  NodeStatus look(const NodeTrace& trace, const AnalysisSettings& settings, const CommonOptions& common) const {
     const Detection detection;
     const NodeCheck check = check_node({.telemetry = trace.telemetry,
                                         .detection = detection,
@@ -120,7 +142,7 @@ class Check final : public Command {
     } else {
       print(check_line(check) + "\n");
     }
-    return static_cast<int>(status_of(check));
+    return status_of(check);
   }
 
   /// What was found is worth more than the file.
@@ -133,7 +155,7 @@ class Check final : public Command {
     }
   }
 
-  std::string textfile_, root_ = "/";
+  std::string target_, textfile_, root_ = "/";
   double seconds_ = 2;
   bool all_ = false;
 };
@@ -142,7 +164,7 @@ const RegisteredCommand kCheckCommand{
     {.order = 99,
      .name = "check",
      .help = "Is this node configured well and its hardware sound, in one line for monitoring systems",
-     .examples = "  reveal check\n  reveal check --all\n  reveal check --json\n"
+     .examples = "  reveal check\n  reveal check --all\n  reveal check --json\n  reveal check reveal-4711\n"
                  "  reveal check --textfile reveal.prom      also for Prometheus\n"
                  "Exit status: 0 OK, 1 warning, 2 critical, 3 unknown.",
      .usage_status = static_cast<int>(NodeStatus::unknown),

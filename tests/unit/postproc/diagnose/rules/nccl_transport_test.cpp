@@ -146,7 +146,7 @@ TEST(RuleSocketThreads, IsSilentWhereMoreSocketsWouldNotHelp) {
                                                          {"net.eth0.speed", "10000"}};
   for (const auto& [key, value] : reasons) {
     R node = on_ethernet(2000);
-    std::erase_if(node.begin, [&](const auto& fact) { return fact.first == key; });
+    std::erase_if(node.begin, [name = key](const auto& fact) { return fact.first == name; });
     node.begin.emplace_back(key, value);
     EXPECT_TRUE(silent(node)) << key;
   }
