@@ -10,12 +10,12 @@ pages=/sys/kernel/mm/hugepages
 before=$(cat $pages/hugepages-2048kB/nr_hugepages)
 trap 'echo "$before" >$pages/hugepages-2048kB/nr_hugepages' EXIT
 mkdir -p "$out"
-cp -r --no-preserve=all $pages "$out/none"
+cp -r --no-preserve=all $pages "$out/none" 2>/dev/null || true  # "demote" can only be written
 
 node() { # node DIR NAME VIEW
   unshare -m bash -c '[ -z "$3" ] || mount --bind "$3" '$pages'
-    exec "$0/bin/reveal-run" --quiet --no-report --no-history --output "$1" --node "$2" -- \
-      "$0/bin/training_job" --ranks 1 --width 256 --samples 2048 --seconds '"$seconds" "$build" "$1" "$2" "$3"
+    exec "$0/bin/reveal-run" --quiet --no-report --output "$1" --node "$2" -- \
+      "$0/bin/training_job" --ranks 1 --width 256 --samples 2048 --seconds '"$seconds" "$build" "$1" "$2" "$3" >/dev/null
 }
 run() { # run NAME VIEW-OF-THE-THIRD
   node "$out/$1" n1 "$out/none" & node "$out/$1" n2 "$out/none" & node "$out/$1" n3 "$2" & wait

@@ -37,7 +37,7 @@ class Job:
         self.scratch = directory / "data"
         self.scratch.mkdir(parents=True)
         self.longest = args.fault_seconds + 5
-        words = [args.build / "bin/reveal-run", "--quiet", "--no-history", "--output", directory / "job", "--",
+        words = [args.build / "bin/reveal-run", "--quiet", "--output", directory / "job", "--",
                  args.build / "bin/training_job", "--ranks", "2", "--epochs", str(args.epochs), "--dir",
                  self.scratch]
         self.process = subprocess.Popen([*map(str, words), *(["--cold"] if cold else [])], stdin=subprocess.DEVNULL)

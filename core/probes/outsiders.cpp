@@ -55,11 +55,27 @@ struct GroupName {
 constexpr GroupName kGroups[] = {
     {"/job_", Belongs::jobs},  // Slurm
     {"/pbs_jobs.service/",
-     Belongs::jobs},                  // https://help.altair.com/2024.1.0/PBS%20Professional/PBSAdminGuide2024.1.pdf
-    {"/kubepods", Belongs::jobs},     // https://kubernetes.io/docs/concepts/architecture/cgroups/
+     Belongs::jobs},               // https://help.altair.com/2024.1.0/PBS%20Professional/PBSAdminGuide2024.1.pdf
+    {"/kubepods", Belongs::jobs},  // https://kubernetes.io/docs/concepts/architecture/cgroups/
+    {"/docker", Belongs::jobs},
+    {"/libpod", Belongs::jobs},
     {"/reveal/", Belongs::services},  // the collectors of other jobs
     {"/system.slice/", Belongs::services},
 };
+
+bool fits(const GroupName& known, std::string_view path) {
+  const std::size_t at = path.find(known.part);
+  if (at == std::string_view::npos) return false;
+  const std::string_view rest = path.substr(at + known.part.size());
+  return known.part != "/job_" || (!rest.empty() && rest.front() >= '0' && rest.front() <= '9');
+}
+
+/// Of an account that no person has: https://systemd.io/UIDS-GIDS/
+bool is_of_the_node(std::int64_t uid) noexcept {
+  constexpr std::int64_t kFirstPerson = 1000;
+  constexpr std::int64_t kNobody = 65534;
+  return uid == kNobody || (uid >= 0 && uid < kFirstPerson);
+}
 
 /// "updatedb.service" of "/system.slice/updatedb.service"; of "sshd@4-10.0.0.1:22.service" what is before its peer.
 std::string unit_in(std::string_view path) {
@@ -190,7 +206,7 @@ class OutsidersProbe final : public Probe {
   [[nodiscard]] double most_cpus() const { return static_cast<double>(context_.host.cpus_online.size()); }
 
   void add(int pid, Known& known, const ProcessStat& stat, double used, double seconds) {
-    if (!known.belongs) known.belongs = look_up(pid, known.unit);
+    if (!known.belongs) known.belongs = look_up(pid, known);
     if (*known.belongs == Belongs::to_the_job) return;
     used_ns_.at(static_cast<std::size_t>(*known.belongs)) += static_cast<std::int64_t>(used * 1e9);
     if (used < kBusy * seconds) return;
@@ -199,7 +215,8 @@ class OutsidersProbe final : public Probe {
     if (!known.unit.empty()) units_.push_back({known.unit, used / seconds});
   }
 
-  [[nodiscard]] Belongs look_up(int pid, std::string& unit) {
+  /// Units of the node's own accounts only: other ones may be somebody's job, and may be called after him.
+  [[nodiscard]] Belongs look_up(int pid, Known& process) {
     const std::string own = own_group();
     const std::vector<Cgroup> groups = cgroup_paths_of(context_.fs, pid);
     for (const Cgroup& group : groups) {
@@ -207,8 +224,10 @@ class OutsidersProbe final : public Probe {
     }
     for (const GroupName& known : kGroups) {
       for (const Cgroup& group : groups) {
-        if (group.path.find(known.part) == std::string::npos) continue;
-        if (known.belongs == Belongs::services) unit = unit_in(group.path);
+        if (!fits(known, group.path)) continue;
+        if (known.belongs != Belongs::services) return known.belongs;
+        if (!is_of_the_node(process.uid)) return Belongs::others;
+        process.unit = unit_in(group.path);
         return known.belongs;
       }
     }

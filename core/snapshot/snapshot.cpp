@@ -228,7 +228,9 @@ void add_power_limits(KernelTree& fs, Facts& facts) {
   }
 }
 
+/// "" where other processes are hidden, in a container or by hidepid.
 std::string irqbalance(KernelTree& fs) {
+  if (fs.word("/proc/2/comm") != "kthreadd") return "";
   for (const std::string& name : fs.list("/proc")) {
     if (parse_int(name) && fs.word("/proc/" + name + "/comm") == "irqbalance") return "running";
   }

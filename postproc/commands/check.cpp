@@ -5,10 +5,12 @@
 #include <chrono>
 #include <exception>
 #include <filesystem>
+#include <utility>
 
 #include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/private_files.h"
+#include "postproc/commands/confined.h"
 #include "postproc/commands/shared_options.h"
 #include "postproc/commands/terminal.h"
 #include "postproc/diagnose/collector_query.h"
@@ -106,6 +108,9 @@ class Check final : public Command {
 
  private:
   [[nodiscard]] NodeTrace recorded() const {
+    if (const auto foreign = foreign_part({root_}); foreign && root_ != "/") {
+      throw Error(root_ + " belongs to " + foreign->owner + ": its links could lead anywhere; copy it");
+    }
     constexpr double kMillisecond = 1e-3;
     const Workplace place;
     record_node({.trace = place.trace(),
@@ -114,14 +119,24 @@ class Check final : public Command {
     return load_trace(place.trace());
   }
 
-  /// A line for each node; the worst of them decides.
+  /// A line for each node; the worst of them decides, and one that could not be looked at where all others are well.
   NodeStatus look_at_job(const AnalysisSettings& settings, const CommonOptions& common) const {
     NodeStatus worst = NodeStatus::ok;
+    std::string separator = "[";
     for (const ListedTrace& listed : list_traces(job_directory(target_))) {
-      const NodeTrace trace = load_trace(listed.path);
-      if (!common.json) print(trace.telemetry.node + ": ");
-      worst = std::max(worst, look(trace, settings, common));
+      if (common.json) print(std::exchange(separator, ","));
+      NodeStatus status = NodeStatus::unknown;
+      try {
+        const NodeTrace trace = load_trace(listed.path);
+        if (!common.json) print(trace.telemetry.node + ": ");
+        status = look(trace, settings, common);
+      } catch (const Error& error) {
+        print(common.json ? unknown_as_json(error.what()) : listed.node + ": " + unknown_line(error.what()) + "\n");
+      }
+      const bool replaces = status == NodeStatus::unknown ? worst == NodeStatus::ok : status > worst;
+      if (replaces || (worst == NodeStatus::unknown && status != NodeStatus::ok)) worst = status;
     }
+    if (common.json) print("]\n");
     return worst;
   }
 

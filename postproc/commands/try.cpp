@@ -176,7 +176,8 @@ const RegisteredCommand kTryCommand{
          "The line is shown and run as it is, without a shell: NAME=VALUE, export, unset, or a program with its\n"
          "words that takes the command behind them. Several --with are tried together. --from takes it from\n"
          "your own report, and only as the rule table has it (reveal rules ID). A run that fails ends the\n"
-         "trial. Ctrl-C ends the running command and the trial, with what is known by then.\n"
+         "trial. Ctrl-C ends the running command and the trial, with what is known by then; a second one ends\n"
+         "a command that took no notice.\n"
          "Exit status: 0 the time is the same or better with it, 1 worse, 2 trouble, 3 not known (too few runs),\n"
          "128+n ended by signal n.",
      .make = make_command<Try>}};

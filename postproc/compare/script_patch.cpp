@@ -50,6 +50,21 @@ struct PlaceInScript {
   std::size_t alike = 0;  // words of the command that stand there one after the other
 };
 
+/// Words that start the command behind them.
+constexpr std::string_view kLaunchers[] = {"srun", "mpirun",  "mpiexec", "exec",       "time",      "nohup",
+                                           "env",  "numactl", "taskset", "reveal-run", "apptainer", "singularity"};
+
+/// Whether a shell would run what stands there: not a word of a text, a pattern or another command's argument.
+bool is_run(const std::string& line, std::size_t column) {
+  const std::string before = line.substr(0, column);
+  if (before.find_first_of("\"'`<#") != std::string::npos) return false;
+  const std::size_t begin = before.find_first_not_of(" \t", before.find_last_of(";&|(") + 1);  // npos + 1 is 0
+  if (begin == std::string::npos) return true;
+  const std::string first = before.substr(begin, before.find_first_of(" \t", begin) - begin);
+  return first.find('=') != std::string::npos ||
+         std::find(std::begin(kLaunchers), std::end(kLaunchers), first) != std::end(kLaunchers);
+}
+
 /// How many words of the command begin at word `first`.
 std::size_t words_alike(const std::vector<WordInLine>& words, std::size_t first, std::span<const std::string> command) {
   std::size_t count = 0;
@@ -65,7 +80,7 @@ std::vector<PlaceInScript> places_of(const std::vector<std::string>& lines, std:
     const std::vector<WordInLine> words = words_in(lines[i]);
     for (std::size_t k = 0; k < words.size(); ++k) {
       const std::size_t alike = words_alike(words, k, command);
-      if (alike > 0) places.push_back({i, words[k].begin, alike});
+      if (alike > 0 && is_run(lines[i], words[k].begin)) places.push_back({i, words[k].begin, alike});
     }
   }
   return places;
@@ -164,6 +179,9 @@ std::string diff_at(const std::string& name, const ScriptLines& script, const Pl
 
 ScriptPatch script_patch(const std::string& name, const std::string& script, const TriedLine& line,
                          std::span<const std::string> command) {
+  if (script.find(";;") != std::string::npos || script.find("<<") != std::string::npos) {
+    return {"", fmt::format("{} has cases or texts of its own, in which nothing is inserted", name)};
+  }
   const ScriptLines split = lines_of_script(script);
   const std::vector<PlaceInScript> places = best_places(places_of(split.lines, command));
   if (places.empty()) return {"", fmt::format("no line of {} runs {}", name, command.front())};

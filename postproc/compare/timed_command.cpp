@@ -5,11 +5,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <iterator>
+#include <sstream>
+#include <string_view>
 
 #include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/run_program.h"
@@ -25,9 +28,14 @@ std::array<struct sigaction, std::size(kStopSignals)> g_former{};
 
 /// The terminal sends its signals to the command as well: once is enough.
 extern "C" void stop_the_command(int signal, siginfo_t* from, void*) {
-  g_stopped_by = signal;
+  const bool again = g_stopped_by.exchange(signal) != 0;
   const pid_t command = g_command;
-  if (from->si_code != SI_KERNEL && command > 0) ::kill(command, signal);
+  if (command <= 0) return;
+  if (again) {
+    ::kill(command, SIGTERM);  // it has left the terminal, or takes no notice
+  } else if (from->si_code != SI_KERNEL) {
+    ::kill(command, signal);
+  }
 }
 
 std::vector<char*> pointers_to(std::vector<std::string>& words) {
@@ -36,6 +44,21 @@ std::vector<char*> pointers_to(std::vector<std::string>& words) {
   for (std::string& word : words) all.push_back(word.data());
   all.push_back(nullptr);
   return all;
+}
+
+/// Where the command would find the program: by the PATH of its own environment.
+std::string program_for(const std::string& word, const std::vector<std::string>& environment) {
+  constexpr std::string_view kPath = "PATH=";
+  constexpr std::string_view kUsual = "/bin:/usr/bin";  // as execvp(3) without a PATH
+  if (word.find('/') != std::string::npos) return word;
+  const auto set = std::find_if(environment.begin(), environment.end(),
+                                [&](const std::string& one) { return one.starts_with(kPath); });
+  std::istringstream folders(set == environment.end() ? std::string(kUsual) : set->substr(kPath.size()));
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    std::string file = (folder.empty() ? "." : folder) + "/" + word;
+    if (::access(file.c_str(), X_OK) == 0) return file;
+  }
+  return "";  // no such program
 }
 
 int start_command(std::vector<std::string>& words, std::vector<std::string>& environment, OutputOf output,
@@ -48,8 +71,9 @@ int start_command(std::vector<std::string>& words, std::vector<std::string>& env
   } else {
     posix_spawn_file_actions_adddup2(&streams, STDERR_FILENO, STDOUT_FILENO);
   }
-  const int failure = ::posix_spawnp(&child, words.front().c_str(), &streams, nullptr, pointers_to(words).data(),
-                                     pointers_to(environment).data());
+  const std::string program = program_for(words.front(), environment);
+  const int failure = ::posix_spawn(&child, program.c_str(), &streams, nullptr, pointers_to(words).data(),
+                                    pointers_to(environment).data());
   posix_spawn_file_actions_destroy(&streams);
   return failure;
 }

@@ -16,6 +16,7 @@ namespace {
 
 constexpr const char* kPaired = "Student's t of the differences between the two runs of each pair";
 constexpr std::size_t kTrialColumn = 15;
+constexpr std::size_t kLongestCommand = 1 << 20;
 
 std::size_t complete_pairs(const Trial& trial) {
   return std::min(trial.without.size(), trial.with.size());
@@ -36,6 +37,9 @@ std::string times_words(const std::vector<double>& times) {
 /// A diff is printed as it is: folded, patch(1) would not take it.
 std::string patch_as_text(const ScriptPatch& patch, const TextStyle& style) {
   if (patch.diff.empty()) return trial_row("no patch", patch.why_not, style);
+  const bool plain = std::none_of(patch.diff.begin(), patch.diff.end(),
+                                  [](char c) { return static_cast<unsigned char>(c) < ' ' && c != '\n' && c != '\t'; });
+  if (!plain) return trial_row("no patch", "the script holds control characters; --json prints the patch", style);
   return "\n" + patch.diff;
 }
 
@@ -87,7 +91,8 @@ std::string trial_as_text(const Trial& trial, const TextStyle& style) {
                 style);
   text += trial_row("stopped", trial.stopped, style);
   if (trial.difference) text += trial_row("method", kPaired, style);
-  text += trial_row("keep this", trial.keep, style);
+  // Not folded: it could not be pasted.
+  if (!trial.keep.empty()) text += "  keep this    " + printable(trial.keep, kLongestCommand) + "\n";
   return text + patch_as_text(trial.patch, style);
 }
 

@@ -15,6 +15,8 @@ namespace {
 constexpr CausalLink kLinks[] = {
     {"cpu.thermal_throttle", "cpu.freq_oscillation", "cpu clocks that fell"},
     {"cpu.power_cap", "cpu.freq_oscillation", "cpu clocks that fell"},
+    {"mem.hugepages_inconsistent", "mem.hugepages_reserved_idle", "huge pages that nobody uses"},
+    {"mem.hugepages_inconsistent", "node.differs", "a node that looks unlike the others"},
     {"mem.ecc_host", "cpu.smi_noise", "firmware interrupts that report the memory errors"},
     {"irq.remote_numa", "irq.softirq_saturation", "a cpu that could not handle its packets in time"},
     {"irq.imbalance", "irq.softirq_saturation", "a cpu that could not handle its packets in time"},
@@ -24,9 +26,9 @@ constexpr CausalLink kLinks[] = {
     {"net.nic_rx_drop", "net.tcp_retrans_fault", "lost packets that TCP sent again", true},
     {"irq.imbalance", "cpu.freq_oscillation", "cpu clocks that changed with the interrupts"},
     {"irq.softirq_saturation", "cpu.freq_oscillation", "cpu clocks that changed with the interrupts"},
-    {"mem.leak_oom_risk", "mem.reclaim_thrash", "a page cache that was too small for the files"},
-    {"mem.leak_oom_risk", "mem.swap_activity", "memory that was swapped out"},
-    {"mem.leak_oom_risk", "mem.oom_killed", "a process that the kernel killed for memory"},
+    {"mem.leak_oom_risk", "mem.reclaim_thrash", "a page cache that was too small for the files", false, true},
+    {"mem.leak_oom_risk", "mem.swap_activity", "memory that was swapped out", false, true},
+    {"mem.leak_oom_risk", "mem.oom_killed", "a process that the kernel killed for memory", false, true},
     {"mem.reclaim_thrash", "mem.swap_activity", "memory that was swapped out"},
     {"mem.swap_activity", "mem.oom_killed", "a process that the kernel killed for memory"},
     {"mem.swap_activity", "io.local_disk_saturated", "a disk busy with swapping"},
@@ -47,7 +49,8 @@ constexpr CausalLink kLinks[] = {
 };
 
 constexpr std::int64_t kSecond = 1'000'000'000;
-constexpr std::int64_t kEdge = kSecond;           // rules know the ends of an interval to about that
+constexpr std::int64_t kEdge = kSecond;  // rules know the ends of an interval to about that
+constexpr std::int64_t kOnset = 10 * kSecond;
 constexpr std::int64_t kAftermath = 5 * kSecond;  // queues drain, timers run out
 constexpr double kExplainedShare = 0.8;
 
@@ -63,23 +66,42 @@ std::int64_t onset_of(const Finding& finding) {
   return onset;
 }
 
-/// Part of the span in the intervals of the cause and shortly behind them; of a moment all or nothing.
-double covered(const TimeSpan& span, const Finding& cause) {
+/// Each a little longer, so that they may overlap; then united.
+std::vector<TimeSpan> reach_of(const Finding& cause) {
+  std::vector<TimeSpan> spans = cause.intervals;
+  std::sort(spans.begin(), spans.end(), [](TimeSpan a, TimeSpan b) { return a.begin_utc_ns < b.begin_utc_ns; });
+  std::vector<TimeSpan> united;
+  for (const TimeSpan& span : spans) {
+    const TimeSpan wide{span.begin_utc_ns - kEdge, span.end_utc_ns + kAftermath};
+    if (!united.empty() && wide.begin_utc_ns <= united.back().end_utc_ns) {
+      united.back().end_utc_ns = std::max(united.back().end_utc_ns, wide.end_utc_ns);
+    } else {
+      united.push_back(wide);
+    }
+  }
+  return united;
+}
+
+/// Part of the span within reach of the cause; of a moment all or nothing.
+double covered(const TimeSpan& span, const std::vector<TimeSpan>& reach) {
   const std::int64_t length = std::max<std::int64_t>(span.end_utc_ns - span.begin_utc_ns, 1);
   std::int64_t inside = 0;
-  for (const TimeSpan& theirs : cause.intervals) {
-    const auto begin = std::max(span.begin_utc_ns, theirs.begin_utc_ns - kEdge);
-    const auto end = std::min(span.begin_utc_ns + length, theirs.end_utc_ns + kAftermath);
+  for (const TimeSpan& theirs : reach) {
+    const auto begin = std::max(span.begin_utc_ns, theirs.begin_utc_ns);
+    const auto end = std::min(span.begin_utc_ns + length, theirs.end_utc_ns);
     inside += std::max<std::int64_t>(0, end - begin);
   }
-  return std::min(1.0, static_cast<double>(inside) / static_cast<double>(length));
+  return static_cast<double>(inside) / static_cast<double>(length);
 }
 
 bool explains(const CausalLink& link, const Finding& cause, const Finding& effect) {
   if (!link.across_nodes && !share_a_node(cause, effect)) return false;
-  if (onset_of(effect) < onset_of(cause) - kEdge || effect.intervals.empty()) return false;
+  if (effect.intervals.empty() || cause.intervals.empty()) return false;
+  const std::int64_t delay = onset_of(effect) - onset_of(cause);
+  if (delay < -kEdge || (link.late ? cause.severity < Severity::warning : delay > kOnset)) return false;
+  const std::vector<TimeSpan> reach = reach_of(cause);
   double explained = 0;
-  for (const TimeSpan& span : effect.intervals) explained += covered(span, cause);
+  for (const TimeSpan& span : effect.intervals) explained += covered(span, reach);
   return explained >= kExplainedShare * static_cast<double>(effect.intervals.size());
 }
 
@@ -123,14 +145,14 @@ std::span<const CausalLink> causal_links() noexcept {
 
 std::vector<const Finding*> effects_of(const Finding& cause, std::span<const Finding> findings) {
   std::vector<const Finding*> effects;
-  for (const Finding& finding : findings) {
-    if (finding.caused_by == cause.id) effects.push_back(&finding);
-  }
-  for (std::size_t i = 0; i < effects.size(); ++i) {  // grows by the effects of effects
+  const auto add_of = [&](const std::string& id) {
     for (const Finding& finding : findings) {
-      if (finding.caused_by == effects[i]->id) effects.push_back(&finding);
+      const bool known = std::find(effects.begin(), effects.end(), &finding) != effects.end();
+      if (!id.empty() && finding.caused_by == id && finding.id != cause.id && !known) effects.push_back(&finding);
     }
-  }
+  };
+  add_of(cause.id);
+  for (std::size_t i = 0; i < effects.size(); ++i) add_of(effects[i]->id);  // grows by the effects of effects
   std::stable_sort(effects.begin(), effects.end(),
                    [](const Finding* a, const Finding* b) { return onset_of(*a) < onset_of(*b); });
   return effects;

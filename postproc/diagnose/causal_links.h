@@ -18,12 +18,15 @@ struct CausalLink {
   std::string_view words;  // the effect, as what the cause led to: "packets dropped by that cpu"
   /// What one node suffers, another one sees: the sender of packets that the receiver drops.
   bool across_nodes = false;
+  /// It comes long after its cause, which must be worth acting on by itself; others come within seconds.
+  bool late = false;
 };
 [[nodiscard]] std::span<const CausalLink> causal_links() noexcept;
 
 /// Sets `caused_by` of each finding that another one of them explains: all its intervals but a fifth lie in the
-/// other's, or up to five seconds behind, and none began before. The first cause of a chain gets the words of the
-/// chain, and the chain's greatest severity and cost. At most one finding per rule.
+/// other's, or up to five seconds behind, and it began with the other or within ten seconds, so that what has been
+/// there all the time explains nothing that comes later. The first cause of a chain gets the words of the chain, and
+/// the chain's greatest severity and cost. At most one finding per rule.
 void link_causes(std::vector<Finding>& findings);
 
 /// The findings that this one led to, directly or not, in order of their onset.

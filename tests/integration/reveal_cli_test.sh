@@ -158,6 +158,11 @@ tail -n 1 out | grep -qx '  everything   reveal show --all job' || fail "no next
 expect 0 - "$reveal" show job/n01.h5
 "$reveal" check job >out 2>err
 [ $? -le 2 ] && grep -qE '^n01: (OK|WARNING|CRITICAL) - ' out || fail "check of a job: $(cat out err)"
+mkdir two_nodes
+: >two_nodes/n00.h5
+cp job/n01.h5 two_nodes/
+"$reveal" check --json two_nodes >out 2>err
+json out "len(r) == 2 and r[0]['status'] == 'unknown' and r[1]['status'] != 'unknown'"
 cmp -s out first.txt || fail "a trace does not stand for its directory"
 expect 0 - "$reveal" report job --brief --exit-code 7 --ran 4.25
 [ "$(wc -l <out)" -le 6 ] || fail "more than six lines: $(cat out)"
@@ -331,6 +336,14 @@ json out "r['schema'] == 'reveal.try/1' and len(r['with']) == len(r['without']) 
 [ "$(tr '\n' , <counted)" = ' a b $(touch evil), a b $(touch evil),with a b $(touch evil),with a b $(touch evil), a b $(touch evil),' ] ||
   fail "not ABBA after a warm-up: $(cat counted)"
 [ ! -e evil ] || fail "try ran a shell"
+mkdir slow_bin fast_bin
+printf '#!/bin/sh\nexit 3\n' >slow_bin/tool
+printf '#!/bin/sh\nexit 0\n' >fast_bin/tool
+chmod 755 slow_bin/tool fast_bin/tool
+PATH=$PWD/slow_bin:$PATH "$reveal" try --with "PATH=$PWD/fast_bin:/bin" --runs 2 --warmup 0 -- tool >out 2>err
+grep -q 'run 1 without the line ended with exit status 3' err || fail "try ignores the PATH of a side: $(cat err)"
+PATH=$PWD/fast_bin:$PATH "$reveal" try --with "PATH=$PWD/slow_bin:/bin" --runs 2 --warmup 0 -- tool >out 2>err
+grep -q 'run 1 with the line ended with exit status 3' err || fail "try ignores the PATH of a line: $(cat err)"
 expect 2 'give the line to try' "$reveal" try -- true
 expect 2 'only a shell understands ;' "$reveal" try --with 'A=1; touch evil' -- true
 expect 2 'command is required' "$reveal" try --with A=1

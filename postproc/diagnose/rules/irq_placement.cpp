@@ -141,6 +141,7 @@ std::vector<Finding> check_service(const RuleContext& context) {
   if (service == "running" || !context.snapshot_value("cpu.isolated").empty()) return {};
   if (found_before(context, "irq.imbalance")) return {};
   const auto cpus = parse_cpu_list(context.snapshot_value("cpu.online")).size();
+  if (cpus == 0) throw Unavailable("not measured: cpu.online");
   if (static_cast<double>(cpus) < context.threshold("min_cpus")) return {};
   std::vector<Finding> findings;
   for (const Card& card : cards(context)) {

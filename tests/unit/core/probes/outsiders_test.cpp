@@ -51,9 +51,9 @@ TEST_F(OutsidersOnHost, AreNotTakenForTheProcessThatHadTheirNumberBefore) {
 class KindsOfOutsiders : public OutsidersOnHost {
  protected:
   KindsOfOutsiders() { host.process(1, 0, "init", 0, 0); }
-  /// Of a user other than who records.
-  void foreign(int pid, int ticks, const std::string& groups) {
-    process(pid, "foreign", ticks, ::geteuid() + 1);
+  /// Of an account other than who records.
+  void foreign(int pid, int ticks, const std::string& groups, unsigned uid = 7) {
+    process(pid, "foreign", ticks, uid);
     host.write("/proc/" + std::to_string(pid) + "/cgroup", groups);
   }
   static std::int64_t used(const ProbeBench& bench, const std::string& kind) {
@@ -70,6 +70,8 @@ TEST_F(KindsOfOutsiders, AreToldByTheirControlGroups) {
     foreign(602, 3 * ticks, "5:cpuset:/slurm/uid_1001/job_14/step_0\n1:name=systemd:/system.slice/slurmd.service\n");
     foreign(603, 4 * ticks, "0::/user.slice/user-1001.slice/session-2.scope\n");
     foreign(604, 5 * ticks, "0::/system.slice/slurmstepd.scope/job_12/step_extern/slurm\n");
+    foreign(606, 7 * ticks, "0::/system.slice/jupyter-alice-singleuser.service\n", 4711);
+    foreign(607, 8 * ticks, "0::/system.slice/docker-4f5e.scope\n");
     foreign(605, 6 * ticks, "0::/\n");
     host.write("/proc/605/status", "Name:\tkswapd0\nPPid:\t2\nUid:\t0\t0\n");
   };
@@ -80,8 +82,8 @@ TEST_F(KindsOfOutsiders, AreToldByTheirControlGroups) {
   run(11);
   bench.sample();
   EXPECT_EQ(used(bench, "services"), 10 * kTick);
-  EXPECT_EQ(used(bench, "jobs"), (20 + 30) * kTick);
-  EXPECT_EQ(used(bench, "others"), 40 * kTick) << "and nobody of the job's own control group";
+  EXPECT_EQ(used(bench, "jobs"), (20 + 30 + 80) * kTick);
+  EXPECT_EQ(used(bench, "others"), (40 + 70) * kTick) << "and nobody of the job's own control group";
   EXPECT_EQ(used(bench, "kernel"), 60 * kTick);
 }
 

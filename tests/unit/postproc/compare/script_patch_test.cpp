@@ -63,6 +63,22 @@ TEST(ScriptPatch, TakesThePlaceWithMostWordsOfTheCommand) {
             "--- job.sh\n+++ job.sh\n@@ -1,2 +1,3 @@\n python prepare.py\n+unset A\n python train.py --epochs 30\n");
 }
 
+TEST(ScriptPatch, LeavesAloneWhatIsNotRun) {
+  const TriedLine line = parse_tried_line("nice -n 5", "");
+  const auto why_not = [&](const char* script) {
+    return script_patch("job.sh", script, line, Words{"./slow"}).why_not;
+  };
+  for (const char* script :
+       {"echo \"now starting ./slow on $(hostname)\"\n", "cp ./slow /tmp\n", "echo done # ./slow\n"}) {
+    EXPECT_EQ(why_not(script), "no line of job.sh runs ./slow") << script;
+  }
+  for (const char* script : {"case $1 in\n  a) ./slow ;;\nesac\n", "cat <<EOF\n./slow\nEOF\n"}) {
+    EXPECT_NE(why_not(script).find("cases or texts of its own"), std::string::npos) << script;
+  }
+  EXPECT_EQ(why_not("cd /tmp && A=1 ./slow\n"), "");
+  EXPECT_EQ(why_not("srun -n 4 ./slow\n"), "");
+}
+
 TEST(ScriptPatch, SaysWhyThereIsNone) {
   const TriedLine line = parse_tried_line("A=1", "");
   EXPECT_EQ(script_patch("job.sh", kScript, line, Words{"./solver"}).why_not, "no line of job.sh runs ./solver");

@@ -97,8 +97,33 @@ TEST(CausalLinks, LeaveAFindingAloneThatAlsoCameWithoutTheCause) {
   EXPECT_EQ(cause_of({seen("mem.swap_activity", 10, 30), reads}, "io.slow_reads"), "");
 }
 
+TEST(CausalLinks, DoNotBlameWhatHasBeenThereAllTheTime) {
+  const Finding imbalance = seen("irq.imbalance", 0, 120);
+  EXPECT_EQ(cause_of({imbalance, seen("net.tcp_retrans_fault", 60, 80)}, "net.tcp_retrans_fault"), "");
+  Finding leak = seen("mem.leak_oom_risk", 0, 120);
+  EXPECT_EQ(cause_of({leak, seen("mem.swap_activity", 90, 120)}, "mem.swap_activity"), "") << "a remark";
+  leak.severity = Severity::warning;
+  EXPECT_EQ(cause_of({leak, seen("mem.swap_activity", 90, 120)}, "mem.swap_activity"), "mem.leak_oom_risk");
+}
+
+TEST(CausalLinks, CountEachSecondOnce) {
+  Finding bursts = seen("mem.swap_activity", 0, 1);
+  for (int second = 2; second < 20; second += 2) bursts.intervals.push_back({second * kSecond, (second + 1) * kSecond});
+  EXPECT_EQ(cause_of({bursts, seen("io.slow_reads", 0, 70)}, "io.slow_reads"), "");
+  EXPECT_EQ(cause_of({bursts, seen("io.slow_reads", 0, 24)}, "io.slow_reads"), "mem.swap_activity");
+}
+
+TEST(CausalLinks, SurviveACircleInSomebodysFile) {
+  std::vector<Finding> circle = {seen("a", 0, 1), seen("b", 0, 1), seen("c", 0, 1)};
+  circle[0].caused_by = "b";
+  circle[1].caused_by = "a";
+  circle[2].caused_by = "c";
+  EXPECT_EQ(effects_of(circle[0], circle).size(), 1U);
+  EXPECT_TRUE(effects_of(circle[2], circle).empty());
+}
+
 TEST(CausalLinks, TakeAMomentForAnEffect) {
-  EXPECT_EQ(cause_of({seen("mem.swap_activity", 10, 30), seen("mem.oom_killed", 30.5, 30.5)}, "mem.oom_killed"),
+  EXPECT_EQ(cause_of({seen("mem.swap_activity", 10, 30), seen("mem.oom_killed", 18, 18)}, "mem.oom_killed"),
             "mem.swap_activity");
 }
 
