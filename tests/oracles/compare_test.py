@@ -67,7 +67,7 @@ def check(directory, rng, sizes, gap):
         if abs(got - value) > 6e-4 * max(abs(value), 1e-3):
             failures.append(f"{sizes} {key}: {got}, scipy {value}")
     change = "same" if wanted["p"] >= 0.05 else "slower" if wanted["difference"] > 0 else "faster"
-    if (result["change"], done.returncode) != (change, 0 if change == "same" else 1):
+    if (result["change"], done.returncode) != (change, 1 if change == "slower" else 0):
         failures.append(f"{sizes}: {result['change']}, exit status {done.returncode}; scipy: {change}")
 
 
