@@ -9,6 +9,7 @@
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/not_measured.h"
 #include "hdf5schema/basics/text.h"
+#include "postproc/diagnose/found_before.h"
 #include "postproc/diagnose/interval_finding.h"
 #include "postproc/words/quantity.h"
 
@@ -180,13 +181,7 @@ std::vector<double> restlessness(const RuleContext& context, std::span<const dou
 }
 
 bool is_told(const RuleContext& context, Interval at) {
-  const TimeSpan span = context.span(at.begin, at.end);
-  return std::any_of(context.found.begin(), context.found.end(), [&](const Finding& finding) {
-    return finding.kind == FindingKind::anomaly &&
-           std::any_of(finding.intervals.begin(), finding.intervals.end(), [&](const TimeSpan& told) {
-             return told.begin_utc_ns < span.end_utc_ns && span.begin_utc_ns < told.end_utc_ns;
-           });
-  });
+  return found_beside(context, at, [](const Finding& one) { return one.kind == FindingKind::anomaly; });
 }
 
 /// What rose most at the same time: the clock follows it, not the other way round.

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "hdf5schema/basics/error.h"
+#include "postproc/diagnose/found_before.h"
 #include "postproc/diagnose/signals.h"
 #include "postproc/words/quantity.h"
 
@@ -37,10 +38,6 @@ Crowd largest_crowd(const RuleContext& context) {
     if (crowd.waited > largest.waited) largest = crowd;
   }
   return largest;
-}
-
-bool found_before(const RuleContext& context, std::string_view id) {
-  return std::any_of(context.found.begin(), context.found.end(), [&](const Finding& found) { return found.id == id; });
 }
 
 Evidence fact(const RuleContext& context, std::string metric, const std::string& process, double observed,

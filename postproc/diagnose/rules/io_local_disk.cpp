@@ -9,6 +9,7 @@
 
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/not_measured.h"
+#include "postproc/diagnose/found_before.h"
 #include "postproc/diagnose/interval_finding.h"
 #include "postproc/words/quantity.h"
 
@@ -96,13 +97,8 @@ std::optional<Signal> stalled(const RuleContext& context) {
 
 /// A flood of dirty pages and swap have the disk busy, too, and their own rules say it.
 bool is_explained(const RuleContext& context, Interval at) {
-  const TimeSpan span = context.span(at.begin, at.end);
-  return std::any_of(context.found.begin(), context.found.end(), [&](const Finding& finding) {
-    return (finding.id == "mem.writeback_stall" || finding.id == "mem.swap_activity") &&
-           std::any_of(finding.intervals.begin(), finding.intervals.end(), [&](const TimeSpan& theirs) {
-             return theirs.begin_utc_ns < span.end_utc_ns && span.begin_utc_ns < theirs.end_utc_ns;
-           });
-  });
+  return found_beside(
+      context, at, [](const Finding& one) { return one.id == "mem.writeback_stall" || one.id == "mem.swap_activity"; });
 }
 
 /// Whose requests they were.

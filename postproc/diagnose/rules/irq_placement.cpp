@@ -8,6 +8,7 @@
 
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/text.h"
+#include "postproc/diagnose/found_before.h"
 #include "postproc/diagnose/interrupt_causes.h"
 #include "postproc/diagnose/signals.h"
 #include "postproc/words/quantity.h"
@@ -58,10 +59,6 @@ std::map<std::string, double> served(const RuleContext& context, const Card& car
 double sum_of(const std::map<std::string, double>& rates) {
   return std::accumulate(rates.begin(), rates.end(), 0.0,
                          [](double sum, const auto& rate) { return sum + rate.second; });
-}
-
-bool found_before(const RuleContext& context, std::string_view id) {
-  return std::any_of(context.found.begin(), context.found.end(), [&](const Finding& found) { return found.id == id; });
 }
 
 bool contains(const std::vector<int>& cpus, int cpu) {

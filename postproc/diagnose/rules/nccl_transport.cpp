@@ -9,6 +9,7 @@
 
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/text.h"
+#include "postproc/diagnose/found_before.h"
 #include "postproc/diagnose/rule.h"
 #include "postproc/diagnose/signals.h"
 #include "postproc/words/quantity.h"
@@ -212,10 +213,6 @@ double peak_of(std::vector<double> seconds) {
   const auto at = static_cast<std::size_t>(kUsualPeak * static_cast<double>(seconds.size() - 1));
   std::nth_element(seconds.begin(), seconds.begin() + static_cast<std::ptrdiff_t>(at), seconds.end());
   return seconds[at];
-}
-
-bool found_before(const RuleContext& context, std::string_view id) {
-  return std::any_of(context.found.begin(), context.found.end(), [&](const Finding& found) { return found.id == id; });
 }
 
 std::vector<Finding> check_sockets(const RuleContext& context) {

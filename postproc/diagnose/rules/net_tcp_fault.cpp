@@ -6,6 +6,7 @@
 #include <array>
 
 #include "hdf5schema/basics/not_measured.h"
+#include "postproc/diagnose/found_before.h"
 #include "postproc/diagnose/interval_finding.h"
 #include "postproc/words/quantity.h"
 
@@ -30,12 +31,8 @@ RunnerUp runner_up(bool twice_measured) {
 /// Lost in this node's own kernel or card, or at a port that is too slow, which a rule before this one has said.
 bool is_explained(const RuleContext& context, Interval at) {
   constexpr std::array<std::string_view, 3> kReasons = {"irq.softirq_saturation", "net.congestion", "net.nic_rx_drop"};
-  const TimeSpan span = context.span(at.begin, at.end);
-  return std::any_of(context.found.begin(), context.found.end(), [&](const Finding& finding) {
-    return std::find(kReasons.begin(), kReasons.end(), finding.id) != kReasons.end() &&
-           std::any_of(finding.intervals.begin(), finding.intervals.end(), [&](const TimeSpan& theirs) {
-             return theirs.begin_utc_ns < span.end_utc_ns && span.begin_utc_ns < theirs.end_utc_ns;
-           });
+  return found_beside(context, at, [&](const Finding& one) {
+    return std::find(kReasons.begin(), kReasons.end(), one.id) != kReasons.end();
   });
 }
 

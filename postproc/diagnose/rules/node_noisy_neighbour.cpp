@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "hdf5schema/basics/error.h"
+#include "postproc/diagnose/found_before.h"
 #include "postproc/diagnose/outsiders.h"
 #include "postproc/words/quantity.h"
 
@@ -36,12 +37,8 @@ std::vector<Suffering> sufferings(const RuleContext& context, const Signal& wait
 
 /// Another rule has a name for it, and its remedy.
 bool is_told(const RuleContext& context, Interval at) {
-  const TimeSpan span = context.span(at.begin, at.end);
-  return std::any_of(context.found.begin(), context.found.end(), [&](const Finding& finding) {
-    if (finding.subsystem != Subsystem::storage && finding.subsystem != Subsystem::memory) return false;
-    return std::any_of(finding.intervals.begin(), finding.intervals.end(), [&](const TimeSpan& told) {
-      return told.begin_utc_ns < span.end_utc_ns && span.begin_utc_ns < told.end_utc_ns;
-    });
+  return found_beside(context, at, [](const Finding& one) {
+    return one.subsystem == Subsystem::storage || one.subsystem == Subsystem::memory;
   });
 }
 

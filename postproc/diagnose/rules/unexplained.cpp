@@ -18,16 +18,10 @@ constexpr std::size_t kMostReasons = 3;
 /// A rule has spoken about it when its intervals cover the given part of the episode. Whole-job audits explain nothing
 /// that begins and ends.
 bool explained(const RuleContext& context, TimeSpan episode) {
-  const double length = static_cast<double>(episode.end_utc_ns - episode.begin_utc_ns);
-  for (const Finding& finding : context.found) {
-    if (finding.kind == FindingKind::audit) continue;
-    for (const TimeSpan& theirs : finding.intervals) {
-      const auto begin = std::max(episode.begin_utc_ns, theirs.begin_utc_ns);
-      const auto end = std::min(episode.end_utc_ns, theirs.end_utc_ns);
-      if (static_cast<double>(end - begin) >= context.threshold("explained_share") * length) return true;
-    }
-  }
-  return false;
+  const double share = context.threshold("explained_share");
+  return std::any_of(context.found.begin(), context.found.end(), [&](const Finding& finding) {
+    return finding.kind != FindingKind::audit && covers(finding, episode, share);
+  });
 }
 
 /// What the job itself did or waited for: where none of it changed, the job did not feel the episode. Nothing if none
