@@ -2,17 +2,19 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 #include <utility>
 
 #include "core/kernel_text/recording.h"
 #include "hdf5schema/basics/error.h"
-#include "hdf5schema/basics/file_text.h"
 
 namespace reveal {
 namespace {
@@ -28,6 +30,16 @@ bool has_long_line(std::string_view text) noexcept {
     text.remove_prefix(std::min(end + 1, text.size()));
   }
   return false;
+}
+
+constexpr int kMostTries = 64;
+
+/// Links and ".." lead to a place below the root. https://man7.org/linux/man-pages/man2/openat2.2.html
+int open_inside(int root, const char* path, int flags) noexcept {
+  open_how how{};
+  how.flags = static_cast<std::uint64_t>(flags | O_CLOEXEC);
+  how.resolve = RESOLVE_IN_ROOT;
+  return static_cast<int>(::syscall(SYS_openat2, root, path, &how, sizeof how));
 }
 
 }  // namespace
@@ -88,15 +100,7 @@ std::string_view KernelFile::read() noexcept {
 std::string_view KernelFile::read_live() noexcept {
   bool keep = true;
   if (fd_ < 0) {
-    std::array<char, 512> name;
-    if (fs_->root_.size() + path_.size() >= name.size()) {
-      error_ = ENAMETOOLONG;
-      return {};
-    }
-    std::copy(fs_->root_.begin(), fs_->root_.end(), name.begin());
-    const auto end = std::copy(path_.begin(), path_.end(), name.begin() + static_cast<long>(fs_->root_.size()));
-    *end = '\0';
-    fd_ = ::open(name.data(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    fd_ = fs_->descriptor_of(path_.c_str(), O_RDONLY | O_NONBLOCK);
     if (fd_ < 0) {
       error_ = errno;
       return {};
@@ -134,12 +138,26 @@ KernelTree::KernelTree(const std::filesystem::path& root) : root_(root.lexically
   if (root_.empty()) return;
   std::error_code ignored;
   if (!std::filesystem::is_directory(root_, ignored)) throw Error(root_ + ": not a directory");
+  root_descriptor_ = Descriptor(::open(root_.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (root_descriptor_.get() < 0) throw system_error(root_, errno);
+  const Descriptor probe(open_inside(root_descriptor_.get(), "/", O_PATH));
+  stays_inside_ = probe.get() >= 0;  // not before Linux 5.6, nor where a container refuses the call
   if (std::filesystem::exists(root_ + '/' + std::string(kRecordingFile), ignored)) {
     reader_ = std::make_unique<RecordingReader>(root_ + '/' + std::string(kRecordingFile));
   }
 }
 
 KernelTree::~KernelTree() = default;
+
+int KernelTree::descriptor_of(const char* path, int flags) const noexcept {
+  if (root_.empty()) return ::open(path, flags | O_CLOEXEC);
+  if (!stays_inside_) return ::openat(root_descriptor_.get(), path + 1, flags | O_CLOEXEC);
+  for (int tries = 0; tries < kMostTries; ++tries) {
+    const int descriptor = open_inside(root_descriptor_.get(), path, flags);
+    if (descriptor >= 0 || errno != EAGAIN) return descriptor;  // something was renamed meanwhile
+  }
+  return -1;
+}
 
 KernelFile KernelTree::open(std::string path, std::size_t expected_size) {
   return KernelFile(*this, std::move(path), expected_size);
@@ -174,7 +192,16 @@ std::optional<std::string> KernelTree::text(std::string_view path) {
 
 std::string KernelTree::unrecorded_text(const std::string& path) const {
   if (reader_) return "";
-  return file_text(root_ + path);
+  const Descriptor file(descriptor_of(path.c_str(), O_RDONLY | O_NONBLOCK));
+  std::string text;
+  std::array<char, kKernelPage> part;
+  while (file) {
+    const ssize_t got = ::read(file.get(), part.data(), part.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) break;
+    text.append(part.data(), static_cast<std::size_t>(got));
+  }
+  return text;
 }
 
 std::string KernelTree::word(std::string_view path) {
@@ -196,9 +223,11 @@ std::vector<std::string> KernelTree::list(std::string_view path) {
     return names;
   }
   int error = 0;
-  DIR* directory = ::opendir((root_ + std::string(path)).c_str());
+  const int descriptor = descriptor_of(std::string(path).c_str(), O_RDONLY | O_DIRECTORY);
+  DIR* directory = descriptor < 0 ? nullptr : ::fdopendir(descriptor);
   if (directory == nullptr) {
     error = errno;
+    if (descriptor >= 0) ::close(descriptor);
   } else {
     while (const dirent* entry = ::readdir(directory)) {
       if (entry->d_name[0] != '.') names.emplace_back(entry->d_name);
@@ -221,9 +250,12 @@ std::optional<std::string> KernelTree::link(std::string_view path) {
     return recorded.text;
   }
   std::array<char, 4096> target;
-  const ssize_t size = ::readlink((root_ + std::string(path)).c_str(), target.data(), target.size());
+  const int itself = descriptor_of(std::string(path).c_str(), O_PATH | O_NOFOLLOW);
+  const ssize_t size = itself < 0 ? -1 : ::readlinkat(itself, "", target.data(), target.size());
+  const int error = size < 0 ? errno : 0;
+  if (itself >= 0) ::close(itself);
   const std::string_view text(target.data(), size < 0 ? 0 : static_cast<std::size_t>(size));
-  if (writer_) writer_->note('L', path, size < 0 ? errno : 0, text);
+  if (writer_) writer_->note('L', path, error, text);
   if (size < 0) return std::nullopt;
   return std::string(text);
 }

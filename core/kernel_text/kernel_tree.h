@@ -11,6 +11,8 @@
 #include <string_view>
 #include <vector>
 
+#include "hdf5schema/basics/descriptor.h"
+
 namespace reveal {
 
 class KernelTree;
@@ -102,8 +104,12 @@ class KernelTree {
  private:
   friend class KernelFile;
   int read_once(std::string_view path, std::string& text);
+  /// Below the root, also through links: a copied tree may be somebody else's. -1 with errno.
+  [[nodiscard]] int descriptor_of(const char* path, int flags) const noexcept;
 
-  std::string root_;  // "" for "/"
+  std::string root_;            // "" for "/"
+  Descriptor root_descriptor_;  // none for "/"
+  bool stays_inside_ = false;
   std::unique_ptr<RecordingReader> reader_;
   std::unique_ptr<RecordingWriter> writer_;
   int kept_files_left_ = 4096;
