@@ -1,6 +1,7 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <utility>
 
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/file_text.h"
@@ -17,6 +18,7 @@ namespace reveal {
 namespace {
 
 constexpr std::size_t kLargestScript = 1 << 20;
+constexpr std::size_t kMostPauses = 3;
 
 std::vector<std::string> own_environment() {
   std::vector<std::string> variables;
@@ -110,7 +112,7 @@ class Try final : public Command {
   }
 
   /// The signal that ended it early, or 0. Throws Error where a run fails: then its time says nothing.
-  int make_runs(const TriedLine& line, Trial& trial) const {
+  int make_runs(const TriedLine& line, Trial& trial) {
     const ForegroundCommands foreground;
     for (std::size_t i = 0; i < warmup_; ++i) {
       const auto seconds = seconds_of_run(TriedLine{}, "run " + std::to_string(i + 1) + " to warm up");
@@ -131,20 +133,29 @@ class Try final : public Command {
   }
 
   /// Nothing when a signal ended it.
-  [[nodiscard]] std::optional<double> seconds_of_run(const TriedLine& line, const std::string& name) const {
-    if (ForegroundCommands::stopped_by() != 0) return std::nullopt;
+  std::optional<double> seconds_of_run(const TriedLine& line, const std::string& name) {
     std::vector<std::string> words = line.prefix;
     words.insert(words.end(), command_.begin(), command_.end());
-    const std::string program = words.front();
-    const TimedRun run = ForegroundCommands::run(std::move(words), environment_with(line, own_environment()),
-                                                 show_output_ ? OutputOf::standard_error : OutputOf::nowhere);
-    if (ForegroundCommands::stopped_by() != 0) return std::nullopt;
-    if (run.start_error != 0) throw system_error(program, run.start_error);
-    if (run.status != 0) {
-      throw Error(name + " ended with exit status " + std::to_string(run.status) + " after " + duration(run.seconds) +
-                  (show_output_ ? "" : "; --show-output prints what it prints"));
+    for (std::size_t pauses = 0; ForegroundCommands::stopped_by() == 0; ++pauses) {
+      if (pauses > kMostPauses) throw Error(name + " was paused each time: nothing is known of its run time");
+      const TimedRun run = ForegroundCommands::run(words, environment_with(line, own_environment()),
+                                                   show_output_ ? OutputOf::standard_error : OutputOf::nowhere);
+      if (ForegroundCommands::stopped_by() != 0) break;
+      if (run.start_error != 0) throw system_error(words.front(), run.start_error);
+      if (run.paused) {
+        complain(name + " was paused: once more");
+        continue;
+      }
+      if (run.status != 0) {
+        throw Error(name + " ended with exit status " + std::to_string(run.status) + " after " + duration(run.seconds) +
+                    (show_output_ ? "" : "; --show-output prints what it prints"));
+      }
+      if (run.left_processes && !std::exchange(warned_, true)) {
+        complain("what the command started still ran 10 s after its end: it may slow the other runs");
+      }
+      return run.seconds;
     }
-    return run.seconds;
+    return std::nullopt;
   }
 
   static int stopped(Trial& trial) {
@@ -163,6 +174,7 @@ class Try final : public Command {
   std::size_t runs_ = 5;
   std::size_t warmup_ = 1;
   bool show_output_ = false;
+  bool warned_ = false;
 };
 
 const RegisteredCommand kTryCommand{

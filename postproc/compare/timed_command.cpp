@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <spawn.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -9,10 +10,12 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <iterator>
 #include <sstream>
 #include <string_view>
+#include <thread>
 
 #include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/run_program.h"
@@ -20,10 +23,14 @@
 namespace reveal {
 namespace {
 
+constexpr std::chrono::seconds kLeftBehind(10);
+constexpr std::chrono::milliseconds kBetweenLooks(20);
 constexpr int kStopSignals[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP};
 
 std::atomic<int> g_stopped_by{0};
 std::atomic<pid_t> g_command{0};
+bool g_had_children = false;  // before the first command
+bool g_outlived = false;
 std::array<struct sigaction, std::size(kStopSignals)> g_former{};
 
 /// The terminal sends its signals to the command as well: once is enough.
@@ -78,10 +85,38 @@ int start_command(std::vector<std::string>& words, std::vector<std::string>& env
   return failure;
 }
 
-/// It stays a zombie meanwhile: its number is nobody else's when a signal is passed on.
-void wait_for_end_of(pid_t child) {
+/// It stays a zombie meanwhile: its number is nobody else's when a signal is passed on. True if it was paused.
+bool wait_for_end_of(pid_t child) {
+  const auto id = static_cast<id_t>(child);
+  bool paused = false;
+  for (;;) {
+    siginfo_t change{};
+    if (::waitid(P_PID, id, &change, WEXITED | WSTOPPED | WCONTINUED | WNOWAIT) < 0) {
+      if (errno == EINTR) continue;
+      return paused;
+    }
+    if (change.si_code != CLD_STOPPED && change.si_code != CLD_CONTINUED) return paused;
+    paused = true;
+    ::waitid(P_PID, id, &change, WSTOPPED | WCONTINUED | WNOHANG);
+  }
+}
+
+bool has_children() {
   siginfo_t ended{};
-  while (::waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT) < 0 && errno == EINTR) {
+  return ::waitid(P_ALL, 0, &ended, WEXITED | WNOHANG | WNOWAIT) == 0;
+}
+
+/// What the command started and did not wait for is a child of ours now. True if some of it outlives the wait.
+bool outlives_the_command() {
+  using std::chrono::steady_clock;
+  if (g_had_children) return false;  // not to be told from those
+  const auto end = steady_clock::now() + (g_outlived ? std::chrono::seconds(0) : kLeftBehind);
+  for (;;) {
+    const pid_t ended = ::waitpid(-1, nullptr, WNOHANG);
+    if (ended > 0 || (ended < 0 && errno == EINTR)) continue;
+    if (ended < 0 || g_stopped_by != 0) return false;
+    if (steady_clock::now() >= end) return g_outlived = true;
+    std::this_thread::sleep_for(kBetweenLooks);
   }
 }
 
@@ -98,6 +133,9 @@ int status_of(pid_t child) {
 
 ForegroundCommands::ForegroundCommands() {
   g_stopped_by = 0;
+  g_outlived = false;
+  g_had_children = has_children();
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
   struct sigaction action {};
   action.sa_sigaction = stop_the_command;
   action.sa_flags = SA_SIGINFO;
@@ -109,6 +147,7 @@ ForegroundCommands::ForegroundCommands() {
 
 ForegroundCommands::~ForegroundCommands() {
   for (std::size_t i = 0; i < std::size(kStopSignals); ++i) ::sigaction(kStopSignals[i], &g_former[i], nullptr);
+  ::prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0);
 }
 
 int ForegroundCommands::stopped_by() noexcept {
@@ -120,14 +159,17 @@ TimedRun ForegroundCommands::run(std::vector<std::string> words, std::vector<std
   const std::int64_t begin = read_clock(CLOCK_MONOTONIC);
   pid_t child = 0;
   if (const int failure = start_command(words, environment, output, child); failure != 0) {
-    return {.seconds = 0, .start_error = failure, .status = 0};
+    return {.start_error = failure};
   }
   g_command = child;
   if (const int signal = g_stopped_by; signal != 0) ::kill(child, signal);  // it came before the command was there
-  wait_for_end_of(child);
-  const double seconds = static_cast<double>(read_clock(CLOCK_MONOTONIC) - begin) * 1e-9;
+  TimedRun run;
+  run.paused = wait_for_end_of(child);
+  run.seconds = static_cast<double>(read_clock(CLOCK_MONOTONIC) - begin) * 1e-9;
   g_command = 0;
-  return {.seconds = seconds, .start_error = 0, .status = status_of(child)};
+  run.status = status_of(child);
+  run.left_processes = outlives_the_command();
+  return run;
 }
 
 }  // namespace reveal

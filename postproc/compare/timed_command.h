@@ -11,8 +11,10 @@ enum class OutputOf : bool { nowhere, standard_error };  // what the command pri
 
 struct TimedRun {
   double seconds = 0;
-  int start_error = 0;  // an errno: it never ran
-  int status = 0;       // as a shell has it: 128 + n for signal n
+  int start_error = 0;          // an errno: it never ran
+  int status = 0;               // as a shell has it: 128 + n for signal n
+  bool paused = false;          // it was stopped and went on (Ctrl-Z, fg): its time says nothing
+  bool left_processes = false;  // something that it started ran on 10 s after its end
 };
 
 /// From construction to destruction, SIGINT, SIGQUIT, SIGTERM and SIGHUP go to the running command and are remembered.
@@ -26,7 +28,8 @@ class ForegroundCommands {
 
   /// The signal that came, or 0.
   [[nodiscard]] static int stopped_by() noexcept;
-  /// To its end. `environment`: "NAME=value". Its standard input is empty.
+  /// To its end, and that of what it leaves behind, which would slow the next one: for 10 s at most, and no more once
+  /// something has outlived them. `environment`: "NAME=value". Its standard input is empty.
   [[nodiscard]] static TimedRun run(std::vector<std::string> words, std::vector<std::string> environment,
                                     OutputOf output);
 };

@@ -4,9 +4,11 @@
 
 #include <cerrno>
 #include <csignal>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "postproc/compare/timed_command.h"
+#include "tests/unit/temporary_directory.h"
 
 namespace reveal {
 namespace {
@@ -78,6 +80,28 @@ TEST(ForegroundCommands, TellHowACommandEnded) {
   EXPECT_EQ(ForegroundCommands::run({"sh", "-c", "kill -9 $$"}, environment, OutputOf::nowhere).status, 128 + SIGKILL);
   EXPECT_EQ(ForegroundCommands::run({"/no/such/program"}, environment, OutputOf::nowhere).start_error, ENOENT);
   EXPECT_GT(ForegroundCommands::run({"true"}, environment, OutputOf::nowhere).seconds, 0);
+}
+
+TEST(ForegroundCommands, KnowWhichRunWasPaused) {
+  const ForegroundCommands foreground;
+  const std::vector<std::string> environment = {"PATH=/usr/bin:/bin"};
+  const auto run = [&](const char* script) {
+    return ForegroundCommands::run({"sh", "-c", script}, environment, OutputOf::nowhere);
+  };
+  const TimedRun paused = run("(while kill -CONT $$; do sleep 0.05; done) & kill -STOP $$");
+  EXPECT_TRUE(paused.paused);
+  EXPECT_EQ(paused.status, 0);
+  EXPECT_FALSE(run("true").paused);
+}
+
+TEST(ForegroundCommands, WaitForWhatACommandLeavesBehind) {
+  const TemporaryDirectory place;
+  const std::filesystem::path last_word = place.path() / "ended";
+  const ForegroundCommands foreground;
+  const TimedRun run = ForegroundCommands::run({"sh", "-c", "(sleep 0.3; : >" + last_word.string() + ") &"},
+                                               {"PATH=/usr/bin:/bin"}, OutputOf::nowhere);
+  EXPECT_FALSE(run.left_processes);
+  EXPECT_TRUE(std::filesystem::exists(last_word));
 }
 
 TEST(ForegroundCommands, PassASignalOnAndRememberIt) {
