@@ -73,6 +73,16 @@ double own_bytes(const RuleContext& context, Interval at) {
          either("cgroup.write_bytes", "process.write_bytes", written);
 }
 
+/// A process that ends between two samples takes its bytes with it; only a control group has counted them. Without one,
+/// the bytes of the job are known while hardly any process is started.
+bool knows_own_bytes(const RuleContext& context, Interval at) {
+  const auto read = rate(context, "cgroup.read_bytes", 1, "bytes/s");
+  const auto written = rate(context, "cgroup.write_bytes", 1, "bytes/s");
+  if (read && written && std::isfinite(mean_inside(read->values, at) + mean_inside(written->values, at))) return true;
+  const auto started = rate(context, "cpu.forks", 1, "/s");
+  return started && mean_inside(started->values, at) <= context.threshold("max_started");
+}
+
 struct Disk {
   std::string name;
   double busy = 0;   // share of the time
@@ -103,6 +113,7 @@ void add_disk(const RuleContext& context, const Signal& used, std::vector<Findin
     const Interval at = suffering.wait.at;
     const Disk disk = busiest_disk(context, at);
     if (disk.busy < context.threshold("min_disk_busy") || is_told(context, at)) continue;
+    if (!knows_own_bytes(context, at)) continue;
     const double others = disk.bytes - own_bytes(context, at);
     if (!(others >= context.threshold("min_others") * disk.bytes)) continue;
     const double length = context.seconds(at.length());
@@ -197,6 +208,8 @@ const RegisteredRule kRule{{
                              {"min_slowed", 0.15, "ratio", "disk and memory: least fall of the cpu time of the job"},
                              {"min_others", 0.5, "ratio", "disk and memory: least part that is not the job's"},
                              {"min_disk_busy", 0.6, "ratio", "disk: least part of the time with a request in flight"},
+                             {"max_started", 5, "/s",
+                              "disk: most processes started on the node if no control group counts the job's bytes"},
                              {"max_available", 0.05, "ratio", "memory: most of it that may be left"}}),
     .user_remedy = {{"#SBATCH --exclusive   # the job then has the node to itself; costs whole nodes", "job"},
                     {"squeue -w {nodes}      # while it runs: how many jobs share the node", "job"},

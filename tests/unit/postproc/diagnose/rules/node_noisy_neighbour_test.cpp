@@ -17,6 +17,7 @@ struct DiskCourse {
   double moved = 200e6;
   double own_reads = 5e6;
   double own_writes = 1e6;
+  double started = 0.5;  // processes, per second
 };
 
 R disk(const DiskCourse& inside) {
@@ -28,6 +29,7 @@ R disk(const DiskCourse& inside) {
   node.counter("disk.write_bytes", "vda", R::event(1e6, inside.moved - inside.own_reads), "node");
   node.counter("process.read_bytes", "rank0", R::event(8e6, inside.own_reads), "rank");
   node.counter("process.write_bytes", "rank0", R::event(0, inside.own_writes), "rank");
+  node.counter("cpu.forks", "", R::always(inside.started), "node");
   return node;
 }
 
@@ -56,6 +58,13 @@ TEST(RuleNeighbour, LeavesTheJobsOwnIoAlone) {
   EXPECT_TRUE(of(disk({.wait = 0.02})).empty());
 }
 
+TEST(RuleNeighbour, CountsProcessesOfAMomentOnlyInAControlGroup) {
+  R node = disk({.started = 50});
+  EXPECT_TRUE(of(node).empty()) << "some of them may be the job's";
+  node.counter("cgroup.read_bytes", "", R::event(8e6, 5e6)).counter("cgroup.write_bytes", "", R::event(0, 1e6));
+  EXPECT_EQ(of(node).size(), 1U);
+}
+
 TEST(RuleNeighbour, RemembersWhatTheJobWroteAMinuteBefore) {
   R node = disk({});
   node.counter(
@@ -72,6 +81,7 @@ TEST(RuleNeighbour, LeavesHabitsAndWhatAnotherRuleTold) {
   node.counter("disk.write_bytes", "vda", R::always(0), "node");
   node.counter("process.read_bytes", "rank0", R::always(0), "rank");
   node.counter("process.write_bytes", "rank0", R::always(0), "rank");
+  node.counter("cpu.forks", "", R::always(0), "node");
   EXPECT_TRUE(of(node).empty());
   const R flood = disk({});
   std::vector<Finding> before(1);
@@ -87,6 +97,7 @@ TEST(RuleNeighbour, AccusesNobodyWhereTheJobsOwnIoIsNotKnown) {
   node.counter("disk.io_time", "vda", R::event(0.02e9, 0.95e9), "node");
   node.counter("disk.read_bytes", "vda", R::event(1e6, 200e6), "node");
   node.counter("disk.write_bytes", "vda", R::always(0), "node");
+  node.counter("cpu.forks", "", R::always(0), "node");
   EXPECT_TRUE(of(node).empty());
 }
 
