@@ -22,14 +22,18 @@ constexpr std::int64_t kClockStepNs = 50'000'000;
 struct Loss {
   std::string_view code;
   std::string_view says;
-  bool rows;  // of the trace itself are missing
+  bool rows = false;               // of the trace itself are missing
+  std::string_view of_one = says;  // after the number 1
 };
 
 /// The worst first: kMostLossNotes cuts the end.
 constexpr Loss kLosses[] = {
-    {"rows_lost", "rows were lost", true},        {"probe_lost", "a probe was lost", false},
-    {"events_lost", "events were lost", false},   {"ticks_missed", "samples were missed", false},
-    {"rows_dropped", "rows were dropped", false}, {"metrics_selected", "only some metrics were recorded", false},
+    {"rows_lost", "rows were lost", true, "row was lost"},
+    {"probe_lost", "a probe was lost"},
+    {"events_lost", "events were lost", false, "event was lost"},
+    {"ticks_missed", "samples were missed", false, "sample was missed"},
+    {"rows_dropped", "rows were dropped", false, "row was dropped"},
+    {"metrics_selected", "only some metrics were recorded"},
 };
 
 /// Of events whose text is a number of things that were lost.
@@ -77,7 +81,7 @@ void note_losses(NodeTrace& trace) {
     for (const auto& [object, events] : by_object) {
       if (notes++ >= kMostLossNotes) return;
       if (const auto total = sum_of(events)) {
-        trace.notes.push_back(fmt::format("{} {}", *total, loss.says));
+        trace.notes.push_back(fmt::format("{} {}", *total, *total == 1 ? loss.of_one : loss.says));
         continue;
       }
       std::string note = fmt::format("{} ({}: {}", loss.says, object, events.front()->text);

@@ -133,6 +133,11 @@ TEST(MergeLoad, SaysWhatTheCollectorLost) {
   EXPECT_FALSE(trace.rows_lost);
 
   trace.notes.clear();
+  trace.events = {{1, "clock", "ticks_missed", "1"}};
+  note_losses(trace);
+  EXPECT_EQ(trace.notes, std::vector<std::string>{"1 sample was missed"});
+
+  trace.notes.clear();
   trace.events = {{1, "trace", "rows_dropped", "kept the last 30 min; what was before was not kept, as set"}};
   note_losses(trace);
   ASSERT_EQ(trace.notes.size(), 1U);
