@@ -374,8 +374,9 @@ fi
 
 # --- earlier runs: two of the same command. Root has no history, so a test run by root becomes somebody else for it.
 export XDG_STATE_HOME=$work/state
-user=()
+user=() theirs=$reveal
 if [ "$(id -u)" = 0 ]; then
+  cp "$reveal" for-all && theirs=$work/for-all # root's own clone may be where nobody else can look
   expect 0 - "$reveal" report job
   json job/report.json "r['history'] is None and 'root' in r['history_reason']"
   user=(setpriv --reuid 65534 --regid 65534 --clear-groups)
@@ -386,23 +387,23 @@ cp job/n01.h5 past/first/
 "$collect" --output past/second/n01.h5 --node n01 --job pid:$$ --run-key name:test --duration 4s || fail "no second trace"
 touch out err
 [ ${#user[@]} = 0 ] || chown -R 65534:65534 past state
-if "${user[@]}" "$reveal" --version >/dev/null 2>&1; then
-  expect 0 - "${user[@]}" "$reveal" report past/first
+if "${user[@]}" "$theirs" --version >/dev/null 2>&1; then
+  expect 0 - "${user[@]}" "$theirs" report past/first
   json past/first/report.json "r['history'] is None and 'no earlier run' in r['history_reason']"
   json past/first/run.json "r['schema'] == 'reveal.run/1' and not r['accepted'] and 'too little' in r['why_not']"
-  expect 0 - "${user[@]}" "$reveal" report past/second
+  expect 0 - "${user[@]}" "$theirs" report past/second
   json past/second/report.json "r['history']['status'] == 'too_few_runs' and r['history']['runs'] == 1"
   grep -q '1 earlier run matches' past/second/report.txt || fail "report.txt does not say how many runs"
   [ -s state/reveal/history.sqlite ] || fail "no index of earlier runs"
   echo 'this has never been a database, and is too long to be an empty one' >state/reveal/history.sqlite
-  expect 0 'was damaged and was made again' "${user[@]}" "$reveal" report past/second
+  expect 0 'was damaged and was made again' "${user[@]}" "$theirs" report past/second
   json past/second/report.json "r['history']['runs'] == 1"
-  expect 0 - "${user[@]}" "$reveal" report past/second --no-history
+  expect 0 - "${user[@]}" "$theirs" report past/second --no-history
   json past/second/report.json "r['history'] is None and '--no-history' in r['history_reason']"
-  expect 0 - "${user[@]}" env -u XDG_STATE_HOME HOME=/nowhere "$reveal" report past/second
+  expect 0 - "${user[@]}" env -u XDG_STATE_HOME HOME=/nowhere "$theirs" report past/second
   json past/second/report.json "r['history'] is None and 'no home directory' in r['history_reason']"
   printf '[report]\nhistory = false\n' >no-history.conf
-  expect 0 - "${user[@]}" "$reveal" report past/second --config no-history.conf
+  expect 0 - "${user[@]}" "$theirs" report past/second --config no-history.conf
   json past/second/report.json "r['history'] is None and 'is off' in r['history_reason']"
 else
   echo "earlier runs: not tested, because the programs cannot be run as another user than root"

@@ -254,6 +254,7 @@ start() {
   write_plugstack "$@"
 
   # Another cluster that starts at this moment would find the same ports free.
+  mkdir -p /run/lock
   exec 9>/run/lock/reveal-test-cluster
   flock 9
   write_configuration
