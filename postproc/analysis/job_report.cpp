@@ -393,9 +393,10 @@ Report merged_parts(const std::vector<NodeSummary>& summaries, const std::vector
 
 /// Once all findings are there: what they come to.
 void conclude(const std::vector<NodeSummary>& summaries, Report& report) {
+  find_causes(report.findings);
   report.findings = merge_findings(std::move(report.findings));
   add_remedies(report.job, report.findings);
-  link_causes(report.findings);
+  tell_chains(report.findings);
   share_of_run(report.job, report.findings);
   report.timeline = merge_timelines(summaries, report);
   judge(report, not_judged(summaries, report.job));

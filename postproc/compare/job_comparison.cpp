@@ -207,8 +207,9 @@ CauseChange change_of(const CauseOnSide& before, const CauseOnSide& after) {
 std::set<std::string> fingerprints_in(const Runs& runs, const std::string& id) {
   std::set<std::string> all;
   for (const ComparedRun& run : runs) {
-    const Finding* finding = finding_in(run.report, id);
-    if (finding != nullptr && !finding->fingerprint.empty()) all.insert(finding->fingerprint);
+    for (const Finding& finding : run.report.findings) {
+      if (finding.id == id && !finding.fingerprint.empty()) all.insert(finding.fingerprint);
+    }
   }
   return all;
 }
@@ -223,8 +224,11 @@ bool in_the_same_place(const Runs& before, const Runs& after, const std::string&
 ComparedNumber share_of_cause(const Runs& before, const Runs& after, const std::string& id) {
   const auto percent = [&id](const Report& report) -> std::optional<double> {
     if (!why_not_judged_in(report, id).empty()) return std::nullopt;
-    const Finding* finding = finding_in(report, id);
-    return percent_of_run(report, finding == nullptr ? std::vector<TimeSpan>() : finding->intervals);
+    std::vector<TimeSpan> spans;
+    for (const Finding& finding : report.findings) {
+      if (finding.id == id) spans.insert(spans.end(), finding.intervals.begin(), finding.intervals.end());
+    }
+    return percent_of_run(report, spans);
   };
   ComparedNumber share{id, "percent", numbers_of_runs(before, percent), numbers_of_runs(after, percent), {}, "", ""};
   if (!share.known()) share.reason = "not looked for in any run of one side";

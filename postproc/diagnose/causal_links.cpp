@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <map>
+#include <utility>
 
 #include "postproc/words/lists.h"
 
@@ -24,6 +26,7 @@ constexpr CausalLink kLinks[] = {
     {"irq.softirq_saturation", "net.tcp_retrans_fault", "lost packets that TCP sent again", true},
     {"irq.softirq_saturation", "net.nic_rx_drop", "packets that the interface dropped"},
     {"net.nic_rx_drop", "net.tcp_retrans_fault", "lost packets that TCP sent again", true},
+    {"net.congestion", "net.tcp_retrans_fault", "lost packets that TCP sent again"},
     {"irq.imbalance", "cpu.freq_oscillation", "cpu clocks that changed with the interrupts"},
     {"irq.softirq_saturation", "cpu.freq_oscillation", "cpu clocks that changed with the interrupts"},
     {"mem.leak_oom_risk", "mem.reclaim_thrash", "a page cache that was too small for the files", false, true},
@@ -35,7 +38,8 @@ constexpr CausalLink kLinks[] = {
     {"mem.swap_activity", "io.slow_reads", "slow reads beside the swapping"},
     {"mem.reclaim_thrash", "io.local_disk_saturated", "a disk busy with reading the same files again"},
     {"mem.reclaim_thrash", "io.slow_reads", "slow reads of the same files"},
-    {"mem.writeback_stall", "io.local_disk_saturated", "a disk busy with the written data"},
+    // Writing back begins before writers are made to wait, and goes on until the pages are clean.
+    {"mem.writeback_stall", "io.local_disk_saturated", "a disk busy with the written data", false, false, 30, 30},
     {"mem.writeback_stall", "io.slow_reads", "slow reads beside the writing"},
     {"io.local_disk_saturated", "io.slow_reads", "slow reads"},
     {"io.local_disk_saturated", "cpu.freq_oscillation", "cpu clocks that changed while the job waited for the disk"},
@@ -48,17 +52,9 @@ constexpr CausalLink kLinks[] = {
     {"io.local_disk_saturated", "node.straggler", "other nodes that waited for this one"},
 };
 
-constexpr std::int64_t kSecond = 1'000'000'000;
-constexpr std::int64_t kEdge = kSecond;  // rules know the ends of an interval to about that
-constexpr std::int64_t kOnset = 10 * kSecond;
-constexpr std::int64_t kAftermath = 5 * kSecond;  // queues drain, timers run out
+constexpr double kSecond = 1e9;
+constexpr std::int64_t kOnset = 10'000'000'000;
 constexpr double kExplainedShare = 0.8;
-
-bool share_a_node(const Finding& a, const Finding& b) {
-  return std::any_of(a.nodes.begin(), a.nodes.end(), [&](const std::string& node) {
-    return std::find(b.nodes.begin(), b.nodes.end(), node) != b.nodes.end();
-  });
-}
 
 std::int64_t onset_of(const Finding& finding) {
   std::int64_t onset = std::numeric_limits<std::int64_t>::max();
@@ -66,20 +62,13 @@ std::int64_t onset_of(const Finding& finding) {
   return onset;
 }
 
-/// Each a little longer, so that they may overlap; then united.
-std::vector<TimeSpan> reach_of(const Finding& cause) {
-  std::vector<TimeSpan> spans = cause.intervals;
-  std::sort(spans.begin(), spans.end(), [](TimeSpan a, TimeSpan b) { return a.begin_utc_ns < b.begin_utc_ns; });
-  std::vector<TimeSpan> united;
-  for (const TimeSpan& span : spans) {
-    const TimeSpan wide{span.begin_utc_ns - kEdge, span.end_utc_ns + kAftermath};
-    if (!united.empty() && wide.begin_utc_ns <= united.back().end_utc_ns) {
-      united.back().end_utc_ns = std::max(united.back().end_utc_ns, wide.end_utc_ns);
-    } else {
-      united.push_back(wide);
-    }
-  }
-  return united;
+TimeSpan within_reach(const CausalLink& link, const TimeSpan& span) {
+  return {span.begin_utc_ns - static_cast<std::int64_t>(link.before * kSecond),
+          span.end_utc_ns + static_cast<std::int64_t>(link.after * kSecond)};
+}
+
+bool contains(const TimeSpan& span, std::int64_t time) {
+  return span.begin_utc_ns <= time && time <= span.end_utc_ns;
 }
 
 /// Part of the span within reach of the cause; of a moment all or nothing.
@@ -94,33 +83,88 @@ double covered(const TimeSpan& span, const std::vector<TimeSpan>& reach) {
   return static_cast<double>(inside) / static_cast<double>(length);
 }
 
-bool explains(const CausalLink& link, const Finding& cause, const Finding& effect) {
-  if (!link.across_nodes && !share_a_node(cause, effect)) return false;
-  if (effect.intervals.empty() || cause.intervals.empty()) return false;
-  const std::int64_t delay = onset_of(effect) - onset_of(cause);
-  if (delay < -kEdge || (link.late ? cause.severity < Severity::warning : delay > kOnset)) return false;
-  const std::vector<TimeSpan> reach = reach_of(cause);
-  double explained = 0;
-  for (const TimeSpan& span : effect.intervals) explained += covered(span, reach);
-  return explained >= kExplainedShare * static_cast<double>(effect.intervals.size());
+bool is_covered(const Finding& effect, const std::vector<TimeSpan>& reach) {
+  double share = 0;
+  for (const TimeSpan& span : effect.intervals) share += covered(span, reach);
+  return !effect.intervals.empty() && share >= kExplainedShare * static_cast<double>(effect.intervals.size());
 }
 
-Finding* with_id(std::vector<Finding>& findings, std::string_view id) {
-  const auto at = std::find_if(findings.begin(), findings.end(), [&](const Finding& one) { return one.id == id; });
-  return at == findings.end() ? nullptr : &*at;
-}
-
-/// Of several causes the one that began last: the nearest to the effect.
-void find_cause(std::vector<Finding>& findings, Finding& effect) {
-  const Finding* nearest = nullptr;
-  for (const CausalLink& link : kLinks) {
-    if (link.effect != effect.id) continue;
-    const Finding* cause = with_id(findings, link.cause);
-    if (cause == nullptr || !explains(link, *cause, effect)) continue;
-    if (nearest == nullptr || onset_of(*cause) > onset_of(*nearest)) nearest = cause;
+/// What was found, by rule and node, and in which reach of a link it lies.
+class Found {
+ public:
+  explicit Found(std::span<const Finding> findings) {
+    for (const Finding& finding : findings) {
+      if (finding.intervals.empty()) continue;
+      at_[{finding.id, kAnyNode}].push_back(&finding);
+      for (const std::string& node : finding.nodes) at_[{finding.id, node}].push_back(&finding);
+    }
+    for (auto& [place, all] : at_) {
+      std::stable_sort(all.begin(), all.end(),
+                       [](const Finding* a, const Finding* b) { return onset_of(*a) < onset_of(*b); });
+    }
   }
-  if (nearest != nullptr) effect.caused_by = nearest->id;
-}
+
+  /// Of several causes the one that began last: the nearest to the effect. Null if there is none.
+  [[nodiscard]] const Finding* cause_of(const Finding& effect) {
+    const Finding* nearest = nullptr;
+    for (const CausalLink& link : kLinks) {
+      if (link.effect != effect.id) continue;
+      for (const std::string& node : effect.nodes) {
+        const Finding* cause = cause_at(link, node, effect);
+        if (cause != nullptr && (nearest == nullptr || onset_of(*cause) > onset_of(*nearest))) nearest = cause;
+      }
+    }
+    return nearest;
+  }
+
+ private:
+  static constexpr std::string_view kAnyNode = "";
+  using Place = std::pair<std::string_view, std::string_view>;  // rule and node
+
+  const Finding* cause_at(const CausalLink& link, std::string_view node, const Finding& effect) {
+    const std::string_view where = link.across_nodes ? kAnyNode : node;
+    const auto causes = at_.find({link.cause, where});
+    if (causes == at_.end()) return nullptr;
+    const std::vector<TimeSpan>& reach = reach_of(link, where, causes->second);
+    if (!is_covered(effect, reach)) return nullptr;
+    const std::int64_t onset = onset_of(effect);
+    const auto around = std::find_if(reach.begin(), reach.end(), [&](TimeSpan span) { return contains(span, onset); });
+    if (around == reach.end() || (!link.late && !began_soon(link, *around, node))) return nullptr;
+    const Finding* last = nullptr;
+    for (const Finding* cause : causes->second) {
+      if (link.late && cause->severity < Severity::warning) continue;
+      if (onset_of(*cause) > around->end_utc_ns || (last != nullptr && onset_of(*cause) > onset)) break;
+      if (covered(cause->intervals.front(), {*around}) > 0) last = cause;
+    }
+    return last;
+  }
+
+  /// Whether the effect's rule found something on the node soon after the cause began: what comes and goes later
+  /// belongs to it.
+  [[nodiscard]] bool began_soon(const CausalLink& link, const TimeSpan& reach, std::string_view node) const {
+    const std::int64_t began = reach.begin_utc_ns + static_cast<std::int64_t>(link.before * kSecond);
+    const auto& effects = at_.at({link.effect, node});
+    const auto first = std::find_if(effects.begin(), effects.end(),
+                                    [&](const Finding* one) { return onset_of(*one) >= reach.begin_utc_ns; });
+    return first != effects.end() && onset_of(**first) - began <= kOnset;
+  }
+
+  const std::vector<TimeSpan>& reach_of(const CausalLink& link, std::string_view where,
+                                        const std::vector<const Finding*>& causes) {
+    const auto [at, is_new] = reach_.try_emplace({&link, where});
+    if (!is_new) return at->second;
+    std::vector<TimeSpan> spans;
+    for (const Finding* cause : causes) {
+      if (link.late && cause->severity < Severity::warning) continue;
+      for (const TimeSpan& span : cause->intervals) spans.push_back(within_reach(link, span));
+    }
+    at->second = united(std::move(spans));
+    return at->second;
+  }
+
+  std::map<Place, std::vector<const Finding*>> at_;  // by onset
+  std::map<std::pair<const CausalLink*, std::string_view>, std::vector<TimeSpan>> reach_;
+};
 
 std::string_view words_of(const Finding& effect) {
   const auto link = std::find_if(std::begin(kLinks), std::end(kLinks), [&](const CausalLink& one) {
@@ -143,28 +187,47 @@ std::span<const CausalLink> causal_links() noexcept {
   return kLinks;
 }
 
+bool is_cause_of(std::string_view cause, std::string_view effect) noexcept {
+  return std::any_of(std::begin(kLinks), std::end(kLinks),
+                     [&](const CausalLink& link) { return link.cause == cause && link.effect == effect; });
+}
+
 std::vector<const Finding*> effects_of(const Finding& cause, std::span<const Finding> findings) {
+  const bool is_first = cause.first_cause.empty();
   std::vector<const Finding*> effects;
-  const auto add_of = [&](const std::string& id) {
-    for (const Finding& finding : findings) {
-      const bool known = std::find(effects.begin(), effects.end(), &finding) != effects.end();
-      if (!id.empty() && finding.caused_by == id && finding.id != cause.id && !known) effects.push_back(&finding);
-    }
-  };
-  add_of(cause.id);
-  for (std::size_t i = 0; i < effects.size(); ++i) add_of(effects[i]->id);  // grows by the effects of effects
+  for (const Finding& finding : findings) {
+    const bool follows = is_first ? finding.first_cause == cause.id
+                                  : finding.caused_by == cause.id && finding.first_cause == cause.first_cause;
+    if (follows && &finding != &cause) effects.push_back(&finding);
+  }
   std::stable_sort(effects.begin(), effects.end(),
                    [](const Finding* a, const Finding* b) { return onset_of(*a) < onset_of(*b); });
   return effects;
 }
 
-void link_causes(std::vector<Finding>& findings) {
-  for (Finding& effect : findings) find_cause(findings, effect);
+void find_causes(std::vector<Finding>& findings) {
+  Found found(findings);
+  std::map<const Finding*, const Finding*> cause;
+  for (const Finding& effect : findings) {
+    if (const Finding* nearest = found.cause_of(effect)) cause[&effect] = nearest;
+  }
+  for (Finding& effect : findings) {
+    const auto nearest = cause.find(&effect);
+    if (nearest == cause.end()) continue;
+    const Finding* first = nearest->second;
+    for (auto next = cause.find(first); next != cause.end(); next = cause.find(first)) first = next->second;
+    effect.caused_by = nearest->second->id;
+    effect.first_cause = first->id;
+  }
+}
+
+void tell_chains(std::vector<Finding>& findings) {
   for (Finding& first : findings) {
-    if (!first.caused_by.empty()) continue;
+    if (!first.first_cause.empty()) continue;
     std::vector<std::string> chain;
     for (const Finding* effect : effects_of(first, findings)) {
-      chain.emplace_back(words_of(*effect));
+      const std::string words(words_of(*effect));
+      if (std::find(chain.begin(), chain.end(), words) == chain.end()) chain.push_back(words);
       take_over(*effect, first);
     }
     if (!chain.empty()) first.sentence += fmt::format(" This led to {}.", joined(chain, ", then "));

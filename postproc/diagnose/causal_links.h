@@ -20,16 +20,23 @@ struct CausalLink {
   bool across_nodes = false;
   /// It comes long after its cause, which must be worth acting on by itself; others come within seconds.
   bool late = false;
+  /// Seconds around an interval of the cause to which its effect may reach.
+  double before = 1;  // rules know the ends of an interval to about that
+  double after = 5;   // queues drain, timers run out
 };
 [[nodiscard]] std::span<const CausalLink> causal_links() noexcept;
+[[nodiscard]] bool is_cause_of(std::string_view cause, std::string_view effect) noexcept;
 
-/// Sets `caused_by` of each finding that another one of them explains: all its intervals but a fifth lie in the
-/// other's, or up to five seconds behind, and it began with the other or within ten seconds, so that what has been
-/// there all the time explains nothing that comes later. The first cause of a chain gets the words of the chain, and
-/// the chain's greatest severity and cost. At most one finding per rule.
-void link_causes(std::vector<Finding>& findings);
+/// Sets `caused_by` and `first_cause` of each finding that findings of another rule explain: all its intervals but a
+/// fifth lie within reach of theirs, and its rule found something there within ten seconds of their beginning, so that
+/// what has been there all the time explains nothing that comes later. Before findings of one rule are merged: of two
+/// intervals of a rule, one may have a cause and the other none.
+void find_causes(std::vector<Finding>& findings);
 
-/// The findings that this one led to, directly or not, in order of their onset.
+/// The first cause of a chain gets the words of the chain, and the chain's greatest severity and cost.
+void tell_chains(std::vector<Finding>& findings);
+
+/// The findings of the chain that begins with this one, else those that it led to directly; in order of their onset.
 [[nodiscard]] std::vector<const Finding*> effects_of(const Finding& cause, std::span<const Finding> findings);
 
 }  // namespace reveal

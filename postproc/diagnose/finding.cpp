@@ -14,6 +14,19 @@ constexpr std::string_view kFindingKinds[] = {"anomaly", "audit", "peer", "histo
 
 }  // namespace
 
+std::vector<TimeSpan> united(std::vector<TimeSpan> spans) {
+  std::sort(spans.begin(), spans.end(), [](TimeSpan a, TimeSpan b) { return a.begin_utc_ns < b.begin_utc_ns; });
+  std::vector<TimeSpan> whole;
+  for (const TimeSpan& span : spans) {
+    if (!whole.empty() && span.begin_utc_ns <= whole.back().end_utc_ns) {
+      whole.back().end_utc_ns = std::max(whole.back().end_utc_ns, span.end_utc_ns);
+    } else {
+      whole.push_back(span);
+    }
+  }
+  return whole;
+}
+
 bool covers(const Finding& finding, const TimeSpan& span, double share) noexcept {
   return std::any_of(finding.intervals.begin(), finding.intervals.end(), [&](const TimeSpan& theirs) {
     const auto both = std::min(span.end_utc_ns, theirs.end_utc_ns) - std::max(span.begin_utc_ns, theirs.begin_utc_ns);

@@ -21,6 +21,9 @@ struct TimeSpan {
   bool operator==(const TimeSpan&) const = default;
 };
 
+/// In order; those that overlap or touch are one.
+[[nodiscard]] std::vector<TimeSpan> united(std::vector<TimeSpan> spans);
+
 /// One measured fact. Unknown numbers are absent, never 0.
 struct Evidence {
   std::string metric;    // "job.outsider_cpu" or a channel's metric
@@ -72,7 +75,8 @@ struct Finding {
   Impact impact;
   std::vector<Evidence> evidence;  // at least one
   RunnerUp runner_up;
-  std::string caused_by;  // id of the finding that led to this one; "" for one that stands for itself
+  std::string caused_by;    // id of the finding that led to this one; "" for one that stands for itself
+  std::string first_cause;  // id of the one with which the chain begins, which tells it; "" likewise
   Remedy remedy;
   std::vector<std::string> sources;  // URLs where the fact can be checked
   bool operator==(const Finding&) const = default;

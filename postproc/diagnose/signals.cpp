@@ -94,6 +94,26 @@ Evidence evidence_of(const RuleContext& context, const Signal& signal, const Con
   return evidence;
 }
 
+Evidence fact(const RuleContext& context, std::string metric, std::string instance, std::string feature,
+              double observed, std::optional<double> expected, std::string unit) {
+  return {.metric = std::move(metric),
+          .instance = std::move(instance),
+          .node = context.telemetry.node,
+          .feature = std::move(feature),
+          .observed = observed,
+          .expected = expected,
+          .unit = std::move(unit),
+          .span = context.span(0, context.telemetry.samples)};
+}
+
+Evidence snapshot_fact(const RuleContext& context, std::string metric, std::string instance, double observed,
+                       std::optional<double> expected, std::string unit) {
+  Evidence evidence =
+      fact(context, std::move(metric), std::move(instance), "value", observed, expected, std::move(unit));
+  evidence.detectors = {"snapshot"};
+  return evidence;
+}
+
 std::optional<Confirmation> confirmed_by(const Detection& detection, Interval at) {
   for (const Episode& episode : detection.episodes) {
     if (episode.tier == Tier::none || episode.end <= episode.begin) continue;

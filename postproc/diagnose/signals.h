@@ -56,6 +56,13 @@ struct Contrast {
 [[nodiscard]] Evidence evidence_of(const RuleContext& context, const Signal& signal, const Contrast& contrast,
                                    Interval at);
 
+/// A number of the whole run.
+[[nodiscard]] Evidence fact(const RuleContext& context, std::string metric, std::string instance, std::string feature,
+                            double observed, std::optional<double> expected, std::string unit);
+/// The same, from the configuration snapshot.
+[[nodiscard]] Evidence snapshot_fact(const RuleContext& context, std::string metric, std::string instance,
+                                     double observed, std::optional<double> expected, std::string unit);
+
 /// Names of the general detectors that saw the same interval, and their score; nothing when none did.
 struct Confirmation {
   std::vector<std::string> methods;

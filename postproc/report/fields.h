@@ -119,6 +119,7 @@ void fields(auto& v, Visited<decltype(v), Finding>& finding) {
   v("evidence", finding.evidence);
   v.maybe("runner_up", finding.runner_up, !finding.runner_up.id.empty() || !finding.runner_up.why_not.empty());
   v.word("caused_by", finding.caused_by);
+  v.word("first_cause", finding.first_cause);
   v("remedy", finding.remedy);
   v("sources", finding.sources);
 }

@@ -130,7 +130,7 @@ Table evidence_table(const Finding& finding, const Report& report) {
       .most_on_page = 3,
       .most = kAnyNumber};
   for (const Evidence& one : finding.evidence) {
-    const bool setting = one.feature == "value";  // a text, which stands where channels have their instance
+    const bool setting = one.feature == "value" && !one.observed;  // a text, where channels have their instance
     Cell channel{{code(setting ? one.metric : channel_name(one.metric, one.instance))}};
     if (several_nodes(report) && !one.node.empty()) channel.lines[0].push_back({" on " + one.node});
     const std::string by = one.detectors.empty() ? "" : listed(one.detectors, 6, "+");

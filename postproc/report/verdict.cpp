@@ -48,20 +48,6 @@ void unite(std::vector<std::string>& names) {
   names.erase(std::unique(names.begin(), names.end()), names.end());
 }
 
-/// Intervals of several nodes that overlap are one: the job is disturbed while any of its nodes is.
-void unite(std::vector<TimeSpan>& spans) {
-  std::sort(spans.begin(), spans.end(), [](TimeSpan a, TimeSpan b) { return a.begin_utc_ns < b.begin_utc_ns; });
-  std::vector<TimeSpan> united;
-  for (const TimeSpan& span : spans) {
-    if (!united.empty() && span.begin_utc_ns <= united.back().end_utc_ns) {
-      united.back().end_utc_ns = std::max(united.back().end_utc_ns, span.end_utc_ns);
-    } else {
-      united.push_back(span);
-    }
-  }
-  spans = std::move(united);
-}
-
 Finding merged(std::vector<Finding> same) {
   std::sort(same.begin(), same.end(), comes_first);
   Finding whole = std::move(same.front());
@@ -83,7 +69,7 @@ Finding merged(std::vector<Finding> same) {
   }
   unite(whole.nodes);
   unite(whole.instances);
-  unite(whole.intervals);
+  whole.intervals = united(std::move(whole.intervals));  // the job is disturbed while any of its nodes is
   if (same.size() > 1) {
     // Nodes of one job wait for each other: the slowest counts, not the sum.
     double most = 0;
@@ -168,14 +154,15 @@ void lower_forecasts(Report& report) {
 }  // namespace
 
 std::vector<Finding> merge_findings(std::vector<Finding> findings) {
-  std::map<std::string, std::vector<Finding>> by_rule;
+  std::map<std::tuple<std::string, std::string, std::string>, std::vector<Finding>> alike;  // by rule and causes
   for (Finding& finding : findings) {
     if (finding.intervals.empty()) finding.intervals.emplace_back();
-    by_rule[finding.id].push_back(std::move(finding));
+    std::tuple key(finding.id, finding.caused_by, finding.first_cause);
+    alike[std::move(key)].push_back(std::move(finding));
   }
   std::vector<Finding> all;
-  all.reserve(by_rule.size());
-  for (auto& [id, same] : by_rule) all.push_back(merged(std::move(same)));
+  all.reserve(alike.size());
+  for (auto& [key, same] : alike) all.push_back(merged(std::move(same)));
   std::sort(all.begin(), all.end(), comes_first);
   return all;
 }

@@ -9,6 +9,7 @@
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/not_measured.h"
 #include "hdf5schema/basics/text.h"
+#include "postproc/diagnose/causal_links.h"
 #include "postproc/diagnose/found_before.h"
 #include "postproc/diagnose/interval_finding.h"
 #include "postproc/words/quantity.h"
@@ -180,8 +181,13 @@ std::vector<double> restlessness(const RuleContext& context, std::span<const dou
   return relative;
 }
 
+constexpr std::string_view kOscillates = "cpu.freq_oscillation";
+
+/// By a finding that has no such clock in its wake; those that have take it into their chain.
 bool is_told(const RuleContext& context, Interval at) {
-  return found_beside(context, at, [](const Finding& one) { return one.kind == FindingKind::anomaly; });
+  return found_beside(context, at, [](const Finding& one) {
+    return one.kind == FindingKind::anomaly && !is_cause_of(one.id, kOscillates);
+  });
 }
 
 /// What rose most at the same time: the clock follows it, not the other way round.
@@ -274,11 +280,11 @@ const RegisteredRule kCap{{
 }};
 
 const RegisteredRule kOscillation{{
-    .id = "cpu.freq_oscillation",
+    .id = kOscillates,
     .title = "The clock of the cpus goes up and down at steady load",
     .looks_for = "Intervals in which the clock (platform.aperf, platform.mperf, platform.tsc, else cpu.frequency) "
-                 "changes from second to second and is lower, while the job uses as many cpus as before, and no other "
-                 "rule explains them: a symptom.",
+                 "changes from second to second and is lower, while the job uses as many cpus as before: a symptom, "
+                 "part of its cause's finding where that is known.",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::cpu,
     .order = 990,

@@ -40,18 +40,6 @@ Crowd largest_crowd(const RuleContext& context) {
   return largest;
 }
 
-Evidence fact(const RuleContext& context, std::string metric, const std::string& process, double observed,
-              double expected, std::string unit) {
-  return {.metric = std::move(metric),
-          .instance = process,
-          .node = context.telemetry.node,
-          .feature = "mean",
-          .observed = observed,
-          .expected = expected,
-          .unit = std::move(unit),
-          .span = context.span(0, context.telemetry.samples)};
-}
-
 std::vector<Finding> check(const RuleContext& context) {
   const double cpus = mean_inside(context.total("job.cpus_allowed"), {0, context.telemetry.samples});
   if (!(cpus >= 1)) throw Unavailable("not measured: job.cpus_allowed");
@@ -68,9 +56,9 @@ std::vector<Finding> check(const RuleContext& context) {
   finding.confidence = Confidence::likely;
   finding.severity = crowd.waited >= cpus ? Severity::warning : Severity::notice;
   finding.impact.how = "not known: only a run with fewer threads shows it";
-  finding.evidence.push_back(fact(context, "process.threads", crowd.process, crowd.threads, cpus, "count"));
-  finding.evidence.push_back(fact(context, "process.wait_time", crowd.process, crowd.waited, 0, "s/s"));
-  finding.evidence.push_back(fact(context, "process.cpu_time", crowd.process, crowd.used, cpus, "cpus"));
+  finding.evidence.push_back(fact(context, "process.threads", crowd.process, "mean", crowd.threads, cpus, "count"));
+  finding.evidence.push_back(fact(context, "process.wait_time", crowd.process, "mean", crowd.waited, 0, "s/s"));
+  finding.evidence.push_back(fact(context, "process.cpu_time", crowd.process, "mean", crowd.used, cpus, "cpus"));
   finding.sentence =
       fmt::format("{} on {} ran {} threads on {} cpus: for each second they ran they waited {} s for a cpu.",
                   context.rank_name(crowd.process), context.telemetry.node, number(std::round(crowd.threads)),

@@ -119,17 +119,6 @@ std::vector<std::string> names_of(const std::vector<Core>& cores, const Sharing&
   return names;
 }
 
-Evidence fact(const RuleContext& context, std::string feature, double observed, double expected, std::string unit) {
-  return {.metric = "cpu.user",
-          .instance = "",
-          .node = context.telemetry.node,
-          .feature = std::move(feature),
-          .observed = observed,
-          .expected = expected,
-          .unit = std::move(unit),
-          .span = context.span(0, context.telemetry.samples)};
-}
-
 std::vector<Finding> check(const RuleContext& context) {
   if (context.without_job()) throw Unavailable("not measured: the job's cpus");
   if (threads_of_cores(context).empty()) {
@@ -151,8 +140,8 @@ std::vector<Finding> check(const RuleContext& context) {
   finding.intervals = {context.span(0, context.telemetry.samples)};
   finding.instances = names_of(cores, sharing);
   finding.impact.how = "not known: only a run with one thread on each core shows it; some programs gain by sharing";
-  finding.evidence.push_back(fact(context, "cores with two full threads", sharing.shared, 0, "count"));
-  finding.evidence.push_back(fact(context, "share of the run", share, 0, "ratio"));
+  finding.evidence.push_back(fact(context, "cpu.user", "", "cores with two full threads", sharing.shared, 0, "count"));
+  finding.evidence.push_back(fact(context, "cpu.user", "", "share of the run", share, 0, "ratio"));
   finding.sentence = fmt::format(
       "Busy threads of the job shared {} cores of {} for {:.0f} % of the run, two on each, while {} of the job's cores "
       "stood idle.",

@@ -9,7 +9,6 @@
 
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/not_measured.h"
-#include "postproc/diagnose/found_before.h"
 #include "postproc/diagnose/interval_finding.h"
 #include "postproc/words/quantity.h"
 
@@ -93,12 +92,6 @@ std::optional<Signal> waiting(const RuleContext& context) {
 std::optional<Signal> stalled(const RuleContext& context) {
   if (auto own = rate(context, "cgroup.io_full", 1e-9, "s/s")) return own;
   return rate(context, "pressure.io_full", 1e-9, "s/s");
-}
-
-/// A flood of dirty pages and swap have the disk busy, too, and their own rules say it.
-bool is_explained(const RuleContext& context, Interval at) {
-  return found_beside(
-      context, at, [](const Finding& one) { return one.id == "mem.writeback_stall" || one.id == "mem.swap_activity"; });
 }
 
 /// Whose requests they were.
@@ -248,7 +241,7 @@ std::vector<Finding> check(const RuleContext& context) {
     const std::vector<Interval> all = places(found);
     for (const Elevation& elevation : found) {
       const Saturation seen = judged(context, disk, elevation, all);
-      if (!is_slow(context, seen.took, seen.usual) || is_explained(context, elevation.at)) continue;
+      if (!is_slow(context, seen.took, seen.usual)) continue;
       const auto same = [&](Interval at) { return overlap(at, elevation.at) > 0; };
       const Loss loss = loss_of(context, elevation.at, all);
       if (!loss.share || std::any_of(told.begin(), told.end(), same)) continue;

@@ -75,19 +75,6 @@ Finding notice(const RuleContext& context, const Card& card, const JobValues& va
   return finding;
 }
 
-Evidence fact(const RuleContext& context, std::string metric, std::string instance, std::string feature,
-              double observed, std::string unit) {
-  return {.metric = std::move(metric),
-          .instance = std::move(instance),
-          .node = context.telemetry.node,
-          .feature = std::move(feature),
-          .observed = observed,
-          .expected = std::nullopt,
-          .unit = std::move(unit),
-          .span = context.span(0, context.telemetry.samples),
-          .detectors = {"snapshot"}};
-}
-
 /// Receive packet steering hands the packets on: the interrupt itself is little work.
 bool is_steered(const RuleContext& context, const Card& card) {
   const auto interfaces = interfaces_of(card.device);
@@ -122,9 +109,10 @@ std::optional<Finding> crowded(const RuleContext& context, const Card& card) {
   Finding finding = notice(context, card, {});
   finding.confidence = Confidence::likely;
   finding.impact.how = "none seen: no cpu was full with interrupts, and no packet was dropped for it";
-  finding.evidence.push_back(fact(context, "irq.effective_affinity", "cpu" + std::to_string(*cpu), "vectors",
-                                  static_cast<double>(card.vectors.size()), "count"));
-  if (measured) finding.evidence.push_back(fact(context, "irq.*", name_of_card(card), "mean", rate, "count/s"));
+  finding.evidence.push_back(snapshot_fact(context, "irq.effective_affinity", "cpu" + std::to_string(*cpu),
+                                           static_cast<double>(card.vectors.size()), std::nullopt, "count"));
+  if (measured)
+    finding.evidence.push_back(fact(context, "irq.*", name_of_card(card), "mean", rate, std::nullopt, "count/s"));
   finding.sentence = fmt::format("irqbalance is not running on {}, and cpu{} serves all {} interrupt vectors of {}{}.",
                                  context.telemetry.node, *cpu, card.vectors.size(), name_of_card(card),
                                  measured ? " (" + quantity(rate, "count/s") + ")" : "");
@@ -188,8 +176,9 @@ std::optional<Finding> far_away(const RuleContext& context, const Card& card) {
       notice(context, card, {{"numa_node", card.numa_node}, {"near_cpus", list}, {"irq", card.vectors.front().number}});
   finding.confidence = Confidence::certain;
   finding.impact.how = "not known: only a run with the interrupts beside the card shows it";
-  finding.evidence.push_back(fact(context, "irq.*", name_of_card(card), "share on another NUMA node", remote, "ratio"));
-  finding.evidence.push_back(fact(context, "irq.*", name_of_card(card), "mean", all, "count/s"));
+  finding.evidence.push_back(
+      fact(context, "irq.*", name_of_card(card), "share on another NUMA node", remote, std::nullopt, "ratio"));
+  finding.evidence.push_back(fact(context, "irq.*", name_of_card(card), "mean", all, std::nullopt, "count/s"));
   finding.sentence = fmt::format(
       "{:.0f} % of the interrupts of {} on {} ({}) were served on another NUMA node than node {}, where the card is.",
       100 * remote, name_of_card(card), context.telemetry.node, quantity(all, "count/s"), card.numa_node);

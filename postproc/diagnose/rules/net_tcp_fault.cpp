@@ -3,10 +3,8 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
-#include <array>
 
 #include "hdf5schema/basics/not_measured.h"
-#include "postproc/diagnose/found_before.h"
 #include "postproc/diagnose/interval_finding.h"
 #include "postproc/words/quantity.h"
 
@@ -26,14 +24,6 @@ RunnerUp runner_up(bool twice_measured) {
     return {"", "reordering cannot be ruled out: tcpext.TCPDSACKOldSent was not measured"};
   }
   return {"net.tcp_retrans_intrinsic", "reordering: few segments came twice, so they were missing, not late"};
-}
-
-/// Lost in this node's own kernel or card, or at a port that is too slow, which a rule before this one has said.
-bool is_explained(const RuleContext& context, Interval at) {
-  constexpr std::array<std::string_view, 3> kReasons = {"irq.softirq_saturation", "net.congestion", "net.nic_rx_drop"};
-  return found_beside(context, at, [&](const Finding& one) {
-    return std::find(kReasons.begin(), kReasons.end(), one.id) != kReasons.end();
-  });
 }
 
 Finding describe(const RuleContext& context, const Signal& queued, const Signal& received, const Elevation& elevation,
@@ -63,7 +53,7 @@ std::vector<Finding> all_along(const RuleContext& context, const Signal& queued,
   const double arrived = mean_inside(received.values, whole);
   const auto twice = rate(context, kTwice, 1, "/s");
   if (!twice || job_seconds(context) < context.threshold("min_seconds")) return {};
-  if (!(out_of_order >= context.threshold("min_rate")) || is_explained(context, whole)) return {};
+  if (!(out_of_order >= context.threshold("min_rate"))) return {};
   if (!(out_of_order >= context.threshold("min_share_always") * arrived)) return {};
   const double duplicates = mean_inside(twice->values, whole);
   if (is_reordering(context, duplicates, out_of_order)) return {};
@@ -104,7 +94,6 @@ std::vector<Finding> check(const RuleContext& context) {
     if (!segments || excess < context.threshold("min_share") * segments->inside) continue;
     const auto duplicates = contrast(context, twice, elevation.at, all);
     if (duplicates && is_reordering(context, duplicates->excess(), excess)) continue;
-    if (is_explained(context, elevation.at)) continue;
     findings.push_back(describe(context, queued, received, elevation, *segments, all));
   }
   return elevations.empty() ? all_along(context, queued, received) : findings;

@@ -5,7 +5,7 @@
 
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/text.h"
-#include "postproc/diagnose/rule.h"
+#include "postproc/diagnose/signals.h"
 #include "postproc/words/quantity.h"
 
 namespace reveal {
@@ -19,18 +19,6 @@ double nanoseconds(const RuleContext& context, std::string_view key) {
 /// On one node there is nothing to be aligned. What checks a node without a job looks at it before there is one.
 bool matters(const RuleContext& context) {
   return context.without_job() || parse_int(context.snapshot_value("env.SLURM_JOB_NUM_NODES")).value_or(1) > 1;
-}
-
-Evidence fact(const RuleContext& context, std::string metric, double observed, double expected) {
-  return {.metric = std::move(metric),
-          .instance = "",
-          .node = context.telemetry.node,
-          .feature = "value",
-          .observed = observed,
-          .expected = expected,
-          .unit = "ns",
-          .span = context.span(0, context.telemetry.samples),
-          .detectors = {"snapshot"}};
 }
 
 std::vector<Finding> check(const RuleContext& context) {
@@ -50,8 +38,8 @@ std::vector<Finding> check(const RuleContext& context) {
   finding.confidence = alone ? Confidence::likely : Confidence::certain;
   finding.intervals = {context.span(0, context.telemetry.samples)};
   finding.impact.how = "none for the job: reports and logs of several nodes may be out of step";
-  finding.evidence.push_back(alone ? fact(context, "clock_state.max_error_ns", error, 0)
-                                   : fact(context, "clock_state.offset_ns", offset, 0));
+  finding.evidence.push_back(snapshot_fact(context, alone ? "clock_state.max_error_ns" : "clock_state.offset_ns", "",
+                                           alone ? error : offset, 0, "ns"));
   finding.sentence = alone ? fmt::format("The clock of {} is not synchronised: the kernel allows for an error of {}.",
                                          context.telemetry.node, quantity(error, "ns"))
                            : fmt::format("The clock of {} is {} off, and still being corrected.",

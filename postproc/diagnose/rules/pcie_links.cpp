@@ -67,19 +67,6 @@ Finding at_adapter(const RuleContext& context, const Adapter& adapter) {
   return finding;
 }
 
-Evidence fact(const RuleContext& context, const Adapter& adapter, std::string metric, double observed,
-              std::optional<double> expected, std::string unit) {
-  return {.metric = std::move(metric),
-          .instance = adapter.address,
-          .node = context.telemetry.node,
-          .feature = "value",
-          .observed = observed,
-          .expected = expected,
-          .unit = std::move(unit),
-          .span = context.span(0, context.telemetry.samples),
-          .detectors = {"snapshot"}};
-}
-
 /// A function of a virtual card reports nothing, or no width that a link can have.
 bool is_width(double width) {
   constexpr double kWidest = 32;
@@ -101,8 +88,9 @@ std::optional<Finding> trained_down(const RuleContext& context, const Adapter& a
   finding.severity = Severity::notice;
   finding.confidence = Confidence::likely;
   finding.impact.how = "not known: what the job moved over this link was not measured";
-  if (narrow) finding.evidence.push_back(fact(context, adapter, "pci.width", width, full_width, "lanes"));
-  if (slow) finding.evidence.push_back(fact(context, adapter, "pci.speed", speed, full_speed, "GT/s"));
+  if (narrow)
+    finding.evidence.push_back(snapshot_fact(context, "pci.width", adapter.address, width, full_width, "lanes"));
+  if (slow) finding.evidence.push_back(snapshot_fact(context, "pci.speed", adapter.address, speed, full_speed, "GT/s"));
   finding.sentence = fmt::format("The PCI Express link of {} on {} runs ", adapter.name, context.telemetry.node);
   if (narrow) finding.sentence += fmt::format("with {:g} of {:g} lanes", width, full_width);
   if (slow) finding.sentence += fmt::format("{}at {:g} of {:g} GT/s", narrow ? " and " : "", speed, full_speed);
@@ -159,8 +147,8 @@ std::optional<Finding> uncorrected(const RuleContext& context, const Adapter& ad
   finding.severity = Severity::warning;
   finding.confidence = Confidence::certain;
   finding.impact.how = "not known: what was in flight over this link may be lost";
-  finding.evidence.push_back(
-      fact(context, adapter, died ? "pci.fatal_errors" : "pci.nonfatal_errors", worst.count, 0, "count"));
+  finding.evidence.push_back(snapshot_fact(context, died ? "pci.fatal_errors" : "pci.nonfatal_errors", adapter.address,
+                                           worst.count, 0, "count"));
   finding.sentence =
       fmt::format("{} on {} had {} uncorrected PCI Express {} {}.", adapter.name, context.telemetry.node,
                   number(worst.count), worst.count == 1 ? "error" : "errors", when_words(context, worst));
@@ -177,7 +165,7 @@ std::optional<Finding> corrected(const RuleContext& context, const Adapter& adap
   finding.severity = Severity::notice;
   finding.confidence = Confidence::certain;
   finding.impact.how = "none seen: the errors were corrected, each by sending a packet again";
-  finding.evidence.push_back(fact(context, adapter, "pci.link_errors", errors->count, 0, "count"));
+  finding.evidence.push_back(snapshot_fact(context, "pci.link_errors", adapter.address, errors->count, 0, "count"));
   finding.sentence =
       fmt::format("The PCI Express link of {} on {} had {} errors {} ({} an hour); all were corrected.", adapter.name,
                   context.telemetry.node, number(errors->count), when_words(context, *errors), number(per_hour));

@@ -259,7 +259,8 @@ Report chain() {
       "Segments to n01 were lost for 14 s: 960 were sent again, 0.4 % of them.", 63, Severity::warning,
       {9.1, 7.6, "time the ranks waited longer than usual for data"},
       {"tcp.RetransSegs", "", "n02", "sum", 960, 3, "count", {}, {"GAP"}, 18});
-  link_causes(report.findings);
+  find_causes(report.findings);
+  tell_chains(report.findings);
   judge(report, {});
   report.timeline = timeline(2);
   return report;

@@ -1,11 +1,13 @@
 // A node of a few channels, written as what happens before, during and after an event, for one rule to look at.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <string>
 #include <vector>
 
+#include "postproc/diagnose/causal_links.h"
 #include "postproc/diagnose/rule.h"
 
 namespace reveal {
@@ -67,5 +69,15 @@ class RuleRecording {
     return *this;
   }
 };
+
+/// Whether the rule finds something, all of which is part of the chain that begins with `causes`.
+[[nodiscard]] inline bool told_by(const RuleRecording& node, std::vector<Finding> causes, std::string_view rule) {
+  std::vector<Finding> all = node.findings(rule, causes);
+  const std::size_t effects = all.size();
+  all.insert(all.end(), causes.begin(), causes.end());
+  find_causes(all);
+  return effects > 0 && std::all_of(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(effects),
+                                    [&](const Finding& one) { return one.first_cause == causes.front().id; });
+}
 
 }  // namespace reveal

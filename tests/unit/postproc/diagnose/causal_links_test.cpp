@@ -29,7 +29,9 @@ const Finding& with_id(const std::vector<Finding>& findings, std::string_view id
 }
 
 std::vector<Finding> linked(std::vector<Finding> findings) {
-  link_causes(findings);
+  find_causes(findings);
+  findings = merge_findings(std::move(findings));
+  tell_chains(findings);
   return findings;
 }
 
@@ -97,6 +99,60 @@ TEST(CausalLinks, LeaveAFindingAloneThatAlsoCameWithoutTheCause) {
   EXPECT_EQ(cause_of({seen("mem.swap_activity", 10, 30), reads}, "io.slow_reads"), "");
 }
 
+TEST(CausalLinks, KeepTheIntervalApartThatHasNoCause) {
+  const auto found = linked({seen("mem.swap_activity", 10, 30), seen("io.local_disk_saturated", 11, 29),
+                             seen("io.local_disk_saturated", 60, 75, Severity::warning, 5)});
+  ASSERT_EQ(found.size(), 3U);
+  const Finding& own = with_id(found, "io.local_disk_saturated");  // what stands for itself comes first
+  EXPECT_EQ(own.caused_by, "");
+  EXPECT_EQ(own.intervals.front().begin_utc_ns, 60 * kSecond);
+  EXPECT_TRUE(effects_of(own, found).empty());
+  const auto effects = effects_of(with_id(found, "mem.swap_activity"), found);
+  ASSERT_EQ(effects.size(), 1U);
+  EXPECT_EQ(effects.front()->intervals.front().begin_utc_ns, 11 * kSecond);
+}
+
+TEST(CausalLinks, LoseNoFindingWhoseCauseIsOftenThere) {
+  const auto found = linked({seen("mem.swap_activity", 10, 30), seen("io.local_disk_saturated", 11, 29),
+                             seen("io.slow_reads", 12, 28, Severity::critical, 9),
+                             seen("io.local_disk_saturated", 60, 75), seen("io.slow_reads", 61, 74)});
+  std::size_t told = 0;
+  for (const Finding& finding : found) {
+    if (finding.first_cause.empty()) told += 1 + effects_of(finding, found).size();
+  }
+  EXPECT_EQ(told, found.size()) << "each stands for itself or is part of one chain";
+  EXPECT_EQ(with_id(found, "mem.swap_activity").severity, Severity::critical);
+  EXPECT_EQ(effects_of(with_id(found, "io.local_disk_saturated"), found).size(), 1U);
+}
+
+TEST(CausalLinks, BlameNoOtherNode) {
+  const auto found = linked({seen("mem.swap_activity", 10, 30), seen("io.local_disk_saturated", 11, 29),
+                             seen("io.local_disk_saturated", 11, 29, Severity::notice, {}, "n2"),
+                             seen("io.slow_reads", 12, 28, Severity::warning, 9, "n2")});
+  EXPECT_EQ(effects_of(with_id(found, "mem.swap_activity"), found).size(), 1U);
+  EXPECT_EQ(with_id(found, "mem.swap_activity").severity, Severity::notice);
+  EXPECT_EQ(effects_of(with_id(found, "io.local_disk_saturated"), found).at(0)->nodes, std::vector<std::string>{"n2"});
+}
+
+TEST(CausalLinks, KeepWhatComesAndGoesWithItsCause) {
+  const auto found = linked({seen("irq.softirq_saturation", 0, 300), seen("net.tcp_retrans_fault", 5, 30),
+                             seen("net.tcp_retrans_fault", 100, 130)});
+  ASSERT_EQ(found.size(), 2U);
+  EXPECT_EQ(with_id(found, "net.tcp_retrans_fault").caused_by, "irq.softirq_saturation");
+}
+
+TEST(CausalLinks, AllowForTheTimeThatWritingBackTakes) {
+  EXPECT_EQ(cause_of({seen("mem.writeback_stall", 50, 60), seen("io.local_disk_saturated", 45, 85)},
+                     "io.local_disk_saturated"),
+            "mem.writeback_stall");
+}
+
+TEST(CausalLinks, UniteTheIntervalsOfACause) {
+  std::vector<Finding> findings = {seen("io.slow_reads", 10, 30)};
+  for (int second = 10; second < 30; second += 4) findings.push_back(seen("mem.swap_activity", second, second + 1));
+  EXPECT_EQ(cause_of(findings, "io.slow_reads"), "mem.swap_activity");
+}
+
 TEST(CausalLinks, DoNotBlameWhatHasBeenThereAllTheTime) {
   const Finding imbalance = seen("irq.imbalance", 0, 120);
   EXPECT_EQ(cause_of({imbalance, seen("net.tcp_retrans_fault", 60, 80)}, "net.tcp_retrans_fault"), "");
@@ -115,11 +171,10 @@ TEST(CausalLinks, CountEachSecondOnce) {
 
 TEST(CausalLinks, SurviveACircleInSomebodysFile) {
   std::vector<Finding> circle = {seen("a", 0, 1), seen("b", 0, 1), seen("c", 0, 1)};
-  circle[0].caused_by = "b";
-  circle[1].caused_by = "a";
-  circle[2].caused_by = "c";
-  EXPECT_EQ(effects_of(circle[0], circle).size(), 1U);
-  EXPECT_TRUE(effects_of(circle[2], circle).empty());
+  circle[0].caused_by = circle[0].first_cause = "b";
+  circle[1].caused_by = circle[1].first_cause = "a";
+  circle[2].caused_by = circle[2].first_cause = "c";
+  for (const Finding& finding : circle) EXPECT_TRUE(effects_of(finding, circle).empty());
 }
 
 TEST(CausalLinks, TakeAMomentForAnEffect) {

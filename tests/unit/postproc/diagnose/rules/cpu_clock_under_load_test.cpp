@@ -92,6 +92,9 @@ TEST(RuleFrequency, IsSilentUnderARuleThatLeads) {
   std::vector<Finding> before(1);
   before[0].intervals = node.findings("cpu.freq_oscillation").at(0).intervals;
   EXPECT_TRUE(node.findings("cpu.freq_oscillation", before).empty());
+  before[0].id = "irq.softirq_saturation";
+  before[0].nodes = {node.telemetry.node};
+  EXPECT_TRUE(told_by(node, before, "cpu.freq_oscillation")) << "what changes the clock takes it into its chain";
 }
 
 TEST(RuleFrequency, SaysWhatWasNotMeasured) {

@@ -150,13 +150,13 @@ TEST(RuleLocalDisk, OnlyRemarksThatAJobLoadsItsDataFirst) {
   EXPECT_EQ(found[0].severity, Severity::info);
 }
 
-TEST(RuleLocalDisk, LeavesAFloodOfDirtyPagesToItsOwnRule) {
+TEST(RuleLocalDisk, IsToldByTheRuleOfAFloodOfDirtyPages) {
   const R node = record({});
   Finding flood;
   flood.id = "mem.writeback_stall";
+  flood.nodes = {node.telemetry.node};
   flood.intervals = {{node.telemetry.begin_utc_ns + 48'000'000'000, node.telemetry.begin_utc_ns + 70'000'000'000}};
-  const std::vector<Finding> before{flood};
-  EXPECT_TRUE(node.findings("io.local_disk_saturated", before).empty());
+  EXPECT_TRUE(told_by(node, {flood}, "io.local_disk_saturated"));
 }
 
 TEST(RuleLocalDisk, SaysWhatItCouldNotMeasure) {

@@ -87,8 +87,7 @@ TEST(RuleSoftirq, IsSilentOnAFewPackets) {
 TEST(RuleSoftirq, ExplainsTheLossThatFollowsFromIt) {
   R node = piled_up(40);
   node.counter("tcpext.TCPOFOQueue", "", R::event(0.1, 400));
-  EXPECT_EQ(node.findings("net.tcp_retrans_fault").size(), 1U);
-  EXPECT_TRUE(node.findings("net.tcp_retrans_fault", node.findings("irq.softirq_saturation")).empty());
+  EXPECT_TRUE(told_by(node, node.findings("irq.softirq_saturation"), "net.tcp_retrans_fault"));
 }
 
 TEST(RuleSoftirq, SaysWhatItCouldNotMeasure) {
