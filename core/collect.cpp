@@ -126,7 +126,8 @@ class Collection {
     header.begin_utc_ns = start_.utc_ns;
     Sampler::Options sampling = sampler_options(options_);  // what is mistyped in it must not leave a file behind
     Beginning beginning(options_.output);
-    TraceWriter writer(options_.output, header, {.max_bytes = options_.max_bytes, .retention = options_.retention});
+    TraceWriter writer(options_.output, header,
+                       {.max_bytes = options_.max_bytes, .retention = options_.retention, .waits = fs_.recorded()});
     TraceSink sink(&writer);
     Sampler sampler(fs_, sink, std::move(sampling), start_);
     const Snapshot before = take_snapshot(fs_, sampler.host(), sampler.job());

@@ -146,6 +146,7 @@ struct TraceWriter::Impl {
   template <typename T>
   bool append(FamilyId family, std::int64_t time_ns, std::span<const T> values) noexcept;
   bool open_row(Axis& axis, std::size_t slot, std::int64_t time_ns) noexcept;
+  bool make_room(Axis& axis) noexcept;
   bool hand_over(Axis& axis) noexcept;
   void widen(const Axis& axis, HandOver& handed);
 
@@ -466,7 +467,7 @@ bool TraceWriter::Impl::open_row(Axis& axis, std::size_t slot, std::int64_t time
   if (time_ns <= axis.last_time) return false;
   // A row is lost as a whole: the writer may catch up between two families of it.
   const bool refused = axis.refused_time && time_ns - *axis.refused_time < axis.period.count() / 2;
-  if (refused || (axis.buffers[axis.filling].buffer.full() && !hand_over(axis))) {
+  if (refused || (axis.buffers[axis.filling].buffer.full() && !make_room(axis))) {
     if (!refused) axis.refused_time = time_ns;
     ++rows_lost_behind;
     return false;
@@ -474,6 +475,16 @@ bool TraceWriter::Impl::open_row(Axis& axis, std::size_t slot, std::int64_t time
   axis.buffers[axis.filling].buffer.begin_row(time_ns);
   axis.last_time = time_ns;
   axis.row_open = true;
+  return true;
+}
+
+/// The writer takes what it is given also where it cannot write it, so that waiting ends.
+bool TraceWriter::Impl::make_room(Axis& axis) noexcept {
+  constexpr std::chrono::milliseconds kMoment{1};
+  while (!hand_over(axis)) {
+    if (!limits.waits) return false;
+    std::this_thread::sleep_for(kMoment);
+  }
   return true;
 }
 

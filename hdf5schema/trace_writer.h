@@ -19,6 +19,8 @@ struct TraceLimits {
   std::uint64_t max_bytes = 0;  // 0: no cap. Beyond it rows are counted as lost, the job and the trace stay whole.
   std::chrono::milliseconds flush_jitter{0};  // at most; drawn once, so that nodes do not flush together
   Retention retention = {};
+  bool waits =
+      false;  // for the disk, instead of losing rows: a replay is faster than the time in which it was recorded
 };
 
 /// One thread calls everything but status(), which any thread may call.

@@ -32,6 +32,24 @@ std::string steering_of(KernelTree& fs, const std::string& queues, std::size_t& 
   return text;
 }
 
+/// "4: ACTIVE" is "ACTIVE".
+std::string without_number(std::string state) {
+  const std::size_t colon = state.find(": ");
+  return colon == std::string::npos ? state : state.substr(colon + 2);
+}
+
+/// Of a RoCE port, that of its first address; of a software device, the one that it was made of; of an InfiniBand port,
+/// which has no such address, the IPoIB interface: its `dev_port` is the port counted from 0.
+std::string interface_of(KernelTree& fs, const std::string& device, const std::string& port) {
+  if (std::string name = fs.word(device + "/ports/" + port + "/gid_attrs/ndevs/0"); !name.empty()) return name;
+  if (std::string name = fs.word(device + "/parent"); !name.empty()) return name;
+  for (const std::string& name : fs.list(device + "/device/net")) {
+    const auto number = parse_int(fs.word(device + "/device/net/" + name + "/dev_port"));
+    if (number && std::to_string(*number + 1) == port) return name;
+  }
+  return "";
+}
+
 }  // namespace
 
 Snapshot network_links(KernelTree& fs) {
@@ -57,16 +75,17 @@ Snapshot rdma_ports(KernelTree& fs) {
   for (const std::string& device : fs.list("/sys/class/infiniband")) {
     const std::string folder = "/sys/class/infiniband/" + device;
     facts.emplace_back("rdma." + device + ".numa_node", numa_node_of(fs, folder + "/device"));
+    facts.emplace_back("rdma." + device + ".type", fs.word(folder + "/hca_type"));  // "MT4129"
+    facts.emplace_back("rdma." + device + ".firmware", fs.word(folder + "/fw_ver"));
     for (const std::string& port : fs.list(folder + "/ports")) {
       if (++ports > kMostPorts) return facts;
       const std::string key = "rdma." + device + '.' + port;
       const std::string place = folder + "/ports/" + port;
-      std::string state = fs.word(place + "/state");  // "4: ACTIVE"
-      if (const std::size_t colon = state.find(": "); colon != std::string::npos) state.erase(0, colon + 2);
-      facts.emplace_back(key + ".state", state);
-      facts.emplace_back(key + ".rate", fs.word(place + "/rate"));  // "100 Gb/sec (4X EDR)"
+      facts.emplace_back(key + ".state", without_number(fs.word(place + "/state")));            // "4: ACTIVE"
+      facts.emplace_back(key + ".phys_state", without_number(fs.word(place + "/phys_state")));  // "5: LinkUp"
+      facts.emplace_back(key + ".rate", fs.word(place + "/rate"));  // "100 Gb/sec (4X EDR)": with the width of the link
       facts.emplace_back(key + ".link_layer", fs.word(place + "/link_layer"));
-      facts.emplace_back(key + ".interface", fs.word(place + "/gid_attrs/ndevs/0"));
+      facts.emplace_back(key + ".interface", interface_of(fs, folder, port));
     }
   }
   return facts;

@@ -22,7 +22,8 @@ namespace reveal {
 
 /// Receive queues, packet steering, speed and NUMA node of each interface the collector sees; empty values are unknown.
 [[nodiscard]] Snapshot network_links(KernelTree& fs);
-/// State, rate, link layer and NUMA node of each RDMA port.
+/// NUMA node, type and firmware of each RDMA device; state, rate, link layer and network interface of each of its
+/// ports.
 [[nodiscard]] Snapshot rdma_ports(KernelTree& fs);
 /// Cpus and distances of each NUMA node.
 [[nodiscard]] Snapshot numa_nodes(KernelTree& fs);

@@ -15,11 +15,11 @@ namespace reveal {
 namespace {
 
 constexpr double kPeerDiscoveryRate = 0.05;
-constexpr std::size_t kMostDeviations = 200;
+constexpr std::size_t kMostListed = 200;
 constexpr double kPairPercent = 30;  // between two nodes nothing tells how much nodes differ by nature
 constexpr double kPairErrors = 3;    // standard errors
 
-constexpr std::string_view kStates[] = {"Hz", "Cel", "W", "J/s", "percent", "s/s"};  // units
+constexpr std::string_view kStateUnits[] = {"Hz", "Cel", "W", "J/s", "percent", "s/s"};  // units
 
 bool is_telling(const PeerDeviation& deviation, double floor) {
   // Traffic that the peers do not have at all is somebody's task: a log, a data set, a launcher's connection.
@@ -80,12 +80,12 @@ std::vector<PeerCell> cells_of(const std::vector<PeerDeviation>& deviations) {
 }
 
 std::size_t keep_strongest(std::vector<PeerDeviation>& deviations) {
-  if (deviations.size() <= kMostDeviations) return 0;
+  if (deviations.size() <= kMostListed) return 0;
   std::vector<double> strengths;
   strengths.reserve(deviations.size());
   for (const PeerDeviation& deviation : deviations) strengths.push_back(-std::abs(deviation.t));
-  std::nth_element(strengths.begin(), strengths.begin() + kMostDeviations, strengths.end());
-  const double least = -strengths[kMostDeviations];
+  std::nth_element(strengths.begin(), strengths.begin() + kMostListed, strengths.end());
+  const double least = -strengths[kMostListed];
   return std::erase_if(deviations, [least](const PeerDeviation& deviation) { return std::abs(deviation.t) <= least; });
 }
 
@@ -128,7 +128,7 @@ Evidence evidence_of(const PeerDeviation& deviation, TimeSpan span) {
 }
 
 bool is_state(const PeerDeviation& deviation) {
-  return std::find(std::begin(kStates), std::end(kStates), deviation.unit) != std::end(kStates) ||
+  return std::find(std::begin(kStateUnits), std::end(kStateUnits), deviation.unit) != std::end(kStateUnits) ||
          deviation.channel == "job.outsider_cpu";
 }
 

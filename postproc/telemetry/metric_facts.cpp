@@ -60,6 +60,9 @@ constexpr MetricFact kFacts[] = {
      .meter = "network out",
      .meter_unit = "bytes/s",
      .prune_rank = 15},
+    {.metric = "ib.rcv_bytes", .words = "Receive throughput of the RDMA port"},
+    {.metric = "ib.xmit_bytes", .words = "Transmit throughput of the RDMA port"},
+    {.metric = "ib.xmit_wait", .words = "Waiting of the RDMA port for credits"},
     {.metric = "tcp.RetransSegs", .words = "TCP segments sent again", .summed_in_paper = true},
 
     {.metric = "disk.read_bytes", .words = "Disk read volume", .meter = "disk read", .meter_unit = "bytes/s"},
@@ -80,6 +83,9 @@ constexpr MetricFact kFacts[] = {
     {.metric = "throttle.package_count*", .error_count = 10},
     {.metric = "cgroup.cpu_throttled_periods", .error_count = 10},
     {.metric = "softnet.dropped", .error_count = 10},
+    {.metric = "ib.link_downed", .error_count = 1},
+    {.metric = "ib.link_error_recovery", .error_count = 1},
+    {.metric = "net.carrier_down", .error_count = 1},
 
     // Amounts of memory, files and storage are those of the rank's task; faults, stalls and settings are the node's.
     {.metric = "mem.*", .peers = PeerMeaning::work},

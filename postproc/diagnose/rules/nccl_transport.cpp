@@ -4,47 +4,19 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/text.h"
 #include "postproc/diagnose/found_before.h"
+#include "postproc/diagnose/nccl_use.h"
+#include "postproc/diagnose/rdma_ports.h"
 #include "postproc/diagnose/rule.h"
 #include "postproc/diagnose/signals.h"
 #include "postproc/words/quantity.h"
 
 namespace reveal {
 namespace {
-
-struct Port {
-  std::string name;        // "mlx5_0.1": device and port
-  std::string link_layer;  // "InfiniBand", "Ethernet"
-  double gigabits = 0;     // rate; 0 if unknown
-};
-
-/// RDMA ports that are up, of both snapshots.
-std::vector<Port> active_ports(const RuleContext& context) {
-  constexpr std::string_view kRdma = "rdma.";
-  constexpr std::string_view kState = ".state";
-  std::vector<Port> ports;
-  for (const auto& [key, value] : context.begin) {
-    if (!key.starts_with(kRdma) || !key.ends_with(kState) || value != "ACTIVE") continue;
-    const std::string name = key.substr(kRdma.size(), key.size() - kRdma.size() - kState.size());
-    const std::string rate = context.snapshot_value("rdma." + name + ".rate");  // "100 Gb/sec (4X EDR)", "2.5 Gb/sec"
-    double gigabits = 0;
-    std::from_chars(rate.data(), rate.data() + rate.size(), gigabits);
-    ports.push_back({name, context.snapshot_value("rdma." + name + ".link_layer"), gigabits});
-  }
-  return ports;
-}
-
-/// The library itself, or PyTorch's for CUDA in a job of several nodes, which brings it along.
-bool uses_nccl(const RuleContext& context) {
-  const std::string libraries = context.snapshot_value("job.libraries");
-  if (libraries.empty()) throw Unavailable("not measured: the libraries the job loaded (job.libraries)");
-  return has_word(libraries, "nccl") || has_word(libraries, "torch_cuda");
-}
 
 /// Mean bytes per second through the network's interfaces of the job; throws Unavailable if not measured.
 double traffic(const RuleContext& context, std::string_view metric) {
@@ -54,13 +26,9 @@ double traffic(const RuleContext& context, std::string_view metric) {
   return mean;
 }
 
-bool on_one_node(const RuleContext& context) {
-  return context.snapshot_value("env.SLURM_JOB_NUM_NODES") == "1";
-}
-
-std::string names_of(const std::vector<Port>& ports) {
+std::string names_of(const std::vector<RdmaPort>& ports) {
   std::string names;
-  for (const Port& port : ports) names += (names.empty() ? "" : ", ") + port.name;
+  for (const RdmaPort& port : ports) names += (names.empty() ? "" : ", ") + port.name;
   return names;
 }
 
@@ -78,12 +46,10 @@ Evidence fact(const RuleContext& context, std::string metric, std::string featur
 }
 
 std::vector<Finding> check_fallback(const RuleContext& context) {
-  const std::vector<Port> ports = active_ports(context);
+  const std::vector<RdmaPort> ports = active_rdma_ports(context);
   if (ports.empty() || on_one_node(context)) return {};  // nothing to fall back from
   if (!uses_nccl(context)) return {};
-  const std::string opened = context.snapshot_value("job.rdma_opened");
-  if (opened.empty()) throw Unavailable("not measured: the RDMA devices the job opened (job.rdma_opened)");
-  if (opened != "none") return {};
+  if (opened_rdma_devices(context) != "none") return {};
   const double bytes = traffic(context, "net.tx_bytes");
   if (bytes < context.threshold("min_sent") * 1e6) return {};  // a rendezvous, no training traffic
   // Collectives send about what they receive; reading data or writing checkpoints does not.
@@ -95,7 +61,7 @@ std::vector<Finding> check_fallback(const RuleContext& context) {
   finding.severity = Severity::warning;
   finding.confidence = Confidence::likely;
   finding.intervals = {context.span(0, context.telemetry.samples)};
-  for (const Port& port : ports) finding.instances.push_back(port.name);
+  for (const RdmaPort& port : ports) finding.instances.push_back(port.name);
   finding.impact.how = "not known: what the fabric would have carried was not measured";
   finding.evidence.push_back(fact(context, "net.tx_bytes", "mean", bytes, std::nullopt, "bytes/s"));
   finding.evidence.push_back(fact(context, "net.rx_bytes", "mean", received, std::nullopt, "bytes/s"));
@@ -117,17 +83,15 @@ std::vector<Finding> check_fallback(const RuleContext& context) {
 }
 
 std::vector<Finding> check_single_qp(const RuleContext& context) {
-  const std::vector<Port> ports = active_ports(context);
+  const std::vector<RdmaPort> ports = active_rdma_ports(context);
   if (ports.empty() || on_one_node(context)) return {};
   if (!uses_nccl(context)) return {};
-  const std::string opened = context.snapshot_value("job.rdma_opened");
-  if (opened.empty()) throw Unavailable("not measured: the RDMA devices the job opened (job.rdma_opened)");
-  if (opened == "none") return {};  // sockets: nccl.socket_fallback's matter
+  if (opened_rdma_devices(context) == "none") return {};  // sockets: nccl.socket_fallback's matter
   const std::string set = context.snapshot_value("env.NCCL_IB_QPS_PER_CONNECTION");
   if (!set.empty() && set != "1") return {};
   // More entropy helps only where there is more than one path: bonded ports, or a fabric of fast links.
-  const auto wide = std::find_if(ports.begin(), ports.end(), [&](const Port& port) {
-    return port.name.find("bond") != std::string::npos || port.gigabits >= context.threshold("min_gigabits");
+  const auto wide = std::find_if(ports.begin(), ports.end(), [&](const RdmaPort& port) {
+    return port.name.find("bond") != std::string::npos || port.rate.gigabits >= context.threshold("min_gigabits");
   });
   if (wide == ports.end()) return {};
 
@@ -141,9 +105,9 @@ std::vector<Finding> check_single_qp(const RuleContext& context) {
   if (!set.empty()) {
     finding.evidence.push_back(fact(context, "NCCL_IB_QPS_PER_CONNECTION", "setting", 1, std::nullopt, "count"));
   }
-  const std::optional<double> rate = wide->gigabits > 0 ? std::optional(wide->gigabits) : std::nullopt;
+  const std::optional<double> rate = wide->rate.gigabits > 0 ? std::optional(wide->rate.gigabits) : std::nullopt;
   finding.evidence.push_back(
-      fact(context, "rdma." + wide->name + ".rate", "rate of the port", rate, std::nullopt, "Gb/s"));
+      fact(context, "rdma." + wide->key + ".rate", "rate of the port", rate, std::nullopt, "Gb/s"));
   finding.sentence = fmt::format(
       "NCCL_IB_QPS_PER_CONNECTION is {}, so NCCL uses one queue pair per connection on {}{}. Where the fabric has "
       "several paths, two or four may use them better. This is an experiment, not a fault: measure it.",
@@ -216,7 +180,7 @@ double peak_of(std::vector<double> seconds) {
 }
 
 std::vector<Finding> check_sockets(const RuleContext& context) {
-  if (!active_ports(context).empty() || on_one_node(context)) return {};  // nccl.socket_fallback's matter
+  if (!active_rdma_ports(context).empty() || on_one_node(context)) return {};  // nccl.socket_fallback's matter
   if (!uses_nccl(context)) return {};
   if (is_set(context, "NCCL_SOCKET_NTHREADS") || is_set(context, "NCCL_NSOCKS_PERTHREAD")) return {};
   if (found_before(context, "irq.softirq_saturation") || found_before(context, "irq.imbalance")) return {};

@@ -14,6 +14,7 @@ namespace {
 constexpr std::string_view kHugePagesId = "mem.hugepages_inconsistent";
 constexpr std::string_view kMtuId = "net.mtu_mismatch";
 constexpr std::string_view kDriftId = "node.config_drift";
+constexpr std::string_view kLinkId = "ib.link_degraded";
 
 struct Concern {
   std::string_view begin;  // of the fact's key
@@ -26,6 +27,8 @@ constexpr std::array kConcerns = {
     Concern{"vm.hugepages-", "", kHugePagesId},
     Concern{"vm.transparent_hugepage", "", kHugePagesId},
     Concern{"net.", ".mtu", kMtuId},
+    Concern{"rdma.", ".rate", kLinkId},
+    Concern{"rdma.", "state", kLinkId},
     Concern{"", "", kDriftId},
 };
 

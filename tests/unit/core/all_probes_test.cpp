@@ -40,6 +40,10 @@ TEST(AllProbes, SurviveTextsThatAreCutOffAnywhere) {
       {"/sys/kernel/debug/bdi/254:0/stats", "BdiWriteback: 12 kB\nBdiDirtied: 9 kB\n"},
       {"/proc/fs/lustre/llite/scratch-ffff/stats",
        "open 5 samples [usecs] 3 90 210\nread_bytes 1 samples [bytes] 1 1 1\n"},
+      {"/sys/class/infiniband/mlx5_0/ports/1/counters/port_rcv_data", "12\n"},
+      {"/sys/class/infiniband/mlx5_0/ports/1/hw_counters/packet_seq_err", "3\n"},
+      {"/sys/class/net/eth0/device/vendor", "0x15b3\n"},
+      {"/ethtool/eth0", "     rx_prio3_pause: 7\n"},
       {"/proc/net/rpc/nfs", "net 0 0\nrpc 9 1 9\n"},
       {"/proc/self/mountstats",
        "device a:/b mounted on /c with fstype nfs4\n bytes: 1 2 3 4 5 6 7 8\n READ: 1 1 0 4 4 1 2 3 0\n"}};

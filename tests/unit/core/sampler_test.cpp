@@ -197,6 +197,29 @@ TEST(Sampling, AllocatesNothingOnThisHostOnceEverythingWasSeen) {
   std::filesystem::remove(path);
 }
 
+TEST(Sampling, AllocatesNothingForAFabricOnceItsChildHasAnswered) {
+  const TestHost host;
+  const std::string port = "/sys/class/infiniband/mlx5_0/ports/1/";
+  host.write(port + "counters/port_rcv_data", "1000\n");
+  host.write(port + "counters/link_downed", "0\n");
+  host.write(port + "hw_counters/packet_seq_err", "3\n");
+  ProbeBench bench(host, "infiniband");
+  ASSERT_EQ(bench.answered("network/ib_errors", "ib.link_downed", "mlx5_0:1"), 0);
+  ASSERT_EQ(bench.answered("network/rdma", "rdma.packet_seq_err", "mlx5_0:1"), 3);
+  std::int64_t most = 0;
+  int answers = 0;
+  for (int look = 0; look < 1'000'000 && answers < 30; ++look) {
+    allocations = 0;
+    counting = true;
+    bench.sample();
+    counting = false;
+    most = std::max(most, allocations);
+    answers += bench.value("network/ib_bytes", "ib.rcv_bytes", "mlx5_0:1") == 4000 ? 1 : 0;
+  }
+  EXPECT_EQ(answers, 30);
+  EXPECT_EQ(most, 0);
+}
+
 class Recordings : public testing::Test {
  protected:
   void SetUp() override {

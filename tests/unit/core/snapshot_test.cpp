@@ -46,6 +46,40 @@ std::string value_of(const Snapshot& facts, std::string_view key) {
   return "no such fact";
 }
 
+TEST(RdmaPorts, TellTheAdapterItsLinksAndTheirInterfaces) {
+  const TestHost host;
+  const std::string hca = "/sys/class/infiniband/mlx5_0/";
+  host.write(hca + "hca_type", "MT4129\n");
+  host.write(hca + "fw_ver", "28.39.3560\n");
+  host.write(hca + "device/numa_node", "1\n");
+  host.write(hca + "device/net/ib1/dev_port", "1\n");
+  host.write(hca + "device/net/ib0/dev_port", "0\n");
+  host.write(hca + "ports/1/state", "4: ACTIVE\n");
+  host.write(hca + "ports/1/phys_state", "5: LinkUp\n");
+  host.write(hca + "ports/1/rate", "400 Gb/sec (4X NDR)\n");
+  host.write(hca + "ports/1/link_layer", "InfiniBand\n");
+  host.write(hca + "ports/2/state", "1: DOWN\n");
+  host.write(hca + "ports/2/phys_state", "3: Disabled\n");
+  const std::string roce = "/sys/class/infiniband/mlx5_1/ports/1/";
+  host.write(roce + "link_layer", "Ethernet\n");
+  host.write(roce + "gid_attrs/ndevs/0", "eth2\n");
+  host.write("/sys/class/infiniband/rxe0/parent", "eth0\n");
+  host.write("/sys/class/infiniband/rxe0/ports/1/state", "4: ACTIVE\n");
+  KernelTree fs(host.root());
+  const Snapshot ports = rdma_ports(fs);
+  EXPECT_EQ(value_of(ports, "rdma.mlx5_0.type"), "MT4129");
+  EXPECT_EQ(value_of(ports, "rdma.mlx5_0.firmware"), "28.39.3560");
+  EXPECT_EQ(value_of(ports, "rdma.mlx5_0.numa_node"), "1");
+  EXPECT_EQ(value_of(ports, "rdma.mlx5_0.1.phys_state"), "LinkUp");
+  EXPECT_EQ(value_of(ports, "rdma.mlx5_0.1.rate"), "400 Gb/sec (4X NDR)");
+  EXPECT_EQ(value_of(ports, "rdma.mlx5_0.1.interface"), "ib0");
+  EXPECT_EQ(value_of(ports, "rdma.mlx5_0.2.state"), "DOWN");
+  EXPECT_EQ(value_of(ports, "rdma.mlx5_0.2.phys_state"), "Disabled");
+  EXPECT_EQ(value_of(ports, "rdma.mlx5_0.2.interface"), "ib1");
+  EXPECT_EQ(value_of(ports, "rdma.mlx5_1.1.interface"), "eth2");
+  EXPECT_EQ(value_of(ports, "rdma.rxe0.1.interface"), "eth0");
+}
+
 TEST(PciLinks, TellWhatALinkCanDoWhatItDoesAndWhatWentWrongAtBothEnds) {
   const TestHost host;
   const std::string card = "/sys/bus/pci/devices/0000:81:00.0/";

@@ -315,6 +315,19 @@ TEST(TraceWriter, LeavesRowsMissingThatAFamilyDidNotDeliver) {
   EXPECT_EQ(increments[5], 20.0);
 }
 
+TEST(TraceWriter, WaitsForTheDiskWhereARecordingIsReplayed) {
+  const TemporaryDirectory directory;
+  TraceWriter writer(directory.path() / "t.h5", sample_header(), {.waits = true});
+  const auto id = writer.add_family(gauge_family());
+  writer.add_channel(id, {.metric = "a"});
+  writer.start();
+  for (std::int64_t tick = 0; tick < 5000; ++tick) {
+    ASSERT_TRUE(writer.append_row(id, kBegin + tick * kTick, std::span(&tick, 1))) << tick;
+  }
+  writer.close();
+  EXPECT_EQ(TraceReader(directory.path() / "t.h5").families()[0].time_ns.size(), 5000U);
+}
+
 TEST(TraceWriter, CountsRowsWhenItIsTooSlow) {
   const TemporaryDirectory directory;
   TraceWriter writer(directory.path() / "t.h5", sample_header(), {.flush_jitter = std::chrono::hours(1)});

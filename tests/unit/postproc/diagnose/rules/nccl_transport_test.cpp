@@ -33,7 +33,7 @@ TEST(RuleSocketFallback, SeesTrafficThatShouldBeOnTheFabric) {
   EXPECT_EQ(found[0].severity, Severity::warning);
   EXPECT_EQ(found[0].confidence, Confidence::likely);
   EXPECT_FALSE(found[0].impact.seconds.has_value());
-  EXPECT_EQ(found[0].instances, std::vector<std::string>{"mlx5_0.1"});
+  EXPECT_EQ(found[0].instances, std::vector<std::string>{"mlx5_0:1"});
   EXPECT_NEAR(found[0].evidence.at(0).observed.value_or(0), 400e6, 20e6);
 }
 

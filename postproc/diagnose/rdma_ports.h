@@ -1,0 +1,41 @@
+// The RDMA ports of a node as its snapshots tell them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "postproc/diagnose/rule.h"
+
+namespace reveal {
+
+/// "400 Gb/sec (4X NDR)", "2.5 Gb/sec (1X SDR)"
+struct LinkRate {
+  double gigabits = 0;  // 0: unknown
+  int lanes = 0;        // likewise
+};
+[[nodiscard]] LinkRate link_rate_of(const std::string& text);
+
+struct RdmaPort {
+  std::string key;   // "mlx5_0.1", of its facts
+  std::string name;  // "mlx5_0:1", as its channels, NCCL and UCX call it
+  std::string device;
+  std::string number;
+  std::string link_layer;  // "InfiniBand", "Ethernet"
+  std::string interface;   // "ib0"; "" if unknown
+  LinkRate rate;           // at the start
+
+  [[nodiscard]] bool is_ethernet() const { return link_layer == "Ethernet"; }
+  /// For remedies.
+  [[nodiscard]] JobValues values() const { return {{"device", device}, {"port", number}, {"interface", interface}}; }
+};
+
+/// Those that were up when the recording began.
+[[nodiscard]] std::vector<RdmaPort> active_rdma_ports(const RuleContext& context);
+/// The port of a channel, also where nothing more is known of it.
+[[nodiscard]] RdmaPort rdma_port(const RuleContext& context, const std::string& name);
+
+/// Whether the port was up at the start or at the end; a port without a cable is nobody's. Where no snapshot says so,
+/// it was.
+[[nodiscard]] bool was_ever_up(const RuleContext& context, const RdmaPort& port);
+
+}  // namespace reveal

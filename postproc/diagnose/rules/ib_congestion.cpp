@@ -1,0 +1,132 @@
+// An InfiniBand port had data to send but no credits: the fabric is full, or a receiver is slow. How long a tick of
+// xmit_wait is, the specification leaves to the maker of the adapter, so it is only held against what was sent.
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/not_measured.h"
+#include "postproc/diagnose/interval_finding.h"
+#include "postproc/diagnose/rdma_ports.h"
+#include "postproc/words/quantity.h"
+
+namespace reveal {
+namespace {
+
+constexpr double kWordBytes = 4;
+
+struct Waiting {
+  Signal ticks;     // per second
+  Signal sent;      // bytes/s
+  Signal per_word;  // ticks for each word sent; missing where next to nothing was
+};
+
+double median_of(std::vector<double> values) {
+  std::erase_if(values, [](double value) { return std::isnan(value); });
+  if (values.empty()) return kNaN;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+std::optional<Waiting> waiting_of(const RuleContext& context, std::size_t channel) {
+  const std::string& instance = context.telemetry.channels[channel].instance;
+  const auto bytes = context.channels("ib.xmit_bytes", instance);
+  if (bytes.empty()) return std::nullopt;
+  Waiting waiting{channel_rate(context, channel, 1, "ticks/s"), channel_rate(context, bytes.front(), 1, "bytes/s"), {}};
+  waiting.per_word = {"ib.xmit_wait", "ticks per word", waiting.ticks.values};
+  const double least = context.threshold("min_sent") * 1e6;
+  for (std::size_t t = 0; t < waiting.per_word.values.size(); ++t) {
+    const double sent = waiting.sent.values[t];
+    waiting.per_word.values[t] = sent >= least ? waiting.ticks.values[t] / (sent / kWordBytes) : kNaN;
+  }
+  return waiting;
+}
+
+std::optional<Finding> describe(const RuleContext& context, const RdmaPort& port, const Waiting& waiting,
+                                const Elevation& elevation, std::span<const Interval> all) {
+  const auto ticks = contrast(context, waiting.ticks, elevation.at, all);
+  const auto sent = contrast(context, waiting.sent, elevation.at, all);
+  if (elevation.recurring || !ticks || ticks->inside < context.threshold("min_ticks")) return std::nullopt;
+  // A job that sends more waits more: its own doing.
+  if (!sent || sent->fall() < context.threshold("min_fall")) return std::nullopt;
+  Finding finding = finding_at(context, elevation.at, port.values());
+  finding.instances = {port.name};
+  finding.confidence = Confidence::likely;
+  const double length = context.seconds(elevation.at.length());
+  set_loss(context, finding, sent->fall() * length,
+           fmt::format("{} left the port instead of {}", quantity(sent->inside, "bytes/s"),
+                       quantity(sent->outside, "bytes/s")));
+  finding.evidence = {evidence_of(context, waiting.per_word, elevation),
+                      evidence_of(context, waiting.ticks, *ticks, elevation.at),
+                      evidence_of(context, waiting.sent, *sent, elevation.at)};
+  for (Evidence& evidence : finding.evidence) evidence.instance = port.name;
+  finding.evidence.front().detectors = seen_by(confirmed_by(context.detection, elevation.at));
+  finding.sentence = fmt::format(
+      "For {} {} of {} had data but no credits to send it: it waited {} ticks for each word sent (usually {}) and sent "
+      "{} (usually {}).",
+      duration(length), port.name, context.telemetry.node, number(elevation.inside), number(elevation.outside),
+      quantity(sent->inside, "bytes/s"), quantity(sent->outside, "bytes/s"));
+  finding.runner_up = {"node.straggler",
+                       "a job that waits for a slow rank sends less, too, but its port does not wait"};
+  return finding;
+}
+
+std::vector<Finding> check(const RuleContext& context) {
+  const auto channels = context.channels("ib.xmit_wait");
+  if (channels.empty()) throw Unavailable("not measured: ib.xmit_wait (no InfiniBand adapter that counts it)");
+  std::vector<Finding> findings;
+  for (const std::size_t channel : channels) {
+    const RdmaPort port = rdma_port(context, context.telemetry.channels[channel].instance);
+    if (port.is_ethernet()) continue;  // it has no credits: net.pause_congestion's matter
+    const auto waiting = waiting_of(context, channel);
+    if (!waiting) continue;
+    const double usual = median_of(waiting->per_word.values);
+    if (std::isnan(usual)) continue;  // it sent next to nothing
+    const double least = std::max(context.threshold("min_per_word"), (context.threshold("min_factor") - 1) * usual);
+    const auto found =
+        elevations_of(context, waiting->per_word.values, least, context.threshold(kMinScore.name), Doing::of_others);
+    const std::vector<Interval> all = places(found);
+    for (const Elevation& elevation : found) {
+      if (auto finding = describe(context, port, *waiting, elevation, all)) findings.push_back(*std::move(finding));
+    }
+  }
+  return findings;
+}
+
+const RegisteredRule kRule{{
+    .id = "ib.congestion_xmit_wait",
+    .title = "An InfiniBand port had data but could not send it",
+    .looks_for = "Intervals in which a port waits longer for each word it sends (ib.xmit_wait, ib.xmit_bytes) than "
+                 "usually, and sends less.",
+    .kind = FindingKind::anomaly,
+    .subsystem = Subsystem::network,
+    .order = 64,
+    .look_alikes = "ib.link_degraded,node.straggler,a job that sends more",
+    .proof = Proof::test_double,
+    .thresholds = {{"min_factor", 3, "ratio", "waiting for each word, against the usual"},
+                   {"min_per_word", 0.01, "ticks", "least waiting for each word beyond the usual"},
+                   {"min_ticks", 1e6, "/s", "least ticks in which the port waited"},
+                   {"min_sent", 1, "MB/s", "traffic below which waiting tells nothing"},
+                   {"min_fall", 0.05, "ratio", "least part of the usual traffic that is missing"},
+                   {"min_seconds", 3, "s", "shortest interval"},
+                   kMinScore,
+                   kMinLostSeconds,
+                   kMinLostPercent},
+    .user_remedy = {{"#SBATCH --switches=1@0:30:00      # nodes of one switch: wait half an hour for them at most",
+                     "job"},
+                    {"export NCCL_IB_ADAPTIVE_ROUTING=1   # where the fabric has adaptive routing; measure it",
+                     "nccl"}},
+    .admin_remedy =
+        {"perfquery -x -C {device} -P {port}   # PortXmitWait here, then along the way: where does it begin",
+         "topology.conf: let Slurm keep jobs below one switch; congestion control or adaptive routing on",
+         "Look for the slow receiver: its PCI Express link, its pause frames, its interrupts."},
+    .verify = "ib.xmit_wait for each word that the port sends is back at its usual level",
+    .sources = {"https://www.kernel.org/doc/Documentation/ABI/stable/sysfs-class-infiniband",
+                "https://slurm.schedmd.com/sbatch.html#OPT_switches"},
+    .check = check,
+}};
+
+}  // namespace
+}  // namespace reveal

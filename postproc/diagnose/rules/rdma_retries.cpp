@@ -1,0 +1,226 @@
+// RDMA packets were lost and sent again, or came to a receiver that had no buffer for them.
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/not_measured.h"
+#include "postproc/diagnose/interval_finding.h"
+#include "postproc/diagnose/rdma_ports.h"
+#include "postproc/words/quantity.h"
+
+namespace reveal {
+namespace {
+
+enum class Why : std::uint8_t { lost, timed_out, no_buffer };
+
+/// What drivers count: mlx5; rxe; bnxt_re; efa. Packets that came out of order are no row: where a fabric has several
+/// paths, they do, and nothing is sent again for it.
+struct RetryCounter {
+  std::string_view metric;
+  Why why;
+};
+constexpr RetryCounter kRetryCounters[] = {
+    {"rdma.packet_seq_err", Why::lost},
+    {"rdma.implied_nak_seq_err", Why::lost},
+    {"rdma.roce_adp_retrans", Why::lost},
+    {"rdma.local_ack_timeout_err", Why::timed_out},
+    {"rdma.roce_adp_retrans_to", Why::timed_out},
+    {"rdma.req_transport_retries_exceeded", Why::timed_out},
+    {"rdma.rnr_nak_retry_err", Why::no_buffer},
+    {"rdma.rcvd_seq_err", Why::lost},
+    {"rdma.completer_retry_err", Why::lost},
+    {"rdma.retry_exceeded_err", Why::timed_out},
+    {"rdma.rcvd_rnr_err", Why::no_buffer},
+    {"rdma.seq_err_naks_rcvd", Why::lost},
+    {"rdma.to_retransmits", Why::timed_out},
+    {"rdma.rnr_naks_rcvd", Why::no_buffer},
+    {"rdma.retrans_pkts", Why::lost},
+    {"rdma.retrans_timeout_events", Why::timed_out},
+};
+
+struct Retries {
+  RdmaPort port;
+  Signal all;                         // per second
+  std::vector<std::size_t> channels;  // that are in it
+  std::vector<Why> why;               // of each
+};
+
+std::vector<Retries> retries_of(const RuleContext& context) {
+  std::map<std::string, Retries> by_port;
+  for (const RetryCounter& counter : kRetryCounters) {
+    for (const std::size_t channel : context.channels(counter.metric)) {
+      const std::string& name = context.telemetry.channels[channel].instance;
+      Retries& retries = by_port[name];
+      const Signal one = channel_rate(context, channel, 1, "/s");
+      if (retries.channels.empty()) {
+        retries.port = rdma_port(context, name);
+        retries.all = {"", "/s", std::vector<double>(one.values.size(), kNaN)};
+      }
+      for (std::size_t t = 0; t < one.values.size(); ++t) {
+        if (std::isnan(one.values[t])) continue;
+        double& sum = retries.all.values[t];
+        sum = std::isnan(sum) ? one.values[t] : sum + one.values[t];
+      }
+      retries.channels.push_back(channel);
+      retries.why.push_back(counter.why);
+    }
+  }
+  std::vector<Retries> all;
+  for (auto& [name, retries] : by_port) all.push_back(std::move(retries));
+  return all;
+}
+
+double count_in(const RuleContext& context, std::span<const double> per_second, Interval at) {
+  const double mean = mean_inside(per_second, at);
+  return std::isnan(mean) ? 0 : mean * context.seconds(at.length());
+}
+
+/// The most frequent of them in the interval.
+std::size_t leading(const RuleContext& context, const Retries& retries, Interval at) {
+  std::size_t most = 0;
+  double highest = -1;
+  for (std::size_t i = 0; i < retries.channels.size(); ++i) {
+    const double mean = mean_inside(context.telemetry.series(retries.channels[i]), at);
+    if (mean > highest) {
+      highest = mean;
+      most = i;
+    }
+  }
+  return most;
+}
+
+std::string_view words_of(Why why) {
+  constexpr std::string_view kWords[] = {"packets were lost on the way and sent again",
+                                         "packets were not acknowledged in time and sent again",
+                                         "the receiver had posted no buffer, and the sender tried again"};
+  return kWords[static_cast<std::size_t>(why)];
+}
+
+/// Bytes of the port, or packets where its driver counts no bytes.
+std::optional<Signal> traffic_of(const RuleContext& context, const std::string& port) {
+  for (const auto& [metric, unit] : {std::pair{"ib.xmit_bytes", "bytes/s"}, std::pair{"rdma.tx_bytes", "bytes/s"},
+                                     std::pair{"rdma.sent_pkts", "packets/s"}}) {
+    const auto channels = context.channels(metric, port);
+    if (!channels.empty()) return channel_rate(context, channels.front(), 1, unit);
+  }
+  return std::nullopt;
+}
+
+void set_loss_of_traffic(const RuleContext& context, Finding& finding, const Retries& retries, Interval at,
+                         std::span<const Interval> all) {
+  constexpr double kNoticeable = 0.02;
+  const auto traffic = traffic_of(context, retries.port.name);
+  const auto sent = contrast(context, traffic, at, all);
+  if (!sent) {
+    set_loss(context, finding, std::nullopt, "not known: the port's traffic was not measured without them");
+  } else if (sent->fall() > kNoticeable) {
+    set_loss(context, finding, sent->fall() * context.seconds(at.length()),
+             fmt::format("{} left the port instead of {}", quantity(sent->inside, traffic->unit),
+                         quantity(sent->outside, traffic->unit)));
+  } else {
+    set_loss(context, finding, std::nullopt, "none seen: the port sent as much as usual");
+  }
+  if (sent) finding.evidence.push_back(evidence_of(context, *traffic, *sent, at));
+}
+
+/// When one node of a job has ended, the others' last packets are not acknowledged any more.
+bool is_the_end(const RuleContext& context, Interval at) {
+  return at.begin + context.steps(context.threshold("last_seconds")) >= context.telemetry.samples;
+}
+
+std::optional<Finding> describe(const RuleContext& context, const Retries& retries, const Elevation& elevation,
+                                std::span<const Interval> all) {
+  const double total = count_in(context, retries.all.values, elevation.at);
+  if (total < context.threshold("min_retries") || is_the_end(context, elevation.at)) return std::nullopt;
+  const std::size_t lead = leading(context, retries, elevation.at);
+  Signal signal = channel_rate(context, retries.channels[lead], 1, "/s");
+  Finding finding = finding_at(context, elevation.at, retries.port.values());
+  finding.instances = {retries.port.name};
+  finding.confidence = Confidence::likely;
+  const auto change = contrast(context, signal, elevation.at, all);
+  Evidence evidence = evidence_of(context, signal, elevation);
+  evidence.observed = mean_inside(signal.values, elevation.at);
+  evidence.expected = change ? change->outside : 0;
+  evidence.detectors = seen_by(confirmed_by(context.detection, elevation.at));
+  finding.evidence.push_back(std::move(evidence));
+  set_loss_of_traffic(context, finding, retries, elevation.at, all);
+  for (Evidence& each : finding.evidence) each.instance = retries.port.name;
+  finding.sentence =
+      fmt::format("{} of {} repeated {} RDMA requests in {} (usually {}/s): {}.", retries.port.name,
+                  context.telemetry.node, number(total), duration(context.seconds(elevation.at.length())),
+                  number(std::max(0.0, elevation.outside)), words_of(retries.why[lead]));
+  finding.runner_up =
+      retries.why[lead] == Why::no_buffer
+          ? RunnerUp{"ib.link_errors", "nothing was lost on the link: the receiver was late"}
+          : RunnerUp{"", "several paths: they bring packets out of order, which is not counted here, but lose none"};
+  return finding;
+}
+
+/// From the first second to the last there is no usual level to stand above.
+std::optional<Elevation> all_along(const RuleContext& context, const Retries& retries) {
+  const Interval whole{0, context.telemetry.samples};
+  const double mean = mean_inside(retries.all.values, whole);
+  if (!(mean >= context.threshold("min_rate"))) return std::nullopt;
+  const std::size_t half = context.telemetry.samples / 2;
+  const bool lasts = mean_inside(retries.all.values, {0, half}) >= context.threshold("min_rate") / 2 &&
+                     mean_inside(retries.all.values, {half, whole.end}) >= context.threshold("min_rate") / 2;
+  if (!lasts) return std::nullopt;
+  return Elevation{.at = whole, .inside = mean};
+}
+
+std::vector<Finding> check(const RuleContext& context) {
+  const std::vector<Retries> ports = retries_of(context);
+  if (ports.empty())
+    throw Unavailable("not measured: rdma.packet_seq_err and others (no RDMA adapter that counts them)");
+  std::vector<Finding> findings;
+  for (const Retries& retries : ports) {
+    auto found = elevations_of(context, retries.all.values, context.threshold("min_rate"),
+                               context.threshold(kMinScore.name), Doing::of_others);
+    if (found.empty()) {
+      if (const auto always = all_along(context, retries)) found.push_back(*always);
+    }
+    const std::vector<Interval> all = places(found);
+    for (const Elevation& elevation : found) {
+      if (auto finding = describe(context, retries, elevation, all)) findings.push_back(*std::move(finding));
+    }
+  }
+  return findings;
+}
+
+const RegisteredRule kRule{{
+    .id = "rdma.retries",
+    .title = "RDMA requests had to be repeated",
+    .looks_for = "Intervals in which an adapter counts lost packets, timeouts or receivers without a buffer "
+                 "(rdma.packet_seq_err, rdma.local_ack_timeout_err, rdma.rnr_nak_retry_err and others by driver).",
+    .kind = FindingKind::anomaly,
+    .subsystem = Subsystem::network,
+    .order = 66,
+    .look_alikes = "ib.link_errors,packets out of order where a fabric has several paths,the end of the job",
+    .proof = Proof::test_double,
+    .thresholds = {{"min_rate", 1, "/s", "least repeated requests, beyond the usual rate"},
+                   {"min_retries", 30, "requests", "least repeated requests in an interval"},
+                   {"min_seconds", 2, "s", "shortest interval"},
+                   {"last_seconds", 30, "s", "repeated requests that begin so late are those of a job that ends"},
+                   kMinScore,
+                   kMinLostSeconds,
+                   kMinLostPercent},
+    .user_remedy = {{"#SBATCH --exclude={nodes}         # if it is always the same node", "job"}},
+    .advice = {{"NCCL_IB_TIMEOUT and NCCL_IB_RETRY_CNT only hide it: raise them to get a job through, not for good.",
+                "nccl"}},
+    .admin_remedy =
+        {"grep . /sys/class/infiniband/{device}/ports/{port}/hw_counters/*   # which, and whether they rise",
+         "ibqueryerrors   # InfiniBand: links with errors on the way",
+         "mlnx_qos -i {interface}   # RoCE: is its traffic in a class without loss, on every switch, too"},
+    .verify = "the counters in hw_counters of the port stand still under load",
+    .sources = {"https://www.kernel.org/doc/Documentation/ABI/stable/sysfs-class-infiniband",
+                "https://git.zx2c4.com/linux-dev/commit/?id=d7fab916374c8f5488ca792c57ea8b72e8631213",
+                "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html"},
+    .check = check,
+}};
+
+}  // namespace
+}  // namespace reveal

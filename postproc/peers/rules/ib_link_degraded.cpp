@@ -1,0 +1,178 @@
+// An InfiniBand or RoCE port that runs slower than it did, than its kind does, or than that of the job's other nodes.
+// Narrow or slow ports by design exist (split cables, HDR100, a port for management), so no port is held against the
+// most that its adapter can do.
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <set>
+
+#include "hdf5schema/basics/error.h"
+#include "postproc/diagnose/event_count.h"
+#include "postproc/diagnose/rdma_ports.h"
+#include "postproc/peers/job_rule.h"
+#include "postproc/words/lists.h"
+
+namespace reveal {
+namespace {
+
+constexpr std::string_view kRdma = "rdma.";
+constexpr std::string_view kRate = ".rate";
+constexpr std::string_view kState = ".state";
+constexpr std::string_view kUp = "ACTIVE";
+
+std::string end_value(const RuleContext& context, const std::string& key) {
+  for (const auto& [name, value] : context.end) {
+    if (name == key) return value;
+  }
+  return "";
+}
+
+/// When the port's link failed or trained again, where that was counted; else some time in the job.
+TimeSpan when_it_fell(const RuleContext& context, const RdmaPort& port) {
+  for (const char* metric : {"ib.link_downed", "ib.link_error_recovery"}) {
+    if (context.channels(metric, port.name).empty()) continue;
+    for (const EventCount& count : counted_events(context, metric)) {
+      if (context.telemetry.channels[count.channel].instance == port.name) {
+        return context.span(count.at.begin, count.at.end);
+      }
+    }
+  }
+  return context.span(0, context.telemetry.samples);
+}
+
+Finding at_port(const RuleContext& context, const RdmaPort& port, double gigabits, std::optional<double> expected) {
+  Finding finding = context.finding(port.values());
+  finding.severity = Severity::warning;
+  finding.instances = {port.name};
+  finding.impact.how = "not known: what the job would have sent over the whole link was not measured";
+  finding.runner_up = {"", "a port that is slow by design: it would have been so from the start, and on other nodes"};
+  finding.intervals = {when_it_fell(context, port)};
+  finding.evidence.push_back({.metric = "rdma." + port.key + ".rate",
+                              .instance = port.name,
+                              .node = context.telemetry.node,
+                              .feature = "value",
+                              .observed = gigabits,
+                              .expected = expected,
+                              .unit = "Gb/s",
+                              .span = finding.intervals.front(),
+                              .detectors = {"snapshot"}});
+  return finding;
+}
+
+std::optional<Finding> degraded(const RuleContext& context, const RdmaPort& port) {
+  const std::string state = end_value(context, "rdma." + port.key + ".state");
+  const LinkRate rate = link_rate_of(end_value(context, "rdma." + port.key + ".rate"));
+  if (!state.empty() && state != kUp) {
+    Finding finding = at_port(context, port, 0, port.rate.gigabits);
+    finding.confidence = Confidence::certain;
+    finding.sentence = fmt::format("The link of {} on {} was up when the job began, with {:g} Gb/s, and {} at its end.",
+                                   port.name, context.telemetry.node, port.rate.gigabits, state);
+    return finding;
+  }
+  if (rate.gigabits > 0 && rate.gigabits < port.rate.gigabits) {
+    Finding finding = at_port(context, port, rate.gigabits, port.rate.gigabits);
+    finding.confidence = Confidence::certain;
+    finding.sentence = fmt::format("The link of {} on {} fell from {:g} to {:g} Gb/s while the job ran.", port.name,
+                                   context.telemetry.node, port.rate.gigabits, rate.gigabits);
+    return finding;
+  }
+  // Adapters have two or four lanes; Ethernet has links of one.
+  if (port.link_layer != "InfiniBand" || port.rate.lanes != 1) return std::nullopt;
+  Finding finding = at_port(context, port, port.rate.gigabits, std::nullopt);
+  finding.confidence = Confidence::likely;
+  finding.sentence = fmt::format("The link of {} on {} runs on one lane, at {:g} Gb/s: the others do not work.",
+                                 port.name, context.telemetry.node, port.rate.gigabits);
+  return finding;
+}
+
+std::vector<Finding> check_node(const RuleContext& context) {
+  const std::vector<RdmaPort> ports = active_rdma_ports(context);
+  if (ports.empty()) throw Unavailable("not measured: the links of InfiniBand or RoCE ports (none is up here)");
+  std::vector<Finding> findings;
+  for (const RdmaPort& port : ports) {
+    if (auto finding = degraded(context, port)) findings.push_back(*std::move(finding));
+  }
+  return findings;
+}
+
+/// "mlx5_0:1" of "rdma.mlx5_0.1.rate"
+std::string port_of(std::string_view key, std::string_view fact) {
+  std::string name(key.substr(kRdma.size(), key.size() - kRdma.size() - fact.size()));
+  if (const std::size_t dot = name.rfind('.'); dot != std::string::npos) name[dot] = ':';
+  return name;
+}
+
+/// What is worse than on most nodes; a port that is faster slows nobody down.
+bool is_worse(const FactDifference& fact) {
+  if (!fact.key.starts_with(kRdma)) return false;
+  if (fact.key.ends_with(kState)) return fact.usual == kUp;
+  return fact.key.ends_with(kRate) && link_rate_of(fact.value).gigabits < link_rate_of(fact.usual).gigabits;
+}
+
+std::vector<Finding> check_job(const JobRuleContext& context, const EffectiveRule& rule) {
+  std::set<std::string> nodes;
+  std::set<std::string> ports;
+  std::set<std::string> told;  // a port that is down has a low rate, too
+  std::vector<std::string> words;
+  std::vector<Evidence> evidence;
+  for (const bool states : {true, false}) {
+    for (const FactDifference& fact : context.comparison.facts) {
+      if (!is_worse(fact) || fact.key.ends_with(kState) != states) continue;
+      const std::string port = port_of(fact.key, states ? kState : kRate);
+      std::vector<std::string> fresh;
+      for (const std::string& node : fact.nodes) {
+        if (told.insert(node + ' ' + port).second) fresh.push_back(node);
+      }
+      if (fresh.empty()) continue;
+      nodes.insert(fresh.begin(), fresh.end());
+      ports.insert(port);
+      words.push_back(fmt::format("{} of {} is {}, of most others {}", port, node_list(fresh), fact.value, fact.usual));
+      Evidence one{.metric = fact.key, .instance = fact.value, .node = fresh.front(), .feature = "value"};
+      if (!states) {
+        one.instance = port;
+        one.observed = link_rate_of(fact.value).gigabits;
+        one.expected = link_rate_of(fact.usual).gigabits;
+        one.unit = "Gb/s";
+      }
+      one.span = context.job;
+      one.detectors = {"PEERS"};
+      evidence.push_back(std::move(one));
+    }
+  }
+  if (words.empty()) return {};
+  Finding finding = rule.finding({nodes.begin(), nodes.end()});
+  finding.severity = Severity::notice;
+  finding.confidence = Confidence::certain;
+  finding.instances.assign(ports.begin(), ports.end());
+  finding.intervals = {context.job};
+  finding.impact.how = "not known: only a run without these nodes shows it";
+  finding.evidence = std::move(evidence);
+  finding.sentence = "Nodes of the job have a slower fabric: " + listed(words, 3, "; ") + ".";
+  finding.runner_up = {"node.config_drift", "a rate is no setting: it is what the link could agree on"};
+  return {finding};
+}
+
+const RegisteredJobRule kRule(
+    check_job,
+    {
+        .id = "ib.link_degraded",
+        .title = "The link of an InfiniBand or RoCE port is slower than it should be",
+        .looks_for = "Ports whose rate (rdma.*.rate) fell while the job ran, that run on one lane, or that are down or "
+                     "slower than the port of that name on most of the job's nodes.",
+        .kind = FindingKind::audit,
+        .subsystem = Subsystem::network,
+        .order = 16,
+        .look_alikes = "a second port that is down everywhere,a port that is slow by design,pcie.link_downtrained",
+        .proof = Proof::test_double,
+        .user_remedy = {{"sbatch --exclude={nodes} ...   # until the link is repaired", "job"},
+                        "ibstat | grep -E \"^CA|Rate|State\"   # on {nodes} and on another node"},
+        .admin_remedy = {"mlxlink -d {device} -p {port}   # what the link could be, and why it is not",
+                         {"scontrol update nodename={nodes} state=drain reason=fabric", "job"},
+                         "Reseat, clean or replace the cable; look at the switch port; compare the firmware of nodes."},
+        .verify = "the rate is that of the other nodes and ib_write_bw reaches it",
+        .sources = {"https://www.kernel.org/doc/Documentation/ABI/stable/sysfs-class-infiniband"},
+        .check = check_node,
+    });
+
+}  // namespace
+}  // namespace reveal

@@ -1,0 +1,74 @@
+// net.pause_congestion on ports that flow control stopped, in both directions, and on the few pauses of a lossless
+// network.
+#include <gtest/gtest.h>
+
+#include "hdf5schema/basics/error.h"
+#include "rule_recording.h"
+
+namespace reveal {
+namespace {
+
+using R = RuleRecording;
+
+constexpr double kShare = 1e9;  // nanoseconds in a second
+
+R node_with(const R::Course& rx_time, const R::Course& tx_time, const R::Course& bytes = R::always(5e9)) {
+  R node;
+  node.counter("net.rx_pause", "eth0", R::always(20), "node").counter("net.tx_pause", "eth0", R::always(20), "node");
+  node.counter("net.rx_pause_time", "eth0", rx_time, "node").counter("net.tx_pause_time", "eth0", tx_time, "node");
+  node.counter("net.tx_bytes", "eth0", R::always(1e5), "node").counter("net.rx_bytes", "eth0", R::always(1e5), "node");
+  node.counter("ib.xmit_bytes", "mlx5_0:1", bytes, "node").counter("ib.rcv_bytes", "mlx5_0:1", bytes, "node");
+  node.begin = {
+      {"rdma.mlx5_0.1.interface", "eth0"}, {"rdma.mlx5_0.1.link_layer", "Ethernet"}, {"rdma.mlx5_0.1.state", "ACTIVE"}};
+  return node;
+}
+
+TEST(RuleNetPause, NamesTheInterfaceTheIntervalAndTheLoss) {
+  const R node = node_with(R::event(0, 0.3 * kShare), R::always(0), R::event(5e9, 3e9));
+  const auto found = node.findings("net.pause_congestion");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].instances, std::vector<std::string>{"eth0"});
+  EXPECT_NEAR(found[0].impact.seconds.value_or(0), 0.4 * 15, 0.6) << "of the RDMA port behind it";
+  EXPECT_NE(found[0].sentence.find("eth0 of n2 was paused for 15 s, 29"), std::string::npos) << found[0].sentence;
+  EXPECT_NE(found[0].sentence.find("the network could not take more"), std::string::npos) << found[0].sentence;
+  EXPECT_EQ(found[0].remedy.admin.at(0).substr(0, 15), "ethtool -S eth0");
+}
+
+TEST(RuleNetPause, TellsANodeThatIsTooSlow) {
+  const auto found = node_with(R::always(0), R::event(0, 0.3 * kShare)).findings("net.pause_congestion");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_NE(found[0].sentence.find("this node could not take what arrived"), std::string::npos) << found[0].sentence;
+  EXPECT_EQ(found[0].severity, Severity::notice) << "as much arrived as before";
+}
+
+TEST(RuleNetPause, SeesAPortThatIsPausedAllTheTime) {
+  const R node = node_with(R::always(0.2 * kShare), R::always(0));
+  const auto found = node.findings("net.pause_congestion");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_NEAR(node.second_of(found[0].intervals.at(0).end_utc_ns), 120, 0.2);
+}
+
+TEST(RuleNetPause, CountsFramesWhereTheCardCountsNoTime) {
+  const auto of = [](const R::Course& frames) {
+    R node;
+    node.counter("net.rx_pause", "eth0", frames, "node");
+    return node.findings("net.pause_congestion");
+  };
+  const auto found = of(R::event(0, 3000));
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].confidence, Confidence::possible);
+  EXPECT_TRUE(of(R::event(0, 300)).empty());
+}
+
+TEST(RuleNetPause, IsSilentOnAFewPauses) {
+  EXPECT_TRUE(node_with(R::always(0), R::always(0)).findings("net.pause_congestion").empty());
+  EXPECT_TRUE(
+      node_with(R::always(0.002 * kShare), R::event(0, 0.005 * kShare)).findings("net.pause_congestion").empty());
+}
+
+TEST(RuleNetPause, SaysWhatWasNotMeasured) {
+  EXPECT_THROW(static_cast<void>(R().findings("net.pause_congestion")), Unavailable);
+}
+
+}  // namespace
+}  // namespace reveal
