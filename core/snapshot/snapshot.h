@@ -22,6 +22,8 @@ namespace reveal {
 
 /// Receive queues, packet steering, speed and NUMA node of each interface the collector sees; empty values are unknown.
 [[nodiscard]] Snapshot network_links(KernelTree& fs);
+/// "address.eth0": the addresses of each interface by which other nodes may reach the collector's network.
+[[nodiscard]] Snapshot interface_addresses(KernelTree& fs);
 /// State, rate, link layer and NUMA node of each RDMA port.
 [[nodiscard]] Snapshot rdma_ports(KernelTree& fs);
 /// Cpus and distances of each NUMA node.

@@ -8,6 +8,7 @@
 #include "hdf5schema/basics/not_measured.h"
 #include "postproc/diagnose/found_before.h"
 #include "postproc/diagnose/interval_finding.h"
+#include "postproc/diagnose/lossy_ways.h"
 #include "postproc/words/quantity.h"
 
 namespace reveal {
@@ -52,6 +53,7 @@ Finding describe(const RuleContext& context, const Signal& queued, const Signal&
       fmt::format("{} lost TCP segments for {} s: {}/s arrived out of order (usually {}/s) of {}/s received.",
                   context.telemetry.node, number(length), number(elevation.inside), number(elevation.outside),
                   number(segments.inside));
+  locate_loss(context, finding, elevation.at, all, LossToward::here);
   finding.runner_up = runner_up(!context.channels(kTwice).empty());
   return finding;
 }
@@ -82,6 +84,7 @@ std::vector<Finding> all_along(const RuleContext& context, const Signal& queued,
       "Throughout the run, {} % of the TCP segments that {} received came out of order ({}/s of {}/s): others were "
       "lost on their way to it.",
       number(100 * out_of_order / arrived), context.telemetry.node, number(out_of_order), number(arrived));
+  locate_loss(context, finding, whole, {}, LossToward::here);
   finding.runner_up = {"net.congestion", "a slow port cannot be ruled out: no part of the run was faster"};
   return {finding};
 }
