@@ -302,7 +302,7 @@ class TcpPeersProbe final : public Probe {
       request_ += ' ';
       append_number(static_cast<std::size_t>(process->pid));
     }
-    child_.ask(request_);
+    if (child_.ask(request_)) asked_ns_ = context_.sink.now();
   }
 
   void append_number(std::size_t number) {
@@ -321,7 +321,7 @@ class TcpPeersProbe final : public Probe {
     const std::string_view verdict = cut_word(line);
     std::int64_t cost = 0;
     if (!parse_counter(cut_word(line), cost)) return;
-    next_ns_ = context_.sink.now() + static_cast<std::int64_t>(static_cast<double>(cost) / kShareOfACore);
+    next_ns_ = asked_ns_ + static_cast<std::int64_t>(static_cast<double>(cost) / kShareOfACore);
     if (verdict != "ok") {
       ++gaps_;
       line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
@@ -374,6 +374,7 @@ class TcpPeersProbe final : public Probe {
   std::vector<Place> places_;
   std::string request_;  // kept, so that nothing is allocated
   std::string gap_;
+  std::int64_t asked_ns_ = 0;
   std::int64_t next_ns_ = 0;
   std::int64_t refused_ = 0;
   std::int64_t unreadable_ = 0;

@@ -19,7 +19,7 @@ constexpr std::size_t kMostDeviations = 200;
 constexpr double kPairPercent = 30;  // between two nodes nothing tells how much nodes differ by nature
 constexpr double kPairErrors = 3;    // standard errors
 
-constexpr std::string_view kStates[] = {"Hz", "Cel", "W", "J/s", "percent", "s/s"};  // units
+constexpr std::string_view kStateUnits[] = {"Hz", "Cel", "W", "J/s", "percent", "s/s"};  // units
 
 bool is_telling(const PeerDeviation& deviation, double floor) {
   // Traffic that the peers do not have at all is somebody's task: a log, a data set, a launcher's connection.
@@ -128,7 +128,7 @@ Evidence evidence_of(const PeerDeviation& deviation, TimeSpan span) {
 }
 
 bool is_state(const PeerDeviation& deviation) {
-  return std::find(std::begin(kStates), std::end(kStates), deviation.unit) != std::end(kStates) ||
+  return std::find(std::begin(kStateUnits), std::end(kStateUnits), deviation.unit) != std::end(kStateUnits) ||
          deviation.channel == "job.outsider_cpu";
 }
 
