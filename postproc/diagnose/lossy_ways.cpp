@@ -14,10 +14,11 @@
 namespace reveal {
 namespace {
 
-constexpr double kLateSeconds = 2;          // a row of tcp.peer.* has what happened up to the row before
-constexpr double kLeastLost = 5;            // segments
-constexpr double kLeastTraffic = 0.05;      // of the node's segments: fewer make no peer of the job
-constexpr double kOneWay = 0.8;             // of what was lost, on one way of several
+constexpr double kLateSeconds = 2;      // a row of tcp.peer.* has what happened up to the row before
+constexpr double kLeastLost = 5;        // segments
+constexpr double kLeastTraffic = 0.05;  // of the node's segments: fewer make no peer of the job
+constexpr double kOneWay = 0.8;         // of what was lost, on one way of several
+constexpr double kAll = 0.995;
 constexpr double kLeastShare = 0.1;         // of what was lost, to be named
 constexpr double kAsMuchAsTheOthers = 0.2;  // losses per segment, of those of the worst way
 constexpr std::size_t kMostNamed = 3;
@@ -76,19 +77,21 @@ bool all_alike(std::span<const Way> ways) {
 std::string sentence_of(const std::string& node, std::span<const Way> ways, double all, LossToward toward) {
   const bool here = toward == LossToward::here;
   const std::string& worst = ways.front().peer;
-  const double percent = 100 * std::min(1.0, ways.front().excess() / all);
+  const double share = std::min(1.0, ways.front().excess() / all);
   if (ways.size() == 1) {
     return here ? fmt::format(" They were lost on the way from {} to {}.", worst, node)
                 : fmt::format(" They went to {}.", worst);
   }
-  if (percent >= 100 * kOneWay) {
-    return here ? fmt::format(" {:.0f} % of them were lost on the way from {} to {}, one of {} peers.", percent, worst,
-                              node, ways.size())
-                : fmt::format(" {:.0f} % of them went to {}, one of {} peers.", percent, worst, ways.size());
+  if (share >= kOneWay) {
+    const std::string part = share >= kAll ? "All" : fmt::format("{:.0f} %", 100 * share);
+    return here ? fmt::format(" {} of them were lost on the way from {} to {}, one of {} peers.", part, worst, node,
+                              ways.size())
+                : fmt::format(" {} of them went to {}, one of {} peers.", part, worst, ways.size());
   }
   if (all_alike(ways)) {
-    return here ? fmt::format(" All {} peers are affected: the link of {} loses them.", ways.size(), node)
-                : fmt::format(" They went to all {} peers.", ways.size());
+    const std::string all_peers = ways.size() == 2 ? "both" : fmt::format("all {}", ways.size());
+    return here ? fmt::format(" They came from {} peers: the link of {} loses segments.", all_peers, node)
+                : fmt::format(" They went to {} peers.", all_peers);
   }
   std::vector<std::string> named;
   for (const Way& way : ways) {

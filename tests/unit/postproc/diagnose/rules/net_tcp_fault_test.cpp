@@ -82,7 +82,7 @@ TEST(RuleLoss, NamesTheWayFromOnePeerOfSeveral) {
   add_peer(telemetry, "10.0.0.9", 0, 1);  // hardly a peer
   add_peer(telemetry, "127.0.0.1", 0, 400);
   const Finding found = findings_of(telemetry).at(0);
-  EXPECT_TRUE(found.sentence.ends_with(" 100 % of them were lost on the way from 10.0.0.3 to n2, one of 3 peers."))
+  EXPECT_TRUE(found.sentence.ends_with(" All of them were lost on the way from 10.0.0.3 to n2, one of 3 peers."))
       << found.sentence;
   EXPECT_EQ(found.evidence.back().metric, "tcp.peer.out_of_order");
   EXPECT_EQ(found.evidence.back().instance, "10.0.0.3");
@@ -94,7 +94,7 @@ TEST(RuleLoss, BlamesTheLinkWhereAllPeersAreAffected) {
     add_peer(telemetry, "10.0.0.3", 9, 150);
     add_peer(telemetry, "10.0.0.4", 5, 100);
   });
-  EXPECT_TRUE(sentence.ends_with(" All 3 peers are affected: the link of n2 loses them.")) << sentence;
+  EXPECT_TRUE(sentence.ends_with(" They came from all 3 peers: the link of n2 loses segments.")) << sentence;
 }
 
 TEST(RuleLoss, NamesSomeOfManyPeers) {
