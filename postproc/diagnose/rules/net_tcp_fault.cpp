@@ -118,7 +118,7 @@ const RegisteredRule kRule{{
     .former_id = "net.tcp_loss",
     .title = "Packets for a node of the job were lost",
     .looks_for = "Intervals in which segments arrived out of order at a node (tcpext.TCPOFOQueue against tcp.InSegs): "
-                 "segments before them were lost on their way to it.",
+                 "segments before them were lost on their way to it. tcp.peer.out_of_order tells from which peer.",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::network,
     .order = 70,
