@@ -55,6 +55,8 @@ ninja -C "$root/gcc"
 if [ "${1:-}" = --lab ]; then
   say "laboratory: itself"
   REVEAL_BUILD="$(realpath "$root/gcc")" bash tests/lab/lab_test.sh || exit
+  step "laboratory: the peer that segments were lost to" tests/lab/peers.py --build "$root/gcc" \
+    --out "$root/peers-$(date -u +%Y%m%d-%H%M%S)"
   say "laboratory: every fault"
   exec bench/detection/lab.py --build "$root/gcc" --out "$root/lab-$(date -u +%Y%m%d-%H%M%S)" --runs 1 --seed $RANDOM "${@:2}"
 fi

@@ -371,6 +371,7 @@ Snapshot take_snapshot(KernelTree& fs, const Host& host, const Job* job) {
   add_power_limits(fs, facts);
   add_interrupts(fs, facts);
   facts.add_all(network_links(fs));
+  facts.add_all(interface_addresses(fs));
   facts.add_all(rdma_ports(fs));
   facts.add_all(numa_nodes(fs));
   facts.add_all(pci_links(fs));

@@ -22,6 +22,8 @@ namespace reveal {
 
 /// Receive queues, packet steering, speed and NUMA node of each interface the collector sees; empty values are unknown.
 [[nodiscard]] Snapshot network_links(KernelTree& fs);
+/// "address.eth0": the addresses of each interface by which other nodes may reach the collector's network.
+[[nodiscard]] Snapshot interface_addresses(KernelTree& fs);
 /// NUMA node, type and firmware of each RDMA device; state, rate, link layer and network interface of each of its
 /// ports.
 [[nodiscard]] Snapshot rdma_ports(KernelTree& fs);

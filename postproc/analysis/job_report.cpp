@@ -17,6 +17,7 @@
 #include "postproc/analysis/job_history.h"
 #include "postproc/analysis/job_remedy.h"
 #include "postproc/analysis/job_totals.h"
+#include "postproc/analysis/node_addresses.h"
 #include "postproc/analysis/node_analysis.h"
 #include "postproc/analysis/parallel.h"
 #include "postproc/diagnose/causal_links.h"
@@ -363,6 +364,7 @@ Report merged_parts(const std::vector<NodeSummary>& summaries, const std::vector
     report.shared_node = report.shared_node || part.shared_node;
     report.files.emplace_back("trace " + summary.node, summary.trace);
   }
+  name_nodes(summaries, findings);
   if (!report.totals.empty()) report.totals.insert(report.totals.begin(), whole_job(report.totals));
   add_problems(problems, report);
   std::vector<const NodeProfile*> profiles;

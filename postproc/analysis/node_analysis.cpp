@@ -16,6 +16,7 @@
 #include "postproc/analysis/channel_totals.h"
 #include "postproc/analysis/job_totals.h"
 #include "postproc/analysis/long_analysis.h"
+#include "postproc/analysis/node_addresses.h"
 #include "postproc/analysis/sufficiency.h"
 #include "postproc/detect/pipeline.h"
 #include "postproc/diagnose/run_rules.h"
@@ -256,6 +257,7 @@ NodeSummary summarise(const NodeView& view, const AnalysisSettings& settings) {
   summary.insufficient = view.detection.insufficient;
   if (summary.insufficient.empty()) summary.insufficient = why_not_enough(trace, view.totals.channels, view.samples);
   summary.boot_id = fact(trace.begin, "kernel.boot_id");
+  summary.addresses = addresses_in(trace.begin);
   summary.expected_nodes = expected_nodes(trace.begin);
   summary.aggregates = aggregates(telemetry, view.step_seconds, view.totals.channels, summary.live_channels);
   summary.profile = profile_of(telemetry, trace.begin);

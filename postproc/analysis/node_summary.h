@@ -37,6 +37,7 @@ struct NodeSummary {
   std::string boot_id;                       // of the kernel: equal for "nodes" that are namespaces of one machine
   std::string insufficient;                  // why the detectors could say nothing, or ""
   std::string damaged;                       // what of the trace is lost that could have been a finding, or ""
+  std::vector<std::string> addresses;        // of its interfaces
   std::vector<std::string> expected_nodes;   // of the job, as far as this node knows
   std::size_t live_channels = 0;             // that ever changed
   std::vector<ChannelAggregate> aggregates;  // of the most lively channels

@@ -31,6 +31,7 @@ void fields(auto& v, Visited<decltype(v), NodeSummary>& summary) {
   v("boot_id", summary.boot_id);
   v("insufficient", summary.insufficient);
   v("damaged", summary.damaged);
+  v("addresses", summary.addresses);
   v("expected_nodes", summary.expected_nodes);
   v("live_channels", summary.live_channels);
   v.table("aggregate_columns", "aggregates", summary.aggregates);

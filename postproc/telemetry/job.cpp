@@ -19,7 +19,7 @@ constexpr std::string_view kPart = ".h5.part";
 constexpr std::string_view kMerged = "job.h5";
 constexpr std::string_view kRecovered = ".recovered.h5";
 constexpr std::string_view kEarlier = ".h5.earlier";
-constexpr std::size_t kMostNodes = 65'536;
+constexpr std::size_t kMostExpectedNodes = 65'536;
 constexpr std::size_t kMostBytes = 1 << 20;                 // of all names
 constexpr std::size_t kLongestName = 255;                   // of a host: POSIX
 constexpr std::int64_t kLargestNumber = 1'000'000'000'000;  // of a node
@@ -28,7 +28,7 @@ constexpr std::size_t kMostDigits = 12;
 /// Names as long as there is room for them: a list of 30 kB could ask for gigabytes.
 class Names {
  public:
-  [[nodiscard]] bool full() const { return names_.size() >= kMostNodes || bytes_ >= kMostBytes; }
+  [[nodiscard]] bool full() const { return names_.size() >= kMostExpectedNodes || bytes_ >= kMostBytes; }
   void add(std::string name) {
     if (name.empty() || name.size() > kLongestName || full()) return;
     bytes_ += name.size();

@@ -64,6 +64,10 @@ constexpr MetricFact kFacts[] = {
     {.metric = "ib.xmit_bytes", .words = "Transmit throughput of the RDMA port"},
     {.metric = "ib.xmit_wait", .words = "Waiting of the RDMA port for credits"},
     {.metric = "tcp.RetransSegs", .words = "TCP segments sent again", .summed_in_paper = true},
+    // Who has how many peers is the job's own shape.
+    {.metric = "tcp.peer.retransmits", .words = "TCP segments sent again to the peer"},
+    {.metric = "tcp.peer.out_of_order", .words = "TCP segments of the peer out of order"},
+    {.metric = "tcp.peer.*", .peers = PeerMeaning::work},
 
     {.metric = "disk.read_bytes", .words = "Disk read volume", .meter = "disk read", .meter_unit = "bytes/s"},
     {.metric = "disk.write_bytes", .words = "Disk write volume", .meter = "disk write", .meter_unit = "bytes/s"},

@@ -96,6 +96,15 @@ for i, (metric, instance) in enumerate(zip(rows["metric"].asstr()[:], rows["inst
 print(f"received in the namespace {received}, in the trace {totals}")
 assert received > 20e6
 assert any(i.endswith("/eth0") and 0.8 * received < seen <= received for i, seen in totals.items()), "not in the trace"
+
+rows, values = trace["network/peer_bytes_channels"], trace["network/peer_bytes"]
+peers = {}
+for i, (metric, instance) in enumerate(zip(rows["metric"].asstr()[:], rows["instance"].asstr()[:])):
+    if metric == "tcp.peer.bytes_received":
+        peers[instance] = int(values[i, :][values[i, :] != values.fillvalue].sum())
+print(f"received from peers {peers}")
+# Of the connection's last second the kernel is not asked any more.
+assert 0.6 * received < peers["10.77.0.2"] <= received, "the connections of the namespaces are not in the trace"
 EOP
 
 echo "== terminated, then killed"

@@ -6,6 +6,7 @@
 
 #include "hdf5schema/basics/not_measured.h"
 #include "postproc/diagnose/interval_finding.h"
+#include "postproc/diagnose/lossy_ways.h"
 #include "postproc/words/quantity.h"
 
 namespace reveal {
@@ -42,6 +43,7 @@ Finding describe(const RuleContext& context, const Signal& queued, const Signal&
       fmt::format("{} lost TCP segments for {} s: {}/s arrived out of order (usually {}/s) of {}/s received.",
                   context.telemetry.node, number(length), number(elevation.inside), number(elevation.outside),
                   number(segments.inside));
+  locate_loss(context, finding, elevation.at, all, LossToward::here);
   finding.runner_up = runner_up(!context.channels(kTwice).empty());
   return finding;
 }
@@ -72,6 +74,7 @@ std::vector<Finding> all_along(const RuleContext& context, const Signal& queued,
       "Throughout the run, {} % of the TCP segments that {} received came out of order ({}/s of {}/s): others were "
       "lost on their way to it.",
       number(100 * out_of_order / arrived), context.telemetry.node, number(out_of_order), number(arrived));
+  locate_loss(context, finding, whole, {}, LossToward::here);
   finding.runner_up = {"net.congestion", "a slow port cannot be ruled out: no part of the run was faster"};
   return {finding};
 }
@@ -104,7 +107,7 @@ const RegisteredRule kRule{{
     .former_id = "net.tcp_loss",
     .title = "Packets for a node of the job were lost",
     .looks_for = "Intervals in which segments arrived out of order at a node (tcpext.TCPOFOQueue against tcp.InSegs): "
-                 "segments before them were lost on their way to it.",
+                 "segments before them were lost on their way to it. tcp.peer.out_of_order tells from which peer.",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::network,
     .order = 70,

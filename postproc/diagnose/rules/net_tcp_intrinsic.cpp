@@ -10,6 +10,7 @@
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/not_measured.h"
 #include "postproc/diagnose/interval_finding.h"
+#include "postproc/diagnose/lossy_ways.h"
 #include "postproc/words/quantity.h"
 
 namespace reveal {
@@ -150,6 +151,7 @@ std::vector<Finding> check(const RuleContext& context) {
                       counted_evidence(context, "tcpext.TCPDSACKRecv", seen.needless, span),
                       counted_evidence(context, "tcpext.TCPSackRecovery", seen.recovered, span)};
   finding.sentence = sentence_of(context, seen, reason);
+  locate_loss(context, finding, {0, context.telemetry.samples}, {}, LossToward::there);
   finding.runner_up = {"net.tcp_retrans_fault",
                        fmt::format("random loss: there {} recoveries and more belong to each retransmission, here {}",
                                    number(context.threshold("max_recovery_share")), number(seen.recovery_share()))};

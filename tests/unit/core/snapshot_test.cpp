@@ -39,6 +39,23 @@ TEST(NetworkLinks, TellSteeringQueuesPortsAndNodes) {
   EXPECT_EQ(value(nodes, "numa.node1.distance"), "21 10");
 }
 
+TEST(InterfaceAddresses, AreThoseOfThisHostAndOfNoCopiedTree) {
+  KernelTree live;
+  for (const auto& [key, value] : interface_addresses(live)) {
+    EXPECT_TRUE(key.starts_with("address.")) << key;
+    EXPECT_EQ(value.find("127."), std::string::npos) << value;
+    EXPECT_FALSE(value.empty()) << key;
+  }
+  const TestHost host;
+  KernelTree copied(host.root());
+  EXPECT_TRUE(interface_addresses(copied).empty());
+  host.write("/ticks.rec",
+             "reveal recording 1\n+ 0 @@addresses\n$ 0 39\neth0 10.77.0.1 ib0 10.9.0.1 eth0 fd::1 \n= 1 1\n");
+  KernelTree recorded(host.root());
+  EXPECT_EQ(interface_addresses(recorded),
+            (Snapshot{{"address.eth0", "10.77.0.1 fd::1"}, {"address.ib0", "10.9.0.1"}}));
+}
+
 std::string value_of(const Snapshot& facts, std::string_view key) {
   for (const auto& [name, text] : facts) {
     if (name == key) return text;

@@ -40,6 +40,18 @@ TEST(RuleCongestion, SeesARateThatIsNeverExceeded) {
   EXPECT_TRUE(told_by(node, found, "net.tcp_retrans_fault")) << "it is the reason for the loss";
 }
 
+TEST(RuleCongestion, SaysThatAllPeersAreAffected) {
+  R node = record(bursts(125e6, R::always(25e6)), 800);
+  for (const char* peer : {"10.0.0.1", "10.0.0.3"}) {
+    node.counter("tcp.peer.out_of_order", peer, R::event(0.2, 400))
+        .counter("tcp.peer.segments_received", peer, R::always(8000));
+  }
+  const auto found = node.findings("net.congestion");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_TRUE(found[0].sentence.ends_with(" They came from both peers: the link of n2 loses segments."))
+      << found[0].sentence;
+}
+
 TEST(RuleCongestion, LeavesRandomLossToItsOwnRule) {
   // Slower on average, but what arrives between two losses arrives at full speed.
   const auto lossy = [](double second) { return std::fmod(second, 3) < 0.7 ? 120e6 : 2e6; };

@@ -1,6 +1,8 @@
 // net.tcp_retrans_fault on a receiver whose segments go missing, and on two that only look so.
 #include <gtest/gtest.h>
 
+#include <functional>
+
 #include "config_of.h"
 #include "hdf5schema/basics/error.h"
 #include "postproc/diagnose/analysis_settings.h"
@@ -48,6 +50,68 @@ TEST(RuleLoss, NamesTheNodeThatMissesSegments) {
   EXPECT_EQ(found[0].subsystem, Subsystem::network);
   EXPECT_NEAR(found[0].impact.seconds.value_or(0), 3, 0.2);
   EXPECT_EQ(found[0].evidence.at(0).metric, "tcpext.TCPOFOQueue");
+}
+
+/// What one peer of the receiver lost and sent per step; losses inside of 50 s to 65 s, told two seconds late.
+void add_peer(Telemetry& telemetry, const std::string& address, double lost, double sent) {
+  const auto add = [&](const char* metric, double usual, double inside) {
+    telemetry.channels.push_back(
+        {.metric = metric, .instance = address, .family = "network/peer_segments", .kind = Kind::counter});
+    for (std::size_t t = 0; t < kSamples; ++t) telemetry.values.push_back(t >= 510 && t < 670 ? inside : usual);
+  };
+  add("tcp.peer.out_of_order", 0.01, lost);
+  add("tcp.peer.segments_received", sent, sent);
+}
+
+std::string sentence_with(const std::function<void(Telemetry&)>& add_peers) {
+  Telemetry telemetry = record({.queued = 20, .duplicates = 0.2, .slowed = 0.2});
+  add_peers(telemetry);
+  return findings_of(telemetry).at(0).sentence;
+}
+
+TEST(RuleLoss, NamesTheOnlyPeer) {
+  const std::string sentence = sentence_with([](Telemetry& telemetry) { add_peer(telemetry, "10.0.0.1", 20, 400); });
+  EXPECT_TRUE(sentence.ends_with("/s received. They were lost on the way from 10.0.0.1 to n2.")) << sentence;
+}
+
+TEST(RuleLoss, NamesTheWayFromOnePeerOfSeveral) {
+  Telemetry telemetry = record({.queued = 20, .duplicates = 0.2, .slowed = 0.2});
+  add_peer(telemetry, "10.0.0.1", 0.02, 100);
+  add_peer(telemetry, "10.0.0.3", 20, 100);
+  add_peer(telemetry, "10.0.0.4", 0, 100);
+  add_peer(telemetry, "10.0.0.9", 0, 1);  // hardly a peer
+  add_peer(telemetry, "127.0.0.1", 0, 400);
+  const Finding found = findings_of(telemetry).at(0);
+  EXPECT_TRUE(found.sentence.ends_with(" All of them were lost on the way from 10.0.0.3 to n2, one of 3 peers."))
+      << found.sentence;
+  EXPECT_EQ(found.evidence.back().metric, "tcp.peer.out_of_order");
+  EXPECT_EQ(found.evidence.back().instance, "10.0.0.3");
+}
+
+TEST(RuleLoss, BlamesTheLinkWhereAllPeersAreAffected) {
+  const std::string sentence = sentence_with([](Telemetry& telemetry) {
+    add_peer(telemetry, "10.0.0.1", 6, 100);
+    add_peer(telemetry, "10.0.0.3", 9, 150);
+    add_peer(telemetry, "10.0.0.4", 5, 100);
+  });
+  EXPECT_TRUE(sentence.ends_with(" They came from all 3 peers: the link of n2 loses segments.")) << sentence;
+}
+
+TEST(RuleLoss, NamesSomeOfManyPeers) {
+  const std::string sentence = sentence_with([](Telemetry& telemetry) {
+    add_peer(telemetry, "10.0.0.1", 10, 100);
+    add_peer(telemetry, "10.0.0.3", 10, 100);
+    add_peer(telemetry, "10.0.0.4", 0, 100);
+    add_peer(telemetry, "10.0.0.5", 0, 100);
+  });
+  EXPECT_TRUE(sentence.ends_with(" Most were lost on the way from 10.0.0.1, 10.0.0.3 to n2; it has 4 peers."))
+      << sentence;
+}
+
+TEST(RuleLoss, NamesNoPeerThatLostNothing) {
+  const std::string without = sentence_with([](Telemetry&) {});
+  EXPECT_TRUE(without.ends_with("/s received.")) << without;
+  EXPECT_EQ(sentence_with([](Telemetry& telemetry) { add_peer(telemetry, "10.0.0.1", 0.01, 400); }), without);
 }
 
 TEST(RuleLoss, TakesReorderingForWhatItIs) {

@@ -54,6 +54,17 @@ TEST(RuleIntrinsic, SaysThatTheyComeWithItsOwnBursts) {
   EXPECT_NE(found[0].sentence.find("in bursts of its own traffic"), std::string::npos) << found[0].sentence;
 }
 
+TEST(RuleIntrinsic, NamesThePeerMostWereSentTo) {
+  R node = record({.again = 150, .recovered = 0.02, .needless = 0.9});
+  for (const auto& [address, again] : {std::pair{"10.0.0.1", 1.2}, std::pair{"10.0.0.3", 0.1}}) {
+    node.counter("tcp.peer.retransmits", address, R::always(again))
+        .counter("tcp.peer.segments_sent", address, R::always(900));
+  }
+  const auto found = node.findings("net.tcp_retrans_intrinsic");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_TRUE(found[0].sentence.ends_with(" 92 % of them went to 10.0.0.1, one of 2 peers.")) << found[0].sentence;
+}
+
 TEST(RuleIntrinsic, DoesNotExcuseRandomLoss) {
   EXPECT_TRUE(found_on({.recovered = 0.97, .needless = 0}).empty());                         // 205 of 211
   EXPECT_TRUE(found_on({.recovered = 0.66, .needless = 0.065, .in_bursts = true}).empty());  // 597 of 910

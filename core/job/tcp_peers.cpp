@@ -1,0 +1,209 @@
+#include "core/job/tcp_peers.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "core/kernel_text/kernel_words.h"
+
+namespace reveal {
+namespace {
+
+constexpr std::uint64_t kUnknownTime = 0xffff'ffff;  // of rtt_least, before there was a round trip
+
+std::int64_t number_at(std::span<const std::byte> info, const TcpInfoField& field) {
+  if (info.size() < field.offset + field.bytes) return kMissing;
+  std::uint64_t value = 0;
+  std::memcpy(&value, info.data() + field.offset, field.bytes);  // little end first
+  if (field.bytes == 4 && field.factor != 1 && value == kUnknownTime) return kMissing;
+  return scaled(static_cast<std::int64_t>(value & 0x7fff'ffff'ffff'ffffULL), field.factor);
+}
+
+constexpr std::size_t counter_named(std::string_view name) {
+  for (std::size_t i = 0; i < kTcpCounters.size(); ++i) {
+    if (kTcpCounters[i].name == name) return i;
+  }
+  return kTcpCounters.size();
+}
+constexpr std::size_t kAcked = counter_named("bytes_acked");
+constexpr std::size_t kReceived = counter_named("bytes_received");
+constexpr std::size_t kSentSegments = counter_named("segments_sent");
+constexpr std::size_t kReceivedSegments = counter_named("segments_received");
+constexpr std::size_t kRoundTrip = 0;
+static_assert(kTcpLevels[kRoundTrip].field.name == "rtt");
+
+/// Of counters; once one of them is not measured, their sum is not.
+std::int64_t sum_of(std::int64_t a, std::int64_t b) {
+  return a == kMissing || b == kMissing ? kMissing : wrapping_sum(a, b);
+}
+
+std::int64_t known(std::int64_t value) {
+  return value == kMissing ? 0 : value;
+}
+
+std::int64_t least_of(std::int64_t a, std::int64_t b) {
+  if (a == kMissing || b == kMissing) return a == kMissing ? b : a;
+  return std::min(a, b);
+}
+
+}  // namespace
+
+void TcpPeers::Sums::add(const Sums& more) noexcept {
+  for (std::size_t i = 0; i < counters.size(); ++i) counters[i] = sum_of(counters[i], more.counters[i]);
+  opened += more.opened;
+  closed += more.closed;
+  if (more.connections == 0) return;
+  const bool first = connections == 0;
+  connections += more.connections;
+  weight += more.weight;
+  for (std::size_t i = 0; i < levels.size(); ++i) {
+    weighted[i] = first ? more.weighted[i] : weighted[i] + more.weighted[i];
+    switch (kTcpLevels[i].how) {
+      case Merged::sum:
+        levels[i] = first ? more.levels[i] : sum_of(levels[i], more.levels[i]);
+        break;
+      case Merged::least:
+        levels[i] = first ? more.levels[i] : least_of(levels[i], more.levels[i]);
+        break;
+      case Merged::mean:
+        levels[i] = weight > 0 ? weighted[i] / weight : kMissing;
+        break;
+    }
+  }
+}
+
+TcpPeers::Seen TcpPeers::read(std::span<const std::byte> info) {
+  static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
+  Seen seen;
+  for (std::size_t i = 0; i < kTcpCounters.size(); ++i) seen.counters[i] = number_at(info, kTcpCounters[i]);
+  for (std::size_t i = 0; i < kTcpLevels.size(); ++i) seen.levels[i] = number_at(info, kTcpLevels[i].field);
+  return seen;
+}
+
+void TcpPeers::begin(std::vector<std::uint32_t> inodes) {
+  ++looks_;
+  inodes_ = std::move(inodes);
+  strangers_.clear();
+  entered_.clear();
+  for (Peer& peer : peers_) peer.now = {};
+}
+
+void TcpPeers::enter(std::uint64_t place) {
+  entered_.push_back(place);
+}
+
+void TcpPeers::see(const TcpSocket& socket_seen) {
+  const Key key{entered_.back(), socket_seen.cookie};
+  const Seen seen = read(socket_seen.info);
+  auto found = sockets_.find(key);
+  if (found == sockets_.end()) {
+    if (sockets_.size() >= kMostSockets) {
+      overflowed_ = true;
+      return;
+    }
+    found = sockets_.emplace(key, Socket()).first;
+    found->second.born = std::find(watched_.begin(), watched_.end(), key.place) != watched_.end();
+  }
+  Socket& socket = found->second;
+  if (socket.look == looks_) return;  // a list that changes while it is told may have one twice
+  socket.look = looks_;
+  // What one did before the first look, or before it was the job's, is not of this recording.
+  if (!socket.owned && !socket.born) socket.last = seen.counters;
+  const std::uint32_t inode = socket_seen.inode;
+  if (!socket.owned && inode != 0) {
+    if (std::binary_search(inodes_.begin(), inodes_.end(), inode)) {
+      own(socket, socket_seen.peer);
+    } else if (socket.asked_about != inode) {
+      strangers_.push_back({key, inode, socket_seen.peer, seen});
+    }
+  }
+  if (socket.owned) take(socket, seen);
+}
+
+void TcpPeers::introduce(std::vector<std::uint32_t> inodes) {
+  inodes_ = std::move(inodes);
+  for (const Stranger& stranger : strangers_) {
+    Socket& socket = sockets_.find(stranger.key)->second;
+    socket.asked_about = stranger.inode;
+    if (!std::binary_search(inodes_.begin(), inodes_.end(), stranger.inode)) continue;
+    own(socket, stranger.peer);
+    take(socket, stranger.seen);
+  }
+  strangers_.clear();
+}
+
+void TcpPeers::own(Socket& socket, const IpAddress& address) {
+  socket.owned = true;
+  socket.peer = peer_at(address);
+  peers_[socket.peer].now.opened += socket.born ? 1 : 0;
+}
+
+void TcpPeers::take(Socket& socket, const Seen& seen) {
+  Sums one{.levels = seen.levels, .connections = 1};
+  for (std::size_t i = 0; i < seen.counters.size(); ++i) {
+    if (seen.counters[i] == kMissing) {
+      one.counters[i] = kMissing;
+    } else if (seen.counters[i] > socket.last[i]) {
+      one.counters[i] = seen.counters[i] - socket.last[i];
+      socket.last[i] = seen.counters[i];
+    }
+  }
+  // An idle connection has the round trip of its last segment, long ago; a new one has none.
+  if (known(seen.levels[kRoundTrip]) > 0) {
+    one.weight = 1 + known(one.counters[kSentSegments]) + known(one.counters[kReceivedSegments]);
+    for (std::size_t i = 0; i < seen.levels.size(); ++i) one.weighted[i] = one.weight * known(seen.levels[i]);
+  }
+  peers_[socket.peer].now.add(one);
+}
+
+std::uint32_t TcpPeers::peer_at(const IpAddress& address) {
+  if (const auto found = by_address_.find(address); found != by_address_.end()) return found->second;
+  if (peers_.size() >= kMostPeers) return kOthers;
+  const auto number = static_cast<std::uint32_t>(peers_.size());
+  peers_.emplace_back().address = address;
+  by_address_.emplace(address, number);
+  return number;
+}
+
+std::vector<std::uint32_t> TcpPeers::end(bool whole) {
+  if (whole) {
+    close_unseen();
+    watched_ = entered_;
+  }
+  give_slots();
+  for (Row& row : rows_) {
+    row.sums.connections = row.sums.weight = 0;
+    row.sums.levels.fill(kMissing);
+  }
+  for (const Peer& peer : peers_) rows_[peer.row].sums.add(peer.now);
+  return std::move(inodes_);
+}
+
+void TcpPeers::close_unseen() {
+  std::erase_if(sockets_, [this](const auto& entry) {
+    const Socket& socket = entry.second;
+    if (looks_ - socket.look < kPatience) return false;
+    if (socket.owned) ++peers_[socket.peer].now.closed;
+    return true;
+  });
+}
+
+/// The busiest first; who has one keeps it.
+void TcpPeers::give_slots() {
+  std::vector<std::uint32_t> waiting;
+  for (std::uint32_t i = 1; i < peers_.size(); ++i) {
+    Peer& peer = peers_[i];
+    peer.moved += known(peer.now.counters[kAcked]) + known(peer.now.counters[kReceived]);
+    if (peer.row == kOthers && peer.now.connections > 0) waiting.push_back(i);
+  }
+  std::stable_sort(waiting.begin(), waiting.end(),
+                   [this](std::uint32_t a, std::uint32_t b) { return peers_[a].moved > peers_[b].moved; });
+  for (const std::uint32_t each : waiting) {
+    const std::size_t taken = rows_.size() - 1;
+    if (taken >= kSlots || (taken >= kSlotsForAll && peers_[each].moved < kWorthASlot)) return;
+    peers_[each].row = static_cast<std::uint32_t>(rows_.size());
+    rows_.push_back({.name = text_of(peers_[each].address), .sums = {}});
+  }
+}
+
+}  // namespace reveal

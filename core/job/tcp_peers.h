@@ -1,0 +1,166 @@
+// What the job's TCP connections did, summed by the address of their other end. Connections come and go; the sums of a
+// peer never fall: each connection adds what it has counted since it was seen last.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "core/job/tcp_sockets.h"
+
+namespace reveal {
+
+/// A number in struct tcp_info (linux/tcp.h), whose layout only grows.
+struct TcpInfoField {
+  std::string_view name;  // "retransmits"
+  std::size_t offset;
+  std::size_t bytes;
+  std::int64_t factor = 1;  // to base units
+};
+
+inline constexpr std::int64_t kMicrosecondsToBase = 1000;
+
+inline constexpr std::array kTcpCounters = {
+    TcpInfoField{"retransmits", 100, 4},
+    TcpInfoField{"out_of_order", 224, 4},
+    TcpInfoField{"duplicates", 216, 4},
+    TcpInfoField{"segments_sent", 156, 4},
+    TcpInfoField{"segments_received", 152, 4},
+    TcpInfoField{"bytes_acked", 120, 8},
+    TcpInfoField{"bytes_received", 128, 8},
+    TcpInfoField{"bytes_retransmitted", 208, 8},
+    TcpInfoField{"busy_time", 168, 8, kMicrosecondsToBase},
+    TcpInfoField{"receiver_limited_time", 176, 8, kMicrosecondsToBase},
+    TcpInfoField{"buffer_limited_time", 184, 8, kMicrosecondsToBase},
+};
+
+/// How the levels of several connections become one.
+enum class Merged : std::uint8_t { sum, least, mean };  // mean: weighted by their segments since the last look
+struct TcpLevel {
+  TcpInfoField field;
+  Merged how;
+};
+
+inline constexpr std::array kTcpLevels = {
+    TcpLevel{{"rtt", 68, 4, kMicrosecondsToBase}, Merged::mean},
+    TcpLevel{{"rtt_variation", 72, 4, kMicrosecondsToBase}, Merged::mean},
+    TcpLevel{{"rtt_least", 148, 4, kMicrosecondsToBase}, Merged::least},
+    TcpLevel{{"cwnd", 80, 4}, Merged::sum},
+    TcpLevel{{"unacked", 24, 4}, Merged::sum},
+    TcpLevel{{"lost", 32, 4}, Merged::sum},
+    TcpLevel{{"delivery_rate", 160, 8}, Merged::sum},
+};
+
+class TcpPeers {
+ public:
+  static constexpr std::size_t kSlots = 16;
+  /// Those that are given to whoever comes; the others take some traffic.
+  static constexpr std::size_t kSlotsForAll = 8;
+  static constexpr std::int64_t kWorthASlot = 1 << 20;  // bytes moved
+  static constexpr std::size_t kMostPeers = 4096;       // told apart, to find the busy ones
+  static constexpr std::size_t kMostSockets = 1 << 17;  // followed, of everybody
+
+  using Counters = std::array<std::int64_t, kTcpCounters.size()>;
+  using Levels = std::array<std::int64_t, kTcpLevels.size()>;
+
+  /// Of some connections.
+  struct Sums {
+    Counters counters{};  // kMissing where this kernel does not count it
+    Levels levels{};      // kMissing where there is no connection
+    Levels weighted{};    // of means
+    std::int64_t weight = 0;
+    std::int64_t opened = 0, closed = 0, connections = 0;
+
+    void add(const Sums& more) noexcept;
+  };
+  struct Row {
+    std::string name;  // the peer's address; "others" is the first
+    Sums sums;
+  };
+
+  /// A look at all sockets begins. `inodes`: of the job's sockets as far as they are known, sorted.
+  void begin(std::vector<std::uint32_t> inodes);
+  /// Those of one network namespace, which has this number, are seen next.
+  void enter(std::uint64_t place);
+  void see(const TcpSocket& socket);
+  /// Whether sockets were seen that nobody was asked about yet: then those of the job are to be told.
+  [[nodiscard]] bool has_strangers() const noexcept { return !strangers_.empty(); }
+  void introduce(std::vector<std::uint32_t> inodes);
+  /// `whole`: all sockets were seen, so that those that were not are closed. Gives the inodes back.
+  [[nodiscard]] std::vector<std::uint32_t> end(bool whole);
+
+  [[nodiscard]] std::span<const Row> rows() const noexcept { return rows_; }
+  [[nodiscard]] std::size_t sockets() const noexcept { return sockets_.size(); }
+  /// More sockets than are followed were seen.
+  [[nodiscard]] bool overflowed() const noexcept { return overflowed_; }
+
+ private:
+  static constexpr std::uint32_t kOthers = 0;
+  /// Looks without a socket until it is taken for closed: a list that changes while it is told may lack one.
+  static constexpr std::uint32_t kPatience = 2;
+
+  struct Key {
+    std::uint64_t place;
+    std::uint64_t cookie;
+    bool operator==(const Key&) const = default;
+  };
+  struct KeyHash {
+    std::size_t operator()(const Key& key) const noexcept {
+      return std::hash<std::uint64_t>{}(key.cookie * 0x9e3779b97f4a7c15ULL + key.place);
+    }
+  };
+  struct AddressHash {
+    std::size_t operator()(const IpAddress& address) const noexcept {
+      return std::hash<std::string_view>{}({reinterpret_cast<const char*>(address.data()), address.size()});
+    }
+  };
+  struct Seen {
+    Counters counters{};  // in base units
+    Levels levels{};
+  };
+  struct Socket {
+    Counters last{};                // counted already; 0 of one that was born while others were watched
+    std::uint32_t asked_about = 0;  // its inode, then
+    std::uint32_t look = 0;         // the last one that saw it
+    std::uint32_t peer = kOthers;
+    bool owned = false;
+    bool born = false;
+  };
+  struct Stranger {
+    Key key;
+    std::uint32_t inode;
+    IpAddress peer;
+    Seen seen;
+  };
+  struct Peer {
+    IpAddress address{};
+    std::uint32_t row = kOthers;
+    std::int64_t moved = 0;  // bytes
+    Sums now;                // of this look, to be added to its row
+  };
+
+  static Seen read(std::span<const std::byte> info);
+  void own(Socket& socket, const IpAddress& address);
+  void take(Socket& socket, const Seen& seen);
+  [[nodiscard]] std::uint32_t peer_at(const IpAddress& address);
+  void close_unseen();
+  void give_slots();
+
+  std::vector<std::uint32_t> inodes_;
+  std::unordered_map<Key, Socket, KeyHash> sockets_;
+  std::vector<Stranger> strangers_;
+  std::vector<Peer> peers_{1};  // the first one stands for those that are not told apart
+  std::unordered_map<IpAddress, std::uint32_t, AddressHash> by_address_;
+  std::vector<Row> rows_{Row{.name = "others"}};
+  std::vector<std::uint64_t> watched_;  // places that were looked at before, as a whole
+  std::vector<std::uint64_t> entered_;  // in this look
+  std::uint32_t looks_ = 0;
+  bool overflowed_ = false;
+};
+
+}  // namespace reveal

@@ -1,0 +1,176 @@
+#include "core/job/tcp_sockets.h"
+
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <linux/inet_diag.h>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <linux/sock_diag.h>
+#include <sched.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <string_view>
+
+#include "core/kernel_text/kernel_words.h"
+
+namespace reveal {
+namespace {
+
+// net/tcp_states.h of the kernel. TIME_WAIT has no state worth telling, and sockets that listen have no peer.
+enum TcpState : std::uint8_t {
+  established = 1,
+  fin_wait1 = 4,
+  fin_wait2 = 5,
+  close_wait = 8,
+  last_ack = 9,
+  closing = 11
+};
+constexpr std::uint32_t kStates =
+    1U << established | 1U << fin_wait1 | 1U << fin_wait2 | 1U << close_wait | 1U << last_ack | 1U << closing;
+
+struct Request {
+  nlmsghdr header;
+  inet_diag_req_v2 body;
+};
+
+std::string ask(int diagnosis, int family) {
+  Request request{};
+  request.header.nlmsg_len = sizeof request;
+  request.header.nlmsg_type = SOCK_DIAG_BY_FAMILY;
+  request.header.nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
+  request.body.sdiag_family = static_cast<std::uint8_t>(family);
+  request.body.sdiag_protocol = IPPROTO_TCP;
+  request.body.idiag_ext = 1U << (INET_DIAG_INFO - 1);
+  request.body.idiag_states = kStates;
+  if (::send(diagnosis, &request, sizeof request, 0) < 0) return std::strerror(errno);
+  return "";
+}
+
+/// Of a message whose length is known to hold it.
+template <typename T>
+T taken_from(std::span<const std::byte> bytes) {
+  T value;
+  std::memcpy(&value, bytes.data(), sizeof value);
+  return value;
+}
+
+IpAddress address_of(int family, const std::uint32_t (&words)[4]) {
+  IpAddress address{};
+  constexpr std::size_t kIpv4At = 12;
+  if (family == AF_INET6) {
+    std::memcpy(address.data(), words, address.size());
+  } else {
+    address[kIpv4At - 2] = address[kIpv4At - 1] = 0xff;
+    std::memcpy(address.data() + kIpv4At, words, sizeof words[0]);
+  }
+  return address;
+}
+
+void read_socket(std::span<const std::byte> body, const SeeSocket& see) {
+  if (body.size() < sizeof(inet_diag_msg)) return;
+  const auto message = taken_from<inet_diag_msg>(body);
+  TcpSocket socket;
+  socket.cookie = std::uint64_t{message.id.idiag_cookie[1]} << 32 | message.id.idiag_cookie[0];
+  socket.inode = message.idiag_inode;
+  socket.peer = address_of(message.idiag_family, message.id.idiag_dst);
+  auto rest = body.subspan(NLMSG_ALIGN(sizeof message));
+  while (rest.size() >= sizeof(rtattr)) {
+    const auto attribute = taken_from<rtattr>(rest);
+    if (attribute.rta_len < sizeof attribute || attribute.rta_len > rest.size()) return;
+    if (attribute.rta_type == INET_DIAG_INFO) {
+      socket.info = rest.subspan(sizeof attribute, attribute.rta_len - sizeof attribute);
+    }
+    rest = rest.subspan(std::min<std::size_t>(rest.size(), RTA_ALIGN(attribute.rta_len)));
+  }
+  if (!socket.info.empty()) see(socket);
+}
+
+}  // namespace
+
+std::string text_of(const IpAddress& address) {
+  constexpr IpAddress kMapped = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+  constexpr std::size_t kIpv4At = 12;
+  const bool is_ipv4 = std::equal(address.begin(), address.begin() + kIpv4At, kMapped.begin());
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  ::inet_ntop(is_ipv4 ? AF_INET : AF_INET6, address.data() + (is_ipv4 ? kIpv4At : 0), text.data(), text.size());
+  return text.data();
+}
+
+OpenedDiagnosis open_tcp_diagnosis() {
+  OpenedDiagnosis opened{Descriptor(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG))};
+  if (!opened.socket) opened.error = errno;
+  // The kernel answers within the call: whoever waits longer waits for nothing.
+  const timeval patience{.tv_sec = 5, .tv_usec = 0};
+  if (opened.socket) ::setsockopt(opened.socket.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+  return opened;
+}
+
+OpenedDiagnosis open_tcp_diagnosis_in(const std::string& namespace_file) {
+  const Descriptor own(::open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC));
+  const Descriptor there(::open(namespace_file.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!own || !there || ::setns(there.get(), CLONE_NEWNET) != 0) return {Descriptor(), errno};
+  OpenedDiagnosis opened = open_tcp_diagnosis();
+  if (::setns(own.get(), CLONE_NEWNET) != 0) ::_exit(1);  // what this process asks next would be of another network
+  return opened;
+}
+
+std::string dump_tcp_sockets(int diagnosis, std::span<std::byte> buffer, const SeeSocket& see) {
+  std::string problem;
+  for (const int family : {AF_INET, AF_INET6}) {
+    if (std::string refused = ask(diagnosis, family); !refused.empty()) return refused;
+    while (true) {
+      const ssize_t got = ::recv(diagnosis, buffer.data(), buffer.size(), MSG_TRUNC);
+      if (got < 0 && errno == EINTR) continue;
+      if (got <= 0) return got == 0 ? "the kernel ended its answer" : std::strerror(errno);
+      if (static_cast<std::size_t>(got) > buffer.size()) return "the kernel's answer was too long";
+      if (read_diagnosis(std::span(buffer).first(static_cast<std::size_t>(got)), see, problem)) break;
+    }
+  }
+  return problem;
+}
+
+bool read_diagnosis(std::span<const std::byte> messages, const SeeSocket& see, std::string& problem) {
+  while (messages.size() >= sizeof(nlmsghdr)) {
+    const auto header = taken_from<nlmsghdr>(messages);
+    if (header.nlmsg_len < sizeof header || header.nlmsg_len > messages.size()) break;
+    if ((header.nlmsg_flags & NLM_F_DUMP_INTR) != 0) problem = "the list changed while it was told";
+    const auto body = messages.subspan(sizeof header, header.nlmsg_len - sizeof header);
+    if (header.nlmsg_type == NLMSG_DONE) return true;
+    if (header.nlmsg_type == NLMSG_ERROR) {
+      const int error = body.size() < sizeof(int) ? EPROTO : -taken_from<int>(body);
+      problem = std::strerror(error);
+      return true;
+    }
+    if (header.nlmsg_type == SOCK_DIAG_BY_FAMILY) read_socket(body, see);
+    messages = messages.subspan(std::min<std::size_t>(messages.size(), NLMSG_ALIGN(header.nlmsg_len)));
+  }
+  if (messages.empty()) return false;
+  problem = "the kernel's answer was cut off";
+  return true;
+}
+
+bool add_socket_inodes(const std::string& process_folder, std::vector<std::uint32_t>& inodes) {
+  constexpr std::string_view kSocket = "socket:[";
+  DIR* folder = ::opendir((process_folder + "/fd").c_str());
+  if (folder == nullptr) return errno == ENOENT || errno == ESRCH;  // it has ended, and holds none
+  while (const dirent* entry = ::readdir(folder)) {
+    std::array<char, 64> target;
+    const ssize_t size = ::readlinkat(::dirfd(folder), entry->d_name, target.data(), target.size());
+    if (size <= 0) continue;
+    const std::string_view text(target.data(), static_cast<std::size_t>(size));
+    std::int64_t inode = 0;
+    if (!text.starts_with(kSocket) || !text.ends_with(']')) continue;
+    if (!parse_counter(text.substr(kSocket.size(), text.size() - kSocket.size() - 1), inode)) continue;
+    inodes.push_back(static_cast<std::uint32_t>(inode));
+  }
+  ::closedir(folder);
+  return true;
+}
+
+}  // namespace reveal

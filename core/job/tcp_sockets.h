@@ -1,0 +1,50 @@
+// TCP sockets as the kernel tells them by netlink (sock_diag(7)), and whose they are. An ordinary user is told of all
+// sockets of the network namespace he is in; to enter another one takes CAP_SYS_ADMIN.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "hdf5schema/basics/descriptor.h"
+
+namespace reveal {
+
+/// IPv6, or IPv4 mapped into it.
+using IpAddress = std::array<std::uint8_t, 16>;
+/// "10.0.0.1", "fe80::1".
+[[nodiscard]] std::string text_of(const IpAddress& address);
+
+struct TcpSocket {
+  std::uint64_t cookie = 0;  // never given twice in one namespace
+  std::uint32_t inode = 0;   // 0: no process has it, not yet or no more
+  IpAddress peer{};
+  std::span<const std::byte> info;  // struct tcp_info, as long as this kernel has it; valid during the call
+};
+
+using SeeSocket = std::function<void(const TcpSocket&)>;
+
+/// Where the state of connections can be asked for, of one network namespace.
+struct OpenedDiagnosis {
+  Descriptor socket;
+  int error = 0;
+};
+[[nodiscard]] OpenedDiagnosis open_tcp_diagnosis();
+/// Goes into the namespace of that file and back; only for a process with one thread.
+[[nodiscard]] OpenedDiagnosis open_tcp_diagnosis_in(const std::string& namespace_file);
+
+/// All connections that are not in TIME_WAIT, IPv4 and IPv6. "" or why not all of them were told.
+[[nodiscard]] std::string dump_tcp_sockets(int diagnosis, std::span<std::byte> buffer, const SeeSocket& see);
+
+/// One answer of the kernel: its sockets; true at the end of the list. `problem` gets why it is not whole.
+[[nodiscard]] bool read_diagnosis(std::span<const std::byte> messages, const SeeSocket& see, std::string& problem);
+
+/// Inodes of the sockets that a process holds open; false if its descriptors cannot be read.
+[[nodiscard]] bool add_socket_inodes(const std::string& process_folder, std::vector<std::uint32_t>& inodes);
+
+}  // namespace reveal

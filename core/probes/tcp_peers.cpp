@@ -1,0 +1,408 @@
+// The state of the job's TCP connections by sock_diag, summed by peer: where segments are lost, and who makes whom
+// wait. The kernel walks its whole table of sockets for it, so a child process asks, and less often where that takes
+// long.
+// https://man7.org/linux/man-pages/man7/sock_diag.7.html
+// https://datatracker.ietf.org/doc/html/rfc4898
+#include "core/job/tcp_peers.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+#include <vector>
+
+#include "core/kernel_text/kernel_words.h"
+#include "core/sampler/pace.h"
+#include "core/sampler/probe.h"
+#include "core/sampler/worker_process.h"
+#include "hdf5schema/basics/clocks.h"
+#include "hdf5schema/basics/text.h"
+
+namespace reveal {
+namespace {
+
+constexpr std::string_view kSource = "sock_diag: INET_DIAG_INFO";
+
+constexpr MetricHelp kPeerSegments[] = {
+    {"tcp.peer.retransmits",
+     "Segments sent again to this peer. All of tcp.peer.*: of connections that live a second "
+     "and longer, and of the row before; \"others\" has the peers without rows of their own."},
+    {"tcp.peer.out_of_order",
+     "Segments from it that came before one it had sent earlier: some were lost on the way "
+     "here."},
+    {"tcp.peer.duplicates", "Segments that it had already, as it said (DSACK): sent again too early."},
+    {"tcp.peer.segments_sent", "Segments with data sent to it."},
+    {"tcp.peer.segments_received", "Segments with data received from it."},
+};
+constexpr MetricHelp kPeerBytes[] = {
+    {"tcp.peer.bytes_acked", "Bytes that it has acknowledged."},
+    {"tcp.peer.bytes_received", "Bytes received from it."},
+    {"tcp.peer.bytes_retransmitted", "Bytes sent to it again."},
+};
+constexpr MetricHelp kPeerTimes[] = {
+    {"tcp.peer.busy_time", "Time with data on the way, over all connections."},
+    {"tcp.peer.receiver_limited_time", "Time in which its receive window was the limit."},
+    {"tcp.peer.buffer_limited_time", "Time in which the send buffer here was the limit."},
+};
+constexpr MetricHelp kPeerChurn[] = {
+    {"tcp.peer.opened", "Connections that began."},
+    {"tcp.peer.closed", "Connections that ended."},
+};
+constexpr MetricHelp kPeerDelays[] = {
+    {"tcp.peer.rtt", "Smoothed round trip, mean of the connections by their segments."},
+    {"tcp.peer.rtt_variation", "Its mean deviation."},
+    {"tcp.peer.rtt_least", "The shortest of the last minutes."},
+};
+constexpr MetricHelp kPeerWindows[] = {
+    {"tcp.peer.cwnd", "Segments that may be on the way, over all connections."},
+    {"tcp.peer.unacked", "Segments on the way."},
+    {"tcp.peer.lost", "Segments that are taken for lost at the moment."},
+    {"tcp.peer.connections", "Connections."},
+};
+constexpr MetricHelp kPeerRates[] = {{"tcp.peer.delivery_rate", "Bytes that the way there delivered in one second."}};
+
+constexpr Subsystem kNetwork = Subsystem::network;
+constexpr FamilyTable kPeerFamilies[] = {
+    {"network/peer_segments", Kind::counter, Unit::count, Scope::node, kNetwork, "TCP segments by peer", kSource,
+     kPeerSegments},
+    {"network/peer_bytes", Kind::counter, Unit::bytes, Scope::node, kNetwork, "TCP bytes by peer", kSource, kPeerBytes},
+    {"network/peer_times", Kind::counter, Unit::nanoseconds, Scope::node, kNetwork,
+     "What limits TCP connections, by peer", kSource, kPeerTimes},
+    {"network/peer_churn", Kind::counter, Unit::count, Scope::node, kNetwork, "TCP connections made and ended, by peer",
+     kSource, kPeerChurn},
+    {"network/peer_delays", Kind::gauge, Unit::nanoseconds, Scope::node, kNetwork, "Round trips by peer", kSource,
+     kPeerDelays},
+    {"network/peer_windows", Kind::gauge, Unit::count, Scope::node, kNetwork, "Segments on the way by peer", kSource,
+     kPeerWindows},
+    {"network/peer_rates", Kind::gauge, Unit::bytes, Scope::node, kNetwork, "Delivery rate by peer", kSource,
+     kPeerRates},
+};
+
+/// The numbers of a row in the order in which the child says them, and where they go.
+constexpr std::string_view kPrefix = "tcp.peer.";
+constexpr std::array<std::string_view, 3> kOfSlots = {"opened", "closed", "connections"};
+constexpr std::size_t kNumbers = kTcpCounters.size() + kTcpLevels.size() + kOfSlots.size();
+
+constexpr std::string_view name_of_number(std::size_t number) {
+  if (number < kTcpCounters.size()) return kTcpCounters[number].name;
+  number -= kTcpCounters.size();
+  if (number < kTcpLevels.size()) return kTcpLevels[number].field.name;
+  return kOfSlots[number - kTcpLevels.size()];
+}
+
+struct PeerPlace {
+  std::size_t family = 0;
+  std::size_t metric = 0;
+};
+constexpr PeerPlace place_of_number(std::string_view name) {
+  for (std::size_t family = 0; family < std::size(kPeerFamilies); ++family) {
+    for (std::size_t metric = 0; metric < kPeerFamilies[family].metrics.size(); ++metric) {
+      if (kPeerFamilies[family].metrics[metric].name.substr(kPrefix.size()) == name) return {family, metric};
+    }
+  }
+  return {std::size(kPeerFamilies), 0};
+}
+constexpr auto kPeerPlaces = [] {
+  std::array<PeerPlace, kNumbers> places{};
+  for (std::size_t i = 0; i < kNumbers; ++i) places[i] = place_of_number(name_of_number(i));
+  return places;
+}();
+static_assert(std::all_of(kPeerPlaces.begin(), kPeerPlaces.end(),
+                          [](const PeerPlace& place) { return place.family < std::size(kPeerFamilies); }));
+
+// In the child.
+// Request: a line for each network namespace, "0 /proc/net" or "1 /proc/4711/net", and "pids 4711 4712 ...".
+// Answer: "ok NANOSECONDS REFUSED UNREADABLE OVERFLOWED", and a line for each row: its name and its numbers, "-" where
+// one is not known; or "gap NANOSECONDS WHY".
+class ConnectionWatch {
+ public:
+  std::string answer(std::string_view request) {
+    const std::int64_t begin = read_clock(CLOCK_PROCESS_CPUTIME_ID);
+    const std::string problem = look(request);
+    const std::int64_t cost = read_clock(CLOCK_PROCESS_CPUTIME_ID) - begin;
+    if (!problem.empty()) return "gap " + std::to_string(cost) + ' ' + problem;
+    std::string text = "ok " + std::to_string(cost) + ' ' + std::to_string(refused_) + ' ' +
+                       std::to_string(unreadable_) + ' ' + (peers_.overflowed() ? "1\n" : "0\n");
+    for (const TcpPeers::Row& row : peers_.rows()) {
+      text += row.name;
+      for (const std::int64_t counter : row.sums.counters) append(text, counter);
+      for (const std::int64_t level : row.sums.levels) append(text, level);
+      for (const std::int64_t number : {row.sums.opened, row.sums.closed, row.sums.connections}) append(text, number);
+      text += '\n';
+    }
+    return text;
+  }
+
+ private:
+  struct Space {
+    std::uint64_t number = 0;
+    std::string folder;
+    Descriptor diagnosis;
+    bool listed = false;
+  };
+
+  static void append(std::string& text, std::int64_t number) {
+    text += number == kMissing ? " -" : ' ' + std::to_string(number);
+  }
+
+  std::string look(std::string_view request) {
+    list(request);
+    // Now and then of all sockets: one may have been handed to the job after it was made.
+    const bool ask_of_all = looks_++ % kAskOfAll == 0;
+    peers_.begin(ask_of_all ? inodes_of_job() : std::move(inodes_));
+    refused_ = 0;
+    std::string problem;
+    for (Space& space : spaces_) {
+      if (const int error = open(space); error != 0) {
+        const bool refused = error == EPERM || error == EACCES;
+        refused_ += refused ? 1 : 0;
+        if (!refused) problem = std::string("a network namespace could not be entered: ") + std::strerror(error);
+        continue;
+      }
+      peers_.enter(space.number);
+      std::string why =
+          dump_tcp_sockets(space.diagnosis.get(), buffer_, [this](const TcpSocket& socket) { peers_.see(socket); });
+      if (why.empty()) continue;
+      problem = std::move(why);
+      space.diagnosis.close();  // what it has not told yet would be taken for the next answer
+    }
+    if (peers_.has_strangers() && !ask_of_all) peers_.introduce(inodes_of_job());
+    inodes_ = peers_.end(problem.empty());
+    return problem;
+  }
+
+  void list(std::string_view request) {
+    for (Space& space : spaces_) space.listed = false;
+    pids_.clear();
+    std::string_view line;
+    while (next_line(request, line)) {
+      const std::string_view first = cut_word(line);
+      std::int64_t number = 0;
+      if (!parse_counter(first, number)) {
+        for (auto pid = cut_word(line); !pid.empty(); pid = cut_word(line)) pids_.emplace_back(pid);
+        continue;
+      }
+      const auto place = static_cast<std::uint64_t>(number);
+      auto known =
+          std::find_if(spaces_.begin(), spaces_.end(), [place](const Space& space) { return space.number == place; });
+      if (known == spaces_.end()) known = spaces_.insert(spaces_.end(), Space{.number = place});
+      known->folder = cut_word(line);
+      known->listed = true;
+    }
+    // An open socket would keep the network of a container that has ended.
+    std::erase_if(spaces_, [](const Space& space) { return !space.listed; });
+  }
+
+  static int open(Space& space) {
+    if (space.diagnosis) return 0;
+    const bool own = space.folder == "/proc/net";
+    auto opened = own ? open_tcp_diagnosis() : open_tcp_diagnosis_in(namespace_of(space.folder));
+    space.diagnosis = std::move(opened.socket);
+    return opened.error;
+  }
+
+  /// "/proc/4711/ns/net" of "/proc/4711/net".
+  static std::string namespace_of(const std::string& folder) { return folder.substr(0, folder.rfind('/')) + "/ns/net"; }
+
+  std::vector<std::uint32_t> inodes_of_job() {
+    std::vector<std::uint32_t> inodes;
+    unreadable_ = 0;
+    for (const std::string& pid : pids_) unreadable_ += add_socket_inodes("/proc/" + pid, inodes) ? 0 : 1;
+    std::sort(inodes.begin(), inodes.end());
+    return inodes;
+  }
+
+  static constexpr std::uint64_t kAskOfAll = 32;   // looks
+  static constexpr std::size_t kAnswer = 1 << 16;  // bytes; the kernel's are half as long
+
+  TcpPeers peers_;
+  std::vector<Space> spaces_;
+  std::vector<std::string> pids_;
+  std::vector<std::uint32_t> inodes_;
+  std::vector<std::byte> buffer_ = std::vector<std::byte>(kAnswer);
+  std::uint64_t looks_ = 0;
+  int refused_ = 0;
+  int unreadable_ = 0;
+};
+
+std::string ask_connections(const std::string& /*root*/, std::string_view request) {
+  static ConnectionWatch watch;  // the child's, of which there is one
+  return watch.answer(request);
+}
+
+/// "" where connections can be asked for.
+std::string why_no_connections() {
+  const OpenedDiagnosis opened = open_tcp_diagnosis();
+  if (!opened.socket) return std::string("netlink is refused (") + std::strerror(opened.error) + ')';
+  std::vector<std::byte> buffer(1 << 16);
+  const std::string why = dump_tcp_sockets(opened.socket.get(), buffer, [](const TcpSocket&) {});
+  return why.empty() ? "" : "the kernel does not tell the state of TCP connections (" + why + ')';
+}
+
+class TcpPeersProbe final : public Probe {
+ public:
+  explicit TcpPeersProbe(const ProbeContext& context)
+      : context_(context), child_(context.fs, "tcp_peers", ask_connections) {
+    for (std::size_t i = 0; i < families_.size(); ++i) {
+      families_[i] = &context.family(kPeerFamilies[i]);
+      families_[i]->expect(TcpPeers::kSlots / 2 * kPeerFamilies[i].metrics.size());
+    }
+  }
+
+  void sample() noexcept override {
+    for (Family* family : families_) family->begin();
+    take(child_.answer());
+    if (child_.was_lost()) context_.sink.event("probe tcp_peers", "probe_lost", "its child process was killed");
+    for (Family* family : families_) family->commit();
+    if (context_.sink.now() >= next_ns_) ask();
+  }
+
+  [[nodiscard]] std::string caveat() const override {
+    std::string text;
+    const auto add = [&text](const std::string& more) { text += (text.empty() ? "" : "; ") + more; };
+    if (refused_ > 0) {
+      add("connections in " + std::to_string(refused_) +
+          " network namespaces of the job are not measured: entering them needs CAP_SYS_ADMIN");
+    }
+    if (unreadable_ > 0) {
+      add("connections of " + std::to_string(unreadable_) +
+          " processes are not told from those of others: their "
+          "descriptors cannot be read");
+    }
+    if (left_out_) add("only the job's first " + std::to_string(kMostProcesses) + " processes are asked for theirs");
+    if (overflowed_) add("of more than " + std::to_string(TcpPeers::kMostSockets) + " connections the others");
+    if (gaps_ > 0) add(std::to_string(gaps_) + " looks were not whole: " + gap_);
+    return text;
+  }
+
+ private:
+  static constexpr std::size_t kMostProcesses = 768;  // whose numbers fit into a request
+
+  struct Place {
+    std::string name;
+    std::array<std::int32_t, kNumbers> channels{};
+  };
+
+  void ask() {
+    request_.clear();
+    const std::vector<NetNamespace>& spaces = context_.namespaces->list();
+    for (std::size_t i = 0; i < spaces.size(); ++i) {
+      if (spaces[i].folder.empty()) continue;
+      append_number(i);
+      request_.append(1, ' ').append(spaces[i].folder).append(1, '\n');
+    }
+    request_ += "pids";
+    std::size_t processes = 0;
+    left_out_ = false;
+    for (const auto& process : context_.job->processes()) {
+      if (process->launcher) continue;
+      left_out_ = ++processes > kMostProcesses;
+      if (left_out_) break;
+      request_ += ' ';
+      append_number(static_cast<std::size_t>(process->pid));
+    }
+    if (child_.ask(request_)) asked_ns_ = context_.sink.now();
+  }
+
+  void append_number(std::size_t number) {
+    std::array<char, 20> digits;
+    std::size_t begin = digits.size();
+    do {
+      digits[--begin] = static_cast<char>('0' + number % 10);
+      number /= 10;
+    } while (number > 0);
+    request_.append(digits.data() + begin, digits.size() - begin);
+  }
+
+  void take(std::string_view answer) {
+    std::string_view line;
+    if (!next_line(answer, line)) return;
+    const std::string_view verdict = cut_word(line);
+    std::int64_t cost = 0;
+    if (!parse_counter(cut_word(line), cost)) return;
+    next_ns_ = asked_ns_ + static_cast<std::int64_t>(static_cast<double>(cost) / kShareOfACore);
+    if (verdict != "ok") {
+      ++gaps_;
+      line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
+      if (gap_ != line) context_.sink.event("probe tcp_peers", "gap", gap_ = line);
+      return;
+    }
+    std::int64_t overflowed = 0;
+    if (!parse_counter(cut_word(line), refused_) || !parse_counter(cut_word(line), unreadable_) ||
+        !parse_counter(cut_word(line), overflowed)) {
+      return;
+    }
+    overflowed_ = overflowed != 0;
+    while (next_line(answer, line)) take_row(line);
+  }
+
+  void take_row(std::string_view line) {
+    const std::string_view name = cut_word(line);
+    auto place = std::find_if(places_.begin(), places_.end(), [name](const Place& each) { return each.name == name; });
+    if (place == places_.end()) {
+      if (places_.size() > TcpPeers::kSlots || is_empty(line)) return;
+      place = places_.insert(places_.end(), new_place(name));
+    }
+    for (std::size_t i = 0; i < kNumbers; ++i) {
+      std::int64_t value = 0;
+      if (!parse_counter(cut_word(line), value)) continue;
+      families_[kPeerPlaces[i].family]->set(place->channels[i], value);
+    }
+  }
+
+  /// Nobody has used it so far.
+  static bool is_empty(std::string_view numbers) {
+    for (auto word = cut_word(numbers); !word.empty(); word = cut_word(numbers)) {
+      if (word != "0" && word != "-") return false;
+    }
+    return true;
+  }
+
+  Place new_place(std::string_view name) {
+    Place place{.name = std::string(name)};
+    for (std::size_t i = 0; i < kNumbers; ++i) {
+      const auto [family, metric] = kPeerPlaces[i];
+      place.channels[i] = families_[family]->add(kPeerFamilies[family].metrics[metric].name, name, "job", 0);
+    }
+    return place;
+  }
+
+  ProbeContext context_;
+  WorkerProcess child_;
+  std::array<Family*, std::size(kPeerFamilies)> families_{};
+  std::vector<Place> places_;
+  std::string request_;  // kept, so that nothing is allocated
+  std::string gap_;
+  std::int64_t asked_ns_ = 0;
+  std::int64_t next_ns_ = 0;
+  std::int64_t refused_ = 0;
+  std::int64_t unreadable_ = 0;
+  std::int64_t gaps_ = 0;
+  bool left_out_ = false;
+  bool overflowed_ = false;
+};
+
+std::unique_ptr<Probe> open_tcp_peers(const ProbeContext& context) {
+  if (context.job == nullptr) throw Unavailable("no job was named (--job)");
+  const std::string why = context.fs.fact("@tcp_peers/open", [&context] {
+    if (!context.fs.live()) return std::string("a copied tree has no connections");
+    const std::string refused = why_no_connections();
+    return refused.empty() ? std::string("ok") : refused;
+  });
+  if (why != "ok") throw Unavailable(why.empty() ? "it was not recorded" : why);
+  return std::make_unique<TcpPeersProbe>(context);
+}
+
+const RegisteredProbe entry{{.name = "tcp_peers",
+                             .help = "Losses, round trips and limits of the job's TCP connections by peer",
+                             .period = 1s,
+                             .may_block = true,
+                             .families = kPeerFamilies,
+                             .open = open_tcp_peers,
+                             .remedy = "run the command under reveal-run or srun --reveal, on a kernel with "
+                                       "CONFIG_INET_DIAG",
+                             .privilege = "connections in network namespaces of their own (CAP_SYS_ADMIN)"}};
+
+}  // namespace
+}  // namespace reveal

@@ -1,0 +1,19 @@
+// Which node of the job is behind an address: a node alone knows the other end of a connection by its address only.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "postproc/analysis/node_summary.h"
+
+namespace reveal {
+
+/// Of its interfaces, from the facts of a trace.
+[[nodiscard]] std::vector<std::string> addresses_in(const Snapshot& facts);
+
+/// Puts names of nodes in the place of their addresses in the findings' sentences. An address that several nodes have,
+/// as that of a bridge for containers, names none of them.
+void name_nodes(std::span<const NodeSummary> summaries, std::vector<Finding>& findings);
+
+}  // namespace reveal

@@ -1,0 +1,130 @@
+#include "postproc/diagnose/lossy_ways.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "postproc/diagnose/signals.h"
+#include "postproc/words/lists.h"
+
+namespace reveal {
+namespace {
+
+constexpr double kLateSeconds = 2;      // a row of tcp.peer.* has what happened up to the row before
+constexpr double kLeastLost = 5;        // segments
+constexpr double kLeastTraffic = 0.05;  // of the node's segments: fewer make no peer of the job
+constexpr double kOneWay = 0.8;         // of what was lost, on one way of several
+constexpr double kAll = 0.995;
+constexpr double kLeastShare = 0.1;         // of what was lost, to be named
+constexpr double kAsMuchAsTheOthers = 0.2;  // losses per segment, of those of the worst way
+constexpr std::size_t kMostNamed = 3;
+
+struct Way {
+  std::string peer;
+  Signal lost;
+  double inside = 0;  // lost per second
+  double usual = 0;
+  double traffic = 0;  // segments per second
+
+  [[nodiscard]] double excess() const { return std::max(0.0, inside - usual); }
+};
+
+/// Not between nodes, and nothing is lost there.
+bool is_loopback(std::string_view address) {
+  return address.starts_with("127.") || address == "::1";
+}
+
+double value_or_zero(double value) {
+  return std::isnan(value) ? 0 : value;
+}
+
+std::vector<Way> ways_of(const RuleContext& context, Interval at, std::span<const Interval> unusual,
+                         LossToward toward) {
+  const bool here = toward == LossToward::here;
+  std::vector<Interval> excluded(unusual.begin(), unusual.end());
+  excluded.push_back(at);
+  for (Interval& each : excluded)
+    each.end = std::min(context.telemetry.samples, each.end + context.steps(kLateSeconds));
+  const Interval late = excluded.back();
+  std::vector<Way> ways;
+  for (const std::size_t channel : context.channels(here ? "tcp.peer.out_of_order" : "tcp.peer.retransmits")) {
+    Way way{.peer = context.telemetry.channels[channel].instance, .lost = channel_rate(context, channel, 1, "/s")};
+    if (is_loopback(way.peer)) continue;
+    way.inside = value_or_zero(mean_inside(way.lost.values, late));
+    way.usual = value_or_zero(mean_outside(way.lost.values, excluded));
+    for (const std::size_t with :
+         context.channels(here ? "tcp.peer.segments_received" : "tcp.peer.segments_sent", way.peer)) {
+      way.traffic = value_or_zero(mean_inside(channel_rate(context, with, 1, "/s").values, late));
+    }
+    ways.push_back(std::move(way));
+  }
+  std::stable_sort(ways.begin(), ways.end(), [](const Way& a, const Way& b) { return a.excess() > b.excess(); });
+  return ways;
+}
+
+/// All of them lose as much of what they carry as the worst does.
+bool all_alike(std::span<const Way> ways) {
+  double worst = 0;
+  for (const Way& way : ways) worst = std::max(worst, way.excess() / std::max(way.traffic, 1e-9));
+  return std::all_of(ways.begin(), ways.end(),
+                     [worst](const Way& way) { return way.excess() >= kAsMuchAsTheOthers * worst * way.traffic; });
+}
+
+std::string sentence_of(const std::string& node, std::span<const Way> ways, double all, LossToward toward) {
+  const bool here = toward == LossToward::here;
+  const std::string& worst = ways.front().peer;
+  const double share = std::min(1.0, ways.front().excess() / all);
+  if (ways.size() == 1) {
+    return here ? fmt::format(" They were lost on the way from {} to {}.", worst, node)
+                : fmt::format(" They went to {}.", worst);
+  }
+  if (share >= kOneWay) {
+    const std::string part = share >= kAll ? "All" : fmt::format("{:.0f} %", 100 * share);
+    return here ? fmt::format(" {} of them were lost on the way from {} to {}, one of {} peers.", part, worst, node,
+                              ways.size())
+                : fmt::format(" {} of them went to {}, one of {} peers.", part, worst, ways.size());
+  }
+  if (all_alike(ways)) {
+    const std::string all_peers = ways.size() == 2 ? "both" : fmt::format("all {}", ways.size());
+    return here ? fmt::format(" They came from {} peers: the link of {} loses segments.", all_peers, node)
+                : fmt::format(" They went to {} peers.", all_peers);
+  }
+  std::vector<std::string> named;
+  for (const Way& way : ways) {
+    if (way.excess() >= kLeastShare * all) named.push_back(way.peer);
+  }
+  return here ? fmt::format(" Most were lost on the way from {} to {}; it has {} peers.", listed(named, kMostNamed),
+                            node, ways.size())
+              : fmt::format(" Most of them went to {}; it has {} peers.", listed(named, kMostNamed), ways.size());
+}
+
+}  // namespace
+
+void locate_loss(const RuleContext& context, Finding& finding, Interval at, std::span<const Interval> unusual,
+                 LossToward toward) {
+  std::vector<Way> ways = ways_of(context, at, unusual, toward);
+  double all = 0;
+  double traffic = 0;
+  for (const Way& way : ways) {
+    all += way.excess();
+    traffic += way.traffic;
+  }
+  if (!(all * context.seconds(at.length()) >= kLeastLost)) return;
+  std::erase_if(
+      ways, [&](const Way& way) { return way.traffic < kLeastTraffic * traffic && way.excess() < kLeastShare * all; });
+  finding.sentence += sentence_of(context.telemetry.node, ways, all, toward);
+  for (std::size_t i = 0; i < std::min(kMostNamed, ways.size()); ++i) {
+    const Way& way = ways[i];
+    if (way.excess() < kLeastShare * all) break;
+    Evidence evidence = evidence_of(context, way.lost, {way.inside, way.usual, 0}, at);
+    evidence.instance = way.peer;
+    evidence.detectors = {"kernel counter"};
+    finding.evidence.push_back(std::move(evidence));
+  }
+}
+
+}  // namespace reveal

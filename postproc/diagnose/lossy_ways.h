@@ -1,0 +1,22 @@
+// On the way from or to which TCP peers segments were lost: one way of several is a fault between two nodes, all of
+// them is the link of the node.
+#pragma once
+
+#include <span>
+
+#include "postproc/diagnose/elevation.h"
+#include "postproc/diagnose/rule.h"
+
+namespace reveal {
+
+enum class LossToward : std::uint8_t {
+  here,   // the node received, and misses segments: tcp.peer.out_of_order
+  there,  // the node sent, and sent again: tcp.peer.retransmits
+};
+
+/// Adds the peers to the finding's sentence and evidence, by their addresses. Where they were not measured, or lost
+/// nothing to speak of, it leaves the finding as it is. `unusual`: intervals that do not tell the usual level.
+void locate_loss(const RuleContext& context, Finding& finding, Interval at, std::span<const Interval> unusual,
+                 LossToward toward);
+
+}  // namespace reveal

@@ -1,0 +1,28 @@
+// What the kernel answers about TCP connections, and what is summed of it.
+#include "core/job/tcp_peers.h"
+#include "target.h"
+
+namespace reveal::fuzz {
+namespace {
+
+void run(std::string_view input) {
+  TcpPeers peers;
+  std::string problem;
+  for (int look = 0; look < 3; ++look) {
+    peers.begin({0, 7});
+    peers.enter(0);
+    const auto see = [&peers](const TcpSocket& socket) { peers.see(socket); };
+    static_cast<void>(read_diagnosis(std::as_bytes(std::span(input)), see, problem));
+    peers.introduce({0, 7, 12});
+    static_cast<void>(peers.end(problem.empty()));
+  }
+  require(peers.rows().size() <= 1 + TcpPeers::kSlots, "there are as many rows as slots");
+  for (const TcpPeers::Row& row : peers.rows()) {
+    require(row.sums.connections >= 0 && row.sums.opened >= 0 && row.sums.closed >= 0, "connections are counted");
+  }
+}
+
+const RegisteredTarget kTarget{{"connections", run}};
+
+}  // namespace
+}  // namespace reveal::fuzz

@@ -1,0 +1,166 @@
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include <thread>
+
+#include "core/job/tcp_sockets.h"
+#include "hdf5schema/basics/clocks.h"
+#include "hdf5schema/basics/descriptor.h"
+#include "tests/unit/core/live_probe.h"
+#include "tests/unit/core/test_host.h"
+
+namespace reveal {
+namespace {
+
+/// A job of one process that sends itself 4 MB, and waits to be killed.
+class TalkingJob {
+ public:
+  TalkingJob() : pid_(::fork()) {
+    if (pid_ == 0) talk();
+  }
+  ~TalkingJob() {
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+  }
+  TalkingJob(const TalkingJob&) = delete;
+  TalkingJob& operator=(const TalkingJob&) = delete;
+
+  static constexpr std::int64_t kBytes = 4'000'000;
+  [[nodiscard]] int pid() const { return pid_; }
+
+ private:
+  [[noreturn]] static void talk() {
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));  // the first look is to come before
+    const Descriptor server(::socket(AF_INET, SOCK_STREAM, 0));
+    const Descriptor client(::socket(AF_INET, SOCK_STREAM, 0));
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = ::htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    auto* place = reinterpret_cast<sockaddr*>(&address);
+    bool connected = ::bind(server.get(), place, size) == 0 && ::listen(server.get(), 1) == 0;
+    connected = connected && ::getsockname(server.get(), place, &size) == 0;
+    connected = connected && ::connect(client.get(), place, size) == 0;
+    const Descriptor accepted(::accept(server.get(), nullptr, nullptr));
+    if (!connected || !accepted) ::_exit(1);
+    std::vector<char> block(100'000);
+    for (std::int64_t sent = 0; sent < kBytes; sent += static_cast<std::int64_t>(block.size())) {
+      if (::send(client.get(), block.data(), block.size(), 0) != static_cast<ssize_t>(block.size())) ::_exit(1);
+      std::size_t got = 0;
+      while (got < block.size()) {
+        const ssize_t piece = ::recv(accepted.get(), block.data(), block.size() - got, 0);
+        if (piece <= 0) ::_exit(1);
+        got += static_cast<std::size_t>(piece);
+      }
+    }
+    while (true) ::pause();
+  }
+
+  int pid_;
+};
+
+TEST(TcpPeersProbe, CountsWhatTheJobMoved) {
+  const OpenedDiagnosis opened = open_tcp_diagnosis();
+  std::vector<std::byte> buffer(1 << 16);
+  if (!opened.socket || !dump_tcp_sockets(opened.socket.get(), buffer, [](const TcpSocket&) {}).empty()) {
+    GTEST_SKIP() << "this kernel does not tell the state of TCP connections";
+  }
+  const TalkingJob job;
+  KernelTree fs;
+  TraceSink sink;
+  Sampler sampler(fs, sink, {.probes = {"tcp_peers"}, .job = JobSource{.pid = job.pid()}, .own_pid = ::getpid()},
+                  now());
+  sampler.look_first();
+  ASSERT_EQ(sampler.coverage().front().state, Coverage::State::ok) << sampler.coverage().front().reason;
+  const auto value = [&sink](const std::string& family, const std::string& metric) {
+    return sink.find(family)->value(metric, "127.0.0.1");
+  };
+  // The kernel also counts the first packet of each side.
+  const auto all_there = [&value] {
+    return value("network/peer_bytes", "tcp.peer.bytes_received") >= TalkingJob::kBytes &&
+           value("network/peer_bytes", "tcp.peer.bytes_acked") >= TalkingJob::kBytes;
+  };
+  for (int look = 0; look < 300 && !all_there(); ++look) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    sampler.sample({.time = now(), .number = 0});
+  }
+  EXPECT_LE(value("network/peer_bytes", "tcp.peer.bytes_received"), TalkingJob::kBytes + 2);
+  EXPECT_GE(value("network/peer_bytes", "tcp.peer.bytes_received"), TalkingJob::kBytes);
+  EXPECT_GE(value("network/peer_bytes", "tcp.peer.bytes_acked"), TalkingJob::kBytes);
+  EXPECT_EQ(value("network/peer_windows", "tcp.peer.connections"), 2);  // both ends
+  EXPECT_EQ(value("network/peer_churn", "tcp.peer.opened"), 2);
+  EXPECT_GT(value("network/peer_delays", "tcp.peer.rtt"), 0);
+}
+
+TEST(TcpPeersProbe, IsAbsentWhereNoConnectionCanBeAskedFor) {
+  const TestHost host;
+  host.process(50, 1, "solver", 10, 5);
+  host.last_pid(50);
+  EXPECT_EQ(ProbeBench(host, "tcp_peers", JobSource{.pid = 50}).coverage().reason, "a copied tree has no connections");
+  EXPECT_EQ(ProbeBench(host, "tcp_peers").coverage().reason, "no job was named (--job)");
+}
+
+/// A recording in which the child's answers are these, one in each tick.
+class RecordedAnswers {
+ public:
+  explicit RecordedAnswers(const std::vector<std::string>& answers) {
+    std::string text = "reveal recording 1\n";
+    std::size_t next = 0;
+    std::map<std::string, std::size_t> numbers;
+    const auto put = [&](const std::string& key, const std::string& value) {
+      const auto [at, fresh] = numbers.emplace(key, next);
+      if (fresh) text += "+ " + std::to_string(next++) + ' ' + key + '\n';
+      text += "$ " + std::to_string(at->second) + ' ' + std::to_string(value.size()) + '\n' + value + '\n';
+    };
+    put("@@tcp_peers/open", "ok");
+    put("@@job/roots", "4711");
+    std::int64_t time = kSecond;
+    const auto tick = [&] {
+      time += kSecond;
+      text += "= " + std::to_string(time) + ' ' + std::to_string(time) + '\n';
+    };
+    for (const std::string& answer : answers) {
+      tick();
+      put("@@tcp_peers", answer);
+    }
+    tick();
+    host_.write("/ticks.rec", text);
+  }
+  [[nodiscard]] const TestHost& host() const { return host_; }
+
+ private:
+  TestHost host_;
+};
+
+std::string answer(const std::string& name, std::int64_t retransmits) {
+  // 11 counters, 7 levels; opened, closed, connections
+  return "ok 1000 0 0 0\n" + name + ' ' + std::to_string(retransmits) +
+         " 0 - 10 10 100 100 0 0 0 0 50000 1000 40000 10 1 0 - 1 0 1\n";
+}
+
+TEST(TcpPeersProbe, LeavesARowOutWhereTheKernelDidNotAnswerWhole) {
+  const RecordedAnswers recorded({answer("10.0.0.2", 3), "gap 1000 the list changed while it was told\n", "\n",
+                                  "ok 1000 1 0", answer("10.0.0.2", 9)});
+  KernelTree fs(recorded.host().root());
+  TraceSink sink;
+  Sampler sampler(fs, sink, {.probes = {"tcp_peers"}}, *fs.next_tick());
+  const auto next = [&] {
+    const auto time = fs.next_tick();
+    if (time) sampler.sample({.time = *time, .number = 0});
+    return sink.find("network/peer_segments")->value("tcp.peer.retransmits", "10.0.0.2");
+  };
+  sampler.look_first();
+  EXPECT_EQ(sink.find("network/peer_segments")->value("tcp.peer.retransmits", "10.0.0.2"), 3);
+  EXPECT_EQ(sink.find("network/peer_segments")->value("tcp.peer.duplicates", "10.0.0.2"), kMissing);
+  EXPECT_EQ(sink.find("network/peer_rates")->value("tcp.peer.delivery_rate", "10.0.0.2"), kMissing);
+  EXPECT_EQ(next(), kMissing);
+  EXPECT_EQ(next(), kMissing);
+  EXPECT_EQ(next(), kMissing);
+  EXPECT_EQ(next(), 9);
+  EXPECT_EQ(sampler.coverage().front().reason, "1 looks were not whole: the list changed while it was told");
+}
+
+}  // namespace
+}  // namespace reveal
