@@ -30,13 +30,26 @@ constexpr char kNoLevel = '~';
 constexpr double kCut = 0.01;  // of a line's values at both ends: one spike must not flatten the rest
 
 /// A node's own name or a moment's choice: never equal, and nothing to compare.
-constexpr std::string_view kPrivateFacts[] = {"kernel.boot_id",       "reveal.capabilities", "job.cgroup",
-                                              "env.SLURM_JOB_ID",     "env.SLURM_ARRAY",     "irq.",
-                                              "job.limit.",           "node.other_jobs",     "kernel.command_line_hash",
-                                              "env.SLURM_JOB_GPUS",   "env.SLURM_STEP_GPUS", "env.SLURM_JOB_NODELIST",
-                                              "env.CUDA_VISIBLE_DEV", "job.nodelist",        "env.ROCR_VISIBLE_DEV",
-                                              "clock_state.",         "since_start.",        "pci_state.",
-                                              "cpu_threads."};
+constexpr std::string_view kPrivateFacts[] = {"kernel.boot_id",
+                                              "reveal.capabilities",
+                                              "job.cgroup",
+                                              "env.SLURM_JOB_ID",
+                                              "env.SLURM_ARRAY",
+                                              "irq.",
+                                              "job.limit.",
+                                              "node.other_jobs",
+                                              "kernel.command_line_hash",
+                                              "env.SLURM_JOB_GPUS",
+                                              "env.SLURM_STEP_GPUS",
+                                              "env.SLURM_JOB_NODELIST",
+                                              "env.CUDA_VISIBLE_DEV",
+                                              "job.nodelist",
+                                              "env.ROCR_VISIBLE_DEV",
+                                              "clock_state.",
+                                              "since_start.",
+                                              "pci_state.",
+                                              "cpu_threads.",
+                                              "gpu.gpu"};
 constexpr std::string_view kSharedFacts[] = {"irq.irqbalance"};  // out of a private family, and worth comparing
 
 /// Floors in the shown unit.
