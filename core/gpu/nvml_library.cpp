@@ -26,8 +26,8 @@ std::string why_not_started(int result) {
 
 template <typename... Parameters>
 void NvmlLibrary::Call<Parameters...>::find(void* library, std::initializer_list<const char*> names) {
-  for (const char* name : names) {
-    if (function_ == nullptr) function_ = reinterpret_cast<int (*)(Parameters...)>(::dlsym(library, name));
+  for (const char* symbol : names) {
+    if (function_ == nullptr) function_ = reinterpret_cast<int (*)(Parameters...)>(::dlsym(library, symbol));
   }
 }
 

@@ -63,10 +63,11 @@ constexpr MetricHelp kTemperatures[] = {
     {"gpu.temperature", "Temperature of the GPU."},
     {"gpu.memory_temperature", "Temperature of its memory."},
 };
+constexpr std::string_view kXid = "gpu.xid";
 constexpr MetricHelp kErrors[] = {
     {"gpu.ecc_corrected", "Memory errors corrected since the driver was loaded."},
     {"gpu.ecc_uncorrected", "Memory errors not corrected since the driver was loaded."},
-    {"gpu.xid", "Critical errors that the driver reported (Xid)."},
+    {kXid, "Critical errors that the driver reported (Xid)."},
     {"pcie.replays", "Packets the GPU's PCI Express link repeated."},
     {"nvlink.replays", "Packets an NVLink repeated (instance \"gpu0/link3\")."},
     {"nvlink.recoveries", "Times an NVLink was trained again."},
@@ -305,7 +306,11 @@ class GpuProbe final : public Probe {
   void set(Place& place, std::size_t column, std::int64_t value) {
     Family& family = *families_[columns_[column].family];
     std::int32_t& channel = place.channels[column];
-    if (channel == Family::kNoChannel) channel = family.add(columns_[column].metric, place.instance, place.role);
+    if (channel == Family::kNoChannel) {
+      // The driver tells each Xid once, so they are counted here, and from the beginning; its own counters are older.
+      const std::int64_t before = columns_[column].metric == kXid ? 0 : kMissing;
+      channel = family.add(columns_[column].metric, place.instance, place.role, before);
+    }
     family.set(channel, value);
   }
 
@@ -350,7 +355,7 @@ class GpuProbe final : public Probe {
   }
 
   void count_xids() {
-    const std::size_t column = column_of("gpu.xid");
+    const std::size_t column = column_of(kXid);
     for (const auto& [index, gpu] : gpus_) {
       if (job_gpus_.indices.contains(index)) set(place_of("gpu", std::to_string(index), "job"), column, gpu.xids);
     }
