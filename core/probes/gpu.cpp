@@ -294,12 +294,13 @@ class GpuProbe final : public Probe {
   }
 
   void take_values(std::string_view prefix, std::string_view rest, std::string_view role, std::string_view words) {
-    Place& place = place_of(prefix, rest, role);
+    Place* place = place_of(prefix, rest, role);
+    if (place == nullptr) return;
     for (std::string_view metric = cut_word(words); !metric.empty(); metric = cut_word(words)) {
       std::int64_t value = 0;
       if (!parse_counter(cut_word(words), value)) continue;
       const std::size_t column = column_of(metric);
-      if (column < columns_.size()) set(place, column, value);
+      if (column < columns_.size()) set(*place, column, value);
     }
   }
 
@@ -315,17 +316,19 @@ class GpuProbe final : public Probe {
   }
 
   // The lines have the same order each time: the next one is the likely one.
-  Place& place_of(std::string_view prefix, std::string_view rest, std::string_view role) {
+  // Null where there are more than any node has: a recording may hold anything.
+  Place* place_of(std::string_view prefix, std::string_view rest, std::string_view role) {
     for (std::size_t i = 0; i < places_.size(); ++i) {
       Place& place = places_[(next_place_ + i) % places_.size()];
       const std::string_view instance = place.instance;
       if (!instance.starts_with(prefix) || instance.substr(prefix.size()) != rest) continue;
       next_place_ = (next_place_ + i + 1) % places_.size();
-      return place;
+      return &place;
     }
+    if (places_.size() == kMostPlaces) return nullptr;
     places_.push_back({std::string(prefix) + std::string(rest), std::string(role), {}});
     places_.back().channels.assign(columns_.size(), Family::kNoChannel);
-    return places_.back();
+    return &places_.back();
   }
 
   std::size_t column_of(std::string_view metric) {
@@ -357,7 +360,8 @@ class GpuProbe final : public Probe {
   void count_xids() {
     const std::size_t column = column_of(kXid);
     for (const auto& [index, gpu] : gpus_) {
-      if (job_gpus_.indices.contains(index)) set(place_of("gpu", std::to_string(index), "job"), column, gpu.xids);
+      if (!job_gpus_.indices.contains(index)) continue;
+      if (Place* place = place_of("gpu", std::to_string(index), "job")) set(*place, column, gpu.xids);
     }
   }
 
@@ -378,6 +382,7 @@ class GpuProbe final : public Probe {
   }
 
   static constexpr std::int64_t kMostIndex = 255;
+  static constexpr std::size_t kMostPlaces = 2048;  // GPUs, their links, and processes on them
 
   ProbeContext context_;
   WorkerProcess worker_;
