@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <iterator>
 #include <limits>
 #include <utility>
 
@@ -56,6 +57,7 @@ Sampler::Options sampler_options(const CollectOptions& options) {
   if (!options.job.empty()) sampler.job = JobSource::parse(options.job);
   sampler.metrics_file = options.metrics_file;
   sampler.own_pid = ::getpid();
+  sampler.gpu_library = options.gpu_library;
   sampler.perf_broker = options.perf_broker;
   return sampler;
 }
@@ -106,6 +108,13 @@ bool tells_environment(const Snapshot& snapshot) {
   return std::any_of(snapshot.begin(), snapshot.end(), [](const auto& fact) { return fact.first.starts_with("env."); });
 }
 
+Snapshot with_facts_of(const Sampler& sampler, Snapshot snapshot) {
+  Snapshot more = sampler.facts();
+  std::move(more.begin(), more.end(), std::back_inserter(snapshot));
+  std::sort(snapshot.begin(), snapshot.end());
+  return snapshot;
+}
+
 std::vector<std::string> family_paths(const TraceSink& sink) {
   std::vector<std::string> paths;
   for (const Family& family : sink.families()) paths.push_back(family.spec().path);
@@ -130,7 +139,7 @@ class Collection {
                        {.max_bytes = options_.max_bytes, .retention = options_.retention, .waits = fs_.recorded()});
     TraceSink sink(&writer);
     Sampler sampler(fs_, sink, std::move(sampling), start_);
-    const Snapshot before = take_snapshot(fs_, sampler.host(), sampler.job());
+    const Snapshot before = with_facts_of(sampler, take_snapshot(fs_, sampler.host(), sampler.job()));
     sampler.look_first();  // after the snapshot: of what both read, a recording keeps the later text
     writer.set_snapshot(before, topology_xml(fs_));
     if (sampler.job() != nullptr && !tells_environment(before)) next_job_look_ = 0;
@@ -276,8 +285,7 @@ class Collection {
     add("job.rdma_opened", devices_.rdma());
     add("job.libraries", libraries_.seen());
     if (sampler.job() != nullptr && sampler.job()->saw_other_job()) after.emplace_back("node.other_jobs", "seen");
-    std::sort(after.begin(), after.end());
-    return after;
+    return with_facts_of(sampler, std::move(after));
   }
 
   const CollectOptions& options_;

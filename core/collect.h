@@ -19,6 +19,7 @@ struct CollectOptions {
   std::string job;     // "pid:N", "run:DIR", ""
   std::optional<std::chrono::nanoseconds> duration;
   std::vector<std::string> probes;
+  std::string gpu_library;   // NVML; "": by its usual name
   std::string metrics_file;  // what to record, and metrics of the site's own
   std::filesystem::path root = "/";
   std::filesystem::path record;                      // "": no recording

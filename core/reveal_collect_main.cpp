@@ -112,6 +112,7 @@ void describe(CLI::App& app, CommandLine& line) {
       "that job");
   app.add_option("--duration", line.duration, "End after this time, for example 60s (default: with the job)");
   app.add_option("--probes", line.probes, "Only these, separated by commas (default: all)");
+  app.add_option("--gpu-library", collect.gpu_library, "NVIDIA's management library (default libnvidia-ml.so.1)");
   app.add_option("--metrics", collect.metrics_file,
                  "File of what to record (default: everything), and of further text files to read; see below");
   app.add_option("--root", collect.root, "Read a copied tree or a recording instead of this host");
@@ -258,6 +259,7 @@ int serve_slurm(CommandLine& line) {
     const SlurmSampling sampling = read_sampling(line.broker.config, line.broker.request);
     line.interval = sampling.interval;
     line.probes = sampling.probes;
+    line.collect.gpu_library = sampling.gpu_library;
     finish(line);
     return sample_slurm_job(line.collect, sampling, stop_requested);
   });

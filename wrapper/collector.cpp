@@ -144,6 +144,7 @@ std::vector<std::string> collector_command(const Settings& settings, const Launc
   add("--job-name", settings.name.empty() ? environment("SLURM_JOB_NAME") : settings.name);
   add("--probes", settings.probes);
   add("--metrics", settings.metrics);
+  add("--gpu-library", settings.gpu_library);
   // A summary is made by the report, which needs all rows.
   if (settings.retain != kRetainSummary) add("--retain", settings.retain);
   for (const auto& [key, value] : settings.tags) {

@@ -138,7 +138,7 @@ RunOrder read_order(int own_argc, char** argv) {
     config.read(text_of(place.file.string(), order.warnings), place.file.string(), place.owner);
   }
   config.read_environment(process_environment);
-  for (std::string& line : config.problems_of({"run"})) order.warnings.push_back(std::move(line));
+  for (std::string& line : config.problems_of({"run", "gpu"})) order.warnings.push_back(std::move(line));
   for (const Given& each : given) {
     const RunOption& option = *each.option;
     const std::string switched = option.form == OptionForm::turns_on ? "true" : "false";

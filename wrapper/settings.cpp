@@ -39,6 +39,7 @@ Settings settings_of(const Config& config) {
   settings.name = config.text(config_key("run", "name"));
   settings.probes = config.text(config_key("run", "probes"));
   settings.metrics = config.text(config_key("run", "metrics"));
+  settings.gpu_library = config.text(config_key("gpu", "library"));
   settings.retain = config.text(config_key("run", "retain"));
   if (settings.retain == config_key("run", "retain").fallback) settings.retain.clear();
   settings.report_limit =

@@ -23,7 +23,8 @@ struct Settings {
   std::string name;     // of what runs, for the history; "": known by its command
   std::string probes;   // "cpu,memory"; "": all
   std::string metrics;  // a file: what to record
-  std::string retain;   // "rolling=30min", "summary"; "": everything
+  std::string gpu_library;
+  std::string retain;                                                 // "rolling=30min", "summary"; "": everything
   std::chrono::milliseconds report_limit = std::chrono::seconds(20);  // from the end of the command to the prompt
   std::vector<std::pair<std::string, std::string>> tags;
   bool report = true;

@@ -124,6 +124,7 @@ SlurmSampling read_sampling(const std::string& file, const std::string& request)
     sampling.interval = least;
   }
   sampling.probes = config.text(config_key("slurm", "probes"));
+  sampling.gpu_library = config.text(config_key("gpu", "library"));
   sampling.min_seconds = static_cast<double>(config.whole(config_key("slurm", "min_seconds")));
   sampling.max_bytes = config.size(config_key("slurm", "spool_max"));
   // The report looks at every row: who makes it makes a summary of the trace afterwards.

@@ -12,7 +12,8 @@ namespace reveal {
 
 struct SlurmSampling {
   std::string interval;
-  std::string probes;      // "cpu,memory"; "": all
+  std::string probes;  // "cpu,memory"; "": all
+  std::string gpu_library;
   double min_seconds = 0;  // of a recording that is kept
   std::uint64_t max_bytes = 0;
   Retention retention;

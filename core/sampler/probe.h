@@ -16,6 +16,7 @@
 #include "core/sampler/host.h"
 #include "core/sampler/trace_sink.h"
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/trace.h"
 
 namespace reveal {
 
@@ -27,6 +28,8 @@ class Probe {
   /// What it lost, or measures otherwise than one would expect, in one sentence for the reader of the report; "":
   /// nothing.
   [[nodiscard]] virtual std::string caveat() const { return ""; }
+  /// What it knows for the configuration snapshot, and nobody else can read.
+  [[nodiscard]] virtual Snapshot facts() const { return {}; }
 };
 
 /// What reveal did itself, for the probe that measures it.
@@ -49,6 +52,7 @@ struct ProbeContext {
   const SelfMeasurement* self = nullptr;
   const std::vector<int>* job_cpus = nullptr;  // the job may use these, as known at the start
   std::string_view site_metrics = {};          // a file with metrics of the site's own
+  std::string_view gpu_library = {};           // NVML, a name or a path
   int perf_broker = -1;                        // a socket: who may open counters of the job's cgroup (perf_broker.h)
 
   Family& family(const FamilyTable& table) const { return sink.add_family(table, period); }

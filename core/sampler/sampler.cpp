@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <exception>
+#include <iterator>
 
 #include "core/job/cgroup.h"
 #include "core/job/job_cpus.h"
 #include "hdf5schema/basics/clocks.h"
+#include "hdf5schema/basics/config_keys.h"
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/text.h"
 
@@ -44,6 +46,7 @@ Sampler::Sampler(KernelTree& fs, TraceSink& sink, Options options, TickTime now)
     : fs_(fs), sink_(sink), options_(std::move(options)), host_(Host::look(fs)) {
   if (!options_.metrics_file.empty()) selection_ = MetricSelection::read(options_.metrics_file);
   if (!selection_.everything()) sink_.select(&selection_);
+  if (options_.gpu_library.empty()) options_.gpu_library = config_key("gpu", "library").fallback;
   sink_.set_now(now.monotonic_ns);
   sink_.mute(true);
   if (options_.job || fs_.recorded()) {
@@ -70,6 +73,7 @@ Sampler::Sampler(KernelTree& fs, TraceSink& sink, Options options, TickTime now)
                .self = &self_,
                .job_cpus = job_ ? &job_cpus_ : nullptr,
                .site_metrics = options_.metrics_file,
+               .gpu_library = options_.gpu_library,
                .perf_broker = options_.perf_broker});
 }
 
@@ -145,6 +149,15 @@ void Sampler::sample(const Tick& tick) noexcept {
     after = read_clock(CLOCK_MONOTONIC);
     self_.part_ns[i + 1] += after - before;
   }
+}
+
+Snapshot Sampler::facts() const {
+  Snapshot all;
+  for (const Opened& each : opened_) {
+    Snapshot facts = each.probe->facts();
+    std::move(facts.begin(), facts.end(), std::back_inserter(all));
+  }
+  return all;
 }
 
 std::vector<Coverage> Sampler::coverage() const {

@@ -24,6 +24,7 @@ class Sampler {
     std::chrono::nanoseconds interval = kDefaultInterval;
     std::vector<std::string> probes;  // names; empty: all
     std::optional<JobSource> job;     // ignored by recordings that know their job
+    std::string gpu_library;          // NVML; "": by its usual name
     std::string metrics_file;         // what to record, and metrics of the site's own; "": everything, none
     int own_pid = 0;
     int perf_broker = -1;  // see ProbeContext
@@ -39,6 +40,8 @@ class Sampler {
   void write_first_look() noexcept;
 
   [[nodiscard]] std::vector<Coverage> coverage() const;
+  /// Of the probes, for the snapshot.
+  [[nodiscard]] Snapshot facts() const;
   [[nodiscard]] const Job* job() const noexcept { return job_.get(); }
   [[nodiscard]] const Host& host() const noexcept { return host_; }
   [[nodiscard]] const std::vector<int>& job_cpus() const noexcept { return job_cpus_; }

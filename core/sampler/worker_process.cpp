@@ -1,6 +1,7 @@
 #include "core/sampler/worker_process.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -94,6 +95,12 @@ std::string_view WorkerProcess::answer() noexcept {
   const std::string_view text = receive();
   if (fs_.recording()) static_cast<void>(fs_.fact(name_, [text] { return std::string(text); }));
   return text;
+}
+
+std::string_view WorkerProcess::answer_within(std::chrono::milliseconds limit) noexcept {
+  pollfd waited{.fd = socket_, .events = POLLIN, .revents = 0};
+  if (state_ == State::busy) static_cast<void>(::poll(&waited, 1, static_cast<int>(limit.count())));
+  return answer();
 }
 
 std::string_view WorkerProcess::receive() noexcept {

@@ -2,6 +2,7 @@
 // sampling thread asks, goes on, and looks for the answer at its next row.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -31,6 +32,8 @@ class WorkerProcess {
   bool ask(std::string_view request) noexcept;
   /// What came since the last call, "" if nothing did. Valid until the next call.
   [[nodiscard]] std::string_view answer() noexcept;
+  /// The same, waited for.
+  [[nodiscard]] std::string_view answer_within(std::chrono::milliseconds limit) noexcept;
   [[nodiscard]] State state() const noexcept { return state_; }
   /// True once, after somebody killed it.
   [[nodiscard]] bool was_lost() noexcept { return state_ == State::lost && !std::exchange(loss_told_, true); }

@@ -85,6 +85,7 @@ void add_link(KernelTree& fs, const std::string& address, const std::string& fol
   facts.emplace_back(fixed + ".max_speed", fs.word(folder + "/max_link_speed"));
   facts.emplace_back(fixed + ".port_max_width", fs.word(port + "/max_link_width"));
   facts.emplace_back(fixed + ".port_max_speed", fs.word(port + "/max_link_speed"));
+  facts.emplace_back(fixed + ".numa_node", fs.word(folder + "/numa_node"));
   facts.emplace_back(moving + ".speed", fs.word(folder + "/current_link_speed"));
   facts.emplace_back(moving + ".link_errors", link_errors(fs, folder));
   facts.emplace_back(moving + ".port_link_errors", link_errors(fs, port));

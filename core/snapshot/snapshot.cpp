@@ -375,6 +375,7 @@ Snapshot take_snapshot(KernelTree& fs, const Host& host, const Job* job) {
   facts.add_all(rdma_ports(fs));
   facts.add_all(numa_nodes(fs));
   facts.add_all(pci_links(fs));
+  facts.add_all(gpu_driver(fs));
   facts.add_all(clock_state(fs));
   facts.add_all(counted_since_start(fs));
   facts.add_all(core_threads(fs, host.cpus_online));

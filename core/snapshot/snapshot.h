@@ -32,6 +32,8 @@ namespace reveal {
 /// Links of network, NVMe, graphics and accelerator cards: "pci." what they can do and their width, "pci_state." speed
 /// and errors.
 [[nodiscard]] Snapshot pci_links(KernelTree& fs);
+/// "gpu_driver.": whether NVIDIA's kernel module is the open one, and what lets a fabric reach the memory of GPUs.
+[[nodiscard]] Snapshot gpu_driver(KernelTree& fs);
 /// Whether the kernel takes its wall clock for right, and by how much it may be wrong.
 [[nodiscard]] Snapshot clock_state(KernelTree& fs);
 /// "since_start.": the node's age, and memory errors in it.

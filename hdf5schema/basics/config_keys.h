@@ -55,6 +55,7 @@ inline constexpr ConfigSection kConfigSections[] = {
     {"report", ConfigOwner::user, "", "How reveal analyses."},
     {"rule", ConfigOwner::user, "rule",
      "Rules are set by their id; `reveal rules` prints all of them with their thresholds."},
+    {"gpu", ConfigOwner::site, "", "How the collector reaches the GPUs of a node."},
     {"slurm", ConfigOwner::site, "",
      "Jobs started with --reveal. Read as root on the nodes, from the site's file only. Settings of the plugin itself "
      "(which jobs, where the spool is) follow its name in plugstack.conf."},
@@ -87,6 +88,10 @@ inline constexpr ConfigKey kConfigKeys[] = {
     {"report", "history", ConfigForm::truth, "true",
      "Compare each run with earlier ones of the same command and shape: from run.json in their directories, found "
      "through an index in the user's ~/.local/state/reveal. --no-history does without for once"},
+
+    // A name is looked for as the dynamic linker does.
+    {"gpu", "library", ConfigForm::text, "libnvidia-ml.so.1",
+     "NVIDIA's management library (NVML), a name or a full path; loaded in a process of its own"},
 
     {"slurm", "min_seconds", ConfigForm::whole, "10", "A job that ran shorter leaves nothing behind", "0", "86400"},
     {"slurm", "interval", ConfigForm::time, "100ms",

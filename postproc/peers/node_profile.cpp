@@ -49,7 +49,8 @@ constexpr std::string_view kPrivateFacts[] = {"kernel.boot_id",
                                               "since_start.",
                                               "pci_state.",
                                               "cpu_threads.",
-                                              "address."};
+                                              "address.",
+                                              "gpu.gpu"};
 constexpr std::string_view kSharedFacts[] = {"irq.irqbalance"};  // out of a private family, and worth comparing
 
 /// Floors in the shown unit.

@@ -30,7 +30,7 @@ struct State {
   std::string_view name;
   std::string_view says;
 };
-constexpr State kStates[] = {
+constexpr State kJobStates[] = {
     {"CANCELLED", "was cancelled"},
     {"TIMEOUT", "was ended at its time limit"},
     {"DEADLINE", "was ended at its deadline"},
@@ -41,9 +41,9 @@ constexpr State kStates[] = {
 };
 
 const State* state_of(const ReportJob& job) {
-  const auto known =
-      std::find_if(std::begin(kStates), std::end(kStates), [&](const State& state) { return job.state == state.name; });
-  return known == std::end(kStates) ? nullptr : known;
+  const auto known = std::find_if(std::begin(kJobStates), std::end(kJobStates),
+                                  [&](const State& state) { return job.state == state.name; });
+  return known == std::end(kJobStates) ? nullptr : known;
 }
 
 std::string of_signal(const Signal& signal, const ReportJob& job) {

@@ -17,7 +17,7 @@ using RowKind = Row::Kind;
 
 constexpr std::size_t kAnyNumber = 1000;
 constexpr std::size_t kMostNodes = 40;
-constexpr std::size_t kMostDeviations = 40;
+constexpr std::size_t kMostDeviationsShown = 40;
 constexpr std::size_t kMostEpisodes = 100;
 constexpr std::size_t kMostReasons = 3;
 
@@ -205,7 +205,7 @@ std::string difference(double percent) {
 Table deviations_table(const PeerComparison& comparison) {
   Table table{.caption = "Over the whole job unlike the other nodes of the same role",
               .columns = {{"Node"}, {"Channel"}, {"This node"}, {"Its peers"}, {"Difference"}, {"t"}},
-              .most = kMostDeviations,
+              .most = kMostDeviationsShown,
               .left_out = comparison.deviations_left_out,
               .shown = kWeb};
   for (const PeerDeviation& one : comparison.deviations) {

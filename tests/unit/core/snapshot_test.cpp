@@ -147,6 +147,19 @@ TEST(PciLinks, LeaveAloneWhatSleepsAndWhatIsNoAdapter) {
   }
 }
 
+TEST(GpuDriver, TellsWhetherTheFabricCanReachTheMemoryOfGpus) {
+  const TestHost host;
+  KernelTree fs(host.root());
+  EXPECT_TRUE(gpu_driver(fs).empty()) << "no NVIDIA driver";
+  host.write("/proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15\n");
+  EXPECT_EQ(value_of(gpu_driver(fs), "gpu_driver.kernel_module"), "proprietary");
+  EXPECT_EQ(value_of(gpu_driver(fs), "gpu_driver.peer_memory"), "not loaded");
+  host.write("/sys/module/nvidia_peermem/refcnt", "0\n");
+  EXPECT_EQ(value_of(gpu_driver(fs), "gpu_driver.peer_memory"), "loaded");
+  host.write("/proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  550.54.15\n");
+  EXPECT_EQ(value_of(gpu_driver(fs), "gpu_driver.kernel_module"), "open");
+}
+
 TEST(CoreThreads, AreToldOncePerCore) {
   const TestHost host;
   const auto threads = [&](int cpu, const std::string& list) {

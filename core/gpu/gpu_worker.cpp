@@ -1,0 +1,409 @@
+#include "core/gpu/gpu_worker.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <memory>
+#include <optional>
+#include <tuple>
+#include <vector>
+
+#include "core/gpu/nvml_library.h"
+#include "core/kernel_text/kernel_words.h"
+#include "core/sampler/worker_process.h"
+#include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/text.h"
+
+namespace reveal {
+namespace {
+
+constexpr std::size_t kMostGpus = 64;
+constexpr std::size_t kMostProcesses = 128;
+constexpr unsigned kLongestText = 96;
+constexpr unsigned long long kNotAvailable = ~0ULL;
+constexpr std::int64_t kMega = 1'000'000;
+
+struct Reason {
+  std::uint64_t bit;
+  const char* metric;
+};
+constexpr std::array kReasons = {Reason{nvml::kReasonIdle, "gpu.reason_idle"},
+                                 Reason{nvml::kReasonApplicationClocks, "gpu.reason_application_clocks"},
+                                 Reason{nvml::kReasonPowerCap, "gpu.reason_power_cap"},
+                                 Reason{nvml::kReasonHwSlowdown, "gpu.reason_hw_slowdown"},
+                                 Reason{nvml::kReasonSyncBoost, "gpu.reason_sync_boost"},
+                                 Reason{nvml::kReasonSwThermal, "gpu.reason_sw_thermal"},
+                                 Reason{nvml::kReasonHwThermal, "gpu.reason_hw_thermal"},
+                                 Reason{nvml::kReasonPowerBrake, "gpu.reason_power_brake"}};
+
+struct Gpu {
+  nvml::Device device = nullptr;
+  int index = 0;
+  bool lost = false;
+  bool counts_pcie = true;              // in bytes; else its throughput is sampled
+  unsigned long long seen_process = 0;  // time of the last sample of a process, us
+};
+
+/// One line of an answer. A part of a line would be a wrong number: what has no room is left out.
+class Line {
+ public:
+  Line(std::string& answer, std::string_view head) : answer_(answer), text_(head) {}
+  ~Line() {
+    if (!any_ || answer_.size() + text_.size() + 1 > WorkerProcess::kLongestAnswer) return;
+    answer_.append(text_).append(1, '\n');
+  }
+  Line(const Line&) = delete;
+  Line& operator=(const Line&) = delete;
+
+  void add(std::string_view metric, std::uint64_t value) {
+    text_.append(1, ' ').append(metric).append(1, ' ').append(std::to_string(value));
+    any_ = true;
+  }
+
+ private:
+  std::string& answer_;
+  std::string text_;
+  bool any_ = false;
+};
+
+/// Printable, on one line.
+std::string clean(const char* text) {
+  std::string word(text);
+  for (char& letter : word) {
+    if (std::isprint(static_cast<unsigned char>(letter)) == 0) letter = '?';
+  }
+  return word;
+}
+
+/// "0000:81:00.0" of "00000000:81:00.0", as sysfs writes it.
+std::string sysfs_address(std::string address) {
+  constexpr std::size_t kDomain = 4;
+  for (char& letter : address) letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
+  const std::size_t colon = address.find(':');
+  return colon == std::string::npos || colon <= kDomain ? address : address.substr(colon - kDomain);
+}
+
+/// What one GPU answers: once it is lost, nothing is asked any more.
+class Asked {
+ public:
+  explicit Asked(Gpu& gpu) : gpu_(gpu) {}
+  template <typename Call, typename... Arguments>
+  bool operator()(const Call& call, Arguments... arguments) {
+    if (gpu_.lost) return false;
+    const int result = call(gpu_.device, arguments...);
+    gpu_.lost = result == nvml::kGpuIsLost || result == nvml::kResetRequired;
+    return result == nvml::kSuccess;
+  }
+
+ private:
+  Gpu& gpu_;
+};
+
+class Driver {
+ public:
+  Driver(const std::string& library, std::string_view addresses) : library_(library) {
+    if (addresses.empty()) {
+      open_all();
+    } else {
+      for (std::string_view word = cut_word(addresses); !word.empty(); word = cut_word(addresses)) {
+        nvml::Device device = nullptr;
+        const std::string address(word);
+        if (library_.device_by_address(address.c_str(), &device) == nvml::kSuccess) take(device);
+      }
+    }
+    if (gpus_.empty()) throw Unavailable("the NVIDIA driver shows no GPU to this user");
+    watch_events();
+  }
+
+  std::string facts() {
+    std::string answer;
+    std::array<char, kLongestText> version{};
+    if (library_.driver_version(version.data(), kLongestText) == nvml::kSuccess)
+      answer = "driver " + clean(version.data()) + '\n';
+    for (Gpu& gpu : gpus_) add_facts(gpu, answer);
+    return answer;
+  }
+
+  std::string fast(std::string_view indices) {
+    std::string answer = "fast\n";
+    for_each(indices, answer, [&](Gpu& gpu) { add_fast(gpu, answer); });
+    add_events(answer);
+    return answer;
+  }
+
+  std::string slow(std::string_view indices) {
+    std::string answer = "slow\n";
+    for_each(indices, answer, [&](Gpu& gpu) {
+      add_fast(gpu, answer);
+      add_slow(gpu, answer);
+      add_links(gpu, answer);
+      add_processes(gpu, answer);
+    });
+    add_events(answer);
+    return answer;
+  }
+
+ private:
+  void open_all() {
+    unsigned count = 0;
+    if (library_.count(&count) != nvml::kSuccess) return;
+    for (unsigned i = 0; i < std::min<std::size_t>(count, kMostGpus); ++i) {
+      nvml::Device device = nullptr;
+      if (library_.device_by_index(i, &device) == nvml::kSuccess) take(device);
+    }
+  }
+
+  void take(nvml::Device device) {
+    unsigned index = 0;
+    if (gpus_.size() == kMostGpus || library_.index(device, &index) != nvml::kSuccess) return;
+    gpus_.push_back({.device = device, .index = static_cast<int>(index)});
+  }
+
+  void watch_events() {
+    if (library_.event_set_create(&events_) != nvml::kSuccess) {
+      events_ = nullptr;
+      return;
+    }
+    for (const Gpu& gpu : gpus_) static_cast<void>(library_.register_events(gpu.device, nvml::kEventXid, events_));
+  }
+
+  template <typename Do>
+  void for_each(std::string_view indices, std::string& answer, const Do& act) {
+    for (std::string_view word = cut_word(indices); !word.empty(); word = cut_word(indices)) {
+      const auto index = parse_int(word);
+      for (Gpu& gpu : gpus_) {
+        if (!index || gpu.index != *index || gpu.lost) continue;
+        act(gpu);
+        if (gpu.lost) answer += "lost " + std::to_string(gpu.index) + '\n';
+      }
+    }
+  }
+
+  void add_fact(std::string& answer, const Gpu& gpu, std::string_view key, const std::string& value) const {
+    if (!value.empty()) answer.append("fact " + std::to_string(gpu.index) + ' ').append(key).append(' ' + value + '\n');
+  }
+
+  void add_facts(Gpu& gpu, std::string& answer) {
+    Asked asked(gpu);
+    std::array<char, kLongestText> text{};
+    const auto add = [&](std::string_view key, const std::string& value) { add_fact(answer, gpu, key, value); };
+    if (asked(library_.name, text.data(), kLongestText)) add("name", clean(text.data()));
+    if (asked(library_.uuid, text.data(), kLongestText)) add("uuid", clean(text.data()));
+    nvml::PciInfo pci{};
+    if (asked(library_.pci, &pci)) add("address", sysfs_address(clean(pci.bus_id)));
+    unsigned value = 0;
+    if (asked(library_.minor, &value)) add("minor", std::to_string(value));
+    constexpr unsigned kMilliwatts = 1000;
+    if (asked(library_.power_limit, &value)) add("power_limit", std::to_string(value / kMilliwatts));
+    if (asked(library_.power_limit_default, &value)) add("power_limit_default", std::to_string(value / kMilliwatts));
+    if (asked(library_.clock_most, nvml::kClockSm, &value)) add("sm_clock_most", std::to_string(value));
+    if (asked(library_.clock_of_applications, nvml::kClockSm, &value)) add("sm_clock_set", std::to_string(value));
+    if (asked(library_.clock_of_applications_default, nvml::kClockSm, &value))
+      add("sm_clock_default", std::to_string(value));
+    if (asked(library_.threshold, nvml::kThresholdSlowdown, &value)) add("slowdown_temperature", std::to_string(value));
+    unsigned pending = 0;
+    if (asked(library_.mig_mode, &value, &pending)) add("mig", value == 1 ? "enabled" : "disabled");
+    int state = 0;
+    int state_pending = 0;
+    if (asked(library_.ecc_mode, &state, &state_pending)) add("ecc", state == 1 ? "enabled" : "disabled");
+    if (asked(library_.persistence, &state)) add("persistence", state == 1 ? "enabled" : "disabled");
+  }
+
+  void add_fast(Gpu& gpu, std::string& answer) {
+    Asked asked(gpu);
+    Line line(answer, std::to_string(gpu.index));
+    nvml::Utilization utilization{};
+    if (asked(library_.utilization, &utilization)) {
+      line.add("gpu.utilization", utilization.gpu);
+      line.add("gpu.memory_utilization", utilization.memory);
+    }
+    nvml::Memory memory{};
+    if (asked(library_.memory, &memory)) {
+      line.add("gpu.memory_used", memory.used);
+      line.add("gpu.memory_free", memory.free);
+    }
+    constexpr unsigned kHalfWatt = 500;
+    unsigned value = 0;
+    unsigned long long large = 0;
+    if (asked(library_.power, &value)) line.add("gpu.power", (std::uint64_t{value} + kHalfWatt) / 1000);
+    if (asked(library_.energy, &large)) line.add("gpu.energy", large * 1000);
+    if (asked(library_.clock, nvml::kClockSm, &value)) line.add("gpu.sm_clock", std::uint64_t{value} * kMega);
+    if (asked(library_.clock, nvml::kClockMemory, &value)) line.add("gpu.memory_clock", std::uint64_t{value} * kMega);
+    if (asked(library_.reasons, &large)) {
+      for (const Reason& reason : kReasons) line.add(reason.metric, (large & reason.bit) != 0 ? 1 : 0);
+    }
+    add_fields(gpu, asked, line);
+  }
+
+  // In one call, which takes the driver's lock once.
+  void add_fields(Gpu& gpu, Asked& asked, Line& line) {
+    constexpr std::uint64_t kKibi = 1024;
+    struct Wanted {
+      unsigned field;
+      const char* metric;
+      std::uint64_t scale;
+    };
+    constexpr std::array kWanted = {Wanted{nvml::kFieldPcieTx, "pcie.tx_bytes", 1},
+                                    Wanted{nvml::kFieldPcieRx, "pcie.rx_bytes", 1},
+                                    Wanted{nvml::kFieldNvlinkTx, "nvlink.tx_bytes", kKibi},
+                                    Wanted{nvml::kFieldNvlinkRx, "nvlink.rx_bytes", kKibi},
+                                    Wanted{nvml::kFieldPowerViolation, "gpu.power_violation", 1},
+                                    Wanted{nvml::kFieldThermalViolation, "gpu.thermal_violation", 1}};
+    std::array<nvml::FieldValue, kWanted.size()> values{};
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const bool of_links = kWanted[i].field == nvml::kFieldNvlinkTx || kWanted[i].field == nvml::kFieldNvlinkRx;
+      values[i].field = kWanted[i].field;
+      values[i].scope = of_links ? nvml::kAllLinks : 0;
+      values[i].result = nvml::kNotSupported;
+    }
+    if (!asked(library_.fields, static_cast<int>(values.size()), values.data())) {
+      gpu.counts_pcie = false;
+      return;
+    }
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      // A counter of 32 bits passes its end several times a second on a fast link: no number can be made of it.
+      const bool counted = values[i].result == nvml::kSuccess &&
+                           (values[i].type == nvml::kUnsignedLongLong || values[i].type == nvml::kUnsignedLong);
+      if (counted) line.add(kWanted[i].metric, values[i].value.large * kWanted[i].scale);
+      if (kWanted[i].field == nvml::kFieldPcieTx) gpu.counts_pcie = counted;
+    }
+  }
+
+  void add_slow(Gpu& gpu, std::string& answer) {
+    Asked asked(gpu);
+    Line line(answer, std::to_string(gpu.index));
+    unsigned value = 0;
+    unsigned long long large = 0;
+    if (asked(library_.temperature, nvml::kTemperatureOfGpu, &value)) line.add("gpu.temperature", value);
+    add_fields_of_health(asked, line);
+    for (const auto& [type, counter, metric] :
+         {std::tuple{nvml::kCorrected, nvml::kVolatile, "gpu.ecc_corrected"},
+          std::tuple{nvml::kUncorrected, nvml::kVolatile, "gpu.ecc_uncorrected"},
+          std::tuple{nvml::kCorrected, nvml::kAggregate, "gpu.ecc_corrected_ever"},
+          std::tuple{nvml::kUncorrected, nvml::kAggregate, "gpu.ecc_uncorrected_ever"}}) {
+      if (asked(library_.ecc_errors, type, counter, &large)) line.add(metric, large);
+    }
+    unsigned corrected = 0;
+    unsigned uncorrected = 0;
+    unsigned pending = 0;
+    unsigned failed = 0;
+    if (asked(library_.remapped_rows, &corrected, &uncorrected, &pending, &failed)) {
+      line.add("gpu.remapped_rows", std::uint64_t{corrected} + uncorrected);
+      line.add("gpu.remap_pending", pending);
+      line.add("gpu.remap_failed", failed);
+    }
+    if (asked(library_.pcie_generation, &value)) line.add("pcie.generation", value);
+    if (asked(library_.pcie_generation_most, &value)) line.add("pcie.generation_most", value);
+    if (asked(library_.pcie_width, &value)) line.add("pcie.width", value);
+    if (asked(library_.pcie_width_most, &value)) line.add("pcie.width_most", value);
+    if (asked(library_.pcie_replays, &value)) line.add("pcie.replays", value);
+    unsigned period = 0;
+    if (asked(library_.encoder, &value, &period)) line.add("gpu.encoder_utilization", value);
+    if (asked(library_.decoder, &value, &period)) line.add("gpu.decoder_utilization", value);
+    if (gpu.counts_pcie) return;
+    constexpr std::uint64_t kKilo = 1000;
+    if (asked(library_.pcie_throughput, nvml::kPcieTx, &value)) line.add("pcie.tx_throughput", value * kKilo);
+    if (asked(library_.pcie_throughput, nvml::kPcieRx, &value)) line.add("pcie.rx_throughput", value * kKilo);
+  }
+
+  void add_fields_of_health(Asked& asked, Line& line) {
+    std::array<nvml::FieldValue, 2> values{};
+    values[0].field = nvml::kFieldMemoryTemperature;
+    values[1].field = nvml::kFieldRetiredPending;
+    for (nvml::FieldValue& value : values) value.result = nvml::kNotSupported;
+    if (!asked(library_.fields, static_cast<int>(values.size()), values.data())) return;
+    constexpr std::array kMetrics = {"gpu.memory_temperature", "gpu.retired_pages_pending"};
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      if (values[i].result != nvml::kSuccess) continue;
+      if (values[i].type == nvml::kUnsignedInt) line.add(kMetrics[i], values[i].value.small);
+      if (values[i].type == nvml::kUnsignedLongLong) line.add(kMetrics[i], values[i].value.large);
+    }
+  }
+
+  void add_links(Gpu& gpu, std::string& answer) {
+    Asked asked(gpu);
+    for (unsigned link = 0; link < nvml::kMostLinks; ++link) {
+      int active = 0;
+      if (!asked(library_.link_state, link, &active)) break;  // the first that it does not have
+      Line line(answer, std::to_string(gpu.index) + "/link" + std::to_string(link));
+      line.add("nvlink.active", active == 1 ? 1 : 0);
+      unsigned long long count = 0;
+      if (asked(library_.link_errors, link, nvml::kLinkReplay, &count)) line.add("nvlink.replays", count);
+      if (asked(library_.link_errors, link, nvml::kLinkRecovery, &count)) line.add("nvlink.recoveries", count);
+      unsigned long long sum = 0;
+      bool whole = true;
+      for (const int error : {nvml::kLinkCrcFlit, nvml::kLinkCrcData}) {
+        whole = asked(library_.link_errors, link, error, &count) && whole;
+        sum += count;
+      }
+      if (whole) line.add("nvlink.crc_errors", sum);
+    }
+  }
+
+  void add_processes(Gpu& gpu, std::string& answer) {
+    Asked asked(gpu);
+    std::vector<nvml::ProcessInfo> processes(kMostProcesses);
+    auto count = static_cast<unsigned>(kMostProcesses);
+    if (!asked(library_.processes, &count, processes.data())) return;
+    processes.resize(std::min<std::size_t>(count, kMostProcesses));
+    std::vector<nvml::ProcessUtilization> samples(kMostProcesses);
+    auto known = static_cast<unsigned>(kMostProcesses);
+    if (!asked(library_.process_utilization, samples.data(), &known, gpu.seen_process)) known = 0;
+    samples.resize(std::min<std::size_t>(known, kMostProcesses));
+    for (const nvml::ProcessInfo& process : processes) {
+      Line line(answer, "process " + std::to_string(process.pid) + ' ' + std::to_string(gpu.index));
+      if (process.memory != kNotAvailable) line.add("process.gpu_memory", process.memory);
+      const nvml::ProcessUtilization* last = nullptr;
+      for (const nvml::ProcessUtilization& sample : samples) {
+        if (sample.pid == process.pid && (last == nullptr || sample.timestamp > last->timestamp)) last = &sample;
+      }
+      if (last != nullptr) line.add("process.gpu_utilization", last->sm);
+    }
+    for (const nvml::ProcessUtilization& sample : samples) {
+      gpu.seen_process = std::max(gpu.seen_process, sample.timestamp);
+    }
+  }
+
+  void add_events(std::string& answer) {
+    constexpr int kAtOnce = 64;
+    nvml::EventData event{};
+    for (int i = 0; events_ != nullptr && i < kAtOnce; ++i) {
+      if (library_.wait_for_event(events_, &event, 0U) != nvml::kSuccess) return;
+      const auto gpu =
+          std::find_if(gpus_.begin(), gpus_.end(), [&](const Gpu& one) { return one.device == event.device; });
+      if (event.type == nvml::kEventXid && gpu != gpus_.end()) {
+        answer += "xid " + std::to_string(gpu->index) + ' ' + std::to_string(event.data) + '\n';
+      }
+    }
+  }
+
+  NvmlLibrary library_;
+  std::vector<Gpu> gpus_;
+  nvml::EventSet events_ = nullptr;
+};
+
+}  // namespace
+
+std::string ask_gpus(const std::string& /*root*/, std::string_view request) {
+  static std::unique_ptr<Driver> driver;  // of the worker process, which serves nobody else
+  const std::string_view what = request.substr(0, 4);
+  request.remove_prefix(what.size());
+  if (what == "open") {
+    std::string_view addresses;
+    static_cast<void>(next_line(request, addresses));
+    try {
+      driver = std::make_unique<Driver>(std::string(request), addresses);
+    } catch (const Unavailable& why) {
+      return std::string("none ") + why.what() + '\n';
+    }
+    return driver->facts();
+  }
+  if (what == "end") {
+    driver.reset();
+    return "ended\n";
+  }
+  if (!driver) return "none not opened\n";
+  return what == "slow" ? driver->slow(request) : driver->fast(request);
+}
+
+}  // namespace reveal

@@ -1,0 +1,122 @@
+// The part of NVIDIA's management library (NVML) that is used, in declarations of our own: nothing of NVIDIA's is
+// needed to build, and the library is loaded at run time. Sizes and places are those of the documented interface.
+// https://docs.nvidia.com/deploy/nvml-api/
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace reveal::nvml {
+
+using Device = struct OpaqueDevice*;
+using EventSet = struct OpaqueEventSet*;
+
+/// https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceEnumvs.html
+enum Result : int {
+  kSuccess = 0,
+  kNotSupported = 3,
+  kNoPermission = 4,
+  kInsufficientSize = 7,
+  kDriverNotLoaded = 9,
+  kTimeout = 10,
+  kGpuIsLost = 15,
+  kResetRequired = 16,
+  kVersionMismatch = 18,
+};
+
+enum ClockType : int { kClockSm = 1, kClockMemory = 2 };
+enum EccCounter : int { kVolatile = 0, kAggregate = 1 };
+enum MemoryError : int { kCorrected = 0, kUncorrected = 1 };
+enum PcieCounter : int { kPcieTx = 0, kPcieRx = 1 };
+enum LinkError : int { kLinkReplay = 0, kLinkRecovery = 1, kLinkCrcFlit = 2, kLinkCrcData = 3 };
+inline constexpr int kTemperatureOfGpu = 0;
+inline constexpr int kThresholdSlowdown = 1;
+inline constexpr unsigned kMostLinks = 18;
+
+/// https://docs.nvidia.com/deploy/nvml-api/group__nvmlClocksEventReasons.html
+enum Reason : std::uint64_t {
+  kReasonIdle = 0x01,
+  kReasonApplicationClocks = 0x02,
+  kReasonPowerCap = 0x04,
+  kReasonHwSlowdown = 0x08,
+  kReasonSyncBoost = 0x10,
+  kReasonSwThermal = 0x20,
+  kReasonHwThermal = 0x40,
+  kReasonPowerBrake = 0x80,
+};
+
+/// https://docs.nvidia.com/deploy/nvml-api/group__nvmlEventType.html
+inline constexpr std::uint64_t kEventXid = 0x8;
+
+/// https://docs.nvidia.com/deploy/nvml-api/group__nvmlFieldValueEnums.html
+enum FieldId : unsigned {
+  kFieldRetiredPending = 31,
+  kFieldPowerViolation = 74,    // ns
+  kFieldThermalViolation = 75,  // ns
+  kFieldMemoryTemperature = 82,
+  kFieldNvlinkTx = 138,  // KiB; of all links with kAllLinks
+  kFieldNvlinkRx = 139,
+  kFieldPcieTx = 197,  // bytes
+  kFieldPcieRx = 198,
+};
+inline constexpr unsigned kAllLinks = ~0U;
+enum ValueType : int { kDouble = 0, kUnsignedInt = 1, kUnsignedLong = 2, kUnsignedLongLong = 3 };
+
+struct FieldValue {
+  unsigned field;
+  unsigned scope;
+  long long timestamp;
+  long long latency;
+  int type;
+  int result;
+  union {
+    double floating;
+    unsigned small;
+    unsigned long long large;
+  } value;
+};
+static_assert(sizeof(FieldValue) == 40 && offsetof(FieldValue, type) == 24 && offsetof(FieldValue, value) == 32);
+
+struct Utilization {
+  unsigned gpu;  // percent of the sample period in which a kernel ran
+  unsigned memory;
+};
+static_assert(sizeof(Utilization) == 8);
+
+struct Memory {
+  unsigned long long total, free, used;  // bytes
+};
+static_assert(sizeof(Memory) == 24);
+
+/// Version 3; the bus id at its end has eight digits of domain: "00000000:81:00.0".
+struct PciInfo {
+  char short_bus_id[16];
+  unsigned domain, bus, device, device_id, subsystem_id;
+  char bus_id[32];
+};
+static_assert(sizeof(PciInfo) == 68 && offsetof(PciInfo, bus_id) == 36);
+
+/// Versions 2 and 3.
+struct ProcessInfo {
+  unsigned pid;
+  unsigned long long memory;  // bytes; all bits set: not available
+  unsigned gpu_instance, compute_instance;
+};
+static_assert(sizeof(ProcessInfo) == 24 && offsetof(ProcessInfo, memory) == 8);
+
+struct ProcessUtilization {
+  unsigned pid;
+  unsigned long long timestamp;  // us
+  unsigned sm, memory, encoder, decoder;
+};
+static_assert(sizeof(ProcessUtilization) == 32 && offsetof(ProcessUtilization, sm) == 16);
+
+struct EventData {
+  Device device;
+  unsigned long long type;
+  unsigned long long data;  // the number of an Xid
+  unsigned gpu_instance, compute_instance;
+};
+static_assert(sizeof(EventData) == 32 && offsetof(EventData, data) == 16);
+
+}  // namespace reveal::nvml

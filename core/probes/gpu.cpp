@@ -1,0 +1,424 @@
+// NVIDIA GPUs of the job, by the driver's management library (NVML) in a worker process: it may hang or crash, and the
+// job and the collector go on. What the driver does not support of a GPU has no channel.
+// https://docs.nvidia.com/deploy/nvml-api/
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <map>
+
+#include "core/gpu/gpu_worker.h"
+#include "core/gpu/job_gpus.h"
+#include "core/kernel_text/kernel_words.h"
+#include "core/sampler/probe.h"
+#include "core/sampler/worker_process.h"
+#include "hdf5schema/basics/text.h"
+
+namespace reveal {
+namespace {
+
+constexpr std::int64_t kSlowPeriod = 10'000'000'000;
+constexpr std::int64_t kPatience = 5'000'000'000;  // without an answer, until it is an event
+constexpr std::chrono::milliseconds kForTheStart{1500};
+constexpr std::chrono::milliseconds kForTheEnd{500};
+
+constexpr MetricHelp kUtilization[] = {
+    {"gpu.utilization", "Part of the time in which a kernel ran on the GPU; as all of these, of the second before."},
+    {"gpu.memory_utilization", "Part of the time in which its memory was read or written."},
+};
+constexpr MetricHelp kMemory[] = {
+    {"gpu.memory_used", "Memory of the GPU in use, what the driver keeps for itself included."},
+    {"gpu.memory_free", "Free memory of the GPU."},
+};
+constexpr MetricHelp kPower[] = {{"gpu.power", "Power of the GPU and its memory."}};
+constexpr MetricHelp kEnergy[] = {{"gpu.energy", "Energy the GPU used."}};
+constexpr MetricHelp kClocks[] = {
+    {"gpu.sm_clock", "Clock of the multiprocessors."},
+    {"gpu.memory_clock", "Clock of the GPU's memory."},
+};
+constexpr MetricHelp kReasons[] = {
+    {"gpu.reason_idle", "1 while the clocks are low because nothing runs."},
+    {"gpu.reason_application_clocks", "1 while a setting of the clocks (nvidia-smi -ac, -lgc) holds them."},
+    {"gpu.reason_power_cap", "1 while the power limit holds the clocks down."},
+    {"gpu.reason_hw_slowdown", "1 while the hardware halves the clocks or more: heat, power brake or power supply."},
+    {"gpu.reason_sync_boost", "1 while the clocks follow those of another GPU of a group."},
+    {"gpu.reason_sw_thermal", "1 while the driver lowers the clocks for the temperature."},
+    {"gpu.reason_hw_thermal", "1 while the hardware slows down for the temperature."},
+    {"gpu.reason_power_brake", "1 while the board's power brake is pulled from outside."},
+};
+constexpr MetricHelp kViolations[] = {
+    {"gpu.power_violation", "Time in which the power limit held the clocks down."},
+    {"gpu.thermal_violation", "Time in which the temperature held the clocks down."},
+};
+constexpr MetricHelp kTraffic[] = {
+    {"pcie.tx_bytes", "Bytes the GPU sent over PCI Express."},
+    {"pcie.rx_bytes", "Bytes the GPU received over PCI Express."},
+    {"nvlink.tx_bytes", "Bytes the GPU sent over all its NVLinks."},
+    {"nvlink.rx_bytes", "Bytes the GPU received over all its NVLinks."},
+};
+constexpr MetricHelp kThroughput[] = {
+    {"pcie.tx_throughput", "Bytes a second sent over PCI Express, within 20 ms every 10 s, where no counter is."},
+    {"pcie.rx_throughput", "Bytes a second received likewise."},
+};
+constexpr MetricHelp kTemperatures[] = {
+    {"gpu.temperature", "Temperature of the GPU."},
+    {"gpu.memory_temperature", "Temperature of its memory."},
+};
+constexpr std::string_view kXid = "gpu.xid";
+constexpr MetricHelp kErrors[] = {
+    {"gpu.ecc_corrected", "Memory errors corrected since the driver was loaded."},
+    {"gpu.ecc_uncorrected", "Memory errors not corrected since the driver was loaded."},
+    {kXid, "Critical errors that the driver reported (Xid)."},
+    {"pcie.replays", "Packets the GPU's PCI Express link repeated."},
+    {"nvlink.replays", "Packets an NVLink repeated (instance \"gpu0/link3\")."},
+    {"nvlink.recoveries", "Times an NVLink was trained again."},
+    {"nvlink.crc_errors", "Checksum errors of an NVLink."},
+};
+constexpr MetricHelp kStates[] = {
+    {"gpu.ecc_corrected_ever", "Memory errors corrected in the GPU's life."},
+    {"gpu.ecc_uncorrected_ever", "Memory errors not corrected in the GPU's life."},
+    {"gpu.retired_pages_pending", "1 while pages wait to be retired until the GPU is reset."},
+    {"gpu.remapped_rows", "Rows of memory replaced by spare ones."},
+    {"gpu.remap_pending", "1 while a row waits to be replaced until the GPU is reset."},
+    {"gpu.remap_failed", "1 once a row could not be replaced."},
+    {"pcie.generation", "Generation of the PCI Express link; an idle GPU lowers it."},
+    {"pcie.generation_most", "Highest generation that the GPU and its slot can do."},
+    {"pcie.width", "Lanes of the PCI Express link."},
+    {"pcie.width_most", "Most lanes that the GPU and its slot can do."},
+    {"nvlink.active", "1 while an NVLink is up."},
+};
+constexpr MetricHelp kEngines[] = {
+    {"gpu.encoder_utilization", "Part of the time in which the video encoder worked."},
+    {"gpu.decoder_utilization", "Part of the time in which the video decoder worked."},
+};
+constexpr MetricHelp kProcessUtilization[] = {
+    {"process.gpu_utilization", "Part of the time in which kernels of a process ran (instance \"rank0/gpu1\")."}};
+constexpr MetricHelp kProcessMemory[] = {{"process.gpu_memory", "Memory of a process on a GPU."}};
+
+constexpr const char* kSource = "NVML";
+constexpr FamilyTable kFamilies[] = {
+    {"gpu/utilization", Kind::gauge, Unit::percent, Scope::device, Subsystem::gpu, "Utilization of GPUs", kSource,
+     kUtilization},
+    {"gpu/memory", Kind::gauge, Unit::bytes, Scope::device, Subsystem::gpu, "Memory of GPUs", kSource, kMemory},
+    {"gpu/power", Kind::gauge, Unit::watts, Scope::device, Subsystem::gpu, "Power of GPUs", kSource, kPower},
+    {"gpu/energy", Kind::counter, Unit::microjoules, Scope::device, Subsystem::gpu, "Energy of GPUs", kSource, kEnergy},
+    {"gpu/clocks", Kind::gauge, Unit::hertz, Scope::device, Subsystem::gpu, "Clocks of GPUs", kSource, kClocks},
+    {"gpu/reasons", Kind::state, Unit::count, Scope::device, Subsystem::gpu, "Why clocks of GPUs are not higher",
+     kSource, kReasons},
+    {"gpu/violations", Kind::counter, Unit::nanoseconds, Scope::device, Subsystem::gpu, "Time GPUs were held back",
+     kSource, kViolations},
+    {"gpu/traffic", Kind::counter, Unit::bytes, Scope::device, Subsystem::gpu, "Traffic of GPUs", kSource, kTraffic},
+    {"gpu/throughput", Kind::gauge, Unit::bytes, Scope::device, Subsystem::gpu, "Sampled traffic of GPUs", kSource,
+     kThroughput},
+    {"gpu/temperatures", Kind::gauge, Unit::celsius, Scope::device, Subsystem::gpu, "Temperatures of GPUs", kSource,
+     kTemperatures},
+    {"gpu/errors", Kind::event, Unit::count, Scope::device, Subsystem::gpu, "Errors of GPUs and their links", kSource,
+     kErrors},
+    {"gpu/states", Kind::state, Unit::count, Scope::device, Subsystem::gpu, "State of GPUs and their links", kSource,
+     kStates},
+    {"gpu/engines", Kind::gauge, Unit::percent, Scope::device, Subsystem::gpu, "Video engines of GPUs", kSource,
+     kEngines},
+    {"gpu/process_utilization", Kind::gauge, Unit::percent, Scope::process, Subsystem::gpu,
+     "Use of GPUs by the job's processes", kSource, kProcessUtilization},
+    {"gpu/process_memory", Kind::gauge, Unit::bytes, Scope::process, Subsystem::gpu,
+     "Memory of the job's processes on GPUs", kSource, kProcessMemory},
+};
+constexpr std::size_t kFirstSlow = 8;  // of the families, from "gpu/throughput" on
+
+struct Column {
+  std::string_view metric;
+  std::size_t family;
+};
+std::vector<Column> columns() {
+  std::vector<Column> all;
+  for (std::size_t family = 0; family < std::size(kFamilies); ++family) {
+    for (const MetricHelp& metric : kFamilies[family].metrics) all.push_back({metric.name, family});
+  }
+  return all;
+}
+
+class GpuProbe final : public Probe {
+ public:
+  GpuProbe(const ProbeContext& context, const GpuAddresses& addresses)
+      : context_(context), worker_(context.fs, "nvml", ask_gpus), columns_(columns()), asleep_(addresses.asleep) {
+    std::string request = "open";
+    for (const std::string& address : addresses.awake) request += ' ' + address;
+    worker_.ask(request.append(1, '\n').append(context.gpu_library));
+    take_opening(worker_.answer_within(kForTheStart));
+    if (context.fs.recorded() && !opened_) throw Unavailable("the recording has no GPUs");
+    if (worker_.state() == WorkerProcess::State::lost)
+      throw Unavailable("the NVIDIA library crashed when it was loaded");
+    for (std::size_t i = 0; i < families_.size(); ++i) {
+      families_[i] = &context.sink.add_family(kFamilies[i], i < kFirstSlow ? context.period : slow_period());
+    }
+  }
+
+  ~GpuProbe() override {
+    if (worker_.state() == WorkerProcess::State::busy) static_cast<void>(worker_.answer_within(kForTheEnd));
+    if (worker_.ask("end")) static_cast<void>(worker_.answer_within(kForTheEnd));
+  }
+  GpuProbe(const GpuProbe&) = delete;
+  GpuProbe& operator=(const GpuProbe&) = delete;
+
+  void sample() noexcept override try {
+    const std::string_view answer = worker_.answer();
+    if (!answer.empty()) take(answer);
+    if (worker_.was_lost()) lose("the NVIDIA library crashed");
+    watch();
+    if (opened_ && worker_.state() == WorkerProcess::State::idle) ask();
+  } catch (const std::exception& error) {  // no memory
+    lose(error.what());
+  }
+
+  [[nodiscard]] std::string caveat() const override {
+    std::string text = gap_;
+    if (!opened_ && text.empty()) text = "the NVIDIA library has not answered yet";
+    if (asleep_ > 0) text += (text.empty() ? "" : "; ") + std::to_string(asleep_) + " GPUs sleep and are left alone";
+    return text;
+  }
+
+  [[nodiscard]] Snapshot facts() const override {
+    Snapshot all = driver_facts_;
+    for (const auto& [index, gpu] : gpus_) {
+      if (!job_gpus_.indices.contains(index)) continue;
+      const std::string prefix = "gpu.gpu" + std::to_string(index) + '.';
+      for (const auto& [key, value] : gpu.facts) all.emplace_back(prefix + key, value);
+      if (!job_gpus_.allocated_by.empty()) all.emplace_back(prefix + "allocated_by", job_gpus_.allocated_by);
+    }
+    return all;
+  }
+
+ private:
+  struct GpuState {
+    GpuIdentity identity;
+    Snapshot facts;
+    std::int64_t xids = 0;
+    bool lost = false;
+  };
+  struct Place {
+    std::string instance;
+    std::string role;
+    std::vector<std::int32_t> channels;  // by column
+  };
+
+  [[nodiscard]] std::chrono::nanoseconds slow_period() const {
+    return std::max(context_.period, std::chrono::nanoseconds(kSlowPeriod));
+  }
+
+  void take_opening(std::string_view answer) {
+    if (answer.empty()) return;
+    std::string_view line;
+    while (next_line(answer, line)) {
+      const std::string_view what = cut_word(line);
+      if (what == "none") throw Unavailable(std::string(line.substr(std::min<std::size_t>(1, line.size()))));
+      if (what == "driver") driver_facts_ = {{"gpu.driver", std::string(cut_word(line))}};
+      if (what == "fact") take_fact(line);
+    }
+    opened_ = !gpus_.empty();
+    follow_job();
+  }
+
+  void take_fact(std::string_view line) {
+    const auto index = parse_int(cut_word(line));
+    const std::string_view key = cut_word(line);
+    if (!index || *index < 0 || *index > kMostIndex || line.size() < 2) return;
+    const std::string value(line.substr(1));
+    GpuState& gpu = gpus_[static_cast<int>(*index)];
+    gpu.identity.index = static_cast<int>(*index);
+    if (key == "uuid") gpu.identity.uuid = value;
+    if (key == "minor") gpu.identity.minor = static_cast<int>(parse_int(value).value_or(-1));
+    gpu.facts.emplace_back(key, value);
+    if (key != "address") return;
+    const std::string folder = "/sys/bus/pci/devices/" + value;
+    for (const auto& [file, name] : {std::pair{"/numa_node", "numa_node"}, std::pair{"/local_cpulist", "local_cpus"}}) {
+      if (std::string text = context_.fs.word(folder + file); !text.empty()) gpu.facts.emplace_back(name, text);
+    }
+  }
+
+  void follow_job() {
+    std::vector<GpuIdentity> identities;
+    for (const auto& [index, gpu] : gpus_) identities.push_back(gpu.identity);
+    job_gpus_ = gpus_of_job(context_.fs, context_.job, identities);
+    generation_ = context_.job != nullptr ? context_.job->generation() : 0;
+  }
+
+  void ask() {
+    const bool slow = context_.sink.now() >= next_slow_ns_;
+    if (slow) next_slow_ns_ = context_.sink.now() + kSlowPeriod;
+    if (slow && context_.job != nullptr && context_.job->generation() != generation_) follow_job();
+    request_ = slow ? "slow" : "fast";
+    bool any = false;
+    for (const auto& [index, gpu] : gpus_) {
+      if (gpu.lost || !job_gpus_.indices.contains(index)) continue;
+      request_ += ' ' + std::to_string(index);
+      any = true;
+    }
+    if (any && worker_.ask(request_)) asked_ns_ = context_.sink.now();
+  }
+
+  void take(std::string_view answer) {
+    if (!opened_) {
+      try {
+        take_opening(answer);
+      } catch (const Unavailable& why) {
+        gap_ = why.what();
+      }
+      return;
+    }
+    std::string_view line;
+    if (!next_line(answer, line)) return;
+    const bool slow = line == "slow";
+    if (!slow && line != "fast") return;
+    const std::size_t end = slow ? families_.size() : kFirstSlow;
+    for (std::size_t i = 0; i < end; ++i) families_[i]->begin();
+    while (next_line(answer, line)) take_line(line);
+    if (slow) count_xids();
+    for (std::size_t i = 0; i < end; ++i) families_[i]->commit();
+  }
+
+  void take_line(std::string_view line) {
+    const std::string_view head = cut_word(line);
+    if (head == "xid" || head == "lost") {
+      take_event(head, line);
+      return;
+    }
+    if (head != "process") {
+      take_values("gpu", head, "job", line);
+      return;
+    }
+    const auto pid = parse_int(cut_word(line));
+    const std::string_view gpu = cut_word(line);
+    if (!pid || context_.slots == nullptr) return;
+    for (const ProcessSlot& slot : context_.slots->slots()) {
+      if (slot.pid == *pid && slot.process != nullptr) take_values(slot.instance + "/gpu", gpu, slot.role, line);
+    }
+  }
+
+  void take_values(std::string_view prefix, std::string_view rest, std::string_view role, std::string_view words) {
+    Place* place = place_of(prefix, rest, role);
+    if (place == nullptr) return;
+    for (std::string_view metric = cut_word(words); !metric.empty(); metric = cut_word(words)) {
+      std::int64_t value = 0;
+      if (!parse_counter(cut_word(words), value)) continue;
+      const std::size_t column = column_of(metric);
+      if (column < columns_.size()) set(*place, column, value);
+    }
+  }
+
+  void set(Place& place, std::size_t column, std::int64_t value) {
+    Family& family = *families_[columns_[column].family];
+    std::int32_t& channel = place.channels[column];
+    if (channel == Family::kNoChannel) {
+      // The driver tells each Xid once, so they are counted here, and from the beginning; its own counters are older.
+      const std::int64_t before = columns_[column].metric == kXid ? 0 : kMissing;
+      channel = family.add(columns_[column].metric, place.instance, place.role, before);
+    }
+    family.set(channel, value);
+  }
+
+  // The lines have the same order each time: the next one is the likely one.
+  // Null where there are more than any node has: a recording may hold anything.
+  Place* place_of(std::string_view prefix, std::string_view rest, std::string_view role) {
+    for (std::size_t i = 0; i < places_.size(); ++i) {
+      Place& place = places_[(next_place_ + i) % places_.size()];
+      const std::string_view instance = place.instance;
+      if (!instance.starts_with(prefix) || instance.substr(prefix.size()) != rest) continue;
+      next_place_ = (next_place_ + i + 1) % places_.size();
+      return &place;
+    }
+    if (places_.size() == kMostPlaces) return nullptr;
+    places_.push_back({std::string(prefix) + std::string(rest), std::string(role), {}});
+    places_.back().channels.assign(columns_.size(), Family::kNoChannel);
+    return &places_.back();
+  }
+
+  std::size_t column_of(std::string_view metric) {
+    for (std::size_t i = 0; i < columns_.size(); ++i) {
+      const std::size_t column = (next_column_ + i) % columns_.size();
+      if (columns_[column].metric != metric) continue;
+      next_column_ = column + 1;
+      return column;
+    }
+    return columns_.size();
+  }
+
+  void take_event(std::string_view what, std::string_view line) {
+    const auto index = parse_int(cut_word(line));
+    const auto found = index ? gpus_.find(static_cast<int>(*index)) : gpus_.end();
+    if (found == gpus_.end()) return;
+    const std::string name = "gpu" + std::to_string(found->first);
+    if (what == "xid") {
+      if (!job_gpus_.indices.contains(found->first)) return;
+      ++found->second.xids;
+      context_.sink.event(name, "xid", std::string(cut_word(line)));
+      return;
+    }
+    found->second.lost = true;
+    gap_ += (gap_.empty() ? "" : "; ") + name + " was lost while the job ran: nothing is known of it from then on";
+    context_.sink.event(name, "gpu_lost", "the driver does not reach it any more");
+  }
+
+  void count_xids() {
+    const std::size_t column = column_of(kXid);
+    for (const auto& [index, gpu] : gpus_) {
+      if (!job_gpus_.indices.contains(index)) continue;
+      if (Place* place = place_of("gpu", std::to_string(index), "job")) set(*place, column, gpu.xids);
+    }
+  }
+
+  // A library that hangs is waited for as long as the job runs: it costs nothing.
+  void watch() {
+    const bool hangs = worker_.state() == WorkerProcess::State::busy && context_.sink.now() - asked_ns_ >= kPatience;
+    if (hangs == hung_ || !opened_) return;
+    hung_ = hangs;
+    context_.sink.event("probe gpu", hangs ? "not_answering" : "answering", "the NVIDIA library");
+    constexpr std::string_view kGap = "the NVIDIA library did not answer for a part of the time";
+    if (hangs && gap_.find(kGap) == std::string::npos) gap_ += (gap_.empty() ? "" : "; ") + std::string(kGap);
+  }
+
+  void lose(const std::string& why) noexcept {
+    opened_ = false;
+    context_.sink.event("probe gpu", "probe_lost", why);
+    gap_ = why + ": nothing of the GPUs is known from then on";
+  }
+
+  static constexpr std::int64_t kMostIndex = 255;
+  static constexpr std::size_t kMostPlaces = 2048;  // GPUs, their links, and processes on them
+
+  ProbeContext context_;
+  WorkerProcess worker_;
+  std::vector<Column> columns_;
+  std::size_t asleep_;
+  std::array<Family*, std::size(kFamilies)> families_{};
+  std::map<int, GpuState> gpus_;
+  JobGpus job_gpus_;
+  Snapshot driver_facts_;
+  std::vector<Place> places_;
+  std::string request_;
+  std::string gap_;
+  std::size_t next_place_ = 0;
+  std::size_t next_column_ = 0;
+  std::uint64_t generation_ = 0;
+  std::int64_t next_slow_ns_ = 0;
+  std::int64_t asked_ns_ = 0;
+  bool opened_ = false;
+  bool hung_ = false;
+};
+
+std::unique_ptr<Probe> open_gpu(const ProbeContext& context) {
+  if (!context.fs.live() && !context.fs.recorded()) throw Unavailable("a copied tree does not bring its GPUs along");
+  const GpuAddresses addresses = gpu_addresses(context.fs);
+  if (addresses.asleep > 0 && addresses.awake.empty()) throw Unavailable("its GPUs sleep: a question would wake them");
+  return std::make_unique<GpuProbe>(context, addresses);
+}
+
+const RegisteredProbe entry{
+    {.name = "gpu",
+     .help = "NVIDIA GPUs of the job: use, memory, power, clocks, traffic each second; errors and links every 10 s",
+     .period = 1s,
+     .may_block = true,
+     .families = kFamilies,
+     .open = open_gpu,
+     .remedy = "needs an NVIDIA GPU and its driver; a library in another place: library in [gpu] of reveal.conf"}};
+
+}  // namespace
+}  // namespace reveal

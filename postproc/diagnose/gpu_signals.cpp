@@ -1,0 +1,193 @@
+#include "postproc/diagnose/gpu_signals.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "hdf5schema/basics/error.h"
+#include "postproc/words/quantity.h"
+
+namespace reveal {
+namespace {
+
+constexpr double kBusy = 50;  // percent
+constexpr double kMega = 1e6;
+
+std::string value_in(const Snapshot& snapshot, const std::string& key) {
+  const auto found =
+      std::find_if(snapshot.begin(), snapshot.end(), [&](const auto& fact) { return fact.first == key; });
+  return found == snapshot.end() ? "" : found->second;
+}
+
+/// Mean over the steps for which `chosen` holds; nothing where there is none.
+template <typename Chosen>
+std::optional<double> mean_where(std::span<const double> series, const Chosen& chosen) {
+  double sum = 0;
+  std::size_t count = 0;
+  for (std::size_t t = 0; t < series.size(); ++t) {
+    if (std::isnan(series[t]) || !chosen(t)) continue;
+    sum += series[t];
+    ++count;
+  }
+  return count > 0 ? std::optional(sum / static_cast<double>(count)) : std::nullopt;
+}
+
+std::optional<double> megahertz(std::optional<double> hertz) {
+  return hertz ? std::optional(*hertz / kMega) : std::nullopt;
+}
+
+HeldBack look_at(const RuleContext& context, const std::string& gpu, std::span<const std::string_view> reasons,
+                 std::string_view unless) {
+  HeldBack held{.gpu = gpu};
+  const std::span<const double> use = gpu_series(context, "gpu.utilization", gpu);
+  const std::span<const double> excuse = unless.empty() ? std::span<const double>() : gpu_series(context, unless, gpu);
+  std::vector<bool> is_held(use.size(), false);
+  std::vector<bool> is_free(use.size(), false);
+  double most = 0;
+  for (const std::string_view reason : reasons) {
+    const std::span<const double> set = gpu_series(context, reason, gpu);
+    double seconds = 0;
+    for (std::size_t t = 0; t < set.size(); ++t) {
+      if (!(use[t] >= kBusy) || std::isnan(set[t])) continue;
+      is_free[t] = true;
+      if (set[t] < 1 || (!excuse.empty() && excuse[t] >= 1)) continue;
+      is_held[t] = true;
+      seconds += context.telemetry.step_seconds;
+    }
+    if (seconds > most) {
+      most = seconds;
+      held.metric = reason;
+    }
+  }
+  std::size_t row = 0;
+  std::size_t longest = 0;
+  for (std::size_t t = 0; t < use.size(); ++t) {
+    held.busy_seconds += is_free[t] ? context.telemetry.step_seconds : 0;
+    row = is_held[t] ? row + 1 : 0;
+    longest = std::max(longest, row);
+    is_free[t] = is_free[t] && !is_held[t];
+    if (!is_held[t]) continue;
+    held.seconds += context.telemetry.step_seconds;
+    if (held.at.length() == 0) held.at.begin = t;
+    held.at.end = t + 1;
+  }
+  held.longest = context.seconds(longest);
+  const std::span<const double> clock = gpu_series(context, "gpu.sm_clock", gpu);
+  held.clock = megahertz(mean_where(clock, [&](std::size_t t) { return is_held[t]; }));
+  held.clock_otherwise = megahertz(mean_where(clock, [&](std::size_t t) { return is_free[t]; }));
+  return held;
+}
+
+}  // namespace
+
+std::vector<std::string> gpus_measured(const RuleContext& context) {
+  std::vector<std::string> gpus;
+  for (const std::size_t channel : context.channels("gpu.utilization")) {
+    gpus.push_back(context.telemetry.channels[channel].instance);
+  }
+  if (gpus.empty()) throw Unavailable("not measured: gpu.utilization (no NVIDIA GPU here, or the GPU probe had none)");
+  return gpus;
+}
+
+std::span<const double> gpu_series(const RuleContext& context, std::string_view metric, const std::string& gpu) {
+  const auto channels = context.channels(metric, gpu);
+  return channels.empty() ? std::span<const double>() : context.telemetry.series(channels.front());
+}
+
+std::string gpu_fact(const RuleContext& context, const std::string& gpu, std::string_view key) {
+  const std::string name = "gpu." + gpu + '.' + std::string(key);
+  std::string value = value_in(context.end, name);
+  return value.empty() ? value_in(context.begin, name) : value;
+}
+
+std::optional<double> gpu_number(const RuleContext& context, const std::string& gpu, std::string_view key) {
+  const std::string text = gpu_fact(context, gpu, key);
+  double value = 0;
+  const auto end = text.data() + text.size();
+  const auto read = std::from_chars(text.data(), end, value);
+  return !text.empty() && read.ec == std::errc() && read.ptr == end ? std::optional(value) : std::nullopt;
+}
+
+JobValues gpu_values(const RuleContext& context, const std::string& gpu) {
+  const std::string address = gpu_fact(context, gpu, "address");
+  return {{"gpu", address.empty() ? gpu.substr(std::min<std::size_t>(3, gpu.size())) : address}};
+}
+
+std::string gpu_name(const RuleContext& context, const std::string& gpu) {
+  const std::string address = gpu_fact(context, gpu, "address");
+  return address.empty() ? gpu : gpu + " (" + address + ")";
+}
+
+Interval active_phase(std::span<const double> series, double level) {
+  Interval phase;
+  for (std::size_t t = 0; t < series.size(); ++t) {
+    if (!(series[t] >= level)) continue;
+    if (phase.length() == 0) phase.begin = t;
+    phase.end = t + 1;
+  }
+  return phase;
+}
+
+std::optional<double> HeldBack::lost_seconds() const {
+  if (!clock || !clock_otherwise || *clock_otherwise <= 0 || *clock >= *clock_otherwise) return std::nullopt;
+  return seconds * (1 - *clock / *clock_otherwise);
+}
+
+std::vector<HeldBack> held_back(const RuleContext& context, std::span<const std::string_view> reasons,
+                                std::string_view unless) {
+  std::vector<HeldBack> all;
+  bool known = false;
+  for (const std::string& gpu : gpus_measured(context)) {
+    for (const std::string_view reason : reasons) known = known || !gpu_series(context, reason, gpu).empty();
+    HeldBack held = look_at(context, gpu, reasons, unless);
+    if (held.seconds > 0) all.push_back(std::move(held));
+  }
+  if (!known) throw Unavailable("not measured: " + std::string(reasons.front()) + " (the driver does not tell it)");
+  std::stable_sort(all.begin(), all.end(), [](const HeldBack& a, const HeldBack& b) { return a.seconds > b.seconds; });
+  return all;
+}
+
+Finding held_back_finding(const RuleContext& context, const HeldBack& held, const JobValues& more) {
+  JobValues values = gpu_values(context, held.gpu);
+  values.insert(more.begin(), more.end());
+  Finding finding = context.finding(values);
+  finding.intervals = {context.span(held.at.begin, held.at.end)};
+  finding.instances = {held.gpu};
+  finding.confidence = Confidence::certain;
+  finding.impact.seconds = held.lost_seconds();
+  if (finding.impact.seconds) finding.impact.percent = 100 * *finding.impact.seconds / job_seconds(context);
+  finding.impact.how =
+      finding.impact.seconds
+          ? fmt::format("its multiprocessors ran at {} MHz instead of {} MHz, and its work follows them",
+                        number(*held.clock), number(*held.clock_otherwise))
+          : "not known: its clocks without that were not seen";
+  Evidence reason =
+      gpu_evidence(context, held.gpu, held.metric, "share of the time it worked", held.share(), 0, "ratio");
+  reason.span = finding.intervals.front();
+  finding.evidence.push_back(std::move(reason));
+  if (held.clock) {
+    constexpr double kHertz = kMega;
+    const auto otherwise = held.clock_otherwise ? std::optional(*held.clock_otherwise * kHertz) : std::nullopt;
+    finding.evidence.push_back(
+        gpu_evidence(context, held.gpu, "gpu.sm_clock", "mean", *held.clock * kHertz, otherwise, "Hz"));
+  }
+  return finding;
+}
+
+Evidence gpu_evidence(const RuleContext& context, const std::string& gpu, std::string metric, std::string feature,
+                      std::optional<double> observed, std::optional<double> expected, std::string unit) {
+  return {.metric = std::move(metric),
+          .instance = gpu,
+          .node = context.telemetry.node,
+          .feature = std::move(feature),
+          .observed = observed,
+          .expected = expected,
+          .unit = std::move(unit),
+          .span = context.span(0, context.telemetry.samples),
+          .detectors = {},
+          .score = std::nullopt};
+}
+
+}  // namespace reveal

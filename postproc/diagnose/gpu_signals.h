@@ -1,0 +1,62 @@
+// The job's GPUs as rules look at them: when they worked, what held their clocks down, and who they are.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "postproc/diagnose/signals.h"
+
+namespace reveal {
+
+/// "gpu0", ...; throws Unavailable where no use of a GPU was measured.
+[[nodiscard]] std::vector<std::string> gpus_measured(const RuleContext& context);
+
+/// Empty where it was not measured.
+[[nodiscard]] std::span<const double> gpu_series(const RuleContext& context, std::string_view metric,
+                                                 const std::string& gpu);
+
+/// "uuid", "address", "power_limit": as it was at the end where the trace was closed; "" when unknown.
+[[nodiscard]] std::string gpu_fact(const RuleContext& context, const std::string& gpu, std::string_view key);
+[[nodiscard]] std::optional<double> gpu_number(const RuleContext& context, const std::string& gpu,
+                                               std::string_view key);
+
+/// For remedies: "gpu" is what nvidia-smi -i takes.
+[[nodiscard]] JobValues gpu_values(const RuleContext& context, const std::string& gpu);
+/// "gpu2 (0000:c1:00.0)".
+[[nodiscard]] std::string gpu_name(const RuleContext& context, const std::string& gpu);
+
+/// From the first to the last moment in which the series is above the level; empty if it never is.
+[[nodiscard]] Interval active_phase(std::span<const double> series, double level);
+
+/// Of one GPU, while it worked.
+struct HeldBack {
+  std::string gpu;
+  std::string metric;           // the reason that was seen most
+  double busy_seconds = 0;      // all in which it worked and the reasons are known
+  double seconds = 0;           // of these with one of the reasons
+  double longest = 0;           // seconds in a row
+  Interval at;                  // from the first to the last of them
+  std::optional<double> clock;  // MHz, mean in them
+  std::optional<double> clock_otherwise;
+
+  [[nodiscard]] double share() const { return busy_seconds > 0 ? seconds / busy_seconds : 0; }
+  /// Work not done in that time, if it follows the clock.
+  [[nodiscard]] std::optional<double> lost_seconds() const;
+};
+/// By falling time; GPUs that were never held back are left out. `unless`: moments with that reason do not count.
+/// Throws Unavailable where the driver gives no reasons.
+[[nodiscard]] std::vector<HeldBack> held_back(const RuleContext& context, std::span<const std::string_view> reasons,
+                                              std::string_view unless = {});
+
+/// Interval, instance, evidence, confidence and cost of what held a GPU back.
+[[nodiscard]] Finding held_back_finding(const RuleContext& context, const HeldBack& held, const JobValues& more = {});
+
+/// A fact of the GPU as evidence of the whole run.
+[[nodiscard]] Evidence gpu_evidence(const RuleContext& context, const std::string& gpu, std::string metric,
+                                    std::string feature, std::optional<double> observed, std::optional<double> expected,
+                                    std::string unit);
+
+}  // namespace reveal

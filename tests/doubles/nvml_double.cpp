@@ -1,0 +1,321 @@
+// A double of NVIDIA's management library for tests: what its GPUs answer stands in the file that NVML_DOUBLE names,
+// read anew whenever it changes.
+//
+//   gpus 2                       of them; the rest of the lines are KEY VALUE, or GPU.KEY VALUE for one of them
+//   utilization 97               what is not named is not supported
+//   1.utilization 95*8,5*2       95 for 8 s, then 5 for 2 s, and again
+//   power !15                    the call fails with result 15
+//   latency 20                   each call takes so many milliseconds
+//   crash 0*3,1*60               the process dies in the fourth second
+//   log /tmp/calls               start and end of use are noted there
+//
+// Compiled with NVML_DOUBLE_OLD it lacks the calls that came with later versions.
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <string>
+#include <thread>
+#include <tuple>
+
+#include "core/gpu/nvml_abi.h"
+
+namespace {
+
+using namespace reveal::nvml;
+using Clock = std::chrono::steady_clock;
+
+constexpr int kMostGpus = 16;
+constexpr int kInvalid = 2;
+
+struct Answer {
+  int result = kNotSupported;
+  unsigned long long value = 0;
+};
+
+class Double {
+ public:
+  void read() {
+    const char* file = std::getenv("NVML_DOUBLE");
+    struct stat status {};
+    if (file == nullptr || ::stat(file, &status) != 0) return;
+    const auto version = std::make_tuple(status.st_mtim.tv_sec, status.st_mtim.tv_nsec, status.st_size);
+    if (version == version_) return;
+    version_ = version;
+    lines_.clear();
+    std::ifstream in(file);
+    std::string key;
+    std::string value;
+    while (in >> key && std::getline(in >> std::ws, value)) lines_[key] = value;
+  }
+
+  [[nodiscard]] std::string text(const std::string& key, int gpu = -1) {
+    const auto own = lines_.find(std::to_string(gpu) + '.' + key);
+    if (own != lines_.end()) return own->second;
+    const auto all = lines_.find(key);
+    return all != lines_.end() ? all->second : "";
+  }
+
+  [[nodiscard]] Answer ask(const std::string& key, int gpu = -1) {
+    std::string value = now(text(key, gpu));
+    if (value.empty()) return {};
+    if (value.front() == '!') return {std::atoi(value.c_str() + 1), 0};
+    return {kSuccess, std::strtoull(value.c_str(), nullptr, 10)};
+  }
+
+  /// What every call does.
+  void enter() {
+    read();
+    if (ask("crash").value != 0) std::abort();
+    if (const auto latency = ask("latency").value; latency > 0) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(latency));
+    }
+  }
+
+  void log(const char* what) {
+    const std::string file = text("log");
+    if (!file.empty()) std::ofstream(file, std::ios::app) << what << '\n';
+  }
+
+  [[nodiscard]] double seconds() const { return std::chrono::duration<double>(Clock::now() - begin_).count(); }
+
+ private:
+  /// The part of "95*8,5*2" that holds now.
+  [[nodiscard]] std::string now(const std::string& course) const {
+    if (course.find('*') == std::string::npos) return course;
+    double length = 0;
+    for (int round = 0; round < 2; ++round) {
+      double left = round == 0 ? 0 : std::fmod(seconds(), length);
+      for (std::size_t at = 0; at < course.size();) {
+        const std::size_t comma = std::min(course.find(',', at), course.size());
+        const std::size_t star = course.find('*', at);
+        const double part = std::atof(course.c_str() + star + 1);
+        if (round == 0) length += part;
+        if (round == 1 && left < part) return course.substr(at, star - at);
+        left -= part;
+        at = comma + 1;
+      }
+    }
+    return "";
+  }
+
+  std::map<std::string, std::string> lines_;
+  std::tuple<long, long, long> version_{};
+  Clock::time_point begin_ = Clock::now();
+};
+
+Double& self() {
+  static Double instance;
+  return instance;
+}
+
+char handles[kMostGpus];
+int number_of(Device device) {
+  return static_cast<int>(reinterpret_cast<char*>(device) - handles);
+}
+Device device_of(int number) {
+  return reinterpret_cast<Device>(handles + number);
+}
+int gpus() {
+  return static_cast<int>(self().ask("gpus").value);
+}
+
+template <typename T>
+int give(Device device, const char* key, T* value) {
+  self().enter();
+  const Answer answer = self().ask(key, number_of(device));
+  if (answer.result == kSuccess) *value = static_cast<T>(answer.value);
+  return answer.result;
+}
+
+int give_text(Device device, const char* key, const std::string& otherwise, char* text, unsigned length) {
+  self().enter();
+  std::string value = self().text(key, number_of(device));
+  if (value.empty()) value = otherwise;
+  std::snprintf(text, length, "%s", value.c_str());
+  return kSuccess;
+}
+
+}  // namespace
+
+extern "C" {
+
+int nvmlInit_v2() {
+  self().enter();
+  self().log("init");
+  const Answer answer = self().ask("init");
+  return answer.result == kNotSupported ? kSuccess : answer.result;
+}
+int nvmlShutdown() {
+  self().log("shutdown");
+  return kSuccess;
+}
+int nvmlSystemGetDriverVersion(char* text, unsigned length) {
+  std::snprintf(text, length, "%s", "550.54.15");
+  return kSuccess;
+}
+int nvmlDeviceGetCount_v2(unsigned* count) {
+  self().enter();
+  *count = static_cast<unsigned>(gpus());
+  return kSuccess;
+}
+int nvmlDeviceGetHandleByIndex_v2(unsigned index, Device* device) {
+  self().enter();
+  if (index >= static_cast<unsigned>(gpus())) return kInvalid;
+  *device = device_of(static_cast<int>(index));
+  return kSuccess;
+}
+// Of a machine with GPUs of its own, in the order in which they are asked for.
+int nvmlDeviceGetHandleByPciBusId_v2(const char*, Device* device) {
+  static unsigned next = 0;
+  return nvmlDeviceGetHandleByIndex_v2(next++, device);
+}
+int nvmlDeviceGetIndex(Device device, unsigned* index) {
+  *index = static_cast<unsigned>(number_of(device));
+  return kSuccess;
+}
+int nvmlDeviceGetName(Device device, char* text, unsigned length) {
+  return give_text(device, "name", "Double", text, length);
+}
+int nvmlDeviceGetUUID(Device device, char* text, unsigned length) {
+  return give_text(device, "uuid", "GPU-" + std::to_string(number_of(device)) + "1111111", text, length);
+}
+int nvmlDeviceGetPciInfo_v3(Device device, PciInfo* info) {
+  const std::string bus = "00000000:" + std::to_string(81 + number_of(device)) + ":00.0";
+  return give_text(device, "address", bus, info->bus_id, sizeof info->bus_id);
+}
+int nvmlDeviceGetMinorNumber(Device device, unsigned* minor) {
+  return give(device, "minor", minor);
+}
+int nvmlDeviceGetUtilizationRates(Device device, Utilization* utilization) {
+  static_cast<void>(give(device, "memory_utilization", &utilization->memory));
+  return give(device, "utilization", &utilization->gpu);
+}
+int nvmlDeviceGetMemoryInfo(Device device, Memory* memory) {
+  const int result = give(device, "memory_used", &memory->used);
+  static_cast<void>(give(device, "memory_total", &memory->total));
+  memory->free = memory->total - memory->used;
+  return result;
+}
+int nvmlDeviceGetPowerUsage(Device device, unsigned* power) {
+  return give(device, "power", power);
+}
+int nvmlDeviceGetTotalEnergyConsumption(Device device, unsigned long long* energy) {
+  const int result = give(device, "power", energy);  // mW * s = mJ
+  *energy = static_cast<unsigned long long>(static_cast<double>(*energy) * self().seconds());
+  return result;
+}
+int nvmlDeviceGetEnforcedPowerLimit(Device device, unsigned* limit) {
+  return give(device, "power_limit", limit);
+}
+int nvmlDeviceGetPowerManagementDefaultLimit(Device device, unsigned* limit) {
+  return give(device, "power_limit_default", limit);
+}
+int nvmlDeviceGetClockInfo(Device device, int type, unsigned* clock) {
+  return give(device, type == kClockSm ? "sm_clock" : "memory_clock", clock);
+}
+int nvmlDeviceGetMaxClockInfo(Device device, int type, unsigned* clock) {
+  return give(device, type == kClockSm ? "sm_clock_most" : "memory_clock_most", clock);
+}
+#ifdef NVML_DOUBLE_OLD
+int nvmlDeviceGetCurrentClocksThrottleReasons(Device device, unsigned long long* reasons) {
+  return give(device, "reasons", reasons);
+}
+#else
+int nvmlDeviceGetCurrentClocksEventReasons(Device device, unsigned long long* reasons) {
+  return give(device, "reasons", reasons);
+}
+int nvmlDeviceGetMigMode(Device device, unsigned* mode, unsigned* pending) {
+  *pending = 0;
+  return give(device, "mig", mode);
+}
+int nvmlDeviceGetRemappedRows(Device device, unsigned* corrected, unsigned* uncorrected, unsigned* pending,
+                              unsigned* failed) {
+  *corrected = 0;
+  static_cast<void>(give(device, "remap_failed", failed));
+  static_cast<void>(give(device, "remapped_rows", uncorrected));
+  return give(device, "remap_pending", pending);
+}
+int nvmlDeviceGetFieldValues(Device device, int count, FieldValue* values) {
+  for (int i = 0; i < count; ++i) {
+    values[i].type = values[i].field == kFieldMemoryTemperature ? kUnsignedInt : kUnsignedLongLong;
+    values[i].result = give(device, ("field" + std::to_string(values[i].field)).c_str(), &values[i].value.large);
+  }
+  return kSuccess;
+}
+int nvmlDeviceGetNvLinkState(Device device, unsigned link, int* active) {
+  return give(device, ("link" + std::to_string(link)).c_str(), active);
+}
+int nvmlDeviceGetNvLinkErrorCounter(Device device, unsigned link, int, unsigned long long* count) {
+  return give(device, ("link_errors" + std::to_string(link)).c_str(), count);
+}
+int nvmlEventSetCreate(EventSet* set) {
+  *set = reinterpret_cast<EventSet>(handles);
+  return kSuccess;
+}
+int nvmlDeviceRegisterEvents(Device, unsigned long long, EventSet) {
+  return kSuccess;
+}
+// Each "xid" of the file once.
+int nvmlEventSetWait_v2(EventSet, EventData* event, unsigned) {
+  static bool told[kMostGpus];
+  for (int gpu = 0; gpu < gpus(); ++gpu) {
+    const Answer xid = self().ask("xid", gpu);
+    if (xid.value == 0 || told[gpu]) continue;
+    told[gpu] = true;
+    *event = {device_of(gpu), kEventXid, xid.value, 0, 0};
+    return kSuccess;
+  }
+  return kTimeout;
+}
+int nvmlDeviceGetComputeRunningProcesses_v3(Device device, unsigned* count, ProcessInfo* processes) {
+  const int result = give(device, "process", &processes[0].pid);
+  *count = 1;
+  static_cast<void>(give(device, "process_memory", &processes[0].memory));
+  return result;
+}
+int nvmlDeviceGetProcessUtilization(Device device, ProcessUtilization* samples, unsigned* count, unsigned long long) {
+  const int result = give(device, "process", &samples[0].pid);
+  *count = 1;
+  static_cast<void>(give(device, "process_utilization", &samples[0].sm));
+  return result;
+}
+int nvmlDeviceGetEncoderUtilization(Device device, unsigned* value, unsigned* period) {
+  *period = 0;
+  return give(device, "encoder", value);
+}
+#endif
+int nvmlDeviceGetTemperature(Device device, int, unsigned* value) {
+  return give(device, "temperature", value);
+}
+int nvmlDeviceGetEccMode(Device device, int* mode, int* pending) {
+  *pending = 0;
+  return give(device, "ecc", mode);
+}
+int nvmlDeviceGetPersistenceMode(Device device, int* mode) {
+  return give(device, "persistence", mode);
+}
+int nvmlDeviceGetTotalEccErrors(Device device, int error, int counter, unsigned long long* count) {
+  const std::string key = error == kCorrected ? "ecc_corrected" : "ecc_uncorrected";
+  return give(device, (counter == kVolatile ? key : key + "_ever").c_str(), count);
+}
+int nvmlDeviceGetCurrPcieLinkGeneration(Device device, unsigned* value) {
+  return give(device, "pcie_generation", value);
+}
+int nvmlDeviceGetCurrPcieLinkWidth(Device device, unsigned* value) {
+  return give(device, "pcie_width", value);
+}
+int nvmlDeviceGetMaxPcieLinkWidth(Device device, unsigned* value) {
+  return give(device, "pcie_width_most", value);
+}
+int nvmlDeviceGetPcieThroughput(Device device, int, unsigned* value) {
+  return give(device, "pcie_throughput", value);
+}
+
+}  // extern "C"

@@ -1,0 +1,270 @@
+// The GPU probe against a double of NVIDIA's library (tests/doubles/nvml_double.cpp).
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+#include "core/gpu/job_gpus.h"
+#include "hdf5schema/trace_writer.h"
+#include "tests/unit/core/test_host.h"
+#include "tests/unit/temporary_directory.h"
+
+namespace reveal {
+namespace {
+
+constexpr char kTwoGpus[] =
+    "gpus 2\nutilization 97\n1.utilization 12\nmemory_utilization 40\nmemory_total 80000000000\n"
+    "memory_used 60000000000\npower 640500\nsm_clock 1410\nreasons 4\nfield74 7000000000\ntemperature 61\n"
+    "ecc_uncorrected 3\nremap_pending 1\nlink0 1\nlink1 0\nlink_errors1 5\nname NVIDIA H100\npower_limit 700000\n";
+
+std::string double_library(const std::string& name = "nvml_double") {
+  return std::string(NVML_DOUBLES) + "/" + name + ".so";
+}
+
+class GpuBench {
+ public:
+  explicit GpuBench(const std::string& text, const std::string& library = double_library(),
+                    std::optional<JobSource> job = std::nullopt) {
+    write(text);
+    ::setenv("NVML_DOUBLE", file().c_str(), 1);
+    sampler_.emplace(fs_, sink_, Sampler::Options{.probes = {"gpu"}, .job = job, .gpu_library = library},
+                     TickTime{second_, second_});
+    sampler_->look_first();
+  }
+
+  void write(const std::string& text) const { std::ofstream(file()) << text << "log " << log().string() << '\n'; }
+  void sample() {
+    second_ += 1'000'000'000;
+    sampler_->sample({.time = {second_, second_}, .number = second_ / 100'000'000});
+  }
+  [[nodiscard]] std::int64_t value(const std::string& family, const std::string& metric,
+                                   const std::string& instance) const {
+    const Family* found = sink_.find(family);
+    return found == nullptr ? kMissing : found->value(metric, instance);
+  }
+  /// What the worker has told by then; one that never does costs patience, not the test.
+  std::int64_t answered(const std::string& family, const std::string& metric, const std::string& instance) {
+    return until([&] { return value(family, metric, instance) != kMissing; }) ? value(family, metric, instance)
+                                                                              : kMissing;
+  }
+  template <typename Condition>
+  bool until(const Condition& condition) {
+    for (int i = 0; i < 2000; ++i) {
+      sample();
+      if (condition()) return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    return false;
+  }
+  [[nodiscard]] Coverage coverage() const { return sampler_->coverage().front(); }
+  [[nodiscard]] std::string fact(const std::string& key) const {
+    for (const auto& [name, value] : sampler_->facts()) {
+      if (name == key) return value;
+    }
+    return "";
+  }
+  void end() { sampler_.reset(); }
+  [[nodiscard]] std::string calls() const {
+    std::ifstream in(log());
+    std::stringstream text;
+    text << in.rdbuf();
+    return text.str();
+  }
+
+ private:
+  [[nodiscard]] std::string file() const { return (folder_.path() / "gpus").string(); }
+  [[nodiscard]] std::filesystem::path log() const { return folder_.path() / "calls"; }
+
+  TemporaryDirectory folder_;
+  KernelTree fs_;
+  TraceSink sink_;
+  std::int64_t second_ = 1'000'000'000;
+  std::optional<Sampler> sampler_;
+};
+
+TEST(Gpu, MeasuresInBaseUnitsWhatTheDriverKnows) {
+  GpuBench bench(kTwoGpus);
+  ASSERT_EQ(bench.coverage().state, Coverage::State::ok) << bench.coverage().reason;
+  EXPECT_EQ(bench.answered("gpu/utilization", "gpu.utilization", "gpu0"), 97);
+  EXPECT_EQ(bench.value("gpu/utilization", "gpu.utilization", "gpu1"), 12);
+  EXPECT_EQ(bench.value("gpu/memory", "gpu.memory_used", "gpu0"), 60'000'000'000);
+  EXPECT_EQ(bench.value("gpu/memory", "gpu.memory_free", "gpu0"), 20'000'000'000);
+  EXPECT_EQ(bench.value("gpu/power", "gpu.power", "gpu0"), 641);
+  EXPECT_EQ(bench.value("gpu/clocks", "gpu.sm_clock", "gpu0"), 1'410'000'000);
+  EXPECT_EQ(bench.value("gpu/reasons", "gpu.reason_power_cap", "gpu0"), 1);
+  EXPECT_EQ(bench.value("gpu/reasons", "gpu.reason_hw_slowdown", "gpu0"), 0);
+  EXPECT_EQ(bench.value("gpu/violations", "gpu.power_violation", "gpu0"), 7'000'000'000);
+  EXPECT_EQ(bench.answered("gpu/temperatures", "gpu.temperature", "gpu1"), 61);
+  EXPECT_EQ(bench.value("gpu/errors", "gpu.ecc_uncorrected", "gpu0"), 3);
+  EXPECT_EQ(bench.value("gpu/states", "gpu.remap_pending", "gpu0"), 1);
+  EXPECT_EQ(bench.value("gpu/states", "nvlink.active", "gpu0/link1"), 0);
+  EXPECT_EQ(bench.value("gpu/errors", "nvlink.crc_errors", "gpu0/link1"), 10);
+}
+
+TEST(Gpu, HasNoValueForWhatTheDriverDoesNotSupport) {
+  GpuBench bench("gpus 1\nutilization 50\npower !3\n");
+  EXPECT_EQ(bench.answered("gpu/utilization", "gpu.utilization", "gpu0"), 50);
+  EXPECT_EQ(bench.value("gpu/power", "gpu.power", "gpu0"), kMissing);
+  EXPECT_EQ(bench.value("gpu/clocks", "gpu.memory_clock", "gpu0"), kMissing);
+  EXPECT_EQ(bench.value("gpu/traffic", "pcie.tx_bytes", "gpu0"), kMissing);
+}
+
+TEST(Gpu, TellsWhoTheGpusAre) {
+  const GpuBench bench(kTwoGpus);
+  EXPECT_EQ(bench.fact("gpu.driver"), "550.54.15");
+  EXPECT_EQ(bench.fact("gpu.gpu0.name"), "NVIDIA H100");
+  EXPECT_EQ(bench.fact("gpu.gpu1.uuid"), "GPU-11111111");
+  EXPECT_EQ(bench.fact("gpu.gpu1.address"), "0000:82:00.0");
+  EXPECT_EQ(bench.fact("gpu.gpu0.power_limit"), "700");
+  EXPECT_EQ(bench.fact("gpu.gpu0.allocated_by"), "") << "nobody said so";
+}
+
+TEST(Gpu, IsAbsentWithoutTheLibraryAndSaysWhy) {
+  EXPECT_EQ(GpuBench(kTwoGpus, "/nowhere/libnvidia-ml.so.1").coverage().reason,
+            "no NVIDIA driver here (/nowhere/libnvidia-ml.so.1 cannot be loaded)");
+  const GpuBench mismatch("gpus 1\ninit !18\n");
+  EXPECT_EQ(mismatch.coverage().state, Coverage::State::absent);
+  EXPECT_NE(mismatch.coverage().reason.find("different versions"), std::string::npos) << mismatch.coverage().reason;
+  EXPECT_EQ(GpuBench("gpus 0\n").coverage().reason, "the NVIDIA driver shows no GPU to this user");
+}
+
+TEST(Gpu, UsesWhatAnOlderLibraryHas) {
+  GpuBench bench("gpus 1\nutilization 30\nreasons 8\npcie_throughput 500\n", double_library("nvml_double_old"));
+  EXPECT_EQ(bench.answered("gpu/reasons", "gpu.reason_hw_slowdown", "gpu0"), 1);
+  EXPECT_EQ(bench.answered("gpu/throughput", "pcie.tx_throughput", "gpu0"), 500'000);
+  EXPECT_EQ(bench.value("gpu/states", "gpu.remap_pending", "gpu0"), kMissing);
+}
+
+TEST(Gpu, GoesOnAfterALibraryThatHung) {
+  GpuBench bench("gpus 1\nutilization 30\n");
+  EXPECT_EQ(bench.answered("gpu/utilization", "gpu.utilization", "gpu0"), 30);
+  bench.write("gpus 1\nutilization 31\nlatency 300\n");
+  EXPECT_TRUE(bench.until([&] { return !bench.coverage().reason.empty(); }));
+  EXPECT_EQ(bench.coverage().reason, "the NVIDIA library did not answer for a part of the time");
+  bench.write("gpus 1\nutilization 32\n");
+  EXPECT_TRUE(bench.until([&] { return bench.value("gpu/utilization", "gpu.utilization", "gpu0") == 32; }));
+}
+
+TEST(Gpu, OutlivesALibraryThatCrashes) {
+  GpuBench bench("gpus 1\nutilization 30\n");
+  EXPECT_EQ(bench.answered("gpu/utilization", "gpu.utilization", "gpu0"), 30);
+  bench.write("gpus 1\nutilization 30\ncrash 1\n");
+  EXPECT_TRUE(bench.until([&] { return bench.coverage().reason.find("crashed") != std::string::npos; }));
+  EXPECT_EQ(bench.coverage().reason, "the NVIDIA library crashed: nothing of the GPUs is known from then on");
+  const GpuBench at_once("gpus 1\ncrash 1\n");
+  EXPECT_EQ(at_once.coverage().state, Coverage::State::absent);
+}
+
+TEST(Gpu, StatesWhichGpuWasLost) {
+  GpuBench bench(kTwoGpus);
+  EXPECT_EQ(bench.answered("gpu/utilization", "gpu.utilization", "gpu1"), 12);
+  bench.write("gpus 2\nutilization 97\n1.utilization !15\n");
+  EXPECT_TRUE(bench.until([&] { return !bench.coverage().reason.empty(); }));
+  EXPECT_EQ(bench.coverage().reason, "gpu1 was lost while the job ran: nothing is known of it from then on");
+  EXPECT_TRUE(bench.until([&] { return bench.value("gpu/utilization", "gpu.utilization", "gpu0") == 97; }));
+  EXPECT_EQ(bench.value("gpu/utilization", "gpu.utilization", "gpu1"), kMissing);
+}
+
+TEST(Gpu, CountsCriticalErrorsOnce) {
+  GpuBench bench("gpus 1\nutilization 30\n0.xid 79\n");
+  EXPECT_TRUE(bench.until([&] { return bench.value("gpu/errors", "gpu.xid", "gpu0") == 1; }));
+}
+
+TEST(Gpu, GivesEachOfTheJobsProcessesItsShare) {
+  const std::string pid = std::to_string(::getpid());
+  GpuBench bench("gpus 1\nutilization 30\nprocess " + pid + "\nprocess_memory 5000\nprocess_utilization 28\n",
+                 double_library(), JobSource{.pid = ::getpid()});
+  EXPECT_EQ(bench.answered("gpu/process_memory", "process.gpu_memory", "rank0/gpu0"), 5000);
+  EXPECT_EQ(bench.value("gpu/process_utilization", "process.gpu_utilization", "rank0/gpu0"), 28);
+}
+
+TEST(Gpu, ClosesTheDriverBeforeItsEnd) {
+  GpuBench bench(kTwoGpus);
+  bench.sample();
+  EXPECT_EQ(bench.calls(), "init\n");
+  bench.end();
+  EXPECT_EQ(bench.calls(), "init\nshutdown\n");
+}
+
+TEST(Gpu, IsNotAskedForOnACopiedTree) {
+  const TestHost host;
+  EXPECT_EQ(ProbeBench(host, "gpu").coverage().reason, "a copied tree does not bring its GPUs along");
+}
+
+TEST(Gpu, IsReplayedFromARecording) {
+  const TestHost host;
+  const auto text = [](const std::string& words) { return std::to_string(words.size()) + "\n" + words + "\n"; };
+  const std::string opened = "driver 550.1\nfact 3 uuid GPU-3\nfact 3 minor 3\n";
+  const std::string answer = "fast\n3 gpu.utilization 88 gpu.power 300\nxid 3 79\nrubbish\n3 gpu.utilization x\n";
+  host.write("/ticks.rec", "reveal recording 1\n+ 0 @@nvml\n$ 0 " + text(opened) + "= 1 1\n$ 0 " + text(answer) +
+                               "= 2000000000 2000000000\n");
+  KernelTree fs(host.root());
+  TraceSink sink;
+  Sampler sampler(fs, sink, {.probes = {"gpu"}}, {1, 1});
+  ASSERT_EQ(sampler.coverage().front().state, Coverage::State::ok) << sampler.coverage().front().reason;
+  static_cast<void>(fs.next_tick());
+  static_cast<void>(fs.next_tick());
+  sampler.sample({.time = {2'000'000'000, 2'000'000'000}, .number = 0});
+  ASSERT_NE(sink.find("gpu/utilization"), nullptr);
+  EXPECT_EQ(sink.find("gpu/utilization")->value("gpu.utilization", "gpu3"), 88);
+}
+
+constexpr int kMinors[] = {1, 0, 2, 3};
+std::vector<GpuIdentity> four_gpus() {
+  std::vector<GpuIdentity> gpus;
+  for (int i = 0; i < 4; ++i) gpus.push_back({i, kMinors[i], "GPU-" + std::to_string(i) + "aaa"});
+  return gpus;
+}
+
+JobGpus of_environment(const std::string& environment) {
+  const TestHost host;
+  host.process(50, 1, "python", 10, 5);
+  host.write("/proc/50/environ", environment + std::string("\0", 1));
+  host.last_pid(50);
+  KernelTree fs(host.root());
+  const Host facts = Host::look(fs);
+  Job job(fs, facts, JobSource{.pid = 50}, 9);
+  job.update({1, 1});
+  return gpus_of_job(fs, &job, four_gpus());
+}
+
+TEST(JobGpus, AreThoseThatSlurmOrTheUserNames) {
+  EXPECT_EQ(of_environment("HOME=/root").indices, (std::set<int>{0, 1, 2, 3}));
+  EXPECT_EQ(of_environment("HOME=/root").allocated_by, "");
+  EXPECT_EQ(of_environment("SLURM_JOB_GPUS=0,2").indices, (std::set<int>{1, 2})) << "by the number of the device file";
+  EXPECT_EQ(of_environment("SLURM_JOB_GPUS=0,2").allocated_by, "Slurm");
+  EXPECT_EQ(of_environment("CUDA_VISIBLE_DEVICES=3").indices, (std::set<int>{3}));
+  EXPECT_EQ(of_environment("CUDA_VISIBLE_DEVICES=GPU-1aaa,GPU-2").indices, (std::set<int>{1, 2}));
+  EXPECT_EQ(of_environment("CUDA_VISIBLE_DEVICES=0,-1,1").indices, (std::set<int>{0})) << "as CUDA reads it";
+  EXPECT_EQ(of_environment("CUDA_VISIBLE_DEVICES=MIG-1").indices.size(), 4U) << "parts of one of them";
+}
+
+TEST(JobGpus, AreThoseThatTheDevicesCgroupLetsItOpen) {
+  const TestHost host;
+  host.process(50, 1, "python", 10, 5);
+  host.write("/proc/50/cgroup", "7:devices:/job_7\n");
+  host.write("/proc/self/mountinfo", "30 22 0:27 / /sys/fs/cgroup/devices rw - cgroup cgroup rw,devices\n");
+  host.write("/sys/fs/cgroup/devices/job_7/devices.list", "c 1:3 rwm\nc 195:255 rw\nc 195:3 rwm\n");
+  host.last_pid(50);
+  KernelTree fs(host.root());
+  const Host facts = Host::look(fs);
+  Job job(fs, facts, JobSource{.pid = 50}, 9);
+  job.update({1, 1});
+  const JobGpus found = gpus_of_job(fs, &job, four_gpus());
+  EXPECT_EQ(found.indices, (std::set<int>{3})) << found.allocated_by;
+  EXPECT_EQ(found.allocated_by, "devices cgroup");
+}
+
+TEST(JobGpus, AreNotWokenWhereTheySleep) {
+  const TestHost host;
+  host.write("/proc/driver/nvidia/gpus/0000:81:00.0/information", "Model: x\n");
+  host.write("/proc/driver/nvidia/gpus/0000:c1:00.0/information", "Model: x\n");
+  host.write("/sys/bus/pci/devices/0000:c1:00.0/power/runtime_status", "suspended\n");
+  KernelTree fs(host.root());
+  EXPECT_EQ(gpu_addresses(fs).awake, std::vector<std::string>{"0000:81:00.0"});
+  EXPECT_EQ(gpu_addresses(fs).asleep, 1U);
+}
+
+}  // namespace
+}  // namespace reveal

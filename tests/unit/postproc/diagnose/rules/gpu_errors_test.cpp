@@ -1,0 +1,108 @@
+#include <gtest/gtest.h>
+
+#include "gpu_training.h"
+#include "hdf5schema/basics/error.h"
+
+namespace reveal {
+namespace {
+
+using R = RuleRecording;
+
+R::Course once_at(double when, double count, double step = 0.1) {
+  return [=](double second) { return std::abs(second - when) < step / 2 ? count / step : 0; };
+}
+
+TEST(RuleGpuEcc, IsCriticalWhereAnErrorWasNotCorrected) {
+  GpuTraining bad;
+  bad.set("gpu.ecc_uncorrected", once_at(100, 2), 1);
+  const auto found = bad.findings("gpu.ecc_remap");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].severity, Severity::critical);
+  EXPECT_EQ(found[0].instances, std::vector<std::string>{"gpu1"});
+  EXPECT_NEAR(bad.node.second_of(found[0].intervals[0].begin_utc_ns), 100, 1);
+}
+
+TEST(RuleGpuEcc, AlarmsNobodyForARowThatWaitsForAReset) {
+  GpuTraining pending;
+  pending.set("gpu.remap_pending", R::always(1), 0);
+  const auto found = pending.findings("gpu.ecc_remap");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].severity, Severity::notice);
+  GpuTraining failed;
+  failed.set("gpu.remap_failed", R::always(1), 0).set("gpu.remap_pending", R::always(1), 0);
+  EXPECT_EQ(failed.findings("gpu.ecc_remap").at(0).severity, Severity::warning);
+}
+
+TEST(RuleGpuEcc, IsSilentOnCorrectedErrorsAndSaysWhereNothingIsCounted) {
+  GpuTraining corrected;
+  corrected.node.counter("gpu.ecc_corrected", "gpu0", once_at(50, 5));
+  EXPECT_TRUE(corrected.findings("gpu.ecc_remap").empty());
+  R none;
+  none.gauge("gpu.utilization", "gpu0", R::always(97));
+  EXPECT_THROW(static_cast<void>(none.findings("gpu.ecc_remap")), Unavailable);
+}
+
+std::vector<Finding> with_xid(const std::string& number) {
+  GpuTraining bad;
+  bad.set("gpu.xid", once_at(120, 1), 0);
+  bad.node.events.push_back({120'000'000'000, "gpu0", "xid", number});
+  return bad.findings("gpu.xid");
+}
+
+TEST(RuleGpuXid, TellsABrokenGpuFromABrokenProgram) {
+  const auto lost = with_xid("79");
+  ASSERT_EQ(lost.size(), 1U);
+  EXPECT_EQ(lost[0].severity, Severity::critical);
+  EXPECT_NE(lost[0].sentence.find("Xid 79: the GPU has fallen off the bus"), std::string::npos) << lost[0].sentence;
+  const auto program = with_xid("31");
+  ASSERT_EQ(program.size(), 1U);
+  EXPECT_EQ(program[0].severity, Severity::notice);
+  EXPECT_TRUE(program[0].remedy.user.empty()) << "the command is not known";
+  EXPECT_EQ(with_xid("999")[0].severity, Severity::warning);
+}
+
+TEST(RuleGpuXid, IsSilentWithoutOne) {
+  EXPECT_TRUE(GpuTraining().findings("gpu.xid").empty());
+}
+
+GpuTraining with_links(const std::vector<R::Course>& links_of_second) {
+  GpuTraining training;
+  for (int gpu = 0; gpu < 2; ++gpu) {
+    for (std::size_t link = 0; link < links_of_second.size(); ++link) {
+      training.node.gauge("nvlink.active", "gpu" + std::to_string(gpu) + "/link" + std::to_string(link),
+                          gpu == 1 ? links_of_second[link] : R::always(1));
+    }
+  }
+  return training;
+}
+
+TEST(RuleGpuNvlink, NamesLinksThatWentDownOrThatNeighboursHave) {
+  const auto fell =
+      with_links({R::always(1), [](double second) { return second < 200 ? 1.0 : 0.0; }}).findings("gpu.nvlink_down");
+  ASSERT_EQ(fell.size(), 1U);
+  EXPECT_EQ(fell[0].instances, std::vector<std::string>{"gpu1/link1"});
+  EXPECT_EQ(fell[0].confidence, Confidence::certain);
+  const auto never = with_links({R::always(1), R::always(0)}).findings("gpu.nvlink_down");
+  ASSERT_EQ(never.size(), 1U);
+  EXPECT_EQ(never[0].confidence, Confidence::likely);
+}
+
+TEST(RuleGpuNvlink, IsSilentOnBoardsWithoutLinksAndWithAllOfThem) {
+  EXPECT_TRUE(with_links({R::always(1), R::always(1)}).findings("gpu.nvlink_down").empty());
+  GpuTraining single(1);
+  single.node.gauge("nvlink.active", "gpu0/link0", R::always(0));
+  EXPECT_TRUE(single.findings("gpu.nvlink_down").empty()) << "a board that does not use it";
+  EXPECT_THROW(static_cast<void>(GpuTraining().findings("gpu.nvlink_down")), Unavailable);
+}
+
+TEST(RuleGpuNvlink, ReportsErrorsOfALink) {
+  GpuTraining errors = with_links({R::always(1)});
+  errors.node.counter("nvlink.crc_errors", "gpu0/link0", once_at(30, 25));
+  EXPECT_EQ(errors.findings("gpu.nvlink_down").at(0).severity, Severity::notice);
+  GpuTraining few = with_links({R::always(1)});
+  few.node.counter("nvlink.crc_errors", "gpu0/link0", once_at(30, 2));
+  EXPECT_TRUE(few.findings("gpu.nvlink_down").empty());
+}
+
+}  // namespace
+}  // namespace reveal

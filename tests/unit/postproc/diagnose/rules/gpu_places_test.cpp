@@ -1,0 +1,103 @@
+#include <gtest/gtest.h>
+
+#include "gpu_training.h"
+#include "hdf5schema/basics/error.h"
+
+namespace reveal {
+namespace {
+
+using R = RuleRecording;
+
+/// GPU 1 is on NUMA node 1, whose cpus are 4 to 7.
+GpuTraining on_cpu(double cpu, double cpus_allowed, const std::string& node_of_gpu = "1") {
+  GpuTraining training;
+  training.fact("numa_node", "0", 0).fact("numa_node", node_of_gpu, 1);
+  training.node.begin.insert(training.node.begin.end(), {{"numa.node0.cpus", "0-3"},
+                                                         {"numa.node1.cpus", "4-7"},
+                                                         {"numa.node0.distance", "10 21"},
+                                                         {"numa.node1.distance", "21 10"}});
+  training.node.gauge("process.gpu_memory", "rank1/gpu1", R::always(70e9), "rank");
+  training.node.gauge("process.last_cpu", "rank1", R::always(cpu), "rank");
+  training.node.gauge("process.cpus_allowed", "rank1", R::always(cpus_allowed), "rank");
+  return training;
+}
+
+TEST(RuleCpuGpu, NamesAProcessThatIsBoundToTheOtherNode) {
+  GpuTraining training = on_cpu(2, 4);
+  const auto found = training.findings("numa.cpu_gpu_mismatch");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].severity, Severity::warning);
+  EXPECT_EQ(found[0].confidence, Confidence::certain);
+  EXPECT_EQ(found[0].instances, std::vector<std::string>{"rank1/gpu1"});
+  EXPECT_NE(found[0].sentence.find("node 1 (cpus 4-7)"), std::string::npos) << found[0].sentence;
+}
+
+TEST(RuleCpuGpu, IsANoticeWhereItMayRunElsewhereAndSilentWhereItIsNear) {
+  EXPECT_EQ(on_cpu(2, 8).findings("numa.cpu_gpu_mismatch").at(0).severity, Severity::notice);
+  EXPECT_TRUE(on_cpu(5, 4).findings("numa.cpu_gpu_mismatch").empty());
+  EXPECT_THROW(static_cast<void>(on_cpu(2, 4, "-1").findings("numa.cpu_gpu_mismatch")), Unavailable);
+  GpuTraining all = on_cpu(2, 4);
+  all.node.gauge("process.gpu_memory", "rank1/gpu0", R::always(70e9), "rank");
+  EXPECT_TRUE(all.findings("numa.cpu_gpu_mismatch").empty()) << "one process for both cannot be near both";
+}
+
+RuleRecording over_the_fabric(const std::string& module, const std::string& peer_memory) {
+  RuleRecording node;
+  node.begin = {{"gpu_driver.kernel_module", module},
+                {"gpu_driver.peer_memory", peer_memory},
+                {"job.libraries", "nccl torch_cuda"},
+                {"env.SLURM_JOB_NUM_NODES", "2"}};
+  node.end = {{"job.rdma_opened", "0-1"}};
+  return node;
+}
+
+TEST(RuleGdr, NamesTheModuleThatIsMissing) {
+  const auto found = over_the_fabric("proprietary", "not loaded").findings("nccl.gdr_unavailable");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_TRUE(found[0].remedy.admin.at(0).starts_with("modprobe nvidia_peermem"));
+}
+
+TEST(RuleGdr, IsSilentWithAWayForTheFabricAndWithoutOneToUse) {
+  EXPECT_TRUE(over_the_fabric("proprietary", "loaded").findings("nccl.gdr_unavailable").empty());
+  EXPECT_TRUE(over_the_fabric("open", "not loaded").findings("nccl.gdr_unavailable").empty());
+  RuleRecording sockets = over_the_fabric("proprietary", "not loaded");
+  sockets.end = {{"job.rdma_opened", "none"}};
+  EXPECT_TRUE(sockets.findings("nccl.gdr_unavailable").empty());
+  sockets.begin.clear();
+  EXPECT_THROW(static_cast<void>(sockets.findings("nccl.gdr_unavailable")), Unavailable);
+}
+
+/// The GPUs are on NUMA node 1, as is mlx5_1; mlx5_0 is on node 0.
+GpuTraining sending(double far, double near, const std::string& rate_of_near = "400 Gb/sec (4X NDR)") {
+  GpuTraining training;
+  training.fact("numa_node", "1");
+  training.node.begin.insert(training.node.begin.end(), {{"rdma.mlx5_0.numa_node", "0"},
+                                                         {"rdma.mlx5_0.1.state", "ACTIVE"},
+                                                         {"rdma.mlx5_0.1.rate", "400 Gb/sec (4X NDR)"},
+                                                         {"rdma.mlx5_1.numa_node", "1"},
+                                                         {"rdma.mlx5_1.1.state", "ACTIVE"},
+                                                         {"rdma.mlx5_1.1.rate", rate_of_near}});
+  training.node.counter("ib.xmit_bytes", "mlx5_0:1", R::always(far), "node");
+  training.node.counter("ib.xmit_bytes", "mlx5_1:1", R::always(near), "node");
+  return training;
+}
+
+TEST(RuleNicGpu, NamesTheFarAndTheNearPort) {
+  const auto found = sending(2e9, 1e6).findings("numa.nic_gpu_mismatch");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].instances, (std::vector<std::string>{"mlx5_0", "mlx5_1"}));
+  EXPECT_TRUE(found[0].remedy.user.at(0).starts_with("export NCCL_IB_HCA==mlx5_1")) << found[0].remedy.user[0];
+  GpuTraining asked_for = sending(2e9, 1e6);
+  asked_for.node.begin.emplace_back("env.NCCL_IB_HCA", "mlx5_0");
+  EXPECT_EQ(asked_for.findings("numa.nic_gpu_mismatch").at(0).confidence, Confidence::likely);
+}
+
+TEST(RuleNicGpu, IsSilentWhereTheNearPortWorksIsSlowOrThereIsNoTraffic) {
+  EXPECT_TRUE(sending(2e9, 2e9).findings("numa.nic_gpu_mismatch").empty());
+  EXPECT_TRUE(sending(2e9, 1e6, "25 Gb/sec (1X EDR)").findings("numa.nic_gpu_mismatch").empty());
+  EXPECT_TRUE(sending(1e6, 0).findings("numa.nic_gpu_mismatch").empty());
+  EXPECT_THROW(static_cast<void>(GpuTraining().findings("numa.nic_gpu_mismatch")), Unavailable);
+}
+
+}  // namespace
+}  // namespace reveal

@@ -1,0 +1,89 @@
+#include <gtest/gtest.h>
+
+#include "gpu_training.h"
+#include "hdf5schema/basics/error.h"
+
+namespace reveal {
+namespace {
+
+using R = RuleRecording;
+
+GpuTraining with_idle_gpu(int gpu = -1) {
+  GpuTraining training;
+  training.set("gpu.utilization", R::always(0), gpu).set("gpu.memory_used", R::always(0.5e9), gpu);
+  training.node.begin.emplace_back("env.SLURM_JOB_NUM_NODES", "1");
+  training.node.begin.emplace_back("env.SLURM_JOB_ID", "4711");
+  return training;
+}
+
+TEST(RuleGpuUnused, NamesTheGpuAndWhatToAskFor) {
+  const auto found = with_idle_gpu(1).findings("gpu.allocated_unused");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].instances, std::vector<std::string>{"gpu1"});
+  EXPECT_EQ(found[0].remedy.user.at(0), "#SBATCH --gpus=1   # as many as it used");
+  EXPECT_EQ(found[0].remedy.user.at(1), "torchrun --nproc_per_node=2 ...   # one process for each GPU");
+  EXPECT_EQ(found[0].confidence, Confidence::certain);
+}
+
+TEST(RuleGpuUnused, AsksWhetherThereIsCudaWhereNoneWasUsed) {
+  const auto found = with_idle_gpu().findings("gpu.allocated_unused");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].instances.size(), 2U);
+  EXPECT_FALSE(found[0].remedy.advice.empty());
+}
+
+TEST(RuleGpuUnused, IsSilentWhereNobodyAskedForTheGpuWhereNothingRanAndOnParts) {
+  GpuTraining workstation = with_idle_gpu(1);
+  workstation.fact("allocated_by", "");
+  EXPECT_THROW(static_cast<void>(workstation.findings("gpu.allocated_unused")), Unavailable);
+  GpuTraining crashed = with_idle_gpu();
+  crashed.set("job.cpu_time", R::always(0));
+  EXPECT_TRUE(crashed.findings("gpu.allocated_unused").empty());
+  GpuTraining divided = with_idle_gpu();
+  divided.fact("mig", "enabled");
+  EXPECT_THROW(static_cast<void>(divided.findings("gpu.allocated_unused")), Unavailable);
+  GpuTraining starved;
+  starved.set("gpu.utilization", [](double second) { return std::fmod(second, 100) < 5 ? 60.0 : 0.0; });
+  EXPECT_TRUE(starved.findings("gpu.allocated_unused").empty());
+}
+
+TEST(RuleGpuImbalance, NamesTheLeastAndTheMostLoaded) {
+  GpuTraining uneven;
+  uneven.set("gpu.utilization", GpuTraining::while_it_works(35, 1), 0);
+  const auto found = uneven.findings("gpu.imbalance");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].instances, (std::vector<std::string>{"gpu0", "gpu1"}));
+  EXPECT_NEAR(found[0].evidence.at(0).observed.value_or(0), 33, 3);
+}
+
+TEST(RuleGpuImbalance, LeavesAGpuThatIsHeldBackOrUnusedToItsOwnRule) {
+  Finding heat;
+  heat.id = "gpu.thermal_throttle";
+  GpuTraining uneven;
+  uneven.set("gpu.utilization", GpuTraining::while_it_works(35, 1), 0);
+  EXPECT_TRUE(uneven.findings("gpu.imbalance", std::vector<Finding>{heat}).empty());
+  EXPECT_TRUE(with_idle_gpu(1).findings("gpu.imbalance").empty());
+  GpuTraining near;
+  near.set("gpu.utilization", GpuTraining::while_it_works(80, 1), 0);
+  EXPECT_TRUE(near.findings("gpu.imbalance").empty());
+}
+
+TEST(RuleGpuMemory, NamesAGpuWhoseMemoryFillsUp) {
+  GpuTraining leaking(1);
+  leaking.set("gpu.memory_used", [](double second) { return 50e9 + second * 0.1e9; });
+  leaking.set("gpu.memory_free", [](double second) { return 30e9 - second * 0.1e9; });
+  const auto found = leaking.findings("gpu.mem_pressure");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].severity, Severity::notice);
+  EXPECT_GT(found[0].evidence.at(0).observed.value_or(0), 0.95);
+}
+
+TEST(RuleGpuMemory, IsSilentWhereAFrameworkTookAllOfItAtItsStart) {
+  GpuTraining reserved(1);
+  reserved.set("gpu.memory_used", [](double second) { return second < 25 ? 10e9 : 78e9; });
+  reserved.set("gpu.memory_free", [](double second) { return second < 25 ? 70e9 : 2e9; });
+  EXPECT_TRUE(reserved.findings("gpu.mem_pressure").empty());
+}
+
+}  // namespace
+}  // namespace reveal
