@@ -194,7 +194,7 @@ std::vector<Finding> check_nics(const RuleContext& context) {
       "{}{}.",
       context.telemetry.node, most->name, most->node, quantity(most->sent, "bytes/s"), near->node, near->name,
       quantity(near->sent, "bytes/s"), filter.empty() ? "" : "; the job itself asks for it: NCCL_IB_HCA=" + filter);
-  finding.runner_up = {"", "a near port that is down or slow: it is up and as fast as the other one"};
+  finding.runner_up = {"ib.link_degraded", "a near port that is down or slow: it is up and as fast as the other one"};
   return {finding};
 }
 
@@ -258,7 +258,7 @@ const RegisteredRule kNics{{
     .kind = FindingKind::audit,
     .subsystem = Subsystem::network,
     .order = 33,
-    .look_alikes = "a near port that is down or slower,a port that the job itself names,little traffic",
+    .look_alikes = "ib.link_degraded,nccl.wrong_hca_or_unused_rail,a port that the job itself names,little traffic",
     .proof = Proof::test_double,
     .thresholds = {{"min_sent", 50, "MB/s", "mean traffic of all ports"},
                    {"max_near_share", 0.1, "ratio", "part of it that the near port carries"}},
