@@ -1,0 +1,101 @@
+#!/usr/bin/env bash
+# The only program of the guest of node.sh: runs as its first process. JOBS on the kernel's command line chooses some.
+mine='numa.unbound_migrating|numa.autobalancing_churn|numa.single_node_pileup|cpu.smt_shared|irq.balance_service_off'
+mine+='|irq.remote_numa|irq.imbalance|pcie.errors|cpu.clocksource_not_tsc|io.metadata_storm|mem.hugepages_reserved_idle'
+. /usr/local/sbin/first_process.sh
+
+eth=$(ls /sys/class/net | grep -v lo | head -n 1)
+ip link set lo up && ip addr add 10.99.0.2/24 dev $eth && ip link set $eth up
+ethtool -L $eth combined 4 >/dev/null 2>&1
+clock=/sys/devices/system/clocksource/clocksource0/current_clocksource
+say "$(nproc) cpus, threads of cpu0 $(cat /sys/devices/system/cpu/cpu0/topology/thread_siblings_list), clock $(cat $clock)"
+say "$eth is at NUMA node $(cat /sys/class/net/$eth/device/numa_node /sys/class/net/$eth/device/../numa_node 2>/dev/null | xargs)"
+
+busy() { stress-ng --cpu 1 --cpu-method int64 --timeout 35 --quiet; }
+memory() { stress-ng --vm 1 --vm-bytes "$1" --vm-keep --vm-method zero-one --timeout 40 --quiet; }
+on() { # on CPUS COMMAND...
+  taskset -c "$@"
+}
+export -f busy memory
+
+# Two threads of one core beside an idle core.
+two_threads() { taskset -c 0 bash -c busy & taskset -c $1 bash -c busy; wait; }
+export -f two_threads
+job smt-control - bash -c 'two_threads 2'
+job smt-shared cpu.smt_shared bash -c 'two_threads 1'
+
+# Four ranks on the cpus of one node, or each pair on its own.
+four_ranks() { for cpus in 0,1 0,1 $1 $1; do taskset -c $cpus bash -c busy & done; wait; }
+export -f four_ranks
+mine_before=$mine
+mine=${mine/|cpu.smt_shared/} # they share cores, too
+job pileup-control - bash -c 'four_ranks 2,3'
+job pileup numa.single_node_pileup bash -c 'four_ranks 0,1'
+mine=$mine_before
+
+# What runs on a node drives an unbound job to the other one, to and fro; a bound one stays.
+drive() { while sleep 0.4; do on 0,1 timeout 0.4 stress-ng --cpu 2 --quiet; on 2,3 timeout 0.4 stress-ng --cpu 2 --quiet; done; }
+export -f drive on
+setsid bash -c drive &
+driver=$!
+job bound-control - numactl --cpunodebind=0 --localalloc bash -c 'memory 200M'
+job unbound numa.unbound_migrating bash -c 'memory 200M'
+kill -- -$driver
+wait $driver
+
+# A kernel that looks at the memory of a bound job all the time.
+mount -t debugfs debugfs /sys/kernel/debug
+balancing=/sys/kernel/debug/sched/numa_balancing
+job calm-control - numactl --cpunodebind=0 bash -c 'memory 300M'
+echo 100 >$balancing/scan_period_max_ms && echo 100 >$balancing/scan_period_min_ms && echo 1024 >$balancing/scan_size_mb
+job churn numa.autobalancing_churn numactl --cpunodebind=0 bash -c 'memory 300M'
+echo 1000 >$balancing/scan_period_min_ms && echo 60000 >$balancing/scan_period_max_ms && echo 256 >$balancing/scan_size_mb
+
+# The card's vectors: spread beside it, all on one cpu beside it, on the other node.
+vectors=$(awk -F: '/virtio[0-9]+-(in|out)put/ {gsub(/ /, "", $1); print $1}' /proc/interrupts)
+spread() { # spread CPU...
+  local irq cpus=("$@") i=0
+  for irq in $vectors; do
+    echo ${cpus[$((i++ % ${#cpus[@]}))]} >/proc/irq/$irq/smp_affinity_list
+  done
+}
+stream() { iperf3 --client 10.99.0.1 --reverse --parallel 4 --bitrate "$1" --time 35; }
+export -f stream
+spread 2 3
+job irq-control - bash -c 'stream 10M'
+spread 2
+job irq-no-balance irq.balance_service_off bash -c 'stream 10M'
+spread 0 1
+job irq-remote irq.remote_numa bash -c 'stream 10M'
+grep virtio /proc/interrupts
+
+job link-control - sleep 20
+echo "inject link errors" >/dev/console
+job link-errors pcie.errors sleep 30
+cat /sys/class/net/$eth/device/../aer_dev_correctable | head -n 9
+
+echo 200 >/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages
+job huge-idle mem.hugepages_reserved_idle sleep 20
+echo 0 >/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages
+
+# Names and attributes of many files: on a disk of the node, and over NFS from its own server.
+mkdir -p /srv/files/many /mnt/files
+touch /srv/files/many/{1..500}
+modprobe nfsd && mount -t nfsd nfsd /proc/fs/nfsd
+exportfs -o rw,fsid=0,no_root_squash,no_subtree_check 127.0.0.1:/srv/files
+rpc.mountd --no-nfs-version 3 && rpc.nfsd --no-nfs-version 3 --grace-time 10 8 && echo Y >/proc/fs/nfsd/v4_end_grace
+mount -t nfs4 -o vers=4.2,noac 127.0.0.1:/ /mnt/files
+ask() { # ask FOLDER: 40 s long, by three processes
+  for _ in 1 2 3; do (end=$((SECONDS + 40)); while [ $SECONDS -lt $end ]; do stat -c %s $1/* >/dev/null; done) & done
+  wait
+}
+export -f ask
+job names-control - bash -c 'ask /srv/files/many'
+job names io.metadata_storm bash -c 'ask /mnt/files/many'
+grep -A 99 ' mounted on /mnt/files' /proc/self/mountstats | grep -E 'GETATTR|LOOKUP|ACCESS'
+umount /mnt/files
+rpc.nfsd 0
+
+slow=$(tr ' ' '\n' <"${clock/current/available}" | grep -E 'hpet|acpi_pm' | head -n 1)
+echo $slow >$clock
+job clock cpu.clocksource_not_tsc sleep 20
