@@ -3,14 +3,15 @@
 # core of two hardware threads, and a network card behind the second one; runs a job with each fault and its look-alike
 # under reveal-run, and asks the reports: the faulty ones must name the rule, the others none of those tested here.
 #
-#   node.sh PACKAGE.deb [DIR]      needs root: see slurm_systemd.sh, of whose kind this is; DIR may be that of hints.sh
+#   [JOBS=pileup,churn] node.sh PACKAGE.deb [DIR]     needs root: see slurm_systemd.sh, of whose kind this is; DIR may be
+#                                                     that of hints.sh; JOBS: only these of node_scenario.sh
 #
 # Exit status: 0 all as expected, 1 not, 77 something is missing here.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/guest.sh"
 
-[ $# -ge 1 ] || { sed -n '6s/^# *//p' "$0" >&2 && exit 2; }
+[ $# -ge 1 ] || { sed -n '5s/^# *//p' "$0" >&2 && exit 2; }
 guest_begin "$@"
 guest_root "${node_packages[@]}"
 install_scenario "$here/node_scenario.sh"
@@ -40,7 +41,7 @@ machine=(-cpu max,vendor=GenuineIntel,family=6,model=106,stepping=6 -smp 4,socke
   -device pxb-pcie,id=far,bus=pcie.0,bus_nr=128,numa_node=1 -device pcie-root-port,id=port,bus=far,chassis=1,slot=1
   "${card[@]}" -device virtio-net-pci,id=card,bus=port,netdev=n0,romfile=,mq=on,vectors=10,aer=on
   -monitor "unix:$dir/monitor,server=on,wait=off")
-guest_boot 1500 "init=/usr/local/sbin/scenario tsc=reliable clocksource=tsc" "${machine[@]}" || status=$?
+guest_boot 1500 "init=/usr/local/sbin/scenario tsc=reliable clocksource=tsc ${JOBS:+JOBS=$JOBS}" "${machine[@]}" || status=$?
 kill $injector 2>/dev/null || true
 [ "$(cat "$dir/result/status" 2>/dev/null)" = 0 ] || status=1
 say "$([ $status = 0 ] && echo "every fault was named, and nothing else" || echo FAILED)"

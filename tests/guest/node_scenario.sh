@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The only program of the guest of node.sh: runs as its first process. JOBS on the kernel's command line chooses some.
+# The only program of the guest of node.sh: runs as its first process.
 mine='numa.unbound_migrating|numa.autobalancing_churn|numa.single_node_pileup|cpu.smt_shared|irq.balance_service_off'
 mine+='|irq.remote_numa|irq.imbalance|pcie.errors|cpu.clocksource_not_tsc|io.metadata_storm|mem.hugepages_reserved_idle'
 . /usr/local/sbin/first_process.sh
