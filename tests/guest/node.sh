@@ -34,13 +34,33 @@ EOP
 inject >"$dir/inject.log" 2>&1 &
 injector=$!
 
+# States of the cpus that the emulator does not have: the guest's acpi-cpufreq sets them, and nothing follows.
+states=()
+if command -v iasl >/dev/null; then
+  {
+    echo 'DefinitionBlock ("", "SSDT", 2, "REVEAL", "STATES", 1) {'
+    for cpu in 0 1 2 3; do
+      echo "External (\\_SB.CPUS.C00$cpu, DeviceObj) Scope (\\_SB.CPUS.C00$cpu) {"
+      echo 'Name (_PPC, 0) Name (_PCT, Package () {'
+      echo 'ResourceTemplate () {Register (SystemIO, 16, 0, 0x1800)}, ResourceTemplate () {Register (SystemIO, 16, 0, 0x1802)}})'
+      echo 'Name (_PSS, Package () {'
+      echo 'Package () {3500, 100000, 10, 10, 1, 1}, Package () {2000, 50000, 10, 10, 2, 2}, Package () {1200, 20000, 10, 10, 3, 3}})}'
+    done
+    echo '}'
+  } >"$dir/states.asl"
+  iasl -p "$dir/states" "$dir/states.asl" >"$dir/iasl.log" 2>&1 || { cat "$dir/iasl.log" && die "the table of states is wrong"; }
+  states=(-acpitable "file=$dir/states.aml")
+else
+  say "iasl is not installed (acpica-tools): no states of the cpus"
+fi
+
 status=0
 machine=(-cpu max,vendor=GenuineIntel,family=6,model=106,stepping=6 -smp 4,sockets=2,cores=1,threads=2 -m 3072
   -object memory-backend-ram,id=m0,size=1536M -object memory-backend-ram,id=m1,size=1536M
   -numa node,nodeid=0,cpus=0-1,memdev=m0 -numa node,nodeid=1,cpus=2-3,memdev=m1 -numa dist,src=0,dst=1,val=21
   -device pxb-pcie,id=far,bus=pcie.0,bus_nr=128,numa_node=1 -device pcie-root-port,id=port,bus=far,chassis=1,slot=1
   "${card[@]}" -device virtio-net-pci,id=card,bus=port,netdev=n0,romfile=,mq=on,vectors=10,aer=on
-  -monitor "unix:$dir/monitor,server=on,wait=off")
+  -monitor "unix:$dir/monitor,server=on,wait=off" "${states[@]}")
 guest_boot 1500 "init=/usr/local/sbin/scenario tsc=reliable clocksource=tsc ${JOBS:+JOBS=$JOBS}" "${machine[@]}" || status=$?
 kill $injector 2>/dev/null || true
 [ "$(cat "$dir/result/status" 2>/dev/null)" = 0 ] || status=1

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The only program of the guest of node.sh: runs as its first process.
 mine='numa.unbound_migrating|numa.autobalancing_churn|numa.single_node_pileup|cpu.smt_shared|irq.balance_service_off'
-mine+='|irq.remote_numa|irq.imbalance|pcie.errors|cpu.clocksource_not_tsc|io.metadata_storm|mem.hugepages_reserved_idle'
+mine+='|irq.remote_numa|irq.imbalance|pcie.errors|cpu.clocksource_not_tsc|io.metadata_storm|mem.hugepages_reserved_idle|cpu.governor_powersave'
 . /usr/local/sbin/first_process.sh
 
 eth=$(ls /sys/class/net | grep -v lo | head -n 1)
@@ -95,6 +95,17 @@ job names io.metadata_storm bash -c 'ask /mnt/files/many'
 grep -A 99 ' mounted on /mnt/files' /proc/self/mountstats | grep -E 'GETATTR|LOOKUP|ACCESS'
 umount /mnt/files
 rpc.nfsd 0
+
+if modprobe acpi_cpufreq; then
+  governors=/sys/devices/system/cpu/cpufreq/policy*/scaling_governor
+  modprobe -a cpufreq_powersave cpufreq_performance 2>/dev/null
+  echo performance | tee $governors >/dev/null
+  say "$(cat /sys/devices/system/cpu/cpu0/cpufreq/scaling_driver) with $(cat /sys/devices/system/cpu/cpu0/cpufreq/scaling_available_frequencies)"
+  job clocks-control - sleep 20
+  echo powersave | tee $governors >/dev/null
+  job clocks-low cpu.governor_powersave sleep 20
+  echo performance | tee $governors >/dev/null
+fi
 
 slow=$(tr ' ' '\n' <"${clock/current/available}" | grep -E 'hpet|acpi_pm' | head -n 1)
 echo $slow >$clock
