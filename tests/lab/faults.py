@@ -299,20 +299,25 @@ def memory_group(lab, victim: int, _amount: float):
         yield {}
 
 
-@contextlib.contextmanager
-def memory_limit(lab, _victim: int, percent: float):
-    """What its group has now, and no more: or less than it has."""
-    group, end = lab.group, time.monotonic() + 10
-    used = int(read(group / "memory.usage_in_bytes"))
-    counters: dict[str, Any] = {"used_before": used, "limit": int(used * percent / 100)}
-    while True:  # the kernel gives up when it cannot find so much at once
+def set_limit(group: pathlib.Path, size: int, patience: float = 10):
+    """The kernel gives up when it cannot find so much at once."""
+    end = time.monotonic() + patience
+    while True:
         try:
-            write(group / "memory.limit_in_bytes", counters["limit"])
-            break
+            return write(group / "memory.limit_in_bytes", size)
         except Unavailable:
             if time.monotonic() > end:
                 raise
             time.sleep(0.1)
+
+
+@contextlib.contextmanager
+def memory_limit(lab, _victim: int, percent: float):
+    """So much of what its group has now."""
+    group = lab.group
+    used = int(read(group / "memory.usage_in_bytes"))
+    counters: dict[str, Any] = {"used_before": used, "limit": int(used * percent / 100)}
+    set_limit(group, counters["limit"])
     try:
         yield counters
     finally:
@@ -371,8 +376,7 @@ def swap_out(lab, _victim: int, megabytes: float):
         with process(hold, megabytes, time.monotonic() + lab.longest + 60, counter="held", into=group) as counters:
             time.sleep(1)
             before = swapped()
-            with contextlib.suppress(Unavailable):
-                write(group / "memory.limit_in_bytes", int(megabytes * 2e5))
+            set_limit(group, int(megabytes * 2e5))
             yield counters
             counters |= {key: value - before[key] for key, value in swapped().items()}
 
