@@ -44,7 +44,8 @@ sys.dont_write_bytecode = True
 import scenario as lab  # noqa: E402
 from faults import SCENARIOS, Unavailable  # noqa: E402
 
-REPORTED, REMARKS = ("notice", "warning", "critical"), ("info",)
+FINDINGS, REMARKS = ("warning", "critical"), ("info",)
+REPORTED = ("notice", *FINDINGS)
 NAMED = ("outsider100", "flood", "loss1", "leak", "slow_rank")
 LEAST_IOU, MOST_ONSET = 0.5, 5.0
 
@@ -73,8 +74,8 @@ def judge(build: pathlib.Path, folder: pathlib.Path) -> dict:
     report = json.loads((folder / "job/report.json").read_text())
     reported = [f for f in report["findings"] if f["severity"] in (REMARKS if truth.get("remark") else REPORTED)]
     result = {"truth": truth, "status": report["verdict"]["status"], "rules": [f["id"] for f in reported],
-              "findings": sum(f["severity"] in ("warning", "critical") for f in reported),
-              "notices": sum(f["severity"] in ("notice", *REMARKS) for f in reported)}
+              "findings": sum(f["severity"] in FINDINGS for f in reported),
+              "notices": sum(f["severity"] not in FINDINGS for f in reported)}
     if truth["rule"] is None:
         return result
     hits = [f for f in reported if overlap(f, truth)[0] >= 0.1]
@@ -82,7 +83,7 @@ def judge(build: pathlib.Path, folder: pathlib.Path) -> dict:
     iou, onset = overlap(first, truth) if first else (0.0, None)
     says = lambda key, *right: iou > 0 and first[key] in right
     answer = {
-        "found": bool(hits), "as_finding": any(f["severity"] != "notice" for f in hits), "iou": round(iou, 3),
+        "found": bool(hits), "as_finding": any(f["severity"] in FINDINGS for f in hits), "iou": round(iou, 3),
         "onset": None if onset is None or iou < 0.1 else round(onset, 2),
         "choice": truth["nodes_touched"] != truth["nodes"],
         "node": iou > 0 and bool(set(first["nodes"][:1]) & set(truth["nodes_touched"])),
