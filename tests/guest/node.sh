@@ -58,8 +58,8 @@ status=0
 machine=(-cpu max,vendor=GenuineIntel,family=6,model=106,stepping=6 -smp 4,sockets=2,cores=1,threads=2 -m 3072
   -object memory-backend-ram,id=m0,size=1536M -object memory-backend-ram,id=m1,size=1536M
   -numa node,nodeid=0,cpus=0-1,memdev=m0 -numa node,nodeid=1,cpus=2-3,memdev=m1 -numa dist,src=0,dst=1,val=21
-  -device pxb-pcie,id=far,bus=pcie.0,bus_nr=128,numa_node=1 -device pcie-root-port,id=port,bus=far,chassis=1,slot=1
-  "${card[@]}" -device virtio-net-pci,id=card,bus=port,netdev=n0,romfile=,mq=on,vectors=10,aer=on
+  -device pxb-pcie,id=far,bus=pcie.0,bus_nr=128,numa_node=1 -device pcie-root-port,id=slot0,bus=far,chassis=1,slot=1
+  "${card[@]}" -device virtio-net-pci,id=card,bus=slot0,netdev=n0,romfile=,mq=on,vectors=10,aer=on
   -monitor "unix:$dir/monitor,server=on,wait=off" "${states[@]}")
 guest_boot 1500 "init=/usr/local/sbin/scenario tsc=reliable clocksource=tsc ${JOBS:+JOBS=$JOBS}" "${machine[@]}" || status=$?
 kill $injector 2>/dev/null || true

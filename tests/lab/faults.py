@@ -571,9 +571,10 @@ def file_server(lab, victim: int, _amount: float):
         yield {}
     finally:
         lab.server.send_signal(signal.SIGCONT)
-        run("umount", "-l", lab.data(victim))
         lab.server.terminate()
         lab.server.wait()
+        if os.path.ismount(lab.data(victim)):
+            run("umount", "-l", lab.data(victim))
 
 
 @contextlib.contextmanager
