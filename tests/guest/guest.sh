@@ -99,7 +99,8 @@ guest_boot() { # guest_boot SECONDS KERNEL-ARGUMENTS QEMU-ARGUMENT...: until it 
   rm -rf "$root"
   say "booting"
   "${in_network[@]}" timeout --kill-after=10 "$limit" qemu-system-x86_64 -M q35 -accel tcg,thread=multi -cpu max -display none \
-    -monitor none -no-reboot -serial "file:$dir/console.log" -drive "file=$dir/image,if=virtio,format=raw,cache=unsafe" \
+    -monitor none -no-reboot -serial "file:$dir/console.log" \
+    -drive "file=$dir/image,if=none,id=disk,format=raw,cache=unsafe" -device virtio-blk-pci,drive=disk,bus=pcie.0 -vga none \
     -kernel "$dir/vmlinuz" -initrd "$dir/initrd" -append "root=/dev/vda rw console=ttyS0 quiet psi=1 $arguments" "$@" \
     </dev/null >"$dir/qemu.log" 2>&1 || status=$?
   [ $status = 0 ] || say "qemu ended with $status: $(tail -n 3 "$dir/qemu.log")"

@@ -8,7 +8,7 @@
 #   nodes.sh exec NODE COMMAND...   runs it there, with the control groups in sight
 set -euo pipefail
 
-names() { ip netns list | awk '{ print $1 }' | grep -E '^rvlab[0-9]+-(sw|n[0-9]+)$' || true; }
+names() { ip netns list 2>/dev/null | awk '{ print $1 }' | grep -E '^rvlab[0-9]+-(sw|n[0-9]+)$' || true; }
 
 up() {
   local name="$1" count="$2" i node port
