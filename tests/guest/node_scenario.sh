@@ -42,8 +42,8 @@ modprobe nfsd && mount -t nfsd nfsd /proc/fs/nfsd
 exportfs -o rw,fsid=0,no_root_squash,no_subtree_check 127.0.0.1:/srv/files
 rpc.mountd --no-nfs-version 3 && rpc.nfsd --no-nfs-version 3 --grace-time 10 8 && echo Y >/proc/fs/nfsd/v4_end_grace
 mount -t nfs4 -o vers=4.2,noac 127.0.0.1:/ /mnt/files
-ask() { # ask FOLDER: 38 s long, by three processes
-  for _ in 1 2 3; do (end=$((SECONDS + 38)); while [ $SECONDS -lt $end ]; do stat -c %s $1/* >/dev/null; done) & done
+ask() { # ask FOLDER: 38 s long, by six processes
+  for _ in 1 2 3 4 5 6; do (end=$((SECONDS + 38)); while [ $SECONDS -lt $end ]; do stat -c %s $1/* >/dev/null; done) & done
   wait
 }
 export -f ask
