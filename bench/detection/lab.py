@@ -2,9 +2,12 @@
 """Real jobs in the laboratory of tests/lab, healthy and with one fault each: does the report say what was done?
 
   lab.py --build BUILD --out DIR [--runs 3] [--scenarios all|none|named|loss1,stop] [--workloads all|cnn-train,...]
-         [--seconds 60] [--fault-seconds 12|10-60] [--nodes N] [--seed 1] [--outside 0.1] [--steal 1] [--repeats 2]
+         [--seconds 60|60-3600] [--fault-seconds 12|10-60] [--nodes N|1-3] [--seed 1] [--jobs 1] [--outside 0.1]
+         [--steal 1] [--repeats 2]
   lab.py --build BUILD --out DIR --healthy 42 --disturbed 10 --scenarios named --seconds 150 --fault-seconds 10-60
                                                 the campaign: N healthy runs over all workloads, M of each fault
+  lab.py --build BUILD --out DIR --healthy 100 --scenarios none --seconds 60-3600 --nodes 1-3 --jobs 2
+                                                healthy jobs only, two at a time on cpus of their own
   lab.py --build BUILD --out DIR --again        judges what is recorded there with the present `reveal report`
 
 Every workload runs healthy --runs times; every scenario runs --runs times, each time with a workload drawn from those
@@ -21,10 +24,13 @@ those of the report, the seeds are printed, and a run is judged by these rules:
            more
   onset    between its begin and the fault's; median of those that overlap, and runs with at most 5 s
   all      found, node and subsystem ("also") first, IoU .5 or more and onset within 5 s: the run counts as explained
-  false    findings (warning or worse), and notices, in a run without a fault"""
+  false    findings (warning or worse), and notices, in a run without a fault
+Of a scenario whose rule only remarks (info), remarks are looked at instead."""
 import argparse
-import fnmatch
+import collections
 import json
+import math
+import os
 import pathlib
 import random
 import statistics
@@ -38,7 +44,8 @@ sys.dont_write_bytecode = True
 import scenario as lab  # noqa: E402
 from faults import SCENARIOS, Unavailable  # noqa: E402
 
-REPORTED = ("notice", "warning", "critical")
+FINDINGS, REMARKS = ("warning", "critical"), ("info",)
+REPORTED = ("notice", *FINDINGS)
 NAMED = ("outsider100", "flood", "loss1", "leak", "slow_rank")
 LEAST_IOU, MOST_ONSET = 0.5, 5.0
 
@@ -65,24 +72,25 @@ def judge(build: pathlib.Path, folder: pathlib.Path) -> dict:
     if done.returncode != 0:
         return {"truth": truth, "error": done.stderr.strip()}
     report = json.loads((folder / "job/report.json").read_text())
-    reported = [f for f in report["findings"] if f["severity"] in REPORTED]
+    reported = [f for f in report["findings"] if f["severity"] in (REMARKS if truth.get("remark") else REPORTED)]
     result = {"truth": truth, "status": report["verdict"]["status"], "rules": [f["id"] for f in reported],
-              "findings": sum(f["severity"] != "notice" for f in reported),
-              "notices": sum(f["severity"] == "notice" for f in reported)}
-    if truth["node"] is None:
+              "findings": sum(f["severity"] in FINDINGS for f in reported),
+              "notices": sum(f["severity"] not in FINDINGS for f in reported)}
+    if truth["rule"] is None:
         return result
     hits = [f for f in reported if overlap(f, truth)[0] >= 0.1]
     first = reported[0] if reported else None
     iou, onset = overlap(first, truth) if first else (0.0, None)
     says = lambda key, *right: iou > 0 and first[key] in right
     answer = {
-        "found": bool(hits), "as_finding": any(f["severity"] != "notice" for f in hits), "iou": round(iou, 3),
+        "found": bool(hits), "as_finding": any(f["severity"] in FINDINGS for f in hits), "iou": round(iou, 3),
         "onset": None if onset is None or iou < 0.1 else round(onset, 2),
         "choice": truth["nodes_touched"] != truth["nodes"],
         "node": iou > 0 and bool(set(first["nodes"][:1]) & set(truth["nodes_touched"])),
         "subsystem": says("subsystem", truth["subsystem"]),
         "also": says("subsystem", truth["subsystem"], *truth["also"]),
-        "rule": says("id", truth["rule"])}
+        "rule": says("id", truth["rule"]), "first": first and first["id"],
+        "runner_up": first and (first.get("runner_up") or {}).get("id")}
     answer["near"] = answer["iou"] >= LEAST_IOU
     answer["prompt"] = answer["onset"] is not None and abs(answer["onset"]) <= MOST_ONSET
     right_node = answer["node"] or not answer["choice"]
@@ -101,7 +109,7 @@ def plan(args) -> list[tuple[str, str, int]]:
         left = healthy - (seed - args.seed) * count
         runs += [("healthy", workload, seed) for workload in args.workloads[:max(0, left)]]
         for name in args.scenarios if seed - args.seed < disturbed else ():
-            fit = [w for w in args.workloads if any(fnmatch.fnmatch(w, p) for p in SCENARIOS[name].workloads)]
+            fit = [workload for workload in args.workloads if lab.suits(workload, name)]
             if fit:
                 runs.append((name, random.Random(f"{name} {seed}").choice(fit), seed))
             elif seed == args.seed:
@@ -111,6 +119,25 @@ def plan(args) -> list[tuple[str, str, int]]:
 
 def is_clean(args, truth: dict) -> bool:
     return truth["machine"]["outside_cpus"] <= args.outside and truth["machine"]["steal_percent"] <= args.steal
+
+
+def record_side_by_side(args):
+    """As many copies of ourselves as there are to be jobs at once, each with cpus of its own and its part of the runs."""
+    cpus = sorted(os.sched_getaffinity(0))
+    if args.jobs > len(cpus):
+        sys.exit(f"lab: {args.jobs} jobs at once need as many cpus; there are {len(cpus)}")
+    each, copies = len(cpus) // args.jobs, []
+    try:
+        for part in range(args.jobs):
+            own = ",".join(map(str, cpus[part * each:(part + 1) * each]))
+            copies.append(subprocess.Popen(["taskset", "-c", own, sys.executable, *sys.argv, "--part",
+                                            f"{part}/{args.jobs}"]))
+        for copy in copies:
+            copy.wait()
+    finally:
+        for copy in copies:
+            copy.terminate()
+            copy.wait()
 
 
 def set_aside(folder: pathlib.Path, why: str):
@@ -125,11 +152,14 @@ def record(args, name: str, workload: str, seed: int) -> pathlib.Path | None:
         if not (folder / "truth.json").exists():
             if folder.exists():
                 set_aside(folder, "cut")
-            shortest, longest = args.fault_seconds
-            lasts = random.Random(f"{name} {seed} lasts").uniform(shortest, longest)
+            draw = random.Random(f"{name} {seed} lasts")
+            lasts, logarithms = draw.uniform(*args.fault_seconds), [math.log(limit) for limit in args.seconds]
+            draw = random.Random(f"{name} {workload} {seed}")
+            seconds, nodes = math.exp(draw.uniform(*logarithms)), SCENARIOS[name].nodes
+            if args.nodes and (name == "healthy" or args.nodes[0] == args.nodes[1]):
+                nodes = draw.randint(*map(int, args.nodes))
             try:
-                lab.run_once(name, workload, args.build, folder, args.nodes or SCENARIOS[name].nodes, args.seconds,
-                             lasts, seed)
+                lab.run_once(name, workload, args.build, folder, nodes, seconds, lasts, seed)
             except (Unavailable, RuntimeError, subprocess.TimeoutExpired) as reason:
                 print(f"lab: {folder.name}: no run: {reason}", flush=True)
                 return None
@@ -141,6 +171,11 @@ def record(args, name: str, workload: str, seed: int) -> pathlib.Path | None:
             return folder
         set_aside(folder, "contaminated")
     return None
+
+
+def recorded_before(args, name: str, workload: str, seed: int) -> pathlib.Path | None:
+    folder = args.out / f"{name}-{workload}-{seed}"
+    return folder if (folder / "truth.json").exists() else None
 
 
 def table(rows: list[list]):
@@ -160,14 +195,16 @@ def summary(results: list[dict]):
     healthy, faulty = {}, {}
     for result in good:
         truth = result["truth"]
-        groups, name = (healthy, truth["workload"]) if truth["node"] is None else (faulty, truth["scenario"])
-        groups.setdefault(name, []).append(result)
+        groups = healthy if truth["rule"] is None else faulty
+        groups.setdefault(truth["workload" if truth["node"] is None else "scenario"], []).append(result)
     if healthy:
-        rows = [["healthy", "runs", "too short to say", "false findings", "runs with one", "false notices", "which",
-                 "seeds"]]
+        rows = [["healthy workload or look-alike", "runs", "nodes", "lasts s", "too short to say", "false findings",
+                 "runs with one", "false notices", "which", "seeds"]]
         for name, group in [*sorted(healthy.items()), ("all", [r for g in healthy.values() for r in g])]:
             which = sorted({rule for r in group for rule in r["rules"]})
-            rows.append([name, len(group), sum(r["status"] == "insufficient_data" for r in group),
+            rows.append([name, len(group), span_of(len(r["truth"]["nodes"]) for r in group),
+                         span_of(r["truth"]["machine"]["seconds"] for r in group),
+                         sum(r["status"] == "insufficient_data" for r in group),
                          sum(r["findings"] for r in group), sum(r["findings"] > 0 for r in group),
                          sum(r["notices"] for r in group), ",".join(which) or "-",
                          ",".join(str(r["truth"]["seed"]) for r in group) if name != "all" else ""])
@@ -175,7 +212,8 @@ def summary(results: list[dict]):
         print()
     if faulty:
         rows = [["fault", "runs", "found", "as finding", "right node first", "right subsystem first (also)",
-                 "right rule first", "IoU (.5 or more)", "onset error s (5 or less)", "all of it", "lasts s", "seeds"]]
+                 "right rule first", "IoU (.5 or more)", "onset error s (5 or less)", "all of it", "runner-up", "lasts s",
+                 "seeds"]]
         for name, group in [*sorted(faulty.items()), ("all", [r for g in faulty.values() for r in g])]:
             of = lambda key, among=group: f"{sum(bool(r[key]) for r in among)}/{len(among)}" if among else "-"
             seeds = [f"{r['truth']['seed']}:{r['truth']['workload']}" for r in group] if name != "all" else []
@@ -183,7 +221,8 @@ def summary(results: list[dict]):
                          f"{of('subsystem')} ({of('also')})", of("rule"),
                          f"{median([r['iou'] for r in group])} ({of('near')})",
                          f"{median([abs(r['onset']) for r in group if r['onset'] is not None])} ({of('prompt')})",
-                         of("all"), span_of(group), ",".join(seeds)])
+                         of("all"), most_frequent(r["runner_up"] for r in group),
+                         span_of(lasting(r["truth"]) for r in group), ",".join(seeds)])
         table(rows)
     for result in results:
         if "error" in result:
@@ -191,12 +230,21 @@ def summary(results: list[dict]):
             print(f"no report: {truth['scenario']}-{truth['workload']}-{truth['seed']}: {result['error']}")
 
 
-def span_of(group: list[dict]) -> str:
-    lengths = [(r["truth"]["end_utc_ns"] - r["truth"]["begin_utc_ns"]) / 1e9 for r in group]
-    return f"{min(lengths):.0f}-{max(lengths):.0f}"
+def lasting(truth: dict) -> float:
+    return (truth["end_utc_ns"] - truth["begin_utc_ns"]) / 1e9
 
 
-def seconds_range(text: str) -> tuple[float, float]:
+def span_of(values) -> str:
+    values = list(values)
+    return "-".join(dict.fromkeys(f"{value:.0f}" for value in (min(values), max(values))))
+
+
+def most_frequent(names) -> str:
+    counted = collections.Counter(name for name in names if name)
+    return counted.most_common(1)[0][0] if counted else "-"
+
+
+def numbers(text: str) -> tuple[float, float]:
     first, _, last = text.partition("-")
     return float(first), float(last or first)
 
@@ -217,13 +265,15 @@ def main() -> int:
     parser.add_argument("--disturbed", type=int, help="runs of each scenario (default: --runs)")
     parser.add_argument("--scenarios", default="all")
     parser.add_argument("--workloads", default="all")
-    parser.add_argument("--seconds", type=float, default=60)
-    parser.add_argument("--fault-seconds", type=seconds_range, default="12")
-    parser.add_argument("--nodes", type=int, help="default: what each scenario is meant for")
+    parser.add_argument("--seconds", type=numbers, default="60")
+    parser.add_argument("--fault-seconds", type=numbers, default="12")
+    parser.add_argument("--nodes", type=numbers, help="default: what each scenario is meant for")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--outside", type=float, default=0.1, help="cpus of others that make a run contaminated")
     parser.add_argument("--steal", type=float, default=1, help="percent of steal that makes a run contaminated")
     parser.add_argument("--repeats", type=int, default=2)
+    parser.add_argument("--jobs", type=int, default=1, help="so many runs at once, on cpus of their own")
+    parser.add_argument("--part", help=argparse.SUPPRESS)  # "0/2": every second run, to be recorded only
     parser.add_argument("--keep", action="store_true", help="judge contaminated runs, too: a smoke test, no result")
     parser.add_argument("--again", action="store_true")
     args = parser.parse_args()
@@ -247,7 +297,17 @@ def main() -> int:
                 args.workloads.remove(workload)
         lab.catch_signals()
         args.out.mkdir(parents=True, exist_ok=True)
-        recorded = [record(args, *run) for run in plan(args)]
+        runs = plan(args)
+        if args.part:
+            part, parts = map(int, args.part.split("/"))
+            for run in runs[part::parts]:
+                record(args, *run)
+            return 0
+        if args.jobs > 1:
+            record_side_by_side(args)
+            recorded = [recorded_before(args, *run) for run in runs]
+        else:
+            recorded = [record(args, *run) for run in runs]
         folders = [folder for folder in recorded if folder is not None]
         without = len(recorded) - len(folders)
     results = [judge(args.build, folder) for folder in folders]

@@ -3,6 +3,9 @@
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8
 build_limit=1800
 in_network=() # what qemu is started by, for a network of its own
+# Of an emulated compute node without systemd.
+node_packages=(linux-image-amd64 procps iproute2 iperf3 numactl stress-ng rdma-core ibverbs-utils perftest kmod udev
+  ethtool mawk python3-minimal nfs-kernel-server)
 
 skip() {
   echo "skipped: $*"
@@ -60,6 +63,32 @@ guest_root() { # guest_root DEBIAN-PACKAGE...: unpacks Debian with these and rev
   install -d -m 755 "$root/result"
 }
 
+# The other end of the guest's card is a network namespace of this machine, 10.99.0.1, with an iperf3 server. Sets `card`:
+# what qemu needs for it, but for the device.
+guest_network() {
+  local program
+  for program in ip iperf3; do command -v $program >/dev/null || skip "$program is not installed"; done
+  net=rvguest$$
+  ip netns add $net
+  ip netns exec $net ip tuntap add tap0 mode tap multi_queue
+  ip netns exec $net ip addr add 10.99.0.1/24 dev tap0
+  ip netns exec $net ip link set tap0 up
+  ip netns exec $net iperf3 --server --daemon --pidfile "$dir/iperf3.pid"
+  trap guest_end EXIT
+  in_network=(ip netns exec $net)
+  card=(-netdev tap,id=n0,ifname=tap0,script=no,downscript=no,queues=4,vhost=off)
+}
+guest_end() {
+  kill "$(tr -d '\0' <"$dir/iperf3.pid")" 2>/dev/null || true
+  ip netns del $net
+  rm -rf "$dir/root" "$dir/base.new"
+}
+
+install_scenario() { # install_scenario FILE: as the guest's first process (init=/usr/local/sbin/scenario)
+  install -m 755 "$1" "$root/usr/local/sbin/scenario"
+  install -m 644 "$here/first_process.sh" "$root/usr/local/sbin/first_process.sh"
+}
+
 guest_boot() { # guest_boot SECONDS KERNEL-ARGUMENTS QEMU-ARGUMENT...: until it powers off; leaves $dir/result
   local limit=$1 arguments=$2 status=0
   shift 2
@@ -70,7 +99,8 @@ guest_boot() { # guest_boot SECONDS KERNEL-ARGUMENTS QEMU-ARGUMENT...: until it 
   rm -rf "$root"
   say "booting"
   "${in_network[@]}" timeout --kill-after=10 "$limit" qemu-system-x86_64 -M q35 -accel tcg,thread=multi -cpu max -display none \
-    -monitor none -no-reboot -serial "file:$dir/console.log" -drive "file=$dir/image,if=virtio,format=raw,cache=unsafe" \
+    -monitor none -no-reboot -serial "file:$dir/console.log" \
+    -drive "file=$dir/image,if=none,id=disk,format=raw,cache=unsafe" -device virtio-blk-pci,drive=disk,bus=pcie.0 -vga none \
     -kernel "$dir/vmlinuz" -initrd "$dir/initrd" -append "root=/dev/vda rw console=ttyS0 quiet psi=1 $arguments" "$@" \
     </dev/null >"$dir/qemu.log" 2>&1 || status=$?
   [ $status = 0 ] || say "qemu ended with $status: $(tail -n 3 "$dir/qemu.log")"

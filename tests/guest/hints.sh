@@ -17,33 +17,20 @@ here=$(cd "$(dirname "$0")" && pwd)
 . "$here/guest.sh"
 
 [ $# -ge 1 ] || { sed -n '7s/^# *//p' "$0" >&2 && exit 2; }
-for program in ip iperf3 gcc; do command -v $program >/dev/null || skip "$program is not installed"; done
+command -v gcc >/dev/null || skip "gcc is not installed"
 guest_begin "$@"
-guest_root linux-image-amd64 procps iproute2 iperf3 numactl stress-ng rdma-core ibverbs-utils perftest kmod udev \
-  ethtool mawk python3-minimal nfs-kernel-server
+guest_root "${node_packages[@]}"
 
 echo | gcc -shared -o "$root/usr/lib/libnccl.so.2" -Wl,-soname,libnccl.so.2 -x c -
-install -m 755 "$here/hints_scenario.sh" "$root/usr/local/sbin/scenario"
+install_scenario "$here/hints_scenario.sh"
 
-net=rvguest$$
-ip netns add $net
-ip netns exec $net ip tuntap add tap0 mode tap multi_queue
-ip netns exec $net ip addr add 10.99.0.1/24 dev tap0
-ip netns exec $net ip link set tap0 up
-ip netns exec $net iperf3 --server --daemon --pidfile "$dir/iperf3.pid"
-cleanup() {
-  kill "$(tr -d '\0' <"$dir/iperf3.pid")" 2>/dev/null || true
-  ip netns del $net
-  rm -rf "$dir/root" "$dir/base.new"
-}
-trap cleanup EXIT
+guest_network
 
 status=0
-in_network=(ip netns exec $net)
 machine=(-smp 4,sockets=2,cores=2,threads=1 -m 3072
   -object memory-backend-ram,id=m0,size=1536M -object memory-backend-ram,id=m1,size=1536M
   -numa node,nodeid=0,cpus=0-1,memdev=m0 -numa node,nodeid=1,cpus=2-3,memdev=m1 -numa dist,src=0,dst=1,val=21
-  -netdev tap,id=n0,ifname=tap0,script=no,downscript=no,queues=4,vhost=off
+  "${card[@]}"
   -device virtio-net-pci,netdev=n0,romfile=,mq=on,vectors=10)
 guest_boot 900 "init=/usr/local/sbin/scenario" "${machine[@]}" || status=$?
 [ "$(cat "$dir/result/status" 2>/dev/null)" = 0 ] || status=1

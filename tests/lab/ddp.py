@@ -8,8 +8,7 @@ train: epochs of loading from disk, steps with an all-reduce of the gradients, a
 evaluation; decoder trains a low-rank adaptation of frozen weights. infer: batches from disk without gradients. serve:
 bursts of requests with pauses in between. Every phase is a line in the log, in UTC nanoseconds.
 
-A rank can be made ill while it runs: what it finds in DIR/ill.RANK is obeyed from the next step on: "slow 2" (every
-step takes twice the work), "leak 50" (MB per second)."""
+A rank can be made ill while it runs: see illness.py."""
 import argparse
 import contextlib
 import json
@@ -25,6 +24,8 @@ import torch
 import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
+
+from illness import Illness
 
 WIDTH, CLASSES, TOKENS, LENGTH = 3 * 32 * 32, 10, 512, 48  # of a sample; a vocabulary; a sequence
 
@@ -133,25 +134,6 @@ class Data:
         threading.Thread(target=read, daemon=True).start()
         while (batch := ready.get()) is not None:
             yield batch
-
-
-class Illness:
-    """Reads DIR/ill.RANK once per step."""
-
-    def __init__(self, path):
-        self.path, self.lost, self.last = path, [], time.monotonic()
-
-    def step(self):
-        now, before, self.last = time.monotonic(), self.last, time.monotonic()
-        try:
-            with open(self.path) as file:
-                kind, amount = file.read().split()
-        except (OSError, ValueError):
-            return 1
-        if kind == "leak":
-            size = int(float(amount) * 1e6 * (now - before))
-            self.lost.append(bytearray(os.urandom(1)) * size)
-        return int(amount) if kind == "slow" else 1
 
 
 def main():

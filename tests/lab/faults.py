@@ -1,8 +1,12 @@
-"""What can be made to happen to a node, for a while. Each fault is a context manager that yields its exact counters,
-filled when it ends; `Unavailable` says what this kernel does not offer."""
+"""What can be made to happen to a node, for a while or, as a setting, from before the job begins until it has ended.
+Each is a context manager that yields its exact counters, filled when it ends; `Unavailable` says what this kernel does
+not offer."""
 import contextlib
+import mmap
 import multiprocessing
 import os
+import pathlib
+import shutil
 import signal
 import subprocess
 import time
@@ -112,11 +116,18 @@ def flow(path: str, rate: float, end: float, used):
             time.sleep(max(0.0, min(end, start + written / (rate * 1e6)) - now))
 
 
+def join_and_do(group, function, *arguments):
+    """A process counts for its group from its first page on."""
+    write(f"{group}/cgroup.procs", os.getpid())
+    function(*arguments)
+
+
 @contextlib.contextmanager
-def process(function, *arguments, counter: str, **facts):
-    """A process that belongs to no job; it ends itself even if nobody ends it."""
+def process(function, *arguments, counter: str, into=None, **facts):
+    """A process that belongs to no job, in a control group if one is named; it ends itself even if nobody ends it."""
     used = multiprocessing.Value("d", 0.0)
-    worker = multiprocessing.Process(target=function, args=(*arguments, used), daemon=True)
+    target, first = (function, ()) if into is None else (join_and_do, (into, function))
+    worker = multiprocessing.Process(target=target, args=(*first, *arguments, used), daemon=True)
     worker.start()
     counters: dict[str, Any] = dict(facts)
     try:
@@ -203,37 +214,60 @@ def stop(lab, victim: int, share: float):
                    share_percent=share)
 
 
+def write(path, text):
+    try:
+        with open(path, "w") as file:
+            file.write(str(text))
+    except OSError as error:
+        raise Unavailable(f"{path}: {error.strerror}") from error
+
+
+def read(path) -> str:
+    with open(path) as file:
+        return file.read().strip()
+
+
+@contextlib.contextmanager
+def empty_group(controller: str, path: str):
+    """A control group of version 1, and those above it where there are none; removed when its processes have ended."""
+    root = pathlib.Path("/sys/fs/cgroup") / controller
+    if not (root / "cgroup.procs").exists():
+        raise Unavailable(f"no {controller} controller of control groups v1")
+    made = [folder for folder in reversed([root / path, *(root / path).parents]) if not folder.exists()]
+    (root / path).mkdir(parents=True, exist_ok=True)
+    try:
+        yield root / path
+    finally:
+        deadline = time.monotonic() + 5
+        for folder in reversed(made):
+            while folder.exists() and time.monotonic() < deadline:
+                with contextlib.suppress(OSError):
+                    folder.rmdir()
+                    break
+                time.sleep(0.05)
+
+
 @contextlib.contextmanager
 def control_group(lab, controller: str, victim: int, settings: list[tuple[str, str]], statistics: str):
     """The victim's ranks in a limited group of control groups v1; afterwards they are where they were."""
-    root = f"/sys/fs/cgroup/{controller}"
-    group, homes = f"{root}/{lab.name}", {}
-    if not os.path.exists(f"{root}/cgroup.procs"):
-        raise Unavailable(f"no {controller} controller of control groups v1")
-    os.makedirs(group, exist_ok=True)
+    homes = {}
     counters: dict[str, Any] = dict(settings)
-
-    def write(path, text):
-        with open(path, "w") as file:
-            file.write(text)
-
-    try:
-        for name, value in settings:
-            write(f"{group}/{name}", value)
-        for pid in lab.ranks(victim):
-            with open(f"/proc/{pid}/cgroup") as file:
-                homes[pid] = next(path for _, controllers, path in (line.strip().split(":", 2) for line in file)
+    with empty_group(controller, lab.name) as group:
+        try:
+            for name, value in settings:
+                write(group / name, value)
+            for pid in lab.ranks(victim):
+                homes[pid] = next(path for _, controllers, path in
+                                  (line.split(":", 2) for line in read(f"/proc/{pid}/cgroup").splitlines())
                                   if controller in controllers.split(","))
-            write(f"{group}/cgroup.procs", str(pid))
-        yield counters
-    finally:
-        with contextlib.suppress(OSError), open(f"{group}/{statistics}") as file:
-            counters[statistics] = file.read().strip()
-        for pid, home in homes.items():
+                write(group / "cgroup.procs", pid)
+            yield counters
+        finally:
             with contextlib.suppress(OSError):
-                write(f"{root}{home}/cgroup.procs", str(pid))
-        with contextlib.suppress(OSError):
-            os.rmdir(group)
+                counters[statistics] = read(group / statistics)
+            for pid, home in homes.items():
+                with contextlib.suppress(Unavailable):
+                    write(f"/sys/fs/cgroup/{controller}{home}/cgroup.procs", pid)
 
 
 def quota(lab, victim: int, percent: float):
@@ -253,26 +287,332 @@ def slow_disk(lab, victim: int, megabytes: float):
                          "blkio.throttle.io_service_bytes")
 
 
+# ------------------------------------------------------------------------------------------------- memory of the job
+
+@contextlib.contextmanager
+def memory_group(lab, victim: int, _amount: float):
+    """A setting: the victim's job in a memory group of its own, without a limit yet. Memory that a process already has
+    would not be counted if it were moved later."""
+    with empty_group("memory", lab.name) as group:
+        lab.group = group
+        lab.wrap[victim] = ["sh", "-c", f'echo $$ >{group}/cgroup.procs && exec "$@"', "sh"]
+        yield {}
+
+
+def set_limit(group: pathlib.Path, size: int, patience: float = 10):
+    """The kernel gives up when it cannot find so much at once."""
+    end = time.monotonic() + patience
+    while True:
+        try:
+            return write(group / "memory.limit_in_bytes", size)
+        except Unavailable:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.1)
+
+
+@contextlib.contextmanager
+def memory_limit(lab, _victim: int, percent: float):
+    """So much of what its group has now."""
+    group = lab.group
+    used = int(read(group / "memory.usage_in_bytes"))
+    counters: dict[str, Any] = {"used_before": used, "limit": int(used * percent / 100)}
+    set_limit(group, counters["limit"])
+    try:
+        yield counters
+    finally:
+        with contextlib.suppress(Unavailable):
+            write(group / "memory.limit_in_bytes", -1)
+        with contextlib.suppress(OSError):
+            counters["limit_met"] = int(read(group / "memory.failcnt"))
+            counters["killed"] = int(read(group / "memory.oom_control").split()[-1])
+
+
+@contextlib.contextmanager
+def swap_file(lab, megabytes: int = 1024):
+    path = os.path.join(lab.scratch, "swap")
+    with open(path, "wb") as file:
+        for _ in range(megabytes):
+            file.write(bytes(1 << 20))
+    os.chmod(path, 0o600)
+    run("mkswap", path)
+    run("swapon", path)
+    try:
+        yield
+    finally:
+        run("swapoff", path)
+
+
+def swapped() -> dict[str, int]:
+    return {key: int(value) for key, value in (line.split() for line in read("/proc/vmstat").splitlines())
+            if key in ("pswpin", "pswpout")}
+
+
+@contextlib.contextmanager
+def swap(lab, victim: int, percent: float):
+    """Room for so much of what its group has, and a swap file for the rest."""
+    with swap_file(lab):
+        before, counters = swapped(), {}
+        with memory_limit(lab, victim, percent) as limit:
+            try:
+                yield counters
+            finally:
+                counters |= {key: value - before[key] for key, value in swapped().items()}
+        counters |= limit
+
+
+def hold(megabytes: float, end: float, used):
+    memory = mmap.mmap(-1, int(megabytes * 1e6))
+    for at in range(0, len(memory), mmap.PAGESIZE):
+        memory[at] = 1
+    used.value = len(memory)
+    time.sleep(max(0.0, end - time.monotonic()))
+
+
+@contextlib.contextmanager
+def swap_out(lab, _victim: int, megabytes: float):
+    """An outsider's memory goes to swap and stays there: nobody needs it back."""
+    with swap_file(lab), empty_group("memory", f"{lab.name}-idle") as group:
+        with process(hold, megabytes, time.monotonic() + lab.longest + 60, counter="held", into=group) as counters:
+            time.sleep(1)
+            before = swapped()
+            set_limit(group, int(megabytes * 2e5))
+            yield counters
+            counters |= {key: value - before[key] for key, value in swapped().items()}
+
+
+@contextlib.contextmanager
+def kill(lab, victim: int, rate: float):
+    """It leaks at a limit of half as much again as it has: the kernel kills it."""
+    with memory_limit(lab, victim, 150) as limit:
+        with ill(lab, victim, f"leak {rate:g}") as counters:
+            yield counters
+    counters |= limit
+
+
+@contextlib.contextmanager
+def cold(lab, victim: int, _amount: float):
+    """Somebody drops the job's files from memory, twice a second; memory is not short."""
+    with process(drop, lab.data(victim), time.monotonic() + lab.longest, counter="times") as counters:
+        yield counters
+
+
+def drop(folder: str, end: float, used):
+    while time.monotonic() < end:
+        for path in pathlib.Path(folder).rglob("*"):
+            with contextlib.suppress(OSError), open(path, "rb") as file:
+                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        used.value += 1
+        time.sleep(0.5)
+
+
+# --------------------------------------------------------------------------------------------------- huge pages, others
+
+HUGE = pathlib.Path("/sys/kernel/mm/hugepages")
+SIZE = 2 << 20
+
+
+@contextlib.contextmanager
+def huge_pages(_lab, _victim: int, percent: float):
+    """Of the machine's memory, set aside."""
+    total = next(int(line.split()[1]) << 10 for line in read("/proc/meminfo").splitlines() if "MemTotal" in line)
+    path, wanted = HUGE / "hugepages-2048kB/nr_hugepages", int(total * percent / 100 / SIZE)
+    if not path.exists():
+        raise Unavailable("no huge pages of 2 MiB")
+    before = int(read(path))
+    write(path, before + wanted)
+    try:
+        if int(read(path)) < before + wanted:
+            raise Unavailable("no memory in one piece for huge pages")
+        yield {"huge_bytes": wanted * SIZE}
+    finally:
+        write(path, before)
+
+
+@contextlib.contextmanager
+def huge_pages_on_one(lab, victim: int, percent: float):
+    """The nodes share a kernel: the others are shown what was there before."""
+    view = os.path.join(lab.scratch, "hugepages")
+    for path in HUGE.rglob("*"):
+        copied = os.path.join(view, path.relative_to(HUGE))
+        if path.is_file() and os.access(path, os.R_OK):
+            with contextlib.suppress(OSError):  # "demote" can only be written
+                text = path.read_text()
+                os.makedirs(os.path.dirname(copied), exist_ok=True)
+                write(copied, text)
+    for node in range(lab.count):
+        if node != victim:
+            lab.within[node] = ["sh", "-c", f'mount --bind {view} {HUGE} && exec "$@"', "sh"]
+    with huge_pages(lab, victim, percent) as counters:
+        yield counters
+
+
+def hold_huge(size: int, end: float, used):
+    map_huge = 0x40000  # MAP_HUGETLB, which the module does not know
+    memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | map_huge)
+    for at in range(0, size, SIZE):
+        memory[at] = 1
+    used.value = size
+    time.sleep(max(0.0, end - time.monotonic()))
+
+
+@contextlib.contextmanager
+def huge_pages_in_use(lab, victim: int, percent: float):
+    with huge_pages(lab, victim, percent) as pages:
+        end = time.monotonic() + 10 * lab.seconds + 600
+        with process(hold_huge, pages["huge_bytes"], end, counter="held", **pages) as counters:
+            deadline = time.monotonic() + 20
+            while int(read(HUGE / "hugepages-2048kB/free_hugepages")) > 0 and time.monotonic() < deadline:
+                time.sleep(0.1)
+            yield counters
+
+
+@contextlib.contextmanager
+def mtu(lab, victim: int, size: float):
+    run("ip", "-n", lab.node(victim), "link", "set", "eth0", "mtu", str(int(size)))
+    yield {"mtu": int(size)}
+
+
+@contextlib.contextmanager
+def receive_buffer(lab, victim: int, size: float):
+    """A kernel setting that each namespace has of its own."""
+    value = f"4096 {int(size) // 2} {int(size)}"
+    run("ip", "netns", "exec", lab.node(victim), "sysctl", "-qw", f"net.ipv4.tcp_rmem={value}")
+    yield {"net.tcp_rmem": value}
+
+
+def on_all(setting):
+    """The same on every node: they do not differ."""
+    @contextlib.contextmanager
+    def everywhere(lab, _victim: int, amount: float):
+        with contextlib.ExitStack() as stack:
+            yield {lab.node(i): stack.enter_context(setting(lab, i, amount)) for i in range(lab.count)}
+    return everywhere
+
+
+def environment(name: str, value: str):
+    @contextlib.contextmanager
+    def set_for_all(lab, _victim: int, _amount: float):
+        lab.environment[name] = value
+        yield {name: value}
+    return set_for_all
+
+
+@contextlib.contextmanager
+def threads(lab, victim: int, factor: float):
+    """The job is told to start so many threads for each of its cpus."""
+    lab.environment["OMP_NUM_THREADS"] = str(int(factor * len(lab.cpus(victim))))
+    yield {"threads": lab.environment["OMP_NUM_THREADS"]}
+
+
+@contextlib.contextmanager
+def one_cpu(lab, victim: int, _amount: float):
+    """The job itself may use one cpu of its node's."""
+    cpu = lab.random.choice(sorted(lab.cpus(victim)))
+    if len(lab.cpus(victim)) == 1:
+        raise Unavailable("the node has but one cpu")
+    lab.wrap[victim] = ["taskset", "-c", str(cpu)]
+    yield {"cpu": cpu}
+
+
+def of_group(path: str):
+    """An outsider of whom its control group tells what it is."""
+    @contextlib.contextmanager
+    def outsider_in_group(lab, victim: int, share: float):
+        cpu, end = lab.random.choice(sorted(lab.cpus(victim))), time.monotonic() + lab.longest
+        with empty_group("cpu", path.format(lab=lab.name)) as group:
+            with process(burn, cpu, share, end, counter="cpu_seconds", into=group, cpu=cpu,
+                                      share_percent=share, group=str(group)) as counters:
+                yield counters
+    return outsider_in_group
+
+
+# ---------------------------------------------------------------------------------------------------------- storage
+
+@contextlib.contextmanager
+def small_disk(lab, victim: int, megabytes: float):
+    """A setting: the job works in a file system of its own."""
+    os.makedirs(lab.data(victim), exist_ok=True)
+    run("mount", "-t", "tmpfs", "-o", f"size={int(megabytes)}m", "tmpfs", lab.data(victim))
+    try:
+        yield {}
+    finally:
+        run("umount", "-l", lab.data(victim))
+
+
+@contextlib.contextmanager
+def fill(lab, victim: int, percent: float):
+    path = os.path.join(lab.data(victim), "filled")
+    status = os.statvfs(lab.data(victim))
+    size = int(status.f_bavail * status.f_frsize * percent / 100)
+    with open(path, "wb") as file:
+        os.posix_fallocate(file.fileno(), 0, size)
+    yield {"bytes_filled": size, "bytes_left": os.statvfs(lab.data(victim)).f_bavail * status.f_frsize}
+    with contextlib.suppress(OSError):
+        os.unlink(path)
+
+
+@contextlib.contextmanager
+def file_server(lab, victim: int, _amount: float):
+    """A setting: the job works in a file system that a process serves."""
+    if not shutil.which("bindfs"):
+        raise Unavailable("bindfs is not installed")
+    served = os.path.join(lab.scratch, "served")
+    for folder in (served, lab.data(victim)):
+        os.makedirs(folder, exist_ok=True)
+    lab.server = subprocess.Popen(["bindfs", "-f", served, lab.data(victim)], stdin=subprocess.DEVNULL,
+                                  start_new_session=True)
+    try:
+        deadline = time.monotonic() + 10
+        while not os.path.ismount(lab.data(victim)):
+            if lab.server.poll() is not None or time.monotonic() > deadline:
+                raise Unavailable("bindfs does not serve here")
+            time.sleep(0.1)
+        yield {}
+    finally:
+        lab.server.send_signal(signal.SIGCONT)
+        lab.server.terminate()
+        lab.server.wait()
+        if os.path.ismount(lab.data(victim)):
+            run("umount", "-l", lab.data(victim))
+
+
+@contextlib.contextmanager
+def no_answer(lab, _victim: int, _amount: float):
+    lab.server.send_signal(signal.SIGSTOP)
+    try:
+        yield {}
+    finally:
+        lab.server.send_signal(signal.SIGCONT)
+
+
 @dataclass(frozen=True)
 class Scenario:
     help: str
-    fault: Callable | None = None
+    fault: Callable | None = None  # while the job runs; with none, the setting is the fault
     amount: float = 0
     subsystem: str | None = None
     also: tuple[str, ...] = ()  # subsystems the mechanism truly touches
-    rule: str | None = None     # what the knowledge base calls it
+    rule: str | None = None     # what the knowledge base calls it; none: a look-alike, of which nothing is to be said
     everywhere: bool = False    # the nodes share a kernel: its counters move on all of them
-    workloads: tuple[str, ...] = ("*",)  # patterns; for others it makes no sense. One run takes mlp-train
+    workloads: tuple[str, ...] = ("*-*", "compress")  # patterns, for others it makes no sense; these fill their cpus
     nodes: int = 2
+    setting: Callable | None = None  # from before the job begins until it has ended
+    setting_amount: float = 0
+    least_seconds: float = 0         # what the product needs to see it
+    lasting: bool = False            # once begun, until the job ends
+    kills: bool = False              # the job does not end well
+    remark: bool = False             # the product's finding is one: nothing was slower for it
 
 
 NETWORKED = ("*-train", "mpi-solver")
 OBEDIENT = ("mlp-*", "cnn-*", "encoder-*", "lora-*", "decoder-*", "io-heavy")
 COLD = ("mlp-train", "cnn-train", "io-heavy")  # those that read from the disk all the time
+STEADY = ("blas", "stencil", "stream")         # one busy thread, always the same
 
 # Who is an outsider cannot be told where several nodes of a job share a kernel: there is one node in these.
 SCENARIOS = {
-    "healthy": Scenario("nothing"),
+    "healthy": Scenario("nothing", workloads=("*",)),
     "loss01": Scenario("0.1 % of the packets to one node are lost", loss, 0.1, "network", (), "net.tcp_retrans_fault",
                        workloads=NETWORKED),
     "loss02": Scenario("0.2 % of the packets to one node are lost", loss, 0.2, "network", (), "net.tcp_retrans_fault",
@@ -293,7 +633,67 @@ SCENARIOS = {
     "quota": Scenario("one rank may use a quarter of a cpu", quota, 25, "cpu", ("process",), "cpu.cfs_throttled"),
     "flood": Scenario("200 MB/s of buffered writes", flood, 200, "storage", ("memory",), "mem.writeback_stall", True,
                       nodes=1),
-    "leak": Scenario("one rank leaks 80 MB/s", leak, 80, "memory", ("process",), "mem.leak_oom_risk", True, OBEDIENT),
+    "leak": Scenario("one rank leaks 80 MB/s", leak, 80, "memory", ("process",), "mem.leak_oom_risk", True,
+                     (*OBEDIENT, "blas", "stencil")),
     "slow_loading": Scenario("one rank reads its data at 4 MB/s", slow_disk, 4, "storage", ("process",),
                              "io.slow_reads", workloads=COLD),
+    # --- memory
+    "swap": Scenario("half of the job's memory must go to a swap file and back", swap, 60, "memory",
+                     ("storage", "process"), "mem.swap_activity", workloads=("stream",), nodes=1, setting=memory_group),
+    "swap_out": Scenario("look-alike of swap: idle memory of others goes to swap and stays there", swap_out, 400,
+                         workloads=STEADY, nodes=1),
+    "thrash": Scenario("the job's file no longer fits into its memory limit", memory_limit, 60, "memory",
+                       ("storage", "process"), "mem.reclaim_thrash", workloads=("scan",), nodes=1, setting=memory_group),
+    "thrash_cold": Scenario("look-alike of thrash: somebody drops the job's files from memory", cold,
+                            workloads=("scan",), nodes=1),
+    "oom": Scenario("the job leaks until its memory limit kills it", kill, 100, "memory", ("process",),
+                    "mem.oom_killed", workloads=STEADY, nodes=1, setting=memory_group, lasting=True, kills=True),
+    "oom_limit": Scenario("look-alike of oom: a limit that the job does not meet", memory_limit, 150,
+                          workloads=STEADY, nodes=1, setting=memory_group),
+    "huge_idle": Scenario("5 % of the memory set aside as huge pages", None, 0, "memory", (),
+                          "mem.hugepages_reserved_idle", True, STEADY, 1, huge_pages, 5),
+    "huge_used": Scenario("look-alike of huge_idle: the same, and in use", None, 0, None, (), None, True, STEADY, 1,
+                          huge_pages_in_use, 5),
+    "huge_one": Scenario("1 % of the memory set aside as huge pages, on one of three nodes", None, 0, "memory", (),
+                         "mem.hugepages_inconsistent", False, ("blas", "ring-train"), 3, huge_pages_on_one, 1),
+    "huge_all": Scenario("look-alike of huge_one: on all three", None, 0, None, (), None, True, ("blas", "ring-train"),
+                         3, huge_pages, 1),
+    # --- settings
+    "mtu": Scenario("smaller packets on one of three nodes", None, 0, "network", (), "net.mtu_mismatch", False,
+                    ("ring-train", "flow", "blas"), 3, mtu, 1400),
+    "mtu_all": Scenario("look-alike of mtu: on all three", None, 0, None, (), None, True,
+                        ("ring-train", "flow", "blas"), 3, on_all(mtu), 1400),
+    "drift": Scenario("less memory for sockets on one of three nodes", None, 0, "process", ("network",),
+                      "node.config_drift", False, ("blas", "stencil"), 3, receive_buffer, 1 << 18, remark=True),
+    "drift_all": Scenario("look-alike of drift: on all three", None, 0, None, (), None, True, ("blas", "stencil"), 3,
+                          on_all(receive_buffer), 1 << 18, remark=True),
+    "debug_env": Scenario("PyTorch's checks of collectives are left on", None, 0, "network", ("process",),
+                          "nccl.debug_env_left", True, ("mlp-train", "cnn-train", "encoder-train"), 2,
+                          environment("TORCH_DISTRIBUTED_DEBUG", "DETAIL")),
+    "debug_off": Scenario("look-alike of debug_env: a value that costs nothing", None, 0, None, (), None, True,
+                          ("mlp-train", "cnn-train", "encoder-train"), 2,
+                          environment("TORCH_DISTRIBUTED_DEBUG", "OFF")),
+    # --- cpu
+    "crowd": Scenario("six threads for each cpu", None, 0, "cpu", ("process",), "cpu.oversubscribed", True,
+                      ("compress",), 1, threads, 6),
+    "crowd_fits": Scenario("look-alike of crowd: one thread for each cpu", None, 0, None, (), None, True,
+                           ("compress",), 1, threads, 1),
+    "narrow": Scenario("three processes on one of the node's cpus", None, 0, "cpu", ("process",),
+                       "cpu.affinity_too_narrow", True, ("loader",), 1, one_cpu),
+    "narrow_fits": Scenario("look-alike of narrow: one thread on one cpu", None, 0, None, (), None, True, STEADY, 1,
+                            one_cpu),
+    "service": Scenario("a service of the system takes 60 % of the job's cpu", of_group("system.slice/{lab}.service"),
+                        60, "cpu", ("process",), "cpu.os_jitter", nodes=1),
+    "neighbour": Scenario("another job takes 60 % of the job's cpu", of_group("slurm/uid_0/job_7/{lab}"), 60, "cpu",
+                          ("process",), "node.noisy_neighbour", nodes=1),
+    # --- storage
+    "full": Scenario("the job's file system is filled", fill, 99.9, "storage", (), "io.fs_full", workloads=("blas", "stream"),
+                     nodes=1, setting=small_disk, setting_amount=600, lasting=True, least_seconds=25),
+    "full_half": Scenario("look-alike of full: half of it", fill, 50, workloads=STEADY, nodes=1, setting=small_disk,
+                          setting_amount=600, lasting=True),
+    "hang": Scenario("the server of the job's files does not answer", no_answer, 0, "storage", ("process",),
+                     "io.nfs_slow_server", workloads=("copy", "sort"), nodes=1, setting=file_server,
+                     least_seconds=30),
+    "hang_served": Scenario("look-alike of hang: files of a server that answers", None, 0,
+                            workloads=("copy", "service"), nodes=1, setting=file_server),
 }

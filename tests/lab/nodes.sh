@@ -8,7 +8,7 @@
 #   nodes.sh exec NODE COMMAND...   runs it there, with the control groups in sight
 set -euo pipefail
 
-names() { ip netns list | awk '{ print $1 }' | grep -E '^rvlab[0-9]+-(sw|n[0-9]+)$' || true; }
+names() { ip netns list 2>/dev/null | awk '{ print $1 }' | grep -E '^rvlab[0-9]+-(sw|n[0-9]+)$' || true; }
 
 up() {
   local name="$1" count="$2" i node port
@@ -45,9 +45,10 @@ down() {
     sleep 1
   done
   for node in $(names | grep "^$name-" || true); do ip netns del "$node" 2>/dev/null || true; done
-  for group in /sys/fs/cgroup/{cpu,blkio}/"$name"; do
-    [ ! -d "$group" ] || rmdir "$group" 2>/dev/null || true
-  done
+  # What a fault may have left, all of it called after the laboratory.
+  awk -v name="/$name." 'index($1, name) { print $1 }' /proc/swaps | xargs -r swapoff || true
+  awk -v name="/$name." 'index($2, name) { print $2 }' /proc/self/mounts | xargs -r -n 1 umount -l || true
+  find /sys/fs/cgroup/{cpu,blkio,memory} -depth -type d -name "$name*" -exec rmdir {} + 2>/dev/null || true
 }
 
 clean() {

@@ -12,6 +12,7 @@ nodes as cpus, their cpus differ. SIGINT and SIGTERM end a run cleanly; what SIG
 import argparse
 import contextlib
 import ctypes
+import fnmatch
 import json
 import os
 import pathlib
@@ -66,13 +67,16 @@ WORKLOADS = {
     "io-heavy": torch("mlp", "infer", "--data-mb", "800", "--cold", "--batch", "256"),
     "ring-train": ["{build}/bin/training_job", "--samples", "2048", "--width", "512"],
     "mpi-solver": ["/usr/bin/python3", str(HERE / "mpi_solver.py")],
-}
+} | {kind: ["/usr/bin/python3", str(HERE / "work.py"), kind] for kind in
+     ("compile", "sort", "blas", "stencil", "checkpoint", "copy", "sqlite", "compress", "loader", "service", "bursts",
+      "stream", "scan", "flow", "processes")}
+NEEDS = {"ddp.py": "torch", "mpi_solver.py": "mpi4py", "work.py": "numpy"}
 
 
 def missing(workload: str, build: pathlib.Path) -> str | None:
     """Why this workload cannot run here."""
     program = WORKLOADS[workload][0].format(build=build)
-    module = {"ddp.py": "torch", "mpi_solver.py": "mpi4py"}.get(os.path.basename(WORKLOADS[workload][1]))
+    module = NEEDS.get(os.path.basename(WORKLOADS[workload][1]))
     if not os.access(program, os.X_OK):
         return f"{program} is not built"
     find = f"import importlib.util as u, sys; sys.exit(u.find_spec('{module}') is None)"
@@ -80,7 +84,13 @@ def missing(workload: str, build: pathlib.Path) -> str | None:
         return f"python3-{module} is not installed"
     if module == "mpi4py" and not shutil.which("mpirun"):
         return "openmpi-bin is not installed"
+    if workload == "compile" and not shutil.which("g++"):
+        return "g++ is not installed"
     return None
+
+
+def suits(workload: str, scenario: str) -> bool:
+    return any(fnmatch.fnmatch(workload, pattern) for pattern in SCENARIOS[scenario].workloads)
 
 
 class Lab:
@@ -91,11 +101,15 @@ class Lab:
         self.build, self.out, self.count, self.workload, self.seconds = build, out, count, workload, seconds
         self.name, self.random, self.seed = f"rvlab{os.getpid()}", random.Random(f"{scenario} {seed}"), seed
         self.switch, self.jobs, self.longest = f"{self.name}-sw", [], seconds
-        self.obeys = WORKLOADS[workload][1].endswith("ddp.py")
+        self.obeys = WORKLOADS[workload][1].endswith(("ddp.py", "work.py"))
+        # What a setting changes: variables for all, and by node what starts the collector, and the job under it.
+        self.environment: dict[str, str] = {}
+        self.within: dict[int, list[str]] = {}
+        self.wrap: dict[int, list[str]] = {}
 
     def __enter__(self):
         # Not in /tmp, which may be memory: data are to come from the disk that the traces are on.
-        self.scratch = tempfile.mkdtemp(prefix="scratch.", dir=self.out)
+        self.scratch = tempfile.mkdtemp(prefix=f"{self.name}.", dir=self.out)
         try:
             faults.run("bash", str(HERE / "nodes.sh"), "up", self.name, str(self.count))
         except BaseException:
@@ -148,7 +162,7 @@ class Lab:
         threads = max(1, len(os.sched_getaffinity(0)) // self.count)
         environment |= {"REVEAL_LAB": self.name, "OMP_NUM_THREADS": str(threads), "MASTER_ADDR": self.address(0),
                         "MASTER_PORT": "29500", "GLOO_SOCKET_IFNAME": "eth0", "WORLD_SIZE": str(self.count),
-                        "PYTHONDONTWRITEBYTECODE": "1"}
+                        "PYTHONDONTWRITEBYTECODE": "1"} | self.environment
 
         def words_of(i: int) -> list[str]:
             words = [word.format(build=self.build) for word in WORKLOADS[self.workload]]
@@ -158,14 +172,14 @@ class Lab:
             if self.workload != "mpi-solver":
                 words += ["--seed", str(self.seed)]
             os.makedirs(self.data(i), exist_ok=True)
-            return [str(self.build / "bin/reveal-run"), "--quiet", "--no-report", "--output", str(self.out / "job"),
-                    "--node", f"node{i}", "--", *words]
+            return [*self.within.get(i, []), str(self.build / "bin/reveal-run"), "--quiet", "--no-report", "--output",
+                    str(self.out / "job"), "--node", f"node{i}", "--", *self.wrap.get(i, []), *words]
 
-        def launch(i: int, words: list[str], more: dict[str, str]):
+        def launch(i: int, words: list[str], more: dict[str, str], folder: str | None = None):
             pinned = ["taskset", "-c", ",".join(map(str, sorted(self.cpus(i)))), "bash", str(HERE / "nodes.sh"), "exec",
                       self.node(i)]
             self.jobs.append(subprocess.Popen(pinned + words, env=environment | more, stdin=subprocess.DEVNULL,
-                                              stdout=output, stderr=output, start_new_session=True))
+                                              stdout=output, stderr=output, start_new_session=True, cwd=folder))
 
         if self.workload == "mpi-solver":
             words = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--mca", "plm_rsh_agent",
@@ -177,7 +191,7 @@ class Lab:
             launch(0, ["taskset", "-c", ",".join(map(str, sorted(os.sched_getaffinity(0)))), *words], {})
         else:
             for i in range(self.count):
-                launch(i, words_of(i), {"RANK": str(i)})
+                launch(i, words_of(i), {"RANK": str(i)}, self.data(i))
 
     def wait(self, until: float) -> bool:
         """False if the job ended before."""
@@ -213,16 +227,18 @@ class Lab:
 
 
 class Machine:
-    """What others took from this machine since the beginning: hypervisor and processes that are not ours. The kernel's
-    own threads are nobody's: they send our packets and write our pages back."""
+    """What others took from our cpus of this machine since the beginning: hypervisor and processes that are not ours. The
+    kernel's own threads are nobody's: they send our packets and write our pages back."""
 
     def __init__(self):
         self.begin, self.ticks, self.own = time.monotonic(), self.stat(), self.used()
 
     @staticmethod
     def stat() -> list[int]:
+        ours = {f"cpu{cpu}" for cpu in os.sched_getaffinity(0)}
         with open("/proc/stat") as file:
-            return [int(word) for word in file.readline().split()[1:9]]
+            rows = [line.split() for line in file if line.split()[0] in ours]
+        return [sum(int(row[i]) for row in rows) for i in range(1, 9)]
 
     @staticmethod
     def used() -> float:
@@ -242,7 +258,7 @@ class Machine:
         user, nice, system, _, _, irq, softirq, steal = (b - a for a, b in zip(self.ticks, self.stat()))
         outside = (user + nice + system + irq + softirq) / TICK - (self.used() - self.own)
         return {"seconds": round(seconds, 2), "outside_cpus": round(outside / seconds, 3),
-                "steal_percent": round(100 * steal / TICK / seconds / os.cpu_count(), 2)}
+                "steal_percent": round(100 * steal / TICK / seconds / len(os.sched_getaffinity(0)), 2)}
 
 
 def run_once(name: str, workload: str, build: pathlib.Path, out: pathlib.Path, nodes: int, seconds: float,
@@ -255,31 +271,42 @@ def run_once(name: str, workload: str, build: pathlib.Path, out: pathlib.Path, n
     names = [f"node{i}" for i in range(nodes)]
     truth = {"schema": "reveal.lab/1", "scenario": name, "workload": workload, "seed": seed, "nodes": names,
              "node": None, "nodes_touched": [], "begin_utc_ns": None, "end_utc_ns": None,
-             "subsystem": scenario.subsystem, "also": scenario.also, "rule": scenario.rule, "counters": {}}
-    with Lab(build, out, nodes, workload, seconds, seed, name) as lab:
+             "subsystem": scenario.subsystem, "also": scenario.also, "rule": scenario.rule, "remark": scenario.remark,
+             "kills": scenario.kills, "counters": {}}
+    fault_seconds = max(fault_seconds, scenario.least_seconds)
+    seconds = max(seconds, 2.5 * scenario.least_seconds)
+    with contextlib.ExitStack() as stack:
+        lab = stack.enter_context(Lab(build, out, nodes, workload, seconds, seed, name))
         truth["cpus"] = [sorted(lab.cpus(i)) for i in range(nodes)]
         # Drawn before anything can differ, so that a seed means the same moment and node everywhere.
         earliest, latest = 0.25 * seconds, max(0.25 * seconds, 0.85 * seconds - fault_seconds)
         start, victim = lab.random.uniform(earliest, latest), lab.random.randrange(nodes)
+        place = {"node": names[victim], "nodes_touched": names if scenario.everywhere else [names[victim]]}
+        lab.longest = fault_seconds + 5
+        if scenario.setting is not None:
+            counters = stack.enter_context(scenario.setting(lab, victim, scenario.setting_amount))
+            truth |= place | {"counters": counters}
+        truth["begin_utc_ns"] = time.time_ns() if scenario.setting is not None else None
         lab.start()
         lab.wait_until_prepared()
         if scenario.fault is not None:
-            lab.longest = fault_seconds + 5
             if not lab.wait(time.monotonic() + start):
                 raise RuntimeError("the job ended before the fault began")
             before = lab.network()
             with scenario.fault(lab, victim, scenario.amount) as counters:
                 truth["begin_utc_ns"] = time.time_ns()
-                whole = lab.wait(time.monotonic() + fault_seconds)
+                whole = lab.wait(time.monotonic() + (4 * seconds if scenario.lasting else fault_seconds))
                 truth["end_utc_ns"] = time.time_ns()
             after = lab.network()
-            truth |= {"node": names[victim], "nodes_touched": names if scenario.everywhere else [names[victim]],
-                      "counters": counters, "job_outlived_fault": whole,
-                      "network_during": {n: {k: after[n][k] - before[n][k] for k in after[n]} for n in names}}
+            truth |= place | {
+                "counters": counters, "job_outlived_fault": whole,
+                "network_during": {n: {k: after[n][k] - before[n][k] for k in after[n]} for n in names}}
         deadline = time.monotonic() + 4 * seconds + 60
         for job in lab.jobs:
             job.wait(timeout=max(1.0, deadline - time.monotonic()))
         truth["exit_status"] = [job.returncode for job in lab.jobs]
+        if truth["end_utc_ns"] is None and scenario.setting is not None:
+            truth["end_utc_ns"] = time.time_ns()
         wait_for_orphans()
         truth["network"] = lab.network()
         truth["machine"] = machine.so_far()
@@ -315,14 +342,14 @@ def main() -> int:
     parser.add_argument("--out", type=pathlib.Path)
     parser.add_argument("--runs", type=int, default=1)
     parser.add_argument("--nodes", type=int, help="default: what the scenario is meant for, 1 or 2")
-    parser.add_argument("--workload", choices=WORKLOADS, default="mlp-train")
+    parser.add_argument("--workload", choices=WORKLOADS, help="default: the first that suits the scenario and is here")
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--fault-seconds", type=float, default=12)
     parser.add_argument("--seed", type=int, help="of the first run; the others count on (default: from the clock)")
     args = parser.parse_args()
     if args.scenario == "list":
         for name, scenario in SCENARIOS.items():
-            print(f"{name:14}{scenario.help}; expected: {scenario.rule or 'no finding'}, {scenario.subsystem or '-'}")
+            print(f"{name:14}{scenario.help}; expected: {scenario.rule or 'nothing'}, {scenario.subsystem or '-'}")
         print("workloads: " + ", ".join(WORKLOADS))
         return 0
     if reason := usable():
@@ -335,7 +362,8 @@ def main() -> int:
         parser.error("--out is missing")
     catch_signals()
     build, first = args.build.resolve(), args.seed if args.seed is not None else int(time.time()) % 1_000_000
-    workload = args.workload
+    suitable = [each for each in WORKLOADS if suits(each, args.scenario)]
+    workload = args.workload or next((each for each in suitable if not missing(each, build)), suitable[0])
     if reason := missing(workload, build):
         print(f"skipped: {reason}")
         return 77
@@ -348,7 +376,7 @@ def main() -> int:
         except Unavailable as reason:
             print(f"skipped: {reason}")
             return 77
-        failed += any(truth["exit_status"])
+        failed += any(truth["exit_status"]) and not truth["kills"]
         machine = truth["machine"]
         print(f"{out.name}: {truth['node'] or 'no fault'}, job exited {truth['exit_status']}, "
               f"{json.dumps(truth['counters'])}, others used {machine['outside_cpus']} cpus, "

@@ -110,7 +110,7 @@ const RegisteredRule kSource{{
     .kind = FindingKind::audit,
     .subsystem = Subsystem::cpu,
     .order = 92,
-    .proof = Proof::test_double,
+    .proof = Proof::guest,
     .checks_node = true,
     .user_remedy = {"cat /sys/devices/system/clocksource/clocksource0/current_clocksource   # on each node"},
     .advice = {"Tell the administrators; programs that ask for the time often (traces, profilers, logs) suffer most."},
@@ -130,7 +130,7 @@ const RegisteredRule kFrequency{{
     .subsystem = Subsystem::cpu,
     .order = 91,
     .look_alikes = "cpu.thermal_throttle,cpu.power_cap",
-    .proof = Proof::test_double,
+    .proof = Proof::guest,
     .checks_node = true,
     .user_remedy = {{"srun --cpu-freq=performance {command} ...   # where the site allows it", "job"}},
     .admin_remedy =

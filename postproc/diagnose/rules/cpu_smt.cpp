@@ -143,9 +143,9 @@ std::vector<Finding> check(const RuleContext& context) {
   finding.evidence.push_back(fact(context, "cpu.user", "", "cores with two full threads", sharing.shared, 0, "count"));
   finding.evidence.push_back(fact(context, "cpu.user", "", "share of the run", share, 0, "ratio"));
   finding.sentence = fmt::format(
-      "Busy threads of the job shared {} cores of {} for {:.0f} % of the run, two on each, while {} of the job's cores "
-      "stood idle.",
-      number(sharing.shared), context.telemetry.node, 100 * share, number(sharing.idle));
+      "Busy threads of the job shared {} of {} for {:.0f} % of the run, two on each, while {} of the job's cores stood "
+      "idle.",
+      counted(sharing.shared, "core"), context.telemetry.node, 100 * share, number(sharing.idle));
   finding.runner_up = {"cpu.oversubscribed", "more threads than cpus: here whole cores of the job had nothing to do"};
   return {finding};
 }
@@ -159,7 +159,7 @@ const RegisteredRule kRule{{
     .subsystem = Subsystem::cpu,
     .order = 34,
     .look_alikes = "cpu.oversubscribed,cpu.outsider,a job that fills all its cores",
-    .proof = Proof::test_double,
+    .proof = Proof::guest,
     .thresholds = {{"min_busy", 0.8, "cpus", "use from which a hardware thread is full"},
                    {"max_idle", 0.2, "cpus", "use of both threads below which a core is idle"},
                    {"min_share", 0.5, "ratio", "least part of the run in which there are both"},

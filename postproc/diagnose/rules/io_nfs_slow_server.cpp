@@ -450,7 +450,7 @@ const RegisteredRule kRule{{
     .subsystem = Subsystem::storage,
     .order = 80,
     .look_alikes = "io.metadata_storm,net.tcp_retrans_fault,a busy disk,a cold cache",
-    .proof = Proof::test_double,
+    .proof = Proof::real,
     .thresholds = {{"min_hang", 5, "s", "shortest time without an answer"},
                    {"min_blocked", 0.5, "processes", "least number of processes that wait meanwhile"},
                    {"max_disk_busy", 0.6, "ratio", "busiest local disk: above, processes may wait for that"},

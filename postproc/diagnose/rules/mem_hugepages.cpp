@@ -82,7 +82,7 @@ const RegisteredRule kRule{{
     .subsystem = Subsystem::memory,
     .order = 90,
     .look_alikes = "mem.leak_oom_risk",
-    .proof = Proof::test_double,
+    .proof = Proof::real,
     .checks_node = true,
     .thresholds = {{"min_share", 0.02, "ratio", "least share of the node's memory"}},
     .user_remedy = {"grep . /sys/kernel/mm/hugepages/hugepages-*/free_hugepages   # on the node"},

@@ -81,7 +81,7 @@ const RegisteredRule kRule{{
     .kind = FindingKind::audit,
     .subsystem = Subsystem::network,
     .order = 45,
-    .proof = Proof::test_double,
+    .proof = Proof::real,
     .advice = {"Keep such a setting only with a comment and a measurement that shows that it helps."},
     .verify = "the job runs as fast or faster without the variable",
     .sources = {"https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html"},

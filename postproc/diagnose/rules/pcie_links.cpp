@@ -116,7 +116,9 @@ struct Errors {
 /// Between the two looks of the trace; of a node without a job, since it was started. Nothing where nobody counts them.
 std::optional<Errors> errors_of(const RuleContext& context, const std::string& key) {
   const double before = number_in(value_in(context.begin, key));
-  const double after = number_in(value_in(context.end, key));
+  // The second look has only what changed since; where it has nothing at all, there may have been none.
+  const auto changed = value_in(context.end, key);
+  const double after = changed || context.end.empty() ? number_in(changed) : before;
   const double age = number_in(value_in(context.begin, "since_start.seconds"));
   if (context.without_job() && before >= 0 && age > 0) return Errors{before, age};
   if (std::isnan(before) || std::isnan(after) || after < before) return std::nullopt;

@@ -33,7 +33,7 @@ TEST(RuleSmtShared, NamesTheCoreAndHowMuchWasFree) {
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found[0].severity, Severity::notice);
   EXPECT_EQ(found[0].instances, (std::vector<std::string>{"cpu0", "cpu4"}));
-  EXPECT_NE(found[0].sentence.find("shared 1 cores of n2 for 100 % of the run, two on each, while 3 of"),
+  EXPECT_NE(found[0].sentence.find("shared 1 core of n2 for 100 % of the run, two on each, while 3 of"),
             std::string::npos)
       << found[0].sentence;
 }

@@ -100,6 +100,14 @@ TEST(RulePcieErrors, IsSilentOnOldOrFewErrors) {
   EXPECT_TRUE(day.findings("pcie.errors").empty()) << "four an hour";
 }
 
+TEST(RulePcieErrors, TakesWhatTheSecondLookDoesNotNameForUnchanged) {
+  R node = node_that_counted("port_link_errors", "9000", "9000");
+  node.end = {{"clock_state.offset_ns", "7"}};
+  EXPECT_TRUE(node.findings("pcie.errors").empty()) << "counted, and none";
+  node.end = {};
+  EXPECT_THROW(static_cast<void>(node.findings("pcie.errors")), Unavailable) << "nobody looked again";
+}
+
 TEST(RulePcieErrors, OfANodeWithoutAJobAreThoseSinceItsStart) {
   R node = node_that_counted("port_link_errors", "5000", "5000");
   node.begin.erase(node.begin.begin());

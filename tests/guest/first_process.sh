@@ -1,0 +1,35 @@
+# Sourced by the scenario of a guest, which is its first and only program: /result/scenario.txt says what was found,
+# /result/status is the number of failed checks, and is not there if the end was not reached. Sets `mine` first: the
+# rules that are tested here, separated by "|". JOBS=NAME,NAME on the kernel's command line chooses some jobs.
+set -u
+export LC_ALL=C.UTF-8 PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root
+mount -t proc proc /proc && mount -t sysfs sys /sys && mount -t devtmpfs dev /dev && mkdir -p /dev/shm /dev/pts
+mount -t tmpfs shm /dev/shm && mount -t tmpfs run /run && mount -t tmpfs tmp /tmp
+cd /result || exit 1
+exec > >(tee -a scenario.txt /dev/console) 2>&1
+failures=0
+hostname guest
+say() { printf '%4d s  %s\n' "$(cut -d. -f1 /proc/uptime)" "$*"; }
+finish() {
+  say "$failures checks failed"
+  echo $failures >status
+  sync
+  sleep 1
+  echo o >/proc/sysrq-trigger
+  sleep 60
+}
+trap finish EXIT
+
+job() { # job NAME RULE|- COMMAND...: the report must name the rule first of those tested here; with "-", none of them
+  local name=$1 rule=$2 said
+  shift 2
+  [[ -z ${JOBS:-} || ,$JOBS, == *,$name,* ]] || return 0
+  reveal-run --quiet --no-report --output /result/$name -- "$@" >$name.log 2>&1 || say "$name: its command failed: $(tail -n 1 $name.log)"
+  reveal report /result/$name >$name.txt 2>&1 || say "$name: no report: $(tail -n 1 $name.txt)"
+  said=$(grep -oE '"id": *"('"$mine"')"' /result/$name/report.json | head -n 1 | sed 's/.*: *"//; s/"//')
+  said=${said:--}
+  if [ "$said" = "$rule" ]; then say "ok: $name: $said"; else
+    say "FAILED: $name: $said instead of $rule"
+    failures=$((failures + 1))
+  fi
+}
