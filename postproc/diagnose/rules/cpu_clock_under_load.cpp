@@ -181,12 +181,10 @@ std::vector<double> restlessness(const RuleContext& context, std::span<const dou
   return relative;
 }
 
-constexpr std::string_view kOscillates = "cpu.freq_oscillation";
-
 /// By a finding that has no such clock in its wake; those that have take it into their chain.
 bool is_told(const RuleContext& context, Interval at) {
   return found_beside(context, at, [](const Finding& one) {
-    return one.kind == FindingKind::anomaly && !is_cause_of(one.id, kOscillates);
+    return one.kind == FindingKind::anomaly && !is_cause_of(one.id, "cpu.freq_oscillation");
   });
 }
 
@@ -280,7 +278,7 @@ const RegisteredRule kCap{{
 }};
 
 const RegisteredRule kOscillation{{
-    .id = kOscillates,
+    .id = "cpu.freq_oscillation",
     .title = "The clock of the cpus goes up and down at steady load",
     .looks_for = "Intervals in which the clock (platform.aperf, platform.mperf, platform.tsc, else cpu.frequency) "
                  "changes from second to second and is lower, while the job uses as many cpus as before: a symptom, "
