@@ -72,10 +72,11 @@ def judge(build: pathlib.Path, folder: pathlib.Path) -> dict:
     if done.returncode != 0:
         return {"truth": truth, "error": done.stderr.strip()}
     report = json.loads((folder / "job/report.json").read_text())
-    reported = [f for f in report["findings"] if f["severity"] in (REMARKS if truth.get("remark") else REPORTED)]
+    shown = [f for f in report["findings"] if f["severity"] in REPORTED]
+    reported = [f for f in report["findings"] if f["severity"] in REMARKS] if truth.get("remark") else shown
     result = {"truth": truth, "status": report["verdict"]["status"], "rules": [f["id"] for f in reported],
-              "findings": sum(f["severity"] in FINDINGS for f in reported),
-              "notices": sum(f["severity"] not in FINDINGS for f in reported)}
+              "findings": sum(f["severity"] in FINDINGS for f in shown),
+              "notices": sum(f["severity"] not in FINDINGS for f in shown)}
     if truth["rule"] is None:
         return result
     hits = [f for f in reported if overlap(f, truth)[0] >= 0.1]

@@ -33,7 +33,7 @@ std::string steering_of(KernelTree& fs, const std::string& queues, std::size_t& 
 }
 
 /// "4: ACTIVE" is "ACTIVE".
-std::string without_number(std::string state) {
+std::string without_number(const std::string& state) {
   const std::size_t colon = state.find(": ");
   return colon == std::string::npos ? state : state.substr(colon + 2);
 }

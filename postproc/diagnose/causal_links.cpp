@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 #include <limits>
 #include <map>
 #include <utility>
@@ -19,25 +20,23 @@ constexpr CausalLink kLinks[] = {
     {"cpu.power_cap", "cpu.freq_oscillation", "cpu clocks that fell"},
     {"mem.hugepages_inconsistent", "mem.hugepages_reserved_idle", "huge pages that nobody uses"},
     {"mem.hugepages_inconsistent", "node.differs", "a node that looks unlike the others"},
-    {"ib.link_errors", "ib.link_degraded", "a link that came back slower"},
-    {"ib.link_errors", "rdma.retries", "RDMA requests that were repeated", true},
-    {"ib.link_degraded", "ib.congestion_xmit_wait", "ports that had to wait for it", true},
-    {"pcie.link_downtrained", "net.pause_congestion", "a switch that was asked to pause"},
-    {"irq.softirq_saturation", "net.pause_congestion", "a switch that was asked to pause"},
-    {"net.pause_congestion", "rdma.retries", "RDMA requests that were repeated", true},
+    {"ib.link_errors", "ib.link_degraded", "a link that came back slower", false, true},
+    {"ib.link_errors", "rdma.retries", "RDMA requests that were repeated"},
+    {"ib.link_degraded", "ib.congestion_xmit_wait", "ports that had to wait for it"},
+    {"net.pause_congestion", "rdma.retries", "RDMA requests that were repeated"},
     {"mem.ecc_host", "cpu.smi_noise", "firmware interrupts that report the memory errors"},
     {"irq.remote_numa", "irq.softirq_saturation", "a cpu that could not handle its packets in time"},
     {"irq.imbalance", "irq.softirq_saturation", "a cpu that could not handle its packets in time"},
-    {"irq.imbalance", "net.tcp_retrans_fault", "lost packets that TCP sent again", true},
-    {"irq.softirq_saturation", "net.tcp_retrans_fault", "lost packets that TCP sent again", true},
+    {"irq.imbalance", "net.tcp_retrans_fault", "lost packets that TCP sent again"},
+    {"irq.softirq_saturation", "net.tcp_retrans_fault", "lost packets that TCP sent again"},
     {"irq.softirq_saturation", "net.nic_rx_drop", "packets that the interface dropped"},
-    {"net.nic_rx_drop", "net.tcp_retrans_fault", "lost packets that TCP sent again", true},
+    {"net.nic_rx_drop", "net.tcp_retrans_fault", "lost packets that TCP sent again"},
     {"net.congestion", "net.tcp_retrans_fault", "lost packets that TCP sent again"},
     {"irq.imbalance", "cpu.freq_oscillation", "cpu clocks that changed with the interrupts"},
     {"irq.softirq_saturation", "cpu.freq_oscillation", "cpu clocks that changed with the interrupts"},
-    {"mem.leak_oom_risk", "mem.reclaim_thrash", "a page cache that was too small for the files", false, true},
-    {"mem.leak_oom_risk", "mem.swap_activity", "memory that was swapped out", false, true},
-    {"mem.leak_oom_risk", "mem.oom_killed", "a process that the kernel killed for memory", false, true},
+    {"mem.leak_oom_risk", "mem.reclaim_thrash", "a page cache that was too small for the files", true},
+    {"mem.leak_oom_risk", "mem.swap_activity", "memory that was swapped out", true},
+    {"mem.leak_oom_risk", "mem.oom_killed", "a process that the kernel killed for memory", true},
     {"mem.reclaim_thrash", "mem.swap_activity", "memory that was swapped out"},
     {"mem.swap_activity", "mem.oom_killed", "a process that the kernel killed for memory"},
     {"mem.swap_activity", "io.local_disk_saturated", "a disk busy with swapping"},
@@ -55,7 +54,7 @@ constexpr CausalLink kLinks[] = {
     {"ib.congestion_xmit_wait", "node.straggler", "other nodes that waited for this one"},
     {"rdma.retries", "node.straggler", "other nodes that waited for this one"},
     {"net.pause_congestion", "node.straggler", "other nodes that waited for this one"},
-    {"gpu.ecc_remap", "gpu.xid", "an error that the driver reported"},
+    {"gpu.ecc_remap", "gpu.xid", "an error that the driver reported", false, true},
     {"gpu.thermal_throttle", "node.straggler", "other nodes that waited for this one"},
     {"gpu.hw_slowdown", "node.straggler", "other nodes that waited for this one"},
     {"gpu.power_cap", "node.straggler", "other nodes that waited for this one"},
@@ -118,12 +117,7 @@ class Found {
   explicit Found(std::span<const Finding> findings) {
     for (const Finding& finding : findings) {
       if (finding.intervals.empty()) continue;
-      at_[{finding.id, kAnyNode}].push_back(&finding);
       for (const std::string& node : finding.nodes) at_[{finding.id, node}].push_back(&finding);
-    }
-    for (auto& [place, all] : at_) {
-      std::stable_sort(all.begin(), all.end(),
-                       [](const Finding* a, const Finding* b) { return onset_of(*a) < onset_of(*b); });
     }
   }
 
@@ -141,25 +135,36 @@ class Found {
   }
 
  private:
-  static constexpr std::string_view kAnyNode = "";
   using Place = std::pair<std::string_view, std::string_view>;  // rule and node
 
-  const Finding* cause_at(const CausalLink& link, std::string_view node, const Finding& effect) {
-    const std::string_view where = link.across_nodes ? kAnyNode : node;
-    const auto causes = at_.find({link.cause, where});
+  const Finding* cause_at(const CausalLink& link, const std::string& node, const Finding& effect) {
+    const auto causes = at_.find({link.cause, node});
     if (causes == at_.end()) return nullptr;
-    const std::vector<TimeSpan>& reach = reach_of(link, where, causes->second);
+    const std::vector<TimeSpan>& reach = reach_of(link, node, causes->second);
     if (!is_covered(effect, reach)) return nullptr;
     const std::int64_t onset = onset_of(effect);
     const auto around = std::find_if(reach.begin(), reach.end(), [&](TimeSpan span) { return contains(span, onset); });
     if (around == reach.end() || (!link.late && !began_soon(link, *around, node))) return nullptr;
-    const Finding* last = nullptr;
+    const Finding* nearest = nullptr;
+    std::int64_t least = std::numeric_limits<std::int64_t>::max();  // from its beginning to the onset of the effect
     for (const Finding* cause : causes->second) {
-      if (link.late && cause->severity < Severity::warning) continue;
-      if (onset_of(*cause) > around->end_utc_ns || (last != nullptr && onset_of(*cause) > onset)) break;
-      if (covered(cause->intervals.front(), {*around}) > 0) last = cause;
+      if (!may_be(link, *cause, effect)) continue;
+      for (const TimeSpan& span : cause->intervals) {
+        const std::int64_t distance = std::abs(onset - span.begin_utc_ns);
+        if (span.begin_utc_ns > around->end_utc_ns || span.end_utc_ns < around->begin_utc_ns || distance >= least)
+          continue;
+        least = distance;
+        nearest = cause;
+      }
     }
-    return last;
+    return nearest;
+  }
+
+  static bool may_be(const CausalLink& link, const Finding& cause, const Finding& effect) {
+    if (link.late && cause.severity < Severity::warning) return false;
+    return !link.same_device ||
+           std::find_first_of(cause.instances.begin(), cause.instances.end(), effect.instances.begin(),
+                              effect.instances.end()) != cause.instances.end();
   }
 
   /// Whether the effect's rule found something on the node soon after the cause began: what comes and goes later
@@ -167,14 +172,14 @@ class Found {
   [[nodiscard]] bool began_soon(const CausalLink& link, const TimeSpan& reach, std::string_view node) const {
     const std::int64_t began = reach.begin_utc_ns + static_cast<std::int64_t>(link.before * kSecond);
     const auto& effects = at_.at({link.effect, node});
-    const auto first = std::find_if(effects.begin(), effects.end(),
-                                    [&](const Finding* one) { return onset_of(*one) >= reach.begin_utc_ns; });
-    return first != effects.end() && onset_of(**first) - began <= kOnset;
+    return std::any_of(effects.begin(), effects.end(), [&](const Finding* one) {
+      return onset_of(*one) >= reach.begin_utc_ns && onset_of(*one) - began <= kOnset;
+    });
   }
 
-  const std::vector<TimeSpan>& reach_of(const CausalLink& link, std::string_view where,
+  const std::vector<TimeSpan>& reach_of(const CausalLink& link, std::string_view node,
                                         const std::vector<const Finding*>& causes) {
-    const auto [at, is_new] = reach_.try_emplace({&link, where});
+    const auto [at, is_new] = reach_.try_emplace({&link, node});
     if (!is_new) return at->second;
     std::vector<TimeSpan> spans;
     for (const Finding* cause : causes) {
@@ -185,7 +190,7 @@ class Found {
     return at->second;
   }
 
-  std::map<Place, std::vector<const Finding*>> at_;  // by onset
+  std::map<Place, std::vector<const Finding*>> at_;
   std::map<std::pair<const CausalLink*, std::string_view>, std::vector<TimeSpan>> reach_;
 };
 

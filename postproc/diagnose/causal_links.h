@@ -11,15 +11,15 @@
 
 namespace reveal {
 
-/// A rule whose finding explains another rule's, where they were seen at the same time.
+/// A rule whose finding explains another rule's, where they were seen on one node at the same time.
 struct CausalLink {
   std::string_view cause;
   std::string_view effect;
   std::string_view words;  // the effect, as what the cause led to: "packets dropped by that cpu"
-  /// What one node suffers, another one sees: the sender of packets that the receiver drops.
-  bool across_nodes = false;
   /// It comes long after its cause, which must be worth acting on by itself; others come within seconds.
   bool late = false;
+  /// Only of one and the same port, disk or GPU.
+  bool same_device = false;
   /// Seconds around an interval of the cause to which its effect may reach.
   double before = 1;  // rules know the ends of an interval to about that
   double after = 5;   // queues drain, timers run out

@@ -26,7 +26,8 @@ job() { # job NAME RULE|- COMMAND...: the report must name the rule first of tho
   [[ -z ${JOBS:-} || ,$JOBS, == *,$name,* ]] || return 0
   reveal-run --quiet --no-report --output /result/$name -- "$@" >$name.log 2>&1 || say "$name: its command failed: $(tail -n 1 $name.log)"
   reveal report /result/$name >$name.txt 2>&1 || say "$name: no report: $(tail -n 1 $name.txt)"
-  said=$(grep -oE '"id": *"('"$mine"')"' /result/$name/report.json | head -n 1 | sed 's/.*: *"//; s/"//')
+  # Of findings, whose fingerprint follows; a runner-up has none.
+  said=$(grep -B1 '"fingerprint"' /result/$name/report.json | grep -oE '"id": *"('"$mine"')"' | head -n 1 | sed 's/.*: *"//; s/"//')
   said=${said:--}
   if [ "$said" = "$rule" ]; then say "ok: $name: $said"; else
     say "FAILED: $name: $said instead of $rule"

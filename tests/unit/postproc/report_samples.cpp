@@ -256,9 +256,9 @@ Report chain() {
       {std::nullopt, std::nullopt, "not known: see what was sent again"},
       {"softnet.dropped", "cpu3", "n01", "sum", 912, 0, "count", {}, {"COUNT"}, std::nullopt});
   add("net.tcp_retrans_fault", "Packets are lost on their way to a node",
-      "Segments to n01 were lost for 14 s: 960 were sent again, 0.4 % of them.", 63, Severity::warning,
+      "Segments to n01 were lost for 14 s: 960 came out of order, 0.4 % of them.", 63, Severity::warning,
       {9.1, 7.6, "time the ranks waited longer than usual for data"},
-      {"tcp.RetransSegs", "", "n02", "sum", 960, 3, "count", {}, {"GAP"}, 18});
+      {"tcpext.TCPOFOQueue", "", "n01", "sum", 960, 3, "count", {}, {"GAP"}, 18});
   find_causes(report.findings);
   tell_chains(report.findings);
   judge(report, {});

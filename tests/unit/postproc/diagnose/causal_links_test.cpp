@@ -61,7 +61,7 @@ TEST(CausalLinks, HaveNoCircle) {
 }
 
 TEST(CausalLinks, TellTheWholeChainInOrder) {
-  const auto found = linked({seen("net.tcp_retrans_fault", 11.5, 31, Severity::warning, 9, "n2"),
+  const auto found = linked({seen("net.tcp_retrans_fault", 11.5, 31, Severity::warning, 9),
                              seen("irq.softirq_saturation", 10.4, 30), seen("irq.imbalance", 10, 30)});
   EXPECT_EQ(with_id(found, "irq.softirq_saturation").caused_by, "irq.imbalance");
   EXPECT_EQ(with_id(found, "net.tcp_retrans_fault").caused_by, "irq.softirq_saturation");
@@ -144,6 +144,23 @@ TEST(CausalLinks, KeepWhatComesAndGoesWithItsCause) {
 TEST(CausalLinks, AllowForTheTimeThatWritingBackTakes) {
   EXPECT_EQ(cause_of({seen("mem.writeback_stall", 50, 60), seen("io.local_disk_saturated", 45, 85)},
                      "io.local_disk_saturated"),
+            "mem.writeback_stall");
+}
+
+TEST(CausalLinks, NeedTheSameDeviceWhereTheLinkIsOneOfDevices) {
+  Finding errors = seen("ib.link_errors", 10, 30);
+  Finding degraded = seen("ib.link_degraded", 12, 29);
+  errors.instances = {"mlx5_0:1"};
+  degraded.instances = {"mlx5_1:1"};
+  EXPECT_EQ(cause_of({errors, degraded}, "ib.link_degraded"), "");
+  degraded.instances = {"mlx5_0:1"};
+  EXPECT_EQ(cause_of({errors, degraded}, "ib.link_degraded"), "ib.link_errors");
+}
+
+TEST(CausalLinks, LookAtEachIntervalOfTheCause) {
+  Finding habit = seen("mem.writeback_stall", 200, 210);
+  habit.intervals.push_back({kSecond, 5 * kSecond});
+  EXPECT_EQ(cause_of({habit, seen("io.local_disk_saturated", 201, 215)}, "io.local_disk_saturated"),
             "mem.writeback_stall");
 }
 
