@@ -71,6 +71,7 @@ bool filter_takes(std::string_view filter, const RdmaPort& port) {
 
 std::string names_of(const std::vector<Rail>& rails, const char* separator) {
   std::vector<std::string> names;
+  names.reserve(rails.size());
   for (const Rail& rail : rails) names.push_back(rail.port.name);
   std::sort(names.begin(), names.end());
   return joined(names, separator);
@@ -221,6 +222,7 @@ std::vector<IdlePort> idle_ports(const JobRuleContext& context, const EffectiveR
     for (const auto& [node, bytes] : nodes) totals[node] += bytes;
   }
   std::vector<double> all;
+  all.reserve(totals.size());
   for (const auto& [node, bytes] : totals) all.push_back(bytes);
   std::vector<IdlePort> idle;
   for (const auto& [port, nodes] : by_port) {
