@@ -37,6 +37,16 @@ std::int64_t sum_of(std::int64_t a, std::int64_t b) {
   return a == kMissing || b == kMissing ? kMissing : wrapping_sum(a, b);
 }
 
+/// Those of four bytes begin anew after 2^32; half of that would have been a fall.
+std::int64_t increase(const TcpInfoField& field, std::int64_t before, std::int64_t now) {
+  constexpr std::int64_t kHalf = std::int64_t{1} << 31;
+  if (field.bytes != 4) return now - before;
+  const auto more = static_cast<std::int64_t>(static_cast<std::uint32_t>(now) - static_cast<std::uint32_t>(before));
+  return more < kHalf ? more : 0;
+}
+static_assert(std::all_of(kTcpCounters.begin(), kTcpCounters.end(),
+                          [](const TcpInfoField& field) { return field.bytes == 8 || field.factor == 1; }));
+
 std::int64_t known(std::int64_t value) {
   return value == kMissing ? 0 : value;
 }
@@ -143,8 +153,8 @@ void TcpPeers::take(Socket& socket, const Seen& seen) {
   for (std::size_t i = 0; i < seen.counters.size(); ++i) {
     if (seen.counters[i] == kMissing) {
       one.counters[i] = kMissing;
-    } else if (seen.counters[i] > socket.last[i]) {
-      one.counters[i] = seen.counters[i] - socket.last[i];
+    } else if (const std::int64_t more = increase(kTcpCounters[i], socket.last[i], seen.counters[i]); more > 0) {
+      one.counters[i] = more;
       socket.last[i] = seen.counters[i];
     }
   }

@@ -141,7 +141,11 @@ bool read_diagnosis(std::span<const std::byte> messages, const SeeSocket& see, s
     if (header.nlmsg_len < sizeof header || header.nlmsg_len > messages.size()) break;
     if ((header.nlmsg_flags & NLM_F_DUMP_INTR) != 0) problem = "the list changed while it was told";
     const auto body = messages.subspan(sizeof header, header.nlmsg_len - sizeof header);
-    if (header.nlmsg_type == NLMSG_DONE) return true;
+    if (header.nlmsg_type == NLMSG_DONE) {
+      const int error = body.size() < sizeof(int) ? 0 : -taken_from<int>(body);
+      if (error > 0) problem = std::strerror(error);
+      return true;
+    }
     if (header.nlmsg_type == NLMSG_ERROR) {
       const int error = body.size() < sizeof(int) ? EPROTO : -taken_from<int>(body);
       problem = std::strerror(error);

@@ -1,23 +1,21 @@
 // Packets that wait in, and are dropped from, the queue behind each interface, by rtnetlink: a sender that is faster
 // than its own link, or shaped, drops here. TCP slows down for it without a retransmission, so no other counter tells.
+// Asked by a child process: the kernel answers under the lock of its network configuration, which whoever resets a card
+// holds for seconds.
 // https://man7.org/linux/man-pages/man7/rtnetlink.7.html
 // https://man7.org/linux/man-pages/man8/tc.8.html
-#include <linux/gen_stats.h>
-#include <linux/netlink.h>
-#include <linux/pkt_sched.h>
-#include <linux/rtnetlink.h>
 #include <net/if.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstring>
-#include <optional>
 #include <span>
 #include <vector>
 
+#include "core/kernel_text/queue_list.h"
 #include "core/sampler/instances.h"
+#include "core/sampler/worker_process.h"
 #include "hdf5schema/basics/descriptor.h"
 #include "hdf5schema/basics/text.h"
 
@@ -25,7 +23,9 @@ namespace reveal {
 namespace {
 
 constexpr MetricHelp kQdiscCounts[] = {
-    {"net.qdisc_drops", "Packets dropped from the queue of the interface before they were sent."},
+    {"net.qdisc_drops",
+     "Packets dropped from the queue of the interface before they were sent; as all of these, of the row "
+     "before."},
     {"net.qdisc_overlimits", "Times the queue was over its limit or its rate."},
     {"net.qdisc_requeues", "Packets put back because the driver had no room."},
 };
@@ -39,114 +39,80 @@ constexpr FamilyTable kQdiscFamilies[] = {
 using QdiscColumn = Instances::Column;
 constexpr std::array kQdiscColumns = {QdiscColumn{0, 0}, QdiscColumn{0, 1}, QdiscColumn{0, 2}, QdiscColumn{1, 0}};
 
-template <typename T>
-std::optional<T> part_of(std::span<const char> bytes) {
-  T value{};
-  if (bytes.size() < sizeof value) return std::nullopt;
-  std::memcpy(&value, bytes.data(), sizeof value);
-  return value;
-}
-
-/// The attribute of this type in a list of them; empty if there is none.
-std::span<const char> attribute_of(std::span<const char> list, std::uint16_t type) {
-  while (const auto attribute = part_of<rtattr>(list)) {
-    if (attribute->rta_len < sizeof(rtattr) || attribute->rta_len > list.size()) return {};
-    if ((attribute->rta_type & NLA_TYPE_MASK) == type)
-      return list.subspan(sizeof(rtattr), attribute->rta_len - sizeof(rtattr));
-    list = list.subspan(std::min<std::size_t>(list.size(), RTA_ALIGN(attribute->rta_len)));
+/// The work of the child: lines "eth0 DROPS OVERLIMITS REQUEUES LENGTH"; nothing where the kernel did not tell all.
+std::string ask_queues(const std::string& /*root*/, std::string_view /*request*/) {
+  constexpr std::size_t kLongestLine = 64;
+  const Descriptor socket(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE));
+  // The kernel answers within the call: whoever waits longer waits for nothing.
+  const timeval patience{.tv_sec = 5, .tv_usec = 0};
+  struct {
+    nlmsghdr header;
+    tcmsg body;
+  } request{};
+  request.header.nlmsg_len = sizeof request;
+  request.header.nlmsg_type = RTM_GETQDISC;
+  request.header.nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
+  if (!socket || ::setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience) != 0 ||
+      ::send(socket.get(), &request, sizeof request, 0) < 0) {
+    return "";
   }
-  return {};
-}
-
-/// The state of the queues as lines "eth0 DROPS OVERLIMITS REQUEUES LENGTH".
-class QueueDiagnosis {
- public:
-  QueueDiagnosis() : socket_(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE)), buffer_(1 << 16) {}
-
-  /// False if the kernel did not tell all of them.
-  bool read(std::string& text) {
-    text.clear();
-    struct {
-      nlmsghdr header;
-      tcmsg body;
-    } request{};
-    request.header.nlmsg_len = sizeof request;
-    request.header.nlmsg_type = RTM_GETQDISC;
-    request.header.nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
-    request.header.nlmsg_seq = ++sequence_;
-    if (!socket_ || ::send(socket_.get(), &request, sizeof request, 0) < 0) return false;
-    while (true) {
-      const ssize_t got = ::recv(socket_.get(), buffer_.data(), buffer_.size(), MSG_TRUNC | MSG_DONTWAIT);
-      if (got < 0 && errno == EINTR) continue;
-      if (got <= 0 || static_cast<std::size_t>(got) > buffer_.size()) return false;
-      if (const auto whole = take({buffer_.data(), static_cast<std::size_t>(got)}, text)) return *whole;
-    }
-  }
-
- private:
-  /// Nothing as long as more is to come.
-  std::optional<bool> take(std::span<const char> messages, std::string& text) const {
-    while (const auto header = part_of<nlmsghdr>(messages)) {
-      if (header->nlmsg_len < sizeof(nlmsghdr) || header->nlmsg_len > messages.size()) return false;
-      const auto body = messages.subspan(sizeof(nlmsghdr), header->nlmsg_len - sizeof(nlmsghdr));
-      if (header->nlmsg_seq == sequence_) {
-        if (header->nlmsg_type == NLMSG_DONE) return true;
-        if (header->nlmsg_type == NLMSG_ERROR || (header->nlmsg_flags & NLM_F_DUMP_INTR) != 0) return false;
-        add_queue(body, text);
-      }
-      messages = messages.subspan(std::min<std::size_t>(messages.size(), NLMSG_ALIGN(header->nlmsg_len)));
-    }
-    return std::nullopt;
-  }
-
-  static void add_queue(std::span<const char> body, std::string& text) {
-    const auto message = part_of<tcmsg>(body);
-    // One for each interface: that at its root has the sums of those below it.
-    if (!message || message->tcm_parent != TC_H_ROOT) return;
-    const auto attributes = body.subspan(std::min<std::size_t>(body.size(), NLMSG_ALIGN(sizeof(tcmsg))));
-    const auto queue = part_of<gnet_stats_queue>(attribute_of(attribute_of(attributes, TCA_STATS2), TCA_STATS_QUEUE));
+  std::string text;
+  const auto add = [&text](const InterfaceQueue& queue) {
     std::array<char, IF_NAMESIZE> name{};
-    if (!queue || ::if_indextoname(static_cast<unsigned>(message->tcm_ifindex), name.data()) == nullptr) return;
+    if (::if_indextoname(static_cast<unsigned>(queue.interface), name.data()) == nullptr) return;
+    if (text.size() + kLongestLine > WorkerProcess::kLongestAnswer) return;
     text.append(name.data());
-    for (const std::uint32_t number : {queue->drops, queue->overlimits, queue->requeues, queue->qlen}) {
+    const gnet_stats_queue& counts = queue.counts;
+    for (const std::uint32_t number : {counts.drops, counts.overlimits, counts.requeues, counts.qlen}) {
       text.append(1, ' ').append(std::to_string(number));
     }
     text.append(1, '\n');
+  };
+  std::vector<std::byte> buffer(1 << 16);
+  QueueList list = QueueList::goes_on;
+  while (list == QueueList::goes_on) {
+    const ssize_t got = ::recv(socket.get(), buffer.data(), buffer.size(), MSG_TRUNC);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0 || static_cast<std::size_t>(got) > buffer.size()) return "";
+    list = read_queues(std::span<const std::byte>(buffer).first(static_cast<std::size_t>(got)), add);
   }
-
-  Descriptor socket_;
-  std::vector<char> buffer_;
-  std::uint32_t sequence_ = 0;
-};
+  return list == QueueList::ended ? text : "";
+}
 
 class QdiscProbe final : public Probe {
  public:
   explicit QdiscProbe(const ProbeContext& context)
-      : fs_(context.fs), queues_(context, kQdiscFamilies, kQdiscColumns, 4) {
-    if (!fs_.live() && !fs_.recorded()) throw Unavailable("a copied tree has no queues");
-    if (next().empty()) throw Unavailable("no interface has a queue, or the kernel does not tell of it");
+      : sink_(context.sink),
+        child_(context.fs, "qdisc", ask_queues),
+        queues_(context, kQdiscFamilies, kQdiscColumns, 4) {
+    constexpr std::chrono::milliseconds kForTheStart{500};
+    child_.ask("queues");
+    first_ = child_.answer_within(kForTheStart);
+    if (child_.state() == WorkerProcess::State::lost) throw Unavailable("no child process could be started to ask it");
+    if (child_.state() == WorkerProcess::State::idle && first_.find_first_not_of('\n') == std::string::npos) {
+      throw Unavailable("no interface has a queue, or the kernel does not tell of it");
+    }
   }
 
   void sample() noexcept override {
-    if (!text_.update(next())) parse();
+    const std::string_view now = first_.empty() ? child_.answer() : first_;
+    if (!text_.update(now)) parse();
     queues_.commit();
+    first_.clear();
+    if (child_.was_lost()) sink_.event("probe qdisc", "probe_lost", "its child process was killed");
+    child_.ask("queues");
   }
 
   [[nodiscard]] std::string caveat() const override { return queues_.caveat("interfaces with queues"); }
 
  private:
-  std::string_view next() {
-    if (fs_.live() && !diagnosis_.read(now_)) now_.clear();
-    if (!fs_.live() || fs_.recording()) now_ = fs_.fact("@qdisc", [this] { return now_; });
-    return now_;
-  }
-
   void parse() {
     queues_.begin();
     std::string_view rest = text_.parse();
     std::string_view line;
     while (next_line(rest, line)) {
       const std::string_view name = cut_word(line);
+      if (name.empty()) continue;
       std::array<std::string_view, kQdiscColumns.size()> words;
       for (std::string_view& word : words) word = cut_word(line);
       if (Residents::Member* member = queues_.see(name)) queues_.store(*member, name, text_, words);
@@ -154,20 +120,22 @@ class QdiscProbe final : public Probe {
     queues_.end();
   }
 
-  KernelTree& fs_;
-  QueueDiagnosis diagnosis_;
-  std::string now_;  // kept, so that nothing is allocated
+  TraceSink& sink_;
+  WorkerProcess child_;
+  std::string first_;
   DiffedText text_;
   Instances queues_;
 };
 
 std::unique_ptr<Probe> open_qdisc(const ProbeContext& context) {
+  if (!context.fs.live() && !context.fs.recorded()) throw Unavailable("a copied tree has no queues");
   return std::make_unique<QdiscProbe>(context);
 }
 
 const RegisteredProbe entry{{.name = "qdisc",
                              .help = "Drops and packets waiting in the queue of each interface of this network",
-                             .period = 1s,
+                             .period = 10s,
+                             .may_block = true,
                              .families = kQdiscFamilies,
                              .open = open_qdisc,
                              .remedy = "nothing is lost where interfaces have no queues (tc qdisc show)"}};

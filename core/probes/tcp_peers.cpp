@@ -113,8 +113,8 @@ static_assert(std::all_of(kPeerPlaces.begin(), kPeerPlaces.end(),
 
 // In the child.
 // Request: a line for each network namespace, "0 /proc/net" or "1 /proc/4711/net", and "pids 4711 4712 ...".
-// Answer: "ok NANOSECONDS REFUSED UNREADABLE OVERFLOWED", and a line for each row: its name and its numbers, "-" where
-// one is not known; or "gap NANOSECONDS WHY".
+// Answer: "ok NANOSECONDS REFUSED UNREADABLE OVERFLOWED VANISHED", and a line for each row: its name and its numbers,
+// "-" where one is not known; or "gap NANOSECONDS WHY".
 class ConnectionWatch {
  public:
   std::string answer(std::string_view request) {
@@ -123,7 +123,8 @@ class ConnectionWatch {
     const std::int64_t cost = read_clock(CLOCK_PROCESS_CPUTIME_ID) - begin;
     if (!problem.empty()) return "gap " + std::to_string(cost) + ' ' + problem;
     std::string text = "ok " + std::to_string(cost) + ' ' + std::to_string(refused_) + ' ' +
-                       std::to_string(unreadable_) + ' ' + (peers_.overflowed() ? "1\n" : "0\n");
+                       std::to_string(unreadable_) + (peers_.overflowed() ? " 1 " : " 0 ") + std::to_string(vanished_) +
+                       '\n';
     for (const TcpPeers::Row& row : peers_.rows()) {
       text += row.name;
       for (const std::int64_t counter : row.sums.counters) append(text, counter);
@@ -151,13 +152,16 @@ class ConnectionWatch {
     // Now and then of all sockets: one may have been handed to the job after it was made.
     const bool ask_of_all = looks_++ % kAskOfAll == 0;
     peers_.begin(ask_of_all ? inodes_of_job() : std::move(inodes_));
-    refused_ = 0;
+    refused_ = vanished_ = 0;
     std::string problem;
     for (Space& space : spaces_) {
       if (const int error = open(space); error != 0) {
         const bool refused = error == EPERM || error == EACCES;
+        const bool vanished = error == ENOENT || error == ESRCH;  // the process has ended since
         refused_ += refused ? 1 : 0;
-        if (!refused) problem = std::string("a network namespace could not be entered: ") + std::strerror(error);
+        vanished_ += vanished ? 1 : 0;
+        if (!refused && !vanished)
+          problem = std::string("a network namespace could not be entered: ") + std::strerror(error);
         continue;
       }
       peers_.enter(space.number);
@@ -224,6 +228,7 @@ class ConnectionWatch {
   std::uint64_t looks_ = 0;
   int refused_ = 0;
   int unreadable_ = 0;
+  int vanished_ = 0;
 };
 
 std::string ask_connections(const std::string& /*root*/, std::string_view request) {
@@ -272,12 +277,23 @@ class TcpPeersProbe final : public Probe {
     }
     if (left_out_) add("only the job's first " + std::to_string(kMostProcesses) + " processes are asked for theirs");
     if (overflowed_) add("of more than " + std::to_string(TcpPeers::kMostSockets) + " connections the others");
+    if (not_entered_ > 0) {
+      add("in " + std::to_string(not_entered_) +
+          " looks a network namespace was left out: the process it was known by had ended");
+    }
+    if (longest_pace_ns_ > kLongestTold * kSecond) {
+      add("connections were asked for only every " + std::to_string(longest_pace_ns_ / kSecond) +
+          " s at times, because one look at all of them takes " + std::to_string(longest_cost_ns_ / 1'000'000) +
+          " ms: what they counted over more than " + std::to_string(kLongestTold) + " s is not in the report");
+    }
     if (gaps_ > 0) add(std::to_string(gaps_) + " looks were not whole: " + gap_);
     return text;
   }
 
  private:
   static constexpr std::size_t kMostProcesses = 768;  // whose numbers fit into a request
+  // Seconds, three times the period: beyond it, nobody knows when it happened, and the report leaves it out.
+  static constexpr std::int64_t kLongestTold = 3;
 
   struct Place {
     std::string name;
@@ -321,7 +337,10 @@ class TcpPeersProbe final : public Probe {
     const std::string_view verdict = cut_word(line);
     std::int64_t cost = 0;
     if (!parse_counter(cut_word(line), cost)) return;
-    next_ns_ = asked_ns_ + static_cast<std::int64_t>(static_cast<double>(cost) / kShareOfACore);
+    const auto pace = static_cast<std::int64_t>(static_cast<double>(cost) / kShareOfACore);
+    next_ns_ = asked_ns_ + pace;
+    longest_pace_ns_ = std::max(longest_pace_ns_, pace);
+    longest_cost_ns_ = std::max(longest_cost_ns_, cost);
     if (verdict != "ok") {
       ++gaps_;
       line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
@@ -334,6 +353,8 @@ class TcpPeersProbe final : public Probe {
       return;
     }
     overflowed_ = overflowed != 0;
+    std::int64_t vanished = 0;  // not in recordings of earlier versions
+    if (parse_counter(cut_word(line), vanished) && vanished > 0) ++not_entered_;
     while (next_line(answer, line)) take_row(line);
   }
 
@@ -379,6 +400,9 @@ class TcpPeersProbe final : public Probe {
   std::int64_t refused_ = 0;
   std::int64_t unreadable_ = 0;
   std::int64_t gaps_ = 0;
+  std::int64_t not_entered_ = 0;
+  std::int64_t longest_pace_ns_ = 0;
+  std::int64_t longest_cost_ns_ = 0;
   bool left_out_ = false;
   bool overflowed_ = false;
 };

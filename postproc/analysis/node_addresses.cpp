@@ -1,10 +1,11 @@
 #include "postproc/analysis/node_addresses.h"
 
+#include <arpa/inet.h>
+
 #include <algorithm>
+#include <array>
 #include <map>
 #include <string_view>
-
-#include "hdf5schema/basics/text.h"
 
 namespace reveal {
 namespace {
@@ -13,8 +14,27 @@ bool is_of_address(char letter) {
   return (letter >= '0' && letter <= '9') || (letter >= 'a' && letter <= 'f') || letter == '.' || letter == ':';
 }
 
+bool is_address(const std::string& word) {
+  std::array<unsigned char, sizeof(in6_addr)> bytes;
+  return ::inet_pton(AF_INET, word.c_str(), bytes.data()) == 1 ||
+         ::inet_pton(AF_INET6, word.c_str(), bytes.data()) == 1;
+}
+
+/// Node by address; "" for an address that several nodes have.
+using Names = std::map<std::string, std::string, std::less<>>;
+
+/// What a sentence has in the place of this word; "" where it stays. `peers`: the addresses in it are other ends of the
+/// job's connections, which are nobody's business unless they are nodes of the job.
+std::string name_of(std::string_view word, const Names& names, bool peers) {
+  if (word.empty() || !std::all_of(word.begin(), word.end(), is_of_address)) return "";
+  const auto known = names.find(word);
+  if (known != names.end() && !known->second.empty()) return known->second;
+  if (!peers || !is_address(std::string(word))) return "";
+  return known != names.end() ? "an address that several nodes have" : "an address that no recorded node has";
+}
+
 /// Words that look like an address, by what the nodes of the job call it.
-std::string with_names(std::string_view sentence, const std::map<std::string, std::string, std::less<>>& names) {
+std::string with_names(std::string_view sentence, const Names& names, bool peers) {
   std::string text;
   while (!sentence.empty()) {
     const std::size_t end = std::min(sentence.find(' '), sentence.size());
@@ -25,11 +45,17 @@ std::string with_names(std::string_view sentence, const std::map<std::string, st
            (address.back() == '.' || address.back() == ',' || address.back() == ':' || address.back() == ';')) {
       address.remove_suffix(1);
     }
-    const auto known = std::all_of(address.begin(), address.end(), is_of_address) ? names.find(address) : names.end();
-    if (known != names.end()) {
-      text.append(known->second).append(word.substr(address.size()));
-    } else {
+    const std::string name = name_of(address, names, peers);
+    if (name.empty()) {
       text.append(word);
+    } else {
+      // One node may have several of the addresses in a list.
+      if (text.ends_with(name + ", ")) {
+        text.resize(text.size() - 2);
+      } else {
+        text.append(name);
+      }
+      text.append(word.substr(address.size()));
     }
     if (end < sentence.size()) text += ' ';
     sentence.remove_prefix(std::min(end + 1, sentence.size()));
@@ -39,28 +65,19 @@ std::string with_names(std::string_view sentence, const std::map<std::string, st
 
 }  // namespace
 
-std::vector<std::string> addresses_in(const Snapshot& facts) {
-  constexpr std::string_view kKey = "address.";
-  std::vector<std::string> addresses;
-  for (const auto& [key, value] : facts) {
-    if (!key.starts_with(kKey)) continue;
-    std::string_view rest = value;
-    for (auto address = next_word(rest); !address.empty(); address = next_word(rest)) addresses.emplace_back(address);
-  }
-  return addresses;
-}
-
 void name_nodes(std::span<const NodeSummary> summaries, std::vector<Finding>& findings) {
-  std::map<std::string, std::string, std::less<>> names;
+  Names names;
   for (const NodeSummary& summary : summaries) {
     for (const std::string& address : summary.addresses) {
       const auto [known, fresh] = names.emplace(address, summary.node);
       if (!fresh && known->second != summary.node) known->second.clear();
     }
   }
-  std::erase_if(names, [](const auto& entry) { return entry.second.empty(); });
-  if (names.empty()) return;
-  for (Finding& finding : findings) finding.sentence = with_names(finding.sentence, names);
+  for (Finding& finding : findings) {
+    const bool peers = std::any_of(finding.evidence.begin(), finding.evidence.end(),
+                                   [](const Evidence& evidence) { return evidence.metric.starts_with("tcp.peer."); });
+    finding.sentence = with_names(finding.sentence, names, peers);
+  }
 }
 
 }  // namespace reveal

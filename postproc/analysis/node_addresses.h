@@ -9,11 +9,9 @@
 
 namespace reveal {
 
-/// Of its interfaces, from the facts of a trace.
-[[nodiscard]] std::vector<std::string> addresses_in(const Snapshot& facts);
-
 /// Puts names of nodes in the place of their addresses in the findings' sentences. An address that several nodes have,
-/// as that of a bridge for containers, names none of them.
+/// as that of a bridge for containers, names none of them. A peer that is no node is not named: its address stays in
+/// the evidence alone.
 void name_nodes(std::span<const NodeSummary> summaries, std::vector<Finding>& findings);
 
 }  // namespace reveal

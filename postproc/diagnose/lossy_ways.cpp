@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "hdf5schema/basics/text.h"
 #include "postproc/diagnose/signals.h"
 #include "postproc/words/lists.h"
 
@@ -22,9 +23,12 @@ constexpr double kAll = 0.995;
 constexpr double kLeastShare = 0.1;         // of what was lost, to be named
 constexpr double kAsMuchAsTheOthers = 0.2;  // losses per segment, of those of the worst way
 constexpr std::size_t kMostNamed = 3;
+constexpr double kOfTheJob = 0.8;             // of what the node lost, on the job's connections, to tell of them
+constexpr double kMostNotToldApart = 0.2;     // of what was lost
+constexpr std::string_view kRest = "others";  // the sum over all peers without a row of their own
 
 struct Way {
-  std::string peer;
+  std::string peer;  // an address: a node with several of them has several ways
   Signal lost;
   double inside = 0;  // lost per second
   double usual = 0;
@@ -50,10 +54,11 @@ std::vector<Way> ways_of(const RuleContext& context, Interval at, std::span<cons
   for (Interval& each : excluded)
     each.end = std::min(context.telemetry.samples, each.end + context.steps(kLateSeconds));
   const Interval late = excluded.back();
+  const std::vector<std::string> own = addresses_in(context.begin);
   std::vector<Way> ways;
   for (const std::size_t channel : context.channels(here ? "tcp.peer.out_of_order" : "tcp.peer.retransmits")) {
     Way way{.peer = context.telemetry.channels[channel].instance, .lost = channel_rate(context, channel, 1, "/s")};
-    if (is_loopback(way.peer)) continue;
+    if (is_loopback(way.peer) || std::find(own.begin(), own.end(), way.peer) != own.end()) continue;
     way.inside = value_or_zero(mean_inside(way.lost.values, late));
     way.usual = value_or_zero(mean_outside(way.lost.values, excluded));
     for (const std::size_t with :
@@ -78,45 +83,68 @@ std::string sentence_of(const std::string& node, std::span<const Way> ways, doub
   const bool here = toward == LossToward::here;
   const std::string& worst = ways.front().peer;
   const double share = std::min(1.0, ways.front().excess() / all);
-  if (ways.size() == 1) {
-    return here ? fmt::format(" They were lost on the way from {} to {}.", worst, node)
-                : fmt::format(" They went to {}.", worst);
+  if (share < kOneWay && ways.size() > 1 && all_alike(ways)) {
+    const std::string addresses = ways.size() == 2 ? "both" : fmt::format("all {}", ways.size());
+    return here ? fmt::format(
+                      " Those on the job's connections came from {} peer addresses: if these are several nodes, the "
+                      "link of {} "
+                      "loses segments.",
+                      addresses, node)
+                : fmt::format(" Those on the job's connections went to {} peer addresses.", addresses);
   }
+  const std::string of = fmt::format("one of {} peer addresses with traffic to speak of", ways.size());
   if (share >= kOneWay) {
     const std::string part = share >= kAll ? "All" : fmt::format("{:.0f} %", 100 * share);
-    return here ? fmt::format(" {} of them were lost on the way from {} to {}, one of {} peers.", part, worst, node,
-                              ways.size())
-                : fmt::format(" {} of them went to {}, one of {} peers.", part, worst, ways.size());
-  }
-  if (all_alike(ways)) {
-    const std::string all_peers = ways.size() == 2 ? "both" : fmt::format("all {}", ways.size());
-    return here ? fmt::format(" They came from {} peers: the link of {} loses segments.", all_peers, node)
-                : fmt::format(" They went to {} peers.", all_peers);
+    if (ways.size() == 1 && share >= kAll) {
+      return here ? fmt::format(" Those on the job's connections were lost on the way from {} to {}.", worst, node)
+                  : fmt::format(" Those on the job's connections went to {}.", worst);
+    }
+    const std::string among = ways.size() == 1 ? "" : ", " + of;
+    return here ? fmt::format(" {} of those on the job's connections were lost on the way from {} to {}{}.", part,
+                              worst, node, among)
+                : fmt::format(" {} of those on the job's connections went to {}{}.", part, worst, among);
   }
   std::vector<std::string> named;
+  double told = 0;
   for (const Way& way : ways) {
-    if (way.excess() >= kLeastShare * all) named.push_back(way.peer);
+    if (way.excess() < kLeastShare * all || named.size() == kMostNamed) continue;
+    named.push_back(way.peer);
+    told += way.excess();
   }
-  return here ? fmt::format(" Most were lost on the way from {} to {}; it has {} peers.", listed(named, kMostNamed),
-                            node, ways.size())
-              : fmt::format(" Most of them went to {}; it has {} peers.", listed(named, kMostNamed), ways.size());
+  if (told < kOneWay * all) return "";
+  return here ? fmt::format(
+                    " Most of those on the job's connections were lost on the way from {} to {}; it has {} peer "
+                    "addresses.",
+                    listed(named, kMostNamed), node, ways.size())
+              : fmt::format(" Most of those on the job's connections went to {}; it has {} peer addresses.",
+                            listed(named, kMostNamed), ways.size());
 }
 
 }  // namespace
 
 void locate_loss(const RuleContext& context, Finding& finding, Interval at, std::span<const Interval> unusual,
-                 LossToward toward) {
+                 LossToward toward, double excess) {
   std::vector<Way> ways = ways_of(context, at, unusual, toward);
   double all = 0;
   double traffic = 0;
+  double not_told_apart = 0;
   for (const Way& way : ways) {
     all += way.excess();
     traffic += way.traffic;
+    if (way.peer == kRest) not_told_apart += way.excess();
   }
-  if (!(all * context.seconds(at.length()) >= kLeastLost)) return;
-  std::erase_if(
-      ways, [&](const Way& way) { return way.traffic < kLeastTraffic * traffic && way.excess() < kLeastShare * all; });
-  finding.sentence += sentence_of(context.telemetry.node, ways, all, toward);
+  // The ways are told over their own, longer interval.
+  const std::size_t end = std::min(context.telemetry.samples, at.end + context.steps(kLateSeconds));
+  const double lost = all * context.seconds(end - at.begin);
+  if (!(lost >= kLeastLost) || !(lost >= kOfTheJob * excess * context.seconds(at.length()))) return;
+  if (not_told_apart > kMostNotToldApart * all) return;
+  std::erase_if(ways, [&](const Way& way) {
+    return way.peer == kRest || (way.traffic < kLeastTraffic * traffic && way.excess() < kLeastShare * all);
+  });
+  if (ways.empty()) return;
+  const std::string sentence = sentence_of(context.telemetry.node, ways, all, toward);
+  if (sentence.empty()) return;
+  finding.sentence += sentence;
   for (std::size_t i = 0; i < std::min(kMostNamed, ways.size()); ++i) {
     const Way& way = ways[i];
     if (way.excess() < kLeastShare * all) break;
@@ -125,6 +153,17 @@ void locate_loss(const RuleContext& context, Finding& finding, Interval at, std:
     evidence.detectors = {"kernel counter"};
     finding.evidence.push_back(std::move(evidence));
   }
+}
+
+std::vector<std::string> addresses_in(const Snapshot& facts) {
+  constexpr std::string_view kKey = "address.";
+  std::vector<std::string> addresses;
+  for (const auto& [key, value] : facts) {
+    if (!key.starts_with(kKey)) continue;
+    std::string_view rest = value;
+    for (auto address = next_word(rest); !address.empty(); address = next_word(rest)) addresses.emplace_back(address);
+  }
+  return addresses;
 }
 
 }  // namespace reveal

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <span>
+#include <string>
+#include <vector>
 
 #include "postproc/diagnose/elevation.h"
 #include "postproc/diagnose/rule.h"
@@ -14,9 +16,13 @@ enum class LossToward : std::uint8_t {
   there,  // the node sent, and sent again: tcp.peer.retransmits
 };
 
-/// Adds the peers to the finding's sentence and evidence, by their addresses. Where they were not measured, or lost
-/// nothing to speak of, it leaves the finding as it is. `unusual`: intervals that do not tell the usual level.
+/// Adds the peers to the finding's sentence and evidence, by their addresses. It leaves the finding as it is where they
+/// were not measured, lost nothing to speak of, or lost so little of the finding's `excess` (per second, of everybody
+/// on the node) that others than the job's connections did. `unusual`: intervals that do not tell the usual level.
 void locate_loss(const RuleContext& context, Finding& finding, Interval at, std::span<const Interval> unusual,
-                 LossToward toward);
+                 LossToward toward, double excess);
+
+/// Of a node's interfaces, from the facts of its trace.
+[[nodiscard]] std::vector<std::string> addresses_in(const Snapshot& facts);
 
 }  // namespace reveal

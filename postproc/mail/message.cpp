@@ -1,9 +1,11 @@
 #include "postproc/mail/message.h"
 
+#include <arpa/inet.h>
 #include <gmime/gmime.h>
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <new>
 
@@ -160,6 +162,43 @@ Report with_texts_of_rules(Report report) {
   return report;
 }
 
+/// Of the other ends of the job's connections, as far as the report tells of them; the longest first.
+std::vector<std::string> peer_addresses(const Report& report) {
+  std::vector<std::string> addresses;
+  const auto add = [&addresses](const std::string& metric, const std::string& instance) {
+    // The report is a file of the user's: nothing but an address is taken out of what administrators read.
+    std::array<unsigned char, sizeof(in6_addr)> bytes;
+    const bool is_address = ::inet_pton(AF_INET, instance.c_str(), bytes.data()) == 1 ||
+                            ::inet_pton(AF_INET6, instance.c_str(), bytes.data()) == 1;
+    if (metric.starts_with("tcp.peer.") && is_address) addresses.push_back(instance);
+  };
+  for (const Finding& finding : report.findings) {
+    for (const Evidence& evidence : finding.evidence) add(evidence.metric, evidence.instance);
+  }
+  for (const ReportEpisode& episode : report.episodes) {
+    for (const ReportEpisode::Reason& reason : episode.reasons) add(reason.metric, reason.instance);
+    for (const ReportEpisode::DetectorView& view : episode.detectors) {
+      for (const ReportEpisode::Contribution& channel : view.channels) add(channel.metric, channel.instance);
+    }
+  }
+  std::sort(addresses.begin(), addresses.end(), [](const std::string& a, const std::string& b) {
+    return a.size() != b.size() ? a.size() > b.size() : a < b;
+  });
+  addresses.erase(std::unique(addresses.begin(), addresses.end()), addresses.end());
+  return addresses;
+}
+
+/// Whom the job talks to is its owner's business.
+std::string without_peers(std::string text, const Report& report) {
+  constexpr std::string_view kInstead = "(a peer)";
+  for (const std::string& address : peer_addresses(report)) {
+    for (std::size_t at = text.find(address); at != std::string::npos; at = text.find(address, at + kInstead.size())) {
+      text.replace(at, address.size(), kInstead);
+    }
+  }
+  return text;
+}
+
 Ref<GMimePart> part(const char* type, const char* subtype, const std::string& content, GMimeContentEncoding encoding) {
   Ref<GMimePart> made(g_mime_part_new_with_type(type, subtype));
   g_mime_object_set_content_type_parameter(GMIME_OBJECT(made.get()), "charset", "utf-8");
@@ -225,7 +264,8 @@ MailMessage compose_mail(const Report& report, const MailSettings& settings, con
                        : context.admins_told ? without_admin_steps(report)
                                              : report;
   mail.subject = header_text(admins ? subject_for_admins(shown, settings) : subject_for_user(shown), kLongestSubject);
-  mail.text = admins ? text_for_admins(shown, settings) : render_text(shown, {.width = kWidth, .colour = false});
+  mail.text = admins ? without_peers(text_for_admins(shown, settings), report)
+                     : render_text(shown, {.width = kWidth, .colour = false});
   mail.text += footer(context);
 
   const Ref<GMimeMessage> message(g_mime_message_new(TRUE));
@@ -236,7 +276,8 @@ MailMessage compose_mail(const Report& report, const MailSettings& settings, con
   g_mime_multipart_set_boundary(mixed.get(), boundary.c_str());
   const auto text = part("text", "plain", mail.text, GMIME_CONTENT_ENCODING_QUOTEDPRINTABLE);
   g_mime_multipart_add(mixed.get(), GMIME_OBJECT(text.get()));
-  const auto page = part("text", "html", render_html(shown), GMIME_CONTENT_ENCODING_BASE64);
+  const auto page = part("text", "html", admins ? without_peers(render_html(shown), report) : render_html(shown),
+                         GMIME_CONTENT_ENCODING_BASE64);
   g_mime_object_set_disposition(GMIME_OBJECT(page.get()), "attachment");
   g_mime_part_set_filename(page.get(), "report.html");
   g_mime_multipart_add(mixed.get(), GMIME_OBJECT(page.get()));

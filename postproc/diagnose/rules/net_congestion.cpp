@@ -89,7 +89,7 @@ std::vector<Finding> check(const RuleContext& context) {
         "{} segments a second arrived out of order (usually {}): its port is slower than the job.",
         number(length), context.telemetry.node, quantity(flat->peak, "bytes/s"), quantity(flat->usual_peak, "bytes/s"),
         100 * flat->share, number(elevation.inside), number(elevation.outside));
-    locate_loss(context, finding, elevation.at, all, LossToward::here);
+    locate_loss(context, finding, elevation.at, all, LossToward::here, elevation.inside - elevation.outside);
     finding.runner_up = {"net.tcp_retrans_fault", "random loss slows single connections, it does not level the rate"};
     findings.push_back(std::move(finding));
   }

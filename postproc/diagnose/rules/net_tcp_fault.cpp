@@ -43,7 +43,7 @@ Finding describe(const RuleContext& context, const Signal& queued, const Signal&
       fmt::format("{} lost TCP segments for {} s: {}/s arrived out of order (usually {}/s) of {}/s received.",
                   context.telemetry.node, number(length), number(elevation.inside), number(elevation.outside),
                   number(segments.inside));
-  locate_loss(context, finding, elevation.at, all, LossToward::here);
+  locate_loss(context, finding, elevation.at, all, LossToward::here, elevation.inside - elevation.outside);
   finding.runner_up = runner_up(!context.channels(kTwice).empty());
   return finding;
 }
@@ -74,7 +74,7 @@ std::vector<Finding> all_along(const RuleContext& context, const Signal& queued,
       "Throughout the run, {} % of the TCP segments that {} received came out of order ({}/s of {}/s): others were "
       "lost on their way to it.",
       number(100 * out_of_order / arrived), context.telemetry.node, number(out_of_order), number(arrived));
-  locate_loss(context, finding, whole, {}, LossToward::here);
+  locate_loss(context, finding, whole, {}, LossToward::here, out_of_order);
   finding.runner_up = {"net.congestion", "a slow port cannot be ruled out: no part of the run was faster"};
   return {finding};
 }

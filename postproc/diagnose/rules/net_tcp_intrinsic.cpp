@@ -151,7 +151,12 @@ std::vector<Finding> check(const RuleContext& context) {
                       counted_evidence(context, "tcpext.TCPDSACKRecv", seen.needless, span),
                       counted_evidence(context, "tcpext.TCPSackRecovery", seen.recovered, span)};
   finding.sentence = sentence_of(context, seen, reason);
-  locate_loss(context, finding, {0, context.telemetry.samples}, {}, LossToward::there);
+  const auto explained = explained_steps(context);
+  // What is sent again to a peer cannot be told second by second from what another rule has explained.
+  if (std::find(explained.begin(), explained.end(), true) == explained.end()) {
+    const Interval whole{0, context.telemetry.samples};
+    locate_loss(context, finding, whole, {}, LossToward::there, seen.again / context.seconds(whole.length()));
+  }
   finding.runner_up = {"net.tcp_retrans_fault",
                        fmt::format("random loss: there {} recoveries and more belong to each retransmission, here {}",
                                    number(context.threshold("max_recovery_share")), number(seen.recovery_share()))};

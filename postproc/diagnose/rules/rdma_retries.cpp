@@ -1,4 +1,4 @@
-// RDMA packets were lost and sent again, or came to a receiver that had no buffer for them.
+// RDMA packets were lost, or not acknowledged in time, and sent again.
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
@@ -15,10 +15,11 @@
 namespace reveal {
 namespace {
 
-enum class Why : std::uint8_t { lost, timed_out, no_buffer };
+enum class Why : std::uint8_t { lost, timed_out };
 
-/// What drivers count: mlx5; rxe; bnxt_re; efa. Packets that came out of order are no row: where a fabric has several
-/// paths, they do, and nothing is sent again for it.
+/// What drivers count: mlx5; rxe; bnxt_re. Packets that came out of order are no row: where a fabric has several paths,
+/// they do, and nothing is sent again for it. Nor is a receiver without a buffer (RNR NAK): programs that post theirs
+/// late do it on a healthy fabric. Nor is efa: its protocol sends again as a matter of course.
 struct RetryCounter {
   std::string_view metric;
   Why why;
@@ -30,21 +31,16 @@ constexpr RetryCounter kRetryCounters[] = {
     {"rdma.local_ack_timeout_err", Why::timed_out},
     {"rdma.roce_adp_retrans_to", Why::timed_out},
     {"rdma.req_transport_retries_exceeded", Why::timed_out},
-    {"rdma.rnr_nak_retry_err", Why::no_buffer},
     {"rdma.rcvd_seq_err", Why::lost},
     {"rdma.completer_retry_err", Why::lost},
     {"rdma.retry_exceeded_err", Why::timed_out},
-    {"rdma.rcvd_rnr_err", Why::no_buffer},
     {"rdma.seq_err_naks_rcvd", Why::lost},
     {"rdma.to_retransmits", Why::timed_out},
-    {"rdma.rnr_naks_rcvd", Why::no_buffer},
-    {"rdma.retrans_pkts", Why::lost},
-    {"rdma.retrans_timeout_events", Why::timed_out},
 };
 
 struct Retries {
   RdmaPort port;
-  Signal all;                         // per second
+  Signal all;                         // per second, of the highest counter: one request may be in several
   std::vector<std::size_t> channels;  // that are in it
   std::vector<Why> why;               // of each
 };
@@ -54,6 +50,7 @@ std::vector<Retries> retries_of(const RuleContext& context) {
   for (const RetryCounter& counter : kRetryCounters) {
     for (const std::size_t channel : context.channels(counter.metric)) {
       const std::string& name = context.telemetry.channels[channel].instance;
+      if (name.starts_with("efa")) continue;
       Retries& retries = by_port[name];
       const Signal one = channel_rate(context, channel, 1, "/s");
       if (retries.channels.empty()) {
@@ -62,8 +59,8 @@ std::vector<Retries> retries_of(const RuleContext& context) {
       }
       for (std::size_t t = 0; t < one.values.size(); ++t) {
         if (std::isnan(one.values[t])) continue;
-        double& sum = retries.all.values[t];
-        sum = std::isnan(sum) ? one.values[t] : sum + one.values[t];
+        double& highest = retries.all.values[t];
+        highest = std::isnan(highest) ? one.values[t] : std::max(highest, one.values[t]);
       }
       retries.channels.push_back(channel);
       retries.why.push_back(counter.why);
@@ -95,8 +92,7 @@ std::size_t leading(const RuleContext& context, const Retries& retries, Interval
 
 std::string_view words_of(Why why) {
   constexpr std::string_view kWords[] = {"packets were lost on the way and sent again",
-                                         "packets were not acknowledged in time and sent again",
-                                         "the receiver had posted no buffer, and the sender tried again"};
+                                         "packets were not acknowledged in time and sent again"};
   return kWords[static_cast<std::size_t>(why)];
 }
 
@@ -106,6 +102,17 @@ std::optional<Signal> traffic_of(const RuleContext& context, const std::string& 
                                      std::pair{"rdma.sent_pkts", "packets/s"}}) {
     const auto channels = context.channels(metric, port);
     if (!channels.empty()) return channel_rate(context, channels.front(), 1, unit);
+  }
+  return std::nullopt;
+}
+
+/// Packets of the port; nothing where its driver counts none.
+std::optional<double> packets_in(const RuleContext& context, const std::string& port, Interval at) {
+  for (const char* metric : {"ib.xmit_packets", "rdma.sent_pkts", "rdma.tx_pkts"}) {
+    const auto channels = context.channels(metric, port);
+    if (channels.empty()) continue;
+    const double mean = mean_inside(channel_rate(context, channels.front(), 1, "/s").values, at);
+    if (!std::isnan(mean)) return mean * context.seconds(at.length());
   }
   return std::nullopt;
 }
@@ -136,6 +143,8 @@ std::optional<Finding> describe(const RuleContext& context, const Retries& retri
                                 std::span<const Interval> all) {
   const double total = count_in(context, retries.all.values, elevation.at);
   if (total < context.threshold("min_retries") || is_the_end(context, elevation.at)) return std::nullopt;
+  const auto packets = packets_in(context, retries.port.name, elevation.at);
+  if (packets && total < context.threshold("min_share") * *packets) return std::nullopt;
   const std::size_t lead = leading(context, retries, elevation.at);
   Signal signal = channel_rate(context, retries.channels[lead], 1, "/s");
   Finding finding = finding_at(context, elevation.at, retries.port.values());
@@ -150,13 +159,10 @@ std::optional<Finding> describe(const RuleContext& context, const Retries& retri
   set_loss_of_traffic(context, finding, retries, elevation.at, all);
   for (Evidence& each : finding.evidence) each.instance = retries.port.name;
   finding.sentence =
-      fmt::format("{} of {} repeated {} RDMA requests in {} (usually {}/s): {}.", retries.port.name,
+      fmt::format("{} of {} repeated at least {} RDMA requests in {} (usually {}/s): {}.", retries.port.name,
                   context.telemetry.node, number(total), duration(context.seconds(elevation.at.length())),
                   number(std::max(0.0, elevation.outside)), words_of(retries.why[lead]));
-  finding.runner_up =
-      retries.why[lead] == Why::no_buffer
-          ? RunnerUp{"ib.link_errors", "nothing was lost on the link: the receiver was late"}
-          : RunnerUp{"", "several paths: they bring packets out of order, which is not counted here, but lose none"};
+  finding.runner_up = {"", "several paths: they bring packets out of order, which is not counted here, but lose none"};
   return finding;
 }
 
@@ -194,14 +200,16 @@ std::vector<Finding> check(const RuleContext& context) {
 const RegisteredRule kRule{{
     .id = "rdma.retries",
     .title = "RDMA requests had to be repeated",
-    .looks_for = "Intervals in which an adapter counts lost packets, timeouts or receivers without a buffer "
-                 "(rdma.packet_seq_err, rdma.local_ack_timeout_err, rdma.rnr_nak_retry_err and others by driver).",
+    .looks_for = "Intervals in which an adapter counts lost packets or timeouts (rdma.packet_seq_err, "
+                 "rdma.local_ack_timeout_err and others by driver), against the packets it sent (ib.xmit_packets).",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::network,
     .order = 66,
-    .look_alikes = "ib.link_errors,packets out of order where a fabric has several paths,the end of the job",
+    .look_alikes = "ib.link_errors,packets out of order where a fabric has several paths,receivers without a buffer,"
+                   "the end of the job",
     .proof = Proof::test_double,
     .thresholds = {{"min_rate", 1, "/s", "least repeated requests, beyond the usual rate"},
+                   {"min_share", 1e-6, "ratio", "least repeated requests per packet sent, where packets are counted"},
                    {"min_retries", 30, "requests", "least repeated requests in an interval"},
                    {"min_seconds", 2, "s", "shortest interval"},
                    {"last_seconds", 30, "s", "repeated requests that begin so late are those of a job that ends"},

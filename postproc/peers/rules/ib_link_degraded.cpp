@@ -109,6 +109,28 @@ bool is_worse(const FactDifference& fact) {
   return fact.key.ends_with(kRate) && link_rate_of(fact.value).gigabits < link_rate_of(fact.usual).gigabits;
 }
 
+std::string_view fact_of(const NodeProfile& node, std::string_view key) {
+  for (const auto& [name, value] : node.facts) {
+    if (name == key) return value;
+  }
+  return "";
+}
+
+/// Whether the port of this name is, on all nodes on which it is as usual, of the device type and link layer of this
+/// node's. Nodes with different adapters give the same name to different ports.
+bool is_comparable(const JobRuleContext& context, const FactDifference& fact, const std::string& node) {
+  const std::string port = fact.key.substr(0, fact.key.rfind('.'));
+  const std::string type = port.substr(0, port.rfind('.')) + ".type";
+  const std::string layer = port + ".link_layer";
+  const auto own = std::find_if(context.nodes.begin(), context.nodes.end(),
+                                [&](const NodeProfile* profile) { return profile->node == node; });
+  if (own == context.nodes.end()) return false;
+  return std::all_of(context.nodes.begin(), context.nodes.end(), [&](const NodeProfile* other) {
+    return fact_of(*other, fact.key) != fact.usual ||
+           (fact_of(*other, type) == fact_of(**own, type) && fact_of(*other, layer) == fact_of(**own, layer));
+  });
+}
+
 std::vector<Finding> check_job(const JobRuleContext& context, const EffectiveRule& rule) {
   std::set<std::string> nodes;
   std::set<std::string> ports;
@@ -121,6 +143,7 @@ std::vector<Finding> check_job(const JobRuleContext& context, const EffectiveRul
       const std::string port = port_of(fact.key, states ? kState : kRate);
       std::vector<std::string> fresh;
       for (const std::string& node : fact.nodes) {
+        if (!is_comparable(context, fact, node)) continue;
         if (told.insert(node + ' ' + port).second) fresh.push_back(node);
       }
       if (fresh.empty()) continue;
@@ -162,7 +185,9 @@ const RegisteredJobRule kRule(
         .kind = FindingKind::audit,
         .subsystem = Subsystem::network,
         .order = 16,
-        .look_alikes = "a second port that is down everywhere,a port that is slow by design,pcie.link_downtrained",
+        .look_alikes =
+            "a second port that is down everywhere,a port that is slow by design,another adapter of the same "
+            "name,pcie.link_downtrained",
         .proof = Proof::test_double,
         .user_remedy = {{"sbatch --exclude={nodes} ...   # until the link is repaired", "job"},
                         "ibstat | grep -E \"^CA|Rate|State\"   # on {nodes} and on another node"},

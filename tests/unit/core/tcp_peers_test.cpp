@@ -141,6 +141,15 @@ TEST(TcpPeers, NeverFallWhenConnectionsEnd) {
   EXPECT_EQ(watched.peers().sockets(), 1U);
 }
 
+TEST(TcpPeers, CountOnWhereTheKernelsCountersBeginAnew) {
+  Watched watched({7});
+  watched.look({{.cookie = 7, .retransmits = 0xffff'fff0}});
+  watched.look({{.cookie = 7, .retransmits = 0x10}});
+  EXPECT_EQ(watched.retransmits("10.0.0.1"), 0x20);
+  watched.look({{.cookie = 7, .retransmits = 0x8}});
+  EXPECT_EQ(watched.retransmits("10.0.0.1"), 0x20) << "a fall is no turn";
+}
+
 TEST(TcpPeers, LeaveOutTheSocketsOfOthers) {
   Watched watched({7});
   watched.look({});
@@ -266,6 +275,13 @@ TEST(TcpSockets, AreNotAllThereWhereTheListChangedOrTheKernelRefused) {
   EXPECT_EQ(sockets_in(message(NLMSG_ERROR, 0, refusal, 0), problem, done), 0U);
   EXPECT_TRUE(done);
   EXPECT_EQ(problem, "Operation not permitted");
+  problem.clear();
+  EXPECT_EQ(sockets_in(message(NLMSG_DONE, 0, refusal, 0), problem, done), 0U);
+  EXPECT_TRUE(done);
+  EXPECT_EQ(problem, "Operation not permitted") << "the end of the list says that it is not whole";
+  problem.clear();
+  EXPECT_EQ(sockets_in(message(NLMSG_DONE, 0, {}, 0), problem, done), 0U);
+  EXPECT_EQ(problem, "");
 }
 
 }  // namespace

@@ -1,5 +1,10 @@
 #include <gtest/gtest.h>
 
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include "core/kernel_text/queue_list.h"
 #include "tests/unit/core/live_probe.h"
 #include "tests/unit/core/test_host.h"
 
@@ -32,6 +37,54 @@ TEST(Qdisc, CountsDropsOfEachInterfaceAndLeavesOutIdleOnes) {
   EXPECT_EQ(sink.find("network/qdisc")->value("net.qdisc_drops", "ib0"), kMissing);
   sampler.sample({.time = *fs.next_tick(), .number = 0});
   EXPECT_EQ(value("network/qdisc", "net.qdisc_drops"), kMissing) << "the kernel did not tell";
+}
+
+/// A message of rtnetlink with these counts of the queue at the root of interface 3.
+std::vector<std::byte> message_of(std::uint16_t type, std::uint16_t flags, const gnet_stats_queue& counts) {
+  struct {
+    nlmsghdr header;
+    tcmsg body;
+    rtattr statistics, queue;
+    gnet_stats_queue counts;
+  } whole{};
+  whole.header.nlmsg_len = sizeof whole;
+  whole.header.nlmsg_type = type;
+  whole.header.nlmsg_flags = flags;
+  whole.body.tcm_ifindex = 3;
+  whole.body.tcm_parent = TC_H_ROOT;
+  whole.statistics = {sizeof(rtattr) + sizeof(rtattr) + sizeof counts, TCA_STATS2 | NLA_F_NESTED};
+  whole.queue = {sizeof(rtattr) + sizeof counts, TCA_STATS_QUEUE};
+  whole.counts = counts;
+  const auto bytes = std::as_bytes(std::span(&whole, 1));
+  return {bytes.begin(), bytes.end()};
+}
+
+TEST(QueueMessages, AreReadThoughTheyMayBeCutOffAnywhere) {
+  const auto whole =
+      message_of(RTM_NEWQDISC, 0, {.qlen = 7, .backlog = 0, .drops = 8, .requeues = 1, .overlimits = 15});
+  std::vector<InterfaceQueue> seen;
+  const auto see = [&seen](const InterfaceQueue& queue) { seen.push_back(queue); };
+  EXPECT_EQ(read_queues(whole, see), QueueList::goes_on);
+  ASSERT_EQ(seen.size(), 1U);
+  EXPECT_EQ(seen[0].interface, 3);
+  EXPECT_EQ(seen[0].counts.drops, 8U);
+  EXPECT_EQ(seen[0].counts.qlen, 7U);
+  for (std::size_t size = 1; size < whole.size(); ++size) {
+    EXPECT_EQ(read_queues(std::span(whole).first(size), see), QueueList::broken) << size;
+    auto shorter = std::vector(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size));
+    if (size < sizeof(nlmsghdr)) continue;
+    const auto length = static_cast<std::uint32_t>(size);
+    std::memcpy(shorter.data(), &length, sizeof length);  // the header says that this is all
+    EXPECT_EQ(read_queues(shorter, see), QueueList::goes_on) << size;
+  }
+  EXPECT_EQ(seen.size(), 1U) << "half a queue is none";
+}
+
+TEST(QueueMessages, AreNotAllThereWhereTheListChangedOrTheKernelRefused) {
+  const auto see = [](const InterfaceQueue&) {};
+  EXPECT_EQ(read_queues(message_of(RTM_NEWQDISC, NLM_F_DUMP_INTR, {}), see), QueueList::broken);
+  EXPECT_EQ(read_queues(message_of(NLMSG_ERROR, 0, {}), see), QueueList::broken);
+  EXPECT_EQ(read_queues(message_of(NLMSG_DONE, 0, {}), see), QueueList::ended);
 }
 
 TEST(Qdisc, IsAbsentInACopiedTree) {

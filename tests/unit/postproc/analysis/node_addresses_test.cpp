@@ -2,10 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include "postproc/diagnose/lossy_ways.h"
+
 namespace reveal {
 namespace {
 
-std::string named(const std::string& sentence) {
+std::string named(const std::string& sentence, const std::string& metric = "tcp.RetransSegs") {
   std::vector<NodeSummary> summaries(3);
   const auto node = [&](std::size_t i, const char* name, std::vector<std::string> addresses) {
     summaries[i].node = name;
@@ -16,6 +18,7 @@ std::string named(const std::string& sentence) {
   node(2, "n3", {"10.0.0.3", "fd00::3"});
   std::vector<Finding> findings(1);
   findings[0].sentence = sentence;
+  findings[0].evidence = {{.metric = metric}};
   name_nodes(summaries, findings);
   return findings[0].sentence;
 }
@@ -35,6 +38,19 @@ TEST(NodeAddresses, StayWhereTheyAreNoNodesOrThoseOfSeveral) {
   for (const char* sentence : {"from 10.0.0.30 to n1", "from 172.17.0.1 to n1", "", "10.0 10.0.0 bad face"}) {
     EXPECT_EQ(named(sentence), sentence);
   }
+}
+
+TEST(NodeAddresses, AreNotToldOfPeersThatAreNoNodes) {
+  const auto of_peers = [](const std::string& sentence) { return named(sentence, "tcp.peer.out_of_order"); };
+  EXPECT_EQ(of_peers("5.4/s of 10/s were lost on the way from 10.0.0.30 to n1."),
+            "5.4/s of 10/s were lost on the way from an address that no recorded node has to n1.");
+  EXPECT_EQ(of_peers("They went to fd00::30."), "They went to an address that no recorded node has.");
+  EXPECT_EQ(of_peers("from 172.17.0.1, 10.0.0.2 to n1"), "from an address that several nodes have, n2 to n1");
+}
+
+TEST(NodeAddresses, AreOneNodeWhereItHasSeveral) {
+  EXPECT_EQ(named("from 10.0.0.3, fd00::3 to n2; it has 4 peers"), "from n3 to n2; it has 4 peers");
+  EXPECT_EQ(named("from 10.0.0.3, 10.0.0.1 to n2"), "from n3, n1 to n2");
 }
 
 }  // namespace

@@ -154,6 +154,22 @@ TEST(MailMessage, SendsEachReaderTheirOwnPart) {
   EXPECT_EQ(admins.substr(0, admins.find("FINDING")).find("dirty"), std::string::npos);
 }
 
+TEST(MailMessage, TellsNoAdministratorWhomTheJobTalksTo) {
+  Report report = samples::outsider(8);
+  Evidence evidence = report.findings[0].evidence.at(0);
+  evidence.metric = "tcp.peer.out_of_order";
+  evidence.instance = "203.0.113.7";
+  report.findings[0].evidence.push_back(evidence);
+  report.findings[0].sentence = "Segments from 203.0.113.7 were lost.";
+  evidence.instance = "owner can write";  // no address
+  report.findings[0].evidence.push_back(evidence);
+  EXPECT_NE(compose_mail(report, site(), to_user()).text.find("203.0.113.7"), std::string::npos);
+  const std::string admins = compose_mail(report, site(), to_admins()).text;
+  EXPECT_EQ(admins.find("203.0.113.7"), std::string::npos);
+  EXPECT_NE(admins.find("(a peer)"), std::string::npos);
+  EXPECT_NE(admins.find("files that the owner can write"), std::string::npos);
+}
+
 TEST(MailMessage, IsTheTextReportAndSaysHowToSeeMore) {
   const Report report = samples::outsider(8);
   const std::string text = compose_mail(report, site(), to_user()).text;

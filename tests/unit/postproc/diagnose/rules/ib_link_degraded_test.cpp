@@ -2,6 +2,8 @@
 // slow, narrow or down by design.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "hdf5schema/basics/error.h"
 #include "postproc/peers/job_rule.h"
 #include "rule_recording.h"
@@ -72,10 +74,30 @@ TEST(RuleIbLinkDegraded, SaysThatThereIsNoLink) {
   EXPECT_THROW(static_cast<void>(R().findings("ib.link_degraded")), Unavailable);
 }
 
-std::vector<Finding> among_nodes(std::vector<FactDifference> facts) {
+using Facts = std::vector<std::pair<std::string, std::string>>;
+
+/// `of_n1`: further facts of the first of four nodes.
+std::vector<Finding> among_nodes(std::vector<FactDifference> facts, const Facts& of_n1 = {}) {
   PeerComparison comparison;
   comparison.facts = std::move(facts);
-  std::vector<Finding> found = tried(kJobRules, run_job_rules({.comparison = comparison, .nodes = {}, .job = {1, 2}}));
+  std::vector<NodeProfile> profiles(4);
+  std::vector<const NodeProfile*> nodes;
+  for (std::size_t n = 0; n < profiles.size(); ++n) {
+    NodeProfile& profile = profiles[n];
+    profile.node = "n" + std::to_string(n + 1);
+    profile.facts = n == 0 ? of_n1 : Facts();
+    for (const char* device : {"rdma.mlx5_0", "rdma.mlx5_2"}) {
+      profile.facts.emplace_back(std::string(device) + ".type", "MT4123");
+      profile.facts.emplace_back(std::string(device) + ".1.link_layer", "InfiniBand");
+    }
+    for (const FactDifference& fact : comparison.facts) {
+      const bool differs = std::find(fact.nodes.begin(), fact.nodes.end(), profile.node) != fact.nodes.end();
+      profile.facts.emplace_back(fact.key, differs ? fact.value : fact.usual);
+    }
+    nodes.push_back(&profile);
+  }
+  std::vector<Finding> found =
+      tried(kJobRules, run_job_rules({.comparison = comparison, .nodes = nodes, .job = {1, 2}}));
   std::erase_if(found, [](const Finding& finding) { return finding.id == "node.config_drift"; });
   return found;
 }
@@ -93,6 +115,15 @@ TEST(RuleIbLinkDegraded, HoldsThePortsOfAJobsNodesAgainstEachOther) {
       << found[0].sentence;
   EXPECT_NE(found[0].sentence.find("mlx5_0:1 of n[1-2] is 100 Gb/sec (2X HDR)"), std::string::npos)
       << found[0].sentence;
+}
+
+TEST(RuleIbLinkDegraded, HoldsOnlyPortsOfOneKindAgainstEachOther) {
+  const std::vector<FactDifference> slower = {
+      {"rdma.mlx5_0.1.rate", {"n1"}, "25 Gb/sec (1X EDR)", "200 Gb/sec (4X HDR)"}};
+  EXPECT_EQ(among_nodes(slower).size(), 1U);
+  EXPECT_TRUE(among_nodes(slower, {{"rdma.mlx5_0.type", "MT4117"}}).empty()) << "the name of another adapter there";
+  EXPECT_TRUE(among_nodes(slower, {{"rdma.mlx5_0.1.link_layer", "Ethernet"}}).empty());
+  EXPECT_EQ(among_nodes(slower, {{"rdma.mlx5_1.type", "MT4117"}}).size(), 1U) << "that is another one";
 }
 
 TEST(RuleIbLinkDegraded, IsSilentOnANodeWhoseFabricIsFaster) {

@@ -71,7 +71,9 @@ std::string sentence_with(const std::function<void(Telemetry&)>& add_peers) {
 
 TEST(RuleLoss, NamesTheOnlyPeer) {
   const std::string sentence = sentence_with([](Telemetry& telemetry) { add_peer(telemetry, "10.0.0.1", 20, 400); });
-  EXPECT_TRUE(sentence.ends_with("/s received. They were lost on the way from 10.0.0.1 to n2.")) << sentence;
+  EXPECT_TRUE(
+      sentence.ends_with("/s received. Those on the job's connections were lost on the way from 10.0.0.1 to n2."))
+      << sentence;
 }
 
 TEST(RuleLoss, NamesTheWayFromOnePeerOfSeveral) {
@@ -82,7 +84,9 @@ TEST(RuleLoss, NamesTheWayFromOnePeerOfSeveral) {
   add_peer(telemetry, "10.0.0.9", 0, 1);  // hardly a peer
   add_peer(telemetry, "127.0.0.1", 0, 400);
   const Finding found = findings_of(telemetry).at(0);
-  EXPECT_TRUE(found.sentence.ends_with(" All of them were lost on the way from 10.0.0.3 to n2, one of 3 peers."))
+  EXPECT_TRUE(found.sentence.ends_with(
+      " All of those on the job's connections were lost on the way from 10.0.0.3 to n2, one of 3 peer "
+      "addresses with traffic to speak of."))
       << found.sentence;
   EXPECT_EQ(found.evidence.back().metric, "tcp.peer.out_of_order");
   EXPECT_EQ(found.evidence.back().instance, "10.0.0.3");
@@ -94,7 +98,10 @@ TEST(RuleLoss, BlamesTheLinkWhereAllPeersAreAffected) {
     add_peer(telemetry, "10.0.0.3", 9, 150);
     add_peer(telemetry, "10.0.0.4", 5, 100);
   });
-  EXPECT_TRUE(sentence.ends_with(" They came from all 3 peers: the link of n2 loses segments.")) << sentence;
+  EXPECT_TRUE(
+      sentence.ends_with(" Those on the job's connections came from all 3 peer addresses: if these are several nodes, "
+                         "the link of n2 loses segments."))
+      << sentence;
 }
 
 TEST(RuleLoss, NamesSomeOfManyPeers) {
@@ -104,7 +111,9 @@ TEST(RuleLoss, NamesSomeOfManyPeers) {
     add_peer(telemetry, "10.0.0.4", 0, 100);
     add_peer(telemetry, "10.0.0.5", 0, 100);
   });
-  EXPECT_TRUE(sentence.ends_with(" Most were lost on the way from 10.0.0.1, 10.0.0.3 to n2; it has 4 peers."))
+  EXPECT_TRUE(
+      sentence.ends_with(" Most of those on the job's connections were lost on the way from 10.0.0.1, 10.0.0.3 to n2; "
+                         "it has 4 peer addresses."))
       << sentence;
 }
 
@@ -112,6 +121,51 @@ TEST(RuleLoss, NamesNoPeerThatLostNothing) {
   const std::string without = sentence_with([](Telemetry&) {});
   EXPECT_TRUE(without.ends_with("/s received.")) << without;
   EXPECT_EQ(sentence_with([](Telemetry& telemetry) { add_peer(telemetry, "10.0.0.1", 0.01, 400); }), without);
+}
+
+TEST(RuleLoss, NamesNoWayWhereManyPeersAreNotToldApart) {
+  const std::string without = sentence_with([](Telemetry&) {});
+  EXPECT_EQ(sentence_with([](Telemetry& telemetry) {
+              add_peer(telemetry, "10.0.0.1", 14, 400);
+              add_peer(telemetry, "others", 6, 400);
+            }),
+            without);
+  const std::string sentence = sentence_with([](Telemetry& telemetry) {
+    add_peer(telemetry, "10.0.0.1", 18, 400);
+    add_peer(telemetry, "others", 2, 400);
+  });
+  EXPECT_TRUE(sentence.ends_with(" 90 % of those on the job's connections were lost on the way from 10.0.0.1 to n2."))
+      << sentence;
+}
+
+TEST(RuleLoss, NamesNoWayWhereNoneStandsOut) {
+  const std::string without = sentence_with([](Telemetry&) {});
+  EXPECT_EQ(sentence_with([](Telemetry& telemetry) {
+              for (int i = 1; i <= 24; ++i) add_peer(telemetry, "10.0.0." + std::to_string(i), 1, 100);
+            }),
+            without)
+      << "each has less than a twentieth of the traffic and less than a tenth of the losses";
+}
+
+TEST(RuleLoss, NamesNoWayWhereOthersThanTheJobLostThem) {
+  const std::string without = sentence_with([](Telemetry&) {});
+  EXPECT_EQ(sentence_with([](Telemetry& telemetry) { add_peer(telemetry, "10.0.0.1", 10, 400); }), without)
+      << "half of what the node lost";
+}
+
+TEST(RuleLoss, TakesTheNodesOwnAddressesForNoPeers) {
+  Telemetry telemetry = record({.queued = 20, .duplicates = 0.2, .slowed = 0.2});
+  add_peer(telemetry, "10.0.0.1", 20, 100);
+  add_peer(telemetry, "10.0.0.2", 0, 100);
+  const Snapshot begin = {{"address.eth0", "10.0.0.2 fd00::2"}};
+  const Snapshot end;
+  const Detection detection;
+  const RuleContext::Node node{telemetry, detection, begin, end, {}};
+  const RuleSpec* rule = find_rule("net.tcp_retrans_fault");
+  const auto found = rule->check(RuleContext(*rule, node, {}, {}));
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_TRUE(found[0].sentence.ends_with(" Those on the job's connections were lost on the way from 10.0.0.1 to n2."))
+      << found[0].sentence;
 }
 
 TEST(RuleLoss, TakesReorderingForWhatItIs) {

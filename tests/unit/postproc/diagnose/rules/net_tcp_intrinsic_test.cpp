@@ -62,7 +62,15 @@ TEST(RuleIntrinsic, NamesThePeerMostWereSentTo) {
   }
   const auto found = node.findings("net.tcp_retrans_intrinsic");
   ASSERT_EQ(found.size(), 1U);
-  EXPECT_TRUE(found[0].sentence.ends_with(" 92 % of them went to 10.0.0.1, one of 2 peers.")) << found[0].sentence;
+  EXPECT_TRUE(found[0].sentence.ends_with(
+      " 92 % of those on the job's connections went to 10.0.0.1, one of 2 peer addresses with traffic to speak of."))
+      << found[0].sentence;
+  Finding loss;
+  loss.id = "net.tcp_retrans_fault";
+  loss.intervals = {{node.telemetry.begin_utc_ns, node.telemetry.begin_utc_ns + 5'000'000'000}};
+  const auto partly = node.findings("net.tcp_retrans_intrinsic", std::vector<Finding>{loss});
+  ASSERT_EQ(partly.size(), 1U);
+  EXPECT_EQ(partly[0].sentence.find("10.0.0.1"), std::string::npos) << "some of them belong to the other finding";
 }
 
 TEST(RuleIntrinsic, DoesNotExcuseRandomLoss) {

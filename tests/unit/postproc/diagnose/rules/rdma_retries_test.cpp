@@ -35,12 +35,7 @@ TEST(RuleRdmaRetries, NamesThePortTheIntervalTheReasonAndTheLoss) {
   EXPECT_NE(found[0].remedy.admin.at(2).find("mlnx_qos -i ib0"), std::string::npos);
 }
 
-TEST(RuleRdmaRetries, TellsTimeoutsAndLateReceiversFromLoss) {
-  const auto late = port("rdma.rnr_nak_retry_err", R::event(0, 200)).findings("rdma.retries");
-  ASSERT_EQ(late.size(), 1U);
-  EXPECT_NE(late[0].sentence.find("the receiver had posted no buffer"), std::string::npos) << late[0].sentence;
-  EXPECT_FALSE(late[0].impact.seconds.has_value()) << "as much was sent as before";
-  EXPECT_EQ(late[0].severity, Severity::notice);
+TEST(RuleRdmaRetries, TellsTimeoutsFromLoss) {
   const auto timed_out = port("rdma.local_ack_timeout_err", R::event(0, 20)).findings("rdma.retries");
   ASSERT_EQ(timed_out.size(), 1U);
   EXPECT_NE(timed_out[0].sentence.find("not acknowledged in time"), std::string::npos) << timed_out[0].sentence;
@@ -69,8 +64,34 @@ TEST(RuleRdmaRetries, IsSilentOnSeveralPathsAFewRetriesAndTheEndOfTheJob) {
   EXPECT_TRUE(silent(port("rdma.out_of_sequence", R::event(10, 5000)))) << "adaptive routing";
   EXPECT_TRUE(silent(port("rdma.packet_seq_err", R::event(0, 1.5)))) << "22 in a job";
   EXPECT_TRUE(silent(port("rdma.packet_seq_err", R::always(0.05))));
+  EXPECT_TRUE(silent(port("rdma.rnr_nak_retry_err", R::event(0, 200)))) << "a program that posts its buffers late";
   const auto at_the_end = [](double second) { return second >= 114 ? 90.0 : 0.0; };
   EXPECT_TRUE(silent(port("rdma.local_ack_timeout_err", at_the_end))) << "a peer has ended";
+}
+
+TEST(RuleRdmaRetries, HoldsThemAgainstThePacketsSent) {
+  R busy = port("rdma.packet_seq_err", R::event(0, 5));
+  EXPECT_EQ(busy.findings("rdma.retries").size(), 1U);
+  busy.counter("ib.xmit_packets", "mlx5_0:1", R::always(20e6), "node");
+  EXPECT_TRUE(busy.findings("rdma.retries").empty()) << "one of four million";
+  R idle = port("rdma.packet_seq_err", R::event(0, 5));
+  idle.counter("ib.xmit_packets", "mlx5_0:1", R::always(1e6), "node");
+  EXPECT_EQ(idle.findings("rdma.retries").size(), 1U);
+}
+
+TEST(RuleRdmaRetries, CountsARequestThatIsInTwoCountersOnce) {
+  R node;
+  for (const char* metric : {"rdma.packet_seq_err", "rdma.implied_nak_seq_err"}) {
+    node.counter(metric, "mlx5_0:1", R::event(0, 1.6), "node");
+  }
+  EXPECT_TRUE(node.findings("rdma.retries").empty()) << "24, not 48";
+}
+
+TEST(RuleRdmaRetries, IsSilentOnAProtocolThatSendsAgainAsAMatterOfCourse) {
+  R node = port("", R::always(0));
+  node.counter("rdma.retrans_pkts", "efa_0:1", R::event(0, 500), "node");
+  node.counter("rdma.packet_seq_err", "efa_0:1", R::event(0, 500), "node");
+  EXPECT_TRUE(node.findings("rdma.retries").empty());
 }
 
 TEST(RuleRdmaRetries, SaysWhatWasNotMeasured) {

@@ -1,0 +1,73 @@
+// The queues behind network interfaces, as rtnetlink tells them (RTM_GETQDISC).
+// https://man7.org/linux/man-pages/man7/rtnetlink.7.html
+#pragma once
+
+#include <linux/gen_stats.h>
+#include <linux/netlink.h>
+#include <linux/pkt_sched.h>
+#include <linux/rtnetlink.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <span>
+
+namespace reveal {
+
+struct InterfaceQueue {
+  int interface = 0;
+  gnet_stats_queue counts{};
+};
+
+/// What a message begins with; nothing where it is cut off.
+template <typename T>
+[[nodiscard]] std::optional<T> head_of_message(std::span<const std::byte> bytes) {
+  T value{};
+  if (bytes.size() < sizeof value) return std::nullopt;
+  std::memcpy(&value, bytes.data(), sizeof value);
+  return value;
+}
+
+/// The attribute of this type in a list of them; empty if there is none.
+[[nodiscard]] inline std::span<const std::byte> attribute_of(std::span<const std::byte> list, std::uint16_t type) {
+  while (const auto attribute = head_of_message<rtattr>(list)) {
+    if (attribute->rta_len < sizeof(rtattr) || attribute->rta_len > list.size()) return {};
+    if ((attribute->rta_type & NLA_TYPE_MASK) == type)
+      return list.subspan(sizeof(rtattr), attribute->rta_len - sizeof(rtattr));
+    list = list.subspan(std::min<std::size_t>(list.size(), RTA_ALIGN(attribute->rta_len)));
+  }
+  return {};
+}
+
+/// One for each interface: that at its root has the sums of those below it.
+[[nodiscard]] inline std::optional<InterfaceQueue> root_queue(std::span<const std::byte> body) {
+  const auto message = head_of_message<tcmsg>(body);
+  if (!message || message->tcm_parent != TC_H_ROOT) return std::nullopt;
+  const auto attributes = body.subspan(std::min<std::size_t>(body.size(), NLMSG_ALIGN(sizeof(tcmsg))));
+  const auto counts =
+      head_of_message<gnet_stats_queue>(attribute_of(attribute_of(attributes, TCA_STATS2), TCA_STATS_QUEUE));
+  if (!counts) return std::nullopt;
+  return InterfaceQueue{message->tcm_ifindex, *counts};
+}
+
+enum class QueueList : std::uint8_t { goes_on, ended, broken };
+
+/// One answer of the kernel; `see` gets its queues.
+template <typename See>
+[[nodiscard]] QueueList read_queues(std::span<const std::byte> messages, const See& see) {
+  while (const auto header = head_of_message<nlmsghdr>(messages)) {
+    if (header->nlmsg_len < sizeof(nlmsghdr) || header->nlmsg_len > messages.size()) return QueueList::broken;
+    const auto body = messages.subspan(sizeof(nlmsghdr), header->nlmsg_len - sizeof(nlmsghdr));
+    if (header->nlmsg_type == NLMSG_ERROR || (header->nlmsg_flags & NLM_F_DUMP_INTR) != 0) return QueueList::broken;
+    if (header->nlmsg_type == NLMSG_DONE) {
+      return head_of_message<int>(body).value_or(0) < 0 ? QueueList::broken : QueueList::ended;
+    }
+    if (const auto queue = root_queue(body)) see(*queue);
+    messages = messages.subspan(std::min<std::size_t>(messages.size(), NLMSG_ALIGN(header->nlmsg_len)));
+  }
+  return messages.empty() ? QueueList::goes_on : QueueList::broken;
+}
+
+}  // namespace reveal
