@@ -85,5 +85,13 @@ TEST(RuleGpuMemory, IsSilentWhereAFrameworkTookAllOfItAtItsStart) {
   EXPECT_TRUE(reserved.findings("gpu.mem_pressure").empty());
 }
 
+TEST(RuleGpuMemory, IsSilentOnAnAllocatorThatKeepsWhatItTook) {
+  const auto used = [](double second) { return second < 150 ? 50e9 + second * 0.18e9 : 77e9; };
+  GpuTraining caching(1);
+  caching.set("gpu.memory_used", used);
+  caching.set("gpu.memory_free", [used](double second) { return 80e9 - used(second); });
+  EXPECT_TRUE(caching.findings("gpu.mem_pressure").empty());
+}
+
 }  // namespace
 }  // namespace reveal
