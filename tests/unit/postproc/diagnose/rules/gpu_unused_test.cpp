@@ -68,6 +68,14 @@ TEST(RuleGpuImbalance, LeavesAGpuThatIsHeldBackOrUnusedToItsOwnRule) {
   EXPECT_TRUE(near.findings("gpu.imbalance").empty());
 }
 
+TEST(RuleGpuImbalance, TakesOnlyGpusThatTheFactsNameAsTheJobs) {
+  GpuTraining neighbour;
+  neighbour.node.gauge("gpu.utilization", "gpu7", GpuTraining::while_it_works(35, 1));
+  EXPECT_TRUE(neighbour.findings("gpu.imbalance").empty());
+  neighbour.node.begin.emplace_back("gpu.gpu7.name", "H100");
+  EXPECT_EQ(neighbour.findings("gpu.imbalance").size(), 1U);
+}
+
 TEST(RuleGpuMemory, NamesAGpuWhoseMemoryFillsUp) {
   GpuTraining leaking(1);
   leaking.set("gpu.memory_used", [](double second) { return 50e9 + second * 0.1e9; });
