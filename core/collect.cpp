@@ -166,6 +166,7 @@ class Collection {
         Ticker ticks(clock_, header.interval);
         loop(ticks, sampler, sink, writer, status);
       }
+      sampler.close();
       sink.publish_by(nullptr);
     }
     if (watched_seconds() < options_.min_seconds) {

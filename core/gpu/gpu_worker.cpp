@@ -19,6 +19,8 @@ namespace {
 
 constexpr std::size_t kMostGpus = 64;
 constexpr std::size_t kMostProcesses = 128;
+// The first drivers of R535 write elements of 32 bytes.
+constexpr std::size_t kRoomForProcesses = kMostProcesses * 32 / sizeof(nvml::ProcessInfo) + 1;
 constexpr unsigned kLongestText = 96;
 constexpr unsigned long long kNotAvailable = ~0ULL;
 constexpr std::int64_t kMega = 1'000'000;
@@ -39,8 +41,7 @@ constexpr std::array kReasons = {Reason{nvml::kReasonIdle, "gpu.reason_idle"},
 struct Gpu {
   nvml::Device device = nullptr;
   int index = 0;
-  bool lost = false;
-  bool counts_pcie = true;              // in bytes; else its throughput is sampled
+  int lost = nvml::kSuccess;            // the result that said so
   unsigned long long seen_process = 0;  // time of the last sample of a process, us
 };
 
@@ -89,9 +90,9 @@ class Asked {
   explicit Asked(Gpu& gpu) : gpu_(gpu) {}
   template <typename Call, typename... Arguments>
   bool operator()(const Call& call, Arguments... arguments) {
-    if (gpu_.lost) return false;
+    if (gpu_.lost != nvml::kSuccess) return false;
     const int result = call(gpu_.device, arguments...);
-    gpu_.lost = result == nvml::kGpuIsLost || result == nvml::kResetRequired;
+    if (result == nvml::kGpuIsLost || result == nvml::kResetRequired) gpu_.lost = result;
     return result == nvml::kSuccess;
   }
 
@@ -101,18 +102,22 @@ class Asked {
 
 class Driver {
  public:
-  Driver(const std::string& library, std::string_view addresses) : library_(library) {
-    if (addresses.empty()) {
-      open_all();
-    } else {
-      for (std::string_view word = cut_word(addresses); !word.empty(); word = cut_word(addresses)) {
-        nvml::Device device = nullptr;
-        const std::string address(word);
-        if (library_.device_by_address(address.c_str(), &device) == nvml::kSuccess) take(device);
-      }
+  explicit Driver(const std::string& library) : library_(library) {
+    if (library_.event_set_create(&events_) != nvml::kSuccess) events_ = nullptr;
+  }
+
+  /// Those that are not open yet. Throws Unavailable where there is none, or none of them can be opened.
+  void open(std::string_view gpus) {
+    unsigned count = 0;
+    if (library_.count(&count) == nvml::kSuccess) count_ = std::min<std::size_t>(count, kMostGpus);
+    const bool any = !gpus.empty();
+    for (std::string_view word = cut_word(gpus); !word.empty(); word = cut_word(gpus)) {
+      const std::size_t end = std::min(word.find('='), word.size());
+      const auto index = parse_int(word.substr(0, end));
+      if (index && *index >= 0)
+        take(static_cast<int>(*index), std::string(word.substr(std::min(end + 1, word.size()))));
     }
-    if (gpus_.empty()) throw Unavailable("the NVIDIA driver shows no GPU to this user");
-    watch_events();
+    if (any ? gpus_.empty() : count_ == 0) throw Unavailable("the NVIDIA driver shows no GPU to this user");
   }
 
   std::string facts() {
@@ -120,6 +125,7 @@ class Driver {
     std::array<char, kLongestText> version{};
     if (library_.driver_version(version.data(), kLongestText) == nvml::kSuccess)
       answer = "driver " + clean(version.data()) + '\n';
+    answer += "count " + std::to_string(count_) + '\n';
     for (Gpu& gpu : gpus_) add_facts(gpu, answer);
     return answer;
   }
@@ -144,27 +150,15 @@ class Driver {
   }
 
  private:
-  void open_all() {
-    unsigned count = 0;
-    if (library_.count(&count) != nvml::kSuccess) return;
-    for (unsigned i = 0; i < std::min<std::size_t>(count, kMostGpus); ++i) {
-      nvml::Device device = nullptr;
-      if (library_.device_by_index(i, &device) == nvml::kSuccess) take(device);
-    }
-  }
-
-  void take(nvml::Device device) {
-    unsigned index = 0;
-    if (gpus_.size() == kMostGpus || library_.index(device, &index) != nvml::kSuccess) return;
-    gpus_.push_back({.device = device, .index = static_cast<int>(index)});
-  }
-
-  void watch_events() {
-    if (library_.event_set_create(&events_) != nvml::kSuccess) {
-      events_ = nullptr;
-      return;
-    }
-    for (const Gpu& gpu : gpus_) static_cast<void>(library_.register_events(gpu.device, nvml::kEventXid, events_));
+  void take(int index, const std::string& address) {
+    const bool open = std::any_of(gpus_.begin(), gpus_.end(), [index](const Gpu& gpu) { return gpu.index == index; });
+    if (open || gpus_.size() == kMostGpus) return;
+    nvml::Device device = nullptr;
+    const int result = address.empty() ? library_.device_by_index(static_cast<unsigned>(index), &device)
+                                       : library_.device_by_address(address.c_str(), &device);
+    if (result != nvml::kSuccess) return;
+    gpus_.push_back({.device = device, .index = index});
+    if (events_ != nullptr) static_cast<void>(library_.register_events(device, nvml::kEventXid, events_));
   }
 
   template <typename Do>
@@ -172,9 +166,10 @@ class Driver {
     for (std::string_view word = cut_word(indices); !word.empty(); word = cut_word(indices)) {
       const auto index = parse_int(word);
       for (Gpu& gpu : gpus_) {
-        if (!index || gpu.index != *index || gpu.lost) continue;
+        if (!index || gpu.index != *index || gpu.lost != nvml::kSuccess) continue;
         act(gpu);
-        if (gpu.lost) answer += "lost " + std::to_string(gpu.index) + '\n';
+        if (gpu.lost == nvml::kSuccess) continue;
+        answer += "lost " + std::to_string(gpu.index) + ' ' + std::to_string(gpu.lost) + '\n';
       }
     }
   }
@@ -232,11 +227,11 @@ class Driver {
     if (asked(library_.reasons, &large)) {
       for (const Reason& reason : kReasons) line.add(reason.metric, (large & reason.bit) != 0 ? 1 : 0);
     }
-    add_fields(gpu, asked, line);
+    add_fields(asked, line);
   }
 
   // In one call, which takes the driver's lock once.
-  void add_fields(Gpu& gpu, Asked& asked, Line& line) {
+  void add_fields(Asked& asked, Line& line) {
     constexpr std::uint64_t kKibi = 1024;
     struct Wanted {
       unsigned field;
@@ -256,16 +251,12 @@ class Driver {
       values[i].scope = of_links ? nvml::kAllLinks : 0;
       values[i].result = nvml::kNotSupported;
     }
-    if (!asked(library_.fields, static_cast<int>(values.size()), values.data())) {
-      gpu.counts_pcie = false;
-      return;
-    }
+    if (!asked(library_.fields, static_cast<int>(values.size()), values.data())) return;
     for (std::size_t i = 0; i < values.size(); ++i) {
       // A counter of 32 bits passes its end several times a second on a fast link: no number can be made of it.
       const bool counted = values[i].result == nvml::kSuccess &&
                            (values[i].type == nvml::kUnsignedLongLong || values[i].type == nvml::kUnsignedLong);
       if (counted) line.add(kWanted[i].metric, values[i].value.large * kWanted[i].scale);
-      if (kWanted[i].field == nvml::kFieldPcieTx) gpu.counts_pcie = counted;
     }
   }
 
@@ -300,10 +291,6 @@ class Driver {
     unsigned period = 0;
     if (asked(library_.encoder, &value, &period)) line.add("gpu.encoder_utilization", value);
     if (asked(library_.decoder, &value, &period)) line.add("gpu.decoder_utilization", value);
-    if (gpu.counts_pcie) return;
-    constexpr std::uint64_t kKilo = 1000;
-    if (asked(library_.pcie_throughput, nvml::kPcieTx, &value)) line.add("pcie.tx_throughput", value * kKilo);
-    if (asked(library_.pcie_throughput, nvml::kPcieRx, &value)) line.add("pcie.rx_throughput", value * kKilo);
   }
 
   void add_fields_of_health(Asked& asked, Line& line) {
@@ -342,7 +329,7 @@ class Driver {
 
   void add_processes(Gpu& gpu, std::string& answer) {
     Asked asked(gpu);
-    std::vector<nvml::ProcessInfo> processes(kMostProcesses);
+    std::vector<nvml::ProcessInfo> processes(kRoomForProcesses);
     auto count = static_cast<unsigned>(kMostProcesses);
     if (!asked(library_.processes, &count, processes.data())) return;
     processes.resize(std::min<std::size_t>(count, kMostProcesses));
@@ -350,12 +337,14 @@ class Driver {
     auto known = static_cast<unsigned>(kMostProcesses);
     if (!asked(library_.process_utilization, samples.data(), &known, gpu.seen_process)) known = 0;
     samples.resize(std::min<std::size_t>(known, kMostProcesses));
+    constexpr unsigned kAll = 100;  // percent; more is no measurement
     for (const nvml::ProcessInfo& process : processes) {
       Line line(answer, "process " + std::to_string(process.pid) + ' ' + std::to_string(gpu.index));
       if (process.memory != kNotAvailable) line.add("process.gpu_memory", process.memory);
       const nvml::ProcessUtilization* last = nullptr;
       for (const nvml::ProcessUtilization& sample : samples) {
-        if (sample.pid == process.pid && (last == nullptr || sample.timestamp > last->timestamp)) last = &sample;
+        if (sample.pid == process.pid && sample.sm <= kAll && (last == nullptr || sample.timestamp > last->timestamp))
+          last = &sample;
       }
       if (last != nullptr) line.add("process.gpu_utilization", last->sm);
     }
@@ -368,7 +357,9 @@ class Driver {
     constexpr int kAtOnce = 64;
     nvml::EventData event{};
     for (int i = 0; events_ != nullptr && i < kAtOnce; ++i) {
-      if (library_.wait_for_event(events_, &event, 0U) != nvml::kSuccess) return;
+      const int result = library_.wait_for_event(events_, &event, 0U);
+      if (result == nvml::kGpuIsLost) continue;  // one of them: the others may have more to tell
+      if (result != nvml::kSuccess) return;
       const auto gpu =
           std::find_if(gpus_.begin(), gpus_.end(), [&](const Gpu& one) { return one.device == event.device; });
       if (event.type == nvml::kEventXid && gpu != gpus_.end()) {
@@ -379,6 +370,7 @@ class Driver {
 
   NvmlLibrary library_;
   std::vector<Gpu> gpus_;
+  std::size_t count_ = 0;
   nvml::EventSet events_ = nullptr;
 };
 
@@ -389,10 +381,11 @@ std::string ask_gpus(const std::string& /*root*/, std::string_view request) {
   const std::string_view what = request.substr(0, 4);
   request.remove_prefix(what.size());
   if (what == "open") {
-    std::string_view addresses;
-    static_cast<void>(next_line(request, addresses));
+    std::string_view gpus;
+    static_cast<void>(next_line(request, gpus));
     try {
-      driver = std::make_unique<Driver>(std::string(request), addresses);
+      if (!driver) driver = std::make_unique<Driver>(std::string(request));
+      driver->open(gpus);
     } catch (const Unavailable& why) {
       return std::string("none ") + why.what() + '\n';
     }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/job/cgroup.h"
+#include "core/kernel_text/kernel_words.h"
 #include "core/snapshot/snapshot.h"
 #include "hdf5schema/basics/text.h"
 
@@ -14,6 +15,8 @@ namespace {
 
 constexpr std::string_view kVisible = "CUDA_VISIBLE_DEVICES";
 constexpr std::array<std::string_view, 2> kOfSlurm = {"SLURM_STEP_GPUS", "SLURM_JOB_GPUS"};
+constexpr std::string_view kSlurm = "slurm";
+constexpr std::size_t kMostLooks = 256;  // at environments of processes
 
 std::set<int> with_minors(std::span<const GpuIdentity> gpus, std::span<const int> minors) {
   std::set<int> indices;
@@ -44,43 +47,62 @@ std::optional<std::vector<int>> minors_of_cgroup(KernelTree& fs, const Job& job)
   return std::nullopt;
 }
 
-/// "NAME=value" lines of the variables above, as the job's first process has them that shows its environment.
+/// "NAME=value" lines of the variables above, as the job's processes have them: each step and each task may have GPUs
+/// of its own. "slurm" where the job is one of Slurm's.
 std::string environment_of(KernelTree& fs, const Job& job) {
   return fs.fact("@gpu/environment", [&] {
+    std::set<std::string> lines;
+    if (job.of_slurm()) lines.emplace(kSlurm);
+    bool seen = false;
+    std::size_t looks = 0;
     for (const bool launchers : {false, true}) {
       for (const auto& process : job.processes()) {
-        if (process->launcher != launchers) continue;
+        if (process->launcher != launchers || (launchers && seen) || looks == kMostLooks) continue;
+        ++looks;
         const std::string all = fs.unrecorded_text("/proc/" + std::to_string(process->pid) + "/environ");
-        if (all.empty()) continue;
-        std::string text = "seen\n";
+        seen = seen || !all.empty();
         for (const auto& [name, value] : allowed_environment(all)) {
           const bool wanted = name == kVisible || std::find(kOfSlurm.begin(), kOfSlurm.end(), name) != kOfSlurm.end();
-          if (wanted) text.append(name).append(1, '=').append(value).append(1, '\n');
+          if (wanted) lines.insert(name + '=' + value);
+          if (name == "SLURM_JOB_ID") lines.emplace(kSlurm);
         }
-        return text;
       }
     }
-    return std::string();
+    std::string text;
+    for (const std::string& line : lines) text.append(line).append(1, '\n');
+    return text;
   });
 }
 
-std::optional<std::string> variable(std::string_view environment, std::string_view name) {
+bool has_line(std::string_view environment, std::string_view wanted) {
+  std::string_view line;
+  while (next_line(environment, line)) {
+    if (line == wanted) return true;
+  }
+  return false;
+}
+
+/// What the job's processes have in it.
+std::vector<std::string> values_of(std::string_view environment, std::string_view name) {
+  std::vector<std::string> values;
   std::string_view line;
   while (next_line(environment, line)) {
     if (line.starts_with(name) && line.substr(name.size()).starts_with('=')) {
-      return std::string(line.substr(name.size() + 1));
+      values.emplace_back(line.substr(name.size() + 1));
     }
   }
-  return std::nullopt;
+  return values;
 }
 
 /// As CUDA reads it: up to the first word that names no GPU. Nothing where it names parts of GPUs (MIG).
+/// `may_count`: numbers count from the node's first GPU; in a job of Slurm's they may count from the job's own.
 /// https://docs.nvidia.com/cuda/cuda-c-programming-guide/#cuda-environment-variables
-std::optional<std::set<int>> visible(std::string_view list, std::span<const GpuIdentity> gpus) {
+std::optional<std::set<int>> visible(std::string_view list, std::span<const GpuIdentity> gpus, bool may_count) {
   std::set<int> indices;
   for (const std::string& word : split_names(list)) {
     if (word.starts_with("MIG-")) return std::nullopt;
     const auto number = parse_int(word);
+    if (number && !may_count) return std::nullopt;
     const auto named = std::find_if(gpus.begin(), gpus.end(), [&](const GpuIdentity& gpu) {
       return number ? gpu.index == *number : word.starts_with("GPU-") && gpu.uuid.starts_with(word);
     });
@@ -97,30 +119,58 @@ JobGpus gpus_of_job(KernelTree& fs, const Job* job, std::span<const GpuIdentity>
   for (const GpuIdentity& gpu : gpus) all.indices.insert(gpu.index);
   if (job == nullptr) return all;
   const std::string environment = environment_of(fs, *job);
+  const bool slurm = has_line(environment, kSlurm);
   for (const std::string_view name : kOfSlurm) {
-    const auto list = variable(environment, name);
-    if (!list || list->empty()) continue;
-    const JobGpus found{with_minors(gpus, parse_cpu_list(*list)), "Slurm"};
+    JobGpus found{{}, "Slurm"};
+    for (const std::string& list : values_of(environment, name)) {
+      found.indices.merge(with_minors(gpus, parse_cpu_list(list)));
+    }
     if (!found.indices.empty()) return found;
   }
   if (const auto minors = minors_of_cgroup(fs, *job)) {
     const JobGpus found{with_minors(gpus, *minors), "devices cgroup"};
     if (!found.indices.empty()) return found;
   }
-  if (const auto list = variable(environment, kVisible)) {
-    if (const auto indices = visible(*list, gpus)) return {*indices, std::string(kVisible)};
+  JobGpus found{{}, std::string(kVisible)};
+  bool named = false;
+  for (const std::string& list : values_of(environment, kVisible)) {
+    auto indices = visible(list, gpus, !slurm);
+    if (!indices) return slurm ? JobGpus{} : all;
+    found.indices.merge(*indices);
+    named = true;
   }
-  return all;
+  if (named) return found;
+  return slurm ? JobGpus{} : all;
 }
 
-GpuAddresses gpu_addresses(KernelTree& fs) {
-  GpuAddresses found;
-  for (const std::string& address : fs.list("/proc/driver/nvidia/gpus")) {
+// https://download.nvidia.com/XFree86/Linux-x86_64/550.54.14/README/procinterface.html
+GpusInProc gpus_in_proc(KernelTree& fs) {
+  constexpr std::string_view kGpus = "/proc/driver/nvidia/gpus";
+  GpusInProc found;
+  int index = 0;
+  for (const std::string& address : fs.list(kGpus)) {
     if (fs.word("/sys/bus/pci/devices/" + address + "/power/runtime_status") == "suspended") {
       ++found.asleep;
-    } else {
-      found.awake.push_back(address);
+      ++index;
+      continue;
     }
+    GpuIdentity gpu{.index = index, .minor = -1, .uuid = "", .address = address};
+    bool excluded = false;  // NVML does not count it
+    const std::string text = fs.text(std::string(kGpus) + '/' + address + "/information").value_or("");
+    std::string_view rest = text;
+    std::string_view line;
+    while (next_line(rest, line)) {
+      const std::size_t colon = std::min(line.find(':'), line.size());
+      const std::string_view key = line.substr(0, colon);
+      std::string_view words = line.substr(std::min(colon + 1, line.size()));
+      const std::string_view value = cut_word(words);
+      if (key == "Device Minor") gpu.minor = static_cast<int>(parse_int(value).value_or(-1));
+      if (key == "GPU UUID") gpu.uuid = value;
+      if (key == "GPU Excluded") excluded = value == "Yes";
+    }
+    if (excluded) continue;
+    found.awake.push_back(std::move(gpu));
+    ++index;
   }
   return found;
 }

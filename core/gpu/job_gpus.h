@@ -1,4 +1,4 @@
-// Which GPUs of a node are the job's. Only these are asked.
+// Which GPUs of a node are the job's. Only these are opened and asked.
 #pragma once
 
 #include <set>
@@ -15,20 +15,22 @@ struct GpuIdentity {
   int index = 0;   // NVML's, in the order of PCI addresses
   int minor = -1;  // of /dev/nvidiaN; -1: not known
   std::string uuid;
+  std::string address;  // on the PCI bus
 };
 
 struct JobGpus {
   std::set<int> indices;
-  std::string allocated_by;  // "Slurm", "CUDA_VISIBLE_DEVICES", "devices cgroup"; "": nobody said, so it is all of them
+  std::string allocated_by;  // "Slurm", "CUDA_VISIBLE_DEVICES", "devices cgroup"; "": nobody said
 };
+/// Where nobody says it: all of them, but none with Slurm, whose jobs share nodes.
 [[nodiscard]] JobGpus gpus_of_job(KernelTree& fs, const Job* job, std::span<const GpuIdentity> gpus);
 
-/// PCI addresses of the GPUs that the NVIDIA driver has, without those that sleep: a question would wake them. Empty
-/// where the driver shows none in /proc.
-struct GpuAddresses {
-  std::vector<std::string> awake;
+/// The GPUs that the NVIDIA driver shows in /proc, without those that sleep: a question would wake them. None of them
+/// is opened for that. Empty where the driver shows none.
+struct GpusInProc {
+  std::vector<GpuIdentity> awake;
   std::size_t asleep = 0;
 };
-[[nodiscard]] GpuAddresses gpu_addresses(KernelTree& fs);
+[[nodiscard]] GpusInProc gpus_in_proc(KernelTree& fs);
 
 }  // namespace reveal

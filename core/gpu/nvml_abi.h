@@ -27,7 +27,6 @@ enum Result : int {
 enum ClockType : int { kClockSm = 1, kClockMemory = 2 };
 enum EccCounter : int { kVolatile = 0, kAggregate = 1 };
 enum MemoryError : int { kCorrected = 0, kUncorrected = 1 };
-enum PcieCounter : int { kPcieTx = 0, kPcieRx = 1 };
 enum LinkError : int { kLinkReplay = 0, kLinkRecovery = 1, kLinkCrcFlit = 2, kLinkCrcData = 3 };
 inline constexpr int kTemperatureOfGpu = 0;
 inline constexpr int kThresholdSlowdown = 1;

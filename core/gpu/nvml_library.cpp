@@ -57,7 +57,6 @@ void NvmlLibrary::find_calls() {
   device_by_address.find(library_, {"nvmlDeviceGetHandleByPciBusId_v2"});
   name.find(library_, {"nvmlDeviceGetName"});
   uuid.find(library_, {"nvmlDeviceGetUUID"});
-  index.find(library_, {"nvmlDeviceGetIndex"});
   minor.find(library_, {"nvmlDeviceGetMinorNumber"});
   power.find(library_, {"nvmlDeviceGetPowerUsage"});
   power_limit.find(library_, {"nvmlDeviceGetEnforcedPowerLimit"});
@@ -86,10 +85,10 @@ void NvmlLibrary::find_calls() {
   ecc_errors.find(library_, {"nvmlDeviceGetTotalEccErrors"});
   remapped_rows.find(library_, {"nvmlDeviceGetRemappedRows"});
   fields.find(library_, {"nvmlDeviceGetFieldValues"});
-  pcie_throughput.find(library_, {"nvmlDeviceGetPcieThroughput"});
   link_state.find(library_, {"nvmlDeviceGetNvLinkState"});
   link_errors.find(library_, {"nvmlDeviceGetNvLinkErrorCounter"});
-  processes.find(library_, {"nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2"});
+  // The first drivers of R535 have larger structures in version 3.
+  processes.find(library_, {"nvmlDeviceGetComputeRunningProcesses_v2", "nvmlDeviceGetComputeRunningProcesses_v3"});
   process_utilization.find(library_, {"nvmlDeviceGetProcessUtilization"});
   event_set_create.find(library_, {"nvmlEventSetCreate"});
   register_events.find(library_, {"nvmlDeviceRegisterEvents"});

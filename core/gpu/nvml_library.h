@@ -34,7 +34,7 @@ class NvmlLibrary {
   Call<unsigned, nvml::Device*> device_by_index;
   Call<const char*, nvml::Device*> device_by_address;
   Call<nvml::Device, char*, unsigned> name, uuid;
-  Call<nvml::Device, unsigned*> index, minor, power, power_limit, power_limit_default, pcie_generation, pcie_width,
+  Call<nvml::Device, unsigned*> minor, power, power_limit, power_limit_default, pcie_generation, pcie_width,
       pcie_generation_most, pcie_width_most, pcie_replays;
   Call<nvml::Device, nvml::PciInfo*> pci;
   Call<nvml::Device, nvml::Utilization*> utilization;
@@ -48,7 +48,6 @@ class NvmlLibrary {
   Call<nvml::Device, int, int, unsigned long long*> ecc_errors;
   Call<nvml::Device, unsigned*, unsigned*, unsigned*, unsigned*> remapped_rows;
   Call<nvml::Device, int, nvml::FieldValue*> fields;
-  Call<nvml::Device, int, unsigned*> pcie_throughput;
   Call<nvml::Device, unsigned, int*> link_state;
   Call<nvml::Device, unsigned, int, unsigned long long*> link_errors;
   Call<nvml::Device, unsigned*, nvml::ProcessInfo*> processes;

@@ -75,6 +75,8 @@ class Job {
   [[nodiscard]] std::string cgroup_name() const;
   /// Slurm's own: what keeps the extern step alive, started by nobody of the job.
   [[nodiscard]] bool is_keeper(const JobProcess& process) const noexcept;
+  /// It was named by its number in Slurm; a job of Slurm's that was named otherwise shows it in its environment.
+  [[nodiscard]] bool of_slurm() const noexcept { return source_ && !source_->slurm_job.empty(); }
   /// A step of another Slurm job was seen on this node.
   [[nodiscard]] bool saw_other_job() const noexcept { return saw_other_job_; }
   /// Steps of a Slurm job that came or went since the last call.

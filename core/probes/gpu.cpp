@@ -5,9 +5,11 @@
 #include <array>
 #include <chrono>
 #include <map>
+#include <set>
 
 #include "core/gpu/gpu_worker.h"
 #include "core/gpu/job_gpus.h"
+#include "core/gpu/nvml_abi.h"
 #include "core/kernel_text/kernel_words.h"
 #include "core/sampler/probe.h"
 #include "core/sampler/worker_process.h"
@@ -17,6 +19,8 @@ namespace reveal {
 namespace {
 
 constexpr std::int64_t kSlowPeriod = 10'000'000'000;
+constexpr std::int64_t kFollowPeriod = 1'000'000'000;
+constexpr std::int64_t kLongestFollowPeriod = 20'000'000'000;
 constexpr std::int64_t kPatience = 5'000'000'000;  // without an answer, until it is an event
 constexpr std::chrono::milliseconds kForTheStart{1500};
 constexpr std::chrono::milliseconds kForTheEnd{500};
@@ -55,19 +59,15 @@ constexpr MetricHelp kTraffic[] = {
     {"nvlink.tx_bytes", "Bytes the GPU sent over all its NVLinks."},
     {"nvlink.rx_bytes", "Bytes the GPU received over all its NVLinks."},
 };
-constexpr MetricHelp kThroughput[] = {
-    {"pcie.tx_throughput", "Bytes a second sent over PCI Express, within 20 ms every 10 s, where no counter is."},
-    {"pcie.rx_throughput", "Bytes a second received likewise."},
-};
 constexpr MetricHelp kTemperatures[] = {
     {"gpu.temperature", "Temperature of the GPU."},
     {"gpu.memory_temperature", "Temperature of its memory."},
 };
 constexpr std::string_view kXid = "gpu.xid";
+constexpr MetricHelp kXids[] = {{kXid, "Critical errors that the driver reported (Xid)."}};
 constexpr MetricHelp kErrors[] = {
     {"gpu.ecc_corrected", "Memory errors corrected since the driver was loaded."},
     {"gpu.ecc_uncorrected", "Memory errors not corrected since the driver was loaded."},
-    {kXid, "Critical errors that the driver reported (Xid)."},
     {"pcie.replays", "Packets the GPU's PCI Express link repeated."},
     {"nvlink.replays", "Packets an NVLink repeated (instance \"gpu0/link3\")."},
     {"nvlink.recoveries", "Times an NVLink was trained again."},
@@ -107,8 +107,7 @@ constexpr FamilyTable kFamilies[] = {
     {"gpu/violations", Kind::counter, Unit::nanoseconds, Scope::device, Subsystem::gpu, "Time GPUs were held back",
      kSource, kViolations},
     {"gpu/traffic", Kind::counter, Unit::bytes, Scope::device, Subsystem::gpu, "Traffic of GPUs", kSource, kTraffic},
-    {"gpu/throughput", Kind::gauge, Unit::bytes, Scope::device, Subsystem::gpu, "Sampled traffic of GPUs", kSource,
-     kThroughput},
+    {"gpu/xids", Kind::event, Unit::count, Scope::device, Subsystem::gpu, "Critical errors of GPUs", kSource, kXids},
     {"gpu/temperatures", Kind::gauge, Unit::celsius, Scope::device, Subsystem::gpu, "Temperatures of GPUs", kSource,
      kTemperatures},
     {"gpu/errors", Kind::event, Unit::count, Scope::device, Subsystem::gpu, "Errors of GPUs and their links", kSource,
@@ -122,7 +121,7 @@ constexpr FamilyTable kFamilies[] = {
     {"gpu/process_memory", Kind::gauge, Unit::bytes, Scope::process, Subsystem::gpu,
      "Memory of the job's processes on GPUs", kSource, kProcessMemory},
 };
-constexpr std::size_t kFirstSlow = 8;  // of the families, from "gpu/throughput" on
+constexpr std::size_t kFirstSlow = 9;  // of the families, from "gpu/temperatures" on
 
 struct Column {
   std::string_view metric;
@@ -138,12 +137,12 @@ std::vector<Column> columns() {
 
 class GpuProbe final : public Probe {
  public:
-  GpuProbe(const ProbeContext& context, const GpuAddresses& addresses)
-      : context_(context), worker_(context.fs, "nvml", ask_gpus), columns_(columns()), asleep_(addresses.asleep) {
-    std::string request = "open";
-    for (const std::string& address : addresses.awake) request += ' ' + address;
-    worker_.ask(request.append(1, '\n').append(context.gpu_library));
+  explicit GpuProbe(const ProbeContext& context)
+      : context_(context), worker_(context.fs, "nvml", ask_gpus), columns_(columns()) {
+    follow_job();
+    open_gpus();
     take_opening(worker_.answer_within(kForTheStart));
+    if (opened_ && lacks_gpus() && open_gpus()) take_opening(worker_.answer_within(kForTheStart));
     if (context.fs.recorded() && !opened_) throw Unavailable("the recording has no GPUs");
     if (worker_.state() == WorkerProcess::State::lost)
       throw Unavailable("the NVIDIA library crashed when it was loaded");
@@ -153,8 +152,7 @@ class GpuProbe final : public Probe {
   }
 
   ~GpuProbe() override {
-    if (worker_.state() == WorkerProcess::State::busy) static_cast<void>(worker_.answer_within(kForTheEnd));
-    if (worker_.ask("end")) static_cast<void>(worker_.answer_within(kForTheEnd));
+    if (!closed_) close_driver();
   }
   GpuProbe(const GpuProbe&) = delete;
   GpuProbe& operator=(const GpuProbe&) = delete;
@@ -169,9 +167,26 @@ class GpuProbe final : public Probe {
     lose(error.what());
   }
 
+  // A recording ends with its last tick: what comes later would take the place of that tick's answer.
+  void close() noexcept override try {
+    if (context_.fs.recorded() || context_.fs.recording()) return;
+    closed_ = true;
+    if (worker_.state() == WorkerProcess::State::busy) take_events(worker_.answer_within(kForTheEnd));
+    if (worker_.state() != WorkerProcess::State::idle) return;  // it hangs, and is killed
+    if (opened_ && worker_.ask("fast")) take_events(worker_.answer_within(kForTheEnd));
+    close_driver();
+  } catch (const std::exception& error) {  // no memory
+    lose(error.what());
+  }
+
   [[nodiscard]] std::string caveat() const override {
     std::string text = gap_;
     if (!opened_ && text.empty()) text = "the NVIDIA library has not answered yet";
+    if (opened_ && text.empty() && job_gpus_.indices.empty()) {
+      text = job_gpus_.allocated_by.empty()
+                 ? "none was measured: neither Slurm nor the devices cgroup says that a GPU of this node is the job's"
+                 : "none was measured: " + job_gpus_.allocated_by + " names no GPU of this node";
+    }
     if (asleep_ > 0) text += (text.empty() ? "" : "; ") + std::to_string(asleep_) + " GPUs sleep and are left alone";
     return text;
   }
@@ -206,24 +221,53 @@ class GpuProbe final : public Probe {
 
   void take_opening(std::string_view answer) {
     if (answer.empty()) return;
+    std::set<int> told;
     std::string_view line;
     while (next_line(answer, line)) {
       const std::string_view what = cut_word(line);
       if (what == "none") throw Unavailable(std::string(line.substr(std::min<std::size_t>(1, line.size()))));
       if (what == "driver") driver_facts_ = {{"gpu.driver", std::string(cut_word(line))}};
-      if (what == "fact") take_fact(line);
+      if (what == "count") {
+        count_ = static_cast<int>(std::clamp<std::int64_t>(parse_int(cut_word(line)).value_or(0), 0, kMostIndex));
+      }
+      if (what == "fact") take_fact(line, told);
     }
-    opened_ = !gpus_.empty();
+    opened_ = count_ > 0 || !gpus_.empty();
     follow_job();
   }
 
-  void take_fact(std::string_view line) {
+  bool open_gpus() {
+    std::string request = "open";
+    for (const int index : job_gpus_.indices) {
+      request += ' ' + std::to_string(index);
+      const auto known = std::find_if(identities_.begin(), identities_.end(),
+                                      [index = index](const GpuIdentity& gpu) { return gpu.index == index; });
+      if (known != identities_.end() && !known->address.empty()) request += '=' + known->address;
+    }
+    if (!worker_.ask(request.append(1, '\n').append(context_.gpu_library))) return false;
+    asked_to_open_ = job_gpus_.indices;
+    asked_ns_ = context_.sink.now();
+    return true;
+  }
+
+  [[nodiscard]] bool lacks_gpus() const {
+    return !std::includes(asked_to_open_.begin(), asked_to_open_.end(), job_gpus_.indices.begin(),
+                          job_gpus_.indices.end());
+  }
+
+  void close_driver() {
+    if (worker_.state() == WorkerProcess::State::busy) static_cast<void>(worker_.answer_within(kForTheEnd));
+    if (worker_.ask("end")) static_cast<void>(worker_.answer_within(kForTheEnd));
+  }
+
+  void take_fact(std::string_view line, std::set<int>& told) {
     const auto index = parse_int(cut_word(line));
     const std::string_view key = cut_word(line);
     if (!index || *index < 0 || *index > kMostIndex || line.size() < 2) return;
     const std::string value(line.substr(1));
     GpuState& gpu = gpus_[static_cast<int>(*index)];
     gpu.identity.index = static_cast<int>(*index);
+    if (told.insert(gpu.identity.index).second) gpu.facts.clear();
     if (key == "uuid") gpu.identity.uuid = value;
     if (key == "minor") gpu.identity.minor = static_cast<int>(parse_int(value).value_or(-1));
     gpu.facts.emplace_back(key, value);
@@ -234,17 +278,45 @@ class GpuProbe final : public Probe {
     }
   }
 
+  // The driver's text in /proc tells the GPUs apart before any is opened; without it they are counted.
+  void find_identities() {
+    GpusInProc found = gpus_in_proc(context_.fs);
+    asleep_ = found.asleep;
+    identities_ = std::move(found.awake);
+    if (!identities_.empty()) return;
+    std::map<int, GpuIdentity> all;
+    for (int i = 0; i < count_; ++i) all[i].index = i;
+    for (const auto& [index, gpu] : gpus_) all[index] = gpu.identity;
+    for (const auto& [index, identity] : all) identities_.push_back(identity);
+  }
+
+  // What was the job's once is its own until the end: processes that end take their environment along.
   void follow_job() {
-    std::vector<GpuIdentity> identities;
-    for (const auto& [index, gpu] : gpus_) identities.push_back(gpu.identity);
-    job_gpus_ = gpus_of_job(context_.fs, context_.job, identities);
+    find_identities();
+    JobGpus now = gpus_of_job(context_.fs, context_.job, identities_);
+    if (!now.allocated_by.empty() && !job_gpus_.allocated_by.empty()) now.indices.merge(job_gpus_.indices);
+    if (!now.allocated_by.empty() || job_gpus_.allocated_by.empty()) job_gpus_ = std::move(now);
     generation_ = context_.job != nullptr ? context_.job->generation() : 0;
+  }
+
+  // Until the job's GPUs are known, each second at first and then less often: who has none is not read again and again.
+  void follow_when_due(bool slow) {
+    if (context_.job == nullptr) return;
+    if (!job_gpus_.indices.empty()) {
+      if (slow && context_.job->generation() != generation_) follow_job();
+      return;
+    }
+    if (context_.sink.now() < next_follow_ns_) return;
+    follow_job();
+    next_follow_ns_ = context_.sink.now() + follow_period_;
+    follow_period_ = std::min(2 * follow_period_, kLongestFollowPeriod);
   }
 
   void ask() {
     const bool slow = context_.sink.now() >= next_slow_ns_;
     if (slow) next_slow_ns_ = context_.sink.now() + kSlowPeriod;
-    if (slow && context_.job != nullptr && context_.job->generation() != generation_) follow_job();
+    follow_when_due(slow);
+    if (lacks_gpus() && open_gpus()) return;
     request_ = slow ? "slow" : "fast";
     bool any = false;
     for (const auto& [index, gpu] : gpus_) {
@@ -256,7 +328,11 @@ class GpuProbe final : public Probe {
   }
 
   void take(std::string_view answer) {
-    if (!opened_) {
+    std::string_view rest = answer;
+    std::string_view line;
+    if (!next_line(rest, line)) return;
+    const bool slow = line == "slow";
+    if (!slow && line != "fast") {
       try {
         take_opening(answer);
       } catch (const Unavailable& why) {
@@ -264,14 +340,11 @@ class GpuProbe final : public Probe {
       }
       return;
     }
-    std::string_view line;
-    if (!next_line(answer, line)) return;
-    const bool slow = line == "slow";
-    if (!slow && line != "fast") return;
+    answer = rest;
     const std::size_t end = slow ? families_.size() : kFirstSlow;
     for (std::size_t i = 0; i < end; ++i) families_[i]->begin();
     while (next_line(answer, line)) take_line(line);
-    if (slow) count_xids();
+    count_xids();
     for (std::size_t i = 0; i < end; ++i) families_[i]->commit();
   }
 
@@ -354,7 +427,16 @@ class GpuProbe final : public Probe {
     }
     found->second.lost = true;
     gap_ += (gap_.empty() ? "" : "; ") + name + " was lost while the job ran: nothing is known of it from then on";
-    context_.sink.event(name, "gpu_lost", "the driver does not reach it any more");
+    const bool reset = parse_int(cut_word(line)) == nvml::kResetRequired;
+    context_.sink.event(name, "gpu_lost", reset ? "it needs a reset" : "it has fallen off the bus");
+  }
+
+  void take_events(std::string_view answer) {
+    std::string_view line;
+    while (next_line(answer, line)) {
+      const std::string_view head = cut_word(line);
+      if (head == "xid" || head == "lost") take_event(head, line);
+    }
   }
 
   void count_xids() {
@@ -387,10 +469,13 @@ class GpuProbe final : public Probe {
   ProbeContext context_;
   WorkerProcess worker_;
   std::vector<Column> columns_;
-  std::size_t asleep_;
+  std::size_t asleep_ = 0;
   std::array<Family*, std::size(kFamilies)> families_{};
-  std::map<int, GpuState> gpus_;
+  std::vector<GpuIdentity> identities_;  // of the node's GPUs
+  std::map<int, GpuState> gpus_;         // that are open
   JobGpus job_gpus_;
+  std::set<int> asked_to_open_;
+  int count_ = 0;  // GPUs of the node, as the driver counts them
   Snapshot driver_facts_;
   std::vector<Place> places_;
   std::string request_;
@@ -399,16 +484,19 @@ class GpuProbe final : public Probe {
   std::size_t next_column_ = 0;
   std::uint64_t generation_ = 0;
   std::int64_t next_slow_ns_ = 0;
+  std::int64_t next_follow_ns_ = 0;
+  std::int64_t follow_period_ = kFollowPeriod;
   std::int64_t asked_ns_ = 0;
   bool opened_ = false;
   bool hung_ = false;
+  bool closed_ = false;
 };
 
 std::unique_ptr<Probe> open_gpu(const ProbeContext& context) {
   if (!context.fs.live() && !context.fs.recorded()) throw Unavailable("a copied tree does not bring its GPUs along");
-  const GpuAddresses addresses = gpu_addresses(context.fs);
-  if (addresses.asleep > 0 && addresses.awake.empty()) throw Unavailable("its GPUs sleep: a question would wake them");
-  return std::make_unique<GpuProbe>(context, addresses);
+  const GpusInProc found = gpus_in_proc(context.fs);
+  if (found.asleep > 0 && found.awake.empty()) throw Unavailable("its GPUs sleep: a question would wake them");
+  return std::make_unique<GpuProbe>(context);
 }
 
 const RegisteredProbe entry{

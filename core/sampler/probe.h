@@ -25,6 +25,8 @@ class Probe {
   virtual ~Probe() = default;
   /// Reads, fills its families and commits them. In the steady state it allocates nothing.
   virtual void sample() noexcept = 0;
+  /// The job is over: takes what is still to be had, and lets go what others wait for. No sample follows.
+  virtual void close() noexcept {}
   /// What it lost, or measures otherwise than one would expect, in one sentence for the reader of the report; "":
   /// nothing.
   [[nodiscard]] virtual std::string caveat() const { return ""; }

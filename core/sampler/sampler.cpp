@@ -151,6 +151,10 @@ void Sampler::sample(const Tick& tick) noexcept {
   }
 }
 
+void Sampler::close() noexcept {
+  for (const Opened& each : opened_) each.probe->close();
+}
+
 Snapshot Sampler::facts() const {
   Snapshot all;
   for (const Opened& each : opened_) {

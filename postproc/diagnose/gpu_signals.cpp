@@ -21,6 +21,10 @@ std::string value_in(const Snapshot& snapshot, const std::string& key) {
   return found == snapshot.end() ? "" : found->second;
 }
 
+bool names_gpu(const Snapshot& facts, std::string_view prefix) {
+  return std::any_of(facts.begin(), facts.end(), [&](const auto& fact) { return fact.first.starts_with(prefix); });
+}
+
 /// Mean over the steps for which `chosen` holds; nothing where there is none.
 template <typename Chosen>
 std::optional<double> mean_where(std::span<const double> series, const Chosen& chosen) {
@@ -83,9 +87,13 @@ HeldBack look_at(const RuleContext& context, const std::string& gpu, std::span<c
 }  // namespace
 
 std::vector<std::string> gpus_measured(const RuleContext& context) {
+  const bool at_end = names_gpu(context.end, "gpu.gpu");
+  const Snapshot& facts = at_end ? context.end : context.begin;
+  const bool named = at_end || names_gpu(context.begin, "gpu.gpu");
   std::vector<std::string> gpus;
   for (const std::size_t channel : context.channels("gpu.utilization")) {
-    gpus.push_back(context.telemetry.channels[channel].instance);
+    const std::string& gpu = context.telemetry.channels[channel].instance;
+    if (!named || names_gpu(facts, "gpu." + gpu + '.')) gpus.push_back(gpu);
   }
   if (gpus.empty()) throw Unavailable("not measured: gpu.utilization (no NVIDIA GPU here, or the GPU probe had none)");
   return gpus;

@@ -11,7 +11,7 @@
 
 namespace reveal {
 
-/// "gpu0", ...; throws Unavailable where no use of a GPU was measured.
+/// "gpu0", ...; where the facts name the job's GPUs, only these. Throws Unavailable where no use of a GPU was measured.
 [[nodiscard]] std::vector<std::string> gpus_measured(const RuleContext& context);
 
 /// Empty where it was not measured.

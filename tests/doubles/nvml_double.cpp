@@ -8,6 +8,8 @@
 //   latency 20                   each call takes so many milliseconds
 //   crash 0*3,1*60               the process dies in the fourth second
 //   log /tmp/calls               start and end of use are noted there
+//   opened /tmp/opened           the number of each GPU that is opened
+//   wait_lost 2                  so many waits for an event end with a lost GPU
 //
 // Compiled with NVML_DOUBLE_OLD it lacks the calls that came with later versions.
 #include <sys/stat.h>
@@ -169,6 +171,8 @@ int nvmlDeviceGetHandleByIndex_v2(unsigned index, Device* device) {
   self().enter();
   if (index >= static_cast<unsigned>(gpus())) return kInvalid;
   *device = device_of(static_cast<int>(index));
+  if (const std::string file = self().text("opened"); !file.empty())
+    std::ofstream(file, std::ios::app) << index << '\n';
   return kSuccess;
 }
 // Of a machine with GPUs of its own, in the order in which they are asked for.
@@ -265,6 +269,11 @@ int nvmlDeviceRegisterEvents(Device, unsigned long long, EventSet) {
 // Each "xid" of the file once.
 int nvmlEventSetWait_v2(EventSet, EventData* event, unsigned) {
   static bool told[kMostGpus];
+  static unsigned long long lost = 0;
+  if (lost < self().ask("wait_lost").value) {
+    ++lost;
+    return kGpuIsLost;
+  }
   for (int gpu = 0; gpu < gpus(); ++gpu) {
     const Answer xid = self().ask("xid", gpu);
     if (xid.value == 0 || told[gpu]) continue;
@@ -313,9 +322,6 @@ int nvmlDeviceGetCurrPcieLinkWidth(Device device, unsigned* value) {
 }
 int nvmlDeviceGetMaxPcieLinkWidth(Device device, unsigned* value) {
   return give(device, "pcie_width_most", value);
-}
-int nvmlDeviceGetPcieThroughput(Device device, int, unsigned* value) {
-  return give(device, "pcie_throughput", value);
 }
 
 }  // extern "C"

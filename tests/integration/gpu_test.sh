@@ -81,6 +81,12 @@ echo "== a GPU that falls off the bus"
 gpus "gpus 2" "utilization 90" "1.utilization 90*3,!15*600"
 watched lost bash -c 'sleep 6; exit 7'
 coverage lost | grep -q "gpu1 was lost" || fail "the lost GPU is not named: $(coverage lost)"
+found lost gpu.xid gpu1 || fail "the lost GPU is no finding"
+
+echo "== a job that ends with the driver's error"
+gpus "gpus 1" "utilization 90"
+watched died bash -c 'sleep 3; printf "%s\n" "gpus 1" "utilization 90" "0.xid 79" >new && mv new gpus.txt; exit 7'
+found died gpu.xid gpu0 || fail "the error at the end is not found"
 
 echo "== no library"
 printf '[gpu]\nlibrary = "/nowhere/libnvidia-ml.so.1"\n' >etc/reveal/reveal.conf

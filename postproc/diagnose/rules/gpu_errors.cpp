@@ -31,6 +31,12 @@ Finding of_gpu(const RuleContext& context, const std::string& gpu, const JobValu
   return finding;
 }
 
+/// With it remedies keep a job of the batch system away from the node.
+JobValues bad_for_jobs(const RuleContext& context, JobValues more = {}) {
+  if (context.values().contains("job")) more["avoid_node"] = "yes";
+  return more;
+}
+
 struct MemoryState {
   std::string_view metric;
   std::string_view words;
@@ -57,7 +63,7 @@ std::vector<Finding> check_memory(const RuleContext& context) {
   for (const std::string& gpu : gpus) {
     if (const auto found = uncorrected.find(gpu); found != uncorrected.end()) {
       const EventCount& count = found->second;
-      Finding finding = of_gpu(context, gpu);
+      Finding finding = of_gpu(context, gpu, bad_for_jobs(context, {{"wrong_results", "yes"}}));
       finding.severity = Severity::critical;
       finding.intervals = {context.span(count.at.begin, count.at.end)};
       finding.impact.how = "not known: results computed from this memory may be wrong";
@@ -71,9 +77,11 @@ std::vector<Finding> check_memory(const RuleContext& context) {
     for (const MemoryState& state : kMemoryStates) {
       known = known || !gpu_series(context, state.metric, gpu).empty();
       if (!ever_set(context, state.metric, gpu)) continue;
-      Finding finding = of_gpu(context, gpu);
+      const bool failed = state.severity >= Severity::warning;
+      Finding finding = of_gpu(context, gpu, failed ? bad_for_jobs(context) : JobValues{});
       finding.severity = state.severity;
-      finding.impact.how = "none: memory that waits to be replaced costs neither speed nor results";
+      finding.impact.how = failed ? "none seen: no error of it while the job ran"
+                                  : "none: memory that waits to be replaced costs neither speed nor results";
       finding.evidence.push_back(gpu_evidence(context, gpu, std::string(state.metric), "value", 1, 0, "count"));
       finding.sentence = fmt::format("{} on {} {}.", gpu_name(context, gpu), context.telemetry.node, state.words);
       finding.runner_up = {"", "corrected errors alone: they are left out"};
@@ -85,7 +93,7 @@ std::vector<Finding> check_memory(const RuleContext& context) {
   return findings;
 }
 
-enum class XidSource : std::uint8_t { application, hardware, unknown };
+enum class XidSource : std::uint8_t { unknown, repaired, application, hardware };  // by what one of several tells
 
 // https://docs.nvidia.com/deploy/xid-errors/index.html
 struct Xid {
@@ -99,11 +107,11 @@ constexpr std::array kXids = {
     Xid{43, XidSource::application, "the driver stopped a process after an error of its own"},
     Xid{45, XidSource::application, "the driver cleaned up after a process that was killed"},
     Xid{48, XidSource::hardware, "memory error that could not be corrected"},
-    Xid{63, XidSource::hardware, "a page or row of memory was taken out of use"},
+    Xid{63, XidSource::repaired, "a page or row of memory was taken out of use"},
     Xid{64, XidSource::hardware, "a page or row of memory could not be taken out of use"},
     Xid{74, XidSource::hardware, "NVLink error"},
     Xid{79, XidSource::hardware, "the GPU has fallen off the bus"},
-    Xid{92, XidSource::hardware, "many corrected memory errors"},
+    Xid{92, XidSource::repaired, "many corrected memory errors"},
     Xid{94, XidSource::hardware, "memory error, contained to one application"},
     Xid{95, XidSource::hardware, "memory error that was not contained"},
     Xid{119, XidSource::hardware, "the GPU's system processor did not answer"},
@@ -121,30 +129,76 @@ int number_told(const RuleContext& context, const std::string& gpu) {
   for (const Event& event : context.events) {
     if (event.object != gpu || event.code != "xid") continue;
     const int number = static_cast<int>(parse_int(event.text.substr(0, event.text.find(' '))).value_or(0));
-    if (worst == 0 || xid_of(number).source == XidSource::hardware) worst = number;
+    if (worst == 0 || xid_of(number).source > xid_of(worst).source) worst = number;
   }
   return worst;
 }
 
+/// What the driver told of one GPU: counted, or as events where the job ended with the error.
+struct Told {
+  double total = 0;
+  std::optional<EventCount> counted;
+  std::string lost;  // why; "": it was not
+};
+
+std::map<std::string, Told> all_told(const RuleContext& context) {
+  std::map<std::string, Told> all;
+  for (const Event& event : context.events) {
+    if (event.code == "xid") all[event.object].total += 1;
+    if (event.code == "gpu_lost") all[event.object].lost = event.text;
+  }
+  if (all.empty() || !context.channels("gpu.xid").empty()) {
+    for (const EventCount& count : counted_events(context, "gpu.xid")) {
+      Told& told = all[context.telemetry.channels[count.channel].instance];
+      told.total = std::max(told.total, count.total);
+      told.counted = count;
+    }
+  }
+  return all;
+}
+
+Finding lost_gpu(const RuleContext& context, const std::string& gpu, const Told& told, const Xid& xid) {
+  Finding finding = of_gpu(context, gpu, bad_for_jobs(context, {{"gpu_error", "yes"}}));
+  finding.severity = Severity::critical;
+  finding.impact.how = "not known: what ran on the GPU then has failed";
+  finding.evidence.push_back(gpu_evidence(context, gpu, "gpu.xid", "total", told.total, 0, "count"));
+  finding.evidence.back().detectors = {"driver event"};
+  finding.sentence =
+      fmt::format("The driver lost {} on {} while the job ran: {}{}.", gpu_name(context, gpu), context.telemetry.node,
+                  told.lost.starts_with("it needs a reset") ? "it needs a reset" : "it fell off the bus",
+                  xid.number > 0 ? fmt::format(" (Xid {})", xid.number) : "");
+  finding.runner_up = {"", "an error of the program: the driver would still reach the GPU"};
+  return finding;
+}
+
 std::vector<Finding> check_xid(const RuleContext& context) {
   std::vector<Finding> findings;
-  for (const EventCount& count : counted_events(context, "gpu.xid")) {
-    const std::string gpu = context.telemetry.channels[count.channel].instance;
+  for (const auto& [gpu, told] : all_told(context)) {
     const Xid xid = xid_of(number_told(context, gpu));
+    if (!told.lost.empty()) {
+      findings.push_back(lost_gpu(context, gpu, told, xid));
+      continue;
+    }
     const bool application = xid.source == XidSource::application;
-    Finding finding = of_gpu(context, gpu, {{application ? "program_error" : "gpu_error", "yes"}});
-    finding.severity =
-        application ? Severity::notice : (xid.source == XidSource::hardware ? Severity::critical : Severity::warning);
-    finding.intervals = {context.span(count.at.begin, count.at.end)};
-    finding.impact.how = "not known: what ran on the GPU then has usually failed";
-    finding.evidence.push_back(evidence_of(context, count));
+    const bool hardware = xid.source == XidSource::hardware;
+    JobValues values;
+    if (application) values["program_error"] = "yes";
+    if (hardware) values = bad_for_jobs(context, {{"gpu_error", "yes"}});
+    Finding finding = of_gpu(context, gpu, values);
+    finding.severity = hardware ? Severity::critical : Severity::notice;
+    finding.impact.how = application || hardware ? "not known: what ran on the GPU then has usually failed"
+                                                 : "not known: nothing was seen to fail";
+    if (told.counted) finding.intervals = {context.span(told.counted->at.begin, told.counted->at.end)};
+    finding.evidence.push_back(told.counted ? evidence_of(context, *told.counted)
+                                            : gpu_evidence(context, gpu, "gpu.xid", "total", told.total, 0, "count"));
+    finding.evidence.back().observed = told.total;
     finding.evidence.back().detectors = {"driver event"};
     finding.sentence = fmt::format("The driver reported {} of {} on {} while the job ran{}: {}.",
-                                   counted(count.total, "critical error"), gpu_name(context, gpu),
+                                   counted(told.total, hardware ? "critical error" : "error"), gpu_name(context, gpu),
                                    context.telemetry.node, xid.number > 0 ? fmt::format(", Xid {}", xid.number) : "",
                                    xid.number > 0 ? xid.words : "the kernel log has its number");
-    finding.runner_up = {"", application ? "a broken GPU: this number follows an error of a program, as a rule"
-                                         : "an error of the program: it has other numbers"};
+    if (application) finding.runner_up = {"", "a broken GPU: this number follows an error of a program, as a rule"};
+    if (hardware) finding.runner_up = {"", "an error of the program: it has other numbers"};
     findings.push_back(std::move(finding));
   }
   return findings;
@@ -154,7 +208,7 @@ struct Link {
   std::string gpu;
   std::string instance;  // "gpu0/link3"
   bool up_once = false;
-  bool down_once = false;
+  bool down_at_end = false;
 };
 
 std::vector<Link> links(const RuleContext& context) {
@@ -163,8 +217,9 @@ std::vector<Link> links(const RuleContext& context) {
     Link link{.instance = context.telemetry.channels[channel].instance};
     link.gpu = link.instance.substr(0, link.instance.find('/'));
     for (const double value : context.telemetry.series(channel)) {
+      if (std::isnan(value)) continue;
       link.up_once = link.up_once || value >= 1;
-      link.down_once = link.down_once || value < 1;
+      link.down_at_end = value < 1;
     }
     all.push_back(std::move(link));
   }
@@ -195,28 +250,33 @@ std::vector<Finding> check_links(const RuleContext& context) {
   std::vector<Finding> findings;
   for (const auto& [gpu, count] : up) {
     std::vector<std::string> down;
-    bool fell = false;
+    std::vector<std::string> never_up;
     const int expected = links_of_kind(context, up, gpu);
     for (const Link& link : all) {
-      if (link.gpu != gpu || !link.down_once) continue;
-      const bool lost = link.up_once;
-      if (!lost && count >= expected) continue;  // the board does not use it
-      fell = fell || lost;
-      down.push_back(link.instance);
+      if (link.gpu != gpu || !link.down_at_end) continue;
+      if (link.up_once) {
+        down.push_back(link.instance);
+      } else if (count < expected) {  // else the board does not use it
+        never_up.push_back(link.instance);
+      }
     }
+    const bool fell = !down.empty();
+    if (!fell) down = std::move(never_up);
     if (down.empty()) continue;
-    Finding finding = of_gpu(context, gpu);
-    finding.severity = Severity::warning;
-    finding.confidence = fell ? Confidence::certain : Confidence::likely;
+    Finding finding = of_gpu(context, gpu, fell ? bad_for_jobs(context) : JobValues{});
+    // Boards of the same name may be wired differently.
+    finding.severity = fell ? Severity::warning : Severity::notice;
+    finding.confidence = fell ? Confidence::certain : Confidence::possible;
     finding.instances = down;
     finding.impact.how = "not known: what the job moved between its GPUs was not compared";
     const auto alive = static_cast<double>(count) - static_cast<double>(fell ? down.size() : 0);
     finding.evidence.push_back(gpu_evidence(context, gpu, "nvlink.active", "links that are up", alive,
                                             std::max<double>(count, expected), "count"));
-    finding.sentence =
-        fmt::format("{} of {} on {} {} down{}: {}.", counted(static_cast<double>(down.size()), "NVLink"),
-                    gpu_name(context, gpu), context.telemetry.node, fell ? "went" : "is",
-                    fell ? " while the job ran" : ", and its neighbours of the same kind have more", listed(down));
+    finding.sentence = fmt::format(
+        "{} of {} on {} {} down{}: {}.", counted(static_cast<double>(down.size()), "NVLink"), gpu_name(context, gpu),
+        context.telemetry.node, fell ? "went" : "is",
+        fell ? " while the job ran and did not come up again" : ", and its neighbours of the same kind have more",
+        listed(down));
     finding.runner_up = {"", "a board without these links: others of the kind have them, or they were up before"};
     findings.push_back(std::move(finding));
   }
@@ -253,10 +313,11 @@ const RegisteredRule kEcc{{
     .order = 13,
     .look_alikes = "corrected errors alone",
     .proof = Proof::test_double,
-    .user_remedy = {{"sbatch --exclude={nodes} ...   # until the GPU was reset or replaced", "job"}},
-    .advice = {"After errors that were not corrected, start again from a checkpoint that is older than they are."},
+    .user_remedy = {{"sbatch --exclude={nodes} ...   # until the GPU was reset or replaced", "avoid_node"}},
+    .advice = {{"After errors that were not corrected, start again from a checkpoint that is older than they are.",
+                "wrong_results"}},
     .admin_remedy = {"nvidia-smi -i {gpu} -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT",
-                     {"scontrol update nodename={nodes} state=drain reason=gpu-ecc", "job"},
+                     {"scontrol update nodename={nodes} state=drain reason=gpu-ecc", "avoid_node"},
                      "nvidia-smi -r -i {gpu}   # once nothing runs there: replaces what is pending; failed: RMA"},
     .verify = "remap pending is No after the reset, and the volatile count of uncorrected errors stays 0",
     .sources = {"https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/error-recovery-and-response-flags.html",
@@ -266,15 +327,16 @@ const RegisteredRule kEcc{{
 
 const RegisteredRule kXid{{
     .id = "gpu.xid",
-    .title = "The driver reported a critical error of a GPU",
-    .looks_for = "Xid errors of the job's GPUs: gpu.xid and the events with their numbers.",
+    .title = "The driver reported an error of a GPU",
+    .looks_for =
+        "Xid errors of the job's GPUs, and GPUs that the driver lost: gpu.xid and the events with their numbers.",
     .kind = FindingKind::audit,
     .subsystem = Subsystem::gpu,
     .order = 11,
-    .look_alikes = "an error of the program (Xid 13; 31; 43; 45)",
+    .look_alikes = "an error of the program (Xid 13; 31; 43; 45),memory that was replaced (Xid 63; 92)",
     .proof = Proof::test_double,
     .user_remedy = {{"compute-sanitizer {command} ...   # finds the access; much slower", "program_error"},
-                    {"sbatch --exclude={nodes} ...   # until the GPU was looked at", "gpu_error"}},
+                    {"sbatch --exclude={nodes} ...   # until the GPU was looked at", "avoid_node"}},
     .admin_remedy = {"dmesg -T | grep 'NVRM: Xid'   # the number and its process; the catalogue says what to do",
                      {"nvidia-smi -i {gpu} -q | grep -iE 'recovery|remap|pending'", "gpu_error"}},
     .verify = "the same job runs without a line of NVRM: Xid in the kernel's log",
@@ -290,13 +352,13 @@ const RegisteredRule kNvlink{{
     .kind = FindingKind::audit,
     .subsystem = Subsystem::gpu,
     .order = 14,
-    .look_alikes = "a board without NVLink or with fewer links",
+    .look_alikes = "a board without NVLink or with fewer links,a link that came up again",
     .proof = Proof::test_double,
     .thresholds = {{"min_errors", 10, "errors", "errors of one link from which it is reported"}},
-    .user_remedy = {{"sbatch --exclude={nodes} ...   # until the links are up", "job"},
+    .user_remedy = {{"sbatch --exclude={nodes} ...   # until the links are up", "avoid_node"},
                     "nvidia-smi nvlink -s -i {gpu}; nvidia-smi topo -m"},
     .admin_remedy = {"nvidia-smi nvlink -e -i {gpu}; systemctl status nvidia-fabricmanager",
-                     {"scontrol update nodename={nodes} state=drain reason=nvlink", "job"}},
+                     {"scontrol update nodename={nodes} state=drain reason=nvlink", "avoid_node"}},
     .verify = "nvidia-smi nvlink -s shows all links of the GPU with their speed",
     .sources = {"https://docs.nvidia.com/deploy/nvml-api/group__NvLink.html",
                 "https://github.com/Azure/azurehpc-health-checks"},

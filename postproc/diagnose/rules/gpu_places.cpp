@@ -198,13 +198,30 @@ std::vector<Finding> check_nics(const RuleContext& context) {
   return {finding};
 }
 
+/// nvidia_peermem serves cards of NVIDIA (Mellanox) only; others bring a way of their own.
+bool only_nvidia_cards(const RuleContext& context) {
+  constexpr std::string_view kPrefix = "rdma.";
+  std::set<std::string> devices;
+  std::set<std::string> nvidia;
+  for (const Snapshot* facts : {&context.begin, &context.end}) {
+    for (const auto& [key, value] : *facts) {
+      if (!key.starts_with(kPrefix)) continue;
+      const std::string device = key.substr(kPrefix.size(), key.find('.', kPrefix.size()) - kPrefix.size());
+      devices.insert(device);
+      const bool type = key == std::string(kPrefix) + device + ".type" && value.starts_with("MT");
+      if (type || device.starts_with("mlx5_")) nvidia.insert(device);
+    }
+  }
+  return !devices.empty() && nvidia == devices;
+}
+
 std::vector<Finding> check_gdr(const RuleContext& context) {
   const std::string module = context.snapshot_value("gpu_driver.kernel_module");
   if (module.empty()) throw Unavailable("not known: the kernel module of the NVIDIA driver");
   const std::string opened = context.snapshot_value("job.rdma_opened");
   if (opened.empty()) throw Unavailable("not measured: the RDMA devices the job opened (job.rdma_opened)");
   if (opened == "none" || context.snapshot_value("env.SLURM_JOB_NUM_NODES") == "1") return {};
-  if (!context.values().contains("nccl")) return {};
+  if (!context.values().contains("nccl") || !only_nvidia_cards(context)) return {};
   // The open kernel module gives its memory to the fabric by DMA-BUF, and needs no other one.
   const bool peermem = context.snapshot_value("gpu_driver.peer_memory") == "loaded";
   if (module == "open" || peermem) return {};
@@ -278,7 +295,7 @@ const RegisteredRule kGdr{{
     .kind = FindingKind::audit,
     .subsystem = Subsystem::network,
     .order = 42,
-    .look_alikes = "nccl.socket_fallback,the open kernel module with DMA-BUF",
+    .look_alikes = "nccl.socket_fallback,the open kernel module with DMA-BUF,cards of other makers",
     .proof = Proof::test_double,
     .user_remedy =
         {{"NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET srun {command} ...   # once: lines with GDRDMA, or none", "job"},

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/text.h"
@@ -135,6 +136,43 @@ Evidence then(const RuleContext& context, const Finding& finding, std::string me
   return evidence;
 }
 
+/// Bytes a second that left the node. An RDMA port and its network interface may count the same bytes: the larger
+/// number is taken.
+std::vector<double> sent_away(const RuleContext& context) {
+  std::map<std::string, std::vector<double>> ways;
+  const auto sent_by = [&](std::size_t channel) {
+    std::vector<double> sent = channel_rate(context, channel, 1, "bytes/s").values;
+    for (double& value : sent) value = std::isnan(value) ? 0 : value;
+    return sent;
+  };
+  for (const std::size_t channel : context.channels("net.tx_bytes")) {
+    const std::string& instance = context.telemetry.channels[channel].instance;
+    if (instance.substr(instance.rfind('/') + 1) != "lo") ways[instance] = sent_by(channel);
+  }
+  for (const std::size_t channel : context.channels("ib.xmit_bytes")) {
+    const std::string& port = context.telemetry.channels[channel].instance;  // "mlx5_0:1"
+    const std::vector<double> sent = sent_by(channel);
+    std::string key = "rdma." + port;
+    std::replace(key.begin(), key.end(), ':', '.');
+    const std::string interface = context.snapshot_value(key + ".interface");
+    std::vector<double>& way = ways[interface.empty() ? port : interface];
+    way.resize(sent.size(), 0);
+    for (std::size_t t = 0; t < sent.size(); ++t) way[t] = std::max(way[t], sent[t]);
+  }
+  std::vector<double> sum;
+  for (const auto& [name, sent] : ways) {
+    sum.resize(sent.size(), 0);
+    for (std::size_t t = 0; t < sent.size(); ++t) sum[t] += sent[t];
+  }
+  return sum;
+}
+
+/// Bytes a second that GPUs sent over NVLink.
+std::vector<double> sent_over_links(const RuleContext& context) {
+  const auto sent = rate(context, "nvlink.tx_bytes", 1, "bytes/s");
+  return sent ? sent->values : std::vector<double>();
+}
+
 std::vector<Finding> check_input(const RuleContext& context) {
   const auto still = standstill(context);
   if (!still) return {};
@@ -145,6 +183,12 @@ std::vector<Finding> check_input(const RuleContext& context) {
   const bool full = now.cpus_full(context.threshold("min_full"));
   const bool one = !full && now.busiest >= context.threshold("min_full");
   if (!full && !one) return {};
+  if (one) {
+    // Who polls for its neighbours takes a whole cpu, too.
+    const std::vector<double> sent = sent_away(context);
+    if (sent.empty()) throw Unavailable("not measured: traffic between nodes (net.tx_bytes)");
+    if (mean_then(*still, sent) >= context.threshold("max_traffic") * 1e6) return {};
+  }
 
   JobValues values = gpu_values(context, still->gpu);
   const std::string cpus = fmt::format("{:.0f}", now.cpus_allowed);
@@ -158,11 +202,16 @@ std::vector<Finding> check_input(const RuleContext& context) {
         "used {} of its {} cpus.",
         context.telemetry.node, number(still->use), number(now.cpus), cpus);
   } else {
-    finding.evidence.push_back(then(context, finding, "process.cpu_time", now.process, now.busiest, 1, "cpus"));
+    // It may be a phase of the job's that needs no GPU.
+    finding.severity = Severity::notice;
+    finding.confidence = Confidence::possible;
+    finding.evidence.push_back(
+        then(context, finding, "process.cpu_time", now.process, now.busiest, std::nullopt, "cpus"));
     finding.sentence = fmt::format(
-        "The job's GPUs on {} waited for their data: they worked {} % of the time, and while they stood still {} used "
-        "a whole cpu, and the job {} of its {}.",
-        context.telemetry.node, number(still->use), context.rank_name(now.process), number(now.cpus), cpus);
+        "The job's GPUs on {} worked {} % of the time between their first and their last work; while they stood still "
+        "{} used {} cpus, and the whole job {}{}.",
+        context.telemetry.node, number(still->use), context.rank_name(now.process), number(now.busiest),
+        number(now.cpus), now.cpus_allowed > 0 ? " of its " + cpus : "");
   }
   finding.runner_up = {"gpu.starved_io",
                        std::isnan(now.io_wait)
@@ -189,20 +238,28 @@ std::vector<Finding> check_storage(const RuleContext& context) {
   return {finding};
 }
 
-/// Bytes a second that left over interfaces, RDMA ports and NVLinks.
-std::vector<double> traffic(const RuleContext& context) {
-  std::vector<double> sum;
-  for (const std::string_view metric : {"net.tx_bytes", "ib.xmit_bytes", "nvlink.tx_bytes"}) {
-    for (const std::size_t channel : context.channels(metric)) {
-      const std::string& instance = context.telemetry.channels[channel].instance;
-      if (instance.substr(instance.rfind('/') + 1) == "lo") continue;
-      sum.resize(context.telemetry.samples, 0);
-      const Signal sent = channel_rate(context, channel, 1, "bytes/s");
-      for (std::size_t t = 0; t < sum.size(); ++t) sum[t] += std::isnan(sent.values[t]) ? 0 : sent.values[t];
-    }
+/// Bytes a second while the GPUs waited, and otherwise.
+struct Burst {
+  double then = 0;
+  double otherwise = 0;
+};
+std::optional<Burst> burst(const RuleContext& context, const Standstill& waits, std::span<const double> sent) {
+  if (sent.empty()) return std::nullopt;
+  Standstill rest = waits;
+  for (std::size_t t = rest.phase.begin; t < rest.phase.end; ++t) rest.idle[t] = !waits.idle[t];
+  const Burst found{mean_then(waits, sent), mean_then(rest, sent)};
+  const bool much = found.then >= context.threshold("min_traffic") * 1e6 &&
+                    (std::isnan(found.otherwise) || found.then >= context.threshold("min_burst") * found.otherwise);
+  return much ? std::optional(found) : std::nullopt;
+}
+
+/// Somebody to wait for: another GPU that works, or another node.
+bool has_others(const RuleContext& context) {
+  std::size_t work = 0;
+  for (const std::string& gpu : gpus_measured(context)) {
+    work += active_phase(gpu_series(context, "gpu.utilization", gpu), kWorks).length() > 0 ? 1 : 0;
   }
-  if (sum.empty()) throw Unavailable("not measured: traffic between GPUs and nodes (net.tx_bytes)");
-  return sum;
+  return work >= 2 || parse_int(context.snapshot_value("env.SLURM_JOB_NUM_NODES")).value_or(1) > 1;
 }
 
 /// Mean of those GPUs that work at all; empty where none tells it.
@@ -255,32 +312,32 @@ std::vector<Finding> check_collectives(const RuleContext& context) {
   auto waits = spinning(context);
   const bool spins = waits.has_value();
   if (!spins) waits = standstill(context);
-  if (!waits) return {};
+  if (!waits || !has_others(context)) return {};
   const Doing now = doing(context, *waits);
   // Who polls for its neighbours takes a whole cpu: where the GPU is held by a kernel that says nothing.
   const bool prepares =
       now.cpus_full(context.threshold("max_full")) || (!spins && now.busiest >= context.threshold("max_full"));
   if (prepares || now.io_wait >= context.threshold("max_io_wait")) return {};
-  const std::vector<double> sent = traffic(context);
-  Standstill rest = *waits;
-  for (std::size_t t = rest.phase.begin; t < rest.phase.end; ++t) rest.idle[t] = !waits->idle[t];
-  const double then_sent = mean_then(*waits, sent);
-  const double else_sent = mean_then(rest, sent);
-  const bool bursts = then_sent >= context.threshold("min_traffic") * 1e6 &&
-                      (std::isnan(else_sent) || then_sent >= context.threshold("min_burst") * else_sent);
-  if (!bursts) return {};
+  const std::vector<double> away = sent_away(context);
+  const std::vector<double> over_links = sent_over_links(context);
+  if (away.empty() && over_links.empty())
+    throw Unavailable("not measured: traffic between GPUs and nodes (net.tx_bytes)");
+  auto sent = burst(context, *waits, away);
+  const bool left = sent.has_value();
+  if (!left) sent = burst(context, *waits, over_links);
+  if (!sent) return {};
   Finding finding = describe(context, *waits, gpu_values(context, waits->gpu));
   finding.impact.how = spins ? "time in which its GPUs were busy at the power of GPUs that wait" : finding.impact.how;
-  Evidence burst = then(context, finding, "net.tx_bytes", "", then_sent,
-                        std::isnan(else_sent) ? std::nullopt : std::optional(else_sent), "bytes/s");
-  burst.feature = "mean while the GPUs waited, with RDMA and NVLink";
-  finding.evidence.push_back(std::move(burst));
-  finding.sentence = fmt::format(
-      "The job's GPUs on {} waited for each other for {} of {}: {}, while {} left the node's GPUs "
-      "(otherwise {}).",
-      context.telemetry.node, duration(waits->seconds), duration(context.seconds(waits->phase.length())),
-      spins ? "busy, but at the power of GPUs that wait" : "they stood still and the cpus were free",
-      quantity(then_sent, "bytes/s"), std::isnan(else_sent) ? std::string("unknown") : quantity(else_sent, "bytes/s"));
+  Evidence traffic = then(context, finding, left ? "net.tx_bytes" : "nvlink.tx_bytes", "", sent->then,
+                          std::isnan(sent->otherwise) ? std::nullopt : std::optional(sent->otherwise), "bytes/s");
+  traffic.feature = left ? "mean while the GPUs waited, with RDMA" : "mean while the GPUs waited";
+  finding.evidence.push_back(std::move(traffic));
+  finding.sentence =
+      fmt::format("The job's GPUs on {} waited for each other for {} of {}: {}, while {} {} (otherwise {}).",
+                  context.telemetry.node, duration(waits->seconds), duration(context.seconds(waits->phase.length())),
+                  spins ? "busy, but at the power of GPUs that wait" : "they stood still and the cpus were free",
+                  quantity(sent->then, "bytes/s"), left ? "left the node" : "went over NVLink",
+                  std::isnan(sent->otherwise) ? std::string("unknown") : quantity(sent->otherwise, "bytes/s"));
   finding.runner_up = {"gpu.starved_input", fmt::format("the cpus were not full: the job used {} of {}",
                                                         number(now.cpus), number(now.cpus_allowed))};
   return {finding};
@@ -342,13 +399,15 @@ const RegisteredRule kInput{{
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::gpu,
     .order = 99,
-    .look_alikes = "gpu.starved_io,cpu.affinity_too_narrow,cpu.cfs_throttled,short pauses for checkpoints",
+    .look_alikes = "gpu.starved_io,cpu.affinity_too_narrow,cpu.cfs_throttled,short pauses for checkpoints,"
+                   "a process that polls for another node",
     .proof = Proof::test_double,
     .thresholds = {kMinIdle,
                    kMaxUse,
                    kMinPhase,
                    {"min_full", 0.9, "ratio", "part of the job's cpus, or of one cpu, that is used then"},
                    {"max_io_wait", 0.3, "s/s", "waiting for storage from which it is gpu.starved_io"},
+                   {"max_traffic", 50, "MB/s", "traffic from which one full process may wait for another node"},
                    kLostSeconds,
                    kLostPercent},
     .user_remedy = {{"#SBATCH --cpus-per-task={more_cpus}   # twice as many; as many loader processes, less one",
@@ -370,7 +429,7 @@ const RegisteredRule kCollectives{{
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::gpu,
     .order = 100,
-    .look_alikes = "gpu.starved_input,gpu.starved_io,phases of less power without traffic",
+    .look_alikes = "gpu.starved_input,gpu.starved_io,phases of less power without traffic,a job with one GPU",
     .proof = Proof::test_double,
     .thresholds = {kMinIdle,
                    kMaxUse,

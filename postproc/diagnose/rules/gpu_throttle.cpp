@@ -82,7 +82,7 @@ std::vector<Finding> check_power(const RuleContext& context) {
     if (!limit || !usual || *limit > *usual * (1 - context.threshold("min_below"))) continue;
     if (held.share() < context.threshold("min_share") || held.seconds < context.threshold("min_seconds")) continue;
     Finding finding = held_back_finding(context, held, {{"usual", fmt::format("{:.0f}", *usual)}});
-    finding.severity = Severity::warning;
+    finding.severity = Severity::notice;  // a site may want it so, for all of its nodes
     finding.evidence.push_back(gpu_evidence(context, held.gpu, "gpu.power_limit", "value", *limit, *usual, "W"));
     finding.sentence = fmt::format(
         "The power limit of {} on {} is {} W, and {} W are usual for it; it held the clocks down in {} % of "
@@ -123,6 +123,13 @@ bool something_else_held(const RuleContext& context, const std::string& gpu, dou
   return false;
 }
 
+bool held_by_setting(const RuleContext& context, const std::string& gpu) {
+  constexpr double kMostly = 0.5;
+  const auto all = held_back(context, kSetting);
+  return std::any_of(all.begin(), all.end(),
+                     [&](const HeldBack& held) { return held.gpu == gpu && held.share() >= kMostly; });
+}
+
 std::optional<LockedClock> locked(const RuleContext& context, const std::string& gpu) {
   const auto set = gpu_number(context, gpu, "sm_clock_set");
   const auto usual = gpu_number(context, gpu, "sm_clock_default");
@@ -137,12 +144,13 @@ std::optional<LockedClock> locked(const RuleContext& context, const std::string&
   if (set && usual && *set < *usual * below && high <= *set * (1 + kSame)) {
     return LockedClock{high, *usual, "the clock of applications is set below its default"};
   }
-  // A clock that never moves below the highest one is a setting, too, unless it is the usual one of applications.
+  // A clock that never moves while the driver says that a setting holds it, unless it is the usual one of applications.
+  // Without the driver's word it tells nothing: many cards never reach their highest clock.
   const bool flat = high - low <= kSame * middle;
   const bool is_usual = usual && middle >= *usual * (1 - kSame);
-  if (!most || !flat || is_usual || middle >= *most * below) return std::nullopt;
+  if (!most || !flat || is_usual || middle >= *most * below || !held_by_setting(context, gpu)) return std::nullopt;
   if (something_else_held(context, gpu, kSame)) return std::nullopt;
-  return LockedClock{middle, usual.value_or(*most), "the clock never moved, and neither power nor heat held it"};
+  return LockedClock{middle, usual.value_or(*most), "the driver says that a setting held the clock, which never moved"};
 }
 
 std::vector<Finding> check_locked(const RuleContext& context) {
@@ -159,9 +167,8 @@ std::vector<Finding> check_locked(const RuleContext& context) {
     finding.impact.how = "not known: how far its work follows the clock";
     finding.evidence.push_back(
         gpu_evidence(context, gpu, "gpu.sm_clock", "while it worked", found->at * 1e6, found->possible * 1e6, "Hz"));
-    finding.sentence =
-        fmt::format("{} on {} worked at {} MHz, and {} MHz are usual for it: {}.", gpu_name(context, gpu),
-                    context.telemetry.node, number(found->at), number(found->possible), found->how);
+    finding.sentence = fmt::format("{} on {} worked at {} MHz, and {} MHz are possible: {}.", gpu_name(context, gpu),
+                                   context.telemetry.node, number(found->at), number(found->possible), found->how);
     finding.runner_up = {"gpu.power_cap", "the power limit did not hold it down"};
     findings.push_back(std::move(finding));
   }
@@ -223,9 +230,10 @@ const RegisteredRule kPowerCap{{
     .thresholds = {{"min_share", 0.2, "ratio", "least share of the time a GPU worked"},
                    {"min_below", 0.03, "ratio", "part of the usual limit that is missing"},
                    {"min_seconds", 10, "s", "least time with that reason"}},
-    .user_remedy = {{"sbatch --exclude={nodes} ...   # until the limit is as elsewhere", "job"}},
-    .advice = {"Tell the administrators; a user cannot change the limit."},
-    .admin_remedy = {"nvidia-smi -i {gpu} -pl {usual}   # and in the unit that sets it when the node starts"},
+    .user_remedy = {},
+    .advice = {"There is nothing to do in the job: the administrators set the limit, and may want it so for power or "
+               "cooling."},
+    .admin_remedy = {"nvidia-smi -i {gpu} -pl {usual}   # if the limit is not meant so; and in the unit that sets it"},
     .verify = "nvidia-smi -q -d POWER shows the default limit",
     .sources = {"https://docs.nvidia.com/deploy/nvml-api/group__nvmlClocksEventReasons.html"},
     .check = check_power,
@@ -235,11 +243,12 @@ const RegisteredRule kLocked{{
     .id = "gpu.clocks_locked_low",
     .title = "A setting holds a GPU's clocks low",
     .looks_for = "A GPU that works at a clock (gpu.sm_clock) below the usual one, because its application clock is "
-                 "set lower, or which never moves though neither power nor heat holds it.",
+                 "set lower, or because a setting holds it (gpu.reason_application_clocks).",
     .kind = FindingKind::audit,
     .subsystem = Subsystem::gpu,
     .order = 19,
-    .look_alikes = "gpu.power_cap,gpu.thermal_throttle,gpu.hw_slowdown,application clocks at their default",
+    .look_alikes = "gpu.power_cap,gpu.thermal_throttle,gpu.hw_slowdown,application clocks at their default,"
+                   "a card that never reaches its highest clock",
     .proof = Proof::test_double,
     .thresholds = {{"min_below", 0.1, "ratio", "part of the usual clock that is missing"},
                    {"min_seconds", 20, "s", "least time in which the GPU works"}},

@@ -162,10 +162,12 @@ std::optional<Growth> filled_up(const RuleContext& context, const std::string& g
   // The first tenth is the time in which frameworks take what they keep.
   const Growth growth{mean_inside(share, {phase.begin + tenth, phase.begin + 2 * tenth}),
                       mean_inside(share, {phase.end - tenth, phase.end}), phase};
-  const double full = context.threshold("min_full");
-  if (!(growth.at_end >= full) || !(growth.at_end - growth.at_begin >= context.threshold("min_growth"))) {
-    return std::nullopt;
-  }
+  // A framework that keeps what it took once stays as full as it is.
+  const std::size_t last_third = phase.end - phase.length() / 3;
+  const double late = growth.at_end - mean_inside(share, {last_third, last_third + tenth});
+  const bool grows = growth.at_end - growth.at_begin >= context.threshold("min_growth") &&
+                     late >= context.threshold("min_late_growth");
+  if (!(growth.at_end >= context.threshold("min_full")) || !grows) return std::nullopt;
   return growth;
 }
 
@@ -181,7 +183,7 @@ std::vector<Finding> check_memory(const RuleContext& context) {
     finding.confidence = Confidence::likely;
     finding.instances = {gpu};
     finding.intervals = {context.span(growth->at.begin, growth->at.end)};
-    finding.impact.how = "none seen: a job whose GPU memory is full ends with an error";
+    finding.impact.how = "none seen: a job whose GPU memory is full may end with an error";
     finding.evidence.push_back(gpu_evidence(context, gpu, "gpu.memory_used", "part of all, at the end", growth->at_end,
                                             growth->at_begin, "ratio"));
     finding.sentence = fmt::format(
@@ -246,11 +248,12 @@ const RegisteredRule kMemory{{
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::gpu,
     .order = 98,
-    .look_alikes = "a framework that takes all memory at its start",
+    .look_alikes = "a framework that takes all memory at its start,one that keeps what it once took",
     .proof = Proof::test_double,
     .forecast = true,
     .thresholds = {{"min_full", 0.95, "ratio", "part of the memory that is used at the end"},
                    {"min_growth", 0.1, "ratio", "part of the memory by which it grew"},
+                   {"min_late_growth", 0.01, "ratio", "part of the memory by which it grew in the last third"},
                    {"min_seconds", 60, "s", "shortest time in which the GPU works"}},
     .user_remedy = {{"export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True", "torch"}},
     .advice = {"Use smaller micro-batches or activation checkpointing; look for tensors that are kept from step to "

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "core/gpu/job_gpus.h"
+#include "hdf5schema/basics/child_process.h"
 #include "hdf5schema/trace_writer.h"
 #include "tests/unit/core/test_host.h"
 #include "tests/unit/temporary_directory.h"
@@ -33,7 +34,10 @@ class GpuBench {
     sampler_->look_first();
   }
 
-  void write(const std::string& text) const { std::ofstream(file()) << text << "log " << log().string() << '\n'; }
+  void write(const std::string& text) const {
+    std::ofstream(file()) << text << "log " << log().string() << "\nopened " << (folder_.path() / "opened").string()
+                          << '\n';
+  }
   void sample() {
     second_ += 1'000'000'000;
     sampler_->sample({.time = {second_, second_}, .number = second_ / 100'000'000});
@@ -64,15 +68,19 @@ class GpuBench {
     }
     return "";
   }
+  void close() { sampler_->close(); }
   void end() { sampler_.reset(); }
-  [[nodiscard]] std::string calls() const {
-    std::ifstream in(log());
+  /// GPUs that were opened, in a row.
+  [[nodiscard]] std::string opened() const { return text_of(folder_.path() / "opened"); }
+  [[nodiscard]] std::string calls() const { return text_of(log()); }
+
+ private:
+  static std::string text_of(const std::filesystem::path& path) {
+    std::ifstream in(path);
     std::stringstream text;
     text << in.rdbuf();
     return text.str();
   }
-
- private:
   [[nodiscard]] std::string file() const { return (folder_.path() / "gpus").string(); }
   [[nodiscard]] std::filesystem::path log() const { return folder_.path() / "calls"; }
 
@@ -130,9 +138,8 @@ TEST(Gpu, IsAbsentWithoutTheLibraryAndSaysWhy) {
 }
 
 TEST(Gpu, UsesWhatAnOlderLibraryHas) {
-  GpuBench bench("gpus 1\nutilization 30\nreasons 8\npcie_throughput 500\n", double_library("nvml_double_old"));
+  GpuBench bench("gpus 1\nutilization 30\nreasons 8\n", double_library("nvml_double_old"));
   EXPECT_EQ(bench.answered("gpu/reasons", "gpu.reason_hw_slowdown", "gpu0"), 1);
-  EXPECT_EQ(bench.answered("gpu/throughput", "pcie.tx_throughput", "gpu0"), 500'000);
   EXPECT_EQ(bench.value("gpu/states", "gpu.remap_pending", "gpu0"), kMissing);
 }
 
@@ -168,7 +175,47 @@ TEST(Gpu, StatesWhichGpuWasLost) {
 
 TEST(Gpu, CountsCriticalErrorsOnce) {
   GpuBench bench("gpus 1\nutilization 30\n0.xid 79\n");
-  EXPECT_TRUE(bench.until([&] { return bench.value("gpu/errors", "gpu.xid", "gpu0") == 1; }));
+  EXPECT_TRUE(bench.until([&] { return bench.value("gpu/xids", "gpu.xid", "gpu0") == 1; }));
+  for (int i = 0; i < 20; ++i) bench.sample();
+  EXPECT_EQ(bench.value("gpu/xids", "gpu.xid", "gpu0"), 1);
+}
+
+TEST(Gpu, TellsCriticalErrorsBehindALostGpu) {
+  GpuBench bench("gpus 1\nutilization 30\nwait_lost 3\n0.xid 79\n");
+  EXPECT_TRUE(bench.until([&] { return bench.value("gpu/xids", "gpu.xid", "gpu0") == 1; }));
+}
+
+TEST(Gpu, OpensOnlyTheJobsGpus) {
+  ChildProcess job(::fork());
+  if (job.pid() == 0) {
+    ::setenv("CUDA_VISIBLE_DEVICES", "1", 1);
+    ::execl("/bin/sleep", "sleep", "60", nullptr);
+    ::_exit(1);
+  }
+  GpuBench bench("gpus 4\nutilization 30\n", double_library(), JobSource{.pid = job.pid()});
+  EXPECT_TRUE(bench.until([&] { return bench.fact("gpu.gpu1.allocated_by") == "CUDA_VISIBLE_DEVICES"; }));
+  EXPECT_EQ(bench.answered("gpu/utilization", "gpu.utilization", "gpu1"), 30);
+  EXPECT_EQ(bench.value("gpu/utilization", "gpu.utilization", "gpu0"), kMissing);
+  EXPECT_EQ(bench.opened(), "1\n");
+  EXPECT_TRUE(job.kill(std::chrono::seconds(5)));
+}
+
+TEST(Gpu, LeavesTheNeighboursOfASlurmJobAlone) {
+  GpuBench bench("gpus 2\nutilization 30\n", double_library(), JobSource{.slurm_job = "4711"});
+  for (int i = 0; i < 20; ++i) bench.sample();
+  EXPECT_EQ(bench.opened(), "") << "nobody said which of them are the job's";
+  EXPECT_EQ(bench.coverage().state, Coverage::State::ok);
+  EXPECT_NE(bench.coverage().reason.find("none was measured"), std::string::npos) << bench.coverage().reason;
+  EXPECT_EQ(bench.value("gpu/utilization", "gpu.utilization", "gpu0"), kMissing);
+}
+
+TEST(Gpu, ClosesTheDriverAtTheJobsEnd) {
+  GpuBench bench(kTwoGpus);
+  bench.close();
+  EXPECT_EQ(bench.calls(), "init\nshutdown\n");
+  EXPECT_EQ(bench.coverage().reason, "");
+  bench.end();
+  EXPECT_EQ(bench.calls(), "init\nshutdown\n");
 }
 
 TEST(Gpu, GivesEachOfTheJobsProcessesItsShare) {
@@ -217,11 +264,15 @@ std::vector<GpuIdentity> four_gpus() {
   return gpus;
 }
 
-JobGpus of_environment(const std::string& environment) {
+JobGpus of_environment(const std::string& environment, const std::string& of_child = "") {
   const TestHost host;
   host.process(50, 1, "python", 10, 5);
   host.write("/proc/50/environ", environment + std::string("\0", 1));
-  host.last_pid(50);
+  if (!of_child.empty()) {
+    host.process(51, 50, "python", 10, 5);
+    host.write("/proc/51/environ", of_child + std::string("\0", 1));
+  }
+  host.last_pid(51);
   KernelTree fs(host.root());
   const Host facts = Host::look(fs);
   Job job(fs, facts, JobSource{.pid = 50}, 9);
@@ -238,6 +289,21 @@ TEST(JobGpus, AreThoseThatSlurmOrTheUserNames) {
   EXPECT_EQ(of_environment("CUDA_VISIBLE_DEVICES=GPU-1aaa,GPU-2").indices, (std::set<int>{1, 2}));
   EXPECT_EQ(of_environment("CUDA_VISIBLE_DEVICES=0,-1,1").indices, (std::set<int>{0})) << "as CUDA reads it";
   EXPECT_EQ(of_environment("CUDA_VISIBLE_DEVICES=MIG-1").indices.size(), 4U) << "parts of one of them";
+}
+
+TEST(JobGpus, AreThoseOfAllProcesses) {
+  EXPECT_EQ(of_environment("SLURM_STEP_GPUS=0", "SLURM_STEP_GPUS=3").indices, (std::set<int>{1, 3}));
+  EXPECT_EQ(of_environment("SLURM_JOB_GPUS=0,1,2", "SLURM_STEP_GPUS=3").indices, (std::set<int>{3}))
+      << "the job's are those of its first node";
+}
+
+TEST(JobGpus, AreNoneOfASlurmJobThatNamesNone) {
+  const JobGpus none = of_environment("SLURM_JOB_ID=4711");
+  EXPECT_TRUE(none.indices.empty()) << "they may be its neighbours'";
+  EXPECT_EQ(none.allocated_by, "");
+  EXPECT_TRUE(of_environment("SLURM_JOB_ID=4711", "CUDA_VISIBLE_DEVICES=0").indices.empty())
+      << "it may count from the job's own";
+  EXPECT_EQ(of_environment("SLURM_JOB_ID=4711", "CUDA_VISIBLE_DEVICES=GPU-2").indices, (std::set<int>{2}));
 }
 
 TEST(JobGpus, AreThoseThatTheDevicesCgroupLetsItOpen) {
@@ -258,12 +324,19 @@ TEST(JobGpus, AreThoseThatTheDevicesCgroupLetsItOpen) {
 
 TEST(JobGpus, AreNotWokenWhereTheySleep) {
   const TestHost host;
-  host.write("/proc/driver/nvidia/gpus/0000:81:00.0/information", "Model: x\n");
+  host.write("/proc/driver/nvidia/gpus/0000:41:00.0/information", "Device Minor: \t 0\nGPU Excluded:\t Yes\n");
+  host.write("/proc/driver/nvidia/gpus/0000:81:00.0/information",
+             "Model: \t\t x\nGPU UUID: \t GPU-2aaa\nDevice Minor: \t 3\nGPU Excluded:\t No\n");
   host.write("/proc/driver/nvidia/gpus/0000:c1:00.0/information", "Model: x\n");
   host.write("/sys/bus/pci/devices/0000:c1:00.0/power/runtime_status", "suspended\n");
   KernelTree fs(host.root());
-  EXPECT_EQ(gpu_addresses(fs).awake, std::vector<std::string>{"0000:81:00.0"});
-  EXPECT_EQ(gpu_addresses(fs).asleep, 1U);
+  const GpusInProc found = gpus_in_proc(fs);
+  EXPECT_EQ(found.asleep, 1U);
+  ASSERT_EQ(found.awake.size(), 1U);
+  EXPECT_EQ(found.awake[0].address, "0000:81:00.0");
+  EXPECT_EQ(found.awake[0].index, 0) << "the driver's library does not count the one before";
+  EXPECT_EQ(found.awake[0].minor, 3);
+  EXPECT_EQ(found.awake[0].uuid, "GPU-2aaa");
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "gpu_training.h"
 #include "hdf5schema/basics/error.h"
 
@@ -31,6 +33,7 @@ TEST(RuleGpuEcc, AlarmsNobodyForARowThatWaitsForAReset) {
   GpuTraining failed;
   failed.set("gpu.remap_failed", R::always(1), 0).set("gpu.remap_pending", R::always(1), 0);
   EXPECT_EQ(failed.findings("gpu.ecc_remap").at(0).severity, Severity::warning);
+  EXPECT_TRUE(found[0].remedy.user.empty() && found[0].remedy.advice.empty()) << "nothing is wrong with this node";
 }
 
 TEST(RuleGpuEcc, IsSilentOnCorrectedErrorsAndSaysWhereNothingIsCounted) {
@@ -58,7 +61,45 @@ TEST(RuleGpuXid, TellsABrokenGpuFromABrokenProgram) {
   ASSERT_EQ(program.size(), 1U);
   EXPECT_EQ(program[0].severity, Severity::notice);
   EXPECT_TRUE(program[0].remedy.user.empty()) << "the command is not known";
-  EXPECT_EQ(with_xid("999")[0].severity, Severity::warning);
+  EXPECT_EQ(with_xid("999")[0].severity, Severity::notice) << "nothing is known of it";
+}
+
+bool excludes_a_node(const Finding& finding) {
+  return std::any_of(finding.remedy.user.begin(), finding.remedy.user.end(),
+                     [](const std::string& line) { return line.find("--exclude") != std::string::npos; });
+}
+
+TEST(RuleGpuXid, KeepsJobsAwayOnlyFromABrokenGpu) {
+  for (const auto& [number, broken] :
+       {std::pair{"79", true}, {"48", true}, {"63", false}, {"31", false}, {"999", false}}) {
+    GpuTraining training;
+    training.set("gpu.xid", once_at(120, 1), 0);
+    training.node.begin.emplace_back("env.SLURM_JOB_ID", "4711");
+    training.node.events.push_back({120'000'000'000, "gpu0", "xid", number});
+    const auto found = training.findings("gpu.xid");
+    ASSERT_EQ(found.size(), 1U);
+    EXPECT_EQ(excludes_a_node(found[0]), broken) << number;
+    EXPECT_EQ(found[0].severity, broken ? Severity::critical : Severity::notice) << number;
+  }
+}
+
+TEST(RuleGpuXid, TakesEventsWhereTheJobEndedWithTheError) {
+  GpuTraining died;
+  died.node.events.push_back({299'900'000'000, "gpu1", "xid", "79"});
+  const auto found = died.findings("gpu.xid");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].severity, Severity::critical);
+  EXPECT_EQ(found[0].instances, std::vector<std::string>{"gpu1"});
+  EXPECT_EQ(found[0].evidence.at(0).observed, 1);
+}
+
+TEST(RuleGpuXid, NamesAGpuThatTheDriverLost) {
+  GpuTraining lost;
+  lost.node.events.push_back({200'000'000'000, "gpu1", "gpu_lost", "it has fallen off the bus"});
+  const auto found = lost.findings("gpu.xid");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].severity, Severity::critical);
+  EXPECT_NE(found[0].sentence.find("it fell off the bus"), std::string::npos) << found[0].sentence;
 }
 
 TEST(RuleGpuXid, IsSilentWithoutOne) {
@@ -84,7 +125,15 @@ TEST(RuleGpuNvlink, NamesLinksThatWentDownOrThatNeighboursHave) {
   EXPECT_EQ(fell[0].confidence, Confidence::certain);
   const auto never = with_links({R::always(1), R::always(0)}).findings("gpu.nvlink_down");
   ASSERT_EQ(never.size(), 1U);
-  EXPECT_EQ(never[0].confidence, Confidence::likely);
+  EXPECT_EQ(never[0].confidence, Confidence::possible);
+  EXPECT_EQ(never[0].severity, Severity::notice);
+}
+
+TEST(RuleGpuNvlink, IsSilentOnALinkThatCameUpAgain) {
+  EXPECT_TRUE(with_links({R::always(1), R::event(1, 0)}).findings("gpu.nvlink_down").empty());
+  EXPECT_TRUE(with_links({R::always(1), [](double second) { return second < 30 ? 0.0 : 1.0; }})
+                  .findings("gpu.nvlink_down")
+                  .empty());
 }
 
 TEST(RuleGpuNvlink, IsSilentOnBoardsWithoutLinksAndWithAllOfThem) {

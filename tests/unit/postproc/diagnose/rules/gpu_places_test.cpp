@@ -43,10 +43,9 @@ TEST(RuleCpuGpu, IsANoticeWhereItMayRunElsewhereAndSilentWhereItIsNear) {
 
 RuleRecording over_the_fabric(const std::string& module, const std::string& peer_memory) {
   RuleRecording node;
-  node.begin = {{"gpu_driver.kernel_module", module},
-                {"gpu_driver.peer_memory", peer_memory},
-                {"job.libraries", "nccl torch_cuda"},
-                {"env.SLURM_JOB_NUM_NODES", "2"}};
+  node.begin = {{"gpu_driver.kernel_module", module}, {"gpu_driver.peer_memory", peer_memory},
+                {"job.libraries", "nccl torch_cuda"}, {"rdma.mlx5_0.type", "MT4129"},
+                {"rdma.ibp24s0.type", "MT4129"},      {"env.SLURM_JOB_NUM_NODES", "2"}};
   node.end = {{"job.rdma_opened", "0-1"}};
   return node;
 }
@@ -55,6 +54,12 @@ TEST(RuleGdr, NamesTheModuleThatIsMissing) {
   const auto found = over_the_fabric("proprietary", "not loaded").findings("nccl.gdr_unavailable");
   ASSERT_EQ(found.size(), 1U);
   EXPECT_TRUE(found[0].remedy.admin.at(0).starts_with("modprobe nvidia_peermem"));
+}
+
+TEST(RuleGdr, IsSilentOnCardsOfOtherMakers) {
+  RuleRecording elastic = over_the_fabric("proprietary", "not loaded");
+  elastic.begin.emplace_back("rdma.rdmap16s27.numa_node", "0");
+  EXPECT_TRUE(elastic.findings("nccl.gdr_unavailable").empty());
 }
 
 TEST(RuleGdr, IsSilentWithAWayForTheFabricAndWithoutOneToUse) {

@@ -15,8 +15,8 @@ bool stands_still(double second) {
 R::Course then(double standing, double working) {
   return [=](double second) { return stands_still(second) ? standing : working; };
 }
-GpuTraining starving(double cpus, double busiest, double io_wait) {
-  GpuTraining training;
+GpuTraining starving(double cpus, double busiest, double io_wait, int gpus = 2) {
+  GpuTraining training(gpus);
   training.set("gpu.utilization", then(3, 97));
   training.set("job.cpu_time", then(cpus * 1e9, 3e9)).set("process.cpu_time", then(busiest * 1e9, 1e9));
   training.set("pressure.io_some", then(io_wait * 1e9, 0.02e9));
@@ -35,11 +35,24 @@ TEST(RuleGpuStarvedInput, NamesFullCpusAndTheCost) {
   EXPECT_TRUE(starving(7.9, 1.2, 0.01).findings("gpu.starved_io").empty());
 }
 
-TEST(RuleGpuStarvedInput, NamesOneProcessThatPreparesAllOfIt) {
-  const auto found = starving(1.1, 1.05, 0.01).findings("gpu.starved_input");
+GpuTraining one_process(double bytes) {
+  GpuTraining training = starving(1.1, 1.05, 0.01);
+  training.node.counter("net.tx_bytes", "eth0", then(bytes, 10e6), "node");
+  return training;
+}
+
+TEST(RuleGpuStarvedInput, ShowsOneProcessThatMayPrepareAllOfIt) {
+  const auto found = one_process(1e6).findings("gpu.starved_input");
   ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].severity, Severity::notice);
+  EXPECT_EQ(found[0].confidence, Confidence::possible);
   EXPECT_EQ(found[0].evidence.at(1).metric, "process.cpu_time");
   EXPECT_TRUE(found[0].remedy.user.at(0).starts_with("DataLoader(num_workers=7")) << found[0].remedy.user[0];
+}
+
+TEST(RuleGpuStarvedInput, LeavesAProcessAloneThatPollsForAnotherNode) {
+  EXPECT_TRUE(one_process(500e6).findings("gpu.starved_input").empty());
+  EXPECT_THROW(static_cast<void>(starving(1.1, 1.05, 0.01).findings("gpu.starved_input")), Unavailable);
 }
 
 TEST(RuleGpuStarvedInput, SeesWaitsThatAreShorterThanALook) {
@@ -75,8 +88,8 @@ TEST(RuleGpuStarvedIo, SaysWhatWasNotMeasured) {
   EXPECT_THROW(static_cast<void>(node.findings("gpu.starved_input")), Unavailable);
 }
 
-GpuTraining exchanging(double standing_use, double standing_power, double standing_bytes) {
-  GpuTraining training = starving(2, 0.5, 0.01);
+GpuTraining exchanging(double standing_use, double standing_power, double standing_bytes, int gpus = 2) {
+  GpuTraining training = starving(2, 0.5, 0.01, gpus);
   training.set("gpu.utilization", then(standing_use, 97)).set("gpu.power", then(standing_power, 690));
   training.node.counter("net.tx_bytes", "eth0", then(standing_bytes, 10e6), "node");
   training.node.counter("net.tx_bytes", "lo", R::always(5e9), "node");
@@ -94,6 +107,26 @@ TEST(RuleGpuStarvedComm, NamesGpusThatStandStillWhileOthersSend) {
   const auto found = exchanging(3, 100, 2e9).findings("gpu.starved_comm");
   ASSERT_EQ(found.size(), 1U);
   EXPECT_NE(found[0].sentence.find("they stood still"), std::string::npos) << found[0].sentence;
+}
+
+TEST(RuleGpuStarvedComm, NeedsSomebodyToWaitFor) {
+  EXPECT_TRUE(exchanging(3, 100, 2e9, 1).findings("gpu.starved_comm").empty()) << "one GPU, one node";
+  GpuTraining several = exchanging(3, 100, 2e9, 1);
+  several.node.begin.emplace_back("env.SLURM_JOB_NUM_NODES", "2");
+  EXPECT_EQ(several.findings("gpu.starved_comm").size(), 1U);
+}
+
+TEST(RuleGpuStarvedComm, CountsAPortAndItsInterfaceOnceAndTellsNvlinkFromTheFabric) {
+  GpuTraining fabric = exchanging(100, 250, 2e9);
+  fabric.node.begin.emplace_back("rdma.mlx5_0.1.interface", "eth0");
+  fabric.node.counter("ib.xmit_bytes", "mlx5_0:1", then(2e9, 10e6), "node");
+  const auto found = fabric.findings("gpu.starved_comm");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_NEAR(found[0].evidence.at(1).observed.value_or(0), 2e9, 0.1e9);
+  EXPECT_NE(found[0].sentence.find("left the node "), std::string::npos) << found[0].sentence;
+  GpuTraining inside = exchanging(100, 250, 10e6);
+  inside.node.counter("nvlink.tx_bytes", "gpu0", then(90e9, 1e9));
+  EXPECT_NE(inside.findings("gpu.starved_comm").at(0).sentence.find("went over NVLink"), std::string::npos);
 }
 
 TEST(RuleGpuStarvedComm, IsSilentWithoutBurstsAndWhereCpusPrepareTheData) {

@@ -78,6 +78,8 @@ TEST(RuleGpuPowerCap, IsAFindingOnlyBelowTheUsualLimit) {
   const auto found = capped.findings("gpu.power_cap");
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found[0].instances, std::vector<std::string>{"gpu1"});
+  EXPECT_EQ(found[0].severity, Severity::notice) << "a site may want it so";
+  EXPECT_TRUE(found[0].remedy.user.empty());
   EXPECT_EQ(found[0].evidence.back().observed, 400);
   EXPECT_TRUE(found[0].remedy.admin.at(0).starts_with("nvidia-smi -i 0000:81:00.0 -pl 700"))
       << found[0].remedy.admin[0];
@@ -103,17 +105,24 @@ TEST(RuleGpuClocks, NamesASettingBelowTheDefault) {
   EXPECT_EQ(found[0].evidence.at(0).expected, 1410e6);
 }
 
-TEST(RuleGpuClocks, NamesAClockThatNeverMovesThoughNothingHoldsIt) {
+TEST(RuleGpuClocks, NamesAClockThatASettingHolds) {
   GpuTraining locked(1);
   locked.set("gpu.sm_clock", GpuTraining::while_it_works(900e6, 345e6)).set("gpu.reason_power_cap", R::always(0));
+  locked.set("gpu.reason_application_clocks", GpuTraining::while_it_works(1, 0));
   EXPECT_EQ(locked.findings("gpu.clocks_locked_low").size(), 1U);
 
+  GpuTraining level(1);
+  level.set("gpu.sm_clock", GpuTraining::while_it_works(900e6, 345e6)).set("gpu.reason_power_cap", R::always(0));
+  EXPECT_TRUE(level.findings("gpu.clocks_locked_low").empty()) << "many cards never reach their highest clock";
+
   GpuTraining held(1);
+  held.set("gpu.reason_application_clocks", GpuTraining::while_it_works(1, 0));
   held.set("gpu.sm_clock", GpuTraining::while_it_works(900e6, 345e6));
   EXPECT_TRUE(held.findings("gpu.clocks_locked_low").empty()) << "the power limit holds it";
 
   GpuTraining usual(1);
   usual.set("gpu.sm_clock", GpuTraining::while_it_works(1410e6, 345e6)).set("gpu.reason_power_cap", R::always(0));
+  usual.set("gpu.reason_application_clocks", GpuTraining::while_it_works(1, 0));
   usual.fact("sm_clock_set", "1410").fact("sm_clock_default", "1410");
   EXPECT_TRUE(usual.findings("gpu.clocks_locked_low").empty()) << "its makers set this one below the highest";
 }

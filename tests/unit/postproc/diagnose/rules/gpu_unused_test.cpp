@@ -68,6 +68,14 @@ TEST(RuleGpuImbalance, LeavesAGpuThatIsHeldBackOrUnusedToItsOwnRule) {
   EXPECT_TRUE(near.findings("gpu.imbalance").empty());
 }
 
+TEST(RuleGpuImbalance, TakesOnlyGpusThatTheFactsNameAsTheJobs) {
+  GpuTraining neighbour;
+  neighbour.node.gauge("gpu.utilization", "gpu7", GpuTraining::while_it_works(35, 1));
+  EXPECT_TRUE(neighbour.findings("gpu.imbalance").empty());
+  neighbour.node.begin.emplace_back("gpu.gpu7.name", "H100");
+  EXPECT_EQ(neighbour.findings("gpu.imbalance").size(), 1U);
+}
+
 TEST(RuleGpuMemory, NamesAGpuWhoseMemoryFillsUp) {
   GpuTraining leaking(1);
   leaking.set("gpu.memory_used", [](double second) { return 50e9 + second * 0.1e9; });
@@ -83,6 +91,14 @@ TEST(RuleGpuMemory, IsSilentWhereAFrameworkTookAllOfItAtItsStart) {
   reserved.set("gpu.memory_used", [](double second) { return second < 25 ? 10e9 : 78e9; });
   reserved.set("gpu.memory_free", [](double second) { return second < 25 ? 70e9 : 2e9; });
   EXPECT_TRUE(reserved.findings("gpu.mem_pressure").empty());
+}
+
+TEST(RuleGpuMemory, IsSilentOnAnAllocatorThatKeepsWhatItTook) {
+  const auto used = [](double second) { return second < 150 ? 50e9 + second * 0.18e9 : 77e9; };
+  GpuTraining caching(1);
+  caching.set("gpu.memory_used", used);
+  caching.set("gpu.memory_free", [used](double second) { return 80e9 - used(second); });
+  EXPECT_TRUE(caching.findings("gpu.mem_pressure").empty());
 }
 
 }  // namespace
