@@ -149,6 +149,7 @@ std::vector<Hca> hcas(const RuleContext& context) {
     found->second.sent += std::isnan(mean) ? 0 : mean;
   }
   std::vector<Hca> list;
+  list.reserve(all.size());
   for (auto& [name, hca] : all) list.push_back(std::move(hca));
   return list;
 }

@@ -128,7 +128,7 @@ Finding describe(const RuleContext& context, const Standstill& still, const JobV
   return finding;
 }
 
-Evidence then(const RuleContext& context, const Finding& finding, std::string metric, std::string instance,
+Evidence then(const RuleContext& context, const Finding& finding, std::string metric, const std::string& instance,
               double observed, std::optional<double> of, std::string unit) {
   Evidence evidence = gpu_evidence(context, instance, std::move(metric), "mean while the GPUs stood still", observed,
                                    of, std::move(unit));

@@ -73,6 +73,7 @@ std::vector<Finding> check_unused(const RuleContext& context) {
         gpu_evidence(context, gpu, "gpu.utilization", "max", most_of(use), std::nullopt, "percent"));
   }
   std::vector<std::string> names;
+  names.reserve(unused.size());
   for (const std::string& gpu : unused) names.push_back(gpu_name(context, gpu));
   finding.sentence = fmt::format("The job never used {} of its {} on {}: {} at most {} % busy within {}.",
                                  unused.size() == asked_for ? "any" : std::to_string(unused.size()),

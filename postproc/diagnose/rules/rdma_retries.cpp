@@ -67,6 +67,7 @@ std::vector<Retries> retries_of(const RuleContext& context) {
     }
   }
   std::vector<Retries> all;
+  all.reserve(by_port.size());
   for (auto& [name, retries] : by_port) all.push_back(std::move(retries));
   return all;
 }
