@@ -9,9 +9,13 @@ namespace reveal {
 namespace {
 
 bool applies(const RemedyLine& line, const JobValues& values) {
-  if (line.needs.empty()) return true;
-  if (line.needs.front() == '!') return !values.contains(line.needs.substr(1));
-  return values.contains(line.needs);
+  for (std::string_view left = line.needs; !left.empty();) {
+    const std::string_view need = left.substr(0, left.find(','));
+    left.remove_prefix(std::min(left.size(), need.size() + 1));
+    const bool absent = need.starts_with('!');
+    if (values.contains(need.substr(absent ? 1 : 0)) == absent) return false;
+  }
+  return true;
 }
 
 /// Names come from the job: what a shell would take for more than a word, or a program for an option, is not put into a

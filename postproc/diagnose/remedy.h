@@ -16,7 +16,8 @@ namespace reveal {
 using JobValues = std::map<std::string, std::string, std::less<>>;
 
 /// One line of a remedy in the rule table. "{name}" in it stands for a value; a line with one that is not known is left
-/// out, as is one whose `needs` is not known ("job": only under Slurm), or is ("!job": only without Slurm).
+/// out, as is one whose `needs` do not hold: "job" (it is known: only under Slurm), "!job" (only without Slurm), or
+/// several of these with commas between them.
 struct RemedyLine {
   constexpr RemedyLine(const char* line, const char* condition = "") : text(line), needs(condition) {}
 

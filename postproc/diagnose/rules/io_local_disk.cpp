@@ -282,7 +282,7 @@ const RegisteredRule kRule{{
                     {"#SBATCH --exclusive  # job {job} then has the node to itself", "outsider"}},
     .advice = {{"Read and write in larger blocks, and from fewer processes at a time.", "!outsider"},
                {"Keep what is read often in memory: /dev/shm counts as memory of the job.", "!outsider"},
-               {"torch.distributed.checkpoint.async_save writes checkpoints in the background.", "torch"}},
+               {"torch.distributed.checkpoint.async_save writes checkpoints in the background.", "torch,!outsider"}},
     .admin_remedy = {"iotop -obn 3                        # on {nodes}: which processes read and write",
                      "smartctl -a /dev/{disk}             # nvme smart-log for NVMe: is the disk ill or worn?",
                      "cat /sys/block/{disk}/queue/scheduler   # none or mq-deadline for flash"},

@@ -76,7 +76,8 @@ Cost cost_of(const RuleContext& context, Interval flood, std::span<const Interva
 }
 
 struct Writers {
-  double own = 0;  // bytes per second by the job, inside
+  double own = 0;         // bytes per second by the job, inside
+  double own_usual = 0;   // and outside of all floods; NaN where there is no such time
   double all = 0;
 
   [[nodiscard]] bool outsider(double min_share) const { return all - own >= min_share * all; }
@@ -94,7 +95,7 @@ Finding describe(const RuleContext& context, const Signal& dirtied, const Elevat
   Evidence own = finding.evidence.back();
   own.metric = "process.write_bytes";
   own.observed = writers.own;
-  own.expected = elevation.inside;
+  own.expected = std::isnan(writers.own_usual) ? std::nullopt : std::optional(writers.own_usual);
   own.score.reset();
   own.detectors.clear();
   finding.evidence.push_back(own);
@@ -107,9 +108,12 @@ Finding describe(const RuleContext& context, const Signal& dirtied, const Elevat
   }
 
   finding.sentence =
-      fmt::format("{} wrote {} for {} s into the page cache of {} (usually {}); {}.",
-                  by_outsider ? "Processes outside the job" : "The job itself", quantity(elevation.inside, "bytes/s"),
-                  number(length), context.telemetry.node, quantity(elevation.outside, "bytes/s"),
+      fmt::format("{} were written into the page cache of {} for {} (usually {}), {}; {}.",
+                  quantity(elevation.inside, "bytes/s"), context.telemetry.node, duration(length),
+                  quantity(elevation.outside, "bytes/s"),
+                  by_outsider ? fmt::format("{:.0f} % of it by processes outside the job",
+                                            100 * (1 - writers.own / elevation.inside))
+                              : std::string("by the job itself"),
                   cost.seconds > 0 ? fmt::format("the job lost about {} s waiting", number(cost.seconds))
                                    : std::string("no waiting of the job was seen"));
   if (cost.seconds > 0) {
@@ -140,7 +144,7 @@ std::vector<Finding> check(const RuleContext& context) {
   std::optional<Finding> habit;
   double habit_seconds = 0;
   for (const Elevation& flood : floods) {
-    const Writers writers{mean_inside(own.values, flood.at), flood.inside};
+    const Writers writers{mean_inside(own.values, flood.at), mean_outside(own.values, all), flood.inside};
     if (std::isnan(writers.own)) continue;  // nobody knows whose flood it was
     const bool by_outsider = writers.outsider(context.threshold("min_outsider_share"));
     const Cost cost = cost_of(context, flood.at, all);
@@ -203,7 +207,7 @@ const RegisteredRule kRule{{
                      "outsider"},
                     {"#SBATCH --exclusive                       # job {job} then has the node to itself", "outsider"}},
     .advice = {{"Write checkpoints from one rank, less often, or asynchronously.", "!outsider"},
-               {"torch.distributed.checkpoint.async_save writes them in the background.", "torch"},
+               {"torch.distributed.checkpoint.async_save writes them in the background.", "torch,!outsider"},
                {"Write to storage of the node and copy the files later.", "!outsider"}},
     .admin_remedy =
         {"sysctl vm.dirty_background_bytes=268435456 vm.dirty_bytes=2147483648   # start earlier, cap lower",
