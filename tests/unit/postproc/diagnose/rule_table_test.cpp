@@ -210,8 +210,10 @@ TEST(RuleTable, GivesSlurmsLinesOnlyUnderSlurm) {
 }
 
 TEST(Remedy, LeavesOutWhatIsNotKnownAndWhatIsNoPlainWord) {
-  const std::vector<RemedyLine> lines{"a {x} b {y}", {"needs x", "x"}, {"without x", "!x"}};
+  const std::vector<RemedyLine> lines{"a {x} b {y}", {"needs x", "x"}, {"without x", "!x"}, {"z, but not x", "z,!x"}};
   EXPECT_EQ(lines_for(lines, {}), std::vector<std::string>{"without x"});
+  EXPECT_EQ(lines_for(lines, {{"z", "1"}}), (std::vector<std::string>{"without x", "z, but not x"}));
+  EXPECT_EQ(lines_for(lines, {{"x", "1"}, {"z", "1"}}), std::vector<std::string>{"needs x"});
   EXPECT_EQ(lines_for(lines, {{"x", "1"}, {"y", "n1,n2"}}), (std::vector<std::string>{"a 1 b n1,n2", "needs x"}));
   EXPECT_EQ(lines_for(lines, {{"x", "1"}, {"y", "$(rm -rf ~)"}}), std::vector<std::string>{"needs x"});
 }
