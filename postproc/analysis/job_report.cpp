@@ -176,6 +176,37 @@ void drop_explained_by_stragglers(const TimeSpan& job, std::vector<Finding>& fin
   });
 }
 
+/// What deviated on one node while another one had a known disturbance is what it saw of that.
+void drop_explained_elsewhere(const TimeSpan& job, std::vector<Finding>& findings) {
+  constexpr double kSame = 0.7;  // of the one, and of the other
+  std::vector<std::pair<TimeSpan, std::vector<std::string>>> known;
+  for (const Finding& finding : findings) {
+    if (finding.id == kUnexplained || finding.kind != FindingKind::anomaly) continue;
+    if (finding.severity < Severity::notice) continue;
+    for (const TimeSpan& span : finding.intervals) {
+      if (span != job) known.emplace_back(span, finding.nodes);
+    }
+  }
+  const auto begin_of = [](const auto& each) { return each.first.begin_utc_ns; };
+  std::ranges::stable_sort(known, {}, begin_of);
+  std::erase_if(findings, [&](const Finding& unexplained) {
+    if (unexplained.id != kUnexplained || unexplained.intervals.size() != 1) return false;
+    const TimeSpan& span = unexplained.intervals.front();
+    const auto length = static_cast<double>(span.end_utc_ns - span.begin_utc_ns);
+    // Two spans that share so much of each other begin within this of each other.
+    const auto reach = static_cast<std::int64_t>((1 / kSame - 1) * length);
+    for (auto each = std::ranges::lower_bound(known, span.begin_utc_ns - reach, {}, begin_of);
+         each != known.end() && begin_of(*each) <= span.begin_utc_ns + reach; ++each) {
+      const TimeSpan& theirs = each->first;
+      const auto both = static_cast<double>(std::min(span.end_utc_ns, theirs.end_utc_ns) -
+                                            std::max(span.begin_utc_ns, theirs.begin_utc_ns));
+      const auto longer = std::max(length, static_cast<double>(theirs.end_utc_ns - theirs.begin_utc_ns));
+      if (each->second != unexplained.nodes && both >= kSame * longer) return true;
+    }
+    return false;
+  });
+}
+
 /// The nodes of the primary finding come first; every line keeps its own place on the job's axis.
 std::vector<TimelineChannel> merge_timelines(const std::vector<NodeSummary>& summaries, const Report& report) {
   std::vector<const NodeSummary*> order;
@@ -378,6 +409,7 @@ Report merged_parts(const std::vector<NodeSummary>& summaries, const std::vector
       {.comparison = report.comparison, .nodes = profiles, .job = job, .found = findings}, options.settings);
   findings.insert(findings.end(), of_nodes.begin(), of_nodes.end());
   drop_explained_by_stragglers(job, findings);
+  drop_explained_elsewhere(job, findings);
   std::stable_sort(report.episodes.begin(), report.episodes.end(),
                    [](const ReportEpisode& a, const ReportEpisode& b) { return a.score > b.score; });
   if (report.episodes.size() > kMostEpisodes) {

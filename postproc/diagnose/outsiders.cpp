@@ -62,11 +62,19 @@ std::vector<BusierCpu> busier_cpus(const RuleContext& context, Interval at, std:
 struct OutsiderCost {
   std::optional<Contrast> wait;
   std::optional<Contrast> used;
+  bool fell = false;  // what the job used, by as much as they took
   double seconds = 0;
   std::string how;
 
   [[nodiscard]] bool any() const { return seconds > 0; }
 };
+
+/// Threads that live for less than a look wait unseen; those that were seen stand for them.
+bool waited_far_longer(const Contrast& wait) {
+  constexpr double kLeastRise = 0.02;  // s/s
+  constexpr double kTimes = 2;
+  return wait.excess() >= std::max(kLeastRise, kTimes * wait.outside);
+}
 
 OutsiderCost cost_of_outsider(const RuleContext& context, Interval at, std::span<const Interval> excluded,
                               const Signal& wait, const Signal& used, double excess) {
@@ -89,9 +97,10 @@ OutsiderCost cost_of_outsider(const RuleContext& context, Interval at, std::span
                                  number(cost.wait->excess() * length), number(width));
     return cost;
   }
+  cost.fell = cost.used && -cost.used->excess() >= excess * context.threshold("min_displaced_share");
   // Where all cpus are busy anyway, waiting hardly changes and the job's share of them does.
-  if (cost.used && cost.wait && cost.wait->inside >= context.threshold("min_wait") &&
-      -cost.used->excess() >= excess * context.threshold("min_displaced_share")) {
+  if (cost.fell && cost.wait &&
+      (cost.wait->inside >= context.threshold("min_wait") || waited_far_longer(*cost.wait))) {
     cost.seconds = std::min(-cost.used->excess(), excess) * length / width;
     cost.how = fmt::format("the job, with work waiting, got {} cpus instead of {} for {} s", number(cost.used->inside),
                            number(cost.used->outside), number(length));
@@ -297,6 +306,12 @@ JobValues values_for(const RuleContext& context, std::optional<Outsiders> who, I
   return may_name(who) ? values_of_outsiders(named) : JobValues{};
 }
 
+std::string how_no_cost(const OutsiderCost& cost) {
+  if (!cost.wait || !cost.used) return "not known: the job's waiting was not measured then";
+  if (cost.fell) return "not known: the job used fewer cpus, but hardly waited for one: it may have had less to do";
+  return "none seen: the job waited for a cpu no longer and got no less of them than usual";
+}
+
 Finding describe_outsider(const RuleContext& context, const Signal& outsider, const Elevation& elevation,
                           std::span<const Interval> excluded, const Signal& wait, const OutsiderCost& cost,
                           std::optional<Outsiders> who) {
@@ -318,9 +333,7 @@ Finding describe_outsider(const RuleContext& context, const Signal& outsider, co
     set_loss(context, finding, cost.seconds, cost.how);
   } else {
     finding.severity = Severity::notice;
-    finding.impact.how = cost.wait && cost.used
-                             ? "none seen: the job waited for a cpu no longer and got no less of them than usual"
-                             : "not known: the job's waiting was not measured then";
+    finding.impact.how = how_no_cost(cost);
   }
   const auto confirmed = confirmed_by(context.detection, at);
   finding.confidence = confirmed || elevation.beyond ? Confidence::likely : Confidence::possible;
@@ -339,7 +352,9 @@ Finding describe_outsider(const RuleContext& context, const Signal& outsider, co
       "{} used {} cpus{} of {} for {} s (usually {}); {}.", words_of(who).subject, number(elevation.inside),
       names.size() == 1 ? " on " + names.front() : "", context.telemetry.node, number(length),
       number(std::max(0.0, elevation.outside)),
-      cost.any() ? fmt::format("the job lost about {} s", number(cost.seconds)) : "no cost to the job was seen");
+      cost.any()  ? fmt::format("the job lost about {} s", number(cost.seconds))
+      : cost.fell ? "whether it cost the job time is not known"
+                  : "no cost to the job was seen");
   if (may_name(who)) finding.sentence += among_them(named);
   finding.runner_up = runner_up_of(context, at, excluded, excess);
   return finding;
