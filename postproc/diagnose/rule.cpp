@@ -182,7 +182,9 @@ JobValues RuleContext::values() const {
   know("job", job_.empty() ? snapshot_value("env.SLURM_JOB_ID") : std::string(job_));
   know("cpus_per_task", snapshot_value("env.SLURM_CPUS_PER_TASK"));
   know("command", std::string(command_));
-  know("cgroup", snapshot_value("job.cgroup"));
+  if (const std::string group = snapshot_value("job.cgroup"); group != "/") know("cgroup", group);
+  const auto of_version_1 = [](const auto& fact) { return std::string_view(fact.first).starts_with("job.cgroup."); };
+  if (std::any_of(begin.begin(), begin.end(), of_version_1)) values["cgroup_v1"] = "yes";
   constexpr std::string_view kPython = "python";
   std::string python = command_.starts_with(kPython) ? std::string(command_) : "";
   for (const Event& event : events) {

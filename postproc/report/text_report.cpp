@@ -349,8 +349,9 @@ void print(Page& page, const Card& card, const Report& report) {
 void print_note(Page& page, const Card& card) {
   const Finding& note = *card.finding;
   const std::string& what = note.sentence.empty() ? note.title : note.sentence;
-  const std::string text = fmt::format("[{}, {}] {}{}{}", name_of(note.severity), name_of(note.confidence), card.place,
-                                       card.place.empty() ? "" : ": ", what);
+  const bool says_where = card.place.empty() || what.find(card.place) != std::string::npos;
+  const std::string text = fmt::format("[{}, {}] {}{}{}", name_of(note.severity), name_of(note.confidence),
+                                       says_where ? "" : card.place, says_where ? "" : ": ", what);
   page.paragraph("  - ", 4, 4, shortened(text, page.limits().sentence));
   for (const Part& part : card.parts) {
     const Row* row = std::get_if<Row>(&part);

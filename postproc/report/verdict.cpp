@@ -78,8 +78,11 @@ Finding merged(std::vector<Finding> same) {
     for (const auto& [node, share] : percent) most_percent = std::max(most_percent, share);
     if (whole.impact.seconds) whole.impact.seconds = most;
     if (whole.impact.percent) whole.impact.percent = most_percent;
-    whole.sentence += fmt::format(
-        " In all: {} on {}.", counted(static_cast<double>(whole.intervals.size()), "interval"), node_list(whole.nodes));
+    whole.sentence +=
+        whole.intervals.size() == 1
+            ? fmt::format(" At the same time on {}.", node_list(whole.nodes))
+            : fmt::format(" In all: {} on {}.", counted(static_cast<double>(whole.intervals.size()), "interval"),
+                          node_list(whole.nodes));
     if (lost.size() > 1 && whole.impact.seconds) whole.impact.how += "; of several nodes, the one that lost most";
   }
   if (whole.evidence.size() > kMostEvidence) whole.evidence.resize(kMostEvidence);

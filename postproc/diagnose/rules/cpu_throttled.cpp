@@ -117,7 +117,11 @@ const RegisteredRule kRule{{
                    kMinLostSeconds,
                    kMinLostPercent},
     .user_remedy =
-        {"cat /sys/fs/cgroup$(cut -d: -f3 /proc/self/cgroup | tail -1)/cpu.max   # quota and period, inside the job",
+        {{"cat /sys/fs/cgroup$(cut -d: -f3 /proc/self/cgroup | tail -1)/cpu.max   # quota and period, inside the job",
+          "!cgroup_v1"},
+         {"cat /sys/fs/cgroup/cpu$(grep -E ':cpu[,:]' /proc/self/cgroup | cut -d: -f3)/cpu.cfs_quota_us   # inside the "
+          "job; -1: none",
+          "cgroup_v1"},
          "export OMP_NUM_THREADS={quota_cpus}             # no more threads than the quota feeds"},
     .advice =
         {"Start no more threads than the quota feeds (quota divided by period).",

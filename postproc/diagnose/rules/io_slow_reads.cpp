@@ -108,10 +108,14 @@ const RegisteredRule kRule{{
                    kMinLostSeconds,
                    kMinLostPercent},
     .user_remedy =
-        {"cat /sys/fs/cgroup$(cut -d: -f3 /proc/self/cgroup | tail -1)/io.max   # inside the job: is there a limit?"},
+        {{"cat /sys/fs/cgroup$(cut -d: -f3 /proc/self/cgroup | tail -1)/io.max   # inside the job: is there a limit?",
+          "!cgroup_v1"},
+         {"cat /sys/fs/cgroup/blkio$(grep :blkio: /proc/self/cgroup | cut -d: -f3)/blkio.throttle.read_bps_device   # "
+          "inside the job",
+          "cgroup_v1"}},
     .advice = {"Copy the input to storage of the node once, and read it there.",
                {"More workers and a larger prefetch_factor of the DataLoader hide the wait.", "torch"}},
-    .admin_remedy = {"cat /sys/fs/cgroup{cgroup}/io.max   # a limit left behind",
+    .admin_remedy = {{"cat /sys/fs/cgroup{cgroup}/io.max   # a limit left behind", "!cgroup_v1"},
                      "nfsiostat 5                         # a slow server behind an idle disk; Lustre: lctl get_param "
                      "osc.*.stats"},
     .verify = "pressure.io_some stays at its usual level and the job reads as fast as in the rest of its run",

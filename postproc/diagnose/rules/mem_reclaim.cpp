@@ -202,7 +202,7 @@ const RegisteredRule kRule{{
                    {"min_scanned", 0.1, "ratio", "least pages looked at to free some, for each that came back"},
                    {"min_limit_hits", 1, "1/s", "or: least allocations that met the limit of a control group"},
                    {"min_own", 0.3, "ratio", "least part the job itself read, where only the node was counted"},
-                   {"min_wait", 0.05, "s/s", "least time in which some task waited for storage or memory"},
+                   {"min_wait", 0.03, "s/s", "least time in which some task waited for storage or memory"},
                    kMinLostSeconds,
                    kMinLostPercent},
     .user_remedy = {{"#SBATCH --mem={memory_more}   # twice the limit of {memory_limit}; page cache counts, too",

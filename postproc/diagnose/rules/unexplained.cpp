@@ -89,8 +89,8 @@ std::vector<Finding> check(const RuleContext& context) {
       finding.evidence.push_back(std::move(evidence));
     }
     finding.sentence =
-        fmt::format("{} deviated from the rest of the job for {} s; no known cause matched: {}.",
-                    context.telemetry.node, number(context.seconds(episode.end - episode.begin)), strongest);
+        fmt::format("For {} {} was unlike the rest of the job, without a known cause: {}.",
+                    duration(context.seconds(episode.end - episode.begin)), context.telemetry.node, strongest);
     findings.push_back(std::move(finding));
   }
   return findings;
