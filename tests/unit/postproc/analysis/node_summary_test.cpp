@@ -91,6 +91,30 @@ TEST(SummaryMerge, MakesOneFindingOfTheSameRuleOnSeveralNodes) {
   EXPECT_LT(report.findings[0].impact.seconds.value_or(99), 12) << "nodes wait for each other: losses do not add up";
 }
 
+/// An episode of 15 s of that begin, of which a rule says nothing ("anomaly.unexplained"), or says something.
+Finding found_at(const NodeSummary& summary, const std::string& id, std::int64_t begin_second) {
+  const std::int64_t begin = summary.part.job.begin_utc_ns + begin_second * kSecond;
+  Finding finding;
+  finding.id = id;
+  finding.nodes = {summary.node};
+  finding.intervals = {{begin, begin + 15 * kSecond}};
+  return finding;
+}
+
+TEST(SummaryMerge, LeavesNothingUnexplainedThatAnotherNodeExplains) {
+  NodeSummary lossy = summary("n01");
+  NodeSummary sender = summary("n02");
+  lossy.part.findings = {found_at(lossy, "net.tcp_retrans_fault", 50)};
+  const auto ids_with = [&](std::int64_t begin_second) {
+    sender.part.findings = {found_at(sender, "anomaly.unexplained", begin_second)};
+    std::vector<std::string> ids;
+    for (const Finding& finding : merge_summaries({lossy, sender}, {}, {}).findings) ids.push_back(finding.id);
+    return ids;
+  };
+  EXPECT_EQ(ids_with(51), (std::vector<std::string>{"net.tcp_retrans_fault"}));
+  EXPECT_EQ(ids_with(70), (std::vector<std::string>{"net.tcp_retrans_fault", "anomaly.unexplained"})) << "another time";
+}
+
 TEST(SummaryMerge, ComparesTheNodesWithEachOther) {
   const Report report = merge_summaries({summary("n01"), summary("n02"), summary("n03")}, {}, {});
   EXPECT_TRUE(report.comparison.compared);
