@@ -120,7 +120,7 @@ const RegisteredJobRule kMtu(
         .subsystem = Subsystem::network,
         .order = 62,
         .proof = Proof::real,
-        .user_remedy = {"ping -M do -s 8972 -c 3 {peer}   # on {nodes}: do packets of 9,000 bytes arrive"},
+        .user_remedy = {"tracepath -n {peer}   # on {nodes}: pmtu is the size of packets that fits on the way"},
         .admin_remedy =
             {"ip link show   # on {nodes} and on {peer}: set the same mtu, in the network configuration, too"},
         .verify = "the MTU is the same on all nodes and switches between them",
