@@ -603,6 +603,7 @@ class Scenario:
     lasting: bool = False            # once begun, until the job ends
     kills: bool = False              # the job does not end well
     remark: bool = False             # the product's finding is one: nothing was slower for it
+    outside: float = 0               # cpus that the fault itself takes: swapping is the kernel's work
 
 
 NETWORKED = ("*-train", "mpi-solver")
@@ -639,9 +640,10 @@ SCENARIOS = {
                              "io.slow_reads", workloads=COLD),
     # --- memory
     "swap": Scenario("half of the job's memory must go to a swap file and back", swap, 60, "memory",
-                     ("storage", "process"), "mem.swap_activity", workloads=("stream",), nodes=1, setting=memory_group),
+                     ("storage", "process"), "mem.swap_activity", workloads=("stream",), nodes=1, setting=memory_group,
+                     outside=0.8),
     "swap_out": Scenario("look-alike of swap: idle memory of others goes to swap and stays there", swap_out, 400,
-                         workloads=STEADY, nodes=1),
+                         workloads=STEADY, nodes=1, outside=0.5),
     "thrash": Scenario("the job's file no longer fits into its memory limit", memory_limit, 60, "memory",
                        ("storage", "process"), "mem.reclaim_thrash", workloads=("scan",), nodes=1, setting=memory_group),
     "thrash_cold": Scenario("look-alike of thrash: somebody drops the job's files from memory", cold,
@@ -653,7 +655,7 @@ SCENARIOS = {
     "huge_idle": Scenario("5 % of the memory set aside as huge pages", None, 0, "memory", (),
                           "mem.hugepages_reserved_idle", True, STEADY, 1, huge_pages, 5),
     "huge_used": Scenario("look-alike of huge_idle: the same, and in use", None, 0, None, (), None, True, STEADY, 1,
-                          huge_pages_in_use, 5),
+                          huge_pages_in_use, 5, outside=0.5),
     "huge_one": Scenario("1 % of the memory set aside as huge pages, on one of three nodes", None, 0, "memory", (),
                          "mem.hugepages_inconsistent", False, ("blas", "ring-train"), 3, huge_pages_on_one, 1),
     "huge_all": Scenario("look-alike of huge_one: on all three", None, 0, None, (), None, True, ("blas", "ring-train"),
