@@ -60,8 +60,8 @@ std::vector<Finding> check(const RuleContext& context) {
   finding.evidence.push_back(fact(context, "process.wait_time", crowd.process, "mean", crowd.waited, 0, "s/s"));
   finding.evidence.push_back(fact(context, "process.cpu_time", crowd.process, "mean", crowd.used, cpus, "cpus"));
   finding.sentence =
-      fmt::format("{} on {} ran {} threads on {} cpus: for each second they ran they waited {} s for a cpu.",
-                  context.rank_name(crowd.process), context.telemetry.node, number(std::round(crowd.threads)),
+      fmt::format("On {}, {} ran {} threads on {} cpus: for each second they ran they waited {} s for a cpu.",
+                  context.telemetry.node, context.rank_name(crowd.process), number(std::round(crowd.threads)),
                   number(cpus), number(crowd.waited / crowd.used));
   finding.runner_up = {"cpu.outsider", fmt::format("others on these cpus: the process itself used {} of the {} cpus",
                                                    number(crowd.used), number(cpus))};
