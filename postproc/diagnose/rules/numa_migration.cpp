@@ -161,8 +161,8 @@ Finding describe_travellers(const RuleContext& context, const NumaLayout& layout
   const Traveller& first = found.front();
   const std::string bind = context.snapshot_value("env.SLURM_CPU_BIND");
   finding.sentence = fmt::format(
-      "{} on {} changed its NUMA node {} times a second and used {} of the {} cpus of a node{}{}{}.",
-      context.rank_name(first.process), context.telemetry.node, number(first.hops), number(first.used),
+      "On {}, {} changed its NUMA node {} times a second and used {} of the {} cpus of a node{}{}{}.",
+      context.telemetry.node, context.rank_name(first.process), number(first.hops), number(first.used),
       most_cpus_of_a_node(layout),
       found.size() > 1 ? fmt::format(" ({} more ranks likewise)", number(static_cast<double>(found.size() - 1))) : "",
       seen, bind.empty() ? "" : "; SLURM_CPU_BIND is " + bind);
