@@ -78,7 +78,7 @@ const RegisteredRule kRule{{
     .order = 35,
     .look_alikes = "cpu.outsider,cpu.affinity_too_narrow,cpu.cfs_throttled",
     .proof = Proof::real,
-    .thresholds = {{"min_wait", 0.5, "ratio", "least wait of its threads for each cpu of the job"},
+    .thresholds = {{"min_wait", 0.6, "ratio", "least wait of its threads for each cpu of the job"},
                    {"min_used", 0.8, "ratio", "least part of the job's cpus that it used itself"}},
     .user_remedy = {"export OMP_NUM_THREADS={cpus} MKL_NUM_THREADS={cpus} OPENBLAS_NUM_THREADS={cpus}",
                     {"{python} -c 'import os; print(len(os.sched_getaffinity(0)))'   # the cpus of the job; "
