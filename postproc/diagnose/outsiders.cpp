@@ -99,8 +99,7 @@ OutsiderCost cost_of_outsider(const RuleContext& context, Interval at, std::span
   }
   cost.fell = cost.used && -cost.used->excess() >= excess * context.threshold("min_displaced_share");
   // Where all cpus are busy anyway, waiting hardly changes and the job's share of them does.
-  if (cost.fell && cost.wait &&
-      (cost.wait->inside >= context.threshold("min_wait") || waited_far_longer(*cost.wait))) {
+  if (cost.fell && cost.wait && (cost.wait->inside >= context.threshold("min_wait") || waited_far_longer(*cost.wait))) {
     cost.seconds = std::min(-cost.used->excess(), excess) * length / width;
     cost.how = fmt::format("the job, with work waiting, got {} cpus instead of {} for {} s", number(cost.used->inside),
                            number(cost.used->outside), number(length));
@@ -348,13 +347,12 @@ Finding describe_outsider(const RuleContext& context, const Signal& outsider, co
 
   add_counts(context, finding, who, at, excluded);
 
-  finding.sentence = fmt::format(
-      "{} used {} cpus{} of {} for {} s (usually {}); {}.", words_of(who).subject, number(elevation.inside),
-      names.size() == 1 ? " on " + names.front() : "", context.telemetry.node, number(length),
-      number(std::max(0.0, elevation.outside)),
-      cost.any()  ? fmt::format("the job lost about {} s", number(cost.seconds))
-      : cost.fell ? "whether it cost the job time is not known"
-                  : "no cost to the job was seen");
+  finding.sentence = fmt::format("{} used {} cpus{} of {} for {} s (usually {}); {}.", words_of(who).subject,
+                                 number(elevation.inside), names.size() == 1 ? " on " + names.front() : "",
+                                 context.telemetry.node, number(length), number(std::max(0.0, elevation.outside)),
+                                 cost.any()  ? fmt::format("the job lost about {} s", number(cost.seconds))
+                                 : cost.fell ? "whether it cost the job time is not known"
+                                             : "no cost to the job was seen");
   if (may_name(who)) finding.sentence += among_them(named);
   finding.runner_up = runner_up_of(context, at, excluded, excess);
   return finding;

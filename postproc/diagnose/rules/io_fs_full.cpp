@@ -64,10 +64,10 @@ Finding describe(const RuleContext& context, const std::string& place, const Lea
                               .unit = files ? "count" : "bytes",
                               .span = finding.intervals.front(),
                               .detectors = {"snapshot"}});
-  finding.sentence =
-      fmt::format("The file system below {} of {} had {} left ({} %), {} after the recording began.", place,
-                  context.telemetry.node, files ? number(least.left) + " files" : quantity(least.left, "bytes"),
-                  number(100 * least.share), duration(context.seconds(least.sample)));
+  finding.sentence = fmt::format(
+      "The file system below {} of {} had {} left ({} %) when it was looked at {} after the recording began.", place,
+      context.telemetry.node, files ? number(least.left) + " files" : quantity(least.left, "bytes"),
+      number(100 * least.share), duration(context.seconds(least.sample)));
   return finding;
 }
 

@@ -76,8 +76,8 @@ Cost cost_of(const RuleContext& context, Interval flood, std::span<const Interva
 }
 
 struct Writers {
-  double own = 0;         // bytes per second by the job, inside
-  double own_usual = 0;   // and outside of all floods; NaN where there is no such time
+  double own = 0;        // bytes per second by the job, inside
+  double own_usual = 0;  // and outside of all floods; NaN where there is no such time
   double all = 0;
 
   [[nodiscard]] bool outsider(double min_share) const { return all - own >= min_share * all; }
@@ -107,15 +107,14 @@ Finding describe(const RuleContext& context, const Signal& dirtied, const Elevat
     add_contrast(context, finding, level(context, metric, "bytes"), cost.at, excluded);
   }
 
-  finding.sentence =
-      fmt::format("{} were written into the page cache of {} for {} (usually {}), {}; {}.",
-                  quantity(elevation.inside, "bytes/s"), context.telemetry.node, duration(length),
-                  quantity(elevation.outside, "bytes/s"),
-                  by_outsider ? fmt::format("{:.0f} % of it by processes outside the job",
-                                            100 * (1 - writers.own / elevation.inside))
-                              : std::string("by the job itself"),
-                  cost.seconds > 0 ? fmt::format("the job lost about {} s waiting", number(cost.seconds))
-                                   : std::string("no waiting of the job was seen"));
+  finding.sentence = fmt::format(
+      "{} were written into the page cache of {} for {} (usually {}), {}; {}.", quantity(elevation.inside, "bytes/s"),
+      context.telemetry.node, duration(length), quantity(elevation.outside, "bytes/s"),
+      by_outsider
+          ? fmt::format("{:.0f} % of it by processes outside the job", 100 * (1 - writers.own / elevation.inside))
+          : std::string("by the job itself"),
+      cost.seconds > 0 ? fmt::format("the job lost about {} s waiting", number(cost.seconds))
+                       : std::string("no waiting of the job was seen"));
   if (cost.seconds > 0) {
     finding.impact.seconds = cost.seconds;
     finding.impact.percent = 100 * cost.seconds / job_seconds(context);
