@@ -136,22 +136,27 @@ RunnerUp runner_up_of(const RuleContext& context, Interval at, std::span<const I
   }
   if (const auto running = level(context, "job.running", "processes")) {
     if (const auto change = contrast(context, *running, at, excluded)) {
-      return {"", fmt::format("the job's own threads: it had {} runnable processes inside and {} outside of the "
-                              "interval; the extra cpu time "
-                              "is not its own",
+      return {"", fmt::format("the job's own threads: {} of its processes were ready to run on average inside of the "
+                              "interval and {} outside, so it did not ask for more",
                               number(change->inside), number(change->outside))};
     }
   }
   return {};
 }
 
-/// The cpus of the job that were left alone; where none was, moving to them is no advice.
-JobValues free_cpus(const RuleContext& context, std::span<const std::string> busy) {
+/// The cpus of the job that were left alone; where these are fewer than it uses, moving to them is no advice, and
+/// neither is it to leave a core free where that is a large part of them.
+JobValues free_cpus(const RuleContext& context, std::span<const std::string> busy,
+                    const std::optional<Contrast>& used) {
+  constexpr std::size_t kMany = 8;
   std::vector<int> free = parse_cpu_list(context.snapshot_value("job.cpus_allowed"));
-  if (busy.empty()) return {};
+  JobValues values;
+  if (free.size() >= kMany) values["spare_core"] = "yes";
   std::erase_if(free, [&](int cpu) { return std::ranges::count(busy, "cpu" + std::to_string(cpu)) > 0; });
-  if (free.empty()) return {};
-  return {{"free_cpus", format_cpu_list(free)}};
+  if (!busy.empty() && !free.empty() && used && static_cast<double>(free.size()) >= used->outside) {
+    values["free_cpus"] = format_cpu_list(free);
+  }
+  return values;
 }
 
 /// A process outside the job that the collector may name: see core/probes/outsiders.cpp.
@@ -323,7 +328,7 @@ Finding describe_outsider(const RuleContext& context, const Signal& outsider, co
   names.reserve(cpus.size());
   for (const BusierCpu& cpu : cpus) names.push_back(cpu.name);
   const std::vector<NamedOutsider> named = named_outsiders(context, at);
-  JobValues values = free_cpus(context, names);
+  JobValues values = free_cpus(context, names, cost.used);
   values.merge(values_for(context, who, at, named));
   Finding finding = finding_at(context, at, values);
   finding.instances = names;

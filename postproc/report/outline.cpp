@@ -168,7 +168,13 @@ Card card_of(const Finding& finding, std::size_t number, const Report& report) {
   if (!finding.evidence.empty()) parts.emplace_back(evidence_table(finding, report));
   if (!finding.runner_up.why_not.empty()) {
     const std::string& id = finding.runner_up.id;
-    add(parts, "look-alike", {{{id, true}, {(id.empty() ? "" : ": ") + finding.runner_up.why_not}}}, RowKind::aside);
+    Line line{{finding.runner_up.why_not}};
+    if (!id.empty()) {
+      line.push_back({" ("});
+      line.push_back({id, true});
+      line.push_back({")"});
+    }
+    add(parts, "considered", {std::move(line)}, RowKind::aside);
   }
   add(parts, "fixed by", who_acts(finding.remedy), RowKind::prose, kInFull);
   add(parts, "run this", lines_of(finding.remedy.user), RowKind::command);

@@ -144,6 +144,15 @@ std::string with(std::string text, const std::string& more) {
   return text + more + ".";
 }
 
+/// Its sentence, with the cost if that is not part of it.
+std::string sentence_with_cost(const Finding& finding) {
+  const Impact& impact = finding.impact;
+  if (!impact.seconds || finding.sentence.find("the job lost") != std::string::npos) return finding.sentence;
+  if (!(*impact.seconds > 0)) return finding.sentence;
+  return fmt::format("{} The job lost {} {}.", finding.sentence,
+                     impact.how.starts_with("upper bound") ? "at most" : "about", duration(*impact.seconds));
+}
+
 /// A forecast about a job that has ended well did not come true; but for what it led to.
 void lower_forecasts(Report& report) {
   if (!has_ended_well(report.job)) return;
@@ -186,14 +195,15 @@ void judge(Report& report, const NotJudged& not_judged) {
   if (!findings.empty() && worth_acting(findings.front())) {
     verdict.status = VerdictStatus::finding;
     verdict.primary = findings.front().id;
-    sentence = findings.front().sentence;
+    sentence = sentence_with_cost(findings.front());
   } else if (judged == 0 || damaged) {
     verdict.status = VerdictStatus::insufficient_data;
     sentence = why_not_judged(report, not_judged);
   } else if (!findings.empty() && findings.front().severity == Severity::notice) {
     verdict.status = VerdictStatus::notice;
     verdict.primary = findings.front().id;
-    sentence = fmt::format("Nothing that must be acted on in {}; worth knowing: {}", span, findings.front().sentence);
+    sentence = fmt::format("Nothing that must be acted on in {}; worth knowing: {}", span,
+                           sentence_with_cost(findings.front()));
   } else {
     verdict.status = VerdictStatus::healthy;
     sentence = verdict.job_failed ? fmt::format("Nothing unusual was seen on the {}; look at the program's own output.",

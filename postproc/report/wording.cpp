@@ -73,7 +73,10 @@ std::string cpus_used(const JobTotals& totals) {
 
 std::string memory_used(const JobTotals& totals) {
   if (!totals.memory_peak) return quantity(std::nullopt, "");
-  return amount(totals.memory_peak) + (totals.memory_limit ? " of " + amount(totals.memory_limit) : "");
+  if (!totals.memory_limit) return amount(totals.memory_peak);
+  // The limit was lowered while the job ran, or the peak was counted by another group.
+  const bool beyond = *totals.memory_peak > *totals.memory_limit;
+  return amount(totals.memory_peak) + (beyond ? ", limit " : " of ") + amount(totals.memory_limit);
 }
 
 std::string amount(std::optional<double> bytes) {
@@ -95,7 +98,7 @@ std::vector<std::string> used(const JobTotals& totals) {
   if (totals.read_bytes) io = "read " + amount(totals.read_bytes);
   if (totals.written_bytes) io += (io.empty() ? "" : ", ") + ("wrote " + amount(totals.written_bytes));
   if (!io.empty()) parts.push_back(io);
-  if (totals.wait_share && totals.seconds) parts.push_back("waited " + waited(totals));
+  if (totals.wait_share && totals.seconds) parts.push_back("its threads waited " + waited(totals) + " for a cpu");
   if (totals.network_bytes) parts.push_back("network " + amount(totals.network_bytes));
   if (totals.energy_joules) parts.push_back("energy " + quantity(totals.energy_joules, "J"));
   if (totals.steps) parts.push_back(counted(*totals.steps, "step"));

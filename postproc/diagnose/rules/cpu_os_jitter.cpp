@@ -88,7 +88,7 @@ const RegisteredRule kRule{{
          {"min_busy", 0.9, "ratio", "services in short turns: least use of the job's cpus; idle ones cost nothing"}}),
     .user_remedy = {{"#SBATCH --core-spec=1   # where the site allows it: a core of each node for the system", "job"},
                     "taskset -c {free_cpus} {command} ...   # keep away from the cpus that were used"},
-    .advice = {"Leave one core free: run one thread less than the job has cpus."},
+    .advice = {{"Leave one core free: run one thread less than the job has cpus.", "spare_core"}},
     .admin_remedy = {"systemctl status {unit}   # the service that used most",
                      "systemctl list-timers     # what starts at that time of day; not needed on a compute node: "
                      "systemctl mask NAME.timer",

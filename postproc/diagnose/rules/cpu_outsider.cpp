@@ -23,7 +23,7 @@ const RegisteredRule kRule{{
     .user_remedy =
         {{"#SBATCH --exclusive        # no other job on the node; costs whole nodes", "job"},
          "ps -o pid,user,lstart,psr,time,args -p {outsiders}   # those that were recognised outside the job",
-         "ps -eo pid,user,psr,pcpu,comm --sort=-pcpu | head -15   # while it runs: who else is busy, on which cpu",
+         "ps -eo pid,user,psr,pcpu,comm --sort=-pcpu | head -15   # in the next run: who else is busy, on which cpu",
          "taskset -c {free_cpus} {command} ...   # keep away from the cpus that others used"},
     .admin_remedy = {{"cgroup.conf: ConstrainCores=yes      # with TaskPlugin=task/cgroup,task/affinity in slurm.conf",
                       "job"},

@@ -124,7 +124,8 @@ const RegisteredRule kRule{{
           "cgroup_v1"},
          "export OMP_NUM_THREADS={quota_cpus}             # no more threads than the quota feeds"},
     .advice =
-        {"Start no more threads than the quota feeds (quota divided by period).",
+        {{"Start no more threads than the quota feeds (quota divided by period).", "quota_cpus"},
+         {"Ask who set the quota: below one cpu it slows down even a single thread.", "!quota_cpus"},
          "In a container ask for whole cpus: docker run --cpuset-cpus instead of --cpus; in Kubernetes set requests "
          "equal to limits."},
     .admin_remedy = {{"cgroup.conf: ConstrainCores=yes   # give cpus, not quotas: cpu.max stays \"max\"", "job"}},

@@ -278,7 +278,7 @@ const RegisteredRule kRule{{
                     "than a notice"},
                    kMinLostSeconds,
                    kMinLostPercent},
-    .user_remedy = {{"iostat -x {disk} 5   # on {nodes}, while it runs: %util, r_await, w_await"},
+    .user_remedy = {{"iostat -x {disk} 5   # on {nodes}, in the next run: %util, r_await, w_await"},
                     {"#SBATCH --exclusive  # job {job} then has the node to itself", "outsider"}},
     .advice = {{"Read and write in larger blocks, and from fewer processes at a time.", "!outsider"},
                {"Keep what is read often in memory: /dev/shm counts as memory of the job.", "!outsider"},

@@ -210,7 +210,7 @@ const RegisteredRule kRule{{
                    kMinScore,
                    kMinLostSeconds,
                    kMinLostPercent},
-    .user_remedy = {"strace -c -f -e trace=%file -p $(pgrep -n {command})   # while it runs; Ctrl-C: which calls",
+    .user_remedy = {"strace -c -f -e trace=%file -p $(pgrep -n {command})   # in the next run; Ctrl-C: which calls",
                     "export PYTHONDONTWRITEBYTECODE=1"},
     .advice = {"Pack many small files into few large ones (tar shards, HDF5, LMDB, squashfs) and read those.",
                "Copy the environment or the data to storage of the node when the job begins, as one archive.",

@@ -54,9 +54,9 @@ std::vector<Finding> check(const RuleContext& context) {
     finding.evidence.push_back(std::move(evidence));
     if (change) finding.evidence.push_back(evidence_of(context, *used, *change, at));
     finding.sentence = fmt::format(
-        "A signal or a debugger stopped processes of the job on {} for {} s: {} on average (usually {}). No load does "
+        "A signal or a debugger stopped processes of the job on {}, together for {} within {}. A busy node does not do "
         "that.",
-        context.telemetry.node, number(length), number(share), number(elevation.outside));
+        context.telemetry.node, duration(share * length), duration(length));
     finding.runner_up = {"", "a process that only waits is asleep (state S), not stopped (state T)"};
     findings.push_back(std::move(finding));
   }
@@ -79,7 +79,7 @@ const RegisteredRule kRule{{
                    kMinLostSeconds,
                    kMinLostPercent},
     .user_remedy =
-        {"ps -o pid,stat,wchan,cmd -u $USER            # while it runs: T is stopped, t is held by a debugger",
+        {"ps -o pid,stat,wchan,cmd -u $USER            # in the next run: T is stopped, t is held by a debugger",
          "scontrol show job {job} | grep -E 'State|Suspend'   # whether Slurm suspended the job"},
     .advice = {"kill -CONT with the number of a stopped process lets it run again."},
     .verify = "job.stopped stays 0",

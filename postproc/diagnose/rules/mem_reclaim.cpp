@@ -210,7 +210,7 @@ const RegisteredRule kRule{{
                     "grep -E 'workingset_refault_file|^(total_)?(file|cache) ' "
                     "/sys/fs/cgroup{memory_folder}/memory.stat   # while "
                     "it runs",
-                    "grep workingset_refault_file /proc/vmstat   # twice while it runs: it must stand still"},
+                    "grep workingset_refault_file /proc/vmstat   # twice in the next run: it must stand still"},
     .advice = {"Read the files in order and once: shards of some 100 MB instead of a random choice among all.",
                "Work on less data per node, or on more nodes: the files of one epoch then fit into memory.",
                {"Fewer workers and a smaller prefetch_factor of the DataLoader hold less in memory.", "torch"}},

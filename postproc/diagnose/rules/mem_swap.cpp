@@ -72,8 +72,9 @@ const RegisteredRule kRule{{
                    kMinScore,
                    kMinLostSeconds,
                    kMinLostPercent},
-    .user_remedy = {"grep -E 'VmRSS|VmSwap' /proc/$(pgrep -n {command})/status   # while it runs: how much of it is in "
-                    "swap"},
+    .user_remedy =
+        {"grep -E 'VmRSS|VmSwap' /proc/$(pgrep -n {command})/status   # in the next run: how much of it is in "
+         "swap"},
     .advice = {"Ask for as much memory as the job uses, or use less at once: smaller batches, fewer workers."},
     .admin_remedy = {{"cgroup.conf: ConstrainSwapSpace=yes AllowedSwapSpace=0", "job"}, "sysctl vm.swappiness=1"},
     .verify = "pswpin in /proc/vmstat stands still while the job runs",

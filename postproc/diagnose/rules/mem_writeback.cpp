@@ -202,7 +202,7 @@ const RegisteredRule kRule{{
                    {"min_habit_percent", 5, "percent", "cost of the job's own recurring floods worth a note"},
                    kMinLostSeconds,
                    kMinLostPercent},
-    .user_remedy = {{"grep -E 'Dirty|Writeback' /proc/meminfo   # while it runs: pages waiting for the disk",
+    .user_remedy = {{"grep -E 'Dirty|Writeback' /proc/meminfo   # in the next run: pages waiting for the disk",
                      "outsider"},
                     {"#SBATCH --exclusive                       # job {job} then has the node to itself", "outsider"}},
     .advice = {{"Write checkpoints from one rank, less often, or asynchronously.", "!outsider"},

@@ -86,7 +86,7 @@ std::vector<Finding> check(const RuleContext& context) {
     }
     finding.sentence = fmt::format(
         "For {} s {} received no more than {} (before and after up to {}), at that limit {:.0f} % of the time, while "
-        "{} segments a second arrived out of order (usually {}): its port is slower than the job.",
+        "{} segments a second arrived out of order (usually {}): something limited its port.",
         number(length), context.telemetry.node, quantity(flat->peak, "bytes/s"), quantity(flat->usual_peak, "bytes/s"),
         100 * flat->share, number(elevation.inside), number(elevation.outside));
     locate_loss(context, finding, elevation.at, all, LossToward::here, elevation.inside - elevation.outside);
@@ -116,10 +116,10 @@ const RegisteredRule kRule{{
                    kMinLostPercent},
     .user_remedy = {{"#SBATCH --switches=1@0:30:00      # nodes of one switch: wait half an hour for them at most",
                      "job"},
-                    {"#SBATCH --exclude={nodes}         # if it is always the same port", "job"}},
+                    {"#SBATCH --exclude={nodes}         # if it is always the same port", "job"},
+                    "grep -s . /sys/class/net/*/speed   # on {nodes}: has a link come up slower?"},
     .advice = {{"Send less per step: gradient accumulation, or compression by DDP communication hooks.", "torch"}},
-    .admin_remedy = {"grep . /sys/class/net/*/speed     # on {nodes}: has a link come up slower?",
-                     "tc -s qdisc show                  # on {nodes} and its switch port: drops of a shaper or policer",
+    .admin_remedy = {"tc -s qdisc show                  # on {nodes} and its switch port: drops of a shaper or policer",
                      "sysctl net.ipv4.tcp_ecn=1         # marks instead of drops, where the switches support it"},
     .verify = "net.rx_bytes of the node reaches the peaks of its peers and tcpext.TCPOFOQueue its usual level",
     .sources = {"https://man7.org/linux/man-pages/man8/tc-tbf.8.html", "https://www.rfc-editor.org/rfc/rfc5681",

@@ -87,7 +87,7 @@ const RegisteredRule kRule{{
                    kMinScore,
                    kMinLostSeconds,
                    kMinLostPercent},
-    .user_remedy = {"ip -s link show {interface}   # while it runs: dropped and overrun packets"},
+    .user_remedy = {"ip -s link show {interface}   # in the next run: dropped and overrun packets"},
     .advice = {"Leave a cpu of the node without a rank of the job: the one that serves the interface."},
     .admin_remedy = {"ethtool -G {interface} rx 8192   # a longer ring, up to what ethtool -g {interface} shows",
                      "ethtool -S {interface} | grep -iE 'drop|discard|miss|buf'   # which queue, and why"},

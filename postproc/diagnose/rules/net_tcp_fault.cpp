@@ -25,7 +25,8 @@ RunnerUp runner_up(bool twice_measured) {
   if (!twice_measured) {
     return {"", "reordering cannot be ruled out: tcpext.TCPDSACKOldSent was not measured"};
   }
-  return {"net.tcp_retrans_intrinsic", "reordering: few segments came twice, so they were missing, not late"};
+  return {"net.tcp_retrans_intrinsic",
+          "segments that overtook each other: then they are sent twice, and few came twice"};
 }
 
 Finding describe(const RuleContext& context, const Signal& queued, const Signal& received, const Elevation& elevation,
@@ -37,13 +38,12 @@ Finding describe(const RuleContext& context, const Signal& queued, const Signal&
   set_loss_of_segments(context, finding, segments, length);
   finding.evidence = {evidence_of(context, queued, elevation), evidence_of(context, received, segments, elevation.at)};
   finding.evidence.front().detectors = seen_by(confirmed);
-  for (const std::string_view metric : {"tcp.RetransSegs", "softnet.dropped"}) {
-    add_contrast(context, finding, rate(context, metric, 1, "/s"), elevation.at, all);
-  }
-  finding.sentence =
-      fmt::format("{} lost TCP segments for {} s: {}/s arrived out of order (usually {}/s) of {}/s received.",
-                  context.telemetry.node, number(length), number(elevation.inside), number(elevation.outside),
-                  number(segments.inside));
+  add_contrast(context, finding, rate(context, "softnet.dropped", 1, "/s"), elevation.at, all);
+  finding.sentence = fmt::format(
+      "TCP segments for {} were lost for {}: before {} of the {} segments a second that arrived, others were "
+      "missing (usually before {}).",
+      context.telemetry.node, duration(length), number(elevation.inside), number(segments.inside),
+      number(elevation.outside));
   locate_loss(context, finding, elevation.at, all, LossToward::here, elevation.inside - elevation.outside);
   finding.runner_up = runner_up(!context.channels(kTwice).empty());
   return finding;

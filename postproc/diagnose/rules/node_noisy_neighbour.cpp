@@ -212,7 +212,7 @@ const RegisteredRule kRule{{
                               "disk: most processes started on the node if no control group counts the job's bytes"},
                              {"max_available", 0.05, "ratio", "memory: most of it that may be left"}}),
     .user_remedy = {{"#SBATCH --exclusive   # the job then has the node to itself; costs whole nodes", "job"},
-                    {"squeue -w {nodes}      # while it runs: how many jobs share the node", "job"},
+                    {"squeue -w {nodes}      # in the next run: how many jobs share the node", "job"},
                     "taskset -c {free_cpus} {command} ...   # keep away from the cpus that others used"},
     .advice = {"Ask for as many cpus and as much memory as the job uses: a shared node then keeps them for it."},
     .admin_remedy = {"systemd-cgtop -b -n 2 --depth=4 | head -30   # which groups use cpus, memory and disks now",
