@@ -70,7 +70,7 @@ TEST(RuleTable, FoldsCommentsIntoCommentsSoThatALineCanBePasted) {
             std::string::npos)
       << outsider;
   EXPECT_NE(rule_as_text(*find_rule("cpu.outsider"), {}, 40)
-                .find("# in the next run: who else\n               # is busy, on which cpu\n"),
+                .find("# in the next run: who\n               # else is busy, on which\n               # cpu\n"),
             std::string::npos);
 }
 

@@ -83,7 +83,8 @@ TEST(Verdict, PutsTheFailureBeforeTheFindingAndTheMissingData) {
   Report report = report_of({"vm"});
   report.job.exit_code = 1;
   report.findings = {finding_of("cpu.outsider", Severity::warning, 9)};
-  EXPECT_EQ(judged(report), "The command failed with exit status 1 after 35.4 s. cpu.outsider happened.");
+  EXPECT_EQ(judged(report),
+            "The command failed with exit status 1 after 35.4 s. cpu.outsider happened. The job lost about 9 s.");
   EXPECT_EQ(report.verdict.status, VerdictStatus::finding);
   report.findings.clear();
   EXPECT_EQ(judged(report, {{"vm", "2.1 s were recorded, at least 32 s are needed"}}),
@@ -100,7 +101,7 @@ TEST(Verdict, NamesTheNodesItCannotSpeakFor) {
       judged(report, {{"n03", "9 s were recorded"}}),
       "Nothing worth acting on in 2 min on 2 of 4 nodes; nothing is known of n04; too little was measured on n03.");
   report.findings = {finding_of("cpu.outsider", Severity::warning, 9)};
-  EXPECT_EQ(judged(report), "cpu.outsider happened; nothing is known of n04.");
+  EXPECT_EQ(judged(report), "cpu.outsider happened. The job lost about 9 s; nothing is known of n04.");
 }
 
 TEST(Verdict, IsNotHealthyWhereDamageOfAnyNodeMayHideAFinding) {
@@ -114,7 +115,8 @@ TEST(Verdict, IsNotHealthyWhereDamageOfAnyNodeMayHideAFinding) {
   judge(report, damaged);
   EXPECT_EQ(report.verdict.status, VerdictStatus::insufficient_data) << "a costly one may be hidden";
   report.findings = {finding_of("cpu.outsider", Severity::warning, 9)};
-  EXPECT_EQ(judged(report, damaged), "cpu.outsider happened; of n02, part of the trace is damaged (see coverage).");
+  EXPECT_EQ(judged(report, damaged),
+            "cpu.outsider happened. The job lost about 9 s; of n02, part of the trace is damaged (see coverage).");
   EXPECT_EQ(report.verdict.status, VerdictStatus::finding);
 }
 
