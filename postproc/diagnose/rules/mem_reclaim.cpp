@@ -22,11 +22,12 @@ std::optional<Signal> read_again(const RuleContext& context) {
 }
 
 /// What says that pages were dropped for lack of memory, each in a unit of its own. A control group's own reclaim is
-/// not in the counters of the node, and version 1 counts only how often the limit was met.
+/// in one of the node's counters only, and version 1 counts only how often the limit was met.
 std::vector<Signal> reclaim(const RuleContext& context) {
   std::vector<Signal> found;
   const double page = context.page_bytes();
-  for (const std::string_view metric : {"memory_stat.pgscan", "vmstat.pgscan_direct", "vmstat.pgscan_kswapd"}) {
+  for (const std::string_view metric :
+       {"memory_stat.pgscan", "vmstat.pgscan_direct", "vmstat.pgscan_kswapd", "vmstat.pgscan_file"}) {
     if (auto signal = rate(context, metric, page, "bytes/s")) found.push_back(*std::move(signal));
   }
   if (auto hits = rate(context, "group.memory_limit_hits", 1, "count/s")) found.push_back(*std::move(hits));
