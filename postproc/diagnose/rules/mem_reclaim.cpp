@@ -135,6 +135,21 @@ void set_cost(const RuleContext& context, Finding& finding, const Signal& wait, 
                        change ? fmt::format(" (usually {} %)", number(100 * change->outside)) : ""));
 }
 
+std::string why_short(const RuleContext& context, const Elevation& elevation, const std::optional<Limit>& limit) {
+  if (limit) {
+    return fmt::format("its control group ({}) was at its limit of {}, and page cache counts", limit->group,
+                       quantity(limit->bytes, "bytes"));
+  }
+  double scanned = 0;  // for want of memory of the node
+  for (const std::string_view metric : {"vmstat.pgscan_direct", "vmstat.pgscan_kswapd"}) {
+    const auto signal = rate(context, metric, context.page_bytes(), "bytes/s");
+    if (signal) scanned = std::max(scanned, mean_inside(signal->values, elevation.at));
+  }
+  return scanned >= context.threshold("min_scanned") * elevation.inside
+             ? "no limit of a control group was met, so the node's memory was short"
+             : "the node's memory was not short, so a control group around the job was at its limit";
+}
+
 Finding describe(const RuleContext& context, const Signal& again, const Signal& wait, const Elevation& elevation,
                  std::span<const Interval> all) {
   const auto limit = limit_met(context, elevation.at);
@@ -161,9 +176,7 @@ Finding describe(const RuleContext& context, const Signal& again, const Signal& 
       own ? "Files of the job" : "Files", context.telemetry.node, duration(length),
       quantity(elevation.inside, "bytes/s"),
       std::isnan(elevation.outside) ? "" : " (usually " + quantity(std::max(0.0, elevation.outside), "bytes/s") + ")",
-      limit ? fmt::format("its control group ({}) was at its limit of {}, and page cache counts", limit->group,
-                          quantity(limit->bytes, "bytes"))
-            : "no limit of a control group was met, so the node's memory was short");
+      why_short(context, elevation, limit));
   finding.runner_up = {"mem.swap_activity",
                        "memory of programs that comes back from swap is counted apart; these are "
                        "pages of files"};
