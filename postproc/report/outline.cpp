@@ -158,13 +158,18 @@ Card card_of(const Finding& finding, std::size_t number, const Report& report) {
   for (const TimeSpan& span : finding.intervals) times.push_back(when(span, report.job));
   add(parts, "where", card.place);
   add(parts, "when", lines_of(times), RowKind::series);
+  add(parts, "cost", impact(finding.impact));
+  // What to do comes before why: a first screen may end below it.
+  add(parts, "fixed by", who_acts(finding.remedy), RowKind::prose, kInFull);
+  add(parts, "run this", lines_of(finding.remedy.user), RowKind::command);
+  add(parts, "to change", lines_of(finding.remedy.advice), RowKind::steps);
+  add(parts, "for admins", lines_of(finding.remedy.admin), RowKind::steps);
   std::vector<Line> led_to;
   for (const Finding* effect : effects_of(finding, report.findings)) {
     led_to.push_back({{effect->id, true}, {": " + effect->sentence}});
   }
   add(parts, "led to", led_to, RowKind::steps);
   add(parts, "caused by", {code(finding.caused_by)});
-  add(parts, "cost", impact(finding.impact));
   if (!finding.evidence.empty()) parts.emplace_back(evidence_table(finding, report));
   if (!finding.runner_up.why_not.empty()) {
     const std::string& id = finding.runner_up.id;
@@ -176,10 +181,6 @@ Card card_of(const Finding& finding, std::size_t number, const Report& report) {
     }
     add(parts, "considered", {std::move(line)}, RowKind::aside);
   }
-  add(parts, "fixed by", who_acts(finding.remedy), RowKind::prose, kInFull);
-  add(parts, "run this", lines_of(finding.remedy.user), RowKind::command);
-  add(parts, "to change", lines_of(finding.remedy.advice), RowKind::steps);
-  add(parts, "for admins", lines_of(finding.remedy.admin), RowKind::steps);
   add(parts, "verify", finding.remedy.verify);
   add(parts, "source", lines_of(finding.sources), RowKind::links, kWeb);
   add(parts, "rule",
