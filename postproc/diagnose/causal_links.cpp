@@ -46,8 +46,8 @@ constexpr CausalLink kLinks[] = {
     // Writing back begins before writers are made to wait, and goes on until the pages are clean.
     {"mem.writeback_stall", "io.local_disk_saturated", "a disk busy with the written data", false, false, 30, 30},
     {"mem.writeback_stall", "io.slow_reads", "slow reads beside the writing"},
-    {"mem.writeback_stall", "cpu.outsider", "cpu time of those who wrote"},
-    {"mem.writeback_stall", "cpu.os_jitter", "cpu time of the kernel's writing back"},
+    {"mem.writeback_stall", "cpu.outsider", "processes that took the job's cpus while they wrote"},
+    {"mem.writeback_stall", "cpu.os_jitter", "threads of the kernel that wrote the pages back on the job's cpus"},
     {"io.local_disk_saturated", "io.slow_reads", "slow reads"},
     {"io.local_disk_saturated", "cpu.freq_oscillation", "cpu clocks that changed while the job waited for the disk"},
     {"io.slow_reads", "cpu.freq_oscillation", "cpu clocks that changed while the job waited for reads"},

@@ -96,7 +96,7 @@ std::string sentence_of(const std::string& node, std::span<const Way> ways, doub
   if (share >= kOneWay) {
     const std::string part = share >= kAll ? "All" : fmt::format("{:.0f} %", 100 * share);
     if (ways.size() == 1 && share >= kAll) {
-      return here ? fmt::format(" Those on the job's connections were lost on the way from {} to {}.", worst, node)
+      return here ? fmt::format(" The job's connections lost them on the way from {} to {}.", worst, node)
                   : fmt::format(" Those on the job's connections went to {}.", worst);
     }
     const std::string among = ways.size() == 1 ? "" : ", " + of;

@@ -48,9 +48,16 @@ void unite(std::vector<std::string>& names) {
   names.erase(std::unique(names.begin(), names.end()), names.end());
 }
 
+/// " The same happened on n02 and n03 at that time."
+std::string same_time(std::vector<std::string> nodes, const std::vector<std::string>& but) {
+  std::erase_if(nodes, [&](const std::string& node) { return std::ranges::find(but, node) != but.end(); });
+  return nodes.empty() ? "" : fmt::format(" The same happened on {} at that time.", node_list(nodes));
+}
+
 Finding merged(std::vector<Finding> same) {
   std::sort(same.begin(), same.end(), comes_first);
   Finding whole = std::move(same.front());
+  const std::vector<std::string> first = whole.nodes;
   std::map<std::string, double> lost;  // per node
   std::map<std::string, double> percent;
   const auto account = [&](const Finding& finding) {
@@ -80,7 +87,7 @@ Finding merged(std::vector<Finding> same) {
     if (whole.impact.percent) whole.impact.percent = most_percent;
     whole.sentence +=
         whole.intervals.size() == 1
-            ? fmt::format(" At the same time on {}.", node_list(whole.nodes))
+            ? same_time(whole.nodes, first)
             : fmt::format(" In all: {} on {}.", counted(static_cast<double>(whole.intervals.size()), "interval"),
                           node_list(whole.nodes));
     if (lost.size() > 1 && whole.impact.seconds) whole.impact.how += "; of several nodes, the one that lost most";

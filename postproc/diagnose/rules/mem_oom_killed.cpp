@@ -58,13 +58,13 @@ std::vector<Finding> of_groups(const RuleContext& context) {
   }
   const std::string& group = context.telemetry.channels[tightest->channel].instance;
   const double peak = std::fmax(largest(context, "group.memory_peak", group), largest(context, "group.memory", group));
-  Finding finding =
-      describe(context, *tightest,
-               std::isnan(limit) ? "no limit of its control group was measured"
-                                 : fmt::format("its control group ({}) may have {} and was seen with {}", group,
-                                               quantity(limit, "bytes"),
-                                               std::isnan(peak) ? "an unknown amount" : quantity(peak, "bytes")),
-               more_memory(limit));
+  Finding finding = describe(
+      context, *tightest,
+      std::isnan(limit)
+          ? "no limit of its control group was measured"
+          : fmt::format("its control group ({}) has a limit of {}, and {} of it were seen in use", group,
+                        quantity(limit, "bytes"), std::isnan(peak) ? "an unknown part" : quantity(peak, "bytes")),
+      more_memory(limit));
   finding.instances = {group};
   finding.confidence = Confidence::certain;
   finding.runner_up = {"mem.leak_oom_risk", "a leak is a cause of this and is reported beside it where memory grew"};
@@ -94,8 +94,9 @@ const RegisteredRule kRule{{
     .look_alikes = "mem.leak_oom_risk",
     .proof = Proof::real,
     .user_remedy = {{"sbatch --mem={memory_more} ...   # the limit was {memory_limit}", "job"}},
-    .advice = {"Use less memory at once: smaller batches, fewer loader workers, or more nodes.",
-               "With numactl --membind a full NUMA node kills although the machine has memory: use --preferred."},
+    .advice = {"Ask for more memory, or use less at once: smaller batches, fewer loader workers, more nodes.",
+               {"With numactl --membind a full NUMA node kills although the machine has memory: use --preferred.",
+                "!memory_limit"}},
     .admin_remedy = {{"cgroup.conf: ConstrainRAMSpace=yes   # a job that takes too much ends itself, not its "
                       "neighbours",
                       "job"}},

@@ -40,10 +40,9 @@ Finding describe(const RuleContext& context, const Signal& queued, const Signal&
   finding.evidence.front().detectors = seen_by(confirmed);
   add_contrast(context, finding, rate(context, "softnet.dropped", 1, "/s"), elevation.at, all);
   finding.sentence = fmt::format(
-      "TCP segments for {} were lost for {}: before {} of the {} segments a second that arrived, others were "
-      "missing (usually before {}).",
-      context.telemetry.node, duration(length), number(elevation.inside), number(segments.inside),
-      number(elevation.outside));
+      "TCP segments for {} were lost for {}: {} % of the {} that arrived per second came after a gap (usually {} %).",
+      context.telemetry.node, duration(length), number(100 * elevation.inside / segments.inside),
+      number(segments.inside), number(100 * elevation.outside / segments.outside));
   locate_loss(context, finding, elevation.at, all, LossToward::here, elevation.inside - elevation.outside);
   finding.runner_up = runner_up(!context.channels(kTwice).empty());
   return finding;

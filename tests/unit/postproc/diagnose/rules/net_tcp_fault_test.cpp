@@ -72,7 +72,7 @@ std::string sentence_with(const std::function<void(Telemetry&)>& add_peers) {
 TEST(RuleLoss, NamesTheOnlyPeer) {
   const std::string sentence = sentence_with([](Telemetry& telemetry) { add_peer(telemetry, "10.0.0.1", 20, 400); });
   EXPECT_TRUE(sentence.ends_with(
-      "(usually before 0.12). Those on the job's connections were lost on the way from 10.0.0.1 to n2."))
+      "(usually 0.0025 %). The job's connections lost them on the way from 10.0.0.1 to n2."))
       << sentence;
 }
 
@@ -119,7 +119,7 @@ TEST(RuleLoss, NamesSomeOfManyPeers) {
 
 TEST(RuleLoss, NamesNoPeerThatLostNothing) {
   const std::string without = sentence_with([](Telemetry&) {});
-  EXPECT_TRUE(without.ends_with("(usually before 0.12).")) << without;
+  EXPECT_TRUE(without.ends_with("(usually 0.0025 %).")) << without;
   EXPECT_EQ(sentence_with([](Telemetry& telemetry) { add_peer(telemetry, "10.0.0.1", 0.01, 400); }), without);
 }
 
@@ -164,7 +164,7 @@ TEST(RuleLoss, TakesTheNodesOwnAddressesForNoPeers) {
   const RuleSpec* rule = find_rule("net.tcp_retrans_fault");
   const auto found = rule->check(RuleContext(*rule, node, {}, {}));
   ASSERT_EQ(found.size(), 1U);
-  EXPECT_TRUE(found[0].sentence.ends_with(" Those on the job's connections were lost on the way from 10.0.0.1 to n2."))
+  EXPECT_TRUE(found[0].sentence.ends_with(" The job's connections lost them on the way from 10.0.0.1 to n2."))
       << found[0].sentence;
 }
 
