@@ -14,6 +14,7 @@
 #include "postproc/history/run_record.h"
 #include "postproc/report/job_ending.h"
 #include "postproc/telemetry/publish.h"
+#include "postproc/telemetry/snapshot_facts.h"
 
 namespace reveal {
 namespace {
@@ -22,9 +23,7 @@ namespace fs = std::filesystem;
 
 std::string ranks_of(const std::vector<NodeSummary>& summaries) {
   for (const NodeSummary& summary : summaries) {
-    for (const auto& [key, value] : summary.profile.facts) {
-      if (key == "env.SLURM_NTASKS") return value;
-    }
+    if (const auto tasks = fact_in(summary.profile.facts, "env.SLURM_NTASKS")) return std::string(*tasks);
   }
   return "";
 }
