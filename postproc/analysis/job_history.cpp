@@ -9,6 +9,7 @@
 
 #include "hdf5schema/basics/descriptor.h"
 #include "hdf5schema/basics/error.h"
+#include "postproc/history/pair_history.h"
 #include "postproc/history/run_identity.h"
 #include "postproc/history/run_index.h"
 #include "postproc/history/run_record.h"
@@ -141,7 +142,8 @@ std::optional<KeptRun> compare_with_earlier(const fs::path& directory, const std
   if (earlier.size() < kLeastRuns) {
     for (auto& [beside, known] : records_in(run.place.parent_path())) earlier.push_back(std::move(known));
   }
-  report.history = compare_runs(run.record, std::move(earlier), settings);
+  report.history = compare_runs(run.record, earlier, settings);
+  name_unusual_nodes(run.record, earlier, report.findings);
   if (!run.without_index.empty()) {
     std::string& said =
         report.history.status == HistoryStatus::never_compared ? report.history.reason : report.history.sentence;
