@@ -32,6 +32,7 @@ namespace {
 
 constexpr std::size_t kMostTimelines = 12;
 constexpr std::size_t kMostEpisodes = 60;
+constexpr std::size_t kMostMaps = 32;
 constexpr std::size_t kLargestReport = 64 << 20;
 /// Of all nodes that are analysed at the same time; a larger one is analysed alone.
 constexpr std::size_t kMostMemory = std::size_t{1} << 30;
@@ -378,6 +379,11 @@ Report merged_parts(const std::vector<NodeSummary>& summaries, const std::vector
     report.coverage.insert(report.coverage.end(), part.coverage.begin(), part.coverage.end());
     report.totals.insert(report.totals.end(), part.totals.begin(), part.totals.end());
     report.overhead.insert(report.overhead.end(), part.overhead.begin(), part.overhead.end());
+    if (report.locality.size() < kMostMaps) {
+      report.locality.insert(report.locality.end(), part.locality.begin(), part.locality.end());
+    } else if (!part.locality.empty()) {
+      report.omitted["maps of nodes"] += 1;
+    }
     for (const auto& [what, count] : part.omitted) report.omitted[what] += count;
     report.partial = report.partial || part.partial;
     report.privileged = report.privileged || part.privileged;

@@ -18,7 +18,9 @@
 #include "postproc/analysis/long_analysis.h"
 #include "postproc/analysis/sufficiency.h"
 #include "postproc/detect/pipeline.h"
+#include "postproc/diagnose/locality_map.h"
 #include "postproc/diagnose/lossy_ways.h"
+#include "postproc/diagnose/numa_layout.h"
 #include "postproc/diagnose/run_rules.h"
 #include "postproc/telemetry/job.h"
 #include "postproc/telemetry/metric_facts.h"
@@ -219,6 +221,13 @@ std::optional<double> oom_kills(const Telemetry& telemetry, std::span<const Chan
   return std::nullopt;
 }
 
+LocalityMap where_it_ran(const Telemetry& telemetry, const Snapshot& begin, const Snapshot& end) {
+  const NumaLayout layout = numa_layout(begin.empty() ? end : begin, "");
+  LocalityMap map = locality_map(begin, end, process_places(telemetry, layout));
+  map.node = telemetry.node;
+  return map;
+}
+
 /// What a summary is made of. `telemetry` is the job, or for a long one the job with longer steps; `detection`, totals
 /// and `step_seconds` are of the trace's own samples.
 struct NodeView {
@@ -284,6 +293,7 @@ NodeSummary summarise(const NodeView& view, const AnalysisSettings& settings) {
   }
   part.timeline = timeline(telemetry, part.findings, detection);
   part.overhead = {overhead(telemetry, view.step_seconds, summary.seconds, view.totals.channels)};
+  part.locality = {where_it_ran(telemetry, trace.begin, trace.end)};
   part.totals = {node_totals(trace, telemetry.channels, view.totals, summary.seconds, part.shared_node)};
 
   NodeCoverage coverage;
