@@ -314,6 +314,11 @@ CollectResult collect(const CollectOptions& options, const std::atomic<bool>& st
   return Collection(options, stop).run();
 }
 
+Snapshot node_facts(const CollectOptions& options) {
+  KernelTree fs(options.root);
+  return take_snapshot(fs, Host::look(fs), nullptr);
+}
+
 std::vector<Coverage> check_probes(const CollectOptions& options) {
   KernelTree fs(options.root);
   fs.limit_kept_files(raise_file_limit());

@@ -44,6 +44,9 @@ struct CollectResult {
 /// Returns when the duration is over, the job has ended, the recording is at its end or `stop` is set. Throws Error.
 CollectResult collect(const CollectOptions& options, const std::atomic<bool>& stop);
 
+/// The configuration of the node, as a trace keeps it.
+[[nodiscard]] Snapshot node_facts(const CollectOptions& options);
+
 /// Opens all probes once, here and now, and says what each can do. Nothing is written.
 [[nodiscard]] std::vector<Coverage> check_probes(const CollectOptions& options);
 

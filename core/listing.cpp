@@ -152,6 +152,16 @@ std::string list_probes(Form form) {
   return form == Form::markdown ? probes_as_markdown() : probes_as_text();
 }
 
+std::string list_facts(const Snapshot& facts, Form form) {
+  nlohmann::ordered_json all = nlohmann::ordered_json::object();
+  std::string text;
+  for (const auto& [key, value] : facts) {
+    text.append(key).append(" = ").append(value).append(1, '\n');
+    all[key] = value;
+  }
+  return form == Form::json ? all.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + '\n' : text;
+}
+
 std::string list_coverage(std::span<const Coverage> coverage, Form form) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   std::string text;

@@ -11,6 +11,7 @@ namespace reveal {
 enum class Form : std::uint8_t { text, json, markdown };
 
 [[nodiscard]] std::string list_probes(Form form);
+[[nodiscard]] std::string list_facts(const Snapshot& facts, Form form);
 [[nodiscard]] std::string list_coverage(std::span<const Coverage> coverage, Form form);
 
 }  // namespace reveal

@@ -96,6 +96,7 @@ struct CommandLine {
   std::vector<std::string> tags;
   bool list = false;
   bool check = false;
+  bool facts = false;
   bool json = false;
   bool markdown = false;
   bool verbose = false;
@@ -139,7 +140,8 @@ void describe(CLI::App& app, CommandLine& line) {
   app.add_option("--disable-file", line.broker.disable_file, "Leave when this file appears")->group(plugin);
   app.add_flag("--list-probes", line.list, "Print what can be measured, and end");
   app.add_flag("--check", line.check, "Open all probes once, print what each can do here, and end");
-  app.add_flag("--json", line.json, "For --list-probes and --check");
+  app.add_flag("--facts", line.facts, "Print how this node is configured, and end");
+  app.add_flag("--json", line.json, "For --list-probes, --check and --facts");
   app.add_flag("--markdown", line.markdown, "For --list-probes");
   app.add_flag("--verbose", line.verbose, "Say at the end what was recorded");
   app.set_version_flag("--version", "reveal " REVEAL_VERSION);
@@ -294,6 +296,10 @@ int run(int argc, char** argv) {
   }
   if (line.check) {
     std::fputs(list_coverage(check_probes(line.collect), form).c_str(), stdout);
+    return 0;
+  }
+  if (line.facts) {
+    std::fputs(list_facts(node_facts(line.collect), form).c_str(), stdout);
     return 0;
   }
   return record(line);

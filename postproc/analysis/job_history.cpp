@@ -9,11 +9,13 @@
 
 #include "hdf5schema/basics/descriptor.h"
 #include "hdf5schema/basics/error.h"
+#include "postproc/history/pair_history.h"
 #include "postproc/history/run_identity.h"
 #include "postproc/history/run_index.h"
 #include "postproc/history/run_record.h"
 #include "postproc/report/job_ending.h"
 #include "postproc/telemetry/publish.h"
+#include "postproc/telemetry/snapshot_facts.h"
 
 namespace reveal {
 namespace {
@@ -22,9 +24,7 @@ namespace fs = std::filesystem;
 
 std::string ranks_of(const std::vector<NodeSummary>& summaries) {
   for (const NodeSummary& summary : summaries) {
-    for (const auto& [key, value] : summary.profile.facts) {
-      if (key == "env.SLURM_NTASKS") return value;
-    }
+    if (const auto tasks = fact_in(summary.profile.facts, "env.SLURM_NTASKS")) return std::string(*tasks);
   }
   return "";
 }
@@ -142,7 +142,8 @@ std::optional<KeptRun> compare_with_earlier(const fs::path& directory, const std
   if (earlier.size() < kLeastRuns) {
     for (auto& [beside, known] : records_in(run.place.parent_path())) earlier.push_back(std::move(known));
   }
-  report.history = compare_runs(run.record, std::move(earlier), settings);
+  report.history = compare_runs(run.record, earlier, settings);
+  name_unusual_nodes(run.record, earlier, report.findings);
   if (!run.without_index.empty()) {
     std::string& said =
         report.history.status == HistoryStatus::never_compared ? report.history.reason : report.history.sentence;

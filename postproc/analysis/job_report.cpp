@@ -32,6 +32,7 @@ namespace {
 
 constexpr std::size_t kMostTimelines = 12;
 constexpr std::size_t kMostEpisodes = 60;
+constexpr std::size_t kMostMaps = 32;
 constexpr std::size_t kLargestReport = 64 << 20;
 /// Of all nodes that are analysed at the same time; a larger one is analysed alone.
 constexpr std::size_t kMostMemory = std::size_t{1} << 30;
@@ -78,11 +79,20 @@ std::vector<NotChecked> merge_not_checked(const std::vector<NodeSummary>& summar
 }
 
 /// "Nodes" that are namespaces of one machine: the others' ranks look like outsiders to each of them.
-void void_where_kernel_is_shared(std::vector<NodeSummary>& summaries) {
+std::set<std::string> nodes_sharing_a_kernel(const std::vector<NodeSummary>& summaries) {
   std::map<std::string, int> nodes_of;
   for (const NodeSummary& summary : summaries) ++nodes_of[summary.boot_id];
+  std::set<std::string> nodes;
+  for (const NodeSummary& summary : summaries) {
+    if (!summary.boot_id.empty() && nodes_of[summary.boot_id] > 1) nodes.insert(summary.node);
+  }
+  return nodes;
+}
+
+void void_where_kernel_is_shared(std::vector<NodeSummary>& summaries) {
+  const std::set<std::string> sharing = nodes_sharing_a_kernel(summaries);
   for (NodeSummary& summary : summaries) {
-    if (summary.boot_id.empty() || nodes_of[summary.boot_id] < 2) continue;
+    if (!sharing.contains(summary.node)) continue;
     for (const RuleSpec* rule : rules()) {
       if (!rule->whole_machine) continue;
       const auto named = [rule](const Finding& finding) { return finding.id == rule->id; };
@@ -91,6 +101,17 @@ void void_where_kernel_is_shared(std::vector<NodeSummary>& summaries) {
           {std::string(rule->id), "several nodes of this job share one kernel: they cannot be told from outsiders"});
     }
   }
+}
+
+/// The same for what nodes show together.
+void void_where_kernel_is_shared(const std::vector<NodeSummary>& summaries, std::vector<Finding>& of_nodes) {
+  const std::set<std::string> sharing = nodes_sharing_a_kernel(summaries);
+  std::erase_if(of_nodes, [&](const Finding& finding) {
+    const RuleSpec* rule = find_rule(finding.id);
+    return rule != nullptr && rule->whole_machine &&
+           std::any_of(finding.nodes.begin(), finding.nodes.end(),
+                       [&](const std::string& node) { return sharing.contains(node); });
+  });
 }
 
 NotJudged not_judged(const std::vector<NodeSummary>& summaries, const ReportJob& job) {
@@ -389,6 +410,11 @@ Report merged_parts(const std::vector<NodeSummary>& summaries, const std::vector
     report.coverage.insert(report.coverage.end(), part.coverage.begin(), part.coverage.end());
     report.totals.insert(report.totals.end(), part.totals.begin(), part.totals.end());
     report.overhead.insert(report.overhead.end(), part.overhead.begin(), part.overhead.end());
+    if (report.locality.size() < kMostMaps) {
+      report.locality.insert(report.locality.end(), part.locality.begin(), part.locality.end());
+    } else if (!part.locality.empty()) {
+      report.omitted["maps of nodes"] += 1;
+    }
     for (const auto& [what, count] : part.omitted) report.omitted[what] += count;
     report.partial = report.partial || part.partial;
     report.privileged = report.privileged || part.privileged;
@@ -405,8 +431,9 @@ Report merged_parts(const std::vector<NodeSummary>& summaries, const std::vector
   report.comparison = compare_peers(profiles, options.settings);
   label_common(summaries, report.comparison, report);
   const TimeSpan job{report.job.begin_utc_ns, report.job.end_utc_ns};
-  const auto of_nodes = run_job_rules(
-      {.comparison = report.comparison, .nodes = profiles, .job = job, .found = findings}, options.settings);
+  auto of_nodes = run_job_rules({.comparison = report.comparison, .nodes = profiles, .job = job, .found = findings},
+                                options.settings);
+  void_where_kernel_is_shared(summaries, of_nodes);
   findings.insert(findings.end(), of_nodes.begin(), of_nodes.end());
   drop_explained_by_stragglers(job, findings);
   drop_explained_elsewhere(job, findings);

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "hdf5schema/basics/text.h"
+#include "postproc/telemetry/snapshot_facts.h"
 
 namespace reveal {
 namespace {
@@ -31,12 +32,7 @@ class Node {
         metric, [](double most, const ChannelTotals& one) { return std::max(most, one.high); }, 0, instance);
   }
 
-  [[nodiscard]] std::string_view fact(std::string_view key) const {
-    for (const auto& [name, value] : trace_.begin) {
-      if (name == key) return value;
-    }
-    return {};
-  }
+  [[nodiscard]] std::string_view fact(std::string_view key) const { return fact_in(trace_.begin, key).value_or(""); }
 
   /// Traffic of the interfaces that lead out of the node; of all, where it is not known which these are.
   [[nodiscard]] std::optional<double> traffic() const {

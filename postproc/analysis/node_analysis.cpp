@@ -18,10 +18,13 @@
 #include "postproc/analysis/long_analysis.h"
 #include "postproc/analysis/sufficiency.h"
 #include "postproc/detect/pipeline.h"
+#include "postproc/diagnose/locality_map.h"
 #include "postproc/diagnose/lossy_ways.h"
+#include "postproc/diagnose/numa_layout.h"
 #include "postproc/diagnose/run_rules.h"
 #include "postproc/telemetry/job.h"
 #include "postproc/telemetry/metric_facts.h"
+#include "postproc/telemetry/snapshot_facts.h"
 #include "postproc/telemetry/trace_stream.h"
 #include "postproc/words/lists.h"
 #include "postproc/words/quantity.h"
@@ -191,24 +194,18 @@ void fill_job(const NodeTrace& trace, double seconds, Report& part) {
   job.end_utc_ns = telemetry.begin_utc_ns + std::llround(seconds * 1e9);
 }
 
-std::string_view fact(const Snapshot& snapshot, std::string_view key) {
-  const auto at =
-      std::find_if(snapshot.begin(), snapshot.end(), [key](const auto& entry) { return entry.first == key; });
-  return at == snapshot.end() ? std::string_view() : std::string_view(at->second);
-}
-
 /// Whether the collector could see more than its user, and whether others may run on the node.
 void fill_mode(const Snapshot& snapshot, const Snapshot& end, Report& part) {
   constexpr std::uint64_t kSysAdmin = 1ULL << 21;
   constexpr std::uint64_t kPerfmon = 1ULL << 38;
   std::uint64_t capabilities = 0;
-  const std::string_view text = fact(snapshot, "reveal.capabilities");
+  const std::string_view text = fact_in(snapshot, "reveal.capabilities").value_or("");
   std::from_chars(text.data(), text.data() + text.size(), capabilities, 16);
   part.privileged = (capabilities & (kSysAdmin | kPerfmon)) != 0;
-  const auto owned = parse_cpu_list(fact(snapshot, "job.cpus_owned")).size();
-  const auto all = parse_int(fact(snapshot, "cpu.count"));
-  part.shared_node =
-      (owned > 0 && all && static_cast<std::int64_t>(owned) < *all) || !fact(end, "node.other_jobs").empty();
+  const auto owned = parse_cpu_list(fact_in(snapshot, "job.cpus_owned").value_or("")).size();
+  const auto all = parse_int(fact_in(snapshot, "cpu.count").value_or(""));
+  part.shared_node = (owned > 0 && all && static_cast<std::int64_t>(owned) < *all) ||
+                     !fact_in(end, "node.other_jobs").value_or("").empty();
 }
 
 /// Of the job's control groups, else of the node; nothing if neither is counted.
@@ -222,6 +219,13 @@ std::optional<double> oom_kills(const Telemetry& telemetry, std::span<const Chan
     if (most) return most;
   }
   return std::nullopt;
+}
+
+LocalityMap where_it_ran(const Telemetry& telemetry, const Snapshot& begin, const Snapshot& end) {
+  const NumaLayout layout = numa_layout(begin.empty() ? end : begin, "");
+  LocalityMap map = locality_map(begin, end, process_places(telemetry, layout));
+  map.node = telemetry.node;
+  return map;
 }
 
 /// What a summary is made of. `telemetry` is the job, or for a long one the job with longer steps; `detection`, totals
@@ -256,7 +260,7 @@ NodeSummary summarise(const NodeView& view, const AnalysisSettings& settings) {
   summary.seconds = static_cast<double>(view.samples) * view.step_seconds;
   summary.insufficient = view.detection.insufficient;
   if (summary.insufficient.empty()) summary.insufficient = why_not_enough(trace, view.totals.channels, view.samples);
-  summary.boot_id = fact(trace.begin, "kernel.boot_id");
+  summary.boot_id = fact_in(trace.begin, "kernel.boot_id").value_or("");
   summary.addresses = addresses_in(trace.begin);
   summary.expected_nodes = expected_nodes(trace.begin);
   summary.aggregates = aggregates(telemetry, view.step_seconds, view.totals.channels, summary.live_channels);
@@ -289,6 +293,7 @@ NodeSummary summarise(const NodeView& view, const AnalysisSettings& settings) {
   }
   part.timeline = timeline(telemetry, part.findings, detection);
   part.overhead = {overhead(telemetry, view.step_seconds, summary.seconds, view.totals.channels)};
+  part.locality = {where_it_ran(telemetry, trace.begin, trace.end)};
   part.totals = {node_totals(trace, telemetry.channels, view.totals, summary.seconds, part.shared_node)};
 
   NodeCoverage coverage;

@@ -9,7 +9,10 @@
 #include "postproc/commands/terminal.h"
 #include "postproc/deliver/site_checks.h"
 #include "postproc/diagnose/collector_query.h"
+#include "postproc/diagnose/locality_map.h"
 #include "postproc/history/run_index.h"
+#include "postproc/report/fields.h"
+#include "postproc/words/sanitize.h"
 
 namespace reveal {
 namespace {
@@ -39,8 +42,38 @@ std::string summary_of(const ProbeCheck& probes, std::size_t problems) {
   return text + fmt::format("; {} problem{}.", problems, problems == 1 ? "" : "s");
 }
 
-std::string as_text(const std::vector<SiteCheck>& checks, const ProbeCheck& probes, std::size_t problems,
-                    std::size_t width) {
+/// Of a live node without a job: no processes.
+LocalityMap map_of_node() {
+  try {
+    return locality_map(facts_of_node(query_collector({"--facts", "--json"})), {});
+  } catch (const Error& error) {
+    LocalityMap map;
+    map.note = std::string("not known: ") + error.what();
+    return map;
+  }
+}
+
+std::string drawn(const LocalityMap& map, std::size_t width) {
+  std::string text = "\nwhat is near what\n";
+  if (map.places.empty()) return text + folded("", map.note, 2, width);
+  for (const LocalityPlace& place : map.places) {
+    const std::string name = place.numa ? fmt::format("  NUMA node {}", *place.numa) : "  place not known";
+    text += place.cpus.empty() ? name + '\n' : folded(name, "cpus " + place.cpus, kName, width);
+    const std::pair<const char*, const std::vector<std::string>&> lists[] = {
+        {"GPUs", place.gpus}, {"network", place.networks}, {"interrupts", place.interrupts}};
+    for (const auto& [label, words] : lists) {
+      for (std::size_t i = 0; i < words.size(); ++i) {
+        const bool last = i + 1 == words.size();
+        text += folded(i == 0 ? fmt::format("    |- {}", label) : "    |", printable(words[i]) + (last ? "" : ","),
+                       kName, width);
+      }
+    }
+  }
+  return text;
+}
+
+std::string as_text(const std::vector<SiteCheck>& checks, const ProbeCheck& probes, const LocalityMap& map,
+                    std::size_t problems, std::size_t width) {
   std::string text = folded("", summary_of(probes, problems), 0, width) + "\n";
   for (const SiteCheck& check : checks) {
     text += folded(fmt::format("{:<13}{}", check.name, name_of(check.result)), check.says, kName, width);
@@ -64,11 +97,11 @@ std::string as_text(const std::vector<SiteCheck>& checks, const ProbeCheck& prob
       }
     }
   }
-  return text;
+  return text + drawn(map, width);
 }
 
-std::string as_json(const std::vector<SiteCheck>& checks, const ProbeCheck& probes, std::size_t problems) {
-  using Json = nlohmann::ordered_json;
+std::string as_json(const std::vector<SiteCheck>& checks, const ProbeCheck& probes, const LocalityMap& map,
+                    std::size_t problems) {
   const auto list = [](const std::vector<ProbeCheck::Missing>& missing) {
     Json all = Json::array();
     for (const auto& [name, reason, remedy] : missing) {
@@ -89,7 +122,8 @@ std::string as_json(const std::vector<SiteCheck>& checks, const ProbeCheck& prob
                    {{"working", probes.working},
                     {"needs_job", list(probes.needs_job)},
                     {"obtainable", list(probes.obtainable)},
-                    {"not_here", list(probes.not_here)}}}};
+                    {"not_here", list(probes.not_here)}}},
+                  {"locality", JsonWriter::whole(map)}};
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
@@ -107,8 +141,9 @@ class Doctor final : public Command {
     const ProbeCheck probes = sorted_check(query_collector({"--check", "--json"}), on_virtual_machine());
     std::size_t problems = 0;
     for (const SiteCheck& check : checks) problems += check.result == SiteCheck::Result::problem ? 1 : 0;
-    print(common.json ? as_json(checks, probes, problems)
-                      : as_text(checks, probes, problems, static_cast<std::size_t>(common.style().width)));
+    const LocalityMap map = map_of_node();
+    print(common.json ? as_json(checks, probes, map, problems)
+                      : as_text(checks, probes, map, problems, static_cast<std::size_t>(common.style().width)));
     return problems == 0 ? 0 : kFailure;
   }
 };
@@ -116,7 +151,7 @@ class Doctor final : public Command {
 const RegisteredCommand kDoctorCommand{
     {.order = 100,
      .name = "doctor",
-     .help = "Is everything in order on this node, what can be measured, what is missing",
+     .help = "Is everything in order on this node, what can be measured, what is missing, what is near what",
      .examples = "  reveal doctor\n  reveal doctor --json\n"
                  "Exit status: 0 no problem, 1 at least one.",
      .make = make_command<Doctor>}};

@@ -207,6 +207,16 @@ std::string probe_as_text(const std::string& json, const std::string& name, std:
   return out;
 }
 
+Snapshot facts_of_node(const std::string& text) {
+  const Json json = parsed(text);
+  if (!json.is_object()) throw Error(fmt::format("{} answered JSON without facts", kCollector));
+  Snapshot facts;
+  for (const auto& [key, value] : json.items()) {
+    if (value.is_string()) facts.emplace_back(key, value.get<std::string>());
+  }
+  return facts;
+}
+
 ProbeCheck sorted_check(const std::string& text, bool virtual_machine) {
   const Json json = parsed(text);
   ProbeCheck check;

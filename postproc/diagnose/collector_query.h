@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "hdf5schema/trace.h"
+
 namespace reveal {
 
 /// Runs reveal-collect, found beside this program or in PATH, and returns its standard output. Throws Error when there
@@ -32,6 +34,9 @@ void record_node(const NodeRecording& recording);
 [[nodiscard]] std::string probe_as_json(const std::string& json, const std::string& name);
 /// The same as text: what it measures and how often, what it needs, its metrics with what they mean.
 [[nodiscard]] std::string probe_as_text(const std::string& json, const std::string& name, std::size_t width);
+
+/// What `reveal-collect --facts --json` says. Throws Error where it is none of it.
+[[nodiscard]] Snapshot facts_of_node(const std::string& json);
 
 /// What `reveal-collect --check --json` says, sorted by who can do something about it.
 struct ProbeCheck {

@@ -7,6 +7,8 @@
 #include <cmath>
 
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/text.h"
+#include "postproc/telemetry/snapshot_facts.h"
 #include "postproc/words/quantity.h"
 
 namespace reveal {
@@ -14,12 +16,6 @@ namespace {
 
 constexpr double kBusy = 50;  // percent
 constexpr double kMega = 1e6;
-
-std::string value_in(const Snapshot& snapshot, const std::string& key) {
-  const auto found =
-      std::find_if(snapshot.begin(), snapshot.end(), [&](const auto& fact) { return fact.first == key; });
-  return found == snapshot.end() ? "" : found->second;
-}
 
 bool names_gpu(const Snapshot& facts, std::string_view prefix) {
   return std::any_of(facts.begin(), facts.end(), [&](const auto& fact) { return fact.first.starts_with(prefix); });
@@ -106,8 +102,8 @@ std::span<const double> gpu_series(const RuleContext& context, std::string_view 
 
 std::string gpu_fact(const RuleContext& context, const std::string& gpu, std::string_view key) {
   const std::string name = "gpu." + gpu + '.' + std::string(key);
-  std::string value = value_in(context.end, name);
-  return value.empty() ? value_in(context.begin, name) : value;
+  const std::string_view value = fact_in(context.end, name).value_or("");
+  return std::string(value.empty() ? fact_in(context.begin, name).value_or("") : value);
 }
 
 std::optional<double> gpu_number(const RuleContext& context, const std::string& gpu, std::string_view key) {
@@ -123,9 +119,33 @@ JobValues gpu_values(const RuleContext& context, const std::string& gpu) {
   return {{"gpu", address.empty() ? gpu.substr(std::min<std::size_t>(3, gpu.size())) : address}};
 }
 
+int gpu_numa_node(const RuleContext& context, const std::string& gpu) {
+  return static_cast<int>(parse_int(gpu_fact(context, gpu, "numa_node")).value_or(-1));
+}
+
+bool is_divided(const RuleContext& context, const std::string& gpu) {
+  return gpu_fact(context, gpu, "mig") == "enabled";
+}
+
 std::string gpu_name(const RuleContext& context, const std::string& gpu) {
   const std::string address = gpu_fact(context, gpu, "address");
-  return address.empty() ? gpu : gpu + " (" + address + ")";
+  if (address.empty()) return gpu;
+  return fmt::format("{} ({}{})", gpu, address, is_divided(context, gpu) ? ", divided by MIG" : "");
+}
+
+Finding gpu_finding(const RuleContext& context, const std::string& gpu, const JobValues& more) {
+  JobValues values = gpu_values(context, gpu);
+  values.insert(more.begin(), more.end());
+  Finding finding = context.finding(values);
+  finding.confidence = Confidence::certain;
+  finding.instances = {gpu};
+  finding.intervals = {context.span(0, context.telemetry.samples)};
+  return finding;
+}
+
+JobValues bad_for_jobs(const RuleContext& context, JobValues more) {
+  if (context.values().contains("job")) more["avoid_node"] = "yes";
+  return more;
 }
 
 Interval active_phase(std::span<const double> series, double level) {
@@ -158,12 +178,8 @@ std::vector<HeldBack> held_back(const RuleContext& context, std::span<const std:
 }
 
 Finding held_back_finding(const RuleContext& context, const HeldBack& held, const JobValues& more) {
-  JobValues values = gpu_values(context, held.gpu);
-  values.insert(more.begin(), more.end());
-  Finding finding = context.finding(values);
+  Finding finding = gpu_finding(context, held.gpu, more);
   finding.intervals = {context.span(held.at.begin, held.at.end)};
-  finding.instances = {held.gpu};
-  finding.confidence = Confidence::certain;
   finding.impact.seconds = held.lost_seconds();
   if (finding.impact.seconds) finding.impact.percent = 100 * *finding.impact.seconds / job_seconds(context);
   finding.impact.how =
@@ -171,31 +187,15 @@ Finding held_back_finding(const RuleContext& context, const HeldBack& held, cons
           ? fmt::format("its multiprocessors ran at {} MHz instead of {} MHz, and its work follows them",
                         number(*held.clock), number(*held.clock_otherwise))
           : "not known: its clocks without that were not seen";
-  Evidence reason =
-      gpu_evidence(context, held.gpu, held.metric, "share of the time it worked", held.share(), 0, "ratio");
+  Evidence reason = fact(context, held.metric, held.gpu, "share of the time it worked", held.share(), 0, "ratio");
   reason.span = finding.intervals.front();
   finding.evidence.push_back(std::move(reason));
   if (held.clock) {
     constexpr double kHertz = kMega;
     const auto otherwise = held.clock_otherwise ? std::optional(*held.clock_otherwise * kHertz) : std::nullopt;
-    finding.evidence.push_back(
-        gpu_evidence(context, held.gpu, "gpu.sm_clock", "mean", *held.clock * kHertz, otherwise, "Hz"));
+    finding.evidence.push_back(fact(context, "gpu.sm_clock", held.gpu, "mean", *held.clock * kHertz, otherwise, "Hz"));
   }
   return finding;
-}
-
-Evidence gpu_evidence(const RuleContext& context, const std::string& gpu, std::string metric, std::string feature,
-                      std::optional<double> observed, std::optional<double> expected, std::string unit) {
-  return {.metric = std::move(metric),
-          .instance = gpu,
-          .node = context.telemetry.node,
-          .feature = std::move(feature),
-          .observed = observed,
-          .expected = expected,
-          .unit = std::move(unit),
-          .span = context.span(0, context.telemetry.samples),
-          .detectors = {},
-          .score = std::nullopt};
 }
 
 }  // namespace reveal

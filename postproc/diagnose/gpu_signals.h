@@ -23,10 +23,20 @@ namespace reveal {
 [[nodiscard]] std::optional<double> gpu_number(const RuleContext& context, const std::string& gpu,
                                                std::string_view key);
 
+/// -1 where the firmware does not say it.
+[[nodiscard]] int gpu_numa_node(const RuleContext& context, const std::string& gpu);
+/// Into parts of GPUs (MIG): what is told of the whole is not the job's.
+[[nodiscard]] bool is_divided(const RuleContext& context, const std::string& gpu);
+
 /// For remedies: "gpu" is what nvidia-smi -i takes.
 [[nodiscard]] JobValues gpu_values(const RuleContext& context, const std::string& gpu);
-/// "gpu2 (0000:c1:00.0)".
+/// "gpu2 (0000:c1:00.0)", or "gpu2 (0000:c1:00.0, divided by MIG)".
 [[nodiscard]] std::string gpu_name(const RuleContext& context, const std::string& gpu);
+
+/// A fact about one GPU, of the whole run.
+[[nodiscard]] Finding gpu_finding(const RuleContext& context, const std::string& gpu, const JobValues& more = {});
+/// With it remedies keep a job of the batch system away from the node.
+[[nodiscard]] JobValues bad_for_jobs(const RuleContext& context, JobValues more = {});
 
 /// From the first to the last moment in which the series is above the level; empty if it never is.
 [[nodiscard]] Interval active_phase(std::span<const double> series, double level);
@@ -53,10 +63,5 @@ struct HeldBack {
 
 /// Interval, instance, evidence, confidence and cost of what held a GPU back.
 [[nodiscard]] Finding held_back_finding(const RuleContext& context, const HeldBack& held, const JobValues& more = {});
-
-/// A fact of the GPU as evidence of the whole run.
-[[nodiscard]] Evidence gpu_evidence(const RuleContext& context, const std::string& gpu, std::string metric,
-                                    std::string feature, std::optional<double> observed, std::optional<double> expected,
-                                    std::string unit);
 
 }  // namespace reveal

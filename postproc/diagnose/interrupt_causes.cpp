@@ -8,19 +8,12 @@
 #include <map>
 
 #include "hdf5schema/basics/text.h"
+#include "postproc/numerics/present_values.h"
 
 namespace reveal {
 namespace {
 
 constexpr int kGroup = 32;  // bits of a mask between two commas
-
-double sum_of(std::span<const double> series) {
-  double sum = 0;
-  for (const double value : series) {
-    if (!std::isnan(value)) sum += value;
-  }
-  return sum;
-}
 
 }  // namespace
 
@@ -66,7 +59,7 @@ std::vector<Vector> busy_vectors(const RuleContext& context, double min_rate) {
     if (!channel.metric.starts_with(kPrefix)) continue;
     const std::string number = channel.metric.substr(kPrefix.size());
     if (!parse_int(number)) continue;  // irq.LOC and its like belong to each cpu
-    const double count = sum_of(context.telemetry.series(i));
+    const double count = present_values(context.telemetry.series(i)).sum;
     Counts& counts = counted[number];
     counts.all += count;
     if (count > counts.most) {

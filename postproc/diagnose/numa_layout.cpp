@@ -103,23 +103,26 @@ NumaMemory numa_memory(const RuleContext& context, int node) {
   return {sum_of(context, kTotal, instance), sum_of(context, kFree, instance), sum_of(context, kCache, instance)};
 }
 
-NumaLayout numa_layout(const RuleContext& context) {
+NumaLayout numa_layout(const Snapshot& facts, std::string_view job_cpus) {
   NumaLayout layout;
-  const Snapshot& snapshot = context.begin.empty() ? context.end : context.begin;
-  for (const auto& [key, value] : snapshot) {
+  for (const auto& [key, value] : facts) {
     const auto node = node_in_key(key, ".cpus");
     if (!node) continue;
     for (const int cpu : parse_cpu_list(value)) layout.node_of_cpu[cpu] = *node;
   }
   for (const auto& [cpu, node] : layout.node_of_cpu) layout.nodes.push_back(node);
   layout.nodes = sorted_once(std::move(layout.nodes));
-  for (const int cpu : parse_cpu_list(context.snapshot_value("job.cpus_allowed"))) {
+  for (const int cpu : parse_cpu_list(job_cpus)) {
     const auto node = layout.node_of_cpu.find(cpu);
     if (node != layout.node_of_cpu.end()) layout.open.push_back(node->second);
   }
   layout.open = sorted_once(std::move(layout.open));
-  add_distances(snapshot, layout);
+  add_distances(facts, layout);
   return layout;
+}
+
+NumaLayout numa_layout(const RuleContext& context) {
+  return numa_layout(context.begin.empty() ? context.end : context.begin, context.snapshot_value("job.cpus_allowed"));
 }
 
 std::optional<int> numa_node_in(std::string_view instance) {

@@ -39,6 +39,7 @@ struct NumaMemory {
 };
 [[nodiscard]] NumaMemory numa_memory(const RuleContext& context, int node);
 
+[[nodiscard]] NumaLayout numa_layout(const Snapshot& facts, std::string_view job_cpus);
 [[nodiscard]] NumaLayout numa_layout(const RuleContext& context);
 
 /// 1 of "node1", "rank0/node1"; nothing for anything else.

@@ -22,7 +22,7 @@ RdmaPort with_key(const RuleContext& context, const std::string& key) {
 
 }  // namespace
 
-LinkRate link_rate_of(const std::string& text) {
+LinkRate link_rate_of(std::string_view text) {
   LinkRate rate;
   std::from_chars(text.data(), text.data() + text.size(), rate.gigabits);
   const std::size_t open = text.find('(');

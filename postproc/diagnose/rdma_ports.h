@@ -13,7 +13,7 @@ struct LinkRate {
   double gigabits = 0;  // 0: unknown
   int lanes = 0;        // likewise
 };
-[[nodiscard]] LinkRate link_rate_of(const std::string& text);
+[[nodiscard]] LinkRate link_rate_of(std::string_view text);
 
 struct RdmaPort {
   std::string key;   // "mlx5_0.1", of its facts

@@ -10,6 +10,7 @@
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/text.h"
 #include "postproc/diagnose/interpreters.h"
+#include "postproc/telemetry/snapshot_facts.h"
 
 namespace reveal {
 namespace {
@@ -147,9 +148,7 @@ double RuleContext::page_bytes() const {
 
 std::string RuleContext::snapshot_value(std::string_view key) const {
   for (const Snapshot* snapshot : {&begin, &end}) {  // of a job that began late, only the end tells
-    for (const auto& [name, value] : *snapshot) {
-      if (name == key) return value;
-    }
+    if (const auto value = fact_in(*snapshot, key)) return std::string(*value);
   }
   return {};
 }

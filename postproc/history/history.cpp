@@ -3,6 +3,7 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 
@@ -49,24 +50,29 @@ std::optional<HistoryChange::What> history_change_of(std::string_view name) noex
   return enumerator_of<HistoryChange::What>(kWhats, name);
 }
 
-HistoryComparison compare_runs(const RunRecord& run, std::vector<RunRecord> earlier, const AnalysisSettings& settings) {
+std::vector<const RunRecord*> runs_before(const RunRecord& run, const std::vector<RunRecord>& earlier) {
+  std::vector<const RunRecord*> all;
+  for (const RunRecord& record : earlier) {
+    // A report made again long after must not be held against runs that came later.
+    if (record.key == run.key && record.begin_utc_ns < run.begin_utc_ns) all.push_back(&record);
+  }
+  std::stable_sort(all.begin(), all.end(),
+                   [](const RunRecord* a, const RunRecord* b) { return a->begin_utc_ns < b->begin_utc_ns; });
+  std::set<std::string> seen{run.run_id};
+  std::erase_if(all, [&](const RunRecord* record) { return !seen.insert(record->run_id).second; });
+  return all;
+}
+
+HistoryComparison compare_runs(const RunRecord& run, const std::vector<RunRecord>& earlier,
+                               const AnalysisSettings& settings) {
   HistoryComparison history;
   history.reason.clear();
   history.key = run.key;
   history.enters_baseline = run.accepted;
   history.why_not = run.why_not;
-  std::stable_sort(earlier.begin(), earlier.end(),
-                   [](const RunRecord& a, const RunRecord& b) { return a.begin_utc_ns < b.begin_utc_ns; });
-  std::vector<const RunRecord*> all;
+  const std::vector<const RunRecord*> all = runs_before(run, earlier);
   std::vector<const RunRecord*> taught;
-  std::set<std::string> seen{run.run_id};
-  for (const RunRecord& record : earlier) {
-    // A report made again long after must not be held against runs that came later.
-    if (record.key != run.key || record.begin_utc_ns >= run.begin_utc_ns || !seen.insert(record.run_id).second)
-      continue;
-    all.push_back(&record);
-    if (record.accepted) taught.push_back(&record);
-  }
+  std::copy_if(all.begin(), all.end(), std::back_inserter(taught), [](const RunRecord* one) { return one->accepted; });
   history.runs = all.size();
   history.accepted = taught.size();
   if (all.empty()) {

@@ -55,8 +55,11 @@ struct HistoryComparison {
   bool operator==(const HistoryComparison&) const = default;
 };
 
-/// `earlier` in any order; this run's own earlier reports and other shapes among them are skipped.
-[[nodiscard]] HistoryComparison compare_runs(const RunRecord& run, std::vector<RunRecord> earlier,
+/// Of `earlier`, in any order, those of this command and shape, each once, the oldest first; without this run's own
+/// earlier reports, and without later runs.
+[[nodiscard]] std::vector<const RunRecord*> runs_before(const RunRecord& run, const std::vector<RunRecord>& earlier);
+
+[[nodiscard]] HistoryComparison compare_runs(const RunRecord& run, const std::vector<RunRecord>& earlier,
                                              const AnalysisSettings& settings = {});
 
 /// What is worth telling: nothing for a run like the others.

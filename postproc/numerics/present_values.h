@@ -18,6 +18,9 @@ struct PresentValues {
   [[nodiscard]] double mean() const { return sum / static_cast<double>(present); }
 };
 [[nodiscard]] PresentValues present_values(std::span<const double> values);
+[[nodiscard]] inline double mean_of(std::span<const double> values) {
+  return present_values(values).mean();
+}
 
 /// Values that differ from the last one present before them.
 [[nodiscard]] std::size_t changes_in(std::span<const double> values, double before);

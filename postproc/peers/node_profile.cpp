@@ -286,10 +286,6 @@ std::string base_metric(const std::string& channel) {
   return channel.substr(0, channel.find('/'));
 }
 
-double mean_of(std::span<const double> values) {
-  return present_values(values).mean();
-}
-
 double unit_floor(std::string_view unit, Kind kind) {
   if (kind == Kind::event) return kEventFloor;
   for (const Floor& floor : kFloors) {

@@ -33,9 +33,6 @@ struct ProfileChannel {
 /// "gpu.power/gpu0" -> "gpu.power"
 [[nodiscard]] std::string base_metric(const std::string& channel);
 
-/// Of those that are there; NaN if none is.
-[[nodiscard]] double mean_of(std::span<const double> values);
-
 struct NodeProfile {
   std::string node;
   std::int64_t begin_utc_ns = 0;

@@ -5,6 +5,7 @@
 
 #include "postproc/numerics/median.h"
 #include "postproc/numerics/moderated_t.h"
+#include "postproc/numerics/present_values.h"
 
 namespace reveal {
 namespace {

@@ -4,6 +4,7 @@
 
 #include "hdf5schema/basics/not_measured.h"
 #include "postproc/numerics/median.h"
+#include "postproc/numerics/present_values.h"
 #include "postproc/peers/peers.h"
 
 namespace reveal {

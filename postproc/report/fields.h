@@ -65,6 +65,22 @@ void fields(auto& v, Visited<decltype(v), NodeOverhead>& overhead) {
   v.explained("channels", overhead.channels, overhead.reason);
 }
 
+void fields(auto& v, Visited<decltype(v), LocalityPlace>& place) {
+  v("numa_node", place.numa, "the firmware does not say it");
+  v.word("cpus", place.cpus);
+  v.word("job_cpus", place.job_cpus);
+  v("gpus", place.gpus);
+  v("networks", place.networks);
+  v("interrupts", place.interrupts);
+  v("processes", place.processes);
+}
+
+void fields(auto& v, Visited<decltype(v), LocalityMap>& map) {
+  v("node", map.node);
+  v("places", map.places);
+  v.word("note", map.note);
+}
+
 void fields(auto& v, Visited<decltype(v), Verdict>& verdict) {
   v.name("status", verdict.status, verdict_status_of);
   v.word("primary", verdict.primary);
@@ -289,6 +305,7 @@ void fields(auto& v, Visited<decltype(v), Report>& report) {
   v("coverage", report.coverage);
   v("totals", report.totals);
   v("overhead", report.overhead);
+  v("locality", report.locality);
   v.required("verdict", report.verdict);
   v("findings", report.findings);
   v("episodes", report.episodes);

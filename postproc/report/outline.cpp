@@ -3,6 +3,7 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
+#include <map>
 
 #include "postproc/diagnose/causal_links.h"
 #include "postproc/report/verdict.h"
@@ -20,6 +21,7 @@ constexpr std::size_t kMostNodes = 40;
 constexpr std::size_t kMostDeviationsShown = 40;
 constexpr std::size_t kMostEpisodes = 100;
 constexpr std::size_t kMostReasons = 3;
+constexpr std::size_t kMostPlaces = 100;
 
 Line prose(std::string text) {
   return {{std::move(text)}};
@@ -267,6 +269,42 @@ Section compared_section(const Report& report) {
   return section;
 }
 
+std::string place_name(const LocalityPlace& place) {
+  return place.numa ? fmt::format("NUMA node {}", *place.numa) : "not known";
+}
+
+/// A table where there is a near and a far, else one line.
+Section locality_section(const Report& report) {
+  Section section{SectionId::locality, "Where cpus, devices and processes are", true};
+  Table table{.label = "places",
+              .caption = "By NUMA node: what is on another one is reached through the link between the sockets.",
+              .columns = {{"Node"}, {"Place"}, {"CPUs"}, {"GPUs"}, {"Network"}, {"Interrupts"}, {"Processes"}},
+              .more = "place",
+              .most = kMostPlaces,
+              .shown = kInFull};
+  for (const LocalityMap& map : report.locality) {
+    for (const LocalityPlace& place : map.places) {
+      std::string cpus = place.cpus;
+      if (!place.job_cpus.empty() && place.job_cpus != cpus) cpus += fmt::format(" (the job's: {})", place.job_cpus);
+      const auto list = [](std::vector<std::string> words, std::string before) {
+        for (std::size_t i = 0; i + 1 < words.size(); ++i) words[i] += ',';
+        return words.empty() ? Cell{} : Cell{lines_of(words), std::move(before)};
+      };
+      table.rows.push_back({cell(map.node), cell(place_name(place), " "), cpus.empty() ? Cell{} : cell(cpus, ": cpus "),
+                            list(place.gpus, "; GPUs "), list(place.networks, "; network "),
+                            list(place.interrupts, "; interrupts "), list(place.processes, "; processes ")});
+    }
+  }
+  if (!table.rows.empty()) section.parts.emplace_back(std::move(table));
+  std::map<std::string, std::vector<std::string>> notes;
+  for (const LocalityMap& map : report.locality) notes[map.note].push_back(map.node);
+  for (const auto& [note, nodes] : notes) {
+    add(section.parts, "places", several_nodes(report) && !note.empty() ? node_list(nodes) + ": " + note : note,
+        RowKind::prose, kInFull);
+  }
+  return section;
+}
+
 Cell reasons_of(const ReportEpisode& episode) {
   Cell reasons;
   for (std::size_t i = 0; i < std::min(episode.reasons.size(), kMostReasons); ++i) {
@@ -407,7 +445,8 @@ Section not_checked_section(const Report& report) {
 std::vector<Section> outline(const Report& report) {
   std::vector<Section> sections{job_section(report), totals_section(report), sources_section(report)};
   add_findings(report, sections);
-  for (auto* make : {compared_section, episodes_section, measured_section, cost_section, not_checked_section}) {
+  for (auto* make :
+       {compared_section, locality_section, episodes_section, measured_section, cost_section, not_checked_section}) {
     sections.push_back(make(report));
   }
   return sections;

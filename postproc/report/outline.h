@@ -87,6 +87,7 @@ struct Section {
     notes,
     left_out,
     compared,
+    locality,
     episodes,
     measured,
     cost,

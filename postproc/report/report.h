@@ -12,6 +12,7 @@
 #include "hdf5schema/trace.h"
 #include "postproc/detect/episode.h"
 #include "postproc/diagnose/finding.h"
+#include "postproc/diagnose/locality_map.h"
 #include "postproc/history/history.h"
 #include "postproc/peers/peers.h"
 
@@ -148,6 +149,7 @@ struct Report {
   std::vector<NodeCoverage> coverage;
   std::vector<JobTotals> totals;  // the whole job first, then node by node
   std::vector<NodeOverhead> overhead;
+  std::vector<LocalityMap> locality;  // of the first nodes
   Verdict verdict;
   std::vector<Finding> findings;  // primary first
   std::vector<ReportEpisode> episodes;

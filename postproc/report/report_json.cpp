@@ -26,6 +26,7 @@ const Json& units_of_keys() {
       {"memory_limit", "bytes"},
       {"wait_share", "seconds per second, summed over tasks"},
       {"steps", "steps of the job"},
+      {"numa_node", "index of the NUMA node"},
       {"percent", "percent of the expected value, or of the run"},
       {"t", "standard errors of the difference"},
       {"p", "probability of such a difference by chance"},

@@ -386,7 +386,8 @@ void print(Page& page, const Section& section, Section::Id& above, const Report&
     return;
   }
   if (section.id == episodes || section.id == not_checked) page.heading(section.heading);
-  if (section.id == compared || (section.id == measured && above != compared)) page.blank();
+  const bool follows = above == compared || above == locality;
+  if (section.id == compared || ((section.id == locality || section.id == measured) && !follows)) page.blank();
   print(page, section.parts);
   above = section.id;
 }

@@ -87,9 +87,11 @@ expect 1 'did you mean "cpu"?' "$reveal" probes cpuu
 [ $? -le 1 ] && [ ! -s err ] || fail "doctor: $(cat err)"
 head -1 out | grep -qE '^[0-9]+ of [0-9]+ probes work here, [0-9]+ more inside a job' || fail "doctor has no summary: $(head -3 out)"
 grep -q 'to get it: run the command under reveal-run' out || fail "doctor does not say how to get what is missing"
+grep -A1 '^what is near what' out | grep -qE 'NUMA node|not known' || fail "doctor draws no map: $(tail -5 out)"
 [ "$(COLUMNS=60 "$reveal" doctor | awk 'length > 90' | wc -l)" = 0 ] || fail "doctor's lines do not fold"
 "$reveal" doctor --json >out
 json out "r['schema'] == 'reveal.doctor/1' and r['problems'] == sum(c['result'] == 'problem' for c in r['checks'])"
+json out "(r['locality']['places'] == []) == bool(r['locality']['note'])"
 mkdir broken
 cp "$reveal" broken/
 cp "$collect" broken/

@@ -32,7 +32,7 @@ std::vector<double> mean_use(const RuleContext& context, std::string& first) {
   std::vector<double> count(context.telemetry.samples, 0);
   for (const std::string& gpu : gpus_measured(context)) {
     const auto use = gpu_series(context, "gpu.utilization", gpu);
-    if (active_phase(use, kWorks).length() == 0 || gpu_fact(context, gpu, "mig") == "enabled") continue;
+    if (active_phase(use, kWorks).length() == 0 || is_divided(context, gpu)) continue;
     if (first.empty()) first = gpu;
     for (std::size_t t = 0; t < use.size(); ++t) {
       if (std::isnan(use[t])) continue;
@@ -122,7 +122,7 @@ Finding describe(const RuleContext& context, const Standstill& still, const JobV
   finding.impact.how = "time in which its GPUs did not work between their first and their last work";
   finding.severity = severity_of_loss(still.seconds, *finding.impact.percent, context.threshold("min_lost_seconds"),
                                       context.threshold("min_lost_percent"));
-  Evidence use = gpu_evidence(context, still.gpu, "gpu.utilization", "mean", still.use, std::nullopt, "percent");
+  Evidence use = fact(context, "gpu.utilization", still.gpu, "mean", still.use, std::nullopt, "percent");
   use.span = finding.intervals.front();
   finding.evidence.push_back(std::move(use));
   return finding;
@@ -130,8 +130,8 @@ Finding describe(const RuleContext& context, const Standstill& still, const JobV
 
 Evidence then(const RuleContext& context, const Finding& finding, std::string metric, const std::string& instance,
               double observed, std::optional<double> of, std::string unit) {
-  Evidence evidence = gpu_evidence(context, instance, std::move(metric), "mean while the GPUs stood still", observed,
-                                   of, std::move(unit));
+  Evidence evidence =
+      fact(context, std::move(metric), instance, "mean while the GPUs stood still", observed, of, std::move(unit));
   evidence.span = finding.intervals.front();
   return evidence;
 }
@@ -372,7 +372,7 @@ std::vector<Finding> check_small_kernels(const RuleContext& context) {
   finding.instances = {gpu};
   finding.intervals = {context.span(phase.begin, phase.end)};
   finding.impact.how = "not known: the size of its kernels is not measured";
-  finding.evidence.push_back(gpu_evidence(context, gpu, "gpu.power", "95 % of the time below", watts, *limit, "W"));
+  finding.evidence.push_back(fact(context, "gpu.power", gpu, "95 % of the time below", watts, *limit, "W"));
   finding.evidence.push_back(then(context, finding, "process.cpu_time", now.process, now.busiest, 1, "cpus"));
   finding.evidence.back().feature = "mean while the GPUs worked";
   finding.sentence = fmt::format(

@@ -35,7 +35,7 @@ std::vector<Finding> check_heat(const RuleContext& context) {
   const double degrees = mean_inside(hot, hot.empty() ? Interval{} : worst.at);
   const auto limit = gpu_number(context, worst.gpu, "slowdown_temperature");
   if (!std::isnan(degrees)) {
-    finding.evidence.push_back(gpu_evidence(context, worst.gpu, "gpu.temperature", "mean", degrees, limit, "Cel"));
+    finding.evidence.push_back(fact(context, "gpu.temperature", worst.gpu, "mean", degrees, limit, "Cel"));
   }
   finding.sentence = fmt::format("Heat held the clocks of {} on {} down for {} of the {} it worked ({} %).{}",
                                  gpu_name(context, worst.gpu), context.telemetry.node, duration(worst.seconds),
@@ -83,7 +83,7 @@ std::vector<Finding> check_power(const RuleContext& context) {
     if (held.share() < context.threshold("min_share") || held.seconds < context.threshold("min_seconds")) continue;
     Finding finding = held_back_finding(context, held, {{"usual", fmt::format("{:.0f}", *usual)}});
     finding.severity = Severity::notice;  // a site may want it so, for all of its nodes
-    finding.evidence.push_back(gpu_evidence(context, held.gpu, "gpu.power_limit", "value", *limit, *usual, "W"));
+    finding.evidence.push_back(fact(context, "gpu.power_limit", held.gpu, "value", *limit, *usual, "W"));
     finding.sentence = fmt::format(
         "The power limit of {} on {} is {} W, and {} W are usual for it; it held the clocks down in {} % of "
         "the time the GPU worked.",
@@ -166,7 +166,7 @@ std::vector<Finding> check_locked(const RuleContext& context) {
     finding.intervals = {context.span(0, context.telemetry.samples)};
     finding.impact.how = "not known: how far its work follows the clock";
     finding.evidence.push_back(
-        gpu_evidence(context, gpu, "gpu.sm_clock", "while it worked", found->at * 1e6, found->possible * 1e6, "Hz"));
+        fact(context, "gpu.sm_clock", gpu, "while it worked", found->at * 1e6, found->possible * 1e6, "Hz"));
     finding.sentence = fmt::format("{} on {} worked at {} MHz, and {} MHz are possible: {}.", gpu_name(context, gpu),
                                    context.telemetry.node, number(found->at), number(found->possible), found->how);
     finding.runner_up = {"gpu.power_cap", "the power limit did not hold it down"};

@@ -8,6 +8,7 @@
 
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/not_measured.h"
+#include "postproc/diagnose/busiest_disk.h"
 #include "postproc/diagnose/interval_finding.h"
 #include "postproc/words/quantity.h"
 
@@ -78,14 +79,6 @@ std::optional<Signal> moved_bytes(const RuleContext& context, const Mount& mount
     }
   }
   return sum;
-}
-
-double busiest_disk(const RuleContext& context, Interval at) {
-  double most = 0;
-  for (const std::size_t channel : context.channels("disk.io_time")) {
-    most = std::fmax(most, mean_inside(channel_rate(context, channel, 1e-9, "s/s").values, at));
-  }
-  return most;
 }
 
 // --- a server that does not answer ---
@@ -218,7 +211,7 @@ std::vector<Finding> hangs(const RuleContext& context, const Mount& mount, std::
   for (const Interval silence : silences(context, completed.values)) {
     const Interval at = waiting_in(context, silence, blocked);
     if (context.seconds(at.length()) < context.threshold("min_hang")) continue;
-    if (busiest_disk(context, at) > context.threshold("max_disk_busy")) continue;
+    if (busiest_disk(context, at).busy > context.threshold("max_disk_busy")) continue;
     const Answer answer = answer_to(context, mount, silence, at);
     if (answer == Answer::none_expected || lost_on_the_way(context, at)) continue;
     found.emplace_back(at, answer);

@@ -11,6 +11,7 @@
 #include "hdf5schema/basics/not_measured.h"
 #include "postproc/diagnose/interval_finding.h"
 #include "postproc/diagnose/lossy_ways.h"
+#include "postproc/numerics/present_values.h"
 #include "postproc/words/quantity.h"
 
 namespace reveal {
@@ -41,12 +42,6 @@ std::vector<double> open_steps(const RuleContext& context, std::string_view metr
     if (explained[t]) series[t] = kNaN;
   }
   return series;
-}
-
-double sum_of(std::span<const double> series) {
-  double sum = 0;
-  for (const double value : series) sum += std::isnan(value) ? 0 : value;
-  return sum;
 }
 
 /// Means over whole seconds: retransmissions follow what was sent by a round trip and more.
@@ -92,10 +87,10 @@ Retransmissions count(const RuleContext& context) {
   const auto explained = explained_steps(context);
   const auto sent = open_steps(context, "tcp.OutSegs", explained);
   const auto again = open_steps(context, "tcp.RetransSegs", explained);
-  return {.sent = sum_of(sent),
-          .again = sum_of(again),
-          .needless = sum_of(open_steps(context, "tcpext.TCPDSACKRecv", explained)),
-          .recovered = sum_of(open_steps(context, "tcpext.TCPSackRecovery", explained)),
+  return {.sent = present_values(sent).sum,
+          .again = present_values(again).sum,
+          .needless = present_values(open_steps(context, "tcpext.TCPDSACKRecv", explained)).sum,
+          .recovered = present_values(open_steps(context, "tcpext.TCPSackRecovery", explained)).sum,
           .with_bursts = follows(context, again, sent)};
 }
 

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "hdf5schema/basics/error.h"
+#include "postproc/diagnose/busiest_disk.h"
 #include "postproc/diagnose/found_before.h"
 #include "postproc/diagnose/outsiders.h"
 #include "postproc/words/quantity.h"
@@ -83,26 +84,15 @@ bool knows_own_bytes(const RuleContext& context, Interval at) {
   return started && mean_inside(started->values, at) <= context.threshold("max_started");
 }
 
-struct Disk {
-  std::string name;
-  double busy = 0;   // share of the time
-  double bytes = 0;  // moved
-};
-
-Disk busiest_disk(const RuleContext& context, Interval at) {
-  Disk busiest;
-  for (const std::size_t channel : context.channels("disk.io_time")) {
-    const double busy = mean_inside(channel_rate(context, channel, 1e-9, "s/s").values, at);
-    if (!(busy > busiest.busy)) continue;
-    busiest = {context.telemetry.channels[channel].instance, busy, 0};
-  }
+double bytes_moved(const RuleContext& context, const BusiestDisk& disk, Interval at) {
+  double bytes = 0;
+  if (disk.name.empty()) return bytes;
   for (const std::string_view metric : {"disk.read_bytes", "disk.write_bytes"}) {
-    for (const std::size_t channel : context.channels(metric, busiest.name)) {
-      if (busiest.name.empty()) continue;
-      busiest.bytes += sum_inside(context, channel_rate(context, channel, 1, "bytes/s"), at);
+    for (const std::size_t channel : context.channels(metric, disk.name)) {
+      bytes += sum_inside(context, channel_rate(context, channel, 1, "bytes/s"), at);
     }
   }
-  return busiest;
+  return bytes;
 }
 
 void add_disk(const RuleContext& context, const Signal& used, std::vector<Finding>& findings) {
@@ -111,23 +101,24 @@ void add_disk(const RuleContext& context, const Signal& used, std::vector<Findin
   if (!wait) return;
   for (const Suffering& suffering : sufferings(context, *wait, used)) {
     const Interval at = suffering.wait.at;
-    const Disk disk = busiest_disk(context, at);
+    const BusiestDisk disk = busiest_disk(context, at);
     if (disk.busy < context.threshold("min_disk_busy") || is_told(context, at)) continue;
     if (!knows_own_bytes(context, at)) continue;
-    const double others = disk.bytes - own_bytes(context, at);
-    if (!(others >= context.threshold("min_others") * disk.bytes)) continue;
+    const double bytes = bytes_moved(context, disk, at);
+    const double others = bytes - own_bytes(context, at);
+    if (!(others >= context.threshold("min_others") * bytes)) continue;
     const double length = context.seconds(at.length());
     Finding finding = describe(
         context, suffering, *wait, used,
         fmt::format("Others on {} kept disk {} busy {} % of the time for {}: {} of the {} it moved were not the job's; "
                     "the job used {} cpus instead of {}.",
                     context.telemetry.node, disk.name, number(100 * disk.busy), duration(length),
-                    quantity(others, "bytes"), quantity(disk.bytes, "bytes"), number(suffering.used.inside),
+                    quantity(others, "bytes"), quantity(bytes, "bytes"), number(suffering.used.inside),
                     number(suffering.used.outside)));
     finding.subsystem = Subsystem::storage;
     finding.instances = {disk.name};
     Evidence moved = evidence_of(context, Signal{"disk.read_bytes + disk.write_bytes", "bytes/s", {}},
-                                 Contrast{disk.bytes / length, (disk.bytes - others) / length, 0}, at);
+                                 Contrast{bytes / length, (bytes - others) / length, 0}, at);
     moved.instance = disk.name;
     finding.evidence.push_back(std::move(moved));
     finding.runner_up = {"mem.writeback_stall", "pages that wait to be written: the job itself wrote little before"};

@@ -20,20 +20,6 @@ Interval all_of(const RuleContext& context) {
   return {0, context.telemetry.samples};
 }
 
-Evidence mean_of(const RuleContext& context, std::string metric, std::string instance, double observed,
-                 std::optional<double> expected, std::string unit) {
-  return {.metric = std::move(metric),
-          .instance = std::move(instance),
-          .node = context.telemetry.node,
-          .feature = "mean",
-          .observed = observed,
-          .expected = expected,
-          .unit = std::move(unit),
-          .span = context.span(0, context.telemetry.samples),
-          .detectors = {},
-          .score = std::nullopt};
-}
-
 double mean_level(const RuleContext& context, std::string_view metric, const std::string& process) {
   const auto channels = context.channels(metric, process);
   return channels.empty() ? kNaN : mean_inside(context.telemetry.series(channels.front()), all_of(context));
@@ -143,7 +129,7 @@ Finding describe_travellers(const RuleContext& context, const NumaLayout& layout
   std::string seen;
   for (const Traveller& each : found) {
     finding.instances.push_back(each.process);
-    finding.evidence.push_back(mean_of(context, "process.last_cpu", each.process, each.hops, 0.0, "count/s"));
+    finding.evidence.push_back(fact(context, "process.last_cpu", each.process, "mean", each.hops, 0.0, "count/s"));
     finding.evidence.back().feature = "changes of the NUMA node";
   }
   for (const Consequence& each : after) {
@@ -151,12 +137,12 @@ Finding describe_travellers(const RuleContext& context, const NumaLayout& layout
     if (!(mean >= each.least)) continue;
     finding.severity = Severity::notice;
     finding.confidence = Confidence::likely;
-    finding.evidence.push_back(mean_of(context, each.signal->metric, "", mean, std::nullopt, each.signal->unit));
+    finding.evidence.push_back(fact(context, each.signal->metric, "", "mean", mean, std::nullopt, each.signal->unit));
     seen += (seen.empty() ? "; " : ", ") + words_of(each, mean);
   }
   if (const auto moves = rate(context, "perf.migrations", 1, "count/s")) {
     finding.evidence.push_back(
-        mean_of(context, moves->metric, "", mean_rate(moves, context), std::nullopt, moves->unit));
+        fact(context, moves->metric, "", "mean", mean_rate(moves, context), std::nullopt, moves->unit));
   }
   const Traveller& first = found.front();
   const std::string bind = context.snapshot_value("env.SLURM_CPU_BIND");
@@ -284,15 +270,17 @@ Finding describe_churn(const RuleContext& context, const Churn& churn, double sh
   Finding finding = finding_at(context, all_of(context));
   finding.severity = Severity::notice;
   finding.confidence = price ? Confidence::likely : Confidence::possible;
-  finding.evidence.push_back(mean_of(context, churn.faults.metric, "", churn.mean, 0.0, churn.faults.unit));
-  finding.evidence.push_back(mean_of(context, "vmstat.numa_hint_faults_local", "", churn.local, std::nullopt, "ratio"));
+  finding.evidence.push_back(fact(context, churn.faults.metric, "", "mean", churn.mean, 0.0, churn.faults.unit));
+  finding.evidence.push_back(
+      fact(context, "vmstat.numa_hint_faults_local", "", "mean", churn.local, std::nullopt, "ratio"));
   finding.evidence.back().feature = "share of the faults that found the page where it should be";
   if (churn.moved > 0) {
-    finding.evidence.push_back(mean_of(context, "vmstat.numa_pages_migrated", "", churn.moved, std::nullopt, "bytes"));
+    finding.evidence.push_back(
+        fact(context, "vmstat.numa_pages_migrated", "", "mean", churn.moved, std::nullopt, "bytes"));
     finding.evidence.back().feature = "sum";
   }
   if (price) {
-    finding.evidence.push_back(mean_of(context, "cpu.system", "", price->with, price->without, "cpus"));
+    finding.evidence.push_back(fact(context, "cpu.system", "", "mean", price->with, price->without, "cpus"));
     finding.evidence.back().feature = "in the third of the seconds with most faults; expected: with fewest";
     const auto used = rate(context, "job.cpu_time", 1e-9, "cpus");
     const double width = std::max(1.0, mean_rate(used, context));

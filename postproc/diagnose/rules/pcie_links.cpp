@@ -9,6 +9,7 @@
 #include "hdf5schema/basics/text.h"
 #include "postproc/diagnose/rule.h"
 #include "postproc/diagnose/signals.h"
+#include "postproc/telemetry/snapshot_facts.h"
 #include "postproc/words/quantity.h"
 
 namespace reveal {
@@ -34,15 +35,8 @@ std::vector<Adapter> adapters(const RuleContext& context) {
   return all;
 }
 
-std::optional<std::string> value_in(const Snapshot& snapshot, const std::string& key) {
-  for (const auto& [name, value] : snapshot) {
-    if (name == key) return value;
-  }
-  return std::nullopt;
-}
-
 /// The number that "16" and "8.0 GT/s PCIe" begin with; NaN for "Unknown".
-double number_in(const std::optional<std::string>& text) {
+double number_in(std::optional<std::string_view> text) {
   double value = std::nan("");
   if (text) std::from_chars(text->data(), text->data() + text->size(), value);
   return value;
@@ -50,7 +44,7 @@ double number_in(const std::optional<std::string>& text) {
 
 /// As it was at the start and, where it is known, at the end: what was low only once may have been asleep.
 double highest_of(const RuleContext& context, const std::string& key) {
-  return std::fmax(number_in(value_in(context.begin, key)), number_in(value_in(context.end, key)));
+  return std::fmax(number_in(fact_in(context.begin, key)), number_in(fact_in(context.end, key)));
 }
 
 /// What both ends can do; NaN unless both say it.
@@ -115,11 +109,11 @@ struct Errors {
 
 /// Between the two looks of the trace; of a node without a job, since it was started. Nothing where nobody counts them.
 std::optional<Errors> errors_of(const RuleContext& context, const std::string& key) {
-  const double before = number_in(value_in(context.begin, key));
+  const double before = number_in(fact_in(context.begin, key));
   // The second look has only what changed since; where it has nothing at all, there may have been none.
-  const auto changed = value_in(context.end, key);
+  const auto changed = fact_in(context.end, key);
   const double after = changed || context.end.empty() ? number_in(changed) : before;
-  const double age = number_in(value_in(context.begin, "since_start.seconds"));
+  const double age = number_in(fact_in(context.begin, "since_start.seconds"));
   if (context.without_job() && before >= 0 && age > 0) return Errors{before, age};
   if (std::isnan(before) || std::isnan(after) || after < before) return std::nullopt;
   return Errors{after - before, job_seconds(context)};

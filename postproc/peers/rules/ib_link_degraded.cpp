@@ -10,6 +10,7 @@
 #include "postproc/diagnose/event_count.h"
 #include "postproc/diagnose/rdma_ports.h"
 #include "postproc/peers/job_rule.h"
+#include "postproc/telemetry/snapshot_facts.h"
 #include "postproc/words/lists.h"
 
 namespace reveal {
@@ -19,13 +20,6 @@ constexpr std::string_view kRdma = "rdma.";
 constexpr std::string_view kRate = ".rate";
 constexpr std::string_view kState = ".state";
 constexpr std::string_view kUp = "ACTIVE";
-
-std::string end_value(const RuleContext& context, const std::string& key) {
-  for (const auto& [name, value] : context.end) {
-    if (name == key) return value;
-  }
-  return "";
-}
 
 /// When the port's link failed or trained again, where that was counted; else some time in the job.
 TimeSpan when_it_fell(const RuleContext& context, const RdmaPort& port) {
@@ -60,8 +54,8 @@ Finding at_port(const RuleContext& context, const RdmaPort& port, double gigabit
 }
 
 std::optional<Finding> degraded(const RuleContext& context, const RdmaPort& port) {
-  const std::string state = end_value(context, "rdma." + port.key + ".state");
-  const LinkRate rate = link_rate_of(end_value(context, "rdma." + port.key + ".rate"));
+  const std::string_view state = fact_in(context.end, "rdma." + port.key + ".state").value_or("");
+  const LinkRate rate = link_rate_of(fact_in(context.end, "rdma." + port.key + ".rate").value_or(""));
   if (!state.empty() && state != kUp) {
     Finding finding = at_port(context, port, 0, port.rate.gigabits);
     finding.confidence = Confidence::certain;
@@ -109,13 +103,6 @@ bool is_worse(const FactDifference& fact) {
   return fact.key.ends_with(kRate) && link_rate_of(fact.value).gigabits < link_rate_of(fact.usual).gigabits;
 }
 
-std::string_view fact_of(const NodeProfile& node, std::string_view key) {
-  for (const auto& [name, value] : node.facts) {
-    if (name == key) return value;
-  }
-  return "";
-}
-
 /// Whether the port of this name is, on all nodes on which it is as usual, of the device type and link layer of this
 /// node's. Nodes with different adapters give the same name to different ports.
 bool is_comparable(const JobRuleContext& context, const FactDifference& fact, const std::string& node) {
@@ -126,8 +113,9 @@ bool is_comparable(const JobRuleContext& context, const FactDifference& fact, co
                                 [&](const NodeProfile* profile) { return profile->node == node; });
   if (own == context.nodes.end()) return false;
   return std::all_of(context.nodes.begin(), context.nodes.end(), [&](const NodeProfile* other) {
-    return fact_of(*other, fact.key) != fact.usual ||
-           (fact_of(*other, type) == fact_of(**own, type) && fact_of(*other, layer) == fact_of(**own, layer));
+    return fact_in(other->facts, fact.key) != fact.usual ||
+           (fact_in(other->facts, type) == fact_in((*own)->facts, type) &&
+            fact_in(other->facts, layer) == fact_in((*own)->facts, layer));
   });
 }
 

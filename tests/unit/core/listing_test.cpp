@@ -44,6 +44,13 @@ TEST(Listing, AsMarkdownHasOneRowForEveryMetric) {
   EXPECT_NE(text.find("mem.\\<key>"), std::string::npos) << "a reader would take <key> for a tag";
 }
 
+TEST(Listing, GivesFactsAsAnObject) {
+  const Snapshot facts{{"cpu.model", "a \"b\""}, {"kernel.release", "6.1"}};
+  EXPECT_EQ(nlohmann::json::parse(list_facts(facts, Form::json)),
+            (nlohmann::json{{"cpu.model", "a \"b\""}, {"kernel.release", "6.1"}}));
+  EXPECT_EQ(list_facts(facts, Form::text), "cpu.model = a \"b\"\nkernel.release = 6.1\n");
+}
+
 TEST(Listing, ThatSomethingCostsMoreOnLargeHostsIsSaid) {
   const auto list = nlohmann::json::parse(list_probes(Form::json));
   for (const auto& probe : list) {

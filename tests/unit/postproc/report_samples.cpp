@@ -355,6 +355,18 @@ Report many_nodes() {
   report.coverage.push_back({{"n40"}, 1200, 0, std::nullopt, {}, "no trace arrived"});
   report.partial = true;
   report.supersedes = "4713-0-0";
+  report.locality = {{.node = "n01",
+                      .places = {{.numa = 0,
+                                  .cpus = "0-31",
+                                  .job_cpus = "0-15",
+                                  .gpus = {"gpu0 (0000:17:00.0)", "gpu1 (0000:31:00.0)"},
+                                  .networks = {"mlx5_0 (ib0, 200 Gb/sec (4X HDR), ACTIVE)"},
+                                  .interrupts = {"net ib0, infiniband mlx5_0: 32 vectors on cpus 0-31"},
+                                  .processes = {"rank0 (98 % of its time; memory 3.1 GiB here; gpu0 here)"}},
+                                 {.numa = 1, .cpus = "32-63", .networks = {"eth0 (25 Gb/s)"}},
+                                 {.gpus = {"0000:65:00.0"}}},
+                      .note = ""},
+                     {.node = "n02", .places = {}, .note = "one NUMA node: all is near"}};
   const Finding note = report.findings[1];
   for (std::size_t i = 0; i < 5; ++i) {
     report.findings.push_back(note);
@@ -404,6 +416,7 @@ Report hostile() {
   report.timeline[2].values.assign(report.timeline[2].values.size(), kGap);
   report.timeline[3].values.clear();
   report.coverage[0].probes[3].reason = script;
+  report.locality = {{image, {{1, script, image, {script}, {image}, {script}, {"\x1b[31m" + script}}}, script}};
   report.not_checked[0].rule = script;
   report.files = {{image, "../../etc/passwd"}};
   return report;

@@ -25,6 +25,13 @@ TEST(ProbeCheck, SortsByWhoCanDoSomething) {
   EXPECT_EQ(guest.not_here[1].name, "energy");
 }
 
+TEST(NodeFacts, AreAnObjectOfTexts) {
+  const Snapshot facts = facts_of_node(R"({"cpu.count": "2", "odd": 7})");
+  EXPECT_EQ(facts, (Snapshot{{"cpu.count", "2"}}));
+  EXPECT_THROW(static_cast<void>(facts_of_node("[]")), Error);
+  EXPECT_THROW(static_cast<void>(facts_of_node("{")), Error);
+}
+
 TEST(ProbeCheck, ExplainsOneProbe) {
   const std::string list = R"([{"name": "cpu", "help": "Time of each cpu", "period_seconds": 0.1,
     "period_seconds_on_1152_cpus": 5.0, "privilege": "root", "remedy": "",

@@ -1,0 +1,48 @@
+// What is near what in a node: cpus, GPUs, network cards, their interrupts and the job's processes by NUMA node, as far
+// as the node's configuration and the trace say.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "hdf5schema/trace.h"
+
+namespace reveal {
+
+struct NumaLayout;
+struct Telemetry;
+
+/// One NUMA node, or what nobody knows the place of. In words that can be printed.
+struct LocalityPlace {
+  std::optional<int> numa;  // nothing: the firmware does not say it
+  std::string cpus;         // "0-15"
+  std::string job_cpus;     // of these, those the job may use; "" where it is not known, or there are none
+  std::vector<std::string> gpus, networks, interrupts, processes;
+  bool operator==(const LocalityPlace&) const = default;
+};
+
+struct LocalityMap {
+  std::string node;
+  std::vector<LocalityPlace> places;  // NUMA nodes in rising order, then what has none; empty: see `note`
+  std::string note;                   // why there is nothing to tell apart
+  bool operator==(const LocalityMap&) const = default;
+};
+
+/// Where one process of the job was.
+struct ProcessPlace {
+  std::string name;               // "rank0"
+  std::map<int, double> shares;   // of its time, by NUMA node
+  std::map<int, double> bytes;    // of its own memory, by NUMA node
+  std::vector<std::string> gpus;  // on which it had memory
+};
+
+[[nodiscard]] std::vector<ProcessPlace> process_places(const Telemetry& telemetry, const NumaLayout& layout);
+
+/// What `begin` lacks is taken from `end`: a job that began late, a GPU that answered late.
+[[nodiscard]] LocalityMap locality_map(const Snapshot& begin, const Snapshot& end,
+                                       std::span<const ProcessPlace> processes = {});
+
+}  // namespace reveal

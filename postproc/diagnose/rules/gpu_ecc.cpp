@@ -1,0 +1,101 @@
+// Errors of a GPU's memory while the job ran.
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+
+#include "hdf5schema/basics/error.h"
+#include "postproc/diagnose/event_count.h"
+#include "postproc/diagnose/gpu_signals.h"
+#include "postproc/words/quantity.h"
+
+namespace reveal {
+namespace {
+
+bool ever_set(const RuleContext& context, std::string_view metric, const std::string& gpu) {
+  const auto series = gpu_series(context, metric, gpu);
+  return std::any_of(series.begin(), series.end(), [](double value) { return value >= 1; });
+}
+
+struct MemoryState {
+  std::string_view metric;
+  std::string_view words;
+  Severity severity;
+};
+// A pending row or page costs neither speed nor results: it waits for the next reset.
+constexpr std::array kMemoryStates = {
+    MemoryState{"gpu.remap_failed", "could not replace a bad row by a spare one", Severity::warning},
+    MemoryState{"gpu.remap_pending", "has a bad row of memory that is replaced when the GPU is reset",
+                Severity::notice},
+    MemoryState{"gpu.retired_pages_pending", "has a bad page of memory that is retired when the GPU is reset",
+                Severity::notice}};
+
+std::vector<Finding> check_memory(const RuleContext& context) {
+  const std::vector<std::string> gpus = gpus_measured(context);
+  std::vector<Finding> findings;
+  std::map<std::string, EventCount> uncorrected;
+  bool known = !context.channels("gpu.ecc_uncorrected").empty();
+  if (known) {
+    for (const EventCount& count : counted_events(context, "gpu.ecc_uncorrected")) {
+      uncorrected.emplace(context.telemetry.channels[count.channel].instance, count);
+    }
+  }
+  for (const std::string& gpu : gpus) {
+    if (const auto found = uncorrected.find(gpu); found != uncorrected.end()) {
+      const EventCount& count = found->second;
+      Finding finding = gpu_finding(context, gpu, bad_for_jobs(context, {{"wrong_results", "yes"}}));
+      finding.severity = Severity::critical;
+      finding.intervals = {context.span(count.at.begin, count.at.end)};
+      finding.impact.how = "not known: results computed from this memory may be wrong";
+      finding.evidence.push_back(evidence_of(context, count));
+      finding.evidence.back().detectors = {"driver counter"};
+      finding.sentence = fmt::format("The memory of {} on {} had {} that could not be corrected while the job ran.",
+                                     gpu_name(context, gpu), context.telemetry.node, counted(count.total, "error"));
+      findings.push_back(std::move(finding));
+      continue;
+    }
+    for (const MemoryState& state : kMemoryStates) {
+      known = known || !gpu_series(context, state.metric, gpu).empty();
+      if (!ever_set(context, state.metric, gpu)) continue;
+      const bool failed = state.severity >= Severity::warning;
+      Finding finding = gpu_finding(context, gpu, failed ? bad_for_jobs(context) : JobValues{});
+      finding.severity = state.severity;
+      finding.impact.how = failed ? "none seen: no error of it while the job ran"
+                                  : "none: memory that waits to be replaced costs neither speed nor results";
+      finding.evidence.push_back(fact(context, std::string(state.metric), gpu, "value", 1, 0, "count"));
+      finding.sentence = fmt::format("{} on {} {}.", gpu_name(context, gpu), context.telemetry.node, state.words);
+      finding.runner_up = {"", "corrected errors alone: they are left out"};
+      findings.push_back(std::move(finding));
+      break;
+    }
+  }
+  if (!known) throw Unavailable("not measured: memory errors of GPUs (no ECC, or the driver does not tell them)");
+  return findings;
+}
+
+const RegisteredRule kEcc{{
+    .id = "gpu.ecc_remap",
+    .title = "A GPU's memory has errors",
+    .looks_for =
+        "Memory errors that were not corrected (gpu.ecc_uncorrected), and bad memory that waits to be replaced "
+        "or cannot be (gpu.remap_pending, gpu.remap_failed, gpu.retired_pages_pending).",
+    .kind = FindingKind::audit,
+    .subsystem = Subsystem::gpu,
+    .order = 13,
+    .look_alikes = "corrected errors alone",
+    .proof = Proof::test_double,
+    .user_remedy = {{"sbatch --exclude={nodes} ...   # until the GPU was reset or replaced", "avoid_node"}},
+    .advice = {{"After errors that were not corrected, start again from a checkpoint that is older than they are.",
+                "wrong_results"}},
+    .admin_remedy = {"nvidia-smi -i {gpu} -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT",
+                     {"scontrol update nodename={nodes} state=drain reason=gpu-ecc", "avoid_node"},
+                     "nvidia-smi -r -i {gpu}   # once nothing runs there: replaces what is pending; failed: RMA"},
+    .verify = "remap pending is No after the reset, and the volatile count of uncorrected errors stays 0",
+    .sources = {"https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/error-recovery-and-response-flags.html",
+                "https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceQueries.html"},
+    .check = check_memory,
+}};
+
+}  // namespace
+}  // namespace reveal

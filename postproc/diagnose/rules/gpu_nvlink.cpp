@@ -1,0 +1,137 @@
+// Links of a GPU to other GPUs that were down or made errors while the job ran.
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "hdf5schema/basics/error.h"
+#include "postproc/diagnose/event_count.h"
+#include "postproc/diagnose/gpu_signals.h"
+#include "postproc/words/lists.h"
+#include "postproc/words/quantity.h"
+
+namespace reveal {
+namespace {
+
+struct Link {
+  std::string gpu;
+  std::string instance;  // "gpu0/link3"
+  bool up_once = false;
+  bool down_at_end = false;
+};
+
+std::vector<Link> links(const RuleContext& context) {
+  std::vector<Link> all;
+  for (const std::size_t channel : context.channels("nvlink.active")) {
+    Link link{.instance = context.telemetry.channels[channel].instance};
+    link.gpu = link.instance.substr(0, link.instance.find('/'));
+    for (const double value : context.telemetry.series(channel)) {
+      if (std::isnan(value)) continue;
+      link.up_once = link.up_once || value >= 1;
+      link.down_at_end = value < 1;
+    }
+    all.push_back(std::move(link));
+  }
+  return all;
+}
+
+/// Links that are up, of each GPU.
+std::map<std::string, int> links_up(std::span<const Link> all) {
+  std::map<std::string, int> up;
+  for (const Link& link : all) up[link.gpu] += link.up_once ? 1 : 0;
+  return up;
+}
+
+/// Most links that a GPU of the same kind has up; 0 for the only one of its kind.
+int links_of_kind(const RuleContext& context, const std::map<std::string, int>& up, const std::string& gpu) {
+  int most = 0;
+  for (const auto& [other, count] : up) {
+    if (other != gpu && gpu_fact(context, other, "name") == gpu_fact(context, gpu, "name"))
+      most = std::max(most, count);
+  }
+  return most;
+}
+
+std::vector<Finding> check_links(const RuleContext& context) {
+  const std::vector<Link> all = links(context);
+  if (all.empty()) throw Unavailable("not measured: nvlink.active (these GPUs have no NVLink, or no GPU was measured)");
+  const auto up = links_up(all);
+  std::vector<Finding> findings;
+  for (const auto& [gpu, count] : up) {
+    std::vector<std::string> down;
+    std::vector<std::string> never_up;
+    const int expected = links_of_kind(context, up, gpu);
+    for (const Link& link : all) {
+      if (link.gpu != gpu || !link.down_at_end) continue;
+      if (link.up_once) {
+        down.push_back(link.instance);
+      } else if (count < expected) {  // else the board does not use it
+        never_up.push_back(link.instance);
+      }
+    }
+    const bool fell = !down.empty();
+    if (!fell) down = std::move(never_up);
+    if (down.empty()) continue;
+    Finding finding = gpu_finding(context, gpu, fell ? bad_for_jobs(context) : JobValues{});
+    // Boards of the same name may be wired differently.
+    finding.severity = fell ? Severity::warning : Severity::notice;
+    finding.confidence = fell ? Confidence::certain : Confidence::possible;
+    finding.instances = down;
+    finding.impact.how = "not known: what the job moved between its GPUs was not compared";
+    const auto alive = static_cast<double>(count) - static_cast<double>(fell ? down.size() : 0);
+    finding.evidence.push_back(
+        fact(context, "nvlink.active", gpu, "links that are up", alive, std::max<double>(count, expected), "count"));
+    finding.sentence = fmt::format(
+        "{} of {} on {} {} down{}: {}.", counted(static_cast<double>(down.size()), "NVLink"), gpu_name(context, gpu),
+        context.telemetry.node, fell ? "went" : "is",
+        fell ? " while the job ran and did not come up again" : ", and its neighbours of the same kind have more",
+        listed(down));
+    finding.runner_up = {"", "a board without these links: others of the kind have them, or they were up before"};
+    findings.push_back(std::move(finding));
+  }
+  for (const std::string_view metric : {"nvlink.recoveries", "nvlink.crc_errors"}) {
+    if (context.channels(metric).empty()) continue;
+    for (const EventCount& count : counted_events(context, metric)) {
+      if (count.total < context.threshold("min_errors")) continue;
+      const std::string instance = context.telemetry.channels[count.channel].instance;
+      Finding finding = gpu_finding(context, instance.substr(0, instance.find('/')));
+      finding.severity = Severity::notice;
+      finding.instances = {instance};
+      finding.intervals = {context.span(count.at.begin, count.at.end)};
+      finding.impact.how = "none seen: the link repeats what was damaged";
+      finding.evidence.push_back(evidence_of(context, count));
+      finding.evidence.back().detectors = {"driver counter"};
+      finding.sentence =
+          fmt::format("NVLink {} on {} counted {} while the job ran.", instance, context.telemetry.node,
+                      counted(count.total, metric == "nvlink.recoveries" ? "new training" : "checksum error"));
+      findings.push_back(std::move(finding));
+      break;  // the worst of a kind
+    }
+  }
+  return findings;
+}
+
+const RegisteredRule kNvlink{{
+    .id = "gpu.nvlink_down",
+    .title = "An NVLink is down or has errors",
+    .looks_for = "NVLinks that went down, that are down while other GPUs of the kind have them up (nvlink.active), or "
+                 "that counted errors (nvlink.recoveries, nvlink.crc_errors).",
+    .kind = FindingKind::audit,
+    .subsystem = Subsystem::gpu,
+    .order = 14,
+    .look_alikes = "a board without NVLink or with fewer links,a link that came up again",
+    .proof = Proof::test_double,
+    .thresholds = {{"min_errors", 10, "errors", "errors of one link from which it is reported"}},
+    .user_remedy = {{"sbatch --exclude={nodes} ...   # until the links are up", "avoid_node"},
+                    "nvidia-smi nvlink -s -i {gpu}; nvidia-smi topo -m"},
+    .admin_remedy = {"nvidia-smi nvlink -e -i {gpu}; systemctl status nvidia-fabricmanager",
+                     {"scontrol update nodename={nodes} state=drain reason=nvlink", "avoid_node"}},
+    .verify = "nvidia-smi nvlink -s shows all links of the GPU with their speed",
+    .sources = {"https://docs.nvidia.com/deploy/nvml-api/group__NvLink.html",
+                "https://github.com/Azure/azurehpc-health-checks"},
+    .check = check_links,
+}};
+
+}  // namespace
+}  // namespace reveal

@@ -1,0 +1,147 @@
+// Errors of a GPU that its driver reported while the job ran.
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+
+#include "hdf5schema/basics/text.h"
+#include "postproc/diagnose/event_count.h"
+#include "postproc/diagnose/gpu_signals.h"
+#include "postproc/words/quantity.h"
+
+namespace reveal {
+namespace {
+
+enum class XidSource : std::uint8_t { unknown, repaired, application, hardware };  // by what one of several tells
+
+// https://docs.nvidia.com/deploy/xid-errors/index.html
+struct Xid {
+  int number;
+  XidSource source;
+  std::string_view words;
+};
+constexpr std::array kXids = {
+    Xid{13, XidSource::application, "a kernel failed, often an access outside of its memory"},
+    Xid{31, XidSource::application, "a kernel used memory that is not its own"},
+    Xid{43, XidSource::application, "the driver stopped a process after an error of its own"},
+    Xid{45, XidSource::application, "the driver cleaned up after a process that was killed"},
+    Xid{48, XidSource::hardware, "memory error that could not be corrected"},
+    Xid{63, XidSource::repaired, "a page or row of memory was taken out of use"},
+    Xid{64, XidSource::hardware, "a page or row of memory could not be taken out of use"},
+    Xid{74, XidSource::hardware, "NVLink error"},
+    Xid{79, XidSource::hardware, "the GPU has fallen off the bus"},
+    Xid{92, XidSource::repaired, "many corrected memory errors"},
+    Xid{94, XidSource::hardware, "memory error, contained to one application"},
+    Xid{95, XidSource::hardware, "memory error that was not contained"},
+    Xid{119, XidSource::hardware, "the GPU's system processor did not answer"},
+    Xid{120, XidSource::hardware, "the GPU's system processor failed"},
+};
+
+Xid xid_of(int number) {
+  const auto known = std::find_if(kXids.begin(), kXids.end(), [&](const Xid& one) { return one.number == number; });
+  return known == kXids.end() ? Xid{number, XidSource::unknown, "look it up in the driver's catalogue"} : *known;
+}
+
+/// The number that the driver told of a GPU; 0 where its event was left out.
+int number_told(const RuleContext& context, const std::string& gpu) {
+  int worst = 0;
+  for (const Event& event : context.events) {
+    if (event.object != gpu || event.code != "xid") continue;
+    const int number = static_cast<int>(parse_int(event.text.substr(0, event.text.find(' '))).value_or(0));
+    if (worst == 0 || xid_of(number).source > xid_of(worst).source) worst = number;
+  }
+  return worst;
+}
+
+/// What the driver told of one GPU: counted, or as events where the job ended with the error.
+struct Told {
+  double total = 0;
+  std::optional<EventCount> counted;
+  std::string lost;  // why; "": it was not
+};
+
+std::map<std::string, Told> all_told(const RuleContext& context) {
+  std::map<std::string, Told> all;
+  for (const Event& event : context.events) {
+    if (event.code == "xid") all[event.object].total += 1;
+    if (event.code == "gpu_lost") all[event.object].lost = event.text;
+  }
+  if (all.empty() || !context.channels("gpu.xid").empty()) {
+    for (const EventCount& count : counted_events(context, "gpu.xid")) {
+      Told& told = all[context.telemetry.channels[count.channel].instance];
+      told.total = std::max(told.total, count.total);
+      told.counted = count;
+    }
+  }
+  return all;
+}
+
+Finding lost_gpu(const RuleContext& context, const std::string& gpu, const Told& told, const Xid& xid) {
+  Finding finding = gpu_finding(context, gpu, bad_for_jobs(context, {{"gpu_error", "yes"}}));
+  finding.severity = Severity::critical;
+  finding.impact.how = "not known: what ran on the GPU then has failed";
+  finding.evidence.push_back(fact(context, "gpu.xid", gpu, "total", told.total, 0, "count"));
+  finding.evidence.back().detectors = {"driver event"};
+  finding.sentence =
+      fmt::format("The driver lost {} on {} while the job ran: {}{}.", gpu_name(context, gpu), context.telemetry.node,
+                  told.lost.starts_with("it needs a reset") ? "it needs a reset" : "it fell off the bus",
+                  xid.number > 0 ? fmt::format(" (Xid {})", xid.number) : "");
+  finding.runner_up = {"", "an error of the program: the driver would still reach the GPU"};
+  return finding;
+}
+
+std::vector<Finding> check_xid(const RuleContext& context) {
+  std::vector<Finding> findings;
+  for (const auto& [gpu, told] : all_told(context)) {
+    const Xid xid = xid_of(number_told(context, gpu));
+    if (!told.lost.empty()) {
+      findings.push_back(lost_gpu(context, gpu, told, xid));
+      continue;
+    }
+    const bool application = xid.source == XidSource::application;
+    const bool hardware = xid.source == XidSource::hardware;
+    JobValues values;
+    if (application) values["program_error"] = "yes";
+    if (hardware) values = bad_for_jobs(context, {{"gpu_error", "yes"}});
+    Finding finding = gpu_finding(context, gpu, values);
+    finding.severity = hardware ? Severity::critical : Severity::notice;
+    finding.impact.how = application || hardware ? "not known: what ran on the GPU then has usually failed"
+                                                 : "not known: nothing was seen to fail";
+    if (told.counted) finding.intervals = {context.span(told.counted->at.begin, told.counted->at.end)};
+    finding.evidence.push_back(told.counted ? evidence_of(context, *told.counted)
+                                            : fact(context, "gpu.xid", gpu, "total", told.total, 0, "count"));
+    finding.evidence.back().observed = told.total;
+    finding.evidence.back().detectors = {"driver event"};
+    finding.sentence = fmt::format("The driver reported {} of {} on {} while the job ran{}: {}.",
+                                   counted(told.total, hardware ? "critical error" : "error"), gpu_name(context, gpu),
+                                   context.telemetry.node, xid.number > 0 ? fmt::format(", Xid {}", xid.number) : "",
+                                   xid.number > 0 ? xid.words : "the kernel log has its number");
+    if (application) finding.runner_up = {"", "a broken GPU: this number follows an error of a program, as a rule"};
+    if (hardware) finding.runner_up = {"", "an error of the program: it has other numbers"};
+    findings.push_back(std::move(finding));
+  }
+  return findings;
+}
+
+const RegisteredRule kXid{{
+    .id = "gpu.xid",
+    .title = "The driver reported an error of a GPU",
+    .looks_for =
+        "Xid errors of the job's GPUs, and GPUs that the driver lost: gpu.xid and the events with their numbers.",
+    .kind = FindingKind::audit,
+    .subsystem = Subsystem::gpu,
+    .order = 11,
+    .look_alikes = "an error of the program (Xid 13; 31; 43; 45),memory that was replaced (Xid 63; 92)",
+    .proof = Proof::test_double,
+    .user_remedy = {{"compute-sanitizer {command} ...   # finds the access; much slower", "program_error"},
+                    {"sbatch --exclude={nodes} ...   # until the GPU was looked at", "avoid_node"}},
+    .admin_remedy = {"dmesg -T | grep 'NVRM: Xid'   # the number and its process; the catalogue says what to do",
+                     {"nvidia-smi -i {gpu} -q | grep -iE 'recovery|remap|pending'", "gpu_error"}},
+    .verify = "the same job runs without a line of NVRM: Xid in the kernel's log",
+    .sources = {"https://docs.nvidia.com/deploy/xid-errors/index.html"},
+    .check = check_xid,
+}};
+
+}  // namespace
+}  // namespace reveal

@@ -1,0 +1,81 @@
+#include "postproc/history/pair_history.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <set>
+
+#include "postproc/history/history.h"
+#include "postproc/numerics/median.h"
+#include "postproc/peers/node_pair.h"
+#include "postproc/words/lists.h"
+#include "postproc/words/quantity.h"
+
+namespace reveal {
+namespace {
+
+/// Of the difference between the nodes: what is nearer is the same.
+constexpr double kSameLevel = 0.25;
+
+/// What earlier runs had; nothing where too few measured it, or where they differ among themselves as the nodes do.
+std::optional<double> usual_level(const PairMetric& metric, double difference,
+                                  const std::vector<const RunRecord*>& baseline) {
+  std::vector<double> levels;
+  for (const RunRecord* run : baseline) {
+    const double level = value_of(metric, [run](std::string_view name) { return run->value_of(name); });
+    if (!std::isnan(level)) levels.push_back(level);
+  }
+  if (levels.size() < kLeastRuns) return std::nullopt;
+  const double usual = median_of(levels);
+  const bool steady = std::all_of(levels.begin(), levels.end(),
+                                  [&](double level) { return std::abs(level - usual) <= kSameLevel * difference; });
+  return steady ? std::optional(usual) : std::nullopt;
+}
+
+void name_unusual_node(const std::vector<const RunRecord*>& baseline, Finding& finding) {
+  std::set<std::string> unusual;
+  std::vector<std::string> words;
+  for (std::size_t i = 0; i + 1 < finding.evidence.size(); i += 2) {
+    Evidence& first = finding.evidence[i];
+    Evidence& second = finding.evidence[i + 1];
+    const PairMetric* metric = pair_metric(first.metric);
+    if (metric == nullptr || !first.observed || !second.observed) continue;
+    const double difference = std::abs(*first.observed - *second.observed);
+    const auto usual = usual_level(*metric, difference, baseline);
+    if (!usual) continue;
+    const bool first_is_usual = std::abs(*first.observed - *usual) <= kSameLevel * difference;
+    const bool second_is_usual = std::abs(*second.observed - *usual) <= kSameLevel * difference;
+    if (first_is_usual == second_is_usual) continue;
+    unusual.insert(first_is_usual ? second.node : first.node);
+    words.push_back(fmt::format("{} of {}", metric->words, quantity(*usual, first.unit)));
+    for (Evidence* one : {&first, &second}) {
+      one->expected = four_digits(*usual);
+      one->feature = "mean, expected as in earlier runs";
+    }
+  }
+  if (unusual.size() != 1) return;
+  finding.nodes = {*unusual.begin()};
+  finding.confidence = Confidence::likely;
+  const std::string told = fmt::format("{} earlier runs had a {}: {} is the unusual one.", baseline.size(),
+                                       joined(words, " and a "), finding.nodes.front());
+  if (const std::size_t at = finding.sentence.find(kNoMajority); at != std::string::npos) {
+    finding.sentence.replace(at, kNoMajority.size(), told);
+  }
+}
+
+}  // namespace
+
+void name_unusual_nodes(const RunRecord& run, const std::vector<RunRecord>& earlier, std::vector<Finding>& findings) {
+  const bool any =
+      std::any_of(findings.begin(), findings.end(), [](const Finding& one) { return one.id == kPairRule; });
+  if (!any) return;
+  std::vector<const RunRecord*> baseline = runs_before(run, earlier);
+  std::erase_if(baseline, [](const RunRecord* one) { return !one->accepted; });
+  for (Finding& finding : findings) {
+    if (finding.id == kPairRule && finding.nodes.size() == 2) name_unusual_node(baseline, finding);
+  }
+}
+
+}  // namespace reveal

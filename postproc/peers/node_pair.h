@@ -1,0 +1,71 @@
+// Two nodes that do the same work and have no third one to be held against. Which of them is the unusual one cannot be
+// told from them alone; that they are in different states can, where the work of both is alike.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "postproc/diagnose/effective_rule.h"
+#include "postproc/peers/node_profile.h"
+
+namespace reveal {
+
+inline constexpr std::string_view kPairRule = "node.pair_differs";
+/// Of its findings, until earlier runs know better.
+inline constexpr std::string_view kNoMajority =
+    "Two nodes are no majority: which of them is the unusual one cannot be told from this run.";
+
+/// A quantity in which two nodes of one job should agree, whatever one of them does beside the work they share: time
+/// that a node takes from its job, or the state it is in. Amounts of work are none of these.
+struct PairMetric {
+  enum class Worse : std::uint8_t { less, more };
+
+  std::string_view words;
+  std::string_view metric;
+  std::string_view rules = {};  // whose finding on the worse node alone says why
+  bool of_model = false;        // processors of another model differ in it by nature
+  std::string_view per = {};    // divided by it: a time for each request, a share of all segments
+  Worse worse = Worse::more;
+  double factor = 1;      // of the larger to the smaller value, at least
+  double difference = 0;  // in the shown unit, at least
+  /// What both must have alike, else the difference may follow from it: the worse node's part of the other's. One
+  /// metric, or several.
+  std::string_view work = {};
+  double least_work = 0.85;
+  double most_work = 1.18;
+  double least_per = 0;        // of a quotient: below, it says nothing
+  double scale = 1;            // of a quotient
+  std::string_view unit = {};  // likewise; else that of the metric
+};
+
+[[nodiscard]] std::span<const PairMetric> pair_metrics();
+/// The row of a metric; null for what is none.
+[[nodiscard]] const PairMetric* pair_metric(std::string_view metric);
+
+/// One number of levels by their metrics, NaN where one is not known.
+[[nodiscard]] double value_of(const PairMetric& metric, const std::function<double(std::string_view)>& level);
+
+struct PairDifference {
+  const PairMetric* metric = nullptr;
+  Subsystem subsystem = Subsystem::cpu;
+  std::string unit;
+  double first = 0, second = 0;
+  bool first_is_worse = false;
+};
+
+/// Of two nodes that lived at the same time, in the order of the table. `rule` is node.pair_differs.
+[[nodiscard]] std::vector<PairDifference> pair_differences(const NodeProfile& first, const NodeProfile& second,
+                                                           const EffectiveRule& rule);
+
+struct PairSetting {
+  std::string key, first, second;
+};
+
+/// Settings that are known to matter and are not the same; by key.
+[[nodiscard]] std::vector<PairSetting> pair_settings(const NodeProfile& first, const NodeProfile& second);
+
+}  // namespace reveal

@@ -1,0 +1,165 @@
+// Two nodes of a job that are in different states though they do the same work. With two there is no majority: the
+// finding names both values, and one of the nodes only where another rule or earlier runs say which.
+#include "postproc/peers/node_pair.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <set>
+
+#include "hdf5schema/basics/text.h"
+#include "postproc/peers/job_rule.h"
+#include "postproc/peers/peer_overlap.h"
+#include "postproc/words/lists.h"
+#include "postproc/words/quantity.h"
+
+namespace reveal {
+namespace {
+
+constexpr std::size_t kMostShown = 4;  // of each kind
+
+struct Pair {
+  const NodeProfile* first = nullptr;
+  const NodeProfile* second = nullptr;
+};
+
+/// Groups of which two nodes can be held against each other. One that lived shorter was left out.
+std::vector<Pair> pairs_in(const JobRuleContext& context) {
+  std::vector<Pair> pairs;
+  for (const PeerGroup& group : context.comparison.groups) {
+    std::vector<const NodeProfile*> members;
+    for (const NodeProfile* node : context.nodes) {
+      if (std::binary_search(group.nodes.begin(), group.nodes.end(), node->node)) members.push_back(node);
+    }
+    if (group.compared || members.size() < 2) continue;
+    std::vector<std::size_t> all(members.size());
+    for (std::size_t i = 0; i < all.size(); ++i) all[i] = i;
+    const PeerOverlap overlap = overlap_of(members, all);
+    if (overlap.members.size() == 2) pairs.push_back({members[overlap.members[0]], members[overlap.members[1]]});
+  }
+  return pairs;
+}
+
+Evidence evidence_at(const PairDifference& one, const NodeProfile& node, double observed, double other, TimeSpan job) {
+  Evidence evidence;
+  evidence.metric = one.metric->metric;
+  evidence.node = node.node;
+  evidence.feature = one.metric->per.empty() ? "mean, expected as on the other node"
+                                             : fmt::format("per {}, expected as on the other node", one.metric->per);
+  evidence.observed = four_digits(observed);
+  evidence.expected = four_digits(other);
+  evidence.unit = one.unit;
+  evidence.span = job;
+  evidence.detectors = {"PEERS"};
+  return evidence;
+}
+
+Evidence evidence_at(const PairSetting& one, const NodeProfile& node, const std::string& value, TimeSpan job) {
+  return {
+      .metric = one.key, .instance = value, .node = node.node, .feature = "value", .span = job, .detectors = {"PEERS"}};
+}
+
+bool found_on(std::span<const Finding> found, std::string_view rule, const std::string& node) {
+  return std::any_of(found.begin(), found.end(), [&](const Finding& finding) {
+    return finding.id == rule && finding.severity >= Severity::notice &&
+           std::find(finding.nodes.begin(), finding.nodes.end(), node) != finding.nodes.end();
+  });
+}
+
+/// The node that rules name for all that is explained; "" where they name none, or both.
+std::string named_by_rules(const Pair& pair, const std::vector<PairDifference>& differences,
+                           std::span<const Finding> found, std::set<std::string>& rules) {
+  std::set<std::string> named;
+  for (const PairDifference& one : differences) {
+    const std::string& worse = one.first_is_worse ? pair.first->node : pair.second->node;
+    const std::string& better = one.first_is_worse ? pair.second->node : pair.first->node;
+    std::string_view rest = one.metric->rules;
+    for (std::string_view rule = next_word(rest); !rule.empty(); rule = next_word(rest)) {
+      if (!found_on(found, rule, worse) || found_on(found, rule, better)) continue;
+      named.insert(worse);
+      rules.emplace(rule);
+    }
+  }
+  return named.size() == 1 ? *named.begin() : "";
+}
+
+Finding describe(const Pair& pair, const std::vector<PairDifference>& differences,
+                 const std::vector<PairSetting>& settings, const JobRuleContext& context, const EffectiveRule& rule) {
+  const std::string& first = pair.first->node;
+  const std::string& second = pair.second->node;
+  std::set<std::string> rules;
+  const std::string named = named_by_rules(pair, differences, context.found, rules);
+  Finding finding = rule.finding(named.empty() ? std::vector{first, second} : std::vector{named});
+  finding.intervals = {context.job};
+  finding.confidence = named.empty() ? Confidence::possible : Confidence::likely;
+  finding.severity = differences.empty() ? Severity::info : Severity::notice;
+  finding.impact.how = "not known: the nodes differ, but nothing was seen to wait for it";
+  std::vector<std::string> words;
+  for (std::size_t i = 0; i < std::min(differences.size(), kMostShown); ++i) {
+    const PairDifference& one = differences[i];
+    words.push_back(fmt::format("{} ({} on {}, {} on {})", one.metric->words, quantity(one.first, one.unit), first,
+                                quantity(one.second, one.unit), second));
+    finding.evidence.push_back(evidence_at(one, *pair.first, one.first, one.second, context.job));
+    finding.evidence.push_back(evidence_at(one, *pair.second, one.second, one.first, context.job));
+  }
+  std::vector<std::string> set;
+  for (std::size_t i = 0; i < std::min(settings.size(), kMostShown); ++i) {
+    const PairSetting& one = settings[i];
+    set.push_back(fmt::format("{} is {} on {} and {} on {}", one.key, one.first, first, one.second, second));
+    finding.evidence.push_back(evidence_at(one, *pair.first, one.first, context.job));
+    finding.evidence.push_back(evidence_at(one, *pair.second, one.second, context.job));
+  }
+  if (settings.size() > kMostShown) set.push_back(fmt::format("{} more settings differ", settings.size() - kMostShown));
+  if (!differences.empty()) {
+    finding.subsystem = differences.front().subsystem;
+    finding.sentence = fmt::format("{} and {} do the same work, and differed all the time in {}. ", first, second,
+                                   listed(words, kMostShown, "; "));
+    finding.sentence += named.empty() ? std::string(kNoMajority)
+                                      : fmt::format("{} is the unusual one: {} was found there.", named,
+                                                    joined(std::vector<std::string>(rules.begin(), rules.end()), ", "));
+  }
+  if (!set.empty()) {
+    finding.sentence +=
+        fmt::format("{}They are configured differently: {}.", differences.empty() ? "" : " ", joined(set, "; "));
+  }
+  finding.runner_up = {"", "a rank with more to do: amounts of work, of memory and of storage were left aside"};
+  return finding;
+}
+
+std::vector<Finding> check(const JobRuleContext& context, const EffectiveRule& rule) {
+  std::vector<Finding> findings;
+  for (const Pair& pair : pairs_in(context)) {
+    auto differences = pair_differences(*pair.first, *pair.second, rule);
+    const auto settings = pair_settings(*pair.first, *pair.second);
+    const bool alike = std::none_of(settings.begin(), settings.end(),
+                                    [](const PairSetting& setting) { return setting.key == "cpu.model"; });
+    std::erase_if(differences, [alike](const PairDifference& one) { return one.metric->of_model && !alike; });
+    if (differences.empty() && settings.empty()) continue;
+    findings.push_back(describe(pair, differences, settings, context, rule));
+  }
+  return findings;
+}
+
+const RegisteredJobRule kPair(
+    check,
+    {
+        .id = "node.pair_differs",
+        .title = "The two nodes of the job are in different states",
+        .looks_for = "Two nodes without a third to compare them with whose clocks, stalls, retransmissions, disk "
+                     "latency or settings differ all the time, though they do the same work.",
+        .kind = FindingKind::peer,
+        .subsystem = Subsystem::cpu,
+        .order = 500,
+        .look_alikes = "a rank with another role,a node with less to do,another model of machine",
+        .proof = Proof::test_double,
+        .whole_machine = true,
+        .thresholds = {{"min_seconds", 60, "s", "shortest time in which both nodes were measured"},
+                       {"min_time", 0.75, "ratio", "least part of the job in which they differ"}},
+        .user_remedy = {{"sbatch --exclude={nodes} ...   # once: is it faster on other nodes", "job"}},
+        .admin_remedy = {"look at {nodes}: power and clock limits, cooling, leftover processes, cables, disks"},
+        .verify = "run it on one of the two nodes and a third: the node that still differs is the one",
+        .sources = {"https://arxiv.org/abs/2510.26008"},
+    });
+
+}  // namespace
+}  // namespace reveal

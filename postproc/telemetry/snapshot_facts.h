@@ -1,0 +1,19 @@
+// Looking a fact up in the configuration of a node.
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "hdf5schema/trace.h"
+
+namespace reveal {
+
+/// Its value, valid as long as the snapshot.
+[[nodiscard]] inline std::optional<std::string_view> fact_in(const Snapshot& snapshot, std::string_view key) noexcept {
+  for (const auto& [name, value] : snapshot) {
+    if (name == key) return value;
+  }
+  return std::nullopt;
+}
+
+}  // namespace reveal
