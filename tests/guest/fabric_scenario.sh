@@ -1,0 +1,76 @@
+#!/usr/bin/env bash
+# The only program of the guest of fabric.sh: runs as its first process.
+mine='nccl.single_qp|nccl.socket_fallback'
+. /usr/local/sbin/first_process.sh
+export REVEAL_INTERVAL=250ms # an emulated processor does not keep up with ten samples a second
+export SLURM_JOB_NUM_NODES=2 # both ends of each connection are here, but as jobs have them on two nodes
+
+ip link set lo up
+modprobe -a rdma_rxe ib_uverbs rdma_ucm bonding dummy veth
+# The rule knows a port of several links by its name.
+ip link add bond7 type bond mode active-backup miimon 100 && ip link add dummy7 type dummy
+ip link set dummy7 master bond7 && ip link set bond7 up && ip addr add 10.98.0.1/24 dev bond7
+rdma link add mlx5_bond_0 type rxe netdev bond7
+ip link add plain7 type veth peer name other7 && ip link set other7 up && ip link set plain7 up
+ip addr add 10.97.0.1/24 dev plain7
+rdma link add rxe0 type rxe netdev plain7
+sleep 2
+say "$(uname -r): $(rdma link show | tr '\n' ';')"
+
+counted() { # counted NAME: what a person reads, at a time without traffic
+  (cd /sys/class/infiniband && grep . ./*/ports/*/hw_counters/*) >$1.counters
+  cut -d' ' -f1 /proc/uptime >$1.uptime
+}
+told() { # told NAME: what iproute2 says
+  rdma -j resource show qp >$1.qp.json
+  rdma -j resource show cq >$1.cq.json
+}
+served() { # served NAME COMMAND...: the first rows come before it, and its last packets before the last rows
+  local name=$1
+  shift
+  cd /result
+  sleep 14
+  counted $name-before
+  sleep 3
+  "$@" &
+  sleep 20
+  told $name
+  wait
+  sleep 3
+  counted $name-after
+  sleep 3
+}
+# Short queues and long patience: the emulator is slow, and soft-RoCE gives up early.
+writes() { # writes DEVICE ADDRESS PAIRS
+  local options="--ib-dev $1 --qp $3 --duration 30 --size 4096 --tx-depth 8 --qp-timeout 19 --CPU-freq"
+  LD_PRELOAD=/usr/lib/libnccl.so.2 ib_write_bw $options >>server.log 2>&1 &
+  sleep 3
+  LD_PRELOAD=/usr/lib/libnccl.so.2 ib_write_bw $options $2 >>client.log 2>&1
+  wait $!
+}
+# The server makes each connection's queue pair in a thread of its own.
+pings() { # pings ADDRESS
+  LD_PRELOAD=/usr/lib/libnccl.so.2 rping -s -P -a $1 >>server.log 2>&1 &
+  local server=$!
+  sleep 3
+  LD_PRELOAD=/usr/lib/libnccl.so.2 timeout 30 rping -c -a $1 -S 64 >>client.log 2>&1
+  kill $server
+  wait $server
+}
+export -f counted told served writes pings
+
+job pairs-1 nccl.single_qp bash -c 'served pairs-1 writes mlx5_bond_0 10.98.0.1 1'
+job pairs-4 - bash -c 'served pairs-4 writes mlx5_bond_0 10.98.0.1 4'
+export NCCL_IB_QPS_PER_CONNECTION=4
+job set-in-vain nccl.single_qp bash -c 'served set-in-vain writes mlx5_bond_0 10.98.0.1 1'
+unset NCCL_IB_QPS_PER_CONNECTION
+job one-path - bash -c 'served one-path writes rxe0 10.97.0.1 1'
+job threads nccl.single_qp bash -c 'served threads pings 10.98.0.1'
+
+# One more time for the recording; with few probes, so that it stays small.
+if [[ -z ${JOBS:-} || ,$JOBS, == *,recording,* ]]; then
+  bash -c 'served recording writes mlx5_bond_0 10.98.0.1 4' &
+  reveal-collect --job pid:$! --interval 1s --probes infiniband,rdma_queues,job --record recording --output recording.h5
+  say "recorded: $(stat -c %s recording/ticks.rec) bytes"
+  wait
+fi
