@@ -4,8 +4,17 @@
 #include <sys/time.h>
 
 #include <cerrno>
+#include <limits>
 
 namespace reveal {
+namespace {
+
+/// The kernel's numbers are negative.
+std::string words_of_error(int number) {
+  return std::strerror(number == std::numeric_limits<int>::min() ? EPROTO : -number);
+}
+
+}  // namespace
 
 OpenedNetlink open_netlink(int protocol) {
   OpenedNetlink opened{Descriptor(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, protocol))};
@@ -22,12 +31,11 @@ bool read_dump(std::span<const std::byte> messages, const SeeMessage& see, std::
     if ((header->nlmsg_flags & NLM_F_DUMP_INTR) != 0) problem = "the list changed while it was told";
     const auto body = messages.subspan(sizeof(nlmsghdr), header->nlmsg_len - sizeof(nlmsghdr));
     if (header->nlmsg_type == NLMSG_DONE) {
-      const int error = -head_of_message<int>(body).value_or(0);
-      if (error > 0) problem = std::strerror(error);
+      if (const int error = head_of_message<int>(body).value_or(0); error < 0) problem = words_of_error(error);
       return true;
     }
     if (header->nlmsg_type == NLMSG_ERROR) {
-      problem = std::strerror(-head_of_message<int>(body).value_or(-EPROTO));
+      problem = words_of_error(head_of_message<int>(body).value_or(-EPROTO));
       return true;
     }
     see(header->nlmsg_type, body);

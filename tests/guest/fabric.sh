@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # Queue pairs and counters of RDMA devices, which the machines of the other tests lack: boots an emulated node with two
 # soft-RoCE devices of the kernel, one of them bonded, runs perftest and rping there as jobs under reveal-run, and holds
-# what was recorded against what iproute2 (rdma resource) and the files of the kernel say (fabric_judge.py prints the
-# table). The jobs with one queue pair per connection must name nccl.single_qp, those with four must not. What one
-# collector recorded (--record) is replayed here, and must give the same trace.
+# what was recorded against what iproute2 (rdma resource) and the files of the kernel say; fabric_judge.py prints the
+# table. Jobs with one queue pair per connection must name nccl.single_qp, those with four must not. What one collector
+# recorded (--record) is replayed here, and must give the same trace.
 #
-#   [JOBS=pairs-1,pairs-4] fabric.sh PACKAGE.deb [DIR]     needs root: see slurm_systemd.sh, of whose kind this is; JOBS:
-#                                                      only these of fabric_scenario.sh
+#   fabric.sh PACKAGE.deb [DIR]      needs root: see slurm_systemd.sh, of whose kind this is
 #
-# NCCL is not in Debian: a library without a function, by its name, stands for it.
+# JOBS=pairs-1,pairs-4 in the environment: only these of fabric_scenario.sh. NCCL is not in Debian: a library without a
+# function, by its name, stands for it.
 #
 #   apt-get install qemu-system-x86 mmdebstrap e2fsprogs gcc python3-h5py
 #

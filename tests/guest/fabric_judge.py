@@ -40,7 +40,7 @@ def most(values):
 
 
 def of_iproute(name):
-    """Connected queue pairs and used completion queues of each device, and queue pairs of each program that made some."""
+    """Connected queue pairs and used completion queues of each device, and queue pairs of each maker on it."""
     pairs, queues, makers = {}, {}, {}
     for pair in json.load(open(f"{result}/{name}.qp.json")):
         if pair.get("type") not in ("RC", "UC") or pair.get("state") not in ("RTR", "RTS") or "pid" not in pair:
@@ -114,5 +114,5 @@ if os.path.exists(f"{result}/recording.h5"):
 
 print(f"{'job':>12} {'iproute2 qp':>12} {'cq':>4} {'trace qp':>9} {'cq':>4} {'counters':>9} {'packets':>9}")
 for name, *numbers in table:
-    print(f"{name:>12} {numbers[0]:>12} {numbers[1]:>4} {numbers[2]:>9} {numbers[3]:>4} {numbers[4]:>9} {numbers[5]:>9}")
+    print(f"{name:>12}", " ".join(f"{number:>{width}}" for number, width in zip(numbers, (12, 4, 9, 4, 9, 9))))
 sys.exit(failures > 0 or not table)

@@ -206,7 +206,8 @@ TEST(RdmaQueues, AreNotCountedFromWrongLengths) {
   constexpr std::size_t kListAt = sizeof(nlmsghdr) + 8 + 12;
   constexpr std::size_t kEntryAt = kListAt + sizeof(nlattr);
   for (const std::size_t at : {kListAt, kEntryAt, kEntryAt + sizeof(nlattr)}) {
-    for (const std::uint16_t length : {0, 3, 5000, 65535}) {
+    for (const int claimed : {0, 3, 5000, 65535}) {
+      const auto length = static_cast<std::uint16_t>(claimed);
       Bytes wrong = whole;
       std::memcpy(wrong.data() + at, &length, sizeof length);
       const Told told({wrong});
