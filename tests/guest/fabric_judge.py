@@ -110,7 +110,8 @@ if os.path.exists(f"{result}/recording.h5"):
     again = Trace(replayed)
     for family in ("network/rdma_queues", "process/rdma_queues", "network/rdma", "job/time"):
         rows = live.rows(family)
-        check(f"the replay has the same {sum(map(len, rows.values()))} values of {family}", again.rows(family) == rows)
+        check(f"the replay has the same {sum(map(len, rows.values()))} values of {family}",
+              rows and again.rows(family) == rows)
 
 print(f"{'job':>12} {'iproute2 qp':>12} {'cq':>4} {'trace qp':>9} {'cq':>4} {'counters':>9} {'packets':>9}")
 for name, *numbers in table:
