@@ -108,10 +108,17 @@ if os.path.exists(f"{result}/recording.h5"):
     subprocess.run([collect, "--root", f"{result}/recording", "--output", replayed, "--interval", "1s",
                     "--probes", "infiniband,rdma_queues,job"], check=True)
     again = Trace(replayed)
-    for family in ("network/rdma_queues", "process/rdma_queues", "network/rdma", "job/time"):
+    for family in ("network/rdma_queues", "process/rdma_queues", "network/rdma", "job/cpu"):
         rows = live.rows(family)
         check(f"the replay has the same {sum(map(len, rows.values()))} values of {family}",
               rows and again.rows(family) == rows)
+
+if os.path.exists(f"{result}/gone"):
+    check("gone: the trace was closed", os.path.exists(f"{result}/gone/guest.h5"))
+    counted = Trace(f"{result}/gone/guest.h5").rows("network/rdma_queues").get(("rdma.qp.count", "mlx5_bond_0"), [])
+    told = [value for value in counted if value is not None]
+    check(f"gone: 8 queue pairs until the adapter went, then no number: {counted}",
+          8 in told and told[-1] == 8 and counted[-1] is None)
 
 print(f"{'job':>12} {'iproute2 qp':>12} {'cq':>4} {'trace qp':>9} {'cq':>4} {'counters':>9} {'packets':>9}")
 for name, *numbers in table:

@@ -41,8 +41,8 @@ served() { # served NAME COMMAND...: the first rows come before it, and its last
   sleep 3
 }
 # Short queues and long patience: the emulator is slow, and soft-RoCE gives up early.
-writes() { # writes DEVICE ADDRESS PAIRS
-  local options="--ib-dev $1 --qp $3 --duration 30 --size 4096 --tx-depth 8 --qp-timeout 19 --CPU-freq"
+writes() { # writes DEVICE ADDRESS PAIRS [SECONDS]
+  local options="--ib-dev $1 --qp $3 --duration ${4:-30} --size 4096 --tx-depth 8 --qp-timeout 19 --CPU-freq"
   LD_PRELOAD=/usr/lib/libnccl.so.2 ib_write_bw $options >>server.log 2>&1 &
   sleep 3
   LD_PRELOAD=/usr/lib/libnccl.so.2 ib_write_bw $options $2 >>client.log 2>&1
@@ -72,5 +72,17 @@ if [[ -z ${JOBS:-} || ,$JOBS, == *,recording,* ]]; then
   bash -c 'served recording writes mlx5_bond_0 10.98.0.1 4' &
   reveal-collect --job pid:$! --interval 1s --probes infiniband,rdma_queues,job --record recording --output recording.h5
   say "recorded: $(stat -c %s recording/ticks.rec) bytes"
+  wait
+fi
+
+# The adapter goes while the job uses it.
+if [[ -z ${JOBS:-} || ,$JOBS, == *,gone,* ]]; then
+  (
+    sleep 40
+    rdma link delete mlx5_bond_0
+    sleep 20
+    pkill -KILL ib_write_bw # it would wait for completions for ever
+  ) &
+  job gone - bash -c 'cd /result; writes mlx5_bond_0 10.98.0.1 4 70'
   wait
 fi
