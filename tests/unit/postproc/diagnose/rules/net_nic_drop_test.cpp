@@ -28,7 +28,8 @@ TEST(RuleNicDrop, NamesTheInterfaceTheIntervalAndTheLoss) {
 TEST(RuleNicDrop, AsksForALongerRingOnlyWhereThereIsOne) {
   const auto asked = [](const Snapshot& ring) {
     std::string lines;
-    for (const std::string& line : of(R::event(0, 300), 20'000, ring).at(0).remedy.admin) lines += line + '\n';
+    const auto found = of(R::event(0, 300), 20'000, ring);
+    for (const std::string& line : found.at(0).remedy.admin) lines += line + '\n';
     return lines;
   };
   EXPECT_NE(asked({}).find("ethtool -G eth0 rx 8192 "), std::string::npos) << asked({});
