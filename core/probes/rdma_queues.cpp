@@ -10,6 +10,7 @@
 #include <cstring>
 #include <ctime>
 #include <map>
+#include <utility>
 
 #include "core/kernel_text/kernel_words.h"
 #include "core/sampler/pace.h"
@@ -24,6 +25,7 @@ namespace {
 constexpr std::string_view kAdapters = "/sys/class/infiniband";
 constexpr std::chrono::nanoseconds kLookPeriod = 10s;
 constexpr std::chrono::nanoseconds kQueuesPatience = 5s;
+constexpr double kShareOfTheAdapter = 0.1;  // of its firmware's time, which the job's own requests need, too
 constexpr std::string_view kQueuesSource = "RDMA netlink: RES_QP_GET, RES_CQ_GET";
 
 constexpr MetricHelp kJobQueues[] = {
@@ -41,9 +43,9 @@ constexpr FamilyTable kQueueFamilies[] = {
 };
 
 // In the child.
-// Answer: "ok NANOSECONDS" and, for each device that told all, "device NAME UNKNOWN" (queue pairs of nobody that the
-// kernel names) and "process PID NAME PAIRS QUEUES"; for the others "lost NAME WHY"; at last "end". Or "gap NANOSECONDS
-// WHY".
+// Answer: "ok WORKED ELAPSED" (nanoseconds) and, for each device that told all, "device NAME UNKNOWN" (queue pairs of
+// nobody that the kernel names) and "process PID NAME PAIRS QUEUES"; for the others "lost NAME WHY"; at last "end". Or
+// "gap WORKED ELAPSED WHY".
 constexpr std::string_view kEndLine = "end\n";
 class QueueWatch {
  public:
@@ -51,9 +53,11 @@ class QueueWatch {
 
   std::string answer() {
     const std::int64_t begin = read_clock(CLOCK_MONOTONIC);
+    const std::int64_t unused = read_clock(CLOCK_PROCESS_CPUTIME_ID);
     std::string rows;
     const std::string problem = look(rows);
-    const std::string cost = std::to_string(read_clock(CLOCK_MONOTONIC) - begin);
+    const std::string cost = std::to_string(read_clock(CLOCK_PROCESS_CPUTIME_ID) - unused) + ' ' +
+                             std::to_string(read_clock(CLOCK_MONOTONIC) - begin);
     if (!problem.empty()) return "gap " + cost + ' ' + problem;
     std::string text = "ok " + cost + '\n' + rows + std::string(kEndLine);
     // A piece of it would leave processes out.
@@ -134,7 +138,7 @@ class RdmaQueuesProbe final : public Probe {
     first_ = child_.answer_within(kForTheStart);
     if (child_.state() == WorkerProcess::State::lost) throw Unavailable("no child process could be started to ask it");
     if (std::string_view words = first_; cut_word(words) == "gap") {
-      static_cast<void>(cut_word(words));
+      skip_words(words, 2);
       throw Unavailable("the kernel does not tell of queue pairs (" + std::string(without_blanks(words)) + ')');
     }
     const std::size_t devices = context.fs.list(kAdapters).size() + 1;  // another one may come
@@ -162,6 +166,10 @@ class RdmaQueuesProbe final : public Probe {
           "container's own pid namespace)");
     }
     if (left_out_) add("only the first " + std::to_string(kMostPlaces) + " pairs of a process and a device have rows");
+    if (longest_pause_ns_ > period_.count()) {
+      add("queue pairs were asked for only every " + std::to_string(longest_pause_ns_ / kSecond) +
+          " s at times, because one look at all of them takes long");
+    }
     if (gaps_ > 0) add(std::to_string(gaps_) + " looks were not whole: " + gap_);
     return text;
   }
@@ -206,9 +214,10 @@ class RdmaQueuesProbe final : public Probe {
     std::string_view line;
     if (!next_line(answer, line)) return;
     const std::string_view verdict = cut_word(line);
-    std::int64_t cost = 0;
-    if (!parse_counter(cut_word(line), cost)) return;
-    next_ns_ = std::max(next_ns_, asked_ns_ + static_cast<std::int64_t>(static_cast<double>(cost) / kShareOfACore));
+    std::int64_t worked = 0;
+    std::int64_t elapsed = 0;
+    if (!parse_counter(cut_word(line), worked) || !parse_counter(cut_word(line), elapsed)) return;
+    set_pace(worked, elapsed);
     for (Family* family : families_) family->begin();
     if (verdict != "ok") {
       note_gap(without_blanks(line));
@@ -218,6 +227,16 @@ class RdmaQueuesProbe final : public Probe {
       take_rows(answer);
     }
     for (Family* family : families_) family->commit();
+  }
+
+  /// The first look is left out: it also loads what the child needs.
+  void set_pace(std::int64_t worked_ns, std::int64_t elapsed_ns) {
+    if (!std::exchange(has_answered_, true)) return;
+    const double pause =
+        std::max(static_cast<double>(worked_ns) / kShareOfACore, static_cast<double>(elapsed_ns) / kShareOfTheAdapter);
+    const auto pause_ns = static_cast<std::int64_t>(pause);
+    next_ns_ = std::max(next_ns_, asked_ns_ + pause_ns);
+    longest_pause_ns_ = std::max(longest_pause_ns_, pause_ns);
   }
 
   void take_rows(std::string_view answer) {
@@ -320,6 +339,8 @@ class RdmaQueuesProbe final : public Probe {
   std::int64_t next_ns_ = 0;
   std::int64_t of_nobody_ = 0;
   std::int64_t gaps_ = 0;
+  std::int64_t longest_pause_ns_ = 0;
+  bool has_answered_ = false;
   bool hangs_ = false;
   bool left_out_ = false;
 };

@@ -81,10 +81,10 @@ class ReplayedQueues {
 
 TEST(RdmaQueuesProbe, CountsTheJobsQueuePairsByDeviceAndProcess) {
   const RecordedQueues recorded(
-      "ok 1000\ndevice mlx5_0 0\nend\n",
-      {"ok 1000\ndevice mlx5_0 0\nprocess 51 mlx5_0 8 4\nprocess 52 mlx5_0 2 2\nprocess 999 mlx5_0 70 70\n"
+      "ok 1000 5000\ndevice mlx5_0 0\nend\n",
+      {"ok 1000 5000\ndevice mlx5_0 0\nprocess 51 mlx5_0 8 4\nprocess 52 mlx5_0 2 2\nprocess 999 mlx5_0 70 70\n"
        "device mlx5_1 0\nprocess 52 mlx5_1 1 1\nend\n",
-       "\n", "ok 1000\ndevice mlx5_0 0\nprocess 52 mlx5_0 2 2\ndevice mlx5_1 0\nend\n"});
+       "\n", "ok 1000 5000\ndevice mlx5_0 0\nprocess 52 mlx5_0 2 2\ndevice mlx5_1 0\nend\n"});
   ReplayedQueues replayed(recorded);
   ASSERT_EQ(replayed.coverage().state, Coverage::State::ok) << replayed.coverage().reason;
   EXPECT_EQ(replayed.on("mlx5_0"), kMissing) << "the job has none so far";
@@ -104,10 +104,11 @@ TEST(RdmaQueuesProbe, CountsTheJobsQueuePairsByDeviceAndProcess) {
 
 TEST(RdmaQueuesProbe, StatesAGapWhereTheKernelDidNotTellAll) {
   const std::string good =
-      "ok 1000\ndevice mlx5_0 0\nprocess 51 mlx5_0 8 4\ndevice mlx5_1 0\nprocess 51 mlx5_1 3 3\nend\n";
+      "ok 1000 5000\ndevice mlx5_0 0\nprocess 51 mlx5_0 8 4\ndevice mlx5_1 0\nprocess 51 mlx5_1 3 3\nend\n";
   const RecordedQueues recorded(
-      good, {"ok 1000\ndevice mlx5_0 2\nprocess 51 mlx5_0 8 4\nlost mlx5_1 Invalid argument\nend\n",
-             "gap 1000 Operation not permitted\n", "ok 1000\ndevice mlx5_0 0\nprocess 51 mlx5_0", "ok", good});
+      good,
+      {"ok 1000 5000\ndevice mlx5_0 2\nprocess 51 mlx5_0 8 4\nlost mlx5_1 Invalid argument\nend\n",
+       "gap 1000 5000 Operation not permitted\n", "ok 1000 5000\ndevice mlx5_0 0\nprocess 51 mlx5_0", "ok", good});
   ReplayedQueues replayed(recorded);
   EXPECT_EQ(replayed.on("mlx5_1"), 3);
   replayed.next();
@@ -126,6 +127,20 @@ TEST(RdmaQueuesProbe, StatesAGapWhereTheKernelDidNotTellAll) {
             "are in a container's own pid namespace); 3 looks were not whole: the answer was cut off");
 }
 
+TEST(RdmaQueuesProbe, SaysWhereItLooksLessOften) {
+  // The first look takes half a second, because the child is loaded; a later one takes two of the adapter.
+  const RecordedQueues recorded("ok 500000000 500000000\ndevice mlx5_0 0\nend\n",
+                                {"ok 1000 5000\ndevice mlx5_0 0\nend\n"});
+  ReplayedQueues usual(recorded);
+  usual.next();
+  EXPECT_EQ(usual.coverage().reason, "");
+  const RecordedQueues slow("ok 1000 5000\ndevice mlx5_0 0\nend\n", {"ok 1000 2000000000\ndevice mlx5_0 0\nend\n"});
+  ReplayedQueues slowed(slow);
+  slowed.next();
+  EXPECT_EQ(slowed.coverage().reason,
+            "queue pairs were asked for only every 20 s at times, because one look at all of them takes long");
+}
+
 TEST(RdmaQueuesProbe, IsAbsentWhereNothingCanBeAskedFor) {
   const TestHost host;
   host.process(50, 1, "solver", 10, 5);
@@ -133,7 +148,7 @@ TEST(RdmaQueuesProbe, IsAbsentWhereNothingCanBeAskedFor) {
   EXPECT_EQ(ProbeBench(host, "rdma_queues", JobSource{.pid = 50}).coverage().reason,
             "a copied tree has no queue pairs");
   EXPECT_EQ(ProbeBench(host, "rdma_queues").coverage().reason, "no job was named (--job)");
-  EXPECT_EQ(ReplayedQueues(RecordedQueues("gap 1000 Protocol not supported\n")).coverage().reason,
+  EXPECT_EQ(ReplayedQueues(RecordedQueues("gap 1000 5000 Protocol not supported\n")).coverage().reason,
             "the kernel does not tell of queue pairs (Protocol not supported)");
 }
 
