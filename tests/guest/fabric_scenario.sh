@@ -59,6 +59,14 @@ pings() { # pings ADDRESS
 }
 export -f counted told served writes pings
 
+# For the recording; with few probes, so that it stays small.
+if [[ -z ${JOBS:-} || ,$JOBS, == *,recording,* ]]; then
+  bash -c 'served recording writes mlx5_bond_0 10.98.0.1 4' &
+  reveal-collect --job pid:$! --interval 1s --probes infiniband,rdma_queues,job --record recording --output recording.h5
+  say "recorded: $(stat -c %s recording/ticks.rec) bytes"
+  wait
+fi
+
 job pairs-1 nccl.single_qp bash -c 'served pairs-1 writes mlx5_bond_0 10.98.0.1 1'
 job pairs-4 - bash -c 'served pairs-4 writes mlx5_bond_0 10.98.0.1 4'
 export NCCL_IB_QPS_PER_CONNECTION=4
@@ -66,14 +74,6 @@ job set-in-vain nccl.single_qp bash -c 'served set-in-vain writes mlx5_bond_0 10
 unset NCCL_IB_QPS_PER_CONNECTION
 job one-path - bash -c 'served one-path writes rxe0 10.97.0.1 1'
 job threads nccl.single_qp bash -c 'served threads pings 10.98.0.1'
-
-# One more time for the recording; with few probes, so that it stays small.
-if [[ -z ${JOBS:-} || ,$JOBS, == *,recording,* ]]; then
-  bash -c 'served recording writes mlx5_bond_0 10.98.0.1 4' &
-  reveal-collect --job pid:$! --interval 1s --probes infiniband,rdma_queues,job --record recording --output recording.h5
-  say "recorded: $(stat -c %s recording/ticks.rec) bytes"
-  wait
-fi
 
 # The adapter goes while the job uses it.
 if [[ -z ${JOBS:-} || ,$JOBS, == *,gone,* ]]; then
