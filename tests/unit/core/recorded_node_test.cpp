@@ -80,5 +80,18 @@ TEST_F(SoftRoceNode, GivesTheTraceAgainThatWasWrittenWhileItWasRecorded) {
   }
 }
 
+TEST_F(SoftRoceNode, HasTheQueuePairsThatIproute2CountedAndThePacketsThatTheKernelDid) {
+  EXPECT_EQ(most("network/rdma_queues", "rdma.qp.count/mlx5_bond_0"), 8);
+  EXPECT_EQ(most("network/rdma_queues", "rdma.cq.count/mlx5_bond_0"), 2);
+  EXPECT_EQ(replayed_.at("network/rdma_queues").values.size(), 2U) << "the job has none on the other device";
+  EXPECT_EQ(replayed_.at("process/rdma_queues").values.size(), 2U);
+  for (const auto& [process, pairs] : replayed_.at("process/rdma_queues").values) {
+    EXPECT_EQ(*std::max_element(pairs.begin(), pairs.end()), 4) << process;
+  }
+  EXPECT_EQ(sum("rdma.sent_pkts/mlx5_bond_0:1"), 723'273);
+  EXPECT_EQ(sum("rdma.rcvd_pkts/mlx5_bond_0:1"), 723'273);
+  EXPECT_EQ(sum("rdma.sent_pkts/rxe0:1"), 0);
+}
+
 }  // namespace
 }  // namespace reveal
