@@ -62,9 +62,10 @@ export -f counted told served writes pings
 # For the recording; with few probes, so that it stays small.
 if [[ -z ${JOBS:-} || ,$JOBS, == *,recording,* ]]; then
   bash -c 'served recording writes mlx5_bond_0 10.98.0.1 4' &
-  reveal-collect --job pid:$! --interval 1s --probes infiniband,rdma_queues,job --record recording --output recording.h5
+  recorded=$!
+  reveal-collect --job pid:$recorded --interval 1s --probes infiniband,rdma_queues,job --record recording --output recording.h5
   say "recorded: $(stat -c %s recording/ticks.rec) bytes"
-  wait
+  wait $recorded
 fi
 
 job pairs-1 nccl.single_qp bash -c 'served pairs-1 writes mlx5_bond_0 10.98.0.1 1'
@@ -83,6 +84,7 @@ if [[ -z ${JOBS:-} || ,$JOBS, == *,gone,* ]]; then
     sleep 20
     pkill -KILL ib_write_bw # it would wait for completions for ever
   ) &
+  removal=$!
   job gone - bash -c 'cd /result; writes mlx5_bond_0 10.98.0.1 4 70'
-  wait
+  wait $removal
 fi
