@@ -43,21 +43,25 @@ served() { # served NAME COMMAND...: the first rows come before it, and its last
 # Short queues and long patience: the emulator is slow, and soft-RoCE gives up early.
 writes() { # writes DEVICE ADDRESS PAIRS [SECONDS]
   local options="--ib-dev $1 --qp $3 --duration ${4:-30} --size 4096 --tx-depth 8 --qp-timeout 19 --CPU-freq"
-  LD_PRELOAD=/usr/lib/libnccl.so.2 ib_write_bw $options >>server.log 2>&1 &
+  ib_write_bw $options >>server.log 2>&1 &
   sleep 3
-  LD_PRELOAD=/usr/lib/libnccl.so.2 ib_write_bw $options $2 >>client.log 2>&1
+  ib_write_bw $options $2 >>client.log 2>&1
   wait $!
 }
 # The server makes each connection's queue pair in a thread of its own.
 pings() { # pings ADDRESS
-  LD_PRELOAD=/usr/lib/libnccl.so.2 rping -s -P -a $1 >>server.log 2>&1 &
+  rping -s -P -a $1 >>server.log 2>&1 &
   local server=$!
   sleep 3
-  LD_PRELOAD=/usr/lib/libnccl.so.2 timeout 30 rping -c -a $1 -S 64 >>client.log 2>&1
+  timeout 30 rping -c -a $1 -S 64 >>client.log 2>&1
   kill $server
   wait $server
 }
 export -f counted told served writes pings
+# As in each process of a rank: which of the job's processes is looked at for its libraries, nobody knows.
+with_nccl() { # with_nccl NAME RULE|- SCRIPT
+  job $1 $2 env LD_PRELOAD=/usr/lib/libnccl.so.2 bash -c "$3"
+}
 
 # For the recording; with few probes, so that it stays small.
 if [[ -z ${JOBS:-} || ,$JOBS, == *,recording,* ]]; then
@@ -68,13 +72,13 @@ if [[ -z ${JOBS:-} || ,$JOBS, == *,recording,* ]]; then
   wait $recorded
 fi
 
-job pairs-1 nccl.single_qp bash -c 'served pairs-1 writes mlx5_bond_0 10.98.0.1 1'
-job pairs-4 - bash -c 'served pairs-4 writes mlx5_bond_0 10.98.0.1 4'
+with_nccl pairs-1 nccl.single_qp 'served pairs-1 writes mlx5_bond_0 10.98.0.1 1'
+with_nccl pairs-4 - 'served pairs-4 writes mlx5_bond_0 10.98.0.1 4'
 export NCCL_IB_QPS_PER_CONNECTION=4
-job set-in-vain nccl.single_qp bash -c 'served set-in-vain writes mlx5_bond_0 10.98.0.1 1'
+with_nccl set-in-vain nccl.single_qp 'served set-in-vain writes mlx5_bond_0 10.98.0.1 1'
 unset NCCL_IB_QPS_PER_CONNECTION
-job one-path - bash -c 'served one-path writes rxe0 10.97.0.1 1'
-job threads nccl.single_qp bash -c 'served threads pings 10.98.0.1'
+with_nccl one-path - 'served one-path writes rxe0 10.97.0.1 1'
+with_nccl threads nccl.single_qp 'served threads pings 10.98.0.1'
 
 # The adapter goes while the job uses it.
 if [[ -z ${JOBS:-} || ,$JOBS, == *,gone,* ]]; then
@@ -85,6 +89,6 @@ if [[ -z ${JOBS:-} || ,$JOBS, == *,gone,* ]]; then
     pkill -KILL ib_write_bw # it would wait for completions for ever
   ) &
   removal=$!
-  job gone - bash -c 'cd /result; writes mlx5_bond_0 10.98.0.1 4 70'
+  with_nccl gone - 'cd /result; writes mlx5_bond_0 10.98.0.1 4 70'
   wait $removal
 fi
