@@ -4,12 +4,9 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <linux/inet_diag.h>
-#include <linux/netlink.h>
-#include <linux/rtnetlink.h>
 #include <linux/sock_diag.h>
 #include <sched.h>
 #include <sys/socket.h>
-#include <sys/time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -39,7 +36,7 @@ struct Request {
   inet_diag_req_v2 body;
 };
 
-std::string ask(int diagnosis, int family) {
+Request request_of(int family) {
   Request request{};
   request.header.nlmsg_len = sizeof request;
   request.header.nlmsg_type = SOCK_DIAG_BY_FAMILY;
@@ -48,16 +45,7 @@ std::string ask(int diagnosis, int family) {
   request.body.sdiag_protocol = IPPROTO_TCP;
   request.body.idiag_ext = 1U << (INET_DIAG_INFO - 1);
   request.body.idiag_states = kStates;
-  if (::send(diagnosis, &request, sizeof request, 0) < 0) return std::strerror(errno);
-  return "";
-}
-
-/// Of a message whose length is known to hold it.
-template <typename T>
-T taken_from(std::span<const std::byte> bytes) {
-  T value;
-  std::memcpy(&value, bytes.data(), sizeof value);
-  return value;
+  return request;
 }
 
 IpAddress address_of(int family, const std::uint32_t (&words)[4]) {
@@ -73,22 +61,23 @@ IpAddress address_of(int family, const std::uint32_t (&words)[4]) {
 }
 
 void read_socket(std::span<const std::byte> body, const SeeSocket& see) {
-  if (body.size() < sizeof(inet_diag_msg)) return;
-  const auto message = taken_from<inet_diag_msg>(body);
+  const auto message = head_of_message<inet_diag_msg>(body);
+  if (!message) return;
   TcpSocket socket;
-  socket.cookie = std::uint64_t{message.id.idiag_cookie[1]} << 32 | message.id.idiag_cookie[0];
-  socket.inode = message.idiag_inode;
-  socket.peer = address_of(message.idiag_family, message.id.idiag_dst);
-  auto rest = body.subspan(NLMSG_ALIGN(sizeof message));
-  while (rest.size() >= sizeof(rtattr)) {
-    const auto attribute = taken_from<rtattr>(rest);
-    if (attribute.rta_len < sizeof attribute || attribute.rta_len > rest.size()) return;
-    if (attribute.rta_type == INET_DIAG_INFO) {
-      socket.info = rest.subspan(sizeof attribute, attribute.rta_len - sizeof attribute);
-    }
-    rest = rest.subspan(std::min<std::size_t>(rest.size(), RTA_ALIGN(attribute.rta_len)));
-  }
-  if (!socket.info.empty()) see(socket);
+  socket.cookie = std::uint64_t{message->id.idiag_cookie[1]} << 32 | message->id.idiag_cookie[0];
+  socket.inode = message->idiag_inode;
+  socket.peer = address_of(message->idiag_family, message->id.idiag_dst);
+  const bool whole = each_attribute(body.subspan(std::min<std::size_t>(body.size(), NLMSG_ALIGN(sizeof *message))),
+                                    [&socket](std::uint16_t type, std::span<const std::byte> value) {
+                                      if (type == INET_DIAG_INFO) socket.info = value;
+                                    });
+  if (whole && !socket.info.empty()) see(socket);
+}
+
+SeeMessage sockets_to(const SeeSocket& see) {
+  return [&see](std::uint16_t type, std::span<const std::byte> body) {
+    if (type == SOCK_DIAG_BY_FAMILY) read_socket(body, see);
+  };
 }
 
 }  // namespace
@@ -103,12 +92,7 @@ std::string text_of(const IpAddress& address) {
 }
 
 OpenedDiagnosis open_tcp_diagnosis() {
-  OpenedDiagnosis opened{Descriptor(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG))};
-  if (!opened.socket) opened.error = errno;
-  // The kernel answers within the call: whoever waits longer waits for nothing.
-  const timeval patience{.tv_sec = 5, .tv_usec = 0};
-  if (opened.socket) ::setsockopt(opened.socket.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-  return opened;
+  return open_netlink(NETLINK_SOCK_DIAG);
 }
 
 OpenedDiagnosis open_tcp_diagnosis_in(const std::string& namespace_file) {
@@ -121,42 +105,16 @@ OpenedDiagnosis open_tcp_diagnosis_in(const std::string& namespace_file) {
 }
 
 std::string dump_tcp_sockets(int diagnosis, std::span<std::byte> buffer, const SeeSocket& see) {
-  std::string problem;
   for (const int family : {AF_INET, AF_INET6}) {
-    if (std::string refused = ask(diagnosis, family); !refused.empty()) return refused;
-    while (true) {
-      const ssize_t got = ::recv(diagnosis, buffer.data(), buffer.size(), MSG_TRUNC);
-      if (got < 0 && errno == EINTR) continue;
-      if (got <= 0) return got == 0 ? "the kernel ended its answer" : std::strerror(errno);
-      if (static_cast<std::size_t>(got) > buffer.size()) return "the kernel's answer was too long";
-      if (read_diagnosis(std::span(buffer).first(static_cast<std::size_t>(got)), see, problem)) break;
-    }
+    const Request request = request_of(family);
+    std::string problem = receive_dump(diagnosis, std::as_bytes(std::span(&request, 1)), buffer, sockets_to(see));
+    if (!problem.empty()) return problem;
   }
-  return problem;
+  return "";
 }
 
 bool read_diagnosis(std::span<const std::byte> messages, const SeeSocket& see, std::string& problem) {
-  while (messages.size() >= sizeof(nlmsghdr)) {
-    const auto header = taken_from<nlmsghdr>(messages);
-    if (header.nlmsg_len < sizeof header || header.nlmsg_len > messages.size()) break;
-    if ((header.nlmsg_flags & NLM_F_DUMP_INTR) != 0) problem = "the list changed while it was told";
-    const auto body = messages.subspan(sizeof header, header.nlmsg_len - sizeof header);
-    if (header.nlmsg_type == NLMSG_DONE) {
-      const int error = body.size() < sizeof(int) ? 0 : -taken_from<int>(body);
-      if (error > 0) problem = std::strerror(error);
-      return true;
-    }
-    if (header.nlmsg_type == NLMSG_ERROR) {
-      const int error = body.size() < sizeof(int) ? EPROTO : -taken_from<int>(body);
-      problem = std::strerror(error);
-      return true;
-    }
-    if (header.nlmsg_type == SOCK_DIAG_BY_FAMILY) read_socket(body, see);
-    messages = messages.subspan(std::min<std::size_t>(messages.size(), NLMSG_ALIGN(header.nlmsg_len)));
-  }
-  if (messages.empty()) return false;
-  problem = "the kernel's answer was cut off";
-  return true;
+  return read_dump(messages, sockets_to(see), problem);
 }
 
 bool add_socket_inodes(const std::string& process_folder, std::vector<std::uint32_t>& inodes) {

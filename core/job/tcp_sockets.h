@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "hdf5schema/basics/descriptor.h"
+#include "core/kernel_text/netlink.h"
 
 namespace reveal {
 
@@ -30,10 +30,7 @@ struct TcpSocket {
 using SeeSocket = std::function<void(const TcpSocket&)>;
 
 /// Where the state of connections can be asked for, of one network namespace.
-struct OpenedDiagnosis {
-  Descriptor socket;
-  int error = 0;
-};
+using OpenedDiagnosis = OpenedNetlink;
 [[nodiscard]] OpenedDiagnosis open_tcp_diagnosis();
 /// Goes into the namespace of that file and back; only for a process with one thread.
 [[nodiscard]] OpenedDiagnosis open_tcp_diagnosis_in(const std::string& namespace_file);

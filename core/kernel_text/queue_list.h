@@ -3,16 +3,16 @@
 #pragma once
 
 #include <linux/gen_stats.h>
-#include <linux/netlink.h>
 #include <linux/pkt_sched.h>
 #include <linux/rtnetlink.h>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <optional>
 #include <span>
+
+#include "core/kernel_text/netlink.h"
 
 namespace reveal {
 
@@ -20,26 +20,6 @@ struct InterfaceQueue {
   int interface = 0;
   gnet_stats_queue counts{};
 };
-
-/// What a message begins with; nothing where it is cut off.
-template <typename T>
-[[nodiscard]] std::optional<T> head_of_message(std::span<const std::byte> bytes) {
-  T value{};
-  if (bytes.size() < sizeof value) return std::nullopt;
-  std::memcpy(&value, bytes.data(), sizeof value);
-  return value;
-}
-
-/// The attribute of this type in a list of them; empty if there is none.
-[[nodiscard]] inline std::span<const std::byte> attribute_of(std::span<const std::byte> list, std::uint16_t type) {
-  while (const auto attribute = head_of_message<rtattr>(list)) {
-    if (attribute->rta_len < sizeof(rtattr) || attribute->rta_len > list.size()) return {};
-    if ((attribute->rta_type & NLA_TYPE_MASK) == type)
-      return list.subspan(sizeof(rtattr), attribute->rta_len - sizeof(rtattr));
-    list = list.subspan(std::min<std::size_t>(list.size(), RTA_ALIGN(attribute->rta_len)));
-  }
-  return {};
-}
 
 /// One for each interface: that at its root has the sums of those below it.
 [[nodiscard]] inline std::optional<InterfaceQueue> root_queue(std::span<const std::byte> body) {

@@ -195,8 +195,16 @@ std::string driver_statistics(int socket, const std::string& interface) {
   return text;
 }
 
-/// The work of the child: a line for each interface, its name and the columns; a dash is not known. In a copied tree,
-/// /ethtool/eth0 may hold what `ethtool -S eth0` printed.
+/// Packets that the card can hold until the node takes them, and how many it could: "256 1024", or dashes.
+std::string receive_ring(int socket, const std::string& interface) {
+  ethtool_ringparam rings{};
+  rings.cmd = ETHTOOL_GRINGPARAM;
+  if (socket < 0 || !ethtool(socket, interface, &rings) || rings.rx_max_pending == 0) return "- -";
+  return std::to_string(rings.rx_pending) + ' ' + std::to_string(rings.rx_max_pending);
+}
+
+/// The work of the child: a line for each interface: its name, the columns and its ring; a dash is not known. In a
+/// copied tree, /ethtool/eth0 may hold what `ethtool -S eth0` printed.
 std::string ask_links(const std::string& root, std::string_view /*request*/) {
   KernelTree fs(root);
   const int socket = root.empty() ? ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0) : -1;
@@ -214,7 +222,7 @@ std::string ask_links(const std::string& root, std::string_view /*request*/) {
     add_statistics(socket >= 0 ? driver_statistics(socket, name) : fs.text("/ethtool/" + name).value_or(""), values);
     text += name;
     for (const auto& value : values) text += value ? ' ' + std::to_string(*value) : " -";
-    text += '\n';
+    text += ' ' + receive_ring(socket, name) + '\n';
   }
   if (socket >= 0) ::close(socket);
   return text;
@@ -250,8 +258,21 @@ class NetworkLinkProbe final : public Probe {
     return ours_ == nullptr ? "the job's network interfaces are in a namespace of its own" : "";
   }
 
+  [[nodiscard]] Snapshot facts() const override {
+    Snapshot all;
+    for (const auto& [name, ring] : rings_) {
+      all.emplace_back("net." + name + ".rx_ring", std::to_string(ring.now));
+      all.emplace_back("net." + name + ".rx_ring_most", std::to_string(ring.most));
+    }
+    return all;
+  }
+
  private:
   using Places = std::array<std::int32_t, kColumns>;
+  struct Ring {
+    std::int64_t now = 0;
+    std::int64_t most = 0;
+  };
 
   /// Only in its own namespace a process can ask a driver.
   void find_namespace() {
@@ -276,7 +297,14 @@ class NetworkLinkProbe final : public Probe {
         found->second.fill(Family::kNoChannel);
       }
       for (std::size_t i = 0; i < kColumns; ++i) set(i, found->second[i], cut_word(line));
+      Ring ring;
+      if (parse_counter(cut_word(line), ring.now) && parse_counter(cut_word(line), ring.most)) remember(name, ring);
     }
+  }
+
+  /// As the first answer has it: a setting, and no level.
+  void remember(std::string_view interface, const Ring& ring) {
+    if (rings_.find(interface) == rings_.end()) rings_.emplace(interface, ring);
   }
 
   void set(std::size_t column, std::int32_t& channel, std::string_view word) {
@@ -294,6 +322,7 @@ class NetworkLinkProbe final : public Probe {
   const NetNamespace* ours_ = nullptr;
   std::array<Family*, std::size(kFamilies)> families_{};
   std::map<std::string, Places> places_;
+  std::map<std::string, Ring, std::less<>> rings_;
   std::string instance_;  // kept, so that nothing is allocated
 };
 

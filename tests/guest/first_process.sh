@@ -29,6 +29,7 @@ job() { # job NAME RULE|- COMMAND...: the report must name the rule first of tho
   # Of findings, whose fingerprint follows; a runner-up has none.
   said=$(grep -B1 '"fingerprint"' /result/$name/report.json | grep -oE '"id": *"('"$mine"')"' | head -n 1 | sed 's/.*: *"//; s/"//')
   said=${said:--}
+  [ -s /result/$name/report.json ] || said="no report"
   if [ "$said" = "$rule" ]; then say "ok: $name: $said"; else
     say "FAILED: $name: $said instead of $rule"
     failures=$((failures + 1))

@@ -82,18 +82,73 @@ std::vector<Finding> check_fallback(const RuleContext& context) {
   return {finding};
 }
 
+/// The job's queues on one device when its connected queue pairs were most.
+struct CountedPairs {
+  double pairs = 0;
+  double queues = 0;  // completion queues that they use
+
+  /// NCCL gives each connection a completion queue of its own, so this is its queue pairs per connection. Programs
+  /// that let more queue pairs share one make it larger, never smaller.
+  [[nodiscard]] double per_connection() const { return pairs / queues; }
+};
+
+std::optional<CountedPairs> counted_pairs(const RuleContext& context, const std::string& device) {
+  const auto pairs = context.channels("rdma.qp.count", device);
+  const auto queues = context.channels("rdma.cq.count", device);
+  if (pairs.empty() || queues.empty()) return std::nullopt;
+  const auto pairs_at = context.telemetry.series(pairs.front());
+  const auto queues_at = context.telemetry.series(queues.front());
+  CountedPairs most;
+  for (std::size_t t = 0; t < pairs_at.size(); ++t) {
+    if (pairs_at[t] > most.pairs && queues_at[t] > 0) most = {pairs_at[t], queues_at[t]};
+  }
+  if (most.pairs == 0) return std::nullopt;
+  return most;
+}
+
+/// The job's queue pairs were counted on some device.
+bool counts_pairs(const RuleContext& context) {
+  const auto channels = context.channels("rdma.qp.count");
+  return std::any_of(channels.begin(), channels.end(), [&](std::size_t channel) {
+    const auto series = context.telemetry.series(channel);
+    return std::any_of(series.begin(), series.end(), [](double pairs) { return pairs > 0; });
+  });
+}
+
+std::string says_single_pair(const std::string& set, const std::optional<CountedPairs>& counted,
+                             const std::string& ports) {
+  const auto value = parse_int(set);
+  const std::string setting = set.empty() ? "is not set" : value ? fmt::format("is {}", *value) : "is no number";
+  if (!counted) {
+    return fmt::format(
+        "NCCL_IB_QPS_PER_CONNECTION {}, so NCCL uses one queue pair per connection on {}; its queue pairs were not "
+        "counted.",
+        setting, ports);
+  }
+  return fmt::format(
+      "NCCL uses one queue pair per connection on {}: {} {} connected, with {} completion {}, of which each connection "
+      "has one (NCCL_IB_QPS_PER_CONNECTION {}).",
+      ports, number(counted->pairs), counted->pairs == 1 ? "queue pair was" : "queue pairs were",
+      number(counted->queues), counted->queues == 1 ? "queue" : "queues", setting);
+}
+
 std::vector<Finding> check_single_qp(const RuleContext& context) {
   const std::vector<RdmaPort> ports = active_rdma_ports(context);
   if (ports.empty() || on_one_node(context)) return {};
   if (!uses_nccl(context)) return {};
   if (opened_rdma_devices(context) == "none") return {};  // sockets: nccl.socket_fallback's matter
+  const bool counting = counts_pairs(context);
   const std::string set = context.snapshot_value("env.NCCL_IB_QPS_PER_CONNECTION");
-  if (!set.empty() && set != "1") return {};
+  if (!counting && !set.empty() && set != "1") return {};
   // More entropy helps only where there is more than one path: bonded ports, or a fabric of fast links.
+  std::optional<CountedPairs> counted;
   const auto wide = std::find_if(ports.begin(), ports.end(), [&](const RdmaPort& port) {
+    counted = counted_pairs(context, port.device);
+    if (counting && !counted) return false;  // the job has no connection there
     return port.name.find("bond") != std::string::npos || port.rate.gigabits >= context.threshold("min_gigabits");
   });
   if (wide == ports.end()) return {};
+  if (counted && counted->per_connection() > context.threshold("max_pairs")) return {};
 
   Finding finding = context.finding();
   finding.severity = Severity::info;  // an experiment, not a fault
@@ -101,17 +156,23 @@ std::vector<Finding> check_single_qp(const RuleContext& context) {
   finding.intervals = {context.span(0, context.telemetry.samples)};
   finding.instances = {wide->name};
   finding.impact.how = "not known: whether several queue pairs are faster must be measured";
+  if (counted) {
+    finding.evidence.push_back(fact(context, "rdma.qp.count", "most", counted->pairs, std::nullopt, "count"));
+    finding.evidence.push_back(fact(context, "rdma.cq.count", "then", counted->queues, std::nullopt, "count"));
+    for (Evidence& evidence : finding.evidence) evidence.instance = wide->device;
+  }
   // The setting is evidence only where it was seen; without it NCCL's documented default holds.
-  if (!set.empty()) {
-    finding.evidence.push_back(fact(context, "NCCL_IB_QPS_PER_CONNECTION", "setting", 1, std::nullopt, "count"));
+  if (const auto value = parse_int(set)) {
+    finding.evidence.push_back(
+        fact(context, "NCCL_IB_QPS_PER_CONNECTION", "setting", static_cast<double>(*value), std::nullopt, "count"));
   }
   const std::optional<double> rate = wide->rate.gigabits > 0 ? std::optional(wide->rate.gigabits) : std::nullopt;
   finding.evidence.push_back(
       fact(context, "rdma." + wide->key + ".rate", "rate of the port", rate, std::nullopt, "Gb/s"));
-  finding.sentence = fmt::format(
-      "NCCL_IB_QPS_PER_CONNECTION is {}, so NCCL uses one queue pair per connection on {}{}. Where the fabric has "
-      "several paths, two or four may use them better. This is an experiment, not a fault: measure it.",
-      set.empty() ? "not set" : "1", wide->name, rate ? fmt::format(" ({:g} Gb/s)", *rate) : "");
+  finding.sentence =
+      says_single_pair(set, counted, wide->name + (rate ? fmt::format(" ({:g} Gb/s)", *rate) : "")) +
+      " Where the fabric has several paths, two or four may use them better. This is an experiment, not a fault: "
+      "measure it.";
   finding.runner_up = {"nccl.socket_fallback", "the job's processes hold RDMA devices open: the fabric is used"};
   return {finding};
 }
@@ -244,20 +305,25 @@ const RegisteredRule kFallback{{
 const RegisteredRule kSingleQp{{
     .id = "nccl.single_qp",
     .title = "One NCCL queue pair per connection on a fabric of several paths",
-    .looks_for = "A job that uses NCCL over a fast RDMA port with the default of one queue pair per connection "
-                 "(env.NCCL_IB_QPS_PER_CONNECTION).",
+    .looks_for = "A job that uses NCCL over a fast RDMA port with one queue pair per connection: as counted "
+                 "(rdma.qp.count by rdma.cq.count), else as set or by default (env.NCCL_IB_QPS_PER_CONNECTION).",
     .kind = FindingKind::audit,
     .subsystem = Subsystem::network,
     .order = 41,
-    .look_alikes = "nccl.socket_fallback",
+    .look_alikes = "nccl.socket_fallback,several queue pairs by a setting elsewhere,"
+                   "a setting that did not reach the job",
     .proof = Proof::test_double,
-    .thresholds = {{"min_gigabits", 200, "Gb/s", "rate of a port from which a fabric of several paths is assumed"}},
+    .thresholds = {{"min_gigabits", 200, "Gb/s", "rate of a port from which a fabric of several paths is assumed"},
+                   {"max_pairs", 1, "ratio",
+                    "most connected queue pairs per completion queue, where they were counted"}},
     .user_remedy = {"export NCCL_IB_QPS_PER_CONNECTION=2   # then 4: compare the step time of both with this run's",
                     "export NCCL_IB_SPLIT_DATA_ON_QPS=1    # with it, each message is split; 0 takes turns; try both",
                     "unset NCCL_IB_QPS_PER_CONNECTION      # if neither is faster: more queue pairs cost cache"},
     .verify = "the step time falls by more than its spread",
     .sources = {"https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-ib-qps-per-connection",
-                "https://github.com/NVIDIA/nccl/issues/2409"},
+                "https://github.com/NVIDIA/nccl/issues/2409",
+                "https://github.com/NVIDIA/nccl/blob/master/src/transport/net_ib.cc",
+                "https://man7.org/linux/man-pages/man8/rdma-resource.8.html"},
     .check = check_single_qp,
 }};
 

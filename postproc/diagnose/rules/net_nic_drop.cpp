@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/text.h"
 #include "postproc/diagnose/interval_finding.h"
 #include "postproc/words/quantity.h"
 
@@ -28,6 +29,16 @@ std::optional<Drops> dropped(const RuleContext& context, std::size_t channel) {
   return drops;
 }
 
+/// How many packets the card holds until the node takes them, where its driver says so.
+struct Ring {
+  std::optional<std::int64_t> now, most;
+};
+
+Ring receive_ring(const RuleContext& context, const std::string& instance) {
+  const std::string key = "net." + instance.substr(instance.rfind('/') + 1) + ".rx_ring";  // "ns2/eth0"
+  return {parse_int(context.snapshot_value(key)), parse_int(context.snapshot_value(key + "_most"))};
+}
+
 std::optional<Finding> describe(const RuleContext& context, const Drops& drops, const Elevation& elevation,
                                 std::span<const Interval> all) {
   const auto packets = context.channels("net.rx_packets", drops.interface);
@@ -36,7 +47,13 @@ std::optional<Finding> describe(const RuleContext& context, const Drops& drops, 
       mean_inside(channel_rate(context, packets.front(), 1, "packets/s").values, elevation.at) + elevation.inside;
   const double share = elevation.inside / arrived;
   if (!(share >= context.threshold("min_share"))) return std::nullopt;
-  Finding finding = finding_at(context, elevation.at, {{"interface", drops.interface}});
+  const Ring ring = receive_ring(context, drops.interface);
+  JobValues values = {{"interface", drops.interface}};
+  if (ring.now && ring.most) {
+    values.emplace("rx_ring", std::to_string(*ring.now));
+    if (*ring.most > *ring.now) values.emplace("rx_ring_most", std::to_string(*ring.most));
+  }
+  Finding finding = finding_at(context, elevation.at, values);
   finding.instances = {drops.interface};
   finding.confidence = Confidence::likely;
   set_loss_of_segments(context, finding,
@@ -46,6 +63,11 @@ std::optional<Finding> describe(const RuleContext& context, const Drops& drops, 
   evidence.instance = drops.interface;
   evidence.detectors = {"interval search", "kernel counter"};
   finding.evidence.push_back(std::move(evidence));
+  if (ring.now && ring.most) {
+    finding.evidence.push_back(snapshot_fact(context, "net." + drops.interface + ".rx_ring", drops.interface,
+                                             static_cast<double>(*ring.now), static_cast<double>(*ring.most),
+                                             "packets"));
+  }
   finding.sentence = fmt::format(
       "{} of {} dropped {} packets a second for {}: {} % of those that arrived (usually {} a "
       "second).",
@@ -75,7 +97,8 @@ const RegisteredRule kRule{{
     .id = "net.nic_rx_drop",
     .title = "A network interface drops packets that arrive",
     .looks_for =
-        "Intervals in which an interface drops what it received, for want of room: net.rx_dropped, net.rx_fifo.",
+        "Intervals in which an interface drops what it received, for want of room (net.rx_dropped, net.rx_fifo), and "
+        "the length of its ring (net.*.rx_ring).",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::network,
     .order = 63,
@@ -89,7 +112,9 @@ const RegisteredRule kRule{{
                    kMinLostPercent},
     .user_remedy = {"ip -s link show {interface}   # in the next run: dropped and overrun packets"},
     .advice = {"Leave a cpu of the node without a rank of the job: the one that serves the interface."},
-    .admin_remedy = {"ethtool -G {interface} rx 8192   # a longer ring, up to what ethtool -g {interface} shows",
+    .admin_remedy = {"ethtool -G {interface} rx {rx_ring_most}   # a longer ring; it has {rx_ring} packets now",
+                     {"ethtool -G {interface} rx 8192   # a longer ring, up to what ethtool -g {interface} shows",
+                      "!rx_ring"},
                      "ethtool -S {interface} | grep -iE 'drop|discard|miss|buf'   # which queue, and why"},
     .verify = "dropped of the interface stands still",
     .sources = {"https://docs.kernel.org/networking/statistics.html"},

@@ -75,6 +75,24 @@ TEST(NetworkLink, SaysNothingOfInterfacesInAnotherNamespaceThanTheJobs) {
   EXPECT_EQ(bench.coverage().reason, "the job's network interfaces are in a namespace of its own");
 }
 
+TEST(NetworkLink, KnowsTheRingsForTheSnapshot) {
+  const TestHost host;
+  const auto fact = [](const std::string& text) { return "$ 2 " + std::to_string(text.size()) + '\n' + text + '\n'; };
+  host.write("/ticks.rec",
+             "reveal recording 1\n+ 0 D/sys/class/net\n$ 0 5\neth0\n\n+ 1 D/sys/class/net/eth0/device\n$ 1 7\n"
+             "vendor\n\n+ 2 @@network_link\n" +
+                 fact("eth0 25000 - - - - 0 512 4096\neth1 25000 - - - - 0 - -\neth2 25000 - - - - 0\n") +
+                 "= 1000000000 1000000000\n= 2000000000 2000000000\n" + fact("eth0 25000 - - - - 0 1024 4096\n") +
+                 "= 3000000000 3000000000\n");
+  KernelTree fs(host.root());
+  TraceSink sink;
+  Sampler sampler(fs, sink, {.probes = {"network_link"}}, *fs.next_tick());
+  ASSERT_EQ(sampler.coverage().front().state, Coverage::State::ok) << sampler.coverage().front().reason;
+  sampler.look_first();
+  sampler.sample({.time = *fs.next_tick(), .number = 0});
+  EXPECT_EQ(sampler.facts(), (Snapshot{{"net.eth0.rx_ring", "512"}, {"net.eth0.rx_ring_most", "4096"}}));
+}
+
 TEST(NetworkLink, IsAbsentWithoutARealInterface) {
   const TestHost host;
   host.write("/sys/class/net/lo/mtu", "65536\n");

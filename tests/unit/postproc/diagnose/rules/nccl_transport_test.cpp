@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/not_measured.h"
 #include "rule_recording.h"
 
 namespace reveal {
@@ -108,6 +109,50 @@ TEST(RuleSingleQp, IsSilentOnOnePathSeveralPairsAndSockets) {
   R sockets = verbs("400 Gb/sec (4X NDR)");
   set(sockets.end, "job.rdma_opened", "none");
   EXPECT_TRUE(sockets.findings("nccl.single_qp").empty());
+}
+
+/// The job made so many queue pairs 30 s after its begin, and closes them 20 s before its end.
+R counted(double pairs, double queues, const std::string& device = "mlx5_0") {
+  R node = verbs("400 Gb/sec (4X NDR)");
+  const auto while_open = [](double level) {
+    return [level](double second) { return second >= 30 && second < 100 ? level : 0; };
+  };
+  node.gauge("rdma.qp.count", device, while_open(pairs)).gauge("rdma.cq.count", device, while_open(queues));
+  return node;
+}
+
+TEST(RuleSingleQp, CountsQueuePairsPerConnection) {
+  const auto found = counted(8, 8).findings("nccl.single_qp");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].evidence.at(0).metric, "rdma.qp.count");
+  EXPECT_EQ(found[0].evidence.at(0).observed, 8);
+  EXPECT_EQ(found[0].evidence.at(0).instance, "mlx5_0");
+  EXPECT_EQ(found[0].evidence.at(1).metric, "rdma.cq.count");
+  EXPECT_NE(found[0].sentence.find("8 queue pairs were connected, with 8 completion queues"), std::string::npos)
+      << found[0].sentence;
+  EXPECT_EQ(found[0].sentence.find("not counted"), std::string::npos) << found[0].sentence;
+}
+
+TEST(RuleSingleQp, SaysThatItTrustedTheSettingWhereNothingWasCounted) {
+  const auto found = verbs("400 Gb/sec (4X NDR)").findings("nccl.single_qp");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_NE(found[0].sentence.find("were not counted"), std::string::npos) << found[0].sentence;
+  R never = counted(kNaN, kNaN);
+  EXPECT_NE(never.findings("nccl.single_qp").at(0).sentence.find("were not counted"), std::string::npos);
+}
+
+TEST(RuleSingleQp, BelievesTheCountAndNotTheSetting) {
+  EXPECT_TRUE(counted(16, 8).findings("nccl.single_qp").empty()) << "set elsewhere, as in /etc/nccl.conf";
+  EXPECT_TRUE(counted(9, 8).findings("nccl.single_qp").empty()) << "another library shares its completion queue";
+  R set_in_vain = counted(8, 8);
+  set_in_vain.begin.emplace_back("env.NCCL_IB_QPS_PER_CONNECTION", "4");
+  const auto found = set_in_vain.findings("nccl.single_qp");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_NE(found[0].sentence.find("(NCCL_IB_QPS_PER_CONNECTION is 4)"), std::string::npos) << found[0].sentence;
+}
+
+TEST(RuleSingleQp, IsSilentWhereTheConnectionsAreOnAnotherDevice) {
+  EXPECT_TRUE(counted(8, 8, "mlx5_7").findings("nccl.single_qp").empty());
 }
 
 R on_ethernet(double megabytes, double cpus = 1.2) {

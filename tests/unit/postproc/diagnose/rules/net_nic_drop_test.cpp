@@ -8,8 +8,9 @@ namespace {
 
 using R = RuleRecording;
 
-std::vector<Finding> of(const R::Course& dropped, double packets) {
+std::vector<Finding> of(const R::Course& dropped, double packets, Snapshot ring = {}) {
   R node;
+  node.end = std::move(ring);
   node.counter("net.rx_dropped", "eth0", dropped, "node").counter("net.rx_fifo", "eth0", R::always(0), "node");
   node.counter("net.rx_packets", "eth0", R::always(packets), "node");
   node.counter("tcp.InSegs", "", R::event(packets, packets * 0.8));
@@ -22,6 +23,26 @@ TEST(RuleNicDrop, NamesTheInterfaceTheIntervalAndTheLoss) {
   EXPECT_EQ(found[0].instances, std::vector<std::string>{"eth0"});
   EXPECT_NEAR(found[0].impact.seconds.value_or(0), 0.2 * 15, 0.6);
   EXPECT_NE(found[0].remedy.user.at(0).find("ip -s link show eth0"), std::string::npos);
+}
+
+TEST(RuleNicDrop, AsksForALongerRingOnlyWhereThereIsOne) {
+  const auto asked = [](const Snapshot& ring) {
+    std::string lines;
+    const auto found = of(R::event(0, 300), 20'000, ring);
+    for (const std::string& line : found.at(0).remedy.admin) lines += line + '\n';
+    return lines;
+  };
+  EXPECT_NE(asked({}).find("ethtool -G eth0 rx 8192 "), std::string::npos) << asked({});
+  const Snapshot short_ring = {{"net.eth0.rx_ring", "256"}, {"net.eth0.rx_ring_most", "4096"}};
+  EXPECT_NE(asked(short_ring).find("ethtool -G eth0 rx 4096   # a longer ring; it has 256 packets now"),
+            std::string::npos)
+      << asked(short_ring);
+  EXPECT_EQ(asked(short_ring).find("8192"), std::string::npos) << asked(short_ring);
+  const Snapshot longest = {{"net.eth0.rx_ring", "4096"}, {"net.eth0.rx_ring_most", "4096"}};
+  EXPECT_EQ(asked(longest).find("ethtool -G"), std::string::npos) << asked(longest);
+  const auto found = of(R::event(0, 300), 20'000, short_ring);
+  EXPECT_EQ(found.at(0).evidence.back().observed, 256);
+  EXPECT_EQ(found.at(0).evidence.back().expected, 4096);
 }
 
 TEST(RuleNicDrop, TakesPacketsThatNobodyWantedForWhatTheyAre) {
