@@ -16,8 +16,6 @@ namespace {
 
 // Hardware and configuration first, then the kernel's work, then what the job sees of it.
 constexpr CausalLink kLinks[] = {
-    {"cpu.thermal_throttle", "cpu.freq_oscillation", "cpu clocks that fell"},
-    {"cpu.power_cap", "cpu.freq_oscillation", "cpu clocks that fell"},
     {"mem.hugepages_inconsistent", "mem.hugepages_reserved_idle", "huge pages that nobody uses"},
     {"mem.hugepages_inconsistent", "node.differs", "a node that looks unlike the others"},
     {"ib.link_errors", "ib.link_degraded", "a link that came back slower", false, true},
@@ -32,8 +30,6 @@ constexpr CausalLink kLinks[] = {
     {"irq.softirq_saturation", "net.nic_rx_drop", "packets that the interface dropped"},
     {"net.nic_rx_drop", "net.tcp_retrans_fault", "lost packets that TCP sent again"},
     {"net.congestion", "net.tcp_retrans_fault", "lost packets that TCP sent again"},
-    {"irq.imbalance", "cpu.freq_oscillation", "cpu clocks that changed with the interrupts"},
-    {"irq.softirq_saturation", "cpu.freq_oscillation", "cpu clocks that changed with the interrupts"},
     {"mem.leak_oom_risk", "mem.reclaim_thrash", "a page cache that was too small for the files", true},
     {"mem.leak_oom_risk", "mem.swap_activity", "memory that was swapped out", true},
     {"mem.leak_oom_risk", "mem.oom_killed", "a process that the kernel killed for memory", true},
@@ -49,8 +45,15 @@ constexpr CausalLink kLinks[] = {
     {"mem.writeback_stall", "cpu.outsider", "processes that took the job's cpus while they wrote"},
     {"mem.writeback_stall", "cpu.os_jitter", "threads of the kernel that wrote the pages back on the job's cpus"},
     {"io.local_disk_saturated", "io.slow_reads", "slow reads"},
-    {"io.local_disk_saturated", "cpu.freq_oscillation", "cpu clocks that changed while the job waited for the disk"},
-    {"io.slow_reads", "cpu.freq_oscillation", "cpu clocks that changed while the job waited for reads"},
+    // How restless a clock is shows in the seconds around each moment, so it seems to begin before its cause.
+    {"cpu.thermal_throttle", "cpu.freq_oscillation", "cpu clocks that fell", false, false, 3, 5},
+    {"cpu.power_cap", "cpu.freq_oscillation", "cpu clocks that fell", false, false, 3, 5},
+    {"irq.imbalance", "cpu.freq_oscillation", "cpu clocks that changed with the interrupts", false, false, 3, 5},
+    {"irq.softirq_saturation", "cpu.freq_oscillation", "cpu clocks that changed with the interrupts", false, false, 3,
+     5},
+    {"io.local_disk_saturated", "cpu.freq_oscillation", "cpu clocks that changed with the waits for the disk", false,
+     false, 3, 5},
+    {"io.slow_reads", "cpu.freq_oscillation", "cpu clocks that changed with the waits for reads", false, false, 3, 5},
     {"ib.link_errors", "node.straggler", "other nodes that waited for this one"},
     {"ib.link_degraded", "node.straggler", "other nodes that waited for this one"},
     {"ib.congestion_xmit_wait", "node.straggler", "other nodes that waited for this one"},

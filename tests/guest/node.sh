@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Causes that need a machine of another shape than this one: boots an emulated node with two NUMA nodes, each with two
-# cores of two hardware threads, and with states of its cpus; runs a job with each fault and its look-alike under
-# reveal-run, and asks the reports: the faulty ones must name the rule, the others none of those tested here. Needs a
-# quiet machine: where the emulator starves, the recordings have too few samples to be judged.
+# Causes that need a machine of another shape than this one: boots an emulated node with two NUMA nodes, each of two cores
+# with two hardware threads, with states of its cpus, and with two network cards: one at the second NUMA node, one with
+# room for few packets. Runs a job with each fault and its look-alike under reveal-run, and asks the reports: the faulty
+# ones must name the rule, the others none of those tested here. Needs a quiet machine: where the emulator starves, the
+# recordings have too few samples to be judged.
 #
 #   [JOBS=clock,smt-shared] node.sh PACKAGE.deb [DIR]     needs root: see slurm_systemd.sh, of whose kind this is; DIR may be
 #                                                     that of hints.sh; JOBS: only these of node_scenario.sh
@@ -12,7 +13,7 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/guest.sh"
 
-[ $# -ge 1 ] || { sed -n '7s/^# *//p' "$0" >&2 && exit 2; }
+[ $# -ge 1 ] || { sed -n '8s/^# *//p' "$0" >&2 && exit 2; }
 guest_begin "$@"
 guest_root "${node_packages[@]}"
 install_scenario "$here/node_scenario.sh"
@@ -36,12 +37,29 @@ else
   say "iasl is not installed (acpica-tools): no states of the cpus"
 fi
 
+guest_network
+ip netns exec $net ip tuntap add tap1 mode tap
+ip netns exec $net ip addr add 10.97.0.1/24 dev tap1
+ip netns exec $net ip link set tap1 up
+
+"${in_network[@]}" python3 -c '
+import socket
+line = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+line.bind(("10.99.0.1", 7))
+while True:
+    line.sendto(*line.recvfrom(2048))' &
+echo=$!
+trap 'kill $echo 2>/dev/null || true; guest_end' EXIT
+
 status=0
 machine=(-cpu max,vendor=GenuineIntel,family=6,model=106,stepping=6 -smp 8,sockets=2,cores=2,threads=2 -m 3072
   -object memory-backend-ram,id=m0,size=1536M -object memory-backend-ram,id=m1,size=1536M
   -numa node,nodeid=0,cpus=0-3,memdev=m0 -numa node,nodeid=1,cpus=4-7,memdev=m1 -numa dist,src=0,dst=1,val=21
+  -device pxb-pcie,id=far,bus=pcie.0,bus_nr=128,numa_node=1 -device pcie-root-port,id=slot0,bus=far,chassis=1,slot=1
+  "${card[@]}" -device virtio-net-pci,bus=slot0,netdev=n0,romfile=,mq=on,vectors=10
+  -netdev tap,id=n1,ifname=tap1,script=no,downscript=no,vhost=off -device rtl8139,bus=pcie.0,netdev=n1,romfile=
   "${states[@]}")
-guest_boot 900 "init=/usr/local/sbin/scenario tsc=reliable clocksource=tsc ${JOBS:+JOBS=$JOBS}" "${machine[@]}" || status=$?
+guest_boot 2100 "init=/usr/local/sbin/scenario tsc=reliable clocksource=tsc ${JOBS:+JOBS=$JOBS}" "${machine[@]}" || status=$?
 [ "$(cat "$dir/result/status" 2>/dev/null)" = 0 ] || status=1
 say "$([ $status = 0 ] && echo "every fault was named, and nothing else" || echo FAILED)"
 [ $status = 0 ]

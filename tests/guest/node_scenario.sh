@@ -1,14 +1,77 @@
 #!/usr/bin/env bash
 # The only program of the guest of node.sh: runs as its first process.
-mine='cpu.smt_shared|cpu.clocksource_not_tsc|cpu.governor_powersave'
+mine='cpu.smt_shared|cpu.clocksource_not_tsc|cpu.governor_powersave|cpu.smi_noise|irq.remote_numa'
+mine+='|irq.imbalance|irq.softirq_saturation|net.nic_rx_drop'
 . /usr/local/sbin/first_process.sh
 export REVEAL_INTERVAL=250ms # an emulated processor does not keep up with ten samples a second
 
+card_of() { # card_of DRIVER: its interface
+  local each
+  for each in /sys/class/net/*; do
+    [ "$(basename "$(readlink -f "$each/device/driver")")" = "$1" ] && basename "$each"
+  done
+}
+modprobe 8139cp
+far=$(card_of virtio_net) small=$(card_of 8139cp)
+ip link set lo up
+ip addr add 10.99.0.2/24 dev $far && ip link set $far up
+ip addr add 10.97.0.2/24 dev $small && ip link set $small up
+ethtool -L $far combined 4 >/dev/null 2>&1
 clock=/sys/devices/system/clocksource/clocksource0/current_clocksource
 say "$(nproc) cpus, threads of cpu0 $(cat /sys/devices/system/cpu/cpu0/topology/thread_siblings_list), clock $(cat $clock)"
+say "$far is at NUMA node $(cat /sys/class/net/$far/device/numa_node /sys/class/net/$far/device/../numa_node 2>/dev/null | xargs)"
 
 busy() { stress-ng --cpu 1 --cpu-method int64 --timeout 40 --quiet; }
 export -f busy
+
+# The chipset's port by which programs call the firmware, whose handler is set up on cpu0; the other port tells nobody.
+call() { # call PORT: several times a second
+  for _ in {1..200}; do
+    printf '\001' | taskset -c 0 dd of=/dev/port bs=1 seek=$(($1)) count=1 status=none
+    sleep 0.1
+  done
+}
+export -f call
+job firmware-control - bash -c 'call 0x80'
+job firmware cpu.smi_noise bash -c 'call 0xb2'
+
+# A card with room for 64 packets: one after the other, and as many in bursts of 250.
+single() { iperf3 --client 10.97.0.1 --reverse --udp --length 1000 --bitrate 4M --time "$1"; }
+bursts() { iperf3 --client 10.97.0.1 --reverse --udp --length 1000 --bitrate 4M/250 --time "$1"; }
+export -f single bursts
+job drop-control - bash -c 'single 15; single 20; single 15'
+job drop net.nic_rx_drop bash -c 'single 15; bursts 20; single 15'
+grep $small: /proc/net/dev
+
+# The other card's vectors: beside it, and on the other NUMA node.
+vectors=$(awk -F: '/virtio[0-9]+-(in|out)put/ {gsub(/ /, "", $1); print $1}' /proc/interrupts)
+spread() { # spread CPU...
+  local irq cpus=("$@") i=0
+  for irq in $vectors; do
+    echo ${cpus[$((i++ % ${#cpus[@]}))]} >/proc/irq/$irq/smp_affinity_list
+  done
+}
+cat >/tmp/asker.py <<'EOP'
+import socket, time
+line = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+line.connect(("10.99.0.1", 7))
+line.settimeout(0.1)
+end, answers = time.monotonic() + 40, 0
+while time.monotonic() < end:
+    line.send(b"?")
+    try:
+        answers += len(line.recv(16))
+    except socket.timeout:
+        pass
+print(answers, "answers")
+EOP
+packets() { for _ in {1..4}; do python3 /tmp/asker.py & done; wait; } # one at a time: each answer is an interrupt
+export -f packets
+spread 4 5
+job irq-control - bash -c packets
+spread 0 1
+job irq-remote irq.remote_numa bash -c packets
+grep virtio /proc/interrupts
 
 if modprobe acpi_cpufreq; then
   governors=/sys/devices/system/cpu/cpufreq/policy*/scaling_governor

@@ -214,6 +214,22 @@ RunnerUp leader(const RuleContext& context, Interval at, std::span<const Interva
   return runner_up;
 }
 
+/// What of it can be told in numbers, at steady load.
+void tell_cost(const RuleContext& context, Finding& finding, const Contrast& clock, double length) {
+  set_loss(context, finding, clock.fall() * length,
+           fmt::format("at the same load the clock was {} instead of {}", quantity(clock.inside, "Hz"),
+                       quantity(clock.outside, "Hz")));
+  finding.severity = std::min(finding.severity, Severity::notice);  // a symptom
+}
+
+/// Whether what was found before leads to it: then it is part of that finding.
+bool has_a_cause(const RuleContext& context, const Finding& finding) {
+  std::vector<Finding> all(context.found.begin(), context.found.end());
+  all.push_back(finding);
+  find_causes(all);
+  return !all.back().caused_by.empty();
+}
+
 std::vector<Finding> check_oscillation(const RuleContext& context) {
   const Signal clock = needed(clock_of(context), "the clock of the cpus (platform.aperf, cpu.frequency)");
   const Signal used = needed(rate(context, "job.cpu_time", 1e-9, "cpus"), "job.cpu_time");
@@ -226,28 +242,29 @@ std::vector<Finding> check_oscillation(const RuleContext& context) {
   for (const Elevation& elevation : found) {
     const Interval at = elevation.at;
     if (elevation.recurring || !elevation.beyond || is_told(context, at)) continue;
-    // A clock that follows the job's own load does what it is for.
-    if (!(mean_inside(load, at) <= context.threshold("max_load_spread"))) continue;
     const auto change = contrast(context, clock, at, all);
-    if (!change || change->fall() < context.threshold("min_slower")) continue;
+    if (!change) continue;
+    // A clock that follows the job's own load does what it is for: that is told only of a load that something else
+    // made uneven, and as its consequence.
+    const bool steady = mean_inside(load, at) <= context.threshold("max_load_spread");
+    if (steady && change->fall() < context.threshold("min_slower")) continue;
 
     Finding finding = finding_at(context, at);
     const double length = context.seconds(at.length());
-    set_loss(context, finding, change->fall() * length,
-             fmt::format("at the same load the clock was {} instead of {}", quantity(change->inside, "Hz"),
-                         quantity(change->outside, "Hz")));
-    finding.severity = std::min(finding.severity, Severity::notice);  // a symptom
+    finding.severity = Severity::info;
+    finding.impact.how = "not known: the load changed with the clock";
+    if (steady) tell_cost(context, finding, *change, length);
     finding.confidence = Confidence::possible;
     finding.evidence.push_back(evidence_of(context, restless, elevation));
     finding.evidence.back().feature = "spread";
     finding.evidence.push_back(evidence_of(context, clock, *change, at));
     finding.runner_up = leader(context, at, all, finding);
     finding.sentence = fmt::format(
-        "The clock of the cpus of {} changed by {} % from second to second for {} (usually {} %) while the load did "
-        "not, and was {} instead of {}.",
+        "The clock of the cpus of {} changed by {} % from second to second for {} (usually {} %) while the load {}, "
+        "and was {} instead of {}.",
         context.telemetry.node, number(100 * elevation.inside), duration(length), number(100 * elevation.outside),
-        quantity(change->inside, "Hz"), quantity(change->outside, "Hz"));
-    findings.push_back(std::move(finding));
+        steady ? "did not" : "did, too", quantity(change->inside, "Hz"), quantity(change->outside, "Hz"));
+    if (steady || has_a_cause(context, finding)) findings.push_back(std::move(finding));
   }
   return findings;
 }
@@ -279,10 +296,11 @@ const RegisteredRule kCap{{
 
 const RegisteredRule kOscillation{{
     .id = "cpu.freq_oscillation",
-    .title = "The clock of the cpus goes up and down at steady load",
+    .title = "The clock of the cpus goes up and down",
     .looks_for = "Intervals in which the clock (platform.aperf, platform.mperf, platform.tsc, else cpu.frequency) "
                  "changes from second to second and is lower, while the job uses as many cpus as before: a symptom, "
-                 "part of its cause's finding where that is known.",
+                 "part of its cause's finding where that is known. Where the job's load changes, too, only as the "
+                 "consequence of what was found to change it: bursts of reads or of interrupts.",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::cpu,
     .order = 990,
@@ -290,7 +308,8 @@ const RegisteredRule kOscillation{{
     .proof = Proof::test_double,
     .thresholds = {{"min_spread", 0.05, "ratio", "least change of the clock from second to second, beyond the usual"},
                    {"max_load_spread", 0.1, "ratio",
-                    "most change of the job's own cpu time: else the clock follows it"},
+                    "most change of the job's own cpu time: else the clock follows it, and only a known cause of both "
+                    "is worth telling"},
                    {"min_slower", 0.03, "ratio", "least fall of the clock"},
                    {"min_seconds", 5, "s", "shortest interval"},
                    kMinScore,

@@ -51,7 +51,7 @@ const RegisteredRule kRule{{
     .subsystem = Subsystem::cpu,
     .order = 26,
     .look_alikes = "cpu.os_jitter,mem.ecc_host",
-    .proof = Proof::test_double,
+    .proof = Proof::guest,
     .thresholds = {{"min_rate", 1, "1/s", "least rate over the whole run"},
                    {"min_part", 0.5, "ratio", "part of the run from the first to the last, at least"},
                    {"min_seconds", 20, "s", "shortest job that is judged"}},

@@ -69,7 +69,7 @@ const RegisteredRule kRule{{
     .subsystem = Subsystem::cpu,
     .order = 22,
     .look_alikes = "cpu.outsider",
-    .proof = Proof::test_double,
+    .proof = Proof::recorded,
     .whole_machine = true,
     .thresholds = {{"min_share", 0.02, "ratio", "least stolen time, as a share of the cpu time used"},
                    {"min_seconds", 5, "s", "shortest interval"},

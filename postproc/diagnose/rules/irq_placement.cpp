@@ -229,7 +229,7 @@ const RegisteredRule kDistance{{
     .subsystem = Subsystem::network,
     .order = 60,
     .look_alikes = "irq.imbalance,a job on the other node,vectors managed by the kernel",
-    .proof = Proof::test_double,
+    .proof = Proof::guest,
     .whole_machine = true,
     .checks_node = true,
     .thresholds = {{"min_rate", 1000, "/s", "least interrupts of the card"},

@@ -94,8 +94,14 @@ std::optional<Cost> cost_of(const RuleContext& context, const std::string& cpu, 
 }
 
 std::vector<Elevation> pile_ups(const RuleContext& context, const Signal& share) {
-  auto found = elevations_of(context, share.values, context.threshold("min_excess"), context.threshold("min_score"));
-  std::erase_if(found, [&](const Elevation& at) { return at.recurring || at.inside < context.threshold("min_share"); });
+  // Healthy packets are spread unevenly, and differently from minute to minute: what no other time reaches is judged by
+  // its cost.
+  constexpr double kLeastScore = 1;
+  auto found = elevations_of(context, share.values, context.threshold("min_excess"), kLeastScore);
+  std::erase_if(found, [&](const Elevation& at) {
+    const bool usual = !at.beyond && at.score < context.threshold("min_score");
+    return usual || at.recurring || at.inside < context.threshold("min_share");
+  });
   const Interval whole{0, share.values.size()};
   const double mean = mean_inside(share.values, whole);
   const auto known = static_cast<std::size_t>(
@@ -123,6 +129,12 @@ void name_the_cause(const RuleContext& context, std::string_view cpu, Finding& f
   finding.remedy.admin.insert(finding.remedy.admin.begin(), lines.begin(), lines.end());
 }
 
+/// The share is a mean over seconds, so its ends are known to one: what was dropped first may lie before them.
+Interval with_ends(const RuleContext& context, Interval at) {
+  const std::size_t second = context.steps(1);
+  return {at.begin - std::min(at.begin, second), std::min(context.telemetry.samples, at.end + second)};
+}
+
 std::vector<Finding> check(const RuleContext& context) {
   const Packets all_packets = packets(context);
   if (all_packets.rates.empty()) throw Unavailable("not measured: softnet.processed (/proc/net/softnet_stat)");
@@ -131,10 +143,12 @@ std::vector<Finding> check(const RuleContext& context) {
   const auto received = rate(context, "tcp.InSegs", 1, "/s");
   const auto found = pile_ups(context, share);
   const std::vector<Interval> all = places(found);
+  std::vector<Interval> wide = all;
+  for (Interval& at : wide) at = with_ends(context, at);
   std::vector<Finding> findings;
   for (const Elevation& elevation : found) {
     const std::string& cpu = all_packets.cpus[busiest(all_packets, elevation.at)];
-    const auto cost = cost_of(context, cpu, elevation.at, all);
+    const auto cost = cost_of(context, cpu, with_ends(context, elevation.at), wide);
     if (!cost) continue;
     Finding finding = finding_at(context, elevation.at);
     const double length = context.seconds(elevation.at.length());

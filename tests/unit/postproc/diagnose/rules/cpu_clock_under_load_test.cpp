@@ -87,6 +87,58 @@ TEST(RuleFrequency, LeavesAClockThatFollowsTheLoadAlone) {
   EXPECT_TRUE(clock(faster, R::always(1.9e9)).findings("cpu.freq_oscillation").empty()) << "it costs nothing";
 }
 
+/// One level every second second from 50 s to 65 s, else another: what comes and goes in bursts.
+R::Course bursts(double usual, double inside, double between) {
+  return [=](double second) {
+    if (second < 50 || second >= 65) return usual;
+    return std::fmod(second, 2) < 1 ? inside : between;
+  };
+}
+
+/// A clock that goes down whenever the job waits for a read.
+R waits_for_reads(const R::Course& wait, const R::Course& read, const R::Course& used) {
+  R node = clock(restless, used);
+  node.counter("pressure.io_some", "", wait)
+      .counter("process.read_bytes", "rank0", read, "rank")
+      .counter("disk.io_time", "vda", R::always(0.02e9));
+  return node;
+}
+
+TEST(RuleFrequency, FoldsAClockIntoTheReadsWhoseWaitsChangeTheLoad) {
+  const R node = waits_for_reads(bursts(0.01e9, 0.9e9, 0.5e9), bursts(18e6, 6e6, 1e6), bursts(1.9e9, 0.3e9, 1.4e9));
+  const auto reads = node.findings("io.slow_reads");
+  ASSERT_EQ(reads.size(), 1U);
+  ASSERT_TRUE(told_by(node, reads, "cpu.freq_oscillation"));
+  const auto found = node.findings("cpu.freq_oscillation", reads);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].severity, Severity::info);
+  EXPECT_FALSE(found[0].impact.seconds.has_value());
+  EXPECT_NE(found[0].sentence.find("while the load did, too"), std::string::npos) << found[0].sentence;
+  EXPECT_TRUE(node.findings("cpu.freq_oscillation").empty()) << "without the reads nobody knows why the load changed";
+}
+
+TEST(RuleFrequency, FoldsAClockIntoTheInterruptsThatTakeTheCpu) {
+  R node = clock(restless, bursts(1.9e9, 1.2e9, 1.8e9));
+  node.counter("softnet.processed", "cpu0", bursts(10'000, 90'000, 40'000))
+      .counter("softnet.processed", "cpu1", R::event(10'000, 100))
+      .counter("softnet.dropped", "cpu0", bursts(0, 80, 0))
+      .counter("tcp.InSegs", "", R::event(20'000, 60'000));
+  const auto packets = node.findings("irq.softirq_saturation");
+  ASSERT_EQ(packets.size(), 1U);
+  EXPECT_TRUE(told_by(node, packets, "cpu.freq_oscillation"));
+  EXPECT_TRUE(node.findings("cpu.freq_oscillation").empty());
+}
+
+TEST(RuleFrequency, LeavesALoadAloneThatChangesLongAfterTheReads) {
+  const R node = waits_for_reads(R::always(0.01e9), R::always(18e6), bursts(1.9e9, 0.3e9, 1.4e9));
+  std::vector<Finding> reads(1);
+  reads[0].id = "io.slow_reads";
+  reads[0].nodes = {node.telemetry.node};
+  const std::int64_t begin = node.telemetry.begin_utc_ns;
+  reads[0].intervals = {{begin + 10'000'000'000, begin + 25'000'000'000}};
+  EXPECT_TRUE(node.findings("cpu.freq_oscillation", reads).empty());
+}
+
 TEST(RuleFrequency, IsSilentUnderARuleThatLeads) {
   const R node = clock(restless, R::always(1.9e9));
   std::vector<Finding> before(1);

@@ -49,6 +49,44 @@ TEST(RuleSoftirq, TakesWorkLeftBehindOrAFullCpuAsACost) {
   ASSERT_EQ(piled_up(0, 0, 0.95).findings("irq.softirq_saturation").size(), 1U);
 }
 
+/// A healthy share that changes: 77 % of the packets on cpu1 before the event, half of them on each cpu later.
+R unevenly_spread(double dropped) {
+  const auto first = [](double second) {
+    return second < 50 ? 18'000 : second < 65 ? 80'000 : second < 80 ? 18'000 : 40'000;
+  };
+  const auto other = [](double second) {
+    return second < 50 ? 62'000 : second < 65 ? 100 : second < 80 ? 62'000 : 40'000;
+  };
+  R node;
+  node.counter("softnet.processed", "cpu0", first)
+      .counter("softnet.processed", "cpu1", other)
+      .counter("softnet.dropped", "cpu0", R::event(0, dropped))
+      .counter("tcp.InSegs", "", R::event(60'000, 45'000));
+  return node;
+}
+
+TEST(RuleSoftirq, NamesAPileUpAmongSharesThatChange) {
+  const R node = unevenly_spread(20);
+  const auto found = node.findings("irq.softirq_saturation");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].instances, std::vector<std::string>{"cpu0"});
+  EXPECT_NEAR(node.second_of(found[0].intervals.at(0).begin_utc_ns), 50, 1);
+  EXPECT_TRUE(unevenly_spread(0).findings("irq.softirq_saturation").empty());
+}
+
+TEST(RuleSoftirq, CountsTheDropsWithWhichAPileUpBegins) {
+  R node = piled_up(0);
+  const auto first = [](double second) {
+    return second >= 49.6 && second < 50 ? 350.0 : second >= 58 && second < 65 ? 8.0 : 0.0;
+  };
+  std::size_t channel = 0;
+  while (node.telemetry.channels[channel].metric != "softnet.dropped") ++channel;
+  for (std::size_t t = 0; t < node.telemetry.samples; ++t) {
+    node.telemetry.series(channel)[t] = 0.1 * first(0.1 * static_cast<double>(t));
+  }
+  EXPECT_EQ(node.findings("irq.softirq_saturation").size(), 1U);
+}
+
 TEST(RuleSoftirq, IsSilentOnASkewThatCostsNothing) {
   EXPECT_TRUE(piled_up(0).findings("irq.softirq_saturation").empty());
 }

@@ -8,9 +8,11 @@ namespace {
 
 using R = RuleRecording;
 
-std::vector<Finding> of(const R::Course& dropped, double packets, Snapshot ring = {}) {
+std::vector<Finding> of(const R::Course& dropped, double packets, Snapshot ring = {},
+                        const R::Course& backlog = R::always(0)) {
   R node;
   node.end = std::move(ring);
+  node.counter("softnet.dropped", "cpu0", backlog, "node");
   node.counter("net.rx_dropped", "eth0", dropped, "node").counter("net.rx_fifo", "eth0", R::always(0), "node");
   node.counter("net.rx_packets", "eth0", R::always(packets), "node");
   node.counter("tcp.InSegs", "", R::event(packets, packets * 0.8));
@@ -49,6 +51,11 @@ TEST(RuleNicDrop, TakesPacketsThatNobodyWantedForWhatTheyAre) {
   EXPECT_TRUE(of(R::always(2), 20'000).empty());      // an unknown protocol, all the time
   EXPECT_TRUE(of(R::event(0, 30), 900'000).empty());  // next to nothing of the traffic
   EXPECT_TRUE(of(R::always(0), 20'000).empty());
+}
+
+TEST(RuleNicDrop, LeavesWhatACpusBacklogDroppedToOthers) {
+  EXPECT_TRUE(of(R::event(0, 300), 20'000, {}, R::event(0, 320)).empty());
+  EXPECT_EQ(of(R::event(0, 300), 20'000, {}, R::event(0, 20)).size(), 1U);
 }
 
 TEST(RuleNicDrop, SaysWhatWasNotMeasured) {
