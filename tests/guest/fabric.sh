@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Queue pairs and counters of RDMA devices, which the machines of the other tests lack: boots an emulated node with two
-# soft-RoCE devices of the kernel, one of them bonded, runs perftest and rping there as jobs under reveal-run, and holds
+# soft-RoCE devices of the kernel, one of them bonded, runs perftest there as jobs under reveal-run, and holds
 # what was recorded against what iproute2 (rdma resource) and the files of the kernel say; fabric_judge.py prints the
 # table. Jobs with one queue pair per connection must name nccl.single_qp, those with four must not. What one collector
 # recorded (--record) is replayed here, and must give the same trace.
@@ -20,7 +20,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 [ $# -ge 1 ] || { sed -n '8s/^# *//p' "$0" >&2 && exit 2; }
 command -v gcc >/dev/null || skip "gcc is not installed"
 guest_begin "$@"
-guest_root "${node_packages[@]}" rdmacm-utils
+guest_root "${node_packages[@]}"
 echo | gcc -shared -o "$root/usr/lib/libnccl.so.2" -Wl,-soname,libnccl.so.2 -x c -
 install_scenario "$here/fabric_scenario.sh"
 

@@ -96,7 +96,7 @@ def compare(name, trace):
 
 
 table = []
-for name in ("pairs-1", "pairs-4", "set-in-vain", "one-path", "threads"):
+for name in ("pairs-1", "pairs-4", "set-in-vain", "one-path"):
     if os.path.exists(f"{result}/{name}/guest.h5"):
         table.append(compare(name, Trace(f"{result}/{name}/guest.h5")))
 if os.path.exists(f"{result}/recording.h5"):
@@ -112,13 +112,6 @@ if os.path.exists(f"{result}/recording.h5"):
         rows = live.rows(family)
         check(f"the replay has the same {sum(map(len, rows.values()))} values of {family}",
               rows and again.rows(family) == rows)
-
-if os.path.exists(f"{result}/gone"):
-    check("gone: the trace was closed", os.path.exists(f"{result}/gone/guest.h5"))
-    counted = Trace(f"{result}/gone/guest.h5").rows("network/rdma_queues").get(("rdma.qp.count", "mlx5_bond_0"), [])
-    told = [value for value in counted if value is not None]
-    check(f"gone: 8 queue pairs until the adapter went, then no number: {counted}",
-          8 in told and told[-1] == 8 and counted[-1] is None)
 
 print(f"{'job':>12} {'iproute2 qp':>12} {'cq':>4} {'trace qp':>9} {'cq':>4} {'counters':>9} {'packets':>9}")
 for name, *numbers in table:

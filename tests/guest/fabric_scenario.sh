@@ -6,7 +6,7 @@ export REVEAL_INTERVAL=250ms # an emulated processor does not keep up with ten s
 export SLURM_JOB_NUM_NODES=2 # both ends of each connection are here, but as jobs have them on two nodes
 
 ip link set lo up
-modprobe -a rdma_rxe ib_uverbs rdma_ucm bonding dummy veth
+modprobe -a rdma_rxe ib_uverbs bonding dummy veth
 # The rule knows a port of several links by its name.
 ip link add bond7 type bond mode active-backup miimon 100 && ip link add dummy7 type dummy
 ip link set dummy7 master bond7 && ip link set bond7 up && ip addr add 10.98.0.1/24 dev bond7
@@ -41,23 +41,14 @@ served() { # served NAME COMMAND...: the first rows come before it, and its last
   sleep 3
 }
 # Short queues and long patience: the emulator is slow, and soft-RoCE gives up early.
-writes() { # writes DEVICE ADDRESS PAIRS [SECONDS]
-  local options="--ib-dev $1 --qp $3 --duration ${4:-30} --size 4096 --tx-depth 8 --qp-timeout 19 --CPU-freq"
+writes() { # writes DEVICE ADDRESS PAIRS
+  local options="--ib-dev $1 --qp $3 --duration 30 --size 4096 --tx-depth 8 --qp-timeout 19 --CPU-freq"
   ib_write_bw $options >>server.log 2>&1 &
   sleep 3
   ib_write_bw $options $2 >>client.log 2>&1
   wait $!
 }
-# The server makes each connection's queue pair in a thread of its own.
-pings() { # pings ADDRESS
-  rping -s -P -a $1 >>server.log 2>&1 &
-  local server=$!
-  sleep 3
-  timeout 30 rping -c -a $1 -S 64 >>client.log 2>&1
-  kill $server
-  wait $server
-}
-export -f counted told served writes pings
+export -f counted told served writes
 # As in each process of a rank: which of the job's processes is looked at for its libraries, nobody knows.
 with_nccl() { # with_nccl NAME RULE|- SCRIPT
   job $1 $2 env LD_PRELOAD=/usr/lib/libnccl.so.2 bash -c "$3"
@@ -78,17 +69,3 @@ export NCCL_IB_QPS_PER_CONNECTION=4
 with_nccl set-in-vain nccl.single_qp 'served set-in-vain writes mlx5_bond_0 10.98.0.1 1'
 unset NCCL_IB_QPS_PER_CONNECTION
 with_nccl one-path - 'served one-path writes rxe0 10.97.0.1 1'
-with_nccl threads nccl.single_qp 'served threads pings 10.98.0.1'
-
-# The adapter goes while the job uses it.
-if [[ -z ${JOBS:-} || ,$JOBS, == *,gone,* ]]; then
-  (
-    sleep 40
-    rdma link delete mlx5_bond_0
-    sleep 20
-    pkill -KILL ib_write_bw # it would wait for completions for ever
-  ) &
-  removal=$!
-  with_nccl gone - 'cd /result; writes mlx5_bond_0 10.98.0.1 4 70'
-  wait $removal
-fi

@@ -312,7 +312,7 @@ const RegisteredRule kSingleQp{{
     .order = 41,
     .look_alikes = "nccl.socket_fallback,several queue pairs by a setting elsewhere,"
                    "a setting that did not reach the job",
-    .proof = Proof::test_double,
+    .proof = Proof::guest,
     .thresholds = {{"min_gigabits", 200, "Gb/s", "rate of a port from which a fabric of several paths is assumed"},
                    {"max_pairs", 1, "ratio",
                     "most connected queue pairs per completion queue, where they were counted"}},
