@@ -62,6 +62,7 @@ class StackProbe final : public Probe {
       families_[i]->expect(kExpected * kFamilies[i].metrics.size());
     }
     static_cast<void>(cut_word(opening));  // "ok"
+    opening.remove_prefix(std::min<std::size_t>(1, opening.size()));
     facts_.emplace_back("stack.way", opening);
   }
 

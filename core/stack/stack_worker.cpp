@@ -206,19 +206,20 @@ class StackWatch {
         if (sum.calls > 0) append(counts, instance, function, rows[function], sum, pending);
       }
     }
-    const auto note = [&text](const std::string& sentence) { text += "note " + sentence + '\n'; };
-    for (const std::string& sentence : notes_) note(sentence);
+    const auto add_note = [&text](const std::string& sentence) { text += "note " + sentence + '\n'; };
+    for (const std::string& sentence : notes_) add_note(sentence);
     if (!slow_.empty()) {
       std::string names;
       for (const std::size_t function : slow_) names.append(1, ' ').append(functions_[function].name);
-      note("not measured, because their first instruction would be single-stepped:" + names);
+      add_note("not measured, because their first instruction would be single-stepped:" + names);
     }
     if (untimed_processes_ > 0) {
-      note("calls of " + std::to_string(untimed_processes_) +
-           " processes are counted and not timed: they are under a seccomp filter");
+      add_note("calls of " + std::to_string(untimed_processes_) +
+               " processes are counted and not timed: they are under a seccomp filter");
     }
-    if (unsized > 0) note("the bytes of " + std::to_string(unsized) + " calls are not known: their datatype is not");
-    if (untimed > 0) note(std::to_string(untimed) + " calls were not timed: too many were under way at once");
+    if (unsized > 0)
+      add_note("the bytes of " + std::to_string(unsized) + " calls are not known: their datatype is not");
+    if (untimed > 0) add_note(std::to_string(untimed) + " calls were not timed: too many were under way at once");
     std::string_view rest = counts;
     std::string_view line;
     while (next_line(rest, line)) {
@@ -419,8 +420,8 @@ class StackWatch {
     }
     const double cost = calls[function] * counters_.cost_ns(functions_[function].ending != Ending::may_throw);
     note(std::string(functions_[function].name) + " was detached: counting " +
-         std::to_string(static_cast<std::int64_t>(calls[function])) + " calls in a second cost " +
-         std::to_string(static_cast<std::int64_t>(cost / 1e6)) + " ms, and the processes used " +
+         std::to_string(static_cast<std::int64_t>(calls[function])) + " calls took " +
+         std::to_string(static_cast<std::int64_t>(cost / 1e6)) + " ms while the processes used " +
          std::to_string(static_cast<std::int64_t>(cpu_ns / 1e6)) + " ms of cpu time (limit .5 %)");
     const std::lock_guard lock(mutex_);
     off_.insert(function);
