@@ -178,7 +178,7 @@ class StackBench {
   }
   [[nodiscard]] std::int64_t value(const std::string& metric, const std::string& function) const {
     for (const Family& family : sink_.families()) {
-      if (const std::int64_t found = family.value(metric, "slot0/" + function); found != kMissing) return found;
+      if (const std::int64_t found = family.value(metric, "rank0/" + function); found != kMissing) return found;
     }
     return kMissing;
   }
