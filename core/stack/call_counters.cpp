@@ -141,7 +141,7 @@ constexpr CallShape kTimed{.timed = true};
 
 }  // namespace
 
-CallCounters::CallCounters(std::size_t places) {
+CallCounters::CallCounters(std::size_t places, Way cheapest) {
   if (!kKnownMachine) throw Unavailable("which instructions are cheap to probe is only known of x86-64");
   constexpr auto kValue = static_cast<std::uint32_t>(sizeof(CallCounts));
   counts_ =
@@ -154,8 +154,8 @@ CallCounters::CallCounters(std::size_t places) {
   void* shared = ::mmap(nullptr, shared_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, counts_.get(), 0);
   if (shared == MAP_FAILED) throw Unavailable(why_refused("sharing memory with BPF", errno));
   shared_ = static_cast<CallCounts*>(shared);
-  std::string problem = try_way(Way::multi);
-  if (!problem.empty()) problem = try_way(Way::single);
+  std::string problem = try_way(cheapest);
+  if (!problem.empty() && cheapest == Way::multi) problem = try_way(Way::single);
   if (problem.empty()) return;
   ::munmap(shared_, shared_bytes_);
   throw Unavailable(problem);

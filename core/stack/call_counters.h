@@ -20,9 +20,11 @@ namespace reveal {
 
 class CallCounters {
  public:
-  /// Finds the way in which this kernel lets us, and measures on a function of its own what a hit costs. Throws
-  /// Unavailable.
-  explicit CallCounters(std::size_t places);
+  /// How programs are attached: to many places by one link (Linux 6.6), or each by a perf event of its own (5.15).
+  enum class Way : std::uint8_t { multi, single };
+  /// Finds the first way, from `cheapest` on, in which this kernel counts what it should, on a function of our own, and
+  /// measures what a hit costs. Throws Unavailable.
+  explicit CallCounters(std::size_t places, Way cheapest = Way::multi);
   ~CallCounters();
   CallCounters(const CallCounters&) = delete;
   CallCounters& operator=(const CallCounters&) = delete;
@@ -32,8 +34,7 @@ class CallCounters {
     std::size_t index = 0;     // of the counts
   };
   struct Attached {
-    std::vector<Descriptor>
-        links;  // closing them takes the probes out of the process again; that takes the kernel long
+    std::vector<Descriptor> links;  // closed, they take the probes out of the process again: slow
     int error = 0;
   };
   /// All points, or none. Only calls of this process are counted, and no other process is patched.
@@ -53,7 +54,6 @@ class CallCounters {
   [[nodiscard]] double bias_ns() const noexcept { return bias_ns_; }
 
  private:
-  enum class Way : std::uint8_t { multi, single };
   struct Programs {
     Descriptor entry, exit;
   };

@@ -14,6 +14,7 @@
 #include <exception>
 #include <thread>
 
+#include "core/stack/call_counters.h"
 #include "tests/unit/core/live_probe.h"
 #include "tests/unit/core/test_host.h"
 
@@ -275,6 +276,19 @@ TEST(Stack, MeasuresHowLongCallsTakeAndThatOneHangs) {
   ASSERT_TRUE(bench.counts("ncclAllReduce", 4));
   ASSERT_TRUE(bench.until([&] { return bench.value("stack.in_flight", "ncclAllReduce") > kPause; }));
   EXPECT_EQ(bench.value("stack.calls", "ncclAllReduce"), 4);
+}
+
+// It counts the calls of a function of its own, by another thread, before it is there at all.
+TEST(Stack, CountsByPerfEventsOnOlderKernels) {
+  try {
+    const CallCounters counters(4, CallCounters::Way::single);
+    EXPECT_EQ(counters.way(), "perf uprobe");
+    EXPECT_GT(counters.bias_ns(), 0);
+    EXPECT_EQ(counters.calls(0), 0U);
+    EXPECT_TRUE(counters.pending().empty());
+  } catch (const Unavailable& why) {
+    GTEST_SKIP() << why.what();
+  }
 }
 
 // A return probe would end the program here.
