@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """What a whole run with --stack leaves in its trace, held against what the programs did: calls, bytes and errors of
 doubles of NCCL and CUDA; and of PyTorch over gloo, where it is installed, the steps that each rank logged."""
+import glob
 import json
 import os
 import pathlib
@@ -31,6 +32,15 @@ for i in range(1000):
 for _ in range(30):
     cuda.cudaMalloc(null, ctypes.c_size_t(4096))
 sys.exit(7)
+"""
+REAL = ATTACHED + """
+cuda, nccl = ctypes.CDLL(sys.argv[1]), ctypes.CDLL(sys.argv[2])
+attached(cuda, "cudaMalloc"), attached(nccl, "ncclAllReduce")
+pointer, null = ctypes.c_void_p(), ctypes.c_void_p()
+results = [cuda.cudaMalloc(ctypes.byref(pointer), ctypes.c_size_t(4096)) for _ in range(500)]
+refused = [nccl.ncclAllReduce(null, null, ctypes.c_size_t(100), 9, 0, null, null) for _ in range(300)]
+with open(sys.argv[3], "w") as log:
+    json.dump([sum(result != 0 for result in results), sum(result != 0 for result in refused)], log)
 """
 RANK = ATTACHED + """
 import torch, torch.distributed as dist
@@ -134,6 +144,24 @@ with tempfile.TemporaryDirectory() as name:
         expect(of(moved, "ncclAllReduce") == [1000 * 512 * 4], f"2,048,000 bytes are {moved}")
         expect(of(errors, "ncclAllReduce") == [10], f"10 errors are {errors}")
         expect(of(calls, "cudaMalloc") == [30] and of(moved, "cudaMalloc") == [30 * 4096], f"{calls} {moved}")
+
+    print("== the real libraries of CUDA and NCCL, with or without a driver")
+    libraries = [sorted(glob.glob(f"/usr/local/cuda*/lib*/{name}") + glob.glob(f"/usr/lib/*/{name}"))
+                 for name in ("libcudart.so.1*", "libnccl.so.2")]
+    if not all(libraries):
+        print("skipped: libcudart or libnccl is in none of the usual places")
+    else:
+        (folder / "real.py").write_text(REAL)
+        ran = run(folder / "real", sys.executable, folder / "real.py", libraries[0][0], libraries[1][0], folder / "log")
+        expect(ran.returncode == 0, f"the program failed: {ran.returncode} {ran.stderr}")
+        refused = json.loads((folder / "log").read_text())
+        with h5py.File(folder / "real/here.h5") as trace:
+            calls, moved = totals(trace, "calls", "stack.calls"), totals(trace, "bytes", "stack.bytes")
+            errors = totals(trace, "errors", "stack.errors")
+            print(calls, moved, errors, "logged", refused)
+            expect(of(calls, "cudaMalloc") == [500] and of(moved, "cudaMalloc") == [500 * 4096], f"{calls} {moved}")
+            expect(of(calls, "ncclAllReduce") == [300] and of(moved, "ncclAllReduce") == [300 * 200], f"{calls} {moved}")
+            expect(of(errors, "cudaMalloc") + of(errors, "ncclAllReduce") == refused, f"{refused} errors are {errors}")
 
     print("== PyTorch over gloo")
     found = subprocess.run([sys.executable, "-c", "import sys, torch.distributed as d; sys.exit(not d.is_available())"],
