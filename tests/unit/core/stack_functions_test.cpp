@@ -101,11 +101,14 @@ TEST(CallBudget, DetachesTheDearestOnceItsShareIsSpent) {
   budget.spend(3, 60'000, 1000);
   budget.spend(4, 100, 1000);
   EXPECT_EQ(budget.end(), 3);
-  budget.begin(1e9);  // 5 ms a second from now on
-  budget.spend(0, 4'000, 1000);
+  budget.begin(0);  // the others have the 50 ms again, and 5 ms a second
+  budget.spend(0, 45'000, 1000);
   EXPECT_EQ(budget.end(), -1);
   budget.begin(1e9);
-  budget.spend(0, 7'000, 1000);
+  budget.spend(0, 9'000, 1000);
+  EXPECT_EQ(budget.end(), -1);
+  budget.begin(0);
+  budget.spend(0, 2'000, 1000);
   EXPECT_EQ(budget.end(), 0);
 }
 
