@@ -58,6 +58,7 @@ Sampler::Options sampler_options(const CollectOptions& options) {
   sampler.metrics_file = options.metrics_file;
   sampler.own_pid = ::getpid();
   sampler.gpu_library = options.gpu_library;
+  sampler.stack = options.stack;
   sampler.perf_broker = options.perf_broker;
   return sampler;
 }

@@ -20,6 +20,7 @@ struct CollectOptions {
   std::optional<std::chrono::nanoseconds> duration;
   std::vector<std::string> probes;
   std::string gpu_library;   // NVML; "": by its usual name
+  bool stack = false;        // the probe that is off otherwise
   std::string metrics_file;  // what to record, and metrics of the site's own
   std::filesystem::path root = "/";
   std::filesystem::path record;                      // "": no recording

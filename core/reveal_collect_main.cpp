@@ -113,6 +113,7 @@ void describe(CLI::App& app, CommandLine& line) {
       "that job");
   app.add_option("--duration", line.duration, "End after this time, for example 60s (default: with the job)");
   app.add_option("--probes", line.probes, "Only these, separated by commas (default: all)");
+  app.add_flag("--stack", collect.stack, "Count calls into CUDA, NCCL, gloo, MPI and PyTorch (needs root)");
   app.add_option("--gpu-library", collect.gpu_library, "NVIDIA's management library (default libnvidia-ml.so.1)");
   app.add_option("--metrics", collect.metrics_file,
                  "File of what to record (default: everything), and of further text files to read; see below");
@@ -198,6 +199,7 @@ void finish(CommandLine& line) {
     collect.retention = *retention;
   }
   collect.probes = split_names(line.probes);
+  if (collect.stack && !collect.probes.empty()) collect.probes.emplace_back("stack");
   try {
     static_cast<void>(select_probes(collect.probes));
     if (!collect.job.empty()) static_cast<void>(JobSource::parse(collect.job));

@@ -145,6 +145,7 @@ std::vector<std::string> collector_command(const Settings& settings, const Launc
   add("--probes", settings.probes);
   add("--metrics", settings.metrics);
   add("--gpu-library", settings.gpu_library);
+  if (settings.stack) words.emplace_back("--stack");
   // A summary is made by the report, which needs all rows.
   if (settings.retain != kRetainSummary) add("--retain", settings.retain);
   for (const auto& [key, value] : settings.tags) {

@@ -13,6 +13,7 @@ constexpr RunOption kRunOptions[] = {
     {config_key("run", "retain"), "--retain", "FORM"},
     {config_key("run", "name"), "--name", "TEXT"},
     {config_key("run", "tag"), "--tag", "KEY=VALUE"},
+    {config_key("run", "stack"), "--stack", "", OptionForm::turns_on},
     {config_key("run", "report"), "--no-report", "", OptionForm::turns_off, "Record only, analyse later"},
     {config_key("run", "report_limit"), "--report-limit", "TIME"},
     {config_key("run", "quiet"), "--quiet", "", OptionForm::turns_on},
@@ -48,6 +49,7 @@ Settings settings_of(const Config& config) {
     const std::size_t equals = tag.find('=');
     settings.tags.emplace_back(tag.substr(0, equals), tag.substr(equals + 1));
   }
+  settings.stack = config.truth(config_key("run", "stack"));
   settings.report = config.truth(config_key("run", "report"));
   settings.quiet = config.truth(config_key("run", "quiet"));
   return settings;

@@ -24,13 +24,17 @@ std::int64_t ticks_of(std::chrono::nanoseconds period, std::chrono::nanoseconds 
   return period <= kDefaultInterval ? 1 : std::max<std::int64_t>(1, (period + interval / 2) / interval);
 }
 
+bool is_named(std::string_view probe, const std::vector<std::string>& names) {
+  return std::find(names.begin(), names.end(), probe) != names.end();
+}
+
 }  // namespace
 
 std::vector<ProbeSpec> select_probes(const std::vector<std::string>& names) {
   if (names.empty()) return probes();
   std::vector<ProbeSpec> selected;
   for (const ProbeSpec& spec : probes()) {
-    if (std::find(names.begin(), names.end(), spec.name) != names.end()) selected.push_back(spec);
+    if (is_named(spec.name, names)) selected.push_back(spec);
   }
   std::vector<std::string> known;
   for (const ProbeSpec& spec : probes()) known.emplace_back(spec.name);
@@ -74,6 +78,7 @@ Sampler::Sampler(KernelTree& fs, TraceSink& sink, Options options, TickTime now)
                .job_cpus = job_ ? &job_cpus_ : nullptr,
                .site_metrics = options_.metrics_file,
                .gpu_library = options_.gpu_library,
+               .stack = options_.stack || is_named("stack", options_.probes),
                .perf_broker = options_.perf_broker});
 }
 

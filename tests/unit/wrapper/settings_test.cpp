@@ -43,13 +43,17 @@ TEST(Settings, FileNamePartsAreNeverEmptyOrHidden) {
 
 TEST(Settings, ReadsTheEnvironment) {
   Config config;
-  config.read_environment(
-      with({{"REVEAL_INTERVAL", "1s"}, {"REVEAL_REPORT", "no"}, {"REVEAL_QUIET", "1"}, {"REVEAL_TAG", "a=1,b=2=3"}}));
+  config.read_environment(with({{"REVEAL_INTERVAL", "1s"},
+                                {"REVEAL_REPORT", "no"},
+                                {"REVEAL_QUIET", "1"},
+                                {"REVEAL_TAG", "a=1,b=2=3"},
+                                {"REVEAL_STACK", "on"}}));
   EXPECT_TRUE(config.problems().empty());
   const Settings settings = settings_of(config);
   EXPECT_EQ(settings.interval, "1s");
   EXPECT_FALSE(settings.report);
   EXPECT_TRUE(settings.quiet);
+  EXPECT_TRUE(settings.stack);
   ASSERT_EQ(settings.tags.size(), 2U);
   EXPECT_EQ(settings.tags[1], std::make_pair(std::string("b"), std::string("2=3")));
 }
@@ -57,6 +61,7 @@ TEST(Settings, ReadsTheEnvironment) {
 TEST(Settings, AreTheDefaultsOfTheKeys) {
   const Settings read = settings_of(Config());
   const Settings settings;
+  EXPECT_EQ(read.stack, settings.stack);
   EXPECT_EQ(read.interval, settings.interval);
   EXPECT_EQ(read.report_limit, settings.report_limit);
   EXPECT_EQ(read.report, settings.report);

@@ -1,0 +1,230 @@
+// Calls of the job's processes into CUDA, NCCL, gloo, MPI and PyTorch, counted in the kernel by uprobes: the training
+// steps, collectives and copies of a program that nobody changed. Off unless it is asked for.
+// https://docs.kernel.org/trace/uprobetracer.html
+#include <algorithm>
+#include <array>
+#include <chrono>
+
+#include "core/kernel_text/kernel_words.h"
+#include "core/pmu/profiler_watch.h"
+#include "core/sampler/probe.h"
+#include "core/sampler/worker_process.h"
+#include "core/stack/stack_functions.h"
+#include "core/stack/stack_worker.h"
+#include "hdf5schema/basics/clocks.h"
+#include "hdf5schema/basics/text.h"
+
+namespace reveal {
+namespace {
+
+constexpr std::chrono::milliseconds kForTheCalibration{3000};
+constexpr std::chrono::milliseconds kForCounts{5};  // it takes a fifth of one; otherwise the next row has them
+
+constexpr MetricHelp kCalls[] = {
+    {"stack.calls", "Calls of a function by a process (instance \"rank0/ncclAllReduce\"; torch.backward: steps)."}};
+constexpr MetricHelp kTime[] = {
+    {"stack.time", "Time in calls that returned, of all threads; on the CPU's side, not the GPU's."}};
+constexpr MetricHelp kBytes[] = {{"stack.bytes", "Bytes that calls were asked to move or to allocate."}};
+constexpr MetricHelp kErrors[] = {{"stack.errors", "Calls that returned an error."}};
+constexpr MetricHelp kDurations[] = {
+    {"stack.longest", "Longest call that returned since the row before."},
+    {"stack.in_flight", "For how long the oldest call that has not returned is under way; 0: none is."},
+};
+
+constexpr const char* kStackSource = "BPF uprobes";
+constexpr FamilyTable kFamilies[] = {
+    {"stack/calls", Kind::counter, Unit::count, Scope::process, Subsystem::process, "Calls into the software stack",
+     kStackSource, kCalls},
+    {"stack/bytes", Kind::counter, Unit::bytes, Scope::process, Subsystem::process, "Bytes of calls", kStackSource,
+     kBytes},
+    {"stack/time", Kind::counter, Unit::nanoseconds, Scope::process, Subsystem::process, "Time in calls", kStackSource,
+     kTime},
+    {"stack/durations", Kind::gauge, Unit::nanoseconds, Scope::process, Subsystem::process, "Durations of calls",
+     kStackSource, kDurations},
+    {"stack/errors", Kind::event, Unit::count, Scope::process, Subsystem::process, "Errors that calls returned",
+     kStackSource, kErrors},
+};
+
+/// The numbers of a line of the worker's answer, in its order: where they go.
+struct Column {
+  std::size_t family;
+  std::string_view metric;
+};
+constexpr std::array kColumns = {Column{0, "stack.calls"},   Column{1, "stack.bytes"},     Column{2, "stack.time"},
+                                 Column{3, "stack.longest"}, Column{3, "stack.in_flight"}, Column{4, "stack.errors"}};
+
+class StackProbe final : public Probe {
+ public:
+  StackProbe(const ProbeContext& context, std::unique_ptr<WorkerProcess> worker, std::string_view opening)
+      : context_(context), worker_(std::move(worker)) {
+    for (std::size_t i = 0; i < families_.size(); ++i) {
+      families_[i] = &context.family(kFamilies[i]);
+      families_[i]->expect(kExpected * kFamilies[i].metrics.size());
+    }
+    static_cast<void>(cut_word(opening));  // "ok"
+    opening.remove_prefix(std::min<std::size_t>(1, opening.size()));
+    facts_.emplace_back("stack.way", opening);
+  }
+
+  void sample() noexcept override try {
+    for (Family* family : families_) family->begin();
+    std::string_view answer = worker_->answer();
+    if (answer.empty() && ask()) answer = worker_->answer_within(kForCounts);
+    take(answer);
+    if (worker_->was_lost()) {
+      context_.sink.event("probe stack", "probe_lost", "its child process was killed");
+      gap_ = "its child process was killed: nothing is known from then on";
+    }
+    for (Family* family : families_) family->commit();
+  } catch (const std::exception& error) {  // no memory
+    gap_ = error.what();
+  }
+
+  [[nodiscard]] std::string caveat() const override {
+    std::string text = gap_;
+    const auto add = [&text](const std::string& more) { text += (text.empty() ? "" : "; ") + more; };
+    if (stepped_back_) add("while the job's own profiler ran, nothing was attached");
+    if (functions_.empty()) add("no process has loaded a library of which it counts calls");
+    if (!notes_.empty()) add(notes_);
+    return text;
+  }
+
+  [[nodiscard]] Snapshot facts() const override {
+    Snapshot facts = facts_;
+    if (!functions_.empty()) facts.emplace_back("stack.functions", functions_);
+    return facts;
+  }
+
+ private:
+  static constexpr std::size_t kExpected = 64;  // functions of processes
+  static constexpr std::size_t kMostPlaces = 512;
+
+  struct Place {
+    std::string instance;
+    std::array<std::int32_t, kColumns.size()> channels{};
+    std::int64_t errors = 0;
+  };
+
+  bool ask() {
+    request_ = "calls\n";
+    const bool step_back = watch_.step_back(context_.sink.now(), context_.job, -1);
+    stepped_back_ = stepped_back_ || step_back;
+    for (const ProcessSlot& slot : context_.slots->slots()) {
+      if (slot.process == nullptr || step_back) continue;
+      const std::int64_t ticks = slot.process->stat.user_ticks + slot.process->stat.system_ticks;
+      const std::int64_t cpu_ns = std::max<std::int64_t>(0, scaled(ticks, context_.host.tick_ns));
+      request_ += slot.instance + ' ' + std::to_string(slot.pid) + ' ' + std::to_string(slot.start_ticks) + ' ' +
+                  std::to_string(cpu_ns) + '\n';
+    }
+    return worker_->ask(request_);
+  }
+
+  void take(std::string_view answer) {
+    std::string_view line;
+    bool any = false;
+    new_notes_.clear();
+    while (next_line(answer, line)) {
+      const std::string_view what = cut_word(line);
+      line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
+      any = any || what == "functions";
+      if (what == "functions" && !line.empty()) functions_ = line;
+      if (what == "note") new_notes_.append(new_notes_.empty() ? "" : "; ").append(line);
+      if (what == "none") gap_ = line;
+      if (what == "count") take_counts(line);
+    }
+    if (any) notes_.swap(new_notes_);
+  }
+
+  void take_counts(std::string_view line) {
+    const std::string_view process = cut_word(line);
+    const std::string_view function = cut_word(line);
+    Place* place = place_of(process, function);
+    if (place == nullptr) return;
+    for (std::size_t i = 0; i < kColumns.size(); ++i) {
+      std::int64_t value = 0;
+      if (!parse_counter(cut_word(line), value)) continue;
+      std::int32_t& channel = place->channels[i];
+      Family& family = *families_[kColumns[i].family];
+      // They are counted from the moment in which they were attached.
+      if (channel == Family::kNoChannel) channel = family.add(kColumns[i].metric, place->instance, role_of(process), 0);
+      family.set(channel, value);
+      if (i + 1 == kColumns.size()) tell_errors(*place, process, function, value, cut_word(line));
+    }
+  }
+
+  void tell_errors(Place& place, std::string_view process, std::string_view function, std::int64_t errors,
+                   std::string_view last) {
+    if (errors > place.errors) {
+      context_.sink.event(std::string(process), "call_error", std::string(function) + " returned " + std::string(last));
+    }
+    place.errors = errors;
+  }
+
+  [[nodiscard]] std::string_view role_of(std::string_view process) const {
+    for (const ProcessSlot& slot : context_.slots->slots()) {
+      if (slot.instance == process) return slot.role;
+    }
+    return "job";
+  }
+
+  // Null where there are more than any job has: a recording may hold anything.
+  Place* place_of(std::string_view process, std::string_view function) {
+    for (Place& place : places_) {
+      const std::string_view instance = place.instance;
+      if (instance.size() == process.size() + 1 + function.size() && instance.starts_with(process) &&
+          instance[process.size()] == '/' && instance.ends_with(function)) {
+        return &place;
+      }
+    }
+    if (places_.size() == kMostPlaces || process.empty() || function.empty()) return nullptr;
+    Place fresh;
+    fresh.instance.append(process).append(1, '/').append(function);
+    fresh.channels.fill(Family::kNoChannel);
+    places_.push_back(std::move(fresh));
+    return &places_.back();
+  }
+
+  ProbeContext context_;
+  std::unique_ptr<WorkerProcess> worker_;
+  ProfilerWatch watch_;
+  std::array<Family*, std::size(kFamilies)> families_{};
+  std::vector<Place> places_;
+  std::string request_;
+  std::string functions_;
+  std::string notes_, new_notes_;
+  std::string gap_;
+  Snapshot facts_;
+  bool stepped_back_ = false;
+};
+
+std::unique_ptr<Probe> open_stack(const ProbeContext& context) {
+  if (!context.stack && !context.fs.recorded()) throw Unavailable("it is off; it was not asked for (--stack)");
+  if (context.job == nullptr) throw Unavailable("no job was named (--job)");
+  if (!context.fs.live() && !context.fs.recorded()) throw Unavailable("a copied tree has no processes to attach to");
+  auto worker = std::make_unique<WorkerProcess>(context.fs, "stack", ask_stack);
+  const std::string opening = context.fs.fact("@stack/open", [&worker] {
+    static_cast<void>(worker->ask("open"));
+    const std::string answer(worker->answer_within(kForTheCalibration));
+    return answer.substr(0, answer.find('\n'));
+  });
+  std::string_view rest = opening;
+  const std::string_view verdict = cut_word(rest);
+  if (verdict == "ok") return std::make_unique<StackProbe>(context, std::move(worker), opening);
+  if (context.fs.recorded()) throw Unavailable("it was not recorded");
+  rest.remove_prefix(std::min<std::size_t>(1, rest.size()));
+  throw Unavailable(verdict == "none" ? std::string(rest) : "its child process did not answer");
+}
+
+const RegisteredProbe entry{
+    {.name = "stack",
+     .help = "Calls, time, bytes and errors of CUDA, NCCL, gloo, MPI and PyTorch by process; off unless asked for",
+     .period = 1s,
+     .may_block = true,
+     .families = kFamilies,
+     .open = open_stack,
+     .remedy =
+         "reveal-run --stack -- COMMAND, as root or with CAP_BPF and CAP_PERFMON, on Linux 5.15 or newer (x86-64)",
+     .privilege = "calls into libraries (CAP_BPF and CAP_PERFMON)"}};
+
+}  // namespace
+}  // namespace reveal

@@ -1,0 +1,53 @@
+// The two programs that the kernel runs where a function of the job's begins and returns, as instructions: there is no
+// compiler for them, no library and no file to install. They count; all else is done outside.
+// https://docs.kernel.org/bpf/standardization/instruction-set.html
+#pragma once
+
+#include <linux/bpf.h>
+
+#include <compare>
+#include <cstdint>
+#include <vector>
+
+#include "core/stack/stack_functions.h"
+
+namespace reveal {
+
+/// What they add up for one function of one process: a value of the array map, which is shared with the kernel.
+struct CallCounts {
+  std::uint64_t calls = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t unsized = 0;   // calls whose bytes the rule does not know
+  std::uint64_t returned = 0;  // calls that were timed
+  std::uint64_t time_ns = 0;   // of these
+  std::uint64_t longest_ns = 0;
+  std::uint64_t errors = 0;
+  std::uint64_t last_error = 0;
+  std::uint64_t untimed = 0;  // calls for which there was no room in the table of pending ones
+};
+
+/// A call under way: a key of the hash map, whose value is the time it began (CLOCK_MONOTONIC).
+struct PendingCall {
+  std::uint64_t pid_tgid = 0;  // the process in the upper half, the thread in the lower
+  std::uint64_t index = 0;     // of its CallCounts
+};
+
+/// What programs differ in. The cookie of the place where they are attached is the index of the counts.
+struct CallShape {
+  ByteRule rule = ByteRule::none;
+  int argument = 0;  // from 1
+  bool timed = false;
+  std::int32_t benign = 0;
+  auto operator<=>(const CallShape&) const = default;
+};
+[[nodiscard]] CallShape shape_of(const StackFunction& function, bool timed) noexcept;
+
+struct CallMaps {
+  int counts = -1;
+  int pending = -1;
+};
+
+[[nodiscard]] std::vector<bpf_insn> entry_program(const CallShape& shape, const CallMaps& maps);
+[[nodiscard]] std::vector<bpf_insn> return_program(const CallShape& shape, const CallMaps& maps);
+
+}  // namespace reveal

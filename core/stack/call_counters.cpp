@@ -1,0 +1,352 @@
+#include "core/stack/call_counters.h"
+
+#include <fcntl.h>
+#include <linux/bpf.h>
+#include <linux/perf_event.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "core/stack/process_maps.h"
+#include "hdf5schema/basics/clocks.h"
+#include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/file_text.h"
+#include "hdf5schema/basics/text.h"
+
+// The private function on which the cost of a hit is measured; it begins as most of those of the table do.
+#if defined(__x86_64__)
+asm(R"(
+  .text
+  .p2align 4
+  .globl reveal_calibrated_call
+  .hidden reveal_calibrated_call
+  .type reveal_calibrated_call, @function
+reveal_calibrated_call:
+  pushq %rbp
+  popq %rbp
+  xorl %eax, %eax
+  ret
+  .size reveal_calibrated_call, . - reveal_calibrated_call
+)");
+extern "C" int reveal_calibrated_call();
+#else
+extern "C" int reveal_calibrated_call() {
+  return 0;
+}
+#endif
+
+namespace reveal {
+namespace {
+
+#if defined(__x86_64__)
+constexpr bool kKnownMachine = true;
+#else
+constexpr bool kKnownMachine = false;
+#endif
+
+constexpr std::uint32_t kMostPending = 4096;  // calls under way at once
+constexpr std::uint64_t kTrials = 1000;
+
+// Newer than the headers of the oldest system that this is built on.
+constexpr std::uint32_t kUprobeMulti = 48;       // BPF_TRACE_UPROBE_MULTI, since Linux 6.6
+constexpr std::uint32_t kUprobeMultiReturn = 1;  // BPF_F_UPROBE_MULTI_RETURN
+
+/// BPF_LINK_CREATE of many places of one file.
+struct MultiLink {
+  std::uint32_t program = 0, target = 0, attach_type = kUprobeMulti, flags = 0;
+  std::uint64_t path = 0, offsets = 0, reference_counters = 0, cookies = 0;
+  std::uint32_t count = 0, multi_flags = 0, pid = 0, unused = 0;
+};
+/// The same of one perf event.
+struct PerfLink {
+  std::uint32_t program = 0, event = 0, attach_type = BPF_PERF_EVENT, flags = 0;
+  std::uint64_t cookie = 0;
+};
+
+std::uint64_t address_of(const void* object) {
+  return reinterpret_cast<std::uintptr_t>(object);
+}
+
+template <typename Attributes>
+int bpf(int command, Attributes& attributes) {
+  return static_cast<int>(::syscall(SYS_bpf, command, &attributes, sizeof attributes));
+}
+
+Descriptor create_map(std::uint32_t type, std::uint32_t key, std::uint32_t value, std::uint32_t entries,
+                      std::uint32_t flags) {
+  bpf_attr attributes{};
+  attributes.map_type = type;
+  attributes.key_size = key;
+  attributes.value_size = value;
+  attributes.max_entries = entries;
+  attributes.map_flags = flags;
+  return Descriptor(bpf(BPF_MAP_CREATE, attributes));
+}
+
+Descriptor load_program(const std::vector<bpf_insn>& code, std::uint32_t attach_type) {
+  // The clock is for programs under a licence that is compatible with the kernel's.
+  static constexpr char kLicence[] = "Dual MIT/GPL";
+  bpf_attr attributes{};
+  attributes.prog_type = BPF_PROG_TYPE_KPROBE;
+  attributes.expected_attach_type = attach_type;
+  attributes.insns = address_of(code.data());
+  attributes.insn_cnt = static_cast<std::uint32_t>(code.size());
+  attributes.license = address_of(kLicence);
+  std::memcpy(attributes.prog_name, "reveal_stack", sizeof "reveal_stack");
+  return Descriptor(bpf(BPF_PROG_LOAD, attributes));
+}
+
+std::string why_refused(const char* what, int error) {
+  if (error == EPERM || error == EACCES) {
+    return std::string(what) + " is refused: it needs root, or CAP_BPF and CAP_PERFMON";
+  }
+  return std::string(what) + " is refused (" + std::strerror(error) + ')';
+}
+
+std::optional<std::int64_t> number_in(const char* path) {
+  const std::string text = file_text(path);
+  std::string_view rest = text;
+  return parse_int(next_word(rest));
+}
+
+/// Inside the call. Of a process that ended we know by other means.
+bool thread_ended(const PendingCall& call) {
+  const std::string process = "/proc/" + std::to_string(call.pid_tgid >> 32U);
+  const std::string thread = process + "/task/" + std::to_string(call.pid_tgid & 0xffff'ffffU);
+  return ::access(thread.c_str(), F_OK) != 0 && ::access(process.c_str(), F_OK) == 0;
+}
+
+/// Where in this program's file a function of it lies; 0 if that cannot be told.
+std::uint64_t own_offset(std::uint64_t address) {
+  const std::string maps = file_text("/proc/self/maps");
+  std::string_view rest = maps;
+  std::string_view line;
+  while (next_line(rest, line)) {
+    const auto range = parse_mapping(line);
+    if (range && address >= range->begin && address < range->end) return address - range->begin + range->offset;
+  }
+  return 0;
+}
+
+constexpr CallShape kEntryOnly{};
+constexpr CallShape kTimed{.timed = true};
+
+}  // namespace
+
+CallCounters::CallCounters(std::size_t places, Way cheapest) {
+  if (!kKnownMachine) throw Unavailable("which instructions are cheap to probe is only known of x86-64");
+  constexpr auto kValue = static_cast<std::uint32_t>(sizeof(CallCounts));
+  counts_ =
+      create_map(BPF_MAP_TYPE_ARRAY, sizeof(std::uint32_t), kValue, static_cast<std::uint32_t>(places), BPF_F_MMAPABLE);
+  if (!counts_) throw Unavailable(why_refused("BPF", errno));
+  pending_ = create_map(BPF_MAP_TYPE_HASH, sizeof(PendingCall), sizeof(std::uint64_t), kMostPending, 0);
+  if (!pending_) throw Unavailable(why_refused("a BPF map", errno));
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  shared_bytes_ = (places * sizeof(CallCounts) + page - 1) / page * page;
+  void* shared = ::mmap(nullptr, shared_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, counts_.get(), 0);
+  if (shared == MAP_FAILED) throw Unavailable(why_refused("sharing memory with BPF", errno));
+  shared_ = static_cast<CallCounts*>(shared);
+  std::string problem = try_way(cheapest);
+  if (!problem.empty() && cheapest == Way::multi) problem = try_way(Way::single);
+  if (problem.empty()) return;
+  ::munmap(shared_, shared_bytes_);
+  throw Unavailable(problem);
+}
+
+CallCounters::~CallCounters() {
+  ::munmap(shared_, shared_bytes_);
+}
+
+std::string_view CallCounters::way() const noexcept {
+  return way_ == Way::multi ? "multi-uprobe" : "perf uprobe";
+}
+
+const CallCounters::Programs& CallCounters::programs_of(const CallShape& shape) {
+  const auto known = programs_.find(shape);
+  if (known != programs_.end()) return known->second;
+  const CallMaps maps{.counts = counts_.get(), .pending = pending_.get()};
+  const std::uint32_t type = way_ == Way::multi ? kUprobeMulti : 0;
+  Programs programs{.entry = load_program(entry_program(shape, maps), type), .exit = {}};
+  if (programs.entry && shape.timed) programs.exit = load_program(return_program(shape, maps), type);
+  if (!programs.entry || (shape.timed && !programs.exit)) {
+    throw Unavailable(why_refused("a BPF program", errno));
+  }
+  return programs_.emplace(shape, std::move(programs)).first->second;
+}
+
+int CallCounters::attach_all(int file, pid_t pid, int program, bool at_return, std::span<const Point> points,
+                             std::vector<Descriptor>& links) const {
+  const std::string path = "/proc/self/fd/" + std::to_string(file);  // the file that was looked into, no other
+  if (way_ == Way::multi) {
+    std::vector<std::uint64_t> offsets;
+    std::vector<std::uint64_t> cookies;
+    offsets.reserve(points.size());
+    cookies.reserve(points.size());
+    for (const Point& point : points) {
+      offsets.push_back(point.offset);
+      cookies.push_back(point.index);
+    }
+    MultiLink link{.program = static_cast<std::uint32_t>(program),
+                   .path = address_of(path.c_str()),
+                   .offsets = address_of(offsets.data()),
+                   .cookies = address_of(cookies.data()),
+                   .count = static_cast<std::uint32_t>(points.size()),
+                   .multi_flags = at_return ? kUprobeMultiReturn : 0,
+                   .pid = static_cast<std::uint32_t>(pid)};
+    Descriptor linked(bpf(BPF_LINK_CREATE, link));
+    if (!linked) return errno;
+    links.push_back(std::move(linked));
+    return 0;
+  }
+  for (const Point& point : points) {
+    perf_event_attr event{};
+    event.size = sizeof event;
+    event.type = perf_type_;
+    event.config = at_return ? 1 : 0;  // as /sys/bus/event_source/devices/uprobe/format/retprobe has it
+    event.config1 = address_of(path.c_str());
+    event.config2 = point.offset;
+    Descriptor opened(static_cast<int>(::syscall(SYS_perf_event_open, &event, pid, -1, -1, PERF_FLAG_FD_CLOEXEC)));
+    if (!opened) return errno;
+    PerfLink link{.program = static_cast<std::uint32_t>(program),
+                  .event = static_cast<std::uint32_t>(opened.get()),
+                  .cookie = point.index};
+    Descriptor linked(bpf(BPF_LINK_CREATE, link));
+    if (!linked) return errno;
+    links.push_back(std::move(linked));
+    links.push_back(std::move(opened));
+  }
+  return 0;
+}
+
+CallCounters::Attached CallCounters::attach(int file, pid_t pid, const CallShape& shape,
+                                            std::span<const Point> points) {
+  Attached attached;
+  if (points.empty()) return attached;
+  const Programs& programs = programs_of(shape);
+  // The return first: a call that begins in between is one whose begin was not seen.
+  if (shape.timed) attached.error = attach_all(file, pid, programs.exit.get(), true, points, attached.links);
+  if (attached.error == 0) {
+    attached.error = attach_all(file, pid, programs.entry.get(), false, points, attached.links);
+  }
+  if (attached.error != 0) attached.links.clear();
+  return attached;
+}
+
+std::string CallCounters::try_way(Way way) {
+  way_ = way;
+  programs_.clear();
+  if (way == Way::single) {
+    const auto type = number_in("/sys/bus/event_source/devices/uprobe/type");
+    if (!type) return "this kernel has no uprobes";
+    perf_type_ = static_cast<std::uint32_t>(*type);
+  }
+  try {
+    std::string problem = calibrate(false, entry_cost_ns_);
+    return problem.empty() ? calibrate(true, timed_cost_ns_) : problem;
+  } catch (const Unavailable& why) {
+    return why.what();
+  }
+}
+
+std::string CallCounters::calibrate(bool timed, double& cost_ns) {
+  const std::uint64_t offset = own_offset(reinterpret_cast<std::uintptr_t>(&reveal_calibrated_call));
+  const Descriptor self(::open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
+  if (!self || offset == 0) return "the collector's own program cannot be read";
+  // In another thread than the main one: some kernels count only that one's calls (fixed in Linux 6.10).
+  const auto time_of_trials = [] {
+    std::int64_t elapsed = 0;
+    std::thread([&elapsed] {
+      const std::int64_t begin = read_clock(CLOCK_MONOTONIC);
+      for (std::uint64_t i = 0; i < kTrials; ++i) static_cast<void>(reveal_calibrated_call());
+      elapsed = read_clock(CLOCK_MONOTONIC) - begin;
+    }).join();
+    return elapsed;
+  };
+  const std::int64_t without = time_of_trials();
+  reset(0, 1);
+  const Point point{.offset = offset, .index = 0};
+  const Attached attached = attach(self.get(), ::getpid(), timed ? kTimed : kEntryOnly, std::span(&point, 1));
+  if (attached.error != 0) return why_refused("attaching to a function", attached.error);
+  const std::int64_t with = time_of_trials();
+  const CallCounts counted = take(0);
+  reset(0, 1);
+  if (counted.calls != kTrials || counted.returned != (timed ? kTrials : 0)) {
+    return "this kernel counted " + std::to_string(counted.calls) + " of " + std::to_string(kTrials) + " calls";
+  }
+  cost_ns = std::max(0.0, static_cast<double>(with - without) / kTrials);
+  if (timed) bias_ns_ = static_cast<double>(counted.time_ns) / kTrials;
+  return "";
+}
+
+std::uint64_t CallCounters::calls(std::size_t index) const noexcept {
+  return std::atomic_ref(shared_[index].calls).load(std::memory_order_relaxed);
+}
+
+CallCounts CallCounters::take(std::size_t index) noexcept {
+  CallCounts& shared = shared_[index];
+  const auto read = [](std::uint64_t& number) { return std::atomic_ref(number).load(std::memory_order_relaxed); };
+  // What a call adds first is read last: never more returned than called.
+  CallCounts counts;
+  counts.last_error = read(shared.last_error);
+  counts.errors = read(shared.errors);
+  counts.longest_ns = std::atomic_ref(shared.longest_ns).exchange(0, std::memory_order_relaxed);
+  counts.returned = read(shared.returned);
+  counts.time_ns = read(shared.time_ns);
+  counts.untimed = read(shared.untimed);
+  counts.unsized = read(shared.unsized);
+  counts.bytes = read(shared.bytes);
+  counts.calls = read(shared.calls);
+  return counts;
+}
+
+void CallCounters::reset(std::size_t first, std::size_t count) {
+  std::fill_n(shared_ + first, count, CallCounts{});
+  for (const auto& [call, begin] : all_pending()) {
+    if (call.index < first || call.index >= first + count) continue;
+    bpf_attr drop{};
+    drop.map_fd = static_cast<std::uint32_t>(pending_.get());
+    drop.key = address_of(&call);
+    static_cast<void>(bpf(BPF_MAP_DELETE_ELEM, drop));
+  }
+}
+
+std::map<std::size_t, std::int64_t> CallCounters::pending() const {
+  std::map<std::size_t, std::int64_t> oldest;
+  for (const auto& [call, begin] : all_pending()) {
+    if (thread_ended(call)) continue;
+    const auto [place, fresh] = oldest.emplace(call.index, begin);
+    if (!fresh) place->second = std::min(place->second, begin);
+  }
+  return oldest;
+}
+
+std::vector<std::pair<PendingCall, std::int64_t>> CallCounters::all_pending() const {
+  std::vector<std::pair<PendingCall, std::int64_t>> all;
+  PendingCall call{};
+  PendingCall next{};
+  std::uint64_t begin = 0;
+  bpf_attr step{};
+  step.map_fd = static_cast<std::uint32_t>(pending_.get());
+  step.next_key = address_of(&next);
+  bpf_attr lookup{};
+  lookup.map_fd = step.map_fd;
+  lookup.key = address_of(&next);
+  lookup.value = address_of(&begin);
+  // Calls come and go meanwhile: then the kernel may begin anew, and some are seen twice.
+  for (std::uint32_t i = 0; i < kMostPending && bpf(BPF_MAP_GET_NEXT_KEY, step) == 0; ++i) {
+    if (bpf(BPF_MAP_LOOKUP_ELEM, lookup) == 0) all.emplace_back(next, static_cast<std::int64_t>(begin));
+    call = next;
+    step.key = address_of(&call);
+  }
+  return all;
+}
+
+}  // namespace reveal

@@ -1,0 +1,77 @@
+// Counts calls of other processes' functions in the kernel: BPF programs behind breakpoints (uprobes), which add to
+// memory that is shared with us. Nothing of it outlives the descriptors of the process that opened it. Under Slurm a
+// broker with the privilege would do what is here, and hand the descriptors on: its requests are these functions.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/stack/bpf_programs.h"
+#include "hdf5schema/basics/descriptor.h"
+
+namespace reveal {
+
+class CallCounters {
+ public:
+  /// How programs are attached: to many places by one link (Linux 6.6), or each by a perf event of its own (5.15).
+  enum class Way : std::uint8_t { multi, single };
+  /// Finds the first way, from `cheapest` on, in which this kernel counts what it should, on a function of our own, and
+  /// measures what a hit costs. Throws Unavailable.
+  explicit CallCounters(std::size_t places, Way cheapest = Way::multi);
+  ~CallCounters();
+  CallCounters(const CallCounters&) = delete;
+  CallCounters& operator=(const CallCounters&) = delete;
+
+  struct Point {
+    std::uint64_t offset = 0;  // in the file
+    std::size_t index = 0;     // of the counts
+  };
+  struct Attached {
+    std::vector<Descriptor> links;  // closed, they take the probes out of the process again: slow
+    int error = 0;
+  };
+  /// All points, or none. Only calls of this process are counted, and no other process is patched.
+  [[nodiscard]] Attached attach(int file, pid_t pid, const CallShape& shape, std::span<const Point> points);
+
+  [[nodiscard]] std::uint64_t calls(std::size_t index) const noexcept;
+  /// `longest_ns` is since the last take().
+  [[nodiscard]] CallCounts take(std::size_t index) noexcept;
+  /// For another process; of this one nothing is attached any more.
+  void reset(std::size_t first, std::size_t count);
+  /// When the oldest call under way began, by index.
+  [[nodiscard]] std::map<std::size_t, std::int64_t> pending() const;
+
+  [[nodiscard]] std::string_view way() const noexcept;
+  /// Of one call, in nanoseconds: what it is delayed by, and what of that its measured duration has in it.
+  [[nodiscard]] double cost_ns(bool timed) const noexcept { return timed ? timed_cost_ns_ : entry_cost_ns_; }
+  [[nodiscard]] double bias_ns() const noexcept { return bias_ns_; }
+
+ private:
+  struct Programs {
+    Descriptor entry, exit;
+  };
+  const Programs& programs_of(const CallShape& shape);
+  [[nodiscard]] int attach_all(int file, pid_t pid, int program, bool at_return, std::span<const Point> points,
+                               std::vector<Descriptor>& links) const;
+  [[nodiscard]] std::vector<std::pair<PendingCall, std::int64_t>> all_pending() const;
+  /// "", or why this way does not count.
+  [[nodiscard]] std::string try_way(Way way);
+  [[nodiscard]] std::string calibrate(bool timed, double& cost_ns);
+
+  Descriptor counts_, pending_;
+  CallCounts* shared_ = nullptr;
+  std::size_t shared_bytes_ = 0;
+  Way way_ = Way::multi;
+  std::uint32_t perf_type_ = 0;
+  std::map<CallShape, Programs> programs_;
+  double entry_cost_ns_ = 0, timed_cost_ns_ = 0, bias_ns_ = 0;
+};
+
+}  // namespace reveal

@@ -1,0 +1,132 @@
+#include "core/stack/elf_symbols.h"
+
+#include <elf.h>
+
+#include <algorithm>
+#include <cstring>
+#include <unordered_map>
+
+namespace reveal {
+namespace {
+
+constexpr std::size_t kMostSegments = 256;
+constexpr std::size_t kMostSections = 4096;
+constexpr std::uint64_t kMostNameBytes = std::uint64_t{64} << 20;  // those of PyTorch take 3 MB
+constexpr std::uint64_t kMostSymbols = 1 << 22;
+constexpr std::size_t kSymbolsAtOnce = 2048;
+constexpr int kMostTables = 4;  // of one type; linkers write one
+
+template <typename T>
+bool read_all(const ReadFile& read, std::uint64_t offset, std::vector<T>& objects) {
+  return read(offset, std::as_writable_bytes(std::span(objects)));
+}
+
+class ElfFile {
+ public:
+  explicit ElfFile(const ReadFile& read) : read_(read) {}
+
+  /// "", or why not.
+  std::string open() {
+    if (!read_(0, std::as_writable_bytes(std::span(&header_, 1)))) return "it is too short for an ELF file";
+    if (std::memcmp(header_.e_ident, ELFMAG, SELFMAG) != 0) return "it is no ELF file";
+    const bool same = header_.e_ident[EI_CLASS] == ELFCLASS64 && header_.e_ident[EI_DATA] == ELFDATA2LSB &&
+                      header_.e_machine == EM_X86_64;
+    if (!same) return "it is of another machine than x86-64";
+    if (header_.e_phentsize != sizeof(Elf64_Phdr) || header_.e_phnum > kMostSegments ||
+        header_.e_shentsize != sizeof(Elf64_Shdr) || header_.e_shnum > kMostSections) {
+      return "its headers have a size that no linker writes";
+    }
+    segments_.resize(header_.e_phnum);
+    sections_.resize(header_.e_shnum);
+    if (!read_all(read_, header_.e_phoff, segments_) || !read_all(read_, header_.e_shoff, sections_)) {
+      return "its headers are cut off";
+    }
+    return "";
+  }
+
+  /// Sets the offsets of those of `missing` that tables of this type have.
+  void search(Elf64_Word type, std::unordered_map<std::string_view, std::size_t>& missing, std::size_t longest,
+              std::vector<std::uint64_t>& offsets) const {
+    int tables = 0;
+    for (const Elf64_Shdr& table : sections_) {
+      if (missing.empty() || tables == kMostTables) return;
+      if (table.sh_type != type || table.sh_entsize != sizeof(Elf64_Sym) || table.sh_link >= sections_.size()) continue;
+      const Elf64_Shdr& strings = sections_[table.sh_link];
+      const std::uint64_t symbols = table.sh_size / sizeof(Elf64_Sym);
+      if (strings.sh_type != SHT_STRTAB || strings.sh_size > kMostNameBytes || symbols > kMostSymbols) continue;
+      ++tables;
+      // What does not lie in the file is not allocated for.
+      std::byte last{};
+      if (strings.sh_size == 0 || strings.sh_offset + strings.sh_size < strings.sh_offset ||
+          !read_(strings.sh_offset + strings.sh_size - 1, std::span(&last, 1))) {
+        continue;
+      }
+      std::vector<char> names(strings.sh_size);
+      if (!read_all(read_, strings.sh_offset, names)) continue;
+      search_table(table.sh_offset, symbols, names, missing, longest, offsets);
+    }
+  }
+
+ private:
+  void search_table(std::uint64_t offset, std::uint64_t symbols, std::span<const char> names,
+                    std::unordered_map<std::string_view, std::size_t>& missing, std::size_t longest,
+                    std::vector<std::uint64_t>& offsets) const {
+    std::vector<Elf64_Sym> some;
+    for (std::uint64_t begin = 0; begin < symbols && !missing.empty(); begin += some.size()) {
+      some.resize(std::min<std::uint64_t>(kSymbolsAtOnce, symbols - begin));
+      const std::uint64_t at = offset + begin * sizeof(Elf64_Sym);
+      if (at < offset || !read_all(read_, at, some)) return;
+      for (const Elf64_Sym& symbol : some) {
+        if (ELF64_ST_TYPE(symbol.st_info) != STT_FUNC || symbol.st_shndx == SHN_UNDEF) continue;
+        if (symbol.st_name >= names.size()) continue;
+        const std::span<const char> rest = names.subspan(symbol.st_name);
+        // No further than the longest name wanted: each symbol of a hostile file may have the same long name.
+        const std::size_t most = std::min(rest.size(), longest + 1);
+        const auto* const end = static_cast<const char*>(std::memchr(rest.data(), '\0', most));
+        if (end == nullptr) continue;
+        const auto found = missing.find(std::string_view(rest.data(), static_cast<std::size_t>(end - rest.data())));
+        if (found == missing.end()) continue;
+        const std::uint64_t place = file_offset(symbol.st_value);
+        if (place == 0) continue;
+        offsets[found->second] = place;
+        missing.erase(found);
+      }
+    }
+  }
+
+  [[nodiscard]] std::uint64_t file_offset(std::uint64_t address) const {
+    for (const Elf64_Phdr& segment : segments_) {
+      if (segment.p_type != PT_LOAD || (segment.p_flags & PF_X) == 0 || address < segment.p_vaddr) continue;
+      const std::uint64_t within = address - segment.p_vaddr;
+      if (within >= segment.p_filesz || segment.p_offset + within < within) continue;
+      return segment.p_offset + within;
+    }
+    return 0;
+  }
+
+  const ReadFile& read_;
+  Elf64_Ehdr header_{};
+  std::vector<Elf64_Phdr> segments_;
+  std::vector<Elf64_Shdr> sections_;
+};
+
+}  // namespace
+
+FoundFunctions find_functions(const ReadFile& read, std::span<const std::string_view> wanted) {
+  FoundFunctions found{.offsets = std::vector<std::uint64_t>(wanted.size(), 0), .problem = {}};
+  ElfFile file(read);
+  found.problem = file.open();
+  if (!found.problem.empty()) return found;
+  std::unordered_map<std::string_view, std::size_t> missing;
+  std::size_t longest = 0;
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    missing.emplace(wanted[i], i);
+    longest = std::max(longest, wanted[i].size());
+  }
+  for (const Elf64_Word type : {Elf64_Word{SHT_DYNSYM}, Elf64_Word{SHT_SYMTAB}}) {
+    file.search(type, missing, longest, found.offsets);
+  }
+  return found;
+}
+
+}  // namespace reveal

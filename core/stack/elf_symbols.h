@@ -1,0 +1,28 @@
+// Where in a library's file its functions begin. The file is a user's: nothing in it is believed, everything is
+// bounded. https://refspecs.linuxfoundation.org/elf/gabi4+/contents.html
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace reveal {
+
+/// Fills `into` with what the file has at `offset`; false if it does not have so much.
+using ReadFile = std::function<bool(std::uint64_t offset, std::span<std::byte> into)>;
+
+struct FoundFunctions {
+  /// Offsets in the file, in the order of `wanted`; 0, where the file's own header is: not found.
+  std::vector<std::uint64_t> offsets;
+  std::string problem;  // why the file could not be read as a library of this machine; ""
+};
+
+/// Looks the names up in .dynsym and, for those that are missing there, in .symtab. Only functions that the file
+/// defines, in a segment that is executable.
+[[nodiscard]] FoundFunctions find_functions(const ReadFile& read, std::span<const std::string_view> wanted);
+
+}  // namespace reveal

@@ -1,0 +1,49 @@
+#include "core/stack/first_instruction.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+namespace reveal {
+namespace {
+
+using namespace std::literals;
+
+/// An instruction: the bytes it begins with, and from where to where the next one may be.
+struct Emulated {
+  std::string_view begin;
+  unsigned char least, most;
+  std::size_t length;  // of all of it
+};
+
+// What arch/x86/kernel/uprobes.c emulates in all kernels that can attach as we do.
+constexpr std::array kEmulated = {
+    Emulated{""sv, 0x50, 0x57, 1},                  // push
+    Emulated{"\x41"sv, 0x50, 0x57, 2},              // push %r8 to %r15
+    Emulated{""sv, 0x90, 0x90, 1},                  // nop
+    Emulated{"\x0f\x1f\x44\x00"sv, 0x00, 0x00, 5},  // nop of five bytes
+    Emulated{""sv, 0xeb, 0xeb, 2},                  // jmp
+    Emulated{""sv, 0xe9, 0xe9, 5},                  // jmp
+    Emulated{""sv, 0xe8, 0xe8, 5},                  // call
+};
+constexpr std::string_view kEndbr64 = "\xf3\x0f\x1e\xfa"sv;
+
+bool is_emulated(std::string_view code) noexcept {
+  return std::any_of(kEmulated.begin(), kEmulated.end(), [code](const Emulated& known) {
+    if (code.size() < known.length || !code.starts_with(known.begin)) return false;
+    const auto next = static_cast<unsigned char>(code[known.begin.size()]);
+    return next >= known.least && next <= known.most;
+  });
+}
+
+}  // namespace
+
+std::optional<std::uint64_t> cheap_probe_at(std::span<const std::byte> code) noexcept {
+  std::string_view bytes(reinterpret_cast<const char*>(code.data()), code.size());
+  const std::uint64_t behind = bytes.starts_with(kEndbr64) ? kEndbr64.size() : 0;
+  bytes.remove_prefix(behind);
+  if (!is_emulated(bytes)) return std::nullopt;
+  return behind;
+}
+
+}  // namespace reveal

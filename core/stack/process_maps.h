@@ -1,0 +1,37 @@
+// The files that a process has mapped as code: /proc/PID/maps, and the files themselves as that process sees them.
+// https://man7.org/linux/man-pages/man5/proc_pid_maps.5.html
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "hdf5schema/basics/descriptor.h"
+
+namespace reveal {
+
+struct Mapping {
+  std::uint64_t begin = 0, end = 0;  // addresses
+  std::uint64_t offset = 0;          // in the file
+  std::uint64_t device = 0;
+  std::uint64_t inode = 0;
+  bool executable = false;
+  std::string_view path;  // into the line
+};
+/// Nothing if the line is none of such a text.
+[[nodiscard]] std::optional<Mapping> parse_mapping(std::string_view line) noexcept;
+
+/// Those that are executable and whose file may have functions of the table, in a text like /proc/PID/maps.
+[[nodiscard]] std::vector<Mapping> stack_mappings(std::string_view maps);
+/// "libnccl.so.2" of "/usr/lib/libnccl.so.2 (deleted)"
+[[nodiscard]] std::string_view file_name_of(const Mapping& mapping) noexcept;
+
+/// The file as it is mapped, whatever lies at its path by now. Without the privilege for that, what the process finds
+/// at the path, if it is the same file. None: errno says why.
+[[nodiscard]] Descriptor open_mapped(pid_t pid, const Mapping& mapping);
+
+}  // namespace reveal

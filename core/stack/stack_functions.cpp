@@ -1,0 +1,140 @@
+#include "core/stack/stack_functions.h"
+
+#include <algorithm>
+
+namespace reveal {
+namespace {
+
+constexpr Ending kStatus = Ending::returns_status;
+constexpr Ending kMayThrow = Ending::may_throw;
+constexpr ByteRule kNoBytes = ByteRule::none;
+constexpr ByteRule kBytes = ByteRule::plain;
+constexpr ByteRule kElements = ByteRule::nccl_count;
+
+constexpr std::array<std::string_view, 2> kCuda = {"libcudart.so"};
+constexpr std::array<std::string_view, 2> kCudaDriver = {"libcuda.so"};
+constexpr std::array<std::string_view, 2> kNccl = {"libnccl.so", "libtorch_cuda"};  // some wheels link it in
+constexpr std::array<std::string_view, 2> kGloo = {"libgloo.so", "libtorch_cpu.so"};
+constexpr std::array<std::string_view, 2> kTorch = {"libtorch_cpu.so"};
+constexpr std::array<std::string_view, 2> kMpi = {"libmpi.so", "libmpich.so"};
+
+constexpr std::int32_t kCudaNotReady = 600;
+constexpr std::int32_t kNcclInProgress = 7;
+
+// The second symbol of a CUDA function is the one of programs that are compiled for a default stream per thread; that
+// of a C++ function differs in the constness of an argument.
+constexpr StackFunction kFunctions[] = {
+    // https://docs.nvidia.com/cuda/cuda-runtime-api/
+    {"cudaLaunchKernel", kCuda, {"cudaLaunchKernel", "cudaLaunchKernel_ptsz"}, kStatus, kNoBytes, 0, kCudaNotReady},
+    {"cudaLaunchKernelExC",
+     kCuda,
+     {"cudaLaunchKernelExC", "cudaLaunchKernelExC_ptsz"},
+     kStatus,
+     kNoBytes,
+     0,
+     kCudaNotReady},
+    {"cudaGraphLaunch", kCuda, {"cudaGraphLaunch", "cudaGraphLaunch_ptsz"}, kStatus, kNoBytes, 0, kCudaNotReady},
+    {"cudaMalloc", kCuda, {"cudaMalloc"}, kStatus, kBytes, 2},
+    {"cudaMallocAsync", kCuda, {"cudaMallocAsync", "cudaMallocAsync_ptsz"}, kStatus, kBytes, 2},
+    {"cudaMallocManaged", kCuda, {"cudaMallocManaged"}, kStatus, kBytes, 2},
+    {"cudaMallocHost", kCuda, {"cudaMallocHost"}, kStatus, kBytes, 2},
+    {"cudaHostAlloc", kCuda, {"cudaHostAlloc"}, kStatus, kBytes, 2},
+    {"cudaFree", kCuda, {"cudaFree"}, kStatus},
+    {"cudaFreeAsync", kCuda, {"cudaFreeAsync", "cudaFreeAsync_ptsz"}, kStatus},
+    {"cudaMemcpy", kCuda, {"cudaMemcpy", "cudaMemcpy_ptds"}, kStatus, kBytes, 3},
+    {"cudaMemcpyAsync", kCuda, {"cudaMemcpyAsync", "cudaMemcpyAsync_ptsz"}, kStatus, kBytes, 3},
+    {"cudaStreamSynchronize",
+     kCuda,
+     {"cudaStreamSynchronize", "cudaStreamSynchronize_ptsz"},
+     kStatus,
+     kNoBytes,
+     0,
+     kCudaNotReady},
+    {"cudaDeviceSynchronize", kCuda, {"cudaDeviceSynchronize"}, kStatus, kNoBytes, 0, kCudaNotReady},
+    {"cudaEventSynchronize", kCuda, {"cudaEventSynchronize"}, kStatus, kNoBytes, 0, kCudaNotReady},
+
+    // https://docs.nvidia.com/cuda/cuda-driver-api/ Triton and torch.compile launch here.
+    {"cuLaunchKernel", kCudaDriver, {"cuLaunchKernel", "cuLaunchKernel_ptsz"}, kStatus},
+    {"cuLaunchKernelEx", kCudaDriver, {"cuLaunchKernelEx", "cuLaunchKernelEx_ptsz"}, kStatus},
+
+    // https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api.html The count of a gather is what each rank sends,
+    // that of a scatter what each rank gets.
+    {"ncclAllReduce", kNccl, {"ncclAllReduce"}, kStatus, kElements, 3, kNcclInProgress},
+    {"ncclBroadcast", kNccl, {"ncclBroadcast"}, kStatus, kElements, 3, kNcclInProgress},
+    {"ncclReduce", kNccl, {"ncclReduce"}, kStatus, kElements, 3, kNcclInProgress},
+    {"ncclAllGather", kNccl, {"ncclAllGather"}, kStatus, kElements, 3, kNcclInProgress},
+    {"ncclReduceScatter", kNccl, {"ncclReduceScatter"}, kStatus, kElements, 3, kNcclInProgress},
+    {"ncclAlltoAll", kNccl, {"ncclAlltoAll"}, kStatus, kElements, 3, kNcclInProgress},
+    {"ncclSend", kNccl, {"ncclSend"}, kStatus, kElements, 2, kNcclInProgress},
+    {"ncclRecv", kNccl, {"ncclRecv"}, kStatus, kElements, 2, kNcclInProgress},
+    {"ncclGroupEnd", kNccl, {"ncclGroupEnd"}, kStatus, kNoBytes, 0, kNcclInProgress},
+    {"ncclCommInitRank", kNccl, {"ncclCommInitRank"}, kStatus, kNoBytes, 0, kNcclInProgress},
+    {"ncclCommInitRankConfig", kNccl, {"ncclCommInitRankConfig"}, kStatus, kNoBytes, 0, kNcclInProgress},
+    {"ncclCommAbort", kNccl, {"ncclCommAbort"}, kStatus, kNoBytes, 0, kNcclInProgress},
+
+    // https://github.com/pytorch/gloo
+    {"gloo.allreduce",
+     kGloo,
+     {"_ZN4gloo9allreduceERKNS_16AllreduceOptionsE", "_ZN4gloo9allreduceERNS_16AllreduceOptionsE"},
+     kMayThrow},
+    {"gloo.broadcast", kGloo, {"_ZN4gloo9broadcastERNS_16BroadcastOptionsE"}, kMayThrow},
+    {"gloo.barrier", kGloo, {"_ZN4gloo7barrierERNS_14BarrierOptionsE"}, kMayThrow},
+    {"gloo.allgather", kGloo, {"_ZN4gloo9allgatherERNS_16AllgatherOptionsE"}, kMayThrow},
+    {"gloo.reduce", kGloo, {"_ZN4gloo6reduceERNS_13ReduceOptionsE"}, kMayThrow},
+    {"gloo.alltoall", kGloo, {"_ZN4gloo8alltoallERNS_15AlltoallOptionsE"}, kMayThrow},
+
+    // https://pytorch.org/docs/stable/notes/autograd.html One call for each backward pass: the steps of a training.
+    {"torch.backward",
+     kTorch,
+     {"_ZN5torch8autograd6Engine7executeERKSt6vectorINS0_4EdgeESaIS3_EERKS2_IN2at6TensorESaIS9_EEbbbS7_"},
+     kMayThrow},
+    {"c10d.wait", kTorch, {"_ZN4c10d4Work4waitENSt6chrono8durationIlSt5ratioILl1ELl1000EEEE"}, kMayThrow},
+
+    // https://www.mpi-forum.org/docs/ How large a datatype is only the library knows: bytes are not counted.
+    {"MPI_Init_thread", kMpi, {"MPI_Init_thread"}, kStatus},
+    {"MPI_Send", kMpi, {"MPI_Send"}, kStatus},
+    {"MPI_Recv", kMpi, {"MPI_Recv"}, kStatus},
+    {"MPI_Isend", kMpi, {"MPI_Isend"}, kStatus},
+    {"MPI_Irecv", kMpi, {"MPI_Irecv"}, kStatus},
+    {"MPI_Sendrecv", kMpi, {"MPI_Sendrecv"}, kStatus},
+    {"MPI_Wait", kMpi, {"MPI_Wait"}, kStatus},
+    {"MPI_Waitall", kMpi, {"MPI_Waitall"}, kStatus},
+    {"MPI_Barrier", kMpi, {"MPI_Barrier"}, kStatus},
+    {"MPI_Bcast", kMpi, {"MPI_Bcast"}, kStatus},
+    {"MPI_Reduce", kMpi, {"MPI_Reduce"}, kStatus},
+    {"MPI_Allreduce", kMpi, {"MPI_Allreduce"}, kStatus},
+    {"MPI_Allgather", kMpi, {"MPI_Allgather"}, kStatus},
+    {"MPI_Alltoall", kMpi, {"MPI_Alltoall"}, kStatus},
+    {"MPI_Reduce_scatter", kMpi, {"MPI_Reduce_scatter"}, kStatus},
+    {"MPI_File_write_at", kMpi, {"MPI_File_write_at"}, kStatus},
+    {"MPI_File_write_at_all", kMpi, {"MPI_File_write_at_all"}, kStatus},
+};
+
+constexpr int kArgumentsInRegisters = 6;
+
+constexpr bool is_whole(const StackFunction& function) {
+  const int last = function.argument + (function.rule == kElements ? 1 : 0);
+  const bool counted = function.rule != kNoBytes;
+  return !function.name.empty() && function.name.find(' ') == std::string_view::npos &&
+         !function.libraries[0].empty() && !function.symbols[0].empty() && counted == (function.argument > 0) &&
+         last <= kArgumentsInRegisters && !(counted && function.ending == kMayThrow);
+}
+static_assert(std::all_of(std::begin(kFunctions), std::end(kFunctions), is_whole));
+
+}  // namespace
+
+std::span<const StackFunction> stack_functions() noexcept {
+  return kFunctions;
+}
+
+bool belongs_to(const StackFunction& function, std::string_view file_name) noexcept {
+  return std::any_of(function.libraries.begin(), function.libraries.end(),
+                     [file_name](std::string_view begin) { return !begin.empty() && file_name.starts_with(begin); });
+}
+
+bool is_stack_library(std::string_view file_name) noexcept {
+  return std::any_of(std::begin(kFunctions), std::end(kFunctions),
+                     [file_name](const StackFunction& function) { return belongs_to(function, file_name); });
+}
+
+}  // namespace reveal

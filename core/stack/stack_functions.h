@@ -1,0 +1,43 @@
+// The functions of a job's software stack that the probe "stack" counts, one row each. Adding one is adding a row.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace reveal {
+
+/// How a function's arguments tell the bytes it is asked to move or to allocate.
+enum class ByteRule : std::uint8_t {
+  none,        // they do not
+  plain,       // one of them is a number of bytes
+  nccl_count,  // one is a number of elements, the next one their ncclDataType_t
+};
+
+/// How it ends. The kernel measures a duration by exchanging the return address on the stack. A C++ exception that
+/// comes by does not find its way then, and the program is terminated: a function that may throw is counted at its
+/// entry only.
+enum class Ending : std::uint8_t {
+  may_throw,
+  returns_status,  // an int: 0 is success
+};
+
+struct StackFunction {
+  std::string_view name;                      // as its channels are called
+  std::array<std::string_view, 2> libraries;  // file names that begin so; "": none
+  std::array<std::string_view, 2> symbols;    // each one that a library has is counted
+  Ending ending = Ending::returns_status;
+  ByteRule rule = ByteRule::none;
+  int argument = 0;         // from 1: of the bytes or the count
+  std::int32_t benign = 0;  // besides 0, a status that is no error
+};
+
+[[nodiscard]] std::span<const StackFunction> stack_functions() noexcept;
+
+/// Whether functions of the table may be in a library with this file name.
+[[nodiscard]] bool is_stack_library(std::string_view file_name) noexcept;
+[[nodiscard]] bool belongs_to(const StackFunction& function, std::string_view file_name) noexcept;
+
+}  // namespace reveal

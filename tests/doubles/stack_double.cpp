@@ -1,0 +1,38 @@
+// What tests take for NCCL, the CUDA runtime and gloo: functions with the real names that do as their arguments say.
+// Compiled without optimisation, they begin with the instruction that those of the real libraries begin with.
+#include <time.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <stdexcept>
+
+extern "C" {
+
+/// Takes `comm` nanoseconds, and returns `op`.
+int ncclAllReduce(const void* /*send*/, void* /*receive*/, std::size_t /*count*/, int /*type*/, int op, void* comm,
+                  void* /*stream*/) {
+  const auto nanoseconds = static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(comm));
+  const timespec time{.tv_sec = nanoseconds / 1'000'000'000, .tv_nsec = nanoseconds % 1'000'000'000};
+  if (nanoseconds > 0) nanosleep(&time, nullptr);
+  return op;
+}
+
+/// Has a gigabyte.
+int cudaMalloc(void** /*pointer*/, std::size_t bytes) {
+  constexpr int kOutOfMemory = 2;
+  return bytes > (std::size_t{1} << 30) ? kOutOfMemory : 0;
+}
+
+int cudaFree(void* /*pointer*/) {
+  return 0;
+}
+}
+
+namespace gloo {
+struct AllreduceOptions {
+  bool fails = false;
+};
+void allreduce(const AllreduceOptions& options) {
+  if (options.fails) throw std::runtime_error("the other rank has gone");
+}
+}  // namespace gloo

@@ -1,0 +1,183 @@
+#!/usr/bin/python3
+"""What a whole run with --stack leaves in its trace, held against what the programs did: calls, bytes and errors of
+doubles of NCCL and CUDA; and of PyTorch over gloo, where it is installed, the steps that each rank logged."""
+import glob
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+BUILD = pathlib.Path(os.environ["REVEAL_BUILD"])
+DOUBLES = BUILD / "doubles"
+
+# Waits until the function is probed, as its own code shows: what is called before that cannot be counted.
+ATTACHED = """
+import ctypes, json, os, sys, time
+def attached(library, name):
+    code = ctypes.cast(getattr(library, name), ctypes.POINTER(ctypes.c_ubyte))
+    for _ in range(600):
+        if code[0] == 0xcc:
+            return
+        time.sleep(.1)
+    sys.exit(9)
+"""
+TOY = ATTACHED + """
+nccl, cuda = ctypes.CDLL(sys.argv[1] + "/libnccl.so.2"), ctypes.CDLL(sys.argv[1] + "/libcudart.so.13")
+attached(nccl, "ncclAllReduce"), attached(cuda, "cudaMalloc")
+null = ctypes.c_void_p()
+for i in range(1000):
+    nccl.ncclAllReduce(null, null, ctypes.c_size_t(512), 7, 4 if i % 100 == 0 else 0, null, null)
+for _ in range(30):
+    cuda.cudaMalloc(null, ctypes.c_size_t(4096))
+sys.exit(7)
+"""
+REAL = ATTACHED + """
+cuda, nccl = ctypes.CDLL(sys.argv[1]), ctypes.CDLL(sys.argv[2])
+attached(cuda, "cudaMalloc"), attached(nccl, "ncclAllReduce")
+pointer, null = ctypes.c_void_p(), ctypes.c_void_p()
+results = [cuda.cudaMalloc(ctypes.byref(pointer), ctypes.c_size_t(4096)) for _ in range(500)]
+refused = [nccl.ncclAllReduce(null, null, ctypes.c_size_t(100), 9, 0, null, null) for _ in range(300)]
+with open(sys.argv[3], "w") as log:
+    json.dump([sum(result != 0 for result in results), sum(result != 0 for result in refused)], log)
+"""
+RANK = ATTACHED + """
+import torch, torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+steps = int(sys.argv[2])
+folder = os.path.join(os.path.dirname(torch.__file__), "lib")
+torch_cpu = ctypes.CDLL(os.path.join(folder, "libtorch_cpu.so"))
+dist.init_process_group("gloo")
+torch.set_num_threads(1)
+model = DistributedDataParallel(torch.nn.Linear(64, 8))
+optimizer = torch.optim.SGD(model.parameters(), lr=.01)
+attached(torch_cpu, sys.argv[1])
+dist.barrier()
+done = 0
+for step in range(steps):
+    optimizer.zero_grad()
+    model(torch.randn(16, 64)).square().mean().backward()
+    optimizer.step()
+    done += 1
+class Bad(torch.autograd.Function):
+    @staticmethod
+    def forward(context, x):
+        return x.clone()
+    @staticmethod
+    def backward(context, gradient):
+        raise ValueError("no gradient")
+try:
+    Bad.apply(torch.ones(1, requires_grad=True)).backward()  # an exception that passes through the engine
+except ValueError:
+    done += 1
+with open(f"{sys.argv[3]}/steps.{dist.get_rank()}", "w") as log:
+    json.dump(done, log)
+dist.barrier()
+"""
+LAUNCH = """
+import os, subprocess, sys
+ranks = [subprocess.Popen([sys.executable, *sys.argv[1:]], env=os.environ | {"RANK": str(rank), "WORLD_SIZE": "2",
+         "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29631"}) for rank in range(2)]
+sys.exit(max(rank.wait() for rank in ranks))
+"""
+BACKWARD = "_ZN5torch8autograd6Engine7executeERKSt6vectorINS0_4EdgeESaIS3_EERKS2_IN2at6TensorESaIS9_EEbbbS7_"
+
+failures = []
+
+
+def expect(condition, text):
+    if not condition:
+        failures.append(text)
+        print("FAIL:", text)
+
+
+def skip(why):
+    print("skipped:", why)
+    sys.exit(77)
+
+
+def run(folder, *command, limit=300):
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("SLURM_", "REVEAL_RUN_"))}
+    return subprocess.run([BUILD / "bin/reveal-run", "--stack", "--no-report", "--node", "here", "--output", folder, "--",
+                           *command], env=environment, timeout=limit, capture_output=True, text=True, check=False)
+
+
+def totals(trace, family, metric):
+    """By instance: the first value and all increases."""
+    rows = trace[f"stack/{family}_channels"]
+    values, base = trace[f"stack/{family}"], trace[f"stack/{family}_base"]
+    found = {}
+    for row, (name, instance) in enumerate(zip(rows["metric"].asstr()[:], rows["instance"].asstr()[:])):
+        line = values[row, :]
+        if name == metric:
+            found[instance] = int(base[row, 0]) + int(line[line != values.fillvalue].sum())
+    return found
+
+
+def of(found, function):
+    return sorted(value for instance, value in found.items() if instance.endswith("/" + function))
+
+
+try:
+    import h5py
+except ImportError:
+    skip("python3-h5py is not installed")
+check = subprocess.run([BUILD / "bin/reveal-collect", "--check", "--stack", "--job", f"pid:{os.getpid()}", "--json"],
+                       capture_output=True, text=True, check=True)
+state = next(each for each in json.loads(check.stdout) if each["name"] == "stack")
+if state["state"] != "ok":
+    skip(state["reason"])
+
+with tempfile.TemporaryDirectory() as name:
+    folder = pathlib.Path(name)
+    os.environ |= {"HOME": name, "XDG_RUNTIME_DIR": name}
+    print("== doubles of NCCL and CUDA")
+    (folder / "toy.py").write_text(TOY)
+    ran = run(folder / "toy", sys.executable, folder / "toy.py", DOUBLES)
+    expect(ran.returncode == 7, f"the exit status was not kept: {ran.returncode} {ran.stderr}")
+    with h5py.File(folder / "toy/here.h5") as trace:
+        calls, moved = totals(trace, "calls", "stack.calls"), totals(trace, "bytes", "stack.bytes")
+        errors = totals(trace, "errors", "stack.errors")
+        print(calls, moved, errors)
+        expect(of(calls, "ncclAllReduce") == [1000], f"1,000 all-reduces are {calls}")
+        expect(of(moved, "ncclAllReduce") == [1000 * 512 * 4], f"2,048,000 bytes are {moved}")
+        expect(of(errors, "ncclAllReduce") == [10], f"10 errors are {errors}")
+        expect(of(calls, "cudaMalloc") == [30] and of(moved, "cudaMalloc") == [30 * 4096], f"{calls} {moved}")
+
+    print("== the real libraries of CUDA and NCCL, with or without a driver")
+    libraries = [sorted(glob.glob(f"/usr/local/cuda*/lib*/{name}") + glob.glob(f"/usr/lib/*/{name}"))
+                 for name in ("libcudart.so.1*", "libnccl.so.2")]
+    if not all(libraries):
+        print("skipped: libcudart or libnccl is in none of the usual places")
+    else:
+        (folder / "real.py").write_text(REAL)
+        ran = run(folder / "real", sys.executable, folder / "real.py", libraries[0][0], libraries[1][0], folder / "log")
+        expect(ran.returncode == 0, f"the program failed: {ran.returncode} {ran.stderr}")
+        refused = json.loads((folder / "log").read_text())
+        with h5py.File(folder / "real/here.h5") as trace:
+            calls, moved = totals(trace, "calls", "stack.calls"), totals(trace, "bytes", "stack.bytes")
+            errors = totals(trace, "errors", "stack.errors")
+            print(calls, moved, errors, "logged", refused)
+            expect(of(calls, "cudaMalloc") == [500] and of(moved, "cudaMalloc") == [500 * 4096], f"{calls} {moved}")
+            expect(of(calls, "ncclAllReduce") == [300] and of(moved, "ncclAllReduce") == [300 * 200], f"{calls} {moved}")
+            expect(of(errors, "cudaMalloc") + of(errors, "ncclAllReduce") == refused, f"{refused} errors are {errors}")
+
+    print("== PyTorch over gloo")
+    found = subprocess.run([sys.executable, "-c", "import sys, torch.distributed as d; sys.exit(not d.is_available())"],
+                           capture_output=True, check=False)
+    if found.returncode != 0:
+        print("skipped: PyTorch is not installed")
+    else:
+        (folder / "rank.py").write_text(RANK)
+        (folder / "launch.py").write_text(LAUNCH)
+        ran = run(folder / "torch", sys.executable, folder / "launch.py", folder / "rank.py", BACKWARD, "200", folder)
+        expect(ran.returncode == 0, f"the training failed: {ran.returncode} {ran.stderr}")
+        logged = [json.loads((folder / f"steps.{rank}").read_text()) for rank in range(2)]
+        with h5py.File(folder / "torch/here.h5") as trace:
+            calls = totals(trace, "calls", "stack.calls")
+            print(calls, "logged", logged)
+            expect(of(calls, "torch.backward") == logged == [201, 201], f"{logged} steps are {calls}")
+            expect(of(calls, "gloo.allreduce") != [], f"no all-reduce: {calls}")
+
+sys.exit(1 if failures else 0)

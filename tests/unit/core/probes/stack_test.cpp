@@ -1,0 +1,405 @@
+// The probe "stack" against doubles of the libraries (tests/doubles/stack_double.cpp), in a process whose calls are
+// known exactly. Without the privilege for BPF these tests are skipped.
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdint>
+#include <exception>
+#include <thread>
+
+#include "core/stack/call_counters.h"
+#include "tests/unit/core/live_probe.h"
+#include "tests/unit/core/test_host.h"
+
+namespace reveal {
+namespace {
+
+constexpr std::size_t kElements = 1000;
+constexpr int kBfloat16 = 9;
+constexpr std::int64_t kPause = 20'000'000;  // ns
+
+/// What a process of the job is told to do.
+struct Order {
+  enum class Call : std::uint8_t {
+    load,
+    reduce,
+    reduce_elsewhere,
+    pause,
+    hang,
+    allocate,
+    gloo,
+    gloo_throws,
+    first_byte
+  };
+  Call call = Call::load;
+  int times = 1;
+  int status = 0;         // that the calls return
+  int type = kBfloat16;   // of the elements
+  std::size_t bytes = 0;  // to allocate
+};
+using Call = Order::Call;
+
+class ToyProcess {
+ public:
+  /// `filtered`: under a seccomp filter, which allows everything.
+  explicit ToyProcess(bool filtered = false) : filtered_(filtered) {
+    if (::pipe(order_) != 0 || ::pipe(report_) != 0) throw std::runtime_error("no pipe");
+    pid_ = ::fork();
+    if (pid_ < 0) throw std::runtime_error("no process");
+    if (pid_ == 0) serve();
+  }
+  ~ToyProcess() {
+    end();
+    for (const int fd : {order_[0], order_[1], report_[0], report_[1]}) ::close(fd);
+  }
+  ToyProcess(const ToyProcess&) = delete;
+  ToyProcess& operator=(const ToyProcess&) = delete;
+
+  [[nodiscard]] int pid() const { return pid_; }
+  /// Returns what it answers when it is done.
+  [[nodiscard]] int ask(const Order& order) const {
+    tell(order);
+    int answer = 0;
+    if (::read(report_[0], &answer, sizeof answer) != sizeof answer) throw std::runtime_error("the process has gone");
+    return answer;
+  }
+  void tell(const Order& order) const {
+    if (::write(order_[1], &order, sizeof order) != sizeof order) throw std::runtime_error("the process has gone");
+  }
+  [[nodiscard]] bool probed() const { return ask({.call = Call::first_byte}) == 0xcc; }
+  void end() {
+    if (pid_ <= 0) return;
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+    pid_ = -1;
+  }
+
+ private:
+  using Reduce = int (*)(const void*, void*, std::size_t, int, int, void*, void*);
+  using Allocate = int (*)(void**, std::size_t);
+  using Gloo = void (*)(const bool&);  // its options begin with it
+
+  static void* symbol(const char* library, const char* name) {
+    void* const opened = ::dlopen((std::string(STACK_DOUBLES) + '/' + library).c_str(), RTLD_NOW | RTLD_LOCAL);
+    void* const found = opened == nullptr ? nullptr : ::dlsym(opened, name);
+    if (found == nullptr) ::_exit(3);
+    return found;
+  }
+
+  [[noreturn]] void serve() const {
+    ::close(order_[1]);
+    if (filtered_) {
+      sock_filter allow{.code = BPF_RET | BPF_K, .jt = 0, .jf = 0, .k = SECCOMP_RET_ALLOW};
+      const sock_fprog program{.len = 1, .filter = &allow};
+      ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+      if (::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) ::_exit(4);
+    }
+    Order order;
+    Reduce reduce = nullptr;
+    Allocate allocate = nullptr;
+    Gloo gloo = nullptr;
+    while (::read(order_[0], &order, sizeof order) == sizeof order) {
+      if (order.call == Call::load) {
+        reduce = reinterpret_cast<Reduce>(symbol("libnccl.so.2", "ncclAllReduce"));
+        allocate = reinterpret_cast<Allocate>(symbol("libcudart.so.13", "cudaMalloc"));
+        gloo = reinterpret_cast<Gloo>(symbol("libgloo.so.0", "_ZN4gloo9allreduceERKNS_16AllreduceOptionsE"));
+      }
+      int answer = order.call == Call::first_byte && reduce != nullptr
+                       ? *reinterpret_cast<const volatile unsigned char*>(reduce)
+                       : 0;
+      for (int i = 0; i < order.times; ++i) answer += call(order, reduce, allocate, gloo);
+      if (::write(report_[1], &answer, sizeof answer) != sizeof answer) break;
+    }
+    ::_exit(0);
+  }
+
+  static int call(const Order& order, Reduce reduce, Allocate allocate, Gloo gloo) {
+    const auto reduce_for = [&](std::int64_t nanoseconds) {
+      return reduce(nullptr, nullptr, kElements, order.type, order.status,
+                    reinterpret_cast<void*>(static_cast<std::intptr_t>(nanoseconds)), nullptr) == order.status
+                 ? 0
+                 : 1;
+    };
+    void* pointer = nullptr;
+    switch (order.call) {
+      case Call::reduce:
+        return reduce_for(0);
+      case Call::reduce_elsewhere:
+        std::thread([&] { static_cast<void>(reduce_for(0)); }).join();
+        return 0;
+      case Call::pause:
+        return reduce_for(kPause);
+      case Call::hang:
+        return reduce_for(3600 * std::int64_t{1'000'000'000});
+      case Call::allocate:
+        return allocate(&pointer, order.bytes);
+      case Call::gloo:
+      case Call::gloo_throws:
+        try {
+          gloo(order.call == Call::gloo_throws);
+        } catch (const std::exception&) {
+          return 1;
+        }
+        return 0;
+      case Call::load:
+      case Call::first_byte:
+        break;
+    }
+    return 0;
+  }
+
+  bool filtered_;
+  int order_[2]{}, report_[2]{};
+  pid_t pid_ = -1;
+};
+
+class StackBench {
+ public:
+  explicit StackBench(int job)
+      : sampler_(fs_, sink_, {.probes = {"stack"}, .job = JobSource{.pid = job}, .own_pid = ::getpid()}, now()) {
+    sampler_.look_first();
+  }
+  void sample() { sampler_.sample({.time = now(), .number = 0}); }
+  /// One that never comes costs patience, not the test.
+  template <typename Condition>
+  bool until(const Condition& condition) {
+    for (int i = 0; i < 2000; ++i) {
+      sample();
+      if (condition()) return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    return false;
+  }
+  [[nodiscard]] std::int64_t value(const std::string& metric, const std::string& function) const {
+    for (const Family& family : sink_.families()) {
+      if (const std::int64_t found = family.value(metric, "rank0/" + function); found != kMissing) return found;
+    }
+    return kMissing;
+  }
+  bool counts(const std::string& function, std::int64_t calls) {
+    return until([&] { return value("stack.calls", function) >= calls; });
+  }
+  bool attached(const std::string& function) {
+    return until([&] { return (' ' + fact("stack.functions") + ' ').find(' ' + function + ' ') != std::string::npos; });
+  }
+  [[nodiscard]] std::string fact(const std::string& key) const {
+    for (const auto& [name, text] : sampler_.facts()) {
+      if (name == key) return text;
+    }
+    return "";
+  }
+  [[nodiscard]] Coverage coverage() const { return sampler_.coverage().front(); }
+
+ private:
+  KernelTree fs_;
+  TraceSink sink_;
+  Sampler sampler_;
+};
+
+#define SKIP_WITHOUT_BPF(bench) \
+  if ((bench).coverage().state != Coverage::State::ok) GTEST_SKIP() << (bench).coverage().reason
+
+TEST(Stack, IsOffUnlessItIsAskedFor) {
+  KernelTree fs;
+  TraceSink sink;
+  const Sampler sampler(fs, sink, {.job = JobSource{.pid = ::getpid()}}, now());
+  for (const Coverage& fact : sampler.coverage()) {
+    if (fact.probe != "stack") continue;
+    EXPECT_EQ(fact.state, Coverage::State::absent);
+    EXPECT_EQ(fact.reason, "it is off; it was not asked for (--stack)");
+    return;
+  }
+  FAIL() << "no coverage of the probe";
+}
+
+TEST(Stack, HasNothingToAttachToInACopiedTree) {
+  TestHost host;
+  host.process(100, 1, "train", 0, 0);
+  const ProbeBench bench(host, "stack", JobSource{.pid = 100});
+  EXPECT_EQ(bench.coverage().reason, "a copied tree has no processes to attach to");
+}
+
+TEST(Stack, CountsCallsBytesAndErrorsExactly) {
+  const ToyProcess toy;
+  StackBench bench(toy.pid());
+  SKIP_WITHOUT_BPF(bench);
+  bench.sample();
+  EXPECT_NE(bench.coverage().reason.find("no process has loaded a library"), std::string::npos);
+  ASSERT_EQ(toy.ask({.call = Call::load}), 0);  // after the start, as programs do
+  ASSERT_TRUE(bench.attached("ncclAllReduce") && bench.attached("cudaMalloc")) << bench.coverage().reason;
+  EXPECT_EQ(toy.ask({.call = Call::reduce, .times = 700}), 0);
+  EXPECT_EQ(toy.ask({.call = Call::reduce_elsewhere, .times = 20}), 0);
+  EXPECT_EQ(toy.ask({.call = Call::reduce, .times = 3, .status = 5}), 0);
+  EXPECT_EQ(toy.ask({.call = Call::reduce, .times = 2, .status = 7}), 0);  // in progress: no error
+  EXPECT_EQ(toy.ask({.call = Call::allocate, .times = 10, .bytes = 4096}), 0);
+  EXPECT_EQ(toy.ask({.call = Call::allocate, .times = 1, .bytes = std::size_t{1} << 40}), 2);
+  ASSERT_TRUE(bench.counts("ncclAllReduce", 725) && bench.counts("cudaMalloc", 11)) << bench.coverage().reason;
+  EXPECT_EQ(bench.value("stack.calls", "ncclAllReduce"), 725);
+  EXPECT_EQ(bench.value("stack.bytes", "ncclAllReduce"), 725 * 2 * static_cast<std::int64_t>(kElements));
+  EXPECT_EQ(bench.value("stack.errors", "ncclAllReduce"), 3);
+  EXPECT_EQ(bench.value("stack.in_flight", "ncclAllReduce"), 0);
+  EXPECT_EQ(bench.value("stack.calls", "cudaMalloc"), 11);
+  EXPECT_EQ(bench.value("stack.bytes", "cudaMalloc"), 10 * 4096 + (std::int64_t{1} << 40));
+  EXPECT_EQ(bench.value("stack.errors", "cudaMalloc"), 1);
+  EXPECT_EQ(bench.coverage().reason, "");
+}
+
+TEST(Stack, DoesNotGuessTheSizeOfAnUnknownDatatype) {
+  const ToyProcess toy;
+  StackBench bench(toy.pid());
+  SKIP_WITHOUT_BPF(bench);
+  ASSERT_EQ(toy.ask({.call = Call::load}), 0);
+  ASSERT_TRUE(bench.attached("ncclAllReduce"));
+  EXPECT_EQ(toy.ask({.call = Call::reduce, .times = 4, .type = 12}), 0);
+  ASSERT_TRUE(bench.counts("ncclAllReduce", 4));
+  EXPECT_EQ(bench.value("stack.bytes", "ncclAllReduce"), kMissing);
+  EXPECT_NE(bench.coverage().reason.find("the bytes of 4 calls are not known"), std::string::npos);
+}
+
+TEST(Stack, MeasuresHowLongCallsTakeAndThatOneHangs) {
+  const ToyProcess toy;
+  StackBench bench(toy.pid());
+  SKIP_WITHOUT_BPF(bench);
+  ASSERT_EQ(toy.ask({.call = Call::load}), 0);
+  ASSERT_TRUE(bench.attached("ncclAllReduce"));
+  EXPECT_EQ(toy.ask({.call = Call::pause, .times = 3}), 0);
+  ASSERT_TRUE(bench.counts("ncclAllReduce", 3));
+  EXPECT_GE(bench.value("stack.time", "ncclAllReduce"), 3 * kPause);
+  toy.tell({.call = Call::hang});
+  ASSERT_TRUE(bench.counts("ncclAllReduce", 4));
+  ASSERT_TRUE(bench.until([&] { return bench.value("stack.in_flight", "ncclAllReduce") > kPause; }));
+  EXPECT_EQ(bench.value("stack.calls", "ncclAllReduce"), 4);
+}
+
+// It counts the calls of a function of its own, by another thread, before it is there at all.
+TEST(Stack, CountsByPerfEventsOnOlderKernels) {
+  try {
+    const CallCounters counters(4, CallCounters::Way::single);
+    EXPECT_EQ(counters.way(), "perf uprobe");
+    EXPECT_GT(counters.bias_ns(), 0);
+    EXPECT_EQ(counters.calls(0), 0U);
+    EXPECT_TRUE(counters.pending().empty());
+  } catch (const Unavailable& why) {
+    GTEST_SKIP() << why.what();
+  }
+}
+
+// A return probe would end the program here.
+TEST(Stack, LetsExceptionsPass) {
+  const ToyProcess toy;
+  StackBench bench(toy.pid());
+  SKIP_WITHOUT_BPF(bench);
+  ASSERT_EQ(toy.ask({.call = Call::load}), 0);
+  ASSERT_TRUE(bench.attached("gloo.allreduce"));
+  EXPECT_EQ(toy.ask({.call = Call::gloo, .times = 5}), 0);
+  EXPECT_EQ(toy.ask({.call = Call::gloo_throws, .times = 2}), 2);
+  ASSERT_TRUE(bench.counts("gloo.allreduce", 7));
+  EXPECT_EQ(bench.value("stack.calls", "gloo.allreduce"), 7);
+  EXPECT_EQ(bench.value("stack.time", "gloo.allreduce"), kMissing);
+  EXPECT_EQ(bench.value("stack.errors", "gloo.allreduce"), kMissing);
+}
+
+// Some kernels end a process under such a filter when a timed call returns.
+TEST(Stack, DoesNotTimeCallsUnderASeccompFilter) {
+  const ToyProcess toy(true);
+  StackBench bench(toy.pid());
+  SKIP_WITHOUT_BPF(bench);
+  ASSERT_EQ(toy.ask({.call = Call::load}), 0);
+  ASSERT_TRUE(bench.attached("ncclAllReduce"));
+  EXPECT_EQ(toy.ask({.call = Call::reduce, .times = 6, .status = 5}), 0);
+  ASSERT_TRUE(bench.counts("ncclAllReduce", 6));
+  EXPECT_EQ(bench.value("stack.calls", "ncclAllReduce"), 6);
+  EXPECT_EQ(bench.value("stack.bytes", "ncclAllReduce"), 6 * 2 * static_cast<std::int64_t>(kElements));
+  EXPECT_EQ(bench.value("stack.time", "ncclAllReduce"), kMissing);
+  EXPECT_EQ(bench.value("stack.errors", "ncclAllReduce"), kMissing);
+  EXPECT_NE(bench.coverage().reason.find("calls of 1 processes are counted and not timed"), std::string::npos);
+}
+
+TEST(Stack, KeepsWhatAProcessCountedUntilItsEnd) {
+  ToyProcess toy;
+  StackBench bench(toy.pid());
+  SKIP_WITHOUT_BPF(bench);
+  ASSERT_EQ(toy.ask({.call = Call::load}), 0);
+  ASSERT_TRUE(bench.attached("ncclAllReduce"));
+  EXPECT_EQ(toy.ask({.call = Call::reduce, .times = 50}), 0);
+  toy.end();
+  ASSERT_TRUE(bench.counts("ncclAllReduce", 50));
+  ASSERT_TRUE(bench.until([&] { return bench.value("stack.in_flight", "ncclAllReduce") == kMissing; }));
+  ASSERT_TRUE(bench.counts("ncclAllReduce", 50));
+  EXPECT_EQ(bench.value("stack.calls", "ncclAllReduce"), 50);
+}
+
+TEST(Stack, TouchesNoProcessOutsideOfTheJob) {
+  const ToyProcess toy;
+  const ToyProcess outsider;
+  StackBench bench(toy.pid());
+  SKIP_WITHOUT_BPF(bench);
+  ASSERT_EQ(toy.ask({.call = Call::load}), 0);
+  ASSERT_EQ(outsider.ask({.call = Call::load}), 0);
+  ASSERT_TRUE(bench.attached("ncclAllReduce"));
+  EXPECT_TRUE(toy.probed());
+  EXPECT_FALSE(outsider.probed());
+  EXPECT_EQ(outsider.ask({.call = Call::reduce, .times = 9}), 0);
+  EXPECT_EQ(toy.ask({.call = Call::reduce, .times = 2}), 0);
+  ASSERT_TRUE(bench.counts("ncclAllReduce", 2));
+  EXPECT_EQ(bench.value("stack.calls", "ncclAllReduce"), 2);
+}
+
+TEST(Stack, DetachesWhatCostsTheJobTooMuch) {
+  const ToyProcess toy;
+  StackBench bench(toy.pid());
+  SKIP_WITHOUT_BPF(bench);
+  ASSERT_EQ(toy.ask({.call = Call::load}), 0);
+  ASSERT_TRUE(bench.attached("ncclAllReduce"));
+  EXPECT_EQ(toy.ask({.call = Call::allocate, .times = 5, .bytes = 1}), 0);
+  // A fifth of a second at least: .05 s may be spent at once.
+  EXPECT_EQ(toy.ask({.call = Call::reduce, .times = 200'000}), 0);
+  const auto noted = [&] {
+    return bench.coverage().reason.find("ncclAllReduce was detached: counting ") != std::string::npos &&
+           bench.fact("stack.functions").find("ncclAllReduce") == std::string::npos;
+  };
+  ASSERT_TRUE(bench.until(noted)) << bench.coverage().reason;
+  EXPECT_FALSE(toy.probed());
+  ASSERT_TRUE(bench.counts("cudaMalloc", 5));
+  EXPECT_EQ(bench.value("stack.calls", "ncclAllReduce"), kMissing);
+  EXPECT_EQ(toy.ask({.call = Call::allocate, .times = 5, .bytes = 1}), 0);
+  ASSERT_TRUE(bench.counts("cudaMalloc", 10));
+}
+
+TEST(Stack, LeavesNothingAttachedWhenTheCollectorIsKilled) {
+  const ToyProcess toy;
+  {
+    StackBench bench(toy.pid());
+    SKIP_WITHOUT_BPF(bench);
+  }
+  ASSERT_EQ(toy.ask({.call = Call::load}), 0);
+  const pid_t collector = ::fork();
+  if (collector == 0) {
+    StackBench bench(toy.pid());
+    while (true) {
+      bench.sample();
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+  }
+  const auto comes_to = [&](bool probed) {
+    for (int i = 0; i < 2000; ++i) {
+      if (toy.probed() == probed) return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    return false;
+  };
+  EXPECT_TRUE(comes_to(true));
+  ::kill(collector, SIGKILL);
+  ::waitpid(collector, nullptr, 0);
+  EXPECT_TRUE(comes_to(false));
+}
+
+}  // namespace
+}  // namespace reveal
