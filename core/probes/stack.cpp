@@ -68,9 +68,8 @@ class StackProbe final : public Probe {
 
   void sample() noexcept override try {
     for (Family* family : families_) family->begin();
-    std::string_view answer = worker_->answer();
-    if (answer.empty() && ask()) answer = worker_->answer_within(kForCounts);
-    take(answer);
+    take(worker_->answer());  // one that came late
+    if (ask()) take(worker_->answer_within(kForCounts));
     if (worker_->was_lost()) {
       context_.sink.event("probe stack", "probe_lost", "its child process was killed");
       gap_ = "its child process was killed: nothing is known from then on";

@@ -70,20 +70,23 @@ std::vector<Mapping> stack_mappings(std::string_view maps) {
 }
 
 Descriptor open_mapped(pid_t pid, const Mapping& mapping) {
-  constexpr int kFlags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
+  // The path is the job's: what lies there by now may be a device, which to open is to use. O_PATH opens nothing.
+  constexpr int kFlags = O_PATH | O_CLOEXEC;
   const std::string folder = "/proc/" + std::to_string(pid);
   std::array<char, 64> range{};
   std::snprintf(range.data(), range.size(), "/map_files/%llx-%llx", static_cast<unsigned long long>(mapping.begin),
                 static_cast<unsigned long long>(mapping.end));
-  Descriptor file(::open((folder + range.data()).c_str(), kFlags));
-  const bool as_mapped = static_cast<bool>(file);
-  if (!file) file = Descriptor(::open((folder + "/root" + std::string(mapping.path)).c_str(), kFlags));
+  Descriptor place(::open((folder + range.data()).c_str(), kFlags));
+  const bool as_mapped = static_cast<bool>(place);
+  if (!place) place = Descriptor(::open((folder + "/root" + std::string(mapping.path)).c_str(), kFlags));
   struct stat status {};
-  if (!file || ::fstat(file.get(), &status) != 0) return Descriptor();
+  if (!place || ::fstat(place.get(), &status) != 0) return Descriptor();
   const bool same = as_mapped || (status.st_dev == mapping.device && status.st_ino == mapping.inode);
-  if (S_ISREG(status.st_mode) && same) return file;
-  errno = ESTALE;
-  return Descriptor();
+  if (!S_ISREG(status.st_mode) || !same) {
+    errno = ESTALE;
+    return Descriptor();
+  }
+  return Descriptor(::open(("/proc/self/fd/" + std::to_string(place.get())).c_str(), O_RDONLY | O_CLOEXEC));
 }
 
 }  // namespace reveal

@@ -90,24 +90,25 @@ constexpr StackFunction kFunctions[] = {
      kMayThrow},
     {"c10d.wait", kTorch, {"_ZN4c10d4Work4waitENSt6chrono8durationIlSt5ratioILl1ELl1000EEEE"}, kMayThrow},
 
-    // https://www.mpi-forum.org/docs/ How large a datatype is only the library knows: bytes are not counted.
-    {"MPI_Init_thread", kMpi, {"MPI_Init_thread"}, kStatus},
-    {"MPI_Send", kMpi, {"MPI_Send"}, kStatus},
-    {"MPI_Recv", kMpi, {"MPI_Recv"}, kStatus},
-    {"MPI_Isend", kMpi, {"MPI_Isend"}, kStatus},
-    {"MPI_Irecv", kMpi, {"MPI_Irecv"}, kStatus},
-    {"MPI_Sendrecv", kMpi, {"MPI_Sendrecv"}, kStatus},
-    {"MPI_Wait", kMpi, {"MPI_Wait"}, kStatus},
-    {"MPI_Waitall", kMpi, {"MPI_Waitall"}, kStatus},
-    {"MPI_Barrier", kMpi, {"MPI_Barrier"}, kStatus},
-    {"MPI_Bcast", kMpi, {"MPI_Bcast"}, kStatus},
-    {"MPI_Reduce", kMpi, {"MPI_Reduce"}, kStatus},
-    {"MPI_Allreduce", kMpi, {"MPI_Allreduce"}, kStatus},
-    {"MPI_Allgather", kMpi, {"MPI_Allgather"}, kStatus},
-    {"MPI_Alltoall", kMpi, {"MPI_Alltoall"}, kStatus},
-    {"MPI_Reduce_scatter", kMpi, {"MPI_Reduce_scatter"}, kStatus},
-    {"MPI_File_write_at", kMpi, {"MPI_File_write_at"}, kStatus},
-    {"MPI_File_write_at_all", kMpi, {"MPI_File_write_at_all"}, kStatus},
+    // https://www.mpi-forum.org/docs/ Error handlers and operations of the program may throw
+    // through it. How large a datatype is only the library knows: bytes are not counted.
+    {"MPI_Init_thread", kMpi, {"MPI_Init_thread"}, kMayThrow},
+    {"MPI_Send", kMpi, {"MPI_Send"}, kMayThrow},
+    {"MPI_Recv", kMpi, {"MPI_Recv"}, kMayThrow},
+    {"MPI_Isend", kMpi, {"MPI_Isend"}, kMayThrow},
+    {"MPI_Irecv", kMpi, {"MPI_Irecv"}, kMayThrow},
+    {"MPI_Sendrecv", kMpi, {"MPI_Sendrecv"}, kMayThrow},
+    {"MPI_Wait", kMpi, {"MPI_Wait"}, kMayThrow},
+    {"MPI_Waitall", kMpi, {"MPI_Waitall"}, kMayThrow},
+    {"MPI_Barrier", kMpi, {"MPI_Barrier"}, kMayThrow},
+    {"MPI_Bcast", kMpi, {"MPI_Bcast"}, kMayThrow},
+    {"MPI_Reduce", kMpi, {"MPI_Reduce"}, kMayThrow},
+    {"MPI_Allreduce", kMpi, {"MPI_Allreduce"}, kMayThrow},
+    {"MPI_Allgather", kMpi, {"MPI_Allgather"}, kMayThrow},
+    {"MPI_Alltoall", kMpi, {"MPI_Alltoall"}, kMayThrow},
+    {"MPI_Reduce_scatter", kMpi, {"MPI_Reduce_scatter"}, kMayThrow},
+    {"MPI_File_write_at", kMpi, {"MPI_File_write_at"}, kMayThrow},
+    {"MPI_File_write_at_all", kMpi, {"MPI_File_write_at_all"}, kMayThrow},
 };
 
 constexpr int kArgumentsInRegisters = 6;

@@ -1,13 +1,17 @@
 #include "core/stack/stack_worker.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cctype>
 #include <cerrno>
 #include <condition_variable>
+#include <cstdio>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -40,6 +44,8 @@ constexpr std::int64_t kEarly = 60 * kSecond;  // of a process's life: in it mos
 constexpr std::int64_t kLatePeriod = 10 * kSecond;
 constexpr std::size_t kMostFilesKnown = 64;
 constexpr std::size_t kMostFilesOfProcess = 32;
+constexpr double kLeastCostNs = 300;  // charged for a call: a calibration may have been lucky
+constexpr std::int64_t kLongestRound = 10 * kSecond;
 
 struct Wanted {
   std::string instance;
@@ -93,11 +99,38 @@ std::optional<std::int64_t> start_of(int pid) {
 }
 
 /// A timed function returns by a system call of the kernel's own (Linux 6.11), which it passed through a process's
-/// seccomp filter at first: a container's filter refuses it, and the process crashes. Let through since 6.14.
-bool is_filtered(int pid) {
+/// seccomp filter at first: a container's filter refuses it, and the process crashes. Let through since 6.14. A filter
+/// may come at any time, so on the kernels between nothing is timed.
+bool kernel_times_safely() {
+  utsname system{};
+  unsigned major = 0;
+  unsigned minor = 0;
+  if (::uname(&system) != 0 || std::sscanf(system.release, "%u.%u", &major, &minor) != 2) return false;
+  return major != 6 || minor < 11 || minor > 13;
+}
+
+/// Nor is a process timed that has a filter, or whose return addresses the processor checks (a shadow stack).
+bool may_be_timed(int pid) {
+  static const bool safely = kernel_times_safely();
   const std::string text = file_text("/proc/" + std::to_string(pid) + "/status");
-  const std::string_view mode = field_of(text, "Seccomp");
-  return !mode.empty() && mode != "0";
+  return safely && field_of(text, "Seccomp") == "0" &&
+         field_of(text, "x86_Thread_features").find("shstk") == std::string_view::npos;
+}
+
+/// At most so much of /proc/PID/maps: a process may have as many mappings as it likes.
+std::string maps_of(int pid) {
+  constexpr std::size_t kMost = 4 << 20;
+  constexpr std::size_t kPiece = 64 << 10;
+  const Descriptor file(::open(("/proc/" + std::to_string(pid) + "/maps").c_str(), O_RDONLY | O_CLOEXEC));
+  std::string text;
+  while (file && text.size() < kMost) {
+    const std::size_t begin = text.size();
+    text.resize(begin + kPiece);
+    const ssize_t got = ::read(file.get(), text.data() + begin, kPiece);
+    text.resize(begin + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+    if (got <= 0) break;
+  }
+  return text;
 }
 
 KnownFile look_into(int file, std::string_view name) {
@@ -169,6 +202,9 @@ class StackWatch {
   }
 
   std::string calls(std::string_view request) {
+    // Who hangs in a file of the job keeps no budget: without this process, nothing is attached any more.
+    const std::int64_t round = round_begun_ns_.load();
+    if (round != 0 && read_clock(CLOCK_MONOTONIC) - round > kLongestRound) ::_exit(1);
     const std::lock_guard lock(mutex_);
     wanted_.clear();
     std::string_view line;
@@ -263,21 +299,23 @@ class StackWatch {
         asked_ = false;
         wanted = wanted_;
       }
+      round_begun_ns_ = read_clock(CLOCK_MONOTONIC);
       try {
         follow(wanted);
       } catch (const std::exception& error) {  // no memory, or the kernel refuses a program
         note("not all was attached: " + std::string(error.what()));
       }
+      round_begun_ns_ = 0;
     }
   }
 
-  void note(std::string sentence) {  // which may have the name of a user's file in it
+  void note(std::string sentence, bool always = false) {  // which may have the name of a user's file in it
     for (char& letter : sentence) {
       if (std::isprint(static_cast<unsigned char>(letter)) == 0) letter = '?';
     }
     const std::lock_guard lock(mutex_);
     constexpr std::size_t kMostNotes = 16;
-    if (notes_.size() < kMostNotes) notes_.insert(std::move(sentence));
+    if (always || notes_.size() < kMostNotes) notes_.insert(std::move(sentence));
   }
 
   void follow(const std::vector<Wanted>& wanted) {
@@ -296,7 +334,7 @@ class StackWatch {
                                      [&](const Tracked& tracked) { return same(each, tracked.process); });
       if (known || free_.empty() || start_of(each.pid) != each.start_ticks) continue;
       Tracked fresh{.process = each, .first_index = free_.back()};
-      fresh.timed = !is_filtered(each.pid);
+      fresh.timed = may_be_timed(each.pid);
       fresh.since_ns = now;
       fresh.calls_before.assign(functions_.size(), 0);
       free_.pop_back();
@@ -327,7 +365,7 @@ class StackWatch {
 
   void find_libraries(Tracked& tracked) {
     const int pid = tracked.process.pid;
-    const std::string maps = file_text("/proc/" + std::to_string(pid) + "/maps");
+    const std::string maps = maps_of(pid);
     for (const Mapping& mapping : stack_mappings(maps)) {
       if (tracked.files.size() == kMostFilesOfProcess) return;
       if (!tracked.files.emplace(mapping.device, mapping.inode).second) continue;
@@ -339,8 +377,15 @@ class StackWatch {
         note(name + " cannot be read (" + std::strerror(error) + ')');
         continue;
       }
+      tracked.timed = tracked.timed && may_be_timed(pid);
       attach(tracked, file.get(), mapping, name);
+      keep_budget(wanted_now());  // attaching takes its time, in which functions are called
     }
+  }
+
+  std::vector<Wanted> wanted_now() {
+    const std::lock_guard lock(mutex_);
+    return wanted_;
   }
 
   void attach(Tracked& tracked, int file, const Mapping& mapping, const std::string& name) {
@@ -363,7 +408,8 @@ class StackWatch {
       if (points.empty()) continue;
       const CallShape shape = shape_of(functions_[function], tracked.timed);
       CallCounters::Attached attached = counters_.attach(file, tracked.process.pid, shape, points);
-      if (attached.error == ESRCH) return;
+      // Of another process by now, it is detached at once.
+      if (attached.error == ESRCH || start_of(tracked.process.pid) != tracked.process.start_ticks) return;
       if (attached.error != 0) {
         note(std::string(functions_[function].name) + " is not measured: " + std::strerror(attached.error));
         continue;
@@ -372,8 +418,8 @@ class StackWatch {
       const std::lock_guard lock(mutex_);
       std::vector<Row>& rows = rows_[tracked.process.instance];
       rows.resize(functions_.size());
+      rows[function].timed = shape.timed && (rows[function].timed || !rows[function].counted);
       rows[function].counted = true;
-      rows[function].timed = shape.timed;
       rows[function].index = tracked.first_index + function;
       attached_.insert(function);
     }
@@ -409,7 +455,7 @@ class StackWatch {
         tracked.calls_before[links.function] = so_far;
         calls[links.function] += more;
         const bool timed = shape_of(functions_[links.function], tracked.timed).timed;
-        budget_.spend(static_cast<int>(links.function), more, counters_.cost_ns(timed));
+        budget_.spend(static_cast<int>(links.function), more, std::max(kLeastCostNs, counters_.cost_ns(timed)));
       }
     }
     const int dearest = budget_.end();
@@ -420,9 +466,10 @@ class StackWatch {
     }
     const double cost = calls[function] * counters_.cost_ns(functions_[function].ending != Ending::may_throw);
     note(std::string(functions_[function].name) + " was detached: counting " +
-         std::to_string(static_cast<std::int64_t>(calls[function])) + " calls took " +
-         std::to_string(static_cast<std::int64_t>(cost / 1e6)) + " ms while the processes used " +
-         std::to_string(static_cast<std::int64_t>(cpu_ns / 1e6)) + " ms of cpu time (limit .5 %)");
+             std::to_string(static_cast<std::int64_t>(calls[function])) + " calls took " +
+             std::to_string(static_cast<std::int64_t>(cost / 1e6)) + " ms while the processes used " +
+             std::to_string(static_cast<std::int64_t>(cpu_ns / 1e6)) + " ms of cpu time (limit .5 %)",
+         true);
     const std::lock_guard lock(mutex_);
     off_.insert(function);
     attached_.erase(function);
@@ -440,6 +487,8 @@ class StackWatch {
   std::set<std::size_t> off_;                     // only the thread changes it
   std::set<std::string> notes_;
   int untimed_processes_ = 0;
+
+  std::atomic<std::int64_t> round_begun_ns_ = 0;  // 0: none is under way
 
   // The thread's own.
   std::vector<Tracked> tracked_;

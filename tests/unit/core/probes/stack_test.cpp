@@ -203,8 +203,14 @@ class StackBench {
   Sampler sampler_;
 };
 
-#define SKIP_WITHOUT_BPF(bench) \
-  if ((bench).coverage().state != Coverage::State::ok) GTEST_SKIP() << (bench).coverage().reason
+/// Nothing is timed then, and children are under it, too.
+bool is_filtered() {
+  return ::prctl(PR_GET_SECCOMP) != 0;
+}
+
+#define SKIP_WITHOUT_BPF(bench)                                                                   \
+  if ((bench).coverage().state != Coverage::State::ok) GTEST_SKIP() << (bench).coverage().reason; \
+  if (is_filtered()) GTEST_SKIP() << "the test runs under a seccomp filter"
 
 TEST(Stack, IsOffUnlessItIsAskedFor) {
   KernelTree fs;
