@@ -61,7 +61,7 @@ while not os.path.exists(out + ".stop"):
             caught.append("memory of " + words[1].decode())
         except OSError:
             pass
-open(out, "w").write(repr((tried, caught)))
+open(out, "w").write(repr((tried, caught)) + "\n")
 """
 
 
@@ -168,7 +168,8 @@ sleep 0.2
         except subprocess.TimeoutExpired:
             fail("the broker does not end")
         open(f"{base}/log/tracer.stop", "w").close()
-        until(10, lambda: os.path.exists(f"{base}/log/tracer")) or fail("the tracer is gone")
+        told = lambda: os.path.exists(f"{base}/log/tracer") and open(f"{base}/log/tracer").read().endswith("\n")
+        until(10, told) or fail("the tracer is gone")
         tried, caught = eval(open(f"{base}/log/tracer").read())
         print(f"tried to trace: {tried}, caught: {caught}")
         if not tried.get("deliver"):
