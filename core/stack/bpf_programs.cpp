@@ -48,7 +48,7 @@ class Assembler {
   }
   void set_stack(Register to, std::int16_t offset) {
     move(to, r10);
-    add(BPF_ALU64 | BPF_ADD | BPF_K, to, r0, 0, offset);
+    alu(BPF_ADD, to, static_cast<std::int32_t>(offset));
   }
   void subtract(Register from, Register what) { add(BPF_ALU64 | BPF_SUB | BPF_X, from, what, 0, 0); }
   void alu(std::uint8_t operation, Register to, std::int32_t value) {

@@ -65,9 +65,7 @@ constexpr MetricFact kFacts[] = {
     {.metric = "ib.xmit_wait", .words = "Waiting of the RDMA port for credits"},
     {.metric = "rdma.qp.count", .words = "Connected queue pairs of the job", .peers = PeerMeaning::work},
     {.metric = "rdma.cq.count", .words = "Completion queues of the job", .peers = PeerMeaning::work},
-    {.metric = "process.rdma_queue_pairs",
-     .words = "Connected queue pairs of the process",
-     .peers = PeerMeaning::work},
+    {.metric = "process.rdma_queue_pairs", .words = "Connected queue pairs of the process", .peers = PeerMeaning::work},
     {.metric = "tcp.RetransSegs", .words = "TCP segments sent again", .summed_in_paper = true},
     // Who has how many peers is the job's own shape.
     {.metric = "tcp.peer.retransmits", .words = "TCP segments sent again to the peer"},

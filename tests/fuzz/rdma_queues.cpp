@@ -1,5 +1,6 @@
 // What the kernel answers about RDMA devices and their queues.
 #include "core/job/rdma_queues.h"
+
 #include "target.h"
 
 namespace reveal::fuzz {

@@ -28,7 +28,8 @@ TEST(RuleOomKilled, NamesTheTightestOfTheGroupsThatCounted) {
   EXPECT_EQ(found[0].severity, Severity::critical);
   EXPECT_NEAR(node.second_of(found[0].intervals.at(0).begin_utc_ns), 60, 0.11);
   EXPECT_NE(found[0].sentence.find("2 processes"), std::string::npos) << found[0].sentence;
-  EXPECT_NE(found[0].sentence.find("has a limit of 4 GiB, and 3.9 GiB of it were seen in use"), std::string::npos) << found[0].sentence;
+  EXPECT_NE(found[0].sentence.find("has a limit of 4 GiB, and 3.9 GiB of it were seen in use"), std::string::npos)
+      << found[0].sentence;
   ASSERT_FALSE(found[0].remedy.user.empty());
   EXPECT_NE(found[0].remedy.user[0].find("--mem=5G"), std::string::npos) << found[0].remedy.user[0];
 }

@@ -71,8 +71,7 @@ std::string sentence_with(const std::function<void(Telemetry&)>& add_peers) {
 
 TEST(RuleLoss, NamesTheOnlyPeer) {
   const std::string sentence = sentence_with([](Telemetry& telemetry) { add_peer(telemetry, "10.0.0.1", 20, 400); });
-  EXPECT_TRUE(sentence.ends_with(
-      "(usually 0.0025 %). The job's connections lost them on the way from 10.0.0.1 to n2."))
+  EXPECT_TRUE(sentence.ends_with("(usually 0.0025 %). The job's connections lost them on the way from 10.0.0.1 to n2."))
       << sentence;
 }
 
