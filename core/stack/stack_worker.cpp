@@ -258,10 +258,16 @@ class StackWatch {
     if (untimed > 0) add_note(std::to_string(untimed) + " calls were not timed: too many were under way at once");
     std::string_view rest = counts;
     std::string_view line;
+    std::size_t left_out = 0;
     while (next_line(rest, line)) {
-      if (text.size() + line.size() + 1 > WorkerProcess::kLongestAnswer) break;
-      text.append(line).append(1, '\n');
+      constexpr std::size_t kForTheNote = 100;
+      if (text.size() + line.size() + kForTheNote > WorkerProcess::kLongestAnswer) {
+        ++left_out;
+      } else {
+        text.append(line).append(1, '\n');
+      }
     }
+    if (left_out > 0) add_note(std::to_string(left_out) + " functions of processes are left out: there are too many");
     return text;
   }
 
