@@ -11,8 +11,7 @@
 #include "core/gpu/job_gpus.h"
 #include "core/gpu/nvml_abi.h"
 #include "core/kernel_text/kernel_words.h"
-#include "core/sampler/probe.h"
-#include "core/sampler/worker_process.h"
+#include "core/sampler/asked_child.h"
 #include "hdf5schema/basics/text.h"
 
 namespace reveal {
@@ -21,7 +20,6 @@ namespace {
 constexpr std::int64_t kSlowPeriod = 10'000'000'000;
 constexpr std::int64_t kFollowPeriod = 1'000'000'000;
 constexpr std::int64_t kLongestFollowPeriod = 20'000'000'000;
-constexpr std::int64_t kPatience = 5'000'000'000;  // without an answer, until it is an event
 constexpr std::chrono::milliseconds kForTheStart{1500};
 constexpr std::chrono::milliseconds kForTheEnd{500};
 
@@ -138,14 +136,13 @@ std::vector<Column> columns() {
 class GpuProbe final : public Probe {
  public:
   explicit GpuProbe(const ProbeContext& context)
-      : context_(context), worker_(context.fs, "nvml", ask_gpus), columns_(columns()) {
+      : context_(context), child_(context, ask_gpus, kWords), columns_(columns()) {
     follow_job();
     open_gpus();
-    take_opening(worker_.answer_within(kForTheStart));
-    if (opened_ && lacks_gpus() && open_gpus()) take_opening(worker_.answer_within(kForTheStart));
+    take_opening(child_.answer_within(kForTheStart));
+    if (opened_ && lacks_gpus() && open_gpus()) take_opening(child_.answer_within(kForTheStart));
     if (context.fs.recorded() && !opened_) throw Unavailable("the recording has no GPUs");
-    if (worker_.state() == WorkerProcess::State::lost)
-      throw Unavailable("the NVIDIA library crashed when it was loaded");
+    if (child_.state() == AskedChild::State::lost) throw Unavailable("the NVIDIA library crashed when it was loaded");
     for (std::size_t i = 0; i < families_.size(); ++i) {
       families_[i] = &context.sink.add_family(kFamilies[i], i < kFirstSlow ? context.period : slow_period());
     }
@@ -158,25 +155,25 @@ class GpuProbe final : public Probe {
   GpuProbe& operator=(const GpuProbe&) = delete;
 
   void sample() noexcept override try {
-    const std::string_view answer = worker_.answer();
+    const std::string_view answer = child_.answer();
     if (!answer.empty()) take(answer);
-    if (worker_.was_lost()) lose("the NVIDIA library crashed");
+    if (child_.state() == AskedChild::State::lost) lose(std::string(kWords.lost));
     watch();
-    if (opened_ && worker_.state() == WorkerProcess::State::idle) ask();
+    if (opened_ && child_.state() == AskedChild::State::idle) ask();
   } catch (const std::exception& error) {  // no memory
-    lose(error.what());
+    break_off(error);
   }
 
   // A recording ends with its last tick: what comes later would take the place of that tick's answer.
   void close() noexcept override try {
     if (context_.fs.recorded() || context_.fs.recording()) return;
     closed_ = true;
-    if (worker_.state() == WorkerProcess::State::busy) take_events(worker_.answer_within(kForTheEnd));
-    if (worker_.state() != WorkerProcess::State::idle) return;  // it hangs, and is killed
-    if (opened_ && worker_.ask("fast")) take_events(worker_.answer_within(kForTheEnd));
+    if (child_.state() == AskedChild::State::busy) take_events(child_.answer_within(kForTheEnd));
+    if (child_.state() != AskedChild::State::idle) return;  // it hangs, and is killed
+    if (opened_ && child_.ask("fast")) take_events(child_.answer_within(kForTheEnd));
     close_driver();
   } catch (const std::exception& error) {  // no memory
-    lose(error.what());
+    break_off(error);
   }
 
   [[nodiscard]] std::string caveat() const override {
@@ -203,6 +200,11 @@ class GpuProbe final : public Probe {
   }
 
  private:
+  static constexpr AskedChildWords kWords = {.probe = "gpu",
+                                             .name = "nvml",
+                                             .lost = "the NVIDIA library crashed",
+                                             .object = "probe gpu",
+                                             .text = "the NVIDIA library"};
   struct GpuState {
     GpuIdentity identity;
     Snapshot facts;
@@ -244,9 +246,8 @@ class GpuProbe final : public Probe {
                                       [index = index](const GpuIdentity& gpu) { return gpu.index == index; });
       if (known != identities_.end() && !known->address.empty()) request += '=' + known->address;
     }
-    if (!worker_.ask(request.append(1, '\n').append(context_.gpu_library))) return false;
+    if (!child_.ask(request.append(1, '\n').append(context_.gpu_library))) return false;
     asked_to_open_ = job_gpus_.indices;
-    asked_ns_ = context_.sink.now();
     return true;
   }
 
@@ -256,8 +257,8 @@ class GpuProbe final : public Probe {
   }
 
   void close_driver() {
-    if (worker_.state() == WorkerProcess::State::busy) static_cast<void>(worker_.answer_within(kForTheEnd));
-    if (worker_.ask("end")) static_cast<void>(worker_.answer_within(kForTheEnd));
+    if (child_.state() == AskedChild::State::busy) static_cast<void>(child_.answer_within(kForTheEnd));
+    if (child_.ask("end")) static_cast<void>(child_.answer_within(kForTheEnd));
   }
 
   void take_fact(std::string_view line, std::set<int>& told) {
@@ -324,7 +325,7 @@ class GpuProbe final : public Probe {
       request_ += ' ' + std::to_string(index);
       any = true;
     }
-    if (any && worker_.ask(request_)) asked_ns_ = context_.sink.now();
+    if (any) child_.ask(request_);
   }
 
   void take(std::string_view answer) {
@@ -449,25 +450,26 @@ class GpuProbe final : public Probe {
 
   // A library that hangs is waited for as long as the job runs: it costs nothing.
   void watch() {
-    const bool hangs = worker_.state() == WorkerProcess::State::busy && context_.sink.now() - asked_ns_ >= kPatience;
-    if (hangs == hung_ || !opened_) return;
-    hung_ = hangs;
-    context_.sink.event("probe gpu", hangs ? "not_answering" : "answering", "the NVIDIA library");
     constexpr std::string_view kGap = "the NVIDIA library did not answer for a part of the time";
-    if (hangs && gap_.find(kGap) == std::string::npos) gap_ += (gap_.empty() ? "" : "; ") + std::string(kGap);
+    if (!opened_ || !child_.hangs() || gap_.find(kGap) != std::string::npos) return;
+    gap_ += (gap_.empty() ? "" : "; ") + std::string(kGap);
   }
 
-  void lose(const std::string& why) noexcept {
+  void lose(const std::string& why) {
     opened_ = false;
-    context_.sink.event("probe gpu", "probe_lost", why);
     gap_ = why + ": nothing of the GPUs is known from then on";
+  }
+
+  void break_off(const std::exception& error) noexcept {
+    context_.sink.event("probe gpu", "probe_lost", error.what());
+    lose(error.what());
   }
 
   static constexpr std::int64_t kMostIndex = 255;
   static constexpr std::size_t kMostPlaces = 2048;  // GPUs, their links, and processes on them
 
   ProbeContext context_;
-  WorkerProcess worker_;
+  AskedChild child_;
   std::vector<Column> columns_;
   std::size_t asleep_ = 0;
   std::array<Family*, std::size(kFamilies)> families_{};
@@ -486,9 +488,7 @@ class GpuProbe final : public Probe {
   std::int64_t next_slow_ns_ = 0;
   std::int64_t next_follow_ns_ = 0;
   std::int64_t follow_period_ = kFollowPeriod;
-  std::int64_t asked_ns_ = 0;
   bool opened_ = false;
-  bool hung_ = false;
   bool closed_ = false;
 };
 

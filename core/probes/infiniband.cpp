@@ -8,8 +8,7 @@
 #include <set>
 
 #include "core/kernel_text/kernel_words.h"
-#include "core/sampler/probe.h"
-#include "core/sampler/worker_process.h"
+#include "core/sampler/asked_child.h"
 #include "hdf5schema/basics/text.h"
 
 namespace reveal {
@@ -19,7 +18,6 @@ constexpr std::string_view kFolder = "/sys/class/infiniband";
 constexpr std::size_t kMostPorts = 32;
 constexpr int kMostKept = 768;                          // files; the usual limit is 1024
 constexpr std::chrono::nanoseconds kErrorPeriod = 10s;  // each of them is a command of its own
-constexpr std::chrono::nanoseconds kPatience = 5s;
 
 constexpr MetricHelp kBytes[] = {
     {"ib.rcv_bytes", "Bytes the port received, of everybody on the node; as all of these, of the row before."},
@@ -225,7 +223,7 @@ class InfinibandProbe final : public Probe {
   explicit InfinibandProbe(const ProbeContext& context)
       : context_(context),
         error_period_((kErrorPeriod + context.period - 1ns) / context.period * context.period),
-        child_(context.fs, "infiniband", ask_ports) {
+        child_(context, ask_ports, {.probe = "infiniband", .object = "rdma adapters"}) {
     std::size_t ports = 0;
     std::size_t counters = 0;
     for (const std::string& device : context.fs.list(kFolder)) {
@@ -236,7 +234,7 @@ class InfinibandProbe final : public Probe {
       }
     }
     if (ports == 0) throw Unavailable("this host has no InfiniBand or RoCE adapter (/sys/class/infiniband)");
-    if (child_.state() == WorkerProcess::State::lost) throw Unavailable("no child process could be started to ask it");
+    child_.need();
     for (std::size_t i = 0; i < families_.size(); ++i) {
       families_[i] =
           i == errors ? &context.sink.add_family(kFamilies[i], error_period_) : &context.family(kFamilies[i]);
@@ -252,7 +250,7 @@ class InfinibandProbe final : public Probe {
     for (std::size_t i = 0; i < families_.size(); ++i) {
       if (i != errors || got_errors_) families_[i]->commit();
     }
-    watch_child();
+    hangs_ = child_.hangs();
     ask();
   }
 
@@ -280,18 +278,7 @@ class InfinibandProbe final : public Probe {
   void ask() {
     const std::int64_t now = context_.sink.now();
     const bool with_errors = now >= next_errors_ns_;
-    if (!child_.ask(with_errors ? kAskAll : kAskTraffic)) return;
-    asked_ns_ = now;
-    if (with_errors) next_errors_ns_ = now + error_period_.count();
-  }
-
-  void watch_child() {
-    if (child_.was_lost()) context_.sink.event("probe infiniband", "probe_lost", "its child process was killed");
-    const bool hangs =
-        child_.state() == WorkerProcess::State::busy && context_.sink.now() - asked_ns_ >= kPatience.count();
-    if (hangs == hangs_) return;
-    hangs_ = hangs;
-    context_.sink.event("rdma adapters", hangs ? "not_answering" : "answering");
+    if (child_.ask(with_errors ? kAskAll : kAskTraffic) && with_errors) next_errors_ns_ = now + error_period_.count();
   }
 
   void take(std::string_view answer) {
@@ -353,11 +340,10 @@ class InfinibandProbe final : public Probe {
 
   ProbeContext context_;
   std::chrono::nanoseconds error_period_;
-  WorkerProcess child_;
+  AskedChild child_;
   std::array<Family*, std::size(kFamilies)> families_{};
   std::map<std::string, Port, std::less<>> ports_;
   std::map<std::string, std::int32_t> transport_channels_;  // by name and port
-  std::int64_t asked_ns_ = 0;
   std::int64_t next_errors_ns_ = 0;
   bool got_errors_ = false;
   bool hangs_ = false;

@@ -17,8 +17,7 @@
 #include <optional>
 
 #include "core/kernel_text/kernel_words.h"
-#include "core/sampler/probe.h"
-#include "core/sampler/worker_process.h"
+#include "core/sampler/asked_child.h"
 #include "hdf5schema/basics/text.h"
 
 namespace reveal {
@@ -231,14 +230,14 @@ std::string ask_links(const std::string& root, std::string_view /*request*/) {
 class NetworkLinkProbe final : public Probe {
  public:
   explicit NetworkLinkProbe(const ProbeContext& context)
-      : context_(context), child_(context.fs, "network_link", ask_links) {
+      : context_(context), child_(context, ask_links, {.probe = "network_link"}) {
     const std::vector<std::string> names = context.fs.list(kFolder);
     const auto has_device = [&](const std::string& name) {
       return !context.fs.list(std::string(kFolder) + '/' + name + "/device").empty();
     };
     const auto devices = static_cast<std::size_t>(std::count_if(names.begin(), names.end(), has_device));
     if (devices == 0) throw Unavailable("no network interface here has a device of its own");
-    if (child_.state() == WorkerProcess::State::lost) throw Unavailable("no child process could be started to ask it");
+    child_.need();
     for (std::size_t i = 0; i < families_.size(); ++i) {
       families_[i] = &context.family(kFamilies[i]);
       families_[i]->expect((devices + 1) * kFamilies[i].metrics.size());
@@ -250,7 +249,6 @@ class NetworkLinkProbe final : public Probe {
     find_namespace();
     take(child_.answer());
     for (Family* family : families_) family->commit();
-    if (child_.was_lost()) context_.sink.event("probe network_link", "probe_lost", "its child process was killed");
     if (ours_ != nullptr) child_.ask("links");
   }
 
@@ -318,7 +316,7 @@ class NetworkLinkProbe final : public Probe {
   }
 
   ProbeContext context_;
-  WorkerProcess child_;
+  AskedChild child_;
   const NetNamespace* ours_ = nullptr;
   std::array<Family*, std::size(kFamilies)> families_{};
   std::map<std::string, Places> places_;

@@ -9,8 +9,7 @@
 #include <ctime>
 
 #include "core/kernel_text/kernel_words.h"
-#include "core/sampler/probe.h"
-#include "core/sampler/worker_process.h"
+#include "core/sampler/asked_child.h"
 #include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/text.h"
 
@@ -112,7 +111,7 @@ class PlacementProbe final : public Probe {
  public:
   explicit PlacementProbe(const ProbeContext& context)
       : context_(context),
-        child_(context.fs, "numa_maps", ask_placement),
+        child_(context, ask_placement, {.probe = "process_numa", .name = "numa_maps"}),
         bytes_(context.family(kFamilies[0])),
         walks_(context.family(kFamilies[1])) {}
 
@@ -120,7 +119,6 @@ class PlacementProbe final : public Probe {
     bytes_.begin();
     walks_.begin();
     take(child_.answer());
-    if (child_.was_lost()) context_.sink.event("probe process_numa", "probe_lost", "its child process was killed");
     bytes_.commit();
     walks_.commit();
     if (context_.sink.now() >= next_ns_) ask();
@@ -158,9 +156,10 @@ class PlacementProbe final : public Probe {
   }
 
   void take(std::string_view answer) {
+    constexpr std::int64_t kLongest = 3'600'000'000'000;  // a recording may hold any number
     std::int64_t total = 0;
     std::string_view line;
-    while (next_line(answer, line)) total += take_process(line);
+    while (next_line(answer, line)) total = std::min(total + std::min(take_process(line), kLongest), kLongest);
     if (total == 0) return;
     next_ns_ = context_.sink.now() + std::max(kPeriod, static_cast<std::int64_t>(static_cast<double>(total) / kShare));
   }
@@ -200,7 +199,7 @@ class PlacementProbe final : public Probe {
   }
 
   ProbeContext context_;
-  WorkerProcess child_;
+  AskedChild child_;
   Family& bytes_;
   Family& walks_;
   std::string request_;

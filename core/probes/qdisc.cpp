@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "core/kernel_text/queue_list.h"
+#include "core/sampler/asked_child.h"
 #include "core/sampler/instances.h"
-#include "core/sampler/worker_process.h"
 #include "hdf5schema/basics/descriptor.h"
 #include "hdf5schema/basics/text.h"
 
@@ -82,24 +82,18 @@ std::string ask_queues(const std::string& /*root*/, std::string_view /*request*/
 class QdiscProbe final : public Probe {
  public:
   explicit QdiscProbe(const ProbeContext& context)
-      : sink_(context.sink),
-        child_(context.fs, "qdisc", ask_queues),
+      : child_(context, ask_queues, {.probe = "qdisc"}),
         queues_(context, kQdiscFamilies, kQdiscColumns, 4) {
     constexpr std::chrono::milliseconds kForTheStart{500};
-    child_.ask("queues");
-    first_ = child_.answer_within(kForTheStart);
-    if (child_.state() == WorkerProcess::State::lost) throw Unavailable("no child process could be started to ask it");
-    if (child_.state() == WorkerProcess::State::idle && first_.find_first_not_of('\n') == std::string::npos) {
+    const std::string_view first = child_.open("queues", kForTheStart);
+    if (child_.state() == AskedChild::State::idle && first.find_first_not_of('\n') == std::string_view::npos) {
       throw Unavailable("no interface has a queue, or the kernel does not tell of it");
     }
   }
 
   void sample() noexcept override {
-    const std::string_view now = first_.empty() ? child_.answer() : first_;
-    if (!text_.update(now)) parse();
+    if (!text_.update(child_.answer())) parse();
     queues_.commit();
-    first_.clear();
-    if (child_.was_lost()) sink_.event("probe qdisc", "probe_lost", "its child process was killed");
     child_.ask("queues");
   }
 
@@ -120,9 +114,7 @@ class QdiscProbe final : public Probe {
     queues_.end();
   }
 
-  TraceSink& sink_;
-  WorkerProcess child_;
-  std::string first_;
+  AskedChild child_;
   DiffedText text_;
   Instances queues_;
 };

@@ -13,9 +13,8 @@
 #include <utility>
 
 #include "core/kernel_text/kernel_words.h"
+#include "core/sampler/asked_child.h"
 #include "core/sampler/pace.h"
-#include "core/sampler/probe.h"
-#include "core/sampler/worker_process.h"
 #include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/text.h"
 
@@ -24,7 +23,6 @@ namespace {
 
 constexpr std::string_view kAdapters = "/sys/class/infiniband";
 constexpr std::chrono::nanoseconds kLookPeriod = 10s;
-constexpr std::chrono::nanoseconds kQueuesPatience = 5s;
 constexpr double kShareOfTheAdapter = 0.1;  // of its firmware's time, which the job's own requests need, too
 constexpr std::string_view kQueuesSource = "RDMA netlink: RES_QP_GET, RES_CQ_GET";
 
@@ -132,14 +130,13 @@ class RdmaQueuesProbe final : public Probe {
   explicit RdmaQueuesProbe(const ProbeContext& context)
       : context_(context),
         period_((kLookPeriod + context.period - 1ns) / context.period * context.period),
-        child_(context.fs, "rdma_queues", ask_rdma_queues) {
+        child_(context, ask_rdma_queues, {.probe = "rdma_queues", .object = "rdma adapters"}) {
     constexpr std::chrono::milliseconds kForTheStart{500};
-    ask();
-    first_ = child_.answer_within(kForTheStart);
-    if (child_.state() == WorkerProcess::State::lost) throw Unavailable("no child process could be started to ask it");
-    if (std::string_view words = first_; cut_word(words) == "gap") {
+    std::string_view words = child_.open(kQuestion, kForTheStart);
+    child_.pause(static_cast<double>(period_.count()));
+    if (cut_word(words) == "gap") {
       skip_words(words, 2);
-      throw Unavailable("the kernel does not tell of queue pairs (" + std::string(without_blanks(words)) + ')');
+      throw Unavailable("the kernel does not tell of queue pairs (" + std::string(AskedChild::reason_in(words)) + ')');
     }
     const std::size_t devices = context.fs.list(kAdapters).size() + 1;  // another one may come
     for (std::size_t i = 0; i < families_.size(); ++i) {
@@ -149,11 +146,9 @@ class RdmaQueuesProbe final : public Probe {
   }
 
   void sample() noexcept override {
-    take(first_.empty() ? child_.answer() : first_);
-    first_.clear();
-    if (child_.was_lost()) context_.sink.event("probe rdma_queues", "probe_lost", "its child process was killed");
-    watch_child();
-    if (context_.sink.now() >= next_ns_) ask();
+    take(child_.answer());
+    hangs_ = child_.hangs();
+    if (child_.is_due() && child_.ask(kQuestion)) child_.pause(static_cast<double>(period_.count()));
   }
 
   [[nodiscard]] std::string caveat() const override {
@@ -166,15 +161,16 @@ class RdmaQueuesProbe final : public Probe {
           "container's own pid namespace)");
     }
     if (left_out_) add("only the first " + std::to_string(kMostPlaces) + " pairs of a process and a device have rows");
-    if (longest_pause_ns_ > period_.count()) {
-      add("queue pairs were asked for only every " + std::to_string(longest_pause_ns_ / kSecond) +
+    if (child_.longest_pause_ns() > period_.count()) {
+      add("queue pairs were asked for only every " + std::to_string(child_.longest_pause_ns() / kSecond) +
           " s at times, because one look at all of them takes long");
     }
-    if (gaps_ > 0) add(std::to_string(gaps_) + " looks were not whole: " + gap_);
+    if (const std::string gaps = child_.gaps(); !gaps.empty()) add(gaps);
     return text;
   }
 
  private:
+  static constexpr std::string_view kQuestion = "queues";
   static constexpr std::size_t kMostDevices = 64;
   static constexpr std::size_t kMostPlaces = 512;
 
@@ -192,24 +188,6 @@ class RdmaQueuesProbe final : public Probe {
     std::int64_t pairs = 0;  // in this answer
   };
 
-  static std::string_view without_blanks(std::string_view text) {
-    text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
-    return text.substr(0, text.find('\n'));
-  }
-
-  void ask() {
-    if (!child_.ask("queues")) return;
-    asked_ns_ = context_.sink.now();
-    next_ns_ = asked_ns_ + period_.count();
-  }
-
-  void watch_child() {
-    const bool hangs =
-        child_.state() == WorkerProcess::State::busy && context_.sink.now() - asked_ns_ >= kQueuesPatience.count();
-    if (hangs && !hangs_) context_.sink.event("rdma adapters", "not_answering");
-    hangs_ = hangs;
-  }
-
   void take(std::string_view answer) {
     std::string_view line;
     if (!next_line(answer, line)) return;
@@ -220,9 +198,9 @@ class RdmaQueuesProbe final : public Probe {
     set_pace(worked, elapsed);
     for (Family* family : families_) family->begin();
     if (verdict != "ok") {
-      note_gap(without_blanks(line));
+      child_.note_gap(line);
     } else if (!answer.ends_with(kEndLine)) {
-      note_gap("the answer was cut off");
+      child_.note_gap("the answer was cut off");
     } else {
       take_rows(answer);
     }
@@ -232,11 +210,8 @@ class RdmaQueuesProbe final : public Probe {
   /// The first look is left out: it also loads what the child needs.
   void set_pace(std::int64_t worked_ns, std::int64_t elapsed_ns) {
     if (!std::exchange(has_answered_, true)) return;
-    const double pause =
-        std::max(static_cast<double>(worked_ns) / kShareOfACore, static_cast<double>(elapsed_ns) / kShareOfTheAdapter);
-    const auto pause_ns = static_cast<std::int64_t>(pause);
-    next_ns_ = std::max(next_ns_, asked_ns_ + pause_ns);
-    longest_pause_ns_ = std::max(longest_pause_ns_, pause_ns);
+    child_.pause(
+        std::max(static_cast<double>(worked_ns) / kShareOfACore, static_cast<double>(elapsed_ns) / kShareOfTheAdapter));
   }
 
   void take_rows(std::string_view answer) {
@@ -250,7 +225,7 @@ class RdmaQueuesProbe final : public Probe {
       const std::string_view kind = cut_word(line);
       if (kind == "device") take_device(line);
       if (kind == "process") take_process(line);
-      if (kind == "lost") note_gap(without_blanks(line));
+      if (kind == "lost") child_.note_gap(line);
     }
     for (Device& device : devices_) {
       if (!device.told || !device.known) continue;
@@ -322,24 +297,13 @@ class RdmaQueuesProbe final : public Probe {
     return &places_.emplace_back(std::move(place));
   }
 
-  void note_gap(std::string_view why) {
-    ++gaps_;
-    if (gap_ != why) context_.sink.event("probe rdma_queues", "gap", gap_ = why);
-  }
-
   ProbeContext context_;
   std::chrono::nanoseconds period_;
-  WorkerProcess child_;
+  AskedChild child_;
   std::array<Family*, std::size(kQueueFamilies)> families_{};
   std::vector<Device> devices_;
   std::vector<Place> places_;
-  std::string first_;
-  std::string gap_;
-  std::int64_t asked_ns_ = 0;
-  std::int64_t next_ns_ = 0;
   std::int64_t of_nobody_ = 0;
-  std::int64_t gaps_ = 0;
-  std::int64_t longest_pause_ns_ = 0;
   bool has_answered_ = false;
   bool hangs_ = false;
   bool left_out_ = false;

@@ -13,9 +13,8 @@
 #include <vector>
 
 #include "core/kernel_text/kernel_words.h"
+#include "core/sampler/asked_child.h"
 #include "core/sampler/pace.h"
-#include "core/sampler/probe.h"
-#include "core/sampler/worker_process.h"
 #include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/text.h"
 
@@ -248,7 +247,7 @@ std::string why_no_connections() {
 class TcpPeersProbe final : public Probe {
  public:
   explicit TcpPeersProbe(const ProbeContext& context)
-      : context_(context), child_(context.fs, "tcp_peers", ask_connections) {
+      : context_(context), child_(context, ask_connections, {.probe = "tcp_peers"}) {
     for (std::size_t i = 0; i < families_.size(); ++i) {
       families_[i] = &context.family(kPeerFamilies[i]);
       families_[i]->expect(TcpPeers::kSlots / 2 * kPeerFamilies[i].metrics.size());
@@ -258,9 +257,8 @@ class TcpPeersProbe final : public Probe {
   void sample() noexcept override {
     for (Family* family : families_) family->begin();
     take(child_.answer());
-    if (child_.was_lost()) context_.sink.event("probe tcp_peers", "probe_lost", "its child process was killed");
     for (Family* family : families_) family->commit();
-    if (context_.sink.now() >= next_ns_) ask();
+    if (child_.is_due()) ask();
   }
 
   [[nodiscard]] std::string caveat() const override {
@@ -281,12 +279,12 @@ class TcpPeersProbe final : public Probe {
       add("in " + std::to_string(not_entered_) +
           " looks a network namespace was left out: the process it was known by had ended");
     }
-    if (longest_pace_ns_ > kLongestTold * kSecond) {
-      add("connections were asked for only every " + std::to_string(longest_pace_ns_ / kSecond) +
+    if (child_.longest_pause_ns() > kLongestTold * kSecond) {
+      add("connections were asked for only every " + std::to_string(child_.longest_pause_ns() / kSecond) +
           " s at times, because one look at all of them takes " + std::to_string(longest_cost_ns_ / 1'000'000) +
           " ms: what they counted over more than " + std::to_string(kLongestTold) + " s is not in the report");
     }
-    if (gaps_ > 0) add(std::to_string(gaps_) + " looks were not whole: " + gap_);
+    if (const std::string gaps = child_.gaps(); !gaps.empty()) add(gaps);
     return text;
   }
 
@@ -318,7 +316,7 @@ class TcpPeersProbe final : public Probe {
       request_ += ' ';
       append_number(static_cast<std::size_t>(process->pid));
     }
-    if (child_.ask(request_)) asked_ns_ = context_.sink.now();
+    child_.ask(request_);
   }
 
   void append_number(std::size_t number) {
@@ -337,14 +335,10 @@ class TcpPeersProbe final : public Probe {
     const std::string_view verdict = cut_word(line);
     std::int64_t cost = 0;
     if (!parse_counter(cut_word(line), cost)) return;
-    const auto pace = static_cast<std::int64_t>(static_cast<double>(cost) / kShareOfACore);
-    next_ns_ = asked_ns_ + pace;
-    longest_pace_ns_ = std::max(longest_pace_ns_, pace);
+    child_.pause(static_cast<double>(cost) / kShareOfACore);
     longest_cost_ns_ = std::max(longest_cost_ns_, cost);
     if (verdict != "ok") {
-      ++gaps_;
-      line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
-      if (gap_ != line) context_.sink.event("probe tcp_peers", "gap", gap_ = line);
+      child_.note_gap(line);
       return;
     }
     std::int64_t overflowed = 0;
@@ -390,18 +384,13 @@ class TcpPeersProbe final : public Probe {
   }
 
   ProbeContext context_;
-  WorkerProcess child_;
+  AskedChild child_;
   std::array<Family*, std::size(kPeerFamilies)> families_{};
   std::vector<Place> places_;
   std::string request_;  // kept, so that nothing is allocated
-  std::string gap_;
-  std::int64_t asked_ns_ = 0;
-  std::int64_t next_ns_ = 0;
   std::int64_t refused_ = 0;
   std::int64_t unreadable_ = 0;
-  std::int64_t gaps_ = 0;
   std::int64_t not_entered_ = 0;
-  std::int64_t longest_pace_ns_ = 0;
   std::int64_t longest_cost_ns_ = 0;
   bool left_out_ = false;
   bool overflowed_ = false;

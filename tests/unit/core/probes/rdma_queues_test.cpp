@@ -141,6 +141,15 @@ TEST(RdmaQueuesProbe, SaysWhereItLooksLessOften) {
             "queue pairs were asked for only every 20 s at times, because one look at all of them takes long");
 }
 
+TEST(RdmaQueuesProbe, BelievesNoRecordingThatALookTookAges) {
+  const RecordedQueues recorded("ok 1000 5000\ndevice mlx5_0 0\nend\n",
+                                {"ok 9223372036854775807 9223372036854775807\ndevice mlx5_0 0\nend\n"});
+  ReplayedQueues replayed(recorded);
+  replayed.next();
+  EXPECT_EQ(replayed.coverage().reason,
+            "queue pairs were asked for only every 3600 s at times, because one look at all of them takes long");
+}
+
 TEST(RdmaQueuesProbe, IsAbsentWhereNothingCanBeAskedFor) {
   const TestHost host;
   host.process(50, 1, "solver", 10, 5);

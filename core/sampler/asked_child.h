@@ -1,0 +1,103 @@
+// The child process that a probe asks again and again: when it was asked and when it may be asked next, whether it
+// hangs, how many of its answers were not whole, and the events that tell of it.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "core/sampler/probe.h"
+#include "core/sampler/worker_process.h"
+#include "hdf5schema/basics/clocks.h"
+
+namespace reveal {
+
+struct AskedChildWords {
+  std::string_view probe;      // whose child it is: "gpu"
+  std::string_view name = {};  // of its answers in a recording, where that is not the probe's
+  std::string_view lost = "its child process was killed";
+  std::string_view object = {};  // of the events about one that hangs: "rdma adapters"
+  std::string_view text = {};    // likewise
+};
+
+class AskedChild : public WorkerProcess {
+ public:
+  AskedChild(const ProbeContext& context, Work work, const AskedChildWords& words)
+      : WorkerProcess(context.fs, std::string(words.name.empty() ? words.probe : words.name), work),
+        sink_(context.sink),
+        words_(words) {}
+
+  /// Throws Unavailable where there is no child process.
+  void need() const {
+    if (state() == State::lost) throw Unavailable("no child process could be started to ask it");
+  }
+  /// The first request, whose answer is waited for. The first answer() tells it again.
+  std::string_view open(std::string_view request, std::chrono::milliseconds limit) {
+    ask(request);
+    opening_ = answer_within(limit);
+    need();
+    return opening_;
+  }
+
+  bool ask(std::string_view request) noexcept {
+    if (!WorkerProcess::ask(request)) return false;
+    asked_ns_ = sink_.now();
+    return true;
+  }
+  [[nodiscard]] std::string_view answer() {
+    if (!opening_.empty()) return told_ = std::exchange(opening_, {});
+    const std::string_view text = WorkerProcess::answer();
+    if (was_lost()) sink_.event("probe " + std::string(words_.probe), "probe_lost", std::string(words_.lost));
+    return text;
+  }
+
+  /// Not due before so many nanoseconds after it was asked last, but for an hour at most: what an answer has cost may
+  /// be any number in a recording.
+  void pause(double nanoseconds) noexcept {
+    const auto pause = static_cast<std::int64_t>(std::clamp(nanoseconds, 0.0, 3600e9));
+    next_ns_ = std::max(next_ns_, asked_ns_ + pause);
+    longest_pause_ns_ = std::max(longest_pause_ns_, pause);
+  }
+  [[nodiscard]] bool is_due() const noexcept { return sink_.now() >= next_ns_; }
+  [[nodiscard]] std::int64_t longest_pause_ns() const noexcept { return longest_pause_ns_; }
+
+  /// Whether it has not answered for five seconds.
+  bool hangs() {
+    const bool hangs = state() == State::busy && sink_.now() - asked_ns_ >= 5 * kSecond;
+    if (hangs != hangs_ && state() != State::lost) {
+      sink_.event(std::string(words_.object), hangs ? "not_answering" : "answering", std::string(words_.text));
+    }
+    return hangs_ = hangs;
+  }
+
+  /// Of an answer that was not whole.
+  void note_gap(std::string_view line) {
+    ++gaps_;
+    const std::string_view why = reason_in(line);
+    if (gap_ != why) sink_.event("probe " + std::string(words_.probe), "gap", gap_ = why);
+  }
+  /// For the probe's caveat; "" where all answers were whole.
+  [[nodiscard]] std::string gaps() const {
+    return gaps_ > 0 ? std::to_string(gaps_) + " looks were not whole: " + gap_ : "";
+  }
+  /// The rest of a line, without the blanks before it and the lines behind it.
+  [[nodiscard]] static std::string_view reason_in(std::string_view rest) noexcept {
+    rest.remove_prefix(std::min(rest.find_first_not_of(' '), rest.size()));
+    return rest.substr(0, rest.find('\n'));
+  }
+
+ private:
+  TraceSink& sink_;
+  AskedChildWords words_;
+  std::string opening_, told_, gap_;
+  std::int64_t gaps_ = 0;
+  std::int64_t asked_ns_ = 0;
+  std::int64_t next_ns_ = 0;
+  std::int64_t longest_pause_ns_ = 0;
+  bool hangs_ = false;
+};
+
+}  // namespace reveal

@@ -1,0 +1,140 @@
+// What a probe tells of the child process that it asks.
+#include "core/sampler/asked_child.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <chrono>
+#include <filesystem>
+#include <thread>
+
+#include "hdf5schema/trace_reader.h"
+#include "test_host.h"
+
+namespace reveal {
+namespace {
+
+/// Dies, answers at once, or waits for a file.
+std::string die_or_wait(const std::string& /*root*/, std::string_view request) {
+  if (request == "die") ::raise(SIGKILL);
+  while (request.starts_with('/') && !std::filesystem::exists(request)) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return "answer to " + std::string(request);
+}
+
+class ChildOfAProbe {
+ public:
+  ChildOfAProbe() { writer_.start(); }
+  [[nodiscard]] std::string patient_answer() {
+    for (int i = 0; i < 2000; ++i) {
+      if (const std::string_view text = child.answer(); !text.empty()) return std::string(text);
+      if (child.state() != AskedChild::State::busy) return "";
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    return "too late";
+  }
+  void second(std::int64_t second) { sink_.set_now(second * kSecond); }
+  /// Of the closed trace.
+  [[nodiscard]] std::vector<std::string> events() {
+    writer_.close();
+    std::vector<std::string> told;
+    for (const Event& event : TraceReader(path()).events()) {
+      told.push_back(event.object + ' ' + event.code + ' ' + event.text);
+    }
+    return told;
+  }
+  [[nodiscard]] std::filesystem::path file() const { return host_.root() / "file"; }
+  void put_file() const { host_.write("/file", ""); }
+
+ private:
+  [[nodiscard]] std::filesystem::path path() const {
+    host_.write("/traces/here", "");
+    return host_.root() / "traces" / "node.h5";
+  }
+
+  TestHost host_;
+  KernelTree fs_;
+  Host constants_;
+  TraceWriter writer_{path(), {.node = "here", .interval = std::chrono::milliseconds(100)}};
+  TraceSink sink_{&writer_};
+  ProbeContext context_{fs_, constants_, sink_, std::chrono::seconds(1)};
+
+ public:
+  AskedChild child{context_, die_or_wait, {.probe = "test", .object = "the disk", .text = "sda"}};
+};
+
+using Events = std::vector<std::string>;
+
+TEST(AskedChild, TellsOnceThatItWasKilled) {
+  ChildOfAProbe probe;
+  ASSERT_TRUE(probe.child.ask("die"));
+  EXPECT_EQ(probe.patient_answer(), "");
+  EXPECT_EQ(probe.child.answer(), "");
+  EXPECT_THROW(probe.child.need(), Unavailable);
+  EXPECT_EQ(probe.events(), Events{"probe test probe_lost its child process was killed"});
+}
+
+TEST(AskedChild, TellsWhenItHangsAndWhenItAnswersAgain) {
+  ChildOfAProbe probe;
+  probe.second(100);
+  ASSERT_TRUE(probe.child.ask(probe.file().string()));
+  EXPECT_FALSE(probe.child.hangs());
+  probe.second(105);
+  EXPECT_EQ(probe.child.answer(), "");
+  EXPECT_TRUE(probe.child.hangs());
+  probe.second(106);
+  EXPECT_TRUE(probe.child.hangs());
+  probe.put_file();
+  EXPECT_EQ(probe.patient_answer(), "answer to " + probe.file().string());
+  EXPECT_FALSE(probe.child.hangs());
+  EXPECT_EQ(probe.events(), (Events{"the disk not_answering sda", "the disk answering sda"}));
+}
+
+TEST(AskedChild, ThatIsKilledWhileItHangsDoesNotAnswerAgain) {
+  ChildOfAProbe probe;
+  probe.second(100);
+  ASSERT_TRUE(probe.child.ask("die"));
+  probe.second(105);
+  EXPECT_TRUE(probe.child.hangs());
+  EXPECT_EQ(probe.patient_answer(), "");
+  EXPECT_FALSE(probe.child.hangs());
+  EXPECT_EQ(probe.events(), (Events{"the disk not_answering sda", "probe test probe_lost its child process was killed"}));
+}
+
+TEST(AskedChild, IsNotDueBeforeItsPauseIsOver) {
+  ChildOfAProbe probe;
+  EXPECT_TRUE(probe.child.is_due());
+  probe.second(100);
+  ASSERT_TRUE(probe.child.ask("one"));
+  probe.child.pause(20e9);
+  probe.child.pause(10e9);
+  probe.second(119);
+  EXPECT_FALSE(probe.child.is_due());
+  probe.second(120);
+  EXPECT_TRUE(probe.child.is_due());
+  EXPECT_EQ(probe.child.longest_pause_ns(), 20 * kSecond);
+  probe.child.pause(1e30);
+  EXPECT_EQ(probe.child.longest_pause_ns(), 3600 * kSecond) << "no recording stops it for good";
+}
+
+TEST(AskedChild, TellsTheAnswerToTheFirstRequestAgain) {
+  ChildOfAProbe probe;
+  EXPECT_EQ(probe.child.open("one", std::chrono::seconds(10)), "answer to one");
+  EXPECT_EQ(probe.child.answer(), "answer to one");
+  EXPECT_EQ(probe.child.answer(), "");
+  EXPECT_EQ(ChildOfAProbe().child.open("/nowhere/at/all", std::chrono::milliseconds(1)), "");
+}
+
+TEST(AskedChild, CountsAnswersThatWereNotWholeAndTellsEachReasonOnce) {
+  ChildOfAProbe probe;
+  EXPECT_EQ(probe.child.gaps(), "");
+  probe.child.note_gap("  refused\nmore");
+  probe.child.note_gap("refused");
+  probe.child.note_gap("cut off");
+  EXPECT_EQ(probe.child.gaps(), "3 looks were not whole: cut off");
+  EXPECT_EQ(probe.events(), (Events{"probe test gap refused", "probe test gap cut off"}));
+}
+
+}  // namespace
+}  // namespace reveal
