@@ -82,8 +82,7 @@ std::string ask_queues(const std::string& /*root*/, std::string_view /*request*/
 class QdiscProbe final : public Probe {
  public:
   explicit QdiscProbe(const ProbeContext& context)
-      : child_(context, ask_queues, {.probe = "qdisc"}),
-        queues_(context, kQdiscFamilies, kQdiscColumns, 4) {
+      : child_(context, ask_queues, {.probe = "qdisc"}), queues_(context, kQdiscFamilies, kQdiscColumns, 4) {
     constexpr std::chrono::milliseconds kForTheStart{500};
     const std::string_view first = child_.open("queues", kForTheStart);
     if (child_.state() == AskedChild::State::idle && first.find_first_not_of('\n') == std::string_view::npos) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <map>
 
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/text.h"
@@ -196,6 +197,161 @@ Finding held_back_finding(const RuleContext& context, const HeldBack& held, cons
     finding.evidence.push_back(fact(context, "gpu.sm_clock", held.gpu, "mean", *held.clock * kHertz, otherwise, "Hz"));
   }
   return finding;
+}
+
+std::string more_gpus(std::size_t held) {
+  return held > 1 ? fmt::format(" {} more of the job's GPUs had the same.", held - 1) : "";
+}
+
+std::vector<double> mean_gpu_use(const RuleContext& context, std::string& first) {
+  std::vector<double> sum(context.telemetry.samples, 0);
+  std::vector<double> count(context.telemetry.samples, 0);
+  for (const std::string& gpu : gpus_measured(context)) {
+    const auto use = gpu_series(context, "gpu.utilization", gpu);
+    if (active_phase(use, kGpuWorks).length() == 0 || is_divided(context, gpu)) continue;
+    if (first.empty()) first = gpu;
+    for (std::size_t t = 0; t < use.size(); ++t) {
+      if (std::isnan(use[t])) continue;
+      sum[t] += use[t];
+      count[t] += 1;
+    }
+  }
+  for (std::size_t t = 0; t < sum.size(); ++t) sum[t] = count[t] > 0 ? sum[t] / count[t] : std::nan("");
+  return sum;
+}
+
+std::optional<Standstill> standstill(const RuleContext& context) {
+  Standstill found;
+  const std::vector<double> use = mean_gpu_use(context, found.gpu);
+  found.phase = active_phase(use, kGpuWorks);
+  if (context.seconds(found.phase.length()) < context.threshold("min_seconds")) return std::nullopt;
+  found.idle.assign(use.size(), false);
+  std::size_t known = 0;
+  std::size_t idle = 0;
+  double sum = 0;
+  for (std::size_t t = found.phase.begin; t < found.phase.end; ++t) {
+    if (std::isnan(use[t])) continue;
+    ++known;
+    sum += use[t];
+    found.idle[t] = use[t] < context.threshold("max_use");
+    idle += found.idle[t] ? 1 : 0;
+  }
+  found.use = sum / static_cast<double>(known);
+  const double idle_share = static_cast<double>(idle) / static_cast<double>(known);
+  const double unused = 1 - found.use / 100;
+  if (idle_share < context.threshold("min_idle")) {
+    // Waits that are shorter than a look at the GPU show as a part of each look.
+    if (unused < 2 * context.threshold("min_idle")) return std::nullopt;
+    for (std::size_t t = found.phase.begin; t < found.phase.end; ++t) found.idle[t] = !std::isnan(use[t]);
+  }
+  found.seconds = unused * context.seconds(found.phase.length());
+  return found;
+}
+
+double mean_then(const Standstill& still, std::span<const double> series) {
+  double sum = 0;
+  std::size_t count = 0;
+  for (std::size_t t = 0; t < series.size(); ++t) {
+    if (!still.idle[t] || std::isnan(series[t])) continue;
+    sum += series[t];
+    ++count;
+  }
+  return count > 0 ? sum / static_cast<double>(count) : std::nan("");
+}
+
+Meanwhile meanwhile(const RuleContext& context, const Standstill& still) {
+  Meanwhile now;
+  const auto cpu = rate(context, "job.cpu_time", 1e-9, "cpus");
+  now.cpus = cpu ? mean_then(still, cpu->values) : std::nan("");
+  now.cpus_allowed = static_cast<double>(parse_cpu_list(context.snapshot_value("job.cpus_allowed")).size());
+  for (const std::size_t channel : context.channels("process.cpu_time")) {
+    const double used = mean_then(still, channel_rate(context, channel, 1e-9, "cpus").values);
+    if (!(used > now.busiest)) continue;
+    now.busiest = used;
+    now.process = context.telemetry.channels[channel].instance;
+  }
+  auto wait = rate(context, "cgroup.io_some", 1e-9, "s/s");
+  if (!wait) wait = rate(context, "pressure.io_some", 1e-9, "s/s");
+  now.io_wait = wait ? mean_then(still, wait->values) : std::nan("");
+  return now;
+}
+
+Finding standstill_finding(const RuleContext& context, const Standstill& still, const JobValues& more) {
+  Finding finding = context.finding(more);
+  finding.confidence = Confidence::likely;
+  finding.intervals = {context.span(still.phase.begin, still.phase.end)};
+  finding.impact.seconds = still.seconds;
+  finding.impact.percent = 100 * still.seconds / job_seconds(context);
+  finding.impact.how = "time in which its GPUs did not work between their first and their last work";
+  finding.severity = severity_of_loss(still.seconds, *finding.impact.percent, context.threshold("min_lost_seconds"),
+                                      context.threshold("min_lost_percent"));
+  Evidence use = fact(context, "gpu.utilization", still.gpu, "mean", still.use, std::nullopt, "percent");
+  use.span = finding.intervals.front();
+  finding.evidence.push_back(std::move(use));
+  return finding;
+}
+
+Evidence fact_then(const RuleContext& context, const Finding& finding, std::string metric, const std::string& instance,
+                   double observed, std::optional<double> of, std::string unit) {
+  Evidence evidence =
+      fact(context, std::move(metric), instance, "mean while the GPUs stood still", observed, of, std::move(unit));
+  evidence.span = finding.intervals.front();
+  return evidence;
+}
+
+std::vector<double> sent_away(const RuleContext& context) {
+  std::map<std::string, std::vector<double>> ways;
+  const auto sent_by = [&](std::size_t channel) {
+    std::vector<double> sent = channel_rate(context, channel, 1, "bytes/s").values;
+    for (double& value : sent) value = std::isnan(value) ? 0 : value;
+    return sent;
+  };
+  for (const std::size_t channel : context.channels("net.tx_bytes")) {
+    const std::string& instance = context.telemetry.channels[channel].instance;
+    if (instance.substr(instance.rfind('/') + 1) != "lo") ways[instance] = sent_by(channel);
+  }
+  for (const std::size_t channel : context.channels("ib.xmit_bytes")) {
+    const std::string& port = context.telemetry.channels[channel].instance;  // "mlx5_0:1"
+    const std::vector<double> sent = sent_by(channel);
+    std::string key = "rdma." + port;
+    std::replace(key.begin(), key.end(), ':', '.');
+    const std::string interface = context.snapshot_value(key + ".interface");
+    std::vector<double>& way = ways[interface.empty() ? port : interface];
+    way.resize(sent.size(), 0);
+    for (std::size_t t = 0; t < sent.size(); ++t) way[t] = std::max(way[t], sent[t]);
+  }
+  std::vector<double> sum;
+  for (const auto& [name, sent] : ways) {
+    sum.resize(sent.size(), 0);
+    for (std::size_t t = 0; t < sent.size(); ++t) sum[t] += sent[t];
+  }
+  return sum;
+}
+
+std::vector<double> mean_gpu_power(const RuleContext& context) {
+  std::vector<double> sum;
+  double count = 0;
+  for (const std::string& gpu : gpus_measured(context)) {
+    const auto power = gpu_series(context, "gpu.power", gpu);
+    if (power.empty() || active_phase(gpu_series(context, "gpu.utilization", gpu), kGpuWorks).length() == 0) continue;
+    sum.resize(context.telemetry.samples, 0);
+    for (std::size_t t = 0; t < sum.size(); ++t) sum[t] += power[t];
+    count += 1;
+  }
+  for (double& value : sum) value /= count;
+  return sum;
+}
+
+double usual_gpu_power(std::span<const double> power, Interval phase) {
+  constexpr double kUsualHigh = 0.95;
+  std::vector<double> values;
+  for (std::size_t t = phase.begin; t < phase.end; ++t) {
+    if (!std::isnan(power[t])) values.push_back(power[t]);
+  }
+  if (values.empty()) return std::nan("");
+  const auto at = values.begin() + static_cast<std::ptrdiff_t>(kUsualHigh * static_cast<double>(values.size() - 1));
+  std::nth_element(values.begin(), at, values.end());
+  return *at;
 }
 
 }  // namespace reveal

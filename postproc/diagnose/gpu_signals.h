@@ -1,4 +1,5 @@
-// The job's GPUs as rules look at them: when they worked, what held their clocks down, and who they are.
+// The job's GPUs as rules look at them: who they are, when they worked, what held their clocks down, and what the job
+// did while they stood still.
 #pragma once
 
 #include <optional>
@@ -63,5 +64,61 @@ struct HeldBack {
 
 /// Interval, instance, evidence, confidence and cost of what held a GPU back.
 [[nodiscard]] Finding held_back_finding(const RuleContext& context, const HeldBack& held, const JobValues& more = {});
+/// For the end of its sentence: " 3 more of the job's GPUs had the same."; "" where it was one.
+[[nodiscard]] std::string more_gpus(std::size_t held);
+
+inline constexpr double kGpuWorks = 50;  // percent of use
+
+/// Mean use of the GPUs that work at all; `first` gets the first of them.
+[[nodiscard]] std::vector<double> mean_gpu_use(const RuleContext& context, std::string& first);
+/// Mean power of those; empty where none tells it.
+[[nodiscard]] std::vector<double> mean_gpu_power(const RuleContext& context);
+/// Of the phase, but for its highest moments; NaN where it was not measured.
+[[nodiscard]] double usual_gpu_power(std::span<const double> power, Interval phase);
+
+/// The moments in which the job's GPUs stood still between their first and their last work.
+struct Standstill {
+  Interval phase;
+  std::vector<bool> idle;  // by step
+  double seconds = 0;      // of GPU time that is missing
+  double use = 0;          // percent, mean in the phase
+  std::string gpu;         // the first of them
+};
+/// Nothing where the GPUs work for most of the time. By the rule's min_seconds, min_idle and max_use.
+[[nodiscard]] std::optional<Standstill> standstill(const RuleContext& context);
+/// NaN where it was not measured then.
+[[nodiscard]] double mean_then(const Standstill& still, std::span<const double> series);
+
+/// What the job did while its GPUs stood still.
+struct Meanwhile {
+  double cpus = 0;          // used by the job
+  double cpus_allowed = 0;  // that it has; 0: not known
+  double busiest = 0;       // cpus, of its busiest process
+  std::string process;
+  double io_wait = 0;  // part of the time in which a task waited for storage
+
+  [[nodiscard]] bool cpus_full(double share) const { return cpus_allowed > 0 && cpus >= share * cpus_allowed; }
+};
+[[nodiscard]] Meanwhile meanwhile(const RuleContext& context, const Standstill& still);
+/// Bytes a second that left the node. An RDMA port and its network interface may count the same bytes: the larger
+/// number is taken.
+[[nodiscard]] std::vector<double> sent_away(const RuleContext& context);
+
+/// Interval, cost and use of the GPUs; its severity is by min_lost_seconds and min_lost_percent.
+[[nodiscard]] Finding standstill_finding(const RuleContext& context, const Standstill& still, const JobValues& more);
+/// A number of these moments.
+[[nodiscard]] Evidence fact_then(const RuleContext& context, const Finding& finding, std::string metric,
+                                 const std::string& instance, double observed, std::optional<double> of,
+                                 std::string unit);
+
+/// Rows of the tables of rules about a standstill.
+inline constexpr Threshold kMinGpuIdle{
+    "min_idle", 0.2, "ratio", "part of the time between the first and the last work in which the GPUs stand still"};
+inline constexpr Threshold kMaxGpuUse{"max_use", 30, "percent", "use below which a GPU stands still"};
+inline constexpr Threshold kMinGpuPhase{"min_seconds", 60, "s", "shortest time from the first to the last work"};
+inline constexpr Threshold kMinGpuLostSeconds{"min_lost_seconds", 5, "s",
+                                              "lost run time from which it is a finding, else a notice"};
+inline constexpr Threshold kMinGpuLostPercent{"min_lost_percent", 5, "percent",
+                                              "lost share of the run from which it is a finding"};
 
 }  // namespace reveal

@@ -32,19 +32,6 @@ std::string names_of(const std::vector<RdmaPort>& ports) {
   return names;
 }
 
-Evidence fact(const RuleContext& context, std::string metric, std::string feature, std::optional<double> observed,
-              std::optional<double> expected, std::string unit) {
-  Evidence evidence;
-  evidence.metric = std::move(metric);
-  evidence.node = context.telemetry.node;
-  evidence.feature = std::move(feature);
-  evidence.observed = observed;
-  evidence.expected = expected;
-  evidence.unit = std::move(unit);
-  evidence.span = context.span(0, context.telemetry.samples);
-  return evidence;
-}
-
 std::vector<Finding> check_fallback(const RuleContext& context) {
   const std::vector<RdmaPort> ports = active_rdma_ports(context);
   if (ports.empty() || on_one_node(context)) return {};  // nothing to fall back from
@@ -63,8 +50,8 @@ std::vector<Finding> check_fallback(const RuleContext& context) {
   finding.intervals = {context.span(0, context.telemetry.samples)};
   for (const RdmaPort& port : ports) finding.instances.push_back(port.name);
   finding.impact.how = "not known: what the fabric would have carried was not measured";
-  finding.evidence.push_back(fact(context, "net.tx_bytes", "mean", bytes, std::nullopt, "bytes/s"));
-  finding.evidence.push_back(fact(context, "net.rx_bytes", "mean", received, std::nullopt, "bytes/s"));
+  finding.evidence.push_back(fact(context, "net.tx_bytes", "", "mean", bytes, std::nullopt, "bytes/s"));
+  finding.evidence.push_back(fact(context, "net.rx_bytes", "", "mean", received, std::nullopt, "bytes/s"));
   finding.sentence = fmt::format(
       "NCCL ran over TCP sockets on {}: {} left through network interfaces, and no process held an RDMA device, though "
       "{} of them {} up ({}).",
@@ -157,18 +144,19 @@ std::vector<Finding> check_single_qp(const RuleContext& context) {
   finding.instances = {wide->name};
   finding.impact.how = "not known: whether several queue pairs are faster must be measured";
   if (counted) {
-    finding.evidence.push_back(fact(context, "rdma.qp.count", "most", counted->pairs, std::nullopt, "count"));
-    finding.evidence.push_back(fact(context, "rdma.cq.count", "then", counted->queues, std::nullopt, "count"));
-    for (Evidence& evidence : finding.evidence) evidence.instance = wide->device;
+    const std::string& device = wide->device;
+    finding.evidence.push_back(fact(context, "rdma.qp.count", device, "most", counted->pairs, std::nullopt, "count"));
+    finding.evidence.push_back(fact(context, "rdma.cq.count", device, "then", counted->queues, std::nullopt, "count"));
   }
   // The setting is evidence only where it was seen; without it NCCL's documented default holds.
   if (const auto value = parse_int(set)) {
     finding.evidence.push_back(
-        fact(context, "NCCL_IB_QPS_PER_CONNECTION", "setting", static_cast<double>(*value), std::nullopt, "count"));
+        fact(context, "NCCL_IB_QPS_PER_CONNECTION", "", "setting", static_cast<double>(*value), std::nullopt, "count"));
   }
   const std::optional<double> rate = wide->rate.gigabits > 0 ? std::optional(wide->rate.gigabits) : std::nullopt;
   finding.evidence.push_back(
-      fact(context, "rdma." + wide->key + ".rate", "rate of the port", rate, std::nullopt, "Gb/s"));
+      fact(context, "rdma." + wide->key + ".rate", "", "rate of the port", rate.value_or(0), std::nullopt, "Gb/s"));
+  finding.evidence.back().observed = rate;
   finding.sentence =
       says_single_pair(set, counted, wide->name + (rate ? fmt::format(" ({:g} Gb/s)", *rate) : "")) +
       " Where the fabric has several paths, two or four may use them better. This is an experiment, not a fault: "
@@ -263,8 +251,8 @@ std::vector<Finding> check_sockets(const RuleContext& context) {
   finding.intervals = {context.span(0, context.telemetry.samples)};
   finding.instances = {link.name};
   finding.impact.how = "not known: the cpu time of NCCL's own threads is not measured";
-  finding.evidence.push_back(fact(context, "net.tx_bytes", "99 % of the seconds below", peak, line, "bytes/s"));
-  finding.evidence.push_back(fact(context, "process.cpu_time", "busiest process", busiest, std::nullopt, "cpus"));
+  finding.evidence.push_back(fact(context, "net.tx_bytes", "", "99 % of the seconds below", peak, line, "bytes/s"));
+  finding.evidence.push_back(fact(context, "process.cpu_time", "", "busiest process", busiest, std::nullopt, "cpus"));
   finding.sentence = fmt::format(
       "NCCL's sockets on {} sent at most {} over {}, whose link carries {}. NCCL_SOCKET_NTHREADS and "
       "NCCL_NSOCKS_PERTHREAD are not set, so each connection has one socket. More may carry more. This is an "

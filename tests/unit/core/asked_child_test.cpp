@@ -99,7 +99,8 @@ TEST(AskedChild, ThatIsKilledWhileItHangsDoesNotAnswerAgain) {
   EXPECT_TRUE(probe.child.hangs());
   EXPECT_EQ(probe.patient_answer(), "");
   EXPECT_FALSE(probe.child.hangs());
-  EXPECT_EQ(probe.events(), (Events{"the disk not_answering sda", "probe test probe_lost its child process was killed"}));
+  EXPECT_EQ(probe.events(),
+            (Events{"the disk not_answering sda", "probe test probe_lost its child process was killed"}));
 }
 
 TEST(AskedChild, IsNotDueBeforeItsPauseIsOver) {

@@ -1,0 +1,77 @@
+// GPUs that work in many small pieces.
+#include <spdlog/fmt/fmt.h>
+
+#include "hdf5schema/basics/error.h"
+#include "postproc/diagnose/found_before.h"
+#include "postproc/diagnose/gpu_signals.h"
+#include "postproc/words/quantity.h"
+
+namespace reveal {
+namespace {
+
+std::vector<Finding> check_small_kernels(const RuleContext& context) {
+  std::string gpu;
+  const std::vector<double> use = mean_gpu_use(context, gpu);
+  const Interval phase = active_phase(use, kGpuWorks);
+  if (context.seconds(phase.length()) < context.threshold("min_seconds")) return {};
+  const std::vector<double> power = mean_gpu_power(context);
+  const auto limit = gpu_number(context, gpu, "power_limit");
+  const auto bus = gpu_series(context, "gpu.memory_utilization", gpu);
+  if (power.empty() || !limit || bus.empty()) {
+    throw Unavailable("not measured: gpu.power, its limit and gpu.memory_utilization");
+  }
+  for (const std::string_view cause : {"gpu.thermal_throttle", "gpu.hw_slowdown", "gpu.power_cap",
+                                       "gpu.clocks_locked_low", "gpu.starved_input", "gpu.starved_io"}) {
+    if (found_before(context, cause)) return {};
+  }
+  Standstill all{.phase = phase, .idle = std::vector<bool>(use.size(), false), .gpu = gpu};
+  for (std::size_t t = phase.begin; t < phase.end; ++t) all.idle[t] = true;
+  const Meanwhile now = meanwhile(context, all);
+  const double watts = usual_gpu_power(power, phase);
+  const double mean = mean_inside(use, phase);
+  const bool small = mean >= context.threshold("min_use") && watts < context.threshold("max_power") * *limit &&
+                     mean_inside(bus, phase) < context.threshold("max_memory_use");
+  if (!small || !(now.busiest >= context.threshold("min_busy"))) return {};
+  Finding finding = context.finding(gpu_values(context, gpu));
+  finding.severity = Severity::notice;
+  finding.confidence = Confidence::possible;
+  finding.instances = {gpu};
+  finding.intervals = {context.span(phase.begin, phase.end)};
+  finding.impact.how = "not known: the size of its kernels is not measured";
+  finding.evidence.push_back(fact(context, "gpu.power", gpu, "95 % of the time below", watts, *limit, "W"));
+  finding.evidence.push_back(fact_then(context, finding, "process.cpu_time", now.process, now.busiest, 1, "cpus"));
+  finding.evidence.back().feature = "mean while the GPUs worked";
+  finding.sentence = fmt::format(
+      "The job's GPUs on {} were busy {} % of the time with little to do at once: {} of {} W, {} % of the memory bus, "
+      "while {} used a whole cpu to start their kernels.",
+      context.telemetry.node, number(mean), number(watts), number(*limit), number(mean_inside(bus, phase)),
+      context.rank_name(now.process));
+  finding.runner_up = {"gpu.starved_input", "the GPUs do not stand still"};
+  return {finding};
+}
+
+const RegisteredRule kRule{{
+    .id = "gpu.small_kernels",
+    .title = "A GPU works in many small pieces",
+    .looks_for = "GPUs that are busy (gpu.utilization) at little power (gpu.power) and with little memory traffic "
+                 "(gpu.memory_utilization), while a process takes a whole cpu (process.cpu_time).",
+    .kind = FindingKind::anomaly,
+    .subsystem = Subsystem::gpu,
+    .order = 101,
+    .look_alikes = "gpu.starved_input,gpu.starved_io,gpu.power_cap,gpu.clocks_locked_low,work that is bound by memory",
+    .proof = Proof::test_double,
+    .thresholds = {kMinGpuPhase,
+                   {"min_use", 40, "percent", "least mean use"},
+                   {"max_power", 0.4, "ratio", "part of the power limit that is not reached"},
+                   {"max_memory_use", 15, "percent", "mean use of the memory bus"},
+                   {"min_busy", 0.9, "cpus", "mean use of the busiest process"}},
+    .user_remedy =
+        {{"nsys profile -t cuda,nvtx -d 30 {command} ...   # how long kernels are, and the gaps between them"}},
+    .advice = {"Use larger batches, torch.compile or CUDA graphs, and fused optimizers."},
+    .verify = "gpu.power rises and steps are shorter",
+    .sources = {"https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html"},
+    .check = check_small_kernels,
+}};
+
+}  // namespace
+}  // namespace reveal

@@ -1,0 +1,92 @@
+// GPUs that stand still in the middle of the job because the cpus that prepare their data are full.
+#include <spdlog/fmt/fmt.h>
+
+#include <cmath>
+
+#include "hdf5schema/basics/error.h"
+#include "postproc/diagnose/found_before.h"
+#include "postproc/diagnose/gpu_signals.h"
+#include "postproc/words/quantity.h"
+
+namespace reveal {
+namespace {
+
+std::vector<Finding> check_input(const RuleContext& context) {
+  const auto still = standstill(context);
+  if (!still) return {};
+  const Meanwhile now = meanwhile(context, *still);
+  if (std::isnan(now.cpus)) throw Unavailable("not measured: job.cpu_time");
+  if (now.io_wait >= context.threshold("max_io_wait")) return {};  // gpu.starved_io
+  if (found_before(context, "cpu.affinity_too_narrow") || found_before(context, "cpu.cfs_throttled")) return {};
+  const bool full = now.cpus_full(context.threshold("min_full"));
+  const bool one = !full && now.busiest >= context.threshold("min_full");
+  if (!full && !one) return {};
+  if (one) {
+    // Who polls for its neighbours takes a whole cpu, too.
+    const std::vector<double> sent = sent_away(context);
+    if (sent.empty()) throw Unavailable("not measured: traffic between nodes (net.tx_bytes)");
+    if (mean_then(*still, sent) >= context.threshold("max_traffic") * 1e6) return {};
+  }
+
+  JobValues values = gpu_values(context, still->gpu);
+  const std::string cpus = fmt::format("{:.0f}", now.cpus_allowed);
+  if (full) values["more_cpus"] = fmt::format("{:.0f}", 2 * now.cpus_allowed);
+  if (!full && now.cpus_allowed >= 3) values["workers"] = fmt::format("{:.0f}", now.cpus_allowed - 1);
+  Finding finding = standstill_finding(context, *still, values);
+  if (full) {
+    finding.evidence.push_back(fact_then(context, finding, "job.cpu_time", "", now.cpus, now.cpus_allowed, "cpus"));
+    finding.sentence = fmt::format(
+        "The job's GPUs on {} waited for their data: they worked {} % of the time, and while they stood still the job "
+        "used {} of its {} cpus.",
+        context.telemetry.node, number(still->use), number(now.cpus), cpus);
+  } else {
+    // It may be a phase of the job's that needs no GPU.
+    finding.severity = Severity::notice;
+    finding.confidence = Confidence::possible;
+    finding.evidence.push_back(
+        fact_then(context, finding, "process.cpu_time", now.process, now.busiest, std::nullopt, "cpus"));
+    finding.sentence = fmt::format(
+        "The job's GPUs on {} worked {} % of the time between their first and their last work; while they stood still "
+        "{} used {} cpus, and the whole job {}{}.",
+        context.telemetry.node, number(still->use), context.rank_name(now.process), number(now.busiest),
+        number(now.cpus), now.cpus_allowed > 0 ? " of its " + cpus : "");
+  }
+  finding.runner_up = {"gpu.starved_io",
+                       std::isnan(now.io_wait)
+                           ? "how long tasks waited for storage was not measured"
+                           : fmt::format("tasks waited for storage only {} % of that time", number(100 * now.io_wait))};
+  return {finding};
+}
+
+const RegisteredRule kRule{{
+    .id = "gpu.starved_input",
+    .title = "GPUs wait for the cpus that prepare their data",
+    .looks_for = "GPUs that stand still for much of the time (gpu.utilization) while the job's cpus (job.cpu_time) or "
+                 "one of its processes (process.cpu_time) are full.",
+    .kind = FindingKind::anomaly,
+    .subsystem = Subsystem::gpu,
+    .order = 99,
+    .look_alikes = "gpu.starved_io,cpu.affinity_too_narrow,cpu.cfs_throttled,short pauses for checkpoints,"
+                   "a process that polls for another node",
+    .proof = Proof::test_double,
+    .thresholds = {kMinGpuIdle,
+                   kMaxGpuUse,
+                   kMinGpuPhase,
+                   {"min_full", 0.9, "ratio", "part of the job's cpus, or of one cpu, that is used then"},
+                   {"max_io_wait", 0.3, "s/s", "waiting for storage from which it is gpu.starved_io"},
+                   {"max_traffic", 50, "MB/s", "traffic from which one full process may wait for another node"},
+                   kMinGpuLostSeconds,
+                   kMinGpuLostPercent},
+    .user_remedy = {{"#SBATCH --cpus-per-task={more_cpus}   # twice as many; as many loader processes, less one",
+                     "job"},
+                    {"DataLoader(num_workers={workers}, pin_memory=True, persistent_workers=True, prefetch_factor=4)",
+                     "workers"}},
+    .advice = {"Decode and augment on the GPU, or keep the prepared data; copy with non_blocking=True."},
+    .verify = "gpu.utilization no longer falls below 30 % between steps, and more samples a second are trained",
+    .sources = {"https://docs.pytorch.org/docs/stable/data.html",
+                "https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html"},
+    .check = check_input,
+}};
+
+}  // namespace
+}  // namespace reveal

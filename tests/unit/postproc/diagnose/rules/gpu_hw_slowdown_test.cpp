@@ -1,0 +1,29 @@
+#include <gtest/gtest.h>
+
+#include "gpu_training.h"
+
+namespace reveal {
+namespace {
+
+using R = RuleRecording;
+
+TEST(RuleGpuSlowdown, TellsThePowerBrakeFromHeatAndFromAChangeOfState) {
+  GpuTraining brake;
+  brake.set("gpu.reason_hw_slowdown", R::event(0, 1), 0).set("gpu.reason_power_brake", R::event(0, 1), 0);
+  const auto found = brake.findings("gpu.hw_slowdown");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_NE(found[0].sentence.find("power brake"), std::string::npos) << found[0].sentence;
+  EXPECT_EQ(found[0].severity, Severity::warning);
+
+  GpuTraining heat;
+  heat.set("gpu.reason_hw_slowdown", R::event(0, 1)).set("gpu.reason_hw_thermal", R::event(0, 1));
+  EXPECT_TRUE(heat.findings("gpu.hw_slowdown").empty());
+  EXPECT_EQ(heat.findings("gpu.thermal_throttle").size(), 1U);
+
+  GpuTraining moments;
+  moments.set("gpu.reason_hw_slowdown", [](double second) { return std::fmod(second, 30) < 2 ? 1.0 : 0.0; });
+  EXPECT_TRUE(moments.findings("gpu.hw_slowdown").empty()) << "each change of the performance state sets the bit";
+}
+
+}  // namespace
+}  // namespace reveal

@@ -1,0 +1,33 @@
+#include <gtest/gtest.h>
+
+#include "gpu_training.h"
+
+namespace reveal {
+namespace {
+
+using R = RuleRecording;
+
+GpuTraining small_kernels(double power, double memory_use, double busiest) {
+  GpuTraining training;
+  training.set("gpu.utilization", GpuTraining::while_it_works(70, 2));
+  training.set("gpu.power", GpuTraining::while_it_works(power, 90));
+  training.set("gpu.memory_utilization", GpuTraining::while_it_works(memory_use, 0));
+  training.set("process.cpu_time", R::always(busiest * 1e9));
+  return training;
+}
+
+TEST(RuleGpuSmallKernels, IsAPossibilityWhereBusyGpusDoLittleAndOneCpuIsFull) {
+  const auto found = small_kernels(180, 5, 1.02).findings("gpu.small_kernels");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].severity, Severity::notice);
+  EXPECT_EQ(found[0].confidence, Confidence::possible);
+}
+
+TEST(RuleGpuSmallKernels, IsSilentOnWorkBoundByMemoryOnHardWorkAndOnFreeCpus) {
+  EXPECT_TRUE(small_kernels(180, 60, 1.02).findings("gpu.small_kernels").empty());
+  EXPECT_TRUE(small_kernels(600, 5, 1.02).findings("gpu.small_kernels").empty());
+  EXPECT_TRUE(small_kernels(180, 5, 0.4).findings("gpu.small_kernels").empty());
+}
+
+}  // namespace
+}  // namespace reveal

@@ -1,0 +1,61 @@
+#include <gtest/gtest.h>
+
+#include "gpu_starving.h"
+#include "hdf5schema/basics/error.h"
+
+namespace reveal {
+namespace {
+
+using R = RuleRecording;
+
+GpuTraining exchanging(double standing_use, double standing_power, double standing_bytes, int gpus = 2) {
+  GpuTraining training = starving(2, 0.5, 0.01, gpus);
+  training.set("gpu.utilization", then(standing_use, 97)).set("gpu.power", then(standing_power, 690));
+  training.node.counter("net.tx_bytes", "eth0", then(standing_bytes, 10e6), "node");
+  training.node.counter("net.tx_bytes", "lo", R::always(5e9), "node");
+  return training;
+}
+
+TEST(RuleGpuStarvedComm, NamesGpusThatSpinInCollectives) {
+  const auto found = exchanging(100, 250, 2e9).findings("gpu.starved_comm");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_NEAR(found[0].impact.seconds.value_or(0), 0.4 * GpuTraining::kSeconds, 12);
+  EXPECT_NE(found[0].sentence.find("at the power of GPUs that wait"), std::string::npos) << found[0].sentence;
+}
+
+TEST(RuleGpuStarvedComm, NamesGpusThatStandStillWhileOthersSend) {
+  const auto found = exchanging(3, 100, 2e9).findings("gpu.starved_comm");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_NE(found[0].sentence.find("they stood still"), std::string::npos) << found[0].sentence;
+}
+
+TEST(RuleGpuStarvedComm, NeedsSomebodyToWaitFor) {
+  EXPECT_TRUE(exchanging(3, 100, 2e9, 1).findings("gpu.starved_comm").empty()) << "one GPU, one node";
+  GpuTraining several = exchanging(3, 100, 2e9, 1);
+  several.node.begin.emplace_back("env.SLURM_JOB_NUM_NODES", "2");
+  EXPECT_EQ(several.findings("gpu.starved_comm").size(), 1U);
+}
+
+TEST(RuleGpuStarvedComm, CountsAPortAndItsInterfaceOnceAndTellsNvlinkFromTheFabric) {
+  GpuTraining fabric = exchanging(100, 250, 2e9);
+  fabric.node.begin.emplace_back("rdma.mlx5_0.1.interface", "eth0");
+  fabric.node.counter("ib.xmit_bytes", "mlx5_0:1", then(2e9, 10e6), "node");
+  const auto found = fabric.findings("gpu.starved_comm");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_NEAR(found[0].evidence.at(1).observed.value_or(0), 2e9, 0.1e9);
+  EXPECT_NE(found[0].sentence.find("left the node "), std::string::npos) << found[0].sentence;
+  GpuTraining inside = exchanging(100, 250, 10e6);
+  inside.node.counter("nvlink.tx_bytes", "gpu0", then(90e9, 1e9));
+  EXPECT_NE(inside.findings("gpu.starved_comm").at(0).sentence.find("went over NVLink"), std::string::npos);
+}
+
+TEST(RuleGpuStarvedComm, IsSilentWithoutBurstsAndWhereCpusPrepareTheData) {
+  EXPECT_TRUE(exchanging(100, 250, 10e6).findings("gpu.starved_comm").empty()) << "a phase of less power";
+  GpuTraining preparing = exchanging(3, 100, 2e9);
+  preparing.set("job.cpu_time", then(7.9e9, 3e9));
+  EXPECT_TRUE(preparing.findings("gpu.starved_comm").empty());
+  EXPECT_THROW(static_cast<void>(starving(2, 0.5, 0.01).findings("gpu.starved_comm")), Unavailable);
+}
+
+}  // namespace
+}  // namespace reveal

@@ -1,0 +1,57 @@
+#include <gtest/gtest.h>
+
+#include "gpu_starving.h"
+#include "hdf5schema/basics/error.h"
+
+namespace reveal {
+namespace {
+
+using R = RuleRecording;
+
+TEST(RuleGpuStarvedInput, NamesFullCpusAndTheCost) {
+  GpuTraining training = starving(7.9, 1.2, 0.01);
+  training.node.begin.emplace_back("env.SLURM_JOB_ID", "4711");
+  const auto found = training.findings("gpu.starved_input");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].severity, Severity::critical);
+  EXPECT_NEAR(found[0].impact.seconds.value_or(0), 0.4 * GpuTraining::kSeconds, 12);
+  EXPECT_EQ(found[0].evidence.at(1).metric, "job.cpu_time");
+  EXPECT_TRUE(found[0].remedy.user.at(0).starts_with("#SBATCH --cpus-per-task=16")) << found[0].remedy.user[0];
+  EXPECT_TRUE(starving(7.9, 1.2, 0.01).findings("gpu.starved_io").empty());
+}
+
+GpuTraining one_process(double bytes) {
+  GpuTraining training = starving(1.1, 1.05, 0.01);
+  training.node.counter("net.tx_bytes", "eth0", then(bytes, 10e6), "node");
+  return training;
+}
+
+TEST(RuleGpuStarvedInput, ShowsOneProcessThatMayPrepareAllOfIt) {
+  const auto found = one_process(1e6).findings("gpu.starved_input");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].severity, Severity::notice);
+  EXPECT_EQ(found[0].confidence, Confidence::possible);
+  EXPECT_EQ(found[0].evidence.at(1).metric, "process.cpu_time");
+  EXPECT_TRUE(found[0].remedy.user.at(0).starts_with("DataLoader(num_workers=7")) << found[0].remedy.user[0];
+}
+
+TEST(RuleGpuStarvedInput, LeavesAProcessAloneThatPollsForAnotherNode) {
+  EXPECT_TRUE(one_process(500e6).findings("gpu.starved_input").empty());
+  EXPECT_THROW(static_cast<void>(starving(1.1, 1.05, 0.01).findings("gpu.starved_input")), Unavailable);
+}
+
+TEST(RuleGpuStarvedInput, SeesWaitsThatAreShorterThanALook) {
+  GpuTraining training;
+  training.set("gpu.utilization", R::always(52)).set("job.cpu_time", R::always(7.9e9));
+  training.set("pressure.io_some", R::always(0));
+  EXPECT_EQ(training.findings("gpu.starved_input").size(), 1U);
+}
+
+TEST(RuleGpuStarvedInput, LeavesNarrowCpusToTheirOwnRule) {
+  Finding narrow;
+  narrow.id = "cpu.affinity_too_narrow";
+  EXPECT_TRUE(starving(7.9, 1.2, 0.01).findings("gpu.starved_input", std::vector<Finding>{narrow}).empty());
+}
+
+}  // namespace
+}  // namespace reveal

@@ -1,0 +1,32 @@
+#include <gtest/gtest.h>
+
+#include "gpu_starving.h"
+#include "hdf5schema/basics/error.h"
+
+namespace reveal {
+namespace {
+
+using R = RuleRecording;
+
+TEST(RuleGpuStarvedIo, NamesStorageWhereCpusAreFree) {
+  const auto found = starving(0.6, 0.2, 0.8).findings("gpu.starved_io");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_NEAR(found[0].evidence.at(1).observed.value_or(0), 0.8, 0.1);
+  EXPECT_TRUE(starving(0.6, 0.2, 0.8).findings("gpu.starved_input").empty());
+}
+
+TEST(RuleGpuStarvedIo, IsSilentOnShortPausesAndWhereNothingIsFull) {
+  EXPECT_TRUE(GpuTraining().findings("gpu.starved_io").empty()) << "checkpoints wait for storage, too";
+  EXPECT_TRUE(starving(1, 0.3, 0.02).findings("gpu.starved_io").empty());
+  EXPECT_TRUE(starving(1, 0.3, 0.02).findings("gpu.starved_input").empty());
+}
+
+TEST(RuleGpuStarvedIo, SaysWhatWasNotMeasured) {
+  R node(300);
+  node.gauge("gpu.utilization", "gpu0", then(3, 97));
+  EXPECT_THROW(static_cast<void>(node.findings("gpu.starved_io")), Unavailable);
+  EXPECT_THROW(static_cast<void>(node.findings("gpu.starved_input")), Unavailable);
+}
+
+}  // namespace
+}  // namespace reveal
