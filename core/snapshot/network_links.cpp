@@ -1,8 +1,10 @@
-// How the node is linked: interfaces with their receive queues and packet steering, and RDMA ports.
+// How the node is linked: interfaces with their queues and packet steering, and RDMA ports.
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "core/snapshot/snapshot.h"
+#include "hdf5schema/basics/cpu_mask.h"
 #include "hdf5schema/basics/text.h"
 
 namespace reveal {
@@ -19,16 +21,43 @@ std::string numa_node_of(KernelTree& fs, const std::string& device) {
   return "";
 }
 
-/// Cpus to which packets are steered after the interrupt, as the kernel's masks; queues that agree are one entry.
-std::string steering_of(KernelTree& fs, const std::string& queues, std::size_t& receive_queues) {
-  std::set<std::string> masks;
+/// What the kernel says of the cpus of each queue, by its number; "" where it does not say it.
+std::map<int, std::string> masks_of(KernelTree& fs, const std::string& queues, std::string_view kind,
+                                    const char* file) {
+  std::map<int, std::string> masks;
   for (const std::string& queue : fs.list(queues)) {
-    if (!queue.starts_with("rx-")) continue;
-    ++receive_queues;
-    if (std::string mask = fs.word(queues + '/' + queue + "/rps_cpus"); !mask.empty()) masks.insert(std::move(mask));
+    if (!queue.starts_with(kind)) continue;
+    const auto number = parse_int(std::string_view(queue).substr(kind.size()));
+    if (number) masks[static_cast<int>(*number)] = fs.word(queues + '/' + queue + file);
+  }
+  return masks;
+}
+
+/// Cpus to which packets are steered after the interrupt, as the kernel's masks; queues that agree are one entry.
+std::string steering_of(const std::map<int, std::string>& queues) {
+  std::set<std::string> masks;
+  for (const auto& [queue, mask] : queues) masks.insert(mask);
+  std::string text;
+  for (const std::string& mask : masks) text += (text.empty() || mask.empty() ? "" : " ") + mask;
+  return text;
+}
+
+/// Whose packets each transmit queue takes: "0:0-3 1:4-7", "0-63:none"; "" where the kernel does not say it.
+std::string senders_of(const std::map<int, std::string>& masks) {
+  constexpr std::size_t kLongest = 900;            // a longer value would widen all facts of a trace
+  std::map<std::string, std::vector<int>> queues;  // by their cpus
+  for (const auto& [queue, mask] : masks) {
+    if (!mask.empty()) queues[format_cpu_list(cpus_of_mask(mask))].push_back(queue);
+  }
+  std::map<int, std::string> entries;  // by the first queue
+  for (const auto& [cpus, members] : queues) {
+    entries[members.front()] = format_cpu_list(members) + ':' + (cpus.empty() ? "none" : cpus);
   }
   std::string text;
-  for (const std::string& mask : masks) text += (text.empty() ? "" : " ") + mask;
+  for (const auto& [queue, entry] : entries) {
+    if (text.size() + entry.size() > kLongest) return text + " ...";
+    text += (text.empty() ? "" : " ") + entry;
+  }
   return text;
 }
 
@@ -58,9 +87,12 @@ Snapshot network_links(KernelTree& fs) {
   for (const std::string& name : fs.list("/sys/class/net")) {
     if (name == "lo" || ++interfaces > kMostInterfaces) continue;
     const std::string folder = "/sys/class/net/" + name;
-    std::size_t queues = 0;
-    facts.emplace_back("net." + name + ".rps_cpus", steering_of(fs, folder + "/queues", queues));
-    if (queues > 0) facts.emplace_back("net." + name + ".rx_queues", std::to_string(queues));
+    const auto receiving = masks_of(fs, folder + "/queues", "rx-", "/rps_cpus");
+    const auto sending = masks_of(fs, folder + "/queues", "tx-", "/xps_cpus");
+    facts.emplace_back("net." + name + ".rps_cpus", steering_of(receiving));
+    facts.emplace_back("net." + name + ".xps_cpus", senders_of(sending));
+    if (!receiving.empty()) facts.emplace_back("net." + name + ".rx_queues", std::to_string(receiving.size()));
+    if (!sending.empty()) facts.emplace_back("net." + name + ".tx_queues", std::to_string(sending.size()));
     facts.emplace_back("net." + name + ".speed", fs.word(folder + "/speed"));  // Mb/s; -1: unknown
     facts.emplace_back("net." + name + ".mtu", fs.word(folder + "/mtu"));
     facts.emplace_back("net." + name + ".vendor", fs.word(folder + "/device/vendor"));  // "0x15b3", of the PCI device
@@ -99,6 +131,9 @@ Snapshot numa_nodes(KernelTree& fs) {
     const std::string folder = std::string(kNodes) + '/' + name;
     facts.emplace_back("numa." + name + ".cpus", fs.word(folder + "/cpulist"));
     facts.emplace_back("numa." + name + ".distance", fs.word(folder + "/distance"));
+    for (const std::string& size : fs.list(folder + "/hugepages")) {  // "hugepages-1048576kB"
+      facts.emplace_back("numa." + name + '.' + size, fs.word(folder + "/hugepages/" + size + "/nr_hugepages"));
+    }
   }
   return facts;
 }

@@ -20,14 +20,15 @@ namespace reveal {
 /// The machine as hwloc sees it; "" if that fails or takes longer than a few seconds.
 [[nodiscard]] std::string topology_xml(KernelTree& fs);
 
-/// Receive queues, packet steering, speed and NUMA node of each interface the collector sees; empty values are unknown.
+/// Queues, packet steering (RPS, XPS), speed and NUMA node of each interface the collector sees; empty values are
+/// unknown.
 [[nodiscard]] Snapshot network_links(KernelTree& fs);
 /// "address.eth0": the addresses of each interface by which other nodes may reach the collector's network.
 [[nodiscard]] Snapshot interface_addresses(KernelTree& fs);
 /// NUMA node, type and firmware of each RDMA device; state, rate, link layer and network interface of each of its
 /// ports.
 [[nodiscard]] Snapshot rdma_ports(KernelTree& fs);
-/// Cpus and distances of each NUMA node.
+/// Cpus, distances and huge pages of each NUMA node.
 [[nodiscard]] Snapshot numa_nodes(KernelTree& fs);
 /// Links of network, NVMe, graphics and accelerator cards: "pci." what they can do and their width, "pci_state." speed
 /// and errors.

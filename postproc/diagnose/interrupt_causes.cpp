@@ -3,42 +3,28 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <map>
 
+#include "hdf5schema/basics/cpu_mask.h"
 #include "hdf5schema/basics/text.h"
 #include "postproc/numerics/present_values.h"
 
 namespace reveal {
 namespace {
 
-constexpr int kGroup = 32;  // bits of a mask between two commas
+constexpr std::size_t kMostVectors = 1024;  // a trace may hold any number
+constexpr int kMostCpus = 8192;             // of any kernel
 
 }  // namespace
-
-std::vector<int> cpus_of_mask(std::string_view mask) {
-  std::vector<int> cpus;
-  for (int first = 0; !mask.empty(); first += kGroup) {
-    const std::size_t comma = mask.rfind(',');
-    const std::string_view group = comma == std::string_view::npos ? mask : mask.substr(comma + 1);
-    mask = comma == std::string_view::npos ? std::string_view() : mask.substr(0, comma);
-    std::uint32_t bits = 0;
-    const auto [end, error] = std::from_chars(group.data(), group.data() + group.size(), bits, 16);
-    if (error != std::errc() || end != group.data() + group.size()) return {};
-    for (int bit = 0; bit < kGroup; ++bit) {
-      if ((bits >> bit) & 1U) cpus.push_back(first + bit);
-    }
-  }
-  return cpus;
-}
 
 std::string mask_of_cpus(const std::vector<int>& cpus) {
   std::vector<std::uint32_t> groups(1);
   for (const int cpu : cpus) {
-    const auto group = static_cast<std::size_t>(cpu / kGroup);
+    if (cpu < 0 || cpu >= kMostCpus) continue;
+    const auto group = static_cast<std::size_t>(cpu / kCpusInGroup);
     if (group >= groups.size()) groups.resize(group + 1);
-    groups[group] |= 1U << (cpu % kGroup);
+    groups[group] |= 1U << (cpu % kCpusInGroup);
   }
   std::string mask = fmt::format("{:x}", groups.back());
   for (std::size_t i = groups.size() - 1; i-- > 0;) mask += fmt::format(",{:08x}", groups[i]);
@@ -70,10 +56,14 @@ std::vector<Vector> busy_vectors(const RuleContext& context, double min_rate) {
   std::vector<Vector> vectors;
   for (const auto& [number, counts] : counted) {
     if (counts.all < min_rate * seconds) continue;
-    vectors.push_back({number, context.snapshot_value("irq." + number + ".name"), counts.cpu, counts.all / seconds,
-                       counts.most / counts.all, context.snapshot_value("irq." + number + ".managed") == "yes"});
+    vectors.push_back({number, "", counts.cpu, counts.all / seconds, counts.most / counts.all, false});
   }
   std::sort(vectors.begin(), vectors.end(), [](const Vector& a, const Vector& b) { return a.rate > b.rate; });
+  if (vectors.size() > kMostVectors) vectors.resize(kMostVectors);
+  for (Vector& vector : vectors) {
+    vector.name = context.snapshot_value("irq." + vector.number + ".name");
+    vector.managed = context.snapshot_value("irq." + vector.number + ".managed") == "yes";
+  }
   return vectors;
 }
 
@@ -82,7 +72,7 @@ std::vector<CardVector> card_vectors(const RuleContext& context) {
   constexpr std::string_view kDevice = ".device";
   std::vector<CardVector> vectors;
   for (const auto& [key, device] : context.begin) {
-    if (!key.starts_with(kPrefix) || !key.ends_with(kDevice)) continue;
+    if (!key.starts_with(kPrefix) || !key.ends_with(kDevice) || vectors.size() == kMostVectors) continue;
     if (device.find(" net ") == std::string::npos && device.find(" infiniband ") == std::string::npos) continue;
     const std::string vector = key.substr(0, key.size() - kDevice.size());
     if (context.snapshot_value(vector + ".managed") == "yes") continue;
@@ -123,6 +113,23 @@ std::vector<std::string> steered_to(const RuleContext& context, std::string_view
   std::sort(interfaces.begin(), interfaces.end());
   interfaces.erase(std::unique(interfaces.begin(), interfaces.end()), interfaces.end());
   return interfaces;
+}
+
+std::vector<int> sending_cpus(const RuleContext& context, const std::string& interface) {
+  const std::string queues = context.snapshot_value("net." + interface + ".xps_cpus");
+  std::string cpus;
+  std::string_view rest = queues;
+  for (std::string_view entry = next_word(rest); !entry.empty(); entry = next_word(rest)) {
+    const std::size_t colon = entry.find(':');
+    if (colon == std::string_view::npos) return {};  // more queues than the fact has room for
+    cpus.append(entry.substr(colon + 1)).append(1, ',');
+  }
+  return parse_cpu_list(cpus);
+}
+
+std::string line_for_senders(const std::string& interface, const std::vector<int>& cpus, const std::vector<int>& now) {
+  return fmt::format("for q in /sys/class/net/{}/queues/tx-*; do echo {} > $q/xps_cpus; done   # XPS; now: cpus {}",
+                     interface, mask_of_cpus(cpus), format_cpu_list(now));
 }
 
 }  // namespace reveal

@@ -9,10 +9,7 @@
 
 namespace reveal {
 
-/// Cpus in a mask as the kernel writes it: "00000000,0000000f" -> 0 to 3. Empty for what is no mask.
-[[nodiscard]] std::vector<int> cpus_of_mask(std::string_view mask);
-
-/// The opposite: 0 to 3 -> "f", 0 and 32 -> "1,00000001".
+/// A mask as the kernel takes it: 0 to 3 -> "f", 0 and 32 -> "1,00000001".
 [[nodiscard]] std::string mask_of_cpus(const std::vector<int>& cpus);
 
 /// A device's interrupt vector and where it was served.
@@ -44,5 +41,12 @@ struct CardVector {
 
 /// Interfaces all of whose packets are steered to this cpu alone ("cpu0"), by name.
 [[nodiscard]] std::vector<std::string> steered_to(const RuleContext& context, std::string_view cpu);
+
+/// Cpus that have transmit queues of the interface for themselves (XPS). Empty where there are none, or it is not
+/// known.
+[[nodiscard]] std::vector<int> sending_cpus(const RuleContext& context, const std::string& interface);
+/// Gives the queues to these cpus: what they send comes back as interrupts of its vectors.
+[[nodiscard]] std::string line_for_senders(const std::string& interface, const std::vector<int>& cpus,
+                                           const std::vector<int>& now);
 
 }  // namespace reveal

@@ -199,6 +199,7 @@ constexpr std::array kSettings = {
     "kernel.release",
     "net.*.mtu",
     "net.tcp_congestion_control",
+    "numa.*.hugepages-*",
     "rdma.*.rate",
     "rdma.*.state",
     "vm.dirty_*",

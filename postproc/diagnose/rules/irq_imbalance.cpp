@@ -69,16 +69,25 @@ bool job_may_run_on(const RuleContext& context, std::string_view cpu) {
   return std::any_of(allowed.begin(), allowed.end(), [&](int number) { return "cpu" + std::to_string(number) == cpu; });
 }
 
-/// Where the vector may go: the cpus beside its device, where the node's configuration tells them.
-std::string line_to_spread(const RuleContext& context, const Vector& vector) {
-  const std::string numa_node = context.snapshot_value("irq." + vector.number + ".numa_node");
+/// Where the vector may go: the cpus beside its device, where the node's configuration tells them. What its interface
+/// sends from the crowded cpu alone goes along.
+std::vector<std::string> lines_to_spread(const RuleContext& context, const Vector& vector) {
+  const std::string key = "irq." + vector.number;
+  const std::string numa_node = context.snapshot_value(key + ".numa_node");
   const std::string near = cpus_of_numa_node(context, numa_node);
   const std::string cpus = near.empty() ? context.snapshot_value("cpu.online") : near;
-  if (cpus.empty()) return "";
-  return fmt::format("echo {} > /proc/irq/{}/smp_affinity_list   # {}{}", cpus, vector.number,
-                     vector.name.empty() ? "the busiest" : vector.name,
-                     near.empty() ? ": or one cpu of its NUMA node for each"
-                                  : fmt::format(", on NUMA node {}: or one of these cpus for each", numa_node));
+  if (cpus.empty()) return {};
+  std::vector<std::string> lines = {
+      fmt::format("echo {} > /proc/irq/{}/smp_affinity_list   # {}{}", cpus, vector.number,
+                  vector.name.empty() ? "the busiest" : vector.name,
+                  near.empty() ? ": or one cpu of its NUMA node for each"
+                               : fmt::format(", on NUMA node {}: or one of these cpus for each", numa_node))};
+  for (const std::string& interface : interfaces_of(context.snapshot_value(key + ".device"))) {
+    const std::vector<int> senders = sending_cpus(context, interface);
+    const bool alone = senders.size() == 1 && "cpu" + std::to_string(senders.front()) == vector.cpu;
+    if (alone) lines.push_back(line_for_senders(interface, parse_cpu_list(cpus), senders));
+  }
+  return lines;
 }
 
 Remedy remedy_of(const RuleContext& context, const Pile& pile, Remedy remedy) {
@@ -90,7 +99,7 @@ Remedy remedy_of(const RuleContext& context, const Pile& pile, Remedy remedy) {
     admin.emplace_back(
         "systemctl stop irqbalance                      # it runs and did not spread them: by hand, then");
   }
-  if (std::string line = line_to_spread(context, pile.vectors.front()); !line.empty()) admin.push_back(std::move(line));
+  for (std::string& line : lines_to_spread(context, pile.vectors.front())) admin.push_back(std::move(line));
   admin.insert(admin.end(), remedy.admin.begin(), remedy.admin.end());
   remedy.admin = std::move(admin);
   return remedy;

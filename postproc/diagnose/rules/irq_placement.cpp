@@ -183,6 +183,11 @@ std::optional<Finding> far_away(const RuleContext& context, const Card& card) {
       "{:.0f} % of the interrupts of {} on {} ({}) were served on another NUMA node than node {}, where the card is.",
       100 * remote, name_of_card(card), context.telemetry.node, quantity(all, "count/s"), card.numa_node);
   finding.runner_up = {"irq.imbalance", "the right NUMA node with too few cpus: here it is another node"};
+  for (const std::string& interface : interfaces_of(card.device)) {
+    const std::vector<int> senders = sending_cpus(context, interface);
+    const bool far = std::none_of(senders.begin(), senders.end(), [&](int cpu) { return contains(near, cpu); });
+    if (!senders.empty() && far) finding.remedy.admin.push_back(line_for_senders(interface, near, senders));
+  }
   return finding;
 }
 

@@ -124,6 +124,9 @@ void name_the_cause(const RuleContext& context, std::string_view cpu, Finding& f
     lines.push_back(
         fmt::format("for q in /sys/class/net/{}/queues/rx-*; do echo {} > $q/rps_cpus; done   # now: {} alone",
                     interface, mask_of_cpus(online), cpu));
+    const std::vector<int> senders = sending_cpus(context, interface);
+    const bool alone = senders.size() == 1 && "cpu" + std::to_string(senders.front()) == cpu;
+    if (alone) lines.push_back(line_for_senders(interface, online, senders));
   }
   finding.sentence += fmt::format(" Packets of {} are steered there alone (rps_cpus).", fmt::join(interfaces, ", "));
   finding.remedy.admin.insert(finding.remedy.admin.begin(), lines.begin(), lines.end());

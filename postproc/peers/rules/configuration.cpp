@@ -25,6 +25,7 @@ struct Concern {
 // The first that fits.
 constexpr std::array kConcerns = {
     Concern{"vm.hugepages-", "", kHugePagesId},
+    Concern{"numa.node", "kB", kHugePagesId},  // "numa.node0.hugepages-1048576kB"
     Concern{"vm.transparent_hugepage", "", kHugePagesId},
     Concern{"net.", ".mtu", kMtuId},
     Concern{"rdma.", ".rate", kLinkId},

@@ -11,7 +11,10 @@ TEST(NetworkLinks, TellSteeringQueuesPortsAndNodes) {
   const TestHost host;
   const std::string net = "/sys/class/net/eth0/";
   for (const char* queue : {"rx-0", "rx-1"}) host.write(net + "queues/" + queue + "/rps_cpus", "00000000,00000001\n");
-  host.write(net + "queues/tx-0/xps_cpus", "3\n");
+  for (const char* queue : {"tx-0", "tx-1", "tx-10"}) host.write(net + "queues/" + queue + "/xps_cpus", "3\n");
+  host.write(net + "queues/tx-2/xps_cpus", "1,00000000\n");
+  host.write(net + "queues/tx-3/xps_cpus", "0\n");
+  host.write(net + "queues/tx-4/tx_timeout", "0\n");  // one whose cpus the kernel does not say
   host.write(net + "speed", "100000\n");
   host.write(net + "device/driver", "");
   host.write("/sys/class/net/eth0/numa_node", "1\n");  // of the parent: device/.. here
@@ -19,6 +22,8 @@ TEST(NetworkLinks, TellSteeringQueuesPortsAndNodes) {
   host.write("/sys/class/infiniband/mlx5_0/ports/1/rate", "200 Gb/sec (4X HDR)\n");
   host.write("/sys/devices/system/node/node1/cpulist", "2-3\n");
   host.write("/sys/devices/system/node/node1/distance", "21 10\n");
+  host.write("/sys/devices/system/node/node1/hugepages/hugepages-2048kB/nr_hugepages", "512\n");
+  host.write("/sys/devices/system/node/node1/hugepages/hugepages-1048576kB/nr_hugepages", "8\n");
   KernelTree fs(host.root());
   const auto value = [](const Snapshot& facts, std::string_view key) {
     for (const auto& [name, text] : facts) {
@@ -29,6 +34,8 @@ TEST(NetworkLinks, TellSteeringQueuesPortsAndNodes) {
   const Snapshot links = network_links(fs);
   EXPECT_EQ(value(links, "net.eth0.rps_cpus"), "00000000,00000001");
   EXPECT_EQ(value(links, "net.eth0.rx_queues"), "2");
+  EXPECT_EQ(value(links, "net.eth0.xps_cpus"), "0-1,10:0-1 2:32 3:none");
+  EXPECT_EQ(value(links, "net.eth0.tx_queues"), "6");
   EXPECT_EQ(value(links, "net.eth0.speed"), "100000");
   EXPECT_EQ(value(links, "net.eth0.numa_node"), "1");
   const Snapshot ports = rdma_ports(fs);
@@ -37,6 +44,24 @@ TEST(NetworkLinks, TellSteeringQueuesPortsAndNodes) {
   const Snapshot nodes = numa_nodes(fs);
   EXPECT_EQ(value(nodes, "numa.node1.cpus"), "2-3");
   EXPECT_EQ(value(nodes, "numa.node1.distance"), "21 10");
+  EXPECT_EQ(value(nodes, "numa.node1.hugepages-2048kB"), "512");
+  EXPECT_EQ(value(nodes, "numa.node1.hugepages-1048576kB"), "8");
+}
+
+TEST(NetworkLinks, TellNoLongerListOfSendersThanAFactHasRoomFor) {
+  const TestHost host;
+  for (int queue = 0; queue < 512; ++queue) {
+    std::string mask(1, "1248"[queue % 4]);
+    mask.append(static_cast<std::size_t>(queue % 32 / 4), '0');
+    for (int cpu = queue; cpu >= 32; cpu -= 32) mask += ",00000000";
+    host.write("/sys/class/net/eth0/queues/tx-" + std::to_string(queue) + "/xps_cpus", mask + "\n");
+  }
+  KernelTree fs(host.root());
+  for (const auto& [key, value] : network_links(fs)) {
+    if (key != "net.eth0.xps_cpus") continue;
+    EXPECT_LT(value.size(), 1024U);
+    EXPECT_TRUE(value.starts_with("0:0 1:1 ") && value.ends_with(" ...")) << value;
+  }
 }
 
 TEST(InterfaceAddresses, AreThoseOfThisHostAndOfNoCopiedTree) {

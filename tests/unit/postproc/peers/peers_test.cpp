@@ -309,6 +309,20 @@ TEST(ConfigurationFindings, BelongToTheRuleThatKnowsWhatTheSettingDoes) {
   EXPECT_TRUE(found_in(compared(profiles), {1, 2}).empty());
 }
 
+TEST(ConfigurationFindings, TellHugePagesOfEachSizeAndOfEachNumaNode) {
+  for (const char* setting : {"vm.hugepages-2048kB", "vm.hugepages-1048576kB", "numa.node0.hugepages-2048kB",
+                              "numa.node1.hugepages-1048576kB"}) {
+    const std::string key = setting;
+    SpmdJob job;
+    auto profiles = job.record();
+    for (NodeProfile& profile : profiles) profile.facts = {{key, profile.node == "n0003" ? "16" : "8"}};
+    const auto findings = found_in(compared(profiles), {1, 2});
+    ASSERT_EQ(findings.size(), 1U) << key;
+    EXPECT_EQ(findings[0].id, "mem.hugepages_inconsistent") << key;
+    EXPECT_NE(findings[0].sentence.find("n0003 has " + key + " = 16, the others 8"), std::string::npos);
+  }
+}
+
 TEST(Peers, IgnoreMemoryThatEarlierJobsLeft) {
   SpmdJob job;
   auto profiles = job.record();

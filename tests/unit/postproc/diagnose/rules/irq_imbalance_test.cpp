@@ -1,6 +1,7 @@
 // irq.imbalance: vectors piled on a cpu that pays for it; healthy skews and vectors the kernel owns.
 #include <gtest/gtest.h>
 
+#include "hdf5schema/basics/cpu_mask.h"
 #include "hdf5schema/basics/error.h"
 #include "postproc/diagnose/interrupt_causes.h"
 #include "rule_recording.h"
@@ -48,6 +49,17 @@ TEST(RuleIrqImbalance, PutsAVectorBesideItsDeviceWhereThatIsKnown) {
   EXPECT_NE(line.find("on NUMA node 1"), std::string::npos) << line;
 }
 
+TEST(RuleIrqImbalance, TakesTheSendersOfTheCrowdedCpuAlong) {
+  R node = node_with(true, 0.5);
+  for (int i = 41; i < 45; ++i)
+    node.begin.emplace_back("irq." + std::to_string(i) + ".device", "0000:00:03.0 net eth3");
+  node.begin.emplace_back("net.eth3.xps_cpus", "0-3:0");
+  const auto admin = node.findings("irq.imbalance").at(0).remedy.admin;
+  EXPECT_NE(admin.at(2).find("/eth3/queues/tx-*; do echo f > $q/xps_cpus"), std::string::npos) << admin.at(2);
+  node.begin.back().second = "0:0 1:1 2:2 3:3";
+  EXPECT_EQ(node.findings("irq.imbalance").at(0).remedy.admin.size(), admin.size() - 1);
+}
+
 TEST(RuleIrqImbalance, DoesNotAdviseToStartWhatRuns) {
   R node = node_with(true, 0.5);
   for (auto& [key, value] : node.begin) {
@@ -78,6 +90,7 @@ TEST(InterruptCauses, ReadsAndWritesMasks) {
   EXPECT_TRUE(cpus_of_mask("1 3").empty());
   EXPECT_EQ(mask_of_cpus({0, 1, 2, 3}), "f");
   EXPECT_EQ(mask_of_cpus({0, 33}), "2,00000001");
+  EXPECT_EQ(mask_of_cpus({-1, 3, 2'000'000'000}), "8") << "no kernel has such cpus, and no line such a mask";
   for (const std::vector<int>& cpus : {std::vector<int>{31}, std::vector<int>{0, 32, 64, 95}}) {
     EXPECT_EQ(cpus_of_mask(mask_of_cpus(cpus)), cpus);
   }

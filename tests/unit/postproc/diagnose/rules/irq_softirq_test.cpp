@@ -42,6 +42,20 @@ TEST(RuleSoftirq, NamesTheSteeringThatCausesIt) {
   ASSERT_EQ(found.size(), 1U);
   EXPECT_NE(found[0].sentence.find("eth0 are steered there alone"), std::string::npos);
   EXPECT_NE(found[0].remedy.admin.at(0).find("/eth0/queues/rx-*; do echo 3 >"), std::string::npos);
+  EXPECT_EQ(found[0].remedy.admin.at(1).find("xps_cpus"), std::string::npos) << "not known who sends";
+}
+
+TEST(RuleSoftirq, OpensTheQueuesOfSendersThatWereGivenToTheSameCpu) {
+  const auto second_line = [](const char* senders) {
+    R node = piled_up(40);
+    node.begin = {{"cpu.online", "0-1"}, {"net.eth0.rps_cpus", "1"}, {"net.eth0.xps_cpus", senders}};
+    return node.findings("irq.softirq_saturation").at(0).remedy.admin.at(1);
+  };
+  EXPECT_EQ(second_line("0-3:0"),
+            "for q in /sys/class/net/eth0/queues/tx-*; do echo 3 > $q/xps_cpus; done   # XPS; now: cpus 0");
+  for (const char* others : {"0:0 1:1", "0-3:none", "", "0-3:0 ...", "nonsense"}) {
+    EXPECT_EQ(second_line(others).find("xps_cpus"), std::string::npos) << others;
+  }
 }
 
 TEST(RuleSoftirq, TakesWorkLeftBehindOrAFullCpuAsACost) {
