@@ -66,7 +66,7 @@ std::optional<std::int64_t> parse_int(std::string_view word) noexcept {
 }
 
 std::vector<int> parse_cpu_list(std::string_view text) {
-  std::vector<int> members;
+  std::vector<std::pair<std::int64_t, std::int64_t>> ranges;
   while (!text.empty()) {
     const std::size_t comma = std::min(text.find(','), text.size());
     std::string_view part = text.substr(0, comma);
@@ -76,10 +76,14 @@ std::vector<int> parse_cpu_list(std::string_view text) {
     const auto first = parse_int(part.substr(0, dash));
     const auto last = dash == std::string_view::npos ? first : parse_int(part.substr(dash + 1));
     if (!first || !last || *first < 0 || *last < *first || *last >= kMaxListMembers) continue;
-    for (std::int64_t cpu = *first; cpu <= *last; ++cpu) members.push_back(static_cast<int>(cpu));
+    ranges.emplace_back(*first, *last);
   }
-  std::sort(members.begin(), members.end());
-  members.erase(std::unique(members.begin(), members.end()), members.end());
+  std::sort(ranges.begin(), ranges.end());
+  std::vector<int> members;
+  std::int64_t next = 0;
+  for (const auto& [first, last] : ranges) {
+    for (next = std::max(next, first); next <= last; ++next) members.push_back(static_cast<int>(next));
+  }
   return members;
 }
 

@@ -18,7 +18,12 @@ namespace reveal {
 namespace {
 
 constexpr int kNoPlace = std::numeric_limits<int>::max();  // the last place
+// Of a trace that may hold any number.
 constexpr std::size_t kMostProcesses = 64;
+constexpr std::size_t kMostGpus = 64;      // of a process
+constexpr std::size_t kMostVectors = 256;  // the collector tells of half as many
+constexpr std::size_t kMostInPlace = 64;   // of a kind
+constexpr std::size_t kLongestList = 200;  // characters of a list of cpus
 constexpr double kWorthAWord = 0.01;  // of a process's time or memory
 
 class Facts {
@@ -34,8 +39,7 @@ class Facts {
     return found == values_.end() ? "" : found->second;
   }
   [[nodiscard]] int numa(const std::string& key) const {
-    const auto node = parse_int(value(key));
-    return node && *node >= 0 && *node < kNoPlace ? static_cast<int>(*node) : kNoPlace;
+    return numa_node_number(value(key)).value_or(kNoPlace);
   }
   /// "eth0" of "net.eth0.mtu" for "net." and ".mtu", in the order of keys.
   [[nodiscard]] std::set<std::string> names(std::string_view begin, std::string_view end) const {
@@ -123,7 +127,9 @@ struct Vectors {
 
 void add_interrupts(const Facts& facts, const NumaLayout& layout, Places& places) {
   std::map<std::string, Vectors> devices;
+  std::size_t told = 0;
   for (const std::string& number : facts.names("irq.", ".device")) {
+    if (++told > kMostVectors) break;
     const std::string key = "irq." + number;
     Vectors& vectors = devices[facts.value(key + ".device")];
     vectors.node = facts.numa(key + ".numa_node");
@@ -145,7 +151,8 @@ void add_interrupts(const Facts& facts, const NumaLayout& layout, Places& places
     const std::vector<int> cpus(vectors.cpus.begin(), vectors.cpus.end());
     std::string words =
         fmt::format("{}: {}", device_words(device), counted(static_cast<double>(vectors.count), "vector"));
-    words += cpus.empty() ? ", served by cpus that are not known" : " on cpus " + format_cpu_list(cpus);
+    words += cpus.empty() ? ", served by cpus that are not known"
+                          : " on cpus " + shortened(format_cpu_list(cpus), kLongestList);
     if (vectors.far > 0) words += fmt::format(", {} of them on another NUMA node", vectors.far);
     places[vectors.node].interrupts.push_back(std::move(words));
   }
@@ -193,22 +200,28 @@ void add_cpus(const NumaLayout& layout, std::string_view job_cpus, Places& place
   for (const auto& [node, cpus] : of_job) places[node].job_cpus = format_cpu_list(cpus);
 }
 
+void cut(std::vector<std::string>& words) {
+  if (words.size() <= kMostInPlace) return;
+  const std::size_t more = words.size() - kMostInPlace;
+  words.resize(kMostInPlace);
+  words.push_back(fmt::format("and {} more", more));
+}
+
 }  // namespace
 
 std::vector<ProcessPlace> process_places(const Telemetry& telemetry, const NumaLayout& layout) {
   std::map<std::string, ProcessPlace> places;
+  std::map<std::string, double> looks;
   for (std::size_t i = 0; i < telemetry.channels.size(); ++i) {
     const Channel& channel = telemetry.channels[i];
     if (channel.metric != "process.last_cpu" || places.size() >= kMostProcesses) continue;
     ProcessPlace& place = places[channel.instance];
-    double looks = 0;
     for (const double cpu : telemetry.series(i)) {
-      const auto node = std::isnan(cpu) ? layout.node_of_cpu.end() : layout.node_of_cpu.find(static_cast<int>(cpu));
-      if (node == layout.node_of_cpu.end()) continue;
-      place.shares[node->second] += 1;
-      looks += 1;
+      const auto node = layout.node_of(cpu);
+      if (!node) continue;
+      place.shares[*node] += 1;
+      looks[channel.instance] += 1;
     }
-    for (auto& [node, share] : place.shares) share /= looks;
   }
   for (std::size_t i = 0; i < telemetry.channels.size(); ++i) {
     const Channel& channel = telemetry.channels[i];
@@ -220,12 +233,14 @@ std::vector<ProcessPlace> process_places(const Telemetry& telemetry, const NumaL
     if (process == places.end() || held.present == 0) continue;
     const auto node = numa_node_in(channel.instance);
     if (memory && node) process->second.bytes[*node] += held.mean();
-    if (!memory) process->second.gpus.push_back(channel.instance.substr(slash + 1));
+    std::vector<std::string>& gpus = process->second.gpus;
+    if (!memory && gpus.size() < kMostGpus) gpus.push_back(channel.instance.substr(slash + 1));
   }
   std::vector<ProcessPlace> list;
   list.reserve(places.size());
   for (auto& [name, place] : places) {
     place.name = name;
+    for (auto& [node, share] : place.shares) share /= looks[name];
     list.push_back(std::move(place));
   }
   return list;
@@ -250,6 +265,7 @@ LocalityMap locality_map(const Snapshot& begin, const Snapshot& end, std::span<c
   map.places.reserve(places.size());
   for (auto& [node, place] : places) {
     if (node != kNoPlace) place.numa = node;
+    for (auto* words : {&place.gpus, &place.networks, &place.interrupts}) cut(*words);
     map.places.push_back(std::move(place));
   }
   return map;

@@ -14,8 +14,7 @@ constexpr std::string_view kNodeKey = "numa.node";
 /// 1 of "numa.node1.cpus" for ".cpus".
 std::optional<int> node_in_key(std::string_view key, std::string_view ending) {
   if (!key.starts_with(kNodeKey) || !key.ends_with(ending)) return std::nullopt;
-  const auto node = parse_int(key.substr(kNodeKey.size(), key.size() - kNodeKey.size() - ending.size()));
-  return node ? std::optional(static_cast<int>(*node)) : std::nullopt;
+  return numa_node_number(key.substr(kNodeKey.size(), key.size() - kNodeKey.size() - ending.size()));
 }
 
 /// Rows of the table of distances by node. Its columns are the same nodes, in rising order.
@@ -71,6 +70,12 @@ bool NumaLayout::has_cpus(int node) const {
   return contains(nodes, node);
 }
 
+std::optional<int> NumaLayout::node_of(double cpu) const {
+  if (!(cpu >= 0 && cpu <= std::numeric_limits<int>::max())) return std::nullopt;
+  const auto known = node_of_cpu.find(static_cast<int>(cpu));
+  return known == node_of_cpu.end() ? std::nullopt : std::optional(known->second);
+}
+
 std::size_t NumaLayout::cpus_of(int node) const {
   return static_cast<std::size_t>(
       std::count_if(node_of_cpu.begin(), node_of_cpu.end(), [node](const auto& cpu) { return cpu.second == node; }));
@@ -104,11 +109,15 @@ NumaMemory numa_memory(const RuleContext& context, int node) {
 }
 
 NumaLayout numa_layout(const Snapshot& facts, std::string_view job_cpus) {
+  constexpr std::size_t kMostCpus = 65'536;  // each belongs to one node
   NumaLayout layout;
+  std::size_t told = 0;
   for (const auto& [key, value] : facts) {
     const auto node = node_in_key(key, ".cpus");
-    if (!node) continue;
-    for (const int cpu : parse_cpu_list(value)) layout.node_of_cpu[cpu] = *node;
+    if (!node || told > kMostCpus) continue;
+    const std::vector<int> cpus = parse_cpu_list(value);
+    for (const int cpu : cpus) layout.node_of_cpu[cpu] = *node;
+    told += cpus.size();
   }
   for (const auto& [cpu, node] : layout.node_of_cpu) layout.nodes.push_back(node);
   layout.nodes = sorted_once(std::move(layout.nodes));
@@ -125,20 +134,24 @@ NumaLayout numa_layout(const RuleContext& context) {
   return numa_layout(context.begin.empty() ? context.end : context.begin, context.snapshot_value("job.cpus_allowed"));
 }
 
+std::optional<int> numa_node_number(std::string_view digits) {
+  constexpr std::int64_t kMostNodes = 1024;
+  const auto node = parse_int(digits);
+  return node && *node >= 0 && *node < kMostNodes ? std::optional(static_cast<int>(*node)) : std::nullopt;
+}
+
 std::optional<int> numa_node_in(std::string_view instance) {
   constexpr std::string_view kNode = "node";
   if (const std::size_t slash = instance.rfind('/'); slash != std::string_view::npos) instance.remove_prefix(slash + 1);
   if (!instance.starts_with(kNode)) return std::nullopt;
-  const auto node = parse_int(instance.substr(kNode.size()));
-  return node ? std::optional(static_cast<int>(*node)) : std::nullopt;
+  return numa_node_number(instance.substr(kNode.size()));
 }
 
 std::vector<int> nodes_run_on(const RuleContext& context, const NumaLayout& layout, std::size_t last_cpu) {
   std::vector<int> nodes;
   nodes.reserve(context.telemetry.samples);
   for (const double cpu : context.telemetry.series(last_cpu)) {
-    const auto known = std::isnan(cpu) ? layout.node_of_cpu.end() : layout.node_of_cpu.find(static_cast<int>(cpu));
-    nodes.push_back(known == layout.node_of_cpu.end() ? -1 : known->second);
+    nodes.push_back(layout.node_of(cpu).value_or(-1));
   }
   return nodes;
 }

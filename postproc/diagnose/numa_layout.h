@@ -22,6 +22,8 @@ struct NumaLayout {
   /// The job can leave none of the nodes it is open to, and there are others.
   [[nodiscard]] bool bound() const { return !open.empty() && open.size() < nodes.size(); }
   [[nodiscard]] bool has_cpus(int node) const;
+  /// Of a sample of a cpu's number, which may be any number; nothing where it is not known.
+  [[nodiscard]] std::optional<int> node_of(double cpu) const;
   [[nodiscard]] std::size_t cpus_of(int node) const;
   /// As firmware says: 10 is a node's own memory, 20 and more another socket's. Nothing where the snapshot lacks it.
   [[nodiscard]] std::optional<double> distance(int from, int to) const;
@@ -42,6 +44,8 @@ struct NumaMemory {
 [[nodiscard]] NumaLayout numa_layout(const Snapshot& facts, std::string_view job_cpus);
 [[nodiscard]] NumaLayout numa_layout(const RuleContext& context);
 
+/// The number of a NUMA node; nothing for what is none of any kernel's.
+[[nodiscard]] std::optional<int> numa_node_number(std::string_view digits);
 /// 1 of "node1", "rank0/node1"; nothing for anything else.
 [[nodiscard]] std::optional<int> numa_node_in(std::string_view instance);
 

@@ -118,6 +118,54 @@ TEST(LocalityMap, SaysWhereProcessesRanAndHowFarTheirMemoryAndGpusWere) {
   EXPECT_EQ(map.places[2].processes, Words{"rank1"}) << "never seen on a cpu";
 }
 
+TEST(LocalityMap, TakesNoNumberForAPlaceThatIsNone) {
+  Snapshot facts = two_sockets();
+  // 2^32 + 1 and 2^31 - 1; places beyond those of any kernel.
+  for (const char* node : {"4294967297", "2147483647", "5000000", "-1"}) {
+    facts.emplace_back("numa.node" + std::string(node) + ".cpus", "0-15");
+    facts.emplace_back("net.eth" + std::string(node) + ".numa_node", node);
+  }
+  const LocalityMap map = locality_map(facts, {});
+  ASSERT_EQ(map.places.size(), 3U);
+  EXPECT_EQ(map.places[0].cpus, "0-7");
+  EXPECT_EQ(map.places[1].cpus, "8-15");
+  EXPECT_EQ(map.places[2].numa, std::nullopt);
+  EXPECT_EQ(map.places[2].networks, (Words{"eth-1", "eth2147483647", "eth4294967297", "eth5000000"}));
+  Telemetry telemetry;
+  telemetry.samples = 5;
+  for (const char* metric : {"process.last_cpu", "process.last_cpu"}) {  // twice
+    telemetry.channels.push_back({.metric = metric, .instance = "rank0", .scope = Scope::process});
+    for (const double cpu : {9e18, -1.0, std::numeric_limits<double>::infinity(), 4294967296.0, 3.0}) {
+      telemetry.values.push_back(cpu);
+    }
+  }
+  const auto processes = process_places(telemetry, numa_layout(facts, ""));
+  ASSERT_EQ(processes.size(), 1U);
+  EXPECT_EQ(processes[0].shares, (std::map<int, double>{{0, 1.0}}));
+}
+
+TEST(LocalityMap, IsAsLongAsANodeNeedsWhateverTheTraceHolds) {
+  Snapshot facts{{"numa.node0.cpus", "0-65535"}, {"numa.node1.cpus", "0-65535"}};
+  std::string every_second;
+  for (int cpu = 0; cpu < 65'536; cpu += 2) every_second += std::to_string(cpu) + ',';
+  for (int i = 0; i < 10'000; ++i) {
+    const std::string number = std::to_string(i);
+    facts.emplace_back("irq." + number + ".device", "0000:18:00.0 net eth" + number);
+    facts.emplace_back("irq." + number + ".effective", i < 100 ? every_second : "0-65535");
+    facts.emplace_back("gpu.gpu" + number + ".address", number);
+    facts.emplace_back("net.eth" + number + ".vendor", "0x15b3");
+  }
+  std::size_t bytes = 0;
+  for (const LocalityPlace& place : locality_map(facts, {}).places) {
+    for (const auto* words : {&place.gpus, &place.networks, &place.interrupts}) {
+      EXPECT_LE(words->size(), 65U);
+      for (const std::string& word : *words) bytes += word.size();
+    }
+    if (!place.gpus.empty()) EXPECT_EQ(place.gpus.back(), "and 9936 more");
+  }
+  EXPECT_LT(bytes, 100'000U);
+}
+
 TEST(LocalityMap, SurvivesFactsThatMakeNoSense) {
   Snapshot facts = two_sockets();
   facts.emplace_back("irq.x.device", "");
