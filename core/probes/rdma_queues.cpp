@@ -75,7 +75,8 @@ class QueueWatch {
     for (const RdmaDevice& device : devices) {
       if (!opened.socket) opened = open_netlink(NETLINK_RDMA);
       RdmaTally tally;
-      const std::string problem = count_rdma_queues(opened.socket.get(), buffer_, device, tally);
+      const std::string problem =
+          opened.socket ? count_rdma_queues(opened.socket.get(), buffer_, device, tally) : std::strerror(opened.error);
       if (problem.empty()) {
         append(device, tally, rows);
       } else {

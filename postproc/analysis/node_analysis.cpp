@@ -22,6 +22,7 @@
 #include "postproc/diagnose/lossy_ways.h"
 #include "postproc/diagnose/numa_layout.h"
 #include "postproc/diagnose/run_rules.h"
+#include "postproc/peers/node_pair.h"
 #include "postproc/telemetry/job.h"
 #include "postproc/telemetry/metric_facts.h"
 #include "postproc/telemetry/snapshot_facts.h"
@@ -228,6 +229,19 @@ LocalityMap where_it_ran(const Telemetry& telemetry, const Snapshot& begin, cons
   return map;
 }
 
+/// The configuration that nodes of a job are compared by. GPUs have other numbers on each of them, and may answer late.
+Snapshot compared_facts(const NodeTrace& trace) {
+  std::set<std::string> names;
+  for (const Snapshot* snapshot : {&trace.begin, &trace.end}) {
+    for (const auto& [key, value] : *snapshot) {
+      if (key.starts_with("gpu.gpu") && key.ends_with(".name") && !value.empty()) names.insert(value);
+    }
+  }
+  Snapshot facts = trace.begin;
+  if (!names.empty()) facts.emplace_back(kGpuModels, listed(std::vector<std::string>(names.begin(), names.end())));
+  return facts;
+}
+
 /// What a summary is made of. `telemetry` is the job, or for a long one the job with longer steps; `detection`, totals
 /// and `step_seconds` are of the trace's own samples.
 struct NodeView {
@@ -264,7 +278,7 @@ NodeSummary summarise(const NodeView& view, const AnalysisSettings& settings) {
   summary.addresses = addresses_in(trace.begin);
   summary.expected_nodes = expected_nodes(trace.begin);
   summary.aggregates = aggregates(telemetry, view.step_seconds, view.totals.channels, summary.live_channels);
-  summary.profile = profile_of(telemetry, trace.begin);
+  summary.profile = profile_of(telemetry, compared_facts(trace));
 
   Report& part = summary.part;
   fill_job(trace, summary.seconds, part);

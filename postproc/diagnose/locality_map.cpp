@@ -3,7 +3,6 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <set>
 
@@ -24,7 +23,7 @@ constexpr std::size_t kMostGpus = 64;      // of a process
 constexpr std::size_t kMostVectors = 256;  // the collector tells of half as many
 constexpr std::size_t kMostInPlace = 64;   // of a kind
 constexpr std::size_t kLongestList = 200;  // characters of a list of cpus
-constexpr double kWorthAWord = 0.01;  // of a process's time or memory
+constexpr double kWorthAWord = 0.01;       // of a process's time or memory
 
 class Facts {
  public:
@@ -38,9 +37,7 @@ class Facts {
     const auto found = values_.find(key);
     return found == values_.end() ? "" : found->second;
   }
-  [[nodiscard]] int numa(const std::string& key) const {
-    return numa_node_number(value(key)).value_or(kNoPlace);
-  }
+  [[nodiscard]] int numa(const std::string& key) const { return numa_node_number(value(key)).value_or(kNoPlace); }
   /// "eth0" of "net.eth0.mtu" for "net." and ".mtu", in the order of keys.
   [[nodiscard]] std::set<std::string> names(std::string_view begin, std::string_view end) const {
     std::set<std::string> found;

@@ -1,7 +1,6 @@
 #include "postproc/diagnose/numa_layout.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 #include "hdf5schema/basics/text.h"

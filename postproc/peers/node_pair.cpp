@@ -16,6 +16,7 @@ namespace reveal {
 namespace {
 
 constexpr auto kLess = PairMetric::Worse::less;
+constexpr std::string_view kProcessor = "cpu.model";
 
 constexpr double kBeyondErrors = 3;  // standard errors of the mean difference
 constexpr double kPersistent = 0.5;  // of the least difference, in each block that counts
@@ -29,7 +30,7 @@ constexpr std::array kPairMetrics = {
     PairMetric{.words = "cpu clock",
                .metric = "platform.busy_frequency",
                .rules = "cpu.thermal_throttle cpu.power_cap cpu.governor_powersave cpu.freq_oscillation",
-               .of_model = true,
+               .model = kProcessor,
                .worse = kLess,
                .factor = kClockFactor,
                .difference = 150e6,
@@ -38,7 +39,7 @@ constexpr std::array kPairMetrics = {
     PairMetric{.words = "cpu clock",
                .metric = "cpu.frequency",
                .rules = "cpu.thermal_throttle cpu.power_cap cpu.governor_powersave cpu.freq_oscillation",
-               .of_model = true,
+               .model = kProcessor,
                .worse = kLess,
                .factor = kClockFactor,
                .difference = 150e6,
@@ -47,7 +48,7 @@ constexpr std::array kPairMetrics = {
     PairMetric{.words = "cpu clock against its nominal one",
                .metric = "pmu.clock_ratio",
                .rules = "cpu.thermal_throttle cpu.power_cap cpu.governor_powersave cpu.freq_oscillation",
-               .of_model = true,
+               .model = kProcessor,
                .worse = kLess,
                .factor = kClockFactor,
                .difference = 0.1,
@@ -56,6 +57,7 @@ constexpr std::array kPairMetrics = {
     PairMetric{.words = "GPU clock",
                .metric = "gpu.sm_clock",
                .rules = "gpu.thermal_throttle gpu.power_cap gpu.hw_slowdown gpu.clocks_locked_low",
+               .model = kGpuModels,
                .worse = kLess,
                .factor = kClockFactor,
                .difference = 100e6,
@@ -169,14 +171,14 @@ constexpr std::array kPairMetrics = {
     PairMetric{.words = "cycles that waited for memory or units",
                .metric = "pmu.stall_ratio",
                .rules = "numa.mem_remote mem.bw_saturated",
-               .of_model = true,
+               .model = kProcessor,
                .factor = 1.25,
                .difference = 0.1,
                .work = "job.cpu_time"},
     PairMetric{.words = "memory accesses to another NUMA node",
                .metric = "pmu.remote_share",
                .rules = "numa.mem_remote numa.unbound_migrating numa.single_node_pileup",
-               .of_model = true,
+               .model = kProcessor,
                .factor = 2,
                .difference = 0.2,
                .work = "job.cpu_time"},
@@ -193,6 +195,7 @@ constexpr std::array kSettings = {
     "cpu.no_turbo",
     "cpu.power_limit.*",
     "cpu.smt",
+    "gpu.models",
     "irq.irqbalance",
     "kernel.clocksource",
     "kernel.numa_balancing",

@@ -15,6 +15,8 @@
 namespace reveal {
 
 inline constexpr std::string_view kPairRule = "node.pair_differs";
+/// A setting: names of the job's GPUs on a node.
+inline constexpr std::string_view kGpuModels = "gpu.models";
 /// Of its findings, until earlier runs know better.
 inline constexpr std::string_view kNoMajority =
     "Two nodes are no majority: which of them is the unusual one cannot be told from this run.";
@@ -27,7 +29,7 @@ struct PairMetric {
   std::string_view words;
   std::string_view metric;
   std::string_view rules = {};  // whose finding on the worse node alone says why
-  bool of_model = false;        // processors of another model differ in it by nature
+  std::string_view model = {};  // the setting by which nodes differ in it by nature
   std::string_view per = {};    // divided by it: a time for each request, a share of all segments
   Worse worse = Worse::more;
   double factor = 1;      // of the larger to the smaller value, at least

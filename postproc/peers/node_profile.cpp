@@ -22,7 +22,8 @@ constexpr std::size_t kLinePoints = 160;
 constexpr std::size_t kMostLines = 150;
 constexpr std::size_t kMostChannels = 400;
 constexpr std::size_t kFewInstances = 8;
-constexpr std::size_t kMostForeignBlocks = 10'000;  // of a file that somebody else may have written
+constexpr std::int64_t kLatest = INT64_MAX / 4;      // as traces have it: sums of times stay numbers
+constexpr std::int64_t kMostForeignBlocks = 10'000;  // of a file that somebody else may have written
 constexpr std::size_t kMostForeignLine = 100'000;
 constexpr int kLineLevels = 64;
 constexpr char kFirstLevel = '0';  // '0' to 'o' in ASCII, without quotes; a backslash must be escaped, and JSON does it
@@ -142,8 +143,8 @@ class Shaper {
 
   void add(const std::string& name, const std::string& unit, const Channel& channel, const Values& values) {
     const PresentValues all = present_values(values);
-    if (all.present == 0) return;
     const double mean = all.mean();
+    if (!std::isfinite(mean)) return;  // nothing was measured, or something that is no number
     const double low = all.low;
     const double high = all.high;
     if (low == 0 && high == 0) {
@@ -335,11 +336,12 @@ double line_value(const ProfileChannel& channel, std::size_t i) {
 
 void check_profile(NodeProfile& profile) {
   const bool sound = profile.block_ns > 0 && profile.line_step_ns > 0 && profile.end_utc_ns >= profile.begin_utc_ns &&
-                     profile.begin_utc_ns >= 0;
+                     profile.begin_utc_ns >= 0 && profile.end_utc_ns <= kLatest && profile.block_ns <= kLatest &&
+                     (profile.end_utc_ns - profile.begin_utc_ns) / profile.block_ns <= kMostForeignBlocks;
   if (!sound) throw Error("a profile without a time axis");
   profile.first_block = profile.begin_utc_ns / profile.block_ns;
   for (const ProfileChannel& channel : profile.channels) {
-    if (!std::isfinite(channel.mean) || channel.blocks.size() > kMostForeignBlocks ||
+    if (!std::isfinite(channel.mean) || channel.blocks.size() > std::size_t{kMostForeignBlocks} ||
         channel.line.size() > kMostForeignLine) {
       throw Error("a profile with impossible numbers");
     }

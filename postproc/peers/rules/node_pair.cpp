@@ -16,7 +16,8 @@
 namespace reveal {
 namespace {
 
-constexpr std::size_t kMostShown = 4;  // of each kind
+constexpr std::size_t kMostShown = 4;      // of each kind
+constexpr std::size_t kLongestValue = 80;  // of a setting, in characters
 
 struct Pair {
   const NodeProfile* first = nullptr;
@@ -55,8 +56,12 @@ Evidence evidence_at(const PairDifference& one, const NodeProfile& node, double 
 }
 
 Evidence evidence_at(const PairSetting& one, const NodeProfile& node, const std::string& value, TimeSpan job) {
-  return {
-      .metric = one.key, .instance = value, .node = node.node, .feature = "value", .span = job, .detectors = {"PEERS"}};
+  return {.metric = one.key,
+          .instance = shortened(value, kLongestValue),
+          .node = node.node,
+          .feature = "value",
+          .span = job,
+          .detectors = {"PEERS"}};
 }
 
 bool found_on(std::span<const Finding> found, std::string_view rule, const std::string& node) {
@@ -95,21 +100,25 @@ Finding describe(const Pair& pair, const std::vector<PairDifference>& difference
   finding.severity = differences.empty() ? Severity::info : Severity::notice;
   finding.impact.how = "not known: the nodes differ, but nothing was seen to wait for it";
   std::vector<std::string> words;
-  for (std::size_t i = 0; i < std::min(differences.size(), kMostShown); ++i) {
-    const PairDifference& one = differences[i];
+  for (const PairDifference& one : differences) {
     words.push_back(fmt::format("{} ({} on {}, {} on {})", one.metric->words, quantity(one.first, one.unit), first,
                                 quantity(one.second, one.unit), second));
+    if (words.size() > kMostShown) continue;
     finding.evidence.push_back(evidence_at(one, *pair.first, one.first, one.second, context.job));
     finding.evidence.push_back(evidence_at(one, *pair.second, one.second, one.first, context.job));
   }
   std::vector<std::string> set;
   for (std::size_t i = 0; i < std::min(settings.size(), kMostShown); ++i) {
     const PairSetting& one = settings[i];
-    set.push_back(fmt::format("{} is {} on {} and {} on {}", one.key, one.first, first, one.second, second));
+    set.push_back(fmt::format("{} is {} on {} and {} on {}", one.key, shortened(one.first, kLongestValue), first,
+                              shortened(one.second, kLongestValue), second));
     finding.evidence.push_back(evidence_at(one, *pair.first, one.first, context.job));
     finding.evidence.push_back(evidence_at(one, *pair.second, one.second, context.job));
   }
-  if (settings.size() > kMostShown) set.push_back(fmt::format("{} more settings differ", settings.size() - kMostShown));
+  if (settings.size() > kMostShown) {
+    const std::size_t more = settings.size() - kMostShown;
+    set.push_back(fmt::format("{} more {}", more, more == 1 ? "setting differs" : "settings differ"));
+  }
   if (!differences.empty()) {
     finding.subsystem = differences.front().subsystem;
     finding.sentence = fmt::format("{} and {} do the same work, and differed all the time in {}. ", first, second,
@@ -131,9 +140,10 @@ std::vector<Finding> check(const JobRuleContext& context, const EffectiveRule& r
   for (const Pair& pair : pairs_in(context)) {
     auto differences = pair_differences(*pair.first, *pair.second, rule);
     const auto settings = pair_settings(*pair.first, *pair.second);
-    const bool alike = std::none_of(settings.begin(), settings.end(),
-                                    [](const PairSetting& setting) { return setting.key == "cpu.model"; });
-    std::erase_if(differences, [alike](const PairDifference& one) { return one.metric->of_model && !alike; });
+    std::erase_if(differences, [&settings](const PairDifference& one) {
+      return std::any_of(settings.begin(), settings.end(),
+                         [&one](const PairSetting& setting) { return setting.key == one.metric->model; });
+    });
     if (differences.empty() && settings.empty()) continue;
     findings.push_back(describe(pair, differences, settings, context, rule));
   }

@@ -34,6 +34,14 @@ NodeSummary summary(const std::string& node, double outsider_begin = -1) {
   return summary;
 }
 
+TEST(Summary, ComparesNodesByTheModelsOfTheirGpus) {
+  NodeTrace one = trace("n01", 120);
+  one.begin = {{"gpu.gpu0.name", "H100"}, {"gpu.gpu1.name", "H100"}};
+  one.end = {{"gpu.gpu2.name", "A100"}, {"gpu.gpu3.name", ""}};
+  const NodeSummary summary = analyse(one, {});
+  EXPECT_EQ(summary.profile.facts, (Snapshot{{"gpu.models", "A100, H100"}})) << "the numbers of GPUs are no setting";
+}
+
 TEST(Summary, ComesBackAsItWasWritten) {
   const NodeSummary written = summary("n01", 50);
   const NodeSummary read = parse_summary(render_summary(written));

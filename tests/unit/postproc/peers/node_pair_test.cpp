@@ -32,6 +32,8 @@ const std::map<std::string, Metric> kMetrics = {
     {"cpu.steal", {Kind::counter, Unit::nanoseconds}},
     {"cpu.utilization", {Kind::gauge, Unit::ratio}},
     {"cpu.frequency", {Kind::gauge, Unit::hertz, Scope::cpu}},
+    {"gpu.utilization", {Kind::gauge, Unit::percent, Scope::device, Subsystem::gpu}},
+    {"gpu.sm_clock", {Kind::gauge, Unit::hertz, Scope::device, Subsystem::gpu}},
     {"job.cpu_time", {Kind::counter, Unit::nanoseconds, Scope::job, Subsystem::process}},
     {"job.wait_time", {Kind::counter, Unit::nanoseconds, Scope::job, Subsystem::process}},
     {"job.threads", {Kind::gauge, Unit::count, Scope::job, Subsystem::process}},
@@ -253,6 +255,57 @@ TEST(RuleNodePair, DoesNotHoldAnotherModelAgainstANode) {
   ASSERT_EQ(findings.size(), 1U);
   EXPECT_EQ(findings[0].severity, Severity::info);
   EXPECT_EQ(findings[0].sentence.find("clock"), std::string::npos) << findings[0].sentence;
+}
+
+TEST(RuleNodePair, DoesNotHoldAnotherModelOfGpuAgainstANode) {
+  PairJob job;
+  for (Levels* levels : {&job.first, &job.second}) (*levels)["gpu.utilization"] = always(97);
+  job.first["gpu.sm_clock"] = always(1.98e9);
+  job.second["gpu.sm_clock"] = always(1.41e9);
+  job.first_facts = job.second_facts = {{"gpu.models", "NVIDIA H100"}};
+  const auto found = job.findings();
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_NE(found[0].sentence.find("GPU clock (1.98 GHz on n1, 1.41 GHz on n2)"), std::string::npos)
+      << found[0].sentence;
+  job.second_facts = {{"gpu.models", "NVIDIA A100"}};
+  const auto others = job.findings();
+  ASSERT_EQ(others.size(), 1U);
+  EXPECT_EQ(others[0].severity, Severity::info);
+  EXPECT_EQ(others[0].sentence.find("GPU clock"), std::string::npos) << others[0].sentence;
+  EXPECT_NE(others[0].sentence.find("NVIDIA A100 on n2"), std::string::npos) << others[0].sentence;
+}
+
+TEST(RuleNodePair, CountsWhatItDoesNotList) {
+  PairJob job;
+  job.second["cpu.frequency"] = always(1.9e9);
+  job.second["cpu.steal"] = always(0.6e9);
+  job.second["tcp.RetransSegs"] = always(160);
+  job.second["disk.write_time"] = always(0.4e9);
+  job.second["vmstat.allocstall_movable"] = always(300);
+  for (const char* key : {"cpu.boost", "cpu.governor", "cpu.no_turbo", "cpu.smt", "irq.irqbalance"}) {
+    job.first_facts.emplace_back(key, "a");
+    job.second_facts.emplace_back(key, "b");
+  }
+  const auto found = job.findings();
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_NE(found[0].sentence.find(" and 1 more. "), std::string::npos) << found[0].sentence;
+  EXPECT_NE(found[0].sentence.find("; 1 more setting differs."), std::string::npos) << found[0].sentence;
+  EXPECT_EQ(found[0].evidence.size(), 16U);
+}
+
+TEST(RuleNodePair, IsReadableWhateverSettingsTheTracesHold) {
+  PairJob job;
+  const std::string noise = "\x1b[31m\n<script>";
+  for (int i = 0; i < 50'000; ++i) {
+    const std::string key = "net.eth" + std::to_string(i) + ".mtu";
+    job.first_facts.emplace_back(key, noise + std::string(1000, 'x'));
+    job.second_facts.emplace_back(key, noise);
+  }
+  const auto found = job.findings();
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_LT(found[0].sentence.size(), 1500U);
+  EXPECT_EQ(found[0].sentence.find('\x1b'), std::string::npos);
+  EXPECT_NE(found[0].sentence.find("49996 more settings differ"), std::string::npos) << found[0].sentence;
 }
 
 TEST(RuleNodePair, KnowsTheRulesThatItFollows) {

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <limits>
+#include <tuple>
 
 #include "postproc/peers/job_rule.h"
 #include "postproc/peers/peer_groups.h"
@@ -456,6 +457,15 @@ TEST(PeersProfile, RefusesWhatIsNone) {
   std::string no_axis = whole;
   no_axis.replace(no_axis.find("\"block_ns\":"), 12, "\"block_ns\":-");
   EXPECT_ANY_THROW(static_cast<void>(read_profile(no_axis)));
+  NodeProfile endless = job.record()[0];
+  for (const auto& [begin, end, block] : {std::tuple<std::int64_t, std::int64_t, std::int64_t>{0, INT64_MAX / 8, 1},
+                                          {INT64_MAX - 2, INT64_MAX, 1},
+                                          {0, 10, INT64_MAX}}) {
+    endless.begin_utc_ns = begin;
+    endless.end_utc_ns = end;
+    endless.block_ns = block;
+    EXPECT_ANY_THROW(static_cast<void>(read_profile(text_of(endless)))) << begin << ' ' << end << ' ' << block;
+  }
   std::string later = whole;
   later.insert(1, "\"something_new\":{},");
   EXPECT_NO_THROW(static_cast<void>(read_profile(later))) << "unknown keys are left alone";
@@ -478,6 +488,8 @@ TEST(PeersProfile, AddsUpInstancesAndKnowsTheBusiest) {
   add("cpu.frequency", "cpu1", Kind::gauge, Unit::hertz, Scope::cpu, [](std::size_t) { return 3e9; });
   add("net.drops", "", Kind::event, Unit::count, Scope::node, [](std::size_t) { return 0.0; });
   add("gone", "", Kind::gauge, Unit::count, Scope::node, [&](std::size_t) { return nan; });
+  add("endless", "", Kind::gauge, Unit::ratio, Scope::node,
+      [](std::size_t t) { return t == 0 ? std::numeric_limits<double>::infinity() : 1.0; });
   const NodeProfile profile = profile_of(telemetry, {{"kernel.boot_id", "x"}, {"cpu.governor", "performance"}});
   ASSERT_NE(profile.find("cpu.softirq"), nullptr);
   EXPECT_DOUBLE_EQ(profile.find("cpu.softirq")->mean, 0.4);
@@ -486,6 +498,7 @@ TEST(PeersProfile, AddsUpInstancesAndKnowsTheBusiest) {
   EXPECT_DOUBLE_EQ(profile.find("cpu.frequency")->mean, 2.5e9) << "frequencies do not add up";
   EXPECT_TRUE(profile.is_zero("net.drops"));
   EXPECT_EQ(profile.find("gone"), nullptr);
+  EXPECT_EQ(profile.find("endless"), nullptr) << "a file may hold what no kernel measures";
   EXPECT_FALSE(profile.is_zero("gone")) << "not measured is not 0";
   EXPECT_EQ(profile.block_ns, 2'000'000'000);
   EXPECT_EQ(profile.facts.size(), 1U) << "a name of the node is no configuration";
