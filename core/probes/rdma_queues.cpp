@@ -162,6 +162,7 @@ class RdmaQueuesProbe final : public Probe {
           "container's own pid namespace)");
     }
     if (left_out_) add("only the first " + std::to_string(kMostPlaces) + " pairs of a process and a device have rows");
+    if (devices_left_out_) add("only the first " + std::to_string(kMostDevices) + " devices are measured");
     if (child_.longest_pause_ns() > period_.count()) {
       add("queue pairs were asked for only every " + std::to_string(child_.longest_pause_ns() / kSecond) +
           " s at times, because one look at all of them takes long");
@@ -247,6 +248,7 @@ class RdmaQueuesProbe final : public Probe {
     of_nobody_ = std::max(of_nobody_, of_nobody);
     auto device = find_device(name);
     if (device == devices_.end()) {
+      devices_left_out_ = devices_left_out_ || devices_.size() == kMostDevices;
       if (devices_.size() == kMostDevices || name.empty()) return;
       device = devices_.insert(devices_.end(), Device{.name = std::string(name)});
     }
@@ -308,6 +310,7 @@ class RdmaQueuesProbe final : public Probe {
   bool has_answered_ = false;
   bool hangs_ = false;
   bool left_out_ = false;
+  bool devices_left_out_ = false;
 };
 
 std::unique_ptr<Probe> open_rdma_queues(const ProbeContext& context) {

@@ -25,7 +25,10 @@ std::string die_or_wait(const std::string& /*root*/, std::string_view request) {
 
 class ChildOfAProbe {
  public:
-  ChildOfAProbe() { writer_.start(); }
+  ChildOfAProbe() {
+    writer_.start();
+    second(1);
+  }
   [[nodiscard]] std::string patient_answer() {
     for (int i = 0; i < 2000; ++i) {
       if (const std::string_view text = child.answer(); !text.empty()) return std::string(text);

@@ -150,6 +150,19 @@ TEST(RdmaQueuesProbe, BelievesNoRecordingThatALookTookAges) {
             "queue pairs were asked for only every 3600 s at times, because one look at all of them takes long");
 }
 
+TEST(RdmaQueuesProbe, SaysThatItLeftDevicesOut) {
+  std::string devices = "ok 1000 5000\n";
+  for (int i = 0; i < 65; ++i) {
+    const std::string name = "mlx5_" + std::to_string(i);
+    devices.append("device ").append(name).append(" 0\nprocess 51 ").append(name).append(" 1 1\n");
+  }
+  const RecordedQueues recorded(devices + "end\n");
+  const ReplayedQueues replayed(recorded);
+  EXPECT_EQ(replayed.on("mlx5_63"), 1);
+  EXPECT_EQ(replayed.on("mlx5_64"), kMissing);
+  EXPECT_EQ(replayed.coverage().reason, "only the first 64 devices are measured");
+}
+
 TEST(RdmaQueuesProbe, IsAbsentWhereNothingCanBeAskedFor) {
   const TestHost host;
   host.process(50, 1, "solver", 10, 5);
