@@ -371,6 +371,47 @@ def node_list_bomb(trace):
         replaced(file, "node/begin", data=data, dtype=dtype)
 
 
+def with_facts(trace, facts):
+    with h5py.File(trace, "r+") as file:
+        data = [(key.encode(), value.encode()) for key, value in sorted(facts.items())]
+        dtype = np.dtype([("key", f"S{max(len(key) for key, _ in data)}"),
+                          ("value", f"S{max(len(value) for _, value in data)}")])
+        replaced(file, "node/begin", data=np.array(data, dtype), dtype=dtype)
+
+
+@kind
+def places_without_end(trace):
+    facts = {"job.cpus_allowed": "0-65535", "cpu.online": "0-65535", "irq.irqbalance": "not running",
+             "kernel.release": "6.1"}
+    for i in range(1000):
+        facts |= {f"numa.node{i}.cpus": "0-65535", f"numa.node{i}.distance": "10 " * 100}
+    for i in range(2500):
+        facts |= {f"irq.{i}.device": f"{i} net eth{i}", f"irq.{i}.effective": "0-65535", f"irq.{i}.numa_node": "1",
+                  f"gpu.gpu{i}.address": f"{i}", f"net.eth{i}.numa_node": f"{i}"}
+    with_facts(trace, facts)
+
+
+@kind
+def ports_without_end(trace):
+    facts = {"kernel.release": "6.1"}
+    for i in range(3000):
+        facts |= {f"rdma.m{i}.1.state": "ACTIVE", f"rdma.m{i}.numa_node": "4294967297", f"pci.{i}.class": "network",
+                  f"pci.{i}.width": "1", f"pci.{i}.max_width": "9" * 400}
+    with_facts(trace, facts)
+
+
+@kind
+def lists_without_end(trace):
+    endless = "0-65535," * 8000
+    with_facts(trace, {"job.cpus_allowed": endless, "cpu.online": endless, "numa.node0.cpus": endless,
+                       "numa.node1.cpus": endless, "cpu_threads.0": endless, "gpu.gpu0.local_cpus": endless})
+
+
+@kind
+def too_many_facts(trace):
+    with_facts(trace, {f"k{i}": "v" for i in range(100_000)})
+
+
 @kind
 def node_name_with_escapes(trace):
     with h5py.File(trace, "r+") as file:
