@@ -44,7 +44,7 @@ std::string steering_of(const std::map<int, std::string>& queues) {
 
 /// Whose packets each transmit queue takes: "0:0-3 1:4-7", "0-63:none"; "" where the kernel does not say it.
 std::string senders_of(const std::map<int, std::string>& masks) {
-  constexpr std::size_t kLongest = 900;            // a longer value would widen all facts of a trace
+  constexpr std::size_t kLongest = 380;            // what is longer than 400 is cut anywhere
   std::map<std::string, std::vector<int>> queues;  // by their cpus
   for (const auto& [queue, mask] : masks) {
     if (!mask.empty()) queues[format_cpu_list(cpus_of_mask(mask))].push_back(queue);
