@@ -202,7 +202,7 @@ constexpr std::array kSettings = {
     "kernel.release",
     "net.*.mtu",
     "net.tcp_congestion_control",
-    "numa.*.hugepages-*",
+    "numa.*.hugepages-1048576kB",
     "rdma.*.rate",
     "rdma.*.state",
     "vm.dirty_*",

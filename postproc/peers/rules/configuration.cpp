@@ -5,6 +5,7 @@
 #include <array>
 #include <set>
 
+#include "hdf5schema/basics/text.h"
 #include "postproc/peers/job_rule.h"
 #include "postproc/words/lists.h"
 
@@ -16,6 +17,8 @@ constexpr std::string_view kMtuId = "net.mtu_mismatch";
 constexpr std::string_view kDriftId = "node.config_drift";
 constexpr std::string_view kLinkId = "ib.link_degraded";
 
+constexpr std::string_view kOfNumaNode = "numa.node";
+
 struct Concern {
   std::string_view begin;  // of the fact's key
   std::string_view end;
@@ -25,7 +28,7 @@ struct Concern {
 // The first that fits.
 constexpr std::array kConcerns = {
     Concern{"vm.hugepages-", "", kHugePagesId},
-    Concern{"numa.node", "kB", kHugePagesId},  // "numa.node0.hugepages-1048576kB"
+    Concern{kOfNumaNode, "kB", kHugePagesId},  // "numa.node0.hugepages-1048576kB"
     Concern{"vm.transparent_hugepage", "", kHugePagesId},
     Concern{"net.", ".mtu", kMtuId},
     Concern{"rdma.", ".rate", kLinkId},
@@ -38,6 +41,16 @@ std::string_view rule_for(std::string_view key) {
              kConcerns.begin(), kConcerns.end(),
              [&](const Concern& concern) { return key.starts_with(concern.begin) && key.ends_with(concern.end); })
       ->rule;
+}
+
+/// Pages that are set aside while a node runs are taken where memory is free: on one NUMA node a few less than usual.
+bool is_alike(const FactDifference& fact) {
+  constexpr double kAlike = 0.1;
+  const auto pages = parse_int(fact.value);
+  const auto usual = parse_int(fact.usual);
+  if (!fact.key.starts_with(kOfNumaNode) || !pages || !usual) return false;
+  const auto [less, more] = std::minmax({static_cast<double>(*pages), static_cast<double>(*usual)});
+  return more - less <= kAlike * more;
 }
 
 Evidence evidence_of(const FactDifference& fact, TimeSpan job) {
@@ -76,7 +89,7 @@ std::vector<Finding> of_facts(const JobRuleContext& context, const EffectiveRule
                               Severity severity) {
   std::vector<const FactDifference*> facts;
   for (const FactDifference& fact : context.comparison.facts) {
-    if (rule_for(fact.key) == id) facts.push_back(&fact);
+    if (rule_for(fact.key) == id && !is_alike(fact)) facts.push_back(&fact);
   }
   if (facts.empty()) return {};
   return {describe(rule, facts, severity, context.job)};

@@ -322,6 +322,12 @@ TEST(ConfigurationFindings, TellHugePagesOfEachSizeAndOfEachNumaNode) {
     EXPECT_EQ(findings[0].id, "mem.hugepages_inconsistent") << key;
     EXPECT_NE(findings[0].sentence.find("n0003 has " + key + " = 16, the others 8"), std::string::npos);
   }
+  SpmdJob job;
+  auto profiles = job.record();
+  for (NodeProfile& profile : profiles) {
+    profile.facts = {{"numa.node0.hugepages-2048kB", profile.node == "n0003" ? "500" : "512"}};
+  }
+  EXPECT_TRUE(found_in(compared(profiles), {1, 2}).empty()) << "less memory was free there when they were set aside";
 }
 
 TEST(Peers, IgnoreMemoryThatEarlierJobsLeft) {
