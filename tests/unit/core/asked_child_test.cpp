@@ -11,7 +11,7 @@
 #include "hdf5schema/trace_reader.h"
 #include "test_host.h"
 
-namespace reveal {
+namespace reveal::tests::asked_child_test {
 namespace {
 
 /// Dies, answers at once, or waits for a file.
@@ -141,4 +141,4 @@ TEST(AskedChild, CountsAnswersThatWereNotWholeAndTellsEachReasonOnce) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::asked_child_test

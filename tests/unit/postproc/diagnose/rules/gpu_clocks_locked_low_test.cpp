@@ -2,7 +2,7 @@
 
 #include "gpu_training.h"
 
-namespace reveal {
+namespace reveal::tests::gpu_clocks_locked_low_test {
 namespace {
 
 using R = RuleRecording;
@@ -40,4 +40,4 @@ TEST(RuleGpuClocks, NamesAClockThatASettingHolds) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::gpu_clocks_locked_low_test

@@ -2,7 +2,7 @@
 
 #include "gpu_training.h"
 
-namespace reveal {
+namespace reveal::tests::gpu_healthy_test {
 namespace {
 
 TEST(RuleGpuHealthy, TrainingHasNoFindingOfAnyRule) {
@@ -17,4 +17,4 @@ TEST(RuleGpuHealthy, TrainingHasNoFindingOfAnyRule) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::gpu_healthy_test

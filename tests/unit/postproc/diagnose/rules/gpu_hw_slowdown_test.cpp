@@ -2,7 +2,7 @@
 
 #include "gpu_training.h"
 
-namespace reveal {
+namespace reveal::tests::gpu_hw_slowdown_test {
 namespace {
 
 using R = RuleRecording;
@@ -26,4 +26,4 @@ TEST(RuleGpuSlowdown, TellsThePowerBrakeFromHeatAndFromAChangeOfState) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::gpu_hw_slowdown_test

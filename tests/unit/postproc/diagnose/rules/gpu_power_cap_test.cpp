@@ -2,7 +2,7 @@
 
 #include "gpu_training.h"
 
-namespace reveal {
+namespace reveal::tests::gpu_power_cap_test {
 namespace {
 
 using R = RuleRecording;
@@ -31,4 +31,4 @@ TEST(RuleGpuPowerCap, ComparesWithOthersOfTheKindWhereTheDefaultIsNotTold) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::gpu_power_cap_test

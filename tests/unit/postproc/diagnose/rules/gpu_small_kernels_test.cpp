@@ -2,7 +2,7 @@
 
 #include "gpu_training.h"
 
-namespace reveal {
+namespace reveal::tests::gpu_small_kernels_test {
 namespace {
 
 using R = RuleRecording;
@@ -30,4 +30,4 @@ TEST(RuleGpuSmallKernels, IsSilentOnWorkBoundByMemoryOnHardWorkAndOnFreeCpus) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::gpu_small_kernels_test

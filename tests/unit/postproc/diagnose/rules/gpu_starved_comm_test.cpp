@@ -3,7 +3,7 @@
 #include "gpu_starving.h"
 #include "hdf5schema/basics/error.h"
 
-namespace reveal {
+namespace reveal::tests::gpu_starved_comm_test {
 namespace {
 
 using R = RuleRecording;
@@ -58,4 +58,4 @@ TEST(RuleGpuStarvedComm, IsSilentWithoutBurstsAndWhereCpusPrepareTheData) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::gpu_starved_comm_test

@@ -3,7 +3,7 @@
 #include "gpu_starving.h"
 #include "hdf5schema/basics/error.h"
 
-namespace reveal {
+namespace reveal::tests::gpu_starved_input_test {
 namespace {
 
 using R = RuleRecording;
@@ -54,4 +54,4 @@ TEST(RuleGpuStarvedInput, LeavesNarrowCpusToTheirOwnRule) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::gpu_starved_input_test

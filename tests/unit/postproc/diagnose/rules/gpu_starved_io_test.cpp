@@ -3,7 +3,7 @@
 #include "gpu_starving.h"
 #include "hdf5schema/basics/error.h"
 
-namespace reveal {
+namespace reveal::tests::gpu_starved_io_test {
 namespace {
 
 using R = RuleRecording;
@@ -29,4 +29,4 @@ TEST(RuleGpuStarvedIo, SaysWhatWasNotMeasured) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::gpu_starved_io_test

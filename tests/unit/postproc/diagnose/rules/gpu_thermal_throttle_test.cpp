@@ -3,7 +3,7 @@
 #include "gpu_training.h"
 #include "hdf5schema/basics/error.h"
 
-namespace reveal {
+namespace reveal::tests::gpu_thermal_throttle_test {
 namespace {
 
 using R = RuleRecording;
@@ -44,4 +44,4 @@ TEST(RuleGpuThermal, SaysWhatWasNotMeasured) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::gpu_thermal_throttle_test
