@@ -6,7 +6,7 @@
 #include "postproc/diagnose/gpu_signals.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal::rules::gpu_clocks_locked_low {
+namespace reveal {
 namespace {
 
 constexpr std::string_view kSetting[] = {"gpu.reason_application_clocks"};
@@ -114,4 +114,4 @@ const RegisteredRule kRule{{
 }};
 
 }  // namespace
-}  // namespace reveal::rules::gpu_clocks_locked_low
+}  // namespace reveal

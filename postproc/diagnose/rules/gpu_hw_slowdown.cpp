@@ -6,7 +6,7 @@
 #include "postproc/diagnose/gpu_signals.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal::rules::gpu_hw_slowdown {
+namespace reveal {
 namespace {
 
 constexpr std::string_view kHardware[] = {"gpu.reason_power_brake", "gpu.reason_hw_slowdown"};
@@ -51,4 +51,4 @@ const RegisteredRule kRule{{
 }};
 
 }  // namespace
-}  // namespace reveal::rules::gpu_hw_slowdown
+}  // namespace reveal

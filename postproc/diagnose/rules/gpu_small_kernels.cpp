@@ -6,7 +6,7 @@
 #include "postproc/diagnose/gpu_signals.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal::rules::gpu_small_kernels {
+namespace reveal {
 namespace {
 
 std::vector<Finding> check_small_kernels(const RuleContext& context) {
@@ -74,4 +74,4 @@ const RegisteredRule kRule{{
 }};
 
 }  // namespace
-}  // namespace reveal::rules::gpu_small_kernels
+}  // namespace reveal

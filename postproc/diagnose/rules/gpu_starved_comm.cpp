@@ -8,7 +8,7 @@
 #include "postproc/diagnose/gpu_signals.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal::rules::gpu_starved_comm {
+namespace reveal {
 namespace {
 
 /// Bytes a second that GPUs sent over NVLink.
@@ -126,4 +126,4 @@ const RegisteredRule kRule{{
 }};
 
 }  // namespace
-}  // namespace reveal::rules::gpu_starved_comm
+}  // namespace reveal

@@ -8,7 +8,7 @@
 #include "postproc/diagnose/gpu_signals.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal::rules::gpu_starved_input {
+namespace reveal {
 namespace {
 
 std::vector<Finding> check_input(const RuleContext& context) {
@@ -89,4 +89,4 @@ const RegisteredRule kRule{{
 }};
 
 }  // namespace
-}  // namespace reveal::rules::gpu_starved_input
+}  // namespace reveal

@@ -7,7 +7,7 @@
 #include "postproc/diagnose/gpu_signals.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal::rules::gpu_thermal_throttle {
+namespace reveal {
 namespace {
 
 constexpr std::string_view kHeat[] = {"gpu.reason_sw_thermal", "gpu.reason_hw_thermal"};
@@ -58,4 +58,4 @@ const RegisteredRule kRule{{
 }};
 
 }  // namespace
-}  // namespace reveal::rules::gpu_thermal_throttle
+}  // namespace reveal
