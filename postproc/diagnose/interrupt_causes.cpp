@@ -13,15 +13,15 @@
 namespace reveal {
 namespace {
 
-constexpr std::size_t kMostVectors = 1024;  // a trace may hold any number
-constexpr int kMostCpus = 8192;             // of any kernel
+constexpr std::size_t kMostVectorsTold = 1024;  // a trace may hold any number
+constexpr int kMostCpusInMask = 8192;           // of any kernel
 
 }  // namespace
 
 std::string mask_of_cpus(const std::vector<int>& cpus) {
   std::vector<std::uint32_t> groups(1);
   for (const int cpu : cpus) {
-    if (cpu < 0 || cpu >= kMostCpus) continue;
+    if (cpu < 0 || cpu >= kMostCpusInMask) continue;
     const auto group = static_cast<std::size_t>(cpu / kCpusInGroup);
     if (group >= groups.size()) groups.resize(group + 1);
     groups[group] |= 1U << (cpu % kCpusInGroup);
@@ -59,7 +59,7 @@ std::vector<Vector> busy_vectors(const RuleContext& context, double min_rate) {
     vectors.push_back({number, "", counts.cpu, counts.all / seconds, counts.most / counts.all, false});
   }
   std::sort(vectors.begin(), vectors.end(), [](const Vector& a, const Vector& b) { return a.rate > b.rate; });
-  if (vectors.size() > kMostVectors) vectors.resize(kMostVectors);
+  if (vectors.size() > kMostVectorsTold) vectors.resize(kMostVectorsTold);
   for (Vector& vector : vectors) {
     vector.name = context.snapshot_value("irq." + vector.number + ".name");
     vector.managed = context.snapshot_value("irq." + vector.number + ".managed") == "yes";
@@ -72,7 +72,7 @@ std::vector<CardVector> card_vectors(const RuleContext& context) {
   constexpr std::string_view kDevice = ".device";
   std::vector<CardVector> vectors;
   for (const auto& [key, device] : context.begin) {
-    if (!key.starts_with(kPrefix) || !key.ends_with(kDevice) || vectors.size() == kMostVectors) continue;
+    if (!key.starts_with(kPrefix) || !key.ends_with(kDevice) || vectors.size() == kMostVectorsTold) continue;
     if (device.find(" net ") == std::string::npos && device.find(" infiniband ") == std::string::npos) continue;
     const std::string vector = key.substr(0, key.size() - kDevice.size());
     if (context.snapshot_value(vector + ".managed") == "yes") continue;

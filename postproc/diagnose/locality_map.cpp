@@ -197,7 +197,7 @@ void add_cpus(const NumaLayout& layout, std::string_view job_cpus, Places& place
   for (const auto& [node, cpus] : of_job) places[node].job_cpus = format_cpu_list(cpus);
 }
 
-void cut(std::vector<std::string>& words) {
+void cut_short(std::vector<std::string>& words) {
   if (words.size() <= kMostInPlace) return;
   const std::size_t more = words.size() - kMostInPlace;
   words.resize(kMostInPlace);
@@ -213,11 +213,12 @@ std::vector<ProcessPlace> process_places(const Telemetry& telemetry, const NumaL
     const Channel& channel = telemetry.channels[i];
     if (channel.metric != "process.last_cpu" || places.size() >= kMostProcesses) continue;
     ProcessPlace& place = places[channel.instance];
+    double& seen = looks[channel.instance];
     for (const double cpu : telemetry.series(i)) {
       const auto node = layout.node_of(cpu);
       if (!node) continue;
       place.shares[*node] += 1;
-      looks[channel.instance] += 1;
+      seen += 1;
     }
   }
   for (std::size_t i = 0; i < telemetry.channels.size(); ++i) {
@@ -262,7 +263,7 @@ LocalityMap locality_map(const Snapshot& begin, const Snapshot& end, std::span<c
   map.places.reserve(places.size());
   for (auto& [node, place] : places) {
     if (node != kNoPlace) place.numa = node;
-    for (auto* words : {&place.gpus, &place.networks, &place.interrupts}) cut(*words);
+    for (auto* words : {&place.gpus, &place.networks, &place.interrupts}) cut_short(*words);
     map.places.push_back(std::move(place));
   }
   return map;

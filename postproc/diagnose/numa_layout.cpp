@@ -108,12 +108,12 @@ NumaMemory numa_memory(const RuleContext& context, int node) {
 }
 
 NumaLayout numa_layout(const Snapshot& facts, std::string_view job_cpus) {
-  constexpr std::size_t kMostCpus = 65'536;  // each belongs to one node
+  constexpr std::size_t kMostCpusTold = 65'536;  // each belongs to one node
   NumaLayout layout;
   std::size_t told = 0;
   for (const auto& [key, value] : facts) {
     const auto node = node_in_key(key, ".cpus");
-    if (!node || told > kMostCpus) continue;
+    if (!node || told > kMostCpusTold) continue;
     const std::vector<int> cpus = parse_cpu_list(value);
     for (const int cpu : cpus) layout.node_of_cpu[cpu] = *node;
     told += cpus.size();
@@ -134,9 +134,9 @@ NumaLayout numa_layout(const RuleContext& context) {
 }
 
 std::optional<int> numa_node_number(std::string_view digits) {
-  constexpr std::int64_t kMostNodes = 1024;
+  constexpr std::int64_t kNumaNodes = 1024;
   const auto node = parse_int(digits);
-  return node && *node >= 0 && *node < kMostNodes ? std::optional(static_cast<int>(*node)) : std::nullopt;
+  return node && *node >= 0 && *node < kNumaNodes ? std::optional(static_cast<int>(*node)) : std::nullopt;
 }
 
 std::optional<int> numa_node_in(std::string_view instance) {

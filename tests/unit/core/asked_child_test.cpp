@@ -37,7 +37,7 @@ class ChildOfAProbe {
     }
     return "too late";
   }
-  void second(std::int64_t second) { sink_.set_now(second * kSecond); }
+  void second(std::int64_t number) { sink_.set_now(number * kSecond); }
   /// Of the closed trace.
   [[nodiscard]] std::vector<std::string> events() {
     writer_.close();
