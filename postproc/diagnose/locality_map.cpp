@@ -115,41 +115,48 @@ void add_networks(const Facts& facts, Places& places) {
   }
 }
 
+/// The vectors of one device: where they are served.
 struct Vectors {
   int node = kNoPlace;
-  std::size_t count = 0;
-  std::size_t far = 0;  // that only cpus of other NUMA nodes serve
-  std::set<int> cpus;
+  std::size_t far = 0;    // that only cpus of other NUMA nodes serve
+  std::vector<int> cpus;  // in rising order
 };
 
-void add_interrupts(const Facts& facts, const NumaLayout& layout, Places& places) {
-  std::map<std::string, Vectors> devices;
-  std::size_t told = 0;
-  for (const std::string& number : facts.names("irq.", ".device")) {
-    if (++told > kMostVectors) break;
+Vectors vectors_of(const Facts& facts, const NumaLayout& layout, const std::vector<std::string>& numbers) {
+  Vectors vectors;
+  for (const std::string& number : numbers) {
     const std::string key = "irq." + number;
-    Vectors& vectors = devices[facts.value(key + ".device")];
     vectors.node = facts.numa(key + ".numa_node");
-    ++vectors.count;
     std::string served = facts.value(key + ".effective");
     if (served.empty()) served = facts.value(key + ".affinity");
     bool near = false;
-    bool known = false;
+    const std::size_t before = vectors.cpus.size();
     for (const int cpu : parse_cpu_list(served)) {
-      const auto place = layout.node_of_cpu.find(cpu);
-      if (place == layout.node_of_cpu.end()) continue;
-      known = true;
-      near = near || place->second == vectors.node;
-      vectors.cpus.insert(cpu);
+      const auto place = layout.node_of(cpu);
+      if (!place) continue;
+      near = near || *place == vectors.node;
+      vectors.cpus.push_back(cpu);
     }
+    const bool known = vectors.cpus.size() > before;
     vectors.far += known && !near && vectors.node != kNoPlace ? 1 : 0;
   }
-  for (const auto& [device, vectors] : devices) {
-    const std::vector<int> cpus(vectors.cpus.begin(), vectors.cpus.end());
+  std::sort(vectors.cpus.begin(), vectors.cpus.end());
+  vectors.cpus.erase(std::unique(vectors.cpus.begin(), vectors.cpus.end()), vectors.cpus.end());
+  return vectors;
+}
+
+void add_interrupts(const Facts& facts, const NumaLayout& layout, Places& places) {
+  std::map<std::string, std::vector<std::string>> devices;
+  std::size_t told = 0;
+  for (const std::string& number : facts.names("irq.", ".device")) {
+    if (++told <= kMostVectors) devices[facts.value("irq." + number + ".device")].push_back(number);
+  }
+  for (const auto& [device, numbers] : devices) {
+    const Vectors vectors = vectors_of(facts, layout, numbers);
     std::string words =
-        fmt::format("{}: {}", device_words(device), counted(static_cast<double>(vectors.count), "vector"));
-    words += cpus.empty() ? ", served by cpus that are not known"
-                          : " on cpus " + shortened(format_cpu_list(cpus), kLongestList);
+        fmt::format("{}: {}", device_words(device), counted(static_cast<double>(numbers.size()), "vector"));
+    words += vectors.cpus.empty() ? ", served by cpus that are not known"
+                                  : " on cpus " + shortened(format_cpu_list(vectors.cpus), kLongestList);
     if (vectors.far > 0) words += fmt::format(", {} of them on another NUMA node", vectors.far);
     places[vectors.node].interrupts.push_back(std::move(words));
   }
