@@ -6,7 +6,7 @@
 #include "postproc/diagnose/gpu_signals.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal {
+namespace reveal::rule::gpu_clocks_locked_low {
 namespace {
 
 constexpr std::string_view kSetting[] = {"gpu.reason_application_clocks"};
@@ -114,4 +114,4 @@ const RegisteredRule kRule{{
 }};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rule::gpu_clocks_locked_low

@@ -6,7 +6,7 @@
 #include "postproc/diagnose/gpu_signals.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal {
+namespace reveal::rule::gpu_hw_slowdown {
 namespace {
 
 constexpr std::string_view kHardware[] = {"gpu.reason_power_brake", "gpu.reason_hw_slowdown"};
@@ -51,4 +51,4 @@ const RegisteredRule kRule{{
 }};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rule::gpu_hw_slowdown

@@ -6,7 +6,7 @@
 #include "postproc/diagnose/gpu_signals.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal {
+namespace reveal::rule::gpu_power_cap {
 namespace {
 
 constexpr std::string_view kPower[] = {"gpu.reason_power_cap"};
@@ -67,4 +67,4 @@ const RegisteredRule kRule{{
 }};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rule::gpu_power_cap

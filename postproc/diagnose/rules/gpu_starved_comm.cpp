@@ -8,7 +8,7 @@
 #include "postproc/diagnose/gpu_signals.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal {
+namespace reveal::rule::gpu_starved_comm {
 namespace {
 
 /// Bytes a second that GPUs sent over NVLink.
@@ -126,4 +126,4 @@ const RegisteredRule kRule{{
 }};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rule::gpu_starved_comm

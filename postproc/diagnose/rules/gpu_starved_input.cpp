@@ -8,7 +8,7 @@
 #include "postproc/diagnose/gpu_signals.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal {
+namespace reveal::rule::gpu_starved_input {
 namespace {
 
 std::vector<Finding> check_input(const RuleContext& context) {
@@ -89,4 +89,4 @@ const RegisteredRule kRule{{
 }};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rule::gpu_starved_input

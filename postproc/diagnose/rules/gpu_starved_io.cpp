@@ -7,7 +7,7 @@
 #include "postproc/diagnose/gpu_signals.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal {
+namespace reveal::rule::gpu_starved_io {
 namespace {
 
 std::vector<Finding> check_storage(const RuleContext& context) {
@@ -58,4 +58,4 @@ const RegisteredRule kRule{{
 }};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rule::gpu_starved_io

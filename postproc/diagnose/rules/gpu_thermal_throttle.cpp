@@ -7,7 +7,7 @@
 #include "postproc/diagnose/gpu_signals.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal {
+namespace reveal::rule::gpu_thermal_throttle {
 namespace {
 
 constexpr std::string_view kHeat[] = {"gpu.reason_sw_thermal", "gpu.reason_hw_thermal"};
@@ -58,4 +58,4 @@ const RegisteredRule kRule{{
 }};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rule::gpu_thermal_throttle
