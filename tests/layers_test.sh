@@ -55,6 +55,13 @@ forbid . 'slurm/slurm\.h' "<slurm/slurm.h> belongs to one file" '^\./(postproc/d
 nameless=$(grep -rnE '(finding|Finding)[a-z_]*\.(id|title) = "' postproc --include='*.cpp' --include='*.h')
 [ -z "$nameless" ] || complain "a finding that is no row of the rule table: $nameless"
 
+# Probes, rules and tests repeat each other's names: a namespace each, so that a dozen can be compiled as one file.
+for folder in core/probes:probes postproc/diagnose/rules:rules postproc/peers/rules:rules tests/unit:tests; do
+  while read -r file; do
+    complain "namespace reveal {, not reveal::${folder#*:}::$(basename "$file" .cpp) {: $file"
+  done < <(grep -Plzr --include='*.cpp' '\n\}  // namespace\n\}  // namespace reveal\n' ${folder%:*})
+done
+
 allowed='CMakeLists\.txt|spank|wrapper|core|postproc|hdf5schema|site-config|tests|bench|README\.md|LICENSE|CMakePresets\.json|CONTRIBUTING\.md|CHANGELOG\.md|\..*'
 extra=$(git ls-files 2>/dev/null | cut -d/ -f1 | sort -u | grep -vxE "$allowed")
 [ -z "$extra" ] || complain "not at the top level: $extra"

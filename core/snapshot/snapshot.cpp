@@ -62,7 +62,7 @@ constexpr std::array kFileFacts = {
 };
 
 // Exact names only: a pattern would let tokens through.
-constexpr std::array<std::string_view, 57> kEnvironment = {"OMP_NUM_THREADS",
+constexpr std::array<std::string_view, 60> kEnvironment = {"OMP_NUM_THREADS",
                                                            "OMP_PROC_BIND",
                                                            "OMP_PLACES",
                                                            "OMP_WAIT_POLICY",
@@ -89,6 +89,9 @@ constexpr std::array<std::string_view, 57> kEnvironment = {"OMP_NUM_THREADS",
                                                            "NCCL_ALGO",
                                                            "NCCL_PROTO",
                                                            "NCCL_NET_GDR_LEVEL",
+                                                           "NCCL_NET_GDR_READ",
+                                                           "NCCL_IB_ADAPTIVE_ROUTING",
+                                                           "NCCL_DMABUF_ENABLE",
                                                            "NCCL_MIN_NCHANNELS",
                                                            "NCCL_MAX_NCHANNELS",
                                                            "NCCL_BUFFSIZE",

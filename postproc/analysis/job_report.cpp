@@ -134,11 +134,13 @@ void add_remedies(const ReportJob& job, std::vector<Finding>& findings) {
   for (Finding& finding : findings) {
     const RuleSpec* rule = find_rule(finding.id);
     if (rule == nullptr) continue;
-    if (rule->check == nullptr) {
+    if (rule->check == nullptr || finding.remedy == Remedy{}) {
       finding.remedy = job_remedy(*rule, finding, job);
+      finding.values.clear();
     } else if (finding.nodes.size() > 1) {
       name_all_nodes(*rule, job, finding);
     }
+    leave_no_node_out(job, finding);
   }
 }
 

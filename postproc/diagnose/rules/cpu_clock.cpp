@@ -10,11 +10,11 @@
 #include "postproc/diagnose/rule.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal {
+namespace reveal::rules::cpu_clock {
 namespace {
 
 Finding of_setting(const RuleContext& context, const std::string& key, const std::string& value) {
-  Finding finding = context.finding();
+  Finding finding = context.finding({{key, value}, {"most", context.snapshot_value("cpu.frequency_most")}});
   finding.severity = Severity::notice;
   finding.confidence = Confidence::certain;
   finding.intervals = {context.span(0, context.telemetry.samples)};
@@ -115,7 +115,9 @@ const RegisteredRule kSource{{
     .user_remedy = {"cat /sys/devices/system/clocksource/clocksource0/current_clocksource   # on each node"},
     .advice = {"Tell the administrators; programs that ask for the time often (traces, profilers, logs) suffer most."},
     .admin_remedy = {"journalctl -k | grep -i clocksource   # why the kernel gave tsc up",
-                     "reboot   # if it comes back: firmware and microcode updates"},
+                     {"scontrol reboot ASAP nextstate=RESUME {nodes}   # if it comes back: firmware and microcode updates",
+                      "job"},
+                     {"reboot   # with no job on the node; if it comes back: firmware and microcode updates", "!job"}},
     .verify = "current_clocksource is tsc on all nodes",
     .sources = {"https://docs.kernel.org/timers/timekeeping.html"},
     .check = check_source,
@@ -134,10 +136,14 @@ const RegisteredRule kFrequency{{
     .checks_node = true,
     .user_remedy = {{"srun --cpu-freq=performance {command} ...   # where the site allows it", "job"}},
     .admin_remedy =
-        {"cpupower frequency-set -g performance",
-         "echo performance | tee /sys/devices/system/cpu/cpufreq/policy*/energy_performance_preference",
-         "echo 1 > /sys/devices/system/cpu/cpufreq/boost   # where the driver has the file; Intel: echo 0 > "
-         "/sys/devices/system/cpu/intel_pstate/no_turbo"},
+        {{"cpupower frequency-set -g performance", "cpu.governor"},
+         {"echo performance | tee /sys/devices/system/cpu/cpufreq/policy*/energy_performance_preference",
+          "cpu.energy_preference"},
+         {"echo 1 > /sys/devices/system/cpu/cpufreq/boost", "cpu.boost"},
+         {"echo 0 > /sys/devices/system/cpu/intel_pstate/no_turbo", "cpu.no_turbo"},
+         {"cpupower frequency-set -u {most}   # kHz", "cpu.frequency_limit"},
+         {"echo 100 > /sys/devices/system/cpu/intel_pstate/max_perf_pct", "cpu.most_performance"},
+         "tuned-adm profile hpc-compute   # where tuned runs, it sets them again"},
     .verify = "governor, limits and boost are the same on all nodes, and the job runs faster",
     .sources = {"https://docs.kernel.org/admin-guide/pm/cpufreq.html",
                 "https://docs.kernel.org/admin-guide/pm/intel_pstate.html"},
@@ -145,4 +151,4 @@ const RegisteredRule kFrequency{{
 }};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rules::cpu_clock

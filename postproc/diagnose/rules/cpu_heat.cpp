@@ -9,7 +9,7 @@
 #include "postproc/diagnose/interval_finding.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal {
+namespace reveal::rules::cpu_heat {
 namespace {
 
 struct Throttled {
@@ -87,4 +87,4 @@ const RegisteredRule kRule{{
 }};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rules::cpu_heat

@@ -8,7 +8,7 @@
 #include "postproc/diagnose/outsiders.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal {
+namespace reveal::rules::cpu_os_jitter {
 namespace {
 
 /// All of the run, in cpus.
@@ -90,8 +90,7 @@ const RegisteredRule kRule{{
                     "taskset -c {free_cpus} {command} ...   # keep away from the cpus that were used"},
     .advice = {{"Leave one core free: run one thread less than the job has cpus.", "spare_core"}},
     .admin_remedy = {"systemctl status {unit}   # the service that used most",
-                     "systemctl list-timers     # what starts at that time of day; not needed on a compute node: "
-                     "systemctl mask NAME.timer",
+                     "systemctl list-timers     # what starts at that time of day; mask what a compute node does not need",
                      {"slurm.conf: CoreSpecCount=1   # in the node's line: a core for services", "job"}},
     .verify = "outsider.cpu_time of services stays below 0.2 % of the cpu time of the job",
     .sources = {"https://docs.kernel.org/trace/osnoise-tracer.html", "https://slurm.schedmd.com/core_spec.html"},
@@ -99,4 +98,4 @@ const RegisteredRule kRule{{
 }};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rules::cpu_os_jitter

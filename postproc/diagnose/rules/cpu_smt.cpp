@@ -11,7 +11,7 @@
 #include "postproc/words/lists.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal {
+namespace reveal::rules::cpu_smt {
 namespace {
 
 /// Busy cpus in each second, 0..1, of the hardware threads of one core.
@@ -166,7 +166,7 @@ const RegisteredRule kRule{{
                    {"min_seconds", 10, "s", "least time of it"},
                    {"min_own_share", 0.7, "ratio", "least part of the busy time that is the job's own"}},
     .user_remedy = {{"#SBATCH --hint=nomultithread                          # one thread on each core", "job"},
-                    {"srun --threads-per-core=1 --cpu-bind=cores {command} ...", "job"},
+                    {"srun --threads-per-core=1 --cpu-bind=cores {command} ...   # or this, without --hint", "job"},
                     "export OMP_PLACES=cores OMP_PROC_BIND=spread          # for programs with OpenMP"},
     .verify = "busy threads are on different cores, and the run is shorter; else sharing does no harm here",
     .sources = {"https://slurm.schedmd.com/srun.html#OPT_hint",
@@ -175,4 +175,4 @@ const RegisteredRule kRule{{
 }};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rules::cpu_smt

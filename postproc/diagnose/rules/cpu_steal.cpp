@@ -9,7 +9,7 @@
 #include "postproc/diagnose/interval_finding.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal {
+namespace reveal::rules::cpu_steal {
 namespace {
 
 /// An overcommitted host steals from the first second to the last: there is no usual level to stand above.
@@ -78,11 +78,11 @@ const RegisteredRule kRule{{
                    kMinLostPercent},
     .user_remedy = {"grep '^cpu ' /proc/stat   # the 8th number after \"cpu\" is the stolen time; it must stand still"},
     .advice = {"Run the job on another virtual machine, or on one with cpus of its own."},
-    .admin_remedy = {"virsh vcpupin GUEST 0 8   # on the hypervisor: one host cpu for each virtual cpu, no overcommit"},
+    .admin_remedy = {"virsh list; virsh vcpuinfo ID   # on the hypervisor: one host cpu for each virtual cpu, no overcommit"},
     .verify = "cpu.steal stays 0",
     .sources = {"https://docs.kernel.org/filesystems/proc.html#miscellaneous-kernel-statistics-in-proc-stat"},
     .check = check,
 }};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rules::cpu_steal

@@ -8,7 +8,7 @@
 #include "postproc/diagnose/interval_finding.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal {
+namespace reveal::rules::cpu_throttled {
 namespace {
 
 struct Held {
@@ -126,8 +126,8 @@ const RegisteredRule kRule{{
     .advice =
         {{"Start no more threads than the quota feeds (quota divided by period).", "quota_cpus"},
          {"Ask who set the quota: below one cpu it slows down even a single thread.", "!quota_cpus"},
-         "In a container ask for whole cpus: docker run --cpuset-cpus instead of --cpus; in Kubernetes set requests "
-         "equal to limits."},
+         "In a container ask for whole cpus: docker run --cpuset-cpus instead of --cpus; in Kubernetes whole cpus with "
+         "the static cpu manager, or no cpu limit."},
     .admin_remedy = {{"cgroup.conf: ConstrainCores=yes   # give cpus, not quotas: cpu.max stays \"max\"", "job"}},
     .verify = "nr_throttled in cpu.stat of the group no longer grows",
     .sources = {"https://docs.kernel.org/admin-guide/cgroup-v2.html#cpu-interface-files",
@@ -136,4 +136,4 @@ const RegisteredRule kRule{{
 }};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rules::cpu_throttled

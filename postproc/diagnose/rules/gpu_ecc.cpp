@@ -10,7 +10,7 @@
 #include "postproc/diagnose/gpu_signals.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal {
+namespace reveal::rules::gpu_ecc {
 namespace {
 
 bool ever_set(const RuleContext& context, std::string_view metric, const std::string& gpu) {
@@ -90,7 +90,8 @@ const RegisteredRule kEcc{{
                 "wrong_results"}},
     .admin_remedy = {"nvidia-smi -i {gpu} -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT",
                      {"scontrol update nodename={nodes} state=drain reason=gpu-ecc", "avoid_node"},
-                     "nvidia-smi -r -i {gpu}   # once nothing runs there: replaces what is pending; failed: RMA"},
+                     "nvidia-smi -r -i {gpu}   # once nothing runs there: replaces what is pending; failed: RMA; with NVSwitch "
+                     "all GPUs are reset together: without -i"},
     .verify = "remap pending is No after the reset, and the volatile count of uncorrected errors stays 0",
     .sources = {"https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/error-recovery-and-response-flags.html",
                 "https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceQueries.html"},
@@ -98,4 +99,4 @@ const RegisteredRule kEcc{{
 }};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rules::gpu_ecc

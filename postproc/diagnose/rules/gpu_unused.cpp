@@ -10,7 +10,7 @@
 #include "postproc/words/lists.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal {
+namespace reveal::rules::gpu_unused {
 namespace {
 
 double most_of(std::span<const double> series) {
@@ -89,7 +89,7 @@ const RegisteredRule kUnused{{
                    {"min_cpu", 0.05, "cpus", "least cpu time of a job that lives"},
                    {"min_seconds", 120, "s", "shortest run"}},
     .user_remedy = {{"#SBATCH --gpus={used}   # as many as it used", "used"},
-                    {"torchrun --nproc_per_node={gpus} ...   # one process for each GPU", "gpus"},
+                    {"torchrun --nproc_per_node={gpus} ...   # one process for each GPU", "gpus,torch"},
                     {"{python} -c 'import torch; print(torch.cuda.is_available())'   # in the job's environment",
                      "none_used"}},
     .advice = {{"A container needs the GPUs: --nv (Apptainer), --gpus all (docker).", "none_used"}},
@@ -100,4 +100,4 @@ const RegisteredRule kUnused{{
 }};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rules::gpu_unused

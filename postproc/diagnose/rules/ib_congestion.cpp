@@ -11,7 +11,7 @@
 #include "postproc/diagnose/rdma_ports.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal {
+namespace reveal::rules::ib_congestion {
 namespace {
 
 constexpr double kWordBytes = 4;
@@ -51,7 +51,9 @@ std::optional<Finding> describe(const RuleContext& context, const RdmaPort& port
   if (elevation.recurring || !ticks || ticks->inside < context.threshold("min_ticks")) return std::nullopt;
   // A job that sends more waits more: its own doing.
   if (!sent || sent->fall() < context.threshold("min_fall")) return std::nullopt;
-  Finding finding = finding_at(context, elevation.at, port.values());
+  JobValues values = port.values();
+  if (context.snapshot_value("env.NCCL_IB_ADAPTIVE_ROUTING") == "0") values["no_adaptive_routing"] = "yes";
+  Finding finding = finding_at(context, elevation.at, values);
   finding.instances = {port.name};
   finding.confidence = Confidence::likely;
   const double length = context.seconds(elevation.at.length());
@@ -116,10 +118,10 @@ const RegisteredRule kRule{{
                    kMinLostPercent},
     .user_remedy = {{"#SBATCH --switches=1@0:30:00      # nodes of one switch: wait half an hour for them at most",
                      "job"},
-                    {"export NCCL_IB_ADAPTIVE_ROUTING=1   # where the fabric has adaptive routing; measure it",
-                     "nccl"}},
+                    {"unset NCCL_IB_ADAPTIVE_ROUTING      # it is 0 in this job; on InfiniBand 1 is the default",
+                     "no_adaptive_routing"}},
     .admin_remedy =
-        {"perfquery -x -C {device} -P {port}   # PortXmitWait here, then along the way: where does it begin",
+        {"perfquery -C {device} -P {port}   # PortXmitWait here, then along the way: where does it begin",
          "topology.conf: let Slurm keep jobs below one switch; congestion control or adaptive routing on",
          "Look for the slow receiver: its PCI Express link, its pause frames, its interrupts."},
     .verify = "ib.xmit_wait for each word that the port sends is back at its usual level",
@@ -129,4 +131,4 @@ const RegisteredRule kRule{{
 }};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rules::ib_congestion

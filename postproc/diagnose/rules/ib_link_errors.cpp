@@ -11,7 +11,7 @@
 #include "postproc/words/lists.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal {
+namespace reveal::rules::ib_link_errors {
 namespace {
 
 constexpr std::string_view kFailed = "ib.link_downed";
@@ -109,7 +109,8 @@ const RegisteredRule kRule{{
                    {"min_per_hour", 10, "/h", "and as many of them in an hour"}},
     .user_remedy = {{"sbatch --exclude={nodes} ...   # until the cable is replaced", "job"}},
     .admin_remedy = {"mlxlink -d {device} -p {port} -c -m   # errors, and the state of the cable's module",
-                     "ibqueryerrors   # which ports of the fabric count errors, also at the far end",
+                     {"ibqueryerrors   # which ports of the fabric count errors, also at the far end", "infiniband"},
+                     {"ethtool -S {interface} | grep -iE 'phy|symbol|crc'   # what the card counts", "!infiniband"},
                      "Clean or replace the cable or its module; if the errors stay, the port."},
     .verify = "the counters in /sys/class/infiniband/*/ports/*/counters stand still over a day of load",
     .sources = {"https://www.kernel.org/doc/Documentation/ABI/stable/sysfs-class-infiniband",
@@ -118,4 +119,4 @@ const RegisteredRule kRule{{
 }};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rules::ib_link_errors

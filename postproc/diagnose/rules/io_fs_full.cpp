@@ -10,7 +10,7 @@
 #include "postproc/diagnose/signals.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal {
+namespace reveal::rules::io_fs_full {
 namespace {
 
 struct Least {
@@ -105,11 +105,11 @@ const RegisteredRule kRule{{
     .user_remedy = {"df -h {place}; df -i {place}   # on the node: room and files",
                     "du -xh --max-depth=1 {place} | sort -h | tail   # what takes it"},
     .advice = {"Write to another file system: set TMPDIR, or the job's output and checkpoint directory."},
-    .admin_remedy = {"find {place} -xdev -user root -mtime +7   # what earlier jobs and daemons left"},
+    .admin_remedy = {"find {place} -xdev -mtime +7 -printf '%s %u %p\\n' | sort -n | tail   # what earlier jobs left"},
     .verify = "df shows room below the directory at the end of the job",
     .sources = {"https://man7.org/linux/man-pages/man3/statvfs.3.html"},
     .check = check,
 }};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rules::io_fs_full

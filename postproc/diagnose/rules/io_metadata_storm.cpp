@@ -11,7 +11,7 @@
 #include "postproc/diagnose/interval_finding.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal {
+namespace reveal::rules::io_metadata_storm {
 namespace {
 
 /// Requests or calls for names and attributes, and for data. Of Lustre's calls those that usually need its server.
@@ -210,14 +210,14 @@ const RegisteredRule kRule{{
                    kMinScore,
                    kMinLostSeconds,
                    kMinLostPercent},
-    .user_remedy = {"strace -c -f -e trace=%file -p $(pgrep -n {command})   # in the next run; Ctrl-C: which calls",
-                    "export PYTHONDONTWRITEBYTECODE=1"},
+    .user_remedy = {"strace -c -f -e trace=%file {command} ...   # a short run, several times slower: which calls, how many",
+                    {"export PYTHONDONTWRITEBYTECODE=1", "python"}},
     .advice = {"Pack many small files into few large ones (tar shards, HDF5, LMDB, squashfs) and read those.",
                "Copy the environment or the data to storage of the node when the job begins, as one archive.",
                "List a directory once and keep the list; do not search or stat in a loop."},
     .admin_remedy = {"nfsiostat 5 {mount}                                   # which requests, and how long they take",
-                     "umount {mount} && mount -o nconnect=4,actimeo=60 {mount}   # actimeo: for trees that nobody "
-                     "changes while jobs run",
+                     "fstab or automount map: nconnect=4,actimeo=60 for {mount}   # takes effect when no mount of that "
+                     "server is left; actimeo: for trees that nobody changes while jobs run",
                      "lctl get_param llite.{lustre}-*.stats mdc.{lustre}-*.stats   # which calls, and how long"},
     .verify = "requests for names and attributes fall to a tenth",
     .sources = {"https://man7.org/linux/man-pages/man8/nfsiostat.8.html",
@@ -226,4 +226,4 @@ const RegisteredRule kRule{{
 }};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rules::io_metadata_storm

@@ -12,7 +12,7 @@
 #include "postproc/diagnose/interval_finding.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal {
+namespace reveal::rules::io_nfs_slow_server {
 namespace {
 
 constexpr double kRowSeconds = 1;  // of the probe
@@ -458,7 +458,7 @@ const RegisteredRule kRule{{
     .user_remedy = {{"grep -A 99 ' mounted on {mount} ' /proc/self/mountstats | grep -E 'xprt|READ:|WRITE:'   # on "
                      "{nodes}: requests and their time",
                      "nfs"},
-                    "df {mount}   # hangs where the server does not answer"},
+                    "timeout -s KILL 5 df {mount}   # \"Killed\": the server does not answer"},
     .advice = {"Tell the administrators the time and the mount; other jobs will have waited as well.",
                "Copy the input to storage of the node when the job begins, and read it there."},
     .admin_remedy = {{"dmesg -T | grep -i 'nfs: server'   # on {nodes}: \"not responding\" and when it came back",
@@ -474,4 +474,4 @@ const RegisteredRule kRule{{
 }};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rules::io_nfs_slow_server

@@ -13,7 +13,7 @@
 #include "postproc/diagnose/signals.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal {
+namespace reveal::rules::irq_imbalance {
 namespace {
 
 /// Vectors that one cpu serves, of all that are busy.
@@ -75,8 +75,8 @@ std::string line_to_spread(const RuleContext& context, const Vector& vector) {
   const std::string near = cpus_of_numa_node(context, numa_node);
   const std::string cpus = near.empty() ? context.snapshot_value("cpu.online") : near;
   if (cpus.empty()) return "";
-  return fmt::format("echo {} > /proc/irq/{}/smp_affinity_list   # {}{}", cpus, vector.number,
-                     vector.name.empty() ? "the busiest" : vector.name,
+  return fmt::format("echo {} > /proc/irq/{}/smp_affinity_list   # by hand, without irqbalance: {}{}", cpus,
+                     vector.number, vector.name.empty() ? "the busiest" : vector.name,
                      near.empty() ? ": or one cpu of its NUMA node for each"
                                   : fmt::format(", on NUMA node {}: or one of these cpus for each", numa_node));
 }
@@ -88,7 +88,7 @@ Remedy remedy_of(const RuleContext& context, const Pile& pile, Remedy remedy) {
     admin.emplace_back("systemctl enable --now irqbalance              # it is not running on this node");
   } else {
     admin.emplace_back(
-        "systemctl stop irqbalance                      # it runs and did not spread them: by hand, then");
+        "systemctl disable --now irqbalance             # it runs and did not spread them: by hand, then");
   }
   if (std::string line = line_to_spread(context, pile.vectors.front()); !line.empty()) admin.push_back(std::move(line));
   admin.insert(admin.end(), remedy.admin.begin(), remedy.admin.end());
@@ -173,8 +173,7 @@ const RegisteredRule kRule{{
                    kMinLostSeconds,
                    kMinLostPercent},
     .user_remedy =
-        {{"srun --core-spec=1 {command} ...                # leaves a core to the system, where the site allows",
-          "job"},
+        {{"#SBATCH --core-spec=1      # leaves a core of each node to the system, where the site allows it", "job"},
          "grep . /proc/irq/*/effective_affinity_list      # on {nodes}: the same cpu again and again"},
     .admin_remedy =
         {"The network driver's set_irq_affinity_bynode.sh spreads them by NUMA node; it excludes irqbalance."},
@@ -186,4 +185,4 @@ const RegisteredRule kRule{{
 }};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rules::irq_imbalance

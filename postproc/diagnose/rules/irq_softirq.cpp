@@ -12,7 +12,7 @@
 #include "postproc/diagnose/interval_finding.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal {
+namespace reveal::rules::irq_softirq {
 namespace {
 
 /// Packets each cpu took per second, as means over seconds: a sample of a tenth is a burst or none.
@@ -198,9 +198,9 @@ const RegisteredRule kRule{{
                    kMinLostSeconds,
                    kMinLostPercent},
     .user_remedy = {"cat /proc/net/softnet_stat                # on {nodes}: the second column grows on one line",
-                    {"export NCCL_NSOCKS_PERTHREAD=4            # more flows reach more queues", "nccl"}},
-    .admin_remedy = {"grep . /sys/class/net/*/queues/rx-*/rps_cpus   # one bit set everywhere: write ff instead",
-                     "systemctl enable --now irqbalance             # spreads them; more queues: ethtool -L",
+                    {"export NCCL_SOCKET_NTHREADS=4 NCCL_NSOCKS_PERTHREAD=4   # more flows reach more queues", "nccl"}},
+    .admin_remedy = {"grep . /sys/class/net/*/queues/rx-*/rps_cpus   # one bit set everywhere: write the mask of all cpus",
+                     "systemctl enable --now irqbalance             # if it is not running; more queues: ethtool -L",
                      "sysctl net.core.netdev_max_backlog=10000       # absorbs bursts, cures no pile-up"},
     .verify = "softnet.dropped stays 0 and the busiest cpu takes no more than its usual share of softnet.processed",
     .sources = {"https://docs.kernel.org/networking/scaling.html",
@@ -209,4 +209,4 @@ const RegisteredRule kRule{{
 }};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rules::irq_softirq

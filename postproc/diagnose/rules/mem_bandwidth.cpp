@@ -12,7 +12,7 @@
 #include "postproc/diagnose/memory_signals.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal {
+namespace reveal::rules::mem_bandwidth {
 namespace {
 
 std::set<std::string> packages(const RuleContext& context) {
@@ -144,7 +144,7 @@ const RegisteredRule kRule{{
                    {"max_remote", 0.25, "ratio", "most accesses to another socket, where they were counted"},
                    {"min_own", 0.8, "ratio", "least part of the node's cpu time that the job used"}},
     .user_remedy = {{"#SBATCH --hint=memory_bound   # one core of each socket, and so more nodes", "job"},
-                    {"srun --ntasks-per-socket=1 --cpu-bind=ldoms {command} ...   # then 2, 4: compare the step time",
+                    {"srun --ntasks-per-socket=1 --cpu-bind=ldoms {command} ...   # or this, without --hint; then 2, 4: compare",
                      "job"}},
     .advice = {"Accept it, or move less: block loops for the cache, fuse kernels, use lower precision.",
                "More nodes give more bandwidth; more cores of the same socket do not."},
@@ -156,4 +156,4 @@ const RegisteredRule kRule{{
 }};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rules::mem_bandwidth

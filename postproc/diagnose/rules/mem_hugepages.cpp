@@ -10,7 +10,7 @@
 #include "postproc/diagnose/signals.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal {
+namespace reveal::rules::mem_hugepages {
 namespace {
 
 struct Idle {
@@ -88,11 +88,11 @@ const RegisteredRule kRule{{
     .user_remedy = {"grep . /sys/kernel/mm/hugepages/hugepages-*/free_hugepages   # on the node"},
     .advice = {"A program can use them: mmap with MAP_HUGETLB, or GLIBC_TUNABLES=glibc.malloc.hugetlb=2 (glibc 2.35)."},
     .admin_remedy = {"echo 0 > /sys/kernel/mm/hugepages/hugepages-{size}/nr_hugepages   # gives them back now",
-                     "grep -rs hugepages /proc/cmdline /etc/sysctl.conf /etc/sysctl.d   # where they are asked for"},
+                     "grep -rs hugepages /proc/cmdline /etc/sysctl.conf /etc/sysctl.d   # remove them where they are asked for"},
     .verify = "Hugetlb in /proc/meminfo is 0, or as on the other nodes",
     .sources = {"https://docs.kernel.org/admin-guide/mm/hugetlbpage.html"},
     .check = check,
 }};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rules::mem_hugepages

@@ -9,7 +9,7 @@
 #include "postproc/diagnose/event_count.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal {
+namespace reveal::rules::mem_oom_killed {
 namespace {
 
 constexpr double kGiB = 1024.0 * 1024 * 1024;
@@ -93,7 +93,7 @@ const RegisteredRule kRule{{
     .order = 10,
     .look_alikes = "mem.leak_oom_risk",
     .proof = Proof::real,
-    .user_remedy = {{"sbatch --mem={memory_more} ...   # the limit was {memory_limit}", "job"}},
+    .user_remedy = {{"sbatch --mem={memory_more} ...   # for each node, instead of --mem-per-cpu; the limit was {memory_limit}", "job"}},
     .advice = {"Ask for more memory, or use less at once: smaller batches, fewer loader workers, more nodes.",
                {"With numactl --membind a full NUMA node kills although the machine has memory: use --preferred.",
                 "!memory_limit"}},
@@ -106,4 +106,4 @@ const RegisteredRule kRule{{
 }};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rules::mem_oom_killed

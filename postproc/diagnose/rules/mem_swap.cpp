@@ -9,7 +9,7 @@
 #include "postproc/diagnose/interval_finding.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal {
+namespace reveal::rules::mem_swap {
 namespace {
 
 Finding describe(const RuleContext& context, const Signal& in, const Elevation& elevation,
@@ -73,8 +73,8 @@ const RegisteredRule kRule{{
                    kMinLostSeconds,
                    kMinLostPercent},
     .user_remedy =
-        {"grep -E 'VmRSS|VmSwap' /proc/$(pgrep -n {command})/status   # in the next run: how much of it is in "
-         "swap"},
+        {"grep -E 'VmRSS|VmSwap' /proc/$(pgrep -u $USER -n -f {command})/status   # in the next run: how much of it is "
+         "in swap"},
     .advice = {"Ask for as much memory as the job uses, or use less at once: smaller batches, fewer workers."},
     .admin_remedy = {{"cgroup.conf: ConstrainSwapSpace=yes AllowedSwapSpace=0", "job"}, "sysctl vm.swappiness=1"},
     .verify = "pswpin in /proc/vmstat stands still while the job runs",
@@ -83,4 +83,4 @@ const RegisteredRule kRule{{
 }};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rules::mem_swap

@@ -15,7 +15,7 @@
 #include "postproc/diagnose/signals.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal {
+namespace reveal::rules::nccl_transport {
 namespace {
 
 /// Mean bytes per second through the network's interfaces of the job; throws Unavailable if not measured.
@@ -121,9 +121,8 @@ std::string says_single_pair(const std::string& set, const std::optional<Counted
   const std::string setting = set.empty() ? "is not set" : value ? fmt::format("is {}", *value) : "is no number";
   if (!counted) {
     return fmt::format(
-        "NCCL_IB_QPS_PER_CONNECTION {}, so NCCL uses one queue pair per connection on {}; its queue pairs were not "
-        "counted.",
-        setting, ports);
+        "NCCL_IB_QPS_PER_CONNECTION {}{} one queue pair per connection on {}; the queue pairs were not counted.", setting,
+        set.empty() ? "; NCCL's default is" : ":", ports);
   }
   return fmt::format(
       "NCCL uses one queue pair per connection on {}: {} {} connected, with {} completion {}, of which each connection "
@@ -267,8 +266,8 @@ std::vector<Finding> check_sockets(const RuleContext& context) {
   finding.evidence.push_back(fact(context, "process.cpu_time", "busiest process", busiest, std::nullopt, "cpus"));
   finding.sentence = fmt::format(
       "NCCL's sockets on {} sent at most {} over {}, whose link carries {}. NCCL_SOCKET_NTHREADS and "
-      "NCCL_NSOCKS_PERTHREAD are not set, so each connection has one socket. More may carry more. This is an "
-      "experiment, not a fault: measure it.",
+      "NCCL_NSOCKS_PERTHREAD are not set in the job; NCCL's default is one socket per connection (sockets were not "
+      "counted). More may carry more. This is an experiment, not a fault: measure it.",
       context.telemetry.node, quantity(peak, "bytes/s"), link.name, quantity(line, "bytes/s"));
   finding.runner_up = {"irq.softirq_saturation", "no cpu was full with network interrupts"};
   return {finding};
@@ -293,7 +292,7 @@ const RegisteredRule kFallback{{
          "ulimit -l                                         # must be unlimited where ranks start"},
     .advice =
         {"A container needs the devices: --device=/dev/infiniband --cap-add=IPC_LOCK --ulimit memlock=-1 (docker, "
-         "podman)."},
+         "podman), --bind /dev/infiniband (Apptainer)."},
     .admin_remedy = {{"slurmd.service: LimitMEMLOCK=infinity; slurm.conf: PropagateResourceLimitsExcept=MEMLOCK",
                       "job"}},
     .verify = "job.rdma_opened is not none and net.tx_bytes falls to the rendezvous",
@@ -354,4 +353,4 @@ const RegisteredRule kSockets{{
 }};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rules::nccl_transport

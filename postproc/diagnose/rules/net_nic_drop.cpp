@@ -9,7 +9,7 @@
 #include "postproc/diagnose/interval_finding.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal {
+namespace reveal::rules::net_nic_drop {
 namespace {
 
 struct Drops {
@@ -120,8 +120,8 @@ const RegisteredRule kRule{{
                    kMinLostPercent},
     .user_remedy = {"ip -s link show {interface}   # in the next run: dropped and overrun packets"},
     .advice = {"Leave a cpu of the node without a rank of the job: the one that serves the interface."},
-    .admin_remedy = {"ethtool -G {interface} rx {rx_ring_most}   # a longer ring; it has {rx_ring} packets now",
-                     {"ethtool -G {interface} rx 8192   # a longer ring, up to what ethtool -g {interface} shows",
+    .admin_remedy = {"ethtool -G {interface} rx {rx_ring_most}   # a longer ring, {rx_ring} packets now; may take the link down: no jobs",
+                     {"ethtool -G {interface} rx 8192   # up to what ethtool -g {interface} shows; may take the link down: no jobs",
                       "!rx_ring"},
                      "ethtool -S {interface} | grep -iE 'drop|discard|miss|buf'   # which queue, and why"},
     .verify = "dropped of the interface stands still",
@@ -130,4 +130,4 @@ const RegisteredRule kRule{{
 }};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rules::net_nic_drop

@@ -8,7 +8,7 @@
 #include "postproc/diagnose/signals.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal {
+namespace reveal::rules::node_clock {
 namespace {
 
 double nanoseconds(const RuleContext& context, std::string_view key) {
@@ -65,7 +65,8 @@ const RegisteredRule kRule{{
     .user_remedy =
         {"timedatectl | grep synchronized   # on {nodes}; a virtual machine's host may keep its clock right"},
     .admin_remedy = {"systemctl enable --now chronyd   # chrony on Debian",
-                     "chronyc tracking   # then: Leap status must be Normal; chronyc makestep corrects it at once"},
+                     "chronyc tracking   # then: Leap status must be Normal; with no job on the node, chronyc makestep corrects it "
+                     "at once"},
     .verify = "chronyc tracking reports less than 1 ms, and the coverage table a small clock error",
     .sources = {"https://man7.org/linux/man-pages/man2/adjtimex.2.html",
                 "https://chrony-project.org/doc/4.6/chronyc.html"},
@@ -73,4 +74,4 @@ const RegisteredRule kRule{{
 }};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rules::node_clock

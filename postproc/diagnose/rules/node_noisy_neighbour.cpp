@@ -11,7 +11,7 @@
 #include "postproc/diagnose/outsiders.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal {
+namespace reveal::rules::node_noisy_neighbour {
 namespace {
 
 /// The kernel writes pages back up to 30 s after they were made dirty, and a disk may take as long for them.
@@ -210,7 +210,7 @@ const RegisteredRule kRule{{
                      {"cgroup.conf: ConstrainCores=yes ConstrainRAMSpace=yes   # with TaskPlugin=task/cgroup,"
                       "task/affinity in slurm.conf",
                       "job"},
-                     {"slurm.conf: OverSubscribe=NO   # in the partition's line; the epilog kills what jobs leave",
+                     {"slurm.conf: ExclusiveUser=YES   # in the partition's line; OverSubscribe=EXCLUSIVE gives whole nodes",
                       "job"}},
     .verify = "pressure falls when the job runs alone",
     .sources = {"https://docs.kernel.org/accounting/psi.html", "https://slurm.schedmd.com/cons_tres_share.html"},
@@ -218,4 +218,4 @@ const RegisteredRule kRule{{
 }};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rules::node_noisy_neighbour

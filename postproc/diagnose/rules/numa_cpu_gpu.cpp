@@ -11,7 +11,7 @@
 #include "postproc/diagnose/numa_layout.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal {
+namespace reveal::rules::numa_cpu_gpu {
 namespace {
 
 struct Driven {
@@ -122,7 +122,7 @@ const RegisteredRule kCpus{{
     .thresholds = {{"min_share", 0.5, "ratio", "part of the time on another node"},
                    {"min_distance", 20, "distance", "from which memory is another socket's; 10 is the own"},
                    {"min_seconds", 20, "s", "shortest time in which the GPU works"}},
-    .user_remedy = {{"srun --gpus-per-task=1 --gpu-bind=closest --cpu-bind=cores ...   # with --cpus-per-task", "job"},
+    .user_remedy = {{"srun --gpus-per-task=1 --gpu-bind=single:1 --cpu-bind=cores {command} ...   # with --cpus-per-task", "job"},
                     {"sbatch --gres-flags=enforce-binding ...   # only cpus near the GPUs; may start later", "job"},
                     {"numactl --cpunodebind={node} --membind={node} {command} ...   # cpus {cpus}, for GPU {gpu}",
                      "!job"}},
@@ -134,4 +134,4 @@ const RegisteredRule kCpus{{
 }};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rules::numa_cpu_gpu

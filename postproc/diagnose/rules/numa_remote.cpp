@@ -16,7 +16,7 @@
 #include "postproc/diagnose/numa_layout.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal {
+namespace reveal::rules::numa_remote {
 namespace {
 
 /// Bytes that came from, or lie on, another node than that of the cpu, of all.
@@ -409,7 +409,8 @@ const RegisteredRule kRule{{
     .advice = {{"Run fewer ranks on each NUMA node, or on more nodes: their memory does not fit into it.", "spilled"},
                {"Read less through the page cache: it filled the node before the program asked for memory.", "cache"}},
     .admin_remedy = {{"slurm.conf: TaskPlugin=task/cgroup,task/affinity      # else --mem-bind does nothing", "job"},
-                     {"echo 1 > /proc/sys/vm/drop_caches   # in the prolog: page cache filled the node", "cache"}},
+                     {"echo 1 > /proc/sys/vm/drop_caches   # in the prolog of whole nodes only: page cache filled the node",
+                      "cache"}},
     .verify = "the share told above stays below a tenth, and the step time falls",
     .sources = {"https://docs.kernel.org/admin-guide/numastat.html", "https://slurm.schedmd.com/srun.html#OPT_mem-bind",
                 "https://docs.pytorch.org/docs/main/elastic/numa.html"},
@@ -417,4 +418,4 @@ const RegisteredRule kRule{{
 }};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rules::numa_remote

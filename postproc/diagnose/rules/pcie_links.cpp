@@ -12,7 +12,7 @@
 #include "postproc/telemetry/snapshot_facts.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal {
+namespace reveal::rules::pcie_links {
 namespace {
 
 struct Adapter {
@@ -224,4 +224,4 @@ const RegisteredRule kErrors{{
 }};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rules::pcie_links

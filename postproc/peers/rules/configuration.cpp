@@ -8,7 +8,7 @@
 #include "postproc/peers/job_rule.h"
 #include "postproc/words/lists.h"
 
-namespace reveal {
+namespace reveal::rules::configuration {
 namespace {
 
 constexpr std::string_view kHugePagesId = "mem.hugepages_inconsistent";
@@ -48,6 +48,29 @@ Evidence evidence_of(const FactDifference& fact, TimeSpan job) {
           .detectors = {"PEERS"}};
 }
 
+/// What the others have, for the lines that set it: the first difference of each kind.
+std::map<std::string, std::string, std::less<>> usual_values(const std::vector<const FactDifference*>& facts) {
+  std::map<std::string, std::string, std::less<>> values;
+  for (const FactDifference* fact : facts) {
+    const std::string_view key = fact->key;
+    constexpr std::string_view kHugePages = "vm.";
+    constexpr std::string_view kInterface = "net.";
+    constexpr std::string_view kMtu = ".mtu";
+    if (key.starts_with("vm.hugepages-")) {
+      values.try_emplace("size", key.substr(kHugePages.size()));
+      values.try_emplace("usual", fact->usual);
+    } else if (key == "vm.transparent_hugepage") {  // "always [madvise] never"
+      const std::size_t open = fact->usual.find('[');
+      const std::size_t close = fact->usual.find(']', std::min(open, fact->usual.size()));
+      if (close != std::string::npos) values.try_emplace("usual_mode", fact->usual.substr(open + 1, close - open - 1));
+    } else if (key.starts_with(kInterface) && key.ends_with(kMtu)) {
+      values.try_emplace("interface", key.substr(kInterface.size(), key.size() - kInterface.size() - kMtu.size()));
+      values.try_emplace("usual", fact->usual);
+    }
+  }
+  return values;
+}
+
 Finding describe(const EffectiveRule& rule, const std::vector<const FactDifference*>& facts, Severity severity,
                  TimeSpan job) {
   constexpr std::size_t kShown = 3;
@@ -58,6 +81,7 @@ Finding describe(const EffectiveRule& rule, const std::vector<const FactDifferen
   finding.confidence = Confidence::certain;
   finding.intervals = {job};
   finding.impact.how = "not known: only a run on nodes that are configured alike shows it";
+  finding.values = usual_values(facts);
   std::string list;
   for (const FactDifference* fact : facts) {
     if (finding.evidence.size() < kShown) {
@@ -104,7 +128,10 @@ const RegisteredJobRule kHugePages(
         .proof = Proof::real,
         .user_remedy = {{"sbatch --exclude={nodes} ...   # until the nodes are configured alike", "job"},
                         "grep . /sys/kernel/mm/hugepages/hugepages-*/nr_hugepages   # on {nodes} and on another node"},
-        .admin_remedy = {"sysctl vm.nr_hugepages; cat /proc/cmdline   # on {nodes}: where the setting comes from"},
+        .admin_remedy =
+            {"echo {usual} > /sys/kernel/mm/hugepages/{size}/nr_hugepages   # on {nodes}, as on the others",
+             "echo {usual_mode} > /sys/kernel/mm/transparent_hugepage/enabled   # on {nodes}, as on the others",
+             "grep -rs hugepage /proc/cmdline /etc/sysctl.conf /etc/sysctl.d   # on {nodes}: where the setting comes from"},
         .verify = "the setting is the same on all nodes of the job",
         .sources = {"https://docs.kernel.org/admin-guide/mm/hugetlbpage.html", "https://arxiv.org/abs/2510.26008"},
     });
@@ -122,7 +149,8 @@ const RegisteredJobRule kMtu(
         .proof = Proof::real,
         .user_remedy = {"tracepath -n {peer}   # on {nodes}: pmtu is the size of packets that fits on the way"},
         .admin_remedy =
-            {"ip link show   # on {nodes} and on {peer}: set the same mtu, in the network configuration, too"},
+            {"ip link set dev {interface} mtu {usual}   # on {nodes}, and in its network configuration",
+             "ip link show   # on {nodes} and on {peer}: which is meant"},
         .verify = "the MTU is the same on all nodes and switches between them",
         .sources = {"https://docs.kernel.org/networking/statistics.html"},
     });
@@ -138,10 +166,10 @@ const RegisteredJobRule kDrifted(
         .order = 95,
         .proof = Proof::real,
         .user_remedy = {{"sbatch --exclude={nodes} ...   # once, to see whether it matters", "job"}},
-        .admin_remedy = {"diff <(ssh {nodes} sysctl -a) <(ssh {peer} sysctl -a)   # and kernel, firmware, services"},
+        .admin_remedy = {"diff <(ssh {node} sysctl -a) <(ssh {peer} sysctl -a)   # and kernel, firmware, services"},
         .verify = "the settings are the same on all nodes of the job",
         .sources = {"https://arxiv.org/abs/2510.26008"},
     });
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rules::configuration

@@ -13,7 +13,7 @@
 #include "postproc/telemetry/snapshot_facts.h"
 #include "postproc/words/lists.h"
 
-namespace reveal {
+namespace reveal::rules::ib_link_degraded {
 namespace {
 
 constexpr std::string_view kRdma = "rdma.";
@@ -155,6 +155,9 @@ std::vector<Finding> check_job(const JobRuleContext& context, const EffectiveRul
   finding.severity = Severity::notice;
   finding.confidence = Confidence::certain;
   finding.instances.assign(ports.begin(), ports.end());
+  if (const std::string& first = finding.instances.front(); first.find('/') != std::string::npos) {
+    finding.values = {{"device", first.substr(0, first.find('/'))}, {"port", first.substr(first.find('/') + 1)}};
+  }
   finding.intervals = {context.job};
   finding.impact.how = "not known: only a run without these nodes shows it";
   finding.evidence = std::move(evidence);
@@ -188,4 +191,4 @@ const RegisteredJobRule kRule(
     });
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rules::ib_link_degraded

@@ -9,7 +9,7 @@
 #include "postproc/peers/peer_deviations.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal {
+namespace reveal::rules::node_differs {
 namespace {
 
 Finding differs(const PeerComparison& comparison, const std::vector<const PeerDeviation*>& telling, TimeSpan job,
@@ -84,10 +84,10 @@ const RegisteredJobRule kDiffers(
                        {"min_metrics", 2, "metrics", "least metrics that tell something about the node and differ"}},
         .user_remedy = {{"sbatch --exclude={nodes} ...   # once, to see whether the difference goes with the node",
                          "job"}},
-        .admin_remedy = {"diff <(ssh {nodes} sysctl -a) <(ssh {peer} sysctl -a)   # and firmware, memory, services"},
+        .admin_remedy = {"diff <(ssh {node} sysctl -a) <(ssh {peer} sysctl -a)   # and firmware, memory, services"},
         .verify = kFollowsTheNode,
         .sources = {"https://arxiv.org/abs/2510.26008"},
     });
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rules::node_differs

@@ -2,7 +2,7 @@
 
 #include "tests/unit/core/test_host.h"
 
-namespace reveal {
+namespace reveal::tests::all_probes_test {
 namespace {
 
 TEST(AllProbes, SurviveTextsThatAreCutOffAnywhere) {
@@ -68,4 +68,4 @@ TEST(AllProbes, SurviveTextsThatAreCutOffAnywhere) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::all_probes_test

@@ -17,7 +17,7 @@
 #include "test_host.h"
 #include "tests/unit/temporary_directory.h"
 
-namespace reveal {
+namespace reveal::tests::broker_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -245,4 +245,4 @@ TEST(Cages, AreLeftByNobodyInVersionTwo) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::broker_test

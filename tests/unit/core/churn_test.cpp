@@ -5,7 +5,7 @@
 
 #include "test_host.h"
 
-namespace reveal {
+namespace reveal::tests::churn_test {
 namespace {
 
 constexpr char kNetHeader[] = "Inter-| Receive | Transmit\n face |bytes packets\n";
@@ -209,4 +209,4 @@ TEST(Family, TakesABoundedNumberOfLateChannels) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::churn_test

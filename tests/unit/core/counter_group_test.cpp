@@ -7,7 +7,7 @@
 #include "hdf5schema/vocabulary.h"
 #include "test_host.h"
 
-namespace reveal {
+namespace reveal::tests::counter_group_test {
 namespace {
 
 void tick(ScaledSums& sums, std::initializer_list<GroupReading> groups) {
@@ -149,4 +149,4 @@ TEST_F(StepBack, NotForAJobThatHadNoCpu) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::counter_group_test

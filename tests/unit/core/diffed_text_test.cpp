@@ -4,7 +4,7 @@
 
 #include "hdf5schema/basics/text.h"
 
-namespace reveal {
+namespace reveal::tests::diffed_text_test {
 namespace {
 
 constexpr FamilyTable kTable{"memory/test",     Kind::gauge,         Unit::bytes,     Scope::node,
@@ -112,4 +112,4 @@ TEST(DiffedText, KeepsMissingWhatIsTooLarge) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::diffed_text_test

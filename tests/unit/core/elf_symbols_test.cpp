@@ -10,7 +10,7 @@
 #include "hdf5schema/basics/file_text.h"
 #include "hdf5schema/basics/text.h"
 
-namespace reveal {
+namespace reveal::tests::elf_symbols_test {
 namespace {
 
 constexpr std::string_view kWanted[] = {"cudaFree", "ncclAllReduce", "ncclSend"};
@@ -165,4 +165,4 @@ TEST(ElfSymbols, AreWhereTheLinkerPutThem) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::elf_symbols_test

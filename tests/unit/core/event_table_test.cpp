@@ -10,7 +10,7 @@
 
 #include "core/pmu/libpfm.h"
 
-namespace reveal {
+namespace reveal::tests::event_table_test {
 namespace {
 
 using enum Microarchitecture;
@@ -181,4 +181,4 @@ TEST(Microarchitecture, IsFoundFromImplementerAndPart) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::event_table_test

@@ -5,7 +5,7 @@
 
 #include "test_host.h"
 
-namespace reveal {
+namespace reveal::tests::interrupts_test {
 namespace {
 
 constexpr const char* kPci = "/sys/bus/pci/devices/";
@@ -60,4 +60,4 @@ TEST(Interrupts, ThatTheKernelPlacedAreMarked) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::interrupts_test

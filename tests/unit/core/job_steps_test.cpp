@@ -2,7 +2,7 @@
 #include "hdf5schema/basics/error.h"
 #include "job_on_host.h"
 
-namespace reveal {
+namespace reveal::tests::job_steps_test {
 namespace {
 
 void step_daemon(const TestHost& host, int pid, const std::string& step, const std::string& cgroup) {
@@ -90,4 +90,4 @@ TEST(JobSource, OfSlurmIsANumber) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::job_steps_test

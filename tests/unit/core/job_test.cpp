@@ -15,7 +15,7 @@
 #include "hdf5schema/basics/error.h"
 #include "job_on_host.h"
 
-namespace reveal {
+namespace reveal::tests::job_test {
 namespace {
 
 TEST_F(JobOnHost, SumsTheTreeUnderAProcessWithItsReapedChildren) {
@@ -376,4 +376,4 @@ TEST_F(JobOnHost, KnowsTheGroupsOfItsStepsAndContainers) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::job_test

@@ -12,7 +12,7 @@
 #include "tests/unit/core/test_host.h"
 #include "tests/unit/temporary_directory.h"
 
-namespace reveal {
+namespace reveal::tests::kernel_tree_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -59,4 +59,4 @@ TEST(KernelTree, ReadsNothingOutsideOfACopiedTree) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::kernel_tree_test

@@ -11,7 +11,7 @@
 #include "hdf5schema/trace_reader.h"
 #include "test_host.h"
 
-namespace reveal {
+namespace reveal::tests::metric_selection_test {
 namespace {
 
 constexpr const char* kMeminfo = "MemTotal: 5 kB\nMemFree: 4 kB\nDirty: 3 kB\nHugePages_Free: 2\n";
@@ -169,4 +169,4 @@ TEST(Probes, HaveEveryMetricOfThisHostInTheirTables) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::metric_selection_test

@@ -4,7 +4,7 @@
 
 #include <fstream>
 
-namespace reveal {
+namespace reveal::tests::own_memory_test {
 namespace {
 
 long resident_file_pages() {
@@ -25,4 +25,4 @@ TEST(OwnMemory, OfTheProgramItselfIsGivenBackAndComesBack) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::own_memory_test

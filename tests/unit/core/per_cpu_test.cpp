@@ -8,7 +8,7 @@
 #include "core/sampler/pace.h"
 #include "test_host.h"
 
-namespace reveal {
+namespace reveal::tests::per_cpu_test {
 namespace {
 
 constexpr int kCpus = 128;
@@ -232,4 +232,4 @@ TEST(Pace, KeepsATextWithinItsShareOfACore) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::per_cpu_test

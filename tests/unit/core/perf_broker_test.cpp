@@ -18,7 +18,7 @@
 #include "core/pmu/counter_group.h"
 #include "work_process.h"
 
-namespace reveal {
+namespace reveal::tests::perf_broker_test {
 namespace {
 
 constexpr PerfEvent kPageFaults{.type = PERF_TYPE_SOFTWARE, .config = PERF_COUNT_SW_PAGE_FAULTS_MIN};
@@ -212,4 +212,4 @@ TEST_F(PerfBroker, IsWokenByASignalOfItsOwn) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::perf_broker_test

@@ -5,7 +5,7 @@
 
 #include "core/job/cpu_set.h"
 
-namespace reveal {
+namespace reveal::tests::process_stat_test {
 namespace {
 
 TEST(ProcessStat, ReadsACommandWithBracketsAndBlanks) {
@@ -62,4 +62,4 @@ TEST(CpuSet, ReadsListsAndDropsNonsense) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::process_stat_test

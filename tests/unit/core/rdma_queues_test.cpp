@@ -8,7 +8,7 @@
 #include <cstring>
 #include <optional>
 
-namespace reveal {
+namespace reveal::tests::rdma_queues_test {
 namespace {
 
 using Bytes = std::vector<std::byte>;
@@ -249,4 +249,4 @@ TEST(RdmaQueues, NameDevicesThatHaveAName) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::rdma_queues_test

@@ -8,7 +8,7 @@
 #include "core/snapshot/snapshot.h"
 #include "test_host.h"
 
-namespace reveal {
+namespace reveal::tests::replay_test {
 namespace {
 
 std::string value(const Snapshot& facts, std::string_view key) {
@@ -119,4 +119,4 @@ TEST(StepDaemon, IsNotAskedForItsCommandLineBeforeItIsKnownToBeRoots) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::replay_test

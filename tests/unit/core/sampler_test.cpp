@@ -50,7 +50,7 @@ void operator delete[](void* memory, std::size_t) noexcept {
   std::free(memory);
 }
 
-namespace reveal {
+namespace reveal::tests::sampler_test {
 namespace {
 
 constexpr std::int64_t kTenth = 100'000'000;
@@ -345,4 +345,4 @@ TEST(KernelFile, ComesBackWhenItsPathDoes) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::sampler_test

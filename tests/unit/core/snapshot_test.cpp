@@ -4,7 +4,7 @@
 
 #include "test_host.h"
 
-namespace reveal {
+namespace reveal::tests::snapshot_test {
 namespace {
 
 TEST(NetworkLinks, TellSteeringQueuesPortsAndNodes) {
@@ -235,4 +235,4 @@ TEST(Environment, KeepsExactNamesOnly) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::snapshot_test

@@ -8,7 +8,7 @@
 #include "core/stack/process_maps.h"
 #include "core/stack/stack_worker.h"
 
-namespace reveal {
+namespace reveal::tests::stack_functions_test {
 namespace {
 
 TEST(StackFunctions, HaveNamesAndSymbolsOfTheirOwn) {
@@ -122,4 +122,4 @@ TEST(CallBudget, GrowsWithTheCpuTimeOfTheJob) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::stack_functions_test

@@ -10,7 +10,7 @@
 
 #include "hdf5schema/vocabulary.h"
 
-namespace reveal {
+namespace reveal::tests::tcp_peers_test {
 namespace {
 
 IpAddress address(std::uint8_t last) {
@@ -285,4 +285,4 @@ TEST(TcpSockets, AreNotAllThereWhereTheListChangedOrTheKernelRefused) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::tcp_peers_test

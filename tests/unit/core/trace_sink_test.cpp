@@ -8,7 +8,7 @@
 #include "hdf5schema/trace_reader.h"
 #include "test_host.h"
 
-namespace reveal {
+namespace reveal::tests::trace_sink_test {
 namespace {
 
 constexpr MetricHelp kMetrics[] = {{"disk.reads", "Reads completed."}};
@@ -121,4 +121,4 @@ TEST(OpenFiles, BeyondTheLimitAreOpenedForEachRead) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::trace_sink_test

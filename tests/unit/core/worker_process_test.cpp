@@ -10,7 +10,7 @@
 
 #include "test_host.h"
 
-namespace reveal {
+namespace reveal::tests::worker_process_test {
 namespace {
 
 std::string repeat_or_hang(const std::string& root, std::string_view request) {
@@ -65,4 +65,4 @@ TEST(WorkerProcess, IsLostWhenSomebodyKillsIt) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::worker_process_test

@@ -11,7 +11,7 @@
 #include "tests/unit/hdf5schema/sample_trace.h"
 #include "tests/unit/temporary_directory.h"
 
-namespace reveal {
+namespace reveal::tests::written_beside_links_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -48,4 +48,4 @@ TEST(WrittenBesideLinks, ARecordingIsNotMadeThroughALink) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::written_beside_links_test

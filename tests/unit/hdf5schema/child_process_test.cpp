@@ -7,7 +7,7 @@
 
 #include "hdf5schema/basics/run_program.h"
 
-namespace reveal {
+namespace reveal::tests::child_process_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -75,4 +75,4 @@ TEST(ChildProcess, DoesNotWaitForOneThatSomebodyElseReaps) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::child_process_test

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace reveal {
+namespace reveal::tests::config_file_test {
 namespace {
 
 using Words = std::vector<std::string>;
@@ -104,4 +104,4 @@ TEST(ConfigFileSections, TellsFamilyAndSubject) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::config_file_test

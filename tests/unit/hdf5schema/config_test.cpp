@@ -8,7 +8,7 @@
 #include "../temporary_directory.h"
 #include "hdf5schema/basics/error.h"
 
-namespace reveal {
+namespace reveal::tests::config_test {
 namespace {
 
 using Words = std::vector<std::string>;
@@ -183,4 +183,4 @@ TEST(ConfigNames, FindTheirRow) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::config_test

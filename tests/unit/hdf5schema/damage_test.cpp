@@ -14,7 +14,7 @@
 #include "hdf5schema/trace_reader.h"
 #include "sample_trace.h"
 
-namespace reveal {
+namespace reveal::tests::damage_test {
 namespace {
 
 constexpr std::int64_t kTick = 100'000'000;
@@ -192,4 +192,4 @@ TEST_F(DamagedFile, WithCyclesOfLinksIsReadOnce) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::damage_test

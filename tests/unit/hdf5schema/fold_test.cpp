@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace reveal {
+namespace reveal::tests::fold_test {
 namespace {
 
 TEST(Fold, BreaksBetweenWordsAndIndents) {
@@ -20,4 +20,4 @@ TEST(Fold, KeepsABlankBehindALongLabel) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::fold_test

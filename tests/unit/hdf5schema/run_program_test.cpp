@@ -8,7 +8,7 @@
 
 #include "hdf5schema/basics/child_answer.h"
 
-namespace reveal {
+namespace reveal::tests::run_program_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -65,4 +65,4 @@ TEST(AskChild, DoesNotWaitForOneThatHangs) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::run_program_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace reveal {
+namespace reveal::tests::shell_word_test {
 namespace {
 
 TEST(ShellWord, IsOneWordOfAShell) {
@@ -15,4 +15,4 @@ TEST(ShellWord, IsOneWordOfAShell) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::shell_word_test

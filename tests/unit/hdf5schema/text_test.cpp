@@ -7,7 +7,7 @@
 #include "hdf5schema/basics/file_text.h"
 #include "hdf5schema/basics/request.h"
 
-namespace reveal {
+namespace reveal::tests::text_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -101,4 +101,4 @@ TEST(FileText, EndsWhereReadingFails) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::text_test

@@ -8,7 +8,7 @@
 
 #include "tests/unit/temporary_directory.h"
 
-namespace reveal {
+namespace reveal::tests::run_key_test {
 namespace {
 
 using Command = std::vector<std::string>;
@@ -59,4 +59,4 @@ TEST_F(RunKey, AnInputFileCountsByItsName) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::run_key_test

@@ -11,7 +11,7 @@
 #include "tests/unit/core/test_host.h"
 #include "tests/unit/temporary_directory.h"
 
-namespace reveal {
+namespace reveal::tests::gpu_test {
 namespace {
 
 constexpr char kTwoGpus[] =
@@ -340,4 +340,4 @@ TEST(JobGpus, AreNotWokenWhereTheySleep) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::gpu_test

@@ -4,7 +4,7 @@
 
 #include "tests/unit/core/test_host.h"
 
-namespace reveal {
+namespace reveal::tests::infiniband_test {
 namespace {
 
 const std::string kClass = "/sys/class/infiniband/";
@@ -171,4 +171,4 @@ TEST(Infiniband, ReplaysWhatAnAdapterAnswered) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::infiniband_test

@@ -6,7 +6,7 @@
 
 #include "tests/unit/core/test_host.h"
 
-namespace reveal {
+namespace reveal::tests::outsiders_test {
 namespace {
 
 class OutsidersOnHost : public ::testing::Test {
@@ -114,4 +114,4 @@ TEST(Outsiders, AreNobodyWithoutAJob) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::outsiders_test

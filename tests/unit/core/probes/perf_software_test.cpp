@@ -17,7 +17,7 @@
 #include "tests/unit/core/live_probe.h"
 #include "tests/unit/core/work_process.h"
 
-namespace reveal {
+namespace reveal::tests::perf_software_test {
 namespace {
 
 /// What perf counted of the work is what the kernel charged for it, but for what else the process did meanwhile:
@@ -294,4 +294,4 @@ TEST(PerfRefused, WithTooFewFilesCountsWhatFitsAndSaysSo) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::perf_software_test

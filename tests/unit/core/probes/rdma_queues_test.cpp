@@ -4,7 +4,7 @@
 #include "tests/unit/core/live_probe.h"
 #include "tests/unit/core/test_host.h"
 
-namespace reveal {
+namespace reveal::tests::rdma_queues_test {
 namespace {
 
 /// A recording of a job of three processes, in which the child's answers are these: the first when the probe opens, one
@@ -163,4 +163,4 @@ TEST(RdmaQueuesProbe, AsksTheKernelOfThisHost) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::rdma_queues_test

@@ -2,7 +2,7 @@
 
 #include "tests/unit/core/test_host.h"
 
-namespace reveal {
+namespace reveal::tests::site_metrics_test {
 namespace {
 
 TEST(SiteMetrics, ReadNumbersFromFilesTheSiteNames) {
@@ -60,4 +60,4 @@ TEST(SiteMetrics, NameTheLineThatIsWrong) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::site_metrics_test

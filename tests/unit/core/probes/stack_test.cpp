@@ -18,7 +18,7 @@
 #include "tests/unit/core/live_probe.h"
 #include "tests/unit/core/test_host.h"
 
-namespace reveal {
+namespace reveal::tests::stack_test {
 namespace {
 
 constexpr std::size_t kElements = 1000;
@@ -408,4 +408,4 @@ TEST(Stack, LeavesNothingAttachedWhenTheCollectorIsKilled) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::stack_test

@@ -15,7 +15,7 @@
 #include "tests/unit/core/live_probe.h"
 #include "tests/unit/core/test_host.h"
 
-namespace reveal {
+namespace reveal::tests::tcp_peers_test {
 namespace {
 
 /// The two ends of a connection of this host with itself.
@@ -206,4 +206,4 @@ TEST(TcpPeersProbe, SaysWhatItLeftOut) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::tcp_peers_test

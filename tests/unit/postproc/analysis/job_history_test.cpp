@@ -10,7 +10,7 @@
 #include "synthetic_node.h"
 #include "tests/unit/temporary_directory.h"
 
-namespace reveal {
+namespace reveal::tests::job_history_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -143,4 +143,4 @@ TEST_F(JobHistory, SaysWhyItNeverCompared) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::job_history_test

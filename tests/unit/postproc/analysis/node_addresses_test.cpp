@@ -4,7 +4,7 @@
 
 #include "postproc/diagnose/lossy_ways.h"
 
-namespace reveal {
+namespace reveal::tests::node_addresses_test {
 namespace {
 
 std::string named(const std::string& sentence, const std::string& metric = "tcp.RetransSegs") {
@@ -54,4 +54,4 @@ TEST(NodeAddresses, AreOneNodeWhereItHasSeveral) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::node_addresses_test

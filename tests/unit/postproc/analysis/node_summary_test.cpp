@@ -11,7 +11,7 @@
 #include "postproc/report/verdict.h"
 #include "synthetic_node.h"
 
-namespace reveal {
+namespace reveal::tests::node_summary_test {
 namespace {
 
 NodeTrace trace(const std::string& node, double seconds, double outsider_begin = -1, double pause_begin = -1) {
@@ -248,4 +248,4 @@ TEST(SummarySettings, SwitchesARuleOffAndChangesAThreshold) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::node_summary_test

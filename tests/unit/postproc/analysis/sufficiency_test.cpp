@@ -9,7 +9,7 @@
 #include "postproc/analysis/node_analysis.h"
 #include "synthetic_node.h"
 
-namespace reveal {
+namespace reveal::tests::sufficiency_test {
 namespace {
 
 NodeTrace recorded(const std::vector<std::string>& left_out = {}) {
@@ -116,4 +116,4 @@ TEST(Damage, LeavesTheFindingsOfTheRest) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::sufficiency_test

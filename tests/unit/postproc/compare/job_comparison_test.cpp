@@ -12,7 +12,7 @@
 #include "hdf5schema/basics/error.h"
 #include "postproc/compare/comparison_page.h"
 
-namespace reveal {
+namespace reveal::tests::job_comparison_test {
 namespace {
 
 constexpr std::int64_t kFirstBegin = 1'763'634'725'000'000'000;
@@ -289,4 +289,4 @@ TEST(ComparisonPage, IsJsonWithReasonsForWhatIsUnknown) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::job_comparison_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace reveal {
+namespace reveal::tests::script_patch_test {
 namespace {
 
 using Words = std::vector<std::string>;
@@ -88,4 +88,4 @@ TEST(ScriptPatch, SaysWhyThereIsNone) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::script_patch_test

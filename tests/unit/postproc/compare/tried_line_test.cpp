@@ -6,7 +6,7 @@
 #include "postproc/diagnose/remedy.h"
 #include "postproc/diagnose/rule.h"
 
-namespace reveal {
+namespace reveal::tests::tried_line_test {
 namespace {
 
 using Words = std::vector<std::string>;
@@ -113,4 +113,4 @@ TEST(TriedLine, OfAReportIsNoProgramThatTakesNoCommand) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::tried_line_test

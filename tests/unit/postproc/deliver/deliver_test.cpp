@@ -21,7 +21,7 @@
 #include "tests/unit/hdf5schema/sample_trace.h"
 #include "tests/unit/temporary_directory.h"
 
-namespace reveal {
+namespace reveal::tests::deliver_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -439,4 +439,4 @@ TEST(ReportJob, QuotesForTheShell) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::deliver_test

@@ -10,7 +10,7 @@
 #include "hdf5schema/version.h"
 #include "tests/unit/temporary_directory.h"
 
-namespace reveal {
+namespace reveal::tests::site_checks_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -112,4 +112,4 @@ TEST_F(SiteChecks, TellWhyThereIsNoHistory) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::site_checks_test

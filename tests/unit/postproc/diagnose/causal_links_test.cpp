@@ -9,7 +9,7 @@
 #include "postproc/diagnose/rule.h"
 #include "postproc/report/verdict.h"
 
-namespace reveal {
+namespace reveal::tests::causal_links_test {
 namespace {
 
 Finding seen(std::string id, double begin, double end, Severity severity = Severity::notice,
@@ -216,4 +216,4 @@ TEST(CausalLinks, MakeOneShownFindingOfAChainAndTwoOfTwoFaults) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::causal_links_test

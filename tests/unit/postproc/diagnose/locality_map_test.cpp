@@ -7,7 +7,7 @@
 #include "postproc/diagnose/numa_layout.h"
 #include "postproc/telemetry/telemetry.h"
 
-namespace reveal {
+namespace reveal::tests::locality_map_test {
 namespace {
 
 /// Two sockets, as a node with four GPUs and two adapters tells of itself.
@@ -133,4 +133,4 @@ TEST(LocalityMap, SurvivesFactsThatMakeNoSense) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::locality_map_test

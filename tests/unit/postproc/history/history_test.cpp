@@ -13,7 +13,7 @@
 #include "rules_tried.h"
 #include "tests/unit/temporary_directory.h"
 
-namespace reveal {
+namespace reveal::tests::history_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -259,4 +259,4 @@ TEST_F(HistoryIndex, IgnoresForeignRecords) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::history_test

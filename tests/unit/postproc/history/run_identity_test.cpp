@@ -5,7 +5,7 @@
 
 #include "postproc/diagnose/interpreters.h"
 
-namespace reveal {
+namespace reveal::tests::run_identity_test {
 namespace {
 
 TEST(RunIdentity, IsWhatRanWhereTheTraceTellsIt) {
@@ -33,4 +33,4 @@ TEST(RunIdentity, IsNeverAnInterpreterAlone) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::run_identity_test

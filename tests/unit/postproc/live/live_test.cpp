@@ -15,7 +15,7 @@
 #include "synthetic_node.h"
 #include "tests/unit/hdf5schema/sample_trace.h"
 
-namespace reveal {
+namespace reveal::tests::live_test {
 namespace {
 
 constexpr std::int64_t kTick = 100'000'000;
@@ -416,4 +416,4 @@ TEST(LiveTrace, LeavesNoMarkerBehind) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::live_test

@@ -9,7 +9,7 @@
 #include "postproc/mail/mail_job.h"
 #include "tests/unit/temporary_directory.h"
 
-namespace reveal {
+namespace reveal::tests::job_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -187,4 +187,4 @@ TEST_F(MailJobs, MailNoFileButTheReport) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::job_test

@@ -10,7 +10,7 @@
 #include "postproc/diagnose/rule.h"
 #include "report_samples.h"
 
-namespace reveal {
+namespace reveal::tests::message_test {
 namespace {
 
 constexpr std::int64_t kNow = 1'763'640'000'000'000'000;  // 2025-11-20 12:00:00 UTC
@@ -274,4 +274,4 @@ TEST(MailHeaderText, IsOneLineThatNoReaderDecodes) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::message_test

@@ -10,7 +10,7 @@
 #include "postproc/mail/mail_quota.h"
 #include "tests/unit/temporary_directory.h"
 
-namespace reveal {
+namespace reveal::tests::quota_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -135,4 +135,4 @@ TEST_F(MailQuotas, ForgetWhatIsOld) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::quota_test

@@ -15,7 +15,7 @@
 #include "postproc/peers/job_rule.h"
 #include "rules_tried.h"
 
-namespace reveal {
+namespace reveal::tests::node_pair_test {
 namespace {
 
 constexpr std::array<std::string_view, 1> kRules = {"node.pair_differs"};
@@ -342,4 +342,4 @@ TEST(PairHistory, NamesTheNodeThatIsUnlikeEarlierRuns) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::node_pair_test

@@ -11,7 +11,7 @@
 #include "rules_tried.h"
 #include "spmd_job.h"
 
-namespace reveal {
+namespace reveal::tests::peers_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -478,4 +478,4 @@ TEST(PeersProfile, AddsUpInstancesAndKnowsTheBusiest) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::peers_test

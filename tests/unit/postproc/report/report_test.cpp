@@ -16,7 +16,7 @@
 #include "postproc/words/sanitize.h"
 #include "report_samples.h"
 
-namespace reveal {
+namespace reveal::tests::report_test {
 namespace {
 
 std::string file_text(const std::string& path) {
@@ -517,4 +517,4 @@ TEST(Wording, NamesSeveritiesBothWays) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::report_test

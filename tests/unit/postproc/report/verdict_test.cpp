@@ -6,7 +6,7 @@
 #include "hdf5schema/basics/clocks.h"
 #include "postproc/report/job_ending.h"
 
-namespace reveal {
+namespace reveal::tests::verdict_test {
 namespace {
 
 Report report_of(std::vector<std::string> nodes, double seconds = 35.4) {
@@ -187,4 +187,4 @@ TEST(Verdict, ShowsNothingBelowHealthyButOneLine) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::verdict_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace reveal {
+namespace reveal::tests::score_test {
 namespace {
 
 TEST(Score, ReadsPeersOutOfChannelNames) {
@@ -67,4 +67,4 @@ TEST(Score, WritesTheContractsColumns) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::score_test

@@ -13,7 +13,7 @@
 #include "postproc/telemetry/job_file.h"
 #include "tests/unit/hdf5schema/sample_trace.h"
 
-namespace reveal {
+namespace reveal::tests::load_test {
 namespace {
 
 constexpr std::int64_t kStep = 100'000'000;
@@ -258,4 +258,4 @@ TEST(NoteLosses, SayThatOnlySomeMetricsWereRecorded) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::load_test

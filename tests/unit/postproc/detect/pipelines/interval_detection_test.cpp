@@ -7,7 +7,7 @@
 
 #include "tests/unit/postproc/synthetic_node.h"
 
-namespace reveal {
+namespace reveal::tests::interval_detection_test {
 namespace {
 
 Telemetry cut(const Telemetry& job, std::size_t begin, std::size_t samples) {
@@ -99,4 +99,4 @@ TEST(IntervalDetection, LearnsWhatRecursTooRarelyForOneBlock) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::interval_detection_test

@@ -21,7 +21,7 @@
 #include "postproc/numerics/gram.h"
 #include "postproc/numerics/principal_components.h"
 
-namespace reveal {
+namespace reveal::tests::ensemble_test {
 namespace {
 
 Eigen::MatrixXd noise(Eigen::Index rows, Eigen::Index columns) {
@@ -393,4 +393,4 @@ TEST(BadInput, FiftyThousandChannels) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::ensemble_test

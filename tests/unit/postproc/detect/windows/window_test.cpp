@@ -13,7 +13,7 @@
 #include "postproc/numerics/isolation_forest.h"
 #include "postproc/numerics/percentile.h"
 
-namespace reveal {
+namespace reveal::tests::window_test {
 namespace {
 
 std::vector<std::vector<double>> read_csv(const std::string& file, bool header = false) {
@@ -215,4 +215,4 @@ TEST(Pruning, LeavesRevealItselfOut) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::window_test

@@ -3,7 +3,7 @@
 #include "hdf5schema/basics/error.h"
 #include "rule_recording.h"
 
-namespace reveal {
+namespace reveal::tests::cpu_clock_test {
 namespace {
 
 using R = RuleRecording;
@@ -61,4 +61,4 @@ TEST(RuleGovernor, SeesLimitsAndPreferencesBesideTheGovernor) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::cpu_clock_test

@@ -3,7 +3,7 @@
 #include "hdf5schema/basics/error.h"
 #include "rule_recording.h"
 
-namespace reveal {
+namespace reveal::tests::cpu_clock_under_load_test {
 namespace {
 
 using R = RuleRecording;
@@ -154,4 +154,4 @@ TEST(RuleFrequency, SaysWhatWasNotMeasured) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::cpu_clock_under_load_test

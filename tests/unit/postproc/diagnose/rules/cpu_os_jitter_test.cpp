@@ -6,7 +6,7 @@
 #include "hdf5schema/basics/error.h"
 #include "rule_recording.h"
 
-namespace reveal {
+namespace reveal::tests::cpu_os_jitter_test {
 namespace {
 
 using R = RuleRecording;
@@ -104,4 +104,4 @@ TEST(RuleJitter, SaysWhatWasNotMeasured) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::cpu_os_jitter_test

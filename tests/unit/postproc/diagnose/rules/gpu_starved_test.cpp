@@ -3,7 +3,7 @@
 #include "gpu_training.h"
 #include "hdf5schema/basics/error.h"
 
-namespace reveal {
+namespace reveal::tests::gpu_starved_test {
 namespace {
 
 using R = RuleRecording;
@@ -160,4 +160,4 @@ TEST(RuleGpuSmallKernels, IsSilentOnWorkBoundByMemoryOnHardWorkAndOnFreeCpus) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::gpu_starved_test

@@ -3,7 +3,7 @@
 #include "gpu_training.h"
 #include "hdf5schema/basics/error.h"
 
-namespace reveal {
+namespace reveal::tests::gpu_throttle_test {
 namespace {
 
 using R = RuleRecording;
@@ -128,4 +128,4 @@ TEST(RuleGpuClocks, NamesAClockThatASettingHolds) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::gpu_throttle_test

@@ -3,7 +3,7 @@
 #include "gpu_training.h"
 #include "hdf5schema/basics/error.h"
 
-namespace reveal {
+namespace reveal::tests::gpu_unused_test {
 namespace {
 
 using R = RuleRecording;
@@ -102,4 +102,4 @@ TEST(RuleGpuMemory, IsSilentOnAnAllocatorThatKeepsWhatItTook) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::gpu_unused_test

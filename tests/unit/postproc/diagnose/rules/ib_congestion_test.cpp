@@ -4,7 +4,7 @@
 #include "hdf5schema/basics/error.h"
 #include "rule_recording.h"
 
-namespace reveal {
+namespace reveal::tests::ib_congestion_test {
 namespace {
 
 using R = RuleRecording;
@@ -47,4 +47,4 @@ TEST(RuleIbCongestion, SaysWhatWasNotMeasured) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::ib_congestion_test

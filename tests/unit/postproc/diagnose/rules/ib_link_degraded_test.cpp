@@ -9,7 +9,7 @@
 #include "rule_recording.h"
 #include "rules_tried.h"
 
-namespace reveal {
+namespace reveal::tests::ib_link_degraded_test {
 namespace {
 
 using R = RuleRecording;
@@ -134,4 +134,4 @@ TEST(RuleIbLinkDegraded, IsSilentOnANodeWhoseFabricIsFaster) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::ib_link_degraded_test

@@ -4,7 +4,7 @@
 #include "hdf5schema/basics/error.h"
 #include "rule_recording.h"
 
-namespace reveal {
+namespace reveal::tests::io_local_disk_test {
 namespace {
 
 using R = RuleRecording;
@@ -164,4 +164,4 @@ TEST(RuleLocalDisk, SaysWhatItCouldNotMeasure) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::io_local_disk_test

@@ -5,7 +5,7 @@
 #include "hdf5schema/basics/error.h"
 #include "rule_recording.h"
 
-namespace reveal {
+namespace reveal::tests::io_nfs_slow_server_test {
 namespace {
 
 using R = RuleRecording;
@@ -221,4 +221,4 @@ TEST(RuleNfsServer, SaysWhatItCouldNotMeasure) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::io_nfs_slow_server_test

@@ -4,7 +4,7 @@
 #include "hdf5schema/basics/error.h"
 #include "rule_recording.h"
 
-namespace reveal {
+namespace reveal::tests::irq_softirq_test {
 namespace {
 
 using R = RuleRecording;
@@ -133,4 +133,4 @@ TEST(RuleSoftirq, SaysWhatItCouldNotMeasure) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::irq_softirq_test

@@ -4,7 +4,7 @@
 #include "hdf5schema/basics/error.h"
 #include "rule_recording.h"
 
-namespace reveal {
+namespace reveal::tests::mem_leak_test {
 namespace {
 
 using R = RuleRecording;
@@ -99,4 +99,4 @@ TEST(RuleLeak, SurvivesAShortJobAndMissingSamples) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::mem_leak_test

@@ -6,7 +6,7 @@
 #include "rule_recording.h"
 #include "rules_tried.h"
 
-namespace reveal {
+namespace reveal::tests::nccl_rails_test {
 namespace {
 
 using R = RuleRecording;
@@ -142,4 +142,4 @@ TEST(RuleNcclRails, IsSilentOnNodesThatAreAlikeOrDoSomethingElse) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::nccl_rails_test

@@ -4,7 +4,7 @@
 #include "hdf5schema/basics/error.h"
 #include "rule_recording.h"
 
-namespace reveal {
+namespace reveal::tests::net_congestion_test {
 namespace {
 
 using R = RuleRecording;
@@ -71,4 +71,4 @@ TEST(RuleCongestion, SaysWhatItCouldNotMeasure) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::net_congestion_test

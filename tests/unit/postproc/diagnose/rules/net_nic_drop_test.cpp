@@ -3,7 +3,7 @@
 #include "hdf5schema/basics/error.h"
 #include "rule_recording.h"
 
-namespace reveal {
+namespace reveal::tests::net_nic_drop_test {
 namespace {
 
 using R = RuleRecording;
@@ -63,4 +63,4 @@ TEST(RuleNicDrop, SaysWhatWasNotMeasured) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::net_nic_drop_test

@@ -5,7 +5,7 @@
 #include "hdf5schema/basics/error.h"
 #include "rule_recording.h"
 
-namespace reveal {
+namespace reveal::tests::net_pause_test {
 namespace {
 
 using R = RuleRecording;
@@ -71,4 +71,4 @@ TEST(RuleNetPause, SaysWhatWasNotMeasured) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::net_pause_test

@@ -8,7 +8,7 @@
 #include "postproc/diagnose/analysis_settings.h"
 #include "postproc/diagnose/rule.h"
 
-namespace reveal {
+namespace reveal::tests::net_tcp_fault_test {
 namespace {
 
 constexpr std::size_t kSamples = 1200;  // two minutes at 100 ms
@@ -221,4 +221,4 @@ TEST(RuleLoss, SaysWhatItCouldNotMeasure) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::net_tcp_fault_test

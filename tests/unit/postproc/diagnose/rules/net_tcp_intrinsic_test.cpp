@@ -5,7 +5,7 @@
 #include "hdf5schema/basics/error.h"
 #include "rule_recording.h"
 
-namespace reveal {
+namespace reveal::tests::net_tcp_intrinsic_test {
 namespace {
 
 using R = RuleRecording;
@@ -97,4 +97,4 @@ TEST(RuleIntrinsic, SaysWhatItCouldNotMeasure) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::net_tcp_intrinsic_test

@@ -4,7 +4,7 @@
 #include "hdf5schema/basics/error.h"
 #include "rule_recording.h"
 
-namespace reveal {
+namespace reveal::tests::node_clock_test {
 namespace {
 
 std::vector<Finding> of(const char* synchronised, const char* error_ns, const char* offset_ns,
@@ -49,4 +49,4 @@ TEST(RuleClockDrift, SaysWhatItCouldNotMeasure) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::node_clock_test

@@ -4,7 +4,7 @@
 #include "hdf5schema/basics/error.h"
 #include "rule_recording.h"
 
-namespace reveal {
+namespace reveal::tests::numa_migration_test {
 namespace {
 
 using R = RuleRecording;
@@ -185,4 +185,4 @@ TEST(RuleBalancingChurn, SaysWhatWasNotMeasured) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::numa_migration_test

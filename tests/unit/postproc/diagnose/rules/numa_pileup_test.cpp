@@ -4,7 +4,7 @@
 #include "hdf5schema/basics/error.h"
 #include "rule_recording.h"
 
-namespace reveal {
+namespace reveal::tests::numa_pileup_test {
 namespace {
 
 using R = RuleRecording;
@@ -117,4 +117,4 @@ TEST(RuleNumaPileup, SaysWhatWasNotMeasured) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::numa_pileup_test

@@ -6,7 +6,7 @@
 #include "hdf5schema/basics/error.h"
 #include "rule_recording.h"
 
-namespace reveal {
+namespace reveal::tests::numa_remote_test {
 namespace {
 
 using R = RuleRecording;
@@ -231,4 +231,4 @@ TEST(RuleNumaRemote, SaysWhatItCouldNotMeasure) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::numa_remote_test

@@ -4,7 +4,7 @@
 #include "hdf5schema/basics/error.h"
 #include "rule_recording.h"
 
-namespace reveal {
+namespace reveal::tests::rdma_retries_test {
 namespace {
 
 using R = RuleRecording;
@@ -99,4 +99,4 @@ TEST(RuleRdmaRetries, SaysWhatWasNotMeasured) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::rdma_retries_test
