@@ -36,6 +36,10 @@ struct ReportOrder {
 /// job's control group has left is not begun.
 [[nodiscard]] ReportResult build_report(const ReportOrder& order, const BlockedSignals& signals);
 
+/// Runs `reveal mail` for an address of the site; says why it did not end well, or "".
+[[nodiscard]] std::string mail_report(const ReportOrder& order, const std::string& address,
+                                      const BlockedSignals& signals);
+
 /// Bytes of memory that the report of these traces takes at most.
 [[nodiscard]] std::uint64_t memory_of_report(std::uint64_t bytes_of_traces) noexcept;
 

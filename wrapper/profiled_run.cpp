@@ -132,10 +132,15 @@ void finish(Profile& profile, const Settings& settings, const Ended& ended, std:
     return;
   }
   order.node = profile.launch.node;
-  order.limit = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
+  const auto left = [&] { return std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()); };
+  order.limit = left();
   const ReportResult report = build_report(order, signals);
   if (report.end == ReportEnd::failed) lines.say({"no report: ", report.reason});
-  if (!settings.mail.empty()) lines.say({"mail is not configured on this site; the report is in ", directory});
+  if (settings.mail.empty() || report.end != ReportEnd::built) return;
+  order.limit = left();
+  if (const std::string problem = mail_report(order, settings.mail, signals); !problem.empty()) {
+    lines.say({"no mail to ", settings.mail, ": ", problem, "; the report is in ", directory});
+  }
 }
 
 /// Runs `work` in a child and waits for it; without a child to be had, here. At the deadline, or some time after

@@ -137,7 +137,7 @@ RunOrder read_order(int own_argc, char** argv) {
   for (const ConfigPlace& place : config_places(find_program("reveal-run"), process_environment)) {
     config.read(text_of(place.file.string(), order.warnings), place.file.string(), place.owner);
   }
-  config.read_environment(process_environment);
+  config.read_environment(process_environment, names_of_process_environment());
   for (std::string& line : config.problems_of({"run", "gpu"})) order.warnings.push_back(std::move(line));
   for (const Given& each : given) {
     const RunOption& option = *each.option;

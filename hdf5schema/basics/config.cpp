@@ -201,14 +201,24 @@ void Config::set_or_tell(const ConfigKey& key, const std::vector<std::string>& v
   problems_.push_back({std::string(key.section), name + mistake + "; " + written(key, list(key)) + " is used", true});
 }
 
-void Config::read_environment(const Environment& environment) {
+void Config::read_environment(const Environment& environment, std::span<const std::string> names) {
+  constexpr std::string_view kPrefix = "REVEAL_";
+  std::vector<std::string> known;
   for (const ConfigKey& key : kConfigKeys) {
     const std::string variable = variable_of(key);
+    if (!variable.empty()) known.push_back(variable.substr(kPrefix.size()));
     const std::string value = variable.empty() ? "" : environment(variable.c_str());
     if (value.empty()) continue;
     const bool several = key.form == ConfigForm::labels;
     set_or_tell(key, several ? split_at_commas(value) : std::vector<std::string>{value}, variable, variable,
                 ConfigOwner::user);
+  }
+  for (const std::string& name : names) {
+    if (!name.starts_with(kPrefix)) continue;
+    const std::string own = name.substr(kPrefix.size());
+    if (std::find(known.begin(), known.end(), own) != known.end()) continue;
+    const std::string near = meant(own, known, std::string(kPrefix), "");
+    if (!near.empty()) problems_.push_back({"run", "no setting has the name " + name + near, true});
   }
 }
 

@@ -33,7 +33,6 @@ namespace {
 constexpr std::size_t kMostTimelines = 12;
 constexpr std::size_t kMostEpisodes = 60;
 constexpr std::size_t kMostMaps = 32;
-constexpr std::size_t kLargestReport = 64 << 20;
 /// Of all nodes that are analysed at the same time; a larger one is analysed alone.
 constexpr std::size_t kMostMemory = std::size_t{1} << 30;
 

@@ -50,7 +50,7 @@ class ShowConfig final : public Command {
       return 0;
     }
     Config config = common.configuration();
-    config.read_environment(process_environment);
+    config.read_environment(process_environment, names_of_process_environment());
     for (const ConfigKey* key : keys()) {
       if (key_.empty() && !all_ && config_family(key->section) != key->section && config.place(*key).empty()) continue;
       shown_.push_back(key);

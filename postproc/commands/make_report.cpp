@@ -17,8 +17,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kLargestReport = 256 << 20;
-
 /// A report that was moved away from its traces can still be read.
 bool is_fresh_or_alone(const std::string& directory) {
   try {

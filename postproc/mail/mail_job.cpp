@@ -20,7 +20,6 @@ namespace reveal {
 namespace {
 
 constexpr std::string_view kStates[] = {"sent", "would be sent", "held back", "failed"};  // in the enumerators' order
-constexpr std::size_t kLargestReport = 64 << 20;
 
 /// Not through a link: a mailer that drains many users' directories must mail no file but the report.
 std::string read_report(const std::filesystem::path& directory) {

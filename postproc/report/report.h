@@ -186,5 +186,7 @@ struct TextStyle {
 
 /// Reads report.json back (for `show`); throws Error for another schema.
 [[nodiscard]] Report parse_report(const std::string& json);
+/// More than any report.json has.
+inline constexpr std::size_t kLargestReport = std::size_t{64} << 20;
 
 }  // namespace reveal

@@ -111,11 +111,13 @@ TEST(ConfigMistakes, DoNotBringBackADefaultThatDoesHarm) {
 TEST(ConfigMistakes, OfAStrongerSourceLeaveTheWeakerOneInForce) {
   Config config = read("[run]\ninterval = \"2s\"\n");
   config.read("[run]\ninterval = \"soon\"\n", "own.conf", ConfigOwner::user);
-  config.read_environment(with("REVEAL_INTERVAL", "100"));
+  const std::vector<std::string> names{"REVEAL_INTERVL", "REVEAL_INTERVAL", "REVEAL_DIR", "PATH"};
+  config.read_environment(with("REVEAL_INTERVAL", "100"), names);
   EXPECT_EQ(config.time(config_key("run", "interval")), 2s);
   EXPECT_EQ(config.problems_of({"run"}),
             (Words{"own.conf:2: \"interval\" is a time from 10ms to 60s, not \"soon\"; \"2s\" is used",
-                   "REVEAL_INTERVAL is a time from 10ms to 60s, not \"100\"; \"2s\" is used"}));
+                   "REVEAL_INTERVAL is a time from 10ms to 60s, not \"100\"; \"2s\" is used",
+                   "no setting has the name REVEAL_INTERVL; did you mean REVEAL_INTERVAL?"}));
   EXPECT_EQ(problems_of("[run]\ninterval = [\"1s\", \"2s\"]\n"),
             Words{"reveal.conf:2: \"interval\" takes one value; \"100ms\" is used"});
 }
