@@ -56,7 +56,7 @@ nameless=$(grep -rnE '(finding|Finding)[a-z_]*\.(id|title) = "' postproc --inclu
 [ -z "$nameless" ] || complain "a finding that is no row of the rule table: $nameless"
 
 # Probes, rules and tests repeat each other's names: a namespace each, so that a dozen can be compiled as one file.
-for folder in core/probes:probes postproc/diagnose/rules:rules postproc/peers/rules:rules tests/unit:tests; do
+for folder in core/probes:probe postproc/diagnose/rules:rule postproc/peers/rules:rule tests/unit:tests; do
   while read -r file; do
     complain "namespace reveal {, not reveal::${folder#*:}::$(basename "$file" .cpp) {: $file"
   done < <(grep -Plzr --include='*.cpp' '\n\}  // namespace\n\}  // namespace reveal\n' ${folder%:*})

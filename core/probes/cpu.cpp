@@ -10,7 +10,7 @@
 #include "core/sampler/probe.h"
 #include "hdf5schema/basics/text.h"
 
-namespace reveal::probes::cpu {
+namespace reveal::probe::cpu {
 namespace {
 
 // In the order of the columns. The kernel counts guest time in user, too; left as it says.
@@ -156,4 +156,4 @@ const RegisteredProbe entry{{.name = "cpu",
                              .period_on = cpu_period}};
 
 }  // namespace
-}  // namespace reveal::probes::cpu
+}  // namespace reveal::probe::cpu

@@ -9,7 +9,7 @@
 #include "core/sampler/probe.h"
 #include "hdf5schema/basics/text.h"
 
-namespace reveal::probes::cpu_frequency {
+namespace reveal::probe::cpu_frequency {
 namespace {
 
 constexpr MetricHelp kNow[] = {
@@ -121,4 +121,4 @@ const RegisteredProbe limits{{.name = "cpu_frequency_limits",
                               .remedy = kRemedy}};
 
 }  // namespace
-}  // namespace reveal::probes::cpu_frequency
+}  // namespace reveal::probe::cpu_frequency

@@ -5,7 +5,7 @@
 #include "core/sampler/instances.h"
 #include "hdf5schema/basics/text.h"
 
-namespace reveal::probes::disk {
+namespace reveal::probe::disk {
 namespace {
 
 constexpr std::int64_t kSector = 512;  // in this file, whatever the disk's own
@@ -129,4 +129,4 @@ const RegisteredProbe entry{
     {.name = "disk", .help = "Requests, bytes, time and queue of each disk", .families = kFamilies, .open = open_disk}};
 
 }  // namespace
-}  // namespace reveal::probes::disk
+}  // namespace reveal::probe::disk

@@ -6,7 +6,7 @@
 #include "core/sampler/probe.h"
 #include "hdf5schema/basics/text.h"
 
-namespace reveal::probes::energy {
+namespace reveal::probe::energy {
 namespace {
 
 constexpr std::string_view kFolder = "/sys/class/powercap";
@@ -100,4 +100,4 @@ const RegisteredProbe entry{
      .privilege = "root, since Linux 5.10"}};
 
 }  // namespace
-}  // namespace reveal::probes::energy
+}  // namespace reveal::probe::energy

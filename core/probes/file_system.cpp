@@ -13,7 +13,7 @@
 #include "core/sampler/worker_process.h"
 #include "hdf5schema/basics/text.h"
 
-namespace reveal::probes::file_system {
+namespace reveal::probe::file_system {
 namespace {
 
 constexpr std::array<std::string_view, 2> kFolders = {"/tmp", "/dev/shm"};
@@ -202,4 +202,4 @@ const RegisteredProbe entry{{.name = "file_system",
                              .remedy = "mount /proc with the mounts of the job's file systems"}};
 
 }  // namespace
-}  // namespace reveal::probes::file_system
+}  // namespace reveal::probe::file_system

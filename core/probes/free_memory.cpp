@@ -10,7 +10,7 @@
 #include "core/sampler/probe.h"
 #include "hdf5schema/basics/text.h"
 
-namespace reveal::probes::free_memory {
+namespace reveal::probe::free_memory {
 namespace {
 
 constexpr MetricHelp kBlocks[] = {
@@ -175,4 +175,4 @@ const RegisteredProbe zones{{.name = "zones",
                              .period_on = period_on}};
 
 }  // namespace
-}  // namespace reveal::probes::free_memory
+}  // namespace reveal::probe::free_memory

@@ -15,7 +15,7 @@
 #include "core/sampler/worker_process.h"
 #include "hdf5schema/basics/text.h"
 
-namespace reveal::probes::gpu {
+namespace reveal::probe::gpu {
 namespace {
 
 constexpr std::int64_t kSlowPeriod = 10'000'000'000;
@@ -509,4 +509,4 @@ const RegisteredProbe entry{
      .remedy = "needs an NVIDIA GPU and its driver; a library in another place: library in [gpu] of reveal.conf"}};
 
 }  // namespace
-}  // namespace reveal::probes::gpu
+}  // namespace reveal::probe::gpu

@@ -7,7 +7,7 @@
 #include "core/sampler/probe.h"
 #include "hdf5schema/basics/text.h"
 
-namespace reveal::probes::hugepages {
+namespace reveal::probe::hugepages {
 namespace {
 
 constexpr std::string_view kHost = "/sys/kernel/mm/hugepages";
@@ -90,4 +90,4 @@ const RegisteredProbe entry{{.name = "hugepages",
                              .remedy = "a kernel built with CONFIG_HUGETLBFS"}};
 
 }  // namespace
-}  // namespace reveal::probes::hugepages
+}  // namespace reveal::probe::hugepages

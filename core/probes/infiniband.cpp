@@ -12,7 +12,7 @@
 #include "core/sampler/worker_process.h"
 #include "hdf5schema/basics/text.h"
 
-namespace reveal::probes::infiniband {
+namespace reveal::probe::infiniband {
 namespace {
 
 constexpr std::string_view kFolder = "/sys/class/infiniband";
@@ -379,4 +379,4 @@ const RegisteredProbe entry{{.name = "infiniband",
                                  "rdma system set netns shared"}};
 
 }  // namespace
-}  // namespace reveal::probes::infiniband
+}  // namespace reveal::probe::infiniband

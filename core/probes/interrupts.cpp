@@ -10,7 +10,7 @@
 #include "core/sampler/probe.h"
 #include "hdf5schema/basics/text.h"
 
-namespace reveal::probes::interrupts {
+namespace reveal::probe::interrupts {
 namespace {
 
 // Walking all interrupt numbers costs the kernel milliseconds on large hosts.
@@ -171,4 +171,4 @@ const RegisteredProbe softirqs{{.name = "softirqs",
                                 .period_on = softirqs_period}};
 
 }  // namespace
-}  // namespace reveal::probes::interrupts
+}  // namespace reveal::probe::interrupts

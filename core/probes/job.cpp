@@ -10,7 +10,7 @@
 #include "core/sampler/probe.h"
 #include "hdf5schema/basics/text.h"
 
-namespace reveal::probes::job {
+namespace reveal::probe::job {
 namespace {
 
 constexpr std::size_t kMostMasks = 256;  // processes whose mask is read per second
@@ -210,4 +210,4 @@ const RegisteredProbe cpus{{.name = "job_cpus",
                             .remedy = "run the command under reveal-run or srun --reveal"}};
 
 }  // namespace
-}  // namespace reveal::probes::job
+}  // namespace reveal::probe::job

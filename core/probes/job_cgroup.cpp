@@ -7,7 +7,7 @@
 #include "core/sampler/probe.h"
 #include "hdf5schema/basics/text.h"
 
-namespace reveal::probes::job_cgroup {
+namespace reveal::probe::job_cgroup {
 namespace {
 
 constexpr MetricHelp kTimes[] = {
@@ -207,4 +207,4 @@ const RegisteredProbe entry{{.name = "job_cgroup",
                                        "systemd-run --user --scope reveal-run -- COMMAND"}};
 
 }  // namespace
-}  // namespace reveal::probes::job_cgroup
+}  // namespace reveal::probe::job_cgroup

@@ -11,7 +11,7 @@
 #include "core/sampler/probe.h"
 #include "hdf5schema/basics/text.h"
 
-namespace reveal::probes::job_groups {
+namespace reveal::probe::job_groups {
 namespace {
 
 constexpr std::size_t kMostGroups = 16;
@@ -219,4 +219,4 @@ const RegisteredProbe entry{
                "reveal-run -- COMMAND"}};
 
 }  // namespace
-}  // namespace reveal::probes::job_groups
+}  // namespace reveal::probe::job_groups

@@ -11,7 +11,7 @@
 #include "core/sampler/probe.h"
 #include "hdf5schema/basics/text.h"
 
-namespace reveal::probes::job_memory {
+namespace reveal::probe::job_memory {
 namespace {
 
 constexpr MetricHelp kMemory[] = {
@@ -205,4 +205,4 @@ const RegisteredProbe entry{{.name = "job_memory",
                                        "systemd-run --user --scope reveal-run -- COMMAND"}};
 
 }  // namespace
-}  // namespace reveal::probes::job_memory
+}  // namespace reveal::probe::job_memory

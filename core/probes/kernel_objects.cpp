@@ -8,7 +8,7 @@
 #include "core/sampler/probe.h"
 #include "hdf5schema/basics/text.h"
 
-namespace reveal::probes::kernel_objects {
+namespace reveal::probe::kernel_objects {
 namespace {
 
 constexpr MetricHelp kObjects[] = {
@@ -108,4 +108,4 @@ const RegisteredProbe entry{{.name = "kernel_objects",
                              .period_on = period_on}};
 
 }  // namespace
-}  // namespace reveal::probes::kernel_objects
+}  // namespace reveal::probe::kernel_objects

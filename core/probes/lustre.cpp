@@ -7,7 +7,7 @@
 #include "core/sampler/probe.h"
 #include "hdf5schema/basics/text.h"
 
-namespace reveal::probes::lustre {
+namespace reveal::probe::lustre {
 namespace {
 
 // Where releases of Lustre keep it; the last needs root.
@@ -138,4 +138,4 @@ const RegisteredProbe entry{{.name = "lustre",
                              .privilege = "root, where they are in debugfs (Lustre 2.12 and later)"}};
 
 }  // namespace
-}  // namespace reveal::probes::lustre
+}  // namespace reveal::probe::lustre

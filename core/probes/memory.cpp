@@ -6,7 +6,7 @@
 #include "core/sampler/probe.h"
 #include "hdf5schema/basics/text.h"
 
-namespace reveal::probes::memory {
+namespace reveal::probe::memory {
 namespace {
 
 // Names for keys the rule of snake_case() would spoil.
@@ -119,4 +119,4 @@ const RegisteredProbe entry{{.name = "memory",
                              .open = open_memory}};
 
 }  // namespace
-}  // namespace reveal::probes::memory
+}  // namespace reveal::probe::memory

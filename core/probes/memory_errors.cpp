@@ -6,7 +6,7 @@
 #include "core/sampler/probe.h"
 #include "hdf5schema/basics/text.h"
 
-namespace reveal::probes::memory_errors {
+namespace reveal::probe::memory_errors {
 namespace {
 
 constexpr std::string_view kFolder = "/sys/devices/system/edac/mc";
@@ -106,4 +106,4 @@ const RegisteredProbe entry{{.name = "memory_errors",
                                  "amd64_edac)"}};
 
 }  // namespace
-}  // namespace reveal::probes::memory_errors
+}  // namespace reveal::probe::memory_errors

@@ -6,7 +6,7 @@
 #include "core/sampler/instances.h"
 #include "hdf5schema/basics/text.h"
 
-namespace reveal::probes::network {
+namespace reveal::probe::network {
 namespace {
 
 constexpr MetricHelp kBytes[] = {{"net.rx_bytes", "Bytes received."}, {"net.tx_bytes", "Bytes sent."}};
@@ -114,4 +114,4 @@ const RegisteredProbe entry{{.name = "network",
                              .remedy = "mount /proc without hiding net/ (containers: not masked)"}};
 
 }  // namespace
-}  // namespace reveal::probes::network
+}  // namespace reveal::probe::network

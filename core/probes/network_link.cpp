@@ -21,7 +21,7 @@
 #include "core/sampler/worker_process.h"
 #include "hdf5schema/basics/text.h"
 
-namespace reveal::probes::network_link {
+namespace reveal::probe::network_link {
 namespace {
 
 constexpr std::string_view kFolder = "/sys/class/net";
@@ -339,4 +339,4 @@ const RegisteredProbe entry{{.name = "network_link",
                              .remedy = "containers: share the host's network (--network=host) and mount its /sys"}};
 
 }  // namespace
-}  // namespace reveal::probes::network_link
+}  // namespace reveal::probe::network_link

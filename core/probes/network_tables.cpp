@@ -11,7 +11,7 @@
 #include "core/sampler/probe.h"
 #include "hdf5schema/basics/text.h"
 
-namespace reveal::probes::network_tables {
+namespace reveal::probe::network_tables {
 namespace {
 
 constexpr MetricHelp kCounters[] = {
@@ -143,4 +143,4 @@ const RegisteredProbe entry{{.name = "network_tables",
                              .remedy = "containers without the host's network do not show them"}};
 
 }  // namespace
-}  // namespace reveal::probes::network_tables
+}  // namespace reveal::probe::network_tables

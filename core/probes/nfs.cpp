@@ -7,7 +7,7 @@
 #include "core/sampler/instances.h"
 #include "hdf5schema/basics/text.h"
 
-namespace reveal::probes::nfs {
+namespace reveal::probe::nfs {
 namespace {
 
 constexpr std::int64_t kMillisecond = 1'000'000;
@@ -304,4 +304,4 @@ const RegisteredProbe entry{{.name = "nfs",
                              .remedy = "nothing is lost where nothing is mounted by NFS"}};
 
 }  // namespace
-}  // namespace reveal::probes::nfs
+}  // namespace reveal::probe::nfs

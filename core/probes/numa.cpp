@@ -9,7 +9,7 @@
 #include "core/sampler/probe.h"
 #include "hdf5schema/basics/text.h"
 
-namespace reveal::probes::numa {
+namespace reveal::probe::numa {
 namespace {
 
 constexpr std::string_view kNodes = "/sys/devices/system/node";
@@ -179,4 +179,4 @@ const RegisteredProbe events{{.name = "numa_vmstat",
                               .remedy = "nothing is lost on a machine with one NUMA node"}};
 
 }  // namespace
-}  // namespace reveal::probes::numa
+}  // namespace reveal::probe::numa

@@ -17,7 +17,7 @@
 #include "core/kernel_text/kernel_words.h"
 #include "core/sampler/probe.h"
 
-namespace reveal::probes::outsiders {
+namespace reveal::probe::outsiders {
 namespace {
 
 constexpr MetricHelp kMetrics[] = {
@@ -296,4 +296,4 @@ const RegisteredProbe entry{
      .privilege = "root: names of the processes of other users, too"}};
 
 }  // namespace
-}  // namespace reveal::probes::outsiders
+}  // namespace reveal::probe::outsiders

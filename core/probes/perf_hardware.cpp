@@ -14,7 +14,7 @@
 #include "core/pmu/profiler_watch.h"
 #include "core/sampler/probe.h"
 
-namespace reveal::probes::perf_hardware {
+namespace reveal::probe::perf_hardware {
 namespace {
 
 constexpr MetricHelp kEvents[] = {
@@ -178,4 +178,4 @@ const RegisteredProbe entry{{.name = "perf_hardware",
                                  "kernel.perf_event_paranoid=1, or CAP_PERFMON for reveal-collect"}};
 
 }  // namespace
-}  // namespace reveal::probes::perf_hardware
+}  // namespace reveal::probe::perf_hardware

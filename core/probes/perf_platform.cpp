@@ -13,7 +13,7 @@
 #include "core/pmu/platform_events.h"
 #include "core/sampler/probe.h"
 
-namespace reveal::probes::perf_platform {
+namespace reveal::probe::perf_platform {
 namespace {
 
 constexpr std::size_t kMostReasons = 4;
@@ -199,4 +199,4 @@ const RegisteredProbe entry{
                "sysctl kernel.perf_event_paranoid=0"}};
 
 }  // namespace
-}  // namespace reveal::probes::perf_platform
+}  // namespace reveal::probe::perf_platform

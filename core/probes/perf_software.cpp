@@ -7,7 +7,7 @@
 #include "core/pmu/counted_events.h"
 #include "core/sampler/probe.h"
 
-namespace reveal::probes::perf_software {
+namespace reveal::probe::perf_software {
 namespace {
 
 constexpr MetricHelp kTimes[] = {
@@ -109,4 +109,4 @@ const RegisteredProbe entry{
      .remedy = "admin: sysctl kernel.perf_event_paranoid=1, or CAP_PERFMON for reveal-collect"}};
 
 }  // namespace
-}  // namespace reveal::probes::perf_software
+}  // namespace reveal::probe::perf_software

@@ -8,7 +8,7 @@
 #include "core/sampler/probe.h"
 #include "hdf5schema/basics/text.h"
 
-namespace reveal::probes::process {
+namespace reveal::probe::process {
 namespace {
 
 constexpr MetricHelp kCpu[] = {
@@ -386,4 +386,4 @@ const RegisteredProbe status{{.name = "process_status",
                               .remedy = "run the command under reveal-run or srun --reveal"}};
 
 }  // namespace
-}  // namespace reveal::probes::process
+}  // namespace reveal::probe::process

@@ -14,7 +14,7 @@
 #include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/text.h"
 
-namespace reveal::probes::process_numa {
+namespace reveal::probe::process_numa {
 namespace {
 
 constexpr std::int64_t kPeriod = 30'000'000'000;
@@ -232,4 +232,4 @@ const RegisteredProbe entry{{.name = "process_numa",
                                  "one NUMA node"}};
 
 }  // namespace
-}  // namespace reveal::probes::process_numa
+}  // namespace reveal::probe::process_numa

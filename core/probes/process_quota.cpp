@@ -9,7 +9,7 @@
 #include "core/sampler/probe.h"
 #include "hdf5schema/basics/text.h"
 
-namespace reveal::probes::process_quota {
+namespace reveal::probe::process_quota {
 namespace {
 
 constexpr MetricHelp kHeldBack[] = {
@@ -126,4 +126,4 @@ const RegisteredProbe entry{{.name = "process_quota",
                              .remedy = "run the command under reveal-run or srun --reveal"}};
 
 }  // namespace
-}  // namespace reveal::probes::process_quota
+}  // namespace reveal::probe::process_quota

@@ -19,7 +19,7 @@
 #include "hdf5schema/basics/descriptor.h"
 #include "hdf5schema/basics/text.h"
 
-namespace reveal::probes::qdisc {
+namespace reveal::probe::qdisc {
 namespace {
 
 constexpr MetricHelp kQdiscCounts[] = {
@@ -141,4 +141,4 @@ const RegisteredProbe entry{{.name = "qdisc",
                              .remedy = "nothing is lost where interfaces have no queues (tc qdisc show)"}};
 
 }  // namespace
-}  // namespace reveal::probes::qdisc
+}  // namespace reveal::probe::qdisc

@@ -19,7 +19,7 @@
 #include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/text.h"
 
-namespace reveal::probes::rdma_queues {
+namespace reveal::probe::rdma_queues {
 namespace {
 
 constexpr std::string_view kAdapters = "/sys/class/infiniband";
@@ -366,4 +366,4 @@ const RegisteredProbe entry{{.name = "rdma_queues",
                                  "containers: rdma system set netns shared"}};
 
 }  // namespace
-}  // namespace reveal::probes::rdma_queues
+}  // namespace reveal::probe::rdma_queues

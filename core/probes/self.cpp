@@ -6,7 +6,7 @@
 #include "core/sampler/probe.h"
 #include "hdf5schema/basics/clocks.h"
 
-namespace reveal::probes::self {
+namespace reveal::probe::self {
 namespace {
 
 constexpr MetricHelp kTimes[] = {
@@ -127,4 +127,4 @@ const RegisteredProbe self{{.name = "self",
                             .open = open_self}};
 
 }  // namespace
-}  // namespace reveal::probes::self
+}  // namespace reveal::probe::self

@@ -15,7 +15,7 @@
 #include "core/sampler/probe.h"
 #include "hdf5schema/basics/text.h"
 
-namespace reveal::probes::site_metrics {
+namespace reveal::probe::site_metrics {
 namespace {
 
 constexpr MetricHelp kMetrics[] = {{"<name>", "As named in the file given with --metrics."}};
@@ -171,4 +171,4 @@ const RegisteredProbe entry{{.name = "site",
                              .remedy = "reveal-collect --metrics FILE; the format is in reveal-collect --help"}};
 
 }  // namespace
-}  // namespace reveal::probes::site_metrics
+}  // namespace reveal::probe::site_metrics

@@ -8,7 +8,7 @@
 #include "core/probes/namespace_texts.h"
 #include "hdf5schema/basics/text.h"
 
-namespace reveal::probes::snmp {
+namespace reveal::probe::snmp {
 namespace {
 
 constexpr MetricHelp kSnmp[] = {
@@ -149,4 +149,4 @@ const RegisteredProbe netstat{{.name = "netstat",
                                .remedy = "mount /proc without hiding net/ (containers: not masked)"}};
 
 }  // namespace
-}  // namespace reveal::probes::snmp
+}  // namespace reveal::probe::snmp

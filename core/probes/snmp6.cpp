@@ -6,7 +6,7 @@
 #include "core/probes/namespace_texts.h"
 #include "hdf5schema/basics/text.h"
 
-namespace reveal::probes::snmp6 {
+namespace reveal::probe::snmp6 {
 namespace {
 
 constexpr MetricHelp kCounters[] = {
@@ -81,4 +81,4 @@ const RegisteredProbe entry{{.name = "snmp6",
                              .remedy = "nothing is missing where IPv6 is not used"}};
 
 }  // namespace
-}  // namespace reveal::probes::snmp6
+}  // namespace reveal::probe::snmp6

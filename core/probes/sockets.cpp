@@ -8,7 +8,7 @@
 #include "core/probes/namespace_texts.h"
 #include "hdf5schema/basics/text.h"
 
-namespace reveal::probes::sockets {
+namespace reveal::probe::sockets {
 namespace {
 
 constexpr MetricHelp kSockets[] = {
@@ -124,4 +124,4 @@ const RegisteredProbe entry{{.name = "sockets",
                              .remedy = "mount /proc without hiding net/ (containers: not masked)"}};
 
 }  // namespace
-}  // namespace reveal::probes::sockets
+}  // namespace reveal::probe::sockets

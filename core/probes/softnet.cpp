@@ -9,7 +9,7 @@
 #include "core/sampler/probe.h"
 #include "hdf5schema/basics/text.h"
 
-namespace reveal::probes::softnet {
+namespace reveal::probe::softnet {
 namespace {
 
 constexpr MetricHelp kCounts[] = {
@@ -132,4 +132,4 @@ const RegisteredProbe entry{{.name = "softnet",
                              .remedy = "mount /proc without hiding net/ (containers: not masked)"}};
 
 }  // namespace
-}  // namespace reveal::probes::softnet
+}  // namespace reveal::probe::softnet

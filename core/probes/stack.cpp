@@ -14,7 +14,7 @@
 #include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/text.h"
 
-namespace reveal::probes::stack {
+namespace reveal::probe::stack {
 namespace {
 
 constexpr std::chrono::milliseconds kForTheCalibration{3000};
@@ -226,4 +226,4 @@ const RegisteredProbe entry{
      .privilege = "calls into libraries (CAP_BPF and CAP_PERFMON)"}};
 
 }  // namespace
-}  // namespace reveal::probes::stack
+}  // namespace reveal::probe::stack

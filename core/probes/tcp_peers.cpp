@@ -19,7 +19,7 @@
 #include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/text.h"
 
-namespace reveal::probes::tcp_peers {
+namespace reveal::probe::tcp_peers {
 namespace {
 
 constexpr std::string_view kSource = "sock_diag: INET_DIAG_INFO";
@@ -429,4 +429,4 @@ const RegisteredProbe entry{{.name = "tcp_peers",
                              .privilege = "connections in network namespaces of their own (CAP_SYS_ADMIN)"}};
 
 }  // namespace
-}  // namespace reveal::probes::tcp_peers
+}  // namespace reveal::probe::tcp_peers

@@ -9,7 +9,7 @@
 #include "core/sampler/probe.h"
 #include "hdf5schema/basics/text.h"
 
-namespace reveal::probes::temperature {
+namespace reveal::probe::temperature {
 namespace {
 
 constexpr std::string_view kFolder = "/sys/class/hwmon";
@@ -132,4 +132,4 @@ const RegisteredProbe entry{{.name = "temperature",
                              .remedy = "virtual machines have none; on hardware, admin: modprobe coretemp or k10temp"}};
 
 }  // namespace
-}  // namespace reveal::probes::temperature
+}  // namespace reveal::probe::temperature

@@ -9,7 +9,7 @@
 #include "core/sampler/probe.h"
 #include "hdf5schema/basics/text.h"
 
-namespace reveal::probes::thermal_throttle {
+namespace reveal::probe::thermal_throttle {
 namespace {
 
 constexpr std::string_view kCpus = "/sys/devices/system/cpu/cpu";
@@ -141,4 +141,4 @@ const RegisteredProbe entry{{.name = "thermal_throttle",
                              .remedy = "Intel hardware only; elsewhere cpu clocks and temperatures tell of it"}};
 
 }  // namespace
-}  // namespace reveal::probes::thermal_throttle
+}  // namespace reveal::probe::thermal_throttle

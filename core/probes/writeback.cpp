@@ -7,7 +7,7 @@
 #include "core/sampler/probe.h"
 #include "hdf5schema/basics/text.h"
 
-namespace reveal::probes::writeback {
+namespace reveal::probe::writeback {
 namespace {
 
 constexpr std::string_view kFolder = "/sys/kernel/debug/bdi";
@@ -117,4 +117,4 @@ const RegisteredProbe entry{
      .privilege = "root (debugfs)"}};
 
 }  // namespace
-}  // namespace reveal::probes::writeback
+}  // namespace reveal::probe::writeback

@@ -11,7 +11,7 @@
 #include "postproc/numerics/median.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal::rules::cpu_affinity {
+namespace reveal::rule::cpu_affinity {
 namespace {
 
 /// Means over whole seconds of the busiest cpu the job may use, 0..1; NaN where no allowed cpu was measured.
@@ -147,4 +147,4 @@ const RegisteredRule kRule{{
 }};
 
 }  // namespace
-}  // namespace reveal::rules::cpu_affinity
+}  // namespace reveal::rule::cpu_affinity

@@ -10,7 +10,7 @@
 #include "postproc/diagnose/rule.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal::rules::cpu_clock {
+namespace reveal::rule::cpu_clock {
 namespace {
 
 Finding of_setting(const RuleContext& context, const std::string& key, const std::string& value) {
@@ -151,4 +151,4 @@ const RegisteredRule kFrequency{{
 }};
 
 }  // namespace
-}  // namespace reveal::rules::cpu_clock
+}  // namespace reveal::rule::cpu_clock

@@ -14,7 +14,7 @@
 #include "postproc/diagnose/interval_finding.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal::rules::cpu_clock_under_load {
+namespace reveal::rule::cpu_clock_under_load {
 namespace {
 
 /// Cycles that ran against cycles at the nominal clock: what turbostat calls Bzy_MHz.
@@ -324,4 +324,4 @@ const RegisteredRule kOscillation{{
 }};
 
 }  // namespace
-}  // namespace reveal::rules::cpu_clock_under_load
+}  // namespace reveal::rule::cpu_clock_under_load

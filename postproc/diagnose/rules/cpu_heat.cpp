@@ -9,7 +9,7 @@
 #include "postproc/diagnose/interval_finding.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal::rules::cpu_heat {
+namespace reveal::rule::cpu_heat {
 namespace {
 
 struct Throttled {
@@ -87,4 +87,4 @@ const RegisteredRule kRule{{
 }};
 
 }  // namespace
-}  // namespace reveal::rules::cpu_heat
+}  // namespace reveal::rule::cpu_heat

@@ -8,7 +8,7 @@
 #include "postproc/diagnose/outsiders.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal::rules::cpu_os_jitter {
+namespace reveal::rule::cpu_os_jitter {
 namespace {
 
 /// All of the run, in cpus.
@@ -98,4 +98,4 @@ const RegisteredRule kRule{{
 }};
 
 }  // namespace
-}  // namespace reveal::rules::cpu_os_jitter
+}  // namespace reveal::rule::cpu_os_jitter

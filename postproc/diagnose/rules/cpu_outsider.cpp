@@ -2,7 +2,7 @@
 // service of the system or another job, cpu.os_jitter or node.noisy_neighbour says so instead.
 #include "postproc/diagnose/outsiders.h"
 
-namespace reveal::rules::cpu_outsider {
+namespace reveal::rule::cpu_outsider {
 namespace {
 
 const RegisteredRule kRule{{
@@ -35,4 +35,4 @@ const RegisteredRule kRule{{
 }};
 
 }  // namespace
-}  // namespace reveal::rules::cpu_outsider
+}  // namespace reveal::rule::cpu_outsider

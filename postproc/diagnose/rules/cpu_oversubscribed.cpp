@@ -10,7 +10,7 @@
 #include "postproc/diagnose/signals.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal::rules::cpu_oversubscribed {
+namespace reveal::rule::cpu_oversubscribed {
 namespace {
 
 struct Crowd {
@@ -113,4 +113,4 @@ const RegisteredRule kRule{{
 }};
 
 }  // namespace
-}  // namespace reveal::rules::cpu_oversubscribed
+}  // namespace reveal::rule::cpu_oversubscribed

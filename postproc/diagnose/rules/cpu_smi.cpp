@@ -7,7 +7,7 @@
 #include "postproc/diagnose/event_count.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal::rules::cpu_smi {
+namespace reveal::rule::cpu_smi {
 namespace {
 
 /// Every cpu counts the same interrupt: the one that counted most speaks for all. A handful at the start of a node or
@@ -65,4 +65,4 @@ const RegisteredRule kRule{{
 }};
 
 }  // namespace
-}  // namespace reveal::rules::cpu_smi
+}  // namespace reveal::rule::cpu_smi

@@ -11,7 +11,7 @@
 #include "postproc/words/lists.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal::rules::cpu_smt {
+namespace reveal::rule::cpu_smt {
 namespace {
 
 /// Busy cpus in each second, 0..1, of the hardware threads of one core.
@@ -175,4 +175,4 @@ const RegisteredRule kRule{{
 }};
 
 }  // namespace
-}  // namespace reveal::rules::cpu_smt
+}  // namespace reveal::rule::cpu_smt

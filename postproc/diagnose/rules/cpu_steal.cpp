@@ -9,7 +9,7 @@
 #include "postproc/diagnose/interval_finding.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal::rules::cpu_steal {
+namespace reveal::rule::cpu_steal {
 namespace {
 
 /// An overcommitted host steals from the first second to the last: there is no usual level to stand above.
@@ -85,4 +85,4 @@ const RegisteredRule kRule{{
 }};
 
 }  // namespace
-}  // namespace reveal::rules::cpu_steal
+}  // namespace reveal::rule::cpu_steal

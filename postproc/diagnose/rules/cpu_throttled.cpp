@@ -8,7 +8,7 @@
 #include "postproc/diagnose/interval_finding.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal::rules::cpu_throttled {
+namespace reveal::rule::cpu_throttled {
 namespace {
 
 struct Held {
@@ -136,4 +136,4 @@ const RegisteredRule kRule{{
 }};
 
 }  // namespace
-}  // namespace reveal::rules::cpu_throttled
+}  // namespace reveal::rule::cpu_throttled

@@ -10,7 +10,7 @@
 #include "postproc/diagnose/gpu_signals.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal::rules::gpu_ecc {
+namespace reveal::rule::gpu_ecc {
 namespace {
 
 bool ever_set(const RuleContext& context, std::string_view metric, const std::string& gpu) {
@@ -99,4 +99,4 @@ const RegisteredRule kEcc{{
 }};
 
 }  // namespace
-}  // namespace reveal::rules::gpu_ecc
+}  // namespace reveal::rule::gpu_ecc

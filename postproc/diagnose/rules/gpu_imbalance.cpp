@@ -8,7 +8,7 @@
 #include "postproc/diagnose/gpu_signals.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal::rules::gpu_imbalance {
+namespace reveal::rule::gpu_imbalance {
 namespace {
 
 struct Load {
@@ -89,4 +89,4 @@ const RegisteredRule kImbalance{{
 }};
 
 }  // namespace
-}  // namespace reveal::rules::gpu_imbalance
+}  // namespace reveal::rule::gpu_imbalance

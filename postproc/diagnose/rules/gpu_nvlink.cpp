@@ -11,7 +11,7 @@
 #include "postproc/words/lists.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal::rules::gpu_nvlink {
+namespace reveal::rule::gpu_nvlink {
 namespace {
 
 struct Link {
@@ -134,4 +134,4 @@ const RegisteredRule kNvlink{{
 }};
 
 }  // namespace
-}  // namespace reveal::rules::gpu_nvlink
+}  // namespace reveal::rule::gpu_nvlink

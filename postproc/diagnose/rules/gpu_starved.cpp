@@ -12,7 +12,7 @@
 #include "postproc/diagnose/gpu_signals.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal::rules::gpu_starved {
+namespace reveal::rule::gpu_starved {
 namespace {
 
 constexpr double kWorks = 50;  // percent
@@ -504,4 +504,4 @@ const RegisteredRule kStorage{{
 }};
 
 }  // namespace
-}  // namespace reveal::rules::gpu_starved
+}  // namespace reveal::rule::gpu_starved

@@ -7,7 +7,7 @@
 #include "postproc/diagnose/gpu_signals.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal::rules::gpu_throttle {
+namespace reveal::rule::gpu_throttle {
 namespace {
 
 constexpr std::string_view kHeat[] = {"gpu.reason_sw_thermal", "gpu.reason_hw_thermal"};
@@ -262,4 +262,4 @@ const RegisteredRule kLocked{{
 }};
 
 }  // namespace
-}  // namespace reveal::rules::gpu_throttle
+}  // namespace reveal::rule::gpu_throttle

@@ -10,7 +10,7 @@
 #include "postproc/words/lists.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal::rules::gpu_unused {
+namespace reveal::rule::gpu_unused {
 namespace {
 
 double most_of(std::span<const double> series) {
@@ -100,4 +100,4 @@ const RegisteredRule kUnused{{
 }};
 
 }  // namespace
-}  // namespace reveal::rules::gpu_unused
+}  // namespace reveal::rule::gpu_unused

@@ -10,7 +10,7 @@
 #include "postproc/diagnose/gpu_signals.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal::rules::gpu_xid {
+namespace reveal::rule::gpu_xid {
 namespace {
 
 enum class XidSource : std::uint8_t { unknown, repaired, application, hardware };  // by what one of several tells
@@ -147,4 +147,4 @@ const RegisteredRule kXid{{
 }};
 
 }  // namespace
-}  // namespace reveal::rules::gpu_xid
+}  // namespace reveal::rule::gpu_xid

@@ -11,7 +11,7 @@
 #include "postproc/diagnose/rdma_ports.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal::rules::ib_congestion {
+namespace reveal::rule::ib_congestion {
 namespace {
 
 constexpr double kWordBytes = 4;
@@ -131,4 +131,4 @@ const RegisteredRule kRule{{
 }};
 
 }  // namespace
-}  // namespace reveal::rules::ib_congestion
+}  // namespace reveal::rule::ib_congestion

@@ -11,7 +11,7 @@
 #include "postproc/words/lists.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal::rules::ib_link_errors {
+namespace reveal::rule::ib_link_errors {
 namespace {
 
 constexpr std::string_view kFailed = "ib.link_downed";
@@ -119,4 +119,4 @@ const RegisteredRule kRule{{
 }};
 
 }  // namespace
-}  // namespace reveal::rules::ib_link_errors
+}  // namespace reveal::rule::ib_link_errors

@@ -10,7 +10,7 @@
 #include "postproc/diagnose/signals.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal::rules::io_fs_full {
+namespace reveal::rule::io_fs_full {
 namespace {
 
 struct Least {
@@ -112,4 +112,4 @@ const RegisteredRule kRule{{
 }};
 
 }  // namespace
-}  // namespace reveal::rules::io_fs_full
+}  // namespace reveal::rule::io_fs_full

@@ -12,7 +12,7 @@
 #include "postproc/diagnose/interval_finding.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal::rules::io_local_disk {
+namespace reveal::rule::io_local_disk {
 namespace {
 
 struct Disk {
@@ -292,4 +292,4 @@ const RegisteredRule kRule{{
 }};
 
 }  // namespace
-}  // namespace reveal::rules::io_local_disk
+}  // namespace reveal::rule::io_local_disk

@@ -11,7 +11,7 @@
 #include "postproc/diagnose/interval_finding.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal::rules::io_metadata_storm {
+namespace reveal::rule::io_metadata_storm {
 namespace {
 
 /// Requests or calls for names and attributes, and for data. Of Lustre's calls those that usually need its server.
@@ -226,4 +226,4 @@ const RegisteredRule kRule{{
 }};
 
 }  // namespace
-}  // namespace reveal::rules::io_metadata_storm
+}  // namespace reveal::rule::io_metadata_storm

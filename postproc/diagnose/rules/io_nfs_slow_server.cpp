@@ -12,7 +12,7 @@
 #include "postproc/diagnose/interval_finding.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal::rules::io_nfs_slow_server {
+namespace reveal::rule::io_nfs_slow_server {
 namespace {
 
 constexpr double kRowSeconds = 1;  // of the probe
@@ -474,4 +474,4 @@ const RegisteredRule kRule{{
 }};
 
 }  // namespace
-}  // namespace reveal::rules::io_nfs_slow_server
+}  // namespace reveal::rule::io_nfs_slow_server

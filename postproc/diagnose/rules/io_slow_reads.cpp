@@ -7,7 +7,7 @@
 #include "postproc/diagnose/interval_finding.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal::rules::io_slow_reads {
+namespace reveal::rule::io_slow_reads {
 namespace {
 
 /// The job's own where its control group counts it, else the node's: there somebody else may be the one who waits, and
@@ -125,4 +125,4 @@ const RegisteredRule kRule{{
 }};
 
 }  // namespace
-}  // namespace reveal::rules::io_slow_reads
+}  // namespace reveal::rule::io_slow_reads

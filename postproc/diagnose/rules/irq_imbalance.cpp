@@ -13,7 +13,7 @@
 #include "postproc/diagnose/signals.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal::rules::irq_imbalance {
+namespace reveal::rule::irq_imbalance {
 namespace {
 
 /// Vectors that one cpu serves, of all that are busy.
@@ -185,4 +185,4 @@ const RegisteredRule kRule{{
 }};
 
 }  // namespace
-}  // namespace reveal::rules::irq_imbalance
+}  // namespace reveal::rule::irq_imbalance

@@ -13,7 +13,7 @@
 #include "postproc/diagnose/signals.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal::rules::irq_placement {
+namespace reveal::rule::irq_placement {
 namespace {
 
 /// The vectors of one card.
@@ -246,4 +246,4 @@ const RegisteredRule kDistance{{
 }};
 
 }  // namespace
-}  // namespace reveal::rules::irq_placement
+}  // namespace reveal::rule::irq_placement

@@ -12,7 +12,7 @@
 #include "postproc/diagnose/interval_finding.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal::rules::irq_softirq {
+namespace reveal::rule::irq_softirq {
 namespace {
 
 /// Packets each cpu took per second, as means over seconds: a sample of a tenth is a burst or none.
@@ -209,4 +209,4 @@ const RegisteredRule kRule{{
 }};
 
 }  // namespace
-}  // namespace reveal::rules::irq_softirq
+}  // namespace reveal::rule::irq_softirq

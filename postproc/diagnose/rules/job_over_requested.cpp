@@ -10,7 +10,7 @@
 #include "postproc/diagnose/signals.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal::rules::job_over_requested {
+namespace reveal::rule::job_over_requested {
 namespace {
 
 constexpr double kMebi = 1024.0 * 1024.0;
@@ -171,4 +171,4 @@ const RegisteredRule kRule{{
 }};
 
 }  // namespace
-}  // namespace reveal::rules::job_over_requested
+}  // namespace reveal::rule::job_over_requested

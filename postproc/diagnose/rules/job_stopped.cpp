@@ -6,7 +6,7 @@
 #include "postproc/diagnose/interval_finding.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal::rules::job_stopped {
+namespace reveal::rule::job_stopped {
 namespace {
 
 /// A process that is stopped and continued in step with the samples is seen stopped in a part of that time only. What
@@ -88,4 +88,4 @@ const RegisteredRule kRule{{
 }};
 
 }  // namespace
-}  // namespace reveal::rules::job_stopped
+}  // namespace reveal::rule::job_stopped

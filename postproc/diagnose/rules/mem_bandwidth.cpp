@@ -12,7 +12,7 @@
 #include "postproc/diagnose/memory_signals.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal::rules::mem_bandwidth {
+namespace reveal::rule::mem_bandwidth {
 namespace {
 
 std::set<std::string> packages(const RuleContext& context) {
@@ -156,4 +156,4 @@ const RegisteredRule kRule{{
 }};
 
 }  // namespace
-}  // namespace reveal::rules::mem_bandwidth
+}  // namespace reveal::rule::mem_bandwidth

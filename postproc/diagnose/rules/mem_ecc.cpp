@@ -8,7 +8,7 @@
 #include "postproc/diagnose/event_count.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal::rules::mem_ecc {
+namespace reveal::rule::mem_ecc {
 namespace {
 
 struct Errors {
@@ -115,4 +115,4 @@ const RegisteredRule kRule{{
 }};
 
 }  // namespace
-}  // namespace reveal::rules::mem_ecc
+}  // namespace reveal::rule::mem_ecc

@@ -10,7 +10,7 @@
 #include "postproc/diagnose/signals.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal::rules::mem_hugepages {
+namespace reveal::rule::mem_hugepages {
 namespace {
 
 struct Idle {
@@ -95,4 +95,4 @@ const RegisteredRule kRule{{
 }};
 
 }  // namespace
-}  // namespace reveal::rules::mem_hugepages
+}  // namespace reveal::rule::mem_hugepages

@@ -10,7 +10,7 @@
 #include "postproc/diagnose/interval_finding.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal::rules::mem_leak {
+namespace reveal::rule::mem_leak {
 namespace {
 
 /// What ends with the job says nothing about it.
@@ -215,4 +215,4 @@ const RegisteredRule kRule{{
 }};
 
 }  // namespace
-}  // namespace reveal::rules::mem_leak
+}  // namespace reveal::rule::mem_leak

@@ -9,7 +9,7 @@
 #include "postproc/diagnose/event_count.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal::rules::mem_oom_killed {
+namespace reveal::rule::mem_oom_killed {
 namespace {
 
 constexpr double kGiB = 1024.0 * 1024 * 1024;
@@ -106,4 +106,4 @@ const RegisteredRule kRule{{
 }};
 
 }  // namespace
-}  // namespace reveal::rules::mem_oom_killed
+}  // namespace reveal::rule::mem_oom_killed

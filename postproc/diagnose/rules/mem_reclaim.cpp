@@ -10,7 +10,7 @@
 #include "postproc/diagnose/interval_finding.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal::rules::mem_reclaim {
+namespace reveal::rule::mem_reclaim {
 namespace {
 
 constexpr double kGiB = 1024.0 * 1024 * 1024;
@@ -236,4 +236,4 @@ const RegisteredRule kRule{{
 }};
 
 }  // namespace
-}  // namespace reveal::rules::mem_reclaim
+}  // namespace reveal::rule::mem_reclaim

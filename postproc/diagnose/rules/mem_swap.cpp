@@ -9,7 +9,7 @@
 #include "postproc/diagnose/interval_finding.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal::rules::mem_swap {
+namespace reveal::rule::mem_swap {
 namespace {
 
 Finding describe(const RuleContext& context, const Signal& in, const Elevation& elevation,
@@ -83,4 +83,4 @@ const RegisteredRule kRule{{
 }};
 
 }  // namespace
-}  // namespace reveal::rules::mem_swap
+}  // namespace reveal::rule::mem_swap

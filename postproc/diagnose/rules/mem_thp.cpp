@@ -12,7 +12,7 @@
 #include "postproc/diagnose/memory_signals.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal::rules::mem_thp {
+namespace reveal::rule::mem_thp {
 namespace {
 
 /// "madvise" of "always [madvise] never"; "" where it was not measured.
@@ -274,4 +274,4 @@ const RegisteredRule kNone{{
 }};
 
 }  // namespace
-}  // namespace reveal::rules::mem_thp
+}  // namespace reveal::rule::mem_thp

@@ -7,7 +7,7 @@
 #include "postproc/diagnose/interval_finding.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal::rules::mem_writeback {
+namespace reveal::rule::mem_writeback {
 namespace {
 
 /// Write-back goes on after the writer stopped; the kernel starts it after 5 s and expires pages after 30 s.
@@ -217,4 +217,4 @@ const RegisteredRule kRule{{
 }};
 
 }  // namespace
-}  // namespace reveal::rules::mem_writeback
+}  // namespace reveal::rule::mem_writeback

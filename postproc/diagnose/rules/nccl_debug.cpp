@@ -11,7 +11,7 @@
 #include "postproc/diagnose/rule.h"
 #include "postproc/diagnose/signals.h"
 
-namespace reveal::rules::nccl_debug {
+namespace reveal::rule::nccl_debug {
 namespace {
 
 struct DebugSetting {
@@ -89,4 +89,4 @@ const RegisteredRule kRule{{
 }};
 
 }  // namespace
-}  // namespace reveal::rules::nccl_debug
+}  // namespace reveal::rule::nccl_debug

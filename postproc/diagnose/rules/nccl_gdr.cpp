@@ -6,7 +6,7 @@
 #include "hdf5schema/basics/error.h"
 #include "postproc/diagnose/gpu_signals.h"
 
-namespace reveal::rules::nccl_gdr {
+namespace reveal::rule::nccl_gdr {
 namespace {
 
 /// nvidia_peermem serves cards of NVIDIA (Mellanox) only; others bring a way of their own.
@@ -72,4 +72,4 @@ const RegisteredRule kGdr{{
 }};
 
 }  // namespace
-}  // namespace reveal::rules::nccl_gdr
+}  // namespace reveal::rule::nccl_gdr

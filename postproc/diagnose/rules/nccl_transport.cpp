@@ -15,7 +15,7 @@
 #include "postproc/diagnose/signals.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal::rules::nccl_transport {
+namespace reveal::rule::nccl_transport {
 namespace {
 
 /// Mean bytes per second through the network's interfaces of the job; throws Unavailable if not measured.
@@ -353,4 +353,4 @@ const RegisteredRule kSockets{{
 }};
 
 }  // namespace
-}  // namespace reveal::rules::nccl_transport
+}  // namespace reveal::rule::nccl_transport

@@ -9,7 +9,7 @@
 #include "postproc/diagnose/lossy_ways.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal::rules::net_congestion {
+namespace reveal::rule::net_congestion {
 namespace {
 
 constexpr double kPeakQuantile = 0.95;
@@ -128,4 +128,4 @@ const RegisteredRule kRule{{
 }};
 
 }  // namespace
-}  // namespace reveal::rules::net_congestion
+}  // namespace reveal::rule::net_congestion

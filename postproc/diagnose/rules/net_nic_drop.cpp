@@ -9,7 +9,7 @@
 #include "postproc/diagnose/interval_finding.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal::rules::net_nic_drop {
+namespace reveal::rule::net_nic_drop {
 namespace {
 
 struct Drops {
@@ -130,4 +130,4 @@ const RegisteredRule kRule{{
 }};
 
 }  // namespace
-}  // namespace reveal::rules::net_nic_drop
+}  // namespace reveal::rule::net_nic_drop

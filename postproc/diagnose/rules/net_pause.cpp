@@ -11,7 +11,7 @@
 #include "postproc/diagnose/rdma_ports.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal::rules::net_pause {
+namespace reveal::rule::net_pause {
 namespace {
 
 /// A direction of pause frames, and the traffic that they stop.
@@ -168,4 +168,4 @@ const RegisteredRule kRule{{
 }};
 
 }  // namespace
-}  // namespace reveal::rules::net_pause
+}  // namespace reveal::rule::net_pause

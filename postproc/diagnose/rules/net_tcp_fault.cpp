@@ -9,7 +9,7 @@
 #include "postproc/diagnose/lossy_ways.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal::rules::net_tcp_fault {
+namespace reveal::rule::net_tcp_fault {
 namespace {
 
 constexpr const char* kQueued = "tcpext.TCPOFOQueue";
@@ -134,4 +134,4 @@ const RegisteredRule kRule{{
 }};
 
 }  // namespace
-}  // namespace reveal::rules::net_tcp_fault
+}  // namespace reveal::rule::net_tcp_fault

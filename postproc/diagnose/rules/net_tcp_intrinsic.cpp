@@ -14,7 +14,7 @@
 #include "postproc/numerics/present_values.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal::rules::net_tcp_intrinsic {
+namespace reveal::rule::net_tcp_intrinsic {
 namespace {
 
 /// Per step: whether a rule before this one has said why segments were lost.
@@ -186,4 +186,4 @@ const RegisteredRule kRule{{
 }};
 
 }  // namespace
-}  // namespace reveal::rules::net_tcp_intrinsic
+}  // namespace reveal::rule::net_tcp_intrinsic

@@ -9,7 +9,7 @@
 #include "postproc/diagnose/interval_finding.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal::rules::net_tx_queue {
+namespace reveal::rule::net_tx_queue {
 namespace {
 
 std::optional<Finding> describe(const RuleContext& context, const std::string& interface, const Signal& drops,
@@ -82,4 +82,4 @@ const RegisteredRule kRule{{
 }};
 
 }  // namespace
-}  // namespace reveal::rules::net_tx_queue
+}  // namespace reveal::rule::net_tx_queue

@@ -8,7 +8,7 @@
 #include "postproc/diagnose/signals.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal::rules::node_clock {
+namespace reveal::rule::node_clock {
 namespace {
 
 double nanoseconds(const RuleContext& context, std::string_view key) {
@@ -74,4 +74,4 @@ const RegisteredRule kRule{{
 }};
 
 }  // namespace
-}  // namespace reveal::rules::node_clock
+}  // namespace reveal::rule::node_clock

@@ -11,7 +11,7 @@
 #include "postproc/diagnose/outsiders.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal::rules::node_noisy_neighbour {
+namespace reveal::rule::node_noisy_neighbour {
 namespace {
 
 /// The kernel writes pages back up to 30 s after they were made dirty, and a disk may take as long for them.
@@ -218,4 +218,4 @@ const RegisteredRule kRule{{
 }};
 
 }  // namespace
-}  // namespace reveal::rules::node_noisy_neighbour
+}  // namespace reveal::rule::node_noisy_neighbour

@@ -11,7 +11,7 @@
 #include "postproc/diagnose/numa_layout.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal::rules::numa_cpu_gpu {
+namespace reveal::rule::numa_cpu_gpu {
 namespace {
 
 struct Driven {
@@ -134,4 +134,4 @@ const RegisteredRule kCpus{{
 }};
 
 }  // namespace
-}  // namespace reveal::rules::numa_cpu_gpu
+}  // namespace reveal::rule::numa_cpu_gpu

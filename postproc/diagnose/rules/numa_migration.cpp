@@ -13,7 +13,7 @@
 #include "postproc/diagnose/numa_layout.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal::rules::numa_migration {
+namespace reveal::rule::numa_migration {
 namespace {
 
 Interval all_of(const RuleContext& context) {
@@ -386,4 +386,4 @@ const RegisteredRule kChurn{{
 }};
 
 }  // namespace
-}  // namespace reveal::rules::numa_migration
+}  // namespace reveal::rule::numa_migration

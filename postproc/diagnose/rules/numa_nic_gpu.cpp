@@ -11,7 +11,7 @@
 #include "postproc/diagnose/gpu_signals.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal::rules::numa_nic_gpu {
+namespace reveal::rule::numa_nic_gpu {
 namespace {
 
 struct Hca {
@@ -120,4 +120,4 @@ const RegisteredRule kNics{{
 }};
 
 }  // namespace
-}  // namespace reveal::rules::numa_nic_gpu
+}  // namespace reveal::rule::numa_nic_gpu

@@ -11,7 +11,7 @@
 #include "postproc/diagnose/numa_layout.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal::rules::numa_pileup {
+namespace reveal::rule::numa_pileup {
 namespace {
 
 constexpr double kGiB = 1024.0 * 1024 * 1024;
@@ -308,4 +308,4 @@ const RegisteredRule kRule{{
 }};
 
 }  // namespace
-}  // namespace reveal::rules::numa_pileup
+}  // namespace reveal::rule::numa_pileup

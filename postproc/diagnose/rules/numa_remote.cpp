@@ -16,7 +16,7 @@
 #include "postproc/diagnose/numa_layout.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal::rules::numa_remote {
+namespace reveal::rule::numa_remote {
 namespace {
 
 /// Bytes that came from, or lie on, another node than that of the cpu, of all.
@@ -418,4 +418,4 @@ const RegisteredRule kRule{{
 }};
 
 }  // namespace
-}  // namespace reveal::rules::numa_remote
+}  // namespace reveal::rule::numa_remote

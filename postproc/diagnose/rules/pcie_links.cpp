@@ -12,7 +12,7 @@
 #include "postproc/telemetry/snapshot_facts.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal::rules::pcie_links {
+namespace reveal::rule::pcie_links {
 namespace {
 
 struct Adapter {
@@ -224,4 +224,4 @@ const RegisteredRule kErrors{{
 }};
 
 }  // namespace
-}  // namespace reveal::rules::pcie_links
+}  // namespace reveal::rule::pcie_links

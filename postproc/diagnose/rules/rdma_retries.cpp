@@ -12,7 +12,7 @@
 #include "postproc/diagnose/rdma_ports.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal::rules::rdma_retries {
+namespace reveal::rule::rdma_retries {
 namespace {
 
 enum class Why : std::uint8_t { lost, timed_out };
@@ -232,4 +232,4 @@ const RegisteredRule kRule{{
 }};
 
 }  // namespace
-}  // namespace reveal::rules::rdma_retries
+}  // namespace reveal::rule::rdma_retries

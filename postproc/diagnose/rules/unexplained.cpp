@@ -10,7 +10,7 @@
 #include "postproc/telemetry/metric_facts.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal::rules::unexplained {
+namespace reveal::rule::unexplained {
 namespace {
 
 constexpr std::size_t kMostReasons = 3;
@@ -117,4 +117,4 @@ const RegisteredRule kRule{{
 }};
 
 }  // namespace
-}  // namespace reveal::rules::unexplained
+}  // namespace reveal::rule::unexplained

@@ -8,7 +8,7 @@
 #include "postproc/peers/job_rule.h"
 #include "postproc/words/lists.h"
 
-namespace reveal::rules::configuration {
+namespace reveal::rule::configuration {
 namespace {
 
 constexpr std::string_view kHugePagesId = "mem.hugepages_inconsistent";
@@ -172,4 +172,4 @@ const RegisteredJobRule kDrifted(
     });
 
 }  // namespace
-}  // namespace reveal::rules::configuration
+}  // namespace reveal::rule::configuration

@@ -13,7 +13,7 @@
 #include "postproc/telemetry/snapshot_facts.h"
 #include "postproc/words/lists.h"
 
-namespace reveal::rules::ib_link_degraded {
+namespace reveal::rule::ib_link_degraded {
 namespace {
 
 constexpr std::string_view kRdma = "rdma.";
@@ -191,4 +191,4 @@ const RegisteredJobRule kRule(
     });
 
 }  // namespace
-}  // namespace reveal::rules::ib_link_degraded
+}  // namespace reveal::rule::ib_link_degraded

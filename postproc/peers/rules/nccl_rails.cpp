@@ -17,7 +17,7 @@
 #include "postproc/words/lists.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal::rules::nccl_rails {
+namespace reveal::rule::nccl_rails {
 namespace {
 
 constexpr const char* kSent = "ib.xmit_bytes";
@@ -297,4 +297,4 @@ const RegisteredJobRule kRule(
     });
 
 }  // namespace
-}  // namespace reveal::rules::nccl_rails
+}  // namespace reveal::rule::nccl_rails

@@ -9,7 +9,7 @@
 #include "postproc/peers/peer_deviations.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal::rules::node_differs {
+namespace reveal::rule::node_differs {
 namespace {
 
 Finding differs(const PeerComparison& comparison, const std::vector<const PeerDeviation*>& telling, TimeSpan job,
@@ -90,4 +90,4 @@ const RegisteredJobRule kDiffers(
     });
 
 }  // namespace
-}  // namespace reveal::rules::node_differs
+}  // namespace reveal::rule::node_differs

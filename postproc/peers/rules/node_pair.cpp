@@ -13,7 +13,7 @@
 #include "postproc/words/lists.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal::rules::node_pair {
+namespace reveal::rule::node_pair {
 namespace {
 
 constexpr std::size_t kMostShown = 4;  // of each kind
@@ -162,4 +162,4 @@ const RegisteredJobRule kPair(
     });
 
 }  // namespace
-}  // namespace reveal::rules::node_pair
+}  // namespace reveal::rule::node_pair

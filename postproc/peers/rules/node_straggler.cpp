@@ -8,7 +8,7 @@
 #include "postproc/peers/transient_straggler.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal::rules::node_straggler {
+namespace reveal::rule::node_straggler {
 namespace {
 
 Finding straggles(const PeerComparison& comparison, TimeSpan job, const EffectiveRule& rule) {
@@ -93,4 +93,4 @@ const RegisteredJobRule kStraggler(
     });
 
 }  // namespace
-}  // namespace reveal::rules::node_straggler
+}  // namespace reveal::rule::node_straggler
