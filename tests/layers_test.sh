@@ -67,6 +67,9 @@ extra=$(git ls-files 2>/dev/null | cut -d/ -f1 | sort -u | grep -vxE "$allowed")
 [ -z "$extra" ] || complain "not at the top level: $extra"
 vague=$(git ls-files 2>/dev/null | grep -E '(^|/)[a-z_]*(util|helper|common|manager)[a-z_]*\.[a-z]+$')
 [ -z "$vague" ] || complain "a name that says nothing: $vague"
+fragments=$(grep -rnE '^\s*///? ?Of [a-zA-Z]' bench core hdf5schema postproc spank tests wrapper --include='*.h' \
+  --include='*.cpp' --include='*.c')
+[ -z "$fragments" ] || complain "a comment without a verb; say what the thing is or returns: $fragments"
 
 if [ $failures -gt 0 ]; then exit 1; fi
 echo "layers: clean"

@@ -29,7 +29,7 @@ using namespace std::chrono_literals;
 constexpr auto kOpenTraceAge = 35s;  // three flushes and a half
 constexpr std::size_t kMostThreads = 8;
 
-/// Of this node; 0 outside of Slurm.
+/// Returns the cpus that Slurm gave this job on this node; 0 outside of Slurm.
 std::size_t cpus_of_slurm() {
   const char* cpus = ::getenv("SLURM_CPUS_ON_NODE");
   return static_cast<std::size_t>(std::max<std::int64_t>(parse_int(cpus != nullptr ? cpus : "").value_or(0), 0));

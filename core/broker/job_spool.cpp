@@ -172,7 +172,7 @@ struct SpoolUse {
   time_t since = 0;                      // its age
 };
 
-/// Of a folder that is root's by now: who may read it.
+/// Returns the user who may read a folder that has been handed to root; 0 if there is none.
 uid_t reader_of(const std::filesystem::path& folder) {
   Acl found{};
   const bool sealed = ::lgetxattr(folder.c_str(), kAclName, &found, sizeof found) == sizeof found;

@@ -1,5 +1,6 @@
-// Queue pairs and completion queues of RDMA devices as the kernel tells them by netlink (rdma-resource(8)), and who
-// made them. An ordinary user is told of all of them on the devices of the network namespace he is in.
+// Queue pairs and completion queues of RDMA devices as the kernel lists them by netlink, and the processes that made
+// them. An ordinary user gets all of them on the devices of his network namespace.
+// https://man7.org/linux/man-pages/man8/rdma-resource.8.html
 #pragma once
 
 #include <cstddef>

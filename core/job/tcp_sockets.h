@@ -1,5 +1,5 @@
-// TCP sockets as the kernel tells them by netlink (sock_diag(7)), and whose they are. An ordinary user is told of all
-// sockets of the network namespace he is in; to enter another one takes CAP_SYS_ADMIN.
+// TCP sockets as the kernel lists them by netlink, and their owners. An ordinary user gets all sockets of his network
+// namespace; entering another one takes CAP_SYS_ADMIN. https://man7.org/linux/man-pages/man7/sock_diag.7.html
 #pragma once
 
 #include <array>

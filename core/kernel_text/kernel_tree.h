@@ -1,5 +1,5 @@
-// The one door to kernel text: every path is relative to a root, "/" on a live node, a copied tree, or a recording made
-// with `--record`. Probes cannot tell which, so a host we do not own becomes a test.
+// All kernel text is read here: every path is relative to a root, "/" on a live node, a copied tree, or a recording
+// made with `--record`. Probes cannot distinguish them, so a recorded host becomes a test.
 #pragma once
 
 #include <cstdint>

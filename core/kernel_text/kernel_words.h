@@ -30,7 +30,7 @@ namespace reveal {
   return __builtin_mul_overflow(value, factor, &product) ? kMissing : product;
 }
 
-/// Of two counters, which wraps as they do.
+/// Adds two counters; the sum wraps as they do.
 [[nodiscard]] inline std::int64_t wrapping_sum(std::int64_t a, std::int64_t b) noexcept {
   return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
 }

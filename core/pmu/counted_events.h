@@ -35,7 +35,7 @@ class CountedEvents {
   [[nodiscard]] bool any() const noexcept;
   /// A counter that never falls; kMissing where it is not known now.
   [[nodiscard]] std::int64_t total(std::size_t event) const noexcept;
-  /// Of its time the group has really counted; -1: nothing was to be counted.
+  /// The part of its time in which the group really counted; -1: nothing was to be counted.
   [[nodiscard]] double counted_share(std::size_t group) const noexcept;
   [[nodiscard]] const CountingScope& scope() const noexcept { return scope_; }
   /// What is lost, in sentences; "" for nothing. `name_of` an event, by its place among the wanted.

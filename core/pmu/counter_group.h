@@ -65,7 +65,7 @@ class ScaledSums {
 
   /// kMissing after a tick in which some group counted for less than kLeastCounted of its time.
   [[nodiscard]] std::int64_t total(std::size_t event) const noexcept;
-  /// Of the least counted group since the last tick that has a value; -1: nothing was to be counted.
+  /// The share of the least counted group since the last tick that has a value; -1: nothing was to be counted.
   [[nodiscard]] double counted_share() const noexcept { return share_; }
 
  private:

@@ -227,7 +227,7 @@ class ProcessProbe final : public SlotProbe<std::size(kFamilies), 3 + kIoKeys.si
       if (ended.parent == slot.pid && !(slot.from_birth && ended.start_ticks >= slot.start_ticks)) ended = {};
     }
     const JobProcess* parent = context_.job->find(slot.process->stat.parent);
-    // Of one with more threads it cannot be told what they did themselves.
+    // A launcher with several threads is left out: what its threads did themselves cannot be separated.
     if (parent != nullptr && parent->launcher && parent->stat.threads <= 1) meet_launcher(parent->pid);
   }
 

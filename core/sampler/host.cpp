@@ -48,7 +48,7 @@ bool has_usual_ticks(KernelTree& fs) {
   return cpus.find("IA-64") == std::string::npos && cpus.find("Alpha") == std::string::npos;
 }
 
-// Of this machine, as recorded, or of a copied tree: never of this machine for another one.
+// Constants of this machine, of the recorded one, or of a copied tree: never those of this machine for another one.
 Constants constants_of(KernelTree& fs) {
   Constants constants;
   const std::string text = fs.fact("@sysconf", [&fs] {

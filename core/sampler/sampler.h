@@ -43,7 +43,7 @@ class Sampler {
   void write_first_look() noexcept;
 
   [[nodiscard]] std::vector<Coverage> coverage() const;
-  /// Of the probes, for the snapshot.
+  /// Facts that the probes add to the snapshot.
   [[nodiscard]] Snapshot facts() const;
   [[nodiscard]] const Job* job() const noexcept { return job_.get(); }
   [[nodiscard]] const Host& host() const noexcept { return host_; }

@@ -96,7 +96,7 @@ class TraceSink {
   TraceSink& operator=(const TraceSink&) = delete;
 
   Family& add_family(const FamilyTable& table, std::chrono::nanoseconds period);
-  /// Of one code at most 512 at once, and one every ten seconds; the next one tells how many were left out.
+  /// Writes at most 512 events of one code at once, then one every ten seconds, which says how many were left out.
   void event(std::string object, std::string code, std::string text = {});
 
   /// While muted, rows are filled but not written: the first look at everything, before the trace has begun.

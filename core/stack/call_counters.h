@@ -49,7 +49,7 @@ class CallCounters {
   [[nodiscard]] std::map<std::size_t, std::int64_t> pending() const;
 
   [[nodiscard]] std::string_view way() const noexcept;
-  /// Of one call, in nanoseconds: what it is delayed by, and what of that its measured duration has in it.
+  /// The delay of one call in nanoseconds; bias_ns() is the part of it that the measured duration contains.
   [[nodiscard]] double cost_ns(bool timed) const noexcept { return timed ? timed_cost_ns_ : entry_cost_ns_; }
   [[nodiscard]] double bias_ns() const noexcept { return bias_ns_; }
 

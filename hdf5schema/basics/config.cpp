@@ -71,7 +71,7 @@ std::string mistake_in_section(const std::string& section) {
                ? "[" + section + "] names no " + std::string(known->subject) + "; expected [" + family + ".\"ID\"]"
                : "unknown section [" + section + "]; did you mean [" + family + "]?";
   }
-  // Of those of the same shape first: [rul."cpu.outsider"] is nearer to a rule than to [run].
+  // Sections of the same shape come first: [rul."cpu.outsider"] is nearer to a rule than to [run].
   std::vector<std::string> alike;
   std::vector<std::string> all;
   for (const ConfigSection& each : kConfigSections) {
@@ -164,7 +164,7 @@ void Config::read_section(const ConfigFile& file, const ConfigHeading& heading, 
   const bool mine = known == nullptr || known->owner == ConfigOwner::user || owner == ConfigOwner::site;
   if (mistake.empty() && !mine) mistake = "[" + family + "] is the site's to set; it is not read from here";
   if (mistake.empty()) return;
-  // Of a rule that does not exist, programs that have no rules need not speak.
+  // A program without rules does not report a rule that does not exist.
   problems_.push_back({known != nullptr && mine && !known->subject.empty() ? family : "",
                        file.place(heading.line) + ": " + mistake, true});
 }

@@ -79,7 +79,7 @@ std::vector<char*> pointers(std::vector<std::string>& words) {
   return all;
 }
 
-/// Its three streams, as posix_spawn() is told of them.
+/// The three streams of the program, as file actions of posix_spawn().
 class Streams {
  public:
   Streams() { posix_spawn_file_actions_init(&actions_); }

@@ -34,7 +34,7 @@ constexpr std::size_t kMostTimelines = 12;
 constexpr std::size_t kMostEpisodes = 60;
 constexpr std::size_t kMostMaps = 32;
 constexpr std::size_t kLargestReport = 64 << 20;
-/// Of all nodes that are analysed at the same time; a larger one is analysed alone.
+/// Memory of all nodes that are analysed at the same time; a larger node is analysed alone.
 constexpr std::size_t kMostMemory = std::size_t{1} << 30;
 
 std::int64_t modified_ns(const std::filesystem::path& path) {
@@ -62,7 +62,7 @@ void merge_job(const std::vector<NodeSummary>& summaries, ReportJob& job) {
   std::sort(job.nodes.begin(), job.nodes.end());
 }
 
-/// A rule that could speak on one node was checked; the reason of the others is still worth a line with their number.
+/// A rule that could be checked on one node counts as checked; the reason of the others still gets a line.
 std::vector<NotChecked> merge_not_checked(const std::vector<NodeSummary>& summaries) {
   std::map<std::pair<std::string, std::string>, std::size_t> nodes;
   for (const NodeSummary& summary : summaries) {
@@ -288,7 +288,7 @@ void note_unrecorded_time(const std::vector<NodeSummary>& summaries, Report& rep
   add_problems(notes, report);
 }
 
-/// Two traces of one node: the longer one speaks, a closed one before a cut one of the same length.
+/// Keeps one trace for each node: the longest, and a closed one before a cut one of the same length.
 void drop_duplicates(std::vector<NodeSummary>& summaries, std::vector<InputProblem>& problems) {
   std::stable_sort(summaries.begin(), summaries.end(), [](const NodeSummary& a, const NodeSummary& b) {
     if (a.node != b.node) return a.node < b.node;

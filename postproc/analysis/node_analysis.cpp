@@ -208,7 +208,7 @@ void fill_mode(const Snapshot& snapshot, const Snapshot& end, Report& part) {
                      !fact_in(end, "node.other_jobs").value_or("").empty();
 }
 
-/// Of the job's control groups, else of the node; nothing if neither is counted.
+/// Returns the OOM kills of the job's control groups, else those of the node; nothing if neither is counted.
 std::optional<double> oom_kills(const Telemetry& telemetry, std::span<const ChannelTotals> totals) {
   for (const std::string_view metric : {"group.killed_for_memory", "vmstat.oom_kill"}) {
     std::optional<double> most;  // a group counts those of the groups below it

@@ -51,7 +51,7 @@ std::vector<double> numbers_of_runs(const Runs& runs, const NumberOfRun& number)
   return values;
 }
 
-/// Of a job that failed, the time says nothing about its speed.
+/// Returns nothing for a job that failed: its time says nothing about its speed.
 std::optional<double> unless_failed(const Report& report, std::optional<double> value) {
   return has_failed(report.job) ? std::nullopt : value;
 }

@@ -153,7 +153,7 @@ fs::path free_place(const fs::path& directory, const fs::path& trace, const std:
   return place;
 }
 
-/// Of a delivery that was killed before it removed the file from the spool.
+/// True if the file is in its place already: an earlier delivery was killed before it removed it from the spool.
 bool stands_already(const fs::path& file, const fs::path& place) {
   std::error_code error;
   return fs::file_size(place, error) == fs::file_size(file) && !error &&
@@ -173,7 +173,7 @@ std::string move_all(const fs::path& spool, const fs::path& directory, const std
     const std::string name = entry.path().filename().string();
     std::error_code ignored;
     if (!entry.is_regular_file() || entry.is_symlink()) continue;
-    // Of a run that found no place, or of a sampler that was cut short.
+    // Files of a run that found no place, or of a sampler that was killed.
     const bool report = std::find(std::begin(kReportFiles), std::end(kReportFiles), name) != std::end(kReportFiles);
     const bool passing = name == node + ".h5.live" || name == node + ".h5.watch" || name == node + ".status.json" ||
                          name.starts_with("." + node + ".");

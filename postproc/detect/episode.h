@@ -67,8 +67,8 @@ struct Reason {
   double share = 0;     // of all channels' evidence, 0..1
 };
 
-/// A channel's part in what one detector says: of the sum of all parts' magnitudes; negative where it speaks against
-/// it.
+/// A channel's part in one detector's score, as a share of the sum of all magnitudes; negative where the channel lowers
+/// the score.
 struct ChannelShare {
   std::size_t channel = 0;
   double share = 0;

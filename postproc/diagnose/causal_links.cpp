@@ -126,7 +126,7 @@ class Found {
     }
   }
 
-  /// Of several causes the one that began last: the nearest to the effect. Null if there is none.
+  /// Returns the cause that began last: it is the nearest to the effect. Null if there is none.
   [[nodiscard]] const Finding* cause_of(const Finding& effect) {
     const Finding* nearest = nullptr;
     for (const CausalLink& link : kLinks) {

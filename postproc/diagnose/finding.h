@@ -85,7 +85,7 @@ struct Finding {
   bool operator==(const Finding&) const = default;
 };
 
-/// A rule that could not speak, and why: "mem.writeback_stall", "not measured: no /proc/vmstat".
+/// A rule that could not be checked, and why: "mem.writeback_stall", "not measured: no /proc/vmstat".
 struct NotChecked {
   std::string rule;
   std::string reason;

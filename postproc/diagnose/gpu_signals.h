@@ -25,7 +25,7 @@ namespace reveal {
 
 /// -1 where the firmware does not say it.
 [[nodiscard]] int gpu_numa_node(const RuleContext& context, const std::string& gpu);
-/// Into parts of GPUs (MIG): what is told of the whole is not the job's.
+/// True if GPUs are divided into parts (MIG): what the driver reports of a whole GPU is not the job's then.
 [[nodiscard]] bool is_divided(const RuleContext& context, const std::string& gpu);
 
 /// For remedies: "gpu" is what nvidia-smi -i takes.
@@ -41,7 +41,7 @@ namespace reveal {
 /// From the first to the last moment in which the series is above the level; empty if it never is.
 [[nodiscard]] Interval active_phase(std::span<const double> series, double level);
 
-/// Of one GPU, while it worked.
+/// What held one GPU back while it worked.
 struct HeldBack {
   std::string gpu;
   std::string metric;           // the reason that was seen most

@@ -400,7 +400,7 @@ std::optional<Told> constant_outsider(const RuleContext& context, const Signal& 
   return Told{who, std::move(finding)};
 }
 
-/// Of all rules, since what lasts for the whole job and what comes and goes are held against each other.
+/// Returns the findings of all rules: a level that lasts for the whole job is compared with intervals that come and go.
 std::vector<Told> all_outsiders(const RuleContext& context) {
   const Signal outsider{"job.outsider_cpu", "cpus", context.total("job.outsider_cpu")};
   const Signal used = needed(rate(context, "job.cpu_time", 1e-9, "cpus"), "job.cpu_time");

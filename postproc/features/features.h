@@ -40,7 +40,7 @@ struct Feature {
   double (*compute)(const Window&);  // NaN where the reference is undefined
 };
 
-/// Of features(): some code needs to know it at compile time.
+/// The size of features(): some code needs to know it at compile time.
 inline constexpr std::size_t kFeatureCount = 16;
 
 /// MacKinnon's p of the ADF statistic; NaN for NaN.

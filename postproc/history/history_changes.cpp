@@ -143,7 +143,7 @@ bool run_time_changed(const RunRecord& run, std::span<const RunRecord* const> ta
   return true;
 }
 
-/// Of all channels that this run and enough of the others have measured, and that are more than next to nothing.
+/// Returns the series of all channels that this run and enough of the others measured, and that are not negligible.
 std::vector<Series> series_of(const RunRecord& run, const std::vector<const RunRecord*>& taught) {
   std::vector<Series> all;
   std::set<std::string> names;

@@ -16,7 +16,7 @@
 namespace reveal {
 namespace {
 
-/// Of the difference between the nodes: what is nearer is the same.
+/// Levels are the same if they differ by less than this part of the difference between the nodes.
 constexpr double kSameLevel = 0.25;
 
 /// What earlier runs had; nothing where too few measured it, or where they differ among themselves as the nodes do.

@@ -93,7 +93,7 @@ std::vector<AlertChange> AlertBook::update(const Detection& detection, const Liv
     const bool little_known = history < kLeastHistory || static_cast<double>(alert.end_ns - alert.begin_ns) >
                                                              kMostShare * static_cast<double>(history);
     if (little_known && !ended && (known == nullptr || !known->told)) continue;
-    // What is told lives on with a weaker score; what is new must be worth a word.
+    // A published alert stays open with a weaker score than a new one needs.
     if (alert.episode.tier == Tier::none && (known == nullptr || !known->told || ended)) continue;
     if (known == nullptr) {
       known = &entries_.emplace_back();

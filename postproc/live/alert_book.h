@@ -14,7 +14,7 @@ namespace reveal {
 
 enum class AlertState : std::uint8_t { open, closed, withdrawn };
 
-/// Why an alert is told (again).
+/// Why an alert is published (again).
 enum class AlertNews : std::uint8_t { opened, closed, revised, withdrawn };
 [[nodiscard]] std::string_view name_of(AlertNews news);
 
@@ -33,7 +33,7 @@ struct AlertChange {
   Alert alert;
 };
 
-/// Of the job: before that nearly everything is new, and nothing is told.
+/// No alert is published in the first seconds of a job: nearly everything is new then.
 inline constexpr int kFirstAlertSeconds = 60;
 
 class AlertBook {

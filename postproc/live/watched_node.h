@@ -33,14 +33,14 @@ class WatchedNode {
  public:
   explicit WatchedNode(const std::filesystem::path& trace);
 
-  /// What is new; `now_utc_ns` is when it is told.
+  /// Returns the new alerts; `now_utc_ns` is when they are published.
   [[nodiscard]] std::vector<AlertNotice> advance(std::chrono::steady_clock::time_point now, LookBudget& budget);
 
   [[nodiscard]] const LiveTrace& trace() const { return trace_; }
   [[nodiscard]] const LiveDetector& detector() const { return detector_; }
   [[nodiscard]] bool ended() const { return ended_; }
   [[nodiscard]] double silent_seconds() const { return silent_seconds_; }
-  /// Of meters(): one value a second, the newest last.
+  /// Past values of meters(): one value a second, the newest last.
   [[nodiscard]] const std::vector<std::deque<double>>& history() const { return history_; }
   [[nodiscard]] std::optional<double> collector_percent() const { return collector_percent_; }
   [[nodiscard]] double job_seconds() const;

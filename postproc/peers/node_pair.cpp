@@ -213,7 +213,7 @@ bool matters(const std::string& key) {
                      [&](const char* pattern) { return ::fnmatch(pattern, key.c_str(), 0) == 0; });
 }
 
-/// Of one node, in the blocks that both have in common.
+/// Levels of one node, in the blocks that both nodes have in common.
 class Levels {
  public:
   Levels(const NodeProfile& node, const PeerOverlap& overlap) : node_(node), overlap_(overlap) {}

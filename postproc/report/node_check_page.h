@@ -24,7 +24,7 @@ inline constexpr std::string_view kCheckSchema = "reveal.check/1";
 
 /// In the text format of Prometheus. A rule that could not answer has no line.
 [[nodiscard]] std::string check_as_metrics(const NodeCheck& check);
-/// Of a node that could not be looked at: only that.
+/// Returns the metrics of a node that could not be checked: only its status.
 [[nodiscard]] std::string unknown_as_metrics(std::int64_t utc_ns);
 
 }  // namespace reveal

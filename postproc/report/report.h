@@ -103,7 +103,7 @@ struct ReportEpisode {
   };
   std::vector<Reason> reasons;
   std::string claim;
-  /// What a single detector means: its channels with their share of all, negative where one speaks against it.
+  /// Why a single detector scored it: its channels with their shares, negative where a channel lowers the score.
   struct Contribution {
     std::string metric, instance;
     double share = 0;

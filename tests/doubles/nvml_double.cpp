@@ -175,7 +175,7 @@ int nvmlDeviceGetHandleByIndex_v2(unsigned index, Device* device) {
     std::ofstream(file, std::ios::app) << index << '\n';
   return kSuccess;
 }
-// Of a machine with GPUs of its own, in the order in which they are asked for.
+// A machine with GPUs of its own has other addresses: its GPUs get the double's, in the order of the calls.
 int nvmlDeviceGetHandleByPciBusId_v2(const char*, Device* device) {
   static unsigned next = 0;
   return nvmlDeviceGetHandleByIndex_v2(next++, device);

@@ -107,7 +107,7 @@ int rows_in(const fs::path& trace, int flushed) {
       for (std::size_t c = 0; c < family.channels.size(); ++c) {
         const std::int64_t value = values[c * rows + row];
         const bool counts = family.spec.kind == Kind::counter;
-        // Of the minutes, only counters and the last value are the tick's own.
+        // In the families of minutes, only counters and the last value are the tick's own.
         if (minutes && !counts && !family.spec.path.ends_with("_last")) continue;
         const std::int64_t expected = counts ? 1000 + static_cast<std::int64_t>(c + 1) * tick : tick;
         if (value != expected) {

@@ -162,7 +162,7 @@ class View {
     }
   }
 
-  /// Of the windows that are least strange; with fewer than two of them there are none.
+  /// Finds the principal components of the least strange windows; fewer than two such windows have none.
   void find_components() {
     if (result_.gram_features == 0) return;
     std::vector<double> size(result_.windows);

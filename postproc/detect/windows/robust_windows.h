@@ -37,7 +37,7 @@ struct RobustWindows {
   Eigen::MatrixXd level_gram;  // of mean, minimum, maximum and median alone
   std::size_t gram_features = 0;
 
-  // Of the nine tenths of the windows that are least strange; none for other baselines than `whole`.
+  // Components of the least strange nine tenths of the windows; none for other baselines than `whole`.
   PrincipalComponents components;
   Eigen::Index kept = 0;  // components that hold 90 % of the core's variance, at most 40
 

@@ -244,8 +244,8 @@ std::vector<Finding> check_oscillation(const RuleContext& context) {
     if (elevation.recurring || !elevation.beyond || is_told(context, at)) continue;
     const auto change = contrast(context, clock, at, all);
     if (!change) continue;
-    // A clock that follows the job's own load does what it is for: that is told only of a load that something else
-    // made uneven, and as its consequence.
+    // A clock that follows the job's own load does what it is for: it is reported only if something else made the load
+    // uneven, and as a consequence of that.
     const bool steady = mean_inside(load, at) <= context.threshold("max_load_spread");
     if (steady && change->fall() < context.threshold("min_slower")) continue;
 

@@ -69,7 +69,7 @@ Finding describe(const RuleContext& context, const Held& held, const Elevation& 
   finding.confidence = Confidence::certain;
   const auto used = rate(context, "job.cpu_time", 1e-9, "cpus");
   const double got = used ? mean_inside(used->values, elevation.at) : std::nan("");
-  // Of the time it wanted to run in: held back / (held back + run).
+  // The lost part of the time in which it wanted to run: held back / (held back + run).
   const double lost = std::isnan(got) ? std::min(elevation.inside, 1.0) : elevation.inside / (elevation.inside + got);
   set_loss(
       context, finding, lost * length,

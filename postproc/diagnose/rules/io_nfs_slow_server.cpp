@@ -28,7 +28,7 @@ struct Mount {
   std::vector<Kind> kinds;
 };
 
-/// Of the channels "/home:READ", "/home:WRITE", ... that have all three numbers.
+/// Returns the mounts of the channels "/home:READ", "/home:WRITE", ... that have all three numbers.
 std::vector<Mount> mounts_of(const RuleContext& context) {
   std::vector<Mount> mounts;
   for (const std::size_t requests : context.channels("nfs.requests")) {
@@ -45,7 +45,7 @@ std::vector<Mount> mounts_of(const RuleContext& context) {
   return mounts;
 }
 
-/// Of all kinds of one mount, per second; NaN where none was measured.
+/// Adds the rates of all kinds of requests of one mount, per second; NaN where none was measured.
 Signal rate_of_kinds(const RuleContext& context, const Mount& mount, std::size_t Kind::*channel, double scale,
                      std::string_view unit) {
   Signal sum;
@@ -365,7 +365,7 @@ std::vector<Slow> slow_answers(const RuleContext& context, const Mount& mount, s
       if (was_faster_before(context, kind, elevation.at)) all.push_back({&kind, answers, elevation});
     }
   }
-  // One interval is told once, by the kind that was delayed most.
+  // An interval is reported once, for the kind that was delayed most.
   std::stable_sort(all.begin(), all.end(), [](const Slow& a, const Slow& b) {
     return a.elevation.inside / a.elevation.outside > b.elevation.inside / b.elevation.outside;
   });

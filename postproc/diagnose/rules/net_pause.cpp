@@ -58,7 +58,7 @@ std::optional<Paused> paused_of(const RuleContext& context, const Direction& dir
   return paused;
 }
 
-/// Of the RDMA port behind the interface where there is one that moves more.
+/// Traffic of the interface, or of the RDMA port behind it where that moves more.
 std::optional<Signal> traffic_of(const RuleContext& context, const Paused& paused) {
   std::optional<Signal> most;
   const auto take = [&](std::string_view metric, const std::string& instance) {

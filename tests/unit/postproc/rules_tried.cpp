@@ -24,7 +24,7 @@ std::map<std::string_view, Check>& own_checks() {
   static std::map<std::string_view, Check> checks;
   return checks;
 }
-/// Of the test that runs: by whatever asks rules, and by tried().
+/// Outcomes of the running test: filled by all code that runs rules, and by tried().
 std::map<std::string, Outcomes>& asked() {
   static std::map<std::string, Outcomes> outcomes;
   return outcomes;

@@ -309,7 +309,7 @@ TEST(WindowEpisodes, OfAServerSayWhereAndWhat) {
   EXPECT_EQ(detection.windows[(episode.first_window + episode.last_window) / 2].tier, Tier::strong);
 }
 
-// What nobody wants to see, in both clocks: servers (episodes from windows) and jobs (episodes from the scan).
+// Damaged and unusual input, in both clocks: servers (episodes from windows) and jobs (episodes from the scan).
 void expect_survived(const Telemetry& telemetry) {
   expect_defined(rank(telemetry), grid_of(telemetry).count);
   for (const double step : {60.0, 0.1}) {
