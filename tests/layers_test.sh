@@ -71,5 +71,17 @@ fragments=$(grep -rnE '^\s*///? ?Of [a-zA-Z]' bench core hdf5schema postproc spa
   --include='*.cpp' --include='*.c')
 [ -z "$fragments" ] || complain "a comment without a verb; say what the thing is or returns: $fragments"
 
+# A file that a comment names is there: by its path from the top, or alone by its name.
+comments=$(grep -rhoE '//.*' bench core hdf5schema postproc spank tests wrapper --include='*.h' --include='*.cpp' \
+  --include='*.c')
+while read -r file; do
+  [ -e "$file" ] || complain "a comment names $file, which is not there"
+done < <(grep -oE '[ ("](bench|core|hdf5schema|postproc|site-config|spank|tests|wrapper)/[a-z0-9_/-]+\.[a-z]+' \
+  <<<"$comments" | cut -c2- | sort -u)
+files=$(git ls-files 2>/dev/null | sed 's,.*/,,')
+while read -r file; do
+  [ -z "$files" ] || grep -qx "$file" <<<"$files" || complain "a comment names $file, which is not there"
+done < <(grep -oE '[ ("][a-z0-9_]+\.(h|cpp)\b' <<<"$comments" | cut -c2- | sort -u)
+
 if [ $failures -gt 0 ]; then exit 1; fi
 echo "layers: clean"

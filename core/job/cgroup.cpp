@@ -53,7 +53,7 @@ std::string folder_of(const Mount& mount, std::string_view path) {
   return mount.point + std::string(path);
 }
 
-// What the collector asks aside of itself (core/sampler/aside.h).
+// The collector's own worker processes (core/sampler/worker_process.h).
 bool is_our_child(KernelTree& fs, const Job& job, std::int64_t pid) {
   if (job.own_pid() <= 0) return false;
   const std::string text = fs.text("/proc/" + std::to_string(pid) + "/stat").value_or("");

@@ -1,7 +1,7 @@
-// What of a run is not as in its baseline, the earlier runs without a finding: run time and channels, each as a
-// moderated t (moderated_t.h) of its activity (roles.h), in logarithms, against the median of up to 20 last runs; and,
-// for a drift too slow for neighbours to show, against the 5 oldest. Channels at a false-discovery rate of 5 % over all
-// of them.
+// Compares a run with its baseline, the earlier runs without a finding: run time and channels, each as a moderated t
+// (postproc/numerics/moderated_t.h) of its activity (postproc/telemetry/metric_facts.h), in logarithms, against the
+// median of up to 20 last runs; and, for a drift too slow for neighbours to show, against the 5 oldest. Channels at a
+// false-discovery rate of 5 % over all of them.
 #pragma once
 
 #include <vector>
