@@ -54,7 +54,7 @@ void replay(const std::string& path, double share) {
   }
   const std::int64_t offset = utc_offset_ns(reader.clocks(), reader.header(), first_ns);
   LiveDetector detector;
-  LookBudget budget(share);
+  CpuBudget budget(share);
   std::vector<Told> all;
   double most_cost = 0;
   constexpr std::int64_t kStep = 500'000'000;

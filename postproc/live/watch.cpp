@@ -214,7 +214,7 @@ class Watch {
 
   const WatchOptions& options_;
   std::FILE* out_;
-  LookBudget budget_;
+  CpuBudget budget_;
   std::vector<std::filesystem::path> traces_;
   std::vector<std::unique_ptr<WatchedNode>> nodes_;
   std::vector<AlertNotice> alerts_;

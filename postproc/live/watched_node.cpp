@@ -38,7 +38,7 @@ double WatchedNode::job_seconds() const {
   return static_cast<double>(trace_.utc_of(newest) - trace_.header().begin_utc_ns) * 1e-9;
 }
 
-std::vector<AlertNotice> WatchedNode::advance(std::chrono::steady_clock::time_point now, LookBudget& budget) {
+std::vector<AlertNotice> WatchedNode::advance(std::chrono::steady_clock::time_point now, CpuBudget& budget) {
   if (ended_) return {};
   trace_.poll(now);
   silent_seconds_ = trace_.silent_seconds(now);

@@ -34,7 +34,7 @@ class WatchedNode {
   explicit WatchedNode(const std::filesystem::path& trace);
 
   /// Returns the new alerts; `now_utc_ns` is when they are published.
-  [[nodiscard]] std::vector<AlertNotice> advance(std::chrono::steady_clock::time_point now, LookBudget& budget);
+  [[nodiscard]] std::vector<AlertNotice> advance(std::chrono::steady_clock::time_point now, CpuBudget& budget);
 
   [[nodiscard]] const LiveTrace& trace() const { return trace_; }
   [[nodiscard]] const LiveDetector& detector() const { return detector_; }

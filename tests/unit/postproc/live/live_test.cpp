@@ -8,9 +8,9 @@
 #include "hdf5schema/trace_writer.h"
 #include "postproc/detect/pipeline.h"
 #include "postproc/live/alert_book.h"
+#include "postproc/live/cpu_budget.h"
 #include "postproc/live/live_detector.h"
 #include "postproc/live/live_trace.h"
-#include "postproc/live/look_budget.h"
 #include "postproc/telemetry/row_store.h"
 #include "synthetic_node.h"
 #include "tests/unit/hdf5schema/sample_trace.h"
@@ -126,14 +126,14 @@ TEST(RowStore, ForgetsWhatIsOlderThanALookNeeds) {
   EXPECT_EQ(block->time_of(100), 5000 * kTick);
 }
 
-TEST(LookBudget, UrgentLooksBorrowAndWhatDoesNotFitIsCounted) {
-  LookBudget budget(0.1);
-  EXPECT_FALSE(budget.allows(LookBudget::Need::routine, 100, 0.5));
-  EXPECT_TRUE(budget.allows(LookBudget::Need::routine, 105, 0.5));  // five seconds saved half a second
+TEST(CpuBudget, UrgentLooksBorrowAndWhatDoesNotFitIsCounted) {
+  CpuBudget budget(0.1);
+  EXPECT_FALSE(budget.allows(CpuBudget::Need::routine, 100, 0.5));
+  EXPECT_TRUE(budget.allows(CpuBudget::Need::routine, 105, 0.5));  // five seconds saved half a second
   double spent = 0;
   std::int64_t refused = 0;
   for (int second = 0; second < 1000; ++second) {
-    if (budget.allows(LookBudget::Need::urgent, 105 + second, 0.5)) {
+    if (budget.allows(CpuBudget::Need::urgent, 105 + second, 0.5)) {
       budget.spend(0.5);
       spent += 0.5;
     } else {
@@ -244,7 +244,7 @@ TEST(AlertBook, KeepsTheNamesOfItsChannelsWhereverTheNextLookHasThem) {
 struct Replay {
   RowStore rows{kLookBlock};
   LiveDetector detector;
-  LookBudget budget{4};
+  CpuBudget budget{4};
   std::vector<AlertChange> told;
 
   explicit Replay(const Telemetry& telemetry) {
