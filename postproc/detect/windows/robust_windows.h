@@ -18,8 +18,8 @@ namespace reveal {
 
 /// What a feature is compared with.
 enum class Baseline : std::uint8_t {
-  whole,   // its median over all windows
-  season,  // also its usual value at this time of day
+  whole,        // its median over all windows
+  time_of_day,  // also its usual value at this time of day
 };
 
 struct RobustWindows {
@@ -43,11 +43,11 @@ struct RobustWindows {
 
   std::vector<float> features;  // g, [channel][feature of robust_features()][window]; empty unless kept
 
-  double seasonal = 0;  // share of their deviation that the time of day explains, median over the channels
+  double explained_by_time_of_day = 0;  // share of the deviation, median over the channels
 };
 
-/// One entry per baseline, in their order. `windows_per_day`: for the season. Channels of reveal itself and of kind
-/// state are left out; so are, beyond 4,000 channels, some from the inner products (every second, third, ...).
+/// One entry per baseline, in their order. `windows_per_day`: for the time of day. Channels of reveal itself and of
+/// kind state are left out; so are, beyond 4,000 channels, some from the inner products (every second, third, ...).
 [[nodiscard]] std::vector<RobustWindows> robust_windows(const Telemetry& telemetry, const WindowGrid& grid,
                                                         std::span<const Baseline> baselines, double windows_per_day);
 

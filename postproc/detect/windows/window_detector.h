@@ -14,9 +14,9 @@ namespace reveal {
 struct WindowDetector {
   Method method = Method::robust_z;
   std::string_view help;
-  double weight;       // in the ensemble's mean
-  double weight_many;  // with more than kManyChannels channels that vary
-  bool seasonal;       // takes part a second time with what the time of day explains taken off
+  double weight;        // in the ensemble's mean
+  double weight_many;   // with more than kManyChannels channels that vary
+  bool by_time_of_day;  // takes part a second time with what the time of day explains taken off
   std::vector<double> (*score)(const RobustWindows&, std::uint64_t seed);
 };
 

@@ -140,8 +140,8 @@ TEST(DailyBaseline, TakesOffWhatTheOtherDaysDoAndNotWhatOneDayDoes) {
   std::vector<double> deviation(10 * kPerDay);
   for (std::size_t w = 0; w < deviation.size(); ++w) deviation[w] = w % kPerDay < 24 ? 5 : -5;
   deviation[5 * kPerDay + 12] += 100;
-  DailyBaseline season(deviation.size(), kPerDay);
-  const DailyBaseline::Fit fit = season.take_off(deviation);
+  DailyBaseline daily(deviation.size(), kPerDay);
+  const DailyBaseline::Fit fit = daily.take_off(deviation);
   EXPECT_EQ(fit.share, 1);
   EXPECT_GT(fit.explained, 0.95);
   EXPECT_NEAR(deviation[5 * kPerDay + 12], 100, 1e-9);
