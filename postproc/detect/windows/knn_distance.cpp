@@ -18,12 +18,12 @@ constexpr std::size_t kExcluded = 5;  // windows before and after: they share sa
 
 std::vector<double> knn_distance(const RobustWindows& windows, std::uint64_t /*seed*/) {
   if (windows.gram_features == 0) return std::vector<double>(windows.windows);
-  return standing_of_distance(neighbour_distances(windows.gram, knn_neighbours(windows.windows), kExcluded));
+  return robust_score_of_distance(neighbour_distances(windows.gram, knn_neighbours(windows.windows), kExcluded));
 }
 
 std::vector<double> level_distance(const RobustWindows& windows, std::uint64_t /*seed*/) {
   if (windows.gram_features == 0) return std::vector<double>(windows.windows);
-  return standing_of_distance(neighbour_distances(windows.level_gram, knn_neighbours(windows.windows), kExcluded));
+  return robust_score_of_distance(neighbour_distances(windows.level_gram, knn_neighbours(windows.windows), kExcluded));
 }
 
 const RegisteredWindowDetector all{

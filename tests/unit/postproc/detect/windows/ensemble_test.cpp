@@ -161,10 +161,10 @@ TEST(DailyBaseline, LeavesNoiseAlone) {
 }
 
 TEST(WindowDetectors, ShareOneScale) {
-  const std::vector<double> stood = standing({0, 1, 2, 3, 4, 5, 6, 7, 100});
-  EXPECT_DOUBLE_EQ(stood[4], 0);
-  EXPECT_DOUBLE_EQ(stood[8], 48);
-  EXPECT_EQ(standing(std::vector<double>(5, 3.0)), std::vector<double>(5));
+  const std::vector<double> scores = robust_score({0, 1, 2, 3, 4, 5, 6, 7, 100});
+  EXPECT_DOUBLE_EQ(scores[4], 0);
+  EXPECT_DOUBLE_EQ(scores[8], 48);
+  EXPECT_EQ(robust_score(std::vector<double>(5, 3.0)), std::vector<double>(5));
   EXPECT_EQ(smooth({4, 0, 0, 8}), (std::vector<double>{3, 1, 2, 6}));
   EXPECT_TRUE(smooth({}).empty());
 }
