@@ -407,7 +407,7 @@ std::vector<Told> all_outsiders(const RuleContext& context) {
   const Signal wait = needed(cpu_wait(context), "waiting time of the job (schedstat) or pressure.cpu_some");
 
   const auto elevations = elevations_of(context, outsider.values, context.threshold("min_cpu"),
-                                        context.threshold("min_score"), Doing::of_others);
+                                        context.threshold("min_score"), Cause::external);
   const std::vector<Interval> all = places(elevations);
 
   std::vector<Told> findings;

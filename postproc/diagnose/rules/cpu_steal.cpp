@@ -15,7 +15,7 @@ namespace {
 /// An overcommitted host steals from the first second to the last: there is no usual level to stand above.
 std::vector<Elevation> intervals(const RuleContext& context, const Signal& steal, double busy) {
   const double least = context.threshold("min_share") * busy;
-  auto found = elevations_of(context, steal.values, least, context.threshold(kMinScore.name), Doing::of_others);
+  auto found = elevations_of(context, steal.values, least, context.threshold(kMinScore.name), Cause::external);
   std::erase_if(found, [](const Elevation& elevation) { return elevation.recurring; });
   const Interval whole{0, context.telemetry.samples};
   const double mean = mean_inside(steal.values, whole);
@@ -78,7 +78,8 @@ const RegisteredRule kRule{{
                    kMinLostPercent},
     .user_remedy = {"grep '^cpu ' /proc/stat   # the 8th number after \"cpu\" is the stolen time; it must stand still"},
     .advice = {"Run the job on another virtual machine, or on one with cpus of its own."},
-    .admin_remedy = {"virsh list; virsh vcpuinfo ID   # on the hypervisor: one host cpu for each virtual cpu, no overcommit"},
+    .admin_remedy =
+        {"virsh list; virsh vcpuinfo ID   # on the hypervisor: one host cpu for each virtual cpu, no overcommit"},
     .verify = "cpu.steal stays 0",
     .sources = {"https://docs.kernel.org/filesystems/proc.html#miscellaneous-kernel-statistics-in-proc-stat"},
     .check = check,

@@ -42,7 +42,7 @@ std::optional<Held> held_back(const RuleContext& context) {
 /// A quota that was there from the first second leaves no outside to compare with; its own counter needs none.
 std::vector<Elevation> episodes(const RuleContext& context, const Signal& held) {
   auto found = elevations_of(context, held.values, context.threshold("min_held"), context.threshold("min_score"),
-                             Doing::of_others);
+                             Cause::external);
   const Interval whole{0, context.telemetry.samples};
   const double mean = mean_inside(held.values, whole);
   const bool brief = job_seconds(context) < context.threshold("min_seconds");

@@ -88,7 +88,7 @@ std::vector<Finding> check(const RuleContext& context) {
     if (std::isnan(usual)) continue;  // it sent next to nothing
     const double least = std::max(context.threshold("min_per_word"), (context.threshold("min_factor") - 1) * usual);
     const auto found =
-        elevations_of(context, waiting->per_word.values, least, context.threshold(kMinScore.name), Doing::of_others);
+        elevations_of(context, waiting->per_word.values, least, context.threshold(kMinScore.name), Cause::external);
     const std::vector<Interval> all = places(found);
     for (const Elevation& elevation : found) {
       if (auto finding = describe(context, port, *waiting, elevation, all)) findings.push_back(*std::move(finding));
@@ -120,10 +120,9 @@ const RegisteredRule kRule{{
                      "job"},
                     {"unset NCCL_IB_ADAPTIVE_ROUTING      # it is 0 in this job; on InfiniBand 1 is the default",
                      "no_adaptive_routing"}},
-    .admin_remedy =
-        {"perfquery -C {device} -P {port}   # PortXmitWait here, then along the way: where does it begin",
-         "topology.conf: let Slurm keep jobs below one switch; congestion control or adaptive routing on",
-         "Look for the slow receiver: its PCI Express link, its pause frames, its interrupts."},
+    .admin_remedy = {"perfquery -C {device} -P {port}   # PortXmitWait here, then along the way: where does it begin",
+                     "topology.conf: let Slurm keep jobs below one switch; congestion control or adaptive routing on",
+                     "Look for the slow receiver: its PCI Express link, its pause frames, its interrupts."},
     .verify = "ib.xmit_wait for each word that the port sends is back at its usual level",
     .sources = {"https://www.kernel.org/doc/Documentation/ABI/stable/sysfs-class-infiniband",
                 "https://slurm.schedmd.com/sbatch.html#OPT_switches"},

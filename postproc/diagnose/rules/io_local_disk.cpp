@@ -215,7 +215,7 @@ std::vector<Elevation> intervals(const RuleContext& context, const Disk& disk) {
   // Searched is the time at which it was full: what follows it, half busy, is not part of it.
   auto full = over_seconds(context, disk.busy.values);
   for (double& value : full) value = std::isnan(value) ? value : (value >= least ? 1.0 : 0.0);
-  auto found = elevations_of(context, full, 0.5, context.threshold(kMinScore.name), Doing::of_others);
+  auto found = elevations_of(context, full, 0.5, context.threshold(kMinScore.name), Cause::external);
   std::erase_if(found, [](const Elevation& each) { return each.recurring; });
   const std::vector<Interval> all = places(found);
   for (Elevation& each : found) {

@@ -127,7 +127,7 @@ std::vector<Finding> check(const RuleContext& context) {
       if (!paused) continue;
       measured = true;
       auto found = elevations_of(context, paused->signal.values, paused->least, context.threshold(kMinScore.name),
-                                 Doing::of_others);
+                                 Cause::external);
       if (found.empty()) {
         if (const auto always = all_along(context, *paused)) found.push_back(*always);
       }
