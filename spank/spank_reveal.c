@@ -232,8 +232,8 @@ static void open_standard_descriptors(void) {
   }
 }
 
-/// Where the user is: a relative output directory is meant from there.
-static void tell_directory(spank_t spank) {
+/// Exports the directory of the user: a relative output directory is meant from there.
+static void export_directory(spank_t spank) {
   char directory[4096];
   if (!request.given || request_is_off(request.text) || getcwd(directory, sizeof directory) == NULL) return;
   spank_job_control_setenv(spank, "REVEAL_DIR", directory, 1);
@@ -267,7 +267,7 @@ int slurm_spank_job_prolog(spank_t spank, int argc, char* argv[]) {
 
 int slurm_spank_init_post_opt(spank_t spank, int argc, char* argv[]) {
   const spank_context_t context = spank_context();
-  if (context == S_CTX_LOCAL || context == S_CTX_ALLOCATOR) tell_directory(spank);
+  if (context == S_CTX_LOCAL || context == S_CTX_ALLOCATOR) export_directory(spank);
   if (context != S_CTX_REMOTE) return ESPANK_SUCCESS;
 
   // The second way in: no PrologFlags, or only an inner `srun --reveal`. The extern step sees no option, not even

@@ -117,10 +117,10 @@ int Command::wait(pid_t other_child) noexcept {
   const News news(pid_);
   bool in_vain = false;
   while (!reap(status)) {
-    const bool told = !in_vain && news.wait();
+    const bool notified = !in_vain && news.wait();
     siginfo_t signal{};
-    const int number = ::sigtimedwait(&all, &signal, told ? &kNow : &kSafetyNet);
-    in_vain = told && number <= 0;
+    const int number = ::sigtimedwait(&all, &signal, notified ? &kNow : &kSafetyNet);
+    in_vain = notified && number <= 0;
     if (number > 0 && number != SIGCHLD) forward(signal);
   }
   witness_.reset();

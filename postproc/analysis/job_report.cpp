@@ -459,7 +459,7 @@ void conclude(const std::vector<NodeSummary>& summaries, Report& report) {
   find_causes(report.findings);
   report.findings = merge_findings(std::move(report.findings));
   add_remedies(report.job, report.findings);
-  tell_chains(report.findings);
+  describe_chains(report.findings);
   share_of_run(report.job, report.findings);
   report.timeline = merge_timelines(summaries, report);
   judge(report, not_judged(summaries, report.job));

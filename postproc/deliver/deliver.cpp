@@ -363,13 +363,13 @@ Delivery deliver(const fs::path& spool, const std::string& node, const SlurmJob&
   const double work = estimated_seconds(spool, place, settings);
   const bool in_epilog = settings.report == ReportWhen::epilog && work <= settings.most_seconds;
   const bool after_epilog = settings.report == ReportWhen::epilog && !in_epilog && work <= kMostSecondsAfterEpilog;
-  const auto tell = [&why = delivery.why](const std::string& problem) {
+  const auto add_problem = [&why = delivery.why](const std::string& problem) {
     if (!problem.empty()) why += (why.empty() ? "" : "; ") + problem;
   };
   const auto analyse = [&](const fs::path& directory) {
     write_summaries(directory, node, analysis);
     if (!settings.downsample_traces) return;
-    for (const std::string& problem : downsample_traces(directory, node)) tell(problem);
+    for (const std::string& problem : downsample_traces(directory, node)) add_problem(problem);
   };
   if (in_epilog) analyse(spool);
   for (const Candidate& candidate : delivery_candidates(job, request)) {
@@ -380,13 +380,13 @@ Delivery deliver(const fs::path& spool, const std::string& node, const SlurmJob&
       if (learn && !delivery.names) delivery.names = learn(directory);
       const JobNames& names = delivery.names ? *delivery.names : job.names;
       if (!names.state.empty()) publish_file(directory, kJobFactsFile, render_slurm_job({place, names}));
-      tell(move_all(spool, directory, node));
+      add_problem(move_all(spool, directory, node));
       delivery.directory = directory;
       delivery.folder = Descriptor(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
       delivery.moved = true;
       break;
     } catch (const std::exception& error) {
-      tell(error.what());
+      add_problem(error.what());
       if (claimed.fresh) withdraw(claimed.directory);
     }
   }
@@ -404,7 +404,7 @@ Delivery deliver(const fs::path& spool, const std::string& node, const SlurmJob&
     }
     delivery.report_built = build_when_complete(delivery.directory, node, place, waiting, analysis);
   } catch (const Error& error) {  // what is delivered is worth more than the report
-    tell("no report: " + std::string(error.what()));
+    add_problem("no report: " + std::string(error.what()));
   }
   // Only when no other node can be on its way there.
   if (delivery.report_built && delivery.moved && contains_all(delivered(delivery.directory), place.nodes)) {

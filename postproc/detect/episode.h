@@ -110,7 +110,7 @@ struct Episode {
   Subsystem second_subsystem = Subsystem::cpu;  // equal to `subsystem` when none is close
   std::vector<Reason> reasons;                  // by falling share
   std::string claim;                            // one sentence in the words of the paper's Table 4
-  std::vector<DetectorShares> contributions;    // of episodes that are told; may be empty
+  std::vector<DetectorShares> contributions;    // of reported episodes; may be empty
 };
 
 /// Score of one window, for the report's table and `reveal score`.

@@ -254,7 +254,7 @@ void find_causes(std::vector<Finding>& findings) {
   }
 }
 
-void tell_chains(std::vector<Finding>& findings) {
+void describe_chains(std::vector<Finding>& findings) {
   for (Finding& first : findings) {
     if (!first.first_cause.empty()) continue;
     std::vector<std::string> chain;

@@ -77,7 +77,7 @@ struct Finding {
   std::vector<Evidence> evidence;  // at least one
   RunnerUp runner_up;
   std::string caused_by;    // id of the finding that led to this one; "" for one that stands for itself
-  std::string first_cause;  // id of the one with which the chain begins, which tells it; "" likewise
+  std::string first_cause;  // id of the one with which the chain begins and which describes it; "" likewise
   Remedy remedy;
   std::vector<std::string> sources;  // URLs where the fact can be checked
   /// What a rule of the whole job knows for the lines of its remedy beside names; empty once they are filled.

@@ -22,7 +22,7 @@ namespace reveal {
 struct AlertNotice {
   AlertChange change;
   std::string node;
-  std::int64_t told_utc_ns = 0;
+  std::int64_t published_utc_ns = 0;
   std::int64_t begin_utc_ns = 0;
   std::int64_t end_utc_ns = 0;
   std::int64_t window_end_utc_ns = 0;  // of the newest row that the look knew

@@ -260,9 +260,9 @@ MailMessage compose_mail(const Report& report, const MailSettings& settings, con
 
   MailMessage mail;
   const bool admins = context.audience == Audience::admins;
-  const Report shown = admins                ? with_texts_of_rules(report)
-                       : context.admins_told ? without_admin_steps(report)
-                                             : report;
+  const Report shown = admins                    ? with_texts_of_rules(report)
+                       : context.admins_notified ? without_admin_steps(report)
+                                                 : report;
   mail.subject = header_text(admins ? subject_for_admins(shown, settings) : subject_for_user(shown), kLongestSubject);
   mail.text = admins ? without_peers(text_for_admins(shown, settings), report)
                      : render_text(shown, {.width = kWidth, .colour = false});

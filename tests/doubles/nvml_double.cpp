@@ -268,7 +268,7 @@ int nvmlDeviceRegisterEvents(Device, unsigned long long, EventSet) {
 }
 // Each "xid" of the file once.
 int nvmlEventSetWait_v2(EventSet, EventData* event, unsigned) {
-  static bool told[kMostGpus];
+  static bool reported[kMostGpus];
   static unsigned long long lost = 0;
   if (lost < self().ask("wait_lost").value) {
     ++lost;
@@ -276,8 +276,8 @@ int nvmlEventSetWait_v2(EventSet, EventData* event, unsigned) {
   }
   for (int gpu = 0; gpu < gpus(); ++gpu) {
     const Answer xid = self().ask("xid", gpu);
-    if (xid.value == 0 || told[gpu]) continue;
-    told[gpu] = true;
+    if (xid.value == 0 || reported[gpu]) continue;
+    reported[gpu] = true;
     *event = {device_of(gpu), kEventXid, xid.value, 0, 0};
     return kSuccess;
   }

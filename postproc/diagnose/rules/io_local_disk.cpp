@@ -235,7 +235,7 @@ std::vector<Finding> check(const RuleContext& context) {
   const auto disks = disks_of(context);
   if (disks.empty()) throw Unavailable("not measured: disk.io_time, disk.read_time");
   std::vector<Finding> findings;
-  std::vector<Interval> told;  // a volume made of a disk repeats what its disk says
+  std::vector<Interval> reported;  // a volume made of a disk repeats what its disk says
   for (const Disk& disk : disks) {
     const auto found = intervals(context, disk);
     const std::vector<Interval> all = places(found);
@@ -244,8 +244,8 @@ std::vector<Finding> check(const RuleContext& context) {
       if (!is_slow(context, seen.took, seen.usual)) continue;
       const auto same = [&](Interval at) { return overlap(at, elevation.at) > 0; };
       const Loss loss = loss_of(context, elevation.at, all);
-      if (!loss.share || std::any_of(told.begin(), told.end(), same)) continue;
-      told.push_back(elevation.at);
+      if (!loss.share || std::any_of(reported.begin(), reported.end(), same)) continue;
+      reported.push_back(elevation.at);
       findings.push_back(describe(context, disk, seen, loss, all));
     }
   }

@@ -140,7 +140,7 @@ TEST(MailMessage, SendsEachReaderTheirOwnPart) {
   MailContext context = to_user();
   const std::string alone = compose_mail(report, site(), context).text;
   EXPECT_NE(alone.find("for admins   Find who ran there"), std::string::npos);
-  context.admins_told = true;
+  context.admins_notified = true;
   const std::string beside = compose_mail(report, site(), context).text;
   EXPECT_EQ(beside.find("Find who ran there"), std::string::npos);
   EXPECT_EQ(beside.find("vm.dirty_background_bytes"), std::string::npos);
