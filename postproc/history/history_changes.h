@@ -13,9 +13,10 @@ namespace reveal {
 /// Channels of a list of changes that a report can hold.
 inline constexpr std::size_t kMostChanges = 60;
 
-/// Appends to `history.changes`. `taught`: at least kLeastRuns, oldest first.
-void compare_run_time(const RunRecord& run, const std::vector<const RunRecord*>& taught,
+/// Appends to `history.changes`. `baseline_runs`: at least kLeastRuns, oldest first.
+void compare_run_time(const RunRecord& run, const std::vector<const RunRecord*>& baseline_runs,
                       const AnalysisSettings& settings, HistoryComparison& history);
-void compare_channels(const RunRecord& run, const std::vector<const RunRecord*>& taught, HistoryComparison& history);
+void compare_channels(const RunRecord& run, const std::vector<const RunRecord*>& baseline_runs,
+                      HistoryComparison& history);
 
 }  // namespace reveal
