@@ -13,13 +13,13 @@
 
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/version.h"
-#include "postproc/analysis/job_facts.h"
 #include "postproc/analysis/job_history.h"
 #include "postproc/analysis/job_remedy.h"
 #include "postproc/analysis/job_totals.h"
 #include "postproc/analysis/node_addresses.h"
 #include "postproc/analysis/node_analysis.h"
 #include "postproc/analysis/parallel.h"
+#include "postproc/analysis/slurm_job_record.h"
 #include "postproc/diagnose/causal_links.h"
 #include "postproc/peers/job_rule.h"
 #include "postproc/report/verdict.h"
@@ -516,7 +516,7 @@ Report build_report(const std::filesystem::path& directory, const ReportOptions&
   }
   if (report.job.exit_code) report.job.state = *report.job.exit_code == 0 ? "COMPLETED" : "FAILED";
   note_unrecorded_time(summaries, report);
-  read_job_facts(directory, report.job);
+  read_slurm_job_record(directory, report.job);
   const auto run = compare_with_earlier(directory, summaries, options.history, options.settings, report, problems);
   conclude(summaries, report);
   if (run) keep_run(*run, options.history, report, problems);

@@ -23,8 +23,8 @@
 #include "hdf5schema/basics/report_lease.h"
 #include "hdf5schema/basics/request.h"
 #include "postproc/analysis/downsample_traces.h"
-#include "postproc/analysis/job_facts.h"
 #include "postproc/analysis/job_report.h"
+#include "postproc/analysis/slurm_job_record.h"
 #include "postproc/telemetry/job.h"
 #include "postproc/telemetry/publish.h"
 
@@ -92,7 +92,7 @@ Claim claim(const fs::path& directory, const JobPlace& job) {
 
 /// A directory that was ours for nothing is not left behind, unless another node came meanwhile.
 void withdraw(const fs::path& directory) noexcept {
-  constexpr std::string_view kOurs[] = {kClaimFile, kAskedFile, kJobFactsFile};
+  constexpr std::string_view kOurs[] = {kClaimFile, kAskedFile, kSlurmJobRecordFile};
   std::error_code error;
   for (fs::directory_iterator entry(directory, error), end; !error && entry != end; entry.increment(error)) {
     if (std::find(std::begin(kOurs), std::end(kOurs), entry->path().filename().native()) == std::end(kOurs)) return;
@@ -266,7 +266,7 @@ bool build_when_complete(const fs::path& directory, const std::string& node, con
 /// What the node that asked left beside the traces.
 JobNames published_names(const fs::path& directory, JobNames names) {
   ReportJob facts;
-  read_job_facts(directory, facts);
+  read_slurm_job_record(directory, facts);
   const std::size_t line = facts.array.find('_');
   if (names.name.empty()) names.name = facts.name;
   if (names.array_job.empty() && line != std::string::npos) {
@@ -379,7 +379,7 @@ Delivery deliver(const fs::path& spool, const std::string& node, const SlurmJob&
       const fs::path& directory = claimed.directory;
       if (learn && !delivery.names) delivery.names = learn(directory);
       const JobNames& names = delivery.names ? *delivery.names : job.names;
-      if (!names.state.empty()) publish_file(directory, kJobFactsFile, render_slurm_job({place, names}));
+      if (!names.state.empty()) publish_file(directory, kSlurmJobRecordFile, render_slurm_job({place, names}));
       add_problem(move_all(spool, directory, node));
       delivery.directory = directory;
       delivery.folder = Descriptor(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));

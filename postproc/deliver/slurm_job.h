@@ -57,7 +57,7 @@ void add_controller_answer(JobNames& names, const std::string& answer);
 /// The names that patterns such as %x stand for.
 [[nodiscard]] Environment pattern_environment(const SlurmJob& job);
 
-/// The job's facts for the node that builds the report, see postproc/analysis/job_facts.h.
+/// The record of the job for the node that builds the report, see postproc/analysis/slurm_job_record.h.
 [[nodiscard]] std::string render_slurm_job(const SlurmJob& job);
 
 }  // namespace reveal

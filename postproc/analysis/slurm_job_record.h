@@ -8,9 +8,9 @@
 
 namespace reveal {
 
-inline constexpr const char* kJobFactsFile = ".slurm.json";
+inline constexpr const char* kSlurmJobRecordFile = ".slurm.json";
 
 /// Into `job`, where the file is there and understood; what it does not say stays.
-void read_job_facts(const std::filesystem::path& directory, ReportJob& job);
+void read_slurm_job_record(const std::filesystem::path& directory, ReportJob& job);
 
 }  // namespace reveal
