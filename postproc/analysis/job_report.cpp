@@ -369,7 +369,7 @@ std::vector<NodeOutcome> outcomes_of(const std::filesystem::path& directory, con
   for (std::size_t i = 0; i < traces.size(); ++i) {
     outcomes[i].summary = fresh_summary(traces[i], hash);
     const auto& summary = outcomes[i].summary;
-    if (summary && summary->thinned && (!options.reuse_summaries || summary->config_hash != hash)) {
+    if (summary && summary->downsampled && (!options.reuse_summaries || summary->config_hash != hash)) {
       outcomes[i].problem = {summary->node, summary->node + "'s trace holds one row a minute since it was analysed: " +
                                                 "what was found then stands"};
     } else if (!options.reuse_summaries) {

@@ -67,7 +67,7 @@ std::optional<TimelineChannel> timeline_of(const Telemetry& telemetry, const std
       line.values[t] = (std::isnan(line.values[t]) ? 0 : line.values[t]) + series[t] * factor;
     }
   }
-  thin(line, kTimelinePoints);
+  downsample(line, kTimelinePoints);
   for (double& value : line.values) value = four_digits(value);
   return line;
 }

@@ -128,7 +128,7 @@ struct Verdict {
   bool operator==(const Verdict&) const = default;
 };
 
-/// One evidence channel for the timeline, thinned to at most a few thousand points.
+/// One evidence channel for the timeline, downsampled to at most a few thousand points.
 struct TimelineChannel {
   std::string node, name, unit;
   double begin_seconds = 0;  // since the job's begin

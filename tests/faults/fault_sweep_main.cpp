@@ -1,6 +1,6 @@
-// Recording, closing, thinning and delivering with every call to the kernel failing in turn, and with every call being
-// the last one before SIGKILL: nothing that was flushed may be lost, and what failed must be told.
-// Usage: fault_sweep [EVERY [CALL]]   tries each EVERYth call (default 1: all of them), or those of one kind such as
+// Recording, closing, downsampling and delivering with every call to the kernel failing in turn, and with every call
+// being the last one before SIGKILL: nothing that was flushed may be lost, and what failed must be told. Usage:
+// fault_sweep [EVERY [CALL]]   tries each EVERYth call (default 1: all of them), or those of one kind such as
 //                                     sync, and prints what became of them
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -195,9 +195,9 @@ void copy_trace(const fs::path& to) {
 int lost_of_thinned(const fs::path& directory, int /*flushed*/, bool complete) {
   const fs::path trace = directory / "n01.h5";
   const TraceReader reader(trace);
-  const bool thinned = !reader.events().empty() && reader.events().front().code == "summary";
-  if (complete && !thinned) throw Error("no error was told, and the trace is not thinned");
-  if (!thinned) return bytes_of(trace) == bytes_of(trace_there() / "n01.h5") ? 0 : kRowsThere;
+  const bool downsampled = !reader.events().empty() && reader.events().front().code == "summary";
+  if (complete && !downsampled) throw Error("no error was told, and the trace is not thinned");
+  if (!downsampled) return bytes_of(trace) == bytes_of(trace_there() / "n01.h5") ? 0 : kRowsThere;
   for (const TraceReader::Family& family : reader.families()) {
     if (family.time_ns.back() != kRowsThere * kTick || family.channels.size() != 20) return kRowsThere;
     for (const double value : reader.read(family)) {
@@ -205,7 +205,7 @@ int lost_of_thinned(const fs::path& directory, int /*flushed*/, bool complete) {
     }
   }
   const auto summary = summary_of(list_traces(directory).at(0));
-  if (!summary || !summary->thinned) throw Error("a thinned trace without its summary");
+  if (!summary || !summary->downsampled) throw Error("a thinned trace without its summary");
   return 0;
 }
 

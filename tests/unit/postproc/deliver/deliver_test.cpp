@@ -148,7 +148,7 @@ TEST_F(Deliver, KeepsOneRowAMinuteOnceTheNodeIsAnalysed) {
   EXPECT_EQ(TraceReader(trace).events().at(0).code, "summary");
   EXPECT_TRUE(report_is_fresh(delivery.directory));
   const NodeSummary made = *summary_of(list_traces(delivery.directory).at(0));
-  EXPECT_TRUE(made.thinned);
+  EXPECT_TRUE(made.downsampled);
   EXPECT_NEAR(made.seconds, 600, 1);
 
   // Neither other settings nor a copy make what is left the whole.
@@ -174,7 +174,7 @@ TEST_F(Deliver, KeepsThinnedTracesOfTwoSamplersApart) {
   for (const ListedTrace& trace : list_traces(base_ / "work/reveal-4711")) {
     const auto summary = summary_of(trace);
     ASSERT_TRUE(summary.has_value()) << trace.path;
-    EXPECT_TRUE(summary->thinned);
+    EXPECT_TRUE(summary->downsampled);
   }
   EXPECT_TRUE(fs::exists(base_ / "work/reveal-4711/n01-2.summary.json"));
 }
