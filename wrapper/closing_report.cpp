@@ -93,7 +93,7 @@ std::uint64_t memory_of_report(std::uint64_t bytes_of_traces) noexcept {
   return kAlways + std::min(bytes_of_traces * kPerByte, kBudget);
 }
 
-ReportResult build_report(const ReportOrder& order, const BlockedSignals& signals) {
+ReportResult run_report(const ReportOrder& order, const BlockedSignals& signals) {
   const auto deadline = std::chrono::steady_clock::now() + order.limit;
   const auto left = [&] {
     return std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());

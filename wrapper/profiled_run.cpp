@@ -133,7 +133,7 @@ void finish(Profile& profile, const Settings& settings, const Ended& ended, std:
   }
   order.node = profile.launch.node;
   order.limit = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
-  const ReportResult report = build_report(order, signals);
+  const ReportResult report = run_report(order, signals);
   if (report.end == ReportEnd::failed) lines.say({"no report: ", report.reason});
   if (!settings.mail.empty()) lines.say({"mail is not configured on this site; the report is in ", directory});
 }
