@@ -13,7 +13,7 @@ namespace reveal {
                                              std::vector<NotChecked>& not_checked);
 
 /// Runs one rule, unless it is switched off, and appends its findings, or why it could not be checked.
-void ask_rule(const RuleSpec& rule, const RuleContext::Node& node, const AnalysisSettings& settings,
+void run_rule(const RuleSpec& rule, const RuleContext::Node& node, const AnalysisSettings& settings,
               std::vector<Finding>& found, std::vector<NotChecked>& not_checked);
 
 }  // namespace reveal
