@@ -62,6 +62,10 @@ for folder in core/probes:probes postproc/diagnose/rules:rules postproc/peers/ru
   done < <(grep -Plzr --include='*.cpp' '\n\}  // namespace\n\}  // namespace reveal\n' ${folder%:*})
 done
 
+while read -r folder; do
+  [ -d "$folder" ] || complain "tests/unit/$folder tests no folder of that name"
+done < <(cd tests/unit && find . -mindepth 1 -type d | cut -c3-)
+
 allowed='CMakeLists\.txt|spank|wrapper|core|postproc|hdf5schema|site-config|tests|bench|README\.md|LICENSE|CMakePresets\.json|CONTRIBUTING\.md|CHANGELOG\.md|\..*'
 extra=$(git ls-files 2>/dev/null | cut -d/ -f1 | sort -u | grep -vxE "$allowed")
 [ -z "$extra" ] || complain "not at the top level: $extra"

@@ -1,7 +1,7 @@
 // Recording, closing, downsampling and delivering with every call to the kernel failing in turn, and with every call
-// being the last one before SIGKILL: nothing that was flushed may be lost, and what failed must be told. Usage:
-// fault_sweep [EVERY [CALL]]   tries each EVERYth call (default 1: all of them), or those of one kind such as
-//                                     sync, and prints what became of them
+// being the last one before SIGKILL: nothing that was flushed may be lost, and every failure must be reported. Usage:
+//   fault_sweep [EVERY [CALL]]
+// tries each EVERYth call (default 1: all of them), or those of one kind such as sync, and prints the outcomes.
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
