@@ -141,7 +141,8 @@ void Command::forward(const siginfo_t& signal) noexcept {
   }
   if (signal.si_code <= 0 && ::getpgid(pid_) == ::getpgrp() && witness_->saw(signal, kWitnessLimit)) return;
   // A SIGCONT empties the queue of stops, so one that is in it came later: a Ctrl-Z right after `fg`, which also kept
-  // the witness from speaking. The later one counts.
+  // the witness from answering. The later one counts.
+  // https://pubs.opengroup.org/onlinepubs/9699919799/functions/V2_chap02.html (2.4.1)
   if (signal.si_signo == SIGCONT && (is_pending(SIGTSTP) || is_pending(SIGTTIN) || is_pending(SIGTTOU))) return;
   send_signal(pid_, signal);
 }

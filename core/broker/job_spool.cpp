@@ -39,6 +39,7 @@ Descriptor open_private(const std::filesystem::path& path) {
 }
 
 // linux/posix_acl_xattr.h, which C++ cannot read; little-endian.
+// https://man7.org/linux/man-pages/man5/acl.5.html
 struct AclEntry {
   std::uint16_t tag, permissions;
   std::uint32_t id;

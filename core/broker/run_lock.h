@@ -3,6 +3,7 @@
 //   PID START RESTART      START: field 22 of /proc/PID/stat
 //   what the user wrote behind --reveal=
 //   SLURM_STEP_NODELIST
+// https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html
 #pragma once
 
 #include <string>

@@ -25,6 +25,7 @@ bool is_listed(std::string_view list, std::string_view word) noexcept {
 }
 
 // "31 23 0:28 / /sys/fs/cgroup/cpu rw,relatime shared:9 - cgroup cgroup rw,cpu"
+// https://man7.org/linux/man-pages/man5/proc_pid_mountinfo.5.html
 std::vector<Mount> cgroup_mounts(KernelTree& fs) {
   std::vector<Mount> mounts;
   const std::string table = fs.text("/proc/self/mountinfo").value_or("");

@@ -1,4 +1,5 @@
 // Where the job's control groups are, version 1 and 2 and both at once, found through /proc/PID/cgroup.
+// https://man7.org/linux/man-pages/man7/cgroups.7.html
 #pragma once
 
 #include <string>

@@ -33,6 +33,7 @@ using SeeSocket = std::function<void(const TcpSocket&)>;
 using OpenedDiagnosis = OpenedNetlink;
 [[nodiscard]] OpenedDiagnosis open_tcp_diagnosis();
 /// Goes into the namespace of that file and back; only for a process with one thread.
+/// https://man7.org/linux/man-pages/man2/setns.2.html
 [[nodiscard]] OpenedDiagnosis open_tcp_diagnosis_in(const std::string& namespace_file);
 
 /// All connections that are not in TIME_WAIT, IPv4 and IPv6. "" or why not all of them were told.

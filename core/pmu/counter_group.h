@@ -12,6 +12,7 @@
 namespace reveal {
 
 /// A value that stands for less than this share of its time is missing: scaled, it would be a guess.
+/// https://man7.org/linux/man-pages/man2/perf_event_open.2.html (multiplexing: time_enabled, time_running)
 inline constexpr double kLeastCounted = 0.30;
 
 struct GroupReading {

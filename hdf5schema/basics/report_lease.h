@@ -8,6 +8,7 @@ namespace reveal {
 
 /// The right to build a report: a file made with O_EXCL, which network file systems keep unique, too. A lease whose
 /// holder is gone, or that is too old to be true, is taken over.
+/// https://man7.org/linux/man-pages/man2/open.2.html
 class ReportLease {
  public:
   ReportLease(const std::string& directory, const std::string& node) noexcept

@@ -38,6 +38,7 @@ struct SlurmJob {
 };
 
 /// From SLURM_* and SPANK_REVEAL_* as a prolog or epilog gets them.
+/// https://slurm.schedmd.com/prolog_epilog.html
 [[nodiscard]] SlurmJob slurm_job_of_environment(const std::string& id, const Environment& environment);
 
 /// What a prolog is not told (job name, array), from the environment of the job's processes as the trace in `spool` has
