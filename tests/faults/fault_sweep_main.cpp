@@ -192,7 +192,7 @@ void copy_trace(const fs::path& to) {
 }
 
 /// Either as it was, or one row a minute as a reader finds them.
-int lost_of_thinned(const fs::path& directory, int /*flushed*/, bool complete) {
+int lost_of_downsampled(const fs::path& directory, int /*flushed*/, bool complete) {
   const fs::path trace = directory / "n01.h5";
   const TraceReader reader(trace);
   const bool downsampled = !reader.events().empty() && reader.events().front().code == "summary";
@@ -236,7 +236,7 @@ std::vector<Scenario> scenarios() {
          if (!problems.empty()) problems.front().copy(reported.error, sizeof reported.error - 1);
          return problems.empty();
        },
-       lost_of_thinned},
+       lost_of_downsampled},
       {"deliver (reveal-run's spool)",
        [](const fs::path& directory) {
          fs::create_directories(directory / "spool");

@@ -365,7 +365,7 @@ TEST(DeliverCandidates, AreTheRequestedPlaceThenWorkThenHome) {
   EXPECT_EQ(delivery_candidates(job, "output=x").size(), 0U);
 }
 
-TEST(SlurmJobRecord, ComeFromTheEnvironmentAndThenFromTheController) {
+TEST(SlurmJobRecord, ComesFromTheEnvironmentAndThenFromTheController) {
   SlurmJob job = slurm_job_of_environment("7", [](const char* name) -> std::string {
     const std::string_view asked = name;
     return asked == "SLURM_JOB_USER" ? "anna" : asked == "SLURM_NODELIST" ? "n[1-3]" : "";
@@ -381,14 +381,14 @@ TEST(SlurmJobRecord, ComeFromTheEnvironmentAndThenFromTheController) {
   EXPECT_EQ(job.names.exit_code, 137);
 }
 
-TEST(SlurmJobRecord, HaveNoExitStatusWhereSlurmHasNone) {
+TEST(SlurmJobRecord, HasNoExitStatusWhereSlurmHasNone) {
   SlurmJob job;
   add_controller_answer(job.names, "state OUT_OF_MEMORY\nwait_status 125\n");
   EXPECT_EQ(job.names.state, "OUT_OF_MEMORY");
   EXPECT_EQ(job.names.exit_code, std::nullopt);
 }
 
-TEST(SlurmJobRecord, TellAReportThatMemoryRanOutAlthoughSlurmNamesNoSignal) {
+TEST(SlurmJobRecord, TellsAReportThatMemoryRanOutAlthoughSlurmNamesNoSignal) {
   const TemporaryDirectory directory;
   SlurmJob job;
   job.place.id = "7";
