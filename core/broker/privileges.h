@@ -1,4 +1,4 @@
-// From root to a user, for good.
+// Gives up root's privileges for a user's, for good.
 #pragma once
 
 #include <sys/types.h>

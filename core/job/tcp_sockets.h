@@ -36,7 +36,7 @@ using OpenedDiagnosis = OpenedNetlink;
 /// https://man7.org/linux/man-pages/man2/setns.2.html
 [[nodiscard]] OpenedDiagnosis open_tcp_diagnosis_in(const std::string& namespace_file);
 
-/// All connections that are not in TIME_WAIT, IPv4 and IPv6. "" or why not all of them were told.
+/// Lists all connections that are not in TIME_WAIT, IPv4 and IPv6. Returns "" or why the list is incomplete.
 [[nodiscard]] std::string dump_tcp_sockets(int diagnosis, std::span<std::byte> buffer, const SeeSocket& see);
 
 /// One answer of the kernel: its sockets; true at the end of the list. `problem` gets why it is not whole.

@@ -52,13 +52,13 @@ class ScaledSums {
  public:
   explicit ScaledSums(std::size_t events) : totals_(events, 1), growth_(events) {}
 
-  /// After read() of the groups. New ones come at the end of the list, and have counted from zero.
+  /// Call it after read() of the groups. New groups come at the end of the list, and have counted from zero.
   void follow(std::span<const CounterGroup> groups) noexcept;
   /// The same step by step.
   void begin(std::size_t groups) noexcept;
   void add(std::size_t group, const GroupReading& now) noexcept;
   void end() noexcept;
-  /// Before the next follow(), when a group is taken out of the list.
+  /// Call it before the next follow(), when a group is taken out of the list.
   void forget(std::size_t group);
   [[nodiscard]] std::size_t events() const noexcept { return totals_.size(); }
   /// Everything was closed: what is counted next does not continue what was counted before.

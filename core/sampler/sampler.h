@@ -37,7 +37,7 @@ class Sampler {
   /// Looks at everything once, without writing rows: adds the channels that are there. Before the trace begins.
   void look_first();
   void sample(const Tick& tick) noexcept;
-  /// After the last sample, and before everything that takes time: others may wait for what probes hold open.
+  /// Call it after the last sample, and before everything that takes time: others may wait for what probes hold open.
   void close() noexcept;
   /// Writes the first look, at its own time: what counters count from. Once the trace has begun.
   void write_first_look() noexcept;

@@ -105,7 +105,7 @@ class TraceSink {
   void commit_all(std::int64_t time_ns) noexcept;
   /// From now on only channels that it takes are written. It must outlive the sink's use.
   void select(MetricSelection* selection) noexcept { selection_ = selection; }
-  /// Shows the rows to who watches, too; nullptr: to nobody.
+  /// Publishes the rows for `reveal watch`, too; nullptr: no more.
   void publish_by(RowPublisher* publisher) noexcept { publisher_ = publisher; }
   void set_now(std::int64_t time_ns) noexcept { now_ns_ = time_ns; }
   [[nodiscard]] std::int64_t now() const noexcept { return now_ns_; }

@@ -43,7 +43,7 @@ class CallCounters {
   [[nodiscard]] std::uint64_t calls(std::size_t index) const noexcept;
   /// `longest_ns` is since the last take().
   [[nodiscard]] CallCounts take(std::size_t index) noexcept;
-  /// For another process; of this one nothing is attached any more.
+  /// Clears the counts for another process, once nothing of the last one is attached any more.
   void reset(std::size_t first, std::size_t count);
   /// When the oldest call under way began, by index.
   [[nodiscard]] std::map<std::size_t, std::int64_t> pending() const;

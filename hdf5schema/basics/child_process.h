@@ -37,7 +37,7 @@ class ChildProcess {
   /// https://man7.org/linux/man-pages/man2/pidfd_open.2.html
   std::optional<int> wait(std::chrono::milliseconds limit) noexcept;
   void signal(int number) noexcept;
-  /// With everything it started and that stayed in the group it leads.
+  /// Signals the child and all processes that it started and that stayed in the group it leads.
   void signal_group(int number) noexcept;
   /// False when it hangs inside the kernel: nothing but the end of that call lets it go.
   bool kill(std::chrono::milliseconds limit) noexcept;

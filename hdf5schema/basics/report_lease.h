@@ -29,7 +29,8 @@ class ReportLease {
   int failure_ = 0;
 };
 
-/// Now by the clock of the server that keeps the directory: it may differ from ours by more than the ages we compare.
+/// The time by the clock of the server that keeps the directory: it may differ from ours by more than the ages we
+/// compare.
 [[nodiscard]] std::filesystem::file_time_type file_time_now(const std::string& directory);
 
 }  // namespace reveal

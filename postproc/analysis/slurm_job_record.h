@@ -10,7 +10,7 @@ namespace reveal {
 
 inline constexpr const char* kSlurmJobRecordFile = ".slurm.json";
 
-/// Into `job`, where the file is there and understood; what it does not say stays.
+/// Reads the record into `job`, if the file is there and is understood; members that it lacks stay.
 void read_slurm_job_record(const std::filesystem::path& directory, ReportJob& job);
 
 }  // namespace reveal

@@ -22,7 +22,7 @@ struct TimeSpan {
   bool operator==(const TimeSpan&) const = default;
 };
 
-/// In order; those that overlap or touch are one.
+/// Sorts the spans and joins those that overlap or touch.
 [[nodiscard]] std::vector<TimeSpan> united(std::vector<TimeSpan> spans);
 
 /// One measured fact. Unknown numbers are absent, never 0.
@@ -98,7 +98,7 @@ inline constexpr std::string_view kUnexplained = "anomaly.unexplained";
 /// Whether one of the finding's intervals covers this share of the span.
 [[nodiscard]] bool covers(const Finding& finding, const TimeSpan& span, double share) noexcept;
 
-/// For Evidence::score: what hardly varies elsewhere scores without bound.
+/// Limits a score for Evidence::score: a signal that hardly varies elsewhere would score without bound.
 [[nodiscard]] double shown_score(double score) noexcept;
 
 [[nodiscard]] std::string_view name_of(Severity) noexcept;

@@ -1,4 +1,4 @@
-// How a rule that searches a signal of its own tells what it found: search, interval, loss and evidence, in one way for
+// How a rule that searches a signal of its own reports a finding: search, interval, loss and evidence, in one way for
 // all of them. What is left to a rule are its signals, its condition and its sentence.
 #pragma once
 
@@ -25,7 +25,7 @@ enum class Cause : std::uint8_t { job, external };
 [[nodiscard]] std::vector<Elevation> elevations_of(const RuleContext& context, std::span<const double> series,
                                                    double min_excess, double min_score, Cause cause = Cause::job);
 
-/// With the rule's texts and this interval.
+/// Returns a finding with the rule's texts and this interval.
 [[nodiscard]] Finding finding_at(const RuleContext& context, Interval at, const JobValues& more = {});
 
 /// Impact, and severity by the rule's min_lost_seconds and min_lost_percent. Without `seconds` no loss was seen, and

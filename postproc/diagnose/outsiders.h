@@ -11,7 +11,7 @@
 
 namespace reveal {
 
-/// By control group, as the collector tells them apart.
+/// Kinds of outsiders, which the collector distinguishes by control group.
 enum class Outsiders : std::uint8_t { services, jobs, kernel, others };
 
 /// The rule that reports them; without a word of the collector about who it was, that is cpu.outsider.

@@ -46,10 +46,10 @@ inline constexpr std::size_t kFeatureCount = 16;
 /// MacKinnon's p of the ADF statistic; NaN for NaN.
 [[nodiscard]] double adf_p_value(double statistic);
 
-/// For dynamic signals.
+/// The features of dynamic signals.
 [[nodiscard]] std::span<const Feature> features();
 
-/// For event counters: how many happened in the window.
+/// The feature of event counters: the number of events in the window.
 [[nodiscard]] const Feature& event_feature();
 
 }  // namespace reveal

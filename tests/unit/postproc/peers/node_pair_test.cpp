@@ -1,4 +1,4 @@
-// Jobs of two nodes: what one of them is to be told from, and what is none of anybody's business.
+// Jobs of two nodes: the differences that are reported, and those that are not.
 #include "postproc/peers/node_pair.h"
 
 #include <gtest/gtest.h>
