@@ -120,9 +120,10 @@ const RegisteredRule kRule{{
                      "job"},
                     {"unset NCCL_IB_ADAPTIVE_ROUTING      # it is 0 in this job; on InfiniBand 1 is the default",
                      "no_adaptive_routing"}},
-    .admin_remedy = {"perfquery -C {device} -P {port}   # PortXmitWait here, then along the way: where does it begin",
-                     "topology.conf: let Slurm keep jobs below one switch; congestion control or adaptive routing on",
-                     "Look for the slow receiver: its PCI Express link, its pause frames, its interrupts."},
+    .admin_remedy =
+        {"perfquery -C {device} -P {port}   # PortXmitWait here, then along the way: where does it begin",
+         "topology.conf: let Slurm keep jobs below one switch; congestion control or adaptive routing on",
+         "Look for the slow receiver: its PCI Express link, its pause frames, its interrupts."},
     .verify = "ib.xmit_wait for each word that the port sends is back at its usual level",
     .sources = {"https://www.kernel.org/doc/Documentation/ABI/stable/sysfs-class-infiniband",
                 "https://slurm.schedmd.com/sbatch.html#OPT_switches"},

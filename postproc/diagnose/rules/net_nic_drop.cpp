@@ -120,12 +120,10 @@ const RegisteredRule kRule{{
                    kMinLostPercent},
     .user_remedy = {"ip -s link show {interface}   # in the next run: dropped and overrun packets"},
     .advice = {"Leave a cpu of the node without a rank of the job: the one that serves the interface."},
-    .admin_remedy =
-        {"ethtool -G {interface} rx {rx_ring_most}   # a longer ring, {rx_ring} packets now; may take the link down: "
-         "no jobs",
-         {"ethtool -G {interface} rx 8192   # up to what ethtool -g {interface} shows; may take the link down: no jobs",
-          "!rx_ring"},
-         "ethtool -S {interface} | grep -iE 'drop|discard|miss|buf'   # which queue, and why"},
+    .admin_remedy = {"ethtool -G {interface} rx {rx_ring_most}   # a longer ring, {rx_ring} packets now; may take the link down: no jobs",
+                     {"ethtool -G {interface} rx 8192   # up to what ethtool -g {interface} shows; may take the link down: no jobs",
+                      "!rx_ring"},
+                     "ethtool -S {interface} | grep -iE 'drop|discard|miss|buf'   # which queue, and why"},
     .verify = "dropped of the interface stands still",
     .sources = {"https://docs.kernel.org/networking/statistics.html"},
     .check = check,

@@ -206,13 +206,12 @@ const RegisteredRule kRule{{
                     {"squeue -w {nodes}      # in the next run: how many jobs share the node", "job"},
                     "taskset -c {free_cpus} {command} ...   # keep away from the cpus that others used"},
     .advice = {"Ask for as many cpus and as much memory as the job uses: a shared node then keeps them for it."},
-    .admin_remedy =
-        {"systemd-cgtop -b -n 2 --depth=4 | head -30   # which groups use cpus, memory and disks now",
-         {"cgroup.conf: ConstrainCores=yes ConstrainRAMSpace=yes   # with TaskPlugin=task/cgroup,"
-          "task/affinity in slurm.conf",
-          "job"},
-         {"slurm.conf: ExclusiveUser=YES   # in the partition's line; OverSubscribe=EXCLUSIVE gives whole nodes",
-          "job"}},
+    .admin_remedy = {"systemd-cgtop -b -n 2 --depth=4 | head -30   # which groups use cpus, memory and disks now",
+                     {"cgroup.conf: ConstrainCores=yes ConstrainRAMSpace=yes   # with TaskPlugin=task/cgroup,"
+                      "task/affinity in slurm.conf",
+                      "job"},
+                     {"slurm.conf: ExclusiveUser=YES   # in the partition's line; OverSubscribe=EXCLUSIVE gives whole nodes",
+                      "job"}},
     .verify = "pressure falls when the job runs alone",
     .sources = {"https://docs.kernel.org/accounting/psi.html", "https://slurm.schedmd.com/cons_tres_share.html"},
     .check = check,
