@@ -73,6 +73,7 @@ void unshuffle(std::span<const unsigned char> from, std::size_t width, unsigned 
 }
 
 /// What the checksum at its end is for. Throws Error if it is another one.
+/// https://docs.hdfgroup.org/hdf5/v1_14/_f_m_t3.html
 std::span<const unsigned char> checked(std::span<const unsigned char> bytes) {
   if (bytes.size() < kChecksumBytes) throw Error("a chunk is too short for its checksum");
   const auto rest = bytes.first(bytes.size() - kChecksumBytes);
@@ -90,6 +91,7 @@ hsize_t stored_bytes(const H5::DataSet& dataset, const hsize_t* offset) {
   hsize_t bytes = 0;
   if (H5Dget_chunk_storage_size(dataset.getId(), offset, &bytes) >= 0) return bytes;
   // HDF5 1.10 fails for a chunk that was never written; later versions say 0. Damage has other reasons.
+  // https://docs.hdfgroup.org/hdf5/v1_14/group___h5_d.html (H5Dget_chunk_storage_size)
   if (last_hdf5_reason() == "chunk storage is not allocated") return 0;
   throw H5::Exception("H5Dget_chunk_storage_size");
 }

@@ -391,7 +391,7 @@ const std::vector<std::int64_t>& TraceReader::Impl::axis(const std::string& axis
   if (!dataset.holds_int64()) throw Error("its times are no 64-bit numbers");
   const std::vector<char> bytes = bytes_of(dataset, kMostRows);
   std::vector<std::int64_t> times = numbers_of(bytes, sizeof(std::int64_t), {0, sizeof(std::int64_t)});
-  // Of a damaged file: no clock has run for centuries, and sums of what it says must not overflow.
+  // Times of a damaged file are refused: no clock has run for centuries, and sums of the times must not overflow.
   constexpr std::int64_t kMost = INT64_MAX / 4;
   const auto impossible =
       std::find_if(times.begin(), times.end(), [](std::int64_t time) { return time < -kMost || time > kMost; });

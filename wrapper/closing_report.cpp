@@ -29,7 +29,7 @@ using namespace std::chrono_literals;
 constexpr auto kOpenTraceAge = 35s;  // three flushes and a half
 constexpr std::size_t kMostThreads = 8;
 
-/// Of this node; 0 outside of Slurm.
+/// Returns the cpus that Slurm gave this job on this node; 0 outside of Slurm.
 std::size_t cpus_of_slurm() {
   const char* cpus = ::getenv("SLURM_CPUS_ON_NODE");
   return static_cast<std::size_t>(std::max<std::int64_t>(parse_int(cpus != nullptr ? cpus : "").value_or(0), 0));
@@ -113,7 +113,7 @@ std::uint64_t memory_of_report(std::uint64_t bytes_of_traces) noexcept {
   return kAlways + std::min(bytes_of_traces * kPerByte, kBudget);
 }
 
-ReportResult build_report(const ReportOrder& order, const BlockedSignals& signals) {
+ReportResult run_report(const ReportOrder& order, const BlockedSignals& signals) {
   const auto deadline = std::chrono::steady_clock::now() + order.limit;
   const auto left = [&] {
     return std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());

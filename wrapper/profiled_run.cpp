@@ -134,7 +134,7 @@ void finish(Profile& profile, const Settings& settings, const Ended& ended, std:
   order.node = profile.launch.node;
   const auto left = [&] { return std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()); };
   order.limit = left();
-  const ReportResult report = build_report(order, signals);
+  const ReportResult report = run_report(order, signals);
   if (report.end == ReportEnd::failed) lines.say({"no report: ", report.reason});
   if (settings.mail.empty() || report.end != ReportEnd::built) return;
   order.limit = left();

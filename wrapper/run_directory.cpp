@@ -57,6 +57,7 @@ std::string read_at(int directory, const char* name) {
 
 // Every wrapper holds a lock on its own rank file: the kernel drops it with the process, whatever killed it, and it
 // means the same in every pid namespace (containers may share this directory).
+// https://man7.org/linux/man-pages/man2/flock.2.html
 int count_living_ranks(int directory) {
   int living = 0;
   for (const std::string& name : entries(directory)) {

@@ -102,6 +102,7 @@ Config read_site(const BrokerOptions& options) {
 
 /// A mail program may be set-group-id: Postfix's reaches its queue in no other way. Read anew: the deliverer does so
 /// too, and the site may have decided otherwise while the job ran.
+/// https://www.postfix.org/postdrop.1.html
 Programs programs_of_deliverer(const std::string& file) {
   Config site;
   site.read_file(file, ConfigOwner::site);

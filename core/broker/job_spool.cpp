@@ -39,6 +39,7 @@ Descriptor open_private(const std::filesystem::path& path) {
 }
 
 // linux/posix_acl_xattr.h, which C++ cannot read; little-endian.
+// https://man7.org/linux/man-pages/man5/acl.5.html
 struct AclEntry {
   std::uint16_t tag, permissions;
   std::uint32_t id;
@@ -172,7 +173,7 @@ struct SpoolUse {
   time_t since = 0;                      // its age
 };
 
-/// Of a folder that is root's by now: who may read it.
+/// Returns the user who may read a folder that has been handed to root; 0 if there is none.
 uid_t reader_of(const std::filesystem::path& folder) {
   Acl found{};
   const bool sealed = ::lgetxattr(folder.c_str(), kAclName, &found, sizeof found) == sizeof found;

@@ -221,7 +221,7 @@ class GpuProbe final : public Probe {
 
   void take_opening(std::string_view answer) {
     if (answer.empty()) return;
-    std::set<int> told;
+    std::set<int> seen;
     std::string_view line;
     while (next_line(answer, line)) {
       const std::string_view what = cut_word(line);
@@ -230,7 +230,7 @@ class GpuProbe final : public Probe {
       if (what == "count") {
         count_ = static_cast<int>(std::clamp<std::int64_t>(parse_int(cut_word(line)).value_or(0), 0, kMostIndex));
       }
-      if (what == "fact") take_fact(line, told);
+      if (what == "fact") take_fact(line, seen);
     }
     opened_ = count_ > 0 || !gpus_.empty();
     follow_job();
@@ -260,14 +260,14 @@ class GpuProbe final : public Probe {
     if (worker_.ask("end")) static_cast<void>(worker_.answer_within(kForTheEnd));
   }
 
-  void take_fact(std::string_view line, std::set<int>& told) {
+  void take_fact(std::string_view line, std::set<int>& seen) {
     const auto index = parse_int(cut_word(line));
     const std::string_view key = cut_word(line);
     if (!index || *index < 0 || *index > kMostIndex || line.size() < 2) return;
     const std::string value(line.substr(1));
     GpuState& gpu = gpus_[static_cast<int>(*index)];
     gpu.identity.index = static_cast<int>(*index);
-    if (told.insert(gpu.identity.index).second) gpu.facts.clear();
+    if (seen.insert(gpu.identity.index).second) gpu.facts.clear();
     if (key == "uuid") gpu.identity.uuid = value;
     if (key == "minor") gpu.identity.minor = static_cast<int>(parse_int(value).value_or(-1));
     gpu.facts.emplace_back(key, value);

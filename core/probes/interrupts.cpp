@@ -18,7 +18,7 @@ constexpr std::size_t kManyCpus = 16;
 constexpr auto kCostPerCpu = std::chrono::microseconds(30);  // of /proc/interrupts: 1 to 4 ms on 96 cores
 constexpr auto kSoftirqCostPerCpu = std::chrono::microseconds(1);
 
-// Of large hosts, where every disk and network card has a queue per cpu.
+// A limit for large hosts, where every disk and network card has a queue per cpu.
 constexpr std::size_t kMostSources = 256;
 constexpr std::string_view kPool = "irq.others";
 

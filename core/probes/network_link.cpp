@@ -102,7 +102,7 @@ constexpr Statistic kStatistics[] = {
     {"rx_priority_#_xoff.nic", rx_frames},
     {"tx_priority_#_xoff.nic", tx_frames},
 };
-/// Of mlx5: counts the same frames again, and alone where flow control is off.
+/// Statistics of mlx5 that count the same frames again; where flow control is off, only these count.
 constexpr Statistic kOtherwise[] = {{"rx_pause_ctrl_phy", rx_frames}, {"tx_pause_ctrl_phy", tx_frames}};
 
 bool fits(std::string_view pattern, std::string_view name) noexcept {

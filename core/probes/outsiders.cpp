@@ -70,7 +70,7 @@ bool fits(const GroupName& known, std::string_view path) {
   return known.part != "/job_" || (!rest.empty() && rest.front() >= '0' && rest.front() <= '9');
 }
 
-/// Of an account that no person has: https://systemd.io/UIDS-GIDS/
+/// True for an account of the system, which no person has: https://systemd.io/UIDS-GIDS/
 bool is_of_the_node(std::int64_t uid) noexcept {
   constexpr std::int64_t kFirstPerson = 1000;
   constexpr std::int64_t kNobody = 65534;

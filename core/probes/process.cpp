@@ -105,7 +105,7 @@ class SlotProbe : public Probe {
       place.before_birth = looks_ == 1 && slots[i].from_birth;
       if (place.occupants != slots[i].occupants) {
         place.occupants = slots[i].occupants;
-        for (Continued& counter : place.counters) counter.restart(slots[i].from_birth ? 0 : kMissing);
+        for (MonotonicSum& counter : place.counters) counter.restart(slots[i].from_birth ? 0 : kMissing);
         enter(place, slots[i]);
       }
       measure(place, slots[i]);
@@ -119,7 +119,7 @@ class SlotProbe : public Probe {
  protected:
   struct Place {
     std::array<std::int32_t, Families> first{};
-    std::array<Continued, Counters> counters;
+    std::array<MonotonicSum, Counters> counters;
     std::uint64_t occupants = 0;
     bool counts = false;        // its counters have values in this row
     bool before_birth = false;  // the first row of all is what they count from
@@ -191,7 +191,7 @@ class ProcessProbe final : public SlotProbe<std::size(kFamilies), 3 + kIoKeys.si
     int pid = 0;
     KernelFile io;       // with its children
     KernelFile main_io;  // of its only thread
-    std::array<Continued, kIoKeys.size()> reaped;
+    std::array<MonotonicSum, kIoKeys.size()> reaped;
     std::size_t slot = 0;
     int looks_left = 0;  // for a child that has ended to be waited for
   };
@@ -227,7 +227,7 @@ class ProcessProbe final : public SlotProbe<std::size(kFamilies), 3 + kIoKeys.si
       if (ended.parent == slot.pid && !(slot.from_birth && ended.start_ticks >= slot.start_ticks)) ended = {};
     }
     const JobProcess* parent = context_.job->find(slot.process->stat.parent);
-    // Of one with more threads it cannot be told what they did themselves.
+    // A launcher with several threads is left out: what its threads did themselves cannot be separated.
     if (parent != nullptr && parent->launcher && parent->stat.threads <= 1) meet_launcher(parent->pid);
   }
 
@@ -279,7 +279,7 @@ class ProcessProbe final : public SlotProbe<std::size(kFamilies), 3 + kIoKeys.si
       Place& heir = place(launcher.slot);
       for (std::size_t i = 0; i < kIoKeys.size(); ++i) {
         if (reaped[i] == kMissing) continue;
-        Continued& counter = launcher.reaped[i];
+        MonotonicSum& counter = launcher.reaped[i];
         leave_out_ended(launcher.pid, i, reaped[i], counter);
         const std::int64_t before = counter.total();
         const std::int64_t growth = counter.follow(reaped[i]) - before;
@@ -290,7 +290,7 @@ class ProcessProbe final : public SlotProbe<std::size(kFamilies), 3 + kIoKeys.si
     }
   }
 
-  void leave_out_ended(int parent, std::size_t key, std::int64_t count, Continued& counter) noexcept {
+  void leave_out_ended(int parent, std::size_t key, std::int64_t count, MonotonicSum& counter) noexcept {
     for (Ended& ended : ended_) {
       if (ended.parent == parent && counter.leave_out(count, ended.counted[key])) ended.counted[key] = 0;
     }

@@ -57,7 +57,7 @@ class QuotaProbe final : public Probe {
  private:
   struct Level {
     KernelFile file;
-    Continued counter;
+    MonotonicSum counter;
   };
   struct Place {
     std::uint64_t occupants = 0;

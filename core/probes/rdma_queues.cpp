@@ -181,9 +181,9 @@ class RdmaQueuesProbe final : public Probe {
   struct Device {
     std::string name;
     std::array<std::int32_t, std::size(kJobQueues)> channels{};
-    bool known = false;  // the job has had queues there: from then on, none is a number
-    bool told = false;   // in this answer
-    RdmaQueues of_job;   // likewise
+    bool known = false;   // the job has had queues there: from then on, none is a number
+    bool listed = false;  // in this answer
+    RdmaQueues of_job;    // likewise
   };
   struct Place {
     std::string instance;  // "rank0/mlx5_0"
@@ -241,7 +241,7 @@ class RdmaQueuesProbe final : public Probe {
 
   void take_rows(std::string_view answer) {
     for (Device& device : devices_) {
-      device.told = false;
+      device.listed = false;
       device.of_job = {};
     }
     for (Place& place : places_) place.pairs = 0;
@@ -253,13 +253,13 @@ class RdmaQueuesProbe final : public Probe {
       if (kind == "lost") note_gap(without_blanks(line));
     }
     for (Device& device : devices_) {
-      if (!device.told || !device.known) continue;
+      if (!device.listed || !device.known) continue;
       families_[0]->set(device.channels[0], device.of_job.connected_pairs);
       families_[0]->set(device.channels[1], device.of_job.completion_queues);
     }
     const std::vector<ProcessSlot>& slots = context_.slots->slots();
     for (const Place& place : places_) {
-      if (!devices_[place.device].told || slots[place.slot].process == nullptr) continue;
+      if (!devices_[place.device].listed || slots[place.slot].process == nullptr) continue;
       families_[1]->set(place.channel, place.pairs);
     }
   }
@@ -274,7 +274,7 @@ class RdmaQueuesProbe final : public Probe {
       if (devices_.size() == kMostDevices || name.empty()) return;
       device = devices_.insert(devices_.end(), Device{.name = std::string(name)});
     }
-    device->told = true;
+    device->listed = true;
   }
 
   void take_process(std::string_view line) {
@@ -282,7 +282,8 @@ class RdmaQueuesProbe final : public Probe {
     RdmaQueues queues;
     const bool right = parse_counter(cut_word(line), pid);
     const auto device = find_device(cut_word(line));
-    if (!right || device == devices_.end() || !device->told || !parse_counter(cut_word(line), queues.connected_pairs) ||
+    if (!right || device == devices_.end() || !device->listed ||
+        !parse_counter(cut_word(line), queues.connected_pairs) ||
         !parse_counter(cut_word(line), queues.completion_queues) || pid > INT32_MAX) {
       return;
     }

@@ -147,12 +147,12 @@ class StackProbe final : public Probe {
       // They are counted from the moment in which they were attached.
       if (channel == Family::kNoChannel) channel = family.add(kColumns[i].metric, place->instance, role_of(process), 0);
       family.set(channel, value);
-      if (i + 1 == kColumns.size()) tell_errors(*place, process, function, value, cut_word(line));
+      if (i + 1 == kColumns.size()) report_errors(*place, process, function, value, cut_word(line));
     }
   }
 
-  void tell_errors(Place& place, std::string_view process, std::string_view function, std::int64_t errors,
-                   std::string_view last) {
+  void report_errors(Place& place, std::string_view process, std::string_view function, std::int64_t errors,
+                     std::string_view last) {
     if (errors > place.errors) {
       context_.sink.event(std::string(process), "call_error", std::string(function) + " returned " + std::string(last));
     }

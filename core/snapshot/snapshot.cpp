@@ -216,8 +216,8 @@ void add_governors(KernelTree& fs, const Host& host, Facts& facts) {
   facts.add("cpu.governor", text);
 }
 
-// Of whole packages: "cpu.power_limit.0" and what the processor is made for, in microwatts. The long-term limit is the
-// one that lasts; https://docs.kernel.org/power/powercap/powercap.html
+// Adds the power limits of whole packages, in microwatts: "cpu.power_limit.0" and what the processor is made for. The
+// long-term limit is the one that lasts; https://docs.kernel.org/power/powercap/powercap.html
 void add_power_limits(KernelTree& fs, Facts& facts) {
   constexpr std::string_view kFolder = "/sys/class/powercap";
   constexpr std::string_view kZone = "intel-rapl:";

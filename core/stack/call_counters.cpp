@@ -95,6 +95,7 @@ Descriptor create_map(std::uint32_t type, std::uint32_t key, std::uint32_t value
 
 Descriptor load_program(const std::vector<bpf_insn>& code, std::uint32_t attach_type) {
   // The clock is for programs under a licence that is compatible with the kernel's.
+  // https://docs.kernel.org/bpf/bpf_licensing.html
   static constexpr char kLicence[] = "Dual MIT/GPL";
   bpf_attr attributes{};
   attributes.prog_type = BPF_PROG_TYPE_KPROBE;

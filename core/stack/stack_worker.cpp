@@ -414,7 +414,7 @@ class StackWatch {
       if (points.empty()) continue;
       const CallShape shape = shape_of(functions_[function], tracked.timed);
       CallCounters::Attached attached = counters_.attach(file, tracked.process.pid, shape, points);
-      // Of another process by now, it is detached at once.
+      // If the number belongs to another process by now, the counter is detached at once.
       if (attached.error == ESRCH || start_of(tracked.process.pid) != tracked.process.start_ticks) return;
       if (attached.error != 0) {
         note(std::string(functions_[function].name) + " is not measured: " + std::strerror(attached.error));

@@ -71,7 +71,7 @@ std::string mistake_in_section(const std::string& section) {
                ? "[" + section + "] names no " + std::string(known->subject) + "; expected [" + family + ".\"ID\"]"
                : "unknown section [" + section + "]; did you mean [" + family + "]?";
   }
-  // Of those of the same shape first: [rul."cpu.outsider"] is nearer to a rule than to [run].
+  // Sections of the same shape come first: [rul."cpu.outsider"] is nearer to a rule than to [run].
   std::vector<std::string> alike;
   std::vector<std::string> all;
   for (const ConfigSection& each : kConfigSections) {
@@ -164,7 +164,7 @@ void Config::read_section(const ConfigFile& file, const ConfigHeading& heading, 
   const bool mine = known == nullptr || known->owner == ConfigOwner::user || owner == ConfigOwner::site;
   if (mistake.empty() && !mine) mistake = "[" + family + "] is the site's to set; it is not read from here";
   if (mistake.empty()) return;
-  // Of a rule that does not exist, programs that have no rules need not speak.
+  // A program without rules does not report a rule that does not exist.
   problems_.push_back({known != nullptr && mine && !known->subject.empty() ? family : "",
                        file.place(heading.line) + ": " + mistake, true});
 }
@@ -181,7 +181,7 @@ void Config::read_entry(const ConfigFile& file, const ConfigEntry& entry, Config
   if (keys.empty()) return;  // said of its heading, or no row of this program
   if (const ConfigKey* key = find_in(keys, entry.key)) {
     const std::string place = file.place(entry.line);
-    return set_or_tell(*key, entry.values, place, place + ": " + quoted_word(key->key), owner);
+    return set_or_report(*key, entry.values, place, place + ": " + quoted_word(key->key), owner);
   }
   problems_.push_back({entry.section,
                        file.place(entry.line) + ": unknown key " + quoted_word(entry.key) + " in [" + entry.section +
@@ -191,8 +191,8 @@ void Config::read_entry(const ConfigFile& file, const ConfigEntry& entry, Config
   if (near && owner == ConfigOwner::site) doubt(*find_in(keys, *near), file.place(entry.line));
 }
 
-void Config::set_or_tell(const ConfigKey& key, const std::vector<std::string>& values, const std::string& place,
-                         const std::string& name, ConfigOwner owner) {
+void Config::set_or_report(const ConfigKey& key, const std::vector<std::string>& values, const std::string& place,
+                           const std::string& name, ConfigOwner owner) {
   const std::string mistake = set(key, values, place);
   if (mistake.empty()) return;
   if (key.mistaken && owner == ConfigOwner::site) {
@@ -210,8 +210,8 @@ void Config::read_environment(const Environment& environment, std::span<const st
     const std::string value = variable.empty() ? "" : environment(variable.c_str());
     if (value.empty()) continue;
     const bool several = key.form == ConfigForm::labels;
-    set_or_tell(key, several ? split_at_commas(value) : std::vector<std::string>{value}, variable, variable,
-                ConfigOwner::user);
+    set_or_report(key, several ? split_at_commas(value) : std::vector<std::string>{value}, variable, variable,
+                  ConfigOwner::user);
   }
   for (const std::string& name : names) {
     if (!name.starts_with(kPrefix)) continue;

@@ -56,8 +56,8 @@ class Config {
   void read_entry(const ConfigFile& file, const ConfigEntry& entry, ConfigOwner owner);
   void doubt(const ConfigKey& key, const std::string& place);
   void doubt_defaults(const std::string& file, std::size_t problems_before);
-  void set_or_tell(const ConfigKey& key, const std::vector<std::string>& values, const std::string& place,
-                   const std::string& name, ConfigOwner owner);
+  void set_or_report(const ConfigKey& key, const std::vector<std::string>& values, const std::string& place,
+                     const std::string& name, ConfigOwner owner);
 
   std::map<std::pair<std::string, std::string>, Value> values_;  // by section and key
   std::vector<ConfigProblem> problems_;

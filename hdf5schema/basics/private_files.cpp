@@ -135,6 +135,7 @@ void NewFile::write(std::string_view content) {
 void NewFile::publish(Synced synced) {
   if (synced == Synced::yes && ::fsync(file_) != 0) throw system_error(place_, errno);
   // A network file system tells here that the file did not fit.
+  // https://man7.org/linux/man-pages/man2/close.2.html
   if (::close(std::exchange(file_, -1)) != 0) throw system_error(place_, errno);
   if (::renameat(folder_.get(), hidden_.c_str(), folder_.get(), name_.c_str()) != 0) throw system_error(place_, errno);
   hidden_there_ = false;

@@ -50,9 +50,9 @@ std::string why_not_normal(const Report& report) {
   if (has_failed(report.job)) return "it failed";
   if (report.verdict.status == VerdictStatus::insufficient_data) return "too little of it was recorded";
   for (const Finding& finding : report.findings) {
-    const bool told = finding.severity >= Severity::warning ||
-                      (finding.kind != FindingKind::anomaly && finding.severity >= Severity::notice);
-    if (told) return "it had a finding: " + finding.id;
+    const bool reported = finding.severity >= Severity::warning ||
+                          (finding.kind != FindingKind::anomaly && finding.severity >= Severity::notice);
+    if (reported) return "it had a finding: " + finding.id;
   }
   return "";
 }

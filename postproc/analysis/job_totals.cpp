@@ -36,15 +36,15 @@ class Node {
 
   /// Traffic of the interfaces that lead out of the node; of all, where it is not known which these are.
   [[nodiscard]] std::optional<double> traffic() const {
-    bool told = false;
-    for (const auto& [name, value] : trace_.begin) told = told || is_device(name);
+    bool known = false;
+    for (const auto& [name, value] : trace_.begin) known = known || is_device(name);
     std::optional<double> bytes;
     for (std::size_t i = 0; i < channels_.size(); ++i) {
       const Channel& channel = channels_[i];
       if (channel.metric != "net.rx_bytes" && channel.metric != "net.tx_bytes") continue;
       const std::string name = channel.instance.substr(channel.instance.rfind('/') + 1);
       if (name == "lo" || totals_.channels[i].present == 0) continue;
-      if (told && fact("net." + name + ".numa_node").empty()) continue;  // a bridge, a bond: counted below it
+      if (known && fact("net." + name + ".numa_node").empty()) continue;  // a bridge, a bond: counted below it
       bytes = bytes.value_or(0) + totals_.channels[i].sum;
     }
     return bytes;

@@ -67,7 +67,7 @@ std::optional<TimelineChannel> timeline_of(const Telemetry& telemetry, const std
       line.values[t] = (std::isnan(line.values[t]) ? 0 : line.values[t]) + series[t] * factor;
     }
   }
-  thin(line, kTimelinePoints);
+  downsample(line, kTimelinePoints);
   for (double& value : line.values) value = four_digits(value);
   return line;
 }
@@ -208,7 +208,7 @@ void fill_mode(const Snapshot& snapshot, const Snapshot& end, Report& part) {
                      !fact_in(end, "node.other_jobs").value_or("").empty();
 }
 
-/// Of the job's control groups, else of the node; nothing if neither is counted.
+/// Returns the OOM kills of the job's control groups, else those of the node; nothing if neither is counted.
 std::optional<double> oom_kills(const Telemetry& telemetry, std::span<const ChannelTotals> totals) {
   for (const std::string_view metric : {"group.killed_for_memory", "vmstat.oom_kill"}) {
     std::optional<double> most;  // a group counts those of the groups below it

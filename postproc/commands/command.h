@@ -20,7 +20,7 @@ namespace reveal {
 inline constexpr int kFailure = 1;
 inline constexpr int kUsage = 2;
 
-/// What every subcommand may be told.
+/// Options of every subcommand.
 struct CommonOptions {
   bool json = false;
   bool no_color = false;
@@ -28,7 +28,7 @@ struct CommonOptions {
   std::string config;    // instead of the site's and the user's
   bool foreign = false;  // what is read belongs to somebody else
 
-  /// For standard output: as wide as the terminal, within reason, and in colour where it has some.
+  /// The style of standard output: as wide as the terminal, within reason, and in colour where it has some.
   [[nodiscard]] TextStyle style() const;
   /// --config; throws Error when there is no such file.
   [[nodiscard]] const std::string& config_file() const;

@@ -42,7 +42,7 @@ std::string summary_of(const ProbeCheck& probes, std::size_t problems) {
   return text + fmt::format("; {} problem{}.", problems, problems == 1 ? "" : "s");
 }
 
-/// Of a live node without a job: no processes.
+/// Returns the map of a live node without a job: it has no processes.
 LocalityMap map_of_node() {
   try {
     return locality_map(facts_of_node(query_collector({"--facts", "--json"})), {});

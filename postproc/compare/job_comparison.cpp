@@ -19,9 +19,9 @@ namespace {
 
 using Runs = std::vector<ComparedRun>;
 
-constexpr double kLongestRun = 1e10;                  // seconds; what is beyond was never a run
-constexpr double kRecordedVariance = 0.1 * 0.1 / 12;  // of rounding: a trace has a row every tenth of a second
-constexpr double kToldVariance = 0.01 * 0.01 / 12;    // reveal-run tells hundredths
+constexpr double kLongestRun = 1e10;                    // seconds; what is beyond was never a run
+constexpr double kRecordedVariance = 0.1 * 0.1 / 12;    // of rounding: a trace has a row every tenth of a second
+constexpr double kReportedVariance = 0.01 * 0.01 / 12;  // reveal-run reports hundredths
 constexpr std::size_t kLeastEarlierRuns = 3;
 constexpr const char* kWelch = "Welch's t of the runs of both sides";
 
@@ -51,7 +51,7 @@ std::vector<double> numbers_of_runs(const Runs& runs, const NumberOfRun& number)
   return values;
 }
 
-/// Of a job that failed, the time says nothing about its speed.
+/// Returns nothing for a job that failed: its time says nothing about its speed.
 std::optional<double> unless_failed(const Report& report, std::optional<double> value) {
   return has_failed(report.job) ? std::nullopt : value;
 }
@@ -83,23 +83,23 @@ void add_borrowed_interval(ComparedNumber& time, const std::vector<double>& earl
   }
 }
 
-bool all_told(const Runs& runs) {
+bool all_reported(const Runs& runs) {
   return std::all_of(runs.begin(), runs.end(), [](const ComparedRun& run) {
     return has_failed(run.report.job) || possible(run.report.job.ran_seconds).has_value();
   });
 }
 
 ComparedNumber run_times(const Runs& before, const Runs& after, const std::vector<double>& earlier) {
-  const bool told = all_told(before) && all_told(after);
-  const auto seconds = [told](const Report& report) {
-    return unless_failed(report, possible(told ? report.job.ran_seconds : recorded_seconds(report)));
+  const bool reported = all_reported(before) && all_reported(after);
+  const auto seconds = [reported](const Report& report) {
+    return unless_failed(report, possible(reported ? report.job.ran_seconds : recorded_seconds(report)));
   };
-  ComparedNumber time{told ? "run time" : "recorded time", "s", {}, {}, {}, "", ""};
+  ComparedNumber time{reported ? "run time" : "recorded time", "s", {}, {}, {}, "", ""};
   time.before = numbers_of_runs(before, seconds);
   time.after = numbers_of_runs(after, seconds);
   if (!time.known()) time.reason = "no run of one side has ended well with a known time";
-  add_interval(time, told ? kToldVariance : kRecordedVariance);
-  add_borrowed_interval(time, earlier, told ? kToldVariance : kRecordedVariance);
+  add_interval(time, reported ? kReportedVariance : kRecordedVariance);
+  add_borrowed_interval(time, earlier, reported ? kReportedVariance : kRecordedVariance);
   return time;
 }
 

@@ -94,7 +94,7 @@ std::vector<PlaceInScript> best_places(std::vector<PlaceInScript> places) {
   return places;
 }
 
-/// Of a command that goes on over several lines, the first.
+/// Returns the first line of a command that goes on over several lines.
 std::size_t first_line_of(const std::vector<std::string>& lines, std::size_t line) {
   while (line > 0 && lines[line - 1].ends_with('\\')) --line;
   return line;

@@ -44,7 +44,7 @@ class EndOfNode {
       known.place.user = user->pw_name;
     }
     if (end_.orphan) wait_for_sampler();
-    // Of a job on one node everything is known before it has a directory; of several, all must choose the same one.
+    // On one node, everything is known before the job has a directory; several nodes must all choose the same one.
     const bool alone = known.place.nodes.size() <= 1;
     SlurmJob job = known;
     if (alone) {

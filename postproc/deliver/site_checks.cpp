@@ -36,6 +36,7 @@ struct PluginLine {
 };
 
 /// Lines of `scontrol show config`: "PrologFlags            = Alloc,Contain".
+/// https://slurm.schedmd.com/slurm.conf.html#OPT_PrologFlags
 std::string setting(std::string_view config, std::string_view key) {
   for (std::string_view line; next_line(config, line);) {
     if (next_word(line) == key && next_word(line) == "=") return std::string(next_word(line));

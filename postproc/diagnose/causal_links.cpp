@@ -134,7 +134,7 @@ class Found {
     }
   }
 
-  /// Of several causes the one that began last: the nearest to the effect. Null if there is none.
+  /// Returns the cause that began last: it is the nearest to the effect. Null if there is none.
   [[nodiscard]] const Finding* cause_of(const Finding& effect) {
     const Finding* nearest = nullptr;
     for (const CausalLink& link : kLinks) {
@@ -262,7 +262,7 @@ void find_causes(std::vector<Finding>& findings) {
   }
 }
 
-void tell_chains(std::vector<Finding>& findings) {
+void describe_chains(std::vector<Finding>& findings) {
   for (Finding& first : findings) {
     if (!first.first_cause.empty()) continue;
     std::vector<std::string> chain;

@@ -87,7 +87,7 @@ std::map<std::string, int> add_gpus(const Facts& facts, Places& places) {
 /// An RDMA device with its ports and their interfaces is one card; the other interfaces follow.
 void add_networks(const Facts& facts, Places& places) {
   std::map<std::string, std::vector<std::string>> ports;  // by device
-  std::set<std::string> told;
+  std::set<std::string> seen;
   for (const std::string& port : facts.names("rdma.", ".state")) {
     const std::string key = "rdma." + port;
     const std::string interface = facts.value(key + ".interface");
@@ -95,7 +95,7 @@ void add_networks(const Facts& facts, Places& places) {
     for (const std::string& word : {interface, facts.value(key + ".rate"), facts.value(key + ".state")}) {
       if (!word.empty()) words.push_back(word);
     }
-    told.insert(interface);
+    seen.insert(interface);
     const std::size_t dot = port.rfind('.');
     ports[port.substr(0, dot)].push_back(joined(words, ", "));
   }
@@ -106,7 +106,7 @@ void add_networks(const Facts& facts, Places& places) {
   std::set<std::string> interfaces = facts.names("net.", ".numa_node");
   interfaces.merge(facts.names("net.", ".vendor"));  // what has neither is made of software
   for (const std::string& interface : interfaces) {
-    if (told.contains(interface)) continue;
+    if (seen.contains(interface)) continue;
     const auto megabits = parse_int(facts.value("net." + interface + ".speed"));
     places[facts.numa("net." + interface + ".numa_node")].networks.push_back(
         megabits && *megabits > 0 ? fmt::format("{} ({:g} Gb/s)", interface, static_cast<double>(*megabits) / 1000)

@@ -105,13 +105,13 @@ std::string sentence_of(const std::string& node, std::span<const Way> ways, doub
                 : fmt::format(" {} of those on the job's connections went to {}{}.", part, worst, among);
   }
   std::vector<std::string> named;
-  double told = 0;
+  double located = 0;
   for (const Way& way : ways) {
     if (way.excess() < kLeastShare * all || named.size() == kMostNamed) continue;
     named.push_back(way.peer);
-    told += way.excess();
+    located += way.excess();
   }
-  if (told < kOneWay * all) return "";
+  if (located < kOneWay * all) return "";
   return here ? fmt::format(
                     " Most of those on the job's connections were lost on the way from {} to {}; it has {} peer "
                     "addresses.",

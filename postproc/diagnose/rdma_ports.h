@@ -25,7 +25,7 @@ struct RdmaPort {
   LinkRate rate;           // at the start
 
   [[nodiscard]] bool is_ethernet() const { return link_layer == "Ethernet"; }
-  /// For remedies.
+  /// Returns values for remedies.
   [[nodiscard]] JobValues values() const {
     JobValues values{{"device", device}, {"port", number}, {"interface", interface}};
     if (!is_ethernet()) values["infiniband"] = "yes";

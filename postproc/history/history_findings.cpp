@@ -1,4 +1,4 @@
-// What the comparison with earlier runs is worth telling: nothing for a run like the others.
+// Findings of the comparison with earlier runs: none for a run like the others.
 #include <spdlog/fmt/fmt.h>
 
 #include <cmath>

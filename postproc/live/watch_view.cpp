@@ -155,9 +155,9 @@ std::string sparkline(const std::deque<double>& values, std::size_t width) {
 
 std::string alert_line(const AlertNotice& notice) {
   const Alert& alert = notice.change.alert;
-  std::string line =
-      fmt::format("{} {} {} #{} {} {} {}", clock_time(notice.told_utc_ns), name_of(notice.change.news), notice.node,
-                  alert.number, name_of(alert.episode.subsystem), name_of(alert.episode.tier), times_of(notice));
+  std::string line = fmt::format("{} {} {} #{} {} {} {}", clock_time(notice.published_utc_ns),
+                                 name_of(notice.change.news), notice.node, alert.number,
+                                 name_of(alert.episode.subsystem), name_of(alert.episode.tier), times_of(notice));
   if (notice.change.news == AlertNews::withdrawn) {
     return printable(line + ": no longer unlike the rest of the job", 1000);
   }
@@ -175,7 +175,7 @@ std::string alert_json(const AlertNotice& notice) {
   constexpr std::string_view kStates[] = {"open", "closed", "withdrawn"};
   Json json{{"schema", "reveal.alert/1"},
             {"news", name_of(notice.change.news)},
-            {"told", iso_time(notice.told_utc_ns)},
+            {"told", iso_time(notice.published_utc_ns)},
             {"node", notice.node},
             {"number", alert.number},
             {"state", kStates[static_cast<std::size_t>(alert.state)]},

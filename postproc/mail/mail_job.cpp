@@ -84,7 +84,7 @@ MailOutcome::Item compose(const Report& report, const MailJob& job, const MailSe
   const auto absolute = std::filesystem::absolute(job.directory, error);
   if (!error) context.directory = absolute.lexically_normal().string();
   if (!job.state.empty()) context.array = job.array;  // without a count, the next task's mail comes as well
-  context.admins_told = !plan.admins.empty();
+  context.admins_notified = !plan.admins.empty();
   context.now_utc_ns = job.now_utc_ns;
   item.message = compose_mail(report, settings, context);
   return item;

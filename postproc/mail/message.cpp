@@ -38,8 +38,8 @@ struct Free {
   void operator()(gpointer memory) const { g_free(memory); }
 };
 
-/// A word for names of messages and our own headers: nothing in it is special anywhere. What had to be changed is told
-/// apart by a hash.
+/// Returns a word for names of messages and our own headers: no character of it is special anywhere. A changed word
+/// gets a hash, so that it differs from others.
 std::string token(std::string_view untrusted) {
   std::string word;
   for (const char c : untrusted.substr(0, kLongestToken)) {
@@ -162,7 +162,7 @@ Report with_texts_of_rules(Report report) {
   return report;
 }
 
-/// Of the other ends of the job's connections, as far as the report tells of them; the longest first.
+/// Returns the addresses of the other ends of the job's connections, as far as the report has them; the longest first.
 std::vector<std::string> peer_addresses(const Report& report) {
   std::vector<std::string> addresses;
   const auto add = [&addresses](const std::string& metric, const std::string& instance) {
@@ -260,9 +260,9 @@ MailMessage compose_mail(const Report& report, const MailSettings& settings, con
 
   MailMessage mail;
   const bool admins = context.audience == Audience::admins;
-  const Report shown = admins                ? with_texts_of_rules(report)
-                       : context.admins_told ? without_admin_steps(report)
-                                             : report;
+  const Report shown = admins                    ? with_texts_of_rules(report)
+                       : context.admins_notified ? without_admin_steps(report)
+                                                 : report;
   mail.subject = header_text(admins ? subject_for_admins(shown, settings) : subject_for_user(shown), kLongestSubject);
   mail.text = admins ? without_peers(text_for_admins(shown, settings), report)
                      : render_text(shown, {.width = kWidth, .colour = false});

@@ -78,7 +78,7 @@ class Comparer {
       return group;
     }
     group.compared = true;
-    judge(tests, variances, overlap.members.size());
+    test_peers(tests, variances, overlap.members.size());
     if (out_.straggler.signal.empty()) out_.straggler = find_straggler(data, tests, straggling_);
     for (PeerTest& test : tests) test.member = overlap.members[test.member];
     tests_.insert(tests_.end(), tests.begin(), tests.end());

@@ -113,7 +113,7 @@ std::vector<Stretch> stretches(const Courses& courses, std::size_t member, const
     if (std::isnan(stretch.own_usual) || std::isnan(stretch.others_usual)) continue;
     const double excess = elevation.inside - elevation.outside;
     if (excess < rule.threshold("min_passing_share") * stretch.own_usual) continue;
-    // Of two halves the usual one is that in which the nodes do the same; else nobody can tell.
+    // If it lasts for half of the run, the usual half is the one in which the nodes do the same; else it is not known.
     const bool alike_else = std::abs(stretch.own_usual - stretch.others_usual) <= kEqual * stretch.own_usual;
     if (lasting ? !alike_else : 2 * elevation.at.length() > own.size()) continue;
     if (stretch.own <= (1 + kEqual) * stretch.others) continue;

@@ -122,7 +122,7 @@ std::string why_not_judged(const Report& report, const NotJudged& not_judged) {
                      not_judged.empty() ? "there is no usable trace" : not_judged.front().too_little);
 }
 
-/// What the verdict cannot speak for: "; nothing is known of n04".
+/// Names what the verdict does not cover: "; nothing is known of n04".
 std::string not_known(const Report& report, const NotJudged& not_judged) {
   std::string text;
   if (!report.job.nodes_missing.empty()) {

@@ -200,7 +200,7 @@ std::vector<double> computed(const Telemetry& telemetry, const DerivedMetric& de
   return values;
 }
 
-/// Of one for the detectors.
+/// Returns the channel of a derived metric that detectors see.
 Channel channel_of(const DerivedMetric& derived, double step_seconds) {
   return {.metric = std::string(derived.metric),
           .family = std::string(kDerivedFamily),

@@ -36,7 +36,7 @@ constexpr Loss kLosses[] = {
     {"metrics_selected", "only some metrics were recorded"},
 };
 
-/// Of events whose text is a number of things that were lost.
+/// Adds the numbers in the texts of events that count what was lost.
 std::optional<std::int64_t> sum_of(const std::vector<const Event*>& events) {
   std::int64_t sum = 0;
   for (const Event* event : events) {

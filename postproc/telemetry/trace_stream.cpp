@@ -125,7 +125,7 @@ void TraceStream::Impl::open(const std::filesystem::path& path) {
   }
 }
 
-/// Those that can speak to samples [begin, begin + count), and one more on either side.
+/// Returns the rows that can fill samples [begin, begin + count), and one more on either side.
 void TraceStream::Impl::read_around(std::size_t index, std::size_t begin, std::size_t count) {
   const JoinedFamily& family = source.families()[index];
   const std::span<const std::int64_t> time_ns = family.times();

@@ -54,7 +54,7 @@ struct Holding {
   std::string words;
 };
 
-/// Of a limit of the driver against what the processor can, in kHz; empty where the limit is no lower.
+/// Compares the driver's limit with what the processor can do, in kHz; empty where the limit is no lower.
 std::string lowered_limit(const RuleContext& context) {
   const auto limit = parse_int(context.snapshot_value("cpu.frequency_limit"));
   const auto most = parse_int(context.snapshot_value("cpu.frequency_most"));

@@ -38,8 +38,8 @@ bool may_use(const RuleContext& context, const std::string& cpu) {
          mean_inside(context.telemetry.series(allowed.front()), {0, context.telemetry.samples}) > 0.5;
 }
 
-/// Mean over the cpus of the job, as the driver tells it: a hint, where nothing is counted.
-std::optional<Signal> told_clock(const RuleContext& context) {
+/// Mean over the cpus of the job, as the driver reports it: a hint, where nothing is counted.
+std::optional<Signal> reported_clock(const RuleContext& context) {
   Signal clock{"cpu.frequency", "Hz", std::vector<double>(context.telemetry.samples, 0.0)};
   double cpus = 0;
   for (const std::size_t channel : context.channels("cpu.frequency")) {
@@ -55,7 +55,7 @@ std::optional<Signal> told_clock(const RuleContext& context) {
 
 std::optional<Signal> clock_of(const RuleContext& context) {
   auto counted = counted_clock(context);
-  return counted ? std::move(counted) : told_clock(context);
+  return counted ? std::move(counted) : reported_clock(context);
 }
 
 struct Package {
@@ -181,8 +181,8 @@ std::vector<double> restlessness(const RuleContext& context, std::span<const dou
   return relative;
 }
 
-/// By a finding that has no such clock in its wake; those that have take it into their chain.
-bool is_told(const RuleContext& context, Interval at) {
+/// True if another finding reports this interval. Findings that lead to such a clock take it into their chain instead.
+bool is_reported(const RuleContext& context, Interval at) {
   return found_beside(context, at, [](const Finding& one) {
     return one.kind == FindingKind::anomaly && !is_cause_of(one.id, "cpu.freq_oscillation");
   });
@@ -214,8 +214,8 @@ RunnerUp leader(const RuleContext& context, Interval at, std::span<const Interva
   return runner_up;
 }
 
-/// What of it can be told in numbers, at steady load.
-void tell_cost(const RuleContext& context, Finding& finding, const Contrast& clock, double length) {
+/// The cost can be computed only at steady load.
+void set_cost(const RuleContext& context, Finding& finding, const Contrast& clock, double length) {
   set_loss(context, finding, clock.fall() * length,
            fmt::format("at the same load the clock was {} instead of {}", quantity(clock.inside, "Hz"),
                        quantity(clock.outside, "Hz")));
@@ -241,11 +241,11 @@ std::vector<Finding> check_oscillation(const RuleContext& context) {
   std::vector<Finding> findings;
   for (const Elevation& elevation : found) {
     const Interval at = elevation.at;
-    if (elevation.recurring || !elevation.beyond || is_told(context, at)) continue;
+    if (elevation.recurring || !elevation.beyond || is_reported(context, at)) continue;
     const auto change = contrast(context, clock, at, all);
     if (!change) continue;
-    // A clock that follows the job's own load does what it is for: that is told only of a load that something else
-    // made uneven, and as its consequence.
+    // A clock that follows the job's own load does what it is for: it is reported only if something else made the load
+    // uneven, and as a consequence of that.
     const bool steady = mean_inside(load, at) <= context.threshold("max_load_spread");
     if (steady && change->fall() < context.threshold("min_slower")) continue;
 
@@ -253,7 +253,7 @@ std::vector<Finding> check_oscillation(const RuleContext& context) {
     const double length = context.seconds(at.length());
     finding.severity = Severity::info;
     finding.impact.how = "not known: the load changed with the clock";
-    if (steady) tell_cost(context, finding, *change, length);
+    if (steady) set_cost(context, finding, *change, length);
     finding.confidence = Confidence::possible;
     finding.evidence.push_back(evidence_of(context, restless, elevation));
     finding.evidence.back().feature = "spread";

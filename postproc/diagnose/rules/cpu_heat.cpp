@@ -22,7 +22,7 @@ bool is_sum(const Channel& channel) {
   return channel.instance == "other_cpus" || channel.instance == "job_cpus";
 }
 
-/// Cores that share a package count the same heat: the one that was slowed down longest speaks for all.
+/// Cores that share a package count the same heat: the one that was slowed down longest is taken for all.
 Throttled throttled(const RuleContext& context) {
   Throttled result;
   for (const std::string_view metric : {"throttle.core_time", "throttle.package_time"}) {

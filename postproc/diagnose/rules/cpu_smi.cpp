@@ -10,8 +10,8 @@
 namespace reveal::rule::cpu_smi {
 namespace {
 
-/// Every cpu counts the same interrupt: the one that counted most speaks for all. A handful at the start of a node or
-/// in a day are the firmware's habit.
+/// Every cpu counts the same interrupt: the cpu that counted most is taken for all. A few at the start of a node or in
+/// a day are usual for firmware.
 std::vector<Finding> check(const RuleContext& context) {
   if (context.channels("platform.smi").empty()) {
     throw Unavailable("not measured: platform.smi (no Intel cpu, a virtual machine, or no privilege)");

@@ -15,7 +15,7 @@ namespace {
 /// An overcommitted host steals from the first second to the last: there is no usual level to stand above.
 std::vector<Elevation> intervals(const RuleContext& context, const Signal& steal, double busy) {
   const double least = context.threshold("min_share") * busy;
-  auto found = elevations_of(context, steal.values, least, context.threshold(kMinScore.name), Doing::of_others);
+  auto found = elevations_of(context, steal.values, least, context.threshold(kMinScore.name), Cause::external);
   std::erase_if(found, [](const Elevation& elevation) { return elevation.recurring; });
   const Interval whole{0, context.telemetry.samples};
   const double mean = mean_inside(steal.values, whole);

@@ -42,7 +42,7 @@ std::optional<Held> held_back(const RuleContext& context) {
 /// A quota that was there from the first second leaves no outside to compare with; its own counter needs none.
 std::vector<Elevation> episodes(const RuleContext& context, const Signal& held) {
   auto found = elevations_of(context, held.values, context.threshold("min_held"), context.threshold("min_score"),
-                             Doing::of_others);
+                             Cause::external);
   const Interval whole{0, context.telemetry.samples};
   const double mean = mean_inside(held.values, whole);
   const bool brief = job_seconds(context) < context.threshold("min_seconds");
@@ -69,7 +69,7 @@ Finding describe(const RuleContext& context, const Held& held, const Elevation& 
   finding.confidence = Confidence::certain;
   const auto used = rate(context, "job.cpu_time", 1e-9, "cpus");
   const double got = used ? mean_inside(used->values, elevation.at) : std::nan("");
-  // Of the time it wanted to run in: held back / (held back + run).
+  // The lost part of the time in which it wanted to run: held back / (held back + run).
   const double lost = std::isnan(got) ? std::min(elevation.inside, 1.0) : elevation.inside / (elevation.inside + got);
   set_loss(
       context, finding, lost * length,

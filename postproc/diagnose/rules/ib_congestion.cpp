@@ -88,7 +88,7 @@ std::vector<Finding> check(const RuleContext& context) {
     if (std::isnan(usual)) continue;  // it sent next to nothing
     const double least = std::max(context.threshold("min_per_word"), (context.threshold("min_factor") - 1) * usual);
     const auto found =
-        elevations_of(context, waiting->per_word.values, least, context.threshold(kMinScore.name), Doing::of_others);
+        elevations_of(context, waiting->per_word.values, least, context.threshold(kMinScore.name), Cause::external);
     const std::vector<Interval> all = places(found);
     for (const Elevation& elevation : found) {
       if (auto finding = describe(context, port, *waiting, elevation, all)) findings.push_back(*std::move(finding));

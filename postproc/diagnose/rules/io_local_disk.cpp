@@ -215,7 +215,7 @@ std::vector<Elevation> intervals(const RuleContext& context, const Disk& disk) {
   // Searched is the time at which it was full: what follows it, half busy, is not part of it.
   auto full = over_seconds(context, disk.busy.values);
   for (double& value : full) value = std::isnan(value) ? value : (value >= least ? 1.0 : 0.0);
-  auto found = elevations_of(context, full, 0.5, context.threshold(kMinScore.name), Doing::of_others);
+  auto found = elevations_of(context, full, 0.5, context.threshold(kMinScore.name), Cause::external);
   std::erase_if(found, [](const Elevation& each) { return each.recurring; });
   const std::vector<Interval> all = places(found);
   for (Elevation& each : found) {
@@ -235,7 +235,7 @@ std::vector<Finding> check(const RuleContext& context) {
   const auto disks = disks_of(context);
   if (disks.empty()) throw Unavailable("not measured: disk.io_time, disk.read_time");
   std::vector<Finding> findings;
-  std::vector<Interval> told;  // a volume made of a disk repeats what its disk says
+  std::vector<Interval> reported;  // a volume made of a disk repeats what its disk says
   for (const Disk& disk : disks) {
     const auto found = intervals(context, disk);
     const std::vector<Interval> all = places(found);
@@ -244,8 +244,8 @@ std::vector<Finding> check(const RuleContext& context) {
       if (!is_slow(context, seen.took, seen.usual)) continue;
       const auto same = [&](Interval at) { return overlap(at, elevation.at) > 0; };
       const Loss loss = loss_of(context, elevation.at, all);
-      if (!loss.share || std::any_of(told.begin(), told.end(), same)) continue;
-      told.push_back(elevation.at);
+      if (!loss.share || std::any_of(reported.begin(), reported.end(), same)) continue;
+      reported.push_back(elevation.at);
       findings.push_back(describe(context, disk, seen, loss, all));
     }
   }

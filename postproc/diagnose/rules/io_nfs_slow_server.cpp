@@ -28,7 +28,7 @@ struct Mount {
   std::vector<Kind> kinds;
 };
 
-/// Of the channels "/home:READ", "/home:WRITE", ... that have all three numbers.
+/// Returns the mounts of the channels "/home:READ", "/home:WRITE", ... that have all three numbers.
 std::vector<Mount> mounts_of(const RuleContext& context) {
   std::vector<Mount> mounts;
   for (const std::size_t requests : context.channels("nfs.requests")) {
@@ -45,7 +45,7 @@ std::vector<Mount> mounts_of(const RuleContext& context) {
   return mounts;
 }
 
-/// Of all kinds of one mount, per second; NaN where none was measured.
+/// Adds the rates of all kinds of requests of one mount, per second; NaN where none was measured.
 Signal rate_of_kinds(const RuleContext& context, const Mount& mount, std::size_t Kind::*channel, double scale,
                      std::string_view unit) {
   Signal sum;
@@ -205,7 +205,7 @@ Finding describe_hang(const RuleContext& context, const Mount& mount, const Sign
 }
 
 std::vector<Finding> hangs(const RuleContext& context, const Mount& mount, std::span<const double> blocked,
-                           std::vector<Interval>& told) {
+                           std::vector<Interval>& reported) {
   const Signal completed = rate_of_kinds(context, mount, &Kind::requests, 1, "/s");
   std::vector<std::pair<Interval, Answer>> found;
   for (const Interval silence : silences(context, completed.values)) {
@@ -215,12 +215,12 @@ std::vector<Finding> hangs(const RuleContext& context, const Mount& mount, std::
     const Answer answer = answer_to(context, mount, silence, at);
     if (answer == Answer::none_expected || lost_on_the_way(context, at)) continue;
     found.emplace_back(at, answer);
-    told.push_back({at.begin, std::min(context.telemetry.samples, at.end + context.steps(2 * kRowSeconds))});
+    reported.push_back({at.begin, std::min(context.telemetry.samples, at.end + context.steps(2 * kRowSeconds))});
   }
   std::vector<Finding> findings;
   findings.reserve(found.size());
   for (const auto& [at, answer] : found) {
-    findings.push_back(describe_hang(context, mount, completed, at, told, answer));
+    findings.push_back(describe_hang(context, mount, completed, at, reported, answer));
   }
   return findings;
 }
@@ -297,13 +297,13 @@ Finding describe_no_answer(const RuleContext& context, Interval at, const std::s
   return finding;
 }
 
-std::vector<Finding> no_answers(const RuleContext& context, std::span<const Interval> told) {
+std::vector<Finding> no_answers(const RuleContext& context, std::span<const Interval> reported) {
   const auto used = rate(context, "job.cpu_time", 1e-9, "cpus");
   const auto windows = without_answer(context);
   std::vector<Finding> findings;
   for (const Interval window : windows) {
     const auto known = [&](Interval other) { return overlap(window, other) > 0; };
-    if (std::any_of(told.begin(), told.end(), known) || lost_on_the_way(context, window)) continue;
+    if (std::any_of(reported.begin(), reported.end(), known) || lost_on_the_way(context, window)) continue;
     const Interval still = used ? standing_still(context, *used, window) : window;
     const bool felt = context.seconds(still.length()) >= context.threshold("min_hang");
     findings.push_back(
@@ -351,7 +351,7 @@ struct Slow {
   Elevation elevation;
 };
 
-std::vector<Slow> slow_answers(const RuleContext& context, const Mount& mount, std::span<const Interval> told) {
+std::vector<Slow> slow_answers(const RuleContext& context, const Mount& mount, std::span<const Interval> reported) {
   std::vector<Slow> all;
   for (const Kind& kind : mount.kinds) {
     if (kind.name == "other") continue;
@@ -359,13 +359,13 @@ std::vector<Slow> slow_answers(const RuleContext& context, const Mount& mount, s
     for (const Elevation& elevation :
          elevations_of(context, answers.values, context.threshold("min_slower"), context.threshold(kMinScore.name))) {
       const bool known =
-          std::any_of(told.begin(), told.end(), [&](Interval at) { return overlap(at, elevation.at) > 0; });
+          std::any_of(reported.begin(), reported.end(), [&](Interval at) { return overlap(at, elevation.at) > 0; });
       if (known || elevation.recurring || elevation.inside < context.threshold("min_ratio") * elevation.outside)
         continue;
       if (was_faster_before(context, kind, elevation.at)) all.push_back({&kind, answers, elevation});
     }
   }
-  // One interval is told once, by the kind that was delayed most.
+  // An interval is reported once, for the kind that was delayed most.
   std::stable_sort(all.begin(), all.end(), [](const Slow& a, const Slow& b) {
     return a.elevation.inside / a.elevation.outside > b.elevation.inside / b.elevation.outside;
   });
@@ -399,17 +399,18 @@ Finding describe_slow(const RuleContext& context, const Mount& mount, const Slow
   return finding;
 }
 
-/// Appends what is to be said of one mount; `told`: when.
-void check_mount(const RuleContext& context, const Mount& mount, const Signal& blocked, std::vector<Interval>& told,
+/// Appends the findings of one mount, and their intervals to `reported`.
+void check_mount(const RuleContext& context, const Mount& mount, const Signal& blocked, std::vector<Interval>& reported,
                  std::vector<Finding>& findings) {
-  for (Finding& finding : hangs(context, mount, over_seconds(context, blocked.values), told)) {
+  for (Finding& finding : hangs(context, mount, over_seconds(context, blocked.values), reported)) {
     findings.push_back(std::move(finding));
   }
-  const auto slow = slow_answers(context, mount, told);
-  for (const Slow& each : slow) told.push_back(each.elevation.at);
+  const auto slow = slow_answers(context, mount, reported);
+  for (const Slow& each : slow) reported.push_back(each.elevation.at);
   for (const Slow& each : slow) {
-    if (asks_for_more(context, mount, each.elevation.at, told) || lost_on_the_way(context, each.elevation.at)) continue;
-    findings.push_back(describe_slow(context, mount, each, told));
+    if (asks_for_more(context, mount, each.elevation.at, reported) || lost_on_the_way(context, each.elevation.at))
+      continue;
+    findings.push_back(describe_slow(context, mount, each, reported));
   }
 }
 
@@ -420,16 +421,16 @@ std::vector<Finding> check(const RuleContext& context) {
     throw Unavailable("not measured: nfs.requests, fs.not_answering (no file server was seen)");
   }
   std::vector<Finding> findings;
-  std::vector<Interval> told;
+  std::vector<Interval> reported;
   if (nfs) {
     const Signal blocked = needed(level(context, "job.blocked", "processes"), "job.blocked");
     for (const Mount& mount : mounts_of(context)) {
       std::vector<Interval> of_mount;
       check_mount(context, mount, blocked, of_mount, findings);
-      told.insert(told.end(), of_mount.begin(), of_mount.end());
+      reported.insert(reported.end(), of_mount.begin(), of_mount.end());
     }
   }
-  for (Finding& finding : no_answers(context, told)) findings.push_back(std::move(finding));
+  for (Finding& finding : no_answers(context, reported)) findings.push_back(std::move(finding));
   return findings;
 }
 

@@ -135,7 +135,7 @@ std::vector<Finding> check_service(const RuleContext& context) {
   return findings;
 }
 
-/// Of the interrupts whose cpu is known.
+/// Counts of the interrupts whose cpu is known.
 struct Share {
   double known = 0;
   double remote = 0;
@@ -167,7 +167,7 @@ std::optional<Finding> far_away(const RuleContext& context, const Card& card) {
   const double all = sum_of(rates);
   const Share share = share_of(rates, near);
   if (!(all >= context.threshold("min_rate"))) return std::nullopt;
-  // Of many cpus, most are measured together.
+  // On a node with many cpus, most of them are measured together.
   if (share.known < all / 2) throw Unavailable("not measured: which cpus served most of the network's interrupts");
   const double remote = share.remote / share.known;
   if (!(remote > context.threshold("min_share"))) return std::nullopt;

@@ -60,7 +60,7 @@ double memory_asked(const RuleContext& context, std::size_t cpus) {
   return asked < kWholeNode * setting(context, "memory.total") ? asked : 0;
 }
 
-/// Of the job's control group, without the page cache, which gives way.
+/// Memory of the job's control group, without the page cache, which the kernel gives up when memory is needed.
 double memory_used(const RuleContext& context) {
   auto used = context.total("cgroup.memory_anon");
   const auto shared = context.total_if_measured("memory_stat.shmem");

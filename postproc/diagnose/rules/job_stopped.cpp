@@ -27,7 +27,7 @@ std::vector<Finding> check(const RuleContext& context) {
   const Signal stopped = needed(level(context, "job.stopped", "processes"), "job.stopped (state T in /proc/PID/stat)");
   const auto used = rate(context, "job.cpu_time", 1e-9, "cpus");
   const auto found = elevations_of(context, over_seconds(context, stopped.values), context.threshold("min_stopped"), 0,
-                                   Doing::of_others);
+                                   Cause::external);
   const std::vector<Interval> all = places(found);
   std::vector<Finding> findings;
   for (const Elevation& elevation : found) {

@@ -71,7 +71,7 @@ bool is_explained_otherwise(const RuleContext& context) {
   return remote && mean_inside(remote->values, whole) > context.threshold("max_remote");
 }
 
-/// Of all traffic: others on the node may have caused it.
+/// True if the job used most of the cpu time of the node: otherwise others may have caused the traffic.
 bool is_the_jobs(const RuleContext& context) {
   const auto used = rate(context, "job.cpu_time", 1e-9, "cpus");
   const auto user = rate(context, "cpu.user", 1e-9, "cpus");

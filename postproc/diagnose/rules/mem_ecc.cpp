@@ -38,7 +38,7 @@ double fact_of(const RuleContext& context, std::string_view key) {
   return value ? static_cast<double>(*value) : std::nan("");
 }
 
-/// Of a node without a job, whose errors are those since it was started.
+/// Findings on a node without a job: its errors are counted since it was started.
 std::vector<Finding> since_start(const RuleContext& context) {
   constexpr double kDay = 86'400;
   const double corrected = fact_of(context, "since_start.memory_errors_corrected");

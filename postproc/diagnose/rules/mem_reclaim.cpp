@@ -15,7 +15,7 @@ namespace {
 
 constexpr double kGiB = 1024.0 * 1024 * 1024;
 
-/// Of the job's control group where it is counted, else of the node.
+/// Bytes read again per second: those of the job's control group where they are counted, else those of the node.
 std::optional<Signal> read_again(const RuleContext& context) {
   if (auto own = rate(context, "memory_stat.workingset_refault_file", context.page_bytes(), "bytes/s")) return own;
   return rate(context, "vmstat.workingset_refault_file", context.page_bytes(), "bytes/s");
@@ -118,7 +118,7 @@ bool is_something_else(const RuleContext& context, const Signal& again, const El
   // Somebody dropped the cache.
   if (std::none_of(signs.begin(), signs.end(), memory_was_short)) return true;
   if (again.metric.starts_with("memory_stat.")) return false;
-  // Of the node: somebody else's files, if the job itself read little.
+  // The signal counts the whole node: if the job itself read little, the files were those of others.
   const Signal read = needed(reads(context), "bytes the job read from storage");
   return !(mean_inside(read.values, elevation.at) >= context.threshold("min_own") * elevation.inside);
 }

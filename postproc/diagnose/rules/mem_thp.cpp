@@ -143,7 +143,7 @@ struct Heap {
   double huge = 0;
 };
 
-/// Of the job where its control group counts it, else of the node, which the job must fill itself.
+/// The heap of the job where its control group counts it; else that of the node, most of which must be the job's.
 std::optional<Heap> largest_heap(const RuleContext& context) {
   struct Pair {
     std::string_view all;

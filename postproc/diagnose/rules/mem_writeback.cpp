@@ -136,7 +136,7 @@ std::vector<Finding> check(const RuleContext& context) {
       needed(rate(context, "process.write_bytes", 1, "bytes/s"), "process.write_bytes, so not who wrote");
 
   const auto floods = elevations_of(context, dirtied.values, context.threshold("min_rate") * 1e6,
-                                    context.threshold("min_score"), Doing::of_others);
+                                    context.threshold("min_score"), Cause::external);
   const std::vector<Interval> all = places(floods);
 
   std::vector<Finding> findings;

@@ -1,6 +1,6 @@
 // How NCCL moves its data: over sockets although a fabric is up, which is a fault; or over one queue pair or one socket
-// per connection, which is only worth an experiment. The first is looked at before the others may speak: settings of a
-// transport that is not used change nothing.
+// per connection, which is only worth an experiment. The fault is checked first: settings of a transport that is not
+// used change nothing.
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>

@@ -90,7 +90,7 @@ std::vector<Finding> check(const RuleContext& context) {
   for (const std::size_t channel : channels) {
     const auto drops = dropped(context, channel);
     const auto found = elevations_of(context, drops->signal.values, context.threshold("min_rate"),
-                                     context.threshold(kMinScore.name), Doing::of_others);
+                                     context.threshold(kMinScore.name), Cause::external);
     const std::vector<Interval> all = places(found);
     for (const Elevation& elevation : found) {
       if (were_of_the_backlog(context, elevation)) continue;

@@ -58,7 +58,7 @@ std::optional<Paused> paused_of(const RuleContext& context, const Direction& dir
   return paused;
 }
 
-/// Of the RDMA port behind the interface where there is one that moves more.
+/// Traffic of the interface, or of the RDMA port behind it where that moves more.
 std::optional<Signal> traffic_of(const RuleContext& context, const Paused& paused) {
   std::optional<Signal> most;
   const auto take = [&](std::string_view metric, const std::string& instance) {
@@ -127,7 +127,7 @@ std::vector<Finding> check(const RuleContext& context) {
       if (!paused) continue;
       measured = true;
       auto found = elevations_of(context, paused->signal.values, paused->least, context.threshold(kMinScore.name),
-                                 Doing::of_others);
+                                 Cause::external);
       if (found.empty()) {
         if (const auto always = all_along(context, *paused)) found.push_back(*always);
       }

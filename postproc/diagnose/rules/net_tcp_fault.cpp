@@ -83,7 +83,7 @@ std::vector<Finding> check(const RuleContext& context) {
   const Signal queued = needed(rate(context, kQueued, 1, "/s"), "tcpext.TCPOFOQueue (/proc/net/netstat)");
   const Signal received = needed(rate(context, "tcp.InSegs", 1, "/s"), "tcp.InSegs (/proc/net/snmp)");
   const auto elevations = elevations_of(context, queued.values, context.threshold("min_rate"),
-                                        context.threshold("min_score"), Doing::of_others);
+                                        context.threshold("min_score"), Cause::external);
   const std::vector<Interval> all = places(elevations);
   const auto twice = rate(context, kTwice, 1, "/s");
   std::vector<Finding> findings;

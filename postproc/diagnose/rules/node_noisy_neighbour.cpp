@@ -1,5 +1,5 @@
-// Others on a shared node took what the job needed: cpus, a disk, or memory. Who they are is nobody's business here: no
-// name, no user, no command of theirs.
+// Others on a shared node took what the job needed: cpus, a disk, or memory. The finding does not identify them: it has
+// no name, user or command of theirs.
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
@@ -36,8 +36,8 @@ std::vector<Suffering> sufferings(const RuleContext& context, const Signal& wait
   return suffered;
 }
 
-/// Another rule has a name for it, and its remedy.
-bool is_told(const RuleContext& context, Interval at) {
+/// True if another rule reports this interval, with its cause and remedy.
+bool is_reported(const RuleContext& context, Interval at) {
   return found_beside(context, at, [](const Finding& one) {
     return one.subsystem == Subsystem::storage || one.subsystem == Subsystem::memory;
   });
@@ -102,7 +102,7 @@ void add_disk(const RuleContext& context, const Signal& used, std::vector<Findin
   for (const Suffering& suffering : sufferings(context, *wait, used)) {
     const Interval at = suffering.wait.at;
     const BusiestDisk disk = busiest_disk(context, at);
-    if (disk.busy < context.threshold("min_disk_busy") || is_told(context, at)) continue;
+    if (disk.busy < context.threshold("min_disk_busy") || is_reported(context, at)) continue;
     if (!knows_own_bytes(context, at)) continue;
     const double bytes = bytes_moved(context, disk, at);
     const double others = bytes - own_bytes(context, at);
@@ -150,7 +150,7 @@ void add_memory(const RuleContext& context, const Signal& used, std::vector<Find
   for (const Suffering& suffering : sufferings(context, *wait, used)) {
     const Interval at = suffering.wait.at;
     const MemoryUse use = memory_in(context, at);
-    if (is_told(context, at) || !(use.available <= context.threshold("max_available") * use.total)) continue;
+    if (is_reported(context, at) || !(use.available <= context.threshold("max_available") * use.total)) continue;
     if (!(use.others() >= context.threshold("min_others") * (use.total - use.available))) continue;
     Finding finding = describe(
         context, suffering, *wait, used,

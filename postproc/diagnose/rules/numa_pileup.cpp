@@ -16,7 +16,7 @@ namespace {
 
 constexpr double kGiB = 1024.0 * 1024 * 1024;
 
-/// Of a node, at each step: memory that programs could still have, page cache included, as a part of all.
+/// Memory of a NUMA node that programs could still have, page cache included, as a part of all of it, at each step.
 struct Room {
   int node = 0;
   std::vector<double> share;

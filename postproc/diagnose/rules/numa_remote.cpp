@@ -71,7 +71,7 @@ bool gives_far(const NumaLayout& layout, int node, double least_distance) {
                      [&](int other) { return layout.is_far(std::span(&other, 1), node, least_distance); });
 }
 
-/// Of a job that is bound, what its own nodes gave to their cpus and other nodes gave to other cpus; else of all.
+/// Pages given out. For a bound job, its own nodes count for local pages, and only those; else all nodes count.
 std::optional<Placement> allocated(const RuleContext& context, const NumaLayout& layout, double least_distance) {
   double local = kNaN;
   double remote = kNaN;
@@ -118,7 +118,7 @@ struct Levels {
   std::vector<double> elsewhere;
 };
 
-/// Of the processes that are bound to nodes.
+/// Memory of the processes that are bound to nodes.
 std::optional<Placement> resident(const RuleContext& context, const NumaLayout& layout, double least_distance) {
   constexpr std::string_view kMetric = "process.numa_bytes";
   constexpr double kEnough = 0.5;  // of the job's memory: processes too large to be asked are left out
@@ -145,7 +145,7 @@ std::optional<Placement> resident(const RuleContext& context, const NumaLayout& 
   return levels.placement(kMetric);
 }
 
-/// Of a job that is bound as a whole.
+/// Memory of a job that is bound as a whole.
 std::optional<Placement> charged(const RuleContext& context, const NumaLayout& layout, double least_distance) {
   constexpr std::string_view kMetric = "memory_numa.anon";
   if (!layout.bound()) return std::nullopt;

@@ -186,7 +186,7 @@ std::vector<Finding> check(const RuleContext& context) {
   std::vector<Finding> findings;
   for (const Retries& retries : ports) {
     auto found = elevations_of(context, retries.all.values, context.threshold("min_rate"),
-                               context.threshold(kMinScore.name), Doing::of_others);
+                               context.threshold(kMinScore.name), Cause::external);
     if (found.empty()) {
       if (const auto always = all_along(context, retries)) found.push_back(*always);
     }

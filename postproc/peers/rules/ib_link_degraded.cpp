@@ -122,7 +122,7 @@ bool is_comparable(const JobRuleContext& context, const FactDifference& fact, co
 std::vector<Finding> check_job(const JobRuleContext& context, const EffectiveRule& rule) {
   std::set<std::string> nodes;
   std::set<std::string> ports;
-  std::set<std::string> told;  // a port that is down has a low rate, too
+  std::set<std::string> reported;  // a port that is down has a low rate, too
   std::vector<std::string> words;
   std::vector<Evidence> evidence;
   for (const bool states : {true, false}) {
@@ -132,7 +132,7 @@ std::vector<Finding> check_job(const JobRuleContext& context, const EffectiveRul
       std::vector<std::string> fresh;
       for (const std::string& node : fact.nodes) {
         if (!is_comparable(context, fact, node)) continue;
-        if (told.insert(node + ' ' + port).second) fresh.push_back(node);
+        if (reported.insert(node + ' ' + port).second) fresh.push_back(node);
       }
       if (fresh.empty()) continue;
       nodes.insert(fresh.begin(), fresh.end());

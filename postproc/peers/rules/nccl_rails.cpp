@@ -86,8 +86,8 @@ Evidence traffic(const RuleContext& context, const Rail& rail, std::optional<dou
   return evidence;
 }
 
-Finding told(const RuleContext& context, const std::vector<Rail>& should, const std::vector<Rail>& idle,
-             const Rail& busiest) {
+Finding rail_finding(const RuleContext& context, const std::vector<Rail>& should, const std::vector<Rail>& idle,
+                     const Rail& busiest) {
   JobValues values{{"rails", names_of(should, ",")}};
   const std::string filter = context.snapshot_value("env.NCCL_IB_HCA");
   if (!filter.empty()) values["filter"] = filter;
@@ -112,7 +112,7 @@ std::optional<Finding> on_slow_port(const RuleContext& context, const std::vecto
   const double most_idle = context.threshold("max_idle_share") * busiest.bytes;
   const bool all_idle = std::all_of(fast.begin(), fast.end(), [&](const Rail& rail) { return rail.bytes < most_idle; });
   if (busiest.port.rate.gigabits >= top || !all_idle) return std::nullopt;
-  Finding finding = told(context, fast, fast, busiest);
+  Finding finding = rail_finding(context, fast, fast, busiest);
   finding.severity = Severity::warning;
   finding.confidence = Confidence::likely;
   finding.sentence = fmt::format(
@@ -137,7 +137,7 @@ std::optional<Finding> some_unused(const RuleContext& context, const std::vector
   const bool by_setting = !filter.empty() && std::all_of(idle.begin(), idle.end(), [&](const Rail& rail) {
     return !filter_takes(filter, rail.port);
   });
-  Finding finding = told(context, fast, idle, busiest);
+  Finding finding = rail_finding(context, fast, idle, busiest);
   finding.severity = by_setting ? Severity::notice : Severity::info;
   finding.confidence = by_setting ? Confidence::likely : Confidence::possible;
   finding.sentence = fmt::format(

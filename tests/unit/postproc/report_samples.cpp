@@ -260,7 +260,7 @@ Report chain() {
       {9.1, 7.6, "time the ranks waited longer than usual for data"},
       {"tcpext.TCPOFOQueue", "", "n01", "sum", 960, 3, "count", {}, {"GAP"}, 18});
   find_causes(report.findings);
-  tell_chains(report.findings);
+  describe_chains(report.findings);
   judge(report, {});
   report.timeline = timeline(2);
   return report;

@@ -60,10 +60,10 @@ TEST_F(JobHistory, GrowsFromNothingToABaseline) {
   const Report fourth = report(3, 121);
   EXPECT_EQ(fourth.history.status, HistoryStatus::compared);
   EXPECT_EQ(fourth.history.accepted, 3U) << fourth.history.sentence;
-  for (const Finding& told : fourth.findings) EXPECT_NE(told.kind, FindingKind::history);
+  for (const Finding& reported : fourth.findings) EXPECT_NE(reported.kind, FindingKind::history);
   const Report slow = report(4, 170);
-  EXPECT_TRUE(std::any_of(slow.findings.begin(), slow.findings.end(), [](const Finding& told) {
-    return told.id == "history.slower";
+  EXPECT_TRUE(std::any_of(slow.findings.begin(), slow.findings.end(), [](const Finding& reported) {
+    return reported.id == "history.slower";
   })) << slow.history.sentence;
   EXPECT_FALSE(slow.history.enters_baseline) << "what is slow today must not be normal tomorrow";
   EXPECT_EQ(report(5, 170).history.accepted, 4U);
@@ -76,7 +76,7 @@ TEST_F(JobHistory, NeverComparesTwoScriptsOfOneInterpreter) {
   const Report other = report(5, 75);
   EXPECT_EQ(other.history.status, HistoryStatus::never_compared);
   EXPECT_EQ(other.history.reason, "no earlier run of this command and shape is known");
-  for (const Finding& told : other.findings) EXPECT_NE(told.kind, FindingKind::history);
+  for (const Finding& reported : other.findings) EXPECT_NE(reported.kind, FindingKind::history);
 }
 
 TEST_F(JobHistory, NeverComparesRunsOfWhichOnlyTheInterpreterIsKnown) {

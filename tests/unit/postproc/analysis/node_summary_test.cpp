@@ -157,14 +157,14 @@ TEST(SummaryMerge, MakesNoNewsOfAPhaseThatAllNodesShow) {
   const Report all = merge_summaries({paused("n01"), paused("n02"), paused("n03")}, {}, {});
   ASSERT_EQ(all.episodes.size(), 3U);
   for (const ReportEpisode& episode : all.episodes) EXPECT_EQ(episode.labels, std::vector<Label>{Label::common});
-  for (const Finding& told : all.findings) EXPECT_NE(told.id, "anomaly.unexplained");
+  for (const Finding& reported : all.findings) EXPECT_NE(reported.id, "anomaly.unexplained");
   const Report one = merge_summaries({paused("n01"), summary("n02"), summary("n03")}, {}, {});
   const auto own = std::find_if(one.episodes.begin(), one.episodes.end(),
                                 [](const ReportEpisode& episode) { return episode.node == "n01"; });
   ASSERT_NE(own, one.episodes.end());
   EXPECT_TRUE(own->labels.empty());
   EXPECT_TRUE(std::any_of(one.findings.begin(), one.findings.end(),
-                          [](const Finding& told) { return told.id == "anomaly.unexplained"; }));
+                          [](const Finding& reported) { return reported.id == "anomaly.unexplained"; }));
 }
 
 TEST(SummaryMerge, SaysWhichNodeIsMissing) {

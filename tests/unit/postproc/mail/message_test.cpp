@@ -140,7 +140,7 @@ TEST(MailMessage, SendsEachReaderTheirOwnPart) {
   MailContext context = to_user();
   const std::string alone = compose_mail(report, site(), context).text;
   EXPECT_NE(alone.find("for admins   Find who ran there"), std::string::npos);
-  context.admins_told = true;
+  context.admins_notified = true;
   const std::string beside = compose_mail(report, site(), context).text;
   EXPECT_EQ(beside.find("Find who ran there"), std::string::npos);
   EXPECT_EQ(beside.find("vm.dirty_background_bytes"), std::string::npos);
@@ -150,7 +150,7 @@ TEST(MailMessage, SendsEachReaderTheirOwnPart) {
   EXPECT_EQ(admins.find("For administrators: job 4711 resnet50-ddp of ada\n"), 0U);
   EXPECT_LT(admins.find("- " + std::string(find_rule("cpu.outsider")->admin_remedy.front().text)),
             admins.find("FINDING"));
-  // Of what concerns them only; the notice below their threshold is in the report.
+  // The mail has what concerns administrators only; the notice below their threshold is in the report.
   EXPECT_EQ(admins.substr(0, admins.find("FINDING")).find("dirty"), std::string::npos);
 }
 

@@ -1,4 +1,4 @@
-// Jobs of two nodes: what one of them is to be told from, and what is none of anybody's business.
+// Jobs of two nodes: the differences that are reported, and those that are not.
 #include "postproc/peers/node_pair.h"
 
 #include <gtest/gtest.h>
@@ -281,16 +281,16 @@ TEST(RuleNodePair, IsVoidWhereBothNodesAreOneMachine) {
     summary.node = summary.profile.node;
     summary.part.job.nodes = {summary.node};
   }
-  const auto told = [&] {
+  const auto reported = [&] {
     const Report report = merge_summaries(summaries, {}, {});
     return std::any_of(report.findings.begin(), report.findings.end(),
                        [](const Finding& finding) { return finding.id == kPairRule; });
   };
   summaries[0].boot_id = "a";
   summaries[1].boot_id = "b";
-  EXPECT_TRUE(told());
+  EXPECT_TRUE(reported());
   summaries[1].boot_id = "a";
-  EXPECT_FALSE(told()) << "each of them takes the other for an outsider";
+  EXPECT_FALSE(reported()) << "each of them takes the other for an outsider";
 }
 
 TEST(RuleNodePair, ComparesNothingThatOneNodeDidNotMeasure) {

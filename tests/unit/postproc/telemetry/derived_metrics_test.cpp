@@ -33,7 +33,7 @@ class Node {
   Telemetry telemetry_;
 };
 
-/// Of one derived channel; empty if it is not there.
+/// Returns the values of one derived channel; empty if it is not there.
 std::vector<double> values(const Telemetry& telemetry, const std::string& metric, const std::string& instance = "") {
   for (std::size_t i = 0; i < telemetry.channels.size(); ++i) {
     if (telemetry.channels[i].metric != metric || telemetry.channels[i].instance != instance) continue;

@@ -108,7 +108,7 @@ TEST(RuleFrequency, FoldsAClockIntoTheReadsWhoseWaitsChangeTheLoad) {
   const R node = waits_for_reads(bursts(0.01e9, 0.9e9, 0.5e9), bursts(18e6, 6e6, 1e6), bursts(1.9e9, 0.3e9, 1.4e9));
   const auto reads = node.findings("io.slow_reads");
   ASSERT_EQ(reads.size(), 1U);
-  ASSERT_TRUE(told_by(node, reads, "cpu.freq_oscillation"));
+  ASSERT_TRUE(explained_by(node, reads, "cpu.freq_oscillation"));
   const auto found = node.findings("cpu.freq_oscillation", reads);
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found[0].severity, Severity::info);
@@ -125,7 +125,7 @@ TEST(RuleFrequency, FoldsAClockIntoTheInterruptsThatTakeTheCpu) {
       .counter("tcp.InSegs", "", R::event(20'000, 60'000));
   const auto packets = node.findings("irq.softirq_saturation");
   ASSERT_EQ(packets.size(), 1U);
-  EXPECT_TRUE(told_by(node, packets, "cpu.freq_oscillation"));
+  EXPECT_TRUE(explained_by(node, packets, "cpu.freq_oscillation"));
   EXPECT_TRUE(node.findings("cpu.freq_oscillation").empty());
 }
 
@@ -146,7 +146,7 @@ TEST(RuleFrequency, IsSilentUnderARuleThatLeads) {
   EXPECT_TRUE(node.findings("cpu.freq_oscillation", before).empty());
   before[0].id = "irq.softirq_saturation";
   before[0].nodes = {node.telemetry.node};
-  EXPECT_TRUE(told_by(node, before, "cpu.freq_oscillation")) << "what changes the clock takes it into its chain";
+  EXPECT_TRUE(explained_by(node, before, "cpu.freq_oscillation")) << "what changes the clock takes it into its chain";
 }
 
 TEST(RuleFrequency, SaysWhatWasNotMeasured) {

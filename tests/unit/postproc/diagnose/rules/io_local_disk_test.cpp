@@ -156,7 +156,7 @@ TEST(RuleLocalDisk, IsToldByTheRuleOfAFloodOfDirtyPages) {
   flood.id = "mem.writeback_stall";
   flood.nodes = {node.telemetry.node};
   flood.intervals = {{node.telemetry.begin_utc_ns + 48'000'000'000, node.telemetry.begin_utc_ns + 70'000'000'000}};
-  EXPECT_TRUE(told_by(node, {flood}, "io.local_disk_saturated"));
+  EXPECT_TRUE(explained_by(node, {flood}, "io.local_disk_saturated"));
 }
 
 TEST(RuleLocalDisk, SaysWhatItCouldNotMeasure) {

@@ -125,7 +125,7 @@ TEST(RuleSoftirq, IsSilentOnAFewPackets) {
 TEST(RuleSoftirq, ExplainsTheLossThatFollowsFromIt) {
   R node = piled_up(40);
   node.counter("tcpext.TCPOFOQueue", "", R::event(0.1, 400));
-  EXPECT_TRUE(told_by(node, node.findings("irq.softirq_saturation"), "net.tcp_retrans_fault"));
+  EXPECT_TRUE(explained_by(node, node.findings("irq.softirq_saturation"), "net.tcp_retrans_fault"));
 }
 
 TEST(RuleSoftirq, SaysWhatItCouldNotMeasure) {

@@ -37,7 +37,7 @@ TEST(RuleCongestion, SeesARateThatIsNeverExceeded) {
   EXPECT_NEAR(node.second_of(found[0].intervals.at(0).begin_utc_ns), 50, 0.5);
   EXPECT_NEAR(found[0].evidence.at(1).observed.value_or(0), 25e6, 2e6);
   EXPECT_NEAR(found[0].evidence.at(1).expected.value_or(0), 125e6, 8e6);
-  EXPECT_TRUE(told_by(node, found, "net.tcp_retrans_fault")) << "it is the reason for the loss";
+  EXPECT_TRUE(explained_by(node, found, "net.tcp_retrans_fault")) << "it is the reason for the loss";
 }
 
 TEST(RuleCongestion, SaysThatAllPeersAreAffected) {

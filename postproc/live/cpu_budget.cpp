@@ -1,4 +1,4 @@
-#include "postproc/live/look_budget.h"
+#include "postproc/live/cpu_budget.h"
 
 #include <algorithm>
 
@@ -10,7 +10,7 @@ constexpr double kMostBorrowed = 6;  // an event and its end, looked at every se
 
 }  // namespace
 
-bool LookBudget::allows(Need need, double now_seconds, double cost_seconds) {
+bool CpuBudget::allows(Need need, double now_seconds, double cost_seconds) {
   if (last_seconds_ >= 0) saved_ = std::min(kMostSaved, saved_ + share_ * std::max(0.0, now_seconds - last_seconds_));
   last_seconds_ = now_seconds;
   if (need == Need::routine) return saved_ >= cost_seconds;
@@ -19,7 +19,7 @@ bool LookBudget::allows(Need need, double now_seconds, double cost_seconds) {
   return false;
 }
 
-void LookBudget::spend(double cost_seconds) {
+void CpuBudget::spend(double cost_seconds) {
   saved_ -= cost_seconds;
   spent_ += cost_seconds;
   ++looks_;

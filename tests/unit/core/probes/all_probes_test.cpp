@@ -1,13 +1,19 @@
 #include <gtest/gtest.h>
 
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
 #include "tests/unit/core/test_host.h"
 
 namespace reveal::tests::all_probes_test {
 namespace {
 
-TEST(AllProbes, SurviveTextsThatAreCutOffAnywhere) {
-  const TestHost whole;
-  const std::vector<std::pair<std::string, std::string>> texts = {
+/// A text for each probe that reads files.
+const std::vector<std::pair<std::string, std::string>>& texts() {
+  static const std::vector<std::pair<std::string, std::string>> all = {
       {"/proc/stat", "cpu0 10 1 2 3 4 5 6 7 8 9\nintr 5 6\nctxt 7\n"},
       {"/proc/meminfo", "MemTotal: 5 kB\nHugePages_Free: 3\n"},
       {"/proc/vmstat", "nr_dirty 4\npgfault 7\n"},
@@ -31,6 +37,7 @@ TEST(AllProbes, SurviveTextsThatAreCutOffAnywhere) {
       {"/sys/devices/system/node/node0/vmstat", "nr_dirtied 1\n"},
       {"/sys/devices/system/node/node1/vmstat", "nr_dirtied 1\nnr_written 2\n"},
       {"/sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq", "2600000\n"},
+      {"/sys/devices/system/cpu/cpu0/cpufreq/scaling_max_freq", "3500000\n"},
       {"/sys/devices/system/cpu/cpu1/thermal_throttle/core_throttle_count", "4\n"},
       {"/sys/class/hwmon/hwmon0/name", "k10temp\n"},
       {"/sys/class/hwmon/hwmon0/temp1_input", "61125\n"},
@@ -47,12 +54,63 @@ TEST(AllProbes, SurviveTextsThatAreCutOffAnywhere) {
       {"/proc/net/rpc/nfs", "net 0 0\nrpc 9 1 9\n"},
       {"/proc/self/mountstats",
        "device a:/b mounted on /c with fstype nfs4\n bytes: 1 2 3 4 5 6 7 8\n READ: 1 1 0 4 4 1 2 3 0\n"}};
-  for (const auto& [path, text] : texts) whole.write(path, text);
+  return all;
+}
+
+/// Probes without a text above: they do not open on a copied tree without a job.
+struct OtherProbe {
+  std::string_view name;
+  std::string_view why;
+};
+constexpr OtherProbe kOtherProbes[] = {
+    {"file_system", "asks the kernel by statfs(2)"},
+    {"gpu", "asks the driver's library"},
+    {"job", "needs a job"},
+    {"job_cgroup", "needs a job"},
+    {"job_cpus", "needs a job"},
+    {"job_groups", "needs a job"},
+    {"job_memory", "needs a job"},
+    {"outsiders", "needs a job"},
+    {"perf_hardware", "opens counters of the running kernel"},
+    {"perf_platform", "opens counters of the running kernel"},
+    {"perf_software", "opens counters of the running kernel"},
+    {"process", "needs a job"},
+    {"process_numa", "needs a job"},
+    {"process_quota", "needs a job"},
+    {"process_status", "needs a job"},
+    {"qdisc", "asks the kernel by netlink"},
+    {"rdma_queues", "asks the kernel by netlink"},
+    {"site", "reads files that a site names"},
+    {"stack", "attaches to processes of a job"},
+    {"tcp_peers", "asks the kernel by netlink"},
+};
+
+TEST(AllProbes, HaveATextHereOrAReason) {
+  const TestHost host;
+  for (const auto& [path, text] : texts()) host.write(path, text);
+  KernelTree fs(host.root());
+  TraceSink sink;
+  const Sampler sampler(fs, sink, {}, {1, 1});
+  std::set<std::string_view> others;
+  for (const OtherProbe& other : kOtherProbes) others.insert(other.name);
+  for (const Coverage& fact : sampler.coverage()) {
+    const bool other = others.erase(fact.probe) > 0;
+    const bool opened = fact.state == Coverage::State::ok;
+    EXPECT_TRUE(opened || other) << fact.probe << " is not tried: add a text that it reads, or a reason ("
+                                 << fact.reason << ")";
+    EXPECT_FALSE(opened && other) << fact.probe << " opens on these texts: it needs no reason";
+  }
+  for (const std::string_view name : others) ADD_FAILURE() << name << " is no probe";
+}
+
+TEST(AllProbes, SurviveTextsThatAreCutOffAnywhere) {
+  const TestHost whole;
+  for (const auto& [path, text] : texts()) whole.write(path, text);
   KernelTree fs(whole.root());
   TraceSink sink;
   Sampler sampler(fs, sink, {}, {1, 1});
   sampler.look_first();
-  for (const auto& [path, text] : texts) {
+  for (const auto& [path, text] : texts()) {
     for (std::size_t size = 0; size <= text.size(); ++size) {
       whole.write(path, text.substr(0, size));
       sampler.sample({.time = {2, 2}, .number = 0});

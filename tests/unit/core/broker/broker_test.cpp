@@ -26,7 +26,7 @@ CpuSet cpus(std::string_view list) {
   return CpuSet::of_list(list);
 }
 
-/// Of the first eight.
+/// Lists those of the first eight cpus that are in the set.
 std::string listed(const CpuSet& set) {
   std::string text;
   for (int cpu = 0; cpu < 8; ++cpu) text += set.contains(cpu) ? std::to_string(cpu) : "";

@@ -99,13 +99,13 @@ Bytes queue_entry(std::uint32_t number, std::uint64_t users, std::uint32_t threa
   return attribute(RDMA_NLDEV_ATTR_RES_CQ_ENTRY, all);
 }
 
-/// What is made of answers of the kernel, one after the other.
-struct Told {
+/// Reads answers of the kernel, one after the other.
+struct Parsed {
   RdmaTally tally;
   std::string problem;
   bool done = false;
 
-  explicit Told(const std::vector<Bytes>& answers) {
+  explicit Parsed(const std::vector<Bytes>& answers) {
     for (const Bytes& answer : answers) {
       done = read_dump(
           answer, [this](std::uint16_t type, std::span<const std::byte> body) { tally.see(type, body); }, problem);
@@ -122,26 +122,26 @@ struct Told {
 };
 
 TEST(RdmaQueues, CountConnectedPairsByTheThreadThatMadeThem) {
-  const Told told(
+  const Parsed parsed(
       {pairs_message({{.number = 17, .remote = 40}, {.number = 18, .remote = 41}, {.number = 19, .thread = 9}}),
        end_of_list()});
-  EXPECT_TRUE(told.done);
-  EXPECT_EQ(told.problem, "");
-  EXPECT_FALSE(told.tally.malformed());
-  EXPECT_EQ(told.pairs(4711), 2);
-  EXPECT_EQ(told.pairs(9), 1);
+  EXPECT_TRUE(parsed.done);
+  EXPECT_EQ(parsed.problem, "");
+  EXPECT_FALSE(parsed.tally.malformed());
+  EXPECT_EQ(parsed.pairs(4711), 2);
+  EXPECT_EQ(parsed.pairs(9), 1);
 }
 
 TEST(RdmaQueues, LeaveOutPairsThatCarryNothingToAnotherOne) {
-  const Told told({pairs_message({{.number = 1, .type = 1},                     // GSI
-                                  {.number = 20, .remote = 30, .state = 0},     // reset
-                                  {.number = 21, .remote = 31, .state = 1},     // initialised
-                                  {.number = 22, .remote = 32, .state = 6},     // in error
-                                  {.number = 23, .remote = 23},                 // with itself
-                                  {.number = 24, .type = 4},                    // UD has no connection
-                                  {.number = 25, .remote = 35, .state = 2},     // only receives
-                                  {.number = 26, .remote = 36, .type = 3}})});  // UC
-  EXPECT_EQ(told.pairs(4711), 2);
+  const Parsed parsed({pairs_message({{.number = 1, .type = 1},                     // GSI
+                                      {.number = 20, .remote = 30, .state = 0},     // reset
+                                      {.number = 21, .remote = 31, .state = 1},     // initialised
+                                      {.number = 22, .remote = 32, .state = 6},     // in error
+                                      {.number = 23, .remote = 23},                 // with itself
+                                      {.number = 24, .type = 4},                    // UD has no connection
+                                      {.number = 25, .remote = 35, .state = 2},     // only receives
+                                      {.number = 26, .remote = 36, .type = 3}})});  // UC
+  EXPECT_EQ(parsed.pairs(4711), 2);
 }
 
 TEST(RdmaQueues, LeaveOutThoseOfTheKernelAndNameNobodyWhereTheThreadHasEnded) {
@@ -153,9 +153,10 @@ TEST(RdmaQueues, LeaveOutThoseOfTheKernelAndNameNobodyWhereTheThreadHasEnded) {
   append(of_kernel, attribute(RDMA_NLDEV_ATTR_RES_STATE, bytes_of(std::uint8_t{3})));
   Bytes entries = attribute(RDMA_NLDEV_ATTR_RES_QP_ENTRY, of_kernel);
   append(entries, Pair{.number = 51, .remote = 61, .thread = std::nullopt}.entry());
-  const Told told({message_of(RDMA_NLDEV_CMD_RES_QP_GET, of_device(RDMA_NLDEV_ATTR_RES_QP, entries)), end_of_list()});
-  EXPECT_EQ(told.pairs(0), 1);
-  EXPECT_EQ(told.tally.by_thread().size(), 1U);
+  const Parsed parsed(
+      {message_of(RDMA_NLDEV_CMD_RES_QP_GET, of_device(RDMA_NLDEV_ATTR_RES_QP, entries)), end_of_list()});
+  EXPECT_EQ(parsed.pairs(0), 1);
+  EXPECT_EQ(parsed.tally.by_thread().size(), 1U);
 }
 
 TEST(RdmaQueues, CountThousandsThatComeInManyMessagesAndOnceThoseThatComeTwice) {
@@ -168,9 +169,9 @@ TEST(RdmaQueues, CountThousandsThatComeInManyMessagesAndOnceThoseThatComeTwice) 
   }
   answers.push_back(answers.back());  // one before it was closed while the list was told
   answers.push_back(end_of_list());
-  const Told told(answers);
-  EXPECT_TRUE(told.done);
-  EXPECT_EQ(told.pairs(4711), 5000);
+  const Parsed parsed(answers);
+  EXPECT_TRUE(parsed.done);
+  EXPECT_EQ(parsed.pairs(4711), 5000);
 }
 
 TEST(RdmaQueues, CountCompletionQueuesThatQueuePairsUse) {
@@ -178,26 +179,27 @@ TEST(RdmaQueues, CountCompletionQueuesThatQueuePairsUse) {
   append(entries, queue_entry(2, 0));
   append(entries, queue_entry(3, 8, 9));
   append(entries, queue_entry(3, 8, 9));
-  const Told told({message_of(RDMA_NLDEV_CMD_RES_CQ_GET, of_device(RDMA_NLDEV_ATTR_RES_CQ, entries)), end_of_list()});
-  EXPECT_EQ(told.queues(4711), 1);
-  EXPECT_EQ(told.queues(9), 1);
-  EXPECT_FALSE(told.tally.malformed());
+  const Parsed parsed(
+      {message_of(RDMA_NLDEV_CMD_RES_CQ_GET, of_device(RDMA_NLDEV_ATTR_RES_CQ, entries)), end_of_list()});
+  EXPECT_EQ(parsed.queues(4711), 1);
+  EXPECT_EQ(parsed.queues(9), 1);
+  EXPECT_FALSE(parsed.tally.malformed());
 }
 
 TEST(RdmaQueues, AreReadThoughTheAnswerMayBeCutOffAnywhere) {
   const Bytes whole = pairs_message({{.number = 17, .remote = 40}, {.number = 18, .remote = 41}});
   for (std::size_t size = 1; size < whole.size(); ++size) {
-    EXPECT_EQ(Told({Bytes(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size))}).problem,
+    EXPECT_EQ(Parsed({Bytes(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size))}).problem,
               "the kernel's answer was cut off")
         << size;
     if (size < sizeof(nlmsghdr)) continue;
     Bytes shorter(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size));
     const auto length = static_cast<std::uint32_t>(size);
     std::memcpy(shorter.data(), &length, sizeof length);  // the header says that this is all
-    const Told told({shorter});
+    const Parsed parsed({shorter});
     const bool before_the_list = size <= sizeof(nlmsghdr) + 8 + 12;  // the device's number and name
-    EXPECT_LE(told.pairs(4711), 1) << size;
-    EXPECT_TRUE(told.tally.malformed() || (before_the_list && told.pairs(4711) == -1)) << size;
+    EXPECT_LE(parsed.pairs(4711), 1) << size;
+    EXPECT_TRUE(parsed.tally.malformed() || (before_the_list && parsed.pairs(4711) == -1)) << size;
   }
 }
 
@@ -210,9 +212,9 @@ TEST(RdmaQueues, AreNotCountedFromWrongLengths) {
       const auto length = static_cast<std::uint16_t>(claimed);
       Bytes wrong = whole;
       std::memcpy(wrong.data() + at, &length, sizeof length);
-      const Told told({wrong});
-      EXPECT_TRUE(told.tally.malformed()) << at << ' ' << length;
-      EXPECT_EQ(told.pairs(4711), -1) << at << ' ' << length;
+      const Parsed parsed({wrong});
+      EXPECT_TRUE(parsed.tally.malformed()) << at << ' ' << length;
+      EXPECT_EQ(parsed.pairs(4711), -1) << at << ' ' << length;
     }
   }
   // A state without a value.
@@ -220,17 +222,18 @@ TEST(RdmaQueues, AreNotCountedFromWrongLengths) {
   append(entry, attribute(RDMA_NLDEV_ATTR_RES_TYPE, bytes_of(std::uint8_t{2})));
   append(entry, attribute(RDMA_NLDEV_ATTR_RES_STATE, {}));
   const Bytes list = attribute(RDMA_NLDEV_ATTR_RES_QP_ENTRY, entry);
-  EXPECT_TRUE(Told({message_of(RDMA_NLDEV_CMD_RES_QP_GET, of_device(RDMA_NLDEV_ATTR_RES_QP, list))}).tally.malformed());
+  EXPECT_TRUE(
+      Parsed({message_of(RDMA_NLDEV_CMD_RES_QP_GET, of_device(RDMA_NLDEV_ATTR_RES_QP, list))}).tally.malformed());
 }
 
 TEST(RdmaQueues, AreNotAllThereWhereTheKernelRefusedOrTheDeviceIsGone) {
-  const Told refused({message(NLMSG_ERROR, bytes_of(-EPERM))});
+  const Parsed refused({message(NLMSG_ERROR, bytes_of(-EPERM))});
   EXPECT_TRUE(refused.done);
   EXPECT_EQ(refused.problem, "Operation not permitted");
-  const Told gone({pairs_message({{.number = 17}}), end_of_list(-EINVAL)});
+  const Parsed gone({pairs_message({{.number = 17}}), end_of_list(-EINVAL)});
   EXPECT_TRUE(gone.done);
   EXPECT_EQ(gone.problem, "Invalid argument");
-  EXPECT_EQ(Told({message(NLMSG_ERROR, {})}).problem, std::strerror(EPROTO));
+  EXPECT_EQ(Parsed({message(NLMSG_ERROR, {})}).problem, std::strerror(EPROTO));
 }
 
 TEST(RdmaQueues, NameDevicesThatHaveAName) {

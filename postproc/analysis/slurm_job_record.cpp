@@ -1,4 +1,4 @@
-#include "postproc/analysis/job_facts.h"
+#include "postproc/analysis/slurm_job_record.h"
 
 #include <nlohmann/json.hpp>
 
@@ -13,9 +13,9 @@ constexpr std::size_t kLargestFacts = 64 << 10;
 
 }  // namespace
 
-void read_job_facts(const std::filesystem::path& directory, ReportJob& job) {
+void read_slurm_job_record(const std::filesystem::path& directory, ReportJob& job) {
   try {
-    const auto json = nlohmann::json::parse(shallow(read_text_file(directory / kJobFactsFile, kLargestFacts)));
+    const auto json = nlohmann::json::parse(shallow(read_text_file(directory / kSlurmJobRecordFile, kLargestFacts)));
     const auto word = [&json](const char* key) { return json.value(key, std::string()); };
     job.id = word("id");
     if (!word("array_job").empty()) job.array = word("array_job") + "_" + word("array_task");

@@ -6,10 +6,10 @@
 
 namespace reveal {
 
-class LookBudget {
+class CpuBudget {
  public:
   /// `share` of one core, 0.1 = ten percent.
-  explicit LookBudget(double share) : share_(share) {}
+  explicit CpuBudget(double share) : share_(share) {}
 
   enum class Need : std::uint8_t {
     routine,  // waits until its cost was saved up
