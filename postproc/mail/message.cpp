@@ -151,7 +151,7 @@ std::string footer(const MailContext& context) {
 /// The administrators' part is theirs: once they have it, the user has nothing to forward.
 Report without_admin_steps(Report report) {
   for (Finding& finding : report.findings) {
-    if (!finding.remedy.admin.empty()) finding.remedy.admin = {"nothing: they have this report by mail"};
+    if (!finding.remedy.admin.empty()) finding.remedy.admin = {"nothing: the administrators have this report by mail"};
   }
   return report;
 }

@@ -237,7 +237,7 @@ std::string node_section(const Report& report) {
   for (const std::string& node : report.job.nodes) {
     if (marks.count(node) == 0) (measured.count(node) == 0 ? silent : quiet).push_back(node);
   }
-  if (!quiet.empty()) table += "<p class=\"quiet\">Nothing of their own on " + html(node_list(quiet)) + ".</p>\n";
+  if (!quiet.empty()) table += "<p class=\"quiet\">No findings or intervals of their own: " + html(node_list(quiet)) + ".</p>\n";
   if (!silent.empty()) table += "<p>No data from " + html(node_list(silent)) + ".</p>\n";
   return table + "</section>\n";
 }

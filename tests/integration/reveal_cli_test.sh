@@ -398,7 +398,7 @@ if "${user[@]}" "$theirs" --version >/dev/null 2>&1; then
   grep -q '1 earlier run matches' past/second/report.txt || fail "report.txt does not say how many runs"
   [ -s state/reveal/history.sqlite ] || fail "no index of earlier runs"
   echo 'this has never been a database, and is too long to be an empty one' >state/reveal/history.sqlite
-  expect 0 'was damaged and was made again' "${user[@]}" "$theirs" report past/second
+  expect 0 'was damaged and has been rebuilt' "${user[@]}" "$theirs" report past/second
   json past/second/report.json "r['history']['runs'] == 1"
   expect 0 - "${user[@]}" "$theirs" report past/second --no-history
   json past/second/report.json "r['history'] is None and '--no-history' in r['history_reason']"

@@ -7,7 +7,7 @@ namespace {
 
 const RegisteredRule kRule{{
     .id = "cpu.outsider",
-    .title = "Someone outside the job ran on its cpus",
+    .title = "A process outside the job ran on its cpus",
     .looks_for =
         "Intervals in which processes outside the job used its cpus (job.outsider_cpu: all cpu time less the job's "
         "own) while the job's run-queue wait rose or its own cpu time fell; and a level that lasts for the whole job. "

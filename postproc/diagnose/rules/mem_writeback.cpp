@@ -148,7 +148,7 @@ std::vector<Finding> check(const RuleContext& context) {
     const bool by_outsider = writers.outsider(context.threshold("min_outsider_share"));
     const Cost cost = cost_of(context, flood.at, all);
     const double percent = 100 * cost.seconds / job_seconds(context);
-    if (flood.most) {  // writing may be what this job does, by more processes than are measured one by one
+    if (flood.most) {  // writing may be what this job does, by the job has more processes than reveal measures individually
       const auto own_change = contrast(context, own, flood.at, all);
       if (!by_outsider || !own_change || own_change->excess() > 0.1 * flood.inside) continue;
     }

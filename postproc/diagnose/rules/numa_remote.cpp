@@ -109,7 +109,7 @@ struct Levels {
     const auto most = static_cast<std::size_t>(std::max_element(seen.begin(), seen.end()) - seen.begin());
     if (seen[most] <= 0) return std::nullopt;
     Placement found{std::string(metric),     elsewhere[most],   seen[most], "share of the job's memory",
-                    "when the job had most", "used by the job", {}};
+                    "at the job's highest memory use", "used by the job", {}};
     for (std::size_t t = 0; t < seen.size(); ++t) found.shares.push_back(seen[t] > 0 ? elsewhere[t] / seen[t] : kNaN);
     return found;
   }

@@ -38,7 +38,7 @@ Finding outsider_in(const ComparedRun& run, double from_seconds, double to_secon
   Finding finding;
   finding.id = "cpu.outsider";
   finding.fingerprint = "outsider on n01";
-  finding.title = "Someone outside the job ran on its cpus";
+  finding.title = "A process outside the job ran on its cpus";
   finding.severity = Severity::warning;
   finding.kind = FindingKind::anomaly;
   const std::int64_t begin = run.report.job.begin_utc_ns;
@@ -234,10 +234,10 @@ TEST(JobComparison, KnowsRunsApartThatBeganAtOnce) {
 TEST(JobComparison, HasAStepTimeWhereTheJobTellsItsSteps) {
   ComparedRun before = healthy_run(80);
   ComparedRun after = healthy_run(94);
-  before.report.totals = {JobTotals{.notes = {{"steps", "the job tells no steps"}}}};
+  before.report.totals = {JobTotals{.notes = {{"steps", "the job reports no steps"}}}};
   after.report.totals = {JobTotals{}};
   after.report.totals.front().steps = 47;
-  EXPECT_EQ(compare_jobs({before}, {after}).step_time.reason, "the job tells no steps");
+  EXPECT_EQ(compare_jobs({before}, {after}).step_time.reason, "the job reports no steps");
   before.report.totals.front().steps = 40;
   const ComparedNumber steps = compare_jobs({before}, {after}).step_time;
   EXPECT_EQ(steps.before, std::vector{2.0});
@@ -258,7 +258,7 @@ TEST(ComparisonPage, FoldsAndSaysEverything) {
             "  step time    not known: not measured\n"
             "  anomalous    0 % (0, 0) before, 16 % (15, 17) after; difference +16 percentage\n"
             "               points (95 % interval 3.29 to 28.7)\n"
-            "  appeared     cpu.outsider: Someone outside the job ran on its cpus; found in 0\n"
+            "  appeared     cpu.outsider: A process outside the job ran on its cpus; found in 0\n"
             "               of 2 runs before, 2 of 2 runs after; share of the time 0 % (0, 0)\n"
             "               before, 16 % (15, 17) after; difference +16 percentage points (95\n"
             "               % interval 3.29 to 28.7)\n"
