@@ -226,7 +226,7 @@ struct OutsiderWords {
   std::string_view subject;
 };
 constexpr std::array<OutsiderWords, 4> kOutsiders = {{
-    {"services", "cpu.os_jitter", "Services of the system"},
+    {"services", "cpu.os_jitter", "System services"},
     {"jobs", "node.noisy_neighbour", "Other jobs on the node"},
     {"kernel", "cpu.os_jitter", "Threads of the kernel"},
     {"others", "cpu.outsider", "Processes outside the job"},

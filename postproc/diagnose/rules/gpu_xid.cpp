@@ -22,7 +22,7 @@ struct Xid {
   std::string_view words;
 };
 constexpr std::array kXids = {
-    Xid{13, XidSource::application, "a kernel failed, often an access outside of its memory"},
+    Xid{13, XidSource::application, "a kernel failed, often because of an access outside its memory"},
     Xid{31, XidSource::application, "a kernel used memory that is not its own"},
     Xid{43, XidSource::application, "the driver stopped a process after an error of its own"},
     Xid{45, XidSource::application, "the driver cleaned up after a process that was killed"},
@@ -87,7 +87,7 @@ Finding lost_gpu(const RuleContext& context, const std::string& gpu, const Told&
       fmt::format("The driver lost {} on {} while the job ran: {}{}.", gpu_name(context, gpu), context.telemetry.node,
                   told.lost.starts_with("it needs a reset") ? "it needs a reset" : "it fell off the bus",
                   xid.number > 0 ? fmt::format(" (Xid {})", xid.number) : "");
-  finding.runner_up = {"", "an error of the program: the driver would still reach the GPU"};
+  finding.runner_up = {"", "an error of the program: the driver could still reach the GPU then"};
   return finding;
 }
 
@@ -117,8 +117,8 @@ std::vector<Finding> check_xid(const RuleContext& context) {
                                    counted(told.total, hardware ? "critical error" : "error"), gpu_name(context, gpu),
                                    context.telemetry.node, xid.number > 0 ? fmt::format(", Xid {}", xid.number) : "",
                                    xid.number > 0 ? xid.words : "the kernel log has its number");
-    if (application) finding.runner_up = {"", "a broken GPU: this number follows an error of a program, as a rule"};
-    if (hardware) finding.runner_up = {"", "an error of the program: it has other numbers"};
+    if (application) finding.runner_up = {"", "a broken GPU: this number usually follows an error of the program"};
+    if (hardware) finding.runner_up = {"", "an error of the program: such errors have other numbers"};
     findings.push_back(std::move(finding));
   }
   return findings;
@@ -135,8 +135,8 @@ const RegisteredRule kXid{{
     .look_alikes = "an error of the program (Xid 13; 31; 43; 45),memory that was replaced (Xid 63; 92)",
     .proof = Proof::test_double,
     .user_remedy = {{"compute-sanitizer {command} ...   # finds the access; much slower", "program_error"},
-                    {"sbatch --exclude={nodes} ...   # until the GPU was looked at", "avoid_node"}},
-    .admin_remedy = {"dmesg -T | grep 'NVRM: Xid'   # the number and its process; the catalogue says what to do",
+                    {"sbatch --exclude={nodes} ...   # until the GPU has been checked", "avoid_node"}},
+    .admin_remedy = {"dmesg -T | grep 'NVRM: Xid'   # the number and its process; NVIDIA's Xid catalogue lists the remedy",
                      {"nvidia-smi -i {gpu} -q | grep -iE 'recovery|remap|pending'", "gpu_error"},
                      {"scontrol update nodename={nodes} state=drain reason=xid   # 79: the GPU is off the bus; power off "
                       "and on",

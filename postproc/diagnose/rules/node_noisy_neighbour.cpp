@@ -185,9 +185,7 @@ const RegisteredRule kRule{{
     .id = "node.noisy_neighbour",
     .title = "Others on the shared node take what the job needs",
     .looks_for =
-        "Intervals as cpu.outsider does, in which other jobs used most of that time (outsider.cpu_time); and intervals "
-        "in which the job waited for io or memory and got less done, while a disk was busy or memory was full, mostly "
-        "with what is not the job's.",
+        "The same intervals as cpu.outsider in which other jobs used most of that time (outsider.cpu_time); and intervals in which the job waited for io or memory and made less progress, while a disk was busy or memory was full mainly because of others.",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::cpu,
     .order = 57,
@@ -204,7 +202,7 @@ const RegisteredRule kRule{{
                              {"max_available", 0.05, "ratio", "memory: most of it that may be left"}}),
     .user_remedy = {{"#SBATCH --exclusive   # the job then has the node to itself; costs whole nodes", "job"},
                     {"squeue -w {nodes}      # in the next run: how many jobs share the node", "job"},
-                    "taskset -c {free_cpus} {command} ...   # keep away from the cpus that others used"},
+                    "taskset -c {free_cpus} {command} ...   # avoids the cpus that others used"},
     .advice = {"Ask for as many cpus and as much memory as the job uses: a shared node then keeps them for it."},
     .admin_remedy = {"systemd-cgtop -b -n 2 --depth=4 | head -30   # which groups use cpus, memory and disks now",
                      {"cgroup.conf: ConstrainCores=yes ConstrainRAMSpace=yes   # with TaskPlugin=task/cgroup,"

@@ -213,7 +213,7 @@ const RegisteredRule kErrors{{
     .proof = Proof::test_double,
     .checks_node = true,
     .thresholds = {{"min_errors", 10, "errors", "corrected errors from which it is reported"},
-                   {"min_per_hour", 10, "/h", "and as many of them in an hour"}},
+                   {"min_per_hour", 10, "/h", "least errors per hour, in addition"}},
     .user_remedy = {{"sbatch --exclude={nodes} ...   # until the card is reseated", "job"}},
     .admin_remedy = {"grep . /sys/bus/pci/devices/{address}/aer_dev_*   # and of its port: which errors",
                      "Reseat or replace the card, its riser or its retimer; update the firmware."},
