@@ -121,7 +121,7 @@ const RegisteredRule kRule{{
     .admin_remedy =
         {"perfquery -C {device} -P {port}   # PortXmitWait here, then along the path: where does it begin",
          "topology.conf: let Slurm keep jobs below one switch; congestion control or adaptive routing on",
-         "Look for the slow receiver: its PCI Express link, its pause frames, its interrupts."},
+         "Find the slow receiver: check its PCI Express link, its pause frames, its interrupts."},
     .verify = "ib.xmit_wait per word sent is back at its usual level",
     .sources = {"https://www.kernel.org/doc/Documentation/ABI/stable/sysfs-class-infiniband",
                 "https://slurm.schedmd.com/sbatch.html#OPT_switches"},
