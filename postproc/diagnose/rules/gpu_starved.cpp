@@ -384,7 +384,7 @@ constexpr Threshold kMinIdle{"min_idle", 0.2, "ratio",
                              "part of the time between the first and the last work in which the GPUs are idle"};
 constexpr Threshold kMaxUse{"max_use", 30, "percent", "utilisation below which a GPU counts as idle"};
 constexpr Threshold kMinPhase{"min_seconds", 60, "s", "shortest time from the first to the last work"};
-constexpr Threshold kLostSeconds{"min_lost_seconds", 5, "s", "lost run time from which it is a finding, else a notice"};
+constexpr Threshold kLostSeconds{"min_lost_seconds", 5, "s", "lost run time from which it is a finding; below it, a notice"};
 constexpr Threshold kLostPercent{"min_lost_percent", 5, "percent", "lost share of the run from which it is a finding"};
 
 const RegisteredRule kInput{{

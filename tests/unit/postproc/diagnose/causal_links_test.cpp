@@ -72,7 +72,7 @@ TEST(CausalLinks, TellTheWholeChainInOrder) {
             "that TCP sent again.");
   EXPECT_EQ(first.severity, Severity::warning);
   EXPECT_EQ(first.impact.seconds, 9);
-  EXPECT_EQ(first.impact.how, "of what it led to (net.tcp_retrans_fault): as measured");
+  EXPECT_EQ(first.impact.how, "cost of the consequence net.tcp_retrans_fault: as measured");
 }
 
 TEST(CausalLinks, KeepTheCausesOwnCostWhereItIsGreater) {

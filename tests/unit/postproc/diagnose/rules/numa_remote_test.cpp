@@ -103,7 +103,7 @@ TEST(RuleNumaRemote, TellsAFullNodeFromAWrongBinding) {
   const auto spill = findings_of(full, "solver");
   ASSERT_EQ(spill.size(), 1U);
   EXPECT_NE(
-      spill[0].sentence.find("Node 0 was full: 1.81 GiB meant for it had to be taken elsewhere (least free memory "
+      spill[0].sentence.find("Node 0 was full: the kernel had to allocate 1.81 GiB on other nodes instead (least free memory "
                              "there 38.1 MiB, page cache 2.79 GiB)"),
       std::string::npos)
       << spill[0].sentence;
