@@ -123,10 +123,8 @@ std::string text_for_admins(const Report& report, const MailSettings& settings) 
     for (const std::string& step : finding->remedy.admin) text += "  - " + printable(step, 800) + "\n";
   }
   return text +
-         "\nTitles and steps are those of reveal's rules. All else, the numbers, nodes and sentences, was computed as "
-         "the\n"
-         "job's owner from files that the owner can write: look on the node before you act.\n"
-         "\nThe job's report; \"you\" is the owner of the job.\n\n" +
+         "\nTitles and steps come from reveal's rules. Numbers, nodes and sentences were computed as the job's owner\nfrom files that the owner can write: check the node before you act.\n"
+         "\nThe job's report follows; \"you\" means the owner of the job.\n\n" +
          render_text(report, {.width = kWidth, .colour = false});
 }
 
@@ -139,10 +137,10 @@ bool can_be_typed(std::string_view path) {
 }
 
 std::string footer(const MailContext& context) {
-  std::string text = "\n-- \nAttached: report.html with the timeline; any browser shows it, offline too.\n";
-  if (can_be_typed(context.directory)) text += "Again: reveal show " + context.directory + "\n";
+  std::string text = "\n-- \nAttached: report.html with the timeline, for any browser, also offline.\n";
+  if (can_be_typed(context.directory)) text += "To print the report again: reveal show " + context.directory + "\n";
   if (!context.array.empty()) {
-    text += fmt::format("No more mail about array job {}; every task's report is in its own directory.\n",
+    text += fmt::format("This is the only mail about array job {}; the report of each task is in its own directory.\n",
                         printable(context.array, 24));
   }
   return text;
