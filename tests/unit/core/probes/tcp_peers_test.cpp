@@ -170,7 +170,7 @@ std::string answer(const std::string& name, std::int64_t retransmits) {
 }
 
 TEST(TcpPeersProbe, LeavesARowOutWhereTheKernelDidNotAnswerWhole) {
-  const RecordedAnswers recorded({answer("10.0.0.2", 3), "gap 1000 the list changed while it was told\n", "\n",
+  const RecordedAnswers recorded({answer("10.0.0.2", 3), "gap 1000 the list changed while it was read\n", "\n",
                                   "ok 1000 1 0", answer("10.0.0.2", 9)});
   KernelTree fs(recorded.host().root());
   TraceSink sink;
@@ -188,7 +188,7 @@ TEST(TcpPeersProbe, LeavesARowOutWhereTheKernelDidNotAnswerWhole) {
   EXPECT_EQ(next(), kMissing);
   EXPECT_EQ(next(), kMissing);
   EXPECT_EQ(next(), 9);
-  EXPECT_EQ(sampler.coverage().front().reason, "1 looks were not whole: the list changed while it was told");
+  EXPECT_EQ(sampler.coverage().front().reason, "1 looks were not whole: the list changed while it was read");
 }
 
 TEST(TcpPeersProbe, SaysWhatItLeftOut) {
