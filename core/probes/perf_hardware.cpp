@@ -93,7 +93,7 @@ class HardwareEvents final : public Probe {
   [[nodiscard]] std::string caveat() const override {
     std::string text = events_.losses(names());
     if (watch_.reason().empty()) return text;
-    return (text.empty() ? "" : text + "; ") + "for a while not counted: " + watch_.reason();
+    return (text.empty() ? "" : text + "; ") + "not counted for some time: " + watch_.reason();
   }
 
  private:

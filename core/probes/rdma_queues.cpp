@@ -166,10 +166,10 @@ class RdmaQueuesProbe final : public Probe {
     }
     if (left_out_) add("only the first " + std::to_string(kMostPlaces) + " pairs of a process and a device have rows");
     if (longest_pause_ns_ > period_.count()) {
-      add("queue pairs were asked for only every " + std::to_string(longest_pause_ns_ / kSecond) +
+      add("queue pairs were read only every " + std::to_string(longest_pause_ns_ / kSecond) +
           " s at times, because reading all of them takes long");
     }
-    if (gaps_ > 0) add(std::to_string(gaps_) + " looks were not whole: " + gap_);
+    if (gaps_ > 0) add(std::to_string(gaps_) + " readings were incomplete: " + gap_);
     return text;
   }
 

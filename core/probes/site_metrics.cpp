@@ -132,9 +132,9 @@ class SiteProbe final : public Probe {
     while (table < kFamilies.size() && (kFamilies[table].kind != kind || kFamilies[table].unit != unit)) ++table;
     if (table == kFamilies.size()) {
       throw Error(place + ": \"" + std::string(kind_word) + ' ' + std::string(unit_word) +
-                  "\" is none of gauge|counter with count|bytes|ns, or event count");
+                  "\" is not gauge|counter with count|bytes|ns, or event count");
     }
-    if (path.substr(0, 1) != "/") throw Error(place + ": \"" + std::string(path) + "\" is no absolute path");
+    if (path.substr(0, 1) != "/") throw Error(place + ": \"" + std::string(path) + "\" is not an absolute path");
     if (families_[table] == nullptr) families_[table] = &context_.family(kFamilies[table]);
     metrics_.push_back({.name = std::string(name),
                         .family = table,

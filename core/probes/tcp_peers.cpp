@@ -241,7 +241,7 @@ std::string why_no_connections() {
   if (!opened.socket) return std::string("netlink is refused (") + std::strerror(opened.error) + ')';
   std::vector<std::byte> buffer(1 << 16);
   const std::string why = dump_tcp_sockets(opened.socket.get(), buffer, [](const TcpSocket&) {});
-  return why.empty() ? "" : "the kernel does not tell the state of TCP connections (" + why + ')';
+  return why.empty() ? "" : "the kernel does not report the state of TCP connections (" + why + ')';
 }
 
 class TcpPeersProbe final : public Probe {
@@ -273,18 +273,18 @@ class TcpPeersProbe final : public Probe {
       add("connections of " + std::to_string(unreadable_) +
           " processes cannot be distinguished from those of others: their descriptors cannot be read");
     }
-    if (left_out_) add("only the job's first " + std::to_string(kMostProcesses) + " processes are asked for theirs");
-    if (overflowed_) add("of more than " + std::to_string(TcpPeers::kMostSockets) + " connections the others");
+    if (left_out_) add("only the connections of the job's first " + std::to_string(kMostProcesses) + " processes are measured");
+    if (overflowed_) add("only " + std::to_string(TcpPeers::kMostSockets) + " connections are measured");
     if (not_entered_ > 0) {
       add("in " + std::to_string(not_entered_) +
-          " looks a network namespace was left out: the process it was known by had ended");
+          " readings a network namespace was omitted, because the process that identified it had ended");
     }
     if (longest_pace_ns_ > kLongestTold * kSecond) {
-      add("connections were asked for only every " + std::to_string(longest_pace_ns_ / kSecond) +
-          " s at times, because one look at all of them takes " + std::to_string(longest_cost_ns_ / 1'000'000) +
-          " ms: what they counted over more than " + std::to_string(kLongestTold) + " s is not in the report");
+      add("connections were read only every " + std::to_string(longest_pace_ns_ / kSecond) +
+          " s at times, because reading all of them takes " + std::to_string(longest_cost_ns_ / 1'000'000) +
+          " ms: values counted over more than " + std::to_string(kLongestTold) + " s are not in the report");
     }
-    if (gaps_ > 0) add(std::to_string(gaps_) + " looks were not whole: " + gap_);
+    if (gaps_ > 0) add(std::to_string(gaps_) + " readings were incomplete: " + gap_);
     return text;
   }
 

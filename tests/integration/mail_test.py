@@ -197,7 +197,7 @@ check("<html" in page and "resnet50-ddp" in page, "the page is the job's report"
 check(max(map(len, text.splitlines())) <= 78, "no line of the text is longer than 78 characters")
 text, page = parts(mails[ADMIN])
 expect_headers(mails[ADMIN])
-check(mails[ADMIN]["subject"].startswith("[reveal] critical: Someone outside"), "admins see severity first")
+check(mails[ADMIN]["subject"].startswith("[reveal] critical: A process outside"), "admins see severity first")
 check(text.index("ConstrainCores=yes") < text.index("FINDING"),
       "what administrators can do comes first")
 

@@ -123,7 +123,7 @@ TEST(RdmaQueuesProbe, StatesAGapWhereTheKernelDidNotTellAll) {
   replayed.next();
   EXPECT_EQ(replayed.on("mlx5_1"), 3);
   EXPECT_EQ(replayed.coverage().reason,
-            "the owner of up to 2 queue pairs on one device is not known (their threads have ended, or are in a container's own pid namespace); 3 looks were not whole: the answer was cut off");
+            "the owner of up to 2 queue pairs on one device is not known (their threads have ended, or are in a container's own pid namespace); 3 readings were incomplete: the answer was cut off");
 }
 
 TEST(RdmaQueuesProbe, SaysWhereItLooksLessOften) {
@@ -137,7 +137,7 @@ TEST(RdmaQueuesProbe, SaysWhereItLooksLessOften) {
   ReplayedQueues slowed(slow);
   slowed.next();
   EXPECT_EQ(slowed.coverage().reason,
-            "queue pairs were asked for only every 20 s at times, because reading all of them takes long");
+            "queue pairs were read only every 20 s at times, because reading all of them takes long");
 }
 
 TEST(RdmaQueuesProbe, IsAbsentWhereNothingCanBeAskedFor) {

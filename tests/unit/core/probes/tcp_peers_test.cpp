@@ -188,7 +188,7 @@ TEST(TcpPeersProbe, LeavesARowOutWhereTheKernelDidNotAnswerWhole) {
   EXPECT_EQ(next(), kMissing);
   EXPECT_EQ(next(), kMissing);
   EXPECT_EQ(next(), 9);
-  EXPECT_EQ(sampler.coverage().front().reason, "1 looks were not whole: the list changed while it was read");
+  EXPECT_EQ(sampler.coverage().front().reason, "1 readings were incomplete: the list changed while it was read");
 }
 
 TEST(TcpPeersProbe, SaysWhatItLeftOut) {
@@ -200,8 +200,8 @@ TEST(TcpPeersProbe, SaysWhatItLeftOut) {
   sampler.look_first();
   while (const auto time = fs.next_tick()) sampler.sample({.time = *time, .number = 0});
   const std::string reason = sampler.coverage().front().reason;
-  EXPECT_NE(reason.find("in 1 looks a network namespace was left out"), std::string::npos) << reason;
-  EXPECT_NE(reason.find("only every 4 s at times, because one look at all of them takes 12 ms"), std::string::npos)
+  EXPECT_NE(reason.find("in 1 readings a network namespace was omitted"), std::string::npos) << reason;
+  EXPECT_NE(reason.find("only every 4 s at times, because reading all of them takes 12 ms"), std::string::npos)
       << reason;
 }
 
