@@ -154,7 +154,7 @@ Finding describe(const Courses& courses, std::size_t member, const Stretch& stre
   finding.evidence.back().score = shown_score(stretch.score);
   fact("median of the other nodes", stretch.others, stretch.others_usual);
   finding.sentence = fmt::format(
-      "For {} s the other nodes waited for {}: its ranks ran or waited for a cpu on {} cpus (usually {}), those of its peers on {} (usually {}), and slept instead.",
+      "For {} s the other nodes waited for {}: its ranks ran or waited for a cpu on {} cpus (usually {}), those of its peers on {} (usually {}), because these slept instead.",
       number(length), node, number(stretch.own), number(stretch.own_usual), number(stretch.others),
       number(stretch.others_usual));
   finding.runner_up = {"", "its ranks may have had more work for some time: then the waiting follows the rank, not the node"};
