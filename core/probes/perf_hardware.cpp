@@ -155,8 +155,8 @@ std::unique_ptr<Probe> open_hardware(const ProbeContext& context) {
   const Microarchitecture microarchitecture = microarchitecture_of(context.fs);
   if (microarchitecture == Microarchitecture::unknown) {
     scope.note += (scope.note.empty() ? "" : "; ") +
-                  std::string("the processor is none that our table of events knows: ") +
-                  "what the kernel calls cycles, cache misses and so on is counted";
+                  std::string("the processor is not in reveal's table of events: ") +
+                  "the kernel's generic events for cycles, cache misses and so on are counted";
   }
   std::vector<HardwareEvent> table = events_here(microarchitecture);
   const std::vector<std::string_view> dropped = drop_unimplemented(context.fs, table);

@@ -77,7 +77,7 @@ std::string as_text(const std::vector<SiteCheck>& checks, const ProbeCheck& prob
   std::string text = folded("", summary_of(probes, problems), 0, width) + "\n";
   for (const SiteCheck& check : checks) {
     text += folded(fmt::format("{:<13}{}", check.name, name_of(check.result)), check.says, kName, width);
-    if (!check.remedy.empty()) text += folded(fmt::format("{:<{}}to mend:", "", kName), check.remedy, kName + 9, width);
+    if (!check.remedy.empty()) text += folded(fmt::format("{:<{}}to fix:", "", kName), check.remedy, kName + 8, width);
   }
   std::string working;
   for (const std::string& name : probes.working) working += name + " ";

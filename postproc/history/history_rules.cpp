@@ -6,7 +6,7 @@ namespace {
 
 constexpr std::string_view kSameInput = "run it again with the same input: does it take as long as before?";
 constexpr const char* kCompareConfiguration =
-    "Look at what changed since the earlier runs: configuration and channels are listed under history in report.json.";
+    "Check the changes since the earlier runs: report.json lists configuration and channels under history.";
 
 const RegisteredRule kSlower{{
     .id = "history.slower",

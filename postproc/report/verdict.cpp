@@ -213,7 +213,7 @@ void judge(Report& report, const NotJudged& not_judged) {
                            sentence_with_cost(findings.front()));
   } else {
     verdict.status = VerdictStatus::healthy;
-    sentence = verdict.job_failed ? fmt::format("reveal saw nothing unusual on the {}; look at the program's own output.",
+    sentence = verdict.job_failed ? fmt::format("reveal saw nothing unusual on the {}; check the program's own output.",
                                                 one_node ? "node" : "nodes")
                                   : fmt::format("No problem found in {}.", span);
   }
@@ -253,7 +253,7 @@ std::string left_out_line(const Report& report) {
   parts.clear();
   if (!costless.empty()) parts.push_back(costless);
   add(effects, "consequence");
-  if (effects > 0) parts.back() += " of what is shown above";
+  if (effects > 0) parts.back() += " of the findings above";
   return joined(parts, "; ");
 }
 

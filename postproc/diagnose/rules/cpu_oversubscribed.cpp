@@ -103,7 +103,7 @@ const RegisteredRule kRule{{
     .advice =
         {"Give the pools of the program (n_jobs, num_workers, torch.set_num_threads) together no more threads than "
          "the job has cpus.",
-         "Or ask for more cpus."},
+         "Or request more cpus."},
     .verify = "process.wait_time falls to a few per cent of process.cpu_time",
     .sources = {"https://docs.kernel.org/scheduler/sched-stats.html",
                 "https://scikit-learn.org/stable/computing/parallelism.html"},

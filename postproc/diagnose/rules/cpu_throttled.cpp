@@ -126,7 +126,7 @@ const RegisteredRule kRule{{
     .advice =
         {{"Start no more threads than the quota allows (quota divided by period).", "quota_cpus"},
          {"Ask the administrators about the quota: below one cpu it slows down even a single thread.", "!quota_cpus"},
-         "In a container ask for whole cpus: docker run --cpuset-cpus instead of --cpus; in Kubernetes whole cpus with "
+         "In a container, request whole cpus: docker run --cpuset-cpus instead of --cpus; in Kubernetes whole cpus with "
          "the static cpu manager, or no cpu limit."},
     .admin_remedy = {{"cgroup.conf: ConstrainCores=yes   # give cpus, not quotas: cpu.max stays \"max\"", "job"}},
     .verify = "nr_throttled in cpu.stat of the group no longer grows",

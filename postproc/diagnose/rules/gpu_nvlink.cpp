@@ -78,7 +78,7 @@ std::vector<Finding> check_links(const RuleContext& context) {
     finding.severity = fell ? Severity::warning : Severity::notice;
     finding.confidence = fell ? Confidence::certain : Confidence::possible;
     finding.instances = down;
-    finding.impact.how = "not known: what the job moved between its GPUs was not compared";
+    finding.impact.how = "not known: the traffic between the job's GPUs was not compared";
     const auto alive = static_cast<double>(count) - static_cast<double>(fell ? down.size() : 0);
     finding.evidence.push_back(
         fact(context, "nvlink.active", gpu, "active links", alive, std::max<double>(count, expected), "count"));

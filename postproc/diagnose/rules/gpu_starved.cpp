@@ -438,7 +438,7 @@ const RegisteredRule kCollectives{{
     .user_remedy = {{"export NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET   # once: which transport, how many channels",
                      "nccl"}},
     .advice = {"Exchange less often or less at once: larger batches, gradient accumulation with no_sync(), a larger "
-               "bucket_cap_mb, sharding within a node only; and look at the findings about the network first."},
+               "bucket_cap_mb, sharding within a node only; but check the findings about the network first."},
     .verify = "gpu.power stays near its usual level while the GPUs work, and steps are shorter",
     .sources = {"https://arxiv.org/abs/2510.26008",
                 "https://pytorch.org/docs/stable/generated/torch.nn.parallel.DistributedDataParallel.html"},

@@ -80,7 +80,7 @@ std::map<std::string, Told> all_told(const RuleContext& context) {
 Finding lost_gpu(const RuleContext& context, const std::string& gpu, const Told& told, const Xid& xid) {
   Finding finding = gpu_finding(context, gpu, bad_for_jobs(context, {{"gpu_error", "yes"}}));
   finding.severity = Severity::critical;
-  finding.impact.how = "not known: what ran on the GPU then has failed";
+  finding.impact.how = "not known: the work on the GPU at that time has failed";
   finding.evidence.push_back(fact(context, "gpu.xid", gpu, "total", told.total, 0, "count"));
   finding.evidence.back().detectors = {"driver event"};
   finding.sentence =
@@ -106,7 +106,7 @@ std::vector<Finding> check_xid(const RuleContext& context) {
     if (hardware) values = bad_for_jobs(context, {{"gpu_error", "yes"}});
     Finding finding = gpu_finding(context, gpu, values);
     finding.severity = hardware ? Severity::critical : Severity::notice;
-    finding.impact.how = application || hardware ? "not known: what ran on the GPU then has usually failed"
+    finding.impact.how = application || hardware ? "not known: the work on the GPU at that time has usually failed"
                                                  : "not known: nothing was seen to fail";
     if (told.counted) finding.intervals = {context.span(told.counted->at.begin, told.counted->at.end)};
     finding.evidence.push_back(told.counted ? evidence_of(context, *told.counted)

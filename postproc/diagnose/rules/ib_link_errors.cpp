@@ -110,7 +110,7 @@ const RegisteredRule kRule{{
     .user_remedy = {{"sbatch --exclude={nodes} ...   # until the cable is replaced", "job"}},
     .admin_remedy = {"mlxlink -d {device} -p {port} -c -m   # errors, and the state of the cable's module",
                      {"ibqueryerrors   # which ports of the fabric count errors, also at the far end", "infiniband"},
-                     {"ethtool -S {interface} | grep -iE 'phy|symbol|crc'   # what the card counts", "!infiniband"},
+                     {"ethtool -S {interface} | grep -iE 'phy|symbol|crc'   # error counters of the card", "!infiniband"},
                      "Clean or replace the cable or its module; if the errors stay, the port."},
     .verify = "the counters in /sys/class/infiniband/*/ports/*/counters do not grow during a day of load",
     .sources = {"https://www.kernel.org/doc/Documentation/ABI/stable/sysfs-class-infiniband",

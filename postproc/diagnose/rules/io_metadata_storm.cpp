@@ -206,7 +206,7 @@ const RegisteredRule kRule{{
                    {"min_per_data", 5, "ratio", "least number of them per data request"},
                    {"min_waiting", 0.3, "requests", "least number of them in progress on average"},
                    {"min_seconds", 10, "s", "shortest interval"},
-                   {"start_seconds", 120, "s", "a storm that ends this early is part of the job's start: a remark only"},
+                   {"start_seconds", 120, "s", "a burst that ends this early is part of the job's start: a remark only"},
                    kMinScore,
                    kMinLostSeconds,
                    kMinLostPercent},

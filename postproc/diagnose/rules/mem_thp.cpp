@@ -191,7 +191,7 @@ std::vector<Finding> check_none(const RuleContext& context) {
   Finding finding = finding_at(context, whole, {{enabled == "never" ? "never" : "madvise", "yes"}});
   finding.severity = Severity::info;
   finding.confidence = Confidence::possible;
-  finding.impact.how = "not known: page walks were not counted, and only a run with huge pages shows what they cost";
+  finding.impact.how = "not known: page walks were not counted, and only a run with huge pages shows their cost";
   finding.evidence = {{.metric = heap->metric,
                        .instance = "",
                        .node = context.telemetry.node,

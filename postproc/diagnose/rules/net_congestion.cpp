@@ -99,7 +99,7 @@ const RegisteredRule kRule{{
     .id = "net.congestion",
     .title = "A network port limits the job's traffic",
     .looks_for = "Intervals in which segments arrived out of order (tcpext.TCPOFOQueue) while the port received at an "
-                 "even rate (net.rx_bytes), well below what it reached before.",
+                 "even rate (net.rx_bytes), well below its earlier rate.",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::network,
     .order = 65,

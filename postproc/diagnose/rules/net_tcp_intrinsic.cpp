@@ -174,7 +174,7 @@ const RegisteredRule kRule{{
                     "segments sent again that had arrived already: sent too early"},
                    {"max_recovery_share", 0.55, "ratio",
                     "recoveries per segment sent again, from which it is random loss"},
-                   {"min_correlation", 0.6, "ratio", "correlation with what is sent, per second: bursts"}},
+                   {"min_correlation", 0.6, "ratio", "correlation with the segments sent, per second: bursts"}},
     .user_remedy =
         {"nstat -az | grep -E 'TcpRetransSegs|TCPDSACKRecv|TCPSackRecovery'   # on {nodes}, while a job runs"},
     .advice = {"No repair is needed. Fewer simultaneous connections, or RDMA instead of sockets, reduce them."},

@@ -184,7 +184,7 @@ const RegisteredJobRule kRule(
                         "ibstat | grep -E \"^CA|Rate|State\"   # on {nodes} and on another node"},
         .admin_remedy = {"mlxlink -d {device} -p {port}   # the link's best state, and the reason for its present one",
                          {"scontrol update nodename={nodes} state=drain reason=fabric", "job"},
-                         "Reseat, clean or replace the cable; look at the switch port; compare the firmware of nodes."},
+                         "Reseat, clean or replace the cable; check the switch port; compare the firmware of nodes."},
         .verify = "the rate is that of the other nodes and ib_write_bw reaches it",
         .sources = {"https://www.kernel.org/doc/Documentation/ABI/stable/sysfs-class-infiniband"},
         .check = check_node,
