@@ -107,9 +107,9 @@ void describe(CLI::App& app, CommandLine& line) {
   app.add_option("--output", collect.output, "Trace file to write; FILE.part during the recording");
   app.add_option("--node", collect.header.node, "Name of this node (default: SLURMD_NODENAME, else the host name)");
   app.add_option("--interval", line.interval, "Time between samples, at least 10ms (default 100ms)");
-  app.add_option(
-      "--job", collect.job,
-      "Processes to measure: pid:N: those under N; run:DIR: those under the launchers DIR/rank.PID; slurm:ID: the steps of that job");
+  app.add_option("--job", collect.job,
+                 "Processes to measure: pid:N: those under N; run:DIR: those under the launchers DIR/rank.PID; "
+                 "slurm:ID: the steps of that job");
   app.add_option("--duration", line.duration, "Stop after this time, for example 60s (default: at the end of the job)");
   app.add_option("--probes", line.probes, "Probes to run, separated by commas (default: all)");
   app.add_flag("--stack", collect.stack, "Count calls into CUDA, NCCL, gloo, MPI and PyTorch (needs root)");
@@ -124,18 +124,21 @@ void describe(CLI::App& app, CommandLine& line) {
   app.add_option("--command", collect.header.command, "Name of the program of the job");
   app.add_option("--run-key", collect.header.run_key,
                  "Key for the comparison with earlier runs: a hash of program and arguments, or name:TEXT");
-  app.add_option("--max-bytes", collect.max_bytes,
-                 "Stop writing rows when the trace reaches this size (default: 4 GiB, a week of 1,000 channels; 0: never)");
   app.add_option(
-      "--retain", line.retain,
-      "Rows to keep: full (default), rolling=30min (at least the last 30 minutes: a recording of weeks takes no more disk space than one of an hour), or summary (one row per minute, made at the end)");
+      "--max-bytes", collect.max_bytes,
+      "Stop writing rows when the trace reaches this size (default: 4 GiB, a week of 1,000 channels; 0: never)");
+  app.add_option("--retain", line.retain,
+                 "Rows to keep: full (default), rolling=30min (at least the last 30 minutes: a recording of weeks "
+                 "takes no more disk space than one of an hour), or summary (one row per minute, made at the end)");
   const std::string plugin = "By the Slurm plug-in";
   app.add_option("--spool", line.broker.spool, "Record below this directory and deliver at the end")->group(plugin);
-  app.add_option("--lock-fd", line.broker.lock_fd, "File descriptor of the lock, held until the node has finished")->group(plugin);
+  app.add_option("--lock-fd", line.broker.lock_fd, "File descriptor of the lock, held until the node has finished")
+      ->group(plugin);
   app.add_option("--uid", line.broker.uid, "The job's user")->group(plugin);
   app.add_option("--gid", line.broker.gid, "The job's group")->group(plugin);
   app.add_option("--config", line.broker.config, "The site's reveal.conf")->group(plugin);
-  app.add_flag("--orphan", line.broker.orphan, "Record nothing; deliver the files of a killed collector")->group(plugin);
+  app.add_flag("--orphan", line.broker.orphan, "Record nothing; deliver the files of a killed collector")
+      ->group(plugin);
   app.add_option("--disable-file", line.broker.disable_file, "Stop when this file appears")->group(plugin);
   app.add_flag("--list-probes", line.list, "Print the probes and their metrics, and exit");
   app.add_flag("--check", line.check, "Open all probes once, print whether each works here, and exit");
@@ -159,7 +162,8 @@ void describe(CLI::App& app, CommandLine& line) {
       "                                             # event), unit (count, bytes, ns), file, and the word before\n"
       "                                             # the number if it is not the first; always recorded\n"
       "  fs.read counter bytes /proc/fs/stats read:4  # the fourth number behind that word\n"
-      "A probe without a selected metric reads nothing. --list-probes prints the names; `reveal prune` writes such a\nfile. The cost of reveal itself is always recorded.");
+      "A probe without a selected metric reads nothing. --list-probes prints the names; `reveal prune` writes such "
+      "a\nfile. The cost of reveal itself is always recorded.");
 }
 
 std::optional<std::string> near_option(const CLI::App& app, const std::string& word) {

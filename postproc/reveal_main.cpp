@@ -70,7 +70,8 @@ int guarded(int failure, const std::function<int()>& work) {
 }
 
 int run(int argc, char** argv) {
-  CLI::App app{"Finds the causes that silently slowed a job down, from the traces that reveal-run or srun --reveal recorded."};
+  CLI::App app{
+      "Finds the causes that silently slowed a job down, from the traces that reveal-run or srun --reveal recorded."};
   app.name("reveal");
   app.set_version_flag("-V,--version", std::string("reveal ") + REVEAL_VERSION);
   app.require_subcommand(1);

@@ -123,7 +123,8 @@ static void say_breaker(const struct Settings* settings, int run, const char* no
   if (marker < 0) return;
   close(marker);
   slurm_info(
-      "reveal: %s: %d collectors crashed within a day, so no collector starts on this node; to allow new starts: " REVEAL_JANITOR " --reset-breaker %s",
+      "reveal: %s: %d collectors crashed within a day, so no collector starts on this node; to allow new "
+      "starts: " REVEAL_JANITOR " --reset-breaker %s",
       node, kCrashesThatOpen, settings->spool);
 }
 
@@ -236,8 +237,8 @@ int stop_collector(const struct Settings* settings, uint32_t job, const char* no
   const int run = open_run(settings, take_what_is_there, &why);
   if (run < 0) {
     if (errno != ENOENT) {  // else nothing was ever started here
-      slurm_info("reveal: job %u: %s: %s: %s; a running collector ends with the job's extern step", job,
-                 node, settings->spool, why);
+      slurm_info("reveal: job %u: %s: %s: %s; a running collector ends with the job's extern step", job, node,
+                 settings->spool, why);
     }
     return -1;
   }

@@ -51,8 +51,8 @@ static void complain_to_user(const char* text) {
   char message[256];
   if (request.complained) return;
   if (!is_empty(text) && is_empty(plain(text))) {
-    snprintf(message, sizeof message, "reveal: \"%.20s%s\" is not a list of key=value; --reveal is used without it", text,
-             strlen(text) > 20 ? "..." : "");
+    snprintf(message, sizeof message, "reveal: \"%.20s%s\" is not a list of key=value; --reveal is used without it",
+             text, strlen(text) > 20 ? "..." : "");
   } else if (!request_problem(plain(text), message, sizeof message)) {
     return;
   }

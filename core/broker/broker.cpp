@@ -270,8 +270,7 @@ class Broker {
       }
       if (answered) signals_.wait(100ms);
     }
-    if (!child.status())
-      say(LOG_WARNING, options_, "the delivery did not end in time; the rest stays in the spool");
+    if (!child.status()) say(LOG_WARNING, options_, "the delivery did not end in time; the rest stays in the spool");
     child.signal_group(SIGKILL);
     static_cast<void>(wait_for(child, signals_, kKillLimit));
     ::close(ready[0]);

@@ -14,7 +14,8 @@ using enum Microarchitecture;
 constexpr MetricHelp kTraffic[] = {
     {"platform.memory_read", "Bytes that the memory controllers read."},
     {"platform.memory_written", "Bytes that the memory controllers wrote."},
-    {"platform.memory_traffic", "Bytes that the memory channels moved, if reads and writes are not counted separately."},
+    {"platform.memory_traffic",
+     "Bytes that the memory channels moved, if reads and writes are not counted separately."},
 };
 constexpr MetricHelp kEnergy[] = {
     {"platform.energy_package", "Energy of the processor package."},

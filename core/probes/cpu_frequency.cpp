@@ -112,13 +112,14 @@ const RegisteredProbe now{{.name = "cpu_frequency",
                            .open = open_now,
                            .period_on = now_period,
                            .remedy = kRemedy}};
-const RegisteredProbe limits{{.name = "cpu_frequency_limits",
-                              .help = "Lowest and highest allowed clock of each cpu; power or thermal capping lowers them",
-                              .period = 10s,
-                              .families = kLimitFamilies,
-                              .open = open_limits,
-                              .period_on = limits_period,
-                              .remedy = kRemedy}};
+const RegisteredProbe limits{
+    {.name = "cpu_frequency_limits",
+     .help = "Lowest and highest allowed clock of each cpu; power or thermal capping lowers them",
+     .period = 10s,
+     .families = kLimitFamilies,
+     .open = open_limits,
+     .period_on = limits_period,
+     .remedy = kRemedy}};
 
 }  // namespace
 }  // namespace reveal::probes::cpu_frequency

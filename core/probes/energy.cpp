@@ -88,15 +88,14 @@ std::unique_ptr<Probe> open_energy(const ProbeContext& context) {
   return std::make_unique<EnergyProbe>(context);
 }
 
-const RegisteredProbe entry{
-    {.name = "energy",
-     .help = "Energy used by packages, cores and memory",
-     .period = 1s,
-     .families = kFamilies,
-     .open = open_energy,
-     .remedy =
-         "hardware only; admin: chmod a+r /sys/class/powercap/*/energy_uj, if its side channel (CVE-2020-8694) is acceptable here",
-     .privilege = "root, since Linux 5.10"}};
+const RegisteredProbe entry{{.name = "energy",
+                             .help = "Energy used by packages, cores and memory",
+                             .period = 1s,
+                             .families = kFamilies,
+                             .open = open_energy,
+                             .remedy = "hardware only; admin: chmod a+r /sys/class/powercap/*/energy_uj, if its side "
+                                       "channel (CVE-2020-8694) is acceptable here",
+                             .privilege = "root, since Linux 5.10"}};
 
 }  // namespace
 }  // namespace reveal::probes::energy

@@ -93,8 +93,7 @@ class FileSystemProbe final : public Probe {
     if (points_[0].empty() && points_[1].empty() && !context.fs.recorded()) {
       throw Unavailable("the mounts of this host cannot be read");
     }
-    if (local_.state() == WorkerProcess::State::lost)
-      throw Unavailable("no child process could be started to read it");
+    if (local_.state() == WorkerProcess::State::lost) throw Unavailable("no child process could be started to read it");
     for (std::size_t i = 0; i < families_.size(); ++i) families_[i] = &context.family(kFamilies[i]);
   }
 

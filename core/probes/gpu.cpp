@@ -26,7 +26,8 @@ constexpr std::chrono::milliseconds kForTheStart{1500};
 constexpr std::chrono::milliseconds kForTheEnd{500};
 
 constexpr MetricHelp kUtilization[] = {
-    {"gpu.utilization", "Part of the time in which a kernel ran on the GPU; like all metrics of this probe, of the previous second."},
+    {"gpu.utilization",
+     "Part of the time in which a kernel ran on the GPU; like all metrics of this probe, of the previous second."},
     {"gpu.memory_utilization", "Part of the time in which its memory was read or written."},
 };
 constexpr MetricHelp kMemory[] = {
@@ -104,8 +105,8 @@ constexpr FamilyTable kFamilies[] = {
     {"gpu/clocks", Kind::gauge, Unit::hertz, Scope::device, Subsystem::gpu, "Clocks of GPUs", kSource, kClocks},
     {"gpu/reasons", Kind::state, Unit::count, Scope::device, Subsystem::gpu, "Reasons that limit the clocks of GPUs",
      kSource, kReasons},
-    {"gpu/violations", Kind::counter, Unit::nanoseconds, Scope::device, Subsystem::gpu, "Time in which GPUs were slowed down",
-     kSource, kViolations},
+    {"gpu/violations", Kind::counter, Unit::nanoseconds, Scope::device, Subsystem::gpu,
+     "Time in which GPUs were slowed down", kSource, kViolations},
     {"gpu/traffic", Kind::counter, Unit::bytes, Scope::device, Subsystem::gpu, "Traffic of GPUs", kSource, kTraffic},
     {"gpu/xids", Kind::event, Unit::count, Scope::device, Subsystem::gpu, "Critical errors of GPUs", kSource, kXids},
     {"gpu/temperatures", Kind::gauge, Unit::celsius, Scope::device, Subsystem::gpu, "Temperatures of GPUs", kSource,
@@ -501,7 +502,8 @@ std::unique_ptr<Probe> open_gpu(const ProbeContext& context) {
 
 const RegisteredProbe entry{
     {.name = "gpu",
-     .help = "NVIDIA GPUs of the job: utilisation, memory, power, clocks, traffic each second; errors and links every 10 s",
+     .help =
+         "NVIDIA GPUs of the job: utilisation, memory, power, clocks, traffic each second; errors and links every 10 s",
      .period = 1s,
      .may_block = true,
      .families = kFamilies,

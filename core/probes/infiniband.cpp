@@ -22,7 +22,8 @@ constexpr std::chrono::nanoseconds kErrorPeriod = 10s;  // each of them is a com
 constexpr std::chrono::nanoseconds kPatience = 5s;
 
 constexpr MetricHelp kBytes[] = {
-    {"ib.rcv_bytes", "Bytes the port received for the whole node; like all metrics of this probe, of the previous row."},
+    {"ib.rcv_bytes",
+     "Bytes the port received for the whole node; like all metrics of this probe, of the previous row."},
     {"ib.xmit_bytes", "Bytes the port sent."},
 };
 constexpr MetricHelp kPackets[] = {
@@ -36,7 +37,8 @@ constexpr MetricHelp kErrors[] = {
     {"ib.link_error_recovery", "Times the link recovered from an error by training again."},
     {"ib.symbol_error", "Errors of the physical link."},
     {"ib.rcv_errors", "Packets received with an error."},
-    {"ib.rcv_remote_physical_errors", "Packets received that were already marked bad, because of a fault of another link."},
+    {"ib.rcv_remote_physical_errors",
+     "Packets received that were already marked bad, because of a fault of another link."},
     {"ib.rcv_switch_relay_errors", "Packets received that could not be forwarded."},
     {"ib.rcv_constraint_errors", "Packets received and refused, for example because of their partition."},
     {"ib.xmit_discards", "Packets dropped before sending: the port was down, or they waited too long."},
@@ -46,7 +48,8 @@ constexpr MetricHelp kErrors[] = {
     {"ib.vl15_dropped", "Management packets dropped for lack of a buffer."},
 };
 constexpr MetricHelp kTransport[] = {
-    {"rdma.<counter>", "Counters with the driver's names: rdma.packet_seq_err, rdma.out_of_sequence, rdma.np_cnp_sent, ..."}};
+    {"rdma.<counter>",
+     "Counters with the driver's names: rdma.packet_seq_err, rdma.out_of_sequence, rdma.np_cnp_sent, ..."}};
 constexpr MetricHelp kTransportBytes[] = {
     {"rdma.<counter>", "Bytes, if the driver counts them: rdma.tx_bytes, rdma.rx_bytes, ..."}};
 
@@ -236,7 +239,8 @@ class InfinibandProbe final : public Probe {
       }
     }
     if (ports == 0) throw Unavailable("this host has no InfiniBand or RoCE adapter (/sys/class/infiniband)");
-    if (child_.state() == WorkerProcess::State::lost) throw Unavailable("no child process could be started to query it");
+    if (child_.state() == WorkerProcess::State::lost)
+      throw Unavailable("no child process could be started to query it");
     for (std::size_t i = 0; i < families_.size(); ++i) {
       families_[i] =
           i == errors ? &context.sink.add_family(kFamilies[i], error_period_) : &context.family(kFamilies[i]);

@@ -31,7 +31,8 @@ constexpr MetricHelp kCpus[] = {
     {"job.cpus_owned", "Cpus of the job's cpuset; without a cpuset, cpus of the node."},
 };
 constexpr MetricHelp kAllowed[] = {
-    {"job.cpu_allowed", "1 if a process of the job may run on this cpu; missing if the job may run on only some of many cpus."}};
+    {"job.cpu_allowed",
+     "1 if a process of the job may run on this cpu; missing if the job may run on only some of many cpus."}};
 
 constexpr FamilyTable kJobFamilies[] = {
     {"job/cpu", Kind::counter, Unit::nanoseconds, Scope::job, Subsystem::process, "CPU time and waiting of the job",

@@ -19,7 +19,8 @@ constexpr std::int64_t kNoLimit = std::int64_t{1} << 60;  // version 1 says "non
 
 constexpr MetricHelp kMemory[] = {
     {"group.memory", "Memory charged to the group, page cache included."},
-    {"group.memory_limit", "Memory limit of the group, above which the kernel kills one of its processes; missing without a limit."},
+    {"group.memory_limit",
+     "Memory limit of the group, above which the kernel kills one of its processes; missing without a limit."},
     {"group.memory_soft_limit", "Soft limit, above which the kernel slows the group down; missing without a limit."},
     {"group.memory_peak", "Most memory charged so far."},
     {"group.swap", "Swap charged to the group."},
@@ -36,7 +37,8 @@ constexpr MetricHelp kTasks[] = {
     {"group.tasks", "Processes and threads of the group."},
     {"group.tasks_limit", "Limit of processes and threads; missing without a limit."},
 };
-constexpr MetricHelp kCpu[] = {{"group.cpu_quota", "CPU time that the group may use per second; missing without a limit."}};
+constexpr MetricHelp kCpu[] = {
+    {"group.cpu_quota", "CPU time that the group may use per second; missing without a limit."}};
 
 constexpr FamilyTable kFamilies[] = {
     {"job/group_memory", Kind::gauge, Unit::bytes, Scope::cgroup, Subsystem::memory,

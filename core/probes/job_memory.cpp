@@ -36,10 +36,10 @@ constexpr MetricHelp kPlaces[] = {
 constexpr FamilyTable kFamilies[] = {
     {"job/memory", Kind::gauge, Unit::bytes, Scope::cgroup, Subsystem::memory, "What the job's memory is made of",
      "memory.stat", kMemory},
-    {"job/memory_events", Kind::counter, Unit::count, Scope::cgroup, Subsystem::memory,
-     "Events of the job's memory", "memory.stat", kEvents},
-    {"job/memory_numa", Kind::gauge, Unit::bytes, Scope::numa, Subsystem::memory,
-     "Memory of the job by NUMA node", "memory.numa_stat", kPlaces},
+    {"job/memory_events", Kind::counter, Unit::count, Scope::cgroup, Subsystem::memory, "Events of the job's memory",
+     "memory.stat", kEvents},
+    {"job/memory_numa", Kind::gauge, Unit::bytes, Scope::numa, Subsystem::memory, "Memory of the job by NUMA node",
+     "memory.numa_stat", kPlaces},
 };
 
 // What has a name of its own, and what version 1 calls otherwise.

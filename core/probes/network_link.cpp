@@ -27,7 +27,8 @@ namespace {
 constexpr std::string_view kFolder = "/sys/class/net";
 constexpr std::size_t kMostInterfaces = 32;
 
-constexpr MetricHelp kSpeed[] = {{"net.speed", "Bits per second of the link; like all metrics of this probe, read in the previous row."}};
+constexpr MetricHelp kSpeed[] = {
+    {"net.speed", "Bits per second of the link; like all metrics of this probe, read in the previous row."}};
 constexpr MetricHelp kFrames[] = {
     {"net.rx_pause", "Pause frames received, of all priorities: requests to stop sending (not requests to resume)."},
     {"net.tx_pause", "Pause frames sent."},
@@ -238,7 +239,8 @@ class NetworkLinkProbe final : public Probe {
     };
     const auto devices = static_cast<std::size_t>(std::count_if(names.begin(), names.end(), has_device));
     if (devices == 0) throw Unavailable("no network interface here belongs to a hardware device");
-    if (child_.state() == WorkerProcess::State::lost) throw Unavailable("no child process could be started to query it");
+    if (child_.state() == WorkerProcess::State::lost)
+      throw Unavailable("no child process could be started to query it");
     for (std::size_t i = 0; i < families_.size(); ++i) {
       families_[i] = &context.family(kFamilies[i]);
       families_[i]->expect((devices + 1) * kFamilies[i].metrics.size());

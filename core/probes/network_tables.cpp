@@ -15,7 +15,8 @@ namespace reveal::probes::network_tables {
 namespace {
 
 constexpr MetricHelp kCounters[] = {
-    {"arp_cache.table_fulls", "Neighbours refused because the table was full: net.ipv4.neigh.default.gc_thresh3 is too small."},
+    {"arp_cache.table_fulls",
+     "Neighbours refused because the table was full: net.ipv4.neigh.default.gc_thresh3 is too small."},
     {"arp_cache.forced_gc_runs", "Times the table was cleaned because it was nearly full."},
     {"arp_cache.unresolved_discards", "Packets dropped because their neighbour did not answer."},
     {"arp_cache.<column>", "Other columns, with the kernel's names."},

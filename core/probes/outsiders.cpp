@@ -20,12 +20,13 @@
 namespace reveal::probes::outsiders {
 namespace {
 
-constexpr MetricHelp kMetrics[] = {
-    {"outsider.processes",
-     "Processes outside the job that used 5 % of a cpu or more since the previous scan: those of the recording user, or of all users if root records. Events name them."}};
+constexpr MetricHelp kMetrics[] = {{"outsider.processes",
+                                    "Processes outside the job that used 5 % of a cpu or more since the previous scan: "
+                                    "those of the recording user, or of all users if root records. Events name them."}};
 constexpr MetricHelp kTimes[] = {
     {"outsider.cpu_time",
-     "CPU time on the job's cpus of processes outside the job, by their control groups: services, jobs, kernel or others. It is a lower bound: processes that began and ended between two scans are not included."}};
+     "CPU time on the job's cpus of processes outside the job, by their control groups: services, jobs, kernel or "
+     "others. It is a lower bound: processes that began and ended between two scans are not included."}};
 constexpr FamilyTable kFamilies[] = {
     {"process/outsiders", Kind::state, Unit::count, Scope::node, Subsystem::cpu, "Busy processes outside the job",
      "/proc/PID/stat", kMetrics},

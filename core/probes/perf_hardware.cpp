@@ -34,7 +34,8 @@ constexpr MetricHelp kEvents[] = {
      "Cycles in which no instruction could be executed; the definition differs between processors."},
 };
 constexpr MetricHelp kShares[] = {
-    {"pmu.counted", "Share of the time in which a group of these counters was active; values are scaled up accordingly."}};
+    {"pmu.counted",
+     "Share of the time in which a group of these counters was active; values are scaled up accordingly."}};
 constexpr FamilyTable kFamilies[] = {
     {"pmu/events", Kind::counter, Unit::count, Scope::job, Subsystem::cpu, "Events counted by the processors",
      "perf_event_open", kEvents},
@@ -154,8 +155,7 @@ std::unique_ptr<Probe> open_hardware(const ProbeContext& context) {
   if (!trial.fd) throw Unavailable(why_not_counted(trial.error, perf_event_paranoid(context.fs)));
   const Microarchitecture microarchitecture = microarchitecture_of(context.fs);
   if (microarchitecture == Microarchitecture::unknown) {
-    scope.note += (scope.note.empty() ? "" : "; ") +
-                  std::string("the processor is not in reveal's table of events: ") +
+    scope.note += (scope.note.empty() ? "" : "; ") + std::string("the processor is not in reveal's table of events: ") +
                   "the kernel's generic events for cycles, cache misses and so on are counted";
   }
   std::vector<HardwareEvent> table = events_here(microarchitecture);

@@ -25,7 +25,8 @@ constexpr double kFirstGuess = 20.0 / 4096;  // ns per byte
 constexpr std::string_view kNodes = "/sys/devices/system/node";
 
 constexpr MetricHelp kBytes[] = {
-    {"process.numa_bytes", "Private memory of the process on one NUMA node (instance \"rank0/node1\"), of the previous row."}};
+    {"process.numa_bytes",
+     "Private memory of the process on one NUMA node (instance \"rank0/node1\"), of the previous row."}};
 constexpr MetricHelp kWalk[] = {{"process.numa_walk", "Time the kernel needed to answer."}};
 constexpr FamilyTable kFamilies[] = {
     {"process/numa", Kind::gauge, Unit::bytes, Scope::process, Subsystem::memory,

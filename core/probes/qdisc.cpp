@@ -24,7 +24,8 @@ namespace {
 
 constexpr MetricHelp kQdiscCounts[] = {
     {"net.qdisc_drops",
-     "Packets dropped from the queue of the interface before they were sent; like all metrics of this probe, of the previous row."},
+     "Packets dropped from the queue of the interface before they were sent; like all metrics of this probe, of the "
+     "previous row."},
     {"net.qdisc_overlimits", "Times the queue was over its limit or its rate."},
     {"net.qdisc_requeues", "Packets put back because the driver's queue was full."},
 };
@@ -87,7 +88,8 @@ class QdiscProbe final : public Probe {
     constexpr std::chrono::milliseconds kForTheStart{500};
     child_.ask("queues");
     first_ = child_.answer_within(kForTheStart);
-    if (child_.state() == WorkerProcess::State::lost) throw Unavailable("no child process could be started to query it");
+    if (child_.state() == WorkerProcess::State::lost)
+      throw Unavailable("no child process could be started to query it");
     if (child_.state() == WorkerProcess::State::idle && first_.find_first_not_of('\n') == std::string::npos) {
       throw Unavailable("no interface has a queue, or the kernel does not report it");
     }

@@ -136,7 +136,8 @@ class RdmaQueuesProbe final : public Probe {
     constexpr std::chrono::milliseconds kForTheStart{500};
     ask();
     first_ = child_.answer_within(kForTheStart);
-    if (child_.state() == WorkerProcess::State::lost) throw Unavailable("no child process could be started to query it");
+    if (child_.state() == WorkerProcess::State::lost)
+      throw Unavailable("no child process could be started to query it");
     if (std::string_view words = first_; cut_word(words) == "gap") {
       skip_words(words, 2);
       throw Unavailable("the kernel does not report queue pairs (" + std::string(without_blanks(words)) + ')');
@@ -162,7 +163,8 @@ class RdmaQueuesProbe final : public Probe {
     if (hangs_) add("an adapter does not answer");
     if (of_nobody_ > 0) {
       add("the owner of up to " + std::to_string(of_nobody_) +
-          " queue pairs on one device is not known (their threads have ended, or are in a container's own pid namespace)");
+          " queue pairs on one device is not known (their threads have ended, or are in a container's own pid "
+          "namespace)");
     }
     if (left_out_) add("only the first " + std::to_string(kMostPlaces) + " pairs of a process and a device have rows");
     if (longest_pause_ns_ > period_.count()) {

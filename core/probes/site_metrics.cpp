@@ -120,7 +120,8 @@ class SiteProbe final : public Probe {
     const std::string_view path = next_word(rest);
     const std::string_view place_word = next_word(rest);
     if (path.empty() || !next_word(rest).empty()) {
-      throw Error(place + ": expected NAME KIND UNIT FILE, and the word before the number if it is not the first number");
+      throw Error(place +
+                  ": expected NAME KIND UNIT FILE, and the word before the number if it is not the first number");
     }
     const auto named_so = [&](const Metric& metric) { return metric.name == name; };
     if (is_ours(name) || std::any_of(metrics_.begin(), metrics_.end(), named_so)) {

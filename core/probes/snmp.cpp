@@ -24,8 +24,7 @@ constexpr MetricHelp kSnmp[] = {
 constexpr MetricHelp kLevels[] = {{"tcp.CurrEstab", "Connections established now."},
                                   {"mptcpext.MPCurrEstab", "Multipath TCP connections established now."}};
 constexpr MetricHelp kNetstat[] = {
-    {"tcpext.TCPOFOQueue",
-     "Segments received before an earlier one: packets were lost or reordered on the way."},
+    {"tcpext.TCPOFOQueue", "Segments received before an earlier one: packets were lost or reordered on the way."},
     {"tcpext.TCPTimeouts", "Retransmission timeouts."},
     {"tcpext.<Field>", "Other fields, with the names of Linux."},
     {"ipext.<Field>", "Packets and bytes by kind."},

@@ -25,7 +25,8 @@ constexpr MetricHelp kBacklog[] = {
     {"softnet.backlog", "Packets waiting in this cpu's backlog (Linux 5.14)."},
     {"softnet.backlog_<summary>", "On more than 64 cpus: spread, min and max over them."},
 };
-constexpr MetricHelp kCountPlaces[] = {{"softnet.<count>_max_cpu", "On more than 64 cpus: the cpu with the highest value."}};
+constexpr MetricHelp kCountPlaces[] = {
+    {"softnet.<count>_max_cpu", "On more than 64 cpus: the cpu with the highest value."}};
 constexpr MetricHelp kBacklogPlaces[] = {
     {"softnet.backlog_<extreme>_cpu", "On more than 64 cpus: the cpus with the shortest and the longest backlog."}};
 constexpr FamilyTable kFamilies[] = {

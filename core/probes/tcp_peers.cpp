@@ -26,7 +26,8 @@ constexpr std::string_view kSource = "sock_diag: INET_DIAG_INFO";
 
 constexpr MetricHelp kPeerSegments[] = {
     {"tcp.peer.retransmits",
-     "Segments sent again to this peer. All tcp.peer.* cover connections of at least one second, as of the previous row; \"others\" is the sum of the peers without own rows."},
+     "Segments sent again to this peer. All tcp.peer.* cover connections of at least one second, as of the previous "
+     "row; \"others\" is the sum of the peers without own rows."},
     {"tcp.peer.out_of_order",
      "Segments from it that came before one it had sent earlier: some were lost on the way "
      "here."},
@@ -59,7 +60,8 @@ constexpr MetricHelp kPeerWindows[] = {
     {"tcp.peer.lost", "Segments currently considered lost."},
     {"tcp.peer.connections", "Connections."},
 };
-constexpr MetricHelp kPeerRates[] = {{"tcp.peer.delivery_rate", "Bytes per second that the path to the peer delivered."}};
+constexpr MetricHelp kPeerRates[] = {
+    {"tcp.peer.delivery_rate", "Bytes per second that the path to the peer delivered."}};
 
 constexpr Subsystem kNetwork = Subsystem::network;
 constexpr FamilyTable kPeerFamilies[] = {
@@ -273,7 +275,8 @@ class TcpPeersProbe final : public Probe {
       add("connections of " + std::to_string(unreadable_) +
           " processes cannot be distinguished from those of others: their descriptors cannot be read");
     }
-    if (left_out_) add("only the connections of the job's first " + std::to_string(kMostProcesses) + " processes are measured");
+    if (left_out_)
+      add("only the connections of the job's first " + std::to_string(kMostProcesses) + " processes are measured");
     if (overflowed_) add("only " + std::to_string(TcpPeers::kMostSockets) + " connections are measured");
     if (not_entered_ > 0) {
       add("in " + std::to_string(not_entered_) +

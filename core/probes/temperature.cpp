@@ -19,7 +19,8 @@ constexpr std::string_view kFolder = "/sys/class/hwmon";
 constexpr std::array<std::string_view, 6> kDrivers = {"coretemp", "k10temp",     "k8temp",
                                                       "zenpower", "cpu_thermal", "soc_thermal"};
 
-constexpr MetricHelp kPackages[] = {{"temperature.package", "Temperature of a package or die; the instance is its sensor."}};
+constexpr MetricHelp kPackages[] = {
+    {"temperature.package", "Temperature of a package or die; the instance is its sensor."}};
 constexpr MetricHelp kCores[] = {
     {"temperature.core", "Temperature of a core; on more than 64 cores their mean."},
     {"temperature.core_<summary>", "On more than 64 cores: spread, min and max over them."},

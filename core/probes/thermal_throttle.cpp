@@ -24,7 +24,8 @@ constexpr MetricHelp kCoreTimes[] = {
     {"throttle.core_time_<summary>", "On more than 64 cores: spread and max over them."},
 };
 constexpr MetricHelp kPlaces[] = {{"throttle.core_count_max_cpu", "On more than 64 cores: the hottest core."}};
-constexpr MetricHelp kTimePlaces[] = {{"throttle.core_time_max_cpu", "On more than 64 cores: the core slowed down most."}};
+constexpr MetricHelp kTimePlaces[] = {
+    {"throttle.core_time_max_cpu", "On more than 64 cores: the core slowed down most."}};
 constexpr MetricHelp kPackageCounts[] = {{"throttle.package_count", "Times a whole package was too hot."}};
 constexpr MetricHelp kPackageTimes[] = {
     {"throttle.package_time", "Time a whole package was slowed down because of its heat (Linux 5.10)."}};

@@ -57,9 +57,11 @@ inline constexpr ConfigSection kConfigSections[] = {
      "Rules are set by their id; `reveal rules` prints all of them with their thresholds."},
     {"gpu", ConfigOwner::site, "", "Access of the collector to the GPUs of a node."},
     {"slurm", ConfigOwner::site, "",
-     "Settings of jobs started with --reveal. They are read as root on the nodes, from the site's file only. Settings of the plugin itself (selection of jobs, place of the spool) follow its name in plugstack.conf."},
+     "Settings of jobs started with --reveal. They are read as root on the nodes, from the site's file only. Settings "
+     "of the plugin itself (selection of jobs, place of the spool) follow its name in plugstack.conf."},
     {"mail", ConfigOwner::site, "",
-     "The report by mail: to the address that the user gave to Slurm (--mail-user), otherwise to USER@domain, and to the admins; never to an address from a file that a user can write."},
+     "The report by mail: to the address that the user gave to Slurm (--mail-user), otherwise to USER@domain, and to "
+     "the admins; never to an address from a file that a user can write."},
 };
 
 inline constexpr ConfigKey kConfigKeys[] = {
@@ -70,7 +72,8 @@ inline constexpr ConfigKey kConfigKeys[] = {
     {"run", "interval", ConfigForm::time, "100ms", "Time between samples", "10ms", "60s"},
     {"run", "mail", ConfigForm::text, "", "Send the report to this address"},
     {"run", "probes", ConfigForm::names, "", "Only these probes (`reveal probes` lists them). Default: all"},
-    {"run", "metrics", ConfigForm::readable, "", "Record only the metrics in this file (`reveal-collect --help` describes it)"},
+    {"run", "metrics", ConfigForm::readable, "",
+     "Record only the metrics in this file (`reveal-collect --help` describes it)"},
     {"run", "retain", ConfigForm::retention, "full",
      "Rows to keep: full, rolling=30min (the last 30 minutes), summary (one row per minute, after the report)"},
     {"run", "name", ConfigForm::text, "", "Compare with earlier runs of this name. Default: of the same command"},
@@ -80,13 +83,15 @@ inline constexpr ConfigKey kConfigKeys[] = {
      "root, or CAP_BPF and CAP_PERFMON; it takes about a microsecond per call and at most .5 % of the cpu time"},
     {"run", "report", ConfigForm::truth, "true", "Analyse the run and print the report when it ends"},
     {"run", "report_limit", ConfigForm::time, "20s",
-     "Longest time from the end of the command to the prompt: for closing and copying the trace and for the report", "1s", "24h"},
+     "Longest time from the end of the command to the prompt: for closing and copying the trace and for the report",
+     "1s", "24h"},
     {"run", "quiet", ConfigForm::truth, "false", "Print nothing, neither the report nor warnings"},
 
     {"report", "pipeline", ConfigForm::text, "reveal",
      "Detectors: \"reveal\", or \"paper\" for the literal method of arXiv 2510.26008"},
     {"report", "history", ConfigForm::truth, "true",
-     "Compare each run with earlier runs of the same command and shape: with run.json in their directories, found through an index in the user's ~/.local/state/reveal. --no-history switches this off for one run"},
+     "Compare each run with earlier runs of the same command and shape: with run.json in their directories, found "
+     "through an index in the user's ~/.local/state/reveal. --no-history switches this off for one run"},
 
     // A name is looked for as the dynamic linker does.
     {"gpu", "library", ConfigForm::text, "libnvidia-ml.so.1",
@@ -102,11 +107,16 @@ inline constexpr ConfigKey kConfigKeys[] = {
     {"slurm", "spool_max", ConfigForm::size, "2GB",
      "Largest trace of one job on one node; a longer trace is cut off and marked"},
     {"slurm", "spool_total_max", ConfigForm::size, "",
-     "Largest total of undelivered traces on one node; above it, no new recording starts there, and one line is logged. A user whose traces take half of it records nothing more there. Default: 10 GB, or a tenth of the spool's "
+     "Largest total of undelivered traces on one node; above it, no new recording starts there, and one line is "
+     "logged. A user whose traces take half of it records nothing more there. Default: 10 GB, or a tenth of the "
+     "spool's "
      "file system where "
      "that is less"},
     {"slurm", "retain", ConfigForm::retention, "full",
-     "rolling=30min keeps the last 30 minutes of a job at least (a trace then never holds more than an hour; older rows are deleted, and the trace records that). Useful for jobs of weeks. summary keeps all rows until the epilog or a report job has built the report, and then one row per minute of each closed trace, if that is smaller; not possible with \"lazy\""},
+     "rolling=30min keeps the last 30 minutes of a job at least (a trace then never holds more than an hour; older "
+     "rows are deleted, and the trace records that). Useful for jobs of weeks. summary keeps all rows until the epilog "
+     "or a report job has built the report, and then one row per minute of each closed trace, if that is smaller; not "
+     "possible with \"lazy\""},
     // Too long a time fills a disk, which is bounded and logged; too short a time deletes what users were promised.
     {"slurm", "keep_days", ConfigForm::whole, "7",
      "Undelivered traces stay in the spool for at least this many days; deletion needs the janitor (systemctl "
@@ -114,19 +124,26 @@ inline constexpr ConfigKey kConfigKeys[] = {
      "1", "999", "", "999"},
     {"slurm", "report", ConfigForm::choice, "epilog",
      "The process that builds the report of a job, after its last step.\n"
-     "\"epilog\": the first node whose epilog has finished takes the lease and builds the report at once, as the user, if the estimated time fits into report_limit (a trace of 5 MB, some minutes of a job). If not, the epilog ends, and the node builds the report at low priority, up to 20 s of analysis (33 MB, about half an hour); longer analyses are done as with \"job\". The usual choice.\n"
-     "\"job\": the epilog of the first node submits a small job of the user that waits for this one (afterany). For sites that need their nodes free at once; it needs a partition for one-cpu jobs.\n"
+     "\"epilog\": the first node whose epilog has finished takes the lease and builds the report at once, as the user, "
+     "if the estimated time fits into report_limit (a trace of 5 MB, some minutes of a job). If not, the epilog ends, "
+     "and the node builds the report at low priority, up to 20 s of analysis (33 MB, about half an hour); longer "
+     "analyses are done as with \"job\". The usual choice.\n"
+     "\"job\": the epilog of the first node submits a small job of the user that waits for this one (afterany). For "
+     "sites that need their nodes free at once; it needs a partition for one-cpu jobs.\n"
      "\"lazy\": `reveal show DIR` builds it when a user first runs it. No mail is sent.\n"
-     "The site's Epilog= script needs no change with any of the three. EpilogSlurmctld is too early for reports: it runs before the nodes have finished",
+     "The site's Epilog= script needs no change with any of the three. EpilogSlurmctld is too early for reports: it "
+     "runs before the nodes have finished",
      "", "", "epilog job lazy"},
     {"slurm", "report_limit", ConfigForm::time, "5s",
-     "Longest time that one epilog spends on closing traces and building the report. The plugin always stops waiting after its epilog_seconds (plugstack.conf): raise both together",
+     "Longest time that one epilog spends on closing traces and building the report. The plugin always stops waiting "
+     "after its epilog_seconds (plugstack.conf): raise both together",
      "0s", "60s"},
 
     {"mail", "enabled", ConfigForm::truth, "false", "Send mail"},
     // Another program than the one that was meant sends nothing.
     {"mail", "sendmail", ConfigForm::command, "/usr/sbin/sendmail -t -i",
-     "Program that reads the mail on standard input; it runs without a shell, as the job's user, on the compute nodes, and must work there",
+     "Program that reads the mail on standard input; it runs without a shell, as the job's user, on the compute nodes, "
+     "and must work there",
      "", "", "", ""},
     {"mail", "from", ConfigForm::text, "", "Sender; empty: reveal at the domain, or at this host"},
     {"mail", "domain", ConfigForm::text, "",
@@ -137,11 +154,12 @@ inline constexpr ConfigKey kConfigKeys[] = {
      "notice warning critical"},
     {"mail", "healthy", ConfigForm::truth, "false", "Also send reports without a finding"},
     {"mail", "per_hour", ConfigForm::whole, "20",
-     "Most mails per hour to each user, and about each user's jobs to the admins; mails above the limit are logged and not sent. The reports stay in the directories of the jobs",
+     "Most mails per hour to each user, and about each user's jobs to the admins; mails above the limit are logged and "
+     "not sent. The reports stay in the directories of the jobs",
      "0", "10000"},
     // A switch that cannot be found is on: "/" is always there.
-    {"mail", "disable", ConfigForm::path, "/etc/reveal/no-mail", "While this file exists, reveal sends no mail", "", "", "",
-     "/"},
+    {"mail", "disable", ConfigForm::path, "/etc/reveal/no-mail", "While this file exists, reveal sends no mail", "", "",
+     "", "/"},
 };
 
 /// The row; does not compile for a key without one.

@@ -18,7 +18,7 @@ namespace reveal {
 struct HistoryOptions {
   bool enabled = false;
   std::string why_not = "it was not requested";  // enabled
-  StatePlace state;                             // of the index; without one only the runs beside this one are known
+  StatePlace state;                              // of the index; without one only the runs beside this one are known
 };
 
 struct ReportOptions {

@@ -175,7 +175,8 @@ void put_waiting(const Node& node, JobTotals& totals) {
     put(totals, "wait_share", *waited * 1e-9 / *totals.seconds,
         "tasks that were ready and had no cpu: summed seconds of all tasks in each second");
   } else {
-    put(totals, "wait_share", std::nullopt, waited ? "the job has more processes than reveal measures individually" : node.why("job"));
+    put(totals, "wait_share", std::nullopt,
+        waited ? "the job has more processes than reveal measures individually" : node.why("job"));
   }
 }
 

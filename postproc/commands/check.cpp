@@ -62,8 +62,7 @@ void write_for_all(const fs::path& file, const std::string& text) {
   const fs::path directory = file.has_parent_path() ? file.parent_path() : fs::path(".");
   struct stat status {};
   if (::stat(directory.c_str(), &status) != 0) throw system_error(directory.string(), errno);
-  if (status.st_uid != ::geteuid())
-    throw Error(file.string() + ": not written, the directory belongs to another user");
+  if (status.st_uid != ::geteuid()) throw Error(file.string() + ": not written, the directory belongs to another user");
   const std::string name = file.filename().string();
   NewFile written(directory, name, "." + name + "." + std::to_string(::getpid()) + ".tmp", kForAll);
   ::fchmod(written.descriptor(), kForAll);

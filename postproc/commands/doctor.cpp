@@ -34,8 +34,8 @@ std::string names_of(const std::vector<ProbeCheck::Missing>& probes) {
 }
 
 std::string summary_of(const ProbeCheck& probes, std::size_t problems) {
-  std::string text = fmt::format("{} of {} probes work here, {} more work inside a job", probes.working.size(), probes.all(),
-                                 probes.needs_job.size());
+  std::string text = fmt::format("{} of {} probes work here, {} more work inside a job", probes.working.size(),
+                                 probes.all(), probes.needs_job.size());
   if (!probes.obtainable.empty()) {
     text += fmt::format(", {} can be enabled: {}", probes.obtainable.size(), names_of(probes.obtainable));
   }

@@ -46,7 +46,8 @@ class Mail final : public Command {
           return is_array_id(text.substr(0, text.find('_'))) ? std::string() : "\"" + text + "\" is no number";
         })
         ->type_name("ID");
-    app.add_option("--state", job_.state, "directory for the count of mails; without it, mails are not counted")->type_name("DIR");
+    app.add_option("--state", job_.state, "directory for the count of mails; without it, mails are not counted")
+        ->type_name("DIR");
     app.add_option("--config", common.config, "read this reveal.conf instead of the site's")->type_name("FILE");
     app.add_flag("--dry-run", job_.dry_run,
                  "send nothing; print the mails, their recipients and the reasons; with --verbose also the text");
@@ -57,7 +58,8 @@ class Mail final : public Command {
     // Root would read what the job's user wrote, and start a program for them.
     if (::geteuid() == 0) {
       throw Error(
-          "reveal does not send mail as root: Slurm's epilog sends a job's mail as its user; here, use su to become that user first");
+          "reveal does not send mail as root: Slurm's epilog sends a job's mail as its user; here, use su to become "
+          "that user first");
     }
     job_.directory = directory_;
     job_.array = job_.array.substr(0, job_.array.find('_'));
@@ -88,7 +90,8 @@ const RegisteredCommand kMailCommand{
      .help = "Send a job's report to its user and to the administrators",
      .examples = "  reveal mail reveal-4711 --dry-run              print the mails, recipients and reasons\n"
                  "  reveal mail reveal-4711 --to ada@example.org   also if nothing was found\n"
-                 "Run it as the job's user or a mailer account, not as root. It sends nothing unless the section [mail] of\n/etc/reveal/reveal.conf enables it. The keys of that section:\n",
+                 "Run it as the job's user or a mailer account, not as root. It sends nothing unless the section "
+                 "[mail] of\n/etc/reveal/reveal.conf enables it. The keys of that section:\n",
      .make = make_command<Mail>}};
 
 }  // namespace

@@ -13,7 +13,8 @@ namespace {
 class Prune final : public Command {
  public:
   void declare(CLI::App& app, CommonOptions&) override {
-    app.add_option("dirs", options_.directories, "job directories; a metric is kept if at least one of these jobs needs it")
+    app.add_option("dirs", options_.directories,
+                   "job directories; a metric is kept if at least one of these jobs needs it")
         ->required()
         ->type_name("DIR");
     app.add_option("--out", options_.out, "file to write, for reveal-collect --metrics")->required()->type_name("FILE");
@@ -21,7 +22,8 @@ class Prune final : public Command {
         ->check(CLI::Range(0.0, 1.0) & finite())
         ->capture_default_str();
     app.add_flag("--only-moving", only_moving_,
-                 "also omit channels that never changed: a smaller list, but errors that have not occurred yet are not recorded");
+                 "also omit channels that never changed: a smaller list, but errors that have not occurred yet are not "
+                 "recorded");
   }
 
   int run(const CommonOptions& common) override {
@@ -53,13 +55,12 @@ class Prune final : public Command {
   bool only_moving_ = false;
 };
 
-const RegisteredCommand kPruneCommand{
-    {.order = 60,
-     .name = "prune",
-     .help = "Write a list of metrics to record, without correlated ones",
-     .examples = "  reveal prune reveal-4711 reveal-4712 --out selected.metrics\n"
-                 "  reveal-collect --metrics selected.metrics --output n03.h5",
-     .make = make_command<Prune>}};
+const RegisteredCommand kPruneCommand{{.order = 60,
+                                       .name = "prune",
+                                       .help = "Write a list of metrics to record, without correlated ones",
+                                       .examples = "  reveal prune reveal-4711 reveal-4712 --out selected.metrics\n"
+                                                   "  reveal-collect --metrics selected.metrics --output n03.h5",
+                                       .make = make_command<Prune>}};
 
 }  // namespace
 }  // namespace reveal

@@ -11,7 +11,9 @@ namespace {
 class Score final : public Command {
  public:
   void declare(CLI::App& app, CommonOptions&) override {
-    app.add_option("file", options_.input, "file with the series, as described below")->required()->type_name("FILE.h5");
+    app.add_option("file", options_.input, "file with the series, as described below")
+        ->required()
+        ->type_name("FILE.h5");
     app.add_option("--window", options_.window, "samples per window")
         ->check(CLI::PositiveNumber)
         ->capture_default_str();

@@ -181,12 +181,16 @@ const RegisteredCommand kTryCommand{
     {.order = 26,
      .name = "try",
      .help = "Test whether a line helps: run a command alternately with and without it",
-     .examples =
-         "  reveal try --with 'taskset -c 0' --runs 2 -- ./train.sh\n"
-         "  reveal try --with 'export OMP_NUM_THREADS=4' --runs 3 --script job.sh -- ./solver input.nml\n"
-         "  reveal try --from reveal-4711 -- ./train.sh --epochs 1\n"
-         "reveal shows the line and runs it unchanged, without a shell: NAME=VALUE, export, unset, or a program with\narguments that runs the command. Several --with are tried together. --from takes the line from your\nown report, and only if the rule table contains it (reveal rules ID). A run that fails ends the trial.\nCtrl-C ends the running command and the trial and prints the results so far; a second Ctrl-C kills a\ncommand that ignored the first.\nExit status: 0 the time is the same or better with it, 1 worse, 2 error, 3 not known (too few runs),\n"
-         "128+n ended by signal n.",
+     .examples = "  reveal try --with 'taskset -c 0' --runs 2 -- ./train.sh\n"
+                 "  reveal try --with 'export OMP_NUM_THREADS=4' --runs 3 --script job.sh -- ./solver input.nml\n"
+                 "  reveal try --from reveal-4711 -- ./train.sh --epochs 1\n"
+                 "reveal shows the line and runs it unchanged, without a shell: NAME=VALUE, export, unset, or a "
+                 "program with\narguments that runs the command. Several --with are tried together. --from takes the "
+                 "line from your\nown report, and only if the rule table contains it (reveal rules ID). A run that "
+                 "fails ends the trial.\nCtrl-C ends the running command and the trial and prints the results so far; "
+                 "a second Ctrl-C kills a\ncommand that ignored the first.\nExit status: 0 the time is the same or "
+                 "better with it, 1 worse, 2 error, 3 not known (too few runs),\n"
+                 "128+n ended by signal n.",
      .make = make_command<Try>}};
 
 }  // namespace

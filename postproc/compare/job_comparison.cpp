@@ -336,8 +336,7 @@ void note_left_out(const Runs& runs, std::vector<std::string>& notes) {
   for (const ComparedRun& run : runs) {
     const ReportJob& job = run.report.job;
     if (has_failed(job)) notes.push_back(run.directory + " failed: its time is not compared");
-    if (!was_judged(run.report))
-      notes.push_back(run.directory + " was too short to judge: its causes are not known");
+    if (!was_judged(run.report)) notes.push_back(run.directory + " was too short to judge: its causes are not known");
     if (run.report.partial) notes.push_back(run.directory + " is incomplete: part of its data is missing");
   }
 }

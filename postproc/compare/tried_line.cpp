@@ -22,9 +22,8 @@ constexpr std::string_view kWrappers[] = {"numactl", "taskset", "nice",   "ionic
                                           "stdbuf",  "env",     "mpirun", "mpiexec", "srun", "hwloc-bind"};
 
 [[noreturn]] void needs_a_shell(std::string_view line, char c) {
-  throw Error(
-      fmt::format("\"{}\": {} needs a shell; quote it if it is meant literally, or put the line into a script",
-                  printable(line, 100), c == '\n' ? std::string("a line break") : std::string(1, c)));
+  throw Error(fmt::format("\"{}\": {} needs a shell; quote it if it is meant literally, or put the line into a script",
+                          printable(line, 100), c == '\n' ? std::string("a line break") : std::string(1, c)));
 }
 
 /// Cuts the text in quotes off `rest`, whose first character is the quote.

@@ -196,8 +196,8 @@ class SiteChecks {
     }
     if (line_->need != "optional") {
       return add("Slurm plugin", Result::problem,
-                 fmt::format("{} says \"{}\": a failure of reveal would prevent jobs from running", line_->file.string(),
-                             line_->need),
+                 fmt::format("{} says \"{}\": a failure of reveal would prevent jobs from running",
+                             line_->file.string(), line_->need),
                  "write \"optional\"");
     }
     const std::string built = built_for(file);
@@ -233,7 +233,8 @@ class SiteChecks {
     struct stat status {};
     if (::lstat(at(spool).c_str(), &status) != 0) {
       return add("spool", line_ ? Result::ok : Result::unused,
-                 spool.string() + (line_ ? " will be created by the first job" : " does not exist: no Slurm job was profiled"));
+                 spool.string() +
+                     (line_ ? " will be created by the first job" : " does not exist: no Slurm job was profiled"));
     }
     if (!S_ISDIR(status.st_mode) || status.st_uid != 0 || (status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
       return add("spool", Result::problem, spool.string() + " is not a directory that only root can write",
@@ -244,9 +245,10 @@ class SiteChecks {
       return add("spool", Result::ok, spool.string() + "; only root can check the circuit breaker");
     }
     if (::access(marker.c_str(), F_OK) == 0) {
-      return add("spool", Result::problem,
-                 "the circuit breaker is open: three collectors crashed within a day, so no collector starts on this node",
-                 fmt::format("read slurmd's log, then run {} --reset-breaker {}", REVEAL_JANITOR, spool.string()));
+      return add(
+          "spool", Result::problem,
+          "the circuit breaker is open: three collectors crashed within a day, so no collector starts on this node",
+          fmt::format("read slurmd's log, then run {} --reset-breaker {}", REVEAL_JANITOR, spool.string()));
     }
     add("spool", Result::ok, spool.string() + "; the circuit breaker is closed");
   }

@@ -169,7 +169,8 @@ std::string probes_as_text(const std::string& text, std::size_t width) {
     }
   }
   out += "\n" + folded("",
-                       fmt::format("{} kinds of metrics; the number of their channels depends on the node (reveal doctor). `reveal probes NAME` explains each metric of a probe.",
+                       fmt::format("{} kinds of metrics; the number of their channels depends on the node (reveal "
+                                   "doctor). `reveal probes NAME` explains each metric of a probe.",
                                    metrics),
                        0, width);
   return out;

@@ -12,7 +12,8 @@
 namespace reveal {
 
 /// Rows of the rules' tables of thresholds that mean the same everywhere.
-inline constexpr Threshold kMinScore{"min_score", 4, "sd", "least deviation from the usual level, in standard deviations"};
+inline constexpr Threshold kMinScore{"min_score", 4, "sd",
+                                     "least deviation from the usual level, in standard deviations"};
 inline constexpr Threshold kMinLostSeconds{"min_lost_seconds", 1, "s",
                                            "lost run time from which it is a finding; below it, a notice"};
 inline constexpr Threshold kMinLostPercent{"min_lost_percent", 0.5, "percent",

@@ -136,7 +136,8 @@ RunnerUp runner_up_of(const RuleContext& context, Interval at, std::span<const I
   }
   if (const auto running = level(context, "job.running", "processes")) {
     if (const auto change = contrast(context, *running, at, excluded)) {
-      return {"", fmt::format("the job's own threads: {} of its processes were ready to run on average in the interval and {} outside it, so the job did not need more cpus",
+      return {"", fmt::format("the job's own threads: {} of its processes were ready to run on average in the interval "
+                              "and {} outside it, so the job did not need more cpus",
                               number(change->inside), number(change->outside))};
     }
   }

@@ -109,7 +109,8 @@ std::string rule_as_text(const RuleSpec& rule, const AnalysisSettings& settings,
   text += typed_lines("users", rule.user_remedy, width);
   for (const auto& [line, needs] : rule.advice) text += row("advice", line, width);
   text += typed_lines("admins", rule.admin_remedy, width);
-  if (text.find('{') != std::string::npos) text += row("", "In braces: values that a report takes from its job.", width);
+  if (text.find('{') != std::string::npos)
+    text += row("", "In braces: values that a report takes from its job.", width);
   text += row("verify", rule.verify, width);
   text += row("proven by", fmt::format("{}: {}", name_of(rule.proof), explanation_of(rule.proof)), width);
   for (const std::string_view source : rule.sources) text += row("see", source, width);

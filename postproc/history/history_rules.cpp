@@ -48,7 +48,8 @@ const RegisteredRule kDrift{{
 const RegisteredRule kChanged{{
     .id = "history.changed",
     .title = "This run behaved differently from earlier runs",
-    .looks_for = "Channels whose level differs from that of earlier runs, while the earlier runs agree with each other.",
+    .looks_for =
+        "Channels whose level differs from that of earlier runs, while the earlier runs agree with each other.",
     .kind = FindingKind::history,
     .subsystem = Subsystem::process,
     .order = 500,

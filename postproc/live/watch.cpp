@@ -97,8 +97,8 @@ class Watch {
           throw Error(options_.directory.string() + " holds no run: no NODE.h5.part or NODE.h5 in it");
         }
       } else if (!std::exchange(told_begin, true)) {
-        say("watching", "watching " + options_.directory.string() +
-                            ": one line per alert; the report at the end names the cause");
+        say("watching",
+            "watching " + options_.directory.string() + ": one line per alert; the report at the end names the cause");
       }
       if (now >= next_list_) {
         next_list_ = now + kList;
@@ -207,8 +207,8 @@ class Watch {
               "; its report: reveal show " + options_.directory.string());
       return WatchEnd::job_ended;
     }
-    say_end(fmt::format("no data for {:.0f} s, and no trace was closed: the collector or its node is gone",
-                        kLostSeconds));
+    say_end(
+        fmt::format("no data for {:.0f} s, and no trace was closed: the collector or its node is gone", kLostSeconds));
     return WatchEnd::nodes_lost;
   }
 

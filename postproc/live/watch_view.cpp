@@ -21,8 +21,7 @@ constexpr std::size_t kSparkWidth = 30;
 constexpr std::size_t kTopChannels = 3;
 constexpr std::size_t kMostNodes = 8;
 constexpr std::size_t kRoomForAlerts = 12;  // lines, with the title
-constexpr std::string_view kCausesLater =
-    "alerts show changes; the report at the end names their cause";
+constexpr std::string_view kCausesLater = "alerts show changes; the report at the end names their cause";
 
 enum class Ink : std::uint8_t { plain, bold, dim, red, yellow };
 constexpr std::string_view kInks[] = {"", "\x1b[1m", "\x1b[2m", "\x1b[1;31m", "\x1b[1;33m"};

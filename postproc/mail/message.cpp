@@ -123,7 +123,8 @@ std::string text_for_admins(const Report& report, const MailSettings& settings) 
     for (const std::string& step : finding->remedy.admin) text += "  - " + printable(step, 800) + "\n";
   }
   return text +
-         "\nTitles and steps come from reveal's rules. Numbers, nodes and sentences were computed as the job's owner\nfrom files that the owner can write: check the node before you act.\n"
+         "\nTitles and steps come from reveal's rules. Numbers, nodes and sentences were computed as the job's "
+         "owner\nfrom files that the owner can write: check the node before you act.\n"
          "\nThe job's report follows; \"you\" means the owner of the job.\n\n" +
          render_text(report, {.width = kWidth, .colour = false});
 }

@@ -33,8 +33,9 @@ std::string asked_address(const MailSettings& settings, const MailRequest& reque
   if (!is_mail_address(address)) {
     plan.refused.push_back(fmt::format("\"{}\" is not a mail address", request.asked));
   } else if (!may_choose(address, settings, request)) {
-    plan.refused.push_back(fmt::format("no mail to {}: it is neither your address in Slurm (--mail-user) nor an address of {}", address,
-                                       settings.domain.empty() ? "this site" : settings.domain));
+    plan.refused.push_back(
+        fmt::format("no mail to {}: it is neither your address in Slurm (--mail-user) nor an address of {}", address,
+                    settings.domain.empty() ? "this site" : settings.domain));
   } else {
     return address;
   }
@@ -84,12 +85,12 @@ void plan_admins(const Report& report, const MailSettings& settings, MailPlan& p
   const bool concerned = std::any_of(report.findings.begin(), report.findings.end(),
                                      [&](const Finding& finding) { return concerns_admins(finding, settings); });
   if (!concerned) {
-    plan.why_not.push_back(
-        fmt::format("there is no finding of severity {} or higher with a remedy for administrators", name_of(settings.admin_threshold)));
+    plan.why_not.push_back(fmt::format("there is no finding of severity {} or higher with a remedy for administrators",
+                                       name_of(settings.admin_threshold)));
     return;
   }
-  plan.why_admins =
-      fmt::format("a finding of severity {} or higher with a remedy for administrators", name_of(settings.admin_threshold));
+  plan.why_admins = fmt::format("a finding of severity {} or higher with a remedy for administrators",
+                                name_of(settings.admin_threshold));
   for (const std::string& admin : settings.admins) {
     std::string address = qualified(admin, settings.domain);
     const bool known = std::any_of(plan.admins.begin(), plan.admins.end(),

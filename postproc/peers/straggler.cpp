@@ -36,7 +36,8 @@ Straggler find_straggler(const GroupData& group, const std::vector<PeerTest>& te
   if (percent < rule.threshold("min_percent") || longest->observed - longest->expected < column->floor ||
       p > kStragglerP || ColumnTest(group).share_at_top(c, longest->member) < rule.threshold("min_time_at_top")) {
     straggler.reason =
-        "no node waits less than the others throughout the job: either no node is slower, or the ranks poll while they wait";
+        "no node waits less than the others throughout the job: either no node is slower, or the ranks poll while they "
+        "wait";
     return straggler;
   }
   straggler.node = group.nodes[group.overlap.members[longest->member]]->node;

@@ -237,7 +237,8 @@ std::string node_section(const Report& report) {
   for (const std::string& node : report.job.nodes) {
     if (marks.count(node) == 0) (measured.count(node) == 0 ? silent : quiet).push_back(node);
   }
-  if (!quiet.empty()) table += "<p class=\"quiet\">No findings or intervals of their own: " + html(node_list(quiet)) + ".</p>\n";
+  if (!quiet.empty())
+    table += "<p class=\"quiet\">No findings or intervals of their own: " + html(node_list(quiet)) + ".</p>\n";
   if (!silent.empty()) table += "<p>No data from " + html(node_list(silent)) + ".</p>\n";
   return table + "</section>\n";
 }
@@ -347,7 +348,8 @@ std::string timeline_section(const Report& report) {
          "</p>\n<p id=\"timeline-help\" class=\"quiet small\" hidden>Drag to zoom all charts, double-click for the "
          "whole "
          "job.</p>\n"
-         "<noscript><p>The charts need JavaScript, which is blocked here. The text of this page has all findings; the numbers are in report.json.</p></noscript>\n"
+         "<noscript><p>The charts need JavaScript, which is blocked here. The text of this page has all findings; the "
+         "numbers are in report.json.</p></noscript>\n"
          "<div id=\"timeline-controls\" class=\"controls\"></div>\n<div id=\"charts\"></div>\n</section>\n";
 }
 

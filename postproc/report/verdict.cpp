@@ -209,8 +209,7 @@ void judge(Report& report, const NotJudged& not_judged) {
   } else if (!findings.empty() && findings.front().severity == Severity::notice) {
     verdict.status = VerdictStatus::notice;
     verdict.primary = findings.front().id;
-    sentence = fmt::format("Nothing in {} needs action. Note: {}", span,
-                           sentence_with_cost(findings.front()));
+    sentence = fmt::format("Nothing in {} needs action. Note: {}", span, sentence_with_cost(findings.front()));
   } else {
     verdict.status = VerdictStatus::healthy;
     sentence = verdict.job_failed ? fmt::format("reveal saw nothing unusual on the {}; check the program's own output.",

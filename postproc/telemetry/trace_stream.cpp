@@ -113,7 +113,8 @@ void TraceStream::Impl::open(const std::filesystem::path& path) {
   trace.utc_minus_monotonic_ns = utc_offset_ns(clocks, trace.header, first);
   grid.emplace(first, last, trace.utc_minus_monotonic_ns, trace.header.interval);
   if (grid->samples() > kMostSamples) {
-    throw Error(fmt::format("{}: the time axis spans {} samples, more than any job has", path.string(), grid->samples()));
+    throw Error(
+        fmt::format("{}: the time axis spans {} samples, more than any job has", path.string(), grid->samples()));
   }
   telemetry.step_seconds = static_cast<double>(grid->step_ns()) * 1e-9;
   telemetry.begin_utc_ns = grid->begin_utc_ns();

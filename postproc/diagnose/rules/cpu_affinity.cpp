@@ -77,9 +77,9 @@ std::vector<Finding> check(const RuleContext& context) {
   const double useful = std::min(running, owned);
   finding.impact.seconds = job_seconds(context) * busy_share * (1 - allowed / useful);
   finding.impact.percent = 100 * *finding.impact.seconds / job_seconds(context);
-  finding.impact.how =
-      fmt::format("upper bound: {} processes were ready to run on average; while the cpus were busy, they could use {} of {} cpus",
-                  number(running), number(allowed), number(owned));
+  finding.impact.how = fmt::format(
+      "upper bound: {} processes were ready to run on average; while the cpus were busy, they could use {} of {} cpus",
+      number(running), number(allowed), number(owned));
 
   const auto fact = [&](std::string_view metric, double observed, std::optional<double> expected,
                         std::string_view unit) {
@@ -120,7 +120,8 @@ std::vector<Finding> check(const RuleContext& context) {
 const RegisteredRule kRule{{
     .id = "cpu.affinity_too_narrow",
     .title = "The job is confined to fewer cpus than it owns",
-    .looks_for = "Processes that may run on fewer cpus than the job owns (job.cpus_allowed against job.cpus_owned), while the allowed cpus are full and more processes are ready to run (job.running).",
+    .looks_for = "Processes that may run on fewer cpus than the job owns (job.cpus_allowed against job.cpus_owned), "
+                 "while the allowed cpus are full and more processes are ready to run (job.running).",
     .kind = FindingKind::audit,
     .subsystem = Subsystem::cpu,
     .order = 30,

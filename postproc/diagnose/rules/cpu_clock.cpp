@@ -74,7 +74,8 @@ std::optional<Holding> holding(const RuleContext& context) {
                    fmt::format("governor {} of driver {}", governor, fact("cpu.frequency_driver"))};
   }
   // Without turbo the highest clock is the base clock, on drivers that count it in: boost is the name for that.
-  if (fact("cpu.boost") == "0") return Holding{"cpu.boost", "0", "boost is off, so no cpu may run above its base clock"};
+  if (fact("cpu.boost") == "0")
+    return Holding{"cpu.boost", "0", "boost is off, so no cpu may run above its base clock"};
   if (fact("cpu.no_turbo") == "1")
     return Holding{"cpu.no_turbo", "1", "turbo is off, so no cpu may run above its base clock"};
   if (const std::string limited = lowered_limit(context); !limited.empty()) {
@@ -113,9 +114,11 @@ const RegisteredRule kSource{{
     .proof = Proof::guest,
     .checks_node = true,
     .user_remedy = {"cat /sys/devices/system/clocksource/clocksource0/current_clocksource   # on each node"},
-    .advice = {"Tell the administrators; programs that read the clock often (tracers, profilers, loggers) suffer most."},
+    .advice =
+        {"Tell the administrators; programs that read the clock often (tracers, profilers, loggers) suffer most."},
     .admin_remedy = {"journalctl -k | grep -i clocksource   # why the kernel rejected tsc",
-                     {"scontrol reboot ASAP nextstate=RESUME {nodes}   # if the slow clock source returns: firmware and microcode updates",
+                     {"scontrol reboot ASAP nextstate=RESUME {nodes}   # if the slow clock source returns: firmware "
+                      "and microcode updates",
                       "job"},
                      {"reboot   # with no job on the node; if it comes back: firmware and microcode updates", "!job"}},
     .verify = "current_clocksource is tsc on all nodes",
@@ -135,15 +138,14 @@ const RegisteredRule kFrequency{{
     .proof = Proof::guest,
     .checks_node = true,
     .user_remedy = {{"srun --cpu-freq=performance {command} ...   # where the site allows it", "job"}},
-    .admin_remedy =
-        {{"cpupower frequency-set -g performance", "cpu.governor"},
-         {"echo performance | tee /sys/devices/system/cpu/cpufreq/policy*/energy_performance_preference",
-          "cpu.energy_preference"},
-         {"echo 1 > /sys/devices/system/cpu/cpufreq/boost", "cpu.boost"},
-         {"echo 0 > /sys/devices/system/cpu/intel_pstate/no_turbo", "cpu.no_turbo"},
-         {"cpupower frequency-set -u {most}   # kHz", "cpu.frequency_limit"},
-         {"echo 100 > /sys/devices/system/cpu/intel_pstate/max_perf_pct", "cpu.most_performance"},
-         "tuned-adm profile hpc-compute   # if tuned runs: it restores these settings"},
+    .admin_remedy = {{"cpupower frequency-set -g performance", "cpu.governor"},
+                     {"echo performance | tee /sys/devices/system/cpu/cpufreq/policy*/energy_performance_preference",
+                      "cpu.energy_preference"},
+                     {"echo 1 > /sys/devices/system/cpu/cpufreq/boost", "cpu.boost"},
+                     {"echo 0 > /sys/devices/system/cpu/intel_pstate/no_turbo", "cpu.no_turbo"},
+                     {"cpupower frequency-set -u {most}   # kHz", "cpu.frequency_limit"},
+                     {"echo 100 > /sys/devices/system/cpu/intel_pstate/max_perf_pct", "cpu.most_performance"},
+                     "tuned-adm profile hpc-compute   # if tuned runs: it restores these settings"},
     .verify = "governor, limits and boost are the same on all nodes, and the job runs faster",
     .sources = {"https://docs.kernel.org/admin-guide/pm/cpufreq.html",
                 "https://docs.kernel.org/admin-guide/pm/intel_pstate.html"},

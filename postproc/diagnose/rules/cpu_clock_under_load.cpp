@@ -151,7 +151,8 @@ std::vector<Finding> check_cap(const RuleContext& context) {
                               .detectors = {"snapshot"}});
   add_clock(context, *most, finding);
   finding.sentence = fmt::format(
-      "Package {} of {} is limited to {} W; its nominal limit is {} W. It ran at the lowered limit for {} % of the run, with a lower clock.",
+      "Package {} of {} is limited to {} W; its nominal limit is {} W. It ran at the lowered limit for {} % of the "
+      "run, with a lower clock.",
       most->name, context.telemetry.node, number(most->limit), number(most->made_for), number(100 * most->at_limit));
   finding.runner_up = {"cpu.thermal_throttle", "heat: the kernel counts it separately"};
   return {finding};
@@ -198,7 +199,8 @@ RunnerUp leader(const RuleContext& context, Interval at, std::span<const Interva
                                  {"net.rx_bytes", "bytes/s", "received data"},
                                  {"cpu.context_switches", "count/s", "context switches"}};
   double most = kRose;
-  RunnerUp runner_up{"", "no cause was found: interrupts, reads, traffic and context switches were at their usual level"};
+  RunnerUp runner_up{"",
+                     "no cause was found: interrupts, reads, traffic and context switches were at their usual level"};
   std::optional<Evidence> evidence;
   for (const Leader& each : kLeaders) {
     const auto signal = rate(context, each.metric, 1, each.unit);
@@ -278,7 +280,8 @@ const RegisteredRule kCap{{
     .order = 25,
     .look_alikes = "cpu.thermal_throttle,dense work at the power the processor is made for",
     .proof = Proof::test_double,
-    .thresholds = {{"near_limit", 0.97, "ratio", "ratio of power to limit from which the package counts as being at the limit"},
+    .thresholds = {{"near_limit", 0.97, "ratio",
+                    "ratio of power to limit from which the package counts as being at the limit"},
                    {"min_share", 0.2, "ratio", "least share of the run at the limit"},
                    {"max_limit", 0.95, "ratio", "largest ratio of limit to nominal power that counts as a cap"}},
     .user_remedy = {{"sbatch --exclude={nodes} ...   # until the limit is the same as on the other nodes", "job"}},
@@ -297,7 +300,9 @@ const RegisteredRule kOscillation{{
     .id = "cpu.freq_oscillation",
     .title = "The clock of the cpus is unstable",
     .looks_for = "Intervals in which the clock (platform.aperf, platform.mperf, platform.tsc, else cpu.frequency) "
-                 "changes from second to second and is lower, while the job uses as many cpus as before. This is a symptom: if the cause is known, it is part of the finding of that cause. If the job's load changes, too, it is reported only as a consequence of the cause found (bursts of reads or of interrupts).",
+                 "changes from second to second and is lower, while the job uses as many cpus as before. This is a "
+                 "symptom: if the cause is known, it is part of the finding of that cause. If the job's load changes, "
+                 "too, it is reported only as a consequence of the cause found (bursts of reads or of interrupts).",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::cpu,
     .order = 990,
@@ -305,7 +310,8 @@ const RegisteredRule kOscillation{{
     .proof = Proof::test_double,
     .thresholds = {{"min_spread", 0.05, "ratio", "least change of the clock from second to second, beyond the usual"},
                    {"max_load_spread", 0.1, "ratio",
-                    "most change of the job's own cpu time; above, the clock follows the load and is reported only with a known cause of both"},
+                    "most change of the job's own cpu time; above, the clock follows the load and is reported only "
+                    "with a known cause of both"},
                    {"min_slower", 0.03, "ratio", "least fall of the clock"},
                    {"min_seconds", 5, "s", "shortest interval"},
                    kMinScore,

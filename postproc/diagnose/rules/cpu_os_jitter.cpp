@@ -72,9 +72,10 @@ std::vector<Finding> check(const RuleContext& context) {
 const RegisteredRule kRule{{
     .id = "cpu.os_jitter",
     .title = "System services ran on the job's cpus",
-    .looks_for =
-        "The same intervals as cpu.outsider (job.outsider_cpu, while the job waited for a cpu or got less cpu time) in which "
-        "system services or kernel threads used most of that time (outsider.cpu_time); and services that run in short bursts throughout the job.",
+    .looks_for = "The same intervals as cpu.outsider (job.outsider_cpu, while the job waited for a cpu or got less cpu "
+                 "time) in which "
+                 "system services or kernel threads used most of that time (outsider.cpu_time); and services that run "
+                 "in short bursts throughout the job.",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::cpu,
     .order = 59,
@@ -84,12 +85,15 @@ const RegisteredRule kRule{{
     .thresholds = outsider_thresholds(
         {{"min_share", 0.01, "ratio", "services in short turns: least share of the cpu time of the job"},
          {"min_level", 0.05, "cpus", "services in short bursts: least cpu time"},
-         {"min_busy", 0.9, "ratio", "services in short bursts: least utilisation of the job's cpus; on idle cpus the services cost nothing"}}),
-    .user_remedy = {{"#SBATCH --core-spec=1   # if the site allows it: reserves a core of each node for the system", "job"},
+         {"min_busy", 0.9, "ratio",
+          "services in short bursts: least utilisation of the job's cpus; on idle cpus the services cost nothing"}}),
+    .user_remedy = {{"#SBATCH --core-spec=1   # if the site allows it: reserves a core of each node for the system",
+                     "job"},
                     "taskset -c {free_cpus} {command} ...   # avoids the cpus that were used"},
     .advice = {{"Leave one core free: run one thread fewer than the job has cpus.", "spare_core"}},
     .admin_remedy = {"systemctl status {unit}   # the service that used most cpu time",
-                     "systemctl list-timers     # which timers start at that time of day; mask those that a compute node does not need",
+                     "systemctl list-timers     # which timers start at that time of day; mask those that a compute "
+                     "node does not need",
                      {"slurm.conf: CoreSpecCount=1   # in the node's line: a core for services", "job"}},
     .verify = "outsider.cpu_time of services stays below 0.2 % of the cpu time of the job",
     .sources = {"https://docs.kernel.org/trace/osnoise-tracer.html", "https://slurm.schedmd.com/core_spec.html"},

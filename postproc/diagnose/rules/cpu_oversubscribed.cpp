@@ -80,15 +80,18 @@ std::vector<Finding> check(const RuleContext& context) {
       fmt::format("On {}, {} ran {} threads on {} cpus: for each second of run time they waited {} s for a cpu.",
                   context.telemetry.node, one ? context.rank_name(first) : number(processes) + " processes together",
                   number(std::round(crowd.threads)), number(cpus), number(crowd.waited / crowd.used));
-  finding.runner_up = {"cpu.outsider", fmt::format("other processes on these cpus: the {} used {} of the {} cpus",
-                                                   one ? "process itself" : "processes", number(crowd.used), number(cpus))};
+  finding.runner_up = {"cpu.outsider",
+                       fmt::format("other processes on these cpus: the {} used {} of the {} cpus",
+                                   one ? "process itself" : "processes", number(crowd.used), number(cpus))};
   return {finding};
 }
 
 const RegisteredRule kRule{{
     .id = "cpu.oversubscribed",
     .title = "The job runs more threads than it has cpus",
-    .looks_for = "One process, or several processes of several threads each, with more threads than the job has cpus, whose threads wait for a cpu all the time: process.threads, process.wait_time, process.cpu_time against job.cpus_allowed.",
+    .looks_for = "One process, or several processes of several threads each, with more threads than the job has cpus, "
+                 "whose threads wait for a cpu all the time: process.threads, process.wait_time, process.cpu_time "
+                 "against job.cpus_allowed.",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::cpu,
     .order = 35,

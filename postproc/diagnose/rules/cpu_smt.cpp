@@ -153,7 +153,8 @@ std::vector<Finding> check(const RuleContext& context) {
 const RegisteredRule kRule{{
     .id = "cpu.smt_shared",
     .title = "Two busy threads share a core while other cores are idle",
-    .looks_for = "Cores of the job with two full hardware threads (cpu.user, cpu.nice, cpu.system, cpu_threads.*) while other cores of the job are completely idle.",
+    .looks_for = "Cores of the job with two full hardware threads (cpu.user, cpu.nice, cpu.system, cpu_threads.*) "
+                 "while other cores of the job are completely idle.",
     .kind = FindingKind::audit,
     .subsystem = Subsystem::cpu,
     .order = 34,
@@ -167,7 +168,8 @@ const RegisteredRule kRule{{
     .user_remedy = {{"#SBATCH --hint=nomultithread                          # one thread on each core", "job"},
                     {"srun --threads-per-core=1 --cpu-bind=cores {command} ...   # or this, without --hint", "job"},
                     "export OMP_PLACES=cores OMP_PROC_BIND=spread          # for programs with OpenMP"},
-    .verify = "busy threads are on different cores, and the run is shorter; if it is not shorter, sharing does no harm here",
+    .verify =
+        "busy threads are on different cores, and the run is shorter; if it is not shorter, sharing does no harm here",
     .sources = {"https://slurm.schedmd.com/srun.html#OPT_hint",
                 "https://www.kernel.org/doc/Documentation/ABI/testing/sysfs-devices-system-cpu"},
     .check = check,

@@ -78,7 +78,8 @@ const RegisteredRule kRule{{
                    kMinLostPercent},
     .user_remedy = {"grep '^cpu ' /proc/stat   # the 8th number after \"cpu\" is the stolen time; it must not grow"},
     .advice = {"Run the job on another virtual machine, or on one with cpus of its own."},
-    .admin_remedy = {"virsh list; virsh vcpuinfo ID   # on the hypervisor: one host cpu for each virtual cpu, no overcommit"},
+    .admin_remedy =
+        {"virsh list; virsh vcpuinfo ID   # on the hypervisor: one host cpu for each virtual cpu, no overcommit"},
     .verify = "cpu.steal stays 0",
     .sources = {"https://docs.kernel.org/filesystems/proc.html#miscellaneous-kernel-statistics-in-proc-stat"},
     .check = check,

@@ -71,11 +71,12 @@ Finding describe(const RuleContext& context, const Held& held, const Elevation& 
   const double got = used ? mean_inside(used->values, elevation.at) : std::nan("");
   // Of the time it wanted to run in: held back / (held back + run).
   const double lost = std::isnan(got) ? std::min(elevation.inside, 1.0) : elevation.inside / (elevation.inside + got);
-  set_loss(
-      context, finding, lost * length,
-      std::isnan(got)
-          ? fmt::format("the quota refused it the time of {} cpus; the number of cpus it used was not measured", number(elevation.inside))
-          : fmt::format("it used {} cpus, and the quota refused it the time of {}", number(got), number(elevation.inside)));
+  set_loss(context, finding, lost * length,
+           std::isnan(got)
+               ? fmt::format("the quota refused it the time of {} cpus; the number of cpus it used was not measured",
+                             number(elevation.inside))
+               : fmt::format("it used {} cpus, and the quota refused it the time of {}", number(got),
+                             number(elevation.inside)));
   Evidence evidence = evidence_of(context, held.signal, elevation);
   evidence.instance = held.instance;
   evidence.detectors = {"kernel counter"};
@@ -123,11 +124,12 @@ const RegisteredRule kRule{{
           "job; -1: none",
           "cgroup_v1"},
          "export OMP_NUM_THREADS={quota_cpus}             # no more threads than the quota allows"},
-    .advice =
-        {{"Start no more threads than the quota allows (quota divided by period).", "quota_cpus"},
-         {"Ask the administrators about the quota: below one cpu it slows down even a single thread.", "!quota_cpus"},
-         "In a container, request whole cpus: docker run --cpuset-cpus instead of --cpus; in Kubernetes whole cpus with "
-         "the static cpu manager, or no cpu limit."},
+    .advice = {{"Start no more threads than the quota allows (quota divided by period).", "quota_cpus"},
+               {"Ask the administrators about the quota: below one cpu it slows down even a single thread.",
+                "!quota_cpus"},
+               "In a container, request whole cpus: docker run --cpuset-cpus instead of --cpus; in Kubernetes whole "
+               "cpus with "
+               "the static cpu manager, or no cpu limit."},
     .admin_remedy = {{"cgroup.conf: ConstrainCores=yes   # give cpus, not quotas: cpu.max stays \"max\"", "job"}},
     .verify = "nr_throttled in cpu.stat of the group no longer grows",
     .sources = {"https://docs.kernel.org/admin-guide/cgroup-v2.html#cpu-interface-files",

@@ -90,7 +90,8 @@ const RegisteredRule kEcc{{
                 "wrong_results"}},
     .admin_remedy = {"nvidia-smi -i {gpu} -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT",
                      {"scontrol update nodename={nodes} state=drain reason=gpu-ecc", "avoid_node"},
-                     "nvidia-smi -r -i {gpu}   # when nothing runs there: replaces pending memory; if that failed: RMA; with NVSwitch, omit -i to reset all GPUs together"},
+                     "nvidia-smi -r -i {gpu}   # when nothing runs there: replaces pending memory; if that failed: "
+                     "RMA; with NVSwitch, omit -i to reset all GPUs together"},
     .verify = "remap pending is No after the reset, and the volatile count of uncorrected errors stays 0",
     .sources = {"https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/error-recovery-and-response-flags.html",
                 "https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceQueries.html"},

@@ -81,7 +81,8 @@ const RegisteredRule kImbalance{{
     .thresholds = {{"min_spread", 50, "percent", "difference between the mean utilisation of two GPUs"},
                    {"min_seconds", 60, "s", "shortest time in which the GPUs work"}},
     .user_remedy = {"nvidia-smi dmon -s u   # while the job runs: which GPU waits for which"},
-    .advice = {"Give all ranks the same amount of data, distribute long sequences evenly, and do not let the other ranks wait for the logging and checkpoints of rank 0."},
+    .advice = {"Give all ranks the same amount of data, distribute long sequences evenly, and do not let the other "
+               "ranks wait for the logging and checkpoints of rank 0."},
     .verify = "the GPUs' gpu.utilization differs by less than 10 %",
     .sources = {"https://github.com/awslabs/sagemaker-debugger-rulesconfig"},
     .check = check_balance,

@@ -82,11 +82,11 @@ std::vector<Finding> check_links(const RuleContext& context) {
     const auto alive = static_cast<double>(count) - static_cast<double>(fell ? down.size() : 0);
     finding.evidence.push_back(
         fact(context, "nvlink.active", gpu, "active links", alive, std::max<double>(count, expected), "count"));
-    finding.sentence = fmt::format(
-        "{} of {} on {} {} down{}: {}.", counted(static_cast<double>(down.size()), "NVLink"), gpu_name(context, gpu),
-        context.telemetry.node, fell ? "went" : "is",
-        fell ? " while the job ran and did not come up again" : ", and other GPUs of the same model have more active links",
-        listed(down));
+    finding.sentence = fmt::format("{} of {} on {} {} down{}: {}.", counted(static_cast<double>(down.size()), "NVLink"),
+                                   gpu_name(context, gpu), context.telemetry.node, fell ? "went" : "is",
+                                   fell ? " while the job ran and did not come up again"
+                                        : ", and other GPUs of the same model have more active links",
+                                   listed(down));
     finding.runner_up = {"", "a board without these links: other GPUs of the model have them, or they were up before"};
     findings.push_back(std::move(finding));
   }
@@ -115,7 +115,8 @@ std::vector<Finding> check_links(const RuleContext& context) {
 const RegisteredRule kNvlink{{
     .id = "gpu.nvlink_down",
     .title = "An NVLink is down or has errors",
-    .looks_for = "NVLinks that went down, that are down while other GPUs of the model have them up (nvlink.active), or that counted errors (nvlink.recoveries, nvlink.crc_errors).",
+    .looks_for = "NVLinks that went down, that are down while other GPUs of the model have them up (nvlink.active), or "
+                 "that counted errors (nvlink.recoveries, nvlink.crc_errors).",
     .kind = FindingKind::audit,
     .subsystem = Subsystem::gpu,
     .order = 14,

@@ -198,7 +198,8 @@ std::vector<Finding> check_input(const RuleContext& context) {
   if (full) {
     finding.evidence.push_back(then(context, finding, "job.cpu_time", "", now.cpus, now.cpus_allowed, "cpus"));
     finding.sentence = fmt::format(
-        "The job's GPUs on {} waited for data: they worked {} % of the time, and while they were idle, the job used {} of its {} cpus.",
+        "The job's GPUs on {} waited for data: they worked {} % of the time, and while they were idle, the job used {} "
+        "of its {} cpus.",
         context.telemetry.node, number(still->use), number(now.cpus), cpus);
   } else {
     // It may be a phase of the job's that needs no GPU.
@@ -207,7 +208,8 @@ std::vector<Finding> check_input(const RuleContext& context) {
     finding.evidence.push_back(
         then(context, finding, "process.cpu_time", now.process, now.busiest, std::nullopt, "cpus"));
     finding.sentence = fmt::format(
-        "The job's GPUs on {} worked {} % of the time between their first and their last work; while they were idle, {} used {} cpus, and the whole job {}{}.",
+        "The job's GPUs on {} worked {} % of the time between their first and their last work; while they were idle, "
+        "{} used {} cpus, and the whole job {}{}.",
         context.telemetry.node, number(still->use), context.rank_name(now.process), number(now.busiest),
         number(now.cpus), now.cpus_allowed > 0 ? " of its " + cpus : "");
   }
@@ -228,7 +230,8 @@ std::vector<Finding> check_storage(const RuleContext& context) {
   Finding finding = describe(context, *still, gpu_values(context, still->gpu));
   finding.evidence.push_back(then(context, finding, "pressure.io_some", "", now.io_wait, std::nullopt, "s/s"));
   finding.sentence = fmt::format(
-      "The job's GPUs on {} waited for storage: they worked {} % of the time, and while they were idle, tasks waited for io {} % of the time.",
+      "The job's GPUs on {} waited for storage: they worked {} % of the time, and while they were idle, tasks waited "
+      "for io {} % of the time.",
       context.telemetry.node, number(still->use), number(100 * now.io_wait));
   finding.runner_up = {"gpu.starved_input", fmt::format("the cpus were not full: the job used {} of {}",
                                                         number(now.cpus), number(now.cpus_allowed))};
@@ -324,7 +327,8 @@ std::vector<Finding> check_collectives(const RuleContext& context) {
   if (!left) sent = burst(context, *waits, over_links);
   if (!sent) return {};
   Finding finding = describe(context, *waits, gpu_values(context, waits->gpu));
-  finding.impact.how = spins ? "time in which its GPUs were busy, but at the power of waiting GPUs" : finding.impact.how;
+  finding.impact.how =
+      spins ? "time in which its GPUs were busy, but at the power of waiting GPUs" : finding.impact.how;
   Evidence traffic = then(context, finding, left ? "net.tx_bytes" : "nvlink.tx_bytes", "", sent->then,
                           std::isnan(sent->otherwise) ? std::nullopt : std::optional(sent->otherwise), "bytes/s");
   traffic.feature = left ? "mean while the GPUs waited, with RDMA" : "mean while the GPUs waited";
@@ -373,7 +377,8 @@ std::vector<Finding> check_small_kernels(const RuleContext& context) {
   finding.evidence.push_back(then(context, finding, "process.cpu_time", now.process, now.busiest, 1, "cpus"));
   finding.evidence.back().feature = "mean while the GPUs worked";
   finding.sentence = fmt::format(
-      "The job's GPUs on {} were busy {} % of the time, but with little work at a time: {} of {} W, {} % of the memory bus, while {} used a whole cpu to launch kernels.",
+      "The job's GPUs on {} were busy {} % of the time, but with little work at a time: {} of {} W, {} % of the memory "
+      "bus, while {} used a whole cpu to launch kernels.",
       context.telemetry.node, number(mean), number(watts), number(*limit), number(mean_inside(bus, phase)),
       context.rank_name(now.process));
   finding.runner_up = {"gpu.starved_input", "the GPUs are not idle"};
@@ -384,13 +389,15 @@ constexpr Threshold kMinIdle{"min_idle", 0.2, "ratio",
                              "part of the time between the first and the last work in which the GPUs are idle"};
 constexpr Threshold kMaxUse{"max_use", 30, "percent", "utilisation below which a GPU counts as idle"};
 constexpr Threshold kMinPhase{"min_seconds", 60, "s", "shortest time from the first to the last work"};
-constexpr Threshold kLostSeconds{"min_lost_seconds", 5, "s", "lost run time from which it is a finding; below it, a notice"};
+constexpr Threshold kLostSeconds{"min_lost_seconds", 5, "s",
+                                 "lost run time from which it is a finding; below it, a notice"};
 constexpr Threshold kLostPercent{"min_lost_percent", 5, "percent", "lost share of the run from which it is a finding"};
 
 const RegisteredRule kInput{{
     .id = "gpu.starved_input",
     .title = "GPUs wait for the cpus that prepare their data",
-    .looks_for = "GPUs that are idle for much of the time (gpu.utilization) while the job's cpus (job.cpu_time) or one of its processes (process.cpu_time) are fully used.",
+    .looks_for = "GPUs that are idle for much of the time (gpu.utilization) while the job's cpus (job.cpu_time) or one "
+                 "of its processes (process.cpu_time) are fully used.",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::gpu,
     .order = 99,
@@ -419,7 +426,8 @@ const RegisteredRule kInput{{
 const RegisteredRule kCollectives{{
     .id = "gpu.starved_comm",
     .title = "GPUs wait for each other",
-    .looks_for = "GPUs that are idle, or busy (gpu.utilization) at the power (gpu.power) of waiting GPUs, for much of the time, together with bursts of traffic (net.tx_bytes, ib.xmit_bytes, nvlink.tx_bytes).",
+    .looks_for = "GPUs that are idle, or busy (gpu.utilization) at the power (gpu.power) of waiting GPUs, for much of "
+                 "the time, together with bursts of traffic (net.tx_bytes, ib.xmit_bytes, nvlink.tx_bytes).",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::gpu,
     .order = 100,
@@ -429,7 +437,8 @@ const RegisteredRule kCollectives{{
                    kMaxUse,
                    kMinPhase,
                    {"max_power", 0.6, "ratio", "part of its usual high power below which a busy GPU waits"},
-                   {"max_full", 0.9, "ratio", "utilisation of the job's cpus, or of one cpu, from which the cpus are the cause"},
+                   {"max_full", 0.9, "ratio",
+                    "utilisation of the job's cpus, or of one cpu, from which the cpus are the cause"},
                    {"max_io_wait", 0.3, "s/s", "waiting for storage from which gpu.starved_io applies instead"},
                    {"min_traffic", 50, "MB/s", "traffic while they wait"},
                    {"min_burst", 2, "ratio", "ratio of that traffic to the traffic at other times"},
@@ -482,7 +491,8 @@ const RegisteredRule kStorage{{
                    kMaxUse,
                    kMinPhase,
                    {"min_io_wait", 0.3, "s/s", "waiting for storage while the GPUs are idle"},
-                   {"max_full", 0.9, "ratio", "utilisation of the job's cpus from which gpu.starved_input applies instead"},
+                   {"max_full", 0.9, "ratio",
+                    "utilisation of the job's cpus from which gpu.starved_input applies instead"},
                    kLostSeconds,
                    kLostPercent},
     .user_remedy = {{"srun --ntasks-per-node=1 cp -r $DATA $TMPDIR/   # to the node's own disk, before the training",

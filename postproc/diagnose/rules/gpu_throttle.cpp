@@ -149,7 +149,8 @@ std::optional<LockedClock> locked(const RuleContext& context, const std::string&
   const bool is_usual = usual && middle >= *usual * (1 - kSame);
   if (!most || !flat || is_usual || middle >= *most * below || !held_by_setting(context, gpu)) return std::nullopt;
   if (something_else_held(context, gpu, kSame)) return std::nullopt;
-  return LockedClock{middle, usual.value_or(*most), "the driver reports that a setting fixed the clock, and the clock never changed"};
+  return LockedClock{middle, usual.value_or(*most),
+                     "the driver reports that a setting fixed the clock, and the clock never changed"};
 }
 
 std::vector<Finding> check_locked(const RuleContext& context) {
@@ -166,8 +167,9 @@ std::vector<Finding> check_locked(const RuleContext& context) {
     finding.impact.how = "not known: how much its work depends on the clock";
     finding.evidence.push_back(
         fact(context, "gpu.sm_clock", gpu, "while it worked", found->at * 1e6, found->possible * 1e6, "Hz"));
-    finding.sentence = fmt::format("{} on {} worked at {} MHz, although {} MHz are possible: {}.", gpu_name(context, gpu),
-                                   context.telemetry.node, number(found->at), number(found->possible), found->how);
+    finding.sentence =
+        fmt::format("{} on {} worked at {} MHz, although {} MHz are possible: {}.", gpu_name(context, gpu),
+                    context.telemetry.node, number(found->at), number(found->possible), found->how);
     finding.runner_up = {"gpu.power_cap", "the power limit did not lower its clock"};
     findings.push_back(std::move(finding));
   }
@@ -177,8 +179,9 @@ std::vector<Finding> check_locked(const RuleContext& context) {
 const RegisteredRule kThermal{{
     .id = "gpu.thermal_throttle",
     .title = "Heat slows a GPU down",
-    .looks_for = "Time in which the driver or the hardware lowers the clocks of a working GPU because of its temperature: "
-                 "gpu.reason_sw_thermal, gpu.reason_hw_thermal.",
+    .looks_for =
+        "Time in which the driver or the hardware lowers the clocks of a working GPU because of its temperature: "
+        "gpu.reason_sw_thermal, gpu.reason_hw_thermal.",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::gpu,
     .order = 17,
@@ -219,7 +222,8 @@ const RegisteredRule kSlowdown{{
 const RegisteredRule kPowerCap{{
     .id = "gpu.power_cap",
     .title = "A GPU's power limit is lower than usual and slows it down",
-    .looks_for = "A power limit below the default, or below that of the job's other GPUs of the model (gpu.*.power_limit), that lowers the clocks (gpu.reason_power_cap).",
+    .looks_for = "A power limit below the default, or below that of the job's other GPUs of the model "
+                 "(gpu.*.power_limit), that lowers the clocks (gpu.reason_power_cap).",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::gpu,
     .order = 18,

@@ -64,10 +64,10 @@ Finding describe(const RuleContext& context, const std::string& place, const Lea
                               .unit = files ? "count" : "bytes",
                               .span = finding.intervals.front(),
                               .detectors = {"snapshot"}});
-  finding.sentence = fmt::format(
-      "The file system of {} on {} had {} left ({} %), measured {} after the recording began.", place,
-      context.telemetry.node, files ? number(least.left) + " files" : quantity(least.left, "bytes"),
-      number(100 * least.share), duration(context.seconds(least.sample)));
+  finding.sentence =
+      fmt::format("The file system of {} on {} had {} left ({} %), measured {} after the recording began.", place,
+                  context.telemetry.node, files ? number(least.left) + " files" : quantity(least.left, "bytes"),
+                  number(100 * least.share), duration(context.seconds(least.sample)));
   return finding;
 }
 
@@ -105,7 +105,8 @@ const RegisteredRule kRule{{
     .user_remedy = {"df -h {place}; df -i {place}   # on the node: free space and inodes",
                     "du -xh --max-depth=1 {place} | sort -h | tail   # the largest directories"},
     .advice = {"Write to another file system: set TMPDIR, or the job's output and checkpoint directory."},
-    .admin_remedy = {"find {place} -xdev -mtime +7 -printf '%s %u %p\\n' | sort -n | tail   # files that earlier jobs left"},
+    .admin_remedy =
+        {"find {place} -xdev -mtime +7 -printf '%s %u %p\\n' | sort -n | tail   # files that earlier jobs left"},
     .verify = "df shows free space for the directory at the end of the job",
     .sources = {"https://man7.org/linux/man-pages/man3/statvfs.3.html"},
     .check = check,

@@ -255,7 +255,8 @@ std::vector<Finding> check(const RuleContext& context) {
 const RegisteredRule kRule{{
     .id = "io.local_disk_saturated",
     .title = "A disk of the node was overloaded",
-    .looks_for = "Intervals in which a disk was busy nearly all the time (disk.io_time) and each request took many times as long as usual (disk.read_time, disk.write_time), while the job made less progress.",
+    .looks_for = "Intervals in which a disk was busy nearly all the time (disk.io_time) and each request took many "
+                 "times as long as usual (disk.read_time, disk.write_time), while the job made less progress.",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::storage,
     .order = 53,
@@ -269,7 +270,8 @@ const RegisteredRule kRule{{
                    kMinScore,
                    {"min_own_share", 0.5, "ratio", "part of the bytes from which the job itself is the cause"},
                    {"min_waiting", 0.1, "s/s", "least time in which work waited for io"},
-                   {"min_stalled", 0.5, "s/s", "least time in which all work waited, if the disk is busy throughout the run"},
+                   {"min_stalled", 0.5, "s/s",
+                    "least time in which all work waited, if the disk is busy throughout the run"},
                    {"min_slowed", 0.15, "ratio", "least fall of the job's cpu time"},
                    {"start_seconds", 30, "s", "if the job's own reading begins this early: a remark only"},
                    {"min_own_percent", 5, "percent",

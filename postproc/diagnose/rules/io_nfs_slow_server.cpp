@@ -391,7 +391,8 @@ Finding describe_slow(const RuleContext& context, const Mount& mount, const Slow
   add_contrast(context, finding, rate_of_kinds(context, mount, &Kind::requests, 1, "/s"), at, all);
   set_cost(context, finding, cost_of(context, finding, at, all), at);
   finding.sentence = fmt::format(
-      "The server of {} answered {} slowly for {}: a {} request took {} ms (usually {} ms), although the job sent no more requests than usual.",
+      "The server of {} answered {} slowly for {}: a {} request took {} ms (usually {} ms), although the job sent no "
+      "more requests than usual.",
       mount.point, context.telemetry.node, duration(context.seconds(at.length())), slow.kind->name,
       number(1000 * slow.elevation.inside), number(1000 * slow.elevation.outside));
   finding.runner_up = {"io.metadata_storm", "the job's own requests: there were no more than usual"};
@@ -435,7 +436,9 @@ std::vector<Finding> check(const RuleContext& context) {
 const RegisteredRule kRule{{
     .id = "io.nfs_slow_server",
     .title = "A file server answered slowly, or not at all",
-    .looks_for = "Intervals in which requests to an NFS server took longer than usual (nfs.round_trip_time), or no request was completed (nfs.requests, nfs.unanswered) while processes of the job waited in the kernel (job.blocked); or file servers of any kind that did not answer the collector (fs.not_answering).",
+    .looks_for = "Intervals in which requests to an NFS server took longer than usual (nfs.round_trip_time), or no "
+                 "request was completed (nfs.requests, nfs.unanswered) while processes of the job waited in the kernel "
+                 "(job.blocked); or file servers of any kind that did not answer the collector (fs.not_answering).",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::storage,
     .order = 80,
@@ -443,7 +446,8 @@ const RegisteredRule kRule{{
     .proof = Proof::real,
     .thresholds = {{"min_hang", 5, "s", "shortest time without an answer"},
                    {"min_blocked", 0.5, "processes", "least number of processes that wait at that time"},
-                   {"max_disk_busy", 0.6, "ratio", "utilisation of the busiest local disk; above, processes may wait for that disk"},
+                   {"max_disk_busy", 0.6, "ratio",
+                    "utilisation of the busiest local disk; above, processes may wait for that disk"},
                    {"min_slower", 0.02, "s", "least additional time of a request"},
                    {"min_ratio", 5, "ratio", "least time of a request, in multiples of the usual time"},
                    {"min_requests", 20, "requests", "least number of requests, before and inside"},

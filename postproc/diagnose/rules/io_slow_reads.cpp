@@ -81,9 +81,9 @@ std::vector<Finding> check(const RuleContext& context) {
         number(length), context.telemetry.node, 100 * elevation.inside, 100 * elevation.outside,
         busy ? fmt::format(" while the busiest disk was busy for {:.0f} %", 100 * disk) : "",
         quantity(bytes->inside, "bytes/s"), quantity(bytes->outside, "bytes/s"));
-    finding.runner_up = {"",
-                         busy ? fmt::format("a busy disk: no disk of the node was busy for more than {:.0f} %", 100 * disk)
-                              : "a busy disk cannot be ruled out: no disk of the node was measured"};
+    finding.runner_up = {
+        "", busy ? fmt::format("a busy disk: no disk of the node was busy for more than {:.0f} %", 100 * disk)
+                 : "a busy disk cannot be ruled out: no disk of the node was measured"};
     findings.push_back(std::move(finding));
   }
   return findings;
@@ -104,7 +104,8 @@ const RegisteredRule kRule{{
                    kMinScore,
                    {"min_slowed", 0.15, "ratio", "least fall of the job's cpu time"},
                    {"min_read", 0.1, "MB/s", "least rate of the job's reads at that time"},
-                   {"max_disk_busy", 0.6, "ratio", "utilisation of the busiest disk; above, the disk itself is the limit"},
+                   {"max_disk_busy", 0.6, "ratio",
+                    "utilisation of the busiest disk; above, the disk itself is the limit"},
                    kMinLostSeconds,
                    kMinLostPercent},
     .user_remedy =

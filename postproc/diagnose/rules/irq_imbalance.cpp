@@ -121,7 +121,8 @@ std::vector<Finding> check(const RuleContext& context) {
   finding.confidence = Confidence::likely;
   const bool felt = job_may_run_on(context, pile.cpu);
   set_loss(context, finding, felt ? std::optional((busy - others) * job_seconds(context)) : std::nullopt,
-           felt ? "upper bound: time that a process of the job on that cpu lost to interrupts, beyond that on other cpus"
+           felt
+               ? "upper bound: time that a process of the job on that cpu lost to interrupts, beyond that on other cpus"
            : context.without_job() ? "not known: there was no job"
                                    : "not known: the job may not use that cpu, but its packets wait there");
   const auto add = [&](std::string metric, std::string feature, double observed, std::optional<double> expected,
@@ -155,7 +156,8 @@ std::vector<Finding> check(const RuleContext& context) {
 const RegisteredRule kRule{{
     .id = "irq.imbalance",
     .title = "One cpu serves the interrupts of several devices or queues",
-    .looks_for = "One cpu that serves most device interrupts (irq.*) during the whole job, and is slowed down by them: time in interrupts (cpu.irq, cpu.softirq) or dropped packets (softnet.dropped).",
+    .looks_for = "One cpu that serves most device interrupts (irq.*) during the whole job, and is slowed down by them: "
+                 "time in interrupts (cpu.irq, cpu.softirq) or dropped packets (softnet.dropped).",
     .kind = FindingKind::audit,
     .subsystem = Subsystem::network,
     .order = 58,
@@ -168,12 +170,13 @@ const RegisteredRule kRule{{
                     "part of a vector's interrupts on one cpu from which the vector belongs to that cpu"},
                    {"min_share", 0.6, "ratio", "least part of all device interrupts on that cpu"},
                    {"min_busy", 0.3, "cpus", "time of that cpu in interrupts from which it is a cost"},
-                   {"min_dropped", 1, "/s", "rate of packets dropped because of a full backlog from which it is a cost"},
+                   {"min_dropped", 1, "/s",
+                    "rate of packets dropped because of a full backlog from which it is a cost"},
                    kMinLostSeconds,
                    kMinLostPercent},
-    .user_remedy =
-        {{"#SBATCH --core-spec=1      # reserves a core of each node for the system, if the site allows it", "job"},
-         "grep . /proc/irq/*/effective_affinity_list      # on {nodes}: the same cpu in most lines"},
+    .user_remedy = {{"#SBATCH --core-spec=1      # reserves a core of each node for the system, if the site allows it",
+                     "job"},
+                    "grep . /proc/irq/*/effective_affinity_list      # on {nodes}: the same cpu in most lines"},
     .admin_remedy =
         {"The network driver's set_irq_affinity_bynode.sh spreads them by NUMA node; it excludes irqbalance."},
     .verify = "the cpu's share of irq.* falls below 30 % and its cpu.softirq to that of the others",

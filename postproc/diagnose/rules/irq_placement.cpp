@@ -199,7 +199,8 @@ std::vector<Finding> check_distance(const RuleContext& context) {
 const RegisteredRule kService{{
     .id = "irq.balance_service_off",
     .title = "The interrupts of a network card are not spread over cpus",
-    .looks_for = "A node without irqbalance (irq.irqbalance) on which one cpu serves all vectors of a network card (irq.N.effective) and they are busy (irq.N).",
+    .looks_for = "A node without irqbalance (irq.irqbalance) on which one cpu serves all vectors of a network card "
+                 "(irq.N.effective) and they are busy (irq.N).",
     .kind = FindingKind::audit,
     .subsystem = Subsystem::network,
     .order = 59,

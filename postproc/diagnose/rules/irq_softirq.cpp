@@ -125,7 +125,8 @@ void name_the_cause(const RuleContext& context, std::string_view cpu, Finding& f
         fmt::format("for q in /sys/class/net/{}/queues/rx-*; do echo {} > $q/rps_cpus; done   # now: {} alone",
                     interface, mask_of_cpus(online), cpu));
   }
-  finding.sentence += fmt::format(" Packets of {} are steered only to this cpu (rps_cpus).", fmt::join(interfaces, ", "));
+  finding.sentence +=
+      fmt::format(" Packets of {} are steered only to this cpu (rps_cpus).", fmt::join(interfaces, ", "));
   finding.remedy.admin.insert(finding.remedy.admin.begin(), lines.begin(), lines.end());
 }
 
@@ -180,7 +181,8 @@ std::vector<Finding> check(const RuleContext& context) {
 const RegisteredRule kRule{{
     .id = "irq.softirq_saturation",
     .title = "One cpu receives nearly all packets and cannot keep up",
-    .looks_for = "Intervals in which one cpu received nearly all packets (softnet.processed) and dropped or postponed some (softnet.dropped, softnet.time_squeeze) or had no time left (cpu.softirq).",
+    .looks_for = "Intervals in which one cpu received nearly all packets (softnet.processed) and dropped or postponed "
+                 "some (softnet.dropped, softnet.time_squeeze) or had no time left (cpu.softirq).",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::network,
     .order = 60,
@@ -191,16 +193,19 @@ const RegisteredRule kRule{{
                    {"min_excess", 0.2, "ratio", "least rise of that part"},
                    {"min_seconds", 3, "s", "shortest interval"},
                    kMinScore,
-                   {"min_dropped", 1, "/s", "rate of packets dropped because of a full backlog from which it is a cost"},
-                   {"min_squeezed", 100, "/s", "rate of receive work stopped with packets left from which it is a cost"},
+                   {"min_dropped", 1, "/s",
+                    "rate of packets dropped because of a full backlog from which it is a cost"},
+                   {"min_squeezed", 100, "/s",
+                    "rate of receive work stopped with packets left from which it is a cost"},
                    {"min_softirq", 0.8, "cpus", "time of that cpu in soft interrupts from which it is a cost"},
                    kMinLostSeconds,
                    kMinLostPercent},
     .user_remedy = {"cat /proc/net/softnet_stat                # on {nodes}: the second column grows on one line",
                     {"export NCCL_SOCKET_NTHREADS=4 NCCL_NSOCKS_PERTHREAD=4   # more flows reach more queues", "nccl"}},
-    .admin_remedy = {"grep . /sys/class/net/*/queues/rx-*/rps_cpus   # one bit set everywhere: write the mask of all cpus",
-                     "systemctl enable --now irqbalance             # if it is not running; more queues: ethtool -L",
-                     "sysctl net.core.netdev_max_backlog=10000       # absorbs bursts, but does not spread the load"},
+    .admin_remedy =
+        {"grep . /sys/class/net/*/queues/rx-*/rps_cpus   # one bit set everywhere: write the mask of all cpus",
+         "systemctl enable --now irqbalance             # if it is not running; more queues: ethtool -L",
+         "sysctl net.core.netdev_max_backlog=10000       # absorbs bursts, but does not spread the load"},
     .verify = "softnet.dropped stays 0 and the busiest cpu takes no more than its usual share of softnet.processed",
     .sources = {"https://docs.kernel.org/networking/scaling.html",
                 "https://docs.kernel.org/admin-guide/sysctl/net.html"},

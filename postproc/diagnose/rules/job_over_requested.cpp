@@ -151,7 +151,8 @@ std::vector<Finding> check(const RuleContext& context) {
 const RegisteredRule kRule{{
     .id = "job.over_requested",
     .title = "The job requested much more than it used",
-    .looks_for = "Jobs of ten minutes or more on one node without GPUs that never used half of the allocated memory (cgroup.memory_anon) or cpu cores (job.cpu_time).",
+    .looks_for = "Jobs of ten minutes or more on one node without GPUs that never used half of the allocated memory "
+                 "(cgroup.memory_anon) or cpu cores (job.cpu_time).",
     .kind = FindingKind::audit,
     .subsystem = Subsystem::process,
     .order = 300,

@@ -95,7 +95,8 @@ std::vector<Finding> check(const RuleContext& context) {
   finding.severity = Severity::info;  // well-tuned programs are here
   const bool counted = stall_ratio(context).has_value();
   finding.confidence = counted ? Confidence::likely : Confidence::possible;
-  finding.impact.how = "none: this is the limit of the machine, not a fault; another layout of the job may use it better";
+  finding.impact.how =
+      "none: this is the limit of the machine, not a fault; another layout of the job may use it better";
   for (const Full& full : found) {
     finding.instances.push_back(full.package);
     finding.evidence.push_back({.metric = full.traffic.metric,
@@ -127,15 +128,15 @@ std::vector<Finding> check(const RuleContext& context) {
 const RegisteredRule kRule{{
     .id = "mem.bw_saturated",
     .title = "The memory bandwidth is the limit",
-    .looks_for = "A package whose memory controllers move nearly the bandwidth that the site has measured (platform.memory_read and similar metrics), while cycles wait (pmu.l3_stalls, pmu.backend_stalls).",
+    .looks_for = "A package whose memory controllers move nearly the bandwidth that the site has measured "
+                 "(platform.memory_read and similar metrics), while cycles wait (pmu.l3_stalls, pmu.backend_stalls).",
     .kind = FindingKind::audit,
     .subsystem = Subsystem::memory,
     .order = 94,
     .look_alikes = "numa.mem_remote,traffic that prefetching hides,others on the node",
     .proof = Proof::test_double,
     .whole_machine = true,
-    .thresholds = {{"stream", 0, "GB/s",
-                    "memory bandwidth of a package, as measured by the site; 0: unknown"},
+    .thresholds = {{"stream", 0, "GB/s", "memory bandwidth of a package, as measured by the site; 0: unknown"},
                    {"min_use", 0.8, "ratio", "part of that bandwidth from which the traffic is near the limit"},
                    {"min_time", 0.3, "ratio", "least part of the run near the limit"},
                    {"min_seconds", 10, "s", "least time near the limit"},
@@ -143,7 +144,8 @@ const RegisteredRule kRule{{
                    {"max_remote", 0.25, "ratio", "most accesses to another socket, if they were counted"},
                    {"min_own", 0.8, "ratio", "least part of the node's cpu time that the job used"}},
     .user_remedy = {{"#SBATCH --hint=memory_bound   # one core per socket, therefore more nodes", "job"},
-                    {"srun --ntasks-per-socket=1 --cpu-bind=ldoms {command} ...   # or this, without --hint; then 2 and 4: compare",
+                    {"srun --ntasks-per-socket=1 --cpu-bind=ldoms {command} ...   # or this, without --hint; then 2 "
+                     "and 4: compare",
                      "job"}},
     .advice = {"Accept it, or move less data: block loops for the cache, fuse kernels, use lower precision.",
                "More nodes give more bandwidth; more cores of the same socket do not."},

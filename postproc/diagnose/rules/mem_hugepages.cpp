@@ -87,8 +87,9 @@ const RegisteredRule kRule{{
     .thresholds = {{"min_share", 0.02, "ratio", "least share of the node's memory"}},
     .user_remedy = {"grep . /sys/kernel/mm/hugepages/hugepages-*/free_hugepages   # on the node"},
     .advice = {"A program can use them: mmap with MAP_HUGETLB, or GLIBC_TUNABLES=glibc.malloc.hugetlb=2 (glibc 2.35)."},
-    .admin_remedy = {"echo 0 > /sys/kernel/mm/hugepages/hugepages-{size}/nr_hugepages   # frees them now",
-                     "grep -rs hugepages /proc/cmdline /etc/sysctl.conf /etc/sysctl.d   # remove the settings that reserve them"},
+    .admin_remedy =
+        {"echo 0 > /sys/kernel/mm/hugepages/hugepages-{size}/nr_hugepages   # frees them now",
+         "grep -rs hugepages /proc/cmdline /etc/sysctl.conf /etc/sysctl.d   # remove the settings that reserve them"},
     .verify = "Hugetlb in /proc/meminfo is 0, or as on the other nodes",
     .sources = {"https://docs.kernel.org/admin-guide/mm/hugetlbpage.html"},
     .check = check,

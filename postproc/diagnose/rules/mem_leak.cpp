@@ -186,7 +186,8 @@ std::vector<Finding> check(const RuleContext& context) {
 const RegisteredRule kRule{{
     .id = "mem.leak_oom_risk",
     .title = "Memory of the job grows steadily and is not freed",
-    .looks_for = "A process whose memory (process.rss) grows throughout a part of the run and is never freed, compared with the available memory (mem.available).",
+    .looks_for = "A process whose memory (process.rss) grows throughout a part of the run and is never freed, compared "
+                 "with the available memory (mem.available).",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::memory,
     .order = 55,
@@ -197,7 +198,8 @@ const RegisteredRule kRule{{
                    {"min_share", 0.2, "ratio", "least growth relative to the process's memory before"},
                    {"min_seconds", 6, "s", "shortest time of growth"},
                    {"warmup_seconds", 10, "s", "growth that began earlier belongs to the program's start"},
-                   {"min_third", 0.15, "ratio", "least part of the growth in each third of that time; below, it is a step"},
+                   {"min_third", 0.15, "ratio",
+                    "least part of the growth in each third of that time; below, it is a step"},
                    {"soon", 10, "run times", "it is a finding if the remaining memory lasts no longer than this"}},
     .user_remedy =
         {"{python} -X tracemalloc=10 ...           # then compare tracemalloc.take_snapshot() of two moments",
@@ -205,8 +207,7 @@ const RegisteredRule kRule{{
          "heaptrack {binary} ...                   # names the lines that allocated it"},
     .advice = {{"Keep loss.item() instead of loss in lists and logs: a kept tensor keeps its graph.", "torch"},
                {"Use arrays instead of lists of objects in data sets, and persistent workers.", "torch"}},
-    .admin_remedy = {{"cgroup.conf: ConstrainRAMSpace=yes          # the leak then ends only its own job",
-                      "job"}},
+    .admin_remedy = {{"cgroup.conf: ConstrainRAMSpace=yes          # the leak then ends only its own job", "job"}},
     .verify = "process.rss of the named process no longer grows after its start",
     .sources = {"https://docs.kernel.org/admin-guide/cgroup-v2.html#memory",
                 "https://docs.python.org/3/library/tracemalloc.html"},

@@ -75,8 +75,8 @@ std::vector<Finding> check(const RuleContext& context) {
   if (!context.channels("group.killed_for_memory").empty()) return of_groups(context);
   const auto counts = counted_events(context, "vmstat.oom_kill");
   if (counts.empty()) return {};
-  Finding finding =
-      describe(context, counts.front(), "the count covers the whole node, so the killed processes may belong to others", {});
+  Finding finding = describe(context, counts.front(),
+                             "the count covers the whole node, so the killed processes may belong to others", {});
   finding.severity = Severity::notice;
   finding.confidence = Confidence::possible;
   finding.runner_up = {"", "a process outside the job: the node's counter does not show whose process it was"};
@@ -93,9 +93,12 @@ const RegisteredRule kRule{{
     .order = 10,
     .look_alikes = "mem.leak_oom_risk",
     .proof = Proof::real,
-    .user_remedy = {{"sbatch --mem={memory_more} ...   # for each node, instead of --mem-per-cpu; the limit was {memory_limit}", "job"}},
+    .user_remedy =
+        {{"sbatch --mem={memory_more} ...   # for each node, instead of --mem-per-cpu; the limit was {memory_limit}",
+          "job"}},
     .advice = {"Ask for more memory, or use less at once: smaller batches, fewer loader workers, more nodes.",
-               {"With numactl --membind, a full NUMA node leads to kills although the machine has free memory: use --preferred.",
+               {"With numactl --membind, a full NUMA node leads to kills although the machine has free memory: use "
+                "--preferred.",
                 "!memory_limit"}},
     .admin_remedy = {{"cgroup.conf: ConstrainRAMSpace=yes   # a job that uses too much memory ends itself, not its "
                       "neighbours",

@@ -29,7 +29,8 @@ Finding describe(const RuleContext& context, const Signal& in, const Elevation& 
       fmt::format("Programs on {} needed {} back from swap within {}: {}{}.", context.telemetry.node,
                   quantity(elevation.inside * length, "bytes"), duration(length), quantity(elevation.inside, "bytes/s"),
                   std::isnan(elevation.outside) ? "" : " (usually " + quantity(elevation.outside, "bytes/s") + ")");
-  finding.runner_up = {"mem.leak_oom_risk", "a leak: memory that only grows is reported separately; here pages were read back"};
+  finding.runner_up = {"mem.leak_oom_risk",
+                       "a leak: memory that only grows is reported separately; here pages were read back"};
   return finding;
 }
 
@@ -59,8 +60,8 @@ std::vector<Finding> check(const RuleContext& context) {
 const RegisteredRule kRule{{
     .id = "mem.swap_activity",
     .title = "Memory of programs was read back from swap",
-    .looks_for =
-        "Intervals in which pages are read from swap: vmstat.pswpin. Pages that are only written to swap are not needed.",
+    .looks_for = "Intervals in which pages are read from swap: vmstat.pswpin. Pages that are only written to swap are "
+                 "not needed.",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::memory,
     .order = 30,
@@ -72,8 +73,8 @@ const RegisteredRule kRule{{
                    kMinScore,
                    kMinLostSeconds,
                    kMinLostPercent},
-    .user_remedy =
-        {"grep -E 'VmRSS|VmSwap' /proc/$(pgrep -u $USER -n -f {command})/status   # in the next run: how much of its memory is in swap"},
+    .user_remedy = {"grep -E 'VmRSS|VmSwap' /proc/$(pgrep -u $USER -n -f {command})/status   # in the next run: how "
+                    "much of its memory is in swap"},
     .advice = {"Ask for as much memory as the job uses, or use less at once: smaller batches, fewer workers."},
     .admin_remedy = {{"cgroup.conf: ConstrainSwapSpace=yes AllowedSwapSpace=0", "job"}, "sysctl vm.swappiness=1"},
     .verify = "pswpin in /proc/vmstat does not grow while the job runs",

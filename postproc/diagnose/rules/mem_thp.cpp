@@ -101,7 +101,8 @@ Finding describe_stalls(const RuleContext& context, const Signal& compactions, c
   finding.evidence[2].metric = "vmstat.thp_fault_alloc";
   finding.evidence[2].feature = "huge pages requested, successful or not";
   finding.sentence = fmt::format(
-      "Programs on {} waited {} times a second for the kernel to compact memory into huge pages, for {}{}; some task waited for memory {:.0f} % of the time (transparent_hugepage/defrag is {}).",
+      "Programs on {} waited {} times a second for the kernel to compact memory into huge pages, for {}{}; some task "
+      "waited for memory {:.0f} % of the time (transparent_hugepage/defrag is {}).",
       context.telemetry.node, number(elevation.inside), duration(length),
       std::isnan(elevation.outside) ? "" : " (usually " + number(std::max(0.0, elevation.outside)) + ")", 100 * inside,
       defrag);
@@ -209,14 +210,16 @@ std::vector<Finding> check_none(const RuleContext& context) {
       fmt::format("{} of {} of the memory of programs on {} were in huge pages (transparent_hugepage is {}){}.",
                   quantity(heap->huge, "bytes"), quantity(heap->bytes, "bytes"), context.telemetry.node, enabled,
                   std::isnan(waited) ? "" : fmt::format("; {:.0f} % of the cycles waited", 100 * waited));
-  finding.runner_up = {"numa.mem_remote", "memory of another NUMA node makes cycles wait, too; it is reported separately"};
+  finding.runner_up = {"numa.mem_remote",
+                       "memory of another NUMA node makes cycles wait, too; it is reported separately"};
   return {finding};
 }
 
 const RegisteredRule kStalls{{
     .id = "mem.thp_stalls",
     .title = "Programs wait while the kernel makes huge pages",
-    .looks_for = "Intervals in which allocations waited for memory compaction (vmstat.compact_stall), huge pages were requested (vmstat.thp_fault_alloc, thp_fault_fallback), and work waited for memory "
+    .looks_for = "Intervals in which allocations waited for memory compaction (vmstat.compact_stall), huge pages were "
+                 "requested (vmstat.thp_fault_alloc, thp_fault_fallback), and work waited for memory "
                  "(memory pressure), where transparent_hugepage/defrag lets programs wait.",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::memory,
@@ -232,14 +235,14 @@ const RegisteredRule kStalls{{
                    {"min_wait", 0.05, "s/s", "least time in which some task waited for memory"},
                    kMinLostSeconds,
                    kMinLostPercent},
-    .user_remedy = {{"export NUMPY_MADVISE_HUGEPAGE=0   # numpy requests huge pages by default",
-                     "asks_by_python"},
+    .user_remedy = {{"export NUMPY_MADVISE_HUGEPAGE=0   # numpy requests huge pages by default", "asks_by_python"},
                     {"unset THP_MEM_ALLOC_ENABLE   # with it, PyTorch requests huge pages on the cpu", "asks_by_torch"},
                     "grep -E 'compact_stall|thp_fault' /proc/vmstat   # twice in the next run"},
     .advice = {"Allocate the large arrays before files fill the page cache."},
-    .admin_remedy = {"echo defer+madvise > /sys/kernel/mm/transparent_hugepage/defrag   # it is {defrag}",
-                     {"echo 1 > /proc/sys/vm/compact_memory   # in the epilog of jobs: the next job finds contiguous memory",
-                      "job"}},
+    .admin_remedy =
+        {"echo defer+madvise > /sys/kernel/mm/transparent_hugepage/defrag   # it is {defrag}",
+         {"echo 1 > /proc/sys/vm/compact_memory   # in the epilog of jobs: the next job finds contiguous memory",
+          "job"}},
     .verify = "compact_stall in /proc/vmstat does not grow",
     .sources = {"https://docs.kernel.org/admin-guide/mm/transhuge.html", "https://docs.kernel.org/accounting/psi.html",
                 "https://numpy.org/doc/stable/reference/global_state.html"},
@@ -259,12 +262,14 @@ const RegisteredRule kNone{{
     .thresholds = {{"min_memory", 16, "GB", "least memory of programs"},
                    {"max_share", 0.1, "ratio", "most of it in huge pages"},
                    {"min_stalls", 0.3, "ratio", "least part of the cycles that waited, if that was counted"}},
-    .user_remedy = {{"export GLIBC_TUNABLES=glibc.malloc.hugetlb=1   # glibc 2.35 and later: malloc requests huge pages",
-                     "madvise"},
-                    {"export THP_MEM_ALLOC_ENABLE=1   # PyTorch's allocator on the cpu requests huge pages", "torch"},
-                    "grep AnonHugePages /proc/meminfo   # in the next run"},
-    .admin_remedy = {{"echo madvise > /sys/kernel/mm/transparent_hugepage/enabled   # programs that request huge pages get them",
-                      "never"}},
+    .user_remedy =
+        {{"export GLIBC_TUNABLES=glibc.malloc.hugetlb=1   # glibc 2.35 and later: malloc requests huge pages",
+          "madvise"},
+         {"export THP_MEM_ALLOC_ENABLE=1   # PyTorch's allocator on the cpu requests huge pages", "torch"},
+         "grep AnonHugePages /proc/meminfo   # in the next run"},
+    .admin_remedy =
+        {{"echo madvise > /sys/kernel/mm/transparent_hugepage/enabled   # programs that request huge pages get them",
+          "never"}},
     .verify = "AnonHugePages in /proc/meminfo is most of AnonPages, and the step time falls",
     .sources = {"https://docs.kernel.org/admin-guide/mm/transhuge.html",
                 "https://sourceware.org/glibc/manual/latest/html_node/Memory-Allocation-Tunables.html"},

@@ -124,16 +124,17 @@ Finding describe(const RuleContext& context, const Signal& dirtied, const Elevat
                                        : "not known: the waiting of the job was not measured";
   }
   finding.runner_up = {
-      "", fmt::format("a disk that is only busy: {} were dirtied in memory, and direct io and reads leave no dirty pages",
-                      quantity(elevation.inside * length, "bytes"))};
+      "",
+      fmt::format("a disk that is only busy: {} were dirtied in memory, and direct io and reads leave no dirty pages",
+                  quantity(elevation.inside * length, "bytes"))};
   return finding;
 }
 
 std::vector<Finding> check(const RuleContext& context) {
   const Signal dirtied =
       needed(rate(context, "vmstat.nr_dirtied", context.page_bytes(), "bytes/s"), "vmstat.nr_dirtied");
-  const Signal own =
-      needed(rate(context, "process.write_bytes", 1, "bytes/s"), "process.write_bytes, so the writing process is not known");
+  const Signal own = needed(rate(context, "process.write_bytes", 1, "bytes/s"),
+                            "process.write_bytes, so the writing process is not known");
 
   const auto floods = elevations_of(context, dirtied.values, context.threshold("min_rate") * 1e6,
                                     context.threshold("min_score"), Doing::of_others);
@@ -148,7 +149,8 @@ std::vector<Finding> check(const RuleContext& context) {
     const bool by_outsider = writers.outsider(context.threshold("min_outsider_share"));
     const Cost cost = cost_of(context, flood.at, all);
     const double percent = 100 * cost.seconds / job_seconds(context);
-    if (flood.most) {  // writing may be what this job does, by the job has more processes than reveal measures individually
+    if (flood.most) {  // writing may be what this job does, by the job has more processes than reveal measures
+                       // individually
       const auto own_change = contrast(context, own, flood.at, all);
       if (!by_outsider || !own_change || own_change->excess() > 0.1 * flood.inside) continue;
     }
@@ -208,9 +210,10 @@ const RegisteredRule kRule{{
     .advice = {{"Write checkpoints from one rank, less often, or asynchronously.", "!outsider"},
                {"torch.distributed.checkpoint.async_save writes them in the background.", "torch,!outsider"},
                {"Write to storage of the node and copy the files later.", "!outsider"}},
-    .admin_remedy =
-        {"sysctl vm.dirty_background_bytes=268435456 vm.dirty_bytes=2147483648   # writeback starts earlier, lower limit",
-         {"cgroup.conf: ConstrainRAMSpace=yes   # page cache is then charged to the job that wrote it", "job"}},
+    .admin_remedy = {"sysctl vm.dirty_background_bytes=268435456 vm.dirty_bytes=2147483648   # writeback starts "
+                     "earlier, lower limit",
+                     {"cgroup.conf: ConstrainRAMSpace=yes   # page cache is then charged to the job that wrote it",
+                      "job"}},
     .verify = "pages dirtied per second stay at the usual level and job.blocked near 0",
     .sources = {"https://docs.kernel.org/admin-guide/sysctl/vm.html", "https://docs.kernel.org/accounting/psi.html"},
     .check = check,

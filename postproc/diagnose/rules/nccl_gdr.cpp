@@ -43,7 +43,8 @@ std::vector<Finding> check_gdr(const RuleContext& context) {
   finding.impact.how = "not known: the traffic through host memory was not measured";
   finding.evidence.push_back(fact(context, "gpu_driver.peer_memory", "", "modules that are loaded", 0, 1, "count"));
   finding.sentence = fmt::format(
-      "NCCL cannot move data from the GPUs of {} directly to the fabric: nvidia_peermem is not loaded, and the driver's kernel module is not the open one. All data goes through host memory.",
+      "NCCL cannot move data from the GPUs of {} directly to the fabric: nvidia_peermem is not loaded, and the "
+      "driver's kernel module is not the open one. All data goes through host memory.",
       context.telemetry.node);
   finding.runner_up = {"nccl.socket_fallback", "the job's processes have RDMA devices open: the fabric is used"};
   return {finding};

@@ -66,7 +66,8 @@ std::vector<Finding> check_fallback(const RuleContext& context) {
   finding.evidence.push_back(fact(context, "net.tx_bytes", "mean", bytes, std::nullopt, "bytes/s"));
   finding.evidence.push_back(fact(context, "net.rx_bytes", "mean", received, std::nullopt, "bytes/s"));
   finding.sentence = fmt::format(
-      "NCCL ran over TCP sockets on {}: {} left through network interfaces, and no process opened an RDMA device, although {} of them {} up ({}).",
+      "NCCL ran over TCP sockets on {}: {} left through network interfaces, and no process opened an RDMA device, "
+      "although {} of them {} up ({}).",
       context.telemetry.node, quantity(bytes, "bytes/s"), ports.size(), ports.size() == 1 ? "is" : "are",
       names_of(ports));
   for (const auto& [name, bad] :
@@ -120,8 +121,8 @@ std::string says_single_pair(const std::string& set, const std::optional<Counted
   const std::string setting = set.empty() ? "is not set" : value ? fmt::format("is {}", *value) : "is no number";
   if (!counted) {
     return fmt::format(
-        "NCCL_IB_QPS_PER_CONNECTION {}{} one queue pair per connection on {}; the queue pairs were not counted.", setting,
-        set.empty() ? "; NCCL's default is" : ":", ports);
+        "NCCL_IB_QPS_PER_CONNECTION {}{} one queue pair per connection on {}; the queue pairs were not counted.",
+        setting, set.empty() ? "; NCCL's default is" : ":", ports);
   }
   return fmt::format(
       "NCCL uses one queue pair per connection on {}: {} {} connected, with {} completion {}, of which each connection "
@@ -167,9 +168,9 @@ std::vector<Finding> check_single_qp(const RuleContext& context) {
   const std::optional<double> rate = wide->rate.gigabits > 0 ? std::optional(wide->rate.gigabits) : std::nullopt;
   finding.evidence.push_back(
       fact(context, "rdma." + wide->key + ".rate", "rate of the port", rate, std::nullopt, "Gb/s"));
-  finding.sentence =
-      says_single_pair(set, counted, wide->name + (rate ? fmt::format(" ({:g} Gb/s)", *rate) : "")) +
-      " If the fabric has several paths, two or four may use them better. This is a proposal to test, not a fault: measure it.";
+  finding.sentence = says_single_pair(set, counted, wide->name + (rate ? fmt::format(" ({:g} Gb/s)", *rate) : "")) +
+                     " If the fabric has several paths, two or four may use them better. This is a proposal to test, "
+                     "not a fault: measure it.";
   finding.runner_up = {"nccl.socket_fallback", "the job's processes have RDMA devices open: the fabric is used"};
   return {finding};
 }
@@ -282,11 +283,14 @@ const RegisteredRule kFallback{{
     .look_alikes = "nccl.single_qp,a rendezvous",
     .proof = Proof::test_double,
     .thresholds = {{"min_sent", 10, "MB/s", "mean traffic above that of a rendezvous"},
-                   {"max_skew", 3, "ratio", "ratio of sent to received traffic above which it does not come from a collective"}},
+                   {"max_skew", 3, "ratio",
+                    "ratio of sent to received traffic above which it does not come from a collective"}},
     .user_remedy =
-        {{"NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET srun {command} ...   # once: shows which network NCCL chose, and why",
+        {{"NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET srun {command} ...   # once: shows which network NCCL chose, and "
+          "why",
           "job"},
-         {"NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET {command} ...   # once: shows which network NCCL chose, and why", "!job"},
+         {"NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET {command} ...   # once: shows which network NCCL chose, and why",
+          "!job"},
          "ulimit -l                                         # must be unlimited on the nodes of the ranks"},
     .advice =
         {"A container needs the devices: --device=/dev/infiniband --cap-add=IPC_LOCK --ulimit memlock=-1 (docker, "
@@ -302,14 +306,16 @@ const RegisteredRule kFallback{{
 const RegisteredRule kSingleQp{{
     .id = "nccl.single_qp",
     .title = "One NCCL queue pair per connection on a fabric of several paths",
-    .looks_for = "A job that uses NCCL over a fast RDMA port with one queue pair per connection: as counted (rdma.qp.count by rdma.cq.count); otherwise as set or by default (env.NCCL_IB_QPS_PER_CONNECTION).",
+    .looks_for = "A job that uses NCCL over a fast RDMA port with one queue pair per connection: as counted "
+                 "(rdma.qp.count by rdma.cq.count); otherwise as set or by default (env.NCCL_IB_QPS_PER_CONNECTION).",
     .kind = FindingKind::audit,
     .subsystem = Subsystem::network,
     .order = 41,
     .look_alikes = "nccl.socket_fallback,several queue pairs by a setting elsewhere,"
                    "a setting that did not reach the job",
     .proof = Proof::guest,
-    .thresholds = {{"min_gigabits", 200, "Gb/s", "rate of a port from which the rule assumes a fabric of several paths"},
+    .thresholds = {{"min_gigabits", 200, "Gb/s",
+                    "rate of a port from which the rule assumes a fabric of several paths"},
                    {"max_pairs", 1, "ratio",
                     "most connected queue pairs per completion queue, where they were counted"}},
     .user_remedy = {"export NCCL_IB_QPS_PER_CONNECTION=2   # then 4: compare the step time of both with this run's",
@@ -335,13 +341,14 @@ const RegisteredRule kSockets{{
     .look_alikes = "irq.softirq_saturation,irq.imbalance,nccl.socket_fallback,clouds with defaults of their own",
     .proof = Proof::test_double,
     .thresholds = {{"min_sent", 100, "MB/s", "mean traffic of the interface"},
-                   {"max_skew", 3, "ratio", "ratio of sent to received traffic above which it does not come from a collective"},
+                   {"max_skew", 3, "ratio",
+                    "ratio of sent to received traffic above which it does not come from a collective"},
                    {"min_gigabits", 25, "Gb/s", "rate of the link"},
                    {"max_line_share", 0.6, "ratio", "part of that rate that the busiest seconds do not exceed"},
                    {"min_busy", 0.9, "cpus", "mean use of the busiest process"}},
-    .user_remedy =
-        {"export NCCL_SOCKET_NTHREADS=4 NCCL_NSOCKS_PERTHREAD=4   # compare the step time with this run's",
-         "unset NCCL_SOCKET_NTHREADS NCCL_NSOCKS_PERTHREAD        # if the step time is not shorter: the threads use cpus"},
+    .user_remedy = {"export NCCL_SOCKET_NTHREADS=4 NCCL_NSOCKS_PERTHREAD=4   # compare the step time with this run's",
+                    "unset NCCL_SOCKET_NTHREADS NCCL_NSOCKS_PERTHREAD        # if the step time is not shorter: the "
+                    "threads use cpus"},
     .advice = {"Leave a cpu free for each of these threads; threads times sockets must not exceed 64."},
     .verify = "net.tx_bytes rises and the step time falls by more than its spread",
     .sources = {"https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-socket-nthreads",

@@ -85,11 +85,13 @@ std::vector<Finding> check(const RuleContext& context) {
       finding.evidence.front().detectors = confirmed->methods;
     }
     finding.sentence = fmt::format(
-        "For {} s, {} received at most {} (before and after: up to {}) and was at that limit for {:.0f} % of the time, while {} segments a second arrived out of order (usually {}): something limited its port.",
+        "For {} s, {} received at most {} (before and after: up to {}) and was at that limit for {:.0f} % of the time, "
+        "while {} segments a second arrived out of order (usually {}): something limited its port.",
         number(length), context.telemetry.node, quantity(flat->peak, "bytes/s"), quantity(flat->usual_peak, "bytes/s"),
         100 * flat->share, number(elevation.inside), number(elevation.outside));
     locate_loss(context, finding, elevation.at, all, LossToward::here, elevation.inside - elevation.outside);
-    finding.runner_up = {"net.tcp_retrans_fault", "random loss slows single connections; it does not limit the total rate"};
+    finding.runner_up = {"net.tcp_retrans_fault",
+                         "random loss slows single connections; it does not limit the total rate"};
     findings.push_back(std::move(finding));
   }
   return findings;

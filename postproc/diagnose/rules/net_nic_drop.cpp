@@ -103,8 +103,8 @@ std::vector<Finding> check(const RuleContext& context) {
 const RegisteredRule kRule{{
     .id = "net.nic_rx_drop",
     .title = "A network interface drops received packets",
-    .looks_for =
-        "Intervals in which an interface drops received packets for lack of buffers (net.rx_dropped, net.rx_fifo), and the length of its ring (net.*.rx_ring).",
+    .looks_for = "Intervals in which an interface drops received packets for lack of buffers (net.rx_dropped, "
+                 "net.rx_fifo), and the length of its ring (net.*.rx_ring).",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::network,
     .order = 63,
@@ -112,15 +112,18 @@ const RegisteredRule kRule{{
     .proof = Proof::guest,
     .thresholds = {{"min_rate", 20, "packets/s", "least rate of dropped packets, beyond the usual one"},
                    {"min_share", 0.0005, "ratio", "least share of the packets that arrived"},
-                   {"max_backlog", 0.5, "ratio", "largest part of them that the backlog of a cpu dropped instead of the interface"},
+                   {"max_backlog", 0.5, "ratio",
+                    "largest part of them that the backlog of a cpu dropped instead of the interface"},
                    {"min_seconds", 2, "s", "shortest interval"},
                    kMinScore,
                    kMinLostSeconds,
                    kMinLostPercent},
     .user_remedy = {"ip -s link show {interface}   # in the next run: dropped and overrun packets"},
     .advice = {"Leave the cpu that serves the interface free of ranks."},
-    .admin_remedy = {"ethtool -G {interface} rx {rx_ring_most}   # a longer ring, now {rx_ring} packets; may take the link down: only without jobs",
-                     {"ethtool -G {interface} rx 8192   # at most the value that ethtool -g {interface} shows; may take the link down: only without jobs",
+    .admin_remedy = {"ethtool -G {interface} rx {rx_ring_most}   # a longer ring, now {rx_ring} packets; may take the "
+                     "link down: only without jobs",
+                     {"ethtool -G {interface} rx 8192   # at most the value that ethtool -g {interface} shows; may "
+                      "take the link down: only without jobs",
                       "!rx_ring"},
                      "ethtool -S {interface} | grep -iE 'drop|discard|miss|buf'   # which queue, and why"},
     .verify = "the drop counter of the interface does not grow",

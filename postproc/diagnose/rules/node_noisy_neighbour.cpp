@@ -108,12 +108,12 @@ void add_disk(const RuleContext& context, const Signal& used, std::vector<Findin
     const double others = bytes - own_bytes(context, at);
     if (!(others >= context.threshold("min_others") * bytes)) continue;
     const double length = context.seconds(at.length());
-    Finding finding = describe(
-        context, suffering, *wait, used,
-        fmt::format("Other processes on {} kept disk {} busy {} % of the time for {}: {} of the {} that it moved were not the job's; the job used {} cpus instead of {}.",
-                    context.telemetry.node, disk.name, number(100 * disk.busy), duration(length),
-                    quantity(others, "bytes"), quantity(bytes, "bytes"), number(suffering.used.inside),
-                    number(suffering.used.outside)));
+    Finding finding = describe(context, suffering, *wait, used,
+                               fmt::format("Other processes on {} kept disk {} busy {} % of the time for {}: {} of the "
+                                           "{} that it moved were not the job's; the job used {} cpus instead of {}.",
+                                           context.telemetry.node, disk.name, number(100 * disk.busy), duration(length),
+                                           quantity(others, "bytes"), quantity(bytes, "bytes"),
+                                           number(suffering.used.inside), number(suffering.used.outside)));
     finding.subsystem = Subsystem::storage;
     finding.instances = {disk.name};
     Evidence moved = evidence_of(context, Signal{"disk.read_bytes + disk.write_bytes", "bytes/s", {}},
@@ -153,7 +153,8 @@ void add_memory(const RuleContext& context, const Signal& used, std::vector<Find
     if (!(use.others() >= context.threshold("min_others") * (use.total - use.available))) continue;
     Finding finding = describe(
         context, suffering, *wait, used,
-        fmt::format("Other processes on {} used {} of its {} of memory for {}, the job {}: {} were left, and the job used {} cpus instead of {}.",
+        fmt::format("Other processes on {} used {} of its {} of memory for {}, the job {}: {} were left, and the job "
+                    "used {} cpus instead of {}.",
                     context.telemetry.node, quantity(use.others(), "bytes"), quantity(use.total, "bytes"),
                     duration(context.seconds(at.length())), quantity(use.own, "bytes"),
                     quantity(use.available, "bytes"), number(suffering.used.inside), number(suffering.used.outside)));
@@ -170,7 +171,8 @@ std::vector<Finding> check(const RuleContext& context) {
   const bool knows_jobs = outsider_time(context, Outsiders::jobs).has_value();
   const bool knows_waits = !context.channels("pressure.io_some").empty() || !context.channels("cgroup.io_some").empty();
   if (!knows_jobs && !knows_waits) {
-    throw Unavailable("not measured: outsider.cpu_time and pressure.io_some, so the use by others on the node is not known");
+    throw Unavailable(
+        "not measured: outsider.cpu_time and pressure.io_some, so the use by others on the node is not known");
   }
   std::vector<Finding> findings;
   if (knows_jobs) findings = outsider_findings(context);
@@ -182,8 +184,9 @@ std::vector<Finding> check(const RuleContext& context) {
 const RegisteredRule kRule{{
     .id = "node.noisy_neighbour",
     .title = "Other jobs on the shared node use resources that the job needs",
-    .looks_for =
-        "The same intervals as cpu.outsider in which other jobs used most of that time (outsider.cpu_time); and intervals in which the job waited for io or memory and made less progress, while a disk was busy or memory was full mainly because of others.",
+    .looks_for = "The same intervals as cpu.outsider in which other jobs used most of that time (outsider.cpu_time); "
+                 "and intervals in which the job waited for io or memory and made less progress, while a disk was busy "
+                 "or memory was full mainly because of others.",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::cpu,
     .order = 57,
@@ -202,12 +205,13 @@ const RegisteredRule kRule{{
                     {"squeue -w {nodes}      # in the next run: how many jobs share the node", "job"},
                     "taskset -c {free_cpus} {command} ...   # avoids the cpus that others used"},
     .advice = {"Request as many cpus and as much memory as the job uses: a shared node then reserves them."},
-    .admin_remedy = {"systemd-cgtop -b -n 2 --depth=4 | head -30   # control groups that use cpus, memory and disks now",
-                     {"cgroup.conf: ConstrainCores=yes ConstrainRAMSpace=yes   # with TaskPlugin=task/cgroup,"
-                      "task/affinity in slurm.conf",
-                      "job"},
-                     {"slurm.conf: ExclusiveUser=YES   # in the partition's line; OverSubscribe=EXCLUSIVE gives whole nodes",
-                      "job"}},
+    .admin_remedy =
+        {"systemd-cgtop -b -n 2 --depth=4 | head -30   # control groups that use cpus, memory and disks now",
+         {"cgroup.conf: ConstrainCores=yes ConstrainRAMSpace=yes   # with TaskPlugin=task/cgroup,"
+          "task/affinity in slurm.conf",
+          "job"},
+         {"slurm.conf: ExclusiveUser=YES   # in the partition's line; OverSubscribe=EXCLUSIVE gives whole nodes",
+          "job"}},
     .verify = "pressure falls when the job runs alone",
     .sources = {"https://docs.kernel.org/accounting/psi.html", "https://slurm.schedmd.com/cons_tres_share.html"},
     .check = check,

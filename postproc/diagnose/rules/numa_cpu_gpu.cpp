@@ -98,7 +98,8 @@ std::vector<Finding> check_cpus(const RuleContext& context) {
                               .detectors = {},
                               .score = std::nullopt});
   finding.sentence = fmt::format(
-      "{} uses {} of {} from another NUMA node: the GPU is on node {} (cpus {}), and {} ran on other nodes for {} % of the time it worked{}.",
+      "{} uses {} of {} from another NUMA node: the GPU is on node {} (cpus {}), and {} ran on other nodes for {} % of "
+      "the time it worked{}.",
       context.rank_name(worst.process), gpu_name(context, worst.gpu), context.telemetry.node, worst.node,
       format_cpu_list(cpus), worst.process, number(100 * worst.share),
       worst.bound ? ", because its cpu mask excludes that node" : "");
@@ -119,12 +120,13 @@ const RegisteredRule kCpus{{
                    "a neighbouring node of the same socket",
     .proof = Proof::test_double,
     .thresholds = {{"min_share", 0.5, "ratio", "part of the time on another node"},
-                   {"min_distance", 20, "distance", "distance from which memory belongs to another socket; 10 is the own node"},
+                   {"min_distance", 20, "distance",
+                    "distance from which memory belongs to another socket; 10 is the own node"},
                    {"min_seconds", 20, "s", "shortest time in which the GPU works"}},
-    .user_remedy = {{"srun --gpus-per-task=1 --gpu-bind=single:1 --cpu-bind=cores {command} ...   # with --cpus-per-task", "job"},
-                    {"sbatch --gres-flags=enforce-binding ...   # only cpus near the GPUs; the job may start later", "job"},
-                    {"numactl --cpunodebind={node} --membind={node} {command} ...   # cpus {cpus}, for GPU {gpu}",
-                     "!job"}},
+    .user_remedy =
+        {{"srun --gpus-per-task=1 --gpu-bind=single:1 --cpu-bind=cores {command} ...   # with --cpus-per-task", "job"},
+         {"sbatch --gres-flags=enforce-binding ...   # only cpus near the GPUs; the job may start later", "job"},
+         {"numactl --cpunodebind={node} --membind={node} {command} ...   # cpus {cpus}, for GPU {gpu}", "!job"}},
     .admin_remedy = {"gres.conf: AutoDetect=nvml   # then Slurm knows the cpus near each GPU"},
     .verify = "each process runs on the cpus that nvidia-smi topo -m shows for its GPU",
     .sources = {"https://slurm.schedmd.com/gres.conf.html", "https://github.com/NVIDIA/gpu_affinity",

@@ -150,8 +150,8 @@ Finding describe_travellers(const RuleContext& context, const NumaLayout& layout
       "On {}, {} changed its NUMA node {} times a second and used {} of the {} cpus of a node{}{}{}.",
       context.telemetry.node, context.rank_name(first.process), number(first.hops), number(first.used),
       most_cpus_of_a_node(layout),
-      found.size() > 1 ? fmt::format(" (and {} more ranks)", number(static_cast<double>(found.size() - 1))) : "",
-      seen, bind.empty() ? "" : "; SLURM_CPU_BIND is " + bind);
+      found.size() > 1 ? fmt::format(" (and {} more ranks)", number(static_cast<double>(found.size() - 1))) : "", seen,
+      bind.empty() ? "" : "; SLURM_CPU_BIND is " + bind);
   finding.runner_up = {"cpu.oversubscribed", "too few cpus: the job's threads hardly waited for a cpu"};
   return finding;
 }
@@ -163,9 +163,9 @@ std::vector<Finding> check_unbound(const RuleContext& context) {
   if (layout.nodes.size() < 2 || layout.open.size() < 2) return {};
   if (context.channels("process.last_cpu").empty()) throw Unavailable("not measured: process.last_cpu");
   if (context.telemetry.step_seconds > kLongestStep) {
-    throw Unavailable(
-        fmt::format("not measured: a job of this length is analysed in steps of {} s, and threads change their node faster",
-                    number(context.telemetry.step_seconds)));
+    throw Unavailable(fmt::format(
+        "not measured: a job of this length is analysed in steps of {} s, and threads change their node faster",
+        number(context.telemetry.step_seconds)));
   }
   const auto found = travellers(context, layout);
   if (found.empty() || !has_cpus_to_spare(context, static_cast<double>(found.size()))) return {};
@@ -280,7 +280,8 @@ Finding describe_churn(const RuleContext& context, const Churn& churn, double sh
   }
   if (price) {
     finding.evidence.push_back(fact(context, "cpu.system", "", "mean", price->with, price->without, "cpus"));
-    finding.evidence.back().feature = "in the third of the seconds with most faults; expected: in the third with fewest";
+    finding.evidence.back().feature =
+        "in the third of the seconds with most faults; expected: in the third with fewest";
     const auto used = rate(context, "job.cpu_time", 1e-9, "cpus");
     const double width = std::max(1.0, mean_rate(used, context));
     if (used) {
@@ -292,7 +293,8 @@ Finding describe_churn(const RuleContext& context, const Churn& churn, double sh
         "with fewest",
         number(price->with), number(price->without));
   } else {
-    finding.impact.how = "not known: the faults occurred all the time, so there are no seconds without them for comparison";
+    finding.impact.how =
+        "not known: the faults occurred all the time, so there are no seconds without them for comparison";
   }
   finding.sentence = fmt::format(
       "Automatic NUMA balancing on {} interrupted programs {} times a second to ask where they use their memory, for "
@@ -329,7 +331,9 @@ std::vector<Finding> check_churn(const RuleContext& context) {
 const RegisteredRule kUnbound{{
     .id = "numa.unbound_migrating",
     .title = "Unbound ranks change their NUMA node",
-    .looks_for = "Ranks that fit into one NUMA node but whose main thread changes the node repeatedly (process.last_cpu), with pages that the kernel moved to them (vmstat.numa_pages_migrated) or accesses to the other node (vmstat.numa_hint_faults, pmu.remote_dram).",
+    .looks_for = "Ranks that fit into one NUMA node but whose main thread changes the node repeatedly "
+                 "(process.last_cpu), with pages that the kernel moved to them (vmstat.numa_pages_migrated) or "
+                 "accesses to the other node (vmstat.numa_hint_faults, pmu.remote_dram).",
     .kind = FindingKind::audit,
     .subsystem = Subsystem::cpu,
     .order = 31,
@@ -338,13 +342,15 @@ const RegisteredRule kUnbound{{
     .thresholds = {{"min_hops", 1, "1/s", "least changes of the NUMA node, of one main thread"},
                    {"min_used", 0.5, "cpus",
                     "least cpu time of the rank: the main thread of an idle rank wakes on any cpu"},
-                   {"min_distance", 16, "SLIT", "least distance of the nodes according to the firmware; 20 is another socket"},
+                   {"min_distance", 16, "SLIT",
+                    "least distance of the nodes according to the firmware; 20 is another socket"},
                    {"max_wait", 0.3, "s/s", "most waiting for a cpu per rank; above, the job has too few cpus"},
                    {"min_moved", 10, "MB/s", "least memory that the kernel moved to the threads"},
                    {"min_remote_faults", 1000, "1/s", "least accesses to another node that the kernel counted"},
                    {"min_remote_share", 0.25, "ratio", "least accesses to another socket that the processors counted"}},
     .user_remedy =
-        {{"srun --cpu-bind=cores --cpus-per-task={cpus_per_task} {command} ...   # srun does not inherit -c from sbatch",
+        {{"srun --cpu-bind=cores --cpus-per-task={cpus_per_task} {command} ...   # srun does not inherit -c from "
+          "sbatch",
           "job"},
          {"srun --cpu-bind=ldoms {command} ...   # or: a rank may use all cpus of one NUMA node", "job"},
          {"numactl --cpunodebind=0 --localalloc {command} ...   # one process: all its threads on NUMA node 0", "!job"},
@@ -359,7 +365,9 @@ const RegisteredRule kUnbound{{
 const RegisteredRule kChurn{{
     .id = "numa.autobalancing_churn",
     .title = "Automatic NUMA balancing slows a job that is already bound",
-    .looks_for = "Page faults of automatic NUMA balancing throughout the run (vmstat.numa_hint_faults) that find nearly all pages on the right node, or move them back and forth (vmstat.numa_pages_migrated), in a job with bound ranks, with system time (cpu.system).",
+    .looks_for = "Page faults of automatic NUMA balancing throughout the run (vmstat.numa_hint_faults) that find "
+                 "nearly all pages on the right node, or move them back and forth (vmstat.numa_pages_migrated), in a "
+                 "job with bound ranks, with system time (cpu.system).",
     .kind = FindingKind::audit,
     .subsystem = Subsystem::memory,
     .order = 33,

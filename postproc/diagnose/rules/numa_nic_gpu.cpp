@@ -101,8 +101,8 @@ std::vector<Finding> check_nics(const RuleContext& context) {
 const RegisteredRule kNics{{
     .id = "numa.nic_gpu_mismatch",
     .title = "Traffic of GPUs leaves through a card on another NUMA node",
-    .looks_for =
-        "RDMA ports on the NUMA node of the job's GPUs with almost no traffic (ib.xmit_bytes) while a port on another node carries most of it.",
+    .looks_for = "RDMA ports on the NUMA node of the job's GPUs with almost no traffic (ib.xmit_bytes) while a port on "
+                 "another node carries most of it.",
     .kind = FindingKind::audit,
     .subsystem = Subsystem::network,
     .order = 33,

@@ -151,13 +151,15 @@ Finding describe(const RuleContext& context, const Pile& pile, const Signal& sca
   }
   if (scanned.metric.starts_with("numa_vm.")) finding.evidence[1].instance = finding.instances.front();
   finding.sentence = fmt::format(
-      "NUMA node {} of {} was full for {}: {:.0f} % of its memory was left, against {:.0f} % on node {}; programs waited until the kernel had freed memory there ({} scanned){}.",
+      "NUMA node {} of {} was full for {}: {:.0f} % of its memory was left, against {:.0f} % on node {}; programs "
+      "waited until the kernel had freed memory there ({} scanned){}.",
       pile.full, context.telemetry.node, duration(context.seconds(pile.at.length())), 100 * pile.left,
       100 * pile.left_elsewhere, pile.empty, quantity(mean_inside(scanned.values, pile.at), "bytes/s"),
       huge >= kGiB ? fmt::format("; {} of it are unused huge pages", quantity(huge, "bytes")) : "");
-  finding.runner_up = {"mem.leak_oom_risk", fmt::format("a job that needs too much memory fills all nodes: {:.0f} % of node "
-                                                        "{}'s memory was left",
-                                                        100 * pile.left_elsewhere, pile.empty)};
+  finding.runner_up = {"mem.leak_oom_risk",
+                       fmt::format("a job that needs too much memory fills all nodes: {:.0f} % of node "
+                                   "{}'s memory was left",
+                                   100 * pile.left_elsewhere, pile.empty)};
   return finding;
 }
 
@@ -251,7 +253,8 @@ std::vector<Finding> check_cpus(const RuleContext& context, const NumaLayout& la
   waiting.unit = wait->unit;
   finding.evidence.push_back(waiting);
   finding.sentence = fmt::format(
-      "The job's ranks on {} are concentrated on NUMA node {}: its cpus were busy {:.0f} % of the time, those of node {} {:.0f} "
+      "The job's ranks on {} are concentrated on NUMA node {}: its cpus were busy {:.0f} % of the time, those of node "
+      "{} {:.0f} "
       "%, "
       "which the job may use, too; its threads waited for {} cpus.",
       context.telemetry.node, full->node, 100 * full->busy, idle->node, 100 * idle->busy, number(waited));
@@ -271,7 +274,8 @@ const RegisteredRule kRule{{
     .title = "One NUMA node is full while another is idle",
     .looks_for =
         "A NUMA node without free memory beside a node with free memory (numa_mem.*), on which allocations had to wait "
-        "(pgscan_direct, memory pressure); or ranks bound to the cpus of one node while the cpus of another node are idle (cpu.user, cpu.system, job.wait_time).",
+        "(pgscan_direct, memory pressure); or ranks bound to the cpus of one node while the cpus of another node are "
+        "idle (cpu.user, cpu.system, job.wait_time).",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::memory,
     .order = 29,
@@ -294,10 +298,11 @@ const RegisteredRule kRule{{
          {"numactl --interleave=all {command} ...   # for a process larger than a node; without --membind", "memory"},
          {"mpirun --map-by numa --bind-to numa {command} ...   # Open MPI", "cpus_of_node"},
          {"numactl --hardware   # size and free memory of each node", "memory"}},
-    .admin_remedy =
-        {{"sysctl vm.zone_reclaim_mode=0   # it is {zone_reclaim}: the kernel reclaims memory of a full node before it uses another",
-          "zone_reclaim"},
-         {"grep . /sys/devices/system/node/node*/hugepages/hugepages-*/nr_hugepages   # spread them evenly", "huge"}},
+    .admin_remedy = {{"sysctl vm.zone_reclaim_mode=0   # it is {zone_reclaim}: the kernel reclaims memory of a full "
+                      "node before it uses another",
+                      "zone_reclaim"},
+                     {"grep . /sys/devices/system/node/node*/hugepages/hugepages-*/nr_hugepages   # spread them evenly",
+                      "huge"}},
     .verify = "free memory and busy cpus of the nodes differ little, and numa_foreign does not grow",
     .sources = {"https://docs.kernel.org/admin-guide/numastat.html",
                 "https://docs.kernel.org/admin-guide/sysctl/vm.html#zone-reclaim-mode"},

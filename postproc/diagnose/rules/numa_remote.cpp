@@ -108,8 +108,13 @@ struct Levels {
     if (seen.empty()) return std::nullopt;
     const auto most = static_cast<std::size_t>(std::max_element(seen.begin(), seen.end()) - seen.begin());
     if (seen[most] <= 0) return std::nullopt;
-    Placement found{std::string(metric),     elsewhere[most],   seen[most], "share of the job's memory",
-                    "at the job's highest memory use", "used by the job", {}};
+    Placement found{std::string(metric),
+                    elsewhere[most],
+                    seen[most],
+                    "share of the job's memory",
+                    "at the job's highest memory use",
+                    "used by the job",
+                    {}};
     for (std::size_t t = 0; t < seen.size(); ++t) found.shares.push_back(seen[t] > 0 ? elsewhere[t] / seen[t] : kNaN);
     return found;
   }
@@ -287,7 +292,8 @@ bool spilled(const std::optional<Spill>& spill, const Placement& placement) {
 
 std::string words_of(const Spill& spill) {
   return fmt::format(
-      " Node {} was full: the kernel had to allocate {} on other nodes instead{}.", spill.node, quantity(spill.bytes, "bytes"),
+      " Node {} was full: the kernel had to allocate {} on other nodes instead{}.", spill.node,
+      quantity(spill.bytes, "bytes"),
       std::isnan(spill.least_free)
           ? ""
           : fmt::format(" (least free memory there {}{})", quantity(spill.least_free, "bytes"),
@@ -297,11 +303,13 @@ std::string words_of(const Spill& spill) {
 /// Why it is there, as far as that was seen.
 std::string reason_of(const NumaLayout& layout, const Placement& placement, const std::optional<Spill>& spill) {
   if (spilled(spill, placement)) return words_of(*spill);
-  const std::string not_full = spill ? " Their own nodes were not full: the kernel never had to use another node, so the memory was bound to another node or the processes moved away from it."
+  const std::string not_full = spill ? " Their own nodes were not full: the kernel never had to use another node, so "
+                                       "the memory was bound to another node or the processes moved away from it."
                                      : " Whether the node was full was not measured.";
   if (layout.open.size() == 1) {
     return fmt::format(" The job's processes run only on node {}.{}", layout.open[0],
-                       spill ? " That node was not full: the kernel never had to use another node, so the memory was bound to another node or the processes moved away from it."
+                       spill ? " That node was not full: the kernel never had to use another node, so the memory was "
+                               "bound to another node or the processes moved away from it."
                              : not_full);
   }
   if (placement.metric == "process.numa_bytes") return " Each process stayed on its node." + not_full;
@@ -312,13 +320,14 @@ std::string reason_of(const NumaLayout& layout, const Placement& placement, cons
 RunnerUp runner_up_of(const RuleContext& context, const NumaLayout& layout, std::span<const MemoryPicture> picture) {
   const bool moving = std::any_of(context.found.begin(), context.found.end(),
                                   [](const Finding& found) { return found.id == "numa.unbound_migrating"; });
-  if (moving) return {"numa.unbound_migrating", "both apply: first bind the processes to cpus, then the memory follows"};
+  if (moving)
+    return {"numa.unbound_migrating", "both apply: first bind the processes to cpus, then the memory follows"};
   if (layout.open.size() == 1) return {"", "processes that move between nodes: these cannot leave their node"};
   const MemoryPicture* traffic = part_of(picture, "platform.", "");
-  return {"mem.bw_saturated",
-          traffic == nullptr ? "saturated memory bandwidth cannot be ruled out: it was not measured"
-                             : fmt::format("saturated memory bandwidth: the node moved {} on average",
-                                           quantity(traffic->inside, "bytes/s"))};
+  return {"mem.bw_saturated", traffic == nullptr
+                                  ? "saturated memory bandwidth cannot be ruled out: it was not measured"
+                                  : fmt::format("saturated memory bandwidth: the node moved {} on average",
+                                                quantity(traffic->inside, "bytes/s"))};
 }
 
 /// With --membind a full node kills: the lines differ for memory that did not fit, that page cache pushed away, and
@@ -381,7 +390,8 @@ const RegisteredRule kRule{{
     .id = "numa.mem_remote",
     .title = "Memory is on another NUMA node than the cpus that use it",
     .looks_for = "Pages of the job on a NUMA node whose cpus they may not use (process.numa_bytes, memory_numa.anon), "
-                 "or pages that the kernel took from another node (numa_other_node, numa_foreign); and the processors' counters at that time (pmu.*, platform.memory_*).",
+                 "or pages that the kernel took from another node (numa_other_node, numa_foreign); and the processors' "
+                 "counters at that time (pmu.*, platform.memory_*).",
     .kind = FindingKind::audit,
     .subsystem = Subsystem::memory,
     .order = 32,
@@ -400,14 +410,17 @@ const RegisteredRule kRule{{
         {{"srun --cpu-bind=ldoms --mem-bind={local} {command} ...   # keeps each rank and its memory on one node",
           "job"},
          {"torchrun --numa-binding=node ...                     # recent PyTorch does the same", "torch"},
-         {"numactl --cpunodebind={home} --membind={home} {command} ...   # --preferred if the memory may not fit", "!job"},
+         {"numactl --cpunodebind={home} --membind={home} {command} ...   # --preferred if the memory may not fit",
+          "!job"},
          {"srun --distribution={spread} --cpu-bind=ldoms {command} ...   # ranks in turn on each NUMA node", "job"},
-         {"numactl --interleave=all {command} ...               # for a process larger than a node: spreads its memory", "spilled"}},
+         {"numactl --interleave=all {command} ...               # for a process larger than a node: spreads its memory",
+          "spilled"}},
     .advice = {{"Run fewer ranks on each NUMA node, or on more nodes: their memory does not fit into it.", "spilled"},
                {"Read less through the page cache: it filled the node before the program asked for memory.", "cache"}},
-    .admin_remedy = {{"slurm.conf: TaskPlugin=task/cgroup,task/affinity      # without it, --mem-bind has no effect", "job"},
-                     {"echo 1 > /proc/sys/vm/drop_caches   # only in the prolog of whole nodes: page cache filled the node",
-                      "cache"}},
+    .admin_remedy =
+        {{"slurm.conf: TaskPlugin=task/cgroup,task/affinity      # without it, --mem-bind has no effect", "job"},
+         {"echo 1 > /proc/sys/vm/drop_caches   # only in the prolog of whole nodes: page cache filled the node",
+          "cache"}},
     .verify = "the share given above stays below 10 %, and the step time falls",
     .sources = {"https://docs.kernel.org/admin-guide/numastat.html", "https://slurm.schedmd.com/srun.html#OPT_mem-bind",
                 "https://docs.pytorch.org/docs/main/elastic/numa.html"},

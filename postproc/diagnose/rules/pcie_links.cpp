@@ -185,7 +185,8 @@ std::vector<Finding> check_errors(const RuleContext& context) {
 const RegisteredRule kTraining{{
     .id = "pcie.link_downtrained",
     .title = "A card's PCI Express link is narrower or slower than possible",
-    .looks_for = "Links of network, NVMe and graphics cards with fewer lanes than the card and its port have (pci.*), or, except for graphics cards, at a lower speed (pci_state.*).",
+    .looks_for = "Links of network, NVMe and graphics cards with fewer lanes than the card and its port have (pci.*), "
+                 "or, except for graphics cards, at a lower speed (pci_state.*).",
     .kind = FindingKind::audit,
     .subsystem = Subsystem::network,
     .order = 88,
@@ -193,8 +194,9 @@ const RegisteredRule kTraining{{
     .proof = Proof::test_double,
     .checks_node = true,
     .user_remedy = {{"sbatch --exclude={nodes} ...   # until the card is reseated", "job"}},
-    .admin_remedy = {"lspci -vv -s {address} | grep -E 'LnkCap:|LnkSta:'   # look for (downgraded); check its port, too",
-                     "Reseat the card and its riser; check the slot's bifurcation and speed in the firmware."},
+    .admin_remedy =
+        {"lspci -vv -s {address} | grep -E 'LnkCap:|LnkSta:'   # look for (downgraded); check its port, too",
+         "Reseat the card and its riser; check the slot's bifurcation and speed in the firmware."},
     .verify = "LnkSta has the width and speed of LnkCap while the card works",
     .sources = {"https://www.kernel.org/doc/Documentation/ABI/testing/sysfs-bus-pci"},
     .check = check_training,

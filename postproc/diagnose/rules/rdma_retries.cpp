@@ -124,7 +124,8 @@ void set_loss_of_traffic(const RuleContext& context, Finding& finding, const Ret
   const auto traffic = traffic_of(context, retries.port.name);
   const auto sent = contrast(context, traffic, at, all);
   if (!sent) {
-    set_loss(context, finding, std::nullopt, "not known: the port's traffic without repeated requests was not measured");
+    set_loss(context, finding, std::nullopt,
+             "not known: the port's traffic without repeated requests was not measured");
   } else if (sent->fall() > kNoticeable) {
     set_loss(context, finding, sent->fall() * context.seconds(at.length()),
              fmt::format("{} left the port instead of {}", quantity(sent->inside, traffic->unit),
@@ -213,13 +214,15 @@ const RegisteredRule kRule{{
                    {"min_share", 1e-6, "ratio", "least repeated requests per packet sent, if packets are counted"},
                    {"min_retries", 30, "requests", "least repeated requests in an interval"},
                    {"min_seconds", 2, "s", "shortest interval"},
-                   {"last_seconds", 30, "s", "repeated requests that begin in the last seconds belong to the end of the job"},
+                   {"last_seconds", 30, "s",
+                    "repeated requests that begin in the last seconds belong to the end of the job"},
                    kMinScore,
                    kMinLostSeconds,
                    kMinLostPercent},
     .user_remedy = {{"#SBATCH --exclude={nodes}         # if it is always the same node", "job"}},
-    .advice = {{"NCCL_IB_TIMEOUT and NCCL_IB_RETRY_CNT only hide the loss: raise them to finish a job, not permanently.",
-                "nccl"}},
+    .advice =
+        {{"NCCL_IB_TIMEOUT and NCCL_IB_RETRY_CNT only hide the loss: raise them to finish a job, not permanently.",
+          "nccl"}},
     .admin_remedy =
         {"grep . /sys/class/infiniband/{device}/ports/{port}/hw_counters/*   # which counters, and whether they grow",
          "ibqueryerrors   # InfiniBand: links with errors on the way",

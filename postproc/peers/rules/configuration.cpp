@@ -131,7 +131,8 @@ const RegisteredJobRule kHugePages(
         .admin_remedy =
             {"echo {usual} > /sys/kernel/mm/hugepages/{size}/nr_hugepages   # on {nodes}, as on the others",
              "echo {usual_mode} > /sys/kernel/mm/transparent_hugepage/enabled   # on {nodes}, as on the others",
-             "grep -rs hugepage /proc/cmdline /etc/sysctl.conf /etc/sysctl.d   # on {nodes}: where the setting comes from"},
+             "grep -rs hugepage /proc/cmdline /etc/sysctl.conf /etc/sysctl.d   # on {nodes}: where the setting comes "
+             "from"},
         .verify = "the setting is the same on all nodes of the job",
         .sources = {"https://docs.kernel.org/admin-guide/mm/hugetlbpage.html", "https://arxiv.org/abs/2510.26008"},
     });
@@ -148,9 +149,8 @@ const RegisteredJobRule kMtu(
         .order = 62,
         .proof = Proof::real,
         .user_remedy = {"tracepath -n {peer}   # on {nodes}: pmtu is the largest packet that the path allows"},
-        .admin_remedy =
-            {"ip link set dev {interface} mtu {usual}   # on {nodes}, and in its network configuration",
-             "ip link show   # on {nodes} and on {peer}: which value is intended"},
+        .admin_remedy = {"ip link set dev {interface} mtu {usual}   # on {nodes}, and in its network configuration",
+                         "ip link show   # on {nodes} and on {peer}: which value is intended"},
         .verify = "the MTU is the same on all nodes and switches between them",
         .sources = {"https://docs.kernel.org/networking/statistics.html"},
     });

@@ -137,7 +137,8 @@ std::vector<Finding> check_job(const JobRuleContext& context, const EffectiveRul
       if (fresh.empty()) continue;
       nodes.insert(fresh.begin(), fresh.end());
       ports.insert(port);
-      words.push_back(fmt::format("{} of {} is {}, on most other nodes {}", port, node_list(fresh), fact.value, fact.usual));
+      words.push_back(
+          fmt::format("{} of {} is {}, on most other nodes {}", port, node_list(fresh), fact.value, fact.usual));
       Evidence one{.metric = fact.key, .instance = fact.value, .node = fresh.front(), .feature = "value"};
       if (!states) {
         one.instance = port;

@@ -28,10 +28,12 @@ Finding straggles(const PeerComparison& comparison, TimeSpan job, const Effectiv
       straggler.seconds >= rule.threshold("warning_seconds") && straggler.percent >= rule.threshold("warning_percent");
   finding.severity = state && material ? Severity::warning : Severity::notice;
   finding.sentence = fmt::format(
-      "{} is the straggler: its ranks ran or waited for a cpu on {} cpus on average, those of the {} other nodes on {}; these slept the rest of the time. If the nodes work in step, the others wait for it.",
+      "{} is the straggler: its ranks ran or waited for a cpu on {} cpus on average, those of the {} other nodes on "
+      "{}; these slept the rest of the time. If the nodes work in step, the others wait for it.",
       straggler.node, number(straggler.observed), peers, number(straggler.expected));
-  finding.impact = {straggler.seconds, straggler.percent,
-                    "time in which the others slept while it was busy; no time is lost if the nodes do not wait for each other"};
+  finding.impact = {
+      straggler.seconds, straggler.percent,
+      "time in which the others slept while it was busy; no time is lost if the nodes do not wait for each other"};
   PeerDeviation own{.node = straggler.node,
                     .channel = straggler.signal,
                     .unit = "cpus",
@@ -43,7 +45,8 @@ Finding straggles(const PeerComparison& comparison, TimeSpan job, const Effectiv
     if (deviation.node != straggler.node || !deviation.telling || finding.evidence.size() >= 6) continue;
     finding.evidence.push_back(evidence_of(deviation, job));
   }
-  finding.runner_up = {"", "its ranks may have more work than the others: then the waiting follows the rank, not the node"};
+  finding.runner_up = {"",
+                       "its ranks may have more work than the others: then the waiting follows the rank, not the node"};
   return finding;
 }
 
@@ -75,15 +78,18 @@ const RegisteredJobRule kStraggler(
         .order = 500,
         .look_alikes = "a rank with more to do",
         .proof = Proof::real,
-        .thresholds =
-            {{"min_percent", 8, "percent", "least own time of the node above that of its peers, over the whole job"},
-             {"min_time_at_top", 0.75, "ratio", "least part of the job in which this node waits least"},
-             {"min_passing", 0.15, "cpus", "for some time only: least rise of its own time against that of its peers"},
-             {"min_passing_share", 0.15, "ratio", "least rise against its usual own time"},
-             {"min_passing_seconds", 6, "s", "shortest time of that kind"},
-             {"min_passing_score", 5, "sd", "least deviation of this time from the rest of the job"},
-             {"warning_seconds", 5, "s", "lost run time from which this is a warning, if the node's state differs, too"},
-             {"warning_percent", 10, "percent", "lost share of the run from which this is a warning, if the node's state differs, too"}},
+        .thresholds = {{"min_percent", 8, "percent",
+                        "least own time of the node above that of its peers, over the whole job"},
+                       {"min_time_at_top", 0.75, "ratio", "least part of the job in which this node waits least"},
+                       {"min_passing", 0.15, "cpus",
+                        "for some time only: least rise of its own time against that of its peers"},
+                       {"min_passing_share", 0.15, "ratio", "least rise against its usual own time"},
+                       {"min_passing_seconds", 6, "s", "shortest time of that kind"},
+                       {"min_passing_score", 5, "sd", "least deviation of this time from the rest of the job"},
+                       {"warning_seconds", 5, "s",
+                        "lost run time from which this is a warning, if the node's state differs, too"},
+                       {"warning_percent", 10, "percent",
+                        "lost share of the run from which this is a warning, if the node's state differs, too"}},
         .user_remedy = {{"sbatch --exclude={nodes} ...   # once: is the time still lost", "job"}},
         .admin_remedy = {"check {nodes}: clock limits, throttling, memory and disk errors, leftover processes"},
         .verify = kFollowsTheNode,

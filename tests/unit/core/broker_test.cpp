@@ -133,7 +133,8 @@ TEST_F(Site, LetsTheFilesOfOneUserEndHisRecordingsOnly) {
     require_room(spool, limits, 1002);
     FAIL();
   } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("the largest part, 3 MB, belongs to user 1001"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("the largest part, 3 MB, belongs to user 1001"), std::string::npos)
+        << error.what();
   }
 }
 

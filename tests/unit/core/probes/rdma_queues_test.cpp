@@ -123,7 +123,8 @@ TEST(RdmaQueuesProbe, StatesAGapWhereTheKernelDidNotTellAll) {
   replayed.next();
   EXPECT_EQ(replayed.on("mlx5_1"), 3);
   EXPECT_EQ(replayed.coverage().reason,
-            "the owner of up to 2 queue pairs on one device is not known (their threads have ended, or are in a container's own pid namespace); 3 readings were incomplete: the answer was cut off");
+            "the owner of up to 2 queue pairs on one device is not known (their threads have ended, or are in a "
+            "container's own pid namespace); 3 readings were incomplete: the answer was cut off");
 }
 
 TEST(RdmaQueuesProbe, SaysWhereItLooksLessOften) {

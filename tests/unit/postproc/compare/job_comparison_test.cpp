@@ -63,7 +63,8 @@ TEST(JobComparison, OfOneRunASideHasNoInterval) {
   EXPECT_EQ(comparison.change, TimeChange::not_known);
   EXPECT_FALSE(comparison.run_time.difference);
   EXPECT_EQ(comparison.sentence,
-            "The run time was 94 s instead of 80 s: 14 s longer (17.5 %); the spread between runs is not known: this needs two or more runs on each side.");
+            "The run time was 94 s instead of 80 s: 14 s longer (17.5 %); the spread between runs is not known: this "
+            "needs two or more runs on each side.");
 }
 
 TEST(JobComparison, FindsTheSlowerSide) {
@@ -91,12 +92,14 @@ TEST(JobComparison, NamesTheSpreadThatItBorrows) {
   const ComparedRun after = healthy_run(94);
   const JobComparison comparison = compare_jobs({before}, {after}, {80, 81, 79.5, 80.5});
   EXPECT_EQ(comparison.change, TimeChange::slower);
-  EXPECT_EQ(comparison.run_time.method,
-            "Student's t; assumption: both sides have the spread of 4 earlier runs of this command in reveal's history");
+  EXPECT_EQ(
+      comparison.run_time.method,
+      "Student's t; assumption: both sides have the spread of 4 earlier runs of this command in reveal's history");
   EXPECT_EQ(compare_jobs({before}, {after}, {80, 81}).change, TimeChange::not_known) << "two runs show no spread";
   const JobComparison larger = compare_jobs({healthy_run(80), healthy_run(81), healthy_run(79)}, {after});
   EXPECT_EQ(larger.change, TimeChange::slower);
-  EXPECT_EQ(larger.run_time.method, "Student's t; assumption: both sides have the spread of the runs of the larger side");
+  EXPECT_EQ(larger.run_time.method,
+            "Student's t; assumption: both sides have the spread of the runs of the larger side");
 }
 
 TEST(JobComparison, LeavesTheTimeOfFailedRunsOut) {

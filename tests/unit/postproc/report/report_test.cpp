@@ -290,7 +290,8 @@ TEST(ReportBrief, KeepsTheLastClauseOfAFailure) {
   Report report = samples::failed();
   report.findings.clear();
   report.verdict = {VerdictStatus::healthy, "",
-                    "The command failed: ended by SIGABRT (exit status 134) after 36 s. reveal saw nothing unusual on the node; check the program's own output.",
+                    "The command failed: ended by SIGABRT (exit status 134) after 36 s. reveal saw nothing unusual on "
+                    "the node; check the program's own output.",
                     true};
   const std::vector<std::string> lines = lines_of(render_brief(report, {.directory = "out"}));
   EXPECT_LE(lines.size(), 6U);

@@ -38,7 +38,8 @@ TEST(Verdict, SaysHowAFailedCommandEnded) {
   report.job.ran_seconds = 36.02;
   report.job.exit_code = 134;
   EXPECT_EQ(judged(report),
-            "The command failed: ended by SIGABRT (exit status 134) after 36 s. reveal saw nothing unusual on the node; check the program's own output.");
+            "The command failed: ended by SIGABRT (exit status 134) after 36 s. reveal saw nothing unusual on the "
+            "node; check the program's own output.");
   EXPECT_EQ(report.verdict.status, VerdictStatus::healthy);
   EXPECT_TRUE(report.verdict.job_failed);
   report.job.exit_code = 139;
@@ -96,9 +97,8 @@ TEST(Verdict, NamesTheNodesItCannotSpeakFor) {
   Report report = report_of({"n01", "n02", "n03"}, 120);
   report.job.nodes_missing = {"n04"};
   EXPECT_EQ(judged(report), "No problem found in 2 min on 3 of 4 nodes; there is no data of n04.");
-  EXPECT_EQ(
-      judged(report, {{"n03", "9 s were recorded"}}),
-      "No problem found in 2 min on 2 of 4 nodes; there is no data of n04; too little was measured on n03.");
+  EXPECT_EQ(judged(report, {{"n03", "9 s were recorded"}}),
+            "No problem found in 2 min on 2 of 4 nodes; there is no data of n04; too little was measured on n03.");
   report.findings = {finding_of("cpu.outsider", Severity::warning, 9)};
   EXPECT_EQ(judged(report), "cpu.outsider happened. The job lost about 9 s; there is no data of n04.");
 }

@@ -58,8 +58,7 @@ TEST(RuleNumaPileup, NamesHugePagesThatFillTheNode) {
   node.gauge("hugepages.free", "node0/2048kB", R::always(2 * kGiB));
   const auto found = node.findings("numa.single_node_pileup");
   ASSERT_EQ(found.size(), 1U);
-  EXPECT_NE(found[0].sentence.find("2 GiB of it are unused huge pages"), std::string::npos)
-      << found[0].sentence;
+  EXPECT_NE(found[0].sentence.find("2 GiB of it are unused huge pages"), std::string::npos) << found[0].sentence;
 }
 
 TEST(RuleNumaPileup, IsSilentOnPageCacheAndWhereBothAreFull) {
