@@ -152,7 +152,7 @@ void CheckedDataset::Impl::check_layout() {
   const H5D_layout_t layout = created.getLayout();
   // Before anything else is asked: a virtual dataset opens its sources to say how large it is.
   if (layout == H5D_VIRTUAL || H5Pget_external_count(created.getId()) != 0)
-    throw Error("its data lie in another file, which no trace has");
+    throw Error("its data is in another file, which no trace has");
   if (layout != H5D_CHUNKED && layout != H5D_CONTIGUOUS && layout != H5D_COMPACT) throw Error("an unknown layout");
   const H5::DataSpace space = dataset.getSpace();
   const int dimensions = space.getSimpleExtentNdims();
@@ -276,7 +276,7 @@ CheckedDataset::Column CheckedDataset::int64_column(const char* name) const {
   const hid_t number = H5Tget_member_type(id, index);
   const bool right = H5Tequal(number, H5T_STD_I64LE) > 0;
   H5Tclose(number);
-  if (!right) throw Error(std::string("column \"") + name + "\" is no 64-bit number");
+  if (!right) throw Error(std::string("column \"") + name + "\" is not a 64-bit number");
   return {H5Tget_member_offset(id, index), sizeof(std::int64_t)};
 }
 
@@ -289,7 +289,7 @@ std::vector<char> CheckedDataset::read(Hdf5Size length) const {
     const Hdf5Access access;
     const hsize_t stored = impl_->dataset.getStorageSize();
     const hsize_t most = impl_->filters.empty() ? stored : stored * kMostInflated;
-    if (length > most / width) throw Error("says that it is longer than the file");
+    if (length > most / width) throw Error("claims to be longer than the file");
   }
   std::vector<char> elements(length * width);
   if (impl_->chunk_bytes == 0) {

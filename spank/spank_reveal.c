@@ -25,7 +25,7 @@ static struct spank_option option = {
     .name = "reveal",
     .arginfo = "[key=value,...]",
     .usage =
-        "[reveal] watch the job's nodes and report what slowed it down; keys: interval=1s, output=DIR, "
+        "[reveal] profile the job's nodes and report what slowed it down; keys: interval=1s, output=DIR, "
         "mail[=ADDRESS], probes=A+B, off",
     .has_arg = kOptionalValue,
     .cb = remember_option,
@@ -52,8 +52,8 @@ static void complain_to_user(const char* text) {
   char message[256];
   if (request.complained) return;
   if (!is_empty(text) && is_empty(plain(text))) {
-    snprintf(message, sizeof message, "reveal: \"%.20s%s\" is no list of key=value; --reveal is used without it", text,
-             strlen(text) > 20 ? "..." : "");
+    snprintf(message, sizeof message, "reveal: \"%.20s%s\" is not a list of key=value; --reveal is used without it",
+             text, strlen(text) > 20 ? "..." : "");
   } else if (!request_problem(plain(text), message, sizeof message)) {
     return;
   }
@@ -171,7 +171,7 @@ static bool among(const char* list, const char* variable, uint32_t job) {
   if (list == NULL) return true;
   const char* const name = find_variable(environ, variable);
   if (name != NULL) return in_list(list, name);
-  slurm_info("reveal: job %u: no profile: plugstack.conf limits it to \"%s\", and Slurm tells the prolog no %s", job,
+  slurm_info("reveal: job %u: no profile: plugstack.conf limits it to \"%s\", and Slurm gives the prolog no %s", job,
              list, variable);
   return false;
 }

@@ -79,12 +79,12 @@ fragments=$(grep -rnE '^\s*///? ?Of [a-zA-Z]' bench core hdf5schema postproc spa
 comments=$(grep -rhoE '//.*' bench core hdf5schema postproc spank tests wrapper --include='*.h' --include='*.cpp' \
   --include='*.c')
 while read -r file; do
-  [ -e "$file" ] || complain "a comment names $file, which is not there"
+  [ -e "$file" ] || complain "a comment names $file, which does not exist"
 done < <(grep -oE '[ ("](bench|core|hdf5schema|postproc|site-config|spank|tests|wrapper)/[a-z0-9_/-]+\.[a-z]+' \
   <<<"$comments" | cut -c2- | sort -u)
 files=$(git ls-files 2>/dev/null | sed 's,.*/,,')
 while read -r file; do
-  [ -z "$files" ] || grep -qx "$file" <<<"$files" || complain "a comment names $file, which is not there"
+  [ -z "$files" ] || grep -qx "$file" <<<"$files" || complain "a comment names $file, which does not exist"
 done < <(grep -oE '[ ("][a-z0-9_]+\.(h|cpp)\b' <<<"$comments" | cut -c2- | sort -u)
 
 if [ $failures -gt 0 ]; then exit 1; fi

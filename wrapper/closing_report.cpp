@@ -124,13 +124,13 @@ ReportResult run_report(const ReportOrder& order, const BlockedSignals& signals)
   ReportLease lease(directory, order.node);
   while (!lease.take()) {
     if (::access(directory.c_str(), W_OK) != 0) return {ReportEnd::failed, "cannot write into " + directory};
-    if (left() <= 0ms) return {ReportEnd::failed, "another node is at it" + by_hand};
+    if (left() <= 0ms) return {ReportEnd::failed, "another node is building the report" + by_hand};
     if (interrupted_within(50ms)) return {ReportEnd::failed, "interrupted" + by_hand};
   }
   if (reports_on(directory, order.node)) return {ReportEnd::left_to_others, {}};
   const std::uint64_t needed = memory_of_report(bytes_of_traces(directory));
   if (const auto room = memory_room("/"); room && *room < needed) {
-    return {ReportEnd::failed, "it may take " + mebibytes(needed) + " of memory, and the job's limit leaves " +
+    return {ReportEnd::failed, "the report may need " + mebibytes(needed) + " of memory, but the job's limit leaves " +
                                    mebibytes(*room) + "; elsewhere: " + report_command(order)};
   }
 

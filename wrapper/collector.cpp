@@ -238,7 +238,7 @@ CollectorResult await_collector(const Launch& launch, const RunDirectory& run, s
   result.end = CollectorEnd::failed;
   result.reason = ending_of(status, log);
   if (begun) {
-    result.reason += "; what it had flushed is kept in " + trace + ".part";
+    result.reason += "; the flushed part is kept in " + trace + ".part";
   } else {
     remove_if_empty(*running);
     result.directory = {};

@@ -204,7 +204,7 @@ void close_run(Profile& profile, const Settings& settings, Ended ended, std::opt
   } else if (too_short) {
     char seconds[32];
     std::snprintf(seconds, sizeof seconds, ended.seconds < 1 ? "%.2f" : "%.1f", ended.seconds);
-    lines.say({seconds, " s is too short to judge; nothing kept (--output DIR keeps the trace)"});
+    lines.say({seconds, " s is too short to judge; reveal kept nothing (--output DIR keeps the trace)"});
   }
 }
 

@@ -95,7 +95,7 @@ struct Answered {  // --help or --version
 
 /// From the files, the environment and the options, each stronger than the one before. Throws UsageError.
 RunOrder read_order(int own_argc, char** argv) {
-  CLI::App app{"Runs a command unchanged and tells afterwards what slowed it down."};
+  CLI::App app{"Runs a command unchanged and reports afterwards what slowed it down."};
   app.name("reveal-run");
   app.formatter(std::make_shared<Help>());
   app.footer(kExamples);

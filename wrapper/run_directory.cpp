@@ -113,7 +113,7 @@ RunDirectory::RunDirectory(const Launch& launch, const std::string& base, millis
   try {
     // The last rank of an earlier launch may move the directory away between our steps; then begin again.
     while (!enter(std::chrono::duration_cast<milliseconds>(deadline - Clock::now()))) {
-      if (Clock::now() >= deadline) throw Error(path_ + " is in use by a launch that is ending");
+      if (Clock::now() >= deadline) throw Error(path_ + " is in use by a run that is ending");
       pause_shortly();
     }
   } catch (const std::exception&) {

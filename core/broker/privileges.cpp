@@ -98,7 +98,7 @@ void become_user(uid_t uid, gid_t gid, Programs programs) {
   if (::setresgid(gid, gid, gid) != 0) throw system_error("the user's group", errno);
   if (::setresuid(uid, uid, uid) != 0) throw system_error("the user", errno);
   if (uid != 0) drop_capabilities(kept);
-  if (uid != 0 && ::setuid(0) == 0) throw Error("privileges came back");
+  if (uid != 0 && ::setuid(0) == 0) throw Error("privileges could be regained");
   if (programs == Programs::none) ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
   // https://man7.org/linux/man-pages/man2/keyctl.2.html
   ::syscall(SYS_keyctl, 1 /* KEYCTL_JOIN_SESSION_KEYRING */, nullptr);  // slurmd's is not the user's

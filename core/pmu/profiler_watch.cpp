@@ -57,7 +57,7 @@ bool ProfilerWatch::step_back(std::int64_t now_ns, const Job* job, double counte
   if (starved_ < kStarvedTicks) return false;
   starved_ = 0;
   until_ns_ = now_ns + kPauseNs;
-  reason_ = "somebody else used the processor's counters: less than 30 % of the time was left";
+  reason_ = "other programs used the processor's counters: less than 30 % of the time was left";
   return true;
 }
 

@@ -18,7 +18,7 @@ constexpr MetricHelp kRequests[] = {
     {"disk.writes_merged", "Writes merged with a neighbour before they were issued."},
     {"disk.discards", "Discards completed."},
     {"disk.discards_merged", "Discards merged."},
-    {"disk.flushes", "Flushes completed (fsync reaches the disk as one)."},
+    {"disk.flushes", "Flushes completed (fsync sends one to the disk)."},
 };
 constexpr MetricHelp kBytes[] = {
     {"disk.read_bytes", "Bytes read."},

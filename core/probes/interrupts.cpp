@@ -25,16 +25,16 @@ constexpr std::string_view kPool = "irq.others";
 constexpr MetricHelp kInterrupts[] = {
     {"irq.<name>", "Interrupts of this source served by this cpu (irq.41, irq.LOC)."},
     {"irq.<name>_spread", "On more than 64 cpus: standard deviation over them."},
-    {"irq.<name>_max", "On more than 64 cpus: of the busiest of them."},
-    {"irq.others", "On more than 64 cpus: of all but the 256 sources that had fired most."},
+    {"irq.<name>_max", "On more than 64 cpus: value of the busiest cpu."},
+    {"irq.others", "On more than 64 cpus: sum of all sources except the 256 most frequent ones."},
 };
-constexpr MetricHelp kInterruptPlaces[] = {{"irq.<name>_max_cpu", "On more than 64 cpus: the busiest of them."}};
+constexpr MetricHelp kInterruptPlaces[] = {{"irq.<name>_max_cpu", "On more than 64 cpus: the busiest cpu."}};
 constexpr MetricHelp kSoftirqs[] = {
     {"softirq.<name>", "Soft interrupts run by this cpu (softirq.NET_RX)."},
     {"softirq.<name>_spread", "On more than 64 cpus: standard deviation over them."},
-    {"softirq.<name>_max", "On more than 64 cpus: of the busiest of them."},
+    {"softirq.<name>_max", "On more than 64 cpus: value of the busiest cpu."},
 };
-constexpr MetricHelp kSoftirqPlaces[] = {{"softirq.<name>_max_cpu", "On more than 64 cpus: the busiest of them."}};
+constexpr MetricHelp kSoftirqPlaces[] = {{"softirq.<name>_max_cpu", "On more than 64 cpus: the busiest cpu."}};
 
 constexpr FamilyTable kInterruptFamilies[] = {
     {"interrupts/per_cpu", Kind::counter, Unit::count, Scope::cpu, Subsystem::cpu, "Interrupts by source and cpu",

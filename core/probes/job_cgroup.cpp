@@ -12,7 +12,7 @@ namespace {
 
 constexpr MetricHelp kTimes[] = {
     {"cgroup.cpu_usage", "CPU time charged to the job."},
-    {"cgroup.cpu_throttled_time", "Time the job was held back by its CPU quota."},
+    {"cgroup.cpu_throttled_time", "Time the job was throttled by its CPU quota."},
     {"cgroup.cpu_some", "At least one task of the job waited for a cpu."},
     {"cgroup.cpu_full", "All tasks of the job waited for a cpu."},
     {"cgroup.io_some", "At least one task of the job waited for io."},
@@ -200,7 +200,7 @@ std::unique_ptr<Probe> open_cgroup(const ProbeContext& context) {
 }
 
 const RegisteredProbe entry{{.name = "job_cgroup",
-                             .help = "CPU, memory and io the kernel charges to the job's control group",
+                             .help = "CPU, memory and io that the kernel charges to the job's control group",
                              .families = kFamilies,
                              .open = open_cgroup,
                              .remedy = "run the command under reveal-run or srun --reveal; on your own machine: "

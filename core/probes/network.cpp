@@ -60,7 +60,7 @@ class NetworkProbe final : public Probe {
   [[nodiscard]] std::string caveat() const override {
     const std::string came = interfaces_.caveat("network interfaces");
     if (!has_fabric_) return came;
-    return "what passes through InfiniBand or Omni-Path adapters is not in it" + (came.empty() ? "" : "; " + came);
+    return "traffic of InfiniBand and Omni-Path adapters is not included" + (came.empty() ? "" : "; " + came);
   }
 
  private:

@@ -27,14 +27,15 @@ namespace {
 constexpr std::string_view kFolder = "/sys/class/net";
 constexpr std::size_t kMostInterfaces = 32;
 
-constexpr MetricHelp kSpeed[] = {{"net.speed", "Bits per second of the link; as all of these, of the row before."}};
+constexpr MetricHelp kSpeed[] = {
+    {"net.speed", "Bits per second of the link; like all metrics of this probe, read in the previous row."}};
 constexpr MetricHelp kFrames[] = {
-    {"net.rx_pause", "Pause frames received, of all priorities: requests to stop sending (not those to go on)."},
+    {"net.rx_pause", "Pause frames received, of all priorities: requests to stop sending (not requests to resume)."},
     {"net.tx_pause", "Pause frames sent."},
 };
 constexpr MetricHelp kTime[] = {
-    {"net.rx_pause_time", "Time for which sending was paused; where several priorities are, each adds its own."},
-    {"net.tx_pause_time", "Time for which the other side was asked to pause."},
+    {"net.rx_pause_time", "Time for which sending was paused; with several priorities, the sum over the priorities."},
+    {"net.tx_pause_time", "Time for which the other side was told to pause."},
 };
 constexpr MetricHelp kCarrier[] = {{"net.carrier_down", "Times the link went down."}};
 constexpr FamilyTable kFamilies[] = {
@@ -237,8 +238,9 @@ class NetworkLinkProbe final : public Probe {
       return !context.fs.list(std::string(kFolder) + '/' + name + "/device").empty();
     };
     const auto devices = static_cast<std::size_t>(std::count_if(names.begin(), names.end(), has_device));
-    if (devices == 0) throw Unavailable("no network interface here has a device of its own");
-    if (child_.state() == WorkerProcess::State::lost) throw Unavailable("no child process could be started to ask it");
+    if (devices == 0) throw Unavailable("no network interface here belongs to a hardware device");
+    if (child_.state() == WorkerProcess::State::lost)
+      throw Unavailable("no child process could be started to query it");
     for (std::size_t i = 0; i < families_.size(); ++i) {
       families_[i] = &context.family(kFamilies[i]);
       families_[i]->expect((devices + 1) * kFamilies[i].metrics.size());

@@ -13,12 +13,12 @@ namespace {
 
 constexpr MetricHelp kCpu[] = {
     {"process.cpu_time", "CPU time of all threads, in the kernel's clock ticks."},
-    {"process.run_time", "The same of the threads seen alive, exact."},
+    {"process.run_time", "Exact CPU time of the threads observed alive."},
     {"process.wait_time", "Time in which threads were ready but had no cpu."},
 };
 constexpr MetricHelp kFaults[] = {
     {"process.minor_faults", "Page faults served from memory."},
-    {"process.major_faults", "Page faults that had to read."},
+    {"process.major_faults", "Page faults that needed a read from storage."},
 };
 constexpr MetricHelp kThreads[] = {{"process.threads", "Threads."}};
 constexpr MetricHelp kMemory[] = {{"process.rss", "Resident memory."}};
@@ -27,7 +27,7 @@ constexpr MetricHelp kIo[] = {
     {"process.read_bytes", "Bytes read from storage."},
     {"process.write_bytes", "Bytes written to the page cache for storage."},
     {"process.read_by_calls", "Bytes that its read calls returned, from storage, a file server, cache or pipes."},
-    {"process.written_by_calls", "Bytes that its write calls took."},
+    {"process.written_by_calls", "Bytes that its write calls accepted."},
 };
 constexpr MetricHelp kIoCalls[] = {
     {"process.reads", "Read calls."},
@@ -40,7 +40,7 @@ constexpr MetricHelp kSwitches[] = {
 };
 constexpr MetricHelp kAllowed[] = {
     {"process.cpus_allowed", "Cpus the main thread may run on."},
-    {"process.numa_nodes_allowed", "NUMA nodes it may take memory from."},
+    {"process.numa_nodes_allowed", "NUMA nodes from which it may allocate memory."},
 };
 
 constexpr Subsystem kProcess = Subsystem::process;

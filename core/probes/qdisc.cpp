@@ -24,12 +24,12 @@ namespace {
 
 constexpr MetricHelp kQdiscCounts[] = {
     {"net.qdisc_drops",
-     "Packets dropped from the queue of the interface before they were sent; as all of these, of the row "
-     "before."},
+     "Packets dropped from the queue of the interface before they were sent; like all metrics of this probe, of the "
+     "previous row."},
     {"net.qdisc_overlimits", "Times the queue was over its limit or its rate."},
-    {"net.qdisc_requeues", "Packets put back because the driver had no room."},
+    {"net.qdisc_requeues", "Packets put back because the driver's queue was full."},
 };
-constexpr MetricHelp kQdiscLevels[] = {{"net.qdisc_length", "Packets that wait in it."}};
+constexpr MetricHelp kQdiscLevels[] = {{"net.qdisc_length", "Packets that wait in the queue."}};
 constexpr FamilyTable kQdiscFamilies[] = {
     {"network/qdisc", Kind::counter, Unit::count, Scope::interface, Subsystem::network, "Queueing of each interface",
      "rtnetlink: RTM_GETQDISC", kQdiscCounts},
@@ -88,9 +88,10 @@ class QdiscProbe final : public Probe {
     constexpr std::chrono::milliseconds kForTheStart{500};
     child_.ask("queues");
     first_ = child_.answer_within(kForTheStart);
-    if (child_.state() == WorkerProcess::State::lost) throw Unavailable("no child process could be started to ask it");
+    if (child_.state() == WorkerProcess::State::lost)
+      throw Unavailable("no child process could be started to query it");
     if (child_.state() == WorkerProcess::State::idle && first_.find_first_not_of('\n') == std::string::npos) {
-      throw Unavailable("no interface has a queue, or the kernel does not tell of it");
+      throw Unavailable("no interface has a queue, or the kernel does not report it");
     }
   }
 

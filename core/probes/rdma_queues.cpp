@@ -30,8 +30,8 @@ constexpr std::string_view kQueuesSource = "RDMA netlink: RES_QP_GET, RES_CQ_GET
 
 constexpr MetricHelp kJobQueues[] = {
     {"rdma.qp.count",
-     "Queue pairs of the job that are connected (RC and UC, ready to receive or to send; none with itself)."},
-    {"rdma.cq.count", "Completion queues of the job that queue pairs use: NCCL has one for each connection."},
+     "Connected queue pairs of the job (RC and UC, ready to receive or to send; without connections to itself)."},
+    {"rdma.cq.count", "Completion queues that the job's queue pairs use: NCCL has one per connection."},
 };
 constexpr MetricHelp kProcessQueues[] = {
     {"process.rdma_queue_pairs", "Connected queue pairs of a process on a device (instance \"rank0/mlx5_0\")."}};
@@ -136,10 +136,11 @@ class RdmaQueuesProbe final : public Probe {
     constexpr std::chrono::milliseconds kForTheStart{500};
     ask();
     first_ = child_.answer_within(kForTheStart);
-    if (child_.state() == WorkerProcess::State::lost) throw Unavailable("no child process could be started to ask it");
+    if (child_.state() == WorkerProcess::State::lost)
+      throw Unavailable("no child process could be started to query it");
     if (std::string_view words = first_; cut_word(words) == "gap") {
       skip_words(words, 2);
-      throw Unavailable("the kernel does not tell of queue pairs (" + std::string(without_blanks(words)) + ')');
+      throw Unavailable("the kernel does not report queue pairs (" + std::string(without_blanks(words)) + ')');
     }
     const std::size_t devices = context.fs.list(kAdapters).size() + 1;  // another one may come
     for (std::size_t i = 0; i < families_.size(); ++i) {
@@ -161,16 +162,16 @@ class RdmaQueuesProbe final : public Probe {
     const auto add = [&text](const std::string& more) { text += (text.empty() ? "" : "; ") + more; };
     if (hangs_) add("an adapter does not answer");
     if (of_nobody_ > 0) {
-      add("of up to " + std::to_string(of_nobody_) +
-          " queue pairs on one device the kernel does not say whose they are (their threads have ended, or are in a "
-          "container's own pid namespace)");
+      add("the owner of up to " + std::to_string(of_nobody_) +
+          " queue pairs on one device is not known (their threads have ended, or are in a container's own pid "
+          "namespace)");
     }
     if (left_out_) add("only the first " + std::to_string(kMostPlaces) + " pairs of a process and a device have rows");
     if (longest_pause_ns_ > period_.count()) {
-      add("queue pairs were asked for only every " + std::to_string(longest_pause_ns_ / kSecond) +
-          " s at times, because one look at all of them takes long");
+      add("queue pairs were read only every " + std::to_string(longest_pause_ns_ / kSecond) +
+          " s at times, because reading all of them takes long");
     }
-    if (gaps_ > 0) add(std::to_string(gaps_) + " looks were not whole: " + gap_);
+    if (gaps_ > 0) add(std::to_string(gaps_) + " readings were incomplete: " + gap_);
     return text;
   }
 

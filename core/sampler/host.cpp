@@ -101,10 +101,10 @@ Host Host::look(KernelTree& fs) {
   host.page_bytes = constants.page_bytes;
   if (constants.ticks_per_second != kMissing) host.tick_ns = kSecond / constants.ticks_per_second;
   if (host.page_bytes == kMissing)
-    host.caveat = "what the kernel counts in pages is missing: this copy does not say how large one is";
+    host.caveat = "values in pages are missing: this copy does not contain the page size";
   if (host.tick_ns == kMissing) {
     host.caveat += std::string(host.caveat.empty() ? "" : "; ") +
-                   "what it counts in clock ticks is missing: this copy does not say how long one is";
+                   "values in clock ticks are missing: this copy does not contain the length of a tick";
   }
   host.cpus_online = online_cpus(fs);
   return host;

@@ -145,7 +145,7 @@ constexpr CallShape kTimed{.timed = true};
 }  // namespace
 
 CallCounters::CallCounters(std::size_t places, Way cheapest) {
-  if (!kKnownMachine) throw Unavailable("which instructions are cheap to probe is only known of x86-64");
+  if (!kKnownMachine) throw Unavailable("the cost of probing instructions is known only for x86-64");
   constexpr auto kValue = static_cast<std::uint32_t>(sizeof(CallCounts));
   counts_ =
       create_map(BPF_MAP_TYPE_ARRAY, sizeof(std::uint32_t), kValue, static_cast<std::uint32_t>(places), BPF_F_MMAPABLE);

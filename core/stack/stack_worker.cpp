@@ -254,7 +254,7 @@ class StackWatch {
                " processes are counted and not timed: they are under a seccomp filter");
     }
     if (unsized > 0)
-      add_note("the bytes of " + std::to_string(unsized) + " calls are not known: their datatype is not");
+      add_note("the bytes of " + std::to_string(unsized) + " calls are not known, because their datatype is not known");
     if (untimed > 0) add_note(std::to_string(untimed) + " calls were not timed: too many were under way at once");
     std::string_view rest = counts;
     std::string_view line;

@@ -344,8 +344,8 @@ std::string config_template() {
     return lines;
   };
   std::string text = comment(
-      "reveal.conf: one file for all programs of reveal. Everything here is the default; uncomment what you change. "
-      "`reveal config` prints what is in force, and where it is set.\n"
+      "reveal.conf: one file for all programs of reveal. All values here are the defaults; uncomment the lines that "
+      "you change. `reveal config` prints the current settings, and where each one is set.\n"
       "The site's file is /etc/reveal/reveal.conf; a user's ~/.config/reveal/reveal.conf is read after it and may set "
       "[run], [report] and [rule]. Stronger than both: REVEAL_* in the environment, then the command line. Programs "
       "that "

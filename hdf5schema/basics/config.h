@@ -24,7 +24,8 @@ class Config {
   void read(std::string_view text, const std::string& file, ConfigOwner owner);
   /// A file that does not exist changes nothing.
   void read_file(const std::filesystem::path& file, ConfigOwner owner);
-  /// REVEAL_*, each for its key of [run]; of the variables with these names, one that is nearly such a key is a problem.
+  /// REVEAL_*, each for its key of [run]; of the variables with these names, one that is nearly such a key is a
+  /// problem.
   void read_environment(const Environment& environment, std::span<const std::string> names = {});
   /// Returns why it was not set (see mistake_in), "" if it was. `place` is named beside the value.
   std::string set(const ConfigKey& key, const std::vector<std::string>& values, const std::string& place);

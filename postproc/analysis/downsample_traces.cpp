@@ -48,7 +48,7 @@ std::vector<std::string> downsample_traces(const fs::path& directory, const std:
     try {
       downsample(trace, *std::move(summary), smaller);
     } catch (const std::exception& error) {
-      problems.push_back(trace.path.string() + " stays whole: " + error.what());
+      problems.push_back(trace.path.string() + " was not reduced: " + error.what());
     }
     std::error_code ignored;
     fs::remove(smaller, ignored);

@@ -61,7 +61,8 @@ void name_all_nodes(const RuleSpec& rule, const ReportJob& job, Finding& finding
 void take_texts_of_rules(Report& report) {
   for (Finding& finding : report.findings) {
     const RuleSpec* rule = find_rule(finding.id);
-    finding.title = rule != nullptr ? std::string(rule->title) : "A rule that this version of reveal does not have";
+    finding.title =
+        rule != nullptr ? std::string(rule->title) : "Unknown rule: this version of reveal does not have it";
     if (rule == nullptr) {
       finding.remedy = {};
       continue;

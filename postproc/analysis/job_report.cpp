@@ -97,7 +97,8 @@ void void_where_kernel_is_shared(std::vector<NodeSummary>& summaries) {
       const auto named = [rule](const Finding& finding) { return finding.id == rule->id; };
       std::erase_if(summary.part.findings, named);
       summary.part.not_checked.push_back(
-          {std::string(rule->id), "several nodes of this job share one kernel: they cannot be told from outsiders"});
+          {std::string(rule->id),
+           "several nodes of this job share one kernel, so their processes cannot be distinguished from outsiders"});
     }
   }
 }
@@ -369,8 +370,9 @@ std::vector<NodeOutcome> outcomes_of(const std::filesystem::path& directory, con
     outcomes[i].summary = fresh_summary(traces[i], hash);
     const auto& summary = outcomes[i].summary;
     if (summary && summary->downsampled && (!options.reuse_summaries || summary->config_hash != hash)) {
-      outcomes[i].problem = {summary->node, summary->node + "'s trace holds one row a minute since it was analysed: " +
-                                                "what was found then stands"};
+      outcomes[i].problem = {summary->node, summary->node +
+                                                "'s trace was reduced to one row a minute after its analysis: " +
+                                                "the results of that analysis are used"};
     } else if (!options.reuse_summaries) {
       outcomes[i].summary.reset();
     }

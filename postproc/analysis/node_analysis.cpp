@@ -309,7 +309,7 @@ NodeSummary summarise(const NodeView& view, const AnalysisSettings& settings) {
   }
   if (view.factor > 1) {
     notes.push_back(
-        fmt::format("a long job: rules looked at means of {:.3g} s, the detectors at all", telemetry.step_seconds));
+        fmt::format("long job: rules used means of {:.3g} s, the detectors used all samples", telemetry.step_seconds));
   }
   part.partial = !trace.complete || trace.rows_lost || !trace.lost.empty();
   coverage.note = joined(notes, "; ");

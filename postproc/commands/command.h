@@ -26,7 +26,7 @@ struct CommonOptions {
   bool no_color = false;
   std::string color = "auto";
   std::string config;    // instead of the site's and the user's
-  bool foreign = false;  // what is read belongs to somebody else
+  bool foreign = false;  // what is read belongs to another user
 
   /// The style of standard output: as wide as the terminal, within reason, and in colour where it has some.
   [[nodiscard]] TextStyle style() const;

@@ -62,7 +62,7 @@ void add_interval(ComparedNumber& number, double least_variance) {
   if (number.difference) {
     number.method = kWelch;
   } else {
-    number.reason = "the spread from run to run is not known: it takes two or more runs on each side";
+    number.reason = "the spread between runs is not known: this needs two or more runs on each side";
   }
 }
 
@@ -75,7 +75,7 @@ void add_borrowed_interval(ComparedNumber& time, const std::vector<double>& earl
                         enough_earlier ? std::span<const double>(earlier) : std::span<const double>(), least_variance);
   if (!time.difference) return;
   time.reason.clear();
-  time.method = "Student's t; assumed: both sides spread alike, as ";
+  time.method = "Student's t; assumption: both sides have the spread of ";
   if (time.before.size() + time.after.size() > 2) time.method += "the runs of the larger side";
   if (enough_earlier) {
     time.method += fmt::format("{}{} of this command in reveal's history", time.method.ends_with("side") ? " and " : "",
@@ -97,7 +97,7 @@ ComparedNumber run_times(const Runs& before, const Runs& after, const std::vecto
   ComparedNumber time{reported ? "run time" : "recorded time", "s", {}, {}, {}, "", ""};
   time.before = numbers_of_runs(before, seconds);
   time.after = numbers_of_runs(after, seconds);
-  if (!time.known()) time.reason = "no run of one side has ended well with a known time";
+  if (!time.known()) time.reason = "one side has no successful run with a known time";
   add_interval(time, reported ? kReportedVariance : kRecordedVariance);
   add_borrowed_interval(time, earlier, reported ? kReportedVariance : kRecordedVariance);
   return time;
@@ -166,7 +166,7 @@ ComparedNumber anomalous_shares(const Runs& before, const Runs& after) {
                        {},
                        "",
                        ""};
-  if (!share.known()) share.reason = "no run of one side could be judged as a whole";
+  if (!share.known()) share.reason = "one side has no run that could be judged completely";
   add_interval(share, 0);
   return share;
 }
@@ -231,7 +231,7 @@ ComparedNumber share_of_cause(const Runs& before, const Runs& after, const std::
     return percent_of_run(report, spans);
   };
   ComparedNumber share{id, "percent", numbers_of_runs(before, percent), numbers_of_runs(after, percent), {}, "", ""};
-  if (!share.known()) share.reason = "not looked for in any run of one side";
+  if (!share.known()) share.reason = "not checked in any run of one side";
   add_interval(share, 0);
   return share;
 }
@@ -262,7 +262,7 @@ std::vector<ComparedCause> compare_causes(const Runs& before, const Runs& after)
     if (finding->kind == FindingKind::anomaly) {
       cause.share = share_of_cause(before, after, id);
     } else {
-      cause.share.reason = "it holds for the whole run";
+      cause.share.reason = "the cause lasts for the whole run";
     }
     causes.push_back(std::move(cause));
   }
@@ -328,7 +328,7 @@ void note_differences(const Runs& before, const Runs& after, std::vector<std::st
   const std::vector<std::string> ours = texts_of_runs(before, key);
   const std::vector<std::string> theirs = texts_of_runs(after, key);
   if (ours != theirs && !ours.empty() && !theirs.empty()) {
-    notes.emplace_back("the program or its arguments differ: the difference is theirs as well");
+    notes.emplace_back("the program or its arguments differ: they also contribute to the difference");
   }
 }
 
@@ -336,8 +336,7 @@ void note_left_out(const Runs& runs, std::vector<std::string>& notes) {
   for (const ComparedRun& run : runs) {
     const ReportJob& job = run.report.job;
     if (has_failed(job)) notes.push_back(run.directory + " failed: its time is not compared");
-    if (!was_judged(run.report))
-      notes.push_back(run.directory + " was too short to be judged: its causes are not known");
+    if (!was_judged(run.report)) notes.push_back(run.directory + " was too short to judge: its causes are not known");
     if (run.report.partial) notes.push_back(run.directory + " is incomplete: part of its data is missing");
   }
 }
@@ -351,7 +350,7 @@ std::string sentence_about_time(const JobComparison& comparison) {
     case TimeChange::faster:
       return fmt::format("The {} was {}.", time.name, words);
     case TimeChange::same:
-      return fmt::format("No difference of the {} is shown: {}.", time.name, words);
+      return fmt::format("The runs show no difference in the {}: {}.", time.name, words);
     case TimeChange::not_known:
       return fmt::format("The {} was {}; {}.", time.name, words, time.reason);
   }

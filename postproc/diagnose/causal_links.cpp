@@ -16,11 +16,11 @@ namespace {
 
 // Hardware and configuration first, then the kernel's work, then what the job sees of it.
 constexpr CausalLink kLinks[] = {
-    {"mem.hugepages_inconsistent", "mem.hugepages_reserved_idle", "huge pages that nobody uses"},
-    {"mem.hugepages_inconsistent", "node.differs", "a node that looks unlike the others"},
+    {"mem.hugepages_inconsistent", "mem.hugepages_reserved_idle", "unused huge pages"},
+    {"mem.hugepages_inconsistent", "node.differs", "a node that differs from the others"},
     {"ib.link_errors", "ib.link_degraded", "a link that came back slower", false, true},
     {"ib.link_errors", "rdma.retries", "RDMA requests that were repeated"},
-    {"ib.link_degraded", "ib.congestion_xmit_wait", "ports that had to wait for it"},
+    {"ib.link_degraded", "ib.congestion_xmit_wait", "ports that had to wait for this link"},
     {"net.pause_congestion", "rdma.retries", "RDMA requests that were repeated"},
     {"mem.ecc_host", "cpu.smi_noise", "firmware interrupts that report the memory errors"},
     {"irq.remote_numa", "irq.softirq_saturation", "a cpu that could not handle its packets in time"},
@@ -219,7 +219,7 @@ void take_over(const Finding& effect, Finding& first) {
   first.severity = std::max(first.severity, effect.severity);
   if (effect.impact.seconds.value_or(0) <= first.impact.seconds.value_or(0)) return;
   first.impact = effect.impact;
-  first.impact.how = fmt::format("of what it led to ({}): {}", effect.id, effect.impact.how);
+  first.impact.how = fmt::format("cost of the consequence {}: {}", effect.id, effect.impact.how);
 }
 
 }  // namespace

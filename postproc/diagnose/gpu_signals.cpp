@@ -172,7 +172,7 @@ std::vector<HeldBack> held_back(const RuleContext& context, std::span<const std:
     HeldBack held = look_at(context, gpu, reasons, unless);
     if (held.seconds > 0) all.push_back(std::move(held));
   }
-  if (!known) throw Unavailable("not measured: " + std::string(reasons.front()) + " (the driver does not tell it)");
+  if (!known) throw Unavailable("not measured: " + std::string(reasons.front()) + " (the driver does not report it)");
   std::stable_sort(all.begin(), all.end(), [](const HeldBack& a, const HeldBack& b) { return a.seconds > b.seconds; });
   return all;
 }
@@ -184,9 +184,9 @@ Finding held_back_finding(const RuleContext& context, const HeldBack& held, cons
   if (finding.impact.seconds) finding.impact.percent = 100 * *finding.impact.seconds / job_seconds(context);
   finding.impact.how =
       finding.impact.seconds
-          ? fmt::format("its multiprocessors ran at {} MHz instead of {} MHz, and its work follows them",
+          ? fmt::format("its multiprocessors ran at {} MHz instead of {} MHz, and its work depends on their clock",
                         number(*held.clock), number(*held.clock_otherwise))
-          : "not known: its clocks without that were not seen";
+          : "not known: its clocks without this limit were not measured";
   Evidence reason = fact(context, held.metric, held.gpu, "share of the time it worked", held.share(), 0, "ratio");
   reason.span = finding.intervals.front();
   finding.evidence.push_back(std::move(reason));

@@ -46,7 +46,7 @@ void set_loss_of_segments(const RuleContext& context, Finding& finding, const st
                           double length_seconds) {
   constexpr double kNoticeable = 0.02;
   if (!segments) {
-    set_loss(context, finding, std::nullopt, "not known: the segments received were not measured");
+    set_loss(context, finding, std::nullopt, "not known: the rate of received segments was not measured");
   } else if (segments->fall() > kNoticeable) {
     set_loss(context, finding, segments->fall() * length_seconds,
              fmt::format("{} segments arrived per second instead of {}", number(segments->inside),

@@ -12,9 +12,10 @@
 namespace reveal {
 
 /// Rows of the rules' tables of thresholds that mean the same everywhere.
-inline constexpr Threshold kMinScore{"min_score", 4, "sd", "least distance from the usual level, in its own spread"};
+inline constexpr Threshold kMinScore{"min_score", 4, "sd",
+                                     "least deviation from the usual level, in standard deviations"};
 inline constexpr Threshold kMinLostSeconds{"min_lost_seconds", 1, "s",
-                                           "lost run time from which it is a finding, else a notice"};
+                                           "lost run time from which it is a finding; below it, a notice"};
 inline constexpr Threshold kMinLostPercent{"min_lost_percent", 0.5, "percent",
                                            "lost share of the run from which it is a finding"};
 

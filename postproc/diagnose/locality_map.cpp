@@ -145,7 +145,7 @@ void add_interrupts(const Facts& facts, const NumaLayout& layout, Places& places
     const std::vector<int> cpus(vectors.cpus.begin(), vectors.cpus.end());
     std::string words =
         fmt::format("{}: {}", device_words(device), counted(static_cast<double>(vectors.count), "vector"));
-    words += cpus.empty() ? ", served by cpus that are not known" : " on cpus " + format_cpu_list(cpus);
+    words += cpus.empty() ? ", served by unknown cpus" : " on cpus " + format_cpu_list(cpus);
     if (vectors.far > 0) words += fmt::format(", {} of them on another NUMA node", vectors.far);
     places[vectors.node].interrupts.push_back(std::move(words));
   }
@@ -153,7 +153,7 @@ void add_interrupts(const Facts& facts, const NumaLayout& layout, Places& places
 
 std::string place_words(int node, int home) {
   if (node == home) return "here";
-  return node == kNoPlace ? "at a place that is not known" : fmt::format("on node {}", node);
+  return node == kNoPlace ? "on an unknown node" : fmt::format("on node {}", node);
 }
 
 void add_processes(std::span<const ProcessPlace> processes, const std::map<std::string, int>& gpus, Places& places) {
@@ -237,8 +237,8 @@ LocalityMap locality_map(const Snapshot& begin, const Snapshot& end, std::span<c
   const NumaLayout layout = numa_layout(facts.all(), job_cpus);
   LocalityMap map;
   if (layout.nodes.size() < 2) {
-    map.note = layout.nodes.empty() ? "not known: the kernel does not say which cpus belong to which NUMA node"
-                                    : "one NUMA node: every device and all memory is as near to every cpu";
+    map.note = layout.nodes.empty() ? "not known: the kernel does not report the cpus of the NUMA nodes"
+                                    : "one NUMA node: all devices and all memory are equally near to every cpu";
     return map;
   }
   Places places;

@@ -91,7 +91,7 @@ OutsiderCost cost_of_outsider(const RuleContext& context, Interval at, std::span
     // It cannot have lost more than somebody took: the rest of the waiting is the job's own doing.
     cost.seconds = std::min({lost, length, excess * length});
     cost.how = share_of_time
-                   ? fmt::format("{} of {} s in which something waited for a cpu, beyond the usual share ({})",
+                   ? fmt::format("{} of {} s in which a task waited for a cpu, beyond the usual share ({})",
                                  number(lost), number(length), wait.metric)
                    : fmt::format("{} s of extra run-queue wait of the job's processes, over the {} cpus it uses",
                                  number(cost.wait->excess() * length), number(width));
@@ -136,8 +136,8 @@ RunnerUp runner_up_of(const RuleContext& context, Interval at, std::span<const I
   }
   if (const auto running = level(context, "job.running", "processes")) {
     if (const auto change = contrast(context, *running, at, excluded)) {
-      return {"", fmt::format("the job's own threads: {} of its processes were ready to run on average inside of the "
-                              "interval and {} outside, so it did not ask for more",
+      return {"", fmt::format("the job's own threads: {} of its processes were ready to run on average in the interval "
+                              "and {} outside it, so the job did not need more cpus",
                               number(change->inside), number(change->outside))};
     }
   }
@@ -226,7 +226,7 @@ struct OutsiderWords {
   std::string_view subject;
 };
 constexpr std::array<OutsiderWords, 4> kOutsiders = {{
-    {"services", "cpu.os_jitter", "Services of the system"},
+    {"services", "cpu.os_jitter", "System services"},
     {"jobs", "node.noisy_neighbour", "Other jobs on the node"},
     {"kernel", "cpu.os_jitter", "Threads of the kernel"},
     {"others", "cpu.outsider", "Processes outside the job"},
@@ -311,9 +311,9 @@ JobValues values_for(const RuleContext& context, std::optional<Outsiders> who, I
 }
 
 std::string how_no_cost(const OutsiderCost& cost) {
-  if (!cost.wait || !cost.used) return "not known: the job's waiting was not measured then";
-  if (cost.fell) return "not known: the job used fewer cpus, but hardly waited for one: it may have had less to do";
-  return "none seen: the job waited for a cpu no longer and got no less of them than usual";
+  if (!cost.wait || !cost.used) return "not known: the job's waiting was not measured at that time";
+  if (cost.fell) return "not known: the job used fewer cpus, but hardly waited for a cpu: it may have had less work";
+  return "none seen: the job waited no longer for a cpu and used no fewer cpus than usual";
 }
 
 Finding describe_outsider(const RuleContext& context, const Signal& outsider, const Elevation& elevation,
@@ -396,7 +396,7 @@ std::optional<OutsiderFinding> constant_outsider(const RuleContext& context, con
       fmt::format("{} used {} cpus of {} throughout the run (expected 0); the job got {} cpus and waited for {} more.",
                   words_of(who).subject, number(taken), context.telemetry.node, number(got), number(missed));
   if (may_name(who)) finding.sentence += among_them(named);
-  finding.runner_up = {"", "the job's own threads compete as well, but this cpu time is not theirs"};
+  finding.runner_up = {"", "the job's own threads compete, too, but this cpu time is not theirs"};
   return OutsiderFinding{who, std::move(finding)};
 }
 

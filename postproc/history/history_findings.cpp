@@ -113,7 +113,7 @@ std::vector<Finding> history_findings(const HistoryComparison& history, const st
       reported.configuration.empty()
           ? " No configuration fact changed."
           : fmt::format(" New since the run of {}: {}.", date_and_time(history.last_utc_ns), reported.configuration);
-  finding.runner_up = {"", "another input or another version of the program changes a run as well"};
+  finding.runner_up = {"", "another input or another version of the program also changes a run"};
   return {finding};
 }
 

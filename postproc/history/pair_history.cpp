@@ -58,7 +58,7 @@ void name_unusual_node(const std::vector<const RunRecord*>& baseline, Finding& f
   if (unusual.size() != 1) return;
   finding.nodes = {*unusual.begin()};
   finding.confidence = Confidence::likely;
-  const std::string verdict = fmt::format("{} earlier runs had a {}: {} is the unusual one.", baseline.size(),
+  const std::string verdict = fmt::format("{} earlier runs had a {}: {} is the abnormal node.", baseline.size(),
                                           joined(words, " and a "), finding.nodes.front());
   if (const std::size_t at = finding.sentence.find(kNoMajority); at != std::string::npos) {
     finding.sentence.replace(at, kNoMajority.size(), verdict);

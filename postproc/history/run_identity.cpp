@@ -23,8 +23,8 @@ RunIdentity identity_of(const std::string& run_key, const std::string& name, con
   if (!run_key.empty()) return {"key\n" + run_key, ""};
   if (identifies(name)) return {"name\n" + name + "\n" + command, ""};
   if (identifies(command)) return {"command\n" + command, ""};
-  if (command.empty()) return {"", "it is not known what ran"};
-  return {"", "it is not known what " + command + " ran"};
+  if (command.empty()) return {"", "the command is not known"};
+  return {"", "it is not known which program " + command + " ran"};
 }
 
 }  // namespace reveal

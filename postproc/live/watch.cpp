@@ -91,14 +91,14 @@ class Watch {
       const Clock::time_point now = Clock::now();
       if (nodes_.empty()) {
         if (!std::exchange(reported_waiting, true)) {
-          say("waiting", "no trace in " + options_.directory.string() + " yet: waiting for a run to begin");
+          say("waiting", "no trace in " + options_.directory.string() + " yet; waiting for a run to start");
         }
         if (holds_other_files_ && now - began_ > kEmptyDirectoryPatience) {
           throw Error(options_.directory.string() + " holds no run: no NODE.h5.part or NODE.h5 in it");
         }
       } else if (!std::exchange(reported_begin, true)) {
-        say("watching", "watching " + options_.directory.string() +
-                            ": a line for each alert; its cause is named in the report at the end");
+        say("watching",
+            "watching " + options_.directory.string() + ": one line per alert; the report at the end names the cause");
       }
       if (now >= next_list_) {
         next_list_ = now + kList;
@@ -114,8 +114,8 @@ class Watch {
       if (const auto end = ended(now)) return *end;
       std::this_thread::sleep_for(kPoll);
     }
-    say_end(nodes_.empty() ? "stopped watching; no run has begun in " + options_.directory.string()
-                           : "stopped watching; the job goes on");
+    say_end(nodes_.empty() ? "stopped watching; no run has started in " + options_.directory.string()
+                           : "stopped watching; the job continues");
     return WatchEnd::stopped;
   }
 
@@ -203,12 +203,12 @@ class Watch {
       for (const auto& node : nodes_) {
         if (!node->ended()) lost += (lost.empty() ? "" : ", ") + node->trace().node();
       }
-      say_end("the job has ended" + (lost.empty() ? "" : " (nothing was heard of " + lost + " any more)") +
+      say_end("the job has ended" + (lost.empty() ? "" : " (no more data from " + lost + ")") +
               "; its report: reveal show " + options_.directory.string());
       return WatchEnd::job_ended;
     }
-    say_end(fmt::format("nothing was heard for {:.0f} s, and no trace was closed: the collector or its node is gone",
-                        kLostSeconds));
+    say_end(
+        fmt::format("no data for {:.0f} s, and no trace was closed: the collector or its node is gone", kLostSeconds));
     return WatchEnd::nodes_lost;
   }
 

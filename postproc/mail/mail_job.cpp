@@ -45,13 +45,13 @@ class Claim {
       const std::string& task = report.job.array.empty() ? report.job.id : report.job.array;
       array_ = quota_->take_array(job.request.user, job.array, audience, task);
       if (array_.empty()) {
-        refused_ = "array job " + job.array + " had its mail";
+        refused_ = "array job " + job.array + " already had its mail";
         return;
       }
     }
     hourly_ = quota_->take_hourly(settings.per_hour, audience);
     if (hourly_.empty())
-      refused_ = fmt::format("this hour's mails are used up, [mail] per_hour = {}", settings.per_hour);
+      refused_ = fmt::format("the limit of mails per hour is reached, [mail] per_hour = {}", settings.per_hour);
   }
   ~Claim() {
     if (quota_ == nullptr || kept_) return;
@@ -122,7 +122,7 @@ class Sender {
   const MailSettings& settings_;
   Clock::time_point end_;
   std::chrono::milliseconds retry_after_;
-  std::string last_failure_ = "no time was left";
+  std::string last_failure_ = "the time limit was reached";
 };
 
 }  // namespace

@@ -65,7 +65,7 @@ void note_clock(const std::vector<ClockPair>& clocks, NodeTrace& trace) {
         (clocks[i].utc_ns - clocks[i].monotonic_ns) - (clocks[i - 1].utc_ns - clocks[i - 1].monotonic_ns);
     if (std::abs(moved) <= kClockStepNs) continue;
     trace.notes.push_back(
-        fmt::format("the wall clock was set {} by {:.1f} s during the job; times follow the steady clock",
+        fmt::format("the wall clock was set {} by {:.1f} s during the job; times are those of the steady clock",
                     moved < 0 ? "back" : "forward", std::abs(static_cast<double>(moved)) * 1e-9));
   }
 }

@@ -137,7 +137,7 @@ std::vector<Finding> check_cap(const RuleContext& context) {
   finding.instances = {"package" + most->name};
   finding.severity = Severity::notice;
   finding.confidence = Confidence::likely;
-  finding.impact.how = "not known: only a run with the limit the processor is made for shows it";
+  finding.impact.how = "not known: only a run with the processor's nominal power limit shows it";
   finding.evidence.push_back(evidence_of(context, Signal{"platform.package_power", "W", {}},
                                          Contrast{mean_inside(most->power, whole), most->limit, 0}, whole));
   finding.evidence.push_back({.metric = "cpu.power_limit." + most->name,
@@ -151,10 +151,10 @@ std::vector<Finding> check_cap(const RuleContext& context) {
                               .detectors = {"snapshot"}});
   add_clock(context, *most, finding);
   finding.sentence = fmt::format(
-      "Package {} of {} may use {} W and is made for {} W; it was at that limit for {} % of the run, and its clock is "
-      "lowered there.",
+      "Package {} of {} is limited to {} W; its nominal limit is {} W. It ran at the lowered limit for {} % of the "
+      "run, with a lower clock.",
       most->name, context.telemetry.node, number(most->limit), number(most->made_for), number(100 * most->at_limit));
-  finding.runner_up = {"cpu.thermal_throttle", "heat: it is counted, and reported apart"};
+  finding.runner_up = {"cpu.thermal_throttle", "heat: the kernel counts it separately"};
   return {finding};
 }
 
@@ -199,7 +199,8 @@ RunnerUp leader(const RuleContext& context, Interval at, std::span<const Interva
                                  {"net.rx_bytes", "bytes/s", "received data"},
                                  {"cpu.context_switches", "count/s", "context switches"}};
   double most = kRose;
-  RunnerUp runner_up{"", "no cause was seen: interrupts, reads, traffic and context switches were as usual"};
+  RunnerUp runner_up{"",
+                     "no cause was found: interrupts, reads, traffic and context switches were at their usual level"};
   std::optional<Evidence> evidence;
   for (const Leader& each : kLeaders) {
     const auto signal = rate(context, each.metric, 1, each.unit);
@@ -207,7 +208,7 @@ RunnerUp leader(const RuleContext& context, Interval at, std::span<const Interva
     if (!change || change->score < most) continue;
     most = change->score;
     evidence = evidence_of(context, *signal, *change, at);
-    runner_up.why_not = fmt::format("{} rose at the same time, from {} to {}: look there first", each.words,
+    runner_up.why_not = fmt::format("{} rose at the same time, from {} to {}: check this first", each.words,
                                     quantity(change->outside, each.unit), quantity(change->inside, each.unit));
   }
   if (evidence) finding.evidence.push_back(*std::move(evidence));
@@ -271,7 +272,7 @@ std::vector<Finding> check_oscillation(const RuleContext& context) {
 
 const RegisteredRule kCap{{
     .id = "cpu.power_cap",
-    .title = "A limit below what the processor is made for caps its power",
+    .title = "A limit below the processor's nominal power caps its power",
     .looks_for = "Packages whose power limit was lowered (cpu.power_limit) and that run at it: energy.package, "
                  "platform.energy_package.",
     .kind = FindingKind::anomaly,
@@ -279,11 +280,12 @@ const RegisteredRule kCap{{
     .order = 25,
     .look_alikes = "cpu.thermal_throttle,dense work at the power the processor is made for",
     .proof = Proof::test_double,
-    .thresholds = {{"near_limit", 0.97, "ratio", "power against the limit, from which it is at the limit"},
+    .thresholds = {{"near_limit", 0.97, "ratio",
+                    "ratio of power to limit from which the package counts as being at the limit"},
                    {"min_share", 0.2, "ratio", "least share of the run at the limit"},
-                   {"max_limit", 0.95, "ratio", "most limit that is a cap, against what the processor is made for"}},
-    .user_remedy = {{"sbatch --exclude={nodes} ...   # until the limit is as on the other nodes", "job"}},
-    .advice = {"Ask the administrators whether the limit is meant: energy saved is run time spent."},
+                   {"max_limit", 0.95, "ratio", "largest ratio of limit to nominal power that counts as a cap"}},
+    .user_remedy = {{"sbatch --exclude={nodes} ...   # until the limit is the same as on the other nodes", "job"}},
+    .advice = {"Ask the administrators whether the limit is intended: it saves energy and costs run time."},
     .admin_remedy =
         {"grep . /sys/class/powercap/intel-rapl:{package}/constraint_0_*_uw   # on all nodes",
          "cat /sys/class/powercap/intel-rapl:{package}/constraint_0_max_power_uw > "
@@ -296,11 +298,11 @@ const RegisteredRule kCap{{
 
 const RegisteredRule kOscillation{{
     .id = "cpu.freq_oscillation",
-    .title = "The clock of the cpus goes up and down",
+    .title = "The clock of the cpus is unstable",
     .looks_for = "Intervals in which the clock (platform.aperf, platform.mperf, platform.tsc, else cpu.frequency) "
-                 "changes from second to second and is lower, while the job uses as many cpus as before: a symptom, "
-                 "part of its cause's finding where that is known. Where the job's load changes, too, only as the "
-                 "consequence of what was found to change it: bursts of reads or of interrupts.",
+                 "changes from second to second and is lower, while the job uses as many cpus as before. This is a "
+                 "symptom: if the cause is known, it is part of the finding of that cause. If the job's load changes, "
+                 "too, it is reported only as a consequence of the cause found (bursts of reads or of interrupts).",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::cpu,
     .order = 990,
@@ -308,17 +310,17 @@ const RegisteredRule kOscillation{{
     .proof = Proof::test_double,
     .thresholds = {{"min_spread", 0.05, "ratio", "least change of the clock from second to second, beyond the usual"},
                    {"max_load_spread", 0.1, "ratio",
-                    "most change of the job's own cpu time: else the clock follows it, and only a known cause of both "
-                    "is worth telling"},
+                    "most change of the job's own cpu time; above, the clock follows the load and is reported only "
+                    "with a known cause of both"},
                    {"min_slower", 0.03, "ratio", "least fall of the clock"},
                    {"min_seconds", 5, "s", "shortest interval"},
                    kMinScore,
                    kMinLostSeconds,
                    kMinLostPercent},
     .user_remedy = {{"srun --cpu-freq=performance {command} ...   # where the site allows it", "job"}},
-    .advice = {"Look first at what rose at the same time: the clock follows it."},
-    .admin_remedy = {"tuned-adm profile hpc-compute   # no deep sleep states, no hunting for energy"},
-    .verify = "the clock is as steady as the load",
+    .advice = {"Check first the metrics that rose at the same time: the clock follows them."},
+    .admin_remedy = {"tuned-adm profile hpc-compute   # no deep sleep states, no changes of the clock to save energy"},
+    .verify = "the clock is stable while the load is stable",
     .sources = {"https://arxiv.org/abs/2510.26008", "https://docs.kernel.org/admin-guide/pm/cpufreq.html"},
     .check = check_oscillation,
 }};

@@ -77,26 +77,27 @@ std::vector<Finding> check(const RuleContext& context) {
   finding.evidence.push_back(fact(context, "process.wait_time", whose, "mean", crowd.waited, 0, "s/s"));
   finding.evidence.push_back(fact(context, "process.cpu_time", whose, "mean", crowd.used, cpus, "cpus"));
   finding.sentence =
-      fmt::format("On {}, {} ran {} threads on {} cpus: for each second they ran they waited {} s for a cpu.",
+      fmt::format("On {}, {} ran {} threads on {} cpus: for each second of run time they waited {} s for a cpu.",
                   context.telemetry.node, one ? context.rank_name(first) : number(processes) + " processes together",
                   number(std::round(crowd.threads)), number(cpus), number(crowd.waited / crowd.used));
-  finding.runner_up = {"cpu.outsider", fmt::format("others on these cpus: the {} used {} of the {} cpus",
-                                                   one ? "process itself" : "processes", number(crowd.used), number(cpus))};
+  finding.runner_up = {"cpu.outsider",
+                       fmt::format("other processes on these cpus: the {} used {} of the {} cpus",
+                                   one ? "process itself" : "processes", number(crowd.used), number(cpus))};
   return {finding};
 }
 
 const RegisteredRule kRule{{
     .id = "cpu.oversubscribed",
     .title = "The job runs more threads than it has cpus",
-    .looks_for = "One process, or several of several threads each, with more threads than the job has cpus, whose "
-                 "threads wait for each other's cpus all the time: process.threads, process.wait_time, "
-                 "process.cpu_time against job.cpus_allowed.",
+    .looks_for = "One process, or several processes of several threads each, with more threads than the job has cpus, "
+                 "whose threads wait for a cpu all the time: process.threads, process.wait_time, process.cpu_time "
+                 "against job.cpus_allowed.",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::cpu,
     .order = 35,
     .look_alikes = "cpu.outsider,cpu.affinity_too_narrow,cpu.cfs_throttled",
     .proof = Proof::real,
-    .thresholds = {{"min_wait", 0.6, "ratio", "least wait of its threads for each cpu of the job"},
+    .thresholds = {{"min_wait", 0.6, "ratio", "least waiting time of its threads per cpu of the job"},
                    {"min_used", 0.8, "ratio", "least part of the job's cpus that it used itself"}},
     .user_remedy = {"export OMP_NUM_THREADS={cpus} MKL_NUM_THREADS={cpus} OPENBLAS_NUM_THREADS={cpus}",
                     {"{python} -c 'import os; print(len(os.sched_getaffinity(0)))'   # the cpus of the job; "
@@ -105,7 +106,7 @@ const RegisteredRule kRule{{
     .advice =
         {"Give the pools of the program (n_jobs, num_workers, torch.set_num_threads) together no more threads than "
          "the job has cpus.",
-         "Or ask for more cpus."},
+         "Or request more cpus."},
     .verify = "process.wait_time falls to a few per cent of process.cpu_time",
     .sources = {"https://docs.kernel.org/scheduler/sched-stats.html",
                 "https://scikit-learn.org/stable/computing/parallelism.html"},

@@ -32,7 +32,7 @@ Finding describe(const RuleContext& context, const Signal& steal, const Signal& 
   const double got = mean_inside(used.values, elevation.at);
   const double share = elevation.inside / (elevation.inside + got);
   set_loss(context, finding, share * length,
-           fmt::format("of the time in which a cpu had work, the hypervisor took {} %", number(100 * share)));
+           fmt::format("the hypervisor took {} % of the time in which a cpu had work", number(100 * share)));
   finding.confidence = Confidence::certain;
   Evidence evidence = evidence_of(context, steal, elevation);
   evidence.detectors = {"kernel counter"};
@@ -76,9 +76,10 @@ const RegisteredRule kRule{{
                    kMinScore,
                    kMinLostSeconds,
                    kMinLostPercent},
-    .user_remedy = {"grep '^cpu ' /proc/stat   # the 8th number after \"cpu\" is the stolen time; it must stand still"},
+    .user_remedy = {"grep '^cpu ' /proc/stat   # the 8th number after \"cpu\" is the stolen time; it must not grow"},
     .advice = {"Run the job on another virtual machine, or on one with cpus of its own."},
-    .admin_remedy = {"virsh list; virsh vcpuinfo ID   # on the hypervisor: one host cpu for each virtual cpu, no overcommit"},
+    .admin_remedy =
+        {"virsh list; virsh vcpuinfo ID   # on the hypervisor: one host cpu for each virtual cpu, no overcommit"},
     .verify = "cpu.steal stays 0",
     .sources = {"https://docs.kernel.org/filesystems/proc.html#miscellaneous-kernel-statistics-in-proc-stat"},
     .check = check,

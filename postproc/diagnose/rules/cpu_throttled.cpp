@@ -71,18 +71,19 @@ Finding describe(const RuleContext& context, const Held& held, const Elevation& 
   const double got = used ? mean_inside(used->values, elevation.at) : std::nan("");
   // The lost part of the time in which it wanted to run: held back / (held back + run).
   const double lost = std::isnan(got) ? std::min(elevation.inside, 1.0) : elevation.inside / (elevation.inside + got);
-  set_loss(
-      context, finding, lost * length,
-      std::isnan(got)
-          ? fmt::format("it was held back on {} cpus; on how many it ran was not measured", number(elevation.inside))
-          : fmt::format("it ran on {} cpus and was held back on {}", number(got), number(elevation.inside)));
+  set_loss(context, finding, lost * length,
+           std::isnan(got)
+               ? fmt::format("the quota refused it the time of {} cpus; the number of cpus it used was not measured",
+                             number(elevation.inside))
+               : fmt::format("it used {} cpus, and the quota refused it the time of {}", number(got),
+                             number(elevation.inside)));
   Evidence evidence = evidence_of(context, held.signal, elevation);
   evidence.instance = held.instance;
   evidence.detectors = {"kernel counter"};
   finding.evidence.push_back(std::move(evidence));
   add_contrast(context, finding, used, elevation.at, all);
   finding.sentence =
-      fmt::format("A cpu quota held {} on {} back for {} s: {} cpus' worth of time was refused to it (usually {}).",
+      fmt::format("A cpu quota throttled {} on {} for {} s: it refused the time of {} cpus (usually {}).",
                   held.instance.empty() ? "the job" : context.rank_name(held.instance), context.telemetry.node,
                   number(length), number(elevation.inside), number(std::max(0.0, elevation.outside)));
   finding.runner_up = {"", "a busy cpu: the kernel counts this time as throttled, not as waiting"};
@@ -103,7 +104,7 @@ std::vector<Finding> check(const RuleContext& context) {
 
 const RegisteredRule kRule{{
     .id = "cpu.cfs_throttled",
-    .title = "A cpu quota holds the job back",
+    .title = "A cpu quota throttles the job",
     .looks_for = "Intervals in which the kernel refused cpu time because of a quota: cgroup.cpu_throttled_time, or "
                  "process.throttled_time of one rank.",
     .kind = FindingKind::anomaly,
@@ -122,12 +123,13 @@ const RegisteredRule kRule{{
          {"cat /sys/fs/cgroup/cpu$(grep -E ':cpu[,:]' /proc/self/cgroup | cut -d: -f3)/cpu.cfs_quota_us   # inside the "
           "job; -1: none",
           "cgroup_v1"},
-         "export OMP_NUM_THREADS={quota_cpus}             # no more threads than the quota feeds"},
-    .advice =
-        {{"Start no more threads than the quota feeds (quota divided by period).", "quota_cpus"},
-         {"Ask who set the quota: below one cpu it slows down even a single thread.", "!quota_cpus"},
-         "In a container ask for whole cpus: docker run --cpuset-cpus instead of --cpus; in Kubernetes whole cpus with "
-         "the static cpu manager, or no cpu limit."},
+         "export OMP_NUM_THREADS={quota_cpus}             # no more threads than the quota allows"},
+    .advice = {{"Start no more threads than the quota allows (quota divided by period).", "quota_cpus"},
+               {"Ask the administrators about the quota: below one cpu it slows down even a single thread.",
+                "!quota_cpus"},
+               "In a container, request whole cpus: docker run --cpuset-cpus instead of --cpus; in Kubernetes whole "
+               "cpus with "
+               "the static cpu manager, or no cpu limit."},
     .admin_remedy = {{"cgroup.conf: ConstrainCores=yes   # give cpus, not quotas: cpu.max stays \"max\"", "job"}},
     .verify = "nr_throttled in cpu.stat of the group no longer grows",
     .sources = {"https://docs.kernel.org/admin-guide/cgroup-v2.html#cpu-interface-files",

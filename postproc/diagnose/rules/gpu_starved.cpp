@@ -131,7 +131,7 @@ Finding describe(const RuleContext& context, const Standstill& still, const JobV
 Evidence then(const RuleContext& context, const Finding& finding, std::string metric, const std::string& instance,
               double observed, std::optional<double> of, std::string unit) {
   Evidence evidence =
-      fact(context, std::move(metric), instance, "mean while the GPUs stood still", observed, of, std::move(unit));
+      fact(context, std::move(metric), instance, "mean while the GPUs were idle", observed, of, std::move(unit));
   evidence.span = finding.intervals.front();
   return evidence;
 }
@@ -198,8 +198,8 @@ std::vector<Finding> check_input(const RuleContext& context) {
   if (full) {
     finding.evidence.push_back(then(context, finding, "job.cpu_time", "", now.cpus, now.cpus_allowed, "cpus"));
     finding.sentence = fmt::format(
-        "The job's GPUs on {} waited for their data: they worked {} % of the time, and while they stood still the job "
-        "used {} of its {} cpus.",
+        "The job's GPUs on {} waited for data: they worked {} % of the time, and while they were idle, the job used {} "
+        "of its {} cpus.",
         context.telemetry.node, number(still->use), number(now.cpus), cpus);
   } else {
     // It may be a phase of the job's that needs no GPU.
@@ -208,7 +208,7 @@ std::vector<Finding> check_input(const RuleContext& context) {
     finding.evidence.push_back(
         then(context, finding, "process.cpu_time", now.process, now.busiest, std::nullopt, "cpus"));
     finding.sentence = fmt::format(
-        "The job's GPUs on {} worked {} % of the time between their first and their last work; while they stood still "
+        "The job's GPUs on {} worked {} % of the time between their first and their last work; while they were idle, "
         "{} used {} cpus, and the whole job {}{}.",
         context.telemetry.node, number(still->use), context.rank_name(now.process), number(now.busiest),
         number(now.cpus), now.cpus_allowed > 0 ? " of its " + cpus : "");
@@ -230,7 +230,7 @@ std::vector<Finding> check_storage(const RuleContext& context) {
   Finding finding = describe(context, *still, gpu_values(context, still->gpu));
   finding.evidence.push_back(then(context, finding, "pressure.io_some", "", now.io_wait, std::nullopt, "s/s"));
   finding.sentence = fmt::format(
-      "The job's GPUs on {} waited for storage: they worked {} % of the time, and while they stood still tasks waited "
+      "The job's GPUs on {} waited for storage: they worked {} % of the time, and while they were idle, tasks waited "
       "for io {} % of the time.",
       context.telemetry.node, number(still->use), number(100 * now.io_wait));
   finding.runner_up = {"gpu.starved_input", fmt::format("the cpus were not full: the job used {} of {}",
@@ -327,7 +327,8 @@ std::vector<Finding> check_collectives(const RuleContext& context) {
   if (!left) sent = burst(context, *waits, over_links);
   if (!sent) return {};
   Finding finding = describe(context, *waits, gpu_values(context, waits->gpu));
-  finding.impact.how = spins ? "time in which its GPUs were busy at the power of GPUs that wait" : finding.impact.how;
+  finding.impact.how =
+      spins ? "time in which its GPUs were busy, but at the power of waiting GPUs" : finding.impact.how;
   Evidence traffic = then(context, finding, left ? "net.tx_bytes" : "nvlink.tx_bytes", "", sent->then,
                           std::isnan(sent->otherwise) ? std::nullopt : std::optional(sent->otherwise), "bytes/s");
   traffic.feature = left ? "mean while the GPUs waited, with RDMA" : "mean while the GPUs waited";
@@ -335,7 +336,7 @@ std::vector<Finding> check_collectives(const RuleContext& context) {
   finding.sentence =
       fmt::format("The job's GPUs on {} waited for each other for {} of {}: {}, while {} {} (otherwise {}).",
                   context.telemetry.node, duration(waits->seconds), duration(context.seconds(waits->phase.length())),
-                  spins ? "busy, but at the power of GPUs that wait" : "they stood still and the cpus were free",
+                  spins ? "busy, but at the power of waiting GPUs" : "they were idle and the cpus were free",
                   quantity(sent->then, "bytes/s"), left ? "left the node" : "went over NVLink",
                   std::isnan(sent->otherwise) ? std::string("unknown") : quantity(sent->otherwise, "bytes/s"));
   finding.runner_up = {"gpu.starved_input", fmt::format("the cpus were not full: the job used {} of {}",
@@ -376,26 +377,27 @@ std::vector<Finding> check_small_kernels(const RuleContext& context) {
   finding.evidence.push_back(then(context, finding, "process.cpu_time", now.process, now.busiest, 1, "cpus"));
   finding.evidence.back().feature = "mean while the GPUs worked";
   finding.sentence = fmt::format(
-      "The job's GPUs on {} were busy {} % of the time with little to do at once: {} of {} W, {} % of the memory bus, "
-      "while {} used a whole cpu to start their kernels.",
+      "The job's GPUs on {} were busy {} % of the time, but with little work at a time: {} of {} W, {} % of the memory "
+      "bus, while {} used a whole cpu to launch kernels.",
       context.telemetry.node, number(mean), number(watts), number(*limit), number(mean_inside(bus, phase)),
       context.rank_name(now.process));
-  finding.runner_up = {"gpu.starved_input", "the GPUs do not stand still"};
+  finding.runner_up = {"gpu.starved_input", "the GPUs are not idle"};
   return {finding};
 }
 
 constexpr Threshold kMinIdle{"min_idle", 0.2, "ratio",
-                             "part of the time between the first and the last work in which the GPUs stand still"};
-constexpr Threshold kMaxUse{"max_use", 30, "percent", "use below which a GPU stands still"};
+                             "part of the time between the first and the last work in which the GPUs are idle"};
+constexpr Threshold kMaxUse{"max_use", 30, "percent", "utilisation below which a GPU counts as idle"};
 constexpr Threshold kMinPhase{"min_seconds", 60, "s", "shortest time from the first to the last work"};
-constexpr Threshold kLostSeconds{"min_lost_seconds", 5, "s", "lost run time from which it is a finding, else a notice"};
+constexpr Threshold kLostSeconds{"min_lost_seconds", 5, "s",
+                                 "lost run time from which it is a finding; below it, a notice"};
 constexpr Threshold kLostPercent{"min_lost_percent", 5, "percent", "lost share of the run from which it is a finding"};
 
 const RegisteredRule kInput{{
     .id = "gpu.starved_input",
     .title = "GPUs wait for the cpus that prepare their data",
-    .looks_for = "GPUs that stand still for much of the time (gpu.utilization) while the job's cpus (job.cpu_time) or "
-                 "one of its processes (process.cpu_time) are full.",
+    .looks_for = "GPUs that are idle for much of the time (gpu.utilization) while the job's cpus (job.cpu_time) or one "
+                 "of its processes (process.cpu_time) are fully used.",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::gpu,
     .order = 99,
@@ -406,11 +408,11 @@ const RegisteredRule kInput{{
                    kMaxUse,
                    kMinPhase,
                    {"min_full", 0.9, "ratio", "part of the job's cpus, or of one cpu, that is used then"},
-                   {"max_io_wait", 0.3, "s/s", "waiting for storage from which it is gpu.starved_io"},
+                   {"max_io_wait", 0.3, "s/s", "waiting for storage from which gpu.starved_io applies instead"},
                    {"max_traffic", 50, "MB/s", "traffic from which one full process may wait for another node"},
                    kLostSeconds,
                    kLostPercent},
-    .user_remedy = {{"#SBATCH --cpus-per-task={more_cpus}   # twice as many; as many loader processes, less one",
+    .user_remedy = {{"#SBATCH --cpus-per-task={more_cpus}   # twice as many; use one loader process fewer than cpus",
                      "job"},
                     {"DataLoader(num_workers={workers}, pin_memory=True, persistent_workers=True, prefetch_factor=4)",
                      "workers"}},
@@ -424,8 +426,8 @@ const RegisteredRule kInput{{
 const RegisteredRule kCollectives{{
     .id = "gpu.starved_comm",
     .title = "GPUs wait for each other",
-    .looks_for = "GPUs that stand still, or are busy (gpu.utilization) at the power (gpu.power) of GPUs that wait, for "
-                 "much of the time, together with bursts of traffic (net.tx_bytes, ib.xmit_bytes, nvlink.tx_bytes).",
+    .looks_for = "GPUs that are idle, or busy (gpu.utilization) at the power (gpu.power) of waiting GPUs, for much of "
+                 "the time, together with bursts of traffic (net.tx_bytes, ib.xmit_bytes, nvlink.tx_bytes).",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::gpu,
     .order = 100,
@@ -435,16 +437,17 @@ const RegisteredRule kCollectives{{
                    kMaxUse,
                    kMinPhase,
                    {"max_power", 0.6, "ratio", "part of its usual high power below which a busy GPU waits"},
-                   {"max_full", 0.9, "ratio", "part of the job's cpus, or of one cpu, from which it is their matter"},
-                   {"max_io_wait", 0.3, "s/s", "waiting for storage from which it is gpu.starved_io"},
+                   {"max_full", 0.9, "ratio",
+                    "utilisation of the job's cpus, or of one cpu, from which the cpus are the cause"},
+                   {"max_io_wait", 0.3, "s/s", "waiting for storage from which gpu.starved_io applies instead"},
                    {"min_traffic", 50, "MB/s", "traffic while they wait"},
-                   {"min_burst", 2, "ratio", "that traffic against the traffic otherwise"},
+                   {"min_burst", 2, "ratio", "ratio of that traffic to the traffic at other times"},
                    kLostSeconds,
                    kLostPercent},
     .user_remedy = {{"export NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET   # once: which transport, how many channels",
                      "nccl"}},
     .advice = {"Exchange less often or less at once: larger batches, gradient accumulation with no_sync(), a larger "
-               "bucket_cap_mb, sharding within a node only; and look at the findings about the network first."},
+               "bucket_cap_mb, sharding within a node only; but check the findings about the network first."},
     .verify = "gpu.power stays near its usual level while the GPUs work, and steps are shorter",
     .sources = {"https://arxiv.org/abs/2510.26008",
                 "https://pytorch.org/docs/stable/generated/torch.nn.parallel.DistributedDataParallel.html"},
@@ -453,8 +456,8 @@ const RegisteredRule kCollectives{{
 
 const RegisteredRule kSmallKernels{{
     .id = "gpu.small_kernels",
-    .title = "A GPU works in many small pieces",
-    .looks_for = "GPUs that are busy (gpu.utilization) at little power (gpu.power) and with little memory traffic "
+    .title = "A GPU runs many very short kernels",
+    .looks_for = "GPUs that are busy (gpu.utilization) with low power (gpu.power) and little memory traffic "
                  "(gpu.memory_utilization), while a process takes a whole cpu (process.cpu_time).",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::gpu,
@@ -477,7 +480,7 @@ const RegisteredRule kSmallKernels{{
 const RegisteredRule kStorage{{
     .id = "gpu.starved_io",
     .title = "GPUs wait for storage",
-    .looks_for = "GPUs that stand still for much of the time (gpu.utilization) while tasks wait for io "
+    .looks_for = "GPUs that are idle for much of the time (gpu.utilization) while tasks wait for io "
                  "(cgroup.io_some, pressure.io_some) and cpus are free.",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::gpu,
@@ -487,8 +490,9 @@ const RegisteredRule kStorage{{
     .thresholds = {kMinIdle,
                    kMaxUse,
                    kMinPhase,
-                   {"min_io_wait", 0.3, "s/s", "waiting for storage while they stand still"},
-                   {"max_full", 0.9, "ratio", "part of the job's cpus from which it is gpu.starved_input"},
+                   {"min_io_wait", 0.3, "s/s", "waiting for storage while the GPUs are idle"},
+                   {"max_full", 0.9, "ratio",
+                    "utilisation of the job's cpus from which gpu.starved_input applies instead"},
                    kLostSeconds,
                    kLostPercent},
     .user_remedy = {{"srun --ntasks-per-node=1 cp -r $DATA $TMPDIR/   # to the node's own disk, before the training",
@@ -497,7 +501,7 @@ const RegisteredRule kStorage{{
     .advice =
         {"Pack many small files into few large ones (tar shards, HDF5), read more ahead, and write checkpoints in "
          "the background."},
-    .verify = "pressure.io_some and the pauses in gpu.utilization are gone",
+    .verify = "pressure.io_some and the pauses in gpu.utilization disappear",
     .sources = {"https://docs.hpc.kifu.hu/tasks/filemgmt.html",
                 "https://github.com/awslabs/sagemaker-debugger-rulesconfig"},
     .check = check_storage,

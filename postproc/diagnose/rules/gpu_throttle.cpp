@@ -19,7 +19,7 @@ constexpr Threshold kMinShare{"min_share", 0.01, "ratio", "least share of the ti
 constexpr Threshold kSevereShare{"severe_share", 0.05, "ratio", "share from which it is a warning"};
 
 std::string others(std::size_t count) {
-  return count > 1 ? fmt::format(" {} more of the job's GPUs had the same.", count - 1) : "";
+  return count > 1 ? fmt::format(" {} more GPUs of the job had the same problem.", count - 1) : "";
 }
 
 std::vector<Finding> check_heat(const RuleContext& context) {
@@ -37,10 +37,10 @@ std::vector<Finding> check_heat(const RuleContext& context) {
   if (!std::isnan(degrees)) {
     finding.evidence.push_back(fact(context, "gpu.temperature", worst.gpu, "mean", degrees, limit, "Cel"));
   }
-  finding.sentence = fmt::format("Heat held the clocks of {} on {} down for {} of the {} it worked ({} %).{}",
+  finding.sentence = fmt::format("Heat lowered the clocks of {} on {} for {} of the {} it worked ({} %).{}",
                                  gpu_name(context, worst.gpu), context.telemetry.node, duration(worst.seconds),
                                  duration(worst.busy_seconds), number(100 * worst.share()), others(held.size()));
-  finding.runner_up = {"gpu.power_cap", "a power limit: the driver tells it apart from heat"};
+  finding.runner_up = {"gpu.power_cap", "a power limit: the driver has a separate reason for it"};
   return {finding};
 }
 
@@ -55,8 +55,8 @@ std::vector<Finding> check_hardware(const RuleContext& context) {
   finding.sentence = fmt::format("The hardware of {} on {} slowed itself down for {} of the {} it worked{}.{}",
                                  gpu_name(context, worst.gpu), context.telemetry.node, duration(worst.seconds),
                                  duration(worst.busy_seconds),
-                                 brake ? ", because its power brake was pulled from outside"
-                                       : ", and not for its temperature: power supply or board",
+                                 brake ? ", because an external signal activated its power brake"
+                                       : ", but not because of its temperature: check the power supply and the board",
                                  others(held.size()));
   finding.runner_up = {"gpu.thermal_throttle", "heat: moments with the hardware's thermal slowdown are left out"};
   return {finding};
@@ -85,11 +85,10 @@ std::vector<Finding> check_power(const RuleContext& context) {
     finding.severity = Severity::notice;  // a site may want it so, for all of its nodes
     finding.evidence.push_back(fact(context, "gpu.power_limit", held.gpu, "value", *limit, *usual, "W"));
     finding.sentence = fmt::format(
-        "The power limit of {} on {} is {} W, and {} W are usual for it; it held the clocks down in {} % of "
-        "the time the GPU worked.",
+        "The power limit of {} on {} is {} W (usually {} W); it lowered the clocks in {} % of the time the GPU worked.",
         gpu_name(context, held.gpu), context.telemetry.node, number(*limit), number(*usual),
         number(100 * held.share()));
-    finding.runner_up = {"gpu.hw_slowdown", "the board's own protection: the driver tells it apart"};
+    finding.runner_up = {"gpu.hw_slowdown", "the board's own protection: the driver has a separate reason for it"};
     findings.push_back(std::move(finding));
   }
   return findings;
@@ -142,7 +141,7 @@ std::optional<LockedClock> locked(const RuleContext& context, const std::string&
   const double high = clocks[clocks.size() - 1 - clocks.size() / 20];
   constexpr double kSame = 0.01;
   if (set && usual && *set < *usual * below && high <= *set * (1 + kSame)) {
-    return LockedClock{high, *usual, "the clock of applications is set below its default"};
+    return LockedClock{high, *usual, "the application clock is set below its default"};
   }
   // A clock that never moves while the driver says that a setting holds it, unless it is the usual one of applications.
   // Without the driver's word it tells nothing: many cards never reach their highest clock.
@@ -150,7 +149,8 @@ std::optional<LockedClock> locked(const RuleContext& context, const std::string&
   const bool is_usual = usual && middle >= *usual * (1 - kSame);
   if (!most || !flat || is_usual || middle >= *most * below || !held_by_setting(context, gpu)) return std::nullopt;
   if (something_else_held(context, gpu, kSame)) return std::nullopt;
-  return LockedClock{middle, usual.value_or(*most), "the driver says that a setting held the clock, which never moved"};
+  return LockedClock{middle, usual.value_or(*most),
+                     "the driver reports that a setting fixed the clock, and the clock never changed"};
 }
 
 std::vector<Finding> check_locked(const RuleContext& context) {
@@ -164,12 +164,13 @@ std::vector<Finding> check_locked(const RuleContext& context) {
     finding.confidence = Confidence::likely;
     finding.instances = {gpu};
     finding.intervals = {context.span(0, context.telemetry.samples)};
-    finding.impact.how = "not known: how far its work follows the clock";
+    finding.impact.how = "not known: how much its work depends on the clock";
     finding.evidence.push_back(
         fact(context, "gpu.sm_clock", gpu, "while it worked", found->at * 1e6, found->possible * 1e6, "Hz"));
-    finding.sentence = fmt::format("{} on {} worked at {} MHz, and {} MHz are possible: {}.", gpu_name(context, gpu),
-                                   context.telemetry.node, number(found->at), number(found->possible), found->how);
-    finding.runner_up = {"gpu.power_cap", "the power limit did not hold it down"};
+    finding.sentence =
+        fmt::format("{} on {} worked at {} MHz, although {} MHz are possible: {}.", gpu_name(context, gpu),
+                    context.telemetry.node, number(found->at), number(found->possible), found->how);
+    finding.runner_up = {"gpu.power_cap", "the power limit did not lower its clock"};
     findings.push_back(std::move(finding));
   }
   return findings;
@@ -178,8 +179,9 @@ std::vector<Finding> check_locked(const RuleContext& context) {
 const RegisteredRule kThermal{{
     .id = "gpu.thermal_throttle",
     .title = "Heat slows a GPU down",
-    .looks_for = "Time in which the driver or the hardware lowers the clocks of a GPU that works for its temperature: "
-                 "gpu.reason_sw_thermal, gpu.reason_hw_thermal.",
+    .looks_for =
+        "Time in which the driver or the hardware lowers the clocks of a working GPU because of its temperature: "
+        "gpu.reason_sw_thermal, gpu.reason_hw_thermal.",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::gpu,
     .order = 17,
@@ -206,9 +208,9 @@ const RegisteredRule kSlowdown{{
     .order = 16,
     .look_alikes = "gpu.thermal_throttle,a change of the performance state,a GPU that idles",
     .proof = Proof::test_double,
-    .thresholds = {{"min_seconds", 3, "s", "least time in a row; a change of state sets the bit for a moment"}},
+    .thresholds = {{"min_seconds", 3, "s", "least uninterrupted time; a change of state sets the bit for a moment"}},
     .user_remedy = {{"sbatch --exclude={nodes} ...   # until the node is repaired", "job"}},
-    .advice = {"Tell the administrators: the node's power supply or the board needs a look."},
+    .advice = {"Tell the administrators: the node's power supply or the board must be checked."},
     .admin_remedy = {"ipmitool sel list; ipmitool sdr type 'Power Supply'   # power supplies, power brake",
                      "nvidia-smi -i {gpu} -q -d PERFORMANCE,POWER",
                      {"scontrol update nodename={nodes} state=drain reason=gpu-power-brake", "job"}},
@@ -219,9 +221,9 @@ const RegisteredRule kSlowdown{{
 
 const RegisteredRule kPowerCap{{
     .id = "gpu.power_cap",
-    .title = "A GPU's power limit is lower than usual and holds it down",
-    .looks_for = "A power limit below the default, or below that of the job's other GPUs of the kind "
-                 "(gpu.*.power_limit), that holds the clocks down (gpu.reason_power_cap).",
+    .title = "A GPU's power limit is lower than usual and slows it down",
+    .looks_for = "A power limit below the default, or below that of the job's other GPUs of the model "
+                 "(gpu.*.power_limit), that lowers the clocks (gpu.reason_power_cap).",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::gpu,
     .order = 18,
@@ -231,9 +233,9 @@ const RegisteredRule kPowerCap{{
                    {"min_below", 0.03, "ratio", "part of the usual limit that is missing"},
                    {"min_seconds", 10, "s", "least time with that reason"}},
     .user_remedy = {},
-    .advice = {"There is nothing to do in the job: the administrators set the limit, and may want it so for power or "
+    .advice = {"You cannot change this in the job: the administrators set the limit, perhaps on purpose for power or "
                "cooling."},
-    .admin_remedy = {"nvidia-smi -i {gpu} -pl {usual}   # if the limit is not meant so; and in the unit that sets it"},
+    .admin_remedy = {"nvidia-smi -i {gpu} -pl {usual}   # if the limit is not intended; also in the unit that sets it"},
     .verify = "nvidia-smi -q -d POWER shows the default limit",
     .sources = {"https://docs.nvidia.com/deploy/nvml-api/group__nvmlClocksEventReasons.html"},
     .check = check_power,

@@ -22,7 +22,7 @@ struct Xid {
   std::string_view words;
 };
 constexpr std::array kXids = {
-    Xid{13, XidSource::application, "a kernel failed, often an access outside of its memory"},
+    Xid{13, XidSource::application, "a kernel failed, often because of an access outside its memory"},
     Xid{31, XidSource::application, "a kernel used memory that is not its own"},
     Xid{43, XidSource::application, "the driver stopped a process after an error of its own"},
     Xid{45, XidSource::application, "the driver cleaned up after a process that was killed"},
@@ -80,14 +80,14 @@ std::map<std::string, ReportedErrors> reported_errors(const RuleContext& context
 Finding lost_gpu(const RuleContext& context, const std::string& gpu, const ReportedErrors& reported, const Xid& xid) {
   Finding finding = gpu_finding(context, gpu, bad_for_jobs(context, {{"gpu_error", "yes"}}));
   finding.severity = Severity::critical;
-  finding.impact.how = "not known: what ran on the GPU then has failed";
+  finding.impact.how = "not known: the work on the GPU at that time has failed";
   finding.evidence.push_back(fact(context, "gpu.xid", gpu, "total", reported.total, 0, "count"));
   finding.evidence.back().detectors = {"driver event"};
   finding.sentence =
       fmt::format("The driver lost {} on {} while the job ran: {}{}.", gpu_name(context, gpu), context.telemetry.node,
                   reported.lost.starts_with("it needs a reset") ? "it needs a reset" : "it fell off the bus",
                   xid.number > 0 ? fmt::format(" (Xid {})", xid.number) : "");
-  finding.runner_up = {"", "an error of the program: the driver would still reach the GPU"};
+  finding.runner_up = {"", "an error of the program: the driver could still reach the GPU then"};
   return finding;
 }
 
@@ -106,7 +106,7 @@ std::vector<Finding> check_xid(const RuleContext& context) {
     if (hardware) values = bad_for_jobs(context, {{"gpu_error", "yes"}});
     Finding finding = gpu_finding(context, gpu, values);
     finding.severity = hardware ? Severity::critical : Severity::notice;
-    finding.impact.how = application || hardware ? "not known: what ran on the GPU then has usually failed"
+    finding.impact.how = application || hardware ? "not known: the work on the GPU at that time has usually failed"
                                                  : "not known: nothing was seen to fail";
     if (reported.counted) finding.intervals = {context.span(reported.counted->at.begin, reported.counted->at.end)};
     finding.evidence.push_back(reported.counted ? evidence_of(context, *reported.counted)
@@ -118,8 +118,8 @@ std::vector<Finding> check_xid(const RuleContext& context) {
                     counted(reported.total, hardware ? "critical error" : "error"), gpu_name(context, gpu),
                     context.telemetry.node, xid.number > 0 ? fmt::format(", Xid {}", xid.number) : "",
                     xid.number > 0 ? xid.words : "the kernel log has its number");
-    if (application) finding.runner_up = {"", "a broken GPU: this number follows an error of a program, as a rule"};
-    if (hardware) finding.runner_up = {"", "an error of the program: it has other numbers"};
+    if (application) finding.runner_up = {"", "a broken GPU: this number usually follows an error of the program"};
+    if (hardware) finding.runner_up = {"", "an error of the program: such errors have other numbers"};
     findings.push_back(std::move(finding));
   }
   return findings;
@@ -136,12 +136,13 @@ const RegisteredRule kXid{{
     .look_alikes = "an error of the program (Xid 13; 31; 43; 45),memory that was replaced (Xid 63; 92)",
     .proof = Proof::test_double,
     .user_remedy = {{"compute-sanitizer {command} ...   # finds the access; much slower", "program_error"},
-                    {"sbatch --exclude={nodes} ...   # until the GPU was looked at", "avoid_node"}},
-    .admin_remedy = {"dmesg -T | grep 'NVRM: Xid'   # the number and its process; the catalogue says what to do",
-                     {"nvidia-smi -i {gpu} -q | grep -iE 'recovery|remap|pending'", "gpu_error"},
-                     {"scontrol update nodename={nodes} state=drain reason=xid   # 79: the GPU is off the bus; power off "
-                      "and on",
-                      "avoid_node"}},
+                    {"sbatch --exclude={nodes} ...   # until the GPU has been checked", "avoid_node"}},
+    .admin_remedy =
+        {"dmesg -T | grep 'NVRM: Xid'   # the number and its process; NVIDIA's Xid catalogue lists the remedy",
+         {"nvidia-smi -i {gpu} -q | grep -iE 'recovery|remap|pending'", "gpu_error"},
+         {"scontrol update nodename={nodes} state=drain reason=xid   # 79: the GPU is off the bus; power off "
+          "and on",
+          "avoid_node"}},
     .verify = "the same job runs without a line of NVRM: Xid in the kernel's log",
     .sources = {"https://docs.nvidia.com/deploy/xid-errors/index.html"},
     .check = check_xid,

@@ -153,7 +153,7 @@ Cost cost_of(const RuleContext& context, Finding& finding, Interval at, std::spa
     const double width = processes ? std::max(1.0, mean_inside(processes->values, at)) : 1.0;
     if (change->excess() / width > cost.share) {
       cost = {std::min(1.0, change->excess() / width),
-              fmt::format("{} more of its {} processes waited in the kernel than usual", number(change->excess()),
+              fmt::format("{} more of its {} processes than usual waited in the kernel", number(change->excess()),
                           number(width))};
     }
   }
@@ -199,8 +199,8 @@ Finding describe_hang(const RuleContext& context, const Mount& mount, const Sign
       "kernel.",
       mount.point, context.telemetry.node, duration(context.seconds(at.length())),
       requests ? " (usually " + number(requests->outside) + " requests/s)" : "",
-      answer == Answer::never ? ", up to the end of the recording" : "");
-  finding.runner_up = {"io.metadata_storm", "many requests by the job itself: here none was completed"};
+      answer == Answer::never ? ", until the end of the recording" : "");
+  finding.runner_up = {"io.metadata_storm", "many requests by the job itself: here no request was completed"};
   return finding;
 }
 
@@ -260,7 +260,7 @@ Interval standing_still(const RuleContext& context, const Signal& used, Interval
   return longest;
 }
 
-/// Where the collector's own question hung, as it noted then: "/work, /scratch".
+/// Where the collector's own request hung, as it noted then: "/work, /scratch".
 std::string places_without_answer(const RuleContext& context, Interval window) {
   const TimeSpan span = context.span(window.begin, window.end);
   for (const Event& event : context.events) {
@@ -287,13 +287,13 @@ Finding describe_no_answer(const RuleContext& context, Interval at, const std::s
                               .expected = 0,
                               .unit = "count",
                               .span = finding.intervals.front(),
-                              .detectors = {"the collector's own question"},
+                              .detectors = {"the collector's own request"},
                               .score = std::nullopt});
   set_cost(context, finding, cost_of(context, finding, at, all), at);
   finding.sentence =
       fmt::format("The file servers{} did not answer {} for about {}.", places.empty() ? "" : " of " + places,
                   context.telemetry.node, duration(context.seconds(at.length())));
-  finding.runner_up = {"io.slow_reads", "storage that is slow: here not even its size could be asked"};
+  finding.runner_up = {"io.slow_reads", "slow storage: here even a query of its size was not answered"};
   return finding;
 }
 
@@ -391,11 +391,11 @@ Finding describe_slow(const RuleContext& context, const Mount& mount, const Slow
   add_contrast(context, finding, rate_of_kinds(context, mount, &Kind::requests, 1, "/s"), at, all);
   set_cost(context, finding, cost_of(context, finding, at, all), at);
   finding.sentence = fmt::format(
-      "The server of {} answered {} slowly for {}: a {} request took {} ms (usually {} ms), although the job did not "
-      "ask for more than usual.",
+      "The server of {} answered {} slowly for {}: a {} request took {} ms (usually {} ms), although the job sent no "
+      "more requests than usual.",
       mount.point, context.telemetry.node, duration(context.seconds(at.length())), slow.kind->name,
       number(1000 * slow.elevation.inside), number(1000 * slow.elevation.outside));
-  finding.runner_up = {"io.metadata_storm", "the job's own requests: there were no more of them than usual"};
+  finding.runner_up = {"io.metadata_storm", "the job's own requests: there were no more than usual"};
   return finding;
 }
 
@@ -437,8 +437,8 @@ std::vector<Finding> check(const RuleContext& context) {
 const RegisteredRule kRule{{
     .id = "io.nfs_slow_server",
     .title = "A file server answered slowly, or not at all",
-    .looks_for = "Intervals in which requests to an NFS server took longer than usual (nfs.round_trip_time), or none "
-                 "was completed (nfs.requests, nfs.unanswered) while processes of the job waited in the kernel "
+    .looks_for = "Intervals in which requests to an NFS server took longer than usual (nfs.round_trip_time), or no "
+                 "request was completed (nfs.requests, nfs.unanswered) while processes of the job waited in the kernel "
                  "(job.blocked); or file servers of any kind that did not answer the collector (fs.not_answering).",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::storage,
@@ -446,10 +446,11 @@ const RegisteredRule kRule{{
     .look_alikes = "io.metadata_storm,net.tcp_retrans_fault,a busy disk,a cold cache",
     .proof = Proof::real,
     .thresholds = {{"min_hang", 5, "s", "shortest time without an answer"},
-                   {"min_blocked", 0.5, "processes", "least number of processes that wait meanwhile"},
-                   {"max_disk_busy", 0.6, "ratio", "busiest local disk: above, processes may wait for that"},
+                   {"min_blocked", 0.5, "processes", "least number of processes that wait at that time"},
+                   {"max_disk_busy", 0.6, "ratio",
+                    "utilisation of the busiest local disk; above, processes may wait for that disk"},
                    {"min_slower", 0.02, "s", "least additional time of a request"},
-                   {"min_ratio", 5, "ratio", "least time of a request, in usual times"},
+                   {"min_ratio", 5, "ratio", "least time of a request, in multiples of the usual time"},
                    {"min_requests", 20, "requests", "least number of requests, before and inside"},
                    {"min_seconds", 5, "s", "shortest interval of slow answers"},
                    kMinScore,
@@ -460,14 +461,14 @@ const RegisteredRule kRule{{
                      "{nodes}: requests and their time",
                      "nfs"},
                     "timeout -s KILL 5 df {mount}   # \"Killed\": the server does not answer"},
-    .advice = {"Tell the administrators the time and the mount; other jobs will have waited as well.",
+    .advice = {"Tell the administrators the time and the mount; other jobs probably waited, too.",
                "Copy the input to storage of the node when the job begins, and read it there."},
-    .admin_remedy = {{"dmesg -T | grep -i 'nfs: server'   # on {nodes}: \"not responding\" and when it came back",
+    .admin_remedy = {{"dmesg -T | grep -i 'nfs: server'   # on {nodes}: \"not responding\", and when it recovered",
                       "nfs"},
                      {"nfsiostat 5 {mount}                # on {nodes}: avg RTT is the server and the network, avg exe "
                       "the client too",
                       "nfs"},
-                     "dmesg -T | tail -n 50              # on {nodes}: what the client of the file system says"},
+                     "dmesg -T | tail -n 50              # on {nodes}: messages of the file system's client"},
     .verify = "nfs.round_trip_time per request stays at its usual level and nfs.retransmissions at 0",
     .sources = {"https://man7.org/linux/man-pages/man8/nfsiostat.8.html",
                 "https://man7.org/linux/man-pages/man8/mountstats.8.html"},

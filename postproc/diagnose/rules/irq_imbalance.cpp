@@ -88,7 +88,7 @@ Remedy remedy_of(const RuleContext& context, const Pile& pile, Remedy remedy) {
     admin.emplace_back("systemctl enable --now irqbalance              # it is not running on this node");
   } else {
     admin.emplace_back(
-        "systemctl disable --now irqbalance             # it runs and did not spread them: by hand, then");
+        "systemctl disable --now irqbalance             # it runs but did not spread them; set them by hand");
   }
   if (std::string line = line_to_spread(context, pile.vectors.front()); !line.empty()) admin.push_back(std::move(line));
   admin.insert(admin.end(), remedy.admin.begin(), remedy.admin.end());
@@ -121,9 +121,10 @@ std::vector<Finding> check(const RuleContext& context) {
   finding.confidence = Confidence::likely;
   const bool felt = job_may_run_on(context, pile.cpu);
   set_loss(context, finding, felt ? std::optional((busy - others) * job_seconds(context)) : std::nullopt,
-           felt ? "upper bound: what a process of the job on that cpu lost to interrupts beyond the others"
+           felt
+               ? "upper bound: time that a process of the job on that cpu lost to interrupts, beyond that on other cpus"
            : context.without_job() ? "not known: there was no job"
-                                   : "not known: the job may not use that cpu; its packets wait there");
+                                   : "not known: the job may not use that cpu, but its packets wait there");
   const auto add = [&](std::string metric, std::string feature, double observed, std::optional<double> expected,
                        std::string unit) {
     Evidence evidence;
@@ -138,7 +139,7 @@ std::vector<Finding> check(const RuleContext& context) {
     finding.evidence.push_back(std::move(evidence));
   };
   add("irq." + pile.vectors.front().number, "share of the device interrupts", pile.share, std::nullopt, "ratio");
-  add("cpu.softirq", "mean time in interrupts, others expected", busy, others, "cpus");
+  add("cpu.softirq", "mean time in interrupts; expected: that of the other cpus", busy, others, "cpus");
   if (dropped > 0) add("softnet.dropped", "mean", dropped, 0, "/s");
 
   std::string names;
@@ -147,7 +148,7 @@ std::vector<Finding> check(const RuleContext& context) {
       "{} of {} serves {} busy interrupt vectors ({}), {:.0f} % of the device interrupts, and spends {:.0f} % of its "
       "time on them; the other cpus spend {:.1f} %.",
       pile.cpu, context.telemetry.node, pile.vectors.size(), names, 100 * pile.share, 100 * busy, 100 * others);
-  finding.runner_up = {"", "vectors the kernel manages cannot be moved: none of these is one"};
+  finding.runner_up = {"", "vectors that the kernel manages cannot be moved: none of these is managed"};
   finding.remedy = remedy_of(context, pile, std::move(finding.remedy));
   return {finding};
 }
@@ -155,8 +156,8 @@ std::vector<Finding> check(const RuleContext& context) {
 const RegisteredRule kRule{{
     .id = "irq.imbalance",
     .title = "One cpu serves the interrupts of several devices or queues",
-    .looks_for = "One cpu that serves most device interrupts (irq.*) of the whole job and pays for it: time in "
-                 "interrupts (cpu.irq, cpu.softirq) or dropped packets (softnet.dropped).",
+    .looks_for = "One cpu that serves most device interrupts (irq.*) during the whole job, and is slowed down by them: "
+                 "time in interrupts (cpu.irq, cpu.softirq) or dropped packets (softnet.dropped).",
     .kind = FindingKind::audit,
     .subsystem = Subsystem::network,
     .order = 58,
@@ -164,17 +165,18 @@ const RegisteredRule kRule{{
     .proof = Proof::guest,
     .whole_machine = true,
     .checks_node = true,
-    .thresholds = {{"min_rate", 100, "/s", "interrupts of a vector that counts as busy"},
+    .thresholds = {{"min_rate", 100, "/s", "rate of interrupts from which a vector counts as busy"},
                    {"min_cpu_share", 0.9, "ratio",
-                    "part of a vector's interrupts on one cpu, from which it sits there"},
+                    "part of a vector's interrupts on one cpu from which the vector belongs to that cpu"},
                    {"min_share", 0.6, "ratio", "least part of all device interrupts on that cpu"},
-                   {"min_busy", 0.3, "cpus", "time of that cpu in interrupts that is a cost"},
-                   {"min_dropped", 1, "/s", "packets dropped for a full backlog that are a cost"},
+                   {"min_busy", 0.3, "cpus", "time of that cpu in interrupts from which it is a cost"},
+                   {"min_dropped", 1, "/s",
+                    "rate of packets dropped because of a full backlog from which it is a cost"},
                    kMinLostSeconds,
                    kMinLostPercent},
-    .user_remedy =
-        {{"#SBATCH --core-spec=1      # leaves a core of each node to the system, where the site allows it", "job"},
-         "grep . /proc/irq/*/effective_affinity_list      # on {nodes}: the same cpu again and again"},
+    .user_remedy = {{"#SBATCH --core-spec=1      # reserves a core of each node for the system, if the site allows it",
+                     "job"},
+                    "grep . /proc/irq/*/effective_affinity_list      # on {nodes}: the same cpu in most lines"},
     .admin_remedy =
         {"The network driver's set_irq_affinity_bynode.sh spreads them by NUMA node; it excludes irqbalance."},
     .verify = "the cpu's share of irq.* falls below 30 % and its cpu.softirq to that of the others",

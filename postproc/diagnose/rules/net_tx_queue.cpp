@@ -32,8 +32,8 @@ std::optional<Finding> describe(const RuleContext& context, const std::string& i
   finding.sentence = fmt::format(
       "The queue of {} in front of {} dropped {} packets a second for {}, {} % of those to be sent (usually {} a "
       "second): the node sent more than the queue passes on.",
-      context.telemetry.node, interface, number(elevation.inside),
-      duration(context.seconds(elevation.at.length())), number(100 * share), number(std::max(0.0, elevation.outside)));
+      context.telemetry.node, interface, number(elevation.inside), duration(context.seconds(elevation.at.length())),
+      number(100 * share), number(std::max(0.0, elevation.outside)));
   finding.runner_up = {"net.tcp_retrans_fault", "these packets never left the node, so nothing was sent again"};
   return finding;
 }
@@ -72,12 +72,14 @@ const RegisteredRule kRule{{
                    kMinScore,
                    kMinLostSeconds,
                    kMinLostPercent},
-    .user_remedy = {"tc -s qdisc show dev {interface}   # in the next run: dropped, overlimits, and the rate of a shaper"},
+    .user_remedy =
+        {"tc -s qdisc show dev {interface}   # in the next run: dropped, overlimits, and the rate of a shaper"},
     .advice = {{"Send less per step: gradient accumulation, or compression by DDP communication hooks.", "torch"}},
     .admin_remedy = {"tc qdisc replace dev {interface} root fq   # instead of a shaper (tbf, htb) that nobody needs",
                      "ip link set dev {interface} txqueuelen 10000   # absorbs bursts of a link that is fast enough"},
     .verify = "dropped of tc -s qdisc does not increase while the job runs",
-    .sources = {"https://man7.org/linux/man-pages/man8/tc.8.html", "https://man7.org/linux/man-pages/man8/tc-tbf.8.html"},
+    .sources = {"https://man7.org/linux/man-pages/man8/tc.8.html",
+                "https://man7.org/linux/man-pages/man8/tc-tbf.8.html"},
     .check = check,
 }};
 

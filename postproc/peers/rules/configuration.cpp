@@ -80,12 +80,12 @@ Finding describe(const EffectiveRule& rule, const std::vector<const FactDifferen
   finding.severity = severity;
   finding.confidence = Confidence::certain;
   finding.intervals = {job};
-  finding.impact.how = "not known: only a run on nodes that are configured alike shows it";
+  finding.impact.how = "not known: only a run on nodes with the same configuration shows it";
   finding.values = usual_values(facts);
   std::string list;
   for (const FactDifference* fact : facts) {
     if (finding.evidence.size() < kShown) {
-      list += fmt::format("{}{} has {} = {}, the others {}", list.empty() ? "" : "; ", node_list(fact->nodes),
+      list += fmt::format("{}{} has {} = {}, the other nodes have {}", list.empty() ? "" : "; ", node_list(fact->nodes),
                           fact->key, fact->value, fact->usual);
     }
     finding.evidence.push_back(evidence_of(*fact, job));
@@ -121,17 +121,18 @@ const RegisteredJobRule kHugePages(
     {
         .id = "mem.hugepages_inconsistent",
         .title = "Huge pages are configured differently on the job's nodes",
-        .looks_for = "Nodes whose huge pages or transparent huge pages are set unlike those of most of the job.",
+        .looks_for = "Nodes whose settings of huge pages or transparent huge pages differ from most nodes of the job.",
         .kind = FindingKind::peer,
         .subsystem = Subsystem::memory,
         .order = 93,
         .proof = Proof::real,
-        .user_remedy = {{"sbatch --exclude={nodes} ...   # until the nodes are configured alike", "job"},
+        .user_remedy = {{"sbatch --exclude={nodes} ...   # until the nodes have the same configuration", "job"},
                         "grep . /sys/kernel/mm/hugepages/hugepages-*/nr_hugepages   # on {nodes} and on another node"},
         .admin_remedy =
             {"echo {usual} > /sys/kernel/mm/hugepages/{size}/nr_hugepages   # on {nodes}, as on the others",
              "echo {usual_mode} > /sys/kernel/mm/transparent_hugepage/enabled   # on {nodes}, as on the others",
-             "grep -rs hugepage /proc/cmdline /etc/sysctl.conf /etc/sysctl.d   # on {nodes}: where the setting comes from"},
+             "grep -rs hugepage /proc/cmdline /etc/sysctl.conf /etc/sysctl.d   # on {nodes}: where the setting comes "
+             "from"},
         .verify = "the setting is the same on all nodes of the job",
         .sources = {"https://docs.kernel.org/admin-guide/mm/hugetlbpage.html", "https://arxiv.org/abs/2510.26008"},
     });
@@ -140,17 +141,16 @@ const RegisteredJobRule kMtu(
     check_mtu,
     {
         .id = "net.mtu_mismatch",
-        .title = "An interface has another packet size than on the other nodes",
+        .title = "An interface has another MTU than on the other nodes",
         .looks_for =
             "Nodes whose interface has another MTU than the interface of that name on most of the job's nodes.",
         .kind = FindingKind::peer,
         .subsystem = Subsystem::network,
         .order = 62,
         .proof = Proof::real,
-        .user_remedy = {"tracepath -n {peer}   # on {nodes}: pmtu is the size of packets that fits on the way"},
-        .admin_remedy =
-            {"ip link set dev {interface} mtu {usual}   # on {nodes}, and in its network configuration",
-             "ip link show   # on {nodes} and on {peer}: which is meant"},
+        .user_remedy = {"tracepath -n {peer}   # on {nodes}: pmtu is the largest packet that the path allows"},
+        .admin_remedy = {"ip link set dev {interface} mtu {usual}   # on {nodes}, and in its network configuration",
+                         "ip link show   # on {nodes} and on {peer}: which value is intended"},
         .verify = "the MTU is the same on all nodes and switches between them",
         .sources = {"https://docs.kernel.org/networking/statistics.html"},
     });
@@ -165,7 +165,7 @@ const RegisteredJobRule kDrifted(
         .subsystem = Subsystem::process,
         .order = 95,
         .proof = Proof::real,
-        .user_remedy = {{"sbatch --exclude={nodes} ...   # once, to see whether it matters", "job"}},
+        .user_remedy = {{"sbatch --exclude={nodes} ...   # once: does it make a difference", "job"}},
         .admin_remedy = {"diff <(ssh {node} sysctl -a) <(ssh {peer} sysctl -a)   # and kernel, firmware, services"},
         .verify = "the settings are the same on all nodes of the job",
         .sources = {"https://arxiv.org/abs/2510.26008"},

@@ -104,7 +104,7 @@ TEST_F(Site, TakesNoNewRunIntoAFullSpool) {
   } catch (const Error& error) {
     const std::string text = error.what();
     EXPECT_NE(text.find("more than spool_total_max (0 MB)"), std::string::npos) << text;
-    EXPECT_NE(text.find("the oldest run that was not fetched is 4711"), std::string::npos) << text;
+    EXPECT_NE(text.find("the oldest undelivered run is 4711"), std::string::npos) << text;
   }
   const SpoolLimits standard = spool_limits(spool, site(""));
   EXPECT_GT(standard.total, 0U);
@@ -133,7 +133,8 @@ TEST_F(Site, LetsTheFilesOfOneUserEndHisRecordingsOnly) {
     require_room(spool, limits, 1002);
     FAIL();
   } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("most of it, 3 MB, is of user 1001"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("the largest part, 3 MB, belongs to user 1001"), std::string::npos)
+        << error.what();
   }
 }
 

@@ -268,7 +268,7 @@ TEST(TcpSockets, AreNotAllThereWhereTheListChangedOrTheKernelRefused) {
   std::string problem;
   bool done = false;
   EXPECT_EQ(sockets_in(message(SOCK_DIAG_BY_FAMILY, NLM_F_DUMP_INTR, {}, 200), problem, done), 1U);
-  EXPECT_EQ(problem, "the list changed while it was told");
+  EXPECT_EQ(problem, "the list changed while it was read");
   inet_diag_msg refusal{};
   const int error = -EPERM;
   std::memcpy(&refusal, &error, sizeof error);

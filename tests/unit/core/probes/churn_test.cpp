@@ -114,7 +114,7 @@ TEST(Churn, IsCountedInTheInstanceOther) {
   write(interface_line("veth1", 50));
   bench.sample();
   EXPECT_EQ(received("other"), 0) << "it may have been moved here with what it had";
-  EXPECT_EQ(bench.coverage().reason.substr(0, 40), "1 network interfaces came while it was r");
+  EXPECT_EQ(bench.coverage().reason.substr(0, 40), "1 network interfaces appeared during the");
   write(interface_line("veth1", 80) + interface_line("veth2", 7));
   bench.sample();
   EXPECT_EQ(received("other"), 30);

@@ -216,7 +216,7 @@ TEST(PerfCounting, IsMissingWhileItIsClosedAndBeginsAnew) {
 TEST(PerfRefused, SaysWhyInOneSentence) {
   for (const std::string paranoid : {"0", "1", "2", "3", "4"}) {
     EXPECT_EQ(why_not_counted(EACCES, paranoid),
-              "the kernel does not let this user count (kernel.perf_event_paranoid = " + paranoid + ")");
+              "the kernel does not allow this user to count (kernel.perf_event_paranoid = " + paranoid + ")");
   }
   EXPECT_NE(why_not_counted(ENOENT, "2").find("no such counter"), std::string::npos);
   EXPECT_NE(why_not_counted(ENODEV, "2").find("does not have this event"), std::string::npos);

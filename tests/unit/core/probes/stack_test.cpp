@@ -219,7 +219,7 @@ TEST(Stack, IsOffUnlessItIsAskedFor) {
   for (const Coverage& fact : sampler.coverage()) {
     if (fact.probe != "stack") continue;
     EXPECT_EQ(fact.state, Coverage::State::absent);
-    EXPECT_EQ(fact.reason, "it is off; it was not asked for (--stack)");
+    EXPECT_EQ(fact.reason, "it is off by default (--stack)");
     return;
   }
   FAIL() << "no coverage of the probe";

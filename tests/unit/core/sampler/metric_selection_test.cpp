@@ -94,7 +94,7 @@ TEST(MetricSelection, SaysWhatThisNodeDoesNotHave) {
   MetricSelection some = selection(host, "mem.dirty\nmem.dirtty\nvmstat.nr_*\n");
   EXPECT_TRUE(some.take("mem.dirty", ""));
   EXPECT_EQ(some.missing().value_or("").substr(host.root().string().size()),
-            "/selected: 2 of 3 lines name nothing that this node has so far, the first in line 2: \"mem.dirtty\"; did "
+            "/selected: 2 of 3 lines match no metric of this node so far, the first in line 2: \"mem.dirtty\"; did "
             "you mean \"mem.dirty\"?");
 }
 
@@ -113,7 +113,7 @@ TEST(MetricSelection, SparesTheProbesOfWhichNothingIsSelected) {
     const bool opened = fact.probe == "memory" || fact.probe == "self" || fact.probe == "lateness";
     EXPECT_EQ(fact.state == Coverage::State::ok, opened) << fact.probe;
     if (fact.probe == "vmstat") {
-      EXPECT_EQ(fact.reason, "nothing of it was selected (--metrics)");
+      EXPECT_EQ(fact.reason, "none of its metrics was selected (--metrics)");
     }
   }
 }

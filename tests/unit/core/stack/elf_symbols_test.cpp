@@ -81,11 +81,11 @@ TEST(ElfSymbols, AreNotThereInAFileThatIsCutOff) {
 TEST(ElfSymbols, OfAnotherMachineAreNotLookedFor) {
   Library arm;
   arm.header.e_machine = EM_AARCH64;
-  EXPECT_EQ(functions_in(arm.text()).problem, "it is of another machine than x86-64");
+  EXPECT_EQ(functions_in(arm.text()).problem, "it is not for x86-64");
   Library small;
   small.header.e_ident[EI_CLASS] = ELFCLASS32;
-  EXPECT_EQ(functions_in(small.text()).problem, "it is of another machine than x86-64");
-  EXPECT_EQ(functions_in("#!/bin/sh\n" + std::string(100, ' ')).problem, "it is no ELF file");
+  EXPECT_EQ(functions_in(small.text()).problem, "it is not for x86-64");
+  EXPECT_EQ(functions_in("#!/bin/sh\n" + std::string(100, ' ')).problem, "it is not an ELF file");
 }
 
 TEST(ElfSymbols, OfAHostileFileCostNeitherMemoryNorTime) {

@@ -84,7 +84,7 @@ TEST_F(JobHistory, NeverComparesRunsOfWhichOnlyTheInterpreterIsKnown) {
   static_cast<void>(report(0, 36));
   const Report second = report(1, 36);
   EXPECT_EQ(second.history.status, HistoryStatus::never_compared);
-  EXPECT_EQ(second.history.reason, "it is not known what python3 ran");
+  EXPECT_EQ(second.history.reason, "it is not known which program python3 ran");
   EXPECT_FALSE(fs::exists(work_ / "jobs/reveal-0/run.json"));
   EXPECT_FALSE(second.history.enters_baseline);
 }
@@ -119,7 +119,7 @@ TEST_F(JobHistory, NeedsNoIndex) {
   static_cast<void>(report(0, 120));
   const Report second = report(1, 120);
   EXPECT_EQ(second.history.runs, 1U) << "the runs beside this one are found without it";
-  EXPECT_NE(second.history.sentence.find("only the runs beside this one are known"), std::string::npos);
+  EXPECT_NE(second.history.sentence.find("only the runs in the same directory are known"), std::string::npos);
   EXPECT_TRUE(problems_.empty());
 }
 

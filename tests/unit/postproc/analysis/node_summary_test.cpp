@@ -134,7 +134,7 @@ TEST(SummaryMerge, ReportsNodesOfAnEarlierVersionWithoutComparingThem) {
   };
   const Report report = merge_summaries({earlier("n01"), earlier("n02"), earlier("n03")}, {}, {});
   EXPECT_FALSE(report.comparison.compared);
-  EXPECT_EQ(report.comparison.reason, "no node has a profile to be compared by");
+  EXPECT_EQ(report.comparison.reason, "no node has a profile for the comparison");
   EXPECT_EQ(report.job.nodes.size(), 3U);
 }
 
@@ -176,7 +176,7 @@ TEST(SummaryMerge, SaysWhichNodeIsMissing) {
   ASSERT_EQ(report.coverage.size(), 2U);
   EXPECT_EQ(report.coverage[1].note, "n02 has no trace");
   EXPECT_EQ(report.job.nodes_missing, std::vector<std::string>{"n02"});
-  EXPECT_NE(report.verdict.sentence.find("on 1 of 2 nodes; nothing is known of n02."), std::string::npos)
+  EXPECT_NE(report.verdict.sentence.find("on 1 of 2 nodes; there is no data of n02."), std::string::npos)
       << report.verdict.sentence;
   EXPECT_EQ(parse_report(render_json(report)).job.nodes_missing, report.job.nodes_missing);
 }
@@ -202,7 +202,7 @@ TEST(SummaryMerge, JudgesAHealthyJobHealthy) {
   healthy.part.findings.clear();
   const Report report = merge_summaries({healthy}, {}, {});
   EXPECT_EQ(report.verdict.status, VerdictStatus::healthy);
-  EXPECT_EQ(report.verdict.sentence, "Nothing worth acting on in 2 min on 1 node.");
+  EXPECT_EQ(report.verdict.sentence, "No problem found in 2 min on 1 node.");
 }
 
 Finding finding(const char* id, Severity severity, double seconds) {

@@ -72,7 +72,7 @@ TEST(CausalLinks, TellTheWholeChainInOrder) {
             "that TCP sent again.");
   EXPECT_EQ(first.severity, Severity::warning);
   EXPECT_EQ(first.impact.seconds, 9);
-  EXPECT_EQ(first.impact.how, "of what it led to (net.tcp_retrans_fault): as measured");
+  EXPECT_EQ(first.impact.how, "cost of the consequence net.tcp_retrans_fault: as measured");
 }
 
 TEST(CausalLinks, KeepTheCausesOwnCostWhereItIsGreater) {
@@ -211,7 +211,7 @@ TEST(CausalLinks, MakeOneShownFindingOfAChainAndTwoOfTwoFaults) {
   std::vector<std::string> shown;
   for (const Finding* finding : shown_findings(report)) shown.push_back(finding->id);
   EXPECT_EQ(shown, (std::vector<std::string>{"mem.swap_activity", "cpu.outsider"}));
-  EXPECT_EQ(left_out_line(report), "1 consequence of what is shown above");
+  EXPECT_EQ(left_out_line(report), "1 consequence of the findings above");
   EXPECT_EQ(report.findings.back().id, "io.slow_reads");
 }
 

@@ -144,7 +144,7 @@ TEST(MailMessage, SendsEachReaderTheirOwnPart) {
   const std::string beside = compose_mail(report, site(), context).text;
   EXPECT_EQ(beside.find("Find who ran there"), std::string::npos);
   EXPECT_EQ(beside.find("vm.dirty_background_bytes"), std::string::npos);
-  EXPECT_NE(beside.find("for admins   nothing: they have this report by mail"), std::string::npos);
+  EXPECT_NE(beside.find("for admins   nothing: the administrators have this report by mail"), std::string::npos);
   EXPECT_NE(beside.find("run this     #SBATCH --exclusive"), std::string::npos);
   const std::string admins = compose_mail(report, site(), to_admins()).text;
   EXPECT_EQ(admins.find("For administrators: job 4711 resnet50-ddp of ada\n"), 0U);
@@ -174,13 +174,13 @@ TEST(MailMessage, IsTheTextReportAndSaysHowToSeeMore) {
   const Report report = samples::outsider(8);
   const std::string text = compose_mail(report, site(), to_user()).text;
   EXPECT_EQ(text.find(render_text(report, {.width = 78, .colour = false})), 0U);
-  EXPECT_NE(text.find("Again: reveal show /home/ada/reveal-4711\n"), std::string::npos);
+  EXPECT_NE(text.find("To print the report again: reveal show /home/ada/reveal-4711\n"), std::string::npos);
   EXPECT_EQ(text.find('\x1b'), std::string::npos);
   MailContext array = to_user();
   array.array = "4710";
   array.directory = "/home/ada/$(id)";
   const std::string other = compose_mail(report, site(), array).text;
-  EXPECT_NE(other.find("No more mail about array job 4710"), std::string::npos);
+  EXPECT_NE(other.find("This is the only mail about array job 4710"), std::string::npos);
   EXPECT_EQ(other.find("$(id)"), std::string::npos);
 }
 

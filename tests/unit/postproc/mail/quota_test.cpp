@@ -107,7 +107,7 @@ TEST_F(MailQuotas, TrustNoLinkAndNoDirectoryOfOthers) {
   if (::geteuid() == 0) {
     fs::permissions(parent_ + "/real", fs::perms::owner_all);
     ASSERT_EQ(::chown((parent_ + "/real").c_str(), 65534, 65534), 0);
-    EXPECT_NE(failure(parent_ + "/real").find("belongs to somebody else"), std::string::npos);
+    EXPECT_NE(failure(parent_ + "/real").find("belongs to another user"), std::string::npos);
   }
 }
 

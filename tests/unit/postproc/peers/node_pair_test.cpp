@@ -222,7 +222,7 @@ TEST(RuleNodePair, FollowsARuleThatFoundTheCauseOnOneNode) {
   ASSERT_EQ(findings.size(), 1U);
   EXPECT_EQ(findings[0].nodes, std::vector<std::string>{"n2"});
   EXPECT_EQ(findings[0].confidence, Confidence::likely);
-  EXPECT_NE(findings[0].sentence.find("n2 is the unusual one: cpu.steal was found there."), std::string::npos)
+  EXPECT_NE(findings[0].sentence.find("n2 is the abnormal node: cpu.steal was found there."), std::string::npos)
       << findings[0].sentence;
   steal.nodes = {"n1", "n2"};
   findings = job.findings({steal});
@@ -327,7 +327,8 @@ TEST(PairHistory, NamesTheNodeThatIsUnlikeEarlierRuns) {
   };
   const Finding slow = named({run(1, 2.9e9), run(2, 2.88e9), run(3, 2.91e9)});
   EXPECT_EQ(slow.nodes, std::vector<std::string>{"n2"});
-  EXPECT_NE(slow.sentence.find("3 earlier runs had a cpu clock of 2.9 GHz: n2 is the unusual one."), std::string::npos)
+  EXPECT_NE(slow.sentence.find("3 earlier runs had a cpu clock of 2.9 GHz: n2 is the abnormal node."),
+            std::string::npos)
       << slow.sentence;
   EXPECT_EQ(slow.sentence.find(kNoMajority), std::string::npos);
   EXPECT_NEAR(slow.evidence[0].expected.value_or(0), 2.9e9, 1e7);

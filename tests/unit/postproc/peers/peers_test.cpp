@@ -92,7 +92,7 @@ TEST(Peers, DifferInPairsWithoutANameBeingGiven) {
   const PeerComparison comparison = compared(job.record());
   EXPECT_FALSE(comparison.compared);
   ASSERT_EQ(comparison.groups.size(), 1U);
-  EXPECT_NE(comparison.groups[0].reason.find("nobody can tell which"), std::string::npos);
+  EXPECT_NE(comparison.groups[0].reason.find("the abnormal one cannot be identified"), std::string::npos);
   EXPECT_NE(comparison.groups[0].reason.find("they differ in 6 channels"), std::string::npos)
       << comparison.groups[0].reason;
   EXPECT_TRUE(comparison.deviations.empty());
@@ -105,7 +105,7 @@ TEST(Peers, AreNoneForOneNode) {
   job.nodes = 1;
   const PeerComparison comparison = compared(job.record());
   EXPECT_FALSE(comparison.compared);
-  EXPECT_EQ(comparison.reason, "one node has no peers");
+  EXPECT_EQ(comparison.reason, "a single node has no peers");
   EXPECT_FALSE(compare_peers({}).compared);
 }
 
@@ -336,7 +336,7 @@ TEST(Peers, NameTheNodeThatWaitsLeast) {
   const auto findings = found_in(comparison);
   ASSERT_EQ(findings.size(), 1U);
   EXPECT_EQ(findings[0].id, "node.straggler");
-  EXPECT_EQ(findings[0].severity, Severity::notice) << "it may simply have more to do";
+  EXPECT_EQ(findings[0].severity, Severity::notice) << "its ranks may have more work";
   for (NodeProfile& profile : profiles) {
     const double clock = profile.node == "n0002" ? 1.9e9 : 2.9e9;
     profile.channels.insert(profile.channels.begin(), {.name = "cpu.frequency", .unit = "Hz", .mean = clock});

@@ -26,7 +26,8 @@ TEST(RulePowerCap, NotesAPackageAtALoweredLimit) {
     const auto found = package(150, "150000000", "270000000", metric, instance);
     ASSERT_EQ(found.size(), 1U);
     EXPECT_EQ(found[0].severity, Severity::notice);
-    EXPECT_NE(found[0].sentence.find("may use 150 W and is made for 270 W"), std::string::npos) << found[0].sentence;
+    EXPECT_NE(found[0].sentence.find("is limited to 150 W; its nominal limit is 270 W"), std::string::npos)
+        << found[0].sentence;
     EXPECT_NEAR(found[0].evidence.at(2).observed.value_or(0), 2.1e9, 1e7);
     EXPECT_FALSE(found[0].impact.seconds.has_value());
   }

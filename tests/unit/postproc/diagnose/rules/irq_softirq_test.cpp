@@ -40,7 +40,7 @@ TEST(RuleSoftirq, NamesTheSteeringThatCausesIt) {
   node.begin = {{"cpu.online", "0-1"}, {"net.eth0.rps_cpus", "1"}, {"net.eth1.rps_cpus", "3"}};
   const auto found = node.findings("irq.softirq_saturation");
   ASSERT_EQ(found.size(), 1U);
-  EXPECT_NE(found[0].sentence.find("eth0 are steered there alone"), std::string::npos);
+  EXPECT_NE(found[0].sentence.find("eth0 are steered only to this cpu"), std::string::npos);
   EXPECT_NE(found[0].remedy.admin.at(0).find("/eth0/queues/rx-*; do echo 3 >"), std::string::npos);
 }
 
