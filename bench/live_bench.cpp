@@ -1,7 +1,7 @@
 // Replays recorded traces through live detection, second by second, and compares with the report's detection:
 //   live_bench [--share PERCENT] TRACE.h5...
-// Per trace: what was told and when (seconds of the job), processor time of the looks, and for every episode of the
-// report worth a word whether it was told live, and how far begin and end differ.
+// For each trace: the published alerts with their times (seconds of the job), the processor time of the looks, and for
+// every clear episode of the report whether it was published live, and how far begin and end differ.
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
@@ -19,16 +19,16 @@ using namespace reveal;
 
 namespace {
 
-struct Told {
+struct PublishedAlert {
   AlertChange change;
   double at_seconds;
 };
 
-std::string line_of(const Told& told, std::int64_t first_ns) {
-  const Alert& alert = told.change.alert;
+std::string line_of(const PublishedAlert& published, std::int64_t first_ns) {
+  const Alert& alert = published.change.alert;
   const auto seconds = [&](std::int64_t time_ns) { return static_cast<double>(time_ns - first_ns) * 1e-9; };
-  return fmt::format("  at {:6.1f} s {:9} #{} {:6.1f} to {:6.1f} s {} score {:.1f} {}: {}\n", told.at_seconds,
-                     name_of(told.change.news), alert.number, seconds(alert.begin_ns), seconds(alert.end_ns),
+  return fmt::format("  at {:6.1f} s {:9} #{} {:6.1f} to {:6.1f} s {} score {:.1f} {}: {}\n", published.at_seconds,
+                     name_of(published.change.news), alert.number, seconds(alert.begin_ns), seconds(alert.end_ns),
                      name_of(alert.episode.tier), alert.episode.score, name_of(alert.episode.subsystem),
                      alert.episode.claim);
 }
@@ -54,8 +54,8 @@ void replay(const std::string& path, double share) {
   }
   const std::int64_t offset = utc_offset_ns(reader.clocks(), reader.header(), first_ns);
   LiveDetector detector;
-  LookBudget budget(share);
-  std::vector<Told> all;
+  CpuBudget budget(share);
+  std::vector<PublishedAlert> all;
   double most_cost = 0;
   constexpr std::int64_t kStep = 500'000'000;
   for (std::int64_t now = first_ns + kStep; now < last_ns + 2 * kStep; now += kStep) {
@@ -81,16 +81,16 @@ void replay(const std::string& path, double share) {
   fmt::print("{}: {:.0f} s, {} looks, {} skipped, {} alarms of the sentinel, {:.1f} % of a core, costliest {:.2f} s\n",
              path, seconds, budget.looks(), budget.skipped(), detector.alarms(), 100 * budget.spent_seconds() / seconds,
              most_cost);
-  for (const Told& told : all) fmt::print("{}", line_of(told, first_ns));
+  for (const PublishedAlert& published : all) fmt::print("{}", line_of(published, first_ns));
 
   const Detection report = find_pipeline("reveal").run(trace.telemetry, {.keep_windows = false});
-  const std::vector<Alert> told = detector.book().told();
+  const std::vector<Alert> published = detector.book().published();
   for (const Episode& episode : report.episodes) {
     if (episode.tier == Tier::none) continue;
     const double begin = static_cast<double>(episode.begin) * trace.telemetry.step_seconds;
     const double end = static_cast<double>(episode.end) * trace.telemetry.step_seconds;
     std::string live = "not told live";
-    for (const Alert& alert : told) {
+    for (const Alert& alert : published) {
       const double b = static_cast<double>(alert.begin_ns - first_ns) * 1e-9;
       const double e = static_cast<double>(alert.end_ns - first_ns) * 1e-9;
       if (alert.state == AlertState::withdrawn || b >= end || begin >= e) continue;

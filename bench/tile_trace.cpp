@@ -227,7 +227,7 @@ class Node {
     return all;
   }
 
-  /// Of the n-th tick; nothing when it is missing.
+  /// Time of the n-th tick; nothing when it is missing.
   [[nodiscard]] std::optional<std::int64_t> tick(double period, std::size_t n) const {
     const double at = static_cast<double>(n) * period;
     const auto next = std::upper_bound(gaps_.begin(), gaps_.end(), Gap{at, at});

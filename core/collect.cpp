@@ -105,7 +105,7 @@ class Beginning {
   std::filesystem::path part_, kept_;
 };
 
-bool tells_environment(const Snapshot& snapshot) {
+bool has_environment(const Snapshot& snapshot) {
   return std::any_of(snapshot.begin(), snapshot.end(), [](const auto& fact) { return fact.first.starts_with("env."); });
 }
 
@@ -143,7 +143,7 @@ class Collection {
     const Snapshot before = with_facts_of(sampler, take_snapshot(fs_, sampler.host(), sampler.job()));
     sampler.look_first();  // after the snapshot: of what both read, a recording keeps the later text
     writer.set_snapshot(before, topology_xml(fs_));
-    if (sampler.job() != nullptr && !tells_environment(before)) next_job_look_ = 0;
+    if (sampler.job() != nullptr && !has_environment(before)) next_job_look_ = 0;
     writer.set_coverage(sampler.coverage());
     writer.start();
     beginning.done();
@@ -248,7 +248,7 @@ class Collection {
     }
     if (now_ns > job_settled_) return;
     Snapshot facts = job_snapshot(fs_, sampler.host(), *sampler.job());
-    const bool begun = tells_environment(facts);
+    const bool begun = has_environment(facts);
     if (begun) late_job_ = std::move(facts);
     next_job_look_ = begun ? kNever : now_ns + job_look_period_;
     job_look_period_ = std::min(2 * job_look_period_, kLongestJobLookPeriod);

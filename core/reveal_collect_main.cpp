@@ -104,47 +104,48 @@ struct CommandLine {
 
 void describe(CLI::App& app, CommandLine& line) {
   CollectOptions& collect = line.collect;
-  app.add_option("--output", collect.output, "The trace to write; FILE.part while it is recorded");
+  app.add_option("--output", collect.output, "Trace file to write; FILE.part during the recording");
   app.add_option("--node", collect.header.node, "Name of this node (default: SLURMD_NODENAME, else the host name)");
   app.add_option("--interval", line.interval, "Time between samples, at least 10ms (default 100ms)");
-  app.add_option(
-      "--job", collect.job,
-      "pid:N: the processes under N; run:DIR: those under the launchers DIR/rank.PID; slurm:ID: the steps of "
-      "that job");
-  app.add_option("--duration", line.duration, "End after this time, for example 60s (default: with the job)");
-  app.add_option("--probes", line.probes, "Only these, separated by commas (default: all)");
+  app.add_option("--job", collect.job,
+                 "Processes to measure: pid:N: those under N; run:DIR: those under the launchers DIR/rank.PID; "
+                 "slurm:ID: the steps of that job");
+  app.add_option("--duration", line.duration, "Stop after this time, for example 60s (default: at the end of the job)");
+  app.add_option("--probes", line.probes, "Probes to run, separated by commas (default: all)");
   app.add_flag("--stack", collect.stack, "Count calls into CUDA, NCCL, gloo, MPI and PyTorch (needs root)");
   app.add_option("--gpu-library", collect.gpu_library, "NVIDIA's management library (default libnvidia-ml.so.1)");
   app.add_option("--metrics", collect.metrics_file,
-                 "File of what to record (default: everything), and of further text files to read; see below");
+                 "File with the metrics to record (default: all) and further text files to read; see below");
   app.add_option("--root", collect.root, "Read a copied tree or a recording instead of this host");
-  app.add_option("--record", collect.record, "Also keep everything that was read, as a recording for --root");
-  app.add_option("--tag", line.tags, "key=value to keep with the trace");
+  app.add_option("--record", collect.record, "Also store all data read, as a recording for --root");
+  app.add_option("--tag", line.tags, "key=value to store in the trace");
   app.add_option("--job-id", collect.header.job_id, "Job id in the batch system");
   app.add_option("--job-name", collect.header.job_name, "Job name in the batch system");
-  app.add_option("--command", collect.header.command, "Name of the program that runs");
+  app.add_option("--command", collect.header.command, "Name of the program of the job");
   app.add_option("--run-key", collect.header.run_key,
-                 "What runs, for the comparison with earlier runs: a hash of program and arguments, or name:TEXT");
-  app.add_option("--max-bytes", collect.max_bytes,
-                 "Stop writing rows when the trace is this large (default: 4 GiB, a week of 1,000 channels; 0: never)");
+                 "Key for the comparison with earlier runs: a hash of program and arguments, or name:TEXT");
   app.add_option(
-      "--retain", line.retain,
-      "What is kept: full (default), rolling=30min (the last 30 minutes, at least: a recording of weeks takes "
-      "no more disk than one of an hour), or summary (one row a minute, made at the end)");
+      "--max-bytes", collect.max_bytes,
+      "Stop writing rows when the trace reaches this size (default: 4 GiB, a week of 1,000 channels; 0: never)");
+  app.add_option("--retain", line.retain,
+                 "Rows to keep: full (default), rolling=30min (at least the last 30 minutes: a recording of weeks "
+                 "takes no more disk space than one of an hour), or summary (one row per minute, made at the end)");
   const std::string plugin = "By the Slurm plug-in";
   app.add_option("--spool", line.broker.spool, "Record below this directory and deliver at the end")->group(plugin);
-  app.add_option("--lock-fd", line.broker.lock_fd, "Held until the node is done")->group(plugin);
+  app.add_option("--lock-fd", line.broker.lock_fd, "File descriptor of the lock, held until the node has finished")
+      ->group(plugin);
   app.add_option("--uid", line.broker.uid, "The job's user")->group(plugin);
   app.add_option("--gid", line.broker.gid, "The job's group")->group(plugin);
   app.add_option("--config", line.broker.config, "The site's reveal.conf")->group(plugin);
-  app.add_flag("--orphan", line.broker.orphan, "Record nothing: deliver what a killed collector left")->group(plugin);
-  app.add_option("--disable-file", line.broker.disable_file, "Leave when this file appears")->group(plugin);
-  app.add_flag("--list-probes", line.list, "Print what can be measured, and end");
-  app.add_flag("--check", line.check, "Open all probes once, print what each can do here, and end");
-  app.add_flag("--facts", line.facts, "Print how this node is configured, and end");
-  app.add_flag("--json", line.json, "For --list-probes, --check and --facts");
-  app.add_flag("--markdown", line.markdown, "For --list-probes");
-  app.add_flag("--verbose", line.verbose, "Say at the end what was recorded");
+  app.add_flag("--orphan", line.broker.orphan, "Record nothing; deliver the files of a killed collector")
+      ->group(plugin);
+  app.add_option("--disable-file", line.broker.disable_file, "Stop when this file appears")->group(plugin);
+  app.add_flag("--list-probes", line.list, "Print the probes and their metrics, and exit");
+  app.add_flag("--check", line.check, "Open all probes once, print whether each works here, and exit");
+  app.add_flag("--facts", line.facts, "Print the configuration of this node, and exit");
+  app.add_flag("--json", line.json, "Print JSON (with --list-probes, --check and --facts)");
+  app.add_flag("--markdown", line.markdown, "Print Markdown (with --list-probes)");
+  app.add_flag("--verbose", line.verbose, "Print a summary of the recording at the end");
   app.set_version_flag("--version", "reveal " REVEAL_VERSION);
   app.footer(
       "Examples:\n"
@@ -153,16 +154,16 @@ void describe(CLI::App& app, CommandLine& line) {
       "  reveal-collect --output n03.h5 --root recording/\n"
       "  reveal-collect --output n03.h5 --metrics selected.metrics\n"
       "\n"
-      "The file of --metrics, one metric a line, # begins a comment:\n"
-      "  cpu.user                                   # only what such lines name is recorded\n"
+      "The file of --metrics has one metric per line; # begins a comment:\n"
+      "  cpu.user                                   # only metrics of such lines are recorded\n"
       "  cpu.user/cpu3                              # of one instance only\n"
       "  vmstat.*                                   # any text; ? is any letter\n"
-      "  room.level gauge count /run/room/level     # a number of the site's own: name, kind (gauge, counter,\n"
+      "  room.level gauge count /run/room/level     # a metric of the site: name, kind (gauge, counter,\n"
       "                                             # event), unit (count, bytes, ns), file, and the word before\n"
       "                                             # the number if it is not the first; always recorded\n"
       "  fs.read counter bytes /proc/fs/stats read:4  # the fourth number behind that word\n"
-      "A probe of which nothing is selected reads nothing. Names are in --list-probes; `reveal prune` writes such a\n"
-      "file. What reveal itself costs is always recorded.");
+      "A probe without a selected metric reads nothing. --list-probes prints the names; `reveal prune` writes such "
+      "a\nfile. The cost of reveal itself is always recorded.");
 }
 
 std::optional<std::string> near_option(const CLI::App& app, const std::string& word) {
@@ -214,7 +215,7 @@ void finish(CommandLine& line) {
   if (collect.header.node.empty()) collect.header.node = process_environment("SLURMD_NODENAME");
   if (collect.header.node.empty()) collect.header.node = short_host_name();
   if (collect.header.node.find('/') != std::string::npos)
-    throw UsageError("--node " + collect.header.node + ": no / here");
+    throw UsageError("--node " + collect.header.node + ": a node name must not contain /");
   if (collect.header.job_id.empty()) collect.header.job_id = process_environment("SLURM_JOB_ID");
   if (collect.header.job_name.empty()) collect.header.job_name = process_environment("SLURM_JOB_NAME");
   collect.header.cluster = process_environment("SLURM_CLUSTER_NAME");
@@ -232,7 +233,7 @@ int record(const CommandLine& line) {
   const CollectResult result = collect(line.collect, stop_requested);
   if (!result.missing_metrics.empty()) std::fprintf(stderr, "reveal-collect: %s\n", result.missing_metrics.c_str());
   if (!result.not_rewritten.empty())
-    std::fprintf(stderr, "reveal-collect: the trace is whole and larger than it could be: %s\n",
+    std::fprintf(stderr, "reveal-collect: the trace is complete but larger than necessary: %s\n",
                  result.not_rewritten.c_str());
   if (line.verbose) {
     std::printf("reveal-collect: %lld ticks, %lld missed, %lld late, %llu channels, %llu rows lost\n",

@@ -73,6 +73,7 @@ void unshuffle(std::span<const unsigned char> from, std::size_t width, unsigned 
 }
 
 /// What the checksum at its end is for. Throws Error if it is another one.
+/// https://docs.hdfgroup.org/hdf5/v1_14/_f_m_t3.html
 std::span<const unsigned char> checked(std::span<const unsigned char> bytes) {
   if (bytes.size() < kChecksumBytes) throw Error("a chunk is too short for its checksum");
   const auto rest = bytes.first(bytes.size() - kChecksumBytes);
@@ -90,6 +91,7 @@ hsize_t stored_bytes(const H5::DataSet& dataset, const hsize_t* offset) {
   hsize_t bytes = 0;
   if (H5Dget_chunk_storage_size(dataset.getId(), offset, &bytes) >= 0) return bytes;
   // HDF5 1.10 fails for a chunk that was never written; later versions say 0. Damage has other reasons.
+  // https://docs.hdfgroup.org/hdf5/v1_14/group___h5_d.html (H5Dget_chunk_storage_size)
   if (last_hdf5_reason() == "chunk storage is not allocated") return 0;
   throw H5::Exception("H5Dget_chunk_storage_size");
 }
@@ -150,7 +152,7 @@ void CheckedDataset::Impl::check_layout() {
   const H5D_layout_t layout = created.getLayout();
   // Before anything else is asked: a virtual dataset opens its sources to say how large it is.
   if (layout == H5D_VIRTUAL || H5Pget_external_count(created.getId()) != 0)
-    throw Error("its data lie in another file, which no trace has");
+    throw Error("its data is in another file, which no trace has");
   if (layout != H5D_CHUNKED && layout != H5D_CONTIGUOUS && layout != H5D_COMPACT) throw Error("an unknown layout");
   const H5::DataSpace space = dataset.getSpace();
   const int dimensions = space.getSimpleExtentNdims();
@@ -274,7 +276,7 @@ CheckedDataset::Column CheckedDataset::int64_column(const char* name) const {
   const hid_t number = H5Tget_member_type(id, index);
   const bool right = H5Tequal(number, H5T_STD_I64LE) > 0;
   H5Tclose(number);
-  if (!right) throw Error(std::string("column \"") + name + "\" is no 64-bit number");
+  if (!right) throw Error(std::string("column \"") + name + "\" is not a 64-bit number");
   return {H5Tget_member_offset(id, index), sizeof(std::int64_t)};
 }
 
@@ -287,7 +289,7 @@ std::vector<char> CheckedDataset::read(Hdf5Size length) const {
     const Hdf5Access access;
     const hsize_t stored = impl_->dataset.getStorageSize();
     const hsize_t most = impl_->filters.empty() ? stored : stored * kMostInflated;
-    if (length > most / width) throw Error("says that it is longer than the file");
+    if (length > most / width) throw Error("claims to be longer than the file");
   }
   std::vector<char> elements(length * width);
   if (impl_->chunk_bytes == 0) {

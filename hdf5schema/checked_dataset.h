@@ -14,7 +14,7 @@
 
 namespace reveal {
 
-/// Of a chunk; no trace has larger ones.
+/// The largest chunk in bytes; no trace has larger ones.
 inline constexpr std::size_t kLargestChunk = std::size_t{64} << 20;
 
 class CheckedDataset {

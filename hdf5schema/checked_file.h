@@ -13,6 +13,7 @@ class H5File;
 namespace reveal {
 
 /// What the first bytes of an HDF5 file say.
+/// https://docs.hdfgroup.org/hdf5/v1_14/_f_m_t3.html
 struct Superblock {
   bool written_live = false;   // in SWMR mode, and not closed
   bool never_started = false;  // open for writing, not in SWMR mode

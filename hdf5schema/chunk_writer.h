@@ -1,5 +1,6 @@
 // Chunks written as they are, past HDF5's own pipeline and its cache: what a flush costs is the chunks that changed.
 // Under an Hdf5Access; H5::Exception where HDF5 refuses.
+// https://docs.hdfgroup.org/hdf5/v1_14/group___h5_d.html (H5Dwrite_chunk)
 #pragma once
 
 #include <cstddef>

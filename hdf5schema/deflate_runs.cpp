@@ -26,6 +26,7 @@ constexpr std::uint32_t reversed(std::uint32_t code, std::uint32_t count) {
 }
 
 /// RFC 1951, 3.2.6.
+/// https://www.rfc-editor.org/rfc/rfc1951
 constexpr Code fixed_code(std::uint32_t symbol) {
   if (symbol < 144) return {reversed(0x30 + symbol, 8), 8};
   if (symbol < 256) return {reversed(0x190 + symbol - 144, 9), 9};

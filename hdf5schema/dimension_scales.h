@@ -28,7 +28,7 @@ class DimensionScales {
   /// The scales of every dimension of a dataset, in order. Names are absolute paths in the file.
   void attach(const H5::DataSet& dataset, const std::vector<std::vector<std::string>>& scales_per_dimension);
 
-  /// Tells every scale that was not told yet which datasets use it. Once, after the last attach().
+  /// Writes into every scale that lacks it the list of datasets that use it. Call it once, after the last attach().
   void write_references(std::int64_t file_id) const;
 
  private:

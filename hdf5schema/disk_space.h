@@ -1,5 +1,6 @@
 // The trace's own view of its file beside HDF5's: reserves blocks ahead, because a write that fails inside HDF5 may
 // leave the library unable to close the file.
+// https://man7.org/linux/man-pages/man2/fallocate.2.html
 #pragma once
 
 #include <cstdint>

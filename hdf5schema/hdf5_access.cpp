@@ -18,8 +18,9 @@ std::recursive_mutex& library_mutex() {
   return mutex;
 }
 
-/// Of the last call that failed. Kept at the time of the failure: destructors on the way to a catch block call the
-/// library again, which forgets it. Each thread reads its own, after it has left the library.
+/// The reason of the last failed call. It is kept when the call fails: destructors on the way to a catch block call the
+/// library again, which clears its error stack. Each thread reads its own, after it has left the library.
+/// https://docs.hdfgroup.org/hdf5/v1_14/_h5_e__u_g.html
 std::string& last_reason() {
   thread_local std::string reason;
   return reason;

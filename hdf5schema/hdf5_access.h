@@ -1,4 +1,5 @@
-// The one door to the HDF5 library, which is not thread-safe as Debian builds it: hold an Hdf5Access around its calls.
+// All calls of the HDF5 library, which is not thread-safe as Debian builds it, are made while an Hdf5Access is held.
+// https://support.hdfgroup.org/documentation/hdf5/latest/thread-safe-lib.html
 #pragma once
 
 #include <mutex>
@@ -17,7 +18,7 @@ class Hdf5Access {
   std::unique_lock<std::recursive_mutex> lock_;
 };
 
-/// Of the call of this thread that failed last.
+/// Returns the reason of this thread's last failed call.
 [[nodiscard]] const std::string& last_hdf5_reason();
 
 /// Inside a catch block: what is wrong, without a place.

@@ -22,6 +22,7 @@ void forget_times(const H5::DSetCreatPropList& list) {
 
 /// A file is created for readers of 1.8, whose chunk index is the smallest of those with two unlimited axes. What does
 /// not grow needs the layout of 1.10, which has chunks without an index.
+/// https://docs.hdfgroup.org/hdf5/v1_14/group___f_a_p_l.html (H5Pset_libver_bounds)
 class LayoutOf110 {
  public:
   explicit LayoutOf110(const H5::Group& where) : file_(H5Iget_file_id(where.getId())) {

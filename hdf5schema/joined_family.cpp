@@ -35,7 +35,7 @@ void JoinedFamily::prepend(const TraceReader& reader, const TraceReader::Family&
   if (piece.chunks() == 0) return;
   if (width != rows_per_chunk() || before.size() % width != 0 || earlier.spec.path != newest().spec.path ||
       earlier.channels.size() > channels())
-    throw Error(earlier.spec.path + ": does not go on where it was cut");
+    throw Error(earlier.spec.path + ": does not continue where it was cut");
   const auto after = times();
   std::vector<std::int64_t> all(before.begin() + static_cast<std::ptrdiff_t>(piece.first_row()), before.end());
   all.insert(all.end(), after.begin(), after.end());

@@ -70,7 +70,7 @@ void JoinedTrace::join(std::int64_t keep_from_ns) {
   families_.clear();
   for (const TraceReader::Family& family : newest_.families()) families_.emplace_back(newest_, family);
   if (!earlier_) return;
-  if (earlier_->families().size() != families_.size()) throw Error("the segment before has other families");
+  if (earlier_->families().size() != families_.size()) throw Error("the previous segment has other families");
   for (std::size_t i = 0; i < families_.size(); ++i)
     families_[i].prepend(*earlier_, earlier_->families()[i], keep_from_ns);
 }

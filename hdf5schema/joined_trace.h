@@ -30,9 +30,9 @@ class JoinedTrace {
   /// Why the segment before is there and not joined; "" when it is joined, or none is there.
   [[nodiscard]] const std::string& left_out() const noexcept { return left_out_; }
 
-  /// From here on without the segment before.
+  /// Drops the segment before.
   void forget_earlier();
-  /// From here on without rows older than `keep` before the last one; whether there were any.
+  /// Drops rows older than `keep` before the last one; returns whether there were any.
   bool keep_last(std::chrono::nanoseconds keep);
 
  private:

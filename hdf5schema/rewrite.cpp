@@ -91,7 +91,7 @@ std::vector<EventRecord> events_of(const JoinedTrace& source, const Span& kept, 
   if (rows == Kept::last)
     events.push_back(
         record_of({kept.begin, "trace", "rows_dropped",
-                   "kept the last " + in_words(kept.nanoseconds()) + "; what was before was not kept, as set"}));
+                   "kept the last " + in_words(kept.nanoseconds()) + "; earlier rows were deleted, as configured"}));
   for (const TraceReader* each : source.in_order()) {
     for (const Event& event : each->events()) events.push_back(record_of(event));
   }

@@ -20,11 +20,11 @@ constexpr hsize_t kMostSeries = hsize_t{1} << 18;
 std::vector<std::string> read_variable_texts(const H5::H5File& file, const char* name) {
   H5L_info_t link;
   check_hdf5(H5Lget_info(file.getId(), name, &link, H5P_DEFAULT), "H5Lget_info");
-  if (link.type != H5L_TYPE_HARD) throw Error("is a link to elsewhere");
+  if (link.type != H5L_TYPE_HARD) throw Error("is a link to another file");
   const H5::DataSet dataset = file.openDataSet(name);
   const H5::DSetCreatPropList created = dataset.getCreatePlist();
   if (created.getLayout() == H5D_VIRTUAL || H5Pget_external_count(created.getId()) != 0)
-    throw Error("its data lie in another file");
+    throw Error("its data is in another file");
   if (created.getNfilters() != 0) throw Error("texts of variable length must not be compressed");
   const H5::DataSpace space = dataset.getSpace();
   hsize_t length = 0;
@@ -91,7 +91,7 @@ std::vector<double> numbers_of(const CheckedDataset& values) {
   const hsize_t stored = values.dataset().getStorageSize();
   // Deflate makes at most 1032 bytes of one.
   if (rows * columns > stored / values.width() * (chunk.empty() ? 1 : 1032))
-    throw Error("dataset \"values\" says that it is larger than the file");
+    throw Error("dataset \"values\" claims to be larger than the file");
   std::vector<double> numbers(rows * columns, std::numeric_limits<double>::quiet_NaN());
   if (numbers.empty()) return numbers;
   if (chunk.empty()) {

@@ -227,7 +227,8 @@ class Summary {
   }
 
   void write_records() {
-    std::vector<EventRecord> events{record_of({begin_, "trace", "summary", "kept one row a minute, as set"})};
+    std::vector<EventRecord> events{
+        record_of({begin_, "trace", "summary", "reduced to one row per minute, as configured"})};
     for (const Event& event : events_) events.push_back(record_of(event));
     file_.write_events(events);
     file_.write_clocks(trace_.clocks());

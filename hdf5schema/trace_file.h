@@ -64,7 +64,7 @@ class TraceFile {
     std::size_t rows_at_once = 0;  // of the calls of write_rows() but the last one
     std::uint32_t checksum = 0;    // over the values and the bases of each call
   };
-  /// In the order of add_family(); not of a live file.
+  /// Returns what was written of each family, in the order of add_family(); not of a live file.
   [[nodiscard]] const std::vector<Written>& written() const noexcept;
   [[nodiscard]] static std::uint32_t checksum(std::span<const std::int64_t> values, std::uint32_t before) noexcept;
 

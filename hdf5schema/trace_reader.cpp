@@ -341,7 +341,7 @@ void TraceReader::Impl::note_missing_families() {
     const bool known = std::any_of(families.begin(), families.end(),
                                    [&name = name](const Family& family) { return family.spec.path == name; }) ||
                        std::any_of(damages.begin(), damages.end(), is_it);
-    if (!known) damages.push_back({name, "is not in the file any more"});
+    if (!known) damages.push_back({name, "is no longer in the file"});
   }
 }
 
@@ -388,10 +388,10 @@ const std::vector<std::int64_t>& TraceReader::Impl::axis(const std::string& axis
   check_hdf5(H5Oget_info2(dataset.dataset().getId(), &info, H5O_INFO_BASIC), "H5Oget_info");
   const auto known = axes.find(info.addr);
   if (known != axes.end()) return known->second;
-  if (!dataset.holds_int64()) throw Error("its times are no 64-bit numbers");
+  if (!dataset.holds_int64()) throw Error("its times are not 64-bit numbers");
   const std::vector<char> bytes = bytes_of(dataset, kMostRows);
   std::vector<std::int64_t> times = numbers_of(bytes, sizeof(std::int64_t), {0, sizeof(std::int64_t)});
-  // Of a damaged file: no clock has run for centuries, and sums of what it says must not overflow.
+  // Times of a damaged file are refused: no clock has run for centuries, and sums of the times must not overflow.
   constexpr std::int64_t kMost = INT64_MAX / 4;
   const auto impossible =
       std::find_if(times.begin(), times.end(), [](std::int64_t time) { return time < -kMost || time > kMost; });
@@ -458,7 +458,7 @@ void TraceReader::Impl::take_rows(const CheckedDataset& checked, const std::stri
   std::size_t rows = std::min<std::size_t>(times.size(), checked.extent()[1]);
   const hsize_t height = std::min<hsize_t>(family.channels.size(), checked.extent()[0]);
   if (unclosed) rows = std::min<std::size_t>(rows, columns_within(checked, height));
-  if (rows > 0 && family.channels.size() > kMostTraceValues / rows) throw Error("is too large to be true");
+  if (rows > 0 && family.channels.size() > kMostTraceValues / rows) throw Error("is too large to be valid");
   family.time_ns = std::span(times).first(rows);
   if (check == Check::all) check_family(family);
 }
@@ -483,7 +483,7 @@ void TraceReader::Impl::check_family(const Family& family) const {
                 " rows are left of " + std::to_string(channels_then) + " of " + std::to_string(rows_then));
   if (found.count != chunks_then.count)
     throw Error(std::to_string(found.count) + " chunks are left of " + std::to_string(chunks_then.count));
-  if (found.digest != chunks_then.digest) throw Error("its chunks are not those that were written");
+  if (found.digest != chunks_then.digest) throw Error("its chunks differ from those that were written");
 }
 
 void TraceReader::Impl::check_chunks(const CheckedDataset& dataset, std::size_t height, std::size_t width,
@@ -697,7 +697,7 @@ TraceReader::Bases TraceReader::read_bases(const Family& family) const {
     const std::lock_guard lock(impl_->reading);
     bases.rows_per_chunk = impl_->opened(family).values.chunk()[1];
     bases.chunks = (family.time_ns.size() + bases.rows_per_chunk - 1) / bases.rows_per_chunk;
-    if (bases.chunks > 0 && family.channels.size() > kMostBases / bases.chunks) throw Error("is too large to be true");
+    if (bases.chunks > 0 && family.channels.size() > kMostBases / bases.chunks) throw Error("is too large to be valid");
     bases.values.assign(family.channels.size() * bases.chunks, kMissing);
     if (!stored_as_increments(family.spec.kind)) return bases;
     const CheckedDataset dataset(impl_->file, family.spec.path + "_base");

@@ -324,8 +324,8 @@ void TraceWriter::start() {
   try {
     impl.thread = std::jthread([&impl](const std::stop_token& stop) { impl.run(stop); });
   } catch (const std::system_error& error) {
-    throw Error(impl.part.string() + ": no thread can be started to write it: " + error.code().message() +
-                " (the user has all the processes that ulimit -u or a control group allows)");
+    throw Error(impl.part.string() + ": the writer thread cannot be started: " + error.code().message() +
+                " (the user has reached the process limit of ulimit -u or of a control group)");
   }
 }
 

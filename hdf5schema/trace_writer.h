@@ -42,8 +42,8 @@ class TraceWriter {
   /// So many channels of the family are likely to be added after start(): chunks are that much wider from the
   /// beginning. A row of chunks that begins later costs 64 KiB of index, whatever is in it.
   void expect_channels(FamilyId family, std::size_t later);
-  /// At any time; a new row of the family. Returns its index within the family. `before`: the value that the first
-  /// increment of a counter counts from, where it is known; otherwise that is its first value.
+  /// Adds a channel at any time. Returns its index within the family. `before`: the value that the first increment of a
+  /// counter counts from, where it is known; otherwise that is its first value.
   ChannelId add_channel(FamilyId family, ChannelKey key, std::int64_t before = kMissing);
   /// Stays where it is. For the thread that adds channels and ends them.
   [[nodiscard]] const ChannelKey& key(FamilyId family, ChannelId channel) const;

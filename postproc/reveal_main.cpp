@@ -70,16 +70,17 @@ int guarded(int failure, const std::function<int()>& work) {
 }
 
 int run(int argc, char** argv) {
-  CLI::App app{"Finds what silently slowed a job down, from the traces that reveal-run or srun --reveal recorded."};
+  CLI::App app{
+      "Finds the causes that silently slowed a job down, from the traces that reveal-run or srun --reveal recorded."};
   app.name("reveal");
   app.set_version_flag("-V,--version", std::string("reveal ") + REVEAL_VERSION);
   app.require_subcommand(1);
   app.footer(
       "Examples:\n"
       "  reveal report reveal-4711          analyse a job, write report.json, .txt and .html, print the text\n"
-      "  reveal show reveal-4711 --json     the report again, as data\n"
-      "  reveal watch reveal-4711           follow it while it runs\n"
-      "  reveal doctor                      is all in order here, what can be measured, what is missing\n"
+      "  reveal show reveal-4711 --json     print the report as JSON\n"
+      "  reveal watch reveal-4711           show alerts while it runs\n"
+      "  reveal doctor                      check this node, list working and missing probes\n"
       "  reveal help show                   options and examples of a command\n"
       "Exit status: 0 done, 1 failed, 2 wrong usage.");
 
@@ -92,7 +93,7 @@ int run(int argc, char** argv) {
     all.back().second->declare(*part, common);
   }
 
-  app.add_subcommand("help", "What a command does, and its options: reveal help show");
+  app.add_subcommand("help", "Print the description and options of a command: reveal help show");
 
   const std::vector<std::string> words = with_help_as_option(app, {argv + 1, argv + argc});
   try {

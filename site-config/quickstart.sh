@@ -45,7 +45,7 @@ ninja -C $build reveal reveal-run reveal-collect training_job disturb
 
 job=build/quickstart-job
 rm -rf "$job" "$job"-*
-say "3/4 Watching a job: two ranks train for 60 s; at a random moment somebody else takes half of one cpu for a while"
+say "3/4 Watching a job: two ranks train for 60 s; at a random time another process takes half of one cpu"
 echo "reveal-run --output $job -- training_job --ranks 2 --seconds 60"
 $build/bin/training_job --ranks 2 --seconds 60 --dir "$job-data" --log "$job-truth.jsonl" --disturb outsider:50 \
   --launcher "$build/bin/reveal-run --output $job --no-report --"
@@ -55,5 +55,5 @@ say "4/4 The report"
 $build/bin/reveal report $job
 echo
 echo "Also: $job/report.html (open it in a browser), $job/report.json"
-echo "Truth, as the disturbance logged it: $(cat "$job-truth.jsonl.disturb" 2>/dev/null || echo unknown)"
+echo "Actual disturbance, from its own log: $(cat "$job-truth.jsonl.disturb" 2>/dev/null || echo unknown)"
 echo "Done in $SECONDS s. Your own job: $build/bin/reveal-run -- COMMAND"

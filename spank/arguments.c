@@ -124,7 +124,7 @@ const char* nearest_key(const char* word, size_t length, const void* rows, size_
     const size_t key_length = strlen(key);
     if (key_length > kLongestKey) continue;
     const size_t distance = edit_distance(word, length, key, key_length);
-    // Of a short word, two changes leave nothing: "out" is not "off".
+    // Two changes leave nothing of a short word: "out" is not "off".
     if (distance >= least || distance * 2 > key_length) continue;
     least = distance;
     nearest = key;

@@ -59,7 +59,7 @@ static int open_private(int at, const char* name, mode_t mode, const char** why)
   struct stat status;
   const bool as_wanted = !fresh || fchmod(fd, mode) == 0;  // the umask had its say
   if (!as_wanted || fstat(fd, &status) != 0 || status.st_uid != 0 || (status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
-    *why = "must belong to root and be writable by nobody else";
+    *why = "must belong to root and be writable only by root";
     close(fd);
     errno = EPERM;
     return -1;
@@ -123,8 +123,8 @@ static void say_breaker(const struct Settings* settings, int run, const char* no
   if (marker < 0) return;
   close(marker);
   slurm_info(
-      "reveal: %s: %d collectors crashed within a day, nothing is started here any more; to start "
-      "again: " REVEAL_JANITOR " --reset-breaker %s",
+      "reveal: %s: %d collectors crashed within a day, so no collector starts on this node; to allow new "
+      "starts: " REVEAL_JANITOR " --reset-breaker %s",
       node, kCrashesThatOpen, settings->spool);
 }
 
@@ -175,7 +175,7 @@ int take_run_lock(const struct Settings* settings, uint32_t job, const char* nod
     unlinkat(run, kBreaker, 0);
     fd = lock_file(run, name, entrance);
     if (fd < 0 && errno == EWOULDBLOCK && entrance == first_or_again) {
-      slurm_info("reveal: job %u: %s: no profile of this run: the collector of an earlier run is still at work", job,
+      slurm_info("reveal: job %u: %s: no profile of this run: the collector of an earlier run is still running", job,
                  node);
     } else if (fd < 0 && errno != EWOULDBLOCK && errno != EEXIST) {
       slurm_info("reveal: job %u: %s: no profile: %s/run/%s: %s", job, node, settings->spool, name, strerror(errno));
@@ -237,8 +237,8 @@ int stop_collector(const struct Settings* settings, uint32_t job, const char* no
   const int run = open_run(settings, take_what_is_there, &why);
   if (run < 0) {
     if (errno != ENOENT) {  // else nothing was ever started here
-      slurm_info("reveal: job %u: %s: %s: %s; a collector that runs ends by itself, with the job's extern step", job,
-                 node, settings->spool, why);
+      slurm_info("reveal: job %u: %s: %s: %s; a running collector ends with the job's extern step", job, node,
+                 settings->spool, why);
     }
     return -1;
   }
@@ -264,7 +264,7 @@ int stop_collector(const struct Settings* settings, uint32_t job, const char* no
   close(run);
   struct stat status;
   if (!ended) {
-    slurm_info("reveal: job %u: %s: the collector did not end within %d s; it is left to end by itself", job, node,
+    slurm_info("reveal: job %u: %s: the collector did not end within %d s; it will end by itself", job, node,
                settings->epilog_seconds);
   } else if (fstat(lock, &status) == 0 && status.st_nlink > 0) {
     slurm_info("reveal: job %u: %s: the collector crashed; %s/run/%s is kept and counts for the breaker", job, node,

@@ -1,6 +1,7 @@
 // spank_reveal.so: `--reveal` for srun, sbatch and salloc; one reveal-collect per job and node, started by the prolog
 // (or by the first step that asks for it) and stopped by the epilog. Every callback returns success: with `required` in
 // plugstack.conf a failing prolog would drain the node.
+// https://slurm.schedmd.com/spank.html
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -24,7 +25,7 @@ static struct spank_option option = {
     .name = "reveal",
     .arginfo = "[key=value,...]",
     .usage =
-        "[reveal] watch the job's nodes and report what slowed it down; keys: interval=1s, output=DIR, "
+        "[reveal] profile the job's nodes and report what slowed it down; keys: interval=1s, output=DIR, "
         "mail[=ADDRESS], probes=A+B, off",
     .has_arg = kOptionalValue,
     .cb = remember_option,
@@ -51,8 +52,8 @@ static void complain_to_user(const char* text) {
   char message[256];
   if (request.complained) return;
   if (!is_empty(text) && is_empty(plain(text))) {
-    snprintf(message, sizeof message, "reveal: \"%.20s%s\" is no list of key=value; --reveal is used without it", text,
-             strlen(text) > 20 ? "..." : "");
+    snprintf(message, sizeof message, "reveal: \"%.20s%s\" is not a list of key=value; --reveal is used without it",
+             text, strlen(text) > 20 ? "..." : "");
   } else if (!request_problem(plain(text), message, sizeof message)) {
     return;
   }
@@ -103,6 +104,7 @@ static void add_number(struct Environment* environment, const char* name, uint32
 }
 
 /// A step over several components of a heterogeneous job has the nodes of all of them under the usual name.
+/// https://slurm.schedmd.com/heterogeneous_jobs.html
 static const char* nodes_of_component(uint32_t job, char** step) {
   enum { kMostComponents = 128 };
   for (unsigned component = 0; component < kMostComponents; ++component) {
@@ -169,7 +171,7 @@ static bool among(const char* list, const char* variable, uint32_t job) {
   if (list == NULL) return true;
   const char* const name = find_variable(environ, variable);
   if (name != NULL) return in_list(list, name);
-  slurm_info("reveal: job %u: no profile: plugstack.conf limits it to \"%s\", and Slurm tells the prolog no %s", job,
+  slurm_info("reveal: job %u: no profile: plugstack.conf limits it to \"%s\", and Slurm gives the prolog no %s", job,
              list, variable);
   return false;
 }
@@ -232,8 +234,8 @@ static void open_standard_descriptors(void) {
   }
 }
 
-/// Where the user is: a relative output directory is meant from there.
-static void tell_directory(spank_t spank) {
+/// Exports the directory of the user: a relative output directory is meant from there.
+static void export_directory(spank_t spank) {
   char directory[4096];
   if (!request.given || request_is_off(request.text) || getcwd(directory, sizeof directory) == NULL) return;
   spank_job_control_setenv(spank, "REVEAL_DIR", directory, 1);
@@ -267,11 +269,12 @@ int slurm_spank_job_prolog(spank_t spank, int argc, char* argv[]) {
 
 int slurm_spank_init_post_opt(spank_t spank, int argc, char* argv[]) {
   const spank_context_t context = spank_context();
-  if (context == S_CTX_LOCAL || context == S_CTX_ALLOCATOR) tell_directory(spank);
+  if (context == S_CTX_LOCAL || context == S_CTX_ALLOCATOR) export_directory(spank);
   if (context != S_CTX_REMOTE) return ESPANK_SUCCESS;
 
   // The second way in: no PrologFlags, or only an inner `srun --reveal`. The extern step sees no option, not even
   // --reveal=off; where it exists, the prolog ran before it.
+  // https://slurm.schedmd.com/slurm.conf.html#OPT_PrologFlags
   static const uint32_t kExternStep = 0xfffffffc;  // SLURM_EXTERN_CONT since 20.02
   uint32_t id = kExternStep;
   char** step = NULL;

@@ -55,11 +55,37 @@ forbid . 'slurm/slurm\.h' "<slurm/slurm.h> belongs to one file" '^\./(postproc/d
 nameless=$(grep -rnE '(finding|Finding)[a-z_]*\.(id|title) = "' postproc --include='*.cpp' --include='*.h')
 [ -z "$nameless" ] || complain "a finding that is no row of the rule table: $nameless"
 
+# Probes, rules and tests repeat each other's names: a namespace each, so that a dozen can be compiled as one file.
+for folder in core/probes:probe postproc/diagnose/rules:rule postproc/peers/rules:rule tests/unit:tests; do
+  while read -r file; do
+    complain "namespace reveal {, not reveal::${folder#*:}::$(basename "$file" .cpp) {: $file"
+  done < <(grep -Plzr --include='*.cpp' '\n\}  // namespace\n\}  // namespace reveal\n' ${folder%:*})
+done
+
+while read -r folder; do
+  [ -d "$folder" ] || complain "tests/unit/$folder tests no folder of that name"
+done < <(cd tests/unit && find . -mindepth 1 -type d | cut -c3-)
+
 allowed='CMakeLists\.txt|spank|wrapper|core|postproc|hdf5schema|site-config|tests|bench|README\.md|LICENSE|CMakePresets\.json|CONTRIBUTING\.md|CHANGELOG\.md|\..*'
 extra=$(git ls-files 2>/dev/null | cut -d/ -f1 | sort -u | grep -vxE "$allowed")
 [ -z "$extra" ] || complain "not at the top level: $extra"
 vague=$(git ls-files 2>/dev/null | grep -E '(^|/)[a-z_]*(util|helper|common|manager)[a-z_]*\.[a-z]+$')
 [ -z "$vague" ] || complain "a name that says nothing: $vague"
+fragments=$(grep -rnE '^\s*///? ?Of [a-zA-Z]' bench core hdf5schema postproc spank tests wrapper --include='*.h' \
+  --include='*.cpp' --include='*.c')
+[ -z "$fragments" ] || complain "a comment without a verb; say what the thing is or returns: $fragments"
+
+# A file that a comment names is there: by its path from the top, or alone by its name.
+comments=$(grep -rhoE '//.*' bench core hdf5schema postproc spank tests wrapper --include='*.h' --include='*.cpp' \
+  --include='*.c')
+while read -r file; do
+  [ -e "$file" ] || complain "a comment names $file, which does not exist"
+done < <(grep -oE '[ ("](bench|core|hdf5schema|postproc|site-config|spank|tests|wrapper)/[a-z0-9_/-]+\.[a-z]+' \
+  <<<"$comments" | cut -c2- | sort -u)
+files=$(git ls-files 2>/dev/null | sed 's,.*/,,')
+while read -r file; do
+  [ -z "$files" ] || grep -qx "$file" <<<"$files" || complain "a comment names $file, which does not exist"
+done < <(grep -oE '[ ("][a-z0-9_]+\.(h|cpp)\b' <<<"$comments" | cut -c2- | sort -u)
 
 if [ $failures -gt 0 ]; then exit 1; fi
 echo "layers: clean"

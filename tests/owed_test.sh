@@ -16,6 +16,15 @@ for probe in $(grep -lE "RegisteredProbe" core/probes/*.cpp); do
   test="tests/unit/core/probes/$(basename "${probe%.cpp}")_test.cpp"
   [ -f "$test" ] || { echo "owed: $test"; owed=1; }
 done
+# A detector is named by its enumerator, or as reports print it.
+episode=postproc/detect/episode.h
+methods=($(sed -n '/^enum class Method /,/^};/p' $episode | grep -oE '^  [a-z_]+'))
+labels=($(sed -n '/ kMethodNames\[\]/,/;$/p' $episode | grep -oE '"[A-Z-]+"'))
+[ ${#methods[@]} -gt 0 ] && [ ${#methods[@]} -eq ${#labels[@]} ] || { echo "owed: names of detectors in $episode"; owed=1; }
+for i in "${!methods[@]}"; do
+  grep -rqE "Method::${methods[i]}\b|${labels[i]}" tests/unit/postproc/detect ||
+    { echo "owed: no test in tests/unit/postproc/detect names the detector ${methods[i]}"; owed=1; }
+done
 owe '\.id' postproc/diagnose/rules tests/unit/postproc
 owe '\.id' postproc/peers tests/unit/postproc
 owe '\.id' postproc/history tests/unit/postproc

@@ -29,7 +29,7 @@ using namespace std::chrono_literals;
 constexpr auto kOpenTraceAge = 35s;  // three flushes and a half
 constexpr std::size_t kMostThreads = 8;
 
-/// Of this node; 0 outside of Slurm.
+/// Returns the cpus that Slurm gave this job on this node; 0 outside of Slurm.
 std::size_t cpus_of_slurm() {
   const char* cpus = ::getenv("SLURM_CPUS_ON_NODE");
   return static_cast<std::size_t>(std::max<std::int64_t>(parse_int(cpus != nullptr ? cpus : "").value_or(0), 0));
@@ -64,6 +64,26 @@ std::string mebibytes(std::uint64_t bytes) {
   return std::to_string(bytes >> 20) + " MiB";
 }
 
+/// Runs a subcommand of `reveal`, its lines on our stderr; says why it did not end well, or "".
+std::string run_reveal(const std::vector<std::string>& words, const ReportOrder& order, std::chrono::milliseconds limit,
+                       const BlockedSignals& signals) {
+  const Descriptor null(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  // Standard output belongs to the command: what it printed may be the input of a program.
+  const StartedProgram started = start_program(
+      words,
+      {.input = null.get(), .output = order.quiet ? null.get() : STDERR_FILENO, .error = order.quiet ? null.get() : -1},
+      signals);
+  if (started.pid < 0) return "reveal: " + std::generic_category().message(started.error_number);
+  const WaitResult waited = wait_for_end(started.pid, std::nullopt, std::max(limit, 0ms));
+  if (waited.end != WaitEnd::ended) {
+    ::kill(started.pid, SIGKILL);
+    static_cast<void>(wait_for_end(started.pid, std::nullopt, 1s));
+    return waited.end == WaitEnd::deadline ? "not finished in time" : "interrupted";
+  }
+  if (waited.status.value_or(0) == 0) return "";
+  return "reveal " + words[1] + " ended with status " + std::to_string(*waited.status);
+}
+
 }  // namespace
 
 std::string report_command(const ReportOrder& order) {
@@ -93,7 +113,7 @@ std::uint64_t memory_of_report(std::uint64_t bytes_of_traces) noexcept {
   return kAlways + std::min(bytes_of_traces * kPerByte, kBudget);
 }
 
-ReportResult build_report(const ReportOrder& order, const BlockedSignals& signals) {
+ReportResult run_report(const ReportOrder& order, const BlockedSignals& signals) {
   const auto deadline = std::chrono::steady_clock::now() + order.limit;
   const auto left = [&] {
     return std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
@@ -104,17 +124,16 @@ ReportResult build_report(const ReportOrder& order, const BlockedSignals& signal
   ReportLease lease(directory, order.node);
   while (!lease.take()) {
     if (::access(directory.c_str(), W_OK) != 0) return {ReportEnd::failed, "cannot write into " + directory};
-    if (left() <= 0ms) return {ReportEnd::failed, "another node is at it" + by_hand};
+    if (left() <= 0ms) return {ReportEnd::failed, "another node is building the report" + by_hand};
     if (interrupted_within(50ms)) return {ReportEnd::failed, "interrupted" + by_hand};
   }
   if (reports_on(directory, order.node)) return {ReportEnd::left_to_others, {}};
   const std::uint64_t needed = memory_of_report(bytes_of_traces(directory));
   if (const auto room = memory_room("/"); room && *room < needed) {
-    return {ReportEnd::failed, "it may take " + mebibytes(needed) + " of memory, and the job's limit leaves " +
+    return {ReportEnd::failed, "the report may need " + mebibytes(needed) + " of memory, but the job's limit leaves " +
                                    mebibytes(*room) + "; elsewhere: " + report_command(order)};
   }
 
-  const Descriptor null(::open("/dev/null", O_RDWR | O_CLOEXEC));
   std::vector<std::string> words{find_program("reveal"),
                                  "report",
                                  directory,
@@ -127,24 +146,14 @@ ReportResult build_report(const ReportOrder& order, const BlockedSignals& signal
   const std::size_t own = std::min<std::size_t>(std::thread::hardware_concurrency(), cpus_of_slurm());
   if (own > 0) words.insert(words.end(), {"--threads", std::to_string(std::min(own, kMostThreads))});
   if (order.retain == kRetainSummary) words.insert(words.end(), {"--retain", order.retain});
-  // Standard output belongs to the command: what it printed may be the input of a program.
-  const StartedProgram started = start_program(
-      words,
-      {.input = null.get(), .output = order.quiet ? null.get() : STDERR_FILENO, .error = order.quiet ? null.get() : -1},
-      signals);
-  if (started.pid < 0) {
-    return {ReportEnd::failed, "reveal: " + std::generic_category().message(started.error_number)};
-  }
-  const WaitResult waited = wait_for_end(started.pid, std::nullopt, std::max(left(), 0ms));
-  if (waited.end != WaitEnd::ended) {
-    ::kill(started.pid, SIGKILL);
-    static_cast<void>(wait_for_end(started.pid, std::nullopt, 1s));
-    return {ReportEnd::failed, (waited.end == WaitEnd::deadline ? "not finished in time" : "interrupted") + by_hand};
-  }
-  if (waited.status.value_or(0) != 0) {
-    return {ReportEnd::failed, "reveal report ended with status " + std::to_string(*waited.status) + by_hand};
-  }
+  const std::string problem = run_reveal(words, order, left(), signals);
+  if (!problem.empty()) return {ReportEnd::failed, problem + by_hand};
   return {ReportEnd::built, {}};
+}
+
+std::string mail_report(const ReportOrder& order, const std::string& address, const BlockedSignals& signals) {
+  return run_reveal({find_program("reveal"), "mail", order.directory, "--to", address, "--verbose"}, order, order.limit,
+                    signals);
 }
 
 }  // namespace reveal

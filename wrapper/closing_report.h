@@ -34,7 +34,11 @@ struct ReportOrder {
 
 /// Runs `reveal report`, its lines on our stderr unless it is to be quiet. What would not fit into the memory that the
 /// job's control group has left is not begun.
-[[nodiscard]] ReportResult build_report(const ReportOrder& order, const BlockedSignals& signals);
+[[nodiscard]] ReportResult run_report(const ReportOrder& order, const BlockedSignals& signals);
+
+/// Runs `reveal mail` for an address of the site; says why it did not end well, or "".
+[[nodiscard]] std::string mail_report(const ReportOrder& order, const std::string& address,
+                                      const BlockedSignals& signals);
 
 /// Bytes of memory that the report of these traces takes at most.
 [[nodiscard]] std::uint64_t memory_of_report(std::uint64_t bytes_of_traces) noexcept;

@@ -90,7 +90,7 @@ void remove_if_empty(const Running& running) {
   ::rmdir(running.directory.path.c_str());
 }
 
-/// What a collector that was killed showed to who watched (hdf5schema/live_rows.h).
+/// Removes the rows that a killed collector published for `reveal watch` (hdf5schema/live_rows.h).
 void remove_live_rows(const std::string& trace) {
   for (const std::string& file : {trace + ".live", trace + ".watch"}) ::unlink(file.c_str());
 }
@@ -191,7 +191,7 @@ pid_t ensure_collector(const Settings& settings, const Launch& launch, std::span
                        const RunDirectory& run, const BlockedSignals& signals, const Environment& environment,
                        const std::function<void(const std::string&)>& say) {
   if (const std::string known = run.read(kPidFile); !known.empty()) {
-    // The rank that speaks for the launch is not always the one that tried.
+    // The rank that prints messages for the launch is not always the one that tried.
     if (known.starts_with(kNotStarted)) throw Error(known.substr(kNotStarted.size()));
     return -1;
   }
@@ -238,7 +238,7 @@ CollectorResult await_collector(const Launch& launch, const RunDirectory& run, s
   result.end = CollectorEnd::failed;
   result.reason = ending_of(status, log);
   if (begun) {
-    result.reason += "; what it had flushed is kept in " + trace + ".part";
+    result.reason += "; the flushed part is kept in " + trace + ".part";
   } else {
     remove_if_empty(*running);
     result.directory = {};

@@ -117,10 +117,10 @@ int Command::wait(pid_t other_child) noexcept {
   const News news(pid_);
   bool in_vain = false;
   while (!reap(status)) {
-    const bool told = !in_vain && news.wait();
+    const bool notified = !in_vain && news.wait();
     siginfo_t signal{};
-    const int number = ::sigtimedwait(&all, &signal, told ? &kNow : &kSafetyNet);
-    in_vain = told && number <= 0;
+    const int number = ::sigtimedwait(&all, &signal, notified ? &kNow : &kSafetyNet);
+    in_vain = notified && number <= 0;
     if (number > 0 && number != SIGCHLD) forward(signal);
   }
   witness_.reset();
@@ -141,7 +141,8 @@ void Command::forward(const siginfo_t& signal) noexcept {
   }
   if (signal.si_code <= 0 && ::getpgid(pid_) == ::getpgrp() && witness_->saw(signal, kWitnessLimit)) return;
   // A SIGCONT empties the queue of stops, so one that is in it came later: a Ctrl-Z right after `fg`, which also kept
-  // the witness from speaking. The later one counts.
+  // the witness from answering. The later one counts.
+  // https://pubs.opengroup.org/onlinepubs/9699919799/functions/V2_chap02.html (2.4.1)
   if (signal.si_signo == SIGCONT && (is_pending(SIGTSTP) || is_pending(SIGTTIN) || is_pending(SIGTTOU))) return;
   send_signal(pid_, signal);
 }

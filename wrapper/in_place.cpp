@@ -46,6 +46,7 @@ void command_ended_with(int status) noexcept {
 }
 
 void become_command() noexcept {
+  // https://man7.org/linux/man-pages/man2/prctl.2.html
   ::prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0);  // would outlive the exec
   const EarlySignals early;
   early.pass_on(::getpid());

@@ -137,7 +137,7 @@ std::string deliver(const JobDirectory& directory) {
       left = std::move(why);
   }
   if (left.empty() && ::rmdir(directory.recording.c_str()) != 0)
-    left = system_error(directory.recording + ": was delivered and cannot be removed", errno).what();
+    left = system_error(directory.recording + ": was delivered but cannot be removed", errno).what();
   return left;
 }
 

@@ -31,6 +31,7 @@ bool is_shortage(int error_number) noexcept {
 void leave_the_jobs_descriptors() noexcept {
   // A pipe of the job must not stay open through the collector.
   if (::close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC) == 0) return;
+  // https://man7.org/linux/man-pages/man2/close_range.2.html
   const int most = most_descriptors();  // one by one where the kernel cannot mark them all at once (before 5.11)
   for (int fd = STDERR_FILENO + 1; fd < most; ++fd) ::fcntl(fd, F_SETFD, FD_CLOEXEC);
 }
@@ -75,6 +76,7 @@ std::string read_small_file(const std::string& path) {
 }
 
 // The fields of /proc/PID/stat after the command name, which may itself contain blanks and parentheses.
+// https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html
 std::string_view fields_after_name(std::string_view stat) {
   const std::size_t name_end = stat.rfind(')');
   return name_end == std::string_view::npos ? std::string_view() : stat.substr(name_end + 1);

@@ -39,6 +39,7 @@ class BlockedSignals {
 
 /// What the kernel sends a process in its own name: SIGPIPE for a line that nobody can read, SIGXFSZ for a file that
 /// may not grow. It concerns the wrapper, never the command.
+/// https://man7.org/linux/man-pages/man7/signal.7.html
 [[nodiscard]] bool raised_by_ourselves(const siginfo_t& signal) noexcept;
 
 void send_signal(pid_t to, const siginfo_t& signal) noexcept;
@@ -73,6 +74,7 @@ struct StartedProgram {
 
 /// Returns when the program runs or is known not to. What is not detached ends with the wrapper, even by SIGKILL (but
 /// for set-user-id programs, whose death the kernel does not tie to ours).
+/// https://man7.org/linux/man-pages/man2/prctl.2.html (PR_SET_PDEATHSIG)
 [[nodiscard]] StartedProgram start_program(char* const* argv, const ProgramStart& start,
                                            const BlockedSignals& signals) noexcept;
 [[nodiscard]] StartedProgram start_program(const std::vector<std::string>& words, const ProgramStart& start,

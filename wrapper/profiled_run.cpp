@@ -132,10 +132,15 @@ void finish(Profile& profile, const Settings& settings, const Ended& ended, std:
     return;
   }
   order.node = profile.launch.node;
-  order.limit = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
-  const ReportResult report = build_report(order, signals);
+  const auto left = [&] { return std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()); };
+  order.limit = left();
+  const ReportResult report = run_report(order, signals);
   if (report.end == ReportEnd::failed) lines.say({"no report: ", report.reason});
-  if (!settings.mail.empty()) lines.say({"mail is not configured on this site; the report is in ", directory});
+  if (settings.mail.empty() || report.end != ReportEnd::built) return;
+  order.limit = left();
+  if (const std::string problem = mail_report(order, settings.mail, signals); !problem.empty()) {
+    lines.say({"no mail to ", settings.mail, ": ", problem, "; the report is in ", directory});
+  }
 }
 
 /// Runs `work` in a child and waits for it; without a child to be had, here. At the deadline, or some time after
@@ -199,7 +204,7 @@ void close_run(Profile& profile, const Settings& settings, Ended ended, std::opt
   } else if (too_short) {
     char seconds[32];
     std::snprintf(seconds, sizeof seconds, ended.seconds < 1 ? "%.2f" : "%.1f", ended.seconds);
-    lines.say({seconds, " s is too short to judge; nothing kept (--output DIR keeps the trace)"});
+    lines.say({seconds, " s is too short to judge; reveal kept nothing (--output DIR keeps the trace)"});
   }
 }
 

@@ -95,7 +95,7 @@ struct Answered {  // --help or --version
 
 /// From the files, the environment and the options, each stronger than the one before. Throws UsageError.
 RunOrder read_order(int own_argc, char** argv) {
-  CLI::App app{"Runs a command unchanged and tells afterwards what slowed it down."};
+  CLI::App app{"Runs a command unchanged and reports afterwards what slowed it down."};
   app.name("reveal-run");
   app.formatter(std::make_shared<Help>());
   app.footer(kExamples);
@@ -137,7 +137,7 @@ RunOrder read_order(int own_argc, char** argv) {
   for (const ConfigPlace& place : config_places(find_program("reveal-run"), process_environment)) {
     config.read(text_of(place.file.string(), order.warnings), place.file.string(), place.owner);
   }
-  config.read_environment(process_environment);
+  config.read_environment(process_environment, names_of_process_environment());
   for (std::string& line : config.problems_of({"run", "gpu"})) order.warnings.push_back(std::move(line));
   for (const Given& each : given) {
     const RunOption& option = *each.option;

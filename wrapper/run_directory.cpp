@@ -57,6 +57,7 @@ std::string read_at(int directory, const char* name) {
 
 // Every wrapper holds a lock on its own rank file: the kernel drops it with the process, whatever killed it, and it
 // means the same in every pid namespace (containers may share this directory).
+// https://man7.org/linux/man-pages/man2/flock.2.html
 int count_living_ranks(int directory) {
   int living = 0;
   for (const std::string& name : entries(directory)) {
@@ -112,7 +113,7 @@ RunDirectory::RunDirectory(const Launch& launch, const std::string& base, millis
   try {
     // The last rank of an earlier launch may move the directory away between our steps; then begin again.
     while (!enter(std::chrono::duration_cast<milliseconds>(deadline - Clock::now()))) {
-      if (Clock::now() >= deadline) throw Error(path_ + " is in use by a launch that is ending");
+      if (Clock::now() >= deadline) throw Error(path_ + " is in use by a run that is ending");
       pause_shortly();
     }
   } catch (const std::exception&) {

@@ -102,6 +102,7 @@ Config read_site(const BrokerOptions& options) {
 
 /// A mail program may be set-group-id: Postfix's reaches its queue in no other way. Read anew: the deliverer does so
 /// too, and the site may have decided otherwise while the job ran.
+/// https://www.postfix.org/postdrop.1.html
 Programs programs_of_deliverer(const std::string& file) {
   Config site;
   site.read_file(file, ConfigOwner::site);
@@ -138,7 +139,7 @@ class Broker {
       failed = end != kTooShort && end != kSampled && !over();
       if (end == kSampled || end == kTooShort || over() || samplers == kMostSamplers) break;
       const std::string how = end > 128 ? "was ended by signal " + std::to_string(end - 128) : "failed";
-      say(LOG_NOTICE, options_, "the sampler " + how + "; begun anew");
+      say(LOG_NOTICE, options_, "the sampler " + how + "; it is started again");
       signals_.wait(kLook);
     }
     if (recorded) deliver(failed);
@@ -146,7 +147,7 @@ class Broker {
     finish(failed);
     remove_job_spool(spool_);  // once more: delivery may have gone on behind the epilog
     if (!seal_job_spool(spool_, options_.uid, 2 * limits_.run)) {
-      say(LOG_NOTICE, options_, spool_.string() + " has no access control lists: it stays the user's");
+      say(LOG_NOTICE, options_, spool_.string() + " has no access control lists: it stays with the user");
     }
     return 0;
   }
@@ -223,7 +224,7 @@ class Broker {
     sampler.signal(SIGTERM);
     if (!wait_for(sampler, signals_, kCloseLimit)) {
       sampler.signal(SIGKILL);
-      say(LOG_WARNING, options_, "the sampler did not close its trace in time; what it had flushed is kept");
+      say(LOG_WARNING, options_, "the sampler did not close its trace in time; the flushed part is kept");
       static_cast<void>(wait_for(sampler, signals_, kKillLimit));
     }
     return end_of(sampler).value_or(128 + SIGKILL);
@@ -270,8 +271,7 @@ class Broker {
       }
       if (answered) signals_.wait(100ms);
     }
-    if (!child.status())
-      say(LOG_WARNING, options_, "the delivery did not end in time; what is left stays in the spool");
+    if (!child.status()) say(LOG_WARNING, options_, "the delivery did not end in time; the rest stays in the spool");
     child.signal_group(SIGKILL);
     static_cast<void>(wait_for(child, signals_, kKillLimit));
     ::close(ready[0]);

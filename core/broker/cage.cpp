@@ -29,9 +29,11 @@ constexpr auto kCageKillLimit = 1s;
 constexpr auto kKillLook = 10ms;
 
 // Controllers of version 1 that limit or end what is in a group. The others (cpuset, net_cls ...) have nothing for us.
+// https://docs.kernel.org/admin-guide/cgroup-v1/index.html
 constexpr std::string_view kUsed[] = {"memory", "pids", "cpu", "freezer", "devices", "unified"};
 
 // The weights of nice 0, 5 and 10, for all processes of the cage together.
+// https://docs.kernel.org/admin-guide/cgroup-v2.html#weights
 constexpr struct {
   const char* shares;  // version 1, of 1024
   const char* weight;  // version 2, of 100
@@ -49,6 +51,7 @@ bool make_group(const fs::path& parent, const std::string& name) {
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     if (::mkdir(parent.c_str(), 0755) != 0 && errno != EEXIST) return false;
     // Only what the root has handed down already: more would change how everything else is scheduled.
+    // https://docs.kernel.org/admin-guide/cgroup-v2.html#enabling-and-disabling
     for (const char* controller : {"+memory", "+pids", "+cpu"}) set(parent / "cgroup.subtree_control", controller);
     if (::mkdir((parent / name).c_str(), 0755) == 0 || errno == EEXIST) return true;
     if (errno != ENOENT) return false;
@@ -85,6 +88,7 @@ void limit(const fs::path& group) {
 bool kill_all(const fs::path& group) {
   if (set(group / "cgroup.kill", "1")) return file_text((group / "cgroup.procs").string()).empty();  // Linux 5.14
   // Nobody forks faster than we kill: neither when no process may be added nor when all stand still.
+  // https://docs.kernel.org/admin-guide/cgroup-v2.html#core-interface-files (cgroup.kill, cgroup.freeze)
   set(group / "pids.max", "0");
   set(group / "freezer.state", "FROZEN");
   set(group / "cgroup.freeze", "1");

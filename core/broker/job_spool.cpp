@@ -33,12 +33,13 @@ Descriptor open_private(const std::filesystem::path& path) {
   struct stat status {};
   if (!folder || ::fstat(folder.get(), &status) != 0) throw system_error(path.string(), errno);
   if (status.st_uid != ::geteuid() || (status.st_mode & 022) != 0) {
-    throw Error(path.string() + ": must belong to root and be writable by nobody else");
+    throw Error(path.string() + ": must belong to root and be writable only by root");
   }
   return folder;
 }
 
 // linux/posix_acl_xattr.h, which C++ cannot read; little-endian.
+// https://man7.org/linux/man-pages/man5/acl.5.html
 struct AclEntry {
   std::uint16_t tag, permissions;
   std::uint32_t id;
@@ -123,7 +124,7 @@ void make_user_folder(const Descriptor& base, const std::filesystem::path& path,
   if (S_ISDIR(status.st_mode) && status.st_uid == 0 && give_back(base, name, uid, gid)) return;
   // Whom the user lets write in it is the user's affair: whoever reads it is that user.
   if (!S_ISDIR(status.st_mode) || status.st_uid != uid) {
-    throw Error(path.string() + ": belongs to somebody else");
+    throw Error(path.string() + ": belongs to another user");
   }
 }
 
@@ -172,7 +173,7 @@ struct SpoolUse {
   time_t since = 0;                      // its age
 };
 
-/// Of a folder that is root's by now: who may read it.
+/// Returns the user who may read a folder that has been handed to root; 0 if there is none.
 uid_t reader_of(const std::filesystem::path& folder) {
   Acl found{};
   const bool sealed = ::lgetxattr(folder.c_str(), kAclName, &found, sizeof found) == sizeof found;
@@ -217,7 +218,7 @@ void require_room(const std::filesystem::path& spool, const SpoolLimits& limits,
   if (user != 0 && own != use.bytes.end() && own->second > share) {
     throw Error(spool.string() + " holds " + megabytes(own->second) + " of user " + std::to_string(user) +
                 ", more than half of spool_total_max (" + megabytes(limits.total) +
-                "): nothing more of this user is recorded on this node");
+                "): no new recording of this user starts on this node");
   }
   std::uint64_t counted = 0;
   std::uint64_t used = 0;
@@ -229,13 +230,13 @@ void require_room(const std::filesystem::path& spool, const SpoolLimits& limits,
   }
   if (counted <= limits.total) return;
   std::string text = spool.string() + " holds " + megabytes(used) + ", more than spool_total_max (" +
-                     megabytes(limits.total) + "): nothing more is recorded on this node; most of it, " +
-                     megabytes(most->second) + ", is of user " + std::to_string(most->first);
+                     megabytes(limits.total) + "): no new recording starts on this node; the largest part, " +
+                     megabytes(most->second) + ", belongs to user " + std::to_string(most->first);
   if (!use.oldest.empty()) {
     char day[32] = "";
     struct tm time {};
     if (::gmtime_r(&use.since, &time) != nullptr) std::strftime(day, sizeof day, "%F", &time);
-    text += "; the oldest run that was not fetched is " + use.oldest + ", of " + day;
+    text += "; the oldest undelivered run is " + use.oldest + ", of " + day;
   }
   throw Error(text);
 }

@@ -13,7 +13,7 @@
 
 namespace reveal {
 
-/// Of the section [slurm].
+/// Limits of the section [slurm].
 struct SpoolLimits {
   std::uint64_t run = 0;    // spool_max, of one run on this node
   std::uint64_t total = 0;  // spool_total_max, of everything below the spool

@@ -36,6 +36,7 @@ constexpr struct {
 // The kernel refuses that, too, to whoever has fewer capabilities than the traced process (ptrace(2), "Ptrace access
 // mode checking"). So what we start keeps one that allows next to nothing, and which no user's process has: to keep the
 // system from being suspended, or to set an alarm that wakes it.
+// https://man7.org/linux/man-pages/man2/ptrace.2.html
 constexpr unsigned kHarmless[] = {CAP_BLOCK_SUSPEND, CAP_WAKE_ALARM};
 
 struct Capabilities {
@@ -97,8 +98,9 @@ void become_user(uid_t uid, gid_t gid, Programs programs) {
   if (::setresgid(gid, gid, gid) != 0) throw system_error("the user's group", errno);
   if (::setresuid(uid, uid, uid) != 0) throw system_error("the user", errno);
   if (uid != 0) drop_capabilities(kept);
-  if (uid != 0 && ::setuid(0) == 0) throw Error("privileges came back");
+  if (uid != 0 && ::setuid(0) == 0) throw Error("privileges could be regained");
   if (programs == Programs::none) ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+  // https://man7.org/linux/man-pages/man2/keyctl.2.html
   ::syscall(SYS_keyctl, 1 /* KEYCTL_JOIN_SESSION_KEYRING */, nullptr);  // slurmd's is not the user's
   ::prctl(PR_SET_DUMPABLE, 0);
   const rlimit none{};
@@ -119,6 +121,7 @@ void limit_deliverer() noexcept {
     limit.rlim_cur = std::min(limit.rlim_cur, limit.rlim_max);
     ::setrlimit(each.resource, &limit);
   }
+  // https://man7.org/linux/man-pages/man2/ioprio_set.2.html
   constexpr int kIdle = 3 << 13;  // IOPRIO_CLASS_IDLE
   ::syscall(SYS_ioprio_set, 1 /* of a process */, 0, kIdle);
 }

@@ -1,4 +1,4 @@
-// From root to a user, for good.
+// Gives up root's privileges for a user's, for good.
 #pragma once
 
 #include <sys/types.h>
@@ -16,6 +16,7 @@ enum class Programs {
 void become_user(uid_t uid, gid_t gid, Programs programs = Programs::none);
 
 /// When memory runs out, the kernel shall take this process, and those it starts, before the job's.
+/// https://man7.org/linux/man-pages/man5/proc_pid_oom_score_adj.5.html
 void offer_to_oom_killer() noexcept;
 
 /// Bounds for what analyses a user's data after his job, and the lowest priority for its disk: before become_user().

@@ -49,7 +49,7 @@ RunLock::RunLock(const BrokerOptions& options)
   }
 }
 
-// Of an older version there may be the first line only, without the restarts.
+// A file that an older version left may have the first line only, without the restarts.
 void RunLock::read_left() {
   std::string text(3 * kLongestLine, '\0');
   const ssize_t size = ::pread(fd_, text.data(), text.size(), 0);

@@ -3,6 +3,7 @@
 //   PID START RESTART      START: field 22 of /proc/PID/stat
 //   what the user wrote behind --reveal=
 //   SLURM_STEP_NODELIST
+// https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html
 #pragma once
 
 #include <string>
@@ -16,7 +17,8 @@ class RunLock {
   /// Throws Error when the file cannot be written.
   explicit RunLock(const BrokerOptions& options);
 
-  /// Of the run that is recorded or was left. An epilog may already be told of the run that comes next.
+  /// Restart, request and nodes of the run that is recorded or was left. The environment of an epilog may already
+  /// describe the next run.
   [[nodiscard]] int restart() const noexcept { return restart_; }
   [[nodiscard]] const std::string& request() const noexcept { return request_; }
   [[nodiscard]] const std::string& step_nodes() const noexcept { return step_nodes_; }
@@ -26,7 +28,7 @@ class RunLock {
   void release(bool failed) noexcept;
   void close_in_child() const noexcept;
 
-  /// Refused and said, not crashed: nothing for the breaker to count.
+  /// Leaves a file which says that the collector was refused with a message: the circuit breaker counts crashes only.
   static void leave_failed(const BrokerOptions& options) noexcept;
 
  private:

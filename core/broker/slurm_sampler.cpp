@@ -142,7 +142,7 @@ int sample_slurm_job(CollectOptions options, const SlurmSampling& sampling, cons
   options.min_seconds = sampling.min_seconds;
   options.retention = sampling.retention;
   const CollectResult result = collect(options, stop);
-  if (!result.not_rewritten.empty()) note("the trace is whole and larger than it could be: " + result.not_rewritten);
+  if (!result.not_rewritten.empty()) note("the trace is complete but larger than necessary: " + result.not_rewritten);
   return result.kept ? kSampled : kTooShort;
 }
 

@@ -38,7 +38,7 @@ NvmlLibrary::NvmlLibrary(const std::string& file) : library_(::dlopen(file.c_str
   const int result = start();
   if (result != nvml::kSuccess) {
     ::dlclose(std::exchange(library_, nullptr));
-    throw Unavailable(result == nvml::kNotSupported ? file + " is no NVML" : why_not_started(result));
+    throw Unavailable(result == nvml::kNotSupported ? file + " is not NVML" : why_not_started(result));
   }
   shutdown_.find(library_, {"nvmlShutdown"});
   find_calls();

@@ -25,6 +25,7 @@ bool is_listed(std::string_view list, std::string_view word) noexcept {
 }
 
 // "31 23 0:28 / /sys/fs/cgroup/cpu rw,relatime shared:9 - cgroup cgroup rw,cpu"
+// https://man7.org/linux/man-pages/man5/proc_pid_mountinfo.5.html
 std::vector<Mount> cgroup_mounts(KernelTree& fs) {
   std::vector<Mount> mounts;
   const std::string table = fs.text("/proc/self/mountinfo").value_or("");
@@ -53,7 +54,7 @@ std::string folder_of(const Mount& mount, std::string_view path) {
   return mount.point + std::string(path);
 }
 
-// What the collector asks aside of itself (core/sampler/aside.h).
+// The collector's own worker processes (core/sampler/worker_process.h).
 bool is_our_child(KernelTree& fs, const Job& job, std::int64_t pid) {
   if (job.own_pid() <= 0) return false;
   const std::string text = fs.text("/proc/" + std::to_string(pid) + "/stat").value_or("");

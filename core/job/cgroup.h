@@ -1,4 +1,5 @@
 // Where the job's control groups are, version 1 and 2 and both at once, found through /proc/PID/cgroup.
+// https://man7.org/linux/man-pages/man7/cgroups.7.html
 #pragma once
 
 #include <string>
@@ -18,13 +19,13 @@ struct Cgroup {
   [[nodiscard]] bool has(std::string_view controller) const noexcept;
 };
 
-/// Of one process, in the kernel's order, without their folders: one small read.
+/// Returns the control groups of one process, in the kernel's order, without their folders: one small read.
 [[nodiscard]] std::vector<Cgroup> cgroup_paths_of(KernelTree& fs, int pid);
 
 /// The same with their folders.
 [[nodiscard]] std::vector<Cgroup> cgroups_of(KernelTree& fs, int pid);
 
-/// Of the job: of its first process that is no launcher. Empty while there is none.
+/// Returns the control groups of the job's first process that is no launcher. Empty while there is none.
 [[nodiscard]] std::vector<Cgroup> cgroups_of(KernelTree& fs, const Job& job);
 
 /// "" if every process in the group belongs to the job, otherwise why its numbers are not the job's.

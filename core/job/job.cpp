@@ -245,6 +245,7 @@ JobProcess* Job::add(int pid, const ProcessStat& stat, int rank, KernelFile file
 
 // /proc/loadavg ends with the last process id given out: the cheapest way to see that something was started, and what.
 // (/proc/PID/task/*/children would be one read per thread, and not every kernel is built with it.)
+// https://man7.org/linux/man-pages/man5/proc_loadavg.5.html
 void Job::discover(std::int64_t now_ns) {
   if (processes_.empty() && (!source_ || source_->slurm_job.empty())) return;
   std::string_view load = load_average_.read();
@@ -319,6 +320,7 @@ Job::Look Job::consider(int pid, bool may_be_thread) {
     return Look::strange;
   }
   // /proc/TID exists for every thread, though it is not listed. Only threads have an exit signal of -1.
+  // https://man7.org/linux/man-pages/man5/proc_tid.5.html
   if (may_be_thread && stat->exit_signal == -1) return Look::strange;
   if (may_be_thread && stat->exit_signal == kMissing) {
     KernelFile status = fs_.open(proc_path(pid, "status"), 2048);

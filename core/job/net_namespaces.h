@@ -1,4 +1,5 @@
 // The network namespaces the job's processes live in: /proc/net shows only the reader's own.
+// https://man7.org/linux/man-pages/man7/network_namespaces.7.html
 #pragma once
 
 #include <bitset>

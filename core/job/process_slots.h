@@ -14,7 +14,7 @@
 namespace reveal {
 
 /// Sums the growth of counters that begin anew with each process or thread.
-class Continued {
+class MonotonicSum {
  public:
   /// The next raw value is another one's. `before`: what that one had counted when it is to count from; kMissing: the
   /// first value that is seen.
@@ -79,7 +79,7 @@ class ProcessSlots {
     int tid = 0;
     bool listed = false;
     KernelFile file;
-    Continued run, wait;
+    MonotonicSum run, wait;
   };
   struct Threads {
     std::vector<Thread> list;

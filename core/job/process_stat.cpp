@@ -9,6 +9,7 @@ namespace reveal {
 namespace {
 
 // Field numbers as in proc(5); the first after the command is 3.
+// https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html
 struct Field {
   int number;
   std::int64_t ProcessStat::*value;

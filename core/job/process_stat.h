@@ -1,4 +1,5 @@
 // /proc/PID/stat, /proc/PID/schedstat and /proc/PID/status as numbers.
+// https://docs.kernel.org/scheduler/sched-stats.html
 #pragma once
 
 #include <cstdint>

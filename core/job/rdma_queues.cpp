@@ -9,7 +9,8 @@
 namespace reveal {
 namespace {
 
-// Of the InfiniBand specification, as ib_qp_type and ib_qp_state of the kernel have them.
+// Numbers of the InfiniBand specification, as ib_qp_type and ib_qp_state of the kernel have them.
+// https://github.com/torvalds/linux/blob/master/include/rdma/ib_verbs.h
 enum QueuePairType : std::uint8_t { reliable_connection = 2, unreliable_connection = 3 };
 enum QueuePairState : std::uint8_t { ready_to_receive = 2, ready_to_send = 3 };
 

@@ -1,5 +1,6 @@
-// Queue pairs and completion queues of RDMA devices as the kernel tells them by netlink (rdma-resource(8)), and who
-// made them. An ordinary user is told of all of them on the devices of the network namespace he is in.
+// Queue pairs and completion queues of RDMA devices as the kernel lists them by netlink, and the processes that made
+// them. An ordinary user gets all of them on the devices of his network namespace.
+// https://man7.org/linux/man-pages/man8/rdma-resource.8.html
 #pragma once
 
 #include <cstddef>
@@ -51,7 +52,7 @@ class RdmaTally {
 /// The device of one message of the list of devices; without a name where it is none.
 [[nodiscard]] RdmaDevice rdma_device_of(std::uint16_t type, std::span<const std::byte> body);
 
-/// "" or why not all of them were told. After a problem, close the socket.
+/// Returns "" or why the list is incomplete. After a problem, close the socket.
 [[nodiscard]] std::string list_rdma_devices(int socket, std::span<std::byte> buffer, std::vector<RdmaDevice>& devices);
 [[nodiscard]] std::string count_rdma_queues(int socket, std::span<std::byte> buffer, const RdmaDevice& device,
                                             RdmaTally& tally);

@@ -24,6 +24,7 @@ StepDaemon look_at_step_daemon(KernelTree& fs, int pid) {
   const std::string folder = "/proc/" + std::to_string(pid);
   // A name is easily taken on; root's processes are root's. To read another's command line may take as long as he
   // likes: the kernel waits for his memory.
+  // https://man7.org/linux/man-pages/man5/proc_pid_cmdline.5.html
   const std::string status = fs.text(folder + "/status").value_or("");
   std::string_view owner = field_of(status, "Uid");
   if (next_word(owner) != "0") return daemon;

@@ -32,7 +32,7 @@ constexpr std::size_t kReceivedSegments = counter_named("segments_received");
 constexpr std::size_t kRoundTrip = 0;
 static_assert(kTcpLevels[kRoundTrip].field.name == "rtt");
 
-/// Of counters; once one of them is not measured, their sum is not.
+/// Adds two counters; the sum is missing where one of them is.
 std::int64_t sum_of(std::int64_t a, std::int64_t b) {
   return a == kMissing || b == kMissing ? kMissing : wrapping_sum(a, b);
 }

@@ -68,7 +68,7 @@ class TcpPeers {
   using Counters = std::array<std::int64_t, kTcpCounters.size()>;
   using Levels = std::array<std::int64_t, kTcpLevels.size()>;
 
-  /// Of some connections.
+  /// Sums over some connections.
   struct Sums {
     Counters counters{};  // kMissing where this kernel does not count it
     Levels levels{};      // kMissing where there is no connection
@@ -101,7 +101,7 @@ class TcpPeers {
 
  private:
   static constexpr std::uint32_t kOthers = 0;
-  /// Looks without a socket until it is taken for closed: a list that changes while it is told may lack one.
+  /// Looks without a socket until it is taken for closed: a list that changes while it is read may lack one.
   static constexpr std::uint32_t kPatience = 2;
 
   struct Key {

@@ -1,5 +1,5 @@
-// TCP sockets as the kernel tells them by netlink (sock_diag(7)), and whose they are. An ordinary user is told of all
-// sockets of the network namespace he is in; to enter another one takes CAP_SYS_ADMIN.
+// TCP sockets as the kernel lists them by netlink, and their owners. An ordinary user gets all sockets of his network
+// namespace; entering another one takes CAP_SYS_ADMIN. https://man7.org/linux/man-pages/man7/sock_diag.7.html
 #pragma once
 
 #include <array>
@@ -33,9 +33,10 @@ using SeeSocket = std::function<void(const TcpSocket&)>;
 using OpenedDiagnosis = OpenedNetlink;
 [[nodiscard]] OpenedDiagnosis open_tcp_diagnosis();
 /// Goes into the namespace of that file and back; only for a process with one thread.
+/// https://man7.org/linux/man-pages/man2/setns.2.html
 [[nodiscard]] OpenedDiagnosis open_tcp_diagnosis_in(const std::string& namespace_file);
 
-/// All connections that are not in TIME_WAIT, IPv4 and IPv6. "" or why not all of them were told.
+/// Lists all connections that are not in TIME_WAIT, IPv4 and IPv6. Returns "" or why the list is incomplete.
 [[nodiscard]] std::string dump_tcp_sockets(int diagnosis, std::span<std::byte> buffer, const SeeSocket& see);
 
 /// One answer of the kernel: its sockets; true at the end of the list. `problem` gets why it is not whole.

@@ -20,6 +20,7 @@ namespace reveal {
 namespace {
 
 // A kernel file of many records hands out at most this much per read, whatever the buffer.
+// https://docs.kernel.org/filesystems/seq_file.html
 constexpr std::size_t kKernelPage = 4096;
 constexpr std::size_t kLongRecord = 768;
 

@@ -1,5 +1,5 @@
-// The one door to kernel text: every path is relative to a root, "/" on a live node, a copied tree, or a recording made
-// with `--record`. Probes cannot tell which, so a host we do not own becomes a test.
+// All kernel text is read here: every path is relative to a root, "/" on a live node, a copied tree, or a recording
+// made with `--record`. Probes cannot distinguish them, so a recorded host becomes a test.
 #pragma once
 
 #include <cstdint>
@@ -64,12 +64,12 @@ class KernelTree {
   KernelTree& operator=(const KernelTree&) = delete;
 
   [[nodiscard]] KernelFile open(std::string path, std::size_t expected_size = 2048);
-  /// For what is read every few seconds and exists once per cpu: takes no place among the files kept open.
+  /// Opens a file for each read: for files that exist once per cpu and are read every few seconds.
   [[nodiscard]] KernelFile open_each_time(std::string path, std::size_t expected_size = 64);
   /// Opens and reads once; throws Unavailable("why: No such file ...") if that fails.
   [[nodiscard]] KernelFile require(std::string path, std::string_view why);
 
-  /// For what is read rarely; nothing if it cannot be read.
+  /// Reads a text once, for what is read rarely; nothing if it cannot be read.
   [[nodiscard]] std::optional<std::string> text(std::string_view path);
   /// The same, never recorded: for texts that may hold secrets and of which a `fact` keeps a harmless part.
   [[nodiscard]] std::string unrecorded_text(const std::string& path) const;
@@ -104,7 +104,7 @@ class KernelTree {
  private:
   friend class KernelFile;
   int read_once(std::string_view path, std::string& text);
-  /// Below the root, also through links: a copied tree may be somebody else's. -1 with errno.
+  /// Opens a file below the root and follows links only there: a copied tree may be another user's. -1 with errno.
   [[nodiscard]] int descriptor_of(const char* path, int flags) const noexcept;
 
   std::string root_;            // "" for "/"

@@ -24,13 +24,13 @@ namespace reveal {
   return true;
 }
 
-/// In a finer unit; kMissing if it does not fit into 64 bits any more: no counter has come that far.
+/// Converts to a finer unit; kMissing if the result does not fit into 64 bits: no counter has come that far.
 [[nodiscard]] inline std::int64_t scaled(std::int64_t value, std::int64_t factor) noexcept {
   std::int64_t product = 0;
   return __builtin_mul_overflow(value, factor, &product) ? kMissing : product;
 }
 
-/// Of two counters, which wraps as they do.
+/// Adds two counters; the sum wraps as they do.
 [[nodiscard]] inline std::int64_t wrapping_sum(std::int64_t a, std::int64_t b) noexcept {
   return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
 }

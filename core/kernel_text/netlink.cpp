@@ -28,7 +28,7 @@ OpenedNetlink open_netlink(int protocol) {
 bool read_dump(std::span<const std::byte> messages, const SeeMessage& see, std::string& problem) {
   while (const auto header = head_of_message<nlmsghdr>(messages)) {
     if (header->nlmsg_len < sizeof(nlmsghdr) || header->nlmsg_len > messages.size()) break;
-    if ((header->nlmsg_flags & NLM_F_DUMP_INTR) != 0) problem = "the list changed while it was told";
+    if ((header->nlmsg_flags & NLM_F_DUMP_INTR) != 0) problem = "the list changed while it was read";
     const auto body = messages.subspan(sizeof(nlmsghdr), header->nlmsg_len - sizeof(nlmsghdr));
     if (header->nlmsg_type == NLMSG_DONE) {
       if (const int error = head_of_message<int>(body).value_or(0); error < 0) problem = words_of_error(error);

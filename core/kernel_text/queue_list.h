@@ -1,4 +1,4 @@
-// The queues behind network interfaces, as rtnetlink tells them (RTM_GETQDISC).
+// The queues behind network interfaces, as rtnetlink lists them (RTM_GETQDISC).
 // https://man7.org/linux/man-pages/man7/rtnetlink.7.html
 #pragma once
 

@@ -48,7 +48,7 @@ void CountedEvents::open() {
     for (std::size_t group = 0; group < counters_.size(); ++group) open_group(group, files_left);
   }
   open_ = true;
-  tell_files();
+  report_files();
 }
 
 void CountedEvents::close() noexcept {
@@ -58,16 +58,16 @@ void CountedEvents::close() noexcept {
     if (open_) sums.restart();
   }
   open_ = known_ = false;
-  tell_files();
+  report_files();
 }
 
-void CountedEvents::tell_files() noexcept {
+void CountedEvents::report_files() noexcept {
   std::size_t files = 0;
   for (const auto& group : counters_) {
     for (const CounterGroup& counters : group) files += counters.events();
   }
-  fs_.spare_files(static_cast<int>(files) - files_told_);
-  files_told_ = static_cast<int>(files);
+  fs_.spare_files(static_cast<int>(files) - files_reported_);
+  files_reported_ = static_cast<int>(files);
 }
 
 // What the first cpu refuses is left out everywhere; a group that some cpu refuses would be no sum.
@@ -156,7 +156,7 @@ void CountedEvents::sample() {
     }
     tasks_->taken_out(place);
   }
-  if (tasks_ != nullptr) tell_files();
+  if (tasks_ != nullptr) report_files();
   const auto cost = static_cast<double>(read_clock(CLOCK_THREAD_CPUTIME_ID) - begin);
   const double ticks = cost / (kMostOfTheTime * static_cast<double>(period_ns_));
   ticks_left_out_ = gone.empty() ? std::clamp(static_cast<int>(std::floor(ticks)), 0, kMostLeftOut) : 0;

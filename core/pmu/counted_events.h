@@ -35,7 +35,7 @@ class CountedEvents {
   [[nodiscard]] bool any() const noexcept;
   /// A counter that never falls; kMissing where it is not known now.
   [[nodiscard]] std::int64_t total(std::size_t event) const noexcept;
-  /// Of its time the group has really counted; -1: nothing was to be counted.
+  /// The part of its time in which the group really counted; -1: nothing was to be counted.
   [[nodiscard]] double counted_share(std::size_t group) const noexcept;
   [[nodiscard]] const CountingScope& scope() const noexcept { return scope_; }
   /// What is lost, in sentences; "" for nothing. `name_of` an event, by its place among the wanted.
@@ -51,7 +51,7 @@ class CountedEvents {
   int attach(const PerfTarget& target);
   void add_tasks();
   bool read_all() noexcept;
-  void tell_files() noexcept;
+  void report_files() noexcept;
 
   KernelTree& fs_;
   const Job* job_;
@@ -63,7 +63,7 @@ class CountedEvents {
   std::vector<std::vector<CounterGroup>> counters_;  // per group and target
   std::vector<ScaledSums> sums_;                     // per group
   std::unique_ptr<JobTasks> tasks_;
-  int files_told_ = 0;  // to fs_, which shares the limit of open files with us
+  int files_reported_ = 0;  // to fs_, which shares the limit of open files with us
   bool open_ = false;
   bool known_ = false;  // the last tick was read
   int ticks_left_out_ = 0;

@@ -12,6 +12,7 @@
 namespace reveal {
 
 /// A value that stands for less than this share of its time is missing: scaled, it would be a guess.
+/// https://man7.org/linux/man-pages/man2/perf_event_open.2.html (multiplexing: time_enabled, time_running)
 inline constexpr double kLeastCounted = 0.30;
 
 struct GroupReading {
@@ -51,13 +52,13 @@ class ScaledSums {
  public:
   explicit ScaledSums(std::size_t events) : totals_(events, 1), growth_(events) {}
 
-  /// After read() of the groups. New ones come at the end of the list, and have counted from zero.
+  /// Call it after read() of the groups. New groups come at the end of the list, and have counted from zero.
   void follow(std::span<const CounterGroup> groups) noexcept;
   /// The same step by step.
   void begin(std::size_t groups) noexcept;
   void add(std::size_t group, const GroupReading& now) noexcept;
   void end() noexcept;
-  /// Before the next follow(), when a group is taken out of the list.
+  /// Call it before the next follow(), when a group is taken out of the list.
   void forget(std::size_t group);
   [[nodiscard]] std::size_t events() const noexcept { return totals_.size(); }
   /// Everything was closed: what is counted next does not continue what was counted before.
@@ -65,7 +66,7 @@ class ScaledSums {
 
   /// kMissing after a tick in which some group counted for less than kLeastCounted of its time.
   [[nodiscard]] std::int64_t total(std::size_t event) const noexcept;
-  /// Of the least counted group since the last tick that has a value; -1: nothing was to be counted.
+  /// The share of the least counted group since the last tick that has a value; -1: nothing was to be counted.
   [[nodiscard]] double counted_share() const noexcept { return share_; }
 
  private:

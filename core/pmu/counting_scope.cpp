@@ -64,8 +64,9 @@ bool take_cgroup(const ProbeContext& context, CountingScope& scope) {
     scope.user_only = error == EACCES && try_out(scope.open, first, true) == 0;
     if (error != 0 && !scope.user_only) return false;
     if (scope.user_only) {
-      scope.note = "what the kernel does for the job is not counted (kernel.perf_event_paranoid = " +
-                   perf_event_paranoid(context.fs) + ')';
+      scope.note =
+          "kernel time of the job is not counted (kernel.perf_event_paranoid = " + perf_event_paranoid(context.fs) +
+          ')';
     }
   }
   add_cpus(context, scope);
@@ -79,7 +80,7 @@ bool take_cpus(const ProbeContext& context, CountingScope& scope) {
   scope.open = open_perf_event;
   if (try_out(scope.open, {.cpu = counted_cpus(context).front()}, false) != 0) return false;
   add_cpus(context, scope);
-  if (context.job != nullptr) scope.note = "everything on the job's cpus is counted, reveal and the system included";
+  if (context.job != nullptr) scope.note = "all activity on the job's cpus is counted, including reveal and the system";
   return true;
 }
 
@@ -97,13 +98,15 @@ void take_tasks(const ProbeContext& context, CountingScope& scope) {
   if (error != 0) throw Unavailable(why_not_counted(error, paranoid));
   if (context.job == nullptr) {
     throw Unavailable(
-        "without a job (--job) only whole cpus could be counted, and the kernel does not let this user (" +
+        "without a job (--job) only whole cpus could be counted, and the kernel does not allow this user to count them "
+        "(" +
         std::string("kernel.perf_event_paranoid = ") + paranoid + ')');
   }
-  scope.note = scope.user_only ? "the job's own processes are counted, without what the kernel does for them "
-                                 "(kernel.perf_event_paranoid = " +
-                                     paranoid + ')'
-                               : "the job's own processes are counted";
+  scope.note =
+      scope.user_only
+          ? "the job's own processes are counted, without their kernel time (kernel.perf_event_paranoid = " + paranoid +
+                ')'
+          : "the job's own processes are counted";
 }
 
 }  // namespace
@@ -124,8 +127,7 @@ std::string perf_event_paranoid(KernelTree& fs) {
 }
 
 CountingScope choose_counting_scope(const ProbeContext& context) {
-  if (!context.fs.live())
-    throw Unavailable("counters belong to a running kernel; this is a copy of another host's files");
+  if (!context.fs.live()) throw Unavailable("counters need a running kernel; this is a copy of another host's files");
   CountingScope scope;
   if (take_cgroup(context, scope) || take_cpus(context, scope)) return scope;
   take_tasks(context, scope);

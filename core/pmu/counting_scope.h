@@ -28,6 +28,7 @@ struct CountingScope {
 [[nodiscard]] std::chrono::nanoseconds counting_period(const Host& host);
 
 /// The text of kernel.perf_event_paranoid.
+/// https://docs.kernel.org/admin-guide/perf-security.html
 [[nodiscard]] std::string perf_event_paranoid(KernelTree& fs);
 
 /// So many more files may be opened here, for counters; RLIMIT_NOFILE's soft limit was raised before.

@@ -47,6 +47,7 @@ struct HardwareEvent {
   PmuSignal signal;
   /// Events of one group are counted at the same time. At most three of a group need a general counter: on a core with
   /// four of them, of which the kernel's watchdog may have one, a larger group would never run.
+  /// https://docs.kernel.org/admin-guide/lockup-watchdogs.html
   int group;
   bool fixed;               // has a counter of its own
   std::string_view libpfm;  // without the PMU; "": libpfm cannot encode it on x86

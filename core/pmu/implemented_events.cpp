@@ -8,8 +8,8 @@
 namespace reveal {
 namespace {
 
-/// Of these numbers the core has registers that say which it has (PMCEID), and the kernel lists them by name. What a
-/// core has beyond them its manual says.
+/// Events with these numbers are described by registers of the core (PMCEID), and the kernel lists those that it has by
+/// name. Events beyond them are only described in the manual of the core.
 bool is_common_event(std::uint64_t code) {
   return code < 0x40 || (code >= 0x4000 && code < 0x4040);
 }

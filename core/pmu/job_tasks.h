@@ -1,6 +1,7 @@
 // Counts a job without any privilege: attaches to each thread of every process that exists at the start, and the kernel
 // passes the counters on to the processes they begin. A process that begins between the listing and the attaching is
 // missed, with its children; nothing is counted twice.
+// https://man7.org/linux/man-pages/man2/perf_event_open.2.html (inherit)
 #pragma once
 
 #include <cstdint>

@@ -48,8 +48,8 @@ constexpr const char* kParanoid = "/proc/sys/kernel/perf_event_paranoid";
 /// Beyond it the site lets users count nothing, or, as Debian says, not even their own programs in the kernel.
 constexpr long kMostOpenParanoid = 2;
 
-/// Of a raw event of x86: event, umask, edge, invert, threshold, and the extensions of the first two. Not among them:
-/// "any thread", which counts the core's other thread, too, and what is the kernel's own to set.
+/// Bits that a raw event of x86 may set: event, umask, edge, invert, threshold, and the extensions of the first two.
+/// Not among them: "any thread", which also counts the core's other thread, and bits that the kernel sets itself.
 constexpr std::uint64_t kRawBits = 0xff0f'ff84'ffff;
 
 struct Question {

@@ -24,12 +24,12 @@ constexpr Reason kReasons[] = {
     {EINVAL, "the kernel refuses this event or this combination"},
     {EMFILE, "too many open files: RLIMIT_NOFILE does not allow a counter for each cpu"},
     {ENFILE, "the node has too many open files"},
-    {EBUSY, "somebody else has the counter to himself"},
+    {EBUSY, "another program has exclusive use of the counter"},
     {ENOSPC, "all counters of the processor are taken"},
     {EPERM, "perf_event_open is denied here (a seccomp filter of a container, or kernel.perf_event_paranoid)"},
     {ENOSYS, "perf_event_open is not there (a seccomp filter, or a kernel without CONFIG_PERF_EVENTS)"},
     {ESRCH, "the process has ended"},
-    {EPIPE, "who opens counters for the collector has ended"},
+    {EPIPE, "the process that opens counters for the collector has ended"},
 };
 
 }  // namespace
@@ -64,7 +64,7 @@ void start_group(int first_fd) noexcept {
 
 std::string why_not_counted(int error, const std::string& paranoid) {
   if (error == EACCES) {
-    return "the kernel does not let this user count (kernel.perf_event_paranoid = " +
+    return "the kernel does not allow this user to count (kernel.perf_event_paranoid = " +
            (paranoid.empty() ? "unknown" : paranoid) + ')';
   }
   for (const Reason& reason : kReasons) {

@@ -51,7 +51,8 @@ using OpenPerf = std::function<PerfOpened(const PerfRequest&)>;
 void start_group(int first_fd) noexcept;
 
 /// What one read of a group of `events` events returns: their number, the time enabled, the time running, the values.
-/// Of a task with children the kernel reads no groups: such a group is read one event at a time.
+/// The kernel reads no groups of a task with inherited counters: such a group is read one event at a time.
+/// https://man7.org/linux/man-pages/man2/perf_event_open.2.html
 [[nodiscard]] constexpr std::size_t group_words(std::size_t events) {
   return 3 + events;
 }

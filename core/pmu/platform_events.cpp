@@ -14,7 +14,8 @@ using enum Microarchitecture;
 constexpr MetricHelp kTraffic[] = {
     {"platform.memory_read", "Bytes that the memory controllers read."},
     {"platform.memory_written", "Bytes that the memory controllers wrote."},
-    {"platform.memory_traffic", "Bytes that the memory channels moved, where reads and writes are not told apart."},
+    {"platform.memory_traffic",
+     "Bytes that the memory channels moved, if reads and writes are not counted separately."},
 };
 constexpr MetricHelp kEnergy[] = {
     {"platform.energy_package", "Energy of the processor package."},
@@ -22,7 +23,7 @@ constexpr MetricHelp kEnergy[] = {
     {"platform.energy_memory", "Energy of its memory."},
 };
 constexpr MetricHelp kCycles[] = {
-    {"platform.aperf", "Cycles at the clock the cpu really had while it was not idle."},
+    {"platform.aperf", "Cycles at the actual clock while the cpu was not idle."},
     {"platform.mperf", "Cycles at the nominal clock while it was not idle."},
     {"platform.tsc", "Cycles at the nominal clock, idle or not."},
     {"platform.core_c6", "Time the cores were in C6, in cycles at the nominal clock."},
@@ -32,7 +33,7 @@ constexpr MetricHelp kInterruptions[] = {
     {"platform.smi", "System management interrupts: the firmware took the cpu away from the kernel."}};
 constexpr MetricHelp kCache[] = {
     {"platform.l3_accesses", "Requests to the L3."},
-    {"platform.l3_misses", "Requests that the L3 could not answer."},
+    {"platform.l3_misses", "Requests that missed the L3."},
 };
 constexpr FamilyTable kFamilies[] = {
     {"platform/memory_traffic", Kind::counter, Unit::bytes, Scope::device, Subsystem::memory, "Memory traffic",

@@ -9,7 +9,8 @@ namespace {
 
 constexpr std::int64_t kLookNs = 1'000'000'000;  // at the names of the job's processes
 
-// Of programs as they are installed; the kernel keeps 15 letters of a name.
+// Names of the installed programs; the kernel keeps 15 letters of a name.
+// https://man7.org/linux/man-pages/man5/proc_pid_comm.5.html
 constexpr std::string_view kProfilers[] = {
     "perf",           "likwid-perfctr", "likwid-perfscop",
     "likwid-mpirun",  "papi_avail",     "papi_command_li",
@@ -56,7 +57,7 @@ bool ProfilerWatch::step_back(std::int64_t now_ns, const Job* job, double counte
   if (starved_ < kStarvedTicks) return false;
   starved_ = 0;
   until_ns_ = now_ns + kPauseNs;
-  reason_ = "somebody else used the processor's counters: less than 30 % of the time was left";
+  reason_ = "other programs used the processor's counters: less than 30 % of the time was left";
   return true;
 }
 

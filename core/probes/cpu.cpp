@@ -10,7 +10,7 @@
 #include "core/sampler/probe.h"
 #include "hdf5schema/basics/text.h"
 
-namespace reveal {
+namespace reveal::probe::cpu {
 namespace {
 
 // In the order of the columns. The kernel counts guest time in user, too; left as it says.
@@ -18,18 +18,18 @@ constexpr MetricHelp kTimes[] = {
     {"cpu.user", "Running user code, guests included."},
     {"cpu.nice", "Running user code at lowered priority."},
     {"cpu.system", "Running the kernel for processes."},
-    {"cpu.idle", "Nothing to do."},
-    {"cpu.iowait", "Nothing to do while a task of this cpu waited for a disk."},
+    {"cpu.idle", "Idle."},
+    {"cpu.iowait", "Idle while a task of this cpu waited for a disk."},
     {"cpu.irq", "Serving interrupts."},
     {"cpu.softirq", "Serving deferred interrupt work."},
     {"cpu.steal", "Wanted to run, but the hypervisor ran something else."},
     {"cpu.guest", "Running a guest of this host."},
     {"cpu.guest_nice", "Running a guest at lowered priority."},
     {"cpu.<use>_spread", "On more than 64 cpus: standard deviation over them of each of the above."},
-    {"cpu.<use>_max", "On more than 64 cpus: of the cpu that had most of it."},
+    {"cpu.<use>_max", "On more than 64 cpus: value of the cpu with the highest value."},
 };
 constexpr std::size_t kColumns = std::size(kTimes) - 2;
-constexpr MetricHelp kPlaces[] = {{"cpu.<use>_max_cpu", "On more than 64 cpus: the one that had most of it."}};
+constexpr MetricHelp kPlaces[] = {{"cpu.<use>_max_cpu", "On more than 64 cpus: the cpu with the highest value."}};
 constexpr MetricHelp kActivity[] = {
     {"cpu.interrupts", "Interrupts served by all cpus."},
     {"cpu.context_switches", "Context switches of all cpus."},
@@ -156,4 +156,4 @@ const RegisteredProbe entry{{.name = "cpu",
                              .period_on = cpu_period}};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::probe::cpu

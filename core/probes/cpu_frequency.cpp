@@ -9,18 +9,18 @@
 #include "core/sampler/probe.h"
 #include "hdf5schema/basics/text.h"
 
-namespace reveal {
+namespace reveal::probe::cpu_frequency {
 namespace {
 
 constexpr MetricHelp kNow[] = {
     {"cpu.frequency", "Current clock as the cpufreq driver reports it; on more than 64 cpus their mean."},
     {"cpu.frequency_spread", "On more than 64 cpus: standard deviation over them."},
-    {"cpu.frequency_min", "On more than 64 cpus: of the slowest of them."},
-    {"cpu.frequency_max", "On more than 64 cpus: of the fastest of them."},
+    {"cpu.frequency_min", "On more than 64 cpus: clock of the slowest cpu."},
+    {"cpu.frequency_max", "On more than 64 cpus: clock of the fastest cpu."},
 };
 constexpr MetricHelp kNowPlaces[] = {
-    {"cpu.frequency_min_cpu", "On more than 64 cpus: the slowest of them."},
-    {"cpu.frequency_max_cpu", "On more than 64 cpus: the fastest of them."},
+    {"cpu.frequency_min_cpu", "On more than 64 cpus: the slowest cpu."},
+    {"cpu.frequency_max_cpu", "On more than 64 cpus: the fastest cpu."},
 };
 constexpr MetricHelp kLimits[] = {
     {"cpu.frequency_floor", "Lowest clock the governor may choose."},
@@ -28,7 +28,7 @@ constexpr MetricHelp kLimits[] = {
     {"cpu.frequency_<limit>_<summary>", "On more than 64 cpus: spread, min and max over them."},
 };
 constexpr MetricHelp kLimitPlaces[] = {
-    {"cpu.frequency_<limit>_<extreme>_cpu", "On more than 64 cpus: those with the lowest and the highest."}};
+    {"cpu.frequency_<limit>_<extreme>_cpu", "On more than 64 cpus: the cpus with the lowest and the highest value."}};
 
 constexpr FamilyTable kNowFamilies[] = {
     {"cpu/frequency", Kind::gauge, Unit::hertz, Scope::cpu, Subsystem::cpu, "Current cpu clock",
@@ -112,13 +112,14 @@ const RegisteredProbe now{{.name = "cpu_frequency",
                            .open = open_now,
                            .period_on = now_period,
                            .remedy = kRemedy}};
-const RegisteredProbe limits{{.name = "cpu_frequency_limits",
-                              .help = "Bounds of the clock of each cpu, which capping lowers",
-                              .period = 10s,
-                              .families = kLimitFamilies,
-                              .open = open_limits,
-                              .period_on = limits_period,
-                              .remedy = kRemedy}};
+const RegisteredProbe limits{
+    {.name = "cpu_frequency_limits",
+     .help = "Lowest and highest allowed clock of each cpu; power or thermal capping lowers them",
+     .period = 10s,
+     .families = kLimitFamilies,
+     .open = open_limits,
+     .period_on = limits_period,
+     .remedy = kRemedy}};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::probe::cpu_frequency

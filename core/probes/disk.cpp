@@ -5,7 +5,7 @@
 #include "core/sampler/instances.h"
 #include "hdf5schema/basics/text.h"
 
-namespace reveal {
+namespace reveal::probe::disk {
 namespace {
 
 constexpr std::int64_t kSector = 512;  // in this file, whatever the disk's own
@@ -18,7 +18,7 @@ constexpr MetricHelp kRequests[] = {
     {"disk.writes_merged", "Writes merged with a neighbour before they were issued."},
     {"disk.discards", "Discards completed."},
     {"disk.discards_merged", "Discards merged."},
-    {"disk.flushes", "Flushes completed (fsync reaches the disk as one)."},
+    {"disk.flushes", "Flushes completed (fsync sends one to the disk)."},
 };
 constexpr MetricHelp kBytes[] = {
     {"disk.read_bytes", "Bytes read."},
@@ -129,4 +129,4 @@ const RegisteredProbe entry{
     {.name = "disk", .help = "Requests, bytes, time and queue of each disk", .families = kFamilies, .open = open_disk}};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::probe::disk

@@ -6,13 +6,13 @@
 #include "core/sampler/probe.h"
 #include "hdf5schema/basics/text.h"
 
-namespace reveal {
+namespace reveal::probe::energy {
 namespace {
 
 constexpr std::string_view kFolder = "/sys/class/powercap";
 
 constexpr MetricHelp kMetrics[] = {
-    {"energy.<zone>", "Energy used: energy.package, energy.dram, energy.core, energy.psys; watts are its growth."}};
+    {"energy.<zone>", "Energy used: energy.package, energy.dram, energy.core, energy.psys; its rate is the power."}};
 constexpr FamilyTable kFamilies[] = {{"cpu/energy", Kind::counter, Unit::microjoules, Scope::device, Subsystem::cpu,
                                       "Energy of packages, cores and memory", "/sys/class/powercap/*rapl*/energy_uj",
                                       kMetrics}};
@@ -88,16 +88,14 @@ std::unique_ptr<Probe> open_energy(const ProbeContext& context) {
   return std::make_unique<EnergyProbe>(context);
 }
 
-const RegisteredProbe entry{
-    {.name = "energy",
-     .help = "Energy used by packages, cores and memory",
-     .period = 1s,
-     .families = kFamilies,
-     .open = open_energy,
-     .remedy =
-         "hardware only; admin: chmod a+r /sys/class/powercap/*/energy_uj, if its side channel (CVE-2020-8694) is "
-         "no concern here",
-     .privilege = "root, since Linux 5.10"}};
+const RegisteredProbe entry{{.name = "energy",
+                             .help = "Energy used by packages, cores and memory",
+                             .period = 1s,
+                             .families = kFamilies,
+                             .open = open_energy,
+                             .remedy = "hardware only; admin: chmod a+r /sys/class/powercap/*/energy_uj, if its side "
+                                       "channel (CVE-2020-8694) is acceptable here",
+                             .privilege = "root, since Linux 5.10"}};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::probe::energy

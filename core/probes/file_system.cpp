@@ -13,7 +13,7 @@
 #include "core/sampler/worker_process.h"
 #include "hdf5schema/basics/text.h"
 
-namespace reveal {
+namespace reveal::probe::file_system {
 namespace {
 
 constexpr std::array<std::string_view, 2> kFolders = {"/tmp", "/dev/shm"};
@@ -23,13 +23,13 @@ constexpr std::array<std::string_view, 12> kLocalTypes = {"ext2", "ext3", "ext4"
 constexpr std::size_t kMostMounts = 16;  // a job may go from one to the next
 
 constexpr MetricHelp kBytes[] = {
-    {"fs.total", "Size of the file system; as all of these, of the row before."},
+    {"fs.total", "Size of the file system; like all metrics of this probe, it was read in the previous row."},
     {"fs.free", "Free space."},
     {"fs.available", "Free space for ordinary users."},
 };
 constexpr MetricHelp kFiles[] = {
-    {"fs.files", "Files it can hold (inodes)."},
-    {"fs.files_free", "Files that can still be made."},
+    {"fs.files", "Maximum number of files (inodes)."},
+    {"fs.files_free", "Number of files that can still be created."},
 };
 constexpr MetricHelp kAnswers[] = {
     {"fs.not_answering", "1 while the file servers have not answered for longer than the period."}};
@@ -87,14 +87,13 @@ class FileSystemProbe final : public Probe {
   explicit FileSystemProbe(const ProbeContext& context)
       : context_(context), local_(context.fs, "statvfs/local", ask_file_systems) {
     if (!context.fs.live() && !context.fs.recorded()) {
-      throw Unavailable("a copied tree does not say how full its file systems are");
+      throw Unavailable("a copied tree has no data about its file systems");
     }
     follow_job();
     if (points_[0].empty() && points_[1].empty() && !context.fs.recorded()) {
       throw Unavailable("the mounts of this host cannot be read");
     }
-    if (local_.state() == WorkerProcess::State::lost)
-      throw Unavailable("no child process could be started to ask for it");
+    if (local_.state() == WorkerProcess::State::lost) throw Unavailable("no child process could be started to read it");
     for (std::size_t i = 0; i < families_.size(); ++i) families_[i] = &context.family(kFamilies[i]);
   }
 
@@ -194,7 +193,7 @@ std::unique_ptr<Probe> open_file_system(const ProbeContext& context) {
 }
 
 const RegisteredProbe entry{{.name = "file_system",
-                             .help = "How full the job's file systems are, and whether file servers answer",
+                             .help = "Free space of the job's file systems, and whether file servers answer",
                              .period = 10s,
                              .may_block = true,
                              .families = kFamilies,
@@ -202,4 +201,4 @@ const RegisteredProbe entry{{.name = "file_system",
                              .remedy = "mount /proc with the mounts of the job's file systems"}};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::probe::file_system

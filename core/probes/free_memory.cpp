@@ -10,7 +10,7 @@
 #include "core/sampler/probe.h"
 #include "hdf5schema/basics/text.h"
 
-namespace reveal {
+namespace reveal::probe::free_memory {
 namespace {
 
 constexpr MetricHelp kBlocks[] = {
@@ -18,12 +18,12 @@ constexpr MetricHelp kBlocks[] = {
 };
 constexpr MetricHelp kPages[] = {
     {"zone.free", "Free pages of a zone."},
-    {"zone.low", "Free pages from which on the kernel reclaims in the background."},
-    {"zone.min", "Free pages from which on allocations reclaim themselves."},
-    {"zone.high", "Free pages at which the background is done."},
-    {"zone.boost", "Added to the watermarks while memory is cut up."},
+    {"zone.low", "Free pages below which the kernel reclaims in the background."},
+    {"zone.min", "Free pages below which allocations reclaim memory themselves."},
+    {"zone.high", "Free pages at which background reclaim stops."},
+    {"zone.boost", "Pages added to the watermarks while memory is fragmented."},
     {"zone.zone_write_pending", "Pages of the zone that wait to be written or are being written."},
-    {"zone.<key>", "What else a zone counts, without nr_: zone_inactive_anon, mlock, free_cma."},
+    {"zone.<key>", "Other counters of a zone, without nr_: zone_inactive_anon, mlock, free_cma."},
 };
 constexpr FamilyTable kBlockFamilies[] = {{"memory/free_blocks", Kind::gauge, Unit::count, Scope::numa,
                                            Subsystem::memory, "Free blocks of memory by size", "/proc/buddyinfo",
@@ -150,12 +150,12 @@ class ZonesProbe final : public Probe {
 
 std::unique_ptr<Probe> open_free_blocks(const ProbeContext& context) {
   return std::make_unique<FreeBlocksProbe>(
-      context, context.fs.require("/proc/buddyinfo", "how free memory is cut up cannot be seen"));
+      context, context.fs.require("/proc/buddyinfo", "the fragmentation of free memory cannot be read"));
 }
 
 std::unique_ptr<Probe> open_zones(const ProbeContext& context) {
   return std::make_unique<ZonesProbe>(
-      context, context.fs.require("/proc/zoneinfo", "the watermarks of free memory cannot be seen"));
+      context, context.fs.require("/proc/zoneinfo", "the watermarks of free memory cannot be read"));
 }
 
 /// Every zone has a few lines for each cpu, and the text says much else.
@@ -165,7 +165,7 @@ std::chrono::nanoseconds period_on(const Host& host) {
 }
 
 const RegisteredProbe blocks{{.name = "free_blocks",
-                              .help = "Free memory by the size of its blocks: whether huge pages can be had",
+                              .help = "Free memory by block size: shows whether huge pages can be allocated",
                               .families = kBlockFamilies,
                               .open = open_free_blocks}};
 const RegisteredProbe zones{{.name = "zones",
@@ -175,4 +175,4 @@ const RegisteredProbe zones{{.name = "zones",
                              .period_on = period_on}};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::probe::free_memory

@@ -14,7 +14,7 @@
 #include "core/sampler/asked_child.h"
 #include "hdf5schema/basics/text.h"
 
-namespace reveal {
+namespace reveal::probe::gpu {
 namespace {
 
 constexpr std::int64_t kSlowPeriod = 10'000'000'000;
@@ -24,11 +24,12 @@ constexpr std::chrono::milliseconds kForTheStart{1500};
 constexpr std::chrono::milliseconds kForTheEnd{500};
 
 constexpr MetricHelp kUtilization[] = {
-    {"gpu.utilization", "Part of the time in which a kernel ran on the GPU; as all of these, of the second before."},
+    {"gpu.utilization",
+     "Part of the time in which a kernel ran on the GPU; like all metrics of this probe, of the previous second."},
     {"gpu.memory_utilization", "Part of the time in which its memory was read or written."},
 };
 constexpr MetricHelp kMemory[] = {
-    {"gpu.memory_used", "Memory of the GPU in use, what the driver keeps for itself included."},
+    {"gpu.memory_used", "Memory of the GPU in use, including the driver's own."},
     {"gpu.memory_free", "Free memory of the GPU."},
 };
 constexpr MetricHelp kPower[] = {{"gpu.power", "Power of the GPU and its memory."}};
@@ -39,17 +40,17 @@ constexpr MetricHelp kClocks[] = {
 };
 constexpr MetricHelp kReasons[] = {
     {"gpu.reason_idle", "1 while the clocks are low because nothing runs."},
-    {"gpu.reason_application_clocks", "1 while a setting of the clocks (nvidia-smi -ac, -lgc) holds them."},
-    {"gpu.reason_power_cap", "1 while the power limit holds the clocks down."},
+    {"gpu.reason_application_clocks", "1 while a setting (nvidia-smi -ac, -lgc) fixes the clocks."},
+    {"gpu.reason_power_cap", "1 while the power limit lowers the clocks."},
     {"gpu.reason_hw_slowdown", "1 while the hardware halves the clocks or more: heat, power brake or power supply."},
     {"gpu.reason_sync_boost", "1 while the clocks follow those of another GPU of a group."},
     {"gpu.reason_sw_thermal", "1 while the driver lowers the clocks for the temperature."},
     {"gpu.reason_hw_thermal", "1 while the hardware slows down for the temperature."},
-    {"gpu.reason_power_brake", "1 while the board's power brake is pulled from outside."},
+    {"gpu.reason_power_brake", "1 while an external signal activates the board's power brake."},
 };
 constexpr MetricHelp kViolations[] = {
-    {"gpu.power_violation", "Time in which the power limit held the clocks down."},
-    {"gpu.thermal_violation", "Time in which the temperature held the clocks down."},
+    {"gpu.power_violation", "Time in which the power limit lowered the clocks."},
+    {"gpu.thermal_violation", "Time in which the temperature lowered the clocks."},
 };
 constexpr MetricHelp kTraffic[] = {
     {"pcie.tx_bytes", "Bytes the GPU sent over PCI Express."},
@@ -68,7 +69,7 @@ constexpr MetricHelp kErrors[] = {
     {"gpu.ecc_uncorrected", "Memory errors not corrected since the driver was loaded."},
     {"pcie.replays", "Packets the GPU's PCI Express link repeated."},
     {"nvlink.replays", "Packets an NVLink repeated (instance \"gpu0/link3\")."},
-    {"nvlink.recoveries", "Times an NVLink was trained again."},
+    {"nvlink.recoveries", "Number of retrainings of an NVLink."},
     {"nvlink.crc_errors", "Checksum errors of an NVLink."},
 };
 constexpr MetricHelp kStates[] = {
@@ -79,9 +80,9 @@ constexpr MetricHelp kStates[] = {
     {"gpu.remap_pending", "1 while a row waits to be replaced until the GPU is reset."},
     {"gpu.remap_failed", "1 once a row could not be replaced."},
     {"pcie.generation", "Generation of the PCI Express link; an idle GPU lowers it."},
-    {"pcie.generation_most", "Highest generation that the GPU and its slot can do."},
+    {"pcie.generation_most", "Highest generation that the GPU and its slot support."},
     {"pcie.width", "Lanes of the PCI Express link."},
-    {"pcie.width_most", "Most lanes that the GPU and its slot can do."},
+    {"pcie.width_most", "Most lanes that the GPU and its slot support."},
     {"nvlink.active", "1 while an NVLink is up."},
 };
 constexpr MetricHelp kEngines[] = {
@@ -100,10 +101,10 @@ constexpr FamilyTable kFamilies[] = {
     {"gpu/power", Kind::gauge, Unit::watts, Scope::device, Subsystem::gpu, "Power of GPUs", kSource, kPower},
     {"gpu/energy", Kind::counter, Unit::microjoules, Scope::device, Subsystem::gpu, "Energy of GPUs", kSource, kEnergy},
     {"gpu/clocks", Kind::gauge, Unit::hertz, Scope::device, Subsystem::gpu, "Clocks of GPUs", kSource, kClocks},
-    {"gpu/reasons", Kind::state, Unit::count, Scope::device, Subsystem::gpu, "Why clocks of GPUs are not higher",
+    {"gpu/reasons", Kind::state, Unit::count, Scope::device, Subsystem::gpu, "Reasons that limit the clocks of GPUs",
      kSource, kReasons},
-    {"gpu/violations", Kind::counter, Unit::nanoseconds, Scope::device, Subsystem::gpu, "Time GPUs were held back",
-     kSource, kViolations},
+    {"gpu/violations", Kind::counter, Unit::nanoseconds, Scope::device, Subsystem::gpu,
+     "Time in which GPUs were slowed down", kSource, kViolations},
     {"gpu/traffic", Kind::counter, Unit::bytes, Scope::device, Subsystem::gpu, "Traffic of GPUs", kSource, kTraffic},
     {"gpu/xids", Kind::event, Unit::count, Scope::device, Subsystem::gpu, "Critical errors of GPUs", kSource, kXids},
     {"gpu/temperatures", Kind::gauge, Unit::celsius, Scope::device, Subsystem::gpu, "Temperatures of GPUs", kSource,
@@ -181,10 +182,10 @@ class GpuProbe final : public Probe {
     if (!opened_ && text.empty()) text = "the NVIDIA library has not answered yet";
     if (opened_ && text.empty() && job_gpus_.indices.empty()) {
       text = job_gpus_.allocated_by.empty()
-                 ? "none was measured: neither Slurm nor the devices cgroup says that a GPU of this node is the job's"
+                 ? "none was measured: neither Slurm nor the devices cgroup assigns a GPU of this node to the job"
                  : "none was measured: " + job_gpus_.allocated_by + " names no GPU of this node";
     }
-    if (asleep_ > 0) text += (text.empty() ? "" : "; ") + std::to_string(asleep_) + " GPUs sleep and are left alone";
+    if (asleep_ > 0) text += (text.empty() ? "" : "; ") + std::to_string(asleep_) + " GPUs sleep and were not woken";
     return text;
   }
 
@@ -223,7 +224,7 @@ class GpuProbe final : public Probe {
 
   void take_opening(std::string_view answer) {
     if (answer.empty()) return;
-    std::set<int> told;
+    std::set<int> seen;
     std::string_view line;
     while (next_line(answer, line)) {
       const std::string_view what = cut_word(line);
@@ -232,7 +233,7 @@ class GpuProbe final : public Probe {
       if (what == "count") {
         count_ = static_cast<int>(std::clamp<std::int64_t>(parse_int(cut_word(line)).value_or(0), 0, kMostIndex));
       }
-      if (what == "fact") take_fact(line, told);
+      if (what == "fact") take_fact(line, seen);
     }
     opened_ = count_ > 0 || !gpus_.empty();
     follow_job();
@@ -261,14 +262,14 @@ class GpuProbe final : public Probe {
     if (child_.ask("end")) static_cast<void>(child_.answer_within(kForTheEnd));
   }
 
-  void take_fact(std::string_view line, std::set<int>& told) {
+  void take_fact(std::string_view line, std::set<int>& seen) {
     const auto index = parse_int(cut_word(line));
     const std::string_view key = cut_word(line);
     if (!index || *index < 0 || *index > kMostIndex || line.size() < 2) return;
     const std::string value(line.substr(1));
     GpuState& gpu = gpus_[static_cast<int>(*index)];
     gpu.identity.index = static_cast<int>(*index);
-    if (told.insert(gpu.identity.index).second) gpu.facts.clear();
+    if (seen.insert(gpu.identity.index).second) gpu.facts.clear();
     if (key == "uuid") gpu.identity.uuid = value;
     if (key == "minor") gpu.identity.minor = static_cast<int>(parse_int(value).value_or(-1));
     gpu.facts.emplace_back(key, value);
@@ -427,7 +428,7 @@ class GpuProbe final : public Probe {
       return;
     }
     found->second.lost = true;
-    gap_ += (gap_.empty() ? "" : "; ") + name + " was lost while the job ran: nothing is known of it from then on";
+    gap_ += (gap_.empty() ? "" : "; ") + name + " was lost while the job ran: there is no data of it after that";
     const bool reset = parse_int(cut_word(line)) == nvml::kResetRequired;
     context_.sink.event(name, "gpu_lost", reset ? "it needs a reset" : "it has fallen off the bus");
   }
@@ -457,7 +458,7 @@ class GpuProbe final : public Probe {
 
   void lose(const std::string& why) {
     opened_ = false;
-    gap_ = why + ": nothing of the GPUs is known from then on";
+    gap_ = why + ": there is no data of the GPUs after that";
   }
 
   void break_off(const std::exception& error) noexcept {
@@ -493,15 +494,16 @@ class GpuProbe final : public Probe {
 };
 
 std::unique_ptr<Probe> open_gpu(const ProbeContext& context) {
-  if (!context.fs.live() && !context.fs.recorded()) throw Unavailable("a copied tree does not bring its GPUs along");
+  if (!context.fs.live() && !context.fs.recorded()) throw Unavailable("a copied tree has no GPUs");
   const GpusInProc found = gpus_in_proc(context.fs);
-  if (found.asleep > 0 && found.awake.empty()) throw Unavailable("its GPUs sleep: a question would wake them");
+  if (found.asleep > 0 && found.awake.empty()) throw Unavailable("its GPUs sleep: a query would wake them");
   return std::make_unique<GpuProbe>(context);
 }
 
 const RegisteredProbe entry{
     {.name = "gpu",
-     .help = "NVIDIA GPUs of the job: use, memory, power, clocks, traffic each second; errors and links every 10 s",
+     .help =
+         "NVIDIA GPUs of the job: utilisation, memory, power, clocks, traffic each second; errors and links every 10 s",
      .period = 1s,
      .may_block = true,
      .families = kFamilies,
@@ -509,4 +511,4 @@ const RegisteredProbe entry{
      .remedy = "needs an NVIDIA GPU and its driver; a library in another place: library in [gpu] of reveal.conf"}};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::probe::gpu

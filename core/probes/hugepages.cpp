@@ -7,17 +7,17 @@
 #include "core/sampler/probe.h"
 #include "hdf5schema/basics/text.h"
 
-namespace reveal {
+namespace reveal::probe::hugepages {
 namespace {
 
 constexpr std::string_view kHost = "/sys/kernel/mm/hugepages";
 constexpr std::string_view kNodes = "/sys/devices/system/node";
 
 constexpr MetricHelp kMetrics[] = {
-    {"hugepages.total", "Memory set aside as huge pages of this size."},
-    {"hugepages.free", "Of it, not used by anybody."},
-    {"hugepages.reserved", "Of the free, promised to somebody."},
-    {"hugepages.surplus", "Beyond what was set aside, taken when needed."},
+    {"hugepages.total", "Memory reserved as huge pages of this size."},
+    {"hugepages.free", "Unused part of it."},
+    {"hugepages.reserved", "Part of the free huge pages that is already reserved by a program."},
+    {"hugepages.surplus", "Huge pages allocated on demand beyond the reserved ones."},
 };
 constexpr std::array<std::string_view, 4> kFiles = {"nr_hugepages", "free_hugepages", "resv_hugepages",
                                                     "surplus_hugepages"};
@@ -83,11 +83,11 @@ std::unique_ptr<Probe> open_hugepages(const ProbeContext& context) {
 }
 
 const RegisteredProbe entry{{.name = "hugepages",
-                             .help = "Huge pages of every size: set aside, free, reserved, surplus",
+                             .help = "Huge pages of every size: total, free, reserved, surplus",
                              .period = 5s,
                              .families = kFamilies,
                              .open = open_hugepages,
                              .remedy = "a kernel built with CONFIG_HUGETLBFS"}};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::probe::hugepages

@@ -11,7 +11,7 @@
 #include "core/sampler/asked_child.h"
 #include "hdf5schema/basics/text.h"
 
-namespace reveal {
+namespace reveal::probe::infiniband {
 namespace {
 
 constexpr std::string_view kFolder = "/sys/class/infiniband";
@@ -20,7 +20,8 @@ constexpr int kMostKept = 768;                          // files; the usual limi
 constexpr std::chrono::nanoseconds kErrorPeriod = 10s;  // each of them is a command of its own
 
 constexpr MetricHelp kBytes[] = {
-    {"ib.rcv_bytes", "Bytes the port received, of everybody on the node; as all of these, of the row before."},
+    {"ib.rcv_bytes",
+     "Bytes the port received for the whole node; like all metrics of this probe, of the previous row."},
     {"ib.xmit_bytes", "Bytes the port sent."},
 };
 constexpr MetricHelp kPackets[] = {
@@ -28,25 +29,27 @@ constexpr MetricHelp kPackets[] = {
     {"ib.xmit_packets", "Packets the port sent."},
 };
 constexpr MetricHelp kWaiting[] = {
-    {"ib.xmit_wait", "Ticks in which the port had data but could not send; how long a tick is, only its maker knows."}};
+    {"ib.xmit_wait", "Ticks in which the port had data but could not send; the vendor defines the length of a tick."}};
 constexpr MetricHelp kErrors[] = {
     {"ib.link_downed", "Times the link went down."},
     {"ib.link_error_recovery", "Times the link recovered from an error by training again."},
     {"ib.symbol_error", "Errors of the physical link."},
     {"ib.rcv_errors", "Packets received with an error."},
-    {"ib.rcv_remote_physical_errors", "Packets received that were marked bad further up: by another link's fault."},
+    {"ib.rcv_remote_physical_errors",
+     "Packets received that were already marked bad, because of a fault of another link."},
     {"ib.rcv_switch_relay_errors", "Packets received that could not be forwarded."},
-    {"ib.rcv_constraint_errors", "Packets received and refused, such as for their partition."},
+    {"ib.rcv_constraint_errors", "Packets received and refused, for example because of their partition."},
     {"ib.xmit_discards", "Packets dropped before sending: the port was down, or they waited too long."},
     {"ib.xmit_constraint_errors", "Packets refused before sending."},
     {"ib.local_link_integrity_errors", "Bursts of physical errors beyond the port's limit."},
-    {"ib.excessive_buffer_overrun_errors", "Times the receive buffers overran again and again."},
-    {"ib.vl15_dropped", "Management packets dropped for want of a buffer."},
+    {"ib.excessive_buffer_overrun_errors", "Number of repeated overruns of the receive buffers."},
+    {"ib.vl15_dropped", "Management packets dropped for lack of a buffer."},
 };
 constexpr MetricHelp kTransport[] = {
-    {"rdma.<counter>", "As the driver names them: rdma.packet_seq_err, rdma.out_of_sequence, rdma.np_cnp_sent, ..."}};
+    {"rdma.<counter>",
+     "Counters with the driver's names: rdma.packet_seq_err, rdma.out_of_sequence, rdma.np_cnp_sent, ..."}};
 constexpr MetricHelp kTransportBytes[] = {
-    {"rdma.<counter>", "Bytes, where the driver counts them: rdma.tx_bytes, rdma.rx_bytes, ..."}};
+    {"rdma.<counter>", "Bytes, if the driver counts them: rdma.tx_bytes, rdma.rx_bytes, ..."}};
 
 enum FamilyNumber : std::size_t { bytes, packets, waiting, errors, transport, transport_bytes };
 constexpr FamilyTable kFamilies[] = {
@@ -257,7 +260,7 @@ class InfinibandProbe final : public Probe {
   [[nodiscard]] std::string caveat() const override {
     if (hangs_) return "an adapter does not answer";
     if (saturated_.empty()) return "";
-    return saturated_ + " has reached the highest number of its field and counts no more (reset: perfquery -R)";
+    return saturated_ + " has reached its maximum value and no longer counts (reset: perfquery -R)";
   }
 
  private:
@@ -365,4 +368,4 @@ const RegisteredProbe entry{{.name = "infiniband",
                                  "rdma system set netns shared"}};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::probe::infiniband

@@ -10,7 +10,7 @@
 #include "core/sampler/probe.h"
 #include "hdf5schema/basics/text.h"
 
-namespace reveal {
+namespace reveal::probe::interrupts {
 namespace {
 
 // Walking all interrupt numbers costs the kernel milliseconds on large hosts.
@@ -18,23 +18,23 @@ constexpr std::size_t kManyCpus = 16;
 constexpr auto kCostPerCpu = std::chrono::microseconds(30);  // of /proc/interrupts: 1 to 4 ms on 96 cores
 constexpr auto kSoftirqCostPerCpu = std::chrono::microseconds(1);
 
-// Of large hosts, where every disk and network card has a queue per cpu.
+// A limit for large hosts, where every disk and network card has a queue per cpu.
 constexpr std::size_t kMostSources = 256;
 constexpr std::string_view kPool = "irq.others";
 
 constexpr MetricHelp kInterrupts[] = {
     {"irq.<name>", "Interrupts of this source served by this cpu (irq.41, irq.LOC)."},
     {"irq.<name>_spread", "On more than 64 cpus: standard deviation over them."},
-    {"irq.<name>_max", "On more than 64 cpus: of the busiest of them."},
-    {"irq.others", "On more than 64 cpus: of all but the 256 sources that had fired most."},
+    {"irq.<name>_max", "On more than 64 cpus: value of the busiest cpu."},
+    {"irq.others", "On more than 64 cpus: sum of all sources except the 256 most frequent ones."},
 };
-constexpr MetricHelp kInterruptPlaces[] = {{"irq.<name>_max_cpu", "On more than 64 cpus: the busiest of them."}};
+constexpr MetricHelp kInterruptPlaces[] = {{"irq.<name>_max_cpu", "On more than 64 cpus: the busiest cpu."}};
 constexpr MetricHelp kSoftirqs[] = {
     {"softirq.<name>", "Soft interrupts run by this cpu (softirq.NET_RX)."},
     {"softirq.<name>_spread", "On more than 64 cpus: standard deviation over them."},
-    {"softirq.<name>_max", "On more than 64 cpus: of the busiest of them."},
+    {"softirq.<name>_max", "On more than 64 cpus: value of the busiest cpu."},
 };
-constexpr MetricHelp kSoftirqPlaces[] = {{"softirq.<name>_max_cpu", "On more than 64 cpus: the busiest of them."}};
+constexpr MetricHelp kSoftirqPlaces[] = {{"softirq.<name>_max_cpu", "On more than 64 cpus: the busiest cpu."}};
 
 constexpr FamilyTable kInterruptFamilies[] = {
     {"interrupts/per_cpu", Kind::counter, Unit::count, Scope::cpu, Subsystem::cpu, "Interrupts by source and cpu",
@@ -171,4 +171,4 @@ const RegisteredProbe softirqs{{.name = "softirqs",
                                 .period_on = softirqs_period}};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::probe::interrupts

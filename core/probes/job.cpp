@@ -10,7 +10,7 @@
 #include "core/sampler/probe.h"
 #include "hdf5schema/basics/text.h"
 
-namespace reveal {
+namespace reveal::probe::job {
 namespace {
 
 constexpr std::size_t kMostMasks = 256;  // processes whose mask is read per second
@@ -24,14 +24,15 @@ constexpr MetricHelp kProcesses[] = {
     {"job.threads", "Their threads."},
     {"job.blocked", "Processes whose main thread waits for a disk (state D)."},
     {"job.running", "Processes whose main thread runs or is ready (state R)."},
-    {"job.stopped", "Processes that a signal or a debugger holds (states T and t)."},
+    {"job.stopped", "Processes stopped by a signal or a debugger (states T and t)."},
 };
 constexpr MetricHelp kCpus[] = {
     {"job.cpus_allowed", "Cpus at least one process of the job may run on."},
-    {"job.cpus_owned", "Cpus of the job's cpuset; without one, of the node."},
+    {"job.cpus_owned", "Cpus of the job's cpuset; without a cpuset, cpus of the node."},
 };
 constexpr MetricHelp kAllowed[] = {
-    {"job.cpu_allowed", "1 if a process of the job may run on this cpu; missing where it may on some of many."}};
+    {"job.cpu_allowed",
+     "1 if a process of the job may run on this cpu; missing if the job may run on only some of many cpus."}};
 
 constexpr FamilyTable kJobFamilies[] = {
     {"job/cpu", Kind::counter, Unit::nanoseconds, Scope::job, Subsystem::process, "CPU time and waiting of the job",
@@ -203,11 +204,11 @@ const RegisteredProbe job{{.name = "job",
                            .open = open_job,
                            .remedy = "run the command under reveal-run or srun --reveal"}};
 const RegisteredProbe cpus{{.name = "job_cpus",
-                            .help = "The cpus the job owns and those its processes may use",
+                            .help = "The cpus that the job owns, and those that its processes may use",
                             .period = 1s,
                             .families = kCpuFamilies,
                             .open = open_job_cpus,
                             .remedy = "run the command under reveal-run or srun --reveal"}};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::probe::job

@@ -7,12 +7,12 @@
 #include "core/sampler/probe.h"
 #include "hdf5schema/basics/text.h"
 
-namespace reveal {
+namespace reveal::probe::job_cgroup {
 namespace {
 
 constexpr MetricHelp kTimes[] = {
     {"cgroup.cpu_usage", "CPU time charged to the job."},
-    {"cgroup.cpu_throttled_time", "Time the job was held back by its CPU quota."},
+    {"cgroup.cpu_throttled_time", "Time the job was throttled by its CPU quota."},
     {"cgroup.cpu_some", "At least one task of the job waited for a cpu."},
     {"cgroup.cpu_full", "All tasks of the job waited for a cpu."},
     {"cgroup.io_some", "At least one task of the job waited for io."},
@@ -200,11 +200,11 @@ std::unique_ptr<Probe> open_cgroup(const ProbeContext& context) {
 }
 
 const RegisteredProbe entry{{.name = "job_cgroup",
-                             .help = "CPU, memory and io the kernel charges to the job's control group",
+                             .help = "CPU, memory and io that the kernel charges to the job's control group",
                              .families = kFamilies,
                              .open = open_cgroup,
                              .remedy = "run the command under reveal-run or srun --reveal; on your own machine: "
                                        "systemd-run --user --scope reveal-run -- COMMAND"}};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::probe::job_cgroup

@@ -11,7 +11,7 @@
 #include "core/sampler/probe.h"
 #include "hdf5schema/basics/text.h"
 
-namespace reveal {
+namespace reveal::probe::job_groups {
 namespace {
 
 constexpr std::size_t kMostGroups = 16;
@@ -19,24 +19,26 @@ constexpr std::int64_t kNoLimit = std::int64_t{1} << 60;  // version 1 says "non
 
 constexpr MetricHelp kMemory[] = {
     {"group.memory", "Memory charged to the group, page cache included."},
-    {"group.memory_limit", "Beyond it somebody of the group is killed; missing without a limit."},
-    {"group.memory_soft_limit", "Beyond it the group is slowed down; missing without a limit."},
+    {"group.memory_limit",
+     "Memory limit of the group, above which the kernel kills one of its processes; missing without a limit."},
+    {"group.memory_soft_limit", "Soft limit, above which the kernel slows the group down; missing without a limit."},
     {"group.memory_peak", "Most memory charged so far."},
     {"group.swap", "Swap charged to the group."},
-    {"group.swap_limit", "Most swap it may have; missing without a limit."},
+    {"group.swap_limit", "Swap limit of the group; missing without a limit."},
 };
 constexpr MetricHelp kEvents[] = {
-    {"group.memory_soft_limit_hits", "Times it was slowed down for its soft limit."},
-    {"group.memory_limit_hits", "Times an allocation ran into the limit."},
-    {"group.out_of_memory", "Times nothing could be reclaimed at the limit."},
-    {"group.killed_for_memory", "Processes killed for it."},
-    {"group.tasks_limit_hits", "Times a process or thread could not be made for the limit."},
+    {"group.memory_soft_limit_hits", "Number of times the group was slowed down because of its soft limit."},
+    {"group.memory_limit_hits", "Number of allocations that reached the limit."},
+    {"group.out_of_memory", "Number of times no memory could be reclaimed at the limit."},
+    {"group.killed_for_memory", "Processes killed because of the limit."},
+    {"group.tasks_limit_hits", "Number of times the limit prevented a new process or thread."},
 };
 constexpr MetricHelp kTasks[] = {
     {"group.tasks", "Processes and threads of the group."},
-    {"group.tasks_limit", "Most of them it may have; missing without a limit."},
+    {"group.tasks_limit", "Limit of processes and threads; missing without a limit."},
 };
-constexpr MetricHelp kCpu[] = {{"group.cpu_quota", "CPU time the group may use in a second; missing without a limit."}};
+constexpr MetricHelp kCpu[] = {
+    {"group.cpu_quota", "CPU time that the group may use per second; missing without a limit."}};
 
 constexpr FamilyTable kFamilies[] = {
     {"job/group_memory", Kind::gauge, Unit::bytes, Scope::cgroup, Subsystem::memory,
@@ -125,7 +127,7 @@ class JobGroupsProbe final : public Probe {
     own_ = cgroups_of(context.fs, *context.job);
     add_group("");
     follow_groups();
-    if (values_.empty()) throw Unavailable("the control group the job runs in has no limits to read");
+    if (values_.empty()) throw Unavailable("the job's control group has no limits");
     for (std::size_t i = 0; i < families_.size(); ++i) families_[i] = &context.family(kFamilies[i]);
   }
 
@@ -211,7 +213,7 @@ std::unique_ptr<Probe> open_job_groups(const ProbeContext& context) {
 
 const RegisteredProbe entry{
     {.name = "job_groups",
-     .help = "Memory, task and cpu limits of the job's control groups, and how often it ran into them",
+     .help = "Memory, task and cpu limits of the job's control groups, and how often they were reached",
      .period = 1s,
      .families = kFamilies,
      .open = open_job_groups,
@@ -219,4 +221,4 @@ const RegisteredProbe entry{
                "reveal-run -- COMMAND"}};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::probe::job_groups

@@ -11,35 +11,35 @@
 #include "core/sampler/probe.h"
 #include "hdf5schema/basics/text.h"
 
-namespace reveal {
+namespace reveal::probe::job_memory {
 namespace {
 
 constexpr MetricHelp kMemory[] = {
-    {"cgroup.memory_anon", "Memory of the job without a file."},
+    {"cgroup.memory_anon", "Memory of the job that is not backed by a file."},
     {"cgroup.memory_file", "Page cache charged to the job."},
     {"cgroup.memory_dirty", "Page cache of the job waiting to be written."},
     {"cgroup.memory_writeback", "Page cache of the job being written."},
-    {"memory_stat.<key>", "Every other line that is an amount, as version 2 calls it."},
+    {"memory_stat.<key>", "Every other line with an amount, with its name of cgroup version 2."},
 };
 constexpr MetricHelp kEvents[] = {
     {"cgroup.page_faults", "Page faults of the job."},
-    {"cgroup.major_page_faults", "Page faults of the job that had to read."},
+    {"cgroup.major_page_faults", "Page faults of the job that needed a read from storage."},
     {"memory_stat.workingset_refault_file", "Page cache of the job that was dropped and soon read again."},
-    {"memory_stat.pgscan", "Pages looked at to free some."},
-    {"memory_stat.<key>", "Every other line that counts."},
+    {"memory_stat.pgscan", "Pages scanned by reclaim."},
+    {"memory_stat.<key>", "Every other line with a counter."},
 };
 constexpr MetricHelp kPlaces[] = {
-    {"memory_numa.anon", "Memory of the job without a file on a NUMA node."},
+    {"memory_numa.anon", "Memory of the job on a NUMA node that is not backed by a file."},
     {"memory_numa.file", "Page cache charged to the job on a NUMA node."},
-    {"memory_numa.<key>", "Every other line of memory.numa_stat that is an amount."},
+    {"memory_numa.<key>", "Every other line of memory.numa_stat with an amount."},
 };
 constexpr FamilyTable kFamilies[] = {
     {"job/memory", Kind::gauge, Unit::bytes, Scope::cgroup, Subsystem::memory, "What the job's memory is made of",
      "memory.stat", kMemory},
-    {"job/memory_events", Kind::counter, Unit::count, Scope::cgroup, Subsystem::memory,
-     "What was done for the job's memory", "memory.stat", kEvents},
-    {"job/memory_numa", Kind::gauge, Unit::bytes, Scope::numa, Subsystem::memory,
-     "On which NUMA nodes the job's memory lies", "memory.numa_stat", kPlaces},
+    {"job/memory_events", Kind::counter, Unit::count, Scope::cgroup, Subsystem::memory, "Events of the job's memory",
+     "memory.stat", kEvents},
+    {"job/memory_numa", Kind::gauge, Unit::bytes, Scope::numa, Subsystem::memory, "Memory of the job by NUMA node",
+     "memory.numa_stat", kPlaces},
 };
 
 // What has a name of its own, and what version 1 calls otherwise.
@@ -198,11 +198,11 @@ std::unique_ptr<Probe> open_job_memory(const ProbeContext& context) {
 }
 
 const RegisteredProbe entry{{.name = "job_memory",
-                             .help = "What the memory of the job's control group is made of, reclaim and refaults",
+                             .help = "Memory of the job's control group by use, reclaim and refaults",
                              .families = kFamilies,
                              .open = open_job_memory,
                              .remedy = "run the command under reveal-run or srun --reveal; on your own machine: "
                                        "systemd-run --user --scope reveal-run -- COMMAND"}};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::probe::job_memory

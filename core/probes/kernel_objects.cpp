@@ -8,19 +8,19 @@
 #include "core/sampler/probe.h"
 #include "hdf5schema/basics/text.h"
 
-namespace reveal {
+namespace reveal::probe::kernel_objects {
 namespace {
 
 constexpr MetricHelp kObjects[] = {
     {"kernel.files", "Open files of the node; fs.file-max limits them."},
     {"kernel.inodes", "Inodes in memory."},
-    {"kernel.inodes_free", "Of them, free ones."},
+    {"kernel.inodes_free", "Free inodes in memory."},
     {"kernel.dentries", "Names of files in memory."},
-    {"kernel.dentries_unused", "Of them, such that can be dropped."},
+    {"kernel.dentries_unused", "Names in memory that can be dropped."},
     {"kernel.tasks", "Processes and threads of the node; kernel.pid_max limits them."},
 };
 constexpr FamilyTable kFamilies[] = {{"storage/kernel_objects", Kind::gauge, Unit::count, Scope::node,
-                                      Subsystem::storage, "Files, names and tasks the kernel holds",
+                                      Subsystem::storage, "Open files, cached file names and tasks of the kernel",
                                       "/proc/sys/fs, /proc/loadavg", kObjects}};
 
 constexpr std::size_t kMostWords = 4;
@@ -102,10 +102,10 @@ std::chrono::nanoseconds period_on(const Host& host) {
 }
 
 const RegisteredProbe entry{{.name = "kernel_objects",
-                             .help = "Files, names and tasks the kernel holds",
+                             .help = "Open files, cached file names and tasks of the kernel",
                              .families = kFamilies,
                              .open = open_kernel_objects,
                              .period_on = period_on}};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::probe::kernel_objects

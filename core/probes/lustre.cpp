@@ -7,7 +7,7 @@
 #include "core/sampler/probe.h"
 #include "hdf5schema/basics/text.h"
 
-namespace reveal {
+namespace reveal::probe::lustre {
 namespace {
 
 // Where releases of Lustre keep it; the last needs root.
@@ -21,7 +21,7 @@ constexpr MetricHelp kBytes[] = {
 };
 constexpr MetricHelp kCalls[] = {
     {"lustre.<call>", "Calls of programs: lustre.open, lustre.getattr, lustre.read_bytes_calls, ..."}};
-constexpr MetricHelp kTimes[] = {{"lustre.<call>_time", "Time those calls took, where this release counts it."}};
+constexpr MetricHelp kTimes[] = {{"lustre.<call>_time", "Duration of those calls, if this release counts it."}};
 
 constexpr std::string_view kSource = "llite/*/stats below /proc/fs/lustre or /sys/kernel/debug/lustre";
 constexpr FamilyTable kFamilies[] = {
@@ -135,7 +135,7 @@ const RegisteredProbe entry{{.name = "lustre",
                              .remedy =
                                  "nothing is lost where no Lustre is mounted; with its counters in debugfs, admin: "
                                  "chmod o+x /sys/kernel/debug",
-                             .privilege = "root, where they are in debugfs (Lustre 2.12 and later)"}};
+                             .privilege = "root, if the counters are in debugfs (Lustre 2.12 and later)"}};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::probe::lustre

@@ -6,7 +6,7 @@
 #include "core/sampler/probe.h"
 #include "hdf5schema/basics/text.h"
 
-namespace reveal {
+namespace reveal::probe::memory {
 namespace {
 
 // Names for keys the rule of snake_case() would spoil.
@@ -33,12 +33,12 @@ constexpr Name kNames[] = {
 
 constexpr MetricHelp kLevels[] = {
     {"mem.free", "Unused memory."},
-    {"mem.available", "What new programs could get without swapping."},
+    {"mem.available", "Memory available to new programs without swapping."},
     {"mem.buffers", "Cache of block devices."},
     {"mem.cached", "Page cache."},
     {"mem.dirty", "Page cache waiting to be written."},
     {"mem.writeback", "Page cache being written."},
-    {"mem.anon_pages", "Memory of processes without a file."},
+    {"mem.anon_pages", "Memory of processes that is not backed by a file."},
     {"mem.slab", "Kernel objects."},
     {"mem.<key>", "Every other line of the kernel's text."},
 };
@@ -119,4 +119,4 @@ const RegisteredProbe entry{{.name = "memory",
                              .open = open_memory}};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::probe::memory

@@ -6,16 +6,16 @@
 #include "core/sampler/probe.h"
 #include "hdf5schema/basics/text.h"
 
-namespace reveal {
+namespace reveal::probe::memory_errors {
 namespace {
 
 constexpr std::string_view kFolder = "/sys/devices/system/edac/mc";
 
 constexpr MetricHelp kMetrics[] = {
-    {"edac.corrected", "Errors that were corrected; many of one module announce its failure."},
-    {"edac.uncorrected", "Errors that were not."},
+    {"edac.corrected", "Corrected errors; many errors of one module often precede its failure."},
+    {"edac.uncorrected", "Uncorrected errors."},
     {"edac.corrected_nowhere", "Corrected errors whose module is not known."},
-    {"edac.uncorrected_nowhere", "Others whose module is not known."},
+    {"edac.uncorrected_nowhere", "Uncorrected errors whose module is not known."},
 };
 constexpr FamilyTable kFamilies[] = {{"memory/errors", Kind::event, Unit::count, Scope::device, Subsystem::memory,
                                       "Memory errors of each controller and module",
@@ -106,4 +106,4 @@ const RegisteredProbe entry{{.name = "memory_errors",
                                  "amd64_edac)"}};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::probe::memory_errors

@@ -6,7 +6,7 @@
 #include "core/sampler/instances.h"
 #include "hdf5schema/basics/text.h"
 
-namespace reveal {
+namespace reveal::probe::network {
 namespace {
 
 constexpr MetricHelp kBytes[] = {{"net.rx_bytes", "Bytes received."}, {"net.tx_bytes", "Bytes sent."}};
@@ -60,7 +60,7 @@ class NetworkProbe final : public Probe {
   [[nodiscard]] std::string caveat() const override {
     const std::string came = interfaces_.caveat("network interfaces");
     if (!has_fabric_) return came;
-    return "what passes through InfiniBand or Omni-Path adapters is not in it" + (came.empty() ? "" : "; " + came);
+    return "traffic of InfiniBand and Omni-Path adapters is not included" + (came.empty() ? "" : "; " + came);
   }
 
  private:
@@ -114,4 +114,4 @@ const RegisteredProbe entry{{.name = "network",
                              .remedy = "mount /proc without hiding net/ (containers: not masked)"}};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::probe::network

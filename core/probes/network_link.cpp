@@ -20,20 +20,21 @@
 #include "core/sampler/asked_child.h"
 #include "hdf5schema/basics/text.h"
 
-namespace reveal {
+namespace reveal::probe::network_link {
 namespace {
 
 constexpr std::string_view kFolder = "/sys/class/net";
 constexpr std::size_t kMostInterfaces = 32;
 
-constexpr MetricHelp kSpeed[] = {{"net.speed", "Bits per second of the link; as all of these, of the row before."}};
+constexpr MetricHelp kSpeed[] = {
+    {"net.speed", "Bits per second of the link; like all metrics of this probe, read in the previous row."}};
 constexpr MetricHelp kFrames[] = {
-    {"net.rx_pause", "Pause frames received, of all priorities: requests to stop sending (not those to go on)."},
+    {"net.rx_pause", "Pause frames received, of all priorities: requests to stop sending (not requests to resume)."},
     {"net.tx_pause", "Pause frames sent."},
 };
 constexpr MetricHelp kTime[] = {
-    {"net.rx_pause_time", "Time for which sending was paused; where several priorities are, each adds its own."},
-    {"net.tx_pause_time", "Time for which the other side was asked to pause."},
+    {"net.rx_pause_time", "Time for which sending was paused; with several priorities, the sum over the priorities."},
+    {"net.tx_pause_time", "Time for which the other side was told to pause."},
 };
 constexpr MetricHelp kCarrier[] = {{"net.carrier_down", "Times the link went down."}};
 constexpr FamilyTable kFamilies[] = {
@@ -101,7 +102,7 @@ constexpr Statistic kStatistics[] = {
     {"rx_priority_#_xoff.nic", rx_frames},
     {"tx_priority_#_xoff.nic", tx_frames},
 };
-/// Of mlx5: counts the same frames again, and alone where flow control is off.
+/// Statistics of mlx5 that count the same frames again; where flow control is off, only these count.
 constexpr Statistic kOtherwise[] = {{"rx_pause_ctrl_phy", rx_frames}, {"tx_pause_ctrl_phy", tx_frames}};
 
 bool fits(std::string_view pattern, std::string_view name) noexcept {
@@ -236,7 +237,7 @@ class NetworkLinkProbe final : public Probe {
       return !context.fs.list(std::string(kFolder) + '/' + name + "/device").empty();
     };
     const auto devices = static_cast<std::size_t>(std::count_if(names.begin(), names.end(), has_device));
-    if (devices == 0) throw Unavailable("no network interface here has a device of its own");
+    if (devices == 0) throw Unavailable("no network interface here belongs to a hardware device");
     child_.need();
     for (std::size_t i = 0; i < families_.size(); ++i) {
       families_[i] = &context.family(kFamilies[i]);
@@ -337,4 +338,4 @@ const RegisteredProbe entry{{.name = "network_link",
                              .remedy = "containers: share the host's network (--network=host) and mount its /sys"}};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::probe::network_link

@@ -11,16 +11,17 @@
 #include "core/sampler/probe.h"
 #include "hdf5schema/basics/text.h"
 
-namespace reveal {
+namespace reveal::probe::network_tables {
 namespace {
 
 constexpr MetricHelp kCounters[] = {
-    {"arp_cache.table_fulls", "Neighbours that found no place: net.ipv4.neigh.default.gc_thresh3 is too small."},
+    {"arp_cache.table_fulls",
+     "Neighbours refused because the table was full: net.ipv4.neigh.default.gc_thresh3 is too small."},
     {"arp_cache.forced_gc_runs", "Times the table was cleaned because it was nearly full."},
     {"arp_cache.unresolved_discards", "Packets dropped because their neighbour did not answer."},
-    {"arp_cache.<column>", "As the kernel names them; so do the next."},
+    {"arp_cache.<column>", "Other columns, with the kernel's names."},
     {"ndisc_cache.<column>", "Neighbours by IPv6."},
-    {"nf_conntrack.drop", "Packets dropped because no connection could be tracked any more (nf_conntrack_max)."},
+    {"nf_conntrack.drop", "Packets dropped because the table of tracked connections was full (nf_conntrack_max)."},
     {"nf_conntrack.<column>", "Tracked connections, of a firewall or of address translation."},
     {"rt_cache.<column>", "Look-ups of routes: out_slow_tot, in_no_route, in_martian_src."},
 };
@@ -32,7 +33,7 @@ constexpr MetricHelp kLevels[] = {
 };
 constexpr FamilyTable kFamilies[] = {
     {"network/tables", Kind::counter, Unit::count, Scope::node, Subsystem::network,
-     "What happened to neighbours, tracked connections and routes", "/proc/net/stat", kCounters},
+     "Events of neighbours, tracked connections and routes", "/proc/net/stat", kCounters},
     {"network/table_entries", Kind::gauge, Unit::count, Scope::node, Subsystem::network,
      "Neighbours, tracked connections and routes", "/proc/net/stat", kLevels},
 };
@@ -48,7 +49,7 @@ class NetworkTablesProbe final : public Probe {
       table.file = context.fs.open("/proc/net/stat/" + std::string(name), 1024);
       if (!table.file.read().empty()) tables_.push_back(std::move(table));
     }
-    if (tables_.empty()) throw Unavailable("this kernel does not count in its network tables (/proc/net/stat)");
+    if (tables_.empty()) throw Unavailable("this kernel has no counters of its network tables (/proc/net/stat)");
     counters_ = &context.family(kFamilies[0]);
     levels_ = &context.family(kFamilies[1]);
   }
@@ -143,4 +144,4 @@ const RegisteredProbe entry{{.name = "network_tables",
                              .remedy = "containers without the host's network do not show them"}};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::probe::network_tables

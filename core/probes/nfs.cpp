@@ -7,7 +7,7 @@
 #include "core/sampler/instances.h"
 #include "hdf5schema/basics/text.h"
 
-namespace reveal {
+namespace reveal::probe::nfs {
 namespace {
 
 constexpr std::int64_t kMillisecond = 1'000'000;
@@ -16,8 +16,8 @@ constexpr std::size_t kMostLater = 8;
 
 constexpr MetricHelp kCounts[] = {
     {"nfs.requests", "Requests of one kind to the server of a mount (instance \"/home:READ\")."},
-    {"nfs.retransmissions", "Of them, sent again because no answer came."},
-    {"nfs.timeouts", "Of them, given up for longer than the major timeout."},
+    {"nfs.retransmissions", "Requests sent again because no answer came."},
+    {"nfs.timeouts", "Requests without an answer for longer than the major timeout."},
 };
 constexpr MetricHelp kBytes[] = {
     {"nfs.sent_bytes", "Bytes sent in requests of one kind."},
@@ -26,13 +26,13 @@ constexpr MetricHelp kBytes[] = {
 constexpr MetricHelp kTimes[] = {
     {"nfs.queue_time", "Time requests waited in this client before they were sent."},
     {"nfs.round_trip_time", "Time from sending requests to their answers: network and server."},
-    {"nfs.execute_time", "Time from issuing requests to their end; queueing and all."},
+    {"nfs.execute_time", "Time from issuing requests to their end, queueing included."},
 };
 constexpr MetricHelp kMountBytes[] = {
-    {"nfs.read_bytes", "Bytes programs read from the mount, from the cache or the server."},
-    {"nfs.write_bytes", "Bytes programs wrote to the mount."},
-    {"nfs.direct_read_bytes", "The same with O_DIRECT."},
-    {"nfs.direct_write_bytes", "The same with O_DIRECT."},
+    {"nfs.read_bytes", "Bytes that programs read from the mount, from the cache or the server."},
+    {"nfs.write_bytes", "Bytes that programs wrote to the mount."},
+    {"nfs.direct_read_bytes", "Bytes that programs read with O_DIRECT."},
+    {"nfs.direct_write_bytes", "Bytes that programs wrote with O_DIRECT."},
     {"nfs.server_read_bytes", "Bytes read from the server."},
     {"nfs.server_write_bytes", "Bytes written to the server."},
 };
@@ -93,7 +93,7 @@ class NfsProbe final : public Probe {
         residents_({.at_first = kMostMounts, .later = kMostLater}) {
     // Homes are often mounted when somebody first goes there: that the kernel's client is loaded is enough.
     const bool mounted = mounts_file_.read().find(" with fstype nfs") != std::string_view::npos;
-    if (!mounted && rpc_file_.read().empty()) throw Unavailable("this node has nothing mounted by NFS");
+    if (!mounted && rpc_file_.read().empty()) throw Unavailable("this node has no NFS mount");
     for (std::size_t i = 0; i < families_.size(); ++i) {
       families_[i] = &context.family(kFamilies[i]);
       const bool by_kind = i < 3;
@@ -117,7 +117,7 @@ class NfsProbe final : public Probe {
   }
 
   [[nodiscard]] std::string caveat() const override {
-    return some_left_out_ ? "some mounts are not measured: they were there for less than 10 s, or there were too many"
+    return some_left_out_ ? "some mounts are not measured: they existed for less than 10 s, or there were too many"
                           : "";
   }
 
@@ -304,4 +304,4 @@ const RegisteredProbe entry{{.name = "nfs",
                              .remedy = "nothing is lost where nothing is mounted by NFS"}};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::probe::nfs

@@ -9,15 +9,15 @@
 #include "core/sampler/probe.h"
 #include "hdf5schema/basics/text.h"
 
-namespace reveal {
+namespace reveal::probe::numa {
 namespace {
 
 constexpr std::string_view kNodes = "/sys/devices/system/node";
 
 constexpr MetricHelp kPages[] = {
-    {"numa_hit", "Pages allocated on the node they were meant for."},
-    {"numa_miss", "Pages allocated here though another node was meant."},
-    {"numa_foreign", "Pages meant for this node but allocated elsewhere."},
+    {"numa_hit", "Pages allocated on the intended node."},
+    {"numa_miss", "Pages allocated here although another node was intended."},
+    {"numa_foreign", "Pages intended for this node but allocated on another."},
     {"numa_<key>", "interleave_hit, local_node, other_node."},
 };
 constexpr MetricHelp kMemory[] = {{"numa_mem.<key>", "Memory of this node by use: free, used, file_pages, ..."}};
@@ -30,14 +30,14 @@ constexpr MetricHelp kEvents[] = {
     {"numa_vm.nr_vmscan_immediate_reclaim", "Pages reclaimed as soon as they were written."},
     {"numa_vm.workingset_refault_anon", "Pages read back soon after they were swapped out."},
     {"numa_vm.workingset_refault_file", "Pages of files read back soon after they were dropped."},
-    {"numa_vm.workingset_activate_anon", "Of the refaults, such of a working set in use."},
-    {"numa_vm.workingset_activate_file", "Of the refaults, such of a working set in use."},
+    {"numa_vm.workingset_activate_anon", "Refaulted pages that belong to an active working set."},
+    {"numa_vm.workingset_activate_file", "Refaulted pages that belong to an active working set."},
     {"numa_vm.pgpromote_success", "Pages moved up to a faster node."},
-    {"numa_vm.pgpromote_candidate", "Pages that were candidates for it."},
+    {"numa_vm.pgpromote_candidate", "Pages that were candidates for such a move."},
     {"numa_vm.pgdemote_kswapd", "Pages moved down to a slower node in the background."},
     {"numa_vm.pgdemote_direct", "Pages moved down while an allocation waited."},
-    {"numa_vm.pgscan_kswapd", "Pages looked at by reclaim in the background."},
-    {"numa_vm.pgscan_direct", "Pages looked at by reclaim while an allocation waited."},
+    {"numa_vm.pgscan_kswapd", "Pages scanned by background reclaim."},
+    {"numa_vm.pgscan_direct", "Pages scanned by reclaim while an allocation waited."},
     {"numa_vm.pgsteal_kswapd", "Pages reclaimed in the background."},
     {"numa_vm.pgsteal_direct", "Pages reclaimed while an allocation waited."},
 };
@@ -179,4 +179,4 @@ const RegisteredProbe events{{.name = "numa_vmstat",
                               .remedy = "nothing is lost on a machine with one NUMA node"}};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::probe::numa

@@ -17,22 +17,21 @@
 #include "core/kernel_text/kernel_words.h"
 #include "core/sampler/probe.h"
 
-namespace reveal {
+namespace reveal::probe::outsiders {
 namespace {
 
-constexpr MetricHelp kMetrics[] = {
-    {"outsider.processes",
-     "Processes outside the job that used 5 % of a cpu or more since the last look: of the user who records, or of all "
-     "where root records. Events name them."}};
+constexpr MetricHelp kMetrics[] = {{"outsider.processes",
+                                    "Processes outside the job that used 5 % of a cpu or more since the previous scan: "
+                                    "those of the recording user, or of all users if root records. Events name them."}};
 constexpr MetricHelp kTimes[] = {
     {"outsider.cpu_time",
      "CPU time on the job's cpus of processes outside the job, by their control groups: services, jobs, kernel or "
-     "others. Not less than this: what began and ended between two looks is not in it."}};
+     "others. It is a lower bound: processes that began and ended between two scans are not included."}};
 constexpr FamilyTable kFamilies[] = {
     {"process/outsiders", Kind::state, Unit::count, Scope::node, Subsystem::cpu, "Busy processes outside the job",
      "/proc/PID/stat", kMetrics},
     {"process/outsider_time", Kind::counter, Unit::nanoseconds, Scope::node, Subsystem::cpu,
-     "CPU time of processes outside the job by what they are", "/proc/PID/{stat,cgroup}", kTimes}};
+     "CPU time of processes outside the job by kind", "/proc/PID/{stat,cgroup}", kTimes}};
 
 constexpr double kBusy = 0.05;               // of a cpu
 constexpr std::size_t kMostNamed = 3;        // at each look
@@ -70,7 +69,7 @@ bool fits(const GroupName& known, std::string_view path) {
   return known.part != "/job_" || (!rest.empty() && rest.front() >= '0' && rest.front() <= '9');
 }
 
-/// Of an account that no person has: https://systemd.io/UIDS-GIDS/
+/// True for an account of the system, which no person has: https://systemd.io/UIDS-GIDS/
 bool is_of_the_node(std::int64_t uid) noexcept {
   constexpr std::int64_t kFirstPerson = 1000;
   constexpr std::int64_t kNobody = 65534;
@@ -289,11 +288,11 @@ std::unique_ptr<Probe> open_outsiders(const ProbeContext& context) {
 
 const RegisteredProbe entry{
     {.name = "outsiders",
-     .help = "Busy processes outside the job: what they are; names of those of the user who records",
+     .help = "Busy processes outside the job by kind; with names for processes of the recording user",
      .period = 5s,
      .families = kFamilies,
      .open = open_outsiders,
      .privilege = "root: names of the processes of other users, too"}};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::probe::outsiders

@@ -14,27 +14,28 @@
 #include "core/pmu/profiler_watch.h"
 #include "core/sampler/probe.h"
 
-namespace reveal {
+namespace reveal::probe::perf_hardware {
 namespace {
 
 constexpr MetricHelp kEvents[] = {
     {"pmu.cycles", "Cycles in which the job ran."},
-    {"pmu.instructions", "Instructions that were carried out."},
+    {"pmu.instructions", "Instructions executed."},
     {"pmu.reference_cycles", "The same time in cycles of the nominal clock."},
     {"pmu.branches", "Branches."},
-    {"pmu.branch_misses", "Branches that were predicted wrongly."},
+    {"pmu.branch_misses", "Mispredicted branches."},
     {"pmu.llc_references", "Requests to the last-level cache."},
-    {"pmu.llc_misses", "Requests that the last-level cache could not answer."},
-    {"pmu.l3_stalls", "Cycles in which nothing was executed while the L3 had missed."},
-    {"pmu.remote_dram", "Loads that another socket's memory had to answer."},
+    {"pmu.llc_misses", "Requests that missed the last-level cache."},
+    {"pmu.l3_stalls", "Cycles without execution while an L3 miss was pending."},
+    {"pmu.remote_dram", "Loads served by the memory of another socket."},
     {"pmu.loads", "Loads."},
     {"pmu.stores", "Stores."},
-    {"pmu.frontend_stalls", "Cycles without instructions to carry out."},
+    {"pmu.frontend_stalls", "Cycles without instructions to execute."},
     {"pmu.backend_stalls",
-     "Cycles in which nothing could be carried out; what counts as that differs between designs."},
+     "Cycles in which no instruction could be executed; the definition differs between processors."},
 };
 constexpr MetricHelp kShares[] = {
-    {"pmu.counted", "Share of the time in which a group of these counters really counted; the rest is scaled up."}};
+    {"pmu.counted",
+     "Share of the time in which a group of these counters was active; values are scaled up accordingly."}};
 constexpr FamilyTable kFamilies[] = {
     {"pmu/events", Kind::counter, Unit::count, Scope::job, Subsystem::cpu, "Events counted by the processors",
      "perf_event_open", kEvents},
@@ -93,7 +94,7 @@ class HardwareEvents final : public Probe {
   [[nodiscard]] std::string caveat() const override {
     std::string text = events_.losses(names());
     if (watch_.reason().empty()) return text;
-    return (text.empty() ? "" : text + "; ") + "for a while not counted: " + watch_.reason();
+    return (text.empty() ? "" : text + "; ") + "not counted for some time: " + watch_.reason();
   }
 
  private:
@@ -154,9 +155,8 @@ std::unique_ptr<Probe> open_hardware(const ProbeContext& context) {
   if (!trial.fd) throw Unavailable(why_not_counted(trial.error, perf_event_paranoid(context.fs)));
   const Microarchitecture microarchitecture = microarchitecture_of(context.fs);
   if (microarchitecture == Microarchitecture::unknown) {
-    scope.note += (scope.note.empty() ? "" : "; ") +
-                  std::string("the processor is none that our table of events knows: ") +
-                  "what the kernel calls cycles, cache misses and so on is counted";
+    scope.note += (scope.note.empty() ? "" : "; ") + std::string("the processor is not in reveal's table of events: ") +
+                  "the kernel's generic events for cycles, cache misses and so on are counted";
   }
   std::vector<HardwareEvent> table = events_here(microarchitecture);
   const std::vector<std::string_view> dropped = drop_unimplemented(context.fs, table);
@@ -178,4 +178,4 @@ const RegisteredProbe entry{{.name = "perf_hardware",
                                  "kernel.perf_event_paranoid=1, or CAP_PERFMON for reveal-collect"}};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::probe::perf_hardware

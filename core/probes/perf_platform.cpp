@@ -13,7 +13,7 @@
 #include "core/pmu/platform_events.h"
 #include "core/sampler/probe.h"
 
-namespace reveal {
+namespace reveal::probe::perf_platform {
 namespace {
 
 constexpr std::size_t kMostReasons = 4;
@@ -66,7 +66,7 @@ class PlatformEvents final : public Probe {
   }
 
   [[nodiscard]] std::string caveat() const override {
-    if (places_.empty()) return "counted until another job came to the node";
+    if (places_.empty()) return "counted until another job started on the node";
     return errors_.empty() ? "" : reasons();
   }
 
@@ -153,7 +153,7 @@ class PlatformEvents final : public Probe {
   }
 
   [[nodiscard]] std::string what_would_be_counted() const {
-    std::string text = "a copy of another host's files; there it would count";
+    std::string text = "a copy of another host's files; that host could count";
     std::string last;
     for (const PlatformEvent& event : events_) {
       if (event.metric == last || text.find(event.metric) != std::string::npos) continue;
@@ -199,4 +199,4 @@ const RegisteredProbe entry{
                "sysctl kernel.perf_event_paranoid=0"}};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::probe::perf_platform

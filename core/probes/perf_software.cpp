@@ -7,19 +7,19 @@
 #include "core/pmu/counted_events.h"
 #include "core/sampler/probe.h"
 
-namespace reveal {
+namespace reveal::probe::perf_software {
 namespace {
 
 constexpr MetricHelp kTimes[] = {
-    {"perf.task_clock", "CPU time as perf counts it: of the job; where whole cpus are counted, their time."},
-    {"perf.cpu_clock", "The same by the cpus' own clocks."},
+    {"perf.task_clock", "CPU time of the job counted by perf; if whole cpus are counted, their time."},
+    {"perf.cpu_clock", "The same time by the cpus' own clocks."},
 };
 constexpr MetricHelp kCounts[] = {
-    {"perf.context_switches", "A task gave up its cpu, or had to."},
-    {"perf.migrations", "A task went on on another cpu."},
-    {"perf.page_faults_minor", "Page faults answered from memory."},
-    {"perf.page_faults_major", "Page faults that had to read."},
-    {"perf.alignment_faults", "Unaligned accesses that the kernel had to carry out."},
+    {"perf.context_switches", "Times a task left its cpu, voluntarily or not."},
+    {"perf.migrations", "Times a task moved to another cpu."},
+    {"perf.page_faults_minor", "Page faults served from memory."},
+    {"perf.page_faults_major", "Page faults that needed a read from storage."},
+    {"perf.alignment_faults", "Unaligned accesses that the kernel had to perform."},
     {"perf.emulation_faults", "Instructions that the kernel had to emulate."},
 };
 constexpr FamilyTable kFamilies[] = {
@@ -109,4 +109,4 @@ const RegisteredProbe entry{
      .remedy = "admin: sysctl kernel.perf_event_paranoid=1, or CAP_PERFMON for reveal-collect"}};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::probe::perf_software

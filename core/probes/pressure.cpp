@@ -6,7 +6,7 @@
 #include "core/sampler/probe.h"
 #include "hdf5schema/basics/text.h"
 
-namespace reveal {
+namespace reveal::probe::pressure {
 namespace {
 
 constexpr std::int64_t kMicrosecond = 1000;
@@ -69,4 +69,4 @@ const RegisteredProbe entry{{.name = "pressure",
                              .remedy = "admin: boot with psi=1, on a kernel built with CONFIG_PSI"}};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::probe::pressure

@@ -8,17 +8,17 @@
 #include "core/sampler/probe.h"
 #include "hdf5schema/basics/text.h"
 
-namespace reveal {
+namespace reveal::probe::process {
 namespace {
 
 constexpr MetricHelp kCpu[] = {
     {"process.cpu_time", "CPU time of all threads, in the kernel's clock ticks."},
-    {"process.run_time", "The same of the threads seen alive, exact."},
+    {"process.run_time", "Exact CPU time of the threads observed alive."},
     {"process.wait_time", "Time in which threads were ready but had no cpu."},
 };
 constexpr MetricHelp kFaults[] = {
     {"process.minor_faults", "Page faults served from memory."},
-    {"process.major_faults", "Page faults that had to read."},
+    {"process.major_faults", "Page faults that needed a read from storage."},
 };
 constexpr MetricHelp kThreads[] = {{"process.threads", "Threads."}};
 constexpr MetricHelp kMemory[] = {{"process.rss", "Resident memory."}};
@@ -27,7 +27,7 @@ constexpr MetricHelp kIo[] = {
     {"process.read_bytes", "Bytes read from storage."},
     {"process.write_bytes", "Bytes written to the page cache for storage."},
     {"process.read_by_calls", "Bytes that its read calls returned, from storage, a file server, cache or pipes."},
-    {"process.written_by_calls", "Bytes that its write calls took."},
+    {"process.written_by_calls", "Bytes that its write calls accepted."},
 };
 constexpr MetricHelp kIoCalls[] = {
     {"process.reads", "Read calls."},
@@ -40,7 +40,7 @@ constexpr MetricHelp kSwitches[] = {
 };
 constexpr MetricHelp kAllowed[] = {
     {"process.cpus_allowed", "Cpus the main thread may run on."},
-    {"process.numa_nodes_allowed", "NUMA nodes it may take memory from."},
+    {"process.numa_nodes_allowed", "NUMA nodes from which it may allocate memory."},
 };
 
 constexpr Subsystem kProcess = Subsystem::process;
@@ -105,7 +105,7 @@ class SlotProbe : public Probe {
       place.before_birth = looks_ == 1 && slots[i].from_birth;
       if (place.occupants != slots[i].occupants) {
         place.occupants = slots[i].occupants;
-        for (Continued& counter : place.counters) counter.restart(slots[i].from_birth ? 0 : kMissing);
+        for (MonotonicSum& counter : place.counters) counter.restart(slots[i].from_birth ? 0 : kMissing);
         enter(place, slots[i]);
       }
       measure(place, slots[i]);
@@ -119,7 +119,7 @@ class SlotProbe : public Probe {
  protected:
   struct Place {
     std::array<std::int32_t, Families> first{};
-    std::array<Continued, Counters> counters;
+    std::array<MonotonicSum, Counters> counters;
     std::uint64_t occupants = 0;
     bool counts = false;        // its counters have values in this row
     bool before_birth = false;  // the first row of all is what they count from
@@ -191,7 +191,7 @@ class ProcessProbe final : public SlotProbe<std::size(kFamilies), 3 + kIoKeys.si
     int pid = 0;
     KernelFile io;       // with its children
     KernelFile main_io;  // of its only thread
-    std::array<Continued, kIoKeys.size()> reaped;
+    std::array<MonotonicSum, kIoKeys.size()> reaped;
     std::size_t slot = 0;
     int looks_left = 0;  // for a child that has ended to be waited for
   };
@@ -227,7 +227,7 @@ class ProcessProbe final : public SlotProbe<std::size(kFamilies), 3 + kIoKeys.si
       if (ended.parent == slot.pid && !(slot.from_birth && ended.start_ticks >= slot.start_ticks)) ended = {};
     }
     const JobProcess* parent = context_.job->find(slot.process->stat.parent);
-    // Of one with more threads it cannot be told what they did themselves.
+    // A launcher with several threads is left out: what its threads did themselves cannot be separated.
     if (parent != nullptr && parent->launcher && parent->stat.threads <= 1) meet_launcher(parent->pid);
   }
 
@@ -279,7 +279,7 @@ class ProcessProbe final : public SlotProbe<std::size(kFamilies), 3 + kIoKeys.si
       Place& heir = place(launcher.slot);
       for (std::size_t i = 0; i < kIoKeys.size(); ++i) {
         if (reaped[i] == kMissing) continue;
-        Continued& counter = launcher.reaped[i];
+        MonotonicSum& counter = launcher.reaped[i];
         leave_out_ended(launcher.pid, i, reaped[i], counter);
         const std::int64_t before = counter.total();
         const std::int64_t growth = counter.follow(reaped[i]) - before;
@@ -290,7 +290,7 @@ class ProcessProbe final : public SlotProbe<std::size(kFamilies), 3 + kIoKeys.si
     }
   }
 
-  void leave_out_ended(int parent, std::size_t key, std::int64_t count, Continued& counter) noexcept {
+  void leave_out_ended(int parent, std::size_t key, std::int64_t count, MonotonicSum& counter) noexcept {
     for (Ended& ended : ended_) {
       if (ended.parent == parent && counter.leave_out(count, ended.counted[key])) ended.counted[key] = 0;
     }
@@ -386,4 +386,4 @@ const RegisteredProbe status{{.name = "process_status",
                               .remedy = "run the command under reveal-run or srun --reveal"}};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::probe::process

@@ -13,7 +13,7 @@
 #include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/text.h"
 
-namespace reveal {
+namespace reveal::probe::process_numa {
 namespace {
 
 constexpr std::int64_t kPeriod = 30'000'000'000;
@@ -24,13 +24,14 @@ constexpr double kFirstGuess = 20.0 / 4096;  // ns per byte
 constexpr std::string_view kNodes = "/sys/devices/system/node";
 
 constexpr MetricHelp kBytes[] = {
-    {"process.numa_bytes", "Memory of its own on one NUMA node (instance \"rank0/node1\"); of the row before."}};
-constexpr MetricHelp kWalk[] = {{"process.numa_walk", "Time the kernel needed to tell."}};
+    {"process.numa_bytes",
+     "Private memory of the process on one NUMA node (instance \"rank0/node1\"), of the previous row."}};
+constexpr MetricHelp kWalk[] = {{"process.numa_walk", "Time the kernel needed to answer."}};
 constexpr FamilyTable kFamilies[] = {
     {"process/numa", Kind::gauge, Unit::bytes, Scope::process, Subsystem::memory,
      "Memory of a process on each NUMA node", "/proc/PID/numa_maps", kBytes},
     {"process/numa_walk", Kind::gauge, Unit::nanoseconds, Scope::process, Subsystem::self,
-     "Cost of asking where memory is", "/proc/PID/numa_maps", kWalk},
+     "Cost of reading the place of memory", "/proc/PID/numa_maps", kWalk},
 };
 
 constexpr std::int64_t kMostPageKilobytes = std::int64_t{1} << 40;
@@ -221,7 +222,7 @@ std::unique_ptr<Probe> open_placement(const ProbeContext& context) {
 }
 
 const RegisteredProbe entry{{.name = "process_numa",
-                             .help = "On which NUMA nodes the memory of the job's main processes is (every 30 s)",
+                             .help = "Memory of the job's main processes by NUMA node (every 30 s)",
                              .period = 10s,
                              .may_block = true,
                              .families = kFamilies,
@@ -231,4 +232,4 @@ const RegisteredProbe entry{{.name = "process_numa",
                                  "one NUMA node"}};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::probe::process_numa

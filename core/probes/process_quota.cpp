@@ -9,13 +9,13 @@
 #include "core/sampler/probe.h"
 #include "hdf5schema/basics/text.h"
 
-namespace reveal {
+namespace reveal::probe::process_quota {
 namespace {
 
 constexpr MetricHelp kHeldBack[] = {
-    {"process.throttled_time", "Cpu time for which a quota held back the control groups around the process."}};
+    {"process.throttled_time", "Cpu time for which a quota throttled the control groups of the process."}};
 constexpr FamilyTable kFamilies[] = {{"process/quota", Kind::counter, Unit::nanoseconds, Scope::process, Subsystem::cpu,
-                                      "Time processes were held back by a cpu quota",
+                                      "Time processes were throttled by a cpu quota",
                                       "cpu.stat of the groups in /proc/PID/cgroup", kHeldBack}};
 
 /// The names of version 2 and 1, with their units.
@@ -57,7 +57,7 @@ class QuotaProbe final : public Probe {
  private:
   struct Level {
     KernelFile file;
-    Continued counter;
+    MonotonicSum counter;
   };
   struct Place {
     std::uint64_t occupants = 0;
@@ -119,11 +119,11 @@ std::unique_ptr<Probe> open_quota(const ProbeContext& context) {
 }
 
 const RegisteredProbe entry{{.name = "process_quota",
-                             .help = "Time the job's main processes were held back by a cpu quota",
+                             .help = "Time the job's main processes were throttled by a cpu quota",
                              .period = 1s,
                              .families = kFamilies,
                              .open = open_quota,
                              .remedy = "run the command under reveal-run or srun --reveal"}};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::probe::process_quota

@@ -19,17 +19,17 @@
 #include "hdf5schema/basics/descriptor.h"
 #include "hdf5schema/basics/text.h"
 
-namespace reveal {
+namespace reveal::probe::qdisc {
 namespace {
 
 constexpr MetricHelp kQdiscCounts[] = {
     {"net.qdisc_drops",
-     "Packets dropped from the queue of the interface before they were sent; as all of these, of the row "
-     "before."},
+     "Packets dropped from the queue of the interface before they were sent; like all metrics of this probe, of the "
+     "previous row."},
     {"net.qdisc_overlimits", "Times the queue was over its limit or its rate."},
-    {"net.qdisc_requeues", "Packets put back because the driver had no room."},
+    {"net.qdisc_requeues", "Packets put back because the driver's queue was full."},
 };
-constexpr MetricHelp kQdiscLevels[] = {{"net.qdisc_length", "Packets that wait in it."}};
+constexpr MetricHelp kQdiscLevels[] = {{"net.qdisc_length", "Packets that wait in the queue."}};
 constexpr FamilyTable kQdiscFamilies[] = {
     {"network/qdisc", Kind::counter, Unit::count, Scope::interface, Subsystem::network, "Queueing of each interface",
      "rtnetlink: RTM_GETQDISC", kQdiscCounts},
@@ -86,7 +86,7 @@ class QdiscProbe final : public Probe {
     constexpr std::chrono::milliseconds kForTheStart{500};
     const std::string_view first = child_.open("queues", kForTheStart);
     if (child_.state() == AskedChild::State::idle && first.find_first_not_of('\n') == std::string_view::npos) {
-      throw Unavailable("no interface has a queue, or the kernel does not tell of it");
+      throw Unavailable("no interface has a queue, or the kernel does not report it");
     }
   }
 
@@ -132,4 +132,4 @@ const RegisteredProbe entry{{.name = "qdisc",
                              .remedy = "nothing is lost where interfaces have no queues (tc qdisc show)"}};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::probe::qdisc

@@ -18,7 +18,7 @@
 #include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/text.h"
 
-namespace reveal {
+namespace reveal::probe::rdma_queues {
 namespace {
 
 constexpr std::string_view kAdapters = "/sys/class/infiniband";
@@ -28,8 +28,8 @@ constexpr std::string_view kQueuesSource = "RDMA netlink: RES_QP_GET, RES_CQ_GET
 
 constexpr MetricHelp kJobQueues[] = {
     {"rdma.qp.count",
-     "Queue pairs of the job that are connected (RC and UC, ready to receive or to send; none with itself)."},
-    {"rdma.cq.count", "Completion queues of the job that queue pairs use: NCCL has one for each connection."},
+     "Connected queue pairs of the job (RC and UC, ready to receive or to send; without connections to itself)."},
+    {"rdma.cq.count", "Completion queues that the job's queue pairs use: NCCL has one per connection."},
 };
 constexpr MetricHelp kProcessQueues[] = {
     {"process.rdma_queue_pairs", "Connected queue pairs of a process on a device (instance \"rank0/mlx5_0\")."}};
@@ -137,7 +137,7 @@ class RdmaQueuesProbe final : public Probe {
     child_.pause(static_cast<double>(period_.count()));
     if (cut_word(words) == "gap") {
       skip_words(words, 2);
-      throw Unavailable("the kernel does not tell of queue pairs (" + std::string(AskedChild::reason_in(words)) + ')');
+      throw Unavailable("the kernel does not report queue pairs (" + std::string(AskedChild::reason_in(words)) + ')');
     }
     const std::size_t devices = context.fs.list(kAdapters).size() + 1;  // another one may come
     for (std::size_t i = 0; i < families_.size(); ++i) {
@@ -157,15 +157,15 @@ class RdmaQueuesProbe final : public Probe {
     const auto add = [&text](const std::string& more) { text += (text.empty() ? "" : "; ") + more; };
     if (hangs_) add("an adapter does not answer");
     if (of_nobody_ > 0) {
-      add("of up to " + std::to_string(of_nobody_) +
-          " queue pairs on one device the kernel does not say whose they are (their threads have ended, or are in a "
-          "container's own pid namespace)");
+      add("the owner of up to " + std::to_string(of_nobody_) +
+          " queue pairs on one device is not known (their threads have ended, or are in a container's own pid "
+          "namespace)");
     }
     if (left_out_) add("only the first " + std::to_string(kMostPlaces) + " pairs of a process and a device have rows");
     if (devices_left_out_) add("only the first " + std::to_string(kMostDevices) + " devices are measured");
     if (child_.longest_pause_ns() > period_.count()) {
-      add("queue pairs were asked for only every " + std::to_string(child_.longest_pause_ns() / kSecond) +
-          " s at times, because one look at all of them takes long");
+      add("queue pairs were read only every " + std::to_string(child_.longest_pause_ns() / kSecond) +
+          " s at times, because reading all of them takes long");
     }
     if (const std::string gaps = child_.gaps(); !gaps.empty()) add(gaps);
     return text;
@@ -179,9 +179,9 @@ class RdmaQueuesProbe final : public Probe {
   struct Device {
     std::string name;
     std::array<std::int32_t, std::size(kJobQueues)> channels{};
-    bool known = false;  // the job has had queues there: from then on, none is a number
-    bool told = false;   // in this answer
-    RdmaQueues of_job;   // likewise
+    bool known = false;   // the job has had queues there: from then on, none is a number
+    bool listed = false;  // in this answer
+    RdmaQueues of_job;    // likewise
   };
   struct Place {
     std::string instance;  // "rank0/mlx5_0"
@@ -218,7 +218,7 @@ class RdmaQueuesProbe final : public Probe {
 
   void take_rows(std::string_view answer) {
     for (Device& device : devices_) {
-      device.told = false;
+      device.listed = false;
       device.of_job = {};
     }
     for (Place& place : places_) place.pairs = 0;
@@ -230,13 +230,13 @@ class RdmaQueuesProbe final : public Probe {
       if (kind == "lost") child_.note_gap(line);
     }
     for (Device& device : devices_) {
-      if (!device.told || !device.known) continue;
+      if (!device.listed || !device.known) continue;
       families_[0]->set(device.channels[0], device.of_job.connected_pairs);
       families_[0]->set(device.channels[1], device.of_job.completion_queues);
     }
     const std::vector<ProcessSlot>& slots = context_.slots->slots();
     for (const Place& place : places_) {
-      if (!devices_[place.device].told || slots[place.slot].process == nullptr) continue;
+      if (!devices_[place.device].listed || slots[place.slot].process == nullptr) continue;
       families_[1]->set(place.channel, place.pairs);
     }
   }
@@ -252,7 +252,7 @@ class RdmaQueuesProbe final : public Probe {
       if (devices_.size() == kMostDevices || name.empty()) return;
       device = devices_.insert(devices_.end(), Device{.name = std::string(name)});
     }
-    device->told = true;
+    device->listed = true;
   }
 
   void take_process(std::string_view line) {
@@ -260,7 +260,8 @@ class RdmaQueuesProbe final : public Probe {
     RdmaQueues queues;
     const bool right = parse_counter(cut_word(line), pid);
     const auto device = find_device(cut_word(line));
-    if (!right || device == devices_.end() || !device->told || !parse_counter(cut_word(line), queues.connected_pairs) ||
+    if (!right || device == devices_.end() || !device->listed ||
+        !parse_counter(cut_word(line), queues.connected_pairs) ||
         !parse_counter(cut_word(line), queues.completion_queues) || pid > INT32_MAX) {
       return;
     }
@@ -334,4 +335,4 @@ const RegisteredProbe entry{{.name = "rdma_queues",
                                  "containers: rdma system set netns shared"}};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::probe::rdma_queues

@@ -6,17 +6,17 @@
 #include "core/sampler/probe.h"
 #include "hdf5schema/basics/clocks.h"
 
-namespace reveal {
+namespace reveal::probe::self {
 namespace {
 
 constexpr MetricHelp kTimes[] = {
     {"self.cpu_time", "CPU time of the whole collector."},
-    {"self.probe_time", "Time that passed in each probe, waiting for a cpu included."},
+    {"self.probe_time", "Time spent in each probe, waiting for a cpu included."},
 };
 constexpr MetricHelp kMemory[] = {{"self.rss", "Resident memory of the collector."}};
-constexpr MetricHelp kLateness[] = {{"self.tick_lateness", "How long after its time this tick began."}};
+constexpr MetricHelp kLateness[] = {{"self.tick_lateness", "Delay of this tick after its scheduled time."}};
 constexpr MetricHelp kLosses[] = {
-    {"self.ticks_missed", "Ticks that were not taken because the tick before was still under way."},
+    {"self.ticks_missed", "Ticks skipped because the previous tick was still running."},
     {"self.rows_lost", "Rows that could not be written."},
 };
 constexpr MetricHelp kOutput[] = {{"self.bytes_written", "Size of the trace so far."}};
@@ -105,7 +105,7 @@ class SelfProbe final : public Probe {
 };
 
 void need_live(const ProbeContext& context) {
-  if (context.fs.recorded()) throw Unavailable("a replayed recording says nothing about the cost of recording it");
+  if (context.fs.recorded()) throw Unavailable("a replayed recording does not contain the cost of its recording");
 }
 
 std::unique_ptr<Probe> open_lateness(const ProbeContext& context) {
@@ -119,7 +119,7 @@ std::unique_ptr<Probe> open_self(const ProbeContext& context) {
 }
 
 const RegisteredProbe lateness{
-    {.name = "lateness", .help = "How late each tick of reveal was", .families = kTickFamilies, .open = open_lateness}};
+    {.name = "lateness", .help = "Delay of each tick of reveal", .families = kTickFamilies, .open = open_lateness}};
 const RegisteredProbe self{{.name = "self",
                             .help = "Time, memory, losses and output of reveal itself",
                             .period = 1s,
@@ -127,4 +127,4 @@ const RegisteredProbe self{{.name = "self",
                             .open = open_self}};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::probe::self

@@ -15,10 +15,10 @@
 #include "core/sampler/probe.h"
 #include "hdf5schema/basics/text.h"
 
-namespace reveal {
+namespace reveal::probe::site_metrics {
 namespace {
 
-constexpr MetricHelp kMetrics[] = {{"<name>", "As named in the file given with --metrics."}};
+constexpr MetricHelp kMetrics[] = {{"<name>", "A metric named in the file given with --metrics."}};
 
 constexpr FamilyTable family_table(std::string_view path, Kind kind, Unit unit) {
   return {path, kind, unit, Scope::node, Subsystem::storage, "Metrics of this site", "--metrics", kMetrics};
@@ -88,7 +88,7 @@ class SiteProbe final : public Probe {
       if (next_word(more).empty()) continue;  // a blank line, or one that selects: core/sampler/metric_selection.h
       add(name, rest, file + ':' + std::to_string(number));
     }
-    if (metrics_.empty()) throw Unavailable(file + " names no text file to read");
+    if (metrics_.empty()) throw Unavailable(file + " names no text file");
     for (Metric& metric : metrics_) say_if_missing(metric);
   }
 
@@ -120,11 +120,12 @@ class SiteProbe final : public Probe {
     const std::string_view path = next_word(rest);
     const std::string_view place_word = next_word(rest);
     if (path.empty() || !next_word(rest).empty()) {
-      throw Error(place + ": expected NAME KIND UNIT FILE, and the word before the number if it is not the first");
+      throw Error(place +
+                  ": expected NAME KIND UNIT FILE, and the word before the number if it is not the first number");
     }
     const auto named_so = [&](const Metric& metric) { return metric.name == name; };
     if (is_ours(name) || std::any_of(metrics_.begin(), metrics_.end(), named_so)) {
-      throw Error(place + ": there is a metric \"" + std::string(name) + "\" already");
+      throw Error(place + ": the metric \"" + std::string(name) + "\" exists already");
     }
     const auto kind = kind_of(kind_word);
     const auto unit = unit_of(unit_word);
@@ -132,9 +133,9 @@ class SiteProbe final : public Probe {
     while (table < kFamilies.size() && (kFamilies[table].kind != kind || kFamilies[table].unit != unit)) ++table;
     if (table == kFamilies.size()) {
       throw Error(place + ": \"" + std::string(kind_word) + ' ' + std::string(unit_word) +
-                  "\" is none of gauge|counter with count|bytes|ns, or event count");
+                  "\" is not gauge|counter with count|bytes|ns, or event count");
     }
-    if (path.substr(0, 1) != "/") throw Error(place + ": \"" + std::string(path) + "\" is no absolute path");
+    if (path.substr(0, 1) != "/") throw Error(place + ": \"" + std::string(path) + "\" is not an absolute path");
     if (families_[table] == nullptr) families_[table] = &context_.family(kFamilies[table]);
     metrics_.push_back({.name = std::string(name),
                         .family = table,
@@ -159,16 +160,16 @@ class SiteProbe final : public Probe {
 };
 
 std::unique_ptr<Probe> open_site(const ProbeContext& context) {
-  if (context.site_metrics.empty()) throw Unavailable("this site names no metrics of its own (--metrics)");
+  if (context.site_metrics.empty()) throw Unavailable("this site defines no metrics (--metrics)");
   return std::make_unique<SiteProbe>(context, std::string(context.site_metrics));
 }
 
 const RegisteredProbe entry{{.name = "site",
-                             .help = "Numbers from text files the site names (--metrics)",
+                             .help = "Numbers from text files defined by the site (--metrics)",
                              .period = 1s,
                              .families = kFamilies,
                              .open = open_site,
                              .remedy = "reveal-collect --metrics FILE; the format is in reveal-collect --help"}};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::probe::site_metrics

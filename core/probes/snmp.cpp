@@ -8,13 +8,13 @@
 #include "core/probes/namespace_texts.h"
 #include "hdf5schema/basics/text.h"
 
-namespace reveal {
+namespace reveal::probe::snmp {
 namespace {
 
 constexpr MetricHelp kSnmp[] = {
     {"tcp.RetransSegs", "Segments sent again."},
     {"udp.RcvbufErrors", "Datagrams dropped because the receiver's buffer was full."},
-    {"ip.<Field>", "Every field as the kernel (RFC 1213, RFC 4293) names it; so do the next."},
+    {"ip.<Field>", "Other fields, with the kernel's names (RFC 1213, RFC 4293)."},
     {"icmp.<Field>", "Control messages."},
     {"icmpmsg.<Field>", "Control messages by type."},
     {"tcp.<Field>", "Connections and segments."},
@@ -24,10 +24,9 @@ constexpr MetricHelp kSnmp[] = {
 constexpr MetricHelp kLevels[] = {{"tcp.CurrEstab", "Connections established now."},
                                   {"mptcpext.MPCurrEstab", "Multipath TCP connections established now."}};
 constexpr MetricHelp kNetstat[] = {
-    {"tcpext.TCPOFOQueue",
-     "Segments that came before one sent earlier: packets were lost or reordered on the way here."},
+    {"tcpext.TCPOFOQueue", "Segments received before an earlier one: packets were lost or reordered on the way."},
     {"tcpext.TCPTimeouts", "Retransmission timeouts."},
-    {"tcpext.<Field>", "Every field as Linux names it; so do the next."},
+    {"tcpext.<Field>", "Other fields, with the names of Linux."},
     {"ipext.<Field>", "Packets and bytes by kind."},
     {"mptcpext.<Field>", "Multipath TCP."},
 };
@@ -149,4 +148,4 @@ const RegisteredProbe netstat{{.name = "netstat",
                                .remedy = "mount /proc without hiding net/ (containers: not masked)"}};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::probe::snmp

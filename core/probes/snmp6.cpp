@@ -6,13 +6,13 @@
 #include "core/probes/namespace_texts.h"
 #include "hdf5schema/basics/text.h"
 
-namespace reveal {
+namespace reveal::probe::snmp6 {
 namespace {
 
 constexpr MetricHelp kCounters[] = {
     {"udp6.RcvbufErrors", "Datagrams over IPv6 dropped because the receiver's buffer was full."},
-    {"ip6.InDiscards", "Packets dropped for want of memory."},
-    {"ip6.<Field>", "Every field as the kernel (RFC 4293) names it; so do the next."},
+    {"ip6.InDiscards", "Packets dropped for lack of memory."},
+    {"ip6.<Field>", "Other fields, with the kernel's names (RFC 4293)."},
     {"icmp6.<Field>", "Control messages."},
     {"udp6.<Field>", "Datagrams."},
     {"udplite6.<Field>", "Datagrams with partial checksums."},
@@ -30,7 +30,7 @@ std::string metric_of(std::string_view key) {
 class Snmp6Probe final : public Probe {
  public:
   explicit Snmp6Probe(const ProbeContext& context)
-      : texts_(context, "snmp6", 4096, "this kernel has no IPv6, or hides its counters"),
+      : texts_(context, "snmp6", 4096, "this kernel has no IPv6, or its counters are hidden"),
         counters_(context.family(kFamilies[0])) {}
 
   void sample() noexcept override {
@@ -81,4 +81,4 @@ const RegisteredProbe entry{{.name = "snmp6",
                              .remedy = "nothing is missing where IPv6 is not used"}};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::probe::snmp6

@@ -8,22 +8,22 @@
 #include "core/probes/namespace_texts.h"
 #include "hdf5schema/basics/text.h"
 
-namespace reveal {
+namespace reveal::probe::sockets {
 namespace {
 
 constexpr MetricHelp kSockets[] = {
     {"sockets.used", "Sockets of every kind."},
     {"sockets.tcp_inuse", "TCP sockets in use; tcp6 and so on: over IPv6."},
-    {"sockets.tcp_orphan", "Connections that no process has any more."},
+    {"sockets.tcp_orphan", "Connections that no longer belong to a process."},
     {"sockets.tcp_tw", "Closed connections that wait for late segments."},
     {"sockets.tcp_alloc", "TCP sockets with memory."},
-    {"sockets.<protocol>_<key>", "As the kernel names them."},
+    {"sockets.<protocol>_<key>", "Other counters, with the kernel's names."},
 };
 constexpr MetricHelp kMemory[] = {
     {"sockets.tcp_mem", "Buffers of all TCP sockets of the host; net.ipv4.tcp_mem limits them."},
     {"sockets.udp_mem", "Buffers of all UDP sockets of the host."},
     {"sockets.frag_memory", "Fragments of datagrams that are not complete."},
-    {"sockets.frag6_memory", "The same of IPv6."},
+    {"sockets.frag6_memory", "Fragments of IPv6 datagrams that are not complete."},
 };
 constexpr FamilyTable kFamilies[] = {
     {"network/sockets", Kind::gauge, Unit::count, Scope::node, Subsystem::network, "Sockets by protocol",
@@ -124,4 +124,4 @@ const RegisteredProbe entry{{.name = "sockets",
                              .remedy = "mount /proc without hiding net/ (containers: not masked)"}};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::probe::sockets

@@ -9,25 +9,26 @@
 #include "core/sampler/probe.h"
 #include "hdf5schema/basics/text.h"
 
-namespace reveal {
+namespace reveal::probe::softnet {
 namespace {
 
 constexpr MetricHelp kCounts[] = {
     {"softnet.processed", "Packets taken from the network card's queue."},
     {"softnet.dropped", "Packets dropped because this cpu's backlog was full."},
-    {"softnet.time_squeeze", "Times the receive work was cut off with packets left."},
+    {"softnet.time_squeeze", "Times the receive work was stopped with packets left."},
     {"softnet.received_rps", "Times another cpu asked this one to take packets (receive packet steering)."},
     {"softnet.flow_limited", "Packets dropped because their flow filled the backlog."},
     {"softnet.<count>_spread", "On more than 64 cpus: standard deviation over them of each of the above."},
-    {"softnet.<count>_max", "On more than 64 cpus: of the cpu that had most of it."},
+    {"softnet.<count>_max", "On more than 64 cpus: value of the cpu with the highest value."},
 };
 constexpr MetricHelp kBacklog[] = {
     {"softnet.backlog", "Packets waiting in this cpu's backlog (Linux 5.14)."},
     {"softnet.backlog_<summary>", "On more than 64 cpus: spread, min and max over them."},
 };
-constexpr MetricHelp kCountPlaces[] = {{"softnet.<count>_max_cpu", "On more than 64 cpus: the one that had most."}};
+constexpr MetricHelp kCountPlaces[] = {
+    {"softnet.<count>_max_cpu", "On more than 64 cpus: the cpu with the highest value."}};
 constexpr MetricHelp kBacklogPlaces[] = {
-    {"softnet.backlog_<extreme>_cpu", "On more than 64 cpus: the ones with the least and the most waiting."}};
+    {"softnet.backlog_<extreme>_cpu", "On more than 64 cpus: the cpus with the shortest and the longest backlog."}};
 constexpr FamilyTable kFamilies[] = {
     {"interrupts/softnet", Kind::counter, Unit::count, Scope::cpu, Subsystem::network, "Receive path of each cpu",
      "/proc/net/softnet_stat", kCounts},
@@ -132,4 +133,4 @@ const RegisteredProbe entry{{.name = "softnet",
                              .remedy = "mount /proc without hiding net/ (containers: not masked)"}};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::probe::softnet

@@ -14,7 +14,7 @@
 #include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/text.h"
 
-namespace reveal {
+namespace reveal::probe::stack {
 namespace {
 
 constexpr std::chrono::milliseconds kForTheCalibration{3000};
@@ -27,8 +27,8 @@ constexpr MetricHelp kTime[] = {
 constexpr MetricHelp kBytes[] = {{"stack.bytes", "Bytes that calls were asked to move or to allocate."}};
 constexpr MetricHelp kErrors[] = {{"stack.errors", "Calls that returned an error."}};
 constexpr MetricHelp kDurations[] = {
-    {"stack.longest", "Longest call that returned since the row before."},
-    {"stack.in_flight", "For how long the oldest call that has not returned is under way; 0: none is."},
+    {"stack.longest", "Longest call that returned since the previous row."},
+    {"stack.in_flight", "Duration so far of the oldest call that has not returned; 0: no such call."},
 };
 
 constexpr const char* kStackSource = "BPF uprobes";
@@ -72,7 +72,7 @@ class StackProbe final : public Probe {
     if (ask()) take(worker_->answer_within(kForCounts));
     if (worker_->was_lost()) {
       context_.sink.event("probe stack", "probe_lost", "its child process was killed");
-      gap_ = "its child process was killed: nothing is known from then on";
+      gap_ = "its child process was killed: there is no data after that";
     }
     for (Family* family : families_) family->commit();
   } catch (const std::exception& error) {  // no memory
@@ -82,8 +82,8 @@ class StackProbe final : public Probe {
   [[nodiscard]] std::string caveat() const override {
     std::string text = gap_;
     const auto add = [&text](const std::string& more) { text += (text.empty() ? "" : "; ") + more; };
-    if (stepped_back_) add("while the job's own profiler ran, nothing was attached");
-    if (functions_.empty()) add("no process has loaded a library of which it counts calls");
+    if (stepped_back_) add("while the job's own profiler ran, no function was attached");
+    if (functions_.empty()) add("no process has loaded a library whose calls are counted");
     if (!notes_.empty()) add(notes_);
     return text;
   }
@@ -147,12 +147,12 @@ class StackProbe final : public Probe {
       // They are counted from the moment in which they were attached.
       if (channel == Family::kNoChannel) channel = family.add(kColumns[i].metric, place->instance, role_of(process), 0);
       family.set(channel, value);
-      if (i + 1 == kColumns.size()) tell_errors(*place, process, function, value, cut_word(line));
+      if (i + 1 == kColumns.size()) report_errors(*place, process, function, value, cut_word(line));
     }
   }
 
-  void tell_errors(Place& place, std::string_view process, std::string_view function, std::int64_t errors,
-                   std::string_view last) {
+  void report_errors(Place& place, std::string_view process, std::string_view function, std::int64_t errors,
+                     std::string_view last) {
     if (errors > place.errors) {
       context_.sink.event(std::string(process), "call_error", std::string(function) + " returned " + std::string(last));
     }
@@ -197,7 +197,7 @@ class StackProbe final : public Probe {
 };
 
 std::unique_ptr<Probe> open_stack(const ProbeContext& context) {
-  if (!context.stack && !context.fs.recorded()) throw Unavailable("it is off; it was not asked for (--stack)");
+  if (!context.stack && !context.fs.recorded()) throw Unavailable("it is off by default (--stack)");
   if (context.job == nullptr) throw Unavailable("no job was named (--job)");
   if (!context.fs.live() && !context.fs.recorded()) throw Unavailable("a copied tree has no processes to attach to");
   auto worker = std::make_unique<WorkerProcess>(context.fs, "stack", ask_stack);
@@ -216,7 +216,7 @@ std::unique_ptr<Probe> open_stack(const ProbeContext& context) {
 
 const RegisteredProbe entry{
     {.name = "stack",
-     .help = "Calls, time, bytes and errors of CUDA, NCCL, gloo, MPI and PyTorch by process; off unless asked for",
+     .help = "Calls, time, bytes and errors of CUDA, NCCL, gloo, MPI and PyTorch by process; off by default",
      .period = 1s,
      .may_block = true,
      .families = kFamilies,
@@ -226,4 +226,4 @@ const RegisteredProbe entry{
      .privilege = "calls into libraries (CAP_BPF and CAP_PERFMON)"}};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::probe::stack

@@ -18,31 +18,31 @@
 #include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/text.h"
 
-namespace reveal {
+namespace reveal::probe::tcp_peers {
 namespace {
 
 constexpr std::string_view kSource = "sock_diag: INET_DIAG_INFO";
 
 constexpr MetricHelp kPeerSegments[] = {
     {"tcp.peer.retransmits",
-     "Segments sent again to this peer. All of tcp.peer.*: of connections that live a second "
-     "and longer, and of the row before; \"others\" has the peers without rows of their own."},
+     "Segments sent again to this peer. All tcp.peer.* cover connections of at least one second, as of the previous "
+     "row; \"others\" is the sum of the peers without own rows."},
     {"tcp.peer.out_of_order",
      "Segments from it that came before one it had sent earlier: some were lost on the way "
      "here."},
-    {"tcp.peer.duplicates", "Segments that it had already, as it said (DSACK): sent again too early."},
-    {"tcp.peer.segments_sent", "Segments with data sent to it."},
-    {"tcp.peer.segments_received", "Segments with data received from it."},
+    {"tcp.peer.duplicates", "Segments that the peer reported as duplicates (DSACK): they were sent again too early."},
+    {"tcp.peer.segments_sent", "Segments with data sent to the peer."},
+    {"tcp.peer.segments_received", "Segments with data received from the peer."},
 };
 constexpr MetricHelp kPeerBytes[] = {
-    {"tcp.peer.bytes_acked", "Bytes that it has acknowledged."},
-    {"tcp.peer.bytes_received", "Bytes received from it."},
-    {"tcp.peer.bytes_retransmitted", "Bytes sent to it again."},
+    {"tcp.peer.bytes_acked", "Bytes that the peer has acknowledged."},
+    {"tcp.peer.bytes_received", "Bytes received from the peer."},
+    {"tcp.peer.bytes_retransmitted", "Bytes sent again to the peer."},
 };
 constexpr MetricHelp kPeerTimes[] = {
     {"tcp.peer.busy_time", "Time with data on the way, over all connections."},
-    {"tcp.peer.receiver_limited_time", "Time in which its receive window was the limit."},
-    {"tcp.peer.buffer_limited_time", "Time in which the send buffer here was the limit."},
+    {"tcp.peer.receiver_limited_time", "Time in which the peer's receive window was the limit."},
+    {"tcp.peer.buffer_limited_time", "Time in which the local send buffer was the limit."},
 };
 constexpr MetricHelp kPeerChurn[] = {
     {"tcp.peer.opened", "Connections that began."},
@@ -50,16 +50,17 @@ constexpr MetricHelp kPeerChurn[] = {
 };
 constexpr MetricHelp kPeerDelays[] = {
     {"tcp.peer.rtt", "Smoothed round trip, mean of the connections by their segments."},
-    {"tcp.peer.rtt_variation", "Its mean deviation."},
-    {"tcp.peer.rtt_least", "The shortest of the last minutes."},
+    {"tcp.peer.rtt_variation", "Mean deviation of the round trip."},
+    {"tcp.peer.rtt_least", "Shortest round trip of the last minutes."},
 };
 constexpr MetricHelp kPeerWindows[] = {
-    {"tcp.peer.cwnd", "Segments that may be on the way, over all connections."},
-    {"tcp.peer.unacked", "Segments on the way."},
-    {"tcp.peer.lost", "Segments that are taken for lost at the moment."},
+    {"tcp.peer.cwnd", "Congestion windows of all connections, in segments."},
+    {"tcp.peer.unacked", "Segments sent and not yet acknowledged."},
+    {"tcp.peer.lost", "Segments currently considered lost."},
     {"tcp.peer.connections", "Connections."},
 };
-constexpr MetricHelp kPeerRates[] = {{"tcp.peer.delivery_rate", "Bytes that the way there delivered in one second."}};
+constexpr MetricHelp kPeerRates[] = {
+    {"tcp.peer.delivery_rate", "Bytes per second that the path to the peer delivered."}};
 
 constexpr Subsystem kNetwork = Subsystem::network;
 constexpr FamilyTable kPeerFamilies[] = {
@@ -241,7 +242,7 @@ std::string why_no_connections() {
   if (!opened.socket) return std::string("netlink is refused (") + std::strerror(opened.error) + ')';
   std::vector<std::byte> buffer(1 << 16);
   const std::string why = dump_tcp_sockets(opened.socket.get(), buffer, [](const TcpSocket&) {});
-  return why.empty() ? "" : "the kernel does not tell the state of TCP connections (" + why + ')';
+  return why.empty() ? "" : "the kernel does not report the state of TCP connections (" + why + ')';
 }
 
 class TcpPeersProbe final : public Probe {
@@ -270,19 +271,19 @@ class TcpPeersProbe final : public Probe {
     }
     if (unreadable_ > 0) {
       add("connections of " + std::to_string(unreadable_) +
-          " processes are not told from those of others: their "
-          "descriptors cannot be read");
+          " processes cannot be distinguished from those of others: their descriptors cannot be read");
     }
-    if (left_out_) add("only the job's first " + std::to_string(kMostProcesses) + " processes are asked for theirs");
-    if (overflowed_) add("of more than " + std::to_string(TcpPeers::kMostSockets) + " connections the others");
+    if (left_out_)
+      add("only the connections of the job's first " + std::to_string(kMostProcesses) + " processes are measured");
+    if (overflowed_) add("only " + std::to_string(TcpPeers::kMostSockets) + " connections are measured");
     if (not_entered_ > 0) {
       add("in " + std::to_string(not_entered_) +
-          " looks a network namespace was left out: the process it was known by had ended");
+          " readings a network namespace was omitted, because the process that identified it had ended");
     }
     if (child_.longest_pause_ns() > kLongestTold * kSecond) {
-      add("connections were asked for only every " + std::to_string(child_.longest_pause_ns() / kSecond) +
-          " s at times, because one look at all of them takes " + std::to_string(longest_cost_ns_ / 1'000'000) +
-          " ms: what they counted over more than " + std::to_string(kLongestTold) + " s is not in the report");
+      add("connections were read only every " + std::to_string(child_.longest_pause_ns() / kSecond) +
+          " s at times, because reading all of them takes " + std::to_string(longest_cost_ns_ / 1'000'000) +
+          " ms: values counted over more than " + std::to_string(kLongestTold) + " s are not in the report");
     }
     if (const std::string gaps = child_.gaps(); !gaps.empty()) add(gaps);
     return text;
@@ -418,4 +419,4 @@ const RegisteredProbe entry{{.name = "tcp_peers",
                              .privilege = "connections in network namespaces of their own (CAP_SYS_ADMIN)"}};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::probe::tcp_peers

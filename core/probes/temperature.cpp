@@ -9,7 +9,7 @@
 #include "core/sampler/probe.h"
 #include "hdf5schema/basics/text.h"
 
-namespace reveal {
+namespace reveal::probe::temperature {
 namespace {
 
 constexpr std::string_view kFolder = "/sys/class/hwmon";
@@ -19,13 +19,14 @@ constexpr std::string_view kFolder = "/sys/class/hwmon";
 constexpr std::array<std::string_view, 6> kDrivers = {"coretemp", "k10temp",     "k8temp",
                                                       "zenpower", "cpu_thermal", "soc_thermal"};
 
-constexpr MetricHelp kPackages[] = {{"temperature.package", "Of a package or die; the instance is its sensor."}};
+constexpr MetricHelp kPackages[] = {
+    {"temperature.package", "Temperature of a package or die; the instance is its sensor."}};
 constexpr MetricHelp kCores[] = {
-    {"temperature.core", "Of a core; on more than 64 cores their mean."},
+    {"temperature.core", "Temperature of a core; on more than 64 cores their mean."},
     {"temperature.core_<summary>", "On more than 64 cores: spread, min and max over them."},
 };
 constexpr MetricHelp kPlaces[] = {
-    {"temperature.core_<extreme>_core", "On more than 64 cores: the coolest and the hottest of them."}};
+    {"temperature.core_<extreme>_core", "On more than 64 cores: the coolest and the hottest core."}};
 constexpr FamilyTable kFamilies[] = {
     {"cpu/package_temperature", Kind::gauge, Unit::celsius, Scope::device, Subsystem::cpu, "Temperature of packages",
      "/sys/class/hwmon/hwmon*/temp*_input", kPackages},
@@ -55,7 +56,7 @@ class TemperatureProbe final : public Probe {
     }
     if (packages_.empty() && cores_.empty()) {
       throw Unavailable(others.empty() ? "this host shows no sensors (no hwmon driver, or a virtual machine)"
-                                       : "none of its sensors is one of the cpu's own: " + others);
+                                       : "none of its sensors belongs to the cpu: " + others);
     }
     package_family_ = &context.family(kFamilies[0]);
     for (const Sensor& sensor : packages_) package_family_->add(kPackages[0].name, sensor.name);
@@ -132,4 +133,4 @@ const RegisteredProbe entry{{.name = "temperature",
                              .remedy = "virtual machines have none; on hardware, admin: modprobe coretemp or k10temp"}};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::probe::temperature

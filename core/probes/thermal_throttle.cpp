@@ -9,25 +9,26 @@
 #include "core/sampler/probe.h"
 #include "hdf5schema/basics/text.h"
 
-namespace reveal {
+namespace reveal::probe::thermal_throttle {
 namespace {
 
 constexpr std::string_view kCpus = "/sys/devices/system/cpu/cpu";
 constexpr std::int64_t kMillisecond = 1'000'000;
 
 constexpr MetricHelp kCoreCounts[] = {
-    {"throttle.core_count", "Times a core was too hot; of its first hardware thread."},
+    {"throttle.core_count", "Times a core was too hot, counted by its first hardware thread."},
     {"throttle.core_count_<summary>", "On more than 64 cores: spread and max over them."},
 };
 constexpr MetricHelp kCoreTimes[] = {
-    {"throttle.core_time", "Time a core was slowed down for its heat (Linux 5.10)."},
+    {"throttle.core_time", "Time a core was slowed down because of its heat (Linux 5.10)."},
     {"throttle.core_time_<summary>", "On more than 64 cores: spread and max over them."},
 };
-constexpr MetricHelp kPlaces[] = {{"throttle.core_count_max_cpu", "On more than 64 cores: the hottest of them."}};
-constexpr MetricHelp kTimePlaces[] = {{"throttle.core_time_max_cpu", "On more than 64 cores: the slowest of them."}};
+constexpr MetricHelp kPlaces[] = {{"throttle.core_count_max_cpu", "On more than 64 cores: the hottest core."}};
+constexpr MetricHelp kTimePlaces[] = {
+    {"throttle.core_time_max_cpu", "On more than 64 cores: the core slowed down most."}};
 constexpr MetricHelp kPackageCounts[] = {{"throttle.package_count", "Times a whole package was too hot."}};
 constexpr MetricHelp kPackageTimes[] = {
-    {"throttle.package_time", "Time a whole package was slowed down for its heat (Linux 5.10)."}};
+    {"throttle.package_time", "Time a whole package was slowed down because of its heat (Linux 5.10)."}};
 
 constexpr std::string_view kSource = "/sys/devices/system/cpu/cpu*/thermal_throttle";
 constexpr FamilyTable kFamilies[] = {
@@ -138,7 +139,7 @@ const RegisteredProbe entry{{.name = "thermal_throttle",
                              .families = kFamilies,
                              .open = open_throttle,
                              .period_on = throttle_period,
-                             .remedy = "Intel hardware only; elsewhere cpu clocks and temperatures tell of it"}};
+                             .remedy = "Intel hardware only; elsewhere, cpu clocks and temperatures show throttling"}};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::probe::thermal_throttle

@@ -8,7 +8,7 @@
 #include "core/sampler/probe.h"
 #include "hdf5schema/basics/text.h"
 
-namespace reveal {
+namespace reveal::probe::vmstat {
 namespace {
 
 constexpr MetricHelp kEvents[] = {{"vmstat.<key>", "Events since boot: pgfault, pgpgin, nr_dirtied, numa_hit, ..."}};
@@ -91,4 +91,4 @@ const RegisteredProbe entry{{.name = "vmstat",
                              .open = open_vmstat}};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::probe::vmstat

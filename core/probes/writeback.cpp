@@ -7,16 +7,16 @@
 #include "core/sampler/probe.h"
 #include "hdf5schema/basics/text.h"
 
-namespace reveal {
+namespace reveal::probe::writeback {
 namespace {
 
 constexpr std::string_view kFolder = "/sys/kernel/debug/bdi";
 
 constexpr MetricHelp kLevels[] = {
     {"writeback.under_way", "Bytes being written to the device now."},
-    {"writeback.waiting", "Dirty bytes that wait for it."},
-    {"writeback.threshold", "Dirty bytes of the device from which on the kernel slows its writers down."},
-    {"writeback.bandwidth", "Bytes a second the kernel believes the device can take."},
+    {"writeback.waiting", "Dirty bytes that wait to be written to the device."},
+    {"writeback.threshold", "Dirty bytes of the device above which the kernel slows its writers down."},
+    {"writeback.bandwidth", "Write bandwidth of the device in bytes per second, as estimated by the kernel."},
 };
 constexpr MetricHelp kBytes[] = {
     {"writeback.dirtied", "Bytes made dirty."},
@@ -112,9 +112,9 @@ const RegisteredProbe entry{
      .period = 1s,
      .families = kFamilies,
      .open = open_writeback,
-     .remedy = "vmstat.nr_dirty, nr_writeback and their thresholds tell of the whole node; admin: mount -o "
+     .remedy = "vmstat.nr_dirty, nr_writeback and their thresholds show the whole node; admin: mount -o "
                "remount,mode=755 /sys/kernel/debug",
      .privilege = "root (debugfs)"}};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::probe::writeback

@@ -32,7 +32,7 @@ class AskedChild : public WorkerProcess {
 
   /// Throws Unavailable where there is no child process.
   void need() const {
-    if (state() == State::lost) throw Unavailable("no child process could be started to ask it");
+    if (state() == State::lost) throw Unavailable("no child process could be started to query it");
   }
   /// The first request, whose answer is waited for. The first answer() tells it again.
   std::string_view open(std::string_view request, std::chrono::milliseconds limit) {
@@ -81,7 +81,7 @@ class AskedChild : public WorkerProcess {
   }
   /// For the probe's caveat; "" where all answers were whole.
   [[nodiscard]] std::string gaps() const {
-    return gaps_ > 0 ? std::to_string(gaps_) + " looks were not whole: " + gap_ : "";
+    return gaps_ > 0 ? std::to_string(gaps_) + " readings were incomplete: " + gap_ : "";
   }
   /// The rest of a line, without the blanks before it and the lines behind it.
   [[nodiscard]] static std::string_view reason_in(std::string_view rest) noexcept {

@@ -66,7 +66,7 @@ void DiffedText::set(std::string_view word, Family& family, std::int32_t channel
   const std::uint32_t end = begin + static_cast<std::uint32_t>(word.size());
   const std::uint32_t before = spans_.empty() ? 0 : spans_.back().end;
   while (begin > before + 1 && text_[begin - 1] == ' ' && text_[begin - 2] == ' ') --begin;
-  // Of two numbers for one channel the last counts, whichever changes.
+  // If two numbers set one channel, the last one counts, whichever changes.
   if (begin < before || again || value == kMissing) repeatable_ = false;
   spans_.push_back({begin, end});
   targets_.push_back({&family, channel, scale});

@@ -32,6 +32,7 @@ struct Constants {
 };
 
 // What the kernel tells each program at its start: pairs of 64-bit words.
+// https://man7.org/linux/man-pages/man3/getauxval.3.html
 void take_auxiliary_vector(std::string_view vector, Constants& constants) noexcept {
   std::array<std::uint64_t, 2> pair{};
   for (; vector.size() >= sizeof pair; vector.remove_prefix(sizeof pair)) {
@@ -43,12 +44,13 @@ void take_auxiliary_vector(std::string_view vector, Constants& constants) noexce
 }
 
 // Linux counts in hundredths of a second for programs, whatever its own clock, but on two old architectures.
+// https://man7.org/linux/man-pages/man7/time.7.html
 bool has_usual_ticks(KernelTree& fs) {
   const std::string cpus = fs.text("/proc/cpuinfo").value_or("");
   return cpus.find("IA-64") == std::string::npos && cpus.find("Alpha") == std::string::npos;
 }
 
-// Of this machine, as recorded, or of a copied tree: never of this machine for another one.
+// Constants of this machine, of the recorded one, or of a copied tree: never those of this machine for another one.
 Constants constants_of(KernelTree& fs) {
   Constants constants;
   const std::string text = fs.fact("@sysconf", [&fs] {
@@ -99,10 +101,10 @@ Host Host::look(KernelTree& fs) {
   host.page_bytes = constants.page_bytes;
   if (constants.ticks_per_second != kMissing) host.tick_ns = kSecond / constants.ticks_per_second;
   if (host.page_bytes == kMissing)
-    host.caveat = "what the kernel counts in pages is missing: this copy does not say how large one is";
+    host.caveat = "values in pages are missing: this copy does not contain the page size";
   if (host.tick_ns == kMissing) {
     host.caveat += std::string(host.caveat.empty() ? "" : "; ") +
-                   "what it counts in clock ticks is missing: this copy does not say how long one is";
+                   "values in clock ticks are missing: this copy does not contain the length of a tick";
   }
   host.cpus_online = online_cpus(fs);
   return host;

@@ -94,7 +94,7 @@ void Instances::commit() noexcept {
 std::string Instances::caveat(std::string_view things) const {
   if (other_.empty()) return "";
   return std::to_string(residents_.came_later()) + ' ' + std::string(things) +
-         " came while it was recorded; those without channels of their own are summed in the instance \"other\"";
+         " appeared during the recording; those without own channels are summed in the instance \"other\"";
 }
 
 }  // namespace reveal

@@ -153,7 +153,7 @@ std::optional<std::string> MetricSelection::missing() const {
   if (first == lines_.end()) return std::nullopt;
   const auto count = std::count_if(lines_.begin(), lines_.end(), not_found);
   return file_ + ": " + std::to_string(count) + " of " + std::to_string(lines_.size()) +
-         " lines name nothing that this node has so far, the first in line " + std::to_string(first->number) + ": \"" +
+         " lines match no metric of this node so far, the first in line " + std::to_string(first->number) + ": \"" +
          first->name() + '"' + did_you_mean(first->metric, seen_);
 }
 

@@ -10,7 +10,8 @@
 namespace reveal {
 namespace {
 
-/// Of one program or library: the segments that nobody writes, so that the file has all that is in them.
+/// Gives back the read-only segments of one program or library: the kernel can read them from the file again.
+/// https://man7.org/linux/man-pages/man2/madvise.2.html
 int give_back_image(dl_phdr_info* image, std::size_t /*size*/, void* /*unused*/) noexcept {
   const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
   for (int i = 0; i < image->dlpi_phnum; ++i) {

@@ -3,12 +3,12 @@
 
 namespace reveal {
 
-/// At the start of the program: freed memory goes back to the node. One arena for all threads, of which only the
-/// writer allocates, and large blocks of their own.
+/// Call it at the start of the program: freed memory then goes back to the node. All threads share one arena, since
+/// only the writer allocates; large blocks get mappings of their own.
 void keep_little_memory() noexcept;
 
-/// When the start is over: what it has freed, and pages of program and libraries that only it needed. They come back
-/// from the page cache when they are used.
+/// Call it when the start is over: gives back freed memory, and pages of program and libraries that only the start
+/// needed. They come back from the page cache when they are used.
 void give_back_memory() noexcept;
 
 }  // namespace reveal

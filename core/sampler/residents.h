@@ -46,7 +46,7 @@ class Residents {
   /// Forgets the guests that were not seen.
   void end_look() noexcept;
 
-  /// Of all that came after the first look.
+  /// Counts all members that came after the first look.
   [[nodiscard]] std::uint64_t came_later() const noexcept { return came_later_; }
 
  private:

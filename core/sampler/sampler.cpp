@@ -103,7 +103,7 @@ void Sampler::open_probes(const ProbeContext& common) {
     const auto selected = [this](const FamilyTable& family) { return selection_.meets(family); };
     try {
       if (std::none_of(spec.families.begin(), spec.families.end(), selected)) {
-        throw Unavailable("nothing of it was selected (--metrics)");
+        throw Unavailable("none of its metrics was selected (--metrics)");
       }
       opened_.push_back({spec.open(context), every, coverage_.size()});
       self_.parts.push_back(spec.name);
@@ -177,7 +177,7 @@ std::vector<Coverage> Sampler::coverage() const {
   if (!slots_ || !slots_->main_threads_only()) return facts;
   for (Coverage& fact : facts) {
     if (fact.probe == "process" && fact.state == Coverage::State::ok) {
-      fact.reason = "waiting is measured for the main thread only where processes have too many threads";
+      fact.reason = "for processes with too many threads, waiting is measured only for the main thread";
     }
   }
   return facts;

@@ -37,13 +37,13 @@ class Sampler {
   /// Looks at everything once, without writing rows: adds the channels that are there. Before the trace begins.
   void look_first();
   void sample(const Tick& tick) noexcept;
-  /// After the last sample, and before everything that takes time: others may wait for what probes hold open.
+  /// Call it after the last sample, and before everything that takes time: others may wait for what probes hold open.
   void close() noexcept;
   /// Writes the first look, at its own time: what counters count from. Once the trace has begun.
   void write_first_look() noexcept;
 
   [[nodiscard]] std::vector<Coverage> coverage() const;
-  /// Of the probes, for the snapshot.
+  /// Facts that the probes add to the snapshot.
   [[nodiscard]] Snapshot facts() const;
   [[nodiscard]] const Job* job() const noexcept { return job_.get(); }
   [[nodiscard]] const Host& host() const noexcept { return host_; }

@@ -10,6 +10,7 @@ namespace {
 
 // Slewing moves both clocks alike; only a step moves one against the other. Reading them one after the other costs
 // less.
+// https://man7.org/linux/man-pages/man2/clock_gettime.2.html
 constexpr std::int64_t kSmallestStep = 2'000'000;
 
 }  // namespace

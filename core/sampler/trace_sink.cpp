@@ -10,6 +10,7 @@ namespace {
 
 // One event for a family that goes on falling. Some counters of the kernel fall by a tick now and then (idle time):
 // that is no reset.
+// https://docs.kernel.org/filesystems/proc.html (iowait)
 constexpr std::int64_t kResetEventPeriod = 60'000'000'000;
 constexpr std::int64_t kResetFactor = 2;
 

@@ -96,7 +96,7 @@ class TraceSink {
   TraceSink& operator=(const TraceSink&) = delete;
 
   Family& add_family(const FamilyTable& table, std::chrono::nanoseconds period);
-  /// Of one code at most 512 at once, and one every ten seconds; the next one tells how many were left out.
+  /// Writes at most 512 events of one code at once, then one every ten seconds, which says how many were left out.
   void event(std::string object, std::string code, std::string text = {});
 
   /// While muted, rows are filled but not written: the first look at everything, before the trace has begun.
@@ -105,7 +105,7 @@ class TraceSink {
   void commit_all(std::int64_t time_ns) noexcept;
   /// From now on only channels that it takes are written. It must outlive the sink's use.
   void select(MetricSelection* selection) noexcept { selection_ = selection; }
-  /// Shows the rows to who watches, too; nullptr: to nobody.
+  /// Publishes the rows for `reveal watch`, too; nullptr: no more.
   void publish_by(RowPublisher* publisher) noexcept { publisher_ = publisher; }
   void set_now(std::int64_t time_ns) noexcept { now_ns_ = time_ns; }
   [[nodiscard]] std::int64_t now() const noexcept { return now_ns_; }

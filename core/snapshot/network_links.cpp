@@ -67,8 +67,9 @@ std::string without_number(const std::string& state) {
   return colon == std::string::npos ? state : state.substr(colon + 2);
 }
 
-/// Of a RoCE port, that of its first address; of a software device, the one that it was made of; of an InfiniBand port,
-/// which has no such address, the IPoIB interface: its `dev_port` is the port counted from 0.
+/// Returns the network interface of an RDMA port. A RoCE port has that of its first address; a software device has the
+/// one it was made of; an InfiniBand port has no such address: its IPoIB interface has the port, counted from 0, as
+/// `dev_port`. https://docs.kernel.org/admin-guide/abi-stable.html (infiniband), abi-testing.html (net)
 std::string interface_of(KernelTree& fs, const std::string& device, const std::string& port) {
   if (std::string name = fs.word(device + "/ports/" + port + "/gid_attrs/ndevs/0"); !name.empty()) return name;
   if (std::string name = fs.word(device + "/parent"); !name.empty()) return name;

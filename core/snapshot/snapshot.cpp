@@ -62,7 +62,7 @@ constexpr std::array kFileFacts = {
 };
 
 // Exact names only: a pattern would let tokens through.
-constexpr std::array<std::string_view, 57> kEnvironment = {"OMP_NUM_THREADS",
+constexpr std::array<std::string_view, 60> kEnvironment = {"OMP_NUM_THREADS",
                                                            "OMP_PROC_BIND",
                                                            "OMP_PLACES",
                                                            "OMP_WAIT_POLICY",
@@ -89,6 +89,9 @@ constexpr std::array<std::string_view, 57> kEnvironment = {"OMP_NUM_THREADS",
                                                            "NCCL_ALGO",
                                                            "NCCL_PROTO",
                                                            "NCCL_NET_GDR_LEVEL",
+                                                           "NCCL_NET_GDR_READ",
+                                                           "NCCL_IB_ADAPTIVE_ROUTING",
+                                                           "NCCL_DMABUF_ENABLE",
                                                            "NCCL_MIN_NCHANNELS",
                                                            "NCCL_MAX_NCHANNELS",
                                                            "NCCL_BUFFSIZE",
@@ -213,8 +216,8 @@ void add_governors(KernelTree& fs, const Host& host, Facts& facts) {
   facts.add("cpu.governor", text);
 }
 
-// Of whole packages: "cpu.power_limit.0" and what the processor is made for, in microwatts. The long-term limit is the
-// one that lasts; https://docs.kernel.org/power/powercap/powercap.html
+// Adds the power limits of whole packages, in microwatts: "cpu.power_limit.0" and what the processor is made for. The
+// long-term limit is the one that lasts; https://docs.kernel.org/power/powercap/powercap.html
 void add_power_limits(KernelTree& fs, Facts& facts) {
   constexpr std::string_view kFolder = "/sys/class/powercap";
   constexpr std::string_view kZone = "intel-rapl:";

@@ -95,6 +95,7 @@ Descriptor create_map(std::uint32_t type, std::uint32_t key, std::uint32_t value
 
 Descriptor load_program(const std::vector<bpf_insn>& code, std::uint32_t attach_type) {
   // The clock is for programs under a licence that is compatible with the kernel's.
+  // https://docs.kernel.org/bpf/bpf_licensing.html
   static constexpr char kLicence[] = "Dual MIT/GPL";
   bpf_attr attributes{};
   attributes.prog_type = BPF_PROG_TYPE_KPROBE;
@@ -144,7 +145,7 @@ constexpr CallShape kTimed{.timed = true};
 }  // namespace
 
 CallCounters::CallCounters(std::size_t places, Way cheapest) {
-  if (!kKnownMachine) throw Unavailable("which instructions are cheap to probe is only known of x86-64");
+  if (!kKnownMachine) throw Unavailable("the cost of probing instructions is known only for x86-64");
   constexpr auto kValue = static_cast<std::uint32_t>(sizeof(CallCounts));
   counts_ =
       create_map(BPF_MAP_TYPE_ARRAY, sizeof(std::uint32_t), kValue, static_cast<std::uint32_t>(places), BPF_F_MMAPABLE);

@@ -43,13 +43,13 @@ class CallCounters {
   [[nodiscard]] std::uint64_t calls(std::size_t index) const noexcept;
   /// `longest_ns` is since the last take().
   [[nodiscard]] CallCounts take(std::size_t index) noexcept;
-  /// For another process; of this one nothing is attached any more.
+  /// Clears the counts for another process, once nothing of the last one is attached any more.
   void reset(std::size_t first, std::size_t count);
   /// When the oldest call under way began, by index.
   [[nodiscard]] std::map<std::size_t, std::int64_t> pending() const;
 
   [[nodiscard]] std::string_view way() const noexcept;
-  /// Of one call, in nanoseconds: what it is delayed by, and what of that its measured duration has in it.
+  /// The delay of one call in nanoseconds; bias_ns() is the part of it that the measured duration contains.
   [[nodiscard]] double cost_ns(bool timed) const noexcept { return timed ? timed_cost_ns_ : entry_cost_ns_; }
   [[nodiscard]] double bias_ns() const noexcept { return bias_ns_; }
 

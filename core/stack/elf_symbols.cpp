@@ -28,10 +28,10 @@ class ElfFile {
   /// "", or why not.
   std::string open() {
     if (!read_(0, std::as_writable_bytes(std::span(&header_, 1)))) return "it is too short for an ELF file";
-    if (std::memcmp(header_.e_ident, ELFMAG, SELFMAG) != 0) return "it is no ELF file";
+    if (std::memcmp(header_.e_ident, ELFMAG, SELFMAG) != 0) return "it is not an ELF file";
     const bool same = header_.e_ident[EI_CLASS] == ELFCLASS64 && header_.e_ident[EI_DATA] == ELFDATA2LSB &&
                       header_.e_machine == EM_X86_64;
-    if (!same) return "it is of another machine than x86-64";
+    if (!same) return "it is not for x86-64";
     if (header_.e_phentsize != sizeof(Elf64_Phdr) || header_.e_phnum > kMostSegments ||
         header_.e_shentsize != sizeof(Elf64_Shdr) || header_.e_shnum > kMostSections) {
       return "its headers have a size that no linker writes";

@@ -254,7 +254,7 @@ class StackWatch {
                " processes are counted and not timed: they are under a seccomp filter");
     }
     if (unsized > 0)
-      add_note("the bytes of " + std::to_string(unsized) + " calls are not known: their datatype is not");
+      add_note("the bytes of " + std::to_string(unsized) + " calls are not known, because their datatype is not known");
     if (untimed > 0) add_note(std::to_string(untimed) + " calls were not timed: too many were under way at once");
     std::string_view rest = counts;
     std::string_view line;
@@ -414,7 +414,7 @@ class StackWatch {
       if (points.empty()) continue;
       const CallShape shape = shape_of(functions_[function], tracked.timed);
       CallCounters::Attached attached = counters_.attach(file, tracked.process.pid, shape, points);
-      // Of another process by now, it is detached at once.
+      // If the number belongs to another process by now, the counter is detached at once.
       if (attached.error == ESRCH || start_of(tracked.process.pid) != tracked.process.start_ticks) return;
       if (attached.error != 0) {
         note(std::string(functions_[function].name) + " is not measured: " + std::strerror(attached.error));

@@ -12,9 +12,9 @@ namespace reveal {
 ///   "functions NAME ..."  which are counted somewhere
 ///   "note SENTENCE"       what is not measured, and why
 ///   "count INSTANCE NAME CALLS BYTES TIME LONGEST IN_FLIGHT ERRORS LAST_ERROR"
-/// Of each instance the sums over all its processes; LONGEST since the last answer, IN_FLIGHT since when the oldest
-/// call is under way, both in nanoseconds; "-" where it is not measured. What it finds to attach to it does afterwards,
-/// while nobody waits.
+/// The numbers of an instance are sums over all its processes; LONGEST since the last answer, IN_FLIGHT since when the
+/// oldest call is under way, both in nanoseconds; "-" where it is not measured. The worker attaches to new functions
+/// after it has answered, while nobody waits.
 [[nodiscard]] std::string ask_stack(const std::string& root, std::string_view request);
 
 /// Which function must be detached, if any, so that counting stays within its share of the processes' cpu time.

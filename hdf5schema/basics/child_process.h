@@ -34,9 +34,10 @@ class ChildProcess {
   /// As of waitpid(); nothing while it runs. 0 where somebody else reaps our children: nothing is known of them.
   std::optional<int> status() noexcept;
   /// Looks again until then; as precise as the kernel's pidfd, or 10 ms without one (before Linux 5.3).
+  /// https://man7.org/linux/man-pages/man2/pidfd_open.2.html
   std::optional<int> wait(std::chrono::milliseconds limit) noexcept;
   void signal(int number) noexcept;
-  /// With everything it started and that stayed in the group it leads.
+  /// Signals the child and all processes that it started and that stayed in the group it leads.
   void signal_group(int number) noexcept;
   /// False when it hangs inside the kernel: nothing but the end of that call lets it go.
   bool kill(std::chrono::milliseconds limit) noexcept;

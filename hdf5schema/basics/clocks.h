@@ -15,7 +15,7 @@ inline constexpr std::int64_t kSecond = 1'000'000'000;
   return static_cast<std::int64_t>(time.tv_sec) * kSecond + time.tv_nsec;
 }
 
-/// For what is written down.
+/// The wall clock, for times that are stored or shown.
 [[nodiscard]] inline std::int64_t utc_now_ns() noexcept {
   return read_clock(CLOCK_REALTIME);
 }

@@ -71,7 +71,7 @@ std::string mistake_in_section(const std::string& section) {
                ? "[" + section + "] names no " + std::string(known->subject) + "; expected [" + family + ".\"ID\"]"
                : "unknown section [" + section + "]; did you mean [" + family + "]?";
   }
-  // Of those of the same shape first: [rul."cpu.outsider"] is nearer to a rule than to [run].
+  // Sections of the same shape come first: [rul."cpu.outsider"] is nearer to a rule than to [run].
   std::vector<std::string> alike;
   std::vector<std::string> all;
   for (const ConfigSection& each : kConfigSections) {
@@ -164,7 +164,7 @@ void Config::read_section(const ConfigFile& file, const ConfigHeading& heading, 
   const bool mine = known == nullptr || known->owner == ConfigOwner::user || owner == ConfigOwner::site;
   if (mistake.empty() && !mine) mistake = "[" + family + "] is the site's to set; it is not read from here";
   if (mistake.empty()) return;
-  // Of a rule that does not exist, programs that have no rules need not speak.
+  // A program without rules does not report a rule that does not exist.
   problems_.push_back({known != nullptr && mine && !known->subject.empty() ? family : "",
                        file.place(heading.line) + ": " + mistake, true});
 }
@@ -181,7 +181,7 @@ void Config::read_entry(const ConfigFile& file, const ConfigEntry& entry, Config
   if (keys.empty()) return;  // said of its heading, or no row of this program
   if (const ConfigKey* key = find_in(keys, entry.key)) {
     const std::string place = file.place(entry.line);
-    return set_or_tell(*key, entry.values, place, place + ": " + quoted_word(key->key), owner);
+    return set_or_report(*key, entry.values, place, place + ": " + quoted_word(key->key), owner);
   }
   problems_.push_back({entry.section,
                        file.place(entry.line) + ": unknown key " + quoted_word(entry.key) + " in [" + entry.section +
@@ -191,8 +191,8 @@ void Config::read_entry(const ConfigFile& file, const ConfigEntry& entry, Config
   if (near && owner == ConfigOwner::site) doubt(*find_in(keys, *near), file.place(entry.line));
 }
 
-void Config::set_or_tell(const ConfigKey& key, const std::vector<std::string>& values, const std::string& place,
-                         const std::string& name, ConfigOwner owner) {
+void Config::set_or_report(const ConfigKey& key, const std::vector<std::string>& values, const std::string& place,
+                           const std::string& name, ConfigOwner owner) {
   const std::string mistake = set(key, values, place);
   if (mistake.empty()) return;
   if (key.mistaken && owner == ConfigOwner::site) {
@@ -201,14 +201,24 @@ void Config::set_or_tell(const ConfigKey& key, const std::vector<std::string>& v
   problems_.push_back({std::string(key.section), name + mistake + "; " + written(key, list(key)) + " is used", true});
 }
 
-void Config::read_environment(const Environment& environment) {
+void Config::read_environment(const Environment& environment, std::span<const std::string> names) {
+  constexpr std::string_view kPrefix = "REVEAL_";
+  std::vector<std::string> known;
   for (const ConfigKey& key : kConfigKeys) {
     const std::string variable = variable_of(key);
+    if (!variable.empty()) known.push_back(variable.substr(kPrefix.size()));
     const std::string value = variable.empty() ? "" : environment(variable.c_str());
     if (value.empty()) continue;
     const bool several = key.form == ConfigForm::labels;
-    set_or_tell(key, several ? split_at_commas(value) : std::vector<std::string>{value}, variable, variable,
-                ConfigOwner::user);
+    set_or_report(key, several ? split_at_commas(value) : std::vector<std::string>{value}, variable, variable,
+                  ConfigOwner::user);
+  }
+  for (const std::string& name : names) {
+    if (!name.starts_with(kPrefix)) continue;
+    const std::string own = name.substr(kPrefix.size());
+    if (std::find(known.begin(), known.end(), own) != known.end()) continue;
+    const std::string near = meant(own, known, std::string(kPrefix), "");
+    if (!near.empty()) problems_.push_back({"run", "no setting has the name " + name + near, true});
   }
 }
 
@@ -334,8 +344,8 @@ std::string config_template() {
     return lines;
   };
   std::string text = comment(
-      "reveal.conf: one file for all programs of reveal. Everything here is the default; uncomment what you change. "
-      "`reveal config` prints what is in force, and where it is set.\n"
+      "reveal.conf: one file for all programs of reveal. All values here are the defaults; uncomment the lines that "
+      "you change. `reveal config` prints the current settings, and where each one is set.\n"
       "The site's file is /etc/reveal/reveal.conf; a user's ~/.config/reveal/reveal.conf is read after it and may set "
       "[run], [report] and [rule]. Stronger than both: REVEAL_* in the environment, then the command line. Programs "
       "that "

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -23,8 +24,9 @@ class Config {
   void read(std::string_view text, const std::string& file, ConfigOwner owner);
   /// A file that does not exist changes nothing.
   void read_file(const std::filesystem::path& file, ConfigOwner owner);
-  /// REVEAL_*, each for its key of [run].
-  void read_environment(const Environment& environment);
+  /// REVEAL_*, each for its key of [run]; of the variables with these names, one that is nearly such a key is a
+  /// problem.
+  void read_environment(const Environment& environment, std::span<const std::string> names = {});
   /// Returns why it was not set (see mistake_in), "" if it was. `place` is named beside the value.
   std::string set(const ConfigKey& key, const std::vector<std::string>& values, const std::string& place);
 
@@ -55,8 +57,8 @@ class Config {
   void read_entry(const ConfigFile& file, const ConfigEntry& entry, ConfigOwner owner);
   void doubt(const ConfigKey& key, const std::string& place);
   void doubt_defaults(const std::string& file, std::size_t problems_before);
-  void set_or_tell(const ConfigKey& key, const std::vector<std::string>& values, const std::string& place,
-                   const std::string& name, ConfigOwner owner);
+  void set_or_report(const ConfigKey& key, const std::vector<std::string>& values, const std::string& place,
+                     const std::string& name, ConfigOwner owner);
 
   std::map<std::pair<std::string, std::string>, Value> values_;  // by section and key
   std::vector<ConfigProblem> problems_;

@@ -20,7 +20,7 @@ struct ConfigHeading {
   int line = 0;
 };
 
-/// Something that could not be understood. A program tells those of its own sections and those without a section.
+/// Something that could not be understood. A program reports those of its own sections and those without a section.
 struct ConfigProblem {
   std::string section;  // "" when it concerns the file as a whole, for example a mistyped section
   std::string text;     // "reveal.conf:12: expected key = value"

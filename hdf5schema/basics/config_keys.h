@@ -51,18 +51,17 @@ struct ConfigSection {
 };
 
 inline constexpr ConfigSection kConfigSections[] = {
-    {"run", ConfigOwner::user, "", "How reveal-run profiles; the same names as its options (reveal-run --help)."},
-    {"report", ConfigOwner::user, "", "How reveal analyses."},
+    {"run", ConfigOwner::user, "", "Settings of reveal-run; the names are those of its options (reveal-run --help)."},
+    {"report", ConfigOwner::user, "", "Settings of the analysis."},
     {"rule", ConfigOwner::user, "rule",
      "Rules are set by their id; `reveal rules` prints all of them with their thresholds."},
-    {"gpu", ConfigOwner::site, "", "How the collector reaches the GPUs of a node."},
+    {"gpu", ConfigOwner::site, "", "Access of the collector to the GPUs of a node."},
     {"slurm", ConfigOwner::site, "",
-     "Jobs started with --reveal. Read as root on the nodes, from the site's file only. Settings of the plugin itself "
-     "(which jobs, where the spool is) follow its name in plugstack.conf."},
+     "Settings of jobs started with --reveal. They are read as root on the nodes, from the site's file only. Settings "
+     "of the plugin itself (selection of jobs, place of the spool) follow its name in plugstack.conf."},
     {"mail", ConfigOwner::site, "",
-     "The report by mail: to the address the user named to Slurm (--mail-user), else to USER@domain, and to the "
-     "admins; "
-     "never to an address out of a file that a user can write."},
+     "The report by mail: to the address that the user gave to Slurm (--mail-user), otherwise to USER@domain, and to "
+     "the admins; never to an address from a file that a user can write."},
 };
 
 inline constexpr ConfigKey kConfigKeys[] = {
@@ -73,92 +72,94 @@ inline constexpr ConfigKey kConfigKeys[] = {
     {"run", "interval", ConfigForm::time, "100ms", "Time between samples", "10ms", "60s"},
     {"run", "mail", ConfigForm::text, "", "Send the report to this address"},
     {"run", "probes", ConfigForm::names, "", "Only these probes (`reveal probes` lists them). Default: all"},
-    {"run", "metrics", ConfigForm::readable, "", "Record what this file names (`reveal-collect --help` describes it)"},
+    {"run", "metrics", ConfigForm::readable, "",
+     "Record only the metrics in this file (`reveal-collect --help` describes it)"},
     {"run", "retain", ConfigForm::retention, "full",
-     "What to keep: full, rolling=30min (the last minutes), summary (one row a minute, after the report)"},
+     "Rows to keep: full, rolling=30min (the last 30 minutes), summary (one row per minute, after the report)"},
     {"run", "name", ConfigForm::text, "", "Compare with earlier runs of this name. Default: of the same command"},
     {"run", "tag", ConfigForm::labels, "", "Label this run, KEY=VALUE; may be repeated"},
     {"run", "stack", ConfigForm::truth, "false",
      "Count the calls of the job's processes into CUDA, NCCL, gloo, MPI and PyTorch: steps, collectives, copies. Needs "
-     "root, or CAP_BPF and CAP_PERFMON; costs about a microsecond a call and at most .5 % of the cpu time"},
+     "root, or CAP_BPF and CAP_PERFMON; it takes about a microsecond per call and at most .5 % of the cpu time"},
     {"run", "report", ConfigForm::truth, "true", "Analyse the run and print the report when it ends"},
     {"run", "report_limit", ConfigForm::time, "20s",
-     "Longest time from the end of the command to the prompt: closing, copying, the report", "1s", "24h"},
+     "Longest time from the end of the command to the prompt: for closing and copying the trace and for the report",
+     "1s", "24h"},
     {"run", "quiet", ConfigForm::truth, "false", "Print nothing, neither the report nor warnings"},
 
     {"report", "pipeline", ConfigForm::text, "reveal",
      "Detectors: \"reveal\", or \"paper\" for the literal method of arXiv 2510.26008"},
     {"report", "history", ConfigForm::truth, "true",
-     "Compare each run with earlier ones of the same command and shape: from run.json in their directories, found "
-     "through an index in the user's ~/.local/state/reveal. --no-history does without for once"},
+     "Compare each run with earlier runs of the same command and shape: with run.json in their directories, found "
+     "through an index in the user's ~/.local/state/reveal. --no-history switches this off for one run"},
 
     // A name is looked for as the dynamic linker does.
     {"gpu", "library", ConfigForm::text, "libnvidia-ml.so.1",
-     "NVIDIA's management library (NVML), a name or a full path; loaded in a process of its own"},
+     "NVIDIA's management library (NVML), a name or a full path; loaded in a separate process"},
 
-    {"slurm", "min_seconds", ConfigForm::whole, "10", "A job that ran shorter leaves nothing behind", "0", "86400"},
+    {"slurm", "min_seconds", ConfigForm::whole, "10", "Shorter jobs leave no files", "0", "86400"},
     {"slurm", "interval", ConfigForm::time, "100ms",
      "Time between samples; users may ask for another one with --reveal=interval=", "10ms", "60s"},
     {"slurm", "min_interval", ConfigForm::time, "10ms",
-     "Users get no shorter interval: 10 ms cost five to six times the cpu time of 100 ms", "10ms", "60s"},
+     "Shortest interval for users: 10 ms need five to six times the cpu time of 100 ms", "10ms", "60s"},
     {"slurm", "probes", ConfigForm::names, "",
      "Only these probes (`reveal probes` lists them); users may ask for others. Default: all"},
     {"slurm", "spool_max", ConfigForm::size, "2GB",
      "Largest trace of one job on one node; a longer trace is cut off and marked"},
     {"slurm", "spool_total_max", ConfigForm::size, "",
-     "Largest total of undelivered traces on one node; above it, no new recording starts there, and the log has a "
-     "line. A user whose traces take half of it records nothing more there. Default: 10 GB, or a tenth of the spool's "
+     "Largest total of undelivered traces on one node; above it, no new recording starts there, and one line is "
+     "logged. A user whose traces take half of it records nothing more there. Default: 10 GB, or a tenth of the "
+     "spool's "
      "file system where "
      "that is less"},
     {"slurm", "retain", ConfigForm::retention, "full",
-     "rolling=30min keeps the last 30 minutes of a job at least (a trace then never grows beyond an hour's; what was "
-     "before is gone, and the trace says so). For jobs of weeks. summary keeps everything until the epilog or a report "
-     "job has made the report, and then one row a minute of each closed trace, where that is smaller; not with "
-     "\"lazy\""},
+     "rolling=30min keeps the last 30 minutes of a job at least (a trace then never holds more than an hour; older "
+     "rows are deleted, and the trace records that). Useful for jobs of weeks. summary keeps all rows until the epilog "
+     "or a report job has built the report, and then one row per minute of each closed trace, if that is smaller; not "
+     "possible with \"lazy\""},
     // Too long a time fills a disk, which is bounded and logged; too short a time deletes what users were promised.
     {"slurm", "keep_days", ConfigForm::whole, "7",
-     "What could not be delivered waits this many days in the spool, never shorter; needs the janitor (systemctl "
+     "Undelivered traces stay in the spool for at least this many days; deletion needs the janitor (systemctl "
      "enable --now reveal-janitor.timer)",
      "1", "999", "", "999"},
     {"slurm", "report", ConfigForm::choice, "epilog",
-     "Who builds the report of a job, after its last step.\n"
-     "\"epilog\": the first node whose epilog is done takes the lease and builds it at once, as the user, if that is "
-     "estimated to fit into report_limit (a trace of 5 MB, some minutes of a job). If not, it lets the epilog go and "
-     "builds it at low priority, up to 20 s of analysis (33 MB, about half an hour); what takes longer is done as by "
-     "\"job\". The usual choice.\n"
-     "\"job\": the first node's epilog submits a small job of the user's that waits for this one (afterany). For sites "
-     "where nodes are to be free again at once; it needs a partition that takes one-cpu jobs.\n"
-     "\"lazy\": nobody, until somebody looks: `reveal show DIR`. No mail then.\n"
-     "An Epilog= script of the site's needs no change in any of the three. EpilogSlurmctld is too early for reports: "
-     "it runs before the nodes are done",
+     "The process that builds the report of a job, after its last step.\n"
+     "\"epilog\": the first node whose epilog has finished takes the lease and builds the report at once, as the user, "
+     "if the estimated time fits into report_limit (a trace of 5 MB, some minutes of a job). If not, the epilog ends, "
+     "and the node builds the report at low priority, up to 20 s of analysis (33 MB, about half an hour); longer "
+     "analyses are done as with \"job\". The usual choice.\n"
+     "\"job\": the epilog of the first node submits a small job of the user that waits for this one (afterany). For "
+     "sites that need their nodes free at once; it needs a partition for one-cpu jobs.\n"
+     "\"lazy\": `reveal show DIR` builds it when a user first runs it. No mail is sent.\n"
+     "The site's Epilog= script needs no change with any of the three. EpilogSlurmctld is too early for reports: it "
+     "runs before the nodes have finished",
      "", "", "epilog job lazy"},
     {"slurm", "report_limit", ConfigForm::time, "5s",
-     "Longest time that one epilog spends on closing traces and building the report. The plugin stops waiting after "
-     "its "
-     "epilog_seconds (plugstack.conf) in any case: who raises one raises both",
+     "Longest time that one epilog spends on closing traces and building the report. The plugin always stops waiting "
+     "after its epilog_seconds (plugstack.conf): raise both together",
      "0s", "60s"},
 
-    {"mail", "enabled", ConfigForm::truth, "false", "Send mail at all"},
+    {"mail", "enabled", ConfigForm::truth, "false", "Send mail"},
     // Another program than the one that was meant sends nothing.
     {"mail", "sendmail", ConfigForm::command, "/usr/sbin/sendmail -t -i",
-     "Reads the mail on standard input; run without a shell, as the job's user, on the compute nodes: it must work "
-     "there",
+     "Program that reads the mail on standard input; it runs without a shell, as the job's user, on the compute nodes, "
+     "and must work there",
      "", "", "", ""},
     {"mail", "from", ConfigForm::text, "", "Sender; empty: reveal at the domain, or at this host"},
     {"mail", "domain", ConfigForm::text, "",
-     "Mail domain of the users; empty: only users who named an address to Slurm get mail"},
+     "Mail domain of the users; empty: only users who gave an address to Slurm get mail"},
     {"mail", "admins", ConfigForm::list, "",
-     "[\"hpc@example.org\"]: addresses that get the findings that administrators can act on"},
+     "[\"hpc@example.org\"]: addresses for findings with a remedy for administrators"},
     {"mail", "admin_threshold", ConfigForm::choice, "warning", "Least severity that is mailed to the admins", "", "",
      "notice warning critical"},
-    {"mail", "healthy", ConfigForm::truth, "false", "Also mail when nothing is worth acting on"},
+    {"mail", "healthy", ConfigForm::truth, "false", "Also send reports without a finding"},
     {"mail", "per_hour", ConfigForm::whole, "20",
-     "Most mails in an hour to each user, and of each user's jobs to the admins; what is held back is logged. The "
-     "reports stay in the jobs' directories",
+     "Most mails per hour to each user, and about each user's jobs to the admins; mails above the limit are logged and "
+     "not sent. The reports stay in the directories of the jobs",
      "0", "10000"},
     // A switch that cannot be found is on: "/" is always there.
-    {"mail", "disable", ConfigForm::path, "/etc/reveal/no-mail", "While this file exists nothing is sent", "", "", "",
-     "/"},
+    {"mail", "disable", ConfigForm::path, "/etc/reveal/no-mail", "While this file exists, reveal sends no mail", "", "",
+     "", "/"},
 };
 
 /// The row; does not compile for a key without one.

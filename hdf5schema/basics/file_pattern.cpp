@@ -24,6 +24,15 @@ std::string process_environment(const char* name) {
   return value != nullptr ? value : "";
 }
 
+std::vector<std::string> names_of_process_environment() {
+  std::vector<std::string> names;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    names.emplace_back(text.substr(0, text.find('=')));
+  }
+  return names;
+}
+
 std::string file_name_part(std::string_view text) {
   constexpr std::string_view kAllowed = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._+=@-";
   constexpr std::size_t kLongest = 100;

@@ -4,12 +4,14 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace reveal {
 
 /// The value of an environment variable, "" if unset. Tests bring their own.
 using Environment = std::function<std::string(const char* name)>;
 [[nodiscard]] std::string process_environment(const char* name);
+[[nodiscard]] std::vector<std::string> names_of_process_environment();
 
 /// The nodes' names end up in file names: letters, digits and "._+=@-" stay, a leading dot does not.
 [[nodiscard]] std::string file_name_part(std::string_view text);

@@ -21,7 +21,7 @@ std::string read_text_file(const std::filesystem::path& path, std::size_t limit,
   if (!S_ISREG(status.st_mode)) throw Error(path.string() + ": not a regular file");
   if (owner == FileOf::ours && status.st_uid != ::geteuid()) throw Error(path.string() + ": belongs to another user");
   if (static_cast<std::size_t>(status.st_size) > limit)
-    throw Error(path.string() + ": too large to be what its name says");
+    throw Error(path.string() + ": too large for a file of this kind");
   std::string content(static_cast<std::size_t>(status.st_size), '\0');
   std::size_t filled = 0;
   while (filled < content.size()) {

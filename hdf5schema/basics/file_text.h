@@ -9,9 +9,8 @@
 
 namespace reveal {
 
-/// For the kernel's files, where it does not matter why a text ends. What can be read of it, up to its end or the first
-/// error: a process that ended meanwhile (ESRCH), a folder, a server that is gone. An istreambuf_iterator would throw
-/// then.
+/// Reads a text of the kernel, where it does not matter why it ends: up to its end or the first error, such as a
+/// process that ended meanwhile (ESRCH), a folder, a server that is gone. An istreambuf_iterator would throw then.
 [[nodiscard]] inline std::string file_text(const std::string& path) {
   const std::ifstream file(path, std::ios::binary);
   std::ostringstream text;
@@ -23,7 +22,7 @@ namespace reveal {
 enum class Follow : bool { no, yes };
 enum class FileOf : bool { anybody, ours };
 
-/// At most `limit` bytes of a regular file. Throws Error.
+/// Reads at most `limit` bytes of a regular file. Throws Error.
 [[nodiscard]] std::string read_text_file(const std::filesystem::path& path, std::size_t limit,
                                          FileOf owner = FileOf::anybody, Follow follow = Follow::no);
 

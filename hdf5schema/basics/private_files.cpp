@@ -63,7 +63,7 @@ std::string flaw_of(const std::string& path, Privacy privacy) {
     return std::string(": ") + std::strerror(errno);
   if (!S_ISDIR(status.st_mode)) return " is not a directory";
   // Others could put links in the way of what is written there under our name.
-  if (status.st_uid != ::geteuid()) return " belongs to somebody else";
+  if (status.st_uid != ::geteuid()) return " belongs to another user";
   if ((status.st_mode & 022) != 0) return " can be written by others; try: chmod go-w " + path;
   if (!links && (status.st_mode & 077) != 0) return " can be entered by others";
   return "";
@@ -135,6 +135,7 @@ void NewFile::write(std::string_view content) {
 void NewFile::publish(Synced synced) {
   if (synced == Synced::yes && ::fsync(file_) != 0) throw system_error(place_, errno);
   // A network file system tells here that the file did not fit.
+  // https://man7.org/linux/man-pages/man2/close.2.html
   if (::close(std::exchange(file_, -1)) != 0) throw system_error(place_, errno);
   if (::renameat(folder_.get(), hidden_.c_str(), folder_.get(), name_.c_str()) != 0) throw system_error(place_, errno);
   hidden_there_ = false;
@@ -145,7 +146,7 @@ void publish_file(const fs::path& directory, const std::string& name, std::strin
   struct stat status {};
   if (::stat(directory.c_str(), &status) != 0) throw system_error(directory.string(), errno);
   if (status.st_uid != ::geteuid())
-    throw Error((directory / name).string() + ": not written, the directory belongs to somebody else");
+    throw Error((directory / name).string() + ": not written, the directory belongs to another user");
   NewFile file(directory, name, "." + name + "." + std::to_string(::getpid()) + ".tmp", 0600);
   file.write(content);
   file.publish(synced);

@@ -92,7 +92,7 @@ bool ReportLease::take() {
     const bool gone =
         holder == node_ && comparable && pid && ::kill(static_cast<pid_t>(*pid), 0) != 0 && errno == ESRCH;
     if (!expired && !gone) return false;
-    // Of two who take it over, one moves it away; the other must not take the new one for the old.
+    // If two processes take it over, one moves it away; the other must not take the new file for the old one.
     struct stat judged {};
     const std::string aside = path_ + "." + node_ + "." + std::to_string(::getpid());
     if (!other || ::fstat(other.get(), &judged) != 0 || ::rename(path_.c_str(), aside.c_str()) != 0) return false;

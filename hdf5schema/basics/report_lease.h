@@ -8,6 +8,7 @@ namespace reveal {
 
 /// The right to build a report: a file made with O_EXCL, which network file systems keep unique, too. A lease whose
 /// holder is gone, or that is too old to be true, is taken over.
+/// https://man7.org/linux/man-pages/man2/open.2.html
 class ReportLease {
  public:
   ReportLease(const std::string& directory, const std::string& node) noexcept
@@ -28,7 +29,8 @@ class ReportLease {
   int failure_ = 0;
 };
 
-/// Now by the clock of the server that keeps the directory: it may differ from ours by more than the ages we compare.
+/// The time by the clock of the server that keeps the directory: it may differ from ours by more than the ages we
+/// compare.
 [[nodiscard]] std::filesystem::file_time_type file_time_now(const std::string& directory);
 
 }  // namespace reveal

@@ -26,6 +26,7 @@ constexpr auto kLook = 20ms;              // between looks whether it has ended
 constexpr auto kKilledProgramLimit = 1s;  // a set-uid program may not be ours to kill
 
 /// Writing to a program that has ended raises SIGPIPE, which would end us, too; here it is an EPIPE.
+/// https://man7.org/linux/man-pages/man7/pipe.7.html
 class NoSigpipe {
  public:
   NoSigpipe() noexcept {
@@ -79,7 +80,7 @@ std::vector<char*> pointers(std::vector<std::string>& words) {
   return all;
 }
 
-/// Its three streams, as posix_spawn() is told of them.
+/// The three streams of the program, as file actions of posix_spawn().
 class Streams {
  public:
   Streams() { posix_spawn_file_actions_init(&actions_); }

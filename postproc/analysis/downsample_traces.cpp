@@ -23,15 +23,15 @@ bool is_own_file(const fs::path& path) {
 
 /// The summary before the trace: if this is cut off between them, the summary does not fit its trace, which is still
 /// whole and is analysed again. The time stays that of the recording: a report made before remains the younger one.
-void thin(const ListedTrace& trace, NodeSummary summary, const fs::path& thinner) {
-  if (!compact(trace.path, thinner, {.form = Retention::Form::summary})) return;
-  summary.thinned = true;
-  summary.trace_bytes = fs::file_size(thinner);
+void downsample(const ListedTrace& trace, NodeSummary summary, const fs::path& smaller) {
+  if (!compact(trace.path, smaller, {.form = Retention::Form::summary})) return;
+  summary.downsampled = true;
+  summary.trace_bytes = fs::file_size(smaller);
   if (summary.trace_bytes >= trace.bytes) return;
-  fs::permissions(thinner, fs::status(trace.path).permissions());
-  fs::last_write_time(thinner, fs::last_write_time(trace.path));
+  fs::permissions(smaller, fs::status(trace.path).permissions());
+  fs::last_write_time(smaller, fs::last_write_time(trace.path));
   publish_file(trace.path.parent_path(), summary_name(trace.path), render_summary(std::move(summary)), Synced::yes);
-  rename_and_sync(thinner, trace.path);
+  rename_and_sync(smaller, trace.path);
 }
 
 }  // namespace
@@ -41,17 +41,17 @@ std::vector<std::string> downsample_traces(const fs::path& directory, const std:
   for (const ListedTrace& trace : list_traces(directory)) {
     if (trace.part || (!node.empty() && trace.node != node) || !is_own_file(trace.path)) continue;
     auto summary = summary_of(trace);
-    if (!summary || summary->thinned) continue;
-    // Whoever else thins has a file of his own.
-    const fs::path thinner =
+    if (!summary || summary->downsampled) continue;
+    // Another process that does the same has a file of its own.
+    const fs::path smaller =
         directory / ("." + trace.path.filename().string() + ".thinner" + std::to_string(::getpid()));
     try {
-      thin(trace, *std::move(summary), thinner);
+      downsample(trace, *std::move(summary), smaller);
     } catch (const std::exception& error) {
-      problems.push_back(trace.path.string() + " stays whole: " + error.what());
+      problems.push_back(trace.path.string() + " was not reduced: " + error.what());
     }
     std::error_code ignored;
-    fs::remove(thinner, ignored);
+    fs::remove(smaller, ignored);
   }
   return problems;
 }

@@ -50,9 +50,9 @@ std::string why_not_normal(const Report& report) {
   if (has_failed(report.job)) return "it failed";
   if (report.verdict.status == VerdictStatus::insufficient_data) return "too little of it was recorded";
   for (const Finding& finding : report.findings) {
-    const bool told = finding.severity >= Severity::warning ||
-                      (finding.kind != FindingKind::anomaly && finding.severity >= Severity::notice);
-    if (told) return "it had a finding: " + finding.id;
+    const bool reported = finding.severity >= Severity::warning ||
+                          (finding.kind != FindingKind::anomaly && finding.severity >= Severity::notice);
+    if (reported) return "it had a finding: " + finding.id;
   }
   return "";
 }
@@ -117,7 +117,7 @@ std::optional<KeptRun> compare_with_earlier(const fs::path& directory, const std
                                             const HistoryOptions& options, const AnalysisSettings& settings,
                                             Report& report, std::vector<InputProblem>& problems) {
   if (!options.enabled) return never(report.history, options.why_not);
-  if (report.job.begin_utc_ns == 0) return never(report.history, "it is not known when this run began");
+  if (report.job.begin_utc_ns == 0) return never(report.history, "the start time of this run is not known");
   if (!is_own(directory)) return never(report.history, "the job's directory belongs to another user");
   const RunIdentity identity = identity_of(report.job.run_key, report.job.name, report.job.command);
   if (identity.text.empty()) return never(report.history, identity.why_not);
@@ -131,7 +131,7 @@ std::optional<KeptRun> compare_with_earlier(const fs::path& directory, const std
   try {
     RunIndex index(options.state.directory);
     if (index.rebuilt()) {
-      problems.push_back({"", fmt::format("{}: the index of earlier runs was damaged and was made again",
+      problems.push_back({"", fmt::format("{}: the index of earlier runs was damaged and has been rebuilt",
                                           options.state.directory.string())});
     }
     earlier = index.runs(run.record.key);
@@ -147,7 +147,7 @@ std::optional<KeptRun> compare_with_earlier(const fs::path& directory, const std
   if (!run.without_index.empty()) {
     std::string& said =
         report.history.status == HistoryStatus::never_compared ? report.history.reason : report.history.sentence;
-    said += fmt::format(" (only the runs beside this one are known: {})", run.without_index);
+    said += fmt::format(" (only the runs in the same directory are known: {})", run.without_index);
   }
   const auto found =
       history_findings(report.history, report.job.nodes, {report.job.begin_utc_ns, report.job.end_utc_ns}, settings);
@@ -166,7 +166,7 @@ void keep_run(KeptRun run, const HistoryOptions& options, Report& report, std::v
   try {
     RunIndex(options.state.directory).put(run.place, record);
   } catch (const Error& failure) {
-    problems.push_back({"", fmt::format("the index of earlier runs was not brought up to date: {}", failure.what())});
+    problems.push_back({"", fmt::format("the index of earlier runs was not updated: {}", failure.what())});
   }
 }
 

@@ -7,12 +7,13 @@ namespace reveal {
 namespace {
 
 JobValues values_of(const Finding& finding, const ReportJob& job) {
-  JobValues values;
+  JobValues values = finding.values;
   if (!job.id.empty()) values["job"] = job.id;
   if (!job.command.empty()) values["command"] = job.command;
   std::string nodes;
   for (const std::string& node : finding.nodes) nodes += (nodes.empty() ? "" : ",") + node;
   if (!nodes.empty()) values["nodes"] = nodes;
+  if (!finding.nodes.empty()) values["node"] = finding.nodes.front();
   const auto peer = std::find_if(job.nodes.begin(), job.nodes.end(), [&](const std::string& node) {
     return std::find(finding.nodes.begin(), finding.nodes.end(), node) == finding.nodes.end();
   });
@@ -42,6 +43,15 @@ void name_all(std::span<const RemedyLine> table, const JobValues& values, std::v
 
 }  // namespace
 
+void leave_no_node_out(const ReportJob& job, Finding& finding) {
+  const auto is_affected = [&](const std::string& node) {
+    return std::find(finding.nodes.begin(), finding.nodes.end(), node) != finding.nodes.end();
+  };
+  if (job.nodes.size() < 2 || !std::all_of(job.nodes.begin(), job.nodes.end(), is_affected)) return;
+  std::erase_if(finding.remedy.user,
+                [](const std::string& line) { return line.find(" --exclude=") != std::string::npos; });
+}
+
 void name_all_nodes(const RuleSpec& rule, const ReportJob& job, Finding& finding) {
   const JobValues values = values_of(finding, job);
   name_all(rule.user_remedy, values, finding.remedy.user);
@@ -51,8 +61,23 @@ void name_all_nodes(const RuleSpec& rule, const ReportJob& job, Finding& finding
 void take_texts_of_rules(Report& report) {
   for (Finding& finding : report.findings) {
     const RuleSpec* rule = find_rule(finding.id);
-    finding.title = rule != nullptr ? std::string(rule->title) : "A rule that this version of reveal does not have";
-    finding.remedy = rule != nullptr ? job_remedy(*rule, finding, report.job) : Remedy{};
+    finding.title =
+        rule != nullptr ? std::string(rule->title) : "Unknown rule: this version of reveal does not have it";
+    if (rule == nullptr) {
+      finding.remedy = {};
+      continue;
+    }
+    Remedy& remedy = finding.remedy;
+    const auto keep = [](std::vector<std::string>& lines, std::span<const RemedyLine> table) {
+      std::erase_if(lines, [&](const std::string& line) { return !is_one_of(line, table); });
+    };
+    keep(remedy.user, rule->user_remedy);
+    keep(remedy.advice, rule->advice);
+    keep(remedy.admin, rule->admin_remedy);
+    remedy.verify = rule->verify;
+    if (remedy.user.empty() && remedy.advice.empty() && remedy.admin.empty()) {
+      remedy = job_remedy(*rule, finding, report.job);
+    }
   }
 }
 

@@ -13,13 +13,13 @@
 
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/version.h"
-#include "postproc/analysis/job_facts.h"
 #include "postproc/analysis/job_history.h"
 #include "postproc/analysis/job_remedy.h"
 #include "postproc/analysis/job_totals.h"
 #include "postproc/analysis/node_addresses.h"
 #include "postproc/analysis/node_analysis.h"
 #include "postproc/analysis/parallel.h"
+#include "postproc/analysis/slurm_job_record.h"
 #include "postproc/diagnose/causal_links.h"
 #include "postproc/peers/job_rule.h"
 #include "postproc/report/verdict.h"
@@ -33,8 +33,7 @@ namespace {
 constexpr std::size_t kMostTimelines = 12;
 constexpr std::size_t kMostEpisodes = 60;
 constexpr std::size_t kMostMaps = 32;
-constexpr std::size_t kLargestReport = 64 << 20;
-/// Of all nodes that are analysed at the same time; a larger one is analysed alone.
+/// Memory of all nodes that are analysed at the same time; a larger node is analysed alone.
 constexpr std::size_t kMostMemory = std::size_t{1} << 30;
 
 std::int64_t modified_ns(const std::filesystem::path& path) {
@@ -62,7 +61,7 @@ void merge_job(const std::vector<NodeSummary>& summaries, ReportJob& job) {
   std::sort(job.nodes.begin(), job.nodes.end());
 }
 
-/// A rule that could speak on one node was checked; the reason of the others is still worth a line with their number.
+/// A rule that could be checked on one node counts as checked; the reason of the others still gets a line.
 std::vector<NotChecked> merge_not_checked(const std::vector<NodeSummary>& summaries) {
   std::map<std::pair<std::string, std::string>, std::size_t> nodes;
   for (const NodeSummary& summary : summaries) {
@@ -98,7 +97,8 @@ void void_where_kernel_is_shared(std::vector<NodeSummary>& summaries) {
       const auto named = [rule](const Finding& finding) { return finding.id == rule->id; };
       std::erase_if(summary.part.findings, named);
       summary.part.not_checked.push_back(
-          {std::string(rule->id), "several nodes of this job share one kernel: they cannot be told from outsiders"});
+          {std::string(rule->id),
+           "several nodes of this job share one kernel, so their processes cannot be distinguished from outsiders"});
     }
   }
 }
@@ -134,11 +134,13 @@ void add_remedies(const ReportJob& job, std::vector<Finding>& findings) {
   for (Finding& finding : findings) {
     const RuleSpec* rule = find_rule(finding.id);
     if (rule == nullptr) continue;
-    if (rule->check == nullptr) {
+    if (rule->check == nullptr || finding.remedy == Remedy{}) {
       finding.remedy = job_remedy(*rule, finding, job);
+      finding.values.clear();
     } else if (finding.nodes.size() > 1) {
       name_all_nodes(*rule, job, finding);
     }
+    leave_no_node_out(job, finding);
   }
 }
 
@@ -286,7 +288,7 @@ void note_unrecorded_time(const std::vector<NodeSummary>& summaries, Report& rep
   add_problems(notes, report);
 }
 
-/// Two traces of one node: the longer one speaks, a closed one before a cut one of the same length.
+/// Keeps one trace for each node: the longest, and a closed one before a cut one of the same length.
 void drop_duplicates(std::vector<NodeSummary>& summaries, std::vector<InputProblem>& problems) {
   std::stable_sort(summaries.begin(), summaries.end(), [](const NodeSummary& a, const NodeSummary& b) {
     if (a.node != b.node) return a.node < b.node;
@@ -367,9 +369,10 @@ std::vector<NodeOutcome> outcomes_of(const std::filesystem::path& directory, con
   for (std::size_t i = 0; i < traces.size(); ++i) {
     outcomes[i].summary = fresh_summary(traces[i], hash);
     const auto& summary = outcomes[i].summary;
-    if (summary && summary->thinned && (!options.reuse_summaries || summary->config_hash != hash)) {
-      outcomes[i].problem = {summary->node, summary->node + "'s trace holds one row a minute since it was analysed: " +
-                                                "what was found then stands"};
+    if (summary && summary->downsampled && (!options.reuse_summaries || summary->config_hash != hash)) {
+      outcomes[i].problem = {summary->node, summary->node +
+                                                "'s trace was reduced to one row a minute after its analysis: " +
+                                                "the results of that analysis are used"};
     } else if (!options.reuse_summaries) {
       outcomes[i].summary.reset();
     }
@@ -457,7 +460,7 @@ void conclude(const std::vector<NodeSummary>& summaries, Report& report) {
   find_causes(report.findings);
   report.findings = merge_findings(std::move(report.findings));
   add_remedies(report.job, report.findings);
-  tell_chains(report.findings);
+  describe_chains(report.findings);
   share_of_run(report.job, report.findings);
   report.timeline = merge_timelines(summaries, report);
   judge(report, not_judged(summaries, report.job));
@@ -514,7 +517,7 @@ Report build_report(const std::filesystem::path& directory, const ReportOptions&
   }
   if (report.job.exit_code) report.job.state = *report.job.exit_code == 0 ? "COMPLETED" : "FAILED";
   note_unrecorded_time(summaries, report);
-  read_job_facts(directory, report.job);
+  read_slurm_job_record(directory, report.job);
   const auto run = compare_with_earlier(directory, summaries, options.history, options.settings, report, problems);
   conclude(summaries, report);
   if (run) keep_run(*run, options.history, report, problems);

@@ -17,8 +17,8 @@ namespace reveal {
 /// Whether and where earlier runs are looked for. As it is built, nowhere: tests must not meet a user's own runs.
 struct HistoryOptions {
   bool enabled = false;
-  std::string why_not = "nobody asked for it";  // enabled
-  StatePlace state;                             // of the index; without one only the runs beside this one are known
+  std::string why_not = "it was not requested";  // enabled
+  StatePlace state;                              // of the index; without one only the runs beside this one are known
 };
 
 struct ReportOptions {

@@ -36,15 +36,15 @@ class Node {
 
   /// Traffic of the interfaces that lead out of the node; of all, where it is not known which these are.
   [[nodiscard]] std::optional<double> traffic() const {
-    bool told = false;
-    for (const auto& [name, value] : trace_.begin) told = told || is_device(name);
+    bool known = false;
+    for (const auto& [name, value] : trace_.begin) known = known || is_device(name);
     std::optional<double> bytes;
     for (std::size_t i = 0; i < channels_.size(); ++i) {
       const Channel& channel = channels_[i];
       if (channel.metric != "net.rx_bytes" && channel.metric != "net.tx_bytes") continue;
       const std::string name = channel.instance.substr(channel.instance.rfind('/') + 1);
       if (name == "lo" || totals_.channels[i].present == 0) continue;
-      if (told && fact("net." + name + ".numa_node").empty()) continue;  // a bridge, a bond: counted below it
+      if (known && fact("net." + name + ".numa_node").empty()) continue;  // a bridge, a bond: counted below it
       bytes = bytes.value_or(0) + totals_.channels[i].sum;
     }
     return bytes;
@@ -122,10 +122,10 @@ void put_memory(const Node& node, const TraceTotals& measured, JobTotals& totals
     put(totals, "memory_peak", std::nullopt, node.why("process"));
   } else if (!node.every_process_measured()) {
     put(totals, "memory_peak", std::nullopt,
-        "the job has no control group of its own, and more processes than are measured one by one");
+        "the job has no control group of its own, and it has more processes than reveal measures individually");
   } else {
     put(totals, "memory_peak", measured.process_memory_peak,
-        "resident memory of the job's processes; pages that several share count in each");
+        "resident memory of the job's processes; shared pages count once in each process");
   }
 
   constexpr double kMebi = 1024.0 * 1024.0;
@@ -159,12 +159,12 @@ void put_io(const Node& node, JobTotals& totals) {
     const auto own = node.sum(direction.of_processes);
     const auto group = node.sum(direction.of_group);
     if (own && node.every_process_measured()) {
-      put(totals, direction.key, own, "the job's processes, from and to storage; what a cache held is not counted");
+      put(totals, direction.key, own, "the job's processes, from and to storage; data from a cache is not counted");
     } else if (group) {
       put(totals, direction.key, group, "the job's control group, from and to block devices");
     } else {
       put(totals, direction.key, std::nullopt,
-          own ? "more processes than are measured one by one" : node.why("process"));
+          own ? "the job has more processes than reveal measures individually" : node.why("process"));
     }
   }
 }
@@ -173,9 +173,10 @@ void put_waiting(const Node& node, JobTotals& totals) {
   const auto waited = node.sum("job.wait_time");
   if (waited && node.every_process_measured() && *totals.seconds > 0) {
     put(totals, "wait_share", *waited * 1e-9 / *totals.seconds,
-        "tasks that were ready and had no cpu, seconds of all in each second");
+        "tasks that were ready and had no cpu: summed seconds of all tasks in each second");
   } else {
-    put(totals, "wait_share", std::nullopt, waited ? "more processes than are measured one by one" : node.why("job"));
+    put(totals, "wait_share", std::nullopt,
+        waited ? "the job has more processes than reveal measures individually" : node.why("job"));
   }
 }
 
@@ -214,7 +215,7 @@ JobTotals node_totals(const NodeTrace& trace, std::span<const Channel> channels,
   put_memory(node, totals, row);
   put_io(node, row);
   put_waiting(node, row);
-  put(row, "steps", std::nullopt, "the job tells no steps");
+  put(row, "steps", std::nullopt, "the job reports no steps");
   put_node(node, shared, row);
   return row;
 }

@@ -25,7 +25,8 @@ struct LongAnalysis {
   Telemetry overview;
 };
 
-/// By the default pipeline. With more than one thread, a block is scanned while the next one is read.
+/// Analyses a long trace with the default pipeline. With more than one thread, a block is scanned while the next one is
+/// read.
 [[nodiscard]] LongAnalysis analyse_pieces(TraceStream& stream, std::size_t threads);
 
 }  // namespace reveal

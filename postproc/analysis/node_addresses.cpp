@@ -20,17 +20,17 @@ bool is_address(const std::string& word) {
          ::inet_pton(AF_INET6, word.c_str(), bytes.data()) == 1;
 }
 
-/// Node by address; "" for an address that several nodes have.
+/// Node by address; "" for an address that several nodes share.
 using Names = std::map<std::string, std::string, std::less<>>;
 
-/// What a sentence has in the place of this word; "" where it stays. `peers`: the addresses in it are other ends of the
-/// job's connections, which are nobody's business unless they are nodes of the job.
+/// Returns the text that replaces this word of a sentence; "" where it stays. `peers`: the addresses in it are other
+/// ends of the job's connections, which are private unless they are nodes of the job.
 std::string name_of(std::string_view word, const Names& names, bool peers) {
   if (word.empty() || !std::all_of(word.begin(), word.end(), is_of_address)) return "";
   const auto known = names.find(word);
   if (known != names.end() && !known->second.empty()) return known->second;
   if (!peers || !is_address(std::string(word))) return "";
-  return known != names.end() ? "an address that several nodes have" : "an address that no recorded node has";
+  return known != names.end() ? "an address that several nodes share" : "an address outside the recorded nodes";
 }
 
 /// Words that look like an address, by what the nodes of the job call it.

@@ -68,7 +68,7 @@ std::optional<TimelineChannel> timeline_of(const Telemetry& telemetry, const std
       line.values[t] = (std::isnan(line.values[t]) ? 0 : line.values[t]) + series[t] * factor;
     }
   }
-  thin(line, kTimelinePoints);
+  downsample(line, kTimelinePoints);
   for (double& value : line.values) value = four_digits(value);
   return line;
 }
@@ -209,7 +209,7 @@ void fill_mode(const Snapshot& snapshot, const Snapshot& end, Report& part) {
                      !fact_in(end, "node.other_jobs").value_or("").empty();
 }
 
-/// Of the job's control groups, else of the node; nothing if neither is counted.
+/// Returns the OOM kills of the job's control groups, else those of the node; nothing if neither is counted.
 std::optional<double> oom_kills(const Telemetry& telemetry, std::span<const ChannelTotals> totals) {
   for (const std::string_view metric : {"group.killed_for_memory", "vmstat.oom_kill"}) {
     std::optional<double> most;  // a group counts those of the groups below it
@@ -323,7 +323,7 @@ NodeSummary summarise(const NodeView& view, const AnalysisSettings& settings) {
   }
   if (view.factor > 1) {
     notes.push_back(
-        fmt::format("a long job: rules looked at means of {:.3g} s, the detectors at all", telemetry.step_seconds));
+        fmt::format("long job: rules used means of {:.3g} s, the detectors used all samples", telemetry.step_seconds));
   }
   part.partial = !trace.complete || trace.rows_lost || !trace.lost.empty();
   coverage.note = joined(notes, "; ");

@@ -17,7 +17,7 @@ std::string dump(const NodeSummary& summary) {
 
 }  // namespace
 
-void thin(TimelineChannel& channel, std::size_t most) {
+void downsample(TimelineChannel& channel, std::size_t most) {
   const std::size_t size = channel.values.size();
   if (most == 0 || size <= most) return;
   const std::size_t each = (size + most - 1) / most;
@@ -44,7 +44,7 @@ std::string render_summary(NodeSummary summary) {
   // Least needed first: points of the timeline, then quiet channels, then weak episodes, then what tells a phase of the
   // whole job from one node's, at last whole timelines. The means by which nodes are compared stay.
   for (int round = 0; text.size() > kLargestSummary && round < 12; ++round) {
-    for (TimelineChannel& channel : summary.part.timeline) thin(channel, channel.values.size() / 2);
+    for (TimelineChannel& channel : summary.part.timeline) downsample(channel, channel.values.size() / 2);
     if (summary.aggregates.size() > 50) {
       cut("aggregates", summary.aggregates.size() / 2);
       summary.aggregates.resize((summary.aggregates.size() + 1) / 2);
@@ -84,8 +84,8 @@ std::optional<NodeSummary> summary_of(const ListedTrace& trace) {
   try {
     NodeSummary summary =
         parse_summary(read_text_file(trace.path.parent_path() / summary_name(trace.path), 4 * kLargestSummary));
-    // A copy of a thinned trace may have another time.
-    const bool same_time = summary.thinned || summary.trace_mtime_ns == trace.mtime_ns;
+    // A copy of a downsampled trace may have another time.
+    const bool same_time = summary.downsampled || summary.trace_mtime_ns == trace.mtime_ns;
     if (summary.trace != trace.path.filename().string() || summary.trace_bytes != trace.bytes || !same_time) {
       return std::nullopt;
     }
@@ -97,7 +97,7 @@ std::optional<NodeSummary> summary_of(const ListedTrace& trace) {
 
 std::optional<NodeSummary> fresh_summary(const ListedTrace& trace, const std::string& config_hash) {
   auto summary = summary_of(trace);
-  if (summary && !summary->thinned && summary->config_hash != config_hash) summary.reset();
+  if (summary && !summary->downsampled && summary->config_hash != config_hash) summary.reset();
   return summary;
 }
 

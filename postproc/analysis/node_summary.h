@@ -32,7 +32,7 @@ struct NodeSummary {
   std::uint64_t trace_bytes = 0;
   std::int64_t trace_mtime_ns = 0;
   bool complete = true;                      // the collector closed the trace
-  bool thinned = false;                      // after the analysis, to one row a minute: it cannot be repeated
+  bool downsampled = false;                  // after the analysis, to one row a minute: it cannot be repeated
   double seconds = 0;                        // recorded
   std::string boot_id;                       // of the kernel: equal for "nodes" that are namespaces of one machine
   std::string insufficient;                  // why the detectors could say nothing, or ""
@@ -46,7 +46,7 @@ struct NodeSummary {
   bool operator==(const NodeSummary&) const = default;
 };
 
-/// Thins timeline, aggregates and episodes until the text fits kLargestSummary; what was cut is counted in `omitted`.
+/// Reduces timeline, aggregates and episodes until the text fits kLargestSummary; what was cut is counted in `omitted`.
 [[nodiscard]] std::string render_summary(NodeSummary summary);
 /// Throws Error for another schema or a damaged file.
 [[nodiscard]] NodeSummary parse_summary(const std::string& json);
@@ -54,13 +54,13 @@ struct NodeSummary {
 /// The node's summary, if it was made from exactly this file, by whichever version and configuration.
 [[nodiscard]] std::optional<NodeSummary> summary_of(const ListedTrace& trace);
 
-/// The same, if nothing better can be had: made by this version and configuration, or the trace was thinned since.
+/// The same, if nothing better can be had: made by this version and configuration, or the trace was downsampled since.
 [[nodiscard]] std::optional<NodeSummary> fresh_summary(const ListedTrace& trace, const std::string& config_hash);
 
 /// "n01.summary.json" for n01.h5 and n01.h5.part
 [[nodiscard]] std::string summary_name(const std::filesystem::path& trace);
 
 /// Averages neighbouring points until at most `most` are left.
-void thin(TimelineChannel& channel, std::size_t most);
+void downsample(TimelineChannel& channel, std::size_t most);
 
 }  // namespace reveal

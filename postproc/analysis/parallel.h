@@ -13,8 +13,8 @@ namespace reveal {
 /// is analysed needs its memory.
 [[nodiscard]] std::size_t usable_threads();
 
-/// From here on freed memory stays with the process: to give it back, one thread interrupts all others (on two cpus of
-/// a virtual machine that cost as much as the second thread gained).
+/// Lets freed memory stay with the process: to give it back, one thread interrupts all others (on two cpus of a virtual
+/// machine that cost as much as the second thread gained).
 void keep_freed_memory();
 
 /// Calls run(0) ... run(tasks - 1), in this order, on at most so many threads; after a throw no further one begins, and

@@ -25,7 +25,7 @@ void fields(auto& v, Visited<decltype(v), NodeSummary>& summary) {
     trace("bytes", summary.trace_bytes);
     trace("mtime_ns", summary.trace_mtime_ns);
     trace("complete", summary.complete);
-    trace("thinned", summary.thinned);
+    trace("thinned", summary.downsampled);
   });
   v("seconds", summary.seconds);
   v("boot_id", summary.boot_id);

@@ -62,8 +62,7 @@ void write_for_all(const fs::path& file, const std::string& text) {
   const fs::path directory = file.has_parent_path() ? file.parent_path() : fs::path(".");
   struct stat status {};
   if (::stat(directory.c_str(), &status) != 0) throw system_error(directory.string(), errno);
-  if (status.st_uid != ::geteuid())
-    throw Error(file.string() + ": not written, the directory belongs to somebody else");
+  if (status.st_uid != ::geteuid()) throw Error(file.string() + ": not written, the directory belongs to another user");
   const std::string name = file.filename().string();
   NewFile written(directory, name, "." + name + "." + std::to_string(::getpid()) + ".tmp", kForAll);
   ::fchmod(written.descriptor(), kForAll);
@@ -76,15 +75,15 @@ class Check final : public Command {
   void declare(CLI::App& app, CommonOptions& common) override {
     add_config_option(app, common);
     CLI::Option* target =
-        app.add_option("dir", target_, "look at the recorded nodes of a job instead of this one")->type_name("DIR");
-    app.add_flag("--all", all_, "print also what helps, and what was and could not be looked at");
+        app.add_option("dir", target_, "check the recorded nodes of a job instead of this node")->type_name("DIR");
+    app.add_flag("--all", all_, "also print the remedies, and the checks done and not possible");
     app.add_option("--textfile", textfile_, "write the results for node_exporter's textfile collector")
         ->type_name("FILE.prom")
         ->excludes(target);
-    app.add_option("--seconds", seconds_, "how long to look (default 2)")
+    app.add_option("--seconds", seconds_, "duration of the recording (default 2)")
         ->type_name("N")
         ->check(finite() & CLI::Range(1.0, 20.0));
-    app.add_option("--root", root_, "look at a copied tree or a recording of reveal-collect instead of this node")
+    app.add_option("--root", root_, "check a copied tree or a recording of reveal-collect instead of this node")
         ->type_name("DIR")
         ->excludes(target);
   }
@@ -109,7 +108,7 @@ class Check final : public Command {
  private:
   [[nodiscard]] NodeTrace recorded() const {
     if (const auto foreign = foreign_part({root_}); foreign && root_ != "/") {
-      throw Error(root_ + " belongs to " + foreign->owner + ": its links could lead anywhere; copy it");
+      throw Error(root_ + " belongs to " + foreign->owner + ": its links may lead to other files; copy it first");
     }
     constexpr double kMillisecond = 1e-3;
     const Workplace place;
@@ -178,7 +177,7 @@ class Check final : public Command {
 const RegisteredCommand kCheckCommand{
     {.order = 99,
      .name = "check",
-     .help = "Is this node configured well and its hardware sound, in one line for monitoring systems",
+     .help = "Check this node's configuration and hardware; one line for monitoring systems",
      .examples = "  reveal check\n  reveal check --all\n  reveal check --json\n  reveal check reveal-4711\n"
                  "  reveal check --textfile reveal.prom      also for Prometheus\n"
                  "Exit status: 0 OK, 1 warning, 2 critical, 3 unknown.",

@@ -20,15 +20,15 @@ namespace reveal {
 inline constexpr int kFailure = 1;
 inline constexpr int kUsage = 2;
 
-/// What every subcommand may be told.
+/// Options of every subcommand.
 struct CommonOptions {
   bool json = false;
   bool no_color = false;
   std::string color = "auto";
   std::string config;    // instead of the site's and the user's
-  bool foreign = false;  // what is read belongs to somebody else
+  bool foreign = false;  // what is read belongs to another user
 
-  /// For standard output: as wide as the terminal, within reason, and in colour where it has some.
+  /// The style of standard output: as wide as the terminal, within reason, and in colour where it has some.
   [[nodiscard]] TextStyle style() const;
   /// --config; throws Error when there is no such file.
   [[nodiscard]] const std::string& config_file() const;

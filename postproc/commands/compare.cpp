@@ -16,12 +16,12 @@ class Compare final : public Command {
  public:
   void declare(CLI::App& app, CommonOptions& common) override {
     add_config_option(app, common);
-    app.add_option("BEFORE", one_before_, "the directory of a run before the change, or several with commas")
+    app.add_option("BEFORE", one_before_, "directory of a run before the change, or several, separated by commas")
         ->type_name("DIR[,DIR...]");
-    app.add_option("AFTER", one_after_, "of a run after it, or several")->type_name("DIR[,DIR...]");
-    app.add_option("--before", before_, "runs before the change; two or more a side give an interval")
+    app.add_option("AFTER", one_after_, "directory of a run after the change, or several")->type_name("DIR[,DIR...]");
+    app.add_option("--before", before_, "runs before the change; two or more runs on a side give a confidence interval")
         ->type_name("DIR");
-    app.add_option("--after", after_, "runs after it")->type_name("DIR");
+    app.add_option("--after", after_, "runs after the change")->type_name("DIR");
   }
 
   int run(const CommonOptions& common) override {
@@ -77,14 +77,15 @@ class Compare final : public Command {
 const RegisteredCommand kCompareCommand{
     {.order = 24,
      .name = "compare",
-     .help = "Runs before and after a change: the time, and which causes came and went",
-     .examples = "  reveal compare reveal-4721 reveal-4722\n"
-                 "  reveal compare reveal-4721,reveal-4723 reveal-4722,reveal-4724\n"
-                 "  reveal compare --before reveal-4721 reveal-4723 --after reveal-4722 reveal-4724\n"
-                 "One run on each side shows which causes came and went; that the time differs by more than chance,\n"
-                 "only several runs on a side can show, or earlier runs of the same command in reveal's history.\n"
-                 "Exit status: 0 the time is the same or better, 1 it is worse, 2 trouble, 3 it is not known (too few\n"
-                 "runs).",
+     .help = "Compare runs before and after a change: their time, and the causes that appeared and went",
+     .examples =
+         "  reveal compare reveal-4721 reveal-4722\n"
+         "  reveal compare reveal-4721,reveal-4723 reveal-4722,reveal-4724\n"
+         "  reveal compare --before reveal-4721 reveal-4723 --after reveal-4722 reveal-4724\n"
+         "One run on each side shows the causes that appeared and went. Only several runs on a side, or earlier\nruns "
+         "of the same command in reveal's history, can show that the time differs by more than chance.\n"
+         "Exit status: 0 the time is the same or better, 1 it is worse, 2 error, 3 it is not known (too few\n"
+         "runs).",
      .make = make_command<Compare>}};
 
 }  // namespace

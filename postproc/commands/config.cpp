@@ -41,7 +41,7 @@ class ShowConfig final : public Command {
     add_config_option(app, common);
     app.add_option("key", key_, "print the value of this key only")->type_name("SECTION.KEY");
     app.add_flag("--template", template_, "print a reveal.conf with every key, its help and its default");
-    app.add_flag("--all", all_, "every threshold of every rule, also those that nobody changed");
+    app.add_flag("--all", all_, "every threshold of every rule, also the unchanged ones");
   }
 
   int run(const CommonOptions& common) override {
@@ -50,7 +50,7 @@ class ShowConfig final : public Command {
       return 0;
     }
     Config config = common.configuration();
-    config.read_environment(process_environment);
+    config.read_environment(process_environment, names_of_process_environment());
     for (const ConfigKey* key : keys()) {
       if (key_.empty() && !all_ && config_family(key->section) != key->section && config.place(*key).empty()) continue;
       shown_.push_back(key);
@@ -120,7 +120,7 @@ class ShowConfig final : public Command {
 const RegisteredCommand kConfigCommand{
     {.order = 95,
      .name = "config",
-     .help = "Which settings are in force here, and where each one is set",
+     .help = "Print the current settings, and where each one is set",
      .examples = "  reveal config\n  reveal config run.interval\n  reveal config --template > reveal.conf\n"
                  "`reveal config` reads the site's file, yours and REVEAL_*; as root, or with --config, the site's or "
                  "that file only. "

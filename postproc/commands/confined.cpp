@@ -279,7 +279,7 @@ void become_owner(const fs::path& input) {
   for (const char* variable : {"HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME"}) ::unsetenv(variable);  // root's
   if (::access(input.c_str(), R_OK) != 0)
     throw Error(input.string() + ": " + name_of_user(status.st_uid) +
-                ", whom it belongs to, cannot read it here; copy it as yourself: cp -r --no-preserve=ownership");
+                ", its owner, cannot read it here; copy it as yourself: cp -r --no-preserve=ownership");
 }
 
 std::vector<fs::path> readable_places(const std::vector<fs::path>& inputs) {
@@ -322,7 +322,7 @@ extern "C" void pass_on(int signal) {
 int end_of(pid_t child, const std::string& place) {
   int status = 0;
   while (::waitpid(child, &status, 0) < 0) {
-    if (errno != EINTR) throw Error(place + ": how reading it ended is not known");
+    if (errno != EINTR) throw Error(place + ": the end of the reading process is not known");
   }
   if (WIFEXITED(status)) return WEXITSTATUS(status);
   const int signal = WTERMSIG(status);
@@ -330,7 +330,7 @@ int end_of(pid_t child, const std::string& place) {
     throw Error(place + ": reading it took more than " + std::to_string(kCpuSeconds / 60) +
                 " minutes of processor time");
   if (signal == SIGINT || signal == SIGTERM || signal == SIGPIPE) return 128 + signal;
-  throw Error(place + ": reading it ended with " + ::strsignal(signal) + "; the file is damaged, or made to do so");
+  throw Error(place + ": reading it ended with " + ::strsignal(signal) + "; the file is damaged or malicious");
 }
 
 std::optional<Foreign> foreign_file(const fs::path& path, uid_t me) {

@@ -32,7 +32,7 @@ class Deliver final : public Command {
 const RegisteredCommand kDeliverCommand{
     {.order = 110,
      .name = "deliver",
-     .help = "At the end of a Slurm job, by its collector: trace, report and mail of one node",
+     .help = "Deliver trace, report and mail of one node at the end of a Slurm job (started by the collector)",
      .caller = Caller::collector,
      .make = make_command<Deliver>}};
 

@@ -34,15 +34,15 @@ std::string names_of(const std::vector<ProbeCheck::Missing>& probes) {
 }
 
 std::string summary_of(const ProbeCheck& probes, std::size_t problems) {
-  std::string text = fmt::format("{} of {} probes work here, {} more inside a job", probes.working.size(), probes.all(),
-                                 probes.needs_job.size());
+  std::string text = fmt::format("{} of {} probes work here, {} more work inside a job", probes.working.size(),
+                                 probes.all(), probes.needs_job.size());
   if (!probes.obtainable.empty()) {
-    text += fmt::format(", {} could be had: {}", probes.obtainable.size(), names_of(probes.obtainable));
+    text += fmt::format(", {} can be enabled: {}", probes.obtainable.size(), names_of(probes.obtainable));
   }
   return text + fmt::format("; {} problem{}.", problems, problems == 1 ? "" : "s");
 }
 
-/// Of a live node without a job: no processes.
+/// Returns the map of a live node without a job: it has no processes.
 LocalityMap map_of_node() {
   try {
     return locality_map(facts_of_node(query_collector({"--facts", "--json"})), {});
@@ -54,7 +54,7 @@ LocalityMap map_of_node() {
 }
 
 std::string drawn(const LocalityMap& map, std::size_t width) {
-  std::string text = "\nwhat is near what\n";
+  std::string text = "\nNUMA topology\n";
   if (map.places.empty()) return text + folded("", map.note, 2, width);
   for (const LocalityPlace& place : map.places) {
     const std::string name = place.numa ? fmt::format("  NUMA node {}", *place.numa) : "  place not known";
@@ -77,7 +77,7 @@ std::string as_text(const std::vector<SiteCheck>& checks, const ProbeCheck& prob
   std::string text = folded("", summary_of(probes, problems), 0, width) + "\n";
   for (const SiteCheck& check : checks) {
     text += folded(fmt::format("{:<13}{}", check.name, name_of(check.result)), check.says, kName, width);
-    if (!check.remedy.empty()) text += folded(fmt::format("{:<{}}to mend:", "", kName), check.remedy, kName + 9, width);
+    if (!check.remedy.empty()) text += folded(fmt::format("{:<{}}to fix:", "", kName), check.remedy, kName + 8, width);
   }
   std::string working;
   for (const std::string& name : probes.working) working += name + " ";
@@ -89,7 +89,7 @@ std::string as_text(const std::vector<SiteCheck>& checks, const ProbeCheck& prob
   }
   for (const auto* missing : {&probes.obtainable, &probes.not_here}) {
     if (missing->empty()) continue;
-    text += missing == &probes.obtainable ? "\ncould be had\n" : "\nnot on this node\n";
+    text += missing == &probes.obtainable ? "\ncan be enabled\n" : "\nnot available on this node\n";
     for (const ProbeCheck::Missing& probe : *missing) {
       text += folded("  " + probe.name, probe.reason, kName, width);
       if (!probe.remedy.empty()) {
@@ -151,7 +151,7 @@ class Doctor final : public Command {
 const RegisteredCommand kDoctorCommand{
     {.order = 100,
      .name = "doctor",
-     .help = "Is everything in order on this node, what can be measured, what is missing, what is near what",
+     .help = "Check the installation on this node; list working and missing probes and the topology",
      .examples = "  reveal doctor\n  reveal doctor --json\n"
                  "Exit status: 0 no problem, 1 at least one.",
      .make = make_command<Doctor>}};

@@ -13,18 +13,18 @@ class Export final : public Command {
  public:
   void declare(CLI::App& app, CommonOptions&) override {
     add_job_directory(app, directory_);
-    app.add_option("--format", format_, "csv: a line per sample, a column per channel, units in the header")
+    app.add_option("--format", format_, "csv: one line per sample, one column per channel, units in the header")
         ->required()
         ->check(CLI::IsMember({"csv"}));
-    app.add_option("--node", node_, "of this node; may be left out where there is one")->type_name("NAME");
-    app.add_option("--metrics", metrics_, "only these, as in the shell: \"cpu.*\", \"net.rx_bytes/eth0\"")
+    app.add_option("--node", node_, "trace of this node; optional if there is only one")->type_name("NAME");
+    app.add_option("--metrics", metrics_, "only these metrics, with shell patterns: \"cpu.*\", \"net.rx_bytes/eth0\"")
         ->delimiter(',')
         ->allow_extra_args(false)
         ->type_name("PATTERN");
   }
 
   int run(const CommonOptions& common) override {
-    if (common.json) throw Error("export writes --format csv; there is no --json of it");
+    if (common.json) throw Error("export has no --json; use --format csv");
     need_directory(directory_);
     for (const std::string& pattern :
          write_csv(trace(), metrics_, [](std::string_view text) { print(std::string(text)); })) {
@@ -48,8 +48,8 @@ class Export final : public Command {
       if (name == node_ || (node_.empty() && nodes.size() == 1)) return known->path;
       names += (names.empty() ? "" : ", ") + name;
     }
-    throw Error(node_.empty() ? "say of which node, with --node: " + names
-                              : directory_ + " has no trace of a node \"" + node_ + "\", only of " + names);
+    throw Error(node_.empty() ? "choose a node with --node: " + names
+                              : directory_ + " has no trace of node \"" + node_ + "\", only of " + names);
   }
 
   std::string directory_;
@@ -61,7 +61,7 @@ class Export final : public Command {
 const RegisteredCommand kExportCommand{
     {.order = 45,
      .name = "export",
-     .help = "What was measured, and the ratios computed from it, as a table",
+     .help = "Print the measured values, and the ratios computed from them, as a table",
      .examples = "  reveal export reveal-4711 --format csv > n03.csv\n"
                  "  reveal export reveal-4711 --format csv --node n03 --metrics 'cpu.*,pmu.ipc'",
      .make = make_command<Export>}};

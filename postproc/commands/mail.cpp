@@ -37,27 +37,29 @@ class Mail final : public Command {
   void declare(CLI::App& app, CommonOptions& common) override {
     app.footer(app.get_footer() + help_of_settings());
     add_job_directory(app, directory_);
-    app.add_option("--to", job_.request.asked, "what the user asked for: an address of this site, yes or off")
+    app.add_option("--to", job_.request.asked, "the user's request: an address of this site, yes or off")
         ->type_name("ADDR");
-    app.add_option("--mail-user", job_.request.mail_user, "the address Slurm has for the job")->type_name("ADDR");
-    app.add_option("--user", job_.request.user, "who owns the job; default: who runs this")->type_name("NAME");
+    app.add_option("--mail-user", job_.request.mail_user, "the address given to Slurm for the job")->type_name("ADDR");
+    app.add_option("--user", job_.request.user, "owner of the job (default: the current user)")->type_name("NAME");
     app.add_option("--array", job_.array, "number of the array job: one mail for all its tasks")
         ->check([](const std::string& text) {
           return is_array_id(text.substr(0, text.find('_'))) ? std::string() : "\"" + text + "\" is no number";
         })
         ->type_name("ID");
-    app.add_option("--state", job_.state, "directory that counts mails; without it none are counted")->type_name("DIR");
+    app.add_option("--state", job_.state, "directory for the count of mails; without it, mails are not counted")
+        ->type_name("DIR");
     app.add_option("--config", common.config, "read this reveal.conf instead of the site's")->type_name("FILE");
     app.add_flag("--dry-run", job_.dry_run,
-                 "send nothing, print what would be sent to whom, and why; with --verbose the text, too");
-    app.add_flag("--verbose", verbose_, "say what was sent to whom, and why not");
+                 "send nothing; print the mails, their recipients and the reasons; with --verbose also the text");
+    app.add_flag("--verbose", verbose_, "print the mails sent, their recipients, and the reasons for mails not sent");
   }
 
   int run(const CommonOptions& common) override {
     // Root would read what the job's user wrote, and start a program for them.
     if (::geteuid() == 0) {
       throw Error(
-          "mail is not sent as root: Slurm's epilog sends a job's mail as its user; here, su to that user first");
+          "reveal does not send mail as root: Slurm's epilog sends a job's mail as its user; here, use su to become "
+          "that user first");
     }
     job_.directory = directory_;
     job_.array = job_.array.substr(0, job_.array.find('_'));
@@ -86,10 +88,10 @@ const RegisteredCommand kMailCommand{
     {.order = 70,
      .name = "mail",
      .help = "Send a job's report to its user and to the administrators",
-     .examples = "  reveal mail reveal-4711 --dry-run              what would be sent to whom, and why\n"
-                 "  reveal mail reveal-4711 --to ada@example.org   also when nothing was found\n"
-                 "Not as root: the job's user, or a mailer account, sends. Nothing is sent unless the section [mail] "
-                 "of /etc/reveal/reveal.conf says so. Its keys:\n",
+     .examples = "  reveal mail reveal-4711 --dry-run              print the mails, recipients and reasons\n"
+                 "  reveal mail reveal-4711 --to ada@example.org   also if nothing was found\n"
+                 "Run it as the job's user or a mailer account, not as root. It sends nothing unless the section "
+                 "[mail] of\n/etc/reveal/reveal.conf enables it. The keys of that section:\n",
      .make = make_command<Mail>}};
 
 }  // namespace

@@ -17,8 +17,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kLargestReport = 256 << 20;
-
 /// A report that was moved away from its traces can still be read.
 bool is_fresh_or_alone(const std::string& directory) {
   try {
@@ -50,7 +48,7 @@ Report stored_or_new(const std::string& directory, const CommonOptions& common) 
   try {
     report = make_report({.directory = directory}, common);
   } catch (const Error&) {
-    if (damage) throw Error(directory + ": " + damage->what() + ", and no trace to make it anew");
+    if (damage) throw Error(directory + ": " + damage->what() + ", and there is no trace to rebuild it from");
     throw;
   }
   write_if_ours(directory, report);
@@ -71,7 +69,7 @@ Report make_report(const ReportRequest& request, const CommonOptions& common) {
   options.threads = request.threads;
   options.publish = !foreign_part({request.directory});
   if (options.publish) options.history = history_options(options.settings);
-  if (!options.publish) options.history = {.why_not = "the directory belongs to somebody else"};
+  if (!options.publish) options.history = {.why_not = "the directory belongs to another user"};
   if (request.no_history) options.history = {.why_not = "--no-history was given"};
   options.now_utc_ns = utc_now_ns();
   std::vector<InputProblem> problems;

@@ -16,7 +16,7 @@ class Merge final : public Command {
  public:
   void declare(CLI::App& app, CommonOptions&) override {
     add_job_directory(app, directory_);
-    app.add_flag("--pack", pack_, "copy the traces into it");
+    app.add_flag("--pack", pack_, "copy the traces into the file");
   }
 
   int run(const CommonOptions& common) override {
@@ -32,7 +32,7 @@ class Merge final : public Command {
       const auto bytes = static_cast<double>(std::filesystem::file_size(job.path, error));
       print(fmt::format("{}: {}, {}{}\n", job.path.string(), counted(static_cast<double>(job.nodes.size()), "node"),
                         error ? "size not known" : quantity(bytes, "bytes"),
-                        pack_ ? "" : "; links to the traces beside it, which must stay there"));
+                        pack_ ? "" : "; it links to the traces in its directory, which must stay there"));
     }
     return 0;
   }
@@ -45,7 +45,7 @@ class Merge final : public Command {
 const RegisteredCommand kMergeCommand{
     {.order = 30,
      .name = "merge",
-     .help = "One job.h5 from the traces of all nodes",
+     .help = "Write one job.h5 from the traces of all nodes",
      .examples = "  reveal merge reveal-4711           external links: small, stays in the directory\n"
                  "  reveal merge reveal-4711 --pack    one self-contained file",
      .make = make_command<Merge>}};

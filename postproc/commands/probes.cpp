@@ -36,7 +36,7 @@ class Probes final : public Command {
 const RegisteredCommand kProbesCommand{
     {.order = 80,
      .name = "probes",
-     .help = "What this version can measure; with a NAME, what the metrics of one probe mean",
+     .help = "List the probes of this version; with a NAME, explain one probe and its metrics",
      .examples = "  reveal probes\n  reveal probes cpu\n  reveal probes --json",
      .make = make_command<Probes>}};
 

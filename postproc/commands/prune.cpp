@@ -13,15 +13,17 @@ namespace {
 class Prune final : public Command {
  public:
   void declare(CLI::App& app, CommonOptions&) override {
-    app.add_option("dirs", options_.directories, "job directories; a metric is kept if any of these jobs needs it")
+    app.add_option("dirs", options_.directories,
+                   "job directories; a metric is kept if at least one of these jobs needs it")
         ->required()
         ->type_name("DIR");
-    app.add_option("--out", options_.out, "for reveal-collect --metrics")->required()->type_name("FILE");
-    app.add_option("--threshold", options_.threshold, "mean |r| beyond which one channel is enough")
+    app.add_option("--out", options_.out, "file to write, for reveal-collect --metrics")->required()->type_name("FILE");
+    app.add_option("--threshold", options_.threshold, "mean |r| above which one channel of a group is enough")
         ->check(CLI::Range(0.0, 1.0) & finite())
         ->capture_default_str();
     app.add_flag("--only-moving", only_moving_,
-                 "leave out what never moved, too: smaller, and blind to errors that have not happened yet");
+                 "also omit channels that never changed: a smaller list, but errors that have not occurred yet are not "
+                 "recorded");
   }
 
   int run(const CommonOptions& common) override {
@@ -39,9 +41,9 @@ class Prune final : public Command {
     } else {
       const double saved =
           channels.moved == 0 ? 0 : 1 - static_cast<double>(channels.retained) / static_cast<double>(channels.moved);
-      print(fmt::format("{}: {} of {} channels that moved are kept, {:.0f} % fewer; {} never moved and are {}\n",
+      print(fmt::format("{}: kept {} of {} channels that changed, {:.0f} % fewer; {} never changed and are {}\n",
                         options_.out.string(), channels.retained, channels.moved, 100 * saved, channels.unmoved,
-                        only_moving_ ? "left out" : "kept: they take next to no space until they move"));
+                        only_moving_ ? "left out" : "kept: they need almost no space until they change"));
     }
     return 0;
   }
@@ -53,13 +55,12 @@ class Prune final : public Command {
   bool only_moving_ = false;
 };
 
-const RegisteredCommand kPruneCommand{
-    {.order = 60,
-     .name = "prune",
-     .help = "Write which metrics to record next time, without those that move together",
-     .examples = "  reveal prune reveal-4711 reveal-4712 --out selected.metrics\n"
-                 "  reveal-collect --metrics selected.metrics --output n03.h5",
-     .make = make_command<Prune>}};
+const RegisteredCommand kPruneCommand{{.order = 60,
+                                       .name = "prune",
+                                       .help = "Write a list of metrics to record, without correlated ones",
+                                       .examples = "  reveal prune reveal-4711 reveal-4712 --out selected.metrics\n"
+                                                   "  reveal-collect --metrics selected.metrics --output n03.h5",
+                                       .make = make_command<Prune>}};
 
 }  // namespace
 }  // namespace reveal

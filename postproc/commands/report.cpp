@@ -20,20 +20,20 @@ class ReportCommand final : public Command {
     app.add_option("--expect", request_.expect, "nodes that must have delivered a trace")
         ->delimiter(',')
         ->type_name("NODES");
-    app.add_option("--exit-code", request_.exit_code, "what the job ended with, for the report")
+    app.add_option("--exit-code", request_.exit_code, "exit status of the job, for the report")
         ->check(CLI::Range(0, 255))
         ->type_name("N");
-    app.add_option("--ran", request_.ran_seconds, "how long the job ran, for the report")
+    app.add_option("--ran", request_.ran_seconds, "run time of the job, for the report")
         ->check(finite() & CLI::NonNegativeNumber)
         ->type_name("SECONDS");
-    app.add_flag("--brief", brief_, "print six lines at most: what happened, what to do, where to read more");
+    app.add_flag("--brief", brief_, "print at most six lines: the result, the remedy, the path of the report");
     app.add_flag("--no-history", request_.no_history,
-                 "do not compare with earlier runs, nor keep this one as a baseline");
+                 "do not compare with earlier runs, and do not keep this one as a baseline");
     app.add_option("--threads", request_.threads,
-                   "nodes analysed side by side, as memory allows (default: one a cpu, at most 3)")
+                   "nodes analysed in parallel, as memory allows (default: one per cpu, at most 3)")
         ->type_name("N");
-    app.add_flag("--fresh", request_.fresh, "do not reuse the nodes' summaries");
-    app.add_option("--retain", retain_, "what to keep of the traces: full (default) or summary, one row a minute")
+    app.add_flag("--fresh", request_.fresh, "do not reuse the summaries of the nodes");
+    app.add_option("--retain", retain_, "form in which traces are kept: full (default) or summary (one row per minute)")
         ->type_name("FORM")
         ->check(CLI::IsMember({"full", "summary"}));
   }

@@ -40,7 +40,7 @@ class Rules final : public Command {
 
 const RegisteredCommand kRulesCommand{{.order = 90,
                                        .name = "rules",
-                                       .help = "Which rules exist; with an ID, what one looks for and what helps",
+                                       .help = "List the rules; with an ID, explain its signal and its remedy",
                                        .examples = "  reveal rules\n  reveal rules cpu.outsider\n  reveal rules --json",
                                        .make = make_command<Rules>}};
 

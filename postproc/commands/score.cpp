@@ -11,7 +11,9 @@ namespace {
 class Score final : public Command {
  public:
   void declare(CLI::App& app, CommonOptions&) override {
-    app.add_option("file", options_.input, "the series, as described below")->required()->type_name("FILE.h5");
+    app.add_option("file", options_.input, "file with the series, as described below")
+        ->required()
+        ->type_name("FILE.h5");
     app.add_option("--window", options_.window, "samples per window")
         ->check(CLI::PositiveNumber)
         ->capture_default_str();
@@ -68,7 +70,7 @@ const RegisteredCommand kScoreCommand{
          "  kind, subsystem   datasets of one text per channel, may be left out: gauge (default), counter (values\n"
          "                    are increments), event, state; cpu (default), memory, network, storage, gpu, process\n"
          "At least 30 windows are needed (320 samples with the defaults), and 20 s. With an interval of up to 1 s the\n"
-         "series is a job: its first 5 s and last 2.5 s are not judged, nor intervals shorter than 3 s.",
+         "series is treated as a job: its first 5 s and last 2.5 s, and intervals shorter than 3 s, are not judged.",
      .make = make_command<Score>}};
 
 }  // namespace

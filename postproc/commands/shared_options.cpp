@@ -14,7 +14,8 @@ void add_common_options(CLI::App& app, CommonOptions& common) {
   app.add_option("--color", common.color, "auto (default: on a terminal), always or never")
       ->type_name("WHEN")
       ->check(CLI::IsMember({"auto", "always", "never"}));
-  app.add_flag("--no-color", common.no_color, "as --color=never; so does NO_COLOR")->excludes("--color");
+  app.add_flag("--no-color", common.no_color, "same as --color=never; NO_COLOR has the same effect")
+      ->excludes("--color");
 }
 
 void add_config_option(CLI::App& app, CommonOptions& common) {

@@ -27,7 +27,7 @@ void need_directory(const std::string& directory);
 /// A range lets "nan" through.
 [[nodiscard]] const CLI::Validator& finite();
 
-/// For CLI11: what is wrong with the name, or "".
+/// A check for CLI11: returns what is wrong with the name, or "".
 [[nodiscard]] std::string known_pipeline(const std::string& name);
 
 }  // namespace reveal

@@ -48,8 +48,8 @@ class Show final : public Command {
     add_config_option(app, common);
     add_job_directory(app, directory_);
     app.add_flag("--all", all_,
-                 "everything: also intervals without a known cause, and what was not measured or checked");
-    app.add_option("--node", node_, "only what concerns this node, in full")->type_name("NODE");
+                 "print everything, also intervals without a known cause, and gaps in measurements and checks");
+    app.add_option("--node", node_, "only results of this node, in full")->type_name("NODE");
     app.add_option("--finding", finding_, "only this finding, in full, by rule id or fingerprint")->type_name("ID");
   }
 

@@ -36,27 +36,27 @@ class Try final : public Command {
  public:
   void declare(CLI::App& app, CommonOptions& common) override {
     add_config_option(app, common);
-    app.add_option("--with", with_, "the line to try: variables, or words that go before the command")
+    app.add_option("--with", with_, "the line to try: variables, or words to put before the command")
         ->type_name("LINE")
         ->allow_extra_args(false);
-    app.add_option("--from", from_, "your own report: try the first line of its finding that can be tried")
+    app.add_option("--from", from_, "your own report: try the first line of its finding that is possible")
         ->type_name("DIR")
         ->excludes("--with");
     app.add_option("--finding", finding_, "this finding of the report, by rule id (default: the first one)")
         ->type_name("ID")
         ->needs("--from");
-    app.add_option("--runs", runs_, "pairs of runs, one without the line and one with it")
+    app.add_option("--runs", runs_, "number of pairs of runs, one without the line and one with it")
         ->type_name("N")
         ->check(CLI::Range(2, 1000))
         ->capture_default_str();
-    app.add_option("--warmup", warmup_, "runs before them that are not counted")
+    app.add_option("--warmup", warmup_, "number of warm-up runs, which are not counted")
         ->type_name("N")
         ->check(CLI::Range(0, 100))
         ->capture_default_str();
-    app.add_option("--script", script_, "print the line as a patch for this batch script; the file stays as it is")
+    app.add_option("--script", script_, "print the line as a patch for this batch script; the file is not changed")
         ->type_name("FILE");
-    app.add_flag("--show-output", show_output_, "print what the command prints (on standard error)");
-    app.add_option("command", command_, "the command and its words, behind --; best a short run")
+    app.add_flag("--show-output", show_output_, "print the output of the command (on standard error)");
+    app.add_option("command", command_, "the command and its arguments, after --; preferably a short run")
         ->required()
         ->type_name("WORDS");
   }
@@ -93,11 +93,11 @@ class Try final : public Command {
     const std::string directory = job_directory(from_);
     if (const auto foreign = foreign_part({directory})) {
       throw Error(foreign->path.string() + " belongs to " + foreign->owner +
-                  ": no line of it is run; give the line yourself: --with 'LINE'");
+                  ": reveal runs no line of it; give the line yourself: --with 'LINE'");
     }
     const Report report = stored_or_new_report(directory, common);
     const std::string& id = finding_.empty() ? report.verdict.primary : finding_;
-    if (id.empty()) throw Error(directory + ": the report has no finding to try a line of");
+    if (id.empty()) throw Error(directory + ": the report has no finding with a line to try");
     for (const Finding& finding : report.findings) {
       if (finding.id == id) return line_to_try(finding, command_.front());
     }
@@ -137,21 +137,21 @@ class Try final : public Command {
     std::vector<std::string> words = line.prefix;
     words.insert(words.end(), command_.begin(), command_.end());
     for (std::size_t pauses = 0; ForegroundCommands::stopped_by() == 0; ++pauses) {
-      if (pauses > kMostPauses) throw Error(name + " was paused each time: nothing is known of its run time");
+      if (pauses > kMostPauses) throw Error(name + " was paused each time: its run time is not known");
       const TimedRun run = ForegroundCommands::run(words, environment_with(line, own_environment()),
                                                    show_output_ ? OutputOf::standard_error : OutputOf::nowhere);
       if (ForegroundCommands::stopped_by() != 0) break;
       if (run.start_error != 0) throw system_error(words.front(), run.start_error);
       if (run.paused) {
-        complain(name + " was paused: once more");
+        complain(name + " was paused; running it again");
         continue;
       }
       if (run.status != 0) {
         throw Error(name + " ended with exit status " + std::to_string(run.status) + " after " + duration(run.seconds) +
-                    (show_output_ ? "" : "; --show-output prints what it prints"));
+                    (show_output_ ? "" : "; use --show-output to see its output"));
       }
       if (run.left_processes && !std::exchange(warned_, true)) {
-        complain("what the command started still ran 10 s after its end: it may slow the other runs");
+        complain("processes of the command still ran 10 s after its end: they may slow down the other runs");
       }
       return run.seconds;
     }
@@ -180,18 +180,17 @@ class Try final : public Command {
 const RegisteredCommand kTryCommand{
     {.order = 26,
      .name = "try",
-     .help = "Does a line help? Runs a command with and without it, in turns",
-     .examples =
-         "  reveal try --with 'taskset -c 0' --runs 2 -- ./train.sh\n"
-         "  reveal try --with 'export OMP_NUM_THREADS=4' --runs 3 --script job.sh -- ./solver input.nml\n"
-         "  reveal try --from reveal-4711 -- ./train.sh --epochs 1\n"
-         "The line is shown and run as it is, without a shell: NAME=VALUE, export, unset, or a program with its\n"
-         "words that takes the command behind them. Several --with are tried together. --from takes it from\n"
-         "your own report, and only as the rule table has it (reveal rules ID). A run that fails ends the\n"
-         "trial. Ctrl-C ends the running command and the trial, with what is known by then; a second one ends\n"
-         "a command that took no notice.\n"
-         "Exit status: 0 the time is the same or better with it, 1 worse, 2 trouble, 3 not known (too few runs),\n"
-         "128+n ended by signal n.",
+     .help = "Test whether a line helps: run a command alternately with and without it",
+     .examples = "  reveal try --with 'taskset -c 0' --runs 2 -- ./train.sh\n"
+                 "  reveal try --with 'export OMP_NUM_THREADS=4' --runs 3 --script job.sh -- ./solver input.nml\n"
+                 "  reveal try --from reveal-4711 -- ./train.sh --epochs 1\n"
+                 "reveal shows the line and runs it unchanged, without a shell: NAME=VALUE, export, unset, or a "
+                 "program with\narguments that runs the command. Several --with are tried together. --from takes the "
+                 "line from your\nown report, and only if the rule table contains it (reveal rules ID). A run that "
+                 "fails ends the trial.\nCtrl-C ends the running command and the trial and prints the results so far; "
+                 "a second Ctrl-C kills a\ncommand that ignored the first.\nExit status: 0 the time is the same or "
+                 "better with it, 1 worse, 2 error, 3 not known (too few runs),\n"
+                 "128+n ended by signal n.",
      .make = make_command<Try>}};
 
 }  // namespace

@@ -20,8 +20,8 @@ extern "C" void stop_watching(int) {
 class Watch final : public Command {
  public:
   void declare(CLI::App& app, CommonOptions&) override {
-    app.add_option("dir", directory_, "where the job's traces are written")->required()->type_name("DIR");
-    app.add_option("--budget", budget_percent_, "percent of one core for the detectors, on average")
+    app.add_option("dir", directory_, "directory of the job's traces")->required()->type_name("DIR");
+    app.add_option("--budget", budget_percent_, "average cpu time of the detectors, in percent of one core")
         ->check(CLI::Range(0.1, 400.0) & finite())
         ->capture_default_str()
         ->type_name("PERCENT");
@@ -61,13 +61,13 @@ class Watch final : public Command {
 const RegisteredCommand kWatchCommand{
     {.order = 40,
      .name = "watch",
-     .help = "Follow a running job: alerts as they come, until it ends; causes are in the report",
+     .help = "Show alerts of a running job until it ends; the report names the causes",
      .examples = "  reveal watch reveal-4711           a page that is drawn again every second\n"
                  "  reveal watch reveal-4711 | tee a   one line per alert\n"
                  "  reveal watch reveal-4711 --json    one JSON object per line\n"
                  "  reveal watch /var/spool/reveal/4711    on a node of a Slurm job\n"
-                 "An empty DIR is waited for.\n"
-                 "Exit status: 0 the job has ended, 1 its collectors are gone or DIR holds no run, 130\n"
+                 "If DIR is empty, the command waits for a run.\n"
+                 "Exit status: 0 the job has ended, 1 its collectors are gone or DIR has no run, 130\n"
                  "interrupted.",
      .make = make_command<Watch>}};
 

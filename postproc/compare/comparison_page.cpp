@@ -47,11 +47,10 @@ std::string number_words(const ComparedNumber& compared) {
 }
 
 std::string found_words(const CauseOnSide& side) {
-  if (side.judged == 0) return "no run (not looked for: " + side.why_not + ")";
+  if (side.judged == 0) return "no run (not checked: " + side.why_not + ")";
   const std::string of = side.judged == 1 ? "1 run" : fmt::format("{} runs", side.judged);
   std::string words = fmt::format("{} of {}", side.found, of);
-  if (side.judged < side.runs)
-    words += fmt::format(" (not looked for in {}: {})", side.runs - side.judged, side.why_not);
+  if (side.judged < side.runs) words += fmt::format(" (not checked in {}: {})", side.runs - side.judged, side.why_not);
   return words;
 }
 

@@ -19,9 +19,9 @@ namespace {
 
 using Runs = std::vector<ComparedRun>;
 
-constexpr double kLongestRun = 1e10;                  // seconds; what is beyond was never a run
-constexpr double kRecordedVariance = 0.1 * 0.1 / 12;  // of rounding: a trace has a row every tenth of a second
-constexpr double kToldVariance = 0.01 * 0.01 / 12;    // reveal-run tells hundredths
+constexpr double kLongestRun = 1e10;                    // seconds; what is beyond was never a run
+constexpr double kRecordedVariance = 0.1 * 0.1 / 12;    // of rounding: a trace has a row every tenth of a second
+constexpr double kReportedVariance = 0.01 * 0.01 / 12;  // reveal-run reports hundredths
 constexpr std::size_t kLeastEarlierRuns = 3;
 constexpr const char* kWelch = "Welch's t of the runs of both sides";
 
@@ -51,7 +51,7 @@ std::vector<double> numbers_of_runs(const Runs& runs, const NumberOfRun& number)
   return values;
 }
 
-/// Of a job that failed, the time says nothing about its speed.
+/// Returns nothing for a job that failed: its time says nothing about its speed.
 std::optional<double> unless_failed(const Report& report, std::optional<double> value) {
   return has_failed(report.job) ? std::nullopt : value;
 }
@@ -62,7 +62,7 @@ void add_interval(ComparedNumber& number, double least_variance) {
   if (number.difference) {
     number.method = kWelch;
   } else {
-    number.reason = "the spread from run to run is not known: it takes two or more runs on each side";
+    number.reason = "the spread between runs is not known: this needs two or more runs on each side";
   }
 }
 
@@ -75,7 +75,7 @@ void add_borrowed_interval(ComparedNumber& time, const std::vector<double>& earl
                         enough_earlier ? std::span<const double>(earlier) : std::span<const double>(), least_variance);
   if (!time.difference) return;
   time.reason.clear();
-  time.method = "Student's t; assumed: both sides spread alike, as ";
+  time.method = "Student's t; assumption: both sides have the spread of ";
   if (time.before.size() + time.after.size() > 2) time.method += "the runs of the larger side";
   if (enough_earlier) {
     time.method += fmt::format("{}{} of this command in reveal's history", time.method.ends_with("side") ? " and " : "",
@@ -83,23 +83,23 @@ void add_borrowed_interval(ComparedNumber& time, const std::vector<double>& earl
   }
 }
 
-bool all_told(const Runs& runs) {
+bool all_reported(const Runs& runs) {
   return std::all_of(runs.begin(), runs.end(), [](const ComparedRun& run) {
     return has_failed(run.report.job) || possible(run.report.job.ran_seconds).has_value();
   });
 }
 
 ComparedNumber run_times(const Runs& before, const Runs& after, const std::vector<double>& earlier) {
-  const bool told = all_told(before) && all_told(after);
-  const auto seconds = [told](const Report& report) {
-    return unless_failed(report, possible(told ? report.job.ran_seconds : recorded_seconds(report)));
+  const bool reported = all_reported(before) && all_reported(after);
+  const auto seconds = [reported](const Report& report) {
+    return unless_failed(report, possible(reported ? report.job.ran_seconds : recorded_seconds(report)));
   };
-  ComparedNumber time{told ? "run time" : "recorded time", "s", {}, {}, {}, "", ""};
+  ComparedNumber time{reported ? "run time" : "recorded time", "s", {}, {}, {}, "", ""};
   time.before = numbers_of_runs(before, seconds);
   time.after = numbers_of_runs(after, seconds);
-  if (!time.known()) time.reason = "no run of one side has ended well with a known time";
-  add_interval(time, told ? kToldVariance : kRecordedVariance);
-  add_borrowed_interval(time, earlier, told ? kToldVariance : kRecordedVariance);
+  if (!time.known()) time.reason = "one side has no successful run with a known time";
+  add_interval(time, reported ? kReportedVariance : kRecordedVariance);
+  add_borrowed_interval(time, earlier, reported ? kReportedVariance : kRecordedVariance);
   return time;
 }
 
@@ -166,7 +166,7 @@ ComparedNumber anomalous_shares(const Runs& before, const Runs& after) {
                        {},
                        "",
                        ""};
-  if (!share.known()) share.reason = "no run of one side could be judged as a whole";
+  if (!share.known()) share.reason = "one side has no run that could be judged completely";
   add_interval(share, 0);
   return share;
 }
@@ -231,7 +231,7 @@ ComparedNumber share_of_cause(const Runs& before, const Runs& after, const std::
     return percent_of_run(report, spans);
   };
   ComparedNumber share{id, "percent", numbers_of_runs(before, percent), numbers_of_runs(after, percent), {}, "", ""};
-  if (!share.known()) share.reason = "not looked for in any run of one side";
+  if (!share.known()) share.reason = "not checked in any run of one side";
   add_interval(share, 0);
   return share;
 }
@@ -262,7 +262,7 @@ std::vector<ComparedCause> compare_causes(const Runs& before, const Runs& after)
     if (finding->kind == FindingKind::anomaly) {
       cause.share = share_of_cause(before, after, id);
     } else {
-      cause.share.reason = "it holds for the whole run";
+      cause.share.reason = "the cause lasts for the whole run";
     }
     causes.push_back(std::move(cause));
   }
@@ -328,7 +328,7 @@ void note_differences(const Runs& before, const Runs& after, std::vector<std::st
   const std::vector<std::string> ours = texts_of_runs(before, key);
   const std::vector<std::string> theirs = texts_of_runs(after, key);
   if (ours != theirs && !ours.empty() && !theirs.empty()) {
-    notes.emplace_back("the program or its arguments differ: the difference is theirs as well");
+    notes.emplace_back("the program or its arguments differ: they also contribute to the difference");
   }
 }
 
@@ -336,8 +336,7 @@ void note_left_out(const Runs& runs, std::vector<std::string>& notes) {
   for (const ComparedRun& run : runs) {
     const ReportJob& job = run.report.job;
     if (has_failed(job)) notes.push_back(run.directory + " failed: its time is not compared");
-    if (!was_judged(run.report))
-      notes.push_back(run.directory + " was too short to be judged: its causes are not known");
+    if (!was_judged(run.report)) notes.push_back(run.directory + " was too short to judge: its causes are not known");
     if (run.report.partial) notes.push_back(run.directory + " is incomplete: part of its data is missing");
   }
 }
@@ -351,7 +350,7 @@ std::string sentence_about_time(const JobComparison& comparison) {
     case TimeChange::faster:
       return fmt::format("The {} was {}.", time.name, words);
     case TimeChange::same:
-      return fmt::format("No difference of the {} is shown: {}.", time.name, words);
+      return fmt::format("The runs show no difference in the {}: {}.", time.name, words);
     case TimeChange::not_known:
       return fmt::format("The {} was {}; {}.", time.name, words, time.reason);
   }

@@ -34,7 +34,7 @@ struct ComparedNumber {
 enum class CauseChange : std::uint8_t { appeared, went, stayed, not_known };
 [[nodiscard]] std::string_view name_of(CauseChange) noexcept;
 
-/// In how many of a side's runs a rule reported.
+/// The number of runs of a side in which a rule reported something.
 struct CauseOnSide {
   std::size_t runs = 0;
   std::size_t judged = 0;  // in which its rule could look for it

@@ -94,7 +94,7 @@ std::vector<PlaceInScript> best_places(std::vector<PlaceInScript> places) {
   return places;
 }
 
-/// Of a command that goes on over several lines, the first.
+/// Returns the first line of a command that goes on over several lines.
 std::size_t first_line_of(const std::vector<std::string>& lines, std::size_t line) {
   while (line > 0 && lines[line - 1].ends_with('\\')) --line;
   return line;
@@ -180,7 +180,7 @@ std::string diff_at(const std::string& name, const ScriptLines& script, const Pl
 ScriptPatch script_patch(const std::string& name, const std::string& script, const TriedLine& line,
                          std::span<const std::string> command) {
   if (script.find(";;") != std::string::npos || script.find("<<") != std::string::npos) {
-    return {"", fmt::format("{} has cases or texts of its own, in which nothing is inserted", name)};
+    return {"", fmt::format("{} contains case statements or here-documents; reveal inserts nothing into them", name)};
   }
   const ScriptLines split = lines_of_script(script);
   const std::vector<PlaceInScript> places = best_places(places_of(split.lines, command));

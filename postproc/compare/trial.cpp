@@ -39,7 +39,7 @@ std::string patch_as_text(const ScriptPatch& patch, const TextStyle& style) {
   if (patch.diff.empty()) return trial_row("no patch", patch.why_not, style);
   const bool plain = std::none_of(patch.diff.begin(), patch.diff.end(),
                                   [](char c) { return static_cast<unsigned char>(c) < ' ' && c != '\n' && c != '\t'; });
-  if (!plain) return trial_row("no patch", "the script holds control characters; --json prints the patch", style);
+  if (!plain) return trial_row("no patch", "the script contains control characters; --json prints the patch", style);
   return "\n" + patch.diff;
 }
 

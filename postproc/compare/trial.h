@@ -29,7 +29,7 @@ struct Trial {
   ScriptPatch patch;
 };
 
-/// From the runs that were made: difference, change and sentence, of the pairs that are complete.
+/// Computes difference, change and sentence from the complete pairs of runs.
 void conclude_trial(Trial& trial);
 
 [[nodiscard]] std::string trial_as_text(const Trial& trial, const TextStyle& style);

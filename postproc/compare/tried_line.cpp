@@ -22,9 +22,8 @@ constexpr std::string_view kWrappers[] = {"numactl", "taskset", "nice",   "ionic
                                           "stdbuf",  "env",     "mpirun", "mpiexec", "srun", "hwloc-bind"};
 
 [[noreturn]] void needs_a_shell(std::string_view line, char c) {
-  throw Error(
-      fmt::format("\"{}\": only a shell understands {}; quote it if it means itself, or put the line into a script",
-                  printable(line, 100), c == '\n' ? std::string("a line break") : std::string(1, c)));
+  throw Error(fmt::format("\"{}\": {} needs a shell; quote it if it is meant literally, or put the line into a script",
+                          printable(line, 100), c == '\n' ? std::string("a line break") : std::string(1, c)));
 }
 
 /// Cuts the text in quotes off `rest`, whose first character is the quote.
@@ -158,7 +157,7 @@ std::string line_to_try(const Finding& finding, const std::string& command) {
       continue;  // a line that is typed elsewhere: sbatch, ps, a pipe
     }
   }
-  throw Error(fmt::format("no line of {} can be put before a command; give one yourself: --with 'LINE'",
+  throw Error(fmt::format("{} has no line that can be put before a command; give one yourself: --with 'LINE'",
                           printable(finding.id, 80)));
 }
 

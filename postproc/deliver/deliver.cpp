@@ -23,8 +23,8 @@
 #include "hdf5schema/basics/report_lease.h"
 #include "hdf5schema/basics/request.h"
 #include "postproc/analysis/downsample_traces.h"
-#include "postproc/analysis/job_facts.h"
 #include "postproc/analysis/job_report.h"
+#include "postproc/analysis/slurm_job_record.h"
 #include "postproc/telemetry/job.h"
 #include "postproc/telemetry/publish.h"
 
@@ -92,7 +92,7 @@ Claim claim(const fs::path& directory, const JobPlace& job) {
 
 /// A directory that was ours for nothing is not left behind, unless another node came meanwhile.
 void withdraw(const fs::path& directory) noexcept {
-  constexpr std::string_view kOurs[] = {kClaimFile, kAskedFile, kJobFactsFile};
+  constexpr std::string_view kOurs[] = {kClaimFile, kAskedFile, kSlurmJobRecordFile};
   std::error_code error;
   for (fs::directory_iterator entry(directory, error), end; !error && entry != end; entry.increment(error)) {
     if (std::find(std::begin(kOurs), std::end(kOurs), entry->path().filename().native()) == std::end(kOurs)) return;
@@ -153,7 +153,7 @@ fs::path free_place(const fs::path& directory, const fs::path& trace, const std:
   return place;
 }
 
-/// Of a delivery that was killed before it removed the file from the spool.
+/// True if the file is in its place already: an earlier delivery was killed before it removed it from the spool.
 bool stands_already(const fs::path& file, const fs::path& place) {
   std::error_code error;
   return fs::file_size(place, error) == fs::file_size(file) && !error &&
@@ -173,7 +173,7 @@ std::string move_all(const fs::path& spool, const fs::path& directory, const std
     const std::string name = entry.path().filename().string();
     std::error_code ignored;
     if (!entry.is_regular_file() || entry.is_symlink()) continue;
-    // Of a run that found no place, or of a sampler that was cut short.
+    // Files of a run that found no place, or of a sampler that was killed.
     const bool report = std::find(std::begin(kReportFiles), std::end(kReportFiles), name) != std::end(kReportFiles);
     const bool passing = name == node + ".h5.live" || name == node + ".h5.watch" || name == node + ".status.json" ||
                          name.starts_with("." + node + ".");
@@ -266,7 +266,7 @@ bool build_when_complete(const fs::path& directory, const std::string& node, con
 /// What the node that asked left beside the traces.
 JobNames published_names(const fs::path& directory, JobNames names) {
   ReportJob facts;
-  read_job_facts(directory, facts);
+  read_slurm_job_record(directory, facts);
   const std::size_t line = facts.array.find('_');
   if (names.name.empty()) names.name = facts.name;
   if (names.array_job.empty() && line != std::string::npos) {
@@ -363,13 +363,13 @@ Delivery deliver(const fs::path& spool, const std::string& node, const SlurmJob&
   const double work = estimated_seconds(spool, place, settings);
   const bool in_epilog = settings.report == ReportWhen::epilog && work <= settings.most_seconds;
   const bool after_epilog = settings.report == ReportWhen::epilog && !in_epilog && work <= kMostSecondsAfterEpilog;
-  const auto tell = [&why = delivery.why](const std::string& problem) {
+  const auto add_problem = [&why = delivery.why](const std::string& problem) {
     if (!problem.empty()) why += (why.empty() ? "" : "; ") + problem;
   };
   const auto analyse = [&](const fs::path& directory) {
     write_summaries(directory, node, analysis);
     if (!settings.downsample_traces) return;
-    for (const std::string& problem : downsample_traces(directory, node)) tell(problem);
+    for (const std::string& problem : downsample_traces(directory, node)) add_problem(problem);
   };
   if (in_epilog) analyse(spool);
   for (const Candidate& candidate : delivery_candidates(job, request)) {
@@ -379,14 +379,14 @@ Delivery deliver(const fs::path& spool, const std::string& node, const SlurmJob&
       const fs::path& directory = claimed.directory;
       if (learn && !delivery.names) delivery.names = learn(directory);
       const JobNames& names = delivery.names ? *delivery.names : job.names;
-      if (!names.state.empty()) publish_file(directory, kJobFactsFile, render_slurm_job({place, names}));
-      tell(move_all(spool, directory, node));
+      if (!names.state.empty()) publish_file(directory, kSlurmJobRecordFile, render_slurm_job({place, names}));
+      add_problem(move_all(spool, directory, node));
       delivery.directory = directory;
       delivery.folder = Descriptor(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
       delivery.moved = true;
       break;
     } catch (const std::exception& error) {
-      tell(error.what());
+      add_problem(error.what());
       if (claimed.fresh) withdraw(claimed.directory);
     }
   }
@@ -404,7 +404,7 @@ Delivery deliver(const fs::path& spool, const std::string& node, const SlurmJob&
     }
     delivery.report_built = build_when_complete(delivery.directory, node, place, waiting, analysis);
   } catch (const Error& error) {  // what is delivered is worth more than the report
-    tell("no report: " + std::string(error.what()));
+    add_problem("no report: " + std::string(error.what()));
   }
   // Only when no other node can be on its way there.
   if (delivery.report_built && delivery.moved && contains_all(delivered(delivery.directory), place.nodes)) {

@@ -25,7 +25,7 @@ struct DeliverSettings {
   bool downsample_traces = false;  // once they are analysed
 };
 
-/// Of the section [slurm].
+/// Reads the settings of the section [slurm].
 [[nodiscard]] DeliverSettings deliver_settings(const Config& config);
 
 struct Delivery {

@@ -44,7 +44,7 @@ class EndOfNode {
       known.place.user = user->pw_name;
     }
     if (end_.orphan) wait_for_sampler();
-    // Of a job on one node everything is known before it has a directory; of several, all must choose the same one.
+    // On one node, everything is known before the job has a directory; several nodes must all choose the same one.
     const bool alone = known.place.nodes.size() <= 1;
     SlurmJob job = known;
     if (alone) {
@@ -137,7 +137,7 @@ class EndOfNode {
       if (std::filesystem::exists(directory / "report.json", ignored)) return mail(directory, job, settings);
       std::this_thread::sleep_for(kReportLook);
     }
-    say(LOG_NOTICE, "mail: none, since there is no report in " + delivery.directory.string() + " yet");
+    say(LOG_NOTICE, "no mail, because there is no report yet in " + delivery.directory.string() + " yet");
   }
 
   struct Option {
@@ -186,7 +186,7 @@ class EndOfNode {
     for (const std::string& problem : outcome.problems) say(LOG_NOTICE, problem);
     for (const MailOutcome::Item& item : outcome.items) {
       if (item.state == MailState::held_back) {
-        say(LOG_NOTICE, "mail: held back from " + listed(item.to, 20) + ": " + item.why);
+        say(LOG_NOTICE, "mail: not sent to " + listed(item.to, 20) + ": " + item.why);
       }
     }
     const std::string failure = failure_line(outcome);

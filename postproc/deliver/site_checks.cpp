@@ -36,6 +36,7 @@ struct PluginLine {
 };
 
 /// Lines of `scontrol show config`: "PrologFlags            = Alloc,Contain".
+/// https://slurm.schedmd.com/slurm.conf.html#OPT_PrologFlags
 std::string setting(std::string_view config, std::string_view key) {
   for (std::string_view line; next_line(config, line);) {
     if (next_word(line) == key && next_word(line) == "=") return std::string(next_word(line));
@@ -130,7 +131,7 @@ class SiteChecks {
   void configuration() {
     if (places_.config_problem.empty()) return add("reveal.conf", Result::ok, "can be read");
     for (const std::string& problem : places_.config_problem) {
-      add("reveal.conf", Result::problem, problem, "mend that line; the rest of the file applies");
+      add("reveal.conf", Result::problem, problem, "correct that line; the rest of the file applies");
     }
   }
 
@@ -191,13 +192,13 @@ class SiteChecks {
     const fs::path file = at(plugin);
     if (::access(file.c_str(), R_OK) != 0) {
       return add("Slurm plugin", Result::problem,
-                 fmt::format("{} names {}, which is not there", line_->file.string(), plugin.string()),
-                 "install the package, or take the line out");
+                 fmt::format("{} names {}, which does not exist", line_->file.string(), plugin.string()),
+                 "install the package, or remove the line");
     }
     if (line_->need != "optional") {
       return add("Slurm plugin", Result::problem,
-                 fmt::format("{} says \"{}\": a failure of reveal would keep jobs from running", line_->file.string(),
-                             line_->need),
+                 fmt::format("{} says \"{}\": a failure of reveal would prevent jobs from running",
+                             line_->file.string(), line_->need),
                  "write \"optional\"");
     }
     const std::string built = built_for(file);
@@ -215,8 +216,8 @@ class SiteChecks {
     if (!slurm) return add("Slurm", Result::unused, "scontrol is not in PATH");
     if (config_.empty()) {
       // Its commands alone are no cluster.
-      return add("Slurm", line_ ? Result::problem : Result::unused, "`scontrol show config` has no answer",
-                 line_ ? "is slurmctld running, and does this node reach it?" : "");
+      return add("Slurm", line_ ? Result::problem : Result::unused, "`scontrol show config` failed",
+                 line_ ? "check that slurmctld runs and that this node can reach it" : "");
     }
     const std::string flags = setting(config_, "PrologFlags");
     const bool starts = flags.find("Alloc") != std::string::npos || flags.find("Contain") != std::string::npos;
@@ -233,7 +234,8 @@ class SiteChecks {
     struct stat status {};
     if (::lstat(at(spool).c_str(), &status) != 0) {
       return add("spool", line_ ? Result::ok : Result::unused,
-                 spool.string() + (line_ ? " is made by the first job" : " is not there: no Slurm job was profiled"));
+                 spool.string() +
+                     (line_ ? " will be created by the first job" : " does not exist: no Slurm job was profiled"));
     }
     if (!S_ISDIR(status.st_mode) || status.st_uid != 0 || (status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
       return add("spool", Result::problem, spool.string() + " is not a directory that only root can write",
@@ -241,12 +243,13 @@ class SiteChecks {
     }
     const fs::path marker = at(spool) / "run/breaker";
     if (::access(marker.parent_path().c_str(), X_OK) != 0 && ::geteuid() != 0) {
-      return add("spool", Result::ok, spool.string() + "; only root sees whether the circuit breaker is open");
+      return add("spool", Result::ok, spool.string() + "; only root can check the circuit breaker");
     }
     if (::access(marker.c_str(), F_OK) == 0) {
-      return add("spool", Result::problem,
-                 "the circuit breaker is open: three collectors died within a day, none is started here any more",
-                 fmt::format("look at slurmd's log, then {} --reset-breaker {}", REVEAL_JANITOR, spool.string()));
+      return add(
+          "spool", Result::problem,
+          "the circuit breaker is open: three collectors crashed within a day, so no collector starts on this node",
+          fmt::format("read slurmd's log, then run {} --reset-breaker {}", REVEAL_JANITOR, spool.string()));
     }
     add("spool", Result::ok, spool.string() + "; the circuit breaker is closed");
   }
@@ -263,7 +266,7 @@ class SiteChecks {
     config.read_file(file, ConfigOwner::site);
     std::vector<std::string> problems = config.problems_of({"mail"});
     const MailSettings settings = mail_settings(config, problems);
-    if (!problems.empty()) return add("mail", Result::problem, problems.front(), "mend [mail] of " + file.string());
+    if (!problems.empty()) return add("mail", Result::problem, problems.front(), "correct [mail] in " + file.string());
     if (!settings.enabled) return add("mail", Result::unused, "off: [mail] enabled = false in reveal.conf");
     if (settings.sendmail.empty() || ::access(at(settings.sendmail.front()).c_str(), X_OK) != 0) {
       return add("mail", Result::problem,

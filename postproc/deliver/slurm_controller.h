@@ -1,4 +1,4 @@
-// The one place that speaks to Slurm's controller.
+// Asks Slurm's controller about a job; no other file includes <slurm/slurm.h>.
 #pragma once
 
 #include <chrono>

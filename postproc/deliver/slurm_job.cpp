@@ -38,6 +38,7 @@ constexpr TextField kTextFields[] = {
 constexpr std::string_view kKept[] = {"work_dir", "mail_user", "command"};
 
 /// 128 + n for signal n. Slurm's OUT_OF_MEMORY is 0:125, and there is no signal 125.
+/// https://slurm.schedmd.com/job_exit_code.html
 std::optional<int> exit_code_of(int wait_status) {
   if (!WIFSIGNALED(wait_status)) return WEXITSTATUS(wait_status);
   if (WTERMSIG(wait_status) >= NSIG) return std::nullopt;

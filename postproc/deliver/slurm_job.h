@@ -38,6 +38,7 @@ struct SlurmJob {
 };
 
 /// From SLURM_* and SPANK_REVEAL_* as a prolog or epilog gets them.
+/// https://slurm.schedmd.com/prolog_epilog.html
 [[nodiscard]] SlurmJob slurm_job_of_environment(const std::string& id, const Environment& environment);
 
 /// What a prolog is not told (job name, array), from the environment of the job's processes as the trace in `spool` has
@@ -57,7 +58,7 @@ void add_controller_answer(JobNames& names, const std::string& answer);
 /// The names that patterns such as %x stand for.
 [[nodiscard]] Environment pattern_environment(const SlurmJob& job);
 
-/// The job's facts for the node that builds the report, see postproc/report/job_facts.h.
+/// The record of the job for the node that builds the report, see postproc/analysis/slurm_job_record.h.
 [[nodiscard]] std::string render_slurm_job(const SlurmJob& job);
 
 }  // namespace reveal

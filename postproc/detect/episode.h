@@ -67,8 +67,8 @@ struct Reason {
   double share = 0;     // of all channels' evidence, 0..1
 };
 
-/// A channel's part in what one detector says: of the sum of all parts' magnitudes; negative where it speaks against
-/// it.
+/// A channel's part in one detector's score, as a share of the sum of all magnitudes; negative where the channel lowers
+/// the score.
 struct ChannelShare {
   std::size_t channel = 0;
   double share = 0;
@@ -110,7 +110,7 @@ struct Episode {
   Subsystem second_subsystem = Subsystem::cpu;  // equal to `subsystem` when none is close
   std::vector<Reason> reasons;                  // by falling share
   std::string claim;                            // one sentence in the words of the paper's Table 4
-  std::vector<DetectorShares> contributions;    // of episodes that are told; may be empty
+  std::vector<DetectorShares> contributions;    // of reported episodes; may be empty
 };
 
 /// Score of one window, for the report's table and `reveal score`.

@@ -22,7 +22,7 @@ struct RuleKeys {
 
 RuleKeys keys_of_rule(const RuleSpec& rule, std::string_view id) {
   RuleKeys made{.section = fmt::format("rule.\"{}\"", id), .fallbacks = {}, .keys = {}};
-  made.keys.push_back({"", "enabled", ConfigForm::truth, "true", "Whether this rule is asked"});
+  made.keys.push_back({"", "enabled", ConfigForm::truth, "true", "Whether this rule is evaluated"});
   for (const Threshold& threshold : rule.thresholds) {
     const std::string& fallback = made.fallbacks.emplace_back(fmt::format("{}", threshold.value));
     made.keys.push_back(

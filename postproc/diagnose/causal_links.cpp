@@ -16,11 +16,11 @@ namespace {
 
 // Hardware and configuration first, then the kernel's work, then what the job sees of it.
 constexpr CausalLink kLinks[] = {
-    {"mem.hugepages_inconsistent", "mem.hugepages_reserved_idle", "huge pages that nobody uses"},
-    {"mem.hugepages_inconsistent", "node.differs", "a node that looks unlike the others"},
+    {"mem.hugepages_inconsistent", "mem.hugepages_reserved_idle", "unused huge pages"},
+    {"mem.hugepages_inconsistent", "node.differs", "a node that differs from the others"},
     {"ib.link_errors", "ib.link_degraded", "a link that came back slower", false, true},
     {"ib.link_errors", "rdma.retries", "RDMA requests that were repeated"},
-    {"ib.link_degraded", "ib.congestion_xmit_wait", "ports that had to wait for it"},
+    {"ib.link_degraded", "ib.congestion_xmit_wait", "ports that had to wait for this link"},
     {"net.pause_congestion", "rdma.retries", "RDMA requests that were repeated"},
     {"mem.ecc_host", "cpu.smi_noise", "firmware interrupts that report the memory errors"},
     {"irq.remote_numa", "irq.softirq_saturation", "a cpu that could not handle its packets in time"},
@@ -69,6 +69,14 @@ constexpr CausalLink kLinks[] = {
     {"io.nfs_slow_server", "gpu.starved_io", "GPUs that waited for their data"},
     {"io.slow_reads", "gpu.starved_io", "GPUs that waited for their data"},
     {"io.metadata_storm", "gpu.starved_io", "GPUs that waited for their data"},
+    {"net.tcp_retrans_fault", "gpu.starved_comm", "GPUs that waited for other ranks"},
+    {"net.congestion", "gpu.starved_comm", "GPUs that waited for other ranks"},
+    {"net.pause_congestion", "gpu.starved_comm", "GPUs that waited for other ranks"},
+    {"irq.softirq_saturation", "gpu.starved_comm", "GPUs that waited for other ranks"},
+    {"nccl.socket_fallback", "gpu.starved_comm", "GPUs that waited for other ranks"},
+    {"ib.link_degraded", "gpu.starved_comm", "GPUs that waited for other ranks"},
+    {"ib.congestion_xmit_wait", "gpu.starved_comm", "GPUs that waited for other ranks"},
+    {"rdma.retries", "gpu.starved_comm", "GPUs that waited for other ranks"},
     {"cpu.outsider", "gpu.starved_input", "GPUs that waited for their data"},
     {"cpu.oversubscribed", "gpu.starved_input", "GPUs that waited for their data"},
     {"cpu.cfs_throttled", "node.straggler", "other nodes that waited for this one"},
@@ -126,7 +134,7 @@ class Found {
     }
   }
 
-  /// Of several causes the one that began last: the nearest to the effect. Null if there is none.
+  /// Returns the cause that began last: it is the nearest to the effect. Null if there is none.
   [[nodiscard]] const Finding* cause_of(const Finding& effect) {
     const Finding* nearest = nullptr;
     for (const CausalLink& link : kLinks) {
@@ -211,7 +219,7 @@ void take_over(const Finding& effect, Finding& first) {
   first.severity = std::max(first.severity, effect.severity);
   if (effect.impact.seconds.value_or(0) <= first.impact.seconds.value_or(0)) return;
   first.impact = effect.impact;
-  first.impact.how = fmt::format("of what it led to ({}): {}", effect.id, effect.impact.how);
+  first.impact.how = fmt::format("cost of the consequence {}: {}", effect.id, effect.impact.how);
 }
 
 }  // namespace
@@ -254,7 +262,7 @@ void find_causes(std::vector<Finding>& findings) {
   }
 }
 
-void tell_chains(std::vector<Finding>& findings) {
+void describe_chains(std::vector<Finding>& findings) {
   for (Finding& first : findings) {
     if (!first.first_cause.empty()) continue;
     std::vector<std::string> chain;

@@ -34,7 +34,7 @@ struct CausalLink {
 void find_causes(std::vector<Finding>& findings);
 
 /// The first cause of a chain gets the words of the chain, and the chain's greatest severity and cost.
-void tell_chains(std::vector<Finding>& findings);
+void describe_chains(std::vector<Finding>& findings);
 
 /// The findings of the chain that begins with this one, else those that it led to directly; in order of their onset.
 [[nodiscard]] std::vector<const Finding*> effects_of(const Finding& cause, std::span<const Finding> findings);

@@ -44,7 +44,7 @@ Json parsed(const std::string& text) {
   try {
     return Json::parse(text);
   } catch (const Json::exception& error) {
-    throw Error(fmt::format("{} answered something that is not JSON: {}", kCollector, error.what()));
+    throw Error(fmt::format("the answer of {} is not JSON: {}", kCollector, error.what()));
   }
 }
 
@@ -56,7 +56,7 @@ const Json& rows_of(const Json& json) {
       if (value.is_array()) return value;
     }
   }
-  throw Error(fmt::format("{} answered JSON without a list", kCollector));
+  throw Error(fmt::format("the answer of {} has no list", kCollector));
 }
 
 std::string text_of(const Json& row, const char* key) {
@@ -82,7 +82,7 @@ const Json& probe_named(const Json& all, const std::string& name) {
   throw Error("no probe \"" + name + "\"; " + (near ? "did you mean \"" + *near + "\"?" : "see reveal probes"));
 }
 
-constexpr std::string_view kDerivedHelp = "Computed after the run where their inputs were measured (reveal export)";
+constexpr std::string_view kDerivedHelp = "Computed after the run if their inputs were measured (reveal export)";
 
 Json derived_as_json() {
   Json metrics = Json::array();
@@ -111,10 +111,10 @@ std::string query_collector(const std::vector<std::string>& arguments) {
   words.insert(words.end(), arguments.begin(), arguments.end());
   ProgramEnd end =
       run_program({.command = std::move(words), .listen = ProgramRun::Listen::output, .output_limit = kLargestAnswer});
-  if (end.start_error == ENOENT) throw Error(std::string(kCollector) + " is neither beside reveal nor in PATH");
+  if (end.start_error == ENOENT) throw Error(std::string(kCollector) + " is neither in reveal's directory nor in PATH");
   if (end.start_error != 0) throw system_error(program, end.start_error);
-  if (end.truncated) throw Error(program + " answered too much");
-  if (exit_status(*end.status) != 0) throw Error(program + " could not answer");
+  if (end.truncated) throw Error(program + " printed too much");
+  if (exit_status(*end.status) != 0) throw Error(program + " failed");
   return std::move(end.output);
 }
 
@@ -126,7 +126,7 @@ void record_node(const NodeRecording& recording) {
                    .environment = environment_without_job(),
                    .listen = ProgramRun::Listen::errors,
                    .limit = recording.limit});
-  if (end.start_error == ENOENT) throw Error(std::string(kCollector) + " is neither beside reveal nor in PATH");
+  if (end.start_error == ENOENT) throw Error(std::string(kCollector) + " is neither in reveal's directory nor in PATH");
   if (end.start_error != 0) throw system_error(program, end.start_error);
   if (!end.status) throw Error(fmt::format("{} did not end within {} s", kCollector, recording.limit.count() / 1000));
   if (exit_status(*end.status) == 0) return;
@@ -169,8 +169,8 @@ std::string probes_as_text(const std::string& text, std::size_t width) {
     }
   }
   out += "\n" + folded("",
-                       fmt::format("{} kinds of metrics; how many channels they become depends on the node (reveal "
-                                   "doctor). `reveal probes NAME` says what each metric of a probe means.",
+                       fmt::format("{} kinds of metrics; the number of their channels depends on the node (reveal "
+                                   "doctor). `reveal probes NAME` explains each metric of a probe.",
                                    metrics),
                        0, width);
   return out;
@@ -209,7 +209,7 @@ std::string probe_as_text(const std::string& json, const std::string& name, std:
 
 Snapshot facts_of_node(const std::string& text) {
   const Json json = parsed(text);
-  if (!json.is_object()) throw Error(fmt::format("{} answered JSON without facts", kCollector));
+  if (!json.is_object()) throw Error(fmt::format("the answer of {} has no facts", kCollector));
   Snapshot facts;
   for (const auto& [key, value] : json.items()) {
     if (value.is_string()) facts.emplace_back(key, value.get<std::string>());

@@ -17,7 +17,7 @@ class EffectiveRule {
 
   [[nodiscard]] bool enabled() const { return setting_ == nullptr || setting_->enabled; }
   [[nodiscard]] double threshold(std::string_view name) const;
-  /// With the rule's texts filled in.
+  /// Returns a finding with the rule's texts filled in.
   [[nodiscard]] Finding finding(std::vector<std::string> nodes) const;
 
  private:

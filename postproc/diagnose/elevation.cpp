@@ -16,7 +16,7 @@ constexpr std::size_t kMostCandidates = 24;
 constexpr std::size_t kRecurring = 4;
 constexpr double kAlikeExcess = 0.5;  // of the other's excess, at least
 constexpr std::size_t kAlikeLength = 3;
-/// Of the series, at least, must be at a level that is to be usual although most of it is above.
+/// At least this part of the series must be at a level that is taken as usual although most of the series is above it.
 constexpr double kLeastUsual = 0.35;
 /// The settling around a candidate belongs neither to it nor to the usual level.
 constexpr double kMarginOfLength = 0.1;
@@ -136,7 +136,7 @@ std::vector<Elevation> elevations_above(std::span<const double> series, double u
       mean /= static_cast<double>(means.size());
       for (const double value : means) squares += (value - mean) * (value - mean);
       const double spread = std::sqrt(squares / static_cast<double>(means.size() - 1));
-      // Of the smallest excess, so that a perfectly quiet outside does not make every score infinite.
+      // A part of the smallest excess is the least spread: a perfectly quiet outside would make every score infinite.
       elevation.score = excess / std::max(spread, search.min_excess / 20);
       elevation.beyond = elevation.inside > means.back();
     }

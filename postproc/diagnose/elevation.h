@@ -43,7 +43,7 @@ struct Elevation {
   bool most = false;       // of find_lasting_elevations()
 };
 
-/// By falling excess x length. Missing samples belong to neither side.
+/// Returns the elevations by falling excess x length. Missing samples belong to neither side.
 [[nodiscard]] std::vector<Elevation> find_elevations(std::span<const double> series, const ElevationSearch& search);
 
 /// Those that together last longer than what is usual, up to two thirds of the series: the lower level is the usual

@@ -14,7 +14,8 @@ struct EventCount {
   Interval at;  // from the first to the last
 };
 
-/// By falling total, without channels that counted nothing; throws Unavailable where the metric was not measured.
+/// Returns the counts by falling total, without channels that counted nothing; throws Unavailable where the metric was
+/// not measured.
 [[nodiscard]] std::vector<EventCount> counted_events(const RuleContext& context, std::string_view metric);
 
 /// `observed` events of one channel, in which usually there are none.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -21,7 +22,7 @@ struct TimeSpan {
   bool operator==(const TimeSpan&) const = default;
 };
 
-/// In order; those that overlap or touch are one.
+/// Sorts the spans and joins those that overlap or touch.
 [[nodiscard]] std::vector<TimeSpan> united(std::vector<TimeSpan> spans);
 
 /// One measured fact. Unknown numbers are absent, never 0.
@@ -76,13 +77,15 @@ struct Finding {
   std::vector<Evidence> evidence;  // at least one
   RunnerUp runner_up;
   std::string caused_by;    // id of the finding that led to this one; "" for one that stands for itself
-  std::string first_cause;  // id of the one with which the chain begins, which tells it; "" likewise
+  std::string first_cause;  // id of the one with which the chain begins and which describes it; "" likewise
   Remedy remedy;
   std::vector<std::string> sources;  // URLs where the fact can be checked
+  /// What a rule of the whole job knows for the lines of its remedy beside names; empty once they are filled.
+  std::map<std::string, std::string, std::less<>> values = {};
   bool operator==(const Finding&) const = default;
 };
 
-/// A rule that could not speak, and why: "mem.writeback_stall", "not measured: no /proc/vmstat".
+/// A rule that could not be checked, and why: "mem.writeback_stall", "not measured: no /proc/vmstat".
 struct NotChecked {
   std::string rule;
   std::string reason;
@@ -95,7 +98,7 @@ inline constexpr std::string_view kUnexplained = "anomaly.unexplained";
 /// Whether one of the finding's intervals covers this share of the span.
 [[nodiscard]] bool covers(const Finding& finding, const TimeSpan& span, double share) noexcept;
 
-/// For Evidence::score: what hardly varies elsewhere scores without bound.
+/// Limits a score for Evidence::score: a signal that hardly varies elsewhere would score without bound.
 [[nodiscard]] double shown_score(double score) noexcept;
 
 [[nodiscard]] std::string_view name_of(Severity) noexcept;

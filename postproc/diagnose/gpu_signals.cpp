@@ -173,7 +173,7 @@ std::vector<HeldBack> held_back(const RuleContext& context, std::span<const std:
     HeldBack held = look_at(context, gpu, reasons, unless);
     if (held.seconds > 0) all.push_back(std::move(held));
   }
-  if (!known) throw Unavailable("not measured: " + std::string(reasons.front()) + " (the driver does not tell it)");
+  if (!known) throw Unavailable("not measured: " + std::string(reasons.front()) + " (the driver does not report it)");
   std::stable_sort(all.begin(), all.end(), [](const HeldBack& a, const HeldBack& b) { return a.seconds > b.seconds; });
   return all;
 }
@@ -185,9 +185,9 @@ Finding held_back_finding(const RuleContext& context, const HeldBack& held, cons
   if (finding.impact.seconds) finding.impact.percent = 100 * *finding.impact.seconds / job_seconds(context);
   finding.impact.how =
       finding.impact.seconds
-          ? fmt::format("its multiprocessors ran at {} MHz instead of {} MHz, and its work follows them",
+          ? fmt::format("its multiprocessors ran at {} MHz instead of {} MHz, and its work depends on their clock",
                         number(*held.clock), number(*held.clock_otherwise))
-          : "not known: its clocks without that were not seen";
+          : "not known: its clocks without this limit were not measured";
   Evidence reason = fact(context, held.metric, held.gpu, "share of the time it worked", held.share(), 0, "ratio");
   reason.span = finding.intervals.front();
   finding.evidence.push_back(std::move(reason));
@@ -200,7 +200,7 @@ Finding held_back_finding(const RuleContext& context, const HeldBack& held, cons
 }
 
 std::string more_gpus(std::size_t held) {
-  return held > 1 ? fmt::format(" {} more of the job's GPUs had the same.", held - 1) : "";
+  return held > 1 ? fmt::format(" {} more GPUs of the job had the same problem.", held - 1) : "";
 }
 
 std::vector<double> mean_gpu_use(const RuleContext& context, std::string& first) {
@@ -294,7 +294,7 @@ Finding standstill_finding(const RuleContext& context, const Standstill& still, 
 Evidence fact_then(const RuleContext& context, const Finding& finding, std::string metric, const std::string& instance,
                    double observed, std::optional<double> of, std::string unit) {
   Evidence evidence =
-      fact(context, std::move(metric), instance, "mean while the GPUs stood still", observed, of, std::move(unit));
+      fact(context, std::move(metric), instance, "mean while the GPUs were idle", observed, of, std::move(unit));
   evidence.span = finding.intervals.front();
   return evidence;
 }

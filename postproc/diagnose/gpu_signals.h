@@ -26,23 +26,23 @@ namespace reveal {
 
 /// -1 where the firmware does not say it.
 [[nodiscard]] int gpu_numa_node(const RuleContext& context, const std::string& gpu);
-/// Into parts of GPUs (MIG): what is told of the whole is not the job's.
+/// True if GPUs are divided into parts (MIG): what the driver reports of a whole GPU is not the job's then.
 [[nodiscard]] bool is_divided(const RuleContext& context, const std::string& gpu);
 
-/// For remedies: "gpu" is what nvidia-smi -i takes.
+/// Returns values for remedies: "gpu" is what nvidia-smi -i takes.
 [[nodiscard]] JobValues gpu_values(const RuleContext& context, const std::string& gpu);
 /// "gpu2 (0000:c1:00.0)", or "gpu2 (0000:c1:00.0, divided by MIG)".
 [[nodiscard]] std::string gpu_name(const RuleContext& context, const std::string& gpu);
 
 /// A fact about one GPU, of the whole run.
 [[nodiscard]] Finding gpu_finding(const RuleContext& context, const std::string& gpu, const JobValues& more = {});
-/// With it remedies keep a job of the batch system away from the node.
+/// Adds the value by which remedies keep jobs of the batch system away from the node.
 [[nodiscard]] JobValues bad_for_jobs(const RuleContext& context, JobValues more = {});
 
-/// From the first to the last moment in which the series is above the level; empty if it never is.
+/// Returns the interval from the first to the last moment in which the series is above the level; empty if it never is.
 [[nodiscard]] Interval active_phase(std::span<const double> series, double level);
 
-/// Of one GPU, while it worked.
+/// What held one GPU back while it worked.
 struct HeldBack {
   std::string gpu;
   std::string metric;           // the reason that was seen most
@@ -57,14 +57,14 @@ struct HeldBack {
   /// Work not done in that time, if it follows the clock.
   [[nodiscard]] std::optional<double> lost_seconds() const;
 };
-/// By falling time; GPUs that were never held back are left out. `unless`: moments with that reason do not count.
-/// Throws Unavailable where the driver gives no reasons.
+/// Returns the GPUs that were held back, by falling time. `unless`: moments with that reason do not count. Throws
+/// Unavailable where the driver gives no reasons.
 [[nodiscard]] std::vector<HeldBack> held_back(const RuleContext& context, std::span<const std::string_view> reasons,
                                               std::string_view unless = {});
 
 /// Interval, instance, evidence, confidence and cost of what held a GPU back.
 [[nodiscard]] Finding held_back_finding(const RuleContext& context, const HeldBack& held, const JobValues& more = {});
-/// For the end of its sentence: " 3 more of the job's GPUs had the same."; "" where it was one.
+/// For the end of its sentence: " 3 more GPUs of the job had the same problem."; "" where it was one.
 [[nodiscard]] std::string more_gpus(std::size_t held);
 
 inline constexpr double kGpuWorks = 50;  // percent of use
@@ -113,11 +113,11 @@ struct Meanwhile {
 
 /// Rows of the tables of rules about a standstill.
 inline constexpr Threshold kMinGpuIdle{
-    "min_idle", 0.2, "ratio", "part of the time between the first and the last work in which the GPUs stand still"};
-inline constexpr Threshold kMaxGpuUse{"max_use", 30, "percent", "use below which a GPU stands still"};
+    "min_idle", 0.2, "ratio", "part of the time between the first and the last work in which the GPUs are idle"};
+inline constexpr Threshold kMaxGpuUse{"max_use", 30, "percent", "utilisation below which a GPU counts as idle"};
 inline constexpr Threshold kMinGpuPhase{"min_seconds", 60, "s", "shortest time from the first to the last work"};
 inline constexpr Threshold kMinGpuLostSeconds{"min_lost_seconds", 5, "s",
-                                              "lost run time from which it is a finding, else a notice"};
+                                              "lost run time from which it is a finding; below it, a notice"};
 inline constexpr Threshold kMinGpuLostPercent{"min_lost_percent", 5, "percent",
                                               "lost share of the run from which it is a finding"};
 

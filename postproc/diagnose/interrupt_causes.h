@@ -24,14 +24,14 @@ struct Vector {
 /// Those with at least `min_rate` interrupts per second, by falling rate.
 [[nodiscard]] std::vector<Vector> busy_vectors(const RuleContext& context, double min_rate);
 
-/// A vector of a network card, as the node's configuration tells it.
+/// A vector of a network card, from the node's configuration.
 struct CardVector {
   std::string number;     // "41"
   std::string device;     // "0000:81:00.0 net eth2, infiniband mlx5_0"
   std::string numa_node;  // of the device; "" if it has none
   std::vector<int> cpus;  // that serve it
 };
-/// Without those that the kernel placed: nobody can move them.
+/// Returns the vectors of network cards, without those that the kernel placed: they cannot be moved.
 [[nodiscard]] std::vector<CardVector> card_vectors(const RuleContext& context);
 /// Names of the interfaces in a device's description: "eth2".
 [[nodiscard]] std::vector<std::string> interfaces_of(std::string_view device);

@@ -9,7 +9,7 @@
 namespace reveal {
 
 std::vector<Elevation> elevations_of(const RuleContext& context, std::span<const double> series, double min_excess,
-                                     double min_score, Doing whose) {
+                                     double min_score, Cause cause) {
   constexpr double kWindowSeconds = 5;
   constexpr double kDoesMore = 0.25;
   const ElevationSearch search{.min_excess = min_excess,
@@ -17,7 +17,7 @@ std::vector<Elevation> elevations_of(const RuleContext& context, std::span<const
                                .window = context.steps(kWindowSeconds),
                                .min_score = min_score,
                                .floor = 0};
-  const auto lasting = whose == Doing::of_others ? find_lasting_elevations(series, search) : std::vector<Elevation>();
+  const auto lasting = cause == Cause::external ? find_lasting_elevations(series, search) : std::vector<Elevation>();
   const std::vector<Interval> all = places(lasting);
   const auto used = lasting.empty() ? std::nullopt : rate(context, "job.cpu_time", 1e-9, "cpus");
   const auto job_does_as_before = [&](const Elevation& each) {
@@ -46,7 +46,7 @@ void set_loss_of_segments(const RuleContext& context, Finding& finding, const st
                           double length_seconds) {
   constexpr double kNoticeable = 0.02;
   if (!segments) {
-    set_loss(context, finding, std::nullopt, "not known: the segments received were not measured");
+    set_loss(context, finding, std::nullopt, "not known: the rate of received segments was not measured");
   } else if (segments->fall() > kNoticeable) {
     set_loss(context, finding, segments->fall() * length_seconds,
              fmt::format("{} segments arrived per second instead of {}", number(segments->inside),

@@ -1,4 +1,4 @@
-// How a rule that searches a signal of its own tells what it found: search, interval, loss and evidence, in one way for
+// How a rule that searches a signal of its own reports a finding: search, interval, loss and evidence, in one way for
 // all of them. What is left to a rule are its signals, its condition and its sentence.
 #pragma once
 
@@ -12,20 +12,21 @@
 namespace reveal {
 
 /// Rows of the rules' tables of thresholds that mean the same everywhere.
-inline constexpr Threshold kMinScore{"min_score", 4, "sd", "least distance from the usual level, in its own spread"};
+inline constexpr Threshold kMinScore{"min_score", 4, "sd",
+                                     "least deviation from the usual level, in standard deviations"};
 inline constexpr Threshold kMinLostSeconds{"min_lost_seconds", 1, "s",
-                                           "lost run time from which it is a finding, else a notice"};
+                                           "lost run time from which it is a finding; below it, a notice"};
 inline constexpr Threshold kMinLostPercent{"min_lost_percent", 0.5, "percent",
                                            "lost share of the run from which it is a finding"};
 
 /// Where the series stands above its usual level, which is never below 0, for the rule's min_seconds at least.
-/// `whose`: what others do to the job is an event also where it takes most of the time; unless the job itself does more
+/// `cause`: what others do to the job is an event also where it takes most of the time; unless the job itself does more
 /// then, for it has phases, too.
-enum class Doing : std::uint8_t { of_job, of_others };
+enum class Cause : std::uint8_t { job, external };
 [[nodiscard]] std::vector<Elevation> elevations_of(const RuleContext& context, std::span<const double> series,
-                                                   double min_excess, double min_score, Doing whose = Doing::of_job);
+                                                   double min_excess, double min_score, Cause cause = Cause::job);
 
-/// With the rule's texts and this interval.
+/// Returns a finding with the rule's texts and this interval.
 [[nodiscard]] Finding finding_at(const RuleContext& context, Interval at, const JobValues& more = {});
 
 /// Impact, and severity by the rule's min_lost_seconds and min_lost_percent. Without `seconds` no loss was seen, and

@@ -88,7 +88,7 @@ std::map<std::string, int> add_gpus(const Facts& facts, Places& places) {
 /// An RDMA device with its ports and their interfaces is one card; the other interfaces follow.
 void add_networks(const Facts& facts, Places& places) {
   std::map<std::string, std::vector<std::string>> ports;  // by device
-  std::set<std::string> told;
+  std::set<std::string> seen;
   for (const std::string& port : facts.names("rdma.", ".state")) {
     const std::string key = "rdma." + port;
     const std::string interface = facts.value(key + ".interface");
@@ -96,7 +96,7 @@ void add_networks(const Facts& facts, Places& places) {
     for (const std::string& word : {interface, facts.value(key + ".rate"), facts.value(key + ".state")}) {
       if (!word.empty()) words.push_back(word);
     }
-    told.insert(interface);
+    seen.insert(interface);
     const std::size_t dot = port.rfind('.');
     ports[port.substr(0, dot)].push_back(joined(words, ", "));
   }
@@ -107,7 +107,7 @@ void add_networks(const Facts& facts, Places& places) {
   std::set<std::string> interfaces = facts.names("net.", ".numa_node");
   interfaces.merge(facts.names("net.", ".vendor"));  // what has neither is made of software
   for (const std::string& interface : interfaces) {
-    if (told.contains(interface)) continue;
+    if (seen.contains(interface)) continue;
     const auto megabits = parse_int(facts.value("net." + interface + ".speed"));
     places[facts.numa("net." + interface + ".numa_node")].networks.push_back(
         megabits && *megabits > 0 ? fmt::format("{} ({:g} Gb/s)", interface, static_cast<double>(*megabits) / 1000)
@@ -155,7 +155,7 @@ void add_interrupts(const Facts& facts, const NumaLayout& layout, Places& places
     const Vectors vectors = vectors_of(facts, layout, numbers);
     std::string words =
         fmt::format("{}: {}", device_words(device), counted(static_cast<double>(numbers.size()), "vector"));
-    words += vectors.cpus.empty() ? ", served by cpus that are not known"
+    words += vectors.cpus.empty() ? ", served by unknown cpus"
                                   : " on cpus " + shortened(format_cpu_list(vectors.cpus), kLongestList);
     if (vectors.far > 0) words += fmt::format(", {} of them on another NUMA node", vectors.far);
     places[vectors.node].interrupts.push_back(std::move(words));
@@ -164,7 +164,7 @@ void add_interrupts(const Facts& facts, const NumaLayout& layout, Places& places
 
 std::string place_words(int node, int home) {
   if (node == home) return "here";
-  return node == kNoPlace ? "at a place that is not known" : fmt::format("on node {}", node);
+  return node == kNoPlace ? "on an unknown node" : fmt::format("on node {}", node);
 }
 
 void add_processes(std::span<const ProcessPlace> processes, const std::map<std::string, int>& gpus, Places& places) {
@@ -257,8 +257,8 @@ LocalityMap locality_map(const Snapshot& begin, const Snapshot& end, std::span<c
   const NumaLayout layout = numa_layout(facts.all(), job_cpus);
   LocalityMap map;
   if (layout.nodes.size() < 2) {
-    map.note = layout.nodes.empty() ? "not known: the kernel does not say which cpus belong to which NUMA node"
-                                    : "one NUMA node: every device and all memory is as near to every cpu";
+    map.note = layout.nodes.empty() ? "not known: the kernel does not report the cpus of the NUMA nodes"
+                                    : "one NUMA node: all devices and all memory are equally near to every cpu";
     return map;
   }
   Places places;

@@ -86,13 +86,12 @@ std::string sentence_of(const std::string& node, std::span<const Way> ways, doub
   if (share < kOneWay && ways.size() > 1 && all_alike(ways)) {
     const std::string addresses = ways.size() == 2 ? "both" : fmt::format("all {}", ways.size());
     return here ? fmt::format(
-                      " Those on the job's connections came from {} peer addresses: if these are several nodes, the "
-                      "link of {} "
-                      "loses segments.",
+                      " Those on the job's connections came from {} peer addresses: if these belong to several nodes, "
+                      "the link of {} loses segments.",
                       addresses, node)
                 : fmt::format(" Those on the job's connections went to {} peer addresses.", addresses);
   }
-  const std::string of = fmt::format("one of {} peer addresses with traffic to speak of", ways.size());
+  const std::string of = fmt::format("one of {} peer addresses with significant traffic", ways.size());
   if (share >= kOneWay) {
     const std::string part = share >= kAll ? "All" : fmt::format("{:.0f} %", 100 * share);
     if (ways.size() == 1 && share >= kAll) {
@@ -105,13 +104,13 @@ std::string sentence_of(const std::string& node, std::span<const Way> ways, doub
                 : fmt::format(" {} of those on the job's connections went to {}{}.", part, worst, among);
   }
   std::vector<std::string> named;
-  double told = 0;
+  double located = 0;
   for (const Way& way : ways) {
     if (way.excess() < kLeastShare * all || named.size() == kMostNamed) continue;
     named.push_back(way.peer);
-    told += way.excess();
+    located += way.excess();
   }
-  if (told < kOneWay * all) return "";
+  if (located < kOneWay * all) return "";
   return here ? fmt::format(
                     " Most of those on the job's connections were lost on the way from {} to {}; it has {} peer "
                     "addresses.",

@@ -22,7 +22,7 @@ enum class LossToward : std::uint8_t {
 void locate_loss(const RuleContext& context, Finding& finding, Interval at, std::span<const Interval> unusual,
                  LossToward toward, double excess);
 
-/// Of a node's interfaces, from the facts of its trace.
+/// Returns the addresses of a node's interfaces, from the facts of its trace.
 [[nodiscard]] std::vector<std::string> addresses_in(const Snapshot& facts);
 
 }  // namespace reveal

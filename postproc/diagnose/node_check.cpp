@@ -18,7 +18,7 @@ NodeCheck check_node(const RuleContext::Node& node, const AnalysisSettings& sett
   for (const RuleSpec* rule : rules()) {
     if (!rule->checks_node) continue;
     const std::size_t silent = check.not_checked.size();
-    ask_rule(*rule, node, settings, check.findings, check.not_checked);
+    run_rule(*rule, node, settings, check.findings, check.not_checked);
     if (check.not_checked.size() == silent) check.asked.emplace_back(rule->id);
   }
   std::stable_sort(check.findings.begin(), check.findings.end(),

@@ -25,9 +25,9 @@ struct NodeCheck {
 
 [[nodiscard]] NodeCheck check_node(const RuleContext::Node& node, const AnalysisSettings& settings);
 
-/// Of one finding: a notice is worth a look of an administrator.
+/// Returns the status for one finding: a notice is worth a look of an administrator.
 [[nodiscard]] NodeStatus status_of(const Finding& finding) noexcept;
-/// Of the worst; unknown if no rule could answer.
+/// Returns the status of the worst finding; unknown if no rule could answer.
 [[nodiscard]] NodeStatus status_of(const NodeCheck& check) noexcept;
 
 }  // namespace reveal

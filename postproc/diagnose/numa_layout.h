@@ -27,7 +27,7 @@ struct NumaLayout {
   [[nodiscard]] std::size_t cpus_of(int node) const;
   /// As firmware says: 10 is a node's own memory, 20 and more another socket's. Nothing where the snapshot lacks it.
   [[nodiscard]] std::optional<double> distance(int from, int to) const;
-  /// From the nearest of some nodes.
+  /// Returns the distance from the nearest of some nodes.
   [[nodiscard]] std::optional<double> distance(std::span<const int> from, int to) const;
   /// Whether memory there is remote: at that distance or more, or at one that is not known.
   [[nodiscard]] bool is_far(std::span<const int> from, int to, double least) const;

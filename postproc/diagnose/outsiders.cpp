@@ -91,7 +91,7 @@ OutsiderCost cost_of_outsider(const RuleContext& context, Interval at, std::span
     // It cannot have lost more than somebody took: the rest of the waiting is the job's own doing.
     cost.seconds = std::min({lost, length, excess * length});
     cost.how = share_of_time
-                   ? fmt::format("{} of {} s in which something waited for a cpu, beyond the usual share ({})",
+                   ? fmt::format("{} of {} s in which a task waited for a cpu, beyond the usual share ({})",
                                  number(lost), number(length), wait.metric)
                    : fmt::format("{} s of extra run-queue wait of the job's processes, over the {} cpus it uses",
                                  number(cost.wait->excess() * length), number(width));
@@ -136,8 +136,8 @@ RunnerUp runner_up_of(const RuleContext& context, Interval at, std::span<const I
   }
   if (const auto running = level(context, "job.running", "processes")) {
     if (const auto change = contrast(context, *running, at, excluded)) {
-      return {"", fmt::format("the job's own threads: {} of its processes were ready to run on average inside of the "
-                              "interval and {} outside, so it did not ask for more",
+      return {"", fmt::format("the job's own threads: {} of its processes were ready to run on average in the interval "
+                              "and {} outside it, so the job did not need more cpus",
                               number(change->inside), number(change->outside))};
     }
   }
@@ -226,7 +226,7 @@ struct OutsiderWords {
   std::string_view subject;
 };
 constexpr std::array<OutsiderWords, 4> kOutsiders = {{
-    {"services", "cpu.os_jitter", "Services of the system"},
+    {"services", "cpu.os_jitter", "System services"},
     {"jobs", "node.noisy_neighbour", "Other jobs on the node"},
     {"kernel", "cpu.os_jitter", "Threads of the kernel"},
     {"others", "cpu.outsider", "Processes outside the job"},
@@ -275,8 +275,8 @@ JobValues busiest_unit(const RuleContext& context, Interval at) {
   return {{"unit", unit}};
 }
 
-/// A finding with the name of who it was.
-struct Told {
+/// A finding with the kind of outsiders that it names.
+struct OutsiderFinding {
   std::optional<Outsiders> who;
   Finding finding;
 };
@@ -311,9 +311,9 @@ JobValues values_for(const RuleContext& context, std::optional<Outsiders> who, I
 }
 
 std::string how_no_cost(const OutsiderCost& cost) {
-  if (!cost.wait || !cost.used) return "not known: the job's waiting was not measured then";
-  if (cost.fell) return "not known: the job used fewer cpus, but hardly waited for one: it may have had less to do";
-  return "none seen: the job waited for a cpu no longer and got no less of them than usual";
+  if (!cost.wait || !cost.used) return "not known: the job's waiting was not measured at that time";
+  if (cost.fell) return "not known: the job used fewer cpus, but hardly waited for a cpu: it may have had less work";
+  return "none seen: the job waited no longer for a cpu and used no fewer cpus than usual";
 }
 
 Finding describe_outsider(const RuleContext& context, const Signal& outsider, const Elevation& elevation,
@@ -366,8 +366,8 @@ Finding describe_outsider(const RuleContext& context, const Signal& outsider, co
 /// Somebody who is there from the first to the last second leaves no outside to compare with: the level itself, held
 /// against what the job waited, is then the evidence. The threshold is higher, since a bias of the clocks is a level
 /// too.
-std::optional<Told> constant_outsider(const RuleContext& context, const Signal& outsider, const Signal& used,
-                                      const Signal& wait) {
+std::optional<OutsiderFinding> constant_outsider(const RuleContext& context, const Signal& outsider, const Signal& used,
+                                                 const Signal& wait) {
   const auto seconds = reference_means(outsider.values, {}, context.steps(1));
   if (seconds.empty() || static_cast<double>(seconds.size()) * context.telemetry.step_seconds <
                              context.threshold("min_constant_seconds")) {
@@ -396,22 +396,22 @@ std::optional<Told> constant_outsider(const RuleContext& context, const Signal& 
       fmt::format("{} used {} cpus of {} throughout the run (expected 0); the job got {} cpus and waited for {} more.",
                   words_of(who).subject, number(taken), context.telemetry.node, number(got), number(missed));
   if (may_name(who)) finding.sentence += among_them(named);
-  finding.runner_up = {"", "the job's own threads compete as well, but this cpu time is not theirs"};
-  return Told{who, std::move(finding)};
+  finding.runner_up = {"", "the job's own threads compete, too, but this cpu time is not theirs"};
+  return OutsiderFinding{who, std::move(finding)};
 }
 
-/// Of all rules, since what lasts for the whole job and what comes and goes are held against each other.
-std::vector<Told> all_outsiders(const RuleContext& context) {
+/// Returns the findings of all rules: a level that lasts for the whole job is compared with intervals that come and go.
+std::vector<OutsiderFinding> all_outsiders(const RuleContext& context) {
   const Signal outsider{"job.outsider_cpu", "cpus", context.total("job.outsider_cpu")};
   const Signal used = needed(rate(context, "job.cpu_time", 1e-9, "cpus"), "job.cpu_time");
   const Signal wait = needed(cpu_wait(context), "waiting time of the job (schedstat) or pressure.cpu_some");
 
   const auto elevations = elevations_of(context, outsider.values, context.threshold("min_cpu"),
-                                        context.threshold("min_score"), Doing::of_others);
+                                        context.threshold("min_score"), Cause::external);
   const std::vector<Interval> all = places(elevations);
 
-  std::vector<Told> findings;
-  std::optional<Told> habit;
+  std::vector<OutsiderFinding> findings;
+  std::optional<OutsiderFinding> habit;
   for (const Elevation& elevation : elevations) {
     if (elevation.recurring && habit) continue;
     const double excess = elevation.inside - elevation.outside;
@@ -430,7 +430,7 @@ std::vector<Told> all_outsiders(const RuleContext& context) {
         if (!other.recurring || other.at.begin == elevation.at.begin) continue;
         finding.intervals.push_back(context.span(other.at.begin, other.at.end));
       }
-      habit = Told{who, std::move(finding)};
+      habit = OutsiderFinding{who, std::move(finding)};
       continue;
     }
     findings.push_back({who, std::move(finding)});
@@ -442,7 +442,7 @@ std::vector<Told> all_outsiders(const RuleContext& context) {
   auto constant = constant_outsider(context, outsider, used, wait);
   if (!constant) return findings;
   double lost_in_intervals = 0;
-  for (const Told& told : findings) lost_in_intervals += told.finding.impact.seconds.value_or(0);
+  for (const OutsiderFinding& found : findings) lost_in_intervals += found.finding.impact.seconds.value_or(0);
   if (*constant->finding.impact.seconds <= lost_in_intervals) return findings;
   return {*std::move(constant)};
 }
@@ -466,8 +466,8 @@ std::optional<Signal> outsider_time(const RuleContext& context, Outsiders who) {
 
 std::vector<Finding> outsider_findings(const RuleContext& context) {
   std::vector<Finding> findings;
-  for (Told& told : all_outsiders(context)) {
-    if (rule_of(told.who) == context.spec.id) findings.push_back(std::move(told.finding));
+  for (OutsiderFinding& found : all_outsiders(context)) {
+    if (rule_of(found.who) == context.spec.id) findings.push_back(std::move(found.finding));
   }
   return findings;
 }

@@ -11,7 +11,7 @@
 
 namespace reveal {
 
-/// By control group, as the collector tells them apart.
+/// Kinds of outsiders, which the collector distinguishes by control group.
 enum class Outsiders : std::uint8_t { services, jobs, kernel, others };
 
 /// The rule that reports them; without a word of the collector about who it was, that is cpu.outsider.
@@ -33,8 +33,8 @@ inline constexpr Threshold kOutsiderThresholds[] = {
 /// Cpus that those used on the cpus of the job; nothing where the collector did not see what they are.
 [[nodiscard]] std::optional<Signal> outsider_time(const RuleContext& context, Outsiders who);
 
-/// Of the rule of the context: each interval in which those that it reports took most, and the level that lasts for the
-/// whole job. The rule has the rows above.
+/// Returns the findings of the context's rule: each interval in which the outsiders of this rule took most, and the
+/// level that lasts for the whole job. The rule has the rows above.
 [[nodiscard]] std::vector<Finding> outsider_findings(const RuleContext& context);
 
 }  // namespace reveal

@@ -25,8 +25,12 @@ struct RdmaPort {
   LinkRate rate;           // at the start
 
   [[nodiscard]] bool is_ethernet() const { return link_layer == "Ethernet"; }
-  /// For remedies.
-  [[nodiscard]] JobValues values() const { return {{"device", device}, {"port", number}, {"interface", interface}}; }
+  /// Returns values for remedies.
+  [[nodiscard]] JobValues values() const {
+    JobValues values{{"device", device}, {"port", number}, {"interface", interface}};
+    if (!is_ethernet()) values["infiniband"] = "yes";
+    return values;
+  }
 };
 
 /// Those that were up when the recording began.

@@ -36,10 +36,11 @@ std::string_view name_of(Proof proof) noexcept {
 
 std::string_view explanation_of(Proof proof) noexcept {
   constexpr std::string_view kExplanations[] = {
-      "a real job with this disturbance triggers it, one without does not",
-      "a job in an emulated machine with this fault triggers it, one without does not",
-      "files recorded on a machine with this fault trigger it, those of one without do not",
-      "made-up measurements with this fault trigger it, those without do not; no machine that has it was at hand"};
+      "a real job with this disturbance triggers it; a job without it does not",
+      "a job in an emulated machine with this fault triggers it; a job without it does not",
+      "files recorded on a machine with this fault trigger it; files of a machine without it do not",
+      "synthetic measurements with this fault trigger it, those without it do not; it was not tested on a machine with "
+      "this fault"};
   return kExplanations[static_cast<std::size_t>(proof)];
 }
 

@@ -64,7 +64,7 @@ struct RuleSpec {
 
 /// All registered rules, in attribution order, then by id.
 [[nodiscard]] const std::vector<const RuleSpec*>& rules();
-/// By its id or its former one. Null for an unknown id.
+/// Finds a rule by its id or its former one. Null for an unknown id.
 [[nodiscard]] const RuleSpec* find_rule(std::string_view id);
 
 struct RegisteredRule {
@@ -143,7 +143,7 @@ class RuleContext {
 /// The site's value or the rule's own.
 [[nodiscard]] double threshold_of(const RuleSpec& rule, std::span<const RuleContext::Override> overrides,
                                   std::string_view name);
-/// With the rule's texts filled in, but for its remedy.
+/// Returns a finding with the rule's texts filled in, but for its remedy.
 [[nodiscard]] Finding finding_of(const RuleSpec& rule, std::vector<std::string> nodes);
 
 }  // namespace reveal

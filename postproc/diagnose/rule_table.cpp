@@ -104,12 +104,13 @@ std::string rule_as_text(const RuleSpec& rule, const AnalysisSettings& settings,
   if (setting != nullptr && !setting->enabled) text += "  switched off in reveal.conf\n";
   text += row("looks for", rule.looks_for, width);
   text += row("kind", fmt::format("{}, {}", name_of(rule.kind), name_of(rule.subsystem)), width);
-  text += row("asked", rule.checks_node ? "by reports, and by reveal check of a node without a job" : "", width);
+  text += row("asked", rule.checks_node ? "in reports, and in reveal check of a node without a job" : "", width);
   text += row("rules out", with_blanks(rule.look_alikes), width);
   text += typed_lines("users", rule.user_remedy, width);
   for (const auto& [line, needs] : rule.advice) text += row("advice", line, width);
   text += typed_lines("admins", rule.admin_remedy, width);
-  if (text.find('{') != std::string::npos) text += row("", "In braces: filled in by a report from its job.", width);
+  if (text.find('{') != std::string::npos)
+    text += row("", "In braces: values that a report takes from its job.", width);
   text += row("verify", rule.verify, width);
   text += row("proven by", fmt::format("{}: {}", name_of(rule.proof), explanation_of(rule.proof)), width);
   for (const std::string_view source : rule.sources) text += row("see", source, width);
@@ -147,7 +148,7 @@ std::string rules_as_text(const AnalysisSettings& settings, std::size_t width) {
     for (const std::string_view source : spec->sources) text += fmt::format("  see {}\n", source);
     text += "\n";
   }
-  text += folded("", "`reveal rules ID` explains one rule: what it looks for, its remedy, its proof.", 0, width);
+  text += folded("", "`reveal rules ID` explains one rule: its signal, its remedy, its proof.", 0, width);
   text += "In reveal.conf:  [rule.\"cpu.outsider\"]  min_cpu = 0.2   or   enabled = false\n";
   return text;
 }

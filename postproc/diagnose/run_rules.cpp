@@ -7,7 +7,7 @@
 
 namespace reveal {
 
-void ask_rule(const RuleSpec& rule, const RuleContext::Node& node, const AnalysisSettings& settings,
+void run_rule(const RuleSpec& rule, const RuleContext::Node& node, const AnalysisSettings& settings,
               std::vector<Finding>& found, std::vector<NotChecked>& not_checked) {
   const RuleSetting* setting = settings.find(rule.id);
   if (setting != nullptr && !setting->enabled) {
@@ -29,7 +29,7 @@ void ask_rule(const RuleSpec& rule, const RuleContext::Node& node, const Analysi
 std::vector<Finding> run_rules(const RuleContext::Node& node, const AnalysisSettings& settings,
                                std::vector<NotChecked>& not_checked) {
   std::vector<Finding> found;
-  for (const RuleSpec* rule : rules()) ask_rule(*rule, node, settings, found, not_checked);
+  for (const RuleSpec* rule : rules()) run_rule(*rule, node, settings, found, not_checked);
   return found;
 }
 

@@ -8,12 +8,12 @@
 
 namespace reveal {
 
-/// Asks all enabled rules in attribution order; those that could not speak go to `not_checked`.
+/// Runs all enabled rules in attribution order; those that could not be checked go to `not_checked`.
 [[nodiscard]] std::vector<Finding> run_rules(const RuleContext::Node& node, const AnalysisSettings& settings,
                                              std::vector<NotChecked>& not_checked);
 
-/// Asks one rule, unless it is switched off, and appends what it found, or why it could not speak.
-void ask_rule(const RuleSpec& rule, const RuleContext::Node& node, const AnalysisSettings& settings,
+/// Runs one rule, unless it is switched off, and appends its findings, or why it could not be checked.
+void run_rule(const RuleSpec& rule, const RuleContext::Node& node, const AnalysisSettings& settings,
               std::vector<Finding>& found, std::vector<NotChecked>& not_checked);
 
 }  // namespace reveal

@@ -40,16 +40,16 @@ struct Feature {
   double (*compute)(const Window&);  // NaN where the reference is undefined
 };
 
-/// Of features(): some code needs to know it at compile time.
+/// The size of features(): some code needs to know it at compile time.
 inline constexpr std::size_t kFeatureCount = 16;
 
 /// MacKinnon's p of the ADF statistic; NaN for NaN.
 [[nodiscard]] double adf_p_value(double statistic);
 
-/// For dynamic signals.
+/// The features of dynamic signals.
 [[nodiscard]] std::span<const Feature> features();
 
-/// For event counters: how many happened in the window.
+/// The feature of event counters: the number of events in the window.
 [[nodiscard]] const Feature& event_feature();
 
 }  // namespace reveal

@@ -71,28 +71,29 @@ HistoryComparison compare_runs(const RunRecord& run, const std::vector<RunRecord
   history.enters_baseline = run.accepted;
   history.why_not = run.why_not;
   const std::vector<const RunRecord*> all = runs_before(run, earlier);
-  std::vector<const RunRecord*> taught;
-  std::copy_if(all.begin(), all.end(), std::back_inserter(taught), [](const RunRecord* one) { return one->accepted; });
+  std::vector<const RunRecord*> baseline_runs;
+  std::copy_if(all.begin(), all.end(), std::back_inserter(baseline_runs),
+               [](const RunRecord* one) { return one->accepted; });
   history.runs = all.size();
-  history.accepted = taught.size();
+  history.accepted = baseline_runs.size();
   if (all.empty()) {
     history.reason = "no earlier run of this command and shape is known";
     return history;
   }
-  if (taught.size() < kLeastRuns) {
+  if (baseline_runs.size() < kLeastRuns) {
     history.status = HistoryStatus::too_few_runs;
-    history.reason = fmt::format("{} of {} earlier runs are usable as a baseline; {} are needed", taught.size(),
+    history.reason = fmt::format("{} of {} earlier runs are usable as a baseline; {} are needed", baseline_runs.size(),
                                  all.size(), kLeastRuns);
   } else {
     history.status = HistoryStatus::compared;
-    compare_run_time(run, taught, settings, history);
-    compare_channels(run, taught, history);
+    compare_run_time(run, baseline_runs, settings, history);
+    compare_channels(run, baseline_runs, history);
   }
-  if (!taught.empty()) {
-    history.first_utc_ns = taught.front()->begin_utc_ns;
-    history.last_utc_ns = taught.back()->begin_utc_ns;
+  if (!baseline_runs.empty()) {
+    history.first_utc_ns = baseline_runs.front()->begin_utc_ns;
+    history.last_utc_ns = baseline_runs.back()->begin_utc_ns;
   }
-  compare_facts(run, taught.empty() ? *all.back() : *taught.back(), history);
+  compare_facts(run, baseline_runs.empty() ? *all.back() : *baseline_runs.back(), history);
   history.sentence = sentence_of(history);
   return history;
 }

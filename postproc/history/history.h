@@ -62,7 +62,7 @@ struct HistoryComparison {
 [[nodiscard]] HistoryComparison compare_runs(const RunRecord& run, const std::vector<RunRecord>& earlier,
                                              const AnalysisSettings& settings = {});
 
-/// What is worth telling: nothing for a run like the others.
+/// Returns the findings of the comparison: none for a run like the others.
 [[nodiscard]] std::vector<Finding> history_findings(const HistoryComparison& history,
                                                     const std::vector<std::string>& nodes, TimeSpan job,
                                                     const AnalysisSettings& settings = {});

@@ -116,10 +116,10 @@ void test_all(const std::vector<Series>& all, const Reference& reference, std::v
 }
 
 /// True when the run took longer or shorter than these runs by more than they differ among themselves.
-bool run_time_changed(const RunRecord& run, std::span<const RunRecord* const> taught, bool drift,
+bool run_time_changed(const RunRecord& run, std::span<const RunRecord* const> baseline_runs, bool drift,
                       const AnalysisSettings& settings, HistoryComparison& history) {
   std::vector<double> levels;
-  for (const RunRecord* record : taught) levels.push_back(std::log(std::max(record->seconds, 0.1)));
+  for (const RunRecord* record : baseline_runs) levels.push_back(std::log(std::max(record->seconds, 0.1)));
   const Baseline baseline = baseline_of(levels);
   const VariancePrior prior{kLeastSpread, kRunTimePriorDf};
   const double t = t_of(std::log(std::max(run.seconds, 0.1)), baseline, prior);
@@ -137,25 +137,25 @@ bool run_time_changed(const RunRecord& run, std::span<const RunRecord* const> ta
   change.expected = four_digits(expected);
   change.percent = percent;
   change.t = t;
-  change.since_utc_ns = taught.back()->begin_utc_ns;
+  change.since_utc_ns = baseline_runs.back()->begin_utc_ns;
   change.drift = drift;
   history.changes.push_back(std::move(change));
   return true;
 }
 
-/// Of all channels that this run and enough of the others have measured, and that are more than next to nothing.
-std::vector<Series> series_of(const RunRecord& run, const std::vector<const RunRecord*>& taught) {
+/// Returns the series of all channels that this run and enough of the others measured, and that are not negligible.
+std::vector<Series> series_of(const RunRecord& run, const std::vector<const RunRecord*>& baseline_runs) {
   std::vector<Series> all;
   std::set<std::string> names;
   for (const RunChannel& channel : run.channels) names.insert(channel.name);
-  for (const RunRecord* record : taught) {
+  for (const RunRecord* record : baseline_runs) {
     for (const RunChannel& channel : record->channels) names.insert(channel.name);
   }
   for (const std::string& name : names) {
     Series series;
     series.now = run.value_of(name);
     const RunChannel* any = run.find(name);
-    for (const RunRecord* record : taught) {
+    for (const RunRecord* record : baseline_runs) {
       if (any == nullptr) any = record->find(name);
       const double then = record->value_of(name);
       if (!std::isnan(then)) series.before.push_back(then);
@@ -173,21 +173,22 @@ std::vector<Series> series_of(const RunRecord& run, const std::vector<const RunR
 
 }  // namespace
 
-void compare_run_time(const RunRecord& run, const std::vector<const RunRecord*>& taught,
+void compare_run_time(const RunRecord& run, const std::vector<const RunRecord*>& baseline_runs,
                       const AnalysisSettings& settings, HistoryComparison& history) {
-  const std::span<const RunRecord* const> all(taught);
+  const std::span<const RunRecord* const> all(baseline_runs);
   if (run_time_changed(run, all.last(std::min(all.size(), kRecentRuns)), false, settings, history)) return;
   if (all.size() >= kRunsForDrift) run_time_changed(run, all.first(kOldestRuns), true, settings, history);
 }
 
-void compare_channels(const RunRecord& run, const std::vector<const RunRecord*>& taught, HistoryComparison& history) {
-  const std::vector<Series> all = series_of(run, taught);
+void compare_channels(const RunRecord& run, const std::vector<const RunRecord*>& baseline_runs,
+                      HistoryComparison& history) {
+  const std::vector<Series> all = series_of(run, baseline_runs);
   history.channels = all.size();
   if (all.empty()) return;
   std::vector<HistoryChange> changes;
-  test_all(all, {Reference::Which::last, kRecentRuns, kLeastPercent, taught.back()->begin_utc_ns}, changes);
-  if (taught.size() >= kRunsForDrift) {
-    test_all(all, {Reference::Which::oldest, kOldestRuns, kDriftPercent, taught[kOldestRuns - 1]->begin_utc_ns},
+  test_all(all, {Reference::Which::last, kRecentRuns, kLeastPercent, baseline_runs.back()->begin_utc_ns}, changes);
+  if (baseline_runs.size() >= kRunsForDrift) {
+    test_all(all, {Reference::Which::oldest, kOldestRuns, kDriftPercent, baseline_runs[kOldestRuns - 1]->begin_utc_ns},
              changes);
   }
   std::stable_sort(changes.begin(), changes.end(),

@@ -1,4 +1,4 @@
-// What the comparison with earlier runs is worth telling: nothing for a run like the others.
+// Findings of the comparison with earlier runs: none for a run like the others.
 #include <spdlog/fmt/fmt.h>
 
 #include <cmath>
@@ -113,7 +113,7 @@ std::vector<Finding> history_findings(const HistoryComparison& history, const st
       reported.configuration.empty()
           ? " No configuration fact changed."
           : fmt::format(" New since the run of {}: {}.", date_and_time(history.last_utc_ns), reported.configuration);
-  finding.runner_up = {"", "another input or another version of the program changes a run as well"};
+  finding.runner_up = {"", "another input or another version of the program also changes a run"};
   return {finding};
 }
 

@@ -6,20 +6,20 @@ namespace {
 
 constexpr std::string_view kSameInput = "run it again with the same input: does it take as long as before?";
 constexpr const char* kCompareConfiguration =
-    "Look at what changed since the earlier runs: configuration and channels are listed under history in report.json.";
+    "Check the changes since the earlier runs: report.json lists configuration and channels under history.";
 
 const RegisteredRule kSlower{{
     .id = "history.slower",
-    .title = "This run took longer than earlier ones",
+    .title = "This run took longer than earlier runs",
     .looks_for = "A run time above that of earlier runs of the same program and shape, beyond their spread.",
     .kind = FindingKind::history,
     .subsystem = Subsystem::process,
     .order = 500,
     .look_alikes = "another input or version of the program",
     .proof = Proof::real,
-    .thresholds = {{"min_percent", 10, "percent", "least difference of the run time to the median of earlier runs"},
-                   {"min_seconds", 2, "s", "the same in seconds"},
-                   {"warning_percent", 20, "percent", "difference from which it is a finding, else a notice"},
+    .thresholds = {{"min_percent", 10, "percent", "least difference of the run time from the median of earlier runs"},
+                   {"min_seconds", 2, "s", "least difference in seconds"},
+                   {"warning_percent", 20, "percent", "difference from which this is a finding; below it, a notice"},
                    {"warning_seconds", 10, "s", "likewise"}},
     .user_remedy = {},
     .advice = {kCompareConfiguration},
@@ -30,14 +30,14 @@ const RegisteredRule kSlower{{
 
 const RegisteredRule kDrift{{
     .id = "history.drift",
-    .title = "This job has become slower, little by little",
-    .looks_for = "A run time that has grown from run to run, against the oldest runs known.",
+    .title = "This job has become slower from run to run",
+    .looks_for = "A run time that has grown from run to run, compared with the oldest known runs.",
     .kind = FindingKind::history,
     .subsystem = Subsystem::process,
     .order = 500,
     .look_alikes = "another input or version of the program",
     .proof = Proof::real,
-    .thresholds = {{"min_percent", 20, "percent", "least difference of the run time to the oldest runs known"}},
+    .thresholds = {{"min_percent", 20, "percent", "least difference of the run time from the oldest known runs"}},
     .user_remedy = {},
     .advice = {kCompareConfiguration},
     .admin_remedy = {},
@@ -47,15 +47,16 @@ const RegisteredRule kDrift{{
 
 const RegisteredRule kChanged{{
     .id = "history.changed",
-    .title = "This run did something else than earlier ones",
-    .looks_for = "Channels whose level differs from that of earlier runs, which agree with each other.",
+    .title = "This run behaved differently from earlier runs",
+    .looks_for =
+        "Channels whose level differs from that of earlier runs, while the earlier runs agree with each other.",
     .kind = FindingKind::history,
     .subsystem = Subsystem::process,
     .order = 500,
     .look_alikes = "another input or version of the program",
     .proof = Proof::real,
     .thresholds = {{"min_percent", 25, "percent", "least change of a channel"},
-                   {"min_channels", 3, "channels", "least channels that changed so much"},
+                   {"min_channels", 3, "channels", "least number of channels with such a change"},
                    {"min_runs", 5, "runs", "earlier runs that must agree"}},
     .user_remedy = {},
     .advice = {kCompareConfiguration},

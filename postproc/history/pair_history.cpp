@@ -16,7 +16,7 @@
 namespace reveal {
 namespace {
 
-/// Of the difference between the nodes: what is nearer is the same.
+/// Levels are the same if they differ by less than this part of the difference between the nodes.
 constexpr double kSameLevel = 0.25;
 
 /// What earlier runs had; nothing where too few measured it, or where they differ among themselves as the nodes do.
@@ -58,10 +58,10 @@ void name_unusual_node(const std::vector<const RunRecord*>& baseline, Finding& f
   if (unusual.size() != 1) return;
   finding.nodes = {*unusual.begin()};
   finding.confidence = Confidence::likely;
-  const std::string told = fmt::format("{} earlier runs had a {}: {} is the unusual one.", baseline.size(),
-                                       joined(words, " and a "), finding.nodes.front());
+  const std::string verdict = fmt::format("{} earlier runs had a {}: {} is the abnormal node.", baseline.size(),
+                                          joined(words, " and a "), finding.nodes.front());
   if (const std::size_t at = finding.sentence.find(kNoMajority); at != std::string::npos) {
-    finding.sentence.replace(at, kNoMajority.size(), told);
+    finding.sentence.replace(at, kNoMajority.size(), verdict);
   }
 }
 

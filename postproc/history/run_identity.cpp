@@ -12,7 +12,7 @@ namespace {
 /// What Slurm calls a job that nobody named.
 constexpr std::string_view kNoNames[] = {"wrap", "interactive", "sbatch", "salloc"};
 
-bool tells(const std::string& name) {
+bool identifies(const std::string& name) {
   return !name.empty() && !is_interpreter(name) &&
          std::find(std::begin(kNoNames), std::end(kNoNames), name) == std::end(kNoNames);
 }
@@ -21,10 +21,10 @@ bool tells(const std::string& name) {
 
 RunIdentity identity_of(const std::string& run_key, const std::string& name, const std::string& command) {
   if (!run_key.empty()) return {"key\n" + run_key, ""};
-  if (tells(name)) return {"name\n" + name + "\n" + command, ""};
-  if (tells(command)) return {"command\n" + command, ""};
-  if (command.empty()) return {"", "it is not known what ran"};
-  return {"", "it is not known what " + command + " ran"};
+  if (identifies(name)) return {"name\n" + name + "\n" + command, ""};
+  if (identifies(command)) return {"command\n" + command, ""};
+  if (command.empty()) return {"", "the command is not known"};
+  return {"", "it is not known which program " + command + " ran"};
 }
 
 }  // namespace reveal

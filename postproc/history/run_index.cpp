@@ -115,7 +115,7 @@ void insert(sqlite3* database, const fs::path& job_directory, const RunRecord& r
 }  // namespace
 
 StatePlace state_place() {
-  if (::geteuid() == 0) return {"", "reveal runs as root, who has no history"};
+  if (::geteuid() == 0) return {"", "reveal keeps no history for root"};
   const char* base = std::getenv("XDG_STATE_HOME");
   // The specification: a relative path is to be ignored.
   if (base != nullptr && *base == '/') return {fs::path(base) / "reveal", ""};
@@ -134,14 +134,14 @@ RunIndex::RunIndex(const fs::path& directory) : directory_(directory) {
   const bool created = fs::create_directories(directory, error);
   if (error) throw Error(directory.string() + ": " + error.message());
   if (created) fs::permissions(directory, fs::perms::owner_all, error);
-  if (on_network(directory)) throw Error(directory.string() + ": on a network file system, where no index is kept");
+  if (on_network(directory)) throw Error(directory.string() + ": reveal keeps no index on a network file system");
   lock_ = ::open((directory / kLock).c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (lock_ < 0) throw system_error((directory / kLock).string(), errno);
   const auto end = std::chrono::steady_clock::now() + kPatience;
   while (::flock(lock_, LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK || std::chrono::steady_clock::now() >= end) {
       ::close(lock_);
-      throw Error((directory / kLock).string() + ": another report keeps the index busy");
+      throw Error((directory / kLock).string() + ": another report is using the index");
     }
     std::this_thread::sleep_for(10ms);
   }

@@ -31,7 +31,7 @@ class RunIndex {
 
   /// True when an index was there that could not be read; it was put aside and the runs known to be found again are in.
   [[nodiscard]] bool rebuilt() const { return rebuilt_; }
-  /// Of this key, the newest 200 and the oldest 10.
+  /// Returns the newest 200 and the oldest 10 runs of this key.
   [[nodiscard]] std::vector<RunRecord> runs(const std::string& key);
   /// The report of one job directory; an earlier one of the same directory is replaced.
   void put(const std::filesystem::path& job_directory, const RunRecord& record);

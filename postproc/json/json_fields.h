@@ -120,7 +120,7 @@ class JsonWriter {
     maybe(key, thing, present);
     if (!present) put(std::string(key) + "_reason", reason);
   }
-  /// For other readers only.
+  /// Writes a value for other readers only.
   void constant(std::string_view key, const Json& value) { put(key, value); }
   /// What a reader insists on.
   void schema(std::string_view key, const Json& value) { put(key, value); }
@@ -173,7 +173,7 @@ class JsonReader {
     if (!known) throw UnknownName(unknown_name(key, text));
     value = *known;
   }
-  /// Without those of a later version.
+  /// Reads the known names; names of a later version are left out.
   template <class Enum>
   void names(std::string_view key, std::vector<Enum>& values, auto of_name) {
     std::vector<std::string> texts;

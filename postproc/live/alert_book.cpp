@@ -52,34 +52,34 @@ AlertBook::Entry* AlertBook::find(const Alert& alert, const std::vector<const En
   return best;
 }
 
-void AlertBook::tell(Entry& entry, AlertNews news, std::vector<AlertChange>& changes) {
-  entry.told = news != AlertNews::withdrawn;
+void AlertBook::publish(Entry& entry, AlertNews news, std::vector<AlertChange>& changes) {
+  entry.published = news != AlertNews::withdrawn;
   if (entry.alert.number == 0) entry.alert.number = ++numbers_;
-  entry.last_told = entry.alert;
+  entry.last_published = entry.alert;
   changes.push_back({news, entry.alert});
 }
 
 /// After a look that saw it.
 void AlertBook::settle(Entry& entry, bool ended, std::vector<AlertChange>& changes) {
   const Alert& now = entry.alert;
-  const Alert& said = entry.last_told;
-  if (!entry.told) {
-    // A change that goes on may be the program's next phase: only what is certain enough is said before its end.
+  const Alert& said = entry.last_published;
+  if (!entry.published) {
+    // A change that goes on may be the program's next phase: only a strong one is published before its end.
     const bool ripe = now.episode.tier == Tier::strong ? now.state == AlertState::closed || !entry.again
                                                        : now.state == AlertState::closed && entry.looks >= kSeenWeak;
     if (now.episode.tier != Tier::none && (ripe || ended))
-      tell(entry, now.state == AlertState::open ? AlertNews::opened : AlertNews::closed, changes);
+      publish(entry, now.state == AlertState::open ? AlertNews::opened : AlertNews::closed, changes);
     return;
   }
   if (said.state == AlertState::open && now.state == AlertState::closed) {
-    tell(entry, AlertNews::closed, changes);
+    publish(entry, AlertNews::closed, changes);
     return;
   }
   if (now.state == AlertState::open) return;
   const bool moved = std::abs(now.begin_ns - said.begin_ns) > kMoved || std::abs(now.end_ns - said.end_ns) > kMoved;
   const bool raised = now.episode.tier > said.episode.tier;
   const bool lowered = ended && now.episode.tier < said.episode.tier && now.episode.tier != Tier::none;
-  if (moved || raised || lowered) tell(entry, AlertNews::revised, changes);
+  if (moved || raised || lowered) publish(entry, AlertNews::revised, changes);
 }
 
 std::vector<AlertChange> AlertBook::update(const Detection& detection, const LiveBlock& block, bool ended) {
@@ -92,9 +92,9 @@ std::vector<AlertChange> AlertBook::update(const Detection& detection, const Liv
     Entry* known = find(alert, seen);
     const bool little_known = history < kLeastHistory || static_cast<double>(alert.end_ns - alert.begin_ns) >
                                                              kMostShare * static_cast<double>(history);
-    if (little_known && !ended && (known == nullptr || !known->told)) continue;
-    // What is told lives on with a weaker score; what is new must be worth a word.
-    if (alert.episode.tier == Tier::none && (known == nullptr || !known->told || ended)) continue;
+    if (little_known && !ended && (known == nullptr || !known->published)) continue;
+    // A published alert stays open with a weaker score than a new one needs.
+    if (alert.episode.tier == Tier::none && (known == nullptr || !known->published || ended)) continue;
     if (known == nullptr) {
       known = &entries_.emplace_back();
     }
@@ -110,30 +110,30 @@ std::vector<AlertChange> AlertBook::update(const Detection& detection, const Liv
   for (Entry& entry : entries_) {
     const bool judged = entry.alert.begin_ns >= block.first_ns + (block.starts ? 0 : kBlockEdge);
     entry.missed = judged ? entry.missed + 1 : 0;
-    if (!entry.told || entry.missed == 0) {
-      if (!entry.told && entry.missed > 0) entry.looks = 0;
+    if (!entry.published || entry.missed == 0) {
+      if (!entry.published && entry.missed > 0) entry.looks = 0;
       continue;
     }
     if (entry.missed < kMissed && !ended) continue;
     entry.alert.state = AlertState::withdrawn;
     entry.again = true;
     entry.looks = 0;
-    tell(entry, AlertNews::withdrawn, changes);
+    publish(entry, AlertNews::withdrawn, changes);
   }
   return changes;
 }
 
 bool AlertBook::expects_news() const {
   return std::any_of(entries_.begin(), entries_.end(), [](const Entry& entry) {
-    return (entry.told && (entry.alert.state == AlertState::open || entry.missed > 0)) ||
-           (!entry.told && entry.looks > 0 && entry.missed == 0);
+    return (entry.published && (entry.alert.state == AlertState::open || entry.missed > 0)) ||
+           (!entry.published && entry.looks > 0 && entry.missed == 0);
   });
 }
 
-std::vector<Alert> AlertBook::told() const {
+std::vector<Alert> AlertBook::published() const {
   std::vector<Alert> alerts;
   for (const Entry& entry : entries_) {
-    if (entry.told || entry.again) alerts.push_back(entry.alert);
+    if (entry.published || entry.again) alerts.push_back(entry.alert);
   }
   return alerts;
 }

@@ -14,13 +14,13 @@ namespace reveal {
 
 enum class AlertState : std::uint8_t { open, closed, withdrawn };
 
-/// Why an alert is told (again).
+/// Why an alert is published (again).
 enum class AlertNews : std::uint8_t { opened, closed, revised, withdrawn };
 [[nodiscard]] std::string_view name_of(AlertNews news);
 
 /// An episode as it was seen last, on the node's clock: samples count from where a look began.
 struct Alert {
-  int number = 0;  // within the node; 0: not told yet
+  int number = 0;  // within the node; 0: not published yet
   AlertState state = AlertState::open;
   std::int64_t begin_ns = 0;      // monotonic
   std::int64_t end_ns = 0;        // so far, while it is open
@@ -33,7 +33,7 @@ struct AlertChange {
   Alert alert;
 };
 
-/// Of the job: before that nearly everything is new, and nothing is told.
+/// No alert is published in the first seconds of a job: nearly everything is new then.
 inline constexpr int kFirstAlertSeconds = 60;
 
 class AlertBook {
@@ -41,22 +41,22 @@ class AlertBook {
   /// What is new after a look at this block. `ended`: the job is over, nothing will change any more.
   [[nodiscard]] std::vector<AlertChange> update(const Detection& detection, const LiveBlock& block, bool ended);
 
-  /// Something is not said yet to its end: the next look should not wait.
+  /// An alert is open or not published yet: the next look should not wait.
   [[nodiscard]] bool expects_news() const;
-  [[nodiscard]] std::vector<Alert> told() const;
+  [[nodiscard]] std::vector<Alert> published() const;
 
  private:
   struct Entry {
     Alert alert;
-    Alert last_told;
-    bool told = false;
+    Alert last_published;
+    bool published = false;
     bool again = false;  // withdrawn once: it must come back strong, and over
     int looks = 0;       // in which it was seen
     int missed = 0;      // looks in a row
   };
   Entry* find(const Alert& alert, const std::vector<const Entry*>& taken);
   void settle(Entry& entry, bool ended, std::vector<AlertChange>& changes);
-  void tell(Entry& entry, AlertNews news, std::vector<AlertChange>& changes);
+  void publish(Entry& entry, AlertNews news, std::vector<AlertChange>& changes);
 
   int numbers_ = 0;
   std::deque<Entry> entries_;  // addresses stay

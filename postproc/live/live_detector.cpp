@@ -32,7 +32,7 @@ void ask_about_news(const LiveBlock& block, std::vector<AlertChange>& changes) {
 
 }  // namespace
 
-bool LiveDetector::due(const RowStore& rows, std::int64_t newest_ns, double now_seconds, LookBudget& budget) {
+bool LiveDetector::due(const RowStore& rows, std::int64_t newest_ns, double now_seconds, CpuBudget& budget) {
   asked_ns_ = std::max(asked_ns_, newest_ns - kBacklog);
   while (newest_ns - asked_ns_ >= kStride) {
     asked_ns_ += kStride;
@@ -42,12 +42,12 @@ bool LiveDetector::due(const RowStore& rows, std::int64_t newest_ns, double now_
   }
   if (newest_ns < seen_ns_ + kStride) return false;
   const bool urgent = newest_ns < urgent_until_ns_ || book_.expects_news();
-  return budget.allows(urgent ? LookBudget::Need::urgent : LookBudget::Need::routine, now_seconds, cost_);
+  return budget.allows(urgent ? CpuBudget::Need::urgent : CpuBudget::Need::routine, now_seconds, cost_);
 }
 
 std::vector<AlertChange> LiveDetector::advance(const RowStore& rows, const TraceHeader& header,
                                                std::int64_t utc_minus_monotonic_ns, double now_seconds, bool ended,
-                                               LookBudget& budget) {
+                                               CpuBudget& budget) {
   const std::int64_t newest_ns = rows.newest_ns();
   if (newest_ns == 0) return {};
   if (first_ns_ == 0) first_ns_ = asked_ns_ = newest_ns;

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "postproc/live/alert_book.h"
-#include "postproc/live/look_budget.h"
+#include "postproc/live/cpu_budget.h"
 #include "postproc/live/pre_filter.h"
 #include "postproc/telemetry/row_store.h"
 
@@ -22,7 +22,7 @@ class LiveDetector {
   /// step, for the budget. `ended`: all rows are there.
   [[nodiscard]] std::vector<AlertChange> advance(const RowStore& rows, const TraceHeader& header,
                                                  std::int64_t utc_minus_monotonic_ns, double now_seconds, bool ended,
-                                                 LookBudget& budget);
+                                                 CpuBudget& budget);
 
   [[nodiscard]] const AlertBook& book() const { return book_; }
   /// Until when the last look saw the job, and the one before it; monotonic, 0: none.
@@ -32,7 +32,7 @@ class LiveDetector {
   [[nodiscard]] std::int64_t alarms() const { return alarms_; }
 
  private:
-  [[nodiscard]] bool due(const RowStore& rows, std::int64_t newest_ns, double now_seconds, LookBudget& budget);
+  [[nodiscard]] bool due(const RowStore& rows, std::int64_t newest_ns, double now_seconds, CpuBudget& budget);
 
   PreFilter pre_filter_;
   AlertBook book_;

@@ -85,27 +85,27 @@ class Watch {
     list_nodes();
     if (const auto end = ended(Clock::now())) return *end;
     if (options_.form == WatchForm::page) screen_.emplace(out_, options_.colour);
-    bool told_begin = false;
-    bool told_waiting = false;
+    bool reported_begin = false;
+    bool reported_waiting = false;
     while (!stop) {
       const Clock::time_point now = Clock::now();
       if (nodes_.empty()) {
-        if (!std::exchange(told_waiting, true)) {
-          say("waiting", "no trace in " + options_.directory.string() + " yet: waiting for a run to begin");
+        if (!std::exchange(reported_waiting, true)) {
+          say("waiting", "no trace in " + options_.directory.string() + " yet; waiting for a run to start");
         }
         if (holds_other_files_ && now - began_ > kEmptyDirectoryPatience) {
           throw Error(options_.directory.string() + " holds no run: no NODE.h5.part or NODE.h5 in it");
         }
-      } else if (!std::exchange(told_begin, true)) {
-        say("watching", "watching " + options_.directory.string() +
-                            ": a line for each alert; its cause is named in the report at the end");
+      } else if (!std::exchange(reported_begin, true)) {
+        say("watching",
+            "watching " + options_.directory.string() + ": one line per alert; the report at the end names the cause");
       }
       if (now >= next_list_) {
         next_list_ = now + kList;
         list_nodes();
       }
       for (const auto& node : nodes_) {
-        for (AlertNotice& notice : node->advance(now, budget_)) tell(std::move(notice));
+        for (AlertNotice& notice : node->advance(now, budget_)) publish(std::move(notice));
       }
       if (screen_ && now >= next_draw_) {
         next_draw_ = now + kDraw;
@@ -114,8 +114,8 @@ class Watch {
       if (const auto end = ended(now)) return *end;
       std::this_thread::sleep_for(kPoll);
     }
-    say_end(nodes_.empty() ? "stopped watching; no run has begun in " + options_.directory.string()
-                           : "stopped watching; the job goes on");
+    say_end(nodes_.empty() ? "stopped watching; no run has started in " + options_.directory.string()
+                           : "stopped watching; the job continues");
     return WatchEnd::stopped;
   }
 
@@ -165,7 +165,7 @@ class Watch {
     if (std::fflush(out_) != 0) throw Error("standard output: cannot be written");
   }
 
-  void tell(AlertNotice notice) {
+  void publish(AlertNotice notice) {
     if (options_.form == WatchForm::lines) put_line(alert_line(notice));
     if (options_.form == WatchForm::json) put_line(alert_json(notice));
     const auto known = std::find_if(alerts_.begin(), alerts_.end(), [&](const AlertNotice& other) {
@@ -203,18 +203,18 @@ class Watch {
       for (const auto& node : nodes_) {
         if (!node->ended()) lost += (lost.empty() ? "" : ", ") + node->trace().node();
       }
-      say_end("the job has ended" + (lost.empty() ? "" : " (nothing was heard of " + lost + " any more)") +
+      say_end("the job has ended" + (lost.empty() ? "" : " (no more data from " + lost + ")") +
               "; its report: reveal show " + options_.directory.string());
       return WatchEnd::job_ended;
     }
-    say_end(fmt::format("nothing was heard for {:.0f} s, and no trace was closed: the collector or its node is gone",
-                        kLostSeconds));
+    say_end(
+        fmt::format("no data for {:.0f} s, and no trace was closed: the collector or its node is gone", kLostSeconds));
     return WatchEnd::nodes_lost;
   }
 
   const WatchOptions& options_;
   std::FILE* out_;
-  LookBudget budget_;
+  CpuBudget budget_;
   std::vector<std::filesystem::path> traces_;
   std::vector<std::unique_ptr<WatchedNode>> nodes_;
   std::vector<AlertNotice> alerts_;

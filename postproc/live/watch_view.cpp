@@ -21,8 +21,7 @@ constexpr std::size_t kSparkWidth = 30;
 constexpr std::size_t kTopChannels = 3;
 constexpr std::size_t kMostNodes = 8;
 constexpr std::size_t kRoomForAlerts = 12;  // lines, with the title
-constexpr std::string_view kCausesLater =
-    "alerts show when something changes; its cause is named in the report at the end";
+constexpr std::string_view kCausesLater = "alerts show changes; the report at the end names their cause";
 
 enum class Ink : std::uint8_t { plain, bold, dim, red, yellow };
 constexpr std::string_view kInks[] = {"", "\x1b[1m", "\x1b[2m", "\x1b[1;31m", "\x1b[1;33m"};
@@ -116,9 +115,9 @@ std::string without_alerts(const WatchPage& page) {
   double longest = 0;
   for (const auto& node : page.nodes) longest = std::max(longest, node->job_seconds());
   if (page.budget.looks() == 0 || longest < kFirstAlertSeconds) {
-    return fmt::format("nothing is judged yet: alerts need a minute of the job, here are {}", duration(longest));
+    return fmt::format("no alerts yet: {} recorded, one minute is needed", duration(longest));
   }
-  return fmt::format("no alert: no interval stands out in {} looks", page.budget.looks());
+  return fmt::format("no alert: no abnormal interval in {} detection runs", page.budget.looks());
 }
 
 void draw_alert(const AlertNotice& notice, Lines& lines) {
@@ -155,11 +154,11 @@ std::string sparkline(const std::deque<double>& values, std::size_t width) {
 
 std::string alert_line(const AlertNotice& notice) {
   const Alert& alert = notice.change.alert;
-  std::string line =
-      fmt::format("{} {} {} #{} {} {} {}", clock_time(notice.told_utc_ns), name_of(notice.change.news), notice.node,
-                  alert.number, name_of(alert.episode.subsystem), name_of(alert.episode.tier), times_of(notice));
+  std::string line = fmt::format("{} {} {} #{} {} {} {}", clock_time(notice.published_utc_ns),
+                                 name_of(notice.change.news), notice.node, alert.number,
+                                 name_of(alert.episode.subsystem), name_of(alert.episode.tier), times_of(notice));
   if (notice.change.news == AlertNews::withdrawn) {
-    return printable(line + ": no longer unlike the rest of the job", 1000);
+    return printable(line + ": no longer different from the rest of the job", 1000);
   }
   if (!alert.episode.claim.empty()) line += ": " + alert.episode.claim;
   std::vector<std::string> channels;
@@ -175,7 +174,7 @@ std::string alert_json(const AlertNotice& notice) {
   constexpr std::string_view kStates[] = {"open", "closed", "withdrawn"};
   Json json{{"schema", "reveal.alert/1"},
             {"news", name_of(notice.change.news)},
-            {"told", iso_time(notice.told_utc_ns)},
+            {"told", iso_time(notice.published_utc_ns)},
             {"node", notice.node},
             {"number", alert.number},
             {"state", kStates[static_cast<std::size_t>(alert.state)]},
@@ -246,7 +245,7 @@ std::vector<std::string> draw_page(const WatchPage& page, const ViewStyle& style
   lines.add(kCausesLater, Ink::dim);
   if (page.nodes.empty()) {
     lines.add("");
-    lines.add("no trace yet: waiting for a run to begin");
+    lines.add("no trace yet; waiting for a run to start");
     return lines.take();
   }
   // Numbers only where they leave room for the alerts.

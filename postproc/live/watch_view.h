@@ -22,7 +22,7 @@ struct WatchPage {
   std::string directory;
   const std::vector<std::unique_ptr<WatchedNode>>& nodes;
   const std::vector<AlertNotice>& alerts;  // the last word on each
-  const LookBudget& budget;
+  const CpuBudget& budget;
   double watching_percent = 0;  // of a core, all of this program; NaN in the first second
   std::int64_t now_utc_ns = 0;
 };

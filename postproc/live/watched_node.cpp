@@ -38,7 +38,7 @@ double WatchedNode::job_seconds() const {
   return static_cast<double>(trace_.utc_of(newest) - trace_.header().begin_utc_ns) * 1e-9;
 }
 
-std::vector<AlertNotice> WatchedNode::advance(std::chrono::steady_clock::time_point now, LookBudget& budget) {
+std::vector<AlertNotice> WatchedNode::advance(std::chrono::steady_clock::time_point now, CpuBudget& budget) {
   if (ended_) return {};
   trace_.poll(now);
   silent_seconds_ = trace_.silent_seconds(now);
@@ -49,7 +49,7 @@ std::vector<AlertNotice> WatchedNode::advance(std::chrono::steady_clock::time_po
        detector_.advance(trace_.rows(), trace_.header(), trace_.utc_of(0), seconds, ended_, budget)) {
     AlertNotice& notice = notices.emplace_back();
     notice.node = trace_.node();
-    notice.told_utc_ns = utc_now_ns();
+    notice.published_utc_ns = utc_now_ns();
     notice.begin_utc_ns = trace_.utc_of(change.alert.begin_ns);
     notice.end_utc_ns = trace_.utc_of(change.alert.end_ns);
     notice.window_end_utc_ns = trace_.utc_of(detector_.seen_until_ns());

@@ -22,7 +22,7 @@ namespace reveal {
 struct AlertNotice {
   AlertChange change;
   std::string node;
-  std::int64_t told_utc_ns = 0;
+  std::int64_t published_utc_ns = 0;
   std::int64_t begin_utc_ns = 0;
   std::int64_t end_utc_ns = 0;
   std::int64_t window_end_utc_ns = 0;  // of the newest row that the look knew
@@ -33,14 +33,14 @@ class WatchedNode {
  public:
   explicit WatchedNode(const std::filesystem::path& trace);
 
-  /// What is new; `now_utc_ns` is when it is told.
-  [[nodiscard]] std::vector<AlertNotice> advance(std::chrono::steady_clock::time_point now, LookBudget& budget);
+  /// Returns the new alerts; `now_utc_ns` is when they are published.
+  [[nodiscard]] std::vector<AlertNotice> advance(std::chrono::steady_clock::time_point now, CpuBudget& budget);
 
   [[nodiscard]] const LiveTrace& trace() const { return trace_; }
   [[nodiscard]] const LiveDetector& detector() const { return detector_; }
   [[nodiscard]] bool ended() const { return ended_; }
   [[nodiscard]] double silent_seconds() const { return silent_seconds_; }
-  /// Of meters(): one value a second, the newest last.
+  /// Past values of meters(): one value a second, the newest last.
   [[nodiscard]] const std::vector<std::deque<double>>& history() const { return history_; }
   [[nodiscard]] std::optional<double> collector_percent() const { return collector_percent_; }
   [[nodiscard]] double job_seconds() const;

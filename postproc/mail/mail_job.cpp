@@ -20,7 +20,6 @@ namespace reveal {
 namespace {
 
 constexpr std::string_view kStates[] = {"sent", "would be sent", "held back", "failed"};  // in the enumerators' order
-constexpr std::size_t kLargestReport = 64 << 20;
 
 /// Not through a link: a mailer that drains many users' directories must mail no file but the report.
 std::string read_report(const std::filesystem::path& directory) {
@@ -46,13 +45,13 @@ class Claim {
       const std::string& task = report.job.array.empty() ? report.job.id : report.job.array;
       array_ = quota_->take_array(job.request.user, job.array, audience, task);
       if (array_.empty()) {
-        refused_ = "array job " + job.array + " had its mail";
+        refused_ = "array job " + job.array + " already had its mail";
         return;
       }
     }
     hourly_ = quota_->take_hourly(settings.per_hour, audience);
     if (hourly_.empty())
-      refused_ = fmt::format("this hour's mails are used up, [mail] per_hour = {}", settings.per_hour);
+      refused_ = fmt::format("the limit of mails per hour is reached, [mail] per_hour = {}", settings.per_hour);
   }
   ~Claim() {
     if (quota_ == nullptr || kept_) return;
@@ -85,7 +84,7 @@ MailOutcome::Item compose(const Report& report, const MailJob& job, const MailSe
   const auto absolute = std::filesystem::absolute(job.directory, error);
   if (!error) context.directory = absolute.lexically_normal().string();
   if (!job.state.empty()) context.array = job.array;  // without a count, the next task's mail comes as well
-  context.admins_told = !plan.admins.empty();
+  context.admins_notified = !plan.admins.empty();
   context.now_utc_ns = job.now_utc_ns;
   item.message = compose_mail(report, settings, context);
   return item;
@@ -123,7 +122,7 @@ class Sender {
   const MailSettings& settings_;
   Clock::time_point end_;
   std::chrono::milliseconds retry_after_;
-  std::string last_failure_ = "no time was left";
+  std::string last_failure_ = "the time limit was reached";
 };
 
 }  // namespace

@@ -61,7 +61,7 @@ MailQuota::MailQuota(const std::string& directory, std::int64_t now_utc_ns)
   if (!folder_) throw system_error(path_, errno);
   struct stat status {};
   if (::fstat(folder_.get(), &status) != 0) throw system_error(path_, errno);
-  if (status.st_uid != ::geteuid()) throw Error(path_ + " belongs to somebody else");
+  if (status.st_uid != ::geteuid()) throw Error(path_ + " belongs to another user");
   if ((status.st_mode & 022) != 0) throw Error(path_ + " can be written by others; try: chmod go-w " + path_);
   forget_old();
 }

@@ -38,8 +38,8 @@ struct Free {
   void operator()(gpointer memory) const { g_free(memory); }
 };
 
-/// A word for names of messages and our own headers: nothing in it is special anywhere. What had to be changed is told
-/// apart by a hash.
+/// Returns a word for names of messages and our own headers: no character of it is special anywhere. A changed word
+/// gets a hash, so that it differs from others.
 std::string token(std::string_view untrusted) {
   std::string word;
   for (const char c : untrusted.substr(0, kLongestToken)) {
@@ -123,10 +123,9 @@ std::string text_for_admins(const Report& report, const MailSettings& settings) 
     for (const std::string& step : finding->remedy.admin) text += "  - " + printable(step, 800) + "\n";
   }
   return text +
-         "\nTitles and steps are those of reveal's rules. All else, the numbers, nodes and sentences, was computed as "
-         "the\n"
-         "job's owner from files that the owner can write: look on the node before you act.\n"
-         "\nThe job's report; \"you\" is the owner of the job.\n\n" +
+         "\nTitles and steps come from reveal's rules. Numbers, nodes and sentences were computed as the job's "
+         "owner\nfrom files that the owner can write: check the node before you act.\n"
+         "\nThe job's report follows; \"you\" means the owner of the job.\n\n" +
          render_text(report, {.width = kWidth, .colour = false});
 }
 
@@ -139,10 +138,10 @@ bool can_be_typed(std::string_view path) {
 }
 
 std::string footer(const MailContext& context) {
-  std::string text = "\n-- \nAttached: report.html with the timeline; any browser shows it, offline too.\n";
-  if (can_be_typed(context.directory)) text += "Again: reveal show " + context.directory + "\n";
+  std::string text = "\n-- \nAttached: report.html with the timeline, for any browser, also offline.\n";
+  if (can_be_typed(context.directory)) text += "To print the report again: reveal show " + context.directory + "\n";
   if (!context.array.empty()) {
-    text += fmt::format("No more mail about array job {}; every task's report is in its own directory.\n",
+    text += fmt::format("This is the only mail about array job {}; the report of each task is in its own directory.\n",
                         printable(context.array, 24));
   }
   return text;
@@ -151,7 +150,7 @@ std::string footer(const MailContext& context) {
 /// The administrators' part is theirs: once they have it, the user has nothing to forward.
 Report without_admin_steps(Report report) {
   for (Finding& finding : report.findings) {
-    if (!finding.remedy.admin.empty()) finding.remedy.admin = {"nothing: they have this report by mail"};
+    if (!finding.remedy.admin.empty()) finding.remedy.admin = {"nothing: the administrators have this report by mail"};
   }
   return report;
 }
@@ -162,7 +161,7 @@ Report with_texts_of_rules(Report report) {
   return report;
 }
 
-/// Of the other ends of the job's connections, as far as the report tells of them; the longest first.
+/// Returns the addresses of the other ends of the job's connections, as far as the report has them; the longest first.
 std::vector<std::string> peer_addresses(const Report& report) {
   std::vector<std::string> addresses;
   const auto add = [&addresses](const std::string& metric, const std::string& instance) {
@@ -260,9 +259,9 @@ MailMessage compose_mail(const Report& report, const MailSettings& settings, con
 
   MailMessage mail;
   const bool admins = context.audience == Audience::admins;
-  const Report shown = admins                ? with_texts_of_rules(report)
-                       : context.admins_told ? without_admin_steps(report)
-                                             : report;
+  const Report shown = admins                    ? with_texts_of_rules(report)
+                       : context.admins_notified ? without_admin_steps(report)
+                                                 : report;
   mail.subject = header_text(admins ? subject_for_admins(shown, settings) : subject_for_user(shown), kLongestSubject);
   mail.text = admins ? without_peers(text_for_admins(shown, settings), report)
                      : render_text(shown, {.width = kWidth, .colour = false});

@@ -33,8 +33,9 @@ std::string asked_address(const MailSettings& settings, const MailRequest& reque
   if (!is_mail_address(address)) {
     plan.refused.push_back(fmt::format("\"{}\" is not a mail address", request.asked));
   } else if (!may_choose(address, settings, request)) {
-    plan.refused.push_back(fmt::format("no mail to {}: it is neither yours in Slurm (--mail-user) nor of {}", address,
-                                       settings.domain.empty() ? "this site" : settings.domain));
+    plan.refused.push_back(
+        fmt::format("no mail to {}: it is neither your address in Slurm (--mail-user) nor an address of {}", address,
+                    settings.domain.empty() ? "this site" : settings.domain));
   } else {
     return address;
   }
@@ -53,7 +54,7 @@ std::string address_in_slurm(const MailSettings& settings, const MailRequest& re
 
 void plan_user(const Report& report, const MailSettings& settings, const MailRequest& request, MailPlan& plan) {
   if (is_one_of(request.asked, kNobody)) {
-    plan.why_not.emplace_back("the user asked for no mail");
+    plan.why_not.emplace_back("the user requested no mail");
     return;
   }
   const bool myself = is_one_of(request.asked, kMyself);
@@ -61,35 +62,35 @@ void plan_user(const Report& report, const MailSettings& settings, const MailReq
   if (!request.asked.empty() && !myself) address = asked_address(settings, request, plan);
   const bool asked = myself || !address.empty();
   if (!asked && !settings.healthy && report.verdict.status != VerdictStatus::finding) {
-    plan.why_not.emplace_back("nothing worth acting on was found");
+    plan.why_not.emplace_back("the report has no finding");
     return;
   }
   if (address.empty()) address = address_in_slurm(settings, request, plan);
   if (!address.empty()) {
-    plan.why_user = asked                                             ? "the user asked for it"
+    plan.why_user = asked                                             ? "the user requested it"
                     : report.verdict.status == VerdictStatus::finding ? "the report has a finding"
                                                                       : "[mail] healthy = true";
     plan.user.push_back(std::move(address));
     return;
   }
-  plan.why_not.emplace_back("no address of the user is known: Slurm has none and [mail] names no domain");
+  plan.why_not.emplace_back("the user's address is not known: Slurm has none, and [mail] sets no domain");
   plan.request_refused = plan.request_refused || myself;
 }
 
 void plan_admins(const Report& report, const MailSettings& settings, MailPlan& plan) {
   if (settings.admins.empty()) {
-    plan.why_not.emplace_back("[mail] names no admins");
+    plan.why_not.emplace_back("[mail] sets no admins");
     return;
   }
   const bool concerned = std::any_of(report.findings.begin(), report.findings.end(),
                                      [&](const Finding& finding) { return concerns_admins(finding, settings); });
   if (!concerned) {
-    plan.why_not.push_back(
-        fmt::format("nothing administrators can act on was found, from {} on", name_of(settings.admin_threshold)));
+    plan.why_not.push_back(fmt::format("there is no finding of severity {} or higher with a remedy for administrators",
+                                       name_of(settings.admin_threshold)));
     return;
   }
-  plan.why_admins =
-      fmt::format("a finding that administrators can act on, from {} on", name_of(settings.admin_threshold));
+  plan.why_admins = fmt::format("a finding of severity {} or higher with a remedy for administrators",
+                                name_of(settings.admin_threshold));
   for (const std::string& admin : settings.admins) {
     std::string address = qualified(admin, settings.domain);
     const bool known = std::any_of(plan.admins.begin(), plan.admins.end(),

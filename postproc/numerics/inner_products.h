@@ -10,7 +10,7 @@ using Vectors = Eigen::Ref<const Eigen::MatrixXf>;  // one per column
 
 /// [a, b]
 [[nodiscard]] Eigen::MatrixXf inner_products(const Vectors& a, const Vectors& b);
-/// Of all pairs; symmetric.
+/// Returns the inner products of all pairs; symmetric.
 [[nodiscard]] Eigen::MatrixXf inner_products(const Vectors& vectors);
 
 }  // namespace reveal

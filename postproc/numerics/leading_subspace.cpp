@@ -14,7 +14,8 @@ namespace reveal {
 namespace {
 
 constexpr Eigen::Index kSmall = 100;  // up to this size all eigenvectors are as fast
-/// Of the largest eigenvalue. A cut through closer ones is as good as arbitrary; the full solver makes it.
+/// The least gap between kept and dropped eigenvalues, as a part of the largest one. Between closer ones the cut is
+/// arbitrary; the full solver makes it.
 constexpr double kClearCut = 1e-7;
 constexpr int kIterations = 2;
 

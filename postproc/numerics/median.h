@@ -7,11 +7,11 @@
 
 namespace reveal {
 
-/// Of those that are there; NaN if none is.
+/// Returns the median of the values that are not NaN; NaN if there is none.
 [[nodiscard]] double median_of(std::vector<double> values);
 
-/// Of an even number the upper of the two in the middle: always one of the values themselves. Reorders them; at least
-/// one, and no NaN.
+/// Returns the median; of an even number of values, the upper of the two in the middle: always one of the values
+/// themselves. Reorders them; needs at least one, and no NaN.
 template <typename Number>
 [[nodiscard]] Number upper_median(std::span<Number> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);

@@ -25,8 +25,8 @@ struct VariancePrior {
 /// squared standard error of the value itself. The variance of a median is pi/2 times that of a mean.
 [[nodiscard]] double t_against_median(double effect, double variance, double others, double se2 = 0);
 
-/// From the positive ones of many sample variances with `variance_df` degrees of freedom each. s2 is their median and
-/// at least `least_s2`; df lies in [least_df, most_df].
+/// Fits the prior to the positive ones of many sample variances with `variance_df` degrees of freedom each. s2 is their
+/// median and at least `least_s2`; df lies in [least_df, most_df].
 [[nodiscard]] VariancePrior variance_prior(std::span<const double> variances, double variance_df, double least_s2);
 
 /// The largest p that is still a discovery at rate q among all of `p`; -1 when there is none.

@@ -45,7 +45,7 @@ REVEAL_WIDE void look_through(const double* values, std::size_t n, PresentValues
   }
 }
 
-/// Of a stretch without NaN.
+/// Counts the changes in a stretch without NaN.
 REVEAL_WIDE std::size_t count_changes(const double* values, std::size_t n) {
   Lanes same{};
   std::size_t t = 1;

@@ -25,8 +25,8 @@ struct RegisteredJobRule {
 
 /// How to verify what a node differs in.
 inline constexpr std::string_view kFollowsTheNode =
-    "run it again without this node; if what differs follows the node it is the machine, if it follows the rank the "
-    "program";
+    "run it again without this node: if the difference stays with the node, the machine is the cause; if it follows "
+    "the rank, the program is";
 
 /// Findings of all rules of this kind that the site has not switched off, in the order of their ids.
 [[nodiscard]] std::vector<Finding> run_job_rules(const JobRuleContext& context, const AnalysisSettings& settings = {});

@@ -73,7 +73,7 @@ constexpr std::array kPairMetrics = {
                .rules = "cpu.outsider cpu.os_jitter node.noisy_neighbour",
                .factor = 2,
                .difference = 0.2},
-    PairMetric{.words = "time held back by the cpu quota",
+    PairMetric{.words = "time throttled by the cpu quota",
                .metric = "cgroup.cpu_throttled_time",
                .rules = "cpu.cfs_throttled",
                .factor = 2,
@@ -217,7 +217,7 @@ bool matters(const std::string& key) {
                      [&](const char* pattern) { return ::fnmatch(pattern, key.c_str(), 0) == 0; });
 }
 
-/// Of one node, in the blocks that both have in common.
+/// Levels of one node, in the blocks that both nodes have in common.
 class Levels {
  public:
   Levels(const NodeProfile& node, const PeerOverlap& overlap) : node_(node), overlap_(overlap) {}
@@ -332,10 +332,10 @@ std::vector<PairDifference> pair_differences(const NodeProfile& first, const Nod
     if (!is_apart(metric, first_is_larger ? a : b, first_is_larger ? b : a, rule, block_seconds)) continue;
     const bool first_is_worse = first_is_larger == (metric.worse == PairMetric::Worse::more);
     if (!does_like_work(metric, first_is_worse ? ours : theirs, first_is_worse ? theirs : ours)) continue;
-    const bool told = std::any_of(differences.begin(), differences.end(), [&](const PairDifference& one) {
+    const bool reported = std::any_of(differences.begin(), differences.end(), [&](const PairDifference& one) {
       return one.metric->words == metric.words;  // another counter of the same
     });
-    if (told) continue;
+    if (reported) continue;
     differences.push_back({.metric = &metric,
                            .subsystem = channel->subsystem,
                            .unit = metric.unit.empty() ? channel->unit : std::string(metric.unit),

@@ -17,7 +17,7 @@ namespace reveal {
 inline constexpr std::string_view kPairRule = "node.pair_differs";
 /// A setting: names of the job's GPUs on a node.
 inline constexpr std::string_view kGpuModels = "gpu.models";
-/// Of its findings, until earlier runs know better.
+/// Why its findings cannot name a node, unless earlier runs show which of the two is unusual.
 inline constexpr std::string_view kNoMajority =
     "Two nodes are no majority: which of them is the unusual one cannot be told from this run.";
 
@@ -59,7 +59,7 @@ struct PairDifference {
   bool first_is_worse = false;
 };
 
-/// Of two nodes that lived at the same time, in the order of the table. `rule` is node.pair_differs.
+/// Compares two nodes in the time that both were measured; in the order of the table. `rule` is node.pair_differs.
 [[nodiscard]] std::vector<PairDifference> pair_differences(const NodeProfile& first, const NodeProfile& second,
                                                            const EffectiveRule& rule);
 

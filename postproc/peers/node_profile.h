@@ -60,10 +60,10 @@ inline constexpr std::string_view kOwnTime = "job.own_time";
 /// Point `i` of a channel's line, NaN where there is none.
 [[nodiscard]] double line_value(const ProfileChannel& channel, std::size_t i);
 
-/// Differences of `unit` below this are nobody's business: the scale on which "twice as much" begins to matter.
+/// Differences of `unit` below this are negligible: the scale on which "twice as much" begins to matter.
 [[nodiscard]] double unit_floor(std::string_view unit, Kind kind);
 
-/// Of one out of a file: brings it into order. Throws Error where it cannot be one.
+/// Brings a profile that was read from a file into order. Throws Error where it cannot be one.
 void check_profile(NodeProfile& profile);
 
 }  // namespace reveal

@@ -10,17 +10,18 @@
 
 namespace reveal {
 
-/// By node, then by falling |t|. `tests` of all roles, with indices into `nodes` as their members.
+/// Returns the deviations by node, then by falling |t|. `tests` of all roles, with indices into `nodes` as their
+/// members.
 [[nodiscard]] std::vector<PeerDeviation> deviations_of(const std::vector<PeerTest>& tests, const ProfileTable& table,
                                                        const std::vector<const NodeProfile*>& nodes,
                                                        double least_percent);
 
 [[nodiscard]] std::vector<PeerCell> cells_of(const std::vector<PeerDeviation>& deviations);
 
-/// Leaves the 200 strongest; how many went.
+/// Keeps the 200 strongest; returns how many were dropped.
 std::size_t keep_strongest(std::vector<PeerDeviation>& deviations);
 
-/// Where two nodes differ, both sides' values: nobody can tell which of them is the odd one. "" when nowhere.
+/// Returns both sides' values where two nodes differ: which of them is unusual is not known. "" when nowhere.
 [[nodiscard]] std::string pair_sentence(const std::vector<PeerTest>& tests, const ProfileTable& table);
 
 [[nodiscard]] Evidence evidence_of(const PeerDeviation& deviation, TimeSpan span);

@@ -144,7 +144,7 @@ void ColumnTest::standard_errors(std::size_t column) {
   }
 }
 
-void judge(std::vector<PeerTest>& tests, std::span<const double> variances, std::size_t members) {
+void test_peers(std::vector<PeerTest>& tests, std::span<const double> variances, std::size_t members) {
   const VariancePrior prior = variance_prior(variances, static_cast<double>(members - 1), kLeastSpread);
   for (PeerTest& test : tests) {
     const auto others = static_cast<double>(test.nodes - 1);

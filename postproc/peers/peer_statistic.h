@@ -33,7 +33,7 @@ struct PeerTest {
   double expected = 0;
   bool constant = false;  // a setting: no node's value ever changed
   std::size_t nodes = 0;  // that were measured
-  double t = 0;           // these two: see judge()
+  double t = 0;           // these two: see test_peers()
   double p = 1;
 };
 
@@ -60,7 +60,7 @@ class ColumnTest {
 };
 
 /// Fills t and p from `variances` between the nodes of all columns.
-void judge(std::vector<PeerTest>& tests, std::span<const double> variances, std::size_t members);
+void test_peers(std::vector<PeerTest>& tests, std::span<const double> variances, std::size_t members);
 
 /// Percent of what is expected, of the floor at least.
 [[nodiscard]] double percent_of(double observed, double expected, double floor);

@@ -25,7 +25,7 @@ constexpr std::size_t kLongReason = 300;
 std::string who_was_left_out(const std::vector<const NodeProfile*>& nodes, const PeerOverlap& overlap) {
   std::string text;
   for (const std::size_t node : overlap.left_out) {
-    text += fmt::format("{}{} lived for {} only and was left out", text.empty() ? "" : "; ", nodes[node]->node,
+    text += fmt::format("{}{} was recorded for only {} and was left out", text.empty() ? "" : "; ", nodes[node]->node,
                         duration(nodes[node]->seconds()));
     if (text.size() > kLongReason) break;
   }
@@ -53,7 +53,7 @@ class Comparer {
     for (const std::size_t node : members) group.nodes.push_back(nodes_[node]->node);
     std::sort(group.nodes.begin(), group.nodes.end());
     if (members.size() == 1) {
-      group.reason = "no other node does the same kind of work: it has no peers";
+      group.reason = "no other node does the same kind of work, so it has no peers";
       return group;
     }
     const PeerOverlap overlap = overlap_of(nodes_, members);
@@ -74,11 +74,11 @@ class Comparer {
     if (overlap.members.size() < kLeastNodes) {
       const std::string differ = pair_sentence(tests, table_);
       group.reason =
-          fmt::format("of two nodes nobody can tell which is the odd one{}{}", differ.empty() ? "" : "; ", differ);
+          fmt::format("with two nodes, the abnormal one cannot be identified{}{}", differ.empty() ? "" : "; ", differ);
       return group;
     }
     group.compared = true;
-    judge(tests, variances, overlap.members.size());
+    test_peers(tests, variances, overlap.members.size());
     if (out_.straggler.signal.empty()) out_.straggler = find_straggler(data, tests, straggling_);
     for (PeerTest& test : tests) test.member = overlap.members[test.member];
     tests_.insert(tests_.end(), tests.begin(), tests.end());
@@ -134,14 +134,14 @@ std::string sentence_of(const PeerComparison& comparison) {
     if (deviation.telling) odd.insert(deviation.node);
   }
   if (odd.empty()) {
-    text += comparison.deviations.empty() ? "none differs" : "they differ only in what one of them was given to do";
+    text += comparison.deviations.empty() ? "none differs" : "they differ only in the amount of work";
   } else if (odd.size() == 1) {
     text += *odd.begin() + " differs";
   } else {
     text += fmt::format("{} of them differ", odd.size());
   }
   if (!comparison.straggler.node.empty()) text += fmt::format("; the others wait for {}", comparison.straggler.node);
-  if (lone > 0) text += fmt::format("; {} {} of another role, without peers", lone, lone == 1 ? "is" : "are");
+  if (lone > 0) text += fmt::format("; {} {} in another group, without peers", lone, lone == 1 ? "is" : "are");
   return text;
 }
 
@@ -150,7 +150,7 @@ std::string sentence_of(const PeerComparison& comparison) {
 PeerComparison compare_peers(const std::vector<const NodeProfile*>& nodes, const AnalysisSettings& settings) {
   PeerComparison comparison;
   if (nodes.size() < 2) {
-    comparison.reason = nodes.empty() ? "no node has a profile to be compared by" : "one node has no peers";
+    comparison.reason = nodes.empty() ? "no node has a profile for the comparison" : "a single node has no peers";
     return comparison;
   }
   const EffectiveRule straggling("node.straggler", settings);

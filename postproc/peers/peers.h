@@ -56,7 +56,7 @@ struct FactDifference {
   bool operator==(const FactDifference&) const = default;
 };
 
-/// Who keeps the others waiting; `node` is "" when nobody does, or nobody can be told, and `reason` says which.
+/// The node for which the others wait; `node` is "" when there is none, or it is not known, and `reason` says which.
 struct Straggler {
   std::string node;
   std::string signal;

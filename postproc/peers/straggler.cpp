@@ -25,7 +25,7 @@ Straggler find_straggler(const GroupData& group, const std::vector<PeerTest>& te
     if (test.column == c && (longest == nullptr || test.observed > longest->observed)) longest = &test;
   }
   if (longest == nullptr) {
-    straggler.reason = "not measured how long the ranks were held by their own node (job.cpu_time, job.wait_time)";
+    straggler.reason = "not measured: run time and waiting time of the ranks (job.cpu_time, job.wait_time)";
     return straggler;
   }
   const auto others = static_cast<double>(longest->nodes - 1);
@@ -36,7 +36,8 @@ Straggler find_straggler(const GroupData& group, const std::vector<PeerTest>& te
   if (percent < rule.threshold("min_percent") || longest->observed - longest->expected < column->floor ||
       p > kStragglerP || ColumnTest(group).share_at_top(c, longest->member) < rule.threshold("min_time_at_top")) {
     straggler.reason =
-        "no node waits less than the others throughout: none is slower, or the ranks poll while they wait";
+        "no node waits less than the others throughout the job: either no node is slower, or the ranks poll while they "
+        "wait";
     return straggler;
   }
   straggler.node = group.nodes[group.overlap.members[longest->member]]->node;

@@ -113,7 +113,7 @@ std::vector<Stretch> stretches(const Courses& courses, std::size_t member, const
     if (std::isnan(stretch.own_usual) || std::isnan(stretch.others_usual)) continue;
     const double excess = elevation.inside - elevation.outside;
     if (excess < rule.threshold("min_passing_share") * stretch.own_usual) continue;
-    // Of two halves the usual one is that in which the nodes do the same; else nobody can tell.
+    // If it lasts for half of the run, the usual half is the one in which the nodes do the same; else it is not known.
     const bool alike_else = std::abs(stretch.own_usual - stretch.others_usual) <= kEqual * stretch.own_usual;
     if (lasting ? !alike_else : 2 * elevation.at.length() > own.size()) continue;
     if (stretch.own <= (1 + kEqual) * stretch.others) continue;
@@ -137,7 +137,8 @@ Finding describe(const Courses& courses, std::size_t member, const Stretch& stre
   finding.confidence = Confidence::possible;
   finding.impact.seconds = length * (1 - stretch.others / stretch.others_usual);
   finding.impact.percent = 100 * *finding.impact.seconds / job;
-  finding.impact.how = "time the others slept more than usual; nothing is lost if they do not wait for each other";
+  finding.impact.how =
+      "additional time in which the others slept; no time is lost if the nodes do not wait for each other";
   const auto fact = [&](std::string feature, double observed, double expected) {
     Evidence evidence;
     evidence.metric = kOwnTime;
@@ -154,11 +155,12 @@ Finding describe(const Courses& courses, std::size_t member, const Stretch& stre
   finding.evidence.back().score = shown_score(stretch.score);
   fact("median of the other nodes", stretch.others, stretch.others_usual);
   finding.sentence = fmt::format(
-      "For {} s the others waited for {}: its own work or node held its ranks for {} cpus (usually {}), those of its "
-      "peers for {} (usually {}), which slept instead.",
+      "For {} s the other nodes waited for {}: its ranks ran or waited for a cpu on {} cpus (usually {}), those of its "
+      "peers on {} (usually {}), because these slept instead.",
       number(length), node, number(stretch.own), number(stretch.own_usual), number(stretch.others),
       number(stretch.others_usual));
-  finding.runner_up = {"", "it may have been given more to do for a while: then the waiting follows the rank"};
+  finding.runner_up = {
+      "", "its ranks may have had more work for some time: then the waiting follows the rank, not the node"};
   return finding;
 }
 

@@ -66,7 +66,7 @@ void fields(auto& v, Visited<decltype(v), NodeOverhead>& overhead) {
 }
 
 void fields(auto& v, Visited<decltype(v), LocalityPlace>& place) {
-  v("numa_node", place.numa, "the firmware does not say it");
+  v("numa_node", place.numa, "the firmware does not report it");
   v.word("cpus", place.cpus);
   v.word("job_cpus", place.job_cpus);
   v("gpus", place.gpus);
@@ -229,7 +229,7 @@ void fields(auto& v, Visited<decltype(v), PeerComparison>& peers) {
   v.word("reason", peers.reason);
   v("sentence", peers.sentence);
   v.constant("method",
-             "whole-job means against the median of the other nodes of the role: moderated leave-one-out t with "
+             "whole-job means against the median of the other nodes of the group: moderated leave-one-out t with "
              "batch-means error, Benjamini-Hochberg at 5 % over nodes and channels, effects of at least 10 %");
   v("roles", peers.groups);
   v("tests", peers.tests);

@@ -237,7 +237,8 @@ std::string node_section(const Report& report) {
   for (const std::string& node : report.job.nodes) {
     if (marks.count(node) == 0) (measured.count(node) == 0 ? silent : quiet).push_back(node);
   }
-  if (!quiet.empty()) table += "<p class=\"quiet\">Nothing of their own on " + html(node_list(quiet)) + ".</p>\n";
+  if (!quiet.empty())
+    table += "<p class=\"quiet\">No findings or intervals of their own: " + html(node_list(quiet)) + ".</p>\n";
   if (!silent.empty()) table += "<p>No data from " + html(node_list(silent)) + ".</p>\n";
   return table + "</section>\n";
 }
@@ -347,8 +348,8 @@ std::string timeline_section(const Report& report) {
          "</p>\n<p id=\"timeline-help\" class=\"quiet small\" hidden>Drag to zoom all charts, double-click for the "
          "whole "
          "job.</p>\n"
-         "<noscript><p>The charts need JavaScript, which is blocked here. Everything they support is written above and "
-         "below; the numbers are in report.json.</p></noscript>\n"
+         "<noscript><p>The charts need JavaScript, which is blocked here. The text of this page has all findings; the "
+         "numbers are in report.json.</p></noscript>\n"
          "<div id=\"timeline-controls\" class=\"controls\"></div>\n<div id=\"charts\"></div>\n</section>\n";
 }
 
@@ -358,7 +359,7 @@ std::string footer(const Report& report) {
   if (report.created_utc_ns != 0) parts.push_back("made " + date_and_time(report.created_utc_ns));
   if (!report.supersedes.empty()) parts.push_back("replaces " + html(report.supersedes, 80));
   for (const auto& [what, count] : report.omitted) {
-    parts.push_back(fmt::format("left out: {} {}", number(count), html(what, 60)));
+    parts.push_back(fmt::format("omitted: {} {}", number(count), html(what, 60)));
   }
   for (const auto& [what, path] : report.files) {
     parts.push_back(fmt::format("{}: <code>{}</code>", html(what, 60), html(path, 200)));

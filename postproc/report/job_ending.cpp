@@ -14,11 +14,11 @@ namespace {
 
 constexpr int kOfSignals = 128;  // a shell's exit status for a command that signal N ended is 128 + N
 
-struct Signal {
+struct SignalWords {
   int number;
   std::string_view name;
 };
-constexpr Signal kSignals[] = {
+constexpr SignalWords kSignals[] = {
     {SIGHUP, "SIGHUP"},   {SIGINT, "SIGINT"},   {SIGQUIT, "SIGQUIT"}, {SIGILL, "SIGILL"},   {SIGTRAP, "SIGTRAP"},
     {SIGABRT, "SIGABRT"}, {SIGBUS, "SIGBUS"},   {SIGFPE, "SIGFPE"},   {SIGKILL, "SIGKILL"}, {SIGUSR1, "SIGUSR1"},
     {SIGSEGV, "SIGSEGV"}, {SIGUSR2, "SIGUSR2"}, {SIGPIPE, "SIGPIPE"}, {SIGALRM, "SIGALRM"}, {SIGTERM, "SIGTERM"},
@@ -46,7 +46,7 @@ const State* state_of(const ReportJob& job) {
   return known == std::end(kJobStates) ? nullptr : known;
 }
 
-std::string of_signal(const Signal& signal, const ReportJob& job) {
+std::string of_signal(const SignalWords& signal, const ReportJob& job) {
   std::string text = fmt::format("ended by {} (exit status {})", signal.name, *job.exit_code);
   if (signal.number != SIGKILL) return text;
   if (job.oom_kills.value_or(0) > 0) {
@@ -76,7 +76,7 @@ std::string failure_sentence(const ReportJob& job) {
   if (const State* state = state_of(job)) return fmt::format("The job {}{}.", state->says, after);
   if (!job.exit_code || *job.exit_code == 0) return fmt::format("The job failed{}.", after);
   const auto signal = std::find_if(std::begin(kSignals), std::end(kSignals),
-                                   [&](const Signal& each) { return *job.exit_code == kOfSignals + each.number; });
+                                   [&](const SignalWords& each) { return *job.exit_code == kOfSignals + each.number; });
   if (signal == std::end(kSignals))
     return fmt::format("The command failed with exit status {}{}.", *job.exit_code, after);
   if (signal->number == SIGINT) return fmt::format("The command was interrupted (SIGINT, exit status 130){}.", after);

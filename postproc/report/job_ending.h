@@ -7,7 +7,7 @@
 
 namespace reveal {
 
-/// By its exit status, or by the batch system's word where there is no status.
+/// True if the job failed, by its exit status, or by the batch system's state where there is no status.
 [[nodiscard]] bool has_failed(const ReportJob& job);
 /// It is known that it did not fail.
 [[nodiscard]] bool has_ended_well(const ReportJob& job);

@@ -46,7 +46,7 @@ std::string without_full_stop(std::string text) {
 }
 
 /// Worth a look, the worst first.
-std::vector<const Finding*> told_findings(const NodeCheck& check) {
+std::vector<const Finding*> printed_findings(const NodeCheck& check) {
   std::vector<const Finding*> findings;
   for (const Finding& finding : check.findings) {
     if (status_of(finding) != NodeStatus::ok) findings.push_back(&finding);
@@ -55,7 +55,7 @@ std::vector<const Finding*> told_findings(const NodeCheck& check) {
 }
 
 std::string words_of(const NodeCheck& check) {
-  const std::vector<const Finding*> findings = told_findings(check);
+  const std::vector<const Finding*> findings = printed_findings(check);
   if (findings.empty()) return "";
   std::string text = fmt::format("{} ({})", without_full_stop(findings.front()->sentence), findings.front()->id);
   std::vector<std::string> others;

@@ -22,9 +22,9 @@ inline constexpr std::string_view kCheckSchema = "reveal.check/1";
 [[nodiscard]] std::string check_as_json(const NodeCheck& check);
 [[nodiscard]] std::string unknown_as_json(std::string_view why);
 
-/// In the text format of Prometheus. A rule that could not answer has no line.
+/// Writes the check in the text format of Prometheus. A rule that could not answer has no line.
 [[nodiscard]] std::string check_as_metrics(const NodeCheck& check);
-/// Of a node that could not be looked at: only that.
+/// Returns the metrics of a node that could not be checked: only its status.
 [[nodiscard]] std::string unknown_as_metrics(std::int64_t utc_ns);
 
 }  // namespace reveal

@@ -212,7 +212,7 @@ std::string difference(double percent) {
 }
 
 Table deviations_table(const PeerComparison& comparison) {
-  Table table{.caption = "Over the whole job unlike the other nodes of the same role",
+  Table table{.caption = "Different from the other nodes of the same group over the whole job",
               .columns = {{"Node"}, {"Channel"}, {"This node"}, {"Its peers"}, {"Difference"}, {"t"}},
               .most = kMostDeviationsShown,
               .left_out = comparison.deviations_left_out,
@@ -227,7 +227,7 @@ Table deviations_table(const PeerComparison& comparison) {
 
 Table changes_table(const HistoryComparison& history) {
   Table table{.caption = "New in this run",
-              .columns = {{"What"}, {"This run"}, {"Earlier runs"}, {"Difference"}, {"Unlike since"}},
+              .columns = {{"What"}, {"This run"}, {"Earlier runs"}, {"Difference"}, {"Different since"}},
               .most = kAnyNumber,
               .left_out = history.changes_left_out,
               .shown = kWeb};
@@ -262,7 +262,7 @@ Section compared_section(const Report& report) {
   const bool known = report.history.status != HistoryStatus::never_compared;
   add(parts, "earlier runs", history_line(report), RowKind::prose, known ? kEverywhere : kInFull);
   if (!report.history.why_not.empty()) {
-    add(parts, "baseline", "this run is not used as one: " + report.history.why_not, RowKind::prose, kInFull);
+    add(parts, "baseline", "this run is not used as a baseline: " + report.history.why_not, RowKind::prose, kInFull);
   }
   if (!report.comparison.deviations.empty()) parts.emplace_back(deviations_table(report.comparison));
   if (!report.history.changes.empty()) parts.emplace_back(changes_table(report.history));
@@ -277,7 +277,7 @@ std::string place_name(const LocalityPlace& place) {
 Section locality_section(const Report& report) {
   Section section{SectionId::locality, "Where cpus, devices and processes are", true};
   Table table{.label = "places",
-              .caption = "By NUMA node: what is on another one is reached through the link between the sockets.",
+              .caption = "By NUMA node. Access to another NUMA node goes through the link between the sockets.",
               .columns = {{"Node"}, {"Place"}, {"CPUs"}, {"GPUs"}, {"Network"}, {"Interrupts"}, {"Processes"}},
               .more = "place",
               .most = kMostPlaces,
@@ -336,11 +336,11 @@ Section episodes_section(const Report& report) {
   }
   Table table{.label = "-",
               .caption =
-                  "Where this run differed from the rest of itself. GAP: change of level over an interval, "
-                  "COUNT: an error counter; of windows around it, R-Z: deviation of single channels, R-MAHA: "
-                  "Mahalanobis distance, R-IF: isolation forest, KNN and KNN-L: nearest neighbours; Z, MAHA and "
-                  "IF: as in the paper. By detector: a channel's share of what it says, negative where it "
-                  "speaks against it.",
+                  "Intervals that differed from the rest of this run. GAP: change of level over an interval; COUNT: "
+                  "error counter. Detectors of the windows around an interval: R-Z: deviation of single channels, "
+                  "R-MAHA: Mahalanobis distance, R-IF: isolation forest, KNN and KNN-L: nearest neighbours; Z, MAHA "
+                  "and IF: as in the paper. By detector: the share of its score that comes from a channel; negative: "
+                  "the channel lowers the score.",
               .columns = {{"When"}, {"Subsystem"}, {"Detectors"}, {"Metric and feature", kWeb}, {"Claim"}},
               .most = kMostEpisodes,
               .shown = kInFull};
@@ -395,7 +395,7 @@ std::string own_cost(const Report& report) {
 }
 
 Section measured_section(const Report& report) {
-  Section section{SectionId::measured, "Measured, and what it cost"};
+  Section section{SectionId::measured, "Coverage and cost of the measurement"};
   auto& parts = section.parts;
   if (report.coverage.empty()) {
     add(parts, "coverage", "nothing was measured");

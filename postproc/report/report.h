@@ -103,7 +103,7 @@ struct ReportEpisode {
   };
   std::vector<Reason> reasons;
   std::string claim;
-  /// What a single detector means: its channels with their share of all, negative where one speaks against it.
+  /// Why a single detector scored it: its channels with their shares, negative where a channel lowers the score.
   struct Contribution {
     std::string metric, instance;
     double share = 0;
@@ -128,7 +128,7 @@ struct Verdict {
   bool operator==(const Verdict&) const = default;
 };
 
-/// One evidence channel for the timeline, thinned to at most a few thousand points.
+/// One evidence channel for the timeline, downsampled to at most a few thousand points.
 struct TimelineChannel {
   std::string node, name, unit;
   double begin_seconds = 0;  // since the job's begin
@@ -186,5 +186,7 @@ struct TextStyle {
 
 /// Reads report.json back (for `show`); throws Error for another schema.
 [[nodiscard]] Report parse_report(const std::string& json);
+/// More than any report.json has.
+inline constexpr std::size_t kLargestReport = std::size_t{64} << 20;
 
 }  // namespace reveal

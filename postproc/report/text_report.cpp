@@ -49,8 +49,8 @@ Ink ink_of(Severity severity) {
   return severity == Severity::notice ? Ink::yellow : Ink::plain;
 }
 
-/// "command --a \\", "    --b": split between words outside quotes. A line that cannot be split so stays whole: half a
-/// command is worse than a long line.
+/// "command --a \\", "    --b": split between words outside quotes. A line that cannot be split so was not reduced:
+/// half a command is worse than a long line.
 std::vector<std::string> command_lines(const std::string& line, std::size_t width) {
   constexpr std::string_view kContinues = " \\";
   constexpr std::string_view kHanging = "    ";

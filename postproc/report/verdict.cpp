@@ -88,9 +88,9 @@ Finding merged(std::vector<Finding> same) {
     whole.sentence +=
         whole.intervals.size() == 1
             ? same_time(whole.nodes, first)
-            : fmt::format(" In all: {} on {}.", counted(static_cast<double>(whole.intervals.size()), "interval"),
+            : fmt::format(" In total: {} on {}.", counted(static_cast<double>(whole.intervals.size()), "interval"),
                           node_list(whole.nodes));
-    if (lost.size() > 1 && whole.impact.seconds) whole.impact.how += "; of several nodes, the one that lost most";
+    if (lost.size() > 1 && whole.impact.seconds) whole.impact.how += "; on several nodes: the largest loss of one node";
   }
   if (whole.evidence.size() > kMostEvidence) whole.evidence.resize(kMostEvidence);
   std::string identity = whole.id;
@@ -122,11 +122,11 @@ std::string why_not_judged(const Report& report, const NotJudged& not_judged) {
                      not_judged.empty() ? "there is no usable trace" : not_judged.front().too_little);
 }
 
-/// What the verdict cannot speak for: "; nothing is known of n04".
+/// Names what the verdict does not cover: "; nothing is known of n04".
 std::string not_known(const Report& report, const NotJudged& not_judged) {
   std::string text;
   if (!report.job.nodes_missing.empty()) {
-    text += fmt::format("; nothing is known of {}", node_list(report.job.nodes_missing));
+    text += fmt::format("; there is no data of {}", node_list(report.job.nodes_missing));
   }
   std::vector<std::string> nodes;
   std::vector<std::string> damaged;
@@ -135,7 +135,7 @@ std::string not_known(const Report& report, const NotJudged& not_judged) {
     text += fmt::format("; too little was measured on {}", node_list(nodes));
   }
   if (!damaged.empty() && report.verdict.status != VerdictStatus::insufficient_data) {
-    text += report.job.nodes.size() > 1 ? fmt::format("; of {}, part of the trace is damaged", node_list(damaged))
+    text += report.job.nodes.size() > 1 ? fmt::format("; part of the trace of {} is damaged", node_list(damaged))
                                         : "; part of the trace is damaged";
     text += " (see coverage)";
   } else if (text.empty() && report.partial && damaged.empty()) {
@@ -209,13 +209,12 @@ void judge(Report& report, const NotJudged& not_judged) {
   } else if (!findings.empty() && findings.front().severity == Severity::notice) {
     verdict.status = VerdictStatus::notice;
     verdict.primary = findings.front().id;
-    sentence = fmt::format("Nothing that must be acted on in {}; worth knowing: {}", span,
-                           sentence_with_cost(findings.front()));
+    sentence = fmt::format("Nothing in {} needs action. Note: {}", span, sentence_with_cost(findings.front()));
   } else {
     verdict.status = VerdictStatus::healthy;
-    sentence = verdict.job_failed ? fmt::format("Nothing unusual was seen on the {}; look at the program's own output.",
+    sentence = verdict.job_failed ? fmt::format("reveal saw nothing unusual on the {}; check the program's own output.",
                                                 one_node ? "node" : "nodes")
-                                  : fmt::format("Nothing worth acting on in {}.", span);
+                                  : fmt::format("No problem found in {}.", span);
   }
   sentence = with(std::move(sentence), not_known(report, not_judged));
   const std::string failure = failure_sentence(report.job);
@@ -253,7 +252,7 @@ std::string left_out_line(const Report& report) {
   parts.clear();
   if (!costless.empty()) parts.push_back(costless);
   add(effects, "consequence");
-  if (effects > 0) parts.back() += " of what is shown above";
+  if (effects > 0) parts.back() += " of the findings above";
   return joined(parts, "; ");
 }
 

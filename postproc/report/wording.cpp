@@ -139,7 +139,7 @@ std::string impact(const Impact& cost) {
 
 std::string who_acts(const Remedy& remedy) {
   constexpr std::string_view kSite = "the administrators of this system";
-  if (remedy.user.empty() && remedy.admin.empty()) return "nobody: no remedy is known for this";
+  if (remedy.user.empty() && remedy.admin.empty()) return "not known: reveal has no remedy for this";
   if (remedy.admin.empty()) return "you";
   if (remedy.user.empty()) return std::string(kSite);
   return fmt::format("you, or {}", kSite);

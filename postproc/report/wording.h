@@ -62,7 +62,7 @@ namespace reveal {
 /// "3 of 46 probes were not available", "" if all were.
 [[nodiscard]] std::string gaps_in_brief(const Report&);
 
-/// Rules that could not speak, by the same reason: {"mem.a, mem.b", "no /proc/vmstat"}.
+/// Rules that could not be checked, by the same reason: {"mem.a, mem.b", "no /proc/vmstat"}.
 [[nodiscard]] std::vector<NotChecked> by_reason(std::span<const NotChecked>);
 
 }  // namespace reveal

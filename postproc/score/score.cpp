@@ -155,7 +155,7 @@ std::string as_line(const ScoreResult& result) {
       fmt::format("{} samples x {} channels at {:g} s: ", result.samples, result.channels, result.interval_seconds);
   if (!result.insufficient.empty()) return line + "not judged: " + result.insufficient;
   line += fmt::format("{} strong interval{}, {} weak", result.strong, result.strong == 1 ? "" : "s", result.weak);
-  return result.strongest.empty() ? line + ": no interval stands out" : line + "; strongest: " + result.strongest;
+  return result.strongest.empty() ? line + ": no abnormal interval" : line + "; strongest: " + result.strongest;
 }
 
 }  // namespace reveal

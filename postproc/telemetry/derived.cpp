@@ -67,27 +67,27 @@ constexpr DerivedMetric kMetrics[] = {
      "(user + nice + system) / (user + nice + system + idle + iowait)",
      "cpu.user cpu.nice cpu.system cpu.idle cpu.iowait", busy_share, kPaper, Scope::node},
     {"pmu.ipc", "instructions per cycle", Unit::ratio, Subsystem::cpu, all_instances, "instructions / cycles",
-     "pmu.instructions pmu.cycles", first_of_second, kPaper},
+     "pmu.instructions pmu.cycles", first_of_second, kPaper, Scope::job},
     {"pmu.branch_miss_rate", "ratio", Unit::ratio, Subsystem::cpu, all_instances, "branch_misses / branches",
-     "pmu.branch_misses pmu.branches", first_of_second, kPaper},
+     "pmu.branch_misses pmu.branches", first_of_second, kPaper, Scope::job},
     {"pmu.cache_miss_ratio", "ratio", Unit::ratio, Subsystem::memory, all_instances, "llc_misses / llc_references",
-     "pmu.llc_misses pmu.llc_references", first_of_second, kPaper},
+     "pmu.llc_misses pmu.llc_references", first_of_second, kPaper, Scope::job},
     {"pmu.cache_misses_per_instruction", "per instruction", Unit::ratio, Subsystem::memory, all_instances,
      "llc_misses / instructions", "pmu.llc_misses pmu.instructions", first_of_second, kPaper},
     {"pmu.l3_stall_ratio", "ratio", Unit::ratio, Subsystem::memory, all_instances, "l3_stalls / cycles",
-     "pmu.l3_stalls pmu.cycles", first_of_second, kPaper},
+     "pmu.l3_stalls pmu.cycles", first_of_second, kPaper, Scope::job},
     {"pmu.stall_ratio", "ratio", Unit::ratio, Subsystem::cpu, all_instances, "backend_stalls / cycles",
-     "pmu.backend_stalls pmu.cycles", first_of_second, kPaper},
+     "pmu.backend_stalls pmu.cycles", first_of_second, kPaper, Scope::job},
     {"pmu.frontend_stall_ratio", "ratio", Unit::ratio, Subsystem::cpu, all_instances, "frontend_stalls / cycles",
-     "pmu.frontend_stalls pmu.cycles", first_of_second, kPaper},
+     "pmu.frontend_stalls pmu.cycles", first_of_second, kPaper, Scope::job},
     {"pmu.occupancy_ratio", "ratio", Unit::ratio, Subsystem::cpu, all_instances, "1 - backend_stalls / cycles",
      "pmu.backend_stalls pmu.cycles", rest_of_second, kPaperOurs},
     {"pmu.memory_operations_per_cycle", "per cycle", Unit::ratio, Subsystem::memory, all_instances,
      "(loads + stores) / cycles", "pmu.loads pmu.stores pmu.cycles", first_two_of_third, kPaperOurs},
     {"pmu.remote_share", "ratio", Unit::ratio, Subsystem::memory, all_instances, "remote_dram / llc_misses",
-     "pmu.remote_dram pmu.llc_misses", first_of_second, kPaperOurs},
+     "pmu.remote_dram pmu.llc_misses", first_of_second, kPaperOurs, Scope::job},
     {"pmu.clock_ratio", "ratio", Unit::ratio, Subsystem::cpu, all_instances, "cycles / reference_cycles",
-     "pmu.cycles pmu.reference_cycles", first_of_second, kTurbostat},
+     "pmu.cycles pmu.reference_cycles", first_of_second, kTurbostat, Scope::job},
     {"mem.utilization", "ratio", Unit::ratio, Subsystem::memory, all_instances, "1 - available / total",
      "mem.available mem.total", rest_of_second, kPaper},
     {"net.utilization", "ratio", Unit::ratio, Subsystem::network, each_instance, "max(rx, tx) * 8 / speed",
@@ -110,10 +110,10 @@ constexpr DerivedMetric kMetrics[] = {
      per_second, kPaper},
     {"perf.cpus_used", "cpus", Unit::ratio, Subsystem::cpu, all_instances, "d task_clock / dt", "perf.task_clock",
      nanoseconds_per_second, kPaper},
-    {"platform.busy", "percent", Unit::percent, Subsystem::cpu, each_instance, "100 * mperf / tsc (Busy%)",
-     "platform.mperf platform.tsc", percent_of_second, kTurbostat},
-    {"platform.busy_frequency", "Hz", Unit::hertz, Subsystem::cpu, each_instance, "aperf / mperf * tsc / dt (Bzy_MHz)",
-     "platform.aperf platform.mperf platform.tsc", ratio_of_rate, kTurbostat},
+    {"platform.busy", "percent", Unit::percent, Subsystem::cpu, all_and_each, "100 * mperf / tsc (Busy%)",
+     "platform.mperf platform.tsc", percent_of_second, kTurbostat, Scope::node},
+    {"platform.busy_frequency", "Hz", Unit::hertz, Subsystem::cpu, mean_and_each, "aperf / mperf * tsc / dt (Bzy_MHz)",
+     "platform.aperf platform.mperf platform.tsc", ratio_of_rate, kTurbostat, Scope::node},
     {"platform.package_power", "W", Unit::watts, Subsystem::cpu, each_instance, "d energy / dt (PkgWatt)",
      "energy.package", microjoules_per_second, kTurbostat},
     {"platform.package_power", "W", Unit::watts, Subsystem::cpu, each_instance, "d energy / dt (PkgWatt)",
@@ -122,10 +122,10 @@ constexpr DerivedMetric kMetrics[] = {
      "energy.dram", microjoules_per_second, kTurbostat},
     {"platform.memory_power", "W", Unit::watts, Subsystem::memory, each_instance, "d energy / dt (RAMWatt)",
      "platform.energy_memory", microjoules_per_second, kTurbostat},
-    {"platform.memory_bandwidth", "bytes/s", Unit::bytes, Subsystem::memory, each_instance, "d (read + written) / dt",
-     "platform.memory_read platform.memory_written", sum_per_second, kPaper},
-    {"platform.memory_bandwidth", "bytes/s", Unit::bytes, Subsystem::memory, each_instance, "d traffic / dt",
-     "platform.memory_traffic", per_second, kPaper},
+    {"platform.memory_bandwidth", "bytes/s", Unit::bytes, Subsystem::memory, all_and_each, "d (read + written) / dt",
+     "platform.memory_read platform.memory_written", sum_per_second, kPaper, Scope::node},
+    {"platform.memory_bandwidth", "bytes/s", Unit::bytes, Subsystem::memory, all_and_each, "d traffic / dt",
+     "platform.memory_traffic", per_second, kPaper, Scope::node},
 };
 
 std::vector<std::string_view> inputs_of(const DerivedMetric& derived) {
@@ -141,6 +141,10 @@ struct Inputs {
   std::array<std::vector<std::size_t>, kMostDerivedInputs> channels;
 };
 
+bool of_the_node_too(const DerivedMetric& derived) {
+  return derived.over == all_and_each || derived.over == mean_and_each;
+}
+
 /// Complete sets of inputs by instance; that of them all, whose instance is "", first.
 std::vector<Inputs> find_inputs(const Telemetry& telemetry, const DerivedMetric& derived) {
   const std::vector<std::string_view> names = inputs_of(derived);
@@ -149,7 +153,7 @@ std::vector<Inputs> find_inputs(const Telemetry& telemetry, const DerivedMetric&
     const Channel& channel = telemetry.channels[i];
     if (channel.family == kDerivedFamily) continue;
     for (std::size_t input = 0; input < names.size(); ++input) {
-      if (channel.metric != names[input] || (derived.over == all_and_each && channel.instance.empty())) continue;
+      if (channel.metric != names[input] || (of_the_node_too(derived) && channel.instance.empty())) continue;
       const std::string instance = derived.over == all_instances ? "" : channel.instance;
       by_instance[instance].channels[input].push_back(i);
     }
@@ -167,7 +171,7 @@ std::vector<Inputs> find_inputs(const Telemetry& telemetry, const DerivedMetric&
     inputs.instance = instance;
     complete.push_back(std::move(inputs));
   }
-  if (derived.over == all_and_each && !complete.empty()) complete.insert(complete.begin(), std::move(all));
+  if (of_the_node_too(derived) && !complete.empty()) complete.insert(complete.begin(), std::move(all));
   return complete;
 }
 
@@ -180,6 +184,8 @@ std::vector<double> computed(const Telemetry& telemetry, const DerivedMetric& de
       const auto series = telemetry.series(channel);
       for (std::size_t t = 0; t < series.size(); ++t) sums[input][t] += series[t];
     }
+    if (derived.over != mean_and_each) continue;
+    for (double& sum : sums[input]) sum /= static_cast<double>(inputs.channels[input].size());
   }
   std::vector<double> values(telemetry.samples);
   std::array<double, kMostDerivedInputs> in{};
@@ -194,7 +200,7 @@ std::vector<double> computed(const Telemetry& telemetry, const DerivedMetric& de
   return values;
 }
 
-/// Of one for the detectors.
+/// Returns the channel of a derived metric that detectors see.
 Channel channel_of(const DerivedMetric& derived, double step_seconds) {
   return {.metric = std::string(derived.metric),
           .family = std::string(kDerivedFamily),
@@ -233,7 +239,8 @@ std::vector<std::string_view> inputs_of_derived(std::string_view metric) {
 
 void append_derived(Telemetry& telemetry, DerivedState& state) {
   for (const DerivedMetric& derived : kMetrics) {
-    if (!derived.detected_scope) continue;
+    const auto is_it = [&](const Channel& channel) { return channel.metric == derived.metric; };
+    if (!derived.detected_scope || std::any_of(telemetry.channels.begin(), telemetry.channels.end(), is_it)) continue;
     std::vector<double> values;
     if (derived.series != nullptr) {
       values = derived.series(telemetry, state);

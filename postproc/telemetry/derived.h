@@ -15,16 +15,17 @@
 
 namespace reveal {
 
-/// Of what is computed.
+/// The family of derived channels.
 inline constexpr std::string_view kDerivedFamily = "derived";
 
 /// At most this many are appended for the detectors.
-inline constexpr std::size_t kDerivedChannels = 8;
+inline constexpr std::size_t kDerivedChannels = 16;
 
 inline constexpr std::size_t kMostDerivedInputs = 5;
 
 struct DerivedMetric {
-  enum class Over : std::uint8_t { each_instance, all_instances, all_and_each };  // one channel each, of their sums
+  /// Whether a value is computed from the sums of all instances' inputs, from their means, or for each instance.
+  enum class Over : std::uint8_t { each_instance, all_instances, all_and_each, mean_and_each };
 
   std::string_view metric;
   std::string_view unit_text;  // "bytes/s": what a plain Unit cannot say
@@ -33,13 +34,13 @@ struct DerivedMetric {
   Over over;
   std::string_view formula;  // for the reader; `compute` is what is done
   std::string_view inputs;   // metrics, with blanks between them
-  /// Of one step: counters as increments, gauges as levels, in the order of `inputs`, none of them missing.
+  /// Computes one step: counters as increments, gauges as levels, in the order of `inputs`, none of them missing.
   double (*compute)(const double* in, double step_seconds);
   std::string_view source;
-  /// Detectors and rules look at the whole node's. Of the others a ratio of two channels that detection sees already
-  /// would vote twice.
+  /// Detectors, peers, history and rules look at the whole node's, too. The others are multiples of one channel, or of
+  /// one that is here: they would vote twice.
   std::optional<Scope> detected_scope = std::nullopt;
-  /// Instead of `compute`, and with any number of inputs: of a whole series.
+  /// Computes a whole series, instead of `compute`, and with any number of inputs.
   std::vector<double> (*series)(const Telemetry&, DerivedState&) = nullptr;
 };
 

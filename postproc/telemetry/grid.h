@@ -65,16 +65,16 @@ struct FamilyRows {
   std::vector<bool> seen_before = {};
 };
 
-/// Steps before and after its own to which a row of this period can speak: a counter that is spread over a gap, a level
-/// that is held.
+/// Steps before and after its own that a row of this period can fill: a counter that is spread over a gap, a level that
+/// is held.
 [[nodiscard]] std::int64_t reach_of(double period_seconds, double step_seconds);
 
 /// Appends the family's channels to telemetry.channels.
 void append_channels(const FamilyRows& family, Telemetry& telemetry);
 
 /// The one way from rows to the grid, of a trace and of a job that still runs: samples [begin, begin + samples) of all
-/// families, one after the other. `rows_of` gives the rows of a family that can speak to these samples, until it is
-/// asked again; null where there are none. `telemetry` is empty, or one that was filled from the same families before.
+/// families, one after the other. `rows_of` returns the rows of a family that can fill these samples, valid until its
+/// next call; null where there are none. `telemetry` is empty, or one that was filled from the same families before.
 using RowsOf = std::function<const FamilyRows*(std::size_t family)>;
 void lay_on_grid(const Grid& grid, std::size_t begin, std::size_t samples, std::size_t families, const RowsOf& rows_of,
                  Telemetry& telemetry);

@@ -52,7 +52,7 @@ MergedJob merge_job_directory(const std::filesystem::path& directory, MergeForm 
       if (node.empty() || node.find('/') != std::string::npos) node = trace.node;
       const auto same = std::find(job.nodes.begin(), job.nodes.end(), node);
       if (same != job.nodes.end()) {
-        job.problems.push_back(fmt::format("{}: a second trace of {} is left out", trace.path.string(), node));
+        job.problems.push_back(fmt::format("{}: a second trace of {} is omitted", trace.path.string(), node));
         continue;
       }
       if (!complete) {

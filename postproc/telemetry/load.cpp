@@ -36,7 +36,7 @@ constexpr Loss kLosses[] = {
     {"metrics_selected", "only some metrics were recorded"},
 };
 
-/// Of events whose text is a number of things that were lost.
+/// Adds the numbers in the texts of events that count what was lost.
 std::optional<std::int64_t> sum_of(const std::vector<const Event*>& events) {
   std::int64_t sum = 0;
   for (const Event* event : events) {
@@ -65,7 +65,7 @@ void note_clock(const std::vector<ClockPair>& clocks, NodeTrace& trace) {
         (clocks[i].utc_ns - clocks[i].monotonic_ns) - (clocks[i - 1].utc_ns - clocks[i - 1].monotonic_ns);
     if (std::abs(moved) <= kClockStepNs) continue;
     trace.notes.push_back(
-        fmt::format("the wall clock was set {} by {:.1f} s during the job; times follow the steady clock",
+        fmt::format("the wall clock was set {} by {:.1f} s during the job; times are those of the steady clock",
                     moved < 0 ? "back" : "forward", std::abs(static_cast<double>(moved)) * 1e-9));
   }
 }

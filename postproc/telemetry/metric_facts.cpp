@@ -4,6 +4,7 @@
 #include <cctype>
 #include <cmath>
 
+#include "postproc/telemetry/derived.h"
 #include "postproc/words/quantity.h"
 
 namespace reveal {
@@ -40,6 +41,18 @@ constexpr MetricFact kFacts[] = {
     {.metric = "cpu.user*", .prune_rank = 2},
     {.metric = "cpu.system*", .prune_rank = 4},
     {.metric = "cpu.idle*", .prune_rank = 5},
+
+    {.metric = "pmu.ipc", .words = "Instructions per cycle"},
+    {.metric = "pmu.branch_miss_rate", .words = "Share of branches that were mispredicted"},
+    {.metric = "pmu.cache_miss_ratio", .words = "Share of last-level cache accesses that missed"},
+    {.metric = "pmu.l3_stall_ratio", .words = "Share of cycles that waited for memory"},
+    {.metric = "pmu.stall_ratio", .words = "Share of cycles that waited for memory or units"},
+    {.metric = "pmu.frontend_stall_ratio", .words = "Share of cycles that waited for instructions"},
+    {.metric = "pmu.remote_share", .words = "Share of memory accesses to another NUMA node"},
+    {.metric = "pmu.clock_ratio", .words = "CPU clock against its nominal one"},
+    {.metric = "platform.busy", .words = "Share of time in which cpus were not idle"},
+    {.metric = "platform.busy_frequency", .words = "Clock of busy cpus"},
+    {.metric = "platform.memory_bandwidth", .words = "Memory bandwidth", .unit = "bytes/s", .peers = PeerMeaning::work},
 
     {.metric = "mem.available",
      .words = "Available memory",
@@ -122,6 +135,7 @@ constexpr MetricFact kFacts[] = {
     {.metric = "mem.*", .peers = PeerMeaning::work},
     {.metric = "zone.*", .peers = PeerMeaning::work},
     {.metric = "free_blocks.*", .peers = PeerMeaning::work},
+    {.metric = "numa_foreign", .peers = PeerMeaning::node},
     {.metric = "numa_*", .peers = PeerMeaning::work},
     {.metric = "memory_numa.*", .peers = PeerMeaning::work},
     {.metric = "memory_stat.*", .peers = PeerMeaning::work},
@@ -233,7 +247,8 @@ bool per_second(const Channel& channel) {
 std::string unit_of(const Channel& channel) {
   const std::string_view unit = fact_of(channel.metric, &MetricFact::unit);
   if (per_second(channel)) return std::string(name_of(channel.unit)) + "/s";
-  return std::string(channel.unit == Unit::ratio && !unit.empty() ? unit : name_of(channel.unit));
+  const bool own = !unit.empty() && (channel.unit == Unit::ratio || channel.family == kDerivedFamily);
+  return std::string(own ? unit : name_of(channel.unit));
 }
 
 std::pair<std::string, double> shown_unit(const Channel& channel, double step_seconds) {

@@ -11,10 +11,10 @@
 
 namespace reveal {
 
-/// For files the user names himself. In a child that may write none (send_outputs_to()), whoever reads the other end
-/// does it. Throws Error.
+/// Writes a file that the user names himself. In a child that may write none (send_outputs_to()), the reader of the
+/// other end writes it. Throws Error.
 void write_output(const std::filesystem::path& path, std::string_view content);
-/// From now on write_output() writes to this pipe.
+/// Makes write_output() write to this pipe.
 void send_outputs_to(int pipe) noexcept;
 /// The other end: writes what comes until it ends, as far as it is one of `allowed`. Throws Error.
 void write_outputs_from(int pipe, const std::vector<std::filesystem::path>& allowed);

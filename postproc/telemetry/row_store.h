@@ -61,7 +61,7 @@ class RowStore {
   [[nodiscard]] std::int64_t newest_ns(std::size_t family) const;
   /// Rows wait for the trace to reach back to them.
   [[nodiscard]] bool rows_wait() const;
-  /// There are values of channels whose names only the trace will tell.
+  /// There are values of channels whose names only the trace has.
   [[nodiscard]] bool names_missing() const;
   [[nodiscard]] std::size_t channels() const;
 

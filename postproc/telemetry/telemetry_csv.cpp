@@ -51,7 +51,8 @@ std::vector<std::size_t> chosen(const Telemetry& telemetry, const std::vector<st
     if (std::none_of(telemetry.channels.begin(), telemetry.channels.end(), met)) unmatched.push_back(pattern);
   }
   if (channels.empty() && !unmatched.empty()) {
-    throw Error("this trace has no channel \"" + unmatched.front() + "\": the first line without --metrics names all");
+    throw Error("this trace has no channel \"" + unmatched.front() +
+                "\"; without --metrics, the first line names all channels");
   }
   return channels;
 }

@@ -78,7 +78,7 @@ void TraceStream::Impl::open(const std::filesystem::path& path) {
   for (const TraceReader* each : source.in_order()) {
     for (const TraceReader::Damage& damage : each->damages()) lost.push_back(lost_part(damage));
   }
-  if (!source.left_out().empty()) lost.push_back({"earlier segment", "the segment before: " + source.left_out()});
+  if (!source.left_out().empty()) lost.push_back({"earlier segment", "the previous segment: " + source.left_out()});
   std::vector<ClockPair> clocks;
   using Holds = LostPart::Holds;
   take(trace.begin, "node/begin", Holds::evidence, lost, [&] { return reader.snapshot_begin(); });
@@ -92,7 +92,7 @@ void TraceStream::Impl::open(const std::filesystem::path& path) {
     append(trace.events, events);
     append(clocks, pairs);
   }
-  if (!lost.empty()) trace.notes.push_back("damaged, and left out: " + in_one_sentence(lost));
+  if (!lost.empty()) trace.notes.push_back("damaged and omitted: " + in_one_sentence(lost));
   note_clock(clocks, trace);
   note_losses(trace);
 
@@ -113,7 +113,8 @@ void TraceStream::Impl::open(const std::filesystem::path& path) {
   trace.utc_minus_monotonic_ns = utc_offset_ns(clocks, trace.header, first);
   grid.emplace(first, last, trace.utc_minus_monotonic_ns, trace.header.interval);
   if (grid->samples() > kMostSamples) {
-    throw Error(fmt::format("{}: the time axis spans {} samples, which no job has", path.string(), grid->samples()));
+    throw Error(
+        fmt::format("{}: the time axis spans {} samples, more than any job has", path.string(), grid->samples()));
   }
   telemetry.step_seconds = static_cast<double>(grid->step_ns()) * 1e-9;
   telemetry.begin_utc_ns = grid->begin_utc_ns();
@@ -125,7 +126,7 @@ void TraceStream::Impl::open(const std::filesystem::path& path) {
   }
 }
 
-/// Those that can speak to samples [begin, begin + count), and one more on either side.
+/// Returns the rows that can fill samples [begin, begin + count), and one more on either side.
 void TraceStream::Impl::read_around(std::size_t index, std::size_t begin, std::size_t count) {
   const JoinedFamily& family = source.families()[index];
   const std::span<const std::int64_t> time_ns = family.times();
@@ -201,7 +202,7 @@ void TraceStream::read_measured(std::size_t begin, std::size_t count, Telemetry&
 NodeTrace held(TraceStream& stream) {
   NodeTrace trace = stream.trace();
   if (trace.telemetry.channels.size() * stream.samples() > kMostValues) {
-    throw Error(fmt::format("{}: {} channels of {} samples are more than can be analysed", trace.telemetry.node,
+    throw Error(fmt::format("{}: {} channels of {} samples are too many to analyse", trace.telemetry.node,
                             trace.telemetry.channels.size(), stream.samples()));
   }
   Telemetry& telemetry = trace.telemetry;

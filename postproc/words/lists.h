@@ -17,7 +17,7 @@ namespace reveal {
 [[nodiscard]] std::string listed(std::span<const std::string> words, std::size_t limit = 8,
                                  std::string_view separator = ", ");
 
-/// At most `limit` characters, cut behind a part of the sentence or else a word, and then with "...".
+/// Cuts a text to at most `limit` characters, behind a part of the sentence or else a word, and adds "...".
 [[nodiscard]] std::string shortened(std::string_view text, std::size_t limit);
 
 }  // namespace reveal

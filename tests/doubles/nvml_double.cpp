@@ -175,7 +175,7 @@ int nvmlDeviceGetHandleByIndex_v2(unsigned index, Device* device) {
     std::ofstream(file, std::ios::app) << index << '\n';
   return kSuccess;
 }
-// Of a machine with GPUs of its own, in the order in which they are asked for.
+// A machine with GPUs of its own has other addresses: its GPUs get the double's, in the order of the calls.
 int nvmlDeviceGetHandleByPciBusId_v2(const char*, Device* device) {
   static unsigned next = 0;
   return nvmlDeviceGetHandleByIndex_v2(next++, device);
@@ -268,7 +268,7 @@ int nvmlDeviceRegisterEvents(Device, unsigned long long, EventSet) {
 }
 // Each "xid" of the file once.
 int nvmlEventSetWait_v2(EventSet, EventData* event, unsigned) {
-  static bool told[kMostGpus];
+  static bool reported[kMostGpus];
   static unsigned long long lost = 0;
   if (lost < self().ask("wait_lost").value) {
     ++lost;
@@ -276,8 +276,8 @@ int nvmlEventSetWait_v2(EventSet, EventData* event, unsigned) {
   }
   for (int gpu = 0; gpu < gpus(); ++gpu) {
     const Answer xid = self().ask("xid", gpu);
-    if (xid.value == 0 || told[gpu]) continue;
-    told[gpu] = true;
+    if (xid.value == 0 || reported[gpu]) continue;
+    reported[gpu] = true;
     *event = {device_of(gpu), kEventXid, xid.value, 0, 0};
     return kSuccess;
   }

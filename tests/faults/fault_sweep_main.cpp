@@ -1,7 +1,7 @@
-// Recording, closing, thinning and delivering with every call to the kernel failing in turn, and with every call being
-// the last one before SIGKILL: nothing that was flushed may be lost, and what failed must be told.
-// Usage: fault_sweep [EVERY [CALL]]   tries each EVERYth call (default 1: all of them), or those of one kind such as
-//                                     sync, and prints what became of them
+// Recording, closing, downsampling and delivering with every call to the kernel failing in turn, and with every call
+// being the last one before SIGKILL: nothing that was flushed may be lost, and every failure must be reported. Usage:
+//   fault_sweep [EVERY [CALL]]
+// tries each EVERYth call (default 1: all of them), or those of one kind such as sync, and prints the outcomes.
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -42,15 +42,15 @@ constexpr std::int64_t kTick = 100'000'000;
 constexpr std::int64_t kBegin = 5'000'000'000'000;
 constexpr int kRowsPerFlush = 100;
 
-/// What a child tells its parent, also when it is killed.
-struct Told {
+/// What a child reports to its parent, also when it is killed.
+struct Reported {
   FileCallCounts counts;
   std::atomic<int> rows;  // flushed
   char error[1024];
 };
 
 /// Does its work, and calls arm() when faults may begin. Throws or returns false where the program would say an error.
-using Act = std::function<bool(const fs::path&, Told&, const std::function<void()>& arm)>;
+using Act = std::function<bool(const fs::path&, Reported&, const std::function<void()>& arm)>;
 
 struct Scenario {
   const char* name;
@@ -63,7 +63,7 @@ struct Scenario {
 
 // ---- a recording whose every value is known
 
-bool record(const fs::path& trace, const Retention& retention, int rows, Told& told,
+bool record(const fs::path& trace, const Retention& retention, int rows, Reported& reported,
             const std::function<void()>& arm_now) {
   arm_now();
   TraceWriter writer(trace, sample_header(), {.retention = retention});
@@ -82,7 +82,7 @@ bool record(const fs::path& trace, const Retention& retention, int rows, Told& t
     writer.append_row(levels, time, std::span(&level, 1));
     if (row % kRowsPerFlush != kRowsPerFlush - 1 || row + 1 == rows) continue;
     wait_until_flushed(writer, time);
-    if (writer.status().failure.empty()) told.rows = row + 1;
+    if (writer.status().failure.empty()) reported.rows = row + 1;
   }
   writer.append_event({kBegin, "test", "end", ""});
   writer.close();
@@ -107,7 +107,7 @@ int rows_in(const fs::path& trace, int flushed) {
       for (std::size_t c = 0; c < family.channels.size(); ++c) {
         const std::int64_t value = values[c * rows + row];
         const bool counts = family.spec.kind == Kind::counter;
-        // Of the minutes, only counters and the last value are the tick's own.
+        // In the families of minutes, only counters and the last value are the tick's own.
         if (minutes && !counts && !family.spec.path.ends_with("_last")) continue;
         const std::int64_t expected = counts ? 1000 + static_cast<std::int64_t>(c + 1) * tick : tick;
         if (value != expected) {
@@ -138,8 +138,8 @@ int lost_of_recording(const fs::path& directory, int all, int flushed, bool comp
 
 Scenario recording(const char* name, const Retention& retention, int rows) {
   return {name, [](const fs::path&) {},
-          [=](const fs::path& directory, Told& told, const std::function<void()>& arm_now) {
-            return record(directory / "n01.h5", retention, rows, told, arm_now);
+          [=](const fs::path& directory, Reported& reported, const std::function<void()>& arm_now) {
+            return record(directory / "n01.h5", retention, rows, reported, arm_now);
           },
           [=](const fs::path& directory, int flushed, bool complete) {
             return lost_of_recording(directory, rows, flushed, complete);
@@ -192,12 +192,12 @@ void copy_trace(const fs::path& to) {
 }
 
 /// Either as it was, or one row a minute as a reader finds them.
-int lost_of_thinned(const fs::path& directory, int /*flushed*/, bool complete) {
+int lost_of_downsampled(const fs::path& directory, int /*flushed*/, bool complete) {
   const fs::path trace = directory / "n01.h5";
   const TraceReader reader(trace);
-  const bool thinned = !reader.events().empty() && reader.events().front().code == "summary";
-  if (complete && !thinned) throw Error("no error was told, and the trace is not thinned");
-  if (!thinned) return bytes_of(trace) == bytes_of(trace_there() / "n01.h5") ? 0 : kRowsThere;
+  const bool downsampled = !reader.events().empty() && reader.events().front().code == "summary";
+  if (complete && !downsampled) throw Error("no error was told, and the trace is not thinned");
+  if (!downsampled) return bytes_of(trace) == bytes_of(trace_there() / "n01.h5") ? 0 : kRowsThere;
   for (const TraceReader::Family& family : reader.families()) {
     if (family.time_ns.back() != kRowsThere * kTick || family.channels.size() != 20) return kRowsThere;
     for (const double value : reader.read(family)) {
@@ -205,7 +205,7 @@ int lost_of_thinned(const fs::path& directory, int /*flushed*/, bool complete) {
     }
   }
   const auto summary = summary_of(list_traces(directory).at(0));
-  if (!summary || !summary->thinned) throw Error("a thinned trace without its summary");
+  if (!summary || !summary->downsampled) throw Error("a thinned trace without its summary");
   return 0;
 }
 
@@ -230,20 +230,20 @@ std::vector<Scenario> scenarios() {
       recording("record rolling=1min, close", {.form = Retention::Form::rolling, .keep = 1min}, 1450),
       recording("record, close as summary", {.form = Retention::Form::summary}, 650),
       {"thin (report --retain summary)", copy_trace,
-       [](const fs::path& directory, Told& told, const std::function<void()>& arm_now) {
+       [](const fs::path& directory, Reported& reported, const std::function<void()>& arm_now) {
          arm_now();
          const std::vector<std::string> problems = downsample_traces(directory);
-         if (!problems.empty()) problems.front().copy(told.error, sizeof told.error - 1);
+         if (!problems.empty()) problems.front().copy(reported.error, sizeof reported.error - 1);
          return problems.empty();
        },
-       lost_of_thinned},
+       lost_of_downsampled},
       {"deliver (reveal-run's spool)",
        [](const fs::path& directory) {
          fs::create_directories(directory / "spool");
          fs::create_directories(directory / "work");
          copy_trace(directory / "spool");
        },
-       [](const fs::path& directory, Told&, const std::function<void()>& arm_now) {
+       [](const fs::path& directory, Reported&, const std::function<void()>& arm_now) {
          arm_now();
          return move_file(directory / "spool/n01.h5", directory / "work/n01.h5").empty();
        },
@@ -256,12 +256,12 @@ std::vector<Scenario> scenarios() {
          fs::create_directories(directory / "work");
          copy_trace(directory / "spool");
        },
-       [](const fs::path& directory, Told& told, const std::function<void()>& arm_now) {
+       [](const fs::path& directory, Reported& reported, const std::function<void()>& arm_now) {
          arm_now();
          const SlurmJob job = job_in(directory);
          const Delivery delivery =
              deliver(directory / "spool", "n01", job, "", {.report = ReportWhen::lazy}, AnalysisSettings());
-         delivery.why.copy(told.error, sizeof told.error - 1);
+         delivery.why.copy(reported.error, sizeof reported.error - 1);
          return delivery.moved && delivery.why.empty();
        },
        [](const fs::path& directory, int, bool complete) {
@@ -274,7 +274,7 @@ std::vector<Scenario> scenarios() {
 
 // ---- the sweep
 
-enum class End : std::uint8_t { silent, told, killed, crashed };
+enum class End : std::uint8_t { silent, reported, killed, crashed };
 
 struct Outcome {
   End end = End::silent;
@@ -285,11 +285,11 @@ struct Outcome {
 class Sweep {
  public:
   explicit Sweep(const Scenario& scenario) : scenario_(scenario) {
-    void* shared = ::mmap(nullptr, sizeof(Told), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    void* shared = ::mmap(nullptr, sizeof(Reported), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED) throw system_error("mmap", errno);
-    told_ = new (shared) Told;
+    reported_ = new (shared) Reported;
   }
-  ~Sweep() { ::munmap(told_, sizeof(Told)); }
+  ~Sweep() { ::munmap(reported_, sizeof(Reported)); }
   Sweep(const Sweep&) = delete;
   Sweep& operator=(const Sweep&) = delete;
 
@@ -297,9 +297,9 @@ class Sweep {
     const TemporaryDirectory directory;
     scenario_.prepare(directory.path());
     const fs::path said = directory.path() / "stderr";
-    told_->rows = 0;
-    std::memset(told_->error, 0, sizeof told_->error);
-    for (auto& count : told_->counts) count = 0;
+    reported_->rows = 0;
+    std::memset(reported_->error, 0, sizeof reported_->error);
+    for (auto& count : reported_->counts) count = 0;
     std::fflush(stdout);
     const pid_t child = ::fork();
     if (child == 0) {
@@ -312,34 +312,34 @@ class Sweep {
     if (WIFSIGNALED(status))
       outcome.end = WTERMSIG(status) == SIGKILL ? End::killed : End::crashed;
     else if (WEXITSTATUS(status) != 0)
-      outcome.end = End::told;
-    const std::string error = told_->error;
+      outcome.end = End::reported;
+    const std::string error = reported_->error;
     if (outcome.end == End::crashed) outcome.wrong = "signal " + std::to_string(WTERMSIG(status));
     if (error.find('\n') != std::string::npos || error.find("buf = ") != std::string::npos) outcome.wrong = error;
     if (const std::string more = bytes_of(said); !more.empty()) outcome.wrong = "written past us: " + more;
     fs::remove(said);
     try {
-      outcome.lost = scenario_.lost(directory.path(), told_->rows, outcome.end == End::silent);
+      outcome.lost = scenario_.lost(directory.path(), reported_->rows, outcome.end == End::silent);
     } catch (const std::exception& wrong) {
       outcome.wrong = wrong.what();
     }
     return outcome;
   }
-  [[nodiscard]] int calls(std::size_t call) const { return told_->counts[call]; }
-  [[nodiscard]] std::string error() const { return told_->error; }
+  [[nodiscard]] int calls(std::size_t call) const { return reported_->counts[call]; }
+  [[nodiscard]] std::string error() const { return reported_->error; }
 
  private:
   bool act(const fs::path& directory, const Fault* fault) {
     try {
-      return scenario_.act(directory, *told_, [&] { arm(fault, told_->counts); });
+      return scenario_.act(directory, *reported_, [&] { arm(fault, reported_->counts); });
     } catch (const std::exception& error) {
-      std::string(error.what()).copy(told_->error, sizeof told_->error - 1);
+      std::string(error.what()).copy(reported_->error, sizeof reported_->error - 1);
       return false;
     }
   }
 
   const Scenario& scenario_;
-  Told* told_ = nullptr;
+  Reported* reported_ = nullptr;
 };
 
 struct Way {
@@ -387,7 +387,7 @@ int sweep(int every, const std::string& only) {
         }
         if (tried > 0)
           std::printf("%-32s %-10s %-20s %6d %6d %6d %6d %6d %10d\n", scenario.name, kFileCallNames[call], way.name,
-                      counts[call].load(), tried, ends[End::told], ends[End::silent], ends[End::killed], lost);
+                      counts[call].load(), tried, ends[End::reported], ends[End::silent], ends[End::killed], lost);
       }
     }
   }

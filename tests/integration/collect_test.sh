@@ -73,7 +73,7 @@ if [ "$(id -u)" = 0 ] && setpriv --reuid 54399 --clear-groups true 2>/dev/null; 
   cp "$collect" theirs # root's own clone may be where nobody else can look
   setpriv --reuid 54399 --clear-groups bash -c "ulimit -u 1; exec ./theirs --output limited/x.h5 --duration 1s" 2>err
   [ $? = 1 ] || fail "without a thread: no failure"
-  grep -q 'limited/x.h5.part: no thread can be started to write it: .*ulimit -u' err || fail "without a thread: $(cat err)"
+  grep -q 'limited/x.h5.part: the writer thread cannot be started: .*ulimit -u' err || fail "without a thread: $(cat err)"
   [ -z "$(ls limited)" ] || fail "without a thread: left $(ls limited)"
 fi
 

@@ -43,7 +43,7 @@ one_line "the trace cannot be synced" "Disk quota exceeded"
 
 failing fdatasync:error=EDQUOT:when=2 "${record[@]}" --output larger.h5
 [ $status = 0 ] || fail "the smaller trace cannot be synced: status $status"
-one_line "the smaller trace cannot be synced" "the trace is whole and larger than it could be"
+one_line "the smaller trace cannot be synced" "the trace is complete but larger than necessary"
 [ "$(stat -c %s larger.h5)" -gt "$(stat -c %s whole.h5)" ] || fail "the smaller trace was taken"
 [ -z "$(ls -A | grep compact)" ] || fail "the smaller trace was left behind"
 

@@ -197,7 +197,7 @@ check("<html" in page and "resnet50-ddp" in page, "the page is the job's report"
 check(max(map(len, text.splitlines())) <= 78, "no line of the text is longer than 78 characters")
 text, page = parts(mails[ADMIN])
 expect_headers(mails[ADMIN])
-check(mails[ADMIN]["subject"].startswith("[reveal] critical: Someone outside"), "admins see severity first")
+check(mails[ADMIN]["subject"].startswith("[reveal] critical: A process outside"), "admins see severity first")
 check(text.index("ConstrainCores=yes") < text.index("FINDING"),
       "what administrators can do comes first")
 
@@ -211,7 +211,7 @@ received("finding, user wants no mail", ADMIN, checked="recipients")
 mail(site, job("healthy"))
 received("healthy", checked="exit status 0, silent")
 out, _ = mail(site, job("healthy"), "--verbose")
-check("nothing worth acting on was found" in out, "--verbose says why nothing was sent")
+check("the report has no finding" in out, "--verbose says why nothing was sent")
 mail(site, job("insufficient"))
 received("too little data", checked="exit status 0, silent")
 mail(site, job("healthy"), "--to", "colleague@hpc.example.org")
@@ -276,9 +276,9 @@ state.mkdir(mode=0o700)
 own(state)
 mail(site, job("many_nodes"), "--array", "4710", "--state", state / "array")
 mails = received("array, first task", USER, ADMIN, checked="says that no more will come")
-check("No more mail about array job 4710" in parts(mails[USER])[0], "the mail says that it is the array's only one")
+check("This is the only mail about array job 4710" in parts(mails[USER])[0], "the mail says that it is the array's only one")
 out, _ = mail(site, job("many_nodes"), "--array", "4710_4", "--state", state / "array", "--verbose")
-check("array job 4710 had its mail" in out, "--verbose says why")
+check("array job 4710 already had its mail" in out, "--verbose says why")
 received("array, later task", checked="exit status 0")
 noted = sorted(path.name for path in (state / "array").glob("array-4710-*"))
 check(noted == ["array-4710-admins-ada", "array-4710-user-ada"], f"the array is noted: {noted}")
@@ -324,7 +324,7 @@ received("mistakes in usage and configuration", checked="exit status 2 or 1, one
 if AS_ROOT:
     answer = subprocess.run([REVEAL, "mail", job("outsider"), "--config", site], capture_output=True, text=True,
                             timeout=LIMIT)
-    check(answer.returncode == 1 and "not sent as root" in answer.stderr, "root is refused")
+    check(answer.returncode == 1 and "does not send mail as root" in answer.stderr, "root is refused")
     received("run by root", checked="exit status 1, one line")
 
 try:

@@ -85,9 +85,9 @@ grep -q 'Running user code' out || fail "probes cpu does not say what a metric m
 expect 1 'did you mean "cpu"?' "$reveal" probes cpuu
 "$reveal" doctor >out 2>err
 [ $? -le 1 ] && [ ! -s err ] || fail "doctor: $(cat err)"
-head -1 out | grep -qE '^[0-9]+ of [0-9]+ probes work here, [0-9]+ more inside a job' || fail "doctor has no summary: $(head -3 out)"
+head -1 out | grep -qE '^[0-9]+ of [0-9]+ probes work here, [0-9]+ more work inside a job' || fail "doctor has no summary: $(head -3 out)"
 grep -q 'to get it: run the command under reveal-run' out || fail "doctor does not say how to get what is missing"
-grep -A1 '^what is near what' out | grep -qE 'NUMA node|not known' || fail "doctor draws no map: $(tail -5 out)"
+grep -A1 '^NUMA topology' out | grep -qE 'NUMA node|not known' || fail "doctor draws no map: $(tail -5 out)"
 [ "$(COLUMNS=60 "$reveal" doctor | awk 'length > 90' | wc -l)" = 0 ] || fail "doctor's lines do not fold"
 "$reveal" doctor --json >out
 json out "r['schema'] == 'reveal.doctor/1' and r['problems'] == sum(c['result'] == 'problem' for c in r['checks'])"
@@ -222,10 +222,10 @@ expect 0 'cut off' "$reveal" merge cut --pack
 # --- export: a table that others can read
 expect 2 'not in {csv}' "$reveal" export cut --format xls
 expect 1 'no channel "no.such"' "$reveal" export cut --format csv --metrics no.such
-expect 1 'there is no --json' "$reveal" export cut --format csv --json
+expect 1 'export has no --json' "$reveal" export cut --format csv --json
 expect 0 'no channel "pmu.no_such"' "$reveal" export cut --format csv --metrics 'cpu.user,pmu.no_such'
 head -1 out | grep -q 'cpu.user/cpu0 \[ns per 0.1 s\]' || fail "no units: $(head -1 out)"
-expect 1 'no trace of a node "n09", only of n01' "$reveal" export cut --format csv --node n09
+expect 1 'no trace of node "n09", only of n01' "$reveal" export cut --format csv --node n09
 expect 0 - "$reveal" export cut --format csv --metrics 'cpu.user,mem.utilization,cpu.context_switch_rate'
 /usr/bin/python3 - <<'PY' || fail "the table is not what pandas would expect: $(head -c 300 out)"
 import csv
@@ -298,7 +298,7 @@ run_of c1 80.3 ', "findings": [{"id": "cpu.outsider", "title": "an outsider", "s
  "confidence": "likely", "subsystem": "cpu",
  "intervals": [{"begin": "2026-11-20T10:00:10Z", "end": "2026-11-20T10:00:25Z"}]}]'
 expect 3 - "$reveal" compare runs/a1 runs/b1
-grep -q 'spread from run to run is not known' out || fail "compare invents an interval: $(cat out)"
+grep -q 'spread between runs is not known' out || fail "compare invents an interval: $(cat out)"
 expect 1 - "$reveal" compare --before runs/a1 runs/a2 runs/a3 --after runs/b1 runs/b2 runs/b3
 grep -q '^SLOWER ' out || fail "compare: $(cat out)"
 cp out lists
@@ -348,9 +348,9 @@ grep -q 'run 1 without the line ended with exit status 3' err || fail "try ignor
 PATH=$PWD/fast_bin:$PATH "$reveal" try --with "PATH=$PWD/slow_bin:/bin" --runs 2 --warmup 0 -- tool >out 2>err
 grep -q 'run 1 with the line ended with exit status 3' err || fail "try ignores the PATH of a line: $(cat err)"
 expect 2 'give the line to try' "$reveal" try -- true
-expect 2 'only a shell understands ;' "$reveal" try --with 'A=1; touch evil' -- true
+expect 2 '; needs a shell' "$reveal" try --with 'A=1; touch evil' -- true
 expect 2 'command is required' "$reveal" try --with A=1
-expect 2 'no finding to try' "$reveal" try --from runs/a1 -- true
+expect 2 'no finding with a line to try' "$reveal" try --from runs/a1 -- true
 expect 2 'no line of cpu.outsider can be put before a command' "$reveal" try --from runs/c1 --finding cpu.outsider -- true
 "$reveal" try --with STATUS=3 --runs 2 -- ./count.sh >out 2>err
 [ $? = 2 ] && grep -q 'run 1 with the line ended with exit status 3' err || fail "try hides a failure: $(cat err)"
@@ -398,7 +398,7 @@ if "${user[@]}" "$theirs" --version >/dev/null 2>&1; then
   grep -q '1 earlier run matches' past/second/report.txt || fail "report.txt does not say how many runs"
   [ -s state/reveal/history.sqlite ] || fail "no index of earlier runs"
   echo 'this has never been a database, and is too long to be an empty one' >state/reveal/history.sqlite
-  expect 0 'was damaged and was made again' "${user[@]}" "$theirs" report past/second
+  expect 0 'was damaged and has been rebuilt' "${user[@]}" "$theirs" report past/second
   json past/second/report.json "r['history']['runs'] == 1"
   expect 0 - "${user[@]}" "$theirs" report past/second --no-history
   json past/second/report.json "r['history'] is None and '--no-history' in r['history_reason']"

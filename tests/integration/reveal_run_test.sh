@@ -87,7 +87,7 @@ echo "== a short run leaves nothing"
 mkdir short && cd short || exit 1
 "$run" -- sh -c 'exit 7' 2>../err
 expect_status 7 "a short command"
-grep -q '^reveal-run: 0.[0-9]* s is too short to judge; nothing kept' ../err || fail "a short run: $(cat ../err)"
+grep -q '^reveal-run: 0.[0-9]* s is too short to judge; reveal kept nothing' ../err || fail "a short run: $(cat ../err)"
 [ "$(wc -l <../err)" = 1 ] || fail "a short run, not one line: $(cat ../err)"
 [ -z "$(ls)" ] || fail "a short run left $(ls)"
 cd ..

@@ -33,7 +33,7 @@ bash "$janitor" --dry-run spool conf >out || fail "exit status $?"
 exec 8>spool/run/103.n1 && flock 8
 bash "$janitor" spool conf >out || fail "exit status $?"
 [ "$(cd spool && echo *)" = "103 104 105 mail run" ] || fail "left are $(cd spool && echo *): $(cat out)"
-[ "$(grep -c 'removed job .*not fetched within 2 days' out)" = 3 ] || fail "it did not say what it removed: $(cat out)"
+[ "$(grep -c 'removed job .*undelivered for more than 2 days' out)" = 3 ] || fail "it did not say what it removed: $(cat out)"
 [ ! -e spool/mail/1000 ] || fail "old counters of mails stay"
 [ -e spool/run/103.n1 ] || fail "the file of a running collector was removed"
 [ "$(cat outside/file)" = precious ] || fail "it followed a link"
@@ -50,7 +50,7 @@ touch spool/run/{200,201}.n1 spool/run/breaker spool/run/failed.202.n1
 exec 8>spool/run/203.n1 && flock 8
 bash "$janitor" --reset-breaker spool conf >out || fail "exit status $?"
 [ "$(ls spool/run)" = 203.n1 ] || fail "--reset-breaker leaves $(ls spool/run | xargs)"
-grep -q 'forgotten: 4 files' out || fail "--reset-breaker: $(cat out)"
+grep -q 'deleted: 4 files' out || fail "--reset-breaker: $(cat out)"
 exec 8>&-
 
 mkdir -p spool/105
@@ -69,7 +69,7 @@ bash "$janitor" spool conf >out 2>&1 || fail "exit status $?"
 a_week_later
 printf '[slurm]\nkeep_days = 2\n' >conf
 ! REVEAL_PROGRAM=/bin/false bash "$janitor" spool conf >out || fail "without reveal: exit status 0"
-grep -q 'nothing is removed' out && [ -d spool/105 ] || fail "without reveal: $(cat out)"
+grep -q 'nothing was removed' out && [ -d spool/105 ] || fail "without reveal: $(cat out)"
 REVEAL_PROGRAM=/bin/false bash "$janitor" --reset-breaker spool conf >out || fail "--reset-breaker without reveal: $(cat out)"
 rm conf
 bash "$janitor" spool conf >out 2>&1 || fail "without a configuration: $(cat out)"

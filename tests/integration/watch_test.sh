@@ -56,7 +56,7 @@ kill -INT $stopped
 wait $stopped
 status=$?
 [ $status = 130 ] || fail "interrupted: exit status $status instead of 130"
-grep -q 'stopped watching; the job goes on' stopped || fail "interrupted: $(cat stopped)"
+grep -q 'stopped watching; the job continues' stopped || fail "interrupted: $(cat stopped)"
 kill -0 $run 2>/dev/null || fail "the job ended with who watched it"
 
 wait $run || fail "the job's exit status"
@@ -76,14 +76,14 @@ own = [line["news"] for line in lines if line["schema"] == "reveal.watch/1"]
 assert own in (["waiting", "watching", "ended"], ["watching", "ended"]), own  # it may come before the job
 assert all(line["schema"] in ("reveal.alert/1", "reveal.watch/1") for line in lines)
 PYTHON
-head -n 1 lines | grep -q 'watching job: .*cause is named in the report at the end' || fail "watch: $(cat lines)"
+head -n 1 lines | grep -q 'watching job: .*report at the end names the cause' || fail "watch: $(cat lines)"
 tail -n 1 lines | grep -q 'the job has ended; its report: reveal show job; cost: collector' || fail "watch: $(cat lines)"
 if [ -n "${watch_page:-}" ]; then
   wait $watch_page || fail "watch on a terminal: exit status $?"
   grep -q 'reveal watch job' page || fail "no page: $(head -c 300 page)"
   grep -q 'memory available' page || fail "no numbers on the page"
-  grep -q 'nothing is judged yet' page || fail "the page does not say that little was looked at"
-  grep -q 'cause is named in the report at the end' page || fail "the page does not say where causes are"
+  grep -q 'no alerts yet' page || fail "the page does not say that little was looked at"
+  grep -q 'report at the end names their cause' page || fail "the page does not say where causes are"
   grep -qF "$(printf '\033[?25h')" page || fail "the cursor is left hidden"
 fi
 left=$(ls -A job | grep -v '^n01\.h5$')
@@ -106,7 +106,7 @@ done
 kill -INT $stopped
 wait $stopped
 [ $? = 130 ] || fail "waiting, interrupted: not exit status 130"
-grep -q 'stopped watching; no run has begun in none' out || fail "waiting, interrupted: $(cat out)"
+grep -q 'stopped watching; no run has started in none' out || fail "waiting, interrupted: $(cat out)"
 
 # What has ended is said at once.
 "$bin/reveal" watch job >after 2>&1 || fail "an ended job: exit status $?"

@@ -603,7 +603,7 @@ class Scenario:
     lasting: bool = False            # once begun, until the job ends
     kills: bool = False              # the job does not end well
     remark: bool = False             # the product's finding is one: nothing was slower for it
-    outside: float = 0               # cpus that the fault itself takes: swapping is the kernel's work
+    outside: float = 0               # cpus that the fault itself takes: swapping and serving files are the kernel's work
 
 
 NETWORKED = ("*-train", "mpi-solver")
@@ -695,7 +695,7 @@ SCENARIOS = {
                           setting_amount=600, lasting=True),
     "hang": Scenario("the server of the job's files does not answer", no_answer, 0, "storage", ("process",),
                      "io.nfs_slow_server", workloads=("copy", "sort"), nodes=1, setting=file_server,
-                     least_seconds=30),
+                     least_seconds=30, outside=0.5),
     "hang_served": Scenario("look-alike of hang: files of a server that answers", None, 0,
-                            workloads=("copy", "service"), nodes=1, setting=file_server),
+                            workloads=("copy", "service"), nodes=1, setting=file_server, outside=0.5),
 }

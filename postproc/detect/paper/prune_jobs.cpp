@@ -18,7 +18,7 @@ constexpr std::size_t kLeastSamples = 50;  // of noise, below: one pair in 5,000
 Telemetry node_of(const ListedTrace& file) {
   Telemetry node = load_trace(file.path).telemetry;
   if (node.samples >= kLeastSamples) return node;
-  throw Error(fmt::format("{}: {} samples, at least {} are needed to say what moves together", file.path.string(),
+  throw Error(fmt::format("{}: {} samples, at least {} are needed to find correlated channels", file.path.string(),
                           node.samples, kLeastSamples));
 }
 

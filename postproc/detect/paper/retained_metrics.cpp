@@ -110,7 +110,7 @@ std::vector<std::string> RetainedMetrics::lines(Unmoved unmoved) const {
     const std::string& metric = first->first;
     const auto last = std::find_if(first, seen_.end(), [&](const Key& key) { return key.first != metric; });
     const auto kept = [&](const Key& key) { return keeps(key, unmoved); };
-    // Of the job's own, ranks are peers: either all or none. Those that never moved do not speak for the others.
+    // The ranks of a job's own metric are peers: all of them are kept or none. Ranks that never moved do not count.
     const bool of_job = of_the_job_.contains(metric);
     const auto moves = [&](const Key& key) { return moved_.contains(key); };
     const bool any_retained = std::any_of(first, last, [&](const Key& key) { return retained_.contains(key); });

@@ -33,7 +33,7 @@ class RetainedMetrics {
   enum class Unmoved { kept, dropped };
   [[nodiscard]] std::vector<std::string> lines(Unmoved unmoved) const;
 
-  /// Of all workloads together, in channels.
+  /// Numbers of channels of all workloads together.
   struct Count {
     std::size_t moved = 0, retained = 0, unmoved = 0;
   };

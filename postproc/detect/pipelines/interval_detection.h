@@ -30,7 +30,7 @@ class IntervalDetection {
     /// Episodes about which the window detectors are asked, the clearest first: .3 s each on 1,000 channels. None live:
     /// looks repeat every second or so, and they are asked about what is told, when it is told.
     std::size_t asked = 20;
-    /// Of these, episodes of which they also say which channels they mean. None for `reveal score`: its windows are
+    /// How many of these episodes also get the channels that the detectors mean. 0 for `reveal score`: its windows are
     /// ranked and explained one by one.
     std::size_t explained = 3;
     /// async: beside the caller, who reads the next piece meanwhile. The result is the same.

@@ -65,8 +65,8 @@ class ShiftMeter {
     return (prefix_[end] - prefix_[begin]) / static_cast<double>(end - begin);
   }
 
-  /// Of the means of pieces, by the differences of neighbours outside the interval, or of all where it leaves no two.
-  /// By the median: an event elsewhere is not usual.
+  /// Standard deviation of the means of pieces, from the differences of neighbours outside the interval, or of all
+  /// where no two are outside. It takes the median: an event elsewhere is not usual.
   double deviation(std::size_t piece) {
     differences_.clear();
     add_differences(piece, begin_, end_);

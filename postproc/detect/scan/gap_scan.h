@@ -50,7 +50,7 @@ struct ScanOptions {
 [[nodiscard]] std::span<const float> cut_out(std::span<const float> scores, std::span<const ScoredInterval> intervals,
                                              std::vector<float>& rest);
 
-/// Begin and end to one sample, by the weighted sum of the series that speak loudest.
+/// Finds begin and end to one sample, by the weighted sum of the series that differ most.
 [[nodiscard]] ScoredInterval refine(ReferenceMeans& outside, const ScoredInterval& interval, const ScanScale& scale);
 
 }  // namespace reveal

@@ -16,8 +16,8 @@ struct ScanScale {
   }
 };
 
-/// Of the means outside an interval, with which it is compared; shorter intervals are compared with means as long as
-/// they are.
+/// Length of the means outside an interval, with which it is compared; a shorter interval is compared with means of its
+/// own length.
 inline constexpr double kOutsideSeconds = 5;
 
 /// Slower than one sample per second (server monitoring) a "second" of the scan is two samples, so that the shortest

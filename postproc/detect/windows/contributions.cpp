@@ -49,7 +49,7 @@ std::vector<Contributions> contributions(const Telemetry& telemetry, const Windo
     weight.push_back(
         pc.coordinates.row(row).head(windows.kept).transpose().cwiseQuotient(pc.variances.head(windows.kept)) /
         static_cast<double>(windows.kept));
-    nearest.push_back(nearest_windows(windows.gram, w, discord_neighbours(windows.windows)));
+    nearest.push_back(nearest_windows(windows.gram, w, knn_neighbours(windows.windows)));
   }
 
   std::vector<Eigen::MatrixXd> moved(at.size(),

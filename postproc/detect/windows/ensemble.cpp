@@ -22,7 +22,7 @@ constexpr double kSecondsPerDay = 86400;
 
 struct Member {
   double weight = 0;
-  std::optional<Method> method;  // none: seasonal, has no vote of its own
+  std::optional<Method> method;  // none: compared with the time of day, has no vote of its own
   std::vector<double> score;
 };
 
@@ -34,25 +34,25 @@ class Ranking {
   void rank(const WindowGrid& grid) {
     const double per_day = kSecondsPerDay / (static_cast<double>(grid.stride) * telemetry_.step_seconds);
     std::vector<Baseline> baselines{Baseline::whole};
-    if (DailyBaseline::applies(grid.count, per_day)) baselines.push_back(Baseline::season);
+    if (DailyBaseline::applies(grid.count, per_day)) baselines.push_back(Baseline::time_of_day);
     const std::vector<RobustWindows> views = robust_windows(telemetry_, grid, baselines, per_day);
-    const double seasonal = views.size() > 1 ? std::max(0.0, views[1].seasonal) : 0;
+    const double explained = views.size() > 1 ? std::max(0.0, views[1].explained_by_time_of_day) : 0;
 
     const bool many = views[0].channels.size() > kManyChannels;
     std::vector<Member> members;
     for (const WindowDetector& detector : window_detectors()) {
       const double weight = many ? detector.weight_many : detector.weight;
       members.push_back({weight, detector.method, detector.score(views[0], seed_)});
-      if (detector.seasonal && seasonal > 0) {
-        members.push_back({weight * seasonal, std::nullopt, detector.score(views[1], seed_)});
+      if (detector.by_time_of_day && explained > 0) {
+        members.push_back({weight * explained, std::nullopt, detector.score(views[1], seed_)});
       }
     }
     fuse(members, grid.count);
-    if (explain_ == Explain::every_channel) give_reasons(views, seasonal);
+    if (explain_ == Explain::every_channel) give_reasons(views, explained);
   }
 
  private:
-  /// The mean of the members, each brought to the same upper tail; in the units of their own standing again.
+  /// The mean of the members, each brought to the same upper tail; in the units of their own scores again.
   void fuse(const std::vector<Member>& members, std::size_t windows) {
     std::vector<double> scale;
     double total = 0;
@@ -84,7 +84,7 @@ class Ranking {
   }
 
   /// Own baseline per channel; the more the time of day explains, the more the baseline is that of the time of day.
-  void give_reasons(const std::vector<RobustWindows>& views, double seasonal) {
+  void give_reasons(const std::vector<RobustWindows>& views, double explained) {
     const RobustWindows& whole = views[0];
     for (std::size_t w = 0; w < whole.windows; ++w) {
       std::vector<Reason> reasons(telemetry_.channels.size());
@@ -95,10 +95,10 @@ class Ranking {
         Reason& reason = reasons[whole.channels[i]];
         reason.z = whole.z(row, column);
         reason.feature = features()[whole.feature(row, column)].name;
-        reason.share = (1 - seasonal) * whole.explaining(row, column);
+        reason.share = (1 - explained) * whole.explaining(row, column);
       }
-      for (std::size_t i = 0; seasonal > 0 && i < views[1].channels.size(); ++i) {
-        reasons[views[1].channels[i]].share += seasonal * views[1].explaining(row, static_cast<Eigen::Index>(i));
+      for (std::size_t i = 0; explained > 0 && i < views[1].channels.size(); ++i) {
+        reasons[views[1].channels[i]].share += explained * views[1].explaining(row, static_cast<Eigen::Index>(i));
       }
       sort_by_share(reasons);
       result_.reasons.push_back(std::move(reasons));

@@ -16,24 +16,24 @@ constexpr std::size_t kMinNeighbours = 10;
 constexpr std::size_t kWindowsPerNeighbour = 20;
 constexpr std::size_t kExcluded = 5;  // windows before and after: they share samples, or the same event
 
-std::vector<double> discord(const RobustWindows& windows, std::uint64_t /*seed*/) {
+std::vector<double> knn_distance(const RobustWindows& windows, std::uint64_t /*seed*/) {
   if (windows.gram_features == 0) return std::vector<double>(windows.windows);
-  return standing_of_distance(neighbour_distances(windows.gram, discord_neighbours(windows.windows), kExcluded));
+  return robust_score_of_distance(neighbour_distances(windows.gram, knn_neighbours(windows.windows), kExcluded));
 }
 
-std::vector<double> level_discord(const RobustWindows& windows, std::uint64_t /*seed*/) {
+std::vector<double> level_distance(const RobustWindows& windows, std::uint64_t /*seed*/) {
   if (windows.gram_features == 0) return std::vector<double>(windows.windows);
-  return standing_of_distance(neighbour_distances(windows.level_gram, discord_neighbours(windows.windows), kExcluded));
+  return robust_score_of_distance(neighbour_distances(windows.level_gram, knn_neighbours(windows.windows), kExcluded));
 }
 
 const RegisteredWindowDetector all{
-    3, {Method::neighbours, "distance to the k-th nearest window, all features", 1, 1, true, discord}};
+    3, {Method::neighbours, "distance to the k-th nearest window, all features", 1, 1, true, knn_distance}};
 const RegisteredWindowDetector levels{
-    4, {Method::level_neighbours, "distance to the k-th nearest window, levels alone", 1, 1, false, level_discord}};
+    4, {Method::level_neighbours, "distance to the k-th nearest window, levels alone", 1, 1, false, level_distance}};
 
 }  // namespace
 
-std::size_t discord_neighbours(std::size_t windows) {
+std::size_t knn_neighbours(std::size_t windows) {
   return std::max(kMinNeighbours, windows / kWindowsPerNeighbour);
 }
 

@@ -15,6 +15,6 @@ namespace reveal {
 [[nodiscard]] std::vector<std::size_t> nearest_windows(const Eigen::MatrixXd& gram, std::size_t window, std::size_t k);
 
 /// k = max(10, windows / 20).
-[[nodiscard]] std::size_t discord_neighbours(std::size_t windows);
+[[nodiscard]] std::size_t knn_neighbours(std::size_t windows);
 
 }  // namespace reveal

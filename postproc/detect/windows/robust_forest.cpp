@@ -18,7 +18,7 @@ constexpr std::size_t kTrees = 1000;
 std::vector<double> robust_forest(const RobustWindows& windows, std::uint64_t seed) {
   const Eigen::MatrixXd rows = forest_rows(windows);
   if (rows.cols() == 0) return std::vector<double>(windows.windows);
-  return standing_of_distance(fit_robust_forest(rows, seed).score(rows));
+  return robust_score_of_distance(fit_robust_forest(rows, seed).score(rows));
 }
 
 const RegisteredWindowDetector kRobustForest{

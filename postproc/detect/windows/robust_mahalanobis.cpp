@@ -15,7 +15,7 @@ std::vector<double> robust_mahalanobis(const RobustWindows& windows, std::uint64
   const auto inverse = pc.variances.head(windows.kept).cwiseInverse();
   Eigen::Map<Eigen::VectorXd>(score.data(), pc.coordinates.rows()) =
       (pc.coordinates.leftCols(windows.kept).cwiseAbs2() * inverse / static_cast<double>(windows.kept)).cwiseSqrt();
-  return standing_of_distance(std::move(score));
+  return robust_score_of_distance(std::move(score));
 }
 
 const RegisteredWindowDetector kRobustMahalanobis{

@@ -21,7 +21,7 @@ namespace {
 /// mean absolute change, KPSS: places in features().
 constexpr std::array<std::size_t, kRobustFeatures> kFeatures{0, 1, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13};
 constexpr std::array<bool, kRobustFeatures> kIsLevel{true, false, true, true, true};
-constexpr std::size_t kSeasonal = 2;  // mean and standard deviation say how much the time of day explains
+constexpr std::size_t kDailyFeatures = 2;  // mean and standard deviation say how much the time of day explains
 
 constexpr std::size_t kEvidence = 3;
 constexpr std::size_t kExplaining = 5;
@@ -47,7 +47,7 @@ class RobustChannel {
  public:
   RobustChannel(Baseline baseline, std::size_t windows, double windows_per_day)
       : baseline_(baseline), windows_(windows), g_(kRobustFeatures * windows) {
-    if (baseline == Baseline::season) daily_baseline_.emplace(windows, windows_per_day);
+    if (baseline == Baseline::time_of_day) daily_baseline_.emplace(windows, windows_per_day);
   }
 
   /// `features`: [feature][window] as ChannelFeatures leaves them. False if none of them varies.
@@ -64,7 +64,7 @@ class RobustChannel {
   [[nodiscard]] std::span<const float> g(std::size_t feature) const {
     return std::span(g_).subspan(feature * windows_, windows_);
   }
-  /// Per channel and seasonal feature so far: what the time of day explains.
+  /// The share that the time of day explains, for each channel and each of the first kDailyFeatures so far.
   [[nodiscard]] const std::vector<double>& explained() const { return explained_; }
 
  private:
@@ -79,9 +79,9 @@ class RobustChannel {
     if (!(scale.scale > 0)) return false;
     // What was not measured is as ordinary as can be.
     for (double& v : deviation_) v = std::isfinite(v) ? v - scale.centre : 0;
-    if (baseline_ == Baseline::season) {
+    if (baseline_ == Baseline::time_of_day) {
       const DailyBaseline::Fit fit = daily_baseline_->take_off(deviation_);
-      if (f < kSeasonal) explained_.push_back(fit.explained);
+      if (f < kDailyFeatures) explained_.push_back(fit.explained);
       present_ = deviation_;
       scale = robust_scale(present_);
       if (!(scale.scale > 0)) return false;
@@ -137,7 +137,7 @@ class View {
     result_.gram_features = levels_.features() + others_.features();
     result_.level_gram = levels_.take();
     result_.gram = result_.level_gram + others_.take();
-    if (!channel_.explained().empty()) result_.seasonal = percentile(channel_.explained(), 50);
+    if (!channel_.explained().empty()) result_.explained_by_time_of_day = percentile(channel_.explained(), 50);
     if (baseline_ == Baseline::whole) find_components();
     return std::move(result_);
   }
@@ -162,7 +162,7 @@ class View {
     }
   }
 
-  /// Of the windows that are least strange; with fewer than two of them there are none.
+  /// Finds the principal components of the least strange windows; fewer than two such windows have none.
   void find_components() {
     if (result_.gram_features == 0) return;
     std::vector<double> size(result_.windows);

@@ -18,8 +18,8 @@ namespace reveal {
 
 /// What a feature is compared with.
 enum class Baseline : std::uint8_t {
-  whole,   // its median over all windows
-  season,  // also its usual value at this time of day
+  whole,        // its median over all windows
+  time_of_day,  // also its usual value at this time of day
 };
 
 struct RobustWindows {
@@ -37,17 +37,17 @@ struct RobustWindows {
   Eigen::MatrixXd level_gram;  // of mean, minimum, maximum and median alone
   std::size_t gram_features = 0;
 
-  // Of the nine tenths of the windows that are least strange; none for other baselines than `whole`.
+  // Components of the least strange nine tenths of the windows; none for other baselines than `whole`.
   PrincipalComponents components;
   Eigen::Index kept = 0;  // components that hold 90 % of the core's variance, at most 40
 
   std::vector<float> features;  // g, [channel][feature of robust_features()][window]; empty unless kept
 
-  double seasonal = 0;  // share of their deviation that the time of day explains, median over the channels
+  double explained_by_time_of_day = 0;  // share of the deviation, median over the channels
 };
 
-/// One entry per baseline, in their order. `windows_per_day`: for the season. Channels of reveal itself and of kind
-/// state are left out; so are, beyond 4,000 channels, some from the inner products (every second, third, ...).
+/// One entry per baseline, in their order. `windows_per_day`: for the time of day. Channels of reveal itself and of
+/// kind state are left out; so are, beyond 4,000 channels, some from the inner products (every second, third, ...).
 [[nodiscard]] std::vector<RobustWindows> robust_windows(const Telemetry& telemetry, const WindowGrid& grid,
                                                         std::span<const Baseline> baselines, double windows_per_day);
 

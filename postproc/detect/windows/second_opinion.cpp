@@ -37,7 +37,7 @@ std::vector<std::size_t> spread_over(const std::vector<std::size_t>& inside) {
   return spread;
 }
 
-/// The largest, as shares of all; with their sign, since a channel may also speak for an ordinary window.
+/// Returns the largest values as shares of all, with their sign: a channel may also lower the score.
 std::vector<ChannelShare> largest(const std::vector<double>& values, const std::vector<std::size_t>& channels) {
   const double all = std::accumulate(values.begin(), values.end(), 0.0,
                                      [](double sum, double value) { return sum + std::abs(value); });

@@ -47,7 +47,7 @@ std::vector<double> sparse_zscore(const RobustWindows& windows, std::uint64_t /*
     }
   }
   for (std::vector<double>& mean : means) {
-    const std::vector<double> part = standing(std::move(mean));
+    const std::vector<double> part = robust_score(std::move(mean));
     for (std::size_t w = 0; w < score.size(); ++w) score[w] += part[w] / static_cast<double>(sizes.size());
   }
   return score;

@@ -33,7 +33,7 @@ const std::vector<WindowDetector>& window_detectors() {
   return all;
 }
 
-std::vector<double> standing(std::vector<double> score) {
+std::vector<double> robust_score(std::vector<double> score) {
   if (score.empty()) return score;
   const double median = percentile(score, 50);
   const double quartile = std::max(percentile(score, 75) - median, kMinQuartile);
@@ -51,9 +51,9 @@ std::vector<double> smooth(const std::vector<double>& score) {
   return result;
 }
 
-std::vector<double> standing_of_distance(std::vector<double> score) {
+std::vector<double> robust_score_of_distance(std::vector<double> score) {
   for (double& v : score) v = std::log(std::max(v, kSmallestDistance));
-  return smooth(standing(std::move(score)));
+  return smooth(robust_score(std::move(score)));
 }
 
 }  // namespace reveal

@@ -14,9 +14,9 @@ namespace reveal {
 struct WindowDetector {
   Method method = Method::robust_z;
   std::string_view help;
-  double weight;       // in the ensemble's mean
-  double weight_many;  // with more than kManyChannels channels that vary
-  bool seasonal;       // takes part a second time with what the time of day explains taken off
+  double weight;        // in the ensemble's mean
+  double weight_many;   // with more than kManyChannels channels that vary
+  bool by_time_of_day;  // takes part a second time with what the time of day explains taken off
   std::vector<double> (*score)(const RobustWindows&, std::uint64_t seed);
 };
 
@@ -31,12 +31,12 @@ struct RegisteredWindowDetector {
 
 /// Distance from the median in units of its distance to the upper quartile (at least 0.02): what is usual is around 0,
 /// and a detector's upper tail keeps its shape.
-[[nodiscard]] std::vector<double> standing(std::vector<double> score);
+[[nodiscard]] std::vector<double> robust_score(std::vector<double> score);
 
 /// Weights 1 2 1 over neighbouring windows: they share two thirds of their samples.
 [[nodiscard]] std::vector<double> smooth(const std::vector<double>& score);
 
-/// smooth(standing(log(score))), for scores that are distances.
-[[nodiscard]] std::vector<double> standing_of_distance(std::vector<double> score);
+/// smooth(robust_score(log(score))), for scores that are distances.
+[[nodiscard]] std::vector<double> robust_score_of_distance(std::vector<double> score);
 
 }  // namespace reveal

@@ -11,7 +11,7 @@
 #include "postproc/numerics/median.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal {
+namespace reveal::rule::cpu_affinity {
 namespace {
 
 /// Means over whole seconds of the busiest cpu the job may use, 0..1; NaN where no allowed cpu was measured.
@@ -77,9 +77,9 @@ std::vector<Finding> check(const RuleContext& context) {
   const double useful = std::min(running, owned);
   finding.impact.seconds = job_seconds(context) * busy_share * (1 - allowed / useful);
   finding.impact.percent = 100 * *finding.impact.seconds / job_seconds(context);
-  finding.impact.how =
-      fmt::format("upper bound: {} processes were ready to run on average, {} of {} cpus were open to them while busy",
-                  number(running), number(allowed), number(owned));
+  finding.impact.how = fmt::format(
+      "upper bound: {} processes were ready to run on average; while the cpus were busy, they could use {} of {} cpus",
+      number(running), number(allowed), number(owned));
 
   const auto fact = [&](std::string_view metric, double observed, std::optional<double> expected,
                         std::string_view unit) {
@@ -108,7 +108,7 @@ std::vector<Finding> check(const RuleContext& context) {
       "the cpu they share was full for {:.0f} % of the time.",
       number(allowed), number(owned), context.telemetry.node, number(running), 100 * busy_share);
   finding.runner_up = {
-      "", fmt::format("too many threads: {} of {} cpus were never open to the job, so the mask comes first",
+      "", fmt::format("too many threads: the job could never use {} of {} cpus, so the cpu mask limits it first",
                       number(owned - allowed), number(owned))};
   if (!context.snapshot_value("env.OMP_PROC_BIND").empty() ||
       !context.snapshot_value("env.GOMP_CPU_AFFINITY").empty()) {
@@ -121,16 +121,16 @@ const RegisteredRule kRule{{
     .id = "cpu.affinity_too_narrow",
     .title = "The job is confined to fewer cpus than it owns",
     .looks_for = "Processes that may run on fewer cpus than the job owns (job.cpus_allowed against job.cpus_owned), "
-                 "while the allowed ones are full and more processes are ready to run (job.running).",
+                 "while the allowed cpus are full and more processes are ready to run (job.running).",
     .kind = FindingKind::audit,
     .subsystem = Subsystem::cpu,
     .order = 30,
     .look_alikes = "cpu.outsider,one busy thread",
     .proof = Proof::real,
     .thresholds = {{"max_share", 0.6, "ratio", "allowed cpus per owned cpu below which a mask is narrow"},
-                   {"min_busy", 0.95, "ratio", "use of the busiest allowed cpu that counts as full"},
-                   {"min_busy_share", 0.5, "ratio", "least part of the job in which it is full"},
-                   {"min_seconds", 5, "s", "least time in which it is full"},
+                   {"min_busy", 0.95, "ratio", "utilisation from which the busiest allowed cpu counts as full"},
+                   {"min_busy_share", 0.5, "ratio", "least part of the job in which that cpu is full"},
+                   {"min_seconds", 5, "s", "least time in which that cpu is full"},
                    {"min_more_runnable", 0.4, "processes", "mean runnable processes beyond the allowed cpus"},
                    {"min_own_share", 0.7, "ratio", "least part of the full cpus that the job itself used"}},
     .user_remedy =
@@ -147,4 +147,4 @@ const RegisteredRule kRule{{
 }};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rule::cpu_affinity

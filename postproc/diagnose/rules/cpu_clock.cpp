@@ -10,11 +10,11 @@
 #include "postproc/diagnose/rule.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal {
+namespace reveal::rule::cpu_clock {
 namespace {
 
 Finding of_setting(const RuleContext& context, const std::string& key, const std::string& value) {
-  Finding finding = context.finding();
+  Finding finding = context.finding({{key, value}, {"most", context.snapshot_value("cpu.frequency_most")}});
   finding.severity = Severity::notice;
   finding.confidence = Confidence::certain;
   finding.intervals = {context.span(0, context.telemetry.samples)};
@@ -34,9 +34,9 @@ std::vector<Finding> check_source(const RuleContext& context) {
   constexpr std::array<std::string_view, 4> kSlow = {"hpet", "acpi_pm", "jiffies", "refined-jiffies"};
   if (std::find(kSlow.begin(), kSlow.end(), source) == kSlow.end()) return {};
   Finding finding = of_setting(context, "kernel.clocksource", source);
-  finding.impact.how = "not known: how often the job asks for the time was not measured";
+  finding.impact.how = "not known: how often the job reads the clock was not measured";
   finding.sentence = fmt::format(
-      "{} keeps its time by {} (available: {}): each reading of the clock is a call to the kernel and to a device.",
+      "{} uses the clock source {} (available: {}): each reading of the clock needs a system call and a device access.",
       context.telemetry.node, source, context.snapshot_value("kernel.clocksources"));
   return {finding};
 }
@@ -54,7 +54,7 @@ struct Holding {
   std::string words;
 };
 
-/// Of a limit of the driver against what the processor can, in kHz; empty where the limit is no lower.
+/// Compares the driver's limit with what the processor can do, in kHz; empty where the limit is no lower.
 std::string lowered_limit(const RuleContext& context) {
   const auto limit = parse_int(context.snapshot_value("cpu.frequency_limit"));
   const auto most = parse_int(context.snapshot_value("cpu.frequency_most"));
@@ -74,9 +74,10 @@ std::optional<Holding> holding(const RuleContext& context) {
                    fmt::format("governor {} of driver {}", governor, fact("cpu.frequency_driver"))};
   }
   // Without turbo the highest clock is the base clock, on drivers that count it in: boost is the name for that.
-  if (fact("cpu.boost") == "0") return Holding{"cpu.boost", "0", "boost is off, so none may run above its base clock"};
+  if (fact("cpu.boost") == "0")
+    return Holding{"cpu.boost", "0", "boost is off, so no cpu may run above its base clock"};
   if (fact("cpu.no_turbo") == "1")
-    return Holding{"cpu.no_turbo", "1", "turbo is off, so none may run above its base clock"};
+    return Holding{"cpu.no_turbo", "1", "turbo is off, so no cpu may run above its base clock"};
   if (const std::string limited = lowered_limit(context); !limited.empty()) {
     return Holding{"cpu.frequency_limit", fact("cpu.frequency_limit"), limited};
   }
@@ -98,24 +99,28 @@ std::vector<Finding> check_frequency(const RuleContext& context) {
   Finding finding = of_setting(context, held->key, held->value);
   finding.impact.how = "not known: only a run with another setting shows it";
   finding.sentence =
-      fmt::format("The clocks of the cpus of {} are held down: {}.", context.telemetry.node, held->words);
-  finding.runner_up = {"cpu.thermal_throttle", "heat: it is counted, and reported apart"};
+      fmt::format("A setting limits the clocks of the cpus of {}: {}.", context.telemetry.node, held->words);
+  finding.runner_up = {"cpu.thermal_throttle", "heat: the kernel counts it separately"};
   return {finding};
 }
 
 const RegisteredRule kSource{{
     .id = "cpu.clocksource_not_tsc",
-    .title = "The node keeps its time by a slow clock",
-    .looks_for = "A clock source that only the kernel can read: kernel.clocksource.",
+    .title = "The node uses a slow clock source",
+    .looks_for = "A clock source that programs cannot read without a system call: kernel.clocksource.",
     .kind = FindingKind::audit,
     .subsystem = Subsystem::cpu,
     .order = 92,
     .proof = Proof::guest,
     .checks_node = true,
     .user_remedy = {"cat /sys/devices/system/clocksource/clocksource0/current_clocksource   # on each node"},
-    .advice = {"Tell the administrators; programs that ask for the time often (traces, profilers, logs) suffer most."},
-    .admin_remedy = {"journalctl -k | grep -i clocksource   # why the kernel gave tsc up",
-                     "reboot   # if it comes back: firmware and microcode updates"},
+    .advice =
+        {"Tell the administrators; programs that read the clock often (tracers, profilers, loggers) suffer most."},
+    .admin_remedy = {"journalctl -k | grep -i clocksource   # why the kernel rejected tsc",
+                     {"scontrol reboot ASAP nextstate=RESUME {nodes}   # if the slow clock source returns: firmware "
+                      "and microcode updates",
+                      "job"},
+                     {"reboot   # with no job on the node; if it comes back: firmware and microcode updates", "!job"}},
     .verify = "current_clocksource is tsc on all nodes",
     .sources = {"https://docs.kernel.org/timers/timekeeping.html"},
     .check = check_source,
@@ -123,8 +128,8 @@ const RegisteredRule kSource{{
 
 const RegisteredRule kFrequency{{
     .id = "cpu.governor_powersave",
-    .title = "The frequency policy holds the cpus' clocks down",
-    .looks_for = "A setting that keeps clocks low: cpu.governor with cpu.frequency_driver, cpu.boost, cpu.no_turbo, "
+    .title = "The frequency policy limits the clocks of the cpus",
+    .looks_for = "A setting that limits the clocks: cpu.governor with cpu.frequency_driver, cpu.boost, cpu.no_turbo, "
                  "cpu.frequency_limit below cpu.frequency_most, cpu.most_performance, cpu.energy_preference.",
     .kind = FindingKind::audit,
     .subsystem = Subsystem::cpu,
@@ -133,11 +138,14 @@ const RegisteredRule kFrequency{{
     .proof = Proof::guest,
     .checks_node = true,
     .user_remedy = {{"srun --cpu-freq=performance {command} ...   # where the site allows it", "job"}},
-    .admin_remedy =
-        {"cpupower frequency-set -g performance",
-         "echo performance | tee /sys/devices/system/cpu/cpufreq/policy*/energy_performance_preference",
-         "echo 1 > /sys/devices/system/cpu/cpufreq/boost   # where the driver has the file; Intel: echo 0 > "
-         "/sys/devices/system/cpu/intel_pstate/no_turbo"},
+    .admin_remedy = {{"cpupower frequency-set -g performance", "cpu.governor"},
+                     {"echo performance | tee /sys/devices/system/cpu/cpufreq/policy*/energy_performance_preference",
+                      "cpu.energy_preference"},
+                     {"echo 1 > /sys/devices/system/cpu/cpufreq/boost", "cpu.boost"},
+                     {"echo 0 > /sys/devices/system/cpu/intel_pstate/no_turbo", "cpu.no_turbo"},
+                     {"cpupower frequency-set -u {most}   # kHz", "cpu.frequency_limit"},
+                     {"echo 100 > /sys/devices/system/cpu/intel_pstate/max_perf_pct", "cpu.most_performance"},
+                     "tuned-adm profile hpc-compute   # if tuned runs: it restores these settings"},
     .verify = "governor, limits and boost are the same on all nodes, and the job runs faster",
     .sources = {"https://docs.kernel.org/admin-guide/pm/cpufreq.html",
                 "https://docs.kernel.org/admin-guide/pm/intel_pstate.html"},
@@ -145,4 +153,4 @@ const RegisteredRule kFrequency{{
 }};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rule::cpu_clock

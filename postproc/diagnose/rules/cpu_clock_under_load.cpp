@@ -14,7 +14,7 @@
 #include "postproc/diagnose/interval_finding.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal {
+namespace reveal::rule::cpu_clock_under_load {
 namespace {
 
 /// Cycles that ran against cycles at the nominal clock: what turbostat calls Bzy_MHz.
@@ -38,8 +38,8 @@ bool may_use(const RuleContext& context, const std::string& cpu) {
          mean_inside(context.telemetry.series(allowed.front()), {0, context.telemetry.samples}) > 0.5;
 }
 
-/// Mean over the cpus of the job, as the driver tells it: a hint, where nothing is counted.
-std::optional<Signal> told_clock(const RuleContext& context) {
+/// Mean over the cpus of the job, as the driver reports it: a hint, where nothing is counted.
+std::optional<Signal> reported_clock(const RuleContext& context) {
   Signal clock{"cpu.frequency", "Hz", std::vector<double>(context.telemetry.samples, 0.0)};
   double cpus = 0;
   for (const std::size_t channel : context.channels("cpu.frequency")) {
@@ -55,7 +55,7 @@ std::optional<Signal> told_clock(const RuleContext& context) {
 
 std::optional<Signal> clock_of(const RuleContext& context) {
   auto counted = counted_clock(context);
-  return counted ? std::move(counted) : told_clock(context);
+  return counted ? std::move(counted) : reported_clock(context);
 }
 
 struct Package {
@@ -137,7 +137,7 @@ std::vector<Finding> check_cap(const RuleContext& context) {
   finding.instances = {"package" + most->name};
   finding.severity = Severity::notice;
   finding.confidence = Confidence::likely;
-  finding.impact.how = "not known: only a run with the limit the processor is made for shows it";
+  finding.impact.how = "not known: only a run with the processor's nominal power limit shows it";
   finding.evidence.push_back(evidence_of(context, Signal{"platform.package_power", "W", {}},
                                          Contrast{mean_inside(most->power, whole), most->limit, 0}, whole));
   finding.evidence.push_back({.metric = "cpu.power_limit." + most->name,
@@ -151,10 +151,10 @@ std::vector<Finding> check_cap(const RuleContext& context) {
                               .detectors = {"snapshot"}});
   add_clock(context, *most, finding);
   finding.sentence = fmt::format(
-      "Package {} of {} may use {} W and is made for {} W; it was at that limit for {} % of the run, and its clock is "
-      "lowered there.",
+      "Package {} of {} is limited to {} W; its nominal limit is {} W. It ran at the lowered limit for {} % of the "
+      "run, with a lower clock.",
       most->name, context.telemetry.node, number(most->limit), number(most->made_for), number(100 * most->at_limit));
-  finding.runner_up = {"cpu.thermal_throttle", "heat: it is counted, and reported apart"};
+  finding.runner_up = {"cpu.thermal_throttle", "heat: the kernel counts it separately"};
   return {finding};
 }
 
@@ -181,8 +181,8 @@ std::vector<double> restlessness(const RuleContext& context, std::span<const dou
   return relative;
 }
 
-/// By a finding that has no such clock in its wake; those that have take it into their chain.
-bool is_told(const RuleContext& context, Interval at) {
+/// True if another finding reports this interval. Findings that lead to such a clock take it into their chain instead.
+bool is_reported(const RuleContext& context, Interval at) {
   return found_beside(context, at, [](const Finding& one) {
     return one.kind == FindingKind::anomaly && !is_cause_of(one.id, "cpu.freq_oscillation");
   });
@@ -199,7 +199,8 @@ RunnerUp leader(const RuleContext& context, Interval at, std::span<const Interva
                                  {"net.rx_bytes", "bytes/s", "received data"},
                                  {"cpu.context_switches", "count/s", "context switches"}};
   double most = kRose;
-  RunnerUp runner_up{"", "no cause was seen: interrupts, reads, traffic and context switches were as usual"};
+  RunnerUp runner_up{"",
+                     "no cause was found: interrupts, reads, traffic and context switches were at their usual level"};
   std::optional<Evidence> evidence;
   for (const Leader& each : kLeaders) {
     const auto signal = rate(context, each.metric, 1, each.unit);
@@ -207,15 +208,15 @@ RunnerUp leader(const RuleContext& context, Interval at, std::span<const Interva
     if (!change || change->score < most) continue;
     most = change->score;
     evidence = evidence_of(context, *signal, *change, at);
-    runner_up.why_not = fmt::format("{} rose at the same time, from {} to {}: look there first", each.words,
+    runner_up.why_not = fmt::format("{} rose at the same time, from {} to {}: check this first", each.words,
                                     quantity(change->outside, each.unit), quantity(change->inside, each.unit));
   }
   if (evidence) finding.evidence.push_back(*std::move(evidence));
   return runner_up;
 }
 
-/// What of it can be told in numbers, at steady load.
-void tell_cost(const RuleContext& context, Finding& finding, const Contrast& clock, double length) {
+/// The cost can be computed only at steady load.
+void set_cost(const RuleContext& context, Finding& finding, const Contrast& clock, double length) {
   set_loss(context, finding, clock.fall() * length,
            fmt::format("at the same load the clock was {} instead of {}", quantity(clock.inside, "Hz"),
                        quantity(clock.outside, "Hz")));
@@ -241,11 +242,11 @@ std::vector<Finding> check_oscillation(const RuleContext& context) {
   std::vector<Finding> findings;
   for (const Elevation& elevation : found) {
     const Interval at = elevation.at;
-    if (elevation.recurring || !elevation.beyond || is_told(context, at)) continue;
+    if (elevation.recurring || !elevation.beyond || is_reported(context, at)) continue;
     const auto change = contrast(context, clock, at, all);
     if (!change) continue;
-    // A clock that follows the job's own load does what it is for: that is told only of a load that something else
-    // made uneven, and as its consequence.
+    // A clock that follows the job's own load does what it is for: it is reported only if something else made the load
+    // uneven, and as a consequence of that.
     const bool steady = mean_inside(load, at) <= context.threshold("max_load_spread");
     if (steady && change->fall() < context.threshold("min_slower")) continue;
 
@@ -253,7 +254,7 @@ std::vector<Finding> check_oscillation(const RuleContext& context) {
     const double length = context.seconds(at.length());
     finding.severity = Severity::info;
     finding.impact.how = "not known: the load changed with the clock";
-    if (steady) tell_cost(context, finding, *change, length);
+    if (steady) set_cost(context, finding, *change, length);
     finding.confidence = Confidence::possible;
     finding.evidence.push_back(evidence_of(context, restless, elevation));
     finding.evidence.back().feature = "spread";
@@ -271,7 +272,7 @@ std::vector<Finding> check_oscillation(const RuleContext& context) {
 
 const RegisteredRule kCap{{
     .id = "cpu.power_cap",
-    .title = "A limit below what the processor is made for caps its power",
+    .title = "A limit below the processor's nominal power caps its power",
     .looks_for = "Packages whose power limit was lowered (cpu.power_limit) and that run at it: energy.package, "
                  "platform.energy_package.",
     .kind = FindingKind::anomaly,
@@ -279,11 +280,12 @@ const RegisteredRule kCap{{
     .order = 25,
     .look_alikes = "cpu.thermal_throttle,dense work at the power the processor is made for",
     .proof = Proof::test_double,
-    .thresholds = {{"near_limit", 0.97, "ratio", "power against the limit, from which it is at the limit"},
+    .thresholds = {{"near_limit", 0.97, "ratio",
+                    "ratio of power to limit from which the package counts as being at the limit"},
                    {"min_share", 0.2, "ratio", "least share of the run at the limit"},
-                   {"max_limit", 0.95, "ratio", "most limit that is a cap, against what the processor is made for"}},
-    .user_remedy = {{"sbatch --exclude={nodes} ...   # until the limit is as on the other nodes", "job"}},
-    .advice = {"Ask the administrators whether the limit is meant: energy saved is run time spent."},
+                   {"max_limit", 0.95, "ratio", "largest ratio of limit to nominal power that counts as a cap"}},
+    .user_remedy = {{"sbatch --exclude={nodes} ...   # until the limit is the same as on the other nodes", "job"}},
+    .advice = {"Ask the administrators whether the limit is intended: it saves energy and costs run time."},
     .admin_remedy =
         {"grep . /sys/class/powercap/intel-rapl:{package}/constraint_0_*_uw   # on all nodes",
          "cat /sys/class/powercap/intel-rapl:{package}/constraint_0_max_power_uw > "
@@ -296,11 +298,11 @@ const RegisteredRule kCap{{
 
 const RegisteredRule kOscillation{{
     .id = "cpu.freq_oscillation",
-    .title = "The clock of the cpus goes up and down",
+    .title = "The clock of the cpus is unstable",
     .looks_for = "Intervals in which the clock (platform.aperf, platform.mperf, platform.tsc, else cpu.frequency) "
-                 "changes from second to second and is lower, while the job uses as many cpus as before: a symptom, "
-                 "part of its cause's finding where that is known. Where the job's load changes, too, only as the "
-                 "consequence of what was found to change it: bursts of reads or of interrupts.",
+                 "changes from second to second and is lower, while the job uses as many cpus as before. This is a "
+                 "symptom: if the cause is known, it is part of the finding of that cause. If the job's load changes, "
+                 "too, it is reported only as a consequence of the cause found (bursts of reads or of interrupts).",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::cpu,
     .order = 990,
@@ -308,20 +310,20 @@ const RegisteredRule kOscillation{{
     .proof = Proof::test_double,
     .thresholds = {{"min_spread", 0.05, "ratio", "least change of the clock from second to second, beyond the usual"},
                    {"max_load_spread", 0.1, "ratio",
-                    "most change of the job's own cpu time: else the clock follows it, and only a known cause of both "
-                    "is worth telling"},
+                    "most change of the job's own cpu time; above, the clock follows the load and is reported only "
+                    "with a known cause of both"},
                    {"min_slower", 0.03, "ratio", "least fall of the clock"},
                    {"min_seconds", 5, "s", "shortest interval"},
                    kMinScore,
                    kMinLostSeconds,
                    kMinLostPercent},
     .user_remedy = {{"srun --cpu-freq=performance {command} ...   # where the site allows it", "job"}},
-    .advice = {"Look first at what rose at the same time: the clock follows it."},
-    .admin_remedy = {"tuned-adm profile hpc-compute   # no deep sleep states, no hunting for energy"},
-    .verify = "the clock is as steady as the load",
+    .advice = {"Check first the metrics that rose at the same time: the clock follows them."},
+    .admin_remedy = {"tuned-adm profile hpc-compute   # no deep sleep states, no changes of the clock to save energy"},
+    .verify = "the clock is stable while the load is stable",
     .sources = {"https://arxiv.org/abs/2510.26008", "https://docs.kernel.org/admin-guide/pm/cpufreq.html"},
     .check = check_oscillation,
 }};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rule::cpu_clock_under_load

@@ -9,7 +9,7 @@
 #include "postproc/diagnose/interval_finding.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal {
+namespace reveal::rule::cpu_heat {
 namespace {
 
 struct Throttled {
@@ -22,7 +22,7 @@ bool is_sum(const Channel& channel) {
   return channel.instance == "other_cpus" || channel.instance == "job_cpus";
 }
 
-/// Cores that share a package count the same heat: the one that was slowed down longest speaks for all.
+/// Cores that share a package count the same heat: the one that was slowed down longest is taken for all.
 Throttled throttled(const RuleContext& context) {
   Throttled result;
   for (const std::string_view metric : {"throttle.core_time", "throttle.package_time"}) {
@@ -51,7 +51,7 @@ std::vector<Finding> check(const RuleContext& context) {
   finding.instances = {channel.instance};
   finding.confidence = Confidence::certain;
   finding.severity = share >= context.threshold("severe_share") ? Severity::warning : Severity::notice;
-  finding.impact.how = "not known: by how much the clock fell is not counted";
+  finding.impact.how = "not known: the kernel does not count by how much the clock fell";
   Evidence evidence = evidence_of(context, found.hottest);
   evidence.unit = "s";
   finding.evidence.push_back(std::move(evidence));
@@ -61,7 +61,7 @@ std::vector<Finding> check(const RuleContext& context) {
   finding.sentence =
       fmt::format("Heat slowed {} of {} down for {} of {} ({} % of the run).", channel.instance, context.telemetry.node,
                   duration(found.hottest.total), duration(job_seconds(context)), number(100 * share));
-  finding.runner_up = {"cpu.power_cap", "a power limit: the kernel counts it apart from heat"};
+  finding.runner_up = {"cpu.power_cap", "a power limit: the kernel counts heat separately"};
   return {finding};
 }
 
@@ -75,16 +75,16 @@ const RegisteredRule kRule{{
     .order = 24,
     .look_alikes = "cpu.power_cap,cpu.governor_powersave",
     .proof = Proof::test_double,
-    .thresholds = {{"min_share", 0.005, "ratio", "least share of the run in which one core or package was slowed down"},
+    .thresholds = {{"min_share", 0.005, "ratio", "least share of the run in which one core or package was throttled"},
                    {"severe_share", 0.05, "ratio", "share from which it is a warning"}},
     .user_remedy = {{"sbatch --exclude={nodes} ...   # until the node is repaired", "job"}},
     .advice = {"Tell the administrators: a node that is too hot slows down every job on it."},
     .admin_remedy = {"ipmitool sdr type Temperature; ipmitool sdr type Fan   # inlet, heat sink, fans",
                      {"scontrol update nodename={nodes} state=drain reason=heat", "job"}},
-    .verify = "core_throttle_total_time_ms of all cpus stands still under the same load",
+    .verify = "core_throttle_total_time_ms of all cpus no longer grows under the same load",
     .sources = {"https://docs.kernel.org/admin-guide/thermal/intel_thermal_throttle.html"},
     .check = check,
 }};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rule::cpu_heat

@@ -8,7 +8,7 @@
 #include "postproc/diagnose/outsiders.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal {
+namespace reveal::rule::cpu_os_jitter {
 namespace {
 
 /// All of the run, in cpus.
@@ -40,7 +40,7 @@ std::optional<Finding> steady_noise(const RuleContext& context, const Signal& se
   finding.severity = Severity::notice;
   finding.confidence = Confidence::possible;
   finding.impact.how =
-      fmt::format("not known; at most {} s, in which the services ran on cpus for which the job waited",
+      fmt::format("not known; at most {} s: in this time the services ran on cpus that the job waited for",
                   number(level.services * job_seconds(context) / std::max(1.0, level.used)));
   for (const auto& [signal, mean] : {std::pair(&services, level.services), std::pair(&wait, level.waited)}) {
     Evidence evidence = evidence_of(context, *signal, Contrast{mean, kNaN, 0}, whole);
@@ -54,15 +54,15 @@ std::optional<Finding> steady_noise(const RuleContext& context, const Signal& se
     finding.evidence.push_back(std::move(evidence));
   }
   finding.sentence = fmt::format(
-      "Services of the system used {} cpus of {} in short turns throughout the run, {} % of the cpu time of the job.",
+      "System services used {} cpus of {} in short bursts throughout the run, {} % of the cpu time of the job.",
       number(level.services), context.telemetry.node, number(100 * level.services / level.used));
-  finding.runner_up = {"cpu.outsider", "other processes: these belong to services of the system"};
+  finding.runner_up = {"cpu.outsider", "other processes: these belong to system services"};
   return finding;
 }
 
 std::vector<Finding> check(const RuleContext& context) {
   const Signal services = needed(outsider_time(context, Outsiders::services),
-                                 "outsider.cpu_time, so not what processes outside the job are");
+                                 "outsider.cpu_time, so the kind of processes outside the job is not known");
   std::vector<Finding> findings = outsider_findings(context);
   if (!findings.empty()) return findings;
   if (auto noise = steady_noise(context, services)) findings.push_back(*std::move(noise));
@@ -71,11 +71,11 @@ std::vector<Finding> check(const RuleContext& context) {
 
 const RegisteredRule kRule{{
     .id = "cpu.os_jitter",
-    .title = "The system's own services ran on the job's cpus",
-    .looks_for =
-        "Intervals as cpu.outsider does (job.outsider_cpu, while the job waited for a cpu or got less), in which "
-        "services of the system or threads of the kernel used most of that time (outsider.cpu_time); and services "
-        "that run in short turns all the time.",
+    .title = "System services ran on the job's cpus",
+    .looks_for = "The same intervals as cpu.outsider (job.outsider_cpu, while the job waited for a cpu or got less cpu "
+                 "time) in which "
+                 "system services or kernel threads used most of that time (outsider.cpu_time); and services that run "
+                 "in short bursts throughout the job.",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::cpu,
     .order = 59,
@@ -84,14 +84,16 @@ const RegisteredRule kRule{{
     .whole_machine = true,
     .thresholds = outsider_thresholds(
         {{"min_share", 0.01, "ratio", "services in short turns: least share of the cpu time of the job"},
-         {"min_level", 0.05, "cpus", "services in short turns: least cpu time"},
-         {"min_busy", 0.9, "ratio", "services in short turns: least use of the job's cpus; idle ones cost nothing"}}),
-    .user_remedy = {{"#SBATCH --core-spec=1   # where the site allows it: a core of each node for the system", "job"},
-                    "taskset -c {free_cpus} {command} ...   # keep away from the cpus that were used"},
-    .advice = {{"Leave one core free: run one thread less than the job has cpus.", "spare_core"}},
-    .admin_remedy = {"systemctl status {unit}   # the service that used most",
-                     "systemctl list-timers     # what starts at that time of day; not needed on a compute node: "
-                     "systemctl mask NAME.timer",
+         {"min_level", 0.05, "cpus", "services in short bursts: least cpu time"},
+         {"min_busy", 0.9, "ratio",
+          "services in short bursts: least utilisation of the job's cpus; on idle cpus the services cost nothing"}}),
+    .user_remedy = {{"#SBATCH --core-spec=1   # if the site allows it: reserves a core of each node for the system",
+                     "job"},
+                    "taskset -c {free_cpus} {command} ...   # avoids the cpus that were used"},
+    .advice = {{"Leave one core free: run one thread fewer than the job has cpus.", "spare_core"}},
+    .admin_remedy = {"systemctl status {unit}   # the service that used most cpu time",
+                     "systemctl list-timers     # which timers start at that time of day; mask those that a compute "
+                     "node does not need",
                      {"slurm.conf: CoreSpecCount=1   # in the node's line: a core for services", "job"}},
     .verify = "outsider.cpu_time of services stays below 0.2 % of the cpu time of the job",
     .sources = {"https://docs.kernel.org/trace/osnoise-tracer.html", "https://slurm.schedmd.com/core_spec.html"},
@@ -99,4 +101,4 @@ const RegisteredRule kRule{{
 }};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rule::cpu_os_jitter

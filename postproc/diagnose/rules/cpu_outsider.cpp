@@ -2,12 +2,12 @@
 // service of the system or another job, cpu.os_jitter or node.noisy_neighbour says so instead.
 #include "postproc/diagnose/outsiders.h"
 
-namespace reveal {
+namespace reveal::rule::cpu_outsider {
 namespace {
 
 const RegisteredRule kRule{{
     .id = "cpu.outsider",
-    .title = "Someone outside the job ran on its cpus",
+    .title = "A process outside the job ran on its cpus",
     .looks_for =
         "Intervals in which processes outside the job used its cpus (job.outsider_cpu: all cpu time less the job's "
         "own) while the job's run-queue wait rose or its own cpu time fell; and a level that lasts for the whole job. "
@@ -22,9 +22,9 @@ const RegisteredRule kRule{{
     .thresholds = outsider_thresholds(),
     .user_remedy =
         {{"#SBATCH --exclusive        # no other job on the node; costs whole nodes", "job"},
-         "ps -o pid,user,lstart,psr,time,args -p {outsiders}   # those that were recognised outside the job",
+         "ps -o pid,user,lstart,psr,time,args -p {outsiders}   # processes outside the job that reveal identified",
          "ps -eo pid,user,psr,pcpu,comm --sort=-pcpu | head -15   # in the next run: who else is busy, on which cpu",
-         "taskset -c {free_cpus} {command} ...   # keep away from the cpus that others used"},
+         "taskset -c {free_cpus} {command} ...   # avoids the cpus that others used"},
     .admin_remedy = {{"cgroup.conf: ConstrainCores=yes      # with TaskPlugin=task/cgroup,task/affinity in slurm.conf",
                       "job"},
                      {"slurm.conf: CoreSpecCount=1          # a core for daemons, in the node's line", "job"},
@@ -35,4 +35,4 @@ const RegisteredRule kRule{{
 }};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rule::cpu_outsider

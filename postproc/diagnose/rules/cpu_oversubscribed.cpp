@@ -1,4 +1,5 @@
-// One process runs more threads than it has cpus, and they take turns: as many as the machine has cores, not the job.
+// More threads than the job has cpus, and they take turns: one process starts as many as the machine has cores, or each
+// rank as many as the job has cpus.
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
@@ -9,11 +10,11 @@
 #include "postproc/diagnose/signals.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal {
+namespace reveal::rule::cpu_oversubscribed {
 namespace {
 
 struct Crowd {
-  std::string process;
+  std::vector<std::string> processes;
   double threads = 0;
   double waited = 0;  // s/s, of its threads
   double used = 0;    // cpus
@@ -27,58 +28,76 @@ double mean_of(const RuleContext& context, std::string_view metric, const std::s
   return mean_inside(channel_rate(context, channels.front(), 1e-9, "cpus").values, whole);
 }
 
-/// The process whose threads waited most for a cpu.
-Crowd largest_crowd(const RuleContext& context) {
+/// The process whose threads waited most for a cpu, if it uses the job's cpus alone; else all in which several threads
+/// at once wanted one. Many processes of one thread each are a program's own design.
+Crowd largest_crowd(const RuleContext& context, double least_used) {
+  constexpr double kSeveralThreads = 1.5;
   Crowd largest;
+  Crowd all;
   for (const std::size_t channel : context.channels("process.threads")) {
     const std::string& process = context.telemetry.channels[channel].instance;
-    const Crowd crowd{process, mean_of(context, "process.threads", process, false),
+    const Crowd crowd{{process},
+                      mean_of(context, "process.threads", process, false),
                       mean_of(context, "process.wait_time", process, true),
                       mean_of(context, "process.cpu_time", process, true)};
     if (crowd.waited > largest.waited) largest = crowd;
+    if (!(crowd.waited + crowd.used >= kSeveralThreads) || std::isnan(crowd.threads)) continue;
+    all.processes.push_back(process);
+    all.threads += crowd.threads;
+    all.waited += crowd.waited;
+    all.used += crowd.used;
   }
-  return largest;
+  return largest.used >= least_used || all.processes.size() < 2 ? largest : all;
 }
 
 std::vector<Finding> check(const RuleContext& context) {
   const double cpus = mean_inside(context.total("job.cpus_allowed"), {0, context.telemetry.samples});
   if (!(cpus >= 1)) throw Unavailable("not measured: job.cpus_allowed");
   if (context.channels("process.wait_time").empty()) throw Unavailable("not measured: process.wait_time");
-  const Crowd crowd = largest_crowd(context);
+  const double least_used = context.threshold("min_used") * cpus;
+  const Crowd crowd = largest_crowd(context, least_used);
   // The same wait has these causes, too, and each has a remedy of its own.
   if (found_before(context, "cpu.affinity_too_narrow") || found_before(context, "cpu.cfs_throttled")) return {};
   if (!(crowd.threads > cpus) || !(crowd.waited >= context.threshold("min_wait") * cpus)) return {};
-  if (!(crowd.used > 0 && crowd.used >= context.threshold("min_used") * cpus)) return {};  // else others had the cpus
+  if (!(crowd.used > 0 && crowd.used >= least_used)) return {};  // else others had the cpus
 
-  Finding finding = context.finding({{"cpus", number(std::floor(cpus))}});
+  const auto processes = static_cast<double>(crowd.processes.size());
+  const bool one = crowd.processes.size() == 1;
+  const std::string& first = crowd.processes.front();
+  Finding finding = context.finding({{"cpus", number(std::max(1.0, std::floor(cpus / processes)))}});
   finding.intervals = {context.span(0, context.telemetry.samples)};
-  if (const std::string name = context.rank_name(crowd.process); name == crowd.process) finding.instances = {name};
+  for (const std::string& process : crowd.processes) {
+    if (context.rank_name(process) == process) finding.instances.push_back(process);
+  }
   finding.confidence = Confidence::likely;
   finding.severity = crowd.waited >= cpus ? Severity::warning : Severity::notice;
   finding.impact.how = "not known: only a run with fewer threads shows it";
-  finding.evidence.push_back(fact(context, "process.threads", crowd.process, "mean", crowd.threads, cpus, "count"));
-  finding.evidence.push_back(fact(context, "process.wait_time", crowd.process, "mean", crowd.waited, 0, "s/s"));
-  finding.evidence.push_back(fact(context, "process.cpu_time", crowd.process, "mean", crowd.used, cpus, "cpus"));
+  const std::string whose = one ? first : "";
+  finding.evidence.push_back(fact(context, "process.threads", whose, "mean", crowd.threads, cpus, "count"));
+  finding.evidence.push_back(fact(context, "process.wait_time", whose, "mean", crowd.waited, 0, "s/s"));
+  finding.evidence.push_back(fact(context, "process.cpu_time", whose, "mean", crowd.used, cpus, "cpus"));
   finding.sentence =
-      fmt::format("On {}, {} ran {} threads on {} cpus: for each second they ran they waited {} s for a cpu.",
-                  context.telemetry.node, context.rank_name(crowd.process), number(std::round(crowd.threads)),
-                  number(cpus), number(crowd.waited / crowd.used));
-  finding.runner_up = {"cpu.outsider", fmt::format("others on these cpus: the process itself used {} of the {} cpus",
-                                                   number(crowd.used), number(cpus))};
+      fmt::format("On {}, {} ran {} threads on {} cpus: for each second of run time they waited {} s for a cpu.",
+                  context.telemetry.node, one ? context.rank_name(first) : number(processes) + " processes together",
+                  number(std::round(crowd.threads)), number(cpus), number(crowd.waited / crowd.used));
+  finding.runner_up = {"cpu.outsider",
+                       fmt::format("other processes on these cpus: the {} used {} of the {} cpus",
+                                   one ? "process itself" : "processes", number(crowd.used), number(cpus))};
   return {finding};
 }
 
 const RegisteredRule kRule{{
     .id = "cpu.oversubscribed",
-    .title = "A process runs more threads than it has cpus",
-    .looks_for = "One process with more threads than the job has cpus, whose threads wait for each other's cpus all "
-                 "the time: process.threads, process.wait_time, process.cpu_time against job.cpus_allowed.",
+    .title = "The job runs more threads than it has cpus",
+    .looks_for = "One process, or several processes of several threads each, with more threads than the job has cpus, "
+                 "whose threads wait for a cpu all the time: process.threads, process.wait_time, process.cpu_time "
+                 "against job.cpus_allowed.",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::cpu,
     .order = 35,
     .look_alikes = "cpu.outsider,cpu.affinity_too_narrow,cpu.cfs_throttled",
     .proof = Proof::real,
-    .thresholds = {{"min_wait", 0.6, "ratio", "least wait of its threads for each cpu of the job"},
+    .thresholds = {{"min_wait", 0.6, "ratio", "least waiting time of its threads per cpu of the job"},
                    {"min_used", 0.8, "ratio", "least part of the job's cpus that it used itself"}},
     .user_remedy = {"export OMP_NUM_THREADS={cpus} MKL_NUM_THREADS={cpus} OPENBLAS_NUM_THREADS={cpus}",
                     {"{python} -c 'import os; print(len(os.sched_getaffinity(0)))'   # the cpus of the job; "
@@ -87,7 +106,7 @@ const RegisteredRule kRule{{
     .advice =
         {"Give the pools of the program (n_jobs, num_workers, torch.set_num_threads) together no more threads than "
          "the job has cpus.",
-         "Or ask for more cpus."},
+         "Or request more cpus."},
     .verify = "process.wait_time falls to a few per cent of process.cpu_time",
     .sources = {"https://docs.kernel.org/scheduler/sched-stats.html",
                 "https://scikit-learn.org/stable/computing/parallelism.html"},
@@ -95,4 +114,4 @@ const RegisteredRule kRule{{
 }};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rule::cpu_oversubscribed

@@ -7,11 +7,11 @@
 #include "postproc/diagnose/event_count.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal {
+namespace reveal::rule::cpu_smi {
 namespace {
 
-/// Every cpu counts the same interrupt: the one that counted most speaks for all. A handful at the start of a node or
-/// in a day are the firmware's habit.
+/// Every cpu counts the same interrupt: the cpu that counted most is taken for all. A few at the start of a node or in
+/// a day are usual for firmware.
 std::vector<Finding> check(const RuleContext& context) {
   if (context.channels("platform.smi").empty()) {
     throw Unavailable("not measured: platform.smi (no Intel cpu, a virtual machine, or no privilege)");
@@ -28,41 +28,41 @@ std::vector<Finding> check(const RuleContext& context) {
   finding.intervals = {context.span(most.at.begin, most.at.end)};
   finding.severity = Severity::notice;
   finding.confidence = Confidence::likely;
-  finding.impact.how = "not known: how long they lasted is not counted";
+  finding.impact.how = "not known: their duration is not counted";
   finding.evidence.push_back(evidence_of(context, most));
-  finding.sentence =
-      fmt::format("The firmware of {} stopped its cpus {} times during the run, {} times a second (usually below {}).",
-                  context.telemetry.node, number(most.total), number(rate), number(context.threshold("min_rate")));
+  finding.sentence = fmt::format(
+      "The firmware of {} interrupted its cpus {} times during the run, {} times a second (usually below {}).",
+      context.telemetry.node, number(most.total), number(rate), number(context.threshold("min_rate")));
   const auto corrected = context.channels("edac.corrected").empty() ? std::vector<EventCount>()
                                                                     : counted_events(context, "edac.corrected");
-  finding.runner_up = {"cpu.os_jitter", "a task or an interrupt of the kernel: neither is counted as one of these"};
+  finding.runner_up = {"cpu.os_jitter", "a task or an interrupt of the kernel: this counter does not count either"};
   if (!corrected.empty()) {
     finding.evidence.push_back(evidence_of(context, corrected.front()));
-    finding.runner_up = {"mem.ecc_host", "corrected memory errors, which this node had, may be what raises them"};
+    finding.runner_up = {"mem.ecc_host", "corrected memory errors: this node had some, and they may be the cause"};
   }
   return {finding};
 }
 
 const RegisteredRule kRule{{
     .id = "cpu.smi_noise",
-    .title = "The firmware stops the cpus again and again",
-    .looks_for = "System management interrupts all through the run: platform.smi.",
+    .title = "The firmware repeatedly interrupts the cpus",
+    .looks_for = "System management interrupts throughout the run: platform.smi.",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::cpu,
     .order = 26,
     .look_alikes = "cpu.os_jitter,mem.ecc_host",
     .proof = Proof::guest,
     .thresholds = {{"min_rate", 1, "1/s", "least rate over the whole run"},
-                   {"min_part", 0.5, "ratio", "part of the run from the first to the last, at least"},
-                   {"min_seconds", 20, "s", "shortest job that is judged"}},
-    .user_remedy = {{"sbatch --exclude={nodes} ...   # until the node is looked at", "job"}},
-    .admin_remedy = {"turbostat --quiet --show SMI --interval 10   # on the node and on one like it",
+                   {"min_part", 0.5, "ratio", "least part of the run between the first and the last"},
+                   {"min_seconds", 20, "s", "shortest job that the rule judges"}},
+    .user_remedy = {{"sbatch --exclude={nodes} ...   # until the node has been checked", "job"}},
+    .admin_remedy = {"turbostat --quiet --show SMI --interval 10   # on the node and on a similar one",
                      "ipmitool sel list | tail -20   # correctable memory errors raise them; else firmware: power "
                      "capping and telemetry by SMI, patrol scrubbing"},
-    .verify = "platform.smi stands still under load, as on nodes alike",
+    .verify = "platform.smi does not grow under load, as on similar nodes",
     .sources = {"https://docs.kernel.org/trace/hwlat_detector.html"},
     .check = check,
 }};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rule::cpu_smi

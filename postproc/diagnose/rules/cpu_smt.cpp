@@ -11,7 +11,7 @@
 #include "postproc/words/lists.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal {
+namespace reveal::rule::cpu_smt {
 namespace {
 
 /// Busy cpus in each second, 0..1, of the hardware threads of one core.
@@ -139,40 +139,41 @@ std::vector<Finding> check(const RuleContext& context) {
   finding.confidence = Confidence::likely;
   finding.intervals = {context.span(0, context.telemetry.samples)};
   finding.instances = names_of(cores, sharing);
-  finding.impact.how = "not known: only a run with one thread on each core shows it; some programs gain by sharing";
+  finding.impact.how = "not known: only a run with one thread on each core shows it; some programs run faster with two";
   finding.evidence.push_back(fact(context, "cpu.user", "", "cores with two full threads", sharing.shared, 0, "count"));
   finding.evidence.push_back(fact(context, "cpu.user", "", "share of the run", share, 0, "ratio"));
   finding.sentence = fmt::format(
-      "Busy threads of the job shared {} of {} for {:.0f} % of the run, two on each, while {} of the job's cores stood "
+      "Busy threads of the job shared {} of {} for {:.0f} % of the run, two on each, while {} of the job's cores were "
       "idle.",
       counted(sharing.shared, "core"), context.telemetry.node, 100 * share, number(sharing.idle));
-  finding.runner_up = {"cpu.oversubscribed", "more threads than cpus: here whole cores of the job had nothing to do"};
+  finding.runner_up = {"cpu.oversubscribed", "more threads than cpus: here whole cores of the job were idle"};
   return {finding};
 }
 
 const RegisteredRule kRule{{
     .id = "cpu.smt_shared",
     .title = "Two busy threads share a core while other cores are idle",
-    .looks_for = "Cores of the job both of whose hardware threads are full (cpu.user, cpu.nice, cpu.system, "
-                 "cpu_threads.*) while other whole cores of the job are idle.",
+    .looks_for = "Cores of the job with two full hardware threads (cpu.user, cpu.nice, cpu.system, cpu_threads.*) "
+                 "while other cores of the job are completely idle.",
     .kind = FindingKind::audit,
     .subsystem = Subsystem::cpu,
     .order = 34,
     .look_alikes = "cpu.oversubscribed,cpu.outsider,a job that fills all its cores",
     .proof = Proof::guest,
-    .thresholds = {{"min_busy", 0.8, "cpus", "use from which a hardware thread is full"},
-                   {"max_idle", 0.2, "cpus", "use of both threads below which a core is idle"},
-                   {"min_share", 0.5, "ratio", "least part of the run in which there are both"},
+    .thresholds = {{"min_busy", 0.8, "cpus", "utilisation from which a hardware thread is full"},
+                   {"max_idle", 0.2, "cpus", "utilisation of both threads below which a core is idle"},
+                   {"min_share", 0.5, "ratio", "least part of the run in which both occur"},
                    {"min_seconds", 10, "s", "least time of it"},
                    {"min_own_share", 0.7, "ratio", "least part of the busy time that is the job's own"}},
     .user_remedy = {{"#SBATCH --hint=nomultithread                          # one thread on each core", "job"},
-                    {"srun --threads-per-core=1 --cpu-bind=cores {command} ...", "job"},
+                    {"srun --threads-per-core=1 --cpu-bind=cores {command} ...   # or this, without --hint", "job"},
                     "export OMP_PLACES=cores OMP_PROC_BIND=spread          # for programs with OpenMP"},
-    .verify = "busy threads are on different cores, and the run is shorter; else sharing does no harm here",
+    .verify =
+        "busy threads are on different cores, and the run is shorter; if it is not shorter, sharing does no harm here",
     .sources = {"https://slurm.schedmd.com/srun.html#OPT_hint",
                 "https://www.kernel.org/doc/Documentation/ABI/testing/sysfs-devices-system-cpu"},
     .check = check,
 }};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rule::cpu_smt

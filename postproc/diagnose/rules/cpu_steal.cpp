@@ -9,13 +9,13 @@
 #include "postproc/diagnose/interval_finding.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal {
+namespace reveal::rule::cpu_steal {
 namespace {
 
 /// An overcommitted host steals from the first second to the last: there is no usual level to stand above.
 std::vector<Elevation> intervals(const RuleContext& context, const Signal& steal, double busy) {
   const double least = context.threshold("min_share") * busy;
-  auto found = elevations_of(context, steal.values, least, context.threshold(kMinScore.name), Doing::of_others);
+  auto found = elevations_of(context, steal.values, least, context.threshold(kMinScore.name), Cause::external);
   std::erase_if(found, [](const Elevation& elevation) { return elevation.recurring; });
   const Interval whole{0, context.telemetry.samples};
   const double mean = mean_inside(steal.values, whole);
@@ -32,7 +32,7 @@ Finding describe(const RuleContext& context, const Signal& steal, const Signal& 
   const double got = mean_inside(used.values, elevation.at);
   const double share = elevation.inside / (elevation.inside + got);
   set_loss(context, finding, share * length,
-           fmt::format("of the time in which a cpu had work, the hypervisor took {} %", number(100 * share)));
+           fmt::format("the hypervisor took {} % of the time in which a cpu had work", number(100 * share)));
   finding.confidence = Confidence::certain;
   Evidence evidence = evidence_of(context, steal, elevation);
   evidence.detectors = {"kernel counter"};
@@ -76,13 +76,14 @@ const RegisteredRule kRule{{
                    kMinScore,
                    kMinLostSeconds,
                    kMinLostPercent},
-    .user_remedy = {"grep '^cpu ' /proc/stat   # the 8th number after \"cpu\" is the stolen time; it must stand still"},
+    .user_remedy = {"grep '^cpu ' /proc/stat   # the 8th number after \"cpu\" is the stolen time; it must not grow"},
     .advice = {"Run the job on another virtual machine, or on one with cpus of its own."},
-    .admin_remedy = {"virsh vcpupin GUEST 0 8   # on the hypervisor: one host cpu for each virtual cpu, no overcommit"},
+    .admin_remedy =
+        {"virsh list; virsh vcpuinfo ID   # on the hypervisor: one host cpu for each virtual cpu, no overcommit"},
     .verify = "cpu.steal stays 0",
     .sources = {"https://docs.kernel.org/filesystems/proc.html#miscellaneous-kernel-statistics-in-proc-stat"},
     .check = check,
 }};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rule::cpu_steal

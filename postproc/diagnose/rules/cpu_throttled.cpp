@@ -8,7 +8,7 @@
 #include "postproc/diagnose/interval_finding.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal {
+namespace reveal::rule::cpu_throttled {
 namespace {
 
 struct Held {
@@ -42,7 +42,7 @@ std::optional<Held> held_back(const RuleContext& context) {
 /// A quota that was there from the first second leaves no outside to compare with; its own counter needs none.
 std::vector<Elevation> episodes(const RuleContext& context, const Signal& held) {
   auto found = elevations_of(context, held.values, context.threshold("min_held"), context.threshold("min_score"),
-                             Doing::of_others);
+                             Cause::external);
   const Interval whole{0, context.telemetry.samples};
   const double mean = mean_inside(held.values, whole);
   const bool brief = job_seconds(context) < context.threshold("min_seconds");
@@ -69,20 +69,21 @@ Finding describe(const RuleContext& context, const Held& held, const Elevation& 
   finding.confidence = Confidence::certain;
   const auto used = rate(context, "job.cpu_time", 1e-9, "cpus");
   const double got = used ? mean_inside(used->values, elevation.at) : std::nan("");
-  // Of the time it wanted to run in: held back / (held back + run).
+  // The lost part of the time in which it wanted to run: held back / (held back + run).
   const double lost = std::isnan(got) ? std::min(elevation.inside, 1.0) : elevation.inside / (elevation.inside + got);
-  set_loss(
-      context, finding, lost * length,
-      std::isnan(got)
-          ? fmt::format("it was held back on {} cpus; on how many it ran was not measured", number(elevation.inside))
-          : fmt::format("it ran on {} cpus and was held back on {}", number(got), number(elevation.inside)));
+  set_loss(context, finding, lost * length,
+           std::isnan(got)
+               ? fmt::format("the quota refused it the time of {} cpus; the number of cpus it used was not measured",
+                             number(elevation.inside))
+               : fmt::format("it used {} cpus, and the quota refused it the time of {}", number(got),
+                             number(elevation.inside)));
   Evidence evidence = evidence_of(context, held.signal, elevation);
   evidence.instance = held.instance;
   evidence.detectors = {"kernel counter"};
   finding.evidence.push_back(std::move(evidence));
   add_contrast(context, finding, used, elevation.at, all);
   finding.sentence =
-      fmt::format("A cpu quota held {} on {} back for {} s: {} cpus' worth of time was refused to it (usually {}).",
+      fmt::format("A cpu quota throttled {} on {} for {} s: it refused the time of {} cpus (usually {}).",
                   held.instance.empty() ? "the job" : context.rank_name(held.instance), context.telemetry.node,
                   number(length), number(elevation.inside), number(std::max(0.0, elevation.outside)));
   finding.runner_up = {"", "a busy cpu: the kernel counts this time as throttled, not as waiting"};
@@ -103,7 +104,7 @@ std::vector<Finding> check(const RuleContext& context) {
 
 const RegisteredRule kRule{{
     .id = "cpu.cfs_throttled",
-    .title = "A cpu quota holds the job back",
+    .title = "A cpu quota throttles the job",
     .looks_for = "Intervals in which the kernel refused cpu time because of a quota: cgroup.cpu_throttled_time, or "
                  "process.throttled_time of one rank.",
     .kind = FindingKind::anomaly,
@@ -122,12 +123,13 @@ const RegisteredRule kRule{{
          {"cat /sys/fs/cgroup/cpu$(grep -E ':cpu[,:]' /proc/self/cgroup | cut -d: -f3)/cpu.cfs_quota_us   # inside the "
           "job; -1: none",
           "cgroup_v1"},
-         "export OMP_NUM_THREADS={quota_cpus}             # no more threads than the quota feeds"},
-    .advice =
-        {{"Start no more threads than the quota feeds (quota divided by period).", "quota_cpus"},
-         {"Ask who set the quota: below one cpu it slows down even a single thread.", "!quota_cpus"},
-         "In a container ask for whole cpus: docker run --cpuset-cpus instead of --cpus; in Kubernetes set requests "
-         "equal to limits."},
+         "export OMP_NUM_THREADS={quota_cpus}             # no more threads than the quota allows"},
+    .advice = {{"Start no more threads than the quota allows (quota divided by period).", "quota_cpus"},
+               {"Ask the administrators about the quota: below one cpu it slows down even a single thread.",
+                "!quota_cpus"},
+               "In a container, request whole cpus: docker run --cpuset-cpus instead of --cpus; in Kubernetes whole "
+               "cpus with "
+               "the static cpu manager, or no cpu limit."},
     .admin_remedy = {{"cgroup.conf: ConstrainCores=yes   # give cpus, not quotas: cpu.max stays \"max\"", "job"}},
     .verify = "nr_throttled in cpu.stat of the group no longer grows",
     .sources = {"https://docs.kernel.org/admin-guide/cgroup-v2.html#cpu-interface-files",
@@ -136,4 +138,4 @@ const RegisteredRule kRule{{
 }};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rule::cpu_throttled

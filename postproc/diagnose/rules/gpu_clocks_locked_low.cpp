@@ -58,7 +58,7 @@ std::optional<LockedClock> locked(const RuleContext& context, const std::string&
   const double high = clocks[clocks.size() - 1 - clocks.size() / 20];
   constexpr double kSame = 0.01;
   if (set && usual && *set < *usual * below && high <= *set * (1 + kSame)) {
-    return LockedClock{high, *usual, "the clock of applications is set below its default"};
+    return LockedClock{high, *usual, "the application clock is set below its default"};
   }
   // A clock that never moves while the driver says that a setting holds it, unless it is the usual one of applications.
   // Without the driver's word it tells nothing: many cards never reach their highest clock.
@@ -66,7 +66,8 @@ std::optional<LockedClock> locked(const RuleContext& context, const std::string&
   const bool is_usual = usual && middle >= *usual * (1 - kSame);
   if (!most || !flat || is_usual || middle >= *most * below || !held_by_setting(context, gpu)) return std::nullopt;
   if (something_else_held(context, gpu, kSame)) return std::nullopt;
-  return LockedClock{middle, usual.value_or(*most), "the driver says that a setting held the clock, which never moved"};
+  return LockedClock{middle, usual.value_or(*most),
+                     "the driver reports that a setting fixed the clock, and the clock never changed"};
 }
 
 std::vector<Finding> check_locked(const RuleContext& context) {
@@ -80,12 +81,13 @@ std::vector<Finding> check_locked(const RuleContext& context) {
     finding.confidence = Confidence::likely;
     finding.instances = {gpu};
     finding.intervals = {context.span(0, context.telemetry.samples)};
-    finding.impact.how = "not known: how far its work follows the clock";
+    finding.impact.how = "not known: how much its work depends on the clock";
     finding.evidence.push_back(
         fact(context, "gpu.sm_clock", gpu, "while it worked", found->at * 1e6, found->possible * 1e6, "Hz"));
-    finding.sentence = fmt::format("{} on {} worked at {} MHz, and {} MHz are possible: {}.", gpu_name(context, gpu),
-                                   context.telemetry.node, number(found->at), number(found->possible), found->how);
-    finding.runner_up = {"gpu.power_cap", "the power limit did not hold it down"};
+    finding.sentence =
+        fmt::format("{} on {} worked at {} MHz, although {} MHz are possible: {}.", gpu_name(context, gpu),
+                    context.telemetry.node, number(found->at), number(found->possible), found->how);
+    finding.runner_up = {"gpu.power_cap", "the power limit did not lower its clock"};
     findings.push_back(std::move(finding));
   }
   return findings;

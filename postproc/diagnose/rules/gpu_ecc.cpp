@@ -10,7 +10,7 @@
 #include "postproc/diagnose/gpu_signals.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal {
+namespace reveal::rule::gpu_ecc {
 namespace {
 
 bool ever_set(const RuleContext& context, std::string_view metric, const std::string& gpu) {
@@ -25,7 +25,7 @@ struct MemoryState {
 };
 // A pending row or page costs neither speed nor results: it waits for the next reset.
 constexpr std::array kMemoryStates = {
-    MemoryState{"gpu.remap_failed", "could not replace a bad row by a spare one", Severity::warning},
+    MemoryState{"gpu.remap_failed", "could not replace a bad row with a spare one", Severity::warning},
     MemoryState{"gpu.remap_pending", "has a bad row of memory that is replaced when the GPU is reset",
                 Severity::notice},
     MemoryState{"gpu.retired_pages_pending", "has a bad page of memory that is retired when the GPU is reset",
@@ -62,15 +62,15 @@ std::vector<Finding> check_memory(const RuleContext& context) {
       Finding finding = gpu_finding(context, gpu, failed ? bad_for_jobs(context) : JobValues{});
       finding.severity = state.severity;
       finding.impact.how = failed ? "none seen: no error of it while the job ran"
-                                  : "none: memory that waits to be replaced costs neither speed nor results";
+                                  : "none: memory that is to be replaced affects neither speed nor results";
       finding.evidence.push_back(fact(context, std::string(state.metric), gpu, "value", 1, 0, "count"));
       finding.sentence = fmt::format("{} on {} {}.", gpu_name(context, gpu), context.telemetry.node, state.words);
-      finding.runner_up = {"", "corrected errors alone: they are left out"};
+      finding.runner_up = {"", "corrected errors alone: this rule ignores them"};
       findings.push_back(std::move(finding));
       break;
     }
   }
-  if (!known) throw Unavailable("not measured: memory errors of GPUs (no ECC, or the driver does not tell them)");
+  if (!known) throw Unavailable("not measured: memory errors of GPUs (no ECC, or the driver does not report them)");
   return findings;
 }
 
@@ -86,11 +86,12 @@ const RegisteredRule kEcc{{
     .look_alikes = "corrected errors alone",
     .proof = Proof::test_double,
     .user_remedy = {{"sbatch --exclude={nodes} ...   # until the GPU was reset or replaced", "avoid_node"}},
-    .advice = {{"After errors that were not corrected, start again from a checkpoint that is older than they are.",
+    .advice = {{"After uncorrected errors, start again from a checkpoint that is older than the errors.",
                 "wrong_results"}},
     .admin_remedy = {"nvidia-smi -i {gpu} -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT",
                      {"scontrol update nodename={nodes} state=drain reason=gpu-ecc", "avoid_node"},
-                     "nvidia-smi -r -i {gpu}   # once nothing runs there: replaces what is pending; failed: RMA"},
+                     "nvidia-smi -r -i {gpu}   # when nothing runs there: replaces pending memory; if that failed: "
+                     "RMA; with NVSwitch, omit -i to reset all GPUs together"},
     .verify = "remap pending is No after the reset, and the volatile count of uncorrected errors stays 0",
     .sources = {"https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/error-recovery-and-response-flags.html",
                 "https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceQueries.html"},
@@ -98,4 +99,4 @@ const RegisteredRule kEcc{{
 }};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rule::gpu_ecc

@@ -22,8 +22,8 @@ std::vector<Finding> check_hardware(const RuleContext& context) {
   finding.sentence = fmt::format("The hardware of {} on {} slowed itself down for {} of the {} it worked{}.{}",
                                  gpu_name(context, worst.gpu), context.telemetry.node, duration(worst.seconds),
                                  duration(worst.busy_seconds),
-                                 brake ? ", because its power brake was pulled from outside"
-                                       : ", and not for its temperature: power supply or board",
+                                 brake ? ", because an external signal activated its power brake"
+                                       : ", but not because of its temperature: check the power supply and the board",
                                  more_gpus(held.size()));
   finding.runner_up = {"gpu.thermal_throttle", "heat: moments with the hardware's thermal slowdown are left out"};
   return {finding};
@@ -39,9 +39,9 @@ const RegisteredRule kRule{{
     .order = 16,
     .look_alikes = "gpu.thermal_throttle,a change of the performance state,a GPU that idles",
     .proof = Proof::test_double,
-    .thresholds = {{"min_seconds", 3, "s", "least time in a row; a change of state sets the bit for a moment"}},
+    .thresholds = {{"min_seconds", 3, "s", "least uninterrupted time; a change of state sets the bit for a moment"}},
     .user_remedy = {{"sbatch --exclude={nodes} ...   # until the node is repaired", "job"}},
-    .advice = {"Tell the administrators: the node's power supply or the board needs a look."},
+    .advice = {"Tell the administrators: the node's power supply or the board must be checked."},
     .admin_remedy = {"ipmitool sel list; ipmitool sdr type 'Power Supply'   # power supplies, power brake",
                      "nvidia-smi -i {gpu} -q -d PERFORMANCE,POWER",
                      {"scontrol update nodename={nodes} state=drain reason=gpu-power-brake", "job"}},

@@ -8,7 +8,7 @@
 #include "postproc/diagnose/gpu_signals.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal {
+namespace reveal::rule::gpu_imbalance {
 namespace {
 
 struct Load {
@@ -57,12 +57,12 @@ std::vector<Finding> check_balance(const RuleContext& context) {
   finding.confidence = Confidence::likely;
   finding.instances = {least.gpu, most.gpu};
   finding.intervals = {context.span(0, context.telemetry.samples)};
-  finding.impact.how = "not known: how long the others waited is not in their use";
+  finding.impact.how = "not known: the utilisation does not show how long the other GPUs waited";
   finding.evidence.push_back(fact(context, "gpu.utilization", least.gpu, "mean", least.use, most.use, "percent"));
   if (!std::isnan(least.power) && !std::isnan(most.power)) {
     finding.evidence.push_back(fact(context, "gpu.power", least.gpu, "mean", least.power, most.power, "W"));
   }
-  finding.sentence = fmt::format("The job's GPUs on {} were loaded unequally: {} was busy {} % of the time, {} {} %.",
+  finding.sentence = fmt::format("The job's GPUs on {} had unequal load: {} was busy {} % of the time, {} {} %.",
                                  context.telemetry.node, gpu_name(context, least.gpu), number(least.use),
                                  gpu_name(context, most.gpu), number(most.use));
   finding.runner_up = {"gpu.allocated_unused", "all of these GPUs were used"};
@@ -71,22 +71,22 @@ std::vector<Finding> check_balance(const RuleContext& context) {
 
 const RegisteredRule kImbalance{{
     .id = "gpu.imbalance",
-    .title = "GPUs of the job are loaded unequally",
-    .looks_for = "GPUs of the job on one node whose mean use (gpu.utilization) differs much.",
+    .title = "GPUs of the job have unequal load",
+    .looks_for = "GPUs of the job on one node with very different mean utilisation (gpu.utilization).",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::gpu,
     .order = 97,
     .look_alikes = "gpu.allocated_unused,gpu.thermal_throttle,gpu.hw_slowdown,gpu.power_cap,gpu.clocks_locked_low",
     .proof = Proof::test_double,
-    .thresholds = {{"min_spread", 50, "percent", "difference of the mean use of two GPUs"},
-                   {"min_seconds", 60, "s", "shortest time in which they work"}},
-    .user_remedy = {"nvidia-smi dmon -s u   # while it runs: which GPU waits for which"},
-    .advice = {"Give all ranks the same amount of data, sort long sequences apart, and take logging and checkpoints of "
-               "rank 0 off the way of the others."},
+    .thresholds = {{"min_spread", 50, "percent", "difference between the mean utilisation of two GPUs"},
+                   {"min_seconds", 60, "s", "shortest time in which the GPUs work"}},
+    .user_remedy = {"nvidia-smi dmon -s u   # while the job runs: which GPU waits for which"},
+    .advice = {"Give all ranks the same amount of data, distribute long sequences evenly, and do not let the other "
+               "ranks wait for the logging and checkpoints of rank 0."},
     .verify = "the GPUs' gpu.utilization differs by less than 10 %",
     .sources = {"https://github.com/awslabs/sagemaker-debugger-rulesconfig"},
     .check = check_balance,
 }};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rule::gpu_imbalance

@@ -7,7 +7,7 @@
 #include "postproc/diagnose/gpu_signals.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal {
+namespace reveal::rule::gpu_mem_pressure {
 namespace {
 
 /// Used parts of the memory.
@@ -87,4 +87,4 @@ const RegisteredRule kMemory{{
 }};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rule::gpu_mem_pressure

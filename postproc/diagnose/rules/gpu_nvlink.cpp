@@ -11,7 +11,7 @@
 #include "postproc/words/lists.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal {
+namespace reveal::rule::gpu_nvlink {
 namespace {
 
 struct Link {
@@ -78,16 +78,16 @@ std::vector<Finding> check_links(const RuleContext& context) {
     finding.severity = fell ? Severity::warning : Severity::notice;
     finding.confidence = fell ? Confidence::certain : Confidence::possible;
     finding.instances = down;
-    finding.impact.how = "not known: what the job moved between its GPUs was not compared";
+    finding.impact.how = "not known: the traffic between the job's GPUs was not compared";
     const auto alive = static_cast<double>(count) - static_cast<double>(fell ? down.size() : 0);
     finding.evidence.push_back(
-        fact(context, "nvlink.active", gpu, "links that are up", alive, std::max<double>(count, expected), "count"));
-    finding.sentence = fmt::format(
-        "{} of {} on {} {} down{}: {}.", counted(static_cast<double>(down.size()), "NVLink"), gpu_name(context, gpu),
-        context.telemetry.node, fell ? "went" : "is",
-        fell ? " while the job ran and did not come up again" : ", and its neighbours of the same kind have more",
-        listed(down));
-    finding.runner_up = {"", "a board without these links: others of the kind have them, or they were up before"};
+        fact(context, "nvlink.active", gpu, "active links", alive, std::max<double>(count, expected), "count"));
+    finding.sentence = fmt::format("{} of {} on {} {} down{}: {}.", counted(static_cast<double>(down.size()), "NVLink"),
+                                   gpu_name(context, gpu), context.telemetry.node, fell ? "went" : "is",
+                                   fell ? " while the job ran and did not come up again"
+                                        : ", and other GPUs of the same model have more active links",
+                                   listed(down));
+    finding.runner_up = {"", "a board without these links: other GPUs of the model have them, or they were up before"};
     findings.push_back(std::move(finding));
   }
   for (const std::string_view metric : {"nvlink.recoveries", "nvlink.crc_errors"}) {
@@ -99,7 +99,7 @@ std::vector<Finding> check_links(const RuleContext& context) {
       finding.severity = Severity::notice;
       finding.instances = {instance};
       finding.intervals = {context.span(count.at.begin, count.at.end)};
-      finding.impact.how = "none seen: the link repeats what was damaged";
+      finding.impact.how = "none seen: the link sends damaged data again";
       finding.evidence.push_back(evidence_of(context, count));
       finding.evidence.back().detectors = {"driver counter"};
       finding.sentence =
@@ -115,7 +115,7 @@ std::vector<Finding> check_links(const RuleContext& context) {
 const RegisteredRule kNvlink{{
     .id = "gpu.nvlink_down",
     .title = "An NVLink is down or has errors",
-    .looks_for = "NVLinks that went down, that are down while other GPUs of the kind have them up (nvlink.active), or "
+    .looks_for = "NVLinks that went down, that are down while other GPUs of the model have them up (nvlink.active), or "
                  "that counted errors (nvlink.recoveries, nvlink.crc_errors).",
     .kind = FindingKind::audit,
     .subsystem = Subsystem::gpu,
@@ -134,4 +134,4 @@ const RegisteredRule kNvlink{{
 }};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rule::gpu_nvlink

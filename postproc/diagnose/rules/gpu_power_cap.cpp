@@ -34,11 +34,10 @@ std::vector<Finding> check_power(const RuleContext& context) {
     finding.severity = Severity::notice;  // a site may want it so, for all of its nodes
     finding.evidence.push_back(fact(context, "gpu.power_limit", held.gpu, "value", *limit, *usual, "W"));
     finding.sentence = fmt::format(
-        "The power limit of {} on {} is {} W, and {} W are usual for it; it held the clocks down in {} % of "
-        "the time the GPU worked.",
+        "The power limit of {} on {} is {} W (usually {} W); it lowered the clocks in {} % of the time the GPU worked.",
         gpu_name(context, held.gpu), context.telemetry.node, number(*limit), number(*usual),
         number(100 * held.share()));
-    finding.runner_up = {"gpu.hw_slowdown", "the board's own protection: the driver tells it apart"};
+    finding.runner_up = {"gpu.hw_slowdown", "the board's own protection: the driver has a separate reason for it"};
     findings.push_back(std::move(finding));
   }
   return findings;
@@ -46,9 +45,9 @@ std::vector<Finding> check_power(const RuleContext& context) {
 
 const RegisteredRule kRule{{
     .id = "gpu.power_cap",
-    .title = "A GPU's power limit is lower than usual and holds it down",
-    .looks_for = "A power limit below the default, or below that of the job's other GPUs of the kind "
-                 "(gpu.*.power_limit), that holds the clocks down (gpu.reason_power_cap).",
+    .title = "A GPU's power limit is lower than usual and slows it down",
+    .looks_for = "A power limit below the default, or below that of the job's other GPUs of the model "
+                 "(gpu.*.power_limit), that lowers the clocks (gpu.reason_power_cap).",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::gpu,
     .order = 18,
@@ -58,9 +57,9 @@ const RegisteredRule kRule{{
                    {"min_below", 0.03, "ratio", "part of the usual limit that is missing"},
                    {"min_seconds", 10, "s", "least time with that reason"}},
     .user_remedy = {},
-    .advice = {"There is nothing to do in the job: the administrators set the limit, and may want it so for power or "
+    .advice = {"You cannot change this in the job: the administrators set the limit, perhaps on purpose for power or "
                "cooling."},
-    .admin_remedy = {"nvidia-smi -i {gpu} -pl {usual}   # if the limit is not meant so; and in the unit that sets it"},
+    .admin_remedy = {"nvidia-smi -i {gpu} -pl {usual}   # if the limit is not intended; also in the unit that sets it"},
     .verify = "nvidia-smi -q -d POWER shows the default limit",
     .sources = {"https://docs.nvidia.com/deploy/nvml-api/group__nvmlClocksEventReasons.html"},
     .check = check_power,

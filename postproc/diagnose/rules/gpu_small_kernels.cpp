@@ -42,18 +42,18 @@ std::vector<Finding> check_small_kernels(const RuleContext& context) {
   finding.evidence.push_back(fact_then(context, finding, "process.cpu_time", now.process, now.busiest, 1, "cpus"));
   finding.evidence.back().feature = "mean while the GPUs worked";
   finding.sentence = fmt::format(
-      "The job's GPUs on {} were busy {} % of the time with little to do at once: {} of {} W, {} % of the memory bus, "
-      "while {} used a whole cpu to start their kernels.",
+      "The job's GPUs on {} were busy {} % of the time, but with little work at a time: {} of {} W, {} % of the memory "
+      "bus, while {} used a whole cpu to launch kernels.",
       context.telemetry.node, number(mean), number(watts), number(*limit), number(mean_inside(bus, phase)),
       context.rank_name(now.process));
-  finding.runner_up = {"gpu.starved_input", "the GPUs do not stand still"};
+  finding.runner_up = {"gpu.starved_input", "the GPUs are not idle"};
   return {finding};
 }
 
 const RegisteredRule kRule{{
     .id = "gpu.small_kernels",
-    .title = "A GPU works in many small pieces",
-    .looks_for = "GPUs that are busy (gpu.utilization) at little power (gpu.power) and with little memory traffic "
+    .title = "A GPU runs many very short kernels",
+    .looks_for = "GPUs that are busy (gpu.utilization) with low power (gpu.power) and little memory traffic "
                  "(gpu.memory_utilization), while a process takes a whole cpu (process.cpu_time).",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::gpu,

@@ -79,7 +79,8 @@ std::vector<Finding> check_collectives(const RuleContext& context) {
   if (!left) sent = burst(context, *waits, over_links);
   if (!sent) return {};
   Finding finding = standstill_finding(context, *waits, gpu_values(context, waits->gpu));
-  finding.impact.how = spins ? "time in which its GPUs were busy at the power of GPUs that wait" : finding.impact.how;
+  finding.impact.how =
+      spins ? "time in which its GPUs were busy, but at the power of waiting GPUs" : finding.impact.how;
   Evidence traffic = fact_then(context, finding, left ? "net.tx_bytes" : "nvlink.tx_bytes", "", sent->then,
                                std::isnan(sent->otherwise) ? std::nullopt : std::optional(sent->otherwise), "bytes/s");
   traffic.feature = left ? "mean while the GPUs waited, with RDMA" : "mean while the GPUs waited";
@@ -87,7 +88,7 @@ std::vector<Finding> check_collectives(const RuleContext& context) {
   finding.sentence =
       fmt::format("The job's GPUs on {} waited for each other for {} of {}: {}, while {} {} (otherwise {}).",
                   context.telemetry.node, duration(waits->seconds), duration(context.seconds(waits->phase.length())),
-                  spins ? "busy, but at the power of GPUs that wait" : "they stood still and the cpus were free",
+                  spins ? "busy, but at the power of waiting GPUs" : "they were idle and the cpus were free",
                   quantity(sent->then, "bytes/s"), left ? "left the node" : "went over NVLink",
                   std::isnan(sent->otherwise) ? std::string("unknown") : quantity(sent->otherwise, "bytes/s"));
   finding.runner_up = {"gpu.starved_input", fmt::format("the cpus were not full: the job used {} of {}",
@@ -98,8 +99,8 @@ std::vector<Finding> check_collectives(const RuleContext& context) {
 const RegisteredRule kRule{{
     .id = "gpu.starved_comm",
     .title = "GPUs wait for each other",
-    .looks_for = "GPUs that stand still, or are busy (gpu.utilization) at the power (gpu.power) of GPUs that wait, for "
-                 "much of the time, together with bursts of traffic (net.tx_bytes, ib.xmit_bytes, nvlink.tx_bytes).",
+    .looks_for = "GPUs that are idle, or busy (gpu.utilization) at the power (gpu.power) of waiting GPUs, for much of "
+                 "the time, together with bursts of traffic (net.tx_bytes, ib.xmit_bytes, nvlink.tx_bytes).",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::gpu,
     .order = 100,
@@ -109,16 +110,17 @@ const RegisteredRule kRule{{
                    kMaxGpuUse,
                    kMinGpuPhase,
                    {"max_power", 0.6, "ratio", "part of its usual high power below which a busy GPU waits"},
-                   {"max_full", 0.9, "ratio", "part of the job's cpus, or of one cpu, from which it is their matter"},
-                   {"max_io_wait", 0.3, "s/s", "waiting for storage from which it is gpu.starved_io"},
+                   {"max_full", 0.9, "ratio",
+                    "utilisation of the job's cpus, or of one cpu, from which the cpus are the cause"},
+                   {"max_io_wait", 0.3, "s/s", "waiting for storage from which gpu.starved_io applies instead"},
                    {"min_traffic", 50, "MB/s", "traffic while they wait"},
-                   {"min_burst", 2, "ratio", "that traffic against the traffic otherwise"},
+                   {"min_burst", 2, "ratio", "ratio of that traffic to the traffic at other times"},
                    kMinGpuLostSeconds,
                    kMinGpuLostPercent},
     .user_remedy = {{"export NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET   # once: which transport, how many channels",
                      "nccl"}},
     .advice = {"Exchange less often or less at once: larger batches, gradient accumulation with no_sync(), a larger "
-               "bucket_cap_mb, sharding within a node only; and look at the findings about the network first."},
+               "bucket_cap_mb, sharding within a node only; but check the findings about the network first."},
     .verify = "gpu.power stays near its usual level while the GPUs work, and steps are shorter",
     .sources = {"https://arxiv.org/abs/2510.26008",
                 "https://pytorch.org/docs/stable/generated/torch.nn.parallel.DistributedDataParallel.html"},

@@ -36,8 +36,8 @@ std::vector<Finding> check_input(const RuleContext& context) {
   if (full) {
     finding.evidence.push_back(fact_then(context, finding, "job.cpu_time", "", now.cpus, now.cpus_allowed, "cpus"));
     finding.sentence = fmt::format(
-        "The job's GPUs on {} waited for their data: they worked {} % of the time, and while they stood still the job "
-        "used {} of its {} cpus.",
+        "The job's GPUs on {} waited for data: they worked {} % of the time, and while they were idle, the job used {} "
+        "of its {} cpus.",
         context.telemetry.node, number(still->use), number(now.cpus), cpus);
   } else {
     // It may be a phase of the job's that needs no GPU.
@@ -46,7 +46,7 @@ std::vector<Finding> check_input(const RuleContext& context) {
     finding.evidence.push_back(
         fact_then(context, finding, "process.cpu_time", now.process, now.busiest, std::nullopt, "cpus"));
     finding.sentence = fmt::format(
-        "The job's GPUs on {} worked {} % of the time between their first and their last work; while they stood still "
+        "The job's GPUs on {} worked {} % of the time between their first and their last work; while they were idle, "
         "{} used {} cpus, and the whole job {}{}.",
         context.telemetry.node, number(still->use), context.rank_name(now.process), number(now.busiest),
         number(now.cpus), now.cpus_allowed > 0 ? " of its " + cpus : "");
@@ -61,8 +61,8 @@ std::vector<Finding> check_input(const RuleContext& context) {
 const RegisteredRule kRule{{
     .id = "gpu.starved_input",
     .title = "GPUs wait for the cpus that prepare their data",
-    .looks_for = "GPUs that stand still for much of the time (gpu.utilization) while the job's cpus (job.cpu_time) or "
-                 "one of its processes (process.cpu_time) are full.",
+    .looks_for = "GPUs that are idle for much of the time (gpu.utilization) while the job's cpus (job.cpu_time) or one "
+                 "of its processes (process.cpu_time) are fully used.",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::gpu,
     .order = 99,
@@ -73,11 +73,11 @@ const RegisteredRule kRule{{
                    kMaxGpuUse,
                    kMinGpuPhase,
                    {"min_full", 0.9, "ratio", "part of the job's cpus, or of one cpu, that is used then"},
-                   {"max_io_wait", 0.3, "s/s", "waiting for storage from which it is gpu.starved_io"},
+                   {"max_io_wait", 0.3, "s/s", "waiting for storage from which gpu.starved_io applies instead"},
                    {"max_traffic", 50, "MB/s", "traffic from which one full process may wait for another node"},
                    kMinGpuLostSeconds,
                    kMinGpuLostPercent},
-    .user_remedy = {{"#SBATCH --cpus-per-task={more_cpus}   # twice as many; as many loader processes, less one",
+    .user_remedy = {{"#SBATCH --cpus-per-task={more_cpus}   # twice as many; use one loader process fewer than cpus",
                      "job"},
                     {"DataLoader(num_workers={workers}, pin_memory=True, persistent_workers=True, prefetch_factor=4)",
                      "workers"}},

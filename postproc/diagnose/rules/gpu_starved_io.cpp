@@ -20,7 +20,7 @@ std::vector<Finding> check_storage(const RuleContext& context) {
   Finding finding = standstill_finding(context, *still, gpu_values(context, still->gpu));
   finding.evidence.push_back(fact_then(context, finding, "pressure.io_some", "", now.io_wait, std::nullopt, "s/s"));
   finding.sentence = fmt::format(
-      "The job's GPUs on {} waited for storage: they worked {} % of the time, and while they stood still tasks waited "
+      "The job's GPUs on {} waited for storage: they worked {} % of the time, and while they were idle, tasks waited "
       "for io {} % of the time.",
       context.telemetry.node, number(still->use), number(100 * now.io_wait));
   finding.runner_up = {"gpu.starved_input", fmt::format("the cpus were not full: the job used {} of {}",
@@ -31,7 +31,7 @@ std::vector<Finding> check_storage(const RuleContext& context) {
 const RegisteredRule kRule{{
     .id = "gpu.starved_io",
     .title = "GPUs wait for storage",
-    .looks_for = "GPUs that stand still for much of the time (gpu.utilization) while tasks wait for io "
+    .looks_for = "GPUs that are idle for much of the time (gpu.utilization) while tasks wait for io "
                  "(cgroup.io_some, pressure.io_some) and cpus are free.",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::gpu,
@@ -41,8 +41,9 @@ const RegisteredRule kRule{{
     .thresholds = {kMinGpuIdle,
                    kMaxGpuUse,
                    kMinGpuPhase,
-                   {"min_io_wait", 0.3, "s/s", "waiting for storage while they stand still"},
-                   {"max_full", 0.9, "ratio", "part of the job's cpus from which it is gpu.starved_input"},
+                   {"min_io_wait", 0.3, "s/s", "waiting for storage while the GPUs are idle"},
+                   {"max_full", 0.9, "ratio",
+                    "utilisation of the job's cpus from which gpu.starved_input applies instead"},
                    kMinGpuLostSeconds,
                    kMinGpuLostPercent},
     .user_remedy = {{"srun --ntasks-per-node=1 cp -r $DATA $TMPDIR/   # to the node's own disk, before the training",
@@ -51,7 +52,7 @@ const RegisteredRule kRule{{
     .advice =
         {"Pack many small files into few large ones (tar shards, HDF5), read more ahead, and write checkpoints in "
          "the background."},
-    .verify = "pressure.io_some and the pauses in gpu.utilization are gone",
+    .verify = "pressure.io_some and the pauses in gpu.utilization disappear",
     .sources = {"https://docs.hpc.kifu.hu/tasks/filemgmt.html",
                 "https://github.com/awslabs/sagemaker-debugger-rulesconfig"},
     .check = check_storage,

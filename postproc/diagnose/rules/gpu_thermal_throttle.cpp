@@ -29,18 +29,19 @@ std::vector<Finding> check_heat(const RuleContext& context) {
   if (!std::isnan(degrees)) {
     finding.evidence.push_back(fact(context, "gpu.temperature", worst.gpu, "mean", degrees, limit, "Cel"));
   }
-  finding.sentence = fmt::format("Heat held the clocks of {} on {} down for {} of the {} it worked ({} %).{}",
+  finding.sentence = fmt::format("Heat lowered the clocks of {} on {} for {} of the {} it worked ({} %).{}",
                                  gpu_name(context, worst.gpu), context.telemetry.node, duration(worst.seconds),
                                  duration(worst.busy_seconds), number(100 * worst.share()), more_gpus(held.size()));
-  finding.runner_up = {"gpu.power_cap", "a power limit: the driver tells it apart from heat"};
+  finding.runner_up = {"gpu.power_cap", "a power limit: the driver has a separate reason for it"};
   return {finding};
 }
 
 const RegisteredRule kRule{{
     .id = "gpu.thermal_throttle",
     .title = "Heat slows a GPU down",
-    .looks_for = "Time in which the driver or the hardware lowers the clocks of a GPU that works for its temperature: "
-                 "gpu.reason_sw_thermal, gpu.reason_hw_thermal.",
+    .looks_for =
+        "Time in which the driver or the hardware lowers the clocks of a working GPU because of its temperature: "
+        "gpu.reason_sw_thermal, gpu.reason_hw_thermal.",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::gpu,
     .order = 17,

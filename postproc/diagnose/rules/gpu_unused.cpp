@@ -10,7 +10,7 @@
 #include "postproc/words/lists.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal {
+namespace reveal::rule::gpu_unused {
 namespace {
 
 double most_of(std::span<const double> series) {
@@ -38,7 +38,7 @@ std::vector<Finding> check_unused(const RuleContext& context) {
     ++measured;
     if (is_unused(context, gpu)) unused.push_back(gpu);
   }
-  if (asked_for == 0) throw Unavailable("nobody said which GPUs the job was given (no Slurm, no CUDA_VISIBLE_DEVICES)");
+  if (asked_for == 0) throw Unavailable("the job's GPUs are not known (no Slurm, no CUDA_VISIBLE_DEVICES)");
   if (measured == 0) throw Unavailable("not measured: gpu.utilization of divided GPUs (MIG)");
   if (unused.empty()) return {};
   // A step that died while its allocation lived on: nothing ran at all.
@@ -83,13 +83,13 @@ const RegisteredRule kUnused{{
     .order = 96,
     .look_alikes = "gpu.starved_input,a step that died while its allocation lived on,divided GPUs (MIG)",
     .proof = Proof::test_double,
-    .thresholds = {{"max_use", 1, "percent", "mean use below which a GPU counts as unused"},
-                   {"max_peak", 10, "percent", "highest use likewise"},
-                   {"max_memory", 2, "GB", "most memory likewise; the driver keeps some for itself"},
-                   {"min_cpu", 0.05, "cpus", "least cpu time of a job that lives"},
+    .thresholds = {{"max_use", 1, "percent", "mean utilisation below which a GPU counts as unused"},
+                   {"max_peak", 10, "percent", "highest utilisation below which a GPU counts as unused"},
+                   {"max_memory", 2, "GB", "most memory of an unused GPU; the driver keeps some for itself"},
+                   {"min_cpu", 0.05, "cpus", "least cpu time of a running job"},
                    {"min_seconds", 120, "s", "shortest run"}},
-    .user_remedy = {{"#SBATCH --gpus={used}   # as many as it used", "used"},
-                    {"torchrun --nproc_per_node={gpus} ...   # one process for each GPU", "gpus"},
+    .user_remedy = {{"#SBATCH --gpus={used}   # as many as the job used", "used"},
+                    {"torchrun --nproc_per_node={gpus} ...   # one process for each GPU", "gpus,torch"},
                     {"{python} -c 'import torch; print(torch.cuda.is_available())'   # in the job's environment",
                      "none_used"}},
     .advice = {{"A container needs the GPUs: --nv (Apptainer), --gpus all (docker).", "none_used"}},
@@ -100,4 +100,4 @@ const RegisteredRule kUnused{{
 }};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rule::gpu_unused

@@ -10,10 +10,10 @@
 #include "postproc/diagnose/gpu_signals.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal {
+namespace reveal::rule::gpu_xid {
 namespace {
 
-enum class XidSource : std::uint8_t { unknown, repaired, application, hardware };  // by what one of several tells
+enum class XidSource : std::uint8_t { unknown, repaired, application, hardware };  // of several, the highest counts
 
 // https://docs.nvidia.com/deploy/xid-errors/index.html
 struct Xid {
@@ -22,7 +22,7 @@ struct Xid {
   std::string_view words;
 };
 constexpr std::array kXids = {
-    Xid{13, XidSource::application, "a kernel failed, often an access outside of its memory"},
+    Xid{13, XidSource::application, "a kernel failed, often because of an access outside its memory"},
     Xid{31, XidSource::application, "a kernel used memory that is not its own"},
     Xid{43, XidSource::application, "the driver stopped a process after an error of its own"},
     Xid{45, XidSource::application, "the driver cleaned up after a process that was killed"},
@@ -43,8 +43,8 @@ Xid xid_of(int number) {
   return known == kXids.end() ? Xid{number, XidSource::unknown, "look it up in the driver's catalogue"} : *known;
 }
 
-/// The number that the driver told of a GPU; 0 where its event was left out.
-int number_told(const RuleContext& context, const std::string& gpu) {
+/// Returns the number of the error that the driver reported for a GPU; 0 where its event was left out.
+int reported_xid(const RuleContext& context, const std::string& gpu) {
   int worst = 0;
   for (const Event& event : context.events) {
     if (event.object != gpu || event.code != "xid") continue;
@@ -54,49 +54,49 @@ int number_told(const RuleContext& context, const std::string& gpu) {
   return worst;
 }
 
-/// What the driver told of one GPU: counted, or as events where the job ended with the error.
-struct Told {
+/// Errors that the driver reported for one GPU: counted, or as events where the job ended with the error.
+struct ReportedErrors {
   double total = 0;
   std::optional<EventCount> counted;
   std::string lost;  // why; "": it was not
 };
 
-std::map<std::string, Told> all_told(const RuleContext& context) {
-  std::map<std::string, Told> all;
+std::map<std::string, ReportedErrors> reported_errors(const RuleContext& context) {
+  std::map<std::string, ReportedErrors> all;
   for (const Event& event : context.events) {
     if (event.code == "xid") all[event.object].total += 1;
     if (event.code == "gpu_lost") all[event.object].lost = event.text;
   }
   if (all.empty() || !context.channels("gpu.xid").empty()) {
     for (const EventCount& count : counted_events(context, "gpu.xid")) {
-      Told& told = all[context.telemetry.channels[count.channel].instance];
-      told.total = std::max(told.total, count.total);
-      told.counted = count;
+      ReportedErrors& reported = all[context.telemetry.channels[count.channel].instance];
+      reported.total = std::max(reported.total, count.total);
+      reported.counted = count;
     }
   }
   return all;
 }
 
-Finding lost_gpu(const RuleContext& context, const std::string& gpu, const Told& told, const Xid& xid) {
+Finding lost_gpu(const RuleContext& context, const std::string& gpu, const ReportedErrors& reported, const Xid& xid) {
   Finding finding = gpu_finding(context, gpu, bad_for_jobs(context, {{"gpu_error", "yes"}}));
   finding.severity = Severity::critical;
-  finding.impact.how = "not known: what ran on the GPU then has failed";
-  finding.evidence.push_back(fact(context, "gpu.xid", gpu, "total", told.total, 0, "count"));
+  finding.impact.how = "not known: the work on the GPU at that time has failed";
+  finding.evidence.push_back(fact(context, "gpu.xid", gpu, "total", reported.total, 0, "count"));
   finding.evidence.back().detectors = {"driver event"};
   finding.sentence =
       fmt::format("The driver lost {} on {} while the job ran: {}{}.", gpu_name(context, gpu), context.telemetry.node,
-                  told.lost.starts_with("it needs a reset") ? "it needs a reset" : "it fell off the bus",
+                  reported.lost.starts_with("it needs a reset") ? "it needs a reset" : "it fell off the bus",
                   xid.number > 0 ? fmt::format(" (Xid {})", xid.number) : "");
-  finding.runner_up = {"", "an error of the program: the driver would still reach the GPU"};
+  finding.runner_up = {"", "an error of the program: the driver could still reach the GPU then"};
   return finding;
 }
 
 std::vector<Finding> check_xid(const RuleContext& context) {
   std::vector<Finding> findings;
-  for (const auto& [gpu, told] : all_told(context)) {
-    const Xid xid = xid_of(number_told(context, gpu));
-    if (!told.lost.empty()) {
-      findings.push_back(lost_gpu(context, gpu, told, xid));
+  for (const auto& [gpu, reported] : reported_errors(context)) {
+    const Xid xid = xid_of(reported_xid(context, gpu));
+    if (!reported.lost.empty()) {
+      findings.push_back(lost_gpu(context, gpu, reported, xid));
       continue;
     }
     const bool application = xid.source == XidSource::application;
@@ -106,19 +106,20 @@ std::vector<Finding> check_xid(const RuleContext& context) {
     if (hardware) values = bad_for_jobs(context, {{"gpu_error", "yes"}});
     Finding finding = gpu_finding(context, gpu, values);
     finding.severity = hardware ? Severity::critical : Severity::notice;
-    finding.impact.how = application || hardware ? "not known: what ran on the GPU then has usually failed"
+    finding.impact.how = application || hardware ? "not known: the work on the GPU at that time has usually failed"
                                                  : "not known: nothing was seen to fail";
-    if (told.counted) finding.intervals = {context.span(told.counted->at.begin, told.counted->at.end)};
-    finding.evidence.push_back(told.counted ? evidence_of(context, *told.counted)
-                                            : fact(context, "gpu.xid", gpu, "total", told.total, 0, "count"));
-    finding.evidence.back().observed = told.total;
+    if (reported.counted) finding.intervals = {context.span(reported.counted->at.begin, reported.counted->at.end)};
+    finding.evidence.push_back(reported.counted ? evidence_of(context, *reported.counted)
+                                                : fact(context, "gpu.xid", gpu, "total", reported.total, 0, "count"));
+    finding.evidence.back().observed = reported.total;
     finding.evidence.back().detectors = {"driver event"};
-    finding.sentence = fmt::format("The driver reported {} of {} on {} while the job ran{}: {}.",
-                                   counted(told.total, hardware ? "critical error" : "error"), gpu_name(context, gpu),
-                                   context.telemetry.node, xid.number > 0 ? fmt::format(", Xid {}", xid.number) : "",
-                                   xid.number > 0 ? xid.words : "the kernel log has its number");
-    if (application) finding.runner_up = {"", "a broken GPU: this number follows an error of a program, as a rule"};
-    if (hardware) finding.runner_up = {"", "an error of the program: it has other numbers"};
+    finding.sentence =
+        fmt::format("The driver reported {} of {} on {} while the job ran{}: {}.",
+                    counted(reported.total, hardware ? "critical error" : "error"), gpu_name(context, gpu),
+                    context.telemetry.node, xid.number > 0 ? fmt::format(", Xid {}", xid.number) : "",
+                    xid.number > 0 ? xid.words : "the kernel log has its number");
+    if (application) finding.runner_up = {"", "a broken GPU: this number usually follows an error of the program"};
+    if (hardware) finding.runner_up = {"", "an error of the program: such errors have other numbers"};
     findings.push_back(std::move(finding));
   }
   return findings;
@@ -135,13 +136,17 @@ const RegisteredRule kXid{{
     .look_alikes = "an error of the program (Xid 13; 31; 43; 45),memory that was replaced (Xid 63; 92)",
     .proof = Proof::test_double,
     .user_remedy = {{"compute-sanitizer {command} ...   # finds the access; much slower", "program_error"},
-                    {"sbatch --exclude={nodes} ...   # until the GPU was looked at", "avoid_node"}},
-    .admin_remedy = {"dmesg -T | grep 'NVRM: Xid'   # the number and its process; the catalogue says what to do",
-                     {"nvidia-smi -i {gpu} -q | grep -iE 'recovery|remap|pending'", "gpu_error"}},
+                    {"sbatch --exclude={nodes} ...   # until the GPU has been checked", "avoid_node"}},
+    .admin_remedy =
+        {"dmesg -T | grep 'NVRM: Xid'   # the number and its process; NVIDIA's Xid catalogue lists the remedy",
+         {"nvidia-smi -i {gpu} -q | grep -iE 'recovery|remap|pending'", "gpu_error"},
+         {"scontrol update nodename={nodes} state=drain reason=xid   # 79: the GPU is off the bus; power off "
+          "and on",
+          "avoid_node"}},
     .verify = "the same job runs without a line of NVRM: Xid in the kernel's log",
     .sources = {"https://docs.nvidia.com/deploy/xid-errors/index.html"},
     .check = check_xid,
 }};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rule::gpu_xid

@@ -11,7 +11,7 @@
 #include "postproc/diagnose/rdma_ports.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal {
+namespace reveal::rule::ib_congestion {
 namespace {
 
 constexpr double kWordBytes = 4;
@@ -51,7 +51,9 @@ std::optional<Finding> describe(const RuleContext& context, const RdmaPort& port
   if (elevation.recurring || !ticks || ticks->inside < context.threshold("min_ticks")) return std::nullopt;
   // A job that sends more waits more: its own doing.
   if (!sent || sent->fall() < context.threshold("min_fall")) return std::nullopt;
-  Finding finding = finding_at(context, elevation.at, port.values());
+  JobValues values = port.values();
+  if (context.snapshot_value("env.NCCL_IB_ADAPTIVE_ROUTING") == "0") values["no_adaptive_routing"] = "yes";
+  Finding finding = finding_at(context, elevation.at, values);
   finding.instances = {port.name};
   finding.confidence = Confidence::likely;
   const double length = context.seconds(elevation.at.length());
@@ -64,12 +66,11 @@ std::optional<Finding> describe(const RuleContext& context, const RdmaPort& port
   for (Evidence& evidence : finding.evidence) evidence.instance = port.name;
   finding.evidence.front().detectors = seen_by(confirmed_by(context.detection, elevation.at));
   finding.sentence = fmt::format(
-      "For {} {} of {} had data but no credits to send it: it waited {} ticks for each word sent (usually {}) and sent "
-      "{} (usually {}).",
+      "For {}, {} of {} had data to send but no credits: it waited {} ticks per word sent (usually {}) and sent {} "
+      "(usually {}).",
       duration(length), port.name, context.telemetry.node, number(elevation.inside), number(elevation.outside),
       quantity(sent->inside, "bytes/s"), quantity(sent->outside, "bytes/s"));
-  finding.runner_up = {"node.straggler",
-                       "a job that waits for a slow rank sends less, too, but its port does not wait"};
+  finding.runner_up = {"node.straggler", "a slow rank: the job then sends less, too, but its port does not wait"};
   return finding;
 }
 
@@ -86,7 +87,7 @@ std::vector<Finding> check(const RuleContext& context) {
     if (std::isnan(usual)) continue;  // it sent next to nothing
     const double least = std::max(context.threshold("min_per_word"), (context.threshold("min_factor") - 1) * usual);
     const auto found =
-        elevations_of(context, waiting->per_word.values, least, context.threshold(kMinScore.name), Doing::of_others);
+        elevations_of(context, waiting->per_word.values, least, context.threshold(kMinScore.name), Cause::external);
     const std::vector<Interval> all = places(found);
     for (const Elevation& elevation : found) {
       if (auto finding = describe(context, port, *waiting, elevation, all)) findings.push_back(*std::move(finding));
@@ -98,17 +99,17 @@ std::vector<Finding> check(const RuleContext& context) {
 const RegisteredRule kRule{{
     .id = "ib.congestion_xmit_wait",
     .title = "An InfiniBand port had data but could not send it",
-    .looks_for = "Intervals in which a port waits longer for each word it sends (ib.xmit_wait, ib.xmit_bytes) than "
-                 "usually, and sends less.",
+    .looks_for = "Intervals in which a port waits longer than usual for each word it sends (ib.xmit_wait, "
+                 "ib.xmit_bytes), and sends less.",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::network,
     .order = 64,
     .look_alikes = "ib.link_degraded,node.straggler,a job that sends more",
     .proof = Proof::test_double,
-    .thresholds = {{"min_factor", 3, "ratio", "waiting for each word, against the usual"},
-                   {"min_per_word", 0.01, "ticks", "least waiting for each word beyond the usual"},
+    .thresholds = {{"min_factor", 3, "ratio", "waiting per word, in multiples of the usual"},
+                   {"min_per_word", 0.01, "ticks", "least waiting per word above the usual"},
                    {"min_ticks", 1e6, "/s", "least ticks in which the port waited"},
-                   {"min_sent", 1, "MB/s", "traffic below which waiting tells nothing"},
+                   {"min_sent", 1, "MB/s", "traffic below which waiting is not significant"},
                    {"min_fall", 0.05, "ratio", "least part of the usual traffic that is missing"},
                    {"min_seconds", 3, "s", "shortest interval"},
                    kMinScore,
@@ -116,17 +117,16 @@ const RegisteredRule kRule{{
                    kMinLostPercent},
     .user_remedy = {{"#SBATCH --switches=1@0:30:00      # nodes of one switch: wait half an hour for them at most",
                      "job"},
-                    {"export NCCL_IB_ADAPTIVE_ROUTING=1   # where the fabric has adaptive routing; measure it",
-                     "nccl"}},
-    .admin_remedy =
-        {"perfquery -x -C {device} -P {port}   # PortXmitWait here, then along the way: where does it begin",
-         "topology.conf: let Slurm keep jobs below one switch; congestion control or adaptive routing on",
-         "Look for the slow receiver: its PCI Express link, its pause frames, its interrupts."},
-    .verify = "ib.xmit_wait for each word that the port sends is back at its usual level",
+                    {"unset NCCL_IB_ADAPTIVE_ROUTING      # it is 0 in this job; on InfiniBand 1 is the default",
+                     "no_adaptive_routing"}},
+    .admin_remedy = {"perfquery -C {device} -P {port}   # PortXmitWait here, then along the path: where does it begin",
+                     "topology.conf: let Slurm keep jobs below one switch; congestion control or adaptive routing on",
+                     "Find the slow receiver: check its PCI Express link, its pause frames, its interrupts."},
+    .verify = "ib.xmit_wait per word sent is back at its usual level",
     .sources = {"https://www.kernel.org/doc/Documentation/ABI/stable/sysfs-class-infiniband",
                 "https://slurm.schedmd.com/sbatch.html#OPT_switches"},
     .check = check,
 }};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rule::ib_congestion

@@ -11,7 +11,7 @@
 #include "postproc/words/lists.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal {
+namespace reveal::rule::ib_link_errors {
 namespace {
 
 constexpr std::string_view kFailed = "ib.link_downed";
@@ -53,8 +53,8 @@ Finding describe(const RuleContext& context, const RdmaPort& port, const std::ve
   };
   const bool failed = std::any_of(counted_errors.begin(), counted_errors.end(), is(kFailed));
   finding.severity = failed ? Severity::warning : Severity::notice;
-  finding.impact.how = failed ? "not known: connections over a link that fails are lost or stand still"
-                              : "not known: what was damaged was sent again";
+  finding.impact.how = failed ? "not known: connections over a failing link are lost or stall"
+                              : "not known: damaged packets were sent again";
   Interval at = counted_errors.front().count.at;
   std::vector<std::string> words;
   for (const Counted& one : counted_errors) {
@@ -66,9 +66,9 @@ Finding describe(const RuleContext& context, const RdmaPort& port, const std::ve
   finding.sentence =
       fmt::format("{} of {} counted {} while the job ran.", port.name, context.telemetry.node, joined(words, ", "));
   if (std::all_of(counted_errors.begin(), counted_errors.end(), is(kRemote))) {
-    finding.sentence += " These packets were damaged on an earlier link of their way, not on this one.";
+    finding.sentence += " These packets were damaged on an earlier link of their path, not on this one.";
   }
-  finding.runner_up = {"ib.congestion_xmit_wait", "a congested port waits, but counts no errors"};
+  finding.runner_up = {"ib.congestion_xmit_wait", "congestion: a congested port waits, but counts no errors"};
   return finding;
 }
 
@@ -105,17 +105,19 @@ const RegisteredRule kRule{{
     .order = 15,
     .look_alikes = "ib.congestion_xmit_wait,errors from before the job,a port without a cable",
     .proof = Proof::test_double,
-    .thresholds = {{"min_errors", 10, "errors", "least errors of one kind; of failures and retrainings one is enough"},
-                   {"min_per_hour", 10, "/h", "and as many of them in an hour"}},
+    .thresholds = {{"min_errors", 10, "errors", "least errors of one kind; one failure or retraining is enough"},
+                   {"min_per_hour", 10, "/h", "least errors per hour, in addition"}},
     .user_remedy = {{"sbatch --exclude={nodes} ...   # until the cable is replaced", "job"}},
     .admin_remedy = {"mlxlink -d {device} -p {port} -c -m   # errors, and the state of the cable's module",
-                     "ibqueryerrors   # which ports of the fabric count errors, also at the far end",
+                     {"ibqueryerrors   # which ports of the fabric count errors, also at the far end", "infiniband"},
+                     {"ethtool -S {interface} | grep -iE 'phy|symbol|crc'   # error counters of the card",
+                      "!infiniband"},
                      "Clean or replace the cable or its module; if the errors stay, the port."},
-    .verify = "the counters in /sys/class/infiniband/*/ports/*/counters stand still over a day of load",
+    .verify = "the counters in /sys/class/infiniband/*/ports/*/counters do not grow during a day of load",
     .sources = {"https://www.kernel.org/doc/Documentation/ABI/stable/sysfs-class-infiniband",
                 "https://github.com/Azure/azurehpc-health-checks"},
     .check = check,
 }};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rule::ib_link_errors

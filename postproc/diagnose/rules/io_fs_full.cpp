@@ -10,7 +10,7 @@
 #include "postproc/diagnose/signals.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal {
+namespace reveal::rule::io_fs_full {
 namespace {
 
 struct Least {
@@ -53,8 +53,8 @@ Finding describe(const RuleContext& context, const std::string& place, const Lea
   finding.intervals = {context.span(least.sample, context.telemetry.samples)};
   finding.confidence = Confidence::certain;
   finding.severity = least.left == 0 && least.first > 0 ? Severity::warning : Severity::notice;
-  finding.impact.how = least.left == 0 ? "not known: what could not be written was not measured"
-                                       : "none seen: what the job wrote had room";
+  finding.impact.how = least.left == 0 ? "not known: failed writes were not measured"
+                                       : "none seen: there was enough space for the job's files";
   finding.evidence.push_back({.metric = files ? "fs.files_free" : "fs.available",
                               .instance = place,
                               .node = context.telemetry.node,
@@ -64,10 +64,10 @@ Finding describe(const RuleContext& context, const std::string& place, const Lea
                               .unit = files ? "count" : "bytes",
                               .span = finding.intervals.front(),
                               .detectors = {"snapshot"}});
-  finding.sentence = fmt::format(
-      "The file system below {} of {} had {} left ({} %) when it was looked at {} after the recording began.", place,
-      context.telemetry.node, files ? number(least.left) + " files" : quantity(least.left, "bytes"),
-      number(100 * least.share), duration(context.seconds(least.sample)));
+  finding.sentence =
+      fmt::format("The file system of {} on {} had {} left ({} %), measured {} after the recording began.", place,
+                  context.telemetry.node, files ? number(least.left) + " files" : quantity(least.left, "bytes"),
+                  number(100 * least.share), duration(context.seconds(least.sample)));
   return finding;
 }
 
@@ -94,22 +94,23 @@ std::vector<Finding> check(const RuleContext& context) {
 const RegisteredRule kRule{{
     .id = "io.fs_full",
     .title = "A file system that the job writes to is full",
-    .looks_for = "Room and files left below the working directory, /tmp and /dev/shm: fs.available, fs.files_free.",
+    .looks_for = "Free space and free inodes of the working directory, /tmp and /dev/shm: fs.available, fs.files_free.",
     .kind = FindingKind::audit,
     .subsystem = Subsystem::storage,
     .order = 14,
     .proof = Proof::real,
     .thresholds = {{"min_share", 0.01, "ratio", "share of the file system below which it counts as full"},
-                   {"min_left", 1024, "MB", "and no more room than this"},
-                   {"min_files", 10000, "files", "or no more files than this"}},
-    .user_remedy = {"df -h {place}; df -i {place}   # on the node: room and files",
-                    "du -xh --max-depth=1 {place} | sort -h | tail   # what takes it"},
+                   {"min_left", 1024, "MB", "most free space, in addition"},
+                   {"min_files", 10000, "files", "free inodes below which it also counts as full"}},
+    .user_remedy = {"df -h {place}; df -i {place}   # on the node: free space and inodes",
+                    "du -xh --max-depth=1 {place} | sort -h | tail   # the largest directories"},
     .advice = {"Write to another file system: set TMPDIR, or the job's output and checkpoint directory."},
-    .admin_remedy = {"find {place} -xdev -user root -mtime +7   # what earlier jobs and daemons left"},
-    .verify = "df shows room below the directory at the end of the job",
+    .admin_remedy =
+        {"find {place} -xdev -mtime +7 -printf '%s %u %p\\n' | sort -n | tail   # files that earlier jobs left"},
+    .verify = "df shows free space for the directory at the end of the job",
     .sources = {"https://man7.org/linux/man-pages/man3/statvfs.3.html"},
     .check = check,
 }};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rule::io_fs_full

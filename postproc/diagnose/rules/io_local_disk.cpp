@@ -12,7 +12,7 @@
 #include "postproc/diagnose/interval_finding.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal {
+namespace reveal::rule::io_local_disk {
 namespace {
 
 struct Disk {
@@ -149,13 +149,13 @@ std::string whose_words(const Saturation& seen) {
   switch (seen.whose) {
     case Whose::of_job:
       if (std::isnan(seen.usual)) return "the job's own";
-      return seen.more ? "the job's own, more than usual" : "the job's own, no more than usual";
+      return seen.more ? "the job's own requests, more than usual" : "the job's own requests, no more than usual";
     case Whose::of_others:
       return fmt::format("{:.0f} % of it by processes outside the job", 100 * (1 - seen.own_share));
     case Whose::unknown:
       break;
   }
-  return "whose it was, was not measured";
+  return "the processes that caused it were not measured";
 }
 
 /// Loading data at the beginning is what jobs do.
@@ -205,7 +205,7 @@ Finding describe(const RuleContext& context, const Disk& disk, const Saturation&
       context.telemetry.node, 100 * seen.elevation.inside, duration(length), number(1000 * seen.took),
       std::isnan(seen.usual) ? "" : " (usually " + number(1000 * seen.usual) + " ms)", quantity(seen.moved, "bytes/s"),
       whose_words(seen));
-  finding.runner_up = {"io.slow_reads", "storage that was not busy: this disk was, and its requests queued"};
+  finding.runner_up = {"io.slow_reads", "storage that was not busy: this disk was busy, and its requests queued"};
   return finding;
 }
 
@@ -215,7 +215,7 @@ std::vector<Elevation> intervals(const RuleContext& context, const Disk& disk) {
   // Searched is the time at which it was full: what follows it, half busy, is not part of it.
   auto full = over_seconds(context, disk.busy.values);
   for (double& value : full) value = std::isnan(value) ? value : (value >= least ? 1.0 : 0.0);
-  auto found = elevations_of(context, full, 0.5, context.threshold(kMinScore.name), Doing::of_others);
+  auto found = elevations_of(context, full, 0.5, context.threshold(kMinScore.name), Cause::external);
   std::erase_if(found, [](const Elevation& each) { return each.recurring; });
   const std::vector<Interval> all = places(found);
   for (Elevation& each : found) {
@@ -235,7 +235,7 @@ std::vector<Finding> check(const RuleContext& context) {
   const auto disks = disks_of(context);
   if (disks.empty()) throw Unavailable("not measured: disk.io_time, disk.read_time");
   std::vector<Finding> findings;
-  std::vector<Interval> told;  // a volume made of a disk repeats what its disk says
+  std::vector<Interval> reported;  // a volume made of a disk repeats what its disk says
   for (const Disk& disk : disks) {
     const auto found = intervals(context, disk);
     const std::vector<Interval> all = places(found);
@@ -244,8 +244,8 @@ std::vector<Finding> check(const RuleContext& context) {
       if (!is_slow(context, seen.took, seen.usual)) continue;
       const auto same = [&](Interval at) { return overlap(at, elevation.at) > 0; };
       const Loss loss = loss_of(context, elevation.at, all);
-      if (!loss.share || std::any_of(told.begin(), told.end(), same)) continue;
-      told.push_back(elevation.at);
+      if (!loss.share || std::any_of(reported.begin(), reported.end(), same)) continue;
+      reported.push_back(elevation.at);
       findings.push_back(describe(context, disk, seen, loss, all));
     }
   }
@@ -254,37 +254,37 @@ std::vector<Finding> check(const RuleContext& context) {
 
 const RegisteredRule kRule{{
     .id = "io.local_disk_saturated",
-    .title = "A disk of the node had more to do than it can",
+    .title = "A disk of the node was overloaded",
     .looks_for = "Intervals in which a disk was busy nearly all the time (disk.io_time) and each request took many "
-                 "times as long as usual (disk.read_time, disk.write_time), while the job got less done.",
+                 "times as long as usual (disk.read_time, disk.write_time), while the job made less progress.",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::storage,
     .order = 53,
     .look_alikes = "io.slow_reads,mem.writeback_stall,mem.swap_activity,a short checkpoint,loading when the job begins",
     .proof = Proof::real,
     .whole_machine = true,
-    .thresholds = {{"min_busy", 0.9, "ratio", "least part of the time in which the disk had something to do"},
+    .thresholds = {{"min_busy", 0.9, "ratio", "least part of the time in which the disk was busy"},
                    {"min_time", 0.005, "s", "least time of a request"},
-                   {"min_ratio", 5, "ratio", "least time of a request, in usual times"},
+                   {"min_ratio", 5, "ratio", "least time of a request, in multiples of the usual time"},
                    {"min_seconds", 8, "s", "shortest interval"},
                    kMinScore,
-                   {"min_own_share", 0.5, "ratio", "part of the bytes that makes it the job's own doing"},
+                   {"min_own_share", 0.5, "ratio", "part of the bytes from which the job itself is the cause"},
                    {"min_waiting", 0.1, "s/s", "least time in which work waited for io"},
-                   {"min_stalled", 0.5, "s/s", "least time in which all work waited, if the disk is busy all along"},
+                   {"min_stalled", 0.5, "s/s",
+                    "least time in which all work waited, if the disk is busy throughout the run"},
                    {"min_slowed", 0.15, "ratio", "least fall of the job's cpu time"},
-                   {"start_seconds", 30, "s", "the job's own reading that begins this early: a remark only"},
+                   {"start_seconds", 30, "s", "if the job's own reading begins this early: a remark only"},
                    {"min_own_percent", 5, "percent",
-                    "lost share of the run from which the job's own doing is more "
-                    "than a notice"},
+                    "lost share of the run from which a load by the job itself is more than a notice"},
                    kMinLostSeconds,
                    kMinLostPercent},
     .user_remedy = {{"iostat -x {disk} 5   # on {nodes}, in the next run: %util, r_await, w_await"},
                     {"#SBATCH --exclusive  # job {job} then has the node to itself", "outsider"}},
     .advice = {{"Read and write in larger blocks, and from fewer processes at a time.", "!outsider"},
-               {"Keep what is read often in memory: /dev/shm counts as memory of the job.", "!outsider"},
+               {"Keep frequently read files in memory: /dev/shm counts as memory of the job.", "!outsider"},
                {"torch.distributed.checkpoint.async_save writes checkpoints in the background.", "torch,!outsider"}},
     .admin_remedy = {"iotop -obn 3                        # on {nodes}: which processes read and write",
-                     "smartctl -a /dev/{disk}             # nvme smart-log for NVMe: is the disk ill or worn?",
+                     "smartctl -a /dev/{disk}             # nvme smart-log for NVMe: is the disk faulty or worn?",
                      "cat /sys/block/{disk}/queue/scheduler   # none or mq-deadline for flash"},
     .verify = "the time of a request is back at its usual level",
     .sources = {"https://docs.kernel.org/admin-guide/iostats.html", "https://docs.kernel.org/accounting/psi.html"},
@@ -292,4 +292,4 @@ const RegisteredRule kRule{{
 }};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rule::io_local_disk

@@ -11,7 +11,7 @@
 #include "postproc/diagnose/interval_finding.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal {
+namespace reveal::rule::io_metadata_storm {
 namespace {
 
 /// Requests or calls for names and attributes, and for data. Of Lustre's calls those that usually need its server.
@@ -142,7 +142,7 @@ std::string sentence_of(const RuleContext& context, const Mount& mount, const El
           ? fmt::format("; each took {} ms", number(1000 * mean_or_zero(*mount.waits, elevation.at) / elevation.inside))
           : "";
   return fmt::format(
-      "{} asked {} for names and attributes of files {} times a second for {}{}, and for data {} times{}.",
+      "{} asked {} for file names and attributes {} times a second for {}{}, and for data {} times a second{}.",
       context.telemetry.node, mount.name, number(elevation.inside), duration(context.seconds(elevation.at.length())),
       std::isnan(elevation.outside) ? "" : " (usually " + number(elevation.outside) + ")", number(data), took);
 }
@@ -162,7 +162,7 @@ Finding describe(const RuleContext& context, const Mount& mount, const Elevation
   add_contrast(context, finding, mount.waits, at, all);
   set_cost(context, finding, mount, at);
   finding.sentence = sentence_of(context, mount, elevation, data);
-  finding.runner_up = {"io.nfs_slow_server", "a slow server: there the job asks for no more than usual"};
+  finding.runner_up = {"io.nfs_slow_server", "a slow server: the job then sends no more requests than usual"};
   return finding;
 }
 
@@ -194,30 +194,32 @@ std::vector<Finding> check(const RuleContext& context) {
 
 const RegisteredRule kRule{{
     .id = "io.metadata_storm",
-    .title = "The job asks a shared file system for names and attributes of very many files",
+    .title = "The job sends very many metadata requests to a shared file system",
     .looks_for = "Intervals with many requests for names and attributes (nfs.requests of LOOKUP, GETATTR, OPEN ...; "
-                 "lustre.open, lustre.getattr ...), few for data, and processes that wait for them.",
+                 "lustre.open, lustre.getattr ...), few data requests, and processes that wait for them.",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::storage,
     .order = 82,
     .look_alikes = "io.nfs_slow_server,imports when the job begins,many files on a local disk",
     .proof = Proof::test_double,
-    .thresholds = {{"min_rate", 1000, "/s", "least requests for names and attributes"},
-                   {"min_per_data", 5, "ratio", "least number of them for each request of data"},
-                   {"min_waiting", 0.3, "requests", "least number of them under way on average"},
+    .thresholds = {{"min_rate", 1000, "/s", "least rate of requests for names and attributes"},
+                   {"min_per_data", 5, "ratio", "least number of them per data request"},
+                   {"min_waiting", 0.3, "requests", "least number of them in progress on average"},
                    {"min_seconds", 10, "s", "shortest interval"},
-                   {"start_seconds", 120, "s", "what ends this early is how jobs begin: a remark only"},
+                   {"start_seconds", 120, "s",
+                    "a burst that ends this early is part of the job's start: a remark only"},
                    kMinScore,
                    kMinLostSeconds,
                    kMinLostPercent},
-    .user_remedy = {"strace -c -f -e trace=%file -p $(pgrep -n {command})   # in the next run; Ctrl-C: which calls",
-                    "export PYTHONDONTWRITEBYTECODE=1"},
+    .user_remedy =
+        {"strace -c -f -e trace=%file {command} ...   # a short run, several times slower: which calls, how many",
+         {"export PYTHONDONTWRITEBYTECODE=1", "python"}},
     .advice = {"Pack many small files into few large ones (tar shards, HDF5, LMDB, squashfs) and read those.",
                "Copy the environment or the data to storage of the node when the job begins, as one archive.",
                "List a directory once and keep the list; do not search or stat in a loop."},
     .admin_remedy = {"nfsiostat 5 {mount}                                   # which requests, and how long they take",
-                     "umount {mount} && mount -o nconnect=4,actimeo=60 {mount}   # actimeo: for trees that nobody "
-                     "changes while jobs run",
+                     "fstab or automount map: nconnect=4,actimeo=60 for {mount}   # takes effect when no mount of that "
+                     "server is left; actimeo: only for files that do not change while jobs run",
                      "lctl get_param llite.{lustre}-*.stats mdc.{lustre}-*.stats   # which calls, and how long"},
     .verify = "requests for names and attributes fall to a tenth",
     .sources = {"https://man7.org/linux/man-pages/man8/nfsiostat.8.html",
@@ -226,4 +228,4 @@ const RegisteredRule kRule{{
 }};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rule::io_metadata_storm

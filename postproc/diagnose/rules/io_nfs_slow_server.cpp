@@ -12,7 +12,7 @@
 #include "postproc/diagnose/interval_finding.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal {
+namespace reveal::rule::io_nfs_slow_server {
 namespace {
 
 constexpr double kRowSeconds = 1;  // of the probe
@@ -28,7 +28,7 @@ struct Mount {
   std::vector<Kind> kinds;
 };
 
-/// Of the channels "/home:READ", "/home:WRITE", ... that have all three numbers.
+/// Returns the mounts of the channels "/home:READ", "/home:WRITE", ... that have all three numbers.
 std::vector<Mount> mounts_of(const RuleContext& context) {
   std::vector<Mount> mounts;
   for (const std::size_t requests : context.channels("nfs.requests")) {
@@ -45,7 +45,7 @@ std::vector<Mount> mounts_of(const RuleContext& context) {
   return mounts;
 }
 
-/// Of all kinds of one mount, per second; NaN where none was measured.
+/// Adds the rates of all kinds of requests of one mount, per second; NaN where none was measured.
 Signal rate_of_kinds(const RuleContext& context, const Mount& mount, std::size_t Kind::*channel, double scale,
                      std::string_view unit) {
   Signal sum;
@@ -153,7 +153,7 @@ Cost cost_of(const RuleContext& context, Finding& finding, Interval at, std::spa
     const double width = processes ? std::max(1.0, mean_inside(processes->values, at)) : 1.0;
     if (change->excess() / width > cost.share) {
       cost = {std::min(1.0, change->excess() / width),
-              fmt::format("{} more of its {} processes waited in the kernel than usual", number(change->excess()),
+              fmt::format("{} more of its {} processes than usual waited in the kernel", number(change->excess()),
                           number(width))};
     }
   }
@@ -199,13 +199,13 @@ Finding describe_hang(const RuleContext& context, const Mount& mount, const Sign
       "kernel.",
       mount.point, context.telemetry.node, duration(context.seconds(at.length())),
       requests ? " (usually " + number(requests->outside) + " requests/s)" : "",
-      answer == Answer::never ? ", up to the end of the recording" : "");
-  finding.runner_up = {"io.metadata_storm", "many requests by the job itself: here none was completed"};
+      answer == Answer::never ? ", until the end of the recording" : "");
+  finding.runner_up = {"io.metadata_storm", "many requests by the job itself: here no request was completed"};
   return finding;
 }
 
 std::vector<Finding> hangs(const RuleContext& context, const Mount& mount, std::span<const double> blocked,
-                           std::vector<Interval>& told) {
+                           std::vector<Interval>& reported) {
   const Signal completed = rate_of_kinds(context, mount, &Kind::requests, 1, "/s");
   std::vector<std::pair<Interval, Answer>> found;
   for (const Interval silence : silences(context, completed.values)) {
@@ -215,12 +215,12 @@ std::vector<Finding> hangs(const RuleContext& context, const Mount& mount, std::
     const Answer answer = answer_to(context, mount, silence, at);
     if (answer == Answer::none_expected || lost_on_the_way(context, at)) continue;
     found.emplace_back(at, answer);
-    told.push_back({at.begin, std::min(context.telemetry.samples, at.end + context.steps(2 * kRowSeconds))});
+    reported.push_back({at.begin, std::min(context.telemetry.samples, at.end + context.steps(2 * kRowSeconds))});
   }
   std::vector<Finding> findings;
   findings.reserve(found.size());
   for (const auto& [at, answer] : found) {
-    findings.push_back(describe_hang(context, mount, completed, at, told, answer));
+    findings.push_back(describe_hang(context, mount, completed, at, reported, answer));
   }
   return findings;
 }
@@ -260,7 +260,7 @@ Interval standing_still(const RuleContext& context, const Signal& used, Interval
   return longest;
 }
 
-/// Where the collector's own question hung, as it noted then: "/work, /scratch".
+/// Where the collector's own request hung, as it noted then: "/work, /scratch".
 std::string places_without_answer(const RuleContext& context, Interval window) {
   const TimeSpan span = context.span(window.begin, window.end);
   for (const Event& event : context.events) {
@@ -287,23 +287,23 @@ Finding describe_no_answer(const RuleContext& context, Interval at, const std::s
                               .expected = 0,
                               .unit = "count",
                               .span = finding.intervals.front(),
-                              .detectors = {"the collector's own question"},
+                              .detectors = {"the collector's own request"},
                               .score = std::nullopt});
   set_cost(context, finding, cost_of(context, finding, at, all), at);
   finding.sentence =
       fmt::format("The file servers{} did not answer {} for about {}.", places.empty() ? "" : " of " + places,
                   context.telemetry.node, duration(context.seconds(at.length())));
-  finding.runner_up = {"io.slow_reads", "storage that is slow: here not even its size could be asked"};
+  finding.runner_up = {"io.slow_reads", "slow storage: here even a query of its size was not answered"};
   return finding;
 }
 
-std::vector<Finding> no_answers(const RuleContext& context, std::span<const Interval> told) {
+std::vector<Finding> no_answers(const RuleContext& context, std::span<const Interval> reported) {
   const auto used = rate(context, "job.cpu_time", 1e-9, "cpus");
   const auto windows = without_answer(context);
   std::vector<Finding> findings;
   for (const Interval window : windows) {
     const auto known = [&](Interval other) { return overlap(window, other) > 0; };
-    if (std::any_of(told.begin(), told.end(), known) || lost_on_the_way(context, window)) continue;
+    if (std::any_of(reported.begin(), reported.end(), known) || lost_on_the_way(context, window)) continue;
     const Interval still = used ? standing_still(context, *used, window) : window;
     const bool felt = context.seconds(still.length()) >= context.threshold("min_hang");
     findings.push_back(
@@ -351,7 +351,7 @@ struct Slow {
   Elevation elevation;
 };
 
-std::vector<Slow> slow_answers(const RuleContext& context, const Mount& mount, std::span<const Interval> told) {
+std::vector<Slow> slow_answers(const RuleContext& context, const Mount& mount, std::span<const Interval> reported) {
   std::vector<Slow> all;
   for (const Kind& kind : mount.kinds) {
     if (kind.name == "other") continue;
@@ -359,13 +359,13 @@ std::vector<Slow> slow_answers(const RuleContext& context, const Mount& mount, s
     for (const Elevation& elevation :
          elevations_of(context, answers.values, context.threshold("min_slower"), context.threshold(kMinScore.name))) {
       const bool known =
-          std::any_of(told.begin(), told.end(), [&](Interval at) { return overlap(at, elevation.at) > 0; });
+          std::any_of(reported.begin(), reported.end(), [&](Interval at) { return overlap(at, elevation.at) > 0; });
       if (known || elevation.recurring || elevation.inside < context.threshold("min_ratio") * elevation.outside)
         continue;
       if (was_faster_before(context, kind, elevation.at)) all.push_back({&kind, answers, elevation});
     }
   }
-  // One interval is told once, by the kind that was delayed most.
+  // An interval is reported once, for the kind that was delayed most.
   std::stable_sort(all.begin(), all.end(), [](const Slow& a, const Slow& b) {
     return a.elevation.inside / a.elevation.outside > b.elevation.inside / b.elevation.outside;
   });
@@ -391,25 +391,26 @@ Finding describe_slow(const RuleContext& context, const Mount& mount, const Slow
   add_contrast(context, finding, rate_of_kinds(context, mount, &Kind::requests, 1, "/s"), at, all);
   set_cost(context, finding, cost_of(context, finding, at, all), at);
   finding.sentence = fmt::format(
-      "The server of {} answered {} slowly for {}: a {} request took {} ms (usually {} ms), although the job did not "
-      "ask for more than usual.",
+      "The server of {} answered {} slowly for {}: a {} request took {} ms (usually {} ms), although the job sent no "
+      "more requests than usual.",
       mount.point, context.telemetry.node, duration(context.seconds(at.length())), slow.kind->name,
       number(1000 * slow.elevation.inside), number(1000 * slow.elevation.outside));
-  finding.runner_up = {"io.metadata_storm", "the job's own requests: there were no more of them than usual"};
+  finding.runner_up = {"io.metadata_storm", "the job's own requests: there were no more than usual"};
   return finding;
 }
 
-/// Appends what is to be said of one mount; `told`: when.
-void check_mount(const RuleContext& context, const Mount& mount, const Signal& blocked, std::vector<Interval>& told,
+/// Appends the findings of one mount, and their intervals to `reported`.
+void check_mount(const RuleContext& context, const Mount& mount, const Signal& blocked, std::vector<Interval>& reported,
                  std::vector<Finding>& findings) {
-  for (Finding& finding : hangs(context, mount, over_seconds(context, blocked.values), told)) {
+  for (Finding& finding : hangs(context, mount, over_seconds(context, blocked.values), reported)) {
     findings.push_back(std::move(finding));
   }
-  const auto slow = slow_answers(context, mount, told);
-  for (const Slow& each : slow) told.push_back(each.elevation.at);
+  const auto slow = slow_answers(context, mount, reported);
+  for (const Slow& each : slow) reported.push_back(each.elevation.at);
   for (const Slow& each : slow) {
-    if (asks_for_more(context, mount, each.elevation.at, told) || lost_on_the_way(context, each.elevation.at)) continue;
-    findings.push_back(describe_slow(context, mount, each, told));
+    if (asks_for_more(context, mount, each.elevation.at, reported) || lost_on_the_way(context, each.elevation.at))
+      continue;
+    findings.push_back(describe_slow(context, mount, each, reported));
   }
 }
 
@@ -420,24 +421,24 @@ std::vector<Finding> check(const RuleContext& context) {
     throw Unavailable("not measured: nfs.requests, fs.not_answering (no file server was seen)");
   }
   std::vector<Finding> findings;
-  std::vector<Interval> told;
+  std::vector<Interval> reported;
   if (nfs) {
     const Signal blocked = needed(level(context, "job.blocked", "processes"), "job.blocked");
     for (const Mount& mount : mounts_of(context)) {
       std::vector<Interval> of_mount;
       check_mount(context, mount, blocked, of_mount, findings);
-      told.insert(told.end(), of_mount.begin(), of_mount.end());
+      reported.insert(reported.end(), of_mount.begin(), of_mount.end());
     }
   }
-  for (Finding& finding : no_answers(context, told)) findings.push_back(std::move(finding));
+  for (Finding& finding : no_answers(context, reported)) findings.push_back(std::move(finding));
   return findings;
 }
 
 const RegisteredRule kRule{{
     .id = "io.nfs_slow_server",
     .title = "A file server answered slowly, or not at all",
-    .looks_for = "Intervals in which requests to an NFS server took longer than usual (nfs.round_trip_time), or none "
-                 "was completed (nfs.requests, nfs.unanswered) while processes of the job waited in the kernel "
+    .looks_for = "Intervals in which requests to an NFS server took longer than usual (nfs.round_trip_time), or no "
+                 "request was completed (nfs.requests, nfs.unanswered) while processes of the job waited in the kernel "
                  "(job.blocked); or file servers of any kind that did not answer the collector (fs.not_answering).",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::storage,
@@ -445,10 +446,11 @@ const RegisteredRule kRule{{
     .look_alikes = "io.metadata_storm,net.tcp_retrans_fault,a busy disk,a cold cache",
     .proof = Proof::real,
     .thresholds = {{"min_hang", 5, "s", "shortest time without an answer"},
-                   {"min_blocked", 0.5, "processes", "least number of processes that wait meanwhile"},
-                   {"max_disk_busy", 0.6, "ratio", "busiest local disk: above, processes may wait for that"},
+                   {"min_blocked", 0.5, "processes", "least number of processes that wait at that time"},
+                   {"max_disk_busy", 0.6, "ratio",
+                    "utilisation of the busiest local disk; above, processes may wait for that disk"},
                    {"min_slower", 0.02, "s", "least additional time of a request"},
-                   {"min_ratio", 5, "ratio", "least time of a request, in usual times"},
+                   {"min_ratio", 5, "ratio", "least time of a request, in multiples of the usual time"},
                    {"min_requests", 20, "requests", "least number of requests, before and inside"},
                    {"min_seconds", 5, "s", "shortest interval of slow answers"},
                    kMinScore,
@@ -458,15 +460,15 @@ const RegisteredRule kRule{{
     .user_remedy = {{"grep -A 99 ' mounted on {mount} ' /proc/self/mountstats | grep -E 'xprt|READ:|WRITE:'   # on "
                      "{nodes}: requests and their time",
                      "nfs"},
-                    "df {mount}   # hangs where the server does not answer"},
-    .advice = {"Tell the administrators the time and the mount; other jobs will have waited as well.",
+                    "timeout -s KILL 5 df {mount}   # \"Killed\": the server does not answer"},
+    .advice = {"Tell the administrators the time and the mount; other jobs probably waited, too.",
                "Copy the input to storage of the node when the job begins, and read it there."},
-    .admin_remedy = {{"dmesg -T | grep -i 'nfs: server'   # on {nodes}: \"not responding\" and when it came back",
+    .admin_remedy = {{"dmesg -T | grep -i 'nfs: server'   # on {nodes}: \"not responding\", and when it recovered",
                       "nfs"},
                      {"nfsiostat 5 {mount}                # on {nodes}: avg RTT is the server and the network, avg exe "
                       "the client too",
                       "nfs"},
-                     "dmesg -T | tail -n 50              # on {nodes}: what the client of the file system says"},
+                     "dmesg -T | tail -n 50              # on {nodes}: messages of the file system's client"},
     .verify = "nfs.round_trip_time per request stays at its usual level and nfs.retransmissions at 0",
     .sources = {"https://man7.org/linux/man-pages/man8/nfsiostat.8.html",
                 "https://man7.org/linux/man-pages/man8/mountstats.8.html"},
@@ -474,4 +476,4 @@ const RegisteredRule kRule{{
 }};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rule::io_nfs_slow_server

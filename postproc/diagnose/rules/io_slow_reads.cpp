@@ -7,7 +7,7 @@
 #include "postproc/diagnose/interval_finding.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal {
+namespace reveal::rule::io_slow_reads {
 namespace {
 
 /// The job's own where its control group counts it, else the node's: there somebody else may be the one who waits, and
@@ -81,9 +81,9 @@ std::vector<Finding> check(const RuleContext& context) {
         number(length), context.telemetry.node, 100 * elevation.inside, 100 * elevation.outside,
         busy ? fmt::format(" while the busiest disk was busy for {:.0f} %", 100 * disk) : "",
         quantity(bytes->inside, "bytes/s"), quantity(bytes->outside, "bytes/s"));
-    finding.runner_up = {"",
-                         busy ? fmt::format("a full disk: none of the node was busy for more than {:.0f} %", 100 * disk)
-                              : "a full disk cannot be ruled out: no disk of the node was measured"};
+    finding.runner_up = {
+        "", busy ? fmt::format("a busy disk: no disk of the node was busy for more than {:.0f} %", 100 * disk)
+                 : "a busy disk cannot be ruled out: no disk of the node was measured"};
     findings.push_back(std::move(finding));
   }
   return findings;
@@ -91,7 +91,7 @@ std::vector<Finding> check(const RuleContext& context) {
 
 const RegisteredRule kRule{{
     .id = "io.slow_reads",
-    .title = "The job waited for reads from storage that was not busy",
+    .title = "The job waited for reads although no local disk was busy",
     .looks_for = "Intervals in which the job waited for io (cgroup.io_some, pressure.io_some) and read, got less cpu "
                  "time than usual, and no disk was busy (disk.io_time).",
     .kind = FindingKind::anomaly,
@@ -103,8 +103,9 @@ const RegisteredRule kRule{{
                    {"min_seconds", 3, "s", "shortest interval"},
                    kMinScore,
                    {"min_slowed", 0.15, "ratio", "least fall of the job's cpu time"},
-                   {"min_read", 0.1, "MB/s", "least the job must have read meanwhile"},
-                   {"max_disk_busy", 0.6, "ratio", "busiest disk: above, the disk itself is the limit"},
+                   {"min_read", 0.1, "MB/s", "least rate of the job's reads at that time"},
+                   {"max_disk_busy", 0.6, "ratio",
+                    "utilisation of the busiest disk; above, the disk itself is the limit"},
                    kMinLostSeconds,
                    kMinLostPercent},
     .user_remedy =
@@ -125,4 +126,4 @@ const RegisteredRule kRule{{
 }};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rule::io_slow_reads

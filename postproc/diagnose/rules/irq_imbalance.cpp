@@ -13,7 +13,7 @@
 #include "postproc/diagnose/signals.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal {
+namespace reveal::rule::irq_imbalance {
 namespace {
 
 /// Vectors that one cpu serves, of all that are busy.
@@ -78,8 +78,8 @@ std::vector<std::string> lines_to_spread(const RuleContext& context, const Vecto
   const std::string cpus = near.empty() ? context.snapshot_value("cpu.online") : near;
   if (cpus.empty()) return {};
   std::vector<std::string> lines = {
-      fmt::format("echo {} > /proc/irq/{}/smp_affinity_list   # {}{}", cpus, vector.number,
-                  vector.name.empty() ? "the busiest" : vector.name,
+      fmt::format("echo {} > /proc/irq/{}/smp_affinity_list   # by hand, without irqbalance: {}{}", cpus,
+                  vector.number, vector.name.empty() ? "the busiest" : vector.name,
                   near.empty() ? ": or one cpu of its NUMA node for each"
                                : fmt::format(", on NUMA node {}: or one of these cpus for each", numa_node))};
   for (const std::string& interface : interfaces_of(context.snapshot_value(key + ".device"))) {
@@ -97,7 +97,7 @@ Remedy remedy_of(const RuleContext& context, const Pile& pile, Remedy remedy) {
     admin.emplace_back("systemctl enable --now irqbalance              # it is not running on this node");
   } else {
     admin.emplace_back(
-        "systemctl stop irqbalance                      # it runs and did not spread them: by hand, then");
+        "systemctl disable --now irqbalance             # it runs but did not spread them; set them by hand");
   }
   for (std::string& line : lines_to_spread(context, pile.vectors.front())) admin.push_back(std::move(line));
   admin.insert(admin.end(), remedy.admin.begin(), remedy.admin.end());
@@ -130,9 +130,10 @@ std::vector<Finding> check(const RuleContext& context) {
   finding.confidence = Confidence::likely;
   const bool felt = job_may_run_on(context, pile.cpu);
   set_loss(context, finding, felt ? std::optional((busy - others) * job_seconds(context)) : std::nullopt,
-           felt ? "upper bound: what a process of the job on that cpu lost to interrupts beyond the others"
+           felt
+               ? "upper bound: time that a process of the job on that cpu lost to interrupts, beyond that on other cpus"
            : context.without_job() ? "not known: there was no job"
-                                   : "not known: the job may not use that cpu; its packets wait there");
+                                   : "not known: the job may not use that cpu, but its packets wait there");
   const auto add = [&](std::string metric, std::string feature, double observed, std::optional<double> expected,
                        std::string unit) {
     Evidence evidence;
@@ -147,7 +148,7 @@ std::vector<Finding> check(const RuleContext& context) {
     finding.evidence.push_back(std::move(evidence));
   };
   add("irq." + pile.vectors.front().number, "share of the device interrupts", pile.share, std::nullopt, "ratio");
-  add("cpu.softirq", "mean time in interrupts, others expected", busy, others, "cpus");
+  add("cpu.softirq", "mean time in interrupts; expected: that of the other cpus", busy, others, "cpus");
   if (dropped > 0) add("softnet.dropped", "mean", dropped, 0, "/s");
 
   std::string names;
@@ -156,7 +157,7 @@ std::vector<Finding> check(const RuleContext& context) {
       "{} of {} serves {} busy interrupt vectors ({}), {:.0f} % of the device interrupts, and spends {:.0f} % of its "
       "time on them; the other cpus spend {:.1f} %.",
       pile.cpu, context.telemetry.node, pile.vectors.size(), names, 100 * pile.share, 100 * busy, 100 * others);
-  finding.runner_up = {"", "vectors the kernel manages cannot be moved: none of these is one"};
+  finding.runner_up = {"", "vectors that the kernel manages cannot be moved: none of these is managed"};
   finding.remedy = remedy_of(context, pile, std::move(finding.remedy));
   return {finding};
 }
@@ -164,8 +165,8 @@ std::vector<Finding> check(const RuleContext& context) {
 const RegisteredRule kRule{{
     .id = "irq.imbalance",
     .title = "One cpu serves the interrupts of several devices or queues",
-    .looks_for = "One cpu that serves most device interrupts (irq.*) of the whole job and pays for it: time in "
-                 "interrupts (cpu.irq, cpu.softirq) or dropped packets (softnet.dropped).",
+    .looks_for = "One cpu that serves most device interrupts (irq.*) during the whole job, and is slowed down by them: "
+                 "time in interrupts (cpu.irq, cpu.softirq) or dropped packets (softnet.dropped).",
     .kind = FindingKind::audit,
     .subsystem = Subsystem::network,
     .order = 58,
@@ -173,18 +174,18 @@ const RegisteredRule kRule{{
     .proof = Proof::guest,
     .whole_machine = true,
     .checks_node = true,
-    .thresholds = {{"min_rate", 100, "/s", "interrupts of a vector that counts as busy"},
+    .thresholds = {{"min_rate", 100, "/s", "rate of interrupts from which a vector counts as busy"},
                    {"min_cpu_share", 0.9, "ratio",
-                    "part of a vector's interrupts on one cpu, from which it sits there"},
+                    "part of a vector's interrupts on one cpu from which the vector belongs to that cpu"},
                    {"min_share", 0.6, "ratio", "least part of all device interrupts on that cpu"},
-                   {"min_busy", 0.3, "cpus", "time of that cpu in interrupts that is a cost"},
-                   {"min_dropped", 1, "/s", "packets dropped for a full backlog that are a cost"},
+                   {"min_busy", 0.3, "cpus", "time of that cpu in interrupts from which it is a cost"},
+                   {"min_dropped", 1, "/s",
+                    "rate of packets dropped because of a full backlog from which it is a cost"},
                    kMinLostSeconds,
                    kMinLostPercent},
-    .user_remedy =
-        {{"srun --core-spec=1 {command} ...                # leaves a core to the system, where the site allows",
-          "job"},
-         "grep . /proc/irq/*/effective_affinity_list      # on {nodes}: the same cpu again and again"},
+    .user_remedy = {{"#SBATCH --core-spec=1      # reserves a core of each node for the system, if the site allows it",
+                     "job"},
+                    "grep . /proc/irq/*/effective_affinity_list      # on {nodes}: the same cpu in most lines"},
     .admin_remedy =
         {"The network driver's set_irq_affinity_bynode.sh spreads them by NUMA node; it excludes irqbalance."},
     .verify = "the cpu's share of irq.* falls below 30 % and its cpu.softirq to that of the others",
@@ -195,4 +196,4 @@ const RegisteredRule kRule{{
 }};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rule::irq_imbalance

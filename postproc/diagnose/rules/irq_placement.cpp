@@ -13,7 +13,7 @@
 #include "postproc/diagnose/signals.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal {
+namespace reveal::rule::irq_placement {
 namespace {
 
 /// The vectors of one card.
@@ -108,7 +108,7 @@ std::optional<Finding> crowded(const RuleContext& context, const Card& card) {
   }
   Finding finding = notice(context, card, {});
   finding.confidence = Confidence::likely;
-  finding.impact.how = "none seen: no cpu was full with interrupts, and no packet was dropped for it";
+  finding.impact.how = "none seen: no cpu was fully used by interrupts, and no packet was dropped because of them";
   finding.evidence.push_back(snapshot_fact(context, "irq.effective_affinity", "cpu" + std::to_string(*cpu),
                                            static_cast<double>(card.vectors.size()), std::nullopt, "count"));
   if (measured)
@@ -116,7 +116,7 @@ std::optional<Finding> crowded(const RuleContext& context, const Card& card) {
   finding.sentence = fmt::format("irqbalance is not running on {}, and cpu{} serves all {} interrupt vectors of {}{}.",
                                  context.telemetry.node, *cpu, card.vectors.size(), name_of_card(card),
                                  measured ? " (" + quantity(rate, "count/s") + ")" : "");
-  finding.runner_up = {"irq.imbalance", "that cpu is not full with interrupts and dropped nothing"};
+  finding.runner_up = {"irq.imbalance", "that cpu is not fully used by interrupts and dropped no packets"};
   return finding;
 }
 
@@ -135,7 +135,7 @@ std::vector<Finding> check_service(const RuleContext& context) {
   return findings;
 }
 
-/// Of the interrupts whose cpu is known.
+/// Counts of the interrupts whose cpu is known.
 struct Share {
   double known = 0;
   double remote = 0;
@@ -167,7 +167,7 @@ std::optional<Finding> far_away(const RuleContext& context, const Card& card) {
   const double all = sum_of(rates);
   const Share share = share_of(rates, near);
   if (!(all >= context.threshold("min_rate"))) return std::nullopt;
-  // Of many cpus, most are measured together.
+  // On a node with many cpus, most of them are measured together.
   if (share.known < all / 2) throw Unavailable("not measured: which cpus served most of the network's interrupts");
   const double remote = share.remote / share.known;
   if (!(remote > context.threshold("min_share"))) return std::nullopt;
@@ -175,14 +175,14 @@ std::optional<Finding> far_away(const RuleContext& context, const Card& card) {
   Finding finding =
       notice(context, card, {{"numa_node", card.numa_node}, {"near_cpus", list}, {"irq", card.vectors.front().number}});
   finding.confidence = Confidence::certain;
-  finding.impact.how = "not known: only a run with the interrupts beside the card shows it";
+  finding.impact.how = "not known: only a run with the interrupts on the card's NUMA node shows it";
   finding.evidence.push_back(
       fact(context, "irq.*", name_of_card(card), "share on another NUMA node", remote, std::nullopt, "ratio"));
   finding.evidence.push_back(fact(context, "irq.*", name_of_card(card), "mean", all, std::nullopt, "count/s"));
   finding.sentence = fmt::format(
       "{:.0f} % of the interrupts of {} on {} ({}) were served on another NUMA node than node {}, where the card is.",
       100 * remote, name_of_card(card), context.telemetry.node, quantity(all, "count/s"), card.numa_node);
-  finding.runner_up = {"irq.imbalance", "the right NUMA node with too few cpus: here it is another node"};
+  finding.runner_up = {"irq.imbalance", "too few cpus on the right NUMA node: here the cpus are on another node"};
   for (const std::string& interface : interfaces_of(card.device)) {
     const std::vector<int> senders = sending_cpus(context, interface);
     const bool far = std::none_of(senders.begin(), senders.end(), [&](int cpu) { return contains(near, cpu); });
@@ -203,9 +203,9 @@ std::vector<Finding> check_distance(const RuleContext& context) {
 
 const RegisteredRule kService{{
     .id = "irq.balance_service_off",
-    .title = "Nobody spreads a network card's interrupts",
+    .title = "The interrupts of a network card are not spread over cpus",
     .looks_for = "A node without irqbalance (irq.irqbalance) on which one cpu serves all vectors of a network card "
-                 "(irq.N.effective) and has work with them (irq.N).",
+                 "(irq.N.effective) and they are busy (irq.N).",
     .kind = FindingKind::audit,
     .subsystem = Subsystem::network,
     .order = 59,
@@ -215,9 +215,9 @@ const RegisteredRule kService{{
     .checks_node = true,
     .thresholds = {{"min_vectors", 4, "vectors", "least vectors of a card on the same cpu"},
                    {"min_cpus", 4, "cpus", "least cpus of the node among which they could be spread"},
-                   {"min_rate", 1000, "/s", "least interrupts of the card, where there is a job"}},
-    .user_remedy = {"grep . /proc/irq/*/effective_affinity_list   # on {nodes}: the same cpu again and again"},
-    .admin_remedy = {"systemctl enable --now irqbalance   # cpus to be spared: IRQBALANCE_BANNED_CPULIST",
+                   {"min_rate", 1000, "/s", "least rate of interrupts of the card, if there is a job"}},
+    .user_remedy = {"grep . /proc/irq/*/effective_affinity_list   # on {nodes}: the same cpu in most lines"},
+    .admin_remedy = {"systemctl enable --now irqbalance   # cpus to exclude: IRQBALANCE_BANNED_CPULIST",
                      "set_irq_affinity.sh {interface}   # or by hand, of mlnx-tools: one cpu for each vector"},
     .verify = "effective_affinity_list of the card's vectors names different cpus",
     .sources = {"https://github.com/Irqbalance/irqbalance/blob/master/irqbalance.1",
@@ -237,9 +237,9 @@ const RegisteredRule kDistance{{
     .proof = Proof::guest,
     .whole_machine = true,
     .checks_node = true,
-    .thresholds = {{"min_rate", 1000, "/s", "least interrupts of the card"},
-                   {"min_share", 0.5, "ratio", "part of them on another NUMA node from which it is reported"}},
-    .user_remedy = {"cat /sys/class/net/{interface}/device/numa_node   # on {nodes}: where the card is"},
+    .thresholds = {{"min_rate", 1000, "/s", "least rate of interrupts of the card"},
+                   {"min_share", 0.5, "ratio", "part of them on another NUMA node from which they are reported"}},
+    .user_remedy = {"cat /sys/class/net/{interface}/device/numa_node   # on {nodes}: the card's NUMA node"},
     .advice = {"Place the ranks that communicate on the card's NUMA node."},
     .admin_remedy =
         {"set_irq_affinity_bynode.sh {numa_node} {interface}   # of mlnx-tools; irqbalance must not run then",
@@ -251,4 +251,4 @@ const RegisteredRule kDistance{{
 }};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rule::irq_placement

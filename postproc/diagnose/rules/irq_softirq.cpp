@@ -12,7 +12,7 @@
 #include "postproc/diagnose/interval_finding.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal {
+namespace reveal::rule::irq_softirq {
 namespace {
 
 /// Packets each cpu took per second, as means over seconds: a sample of a tenth is a burst or none.
@@ -128,7 +128,8 @@ void name_the_cause(const RuleContext& context, std::string_view cpu, Finding& f
     const bool alone = senders.size() == 1 && "cpu" + std::to_string(senders.front()) == cpu;
     if (alone) lines.push_back(line_for_senders(interface, online, senders));
   }
-  finding.sentence += fmt::format(" Packets of {} are steered there alone (rps_cpus).", fmt::join(interfaces, ", "));
+  finding.sentence +=
+      fmt::format(" Packets of {} are steered only to this cpu (rps_cpus).", fmt::join(interfaces, ", "));
   finding.remedy.admin.insert(finding.remedy.admin.begin(), lines.begin(), lines.end());
 }
 
@@ -173,7 +174,7 @@ std::vector<Finding> check(const RuleContext& context) {
         number(length), cpu, context.telemetry.node, 100 * elevation.inside, 100 * elevation.outside,
         cost->signal.metric, quantity(cost->change.inside, cost->signal.unit),
         quantity(cost->change.outside, cost->signal.unit));
-    finding.runner_up = {"net.tcp_retrans_fault", fmt::format("{} of this kernel itself counted the loss", cpu)};
+    finding.runner_up = {"net.tcp_retrans_fault", fmt::format("{} of this node itself counted the loss", cpu)};
     name_the_cause(context, cpu, finding);
     findings.push_back(std::move(finding));
   }
@@ -182,29 +183,32 @@ std::vector<Finding> check(const RuleContext& context) {
 
 const RegisteredRule kRule{{
     .id = "irq.softirq_saturation",
-    .title = "One cpu gets the packets of all and cannot keep up",
-    .looks_for = "Intervals in which one cpu received nearly all packets (softnet.processed) and dropped some, left "
-                 "some behind (softnet.dropped, softnet.time_squeeze) or had no time left (cpu.softirq).",
+    .title = "One cpu receives nearly all packets and cannot keep up",
+    .looks_for = "Intervals in which one cpu received nearly all packets (softnet.processed) and dropped or postponed "
+                 "some (softnet.dropped, softnet.time_squeeze) or had no time left (cpu.softirq).",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::network,
     .order = 60,
     .look_alikes = "net.tcp_retrans_fault,few flows",
     .proof = Proof::real,
-    .thresholds = {{"min_packets", 1000, "/s", "least packets of the node for their spread to say something"},
+    .thresholds = {{"min_packets", 1000, "/s", "least rate of packets of the node for a significant distribution"},
                    {"min_share", 0.9, "ratio", "least part of the packets on one cpu"},
                    {"min_excess", 0.2, "ratio", "least rise of that part"},
                    {"min_seconds", 3, "s", "shortest interval"},
                    kMinScore,
-                   {"min_dropped", 1, "/s", "packets dropped for a full backlog that are a cost"},
-                   {"min_squeezed", 100, "/s", "receive work cut off with packets left that is a cost"},
-                   {"min_softirq", 0.8, "cpus", "time of that cpu in soft interrupts that is a cost"},
+                   {"min_dropped", 1, "/s",
+                    "rate of packets dropped because of a full backlog from which it is a cost"},
+                   {"min_squeezed", 100, "/s",
+                    "rate of receive work stopped with packets left from which it is a cost"},
+                   {"min_softirq", 0.8, "cpus", "time of that cpu in soft interrupts from which it is a cost"},
                    kMinLostSeconds,
                    kMinLostPercent},
     .user_remedy = {"cat /proc/net/softnet_stat                # on {nodes}: the second column grows on one line",
-                    {"export NCCL_NSOCKS_PERTHREAD=4            # more flows reach more queues", "nccl"}},
-    .admin_remedy = {"grep . /sys/class/net/*/queues/rx-*/rps_cpus   # one bit set everywhere: write ff instead",
-                     "systemctl enable --now irqbalance             # spreads them; more queues: ethtool -L",
-                     "sysctl net.core.netdev_max_backlog=10000       # absorbs bursts, cures no pile-up"},
+                    {"export NCCL_SOCKET_NTHREADS=4 NCCL_NSOCKS_PERTHREAD=4   # more flows reach more queues", "nccl"}},
+    .admin_remedy =
+        {"grep . /sys/class/net/*/queues/rx-*/rps_cpus   # one bit set everywhere: write the mask of all cpus",
+         "systemctl enable --now irqbalance             # if it is not running; more queues: ethtool -L",
+         "sysctl net.core.netdev_max_backlog=10000       # absorbs bursts, but does not spread the load"},
     .verify = "softnet.dropped stays 0 and the busiest cpu takes no more than its usual share of softnet.processed",
     .sources = {"https://docs.kernel.org/networking/scaling.html",
                 "https://docs.kernel.org/admin-guide/sysctl/net.html"},
@@ -212,4 +216,4 @@ const RegisteredRule kRule{{
 }};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rule::irq_softirq

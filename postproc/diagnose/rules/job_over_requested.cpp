@@ -10,7 +10,7 @@
 #include "postproc/diagnose/signals.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal {
+namespace reveal::rule::job_over_requested {
 namespace {
 
 constexpr double kMebi = 1024.0 * 1024.0;
@@ -60,7 +60,7 @@ double memory_asked(const RuleContext& context, std::size_t cpus) {
   return asked < kWholeNode * setting(context, "memory.total") ? asked : 0;
 }
 
-/// Of the job's control group, without the page cache, which gives way.
+/// Memory of the job's control group, without the page cache, which the kernel gives up when memory is needed.
 double memory_used(const RuleContext& context) {
   auto used = context.total("cgroup.memory_anon");
   const auto shared = context.total_if_measured("memory_stat.shmem");
@@ -113,13 +113,13 @@ std::string words_of(const Request& request) {
 }
 
 std::vector<Finding> check(const RuleContext& context) {
-  if (context.without_job()) throw Unavailable("not measured: what a job asked for");
+  if (context.without_job()) throw Unavailable("not measured: the job's request");
   if (context.snapshot_value("env.SLURM_JOB_ID").empty()) return {};  // outside a batch system nothing is asked for
   if (job_seconds(context) < context.threshold("min_seconds")) return {};
   if (has_gpus(context) || was_disturbed(context)) return {};
   // The largest node decides about all, and no node knows it.
   if (setting(context, "env.SLURM_JOB_NUM_NODES") != 1)
-    throw Unavailable("a job of several nodes is not judged by one");
+    throw Unavailable("a job of several nodes is not judged from one node");
   const std::vector<int> owned = parse_cpu_list(context.snapshot_value("job.cpus_owned"));
   const auto memory = memory_request(context, owned.size());
   const auto cpus = cpu_request(context, owned);
@@ -129,7 +129,7 @@ std::vector<Finding> check(const RuleContext& context) {
   finding.severity = Severity::info;  // nothing was slower for it
   finding.confidence = Confidence::certain;
   finding.intervals = {context.span(0, context.telemetry.samples)};
-  finding.impact.how = "none for this run: a job that asks for less may start earlier";
+  finding.impact.how = "none for this run: a job that requests less may start earlier";
   std::string all;
   for (const auto& request : {memory, cpus}) {
     if (!request) continue;
@@ -143,32 +143,32 @@ std::vector<Finding> check(const RuleContext& context) {
                                 .span = finding.intervals.front()});
     all += (all.empty() ? "" : " and ") + words_of(*request);
   }
-  finding.sentence = fmt::format("At its most, the job used {} that it had on {}.", all, context.telemetry.node);
-  finding.runner_up = {"cpu.affinity_too_narrow", "its processes were not held on fewer cpus than it has"};
+  finding.sentence = fmt::format("At its peak, the job used {} that it had on {}.", all, context.telemetry.node);
+  finding.runner_up = {"cpu.affinity_too_narrow", "its processes were not confined to fewer cpus than the job has"};
   return {finding};
 }
 
 const RegisteredRule kRule{{
     .id = "job.over_requested",
-    .title = "The job asked for much more than it used",
-    .looks_for = "Jobs on one node, of ten minutes and more and without graphics cards, that never used half of the "
-                 "memory (cgroup.memory_anon) or of the cpu cores (job.cpu_time) they were given.",
+    .title = "The job requested much more than it used",
+    .looks_for = "Jobs of ten minutes or more on one node without GPUs that never used half of the allocated memory "
+                 "(cgroup.memory_anon) or cpu cores (job.cpu_time).",
     .kind = FindingKind::audit,
     .subsystem = Subsystem::process,
     .order = 300,
     .look_alikes = "cpu.affinity_too_narrow,a job that something slowed down,one thread on each core,a whole node",
     .proof = Proof::test_double,
-    .thresholds = {{"max_share", 0.5, "ratio", "part of what was asked for that is never used"},
+    .thresholds = {{"max_share", 0.5, "ratio", "largest used part of the request that is reported"},
                    {"min_seconds", 600, "s", "shortest run"},
-                   {"min_memory", 4, "GB", "least memory that was left over"},
-                   {"min_cpus", 2, "cpus", "least cores that were left over"}},
-    .user_remedy = {{"#SBATCH --mem={mem_mib}M   # the most it used, and 30 % more", "job"},
-                    {"#SBATCH --cpus-per-task={cpus}   # what its busiest minute needed", "job"}},
-    .advice = {{"Ask for fewer than {tasks} tasks, or for fewer cpus for each of them.", "job"}},
+                   {"min_memory", 4, "GB", "least unused memory"},
+                   {"min_cpus", 2, "cpus", "least number of unused cores"}},
+    .user_remedy = {{"#SBATCH --mem={mem_mib}M   # peak use plus 30 %", "job"},
+                    {"#SBATCH --cpus-per-task={cpus}   # the cores used in the busiest minute", "job"}},
+    .advice = {{"Request fewer than {tasks} tasks, or fewer cpus per task.", "job"}},
     .verify = "the job runs as long as before, and is not killed for memory",
     .sources = {"https://github.com/PrincetonUniversity/jobstats", "https://slurm.schedmd.com/sbatch.html#OPT_mem"},
     .check = check,
 }};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rule::job_over_requested

@@ -6,7 +6,7 @@
 #include "postproc/diagnose/interval_finding.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal {
+namespace reveal::rule::job_stopped {
 namespace {
 
 /// A process that is stopped and continued in step with the samples is seen stopped in a part of that time only. What
@@ -27,7 +27,7 @@ std::vector<Finding> check(const RuleContext& context) {
   const Signal stopped = needed(level(context, "job.stopped", "processes"), "job.stopped (state T in /proc/PID/stat)");
   const auto used = rate(context, "job.cpu_time", 1e-9, "cpus");
   const auto found = elevations_of(context, over_seconds(context, stopped.values), context.threshold("min_stopped"), 0,
-                                   Doing::of_others);
+                                   Cause::external);
   const std::vector<Interval> all = places(found);
   std::vector<Finding> findings;
   for (const Elevation& elevation : found) {
@@ -44,7 +44,7 @@ std::vector<Finding> check(const RuleContext& context) {
     finding.severity = Severity::notice;
     if (slowed > context.threshold("min_slowed")) {
       set_loss(context, finding, std::min({1.0, share, slowed}) * length,
-               fmt::format("the job used {} cpus instead of {} while a process stood still", number(change->inside),
+               fmt::format("the job used {} cpus instead of {} while a process was stopped", number(change->inside),
                            number(change->outside)));
     }
     // Whoever stopped them meant to: nothing that is urgent to anybody else.
@@ -54,10 +54,10 @@ std::vector<Finding> check(const RuleContext& context) {
     finding.evidence.push_back(std::move(evidence));
     if (change) finding.evidence.push_back(evidence_of(context, *used, *change, at));
     finding.sentence = fmt::format(
-        "A signal or a debugger stopped processes of the job on {}, together for {} within {}. A busy node does not do "
+        "A signal or a debugger stopped processes of the job on {}, in total for {} within {}. A busy node does not do "
         "that.",
         context.telemetry.node, duration(share * length), duration(length));
-    finding.runner_up = {"", "a process that only waits is asleep (state S), not stopped (state T)"};
+    finding.runner_up = {"", "a waiting process sleeps (state S) and is not stopped (state T)"};
     findings.push_back(std::move(finding));
   }
   return findings;
@@ -75,11 +75,11 @@ const RegisteredRule kRule{{
     .proof = Proof::real,
     .thresholds = {{"min_stopped", 0.05, "processes", "least mean number of stopped processes"},
                    {"min_seconds", 2, "s", "shortest interval"},
-                   {"min_slowed", 0.02, "ratio", "least fall of the job's cpu time that is counted as its cost"},
+                   {"min_slowed", 0.02, "ratio", "least fall of the job's cpu time from which it counts as cost"},
                    kMinLostSeconds,
                    kMinLostPercent},
     .user_remedy =
-        {"ps -o pid,stat,wchan,cmd -u $USER            # in the next run: T is stopped, t is held by a debugger",
+        {"ps -o pid,stat,wchan,cmd -u $USER            # in the next run: T is stopped by a signal, t by a debugger",
          "scontrol show job {job} | grep -E 'State|Suspend'   # whether Slurm suspended the job"},
     .advice = {"kill -CONT with the number of a stopped process lets it run again."},
     .verify = "job.stopped stays 0",
@@ -88,4 +88,4 @@ const RegisteredRule kRule{{
 }};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rule::job_stopped

@@ -12,7 +12,7 @@
 #include "postproc/diagnose/memory_signals.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal {
+namespace reveal::rule::mem_bandwidth {
 namespace {
 
 std::set<std::string> packages(const RuleContext& context) {
@@ -71,7 +71,7 @@ bool is_explained_otherwise(const RuleContext& context) {
   return remote && mean_inside(remote->values, whole) > context.threshold("max_remote");
 }
 
-/// Of all traffic: others on the node may have caused it.
+/// True if the job used most of the cpu time of the node: otherwise others may have caused the traffic.
 bool is_the_jobs(const RuleContext& context) {
   const auto used = rate(context, "job.cpu_time", 1e-9, "cpus");
   const auto user = rate(context, "cpu.user", 1e-9, "cpus");
@@ -86,7 +86,7 @@ std::vector<Finding> check(const RuleContext& context) {
   const double limit = context.threshold("stream") * 1e9;
   if (packages(context).empty()) throw Unavailable("not measured: platform.memory_read and platform.memory_traffic");
   if (!(limit > 0)) {
-    throw Unavailable("not known: what the memory can deliver; stream of [rule.\"mem.bw_saturated\"] says it");
+    throw Unavailable("not known: the memory's bandwidth; set stream in [rule.\"mem.bw_saturated\"]");
   }
   const std::vector<Full> found = full_packages(context, limit);
   if (found.empty() || is_explained_otherwise(context) || !is_the_jobs(context)) return {};
@@ -95,7 +95,8 @@ std::vector<Finding> check(const RuleContext& context) {
   finding.severity = Severity::info;  // well-tuned programs are here
   const bool counted = stall_ratio(context).has_value();
   finding.confidence = counted ? Confidence::likely : Confidence::possible;
-  finding.impact.how = "none: this is what the machine can do, not a fault; another shape of the job may use it better";
+  finding.impact.how =
+      "none: this is the limit of the machine, not a fault; another layout of the job may use it better";
   for (const Full& full : found) {
     finding.instances.push_back(full.package);
     finding.evidence.push_back({.metric = full.traffic.metric,
@@ -118,7 +119,7 @@ std::vector<Finding> check(const RuleContext& context) {
                   first.package, context.telemetry.node, quantity(first.mean, "bytes/s"), quantity(limit, "bytes/s"),
                   100 * first.share, picture.empty() ? "" : "; " + in_words(picture));
   finding.runner_up = {"numa.mem_remote", counted && remote_share(context)
-                                              ? "memory of another socket: few accesses went there"
+                                              ? "memory of another socket: few accesses went to it"
                                               : "memory of another socket cannot be ruled out: accesses to it were not "
                                                 "counted"};
   return {finding};
@@ -126,34 +127,34 @@ std::vector<Finding> check(const RuleContext& context) {
 
 const RegisteredRule kRule{{
     .id = "mem.bw_saturated",
-    .title = "The memory's bandwidth is the limit",
-    .looks_for = "A package whose memory controllers move nearly as much as the site has measured that they can "
-                 "(platform.memory_read and its like), while cycles wait (pmu.l3_stalls, pmu.backend_stalls).",
+    .title = "The memory bandwidth is the limit",
+    .looks_for = "A package whose memory controllers move nearly the bandwidth that the site has measured "
+                 "(platform.memory_read and similar metrics), while cycles wait (pmu.l3_stalls, pmu.backend_stalls).",
     .kind = FindingKind::audit,
     .subsystem = Subsystem::memory,
     .order = 94,
     .look_alikes = "numa.mem_remote,traffic that prefetching hides,others on the node",
     .proof = Proof::test_double,
     .whole_machine = true,
-    .thresholds = {{"stream", 0, "GB/s",
-                    "what a package's memory can deliver, as the site has measured it; 0: unknown"},
-                   {"min_use", 0.8, "ratio", "part of it from which on it is near the limit"},
+    .thresholds = {{"stream", 0, "GB/s", "memory bandwidth of a package, as measured by the site; 0: unknown"},
+                   {"min_use", 0.8, "ratio", "part of that bandwidth from which the traffic is near the limit"},
                    {"min_time", 0.3, "ratio", "least part of the run near the limit"},
                    {"min_seconds", 10, "s", "least time near the limit"},
-                   {"min_stalls", 0.2, "ratio", "least part of the cycles that waited, where that was counted"},
-                   {"max_remote", 0.25, "ratio", "most accesses to another socket, where they were counted"},
+                   {"min_stalls", 0.2, "ratio", "least part of the cycles that waited, if that was counted"},
+                   {"max_remote", 0.25, "ratio", "most accesses to another socket, if they were counted"},
                    {"min_own", 0.8, "ratio", "least part of the node's cpu time that the job used"}},
-    .user_remedy = {{"#SBATCH --hint=memory_bound   # one core of each socket, and so more nodes", "job"},
-                    {"srun --ntasks-per-socket=1 --cpu-bind=ldoms {command} ...   # then 2, 4: compare the step time",
+    .user_remedy = {{"#SBATCH --hint=memory_bound   # one core per socket, therefore more nodes", "job"},
+                    {"srun --ntasks-per-socket=1 --cpu-bind=ldoms {command} ...   # or this, without --hint; then 2 "
+                     "and 4: compare",
                      "job"}},
-    .advice = {"Accept it, or move less: block loops for the cache, fuse kernels, use lower precision.",
+    .advice = {"Accept it, or move less data: block loops for the cache, fuse kernels, use lower precision.",
                "More nodes give more bandwidth; more cores of the same socket do not."},
     .admin_remedy = {"dmidecode -t memory | grep -E 'Locator|Speed'   # is each channel populated, and at full speed?"},
-    .verify = "platform.memory_bandwidth stays below four fifths of the limit, or the limit is accepted",
+    .verify = "platform.memory_bandwidth stays below 80 % of the limit, or the limit is accepted",
     .sources = {"https://slurm.schedmd.com/srun.html#OPT_hint", "https://github.com/RRZE-HPC/likwid/wiki",
                 "https://docs.kernel.org/admin-guide/perf/index.html"},
     .check = check,
 }};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rule::mem_bandwidth

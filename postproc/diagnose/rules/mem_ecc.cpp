@@ -8,7 +8,7 @@
 #include "postproc/diagnose/event_count.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal {
+namespace reveal::rule::mem_ecc {
 namespace {
 
 struct Errors {
@@ -38,7 +38,7 @@ double fact_of(const RuleContext& context, std::string_view key) {
   return value ? static_cast<double>(*value) : std::nan("");
 }
 
-/// Of a node without a job, whose errors are those since it was started.
+/// Findings on a node without a job: its errors are counted since it was started.
 std::vector<Finding> since_start(const RuleContext& context) {
   constexpr double kDay = 86'400;
   const double corrected = fact_of(context, "since_start.memory_errors_corrected");
@@ -104,15 +104,15 @@ const RegisteredRule kRule{{
     .proof = Proof::test_double,
     .checks_node = true,
     .thresholds = {{"min_corrected", 10, "errors",
-                    "corrected errors from which it is reported; of a node without a job, a day"}},
+                    "corrected errors from which they are reported; on a node without a job, per day"}},
     .user_remedy = {{"sbatch --exclude={nodes} ...   # until the module is replaced", "job"}},
     .advice = {"Tell the administrators, and check results of this run where an error was not corrected."},
     .admin_remedy = {"ras-mc-ctl --summary   # which module",
                      {"scontrol update nodename={nodes} state=drain reason=ecc", "job"}},
-    .verify = "ce_count and ue_count in /sys/devices/system/edac/mc stand still",
+    .verify = "ce_count and ue_count in /sys/devices/system/edac/mc no longer grow",
     .sources = {"https://docs.kernel.org/driver-api/edac.html"},
     .check = check,
 }};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rule::mem_ecc

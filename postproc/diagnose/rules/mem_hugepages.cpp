@@ -10,7 +10,7 @@
 #include "postproc/diagnose/signals.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal {
+namespace reveal::rule::mem_hugepages {
 namespace {
 
 struct Idle {
@@ -65,18 +65,18 @@ std::vector<Finding> check(const RuleContext& context) {
                                 .detectors = {"snapshot"}});
   }
   finding.sentence = fmt::format(
-      "{} of {} ({} % of its memory) were set aside as huge pages and used by nobody{}; they look like used "
+      "{} of {} ({} % of its memory) were reserved as huge pages and not used{}; they look like used "
       "memory.",
       quantity(bytes, "bytes"), context.telemetry.node, number(100 * share),
       context.without_job() ? "" : " while the job ran");
-  finding.runner_up = {"mem.leak_oom_risk", "a leak grows; this is the same from the first second on"};
+  finding.runner_up = {"mem.leak_oom_risk", "a leak grows; this amount is constant from the first second on"};
   return {finding};
 }
 
 const RegisteredRule kRule{{
     .id = "mem.hugepages_reserved_idle",
-    .title = "Huge pages are set aside and used by nobody",
-    .looks_for = "Huge pages that were free and promised to nobody in the whole run: hugepages.free, "
+    .title = "Huge pages are reserved and not used",
+    .looks_for = "Huge pages that were free and not reserved by a program during the whole run: hugepages.free, "
                  "hugepages.reserved.",
     .kind = FindingKind::audit,
     .subsystem = Subsystem::memory,
@@ -87,12 +87,13 @@ const RegisteredRule kRule{{
     .thresholds = {{"min_share", 0.02, "ratio", "least share of the node's memory"}},
     .user_remedy = {"grep . /sys/kernel/mm/hugepages/hugepages-*/free_hugepages   # on the node"},
     .advice = {"A program can use them: mmap with MAP_HUGETLB, or GLIBC_TUNABLES=glibc.malloc.hugetlb=2 (glibc 2.35)."},
-    .admin_remedy = {"echo 0 > /sys/kernel/mm/hugepages/hugepages-{size}/nr_hugepages   # gives them back now",
-                     "grep -rs hugepages /proc/cmdline /etc/sysctl.conf /etc/sysctl.d   # where they are asked for"},
+    .admin_remedy =
+        {"echo 0 > /sys/kernel/mm/hugepages/hugepages-{size}/nr_hugepages   # frees them now",
+         "grep -rs hugepages /proc/cmdline /etc/sysctl.conf /etc/sysctl.d   # remove the settings that reserve them"},
     .verify = "Hugetlb in /proc/meminfo is 0, or as on the other nodes",
     .sources = {"https://docs.kernel.org/admin-guide/mm/hugetlbpage.html"},
     .check = check,
 }};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rule::mem_hugepages

@@ -10,7 +10,7 @@
 #include "postproc/diagnose/interval_finding.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal {
+namespace reveal::rule::mem_leak {
 namespace {
 
 /// What ends with the job says nothing about it.
@@ -124,9 +124,9 @@ Finding describe(const RuleContext& context, const Retained& memory, const Ramp&
   finding.confidence = Confidence::possible;
   const auto left = seconds_left(context, ramp, memory.level.size(), pace);
   finding.impact.how = "none seen: the memory was available";
-  std::string outlook = "it kept it";
+  std::string outlook = "the memory was not freed";
   if (left) {
-    outlook = fmt::format("at that pace the node's memory would have lasted {} more", duration(*left));
+    outlook = fmt::format("at that rate the node's memory would have lasted another {}", duration(*left));
     finding.impact.how = "none seen while it ran: the memory was available";
     if (*left < context.threshold("soon") * job_seconds(context)) {
       finding.severity = Severity::warning;
@@ -138,14 +138,14 @@ Finding describe(const RuleContext& context, const Retained& memory, const Ramp&
   const Evidence held{.metric = "process.rss",
                       .instance = memory.instance,
                       .node = context.telemetry.node,
-                      .feature = "never less again; expected: as before the growth",
+                      .feature = "least later value; expected: the value before the growth",
                       .observed = after,
                       .expected = before,
                       .unit = "bytes",
                       .span = finding.intervals.front(),
                       .detectors = {"interval search"}};
   Evidence retained_per_second = held;
-  retained_per_second.feature = "growth of what is never given back; expected: its growth at other times";
+  retained_per_second.feature = "growth of the memory that is never freed; expected: its growth at other times";
   retained_per_second.observed = pace;
   retained_per_second.expected = std::max(0.0, outside);
   retained_per_second.unit = "bytes/s";
@@ -154,7 +154,7 @@ Finding describe(const RuleContext& context, const Retained& memory, const Ramp&
       fmt::format("Memory of {} on {} grew by {} in {} s, at {}, from {} to {}; {}.", who, context.telemetry.node,
                   quantity(ramp.growth, "bytes"), number(length), quantity(pace, "bytes/s"), quantity(before, "bytes"),
                   quantity(after, "bytes"), outlook);
-  finding.runner_up = {"", fmt::format("the program's start: the growth began {} s later, and nothing was given back",
+  finding.runner_up = {"", fmt::format("the program's start: the growth began {} s later, and no memory was freed",
                                        number(context.seconds(at.begin)))};
   return finding;
 }
@@ -185,29 +185,29 @@ std::vector<Finding> check(const RuleContext& context) {
 
 const RegisteredRule kRule{{
     .id = "mem.leak_oom_risk",
-    .title = "Memory of the job grows steadily and is not given back",
-    .looks_for = "A process whose memory (process.rss) grows all through a stretch of the run and is never given back, "
-                 "against what is left (mem.available).",
+    .title = "Memory of the job grows steadily and is not freed",
+    .looks_for = "A process whose memory (process.rss) grows throughout a part of the run and is never freed, compared "
+                 "with the available memory (mem.available).",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::memory,
     .order = 55,
     .look_alikes = "the program's start,a single allocation,buffers that come and go",
     .proof = Proof::real,
     .forecast = true,
-    .thresholds = {{"min_growth", 200, "MB", "least memory retained more"},
-                   {"min_share", 0.2, "ratio", "least growth against what the process held before"},
-                   {"min_seconds", 6, "s", "shortest stretch of growth"},
-                   {"warmup_seconds", 10, "s", "growth that began before is the program's start"},
-                   {"min_third", 0.15, "ratio", "least part of the growth in each third of the stretch, else a step"},
-                   {"soon", 10, "run times", "it is a finding when the memory left lasts no longer than this"}},
+    .thresholds = {{"min_growth", 200, "MB", "least growth of memory"},
+                   {"min_share", 0.2, "ratio", "least growth relative to the process's memory before"},
+                   {"min_seconds", 6, "s", "shortest time of growth"},
+                   {"warmup_seconds", 10, "s", "growth that began earlier belongs to the program's start"},
+                   {"min_third", 0.15, "ratio",
+                    "least part of the growth in each third of that time; below, it is a step"},
+                   {"soon", 10, "run times", "it is a finding if the remaining memory lasts no longer than this"}},
     .user_remedy =
         {"{python} -X tracemalloc=10 ...           # then compare tracemalloc.take_snapshot() of two moments",
          {"memray run -o leak.bin ...               # memray flamegraph --leaks leak.bin names the line", "python"},
          "heaptrack {binary} ...                   # names the lines that allocated it"},
     .advice = {{"Keep loss.item() instead of loss in lists and logs: a kept tensor keeps its graph.", "torch"},
                {"Use arrays instead of lists of objects in data sets, and persistent workers.", "torch"}},
-    .admin_remedy = {{"cgroup.conf: ConstrainRAMSpace=yes          # the leak then ends its own job and no other",
-                      "job"}},
+    .admin_remedy = {{"cgroup.conf: ConstrainRAMSpace=yes          # the leak then ends only its own job", "job"}},
     .verify = "process.rss of the named process no longer grows after its start",
     .sources = {"https://docs.kernel.org/admin-guide/cgroup-v2.html#memory",
                 "https://docs.python.org/3/library/tracemalloc.html"},
@@ -215,4 +215,4 @@ const RegisteredRule kRule{{
 }};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rule::mem_leak

@@ -9,7 +9,7 @@
 #include "postproc/diagnose/event_count.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal {
+namespace reveal::rule::mem_oom_killed {
 namespace {
 
 constexpr double kGiB = 1024.0 * 1024 * 1024;
@@ -35,7 +35,7 @@ Finding describe(const RuleContext& context, const EventCount& count, const std:
   Finding finding = context.finding(values);
   finding.intervals = {context.span(count.at.begin, count.at.end)};
   finding.severity = Severity::critical;
-  finding.impact.how = "not known: what the killed processes would have done was not measured";
+  finding.impact.how = "not known: the work of the killed processes was not measured";
   finding.evidence.push_back(evidence_of(context, count));
   finding.sentence = fmt::format("The kernel killed {} for memory on {}, {} after the recording began: {}.",
                                  killed == 1 ? "1 process" : number(killed) + " processes", context.telemetry.node,
@@ -67,7 +67,7 @@ std::vector<Finding> of_groups(const RuleContext& context) {
       more_memory(limit));
   finding.instances = {group};
   finding.confidence = Confidence::certain;
-  finding.runner_up = {"mem.leak_oom_risk", "a leak is a cause of this and is reported beside it where memory grew"};
+  finding.runner_up = {"mem.leak_oom_risk", "a leak can be the cause; it is reported separately if memory grew"};
   return {finding};
 }
 
@@ -75,11 +75,11 @@ std::vector<Finding> check(const RuleContext& context) {
   if (!context.channels("group.killed_for_memory").empty()) return of_groups(context);
   const auto counts = counted_events(context, "vmstat.oom_kill");
   if (counts.empty()) return {};
-  Finding finding =
-      describe(context, counts.front(), "the count is of the whole node, which may have killed others", {});
+  Finding finding = describe(context, counts.front(),
+                             "the count covers the whole node, so the killed processes may belong to others", {});
   finding.severity = Severity::notice;
   finding.confidence = Confidence::possible;
-  finding.runner_up = {"", "a process outside the job: the node's counter does not say whose it was"};
+  finding.runner_up = {"", "a process outside the job: the node's counter does not show whose process it was"};
   return {finding};
 }
 
@@ -93,11 +93,14 @@ const RegisteredRule kRule{{
     .order = 10,
     .look_alikes = "mem.leak_oom_risk",
     .proof = Proof::real,
-    .user_remedy = {{"sbatch --mem={memory_more} ...   # the limit was {memory_limit}", "job"}},
+    .user_remedy =
+        {{"sbatch --mem={memory_more} ...   # for each node, instead of --mem-per-cpu; the limit was {memory_limit}",
+          "job"}},
     .advice = {"Ask for more memory, or use less at once: smaller batches, fewer loader workers, more nodes.",
-               {"With numactl --membind a full NUMA node kills although the machine has memory: use --preferred.",
+               {"With numactl --membind, a full NUMA node leads to kills although the machine has free memory: use "
+                "--preferred.",
                 "!memory_limit"}},
-    .admin_remedy = {{"cgroup.conf: ConstrainRAMSpace=yes   # a job that takes too much ends itself, not its "
+    .admin_remedy = {{"cgroup.conf: ConstrainRAMSpace=yes   # a job that uses too much memory ends itself, not its "
                       "neighbours",
                       "job"}},
     .verify = "oom_kill in memory.events of the job's control group stays 0",
@@ -106,4 +109,4 @@ const RegisteredRule kRule{{
 }};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rule::mem_oom_killed

@@ -10,12 +10,12 @@
 #include "postproc/diagnose/interval_finding.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal {
+namespace reveal::rule::mem_reclaim {
 namespace {
 
 constexpr double kGiB = 1024.0 * 1024 * 1024;
 
-/// Of the job's control group where it is counted, else of the node.
+/// Bytes read again per second: those of the job's control group where they are counted, else those of the node.
 std::optional<Signal> read_again(const RuleContext& context) {
   if (auto own = rate(context, "memory_stat.workingset_refault_file", context.page_bytes(), "bytes/s")) return own;
   return rate(context, "vmstat.workingset_refault_file", context.page_bytes(), "bytes/s");
@@ -114,11 +114,11 @@ bool is_something_else(const RuleContext& context, const Signal& again, const El
     return mean_inside(signal.values, elevation.at) >= least;
   };
   const std::vector<Signal> signs = reclaim(context);
-  if (signs.empty()) throw Unavailable("not measured: pages looked at to free some (pgscan), and limits that were met");
+  if (signs.empty()) throw Unavailable("not measured: scanned pages (pgscan), and memory limits that were reached");
   // Somebody dropped the cache.
   if (std::none_of(signs.begin(), signs.end(), memory_was_short)) return true;
   if (again.metric.starts_with("memory_stat.")) return false;
-  // Of the node: somebody else's files, if the job itself read little.
+  // The signal counts the whole node: if the job itself read little, the files were those of others.
   const Signal read = needed(reads(context), "bytes the job read from storage");
   return !(mean_inside(read.values, elevation.at) >= context.threshold("min_own") * elevation.inside);
 }
@@ -146,8 +146,8 @@ std::string why_short(const RuleContext& context, const Elevation& elevation, co
     if (signal) scanned = std::max(scanned, mean_inside(signal->values, elevation.at));
   }
   return scanned >= context.threshold("min_scanned") * elevation.inside
-             ? "no limit of a control group was met, so the node's memory was short"
-             : "the node's memory was not short, so a control group around the job was at its limit";
+             ? "no control group reached its limit, so the node was short of memory"
+             : "the node had free memory, so a control group around the job was at its limit";
 }
 
 Finding describe(const RuleContext& context, const Signal& again, const Signal& wait, const Elevation& elevation,
@@ -172,14 +172,13 @@ Finding describe(const RuleContext& context, const Signal& again, const Signal& 
   for (const Signal& signal : reclaim(context)) add_mean(signal);
   if (const auto read = reads(context)) add_mean(*read);
   finding.sentence = fmt::format(
-      "{} on {} were dropped for lack of memory and read again, for {} at {}{}; {}.",
+      "{} on {} were dropped from the page cache for lack of memory and read again, for {} at {}{}; {}.",
       own ? "Files of the job" : "Files", context.telemetry.node, duration(length),
       quantity(elevation.inside, "bytes/s"),
       std::isnan(elevation.outside) ? "" : " (usually " + quantity(std::max(0.0, elevation.outside), "bytes/s") + ")",
       why_short(context, elevation, limit));
   finding.runner_up = {"mem.swap_activity",
-                       "memory of programs that comes back from swap is counted apart; these are "
-                       "pages of files"};
+                       "memory of programs that is read from swap is counted separately; these are pages of files"};
   return finding;
 }
 
@@ -200,9 +199,9 @@ std::vector<Finding> check(const RuleContext& context) {
 
 const RegisteredRule kRule{{
     .id = "mem.reclaim_thrash",
-    .title = "Files were dropped from memory and read again",
+    .title = "Files were dropped from the page cache and read again",
     .looks_for =
-        "Intervals in which pages of files come back soon after they were dropped (workingset_refault_file of "
+        "Intervals in which pages of files are read again soon after they were dropped (workingset_refault_file of "
         "the job's control group or of the node), memory was short (pgscan, group.memory_limit_hits), and work "
         "waited (io and memory pressure).",
     .kind = FindingKind::anomaly,
@@ -210,12 +209,12 @@ const RegisteredRule kRule{{
     .order = 48,
     .look_alikes = "mem.swap_activity,io.slow_reads,a first read,a cache that somebody dropped",
     .proof = Proof::real,
-    .thresholds = {{"min_rate", 20, "MB/s", "least rate of pages of files that come back"},
+    .thresholds = {{"min_rate", 20, "MB/s", "least rate of pages of files that are read again"},
                    {"min_seconds", 5, "s", "shortest interval"},
                    kMinScore,
-                   {"min_scanned", 0.1, "ratio", "least pages looked at to free some, for each that came back"},
-                   {"min_limit_hits", 1, "1/s", "or: least allocations that met the limit of a control group"},
-                   {"min_own", 0.3, "ratio", "least part the job itself read, where only the node was counted"},
+                   {"min_scanned", 0.1, "ratio", "least scanned pages per page that is read again"},
+                   {"min_limit_hits", 1, "1/s", "or: least allocations that reached the limit of a control group"},
+                   {"min_own", 0.3, "ratio", "least part that the job itself read, if only the node was counted"},
                    {"min_wait", 0.03, "s/s", "least time in which some task waited for storage or memory"},
                    kMinLostSeconds,
                    kMinLostPercent},
@@ -224,16 +223,16 @@ const RegisteredRule kRule{{
                     "grep -E 'workingset_refault_file|^(total_)?(file|cache) ' "
                     "/sys/fs/cgroup{memory_folder}/memory.stat   # while "
                     "it runs",
-                    "grep workingset_refault_file /proc/vmstat   # twice in the next run: it must stand still"},
+                    "grep workingset_refault_file /proc/vmstat   # twice in the next run: it must not grow"},
     .advice = {"Read the files in order and once: shards of some 100 MB instead of a random choice among all.",
                "Work on less data per node, or on more nodes: the files of one epoch then fit into memory.",
                {"Fewer workers and a smaller prefetch_factor of the DataLoader hold less in memory.", "torch"}},
     .admin_remedy = {},
-    .verify = "workingset_refault_file stands still after the first epoch",
+    .verify = "workingset_refault_file does not grow after the first epoch",
     .sources = {"https://docs.kernel.org/admin-guide/cgroup-v2.html#memory",
                 "https://docs.kernel.org/accounting/psi.html"},
     .check = check,
 }};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rule::mem_reclaim

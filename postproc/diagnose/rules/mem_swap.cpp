@@ -9,7 +9,7 @@
 #include "postproc/diagnose/interval_finding.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal {
+namespace reveal::rule::mem_swap {
 namespace {
 
 Finding describe(const RuleContext& context, const Signal& in, const Elevation& elevation,
@@ -29,7 +29,8 @@ Finding describe(const RuleContext& context, const Signal& in, const Elevation& 
       fmt::format("Programs on {} needed {} back from swap within {}: {}{}.", context.telemetry.node,
                   quantity(elevation.inside * length, "bytes"), duration(length), quantity(elevation.inside, "bytes/s"),
                   std::isnan(elevation.outside) ? "" : " (usually " + quantity(elevation.outside, "bytes/s") + ")");
-  finding.runner_up = {"mem.leak_oom_risk", "memory that only grows is reported apart; here pages came back"};
+  finding.runner_up = {"mem.leak_oom_risk",
+                       "a leak: memory that only grows is reported separately; here pages were read back"};
   return finding;
 }
 
@@ -59,28 +60,27 @@ std::vector<Finding> check(const RuleContext& context) {
 const RegisteredRule kRule{{
     .id = "mem.swap_activity",
     .title = "Memory of programs was read back from swap",
-    .looks_for =
-        "Intervals in which pages come back from swap: vmstat.pswpin. Pages that only go there are not needed.",
+    .looks_for = "Intervals in which pages are read from swap: vmstat.pswpin. Pages that are only written to swap are "
+                 "not needed.",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::memory,
     .order = 30,
     .look_alikes = "mem.leak_oom_risk",
     .proof = Proof::real,
     .whole_machine = true,
-    .thresholds = {{"min_rate", 0.4, "MB/s", "least rate of pages that come back"},
+    .thresholds = {{"min_rate", 0.4, "MB/s", "least rate of pages read from swap"},
                    {"min_seconds", 5, "s", "shortest interval"},
                    kMinScore,
                    kMinLostSeconds,
                    kMinLostPercent},
-    .user_remedy =
-        {"grep -E 'VmRSS|VmSwap' /proc/$(pgrep -n {command})/status   # in the next run: how much of it is in "
-         "swap"},
+    .user_remedy = {"grep -E 'VmRSS|VmSwap' /proc/$(pgrep -u $USER -n -f {command})/status   # in the next run: how "
+                    "much of its memory is in swap"},
     .advice = {"Ask for as much memory as the job uses, or use less at once: smaller batches, fewer workers."},
     .admin_remedy = {{"cgroup.conf: ConstrainSwapSpace=yes AllowedSwapSpace=0", "job"}, "sysctl vm.swappiness=1"},
-    .verify = "pswpin in /proc/vmstat stands still while the job runs",
+    .verify = "pswpin in /proc/vmstat does not grow while the job runs",
     .sources = {"https://docs.kernel.org/accounting/psi.html", "https://slurm.schedmd.com/cgroup.conf.html"},
     .check = check,
 }};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rule::mem_swap

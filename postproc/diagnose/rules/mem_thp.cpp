@@ -12,7 +12,7 @@
 #include "postproc/diagnose/memory_signals.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal {
+namespace reveal::rule::mem_thp {
 namespace {
 
 /// "madvise" of "always [madvise] never"; "" where it was not measured.
@@ -99,15 +99,15 @@ Finding describe_stalls(const RuleContext& context, const Signal& compactions, c
     finding.evidence.push_back(std::move(evidence));
   }
   finding.evidence[2].metric = "vmstat.thp_fault_alloc";
-  finding.evidence[2].feature = "huge pages asked for, got or not";
+  finding.evidence[2].feature = "huge pages requested, successful or not";
   finding.sentence = fmt::format(
-      "Programs on {} waited {} times a second for the kernel to move pages together into huge pages, for {}{}; some "
-      "task waited for memory {:.0f} % of the time (transparent_hugepage/defrag is {}).",
+      "Programs on {} waited {} times a second for the kernel to compact memory into huge pages, for {}{}; some task "
+      "waited for memory {:.0f} % of the time (transparent_hugepage/defrag is {}).",
       context.telemetry.node, number(elevation.inside), duration(length),
       std::isnan(elevation.outside) ? "" : " (usually " + number(std::max(0.0, elevation.outside)) + ")", 100 * inside,
       defrag);
   finding.runner_up = {"mem.reclaim_thrash",
-                       "memory that is short altogether: hardly any pages were looked at to free "
+                       "a general lack of memory: hardly any pages were scanned to free "
                        "some"};
   return finding;
 }
@@ -143,7 +143,7 @@ struct Heap {
   double huge = 0;
 };
 
-/// Of the job where its control group counts it, else of the node, which the job must fill itself.
+/// The heap of the job where its control group counts it; else that of the node, most of which must be the job's.
 std::optional<Heap> largest_heap(const RuleContext& context) {
   struct Pair {
     std::string_view all;
@@ -192,11 +192,11 @@ std::vector<Finding> check_none(const RuleContext& context) {
   Finding finding = finding_at(context, whole, {{enabled == "never" ? "never" : "madvise", "yes"}});
   finding.severity = Severity::info;
   finding.confidence = Confidence::possible;
-  finding.impact.how = "not known: page walks were not counted, and only a run with huge pages shows what they cost";
+  finding.impact.how = "not known: page walks were not counted, and only a run with huge pages shows their cost";
   finding.evidence = {{.metric = heap->metric,
                        .instance = "",
                        .node = context.telemetry.node,
-                       .feature = "share of the memory in huge pages, when it was most",
+                       .feature = "share of the memory in huge pages, at its highest",
                        .observed = heap->huge / heap->bytes,
                        .expected = std::nullopt,
                        .unit = "ratio",
@@ -210,15 +210,16 @@ std::vector<Finding> check_none(const RuleContext& context) {
       fmt::format("{} of {} of the memory of programs on {} were in huge pages (transparent_hugepage is {}){}.",
                   quantity(heap->huge, "bytes"), quantity(heap->bytes, "bytes"), context.telemetry.node, enabled,
                   std::isnan(waited) ? "" : fmt::format("; {:.0f} % of the cycles waited", 100 * waited));
-  finding.runner_up = {"numa.mem_remote", "memory of another NUMA node makes cycles wait, too, and is reported apart"};
+  finding.runner_up = {"numa.mem_remote",
+                       "memory of another NUMA node makes cycles wait, too; it is reported separately"};
   return {finding};
 }
 
 const RegisteredRule kStalls{{
     .id = "mem.thp_stalls",
-    .title = "Programs wait while huge pages are made",
-    .looks_for = "Intervals in which allocations waited for the kernel to move pages together (vmstat.compact_stall), "
-                 "huge pages were asked for (vmstat.thp_fault_alloc, thp_fault_fallback), and work waited for memory "
+    .title = "Programs wait while the kernel makes huge pages",
+    .looks_for = "Intervals in which allocations waited for memory compaction (vmstat.compact_stall), huge pages were "
+                 "requested (vmstat.thp_fault_alloc, thp_fault_fallback), and work waited for memory "
                  "(memory pressure), where transparent_hugepage/defrag lets programs wait.",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::memory,
@@ -226,23 +227,23 @@ const RegisteredRule kStalls{{
     .look_alikes = "mem.reclaim_thrash,mem.swap_activity,pieces for devices",
     .proof = Proof::test_double,
     .whole_machine = true,
-    .thresholds = {{"min_rate", 50, "1/s", "least allocations that waited for pages to be moved together"},
+    .thresholds = {{"min_rate", 50, "1/s", "least rate of allocations that waited for compaction"},
                    {"min_seconds", 3, "s", "shortest interval"},
                    kMinScore,
-                   {"min_asked", 0.2, "ratio", "least huge pages asked for, for each of them"},
-                   {"max_scanned", 20, "MB/s", "memory looked at to free some: beyond it memory is short altogether"},
+                   {"min_asked", 0.2, "ratio", "least huge pages requested per such allocation"},
+                   {"max_scanned", 20, "MB/s", "rate of scanned memory above which memory is short in general"},
                    {"min_wait", 0.05, "s/s", "least time in which some task waited for memory"},
                    kMinLostSeconds,
                    kMinLostPercent},
-    .user_remedy = {{"export NUMPY_MADVISE_HUGEPAGE=0   # numpy asks for huge pages unless told otherwise",
-                     "asks_by_python"},
-                    {"unset THP_MEM_ALLOC_ENABLE   # with it PyTorch asks for them on the cpu", "asks_by_torch"},
+    .user_remedy = {{"export NUMPY_MADVISE_HUGEPAGE=0   # numpy requests huge pages by default", "asks_by_python"},
+                    {"unset THP_MEM_ALLOC_ENABLE   # with it, PyTorch requests huge pages on the cpu", "asks_by_torch"},
                     "grep -E 'compact_stall|thp_fault' /proc/vmstat   # twice in the next run"},
     .advice = {"Allocate the large arrays before files fill the page cache."},
-    .admin_remedy = {"echo defer+madvise > /sys/kernel/mm/transparent_hugepage/defrag   # it is {defrag}",
-                     {"echo 1 > /proc/sys/vm/compact_memory   # in the epilog of jobs: next job finds whole pieces",
-                      "job"}},
-    .verify = "compact_stall in /proc/vmstat stands still",
+    .admin_remedy =
+        {"echo defer+madvise > /sys/kernel/mm/transparent_hugepage/defrag   # it is {defrag}",
+         {"echo 1 > /proc/sys/vm/compact_memory   # in the epilog of jobs: the next job finds contiguous memory",
+          "job"}},
+    .verify = "compact_stall in /proc/vmstat does not grow",
     .sources = {"https://docs.kernel.org/admin-guide/mm/transhuge.html", "https://docs.kernel.org/accounting/psi.html",
                 "https://numpy.org/doc/stable/reference/global_state.html"},
     .check = check_stalls,
@@ -250,9 +251,9 @@ const RegisteredRule kStalls{{
 
 const RegisteredRule kNone{{
     .id = "mem.thp_off_tlb",
-    .title = "A job with much memory has no huge pages",
+    .title = "A job that uses much memory has no huge pages",
     .looks_for = "More memory of programs than a TLB covers, hardly any of it in huge pages (memory_stat.anon_thp, "
-                 "mem.anon_huge_pages), where transparent huge pages are off or only for those who ask.",
+                 "mem.anon_huge_pages), where transparent huge pages are off or only for programs that request them.",
     .kind = FindingKind::audit,
     .subsystem = Subsystem::memory,
     .order = 93,
@@ -260,13 +261,15 @@ const RegisteredRule kNone{{
     .proof = Proof::test_double,
     .thresholds = {{"min_memory", 16, "GB", "least memory of programs"},
                    {"max_share", 0.1, "ratio", "most of it in huge pages"},
-                   {"min_stalls", 0.3, "ratio", "least part of the cycles that waited, where that was counted"}},
-    .user_remedy = {{"export GLIBC_TUNABLES=glibc.malloc.hugetlb=1   # glibc 2.35 and later: malloc asks for them",
-                     "madvise"},
-                    {"export THP_MEM_ALLOC_ENABLE=1   # PyTorch's allocator on the cpu asks for them", "torch"},
-                    "grep AnonHugePages /proc/meminfo   # in the next run"},
-    .admin_remedy = {{"echo madvise > /sys/kernel/mm/transparent_hugepage/enabled   # programs that ask get them",
-                      "never"}},
+                   {"min_stalls", 0.3, "ratio", "least part of the cycles that waited, if that was counted"}},
+    .user_remedy =
+        {{"export GLIBC_TUNABLES=glibc.malloc.hugetlb=1   # glibc 2.35 and later: malloc requests huge pages",
+          "madvise"},
+         {"export THP_MEM_ALLOC_ENABLE=1   # PyTorch's allocator on the cpu requests huge pages", "torch"},
+         "grep AnonHugePages /proc/meminfo   # in the next run"},
+    .admin_remedy =
+        {{"echo madvise > /sys/kernel/mm/transparent_hugepage/enabled   # programs that request huge pages get them",
+          "never"}},
     .verify = "AnonHugePages in /proc/meminfo is most of AnonPages, and the step time falls",
     .sources = {"https://docs.kernel.org/admin-guide/mm/transhuge.html",
                 "https://sourceware.org/glibc/manual/latest/html_node/Memory-Allocation-Tunables.html"},
@@ -274,4 +277,4 @@ const RegisteredRule kNone{{
 }};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rule::mem_thp

@@ -7,7 +7,7 @@
 #include "postproc/diagnose/interval_finding.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal {
+namespace reveal::rule::mem_writeback {
 namespace {
 
 /// Write-back goes on after the writer stopped; the kernel starts it after 5 s and expires pages after 30 s.
@@ -124,19 +124,20 @@ Finding describe(const RuleContext& context, const Signal& dirtied, const Elevat
                                        : "not known: the waiting of the job was not measured";
   }
   finding.runner_up = {
-      "", fmt::format("a disk that is merely busy: {} were dirtied in memory: direct or read io leaves no dirty pages",
-                      quantity(elevation.inside * length, "bytes"))};
+      "",
+      fmt::format("a disk that is only busy: {} were dirtied in memory, and direct io and reads leave no dirty pages",
+                  quantity(elevation.inside * length, "bytes"))};
   return finding;
 }
 
 std::vector<Finding> check(const RuleContext& context) {
   const Signal dirtied =
       needed(rate(context, "vmstat.nr_dirtied", context.page_bytes(), "bytes/s"), "vmstat.nr_dirtied");
-  const Signal own =
-      needed(rate(context, "process.write_bytes", 1, "bytes/s"), "process.write_bytes, so not who wrote");
+  const Signal own = needed(rate(context, "process.write_bytes", 1, "bytes/s"),
+                            "process.write_bytes, so the writing process is not known");
 
   const auto floods = elevations_of(context, dirtied.values, context.threshold("min_rate") * 1e6,
-                                    context.threshold("min_score"), Doing::of_others);
+                                    context.threshold("min_score"), Cause::external);
   const std::vector<Interval> all = places(floods);
 
   std::vector<Finding> findings;
@@ -148,7 +149,8 @@ std::vector<Finding> check(const RuleContext& context) {
     const bool by_outsider = writers.outsider(context.threshold("min_outsider_share"));
     const Cost cost = cost_of(context, flood.at, all);
     const double percent = 100 * cost.seconds / job_seconds(context);
-    if (flood.most) {  // writing may be what this job does, by more processes than are measured one by one
+    if (flood.most) {  // writing may be what this job does, by the job has more processes than reveal measures
+                       // individually
       const auto own_change = contrast(context, own, flood.at, all);
       if (!by_outsider || !own_change || own_change->excess() > 0.1 * flood.inside) continue;
     }
@@ -181,7 +183,7 @@ std::vector<Finding> check(const RuleContext& context) {
 
 const RegisteredRule kRule{{
     .id = "mem.writeback_stall",
-    .title = "A flood of dirty pages in the page cache",
+    .title = "A burst of dirty pages in the page cache",
     .looks_for = "Intervals in which many pages were written to the page cache (vmstat.nr_dirtied), and whether "
                  "processes of the job were blocked (job.blocked), waited for a cpu or for io (pressure.io_some).",
     .kind = FindingKind::anomaly,
@@ -194,12 +196,12 @@ const RegisteredRule kRule{{
                    {"min_seconds", 3, "s", "shortest interval"},
                    kMinScore,
                    {"min_outsider_share", 0.6, "ratio",
-                    "part of the writes not by the job, from which an outsider is named"},
+                    "part of the writes by other processes from which an outsider is reported"},
                    {"min_blocked", 0.1, "processes", "least additional processes of the job in uninterruptible sleep"},
                    {"min_wait", 0.08, "s/s", "least extra run-queue wait of the job"},
                    {"min_pressure", 0.05, "s/s", "least extra io pressure of the node"},
-                   {"min_noted", 500, "MB", "least amount worth a note when no waiting was seen"},
-                   {"min_habit_percent", 5, "percent", "cost of the job's own recurring floods worth a note"},
+                   {"min_noted", 500, "MB", "least amount that is noted if the job did not wait"},
+                   {"min_habit_percent", 5, "percent", "least cost of the job's own recurring bursts that is noted"},
                    kMinLostSeconds,
                    kMinLostPercent},
     .user_remedy = {{"grep -E 'Dirty|Writeback' /proc/meminfo   # in the next run: pages waiting for the disk",
@@ -208,13 +210,14 @@ const RegisteredRule kRule{{
     .advice = {{"Write checkpoints from one rank, less often, or asynchronously.", "!outsider"},
                {"torch.distributed.checkpoint.async_save writes them in the background.", "torch,!outsider"},
                {"Write to storage of the node and copy the files later.", "!outsider"}},
-    .admin_remedy =
-        {"sysctl vm.dirty_background_bytes=268435456 vm.dirty_bytes=2147483648   # start earlier, cap lower",
-         {"cgroup.conf: ConstrainRAMSpace=yes   # page cache is then charged to the job that wrote it", "job"}},
+    .admin_remedy = {"sysctl vm.dirty_background_bytes=268435456 vm.dirty_bytes=2147483648   # writeback starts "
+                     "earlier, lower limit",
+                     {"cgroup.conf: ConstrainRAMSpace=yes   # page cache is then charged to the job that wrote it",
+                      "job"}},
     .verify = "pages dirtied per second stay at the usual level and job.blocked near 0",
     .sources = {"https://docs.kernel.org/admin-guide/sysctl/vm.html", "https://docs.kernel.org/accounting/psi.html"},
     .check = check,
 }};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rule::mem_writeback

@@ -11,7 +11,7 @@
 #include "postproc/diagnose/rule.h"
 #include "postproc/diagnose/signals.h"
 
-namespace reveal {
+namespace reveal::rule::nccl_debug {
 namespace {
 
 struct DebugSetting {
@@ -23,14 +23,14 @@ struct DebugSetting {
 
 // NVIDIA's manual calls all of these "Debugging": nothing that a production job should keep.
 constexpr std::array kSettings = {
-    DebugSetting{"CUDA_LAUNCH_BLOCKING", "0", "cuda", "every kernel is waited for"},
+    DebugSetting{"CUDA_LAUNCH_BLOCKING", "0", "cuda", "the program waits for every kernel"},
     DebugSetting{"TORCH_DISTRIBUTED_DEBUG", "OFF INFO", "torch", "every collective is checked against the other ranks"},
     DebugSetting{"NCCL_DEBUG", "NONE VERSION WARN INFO", "nccl", "every call is logged"},
     DebugSetting{"NCCL_P2P_DISABLE", "0", "nccl", "GPUs of a node do not exchange data directly"},
     DebugSetting{"NCCL_SHM_DISABLE", "0", "nccl", "ranks of a node exchange data over the network"},
     DebugSetting{"NCCL_ALGO", "", "nccl", "NCCL cannot choose the algorithm by size"},
     DebugSetting{"NCCL_PROTO", "", "nccl", "NCCL cannot choose the protocol by size"},
-    DebugSetting{"NCCL_BUFFSIZE", "", "nccl", "NCCL does not use the buffer it was tuned for"},
+    DebugSetting{"NCCL_BUFFSIZE", "", "nccl", "NCCL does not use the buffer size that it is tuned for"},
     DebugSetting{"NCCL_MAX_NCHANNELS", "", "nccl", "NCCL may use fewer channels than it would"},
 };
 
@@ -75,18 +75,17 @@ std::vector<Finding> check(const RuleContext& context) {
 
 const RegisteredRule kRule{{
     .id = "nccl.debug_env_left",
-    .title = "Settings for debugging are left in the job's environment",
-    .looks_for = "Variables of NCCL, CUDA and PyTorch that are meant for a search for errors, in the environment of a "
-                 "job that loaded the library.",
+    .title = "Debug settings are still in the job's environment",
+    .looks_for = "Debug variables of NCCL, CUDA and PyTorch in the environment of a job that loaded the library.",
     .kind = FindingKind::audit,
     .subsystem = Subsystem::network,
     .order = 45,
     .proof = Proof::real,
-    .advice = {"Keep such a setting only with a comment and a measurement that shows that it helps."},
+    .advice = {"Keep such a setting only with a comment and a measurement that shows its benefit."},
     .verify = "the job runs as fast or faster without the variable",
     .sources = {"https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html"},
     .check = check,
 }};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rule::nccl_debug

@@ -6,7 +6,7 @@
 #include "hdf5schema/basics/error.h"
 #include "postproc/diagnose/gpu_signals.h"
 
-namespace reveal {
+namespace reveal::rule::nccl_gdr {
 namespace {
 
 /// nvidia_peermem serves cards of NVIDIA (Mellanox) only; others bring a way of their own.
@@ -40,14 +40,13 @@ std::vector<Finding> check_gdr(const RuleContext& context) {
   finding.severity = Severity::notice;
   finding.confidence = Confidence::likely;
   finding.intervals = {context.span(0, context.telemetry.samples)};
-  finding.impact.how = "not known: what the job moved through host memory for it was not measured";
+  finding.impact.how = "not known: the traffic through host memory was not measured";
   finding.evidence.push_back(fact(context, "gpu_driver.peer_memory", "", "modules that are loaded", 0, 1, "count"));
   finding.sentence = fmt::format(
-      "NCCL cannot move data from the GPUs of {} to the fabric directly: nvidia_peermem is not loaded, and the "
-      "driver's "
-      "kernel module is not the open one, so all of it goes through host memory.",
+      "NCCL cannot move data from the GPUs of {} directly to the fabric: nvidia_peermem is not loaded, and the "
+      "driver's kernel module is not the open one. All data goes through host memory.",
       context.telemetry.node);
-  finding.runner_up = {"nccl.socket_fallback", "the job's processes hold RDMA devices open: the fabric is used"};
+  finding.runner_up = {"nccl.socket_fallback", "the job's processes have RDMA devices open: the fabric is used"};
   return {finding};
 }
 
@@ -62,8 +61,8 @@ const RegisteredRule kGdr{{
     .look_alikes = "nccl.socket_fallback,the open kernel module with DMA-BUF,cards of other makers",
     .proof = Proof::test_double,
     .user_remedy =
-        {{"NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET srun {command} ...   # once: lines with GDRDMA, or none", "job"},
-         {"NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET {command} ...   # once: lines with GDRDMA, or none", "!job"}},
+        {{"NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET srun {command} ...   # once: look for lines with GDRDMA", "job"},
+         {"NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET {command} ...   # once: look for lines with GDRDMA", "!job"}},
     .admin_remedy = {"modprobe nvidia_peermem; echo nvidia_peermem > /etc/modules-load.d/nvidia_peermem.conf"},
     .verify = "NCCL's lines of NET/IB end in GDRDMA",
     .sources = {"https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
@@ -72,4 +71,4 @@ const RegisteredRule kGdr{{
 }};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rule::nccl_gdr

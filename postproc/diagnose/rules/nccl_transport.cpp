@@ -1,6 +1,6 @@
 // How NCCL moves its data: over sockets although a fabric is up, which is a fault; or over one queue pair or one socket
-// per connection, which is only worth an experiment. The first is looked at before the others may speak: settings of a
-// transport that is not used change nothing.
+// per connection, which is only worth an experiment. The fault is checked first: settings of a transport that is not
+// used change nothing.
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 #include "postproc/diagnose/signals.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal {
+namespace reveal::rule::nccl_transport {
 namespace {
 
 /// Mean bytes per second through the network's interfaces of the job; throws Unavailable if not measured.
@@ -49,19 +49,19 @@ std::vector<Finding> check_fallback(const RuleContext& context) {
   finding.confidence = Confidence::likely;
   finding.intervals = {context.span(0, context.telemetry.samples)};
   for (const RdmaPort& port : ports) finding.instances.push_back(port.name);
-  finding.impact.how = "not known: what the fabric would have carried was not measured";
+  finding.impact.how = "not known: the traffic over the fabric was not measured";
   finding.evidence.push_back(fact(context, "net.tx_bytes", "", "mean", bytes, std::nullopt, "bytes/s"));
   finding.evidence.push_back(fact(context, "net.rx_bytes", "", "mean", received, std::nullopt, "bytes/s"));
   finding.sentence = fmt::format(
-      "NCCL ran over TCP sockets on {}: {} left through network interfaces, and no process held an RDMA device, though "
-      "{} of them {} up ({}).",
+      "NCCL ran over TCP sockets on {}: {} left through network interfaces, and no process opened an RDMA device, "
+      "although {} of them {} up ({}).",
       context.telemetry.node, quantity(bytes, "bytes/s"), ports.size(), ports.size() == 1 ? "is" : "are",
       names_of(ports));
   for (const auto& [name, bad] :
        {std::pair{"NCCL_IB_DISABLE", "1"}, std::pair{"NCCL_NET", "Socket"}, std::pair{"NCCL_NET", "socket"}}) {
     if (context.snapshot_value(std::string("env.") + name) != bad) continue;
     finding.confidence = Confidence::certain;
-    finding.sentence += fmt::format(" The job itself asks for it: {}={}.", name, bad);
+    finding.sentence += fmt::format(" The job itself requests this: {}={}.", name, bad);
     finding.remedy.user.insert(finding.remedy.user.begin(),
                                fmt::format("unset {}   # it is {} in this job", name, bad));
   }
@@ -108,9 +108,8 @@ std::string says_single_pair(const std::string& set, const std::optional<Counted
   const std::string setting = set.empty() ? "is not set" : value ? fmt::format("is {}", *value) : "is no number";
   if (!counted) {
     return fmt::format(
-        "NCCL_IB_QPS_PER_CONNECTION {}, so NCCL uses one queue pair per connection on {}; its queue pairs were not "
-        "counted.",
-        setting, ports);
+        "NCCL_IB_QPS_PER_CONNECTION {}{} one queue pair per connection on {}; the queue pairs were not counted.",
+        setting, set.empty() ? "; NCCL's default is" : ":", ports);
   }
   return fmt::format(
       "NCCL uses one queue pair per connection on {}: {} {} connected, with {} completion {}, of which each connection "
@@ -157,11 +156,10 @@ std::vector<Finding> check_single_qp(const RuleContext& context) {
   finding.evidence.push_back(
       fact(context, "rdma." + wide->key + ".rate", "", "rate of the port", rate.value_or(0), std::nullopt, "Gb/s"));
   finding.evidence.back().observed = rate;
-  finding.sentence =
-      says_single_pair(set, counted, wide->name + (rate ? fmt::format(" ({:g} Gb/s)", *rate) : "")) +
-      " Where the fabric has several paths, two or four may use them better. This is an experiment, not a fault: "
-      "measure it.";
-  finding.runner_up = {"nccl.socket_fallback", "the job's processes hold RDMA devices open: the fabric is used"};
+  finding.sentence = says_single_pair(set, counted, wide->name + (rate ? fmt::format(" ({:g} Gb/s)", *rate) : "")) +
+                     " If the fabric has several paths, two or four may use them better. This is a proposal to test, "
+                     "not a fault: measure it.";
+  finding.runner_up = {"nccl.socket_fallback", "the job's processes have RDMA devices open: the fabric is used"};
   return {finding};
 }
 
@@ -255,8 +253,8 @@ std::vector<Finding> check_sockets(const RuleContext& context) {
   finding.evidence.push_back(fact(context, "process.cpu_time", "", "busiest process", busiest, std::nullopt, "cpus"));
   finding.sentence = fmt::format(
       "NCCL's sockets on {} sent at most {} over {}, whose link carries {}. NCCL_SOCKET_NTHREADS and "
-      "NCCL_NSOCKS_PERTHREAD are not set, so each connection has one socket. More may carry more. This is an "
-      "experiment, not a fault: measure it.",
+      "NCCL_NSOCKS_PERTHREAD are not set in the job; NCCL's default is one socket per connection (sockets were not "
+      "counted). More sockets may be faster. This is a proposal to test, not a fault: measure it.",
       context.telemetry.node, quantity(peak, "bytes/s"), link.name, quantity(line, "bytes/s"));
   finding.runner_up = {"irq.softirq_saturation", "no cpu was full with network interrupts"};
   return {finding};
@@ -272,19 +270,22 @@ const RegisteredRule kFallback{{
     .order = 40,
     .look_alikes = "nccl.single_qp,a rendezvous",
     .proof = Proof::test_double,
-    .thresholds = {{"min_sent", 10, "MB/s", "mean traffic from which it is more than a rendezvous"},
-                   {"max_skew", 3, "ratio", "sent against received beyond which it is not a collective's traffic"}},
+    .thresholds = {{"min_sent", 10, "MB/s", "mean traffic above that of a rendezvous"},
+                   {"max_skew", 3, "ratio",
+                    "ratio of sent to received traffic above which it does not come from a collective"}},
     .user_remedy =
-        {{"NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET srun {command} ...   # once: says which network it took, why",
+        {{"NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET srun {command} ...   # once: shows which network NCCL chose, and "
+          "why",
           "job"},
-         {"NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET {command} ...   # once: says which network it took, why", "!job"},
-         "ulimit -l                                         # must be unlimited where ranks start"},
+         {"NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET {command} ...   # once: shows which network NCCL chose, and why",
+          "!job"},
+         "ulimit -l                                         # must be unlimited on the nodes of the ranks"},
     .advice =
         {"A container needs the devices: --device=/dev/infiniband --cap-add=IPC_LOCK --ulimit memlock=-1 (docker, "
-         "podman)."},
+         "podman), --bind /dev/infiniband (Apptainer)."},
     .admin_remedy = {{"slurmd.service: LimitMEMLOCK=infinity; slurm.conf: PropagateResourceLimitsExcept=MEMLOCK",
                       "job"}},
-    .verify = "job.rdma_opened is not none and net.tx_bytes falls to the rendezvous",
+    .verify = "job.rdma_opened is not none, and net.tx_bytes falls to the traffic of the rendezvous",
     .sources = {"https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",
                 "https://github.com/NVIDIA/nccl/issues/1925", "https://github.com/areal-project/AReaL/issues/639"},
     .check = check_fallback,
@@ -294,19 +295,20 @@ const RegisteredRule kSingleQp{{
     .id = "nccl.single_qp",
     .title = "One NCCL queue pair per connection on a fabric of several paths",
     .looks_for = "A job that uses NCCL over a fast RDMA port with one queue pair per connection: as counted "
-                 "(rdma.qp.count by rdma.cq.count), else as set or by default (env.NCCL_IB_QPS_PER_CONNECTION).",
+                 "(rdma.qp.count by rdma.cq.count); otherwise as set or by default (env.NCCL_IB_QPS_PER_CONNECTION).",
     .kind = FindingKind::audit,
     .subsystem = Subsystem::network,
     .order = 41,
     .look_alikes = "nccl.socket_fallback,several queue pairs by a setting elsewhere,"
                    "a setting that did not reach the job",
     .proof = Proof::guest,
-    .thresholds = {{"min_gigabits", 200, "Gb/s", "rate of a port from which a fabric of several paths is assumed"},
+    .thresholds = {{"min_gigabits", 200, "Gb/s",
+                    "rate of a port from which the rule assumes a fabric of several paths"},
                    {"max_pairs", 1, "ratio",
                     "most connected queue pairs per completion queue, where they were counted"}},
     .user_remedy = {"export NCCL_IB_QPS_PER_CONNECTION=2   # then 4: compare the step time of both with this run's",
                     "export NCCL_IB_SPLIT_DATA_ON_QPS=1    # with it, each message is split; 0 takes turns; try both",
-                    "unset NCCL_IB_QPS_PER_CONNECTION      # if neither is faster: more queue pairs cost cache"},
+                    "unset NCCL_IB_QPS_PER_CONNECTION      # if neither is faster: more queue pairs use more cache"},
     .verify = "the step time falls by more than its spread",
     .sources = {"https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-ib-qps-per-connection",
                 "https://github.com/NVIDIA/nccl/issues/2409",
@@ -327,14 +329,15 @@ const RegisteredRule kSockets{{
     .look_alikes = "irq.softirq_saturation,irq.imbalance,nccl.socket_fallback,clouds with defaults of their own",
     .proof = Proof::test_double,
     .thresholds = {{"min_sent", 100, "MB/s", "mean traffic of the interface"},
-                   {"max_skew", 3, "ratio", "sent against received beyond which it is not a collective's traffic"},
+                   {"max_skew", 3, "ratio",
+                    "ratio of sent to received traffic above which it does not come from a collective"},
                    {"min_gigabits", 25, "Gb/s", "rate of the link"},
-                   {"max_line_share", 0.6, "ratio", "part of that rate which its busiest seconds do not reach"},
+                   {"max_line_share", 0.6, "ratio", "part of that rate that the busiest seconds do not exceed"},
                    {"min_busy", 0.9, "cpus", "mean use of the busiest process"}},
-    .user_remedy =
-        {"export NCCL_SOCKET_NTHREADS=4 NCCL_NSOCKS_PERTHREAD=4   # compare the step time with this run's",
-         "unset NCCL_SOCKET_NTHREADS NCCL_NSOCKS_PERTHREAD        # if it is not shorter: threads cost cpus"},
-    .advice = {"Leave a cpu free for each of these threads; their product with the sockets must not exceed 64."},
+    .user_remedy = {"export NCCL_SOCKET_NTHREADS=4 NCCL_NSOCKS_PERTHREAD=4   # compare the step time with this run's",
+                    "unset NCCL_SOCKET_NTHREADS NCCL_NSOCKS_PERTHREAD        # if the step time is not shorter: the "
+                    "threads use cpus"},
+    .advice = {"Leave a cpu free for each of these threads; threads times sockets must not exceed 64."},
     .verify = "net.tx_bytes rises and the step time falls by more than its spread",
     .sources = {"https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-socket-nthreads",
                 "https://github.com/NVIDIA/nccl/blob/master/src/transport/net_socket.cc"},
@@ -342,4 +345,4 @@ const RegisteredRule kSockets{{
 }};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rule::nccl_transport

@@ -9,7 +9,7 @@
 #include "postproc/diagnose/lossy_ways.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal {
+namespace reveal::rule::net_congestion {
 namespace {
 
 constexpr double kPeakQuantile = 0.95;
@@ -85,12 +85,13 @@ std::vector<Finding> check(const RuleContext& context) {
       finding.evidence.front().detectors = confirmed->methods;
     }
     finding.sentence = fmt::format(
-        "For {} s {} received no more than {} (before and after up to {}), at that limit {:.0f} % of the time, while "
-        "{} segments a second arrived out of order (usually {}): something limited its port.",
+        "For {} s, {} received at most {} (before and after: up to {}) and was at that limit for {:.0f} % of the time, "
+        "while {} segments a second arrived out of order (usually {}): something limited its port.",
         number(length), context.telemetry.node, quantity(flat->peak, "bytes/s"), quantity(flat->usual_peak, "bytes/s"),
         100 * flat->share, number(elevation.inside), number(elevation.outside));
     locate_loss(context, finding, elevation.at, all, LossToward::here, elevation.inside - elevation.outside);
-    finding.runner_up = {"net.tcp_retrans_fault", "random loss slows single connections, it does not level the rate"};
+    finding.runner_up = {"net.tcp_retrans_fault",
+                         "random loss slows single connections; it does not limit the total rate"};
     findings.push_back(std::move(finding));
   }
   return findings;
@@ -98,26 +99,26 @@ std::vector<Finding> check(const RuleContext& context) {
 
 const RegisteredRule kRule{{
     .id = "net.congestion",
-    .title = "A network port of the job carries less than the job sends",
+    .title = "A network port limits the job's traffic",
     .looks_for = "Intervals in which segments arrived out of order (tcpext.TCPOFOQueue) while the port received at an "
-                 "even rate (net.rx_bytes), well below what it reached before.",
+                 "even rate (net.rx_bytes), well below its earlier rate.",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::network,
     .order = 65,
     .look_alikes = "net.tcp_retrans_fault,a job that sends less",
     .proof = Proof::real,
-    .thresholds = {{"min_rate", 5, "/s", "least segments out of order above the usual level"},
+    .thresholds = {{"min_rate", 5, "/s", "least rate of segments out of order above the usual level"},
                    {"min_share", 0.001, "ratio", "least part of the segments received that is out of order"},
                    {"min_seconds", 3, "s", "shortest interval"},
                    kMinScore,
-                   {"max_peak", 0.6, "ratio", "the limit, against the rate the same link reached before"},
-                   {"min_at_limit", 0.3, "ratio", "least part of the time within a fifth of the limit"},
+                   {"max_peak", 0.6, "ratio", "ratio of the limit to the rate that the same link reached before"},
+                   {"min_at_limit", 0.3, "ratio", "least part of the time within 20 % of the limit"},
                    kMinLostSeconds,
                    kMinLostPercent},
     .user_remedy = {{"#SBATCH --switches=1@0:30:00      # nodes of one switch: wait half an hour for them at most",
                      "job"},
                     {"#SBATCH --exclude={nodes}         # if it is always the same port", "job"},
-                    "grep -s . /sys/class/net/*/speed   # on {nodes}: has a link come up slower?"},
+                    "grep -s . /sys/class/net/*/speed   # on {nodes}: does a link run at a lower speed?"},
     .advice = {{"Send less per step: gradient accumulation, or compression by DDP communication hooks.", "torch"}},
     .admin_remedy = {"tc -s qdisc show                  # on {nodes} and its switch port: drops of a shaper or policer",
                      "sysctl net.ipv4.tcp_ecn=1         # marks instead of drops, where the switches support it"},
@@ -128,4 +129,4 @@ const RegisteredRule kRule{{
 }};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rule::net_congestion

@@ -9,7 +9,7 @@
 #include "postproc/diagnose/interval_finding.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal {
+namespace reveal::rule::net_nic_drop {
 namespace {
 
 struct Drops {
@@ -75,11 +75,11 @@ std::optional<Finding> describe(const RuleContext& context, const Drops& drops, 
                                              "packets"));
   }
   finding.sentence = fmt::format(
-      "{} of {} dropped {} packets a second for {}: {} % of those that arrived (usually {} a "
+      "{} of {} dropped {} packets a second for {}: {} % of the packets that arrived (usually {} a "
       "second).",
       drops.interface, context.telemetry.node, number(elevation.inside),
       duration(context.seconds(elevation.at.length())), number(100 * share), number(std::max(0.0, elevation.outside)));
-  finding.runner_up = {"irq.softirq_saturation", "a full backlog of a cpu: that is counted apart (softnet.dropped)"};
+  finding.runner_up = {"irq.softirq_saturation", "a full backlog of a cpu: it is counted separately (softnet.dropped)"};
   return finding;
 }
 
@@ -90,7 +90,7 @@ std::vector<Finding> check(const RuleContext& context) {
   for (const std::size_t channel : channels) {
     const auto drops = dropped(context, channel);
     const auto found = elevations_of(context, drops->signal.values, context.threshold("min_rate"),
-                                     context.threshold(kMinScore.name), Doing::of_others);
+                                     context.threshold(kMinScore.name), Cause::external);
     const std::vector<Interval> all = places(found);
     for (const Elevation& elevation : found) {
       if (were_of_the_backlog(context, elevation)) continue;
@@ -102,10 +102,9 @@ std::vector<Finding> check(const RuleContext& context) {
 
 const RegisteredRule kRule{{
     .id = "net.nic_rx_drop",
-    .title = "A network interface drops packets that arrive",
-    .looks_for =
-        "Intervals in which an interface drops what it received, for want of room (net.rx_dropped, net.rx_fifo), and "
-        "the length of its ring (net.*.rx_ring).",
+    .title = "A network interface drops received packets",
+    .looks_for = "Intervals in which an interface drops received packets for lack of buffers (net.rx_dropped, "
+                 "net.rx_fifo), and the length of its ring (net.*.rx_ring).",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::network,
     .order = 63,
@@ -113,21 +112,24 @@ const RegisteredRule kRule{{
     .proof = Proof::guest,
     .thresholds = {{"min_rate", 20, "packets/s", "least rate of dropped packets, beyond the usual one"},
                    {"min_share", 0.0005, "ratio", "least share of the packets that arrived"},
-                   {"max_backlog", 0.5, "ratio", "most part of them that a cpu's backlog dropped, not the interface"},
+                   {"max_backlog", 0.5, "ratio",
+                    "largest part of them that the backlog of a cpu dropped instead of the interface"},
                    {"min_seconds", 2, "s", "shortest interval"},
                    kMinScore,
                    kMinLostSeconds,
                    kMinLostPercent},
     .user_remedy = {"ip -s link show {interface}   # in the next run: dropped and overrun packets"},
-    .advice = {"Leave a cpu of the node without a rank of the job: the one that serves the interface."},
-    .admin_remedy = {"ethtool -G {interface} rx {rx_ring_most}   # a longer ring; it has {rx_ring} packets now",
-                     {"ethtool -G {interface} rx 8192   # a longer ring, up to what ethtool -g {interface} shows",
+    .advice = {"Leave the cpu that serves the interface free of ranks."},
+    .admin_remedy = {"ethtool -G {interface} rx {rx_ring_most}   # a longer ring, now {rx_ring} packets; may take the "
+                     "link down: only without jobs",
+                     {"ethtool -G {interface} rx 8192   # at most the value that ethtool -g {interface} shows; may "
+                      "take the link down: only without jobs",
                       "!rx_ring"},
                      "ethtool -S {interface} | grep -iE 'drop|discard|miss|buf'   # which queue, and why"},
-    .verify = "dropped of the interface stands still",
+    .verify = "the drop counter of the interface does not grow",
     .sources = {"https://docs.kernel.org/networking/statistics.html"},
     .check = check,
 }};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rule::net_nic_drop

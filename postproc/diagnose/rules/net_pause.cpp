@@ -11,7 +11,7 @@
 #include "postproc/diagnose/rdma_ports.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal {
+namespace reveal::rule::net_pause {
 namespace {
 
 /// A direction of pause frames, and the traffic that they stop.
@@ -25,9 +25,9 @@ struct Direction {
 };
 constexpr std::array kDirections = {
     Direction{"net.rx_pause_time", "net.rx_pause", "net.tx_bytes", "ib.xmit_bytes",
-              "its switch asked it to stop sending: the network could not take more", "left"},
+              "its switch told it to stop sending, because the network was congested", "left"},
     Direction{"net.tx_pause_time", "net.tx_pause", "net.rx_bytes", "ib.rcv_bytes",
-              "it asked its switch to stop: this node could not take what arrived", "arrived"},
+              "it told its switch to stop sending, because this node could not receive as fast", "arrived"},
 };
 
 struct Paused {
@@ -58,7 +58,7 @@ std::optional<Paused> paused_of(const RuleContext& context, const Direction& dir
   return paused;
 }
 
-/// Of the RDMA port behind the interface where there is one that moves more.
+/// Traffic of the interface, or of the RDMA port behind it where that moves more.
 std::optional<Signal> traffic_of(const RuleContext& context, const Paused& paused) {
   std::optional<Signal> most;
   const auto take = [&](std::string_view metric, const std::string& instance) {
@@ -102,7 +102,7 @@ Finding describe(const RuleContext& context, const Paused& paused, const Elevati
   finding.sentence = fmt::format("{} of {} was paused for {}, {} (usually {}): {}.", paused.interface,
                                  context.telemetry.node, duration(length), paused.words(elevation.inside),
                                  paused.words(std::max(0.0, elevation.outside)), paused.direction->words);
-  finding.runner_up = {"pcie.link_downtrained", "a card that its PCI Express link slows down asks to stop, too"};
+  finding.runner_up = {"pcie.link_downtrained", "a card behind a slow PCI Express link sends pause frames, too"};
   return finding;
 }
 
@@ -127,7 +127,7 @@ std::vector<Finding> check(const RuleContext& context) {
       if (!paused) continue;
       measured = true;
       auto found = elevations_of(context, paused->signal.values, paused->least, context.threshold(kMinScore.name),
-                                 Doing::of_others);
+                                 Cause::external);
       if (found.empty()) {
         if (const auto always = all_along(context, *paused)) found.push_back(*always);
       }
@@ -150,7 +150,7 @@ const RegisteredRule kRule{{
     .look_alikes = "ib.congestion_xmit_wait,pcie.link_downtrained,a few pauses",
     .proof = Proof::test_double,
     .thresholds = {{"min_share", 0.01, "ratio", "least part of the time in which the port was paused"},
-                   {"min_frames", 500, "/s", "least pause frames, where the card does not count the time"},
+                   {"min_frames", 500, "/s", "least rate of pause frames, if the card does not count the time"},
                    {"min_seconds", 10, "s", "shortest interval: one row of these counters"},
                    kMinScore,
                    kMinLostSeconds,
@@ -161,11 +161,11 @@ const RegisteredRule kRule{{
     .admin_remedy =
         {"ethtool -S {interface} | grep -i -E 'pause|xoff|pfc'   # which priority, which direction",
          "mlnx_qos -i {interface}   # flow control and trust must be the same on every node and switch port",
-         "Look for the slow receiver first: its PCI Express link, its interrupts, its ring."},
+         "Find the slow receiver first: check its PCI Express link, its interrupts, its ring."},
     .verify = "net.rx_pause_time and net.tx_pause_time grow by less than 0.1 % of the time",
     .sources = {"https://docs.kernel.org/networking/device_drivers/ethernet/mellanox/mlx5/counters.html"},
     .check = check,
 }};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rule::net_pause

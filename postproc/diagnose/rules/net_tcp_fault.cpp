@@ -9,7 +9,7 @@
 #include "postproc/diagnose/lossy_ways.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal {
+namespace reveal::rule::net_tcp_fault {
 namespace {
 
 constexpr const char* kQueued = "tcpext.TCPOFOQueue";
@@ -25,8 +25,7 @@ RunnerUp runner_up(bool twice_measured) {
   if (!twice_measured) {
     return {"", "reordering cannot be ruled out: tcpext.TCPDSACKOldSent was not measured"};
   }
-  return {"net.tcp_retrans_intrinsic",
-          "segments that overtook each other: then they are sent twice, and few came twice"};
+  return {"net.tcp_retrans_intrinsic", "reordering: reordered segments are sent twice, and few arrived twice"};
 }
 
 Finding describe(const RuleContext& context, const Signal& queued, const Signal& received, const Elevation& elevation,
@@ -40,7 +39,8 @@ Finding describe(const RuleContext& context, const Signal& queued, const Signal&
   finding.evidence.front().detectors = seen_by(confirmed);
   add_contrast(context, finding, rate(context, "softnet.dropped", 1, "/s"), elevation.at, all);
   finding.sentence = fmt::format(
-      "TCP segments for {} were lost for {}: {} % of the {} that arrived per second came after a gap (usually {} %).",
+      "TCP segments to {} were lost for {}: {} % of the {} segments received per second came after a gap (usually {} "
+      "%).",
       context.telemetry.node, duration(length), number(100 * elevation.inside / segments.inside),
       number(segments.inside), number(100 * elevation.outside / segments.outside));
   locate_loss(context, finding, elevation.at, all, LossToward::here, elevation.inside - elevation.outside);
@@ -71,8 +71,8 @@ std::vector<Finding> all_along(const RuleContext& context, const Signal& queued,
   };
   finding.evidence = {observed(queued, out_of_order), observed(received, arrived), observed(*twice, duplicates)};
   finding.sentence = fmt::format(
-      "Throughout the run, {} % of the TCP segments that {} received came out of order ({}/s of {}/s): others were "
-      "lost on their way to it.",
+      "Throughout the run, {} % of the TCP segments that {} received came out of order ({}/s of {}/s): other segments "
+      "were lost on the path to it.",
       number(100 * out_of_order / arrived), context.telemetry.node, number(out_of_order), number(arrived));
   locate_loss(context, finding, whole, {}, LossToward::here, out_of_order);
   finding.runner_up = {"net.congestion", "a slow port cannot be ruled out: no part of the run was faster"};
@@ -83,7 +83,7 @@ std::vector<Finding> check(const RuleContext& context) {
   const Signal queued = needed(rate(context, kQueued, 1, "/s"), "tcpext.TCPOFOQueue (/proc/net/netstat)");
   const Signal received = needed(rate(context, "tcp.InSegs", 1, "/s"), "tcp.InSegs (/proc/net/snmp)");
   const auto elevations = elevations_of(context, queued.values, context.threshold("min_rate"),
-                                        context.threshold("min_score"), Doing::of_others);
+                                        context.threshold("min_score"), Cause::external);
   const std::vector<Interval> all = places(elevations);
   const auto twice = rate(context, kTwice, 1, "/s");
   std::vector<Finding> findings;
@@ -105,20 +105,20 @@ std::vector<Finding> check(const RuleContext& context) {
 const RegisteredRule kRule{{
     .id = "net.tcp_retrans_fault",
     .former_id = "net.tcp_loss",
-    .title = "Packets for a node of the job were lost",
+    .title = "Packets to a node of the job were lost",
     .looks_for = "Intervals in which segments arrived out of order at a node (tcpext.TCPOFOQueue against tcp.InSegs): "
-                 "segments before them were lost on their way to it. tcp.peer.out_of_order tells from which peer.",
+                 "earlier segments were lost on the path to it. tcp.peer.out_of_order shows the peer.",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::network,
     .order = 70,
     .look_alikes = "net.tcp_retrans_intrinsic,net.congestion,irq.softirq_saturation,net.nic_rx_drop",
     .proof = Proof::real,
-    .thresholds = {{"min_rate", 5, "/s", "least segments out of order above the usual level"},
+    .thresholds = {{"min_rate", 5, "/s", "least rate of segments out of order above the usual level"},
                    {"min_seconds", 3, "s", "shortest interval"},
                    kMinScore,
-                   {"min_ratio", 4, "ratio", "least excess over the usual level"},
+                   {"min_ratio", 4, "ratio", "least ratio to the usual level"},
                    {"min_share", 0.001, "ratio", "least part of the received segments that came out of order"},
-                   {"min_share_always", 0.01, "ratio", "the same in a run that never was without it"},
+                   {"min_share_always", 0.01, "ratio", "the same part, if the loss lasts for the whole run"},
                    {"max_duplicate_share", 0.2, "ratio", "segments received twice per one out of order: reordering"},
                    kMinLostSeconds,
                    kMinLostPercent},
@@ -134,4 +134,4 @@ const RegisteredRule kRule{{
 }};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rule::net_tcp_fault

@@ -14,7 +14,7 @@
 #include "postproc/numerics/present_values.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal {
+namespace reveal::rule::net_tcp_intrinsic {
 namespace {
 
 /// Per step: whether a rule before this one has said why segments were lost.
@@ -108,11 +108,11 @@ std::string sentence_of(const RuleContext& context, const Retransmissions& seen,
   const std::string begin = fmt::format("{} sent {} TCP segments again, {} % of those it sent", context.telemetry.node,
                                         number(seen.again), number(100 * seen.again / seen.sent));
   if (reason == Reason::needless) {
-    return fmt::format("{}; {:.0f} % of them had arrived already: acknowledgements came late, nothing was broken.",
+    return fmt::format("{}; {:.0f} % of them had arrived already: acknowledgements came late; nothing is defective.",
                        begin, std::min(100.0, 100 * seen.needless_share()));
   }
   return fmt::format(
-      "{}, in bursts of its own traffic (correlation {}): queues of the network were full for moments, nothing was "
+      "{}, in bursts of its own traffic (correlation {}): network queues were full for short times; nothing is "
       "broken.",
       begin, number(seen.with_bursts));
 }
@@ -139,7 +139,7 @@ std::vector<Finding> check(const RuleContext& context) {
   Finding finding = finding_at(context, {0, context.telemetry.samples});
   finding.severity = Severity::info;
   finding.confidence = Confidence::likely;
-  finding.impact.how = "none seen: retransmissions of this kind come with the traffic itself";
+  finding.impact.how = "none seen: retransmissions of this kind are caused by the traffic itself";
   const TimeSpan& span = finding.intervals.front();
   finding.evidence = {counted_evidence(context, "tcp.RetransSegs", seen.again, span),
                       counted_evidence(context, "tcp.OutSegs", seen.sent, span),
@@ -160,7 +160,7 @@ std::vector<Finding> check(const RuleContext& context) {
 
 const RegisteredRule kRule{{
     .id = "net.tcp_retrans_intrinsic",
-    .title = "Retransmissions that come with the job's own traffic",
+    .title = "Retransmissions caused by the job's own traffic",
     .looks_for = "Segments sent again (tcp.RetransSegs) that had arrived already (tcpext.TCPDSACKRecv) or that follow "
                  "bursts of tcp.OutSegs, without a recovery of their own for each (tcpext.TCPSackRecovery).",
     .kind = FindingKind::anomaly,
@@ -168,22 +168,22 @@ const RegisteredRule kRule{{
     .order = 75,
     .look_alikes = "net.tcp_retrans_fault,net.congestion,irq.softirq_saturation,net.nic_rx_drop",
     .proof = Proof::real,
-    .thresholds = {{"min_segments", 100, "segments", "least number of segments sent again that is worth a remark"},
+    .thresholds = {{"min_segments", 100, "segments", "least number of segments sent again that is reported"},
                    {"min_share", 0.0001, "ratio", "least part of the segments sent"},
                    {"min_needless_share", 0.25, "ratio",
                     "segments sent again that had arrived already: sent too early"},
                    {"max_recovery_share", 0.55, "ratio",
                     "recoveries per segment sent again, from which it is random loss"},
-                   {"min_correlation", 0.6, "ratio", "correlation with what is sent, per second: bursts"}},
+                   {"min_correlation", 0.6, "ratio", "correlation with the segments sent, per second: bursts"}},
     .user_remedy =
         {"nstat -az | grep -E 'TcpRetransSegs|TCPDSACKRecv|TCPSackRecovery'   # on {nodes}, while a job runs"},
-    .advice = {"Nothing needs repair. Fewer connections at a time, or RDMA instead of sockets, make them fewer."},
+    .advice = {"No repair is needed. Fewer simultaneous connections, or RDMA instead of sockets, reduce them."},
     .admin_remedy = {},
-    .verify = "retransmissions stay a small part of what is sent",
+    .verify = "retransmissions stay a small part of the segments sent",
     .sources = {"https://www.kernel.org/doc/html/latest/networking/snmp_counter.html",
                 "https://www.rfc-editor.org/rfc/rfc3708"},
     .check = check,
 }};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rule::net_tcp_intrinsic

@@ -8,7 +8,7 @@
 #include "postproc/diagnose/signals.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal {
+namespace reveal::rule::node_clock {
 namespace {
 
 double nanoseconds(const RuleContext& context, std::string_view key) {
@@ -37,35 +37,38 @@ std::vector<Finding> check(const RuleContext& context) {
   finding.severity = Severity::notice;
   finding.confidence = alone ? Confidence::likely : Confidence::certain;
   finding.intervals = {context.span(0, context.telemetry.samples)};
-  finding.impact.how = "none for the job: reports and logs of several nodes may be out of step";
+  finding.impact.how = "none for the job: the times in reports and logs of several nodes may not match";
   finding.evidence.push_back(snapshot_fact(context, alone ? "clock_state.max_error_ns" : "clock_state.offset_ns", "",
                                            alone ? error : offset, 0, "ns"));
-  finding.sentence = alone ? fmt::format("The clock of {} is not synchronised: the kernel allows for an error of {}.",
-                                         context.telemetry.node, quantity(error, "ns"))
-                           : fmt::format("The clock of {} is {} off, and still being corrected.",
-                                         context.telemetry.node, quantity(offset, "ns"));
-  finding.runner_up = {"cpu.clocksource_not_tsc", "a clock that is slow to read: it is reported apart"};
+  finding.sentence =
+      alone ? fmt::format("The clock of {} is not synchronised: the kernel estimates its error at up to {}.",
+                          context.telemetry.node, quantity(error, "ns"))
+            : fmt::format("The clock of {} is {} off, and still being corrected.", context.telemetry.node,
+                          quantity(offset, "ns"));
+  finding.runner_up = {"cpu.clocksource_not_tsc", "a clock that is slow to read: it is reported separately"};
   return {finding};
 }
 
 const RegisteredRule kRule{{
     .id = "node.clock_drift",
     .title = "The node's clock is not synchronised",
-    .looks_for =
-        "A wall clock that nothing keeps right, by the kernel's own state (clock.synchronised, clock_state.*), "
-        "in jobs of several nodes.",
+    .looks_for = "A wall clock that is not synchronised according to the kernel (clock.synchronised, clock_state.*), "
+                 "in jobs of several nodes.",
     .kind = FindingKind::audit,
     .subsystem = Subsystem::process,
     .order = 94,
     .look_alikes = "cpu.clocksource_not_tsc,chrony without rtcsync",
     .proof = Proof::real,
     .checks_node = true,
-    .thresholds = {{"min_error", 4, "s", "error that the kernel allows for, from which nothing keeps the clock right"},
-                   {"max_offset", 0.01, "s", "known distance from the right time that is still to be corrected"}},
+    .thresholds = {{"min_error", 4, "s",
+                    "error estimated by the kernel from which the clock counts as not synchronised"},
+                   {"max_offset", 0.01, "s", "known offset that is still to be corrected"}},
     .user_remedy =
-        {"timedatectl | grep synchronized   # on {nodes}; a virtual machine's host may keep its clock right"},
-    .admin_remedy = {"systemctl enable --now chronyd   # chrony on Debian",
-                     "chronyc tracking   # then: Leap status must be Normal; chronyc makestep corrects it at once"},
+        {"timedatectl | grep synchronized   # on {nodes}; the host may synchronise the clock of a virtual machine"},
+    .admin_remedy =
+        {"systemctl enable --now chronyd   # chrony on Debian",
+         "chronyc tracking   # then: Leap status must be Normal; with no job on the node, chronyc makestep corrects it "
+         "at once"},
     .verify = "chronyc tracking reports less than 1 ms, and the coverage table a small clock error",
     .sources = {"https://man7.org/linux/man-pages/man2/adjtimex.2.html",
                 "https://chrony-project.org/doc/4.6/chronyc.html"},
@@ -73,4 +76,4 @@ const RegisteredRule kRule{{
 }};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rule::node_clock

@@ -1,5 +1,5 @@
-// Others on a shared node took what the job needed: cpus, a disk, or memory. Who they are is nobody's business here: no
-// name, no user, no command of theirs.
+// Others on a shared node took what the job needed: cpus, a disk, or memory. The finding does not identify them: it has
+// no name, user or command of theirs.
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 #include "postproc/diagnose/outsiders.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal {
+namespace reveal::rule::node_noisy_neighbour {
 namespace {
 
 /// The kernel writes pages back up to 30 s after they were made dirty, and a disk may take as long for them.
@@ -36,8 +36,8 @@ std::vector<Suffering> sufferings(const RuleContext& context, const Signal& wait
   return suffered;
 }
 
-/// Another rule has a name for it, and its remedy.
-bool is_told(const RuleContext& context, Interval at) {
+/// True if another rule reports this interval, with its cause and remedy.
+bool is_reported(const RuleContext& context, Interval at) {
   return found_beside(context, at, [](const Finding& one) {
     return one.subsystem == Subsystem::storage || one.subsystem == Subsystem::memory;
   });
@@ -102,19 +102,18 @@ void add_disk(const RuleContext& context, const Signal& used, std::vector<Findin
   for (const Suffering& suffering : sufferings(context, *wait, used)) {
     const Interval at = suffering.wait.at;
     const BusiestDisk disk = busiest_disk(context, at);
-    if (disk.busy < context.threshold("min_disk_busy") || is_told(context, at)) continue;
+    if (disk.busy < context.threshold("min_disk_busy") || is_reported(context, at)) continue;
     if (!knows_own_bytes(context, at)) continue;
     const double bytes = bytes_moved(context, disk, at);
     const double others = bytes - own_bytes(context, at);
     if (!(others >= context.threshold("min_others") * bytes)) continue;
     const double length = context.seconds(at.length());
-    Finding finding = describe(
-        context, suffering, *wait, used,
-        fmt::format("Others on {} kept disk {} busy {} % of the time for {}: {} of the {} it moved were not the job's; "
-                    "the job used {} cpus instead of {}.",
-                    context.telemetry.node, disk.name, number(100 * disk.busy), duration(length),
-                    quantity(others, "bytes"), quantity(bytes, "bytes"), number(suffering.used.inside),
-                    number(suffering.used.outside)));
+    Finding finding = describe(context, suffering, *wait, used,
+                               fmt::format("Other processes on {} kept disk {} busy {} % of the time for {}: {} of the "
+                                           "{} that it moved were not the job's; the job used {} cpus instead of {}.",
+                                           context.telemetry.node, disk.name, number(100 * disk.busy), duration(length),
+                                           quantity(others, "bytes"), quantity(bytes, "bytes"),
+                                           number(suffering.used.inside), number(suffering.used.outside)));
     finding.subsystem = Subsystem::storage;
     finding.instances = {disk.name};
     Evidence moved = evidence_of(context, Signal{"disk.read_bytes + disk.write_bytes", "bytes/s", {}},
@@ -150,12 +149,12 @@ void add_memory(const RuleContext& context, const Signal& used, std::vector<Find
   for (const Suffering& suffering : sufferings(context, *wait, used)) {
     const Interval at = suffering.wait.at;
     const MemoryUse use = memory_in(context, at);
-    if (is_told(context, at) || !(use.available <= context.threshold("max_available") * use.total)) continue;
+    if (is_reported(context, at) || !(use.available <= context.threshold("max_available") * use.total)) continue;
     if (!(use.others() >= context.threshold("min_others") * (use.total - use.available))) continue;
     Finding finding = describe(
         context, suffering, *wait, used,
-        fmt::format("Others on {} held {} of its {} of memory for {}, the job {}: {} were left, and the job used {} "
-                    "cpus instead of {}.",
+        fmt::format("Other processes on {} used {} of its {} of memory for {}, the job {}: {} were left, and the job "
+                    "used {} cpus instead of {}.",
                     context.telemetry.node, quantity(use.others(), "bytes"), quantity(use.total, "bytes"),
                     duration(context.seconds(at.length())), quantity(use.own, "bytes"),
                     quantity(use.available, "bytes"), number(suffering.used.inside), number(suffering.used.outside)));
@@ -172,7 +171,8 @@ std::vector<Finding> check(const RuleContext& context) {
   const bool knows_jobs = outsider_time(context, Outsiders::jobs).has_value();
   const bool knows_waits = !context.channels("pressure.io_some").empty() || !context.channels("cgroup.io_some").empty();
   if (!knows_jobs && !knows_waits) {
-    throw Unavailable("not measured: outsider.cpu_time and pressure.io_some, so not what others on the node took");
+    throw Unavailable(
+        "not measured: outsider.cpu_time and pressure.io_some, so the use by others on the node is not known");
   }
   std::vector<Finding> findings;
   if (knows_jobs) findings = outsider_findings(context);
@@ -183,11 +183,10 @@ std::vector<Finding> check(const RuleContext& context) {
 
 const RegisteredRule kRule{{
     .id = "node.noisy_neighbour",
-    .title = "Others on the shared node take what the job needs",
-    .looks_for =
-        "Intervals as cpu.outsider does, in which other jobs used most of that time (outsider.cpu_time); and intervals "
-        "in which the job waited for io or memory and got less done, while a disk was busy or memory was full, mostly "
-        "with what is not the job's.",
+    .title = "Other jobs on the shared node use resources that the job needs",
+    .looks_for = "The same intervals as cpu.outsider in which other jobs used most of that time (outsider.cpu_time); "
+                 "and intervals in which the job waited for io or memory and made less progress, while a disk was busy "
+                 "or memory was full mainly because of others.",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::cpu,
     .order = 57,
@@ -197,25 +196,26 @@ const RegisteredRule kRule{{
     .thresholds =
         outsider_thresholds({{"min_stall", 0.1, "s/s", "disk and memory: least extra time in which work waited"},
                              {"min_slowed", 0.15, "ratio", "disk and memory: least fall of the cpu time of the job"},
-                             {"min_others", 0.5, "ratio", "disk and memory: least part that is not the job's"},
+                             {"min_others", 0.5, "ratio", "disk and memory: least part used by others"},
                              {"min_disk_busy", 0.6, "ratio", "disk: least part of the time with a request in flight"},
                              {"max_started", 5, "/s",
-                              "disk: most processes started on the node if no control group counts the job's bytes"},
-                             {"max_available", 0.05, "ratio", "memory: most of it that may be left"}}),
+                              "disk: most processes started on the node, if no control group counts the job's bytes"},
+                             {"max_available", 0.05, "ratio", "memory: largest part that may be available"}}),
     .user_remedy = {{"#SBATCH --exclusive   # the job then has the node to itself; costs whole nodes", "job"},
                     {"squeue -w {nodes}      # in the next run: how many jobs share the node", "job"},
-                    "taskset -c {free_cpus} {command} ...   # keep away from the cpus that others used"},
-    .advice = {"Ask for as many cpus and as much memory as the job uses: a shared node then keeps them for it."},
-    .admin_remedy = {"systemd-cgtop -b -n 2 --depth=4 | head -30   # which groups use cpus, memory and disks now",
-                     {"cgroup.conf: ConstrainCores=yes ConstrainRAMSpace=yes   # with TaskPlugin=task/cgroup,"
-                      "task/affinity in slurm.conf",
-                      "job"},
-                     {"slurm.conf: OverSubscribe=NO   # in the partition's line; the epilog kills what jobs leave",
-                      "job"}},
+                    "taskset -c {free_cpus} {command} ...   # avoids the cpus that others used"},
+    .advice = {"Request as many cpus and as much memory as the job uses: a shared node then reserves them."},
+    .admin_remedy =
+        {"systemd-cgtop -b -n 2 --depth=4 | head -30   # control groups that use cpus, memory and disks now",
+         {"cgroup.conf: ConstrainCores=yes ConstrainRAMSpace=yes   # with TaskPlugin=task/cgroup,"
+          "task/affinity in slurm.conf",
+          "job"},
+         {"slurm.conf: ExclusiveUser=YES   # in the partition's line; OverSubscribe=EXCLUSIVE gives whole nodes",
+          "job"}},
     .verify = "pressure falls when the job runs alone",
     .sources = {"https://docs.kernel.org/accounting/psi.html", "https://slurm.schedmd.com/cons_tres_share.html"},
     .check = check,
 }};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rule::node_noisy_neighbour

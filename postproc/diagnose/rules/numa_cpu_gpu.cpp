@@ -11,7 +11,7 @@
 #include "postproc/diagnose/numa_layout.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal {
+namespace reveal::rule::numa_cpu_gpu {
 namespace {
 
 struct Driven {
@@ -86,7 +86,7 @@ std::vector<Finding> check_cpus(const RuleContext& context) {
   finding.confidence = worst.bound ? Confidence::certain : Confidence::likely;
   finding.intervals = {context.span(0, context.telemetry.samples)};
   for (const Driven& one : far) finding.instances.push_back(one.process + "/" + one.gpu);
-  finding.impact.how = "not known: each copy and each launch crosses to the other NUMA node";
+  finding.impact.how = "not known: each copy and each kernel launch crosses to the other NUMA node";
   finding.evidence.push_back({.metric = "process.last_cpu",
                               .instance = worst.process,
                               .node = context.telemetry.node,
@@ -98,19 +98,19 @@ std::vector<Finding> check_cpus(const RuleContext& context) {
                               .detectors = {},
                               .score = std::nullopt});
   finding.sentence = fmt::format(
-      "{} drives {} of {} from another NUMA node: the GPU is on node {} (cpus {}), and {} ran elsewhere {} % "
-      "of the time it worked{}.",
+      "{} uses {} of {} from another NUMA node: the GPU is on node {} (cpus {}), and {} ran on other nodes for {} % of "
+      "the time it worked{}.",
       context.rank_name(worst.process), gpu_name(context, worst.gpu), context.telemetry.node, worst.node,
       format_cpu_list(cpus), worst.process, number(100 * worst.share),
-      worst.bound ? ", because it may not run there" : "");
-  if (far.size() > 1) finding.sentence += fmt::format(" {} more processes do the same.", far.size() - 1);
-  finding.runner_up = {"gpu.starved_input", "cpus that are full: here they are far from the GPU"};
+      worst.bound ? ", because its cpu mask excludes that node" : "");
+  if (far.size() > 1) finding.sentence += fmt::format(" This holds for {} more processes.", far.size() - 1);
+  finding.runner_up = {"gpu.starved_input", "full cpus: here the cpus are on another NUMA node than the GPU"};
   return {finding};
 }
 
 const RegisteredRule kCpus{{
     .id = "numa.cpu_gpu_mismatch",
-    .title = "A process drives a GPU from another NUMA node",
+    .title = "A process uses a GPU from another NUMA node",
     .looks_for = "Processes with memory on a GPU (process.gpu_memory) that run on cpus (process.last_cpu) of another "
                  "NUMA node than the GPU's.",
     .kind = FindingKind::audit,
@@ -120,13 +120,14 @@ const RegisteredRule kCpus{{
                    "a neighbouring node of the same socket",
     .proof = Proof::test_double,
     .thresholds = {{"min_share", 0.5, "ratio", "part of the time on another node"},
-                   {"min_distance", 20, "distance", "from which memory is another socket's; 10 is the own"},
+                   {"min_distance", 20, "distance",
+                    "distance from which memory belongs to another socket; 10 is the own node"},
                    {"min_seconds", 20, "s", "shortest time in which the GPU works"}},
-    .user_remedy = {{"srun --gpus-per-task=1 --gpu-bind=closest --cpu-bind=cores ...   # with --cpus-per-task", "job"},
-                    {"sbatch --gres-flags=enforce-binding ...   # only cpus near the GPUs; may start later", "job"},
-                    {"numactl --cpunodebind={node} --membind={node} {command} ...   # cpus {cpus}, for GPU {gpu}",
-                     "!job"}},
-    .admin_remedy = {"gres.conf: AutoDetect=nvml   # so that Slurm knows which cpus are near which GPU"},
+    .user_remedy =
+        {{"srun --gpus-per-task=1 --gpu-bind=single:1 --cpu-bind=cores {command} ...   # with --cpus-per-task", "job"},
+         {"sbatch --gres-flags=enforce-binding ...   # only cpus near the GPUs; the job may start later", "job"},
+         {"numactl --cpunodebind={node} --membind={node} {command} ...   # cpus {cpus}, for GPU {gpu}", "!job"}},
+    .admin_remedy = {"gres.conf: AutoDetect=nvml   # then Slurm knows the cpus near each GPU"},
     .verify = "each process runs on the cpus that nvidia-smi topo -m shows for its GPU",
     .sources = {"https://slurm.schedmd.com/gres.conf.html", "https://github.com/NVIDIA/gpu_affinity",
                 "https://github.com/PrincetonUniversity/jobstats/issues/34"},
@@ -134,4 +135,4 @@ const RegisteredRule kCpus{{
 }};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rule::numa_cpu_gpu

@@ -13,7 +13,7 @@
 #include "postproc/diagnose/numa_layout.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal {
+namespace reveal::rule::numa_migration {
 namespace {
 
 Interval all_of(const RuleContext& context) {
@@ -107,9 +107,9 @@ std::string words_of(const Consequence& each, double mean) {
   const std::string& metric = each.signal->metric;
   if (metric == "pmu.remote_share") return fmt::format("{:.0f} % of the accesses went to another socket", 100 * mean);
   if (metric == "vmstat.numa_pages_migrated") {
-    return fmt::format("the kernel moved {} of memory after them", quantity(mean, "bytes/s"));
+    return fmt::format("the kernel moved {} of memory to them", quantity(mean, "bytes/s"));
   }
-  return fmt::format("the kernel saw {} accesses to another node's memory per second", number(mean));
+  return fmt::format("the kernel counted {} accesses to another node's memory per second", number(mean));
 }
 
 /// With too few cpus threads go where one is free: that has its own rule and its own remedy.
@@ -125,7 +125,7 @@ Finding describe_travellers(const RuleContext& context, const NumaLayout& layout
   Finding finding = finding_at(context, all_of(context), {{"cpus", std::to_string(most_cpus_of_a_node(layout))}});
   finding.severity = Severity::info;
   finding.confidence = Confidence::possible;
-  finding.impact.how = "not known: only a run whose ranks are bound shows it";
+  finding.impact.how = "not known: only a run with bound ranks shows it";
   std::string seen;
   for (const Traveller& each : found) {
     finding.instances.push_back(each.process);
@@ -150,9 +150,9 @@ Finding describe_travellers(const RuleContext& context, const NumaLayout& layout
       "On {}, {} changed its NUMA node {} times a second and used {} of the {} cpus of a node{}{}{}.",
       context.telemetry.node, context.rank_name(first.process), number(first.hops), number(first.used),
       most_cpus_of_a_node(layout),
-      found.size() > 1 ? fmt::format(" ({} more ranks likewise)", number(static_cast<double>(found.size() - 1))) : "",
-      seen, bind.empty() ? "" : "; SLURM_CPU_BIND is " + bind);
-  finding.runner_up = {"cpu.oversubscribed", "too few cpus: the job's threads hardly waited for one"};
+      found.size() > 1 ? fmt::format(" (and {} more ranks)", number(static_cast<double>(found.size() - 1))) : "", seen,
+      bind.empty() ? "" : "; SLURM_CPU_BIND is " + bind);
+  finding.runner_up = {"cpu.oversubscribed", "too few cpus: the job's threads hardly waited for a cpu"};
   return finding;
 }
 
@@ -163,10 +163,9 @@ std::vector<Finding> check_unbound(const RuleContext& context) {
   if (layout.nodes.size() < 2 || layout.open.size() < 2) return {};
   if (context.channels("process.last_cpu").empty()) throw Unavailable("not measured: process.last_cpu");
   if (context.telemetry.step_seconds > kLongestStep) {
-    throw Unavailable(
-        fmt::format("not measured: a job this long is looked at in steps of {} s, and threads change "
-                    "their node faster",
-                    number(context.telemetry.step_seconds)));
+    throw Unavailable(fmt::format(
+        "not measured: a job of this length is analysed in steps of {} s, and threads change their node faster",
+        number(context.telemetry.step_seconds)));
   }
   const auto found = travellers(context, layout);
   if (found.empty() || !has_cpus_to_spare(context, static_cast<double>(found.size()))) return {};
@@ -273,7 +272,7 @@ Finding describe_churn(const RuleContext& context, const Churn& churn, double sh
   finding.evidence.push_back(fact(context, churn.faults.metric, "", "mean", churn.mean, 0.0, churn.faults.unit));
   finding.evidence.push_back(
       fact(context, "vmstat.numa_hint_faults_local", "", "mean", churn.local, std::nullopt, "ratio"));
-  finding.evidence.back().feature = "share of the faults that found the page where it should be";
+  finding.evidence.back().feature = "share of the faults whose page was on the right node";
   if (churn.moved > 0) {
     finding.evidence.push_back(
         fact(context, "vmstat.numa_pages_migrated", "", "mean", churn.moved, std::nullopt, "bytes"));
@@ -281,7 +280,8 @@ Finding describe_churn(const RuleContext& context, const Churn& churn, double sh
   }
   if (price) {
     finding.evidence.push_back(fact(context, "cpu.system", "", "mean", price->with, price->without, "cpus"));
-    finding.evidence.back().feature = "in the third of the seconds with most faults; expected: with fewest";
+    finding.evidence.back().feature =
+        "in the third of the seconds with most faults; expected: in the third with fewest";
     const auto used = rate(context, "job.cpu_time", 1e-9, "cpus");
     const double width = std::max(1.0, mean_rate(used, context));
     if (used) {
@@ -293,7 +293,8 @@ Finding describe_churn(const RuleContext& context, const Churn& churn, double sh
         "with fewest",
         number(price->with), number(price->without));
   } else {
-    finding.impact.how = "not known: the faults came all the time, so that no quiet seconds can be compared";
+    finding.impact.how =
+        "not known: the faults occurred all the time, so there are no seconds without them for comparison";
   }
   finding.sentence = fmt::format(
       "Automatic NUMA balancing on {} interrupted programs {} times a second to ask where they use their memory, for "
@@ -301,8 +302,8 @@ Finding describe_churn(const RuleContext& context, const Churn& churn, double sh
       context.telemetry.node, number(churn.mean), 100 * share,
       back_and_forth ? fmt::format("it moved {}, of a job that had {} at most", quantity(churn.moved, "bytes"),
                                    quantity(churn.held, "bytes"))
-                     : fmt::format("{:.0f} % of the pages were where they should be", 100 * churn.local));
-  finding.runner_up = {"numa.unbound_migrating", "threads that change their node: these are bound to theirs"};
+                     : fmt::format("{:.0f} % of the pages were already on the right node", 100 * churn.local));
+  finding.runner_up = {"numa.unbound_migrating", "threads that change their node: these are bound to their nodes"};
   return finding;
 }
 
@@ -329,9 +330,9 @@ std::vector<Finding> check_churn(const RuleContext& context) {
 
 const RegisteredRule kUnbound{{
     .id = "numa.unbound_migrating",
-    .title = "Ranks are not bound and change their NUMA node",
-    .looks_for = "Ranks that fit into one NUMA node and whose main thread changes it again and again "
-                 "(process.last_cpu), and pages that the kernel moved after them (vmstat.numa_pages_migrated), "
+    .title = "Unbound ranks change their NUMA node",
+    .looks_for = "Ranks that fit into one NUMA node but whose main thread changes the node repeatedly "
+                 "(process.last_cpu), with pages that the kernel moved to them (vmstat.numa_pages_migrated) or "
                  "accesses to the other node (vmstat.numa_hint_faults, pmu.remote_dram).",
     .kind = FindingKind::audit,
     .subsystem = Subsystem::cpu,
@@ -340,31 +341,33 @@ const RegisteredRule kUnbound{{
     .proof = Proof::test_double,
     .thresholds = {{"min_hops", 1, "1/s", "least changes of the NUMA node, of one main thread"},
                    {"min_used", 0.5, "cpus",
-                    "least cpu time of the rank: the main thread of an idle one wakes anywhere"},
-                   {"min_distance", 16, "SLIT", "least distance of the nodes as firmware says; 20 is another socket"},
-                   {"max_wait", 0.3, "s/s", "most wait for a cpu, per rank: beyond it there are too few of them"},
-                   {"min_moved", 10, "MB/s", "least memory that the kernel moved after the threads"},
-                   {"min_remote_faults", 1000, "1/s", "least accesses to another node that the kernel saw"},
-                   {"min_remote_share", 0.25, "ratio", "least accesses to another socket that processors counted"}},
+                    "least cpu time of the rank: the main thread of an idle rank wakes on any cpu"},
+                   {"min_distance", 16, "SLIT",
+                    "least distance of the nodes according to the firmware; 20 is another socket"},
+                   {"max_wait", 0.3, "s/s", "most waiting for a cpu per rank; above, the job has too few cpus"},
+                   {"min_moved", 10, "MB/s", "least memory that the kernel moved to the threads"},
+                   {"min_remote_faults", 1000, "1/s", "least accesses to another node that the kernel counted"},
+                   {"min_remote_share", 0.25, "ratio", "least accesses to another socket that the processors counted"}},
     .user_remedy =
-        {{"srun --cpu-bind=cores --cpus-per-task={cpus_per_task} {command} ...   # srun takes no -c from sbatch",
+        {{"srun --cpu-bind=cores --cpus-per-task={cpus_per_task} {command} ...   # srun does not inherit -c from "
+          "sbatch",
           "job"},
          {"srun --cpu-bind=ldoms {command} ...   # or: a rank may use all cpus of one NUMA node", "job"},
          {"numactl --cpunodebind=0 --localalloc {command} ...   # one process: all its threads on NUMA node 0", "!job"},
          "export OMP_PROC_BIND=close OMP_PLACES=cores   # threads of OpenMP",
          {"mpirun --bind-to core --map-by numa {command} ...   # Open MPI", "!job"}},
     .admin_remedy = {{"slurm.conf: TaskPlugin=task/cgroup,task/affinity TaskPluginParam=autobind=cores", "job"}},
-    .verify = "process.last_cpu stays on one node, and numa_pages_migrated in /proc/vmstat stands still",
+    .verify = "process.last_cpu stays on one node, and numa_pages_migrated in /proc/vmstat does not grow",
     .sources = {"https://slurm.schedmd.com/srun.html#OPT_cpu-bind", "https://slurm.schedmd.com/mc_support.html"},
     .check = check_unbound,
 }};
 
 const RegisteredRule kChurn{{
     .id = "numa.autobalancing_churn",
-    .title = "Automatic NUMA balancing works on a job that is bound already",
-    .looks_for = "Page faults of automatic NUMA balancing all through the run (vmstat.numa_hint_faults) that find "
-                 "nearly all pages where they should be, or move them to and fro (vmstat.numa_pages_migrated), in a "
-                 "job whose ranks are bound, with system time (cpu.system).",
+    .title = "Automatic NUMA balancing slows a job that is already bound",
+    .looks_for = "Page faults of automatic NUMA balancing throughout the run (vmstat.numa_hint_faults) that find "
+                 "nearly all pages on the right node, or move them back and forth (vmstat.numa_pages_migrated), in a "
+                 "job with bound ranks, with system time (cpu.system).",
     .kind = FindingKind::audit,
     .subsystem = Subsystem::memory,
     .order = 33,
@@ -372,18 +375,18 @@ const RegisteredRule kChurn{{
     .proof = Proof::test_double,
     .whole_machine = true,
     .thresholds = {{"min_faults", 10000, "1/s", "least page faults of balancing"},
-                   {"min_time", 0.5, "ratio", "least part of the run with so many"},
-                   {"min_local", 0.8, "ratio", "least part of them that found the page in its place"},
+                   {"min_time", 0.5, "ratio", "least part of the run with this rate"},
+                   {"min_local", 0.8, "ratio", "least part of them whose page was on the right node"},
                    {"min_times_moved", 3, "ratio",
-                    "memory moved, in times of the most the job had, that is to and fro"},
-                   {"min_system", 0.05, "ratio", "least system time, of the node's cpu time"}},
-    .user_remedy = {"grep numa_ /proc/vmstat   # twice: hint_faults must stand still"},
-    .advice = {"Tell the administrators: the setting is one of the whole node."},
-    .admin_remedy = {"sysctl kernel.numa_balancing=0   # where jobs are bound; to stay: a file in /etc/sysctl.d"},
-    .verify = "numa_hint_faults in /proc/vmstat stands still, and system time falls",
+                    "memory moved, in multiples of the job's peak memory, from which pages move back and forth"},
+                   {"min_system", 0.05, "ratio", "least system time, as a part of the node's cpu time"}},
+    .user_remedy = {"grep numa_ /proc/vmstat   # twice: hint_faults must not grow"},
+    .advice = {"Tell the administrators: the setting applies to the whole node."},
+    .admin_remedy = {"sysctl kernel.numa_balancing=0   # if jobs are bound; permanent: a file in /etc/sysctl.d"},
+    .verify = "numa_hint_faults in /proc/vmstat does not grow, and system time falls",
     .sources = {"https://docs.kernel.org/admin-guide/sysctl/kernel.html#numa-balancing"},
     .check = check_churn,
 }};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rule::numa_migration

@@ -11,7 +11,7 @@
 #include "postproc/diagnose/gpu_signals.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal {
+namespace reveal::rule::numa_nic_gpu {
 namespace {
 
 struct Hca {
@@ -84,40 +84,39 @@ std::vector<Finding> check_nics(const RuleContext& context) {
   finding.confidence = filter.empty() ? Confidence::possible : Confidence::likely;
   finding.intervals = {context.span(0, context.telemetry.samples)};
   finding.instances = {most->name, near->name};
-  finding.impact.how = "not known: what the way through the other socket costs was not measured";
+  finding.impact.how = "not known: the cost of the path through the other socket was not measured";
   for (const Hca* hca : {most, &*near}) {
     Evidence evidence = fact(context, "ib.xmit_bytes", hca->name, "mean", hca->sent, std::nullopt, "bytes/s");
     finding.evidence.push_back(std::move(evidence));
   }
   finding.sentence = fmt::format(
-      "The traffic of {} left through {} on NUMA node {} ({}), and the job's GPUs are on node {}, whose {} carried "
+      "The traffic of {} left through {} on NUMA node {} ({}), but the job's GPUs are on node {}, whose {} carried "
       "{}{}.",
       context.telemetry.node, most->name, most->node, quantity(most->sent, "bytes/s"), near->node, near->name,
-      quantity(near->sent, "bytes/s"), filter.empty() ? "" : "; the job itself asks for it: NCCL_IB_HCA=" + filter);
-  finding.runner_up = {"ib.link_degraded", "a near port that is down or slow: it is up and as fast as the other one"};
+      quantity(near->sent, "bytes/s"), filter.empty() ? "" : "; the job itself requests this: NCCL_IB_HCA=" + filter);
+  finding.runner_up = {"ib.link_degraded", "a near port that is down or slow: it is up and as fast as the port used"};
   return {finding};
 }
 
 const RegisteredRule kNics{{
     .id = "numa.nic_gpu_mismatch",
     .title = "Traffic of GPUs leaves through a card on another NUMA node",
-    .looks_for =
-        "RDMA ports on the NUMA node of the job's GPUs that hardly carry anything (ib.xmit_bytes) while one on "
-        "another node carries most.",
+    .looks_for = "RDMA ports on the NUMA node of the job's GPUs with almost no traffic (ib.xmit_bytes) while a port on "
+                 "another node carries most of it.",
     .kind = FindingKind::audit,
     .subsystem = Subsystem::network,
     .order = 33,
     .look_alikes = "ib.link_degraded,nccl.wrong_hca_or_unused_rail,a port that the job itself names,little traffic",
     .proof = Proof::test_double,
     .thresholds = {{"min_sent", 50, "MB/s", "mean traffic of all ports"},
-                   {"max_near_share", 0.1, "ratio", "part of it that the near port carries"}},
+                   {"max_near_share", 0.1, "ratio", "largest part of it that the near port carries"}},
     .user_remedy = {{"unset NCCL_IB_HCA   # it is {filter} in this job: without it NCCL chooses by distance", "filter"},
                     {"export NCCL_IB_HCA=={near}   # compare the step time with this run's", "!filter"}},
     .admin_remedy = {"nvidia-smi topo -m   # in virtual machines and containers: does it show the real distances"},
-    .verify = "most of ib.xmit_bytes is at the port near the GPUs",
+    .verify = "the port near the GPUs carries most of ib.xmit_bytes",
     .sources = {"https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-ib-hca"},
     .check = check_nics,
 }};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rule::numa_nic_gpu

@@ -11,12 +11,12 @@
 #include "postproc/diagnose/numa_layout.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal {
+namespace reveal::rule::numa_pileup {
 namespace {
 
 constexpr double kGiB = 1024.0 * 1024 * 1024;
 
-/// Of a node, at each step: memory that programs could still have, page cache included, as a part of all.
+/// Memory of a NUMA node that programs could still have, page cache included, as a part of all of it, at each step.
 struct Room {
   int node = 0;
   std::vector<double> share;
@@ -151,15 +151,15 @@ Finding describe(const RuleContext& context, const Pile& pile, const Signal& sca
   }
   if (scanned.metric.starts_with("numa_vm.")) finding.evidence[1].instance = finding.instances.front();
   finding.sentence = fmt::format(
-      "NUMA node {} of {} was full for {}: {:.0f} % of its memory was left, {:.0f} % of node {}'s; programs had to "
-      "wait "
-      "until room was made there ({} looked at){}.",
+      "NUMA node {} of {} was full for {}: {:.0f} % of its memory was left, against {:.0f} % on node {}; programs "
+      "waited until the kernel had freed memory there ({} scanned){}.",
       pile.full, context.telemetry.node, duration(context.seconds(pile.at.length())), 100 * pile.left,
       100 * pile.left_elsewhere, pile.empty, quantity(mean_inside(scanned.values, pile.at), "bytes/s"),
-      huge >= kGiB ? fmt::format("; {} of it are huge pages that nobody uses", quantity(huge, "bytes")) : "");
-  finding.runner_up = {"mem.leak_oom_risk", fmt::format("a job that needs too much fills all nodes: {:.0f} % of node "
-                                                        "{}'s memory was left",
-                                                        100 * pile.left_elsewhere, pile.empty)};
+      huge >= kGiB ? fmt::format("; {} of it are unused huge pages", quantity(huge, "bytes")) : "");
+  finding.runner_up = {"mem.leak_oom_risk",
+                       fmt::format("a job that needs too much memory fills all nodes: {:.0f} % of node "
+                                   "{}'s memory was left",
+                                   100 * pile.left_elsewhere, pile.empty)};
   return finding;
 }
 
@@ -253,11 +253,12 @@ std::vector<Finding> check_cpus(const RuleContext& context, const NumaLayout& la
   waiting.unit = wait->unit;
   finding.evidence.push_back(waiting);
   finding.sentence = fmt::format(
-      "The job's ranks on {} crowd on NUMA node {}: its cpus were busy {:.0f} % of the time, those of node {} {:.0f} "
+      "The job's ranks on {} are concentrated on NUMA node {}: its cpus were busy {:.0f} % of the time, those of node "
+      "{} {:.0f} "
       "%, "
       "which the job may use, too; its threads waited for {} cpus.",
       context.telemetry.node, full->node, 100 * full->busy, idle->node, 100 * idle->busy, number(waited));
-  finding.runner_up = {"cpu.affinity_too_narrow", "cpus that no process may use: some process may use the idle ones"};
+  finding.runner_up = {"cpu.affinity_too_narrow", "cpus that no process may use: some processes may use the idle cpus"};
   return {finding};
 }
 
@@ -272,40 +273,41 @@ const RegisteredRule kRule{{
     .id = "numa.single_node_pileup",
     .title = "One NUMA node is full while another is idle",
     .looks_for =
-        "A NUMA node without memory left beside one with plenty (numa_mem.*), on which allocations had to wait "
-        "(pgscan_direct, memory pressure); or ranks bound to the cpus of one node while those of "
-        "another idle (cpu.user, cpu.system, job.wait_time).",
+        "A NUMA node without free memory beside a node with free memory (numa_mem.*), on which allocations had to wait "
+        "(pgscan_direct, memory pressure); or ranks bound to the cpus of one node while the cpus of another node are "
+        "idle (cpu.user, cpu.system, job.wait_time).",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::memory,
     .order = 29,
     .look_alikes = "mem.leak_oom_risk,mem.hugepages_reserved_idle,page cache,cpu.affinity_too_narrow",
     .proof = Proof::test_double,
     .whole_machine = true,
-    .thresholds = {{"max_left", 0.05, "ratio", "memory of the full node that is left, page cache included, at most"},
-                   {"min_left_elsewhere", 0.4, "ratio", "memory of another node that is left, at least"},
+    .thresholds = {{"max_left", 0.05, "ratio", "most memory left on the full node, page cache included"},
+                   {"min_left_elsewhere", 0.4, "ratio", "least memory left on another node"},
                    {"min_seconds", 5, "s", "shortest interval"},
-                   {"min_scanned", 4, "MB/s", "least memory looked at by allocations that waited"},
+                   {"min_scanned", 4, "MB/s", "least memory scanned by allocations that waited"},
                    {"min_wait", 0.05, "s/s", "least time in which some task waited for memory"},
-                   {"min_busy", 0.85, "ratio", "use of the cpus of the crowded node, at least"},
-                   {"min_spread", 0.6, "ratio", "least difference to the cpus of the idle node"},
+                   {"min_busy", 0.85, "ratio", "least utilisation of the cpus of the crowded node"},
+                   {"min_spread", 0.6, "ratio", "least difference from the cpus of the idle node"},
                    {"min_cpu_wait", 0.3, "s/s", "least wait of the job's threads for a cpu"},
                    {"min_own", 0.7, "ratio", "least part of the crowded cpus that the job itself used"},
                    kMinLostSeconds,
                    kMinLostPercent},
     .user_remedy =
         {{"srun --distribution=block:cyclic --cpu-bind=ldoms {command} ...   # ranks in turn on each NUMA node", "job"},
-         {"numactl --interleave=all {command} ...   # a process larger than a node: no --membind", "memory"},
+         {"numactl --interleave=all {command} ...   # for a process larger than a node; without --membind", "memory"},
          {"mpirun --map-by numa --bind-to numa {command} ...   # Open MPI", "cpus_of_node"},
          {"numactl --hardware   # size and free memory of each node", "memory"}},
-    .admin_remedy =
-        {{"sysctl vm.zone_reclaim_mode=0   # it is {zone_reclaim}: a full node is cleaned before another is asked",
-          "zone_reclaim"},
-         {"grep . /sys/devices/system/node/node*/hugepages/hugepages-*/nr_hugepages   # spread them evenly", "huge"}},
-    .verify = "free memory and busy cpus of the nodes differ little, and numa_foreign stands still",
+    .admin_remedy = {{"sysctl vm.zone_reclaim_mode=0   # it is {zone_reclaim}: the kernel reclaims memory of a full "
+                      "node before it uses another",
+                      "zone_reclaim"},
+                     {"grep . /sys/devices/system/node/node*/hugepages/hugepages-*/nr_hugepages   # spread them evenly",
+                      "huge"}},
+    .verify = "free memory and busy cpus of the nodes differ little, and numa_foreign does not grow",
     .sources = {"https://docs.kernel.org/admin-guide/numastat.html",
                 "https://docs.kernel.org/admin-guide/sysctl/vm.html#zone-reclaim-mode"},
     .check = check,
 }};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rule::numa_pileup

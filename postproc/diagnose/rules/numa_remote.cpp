@@ -16,7 +16,7 @@
 #include "postproc/diagnose/numa_layout.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal {
+namespace reveal::rule::numa_remote {
 namespace {
 
 /// Bytes that came from, or lie on, another node than that of the cpu, of all.
@@ -71,7 +71,7 @@ bool gives_far(const NumaLayout& layout, int node, double least_distance) {
                      [&](int other) { return layout.is_far(std::span(&other, 1), node, least_distance); });
 }
 
-/// Of a job that is bound, what its own nodes gave to their cpus and other nodes gave to other cpus; else of all.
+/// Pages given out. For a bound job, its own nodes count for local pages, and only those; else all nodes count.
 std::optional<Placement> allocated(const RuleContext& context, const NumaLayout& layout, double least_distance) {
   double local = kNaN;
   double remote = kNaN;
@@ -89,8 +89,8 @@ std::optional<Placement> allocated(const RuleContext& context, const NumaLayout&
   if (std::isnan(local)) return std::nullopt;
   const double of_programs = std::max(0.0, remote * context.page_bytes() - bytes_of_files(context));
   return Placement{
-      "numa_other_node", of_programs, (local + remote) * context.page_bytes(), "share of the pages given out", "sum",
-      "given out",       {}};
+      "numa_other_node", of_programs, (local + remote) * context.page_bytes(), "share of the pages allocated", "sum",
+      "allocated",       {}};
 }
 
 /// Bytes per grid step, here and elsewhere.
@@ -108,8 +108,13 @@ struct Levels {
     if (seen.empty()) return std::nullopt;
     const auto most = static_cast<std::size_t>(std::max_element(seen.begin(), seen.end()) - seen.begin());
     if (seen[most] <= 0) return std::nullopt;
-    Placement found{std::string(metric),     elsewhere[most],   seen[most], "share of the job's memory",
-                    "when the job had most", "used by the job", {}};
+    Placement found{std::string(metric),
+                    elsewhere[most],
+                    seen[most],
+                    "share of the job's memory",
+                    "at the job's highest memory use",
+                    "used by the job",
+                    {}};
     for (std::size_t t = 0; t < seen.size(); ++t) found.shares.push_back(seen[t] > 0 ? elsewhere[t] / seen[t] : kNaN);
     return found;
   }
@@ -118,7 +123,7 @@ struct Levels {
   std::vector<double> elsewhere;
 };
 
-/// Of the processes that are bound to nodes.
+/// Memory of the processes that are bound to nodes.
 std::optional<Placement> resident(const RuleContext& context, const NumaLayout& layout, double least_distance) {
   constexpr std::string_view kMetric = "process.numa_bytes";
   constexpr double kEnough = 0.5;  // of the job's memory: processes too large to be asked are left out
@@ -145,7 +150,7 @@ std::optional<Placement> resident(const RuleContext& context, const NumaLayout& 
   return levels.placement(kMetric);
 }
 
-/// Of a job that is bound as a whole.
+/// Memory of a job that is bound as a whole.
 std::optional<Placement> charged(const RuleContext& context, const NumaLayout& layout, double least_distance) {
   constexpr std::string_view kMetric = "memory_numa.anon";
   if (!layout.bound()) return std::nullopt;
@@ -257,7 +262,7 @@ void set_cost(const RuleContext& context, Finding& finding, std::span<const Memo
   const auto lost = whole ? std::nullopt : slowed(context, picture, at);
   if (!lost) {
     finding.impact.how =
-        fmt::format("not known: only a run with local memory shows it; counted were {}", in_words(picture));
+        fmt::format("not known: only a run with local memory shows it; measured: {}", in_words(picture));
   } else if (*lost < context.threshold("min_slowed")) {
     finding.impact.how = fmt::format("none seen: {}", in_words(picture));
   } else {
@@ -287,7 +292,8 @@ bool spilled(const std::optional<Spill>& spill, const Placement& placement) {
 
 std::string words_of(const Spill& spill) {
   return fmt::format(
-      " Node {} was full: {} meant for it had to be taken elsewhere{}.", spill.node, quantity(spill.bytes, "bytes"),
+      " Node {} was full: the kernel had to allocate {} on other nodes instead{}.", spill.node,
+      quantity(spill.bytes, "bytes"),
       std::isnan(spill.least_free)
           ? ""
           : fmt::format(" (least free memory there {}{})", quantity(spill.least_free, "bytes"),
@@ -297,30 +303,31 @@ std::string words_of(const Spill& spill) {
 /// Why it is there, as far as that was seen.
 std::string reason_of(const NumaLayout& layout, const Placement& placement, const std::optional<Spill>& spill) {
   if (spilled(spill, placement)) return words_of(*spill);
-  const std::string not_full = spill ? " Their own nodes were not full: the kernel never had to leave them, so the "
-                                       "memory was bound elsewhere or the processes were moved away from it."
+  const std::string not_full = spill ? " Their own nodes were not full: the kernel never had to use another node, so "
+                                       "the memory was bound to another node or the processes moved away from it."
                                      : " Whether the node was full was not measured.";
   if (layout.open.size() == 1) {
-    return fmt::format(" The job's processes run on node {} alone.{}", layout.open[0],
-                       spill ? " That node was not full: the kernel never had to leave it, so the memory was bound "
-                               "elsewhere or the processes were moved away from it."
+    return fmt::format(" The job's processes run only on node {}.{}", layout.open[0],
+                       spill ? " That node was not full: the kernel never had to use another node, so the memory was "
+                               "bound to another node or the processes moved away from it."
                              : not_full);
   }
   if (placement.metric == "process.numa_bytes") return " Each process stayed on its node." + not_full;
   if (layout.open.empty()) return "";
-  return fmt::format(" The job's processes may run on {} nodes and are not bound to one.", layout.open.size());
+  return fmt::format(" The job's processes may run on {} nodes and are not bound to one node.", layout.open.size());
 }
 
 RunnerUp runner_up_of(const RuleContext& context, const NumaLayout& layout, std::span<const MemoryPicture> picture) {
   const bool moving = std::any_of(context.found.begin(), context.found.end(),
                                   [](const Finding& found) { return found.id == "numa.unbound_migrating"; });
-  if (moving) return {"numa.unbound_migrating", "both hold: bind the processes to cpus first, the memory follows"};
-  if (layout.open.size() == 1) return {"", "processes that move between nodes: these cannot leave theirs"};
+  if (moving)
+    return {"numa.unbound_migrating", "both apply: first bind the processes to cpus, then the memory follows"};
+  if (layout.open.size() == 1) return {"", "processes that move between nodes: these cannot leave their node"};
   const MemoryPicture* traffic = part_of(picture, "platform.", "");
-  return {"mem.bw_saturated",
-          traffic == nullptr ? "memory that is busy rather than far cannot be ruled out: its bandwidth was not measured"
-                             : fmt::format("memory that is busy rather than far: the node moved {} on average",
-                                           quantity(traffic->inside, "bytes/s"))};
+  return {"mem.bw_saturated", traffic == nullptr
+                                  ? "saturated memory bandwidth cannot be ruled out: it was not measured"
+                                  : fmt::format("saturated memory bandwidth: the node moved {} on average",
+                                                quantity(traffic->inside, "bytes/s"))};
 }
 
 /// With --membind a full node kills: the lines differ for memory that did not fit, that page cache pushed away, and
@@ -359,7 +366,7 @@ Finding describe(const RuleContext& context, const NumaLayout& layout, const Pla
   finding.sentence = fmt::format(
       "{:.0f} % of the memory {} on {} ({}) is on another NUMA node than the cpus that use it.{}{}",
       100 * placement.share(), placement.verb, context.telemetry.node, quantity(placement.remote, "bytes"),
-      reason_of(layout, placement, spill), picture.empty() ? "" : fmt::format(" Meanwhile: {}.", in_words(picture)));
+      reason_of(layout, placement, spill), picture.empty() ? "" : fmt::format(" At that time: {}.", in_words(picture)));
   finding.runner_up = runner_up_of(context, layout, picture);
   return finding;
 }
@@ -381,10 +388,10 @@ std::vector<Finding> check(const RuleContext& context) {
 
 const RegisteredRule kRule{{
     .id = "numa.mem_remote",
-    .title = "Memory lies on another NUMA node than the cpus that use it",
+    .title = "Memory is on another NUMA node than the cpus that use it",
     .looks_for = "Pages of the job on a NUMA node whose cpus they may not use (process.numa_bytes, memory_numa.anon), "
-                 "or pages that the kernel took from another node (numa_other_node, numa_foreign); and what the "
-                 "processors counted meanwhile (pmu.*, platform.memory_*).",
+                 "or pages that the kernel took from another node (numa_other_node, numa_foreign); and the processors' "
+                 "counters at that time (pmu.*, platform.memory_*).",
     .kind = FindingKind::audit,
     .subsystem = Subsystem::memory,
     .order = 32,
@@ -394,27 +401,31 @@ const RegisteredRule kRule{{
     .thresholds = {{"min_share", 0.25, "ratio", "least part of the memory that is on another node"},
                    {"min_bytes", 200, "MB", "least such memory"},
                    {"min_distance", 16, "SLIT",
-                    "least distance of the nodes as firmware says; 10 is the own, 20 a socket"},
+                    "least distance of the nodes according to the firmware; 10 is the own node, 20 another socket"},
                    {"min_seconds", 10, "s", "shortest part of a run that is compared with the rest of it"},
-                   {"min_slowed", 0.05, "ratio", "least fall of the instructions per cycle that is called a cost"},
+                   {"min_slowed", 0.05, "ratio", "least fall of the instructions per cycle that counts as cost"},
                    kMinLostSeconds,
                    kMinLostPercent},
     .user_remedy =
-        {{"srun --cpu-bind=ldoms --mem-bind={local} {command} ...   # a rank stays on one node, its memory, too",
+        {{"srun --cpu-bind=ldoms --mem-bind={local} {command} ...   # keeps each rank and its memory on one node",
           "job"},
          {"torchrun --numa-binding=node ...                     # recent PyTorch does the same", "torch"},
-         {"numactl --cpunodebind={home} --membind={home} {command} ...   # --preferred if it may not fit", "!job"},
+         {"numactl --cpunodebind={home} --membind={home} {command} ...   # --preferred if the memory may not fit",
+          "!job"},
          {"srun --distribution={spread} --cpu-bind=ldoms {command} ...   # ranks in turn on each NUMA node", "job"},
-         {"numactl --interleave=all {command} ...               # a process larger than a node: spread it", "spilled"}},
+         {"numactl --interleave=all {command} ...               # for a process larger than a node: spreads its memory",
+          "spilled"}},
     .advice = {{"Run fewer ranks on each NUMA node, or on more nodes: their memory does not fit into it.", "spilled"},
                {"Read less through the page cache: it filled the node before the program asked for memory.", "cache"}},
-    .admin_remedy = {{"slurm.conf: TaskPlugin=task/cgroup,task/affinity      # else --mem-bind does nothing", "job"},
-                     {"echo 1 > /proc/sys/vm/drop_caches   # in the prolog: page cache filled the node", "cache"}},
-    .verify = "the share told above stays below a tenth, and the step time falls",
+    .admin_remedy =
+        {{"slurm.conf: TaskPlugin=task/cgroup,task/affinity      # without it, --mem-bind has no effect", "job"},
+         {"echo 1 > /proc/sys/vm/drop_caches   # only in the prolog of whole nodes: page cache filled the node",
+          "cache"}},
+    .verify = "the share given above stays below 10 %, and the step time falls",
     .sources = {"https://docs.kernel.org/admin-guide/numastat.html", "https://slurm.schedmd.com/srun.html#OPT_mem-bind",
                 "https://docs.pytorch.org/docs/main/elastic/numa.html"},
     .check = check,
 }};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rule::numa_remote

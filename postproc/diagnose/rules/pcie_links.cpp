@@ -12,7 +12,7 @@
 #include "postproc/telemetry/snapshot_facts.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal {
+namespace reveal::rule::pcie_links {
 namespace {
 
 struct Adapter {
@@ -81,15 +81,15 @@ std::optional<Finding> trained_down(const RuleContext& context, const Adapter& a
   Finding finding = at_adapter(context, adapter);
   finding.severity = Severity::notice;
   finding.confidence = Confidence::likely;
-  finding.impact.how = "not known: what the job moved over this link was not measured";
+  finding.impact.how = "not known: the job's traffic over this link was not measured";
   if (narrow)
     finding.evidence.push_back(snapshot_fact(context, "pci.width", adapter.address, width, full_width, "lanes"));
   if (slow) finding.evidence.push_back(snapshot_fact(context, "pci.speed", adapter.address, speed, full_speed, "GT/s"));
   finding.sentence = fmt::format("The PCI Express link of {} on {} runs ", adapter.name, context.telemetry.node);
   if (narrow) finding.sentence += fmt::format("with {:g} of {:g} lanes", width, full_width);
   if (slow) finding.sentence += fmt::format("{}at {:g} of {:g} GT/s", narrow ? " and " : "", speed, full_speed);
-  finding.sentence += ", which the card and its port can both do.";
-  finding.runner_up = {"", "a slot that is narrower than the card: its port can do as much as is expected here"};
+  finding.sentence += "; the card and its port both support more.";
+  finding.runner_up = {"", "a slot that is narrower than the card: its port supports the expected values"};
   return finding;
 }
 
@@ -142,7 +142,7 @@ std::optional<Finding> uncorrected(const RuleContext& context, const Adapter& ad
   Finding finding = at_adapter(context, adapter);
   finding.severity = Severity::warning;
   finding.confidence = Confidence::certain;
-  finding.impact.how = "not known: what was in flight over this link may be lost";
+  finding.impact.how = "not known: data in flight over this link may be lost";
   finding.evidence.push_back(snapshot_fact(context, died ? "pci.fatal_errors" : "pci.nonfatal_errors", adapter.address,
                                            worst.count, 0, "count"));
   finding.sentence =
@@ -160,7 +160,7 @@ std::optional<Finding> corrected(const RuleContext& context, const Adapter& adap
   Finding finding = at_adapter(context, adapter);
   finding.severity = Severity::notice;
   finding.confidence = Confidence::certain;
-  finding.impact.how = "none seen: the errors were corrected, each by sending a packet again";
+  finding.impact.how = "none seen: the link corrected each error by sending a packet again";
   finding.evidence.push_back(snapshot_fact(context, "pci.link_errors", adapter.address, errors->count, 0, "count"));
   finding.sentence =
       fmt::format("The PCI Express link of {} on {} had {} errors {} ({} an hour); all were corrected.", adapter.name,
@@ -184,9 +184,9 @@ std::vector<Finding> check_errors(const RuleContext& context) {
 
 const RegisteredRule kTraining{{
     .id = "pcie.link_downtrained",
-    .title = "A card's PCI Express link is narrower or slower than it can be",
+    .title = "A card's PCI Express link is narrower or slower than possible",
     .looks_for = "Links of network, NVMe and graphics cards with fewer lanes than the card and its port have (pci.*), "
-                 "and, but for graphics cards, at a lower speed (pci_state.*).",
+                 "or, except for graphics cards, at a lower speed (pci_state.*).",
     .kind = FindingKind::audit,
     .subsystem = Subsystem::network,
     .order = 88,
@@ -194,8 +194,9 @@ const RegisteredRule kTraining{{
     .proof = Proof::test_double,
     .checks_node = true,
     .user_remedy = {{"sbatch --exclude={nodes} ...   # until the card is reseated", "job"}},
-    .admin_remedy = {"lspci -vv -s {address} | grep -E 'LnkCap:|LnkSta:'   # downgraded, and the same of its port",
-                     "Reseat the card and its riser; look at the slot's bifurcation and speed in the firmware."},
+    .admin_remedy =
+        {"lspci -vv -s {address} | grep -E 'LnkCap:|LnkSta:'   # look for (downgraded); check its port, too",
+         "Reseat the card and its riser; check the slot's bifurcation and speed in the firmware."},
     .verify = "LnkSta has the width and speed of LnkCap while the card works",
     .sources = {"https://www.kernel.org/doc/Documentation/ABI/testing/sysfs-bus-pci"},
     .check = check_training,
@@ -213,15 +214,15 @@ const RegisteredRule kErrors{{
     .proof = Proof::test_double,
     .checks_node = true,
     .thresholds = {{"min_errors", 10, "errors", "corrected errors from which it is reported"},
-                   {"min_per_hour", 10, "/h", "and as many of them in an hour"}},
+                   {"min_per_hour", 10, "/h", "least errors per hour, in addition"}},
     .user_remedy = {{"sbatch --exclude={nodes} ...   # until the card is reseated", "job"}},
-    .admin_remedy = {"grep . /sys/bus/pci/devices/{address}/aer_dev_*   # and of its port: which errors",
+    .admin_remedy = {"grep . /sys/bus/pci/devices/{address}/aer_dev_*   # which errors; check its port, too",
                      "Reseat or replace the card, its riser or its retimer; update the firmware."},
-    .verify = "the counts in aer_dev_correctable of the card and of its port stand still",
+    .verify = "the counts in aer_dev_correctable of the card and of its port do not grow",
     .sources = {"https://www.kernel.org/doc/Documentation/ABI/testing/sysfs-bus-pci-devices-aer",
                 "https://docs.kernel.org/PCI/pcieaer-howto.html"},
     .check = check_errors,
 }};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rule::pcie_links

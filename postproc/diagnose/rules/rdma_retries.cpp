@@ -12,7 +12,7 @@
 #include "postproc/diagnose/rdma_ports.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal {
+namespace reveal::rule::rdma_retries {
 namespace {
 
 enum class Why : std::uint8_t { lost, timed_out };
@@ -124,7 +124,8 @@ void set_loss_of_traffic(const RuleContext& context, Finding& finding, const Ret
   const auto traffic = traffic_of(context, retries.port.name);
   const auto sent = contrast(context, traffic, at, all);
   if (!sent) {
-    set_loss(context, finding, std::nullopt, "not known: the port's traffic was not measured without them");
+    set_loss(context, finding, std::nullopt,
+             "not known: the port's traffic without repeated requests was not measured");
   } else if (sent->fall() > kNoticeable) {
     set_loss(context, finding, sent->fall() * context.seconds(at.length()),
              fmt::format("{} left the port instead of {}", quantity(sent->inside, traffic->unit),
@@ -163,7 +164,7 @@ std::optional<Finding> describe(const RuleContext& context, const Retries& retri
       fmt::format("{} of {} repeated at least {} RDMA requests in {} (usually {}/s): {}.", retries.port.name,
                   context.telemetry.node, number(total), duration(context.seconds(elevation.at.length())),
                   number(std::max(0.0, elevation.outside)), words_of(retries.why[lead]));
-  finding.runner_up = {"", "several paths: they bring packets out of order, which is not counted here, but lose none"};
+  finding.runner_up = {"", "several paths: they reorder packets, which is not counted here, but lose none"};
   return finding;
 }
 
@@ -186,7 +187,7 @@ std::vector<Finding> check(const RuleContext& context) {
   std::vector<Finding> findings;
   for (const Retries& retries : ports) {
     auto found = elevations_of(context, retries.all.values, context.threshold("min_rate"),
-                               context.threshold(kMinScore.name), Doing::of_others);
+                               context.threshold(kMinScore.name), Cause::external);
     if (found.empty()) {
       if (const auto always = all_along(context, retries)) found.push_back(*always);
     }
@@ -209,22 +210,24 @@ const RegisteredRule kRule{{
     .look_alikes = "ib.link_errors,packets out of order where a fabric has several paths,receivers without a buffer,"
                    "the end of the job",
     .proof = Proof::test_double,
-    .thresholds = {{"min_rate", 1, "/s", "least repeated requests, beyond the usual rate"},
-                   {"min_share", 1e-6, "ratio", "least repeated requests per packet sent, where packets are counted"},
+    .thresholds = {{"min_rate", 1, "/s", "least rate of repeated requests above the usual rate"},
+                   {"min_share", 1e-6, "ratio", "least repeated requests per packet sent, if packets are counted"},
                    {"min_retries", 30, "requests", "least repeated requests in an interval"},
                    {"min_seconds", 2, "s", "shortest interval"},
-                   {"last_seconds", 30, "s", "repeated requests that begin so late are those of a job that ends"},
+                   {"last_seconds", 30, "s",
+                    "repeated requests that begin in the last seconds belong to the end of the job"},
                    kMinScore,
                    kMinLostSeconds,
                    kMinLostPercent},
     .user_remedy = {{"#SBATCH --exclude={nodes}         # if it is always the same node", "job"}},
-    .advice = {{"NCCL_IB_TIMEOUT and NCCL_IB_RETRY_CNT only hide it: raise them to get a job through, not for good.",
-                "nccl"}},
+    .advice =
+        {{"NCCL_IB_TIMEOUT and NCCL_IB_RETRY_CNT only hide the loss: raise them to finish a job, not permanently.",
+          "nccl"}},
     .admin_remedy =
-        {"grep . /sys/class/infiniband/{device}/ports/{port}/hw_counters/*   # which, and whether they rise",
+        {"grep . /sys/class/infiniband/{device}/ports/{port}/hw_counters/*   # which counters, and whether they grow",
          "ibqueryerrors   # InfiniBand: links with errors on the way",
-         "mlnx_qos -i {interface}   # RoCE: is its traffic in a class without loss, on every switch, too"},
-    .verify = "the counters in hw_counters of the port stand still under load",
+         "mlnx_qos -i {interface}   # RoCE: is its traffic in a lossless class, also on every switch"},
+    .verify = "the counters in hw_counters of the port do not grow under load",
     .sources = {"https://www.kernel.org/doc/Documentation/ABI/stable/sysfs-class-infiniband",
                 "https://git.zx2c4.com/linux-dev/commit/?id=d7fab916374c8f5488ca792c57ea8b72e8631213",
                 "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html"},
@@ -232,4 +235,4 @@ const RegisteredRule kRule{{
 }};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rule::rdma_retries

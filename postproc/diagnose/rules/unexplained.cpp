@@ -10,7 +10,7 @@
 #include "postproc/telemetry/metric_facts.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal {
+namespace reveal::rule::unexplained {
 namespace {
 
 constexpr std::size_t kMostReasons = 3;
@@ -63,10 +63,10 @@ std::vector<Finding> check(const RuleContext& context) {
     finding.confidence = Confidence::possible;
     finding.subsystem = episode.subsystem;
     finding.intervals = {span};
-    finding.impact.how = "no rule says what it means for the job";
+    finding.impact.how = "not known: no rule explains the effect on the job";
     if (!felt_by_job(context, {episode.begin, episode.end}, all).value_or(true)) {
       finding.severity = Severity::info;
-      finding.impact.how = "none to be seen: what the job computed, waited for, read and sent did not change";
+      finding.impact.how = "none seen: the job's computing, waiting, reading and sending did not change";
     }
     std::string strongest;
     for (std::size_t i = 0; i < std::min(kMostReasons, episode.reasons.size()); ++i) {
@@ -89,7 +89,7 @@ std::vector<Finding> check(const RuleContext& context) {
       finding.evidence.push_back(std::move(evidence));
     }
     finding.sentence =
-        fmt::format("For {} {} was unlike the rest of the job, without a known cause: {}.",
+        fmt::format("For {}, {} deviated from the rest of the job; no known cause matched: {}.",
                     duration(context.seconds(episode.end - episode.begin)), context.telemetry.node, strongest);
     findings.push_back(std::move(finding));
   }
@@ -107,14 +107,15 @@ const RegisteredRule kRule{{
     .look_alikes = "",
     .proof = Proof::real,
     .thresholds = {{"explained_share", 0.3, "ratio", "part of an episode a rule must cover to explain it"},
-                   {"min_felt", 0.05, "ratio", "least change of the job's own pace, waiting or traffic worth a notice"},
+                   {"min_felt", 0.05, "ratio",
+                    "least change of the job's own pace, waiting or traffic that is reported"},
                    {"min_felt_score", 3, "sd", "least distance of that change from the usual level"}},
     .user_remedy = {},
     .admin_remedy = {},
-    .verify = "look at the timeline in report.html: did the program itself do something else at that time?",
+    .verify = "check the timeline in report.html: did the program itself do something else at that time?",
     .sources = {"https://arxiv.org/abs/2510.26008"},
     .check = check,
 }};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rule::unexplained

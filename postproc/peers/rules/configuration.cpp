@@ -9,7 +9,7 @@
 #include "postproc/peers/job_rule.h"
 #include "postproc/words/lists.h"
 
-namespace reveal {
+namespace reveal::rule::configuration {
 namespace {
 
 constexpr std::string_view kHugePagesId = "mem.hugepages_inconsistent";
@@ -62,6 +62,29 @@ Evidence evidence_of(const FactDifference& fact, TimeSpan job) {
           .detectors = {"PEERS"}};
 }
 
+/// What the others have, for the lines that set it: the first difference of each kind.
+std::map<std::string, std::string, std::less<>> usual_values(const std::vector<const FactDifference*>& facts) {
+  std::map<std::string, std::string, std::less<>> values;
+  for (const FactDifference* fact : facts) {
+    const std::string_view key = fact->key;
+    constexpr std::string_view kHugePages = "vm.";
+    constexpr std::string_view kInterface = "net.";
+    constexpr std::string_view kMtu = ".mtu";
+    if (key.starts_with("vm.hugepages-")) {
+      values.try_emplace("size", key.substr(kHugePages.size()));
+      values.try_emplace("usual", fact->usual);
+    } else if (key == "vm.transparent_hugepage") {  // "always [madvise] never"
+      const std::size_t open = fact->usual.find('[');
+      const std::size_t close = fact->usual.find(']', std::min(open, fact->usual.size()));
+      if (close != std::string::npos) values.try_emplace("usual_mode", fact->usual.substr(open + 1, close - open - 1));
+    } else if (key.starts_with(kInterface) && key.ends_with(kMtu)) {
+      values.try_emplace("interface", key.substr(kInterface.size(), key.size() - kInterface.size() - kMtu.size()));
+      values.try_emplace("usual", fact->usual);
+    }
+  }
+  return values;
+}
+
 Finding describe(const EffectiveRule& rule, const std::vector<const FactDifference*>& facts, Severity severity,
                  TimeSpan job) {
   constexpr std::size_t kShown = 3;
@@ -71,11 +94,12 @@ Finding describe(const EffectiveRule& rule, const std::vector<const FactDifferen
   finding.severity = severity;
   finding.confidence = Confidence::certain;
   finding.intervals = {job};
-  finding.impact.how = "not known: only a run on nodes that are configured alike shows it";
+  finding.impact.how = "not known: only a run on nodes with the same configuration shows it";
+  finding.values = usual_values(facts);
   std::string list;
   for (const FactDifference* fact : facts) {
     if (finding.evidence.size() < kShown) {
-      list += fmt::format("{}{} has {} = {}, the others {}", list.empty() ? "" : "; ", node_list(fact->nodes),
+      list += fmt::format("{}{} has {} = {}, the other nodes have {}", list.empty() ? "" : "; ", node_list(fact->nodes),
                           fact->key, fact->value, fact->usual);
     }
     finding.evidence.push_back(evidence_of(*fact, job));
@@ -111,14 +135,18 @@ const RegisteredJobRule kHugePages(
     {
         .id = "mem.hugepages_inconsistent",
         .title = "Huge pages are configured differently on the job's nodes",
-        .looks_for = "Nodes whose huge pages or transparent huge pages are set unlike those of most of the job.",
+        .looks_for = "Nodes whose settings of huge pages or transparent huge pages differ from most nodes of the job.",
         .kind = FindingKind::peer,
         .subsystem = Subsystem::memory,
         .order = 93,
         .proof = Proof::real,
-        .user_remedy = {{"sbatch --exclude={nodes} ...   # until the nodes are configured alike", "job"},
+        .user_remedy = {{"sbatch --exclude={nodes} ...   # until the nodes have the same configuration", "job"},
                         "grep . /sys/kernel/mm/hugepages/hugepages-*/nr_hugepages   # on {nodes} and on another node"},
-        .admin_remedy = {"sysctl vm.nr_hugepages; cat /proc/cmdline   # on {nodes}: where the setting comes from"},
+        .admin_remedy =
+            {"echo {usual} > /sys/kernel/mm/hugepages/{size}/nr_hugepages   # on {nodes}, as on the others",
+             "echo {usual_mode} > /sys/kernel/mm/transparent_hugepage/enabled   # on {nodes}, as on the others",
+             "grep -rs hugepage /proc/cmdline /etc/sysctl.conf /etc/sysctl.d   # on {nodes}: where the setting comes "
+             "from"},
         .verify = "the setting is the same on all nodes of the job",
         .sources = {"https://docs.kernel.org/admin-guide/mm/hugetlbpage.html", "https://arxiv.org/abs/2510.26008"},
     });
@@ -127,16 +155,16 @@ const RegisteredJobRule kMtu(
     check_mtu,
     {
         .id = "net.mtu_mismatch",
-        .title = "An interface has another packet size than on the other nodes",
+        .title = "An interface has another MTU than on the other nodes",
         .looks_for =
             "Nodes whose interface has another MTU than the interface of that name on most of the job's nodes.",
         .kind = FindingKind::peer,
         .subsystem = Subsystem::network,
         .order = 62,
         .proof = Proof::real,
-        .user_remedy = {"tracepath -n {peer}   # on {nodes}: pmtu is the size of packets that fits on the way"},
-        .admin_remedy =
-            {"ip link show   # on {nodes} and on {peer}: set the same mtu, in the network configuration, too"},
+        .user_remedy = {"tracepath -n {peer}   # on {nodes}: pmtu is the largest packet that the path allows"},
+        .admin_remedy = {"ip link set dev {interface} mtu {usual}   # on {nodes}, and in its network configuration",
+                         "ip link show   # on {nodes} and on {peer}: which value is intended"},
         .verify = "the MTU is the same on all nodes and switches between them",
         .sources = {"https://docs.kernel.org/networking/statistics.html"},
     });
@@ -151,11 +179,11 @@ const RegisteredJobRule kDrifted(
         .subsystem = Subsystem::process,
         .order = 95,
         .proof = Proof::real,
-        .user_remedy = {{"sbatch --exclude={nodes} ...   # once, to see whether it matters", "job"}},
-        .admin_remedy = {"diff <(ssh {nodes} sysctl -a) <(ssh {peer} sysctl -a)   # and kernel, firmware, services"},
+        .user_remedy = {{"sbatch --exclude={nodes} ...   # once: does it make a difference", "job"}},
+        .admin_remedy = {"diff <(ssh {node} sysctl -a) <(ssh {peer} sysctl -a)   # and kernel, firmware, services"},
         .verify = "the settings are the same on all nodes of the job",
         .sources = {"https://arxiv.org/abs/2510.26008"},
     });
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rule::configuration

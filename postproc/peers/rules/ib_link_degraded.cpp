@@ -13,7 +13,7 @@
 #include "postproc/telemetry/snapshot_facts.h"
 #include "postproc/words/lists.h"
 
-namespace reveal {
+namespace reveal::rule::ib_link_degraded {
 namespace {
 
 constexpr std::string_view kRdma = "rdma.";
@@ -38,8 +38,8 @@ Finding at_port(const RuleContext& context, const RdmaPort& port, double gigabit
   Finding finding = context.finding(port.values());
   finding.severity = Severity::warning;
   finding.instances = {port.name};
-  finding.impact.how = "not known: what the job would have sent over the whole link was not measured";
-  finding.runner_up = {"", "a port that is slow by design: it would have been so from the start, and on other nodes"};
+  finding.impact.how = "not known: the traffic at full link speed was not measured";
+  finding.runner_up = {"", "a port that is slow by design: it would be slow from the start, and on other nodes"};
   finding.intervals = {when_it_fell(context, port)};
   finding.evidence.push_back({.metric = "rdma." + port.key + ".rate",
                               .instance = port.name,
@@ -74,7 +74,7 @@ std::optional<Finding> degraded(const RuleContext& context, const RdmaPort& port
   if (port.link_layer != "InfiniBand" || port.rate.lanes != 1) return std::nullopt;
   Finding finding = at_port(context, port, port.rate.gigabits, std::nullopt);
   finding.confidence = Confidence::likely;
-  finding.sentence = fmt::format("The link of {} on {} runs on one lane, at {:g} Gb/s: the others do not work.",
+  finding.sentence = fmt::format("The link of {} on {} runs on one lane, at {:g} Gb/s: its other lanes do not work.",
                                  port.name, context.telemetry.node, port.rate.gigabits);
   return finding;
 }
@@ -122,7 +122,7 @@ bool is_comparable(const JobRuleContext& context, const FactDifference& fact, co
 std::vector<Finding> check_job(const JobRuleContext& context, const EffectiveRule& rule) {
   std::set<std::string> nodes;
   std::set<std::string> ports;
-  std::set<std::string> told;  // a port that is down has a low rate, too
+  std::set<std::string> reported;  // a port that is down has a low rate, too
   std::vector<std::string> words;
   std::vector<Evidence> evidence;
   for (const bool states : {true, false}) {
@@ -132,12 +132,13 @@ std::vector<Finding> check_job(const JobRuleContext& context, const EffectiveRul
       std::vector<std::string> fresh;
       for (const std::string& node : fact.nodes) {
         if (!is_comparable(context, fact, node)) continue;
-        if (told.insert(node + ' ' + port).second) fresh.push_back(node);
+        if (reported.insert(node + ' ' + port).second) fresh.push_back(node);
       }
       if (fresh.empty()) continue;
       nodes.insert(fresh.begin(), fresh.end());
       ports.insert(port);
-      words.push_back(fmt::format("{} of {} is {}, of most others {}", port, node_list(fresh), fact.value, fact.usual));
+      words.push_back(
+          fmt::format("{} of {} is {}, on most other nodes {}", port, node_list(fresh), fact.value, fact.usual));
       Evidence one{.metric = fact.key, .instance = fact.value, .node = fresh.front(), .feature = "value"};
       if (!states) {
         one.instance = port;
@@ -155,11 +156,14 @@ std::vector<Finding> check_job(const JobRuleContext& context, const EffectiveRul
   finding.severity = Severity::notice;
   finding.confidence = Confidence::certain;
   finding.instances.assign(ports.begin(), ports.end());
+  if (const std::string& first = finding.instances.front(); first.find('/') != std::string::npos) {
+    finding.values = {{"device", first.substr(0, first.find('/'))}, {"port", first.substr(first.find('/') + 1)}};
+  }
   finding.intervals = {context.job};
   finding.impact.how = "not known: only a run without these nodes shows it";
   finding.evidence = std::move(evidence);
   finding.sentence = "Nodes of the job have a slower fabric: " + listed(words, 3, "; ") + ".";
-  finding.runner_up = {"node.config_drift", "a rate is no setting: it is what the link could agree on"};
+  finding.runner_up = {"node.config_drift", "a rate is not a setting: both ends of the link negotiated it"};
   return {finding};
 }
 
@@ -179,13 +183,13 @@ const RegisteredJobRule kRule(
         .proof = Proof::test_double,
         .user_remedy = {{"sbatch --exclude={nodes} ...   # until the link is repaired", "job"},
                         "ibstat | grep -E \"^CA|Rate|State\"   # on {nodes} and on another node"},
-        .admin_remedy = {"mlxlink -d {device} -p {port}   # what the link could be, and why it is not",
+        .admin_remedy = {"mlxlink -d {device} -p {port}   # the link's best state, and the reason for its present one",
                          {"scontrol update nodename={nodes} state=drain reason=fabric", "job"},
-                         "Reseat, clean or replace the cable; look at the switch port; compare the firmware of nodes."},
+                         "Reseat, clean or replace the cable; check the switch port; compare the firmware of nodes."},
         .verify = "the rate is that of the other nodes and ib_write_bw reaches it",
         .sources = {"https://www.kernel.org/doc/Documentation/ABI/stable/sysfs-class-infiniband"},
         .check = check_node,
     });
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rule::ib_link_degraded

@@ -17,7 +17,7 @@
 #include "postproc/words/lists.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal {
+namespace reveal::rule::nccl_rails {
 namespace {
 
 constexpr const char* kSent = "ib.xmit_bytes";
@@ -86,18 +86,18 @@ Evidence traffic(const RuleContext& context, const Rail& rail, std::optional<dou
   return evidence;
 }
 
-Finding told(const RuleContext& context, const std::vector<Rail>& should, const std::vector<Rail>& idle,
-             const Rail& busiest) {
+Finding rail_finding(const RuleContext& context, const std::vector<Rail>& should, const std::vector<Rail>& idle,
+                     const Rail& busiest) {
   JobValues values{{"rails", names_of(should, ",")}};
   const std::string filter = context.snapshot_value("env.NCCL_IB_HCA");
   if (!filter.empty()) values["filter"] = filter;
   Finding finding = context.finding(values);
   finding.intervals = {context.span(0, context.telemetry.samples)};
-  finding.impact.how = "not known: only a run over all ports shows what they add";
+  finding.impact.how = "not known: only a run that uses all ports shows the gain";
   for (const Rail& rail : idle) finding.instances.push_back(rail.port.name);
   finding.evidence.push_back(traffic(context, busiest, std::nullopt));
   for (const Rail& rail : idle) finding.evidence.push_back(traffic(context, rail, busiest.bytes));
-  finding.runner_up = {"ib.link_degraded", "the ports without traffic are up and as fast as the best of the node"};
+  finding.runner_up = {"ib.link_degraded", "the ports without traffic are up and as fast as the fastest of the node"};
   return finding;
 }
 
@@ -112,7 +112,7 @@ std::optional<Finding> on_slow_port(const RuleContext& context, const std::vecto
   const double most_idle = context.threshold("max_idle_share") * busiest.bytes;
   const bool all_idle = std::all_of(fast.begin(), fast.end(), [&](const Rail& rail) { return rail.bytes < most_idle; });
   if (busiest.port.rate.gigabits >= top || !all_idle) return std::nullopt;
-  Finding finding = told(context, fast, fast, busiest);
+  Finding finding = rail_finding(context, fast, fast, busiest);
   finding.severity = Severity::warning;
   finding.confidence = Confidence::likely;
   finding.sentence = fmt::format(
@@ -137,13 +137,14 @@ std::optional<Finding> some_unused(const RuleContext& context, const std::vector
   const bool by_setting = !filter.empty() && std::all_of(idle.begin(), idle.end(), [&](const Rail& rail) {
     return !filter_takes(filter, rail.port);
   });
-  Finding finding = told(context, fast, idle, busiest);
+  Finding finding = rail_finding(context, fast, idle, busiest);
   finding.severity = by_setting ? Severity::notice : Severity::info;
   finding.confidence = by_setting ? Confidence::likely : Confidence::possible;
   finding.sentence = fmt::format(
-      "{} of the {} fastest RDMA ports of {} carried next to nothing ({}), while {} moved {}.{}", idle.size(),
+      "{} of the {} fastest RDMA ports of {} carried almost no traffic ({}), while {} moved {}.{}", idle.size(),
       fast.size(), context.telemetry.node, names_of(idle, ", "), busiest.port.name, quantity(busiest.bytes, "bytes/s"),
-      by_setting ? setting_words(context) : " They may be there for storage: this is an experiment, not a fault.");
+      by_setting ? setting_words(context)
+                 : " They may be reserved for storage: this is a proposal to test, not a fault.");
   return finding;
 }
 
@@ -248,8 +249,8 @@ std::vector<Finding> check_job(const JobRuleContext& context, const EffectiveRul
   for (const IdlePort& one : idle) {
     nodes.insert(one.node);
     ports.insert(one.port);
-    words.push_back(fmt::format("{} of {} {}, of most others {}", one.port, one.node, quantity(one.bytes, "bytes/s"),
-                                quantity(one.usual, "bytes/s")));
+    words.push_back(fmt::format("{} of {} {}, on most other nodes {}", one.port, one.node,
+                                quantity(one.bytes, "bytes/s"), quantity(one.usual, "bytes/s")));
   }
   Finding finding = rule.finding({nodes.begin(), nodes.end()});
   finding.severity = Severity::warning;
@@ -266,7 +267,8 @@ std::vector<Finding> check_job(const JobRuleContext& context, const EffectiveRul
     evidence.detectors = {"PEERS"};
     finding.evidence.push_back(std::move(evidence));
   }
-  finding.sentence = "RDMA ports that most nodes of the job use carry next to nothing: " + listed(words, 3, "; ") + ".";
+  finding.sentence =
+      "RDMA ports that most nodes of the job use carry almost no traffic: " + listed(words, 3, "; ") + ".";
   finding.runner_up = {"ib.link_degraded", "a port that is down would be reported as such"};
   return {finding};
 }
@@ -276,20 +278,22 @@ const RegisteredJobRule kRule(
     {
         .id = "nccl.wrong_hca_or_unused_rail",
         .title = "The job leaves fast RDMA ports unused",
-        .looks_for = "RDMA ports that carry next to nothing (ib.xmit_bytes, ib.rcv_bytes) of a job that uses NCCL, "
-                     "while a slower port, ports beside them, or the ports of that name on other nodes are busy.",
+        .looks_for = "RDMA ports with almost no traffic (ib.xmit_bytes, ib.rcv_bytes) in a job that uses NCCL, while a "
+                     "slower port, other ports of the node, or the ports of that name on other nodes are busy.",
         .kind = FindingKind::audit,
         .subsystem = Subsystem::network,
         .order = 42,
         .look_alikes = "ib.link_degraded,nccl.socket_fallback,fewer GPUs than ports,ports for storage",
         .proof = Proof::test_double,
-        .thresholds = {{"min_traffic", 10, "MB/s", "mean traffic of the busiest port from which others are missed"},
-                       {"max_idle_share", 0.05, "ratio", "of it, below which a port is idle"}},
-        .user_remedy = {"unset NCCL_IB_HCA   # it is {filter} in this job",
-                        "export NCCL_IB_HCA=={rails}   # exactly these; without the second =, names are prefixes",
-                        {"NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET srun {command} ...   # once: which ports it took",
-                         "job"}},
-        .admin_remedy = {"/etc/nccl.conf: NCCL_IB_HCA with the ports that are meant for computing"},
+        .thresholds = {{"min_traffic", 10, "MB/s",
+                        "mean traffic of the busiest port from which idle ports are reported"},
+                       {"max_idle_share", 0.05, "ratio", "share of that traffic below which a port is idle"}},
+        .user_remedy =
+            {"unset NCCL_IB_HCA   # it is {filter} in this job",
+             "export NCCL_IB_HCA=={rails}   # exactly these ports; without the second =, names are prefixes",
+             {"NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET srun {command} ...   # once: shows which ports NCCL chose",
+              "job"}},
+        .admin_remedy = {"/etc/nccl.conf: NCCL_IB_HCA with the ports for computing"},
         .verify = "the bytes of these ports are within 20 % of each other",
         .sources = {"https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-ib-hca",
                     "https://github.com/NVIDIA/nccl/issues/820"},
@@ -297,4 +301,4 @@ const RegisteredJobRule kRule(
     });
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rule::nccl_rails

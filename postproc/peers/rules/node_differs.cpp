@@ -9,7 +9,7 @@
 #include "postproc/peers/peer_deviations.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal {
+namespace reveal::rule::node_differs {
 namespace {
 
 Finding differs(const PeerComparison& comparison, const std::vector<const PeerDeviation*>& telling, TimeSpan job,
@@ -30,9 +30,9 @@ Finding differs(const PeerComparison& comparison, const std::vector<const PeerDe
         fmt::format("{}{} {} instead of {}", i == 0 ? "" : ", ", telling[i]->channel,
                     quantity(telling[i]->observed, telling[i]->unit), quantity(telling[i]->expected, telling[i]->unit));
   }
-  finding.sentence = fmt::format("Over the whole job {} differed from the {} nodes that do the same work in {}: {}.",
+  finding.sentence = fmt::format("Over the whole job, {} differed from the {} nodes that do the same work in {}: {}.",
                                  first.node, peers, counted(static_cast<double>(telling.size()), "channel"), list);
-  finding.impact.how = "not known: the nodes differ, but nothing was seen to wait for it";
+  finding.impact.how = "not known: the nodes differ, but no other node was seen waiting";
   for (std::size_t i = 0; i < std::min<std::size_t>(telling.size(), 6); ++i) {
     finding.evidence.push_back(evidence_of(*telling[i], job));
   }
@@ -47,7 +47,7 @@ Finding differs(const PeerComparison& comparison, const std::vector<const PeerDe
     for (std::size_t i = 0; i < settings.size(); ++i) finding.sentence += (i == 0 ? " " : "; ") + settings[i];
     finding.sentence += ".";
   }
-  finding.runner_up = {"", "one rank may have been given more to do: see whether the difference follows the rank"};
+  finding.runner_up = {"", "one rank may have more work: check whether the difference follows the rank"};
   return finding;
 }
 
@@ -81,13 +81,13 @@ const RegisteredJobRule kDiffers(
         .look_alikes = "a rank with another role",
         .proof = Proof::real,
         .thresholds = {{"min_percent", 10, "percent", "least difference of a channel"},
-                       {"min_metrics", 2, "metrics", "least metrics that tell something about the node and differ"}},
-        .user_remedy = {{"sbatch --exclude={nodes} ...   # once, to see whether the difference goes with the node",
-                         "job"}},
-        .admin_remedy = {"diff <(ssh {nodes} sysctl -a) <(ssh {peer} sysctl -a)   # and firmware, memory, services"},
+                       {"min_metrics", 2, "metrics",
+                        "least number of different metrics that describe the state of the node"}},
+        .user_remedy = {{"sbatch --exclude={nodes} ...   # once: does the difference stay with the node", "job"}},
+        .admin_remedy = {"diff <(ssh {node} sysctl -a) <(ssh {peer} sysctl -a)   # and firmware, memory, services"},
         .verify = kFollowsTheNode,
         .sources = {"https://arxiv.org/abs/2510.26008"},
     });
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rule::node_differs

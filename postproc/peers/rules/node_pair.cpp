@@ -13,7 +13,7 @@
 #include "postproc/words/lists.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal {
+namespace reveal::rule::node_pair {
 namespace {
 
 constexpr std::size_t kMostShown = 4;      // of each kind
@@ -98,7 +98,7 @@ Finding describe(const Pair& pair, const std::vector<PairDifference>& difference
   finding.intervals = {context.job};
   finding.confidence = named.empty() ? Confidence::possible : Confidence::likely;
   finding.severity = differences.empty() ? Severity::info : Severity::notice;
-  finding.impact.how = "not known: the nodes differ, but nothing was seen to wait for it";
+  finding.impact.how = "not known: the nodes differ, but no other node was seen waiting";
   std::vector<std::string> words;
   for (const PairDifference& one : differences) {
     words.push_back(fmt::format("{} ({} on {}, {} on {})", one.metric->words, quantity(one.first, one.unit), first,
@@ -121,17 +121,17 @@ Finding describe(const Pair& pair, const std::vector<PairDifference>& difference
   }
   if (!differences.empty()) {
     finding.subsystem = differences.front().subsystem;
-    finding.sentence = fmt::format("{} and {} do the same work, and differed all the time in {}. ", first, second,
+    finding.sentence = fmt::format("{} and {} do the same work and differed throughout the job in {}. ", first, second,
                                    listed(words, kMostShown, "; "));
     finding.sentence += named.empty() ? std::string(kNoMajority)
-                                      : fmt::format("{} is the unusual one: {} was found there.", named,
+                                      : fmt::format("{} is the abnormal node: {} was found there.", named,
                                                     joined(std::vector<std::string>(rules.begin(), rules.end()), ", "));
   }
   if (!set.empty()) {
     finding.sentence +=
         fmt::format("{}They are configured differently: {}.", differences.empty() ? "" : " ", joined(set, "; "));
   }
-  finding.runner_up = {"", "a rank with more to do: amounts of work, of memory and of storage were left aside"};
+  finding.runner_up = {"", "a rank with more work: amounts of work, of memory and of storage were not compared"};
   return finding;
 }
 
@@ -151,25 +151,24 @@ std::vector<Finding> check(const JobRuleContext& context, const EffectiveRule& r
 }
 
 const RegisteredJobRule kPair(
-    check,
-    {
-        .id = "node.pair_differs",
-        .title = "The two nodes of the job are in different states",
-        .looks_for = "Two nodes without a third to compare them with whose clocks, stalls, retransmissions, disk "
-                     "latency or settings differ all the time, though they do the same work.",
-        .kind = FindingKind::peer,
-        .subsystem = Subsystem::cpu,
-        .order = 500,
-        .look_alikes = "a rank with another role,a node with less to do,another model of machine",
-        .proof = Proof::test_double,
-        .whole_machine = true,
-        .thresholds = {{"min_seconds", 60, "s", "shortest time in which both nodes were measured"},
-                       {"min_time", 0.75, "ratio", "least part of the job in which they differ"}},
-        .user_remedy = {{"sbatch --exclude={nodes} ...   # once: is it faster on other nodes", "job"}},
-        .admin_remedy = {"look at {nodes}: power and clock limits, cooling, leftover processes, cables, disks"},
-        .verify = "run it on one of the two nodes and a third: the node that still differs is the one",
-        .sources = {"https://arxiv.org/abs/2510.26008"},
-    });
+    check, {
+               .id = "node.pair_differs",
+               .title = "The two nodes of the job are in different states",
+               .looks_for = "Two nodes, without a third node for comparison, that do the same work but differ "
+                            "throughout the job in clocks, stalls, retransmissions, disk latency or settings.",
+               .kind = FindingKind::peer,
+               .subsystem = Subsystem::cpu,
+               .order = 500,
+               .look_alikes = "a rank with another role,a node with less to do,another model of machine",
+               .proof = Proof::test_double,
+               .whole_machine = true,
+               .thresholds = {{"min_seconds", 60, "s", "shortest time in which both nodes were measured"},
+                              {"min_time", 0.75, "ratio", "least part of the job in which they differ"}},
+               .user_remedy = {{"sbatch --exclude={nodes} ...   # once: is it faster on other nodes", "job"}},
+               .admin_remedy = {"check {nodes}: power and clock limits, cooling, leftover processes, cables, disks"},
+               .verify = "run it on one of the two nodes and a third node: the abnormal node still differs",
+               .sources = {"https://arxiv.org/abs/2510.26008"},
+           });
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rule::node_pair

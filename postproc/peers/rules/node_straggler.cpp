@@ -8,7 +8,7 @@
 #include "postproc/peers/transient_straggler.h"
 #include "postproc/words/quantity.h"
 
-namespace reveal {
+namespace reveal::rule::node_straggler {
 namespace {
 
 Finding straggles(const PeerComparison& comparison, TimeSpan job, const EffectiveRule& rule) {
@@ -28,12 +28,12 @@ Finding straggles(const PeerComparison& comparison, TimeSpan job, const Effectiv
       straggler.seconds >= rule.threshold("warning_seconds") && straggler.percent >= rule.threshold("warning_percent");
   finding.severity = state && material ? Severity::warning : Severity::notice;
   finding.sentence = fmt::format(
-      "{} waits least: its own work or node held its ranks for {} cpus on average, those of the {} others for {}, "
-      "which "
-      "slept the rest of the time. In a job whose nodes work in step the others wait for it.",
+      "{} is the straggler: its ranks ran or waited for a cpu on {} cpus on average, those of the {} other nodes on "
+      "{}; these slept the rest of the time. If the nodes work in step, the others wait for it.",
       straggler.node, number(straggler.observed), peers, number(straggler.expected));
-  finding.impact = {straggler.seconds, straggler.percent,
-                    "time the others slept while it was busy; nothing is lost if they do not wait for each other"};
+  finding.impact = {
+      straggler.seconds, straggler.percent,
+      "time in which the others slept while it was busy; no time is lost if the nodes do not wait for each other"};
   PeerDeviation own{.node = straggler.node,
                     .channel = straggler.signal,
                     .unit = "cpus",
@@ -45,7 +45,8 @@ Finding straggles(const PeerComparison& comparison, TimeSpan job, const Effectiv
     if (deviation.node != straggler.node || !deviation.telling || finding.evidence.size() >= 6) continue;
     finding.evidence.push_back(evidence_of(deviation, job));
   }
-  finding.runner_up = {"", "it may simply have more to do than the others: then the waiting follows the rank"};
+  finding.runner_up = {"",
+                       "its ranks may have more work than the others: then the waiting follows the rank, not the node"};
   return finding;
 }
 
@@ -69,28 +70,31 @@ const RegisteredJobRule kStraggler(
     check,
     {
         .id = "node.straggler",
-        .title = "The other nodes wait for one of them",
+        .title = "The other nodes wait for one node",
         .looks_for =
-            "A node that computes longer than its peers, over the whole job or for a while, while they wait for it.",
+            "A node that computes longer than its peers while they wait for it, over the whole job or for some time.",
         .kind = FindingKind::peer,
         .subsystem = Subsystem::process,
         .order = 500,
         .look_alikes = "a rank with more to do",
         .proof = Proof::real,
-        .thresholds =
-            {{"min_percent", 8, "percent", "least own time of the node beyond its peers', over the whole job"},
-             {"min_time_at_top", 0.75, "ratio", "least part of the job in which it is the one that waits least"},
-             {"min_passing", 0.15, "cpus", "for a while only: least rise of its own time against its peers'"},
-             {"min_passing_share", 0.15, "ratio", "the same against its usual own time"},
-             {"min_passing_seconds", 6, "s", "shortest while"},
-             {"min_passing_score", 5, "sd", "least distance of the while from the rest of the job"},
-             {"warning_seconds", 5, "s", "lost run time from which it is a finding, if the node's state differs, too"},
-             {"warning_percent", 10, "percent", "lost share of the run, likewise"}},
-        .user_remedy = {{"sbatch --exclude={nodes} ...   # once, to see whether the time is lost again", "job"}},
-        .admin_remedy = {"look at {nodes}: clock limits, throttling, memory and disk errors, leftover processes"},
+        .thresholds = {{"min_percent", 8, "percent",
+                        "least own time of the node above that of its peers, over the whole job"},
+                       {"min_time_at_top", 0.75, "ratio", "least part of the job in which this node waits least"},
+                       {"min_passing", 0.15, "cpus",
+                        "for some time only: least rise of its own time against that of its peers"},
+                       {"min_passing_share", 0.15, "ratio", "least rise against its usual own time"},
+                       {"min_passing_seconds", 6, "s", "shortest time of that kind"},
+                       {"min_passing_score", 5, "sd", "least deviation of this time from the rest of the job"},
+                       {"warning_seconds", 5, "s",
+                        "lost run time from which this is a warning, if the node's state differs, too"},
+                       {"warning_percent", 10, "percent",
+                        "lost share of the run from which this is a warning, if the node's state differs, too"}},
+        .user_remedy = {{"sbatch --exclude={nodes} ...   # once: is the time still lost", "job"}},
+        .admin_remedy = {"check {nodes}: clock limits, throttling, memory and disk errors, leftover processes"},
         .verify = kFollowsTheNode,
         .sources = {"https://github.com/traceopt-ai/traceml/issues/252"},
     });
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::rule::node_straggler

@@ -136,7 +136,7 @@ TEST(AskedChild, CountsAnswersThatWereNotWholeAndTellsEachReasonOnce) {
   probe.child.note_gap("  refused\nmore");
   probe.child.note_gap("refused");
   probe.child.note_gap("cut off");
-  EXPECT_EQ(probe.child.gaps(), "3 looks were not whole: cut off");
+  EXPECT_EQ(probe.child.gaps(), "3 readings were incomplete: cut off");
   EXPECT_EQ(probe.events(), (Events{"probe test gap refused", "probe test gap cut off"}));
 }
 

@@ -7,7 +7,7 @@
 
 #include "core/sampler/probe.h"
 
-namespace reveal {
+namespace reveal::tests::listing_test {
 namespace {
 
 TEST(Listing, SaysUnitKindScopeSourceAndPrivilegeOfEveryMetric) {
@@ -63,4 +63,4 @@ TEST(Listing, ThatSomethingCostsMoreOnLargeHostsIsSaid) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::listing_test

@@ -9,7 +9,7 @@
 #include "core/collect.h"
 #include "hdf5schema/trace_reader.h"
 
-namespace reveal {
+namespace reveal::tests::recorded_node_test {
 namespace {
 
 const std::filesystem::path kRecorded = std::filesystem::path(TEST_DATA) / "recordings/soft-roce";
@@ -94,4 +94,4 @@ TEST_F(SoftRoceNode, HasTheQueuePairsThatIproute2CountedAndThePacketsThatTheKern
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::recorded_node_test

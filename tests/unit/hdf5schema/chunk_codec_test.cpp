@@ -8,7 +8,7 @@
 #include <random>
 #include <vector>
 
-namespace reveal {
+namespace reveal::tests::chunk_codec_test {
 namespace {
 
 /// What a reader of HDF5 does, with zlib: the inverse of the filters.
@@ -79,4 +79,4 @@ TEST(Fletcher32, IsTheChecksumOfHdf5) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::chunk_codec_test

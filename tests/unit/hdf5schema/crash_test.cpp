@@ -18,7 +18,7 @@
 #include "hdf5schema/trace_writer.h"
 #include "sample_trace.h"
 
-namespace reveal {
+namespace reveal::tests::crash_test {
 namespace {
 
 constexpr std::int64_t kTick = 100'000'000;
@@ -234,4 +234,4 @@ INSTANTIATE_TEST_SUITE_P(Trace, DamagedTrace, ::testing::Values(true, false),
                          [](const auto& each) { return each.param ? "Closed" : "Part"; });
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::crash_test

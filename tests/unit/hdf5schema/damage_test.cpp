@@ -14,7 +14,7 @@
 #include "hdf5schema/trace_reader.h"
 #include "sample_trace.h"
 
-namespace reveal {
+namespace reveal::tests::damage_test {
 namespace {
 
 constexpr std::int64_t kTick = 100'000'000;
@@ -109,7 +109,7 @@ TEST_F(DamagedFile, WithoutAFamilyItWasClosedWithSaysSo) {
     const H5::H5File file(path_.string(), H5F_ACC_RDWR);
     file.openGroup("memory").unlink("vmstat");
   }
-  EXPECT_EQ(refusal(), "memory/vmstat: is not in the file any more");
+  EXPECT_EQ(refusal(), "memory/vmstat: is no longer in the file");
 }
 
 TEST_F(DamagedFile, IsNotRewrittenInPlaceOfTheWhole) {
@@ -152,7 +152,7 @@ TEST_F(DamagedFile, DoesNotReadOtherFiles) {
     H5Lcreate_external("other.h5", "/memory", file.getId(), "elsewhere", H5P_DEFAULT, H5P_DEFAULT);
   }
   std::filesystem::copy_file(path_, directory_.path() / "other.h5");
-  EXPECT_EQ(refusal(), "memory/vmstat: its data lie in another file, which no trace has");
+  EXPECT_EQ(refusal(), "memory/vmstat: its data is in another file, which no trace has");
 }
 
 TEST_F(DamagedFile, GivesNoMemoryWhereAChunkIsShort) {
@@ -192,4 +192,4 @@ TEST_F(DamagedFile, WithCyclesOfLinksIsReadOnce) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::damage_test

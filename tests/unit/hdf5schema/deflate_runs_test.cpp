@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-namespace reveal {
+namespace reveal::tests::deflate_runs_test {
 namespace {
 
 std::vector<unsigned char> deflated(const std::vector<unsigned char>& bytes) {
@@ -59,4 +59,4 @@ TEST(DeflateRuns, MakesLittleOfNothing) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::deflate_runs_test

@@ -8,7 +8,7 @@
 
 #include "sample_trace.h"
 
-namespace reveal {
+namespace reveal::tests::live_rows_test {
 namespace {
 
 struct Row {
@@ -101,4 +101,4 @@ TEST(LiveRows, DoNotFollowALinkAndGoWithTheirWriter) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::live_rows_test

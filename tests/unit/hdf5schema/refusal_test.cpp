@@ -11,7 +11,7 @@
 #include "hdf5schema/trace_reader.h"
 #include "sample_trace.h"
 
-namespace reveal {
+namespace reveal::tests::refusal_test {
 namespace {
 
 std::string refusal(const std::filesystem::path& path) {
@@ -145,4 +145,4 @@ TEST(SeriesFile, IsRefusedWithTheReason) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::refusal_test

@@ -16,7 +16,7 @@
 #include "hdf5schema/trace_writer.h"
 #include "sample_trace.h"
 
-namespace reveal {
+namespace reveal::tests::retention_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -225,4 +225,4 @@ TEST(Retention, SummaryHasMeanExtremesAndLastOfEveryMinute) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::retention_test

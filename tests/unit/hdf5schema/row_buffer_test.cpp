@@ -4,7 +4,7 @@
 
 #include <initializer_list>
 
-namespace reveal {
+namespace reveal::tests::row_buffer_test {
 namespace {
 
 /// One family of one channel; kMissing stands for a row without a value.
@@ -101,4 +101,4 @@ TEST(RowBuffer, KeepsItsRowsWhenItGetsWider) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::row_buffer_test

@@ -8,7 +8,7 @@
 #include "hdf5schema/trace_writer.h"
 #include "sample_trace.h"
 
-namespace reveal {
+namespace reveal::tests::trace_test {
 namespace {
 
 TEST(Trace, ReadsBackWhatWasWritten) {
@@ -93,4 +93,4 @@ TEST(Trace, ReadsBackWhatWasWritten) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::trace_test

@@ -15,7 +15,7 @@
 #include "hdf5schema/trace_reader.h"
 #include "sample_trace.h"
 
-namespace reveal {
+namespace reveal::tests::trace_writer_test {
 namespace {
 
 constexpr std::int64_t kTick = 100'000'000;
@@ -430,4 +430,4 @@ TEST(TraceWriter, SurvivesAFullDisk) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::trace_writer_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace reveal {
+namespace reveal::tests::vocabulary_test {
 namespace {
 
 TEST(Vocabulary, NamesEveryWordAndFindsItAgain) {
@@ -28,4 +28,4 @@ TEST(Vocabulary, DoesNotGuessUnknownWords) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::vocabulary_test

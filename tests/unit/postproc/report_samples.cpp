@@ -109,7 +109,7 @@ JobTotals totals(const char* node, double factor) {
   totals.notes = {{"memory_limit", "requested from Slurm"},
                   {"network_bytes", "other jobs use the node"},
                   {"energy_joules", "other jobs use the node"},
-                  {"steps", "the job tells no steps"}};
+                  {"steps", "the job reports no steps"}};
   return totals;
 }
 
@@ -249,7 +249,7 @@ Report chain() {
   };
   add("irq.imbalance", "Interrupts of a device pile up on one cpu",
       "Cpu 3 of n01 handled 0.97 of the interrupts of eth0 for 15 s.", 62, Severity::notice,
-      {std::nullopt, std::nullopt, "not known: nothing of its own was seen to wait"},
+      {std::nullopt, std::nullopt, "not known: no other node was seen waiting"},
       {"irq.softirq_share", "cpu3", "n01", "mean", 0.97, 0.26, "ratio", {}, {"GAP"}, 22});
   add("irq.softirq_saturation", "A cpu could not handle its packets in time",
       "The backlog of cpu 3 on n01 dropped 912 packets in 14.6 s.", 62.4, Severity::notice,
@@ -260,7 +260,7 @@ Report chain() {
       {9.1, 7.6, "time the ranks waited longer than usual for data"},
       {"tcpext.TCPOFOQueue", "", "n01", "sum", 960, 3, "count", {}, {"GAP"}, 18});
   find_causes(report.findings);
-  tell_chains(report.findings);
+  describe_chains(report.findings);
   judge(report, {});
   report.timeline = timeline(2);
   return report;
@@ -272,7 +272,7 @@ Report healthy() {
   report.job.id = "4712";
   report.directory = "reveal-4712";
   report.job.ran_seconds = 123.4;
-  report.verdict = {VerdictStatus::healthy, "", "Nothing worth acting on in 120 s on 2 nodes."};
+  report.verdict = {VerdictStatus::healthy, "", "No problem found in 120 s on 2 nodes."};
   report.coverage[1].note.clear();
   report.coverage[1].samples_present = 1200;
   return report;
@@ -293,8 +293,8 @@ Report failed() {
   report.job.exit_code = 134;
   report.job.ran_seconds = 36.4;
   report.verdict = {VerdictStatus::healthy, "",
-                    "The command failed: ended by SIGABRT (exit status 134) after 36.4 s. Nothing unusual was seen on "
-                    "the node; look at the program's own output.",
+                    "The command failed: ended by SIGABRT (exit status 134) after 36.4 s. reveal saw nothing unusual "
+                    "on the node; check the program's own output.",
                     true};
   report.coverage = {{{"laptop"}, 360, 359, 0.0004, probes(), ""}};
   report.overhead = {{"laptop", 0.98, 9'100, 2, 712, ""}};

@@ -71,7 +71,7 @@ class RuleRecording {
 };
 
 /// Whether the rule finds something, all of which is part of the chain that begins with `causes`.
-[[nodiscard]] inline bool told_by(const RuleRecording& node, std::vector<Finding> causes, std::string_view rule) {
+[[nodiscard]] inline bool explained_by(const RuleRecording& node, std::vector<Finding> causes, std::string_view rule) {
   std::vector<Finding> all = node.findings(rule, causes);
   const std::size_t effects = all.size();
   all.insert(all.end(), causes.begin(), causes.end());

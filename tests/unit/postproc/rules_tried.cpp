@@ -24,12 +24,12 @@ std::map<std::string_view, Check>& own_checks() {
   static std::map<std::string_view, Check> checks;
   return checks;
 }
-/// Of the test that runs: by whatever asks rules, and by tried().
+/// Outcomes of the running test: filled by all code that runs rules, and by tried().
 std::map<std::string, Outcomes>& asked() {
   static std::map<std::string, Outcomes> outcomes;
   return outcomes;
 }
-std::map<std::string, Outcomes>& told() {
+std::map<std::string, Outcomes>& declared() {
   static std::map<std::string, Outcomes> outcomes;
   return outcomes;
 }
@@ -55,14 +55,14 @@ class Notes final : public ::testing::EmptyTestEventListener {
   }
   void OnTestStart(const ::testing::TestInfo& /*test*/) override {
     asked().clear();
-    told().clear();
+    declared().clear();
   }
   void OnTestEnd(const ::testing::TestInfo& test) override {
     constexpr std::size_t kOfItsOwn = 3;  // more are asked by a test of something else
     if (test.result()->Failed() || test.result()->Skipped()) return;
     const std::string name = std::string(test.test_suite_name()) + '.' + test.name();
     if (asked().size() <= kOfItsOwn) write(asked(), name);
-    write(told(), name);
+    write(declared(), name);
   }
 
  private:
@@ -88,10 +88,10 @@ const bool kListening = [] {
 std::vector<Finding> tried(std::span<const std::string_view> rules, std::vector<Finding> findings) {
   if (!kListening) return findings;
   for (const std::string_view rule : rules) {
-    if (findings.empty()) told()[std::string(rule)].silent = true;
+    if (findings.empty()) declared()[std::string(rule)].silent = true;
     const bool reported =
         std::any_of(findings.begin(), findings.end(), [rule](const Finding& finding) { return finding.id == rule; });
-    if (reported) told()[std::string(rule)].reported = true;
+    if (reported) declared()[std::string(rule)].reported = true;
   }
   return findings;
 }

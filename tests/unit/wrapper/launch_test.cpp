@@ -4,7 +4,7 @@
 
 #include "environment.h"
 
-namespace reveal {
+namespace reveal::tests::launch_test {
 namespace {
 
 TEST(Launch, RanksOfOneLaunchShareTheKey) {
@@ -63,4 +63,4 @@ TEST(Launch, NodeNameFromSettingThenSlurmThenHost) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::launch_test

@@ -7,7 +7,7 @@
 
 #include "tests/unit/temporary_directory.h"
 
-namespace reveal {
+namespace reveal::tests::memory_room_test {
 namespace {
 
 class MemoryRoom : public testing::Test {
@@ -62,4 +62,4 @@ TEST_F(MemoryRoom, WithoutALimitNothingIsKnown) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::memory_room_test

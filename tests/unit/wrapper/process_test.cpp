@@ -7,7 +7,7 @@
 #include "hdf5schema/basics/child_answer.h"
 #include "wrapper/closing_report.h"
 
-namespace reveal {
+namespace reveal::tests::process_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -67,4 +67,4 @@ TEST(ClosingReportMemory, GrowsWithTheTraces) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::process_test

@@ -17,7 +17,7 @@
 #include "wrapper/closing_report.h"
 #include "wrapper/job_directory.h"
 
-namespace reveal {
+namespace reveal::tests::run_directory_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -295,4 +295,4 @@ TEST(ReportCommand, CanBePastedAndMakesTheSameReport) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::run_directory_test

@@ -5,7 +5,7 @@
 #include "environment.h"
 #include "hdf5schema/basics/error.h"
 
-namespace reveal {
+namespace reveal::tests::settings_test {
 namespace {
 
 TEST(Settings, ExpandsSlurmPatterns) {
@@ -96,4 +96,4 @@ TEST(Settings, HaveAnOptionForEveryKey) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::settings_test

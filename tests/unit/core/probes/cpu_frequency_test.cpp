@@ -2,7 +2,7 @@
 
 #include "tests/unit/core/test_host.h"
 
-namespace reveal {
+namespace reveal::tests::cpu_frequency_test {
 namespace {
 
 TEST(Frequency, IsInHertz) {
@@ -25,4 +25,4 @@ TEST(FrequencyLimits, AreFollowed) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::cpu_frequency_test

@@ -2,7 +2,7 @@
 
 #include "tests/unit/core/test_host.h"
 
-namespace reveal {
+namespace reveal::tests::cpu_test {
 namespace {
 
 TEST(Cpu, CountsNanosecondsPerCpuAndLeavesOutTheSum) {
@@ -56,4 +56,4 @@ TEST(Cpu, IsAbsentWithAReasonWhereItsTextIsMissing) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::cpu_test

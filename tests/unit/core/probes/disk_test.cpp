@@ -2,7 +2,7 @@
 
 #include "tests/unit/core/test_host.h"
 
-namespace reveal {
+namespace reveal::tests::disk_test {
 namespace {
 
 TEST(Disk, SkipsMemoryDisksPartitionsAndIdleOnes) {
@@ -28,4 +28,4 @@ TEST(Disk, SkipsMemoryDisksPartitionsAndIdleOnes) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::disk_test

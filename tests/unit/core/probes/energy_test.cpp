@@ -2,7 +2,7 @@
 
 #include "tests/unit/core/test_host.h"
 
-namespace reveal {
+namespace reveal::tests::energy_test {
 namespace {
 
 TEST(Energy, WrapsAtItsRangeAndIsNeverNegative) {
@@ -27,4 +27,4 @@ TEST(Energy, WrapsAtItsRangeAndIsNeverNegative) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::energy_test

@@ -3,7 +3,7 @@
 
 #include "tests/unit/core/test_host.h"
 
-namespace reveal {
+namespace reveal::tests::file_system_test {
 namespace {
 
 constexpr char kMounts[] = "22 1 254:0 / / rw - ext4 /dev/vda rw\n23 22 0:5 / /tmp rw - tmpfs tmp rw\n";
@@ -28,4 +28,4 @@ TEST(FileSystem, SaysNothingOfACopiedTreeBecauseItsDiskIsOurs) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::file_system_test

@@ -2,7 +2,7 @@
 
 #include "tests/unit/core/test_host.h"
 
-namespace reveal {
+namespace reveal::tests::free_memory_test {
 namespace {
 
 TEST(FreeBlocks, AreCountedBySizeAndZone) {
@@ -47,4 +47,4 @@ TEST(Zones, HaveWatermarksAndNothingThatOthersSay) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::free_memory_test

@@ -11,7 +11,7 @@
 #include "tests/unit/core/test_host.h"
 #include "tests/unit/temporary_directory.h"
 
-namespace reveal {
+namespace reveal::tests::gpu_test {
 namespace {
 
 constexpr char kTwoGpus[] =
@@ -158,7 +158,7 @@ TEST(Gpu, OutlivesALibraryThatCrashes) {
   EXPECT_EQ(bench.answered("gpu/utilization", "gpu.utilization", "gpu0"), 30);
   bench.write("gpus 1\nutilization 30\ncrash 1\n");
   EXPECT_TRUE(bench.until([&] { return bench.coverage().reason.find("crashed") != std::string::npos; }));
-  EXPECT_EQ(bench.coverage().reason, "the NVIDIA library crashed: nothing of the GPUs is known from then on");
+  EXPECT_EQ(bench.coverage().reason, "the NVIDIA library crashed: there is no data of the GPUs after that");
   const GpuBench at_once("gpus 1\ncrash 1\n");
   EXPECT_EQ(at_once.coverage().state, Coverage::State::absent);
 }
@@ -168,7 +168,7 @@ TEST(Gpu, StatesWhichGpuWasLost) {
   EXPECT_EQ(bench.answered("gpu/utilization", "gpu.utilization", "gpu1"), 12);
   bench.write("gpus 2\nutilization 97\n1.utilization !15\n");
   EXPECT_TRUE(bench.until([&] { return !bench.coverage().reason.empty(); }));
-  EXPECT_EQ(bench.coverage().reason, "gpu1 was lost while the job ran: nothing is known of it from then on");
+  EXPECT_EQ(bench.coverage().reason, "gpu1 was lost while the job ran: there is no data of it after that");
   EXPECT_TRUE(bench.until([&] { return bench.value("gpu/utilization", "gpu.utilization", "gpu0") == 97; }));
   EXPECT_EQ(bench.value("gpu/utilization", "gpu.utilization", "gpu1"), kMissing);
 }
@@ -236,7 +236,7 @@ TEST(Gpu, ClosesTheDriverBeforeItsEnd) {
 
 TEST(Gpu, IsNotAskedForOnACopiedTree) {
   const TestHost host;
-  EXPECT_EQ(ProbeBench(host, "gpu").coverage().reason, "a copied tree does not bring its GPUs along");
+  EXPECT_EQ(ProbeBench(host, "gpu").coverage().reason, "a copied tree has no GPUs");
 }
 
 TEST(Gpu, IsReplayedFromARecording) {
@@ -340,4 +340,4 @@ TEST(JobGpus, AreNotWokenWhereTheySleep) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::gpu_test

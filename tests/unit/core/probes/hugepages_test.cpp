@@ -2,7 +2,7 @@
 
 #include "tests/unit/core/test_host.h"
 
-namespace reveal {
+namespace reveal::tests::hugepages_test {
 namespace {
 
 TEST(HugePages, AreBytesOfEverySizeOnTheHostAndOnEachNode) {
@@ -31,4 +31,4 @@ TEST(HugePages, AreBytesOfEverySizeOnTheHostAndOnEachNode) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::hugepages_test

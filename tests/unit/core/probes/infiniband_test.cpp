@@ -4,7 +4,7 @@
 
 #include "tests/unit/core/test_host.h"
 
-namespace reveal {
+namespace reveal::tests::infiniband_test {
 namespace {
 
 const std::string kClass = "/sys/class/infiniband/";
@@ -92,7 +92,7 @@ TEST(Infiniband, MeasuresNothingWhereACounterIsNotThereOrHasStopped) {
   EXPECT_EQ(bench.value("network/ib_bytes", "ib.xmit_bytes", "mlx5_0:1"), kMissing);
   EXPECT_EQ(bench.answered("network/ib_errors", "ib.symbol_error", "mlx5_0:1"), 3);
   EXPECT_EQ(bench.value("network/ib_errors", "ib.link_downed", "mlx5_0:1"), kMissing);
-  EXPECT_NE(bench.coverage().reason.find("of mlx5_0:1 has reached the highest number"), std::string::npos)
+  EXPECT_NE(bench.coverage().reason.find("of mlx5_0:1 has reached its maximum value"), std::string::npos)
       << bench.coverage().reason;
 }
 
@@ -171,4 +171,4 @@ TEST(Infiniband, ReplaysWhatAnAdapterAnswered) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::infiniband_test

@@ -2,7 +2,7 @@
 
 #include "tests/unit/core/test_host.h"
 
-namespace reveal {
+namespace reveal::tests::interrupts_test {
 namespace {
 
 TEST(Interrupts, MakesOneChannelPerSourceAndCpu) {
@@ -44,4 +44,4 @@ TEST(Interrupts, FollowsACpuThatGoesOffLine) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::interrupts_test

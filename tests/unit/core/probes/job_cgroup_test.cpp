@@ -2,7 +2,7 @@
 
 #include "tests/unit/core/test_host.h"
 
-namespace reveal {
+namespace reveal::tests::job_cgroup_test {
 namespace {
 
 TEST(JobCgroup, IsTheJobsThoughTheCollectorAndItsChildrenAreInIt) {
@@ -95,4 +95,4 @@ TEST(Cgroup, ReadsVersion1) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::job_cgroup_test

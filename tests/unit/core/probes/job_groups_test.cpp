@@ -2,7 +2,7 @@
 
 #include "tests/unit/core/test_host.h"
 
-namespace reveal {
+namespace reveal::tests::job_groups_test {
 namespace {
 
 void add_group(const TestHost& host, const std::string& folder, int current, const std::string& limit, int killed) {
@@ -69,4 +69,4 @@ TEST(JobGroups, ReadsVersionOneAndItsWayOfSayingNoLimit) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::job_groups_test

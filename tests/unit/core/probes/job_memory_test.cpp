@@ -2,7 +2,7 @@
 
 #include "tests/unit/core/test_host.h"
 
-namespace reveal {
+namespace reveal::tests::job_memory_test {
 namespace {
 
 TEST(JobMemory, IsSplitIntoItsKinds) {
@@ -34,4 +34,4 @@ TEST(JobMemory, IsSplitIntoItsKinds) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::job_memory_test

@@ -2,7 +2,7 @@
 
 #include "tests/unit/core/test_host.h"
 
-namespace reveal {
+namespace reveal::tests::job_test {
 namespace {
 
 TEST(JobProbes, CountProcessesAndCpus) {
@@ -58,4 +58,4 @@ TEST(JobProbes, LeaveTheOwnedCpusMissingWhereTheCpusetCannotBeRead) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::job_test

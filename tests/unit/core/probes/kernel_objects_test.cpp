@@ -2,7 +2,7 @@
 
 #include "tests/unit/core/test_host.h"
 
-namespace reveal {
+namespace reveal::tests::kernel_objects_test {
 namespace {
 
 TEST(KernelObjects, AreFilesNamesAndTasks) {
@@ -23,4 +23,4 @@ TEST(KernelObjects, AreFilesNamesAndTasks) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::kernel_objects_test

@@ -2,7 +2,7 @@
 
 #include "tests/unit/core/test_host.h"
 
-namespace reveal {
+namespace reveal::tests::lustre_test {
 namespace {
 
 TEST(Lustre, ReadsOldAndNewForms) {
@@ -24,4 +24,4 @@ TEST(Lustre, ReadsOldAndNewForms) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::lustre_test

@@ -2,7 +2,7 @@
 
 #include "tests/unit/core/test_host.h"
 
-namespace reveal {
+namespace reveal::tests::memory_errors_test {
 namespace {
 
 TEST(MemoryErrors, AreCountedByControllerAndModule) {
@@ -32,4 +32,4 @@ TEST(MemoryErrors, WithoutADriverAreAbsentWithAReason) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::memory_errors_test

@@ -2,7 +2,7 @@
 
 #include "tests/unit/core/test_host.h"
 
-namespace reveal {
+namespace reveal::tests::memory_test {
 namespace {
 
 TEST(Memory, ConvertsToBytesAndCountsHugePages) {
@@ -34,4 +34,4 @@ TEST(Memory, LeavesMissingWhatIsGoneAndWhatIsNoNumber) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::memory_test

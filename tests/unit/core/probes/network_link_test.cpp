@@ -2,7 +2,7 @@
 
 #include "tests/unit/core/test_host.h"
 
-namespace reveal {
+namespace reveal::tests::network_link_test {
 namespace {
 
 void interface(const TestHost& host, const std::string& name, const std::string& speed) {
@@ -101,4 +101,4 @@ TEST(NetworkLink, IsAbsentWithoutARealInterface) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::network_link_test

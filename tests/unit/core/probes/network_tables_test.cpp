@@ -2,7 +2,7 @@
 
 #include "tests/unit/core/test_host.h"
 
-namespace reveal {
+namespace reveal::tests::network_tables_test {
 namespace {
 
 TEST(NetworkTables, AddUpTheCpusAndReadHexadecimal) {
@@ -27,4 +27,4 @@ TEST(NetworkTables, AddUpTheCpusAndReadHexadecimal) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::network_tables_test

@@ -2,7 +2,7 @@
 
 #include "tests/unit/core/test_host.h"
 
-namespace reveal {
+namespace reveal::tests::network_test {
 namespace {
 
 TEST(Network, ReadsInterfacesThatEverMovedAByte) {
@@ -50,4 +50,4 @@ TEST(Namespaces, MeasureEachNetworkOfTheJobOnce) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::network_test

@@ -2,7 +2,7 @@
 
 #include "tests/unit/core/test_host.h"
 
-namespace reveal {
+namespace reveal::tests::nfs_test {
 namespace {
 
 constexpr const char* kMountStats =
@@ -100,4 +100,4 @@ TEST(Nfs, IsAbsentWhereNothingIsMountedByIt) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::nfs_test

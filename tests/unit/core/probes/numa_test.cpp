@@ -2,7 +2,7 @@
 
 #include "tests/unit/core/test_host.h"
 
-namespace reveal {
+namespace reveal::tests::numa_test {
 namespace {
 
 TEST(Numa, ReadsBothFilesOfEachNode) {
@@ -39,4 +39,4 @@ TEST(NumaVmstat, SaysWhatOtherTextsDoNotAndOnlyWhereThereAreSeveralNodes) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::numa_test

@@ -6,7 +6,7 @@
 
 #include "tests/unit/core/test_host.h"
 
-namespace reveal {
+namespace reveal::tests::outsiders_test {
 namespace {
 
 class OutsidersOnHost : public ::testing::Test {
@@ -51,7 +51,7 @@ TEST_F(OutsidersOnHost, AreNotTakenForTheProcessThatHadTheirNumberBefore) {
 class KindsOfOutsiders : public OutsidersOnHost {
  protected:
   KindsOfOutsiders() { host.process(1, 0, "init", 0, 0); }
-  /// Of an account other than who records.
+  /// Adds a process of an account other than the recording one.
   void foreign(int pid, int ticks, const std::string& groups, unsigned uid = 7) {
     process(pid, "foreign", ticks, uid);
     host.write("/proc/" + std::to_string(pid) + "/cgroup", groups);
@@ -114,4 +114,4 @@ TEST(Outsiders, AreNobodyWithoutAJob) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::outsiders_test

@@ -2,7 +2,7 @@
 
 #include "tests/unit/core/live_probe.h"
 
-namespace reveal {
+namespace reveal::tests::perf_hardware_test {
 namespace {
 
 TEST(PerfHardware, IsAbsentWithTheKernelsReasonWithoutAPmu) {
@@ -17,4 +17,4 @@ TEST(PerfHardware, IsAbsentWithTheKernelsReasonWithoutAPmu) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::perf_hardware_test

@@ -8,7 +8,7 @@
 #include "core/pmu/platform_events.h"
 #include "tests/unit/core/test_host.h"
 
-namespace reveal {
+namespace reveal::tests::perf_platform_test {
 namespace {
 
 constexpr char kDevices[] = "/sys/bus/event_source/devices/";
@@ -272,4 +272,4 @@ TEST(ImplementedEvents, AreThoseOfTheKernelsListWhereACoreCanBeAsked) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::perf_platform_test

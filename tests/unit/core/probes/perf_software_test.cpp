@@ -17,7 +17,7 @@
 #include "tests/unit/core/live_probe.h"
 #include "tests/unit/core/work_process.h"
 
-namespace reveal {
+namespace reveal::tests::perf_software_test {
 namespace {
 
 /// What perf counted of the work is what the kernel charged for it, but for what else the process did meanwhile:
@@ -216,7 +216,7 @@ TEST(PerfCounting, IsMissingWhileItIsClosedAndBeginsAnew) {
 TEST(PerfRefused, SaysWhyInOneSentence) {
   for (const std::string paranoid : {"0", "1", "2", "3", "4"}) {
     EXPECT_EQ(why_not_counted(EACCES, paranoid),
-              "the kernel does not let this user count (kernel.perf_event_paranoid = " + paranoid + ")");
+              "the kernel does not allow this user to count (kernel.perf_event_paranoid = " + paranoid + ")");
   }
   EXPECT_NE(why_not_counted(ENOENT, "2").find("no such counter"), std::string::npos);
   EXPECT_NE(why_not_counted(ENODEV, "2").find("does not have this event"), std::string::npos);
@@ -294,4 +294,4 @@ TEST(PerfRefused, WithTooFewFilesCountsWhatFitsAndSaysSo) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::perf_software_test

@@ -2,7 +2,7 @@
 
 #include "tests/unit/core/test_host.h"
 
-namespace reveal {
+namespace reveal::tests::pressure_test {
 namespace {
 
 TEST(Pressure, TakesTheTotalsInNanoseconds) {
@@ -16,4 +16,4 @@ TEST(Pressure, TakesTheTotalsInNanoseconds) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::pressure_test

@@ -2,7 +2,7 @@
 
 #include "tests/unit/core/test_host.h"
 
-namespace reveal {
+namespace reveal::tests::process_numa_test {
 namespace {
 
 TEST(ProcessNuma, SumsThePagesOfAProcessOnEachNode) {
@@ -33,4 +33,4 @@ TEST(ProcessNuma, IsAbsentWhereThereIsNothingToPlace) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::process_numa_test

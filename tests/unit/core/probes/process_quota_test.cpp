@@ -2,7 +2,7 @@
 
 #include "tests/unit/core/test_host.h"
 
-namespace reveal {
+namespace reveal::tests::process_quota_test {
 namespace {
 
 TEST(Quota, IsFollowedIntoTheGroupsAProcessIsMovedTo) {
@@ -45,4 +45,4 @@ TEST(Quota, HoldsNothingBackWhereThereIsNoneAndIsMissingWhereGroupsCannotBeSeen)
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::process_quota_test

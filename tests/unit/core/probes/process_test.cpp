@@ -2,7 +2,7 @@
 
 #include "tests/unit/core/test_host.h"
 
-namespace reveal {
+namespace reveal::tests::process_test {
 namespace {
 
 TEST(Slots, KeepCountingWhenTheirProcessChanges) {
@@ -264,4 +264,4 @@ TEST(Slots, DoNotMeasureWaitingWhereTheKernelDoesNot) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::process_test

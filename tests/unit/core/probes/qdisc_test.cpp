@@ -8,7 +8,7 @@
 #include "tests/unit/core/live_probe.h"
 #include "tests/unit/core/test_host.h"
 
-namespace reveal {
+namespace reveal::tests::qdisc_test {
 namespace {
 
 std::string fact(const std::string& text) {
@@ -104,4 +104,4 @@ TEST(Qdisc, ReadsTheQueuesOfThisHost) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::qdisc_test

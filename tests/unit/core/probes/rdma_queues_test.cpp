@@ -4,7 +4,7 @@
 #include "tests/unit/core/live_probe.h"
 #include "tests/unit/core/test_host.h"
 
-namespace reveal {
+namespace reveal::tests::rdma_queues_test {
 namespace {
 
 /// A recording of a job of three processes, in which the child's answers are these: the first when the probe opens, one
@@ -123,8 +123,8 @@ TEST(RdmaQueuesProbe, StatesAGapWhereTheKernelDidNotTellAll) {
   replayed.next();
   EXPECT_EQ(replayed.on("mlx5_1"), 3);
   EXPECT_EQ(replayed.coverage().reason,
-            "of up to 2 queue pairs on one device the kernel does not say whose they are (their threads have ended, or "
-            "are in a container's own pid namespace); 3 looks were not whole: the answer was cut off");
+            "the owner of up to 2 queue pairs on one device is not known (their threads have ended, or are in a "
+            "container's own pid namespace); 3 readings were incomplete: the answer was cut off");
 }
 
 TEST(RdmaQueuesProbe, SaysWhereItLooksLessOften) {
@@ -138,7 +138,7 @@ TEST(RdmaQueuesProbe, SaysWhereItLooksLessOften) {
   ReplayedQueues slowed(slow);
   slowed.next();
   EXPECT_EQ(slowed.coverage().reason,
-            "queue pairs were asked for only every 20 s at times, because one look at all of them takes long");
+            "queue pairs were read only every 20 s at times, because reading all of them takes long");
 }
 
 TEST(RdmaQueuesProbe, BelievesNoRecordingThatALookTookAges) {
@@ -147,7 +147,7 @@ TEST(RdmaQueuesProbe, BelievesNoRecordingThatALookTookAges) {
   ReplayedQueues replayed(recorded);
   replayed.next();
   EXPECT_EQ(replayed.coverage().reason,
-            "queue pairs were asked for only every 3600 s at times, because one look at all of them takes long");
+            "queue pairs were read only every 3600 s at times, because reading all of them takes long");
 }
 
 TEST(RdmaQueuesProbe, SaysThatItLeftDevicesOut) {
@@ -171,7 +171,7 @@ TEST(RdmaQueuesProbe, IsAbsentWhereNothingCanBeAskedFor) {
             "a copied tree has no queue pairs");
   EXPECT_EQ(ProbeBench(host, "rdma_queues").coverage().reason, "no job was named (--job)");
   EXPECT_EQ(ReplayedQueues(RecordedQueues("gap 1000 5000 Protocol not supported\n")).coverage().reason,
-            "the kernel does not tell of queue pairs (Protocol not supported)");
+            "the kernel does not report queue pairs (Protocol not supported)");
 }
 
 TEST(RdmaQueuesProbe, AsksTheKernelOfThisHost) {
@@ -185,4 +185,4 @@ TEST(RdmaQueuesProbe, AsksTheKernelOfThisHost) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::rdma_queues_test

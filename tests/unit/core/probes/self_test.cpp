@@ -6,7 +6,7 @@
 #include "tests/unit/core/live_probe.h"
 #include "tests/unit/core/test_host.h"
 
-namespace reveal {
+namespace reveal::tests::self_test {
 namespace {
 
 TEST(Self, MeasuresThisProcessAndTellsWhatTheTickerTold) {
@@ -37,4 +37,4 @@ TEST(Self, HasNoMemoryInACopiedTree) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::self_test

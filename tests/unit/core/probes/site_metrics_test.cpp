@@ -2,7 +2,7 @@
 
 #include "tests/unit/core/test_host.h"
 
-namespace reveal {
+namespace reveal::tests::site_metrics_test {
 namespace {
 
 TEST(SiteMetrics, ReadNumbersFromFilesTheSiteNames) {
@@ -41,10 +41,10 @@ TEST(SiteMetrics, NameTheLineThatIsWrong) {
   const std::pair<const char*, const char*> wrong[] = {
       {"b gauge parsec /level", "\"gauge parsec\""},
       {"b gauge count", "expected NAME KIND UNIT FILE"},
-      {"b gauge count level", "\"level\" is no absolute path"},
+      {"b gauge count level", "\"level\" is not an absolute path"},
       {"b gauge count /level word more", "expected NAME KIND UNIT FILE"},
-      {"a gauge count /other", "there is a metric \"a\" already"},
-      {"cpu.user gauge count /level", "there is a metric \"cpu.user\" already"},
+      {"a gauge count /other", "the metric \"a\" exists already"},
+      {"cpu.user gauge count /level", "the metric \"cpu.user\" exists already"},
   };
   for (const auto& [line, reason] : wrong) {
     TestHost host;
@@ -60,4 +60,4 @@ TEST(SiteMetrics, NameTheLineThatIsWrong) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::site_metrics_test

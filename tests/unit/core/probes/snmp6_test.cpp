@@ -2,7 +2,7 @@
 
 #include "tests/unit/core/test_host.h"
 
-namespace reveal {
+namespace reveal::tests::snmp6_test {
 namespace {
 
 TEST(Snmp6, NamesFieldsAsTheKernelDoes) {
@@ -25,4 +25,4 @@ TEST(Snmp6, NamesFieldsAsTheKernelDoes) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::snmp6_test

@@ -2,7 +2,7 @@
 
 #include "tests/unit/core/test_host.h"
 
-namespace reveal {
+namespace reveal::tests::snmp_test {
 namespace {
 
 TEST(Snmp, PairsNamesWithValuesAndKeepsSettingsOut) {
@@ -40,4 +40,4 @@ TEST(Netstat, MatchesValuesToTheNamesOfTheLineAbove) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::snmp_test

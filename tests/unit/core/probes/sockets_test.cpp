@@ -2,7 +2,7 @@
 
 #include "tests/unit/core/test_host.h"
 
-namespace reveal {
+namespace reveal::tests::sockets_test {
 namespace {
 
 TEST(Sockets, CountsThemAndTheirMemoryInBytes) {
@@ -33,4 +33,4 @@ TEST(Sockets, CountsThemAndTheirMemoryInBytes) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::sockets_test

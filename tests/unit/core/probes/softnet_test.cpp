@@ -2,7 +2,7 @@
 
 #include "tests/unit/core/test_host.h"
 
-namespace reveal {
+namespace reveal::tests::softnet_test {
 namespace {
 
 TEST(Softnet, ReadsHexadecimalColumnsWithAndWithoutTheCpuNumber) {
@@ -69,4 +69,4 @@ TEST(Softnet, GivesNoCpuThePacketsOfAnotherWhenOneGoesOffLine) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::softnet_test

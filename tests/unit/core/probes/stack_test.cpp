@@ -18,7 +18,7 @@
 #include "tests/unit/core/live_probe.h"
 #include "tests/unit/core/test_host.h"
 
-namespace reveal {
+namespace reveal::tests::stack_test {
 namespace {
 
 constexpr std::size_t kElements = 1000;
@@ -219,7 +219,7 @@ TEST(Stack, IsOffUnlessItIsAskedFor) {
   for (const Coverage& fact : sampler.coverage()) {
     if (fact.probe != "stack") continue;
     EXPECT_EQ(fact.state, Coverage::State::absent);
-    EXPECT_EQ(fact.reason, "it is off; it was not asked for (--stack)");
+    EXPECT_EQ(fact.reason, "it is off by default (--stack)");
     return;
   }
   FAIL() << "no coverage of the probe";
@@ -408,4 +408,4 @@ TEST(Stack, LeavesNothingAttachedWhenTheCollectorIsKilled) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::stack_test

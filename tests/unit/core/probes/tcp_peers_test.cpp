@@ -15,7 +15,7 @@
 #include "tests/unit/core/live_probe.h"
 #include "tests/unit/core/test_host.h"
 
-namespace reveal {
+namespace reveal::tests::tcp_peers_test {
 namespace {
 
 /// The two ends of a connection of this host with itself.
@@ -170,7 +170,7 @@ std::string answer(const std::string& name, std::int64_t retransmits) {
 }
 
 TEST(TcpPeersProbe, LeavesARowOutWhereTheKernelDidNotAnswerWhole) {
-  const RecordedAnswers recorded({answer("10.0.0.2", 3), "gap 1000 the list changed while it was told\n", "\n",
+  const RecordedAnswers recorded({answer("10.0.0.2", 3), "gap 1000 the list changed while it was read\n", "\n",
                                   "ok 1000 1 0", answer("10.0.0.2", 9)});
   KernelTree fs(recorded.host().root());
   TraceSink sink;
@@ -188,7 +188,7 @@ TEST(TcpPeersProbe, LeavesARowOutWhereTheKernelDidNotAnswerWhole) {
   EXPECT_EQ(next(), kMissing);
   EXPECT_EQ(next(), kMissing);
   EXPECT_EQ(next(), 9);
-  EXPECT_EQ(sampler.coverage().front().reason, "1 looks were not whole: the list changed while it was told");
+  EXPECT_EQ(sampler.coverage().front().reason, "1 readings were incomplete: the list changed while it was read");
 }
 
 TEST(TcpPeersProbe, SaysWhatItLeftOut) {
@@ -200,10 +200,10 @@ TEST(TcpPeersProbe, SaysWhatItLeftOut) {
   sampler.look_first();
   while (const auto time = fs.next_tick()) sampler.sample({.time = *time, .number = 0});
   const std::string reason = sampler.coverage().front().reason;
-  EXPECT_NE(reason.find("in 1 looks a network namespace was left out"), std::string::npos) << reason;
-  EXPECT_NE(reason.find("only every 4 s at times, because one look at all of them takes 12 ms"), std::string::npos)
+  EXPECT_NE(reason.find("in 1 readings a network namespace was omitted"), std::string::npos) << reason;
+  EXPECT_NE(reason.find("only every 4 s at times, because reading all of them takes 12 ms"), std::string::npos)
       << reason;
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::tcp_peers_test

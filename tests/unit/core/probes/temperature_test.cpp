@@ -2,7 +2,7 @@
 
 #include "tests/unit/core/test_host.h"
 
-namespace reveal {
+namespace reveal::tests::temperature_test {
 namespace {
 
 TEST(Temperature, ReadsTheCpusOwnSensorsAndLeavesSlowOnesAlone) {
@@ -25,4 +25,4 @@ TEST(Temperature, ReadsTheCpusOwnSensorsAndLeavesSlowOnesAlone) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::temperature_test

@@ -2,7 +2,7 @@
 
 #include "tests/unit/core/test_host.h"
 
-namespace reveal {
+namespace reveal::tests::thermal_throttle_test {
 namespace {
 
 TEST(ThermalThrottle, CountsACoreOnceAndAPackageOnce) {
@@ -25,4 +25,4 @@ TEST(ThermalThrottle, CountsACoreOnceAndAPackageOnce) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::thermal_throttle_test

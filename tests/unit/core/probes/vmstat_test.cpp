@@ -2,7 +2,7 @@
 
 #include "tests/unit/core/test_host.h"
 
-namespace reveal {
+namespace reveal::tests::vmstat_test {
 namespace {
 
 TEST(Vmstat, SeparatesEventsFromLevels) {
@@ -20,4 +20,4 @@ TEST(Vmstat, SeparatesEventsFromLevels) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::vmstat_test

@@ -2,7 +2,7 @@
 
 #include "tests/unit/core/test_host.h"
 
-namespace reveal {
+namespace reveal::tests::writeback_test {
 namespace {
 
 TEST(Writeback, IsBytesOfDevicesThatWereEverWrittenTo) {
@@ -24,4 +24,4 @@ TEST(Writeback, IsBytesOfDevicesThatWereEverWrittenTo) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::writeback_test

@@ -11,7 +11,7 @@
 #include "postproc/history/run_fields.h"
 #include "report_samples.h"
 
-namespace reveal {
+namespace reveal::tests::fields_test {
 namespace {
 
 /// Becomes whatever a member is initialised with.
@@ -225,4 +225,4 @@ TEST(Fields, KeepEveryMemberOfARun) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::fields_test

@@ -15,7 +15,7 @@
 #include "postproc/words/sanitize.h"
 #include "tests/unit/temporary_directory.h"
 
-namespace reveal {
+namespace reveal::tests::foreign_input_test {
 namespace {
 
 TEST(NodeList, AsksForAMegabyteOfNamesAtMost) {
@@ -105,4 +105,4 @@ TEST(Terminal, IsNotSentControlsThatJsonLeavesIn) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::foreign_input_test

@@ -10,7 +10,7 @@
 #include "synthetic_node.h"
 #include "tests/unit/temporary_directory.h"
 
-namespace reveal {
+namespace reveal::tests::job_history_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -60,10 +60,10 @@ TEST_F(JobHistory, GrowsFromNothingToABaseline) {
   const Report fourth = report(3, 121);
   EXPECT_EQ(fourth.history.status, HistoryStatus::compared);
   EXPECT_EQ(fourth.history.accepted, 3U) << fourth.history.sentence;
-  for (const Finding& told : fourth.findings) EXPECT_NE(told.kind, FindingKind::history);
+  for (const Finding& reported : fourth.findings) EXPECT_NE(reported.kind, FindingKind::history);
   const Report slow = report(4, 170);
-  EXPECT_TRUE(std::any_of(slow.findings.begin(), slow.findings.end(), [](const Finding& told) {
-    return told.id == "history.slower";
+  EXPECT_TRUE(std::any_of(slow.findings.begin(), slow.findings.end(), [](const Finding& reported) {
+    return reported.id == "history.slower";
   })) << slow.history.sentence;
   EXPECT_FALSE(slow.history.enters_baseline) << "what is slow today must not be normal tomorrow";
   EXPECT_EQ(report(5, 170).history.accepted, 4U);
@@ -76,7 +76,7 @@ TEST_F(JobHistory, NeverComparesTwoScriptsOfOneInterpreter) {
   const Report other = report(5, 75);
   EXPECT_EQ(other.history.status, HistoryStatus::never_compared);
   EXPECT_EQ(other.history.reason, "no earlier run of this command and shape is known");
-  for (const Finding& told : other.findings) EXPECT_NE(told.kind, FindingKind::history);
+  for (const Finding& reported : other.findings) EXPECT_NE(reported.kind, FindingKind::history);
 }
 
 TEST_F(JobHistory, NeverComparesRunsOfWhichOnlyTheInterpreterIsKnown) {
@@ -84,7 +84,7 @@ TEST_F(JobHistory, NeverComparesRunsOfWhichOnlyTheInterpreterIsKnown) {
   static_cast<void>(report(0, 36));
   const Report second = report(1, 36);
   EXPECT_EQ(second.history.status, HistoryStatus::never_compared);
-  EXPECT_EQ(second.history.reason, "it is not known what python3 ran");
+  EXPECT_EQ(second.history.reason, "it is not known which program python3 ran");
   EXPECT_FALSE(fs::exists(work_ / "jobs/reveal-0/run.json"));
   EXPECT_FALSE(second.history.enters_baseline);
 }
@@ -119,7 +119,7 @@ TEST_F(JobHistory, NeedsNoIndex) {
   static_cast<void>(report(0, 120));
   const Report second = report(1, 120);
   EXPECT_EQ(second.history.runs, 1U) << "the runs beside this one are found without it";
-  EXPECT_NE(second.history.sentence.find("only the runs beside this one are known"), std::string::npos);
+  EXPECT_NE(second.history.sentence.find("only the runs in the same directory are known"), std::string::npos);
   EXPECT_TRUE(problems_.empty());
 }
 
@@ -143,4 +143,4 @@ TEST_F(JobHistory, SaysWhyItNeverCompared) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::job_history_test

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-namespace reveal {
+namespace reveal::tests::job_totals_test {
 namespace {
 
 constexpr double kGap = std::numeric_limits<double>::quiet_NaN();
@@ -149,4 +149,4 @@ TEST(JobTotals, OfTheWholeJobAreSumsAndTheFullestNode) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::job_totals_test

@@ -4,7 +4,7 @@
 
 #include "postproc/diagnose/lossy_ways.h"
 
-namespace reveal {
+namespace reveal::tests::node_addresses_test {
 namespace {
 
 std::string named(const std::string& sentence, const std::string& metric = "tcp.RetransSegs") {
@@ -43,9 +43,9 @@ TEST(NodeAddresses, StayWhereTheyAreNoNodesOrThoseOfSeveral) {
 TEST(NodeAddresses, AreNotToldOfPeersThatAreNoNodes) {
   const auto of_peers = [](const std::string& sentence) { return named(sentence, "tcp.peer.out_of_order"); };
   EXPECT_EQ(of_peers("5.4/s of 10/s were lost on the way from 10.0.0.30 to n1."),
-            "5.4/s of 10/s were lost on the way from an address that no recorded node has to n1.");
-  EXPECT_EQ(of_peers("They went to fd00::30."), "They went to an address that no recorded node has.");
-  EXPECT_EQ(of_peers("from 172.17.0.1, 10.0.0.2 to n1"), "from an address that several nodes have, n2 to n1");
+            "5.4/s of 10/s were lost on the way from an address outside the recorded nodes to n1.");
+  EXPECT_EQ(of_peers("They went to fd00::30."), "They went to an address outside the recorded nodes.");
+  EXPECT_EQ(of_peers("from 172.17.0.1, 10.0.0.2 to n1"), "from an address that several nodes share, n2 to n1");
 }
 
 TEST(NodeAddresses, AreOneNodeWhereItHasSeveral) {
@@ -54,4 +54,4 @@ TEST(NodeAddresses, AreOneNodeWhereItHasSeveral) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::node_addresses_test

@@ -11,7 +11,7 @@
 #include "postproc/report/verdict.h"
 #include "synthetic_node.h"
 
-namespace reveal {
+namespace reveal::tests::node_summary_test {
 namespace {
 
 NodeTrace trace(const std::string& node, double seconds, double outsider_begin = -1, double pause_begin = -1) {
@@ -142,7 +142,7 @@ TEST(SummaryMerge, ReportsNodesOfAnEarlierVersionWithoutComparingThem) {
   };
   const Report report = merge_summaries({earlier("n01"), earlier("n02"), earlier("n03")}, {}, {});
   EXPECT_FALSE(report.comparison.compared);
-  EXPECT_EQ(report.comparison.reason, "no node has a profile to be compared by");
+  EXPECT_EQ(report.comparison.reason, "no node has a profile for the comparison");
   EXPECT_EQ(report.job.nodes.size(), 3U);
 }
 
@@ -165,14 +165,14 @@ TEST(SummaryMerge, MakesNoNewsOfAPhaseThatAllNodesShow) {
   const Report all = merge_summaries({paused("n01"), paused("n02"), paused("n03")}, {}, {});
   ASSERT_EQ(all.episodes.size(), 3U);
   for (const ReportEpisode& episode : all.episodes) EXPECT_EQ(episode.labels, std::vector<Label>{Label::common});
-  for (const Finding& told : all.findings) EXPECT_NE(told.id, "anomaly.unexplained");
+  for (const Finding& reported : all.findings) EXPECT_NE(reported.id, "anomaly.unexplained");
   const Report one = merge_summaries({paused("n01"), summary("n02"), summary("n03")}, {}, {});
   const auto own = std::find_if(one.episodes.begin(), one.episodes.end(),
                                 [](const ReportEpisode& episode) { return episode.node == "n01"; });
   ASSERT_NE(own, one.episodes.end());
   EXPECT_TRUE(own->labels.empty());
   EXPECT_TRUE(std::any_of(one.findings.begin(), one.findings.end(),
-                          [](const Finding& told) { return told.id == "anomaly.unexplained"; }));
+                          [](const Finding& reported) { return reported.id == "anomaly.unexplained"; }));
 }
 
 TEST(SummaryMerge, SaysWhichNodeIsMissing) {
@@ -184,7 +184,7 @@ TEST(SummaryMerge, SaysWhichNodeIsMissing) {
   ASSERT_EQ(report.coverage.size(), 2U);
   EXPECT_EQ(report.coverage[1].note, "n02 has no trace");
   EXPECT_EQ(report.job.nodes_missing, std::vector<std::string>{"n02"});
-  EXPECT_NE(report.verdict.sentence.find("on 1 of 2 nodes; nothing is known of n02."), std::string::npos)
+  EXPECT_NE(report.verdict.sentence.find("on 1 of 2 nodes; there is no data of n02."), std::string::npos)
       << report.verdict.sentence;
   EXPECT_EQ(parse_report(render_json(report)).job.nodes_missing, report.job.nodes_missing);
 }
@@ -210,7 +210,7 @@ TEST(SummaryMerge, JudgesAHealthyJobHealthy) {
   healthy.part.findings.clear();
   const Report report = merge_summaries({healthy}, {}, {});
   EXPECT_EQ(report.verdict.status, VerdictStatus::healthy);
-  EXPECT_EQ(report.verdict.sentence, "Nothing worth acting on in 2 min on 1 node.");
+  EXPECT_EQ(report.verdict.sentence, "No problem found in 2 min on 1 node.");
 }
 
 Finding finding(const char* id, Severity severity, double seconds) {
@@ -256,4 +256,4 @@ TEST(SummarySettings, SwitchesARuleOffAndChangesAThreshold) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::node_summary_test

@@ -12,7 +12,7 @@
 #include "tests/unit/hdf5schema/sample_trace.h"
 #include "tests/unit/temporary_directory.h"
 
-namespace reveal {
+namespace reveal::tests::parallel_test {
 namespace {
 
 TEST(SideBySide, RunsEveryTaskOnceOnAnyNumberOfThreads) {
@@ -107,4 +107,4 @@ TEST(JobReport, IsTheSameOnAnyNumberOfThreads) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::parallel_test

@@ -9,7 +9,7 @@
 #include "postproc/analysis/node_analysis.h"
 #include "synthetic_node.h"
 
-namespace reveal {
+namespace reveal::tests::sufficiency_test {
 namespace {
 
 NodeTrace recorded(const std::vector<std::string>& left_out = {}) {
@@ -91,7 +91,7 @@ TEST(Damage, OfWhatDetectorsOrRulesLookAtLeavesNoJobHealthy) {
       family("job.cpu_allowed", Subsystem::process, Kind::state),  // job.outsider_cpu is computed from it
       family("self.cpu_time", Subsystem::self, Kind::counter),     // likewise
       {.name = "events", .words = "events: the checksum of a chunk is wrong"},
-      {.name = "memory/vmstat", .words = "memory/vmstat: is not in the file any more"}};
+      {.name = "memory/vmstat", .words = "memory/vmstat: is no longer in the file"}};
   for (const LostPart& part : parts) {
     NodeTrace trace = recorded();
     trace.lost = {part};
@@ -116,4 +116,4 @@ TEST(Damage, LeavesTheFindingsOfTheRest) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::sufficiency_test

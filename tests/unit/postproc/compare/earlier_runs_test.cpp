@@ -6,7 +6,7 @@
 
 #include "tests/unit/temporary_directory.h"
 
-namespace reveal {
+namespace reveal::tests::earlier_runs_test {
 namespace {
 
 ComparedRun run_with_key(const std::string& key, std::int64_t begin) {
@@ -58,4 +58,4 @@ TEST_F(EarlierRuns, AreNoneWithoutAHistoryAndNoneIsMade) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::earlier_runs_test

@@ -12,7 +12,7 @@
 #include "hdf5schema/basics/error.h"
 #include "postproc/compare/comparison_page.h"
 
-namespace reveal {
+namespace reveal::tests::job_comparison_test {
 namespace {
 
 constexpr std::int64_t kFirstBegin = 1'763'634'725'000'000'000;
@@ -38,7 +38,7 @@ Finding outsider_in(const ComparedRun& run, double from_seconds, double to_secon
   Finding finding;
   finding.id = "cpu.outsider";
   finding.fingerprint = "outsider on n01";
-  finding.title = "Someone outside the job ran on its cpus";
+  finding.title = "A process outside the job ran on its cpus";
   finding.severity = Severity::warning;
   finding.kind = FindingKind::anomaly;
   const std::int64_t begin = run.report.job.begin_utc_ns;
@@ -63,8 +63,8 @@ TEST(JobComparison, OfOneRunASideHasNoInterval) {
   EXPECT_EQ(comparison.change, TimeChange::not_known);
   EXPECT_FALSE(comparison.run_time.difference);
   EXPECT_EQ(comparison.sentence,
-            "The run time was 94 s instead of 80 s: 14 s longer (17.5 %); the spread from run to run is not known: it "
-            "takes two or more runs on each side.");
+            "The run time was 94 s instead of 80 s: 14 s longer (17.5 %); the spread between runs is not known: this "
+            "needs two or more runs on each side.");
 }
 
 TEST(JobComparison, FindsTheSlowerSide) {
@@ -83,7 +83,7 @@ TEST(JobComparison, ShowsNoDifferenceWithinTheSpread) {
   const JobComparison comparison =
       compare_jobs({healthy_run(80), healthy_run(84)}, {healthy_run(83), healthy_run(81), healthy_run(85)});
   EXPECT_EQ(comparison.change, TimeChange::same);
-  EXPECT_TRUE(comparison.sentence.starts_with("No difference of the run time is shown: 83 s instead of 82 s"))
+  EXPECT_TRUE(comparison.sentence.starts_with("The runs show no difference in the run time: 83 s instead of 82 s"))
       << comparison.sentence;
 }
 
@@ -92,12 +92,14 @@ TEST(JobComparison, NamesTheSpreadThatItBorrows) {
   const ComparedRun after = healthy_run(94);
   const JobComparison comparison = compare_jobs({before}, {after}, {80, 81, 79.5, 80.5});
   EXPECT_EQ(comparison.change, TimeChange::slower);
-  EXPECT_EQ(comparison.run_time.method,
-            "Student's t; assumed: both sides spread alike, as 4 earlier runs of this command in reveal's history");
+  EXPECT_EQ(
+      comparison.run_time.method,
+      "Student's t; assumption: both sides have the spread of 4 earlier runs of this command in reveal's history");
   EXPECT_EQ(compare_jobs({before}, {after}, {80, 81}).change, TimeChange::not_known) << "two runs show no spread";
   const JobComparison larger = compare_jobs({healthy_run(80), healthy_run(81), healthy_run(79)}, {after});
   EXPECT_EQ(larger.change, TimeChange::slower);
-  EXPECT_EQ(larger.run_time.method, "Student's t; assumed: both sides spread alike, as the runs of the larger side");
+  EXPECT_EQ(larger.run_time.method,
+            "Student's t; assumption: both sides have the spread of the runs of the larger side");
 }
 
 TEST(JobComparison, LeavesTheTimeOfFailedRunsOut) {
@@ -109,7 +111,7 @@ TEST(JobComparison, LeavesTheTimeOfFailedRunsOut) {
   EXPECT_EQ(comparison.run_time.after, (std::vector{80.2, 80.4}));
   EXPECT_EQ(comparison.notes, std::vector{failed.directory + " failed: its time is not compared"});
   EXPECT_EQ(compare_jobs({healthy_run(80)}, {failed}).sentence,
-            "The times cannot be compared: no run of one side has ended well with a known time.");
+            "The times cannot be compared: one side has no successful run with a known time.");
 }
 
 TEST(JobComparison, DoesNotMixToldAndRecordedTimes) {
@@ -234,10 +236,10 @@ TEST(JobComparison, KnowsRunsApartThatBeganAtOnce) {
 TEST(JobComparison, HasAStepTimeWhereTheJobTellsItsSteps) {
   ComparedRun before = healthy_run(80);
   ComparedRun after = healthy_run(94);
-  before.report.totals = {JobTotals{.notes = {{"steps", "the job tells no steps"}}}};
+  before.report.totals = {JobTotals{.notes = {{"steps", "the job reports no steps"}}}};
   after.report.totals = {JobTotals{}};
   after.report.totals.front().steps = 47;
-  EXPECT_EQ(compare_jobs({before}, {after}).step_time.reason, "the job tells no steps");
+  EXPECT_EQ(compare_jobs({before}, {after}).step_time.reason, "the job reports no steps");
   before.report.totals.front().steps = 40;
   const ComparedNumber steps = compare_jobs({before}, {after}).step_time;
   EXPECT_EQ(steps.before, std::vector{2.0});
@@ -258,7 +260,7 @@ TEST(ComparisonPage, FoldsAndSaysEverything) {
             "  step time    not known: not measured\n"
             "  anomalous    0 % (0, 0) before, 16 % (15, 17) after; difference +16 percentage\n"
             "               points (95 % interval 3.29 to 28.7)\n"
-            "  appeared     cpu.outsider: Someone outside the job ran on its cpus; found in 0\n"
+            "  appeared     cpu.outsider: A process outside the job ran on its cpus; found in 0\n"
             "               of 2 runs before, 2 of 2 runs after; share of the time 0 % (0, 0)\n"
             "               before, 16 % (15, 17) after; difference +16 percentage points (95\n"
             "               % interval 3.29 to 28.7)\n"
@@ -289,4 +291,4 @@ TEST(ComparisonPage, IsJsonWithReasonsForWhatIsUnknown) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::job_comparison_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace reveal {
+namespace reveal::tests::script_patch_test {
 namespace {
 
 using Words = std::vector<std::string>;
@@ -73,7 +73,7 @@ TEST(ScriptPatch, LeavesAloneWhatIsNotRun) {
     EXPECT_EQ(why_not(script), "no line of job.sh runs ./slow") << script;
   }
   for (const char* script : {"case $1 in\n  a) ./slow ;;\nesac\n", "cat <<EOF\n./slow\nEOF\n"}) {
-    EXPECT_NE(why_not(script).find("cases or texts of its own"), std::string::npos) << script;
+    EXPECT_NE(why_not(script).find("case statements or here-documents"), std::string::npos) << script;
   }
   EXPECT_EQ(why_not("cd /tmp && A=1 ./slow\n"), "");
   EXPECT_EQ(why_not("srun -n 4 ./slow\n"), "");
@@ -88,4 +88,4 @@ TEST(ScriptPatch, SaysWhyThereIsNone) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::script_patch_test

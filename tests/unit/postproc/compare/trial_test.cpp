@@ -10,7 +10,7 @@
 #include "postproc/compare/timed_command.h"
 #include "tests/unit/temporary_directory.h"
 
-namespace reveal {
+namespace reveal::tests::trial_test {
 namespace {
 
 Trial concluded(std::vector<double> without, std::vector<double> with) {
@@ -115,4 +115,4 @@ TEST(ForegroundCommands, PassASignalOnAndRememberIt) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::trial_test

@@ -12,8 +12,8 @@
 #include "hdf5schema/trace_reader.h"
 #include "hdf5schema/trace_writer.h"
 #include "postproc/analysis/downsample_traces.h"
-#include "postproc/analysis/job_facts.h"
 #include "postproc/analysis/job_report.h"
+#include "postproc/analysis/slurm_job_record.h"
 #include "postproc/deliver/report_job.h"
 #include "postproc/mail/mail_quota.h"
 #include "postproc/report/verdict.h"
@@ -21,7 +21,7 @@
 #include "tests/unit/hdf5schema/sample_trace.h"
 #include "tests/unit/temporary_directory.h"
 
-namespace reveal {
+namespace reveal::tests::deliver_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -98,7 +98,7 @@ TEST_F(Deliver, MovesTheTraceAndBuildsTheReportOfTheWholeJob) {
   EXPECT_TRUE(fs::is_empty(base_ / "spool-n01"));
   EXPECT_FALSE(fs::exists(delivery.directory / "n01.h5.live"));
   ReportJob facts;
-  read_job_facts(delivery.directory, facts);
+  read_slurm_job_record(delivery.directory, facts);
   EXPECT_EQ(facts.state, "TIMEOUT");
 }
 
@@ -148,7 +148,7 @@ TEST_F(Deliver, KeepsOneRowAMinuteOnceTheNodeIsAnalysed) {
   EXPECT_EQ(TraceReader(trace).events().at(0).code, "summary");
   EXPECT_TRUE(report_is_fresh(delivery.directory));
   const NodeSummary made = *summary_of(list_traces(delivery.directory).at(0));
-  EXPECT_TRUE(made.thinned);
+  EXPECT_TRUE(made.downsampled);
   EXPECT_NEAR(made.seconds, 600, 1);
 
   // Neither other settings nor a copy make what is left the whole.
@@ -160,7 +160,7 @@ TEST_F(Deliver, KeepsOneRowAMinuteOnceTheNodeIsAnalysed) {
   const Report again = build_report(delivery.directory, options, problems);
   EXPECT_EQ(again.coverage.size(), made.part.coverage.size());
   ASSERT_EQ(problems.size(), 1U);
-  EXPECT_NE(problems[0].text.find("what was found then stands"), std::string::npos);
+  EXPECT_NE(problems[0].text.find("the results of that analysis are used"), std::string::npos);
   downsample_traces(delivery.directory);  // nothing more to do
   EXPECT_EQ(TraceReader(trace).events().size(), 1U);
 }
@@ -174,7 +174,7 @@ TEST_F(Deliver, KeepsThinnedTracesOfTwoSamplersApart) {
   for (const ListedTrace& trace : list_traces(base_ / "work/reveal-4711")) {
     const auto summary = summary_of(trace);
     ASSERT_TRUE(summary.has_value()) << trace.path;
-    EXPECT_TRUE(summary->thinned);
+    EXPECT_TRUE(summary->downsampled);
   }
   EXPECT_TRUE(fs::exists(base_ / "work/reveal-4711/n01-2.summary.json"));
 }
@@ -365,7 +365,7 @@ TEST(DeliverCandidates, AreTheRequestedPlaceThenWorkThenHome) {
   EXPECT_EQ(delivery_candidates(job, "output=x").size(), 0U);
 }
 
-TEST(SlurmJobFacts, ComeFromTheEnvironmentAndThenFromTheController) {
+TEST(SlurmJobRecord, ComesFromTheEnvironmentAndThenFromTheController) {
   SlurmJob job = slurm_job_of_environment("7", [](const char* name) -> std::string {
     const std::string_view asked = name;
     return asked == "SLURM_JOB_USER" ? "anna" : asked == "SLURM_NODELIST" ? "n[1-3]" : "";
@@ -381,22 +381,22 @@ TEST(SlurmJobFacts, ComeFromTheEnvironmentAndThenFromTheController) {
   EXPECT_EQ(job.names.exit_code, 137);
 }
 
-TEST(SlurmJobFacts, HaveNoExitStatusWhereSlurmHasNone) {
+TEST(SlurmJobRecord, HasNoExitStatusWhereSlurmHasNone) {
   SlurmJob job;
   add_controller_answer(job.names, "state OUT_OF_MEMORY\nwait_status 125\n");
   EXPECT_EQ(job.names.state, "OUT_OF_MEMORY");
   EXPECT_EQ(job.names.exit_code, std::nullopt);
 }
 
-TEST(SlurmJobFacts, TellAReportThatMemoryRanOutAlthoughSlurmNamesNoSignal) {
+TEST(SlurmJobRecord, TellsAReportThatMemoryRanOutAlthoughSlurmNamesNoSignal) {
   const TemporaryDirectory directory;
   SlurmJob job;
   job.place.id = "7";
   add_controller_answer(job.names, "state OUT_OF_MEMORY\nwait_status 125\n");  // 0:125
-  std::ofstream(directory.path() / kJobFactsFile) << render_slurm_job(job);
+  std::ofstream(directory.path() / kSlurmJobRecordFile) << render_slurm_job(job);
   Report report;
   report.job.nodes = {"n01"};
-  read_job_facts(directory.path(), report.job);
+  read_slurm_job_record(directory.path(), report.job);
   EXPECT_EQ(report.job.exit_code, std::nullopt);
   judge(report, {});
   EXPECT_TRUE(report.verdict.job_failed);
@@ -404,8 +404,8 @@ TEST(SlurmJobFacts, TellAReportThatMemoryRanOutAlthoughSlurmNamesNoSignal) {
       << report.verdict.sentence;
   for (const char* wrong : {"1.5", "1e300", "4294967296"}) {
     ReportJob facts;
-    std::ofstream(directory.path() / kJobFactsFile) << R"({"id": "7", "exit_code": )" << wrong << "}";
-    read_job_facts(directory.path(), facts);
+    std::ofstream(directory.path() / kSlurmJobRecordFile) << R"({"id": "7", "exit_code": )" << wrong << "}";
+    read_slurm_job_record(directory.path(), facts);
     EXPECT_EQ(facts.exit_code, std::nullopt) << wrong;
   }
 }
@@ -439,4 +439,4 @@ TEST(ReportJob, QuotesForTheShell) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::deliver_test

@@ -10,7 +10,7 @@
 #include "hdf5schema/version.h"
 #include "tests/unit/temporary_directory.h"
 
-namespace reveal {
+namespace reveal::tests::site_checks_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -69,7 +69,7 @@ TEST_F(SiteChecks, NameAProgramOfAnotherVersionAndAMissingOne) {
 TEST_F(SiteChecks, FollowIncludesToThePluginAndItsArguments) {
   plugin("optional /usr/lib/spank_reveal.so spool=/scratch/reveal disable=/scratch/off");
   EXPECT_EQ(check("Slurm plugin").result, Result::ok);
-  EXPECT_EQ(check("spool").says, "/scratch/reveal is made by the first job");
+  EXPECT_EQ(check("spool").says, "/scratch/reveal will be created by the first job");
   write("scratch/off", "");
   EXPECT_EQ(check("switch").remedy, "rm /scratch/off");
 }
@@ -78,7 +78,7 @@ TEST_F(SiteChecks, RefuseARequiredPluginAndAMissingOne) {
   plugin("required /usr/lib/spank_reveal.so");
   EXPECT_EQ(check("Slurm plugin").remedy, "write \"optional\"");
   fs::remove(places_.root / "usr/lib/spank_reveal.so");
-  EXPECT_NE(check("Slurm plugin").says.find("which is not there"), std::string::npos);
+  EXPECT_NE(check("Slurm plugin").says.find("which does not exist"), std::string::npos);
 }
 
 TEST_F(SiteChecks, SayThatTheCircuitBreakerIsOpen) {
@@ -112,4 +112,4 @@ TEST_F(SiteChecks, TellWhyThereIsNoHistory) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::site_checks_test

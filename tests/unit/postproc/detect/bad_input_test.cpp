@@ -12,7 +12,7 @@
 #include "postproc/detect/scan/novelty.h"
 #include "postproc/numerics/normal_scores.h"
 
-namespace reveal {
+namespace reveal::tests::bad_input_test {
 namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
@@ -197,4 +197,4 @@ TEST(Novelty, IsAboveOneOnlyWhereSecondsHaveNoLike) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::bad_input_test

@@ -9,7 +9,7 @@
 #include "postproc/diagnose/rule.h"
 #include "postproc/report/verdict.h"
 
-namespace reveal {
+namespace reveal::tests::causal_links_test {
 namespace {
 
 Finding seen(std::string id, double begin, double end, Severity severity = Severity::notice,
@@ -31,7 +31,7 @@ const Finding& with_id(const std::vector<Finding>& findings, std::string_view id
 std::vector<Finding> linked(std::vector<Finding> findings) {
   find_causes(findings);
   findings = merge_findings(std::move(findings));
-  tell_chains(findings);
+  describe_chains(findings);
   return findings;
 }
 
@@ -72,7 +72,7 @@ TEST(CausalLinks, TellTheWholeChainInOrder) {
             "that TCP sent again.");
   EXPECT_EQ(first.severity, Severity::warning);
   EXPECT_EQ(first.impact.seconds, 9);
-  EXPECT_EQ(first.impact.how, "of what it led to (net.tcp_retrans_fault): as measured");
+  EXPECT_EQ(first.impact.how, "cost of the consequence net.tcp_retrans_fault: as measured");
 }
 
 TEST(CausalLinks, KeepTheCausesOwnCostWhereItIsGreater) {
@@ -116,11 +116,11 @@ TEST(CausalLinks, LoseNoFindingWhoseCauseIsOftenThere) {
   const auto found = linked({seen("mem.swap_activity", 10, 30), seen("io.local_disk_saturated", 11, 29),
                              seen("io.slow_reads", 12, 28, Severity::critical, 9),
                              seen("io.local_disk_saturated", 60, 75), seen("io.slow_reads", 61, 74)});
-  std::size_t told = 0;
+  std::size_t reported = 0;
   for (const Finding& finding : found) {
-    if (finding.first_cause.empty()) told += 1 + effects_of(finding, found).size();
+    if (finding.first_cause.empty()) reported += 1 + effects_of(finding, found).size();
   }
-  EXPECT_EQ(told, found.size()) << "each stands for itself or is part of one chain";
+  EXPECT_EQ(reported, found.size()) << "each stands for itself or is part of one chain";
   EXPECT_EQ(with_id(found, "mem.swap_activity").severity, Severity::critical);
   EXPECT_EQ(effects_of(with_id(found, "io.local_disk_saturated"), found).size(), 1U);
 }
@@ -211,9 +211,9 @@ TEST(CausalLinks, MakeOneShownFindingOfAChainAndTwoOfTwoFaults) {
   std::vector<std::string> shown;
   for (const Finding* finding : shown_findings(report)) shown.push_back(finding->id);
   EXPECT_EQ(shown, (std::vector<std::string>{"mem.swap_activity", "cpu.outsider"}));
-  EXPECT_EQ(left_out_line(report), "1 consequence of what is shown above");
+  EXPECT_EQ(left_out_line(report), "1 consequence of the findings above");
   EXPECT_EQ(report.findings.back().id, "io.slow_reads");
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::causal_links_test

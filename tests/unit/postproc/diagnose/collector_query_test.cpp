@@ -4,7 +4,7 @@
 
 #include "hdf5schema/basics/error.h"
 
-namespace reveal {
+namespace reveal::tests::collector_query_test {
 namespace {
 
 TEST(ProbeCheck, SortsByWhoCanDoSomething) {
@@ -53,4 +53,4 @@ TEST(ProbeCheck, ExplainsOneProbe) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::collector_query_test

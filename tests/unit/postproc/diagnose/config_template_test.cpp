@@ -6,7 +6,7 @@
 #include "config_of.h"
 #include "hdf5schema/basics/file_text.h"
 
-namespace reveal {
+namespace reveal::tests::config_template_test {
 namespace {
 
 constexpr const char* kSiteFile = TEST_DATA "/../../site-config/reveal.conf";
@@ -49,4 +49,4 @@ TEST(ConfigOfRules, HasARowForEveryThreshold) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::config_template_test

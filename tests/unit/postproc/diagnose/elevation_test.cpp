@@ -8,7 +8,7 @@
 
 #include "postproc/detect/scan/gap_scan.h"  // with the next one: two types of one name would not compile
 
-namespace reveal {
+namespace reveal::tests::elevation_test {
 namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
@@ -150,4 +150,4 @@ TEST(Elevation, NeverTakesTheUsualLevelBelowItsFloor) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::elevation_test

@@ -18,7 +18,7 @@
 #include "postproc/diagnose/rule.h"
 #include "postproc/telemetry/derived.h"
 
-namespace reveal {
+namespace reveal::tests::knowledge_base_test {
 namespace {
 
 const std::filesystem::path kLists = std::filesystem::path(TEST_DATA) / "rules";
@@ -144,4 +144,4 @@ TEST(KnowledgeBase, IsFedByEveryProbeOrSaysWhyNot) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::knowledge_base_test

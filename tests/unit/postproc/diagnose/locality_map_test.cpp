@@ -7,7 +7,7 @@
 #include "postproc/diagnose/numa_layout.h"
 #include "postproc/telemetry/telemetry.h"
 
-namespace reveal {
+namespace reveal::tests::locality_map_test {
 namespace {
 
 /// Two sockets, as a node with four GPUs and two adapters tells of itself.
@@ -75,7 +75,7 @@ TEST(LocalityMap, PutsCpusGpusCardsAndInterruptsWhereTheyAre) {
 TEST(LocalityMap, IsOneLineWhereThereIsNoNearAndNoFar) {
   const LocalityMap one = locality_map({{"gpu.gpu0.address", "0000:17:00.0"}, {"numa.node0.cpus", "0-7"}}, {});
   EXPECT_TRUE(one.places.empty());
-  EXPECT_EQ(one.note, "one NUMA node: every device and all memory is as near to every cpu");
+  EXPECT_EQ(one.note, "one NUMA node: all devices and all memory are equally near to every cpu");
   const LocalityMap none = locality_map({{"kernel.release", "6.1"}}, {});
   EXPECT_TRUE(none.places.empty());
   EXPECT_NE(none.note.find("not known"), std::string::npos);
@@ -183,4 +183,4 @@ TEST(LocalityMap, SurvivesFactsThatMakeNoSense) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::locality_map_test

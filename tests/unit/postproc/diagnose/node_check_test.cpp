@@ -9,7 +9,7 @@
 #include "postproc/report/node_check_page.h"
 #include "rule_recording.h"
 
-namespace reveal {
+namespace reveal::tests::node_check_test {
 namespace {
 
 NodeCheck of(const Snapshot& facts, const AnalysisSettings& settings = {}) {
@@ -95,4 +95,4 @@ TEST(NodeCheck, IsMetricsWithALineForEachRuleThatCouldAnswer) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::node_check_test

@@ -17,7 +17,7 @@
 #include "postproc/peers/job_rule.h"
 #include "spmd_job.h"
 
-namespace reveal {
+namespace reveal::tests::rule_table_test {
 namespace {
 
 TEST(RuleTable, ListsAndExplainsPeersAndHistory) {
@@ -219,4 +219,4 @@ TEST(Remedy, LeavesOutWhatIsNotKnownAndWhatIsNoPlainWord) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::rule_table_test

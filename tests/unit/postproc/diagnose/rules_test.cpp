@@ -6,7 +6,7 @@
 #include "postproc/diagnose/run_rules.h"
 #include "synthetic_node.h"
 
-namespace reveal {
+namespace reveal::tests::rules_test {
 namespace {
 
 using Demand = SyntheticNode::Demand;
@@ -412,4 +412,4 @@ TEST(Rules, EveryRuleIsCompleteAsATableRow) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::rules_test

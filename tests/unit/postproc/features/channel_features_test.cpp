@@ -7,7 +7,7 @@
 #include <cmath>
 #include <random>
 
-namespace reveal {
+namespace reveal::tests::channel_features_test {
 namespace {
 
 std::vector<double> noise(std::size_t samples, double level = 0) {
@@ -63,4 +63,4 @@ TEST(ChannelFeatures, SkipWhatIsMissing) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::channel_features_test

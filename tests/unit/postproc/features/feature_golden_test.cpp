@@ -10,7 +10,7 @@
 
 #include "postproc/features/features.h"
 
-namespace reveal {
+namespace reveal::tests::feature_golden_test {
 namespace {
 
 struct Golden {
@@ -134,4 +134,4 @@ TEST(FeatureWindow, OfOneOrTwoValuesInventsNoMoments) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::feature_golden_test

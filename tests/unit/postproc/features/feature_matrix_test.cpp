@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-namespace reveal {
+namespace reveal::tests::feature_matrix_test {
 namespace {
 
 Telemetry telemetry(std::vector<std::vector<double>> rows, Kind kind = Kind::gauge) {
@@ -76,4 +76,4 @@ TEST(FeatureMatrix, KnowsStaticAndStrictlyPeriodicSeries) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::feature_matrix_test

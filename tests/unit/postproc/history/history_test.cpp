@@ -13,7 +13,7 @@
 #include "rules_tried.h"
 #include "tests/unit/temporary_directory.h"
 
-namespace reveal {
+namespace reveal::tests::history_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -75,13 +75,13 @@ TEST(History, KeepsHealthyRunsHealthy) {
 
 TEST(History, SeesARunThatTookLonger) {
   const HistoryComparison history = compare_runs(run(8, 780), runs(8));
-  const auto told = findings(history);
-  ASSERT_EQ(told.size(), 1U) << history.sentence;
-  EXPECT_EQ(told[0].id, "history.slower");
-  EXPECT_EQ(told[0].kind, FindingKind::history);
-  EXPECT_EQ(told[0].severity, Severity::warning);
-  ASSERT_FALSE(told[0].evidence.empty());
-  EXPECT_EQ(told[0].evidence[0].metric, "job.run_time");
+  const auto reported = findings(history);
+  ASSERT_EQ(reported.size(), 1U) << history.sentence;
+  EXPECT_EQ(reported[0].id, "history.slower");
+  EXPECT_EQ(reported[0].kind, FindingKind::history);
+  EXPECT_EQ(reported[0].severity, Severity::warning);
+  ASSERT_FALSE(reported[0].evidence.empty());
+  EXPECT_EQ(reported[0].evidence[0].metric, "job.run_time");
   EXPECT_NE(history.sentence.find("% longer than usual"), std::string::npos) << history.sentence;
 }
 
@@ -112,11 +112,11 @@ TEST(History, SaysWhatIsNewSinceWhen) {
 TEST(History, TellsOtherWorkInTheSameTime) {
   RunRecord now = run(12);
   for (std::size_t c = 0; c < now.channels.size(); c += 2) now.channels[c].value *= 3;
-  const auto told = findings(compare_runs(now, runs(12)));
-  ASSERT_EQ(told.size(), 1U);
-  EXPECT_EQ(told[0].id, "history.changed");
-  EXPECT_EQ(told[0].severity, Severity::info);
-  EXPECT_TRUE(told[0].sentence.starts_with("30 channels changed by at least ")) << told[0].sentence;
+  const auto reported = findings(compare_runs(now, runs(12)));
+  ASSERT_EQ(reported.size(), 1U);
+  EXPECT_EQ(reported[0].id, "history.changed");
+  EXPECT_EQ(reported[0].severity, Severity::info);
+  EXPECT_TRUE(reported[0].sentence.starts_with("30 channels changed by at least ")) << reported[0].sentence;
 }
 
 TEST(History, LearnsNothingFromRunsWithFindings) {
@@ -138,10 +138,10 @@ TEST(History, SeesADriftAgainstTheOldestRuns) {
   const HistoryComparison history = compare_runs(run(40, 600 * 1.32), earlier);
   ASSERT_FALSE(history.changes.empty());
   EXPECT_EQ(history.changes[0].what, HistoryChange::What::run_time);
-  const auto told = findings(history);
-  ASSERT_EQ(told.size(), 1U);
+  const auto reported = findings(history);
+  ASSERT_EQ(reported.size(), 1U);
   EXPECT_TRUE(history.changes[0].drift);
-  EXPECT_EQ(told[0].id, "history.drift");
+  EXPECT_EQ(reported[0].id, "history.drift");
 }
 
 TEST(History, ComparesLikeWithLikeOnly) {
@@ -259,4 +259,4 @@ TEST_F(HistoryIndex, IgnoresForeignRecords) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::history_test

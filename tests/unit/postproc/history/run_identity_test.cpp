@@ -5,7 +5,7 @@
 
 #include "postproc/diagnose/interpreters.h"
 
-namespace reveal {
+namespace reveal::tests::run_identity_test {
 namespace {
 
 TEST(RunIdentity, IsWhatRanWhereTheTraceTellsIt) {
@@ -25,12 +25,12 @@ TEST(RunIdentity, IsNeverAnInterpreterAlone) {
     EXPECT_EQ(identity_of("", "", program).text, "") << program;
     EXPECT_EQ(identity_of("", program, program).text, "") << program;
   }
-  EXPECT_EQ(identity_of("", "wrap", "bash").why_not, "it is not known what bash ran");
-  EXPECT_EQ(identity_of("", "", "").why_not, "it is not known what ran");
+  EXPECT_EQ(identity_of("", "wrap", "bash").why_not, "it is not known which program bash ran");
+  EXPECT_EQ(identity_of("", "", "").why_not, "the command is not known");
   EXPECT_FALSE(is_interpreter("pythonic"));
   EXPECT_FALSE(is_interpreter("a.out"));
   EXPECT_FALSE(is_interpreter(""));
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::run_identity_test

@@ -5,7 +5,7 @@
 
 #include "postproc/detect/episode.h"
 
-namespace reveal {
+namespace reveal::tests::json_fields_test {
 namespace {
 
 struct Leaf {
@@ -104,4 +104,4 @@ TEST(JsonFields, RefuseOtherTypesInOneLine) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::json_fields_test

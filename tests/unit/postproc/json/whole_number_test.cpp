@@ -5,7 +5,7 @@
 
 #include "postproc/analysis/node_summary.h"
 
-namespace reveal {
+namespace reveal::tests::whole_number_test {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -42,4 +42,4 @@ TEST(WholeNumber, OfASummaryIsNotCutOff) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::whole_number_test

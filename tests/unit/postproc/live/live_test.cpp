@@ -8,14 +8,14 @@
 #include "hdf5schema/trace_writer.h"
 #include "postproc/detect/pipeline.h"
 #include "postproc/live/alert_book.h"
+#include "postproc/live/cpu_budget.h"
 #include "postproc/live/live_detector.h"
 #include "postproc/live/live_trace.h"
-#include "postproc/live/look_budget.h"
 #include "postproc/telemetry/row_store.h"
 #include "synthetic_node.h"
 #include "tests/unit/hdf5schema/sample_trace.h"
 
-namespace reveal {
+namespace reveal::tests::live_test {
 namespace {
 
 constexpr std::int64_t kTick = 100'000'000;
@@ -126,14 +126,14 @@ TEST(RowStore, ForgetsWhatIsOlderThanALookNeeds) {
   EXPECT_EQ(block->time_of(100), 5000 * kTick);
 }
 
-TEST(LookBudget, UrgentLooksBorrowAndWhatDoesNotFitIsCounted) {
-  LookBudget budget(0.1);
-  EXPECT_FALSE(budget.allows(LookBudget::Need::routine, 100, 0.5));
-  EXPECT_TRUE(budget.allows(LookBudget::Need::routine, 105, 0.5));  // five seconds saved half a second
+TEST(CpuBudget, UrgentLooksBorrowAndWhatDoesNotFitIsCounted) {
+  CpuBudget budget(0.1);
+  EXPECT_FALSE(budget.allows(CpuBudget::Need::routine, 100, 0.5));
+  EXPECT_TRUE(budget.allows(CpuBudget::Need::routine, 105, 0.5));  // five seconds saved half a second
   double spent = 0;
   std::int64_t refused = 0;
   for (int second = 0; second < 1000; ++second) {
-    if (budget.allows(LookBudget::Need::urgent, 105 + second, 0.5)) {
+    if (budget.allows(CpuBudget::Need::urgent, 105 + second, 0.5)) {
       budget.spend(0.5);
       spent += 0.5;
     } else {
@@ -167,7 +167,7 @@ struct Look {
   }
 };
 
-std::vector<AlertNews> told(AlertBook& book, const Look& look, bool ended = false) {
+std::vector<AlertNews> published(AlertBook& book, const Look& look, bool ended = false) {
   std::vector<AlertNews> news;
   for (const AlertChange& change : book.update(look.detection, look.block, ended)) news.push_back(change.news);
   return news;
@@ -177,65 +177,65 @@ using News = std::vector<AlertNews>;
 
 TEST(AlertBook, TellsOnceWhenItOpensAndOnceWhenItCloses) {
   AlertBook book;
-  EXPECT_EQ(told(book, Look(90)), News{});
-  EXPECT_EQ(told(book, Look(90).with(84, 90, Tier::strong)), News{AlertNews::opened});
-  EXPECT_EQ(told(book, Look(91).with(84, 91, Tier::strong)), News{});
+  EXPECT_EQ(published(book, Look(90)), News{});
+  EXPECT_EQ(published(book, Look(90).with(84, 90, Tier::strong)), News{AlertNews::opened});
+  EXPECT_EQ(published(book, Look(91).with(84, 91, Tier::strong)), News{});
   EXPECT_TRUE(book.expects_news());
-  EXPECT_EQ(told(book, Look(100).with(84, 97, Tier::strong)), News{AlertNews::closed});
-  EXPECT_EQ(told(book, Look(101).with(84.5, 97.3, Tier::strong)), News{});
+  EXPECT_EQ(published(book, Look(100).with(84, 97, Tier::strong)), News{AlertNews::closed});
+  EXPECT_EQ(published(book, Look(101).with(84.5, 97.3, Tier::strong)), News{});
   EXPECT_FALSE(book.expects_news());
-  EXPECT_EQ(told(book, Look(102).with(84.5, 97.3, Tier::strong), true), News{});
-  ASSERT_EQ(book.told().size(), 1U);
-  EXPECT_EQ(book.told()[0].number, 1);
-  EXPECT_EQ(book.told()[0].begin_ns, 84'500'000'000);
+  EXPECT_EQ(published(book, Look(102).with(84.5, 97.3, Tier::strong), true), News{});
+  ASSERT_EQ(book.published().size(), 1U);
+  EXPECT_EQ(book.published()[0].number, 1);
+  EXPECT_EQ(book.published()[0].begin_ns, 84'500'000'000);
 }
 
 TEST(AlertBook, TakesBackOnlyBySayingSo) {
   AlertBook book;
-  EXPECT_EQ(told(book, Look(90).with(84, 90, Tier::strong)), News{AlertNews::opened});
-  EXPECT_EQ(told(book, Look(91).with(84, 91, Tier::none)), News{});  // weaker, but still there
-  EXPECT_EQ(told(book, Look(92)), News{});
-  EXPECT_EQ(told(book, Look(93)), News{});
-  EXPECT_EQ(told(book, Look(94)), News{AlertNews::withdrawn});
-  EXPECT_EQ(told(book, Look(95)), News{});
-  EXPECT_EQ(told(book, Look(96).with(84, 96, Tier::strong)), News{});  // this time it must be over
-  EXPECT_EQ(told(book, Look(100).with(84, 96, Tier::strong)), News{AlertNews::closed});
+  EXPECT_EQ(published(book, Look(90).with(84, 90, Tier::strong)), News{AlertNews::opened});
+  EXPECT_EQ(published(book, Look(91).with(84, 91, Tier::none)), News{});  // weaker, but still there
+  EXPECT_EQ(published(book, Look(92)), News{});
+  EXPECT_EQ(published(book, Look(93)), News{});
+  EXPECT_EQ(published(book, Look(94)), News{AlertNews::withdrawn});
+  EXPECT_EQ(published(book, Look(95)), News{});
+  EXPECT_EQ(published(book, Look(96).with(84, 96, Tier::strong)), News{});  // this time it must be over
+  EXPECT_EQ(published(book, Look(100).with(84, 96, Tier::strong)), News{AlertNews::closed});
 }
 
 TEST(AlertBook, ForgottenIsNotWithdrawn) {
   AlertBook book;
-  EXPECT_EQ(told(book, Look(100).with(84, 96, Tier::strong)), News{AlertNews::closed});
+  EXPECT_EQ(published(book, Look(100).with(84, 96, Tier::strong)), News{AlertNews::closed});
   for (int look = 0; look < 5; ++look) {
     Look later(100);
     later.block.starts = false;
     later.block.first_ns = 90 * kSecond;
-    EXPECT_EQ(told(book, later), News{});
+    EXPECT_EQ(published(book, later), News{});
   }
 }
 
 TEST(AlertBook, IsSilentWhileLittleIsKnown) {
   AlertBook book;
-  EXPECT_EQ(told(book, Look(50).with(40, 46, Tier::strong)), News{});
-  EXPECT_EQ(told(book, Look(90).with(40, 80, Tier::strong)), News{});  // nearly half of what was seen
-  EXPECT_EQ(told(book, Look(90).with(40, 80, Tier::strong), true), News{AlertNews::closed});
+  EXPECT_EQ(published(book, Look(50).with(40, 46, Tier::strong)), News{});
+  EXPECT_EQ(published(book, Look(90).with(40, 80, Tier::strong)), News{});  // nearly half of what was seen
+  EXPECT_EQ(published(book, Look(90).with(40, 80, Tier::strong), true), News{AlertNews::closed});
 }
 
 TEST(AlertBook, AWeakOneIsWorthAWordWhenItIsOverAndSeenTwice) {
   AlertBook book;
-  EXPECT_EQ(told(book, Look(90).with(84, 90, Tier::weak)), News{});
-  EXPECT_EQ(told(book, Look(95).with(84, 92, Tier::weak)), News{AlertNews::closed});
-  EXPECT_EQ(told(book, Look(96).with(84, 92, Tier::strong)), News{AlertNews::revised});
+  EXPECT_EQ(published(book, Look(90).with(84, 90, Tier::weak)), News{});
+  EXPECT_EQ(published(book, Look(95).with(84, 92, Tier::weak)), News{AlertNews::closed});
+  EXPECT_EQ(published(book, Look(96).with(84, 92, Tier::strong)), News{AlertNews::revised});
 }
 
 TEST(AlertBook, KeepsTheNamesOfItsChannelsWhereverTheNextLookHasThem) {
   AlertBook book;
   Look first = Look(90).with(84, 90, Tier::strong);
-  EXPECT_EQ(told(book, first), News{AlertNews::opened});
+  EXPECT_EQ(published(book, first), News{AlertNews::opened});
   Look second = Look(91).with(84, 91, Tier::strong);  // a device appeared
   second.block.telemetry.channels.insert(second.block.telemetry.channels.begin(), {.metric = "disk.reads"});
   second.detection.episodes[0].reasons[0].channel = 1;
-  EXPECT_EQ(told(book, second), News{});
-  const Alert alert = book.told().at(0);
+  EXPECT_EQ(published(book, second), News{});
+  const Alert alert = book.published().at(0);
   ASSERT_EQ(alert.episode.reasons.size(), 1U);
   EXPECT_EQ(alert.channels.at(alert.episode.reasons[0].channel).name(), "cpu.user/cpu0");
 }
@@ -244,8 +244,8 @@ TEST(AlertBook, KeepsTheNamesOfItsChannelsWhereverTheNextLookHasThem) {
 struct Replay {
   RowStore rows{kLookBlock};
   LiveDetector detector;
-  LookBudget budget{4};
-  std::vector<AlertChange> told;
+  CpuBudget budget{4};
+  std::vector<AlertChange> published;
 
   explicit Replay(const Telemetry& telemetry) {
     TraceHeader header = sample_header();
@@ -269,7 +269,7 @@ struct Replay {
         rows.append(f, std::vector<std::int64_t>{time}, std::vector<double>{telemetry.series(families[f])[t]});
       const bool ended = t + 1 == telemetry.samples;
       for (AlertChange& change : detector.advance(rows, header, 0, static_cast<double>(time) * 1e-9, ended, budget)) {
-        told.push_back(std::move(change));
+        published.push_back(std::move(change));
       }
     }
   }
@@ -288,11 +288,11 @@ TEST(LiveDetector, AgreesWithTheReportWithinASecond) {
   ASSERT_EQ(episode.tier, Tier::strong);
 
   const Replay live(telemetry);
-  ASSERT_GE(live.told.size(), 2U);
-  EXPECT_EQ(live.told.front().news, AlertNews::opened);
-  EXPECT_LT(live.told.front().alert.end_ns, kSecond + 135 * kSecond);  // while it lasted
+  ASSERT_GE(live.published.size(), 2U);
+  EXPECT_EQ(live.published.front().news, AlertNews::opened);
+  EXPECT_LT(live.published.front().alert.end_ns, kSecond + 135 * kSecond);  // while it lasted
   std::vector<Alert> standing;
-  for (const Alert& alert : live.detector.book().told()) {
+  for (const Alert& alert : live.detector.book().published()) {
     if (alert.state != AlertState::withdrawn) standing.push_back(alert);
   }
   ASSERT_EQ(standing.size(), 1U);
@@ -306,7 +306,7 @@ TEST(LiveDetector, AgreesWithTheReportWithinASecond) {
 TEST(LiveDetector, IsSilentOnAnUndisturbedJob) {
   const SyntheticNode node;
   const Replay live(node.record(180, SyntheticNode::training));
-  EXPECT_TRUE(live.told.empty());
+  EXPECT_TRUE(live.published.empty());
   EXPECT_GT(live.budget.looks(), 30);
 }
 
@@ -416,4 +416,4 @@ TEST(LiveTrace, LeavesNoMarkerBehind) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::live_test

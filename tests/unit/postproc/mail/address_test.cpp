@@ -4,7 +4,7 @@
 
 #include <string>
 
-namespace reveal {
+namespace reveal::tests::address_test {
 namespace {
 
 TEST(MailAddress, TakesWhatSitesUse) {
@@ -72,4 +72,4 @@ TEST(MailAddress, GivesANameTheDomainOfTheSite) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::address_test

@@ -9,7 +9,7 @@
 #include "postproc/mail/mail_job.h"
 #include "tests/unit/temporary_directory.h"
 
-namespace reveal {
+namespace reveal::tests::job_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -168,8 +168,8 @@ TEST_F(MailJobs, ReportARefusedWishAndSendTheRest) {
   wish.request.asked = "victim@other.net";
   const MailOutcome outcome = mail_job(wish, settings_);
   EXPECT_TRUE(outcome.failed);
-  EXPECT_EQ(outcome.problems,
-            Words{"no mail to victim@other.net: it is neither yours in Slurm (--mail-user) nor of example.org"});
+  EXPECT_EQ(outcome.problems, Words{"no mail to victim@other.net: it is neither your address in Slurm (--mail-user) "
+                                    "nor an address of example.org"});
   EXPECT_EQ(sent(), 2U);
   EXPECT_EQ(failure_line(outcome), "");
 }
@@ -187,4 +187,4 @@ TEST_F(MailJobs, MailNoFileButTheReport) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::job_test

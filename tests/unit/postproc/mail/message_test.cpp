@@ -10,7 +10,7 @@
 #include "postproc/diagnose/rule.h"
 #include "report_samples.h"
 
-namespace reveal {
+namespace reveal::tests::message_test {
 namespace {
 
 constexpr std::int64_t kNow = 1'763'640'000'000'000'000;  // 2025-11-20 12:00:00 UTC
@@ -140,17 +140,17 @@ TEST(MailMessage, SendsEachReaderTheirOwnPart) {
   MailContext context = to_user();
   const std::string alone = compose_mail(report, site(), context).text;
   EXPECT_NE(alone.find("for admins   Find who ran there"), std::string::npos);
-  context.admins_told = true;
+  context.admins_notified = true;
   const std::string beside = compose_mail(report, site(), context).text;
   EXPECT_EQ(beside.find("Find who ran there"), std::string::npos);
   EXPECT_EQ(beside.find("vm.dirty_background_bytes"), std::string::npos);
-  EXPECT_NE(beside.find("for admins   nothing: they have this report by mail"), std::string::npos);
+  EXPECT_NE(beside.find("for admins   nothing: the administrators have this report by mail"), std::string::npos);
   EXPECT_NE(beside.find("run this     #SBATCH --exclusive"), std::string::npos);
   const std::string admins = compose_mail(report, site(), to_admins()).text;
   EXPECT_EQ(admins.find("For administrators: job 4711 resnet50-ddp of ada\n"), 0U);
   EXPECT_LT(admins.find("- " + std::string(find_rule("cpu.outsider")->admin_remedy.front().text)),
             admins.find("FINDING"));
-  // Of what concerns them only; the notice below their threshold is in the report.
+  // The mail has what concerns administrators only; the notice below their threshold is in the report.
   EXPECT_EQ(admins.substr(0, admins.find("FINDING")).find("dirty"), std::string::npos);
 }
 
@@ -174,13 +174,13 @@ TEST(MailMessage, IsTheTextReportAndSaysHowToSeeMore) {
   const Report report = samples::outsider(8);
   const std::string text = compose_mail(report, site(), to_user()).text;
   EXPECT_EQ(text.find(render_text(report, {.width = 78, .colour = false})), 0U);
-  EXPECT_NE(text.find("Again: reveal show /home/ada/reveal-4711\n"), std::string::npos);
+  EXPECT_NE(text.find("To print the report again: reveal show /home/ada/reveal-4711\n"), std::string::npos);
   EXPECT_EQ(text.find('\x1b'), std::string::npos);
   MailContext array = to_user();
   array.array = "4710";
   array.directory = "/home/ada/$(id)";
   const std::string other = compose_mail(report, site(), array).text;
-  EXPECT_NE(other.find("No more mail about array job 4710"), std::string::npos);
+  EXPECT_NE(other.find("This is the only mail about array job 4710"), std::string::npos);
   EXPECT_EQ(other.find("$(id)"), std::string::npos);
 }
 
@@ -274,4 +274,4 @@ TEST(MailHeaderText, IsOneLineThatNoReaderDecodes) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::message_test

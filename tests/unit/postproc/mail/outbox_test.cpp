@@ -14,7 +14,7 @@
 #include "hdf5schema/basics/error.h"
 #include "tests/unit/temporary_directory.h"
 
-namespace reveal {
+namespace reveal::tests::outbox_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -113,4 +113,4 @@ TEST_F(MailOutbox, PassesAlmostNoEnvironment) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::outbox_test

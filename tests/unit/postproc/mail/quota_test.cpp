@@ -10,7 +10,7 @@
 #include "postproc/mail/mail_quota.h"
 #include "tests/unit/temporary_directory.h"
 
-namespace reveal {
+namespace reveal::tests::quota_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -107,7 +107,7 @@ TEST_F(MailQuotas, TrustNoLinkAndNoDirectoryOfOthers) {
   if (::geteuid() == 0) {
     fs::permissions(parent_ + "/real", fs::perms::owner_all);
     ASSERT_EQ(::chown((parent_ + "/real").c_str(), 65534, 65534), 0);
-    EXPECT_NE(failure(parent_ + "/real").find("belongs to somebody else"), std::string::npos);
+    EXPECT_NE(failure(parent_ + "/real").find("belongs to another user"), std::string::npos);
   }
 }
 
@@ -135,4 +135,4 @@ TEST_F(MailQuotas, ForgetWhatIsOld) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::quota_test

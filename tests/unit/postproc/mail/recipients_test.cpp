@@ -7,7 +7,7 @@
 #include "postproc/diagnose/rule.h"
 #include "report_samples.h"
 
-namespace reveal {
+namespace reveal::tests::recipients_test {
 namespace {
 
 using Words = std::vector<std::string>;
@@ -158,4 +158,4 @@ TEST(MailRecipients, NeverComeFromTheReport) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::recipients_test

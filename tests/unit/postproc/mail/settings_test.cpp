@@ -6,7 +6,7 @@
 #include "config_of.h"
 #include "postproc/mail/mail_settings.h"
 
-namespace reveal {
+namespace reveal::tests::settings_test {
 namespace {
 
 using Words = std::vector<std::string>;
@@ -89,4 +89,4 @@ TEST(MailSettings, SendNothingWhereTheProgramOrTheSwitchIsAMistake) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::settings_test

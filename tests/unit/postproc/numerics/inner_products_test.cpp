@@ -4,7 +4,7 @@
 
 #include <random>
 
-namespace reveal {
+namespace reveal::tests::inner_products_test {
 namespace {
 
 Eigen::MatrixXf random_vectors(Eigen::Index length, Eigen::Index count, unsigned seed) {
@@ -38,4 +38,4 @@ TEST(InnerProducts, OfVectorsWithThemselvesAreSymmetric) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::inner_products_test

@@ -5,7 +5,7 @@
 #include <Eigen/Eigenvalues>
 #include <random>
 
-namespace reveal {
+namespace reveal::tests::leading_subspace_test {
 namespace {
 
 Eigen::MatrixXd gram(Eigen::Index n, Eigen::Index rank, std::uint64_t seed) {
@@ -46,4 +46,4 @@ TEST(LeadingSubspace, SaysNothingOfAnEmptyChoice) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::leading_subspace_test

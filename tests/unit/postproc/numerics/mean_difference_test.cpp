@@ -4,7 +4,7 @@
 
 #include <vector>
 
-namespace reveal {
+namespace reveal::tests::mean_difference_test {
 namespace {
 
 const std::vector<double> kBefore{80.1, 79.4, 81.2, 80.6};
@@ -83,4 +83,4 @@ TEST(MeanDifference, DoesNotTakeRoundingForCertainty) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::mean_difference_test

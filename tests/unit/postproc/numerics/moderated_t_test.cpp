@@ -6,7 +6,7 @@
 #include <limits>
 #include <random>
 
-namespace reveal {
+namespace reveal::tests::moderated_t_test {
 namespace {
 
 // scipy.stats.t.sf(t, df) * 2
@@ -57,4 +57,4 @@ TEST(ModeratedT, FollowsBenjaminiAndHochberg) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::moderated_t_test

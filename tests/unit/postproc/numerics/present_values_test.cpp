@@ -9,7 +9,7 @@
 #include "postproc/telemetry/coarser.h"
 #include "postproc/telemetry/telemetry.h"
 
-namespace reveal {
+namespace reveal::tests::present_values_test {
 namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
@@ -82,4 +82,4 @@ TEST(Coarser, MayBeMadeAgainInTheSameMemory) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::present_values_test

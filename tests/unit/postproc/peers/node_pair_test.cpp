@@ -1,4 +1,4 @@
-// Jobs of two nodes: what one of them is to be told from, and what is none of anybody's business.
+// Jobs of two nodes: the differences that are reported, and those that are not.
 #include "postproc/peers/node_pair.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@
 #include "postproc/peers/job_rule.h"
 #include "rules_tried.h"
 
-namespace reveal {
+namespace reveal::tests::node_pair_test {
 namespace {
 
 constexpr std::array<std::string_view, 1> kRules = {"node.pair_differs"};
@@ -224,7 +224,7 @@ TEST(RuleNodePair, FollowsARuleThatFoundTheCauseOnOneNode) {
   ASSERT_EQ(findings.size(), 1U);
   EXPECT_EQ(findings[0].nodes, std::vector<std::string>{"n2"});
   EXPECT_EQ(findings[0].confidence, Confidence::likely);
-  EXPECT_NE(findings[0].sentence.find("n2 is the unusual one: cpu.steal was found there."), std::string::npos)
+  EXPECT_NE(findings[0].sentence.find("n2 is the abnormal node: cpu.steal was found there."), std::string::npos)
       << findings[0].sentence;
   steal.nodes = {"n1", "n2"};
   findings = job.findings({steal});
@@ -334,16 +334,16 @@ TEST(RuleNodePair, IsVoidWhereBothNodesAreOneMachine) {
     summary.node = summary.profile.node;
     summary.part.job.nodes = {summary.node};
   }
-  const auto told = [&] {
+  const auto reported = [&] {
     const Report report = merge_summaries(summaries, {}, {});
     return std::any_of(report.findings.begin(), report.findings.end(),
                        [](const Finding& finding) { return finding.id == kPairRule; });
   };
   summaries[0].boot_id = "a";
   summaries[1].boot_id = "b";
-  EXPECT_TRUE(told());
+  EXPECT_TRUE(reported());
   summaries[1].boot_id = "a";
-  EXPECT_FALSE(told()) << "each of them takes the other for an outsider";
+  EXPECT_FALSE(reported()) << "each of them takes the other for an outsider";
 }
 
 TEST(RuleNodePair, ComparesNothingThatOneNodeDidNotMeasure) {
@@ -380,7 +380,8 @@ TEST(PairHistory, NamesTheNodeThatIsUnlikeEarlierRuns) {
   };
   const Finding slow = named({run(1, 2.9e9), run(2, 2.88e9), run(3, 2.91e9)});
   EXPECT_EQ(slow.nodes, std::vector<std::string>{"n2"});
-  EXPECT_NE(slow.sentence.find("3 earlier runs had a cpu clock of 2.9 GHz: n2 is the unusual one."), std::string::npos)
+  EXPECT_NE(slow.sentence.find("3 earlier runs had a cpu clock of 2.9 GHz: n2 is the abnormal node."),
+            std::string::npos)
       << slow.sentence;
   EXPECT_EQ(slow.sentence.find(kNoMajority), std::string::npos);
   EXPECT_NEAR(slow.evidence[0].expected.value_or(0), 2.9e9, 1e7);
@@ -395,4 +396,4 @@ TEST(PairHistory, NamesTheNodeThatIsUnlikeEarlierRuns) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::node_pair_test

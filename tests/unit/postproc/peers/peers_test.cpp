@@ -12,7 +12,7 @@
 #include "rules_tried.h"
 #include "spmd_job.h"
 
-namespace reveal {
+namespace reveal::tests::peers_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -93,7 +93,7 @@ TEST(Peers, DifferInPairsWithoutANameBeingGiven) {
   const PeerComparison comparison = compared(job.record());
   EXPECT_FALSE(comparison.compared);
   ASSERT_EQ(comparison.groups.size(), 1U);
-  EXPECT_NE(comparison.groups[0].reason.find("nobody can tell which"), std::string::npos);
+  EXPECT_NE(comparison.groups[0].reason.find("the abnormal one cannot be identified"), std::string::npos);
   EXPECT_NE(comparison.groups[0].reason.find("they differ in 6 channels"), std::string::npos)
       << comparison.groups[0].reason;
   EXPECT_TRUE(comparison.deviations.empty());
@@ -106,7 +106,7 @@ TEST(Peers, AreNoneForOneNode) {
   job.nodes = 1;
   const PeerComparison comparison = compared(job.record());
   EXPECT_FALSE(comparison.compared);
-  EXPECT_EQ(comparison.reason, "one node has no peers");
+  EXPECT_EQ(comparison.reason, "a single node has no peers");
   EXPECT_FALSE(compare_peers({}).compared);
 }
 
@@ -320,7 +320,7 @@ TEST(ConfigurationFindings, TellHugePagesOfEachSizeAndOfEachNumaNode) {
     const auto findings = found_in(compared(profiles), {1, 2});
     ASSERT_EQ(findings.size(), 1U) << key;
     EXPECT_EQ(findings[0].id, "mem.hugepages_inconsistent") << key;
-    EXPECT_NE(findings[0].sentence.find("n0003 has " + key + " = 16, the others 8"), std::string::npos);
+    EXPECT_NE(findings[0].sentence.find("n0003 has " + key + " = 16, the other nodes have 8"), std::string::npos);
   }
   SpmdJob job;
   auto profiles = job.record();
@@ -357,7 +357,7 @@ TEST(Peers, NameTheNodeThatWaitsLeast) {
   const auto findings = found_in(comparison);
   ASSERT_EQ(findings.size(), 1U);
   EXPECT_EQ(findings[0].id, "node.straggler");
-  EXPECT_EQ(findings[0].severity, Severity::notice) << "it may simply have more to do";
+  EXPECT_EQ(findings[0].severity, Severity::notice) << "its ranks may have more work";
   for (NodeProfile& profile : profiles) {
     const double clock = profile.node == "n0002" ? 1.9e9 : 2.9e9;
     profile.channels.insert(profile.channels.begin(), {.name = "cpu.frequency", .unit = "Hz", .mean = clock});
@@ -511,4 +511,4 @@ TEST(PeersProfile, AddsUpInstancesAndKnowsTheBusiest) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::peers_test

@@ -7,7 +7,7 @@
 #include "hdf5schema/basics/clocks.h"
 #include "postproc/peers/job_rule.h"
 
-namespace reveal {
+namespace reveal::tests::transient_straggler_test {
 namespace {
 
 struct Node {
@@ -107,4 +107,4 @@ TEST(TransientStraggler, CanBeSwitchedOff) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::transient_straggler_test

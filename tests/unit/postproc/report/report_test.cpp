@@ -16,7 +16,7 @@
 #include "postproc/words/sanitize.h"
 #include "report_samples.h"
 
-namespace reveal {
+namespace reveal::tests::report_test {
 namespace {
 
 std::string file_text(const std::string& path) {
@@ -197,7 +197,7 @@ TEST(ReportText, EndsWithWhereItIsAndWhatToTypeNext) {
 TEST(ReportText, SaysTheVerdictOnce) {
   Report report = samples::outsider(2);
   report.verdict.sentence = report.findings[0].sentence;
-  report.verdict.sentence.insert(report.verdict.sentence.size() - 1, "; nothing is known of n04");
+  report.verdict.sentence.insert(report.verdict.sentence.size() - 1, "; there is no data of n04");
   std::string text = render_text(report);
   std::replace(text.begin(), text.end(), '\n', ' ');
   EXPECT_EQ(occurrences(text, "does not belong to"), 1U);
@@ -290,8 +290,8 @@ TEST(ReportBrief, KeepsTheLastClauseOfAFailure) {
   Report report = samples::failed();
   report.findings.clear();
   report.verdict = {VerdictStatus::healthy, "",
-                    "The command failed: ended by SIGABRT (exit status 134) after 36 s. Nothing unusual was seen on "
-                    "the node; look at the program's own output.",
+                    "The command failed: ended by SIGABRT (exit status 134) after 36 s. reveal saw nothing unusual on "
+                    "the node; check the program's own output.",
                     true};
   const std::vector<std::string> lines = lines_of(render_brief(report, {.directory = "out"}));
   EXPECT_LE(lines.size(), 6U);
@@ -517,4 +517,4 @@ TEST(Wording, NamesSeveritiesBothWays) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::report_test

@@ -6,7 +6,7 @@
 #include "hdf5schema/basics/clocks.h"
 #include "postproc/report/job_ending.h"
 
-namespace reveal {
+namespace reveal::tests::verdict_test {
 namespace {
 
 Report report_of(std::vector<std::string> nodes, double seconds = 35.4) {
@@ -38,14 +38,14 @@ TEST(Verdict, SaysHowAFailedCommandEnded) {
   report.job.ran_seconds = 36.02;
   report.job.exit_code = 134;
   EXPECT_EQ(judged(report),
-            "The command failed: ended by SIGABRT (exit status 134) after 36 s. Nothing unusual was seen on the node; "
-            "look at the program's own output.");
+            "The command failed: ended by SIGABRT (exit status 134) after 36 s. reveal saw nothing unusual on the "
+            "node; check the program's own output.");
   EXPECT_EQ(report.verdict.status, VerdictStatus::healthy);
   EXPECT_TRUE(report.verdict.job_failed);
   report.job.exit_code = 139;
   EXPECT_NE(judged(report).find("ended by SIGSEGV (exit status 139) after 36 s."), std::string::npos);
   report.job.exit_code = 7;
-  EXPECT_TRUE(judged(report).starts_with("The command failed with exit status 7 after 36 s. Nothing unusual"));
+  EXPECT_TRUE(judged(report).starts_with("The command failed with exit status 7 after 36 s. reveal saw nothing"));
   report.job.exit_code = 130;
   EXPECT_TRUE(judged(report).starts_with("The command was interrupted (SIGINT, exit status 130) after 36 s."));
   report.job.exit_code = 255;
@@ -96,12 +96,11 @@ TEST(Verdict, PutsTheFailureBeforeTheFindingAndTheMissingData) {
 TEST(Verdict, NamesTheNodesItCannotSpeakFor) {
   Report report = report_of({"n01", "n02", "n03"}, 120);
   report.job.nodes_missing = {"n04"};
-  EXPECT_EQ(judged(report), "Nothing worth acting on in 2 min on 3 of 4 nodes; nothing is known of n04.");
-  EXPECT_EQ(
-      judged(report, {{"n03", "9 s were recorded"}}),
-      "Nothing worth acting on in 2 min on 2 of 4 nodes; nothing is known of n04; too little was measured on n03.");
+  EXPECT_EQ(judged(report), "No problem found in 2 min on 3 of 4 nodes; there is no data of n04.");
+  EXPECT_EQ(judged(report, {{"n03", "9 s were recorded"}}),
+            "No problem found in 2 min on 2 of 4 nodes; there is no data of n04; too little was measured on n03.");
   report.findings = {finding_of("cpu.outsider", Severity::warning, 9)};
-  EXPECT_EQ(judged(report), "cpu.outsider happened. The job lost about 9 s; nothing is known of n04.");
+  EXPECT_EQ(judged(report), "cpu.outsider happened. The job lost about 9 s; there is no data of n04.");
 }
 
 TEST(Verdict, IsNotHealthyWhereDamageOfAnyNodeMayHideAFinding) {
@@ -116,7 +115,7 @@ TEST(Verdict, IsNotHealthyWhereDamageOfAnyNodeMayHideAFinding) {
   EXPECT_EQ(report.verdict.status, VerdictStatus::insufficient_data) << "a costly one may be hidden";
   report.findings = {finding_of("cpu.outsider", Severity::warning, 9)};
   EXPECT_EQ(judged(report, damaged),
-            "cpu.outsider happened. The job lost about 9 s; of n02, part of the trace is damaged (see coverage).");
+            "cpu.outsider happened. The job lost about 9 s; part of the trace of n02 is damaged (see coverage).");
   EXPECT_EQ(report.verdict.status, VerdictStatus::finding);
 }
 
@@ -187,4 +186,4 @@ TEST(Verdict, ShowsNothingBelowHealthyButOneLine) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::verdict_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace reveal {
+namespace reveal::tests::score_test {
 namespace {
 
 TEST(Score, ReadsPeersOutOfChannelNames) {
@@ -32,7 +32,7 @@ TEST(Score, ReadsPeersOutOfChannelNames) {
 
 TEST(Score, SaysInOneLineWhatWasJudgedAndWhatStandsOut) {
   ScoreResult result{.samples = 1000, .channels = 20, .interval_seconds = 0.1};
-  EXPECT_EQ(as_line(result), "1000 samples x 20 channels at 0.1 s: 0 strong intervals, 0 weak: no interval stands out");
+  EXPECT_EQ(as_line(result), "1000 samples x 20 channels at 0.1 s: 0 strong intervals, 0 weak: no abnormal interval");
   result.strong = 1;
   result.strongest = "samples 500 to 600 (50 s to 60 s), c0";
   EXPECT_EQ(as_line(result),
@@ -67,4 +67,4 @@ TEST(Score, WritesTheContractsColumns) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::score_test

@@ -8,7 +8,7 @@
 
 #include "postproc/telemetry/derived.h"
 
-namespace reveal {
+namespace reveal::tests::derived_metrics_test {
 namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
@@ -33,7 +33,7 @@ class Node {
   Telemetry telemetry_;
 };
 
-/// Of one derived channel; empty if it is not there.
+/// Returns the values of one derived channel; empty if it is not there.
 std::vector<double> values(const Telemetry& telemetry, const std::string& metric, const std::string& instance = "") {
   for (std::size_t i = 0; i < telemetry.channels.size(); ++i) {
     if (telemetry.channels[i].metric != metric || telemetry.channels[i].instance != instance) continue;
@@ -141,6 +141,26 @@ TEST(DerivedMetrics, KnowHowBusyTheNodeAndEachCpuWere) {
   EXPECT_EQ(values(telemetry, "cpu.utilization", "cpu1")[0], 0.8);
 }
 
+TEST(DerivedMetrics, AreChannelsOfTheNodeForDetectorsWhereTheyCombineSeveral) {
+  Node node;
+  node.add("pmu.cycles", 100, 300, "rank0").add("pmu.instructions", 50, 300, "rank0");
+  node.add("pmu.cycles", 100, 100, "rank1").add("pmu.instructions", 150, 300, "rank1");
+  for (const auto& [cpu, active] : {std::pair("cpu0", 450), std::pair("cpu1", 250)}) {
+    node.add("platform.aperf", active, 0, cpu).add("platform.mperf", 300, 0, cpu).add("platform.tsc", 1000, 1000, cpu);
+  }
+  for (const char* package : {"package0", "package1"}) node.add("platform.memory_traffic", 500, 100, package);
+  node.add("disk.io_time", 1e8, 0, "sda");
+  Telemetry telemetry = node.measured();
+  append_derived(telemetry);
+  EXPECT_EQ(values(telemetry, "pmu.ipc"), (std::vector<double>{1, 1.5}));
+  EXPECT_EQ(values(telemetry, "platform.busy"), (std::vector<double>{30, 0}));
+  EXPECT_EQ(values(telemetry, "platform.busy_frequency").at(0), 700.0 / 600 * 1000 / 0.5) << "the mean of the cpus";
+  EXPECT_EQ(values(telemetry, "platform.memory_bandwidth"), (std::vector<double>{2000, 400})) << "of both packages";
+  EXPECT_TRUE(values(telemetry, "disk.utilization").empty()) << "disk.io_time, which detectors see, by another name";
+  EXPECT_EQ(telemetry.channels.size(), node.measured().channels.size() + 4);
+  EXPECT_EQ(telemetry.channels.back().scope, Scope::node);
+}
+
 TEST(DerivedMetrics, TakeTheFirstRowWhoseInputsWereMeasured) {
   const Telemetry one = Node().add("platform.memory_traffic", 500, 100, "package0").derived();
   EXPECT_EQ(values(one, "platform.memory_bandwidth", "package0"), (std::vector<double>{1000, 200}));
@@ -176,4 +196,4 @@ TEST(DerivedMetrics, SayUnitFormulaInputsAndSource) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::derived_metrics_test

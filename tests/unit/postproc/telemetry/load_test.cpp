@@ -13,7 +13,7 @@
 #include "postproc/telemetry/job_file.h"
 #include "tests/unit/hdf5schema/sample_trace.h"
 
-namespace reveal {
+namespace reveal::tests::load_test {
 namespace {
 
 constexpr std::int64_t kStep = 100'000'000;
@@ -138,7 +138,7 @@ TEST(MergeLoad, SaysWhatTheCollectorLost) {
   EXPECT_EQ(trace.notes, std::vector<std::string>{"1 sample was missed"});
 
   trace.notes.clear();
-  trace.events = {{1, "trace", "rows_dropped", "kept the last 30 min; what was before was not kept, as set"}};
+  trace.events = {{1, "trace", "rows_dropped", "kept the last 30 min; earlier rows were deleted, as configured"}};
   note_losses(trace);
   ASSERT_EQ(trace.notes.size(), 1U);
   EXPECT_TRUE(trace.notes[0].find("kept the last 30 min") != std::string::npos) << trace.notes[0];
@@ -176,7 +176,7 @@ TEST(MergeLoad, RefusesMoreValuesThanAMachineHolds) {
     static_cast<void>(load_trace(path));
     FAIL();
   } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("more than can be analysed"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("too many to analyse"), std::string::npos) << error.what();
   }
 }
 
@@ -258,4 +258,4 @@ TEST(NoteLosses, SayThatOnlySomeMetricsWereRecorded) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::load_test

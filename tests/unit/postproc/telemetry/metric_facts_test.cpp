@@ -7,7 +7,7 @@
 #include "listed_metrics.h"
 #include "postproc/peers/node_profile.h"
 
-namespace reveal {
+namespace reveal::tests::metric_facts_test {
 namespace {
 
 TEST(MetricFacts, AreOfMetricsThatAreMeasured) {
@@ -69,4 +69,4 @@ TEST(MetricFacts, ShowOneRateInOneUnit) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::metric_facts_test

@@ -8,7 +8,7 @@
 #include "postproc/telemetry/trace_stream.h"
 #include "tests/unit/hdf5schema/sample_trace.h"
 
-namespace reveal {
+namespace reveal::tests::stream_test {
 namespace {
 
 /// 6,000 ticks of a fast counter, a fast level and two slow families, with missing values and missing ticks.
@@ -135,4 +135,4 @@ TEST(CutTrace, NamesASegmentThatDoesNotFit) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::stream_test

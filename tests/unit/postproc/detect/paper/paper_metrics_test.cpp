@@ -6,7 +6,7 @@
 
 #include "listed_metrics.h"
 
-namespace reveal {
+namespace reveal::tests::paper_metrics_test {
 namespace {
 
 /// A metric that arXiv 2510.26008 names, and ours for it, or why there is none.
@@ -95,4 +95,4 @@ TEST(Paper, EveryMetricItNamesIsMeasuredOrSaidWhyNot) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::paper_metrics_test

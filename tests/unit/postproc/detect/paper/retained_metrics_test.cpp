@@ -8,7 +8,7 @@
 
 #include "postproc/telemetry/derived.h"
 
-namespace reveal {
+namespace reveal::tests::retained_metrics_test {
 namespace {
 
 using Lines = std::vector<std::string>;
@@ -117,4 +117,4 @@ TEST(RetainedMetrics, OfNothingAreNothing) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::retained_metrics_test

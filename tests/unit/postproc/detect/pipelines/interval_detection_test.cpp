@@ -7,7 +7,7 @@
 
 #include "tests/unit/postproc/synthetic_node.h"
 
-namespace reveal {
+namespace reveal::tests::interval_detection_test {
 namespace {
 
 Telemetry cut(const Telemetry& job, std::size_t begin, std::size_t samples) {
@@ -74,29 +74,29 @@ TEST(IntervalDetection, FindsInPiecesWhatTheJobInMemoryShows) {
 }
 
 /// An hour and a quarter with an outsider of 25 s every `period` seconds.
-std::size_t told(double period) {
+std::size_t reported(double period) {
   const Telemetry job = SyntheticNode().record(4500, [period](double second, SyntheticNode::Demand& demand) {
     SyntheticNode::training(second, demand);
     const double since = std::fmod(second + period - 500, period);
     if (second >= 500 && since < 25) demand.outsider[0] = 0.9;
   });
   const Detection detection = detect_intervals(job, {.keep_windows = false});
-  std::size_t told = 0;
+  std::size_t reported = 0;
   std::size_t recurring = 0;
   for (const Episode& episode : detection.episodes) {
-    told += episode.tier == Tier::none ? 0 : 1;
+    reported += episode.tier == Tier::none ? 0 : 1;
     recurring += has_label(episode, Label::recurring) ? 1 : 0;
   }
-  if (told == 0) {
+  if (reported == 0) {
     EXPECT_GE(recurring, 4U);
   }
-  return told;
+  return reported;
 }
 
 TEST(IntervalDetection, LearnsWhatRecursTooRarelyForOneBlock) {
-  EXPECT_EQ(told(3300), 2U);  // happened twice: still news
-  EXPECT_EQ(told(1100), 0U);  // four times, no block holds more than two
+  EXPECT_EQ(reported(3300), 2U);  // happened twice: still news
+  EXPECT_EQ(reported(1100), 0U);  // four times, no block holds more than two
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::interval_detection_test

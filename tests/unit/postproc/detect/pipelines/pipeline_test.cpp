@@ -11,7 +11,7 @@
 #include "postproc/detect/scan/claim.h"
 #include "postproc/features/features.h"
 
-namespace reveal {
+namespace reveal::tests::pipeline_test {
 namespace {
 
 /// A job of noise: `held` samples per measurement.
@@ -301,4 +301,4 @@ TEST(Claims, SpeakPlainlyWithTwoNumbersAndAUnit) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::pipeline_test

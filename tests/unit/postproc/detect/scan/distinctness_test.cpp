@@ -9,7 +9,7 @@
 
 #include "postproc/detect/pipeline.h"
 
-namespace reveal {
+namespace reveal::tests::distinctness_test {
 namespace {
 
 constexpr ScanScale kTenHertz{.samples_per_second = 10};
@@ -135,4 +135,4 @@ TEST(RevealPipeline, FindsAStepBesideWavesThatAreRefused) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::distinctness_test

@@ -10,7 +10,7 @@
 #include "postproc/detect/scan/series_scan.h"
 #include "postproc/numerics/normal_scores.h"
 
-namespace reveal {
+namespace reveal::tests::gap_scan_test {
 namespace {
 
 constexpr ScanScale kTenHertz{.samples_per_second = 10};
@@ -358,4 +358,4 @@ TEST(ScanSeries, DetectsWithOneOfNearCopiesInsideASubsystem) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::gap_scan_test

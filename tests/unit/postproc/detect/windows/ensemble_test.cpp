@@ -1,43 +1,23 @@
-// The ensemble of window detectors: its parts by hand or by the other way to compute them, and its behaviour on input
-// that nobody wants.
+// The ensemble of window detectors: its parts against values by hand or by another way to compute them, and damaged and
+// unusual input.
 #include "postproc/detect/windows/ensemble.h"
 
 #include <gtest/gtest.h>
 
-#include <Eigen/Eigenvalues>
 #include <algorithm>
 #include <cmath>
-#include <ctime>
 #include <random>
 
 #include "postproc/detect/pipeline.h"
 #include "postproc/detect/windows/contributions.h"
-#include "postproc/detect/windows/daily_baseline.h"
-#include "postproc/detect/windows/knn_distance.h"
 #include "postproc/detect/windows/robust_windows.h"
 #include "postproc/detect/windows/second_opinion.h"
 #include "postproc/detect/windows/window_detector.h"
 #include "postproc/detect/windows/window_episodes.h"
-#include "postproc/numerics/gram.h"
 #include "postproc/numerics/principal_components.h"
 
-namespace reveal {
+namespace reveal::tests::ensemble_test {
 namespace {
-
-Eigen::MatrixXd noise(Eigen::Index rows, Eigen::Index columns) {
-  std::mt19937_64 engine(3);
-  Eigen::MatrixXd x(rows, columns);
-  for (double& v : x.reshaped()) v = static_cast<double>(engine() % 2001) / 1000 - 1;
-  return x;
-}
-
-Eigen::MatrixXd gram_of(const Eigen::MatrixXd& x) {
-  Gram gram(static_cast<std::size_t>(x.rows()));
-  for (Eigen::Index c = 0; c < x.cols(); ++c) {
-    gram.add(std::span<const double>(x.col(c).data(), static_cast<std::size_t>(x.rows())));
-  }
-  return gram.take();
-}
 
 Telemetry job(std::size_t channels, std::size_t samples, double step_seconds = 60) {
   std::mt19937_64 engine(17);
@@ -91,80 +71,11 @@ TEST(RobustScale, IsTheLargerOfTwoThatIgnoreOutliers) {
   EXPECT_EQ(robust_scale(one).scale, 0);
 }
 
-TEST(Gram, HoldsTheInnerProductsOfAllWindows) {
-  for (const Eigen::Index windows : {1, 7, 8, 9, 61}) {
-    const Eigen::MatrixXd x = noise(windows, 130);
-    EXPECT_LT((gram_of(x) - x * x.transpose()).cwiseAbs().maxCoeff(), 1e-12) << windows;
-  }
-}
-
-TEST(PrincipalComponents, OfManyWindowsEqualTheFullDecomposition) {
-  Eigen::MatrixXd x = noise(400, 90);
-  for (Eigen::Index c = 0; c < 90; ++c) x.col(c) *= 1 + 10.0 / static_cast<double>(1 + c);
-  std::vector<Eigen::Index> core;
-  for (Eigen::Index r = 0; r < 360; ++r) core.push_back(r);
-  const PrincipalComponents pc = principal_components(gram_of(x), core, 12);
-
-  const Eigen::MatrixXd centered = x.rowwise() - x.topRows(360).colwise().mean();
-  const Eigen::MatrixXd covariance = centered.topRows(360).transpose() * centered.topRows(360) / 359;
-  const Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> full(covariance);
-  ASSERT_EQ(pc.variances.size(), 12);
-  EXPECT_NEAR(pc.total_variance, covariance.trace(), 1e-9);
-  for (Eigen::Index k = 0; k < 8; ++k) {
-    EXPECT_NEAR(pc.variances[k], full.eigenvalues()[89 - k], 1e-5 * pc.variances[0]) << k;
-  }
-  const Eigen::VectorXd first = centered * full.eigenvectors().col(89);
-  EXPECT_NEAR(std::abs(first.dot(pc.coordinates.col(0))) / first.norm() / pc.coordinates.col(0).norm(), 1, 1e-6);
-}
-
-TEST(PrincipalComponents, OfCopiesHaveTheRankOfTheOriginal) {
-  const Eigen::MatrixXd x = noise(50, 3);
-  Eigen::MatrixXd copies(50, 9);
-  copies << x, x, x;
-  std::vector<Eigen::Index> core;
-  for (Eigen::Index r = 0; r < 50; ++r) core.push_back(r);
-  EXPECT_EQ(principal_components(gram_of(copies), core, 9).variances.size(), 3);
-}
-
-TEST(KnnDiscord, MeasuresTheDistanceToTheKthNeighbourAtAnotherTime) {
-  Eigen::MatrixXd x(6, 1);
-  x << 0, 0.1, 5, 0, 0.2, 7;
-  const auto distance = neighbour_distances(gram_of(x), 2, 1);
-  const std::vector<double> expected{0.2, 0.1, 4.8, 0.1, 0.2, 6.9};  // row 1 is not compared with 0 and 2
-  for (std::size_t w = 0; w < 6; ++w) EXPECT_NEAR(distance[w], expected[w], 1e-7) << w;
-  EXPECT_EQ(neighbour_distances(gram_of(x), 2, 10), std::vector<double>(6));
-}
-
-TEST(DailyBaseline, TakesOffWhatTheOtherDaysDoAndNotWhatOneDayDoes) {
-  constexpr std::size_t kPerDay = 48;
-  std::vector<double> deviation(10 * kPerDay);
-  for (std::size_t w = 0; w < deviation.size(); ++w) deviation[w] = w % kPerDay < 24 ? 5 : -5;
-  deviation[5 * kPerDay + 12] += 100;
-  DailyBaseline season(deviation.size(), kPerDay);
-  const DailyBaseline::Fit fit = season.take_off(deviation);
-  EXPECT_EQ(fit.share, 1);
-  EXPECT_GT(fit.explained, 0.95);
-  EXPECT_NEAR(deviation[5 * kPerDay + 12], 100, 1e-9);
-  EXPECT_NEAR(deviation[5 * kPerDay + 15], 0, 1e-9);
-  EXPECT_TRUE(DailyBaseline::applies(deviation.size(), kPerDay));
-  EXPECT_FALSE(DailyBaseline::applies(3 * kPerDay, kPerDay));
-  EXPECT_FALSE(DailyBaseline::applies(600, 86400));
-}
-
-TEST(DailyBaseline, LeavesNoiseAlone) {
-  std::mt19937_64 engine(1);
-  std::vector<double> deviation(2000);
-  for (double& v : deviation) v = static_cast<double>(engine() % 1000) - 500;
-  const std::vector<double> before = deviation;
-  EXPECT_EQ(DailyBaseline(2000, 100).take_off(deviation).share, 0);
-  EXPECT_EQ(deviation, before);
-}
-
 TEST(WindowDetectors, ShareOneScale) {
-  const std::vector<double> stood = standing({0, 1, 2, 3, 4, 5, 6, 7, 100});
-  EXPECT_DOUBLE_EQ(stood[4], 0);
-  EXPECT_DOUBLE_EQ(stood[8], 48);
-  EXPECT_EQ(standing(std::vector<double>(5, 3.0)), std::vector<double>(5));
+  const std::vector<double> scores = robust_score({0, 1, 2, 3, 4, 5, 6, 7, 100});
+  EXPECT_DOUBLE_EQ(scores[4], 0);
+  EXPECT_DOUBLE_EQ(scores[8], 48);
+  EXPECT_EQ(robust_score(std::vector<double>(5, 3.0)), std::vector<double>(5));
   EXPECT_EQ(smooth({4, 0, 0, 8}), (std::vector<double>{3, 1, 2, 6}));
   EXPECT_TRUE(smooth({}).empty());
 }
@@ -309,7 +220,7 @@ TEST(WindowEpisodes, OfAServerSayWhereAndWhat) {
   EXPECT_EQ(detection.windows[(episode.first_window + episode.last_window) / 2].tier, Tier::strong);
 }
 
-// What nobody wants to see, in both clocks: servers (episodes from windows) and jobs (episodes from the scan).
+// Damaged and unusual input, in both clocks: servers (episodes from windows) and jobs (episodes from the scan).
 void expect_survived(const Telemetry& telemetry) {
   expect_defined(rank(telemetry), grid_of(telemetry).count);
   for (const double step : {60.0, 0.1}) {
@@ -393,4 +304,4 @@ TEST(BadInput, FiftyThousandChannels) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::ensemble_test

@@ -8,7 +8,7 @@
 #include "postproc/report/report.h"
 #include "report_samples.h"
 
-namespace reveal {
+namespace reveal::tests::second_opinion_test {
 namespace {
 
 /// Twenty noisy channels at 10 Hz; the first five rise from `begin` to `end` seconds.
@@ -91,4 +91,4 @@ TEST(SecondOpinion, OnChannelsIsInTheDataAndBehindADisclosureOnThePageOnly) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::second_opinion_test

@@ -3,7 +3,7 @@
 #include "hdf5schema/basics/error.h"
 #include "rule_recording.h"
 
-namespace reveal {
+namespace reveal::tests::cpu_clock_test {
 namespace {
 
 using R = RuleRecording;
@@ -18,7 +18,7 @@ TEST(RuleClockSource, NamesAClockThatOnlyTheKernelCanRead) {
   const auto found =
       of("cpu.clocksource_not_tsc", {{"kernel.clocksource", "hpet"}, {"kernel.clocksources", "hpet acpi_pm"}});
   ASSERT_EQ(found.size(), 1U);
-  EXPECT_NE(found[0].sentence.find("keeps its time by hpet (available: hpet acpi_pm)"), std::string::npos);
+  EXPECT_NE(found[0].sentence.find("uses the clock source hpet (available: hpet acpi_pm)"), std::string::npos);
   for (const char* good : {"tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter"}) {
     EXPECT_TRUE(of("cpu.clocksource_not_tsc", {{"kernel.clocksource", good}}).empty()) << good;
   }
@@ -61,4 +61,4 @@ TEST(RuleGovernor, SeesLimitsAndPreferencesBesideTheGovernor) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::cpu_clock_test

@@ -3,7 +3,7 @@
 #include "hdf5schema/basics/error.h"
 #include "rule_recording.h"
 
-namespace reveal {
+namespace reveal::tests::cpu_clock_under_load_test {
 namespace {
 
 using R = RuleRecording;
@@ -26,7 +26,8 @@ TEST(RulePowerCap, NotesAPackageAtALoweredLimit) {
     const auto found = package(150, "150000000", "270000000", metric, instance);
     ASSERT_EQ(found.size(), 1U);
     EXPECT_EQ(found[0].severity, Severity::notice);
-    EXPECT_NE(found[0].sentence.find("may use 150 W and is made for 270 W"), std::string::npos) << found[0].sentence;
+    EXPECT_NE(found[0].sentence.find("is limited to 150 W; its nominal limit is 270 W"), std::string::npos)
+        << found[0].sentence;
     EXPECT_NEAR(found[0].evidence.at(2).observed.value_or(0), 2.1e9, 1e7);
     EXPECT_FALSE(found[0].impact.seconds.has_value());
   }
@@ -108,7 +109,7 @@ TEST(RuleFrequency, FoldsAClockIntoTheReadsWhoseWaitsChangeTheLoad) {
   const R node = waits_for_reads(bursts(0.01e9, 0.9e9, 0.5e9), bursts(18e6, 6e6, 1e6), bursts(1.9e9, 0.3e9, 1.4e9));
   const auto reads = node.findings("io.slow_reads");
   ASSERT_EQ(reads.size(), 1U);
-  ASSERT_TRUE(told_by(node, reads, "cpu.freq_oscillation"));
+  ASSERT_TRUE(explained_by(node, reads, "cpu.freq_oscillation"));
   const auto found = node.findings("cpu.freq_oscillation", reads);
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found[0].severity, Severity::info);
@@ -125,7 +126,7 @@ TEST(RuleFrequency, FoldsAClockIntoTheInterruptsThatTakeTheCpu) {
       .counter("tcp.InSegs", "", R::event(20'000, 60'000));
   const auto packets = node.findings("irq.softirq_saturation");
   ASSERT_EQ(packets.size(), 1U);
-  EXPECT_TRUE(told_by(node, packets, "cpu.freq_oscillation"));
+  EXPECT_TRUE(explained_by(node, packets, "cpu.freq_oscillation"));
   EXPECT_TRUE(node.findings("cpu.freq_oscillation").empty());
 }
 
@@ -146,7 +147,7 @@ TEST(RuleFrequency, IsSilentUnderARuleThatLeads) {
   EXPECT_TRUE(node.findings("cpu.freq_oscillation", before).empty());
   before[0].id = "irq.softirq_saturation";
   before[0].nodes = {node.telemetry.node};
-  EXPECT_TRUE(told_by(node, before, "cpu.freq_oscillation")) << "what changes the clock takes it into its chain";
+  EXPECT_TRUE(explained_by(node, before, "cpu.freq_oscillation")) << "what changes the clock takes it into its chain";
 }
 
 TEST(RuleFrequency, SaysWhatWasNotMeasured) {
@@ -154,4 +155,4 @@ TEST(RuleFrequency, SaysWhatWasNotMeasured) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::cpu_clock_under_load_test

@@ -6,7 +6,7 @@
 #include "hdf5schema/basics/error.h"
 #include "rule_recording.h"
 
-namespace reveal {
+namespace reveal::tests::cpu_os_jitter_test {
 namespace {
 
 using R = RuleRecording;
@@ -54,7 +54,7 @@ TEST(RuleJitter, SaysHowMuchTheServicesTookAndNamesTheUnitToAdministratorsOnly) 
   const auto found = node.findings("cpu.os_jitter");
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found[0].severity, Severity::warning);
-  EXPECT_TRUE(found[0].sentence.starts_with("Services of the system used 0.8 cpus of n2 for 15 s (usually 0.02); "))
+  EXPECT_TRUE(found[0].sentence.starts_with("System services used 0.8 cpus of n2 for 15 s (usually 0.02); "))
       << found[0].sentence;
   EXPECT_EQ(found[0].sentence.find("updatedb"), std::string::npos);
   for (const std::string& line : found[0].remedy.user) EXPECT_EQ(line.find("updatedb"), std::string::npos) << line;
@@ -104,4 +104,4 @@ TEST(RuleJitter, SaysWhatWasNotMeasured) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::cpu_os_jitter_test

@@ -3,7 +3,7 @@
 #include "hdf5schema/basics/error.h"
 #include "rule_recording.h"
 
-namespace reveal {
+namespace reveal::tests::cpu_oversubscribed_test {
 namespace {
 
 using R = RuleRecording;
@@ -26,6 +26,27 @@ TEST(RuleOversubscribed, SaysHowManyThreadsShareTheCpus) {
   EXPECT_EQ(recorded(8, 3, 3.9).findings("cpu.oversubscribed").at(0).severity, Severity::notice);
 }
 
+R ranks(double threads_each, double waited_each, double used_each) {
+  R node;
+  node.gauge("job.cpus_allowed", "", R::always(4));
+  for (const char* rank : {"rank0", "rank1", "rank2", "rank3"}) {
+    node.gauge("process.threads", rank, R::always(threads_each), "rank");
+    node.counter("process.wait_time", rank, R::always(waited_each * 1e9), "rank");
+    node.counter("process.cpu_time", rank, R::always(used_each * 1e9), "rank");
+  }
+  return node;
+}
+
+TEST(RuleOversubscribed, SumsUpRanksOfSeveralThreadsEach) {
+  const auto found = ranks(4, 2.9, 0.98).findings("cpu.oversubscribed");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_NE(found[0].sentence.find("4 processes together ran 16 threads on 4 cpus"), std::string::npos)
+      << found[0].sentence;
+  EXPECT_NE(found[0].remedy.user.at(0).find("OMP_NUM_THREADS=1 "), std::string::npos) << found[0].remedy.user[0];
+  EXPECT_TRUE(ranks(4, 0.02, 0.98).findings("cpu.oversubscribed").empty()) << "threads that sleep";
+  EXPECT_TRUE(ranks(1, 0.4, 0.6).findings("cpu.oversubscribed").empty()) << "loaders and ranks of one thread each";
+}
+
 TEST(RuleOversubscribed, IsSilentOnWhatOnlyLooksSo) {
   EXPECT_TRUE(recorded(64, 0.3, 3.9).findings("cpu.oversubscribed").empty()) << "threads that sleep";
   EXPECT_TRUE(recorded(4, 3, 3.9).findings("cpu.oversubscribed").empty()) << "as many as cpus: others are in the way";
@@ -41,4 +62,4 @@ TEST(RuleOversubscribed, SaysWhatWasNotMeasured) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::cpu_oversubscribed_test

@@ -3,7 +3,7 @@
 #include "hdf5schema/basics/error.h"
 #include "rule_recording.h"
 
-namespace reveal {
+namespace reveal::tests::cpu_smi_test {
 namespace {
 
 using R = RuleRecording;
@@ -40,4 +40,4 @@ TEST(RuleSmi, SaysWhatWasNotMeasured) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::cpu_smi_test

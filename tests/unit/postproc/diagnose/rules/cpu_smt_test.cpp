@@ -5,7 +5,7 @@
 #include "postproc/diagnose/core_threads.h"
 #include "rule_recording.h"
 
-namespace reveal {
+namespace reveal::tests::cpu_smt_test {
 namespace {
 
 using R = RuleRecording;
@@ -76,4 +76,4 @@ TEST(CoreThreads, CountsCores) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::cpu_smt_test

@@ -5,7 +5,7 @@
 #include "hdf5schema/basics/error.h"
 #include "rule_recording.h"
 
-namespace reveal {
+namespace reveal::tests::cpu_steal_test {
 namespace {
 
 using R = RuleRecording;
@@ -82,4 +82,4 @@ TEST(RuleSteal, SaysWhatWasNotMeasured) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::cpu_steal_test

@@ -4,7 +4,7 @@
 #include "hdf5schema/basics/error.h"
 #include "rule_recording.h"
 
-namespace reveal {
+namespace reveal::tests::cpu_throttled_test {
 namespace {
 
 using R = RuleRecording;
@@ -66,4 +66,4 @@ TEST(RuleThrottled, SaysWhatItCouldNotMeasure) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::cpu_throttled_test

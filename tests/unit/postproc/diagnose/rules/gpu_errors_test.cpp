@@ -5,7 +5,7 @@
 #include "gpu_training.h"
 #include "hdf5schema/basics/error.h"
 
-namespace reveal {
+namespace reveal::tests::gpu_errors_test {
 namespace {
 
 using R = RuleRecording;
@@ -154,4 +154,4 @@ TEST(RuleGpuNvlink, ReportsErrorsOfALink) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::gpu_errors_test

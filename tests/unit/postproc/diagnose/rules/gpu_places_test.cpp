@@ -3,7 +3,7 @@
 #include "gpu_training.h"
 #include "hdf5schema/basics/error.h"
 
-namespace reveal {
+namespace reveal::tests::gpu_places_test {
 namespace {
 
 using R = RuleRecording;
@@ -105,4 +105,4 @@ TEST(RuleNicGpu, IsSilentWhereTheNearPortWorksIsSlowOrThereIsNoTraffic) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::gpu_places_test

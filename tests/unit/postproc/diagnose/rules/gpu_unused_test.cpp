@@ -3,7 +3,7 @@
 #include "gpu_training.h"
 #include "hdf5schema/basics/error.h"
 
-namespace reveal {
+namespace reveal::tests::gpu_unused_test {
 namespace {
 
 using R = RuleRecording;
@@ -20,7 +20,7 @@ TEST(RuleGpuUnused, NamesTheGpuAndWhatToAskFor) {
   const auto found = with_idle_gpu(1).findings("gpu.allocated_unused");
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found[0].instances, std::vector<std::string>{"gpu1"});
-  EXPECT_EQ(found[0].remedy.user.at(0), "#SBATCH --gpus=1   # as many as it used");
+  EXPECT_EQ(found[0].remedy.user.at(0), "#SBATCH --gpus=1   # as many as the job used");
   EXPECT_EQ(found[0].remedy.user.at(1), "torchrun --nproc_per_node=2 ...   # one process for each GPU");
   EXPECT_EQ(found[0].confidence, Confidence::certain);
 }
@@ -102,4 +102,4 @@ TEST(RuleGpuMemory, IsSilentOnAnAllocatorThatKeepsWhatItTook) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::gpu_unused_test

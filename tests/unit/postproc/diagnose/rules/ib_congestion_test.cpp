@@ -4,7 +4,7 @@
 #include "hdf5schema/basics/error.h"
 #include "rule_recording.h"
 
-namespace reveal {
+namespace reveal::tests::ib_congestion_test {
 namespace {
 
 using R = RuleRecording;
@@ -22,7 +22,7 @@ TEST(RuleIbCongestion, NamesThePortTheIntervalAndTheLoss) {
   EXPECT_EQ(found[0].instances, std::vector<std::string>{"mlx5_0:1"});
   EXPECT_NEAR(found[0].impact.seconds.value_or(0), 0.4 * 15, 0.6);
   EXPECT_EQ(found[0].severity, Severity::warning);
-  EXPECT_NE(found[0].sentence.find("For 15 s mlx5_0:1 of n2 had data but no credits"), std::string::npos)
+  EXPECT_NE(found[0].sentence.find("For 15 s, mlx5_0:1 of n2 had data to send but no credits"), std::string::npos)
       << found[0].sentence;
   EXPECT_NEAR(found[0].evidence.at(0).observed.value_or(0), 1, 0.1);  // ticks per word of 4 bytes
   EXPECT_EQ(found[0].remedy.admin.at(0).substr(0, 30), "perfquery -x -C mlx5_0 -P 1   ");
@@ -47,4 +47,4 @@ TEST(RuleIbCongestion, SaysWhatWasNotMeasured) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::ib_congestion_test

@@ -9,7 +9,7 @@
 #include "rule_recording.h"
 #include "rules_tried.h"
 
-namespace reveal {
+namespace reveal::tests::ib_link_degraded_test {
 namespace {
 
 using R = RuleRecording;
@@ -111,7 +111,7 @@ TEST(RuleIbLinkDegraded, HoldsThePortsOfAJobsNodesAgainstEachOther) {
   EXPECT_EQ(found[0].id, "ib.link_degraded");
   EXPECT_EQ(found[0].nodes, (std::vector<std::string>{"n1", "n2", "n3"}));
   EXPECT_EQ(found[0].evidence.size(), 2U) << "a port that is down is told once";
-  EXPECT_NE(found[0].sentence.find("mlx5_2:1 of n3 is DOWN, of most others ACTIVE"), std::string::npos)
+  EXPECT_NE(found[0].sentence.find("mlx5_2:1 of n3 is DOWN, on most other nodes ACTIVE"), std::string::npos)
       << found[0].sentence;
   EXPECT_NE(found[0].sentence.find("mlx5_0:1 of n[1-2] is 100 Gb/sec (2X HDR)"), std::string::npos)
       << found[0].sentence;
@@ -134,4 +134,4 @@ TEST(RuleIbLinkDegraded, IsSilentOnANodeWhoseFabricIsFaster) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::ib_link_degraded_test

@@ -5,7 +5,7 @@
 #include "hdf5schema/basics/error.h"
 #include "rule_recording.h"
 
-namespace reveal {
+namespace reveal::tests::ib_link_errors_test {
 namespace {
 
 using R = RuleRecording;
@@ -69,4 +69,4 @@ TEST(RuleIbLinkErrors, SaysWhatWasNotMeasured) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::ib_link_errors_test

@@ -3,7 +3,7 @@
 #include "hdf5schema/basics/error.h"
 #include "rule_recording.h"
 
-namespace reveal {
+namespace reveal::tests::io_fs_full_test {
 namespace {
 
 using R = RuleRecording;
@@ -44,4 +44,4 @@ TEST(RuleFileSystemFull, IsSilentWhereThereIsRoom) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::io_fs_full_test

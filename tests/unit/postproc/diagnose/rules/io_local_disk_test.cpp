@@ -4,7 +4,7 @@
 #include "hdf5schema/basics/error.h"
 #include "rule_recording.h"
 
-namespace reveal {
+namespace reveal::tests::io_local_disk_test {
 namespace {
 
 using R = RuleRecording;
@@ -56,7 +56,7 @@ TEST(RuleLocalDisk, NamesTheDiskItsRequestsAndWhatTheyCost) {
   EXPECT_NEAR(node.second_of(found[0].intervals.at(0).end_utc_ns), 65, 0.6);
   EXPECT_NEAR(found[0].impact.seconds.value_or(0), 15 * (1 - 0.6 / 1.8), 0.7);
   EXPECT_NEAR(found[0].evidence.at(1).observed.value_or(0), 0.08, 0.01);
-  EXPECT_NE(found[0].sentence.find("the job's own, more than usual"), std::string::npos) << found[0].sentence;
+  EXPECT_NE(found[0].sentence.find("the job's own requests, more than usual"), std::string::npos) << found[0].sentence;
   EXPECT_TRUE(found[0].remedy.user.at(0).starts_with("iostat -x vda 5"));
 }
 
@@ -156,7 +156,7 @@ TEST(RuleLocalDisk, IsToldByTheRuleOfAFloodOfDirtyPages) {
   flood.id = "mem.writeback_stall";
   flood.nodes = {node.telemetry.node};
   flood.intervals = {{node.telemetry.begin_utc_ns + 48'000'000'000, node.telemetry.begin_utc_ns + 70'000'000'000}};
-  EXPECT_TRUE(told_by(node, {flood}, "io.local_disk_saturated"));
+  EXPECT_TRUE(explained_by(node, {flood}, "io.local_disk_saturated"));
 }
 
 TEST(RuleLocalDisk, SaysWhatItCouldNotMeasure) {
@@ -164,4 +164,4 @@ TEST(RuleLocalDisk, SaysWhatItCouldNotMeasure) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::io_local_disk_test

@@ -4,7 +4,7 @@
 #include "hdf5schema/basics/error.h"
 #include "rule_recording.h"
 
-namespace reveal {
+namespace reveal::tests::io_metadata_storm_test {
 namespace {
 
 using R = RuleRecording;
@@ -93,4 +93,4 @@ TEST(RuleMetadataStorm, SaysWhatItCouldNotMeasure) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::io_metadata_storm_test

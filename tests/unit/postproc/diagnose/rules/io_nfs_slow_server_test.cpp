@@ -5,7 +5,7 @@
 #include "hdf5schema/basics/error.h"
 #include "rule_recording.h"
 
-namespace reveal {
+namespace reveal::tests::io_nfs_slow_server_test {
 namespace {
 
 using R = RuleRecording;
@@ -85,7 +85,7 @@ TEST(RuleNfsServer, SeesAServerThatNeverAnswersAgain) {
                 .used = from_then_on(0.8, 0)};
   const auto found = record(client).findings("io.nfs_slow_server");
   ASSERT_EQ(found.size(), 1U);
-  EXPECT_NE(found[0].sentence.find("up to the end of the recording"), std::string::npos) << found[0].sentence;
+  EXPECT_NE(found[0].sentence.find("until the end of the recording"), std::string::npos) << found[0].sentence;
   EXPECT_NEAR(found[0].impact.seconds.value_or(0), 30, 1);
   client.unanswered = R::always(3);  // nothing was asked: the job waits for something else
   EXPECT_TRUE(record(client).findings("io.nfs_slow_server").empty());
@@ -221,4 +221,4 @@ TEST(RuleNfsServer, SaysWhatItCouldNotMeasure) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::io_nfs_slow_server_test

@@ -4,7 +4,7 @@
 #include "hdf5schema/basics/error.h"
 #include "rule_recording.h"
 
-namespace reveal {
+namespace reveal::tests::io_slow_reads_test {
 namespace {
 
 using R = RuleRecording;
@@ -65,4 +65,4 @@ TEST(RuleSlowReads, SaysWhatItCouldNotMeasure) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::io_slow_reads_test

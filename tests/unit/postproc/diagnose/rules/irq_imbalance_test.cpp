@@ -6,7 +6,7 @@
 #include "postproc/diagnose/interrupt_causes.h"
 #include "rule_recording.h"
 
-namespace reveal {
+namespace reveal::tests::irq_imbalance_test {
 namespace {
 
 using R = RuleRecording;
@@ -97,4 +97,4 @@ TEST(InterruptCauses, ReadsAndWritesMasks) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::irq_imbalance_test

@@ -5,7 +5,7 @@
 #include "hdf5schema/basics/error.h"
 #include "rule_recording.h"
 
-namespace reveal {
+namespace reveal::tests::irq_placement_test {
 namespace {
 
 using R = RuleRecording;
@@ -143,4 +143,4 @@ TEST(RuleRemoteNuma, SaysWhatItCouldNotMeasure) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::irq_placement_test

@@ -4,7 +4,7 @@
 #include "hdf5schema/basics/error.h"
 #include "rule_recording.h"
 
-namespace reveal {
+namespace reveal::tests::irq_softirq_test {
 namespace {
 
 using R = RuleRecording;
@@ -40,7 +40,7 @@ TEST(RuleSoftirq, NamesTheSteeringThatCausesIt) {
   node.begin = {{"cpu.online", "0-1"}, {"net.eth0.rps_cpus", "1"}, {"net.eth1.rps_cpus", "3"}};
   const auto found = node.findings("irq.softirq_saturation");
   ASSERT_EQ(found.size(), 1U);
-  EXPECT_NE(found[0].sentence.find("eth0 are steered there alone"), std::string::npos);
+  EXPECT_NE(found[0].sentence.find("eth0 are steered only to this cpu"), std::string::npos);
   EXPECT_NE(found[0].remedy.admin.at(0).find("/eth0/queues/rx-*; do echo 3 >"), std::string::npos);
   EXPECT_EQ(found[0].remedy.admin.at(1).find("xps_cpus"), std::string::npos) << "not known who sends";
 }
@@ -139,7 +139,7 @@ TEST(RuleSoftirq, IsSilentOnAFewPackets) {
 TEST(RuleSoftirq, ExplainsTheLossThatFollowsFromIt) {
   R node = piled_up(40);
   node.counter("tcpext.TCPOFOQueue", "", R::event(0.1, 400));
-  EXPECT_TRUE(told_by(node, node.findings("irq.softirq_saturation"), "net.tcp_retrans_fault"));
+  EXPECT_TRUE(explained_by(node, node.findings("irq.softirq_saturation"), "net.tcp_retrans_fault"));
 }
 
 TEST(RuleSoftirq, SaysWhatItCouldNotMeasure) {
@@ -147,4 +147,4 @@ TEST(RuleSoftirq, SaysWhatItCouldNotMeasure) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::irq_softirq_test

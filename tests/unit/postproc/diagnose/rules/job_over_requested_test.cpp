@@ -4,7 +4,7 @@
 #include "hdf5schema/basics/error.h"
 #include "rule_recording.h"
 
-namespace reveal {
+namespace reveal::tests::job_over_requested_test {
 namespace {
 
 using R = RuleRecording;
@@ -89,4 +89,4 @@ TEST(RuleOverRequested, SaysWhatItCannotJudge) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::job_over_requested_test

@@ -4,7 +4,7 @@
 #include "hdf5schema/basics/error.h"
 #include "rule_recording.h"
 
-namespace reveal {
+namespace reveal::tests::job_stopped_test {
 namespace {
 
 using R = RuleRecording;
@@ -78,4 +78,4 @@ TEST(RuleStopped, SaysThatAnOlderTraceDoesNotTell) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::job_stopped_test

@@ -3,7 +3,7 @@
 #include "hdf5schema/basics/error.h"
 #include "rule_recording.h"
 
-namespace reveal {
+namespace reveal::tests::mem_bandwidth_test {
 namespace {
 
 using R = RuleRecording;
@@ -79,4 +79,4 @@ TEST(RuleBandwidth, SaysWhatItDoesNotKnow) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::mem_bandwidth_test

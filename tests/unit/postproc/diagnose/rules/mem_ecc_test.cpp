@@ -3,7 +3,7 @@
 #include "hdf5schema/basics/error.h"
 #include "rule_recording.h"
 
-namespace reveal {
+namespace reveal::tests::mem_ecc_test {
 namespace {
 
 using R = RuleRecording;
@@ -58,4 +58,4 @@ TEST(RuleEcc, OfANodeWithoutAJobCountsFromItsStart) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::mem_ecc_test

@@ -3,7 +3,7 @@
 #include "hdf5schema/basics/error.h"
 #include "rule_recording.h"
 
-namespace reveal {
+namespace reveal::tests::mem_hugepages_test {
 namespace {
 
 using R = RuleRecording;
@@ -38,4 +38,4 @@ TEST(RuleHugePages, SaysWhatWasNotMeasured) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::mem_hugepages_test

@@ -4,7 +4,7 @@
 #include "hdf5schema/basics/error.h"
 #include "rule_recording.h"
 
-namespace reveal {
+namespace reveal::tests::mem_leak_test {
 namespace {
 
 using R = RuleRecording;
@@ -61,7 +61,7 @@ TEST(RuleLeak, WarnsOfTheEndOfTheMemory) {
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found[0].severity, Severity::warning);
   EXPECT_EQ(found[0].confidence, Confidence::likely);
-  EXPECT_NE(found[0].sentence.find("; at that pace the node's memory would have lasted 8 min 20 s more."),
+  EXPECT_NE(found[0].sentence.find("; at that rate the node's memory would have lasted another 8 min 20 s."),
             std::string::npos)
       << found[0].sentence;
 }
@@ -99,4 +99,4 @@ TEST(RuleLeak, SurvivesAShortJobAndMissingSamples) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::mem_leak_test

@@ -3,7 +3,7 @@
 #include "hdf5schema/basics/error.h"
 #include "rule_recording.h"
 
-namespace reveal {
+namespace reveal::tests::mem_oom_killed_test {
 namespace {
 
 using R = RuleRecording;
@@ -57,4 +57,4 @@ TEST(RuleOomKilled, SaysWhatWasNotMeasured) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::mem_oom_killed_test

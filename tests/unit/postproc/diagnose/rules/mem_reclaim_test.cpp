@@ -5,7 +5,7 @@
 #include "hdf5schema/basics/error.h"
 #include "rule_recording.h"
 
-namespace reveal {
+namespace reveal::tests::mem_reclaim_test {
 namespace {
 
 using R = RuleRecording;
@@ -98,4 +98,4 @@ TEST(RuleReclaimThrash, SaysWhatWasNotMeasured) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::mem_reclaim_test

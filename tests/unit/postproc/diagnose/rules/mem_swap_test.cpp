@@ -3,7 +3,7 @@
 #include "hdf5schema/basics/error.h"
 #include "rule_recording.h"
 
-namespace reveal {
+namespace reveal::tests::mem_swap_test {
 namespace {
 
 using R = RuleRecording;
@@ -40,4 +40,4 @@ TEST(RuleSwap, SaysWhatWasNotMeasured) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::mem_swap_test

@@ -6,7 +6,7 @@
 #include "hdf5schema/basics/error.h"
 #include "rule_recording.h"
 
-namespace reveal {
+namespace reveal::tests::mem_thp_test {
 namespace {
 
 using R = RuleRecording;
@@ -141,4 +141,4 @@ TEST(RuleThpOff, SaysWhatWasNotMeasured) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::mem_thp_test

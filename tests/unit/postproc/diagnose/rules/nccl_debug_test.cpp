@@ -3,7 +3,7 @@
 #include "hdf5schema/basics/error.h"
 #include "rule_recording.h"
 
-namespace reveal {
+namespace reveal::tests::nccl_debug_test {
 namespace {
 
 using R = RuleRecording;
@@ -36,4 +36,4 @@ TEST(RuleNcclDebug, SaysWhatWasNotMeasured) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::nccl_debug_test

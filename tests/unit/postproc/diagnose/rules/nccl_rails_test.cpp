@@ -6,7 +6,7 @@
 #include "rule_recording.h"
 #include "rules_tried.h"
 
-namespace reveal {
+namespace reveal::tests::nccl_rails_test {
 namespace {
 
 using R = RuleRecording;
@@ -44,7 +44,7 @@ TEST(RuleNcclRails, NamesThePortsThatASettingLeavesOut) {
   EXPECT_EQ(found[0].severity, Severity::notice);
   EXPECT_EQ(found[0].confidence, Confidence::likely);
   EXPECT_EQ(found[0].instances, (std::vector<std::string>{"mlx5_1:1", "mlx5_2:1", "mlx5_3:1"}));
-  EXPECT_NE(found[0].sentence.find("3 of the 4 fastest RDMA ports of n2 carried next to nothing"), std::string::npos)
+  EXPECT_NE(found[0].sentence.find("3 of the 4 fastest RDMA ports of n2 carried almost no traffic"), std::string::npos)
       << found[0].sentence;
   EXPECT_EQ(found[0].remedy.user.at(0), "unset NCCL_IB_HCA   # it is mlx5_0 in this job");
   EXPECT_EQ(found[0].remedy.user.at(1).substr(0, 57), "export NCCL_IB_HCA==mlx5_0:1,mlx5_1:1,mlx5_2:1,mlx5_3:1  ");
@@ -67,7 +67,7 @@ TEST(RuleNcclRails, ReadsTheSettingAsNcclDoes) {
 TEST(RuleNcclRails, IsAnExperimentWhereNoSettingExplainsIt) {
   const auto found = node_with({kBusy, kBusy, kBusy, kIdle}).findings(kRule);
   ASSERT_EQ(found.size(), 1U);
-  EXPECT_EQ(found[0].severity, Severity::info) << "it may be there for storage";
+  EXPECT_EQ(found[0].severity, Severity::info) << "it may be reserved for storage";
   EXPECT_EQ(found[0].confidence, Confidence::possible);
 }
 
@@ -142,4 +142,4 @@ TEST(RuleNcclRails, IsSilentOnNodesThatAreAlikeOrDoSomethingElse) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::nccl_rails_test

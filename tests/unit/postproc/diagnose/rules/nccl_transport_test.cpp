@@ -5,7 +5,7 @@
 #include "hdf5schema/basics/not_measured.h"
 #include "rule_recording.h"
 
-namespace reveal {
+namespace reveal::tests::nccl_transport_test {
 namespace {
 
 using R = RuleRecording;
@@ -210,4 +210,4 @@ TEST(RuleSocketThreads, SaysWhatItCouldNotMeasure) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::nccl_transport_test

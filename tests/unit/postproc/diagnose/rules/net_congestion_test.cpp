@@ -4,7 +4,7 @@
 #include "hdf5schema/basics/error.h"
 #include "rule_recording.h"
 
-namespace reveal {
+namespace reveal::tests::net_congestion_test {
 namespace {
 
 using R = RuleRecording;
@@ -37,7 +37,7 @@ TEST(RuleCongestion, SeesARateThatIsNeverExceeded) {
   EXPECT_NEAR(node.second_of(found[0].intervals.at(0).begin_utc_ns), 50, 0.5);
   EXPECT_NEAR(found[0].evidence.at(1).observed.value_or(0), 25e6, 2e6);
   EXPECT_NEAR(found[0].evidence.at(1).expected.value_or(0), 125e6, 8e6);
-  EXPECT_TRUE(told_by(node, found, "net.tcp_retrans_fault")) << "it is the reason for the loss";
+  EXPECT_TRUE(explained_by(node, found, "net.tcp_retrans_fault")) << "it is the reason for the loss";
 }
 
 TEST(RuleCongestion, SaysThatAllPeersAreAffected) {
@@ -49,8 +49,8 @@ TEST(RuleCongestion, SaysThatAllPeersAreAffected) {
   const auto found = node.findings("net.congestion");
   ASSERT_EQ(found.size(), 1U);
   EXPECT_TRUE(
-      found[0].sentence.ends_with(" Those on the job's connections came from both peer addresses: if these are several "
-                                  "nodes, the link of n2 loses segments."))
+      found[0].sentence.ends_with(" Those on the job's connections came from both peer addresses: if these belong to "
+                                  "several nodes, the link of n2 loses segments."))
       << found[0].sentence;
 }
 
@@ -71,4 +71,4 @@ TEST(RuleCongestion, SaysWhatItCouldNotMeasure) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::net_congestion_test

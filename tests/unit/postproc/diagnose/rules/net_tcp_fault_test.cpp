@@ -8,7 +8,7 @@
 #include "postproc/diagnose/analysis_settings.h"
 #include "postproc/diagnose/rule.h"
 
-namespace reveal {
+namespace reveal::tests::net_tcp_fault_test {
 namespace {
 
 constexpr std::size_t kSamples = 1200;  // two minutes at 100 ms
@@ -83,9 +83,9 @@ TEST(RuleLoss, NamesTheWayFromOnePeerOfSeveral) {
   add_peer(telemetry, "10.0.0.9", 0, 1);  // hardly a peer
   add_peer(telemetry, "127.0.0.1", 0, 400);
   const Finding found = findings_of(telemetry).at(0);
-  EXPECT_TRUE(found.sentence.ends_with(
-      " All of those on the job's connections were lost on the way from 10.0.0.3 to n2, one of 3 peer "
-      "addresses with traffic to speak of."))
+  EXPECT_TRUE(
+      found.sentence.ends_with(" All of those on the job's connections were lost on the way from 10.0.0.3 to n2, one "
+                               "of 3 peer addresses with significant traffic."))
       << found.sentence;
   EXPECT_EQ(found.evidence.back().metric, "tcp.peer.out_of_order");
   EXPECT_EQ(found.evidence.back().instance, "10.0.0.3");
@@ -98,8 +98,8 @@ TEST(RuleLoss, BlamesTheLinkWhereAllPeersAreAffected) {
     add_peer(telemetry, "10.0.0.4", 5, 100);
   });
   EXPECT_TRUE(
-      sentence.ends_with(" Those on the job's connections came from all 3 peer addresses: if these are several nodes, "
-                         "the link of n2 loses segments."))
+      sentence.ends_with(" Those on the job's connections came from all 3 peer addresses: if these belong to several "
+                         "nodes, the link of n2 loses segments."))
       << sentence;
 }
 
@@ -221,4 +221,4 @@ TEST(RuleLoss, SaysWhatItCouldNotMeasure) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::net_tcp_fault_test

@@ -5,7 +5,7 @@
 #include "hdf5schema/basics/error.h"
 #include "rule_recording.h"
 
-namespace reveal {
+namespace reveal::tests::net_tcp_intrinsic_test {
 namespace {
 
 using R = RuleRecording;
@@ -63,7 +63,7 @@ TEST(RuleIntrinsic, NamesThePeerMostWereSentTo) {
   const auto found = node.findings("net.tcp_retrans_intrinsic");
   ASSERT_EQ(found.size(), 1U);
   EXPECT_TRUE(found[0].sentence.ends_with(
-      " 92 % of those on the job's connections went to 10.0.0.1, one of 2 peer addresses with traffic to speak of."))
+      " 92 % of those on the job's connections went to 10.0.0.1, one of 2 peer addresses with significant traffic."))
       << found[0].sentence;
   Finding loss;
   loss.id = "net.tcp_retrans_fault";
@@ -97,4 +97,4 @@ TEST(RuleIntrinsic, SaysWhatItCouldNotMeasure) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::net_tcp_intrinsic_test

@@ -3,7 +3,7 @@
 #include "hdf5schema/basics/error.h"
 #include "rule_recording.h"
 
-namespace reveal {
+namespace reveal::tests::node_noisy_neighbour_test {
 namespace {
 
 using R = RuleRecording;
@@ -131,4 +131,4 @@ TEST(RuleNeighbour, SaysWhatWasNotMeasured) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::node_noisy_neighbour_test

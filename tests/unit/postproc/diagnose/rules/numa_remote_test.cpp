@@ -6,7 +6,7 @@
 #include "hdf5schema/basics/error.h"
 #include "rule_recording.h"
 
-namespace reveal {
+namespace reveal::tests::numa_remote_test {
 namespace {
 
 using R = RuleRecording;
@@ -102,10 +102,10 @@ TEST(RuleNumaRemote, TellsAFullNodeFromAWrongBinding) {
   full.gauge("numa_mem.free", "node0", R::always(40e6)).gauge("numa_mem.inactive_file", "node0", R::always(3e9));
   const auto spill = findings_of(full, "solver");
   ASSERT_EQ(spill.size(), 1U);
-  EXPECT_NE(
-      spill[0].sentence.find("Node 0 was full: 1.81 GiB meant for it had to be taken elsewhere (least free memory "
-                             "there 38.1 MiB, page cache 2.79 GiB)"),
-      std::string::npos)
+  EXPECT_NE(spill[0].sentence.find(
+                "Node 0 was full: the kernel had to allocate 1.81 GiB on other nodes instead (least free memory "
+                "there 38.1 MiB, page cache 2.79 GiB)"),
+            std::string::npos)
       << spill[0].sentence;
   EXPECT_FALSE(has_line(spill[0].remedy.user, "--membind")) << "bound to a full node it would be killed";
   EXPECT_TRUE(has_line(spill[0].remedy.user, "--interleave"));
@@ -231,4 +231,4 @@ TEST(RuleNumaRemote, SaysWhatItCouldNotMeasure) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::numa_remote_test

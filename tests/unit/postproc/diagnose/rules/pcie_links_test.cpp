@@ -5,7 +5,7 @@
 #include "hdf5schema/basics/error.h"
 #include "rule_recording.h"
 
-namespace reveal {
+namespace reveal::tests::pcie_links_test {
 namespace {
 
 using R = RuleRecording;
@@ -129,4 +129,4 @@ TEST(RulePcie, SaysWhatItCouldNotMeasure) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::pcie_links_test

@@ -4,7 +4,7 @@
 #include "hdf5schema/basics/error.h"
 #include "rule_recording.h"
 
-namespace reveal {
+namespace reveal::tests::rdma_retries_test {
 namespace {
 
 using R = RuleRecording;
@@ -29,7 +29,7 @@ TEST(RuleRdmaRetries, NamesThePortTheIntervalTheReasonAndTheLoss) {
   EXPECT_NEAR(node.second_of(found[0].intervals.at(0).begin_utc_ns), 50, 0.6);
   EXPECT_NEAR(found[0].impact.seconds.value_or(0), 0.3 * 15, 0.6);
   EXPECT_EQ(found[0].evidence.at(0).metric, "rdma.packet_seq_err");
-  EXPECT_NE(found[0].sentence.find("packets were lost on the way and sent again"), std::string::npos)
+  EXPECT_NE(found[0].sentence.find("packets were lost on the path and sent again"), std::string::npos)
       << found[0].sentence;
   EXPECT_NE(found[0].remedy.admin.at(0).find("/infiniband/mlx5_0/ports/1/hw_counters"), std::string::npos);
   EXPECT_NE(found[0].remedy.admin.at(2).find("mlnx_qos -i ib0"), std::string::npos);
@@ -99,4 +99,4 @@ TEST(RuleRdmaRetries, SaysWhatWasNotMeasured) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::rdma_retries_test

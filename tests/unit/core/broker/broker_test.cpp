@@ -1,0 +1,249 @@
+// What the collector of a Slurm job decides without Slurm: its cpus, its interval, its room, and whether the job is
+// over.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "core/broker/cage.h"
+#include "core/broker/extern_step.h"
+#include "core/broker/job_spool.h"
+#include "core/broker/slurm_sampler.h"
+#include "hdf5schema/basics/error.h"
+#include "test_host.h"
+#include "tests/unit/temporary_directory.h"
+
+namespace reveal::tests::broker_test {
+namespace {
+
+namespace fs = std::filesystem;
+
+CpuSet cpus(std::string_view list) {
+  return CpuSet::of_list(list);
+}
+
+/// Lists those of the first eight cpus that are in the set.
+std::string listed(const CpuSet& set) {
+  std::string text;
+  for (int cpu = 0; cpu < 8; ++cpu) text += set.contains(cpu) ? std::to_string(cpu) : "";
+  return text;
+}
+
+TEST(SamplerCpus, AreTheJobsOwnWhereSlurmConfinesIt) {
+  EXPECT_EQ(listed(cpus_for_sampler({.online = cpus("0-7"), .allocated = cpus("0-3"), .tasks = cpus("0-2")})), "3");
+  EXPECT_EQ(listed(cpus_for_sampler({.online = cpus("0-7"), .allocated = cpus("0-3"), .tasks = cpus("0-3")})), "0123");
+}
+
+TEST(SamplerCpus, AreThoseOfTheTasksOnANodeThatOthersUse) {
+  EXPECT_EQ(
+      listed(cpus_for_sampler({.online = cpus("0-7"), .allocated = cpus("0-7"), .tasks = cpus("0-2"), .shared = true})),
+      "012");
+}
+
+TEST(SamplerCpus, AreOthersOnlyOnANodeOfTheJobAlone) {
+  EXPECT_EQ(listed(cpus_for_sampler({.online = cpus("0-7"), .allocated = cpus("0-7"), .tasks = cpus("0-2")})), "34567");
+  EXPECT_EQ(listed(cpus_for_sampler({.online = cpus("0-7"), .allocated = cpus("0-7"), .tasks = cpus("0-7")})),
+            "01234567");
+  EXPECT_EQ(listed(cpus_for_sampler({.online = cpus("0-7")})), "01234567");
+}
+
+class Site : public testing::Test {
+ protected:
+  [[nodiscard]] std::string config(const std::string& text) const {
+    std::ofstream((base_ / "conf").string()) << text;
+    return base_ / "conf";
+  }
+  [[nodiscard]] Config site(const std::string& text) const {
+    Config read;
+    read.read_file(config(text), ConfigOwner::site);
+    return read;
+  }
+  TemporaryDirectory directory_of_test_;
+  const fs::path base_ = directory_of_test_.path();
+};
+
+TEST_F(Site, BoundsTheIntervalThatUsersAskFor) {
+  const std::string floor = config("[slurm]\nmin_interval = \"200ms\"\ninterval = \"1s\"\n");
+  EXPECT_EQ(read_sampling(floor, "interval=10ms").interval, "200ms");
+  EXPECT_EQ(read_sampling(floor, "interval=500ms").interval, "500ms");
+  EXPECT_EQ(read_sampling(floor, "interval=nonsense").interval, "1s");
+  EXPECT_EQ(read_sampling(floor, "").interval, "1s");
+  EXPECT_EQ(read_sampling(config(""), "interval=10ms").interval, "10ms");
+}
+
+TEST_F(Site, BoundsATraceAlsoWhereItSaysNothing) {
+  EXPECT_EQ(read_sampling(config(""), "").max_bytes, 2'000'000'000U);
+  EXPECT_EQ(read_sampling(config("[slurm]\nspool_max = \"1MB\"\n"), "").max_bytes, 1'000'000U);
+}
+
+TEST_F(Site, NeverReadsAMistakeAsNoLimit) {
+  for (const char* value : {"0", "lots", "99999999999TB", "-1", "[]"}) {
+    const std::string text = std::string("[slurm]\nspool_max = ") + value + "\nspool_total_max = " + value + "\n";
+    EXPECT_EQ(read_sampling(config(text), "").max_bytes, 2'000'000'000U) << value;
+    EXPECT_EQ(spool_limits(base_, site(text)).run, 2'000'000'000U) << value;
+    EXPECT_LE(spool_limits(base_, site(text)).total, 10'000'000'000U) << value;
+    EXPECT_EQ(site(text).problems_of({"slurm"}).size(), 2U) << value;
+  }
+}
+
+TEST_F(Site, TakesNoNewRunIntoAFullSpool) {
+  if (::geteuid() != 0) GTEST_SKIP() << "of a user, half of the spool counts at most";
+  const fs::path spool = base_ / "spool";
+  fs::create_directories(spool / "4711");
+  std::ofstream(spool / "4711/n1.h5") << std::string(100'000, 'x');
+  const SpoolLimits roomy = spool_limits(spool, site("[slurm]\nspool_total_max = \"1MB\"\n"));
+  EXPECT_EQ(roomy.total, 1'000'000U);
+  EXPECT_NO_THROW(require_room(spool, roomy, 0));
+  try {
+    require_room(spool, spool_limits(spool, site("[slurm]\nspool_total_max = \"10KB\"\n")), 0);
+    FAIL();
+  } catch (const Error& error) {
+    const std::string text = error.what();
+    EXPECT_NE(text.find("more than spool_total_max (0 MB)"), std::string::npos) << text;
+    EXPECT_NE(text.find("the oldest undelivered run is 4711"), std::string::npos) << text;
+  }
+  const SpoolLimits standard = spool_limits(spool, site(""));
+  EXPECT_GT(standard.total, 0U);
+  EXPECT_LE(standard.total, 10'000'000'000U);
+}
+
+TEST_F(Site, LetsTheFilesOfOneUserEndHisRecordingsOnly) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root gives files away";
+  const fs::path spool = base_ / "spool";
+  const SpoolLimits limits{.total = 1'000'000};
+  const auto put = [&](const char* run, uid_t user, std::size_t bytes) {
+    fs::create_directories(spool / run);
+    std::ofstream(spool / run / "n1.h5") << std::string(bytes, 'x');
+    for (const fs::path& path : {spool / run, spool / run / "n1.h5"}) ASSERT_EQ(::chown(path.c_str(), user, user), 0);
+  };
+  put("1", 1001, 3'000'000);
+  EXPECT_NO_THROW(require_room(spool, limits, 1002));
+  EXPECT_THROW(require_room(spool, limits, 1001), Error);
+  if (seal_job_spool(spool / "1", 1001, 10'000'000)) {
+    EXPECT_THROW(require_room(spool, limits, 1001), Error) << "root's by now, and still this user's";
+    EXPECT_NO_THROW(require_room(spool, limits, 1002));
+  }
+  put("2", 1002, 400'000);
+  put("3", 1003, 400'000);
+  try {
+    require_room(spool, limits, 1002);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("the largest part, 3 MB, belongs to user 1001"), std::string::npos)
+        << error.what();
+  }
+}
+
+class ExternSteps : public testing::Test {
+ protected:
+  void daemon(int pid, const std::string& title, const std::string& uid = "0") const {
+    const std::string folder = "/proc/" + std::to_string(pid);
+    host_.process(pid, 1, "slurmstepd", 0, 0);
+    host_.write(folder + "/comm", "slurmstepd\n");
+    host_.write(folder + "/status", "Uid:\t" + uid + "\t0\t0\t0\nTgid:\t" + std::to_string(pid) + "\nPPid:\t1\n");
+    host_.write(folder + "/cmdline", "slurmstepd: [" + title + "]" + std::string(1, '\0'));
+    host_.write(folder + "/cgroup", "8:freezer:/slurm_n1/uid_5/job_4711/step_extern\n");
+  }
+  /// Looks until it is gone; the number of looks, 0 if it never was within many.
+  int looks_until_gone(const std::string& node = "n1") {
+    KernelTree fs(host_.root());
+    ExternStep step(fs, "4711", node);
+    for (int look = 1; look <= 20; ++look) {
+      if (look == 3) host_.remove("/proc/500");
+      if (step.look_whether_gone()) return look;
+    }
+    return 0;
+  }
+  TestHost host_;
+};
+
+TEST_F(ExternSteps, AreGoneAWhileAfterTheirDaemonIs) {
+  daemon(400, "4712.extern");
+  daemon(401, "4711.0");
+  daemon(500, "4711.extern");
+  EXPECT_EQ(looks_until_gone(), 8);
+}
+
+TEST_F(ExternSteps, AreNotGoneWhereNoneWasSeen) {
+  daemon(401, "4711.0");
+  EXPECT_EQ(looks_until_gone(), 0);
+  daemon(500, "4711.extern", "1000");  // any user's process can have that name
+  EXPECT_EQ(looks_until_gone(), 0);
+  daemon(500, "4711.extern");
+  EXPECT_EQ(looks_until_gone("n2"), 0);  // another node on this kernel
+}
+
+TEST(Cages, AreNotNeeded) {
+  const TemporaryDirectory nothing;
+  const Cage cage("4711.n1", nothing.path() / "missing");
+  cage.leave_foreign_groups();
+  cage.enter();
+  cage.set_cpu_share(Cage::CpuShare::least);
+  cage.deny_devices();
+  cage.empty();
+}
+
+TEST(Cages, AreMadeInTheHierarchiesThatLimitAndRemovedAgain) {
+  const TemporaryDirectory root;
+  for (const char* name : {"memory", "pids", "cpu,cpuacct", "cpuset", "perf_event"}) {
+    fs::create_directory(root.path() / name);
+  }
+  const std::string group = "reveal/4711.n1." + std::to_string(::getpid());
+  {
+    const Cage cage("4711.n1", root.path());
+    for (const char* name : {"memory", "pids", "cpu,cpuacct"})
+      EXPECT_TRUE(fs::exists(root.path() / name / group)) << name;
+    for (const char* name : {"cpuset", "perf_event"}) EXPECT_FALSE(fs::exists(root.path() / name / "reveal")) << name;
+  }
+  for (const char* name : {"memory", "pids", "cpu,cpuacct"}) EXPECT_FALSE(fs::exists(root.path() / name / "reveal"));
+}
+
+/// In `hierarchy`, a process in a session of its own whose parent has ended.
+void expect_that_nothing_outlives_it(const fs::path& root, const fs::path& hierarchy) {
+  const Cage cage("4711.test", root);
+  if (!fs::exists(hierarchy / ("reveal/4711.test." + std::to_string(::getpid())))) {
+    GTEST_SKIP() << "no control group can be made in " << hierarchy;
+  }
+  int ends[2];
+  ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+  const pid_t parent = ::fork();
+  if (parent == 0) {
+    cage.enter();
+    if (::fork() == 0) {
+      ::setsid();
+      const pid_t own = ::getpid();
+      static_cast<void>(::write(ends[1], &own, sizeof own) < 0);
+      while (true) ::pause();
+    }
+    ::_exit(0);
+  }
+  ::close(ends[1]);
+  pid_t left = 0;
+  ASSERT_EQ(::read(ends[0], &left, sizeof left), static_cast<ssize_t>(sizeof left));
+  ASSERT_EQ(::waitpid(parent, nullptr, 0), parent);
+  cage.empty();
+  pollfd closed{ends[0], POLLIN, 0};
+  if (::poll(&closed, 1, 5000) != 1) {
+    ADD_FAILURE() << "it goes on";
+    ::kill(left, SIGKILL);
+  }
+  ::close(ends[0]);
+}
+
+TEST(Cages, AreLeftByNobodyInVersionOne) {
+  expect_that_nothing_outlives_it("/sys/fs/cgroup", "/sys/fs/cgroup/pids");
+}
+
+TEST(Cages, AreLeftByNobodyInVersionTwo) {
+  const bool hybrid = fs::exists("/sys/fs/cgroup/unified/cgroup.controllers");
+  const fs::path root = hybrid ? "/sys/fs/cgroup/unified" : "/sys/fs/cgroup";
+  if (!fs::exists(root / "cgroup.controllers")) GTEST_SKIP() << "this machine has version 1 only";
+  expect_that_nothing_outlives_it(root, root);
+}
+
+}  // namespace
+}  // namespace reveal::tests::broker_test

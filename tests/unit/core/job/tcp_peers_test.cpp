@@ -1,0 +1,288 @@
+#include "core/job/tcp_peers.h"
+
+#include <gtest/gtest.h>
+#include <linux/inet_diag.h>
+#include <linux/netlink.h>
+#include <linux/sock_diag.h>
+#include <linux/tcp.h>
+
+#include <cstring>
+
+#include "hdf5schema/vocabulary.h"
+
+namespace reveal::tests::tcp_peers_test {
+namespace {
+
+IpAddress address(std::uint8_t last) {
+  return {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, last};
+}
+
+std::size_t counter(std::string_view name) {
+  for (std::size_t i = 0; i < kTcpCounters.size(); ++i) {
+    if (kTcpCounters[i].name == name) return i;
+  }
+  throw std::out_of_range(std::string(name));
+}
+
+std::size_t level(std::string_view name) {
+  for (std::size_t i = 0; i < kTcpLevels.size(); ++i) {
+    if (kTcpLevels[i].field.name == name) return i;
+  }
+  throw std::out_of_range(std::string(name));
+}
+
+/// What the kernel says of one connection of 10.0.0.`peer`, whose inode is its cookie.
+struct Connection {
+  std::uint64_t cookie;
+  std::uint8_t peer = 1;
+  std::uint32_t retransmits = 0;
+  std::uint64_t acked = 0;
+  std::uint32_t rtt_us = 100;
+  std::uint32_t data_segments = 0;
+};
+
+class Watched {
+ public:
+  explicit Watched(std::vector<std::uint32_t> owned) : owned_(std::move(owned)) {}
+
+  void look(const std::vector<Connection>& connections, bool whole = true, std::size_t bytes = sizeof(tcp_info)) {
+    peers_.begin(inodes_);
+    peers_.enter(0);
+    for (const Connection& each : connections) {
+      tcp_info info{};
+      info.tcpi_total_retrans = each.retransmits;
+      info.tcpi_bytes_acked = each.acked;
+      info.tcpi_rtt = each.rtt_us;
+      info.tcpi_min_rtt = each.rtt_us / 2;
+      info.tcpi_data_segs_out = each.data_segments;
+      info.tcpi_snd_cwnd = 10;
+      peers_.see({.cookie = each.cookie,
+                  .inode = static_cast<std::uint32_t>(each.cookie),
+                  .peer = address(each.peer),
+                  .info = std::as_bytes(std::span(&info, 1)).first(bytes)});
+    }
+    if (peers_.has_strangers()) peers_.introduce(owned_);
+    inodes_ = peers_.end(whole);
+  }
+
+  [[nodiscard]] const TcpPeers::Sums& of(std::string_view name) const {
+    for (const TcpPeers::Row& row : peers_.rows()) {
+      if (row.name == name) return row.sums;
+    }
+    throw std::out_of_range(std::string(name));
+  }
+  [[nodiscard]] std::int64_t retransmits(std::string_view name) const {
+    return of(name).counters[counter("retransmits")];
+  }
+  [[nodiscard]] const TcpPeers& peers() const { return peers_; }
+
+ private:
+  TcpPeers peers_;
+  std::vector<std::uint32_t> owned_;
+  std::vector<std::uint32_t> inodes_;
+};
+
+TEST(TcpPeers, ReadTheFieldsWhereTheKernelHasThem) {
+  const auto offset = [](std::string_view name) {
+    for (const TcpInfoField& field : kTcpCounters) {
+      if (field.name == name) return field.offset;
+    }
+    for (const TcpLevel& each : kTcpLevels) {
+      if (each.field.name == name) return each.field.offset;
+    }
+    return std::size_t{0};
+  };
+  EXPECT_EQ(offset("retransmits"), offsetof(tcp_info, tcpi_total_retrans));
+  EXPECT_EQ(offset("out_of_order"), offsetof(tcp_info, tcpi_rcv_ooopack));
+  EXPECT_EQ(offset("duplicates"), offsetof(tcp_info, tcpi_dsack_dups));
+  EXPECT_EQ(offset("segments_sent"), offsetof(tcp_info, tcpi_data_segs_out));
+  EXPECT_EQ(offset("segments_received"), offsetof(tcp_info, tcpi_data_segs_in));
+  EXPECT_EQ(offset("bytes_acked"), offsetof(tcp_info, tcpi_bytes_acked));
+  EXPECT_EQ(offset("bytes_received"), offsetof(tcp_info, tcpi_bytes_received));
+  EXPECT_EQ(offset("bytes_retransmitted"), offsetof(tcp_info, tcpi_bytes_retrans));
+  EXPECT_EQ(offset("busy_time"), offsetof(tcp_info, tcpi_busy_time));
+  EXPECT_EQ(offset("receiver_limited_time"), offsetof(tcp_info, tcpi_rwnd_limited));
+  EXPECT_EQ(offset("buffer_limited_time"), offsetof(tcp_info, tcpi_sndbuf_limited));
+  EXPECT_EQ(offset("rtt"), offsetof(tcp_info, tcpi_rtt));
+  EXPECT_EQ(offset("rtt_variation"), offsetof(tcp_info, tcpi_rttvar));
+  EXPECT_EQ(offset("rtt_least"), offsetof(tcp_info, tcpi_min_rtt));
+  EXPECT_EQ(offset("cwnd"), offsetof(tcp_info, tcpi_snd_cwnd));
+  EXPECT_EQ(offset("unacked"), offsetof(tcp_info, tcpi_unacked));
+  EXPECT_EQ(offset("lost"), offsetof(tcp_info, tcpi_lost));
+  EXPECT_EQ(offset("delivery_rate"), offsetof(tcp_info, tcpi_delivery_rate));
+}
+
+TEST(TcpPeers, CountFromTheFirstLookAndOfLaterConnectionsFromTheirBirth) {
+  Watched watched({7, 8});
+  watched.look({{.cookie = 7, .retransmits = 100}});
+  EXPECT_EQ(watched.retransmits("10.0.0.1"), 0);
+  EXPECT_EQ(watched.of("10.0.0.1").opened, 0);
+  watched.look({{.cookie = 7, .retransmits = 103}, {.cookie = 8, .retransmits = 5}});
+  EXPECT_EQ(watched.retransmits("10.0.0.1"), 8);
+  EXPECT_EQ(watched.of("10.0.0.1").opened, 1);
+  EXPECT_EQ(watched.of("10.0.0.1").connections, 2);
+}
+
+TEST(TcpPeers, CountTheFirstConnectionOfANamespaceThatHadNoneFromItsBirth) {
+  Watched watched({7});
+  watched.look({});
+  watched.look({{.cookie = 7, .retransmits = 3}});
+  EXPECT_EQ(watched.retransmits("10.0.0.1"), 3);
+}
+
+TEST(TcpPeers, NeverFallWhenConnectionsEnd) {
+  Watched watched({7, 8});
+  watched.look({});
+  watched.look({{.cookie = 7, .retransmits = 40}});
+  for (int look = 0; look < 3; ++look) watched.look({{.cookie = 8, .retransmits = 2}});
+  EXPECT_EQ(watched.retransmits("10.0.0.1"), 42);
+  EXPECT_EQ(watched.of("10.0.0.1").closed, 1);
+  EXPECT_EQ(watched.of("10.0.0.1").connections, 1);
+  EXPECT_EQ(watched.peers().sockets(), 1U);
+}
+
+TEST(TcpPeers, CountOnWhereTheKernelsCountersBeginAnew) {
+  Watched watched({7});
+  watched.look({{.cookie = 7, .retransmits = 0xffff'fff0}});
+  watched.look({{.cookie = 7, .retransmits = 0x10}});
+  EXPECT_EQ(watched.retransmits("10.0.0.1"), 0x20);
+  watched.look({{.cookie = 7, .retransmits = 0x8}});
+  EXPECT_EQ(watched.retransmits("10.0.0.1"), 0x20) << "a fall is no turn";
+}
+
+TEST(TcpPeers, LeaveOutTheSocketsOfOthers) {
+  Watched watched({7});
+  watched.look({});
+  watched.look({{.cookie = 7, .peer = 1, .retransmits = 1}, {.cookie = 9, .peer = 2, .retransmits = 50}});
+  EXPECT_EQ(watched.retransmits("10.0.0.1"), 1);
+  EXPECT_EQ(watched.retransmits("others"), 0);
+  EXPECT_EQ(watched.peers().rows().size(), 2U);
+}
+
+TEST(TcpPeers, TakeNothingForClosedWhereTheListWasNotWhole) {
+  Watched watched({7});
+  watched.look({{.cookie = 7}});
+  for (int look = 0; look < 5; ++look) watched.look({}, false);
+  EXPECT_EQ(watched.of("10.0.0.1").closed, 0);
+  watched.look({{.cookie = 7, .retransmits = 6}});
+  EXPECT_EQ(watched.retransmits("10.0.0.1"), 6);
+  EXPECT_EQ(watched.of("10.0.0.1").opened, 0);
+}
+
+TEST(TcpPeers, GiveSlotsToTheBusiestAndSumTheRest) {
+  std::vector<std::uint32_t> owned;
+  std::vector<Connection> connections;
+  for (std::uint8_t i = 1; i <= 40; ++i) {
+    owned.push_back(i);
+    connections.push_back({.cookie = i, .peer = i, .retransmits = 1, .acked = std::uint64_t{i} << 20});
+  }
+  Watched watched(owned);
+  watched.look({});
+  watched.look(connections);
+  EXPECT_EQ(watched.peers().rows().size(), 1 + TcpPeers::kSlots);
+  EXPECT_EQ(watched.retransmits("others"), 24);
+  EXPECT_EQ(watched.retransmits("10.0.0.40"), 1);
+  EXPECT_EQ(watched.retransmits("10.0.0.25"), 1);
+  EXPECT_THROW(static_cast<void>(watched.of("10.0.0.24")), std::out_of_range);
+  for (Connection& each : connections) each.acked += each.peer == 1 ? 1'000'000'000 : 0;
+  watched.look(connections);
+  EXPECT_THROW(static_cast<void>(watched.of("10.0.0.1")), std::out_of_range) << "a row changed its peer";
+}
+
+TEST(TcpPeers, KeepHalfOfTheSlotsForPeersWithTraffic) {
+  std::vector<std::uint32_t> owned;
+  std::vector<Connection> idle;
+  for (std::uint8_t i = 1; i <= 40; ++i) {
+    owned.push_back(i);
+    idle.push_back({.cookie = i, .peer = i});
+  }
+  Watched watched(owned);
+  watched.look(idle);
+  EXPECT_EQ(watched.peers().rows().size(), 1 + TcpPeers::kSlotsForAll);
+  idle.back().acked = TcpPeers::kWorthASlot;
+  watched.look(idle);
+  EXPECT_EQ(watched.of("10.0.0.40").connections, 1);
+}
+
+TEST(TcpPeers, WeightTheRoundTripBySegments) {
+  Watched watched({7, 8});
+  watched.look({});
+  watched.look({{.cookie = 7, .rtt_us = 100, .data_segments = 98}, {.cookie = 8, .rtt_us = 1100}});
+  EXPECT_EQ(watched.of("10.0.0.1").levels[level("rtt")], 110'000);
+  EXPECT_EQ(watched.of("10.0.0.1").levels[level("rtt_least")], 50'000);
+  EXPECT_EQ(watched.of("10.0.0.1").levels[level("cwnd")], 20);
+  watched.look({});
+  EXPECT_EQ(watched.of("10.0.0.1").levels[level("rtt")], kMissing);
+}
+
+TEST(TcpPeers, LeaveOutWhatAnOlderKernelDoesNotCount) {
+  Watched watched({7});
+  watched.look({}, true);
+  watched.look({{.cookie = 7, .retransmits = 3}}, true, offsetof(tcp_info, tcpi_dsack_dups));
+  EXPECT_EQ(watched.of("10.0.0.1").counters[counter("out_of_order")], kMissing);
+  EXPECT_EQ(watched.retransmits("10.0.0.1"), 3);
+}
+
+TEST(TcpPeers, WriteAddressesAsPeopleDo) {
+  EXPECT_EQ(text_of(address(9)), "10.0.0.9");
+  EXPECT_EQ(text_of({0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}), "fe80::1");
+}
+
+/// One message of the kernel: a header, a body, and the attribute INET_DIAG_INFO.
+std::vector<std::byte> message(std::uint16_t type, std::uint16_t flags, const inet_diag_msg& body, std::size_t info) {
+  std::vector<std::byte> bytes(NLMSG_HDRLEN + sizeof body + sizeof(nlattr) + info);
+  const nlmsghdr header{.nlmsg_len = static_cast<std::uint32_t>(bytes.size()),
+                        .nlmsg_type = type,
+                        .nlmsg_flags = flags,
+                        .nlmsg_seq = 0,
+                        .nlmsg_pid = 0};
+  const nlattr attribute{static_cast<std::uint16_t>(sizeof(nlattr) + info), INET_DIAG_INFO};
+  std::memcpy(bytes.data(), &header, sizeof header);
+  std::memcpy(bytes.data() + NLMSG_HDRLEN, &body, sizeof body);
+  std::memcpy(bytes.data() + NLMSG_HDRLEN + sizeof body, &attribute, sizeof attribute);
+  return bytes;
+}
+
+std::size_t sockets_in(std::span<const std::byte> bytes, std::string& problem, bool& done) {
+  std::size_t seen = 0;
+  done = read_diagnosis(
+      bytes, [&seen](const TcpSocket&) { ++seen; }, problem);
+  return seen;
+}
+
+TEST(TcpSockets, AreReadFromMessagesThatMayBeCutOffAnywhere) {
+  const auto whole = message(SOCK_DIAG_BY_FAMILY, 0, {}, sizeof(tcp_info));
+  std::string problem;
+  bool done = true;
+  EXPECT_EQ(sockets_in(whole, problem, done), 1U);
+  EXPECT_FALSE(done);
+  EXPECT_EQ(problem, "");
+  for (std::size_t size = 1; size < whole.size(); ++size) {
+    problem.clear();
+    EXPECT_EQ(sockets_in(std::span(whole).first(size), problem, done), 0U) << size;
+    EXPECT_EQ(problem, "the kernel's answer was cut off") << size;
+  }
+}
+
+TEST(TcpSockets, AreNotAllThereWhereTheListChangedOrTheKernelRefused) {
+  std::string problem;
+  bool done = false;
+  EXPECT_EQ(sockets_in(message(SOCK_DIAG_BY_FAMILY, NLM_F_DUMP_INTR, {}, 200), problem, done), 1U);
+  EXPECT_EQ(problem, "the list changed while it was read");
+  inet_diag_msg refusal{};
+  const int error = -EPERM;
+  std::memcpy(&refusal, &error, sizeof error);
+  EXPECT_EQ(sockets_in(message(NLMSG_ERROR, 0, refusal, 0), problem, done), 0U);
+  EXPECT_TRUE(done);
+  EXPECT_EQ(problem, "Operation not permitted");
+  problem.clear();
+  EXPECT_EQ(sockets_in(message(NLMSG_DONE, 0, refusal, 0), problem, done), 0U);
+  EXPECT_TRUE(done);
+  EXPECT_EQ(problem, "Operation not permitted") << "the end of the list says that it is not whole";
+  problem.clear();
+  EXPECT_EQ(sockets_in(message(NLMSG_DONE, 0, {}, 0), problem, done), 0U);
+  EXPECT_EQ(problem, "");
+}
+
+}  // namespace
+}  // namespace reveal::tests::tcp_peers_test

@@ -1,0 +1,168 @@
+#include "core/stack/elf_symbols.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "core/stack/process_maps.h"
+#include "hdf5schema/basics/file_text.h"
+#include "hdf5schema/basics/text.h"
+
+namespace reveal::tests::elf_symbols_test {
+namespace {
+
+constexpr std::string_view kWanted[] = {"cudaFree", "ncclAllReduce", "ncclSend"};
+
+/// A library of one segment, as small as a linker could write it: two functions and what only looks like some.
+struct Library {
+  Elf64_Ehdr header{};
+  Elf64_Phdr segment{};
+  Elf64_Shdr sections[3]{};
+  Elf64_Sym symbols[6]{};
+  char names[64]{};
+
+  Library() {
+    std::memcpy(header.e_ident, ELFMAG, SELFMAG);
+    header.e_ident[EI_CLASS] = ELFCLASS64;
+    header.e_ident[EI_DATA] = ELFDATA2LSB;
+    header.e_machine = EM_X86_64;
+    header.e_phoff = offsetof(Library, segment);
+    header.e_phentsize = sizeof segment;
+    header.e_phnum = 1;
+    header.e_shoff = offsetof(Library, sections);
+    header.e_shentsize = sizeof sections[0];
+    header.e_shnum = 3;
+    segment = {.p_type = PT_LOAD, .p_flags = PF_R | PF_X, .p_offset = 0x1000, .p_vaddr = 0x41000, .p_filesz = 0x2000};
+    sections[1] = {.sh_type = SHT_STRTAB, .sh_offset = offsetof(Library, names), .sh_size = sizeof names};
+    sections[2] = {.sh_type = SHT_DYNSYM,
+                   .sh_offset = offsetof(Library, symbols),
+                   .sh_size = sizeof symbols,
+                   .sh_link = 1,
+                   .sh_entsize = sizeof symbols[0]};
+    constexpr char kNames[] = "\0ncclAllReduce\0ncclSend\0cudaFree\0cudaMalloc";
+    std::memcpy(names, kNames, sizeof kNames);
+    constexpr unsigned char kFunction = ELF64_ST_INFO(STB_GLOBAL, STT_FUNC);
+    symbols[1] = {.st_name = 1, .st_info = kFunction, .st_shndx = 7, .st_value = 0x41230};
+    symbols[2] = {.st_name = 15, .st_info = kFunction, .st_shndx = SHN_UNDEF, .st_value = 0x41240};  // another's
+    symbols[3] = {.st_name = 24, .st_info = kFunction, .st_shndx = 7, .st_value = 0x42ff0};
+    symbols[4] = {.st_name = 33, .st_info = kFunction, .st_shndx = 7, .st_value = 0x41250};  // not wanted
+    symbols[5] = {.st_name = 15, .st_info = ELF64_ST_INFO(STB_GLOBAL, STT_OBJECT), .st_shndx = 7, .st_value = 0x41260};
+  }
+  [[nodiscard]] std::string text() const { return {reinterpret_cast<const char*>(this), sizeof *this}; }
+};
+
+FoundFunctions functions_in(const std::string& text) {
+  return find_functions(
+      [&text](std::uint64_t offset, std::span<std::byte> into) {
+        if (offset > text.size() || text.size() - offset < into.size()) return false;
+        std::memcpy(into.data(), text.data() + offset, into.size());
+        return true;
+      },
+      kWanted);
+}
+
+TEST(ElfSymbols, AreTheFunctionsThatTheFileDefines) {
+  const FoundFunctions found = functions_in(Library().text());
+  EXPECT_EQ(found.problem, "");
+  EXPECT_EQ(found.offsets, (std::vector<std::uint64_t>{0x2ff0, 0x1230, 0}));
+}
+
+TEST(ElfSymbols, AreNotThereInAFileThatIsCutOff) {
+  const std::string whole = Library().text();
+  for (std::size_t size = 0; size < whole.size(); ++size) {
+    const FoundFunctions found = functions_in(whole.substr(0, size));
+    EXPECT_EQ(found.offsets, (std::vector<std::uint64_t>{0, 0, 0})) << size;
+    EXPECT_EQ(found.problem.empty(), size >= offsetof(Library, symbols)) << size << found.problem;
+  }
+}
+
+TEST(ElfSymbols, OfAnotherMachineAreNotLookedFor) {
+  Library arm;
+  arm.header.e_machine = EM_AARCH64;
+  EXPECT_EQ(functions_in(arm.text()).problem, "it is not for x86-64");
+  Library small;
+  small.header.e_ident[EI_CLASS] = ELFCLASS32;
+  EXPECT_EQ(functions_in(small.text()).problem, "it is not for x86-64");
+  EXPECT_EQ(functions_in("#!/bin/sh\n" + std::string(100, ' ')).problem, "it is not an ELF file");
+}
+
+TEST(ElfSymbols, OfAHostileFileCostNeitherMemoryNorTime) {
+  const auto nothing = [](const Library& library) {
+    EXPECT_EQ(functions_in(library.text()).offsets, (std::vector<std::uint64_t>{0, 0, 0}));
+  };
+  Library long_names;
+  long_names.sections[1].sh_size = std::uint64_t{1} << 62;
+  nothing(long_names);
+  Library names_around_the_end;
+  names_around_the_end.sections[1].sh_offset = ~std::uint64_t{0} - 3;
+  nothing(names_around_the_end);
+  Library many_symbols;
+  many_symbols.sections[2].sh_size = ~std::uint64_t{0};
+  nothing(many_symbols);
+  Library strange_link;
+  strange_link.sections[2].sh_link = 9;
+  nothing(strange_link);
+  Library many_sections;
+  many_sections.header.e_shnum = 0xffff;
+  EXPECT_EQ(functions_in(many_sections.text()).problem, "its headers have a size that no linker writes");
+  Library far_headers;
+  far_headers.header.e_shoff = ~std::uint64_t{0} - 8;
+  EXPECT_EQ(functions_in(far_headers.text()).problem, "its headers are cut off");
+}
+
+TEST(ElfSymbols, LieInAnExecutableSegment) {
+  Library outside;
+  outside.symbols[1].st_value = 0x43000;  // its first byte behind the end
+  outside.symbols[3].st_value = ~std::uint64_t{0};
+  EXPECT_EQ(functions_in(outside.text()).offsets, (std::vector<std::uint64_t>{0, 0, 0}));
+  Library data;
+  data.segment.p_flags = PF_R | PF_W;
+  EXPECT_EQ(functions_in(data.text()).offsets, (std::vector<std::uint64_t>{0, 0, 0}));
+  Library overflow;
+  overflow.segment.p_offset = ~std::uint64_t{0} - 0x100;
+  EXPECT_EQ(functions_in(overflow.text()).offsets, (std::vector<std::uint64_t>{0, 0, 0}));
+}
+
+TEST(ElfSymbols, WithoutAnEndOfTheirNamesAreNone) {
+  Library endless;
+  std::memset(endless.names, 'n', sizeof endless.names);
+  EXPECT_EQ(functions_in(endless.text()).offsets, (std::vector<std::uint64_t>{0, 0, 0}));
+  Library outside;
+  for (Elf64_Sym& symbol : outside.symbols) symbol.st_name = 0xffff'ffff;
+  EXPECT_EQ(functions_in(outside.text()).offsets, (std::vector<std::uint64_t>{0, 0, 0}));
+}
+
+TEST(ElfSymbols, AreWhereTheLinkerPutThem) {
+  void* const linked = ::dlsym(RTLD_DEFAULT, "getppid");
+  ASSERT_NE(linked, nullptr);
+  const auto address = reinterpret_cast<std::uintptr_t>(linked);
+  const std::string maps = file_text("/proc/self/maps");
+  std::string_view rest = maps;
+  std::string_view line;
+  while (next_line(rest, line)) {
+    const std::optional<Mapping> mapping = parse_mapping(line);
+    if (!mapping || address < mapping->begin || address >= mapping->end) continue;
+    const std::string file = file_text(std::string(mapping->path));
+    constexpr std::string_view kOne[] = {"getppid"};
+    const FoundFunctions found = find_functions(
+        [&file](std::uint64_t offset, std::span<std::byte> into) {
+          if (offset > file.size() || file.size() - offset < into.size()) return false;
+          std::memcpy(into.data(), file.data() + offset, into.size());
+          return true;
+        },
+        kOne);
+#if defined(__x86_64__)
+    EXPECT_EQ(found.problem, "");
+    EXPECT_EQ(found.offsets[0], address - mapping->begin + mapping->offset);
+#else
+    EXPECT_NE(found.problem, "");
+#endif
+    return;
+  }
+  FAIL() << "the C library is not mapped";
+}
+
+}  // namespace
+}  // namespace reveal::tests::elf_symbols_test

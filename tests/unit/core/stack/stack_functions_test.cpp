@@ -1,0 +1,125 @@
+#include "core/stack/stack_functions.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "core/stack/first_instruction.h"
+#include "core/stack/process_maps.h"
+#include "core/stack/stack_worker.h"
+
+namespace reveal::tests::stack_functions_test {
+namespace {
+
+TEST(StackFunctions, HaveNamesAndSymbolsOfTheirOwn) {
+  std::set<std::string_view> names;
+  std::set<std::string_view> symbols;
+  for (const StackFunction& function : stack_functions()) {
+    EXPECT_TRUE(names.insert(function.name).second) << function.name;
+    for (const std::string_view symbol : function.symbols) {
+      EXPECT_TRUE(symbol.empty() || symbols.insert(symbol).second) << symbol;
+    }
+  }
+}
+
+// The return address that the kernel puts on the stack ends a program that an exception passes through.
+TEST(StackFunctions, OfCppAreNeverProbedWhereTheyReturn) {
+  for (const StackFunction& function : stack_functions()) {
+    for (const std::string_view symbol : function.symbols) {
+      EXPECT_TRUE(!symbol.starts_with("_Z") || function.ending == Ending::may_throw) << symbol;
+    }
+  }
+}
+
+TEST(StackFunctions, BelongToLibrariesByTheBeginOfTheirNames) {
+  EXPECT_TRUE(is_stack_library("libnccl.so.2"));
+  EXPECT_TRUE(is_stack_library("libcudart.so.13"));
+  EXPECT_TRUE(is_stack_library("libtorch_cpu.so"));
+  EXPECT_FALSE(is_stack_library("libnccl-net.so"));
+  EXPECT_FALSE(is_stack_library("my-libnccl.so.2"));
+  EXPECT_FALSE(is_stack_library(""));
+}
+
+std::optional<std::uint64_t> probed(std::string_view code) {
+  return cheap_probe_at(std::as_bytes(std::span(code)));
+}
+
+TEST(FirstInstruction, IsOneThatTheKernelEmulates) {
+  using namespace std::literals;
+  EXPECT_EQ(probed("\x55\x48\x89\xe5"sv), 0U);                            // push %rbp
+  EXPECT_EQ(probed("\x41\x57"sv), 0U);                                    // push %r15
+  EXPECT_EQ(probed("\xf3\x0f\x1e\xfa\x55"sv), 4U);                        // endbr64; push %rbp
+  EXPECT_EQ(probed("\x0f\x1f\x44\x00\x00"sv), 0U);                        // nop
+  EXPECT_EQ(probed("\xe9\x2b\xdc\xff\xff"sv), 0U);                        // jmp
+  EXPECT_EQ(probed("\x48\xb8\xef\xbe\xfe\xca\x19\x59"sv), std::nullopt);  // movabs
+  EXPECT_EQ(probed("\x48\x83\xec\x08"sv), std::nullopt);                  // sub $8,%rsp
+  EXPECT_EQ(probed("\xf3\x0f\x1e\xfa\x48\x89"sv), std::nullopt);          // endbr64; mov
+  EXPECT_EQ(probed("\x41\x89"sv), std::nullopt);
+  EXPECT_EQ(probed("\x41"sv), std::nullopt);
+  EXPECT_EQ(probed("\xe9\x2b"sv), std::nullopt);
+  EXPECT_EQ(probed("\xf3\x0f\x1e\xfa"sv), std::nullopt);
+  EXPECT_EQ(probed(""sv), std::nullopt);
+}
+
+TEST(ProcessMaps, AreReadLineByLine) {
+  const auto mapping =
+      parse_mapping("7f0000001000-7f0000003000 r-xp 00028000 fd:01 1234     /usr/lib/libnccl.so.2 (deleted)");
+  ASSERT_TRUE(mapping);
+  EXPECT_EQ(mapping->begin, 0x7f0000001000U);
+  EXPECT_EQ(mapping->end, 0x7f0000003000U);
+  EXPECT_EQ(mapping->offset, 0x28000U);
+  EXPECT_EQ(mapping->inode, 1234U);
+  EXPECT_TRUE(mapping->executable);
+  EXPECT_EQ(file_name_of(*mapping), "libnccl.so.2");
+}
+
+TEST(ProcessMaps, ThatAreNoMapsHaveNoMapping) {
+  for (const char* line : {"", "7f00", "7f00-7f01", "7f01-7f00 r-xp 0 0:0 1 /x", "7f00-7f01 r-xp zz 0:0 1 /x",
+                           "7f00-7f01 r-x 0 0:0 1 /x", "7f00-7f01 r-xp 0 00 1 /x", "7f00-7f01 r-xp 0 0:0 -1 /x"}) {
+    EXPECT_FALSE(parse_mapping(line)) << line;
+  }
+}
+
+TEST(ProcessMaps, NameTheCodeOfKnownLibrariesOnly) {
+  const std::vector<Mapping> found = stack_mappings(
+      "1000-2000 r--p 0 08:01 5 /lib/libnccl.so.2\n"
+      "2000-3000 r-xp 1000 08:01 5 /lib/libnccl.so.2\n"
+      "3000-4000 r-xp 0 08:01 6 /lib/libc.so.6\n"
+      "4000-5000 r-xp 0 00:00 0 [vdso]\n"
+      "5000-6000 r-xp 0 00:00 0 libnccl.so.2\n");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].offset, 0x1000U);
+}
+
+TEST(CallBudget, DetachesTheDearestOnceItsShareIsSpent) {
+  CallBudget budget;
+  budget.begin(1e9);
+  budget.spend(0, 10'000, 1000);  // 10 ms of the first 50
+  EXPECT_EQ(budget.end(), -1);
+  budget.begin(1e9);
+  budget.spend(0, 10'000, 1000);
+  budget.spend(3, 60'000, 1000);
+  budget.spend(4, 100, 1000);
+  EXPECT_EQ(budget.end(), 3);
+  budget.begin(0);  // the others have the 50 ms again, and 5 ms a second
+  budget.spend(0, 45'000, 1000);
+  EXPECT_EQ(budget.end(), -1);
+  budget.begin(1e9);
+  budget.spend(0, 9'000, 1000);
+  EXPECT_EQ(budget.end(), -1);
+  budget.begin(0);
+  budget.spend(0, 2'000, 1000);
+  EXPECT_EQ(budget.end(), 0);
+}
+
+TEST(CallBudget, GrowsWithTheCpuTimeOfTheJob) {
+  CallBudget budget;
+  for (int second = 0; second < 100; ++second) {
+    budget.begin(16e9);
+    budget.spend(0, 79'000, 1000);  // of 80 ms
+    ASSERT_EQ(budget.end(), -1) << second;
+  }
+}
+
+}  // namespace
+}  // namespace reveal::tests::stack_functions_test

@@ -1,0 +1,68 @@
+#include "hdf5schema/basics/run_program.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <stdexcept>
+
+#include "hdf5schema/basics/child_answer.h"
+
+namespace reveal::tests::run_program_test {
+namespace {
+
+using namespace std::chrono_literals;
+
+TEST(RunProgram, HearsOneOfItsStreams) {
+  const ProgramRun run{.command = {"sh", "-c", "echo out; echo err >&2; exit 3"}, .listen = ProgramRun::Listen::errors};
+  const ProgramEnd end = run_program(run);
+  EXPECT_EQ(end.output, "err\n");
+  ASSERT_TRUE(end.status);
+  EXPECT_EQ(exit_status(*end.status), 3);
+}
+
+TEST(RunProgram, KeepsNoMoreThanWasAskedFor) {
+  const ProgramEnd end =
+      run_program({.command = {"sh", "-c", "i=0; while [ $i -lt 9999 ]; do echo $i; i=$((i+1)); done"},
+                   .listen = ProgramRun::Listen::output,
+                   .output_limit = 10});
+  EXPECT_EQ(end.output, "0\n1\n2\n3\n4\n");
+  EXPECT_TRUE(end.truncated);
+  EXPECT_EQ(end.status, 0) << "it could say all of it";
+}
+
+TEST(RunProgram, EndsOneWhoseTimeIsUp) {
+  EXPECT_EQ(run_program({.command = {"sleep", "600"}, .limit = 100ms}).status, std::nullopt);
+  const ProgramEnd killed = run_program({.command = {"sh", "-c", "kill -9 $$"}, .limit = 60s});
+  ASSERT_TRUE(killed.status);
+  EXPECT_EQ(exit_status(*killed.status), 128 + 9);
+}
+
+TEST(RunProgram, SaysWhyItCouldNotBeStarted) {
+  if (std::getenv("REVEAL_EMULATED") != nullptr) GTEST_SKIP() << "vfork is fork there, which tells its parent nothing";
+  EXPECT_EQ(run_program({.command = {"no-such-program-anywhere"}}).start_error, ENOENT);
+  EXPECT_EQ(run_program({.command = {"/etc/passwd"}}).start_error, EACCES);
+}
+
+TEST(AskChild, IsCompleteOnlyWhenAllWasSaid) {
+  std::string large(1 << 20, 'x');
+  const ChildAnswer whole = ask_child([&] { return large; }, 60s, 2 << 20);
+  EXPECT_TRUE(whole.complete);
+  EXPECT_EQ(whole.text, large);
+  EXPECT_FALSE(ask_child([&] { return large; }, 60s, 1000).complete) << "too much";
+  EXPECT_FALSE(ask_child([]() -> std::string { throw std::runtime_error("x"); }, 60s, 1000).complete);
+}
+
+TEST(AskChild, DoesNotWaitForOneThatHangs) {
+  const ChildAnswer hung = ask_child(
+      [] {
+        ::pause();
+        return std::string("late");
+      },
+      100ms, 1000);
+  EXPECT_FALSE(hung.complete);
+  EXPECT_EQ(hung.text, "");
+}
+
+}  // namespace
+}  // namespace reveal::tests::run_program_test
