@@ -202,7 +202,7 @@ class GpuProbe final : public Probe {
 
  private:
   static constexpr AskedChildWords kWords = {.probe = "gpu",
-                                             .name = "nvml",
+                                             .recorded_as = "nvml",
                                              .lost = "the NVIDIA library crashed",
                                              .object = "probe gpu",
                                              .text = "the NVIDIA library"};

@@ -112,7 +112,7 @@ class PlacementProbe final : public Probe {
  public:
   explicit PlacementProbe(const ProbeContext& context)
       : context_(context),
-        child_(context, ask_placement, {.probe = "process_numa", .name = "numa_maps"}),
+        child_(context, ask_placement, {.probe = "process_numa", .recorded_as = "numa_maps"}),
         bytes_(context.family(kFamilies[0])),
         walks_(context.family(kFamilies[1])) {}
 

@@ -16,8 +16,8 @@
 namespace reveal {
 
 struct AskedChildWords {
-  std::string_view probe;      // whose child it is: "gpu"
-  std::string_view name = {};  // of its answers in a recording, where that is not the probe's
+  std::string_view probe;             // whose child it is: "gpu"
+  std::string_view recorded_as = {};  // name of its answers in a recording; "": the name of the probe
   std::string_view lost = "its child process was killed";
   std::string_view object = {};  // of the events about one that hangs: "rdma adapters"
   std::string_view text = {};    // likewise
@@ -26,7 +26,7 @@ struct AskedChildWords {
 class AskedChild : public WorkerProcess {
  public:
   AskedChild(const ProbeContext& context, Work work, const AskedChildWords& words)
-      : WorkerProcess(context.fs, std::string(words.name.empty() ? words.probe : words.name), work),
+      : WorkerProcess(context.fs, std::string(words.recorded_as.empty() ? words.probe : words.recorded_as), work),
         sink_(context.sink),
         words_(words) {}
 
