@@ -125,7 +125,7 @@ def blocks_of(path):
 
 def run_readme():
     for block in blocks_of(SOURCE / "README.md"):
-        if block[0].startswith("# what is behind a #"):  # a file for --metrics
+        if block[0].startswith("# text after # is"):  # a file for --metrics
             pathlib.Path("by_hand.metrics").write_text("\n".join(block) + "\n")
             shell("reveal-collect --metrics by_hand.metrics --output by_hand.h5 --duration 1s")
             continue

@@ -62,7 +62,7 @@ cp whole.h5 job/n1.h5
 cp whole.h5 before.h5
 failing fdatasync:error=EDQUOT "$bin/reveal" report job --retain summary --no-history
 [ $status = 1 ] || fail "the thinned trace cannot be synced: status $status"
-one_line "the thinned trace cannot be synced" "n1.h5 stays whole"
+one_line "the thinned trace cannot be synced" "n1.h5 was not reduced"
 cmp job/n1.h5 before.h5 || fail "the trace was replaced by one that was not synced"
 
 [ $failures = 0 ] || exit 1

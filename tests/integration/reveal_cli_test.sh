@@ -351,7 +351,7 @@ expect 2 'give the line to try' "$reveal" try -- true
 expect 2 '; needs a shell' "$reveal" try --with 'A=1; touch evil' -- true
 expect 2 'command is required' "$reveal" try --with A=1
 expect 2 'no finding with a line to try' "$reveal" try --from runs/a1 -- true
-expect 2 'no line of cpu.outsider can be put before a command' "$reveal" try --from runs/c1 --finding cpu.outsider -- true
+expect 2 'cpu.outsider has no line that can be put before a command' "$reveal" try --from runs/c1 --finding cpu.outsider -- true
 "$reveal" try --with STATUS=3 --runs 2 -- ./count.sh >out 2>err
 [ $? = 2 ] && grep -q 'run 1 with the line ended with exit status 3' err || fail "try hides a failure: $(cat err)"
 "$reveal" try --with ./nowhere --runs 2 -- true >out 2>err

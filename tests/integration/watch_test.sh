@@ -95,7 +95,7 @@ touch other/notes.txt
 "$bin/reveal" watch other >out 2>err
 status=$?
 [ $status = 1 ] || fail "no run's directory: exit status $status"
-grep -q 'no trace in other yet: waiting' out || fail "waits silently: $(cat out)"
+grep -q 'no trace in other yet; waiting' out || fail "waits silently: $(cat out)"
 grep -q 'other holds no run' err || fail "no run's directory: $(cat err)"
 "$bin/reveal" watch none >out 2>err &
 stopped=$!

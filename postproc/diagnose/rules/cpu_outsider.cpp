@@ -22,7 +22,7 @@ const RegisteredRule kRule{{
     .thresholds = outsider_thresholds(),
     .user_remedy =
         {{"#SBATCH --exclusive        # no other job on the node; costs whole nodes", "job"},
-         "ps -o pid,user,lstart,psr,time,args -p {outsiders}   # processes outside the job that reveal identified",
+         "ps -o pid,user,lstart,psr,time,args -p {outsiders}   # processes outside the job that were identified",
          "ps -eo pid,user,psr,pcpu,comm --sort=-pcpu | head -15   # in the next run: who else is busy, on which cpu",
          "taskset -c {free_cpus} {command} ...   # avoids the cpus that others used"},
     .admin_remedy = {{"cgroup.conf: ConstrainCores=yes      # with TaskPlugin=task/cgroup,task/affinity in slurm.conf",

@@ -92,7 +92,7 @@ std::size_t leading(const RuleContext& context, const Retries& retries, Interval
 }
 
 std::string_view words_of(Why why) {
-  constexpr std::string_view kWords[] = {"packets were lost on the way and sent again",
+  constexpr std::string_view kWords[] = {"packets were lost on the path and sent again",
                                          "packets were not acknowledged in time and sent again"};
   return kWords[static_cast<std::size_t>(why)];
 }

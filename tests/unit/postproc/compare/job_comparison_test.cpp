@@ -260,10 +260,10 @@ TEST(ComparisonPage, FoldsAndSaysEverything) {
             "  step time    not known: not measured\n"
             "  anomalous    0 % (0, 0) before, 16 % (15, 17) after; difference +16 percentage\n"
             "               points (95 % interval 3.29 to 28.7)\n"
-            "  appeared     cpu.outsider: A process outside the job ran on its cpus; found in 0\n"
-            "               of 2 runs before, 2 of 2 runs after; share of the time 0 % (0, 0)\n"
-            "               before, 16 % (15, 17) after; difference +16 percentage points (95\n"
-            "               % interval 3.29 to 28.7)\n"
+            "  appeared     cpu.outsider: A process outside the job ran on its cpus; found in\n"
+            "               0 of 2 runs before, 2 of 2 runs after; share of the time 0 % (0,\n"
+            "               0) before, 16 % (15, 17) after; difference +16 percentage points\n"
+            "               (95 % interval 3.29 to 28.7)\n"
             "  method       Welch's t of the runs of both sides\n");
 }
 

@@ -224,7 +224,7 @@ TEST(Peers, LeaveOutANodeThatHardlyLived) {
   begin_later(profiles[0], 13);
   const PeerComparison comparison = compared(profiles);
   ASSERT_TRUE(comparison.compared);
-  EXPECT_NE(comparison.groups[0].reason.find("n0001 lived for 3 min 12 s only"), std::string::npos)
+  EXPECT_NE(comparison.groups[0].reason.find("n0001 was recorded for only 3 min 12 s"), std::string::npos)
       << comparison.groups[0].reason;
   EXPECT_EQ(comparison.groups[0].seconds, 16 * 64);
 }
@@ -300,7 +300,8 @@ TEST(ConfigurationFindings, BelongToTheRuleThatKnowsWhatTheSettingDoes) {
   EXPECT_EQ(findings[0].id, "mem.hugepages_inconsistent");
   EXPECT_EQ(findings[0].nodes, std::vector<std::string>{"n0003"});
   EXPECT_EQ(findings[0].severity, Severity::notice);
-  EXPECT_NE(findings[0].sentence.find("n0003 has vm.hugepages-1048576kB = 16, the others 0"), std::string::npos)
+  EXPECT_NE(findings[0].sentence.find("n0003 has vm.hugepages-1048576kB = 16, the other nodes have 0"),
+            std::string::npos)
       << findings[0].sentence;
   EXPECT_EQ(findings[1].id, "net.mtu_mismatch");
   EXPECT_EQ(findings[1].nodes, std::vector<std::string>{profiles[0].node});

@@ -21,7 +21,7 @@ TEST(RuleGpuUnused, NamesTheGpuAndWhatToAskFor) {
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found[0].instances, std::vector<std::string>{"gpu1"});
   EXPECT_EQ(found[0].remedy.user.at(0), "#SBATCH --gpus=1   # as many as the job used");
-  EXPECT_EQ(found[0].remedy.user.at(1), "torchrun --nproc_per_node=2 ...   # one process for each GPU");
+  EXPECT_EQ(found[0].remedy.user.size(), 1U) << "torchrun is PyTorch's";
   EXPECT_EQ(found[0].confidence, Confidence::certain);
 }
 

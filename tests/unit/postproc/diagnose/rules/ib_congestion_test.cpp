@@ -25,7 +25,7 @@ TEST(RuleIbCongestion, NamesThePortTheIntervalAndTheLoss) {
   EXPECT_NE(found[0].sentence.find("For 15 s, mlx5_0:1 of n2 had data to send but no credits"), std::string::npos)
       << found[0].sentence;
   EXPECT_NEAR(found[0].evidence.at(0).observed.value_or(0), 1, 0.1);  // ticks per word of 4 bytes
-  EXPECT_EQ(found[0].remedy.admin.at(0).substr(0, 30), "perfquery -x -C mlx5_0 -P 1   ");
+  EXPECT_EQ(found[0].remedy.admin.at(0).substr(0, 30), "perfquery -C mlx5_0 -P 1   # P");
 }
 
 TEST(RuleIbCongestion, IsSilentOnAHealthyPort) {

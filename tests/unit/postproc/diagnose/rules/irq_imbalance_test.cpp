@@ -65,7 +65,8 @@ TEST(RuleIrqImbalance, DoesNotAdviseToStartWhatRuns) {
   for (auto& [key, value] : node.begin) {
     if (key == "irq.irqbalance") value = "running";
   }
-  EXPECT_NE(node.findings("irq.imbalance").at(0).remedy.admin.at(0).find("stop irqbalance"), std::string::npos);
+  EXPECT_NE(node.findings("irq.imbalance").at(0).remedy.admin.at(0).find("disable --now irqbalance"),
+            std::string::npos);
 }
 
 TEST(RuleIrqImbalance, TakesDroppedPacketsAsACost) {

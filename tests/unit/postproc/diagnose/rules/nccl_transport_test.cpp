@@ -85,7 +85,7 @@ TEST(RuleSingleQp, IsAnExperimentOnAFastFabric) {
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found[0].severity, Severity::info);
   EXPECT_EQ(found[0].confidence, Confidence::possible);
-  EXPECT_NE(found[0].sentence.find("xperiment"), std::string::npos);
+  EXPECT_NE(found[0].sentence.find("a proposal to test"), std::string::npos);
   EXPECT_NE(found[0].remedy.user.at(0).find("NCCL_IB_QPS_PER_CONNECTION=2"), std::string::npos);
 }
 

@@ -36,7 +36,7 @@ TEST(RuleNicDrop, AsksForALongerRingOnlyWhereThereIsOne) {
   };
   EXPECT_NE(asked({}).find("ethtool -G eth0 rx 8192 "), std::string::npos) << asked({});
   const Snapshot short_ring = {{"net.eth0.rx_ring", "256"}, {"net.eth0.rx_ring_most", "4096"}};
-  EXPECT_NE(asked(short_ring).find("ethtool -G eth0 rx 4096   # a longer ring, 256 packets now; "), std::string::npos)
+  EXPECT_NE(asked(short_ring).find("ethtool -G eth0 rx 4096   # a longer ring, now 256 packets; "), std::string::npos)
       << asked(short_ring);
   EXPECT_EQ(asked(short_ring).find("8192"), std::string::npos) << asked(short_ring);
   const Snapshot longest = {{"net.eth0.rx_ring", "4096"}, {"net.eth0.rx_ring_most", "4096"}};

@@ -43,7 +43,7 @@ TEST(RuleNeighbour, SaysHowMuchOfADiskOthersTook) {
   EXPECT_EQ(found[0].severity, Severity::warning);
   EXPECT_EQ(found[0].confidence, Confidence::possible);
   EXPECT_EQ(found[0].subsystem, Subsystem::storage);
-  EXPECT_TRUE(found[0].sentence.starts_with("Others on n2 kept disk vda busy 9")) << found[0].sentence;
+  EXPECT_TRUE(found[0].sentence.starts_with("Other processes on n2 kept disk vda busy 9")) << found[0].sentence;
   EXPECT_NEAR(found[0].impact.seconds.value_or(0), 15 * 1.2 / 1.9, 0.5);
   R node = disk({});
   node.end = {{"node.other_jobs", "seen"}};
@@ -118,7 +118,8 @@ TEST(RuleNeighbour, SaysWhoHeldTheMemory) {
   const auto found = of(memory(1, 10));
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found[0].subsystem, Subsystem::memory);
-  EXPECT_TRUE(found[0].sentence.starts_with("Others on n2 held 53 GiB of its 64 GiB of memory")) << found[0].sentence;
+  EXPECT_TRUE(found[0].sentence.starts_with("Other processes on n2 used 53 GiB of its 64 GiB of memory"))
+      << found[0].sentence;
   EXPECT_TRUE(of(memory(1, 50)).empty()) << "the job itself fills it";
   EXPECT_TRUE(of(memory(20, 10)).empty()) << "plenty is left";
 }
