@@ -73,13 +73,13 @@ class AskedChild : public WorkerProcess {
     return hangs_ = hangs;
   }
 
-  /// Of an answer that was not whole.
+  /// Counts an answer that was not complete.
   void note_gap(std::string_view line) {
     ++gaps_;
     const std::string_view why = reason_in(line);
     if (gap_ != why) sink_.event("probe " + std::string(words_.probe), "gap", gap_ = why);
   }
-  /// For the probe's caveat; "" where all answers were whole.
+  /// The sentence for the caveat of the probe; "" if all answers were complete.
   [[nodiscard]] std::string gaps() const {
     return gaps_ > 0 ? std::to_string(gaps_) + " readings were incomplete: " + gap_ : "";
   }

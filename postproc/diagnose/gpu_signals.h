@@ -73,7 +73,7 @@ inline constexpr double kGpuWorks = 50;  // percent of use
 [[nodiscard]] std::vector<double> mean_gpu_use(const RuleContext& context, std::string& first);
 /// Mean power of those; empty where none tells it.
 [[nodiscard]] std::vector<double> mean_gpu_power(const RuleContext& context);
-/// Of the phase, but for its highest moments; NaN where it was not measured.
+/// The power that 95 % of the phase do not exceed; NaN if it was not measured.
 [[nodiscard]] double usual_gpu_power(std::span<const double> power, Interval phase);
 
 /// The moments in which the job's GPUs stood still between their first and their last work.

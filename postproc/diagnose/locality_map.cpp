@@ -17,7 +17,7 @@ namespace reveal {
 namespace {
 
 constexpr int kNoPlace = std::numeric_limits<int>::max();  // the last place
-// Of a trace that may hold any number.
+// Limits, because a foreign trace may hold any number of entries.
 constexpr std::size_t kMostProcesses = 64;
 constexpr std::size_t kMostGpus = 64;      // of a process
 constexpr std::size_t kMostVectors = 256;  // the collector tells of half as many

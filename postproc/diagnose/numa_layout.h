@@ -22,7 +22,7 @@ struct NumaLayout {
   /// The job can leave none of the nodes it is open to, and there are others.
   [[nodiscard]] bool bound() const { return !open.empty() && open.size() < nodes.size(); }
   [[nodiscard]] bool has_cpus(int node) const;
-  /// Of a sample of a cpu's number, which may be any number; nothing where it is not known.
+  /// The node of a sampled cpu number, which may be any number in a foreign trace; nothing if it is not known.
   [[nodiscard]] std::optional<int> node_of(double cpu) const;
   [[nodiscard]] std::size_t cpus_of(int node) const;
   /// As firmware says: 10 is a node's own memory, 20 and more another socket's. Nothing where the snapshot lacks it.

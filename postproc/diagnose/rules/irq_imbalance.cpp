@@ -78,8 +78,8 @@ std::vector<std::string> lines_to_spread(const RuleContext& context, const Vecto
   const std::string cpus = near.empty() ? context.snapshot_value("cpu.online") : near;
   if (cpus.empty()) return {};
   std::vector<std::string> lines = {
-      fmt::format("echo {} > /proc/irq/{}/smp_affinity_list   # by hand, without irqbalance: {}{}", cpus,
-                  vector.number, vector.name.empty() ? "the busiest" : vector.name,
+      fmt::format("echo {} > /proc/irq/{}/smp_affinity_list   # by hand, without irqbalance: {}{}", cpus, vector.number,
+                  vector.name.empty() ? "the busiest" : vector.name,
                   near.empty() ? ": or one cpu of its NUMA node for each"
                                : fmt::format(", on NUMA node {}: or one of these cpus for each", numa_node))};
   for (const std::string& interface : interfaces_of(context.snapshot_value(key + ".device"))) {

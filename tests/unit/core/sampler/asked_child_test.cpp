@@ -38,7 +38,7 @@ class ChildOfAProbe {
     return "too late";
   }
   void second(std::int64_t number) { sink_.set_now(number * kSecond); }
-  /// Of the closed trace.
+  /// Closes the trace and returns its events.
   [[nodiscard]] std::vector<std::string> events() {
     writer_.close();
     std::vector<std::string> told;
