@@ -199,7 +199,7 @@ void finish(CommandLine& line) {
     collect.retention = *retention;
   }
   collect.probes = split_names(line.probes);
-  if (collect.stack && !collect.probes.empty()) collect.probes.emplace_back("stack");
+  if (collect.stack && !collect.probes.empty()) collect.probes.insert(collect.probes.end(), {"stack", "python"});
   try {
     static_cast<void>(select_probes(collect.probes));
     if (!collect.job.empty()) static_cast<void>(JobSource::parse(collect.job));

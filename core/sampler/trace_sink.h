@@ -96,8 +96,10 @@ class TraceSink {
   TraceSink& operator=(const TraceSink&) = delete;
 
   Family& add_family(const FamilyTable& table, std::chrono::nanoseconds period);
-  /// Of one code at most 512 at once, and one every ten seconds; the next one tells how many were left out.
-  void event(std::string object, std::string code, std::string text = {});
+  /// Of one code at most 512 at once, and one every ten seconds; the next one tells how many were left out. Of a code
+  /// whose objects are a fixed number, such as ranks, each of them may have as many.
+  enum class Budget : std::uint8_t { of_code, of_object };
+  void event(std::string object, std::string code, std::string text = {}, Budget budget = Budget::of_code);
 
   /// While muted, rows are filled but not written: the first look at everything, before the trace has begun.
   void mute(bool muted) noexcept { muted_ = muted; }
@@ -123,7 +125,7 @@ class TraceSink {
     std::uint64_t left_out = 0;
   };
   TraceWriter* writer_;
-  std::map<std::string, EventBudget> event_budgets_;  // by code
+  std::map<std::string, EventBudget> event_budgets_;  // by code, or code and object
   MetricSelection* selection_ = nullptr;              // null: everything
   RowPublisher* publisher_ = nullptr;
   std::int64_t now_ns_ = 0;

@@ -412,6 +412,7 @@ Report merged_parts(const std::vector<NodeSummary>& summaries, const std::vector
     report.overhead.insert(report.overhead.end(), part.overhead.begin(), part.overhead.end());
     if (report.locality.size() < kMostMaps) {
       report.locality.insert(report.locality.end(), part.locality.begin(), part.locality.end());
+      report.python.insert(report.python.end(), part.python.begin(), part.python.end());
     } else if (!part.locality.empty()) {
       report.omitted["maps of nodes"] += 1;
     }

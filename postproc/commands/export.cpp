@@ -13,9 +13,11 @@ class Export final : public Command {
  public:
   void declare(CLI::App& app, CommonOptions&) override {
     add_job_directory(app, directory_);
-    app.add_option("--format", format_, "csv: a line per sample, a column per channel, units in the header")
+    app.add_option("--format", format_,
+                   "csv: a line per sample, a column per channel, units in the header; python: a line per sample of a "
+                   "Python process, and where its main thread stood (reveal-run --stack)")
         ->required()
-        ->check(CLI::IsMember({"csv"}));
+        ->check(CLI::IsMember({"csv", "python"}));
     app.add_option("--node", node_, "of this node; may be left out where there is one")->type_name("NAME");
     app.add_option("--metrics", metrics_, "only these, as in the shell: \"cpu.*\", \"net.rx_bytes/eth0\"")
         ->delimiter(',')
@@ -26,8 +28,14 @@ class Export final : public Command {
   int run(const CommonOptions& common) override {
     if (common.json) throw Error("export writes --format csv; there is no --json of it");
     need_directory(directory_);
+    const auto write = [](std::string_view text) { print(std::string(text)); };
+    if (format_ == "python") {
+      if (!metrics_.empty()) throw Error("--metrics is for --format csv: places have no metric");
+      write_python_csv(trace(), write);
+      return 0;
+    }
     for (const std::string& pattern :
-         write_csv(trace(), metrics_, [](std::string_view text) { print(std::string(text)); })) {
+         write_csv(trace(), metrics_, write)) {
       complain("this trace has no channel \"" + pattern + "\"");
     }
     return 0;

@@ -162,6 +162,13 @@ Report with_texts_of_rules(Report report) {
   return report;
 }
 
+/// Nor the names in the job's program, which are its owner's business.
+Report without_main_threads(Report report) {
+  report.python.clear();
+  for (Finding& finding : report.findings) finding.main_threads.clear();
+  return report;
+}
+
 /// Of the other ends of the job's connections, as far as the report tells of them; the longest first.
 std::vector<std::string> peer_addresses(const Report& report) {
   std::vector<std::string> addresses;
@@ -260,7 +267,7 @@ MailMessage compose_mail(const Report& report, const MailSettings& settings, con
 
   MailMessage mail;
   const bool admins = context.audience == Audience::admins;
-  const Report shown = admins                ? with_texts_of_rules(report)
+  const Report shown = admins                ? with_texts_of_rules(without_main_threads(report))
                        : context.admins_told ? without_admin_steps(report)
                                              : report;
   mail.subject = header_text(admins ? subject_for_admins(shown, settings) : subject_for_user(shown), kLongestSubject);
