@@ -19,13 +19,15 @@ namespace reveal {
 namespace {
 
 constexpr const char* kPrograms[][2] = {
-    {"waits", "import threading\n"
-              "def down(n):\n"
-              "    threading.Event().wait() if n == 0 else down(n - 1)\n"
-              "down(12)\n"},
-    {"runs", "def one(n): return n + 1\n"
-             "def two(n): return one(one(n))\n"
-             "while True: two(1)\n"},
+    {"waits",
+     "import threading\n"
+     "def down(n):\n"
+     "    threading.Event().wait() if n == 0 else down(n - 1)\n"
+     "down(12)\n"},
+    {"runs",
+     "def one(n): return n + 1\n"
+     "def two(n): return one(one(n))\n"
+     "while True: two(1)\n"},
 };
 
 void measure(const char* name, const char* program) {

@@ -113,7 +113,8 @@ void describe(CLI::App& app, CommandLine& line) {
       "that job");
   app.add_option("--duration", line.duration, "End after this time, for example 60s (default: with the job)");
   app.add_option("--probes", line.probes, "Only these, separated by commas (default: all)");
-  app.add_flag("--stack", collect.stack, "Count calls into CUDA, NCCL, gloo, MPI and PyTorch (needs root)");
+  app.add_flag("--stack", collect.stack,
+               "Count calls into CUDA, NCCL, gloo, MPI and PyTorch (needs root); where Python stands");
   app.add_option("--gpu-library", collect.gpu_library, "NVIDIA's management library (default libnvidia-ml.so.1)");
   app.add_option("--metrics", collect.metrics_file,
                  "File of what to record (default: everything), and of further text files to read; see below");

@@ -166,7 +166,8 @@ class PythonProbe final : public Probe {
     last_ns_ = now;
     for (Row& row : rows_) {
       if (row.letters.empty() || missed <= 0) continue;
-      if (missed > static_cast<std::int64_t>(kLetters)) row = Row{.instance = row.instance, .letters = {}, .places = {}};
+      if (missed > static_cast<std::int64_t>(kLetters))
+        row = Row{.instance = row.instance, .letters = {}, .places = {}};
       if (!row.letters.empty()) row.letters.append(static_cast<std::size_t>(missed), kNotMeasured);
     }
   }

@@ -93,7 +93,8 @@ FoundInterpreter interpreter_in(pid_t pid, const Candidate& candidate, const Rea
     return objects.distances[symbol] == 0 ? 0 : mapping.begin + objects.distances[symbol];
   };
   if (address(PythonSymbol::runtime) == 0) return {};  // linked to the library that has it, or a script's name
-  if (address(PythonSymbol::code_type) == 0 || address(PythonSymbol::text_type) == 0 || address(PythonSymbol::bytes_type) == 0) {
+  if (address(PythonSymbol::code_type) == 0 || address(PythonSymbol::text_type) == 0 ||
+      address(PythonSymbol::bytes_type) == 0) {
     return {std::nullopt, "the symbols of " + name + " are stripped"};
   }
   int minor = minor_in_name(name).value_or(0);

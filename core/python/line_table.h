@@ -1,4 +1,5 @@
-// On which line of its file an instruction of a CPython code object is. The table is a job's memory: it may be anything.
+// On which line of its file an instruction of a CPython code object is. The table is a job's memory: it may be
+// anything.
 #pragma once
 
 #include <cstddef>

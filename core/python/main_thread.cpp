@@ -75,10 +75,10 @@ std::uint32_t shown_letter(std::uint32_t letter) {
     std::uint32_t first, last;
   };
   // Controls, invisible letters, text directions, surrogates, private use, and what ends names in a place.
-  constexpr Range kHidden[] = {{0, 0x20},         {0x28, 0x29},     {0x7f, 0xa0},     {0xad, 0xad},
-                               {0x61c, 0x61c},    {0x180b, 0x180f}, {0x2000, 0x200f}, {0x2028, 0x202f},
-                               {0x205f, 0x206f},  {0x3000, 0x3000}, {0xd800, 0xf8ff}, {0xfe00, 0xfe0f},
-                               {0xfeff, 0xfeff},  {0xfff0, 0xffff}, {0xe0000, 0xffffffff}};
+  constexpr Range kHidden[] = {{0, 0x20},        {0x28, 0x29},     {0x7f, 0xa0},         {0xad, 0xad},
+                               {0x61c, 0x61c},   {0x180b, 0x180f}, {0x2000, 0x200f},     {0x2028, 0x202f},
+                               {0x205f, 0x206f}, {0x3000, 0x3000}, {0xd800, 0xf8ff},     {0xfe00, 0xfe0f},
+                               {0xfeff, 0xfeff}, {0xfff0, 0xffff}, {0xe0000, 0xffffffff}};
   const bool hidden = std::any_of(std::begin(kHidden), std::end(kHidden), [letter](const Range& range) {
     return letter >= range.first && letter <= range.last;
   });
@@ -192,8 +192,8 @@ void MainThread::find_thread() {
     }
   }
   if (place == 0 || thread_name_ == 0) return;
-  const std::uint32_t name = layout.runtime_main_thread == PythonLayout::kNone ? layout.thread_number
-                                                                               : layout.thread_pthread;
+  const std::uint32_t name =
+      layout.runtime_main_thread == PythonLayout::kNone ? layout.thread_number : layout.thread_pthread;
   std::uint64_t thread = word_at(place + layout.interpreter_threads);
   for (int i = 0; i < kMostThreads && thread != 0; ++i) {
     std::array<std::uint64_t, 2> words{};
@@ -211,8 +211,8 @@ void MainThread::find_thread() {
 
 std::uint64_t MainThread::innermost_frame() {
   const PythonLayout& layout = interpreter_.layout;
-  const std::uint32_t name = layout.runtime_main_thread == PythonLayout::kNone ? layout.thread_number
-                                                                               : layout.thread_pthread;
+  const std::uint32_t name =
+      layout.runtime_main_thread == PythonLayout::kNone ? layout.thread_number : layout.thread_pthread;
   std::array<std::uint64_t, 2> words{};
   const std::array<MemoryPiece, 2> pieces{
       MemoryPiece{thread_ + layout.thread_frame, std::as_writable_bytes(std::span(words).first(1))},
@@ -299,7 +299,7 @@ std::vector<PythonFrame> MainThread::names_of(std::span<const Code> codes) {
     std::uint64_t at = 0;
     std::int64_t most = 0;
     std::array<std::byte, kHeadBytes> head{};
-    PythonText text;
+    PythonText text = {};
   };
   std::vector<Wanted> wanted;
   wanted.reserve(2 * codes.size());

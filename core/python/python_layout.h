@@ -11,8 +11,8 @@ namespace reveal {
 
 /// In which way a code object says which instruction is on which line.
 enum class LineTable : std::uint8_t {
-  lnotab,     // pairs of increments; https://github.com/python/cpython/blob/3.9/Objects/lnotab_notes.txt
-  ranges,     // pairs of a length and an increment; https://github.com/python/cpython/blob/3.10/Objects/lnotab_notes.txt
+  lnotab,  // pairs of increments; https://github.com/python/cpython/blob/3.9/Objects/lnotab_notes.txt
+  ranges,  // pairs of a length and an increment; https://github.com/python/cpython/blob/3.10/Objects/lnotab_notes.txt
   locations,  // https://github.com/python/cpython/blob/3.11/Objects/locations.md
 };
 

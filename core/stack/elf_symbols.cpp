@@ -78,7 +78,7 @@ class ElfFile {
       const std::uint64_t at = offset + begin * sizeof(Elf64_Sym);
       if (at < offset || !read_all(read_, at, some)) return;
       for (const Elf64_Sym& symbol : some) {
-        if (ELF64_ST_TYPE(symbol.st_info) != type() || symbol.st_shndx == SHN_UNDEF) continue;
+        if (ELF64_ST_TYPE(symbol.st_info) != type_of_kind() || symbol.st_shndx == SHN_UNDEF) continue;
         if (symbol.st_name >= names.size()) continue;
         const std::span<const char> rest = names.subspan(symbol.st_name);
         // No further than the longest name wanted: each symbol of a hostile file may have the same long name.
@@ -87,8 +87,7 @@ class ElfFile {
         if (end == nullptr) continue;
         const auto found = missing.find(std::string_view(rest.data(), static_cast<std::size_t>(end - rest.data())));
         if (found == missing.end()) continue;
-        const std::uint64_t place =
-            kind_ == Kind::functions ? file_offset(symbol.st_value) : distance(symbol.st_value);
+        const std::uint64_t place = kind_ == Kind::functions ? file_offset(symbol.st_value) : distance(symbol.st_value);
         if (place == 0) continue;
         offsets[found->second] = place;
         missing.erase(found);
@@ -116,7 +115,7 @@ class ElfFile {
     });
     return loaded && address > first->p_vaddr ? address - first->p_vaddr : 0;
   }
-  [[nodiscard]] unsigned type() const noexcept { return kind_ == Kind::functions ? STT_FUNC : STT_OBJECT; }
+  [[nodiscard]] int type_of_kind() const noexcept { return kind_ == Kind::functions ? STT_FUNC : STT_OBJECT; }
 
   const ReadFile& read_;
   Kind kind_;

@@ -80,7 +80,9 @@ inline constexpr ConfigKey kConfigKeys[] = {
     {"run", "tag", ConfigForm::labels, "", "Label this run, KEY=VALUE; may be repeated"},
     {"run", "stack", ConfigForm::truth, "false",
      "Count the calls of the job's processes into CUDA, NCCL, gloo, MPI and PyTorch: steps, collectives, copies. Needs "
-     "root, or CAP_BPF and CAP_PERFMON; costs about a microsecond a call and at most .5 % of the cpu time"},
+     "root, or CAP_BPF and CAP_PERFMON; costs about a microsecond a call and at most .5 % of the cpu time. Without "
+     "these "
+     "too: where the main threads of Python programs stand, once a second"},
     {"run", "report", ConfigForm::truth, "true", "Analyse the run and print the report when it ends"},
     {"run", "report_limit", ConfigForm::time, "20s",
      "Longest time from the end of the command to the prompt: closing, copying, the report", "1s", "24h"},

@@ -34,8 +34,7 @@ class Export final : public Command {
       write_python_csv(trace(), write);
       return 0;
     }
-    for (const std::string& pattern :
-         write_csv(trace(), metrics_, write)) {
+    for (const std::string& pattern : write_csv(trace(), metrics_, write)) {
       complain("this trace has no channel \"" + pattern + "\"");
     }
     return 0;

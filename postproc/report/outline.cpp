@@ -289,7 +289,8 @@ Table python_table(const Report& report) {
       const double share = thread.samples > 0 ? 100 * place.samples / thread.samples : 0;
       places.push_back(fmt::format("{} {:.0f} %", place.place, share));
     }
-    table.rows.push_back({cell(thread.node), cell(thread.process, " "), cell(number(thread.samples), ", of ", " samples"),
+    table.rows.push_back({cell(thread.node), cell(thread.process, " "),
+                          cell(number(thread.samples), ", of ", " samples"),
                           cell(listed(places, places.size(), "; "), ": ")});
   }
   return table;

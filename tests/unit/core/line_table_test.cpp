@@ -21,12 +21,14 @@ std::vector<std::byte> bytes_of(std::string_view hexadecimal) {
 // co_linetable and co_lines() of CPython 3.11.2 for
 //   1 def f(a):  2 b = a  4 c = (b +  5 1)  6 for i in range(3):  7 c += i  8 return c
 TEST(LineTable, IsReadAsPythonDoesIt) {
-  const auto table =
-      bytes_of("8000d808098041e0090ad8090af103010a0b8041e50d12903189588c58f00001050ff00001050f8801d808098851890688018801d80b0c8048");
+  const auto table = bytes_of(
+      "8000d808098041e0090ad8090af103010a0b8041e50d12903189588c58f00001050ff00001050f8801d808098851890688018801d80b0c80"
+      "48");
   struct Range {
     int begin, end, line;
   };
-  for (const Range& range : {Range{0, 2, 1}, {2, 6, 2}, {6, 8, 4}, {8, 10, 5}, {10, 16, 4}, {16, 50, 6}, {50, 62, 7}, {62, 66, 8}}) {
+  for (const Range& range :
+       {Range{0, 2, 1}, {2, 6, 2}, {6, 8, 4}, {8, 10, 5}, {10, 16, 4}, {16, 50, 6}, {50, 62, 7}, {62, 66, 8}}) {
     for (int at = range.begin; at < range.end; at += 2) {
       EXPECT_EQ(line_of(LineTable::locations, table, 1, at), range.line) << at;
     }
@@ -45,7 +47,10 @@ TEST(LineTable, OfLocationsHasInstructionsWithoutALine) {
 
 // Objects/lnotab_notes.txt of CPython 3.9: (0,1) (6,1) (44,5) for lines 1, 2, 7 of a function on line 0.
 TEST(LineTable, OfPython38IsPairsOfIncrements) {
-  const auto table = bytes_of("00010601" "2c05" "0cfd");
+  const auto table = bytes_of(
+      "00010601"
+      "2c05"
+      "0cfd");
   EXPECT_EQ(line_of(LineTable::lnotab, table, 1, 0), 2);
   EXPECT_EQ(line_of(LineTable::lnotab, table, 1, 5), 2);
   EXPECT_EQ(line_of(LineTable::lnotab, table, 1, 6), 3);
@@ -55,7 +60,12 @@ TEST(LineTable, OfPython38IsPairsOfIncrements) {
 }
 
 TEST(LineTable, OfPython310IsPairsOfALengthAndAStep) {
-  const auto table = bytes_of("0401" "0280" "0602" "00fe" "08ff");
+  const auto table = bytes_of(
+      "0401"
+      "0280"
+      "0602"
+      "00fe"
+      "08ff");
   EXPECT_EQ(line_of(LineTable::ranges, table, 10, 0), 11);
   EXPECT_EQ(line_of(LineTable::ranges, table, 10, 3), 11);
   EXPECT_EQ(line_of(LineTable::ranges, table, 10, 4), 0);  // no line

@@ -83,7 +83,9 @@ class MadeProcess {
     }
     return address;
   }
-  std::uint64_t text(const std::string& letters) { return text(std::u32string(letters.begin(), letters.end()), 1, true); }
+  std::uint64_t text(const std::string& letters) {
+    return text(std::u32string(letters.begin(), letters.end()), 1, true);
+  }
   std::uint64_t code(const std::string& name, const std::string& file, int first_line) {
     return code(text(name), text(file), first_line);
   }
@@ -155,9 +157,9 @@ std::array<std::byte, kDebugOffsets> debug_offsets() {
   std::array<std::uint64_t, kDebugOffsets / 8> words{};
   std::memcpy(words.data(), "xdebugpy", 8);
   words[1] = 0x030d01f0;
-  constexpr std::pair<std::size_t, std::uint64_t> kOffsets[] = {
-      {5, 328}, {8, 112}, {9, 176}, {21, 8}, {23, 72}, {25, 152}, {29, 8}, {30, 0}, {31, 56}, {33, 70},
-      {35, 112}, {36, 120}, {38, 136}, {39, 68}, {43, 200}};
+  constexpr std::pair<std::size_t, std::uint64_t> kOffsets[] = {{5, 328},  {8, 112},  {9, 176},  {21, 8},  {23, 72},
+                                                                {25, 152}, {29, 8},   {30, 0},   {31, 56}, {33, 70},
+                                                                {35, 112}, {36, 120}, {38, 136}, {39, 68}, {43, 200}};
   for (const auto& [word, offset] : kOffsets) words[word] = offset;
   std::array<std::byte, kDebugOffsets> bytes{};
   std::memcpy(bytes.data(), words.data(), bytes.size());
@@ -224,8 +226,8 @@ TEST(MainThread, IsNotShownWhereTheMemoryDoesNotFit) {
   for (const PythonLayout& layout : layouts()) {
     MadeProcess process(layout);
     // No code object, no text, no bytes: each is of another type.
-    const std::uint64_t wrong_name = process.code(process.object(process.interpreter().bytes_type, 64),
-                                                  process.text("job.py"), 1);
+    const std::uint64_t wrong_name =
+        process.code(process.object(process.interpreter().bytes_type, 64), process.text("job.py"), 1);
     const std::uint64_t wrong_file = process.code(process.text("f"), process.make(64), 1);
     for (const std::uint64_t code : {process.make(512), wrong_name, wrong_file}) {
       process.stand(process.frame(code, 0));
@@ -273,9 +275,8 @@ TEST(MainThread, HasNamesInAnyLetters) {
 }
 
 bool is_plain(std::string_view text) {
-  return std::none_of(text.begin(), text.end(), [](char letter) {
-    return (letter >= 0 && letter <= ' ') || letter == 0x7f;
-  });
+  return std::none_of(text.begin(), text.end(),
+                      [](char letter) { return (letter >= 0 && letter <= ' ') || letter == 0x7f; });
 }
 
 TEST(MainThread, NeitherCrashesNorLoopsOnMemoryOfAnyKind) {
@@ -334,7 +335,8 @@ TEST(Interpreter, IsFoundByTheNameOfItsFile) {
   EXPECT_EQ(minor_in_name("libpython3.13t.so.1.0"), 13);
   EXPECT_EQ(minor_in_name("python3"), 0);
   EXPECT_EQ(minor_in_name("python"), 0);
-  for (const char* name : {"", "python2.7", "libpython3.so", "libpython3.", "python3.", "python3.123", "ipython3.11", "bash"}) {
+  for (const char* name :
+       {"", "python2.7", "libpython3.so", "libpython3.", "python3.", "python3.123", "ipython3.11", "bash"}) {
     EXPECT_FALSE(minor_in_name(name)) << name;
   }
 }

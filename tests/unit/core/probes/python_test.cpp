@@ -158,9 +158,9 @@ TEST(Python, ThatRunsIsNeverShownWhereItCannotBe) {
       "    three(3)\n");
   ASSERT_EQ(process.line(), "here");
   const std::set<std::string> lines = {
-      "one(job.py:1)",   "one(job.py:2)",      "two(job.py:3)",      "two(job.py:4)",       "two(job.py:5)",
-      "three(job.py:6)", "three(job.py:7)",    "<module>(job.py:9)", "<module>(job.py:10)", "<listcomp>(job.py:7)",
-      "one(job.py:?)",   "two(job.py:?)",      "three(job.py:?)",    "<listcomp>(job.py:?)",
+      "one(job.py:1)",   "one(job.py:2)",   "two(job.py:3)",      "two(job.py:4)",        "two(job.py:5)",
+      "three(job.py:6)", "three(job.py:7)", "<module>(job.py:9)", "<module>(job.py:10)",  "<listcomp>(job.py:7)",
+      "one(job.py:?)",   "two(job.py:?)",   "three(job.py:?)",    "<listcomp>(job.py:?)",
   };
   const FoundInterpreter found = find_interpreter(process.pid(), memory_of(process.pid()));
   ASSERT_TRUE(found.interpreter);
