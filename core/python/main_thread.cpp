@@ -19,7 +19,7 @@ constexpr std::uint64_t kObjectType = 8;   // in PyObject
 constexpr std::uint64_t kObjectSize = 16;  // in PyVarObject
 constexpr std::uint64_t kBytesBegin = 32;
 constexpr std::uint64_t kHeadBytes = 40;  // of a text, up to its state
-constexpr std::int64_t kLongestText = 1 << 20;
+constexpr std::int64_t kLettersOfText = 1 << 20;
 constexpr std::int64_t kLettersOfName = 40;
 constexpr std::int64_t kLettersOfPath = 256;  // its last ones
 constexpr std::int64_t kLongestLineTable = 1 << 18;
@@ -37,7 +37,7 @@ T value_in(std::span<const std::byte> bytes, std::uint64_t offset) {
 }
 
 /// Behind the last field.
-std::uint64_t end_of(std::initializer_list<std::uint32_t> offsets) {
+std::uint64_t end_of_fields(std::initializer_list<std::uint32_t> offsets) {
   std::uint64_t end = 0;
   for (const std::uint32_t offset : offsets) {
     if (offset != PythonLayout::kNone) end = std::max<std::uint64_t>(end, offset + sizeof(std::uint64_t));
@@ -229,7 +229,7 @@ std::uint64_t MainThread::innermost_frame() {
 std::vector<MainThread::Frame> MainThread::frames_from(std::uint64_t frame) {
   const PythonLayout& layout = interpreter_.layout;
   const std::uint64_t needed =
-      end_of({layout.frame_code, layout.frame_back, layout.frame_instruction, layout.frame_owner});
+      end_of_fields({layout.frame_code, layout.frame_back, layout.frame_instruction, layout.frame_owner});
   std::vector<Frame> frames;
   for (std::size_t i = 0; i < kMostHops && frame != 0 && frames.size() < kMostFrames; ++i) {
     const bool there = frame >= window_begin_ && frame - window_begin_ <= window_.size() &&
@@ -260,7 +260,7 @@ std::vector<MainThread::Code> MainThread::codes_of(std::span<const Frame> frames
   const PythonLayout& layout = interpreter_.layout;
   const std::uint64_t needed =
       std::max(kObjectSize + sizeof(std::uint64_t),
-               end_of({layout.code_name, layout.code_file, layout.code_first_line, layout.code_lines}));
+               end_of_fields({layout.code_name, layout.code_file, layout.code_first_line, layout.code_lines}));
   std::vector<std::byte> heads(needed * frames.size());
   std::vector<MemoryPiece> pieces;
   pieces.reserve(frames.size());
@@ -320,7 +320,7 @@ std::vector<PythonFrame> MainThread::names_of(std::span<const Code> codes) {
     const bool ascii = (state & 0x40U) != 0;
     const bool is_text = value_in<std::uint64_t>(each.head, kObjectType) == interpreter_.text_type && compact &&
                          (width == 1 || (!ascii && (width == 2 || width == 4))) && length >= 0 &&
-                         length <= kLongestText;
+                         length <= kLettersOfText;
     if (!is_text) throw Failed{Standing::State::torn};
     const std::int64_t letters = std::min(length, each.most);
     const bool from_end = each.most == kLettersOfPath;

@@ -20,6 +20,7 @@
 #include "postproc/analysis/node_addresses.h"
 #include "postproc/analysis/node_analysis.h"
 #include "postproc/analysis/parallel.h"
+#include "postproc/analysis/straggler_threads.h"
 #include "postproc/diagnose/causal_links.h"
 #include "postproc/peers/job_rule.h"
 #include "postproc/report/verdict.h"
@@ -502,6 +503,7 @@ Report build_report(const std::filesystem::path& directory, const ReportOptions&
   void_where_kernel_is_shared(summaries);
 
   Report report = merged_parts(summaries, problems, options);
+  add_straggler_threads(traces, summaries, report.findings);
   report.directory = name_of(directory);
   report.job.exit_code = options.exit_code;
   report.job.ran_seconds = options.ran_seconds;

@@ -14,8 +14,9 @@ namespace {
 constexpr std::size_t kThreadsOfNode = 64;  // of a node
 constexpr std::size_t kPlacesOfThread = 5;
 constexpr std::size_t kSentencesOfFinding = 4;
-constexpr double kFewestSamples = 5;     // while the finding lasted
-constexpr double kMostlyThere = 0.5;         // of them in one place
+constexpr double kFewestSamples = 5;    // while the finding lasted
+constexpr double kMostlyThere = 0.5;    // of them in one place
+constexpr double kAlways = 0.9;         // where there is no other time
 constexpr double kMoreThanElse = 0.25;  // than of those at other times
 
 using SamplesByPlace = std::map<std::int32_t, double>;  // samples by place
@@ -59,7 +60,7 @@ std::string told_of(const std::pair<std::string, std::string>& places, const Sta
 }
 
 std::vector<std::string> told_all(std::span<const PythonSamples> processes, std::int64_t utc_minus_monotonic_ns,
-                                      const Finding& finding) {
+                                  const Finding& finding) {
   std::map<std::pair<std::string, std::string>, StandingTogether> groups;
   for (const PythonSamples& process : processes) {
     SamplesByPlace inside;
@@ -72,12 +73,13 @@ std::vector<std::string> told_all(std::span<const PythonSamples> processes, std:
     const double all = samples_in(inside);
     if (place == PythonSamples::kElsewhere || all < kFewestSamples || samples < kMostlyThere * all) continue;
     const double others = samples_in(outside);
-    const double usual = others > 0 ? outside[place] / others : 0;
-    if (samples / all - usual < kMoreThanElse) continue;
+    const bool unlike =
+        others > 0 ? samples / all - outside[place] / others >= kMoreThanElse : samples >= kAlways * all;
+    if (!unlike) continue;
     const auto elsewhere = most_frequent(outside);
     const bool known = elsewhere.second > 0 && elsewhere.first != place;
     StandingTogether& group = groups[{process.places[static_cast<std::size_t>(place)],
-                           known ? process.places[static_cast<std::size_t>(elsewhere.first)] : ""}];
+                                      known ? process.places[static_cast<std::size_t>(elsewhere.first)] : ""}];
     group.processes.push_back(process.process);
     group.there += samples;
     group.all += all;
@@ -116,7 +118,8 @@ std::vector<PythonThread> python_threads(std::span<const PythonSamples> processe
 void add_main_threads(std::span<const PythonSamples> processes, std::int64_t utc_minus_monotonic_ns,
                       std::span<Finding> findings) {
   for (Finding& finding : findings) {
-    if (finding.kind != FindingKind::anomaly || finding.intervals.empty()) continue;
+    const bool lasts = finding.kind == FindingKind::anomaly || finding.kind == FindingKind::peer;
+    if (!lasts || finding.intervals.empty()) continue;
     finding.main_threads = told_all(processes, utc_minus_monotonic_ns, finding);
   }
 }

@@ -31,7 +31,7 @@ struct PythonThread {
                                                        const std::string& node);
 
 /// Says with each finding where main threads stood while it lasted, if that was mostly one place, and less so at other
-/// times.
+/// times. Of a finding that lasted the whole job: if it was hardly any other place.
 void add_main_threads(std::span<const PythonSamples> processes, std::int64_t utc_minus_monotonic_ns,
                       std::span<Finding> findings);
 

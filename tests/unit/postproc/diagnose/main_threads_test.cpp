@@ -69,6 +69,16 @@ TEST(MainThreads, ThatStoodNowhereMostlyAreNotMentioned) {
   EXPECT_TRUE(sentences({}).empty());
 }
 
+TEST(MainThreads, OfAJobThatHungFromTheBeginStoodInOnePlace) {
+  Finding whole = finding();
+  whole.intervals = {{kOffset, kOffset + 120 * kSecond}};
+  PythonSamples hung = process("rank0", "init (train.py:9)", "main (train.py:2)");
+  EXPECT_TRUE(sentences({hung}, whole).empty());
+  for (std::size_t i = 5; i < hung.samples.size(); ++i) hung.samples[i].place = 0;
+  EXPECT_EQ(sentences({hung}, whole),
+            std::vector<std::string>{"the main thread of rank0 was in init (train.py:9) in 115 of 120 samples"});
+}
+
 TEST(MainThreads, HaveTheirMostFrequentPlacesInTheReport) {
   const std::vector<PythonSamples> processes = {process("rank0", "load (data.py:88)", "step (train.py:40)")};
   const std::vector<PythonThread> expected = {{.node = "n1",
