@@ -54,7 +54,9 @@ class PythonProbe final : public Probe {
     for (Row& row : rows_) {
       if (row.letters.size() >= kLetters) write(row);
     }
-    if (ask()) take(worker_->answer_within(kForPlaces), Late::no);
+    const bool asked = ask();
+    unanswered_ = !asked && worker_->state() == WorkerProcess::State::busy ? unanswered_ + 1 : 0;
+    if (asked) take(worker_->answer_within(kForPlaces), Late::no);
     if (worker_->was_lost()) {
       context_.sink.event("probe python", "probe_lost", "its child process was killed");
       gap_ = "its child process was killed: nothing is known from then on";
@@ -82,12 +84,16 @@ class PythonProbe final : public Probe {
     for (const auto& [why, instances] : by_reason) {
       text += (text.empty() ? "" : "; ") + std::string("not measured of") + instances + ", because " + std::string(why);
     }
+    if (unanswered_ >= kPatience) {  // memory that the job keeps from being read: userfaultfd(2), a dead file server
+      text += (text.empty() ? "" : "; ") + std::string("nothing is known since a read of a process's memory hangs");
+    }
     if (text.empty() && samples_ == 0 && unread_ == 0) text = "no process of the job runs Python 3.8 to 3.13";
     return text;
   }
 
  private:
   enum class Late : bool { no, yes };
+  static constexpr int kPatience = 10;  // looks
   static constexpr std::size_t kLetters = 10;
   static constexpr std::size_t kMostLetters = 2 * kLetters;
   static constexpr std::size_t kMostRows = 64;
@@ -192,6 +198,7 @@ class PythonProbe final : public Probe {
   std::map<std::string, std::string, std::less<>> why_not_;  // by instance
   std::string request_;
   std::string gap_;
+  int unanswered_ = 0;
   std::int64_t last_ns_ = 0;
   std::int64_t samples_ = 0;
   std::int64_t unread_ = 0;
