@@ -282,7 +282,7 @@ bool is_plain(std::string_view text) {
 TEST(MainThread, NeitherCrashesNorLoopsOnMemoryOfAnyKind) {
   std::mt19937_64 random(42);  // NOLINT: the same each time
   for (const PythonLayout& layout : layouts()) {
-    for (int i = 0; i < 3000; ++i) {
+    for (int i = 0; i < 1000; ++i) {
       MadeProcess process(layout);
       const int changes = 1 + static_cast<int>(random() % 40);
       for (int change = 0; change < changes; ++change) {
@@ -300,7 +300,7 @@ TEST(MainThread, NeitherCrashesNorLoopsOnMemoryOfAnyKind) {
       }
       ASSERT_LE(process.reads, 7000);  // six searches through a thousand threads
     }
-    for (int i = 0; i < 300; ++i) {  // nothing of it made by hand
+    for (int i = 0; i < 100; ++i) {  // nothing of it made by hand
       MadeProcess process(layout);
       for (std::size_t at = 0; at + 8 <= kSize; at += 8) {
         process.put(kBase + at, random() % 2 == 0 ? random() : kBase + random() % kSize);

@@ -6,10 +6,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
+#include <sstream>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "tests/unit/temporary_directory.h"
 
@@ -19,8 +23,8 @@ inline constexpr const char* kPython = "/usr/bin/python3";
 
 class PythonProcess {
  public:
-  explicit PythonProcess(const std::string& program, const std::string& name = "job.py") {
-    const std::filesystem::path script = folder_.path() / name;
+  explicit PythonProcess(const std::string& program, const std::string& python = kPython) {
+    const std::filesystem::path script = folder_.path() / "job.py";
     std::ofstream(script) << program;
     int ends[2];
     if (::pipe2(ends, O_CLOEXEC) != 0) throw std::runtime_error("no pipe");
@@ -28,7 +32,7 @@ class PythonProcess {
     if (pid_ < 0) throw std::runtime_error("no process");
     if (pid_ == 0) {
       ::dup2(ends[1], STDOUT_FILENO);
-      ::execl(kPython, kPython, "-u", "-S", "-E", script.c_str(), nullptr);
+      ::execl(python.c_str(), python.c_str(), "-u", "-S", "-E", script.c_str(), nullptr);
       ::_exit(127);
     }
     ::close(ends[1]);
@@ -61,5 +65,26 @@ class PythonProcess {
   pid_t pid_ = -1;
   int said_ = -1;
 };
+
+/// One interpreter of each version that this machine has: in the PATH, or where pyenv puts them.
+inline std::map<int, std::string> pythons() {
+  std::vector<std::filesystem::path> folders;
+  std::istringstream path(std::getenv("PATH") == nullptr ? "/usr/bin" : std::getenv("PATH"));
+  for (std::string folder; std::getline(path, folder, ':');) folders.emplace_back(folder);
+  std::error_code ignored;
+  const std::filesystem::path home(std::getenv("HOME") == nullptr ? "/root" : std::getenv("HOME"));
+  for (const auto& version : std::filesystem::directory_iterator(home / ".pyenv/versions", ignored)) {
+    folders.push_back(version.path() / "bin");
+  }
+  std::map<int, std::string> found;
+  for (const std::filesystem::path& folder : folders) {
+    if (folder.filename() == "shims") continue;  // scripts
+    for (int minor = 8; minor <= 13; ++minor) {
+      const std::filesystem::path program = folder / ("python3." + std::to_string(minor));
+      if (::access(program.c_str(), X_OK) == 0) found.emplace(minor, program);
+    }
+  }
+  return found;
+}
 
 }  // namespace reveal

@@ -180,6 +180,61 @@ TEST(Python, ThatRunsIsNeverShownWhereItCannotBe) {
   EXPECT_GT(seen.size(), 3U);
 }
 
+TEST(Python, OfEachVersionThatIsHereStandsOnItsLines) {
+  SKIP_WITHOUT_PYTHON();
+  for (const auto& [minor, python] : pythons()) {
+    SCOPED_TRACE(python);
+    const PythonProcess waits(
+        "import threading\n"
+        "def inner(event):\n"
+        "    event.wait()\n"
+        "def outer():\n"
+        "    x = [1,\n"
+        "         2]\n"
+        "    for n in (inner(threading.Event()) for i in x):\n"
+        "        pass\n"
+        "print('here')\n"
+        "outer()\n",
+        python);
+    ASSERT_EQ(waits.line(), "here");
+    const std::string expected = "inner(job.py:3)>wait(threading.py:";
+    EXPECT_EQ(place_in(waits.pid(), expected), expected);
+    const FoundInterpreter found = find_interpreter(waits.pid(), memory_of(waits.pid()));
+    ASSERT_TRUE(found.interpreter) << found.problem;
+    EXPECT_EQ(found.interpreter->layout.minor, minor);
+
+    const PythonProcess runs(
+        "def one(n):\n"
+        "    return n + 1\n"
+        "def two(n):\n"
+        "    m = one(n)\n"
+        "    return one(m)\n"
+        "print('here')\n"
+        "while True:\n"
+        "    two(3)\n",
+        python);
+    ASSERT_EQ(runs.line(), "here");
+    const FoundInterpreter other = find_interpreter(runs.pid(), memory_of(runs.pid()));
+    ASSERT_TRUE(other.interpreter) << other.problem;
+    MainThread thread(memory_of(runs.pid()), *other.interpreter);
+    const std::set<std::string> lines = {"one(job.py:1)",      "one(job.py:2)",     "two(job.py:3)",
+                                         "two(job.py:4)",      "two(job.py:5)",     "<module>(job.py:6)",
+                                         "<module>(job.py:7)", "<module>(job.py:8)"};
+    std::set<std::string> seen;
+    int known = 0;
+    for (int i = 0; i < 1000; ++i) {
+      const Standing standing = thread.look();
+      if (standing.state != Standing::State::known) continue;
+      ++known;
+      const std::string place = place_of(standing.frames);
+      seen.insert(place);
+      EXPECT_TRUE(lines.contains(place)) << place;
+    }
+    EXPECT_GT(known, 100);
+    EXPECT_GT(seen.size(), 2U);
+  }
+}
+
 TEST(Python, ThatEndsOrBecomesAnotherProgramMeanwhileIsLeftOut) {
   SKIP_WITHOUT_PYTHON();
   const PythonProcess process(
