@@ -55,7 +55,7 @@ struct ProbeContext {
   const std::vector<int>* job_cpus = nullptr;  // the job may use these, as known at the start
   std::string_view site_metrics = {};          // a file with metrics of the site's own
   std::string_view gpu_library = {};           // NVML, a name or a path
-  bool stack = false;                          // the probe of that name was asked for
+  bool stack = false;                          // it was asked for: the probes "stack" and "python"
   int perf_broker = -1;                        // a socket: who may open counters of the job's cgroup (perf_broker.h)
 
   Family& family(const FamilyTable& table) const { return sink.add_family(table, period); }

@@ -78,7 +78,7 @@ Sampler::Sampler(KernelTree& fs, TraceSink& sink, Options options, TickTime now)
                .job_cpus = job_ ? &job_cpus_ : nullptr,
                .site_metrics = options_.metrics_file,
                .gpu_library = options_.gpu_library,
-               .stack = options_.stack || is_named("stack", options_.probes),
+               .stack = options_.stack || is_named("stack", options_.probes) || is_named("python", options_.probes),
                .perf_broker = options_.perf_broker});
 }
 

@@ -26,7 +26,7 @@ class Sampler {
     std::optional<JobSource> job;     // ignored by recordings that know their job
     std::string gpu_library;          // NVML; "": by its usual name
     std::string metrics_file;         // what to record, and metrics of the site's own; "": everything, none
-    bool stack = false;               // the probe of that name is on; also if it is among `probes`
+    bool stack = false;               // the probes "stack" and "python" are on; also if they are among `probes`
     int own_pid = 0;
     int perf_broker = -1;  // see ProbeContext
   };

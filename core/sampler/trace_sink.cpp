@@ -125,9 +125,9 @@ Family& TraceSink::add_family(const FamilyTable& table, std::chrono::nanoseconds
   return families_.emplace_back(*this, spec);
 }
 
-void TraceSink::event(std::string object, std::string code, std::string text) {
+void TraceSink::event(std::string object, std::string code, std::string text, Budget of) {
   if (writer_ == nullptr) return;
-  EventBudget& budget = event_budgets_[code];
+  EventBudget& budget = event_budgets_[of == Budget::of_code ? code : code + ' ' + object];
   budget.spent_until_ns = std::max(budget.spent_until_ns, now_ns_ - kEventsAtOnce * kEventPeriod) + kEventPeriod;
   if (budget.spent_until_ns > now_ns_) {
     budget.spent_until_ns -= kEventPeriod;

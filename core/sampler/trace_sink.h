@@ -96,8 +96,10 @@ class TraceSink {
   TraceSink& operator=(const TraceSink&) = delete;
 
   Family& add_family(const FamilyTable& table, std::chrono::nanoseconds period);
-  /// Writes at most 512 events of one code at once, then one every ten seconds, which says how many were left out.
-  void event(std::string object, std::string code, std::string text = {});
+  /// Writes at most 512 events of one code at once, then one every ten seconds, which says how many were left out. For a
+  /// code with a fixed number of objects, such as ranks, each object may have as many.
+  enum class Budget : std::uint8_t { of_code, of_object };
+  void event(std::string object, std::string code, std::string text = {}, Budget budget = Budget::of_code);
 
   /// While muted, rows are filled but not written: the first look at everything, before the trace has begun.
   void mute(bool muted) noexcept { muted_ = muted; }
@@ -123,7 +125,7 @@ class TraceSink {
     std::uint64_t left_out = 0;
   };
   TraceWriter* writer_;
-  std::map<std::string, EventBudget> event_budgets_;  // by code
+  std::map<std::string, EventBudget> event_budgets_;  // by code, or code and object
   MetricSelection* selection_ = nullptr;              // null: everything
   RowPublisher* publisher_ = nullptr;
   std::int64_t now_ns_ = 0;

@@ -23,7 +23,8 @@ bool read_all(const ReadFile& read, std::uint64_t offset, std::vector<T>& object
 
 class ElfFile {
  public:
-  explicit ElfFile(const ReadFile& read) : read_(read) {}
+  enum class Kind : std::uint8_t { functions, objects };
+  ElfFile(const ReadFile& read, Kind kind) : read_(read), kind_(kind) {}
 
   /// "", or why not.
   std::string open() {
@@ -77,7 +78,7 @@ class ElfFile {
       const std::uint64_t at = offset + begin * sizeof(Elf64_Sym);
       if (at < offset || !read_all(read_, at, some)) return;
       for (const Elf64_Sym& symbol : some) {
-        if (ELF64_ST_TYPE(symbol.st_info) != STT_FUNC || symbol.st_shndx == SHN_UNDEF) continue;
+        if (ELF64_ST_TYPE(symbol.st_info) != type_of_kind() || symbol.st_shndx == SHN_UNDEF) continue;
         if (symbol.st_name >= names.size()) continue;
         const std::span<const char> rest = names.subspan(symbol.st_name);
         // No further than the longest name wanted: each symbol of a hostile file may have the same long name.
@@ -86,7 +87,7 @@ class ElfFile {
         if (end == nullptr) continue;
         const auto found = missing.find(std::string_view(rest.data(), static_cast<std::size_t>(end - rest.data())));
         if (found == missing.end()) continue;
-        const std::uint64_t place = file_offset(symbol.st_value);
+        const std::uint64_t place = kind_ == Kind::functions ? file_offset(symbol.st_value) : distance(symbol.st_value);
         if (place == 0) continue;
         offsets[found->second] = place;
         missing.erase(found);
@@ -104,19 +105,32 @@ class ElfFile {
     return 0;
   }
 
+  [[nodiscard]] std::uint64_t distance(std::uint64_t address) const {
+    const auto first = std::find_if(segments_.begin(), segments_.end(), [](const Elf64_Phdr& segment) {
+      return segment.p_type == PT_LOAD && segment.p_offset == 0;
+    });
+    if (first == segments_.end()) return 0;
+    const bool loaded = std::any_of(segments_.begin(), segments_.end(), [address](const Elf64_Phdr& segment) {
+      return segment.p_type == PT_LOAD && address >= segment.p_vaddr && address - segment.p_vaddr < segment.p_memsz;
+    });
+    return loaded && address > first->p_vaddr ? address - first->p_vaddr : 0;
+  }
+  [[nodiscard]] int type_of_kind() const noexcept { return kind_ == Kind::functions ? STT_FUNC : STT_OBJECT; }
+
   const ReadFile& read_;
+  Kind kind_;
   Elf64_Ehdr header_{};
   std::vector<Elf64_Phdr> segments_;
   std::vector<Elf64_Shdr> sections_;
 };
 
-}  // namespace
-
-FoundFunctions find_functions(const ReadFile& read, std::span<const std::string_view> wanted) {
-  FoundFunctions found{.offsets = std::vector<std::uint64_t>(wanted.size(), 0), .problem = {}};
-  ElfFile file(read);
-  found.problem = file.open();
-  if (!found.problem.empty()) return found;
+/// Sets the places of those that the file has; returns why it could not be read, or "".
+std::string search_file(const ReadFile& read, ElfFile::Kind kind, std::span<const std::string_view> wanted,
+                        std::vector<std::uint64_t>& places) {
+  places.assign(wanted.size(), 0);
+  ElfFile file(read, kind);
+  std::string problem = file.open();
+  if (!problem.empty()) return problem;
   std::unordered_map<std::string_view, std::size_t> missing;
   std::size_t longest = 0;
   for (std::size_t i = 0; i < wanted.size(); ++i) {
@@ -124,8 +138,22 @@ FoundFunctions find_functions(const ReadFile& read, std::span<const std::string_
     longest = std::max(longest, wanted[i].size());
   }
   for (const Elf64_Word type : {Elf64_Word{SHT_DYNSYM}, Elf64_Word{SHT_SYMTAB}}) {
-    file.search(type, missing, longest, found.offsets);
+    file.search(type, missing, longest, places);
   }
+  return "";
+}
+
+}  // namespace
+
+FoundFunctions find_functions(const ReadFile& read, std::span<const std::string_view> wanted) {
+  FoundFunctions found;
+  found.problem = search_file(read, ElfFile::Kind::functions, wanted, found.offsets);
+  return found;
+}
+
+FoundObjects find_objects(const ReadFile& read, std::span<const std::string_view> wanted) {
+  FoundObjects found;
+  found.problem = search_file(read, ElfFile::Kind::objects, wanted, found.distances);
   return found;
 }
 

@@ -25,4 +25,13 @@ struct FoundFunctions {
 /// defines, in a segment that is executable.
 [[nodiscard]] FoundFunctions find_functions(const ReadFile& read, std::span<const std::string_view> wanted);
 
+struct FoundObjects {
+  /// How far behind the address at which the file's first byte is mapped, in the order of `wanted`; 0: not found.
+  std::vector<std::uint64_t> distances;
+  std::string problem;
+};
+
+/// The same for data that the file defines, in any of its segments.
+[[nodiscard]] FoundObjects find_objects(const ReadFile& read, std::span<const std::string_view> wanted);
+
 }  // namespace reveal

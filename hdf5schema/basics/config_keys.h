@@ -80,7 +80,8 @@ inline constexpr ConfigKey kConfigKeys[] = {
     {"run", "tag", ConfigForm::labels, "", "Label this run, KEY=VALUE; may be repeated"},
     {"run", "stack", ConfigForm::truth, "false",
      "Count the calls of the job's processes into CUDA, NCCL, gloo, MPI and PyTorch: steps, collectives, copies. Needs "
-     "root, or CAP_BPF and CAP_PERFMON; it takes about a microsecond per call and at most .5 % of the cpu time"},
+     "root, or CAP_BPF and CAP_PERFMON; it takes about a microsecond per call and at most .5 % of the cpu time. Also "
+     "without these: where the main threads of Python programs are, once a second"},
     {"run", "report", ConfigForm::truth, "true", "Analyse the run and print the report when it ends"},
     {"run", "report_limit", ConfigForm::time, "20s",
      "Longest time from the end of the command to the prompt: for closing and copying the trace and for the report",

@@ -20,6 +20,7 @@
 #include "postproc/analysis/node_analysis.h"
 #include "postproc/analysis/parallel.h"
 #include "postproc/analysis/slurm_job_record.h"
+#include "postproc/analysis/straggler_threads.h"
 #include "postproc/diagnose/causal_links.h"
 #include "postproc/peers/job_rule.h"
 #include "postproc/report/verdict.h"
@@ -415,6 +416,7 @@ Report merged_parts(const std::vector<NodeSummary>& summaries, const std::vector
     report.overhead.insert(report.overhead.end(), part.overhead.begin(), part.overhead.end());
     if (report.locality.size() < kMostMaps) {
       report.locality.insert(report.locality.end(), part.locality.begin(), part.locality.end());
+      report.python.insert(report.python.end(), part.python.begin(), part.python.end());
     } else if (!part.locality.empty()) {
       report.omitted["maps of nodes"] += 1;
     }
@@ -504,6 +506,7 @@ Report build_report(const std::filesystem::path& directory, const ReportOptions&
   void_where_kernel_is_shared(summaries);
 
   Report report = merged_parts(summaries, problems, options);
+  add_straggler_threads(traces, summaries, report.findings);
   report.directory = name_of(directory);
   report.job.exit_code = options.exit_code;
   report.job.ran_seconds = options.ran_seconds;

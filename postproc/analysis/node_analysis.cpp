@@ -20,11 +20,13 @@
 #include "postproc/detect/pipeline.h"
 #include "postproc/diagnose/locality_map.h"
 #include "postproc/diagnose/lossy_ways.h"
+#include "postproc/diagnose/main_threads.h"
 #include "postproc/diagnose/numa_layout.h"
 #include "postproc/diagnose/run_rules.h"
 #include "postproc/peers/node_pair.h"
 #include "postproc/telemetry/job.h"
 #include "postproc/telemetry/metric_facts.h"
+#include "postproc/telemetry/python_samples.h"
 #include "postproc/telemetry/snapshot_facts.h"
 #include "postproc/telemetry/trace_stream.h"
 #include "postproc/words/lists.h"
@@ -296,6 +298,9 @@ NodeSummary summarise(const NodeView& view, const AnalysisSettings& settings) {
                              .command = trace.header.command,
                              .asked_for = &asked_for},
                             settings, part.not_checked);
+  const std::vector<PythonSamples> python = python_samples(trace.events);
+  add_main_threads(python, trace.utc_minus_monotonic_ns, part.findings);
+  part.python = python_threads(python, telemetry.node);
   summary.damaged = in_one_sentence(lost_evidence(trace.lost, asked_for));
   const bool judged = summary.insufficient.empty();
   for (const Episode& episode : view.detection.episodes) {

@@ -13,9 +13,11 @@ class Export final : public Command {
  public:
   void declare(CLI::App& app, CommonOptions&) override {
     add_job_directory(app, directory_);
-    app.add_option("--format", format_, "csv: one line per sample, one column per channel, units in the header")
+    app.add_option("--format", format_,
+                   "csv: one line per sample, one column per channel, units in the header; python: one line per sample "
+                   "of a Python process with the place of its main thread (reveal-run --stack)")
         ->required()
-        ->check(CLI::IsMember({"csv"}));
+        ->check(CLI::IsMember({"csv", "python"}));
     app.add_option("--node", node_, "trace of this node; optional if there is only one")->type_name("NAME");
     app.add_option("--metrics", metrics_, "only these metrics, with shell patterns: \"cpu.*\", \"net.rx_bytes/eth0\"")
         ->delimiter(',')
@@ -26,8 +28,13 @@ class Export final : public Command {
   int run(const CommonOptions& common) override {
     if (common.json) throw Error("export has no --json; use --format csv");
     need_directory(directory_);
-    for (const std::string& pattern :
-         write_csv(trace(), metrics_, [](std::string_view text) { print(std::string(text)); })) {
+    const auto write = [](std::string_view text) { print(std::string(text)); };
+    if (format_ == "python") {
+      if (!metrics_.empty()) throw Error("--metrics is for --format csv: places have no metric");
+      write_python_csv(trace(), write);
+      return 0;
+    }
+    for (const std::string& pattern : write_csv(trace(), metrics_, write)) {
       complain("this trace has no channel \"" + pattern + "\"");
     }
     return 0;

@@ -74,7 +74,8 @@ struct Finding {
   std::vector<std::string> instances;
   std::vector<TimeSpan> intervals;
   Impact impact;
-  std::vector<Evidence> evidence;  // at least one
+  std::vector<Evidence> evidence;         // at least one
+  std::vector<std::string> main_threads;  // sentences: where Python stood meanwhile; for the job's owner only
   RunnerUp runner_up;
   std::string caused_by;    // id of the finding that led to this one; "" for one that stands for itself
   std::string first_cause;  // id of the one with which the chain begins and which describes it; "" likewise

@@ -161,6 +161,13 @@ Report with_texts_of_rules(Report report) {
   return report;
 }
 
+/// Removes the names in the job's program: they are its owner's business.
+Report without_main_threads(Report report) {
+  report.python.clear();
+  for (Finding& finding : report.findings) finding.main_threads.clear();
+  return report;
+}
+
 /// Returns the addresses of the other ends of the job's connections, as far as the report has them; the longest first.
 std::vector<std::string> peer_addresses(const Report& report) {
   std::vector<std::string> addresses;
@@ -259,7 +266,7 @@ MailMessage compose_mail(const Report& report, const MailSettings& settings, con
 
   MailMessage mail;
   const bool admins = context.audience == Audience::admins;
-  const Report shown = admins                    ? with_texts_of_rules(report)
+  const Report shown = admins                    ? with_texts_of_rules(without_main_threads(report))
                        : context.admins_notified ? without_admin_steps(report)
                                                  : report;
   mail.subject = header_text(admins ? subject_for_admins(shown, settings) : subject_for_user(shown), kLongestSubject);

@@ -10,6 +10,12 @@ namespace reveal {
 /// Units of the numbers whose key does not name one, by key.
 [[nodiscard]] const Json& units_of_keys();
 
+/// Not there where it is empty: few reports have it.
+template <class V, class T>
+void if_any(V& v, std::string_view key, T& list) {
+  if (V::kReads || !list.empty()) v(key, list);
+}
+
 void fields(auto& v, Visited<decltype(v), TimeSpan>& span) {
   v.time("begin", span.begin_utc_ns);
   v.time("end", span.end_utc_ns);
@@ -81,6 +87,18 @@ void fields(auto& v, Visited<decltype(v), LocalityMap>& map) {
   v.word("note", map.note);
 }
 
+void fields(auto& v, Visited<decltype(v), PythonPlace>& place) {
+  v("place", place.place);
+  v("samples_present", place.samples);
+}
+
+void fields(auto& v, Visited<decltype(v), PythonThread>& thread) {
+  v("node", thread.node);
+  v("process", thread.process);
+  v("samples_present", thread.samples);
+  v("places", thread.places);
+}
+
 void fields(auto& v, Visited<decltype(v), Verdict>& verdict) {
   v.name("status", verdict.status, verdict_status_of);
   v.word("primary", verdict.primary);
@@ -133,6 +151,7 @@ void fields(auto& v, Visited<decltype(v), Finding>& finding) {
   v("intervals", finding.intervals);
   v("impact", finding.impact);
   v("evidence", finding.evidence);
+  if_any(v, "main_threads", finding.main_threads);
   v.maybe("runner_up", finding.runner_up, !finding.runner_up.id.empty() || !finding.runner_up.why_not.empty());
   v.word("caused_by", finding.caused_by);
   v.word("first_cause", finding.first_cause);
@@ -306,6 +325,7 @@ void fields(auto& v, Visited<decltype(v), Report>& report) {
   v("totals", report.totals);
   v("overhead", report.overhead);
   v("locality", report.locality);
+  if_any(v, "python", report.python);
   v.required("verdict", report.verdict);
   v("findings", report.findings);
   v("episodes", report.episodes);

@@ -173,6 +173,7 @@ Card card_of(const Finding& finding, std::size_t number, const Report& report) {
   add(parts, "led to", led_to, RowKind::steps);
   add(parts, "caused by", {code(finding.caused_by)});
   if (!finding.evidence.empty()) parts.emplace_back(evidence_table(finding, report));
+  add(parts, "python", lines_of(finding.main_threads), RowKind::steps);
   if (!finding.runner_up.why_not.empty()) {
     const std::string& id = finding.runner_up.id;
     Line line{{finding.runner_up.why_not}};
@@ -273,6 +274,28 @@ std::string place_name(const LocalityPlace& place) {
   return place.numa ? fmt::format("NUMA node {}", *place.numa) : "not known";
 }
 
+/// Where the main threads of Python stood over the whole job.
+Table python_table(const Report& report) {
+  Table table{.label = "python",
+              .caption = "Where the main thread of each Python process stood, in samples of one a second.",
+              .columns = {{"Node"}, {"Process"}, {"Samples"}, {"Functions"}},
+              .more = "process",
+              .most = kMostPlaces,
+              .shown = kInFull};
+  for (const PythonThread& thread : report.python) {
+    std::vector<std::string> places;
+    places.reserve(thread.places.size());
+    for (const PythonPlace& place : thread.places) {
+      const double share = thread.samples > 0 ? 100 * place.samples / thread.samples : 0;
+      places.push_back(fmt::format("{} {:.0f} %", place.place, share));
+    }
+    table.rows.push_back({cell(thread.node), cell(thread.process, " "),
+                          cell(number(thread.samples), ", of ", " samples"),
+                          cell(listed(places, places.size(), "; "), ": ")});
+  }
+  return table;
+}
+
 /// A table where there is a near and a far, else one line.
 Section locality_section(const Report& report) {
   Section section{SectionId::locality, "Where cpus, devices and processes are", true};
@@ -302,6 +325,7 @@ Section locality_section(const Report& report) {
     add(section.parts, "places", several_nodes(report) && !note.empty() ? node_list(nodes) + ": " + note : note,
         RowKind::prose, kInFull);
   }
+  if (!report.python.empty()) section.parts.emplace_back(python_table(report));
   return section;
 }
 

@@ -13,6 +13,7 @@
 #include "postproc/detect/episode.h"
 #include "postproc/diagnose/finding.h"
 #include "postproc/diagnose/locality_map.h"
+#include "postproc/diagnose/main_threads.h"
 #include "postproc/history/history.h"
 #include "postproc/peers/peers.h"
 
@@ -150,6 +151,7 @@ struct Report {
   std::vector<JobTotals> totals;  // the whole job first, then node by node
   std::vector<NodeOverhead> overhead;
   std::vector<LocalityMap> locality;  // of the first nodes
+  std::vector<PythonThread> python;   // likewise; for the job's owner only
   Verdict verdict;
   std::vector<Finding> findings;  // primary first
   std::vector<ReportEpisode> episodes;

@@ -73,6 +73,7 @@ Finding merged(std::vector<Finding> same) {
     append(whole.instances, std::move(same[i].instances));
     append(whole.intervals, std::move(same[i].intervals));
     append(whole.evidence, std::move(same[i].evidence));
+    append(whole.main_threads, std::move(same[i].main_threads));
   }
   unite(whole.nodes);
   unite(whole.instances);
@@ -93,6 +94,7 @@ Finding merged(std::vector<Finding> same) {
     if (lost.size() > 1 && whole.impact.seconds) whole.impact.how += "; on several nodes: the largest loss of one node";
   }
   if (whole.evidence.size() > kMostEvidence) whole.evidence.resize(kMostEvidence);
+  if (whole.main_threads.size() > kMostEvidence) whole.main_threads.resize(kMostEvidence);
   std::string identity = whole.id;
   for (const std::string& node : whole.nodes) identity += "\n" + node;
   for (const std::string& instance : whole.instances) identity += "\n" + instance;

@@ -9,6 +9,7 @@
 
 #include "hdf5schema/basics/error.h"
 #include "postproc/telemetry/derived.h"
+#include "postproc/telemetry/python_samples.h"
 #include "postproc/telemetry/trace_stream.h"
 #include "postproc/words/times.h"
 
@@ -94,6 +95,24 @@ std::vector<std::string> write_csv(const std::filesystem::path& trace, const std
   }
   out(text);
   return unmatched;
+}
+
+void write_python_csv(const std::filesystem::path& trace, const std::function<void(std::string_view)>& out) {
+  const TraceStream stream(trace);
+  const std::vector<PythonSamples> processes = python_samples(stream.trace().events);
+  if (processes.empty()) {
+    throw Error(trace.string() + ": the main threads of Python were not measured (reveal-run --stack)");
+  }
+  out("time,process,place\n");
+  for (const PythonSamples& process : processes) {
+    std::string text;
+    for (const PythonSamples::Sample& sample : process.samples) {
+      const bool named = sample.place != PythonSamples::kElsewhere;
+      text += iso_milliseconds(sample.time_ns + stream.trace().utc_minus_monotonic_ns) + ',' + quoted(process.process) +
+              ',' + (named ? quoted(process.places[static_cast<std::size_t>(sample.place)]) : "") + '\n';
+    }
+    out(text);
+  }
 }
 
 }  // namespace reveal

@@ -19,4 +19,8 @@ namespace reveal {
                                                  const std::vector<std::string>& metrics,
                                                  const std::function<void(std::string_view)>& out);
 
+/// One line per sample of a Python process's main thread: `time`, `process`, `place`; the place is empty where the
+/// trace had no room for its name. Throws Error if there are none.
+void write_python_csv(const std::filesystem::path& trace, const std::function<void(std::string_view)>& out);
+
 }  // namespace reveal

@@ -170,6 +170,21 @@ TEST(MailMessage, TellsNoAdministratorWhomTheJobTalksTo) {
   EXPECT_NE(admins.find("files that the owner can write"), std::string::npos);
 }
 
+TEST(MailMessage, TellsNoAdministratorWhereTheProgramStood) {
+  Report report = samples::outsider(8);
+  report.findings[0].main_threads = {"the main thread of rank1 was in secret_load (data.py:88) in 27 of 30 samples"};
+  report.python = {{.node = "n01", .process = "rank1", .samples = 120, .places = {{"secret_step (train.py:40)", 90}}}};
+  const MailMessage user = compose_mail(report, site(), to_user());
+  EXPECT_NE(user.text.find("secret_load (data.py:88)"), std::string::npos);
+  EXPECT_NE(render_html(report).find("secret_step (train.py:40)"), std::string::npos);
+  report.python.clear();
+  report.findings[0].main_threads.clear();
+  const MailMessage without = compose_mail(report, site(), to_admins());
+  report.findings[0].main_threads = {"the main thread of rank1 was in secret_load (data.py:88) in 27 of 30 samples"};
+  report.python = {{.node = "n01", .process = "rank1", .samples = 120, .places = {{"secret_step (train.py:40)", 90}}}};
+  EXPECT_EQ(compose_mail(report, site(), to_admins()).mime, without.mime);  // the attached page, too
+}
+
 TEST(MailMessage, IsTheTextReportAndSaysHowToSeeMore) {
   const Report report = samples::outsider(8);
   const std::string text = compose_mail(report, site(), to_user()).text;

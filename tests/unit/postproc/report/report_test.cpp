@@ -232,6 +232,26 @@ TEST(ReportText, TellsHowLongTheCommandRanAndNotItsTrace) {
   EXPECT_NE(render_text(samples::insufficient(), {.width = 100}).find("recorded for 4 s"), std::string::npos);
 }
 
+TEST(ReportText, SaysWhereThePythonOfTheJobStood) {
+  Report report = samples::outsider(8);
+  report.findings[0].main_threads = {"the main thread of rank1 was in load (data.py:88) in 27 of 30 samples"};
+  report.python = {{.node = "n01",
+                    .process = "rank1",
+                    .samples = 120,
+                    .places = {{"step (train.py:40)", 90}, {"load (data.py:88)", 27}}}};
+  const std::string page = render_text(report);
+  EXPECT_NE(page.find("  python       the main thread of rank1 was in load (data.py:88) in 27 of 30"),
+            std::string::npos)
+      << page;
+  EXPECT_EQ(page.find("step (train.py:40)"), std::string::npos);
+  const std::string all = render_text(report, {.width = 200, .part = TextPart::everything});
+  EXPECT_NE(all.find("n01 rank1, of 120 samples: step (train.py:40) 75 %; load (data.py:88) 22 %"), std::string::npos)
+      << all;
+  const Report back = parse_report(render_json(report));
+  EXPECT_EQ(back.python, report.python);
+  EXPECT_EQ(back.findings[0].main_threads, report.findings[0].main_threads);
+}
+
 TEST(ReportText, ShowsAFindingInFullAndNothingElse) {
   Report report = samples::outsider(2);
   report.findings.resize(1);

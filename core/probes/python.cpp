@@ -1,0 +1,227 @@
+// Where the main thread of each rank's Python stands: function, file and line, read once a second out of its memory.
+// Nothing is attached, and the process is never stopped. Off unless it is asked for.
+// https://man7.org/linux/man-pages/man2/process_vm_readv.2.html
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <set>
+
+#include "core/kernel_text/kernel_words.h"
+#include "core/python/python_worker.h"
+#include "core/sampler/probe.h"
+#include "core/sampler/worker_process.h"
+#include "hdf5schema/basics/text.h"
+#include "hdf5schema/layout.h"
+
+namespace reveal {
+namespace {
+
+constexpr std::chrono::milliseconds kForPlaces{5};  // a process takes a fiftieth of one
+
+constexpr MetricHelp kSamples[] = {
+    {"python.samples", "Looks at main threads of Python processes that found where they stood."},
+    {"python.unread", "Looks that found nothing: the thread moved on under them, or ran no Python."},
+};
+constexpr FamilyTable kFamilies[] = {{"python/samples", Kind::counter, Unit::count, Scope::reveal, Subsystem::self,
+                                      "Looks at Python's main threads", "process_vm_readv", kSamples}};
+
+/// What of one process goes into one event: its places, and a letter of one of them for each tick.
+struct Row {
+  std::string instance;
+  std::string letters;
+  std::vector<std::string> places;
+  bool due = false;  // it was asked where it stands at the last tick
+};
+
+constexpr char kNotMeasured = '-';
+constexpr char kElsewhere = '?';  // there was no room for the name of the place
+
+class PythonProbe final : public Probe {
+ public:
+  PythonProbe(const ProbeContext& context, std::unique_ptr<WorkerProcess> worker)
+      : context_(context),
+        worker_(std::move(worker)),
+        period_(period_name(context.period)),
+        family_(context.family(kFamilies[0])) {
+    for (const MetricHelp& metric : kSamples) family_.add(metric.name, {}, "node", 0);
+  }
+
+  void sample() noexcept override try {
+    family_.begin();
+    take(worker_->answer(), Late::yes);
+    for (Row& row : rows_) add_letter(row, row.due ? std::string(1, kNotMeasured) : "");
+    fill_gap();
+    for (Row& row : rows_) {
+      if (row.letters.size() >= kLetters) write(row);
+    }
+    const bool asked = ask();
+    unanswered_ = !asked && worker_->state() == WorkerProcess::State::busy ? unanswered_ + 1 : 0;
+    if (asked) take(worker_->answer_within(kForPlaces), Late::no);
+    if (worker_->was_lost()) {
+      context_.sink.event("probe python", "probe_lost", "its child process was killed");
+      gap_ = "its child process was killed: nothing is known from then on";
+    }
+    family_.set(0, samples_);
+    family_.set(1, unread_);
+    family_.commit();
+  } catch (const std::exception& error) {  // no memory
+    gap_ = error.what();
+  }
+
+  void close() noexcept override try {
+    for (Row& row : rows_) {
+      if (!row.due && !row.letters.empty()) row.letters.pop_back();  // a row ends one period after its last letter
+      write(row);
+    }
+  } catch (const std::exception& error) {
+    gap_ = error.what();
+  }
+
+  [[nodiscard]] std::string caveat() const override {
+    std::string text = gap_;
+    std::map<std::string_view, std::string> by_reason;
+    for (const auto& [instance, why] : why_not_) by_reason[why] += ' ' + instance;
+    for (const auto& [why, instances] : by_reason) {
+      text += (text.empty() ? "" : "; ") + std::string("not measured of") + instances + ", because " + std::string(why);
+    }
+    if (unanswered_ >= kPatience) {  // memory that the job keeps from being read: userfaultfd(2), a dead file server
+      text += (text.empty() ? "" : "; ") + std::string("nothing is known since a read of a process's memory hangs");
+    }
+    if (text.empty() && samples_ == 0 && unread_ == 0) text = "no process of the job runs Python 3.8 to 3.13";
+    return text;
+  }
+
+ private:
+  enum class Late : bool { no, yes };
+  static constexpr int kPatience = 10;  // looks
+  static constexpr std::size_t kLetters = 10;
+  static constexpr std::size_t kMostLetters = 2 * kLetters;
+  static constexpr std::size_t kMostRows = 64;
+  static constexpr std::size_t kMostPlaces = 26;
+  static constexpr std::size_t kText = sizeof EventRecord::text - 1;
+
+  bool ask() {
+    request_.clear();
+    const std::vector<ProcessSlot>& slots = context_.slots->slots();
+    const auto is_rank = [](const ProcessSlot& slot) { return slot.process != nullptr && slot.role == "rank"; };
+    const bool ranks = std::any_of(slots.begin(), slots.end(), is_rank);
+    std::set<std::string_view> asked;
+    for (const ProcessSlot& slot : slots) {
+      if (slot.process == nullptr || (ranks && !is_rank(slot))) continue;
+      request_ += slot.instance + ' ' + std::to_string(slot.pid) + ' ' + std::to_string(slot.start_ticks) + '\n';
+      asked.insert(slot.instance);
+    }
+    std::erase_if(why_not_, [&asked](const auto& each) { return !asked.contains(each.first); });
+    for (Row& row : rows_) row.due = true;
+    return worker_->ask(request_);
+  }
+
+  void take(std::string_view answer, Late late) {
+    std::string_view line;
+    while (next_line(answer, line)) {
+      const std::string_view what = cut_word(line);
+      const std::string instance(cut_word(line));
+      if (instance.empty() || instance.size() >= sizeof EventRecord::object) continue;
+      line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
+      if (what == "why") {
+        if (!line.empty() && (why_not_.size() < kMostRows || why_not_.contains(instance))) why_not_[instance] = line;
+        continue;
+      }
+      if (what == "at" || what == "idle") why_not_.erase(instance);
+      if (what == "torn" || what == "idle") ++unread_;
+      if (what == "at" && !line.empty()) {
+        ++samples_;
+        stands(instance, std::string(line), late);
+      }
+    }
+  }
+
+  void stands(const std::string& instance, const std::string& place, Late late) {
+    auto row = std::find_if(rows_.begin(), rows_.end(), [&](const Row& each) { return each.instance == instance; });
+    if (row == rows_.end()) {
+      if (rows_.size() == kMostRows) return;
+      row = rows_.insert(rows_.end(), Row{.instance = instance, .letters = {}, .places = {}});
+    }
+    if (letter_of(*row, place) == kElsewhere && late == Late::no) write(*row);
+    add_letter(*row, std::string(1, letter_of(*row, place)));
+  }
+
+  /// Of a place that is new, if there is room for it.
+  char letter_of(Row& row, const std::string& place) const {
+    const auto known = std::find(row.places.begin(), row.places.end(), place);
+    const auto letter = static_cast<char>('a' + (known - row.places.begin()));
+    if (known != row.places.end()) return letter;
+    constexpr std::size_t kBeforePlace = 3;  // " a="
+    std::size_t used = period_.size() + 1 + kMostLetters + kBeforePlace + place.size();
+    for (const std::string& each : row.places) used += kBeforePlace + each.size();
+    if (used > kText || row.places.size() == kMostPlaces) return kElsewhere;
+    row.places.push_back(place);
+    return letter;
+  }
+
+  static void add_letter(Row& row, const std::string& letter) {
+    row.letters += letter;
+    row.due = false;
+  }
+
+  // Ticks that were missed: nothing is known of them.
+  void fill_gap() {
+    const std::int64_t now = context_.sink.now();
+    const std::int64_t period = context_.period.count();
+    const std::int64_t missed = last_ns_ == 0 ? 0 : (now - last_ns_ + period / 2) / period - 1;
+    last_ns_ = now;
+    for (Row& row : rows_) {
+      if (row.letters.empty() || missed <= 0) continue;
+      if (missed > static_cast<std::int64_t>(kLetters))
+        row = Row{.instance = row.instance, .letters = {}, .places = {}};
+      if (!row.letters.empty()) row.letters.append(static_cast<std::size_t>(missed), kNotMeasured);
+    }
+  }
+
+  /// The last letter is of the tick before the event.
+  void write(Row& row) {
+    if (row.letters.find_first_not_of(kNotMeasured) != std::string::npos) {
+      std::string text = period_ + ' ' + row.letters;
+      for (std::size_t i = 0; i < row.places.size(); ++i) {
+        text.append(1, ' ').append(1, static_cast<char>('a' + i)).append(1, '=').append(row.places[i]);
+      }
+      context_.sink.event(row.instance, "python_frames", std::move(text), TraceSink::Budget::of_object);
+    }
+    row = Row{.instance = row.instance, .letters = {}, .places = {}, .due = row.due};
+  }
+
+  ProbeContext context_;
+  std::unique_ptr<WorkerProcess> worker_;
+  std::string period_;
+  Family& family_;
+  std::vector<Row> rows_;
+  std::map<std::string, std::string, std::less<>> why_not_;  // by instance
+  std::string request_;
+  std::string gap_;
+  int unanswered_ = 0;
+  std::int64_t last_ns_ = 0;
+  std::int64_t samples_ = 0;
+  std::int64_t unread_ = 0;
+};
+
+std::unique_ptr<Probe> open_python(const ProbeContext& context) {
+  if (!context.stack && !context.fs.recorded()) throw Unavailable("it is off; it was not asked for (--stack)");
+  if (context.job == nullptr) throw Unavailable("no job was named (--job)");
+  if (!context.fs.live() && !context.fs.recorded()) throw Unavailable("a copied tree has no processes to look into");
+  if (context.fs.fact("@python/open", [] { return std::string("ok"); }) != "ok") {
+    throw Unavailable("it was not recorded");
+  }
+  return std::make_unique<PythonProbe>(context, std::make_unique<WorkerProcess>(context.fs, "python", ask_python));
+}
+
+const RegisteredProbe entry{
+    {.name = "python",
+     .help = "Where the main thread of each rank's Python stands (function, file, line); off unless asked for",
+     .period = 1s,
+     .may_block = true,
+     .families = kFamilies,
+     .open = open_python,
+     .remedy = "reveal-run --stack -- COMMAND, on x86-64; Python 3.8 to 3.13, kernel.yama.ptrace_scope = 0"}};
+
+}  // namespace
+}  // namespace reveal

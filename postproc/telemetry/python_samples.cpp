@@ -1,0 +1,85 @@
+#include "postproc/telemetry/python_samples.h"
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <unordered_map>
+
+#include "hdf5schema/basics/text.h"
+#include "postproc/words/sanitize.h"
+
+namespace reveal {
+namespace {
+
+constexpr std::string_view kCode = "python_frames";
+constexpr std::size_t kMostProcesses = 1024;
+constexpr std::size_t kMostPlaces = 10'000;  // of one process
+constexpr std::size_t kLongestPlace = 192;
+
+struct Known {
+  PythonSamples samples;
+  std::unordered_map<std::string, std::int32_t> places;
+
+  std::int32_t number_of(std::string_view place) {
+    const auto known = places.find(std::string(place));
+    if (known != places.end()) return known->second;
+    if (places.size() == kMostPlaces) return PythonSamples::kElsewhere;
+    const auto number = static_cast<std::int32_t>(samples.places.size());
+    places.emplace(place, number);
+    samples.places.push_back(shown_place(place));
+    return number;
+  }
+};
+
+/// "1s aab-? a=load(data.py:88) b=train(train.py:40)": a letter for each period up to the event, '-' for none.
+void add_samples(const Event& event, Known& known) {
+  std::string_view rest = event.text;
+  const auto period = parse_duration(next_word(rest));
+  const std::string_view letters = next_word(rest);
+  if (!period || *period <= std::chrono::nanoseconds(0) || *period > std::chrono::hours(1)) return;
+  std::map<char, std::int32_t> places;
+  for (std::string_view word = next_word(rest); word.size() > 2 && word[1] == '='; word = next_word(rest)) {
+    places[word.front()] = known.number_of(word.substr(2));
+  }
+  for (std::size_t i = 0; i < letters.size(); ++i) {
+    if (letters[i] == '-') continue;
+    const auto before_event = static_cast<std::int64_t>(letters.size() - i);
+    const auto place = places.find(letters[i]);
+    known.samples.samples.push_back({.time_ns = event.time_ns - before_event * period->count(),
+                                     .place = place == places.end() ? PythonSamples::kElsewhere : place->second});
+  }
+}
+
+}  // namespace
+
+std::vector<PythonSamples> python_samples(std::span<const Event> events) {
+  std::map<std::string, Known> known;
+  for (const Event& event : events) {
+    if (event.code != kCode || event.object.empty()) continue;
+    if (known.size() == kMostProcesses && !known.contains(event.object)) continue;
+    add_samples(event, known[event.object]);
+  }
+  std::vector<PythonSamples> all;
+  for (auto& [process, each] : known) {
+    if (each.samples.samples.empty()) continue;
+    each.samples.process = process;
+    all.push_back(std::move(each.samples));
+  }
+  return all;
+}
+
+std::string shown_place(std::string_view place) {
+  constexpr std::string_view kBetween = ")>";
+  const auto shown = [](std::string_view one) {
+    std::string text(one);
+    const std::size_t bracket = text.find('(');
+    if (bracket != std::string::npos && bracket > 0) text.insert(bracket, 1, ' ');
+    return text;
+  };
+  const std::size_t between = place.find(kBetween);
+  std::string text = shown(place.substr(0, between == std::string_view::npos ? between : between + 1));
+  if (between != std::string_view::npos) text += ", in " + shown(place.substr(between + kBetween.size()));
+  return printable(text, kLongestPlace);
+}
+
+}  // namespace reveal

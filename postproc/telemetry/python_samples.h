@@ -1,0 +1,32 @@
+// Where the main threads of Python processes stood, sample by sample, out of the events of a trace.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "hdf5schema/trace.h"
+
+namespace reveal {
+
+struct PythonSamples {
+  static constexpr std::int32_t kElsewhere = -1;  // the trace had no room for its name
+
+  struct Sample {
+    std::int64_t time_ns = 0;  // on the axis of the events
+    std::int32_t place = kElsewhere;
+  };
+  std::string process;              // "rank0"
+  std::vector<std::string> places;  // "load (data.py:88)", "train (train.py:40), in wait (threading.py:320)"
+  std::vector<Sample> samples;      // in the order of the events
+};
+
+/// Of every process that has some, by name. What is no such event, or is damaged, is left out.
+[[nodiscard]] std::vector<PythonSamples> python_samples(std::span<const Event> events);
+
+/// "train(train.py:40)>wait(threading.py:320)" for people.
+[[nodiscard]] std::string shown_place(std::string_view place);
+
+}  // namespace reveal

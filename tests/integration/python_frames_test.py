@@ -1,0 +1,107 @@
+#!/usr/bin/python3
+"""What a whole run with --stack tells of where a Python program stood, as an ordinary user: held against the program's
+own log of its phases; and what the report says of a process that somebody stopped."""
+import csv
+import datetime
+import io
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+BUILD = pathlib.Path(os.environ["REVEAL_BUILD"])
+JOB = """
+import json, os, subprocess, sys, time
+def load_batch(until):
+    while time.time() < until:
+        sum(range(100))
+def train_step(until):
+    while time.time() < until:
+        sum(range(100))
+begin = time.time()
+train_step(begin + 12)
+loads = time.time()
+if sys.argv[2] == "stop":
+    subprocess.Popen(["sh", "-c", f"sleep 1; kill -STOP {os.getpid()}; sleep 10; kill -CONT {os.getpid()}"])
+load_batch(loads + 12)
+trains = time.time()
+train_step(trains + 12)
+json.dump([begin, loads, trains, time.time()], open(sys.argv[1], "w"))
+"""
+failures = []
+
+
+def expect(condition, text):
+    if not condition:
+        failures.append(text)
+        print("FAIL:", text)
+
+
+def run(folder, *command, nobody=False):
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("SLURM_", "REVEAL_RUN_"))}
+    words = [BUILD / "bin/reveal-run", "--stack", "--node", "here", "--output", folder, "--", *command]
+    if nobody:
+        words = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *words]
+    return subprocess.run(words, env=environment, timeout=200, capture_output=True, text=True, check=False)
+
+
+def samples(folder):
+    text = subprocess.run([BUILD / "bin/reveal", "export", folder, "--format", "python"], capture_output=True, text=True,
+                          check=False)
+    if text.returncode != 0:
+        print(text.stderr)
+        return []
+    rows = csv.DictReader(io.StringIO(text.stdout))
+    return [(datetime.datetime.fromisoformat(row["time"].replace("Z", "+00:00")).timestamp(), row["process"],
+             row["place"]) for row in rows]
+
+
+with tempfile.TemporaryDirectory() as name:
+    base = pathlib.Path(name)
+    base.chmod(0o777)
+    os.environ |= {"HOME": name, "XDG_RUNTIME_DIR": name}
+    (base / "job.py").write_text(JOB)
+    nobody = os.getuid() == 0 and shutil.which("setpriv") is not None
+    print("== phases of a program, read", "as nobody" if nobody else "as this user")
+    ran = run(base / "phases", sys.executable, base / "job.py", base / "log", "run", nobody=nobody)
+    expect(ran.returncode == 0, f"the program failed: {ran.returncode} {ran.stderr}")
+    report = json.loads((base / "phases/report.json").read_text())
+    probe = [one for one in report["coverage"][0]["probes"] if one["name"] == "python"][0]
+    if "does not let reveal read" in (probe["reason"] or ""):
+        print("skipped:", probe["reason"])
+        sys.exit(77)
+    begin, loads, trains, end = json.loads((base / "log").read_text())
+    found = samples(base / "phases")
+    right = wrong = 0
+    for time, process, place in found:
+        if min(abs(time - change) for change in (begin, loads, trains, end)) < 1.1 or not begin < time < end:
+            continue  # within a sample of a change
+        expected = "load_batch" if loads < time < trains else "train_step"
+        if place.startswith(expected + " (job.py:"):
+            right += 1
+        else:
+            wrong += 1
+            print(time - begin, process, place)
+    print(len(found), "samples,", right, "right,", wrong, "wrong;", probe)
+    expect(right >= 20 and wrong == 0, f"{right} right, {wrong} wrong")
+    shown = report.get("python", [])
+    expect(len(shown) == 1 and shown[0]["places"][0]["place"].startswith("train_step (job.py:"), f"report: {shown}")
+
+    print("== a process that is stopped for ten seconds")
+    ran = run(base / "stopped", sys.executable, base / "job.py", base / "log", "stop")
+    report = json.loads((base / "stopped/report.json").read_text())
+    stopped = [finding for finding in report["findings"] if finding["id"] == "job.stopped"]
+    expect(len(stopped) == 1, f"findings: {[finding['id'] for finding in report['findings']]}")
+    for finding in stopped:
+        told = finding.get("main_threads", [])
+        print(told)
+        expect(len(told) == 1 and "was in load_batch (job.py:" in told[0] and "train_step (job.py:" in told[0], f"{told}")
+    # On a busy machine it is not the first finding.
+    page = subprocess.run([BUILD / "bin/reveal", "show", "--finding", "job.stopped", base / "stopped"],
+                          capture_output=True, text=True, check=False)
+    expect("load_batch (job.py:" in " ".join(page.stdout.split()), page.stdout + page.stderr)
+
+sys.exit(1 if failures else 0)

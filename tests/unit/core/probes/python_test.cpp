@@ -1,0 +1,405 @@
+// The probe "python" on programs of this machine's python3, of which is known on which line they are.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <set>
+#include <thread>
+
+#include "core/python/interpreter.h"
+#include "core/python/main_thread.h"
+#include "hdf5schema/trace_reader.h"
+#include "tests/unit/core/live_probe.h"
+#include "tests/unit/core/python_process.h"
+#include "tests/unit/core/test_host.h"
+
+namespace reveal {
+namespace {
+
+std::string why_not_here() {
+  if (::access(kPython, X_OK) != 0) return "this machine has no " + std::string(kPython);
+  const PythonProcess process("print('here')\nimport time\ntime.sleep(1000)\n");
+  if (process.line() != "here") return "python3 does not run";
+  const FoundInterpreter found = find_interpreter(process.pid(), memory_of(process.pid()));
+  return found.interpreter ? "" : found.problem;
+}
+
+#define SKIP_WITHOUT_PYTHON() \
+  if (const std::string why = why_not_here(); !why.empty()) GTEST_SKIP() << why
+
+/// Where it stands as soon as that can be read; a program needs its moment from a line printed to the next one.
+std::string place_in(int pid, const std::string& expected) {
+  const FoundInterpreter found = find_interpreter(pid, memory_of(pid));
+  if (!found.interpreter) return found.problem;
+  MainThread thread(memory_of(pid), *found.interpreter);
+  std::string place;
+  for (int i = 0; i < 2000; ++i) {
+    place = place_of(thread.look().frames);
+    if (place.starts_with(expected)) return expected;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return place;
+}
+
+/// Looks until it was found so often in so many places; "", or what it must not be.
+std::string watched(MainThread& thread, const std::set<std::string>& lines, int looks, std::size_t places) {
+  std::set<std::string> seen;
+  int known = 0;
+  for (int i = 0; i < 1'000'000 && (known < looks || seen.size() < places); ++i) {
+    if (i > 10'000)
+      std::this_thread::sleep_for(std::chrono::microseconds(100));  // on a busy machine it waits for a cpu
+    const Standing standing = thread.look();
+    if (standing.state != Standing::State::known) continue;
+    ++known;
+    const std::string place = place_of(standing.frames);
+    if (!lines.contains(place)) return place;
+    seen.insert(place);
+  }
+  return known >= looks && seen.size() >= places ? "" : "it was found only " + std::to_string(known) + " times";
+}
+
+TEST(Python, StandsOnTheLineOnWhichItSleeps) {
+  SKIP_WITHOUT_PYTHON();
+  const PythonProcess process(
+      "import time\n"
+      "def inner():\n"
+      "    x = 1\n"
+      "    time.sleep(1000)\n"
+      "def outer():\n"
+      "    inner()\n"
+      "print('here')\n"
+      "outer()\n");
+  ASSERT_EQ(process.line(), "here");
+  EXPECT_EQ(place_in(process.pid(), "inner(job.py:4)"), "inner(job.py:4)");
+}
+
+TEST(Python, StandsInALibraryCalledFromTheJobsOwnLine) {
+  SKIP_WITHOUT_PYTHON();
+  const PythonProcess process(
+      "import threading\n"
+      "def load(event):\n"
+      "    event.wait()\n"
+      "print('here')\n"
+      "load(threading.Event())\n");
+  ASSERT_EQ(process.line(), "here");
+  const std::string expected = "load(job.py:3)>wait(threading.py:";
+  EXPECT_EQ(place_in(process.pid(), expected), expected);
+}
+
+TEST(Python, StandsInARecursionAGeneratorAndACallIntoC) {
+  SKIP_WITHOUT_PYTHON();
+  const PythonProcess recursion(
+      "import time\n"
+      "def down(n):\n"
+      "    if n == 0:\n"
+      "        time.sleep(1000)\n"
+      "    down(n - 1)\n"
+      "print('here')\n"
+      "down(200)\n");
+  ASSERT_EQ(recursion.line(), "here");
+  EXPECT_EQ(place_in(recursion.pid(), "down(job.py:4)"), "down(job.py:4)");
+  const PythonProcess generator(
+      "import time\n"
+      "def batches():\n"
+      "    yield 1\n"
+      "    time.sleep(1000)\n"
+      "def train():\n"
+      "    for batch in batches():\n"
+      "        pass\n"
+      "print('here')\n"
+      "train()\n");
+  ASSERT_EQ(generator.line(), "here");
+  EXPECT_EQ(place_in(generator.pid(), "batches(job.py:4)"), "batches(job.py:4)");
+  const PythonProcess in_c(
+      "import hashlib\n"
+      "def digest():\n"
+      "    return hashlib.pbkdf2_hmac('sha256', b'a', b'b',\n"
+      "                               2 ** 30)\n"
+      "print('here')\n"
+      "digest()\n");
+  ASSERT_EQ(in_c.line(), "here");
+  EXPECT_EQ(place_in(in_c.pid(), "digest(job.py:3)"), "digest(job.py:3)");
+}
+
+TEST(Python, IsReadInItsMainThreadWhateverTheOthersDo) {
+  SKIP_WITHOUT_PYTHON();
+  const PythonProcess process(
+      "import threading, time\n"
+      "def other():\n"
+      "    while True:\n"
+      "        sum(range(1000))\n"
+      "def main():\n"
+      "    time.sleep(1000)\n"
+      "for i in range(5):\n"
+      "    threading.Thread(target=other, daemon=True).start()\n"
+      "print('here')\n"
+      "main()\n");
+  ASSERT_EQ(process.line(), "here");
+  EXPECT_EQ(place_in(process.pid(), "main(job.py:6)"), "main(job.py:6)");
+}
+
+TEST(Python, OfAForkedProcessIsReadInTheThreadThatForked) {
+  SKIP_WITHOUT_PYTHON();
+  const PythonProcess process(
+      "import os, time\n"
+      "def child():\n"
+      "    time.sleep(1000)\n"
+      "pid = os.fork()\n"
+      "if pid == 0:\n"
+      "    child()\n"
+      "print(pid)\n"
+      "try:\n"
+      "    os.wait()\n"
+      "finally:\n"
+      "    os.kill(pid, 9)\n");
+  const int pid = std::stoi(process.line());
+  EXPECT_EQ(place_in(pid, "child(job.py:3)"), "child(job.py:3)");
+  ::kill(pid, SIGKILL);
+}
+
+// It moves on a million times a second: what is read is one of its lines, or nothing.
+TEST(Python, ThatRunsIsNeverShownWhereItCannotBe) {
+  SKIP_WITHOUT_PYTHON();
+  const PythonProcess process(
+      "def one(n):\n"
+      "    return n + 1\n"
+      "def two(n):\n"
+      "    m = one(n)\n"
+      "    return one(m)\n"
+      "def three(n):\n"
+      "    return [two(i) for i in range(n)]\n"
+      "print('here')\n"
+      "while True:\n"
+      "    three(3)\n");
+  ASSERT_EQ(process.line(), "here");
+  const std::set<std::string> lines = {
+      "one(job.py:1)",        "one(job.py:2)",   "two(job.py:3)",      "two(job.py:4)",       "two(job.py:5)",
+      "three(job.py:6)",      "three(job.py:7)", "<module>(job.py:9)", "<module>(job.py:10)", "<module>(job.py:8)",
+      "<listcomp>(job.py:7)", "one(job.py:?)",   "two(job.py:?)",      "three(job.py:?)",     "<listcomp>(job.py:?)",
+  };
+  const FoundInterpreter found = find_interpreter(process.pid(), memory_of(process.pid()));
+  ASSERT_TRUE(found.interpreter);
+  MainThread thread(memory_of(process.pid()), *found.interpreter);
+  EXPECT_EQ(watched(thread, lines, 2500, 4), "");
+}
+
+TEST(Python, OfEachVersionThatIsHereStandsOnItsLines) {
+  SKIP_WITHOUT_PYTHON();
+  for (const auto& [minor, python] : pythons()) {
+    SCOPED_TRACE(python);
+    const PythonProcess waits(
+        "import threading\n"
+        "def inner(event):\n"
+        "    event.wait()\n"
+        "def outer():\n"
+        "    x = [1,\n"
+        "         2]\n"
+        "    for n in (inner(threading.Event()) for i in x):\n"
+        "        pass\n"
+        "print('here')\n"
+        "outer()\n",
+        python);
+    ASSERT_EQ(waits.line(), "here");
+    const std::string expected = "inner(job.py:3)>wait(threading.py:";
+    EXPECT_EQ(place_in(waits.pid(), expected), expected);
+    const FoundInterpreter found = find_interpreter(waits.pid(), memory_of(waits.pid()));
+    ASSERT_TRUE(found.interpreter) << found.problem;
+    EXPECT_EQ(found.interpreter->layout.minor, minor);
+
+    const PythonProcess runs(
+        "def one(n):\n"
+        "    return n + 1\n"
+        "def two(n):\n"
+        "    m = one(n)\n"
+        "    return one(m)\n"
+        "print('here')\n"
+        "while True:\n"
+        "    two(3)\n",
+        python);
+    ASSERT_EQ(runs.line(), "here");
+    const FoundInterpreter other = find_interpreter(runs.pid(), memory_of(runs.pid()));
+    ASSERT_TRUE(other.interpreter) << other.problem;
+    MainThread thread(memory_of(runs.pid()), *other.interpreter);
+    const std::set<std::string> lines = {"one(job.py:1)",      "one(job.py:2)",     "two(job.py:3)",
+                                         "two(job.py:4)",      "two(job.py:5)",     "<module>(job.py:6)",
+                                         "<module>(job.py:7)", "<module>(job.py:8)"};
+    EXPECT_EQ(watched(thread, lines, 500, 3), "");
+  }
+}
+
+TEST(Python, ThatEndsOrBecomesAnotherProgramMeanwhileIsLeftOut) {
+  SKIP_WITHOUT_PYTHON();
+  const PythonProcess process(
+      "import os, sys\n"
+      "def work(n):\n"
+      "    return sum(range(n))\n"
+      "def child(i):\n"
+      "    for n in range(20):\n"
+      "        work(50 * (i % 100))\n"
+      "    if i % 2:\n"
+      "        os.execv('/bin/true', ['true'])\n"
+      "    os._exit(0)\n"
+      "for i in range(1000):\n"
+      "    pid = os.fork()\n"
+      "    if pid == 0:\n"
+      "        child(i)\n"
+      "    print(pid)\n"
+      "    os.waitpid(pid, 0)\n"
+      "print('done')\n");
+  const std::set<std::string> functions = {"work", "child", "<module>"};
+  int processes = 0;
+  int known = 0;
+  for (std::string line = process.line(); line != "done"; line = process.line()) {
+    ASSERT_NE(line, "");
+    ++processes;
+    const int pid = std::stoi(line);
+    const FoundInterpreter found = find_interpreter(pid, memory_of(pid));
+    if (!found.interpreter) continue;
+    MainThread thread(memory_of(pid), *found.interpreter);
+    for (int i = 0; i < 10'000; ++i) {
+      const Standing standing = thread.look();
+      if (standing.state == Standing::State::gone || standing.state == Standing::State::unmapped) break;
+      if (standing.state != Standing::State::known) continue;
+      ++known;
+      EXPECT_TRUE(functions.contains(standing.frames.front().function)) << place_of(standing.frames);
+    }
+  }
+  EXPECT_EQ(processes, 1000);
+  EXPECT_GT(known, 0);
+}
+
+TEST(Python, IsNoneWhereTheProcessIsAnotherProgram) {
+  const FoundInterpreter found = find_interpreter(::getpid(), memory_of(::getpid()));
+  EXPECT_FALSE(found.interpreter);
+  EXPECT_EQ(found.problem, "");
+  EXPECT_FALSE(find_interpreter(1 << 28, memory_of(1 << 28)).interpreter);
+}
+
+TEST(Python, IsNotMeasuredWhereTheKernelRefuses) {
+  if (::getuid() != 0) GTEST_SKIP() << "only root can become somebody else to be refused";
+  SKIP_WITHOUT_PYTHON();
+  const PythonProcess process("print('here')\nimport time\ntime.sleep(1000)\n");
+  ASSERT_EQ(process.line(), "here");
+  const pid_t nobody = ::fork();
+  if (nobody == 0) {
+    constexpr uid_t kNobody = 65534;
+    if (::setresuid(kNobody, kNobody, kNobody) != 0) ::_exit(1);
+    const FoundInterpreter found = find_interpreter(process.pid(), memory_of(process.pid()));
+    std::uint64_t word = 0;
+    const MemoryPiece piece{0x400000, std::as_writable_bytes(std::span(&word, 1))};
+    const bool refused = memory_of(process.pid())(std::span(&piece, 1)) == MemoryRead::refused;
+    ::_exit(refused && found.problem == why_refused() ? 7 : 8);
+  }
+  int status = 0;
+  ::waitpid(nobody, &status, 0);
+  EXPECT_EQ(WEXITSTATUS(status), 7);
+  EXPECT_TRUE(why_refused().starts_with("the kernel does not let reveal read its memory"));
+}
+
+/// The probe with a trace; a second passes at each sample, by the clock of the test.
+class PythonBench {
+ public:
+  explicit PythonBench(int job) {
+    TraceHeader header;
+    header.node = "here";
+    header.interval = std::chrono::milliseconds(100);
+    writer_.emplace(folder_.path() / "here.h5", header);
+    sink_.emplace(&*writer_);
+    sampler_.emplace(fs_, *sink_,
+                     Sampler::Options{.probes = {"python"}, .job = JobSource{.pid = job}, .own_pid = ::getpid()}, at());
+    sampler_->look_first();
+    writer_->start();
+  }
+  void sample() {
+    second_ += 1;
+    sampler_->sample({.time = at(), .number = 0});
+  }
+  [[nodiscard]] std::int64_t value(const std::string& metric) const {
+    return sink_->find("python/samples")->value(metric);
+  }
+  [[nodiscard]] Coverage coverage() const { return sampler_->coverage().front(); }
+  std::vector<Event> events() {
+    sampler_->close();
+    writer_->close();
+    std::vector<Event> found;
+    for (const Event& event : TraceReader(folder_.path() / "here.h5").events()) {
+      if (event.code == "python_frames") found.push_back(event);
+    }
+    return found;
+  }
+
+ private:
+  [[nodiscard]] TickTime at() const { return {start_.monotonic_ns + second_ * 1'000'000'000, start_.utc_ns}; }
+
+  TemporaryDirectory folder_;
+  KernelTree fs_;
+  TickTime start_ = now();
+  std::int64_t second_ = 0;
+  std::optional<TraceWriter> writer_;
+  std::optional<TraceSink> sink_;
+  std::optional<Sampler> sampler_;
+};
+
+TEST(Python, IsOffUnlessItIsAskedFor) {
+  KernelTree fs;
+  TraceSink sink;
+  const Sampler sampler(fs, sink, {.job = JobSource{.pid = ::getpid()}}, now());
+  for (const Coverage& fact : sampler.coverage()) {
+    if (fact.probe != "python") continue;
+    EXPECT_EQ(fact.reason, "it is off; it was not asked for (--stack)");
+    return;
+  }
+  FAIL() << "no coverage of the probe";
+}
+
+TEST(Python, HasNothingToLookIntoInACopiedTree) {
+  TestHost host;
+  host.process(100, 1, "train", 0, 0);
+  const ProbeBench bench(host, "python", JobSource{.pid = 100});
+  EXPECT_EQ(bench.coverage().reason, "a copied tree has no processes to look into");
+}
+
+TEST(Python, IsNotThereWhereTheJobIsAnotherProgram) {
+  PythonBench bench(::getpid());
+  for (int i = 0; i < 12; ++i) bench.sample();
+  EXPECT_EQ(bench.coverage().reason, "no process of the job runs Python 3.8 to 3.13");
+  EXPECT_TRUE(bench.events().empty());
+}
+
+TEST(Python, LeavesARowOfItsPlacesEveryTenSeconds) {
+  SKIP_WITHOUT_PYTHON();
+  const PythonProcess process(
+      "import time\n"
+      "def load():\n"
+      "    print('loads')\n"
+      "    time.sleep(1000)\n"
+      "load()\n");
+  ASSERT_EQ(process.line(), "loads");
+  ASSERT_EQ(place_in(process.pid(), "load(job.py:4)"), "load(job.py:4)");
+  PythonBench bench(process.pid());
+  const auto samples = [&](std::int64_t count) {
+    for (int i = 0; i < 5000 && bench.value("python.samples") < count; ++i) {
+      bench.sample();
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+    return bench.value("python.samples") >= count;
+  };
+  ASSERT_TRUE(samples(25)) << bench.coverage().reason;
+  EXPECT_EQ(bench.coverage().reason, "");
+  const std::vector<Event> events = bench.events();
+  ASSERT_GE(events.size(), 2U);
+  for (const Event& event : events) {
+    EXPECT_EQ(event.object, "rank0");
+    // "1s aaaaaaaaaa a=load(job.py:4)", and a '-' where an answer came too late on a busy machine
+    EXPECT_TRUE(event.text.starts_with("1s ")) << event.text;
+    EXPECT_TRUE(event.text.ends_with(" a=load(job.py:4)")) << event.text;
+    const std::string letters = event.text.substr(3, event.text.find(' ', 3) - 3);
+    EXPECT_EQ(letters.find_first_not_of("a-"), std::string::npos) << event.text;
+    EXPECT_LE(letters.size(), 20U);
+  }
+}
+
+}  // namespace
+}  // namespace reveal

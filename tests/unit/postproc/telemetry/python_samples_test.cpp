@@ -1,0 +1,59 @@
+#include "postproc/telemetry/python_samples.h"
+
+#include <gtest/gtest.h>
+
+namespace reveal {
+namespace {
+
+constexpr std::int64_t kSecond = 1'000'000'000;
+
+Event row(std::int64_t seconds, std::string process, std::string text) {
+  return {seconds * kSecond, std::move(process), "python_frames", std::move(text)};
+}
+
+TEST(PythonSamples, AreALetterForEachSecondBeforeTheEvent) {
+  const std::vector<Event> events = {
+      row(110, "rank1", "1s aab-? a=load(data.py:88) b=train(train.py:40)>wait(threading.py:320)"),
+      row(120, "rank0", "1s a a=<module>(<string>:1)"),
+      row(122, "rank1", "500ms ba a=load(data.py:88) b=step(train.py:41)"),
+      {130 * kSecond, "process 7", "process_begin", "1s a a=load(data.py:88)"},
+  };
+  const std::vector<PythonSamples> found = python_samples(events);
+  ASSERT_EQ(found.size(), 2U);
+  EXPECT_EQ(found[0].process, "rank0");
+  EXPECT_EQ(found[0].places, std::vector<std::string>{"<module> (<string>:1)"});
+  EXPECT_EQ(found[0].samples.at(0).time_ns, 119 * kSecond);
+  const PythonSamples& rank = found[1];
+  EXPECT_EQ(rank.places,
+            (std::vector<std::string>{"load (data.py:88)", "train (train.py:40), in wait (threading.py:320)",
+                                      "step (train.py:41)"}));
+  ASSERT_EQ(rank.samples.size(), 6U);
+  const std::int64_t times[] = {105'000, 106'000, 107'000, 109'000, 121'000, 121'500};  // ms
+  const std::int32_t places[] = {0, 0, 1, PythonSamples::kElsewhere, 2, 0};
+  for (std::size_t i = 0; i < rank.samples.size(); ++i) {
+    EXPECT_EQ(rank.samples[i].time_ns, times[i] * 1'000'000) << i;
+    EXPECT_EQ(rank.samples[i].place, places[i]) << i;
+  }
+}
+
+TEST(PythonSamples, OfADamagedTraceAreLeftOut) {
+  for (const char* text : {"", "1s", "a a=f(x.py:1)", "0s a a=f(x.py:1)", "-1s a a=f(x.py:1)", "100h a a=f(x.py:1)",
+                           "1s ---", "1s - a=f(x.py:1)"}) {
+    EXPECT_TRUE(python_samples(std::vector<Event>{row(5, "rank0", text)}).empty()) << text;
+  }
+  EXPECT_TRUE(python_samples(std::vector<Event>{row(5, "", "1s a a=f(x.py:1)")}).empty());
+  // What the collector appends where it left rows out is no place.
+  const auto found = python_samples(std::vector<Event>{row(5, "rank0", "1s ab a=f(x.py:1) (3 before it left out)")});
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].places, std::vector<std::string>{"f (x.py:1)"});
+  EXPECT_EQ(found[0].samples.at(1).place, PythonSamples::kElsewhere);
+}
+
+TEST(PythonSamples, ShowNoTerminalWhatItMustNotSee) {
+  EXPECT_EQ(shown_place("f\x1b[2J(x.py:1)").find('\x1b'), std::string::npos);
+  EXPECT_EQ(shown_place("no brackets"), "no brackets");
+  EXPECT_EQ(shown_place(""), "");
+}
+
+}  // namespace
+}  // namespace reveal
