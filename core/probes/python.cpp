@@ -13,7 +13,7 @@
 #include "hdf5schema/basics/text.h"
 #include "hdf5schema/layout.h"
 
-namespace reveal {
+namespace reveal::probe::python {
 namespace {
 
 constexpr std::chrono::milliseconds kForPlaces{5};  // a process takes a fiftieth of one
@@ -146,7 +146,7 @@ class PythonProbe final : public Probe {
     add_letter(*row, std::string(1, letter_of(*row, place)));
   }
 
-  /// Of a place that is new, if there is room for it.
+  /// Adds a place that is new, if there is room for it.
   char letter_of(Row& row, const std::string& place) const {
     const auto known = std::find(row.places.begin(), row.places.end(), place);
     const auto letter = static_cast<char>('a' + (known - row.places.begin()));
@@ -224,4 +224,4 @@ const RegisteredProbe entry{
      .remedy = "reveal-run --stack -- COMMAND, on x86-64; Python 3.8 to 3.13, kernel.yama.ptrace_scope = 0"}};
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::probe::python

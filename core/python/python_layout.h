@@ -55,7 +55,7 @@ struct PythonLayout {
   std::uint32_t text_compact = kNone;  // those of another
 };
 
-/// Of Python 3.8 to 3.12.
+/// Offsets for Python 3.8 to 3.12.
 [[nodiscard]] std::optional<PythonLayout> layout_of_minor(int minor) noexcept;
 
 /// How much of _PyRuntime layout_in() needs.

@@ -23,7 +23,7 @@ struct PythonSamples {
   std::vector<Sample> samples;      // in the order of the events
 };
 
-/// Of every process that has some, by name. What is no such event, or is damaged, is left out.
+/// Returns the samples of every process that has some, by name. Other and damaged events are skipped.
 [[nodiscard]] std::vector<PythonSamples> python_samples(std::span<const Event> events);
 
 /// "train(train.py:40)>wait(threading.py:320)" for people.

@@ -15,7 +15,7 @@
 #include "tests/unit/core/python_process.h"
 #include "tests/unit/core/test_host.h"
 
-namespace reveal {
+namespace reveal::tests::python_test {
 namespace {
 
 std::string why_not_here() {
@@ -402,4 +402,4 @@ TEST(Python, LeavesARowOfItsPlacesEveryTenSeconds) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::python_test

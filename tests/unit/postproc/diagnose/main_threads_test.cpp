@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace reveal {
+namespace reveal::tests::main_threads_test {
 namespace {
 
 constexpr std::int64_t kSecond = 1'000'000'000;
@@ -89,4 +89,4 @@ TEST(MainThreads, HaveTheirMostFrequentPlacesInTheReport) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::main_threads_test

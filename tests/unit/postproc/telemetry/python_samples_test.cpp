@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace reveal {
+namespace reveal::tests::python_samples_test {
 namespace {
 
 constexpr std::int64_t kSecond = 1'000'000'000;
@@ -56,4 +56,4 @@ TEST(PythonSamples, ShowNoTerminalWhatItMustNotSee) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::python_samples_test

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-namespace reveal {
+namespace reveal::tests::line_table_test {
 namespace {
 
 using namespace std::literals;
@@ -84,4 +84,4 @@ TEST(LineTable, ThatIsNoneHasNoLines) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::line_table_test

@@ -11,7 +11,7 @@
 
 #include "core/python/python_layout.h"
 
-namespace reveal {
+namespace reveal::tests::main_thread_test {
 namespace {
 
 constexpr std::uint64_t kBase = 0x5000'0000'0000;
@@ -89,7 +89,7 @@ class MadeProcess {
   std::uint64_t code(const std::string& name, const std::string& file, int first_line) {
     return code(text(name), text(file), first_line);
   }
-  /// Of eight units of instructions, on the line behind the first.
+  /// An entry of eight units of instructions, on the line behind the first.
   std::uint64_t code(std::uint64_t name, std::uint64_t file, int first_line) {
     const std::string table = layout_.lines == LineTable::locations ? std::string("\xdf\0\0", 3)
                               : layout_.lines == LineTable::ranges  ? std::string("\x10\x01")
@@ -342,4 +342,4 @@ TEST(Interpreter, IsFoundByTheNameOfItsFile) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::main_thread_test
