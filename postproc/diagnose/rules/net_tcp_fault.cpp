@@ -16,7 +16,8 @@ constexpr const char* kQueued = "tcpext.TCPOFOQueue";
 constexpr const char* kTwice = "tcpext.TCPDSACKOldSent";
 
 /// Segments that came twice answer a retransmission without a loss: reordering and late acknowledgements look so. Per
-/// segment out of order, real losses had at most .07 of them, a busy link that changes the order .35.
+/// segment out of order, real losses had at most .1 of them, a busy link that changes the order .15 to .35: where who
+/// sent them is a node of the job, too, its count decides in the end.
 bool is_reordering(const RuleContext& context, double twice, double out_of_order) {
   return twice >= context.threshold("max_duplicate_share") * out_of_order;
 }
@@ -107,7 +108,9 @@ const RegisteredRule kRule{{
     .former_id = "net.tcp_loss",
     .title = "Packets for a node of the job were lost",
     .looks_for = "Intervals in which segments arrived out of order at a node (tcpext.TCPOFOQueue against tcp.InSegs): "
-                 "segments before them were lost on their way to it. tcp.peer.out_of_order tells from which peer.",
+                 "segments before them were lost on their way to it. tcp.peer.out_of_order tells from which peer. "
+                 "Nodes of the job that sent them are asked: what was lost they sent again (tcp.peer.retransmits), and "
+                 "it did not arrive twice (tcp.peer.duplicates).",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::network,
     .order = 70,
@@ -120,6 +123,9 @@ const RegisteredRule kRule{{
                    {"min_share", 0.001, "ratio", "least part of the received segments that came out of order"},
                    {"min_share_always", 0.01, "ratio", "the same in a run that never was without it"},
                    {"max_duplicate_share", 0.2, "ratio", "segments received twice per one out of order: reordering"},
+                   {"min_missing_share", 0.2, "ratio",
+                    "part of what the nodes that sent to it sent again that had not arrived; with less it is reordering"},
+                   {"min_missing", 0.0005, "ratio", "the same per segment received, which is a loss in any case"},
                    kMinLostSeconds,
                    kMinLostPercent},
     .user_remedy = {"nstat -az | grep -E 'TcpRetransSegs|TCPOFOQueue'   # on {nodes}, while a job runs",
