@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <map>
 #include <optional>
 
@@ -22,6 +23,10 @@ constexpr std::array<std::string_view, 12> kLocalTypes = {"ext2", "ext3", "ext4"
 
 constexpr std::size_t kMostMounts = 16;  // a job may go from one to the next
 
+/// A file system can fill up in seconds; a server may be busy for some.
+constexpr std::chrono::seconds kPeriod{5};
+constexpr int kLooksUntilHung = 2;
+
 constexpr MetricHelp kBytes[] = {
     {"fs.total", "Size of the file system; as all of these, of the row before."},
     {"fs.free", "Free space."},
@@ -32,7 +37,7 @@ constexpr MetricHelp kFiles[] = {
     {"fs.files_free", "Files that can still be made."},
 };
 constexpr MetricHelp kAnswers[] = {
-    {"fs.not_answering", "1 while the file servers have not answered for longer than the period."}};
+    {"fs.not_answering", "1 while the file servers have not answered for ten seconds and longer."}};
 constexpr FamilyTable kFamilies[] = {
     {"storage/file_systems", Kind::gauge, Unit::bytes, Scope::device, Subsystem::storage,
      "Space of the job's file systems", "statvfs", kBytes},
@@ -171,7 +176,8 @@ class FileSystemProbe final : public Probe {
 
   void watch_servers() {
     if (remote_->state() == WorkerProcess::State::lost) return;
-    const bool hangs = remote_->state() == WorkerProcess::State::busy;
+    unanswered_ = remote_->state() == WorkerProcess::State::busy ? std::min(unanswered_ + 1, kLooksUntilHung) : 0;
+    const bool hangs = unanswered_ == kLooksUntilHung;
     if (families_[2]->channels().empty()) families_[2]->add(kAnswers[0].name);
     families_[2]->set(0, hangs ? 1 : 0);
     if (hangs == hung_) return;
@@ -183,6 +189,7 @@ class FileSystemProbe final : public Probe {
   WorkerProcess local_;
   std::optional<WorkerProcess> remote_;
   std::uint64_t generation_ = 0;
+  int unanswered_ = 0;  // looks in a row
   bool hung_ = false;
   std::array<std::string, 2> points_;  // of local ones, of servers; one a line
   std::map<std::string, Place, std::less<>> places_;
@@ -195,7 +202,7 @@ std::unique_ptr<Probe> open_file_system(const ProbeContext& context) {
 
 const RegisteredProbe entry{{.name = "file_system",
                              .help = "How full the job's file systems are, and whether file servers answer",
-                             .period = 10s,
+                             .period = kPeriod,
                              .may_block = true,
                              .families = kFamilies,
                              .open = open_file_system,

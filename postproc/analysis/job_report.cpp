@@ -189,7 +189,8 @@ void label_common(const std::vector<NodeSummary>& summaries, const PeerCompariso
 /// What deviated on one node while another one had a known disturbance, or was waited for, is what it saw of that.
 void drop_explained_elsewhere(const TimeSpan& job, std::vector<Finding>& findings) {
   constexpr double kSame = 0.5;  // of the one, and of the other: they are together for longer than apart
-  // With the nodes whose own rules did not explain it by that; one that was waited for explains what it did itself, too.
+  // With the nodes whose own rules did not explain it by that; one that was waited for explains what it did itself,
+  // too.
   std::vector<std::pair<TimeSpan, std::vector<std::string>>> known;
   for (const Finding& finding : findings) {
     const bool waited_for = finding.id == "node.straggler";

@@ -19,8 +19,8 @@ namespace reveal {
 namespace {
 
 constexpr std::string_view kLossRule = "net.tcp_retrans_fault";
-constexpr std::size_t kMostSenders = 3;   // named
-constexpr double kLeastRecorded = 0.8;  // of the interval, by a sender: what was not recorded was not counted
+constexpr std::size_t kMostSenders = 3;  // named
+constexpr double kLeastRecorded = 0.8;   // of the interval, by a sender: what was not recorded was not counted
 
 struct Sender {
   std::string node;
@@ -130,9 +130,9 @@ void tell(const Account& account, Finding& loss) {
     add("tcp.peer.duplicates", sender.again.duplicates);
   }
   const AgainInSpan sum = account.sum();
-  loss.sentence += fmt::format(" {} sent {} segments to it again, of which {} had arrived already.",
-                               listed(names, kMostSenders), number(std::round(sum.segments)),
-                               number(std::round(sum.duplicates)));
+  loss.sentence +=
+      fmt::format(" {} sent {} segments to it again, of which {} had arrived already.", listed(names, kMostSenders),
+                  number(std::round(sum.segments)), number(std::round(sum.duplicates)));
 }
 
 }  // namespace

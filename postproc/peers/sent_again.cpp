@@ -10,7 +10,7 @@
 namespace reveal {
 namespace {
 
-constexpr std::size_t kMostSlots = 1000;      // of all peers
+constexpr std::size_t kMostSlots = 1000;       // of all peers
 constexpr std::int64_t kMostNumber = 500'000;  // of a slot: a summary keeps six digits
 
 using Course = std::map<std::int64_t, AgainInSpan>;  // by slot

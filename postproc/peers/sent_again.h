@@ -24,8 +24,8 @@ struct SentAgainTo {
 };
 
 struct SentAgain {
-  std::int64_t begin_utc_ns = 0;    // of slot 0
-  std::int64_t slot_ns = 0;         // longer where much was sent again, so that the lists stay short
+  std::int64_t begin_utc_ns = 0;   // of slot 0
+  std::int64_t slot_ns = 0;        // longer where much was sent again, so that the lists stay short
   std::vector<SentAgainTo> peers;  // of which both numbers were counted
   bool operator==(const SentAgain&) const = default;
 };

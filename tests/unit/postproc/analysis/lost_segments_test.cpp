@@ -33,9 +33,8 @@ struct Job {
       summaries[i].part.job.begin_utc_ns = kBegin;
       summaries[i].part.job.end_utc_ns = kBegin + 100 * kSecond;
     }
-    summaries[0].sent_again = {.begin_utc_ns = kBegin,
-                               .slot_ns = kSecond,
-                               .peers = {{"10.0.0.2", {20, 55}, {5000, again}, {0, duplicates}}}};
+    summaries[0].sent_again = {
+        .begin_utc_ns = kBegin, .slot_ns = kSecond, .peers = {{"10.0.0.2", {20, 55}, {5000, again}, {0, duplicates}}}};
     loss.id = "net.tcp_retrans_fault";
     loss.nodes = {"n2"};
     loss.intervals = {seconds(50, 62)};

@@ -25,7 +25,8 @@ TimeSpan seconds(std::int64_t begin, std::int64_t end) {
 R sender() {
   R node;
   node.telemetry.begin_utc_ns = kBegin;
-  node.counter("tcp.peer.retransmits", "10.0.0.2", R::event(0, 20)).counter("tcp.peer.duplicates", "10.0.0.2", R::event(0, 5));
+  node.counter("tcp.peer.retransmits", "10.0.0.2", R::event(0, 20))
+      .counter("tcp.peer.duplicates", "10.0.0.2", R::event(0, 5));
   return node;
 }
 
@@ -61,7 +62,8 @@ TEST(SentAgain, KnowsNothingOfPeersThatWereNotCounted) {
 TEST(SentAgain, StaysShortWhereMuchIsSentAgain) {
   R node(4000);
   node.telemetry.begin_utc_ns = kBegin;
-  node.counter("tcp.peer.retransmits", "10.0.0.2", R::always(10)).counter("tcp.peer.duplicates", "10.0.0.2", R::always(9));
+  node.counter("tcp.peer.retransmits", "10.0.0.2", R::always(10))
+      .counter("tcp.peer.duplicates", "10.0.0.2", R::always(9));
   const SentAgain all = sent_again_of(node.telemetry);
   ASSERT_EQ(all.peers.size(), 1U);
   EXPECT_EQ(all.slot_ns, 4 * kSecond);
