@@ -32,8 +32,8 @@ struct SentAgain {
 
 [[nodiscard]] SentAgain sent_again_of(const Telemetry& telemetry);
 
-/// Segments sent again, and those of them that had arrived already. Kernels before 5.10 count one duplicate for each
-/// report, which may be of several segments: of too few were then said that they had arrived.
+/// Segments sent again, and those of them that had arrived already. Kernels without TCPDSACKRecvSegs count one for each
+/// report of several: then too few seem to have arrived, and too many to be lost.
 struct AgainInSpan {
   double segments = 0;
   double duplicates = 0;

@@ -167,7 +167,8 @@ std::optional<Suspect> strongest_of(const std::vector<Suspect>& all) {
   const auto strongest = std::max_element(
       all.begin(), all.end(), [](const Suspect& a, const Suspect& b) { return a.stretch.score < b.stretch.score; });
   const auto rivals = [&](const Suspect& one) {
-    return one.member != strongest->member && *one.stretch.score > kRival * *strongest->stretch.score;
+    return one.member != strongest->member &&
+           one.stretch.score.value_or(0) > kRival * strongest->stretch.score.value_or(0);
   };
   if (strongest == all.end() || std::any_of(all.begin(), all.end(), rivals)) return std::nullopt;
   return *strongest;

@@ -72,7 +72,7 @@ double follows(const RuleContext& context, std::span<const double> again, std::s
   return xx > 0 && yy > 0 ? xy / std::sqrt(xx * yy) : kNaN;
 }
 
-/// A report may be of several segments; kernels before 5.10 do not say of how many.
+/// A report may be of several segments; older kernels do not say of how many.
 std::string metric_of_needless(const RuleContext& context) {
   constexpr const char* kSegments = "tcpext.TCPDSACKRecvSegs";
   return context.total_if_measured(kSegments) ? kSegments : "tcpext.TCPDSACKRecv";
