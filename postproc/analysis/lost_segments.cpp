@@ -22,19 +22,19 @@ constexpr std::string_view kLossRule = "net.tcp_retrans_fault";
 constexpr std::size_t kMostSenders = 3;  // named
 constexpr double kLeastRecorded = 0.8;   // of the interval, by a sender: what was not recorded was not counted
 
-struct Sender {
+struct SenderCount {
   std::string node;
   AgainInSpan again;
 };
 
 /// What the nodes of the job sent again to the node of one finding.
 struct Account {
-  std::vector<Sender> senders;
+  std::vector<SenderCount> senders;
   std::int64_t longest_slot_ns = 0;
 
   [[nodiscard]] AgainInSpan sum() const {
     AgainInSpan all;
-    for (const Sender& sender : senders) {
+    for (const SenderCount& sender : senders) {
       all.segments += sender.again.segments;
       all.duplicates += sender.again.duplicates;
     }
@@ -82,7 +82,7 @@ std::optional<Account> account_of(const Finding& loss, std::span<const NodeSumma
   }
   if (!to_ask.empty()) return std::nullopt;
   std::stable_sort(account.senders.begin(), account.senders.end(),
-                   [](const Sender& a, const Sender& b) { return a.again.segments > b.again.segments; });
+                   [](const SenderCount& a, const SenderCount& b) { return a.again.segments > b.again.segments; });
   return account;
 }
 
@@ -110,7 +110,7 @@ void tell(const Account& account, Finding& loss) {
   // Of longer slots the numbers are not those of the interval.
   if (account.longest_slot_ns > span.end_utc_ns - span.begin_utc_ns) return;
   std::vector<std::string> names;
-  for (const Sender& sender : account.senders) {
+  for (const SenderCount& sender : account.senders) {
     if (sender.again.segments <= 0) continue;
     names.push_back(sender.node);
     if (names.size() > kMostSenders) continue;

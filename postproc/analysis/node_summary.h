@@ -42,7 +42,7 @@ struct NodeSummary {
   std::vector<std::string> expected_nodes;   // of the job, as far as this node knows
   std::size_t live_channels = 0;             // that ever changed
   std::vector<ChannelAggregate> aggregates;  // of the most lively channels
-  SentAgain sent_again;                      // over TCP, to be asked when a peer misses segments
+  SentAgain sent_again;                      // over TCP: decides whether a peer lost segments
   NodeProfile profile;                       // for the comparison with other nodes and runs
   Report part;
   bool operator==(const NodeSummary&) const = default;

@@ -1,4 +1,4 @@
-// What a node sent again over TCP, by peer and time. Only the sender knows what became of the segments that a receiver
+// What a node sent again over TCP, by peer and time. A sender counts what became of the segments that its receiver
 // seemed to miss: those that had arrived already are reported back as duplicates, those that were lost are not.
 // https://www.rfc-editor.org/rfc/rfc3708
 #pragma once

@@ -16,8 +16,8 @@ constexpr const char* kQueued = "tcpext.TCPOFOQueue";
 constexpr const char* kTwice = "tcpext.TCPDSACKOldSent";
 
 /// Segments that came twice answer a retransmission without a loss: reordering and late acknowledgements look so. Per
-/// segment out of order, real losses had at most .1 of them, a busy link that changes the order .15 to .35: where who
-/// sent them is a node of the job, too, its count decides in the end.
+/// segment out of order, real losses had at most .1 of them, a busy link that changes the order .15 to .35. That is
+/// close: where the sender is a node of the job, too, its count decides when the nodes' summaries are merged.
 bool is_reordering(const RuleContext& context, double twice, double out_of_order) {
   return twice >= context.threshold("max_duplicate_share") * out_of_order;
 }
@@ -109,8 +109,8 @@ const RegisteredRule kRule{{
     .title = "Packets for a node of the job were lost",
     .looks_for = "Intervals in which segments arrived out of order at a node (tcpext.TCPOFOQueue against tcp.InSegs): "
                  "segments before them were lost on their way to it. tcp.peer.out_of_order tells from which peer. "
-                 "Nodes of the job that sent them are asked: what was lost they sent again (tcp.peer.retransmits), and "
-                 "it did not arrive twice (tcp.peer.duplicates).",
+                 "Where the sender is a node of the job, too, its counters decide: segments that it sent again "
+                 "(tcp.peer.retransmits) and that had not arrived already (tcp.peer.duplicates) were lost.",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::network,
     .order = 70,
