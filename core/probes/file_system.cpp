@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <map>
 #include <optional>
 
@@ -22,6 +23,10 @@ constexpr std::array<std::string_view, 12> kLocalTypes = {"ext2", "ext3", "ext4"
 
 constexpr std::size_t kMostMounts = 16;  // a job may go from one to the next
 
+/// A file system can fill up in seconds; a server may be busy for some.
+constexpr std::chrono::seconds kPeriod{5};
+constexpr int kLooksUntilHung = 2;
+
 constexpr MetricHelp kBytes[] = {
     {"fs.total", "Size of the file system; like all metrics of this probe, it was read in the previous row."},
     {"fs.free", "Free space."},
@@ -32,7 +37,7 @@ constexpr MetricHelp kFiles[] = {
     {"fs.files_free", "Number of files that can still be created."},
 };
 constexpr MetricHelp kAnswers[] = {
-    {"fs.not_answering", "1 while the file servers have not answered for longer than the period."}};
+    {"fs.not_answering", "1 while the file servers have not answered for ten seconds and longer."}};
 constexpr FamilyTable kFamilies[] = {
     {"storage/file_systems", Kind::gauge, Unit::bytes, Scope::device, Subsystem::storage,
      "Space of the job's file systems", "statvfs", kBytes},
@@ -170,7 +175,8 @@ class FileSystemProbe final : public Probe {
 
   void watch_servers() {
     if (remote_->state() == WorkerProcess::State::lost) return;
-    const bool hangs = remote_->state() == WorkerProcess::State::busy;
+    unanswered_ = remote_->state() == WorkerProcess::State::busy ? std::min(unanswered_ + 1, kLooksUntilHung) : 0;
+    const bool hangs = unanswered_ == kLooksUntilHung;
     if (families_[2]->channels().empty()) families_[2]->add(kAnswers[0].name);
     families_[2]->set(0, hangs ? 1 : 0);
     if (hangs == hung_) return;
@@ -182,6 +188,7 @@ class FileSystemProbe final : public Probe {
   WorkerProcess local_;
   std::optional<WorkerProcess> remote_;
   std::uint64_t generation_ = 0;
+  int unanswered_ = 0;  // looks in a row
   bool hung_ = false;
   std::array<std::string, 2> points_;  // of local ones, of servers; one a line
   std::map<std::string, Place, std::less<>> places_;
@@ -194,7 +201,7 @@ std::unique_ptr<Probe> open_file_system(const ProbeContext& context) {
 
 const RegisteredProbe entry{{.name = "file_system",
                              .help = "Free space of the job's file systems, and whether file servers answer",
-                             .period = 10s,
+                             .period = kPeriod,
                              .may_block = true,
                              .families = kFamilies,
                              .open = open_file_system,

@@ -16,6 +16,7 @@
 #include "postproc/analysis/job_history.h"
 #include "postproc/analysis/job_remedy.h"
 #include "postproc/analysis/job_totals.h"
+#include "postproc/analysis/lost_segments.h"
 #include "postproc/analysis/node_addresses.h"
 #include "postproc/analysis/node_analysis.h"
 #include "postproc/analysis/parallel.h"
@@ -188,27 +189,18 @@ void label_common(const std::vector<NodeSummary>& summaries, const PeerCompariso
   });
 }
 
-/// A while in which the others waited for a node is no longer unexplained.
-void drop_explained_by_stragglers(const TimeSpan& job, std::vector<Finding>& findings) {
-  constexpr double kExplained = 0.3;
-  std::erase_if(findings, [&](const Finding& unexplained) {
-    return unexplained.id == kUnexplained && unexplained.intervals.size() == 1 &&
-           std::any_of(findings.begin(), findings.end(), [&](const Finding& straggler) {
-             return straggler.id == "node.straggler" && straggler.intervals.front() != job &&
-                    covers(straggler, unexplained.intervals.front(), kExplained);
-           });
-  });
-}
-
-/// What deviated on one node while another one had a known disturbance is what it saw of that.
+/// What deviated on one node while another one had a known disturbance, or was waited for, is what it saw of that.
 void drop_explained_elsewhere(const TimeSpan& job, std::vector<Finding>& findings) {
-  constexpr double kSame = 0.7;  // of the one, and of the other
+  constexpr double kSame = 0.5;  // of the one, and of the other: they are together for longer than apart
+  // With the nodes whose own rules did not explain it by that; one that was waited for explains what it did itself,
+  // too.
   std::vector<std::pair<TimeSpan, std::vector<std::string>>> known;
   for (const Finding& finding : findings) {
-    if (finding.id == kUnexplained || finding.kind != FindingKind::anomaly) continue;
+    const bool waited_for = finding.id == "node.straggler";
+    if (!waited_for && (finding.id == kUnexplained || finding.kind != FindingKind::anomaly)) continue;
     if (finding.severity < Severity::notice) continue;
     for (const TimeSpan& span : finding.intervals) {
-      if (span != job) known.emplace_back(span, finding.nodes);
+      if (span != job) known.emplace_back(span, waited_for ? std::vector<std::string>{} : finding.nodes);
     }
   }
   const auto begin_of = [](const auto& each) { return each.first.begin_utc_ns; };
@@ -426,6 +418,7 @@ Report merged_parts(const std::vector<NodeSummary>& summaries, const std::vector
     report.shared_node = report.shared_node || part.shared_node;
     report.files.emplace_back("trace " + summary.node, summary.trace);
   }
+  ask_senders(summaries, options.settings, findings);
   name_nodes(summaries, findings);
   if (!report.totals.empty()) report.totals.insert(report.totals.begin(), whole_job(report.totals));
   add_problems(problems, report);
@@ -440,7 +433,6 @@ Report merged_parts(const std::vector<NodeSummary>& summaries, const std::vector
                                 options.settings);
   void_where_kernel_is_shared(summaries, of_nodes);
   findings.insert(findings.end(), of_nodes.begin(), of_nodes.end());
-  drop_explained_by_stragglers(job, findings);
   drop_explained_elsewhere(job, findings);
   std::stable_sort(report.episodes.begin(), report.episodes.end(),
                    [](const ReportEpisode& a, const ReportEpisode& b) { return a.score > b.score; });

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
 #include <string_view>
 
 namespace reveal {
@@ -20,12 +19,9 @@ bool is_address(const std::string& word) {
          ::inet_pton(AF_INET6, word.c_str(), bytes.data()) == 1;
 }
 
-/// Node by address; "" for an address that several nodes share.
-using Names = std::map<std::string, std::string, std::less<>>;
-
 /// Returns the text that replaces this word of a sentence; "" where it stays. `peers`: the addresses in it are other
 /// ends of the job's connections, which are private unless they are nodes of the job.
-std::string name_of(std::string_view word, const Names& names, bool peers) {
+std::string name_of(std::string_view word, const NodesByAddress& names, bool peers) {
   if (word.empty() || !std::all_of(word.begin(), word.end(), is_of_address)) return "";
   const auto known = names.find(word);
   if (known != names.end() && !known->second.empty()) return known->second;
@@ -34,7 +30,7 @@ std::string name_of(std::string_view word, const Names& names, bool peers) {
 }
 
 /// Words that look like an address, by what the nodes of the job call it.
-std::string with_names(std::string_view sentence, const Names& names, bool peers) {
+std::string with_names(std::string_view sentence, const NodesByAddress& names, bool peers) {
   std::string text;
   while (!sentence.empty()) {
     const std::size_t end = std::min(sentence.find(' '), sentence.size());
@@ -65,14 +61,19 @@ std::string with_names(std::string_view sentence, const Names& names, bool peers
 
 }  // namespace
 
-void name_nodes(std::span<const NodeSummary> summaries, std::vector<Finding>& findings) {
-  Names names;
+NodesByAddress nodes_by_address(std::span<const NodeSummary> summaries) {
+  NodesByAddress nodes;
   for (const NodeSummary& summary : summaries) {
     for (const std::string& address : summary.addresses) {
-      const auto [known, fresh] = names.emplace(address, summary.node);
+      const auto [known, fresh] = nodes.emplace(address, summary.node);
       if (!fresh && known->second != summary.node) known->second.clear();
     }
   }
+  return nodes;
+}
+
+void name_nodes(std::span<const NodeSummary> summaries, std::vector<Finding>& findings) {
+  const NodesByAddress names = nodes_by_address(summaries);
   for (Finding& finding : findings) {
     const bool peers = std::any_of(finding.evidence.begin(), finding.evidence.end(),
                                    [](const Evidence& evidence) { return evidence.metric.starts_with("tcp.peer."); });

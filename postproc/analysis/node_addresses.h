@@ -1,6 +1,8 @@
 // Which node of the job is behind an address: a node alone knows the other end of a connection by its address only.
 #pragma once
 
+#include <functional>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -8,6 +10,10 @@
 #include "postproc/analysis/node_summary.h"
 
 namespace reveal {
+
+/// "" for an address that several nodes have.
+using NodesByAddress = std::map<std::string, std::string, std::less<>>;
+[[nodiscard]] NodesByAddress nodes_by_address(std::span<const NodeSummary> summaries);
 
 /// Puts names of nodes in the place of their addresses in the findings' sentences. An address that several nodes have,
 /// as that of a bridge for containers, names none of them. A peer that is no node is not named: its address stays in

@@ -281,6 +281,7 @@ NodeSummary summarise(const NodeView& view, const AnalysisSettings& settings) {
   summary.expected_nodes = expected_nodes(trace.begin);
   summary.aggregates = aggregates(telemetry, view.step_seconds, view.totals.channels, summary.live_channels);
   summary.profile = profile_of(telemetry, compared_facts(trace));
+  summary.sent_again = sent_again_of(telemetry);
 
   Report& part = summary.part;
   fill_job(trace, summary.seconds, part);

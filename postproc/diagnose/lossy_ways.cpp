@@ -15,8 +15,6 @@
 namespace reveal {
 namespace {
 
-constexpr double kLateSeconds = 2;      // a row of tcp.peer.* has what happened up to the row before
-constexpr double kLeastLost = 5;        // segments
 constexpr double kLeastTraffic = 0.05;  // of the node's segments: fewer make no peer of the job
 constexpr double kOneWay = 0.8;         // of what was lost, on one way of several
 constexpr double kAll = 0.995;
@@ -52,11 +50,11 @@ std::vector<Way> ways_of(const RuleContext& context, Interval at, std::span<cons
   std::vector<Interval> excluded(unusual.begin(), unusual.end());
   excluded.push_back(at);
   for (Interval& each : excluded)
-    each.end = std::min(context.telemetry.samples, each.end + context.steps(kLateSeconds));
+    each.end = std::min(context.telemetry.samples, each.end + context.steps(kPeerRowsLateSeconds));
   const Interval late = excluded.back();
   const std::vector<std::string> own = addresses_in(context.begin);
   std::vector<Way> ways;
-  for (const std::size_t channel : context.channels(here ? "tcp.peer.out_of_order" : "tcp.peer.retransmits")) {
+  for (const std::size_t channel : context.channels(here ? kMissedFromPeer : "tcp.peer.retransmits")) {
     Way way{.peer = context.telemetry.channels[channel].instance, .lost = channel_rate(context, channel, 1, "/s")};
     if (is_loopback(way.peer) || std::find(own.begin(), own.end(), way.peer) != own.end()) continue;
     way.inside = value_or_zero(mean_inside(way.lost.values, late));
@@ -133,7 +131,7 @@ void locate_loss(const RuleContext& context, Finding& finding, Interval at, std:
     if (way.peer == kRest) not_told_apart += way.excess();
   }
   // The ways are told over their own, longer interval.
-  const std::size_t end = std::min(context.telemetry.samples, at.end + context.steps(kLateSeconds));
+  const std::size_t end = std::min(context.telemetry.samples, at.end + context.steps(kPeerRowsLateSeconds));
   const double lost = all * context.seconds(end - at.begin);
   if (!(lost >= kLeastLost) || !(lost >= kOfTheJob * excess * context.seconds(at.length()))) return;
   if (not_told_apart > kMostNotToldApart * all) return;

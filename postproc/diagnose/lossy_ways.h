@@ -4,12 +4,20 @@
 
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "postproc/diagnose/elevation.h"
 #include "postproc/diagnose/rule.h"
 
 namespace reveal {
+
+/// What a row of tcp.peer.* tells has happened up to the row before.
+inline constexpr double kPeerRowsLateSeconds = 2;
+/// Segments; fewer are no loss to speak of.
+inline constexpr double kLeastLost = 5;
+/// In the evidence of what was lost on the way to a node, by peer.
+inline constexpr std::string_view kMissedFromPeer = "tcp.peer.out_of_order";
 
 enum class LossToward : std::uint8_t {
   here,   // the node received, and misses segments: tcp.peer.out_of_order

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "hdf5schema/basics/not_measured.h"
 #include "postproc/diagnose/elevation.h"
@@ -20,6 +21,8 @@ constexpr std::size_t kLeastPoints = 30;
 constexpr double kRival = 0.7;
 /// Own times that differ by no more than this part are equal: nobody waits for the other.
 constexpr double kEqual = 0.15;
+/// Of its usual own time: a node that others wait for waits for nobody.
+constexpr double kNoLess = 0.95;
 
 /// Own time of the members of one group on common points of wall time.
 struct Courses {
@@ -29,6 +32,18 @@ struct Courses {
   std::int64_t step_ns = 0;
 
   [[nodiscard]] std::size_t points() const { return own.empty() ? 0 : own.front().size(); }
+  [[nodiscard]] TimeSpan span(Interval at) const { return {time_of(at.begin), time_of(at.end)}; }
+  /// Its part in the courses; empty where it is not in them.
+  [[nodiscard]] Interval interval(const TimeSpan& span) const {
+    const auto point = [this](std::int64_t utc_ns) {
+      const std::int64_t end = time_of(points());
+      return static_cast<std::size_t>((std::clamp(utc_ns, begin_utc_ns, end) - begin_utc_ns) / step_ns);
+    };
+    return {point(span.begin_utc_ns), point(span.end_utc_ns)};
+  }
+  [[nodiscard]] std::int64_t time_of(std::size_t point) const {
+    return begin_utc_ns + static_cast<std::int64_t>(point) * step_ns;
+  }
 };
 
 Courses courses_of(const PeerGroup& group, std::span<const NodeProfile* const> nodes) {
@@ -75,10 +90,21 @@ std::vector<double> of_the_others(const Courses& courses, std::size_t member) {
 
 struct Stretch {
   Interval at;
-  double score = 0;
+  std::optional<double> score = std::nullopt;  // where the course itself was searched
   double own = 0, own_usual = 0;
   double others = 0, others_usual = 0;
 };
+
+/// `excluded`: what is not usual; `at` is in it.
+Stretch stretch_at(std::span<const double> own, std::span<const double> others, Interval at,
+                   std::span<const Interval> excluded) {
+  return {.at = at,
+          .score = std::nullopt,
+          .own = mean_inside(own, at),
+          .own_usual = mean_outside(own, excluded),
+          .others = mean_inside(others, at),
+          .others_usual = mean_outside(others, excluded)};
+}
 
 std::vector<Stretch> stretches(const Courses& courses, std::size_t member, const EffectiveRule& rule, bool lasting) {
   const std::vector<double>& own = courses.own[member];
@@ -104,12 +130,8 @@ std::vector<Stretch> stretches(const Courses& courses, std::size_t member, const
   for (const Elevation& elevation : found) {
     // What is there from the start is how the nodes began, not what befell one of them.
     if (elevation.recurring || !elevation.beyond || elevation.at.begin == 0) continue;
-    Stretch stretch{elevation.at,
-                    elevation.score,
-                    mean_inside(own, elevation.at),
-                    mean_outside(own, all),
-                    mean_inside(others, elevation.at),
-                    mean_outside(others, all)};
+    Stretch stretch = stretch_at(own, others, elevation.at, all);
+    stretch.score = elevation.score;
     if (std::isnan(stretch.own_usual) || std::isnan(stretch.others_usual)) continue;
     const double excess = elevation.inside - elevation.outside;
     if (excess < rule.threshold("min_passing_share") * stretch.own_usual) continue;
@@ -124,15 +146,83 @@ std::vector<Stretch> stretches(const Courses& courses, std::size_t member, const
   return kept;
 }
 
+struct Suspect {
+  std::size_t member = 0;
+  Stretch stretch;
+};
+
+/// Members that rose against their peers.
+std::vector<Suspect> risen(const Courses& courses, const EffectiveRule& rule) {
+  std::vector<Suspect> all;
+  for (std::size_t member = 0; member < courses.nodes.size(); ++member) {
+    auto found = stretches(courses, member, rule, true);
+    if (found.empty()) found = stretches(courses, member, rule, false);
+    for (const Stretch& stretch : found) all.push_back({member, stretch});
+  }
+  return all;
+}
+
+/// Where the nodes take turns at it, the load around them moves, and none of them is the slow one.
+std::optional<Suspect> strongest_of(const std::vector<Suspect>& all) {
+  const auto strongest = std::max_element(
+      all.begin(), all.end(), [](const Suspect& a, const Suspect& b) { return a.stretch.score < b.stretch.score; });
+  const auto rivals = [&](const Suspect& one) {
+    return one.member != strongest->member &&
+           one.stretch.score.value_or(0) > kRival * strongest->stretch.score.value_or(0);
+  };
+  if (strongest == all.end() || std::any_of(all.begin(), all.end(), rivals)) return std::nullopt;
+  return *strongest;
+}
+
+/// Whether this member worked on while every other one slept more than usual.
+std::optional<Stretch> worked_on(const Courses& courses, std::size_t member, Interval at, const EffectiveRule& rule) {
+  const std::vector<Interval> excluded = {at};
+  const Stretch stretch = stretch_at(courses.own[member], of_the_others(courses, member), at, excluded);
+  if (std::isnan(stretch.own) || std::isnan(stretch.own_usual) || std::isnan(stretch.others) ||
+      std::isnan(stretch.others_usual)) {
+    return std::nullopt;
+  }
+  if (std::abs(stretch.own_usual - stretch.others_usual) > kEqual * stretch.own_usual) return std::nullopt;
+  if (stretch.own < kNoLess * stretch.own_usual) return std::nullopt;
+  const double least =
+      std::max(rule.threshold("min_passing"), rule.threshold("min_passing_share") * stretch.others_usual);
+  for (std::size_t other = 0; other < courses.own.size(); ++other) {
+    if (other == member) continue;
+    const double inside = mean_inside(courses.own[other], at);
+    const double usual = mean_outside(courses.own[other], excluded);
+    if (!(inside * (1 + kEqual) < stretch.own) || !(usual - inside >= least)) return std::nullopt;
+  }
+  return stretch;
+}
+
+/// While the detectors saw another one of them deviate without a known cause: in the longest such interval.
+std::optional<Suspect> working_on(const Courses& courses, std::span<const Finding> found, const EffectiveRule& rule) {
+  const double least = rule.threshold("min_passing_seconds") * 1e9 / static_cast<double>(courses.step_ns);
+  std::optional<Suspect> longest;
+  for (const Finding& finding : found) {
+    if (finding.id != kUnexplained || finding.intervals.size() != 1) continue;
+    const auto deviated = [&finding](const NodeProfile* node) {
+      return std::find(finding.nodes.begin(), finding.nodes.end(), node->node) != finding.nodes.end();
+    };
+    if (std::none_of(courses.nodes.begin(), courses.nodes.end(), deviated)) continue;
+    const Interval at = courses.interval(finding.intervals.front());
+    // As above: not from the start, and what is usual takes longer.
+    if (at.begin == 0 || static_cast<double>(at.length()) < least || 2 * at.length() > courses.points()) continue;
+    if (longest && longest->stretch.at.length() >= at.length()) continue;
+    for (std::size_t member = 0; member < courses.nodes.size(); ++member) {
+      if (deviated(courses.nodes[member])) continue;
+      if (const auto stretch = worked_on(courses, member, at, rule)) longest = Suspect{member, *stretch};
+    }
+  }
+  return longest;
+}
+
 Finding describe(const Courses& courses, std::size_t member, const Stretch& stretch, const EffectiveRule& rule) {
   const std::string& node = courses.nodes[member]->node;
   Finding finding = rule.finding({node});
-  const auto at = [&](std::size_t point) {
-    return courses.begin_utc_ns + static_cast<std::int64_t>(point) * courses.step_ns;
-  };
   const double length = static_cast<double>(stretch.at.length()) * static_cast<double>(courses.step_ns) * 1e-9;
   const double job = courses.nodes[member]->seconds();
-  finding.intervals = {{at(stretch.at.begin), at(stretch.at.end)}};
+  finding.intervals = {courses.span(stretch.at)};
   finding.severity = Severity::notice;
   finding.confidence = Confidence::possible;
   finding.impact.seconds = length * (1 - stretch.others / stretch.others_usual);
@@ -152,7 +242,7 @@ Finding describe(const Courses& courses, std::size_t member, const Stretch& stre
     finding.evidence.push_back(std::move(evidence));
   };
   fact("mean of this node", stretch.own, stretch.own_usual);
-  finding.evidence.back().score = shown_score(stretch.score);
+  if (stretch.score) finding.evidence.back().score = shown_score(*stretch.score);
   fact("median of the other nodes", stretch.others, stretch.others_usual);
   finding.sentence = fmt::format(
       "For {} s the other nodes waited for {}: its ranks ran or waited for a cpu on {} cpus (usually {}), those of its "
@@ -167,25 +257,14 @@ Finding describe(const Courses& courses, std::size_t member, const Stretch& stre
 }  // namespace
 
 std::vector<Finding> transient_stragglers(const PeerComparison& comparison, std::span<const NodeProfile* const> nodes,
-                                          const EffectiveRule& rule) {
+                                          std::span<const Finding> found, const EffectiveRule& rule) {
   std::vector<Finding> findings;
   for (const PeerGroup& group : comparison.groups) {
     const Courses courses = courses_of(group, nodes);
     if (courses.points() < kLeastPoints) continue;
-    std::vector<std::pair<std::size_t, Stretch>> all;
-    for (std::size_t member = 0; member < courses.nodes.size(); ++member) {
-      auto found = stretches(courses, member, rule, true);
-      if (found.empty()) found = stretches(courses, member, rule, false);
-      for (const Stretch& stretch : found) all.emplace_back(member, stretch);
-    }
-    // Where the nodes take turns at it, the load around them moves, and none of them is the slow one.
-    const auto strongest = std::max_element(
-        all.begin(), all.end(), [](const auto& a, const auto& b) { return a.second.score < b.second.score; });
-    const auto rivals = [&](const auto& one) {
-      return one.first != strongest->first && one.second.score > kRival * strongest->second.score;
-    };
-    if (strongest == all.end() || std::any_of(all.begin(), all.end(), rivals)) continue;
-    findings.push_back(describe(courses, strongest->first, strongest->second, rule));
+    const std::vector<Suspect> all = risen(courses, rule);
+    const auto suspect = all.empty() ? working_on(courses, found, rule) : strongest_of(all);
+    if (suspect) findings.push_back(describe(courses, suspect->member, suspect->stretch, rule));
   }
   return findings;
 }

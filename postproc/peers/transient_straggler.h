@@ -11,9 +11,11 @@
 namespace reveal {
 
 /// Stretches in which one node's own time (running, ready, on a disk) rose against that of its peers, who slept
-/// instead. What lasts for the whole job is PeerComparison::straggler.
+/// instead. Nodes that meet every few seconds only sleep in pieces too short for that: the detectors see these as one
+/// interval, without a cause, among the findings of single nodes. What lasts for the whole job is
+/// PeerComparison::straggler.
 [[nodiscard]] std::vector<Finding> transient_stragglers(const PeerComparison& comparison,
                                                         std::span<const NodeProfile* const> nodes,
-                                                        const EffectiveRule& rule);
+                                                        std::span<const Finding> found, const EffectiveRule& rule);
 
 }  // namespace reveal

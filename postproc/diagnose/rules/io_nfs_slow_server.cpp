@@ -227,13 +227,14 @@ std::vector<Finding> hangs(const RuleContext& context, const Mount& mount, std::
 
 // --- servers of any kind that do not answer the collector ---
 
-/// Steps in which file servers may have answered nothing: they hung when they were asked, a period before the row that
-/// says so, and did not yet a period before that.
+/// Steps in which file servers may have answered nothing: they hung when they were asked, ten seconds before the row
+/// that says so, and did not yet a period before that.
 std::vector<Interval> without_answer(const RuleContext& context) {
+  constexpr double kUntilHung = 10;
   std::vector<Interval> found;
   for (const std::size_t channel : context.channels("fs.not_answering")) {
     const auto series = context.telemetry.series(channel);
-    const std::size_t before = 2 * context.steps(context.telemetry.channels[channel].period_seconds);
+    const std::size_t before = context.steps(kUntilHung + context.telemetry.channels[channel].period_seconds);
     for (std::size_t t = 0; t < series.size(); ++t) {
       Interval at{t, t};
       while (at.end < series.size() && series[at.end] == 1) ++at.end;

@@ -16,7 +16,8 @@ constexpr const char* kQueued = "tcpext.TCPOFOQueue";
 constexpr const char* kTwice = "tcpext.TCPDSACKOldSent";
 
 /// Segments that came twice answer a retransmission without a loss: reordering and late acknowledgements look so. Per
-/// segment out of order, real losses had at most .07 of them, a busy link that changes the order .35.
+/// segment out of order, real losses had at most .1 of them, a busy link that changes the order .15 to .35. That is
+/// close: where the sender is a node of the job, too, its count decides when the nodes' summaries are merged.
 bool is_reordering(const RuleContext& context, double twice, double out_of_order) {
   return twice >= context.threshold("max_duplicate_share") * out_of_order;
 }
@@ -107,7 +108,9 @@ const RegisteredRule kRule{{
     .former_id = "net.tcp_loss",
     .title = "Packets to a node of the job were lost",
     .looks_for = "Intervals in which segments arrived out of order at a node (tcpext.TCPOFOQueue against tcp.InSegs): "
-                 "earlier segments were lost on the path to it. tcp.peer.out_of_order shows the peer.",
+                 "earlier segments were lost on the path to it. tcp.peer.out_of_order shows the peer. If the sender is a "
+                 "node of the job, its counters decide: segments that it sent again (tcp.peer.retransmits) and that had "
+                 "not arrived already (tcp.peer.duplicates) were lost.",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::network,
     .order = 70,
@@ -120,6 +123,9 @@ const RegisteredRule kRule{{
                    {"min_share", 0.001, "ratio", "least part of the received segments that came out of order"},
                    {"min_share_always", 0.01, "ratio", "the same part, if the loss lasts for the whole run"},
                    {"max_duplicate_share", 0.2, "ratio", "segments received twice per one out of order: reordering"},
+                   {"min_missing_share", 0.2, "ratio",
+                    "part of what senders in the job sent again that had not arrived; below, it is reordering"},
+                   {"min_missing", 0.0005, "ratio", "the same per segment received, which is a loss in any case"},
                    kMinLostSeconds,
                    kMinLostPercent},
     .user_remedy = {"nstat -az | grep -E 'TcpRetransSegs|TCPOFOQueue'   # on {nodes}, while a job runs",

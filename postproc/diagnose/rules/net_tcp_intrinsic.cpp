@@ -72,7 +72,14 @@ double follows(const RuleContext& context, std::span<const double> again, std::s
   return xx > 0 && yy > 0 ? xy / std::sqrt(xx * yy) : kNaN;
 }
 
+/// A report may be of several segments; older kernels do not say of how many.
+std::string metric_of_needless(const RuleContext& context) {
+  constexpr const char* kSegments = "tcpext.TCPDSACKRecvSegs";
+  return context.total_if_measured(kSegments) ? kSegments : "tcpext.TCPDSACKRecv";
+}
+
 struct Retransmissions {
+  std::string needless_metric;
   double sent = 0;
   double again = 0;
   double needless = 0;   // had arrived already, as the receiver said
@@ -87,9 +94,11 @@ Retransmissions count(const RuleContext& context) {
   const auto explained = explained_steps(context);
   const auto sent = open_steps(context, "tcp.OutSegs", explained);
   const auto again = open_steps(context, "tcp.RetransSegs", explained);
-  return {.sent = present_values(sent).sum,
+  const std::string needless = metric_of_needless(context);
+  return {.needless_metric = needless,
+          .sent = present_values(sent).sum,
           .again = present_values(again).sum,
-          .needless = present_values(open_steps(context, "tcpext.TCPDSACKRecv", explained)).sum,
+          .needless = present_values(open_steps(context, needless, explained)).sum,
           .recovered = present_values(open_steps(context, "tcpext.TCPSackRecovery", explained)).sum,
           .with_bursts = follows(context, again, sent)};
 }
@@ -108,7 +117,7 @@ std::string sentence_of(const RuleContext& context, const Retransmissions& seen,
   const std::string begin = fmt::format("{} sent {} TCP segments again, {} % of those it sent", context.telemetry.node,
                                         number(seen.again), number(100 * seen.again / seen.sent));
   if (reason == Reason::needless) {
-    return fmt::format("{}; {:.0f} % of them had arrived already: acknowledgements came late; nothing is defective.",
+    return fmt::format("{}; {:.0f} % of them had arrived already: acknowledgements came late or out of order; nothing was lost.",
                        begin, std::min(100.0, 100 * seen.needless_share()));
   }
   return fmt::format(
@@ -143,7 +152,7 @@ std::vector<Finding> check(const RuleContext& context) {
   const TimeSpan& span = finding.intervals.front();
   finding.evidence = {counted_evidence(context, "tcp.RetransSegs", seen.again, span),
                       counted_evidence(context, "tcp.OutSegs", seen.sent, span),
-                      counted_evidence(context, "tcpext.TCPDSACKRecv", seen.needless, span),
+                      counted_evidence(context, seen.needless_metric, seen.needless, span),
                       counted_evidence(context, "tcpext.TCPSackRecovery", seen.recovered, span)};
   finding.sentence = sentence_of(context, seen, reason);
   const auto explained = explained_steps(context);
@@ -161,7 +170,7 @@ std::vector<Finding> check(const RuleContext& context) {
 const RegisteredRule kRule{{
     .id = "net.tcp_retrans_intrinsic",
     .title = "Retransmissions caused by the job's own traffic",
-    .looks_for = "Segments sent again (tcp.RetransSegs) that had arrived already (tcpext.TCPDSACKRecv) or that follow "
+    .looks_for = "Segments sent again (tcp.RetransSegs) that had arrived already (tcpext.TCPDSACKRecvSegs, or tcpext.TCPDSACKRecv) or that follow "
                  "bursts of tcp.OutSegs, without a recovery of their own for each (tcpext.TCPSackRecovery).",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::network,

@@ -15,12 +15,14 @@ namespace {
 
 constexpr std::size_t kMostReasons = 3;
 
-/// A rule has spoken about it when its intervals cover the given part of the episode. Whole-job audits explain nothing
-/// that begins and ends.
+/// A rule has spoken about it when its intervals cover the given part of the episode. Audits and remarks on the whole
+/// run explain nothing that begins and ends.
 bool explained(const RuleContext& context, TimeSpan episode) {
   const double share = context.threshold("explained_share");
+  const TimeSpan run = context.span(0, context.telemetry.samples);
   return std::any_of(context.found.begin(), context.found.end(), [&](const Finding& finding) {
-    return finding.kind != FindingKind::audit && covers(finding, episode, share);
+    const bool remark = finding.severity == Severity::info && covers(finding, run, 1);
+    return finding.kind != FindingKind::audit && !remark && covers(finding, episode, share);
   });
 }
 

@@ -5,6 +5,7 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
+#include <array>
 #include <set>
 
 #include "hdf5schema/basics/text.h"
@@ -41,27 +42,34 @@ std::vector<Pair> pairs_in(const JobRuleContext& context) {
   return pairs;
 }
 
-Evidence evidence_at(const PairDifference& one, const NodeProfile& node, double observed, double other, TimeSpan job) {
-  Evidence evidence;
-  evidence.metric = one.metric->metric;
-  evidence.node = node.node;
-  evidence.feature = one.metric->per.empty() ? "mean, expected as on the other node"
-                                             : fmt::format("per {}, expected as on the other node", one.metric->per);
-  evidence.observed = four_digits(observed);
-  evidence.expected = four_digits(other);
-  evidence.unit = one.unit;
-  evidence.span = job;
-  evidence.detectors = {"PEERS"};
-  return evidence;
+/// One of each node; their values are missing.
+std::array<Evidence, 2> evidence_of(const Pair& pair, std::string_view metric, const std::string& feature,
+                                    TimeSpan job) {
+  std::array<Evidence, 2> both;
+  for (std::size_t i = 0; i < both.size(); ++i) {
+    both[i].metric = metric;
+    both[i].node = (i == 0 ? pair.first : pair.second)->node;
+    both[i].feature = feature;
+    both[i].span = job;
+    both[i].detectors = {"PEERS"};
+  }
+  return both;
 }
 
-Evidence evidence_at(const PairSetting& one, const NodeProfile& node, const std::string& value, TimeSpan job) {
-  return {.metric = one.key,
-          .instance = shortened(value, kLongestValue),
-          .node = node.node,
-          .feature = "value",
-          .span = job,
-          .detectors = {"PEERS"}};
+void add_evidence(const Pair& pair, const PairDifference& one, TimeSpan job, Finding& finding) {
+  const std::string of = one.metric->per.empty() ? "mean" : fmt::format("per {}", one.metric->per);
+  auto both = evidence_of(pair, one.metric->metric, of + ", expected as on the other node", job);
+  both[0].observed = both[1].expected = four_digits(one.first);
+  both[1].observed = both[0].expected = four_digits(one.second);
+  both[0].unit = both[1].unit = one.unit;
+  finding.evidence.insert(finding.evidence.end(), both.begin(), both.end());
+}
+
+void add_evidence(const Pair& pair, const PairSetting& one, TimeSpan job, Finding& finding) {
+  auto both = evidence_of(pair, one.key, "value", job);
+  both[0].instance = shortened(one.first, kLongestValue);
+  both[1].instance = shortened(one.second, kLongestValue);
+  finding.evidence.insert(finding.evidence.end(), both.begin(), both.end());
 }
 
 bool found_on(std::span<const Finding> found, std::string_view rule, const std::string& node) {
@@ -104,16 +112,14 @@ Finding describe(const Pair& pair, const std::vector<PairDifference>& difference
     words.push_back(fmt::format("{} ({} on {}, {} on {})", one.metric->words, quantity(one.first, one.unit), first,
                                 quantity(one.second, one.unit), second));
     if (words.size() > kMostShown) continue;
-    finding.evidence.push_back(evidence_at(one, *pair.first, one.first, one.second, context.job));
-    finding.evidence.push_back(evidence_at(one, *pair.second, one.second, one.first, context.job));
+    add_evidence(pair, one, context.job, finding);
   }
   std::vector<std::string> set;
   for (std::size_t i = 0; i < std::min(settings.size(), kMostShown); ++i) {
     const PairSetting& one = settings[i];
     set.push_back(fmt::format("{} is {} on {} and {} on {}", one.key, shortened(one.first, kLongestValue), first,
                               shortened(one.second, kLongestValue), second));
-    finding.evidence.push_back(evidence_at(one, *pair.first, one.first, context.job));
-    finding.evidence.push_back(evidence_at(one, *pair.second, one.second, context.job));
+    add_evidence(pair, one, context.job, finding);
   }
   if (settings.size() > kMostShown) {
     const std::size_t more = settings.size() - kMostShown;

@@ -120,7 +120,24 @@ TEST(SummaryMerge, LeavesNothingUnexplainedThatAnotherNodeExplains) {
     return ids;
   };
   EXPECT_EQ(ids_with(51), (std::vector<std::string>{"net.tcp_retrans_fault"}));
-  EXPECT_EQ(ids_with(70), (std::vector<std::string>{"net.tcp_retrans_fault", "anomaly.unexplained"})) << "another time";
+  const std::vector<std::string> both = {"net.tcp_retrans_fault", "anomaly.unexplained"};
+  EXPECT_EQ(ids_with(70), both) << "another time";
+  EXPECT_EQ(ids_with(57), (std::vector<std::string>{"net.tcp_retrans_fault"})) << "8 of 15 seconds in common";
+  EXPECT_EQ(ids_with(58), both) << "7 of 15";
+}
+
+TEST(SummaryMerge, LeavesNothingUnexplainedOfANodeThatTheOthersWaitedFor) {
+  NodeSummary slow = summary("n01");
+  const auto ids_with = [&](std::int64_t begin_second) {
+    Finding straggler = found_at(slow, "node.straggler", 50);
+    straggler.kind = FindingKind::peer;
+    slow.part.findings = {straggler, found_at(slow, "anomaly.unexplained", begin_second)};
+    std::vector<std::string> ids;
+    for (const Finding& finding : merge_summaries({slow, summary("n02")}, {}, {}).findings) ids.push_back(finding.id);
+    return ids;
+  };
+  EXPECT_EQ(ids_with(51), (std::vector<std::string>{"node.straggler"}));
+  EXPECT_EQ(ids_with(70), (std::vector<std::string>{"node.straggler", "anomaly.unexplained"})) << "another time";
 }
 
 TEST(SummaryMerge, ComparesTheNodesWithEachOther) {

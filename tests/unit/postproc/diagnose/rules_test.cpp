@@ -377,6 +377,26 @@ TEST(RuleUnexplained, LeavesEdgesAndNoticesAlone) {
   EXPECT_TRUE(findings_of(telemetry, "anomaly.unexplained", detection).empty());
 }
 
+TEST(RuleUnexplained, TakesARemarkOnTheWholeRunForNoReason) {
+  const auto telemetry = SyntheticNode{}.record(120, SyntheticNode::training);
+  Detection detection;
+  detection.episodes = {episode_at(300, 400)};
+  const Snapshot nothing;
+  const RuleContext::Node node{telemetry, detection, nothing, nothing, {}};
+  const RuleSpec& rule = *find_rule("anomaly.unexplained");
+  const auto second = [&](std::int64_t at) { return telemetry.begin_utc_ns + at * 1'000'000'000; };
+  std::vector<Finding> before(1);
+  const auto findings = [&] { return rule.check(RuleContext(rule, node, before, {})).size(); };
+  before[0].severity = Severity::info;
+  before[0].intervals = {{second(0), second(120)}};
+  EXPECT_EQ(findings(), 1U);
+  before[0].intervals = {{second(28), second(45)}};
+  EXPECT_EQ(findings(), 0U) << "the remark is on this time";
+  before[0].severity = Severity::notice;
+  before[0].intervals = {{second(0), second(120)}};
+  EXPECT_EQ(findings(), 0U) << "more than a remark";
+}
+
 TEST(RuleUnexplained, IsSilentWhereARuleSpoke) {
   const auto telemetry = SyntheticNode{}.record(120, [](double second, Demand& demand) {
     SyntheticNode::training(second, demand);

@@ -1,6 +1,7 @@
 // Who was waited for during a part of the job, with two nodes or more.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <random>
 
 #include "config_of.h"
@@ -12,7 +13,8 @@ namespace {
 
 struct Node {
   double usual = 0.8;
-  double inside = 0.8;  // from 50 s to 70 s
+  double inside = 0.8;   // from 50 s to 70 s
+  double seconds = 100;  // of it in a row, every twelve seconds
 };
 
 std::vector<NodeProfile> record(const std::vector<Node>& nodes, double begin = 50, double end = 70,
@@ -33,7 +35,8 @@ std::vector<NodeProfile> record(const std::vector<Node>& nodes, double begin = 5
                                     .subsystem = Subsystem::process});
       for (std::size_t t = 0; t < telemetry.samples; ++t) {
         const double second = static_cast<double>(t) * 0.1;
-        const double own = second >= begin && second < end ? node.inside : node.usual;
+        const bool inside = second >= begin && second < end && std::fmod(second - begin, 12) < node.seconds;
+        const double own = inside ? node.inside : node.usual;
         const double value =
             metric == std::string("job.cpu_time") ? own + normal(random) : 0.02 + 0.01 * normal(random);
         telemetry.values.push_back(std::max(0.0, value) * 1e8);
@@ -44,11 +47,12 @@ std::vector<NodeProfile> record(const std::vector<Node>& nodes, double begin = 5
   return profiles;
 }
 
-std::vector<Finding> found(const std::vector<NodeProfile>& profiles, const AnalysisSettings& settings = {}) {
+std::vector<Finding> found(const std::vector<NodeProfile>& profiles, const AnalysisSettings& settings = {},
+                           const std::vector<Finding>& on_nodes = {}) {
   std::vector<const NodeProfile*> nodes;
   for (const NodeProfile& profile : profiles) nodes.push_back(&profile);
   const PeerComparison comparison = compare_peers(nodes, settings);
-  auto passing = run_job_rules({.comparison = comparison, .nodes = nodes, .job = {}}, settings);
+  auto passing = run_job_rules({.comparison = comparison, .nodes = nodes, .job = {}, .found = on_nodes}, settings);
   std::erase_if(passing, [](const Finding& one) {
     return one.id != "node.straggler" || one.intervals.front() == TimeSpan{};  // the whole job
   });
@@ -83,6 +87,47 @@ TEST(TransientStraggler, IsNamedEvenIfItIsWaitedForMostOfTheTime) {
   EXPECT_NEAR(second_of(findings[0].intervals.at(0).begin_utc_ns), 30, 1);
   EXPECT_NEAR(second_of(findings[0].intervals.at(0).end_utc_ns), 88, 1);
   EXPECT_TRUE(found(record({{0.4, 0.8}, {1.0, 0.8}}, 80, 100)).empty()) << "nobody waits while they are alike";
+}
+
+/// What the detectors say of a node without knowing a cause.
+Finding unlike_itself(const std::string& node, std::int64_t begin_second, std::int64_t end_second) {
+  constexpr std::int64_t kBegin = 1'700'000'000;
+  Finding finding;
+  finding.id = kUnexplained;
+  finding.nodes = {node};
+  finding.intervals = {{(kBegin + begin_second) * kSecond, (kBegin + end_second) * kSecond}};
+  return finding;
+}
+
+/// Two nodes that meet every twelve seconds: one has more to do from 50 s to 70 s, for which the other one sleeps.
+const std::vector<Node> kMeetSeldom = {{0.95, 0.0, 3.5}, {0.95, 1.0, 3.5}};
+
+TEST(TransientStraggler, IsNamedWhereTheNodesMeetEveryFewSeconds) {
+  const auto nodes = record(kMeetSeldom);
+  EXPECT_TRUE(found(nodes).empty()) << "such moments alone are a habit of many jobs";
+  const auto findings = found(nodes, {}, {unlike_itself("n1", 50, 71)});
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings[0].nodes, std::vector<std::string>{"n2"});
+  EXPECT_EQ(findings[0].confidence, Confidence::possible);
+  EXPECT_NEAR(second_of(findings[0].intervals.at(0).begin_utc_ns), 50, 2);
+  EXPECT_NEAR(second_of(findings[0].intervals.at(0).end_utc_ns), 71, 2);
+  EXPECT_NEAR(findings[0].impact.seconds.value_or(0), 7, 1) << "twice three and a half seconds";
+  EXPECT_FALSE(findings[0].evidence.at(0).score.has_value());
+}
+
+TEST(TransientStraggler, IsNobodyWhereANodeAloneSleeps) {
+  const std::vector<Finding> unlike = {unlike_itself("n1", 50, 71)};
+  EXPECT_TRUE(found(record({{0.95, 0.0, 3.5}, {0.95, 0.5, 3.5}}), {}, unlike).empty()) << "the other one slept, too";
+  EXPECT_TRUE(found(record({{0.95, 0.0, 3.5}, {0.95, 0.95}, {0.95, 0.95}}), {}, unlike).empty())
+      << "two worked on: which of them was waited for?";
+  EXPECT_TRUE(found(record({{0.95, 0.7, 3.5}, {0.95, 0.95}}), {}, unlike).empty()) << "hardly";
+  EXPECT_TRUE(found(record({{0.5, 0.0, 3.5}, {0.95, 0.95}}), {}, unlike).empty()) << "they never did the same";
+}
+
+TEST(TransientStraggler, IsNobodyWhereWhatIsUsualIsNotKnown) {
+  EXPECT_TRUE(found(record(kMeetSeldom, 0, 40), {}, {unlike_itself("n1", 0, 40)}).empty()) << "from the start";
+  EXPECT_TRUE(found(record(kMeetSeldom, 20, 100), {}, {unlike_itself("n1", 20, 100)}).empty()) << "most of the job";
+  EXPECT_TRUE(found(record(kMeetSeldom), {}, {unlike_itself("n1", 50, 53)}).empty()) << "too short";
 }
 
 TEST(TransientStraggler, IsNobodyInAHealthyJobOfUnequalNodes) {

@@ -125,11 +125,11 @@ TEST(RuleNfsServer, LeavesSegmentsThatWereLostToTheirRule) {
   EXPECT_TRUE(node.findings("io.nfs_slow_server", std::vector<Finding>{loss}).empty());
 }
 
-/// The collector asks every 10 s; in the row after the one in which it got no answer it says so.
-R asked(const R::Course& not_answering, const R::Course& used) {
+/// The collector asks every few seconds, and says ten seconds later that it got no answer.
+R asked(const R::Course& not_answering, const R::Course& used, double period = 5) {
   R node;
   node.gauge("fs.not_answering", "", not_answering, "node");
-  node.telemetry.channels.back().period_seconds = 10;
+  node.telemetry.channels.back().period_seconds = period;
   node.counter("job.cpu_time", "", [=](double second) { return used(second) * 1e9; });
   node.events.push_back({60'000'000'000, "file servers", "not_answering", "/scratch\n/work\n"});
   return node;
@@ -150,9 +150,14 @@ TEST(RuleNfsServer, SeesAServerOfAnyKindThatDoesNotAnswer) {
 
 TEST(RuleNfsServer, OnlyNotesAServerThatNobodyNeeded) {
   const auto rows = [](double second) { return second >= 60 && second < 80 ? 1.0 : 0.0; };
-  const auto found = asked(rows, R::always(0.8)).findings("io.nfs_slow_server");
+  const R node = asked(rows, R::always(0.8));
+  const auto found = node.findings("io.nfs_slow_server");
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found[0].severity, Severity::notice);
+  EXPECT_NEAR(node.second_of(found[0].intervals.at(0).begin_utc_ns), 45, 0.1) << "answered last";
+  const auto seldom = asked(rows, R::always(0.8), 10).findings("io.nfs_slow_server");  // as in earlier traces
+  ASSERT_EQ(seldom.size(), 1U);
+  EXPECT_NEAR(node.second_of(seldom[0].intervals.at(0).begin_utc_ns), 40, 0.1);
   EXPECT_FALSE(found[0].impact.seconds.has_value());
   EXPECT_TRUE(asked(R::always(0), while_hung(0.8, 0.0)).findings("io.nfs_slow_server").empty()) << "the job slept";
 }

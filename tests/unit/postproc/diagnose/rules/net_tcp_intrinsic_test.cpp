@@ -47,6 +47,15 @@ TEST(RuleIntrinsic, SaysThatSegmentsHadArrivedAlready) {
   EXPECT_EQ(found[0].runner_up.id, "net.tcp_retrans_fault");
 }
 
+TEST(RuleIntrinsic, CountsSegmentsAndNotReportsOfThem) {
+  R node = record({.again = 15100, .recovered = 0.02, .needless = 0.13, .in_bursts = true});
+  node.counter("tcpext.TCPDSACKRecvSegs", "", R::always(0.99 * 15100 / 120), "node");
+  const auto found = node.findings("net.tcp_retrans_intrinsic");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_NE(found[0].sentence.find("99 % of them had arrived already"), std::string::npos) << found[0].sentence;
+  EXPECT_EQ(found[0].evidence.at(2).metric, "tcpext.TCPDSACKRecvSegs");
+}
+
 TEST(RuleIntrinsic, SaysThatTheyComeWithItsOwnBursts) {
   const auto found = found_on({.recovered = 0.36, .needless = 0.02, .in_bursts = true});
   ASSERT_EQ(found.size(), 1U);

@@ -1,0 +1,158 @@
+#include "postproc/analysis/lost_segments.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "postproc/analysis/node_addresses.h"
+#include "postproc/diagnose/effective_rule.h"
+#include "postproc/diagnose/lossy_ways.h"
+#include "postproc/words/lists.h"
+#include "postproc/words/quantity.h"
+
+namespace reveal {
+namespace {
+
+constexpr std::string_view kLossRule = "net.tcp_retrans_fault";
+constexpr std::size_t kMostSenders = 3;  // named
+constexpr double kLeastRecorded = 0.8;   // of the interval, by a sender: what was not recorded was not counted
+
+struct SenderCount {
+  std::string node;
+  AgainInSpan again;
+};
+
+/// What the nodes of the job sent again to the node of one finding.
+struct Account {
+  std::vector<SenderCount> senders;
+  std::int64_t longest_slot_ns = 0;
+
+  [[nodiscard]] AgainInSpan sum() const {
+    AgainInSpan all;
+    for (const SenderCount& sender : senders) {
+      all.segments += sender.again.segments;
+      all.duplicates += sender.again.duplicates;
+    }
+    return all;
+  }
+};
+
+const NodeSummary* summary_of_node(std::span<const NodeSummary> summaries, const std::string& node) {
+  const auto found = std::find_if(summaries.begin(), summaries.end(),
+                                  [&node](const NodeSummary& summary) { return summary.node == node; });
+  return found == summaries.end() ? nullptr : &*found;
+}
+
+bool recorded(const ReportJob& node, const TimeSpan& span) {
+  const auto both = std::min(node.end_utc_ns, span.end_utc_ns) - std::max(node.begin_utc_ns, span.begin_utc_ns);
+  return static_cast<double>(both) >= kLeastRecorded * static_cast<double>(span.end_utc_ns - span.begin_utc_ns);
+}
+
+/// Nodes from which the finding missed segments; empty where one of them is not known, or none is named.
+std::set<std::string> senders_named_by(const Finding& loss, const NodesByAddress& nodes) {
+  std::set<std::string> senders;
+  for (const Evidence& evidence : loss.evidence) {
+    if (evidence.metric != kMissedFromPeer) continue;
+    const auto known = nodes.find(evidence.instance);
+    if (known == nodes.end() || known->second.empty()) return {};
+    senders.insert(known->second);
+  }
+  return senders;
+}
+
+std::optional<Account> account_of(const Finding& loss, std::span<const NodeSummary> summaries,
+                                  const NodesByAddress& nodes) {
+  std::set<std::string> to_ask = senders_named_by(loss, nodes);
+  if (to_ask.empty()) return std::nullopt;
+  const NodeSummary* receiver = summary_of_node(summaries, loss.nodes.front());
+  if (receiver == nullptr) return std::nullopt;
+  Account account;
+  for (const NodeSummary& summary : summaries) {
+    if (summary.node == receiver->node || !recorded(summary.part.job, loss.intervals.front())) continue;
+    const auto again = sent_again_in(summary.sent_again, receiver->addresses, loss.intervals.front());
+    if (!again) continue;
+    to_ask.erase(summary.node);
+    account.senders.push_back({summary.node, *again});
+    account.longest_slot_ns = std::max(account.longest_slot_ns, summary.sent_again.slot_ns);
+  }
+  if (!to_ask.empty()) return std::nullopt;
+  std::stable_sort(account.senders.begin(), account.senders.end(),
+                   [](const SenderCount& a, const SenderCount& b) { return a.again.segments > b.again.segments; });
+  return account;
+}
+
+/// Segments that the node received in the interval, of everybody; 0 where the finding does not say.
+double received_in(const Finding& loss) {
+  const auto received = std::find_if(loss.evidence.begin(), loss.evidence.end(),
+                                     [](const Evidence& evidence) { return evidence.metric == "tcp.InSegs"; });
+  if (received == loss.evidence.end()) return 0;
+  const TimeSpan& span = loss.intervals.front();
+  return received->observed.value_or(0) * static_cast<double>(span.end_utc_ns - span.begin_utc_ns) * 1e-9;
+}
+
+/// Of segments that were sent again because others overtook them nearly all are reported as duplicates, however many
+/// they are; of those that were sent again because they were lost, none. Reports that are themselves lost leave a few
+/// percent, and a link that does both has its losses among many duplicates: they still are a part of the traffic.
+bool is_loss(const AgainInSpan& again, double received, const EffectiveRule& rule) {
+  const double missing = again.segments - again.duplicates;
+  if (missing < kLeastLost) return false;
+  return missing >= rule.threshold("min_missing_share") * again.segments ||
+         (received > 0 && missing >= rule.threshold("min_missing") * received);
+}
+
+void tell(const Account& account, Finding& loss) {
+  const TimeSpan& span = loss.intervals.front();
+  // Of longer slots the numbers are not those of the interval.
+  if (account.longest_slot_ns > span.end_utc_ns - span.begin_utc_ns) return;
+  std::vector<std::string> names;
+  for (const SenderCount& sender : account.senders) {
+    if (sender.again.segments <= 0) continue;
+    names.push_back(sender.node);
+    if (names.size() > kMostSenders) continue;
+    const auto add = [&](const char* metric, double count) {
+      loss.evidence.push_back({.metric = metric,
+                               .instance = "",
+                               .node = sender.node,
+                               .feature = "total",
+                               .observed = four_digits(count),
+                               .expected = std::nullopt,
+                               .unit = "count",
+                               .span = span,
+                               .detectors = {"kernel counter"},
+                               .score = std::nullopt});
+    };
+    add("tcp.peer.retransmits", sender.again.segments);
+    add("tcp.peer.duplicates", sender.again.duplicates);
+  }
+  const AgainInSpan sum = account.sum();
+  loss.sentence +=
+      fmt::format(" {} sent {} segments to it again, of which {} had arrived already.", listed(names, kMostSenders),
+                  number(std::round(sum.segments)), number(std::round(sum.duplicates)));
+}
+
+}  // namespace
+
+void ask_senders(std::span<const NodeSummary> summaries, const AnalysisSettings& settings,
+                 std::vector<Finding>& findings) {
+  const EffectiveRule rule(kLossRule, settings);
+  const NodesByAddress nodes = nodes_by_address(summaries);
+  std::vector<Finding> kept;
+  kept.reserve(findings.size());
+  for (Finding& finding : findings) {
+    if (finding.id == kLossRule && !finding.nodes.empty() && !finding.intervals.empty()) {
+      if (const auto account = account_of(finding, summaries, nodes)) {
+        if (!is_loss(account->sum(), received_in(finding), rule)) continue;
+        tell(*account, finding);
+      }
+    }
+    kept.push_back(std::move(finding));
+  }
+  findings = std::move(kept);
+}
+
+}  // namespace reveal

@@ -1,0 +1,19 @@
+// Whether the segments that a node missed were lost. Segments that overtake each other look the same to the receiver;
+// the sender's counters tell them apart, and the merge has the summaries of both.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "postproc/analysis/node_summary.h"
+#include "postproc/diagnose/analysis_settings.h"
+
+namespace reveal {
+
+/// Takes back findings of lost segments where the senders counted that nearly all of what they sent again had arrived,
+/// and adds the senders' count to the others. A finding stays as it is where a peer that it names is no recorded node
+/// of the job, or did not count.
+void ask_senders(std::span<const NodeSummary> summaries, const AnalysisSettings& settings,
+                 std::vector<Finding>& findings);
+
+}  // namespace reveal

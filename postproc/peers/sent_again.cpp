@@ -1,0 +1,123 @@
+#include "postproc/peers/sent_again.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "hdf5schema/basics/clocks.h"
+#include "postproc/diagnose/lossy_ways.h"
+
+namespace reveal {
+namespace {
+
+constexpr std::size_t kMostSlots = 1000;       // of all peers
+constexpr std::int64_t kMostNumber = 500'000;  // of a slot: a summary keeps six digits
+
+using Course = std::map<std::int64_t, AgainInSpan>;  // by slot
+
+bool was_counted(std::span<const double> series) {
+  return std::any_of(series.begin(), series.end(), [](double value) { return !std::isnan(value); });
+}
+
+/// Null where it was not counted.
+const Channel* duplicates_of(const Telemetry& telemetry, const std::string& peer) {
+  for (std::size_t i = 0; i < telemetry.channels.size(); ++i) {
+    const Channel& channel = telemetry.channels[i];
+    if (channel.metric == "tcp.peer.duplicates" && channel.instance == peer && was_counted(telemetry.series(i)))
+      return &channel;
+  }
+  return nullptr;
+}
+
+Course course_of(const Telemetry& telemetry, std::size_t segments, std::size_t duplicates, double slot_seconds) {
+  Course course;
+  const auto again = telemetry.series(segments);
+  const auto twice = telemetry.series(duplicates);
+  for (std::size_t t = 0; t < telemetry.samples; ++t) {
+    const double sent = std::isnan(again[t]) ? 0 : again[t];
+    const double had = std::isnan(twice[t]) ? 0 : twice[t];
+    if (sent <= 0 && had <= 0) continue;
+    const double second = static_cast<double>(t) * telemetry.step_seconds;
+    AgainInSpan& slot = course[static_cast<std::int64_t>(second / slot_seconds)];
+    slot.segments += sent;
+    slot.duplicates += had;
+  }
+  return course;
+}
+
+Course in_longer_slots(const Course& course) {
+  Course longer;
+  for (const auto& [slot, again] : course) {
+    longer[slot / 2].segments += again.segments;
+    longer[slot / 2].duplicates += again.duplicates;
+  }
+  return longer;
+}
+
+}  // namespace
+
+SentAgain sent_again_of(const Telemetry& telemetry) {
+  const double slot_seconds = std::max(1.0, telemetry.step_seconds);
+  SentAgain all{.begin_utc_ns = telemetry.begin_utc_ns,
+                .slot_ns = std::llround(slot_seconds * static_cast<double>(kSecond)),
+                .peers = {}};
+  std::map<std::string, Course> courses;
+  for (std::size_t i = 0; i < telemetry.channels.size(); ++i) {
+    const Channel& channel = telemetry.channels[i];
+    if (channel.metric != "tcp.peer.retransmits" || !was_counted(telemetry.series(i))) continue;
+    const Channel* duplicates = duplicates_of(telemetry, channel.instance);
+    if (duplicates == nullptr) continue;
+    courses[channel.instance] =
+        course_of(telemetry, i, static_cast<std::size_t>(duplicates - telemetry.channels.data()), slot_seconds);
+  }
+  const auto too_many = [&courses] {
+    std::size_t slots = 0;
+    std::int64_t last = 0;
+    for (const auto& [peer, course] : courses) {
+      slots += course.size();
+      if (!course.empty()) last = std::max(last, course.rbegin()->first);
+    }
+    return last > 0 && (slots > kMostSlots || last > kMostNumber);
+  };
+  while (too_many()) {
+    for (auto& [peer, course] : courses) course = in_longer_slots(course);
+    all.slot_ns *= 2;
+  }
+  for (const auto& [peer, course] : courses) {
+    SentAgainTo& to = all.peers.emplace_back();
+    to.peer = peer;
+    to.slots.reserve(course.size());
+    to.segments.reserve(course.size());
+    to.duplicates.reserve(course.size());
+    for (const auto& [slot, again] : course) {
+      to.slots.push_back(static_cast<double>(slot));
+      to.segments.push_back(again.segments);
+      to.duplicates.push_back(again.duplicates);
+    }
+  }
+  return all;
+}
+
+std::optional<AgainInSpan> sent_again_in(const SentAgain& all, std::span<const std::string> addresses, TimeSpan span) {
+  std::optional<AgainInSpan> sum;
+  // In doubles: what somebody else may have written does not overflow them.
+  const auto origin = static_cast<double>(all.begin_utc_ns);
+  const auto slot_ns = static_cast<double>(all.slot_ns);
+  const double first = static_cast<double>(span.begin_utc_ns) - origin;
+  const double last = static_cast<double>(span.end_utc_ns) - origin + kPeerRowsLateSeconds * kSecond;
+  for (const SentAgainTo& to : all.peers) {
+    if (std::find(addresses.begin(), addresses.end(), to.peer) == addresses.end()) continue;
+    if (!sum) sum.emplace();
+    const std::size_t slots = std::min({to.slots.size(), to.segments.size(), to.duplicates.size()});
+    for (std::size_t i = 0; i < slots; ++i) {
+      const double begin = to.slots[i] * slot_ns;
+      if (!(begin < last && begin + slot_ns > first)) continue;
+      if (std::isnan(to.segments[i]) || std::isnan(to.duplicates[i])) continue;
+      sum->segments += to.segments[i];
+      sum->duplicates += to.duplicates[i];
+    }
+  }
+  return sum;
+}
+
+}  // namespace reveal

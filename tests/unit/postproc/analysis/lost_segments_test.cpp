@@ -1,0 +1,175 @@
+// Findings of lost segments, and what the nodes that sent them know.
+#include "postproc/analysis/lost_segments.h"
+
+#include <gtest/gtest.h>
+
+#include "config_of.h"
+#include "hdf5schema/basics/clocks.h"
+#include "postproc/analysis/job_report.h"
+#include "postproc/analysis/node_analysis.h"
+#include "rule_recording.h"
+
+namespace reveal {
+namespace {
+
+using R = RuleRecording;
+
+constexpr std::int64_t kBegin = 1'700'000'000 * kSecond;
+
+TimeSpan seconds(std::int64_t begin, std::int64_t end) {
+  return {kBegin + begin * kSecond, kBegin + end * kSecond};
+}
+
+/// Two nodes of a job of 100 s, of which n2 missed segments of n1 from 50 s to 62 s and received 90,000 a second.
+struct Job {
+  std::vector<NodeSummary> summaries = std::vector<NodeSummary>(2);
+  Finding loss;
+
+  /// Segments that n1 sent to n2 again in that time, and those of them that had arrived.
+  Job(double again, double duplicates) {
+    for (std::size_t i = 0; i < summaries.size(); ++i) {
+      summaries[i].node = "n" + std::to_string(i + 1);
+      summaries[i].addresses = {"10.0.0." + std::to_string(i + 1)};
+      summaries[i].part.job.begin_utc_ns = kBegin;
+      summaries[i].part.job.end_utc_ns = kBegin + 100 * kSecond;
+    }
+    summaries[0].sent_again = {
+        .begin_utc_ns = kBegin, .slot_ns = kSecond, .peers = {{"10.0.0.2", {20, 55}, {5000, again}, {0, duplicates}}}};
+    loss.id = "net.tcp_retrans_fault";
+    loss.nodes = {"n2"};
+    loss.intervals = {seconds(50, 62)};
+    loss.sentence = "n2 lost.";
+    loss.evidence = {{.metric = "tcp.InSegs", .node = "n2", .observed = 90'000, .unit = "/s"},
+                     {.metric = "tcp.peer.out_of_order", .instance = "10.0.0.1", .node = "n2", .observed = 500}};
+  }
+
+  [[nodiscard]] std::vector<Finding> told(const AnalysisSettings& settings = {}) const {
+    std::vector<Finding> findings = {loss};
+    ask_senders(summaries, settings, findings);
+    return findings;
+  }
+};
+
+TEST(LostSegments, AreNoneWhereNearlyAllThatWasSentAgainHadArrived) {
+  EXPECT_TRUE(Job(4237, 4117).told().empty()) << "as measured on a busy link that changes the order";
+  EXPECT_TRUE(Job(1526, 1420).told().empty()) << "the same with a hundred lost ones among a million";
+  EXPECT_TRUE(Job(0, 0).told().empty()) << "what was lost must be sent again";
+  EXPECT_TRUE(Job(4, 0).told().empty()) << "a handful";
+}
+
+TEST(LostSegments, AreConfirmedByWhoSentThemAgain) {
+  const auto found = Job(289, 52).told();  // as measured at a loss of 1 %
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].sentence, "n2 lost. n1 sent 289 segments to it again, of which 52 had arrived already.");
+  ASSERT_EQ(found[0].evidence.size(), 4U);
+  EXPECT_EQ(found[0].evidence[2].metric, "tcp.peer.retransmits");
+  EXPECT_EQ(found[0].evidence[2].node, "n1");
+  EXPECT_EQ(found[0].evidence[2].observed, 289);
+  EXPECT_EQ(found[0].evidence[3].metric, "tcp.peer.duplicates");
+  EXPECT_EQ(found[0].evidence[3].observed, 52);
+}
+
+TEST(LostSegments, AreFoundAmongManyThatOvertookEachOther) {
+  EXPECT_EQ(Job(8000, 7000).told().size(), 1U) << "one of a thousand was lost";
+  EXPECT_TRUE(Job(8000, 7700).told().empty()) << "one of four thousand: reports of duplicates are lost, too";
+}
+
+TEST(LostSegments, AreJudgedByTheSitesThresholds) {
+  const auto settings = analysis_settings(config_of("[rule.\"net.tcp_retrans_fault\"]\nmin_missing_share = 0.9\n"));
+  EXPECT_EQ(Job(289, 52).told().size(), 1U);
+  EXPECT_TRUE(Job(289, 52).told(settings).empty());
+}
+
+void expect_as_it_was(const Job& job) {
+  const auto found = job.told();
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0], job.loss);
+}
+
+TEST(LostSegments, StayTheReceiversWordWhereNobodyKnowsBetter) {
+  const Job known(4237, 4117);
+  ASSERT_TRUE(known.told().empty());
+  Job job = known;
+  job.summaries.erase(job.summaries.begin());
+  expect_as_it_was(job);  // the sender is no node of the job
+  job = known;
+  job.summaries[1].addresses.push_back("10.0.0.1");
+  expect_as_it_was(job);  // two nodes have its address
+  job = known;
+  job.summaries[0].sent_again = {};
+  expect_as_it_was(job);  // it did not count
+  job = known;
+  job.summaries[0].part.job.end_utc_ns = kBegin + 55 * kSecond;
+  expect_as_it_was(job);  // its recording ends before
+  job = known;
+  job.loss.evidence.pop_back();
+  expect_as_it_was(job);  // others than the job's connections lost them
+  job = known;
+  job.loss.evidence.push_back({.metric = "tcp.peer.out_of_order", .instance = "10.0.0.9", .node = "n2"});
+  expect_as_it_was(job);  // one of two senders is unknown
+}
+
+TEST(LostSegments, AreNotNumberedByLongerTimesThanTheirs) {
+  Job job(289, 52);
+  job.summaries[0].sent_again.slot_ns = 16 * kSecond;
+  job.summaries[0].sent_again.peers[0].slots = {0, 3};
+  expect_as_it_was(job);
+  job.summaries[0].sent_again.peers[0].duplicates = {0, 289};
+  EXPECT_TRUE(job.told().empty()) << "in all of the sixteen seconds hardly any was lost";
+}
+
+TEST(LostSegments, AreNobodyElsesFindings) {
+  Job job(4237, 4117);
+  job.loss.id = "net.congestion";
+  expect_as_it_was(job);
+}
+
+/// A receiver that misses segments of n1 from 50 s to 65 s, hardly any of which come twice as it counts.
+NodeTrace receiver() {
+  R node;
+  node.counter("tcpext.TCPOFOQueue", "", R::event(0.1, 200), "node")
+      .counter("tcpext.TCPDSACKOldSent", "", R::event(0.1, 28), "node")
+      .counter("tcp.InSegs", "", R::always(50'000), "node")
+      .counter("tcp.peer.out_of_order", "10.0.0.1", R::event(0.1, 300))
+      .counter("tcp.peer.segments_received", "10.0.0.1", R::always(50'000));
+  NodeTrace trace;
+  trace.telemetry = node.telemetry;
+  trace.begin = {{"address.eth0", "10.0.0.2"}};
+  return trace;
+}
+
+NodeTrace sender(double again, double duplicates) {
+  R node;
+  node.counter("tcp.peer.retransmits", "10.0.0.2", R::event(0, again))
+      .counter("tcp.peer.duplicates", "10.0.0.2", R::event(0, duplicates))
+      .counter("tcp.peer.segments_sent", "10.0.0.2", R::always(50'000));
+  NodeTrace trace;
+  trace.telemetry = node.telemetry;
+  trace.telemetry.node = "n1";
+  trace.begin = {{"address.eth0", "10.0.0.1"}};
+  return trace;
+}
+
+std::string losses_told(double again, double duplicates) {
+  std::vector<NodeSummary> summaries;
+  for (NodeTrace trace : {sender(again, duplicates), receiver()}) {
+    trace.telemetry.begin_utc_ns = kBegin;
+    trace.samples_expected = trace.samples_present = static_cast<double>(trace.telemetry.samples);
+    summaries.push_back(parse_summary(render_summary(analyse(trace, {}))));
+  }
+  std::string told;
+  for (const Finding& finding : merge_summaries(summaries, {}, {}).findings) {
+    if (finding.id == "net.tcp_retrans_fault") told += finding.sentence;
+  }
+  return told;
+}
+
+TEST(LostSegments, AreToldFromOvertakingOnesInTheReportOfAJob) {
+  EXPECT_EQ(losses_told(300, 295), "");
+  const std::string told = losses_told(60, 1);
+  EXPECT_NE(told.find("lost them on the way from n1 to n2. n1 sent "), std::string::npos) << told;
+  EXPECT_TRUE(told.ends_with(" had arrived already.")) << told;
+}
+
+}  // namespace
+}  // namespace reveal
