@@ -44,6 +44,18 @@ struct EventRecord {
   char text[192];
 };
 
+/// In one trace. At ten steps a second and eight ranks, those of half a day.
+inline constexpr std::size_t kMostSteps = std::size_t{1} << 22;
+
+struct StepRecord {
+  char rank[32];
+  std::int64_t number;
+  std::int64_t begin_ns;
+  std::int64_t duration_ns;
+  std::int64_t waiting_ns;
+  std::int64_t bytes;
+};
+
 struct CoverageRecord {
   char probe[48];
   char state[8];
@@ -92,6 +104,7 @@ void copy_text(char (&field)[N], std::string_view text) noexcept {
 }
 
 [[nodiscard]] EventRecord record_of(const Event& event) noexcept;
+[[nodiscard]] StepRecord record_of(const TrainingStep& step) noexcept;
 
 template <std::size_t N>
 [[nodiscard]] std::string text_of(const char (&field)[N]) {

@@ -98,6 +98,7 @@ class TraceSink {
   Family& add_family(const FamilyTable& table, std::chrono::nanoseconds period);
   /// Of one code at most 512 at once, and one every ten seconds; the next one tells how many were left out.
   void event(std::string object, std::string code, std::string text = {});
+  void step(const TrainingStep& step);
 
   /// While muted, rows are filled but not written: the first look at everything, before the trace has begun.
   void mute(bool muted) noexcept { muted_ = muted; }
