@@ -431,8 +431,12 @@ Report merged_parts(const std::vector<NodeSummary>& summaries, const std::vector
   report.comparison = compare_peers(profiles, options.settings);
   label_common(summaries, report.comparison, report);
   const TimeSpan job{report.job.begin_utc_ns, report.job.end_utc_ns};
-  auto of_nodes = run_job_rules({.comparison = report.comparison, .nodes = profiles, .job = job, .found = findings},
-                                options.settings);
+  std::vector<NodeSteps> steps;
+  steps.reserve(summaries.size());
+  for (const NodeSummary& summary : summaries) steps.push_back({summary.node, summary.steps});
+  auto of_nodes = run_job_rules(
+      {.comparison = report.comparison, .nodes = profiles, .job = job, .found = findings, .steps = steps},
+      options.settings);
   void_where_kernel_is_shared(summaries, of_nodes);
   findings.insert(findings.end(), of_nodes.begin(), of_nodes.end());
   drop_explained_by_stragglers(job, findings);

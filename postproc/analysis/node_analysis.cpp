@@ -265,6 +265,7 @@ NodeSummary summarise(const NodeView& view, const AnalysisSettings& settings) {
   summary.expected_nodes = expected_nodes(trace.begin);
   summary.aggregates = aggregates(telemetry, view.step_seconds, view.totals.channels, summary.live_channels);
   summary.profile = profile_of(telemetry, trace.begin);
+  summary.steps = step_history_of(trace, telemetry, EffectiveRule("stack.slow_steps", settings));
 
   Report& part = summary.part;
   fill_job(trace, summary.seconds, part);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "postproc/peers/node_profile.h"
+#include "postproc/peers/step_history.h"
 #include "postproc/report/report.h"
 #include "postproc/telemetry/job.h"
 
@@ -42,6 +43,7 @@ struct NodeSummary {
   std::size_t live_channels = 0;             // that ever changed
   std::vector<ChannelAggregate> aggregates;  // of the most lively channels
   NodeProfile profile;                       // for the comparison with other nodes and runs
+  StepHistory steps;                         // of its ranks, likewise
   Report part;
   bool operator==(const NodeSummary&) const = default;
 };
