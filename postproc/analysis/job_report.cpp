@@ -433,7 +433,12 @@ Report merged_parts(const std::vector<NodeSummary>& summaries, const std::vector
   const TimeSpan job{report.job.begin_utc_ns, report.job.end_utc_ns};
   std::vector<NodeSteps> steps;
   steps.reserve(summaries.size());
-  for (const NodeSummary& summary : summaries) steps.push_back({summary.node, summary.steps});
+  for (const NodeSummary& summary : summaries) {
+    constexpr double kUnknown = std::numeric_limits<double>::infinity();
+    const auto& coverage = summary.part.coverage;
+    const double error = coverage.empty() ? kUnknown : coverage.front().clock_error_seconds.value_or(kUnknown);
+    steps.push_back({summary.node, summary.steps, summary.boot_id, error});
+  }
   auto of_nodes = run_job_rules(
       {.comparison = report.comparison, .nodes = profiles, .job = job, .found = findings, .steps = steps},
       options.settings);

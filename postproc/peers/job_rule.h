@@ -12,10 +12,12 @@
 
 namespace reveal {
 
-/// The training steps of one node's ranks.
+/// The training steps of one node's ranks, and how well its clock is known.
 struct NodeSteps {
   std::string_view node;
   const StepHistory& history;
+  std::string_view boot_id = {};  // equal: one clock
+  double clock_error_seconds = 0;
 };
 
 /// Everything such a rule may look at.

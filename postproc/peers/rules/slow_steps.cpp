@@ -31,11 +31,18 @@ struct Seen {
 
 /// A rank of the job.
 struct Rank {
-  std::string_view node;
+  const NodeSteps* of = nullptr;
   const StepCourse* course = nullptr;
 
-  [[nodiscard]] std::string name() const { return fmt::format("{} on {}", course->rank, node); }
+  [[nodiscard]] std::string_view node() const { return of->node; }
+  [[nodiscard]] std::string name() const { return fmt::format("{} on {}", course->rank, node()); }
 };
+
+/// By how much times of two ranks may be apart that are the same.
+double clock_error(const Rank& a, const Rank& b) {
+  const bool one_clock = a.node() == b.node() || (!a.of->boot_id.empty() && a.of->boot_id == b.of->boot_id);
+  return one_clock ? 0 : a.of->clock_error_seconds + b.of->clock_error_seconds;
+}
 
 bool overlap(const SlowSteps& a, const SlowSteps& b) {
   const std::int64_t both = std::min(a.end_utc_ns, b.end_utc_ns) - std::max(a.begin_utc_ns, b.begin_utc_ns);
@@ -69,7 +76,7 @@ std::vector<std::vector<Seen>> by_time(const JobRuleContext& context) {
 std::vector<Rank> ranks_of(const JobRuleContext& context) {
   std::vector<Rank> ranks;
   for (const NodeSteps& node : context.steps) {
-    for (const StepCourse& course : node.history.ranks) ranks.push_back({node.node, &course});
+    for (const StepCourse& course : node.history.ranks) ranks.push_back({&node, &course});
   }
   return ranks;
 }
@@ -162,16 +169,19 @@ struct Late {
 };
 
 /// How much later each rank began the steps inside than usual, against the reference. Numbers of ranks may be off by a
-/// few steps: those that were made before a rank was looked at.
-std::vector<double> growth_of(const Begins& begins, std::size_t reference, const Places& places, const SlowSteps& slow,
-                              double& noise) {
+/// few steps: those that were made before a rank was looked at. NaN where it may be the clock that is off.
+std::vector<double> growth_of(const std::vector<Rank>& ranks, const Begins& begins, std::size_t reference,
+                              const Places& places, const SlowSteps& slow, double& noise) {
   std::vector<double> growth;
-  for (const std::vector<double>& its : begins.of_rank) {
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    const std::vector<double>& its = begins.of_rank[r];
     std::vector<double> behind(its.size());
     for (std::size_t p = 0; p < its.size(); ++p) behind[p] = its[p] - begins.of_rank[reference][p];
-    const double off = std::round(median_at(behind, places.usual) / slow.usual_seconds);
-    const double usual = median_at(behind, places.usual) - off * slow.usual_seconds;
-    growth.push_back(median_at(behind, places.inside) - off * slow.seconds - usual);
+    const double apart = median_at(behind, places.usual);
+    const double off = std::round(apart / slow.usual_seconds);
+    const double usual = apart - off * slow.usual_seconds;
+    const bool clock = off != 0 && std::abs(apart) <= clock_error(ranks[r], ranks[reference]);
+    growth.push_back(clock ? kNaN : median_at(behind, places.inside) - off * slow.seconds - usual);
     std::vector<double> distance(behind.size());
     for (std::size_t p = 0; p < behind.size(); ++p)
       distance[p] = std::abs(behind[p] - off * slow.usual_seconds - usual);
@@ -205,33 +215,32 @@ Ahead most_ahead(const Begins& begins, const std::vector<std::size_t>& places) {
   return {.rank = rank, .ratio = its > 0 ? median_of(paces) / its : kNaN};
 }
 
-Late late_in(const Begins& begins, std::size_t reference, const std::vector<std::vector<Seen>>& groups,
-             const SlowSteps& slow) {
+Late late_in(const std::vector<Rank>& ranks, const Begins& begins, std::size_t reference,
+             const std::vector<std::vector<Seen>>& groups, const SlowSteps& slow) {
   constexpr double kInStep = 1.1;   // of their paces
   constexpr double kRepeats = 1.4;
   constexpr double kPossible = 1.5;  // a rank that is waited for is late by what the others' steps take longer
   Late late;
   const Places places = places_of(begins, slow, groups);
-  const std::size_t ranks = begins.of_rank.size();
-  if (ranks < 2 || places.inside.size() < kLeastInside || places.usual.size() < kLeastUsual) return late;
+  if (begins.of_rank.size() < 2 || places.inside.size() < kLeastInside || places.usual.size() < kLeastUsual) return late;
   if (!(most_ahead(begins, places.usual).ratio <= kInStep)) return late;
   if (const Ahead ahead = most_ahead(begins, places.inside); ahead.ratio >= kRepeats) {
     return {.ranks = {ahead.rank}, .passes = ahead.ratio, .told = true};
   }
   double noise = 0;
-  const std::vector<double> growth = growth_of(begins, reference, places, slow, noise);
+  const std::vector<double> growth = growth_of(ranks, begins, reference, places, slow, noise);
   if (std::any_of(growth.begin(), growth.end(), [](double each) { return std::isnan(each); })) return late;
   const double least = *std::min_element(growth.begin(), growth.end());
   const double most = *std::max_element(growth.begin(), growth.end());
   if (most - least > kPossible * slow.extra() + kClear * noise) return late;
   late.told = kClear * noise < kMost * slow.extra();
-  for (std::size_t r = 0; r < ranks; ++r) {
+  for (std::size_t r = 0; r < growth.size(); ++r) {
     const double later = growth[r] - least;
     if (later < kMost * slow.extra() || later < kClear * noise) continue;
     late.ranks.push_back(r);
     late.seconds = std::max(late.seconds, later);
   }
-  if (2 * late.ranks.size() > ranks) late.ranks.clear();  // one of them is early, which keeps nobody waiting
+  if (2 * late.ranks.size() > growth.size()) late.ranks.clear();  // one of them is early, which keeps nobody waiting
   return late;
 }
 
@@ -308,7 +317,7 @@ Finding describe(const JobRuleContext& context, const EffectiveRule& rule, const
                  const std::vector<Seen>& group, const Late& late, const std::string& part) {
   const SlowSteps& slow = *group.front().slow;
   std::set<std::string> nodes;
-  for (const std::size_t rank : late.ranks) nodes.emplace(ranks[rank].node);
+  for (const std::size_t rank : late.ranks) nodes.emplace(ranks[rank].node());
   for (const Seen& one : group) {
     if (late.ranks.empty()) nodes.emplace(one.node);
   }
@@ -346,12 +355,12 @@ std::vector<Finding> check(const JobRuleContext& context, const EffectiveRule& r
     // Ranks work in step: what only a few show is their own.
     if (2 * showing.size() < ranks.size()) continue;
     const auto reference = std::find_if(ranks.begin(), ranks.end(), [&](const Rank& rank) {
-      return rank.node == clearest.node && rank.course->rank == clearest.slow->rank;
+      return rank.node() == clearest.node && rank.course->rank == clearest.slow->rank;
     });
     if (reference == ranks.end()) continue;
     const double extra = clearest.slow->extra();
     const Late late =
-        late_in(begins, static_cast<std::size_t>(reference - ranks.begin()), groups, *clearest.slow);
+        late_in(ranks, begins, static_cast<std::size_t>(reference - ranks.begin()), groups, *clearest.slow);
     const auto waiting = growth_in(group, &SlowSteps::waiting, &SlowSteps::usual_waiting);
     const auto cpu = growth_in(group, &SlowSteps::cpu, &SlowSteps::usual_cpu);
     const bool waits = waiting && *waiting >= kMost * extra;
