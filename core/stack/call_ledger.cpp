@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kMostNotes = 16;
 constexpr std::size_t kForANote = 100;     // bytes
-constexpr std::size_t kMostSteps = 4'096;  // of an instance that wait to be told
+constexpr std::size_t kMostUntold = 4'096;  // of an instance that wait to be told
 
 void add_counts(CallCounts& sum, const CallCounts& more) {
   sum.calls += more.calls;
@@ -30,7 +30,7 @@ void append_number(std::string& text, std::optional<std::uint64_t> number) {
   text += number ? ' ' + std::to_string(*number) : " -";
 }
 
-std::optional<std::uint64_t> increase(bool known, std::uint64_t from, std::uint64_t to) {
+std::optional<std::uint64_t> grown(bool known, std::uint64_t from, std::uint64_t to) {
   return known && to >= from ? std::optional(to - from) : std::nullopt;
 }
 
@@ -197,12 +197,12 @@ void CallLedger::end_step(Instance& instance, const CallCounters::NumberedStep* 
   Step ended{.number = instance.steps_before + number + 1, .begin_ns = step.begin_ns, .duration_ns = {},
              .waiting_ns = {}, .bytes = {}};
   if (next != nullptr) {
-    ended.duration_ns = increase(true, step.begin_ns, next->step.begin_ns);
-    ended.waiting_ns = increase(knows_waiting(instance), step.waiting_ns, next->step.waiting_ns);
-    ended.bytes = increase(knows_bytes(instance), step.bytes, next->step.bytes);
+    ended.duration_ns = grown(true, step.begin_ns, next->step.begin_ns);
+    ended.waiting_ns = grown(knows_waiting(instance), step.waiting_ns, next->step.waiting_ns);
+    ended.bytes = grown(knows_bytes(instance), step.bytes, next->step.bytes);
   }
   instance.begun.reset();
-  if (instance.steps.size() == kMostSteps) {
+  if (instance.steps.size() == kMostUntold) {
     ++steps_lost_;
   } else {
     instance.steps.push_back(ended);

@@ -16,8 +16,8 @@ namespace {
 constexpr std::size_t kMostRanks = 64;  // of a node: process slots are fewer
 constexpr std::int64_t kMostPoints = 4096;
 constexpr std::int64_t kMostPointsOfRank = 1024;
-constexpr std::int64_t kMost = INT64_MAX / 4;  // numbers and times: sums of them are within the type
-constexpr std::int64_t kLongestStep = 86'400'000'000'000;
+constexpr std::int64_t kMostNumber = INT64_MAX / 4;  // numbers and times: sums of them are within the type
+constexpr std::int64_t kLongestTaken = 86'400'000'000'000;  // of a step, ns
 constexpr std::size_t kSmoothed = 9;  // steps: a checkpoint or a validation between two of them is no slower step
 constexpr std::size_t kWarmUp = 5;    // steps
 constexpr double kCpuWindow = 5;      // s
@@ -29,7 +29,7 @@ std::map<std::string, RankSteps> steps_by_rank(const std::vector<TrainingStep>& 
   std::map<std::string, RankSteps> ranks;
   for (const TrainingStep& step : steps) {
     const bool possible =
-        step.number >= 1 && step.number < kMost && step.begin_ns > -kMost && step.begin_ns < kMost;
+        step.number >= 1 && step.number < kMostNumber && step.begin_ns > -kMostNumber && step.begin_ns < kMostNumber;
     if (!possible || (ranks.size() == kMostRanks && !ranks.contains(step.rank))) continue;
     ranks[step.rank].push_back(&step);
   }
@@ -44,7 +44,7 @@ std::map<std::string, RankSteps> steps_by_rank(const std::vector<TrainingStep>& 
 }
 
 double seconds_of(const TrainingStep& step) {
-  const bool known = step.duration_ns > 0 && step.duration_ns <= kLongestStep;
+  const bool known = step.duration_ns > 0 && step.duration_ns <= kLongestTaken;
   return known ? static_cast<double>(step.duration_ns) * 1e-9 : kNaN;
 }
 
@@ -86,7 +86,7 @@ StepCourse course_of(const std::string& rank, const RankSteps& steps, std::int64
 }
 
 /// Medians of the values around each, so that one slow step among others counts nothing.
-std::vector<double> smoothed(const std::vector<double>& values) {
+std::vector<double> running_medians(const std::vector<double>& values) {
   std::vector<double> smooth(values.size());
   for (std::size_t i = 0; i < values.size(); ++i) {
     const std::size_t begin = i - std::min(i, kSmoothed / 2);
@@ -121,7 +121,7 @@ InAndOut medians(const std::vector<double>& values, Interval at, std::span<const
 }
 
 /// Cpus that a process used, by grid step.
-std::vector<double> cpus_of(const Telemetry& telemetry, const std::string& rank) {
+std::vector<double> cpus_of_rank(const Telemetry& telemetry, const std::string& rank) {
   for (std::size_t i = 0; i < telemetry.channels.size(); ++i) {
     if (telemetry.channels[i].metric != "process.cpu_time" || telemetry.channels[i].instance != rank) continue;
     const std::span<const double> series = telemetry.series(i);
@@ -136,12 +136,12 @@ std::vector<double> cpus_of(const Telemetry& telemetry, const std::string& rank)
 class RankCourse {
  public:
   RankCourse(const std::string& rank, const RankSteps& steps, std::int64_t utc_ns, const Telemetry& telemetry)
-      : rank_(rank), steps_(steps), utc_ns_(utc_ns), telemetry_(telemetry), cpus_(cpus_of(telemetry, rank)) {
+      : rank_(rank), steps_(steps), utc_ns_(utc_ns), telemetry_(telemetry), cpus_(cpus_of_rank(telemetry, rank)) {
     seconds_.reserve(steps.size());
     waiting_.reserve(steps.size());
     for (const TrainingStep* step : steps) {
       const double seconds = seconds_of(*step);
-      const bool waits = !std::isnan(seconds) && step->waiting_ns >= 0 && step->waiting_ns <= kLongestStep;
+      const bool waits = !std::isnan(seconds) && step->waiting_ns >= 0 && step->waiting_ns <= kLongestTaken;
       seconds_.push_back(seconds);
       waiting_.push_back(waits ? static_cast<double>(step->waiting_ns) * 1e-9 : kNaN);
     }
@@ -154,7 +154,7 @@ class RankCourse {
     const double least_steps = std::max(rule.threshold("min_steps"), std::ceil(rule.threshold("min_seconds") / usual));
     if (!(3 * least_steps < static_cast<double>(seconds_.size()))) return {};
     const auto length = static_cast<std::size_t>(least_steps);
-    auto found = find_elevations(smoothed(seconds_), {.min_excess = least_excess,
+    auto found = find_elevations(running_medians(seconds_), {.min_excess = least_excess,
                                                       .min_length = length,
                                                       .window = length,
                                                       .min_score = rule.threshold("min_score"),
@@ -239,7 +239,7 @@ StepHistory step_history_of(const NodeTrace& trace, const Telemetry& telemetry, 
 }
 
 std::vector<double> begins_of(const StepCourse& course) {
-  constexpr std::int64_t kLongest = kLongestStep / 1000 * 1000;  // microseconds
+  constexpr std::int64_t kLongestPoint = std::int64_t{1} << 50;  // microseconds
   std::vector<double> begins;
   if (course.begin_utc_ns == 0) return begins;
   std::int64_t at = course.begin_utc_ns / 1000;
@@ -247,7 +247,7 @@ std::vector<double> begins_of(const StepCourse& course) {
   std::string_view rest = course.begins;
   for (std::string_view word = next_word(rest); !word.empty(); word = next_word(rest)) {
     const auto later = parse_int(word);
-    const bool known = later && *later >= 0 && *later <= kLongest && at < INT64_MAX / 2;
+    const bool known = later && *later >= 0 && *later <= kLongestPoint && at < INT64_MAX / 2;
     if (known) at += *later;
     begins.push_back(known ? static_cast<double>(at) * 1e-6 : kNaN);
   }
