@@ -6,8 +6,8 @@
 
 train: epochs of loading from disk, steps with an all-reduce of the gradients, a checkpoint with fsync and an
 evaluation; decoder trains a low-rank adaptation of frozen weights. infer: batches from disk without gradients. serve:
-bursts of requests with pauses in between. Every phase is a line in the log, in UTC nanoseconds. With --steps, DIR/steps.RANK
-has the begin of each backward pass, in nanoseconds of the steady clock.
+bursts of requests with pauses in between. Every phase is a line in the log, in UTC nanoseconds. With --steps, steps.RANK
+beside the log has the begin of each backward pass, in nanoseconds of the steady clock.
 
 A rank can be made ill while it runs: see illness.py."""
 import argparse
@@ -229,7 +229,7 @@ def main():
             phase("evaluate", epoch, begin)
         stop = agree_to_stop(time.monotonic() - start >= args.seconds)
     if args.steps:
-        with open(os.path.join(args.dir, f"steps.{rank}"), "w") as file:
+        with open(os.path.join(os.path.dirname(args.log), f"steps.{rank}"), "w") as file:
             json.dump(begins, file)
     if world > 1:
         dist.barrier()
