@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstdlib>
 #include <map>
 
 #include "hdf5schema/basics/not_measured.h"
@@ -16,7 +17,7 @@ namespace {
 constexpr std::size_t kMostRanks = 64;  // of a node: process slots are fewer
 constexpr std::int64_t kMostPoints = 4096;
 constexpr std::int64_t kMostPointsOfRank = 1024;
-constexpr std::int64_t kMostNumber = INT64_MAX / 4;  // numbers and times: sums of them are within the type
+constexpr std::int64_t kMostNumber = INT64_MAX / 3;  // numbers and times: sums of two are within the type
 constexpr std::int64_t kLongestTaken = 86'400'000'000'000;  // of a step, ns
 constexpr std::size_t kSmoothed = 9;  // steps: a checkpoint or a validation between two of them is no slower step
 constexpr std::size_t kWarmUp = 5;    // steps
@@ -229,6 +230,7 @@ StepHistory step_history_of(const NodeTrace& trace, const Telemetry& telemetry, 
   const std::map<std::string, RankSteps> ranks = steps_by_rank(trace.steps);
   const std::int64_t point_steps = point_steps_of(ranks);
   StepHistory history;
+  if (std::abs(trace.utc_minus_monotonic_ns) > kMostNumber) return history;
   for (const auto& [rank, steps] : ranks) {
     history.ranks.push_back(course_of(rank, steps, point_steps, trace.utc_minus_monotonic_ns));
     if (!rule.enabled()) continue;

@@ -44,6 +44,14 @@ double clock_error(const Rank& a, const Rank& b) {
   return one_clock ? 0 : a.of->clock_error_seconds + b.of->clock_error_seconds;
 }
 
+/// A summary may hold anything.
+bool is_possible(const SlowSteps& slow) {
+  constexpr std::int64_t kMostPossible = INT64_MAX / 4;
+  return slow.first > 0 && slow.first <= slow.last && slow.last < kMostPossible && slow.begin_utc_ns > 0 &&
+         slow.begin_utc_ns <= slow.end_utc_ns && slow.end_utc_ns < kMostPossible * 2 && slow.usual_seconds > 0 &&
+         slow.extra() > 0;
+}
+
 bool overlap(const SlowSteps& a, const SlowSteps& b) {
   const std::int64_t both = std::min(a.end_utc_ns, b.end_utc_ns) - std::max(a.begin_utc_ns, b.begin_utc_ns);
   const std::int64_t shorter = std::min(a.end_utc_ns - a.begin_utc_ns, b.end_utc_ns - b.begin_utc_ns);
@@ -54,7 +62,9 @@ bool overlap(const SlowSteps& a, const SlowSteps& b) {
 std::vector<std::vector<Seen>> by_time(const JobRuleContext& context) {
   std::vector<Seen> all;
   for (const NodeSteps& node : context.steps) {
-    for (const SlowSteps& slow : node.history.slow) all.push_back({node.node, &slow});
+    for (const SlowSteps& slow : node.history.slow) {
+      if (is_possible(slow)) all.push_back({node.node, &slow});
+    }
   }
   std::stable_sort(all.begin(), all.end(), [](const Seen& a, const Seen& b) { return a.slow->score > b.slow->score; });
   std::vector<std::vector<Seen>> groups;
@@ -273,8 +283,8 @@ std::string part_words(const std::vector<Rank>& ranks, const Late& late, std::op
                        listed(names, 3), milliseconds(late.seconds));
   }
   if (waiting && *waiting >= kMost * extra) {
-    return fmt::format("{}of it, {} were spent in calls that wait for other ranks or the GPU.",
-                       late.told ? "No rank was late; " : "", milliseconds(*waiting));
+    return fmt::format("{} {} were spent in calls that wait for other ranks or the GPU.",
+                       late.told ? "No rank was late; of this time," : "Of this time,", milliseconds(*waiting));
   }
   const std::string who = late.told ? "No rank was late" : "Which rank was late cannot be told";
   if (!cpu) return who + "; what the time was spent with is not known.";
