@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <cstdlib>
 #include <map>
 
 #include "hdf5schema/basics/not_measured.h"
@@ -230,7 +229,7 @@ StepHistory step_history_of(const NodeTrace& trace, const Telemetry& telemetry, 
   const std::map<std::string, RankSteps> ranks = steps_by_rank(trace.steps);
   const std::int64_t point_steps = point_steps_of(ranks);
   StepHistory history;
-  if (std::abs(trace.utc_minus_monotonic_ns) > kMostNumber) return history;
+  if (trace.utc_minus_monotonic_ns < -kMostNumber || trace.utc_minus_monotonic_ns > kMostNumber) return history;
   for (const auto& [rank, steps] : ranks) {
     history.ranks.push_back(course_of(rank, steps, point_steps, trace.utc_minus_monotonic_ns));
     if (!rule.enabled()) continue;

@@ -1,10 +1,12 @@
 // The probe "stack" against doubles of the libraries (tests/doubles/stack_double.cpp), in a process whose calls are
 // known exactly. Without the privilege for BPF these tests are skipped.
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -35,6 +37,7 @@ constexpr std::int64_t kPause = 20'000'000;  // ns
 /// What a process of the job is told to do.
 struct Order {
   enum class Call : std::uint8_t {
+    map_header,
     load,
     reduce,
     reduce_elsewhere,
@@ -138,6 +141,15 @@ class ToyProcess {
     ::_exit(0);
   }
 
+  /// The begin of a library as code, in which there is none.
+  static int map_header() {
+    constexpr std::size_t kPage = 4096;
+    const int file = ::open((std::string(STACK_DOUBLES) + "/libnccl.so.2").c_str(), O_RDONLY | O_CLOEXEC);
+    const void* const mapped = ::mmap(nullptr, kPage, PROT_READ | PROT_EXEC, MAP_PRIVATE, file, 0);
+    ::close(file);
+    return mapped == MAP_FAILED ? 1 : 0;
+  }
+
   static int call(const Order& order, const Functions& functions) {
     const auto reduce_for = [&](std::int64_t nanoseconds) {
       return functions.reduce(nullptr, nullptr, kElements, order.type, order.status,
@@ -169,6 +181,8 @@ class ToyProcess {
         return 0;
       case Call::step:
         return functions.backward();
+      case Call::map_header:
+        return map_header();
       case Call::load:
       case Call::first_byte:
         break;
@@ -283,6 +297,22 @@ TEST(Stack, CountsCallsBytesAndErrorsExactly) {
   EXPECT_EQ(bench.value("stack.bytes", "cudaMalloc"), 10 * 4096 + (std::int64_t{1} << 40));
   EXPECT_EQ(bench.value("stack.errors", "cudaMalloc"), 1);
   EXPECT_EQ(bench.coverage().reason, "");
+}
+
+TEST(Stack, FindsFunctionsInEveryPartOfAFileThatIsCode) {
+  const ToyProcess toy;
+  StackBench bench(toy.pid());
+  SKIP_WITHOUT_BPF(bench);
+  ASSERT_EQ(toy.ask({.call = Call::map_header}), 0);
+  for (int i = 0; i < 20; ++i) {  // so that it is looked into
+    bench.sample();
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  ASSERT_EQ(toy.ask({.call = Call::load}), 0);
+  ASSERT_TRUE(bench.attached("ncclAllReduce")) << bench.coverage().reason;
+  EXPECT_EQ(toy.ask({.call = Call::reduce, .times = 5}), 0);
+  ASSERT_TRUE(bench.counts("ncclAllReduce", 5));
+  EXPECT_EQ(bench.value("stack.calls", "ncclAllReduce"), 5);
 }
 
 TEST(Stack, DoesNotGuessTheSizeOfAnUnknownDatatype) {
