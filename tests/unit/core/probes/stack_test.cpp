@@ -5,9 +5,11 @@
 #include <gtest/gtest.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -59,10 +61,11 @@ using Call = Order::Call;
 
 class ToyProcess {
  public:
-  /// `filtered`: under a seccomp filter, which allows everything.
-  explicit ToyProcess(bool filtered = false) : filtered_(filtered) {
+  /// filtered: under a seccomp filter, which allows everything. apart: in a namespace of processes, as in a container.
+  enum class Kept : std::uint8_t { free, filtered, apart };
+  explicit ToyProcess(Kept kept = Kept::free) : kept_(kept) {
     if (::pipe(order_) != 0 || ::pipe(report_) != 0) throw std::runtime_error("no pipe");
-    pid_ = ::fork();
+    pid_ = kept == Kept::apart ? static_cast<pid_t>(::syscall(SYS_clone, CLONE_NEWPID | SIGCHLD, 0, 0, 0, 0)) : ::fork();
     if (pid_ < 0) throw std::runtime_error("no process");
     if (pid_ == 0) serve();
   }
@@ -113,7 +116,7 @@ class ToyProcess {
 
   [[noreturn]] void serve() const {
     ::close(order_[1]);
-    if (filtered_) {
+    if (kept_ == Kept::filtered) {
       sock_filter allow{.code = BPF_RET | BPF_K, .jt = 0, .jf = 0, .k = SECCOMP_RET_ALLOW};
       const sock_fprog program{.len = 1, .filter = &allow};
       ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
@@ -190,7 +193,7 @@ class ToyProcess {
     return 0;
   }
 
-  bool filtered_;
+  Kept kept_;
   int order_[2]{}, report_[2]{};
   pid_t pid_ = -1;
 };
@@ -342,6 +345,21 @@ TEST(Stack, MeasuresHowLongCallsTakeAndThatOneHangs) {
   EXPECT_EQ(bench.value("stack.calls", "ncclAllReduce"), 4);
 }
 
+TEST(Stack, MeasuresAProcessInANamespaceOfItsOwn) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root for a namespace";
+  const ToyProcess toy(ToyProcess::Kept::apart);
+  StackBench bench(toy.pid());
+  SKIP_WITHOUT_BPF(bench);
+  ASSERT_EQ(toy.ask({.call = Call::load}), 0);
+  ASSERT_TRUE(bench.attached("ncclAllReduce"));
+  EXPECT_EQ(toy.ask({.call = Call::reduce, .times = 8, .status = 5}), 0);
+  ASSERT_TRUE(bench.counts("ncclAllReduce", 8));
+  EXPECT_EQ(bench.value("stack.calls", "ncclAllReduce"), 8);
+  EXPECT_EQ(bench.value("stack.errors", "ncclAllReduce"), 8);
+  toy.tell({.call = Call::hang});
+  ASSERT_TRUE(bench.until([&] { return bench.value("stack.in_flight", "ncclAllReduce") > kPause; }));
+}
+
 // It counts the calls of a function of its own, by another thread, before it is there at all.
 TEST(Stack, CountsByPerfEventsOnOlderKernels) {
   try {
@@ -372,7 +390,7 @@ TEST(Stack, LetsExceptionsPass) {
 
 // Some kernels end a process under such a filter when a timed call returns.
 TEST(Stack, DoesNotTimeCallsUnderASeccompFilter) {
-  const ToyProcess toy(true);
+  const ToyProcess toy(ToyProcess::Kept::filtered);
   StackBench bench(toy.pid());
   SKIP_WITHOUT_BPF(bench);
   ASSERT_EQ(toy.ask({.call = Call::load}), 0);
