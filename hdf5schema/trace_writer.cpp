@@ -122,8 +122,8 @@ struct TraceWriter::Impl {
   std::uint64_t events_lost = 0;
   std::uint64_t steps_lost = 0;
   std::size_t steps_in_file = 0;  // writer
-  std::string failure;  // guarded by mutex
-  bool broken = false;  // writer: the library failed; the file is left alone from here on
+  std::string failure;            // guarded by mutex
+  bool broken = false;            // writer: the library failed; the file is left alone from here on
   bool incomplete = false;
   bool gave_up = false;            // writer: rows are being lost, said once
   bool segment_refused = false;    // writer: no next segment could be made, said once

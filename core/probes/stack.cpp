@@ -179,7 +179,8 @@ class StackProbe final : public Probe {
   void take_step(std::string_view line) {
     Clock* clock = clock_of(cut_word(line));
     TrainingStep step;
-    if (clock == nullptr || !parse_counter(cut_word(line), step.number) || !parse_counter(cut_word(line), step.begin_ns))
+    if (clock == nullptr || !parse_counter(cut_word(line), step.number) ||
+        !parse_counter(cut_word(line), step.begin_ns))
       return;
     for (std::int64_t* const part : {&step.duration_ns, &step.waiting_ns, &step.bytes}) {
       if (!parse_counter(cut_word(line), *part)) *part = kMissing;

@@ -11,7 +11,7 @@ namespace reveal {
 namespace {
 
 constexpr std::size_t kMostNotes = 16;
-constexpr std::size_t kForANote = 100;     // bytes
+constexpr std::size_t kForANote = 100;      // bytes
 constexpr std::size_t kMostUntold = 4'096;  // of an instance that wait to be told
 
 void add_counts(CallCounts& sum, const CallCounts& more) {
@@ -194,8 +194,11 @@ void CallLedger::take_steps(Instance& instance) {
 /// Without the next one, when it ended is not known.
 void CallLedger::end_step(Instance& instance, const CallCounters::NumberedStep* next) {
   const auto& [number, step] = *instance.begun;
-  Step ended{.number = instance.steps_before + number + 1, .begin_ns = step.begin_ns, .duration_ns = {},
-             .waiting_ns = {}, .bytes = {}};
+  Step ended{.number = instance.steps_before + number + 1,
+             .begin_ns = step.begin_ns,
+             .duration_ns = {},
+             .waiting_ns = {},
+             .bytes = {}};
   if (next != nullptr) {
     ended.duration_ns = grown(true, step.begin_ns, next->step.begin_ns);
     ended.waiting_ns = grown(knows_waiting(instance), step.waiting_ns, next->step.waiting_ns);

@@ -439,9 +439,9 @@ Report merged_parts(const std::vector<NodeSummary>& summaries, const std::vector
     const double error = coverage.empty() ? kUnknown : coverage.front().clock_error_seconds.value_or(kUnknown);
     steps.push_back({summary.node, summary.steps, summary.boot_id, error});
   }
-  auto of_nodes = run_job_rules(
-      {.comparison = report.comparison, .nodes = profiles, .job = job, .found = findings, .steps = steps},
-      options.settings);
+  auto of_nodes =
+      run_job_rules({.comparison = report.comparison, .nodes = profiles, .job = job, .found = findings, .steps = steps},
+                    options.settings);
   void_where_kernel_is_shared(summaries, of_nodes);
   findings.insert(findings.end(), of_nodes.begin(), of_nodes.end());
   drop_explained_by_stragglers(job, findings);

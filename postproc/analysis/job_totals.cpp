@@ -63,9 +63,8 @@ class Node {
   }
 
   [[nodiscard]] bool worked(std::string_view probe) const {
-    return std::any_of(trace_.coverage.begin(), trace_.coverage.end(), [probe](const Coverage& one) {
-      return one.probe == probe && one.state == Coverage::State::ok;
-    });
+    return std::any_of(trace_.coverage.begin(), trace_.coverage.end(),
+                       [probe](const Coverage& one) { return one.probe == probe && one.state == Coverage::State::ok; });
   }
 
   /// Why the probe measured nothing.
@@ -201,9 +200,9 @@ void put_waiting(const Node& node, JobTotals& totals) {
 void put_steps(const Node& node, JobTotals& totals) {
   const auto steps = node.most_steps();
   put(totals, "steps", steps,
-      steps                        ? "backward passes of PyTorch, of the rank that made the most"
+      steps                  ? "backward passes of PyTorch, of the rank that made the most"
       : node.worked("stack") ? "no backward pass of PyTorch was seen"
-                                   : "the job tells no steps");
+                             : "the job tells no steps");
 }
 
 void put_node(const Node& node, bool shared, JobTotals& totals) {

@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t kMostRanks = 64;  // of a node: process slots are fewer
 constexpr std::int64_t kMostPoints = 4096;
 constexpr std::int64_t kMostPointsOfRank = 1024;
-constexpr std::int64_t kMostNumber = INT64_MAX / 3;  // numbers and times: sums of two are within the type
+constexpr std::int64_t kMostNumber = INT64_MAX / 3;         // numbers and times: sums of two are within the type
 constexpr std::int64_t kLongestTaken = 86'400'000'000'000;  // of a step, ns
 constexpr std::size_t kSmoothed = 9;  // steps: a checkpoint or a validation between two of them is no slower step
 constexpr std::size_t kWarmUp = 5;    // steps
@@ -91,8 +91,8 @@ std::vector<double> running_medians(const std::vector<double>& values) {
   for (std::size_t i = 0; i < values.size(); ++i) {
     const std::size_t begin = i - std::min(i, kSmoothed / 2);
     const std::size_t end = std::min(values.size(), i + kSmoothed / 2 + 1);
-    smooth[i] = median_of({values.begin() + static_cast<std::ptrdiff_t>(begin),
-                           values.begin() + static_cast<std::ptrdiff_t>(end)});
+    smooth[i] = median_of(
+        {values.begin() + static_cast<std::ptrdiff_t>(begin), values.begin() + static_cast<std::ptrdiff_t>(end)});
   }
   return smooth;
 }
@@ -102,7 +102,8 @@ bool is_inside(std::size_t place, std::span<const Interval> intervals) {
                      [place](const Interval& at) { return place >= at.begin && place < at.end; });
 }
 
-/// The median of a part of each step, inside the interval and outside of all of them; NaN where it is not known of most.
+/// The median of a part of each step, inside the interval and outside of all of them; NaN where it is not known of
+/// most.
 struct InAndOut {
   double inside = kNaN, outside = kNaN;
 };
@@ -155,10 +156,10 @@ class RankCourse {
     if (!(3 * least_steps < static_cast<double>(seconds_.size()))) return {};
     const auto length = static_cast<std::size_t>(least_steps);
     auto found = find_elevations(running_medians(seconds_), {.min_excess = least_excess,
-                                                      .min_length = length,
-                                                      .window = length,
-                                                      .min_score = rule.threshold("min_score"),
-                                                      .floor = 0});
+                                                             .min_length = length,
+                                                             .window = length,
+                                                             .min_score = rule.threshold("min_score"),
+                                                             .floor = 0});
     const std::vector<Interval> all = places(found);
     std::vector<SlowSteps> slow;
     for (const Elevation& elevation : found) {

@@ -1,5 +1,6 @@
-// What tests take for NCCL, the CUDA runtime, gloo and PyTorch: functions with the real names that do as their arguments say.
-// Compiled without optimisation, they begin with the instruction that those of the real libraries begin with.
+// What tests take for NCCL, the CUDA runtime, gloo and PyTorch: functions with the real names that do as their
+// arguments say. Compiled without optimisation, they begin with the instruction that those of the real libraries begin
+// with.
 #include <time.h>
 
 #include <cstddef>

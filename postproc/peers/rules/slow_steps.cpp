@@ -1,5 +1,5 @@
-// Training steps that took longer for a while: the job's own clock, where the stack was measured. Ranks of a job work in
-// step, so the time is that of all of them; who begins later than the others tells for whom they wait.
+// Training steps that took longer for a while: the job's own clock, where the stack was measured. Ranks of a job work
+// in step, so the time is that of all of them; who begins later than the others tells for whom they wait.
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
@@ -128,6 +128,7 @@ Begins begins_of_all(const std::vector<Rank>& ranks) {
   }
   std::int64_t end = kMostSteps;
   std::vector<std::vector<double>> begins;
+  begins.reserve(ranks.size());
   for (const Rank& rank : ranks) {
     const std::int64_t fold = all.point_steps / rank.course->point_steps;
     begins.push_back(begins_of(*rank.course));
@@ -135,6 +136,7 @@ Begins begins_of_all(const std::vector<Rank>& ranks) {
     end = std::min(end, (rank.course->first_point + std::ssize(begins.back())) / fold);
   }
   if (end <= all.first_point) return {};
+  all.of_rank.reserve(ranks.size());
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     all.of_rank.push_back(folded(begins[r], ranks[r].course->first_point,
                                  all.point_steps / ranks[r].course->point_steps, all.first_point,
@@ -183,6 +185,7 @@ struct Late {
 std::vector<double> growth_of(const std::vector<Rank>& ranks, const Begins& begins, std::size_t reference,
                               const Places& places, const SlowSteps& slow, double& noise) {
   std::vector<double> growth;
+  growth.reserve(ranks.size());
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     const std::vector<double>& its = begins.of_rank[r];
     std::vector<double> behind(its.size());
@@ -227,12 +230,13 @@ Ahead most_ahead(const Begins& begins, const std::vector<std::size_t>& places) {
 
 Late late_in(const std::vector<Rank>& ranks, const Begins& begins, std::size_t reference,
              const std::vector<std::vector<Seen>>& groups, const SlowSteps& slow) {
-  constexpr double kInStep = 1.1;   // of their paces
+  constexpr double kInStep = 1.1;  // of their paces
   constexpr double kRepeats = 1.4;
   constexpr double kPossible = 1.5;  // a rank that is waited for is late by what the others' steps take longer
   Late late;
   const Places places = places_of(begins, slow, groups);
-  if (begins.of_rank.size() < 2 || places.inside.size() < kLeastInside || places.usual.size() < kLeastUsual) return late;
+  if (begins.of_rank.size() < 2 || places.inside.size() < kLeastInside || places.usual.size() < kLeastUsual)
+    return late;
   if (!(most_ahead(begins, places.usual).ratio <= kInStep)) return late;
   if (const Ahead ahead = most_ahead(begins, places.inside); ahead.ratio >= kRepeats) {
     return {.ranks = {ahead.rank}, .passes = ahead.ratio, .told = true};
@@ -273,6 +277,7 @@ std::string milliseconds(double seconds) {
 std::string part_words(const std::vector<Rank>& ranks, const Late& late, std::optional<double> waiting,
                        std::optional<double> cpu, double extra) {
   std::vector<std::string> names;
+  names.reserve(late.ranks.size());
   for (const std::size_t rank : late.ranks) names.push_back(ranks[rank].name());
   if (late.passes > 1) {
     return fmt::format("{} made {} backward passes for each one of the other ranks': it has more to do.", names.front(),
@@ -342,11 +347,10 @@ Finding describe(const JobRuleContext& context, const EffectiveRule& rule, const
   if (job > 0) finding.impact.percent = 100 * lost / job;
   finding.impact.how = fmt::format("{} steps of {} instead of {}", number(slow.steps()), milliseconds(slow.seconds),
                                    milliseconds(slow.usual_seconds));
-  finding.sentence =
-      fmt::format("Each training step took {} longer from step {} to {}, {} in all ({} instead of {} for each). {}",
-                  milliseconds(slow.extra()), number(static_cast<double>(slow.first)),
-                  number(static_cast<double>(slow.last)), duration(lost), milliseconds(slow.seconds),
-                  milliseconds(slow.usual_seconds), part);
+  finding.sentence = fmt::format(
+      "Each training step took {} longer from step {} to {}, {} in all ({} instead of {} for each). {}",
+      milliseconds(slow.extra()), number(static_cast<double>(slow.first)), number(static_cast<double>(slow.last)),
+      duration(lost), milliseconds(slow.seconds), milliseconds(slow.usual_seconds), part);
   add_evidence(group, finding);
   finding.runner_up = {"", "steps with more to do: then the ranks compute longer in each of them, which was looked at"};
   return finding;
@@ -376,8 +380,7 @@ std::vector<Finding> check(const JobRuleContext& context, const EffectiveRule& r
     const bool waits = waiting && *waiting >= kMost * extra;
     // Every rank computes longer: the program has more to do in each step, as with longer sequences.
     if (late.ranks.empty() && !waits && cpu && *cpu >= kMost * extra) continue;
-    findings.push_back(
-        describe(context, rule, ranks, group, late, part_words(ranks, late, waiting, cpu, extra)));
+    findings.push_back(describe(context, rule, ranks, group, late, part_words(ranks, late, waiting, cpu, extra)));
   }
   return findings;
 }

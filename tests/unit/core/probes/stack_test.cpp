@@ -25,9 +25,9 @@
 #include "core/stack/stack_functions.h"
 #include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/trace_reader.h"
-#include "tests/unit/temporary_directory.h"
 #include "tests/unit/core/live_probe.h"
 #include "tests/unit/core/test_host.h"
+#include "tests/unit/temporary_directory.h"
 
 namespace reveal {
 namespace {
@@ -65,7 +65,8 @@ class ToyProcess {
   enum class Kept : std::uint8_t { free, filtered, apart };
   explicit ToyProcess(Kept kept = Kept::free) : kept_(kept) {
     if (::pipe(order_) != 0 || ::pipe(report_) != 0) throw std::runtime_error("no pipe");
-    pid_ = kept == Kept::apart ? static_cast<pid_t>(::syscall(SYS_clone, CLONE_NEWPID | SIGCHLD, 0, 0, 0, 0)) : ::fork();
+    pid_ =
+        kept == Kept::apart ? static_cast<pid_t>(::syscall(SYS_clone, CLONE_NEWPID | SIGCHLD, 0, 0, 0, 0)) : ::fork();
     if (pid_ < 0) throw std::runtime_error("no process");
     if (pid_ == 0) serve();
   }
@@ -126,14 +127,13 @@ class ToyProcess {
     Functions functions;
     while (::read(order_[0], &order, sizeof order) == sizeof order) {
       if (order.call == Call::load) {
-        functions = {
-            reinterpret_cast<Reduce>(symbol("libnccl.so.2", "ncclAllReduce")),
-            reinterpret_cast<Allocate>(symbol("libcudart.so.13", "cudaMalloc")),
-            reinterpret_cast<Gloo>(symbol("libgloo.so.0", "_ZN4gloo9allreduceERKNS_16AllreduceOptionsE")),
-            reinterpret_cast<Backward>(
-                symbol("libtorch_cpu.so",
-                       "_ZN5torch8autograd6Engine7executeERKSt6vectorINS0_4EdgeESaIS3_EERKS2_IN2at6TensorESaIS9_"
-                       "EEbbbS7_"))};
+        functions = {reinterpret_cast<Reduce>(symbol("libnccl.so.2", "ncclAllReduce")),
+                     reinterpret_cast<Allocate>(symbol("libcudart.so.13", "cudaMalloc")),
+                     reinterpret_cast<Gloo>(symbol("libgloo.so.0", "_ZN4gloo9allreduceERKNS_16AllreduceOptionsE")),
+                     reinterpret_cast<Backward>(symbol(
+                         "libtorch_cpu.so",
+                         "_ZN5torch8autograd6Engine7executeERKSt6vectorINS0_4EdgeESaIS3_EERKS2_IN2at6TensorESaIS9_"
+                         "EEbbbS7_"))};
       }
       int answer = order.call == Call::first_byte && functions.reduce != nullptr
                        ? *reinterpret_cast<const volatile unsigned char*>(functions.reduce)
@@ -156,8 +156,7 @@ class ToyProcess {
   static int call(const Order& order, const Functions& functions) {
     const auto reduce_for = [&](std::int64_t nanoseconds) {
       return functions.reduce(nullptr, nullptr, kElements, order.type, order.status,
-                              reinterpret_cast<void*>(static_cast<std::intptr_t>(nanoseconds)),
-                              nullptr) == order.status
+                              reinterpret_cast<void*>(static_cast<std::intptr_t>(nanoseconds)), nullptr) == order.status
                  ? 0
                  : 1;
     };

@@ -29,10 +29,10 @@ class Training {
   int steps = 1500;
   std::size_t nodes = 2, ranks_of_node = 2;
   Course took = [](int) { return kUsual; };
-  OfRank later = [](std::size_t, int) { return 0.0; };     // begins the step later than the others
-  OfRank cpus = [](std::size_t, int) { return 0.8; };      // that it uses in the step
-  OfRank waits = [](std::size_t, int) { return -1.0; };    // in the step; < 0: not known
-  std::function<int(std::size_t)> unseen = [](std::size_t) { return 0; };  // first steps that were not seen
+  OfRank later = [](std::size_t, int) { return 0.0; };                         // begins the step later than the others
+  OfRank cpus = [](std::size_t, int) { return 0.8; };                          // that it uses in the step
+  OfRank waits = [](std::size_t, int) { return -1.0; };                        // in the step; < 0: not known
+  std::function<int(std::size_t)> unseen = [](std::size_t) { return 0; };      // first steps that were not seen
   std::function<double(std::size_t)> clock = [](std::size_t) { return 0.0; };  // error of a node's
   double jitter = 0.03;
 
