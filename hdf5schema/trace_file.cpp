@@ -200,7 +200,7 @@ H5::H5File open_file(const std::filesystem::path& path) {
 
 }  // namespace
 
-TraceFile::TraceFile(const std::filesystem::path& path, const TraceHeader& header, Form form, Tables tables,
+TraceFile::TraceFile(const std::filesystem::path& path, const TraceHeader& header, Form form, TableSizes tables,
                      const std::string& group)
     : impl_(std::make_unique<Impl>(form)) {
   const Hdf5Access access;

@@ -16,22 +16,22 @@
 
 namespace reveal {
 
+/// How many rows the tables of a file will have, where one knows.
+struct TableSizes {
+  std::size_t events = 0;
+  std::size_t steps = 0;
+};
+
 class TraceFile {
  public:
   /// live: start() turns SWMR mode on, and everything flushed from then on can be read after a crash. recovered: the
   /// same, by somebody who has time. closed: for a rewrite, which is thrown away if it does not come to its end.
   enum class Form { live, recovered, closed };
 
-  /// How many rows its tables will have, where one knows.
-  struct Tables {
-    std::size_t events = 0;
-    std::size_t steps = 0;
-  };
-
   /// Creates `path`, which must not exist. Messages name `path`.
   /// With a `group` ("nodes/n03"), `path` exists, and the trace becomes that group of it (closed only).
-  TraceFile(const std::filesystem::path& path, const TraceHeader& header, Form form = Form::live, Tables tables = {},
-            const std::string& group = "");
+  TraceFile(const std::filesystem::path& path, const TraceHeader& header, Form form = Form::live,
+            TableSizes tables = {}, const std::string& group = "");
   ~TraceFile();
   TraceFile(const TraceFile&) = delete;
   TraceFile& operator=(const TraceFile&) = delete;
