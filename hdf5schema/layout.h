@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "hdf5schema/trace.h"
+#include "hdf5schema/training_step.h"
 
 namespace reveal {
 

@@ -69,18 +69,6 @@ struct Event {
   std::string text;  // cut to the table's width, never a secret
 };
 
-/// One training step of one rank, from the begin of its backward pass to that of the next one. Unknown numbers are
-/// kMissing.
-struct TrainingStep {
-  std::string rank;           // the instance of its process: "rank0"
-  std::int64_t number = 0;    // from 1, of those that were seen; the same number of two ranks need not be the same step
-  std::int64_t begin_ns = 0;  // monotonic axis
-  std::int64_t duration_ns = kMissing;
-  std::int64_t waiting_ns = kMissing;  // in calls that wait for other ranks or the GPU, of all threads
-  std::int64_t bytes = kMissing;       // that collective calls were asked to move
-  bool operator==(const TrainingStep&) const = default;
-};
-
 /// What a probe could and could not do on this node; the reason is a sentence for the reader of the report.
 struct Coverage {
   enum class State : std::uint8_t { ok, absent, failed };

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "hdf5schema/trace.h"
+#include "hdf5schema/training_step.h"
 
 namespace reveal {
 

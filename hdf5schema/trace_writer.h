@@ -12,6 +12,7 @@
 
 #include "hdf5schema/rewrite.h"
 #include "hdf5schema/trace.h"
+#include "hdf5schema/training_step.h"
 
 namespace reveal {
 

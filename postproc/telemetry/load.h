@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "hdf5schema/trace.h"
+#include "hdf5schema/training_step.h"
 #include "postproc/telemetry/grid.h"
 #include "postproc/telemetry/telemetry.h"
 
