@@ -1,6 +1,8 @@
 // The table of training steps: what is written is read, whatever becomes of the file in between.
 #include <H5Cpp.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "hdf5schema/rewrite.h"
 #include "hdf5schema/trace_reader.h"
@@ -63,14 +65,16 @@ TEST(Steps, SurviveTheRewritingOfAClosedTraceAndRecovery) {
   EXPECT_EQ(TraceReader(directory.path() / "again.h5").steps(), steps(1, 450));
 }
 
-TEST(Steps, ThatWereFlushedAreReadWhileTheTraceGrows) {
+TEST(Steps, ThatWereFlushedSurviveTheCollector) {
   const TemporaryDirectory directory;
-  const auto path = directory.path() / "t.h5";
-  TraceWriter writer(path, sample_header());
-  record(writer, 25);
-  auto part = path;
-  part += ".part";
-  const std::vector<TrainingStep> flushed = TraceReader(part).steps();
+  const pid_t collector = ::fork();
+  if (collector == 0) {
+    TraceWriter writer(directory.path() / "t.h5", sample_header());
+    record(writer, 25);
+    ::_exit(0);  // as if it was killed
+  }
+  ASSERT_EQ(::waitpid(collector, nullptr, 0), collector);
+  const std::vector<TrainingStep> flushed = TraceReader(directory.path() / "t.h5.part").steps();
   EXPECT_GE(flushed.size(), 100U);
   EXPECT_EQ(flushed, steps(1, static_cast<std::int64_t>(flushed.size())));
 }
