@@ -27,7 +27,7 @@ def main():
         with h5py.File(path) as trace:
             totals, table = dict(counted(trace, "stack.steps")), trace["steps"][:]
         for rank, total in totals.items():
-            logged = numpy.array(json.loads((folder / f"steps.{rank.removeprefix('rank')}").read_text()))
+            logged = numpy.array(json.loads((folder / f"steps.{path.stem.removeprefix('node')}").read_text()))  # one each
             rows = table[table["rank"] == rank.encode()]
             missed = len(logged) - total
             differ += missed != 0
