@@ -13,12 +13,12 @@ import numpy
 
 
 def counted(trace, metric):
-    """By instance: the first absolute value and all increases."""
+    """By instance: the first absolute value that is known, and all increases."""
     rows, values, base = trace["stack/calls_channels"], trace["stack/calls"], trace["stack/calls_base"]
     for row, (name, instance) in enumerate(zip(rows["metric"].asstr()[:], rows["instance"].asstr()[:])):
         if name == metric:
-            line = values[row, :]
-            yield instance, int(base[row, 0]) + int(line[line != values.fillvalue].sum())
+            line, begins = values[row, :], base[row, :]
+            yield instance, int(begins[begins != base.fillvalue][0]) + int(line[line != values.fillvalue].sum())
 
 
 def main():
