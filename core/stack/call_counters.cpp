@@ -168,11 +168,6 @@ CallCounters::SharedArray<Value>::SharedArray(std::size_t places) {
   values_ = {static_cast<Value*>(shared), places};
 }
 
-template <typename Value>
-CallCounters::SharedArray<Value>::~SharedArray() {
-  ::munmap(values_.data(), bytes_);
-}
-
 CallCounters::CallCounters(std::size_t places, Way cheapest)
     : counts_(places),
       steps_(std::max<std::size_t>(1, places / stack_functions().size())),

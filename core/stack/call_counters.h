@@ -3,6 +3,7 @@
 // broker with the privilege would do what is here, and hand the descriptors on: its requests are these functions.
 #pragma once
 
+#include <sys/mman.h>
 #include <sys/types.h>
 
 #include <cstdint>
@@ -80,7 +81,7 @@ class CallCounters {
    public:
     /// Throws Unavailable.
     explicit SharedArray(std::size_t places);
-    ~SharedArray();
+    ~SharedArray() { ::munmap(values_.data(), bytes_); }
     SharedArray(const SharedArray&) = delete;
     SharedArray& operator=(const SharedArray&) = delete;
     [[nodiscard]] int map() const noexcept { return map_.get(); }
