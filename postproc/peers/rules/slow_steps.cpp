@@ -396,7 +396,7 @@ const RegisteredJobRule kSlowSteps(
         .subsystem = Subsystem::process,
         .order = 600,
         .look_alikes = "steps with more to do, warm-up, checkpoints, validation",
-        .proof = Proof::real,
+        .proof = Proof::test_double,
         .thresholds = {{"min_share", 0.1, "ratio", "least growth of a step, against the usual one"},
                        {"min_extra", 1, "ms", "least growth of a step"},
                        {"min_steps", 20, "steps", "least number of slow steps"},
