@@ -112,7 +112,8 @@ void describe(CLI::App& app, CommandLine& line) {
                  "slurm:ID: the steps of that job");
   app.add_option("--duration", line.duration, "Stop after this time, for example 60s (default: at the end of the job)");
   app.add_option("--probes", line.probes, "Probes to run, separated by commas (default: all)");
-  app.add_flag("--stack", collect.stack, "Count calls into CUDA, NCCL, gloo, MPI and PyTorch (needs root); sample where Python main threads are");
+  app.add_flag("--stack", collect.stack,
+               "Count calls into CUDA, NCCL, gloo, MPI and PyTorch (needs root); sample where Python main threads are");
   app.add_option("--gpu-library", collect.gpu_library, "NVIDIA's management library (default libnvidia-ml.so.1)");
   app.add_option("--metrics", collect.metrics_file,
                  "File with the metrics to record (default: all) and further text files to read; see below");

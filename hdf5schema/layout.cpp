@@ -28,4 +28,15 @@ EventRecord record_of(const Event& event) noexcept {
   return record;
 }
 
+StepRecord record_of(const TrainingStep& step) noexcept {
+  StepRecord record{.rank = {},
+                    .number = step.number,
+                    .begin_ns = step.begin_ns,
+                    .duration_ns = step.duration_ns,
+                    .waiting_ns = step.waiting_ns,
+                    .bytes = step.bytes};
+  copy_text(record.rank, step.rank);
+  return record;
+}
+
 }  // namespace reveal

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "hdf5schema/trace.h"
+#include "hdf5schema/training_step.h"
 
 namespace reveal {
 
@@ -42,6 +43,18 @@ struct EventRecord {
   char object[64];
   char code[32];
   char text[192];
+};
+
+/// In one trace. At ten steps a second and eight ranks, those of half a day.
+inline constexpr std::size_t kMostSteps = std::size_t{1} << 22;
+
+struct StepRecord {
+  char rank[32];
+  std::int64_t number;
+  std::int64_t begin_ns;
+  std::int64_t duration_ns;
+  std::int64_t waiting_ns;
+  std::int64_t bytes;
 };
 
 struct CoverageRecord {
@@ -92,6 +105,7 @@ void copy_text(char (&field)[N], std::string_view text) noexcept {
 }
 
 [[nodiscard]] EventRecord record_of(const Event& event) noexcept;
+[[nodiscard]] StepRecord record_of(const TrainingStep& step) noexcept;
 
 template <std::size_t N>
 [[nodiscard]] std::string text_of(const char (&field)[N]) {

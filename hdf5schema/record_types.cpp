@@ -27,6 +27,17 @@ H5::CompType event_type() {
   return type;
 }
 
+H5::CompType step_type() {
+  H5::CompType type(sizeof(StepRecord));
+  type.insertMember("rank", HOFFSET(StepRecord, rank), text_type(sizeof(StepRecord::rank)));
+  type.insertMember("number", HOFFSET(StepRecord, number), PredType::NATIVE_INT64);
+  type.insertMember("begin_ns", HOFFSET(StepRecord, begin_ns), PredType::NATIVE_INT64);
+  type.insertMember("duration_ns", HOFFSET(StepRecord, duration_ns), PredType::NATIVE_INT64);
+  type.insertMember("waiting_ns", HOFFSET(StepRecord, waiting_ns), PredType::NATIVE_INT64);
+  type.insertMember("bytes", HOFFSET(StepRecord, bytes), PredType::NATIVE_INT64);
+  return type;
+}
+
 H5::CompType clock_type() {
   H5::CompType type(sizeof(ClockPair));
   type.insertMember("monotonic_ns", HOFFSET(ClockPair, monotonic_ns), PredType::NATIVE_INT64);

@@ -98,6 +98,14 @@ std::vector<EventRecord> events_of(const JoinedTrace& source, const Span& kept, 
   return events;
 }
 
+std::vector<StepRecord> steps_of(const JoinedTrace& source) {
+  std::vector<StepRecord> steps;
+  for (const TraceReader* each : source.in_order()) {
+    for (const TrainingStep& step : each->steps()) steps.push_back(record_of(step));
+  }
+  return steps;
+}
+
 /// Nothing is replaced by a file that was not read again from its beginning to its end. Throws Error.
 void check_written(const std::filesystem::path& path, const std::vector<TraceFile::Written>& written) {
   const TraceReader reader(path);
@@ -142,7 +150,8 @@ double rewrite(const JoinedTrace& source, const Target& to, bool complete, Kept 
   Axes axes = axes_of(families, form);
   const Span span = span_of(axes);
   const std::vector<EventRecord> events = events_of(source, span, rows);
-  TraceFile file(to.file, reader.header(), form, events.size(), to.group);
+  const std::vector<StepRecord> steps = steps_of(source);
+  TraceFile file(to.file, reader.header(), form, {.events = events.size(), .steps = steps.size()}, to.group);
   for (auto& [name, axis] : axes) axis.index = file.add_axis(name, axis.rows_per_chunk);
   for (const JoinedFamily& family : families) {
     const Axis& axis = axes.at(axis_name(family.newest().spec));
@@ -162,6 +171,7 @@ double rewrite(const JoinedTrace& source, const Target& to, bool complete, Kept 
                        std::span(axis.times).subspan(first, std::min(axis.rows_per_chunk, axis.times.size() - first)));
   }
   file.write_events(events);
+  file.write_steps(steps);
   for (const TraceReader* each : source.in_order()) file.write_clocks(each->clocks());
   file.write_coverage(reader.coverage());
   file.write_end_snapshot(reader.snapshot_end());

@@ -94,7 +94,9 @@ std::int64_t stored(double value, bool real) {
 class Summary {
  public:
   Summary(const TraceReader& trace, const std::filesystem::path& to)
-      : trace_(trace), events_(trace.events()), file_(to, trace.header(), TraceFile::Form::closed, events_.size() + 1) {
+      : trace_(trace),
+        events_(trace.events()),
+        file_(to, trace.header(), TraceFile::Form::closed, {.events = events_.size() + 1}) {
     for (const TraceReader::Family& family : trace.families()) {
       if (!family.time_ns.empty()) begin_ = std::min(begin_, family.time_ns.front());
     }

@@ -26,6 +26,8 @@ using H5::PredType;
 
 constexpr std::size_t kTableChunk = 32;
 constexpr std::size_t kMostInTableChunk = 2048;  // of events: 600 kB, less than a reader keeps
+constexpr std::size_t kStepsInChunk = 128;       // of a few kB: the last chunk is written anew with each flush
+constexpr std::size_t kMostStepsInChunk = 8192;
 constexpr std::size_t kMinSnapshotWidth = 1024;
 constexpr double kNotANumber = std::numeric_limits<double>::quiet_NaN();
 
@@ -148,6 +150,7 @@ struct TraceFile::Impl {
   std::vector<FamilyFile> families;
   DimensionScales scales;
   H5::DataSet events;
+  H5::DataSet steps;
   H5::DataSet clocks;
   H5::DataSet coverage;
   H5::DataSet stored;
@@ -197,7 +200,7 @@ H5::H5File open_file(const std::filesystem::path& path) {
 
 }  // namespace
 
-TraceFile::TraceFile(const std::filesystem::path& path, const TraceHeader& header, Form form, std::size_t events,
+TraceFile::TraceFile(const std::filesystem::path& path, const TraceHeader& header, Form form, TableSizes tables,
                      const std::string& group)
     : impl_(std::make_unique<Impl>(form)) {
   const Hdf5Access access;
@@ -224,8 +227,11 @@ TraceFile::TraceFile(const std::filesystem::path& path, const TraceHeader& heade
     set_attribute(root, "begin_utc_ns", header.begin_utc_ns);
 
     // Scales, so that xarray opens the root group: it wants a dimension for every dataset.
-    impl_->events = create_table(root, "events", event_type(), std::clamp(events, kTableChunk, kMostInTableChunk));
+    impl_->events =
+        create_table(root, "events", event_type(), std::clamp(tables.events, kTableChunk, kMostInTableChunk));
     DimensionScales::make(impl_->events, "events");
+    impl_->steps = create_table(root, "steps", step_type(), std::clamp(tables.steps, kStepsInChunk, kMostStepsInChunk));
+    DimensionScales::make(impl_->steps, "steps");
     impl_->clocks = (impl_->hurried ? create_raw_table : create_table)(root, "clock", clock_type(),
                                                                        impl_->live ? kTableChunk : kMostInTableChunk);
     DimensionScales::make(impl_->clocks, "clock");
@@ -399,7 +405,7 @@ void TraceFile::start() {
     for (FamilyFile& family : impl_->families) {
       family.bases = family.values = H5::DataSet();
     }
-    impl_->events = impl_->clocks = impl_->coverage = impl_->stored = impl_->end = H5::DataSet();
+    impl_->events = impl_->steps = impl_->clocks = impl_->coverage = impl_->stored = impl_->end = H5::DataSet();
     if (impl_->live) {
       impl_->file.flush(H5F_SCOPE_LOCAL);
       check_hdf5(H5Fstart_swmr_write(impl_->file.getId()), "H5Fstart_swmr_write");
@@ -422,6 +428,7 @@ void TraceFile::Impl::reopen() {
     if (file.nameExists(at(family.path + "_base"))) family.bases = open(family.path + "_base");
   }
   events = open("events");
+  steps = open("steps");
   clocks = open("clock");
   coverage = open("coverage");
   stored = open("stored");
@@ -526,6 +533,16 @@ void TraceFile::write_events(std::span<const EventRecord> events) {
     append(impl_->events, events.data(), events.size(), event_type());
   } catch (...) {
     throw as_error(impl_->place + ": events");
+  }
+}
+
+void TraceFile::write_steps(std::span<const StepRecord> steps) {
+  if (steps.empty()) return;
+  const Hdf5Access access;
+  try {
+    append(impl_->steps, steps.data(), steps.size(), step_type());
+  } catch (...) {
+    throw as_error(impl_->place + ": steps");
   }
 }
 

@@ -16,16 +16,22 @@
 
 namespace reveal {
 
+/// How many rows the tables of a file will have, where one knows.
+struct TableSizes {
+  std::size_t events = 0;
+  std::size_t steps = 0;
+};
+
 class TraceFile {
  public:
   /// live: start() turns SWMR mode on, and everything flushed from then on can be read after a crash. recovered: the
   /// same, by somebody who has time. closed: for a rewrite, which is thrown away if it does not come to its end.
   enum class Form { live, recovered, closed };
 
-  /// Creates `path`, which must not exist. Messages name `path`. `events`: how many there will be, where one knows.
+  /// Creates `path`, which must not exist. Messages name `path`.
   /// With a `group` ("nodes/n03"), `path` exists, and the trace becomes that group of it (closed only).
   TraceFile(const std::filesystem::path& path, const TraceHeader& header, Form form = Form::live,
-            std::size_t events = 0, const std::string& group = "");
+            TableSizes tables = {}, const std::string& group = "");
   ~TraceFile();
   TraceFile(const TraceFile&) = delete;
   TraceFile& operator=(const TraceFile&) = delete;
@@ -46,6 +52,7 @@ class TraceFile {
   void write_rows(std::size_t family, std::size_t channels, std::size_t rows, const void* values,
                   std::span<const std::int64_t> bases);
   void write_events(std::span<const EventRecord> events);
+  void write_steps(std::span<const StepRecord> steps);
   void write_clocks(std::span<const ClockPair> clocks);
   void write_coverage(std::span<const Coverage> coverage);
   void write_end_snapshot(const Snapshot& end);

@@ -549,6 +549,27 @@ std::vector<Event> TraceReader::events() const {
   }
 }
 
+std::vector<TrainingStep> TraceReader::steps() const {
+  const Hdf5Access access;
+  try {
+    if (!impl_->file.nameExists("steps")) return {};
+    const Records table = impl_->records("steps", kMostSteps);
+    const std::vector<std::string> ranks = table.texts("rank");
+    const std::vector<std::int64_t> numbers = table.numbers("number");
+    const std::vector<std::int64_t> begins = table.numbers("begin_ns");
+    const std::vector<std::int64_t> durations = table.numbers("duration_ns");
+    const std::vector<std::int64_t> waiting = table.numbers("waiting_ns");
+    const std::vector<std::int64_t> bytes = table.numbers("bytes");
+    std::vector<TrainingStep> steps;
+    steps.reserve(ranks.size());
+    for (std::size_t i = 0; i < ranks.size(); ++i)
+      steps.push_back({ranks[i], numbers[i], begins[i], durations[i], waiting[i], bytes[i]});
+    return steps;
+  } catch (...) {
+    throw Error(impl_->path.string() + ": steps: " + failure_reason());
+  }
+}
+
 std::vector<ClockPair> TraceReader::clocks() const {
   const Hdf5Access access;
   try {

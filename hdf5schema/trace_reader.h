@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "hdf5schema/trace.h"
+#include "hdf5schema/training_step.h"
 
 namespace reveal {
 
@@ -45,6 +46,8 @@ class TraceReader {
   [[nodiscard]] const std::vector<Family>& families() const noexcept;
   [[nodiscard]] const std::vector<Damage>& damages() const noexcept;
   [[nodiscard]] std::vector<Event> events() const;
+  /// In the order in which they were told; none in traces of before there were any.
+  [[nodiscard]] std::vector<TrainingStep> steps() const;
   [[nodiscard]] std::vector<ClockPair> clocks() const;
   [[nodiscard]] std::vector<Coverage> coverage() const;
   [[nodiscard]] Snapshot snapshot_begin() const;

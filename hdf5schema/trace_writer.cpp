@@ -33,6 +33,7 @@ namespace reveal {
 namespace {
 
 constexpr std::size_t kEventSlots = 1024;  // between two flushes; beyond it events are counted as lost
+constexpr std::size_t kStepSlots = 8192;   // likewise; memory that no step touches costs nothing
 constexpr std::size_t kClockSlots = 256;
 constexpr std::uint64_t kReserveBytes = std::uint64_t{256} << 10;  // kept free, so that the file can always be closed
 constexpr std::int64_t kNanBits = std::bit_cast<std::int64_t>(std::numeric_limits<double>::quiet_NaN());
@@ -116,10 +117,13 @@ struct TraceWriter::Impl {
 
   std::mutex mutex;  // keys, records and buffer widths; never held while a file is written
   std::vector<EventRecord> events;
+  std::vector<StepRecord> steps;
   std::vector<ClockPair> clocks;
   std::uint64_t events_lost = 0;
-  std::string failure;  // guarded by mutex
-  bool broken = false;  // writer: the library failed; the file is left alone from here on
+  std::uint64_t steps_lost = 0;
+  std::size_t steps_in_file = 0;  // writer
+  std::string failure;            // guarded by mutex
+  bool broken = false;            // writer: the library failed; the file is left alone from here on
   bool incomplete = false;
   bool gave_up = false;            // writer: rows are being lost, said once
   bool segment_refused = false;    // writer: no next segment could be made, said once
@@ -162,6 +166,7 @@ struct TraceWriter::Impl {
   void write_keys(FamilyId id);
   void lose(const Axis& axis, const HandOver& handed);
   [[nodiscard]] std::uint64_t raw_bytes(const Axis& axis, const HandOver& handed) const;
+  [[nodiscard]] std::uint64_t raw_bytes_of_steps();
   [[nodiscard]] bool room_for(std::uint64_t raw);
   void make_compact();
   void fail(const std::string& why);
@@ -188,6 +193,7 @@ TraceWriter::TraceWriter(const std::filesystem::path& path, const TraceHeader& h
   impl_->file = std::make_unique<TraceFile>(impl_->part, header);
   impl_->disk = std::make_unique<DiskSpace>(impl_->part);
   impl_->events.reserve(kEventSlots);
+  impl_->steps.reserve(kStepSlots);
   impl_->clocks.reserve(kClockSlots);
 }
 
@@ -408,6 +414,7 @@ void TraceWriter::Impl::begin_segment() noexcept {
   disk = std::move(fresh_disk);
   bytes = disk->size();
   segment_begin = 0;
+  steps_in_file = 0;
   segment_refused = false;
   has_begun(keys);
 }
@@ -508,11 +515,16 @@ void TraceWriter::append_event(const Event& event) {
     ++impl_->events_lost;
     return;
   }
-  EventRecord& record = impl_->events.emplace_back();
-  record.time_ns = event.time_ns;
-  copy_text(record.object, event.object);
-  copy_text(record.code, event.code);
-  copy_text(record.text, event.text);
+  impl_->events.push_back(record_of(event));
+}
+
+void TraceWriter::append_step(const TrainingStep& step) noexcept {
+  const std::lock_guard lock(impl_->mutex);
+  if (impl_->steps.size() == kStepSlots) {
+    ++impl_->steps_lost;
+    return;
+  }
+  impl_->steps.push_back(record_of(step));
 }
 
 void TraceWriter::append_clock(const ClockPair& pair) noexcept {
@@ -558,6 +570,7 @@ void TraceWriter::Impl::write_full(bool last) {
       }
     }
     if (batch.empty() && !last) return;
+    raw += raw_bytes_of_steps();
     std::int64_t until = 0;
     if (!broken && room_for(raw)) {
       try {
@@ -603,6 +616,11 @@ std::uint64_t TraceWriter::Impl::raw_bytes(const Axis& axis, const HandOver& han
   for (std::size_t slot = 0; slot < axis.families.size(); ++slot)
     values += (handed.buffer.rows() + 1) * handed.channels[slot] + 64;
   return values * sizeof(std::int64_t);
+}
+
+std::uint64_t TraceWriter::Impl::raw_bytes_of_steps() {
+  const std::lock_guard lock(mutex);
+  return steps.size() * sizeof(StepRecord);
 }
 
 bool TraceWriter::Impl::room_for(std::uint64_t raw) {
@@ -693,6 +711,7 @@ void TraceWriter::Impl::write_keys(FamilyId id) {
 
 void TraceWriter::Impl::write_records() {
   std::vector<EventRecord> new_events;
+  std::vector<StepRecord> new_steps;
   std::vector<ClockPair> new_clocks;
   const std::uint64_t behind = rows_lost_behind.exchange(0);
   if (behind > 0)
@@ -700,9 +719,20 @@ void TraceWriter::Impl::write_records() {
   {
     const std::lock_guard lock(mutex);
     new_events = events;  // copies: the vectors keep their room, so that appending never allocates
+    new_steps = steps;
     new_clocks = clocks;
     events.clear();
+    steps.clear();
     clocks.clear();
+    const std::size_t room = kMostSteps - steps_in_file;
+    if (new_steps.size() > room) {
+      steps_lost += new_steps.size() - room;
+      new_steps.resize(room);
+    }
+    if (steps_lost > 0) {
+      new_events.push_back(
+          record_of(Event{flushed_until, "trace", "steps_lost", std::to_string(std::exchange(steps_lost, 0))}));
+    }
     if (events_lost > 0) {
       EventRecord& record = new_events.emplace_back();
       record.time_ns = new_events.front().time_ns;
@@ -713,6 +743,8 @@ void TraceWriter::Impl::write_records() {
     }
   }
   file->write_events(new_events);
+  file->write_steps(new_steps);
+  steps_in_file += new_steps.size();
   file->write_clocks(new_clocks);
 }
 

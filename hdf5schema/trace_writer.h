@@ -12,6 +12,7 @@
 
 #include "hdf5schema/rewrite.h"
 #include "hdf5schema/trace.h"
+#include "hdf5schema/training_step.h"
 
 namespace reveal {
 
@@ -60,6 +61,8 @@ class TraceWriter {
   bool append_row(FamilyId family, std::int64_t time_ns, std::span<const std::int64_t> values) noexcept;
   bool append_row(FamilyId family, std::int64_t time_ns, std::span<const double> values) noexcept;
   void append_event(const Event& event);
+  /// Where more come between two flushes than there is room for, an event says how many were lost.
+  void append_step(const TrainingStep& step) noexcept;
   void append_clock(const ClockPair& pair) noexcept;
 
   struct Status {

@@ -59,7 +59,7 @@ class PythonProbe final : public Probe {
     if (asked) take(worker_->answer_within(kForPlaces), Late::no);
     if (worker_->was_lost()) {
       context_.sink.event("probe python", "probe_lost", "its child process was killed");
-      gap_ = "its child process was killed: nothing is known from then on";
+      gap_ = "its child process was killed: there is no data after that";
     }
     family_.set(0, samples_);
     family_.set(1, unread_);
@@ -205,7 +205,7 @@ class PythonProbe final : public Probe {
 };
 
 std::unique_ptr<Probe> open_python(const ProbeContext& context) {
-  if (!context.stack && !context.fs.recorded()) throw Unavailable("it is off; it was not asked for (--stack)");
+  if (!context.stack && !context.fs.recorded()) throw Unavailable("it is off by default (--stack)");
   if (context.job == nullptr) throw Unavailable("no job was named (--job)");
   if (!context.fs.live() && !context.fs.recorded()) throw Unavailable("a copied tree has no processes to look into");
   if (context.fs.fact("@python/open", [] { return std::string("ok"); }) != "ok") {

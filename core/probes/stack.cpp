@@ -21,7 +21,9 @@ constexpr std::chrono::milliseconds kForTheCalibration{3000};
 constexpr std::chrono::milliseconds kForCounts{5};  // it takes a fifth of one; otherwise the next row has them
 
 constexpr MetricHelp kCalls[] = {
-    {"stack.calls", "Calls of a function by a process (instance \"rank0/ncclAllReduce\"; torch.backward: steps)."}};
+    {"stack.calls", "Calls of a function by a process (instance \"rank0/ncclAllReduce\")."},
+    {"stack.steps", "Training steps of a process: passes of PyTorch's backward."},
+};
 constexpr MetricHelp kTime[] = {
     {"stack.time", "Time in calls that returned, of all threads; on the CPU's side, not the GPU's."}};
 constexpr MetricHelp kBytes[] = {{"stack.bytes", "Bytes that calls were asked to move or to allocate."}};
@@ -29,6 +31,7 @@ constexpr MetricHelp kErrors[] = {{"stack.errors", "Calls that returned an error
 constexpr MetricHelp kDurations[] = {
     {"stack.longest", "Longest call that returned since the previous row."},
     {"stack.in_flight", "Duration so far of the oldest call that has not returned; 0: no such call."},
+    {"stack.step_time", "Mean duration of the training steps that ended since the row before."},
 };
 
 constexpr const char* kStackSource = "BPF uprobes";
@@ -104,6 +107,13 @@ class StackProbe final : public Probe {
     std::int64_t errors = 0;
   };
 
+  /// The training steps of a process.
+  struct Clock {
+    std::string instance;
+    std::int32_t count = Family::kNoChannel, time = Family::kNoChannel;
+    std::int64_t sum_ns = 0, ended = 0;  // of those in one answer
+  };
+
   bool ask() {
     request_ = "calls\n";
     const bool step_back = watch_.step_back(context_.sink.now(), context_.job, -1);
@@ -122,6 +132,7 @@ class StackProbe final : public Probe {
     std::string_view line;
     bool any = false;
     new_notes_.clear();
+    for (Clock& clock : clocks_) clock.sum_ns = clock.ended = 0;
     while (next_line(answer, line)) {
       const std::string_view what = cut_word(line);
       line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
@@ -130,7 +141,10 @@ class StackProbe final : public Probe {
       if (what == "note") new_notes_.append(new_notes_.empty() ? "" : "; ").append(line);
       if (what == "none") gap_ = line;
       if (what == "count") take_counts(line);
+      if (what == "steps") take_step_count(line);
+      if (what == "step") take_step(line);
     }
+    for (Clock& clock : clocks_) tell_step_time(clock);
     if (any) notes_.swap(new_notes_);
   }
 
@@ -147,12 +161,57 @@ class StackProbe final : public Probe {
       // They are counted from the moment in which they were attached.
       if (channel == Family::kNoChannel) channel = family.add(kColumns[i].metric, place->instance, role_of(process), 0);
       family.set(channel, value);
-      if (i + 1 == kColumns.size()) report_errors(*place, process, function, value, cut_word(line));
+      if (i + 1 == kColumns.size()) tell_errors(*place, process, function, value, cut_word(line));
     }
   }
 
-  void report_errors(Place& place, std::string_view process, std::string_view function, std::int64_t errors,
-                     std::string_view last) {
+  void take_step_count(std::string_view line) {
+    std::int64_t count = 0;
+    Clock* clock = clock_of(cut_word(line));
+    if (clock == nullptr || !parse_counter(cut_word(line), count)) return;
+    Family& family = *families_[0];
+    if (clock->count == Family::kNoChannel) {
+      clock->count = family.add("stack.steps", clock->instance, role_of(clock->instance), 0);
+    }
+    family.set(clock->count, count);
+  }
+
+  void take_step(std::string_view line) {
+    Clock* clock = clock_of(cut_word(line));
+    TrainingStep step;
+    if (clock == nullptr || !parse_counter(cut_word(line), step.number) ||
+        !parse_counter(cut_word(line), step.begin_ns))
+      return;
+    for (std::int64_t* const part : {&step.duration_ns, &step.waiting_ns, &step.bytes}) {
+      if (!parse_counter(cut_word(line), *part)) *part = kMissing;
+    }
+    step.rank = clock->instance;
+    context_.sink.step(step);
+    if (step.duration_ns == kMissing) return;
+    clock->sum_ns = wrapping_sum(clock->sum_ns, step.duration_ns);
+    ++clock->ended;
+  }
+
+  void tell_step_time(Clock& clock) {
+    if (clock.ended == 0) return;
+    Family& family = *families_[3];
+    if (clock.time == Family::kNoChannel) {
+      clock.time = family.add("stack.step_time", clock.instance, role_of(clock.instance));
+    }
+    family.set(clock.time, clock.sum_ns / clock.ended);
+  }
+
+  // Null where there are more than any job has.
+  Clock* clock_of(std::string_view process) {
+    for (Clock& clock : clocks_) {
+      if (clock.instance == process) return &clock;
+    }
+    if (clocks_.size() == kMostPlaces || process.empty()) return nullptr;
+    return &clocks_.emplace_back(Clock{.instance = std::string(process)});
+  }
+
+  void tell_errors(Place& place, std::string_view process, std::string_view function, std::int64_t errors,
+                   std::string_view last) {
     if (errors > place.errors) {
       context_.sink.event(std::string(process), "call_error", std::string(function) + " returned " + std::string(last));
     }
@@ -188,6 +247,7 @@ class StackProbe final : public Probe {
   ProfilerWatch watch_;
   std::array<Family*, std::size(kFamilies)> families_{};
   std::vector<Place> places_;
+  std::vector<Clock> clocks_;
   std::string request_;
   std::string functions_;
   std::string notes_, new_notes_;

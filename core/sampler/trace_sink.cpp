@@ -140,6 +140,10 @@ void TraceSink::event(std::string object, std::string code, std::string text, Bu
   writer_->append_event({now_ns_, std::move(object), std::move(code), std::move(text)});
 }
 
+void TraceSink::step(const TrainingStep& step) {
+  if (writer_ != nullptr) writer_->append_step(step);
+}
+
 void TraceSink::commit_all(std::int64_t time_ns) noexcept {
   set_now(time_ns);
   for (Family& family : families_) family.commit();

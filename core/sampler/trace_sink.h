@@ -96,10 +96,11 @@ class TraceSink {
   TraceSink& operator=(const TraceSink&) = delete;
 
   Family& add_family(const FamilyTable& table, std::chrono::nanoseconds period);
-  /// Writes at most 512 events of one code at once, then one every ten seconds, which says how many were left out. For a
-  /// code with a fixed number of objects, such as ranks, each object may have as many.
+  /// Writes at most 512 events of one code at once, then one every ten seconds, which says how many were left out. For
+  /// a code with a fixed number of objects, such as ranks, each object may have as many.
   enum class Budget : std::uint8_t { of_code, of_object };
   void event(std::string object, std::string code, std::string text = {}, Budget budget = Budget::of_code);
+  void step(const TrainingStep& step);
 
   /// While muted, rows are filled but not written: the first look at everything, before the trace has begun.
   void mute(bool muted) noexcept { muted_ = muted; }

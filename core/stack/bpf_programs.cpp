@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstddef>
+#include <span>
 #include <utility>
 
 namespace reveal {
@@ -24,6 +25,9 @@ constexpr std::uint64_t packed_sizes() {
   for (std::size_t i = 0; i < kNcclSizes.size(); ++i) packed |= kNcclSizes[i] << (4 * i);
   return packed;
 }
+
+// What the verifier must know to be within the ring.
+static_assert((StepRing::kSteps & (StepRing::kSteps - 1)) == 0);
 
 #define REVEAL_COUNT(member) static_cast<std::int16_t>(offsetof(CallCounts, member))
 
@@ -51,6 +55,7 @@ class Assembler {
     alu(BPF_ADD, to, static_cast<std::int32_t>(offset));
   }
   void subtract(Register from, Register what) { add(BPF_ALU64 | BPF_SUB | BPF_X, from, what, 0, 0); }
+  void add_to(Register sum, Register what) { add(BPF_ALU64 | BPF_ADD | BPF_X, sum, what, 0, 0); }
   void alu(std::uint8_t operation, Register to, std::int32_t value) {
     add(static_cast<std::uint8_t>(BPF_ALU64 | operation | BPF_K), to, r0, 0, value);
   }
@@ -60,6 +65,10 @@ class Assembler {
   /// Threads of one process call at once.
   void add_atomically(Register counts, std::int16_t member, Register what) {
     add(BPF_STX | BPF_ATOMIC | BPF_DW, counts, what, member, BPF_ADD);
+  }
+  /// `what` is what there was before. Since Linux 5.12.
+  void exchange_sum(Register counts, std::int16_t member, Register what) {
+    add(BPF_STX | BPF_ATOMIC | BPF_DW, counts, what, member, BPF_ADD | BPF_FETCH);
   }
   void count_one(Register counts, std::int16_t member) {
     set(r1, 1);
@@ -76,11 +85,13 @@ class Assembler {
     jumps_.push_back({code_.size(), label});
     add(static_cast<std::uint8_t>(BPF_JMP | condition | BPF_X), left, right, 0, 0);
   }
+  /// Of all jumps to it so far; a label may be used again.
   void here(const char* label) {
     for (const Jump& jump : jumps_) {
       if (jump.label != label) continue;
       code_[jump.at].off = static_cast<std::int16_t>(code_.size() - jump.at - 1);
     }
+    std::erase_if(jumps_, [label](const Jump& jump) { return jump.label == label; });
   }
   /// What is not 0 takes the probe out of the process (UPROBE_HANDLER_REMOVE), or makes a sample of perf's.
   std::vector<bpf_insn> finish() {
@@ -112,6 +123,7 @@ class Assembler {
 constexpr const char* kUnsized = "unsized";
 constexpr const char* kCounted = "counted";
 constexpr const char* kNotLonger = "not longer";
+constexpr const char* kNoSuchCounts = "no such counts";
 
 // On the stack.
 constexpr std::int16_t kIndex = -8;     // of the counts, a word of 32 bits
@@ -156,13 +168,63 @@ void count_bytes(Assembler& code, ByteRule rule) {
   code.here(kCounted);
 }
 
+/// Adds to r8 what the process has waited so far, to r9 what it has moved, by its other counts. r7 is the index of the
+/// clock's.
+void sum_parts_of_step(Assembler& code, const CallMaps& maps) {
+  const std::span<const StackFunction> table = stack_functions();
+  code.set(r8, 0);
+  code.set(r9, 0);
+  for (std::size_t function = 0; function < table.size(); ++function) {
+    const bool waits = table[function].part == PartOfStep::waiting;
+    const bool moves = table[function].rule == ByteRule::nccl_count;
+    if (!waits && !moves) continue;
+    code.move(r1, r7);
+    code.alu(BPF_ADD, r1, static_cast<std::int32_t>(function) - static_cast<std::int32_t>(step_function()));
+    code.store(kIndex, r1);
+    code.set_map(r1, maps.counts);
+    code.set_stack(r2, kIndex);
+    code.call(BPF_FUNC_map_lookup_elem);
+    code.jump_if(BPF_JEQ, r0, 0, kNoSuchCounts);
+    code.load(r1, r0, REVEAL_COUNT(time_ns));
+    if (waits) code.add_to(r8, r1);
+    code.load(r1, r0, REVEAL_COUNT(bytes));
+    if (moves) code.add_to(r9, r1);
+    code.here(kNoSuchCounts);
+  }
+}
+
+/// Appends the step that begins now, and since kBegin, to its process's ring.
+void begin_step(Assembler& code, const CallMaps& maps) {
+  constexpr auto kSteps = static_cast<std::int16_t>(offsetof(StepRing, steps));
+  code.call(BPF_FUNC_ktime_get_ns);
+  code.store(kBegin, r0);
+  sum_parts_of_step(code, maps);
+  code.move(r1, r7);
+  code.alu(BPF_DIV, r1, static_cast<std::int32_t>(stack_functions().size()));
+  code.store(kIndex, r1);
+  code.set_map(r1, maps.steps);
+  code.set_stack(r2, kIndex);
+  code.call(BPF_FUNC_map_lookup_elem);
+  code.jump_if(BPF_JEQ, r0, 0, Assembler::kEnd);
+  code.set(r1, 1);
+  code.exchange_sum(r0, static_cast<std::int16_t>(offsetof(StepRing, count)), r1);
+  code.alu(BPF_AND, r1, static_cast<std::int32_t>(StepRing::kSteps - 1));
+  code.alu(BPF_MUL, r1, static_cast<std::int32_t>(sizeof(BegunStep)));
+  code.add_to(r0, r1);
+  code.store_at(r0, kSteps + static_cast<std::int16_t>(offsetof(BegunStep, waiting_ns)), r8);
+  code.store_at(r0, kSteps + static_cast<std::int16_t>(offsetof(BegunStep, bytes)), r9);
+  code.load(r1, r10, kBegin);
+  code.store_at(r0, kSteps + static_cast<std::int16_t>(offsetof(BegunStep, begin_ns)), r1);  // last: it is whole now
+}
+
 }  // namespace
 
 CallShape shape_of(const StackFunction& function, bool timed) noexcept {
   return {.rule = function.rule,
           .argument = function.argument,
           .timed = timed && function.ending != Ending::may_throw,
-          .benign = function.benign};
+          .benign = function.benign,
+          .clock = function.part == PartOfStep::clock};
 }
 
 std::vector<bpf_insn> entry_program(const CallShape& shape, const CallMaps& maps) {
@@ -179,6 +241,7 @@ std::vector<bpf_insn> entry_program(const CallShape& shape, const CallMaps& maps
   find_counts(code, maps);
   code.count_one(r6, REVEAL_COUNT(calls));
   count_bytes(code, shape.rule);
+  if (shape.clock) begin_step(code, maps);
   if (shape.timed) {
     name_pending(code);
     code.call(BPF_FUNC_ktime_get_ns);

@@ -26,18 +26,34 @@ struct CallCounts {
   std::uint64_t untimed = 0;  // calls for which there was no room in the table of pending ones
 };
 
+/// One training step as it begins, with what the process had waited and moved until then.
+struct BegunStep {
+  std::uint64_t begin_ns = 0;  // CLOCK_MONOTONIC; 0: who begins it has not written it yet, or it was taken
+  std::uint64_t waiting_ns = 0;
+  std::uint64_t bytes = 0;
+};
+
+/// The newest steps of one process, by number modulo their count: a value of another array map that is shared.
+struct StepRing {
+  static constexpr std::size_t kSteps = 256;  // a power of two
+  std::uint64_t count = 0;
+  BegunStep steps[kSteps];
+};
+
 /// A call under way: a key of the hash map, whose value is the time it began (CLOCK_MONOTONIC).
 struct PendingCall {
   std::uint64_t pid_tgid = 0;  // the process in the upper half, the thread in the lower
   std::uint64_t index = 0;     // of its CallCounts
 };
 
-/// What programs differ in. The cookie of the place where they are attached is the index of the counts.
+/// What programs differ in. The cookie of the place where they are attached is the index of the counts; those of one
+/// process follow each other in the order of the table, and its ring has the number of the process.
 struct CallShape {
   ByteRule rule = ByteRule::none;
   int argument = 0;  // from 1
   bool timed = false;
   std::int32_t benign = 0;
+  bool clock = false;  // each call begins a step
   auto operator<=>(const CallShape&) const = default;
 };
 [[nodiscard]] CallShape shape_of(const StackFunction& function, bool timed) noexcept;
@@ -45,6 +61,7 @@ struct CallShape {
 struct CallMaps {
   int counts = -1;
   int pending = -1;
+  int steps = -1;
 };
 
 [[nodiscard]] std::vector<bpf_insn> entry_program(const CallShape& shape, const CallMaps& maps);

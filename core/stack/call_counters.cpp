@@ -4,6 +4,7 @@
 #include <linux/bpf.h>
 #include <linux/perf_event.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -17,6 +18,7 @@
 #include <thread>
 
 #include "core/stack/process_maps.h"
+#include "core/stack/stack_functions.h"
 #include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/file_text.h"
@@ -95,7 +97,6 @@ Descriptor create_map(std::uint32_t type, std::uint32_t key, std::uint32_t value
 
 Descriptor load_program(const std::vector<bpf_insn>& code, std::uint32_t attach_type) {
   // The clock is for programs under a licence that is compatible with the kernel's.
-  // https://docs.kernel.org/bpf/bpf_licensing.html
   static constexpr char kLicence[] = "Dual MIT/GPL";
   bpf_attr attributes{};
   attributes.prog_type = BPF_PROG_TYPE_KPROBE;
@@ -120,8 +121,17 @@ std::optional<std::int64_t> number_in(const char* path) {
   return parse_int(next_word(rest));
 }
 
+/// The kernel numbers processes as the first namespace of the machine does, /proc as ours.
+bool numbers_are_ours() {
+  constexpr ino_t kFirstNamespace = 0xEFFFFFFC;  // PROC_PID_INIT_INO
+  struct stat status {};
+  return ::stat("/proc/self/ns/pid", &status) == 0 && status.st_ino == kFirstNamespace;
+}
+
 /// Inside the call. Of a process that ended we know by other means.
 bool thread_ended(const PendingCall& call) {
+  static const bool known = numbers_are_ours();
+  if (!known) return false;
   const std::string process = "/proc/" + std::to_string(call.pid_tgid >> 32U);
   const std::string thread = process + "/task/" + std::to_string(call.pid_tgid & 0xffff'ffffU);
   return ::access(thread.c_str(), F_OK) != 0 && ::access(process.c_str(), F_OK) == 0;
@@ -144,29 +154,31 @@ constexpr CallShape kTimed{.timed = true};
 
 }  // namespace
 
-CallCounters::CallCounters(std::size_t places, Way cheapest) {
+template <typename Value>
+CallCounters::SharedArray<Value>::SharedArray(std::size_t places) {
   if (!kKnownMachine) throw Unavailable("the cost of probing instructions is known only for x86-64");
-  constexpr auto kValue = static_cast<std::uint32_t>(sizeof(CallCounts));
-  counts_ =
-      create_map(BPF_MAP_TYPE_ARRAY, sizeof(std::uint32_t), kValue, static_cast<std::uint32_t>(places), BPF_F_MMAPABLE);
-  if (!counts_) throw Unavailable(why_refused("BPF", errno));
-  pending_ = create_map(BPF_MAP_TYPE_HASH, sizeof(PendingCall), sizeof(std::uint64_t), kMostPending, 0);
-  if (!pending_) throw Unavailable(why_refused("a BPF map", errno));
+  static_assert(sizeof(Value) % sizeof(std::uint64_t) == 0, "the kernel puts them side by side");
+  map_ = create_map(BPF_MAP_TYPE_ARRAY, sizeof(std::uint32_t), static_cast<std::uint32_t>(sizeof(Value)),
+                    static_cast<std::uint32_t>(places), BPF_F_MMAPABLE);
+  if (!map_) throw Unavailable(why_refused("BPF", errno));
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-  shared_bytes_ = (places * sizeof(CallCounts) + page - 1) / page * page;
-  void* shared = ::mmap(nullptr, shared_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, counts_.get(), 0);
+  bytes_ = (places * sizeof(Value) + page - 1) / page * page;
+  void* shared = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, map_.get(), 0);
   if (shared == MAP_FAILED) throw Unavailable(why_refused("sharing memory with BPF", errno));
-  shared_ = static_cast<CallCounts*>(shared);
-  std::string problem = try_way(cheapest);
-  if (!problem.empty() && cheapest == Way::multi) problem = try_way(Way::single);
-  if (problem.empty()) return;
-  ::munmap(shared_, shared_bytes_);
-  throw Unavailable(problem);
+  values_ = {static_cast<Value*>(shared), places};
 }
 
-CallCounters::~CallCounters() {
-  ::munmap(shared_, shared_bytes_);
+CallCounters::CallCounters(std::size_t places, Way cheapest)
+    : counts_(places),
+      steps_(std::max<std::size_t>(1, places / stack_functions().size())),
+      pending_(create_map(BPF_MAP_TYPE_HASH, sizeof(PendingCall), sizeof(std::uint64_t), kMostPending, 0)) {
+  if (!pending_) throw Unavailable(why_refused("a BPF map", errno));
+  std::string problem = try_way(cheapest);
+  if (!problem.empty() && cheapest == Way::multi) problem = try_way(Way::single);
+  if (!problem.empty()) throw Unavailable(problem);
 }
+
+CallCounters::~CallCounters() = default;
 
 std::string_view CallCounters::way() const noexcept {
   return way_ == Way::multi ? "multi-uprobe" : "perf uprobe";
@@ -175,7 +187,7 @@ std::string_view CallCounters::way() const noexcept {
 const CallCounters::Programs& CallCounters::programs_of(const CallShape& shape) {
   const auto known = programs_.find(shape);
   if (known != programs_.end()) return known->second;
-  const CallMaps maps{.counts = counts_.get(), .pending = pending_.get()};
+  const CallMaps maps{.counts = counts_.map(), .pending = pending_.get(), .steps = steps_.map()};
   const std::uint32_t type = way_ == Way::multi ? kUprobeMulti : 0;
   Programs programs{.entry = load_program(entry_program(shape, maps), type), .exit = {}};
   if (programs.entry && shape.timed) programs.exit = load_program(return_program(shape, maps), type);
@@ -293,11 +305,15 @@ std::string CallCounters::calibrate(bool timed, double& cost_ns) {
 }
 
 std::uint64_t CallCounters::calls(std::size_t index) const noexcept {
-  return std::atomic_ref(shared_[index].calls).load(std::memory_order_relaxed);
+  return std::atomic_ref(counts_.values()[index].calls).load(std::memory_order_relaxed);
+}
+
+std::uint64_t CallCounters::unsized(std::size_t index) const noexcept {
+  return std::atomic_ref(counts_.values()[index].unsized).load(std::memory_order_relaxed);
 }
 
 CallCounts CallCounters::take(std::size_t index) noexcept {
-  CallCounts& shared = shared_[index];
+  CallCounts& shared = counts_.values()[index];
   const auto read = [](std::uint64_t& number) { return std::atomic_ref(number).load(std::memory_order_relaxed); };
   // What a call adds first is read last: never more returned than called.
   CallCounts counts;
@@ -314,7 +330,11 @@ CallCounts CallCounters::take(std::size_t index) noexcept {
 }
 
 void CallCounters::reset(std::size_t first, std::size_t count) {
-  std::fill_n(shared_ + first, count, CallCounts{});
+  std::fill_n(counts_.values().begin() + static_cast<std::ptrdiff_t>(first), count, CallCounts{});
+  const std::size_t functions = stack_functions().size();
+  for (std::size_t process = first / functions; (process + 1) * functions <= first + count; ++process) {
+    steps_.values()[process] = StepRing{};
+  }
   for (const auto& [call, begin] : all_pending()) {
     if (call.index < first || call.index >= first + count) continue;
     bpf_attr drop{};
@@ -322,6 +342,31 @@ void CallCounters::reset(std::size_t first, std::size_t count) {
     drop.key = address_of(&call);
     static_cast<void>(bpf(BPF_MAP_DELETE_ELEM, drop));
   }
+}
+
+std::vector<CallCounters::NumberedStep> CallCounters::take_steps(std::size_t process, std::uint64_t next) {
+  constexpr std::uint64_t kAtOnce = 64;  // threads that may be about to write the begin of a step
+  StepRing& ring = steps_.values()[process];
+  const auto count = [&ring] { return std::atomic_ref(ring.count).load(std::memory_order_acquire); };
+  const auto oldest = [](std::uint64_t all) { return all > StepRing::kSteps ? all - StepRing::kSteps : 0; };
+  std::vector<NumberedStep> steps;
+  const std::uint64_t end = count();
+  for (std::uint64_t number = std::max(next, oldest(end)); number < end; ++number) {
+    BegunStep& shared = ring.steps[number % StepRing::kSteps];
+    BegunStep step;
+    step.begin_ns = std::atomic_ref(shared.begin_ns).exchange(0, std::memory_order_acquire);
+    step.waiting_ns = std::atomic_ref(shared.waiting_ns).load(std::memory_order_relaxed);
+    step.bytes = std::atomic_ref(shared.bytes).load(std::memory_order_relaxed);
+    if (step.begin_ns != 0) {
+      steps.push_back({number, step});
+    } else if (end - number <= kAtOnce) {
+      break;
+    }
+  }
+  // Meanwhile, later ones may have taken their places.
+  const std::uint64_t whole_from = oldest(count());
+  std::erase_if(steps, [whole_from](const NumberedStep& each) { return each.number < whole_from; });
+  return steps;
 }
 
 std::map<std::size_t, std::int64_t> CallCounters::pending() const {

@@ -3,6 +3,7 @@
 // broker with the privilege would do what is here, and hand the descriptors on: its requests are these functions.
 #pragma once
 
+#include <sys/mman.h>
 #include <sys/types.h>
 
 #include <cstdint>
@@ -24,6 +25,7 @@ class CallCounters {
   enum class Way : std::uint8_t { multi, single };
   /// Finds the first way, from `cheapest` on, in which this kernel counts what it should, on a function of our own, and
   /// measures what a hit costs. Throws Unavailable.
+  /// `places`: a multiple of the number of functions.
   explicit CallCounters(std::size_t places, Way cheapest = Way::multi);
   ~CallCounters();
   CallCounters(const CallCounters&) = delete;
@@ -41,10 +43,18 @@ class CallCounters {
   [[nodiscard]] Attached attach(int file, pid_t pid, const CallShape& shape, std::span<const Point> points);
 
   [[nodiscard]] std::uint64_t calls(std::size_t index) const noexcept;
+  [[nodiscard]] std::uint64_t unsized(std::size_t index) const noexcept;
   /// `longest_ns` is since the last take().
   [[nodiscard]] CallCounts take(std::size_t index) noexcept;
   /// Clears the counts for another process, once nothing of the last one is attached any more.
   void reset(std::size_t first, std::size_t count);
+  /// The steps that a process began, from number `next` on, counted from 0 as they came; those that are missing between
+  /// them are lost. `process` counts from 0 in the order of the places.
+  struct NumberedStep {
+    std::uint64_t number = 0;
+    BegunStep step;
+  };
+  [[nodiscard]] std::vector<NumberedStep> take_steps(std::size_t process, std::uint64_t next);
   /// When the oldest call under way began, by index.
   [[nodiscard]] std::map<std::size_t, std::int64_t> pending() const;
 
@@ -65,9 +75,27 @@ class CallCounters {
   [[nodiscard]] std::string try_way(Way way);
   [[nodiscard]] std::string calibrate(bool timed, double& cost_ns);
 
-  Descriptor counts_, pending_;
-  CallCounts* shared_ = nullptr;
-  std::size_t shared_bytes_ = 0;
+  /// A value of an array map for each place, in memory that is shared with the kernel.
+  template <typename Value>
+  class SharedArray {
+   public:
+    /// Throws Unavailable.
+    explicit SharedArray(std::size_t places);
+    ~SharedArray() { ::munmap(values_.data(), bytes_); }
+    SharedArray(const SharedArray&) = delete;
+    SharedArray& operator=(const SharedArray&) = delete;
+    [[nodiscard]] int map() const noexcept { return map_.get(); }
+    [[nodiscard]] std::span<Value> values() const noexcept { return values_; }
+
+   private:
+    Descriptor map_;
+    std::span<Value> values_;
+    std::size_t bytes_ = 0;
+  };
+
+  SharedArray<CallCounts> counts_;
+  SharedArray<StepRing> steps_;
+  Descriptor pending_;
   Way way_ = Way::multi;
   std::uint32_t perf_type_ = 0;
   std::map<CallShape, Programs> programs_;

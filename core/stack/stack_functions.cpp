@@ -10,6 +10,7 @@ constexpr Ending kMayThrow = Ending::may_throw;
 constexpr ByteRule kNoBytes = ByteRule::none;
 constexpr ByteRule kBytes = ByteRule::plain;
 constexpr ByteRule kElements = ByteRule::nccl_count;
+constexpr PartOfStep kWaiting = PartOfStep::waiting;
 
 constexpr std::array<std::string_view, 2> kCuda = {"libcudart.so"};
 constexpr std::array<std::string_view, 2> kCudaDriver = {"libcuda.so"};
@@ -49,9 +50,10 @@ constexpr StackFunction kFunctions[] = {
      kStatus,
      kNoBytes,
      0,
-     kCudaNotReady},
-    {"cudaDeviceSynchronize", kCuda, {"cudaDeviceSynchronize"}, kStatus, kNoBytes, 0, kCudaNotReady},
-    {"cudaEventSynchronize", kCuda, {"cudaEventSynchronize"}, kStatus, kNoBytes, 0, kCudaNotReady},
+     kCudaNotReady,
+     kWaiting},
+    {"cudaDeviceSynchronize", kCuda, {"cudaDeviceSynchronize"}, kStatus, kNoBytes, 0, kCudaNotReady, kWaiting},
+    {"cudaEventSynchronize", kCuda, {"cudaEventSynchronize"}, kStatus, kNoBytes, 0, kCudaNotReady, kWaiting},
 
     // https://docs.nvidia.com/cuda/cuda-driver-api/ Triton and torch.compile launch here.
     {"cuLaunchKernel", kCudaDriver, {"cuLaunchKernel", "cuLaunchKernel_ptsz"}, kStatus},
@@ -59,15 +61,15 @@ constexpr StackFunction kFunctions[] = {
 
     // https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api.html The count of a gather is what each rank sends,
     // that of a scatter what each rank gets.
-    {"ncclAllReduce", kNccl, {"ncclAllReduce"}, kStatus, kElements, 3, kNcclInProgress},
-    {"ncclBroadcast", kNccl, {"ncclBroadcast"}, kStatus, kElements, 3, kNcclInProgress},
-    {"ncclReduce", kNccl, {"ncclReduce"}, kStatus, kElements, 3, kNcclInProgress},
-    {"ncclAllGather", kNccl, {"ncclAllGather"}, kStatus, kElements, 3, kNcclInProgress},
-    {"ncclReduceScatter", kNccl, {"ncclReduceScatter"}, kStatus, kElements, 3, kNcclInProgress},
-    {"ncclAlltoAll", kNccl, {"ncclAlltoAll"}, kStatus, kElements, 3, kNcclInProgress},
-    {"ncclSend", kNccl, {"ncclSend"}, kStatus, kElements, 2, kNcclInProgress},
-    {"ncclRecv", kNccl, {"ncclRecv"}, kStatus, kElements, 2, kNcclInProgress},
-    {"ncclGroupEnd", kNccl, {"ncclGroupEnd"}, kStatus, kNoBytes, 0, kNcclInProgress},
+    {"ncclAllReduce", kNccl, {"ncclAllReduce"}, kStatus, kElements, 3, kNcclInProgress, kWaiting},
+    {"ncclBroadcast", kNccl, {"ncclBroadcast"}, kStatus, kElements, 3, kNcclInProgress, kWaiting},
+    {"ncclReduce", kNccl, {"ncclReduce"}, kStatus, kElements, 3, kNcclInProgress, kWaiting},
+    {"ncclAllGather", kNccl, {"ncclAllGather"}, kStatus, kElements, 3, kNcclInProgress, kWaiting},
+    {"ncclReduceScatter", kNccl, {"ncclReduceScatter"}, kStatus, kElements, 3, kNcclInProgress, kWaiting},
+    {"ncclAlltoAll", kNccl, {"ncclAlltoAll"}, kStatus, kElements, 3, kNcclInProgress, kWaiting},
+    {"ncclSend", kNccl, {"ncclSend"}, kStatus, kElements, 2, kNcclInProgress, kWaiting},
+    {"ncclRecv", kNccl, {"ncclRecv"}, kStatus, kElements, 2, kNcclInProgress, kWaiting},
+    {"ncclGroupEnd", kNccl, {"ncclGroupEnd"}, kStatus, kNoBytes, 0, kNcclInProgress, kWaiting},
     {"ncclCommInitRank", kNccl, {"ncclCommInitRank"}, kStatus, kNoBytes, 0, kNcclInProgress},
     {"ncclCommInitRankConfig", kNccl, {"ncclCommInitRankConfig"}, kStatus, kNoBytes, 0, kNcclInProgress},
     {"ncclCommAbort", kNccl, {"ncclCommAbort"}, kStatus, kNoBytes, 0, kNcclInProgress},
@@ -87,7 +89,11 @@ constexpr StackFunction kFunctions[] = {
     {"torch.backward",
      kTorch,
      {"_ZN5torch8autograd6Engine7executeERKSt6vectorINS0_4EdgeESaIS3_EERKS2_IN2at6TensorESaIS9_EEbbbS7_"},
-     kMayThrow},
+     kMayThrow,
+     kNoBytes,
+     0,
+     0,
+     PartOfStep::clock},
     {"c10d.wait", kTorch, {"_ZN4c10d4Work4waitENSt6chrono8durationIlSt5ratioILl1ELl1000EEEE"}, kMayThrow},
 
     // https://www.mpi-forum.org/docs/ Error handlers and operations of the program may throw
@@ -122,10 +128,20 @@ constexpr bool is_whole(const StackFunction& function) {
 }
 static_assert(std::all_of(std::begin(kFunctions), std::end(kFunctions), is_whole));
 
+constexpr bool is_clock(const StackFunction& function) {
+  return function.part == PartOfStep::clock;
+}
+static_assert(std::count_if(std::begin(kFunctions), std::end(kFunctions), is_clock) == 1);
+
 }  // namespace
 
 std::span<const StackFunction> stack_functions() noexcept {
   return kFunctions;
+}
+
+std::size_t step_function() noexcept {
+  return static_cast<std::size_t>(std::find_if(std::begin(kFunctions), std::end(kFunctions), is_clock) -
+                                  std::begin(kFunctions));
 }
 
 bool belongs_to(const StackFunction& function, std::string_view file_name) noexcept {

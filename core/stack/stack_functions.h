@@ -24,6 +24,13 @@ enum class Ending : std::uint8_t {
   returns_status,  // an int: 0 is success
 };
 
+/// What a call is in a training step.
+enum class PartOfStep : std::uint8_t {
+  none,
+  clock,    // one call for each step
+  waiting,  // it ends when other ranks or the GPU have come so far
+};
+
 struct StackFunction {
   std::string_view name;                      // as its channels are called
   std::array<std::string_view, 2> libraries;  // file names that begin so; "": none
@@ -32,9 +39,12 @@ struct StackFunction {
   ByteRule rule = ByteRule::none;
   int argument = 0;         // from 1: of the bytes or the count
   std::int32_t benign = 0;  // besides 0, a status that is no error
+  PartOfStep part = PartOfStep::none;
 };
 
 [[nodiscard]] std::span<const StackFunction> stack_functions() noexcept;
+/// The index of the one whose calls are the steps.
+[[nodiscard]] std::size_t step_function() noexcept;
 
 /// Whether functions of the table may be in a library with this file name.
 [[nodiscard]] bool is_stack_library(std::string_view file_name) noexcept;

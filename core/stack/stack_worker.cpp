@@ -1,14 +1,10 @@
 #include "core/stack/stack_worker.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
-#include <cctype>
 #include <cerrno>
 #include <condition_variable>
 #include <cstdio>
@@ -27,9 +23,10 @@
 #include "core/job/process_stat.h"
 #include "core/kernel_text/kernel_words.h"
 #include "core/sampler/worker_process.h"
+#include "core/stack/call_budget.h"
 #include "core/stack/call_counters.h"
-#include "core/stack/elf_symbols.h"
-#include "core/stack/first_instruction.h"
+#include "core/stack/call_ledger.h"
+#include "core/stack/library_functions.h"
 #include "core/stack/process_maps.h"
 #include "core/stack/stack_functions.h"
 #include "hdf5schema/basics/clocks.h"
@@ -42,9 +39,9 @@ namespace {
 
 constexpr std::int64_t kEarly = 60 * kSecond;  // of a process's life: in it most libraries are loaded
 constexpr std::int64_t kLatePeriod = 10 * kSecond;
-constexpr std::size_t kMostFilesKnown = 64;
-constexpr std::size_t kMostFilesOfProcess = 32;
-constexpr double kLeastCostNs = 300;  // charged for a call: a calibration may have been lucky
+constexpr std::size_t kMostMapsText = 4 << 20;      // a process may have as many mappings as it likes
+constexpr std::size_t kMostMappingsOfProcess = 64;  // into which we look
+constexpr double kLeastCostNs = 300;                // charged for a call: a calibration may have been lucky
 constexpr std::int64_t kLongestRound = 10 * kSecond;
 
 struct Wanted {
@@ -54,42 +51,25 @@ struct Wanted {
   std::int64_t cpu_ns = 0;
 };
 
-/// A function in one file.
-struct Place {
-  std::size_t function = 0;
-  std::uint64_t offset = 0;
-};
-
-/// Which functions a file has that can be probed, and which it has that cannot.
-struct KnownFile {
-  std::vector<Place> places;
-  std::vector<std::size_t> slow;
-  std::string problem;
-};
-
 struct Links {
   std::size_t function = 0;
   std::vector<Descriptor> all;
 };
 
+/// A file, by device and inode.
+using FileKey = std::pair<std::uint64_t, std::uint64_t>;
+
 /// A process of the job whose calls are counted.
 struct Tracked {
   Wanted process;
-  std::size_t first_index = 0;
+  std::size_t number = 0;  // of its places
   bool timed = true;
   std::int64_t since_ns = 0;
   std::int64_t next_look_ns = 0;
-  std::set<std::pair<std::uint64_t, std::uint64_t>> files;  // device and inode
+  std::set<std::tuple<FileKey, std::uint64_t, std::uint64_t>> mappings;  // offset and length
+  std::map<FileKey, std::set<std::uint64_t>> places;                     // offsets that are attached
   std::vector<Links> links;
   std::vector<std::uint64_t> calls_before;  // by function, when the budget was last looked at
-};
-
-/// What one instance has of one function.
-struct Row {
-  bool counted = false;
-  bool timed = false;
-  std::optional<std::size_t> index;  // of its process, while that is attached
-  CallCounts ended;                  // of its earlier processes
 };
 
 std::optional<std::int64_t> start_of(int pid) {
@@ -117,81 +97,15 @@ bool may_be_timed(int pid) {
          field_of(text, "x86_Thread_features").find("shstk") == std::string_view::npos;
 }
 
-/// At most so much of /proc/PID/maps: a process may have as many mappings as it likes.
-std::string maps_of(int pid) {
-  constexpr std::size_t kMost = 4 << 20;
-  constexpr std::size_t kPiece = 64 << 10;
-  const Descriptor file(::open(("/proc/" + std::to_string(pid) + "/maps").c_str(), O_RDONLY | O_CLOEXEC));
-  std::string text;
-  while (file && text.size() < kMost) {
-    const std::size_t begin = text.size();
-    text.resize(begin + kPiece);
-    const ssize_t got = ::read(file.get(), text.data() + begin, kPiece);
-    text.resize(begin + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
-    if (got <= 0) break;
-  }
-  return text;
-}
-
-KnownFile look_into(int file, std::string_view name) {
-  KnownFile known;
-  std::vector<std::string_view> symbols;
-  std::vector<std::size_t> functions;
-  const std::span<const StackFunction> table = stack_functions();
-  for (std::size_t i = 0; i < table.size(); ++i) {
-    if (!belongs_to(table[i], name)) continue;
-    for (const std::string_view symbol : table[i].symbols) {
-      if (symbol.empty()) continue;
-      symbols.push_back(symbol);
-      functions.push_back(i);
-    }
-  }
-  const auto read = [file](std::uint64_t offset, std::span<std::byte> into) {
-    while (!into.empty()) {
-      if (offset > static_cast<std::uint64_t>(INT64_MAX)) return false;
-      const ssize_t got = ::pread(file, into.data(), into.size(), static_cast<off_t>(offset));
-      if (got < 0 && errno == EINTR) continue;
-      if (got <= 0) return false;
-      into = into.subspan(static_cast<std::size_t>(got));
-      offset += static_cast<std::uint64_t>(got);
-    }
-    return true;
-  };
-  FoundFunctions found = find_functions(read, symbols);
-  known.problem = std::move(found.problem);
-  for (std::size_t i = 0; i < found.offsets.size(); ++i) {
-    if (found.offsets[i] == 0) continue;
-    std::array<std::byte, kFirstInstructions> code{};
-    const auto at = read(found.offsets[i], code) ? cheap_probe_at(code) : std::nullopt;
-    if (!at) {
-      known.slow.push_back(functions[i]);
-      continue;
-    }
-    const Place place{.function = functions[i], .offset = found.offsets[i] + *at};
-    const bool twice = std::any_of(known.places.begin(), known.places.end(), [&place](const Place& other) {
-      return other.offset == place.offset;  // one function with two names
-    });
-    if (!twice) known.places.push_back(place);
-  }
-  return known;
-}
-
-void add(CallCounts& sum, const CallCounts& more) {
-  sum.calls += more.calls;
-  sum.bytes += more.bytes;
-  sum.unsized += more.unsized;
-  sum.returned += more.returned;
-  sum.time_ns += more.time_ns;
-  sum.longest_ns = std::max(sum.longest_ns, more.longest_ns);
-  sum.errors += more.errors;
-  sum.last_error = more.errors > 0 ? more.last_error : sum.last_error;
-  sum.untimed += more.untimed;
-}
-
+/// Attaches to the functions of the job's processes, and detaches what costs too much, in a thread of its own: both
+/// may take long.
 class StackWatch {
  public:
-  StackWatch() : functions_(stack_functions()), counters_(ProcessSlots::kSlots * functions_.size()) {
-    for (std::size_t i = 0; i < ProcessSlots::kSlots; ++i) free_.push_back(i * functions_.size());
+  StackWatch()
+      : functions_(stack_functions()),
+        counters_(ProcessSlots::kSlots * functions_.size()),
+        ledger_(counters_, WorkerProcess::kLongestAnswer) {
+    for (std::size_t i = 0; i < ProcessSlots::kSlots; ++i) free_.push_back(i);
     thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
   }
 
@@ -205,97 +119,27 @@ class StackWatch {
     // Who hangs in a file of the job keeps no budget: without this process, nothing is attached any more.
     const std::int64_t round = round_begun_ns_.load();
     if (round != 0 && read_clock(CLOCK_MONOTONIC) - round > kLongestRound) ::_exit(1);
-    const std::lock_guard lock(mutex_);
-    wanted_.clear();
-    std::string_view line;
-    while (next_line(request, line)) {
-      Wanted wanted{.instance = std::string(cut_word(line))};
-      std::int64_t pid = 0;
-      if (!parse_counter(cut_word(line), pid) || !parse_counter(cut_word(line), wanted.start_ticks) ||
-          !parse_counter(cut_word(line), wanted.cpu_ns)) {
-        continue;
+    {
+      const std::lock_guard lock(mutex_);
+      wanted_.clear();
+      std::string_view line;
+      while (next_line(request, line)) {
+        Wanted wanted{.instance = std::string(cut_word(line))};
+        std::int64_t pid = 0;
+        if (!parse_counter(cut_word(line), pid) || !parse_counter(cut_word(line), wanted.start_ticks) ||
+            !parse_counter(cut_word(line), wanted.cpu_ns)) {
+          continue;
+        }
+        wanted.pid = static_cast<int>(pid);
+        wanted_.push_back(std::move(wanted));
       }
-      wanted.pid = static_cast<int>(pid);
-      wanted_.push_back(std::move(wanted));
+      asked_ = true;
     }
-    asked_ = true;
     wake_.notify_one();
-    return text();
+    return ledger_.answer();
   }
 
  private:
-  // With the lock held.
-  std::string text() {
-    std::string text = "functions";
-    for (const std::size_t function : attached_) text.append(1, ' ').append(functions_[function].name);
-    text += '\n';
-    std::string counts;
-    std::uint64_t unsized = 0;
-    std::uint64_t untimed = 0;
-    const std::map<std::size_t, std::int64_t> pending = counters_.pending();
-    for (auto& [instance, rows] : rows_) {
-      for (std::size_t function = 0; function < rows.size(); ++function) {
-        if (!rows[function].counted || off_.contains(function)) continue;
-        const CallCounts sum = sum_of(rows[function]);
-        unsized += sum.unsized;
-        untimed += sum.untimed;
-        if (sum.calls > 0) append(counts, instance, function, rows[function], sum, pending);
-      }
-    }
-    const auto add_note = [&text](const std::string& sentence) { text += "note " + sentence + '\n'; };
-    for (const std::string& sentence : notes_) add_note(sentence);
-    if (!slow_.empty()) {
-      std::string names;
-      for (const std::size_t function : slow_) names.append(1, ' ').append(functions_[function].name);
-      add_note("not measured, because their first instruction would be single-stepped:" + names);
-    }
-    if (untimed_processes_ > 0) {
-      add_note("calls of " + std::to_string(untimed_processes_) +
-               " processes are counted and not timed: they are under a seccomp filter");
-    }
-    if (unsized > 0)
-      add_note("the bytes of " + std::to_string(unsized) + " calls are not known, because their datatype is not known");
-    if (untimed > 0) add_note(std::to_string(untimed) + " calls were not timed: too many were under way at once");
-    std::string_view rest = counts;
-    std::string_view line;
-    std::size_t left_out = 0;
-    while (next_line(rest, line)) {
-      constexpr std::size_t kForTheNote = 100;
-      if (text.size() + line.size() + kForTheNote > WorkerProcess::kLongestAnswer) {
-        ++left_out;
-      } else {
-        text.append(line).append(1, '\n');
-      }
-    }
-    if (left_out > 0) add_note(std::to_string(left_out) + " functions of processes are left out: there are too many");
-    return text;
-  }
-
-  CallCounts sum_of(Row& row) {
-    CallCounts sum = row.ended;
-    row.ended.longest_ns = 0;
-    if (row.index) add(sum, counters_.take(*row.index));
-    return sum;
-  }
-
-  void append(std::string& text, const std::string& instance, std::size_t function, const Row& row,
-              const CallCounts& sum, const std::map<std::size_t, std::int64_t>& pending) const {
-    const auto word = [&text](bool known, std::uint64_t number) {
-      text += known ? ' ' + std::to_string(number) : " -";
-    };
-    const auto begun = row.index ? pending.find(*row.index) : pending.end();
-    const std::int64_t age = begun == pending.end() ? 0 : read_clock(CLOCK_MONOTONIC) - begun->second;
-    text += "count " + instance + ' ' + std::string(functions_[function].name);
-    word(true, sum.calls);
-    word(functions_[function].rule != ByteRule::none && sum.unsized == 0, sum.bytes);
-    word(row.timed, sum.time_ns);
-    word(row.timed && sum.longest_ns > 0, sum.longest_ns);
-    word(row.timed && row.index, static_cast<std::uint64_t>(std::max<std::int64_t>(age, 0)));
-    word(row.timed, sum.errors);
-    word(row.timed, sum.last_error);
-    text += '\n';
-  }
-
   void run(const std::stop_token& stop) {
     while (!stop.stop_requested()) {
       std::vector<Wanted> wanted;
@@ -309,19 +153,10 @@ class StackWatch {
       try {
         follow(wanted);
       } catch (const std::exception& error) {  // no memory, or the kernel refuses a program
-        note("not all was attached: " + std::string(error.what()));
+        ledger_.note("not all was attached: " + std::string(error.what()));
       }
       round_begun_ns_ = 0;
     }
-  }
-
-  void note(std::string sentence, bool always = false) {  // which may have the name of a user's file in it
-    for (char& letter : sentence) {
-      if (std::isprint(static_cast<unsigned char>(letter)) == 0) letter = '?';
-    }
-    const std::lock_guard lock(mutex_);
-    constexpr std::size_t kMostNotes = 16;
-    if (always || notes_.size() < kMostNotes) notes_.insert(std::move(sentence));
   }
 
   void follow(const std::vector<Wanted>& wanted) {
@@ -339,7 +174,7 @@ class StackWatch {
       const bool known = std::any_of(tracked_.begin(), tracked_.end(),
                                      [&](const Tracked& tracked) { return same(each, tracked.process); });
       if (known || free_.empty() || start_of(each.pid) != each.start_ticks) continue;
-      Tracked fresh{.process = each, .first_index = free_.back()};
+      Tracked fresh{.process = each, .number = free_.back()};
       fresh.timed = may_be_timed(each.pid);
       fresh.since_ns = now;
       fresh.calls_before.assign(functions_.size(), 0);
@@ -357,30 +192,24 @@ class StackWatch {
   // The kernel takes its time to detach: nobody waits for it, and the counts can be read meanwhile.
   void let_go(Tracked& tracked) {
     tracked.links.clear();
-    {
-      const std::lock_guard lock(mutex_);
-      for (Row& row : rows_[tracked.process.instance]) {
-        if (!row.index) continue;
-        add(row.ended, counters_.take(*row.index));
-        row.index.reset();
-      }
-    }
-    counters_.reset(tracked.first_index, functions_.size());
-    free_.push_back(tracked.first_index);
+    ledger_.ended(tracked.process.instance);
+    counters_.reset(tracked.number * functions_.size(), functions_.size());
+    free_.push_back(tracked.number);
   }
 
   void find_libraries(Tracked& tracked) {
     const int pid = tracked.process.pid;
-    const std::string maps = maps_of(pid);
+    const std::string maps = file_text("/proc/" + std::to_string(pid) + "/maps", kMostMapsText);
     for (const Mapping& mapping : stack_mappings(maps)) {
-      if (tracked.files.size() == kMostFilesOfProcess) return;
-      if (!tracked.files.emplace(mapping.device, mapping.inode).second) continue;
+      if (tracked.mappings.size() == kMostMappingsOfProcess) return;
+      const FileKey key(mapping.device, mapping.inode);
+      if (!tracked.mappings.emplace(key, mapping.offset, mapping.end - mapping.begin).second) continue;
       const Descriptor file = open_mapped(pid, mapping);
       const int error = errno;
       if (start_of(pid) != tracked.process.start_ticks) return;  // it ended, and these may be another one's
       const std::string name(file_name_of(mapping));
       if (!file) {
-        note(name + " cannot be read (" + std::strerror(error) + ')');
+        ledger_.note(name + " cannot be read (" + std::strerror(error) + ')');
         continue;
       }
       tracked.timed = tracked.timed && may_be_timed(pid);
@@ -395,52 +224,34 @@ class StackWatch {
   }
 
   void attach(Tracked& tracked, int file, const Mapping& mapping, const std::string& name) {
-    const KnownFile& known = known_file(file, name);
-    if (!known.problem.empty()) note(name + " is not measured: " + known.problem);
-    {
-      const std::lock_guard lock(mutex_);
-      slow_.insert(known.slow.begin(), known.slow.end());
-      if (!tracked.timed && !known.places.empty()) untimed_processes_ += tracked.links.empty() ? 1 : 0;
-    }
+    const LibraryFunctions& library = libraries_.look_into(file, name);
+    if (!library.problem.empty()) ledger_.note(name + " is not measured: " + library.problem);
+    ledger_.slow(library.slow);
+    if (!tracked.timed && !library.places.empty() && tracked.links.empty()) ledger_.untimed_process();
+    // A file may be mapped as code in several parts, and these may overlap.
+    std::set<std::uint64_t>& attached = tracked.places[{mapping.device, mapping.inode}];
     for (std::size_t function = 0; function < functions_.size(); ++function) {
-      if (off_.contains(function)) continue;
+      if (ledger_.is_off(function)) continue;
       std::vector<CallCounters::Point> points;
-      for (const Place& place : known.places) {
+      for (const LibraryFunctions::Place& place : library.places) {
         const bool mapped =
             place.offset >= mapping.offset && place.offset - mapping.offset < mapping.end - mapping.begin;
-        if (place.function != function || !mapped) continue;
-        points.push_back({.offset = place.offset, .index = tracked.first_index + function});
+        if (place.function != function || !mapped || attached.contains(place.offset)) continue;
+        points.push_back({.offset = place.offset, .index = tracked.number * functions_.size() + function});
       }
       if (points.empty()) continue;
       const CallShape shape = shape_of(functions_[function], tracked.timed);
-      CallCounters::Attached attached = counters_.attach(file, tracked.process.pid, shape, points);
-      // If the number belongs to another process by now, the counter is detached at once.
-      if (attached.error == ESRCH || start_of(tracked.process.pid) != tracked.process.start_ticks) return;
-      if (attached.error != 0) {
-        note(std::string(functions_[function].name) + " is not measured: " + std::strerror(attached.error));
+      CallCounters::Attached links = counters_.attach(file, tracked.process.pid, shape, points);
+      // Of another process by now, it is detached at once.
+      if (links.error == ESRCH || start_of(tracked.process.pid) != tracked.process.start_ticks) return;
+      if (links.error != 0) {
+        ledger_.note(std::string(functions_[function].name) + " is not measured: " + std::strerror(links.error));
         continue;
       }
-      tracked.links.push_back({.function = function, .all = std::move(attached.links)});
-      const std::lock_guard lock(mutex_);
-      std::vector<Row>& rows = rows_[tracked.process.instance];
-      rows.resize(functions_.size());
-      rows[function].timed = shape.timed && (rows[function].timed || !rows[function].counted);
-      rows[function].counted = true;
-      rows[function].index = tracked.first_index + function;
-      attached_.insert(function);
+      for (const CallCounters::Point& point : points) attached.insert(point.offset);
+      tracked.links.push_back({.function = function, .all = std::move(links.links)});
+      ledger_.attached(tracked.process.instance, function, tracked.number, shape.timed);
     }
-  }
-
-  const KnownFile& known_file(int file, const std::string& name) {
-    struct stat status {};
-    static_cast<void>(::fstat(file, &status));
-    const auto key = std::tuple(static_cast<std::uint64_t>(status.st_dev), static_cast<std::uint64_t>(status.st_ino),
-                                static_cast<std::int64_t>(status.st_size),
-                                status.st_mtim.tv_sec * kSecond + status.st_mtim.tv_nsec, name);
-    const auto known = files_.find(key);
-    if (known != files_.end()) return known->second;
-    if (files_.size() == kMostFilesKnown) files_.clear();
-    return files_.emplace(key, look_into(file, name)).first->second;
   }
 
   void keep_budget(const std::vector<Wanted>& wanted) {
@@ -456,7 +267,7 @@ class StackWatch {
     std::vector<double> calls(functions_.size(), 0);
     for (Tracked& tracked : tracked_) {
       for (const Links& links : tracked.links) {
-        const std::uint64_t so_far = counters_.calls(tracked.first_index + links.function);
+        const std::uint64_t so_far = counters_.calls(tracked.number * functions_.size() + links.function);
         const auto more = static_cast<double>(so_far - tracked.calls_before[links.function]);
         tracked.calls_before[links.function] = so_far;
         calls[links.function] += more;
@@ -471,61 +282,34 @@ class StackWatch {
       std::erase_if(tracked.links, [function](const Links& links) { return links.function == function; });
     }
     const double cost = calls[function] * counters_.cost_ns(functions_[function].ending != Ending::may_throw);
-    note(std::string(functions_[function].name) + " was detached: counting " +
-             std::to_string(static_cast<std::int64_t>(calls[function])) + " calls took " +
-             std::to_string(static_cast<std::int64_t>(cost / 1e6)) + " ms while the processes used " +
-             std::to_string(static_cast<std::int64_t>(cpu_ns / 1e6)) + " ms of cpu time (limit .5 %)",
-         true);
-    const std::lock_guard lock(mutex_);
-    off_.insert(function);
-    attached_.erase(function);
+    ledger_.note(std::string(functions_[function].name) + " was detached: counting " +
+                     std::to_string(static_cast<std::int64_t>(calls[function])) + " calls took " +
+                     std::to_string(static_cast<std::int64_t>(cost / 1e6)) + " ms while the processes used " +
+                     std::to_string(static_cast<std::int64_t>(cpu_ns / 1e6)) + " ms of cpu time (limit .5 %)",
+                 CallLedger::Told::always);
+    ledger_.switch_off(function);
   }
 
   std::span<const StackFunction> functions_;
   CallCounters counters_;
+  CallLedger ledger_;
 
   std::mutex mutex_;
   std::condition_variable_any wake_;
   bool asked_ = false;
   std::vector<Wanted> wanted_;
-  std::map<std::string, std::vector<Row>> rows_;  // by instance, and function
-  std::set<std::size_t> attached_, slow_;         // functions
-  std::set<std::size_t> off_;                     // only the thread changes it
-  std::set<std::string> notes_;
-  int untimed_processes_ = 0;
 
   std::atomic<std::int64_t> round_begun_ns_ = 0;  // 0: none is under way
 
   // The thread's own.
   std::vector<Tracked> tracked_;
-  std::vector<std::size_t> free_;  // first indices
-  std::map<std::tuple<std::uint64_t, std::uint64_t, std::int64_t, std::int64_t, std::string>, KnownFile> files_;
+  std::vector<std::size_t> free_;  // numbers
+  KnownLibraries libraries_;
   CallBudget budget_;
   std::jthread thread_;  // last: it uses everything above
 };
 
 }  // namespace
-
-void CallBudget::begin(double cpu_ns) noexcept {
-  const double earned = kShare * cpu_ns;
-  left_ns_ = std::min(std::max(kBurstNs, earned), left_ns_ + earned);
-  most_ns_ = 0;
-  dearest_ = -1;
-}
-
-void CallBudget::spend(int function, double calls, double cost_ns) noexcept {
-  const double spent = calls * cost_ns;
-  left_ns_ -= spent;
-  if (spent <= most_ns_) return;
-  most_ns_ = spent;
-  dearest_ = function;
-}
-
-int CallBudget::end() noexcept {
-  if (left_ns_ >= 0) return -1;
-  left_ns_ = kBurstNs;  // the others begin anew: of what they cost nothing was too much
-  return dearest_;
-}
 
 std::string ask_stack(const std::string& /*root*/, std::string_view request) {
   static std::unique_ptr<StackWatch> watch;  // the child's, of which there is one

@@ -4,12 +4,27 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "hdf5schema/basics/descriptor.h"
 #include "hdf5schema/basics/error.h"
 
 namespace reveal {
+
+std::string file_text(const std::string& path, std::size_t most) {
+  constexpr std::size_t kPiece = 64 << 10;
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  std::string text;
+  while (file && text.size() < most) {
+    const std::size_t begin = text.size();
+    text.resize(std::min(begin + kPiece, most));
+    const ssize_t got = ::read(file.get(), text.data() + begin, text.size() - begin);
+    text.resize(begin + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+    if (got == 0 || (got < 0 && errno != EINTR)) break;
+  }
+  return text;
+}
 
 std::string read_text_file(const std::filesystem::path& path, std::size_t limit, FileOf owner, Follow follow) {
   const int link = follow == Follow::no ? O_NOFOLLOW : 0;

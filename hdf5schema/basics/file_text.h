@@ -1,6 +1,7 @@
 // The whole of a file as text.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
@@ -17,6 +18,9 @@ namespace reveal {
   if (file) text << file.rdbuf();
   return text.str();
 }
+
+/// The same of a file that may be as long as somebody likes: at most its first `most` bytes.
+[[nodiscard]] std::string file_text(const std::string& path, std::size_t most);
 
 /// Whether the last name of a path may be a symbolic link: not in directories where somebody else can put one.
 enum class Follow : bool { no, yes };

@@ -97,6 +97,19 @@ class Trace:
         """What happened: object, code, text by time."""
         return self._table("events")
 
+    def steps(self):
+        """Training steps by the time they began: rank, number, duration and waiting in seconds, bytes; NaN where not
+        measured. Empty in traces without any."""
+        if "steps" not in self.file:
+            return pandas.DataFrame(columns=["rank", "number", "duration", "waiting", "bytes"])
+        table = self.file["steps"][:]
+        index = pandas.to_datetime(table["begin_ns"] + self._offset, utc=True).rename("time")
+        known = {name: numpy.where(table[name] == _MISSING, numpy.nan, table[name].astype(float))
+                 for name in ("duration_ns", "waiting_ns", "bytes")}
+        return pandas.DataFrame({"rank": [_plain(rank) for rank in table["rank"]], "number": table["number"],
+                                 "duration": known["duration_ns"] * 1e-9, "waiting": known["waiting_ns"] * 1e-9,
+                                 "bytes": known["bytes"]}, index=index)
+
     def snapshot(self):
         """The node's configuration at the begin, with what had changed at the end."""
         entries = {}

@@ -429,8 +429,17 @@ Report merged_parts(const std::vector<NodeSummary>& summaries, const std::vector
   report.comparison = compare_peers(profiles, options.settings);
   label_common(summaries, report.comparison, report);
   const TimeSpan job{report.job.begin_utc_ns, report.job.end_utc_ns};
-  auto of_nodes = run_job_rules({.comparison = report.comparison, .nodes = profiles, .job = job, .found = findings},
-                                options.settings);
+  std::vector<NodeSteps> steps;
+  steps.reserve(summaries.size());
+  for (const NodeSummary& summary : summaries) {
+    constexpr double kUnknown = std::numeric_limits<double>::infinity();
+    const auto& coverage = summary.part.coverage;
+    const double error = coverage.empty() ? kUnknown : coverage.front().clock_error_seconds.value_or(kUnknown);
+    steps.push_back({summary.node, summary.steps, summary.boot_id, error});
+  }
+  auto of_nodes =
+      run_job_rules({.comparison = report.comparison, .nodes = profiles, .job = job, .found = findings, .steps = steps},
+                    options.settings);
   void_where_kernel_is_shared(summaries, of_nodes);
   findings.insert(findings.end(), of_nodes.begin(), of_nodes.end());
   drop_explained_elsewhere(job, findings);

@@ -50,6 +50,23 @@ class Node {
     return bytes;
   }
 
+  /// By the counter, or by the table of steps where increments of it were lost.
+  [[nodiscard]] std::optional<double> most_steps() const {
+    std::optional<double> most;
+    for (std::size_t i = 0; i < channels_.size(); ++i) {
+      if (channels_[i].metric != "stack.steps" || totals_.channels[i].present == 0) continue;
+      most = std::max(most.value_or(0), std::round(totals_.channels[i].sum));
+    }
+    if (!most) return most;
+    for (const TrainingStep& step : trace_.steps) most = std::max(*most, static_cast<double>(step.number));
+    return most;
+  }
+
+  [[nodiscard]] bool worked(std::string_view probe) const {
+    return std::any_of(trace_.coverage.begin(), trace_.coverage.end(),
+                       [probe](const Coverage& one) { return one.probe == probe && one.state == Coverage::State::ok; });
+  }
+
   /// Why the probe measured nothing.
   [[nodiscard]] std::string why(std::string_view probe) const {
     for (const Coverage& one : trace_.coverage) {
@@ -180,6 +197,15 @@ void put_waiting(const Node& node, JobTotals& totals) {
   }
 }
 
+/// Ranks work in step: the one with the most tells how many there were.
+void put_steps(const Node& node, JobTotals& totals) {
+  const auto steps = node.most_steps();
+  put(totals, "steps", steps,
+      steps                  ? "backward passes of PyTorch, of the rank that made the most"
+      : node.worked("stack") ? "no backward pass of PyTorch was seen"
+                             : "the job reports no steps");
+}
+
 void put_node(const Node& node, bool shared, JobTotals& totals) {
   constexpr std::string_view kShared = "other jobs use the node";
   if (shared) {
@@ -215,7 +241,7 @@ JobTotals node_totals(const NodeTrace& trace, std::span<const Channel> channels,
   put_memory(node, totals, row);
   put_io(node, row);
   put_waiting(node, row);
-  put(row, "steps", std::nullopt, "the job reports no steps");
+  put_steps(node, row);
   put_node(node, shared, row);
   return row;
 }
@@ -228,7 +254,7 @@ JobTotals whole_job(std::span<const JobTotals> nodes) {
     if (node.cpus_owned && node.seconds) cpu_time_owned += *node.cpus_owned * *node.seconds;
   }
   for (const auto& [key, member] : kTotalsNumbers) {
-    const bool of_time = std::string_view(key) == "seconds";
+    const bool of_all = std::string_view(key) == "seconds" || std::string_view(key) == "steps";  // not of each
     std::optional<double> sum;
     for (const JobTotals& node : nodes) {
       if (const auto note = node.notes.find(key); note != node.notes.end()) whole.notes[key] = note->second;
@@ -238,7 +264,7 @@ JobTotals whole_job(std::span<const JobTotals> nodes) {
         if (nodes.size() > 1) whole.notes[key] = fmt::format("{} (on {})", whole.notes[key], node.node);
         break;
       }
-      sum = of_time ? std::max(sum.value_or(0), *value) : sum.value_or(0) + *value;
+      sum = of_all ? std::max(sum.value_or(0), *value) : sum.value_or(0) + *value;
     }
     whole.*member = sum;
   }

@@ -95,7 +95,7 @@ double received_in(const Finding& loss) {
   return received->observed.value_or(0) * static_cast<double>(span.end_utc_ns - span.begin_utc_ns) * 1e-9;
 }
 
-/// Of segments that were sent again because others overtook them nearly all are reported as duplicates, however many
+/// Nearly all segments that were sent again because others overtook them are reported as duplicates, however many
 /// they are; of those that were sent again because they were lost, none. Reports that are themselves lost leave a few
 /// percent, and a link that does both has its losses among many duplicates: they still are a part of the traffic.
 bool is_loss(const AgainInSpan& again, double received, const EffectiveRule& rule) {
@@ -107,7 +107,7 @@ bool is_loss(const AgainInSpan& again, double received, const EffectiveRule& rul
 
 void tell(const Account& account, Finding& loss) {
   const TimeSpan& span = loss.intervals.front();
-  // Of longer slots the numbers are not those of the interval.
+  // The numbers of longer slots are not those of the interval.
   if (account.longest_slot_ns > span.end_utc_ns - span.begin_utc_ns) return;
   std::vector<std::string> names;
   for (const SenderCount& sender : account.senders) {

@@ -11,7 +11,7 @@
 
 namespace reveal {
 
-/// "" for an address that several nodes have.
+/// "" for an address that several nodes share.
 using NodesByAddress = std::map<std::string, std::string, std::less<>>;
 [[nodiscard]] NodesByAddress nodes_by_address(std::span<const NodeSummary> summaries);
 

@@ -282,6 +282,7 @@ NodeSummary summarise(const NodeView& view, const AnalysisSettings& settings) {
   summary.aggregates = aggregates(telemetry, view.step_seconds, view.totals.channels, summary.live_channels);
   summary.profile = profile_of(telemetry, compared_facts(trace));
   summary.sent_again = sent_again_of(telemetry);
+  summary.steps = step_history_of(trace, telemetry, EffectiveRule("stack.slow_steps", settings));
 
   Report& part = summary.part;
   fill_job(trace, summary.seconds, part);

@@ -9,6 +9,7 @@
 
 #include "postproc/peers/node_profile.h"
 #include "postproc/peers/sent_again.h"
+#include "postproc/peers/step_history.h"
 #include "postproc/report/report.h"
 #include "postproc/telemetry/job.h"
 
@@ -44,6 +45,7 @@ struct NodeSummary {
   std::vector<ChannelAggregate> aggregates;  // of the most lively channels
   SentAgain sent_again;                      // over TCP: decides whether a peer lost segments
   NodeProfile profile;                       // for the comparison with other nodes and runs
+  StepHistory steps;                         // of its ranks, likewise
   Report part;
   bool operator==(const NodeSummary&) const = default;
 };

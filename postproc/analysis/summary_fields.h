@@ -3,6 +3,7 @@
 
 #include "postproc/analysis/node_summary.h"
 #include "postproc/peers/profile_fields.h"
+#include "postproc/peers/step_fields.h"
 #include "postproc/report/report_json.h"
 
 namespace reveal {
@@ -51,6 +52,7 @@ void fields(auto& v, Visited<decltype(v), NodeSummary>& summary) {
   v.table("aggregate_columns", "aggregates", summary.aggregates);
   // Summaries of an earlier version have none: such a node is reported, and not compared.
   v("profile", summary.profile);
+  v.maybe("steps", summary.steps, !summary.steps.ranks.empty());
   v.required("report", summary.part);
 }
 

@@ -14,6 +14,8 @@
 namespace reveal {
 namespace {
 
+constexpr std::string_view kSlowSteps = "training steps that took longer";
+
 // Hardware and configuration first, then the kernel's work, then what the job sees of it.
 constexpr CausalLink kLinks[] = {
     {"mem.hugepages_inconsistent", "mem.hugepages_reserved_idle", "unused huge pages"},
@@ -85,6 +87,36 @@ constexpr CausalLink kLinks[] = {
     {"cpu.steal", "node.straggler", "other nodes that waited for this one"},
     {"mem.swap_activity", "node.straggler", "other nodes that waited for this one"},
     {"io.local_disk_saturated", "node.straggler", "other nodes that waited for this one"},
+    {"job.stopped", "stack.slow_steps", kSlowSteps},
+    {"cpu.outsider", "stack.slow_steps", kSlowSteps},
+    {"cpu.cfs_throttled", "stack.slow_steps", kSlowSteps},
+    {"cpu.thermal_throttle", "stack.slow_steps", kSlowSteps},
+    {"cpu.power_cap", "stack.slow_steps", kSlowSteps},
+    {"cpu.steal", "stack.slow_steps", kSlowSteps},
+    {"cpu.oversubscribed", "stack.slow_steps", kSlowSteps},
+    {"cpu.os_jitter", "stack.slow_steps", kSlowSteps},
+    {"mem.swap_activity", "stack.slow_steps", kSlowSteps},
+    {"mem.reclaim_thrash", "stack.slow_steps", kSlowSteps},
+    {"mem.writeback_stall", "stack.slow_steps", kSlowSteps},
+    {"io.local_disk_saturated", "stack.slow_steps", kSlowSteps},
+    {"io.slow_reads", "stack.slow_steps", kSlowSteps},
+    {"io.nfs_slow_server", "stack.slow_steps", kSlowSteps},
+    {"io.metadata_storm", "stack.slow_steps", kSlowSteps},
+    {"irq.softirq_saturation", "stack.slow_steps", kSlowSteps},
+    {"net.tcp_retrans_fault", "stack.slow_steps", kSlowSteps},
+    {"net.congestion", "stack.slow_steps", kSlowSteps},
+    {"net.nic_rx_drop", "stack.slow_steps", kSlowSteps},
+    {"net.pause_congestion", "stack.slow_steps", kSlowSteps},
+    {"ib.link_errors", "stack.slow_steps", kSlowSteps},
+    {"ib.link_degraded", "stack.slow_steps", kSlowSteps},
+    {"ib.congestion_xmit_wait", "stack.slow_steps", kSlowSteps},
+    {"rdma.retries", "stack.slow_steps", kSlowSteps},
+    {"gpu.thermal_throttle", "stack.slow_steps", kSlowSteps},
+    {"gpu.hw_slowdown", "stack.slow_steps", kSlowSteps},
+    {"gpu.power_cap", "stack.slow_steps", kSlowSteps},
+    {"gpu.starved_input", "stack.slow_steps", kSlowSteps},
+    {"gpu.starved_io", "stack.slow_steps", kSlowSteps},
+    {"node.straggler", "stack.slow_steps", kSlowSteps},
 };
 
 constexpr double kSecond = 1e9;

@@ -3,12 +3,22 @@
 #pragma once
 
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "postproc/diagnose/effective_rule.h"
 #include "postproc/peers/peers.h"
+#include "postproc/peers/step_history.h"
 
 namespace reveal {
+
+/// The training steps of one node's ranks, and how well its clock is known.
+struct NodeSteps {
+  std::string_view node;
+  const StepHistory& history;
+  std::string_view boot_id = {};  // equal: one clock
+  double clock_error_seconds = 0;
+};
 
 /// Everything such a rule may look at.
 struct JobRuleContext {
@@ -16,6 +26,7 @@ struct JobRuleContext {
   std::span<const NodeProfile* const> nodes;  // their snapshots' facts, whole-job levels and courses
   TimeSpan job;
   std::span<const Finding> found = {};  // on single nodes
+  std::span<const NodeSteps> steps = {};
 };
 using JobCheck = std::vector<Finding> (*)(const JobRuleContext&, const EffectiveRule&);
 

@@ -21,7 +21,7 @@ constexpr std::size_t kLeastPoints = 30;
 constexpr double kRival = 0.7;
 /// Own times that differ by no more than this part are equal: nobody waits for the other.
 constexpr double kEqual = 0.15;
-/// Of its usual own time: a node that others wait for waits for nobody.
+/// Share of its usual own time: a node that others wait for waits for nobody.
 constexpr double kNoLess = 0.95;
 
 /// Own time of the members of one group on common points of wall time.

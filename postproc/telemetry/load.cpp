@@ -31,6 +31,7 @@ constexpr Loss kLosses[] = {
     {"rows_lost", "rows were lost", true, "row was lost"},
     {"probe_lost", "a probe was lost"},
     {"events_lost", "events were lost", false, "event was lost"},
+    {"steps_lost", "training steps are not in the trace", false, "training step is not in the trace"},
     {"ticks_missed", "samples were missed", false, "sample was missed"},
     {"rows_dropped", "rows were dropped", false, "row was dropped"},
     {"metrics_selected", "only some metrics were recorded"},

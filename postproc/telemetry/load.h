@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "hdf5schema/trace.h"
+#include "hdf5schema/training_step.h"
 #include "postproc/telemetry/grid.h"
 #include "postproc/telemetry/telemetry.h"
 
@@ -30,7 +31,8 @@ struct NodeTrace {
   Snapshot begin;
   Snapshot end;
   std::vector<Event> events;
-  std::int64_t utc_minus_monotonic_ns = 0;  // of the events' times
+  std::vector<TrainingStep> steps;
+  std::int64_t utc_minus_monotonic_ns = 0;  // of the events' and the steps' times
   std::vector<Coverage> coverage;
   double samples_expected = 0;  // ticks between the first and the last row
   double samples_present = 0;   // rows of the fastest family

@@ -26,6 +26,11 @@ constexpr MetricFact kFacts[] = {
     {.metric = "process.migrations", .words = "Migrations of the process between cpus"},
     {.metric = "process.threads", .peers = PeerMeaning::work},
     {.metric = "process.rss", .meter = "job memory", .meter_unit = "bytes", .peers = PeerMeaning::work},
+    // Who calls what, and how often, is the program's business; steps are made together.
+    {.metric = "stack.steps", .words = "Training steps", .peers = PeerMeaning::work},
+    {.metric = "stack.step_time", .words = "Duration of the training steps", .peers = PeerMeaning::work},
+    {.metric = "stack.errors", .peers = PeerMeaning::node},
+    {.metric = "stack.*", .peers = PeerMeaning::work},
     {.metric = "pressure.cpu_some", .words = "Time in which a task waited for a cpu"},
     {.metric = "pressure.io_some", .words = "Time in which a task waited for io"},
     {.metric = "pressure.memory_some", .words = "Time in which a task waited for memory"},

@@ -86,10 +86,13 @@ void TraceStream::Impl::open(const std::filesystem::path& path) {
   take(trace.coverage, "coverage", Holds::nothing_judged, lost, [&] { return reader.coverage(); });
   for (const TraceReader* each : source.in_order()) {
     std::vector<Event> events;
+    std::vector<TrainingStep> steps;
     std::vector<ClockPair> pairs;
     take(events, "events", Holds::evidence, lost, [&] { return each->events(); });
+    take(steps, "steps", Holds::evidence, lost, [&] { return each->steps(); });
     take(pairs, "clock", Holds::evidence, lost, [&] { return each->clocks(); });
     append(trace.events, events);
+    append(trace.steps, steps);
     append(clocks, pairs);
   }
   if (!lost.empty()) trace.notes.push_back("damaged and omitted: " + in_one_sentence(lost));

@@ -1,5 +1,6 @@
-// What tests take for NCCL, the CUDA runtime and gloo: functions with the real names that do as their arguments say.
-// Compiled without optimisation, they begin with the instruction that those of the real libraries begin with.
+// What tests take for NCCL, the CUDA runtime, gloo and PyTorch: functions with the real names that do as their
+// arguments say. Compiled without optimisation, they begin with the instruction that those of the real libraries begin
+// with.
 #include <time.h>
 
 #include <cstddef>
@@ -24,6 +25,13 @@ int cudaMalloc(void** /*pointer*/, std::size_t bytes) {
 }
 
 int cudaFree(void* /*pointer*/) {
+  return 0;
+}
+
+/// torch::autograd::Engine::execute(), one call for each backward pass.
+int backward() __asm__(
+    "_ZN5torch8autograd6Engine7executeERKSt6vectorINS0_4EdgeESaIS3_EERKS2_IN2at6TensorESaIS9_EEbbbS7_");
+int backward() {
   return 0;
 }
 }

@@ -26,6 +26,7 @@ void run(std::string_view input) {
   try {
     const TraceReader reader(path);
     read([&] { return reader.events(); });
+    read([&] { return reader.steps(); });
     read([&] { return reader.clocks(); });
     read([&] { return reader.coverage(); });
     read([&] { return reader.snapshot_begin(); });

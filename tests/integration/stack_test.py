@@ -55,10 +55,14 @@ model = DistributedDataParallel(torch.nn.Linear(64, 8))
 optimizer = torch.optim.SGD(model.parameters(), lr=.01)
 attached(torch_cpu, sys.argv[1])
 dist.barrier()
-done = 0
+done, around = 0, []  # when each backward pass was called, and when it was over
+now = lambda: time.clock_gettime_ns(time.CLOCK_MONOTONIC)
 for step in range(steps):
     optimizer.zero_grad()
-    model(torch.randn(16, 64)).square().mean().backward()
+    loss = model(torch.randn(16, 64)).square().mean()
+    begin = now()
+    loss.backward()
+    around.append((begin, now()))
     optimizer.step()
     done += 1
 class Bad(torch.autograd.Function):
@@ -73,8 +77,9 @@ try:
 except ValueError:
     done += 1
 with open(f"{sys.argv[3]}/steps.{dist.get_rank()}", "w") as log:
-    json.dump(done, log)
+    json.dump([done, around], log)
 dist.barrier()
+time.sleep(2.5)  # an answer may come a row late
 """
 LAUNCH = """
 import os, socket, subprocess, sys
@@ -179,11 +184,30 @@ with tempfile.TemporaryDirectory() as name:
         (folder / "launch.py").write_text(LAUNCH)
         ran = run(folder / "torch", sys.executable, folder / "launch.py", folder / "rank.py", BACKWARD, "200", folder)
         expect(ran.returncode == 0, f"the training failed: {ran.returncode} {ran.stderr}")
-        logged = [json.loads((folder / f"steps.{rank}").read_text()) for rank in range(2)]
+        logs = [json.loads((folder / f"steps.{rank}").read_text()) for rank in range(2)]
+        logged = [done for done, _ in logs]
         with h5py.File(folder / "torch/here.h5") as trace:
-            calls = totals(trace, "calls", "stack.calls")
-            print(calls, "logged", logged)
+            calls, counted = totals(trace, "calls", "stack.calls"), totals(trace, "calls", "stack.steps")
+            print(calls, counted, "logged", logged)
             expect(of(calls, "torch.backward") == logged == [201, 201], f"{logged} steps are {calls}")
+            expect(sorted(counted.values()) == [201, 201], f"{logged} steps are {counted}")
             expect(of(calls, "gloo.allreduce") != [], f"no all-reduce: {calls}")
+            table = trace["steps"][:]
+        matched = {}
+        for name in set(table["rank"]):
+            rows = table[table["rank"] == name]
+            expect(list(rows["number"]) == list(range(1, 201)), f"{name}: {list(rows['number'])}")
+            expect((rows["begin_ns"][:-1] + rows["duration_ns"][:-1] == rows["begin_ns"][1:]).all(), "durations")
+            expect((rows["waiting_ns"] == -2**63).all(), "gloo's waiting is not measured")
+            for rank, (_, around) in enumerate(logs):
+                if all(begin <= row <= end for row, (begin, end) in zip(rows["begin_ns"], around)):
+                    matched[rank] = [int(row - begin) / 1e3 for row, (begin, _) in zip(rows["begin_ns"], around)]
+        expect(len(matched) == 2, f"steps that began when they were logged: of ranks {list(matched)}")
+        for rank, late in matched.items():
+            print(f"rank {rank}: steps begin {sorted(late)[len(late) // 2]:.0f} us (median) behind the call in Python")
+        told = subprocess.run([BUILD / "bin/reveal", "report", folder / "torch"], capture_output=True, text=True, check=False)
+        expect(told.returncode == 0, f"no report: {told.stderr}")
+        report = json.loads((folder / "torch/report.json").read_text())
+        expect(report["totals"][0]["steps"] == 201, f"the report counts {report['totals'][0]['steps']} steps")
 
 sys.exit(1 if failures else 0)

@@ -6,7 +6,8 @@
 
 train: epochs of loading from disk, steps with an all-reduce of the gradients, a checkpoint with fsync and an
 evaluation; decoder trains a low-rank adaptation of frozen weights. infer: batches from disk without gradients. serve:
-bursts of requests with pauses in between. Every phase is a line in the log, in UTC nanoseconds.
+bursts of requests with pauses in between. Every phase is a line in the log, in UTC nanoseconds. With --steps, steps.RANK
+beside the log has the begin of each backward pass, in nanoseconds of the steady clock.
 
 A rank can be made ill while it runs: see illness.py."""
 import argparse
@@ -148,6 +149,7 @@ def main():
     parser.add_argument("--checkpoint-mb", type=float, default=16)
     parser.add_argument("--cold", action="store_true", help="drop the data from the page cache before each epoch")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--steps", action="store_true", help="log the begin of each backward pass")
     args = parser.parse_args()
     rank, world = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", 1)))
@@ -184,7 +186,7 @@ def main():
         return stop.item() > 0
 
     illness, pauses = Illness(os.path.join(args.dir, f"ill.{rank}")), random.Random(args.seed * 100 + rank)
-    start, epoch, stop = time.monotonic(), 0, False
+    start, epoch, stop, begins = time.monotonic(), 0, False, []
     while not stop:
         epoch += 1
         begin, longest, waited = time.time_ns(), 0.0, 0.0
@@ -196,7 +198,9 @@ def main():
                 if train:
                     with model.no_sync() if left and world > 1 else contextlib.nullcontext():
                         optimiser.zero_grad()
-                        loss_of(batch).backward()
+                        loss = loss_of(batch)
+                        begins.append(time.clock_gettime_ns(time.CLOCK_MONOTONIC))
+                        loss.backward()
                 else:
                     with torch.no_grad():
                         loss_of(batch)
@@ -224,6 +228,9 @@ def main():
                         loss_of(batch)
             phase("evaluate", epoch, begin)
         stop = agree_to_stop(time.monotonic() - start >= args.seconds)
+    if args.steps:
+        with open(os.path.join(os.path.dirname(args.log), f"steps.{rank}"), "w") as file:
+            json.dump(begins, file)
     if world > 1:
         dist.barrier()
 

@@ -97,7 +97,8 @@ class Lab:
     """The nodes and the job on them. A context manager: whatever happens, nothing of it stays."""
 
     def __init__(self, build: pathlib.Path, out: pathlib.Path, count: int, workload: str, seconds: float, seed: int,
-                 scenario: str):
+                 scenario: str, stack: bool = False):
+        self.stack = stack
         self.build, self.out, self.count, self.workload, self.seconds = build, out, count, workload, seconds
         self.name, self.random, self.seed = f"rvlab{os.getpid()}", random.Random(f"{scenario} {seed}"), seed
         self.switch, self.jobs, self.longest = f"{self.name}-sw", [], seconds
@@ -171,9 +172,12 @@ class Lab:
                 words += ["--rank", str(i), "--hosts", ",".join(map(self.address, range(self.count)))]
             if self.workload != "mpi-solver":
                 words += ["--seed", str(self.seed)]
+            if self.stack and "ddp.py" in words[1]:
+                words.append("--steps")
             os.makedirs(self.data(i), exist_ok=True)
-            return [*self.within.get(i, []), str(self.build / "bin/reveal-run"), "--quiet", "--no-report", "--output",
-                    str(self.out / "job"), "--node", f"node{i}", "--", *self.wrap.get(i, []), *words]
+            return [*self.within.get(i, []), str(self.build / "bin/reveal-run"), "--quiet", "--no-report",
+                    *["--stack"] * self.stack, "--output", str(self.out / "job"), "--node", f"node{i}", "--",
+                    *self.wrap.get(i, []), *words]
 
         def launch(i: int, words: list[str], more: dict[str, str], folder: str | None = None):
             pinned = ["taskset", "-c", ",".join(map(str, sorted(self.cpus(i)))), "bash", str(HERE / "nodes.sh"), "exec",
@@ -262,7 +266,7 @@ class Machine:
 
 
 def run_once(name: str, workload: str, build: pathlib.Path, out: pathlib.Path, nodes: int, seconds: float,
-             fault_seconds: float, seed: int) -> dict:
+             fault_seconds: float, seed: int, stack: bool = False) -> dict:
     """One run; returns what truth.json says."""
     scenario = SCENARIOS[name]
     out.mkdir(parents=True)
@@ -275,8 +279,8 @@ def run_once(name: str, workload: str, build: pathlib.Path, out: pathlib.Path, n
              "kills": scenario.kills, "counters": {}}
     fault_seconds = max(fault_seconds, scenario.least_seconds)
     seconds = max(seconds, 2.5 * scenario.least_seconds)
-    with contextlib.ExitStack() as stack:
-        lab = stack.enter_context(Lab(build, out, nodes, workload, seconds, seed, name))
+    with contextlib.ExitStack() as entered:
+        lab = entered.enter_context(Lab(build, out, nodes, workload, seconds, seed, name, stack))
         truth["cpus"] = [sorted(lab.cpus(i)) for i in range(nodes)]
         # Drawn before anything can differ, so that a seed means the same moment and node everywhere.
         earliest, latest = 0.25 * seconds, max(0.25 * seconds, 0.85 * seconds - fault_seconds)
@@ -284,7 +288,7 @@ def run_once(name: str, workload: str, build: pathlib.Path, out: pathlib.Path, n
         place = {"node": names[victim], "nodes_touched": names if scenario.everywhere else [names[victim]]}
         lab.longest = fault_seconds + 5
         if scenario.setting is not None:
-            counters = stack.enter_context(scenario.setting(lab, victim, scenario.setting_amount))
+            counters = entered.enter_context(scenario.setting(lab, victim, scenario.setting_amount))
             truth |= place | {"counters": counters}
         truth["begin_utc_ns"] = time.time_ns() if scenario.setting is not None else None
         lab.start()
@@ -345,6 +349,7 @@ def main() -> int:
     parser.add_argument("--workload", choices=WORKLOADS, help="default: the first that suits the scenario and is here")
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--fault-seconds", type=float, default=12)
+    parser.add_argument("--stack", action="store_true", help="count calls and training steps, and log these")
     parser.add_argument("--seed", type=int, help="of the first run; the others count on (default: from the clock)")
     args = parser.parse_args()
     if args.scenario == "list":
@@ -372,7 +377,7 @@ def main() -> int:
         out = args.out.resolve() / f"{args.scenario}-{workload}-{seed}"
         try:
             truth = run_once(args.scenario, workload, build, out, args.nodes or SCENARIOS[args.scenario].nodes,
-                             args.seconds, args.fault_seconds, seed)
+                             args.seconds, args.fault_seconds, seed, args.stack)
         except Unavailable as reason:
             print(f"skipped: {reason}")
             return 77

@@ -107,10 +107,11 @@ const RegisteredRule kRule{{
     .id = "net.tcp_retrans_fault",
     .former_id = "net.tcp_loss",
     .title = "Packets to a node of the job were lost",
-    .looks_for = "Intervals in which segments arrived out of order at a node (tcpext.TCPOFOQueue against tcp.InSegs): "
-                 "earlier segments were lost on the path to it. tcp.peer.out_of_order shows the peer. If the sender is a "
-                 "node of the job, its counters decide: segments that it sent again (tcp.peer.retransmits) and that had "
-                 "not arrived already (tcp.peer.duplicates) were lost.",
+    .looks_for =
+        "Intervals in which segments arrived out of order at a node (tcpext.TCPOFOQueue against tcp.InSegs): "
+        "earlier segments were lost on the path to it. tcp.peer.out_of_order shows the peer. If the sender is a "
+        "node of the job, its counters decide: segments that it sent again (tcp.peer.retransmits) and that had "
+        "not arrived already (tcp.peer.duplicates) were lost.",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::network,
     .order = 70,

@@ -117,8 +117,9 @@ std::string sentence_of(const RuleContext& context, const Retransmissions& seen,
   const std::string begin = fmt::format("{} sent {} TCP segments again, {} % of those it sent", context.telemetry.node,
                                         number(seen.again), number(100 * seen.again / seen.sent));
   if (reason == Reason::needless) {
-    return fmt::format("{}; {:.0f} % of them had arrived already: acknowledgements came late or out of order; nothing was lost.",
-                       begin, std::min(100.0, 100 * seen.needless_share()));
+    return fmt::format(
+        "{}; {:.0f} % of them had arrived already: acknowledgements came late or out of order; nothing was lost.",
+        begin, std::min(100.0, 100 * seen.needless_share()));
   }
   return fmt::format(
       "{}, in bursts of its own traffic (correlation {}): network queues were full for short times; nothing is "
@@ -170,7 +171,8 @@ std::vector<Finding> check(const RuleContext& context) {
 const RegisteredRule kRule{{
     .id = "net.tcp_retrans_intrinsic",
     .title = "Retransmissions caused by the job's own traffic",
-    .looks_for = "Segments sent again (tcp.RetransSegs) that had arrived already (tcpext.TCPDSACKRecvSegs, or tcpext.TCPDSACKRecv) or that follow "
+    .looks_for = "Segments sent again (tcp.RetransSegs) that had arrived already (tcpext.TCPDSACKRecvSegs, or "
+                 "tcpext.TCPDSACKRecv) or that follow "
                  "bursts of tcp.OutSegs, without a recovery of their own for each (tcpext.TCPSackRecovery).",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::network,

@@ -40,11 +40,13 @@ TEST(TraceWriter, AppendsWithoutAllocating) {
   writer.start();
   const std::vector<std::int64_t> values(50, 1);
   const Event event{kBegin, "clock", "clock_step", "back by 3 s"};
+  const TrainingStep step{.rank = "rank0", .number = 1, .begin_ns = kBegin};
   for (int tick = 0; tick < 1000; ++tick) {
     count_allocations(true);
     const bool kept = writer.append_row(counters, kBegin + tick * kTick, values) &&
                       writer.append_row(gauges, kBegin + tick * kTick, values);
     if (tick % 10 == 0) writer.append_event(event);
+    writer.append_step(step);
     writer.append_clock({kBegin, 1, 1});
     count_allocations(false);
     ASSERT_TRUE(kept);
@@ -53,6 +55,7 @@ TEST(TraceWriter, AppendsWithoutAllocating) {
   EXPECT_EQ(allocations_counted(), 0U);
   writer.close();
   EXPECT_EQ(TraceReader(directory.path() / "t.h5").events().size(), 100U);
+  EXPECT_EQ(TraceReader(directory.path() / "t.h5").steps().size(), 1000U);
 }
 
 TEST(TraceWriter, CountsFromTheValueBeforeWhereItIsKnown) {

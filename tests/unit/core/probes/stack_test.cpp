@@ -1,22 +1,33 @@
 // The probe "stack" against doubles of the libraries (tests/doubles/stack_double.cpp), in a process whose calls are
 // known exactly. Without the privilege for BPF these tests are skipped.
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <sched.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <cstdint>
+#include <cstdlib>
 #include <exception>
+#include <filesystem>
 #include <thread>
 
 #include "core/stack/call_counters.h"
+#include "core/stack/call_ledger.h"
+#include "core/stack/stack_functions.h"
+#include "hdf5schema/basics/clocks.h"
+#include "hdf5schema/trace_reader.h"
 #include "tests/unit/core/live_probe.h"
 #include "tests/unit/core/test_host.h"
+#include "tests/unit/temporary_directory.h"
 
 namespace reveal::tests::stack_test {
 namespace {
@@ -28,6 +39,7 @@ constexpr std::int64_t kPause = 20'000'000;  // ns
 /// What a process of the job is told to do.
 struct Order {
   enum class Call : std::uint8_t {
+    map_header,
     load,
     reduce,
     reduce_elsewhere,
@@ -36,6 +48,7 @@ struct Order {
     allocate,
     gloo,
     gloo_throws,
+    step,
     first_byte
   };
   Call call = Call::load;
@@ -48,10 +61,12 @@ using Call = Order::Call;
 
 class ToyProcess {
  public:
-  /// `filtered`: under a seccomp filter, which allows everything.
-  explicit ToyProcess(bool filtered = false) : filtered_(filtered) {
+  /// filtered: under a seccomp filter, which allows everything. apart: in a namespace of processes, as in a container.
+  enum class Kept : std::uint8_t { free, filtered, apart };
+  explicit ToyProcess(Kept kept = Kept::free) : kept_(kept) {
     if (::pipe(order_) != 0 || ::pipe(report_) != 0) throw std::runtime_error("no pipe");
-    pid_ = ::fork();
+    pid_ =
+        kept == Kept::apart ? static_cast<pid_t>(::syscall(SYS_clone, CLONE_NEWPID | SIGCHLD, 0, 0, 0, 0)) : ::fork();
     if (pid_ < 0) throw std::runtime_error("no process");
     if (pid_ == 0) serve();
   }
@@ -85,6 +100,13 @@ class ToyProcess {
   using Reduce = int (*)(const void*, void*, std::size_t, int, int, void*, void*);
   using Allocate = int (*)(void**, std::size_t);
   using Gloo = void (*)(const bool&);  // its options begin with it
+  using Backward = int (*)();
+  struct Functions {
+    Reduce reduce = nullptr;
+    Allocate allocate = nullptr;
+    Gloo gloo = nullptr;
+    Backward backward = nullptr;
+  };
 
   static void* symbol(const char* library, const char* name) {
     void* const opened = ::dlopen((std::string(STACK_DOUBLES) + '/' + library).c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -95,35 +117,46 @@ class ToyProcess {
 
   [[noreturn]] void serve() const {
     ::close(order_[1]);
-    if (filtered_) {
+    if (kept_ == Kept::filtered) {
       sock_filter allow{.code = BPF_RET | BPF_K, .jt = 0, .jf = 0, .k = SECCOMP_RET_ALLOW};
       const sock_fprog program{.len = 1, .filter = &allow};
       ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
       if (::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) ::_exit(4);
     }
     Order order;
-    Reduce reduce = nullptr;
-    Allocate allocate = nullptr;
-    Gloo gloo = nullptr;
+    Functions functions;
     while (::read(order_[0], &order, sizeof order) == sizeof order) {
       if (order.call == Call::load) {
-        reduce = reinterpret_cast<Reduce>(symbol("libnccl.so.2", "ncclAllReduce"));
-        allocate = reinterpret_cast<Allocate>(symbol("libcudart.so.13", "cudaMalloc"));
-        gloo = reinterpret_cast<Gloo>(symbol("libgloo.so.0", "_ZN4gloo9allreduceERKNS_16AllreduceOptionsE"));
+        functions = {reinterpret_cast<Reduce>(symbol("libnccl.so.2", "ncclAllReduce")),
+                     reinterpret_cast<Allocate>(symbol("libcudart.so.13", "cudaMalloc")),
+                     reinterpret_cast<Gloo>(symbol("libgloo.so.0", "_ZN4gloo9allreduceERKNS_16AllreduceOptionsE")),
+                     reinterpret_cast<Backward>(symbol(
+                         "libtorch_cpu.so",
+                         "_ZN5torch8autograd6Engine7executeERKSt6vectorINS0_4EdgeESaIS3_EERKS2_IN2at6TensorESaIS9_"
+                         "EEbbbS7_"))};
       }
-      int answer = order.call == Call::first_byte && reduce != nullptr
-                       ? *reinterpret_cast<const volatile unsigned char*>(reduce)
+      int answer = order.call == Call::first_byte && functions.reduce != nullptr
+                       ? *reinterpret_cast<const volatile unsigned char*>(functions.reduce)
                        : 0;
-      for (int i = 0; i < order.times; ++i) answer += call(order, reduce, allocate, gloo);
+      for (int i = 0; i < order.times; ++i) answer += call(order, functions);
       if (::write(report_[1], &answer, sizeof answer) != sizeof answer) break;
     }
     ::_exit(0);
   }
 
-  static int call(const Order& order, Reduce reduce, Allocate allocate, Gloo gloo) {
+  /// The begin of a library as code, in which there is none.
+  static int map_header() {
+    constexpr std::size_t kPage = 4096;
+    const int file = ::open((std::string(STACK_DOUBLES) + "/libnccl.so.2").c_str(), O_RDONLY | O_CLOEXEC);
+    const void* const mapped = ::mmap(nullptr, kPage, PROT_READ | PROT_EXEC, MAP_PRIVATE, file, 0);
+    ::close(file);
+    return mapped == MAP_FAILED ? 1 : 0;
+  }
+
+  static int call(const Order& order, const Functions& functions) {
     const auto reduce_for = [&](std::int64_t nanoseconds) {
-      return reduce(nullptr, nullptr, kElements, order.type, order.status,
-                    reinterpret_cast<void*>(static_cast<std::intptr_t>(nanoseconds)), nullptr) == order.status
+      return functions.reduce(nullptr, nullptr, kElements, order.type, order.status,
+                              reinterpret_cast<void*>(static_cast<std::intptr_t>(nanoseconds)), nullptr) == order.status
                  ? 0
                  : 1;
     };
@@ -139,15 +172,19 @@ class ToyProcess {
       case Call::hang:
         return reduce_for(3600 * std::int64_t{1'000'000'000});
       case Call::allocate:
-        return allocate(&pointer, order.bytes);
+        return functions.allocate(&pointer, order.bytes);
       case Call::gloo:
       case Call::gloo_throws:
         try {
-          gloo(order.call == Call::gloo_throws);
+          functions.gloo(order.call == Call::gloo_throws);
         } catch (const std::exception&) {
           return 1;
         }
         return 0;
+      case Call::step:
+        return functions.backward();
+      case Call::map_header:
+        return map_header();
       case Call::load:
       case Call::first_byte:
         break;
@@ -155,15 +192,16 @@ class ToyProcess {
     return 0;
   }
 
-  bool filtered_;
+  Kept kept_;
   int order_[2]{}, report_[2]{};
   pid_t pid_ = -1;
 };
 
 class StackBench {
  public:
-  explicit StackBench(int job)
-      : sampler_(fs_, sink_, {.probes = {"stack"}, .job = JobSource{.pid = job}, .own_pid = ::getpid()}, now()) {
+  explicit StackBench(int job, TraceWriter* trace = nullptr)
+      : sink_(trace),
+        sampler_(fs_, sink_, {.probes = {"stack"}, .job = JobSource{.pid = job}, .own_pid = ::getpid()}, now()) {
     sampler_.look_first();
   }
   void sample() { sampler_.sample({.time = now(), .number = 0}); }
@@ -178,10 +216,16 @@ class StackBench {
     return false;
   }
   [[nodiscard]] std::int64_t value(const std::string& metric, const std::string& function) const {
+    return value_of(metric, "rank0/" + function);
+  }
+  [[nodiscard]] std::int64_t value_of(const std::string& metric, const std::string& instance = "rank0") const {
     for (const Family& family : sink_.families()) {
-      if (const std::int64_t found = family.value(metric, "rank0/" + function); found != kMissing) return found;
+      if (const std::int64_t found = family.value(metric, instance); found != kMissing) return found;
     }
     return kMissing;
+  }
+  bool steps(std::int64_t count) {
+    return until([&] { return value_of("stack.steps") >= count; });
   }
   bool counts(const std::string& function, std::int64_t calls) {
     return until([&] { return value("stack.calls", function) >= calls; });
@@ -257,6 +301,22 @@ TEST(Stack, CountsCallsBytesAndErrorsExactly) {
   EXPECT_EQ(bench.coverage().reason, "");
 }
 
+TEST(Stack, FindsFunctionsInEveryPartOfAFileThatIsCode) {
+  const ToyProcess toy;
+  StackBench bench(toy.pid());
+  SKIP_WITHOUT_BPF(bench);
+  ASSERT_EQ(toy.ask({.call = Call::map_header}), 0);
+  for (int i = 0; i < 20; ++i) {  // so that it is looked into
+    bench.sample();
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  ASSERT_EQ(toy.ask({.call = Call::load}), 0);
+  ASSERT_TRUE(bench.attached("ncclAllReduce")) << bench.coverage().reason;
+  EXPECT_EQ(toy.ask({.call = Call::reduce, .times = 5}), 0);
+  ASSERT_TRUE(bench.counts("ncclAllReduce", 5));
+  EXPECT_EQ(bench.value("stack.calls", "ncclAllReduce"), 5);
+}
+
 TEST(Stack, DoesNotGuessTheSizeOfAnUnknownDatatype) {
   const ToyProcess toy;
   StackBench bench(toy.pid());
@@ -282,6 +342,21 @@ TEST(Stack, MeasuresHowLongCallsTakeAndThatOneHangs) {
   ASSERT_TRUE(bench.counts("ncclAllReduce", 4));
   ASSERT_TRUE(bench.until([&] { return bench.value("stack.in_flight", "ncclAllReduce") > kPause; }));
   EXPECT_EQ(bench.value("stack.calls", "ncclAllReduce"), 4);
+}
+
+TEST(Stack, MeasuresAProcessInANamespaceOfItsOwn) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root for a namespace";
+  const ToyProcess toy(ToyProcess::Kept::apart);
+  StackBench bench(toy.pid());
+  SKIP_WITHOUT_BPF(bench);
+  ASSERT_EQ(toy.ask({.call = Call::load}), 0);
+  ASSERT_TRUE(bench.attached("ncclAllReduce"));
+  EXPECT_EQ(toy.ask({.call = Call::reduce, .times = 8, .status = 5}), 0);
+  ASSERT_TRUE(bench.counts("ncclAllReduce", 8));
+  EXPECT_EQ(bench.value("stack.calls", "ncclAllReduce"), 8);
+  EXPECT_EQ(bench.value("stack.errors", "ncclAllReduce"), 8);
+  toy.tell({.call = Call::hang});
+  ASSERT_TRUE(bench.until([&] { return bench.value("stack.in_flight", "ncclAllReduce") > kPause; }));
 }
 
 // It counts the calls of a function of its own, by another thread, before it is there at all.
@@ -314,7 +389,7 @@ TEST(Stack, LetsExceptionsPass) {
 
 // Some kernels end a process under such a filter when a timed call returns.
 TEST(Stack, DoesNotTimeCallsUnderASeccompFilter) {
-  const ToyProcess toy(true);
+  const ToyProcess toy(ToyProcess::Kept::filtered);
   StackBench bench(toy.pid());
   SKIP_WITHOUT_BPF(bench);
   ASSERT_EQ(toy.ask({.call = Call::load}), 0);
@@ -326,6 +401,103 @@ TEST(Stack, DoesNotTimeCallsUnderASeccompFilter) {
   EXPECT_EQ(bench.value("stack.time", "ncclAllReduce"), kMissing);
   EXPECT_EQ(bench.value("stack.errors", "ncclAllReduce"), kMissing);
   EXPECT_NE(bench.coverage().reason.find("calls of 1 processes are counted and not timed"), std::string::npos);
+}
+
+std::vector<TrainingStep> steps_in(const std::filesystem::path& trace) {
+  return TraceReader(trace).steps();
+}
+
+TraceHeader header_of_steps() {
+  return {.node = "n01", .tool_version = "test", .interval = std::chrono::seconds(1)};
+}
+
+TEST(Stack, TellsWhenEveryStepBeganAndWhatItWaited) {
+  constexpr int kWaited = 10;
+  const TemporaryDirectory directory;
+  TraceWriter trace(directory.path() / "t.h5", header_of_steps());
+  std::vector<std::int64_t> before;
+  {
+    const ToyProcess toy;
+    StackBench bench(toy.pid(), &trace);
+    SKIP_WITHOUT_BPF(bench);
+    trace.start();
+    ASSERT_EQ(toy.ask({.call = Call::load}), 0);
+    ASSERT_TRUE(bench.attached("torch.backward") && bench.attached("ncclAllReduce"));
+    for (int step = 0; step < kWaited; ++step) {
+      before.push_back(read_clock(CLOCK_MONOTONIC));
+      EXPECT_EQ(toy.ask({.call = Call::step}), 0);
+      EXPECT_EQ(toy.ask({.call = Call::pause}), 0);
+    }
+    EXPECT_EQ(toy.ask({.call = Call::step}), 0);
+    before.push_back(read_clock(CLOCK_MONOTONIC));
+    ASSERT_TRUE(bench.steps(kWaited + 1)) << bench.coverage().reason;
+    EXPECT_EQ(bench.value_of("stack.steps"), kWaited + 1);
+    EXPECT_EQ(bench.value("stack.calls", "torch.backward"), kWaited + 1);
+    EXPECT_EQ(bench.coverage().reason, "");
+    trace.close();
+  }
+  const std::vector<TrainingStep> steps = steps_in(directory.path() / "t.h5");
+  ASSERT_EQ(steps.size(), static_cast<std::size_t>(kWaited));  // without the one under way
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    EXPECT_EQ(steps[i].rank, "rank0");
+    EXPECT_EQ(steps[i].number, static_cast<std::int64_t>(i) + 1);
+    EXPECT_GT(steps[i].begin_ns, before[i]);
+    EXPECT_LT(steps[i].begin_ns, before[i + 1]);
+    EXPECT_EQ(steps[i].bytes, 2 * static_cast<std::int64_t>(kElements)) << i;
+    const std::int64_t end = steps[i].begin_ns + steps[i].duration_ns;
+    EXPECT_TRUE(i + 1 == steps.size() || end == steps[i + 1].begin_ns) << i;
+    EXPECT_GE(steps[i].duration_ns, steps[i].waiting_ns);
+    EXPECT_GE(steps[i].waiting_ns, kPause) << i;
+  }
+}
+
+TEST(Stack, CountsTheStepsThatItHasNoRoomToList) {
+  constexpr std::int64_t kSteps = 10'000;
+  const TemporaryDirectory directory;
+  TraceWriter trace(directory.path() / "t.h5", header_of_steps());
+  std::size_t told = 0;
+  {
+    const ToyProcess toy;
+    StackBench bench(toy.pid(), &trace);
+    SKIP_WITHOUT_BPF(bench);
+    trace.start();
+    ASSERT_EQ(toy.ask({.call = Call::load}), 0);
+    ASSERT_TRUE(bench.attached("torch.backward"));
+    EXPECT_EQ(toy.ask({.call = Call::step, .times = kSteps}), 0);
+    ASSERT_TRUE(bench.steps(kSteps)) << bench.coverage().reason;
+    EXPECT_EQ(bench.value_of("stack.steps"), kSteps);
+    const std::string note = bench.coverage().reason;
+    EXPECT_NE(note.find(" steps are counted and not listed: they followed each other too fast"), std::string::npos)
+        << note;
+    told = static_cast<std::size_t>(std::atoll(note.c_str()));
+    trace.close();
+  }
+  const std::vector<TrainingStep> steps = steps_in(directory.path() / "t.h5");
+  ASSERT_FALSE(steps.empty());
+  EXPECT_EQ(steps.size() + told + 1, static_cast<std::size_t>(kSteps));
+  for (std::size_t i = 1; i < steps.size(); ++i) {
+    const bool follows = steps[i].number == steps[i - 1].number + 1;
+    EXPECT_GT(steps[i].number, steps[i - 1].number);
+    EXPECT_EQ(steps[i - 1].duration_ns, follows ? steps[i].begin_ns - steps[i - 1].begin_ns : kMissing);
+  }
+}
+
+TEST(Stack, NamesNoFunctionThatIsOff) {
+  CallCounters* counters = nullptr;
+  try {
+    static CallCounters all(2 * stack_functions().size());
+    counters = &all;
+  } catch (const Unavailable& why) {
+    GTEST_SKIP() << why.what();
+  }
+  CallLedger ledger(*counters, 4096);
+  EXPECT_EQ(ledger.answer(), "functions\n");
+  ledger.attached("rank0", step_function(), 0, false);
+  EXPECT_EQ(ledger.answer(), "functions torch.backward\n");
+  ledger.ended("rank0");
+  ledger.attached("rank0", step_function(), 1, false);
+  ledger.switch_off(step_function());
+  EXPECT_EQ(ledger.answer(), "functions\n");
 }
 
 TEST(Stack, KeepsWhatAProcessCountedUntilItsEnd) {

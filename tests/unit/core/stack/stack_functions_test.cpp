@@ -4,9 +4,9 @@
 
 #include <set>
 
+#include "core/stack/call_budget.h"
 #include "core/stack/first_instruction.h"
 #include "core/stack/process_maps.h"
-#include "core/stack/stack_worker.h"
 
 namespace reveal::tests::stack_functions_test {
 namespace {

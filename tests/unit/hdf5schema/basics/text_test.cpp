@@ -6,6 +6,7 @@
 
 #include "hdf5schema/basics/file_text.h"
 #include "hdf5schema/basics/request.h"
+#include "tests/unit/temporary_directory.h"
 
 namespace reveal::tests::text_test {
 namespace {
@@ -102,6 +103,17 @@ TEST(FileText, EndsWhereReadingFails) {
   EXPECT_NE(file_text("/proc/self/status").find("\nPid:"), std::string::npos);
   EXPECT_EQ(file_text("/no/such/file"), "");
   EXPECT_EQ(file_text("/proc"), "") << "a folder can be opened, but not read";
+}
+
+TEST(FileText, EndsWhereItMayBeAsLongAsSomebodyLikes) {
+  constexpr std::size_t kLong = 200'000;
+  const TemporaryDirectory directory;
+  const std::string path = directory.path() / "long";
+  std::ofstream(path) << std::string(kLong, 'x');
+  EXPECT_EQ(file_text(path, 150'000), std::string(150'000, 'x'));
+  EXPECT_EQ(file_text(path, kLong + 1), std::string(kLong, 'x'));
+  EXPECT_EQ(file_text("/no/such/file", kLong), "");
+  EXPECT_EQ(file_text("/proc", kLong), "");
 }
 
 }  // namespace

@@ -148,5 +148,19 @@ TEST(JobTotals, OfTheWholeJobAreSumsAndTheFullestNode) {
   EXPECT_EQ(gap.notes.at("cpu_seconds"), "not measured (on n02)");
 }
 
+TEST(JobTotals, CountTheStepsOfTheRankThatMadeTheMost) {
+  Recording node;
+  node.trace.coverage = {{"stack", Coverage::State::ok, ""}};
+  EXPECT_EQ(node.totals().steps, std::nullopt);
+  EXPECT_EQ(node.totals().notes.at("steps"), "no backward pass of PyTorch was seen");
+  node.add("stack.steps", "rank0", 3.3).add("stack.steps", "rank1", 3.2);
+  EXPECT_EQ(node.totals().steps, 33);
+  EXPECT_EQ(node.totals().notes.at("steps"), "backward passes of PyTorch, of the rank that made the most");
+  node.trace.steps = {{.rank = "rank1", .number = 35, .begin_ns = 1}};  // increments were lost
+  EXPECT_EQ(node.totals().steps, 35);
+  const JobTotals whole = whole_job(std::vector<JobTotals>{node.totals(), node.totals()});
+  EXPECT_EQ(whole.steps, 35) << "the nodes make them together";
+}
+
 }  // namespace
 }  // namespace reveal::tests::job_totals_test

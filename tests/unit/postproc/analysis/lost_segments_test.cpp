@@ -9,7 +9,7 @@
 #include "postproc/analysis/node_analysis.h"
 #include "rule_recording.h"
 
-namespace reveal {
+namespace reveal::tests::lost_segments_test {
 namespace {
 
 using R = RuleRecording;
@@ -172,4 +172,4 @@ TEST(LostSegments, AreToldFromOvertakingOnesInTheReportOfAJob) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::lost_segments_test

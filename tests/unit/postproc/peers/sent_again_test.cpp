@@ -9,7 +9,7 @@
 #include "hdf5schema/basics/clocks.h"
 #include "rule_recording.h"
 
-namespace reveal {
+namespace reveal::tests::sent_again_test {
 namespace {
 
 using R = RuleRecording;
@@ -85,4 +85,4 @@ TEST(SentAgain, BelievesNoDamagedList) {
 }
 
 }  // namespace
-}  // namespace reveal
+}  // namespace reveal::tests::sent_again_test

@@ -1,0 +1,258 @@
+#include "core/stack/call_ledger.h"
+
+#include <algorithm>
+#include <cctype>
+#include <utility>
+
+#include "hdf5schema/basics/clocks.h"
+#include "hdf5schema/basics/text.h"
+
+namespace reveal {
+namespace {
+
+constexpr std::size_t kMostNotes = 16;
+constexpr std::size_t kForANote = 100;      // bytes
+constexpr std::size_t kMostUntold = 4'096;  // of an instance that wait to be told
+
+void add_counts(CallCounts& sum, const CallCounts& more) {
+  sum.calls += more.calls;
+  sum.bytes += more.bytes;
+  sum.unsized += more.unsized;
+  sum.returned += more.returned;
+  sum.time_ns += more.time_ns;
+  sum.longest_ns = std::max(sum.longest_ns, more.longest_ns);
+  sum.errors += more.errors;
+  sum.last_error = more.errors > 0 ? more.last_error : sum.last_error;
+  sum.untimed += more.untimed;
+}
+
+void append_number(std::string& text, std::optional<std::uint64_t> number) {
+  text += number ? ' ' + std::to_string(*number) : " -";
+}
+
+std::optional<std::uint64_t> grown(bool known, std::uint64_t from, std::uint64_t to) {
+  return known && to >= from ? std::optional(to - from) : std::nullopt;
+}
+
+}  // namespace
+
+CallLedger::CallLedger(CallCounters& counters, std::size_t longest)
+    : counters_(counters), functions_(stack_functions()), longest_(longest) {}
+
+void CallLedger::attached(const std::string& instance, std::size_t function, std::size_t process, bool timed) {
+  const std::lock_guard lock(mutex_);
+  Instance& known = instances_[instance];
+  known.rows.resize(functions_.size());
+  Row& row = known.rows[function];
+  row.timed = timed && (row.timed || !row.counted);
+  row.counted = true;
+  row.index = process * functions_.size() + function;
+  if (functions_[function].part == PartOfStep::clock) known.process = process;
+  attached_.insert(function);
+}
+
+void CallLedger::ended(const std::string& instance) {
+  const std::lock_guard lock(mutex_);
+  const auto known = instances_.find(instance);
+  if (known == instances_.end()) return;
+  Instance& its = known->second;
+  take_steps(its);
+  if (its.begun) end_step(its, nullptr);
+  its.process.reset();
+  its.next_step = 0;
+  for (Row& row : its.rows) {
+    if (!row.index) continue;
+    add_counts(row.ended, counters_.take(*row.index));
+    row.index.reset();
+  }
+  if (!its.rows.empty()) its.steps_before = its.rows[step_function()].ended.calls;
+}
+
+void CallLedger::switch_off(std::size_t function) {
+  const std::lock_guard lock(mutex_);
+  off_.insert(function);
+  attached_.erase(function);
+}
+
+bool CallLedger::is_off(std::size_t function) const {
+  const std::lock_guard lock(mutex_);
+  return off_.contains(function);
+}
+
+void CallLedger::note(std::string sentence, Told told) {
+  for (char& letter : sentence) {
+    if (std::isprint(static_cast<unsigned char>(letter)) == 0) letter = '?';
+  }
+  const std::lock_guard lock(mutex_);
+  if (told == Told::always || notes_.size() < kMostNotes) notes_.insert(std::move(sentence));
+}
+
+void CallLedger::untimed_process() {
+  const std::lock_guard lock(mutex_);
+  ++untimed_processes_;
+}
+
+void CallLedger::slow(std::span<const std::size_t> functions) {
+  const std::lock_guard lock(mutex_);
+  slow_.insert(functions.begin(), functions.end());
+}
+
+std::string CallLedger::answer() {
+  const std::lock_guard lock(mutex_);
+  std::string text = "functions";
+  for (const std::size_t function : attached_) text.append(1, ' ').append(functions_[function].name);
+  text += '\n';
+  std::string counts;
+  std::uint64_t unsized = 0;
+  std::uint64_t untimed = 0;
+  const std::map<std::size_t, std::int64_t> pending = counters_.pending();
+  for (auto& [name, instance] : instances_) {
+    take_steps(instance);
+    for (std::size_t function = 0; function < instance.rows.size(); ++function) {
+      Row& row = instance.rows[function];
+      if (!row.counted || off_.contains(function)) continue;
+      const CallCounts sum = sum_of(row);
+      unsized += sum.unsized;
+      untimed += sum.untimed;
+      if (sum.calls > 0) append_count(counts, name, function, row, sum, pending);
+    }
+  }
+  append_notes(text, unsized, untimed);
+  std::string_view rest = counts;
+  std::string_view line;
+  std::size_t left_out = 0;
+  while (next_line(rest, line)) {
+    if (text.size() + line.size() + kForANote > longest_) {
+      ++left_out;
+    } else {
+      text.append(line).append(1, '\n');
+    }
+  }
+  if (left_out > 0) {
+    text += "note " + std::to_string(left_out) + " functions of processes are left out: there are too many\n";
+  }
+  append_steps(text);
+  return text;
+}
+
+void CallLedger::append_notes(std::string& text, std::uint64_t unsized, std::uint64_t untimed) const {
+  const auto add_note = [&text](const std::string& sentence) { text += "note " + sentence + '\n'; };
+  for (const std::string& sentence : notes_) add_note(sentence);
+  if (!slow_.empty()) {
+    std::string names;
+    for (const std::size_t function : slow_) names.append(1, ' ').append(functions_[function].name);
+    add_note("not measured, because their first instruction would be single-stepped:" + names);
+  }
+  if (untimed_processes_ > 0) {
+    add_note("calls of " + std::to_string(untimed_processes_) +
+             " processes are counted and not timed: they are under a seccomp filter");
+  }
+  if (unsized > 0)
+    add_note("the bytes of " + std::to_string(unsized) + " calls are not known, because their datatype is not known");
+  if (untimed > 0) add_note(std::to_string(untimed) + " calls were not timed: too many were under way at once");
+  if (steps_lost_ > 0) {
+    add_note(std::to_string(steps_lost_) + " steps are counted and not listed: they followed each other too fast");
+  }
+}
+
+CallCounts CallLedger::sum_of(Row& row) {
+  CallCounts sum = row.ended;
+  row.ended.longest_ns = 0;
+  if (row.index) add_counts(sum, counters_.take(*row.index));
+  return sum;
+}
+
+void CallLedger::append_count(std::string& text, const std::string& name, std::size_t function, const Row& row,
+                              const CallCounts& sum, const std::map<std::size_t, std::int64_t>& pending) const {
+  const auto word = [&text](bool known, std::uint64_t number) {
+    append_number(text, known ? std::optional(number) : std::nullopt);
+  };
+  const auto begun = row.index ? pending.find(*row.index) : pending.end();
+  const std::int64_t age = begun == pending.end() ? 0 : read_clock(CLOCK_MONOTONIC) - begun->second;
+  text += "count " + name + ' ' + std::string(functions_[function].name);
+  word(true, sum.calls);
+  word(functions_[function].rule != ByteRule::none && sum.unsized == 0, sum.bytes);
+  word(row.timed, sum.time_ns);
+  word(row.timed && sum.longest_ns > 0, sum.longest_ns);
+  word(row.timed && row.index, static_cast<std::uint64_t>(std::max<std::int64_t>(age, 0)));
+  word(row.timed, sum.errors);
+  word(row.timed, sum.last_error);
+  text += '\n';
+  if (functions_[function].part == PartOfStep::clock) text += "steps " + name + ' ' + std::to_string(sum.calls) + '\n';
+}
+
+void CallLedger::take_steps(Instance& instance) {
+  if (!instance.process || off_.contains(step_function())) return;
+  for (const CallCounters::NumberedStep& each : counters_.take_steps(*instance.process, instance.next_step)) {
+    steps_lost_ += each.number - instance.next_step;
+    const bool follows = instance.begun && instance.begun->number + 1 == each.number;
+    if (instance.begun) end_step(instance, follows ? &each : nullptr);
+    instance.begun = each;
+    instance.next_step = each.number + 1;
+  }
+}
+
+/// Without the next one, when it ended is not known.
+void CallLedger::end_step(Instance& instance, const CallCounters::NumberedStep* next) {
+  const auto& [number, step] = *instance.begun;
+  Step ended{.number = instance.steps_before + number + 1,
+             .begin_ns = step.begin_ns,
+             .duration_ns = {},
+             .waiting_ns = {},
+             .bytes = {}};
+  if (next != nullptr) {
+    ended.duration_ns = grown(true, step.begin_ns, next->step.begin_ns);
+    ended.waiting_ns = grown(knows_waiting(instance), step.waiting_ns, next->step.waiting_ns);
+    ended.bytes = grown(knows_bytes(instance), step.bytes, next->step.bytes);
+  }
+  instance.begun.reset();
+  if (instance.steps.size() == kMostUntold) {
+    ++steps_lost_;
+  } else {
+    instance.steps.push_back(ended);
+  }
+}
+
+/// A process that never called a function of which we know waits by other means, or not at all.
+bool CallLedger::knows_waiting(const Instance& instance) const {
+  bool called = false;
+  for (std::size_t function = 0; function < functions_.size(); ++function) {
+    const Row& row = instance.rows[function];
+    if (functions_[function].part != PartOfStep::waiting || !row.counted) continue;
+    if (!row.timed || off_.contains(function)) return false;
+    called = called || (row.index && counters_.calls(*row.index) > 0);
+  }
+  return called;
+}
+
+bool CallLedger::knows_bytes(const Instance& instance) const {
+  bool called = false;
+  for (std::size_t function = 0; function < functions_.size(); ++function) {
+    const Row& row = instance.rows[function];
+    if (functions_[function].rule != ByteRule::nccl_count || !row.counted) continue;
+    if (off_.contains(function) || (row.index && counters_.unsized(*row.index) > 0)) return false;
+    called = called || (row.index && counters_.calls(*row.index) > 0);
+  }
+  return called;
+}
+
+void CallLedger::append_steps(std::string& text) {
+  for (auto& [name, instance] : instances_) {
+    std::size_t told = 0;
+    for (const Step& step : instance.steps) {
+      std::string line = "step " + name;
+      append_number(line, step.number);
+      append_number(line, step.begin_ns);
+      append_number(line, step.duration_ns);
+      append_number(line, step.waiting_ns);
+      append_number(line, step.bytes);
+      line += '\n';
+      if (text.size() + line.size() > longest_) break;
+      text += line;
+      ++told;
+    }
+    instance.steps.erase(instance.steps.begin(), instance.steps.begin() + static_cast<std::ptrdiff_t>(told));
+  }
+}
+
+}  // namespace reveal

@@ -1,0 +1,94 @@
+// What each instance ("rank0") has counted so far, over all its processes, and its training steps: from the memory that
+// is shared with the kernel to the lines of the worker's answer. Two threads use it: the one that attaches, and the one
+// that answers.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/stack/call_counters.h"
+#include "core/stack/stack_functions.h"
+
+namespace reveal {
+
+class CallLedger {
+ public:
+  /// `counters` outlive it; `longest` is how long an answer may be.
+  CallLedger(CallCounters& counters, std::size_t longest);
+
+  /// From now on the process with this number counts calls of the function for the instance. It has places for all
+  /// functions in a row.
+  void attached(const std::string& instance, std::size_t function, std::size_t process, bool timed);
+  /// Nothing of the instance's process is attached any more.
+  void ended(const std::string& instance);
+  /// Of all instances, for good.
+  void switch_off(std::size_t function);
+  [[nodiscard]] bool is_off(std::size_t function) const;
+
+  /// A sentence for the reader of the report. It may have the name of a user's file in it.
+  enum class Told : bool { if_there_is_room, always };
+  void note(std::string sentence, Told told = Told::if_there_is_room);
+  /// The calls of one more process are counted and not timed.
+  void untimed_process();
+  /// These are not measured, because probing them would cost too much.
+  void slow(std::span<const std::size_t> functions);
+
+  /// The lines of an answer: see ask_stack(). Steps for which there is no room are in the next one.
+  [[nodiscard]] std::string answer();
+
+ private:
+  /// What one instance has of one function.
+  struct Row {
+    bool counted = false;
+    bool timed = false;
+    std::optional<std::size_t> index;  // of its process, while that is attached
+    CallCounts ended;                  // of its earlier processes
+  };
+  struct Step {
+    std::uint64_t number = 0;  // from 1
+    std::uint64_t begin_ns = 0;
+    std::optional<std::uint64_t> duration_ns, waiting_ns, bytes;
+  };
+  struct Instance {
+    std::vector<Row> rows;  // by function
+    // Of the process that is attached:
+    std::optional<std::size_t> process;
+    std::uint64_t next_step = 0;                      // from 0
+    std::optional<CallCounters::NumberedStep> begun;  // the step that is under way
+    // Of all of them:
+    std::uint64_t steps_before = 0;  // of earlier processes
+    std::vector<Step> steps;         // to be told
+  };
+
+  // With the lock held.
+  [[nodiscard]] CallCounts sum_of(Row& row);
+  void append_count(std::string& text, const std::string& name, std::size_t function, const Row& row,
+                    const CallCounts& sum, const std::map<std::size_t, std::int64_t>& pending) const;
+  void take_steps(Instance& instance);
+  void end_step(Instance& instance, const CallCounters::NumberedStep* next);
+  [[nodiscard]] bool knows_waiting(const Instance& instance) const;
+  [[nodiscard]] bool knows_bytes(const Instance& instance) const;
+  void append_notes(std::string& text, std::uint64_t unsized, std::uint64_t untimed) const;
+  void append_steps(std::string& text);
+
+  CallCounters& counters_;
+  std::span<const StackFunction> functions_;
+  std::size_t longest_;
+
+  mutable std::mutex mutex_;
+  std::map<std::string, Instance> instances_;
+  std::set<std::size_t> attached_, slow_, off_;  // functions
+  std::set<std::string> notes_;
+  int untimed_processes_ = 0;
+  std::uint64_t steps_lost_ = 0;
+};
+
+}  // namespace reveal

@@ -1,0 +1,81 @@
+#include "core/stack/library_functions.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <span>
+#include <string_view>
+#include <utility>
+
+#include "core/stack/elf_symbols.h"
+#include "core/stack/first_instruction.h"
+#include "core/stack/stack_functions.h"
+#include "hdf5schema/basics/clocks.h"
+
+namespace reveal {
+namespace {
+
+constexpr std::size_t kMostFilesKnown = 64;
+
+LibraryFunctions functions_in(int file, std::string_view name) {
+  LibraryFunctions known;
+  std::vector<std::string_view> symbols;
+  std::vector<std::size_t> functions;
+  const std::span<const StackFunction> table = stack_functions();
+  for (std::size_t i = 0; i < table.size(); ++i) {
+    if (!belongs_to(table[i], name)) continue;
+    for (const std::string_view symbol : table[i].symbols) {
+      if (symbol.empty()) continue;
+      symbols.push_back(symbol);
+      functions.push_back(i);
+    }
+  }
+  const auto read = [file](std::uint64_t offset, std::span<std::byte> into) {
+    while (!into.empty()) {
+      if (offset > static_cast<std::uint64_t>(INT64_MAX)) return false;
+      const ssize_t got = ::pread(file, into.data(), into.size(), static_cast<off_t>(offset));
+      if (got < 0 && errno == EINTR) continue;
+      if (got <= 0) return false;
+      into = into.subspan(static_cast<std::size_t>(got));
+      offset += static_cast<std::uint64_t>(got);
+    }
+    return true;
+  };
+  FoundFunctions found = find_functions(read, symbols);
+  known.problem = std::move(found.problem);
+  for (std::size_t i = 0; i < found.offsets.size(); ++i) {
+    if (found.offsets[i] == 0) continue;
+    std::array<std::byte, kFirstInstructions> code{};
+    const auto at = read(found.offsets[i], code) ? cheap_probe_at(code) : std::nullopt;
+    if (!at) {
+      known.slow.push_back(functions[i]);
+      continue;
+    }
+    const LibraryFunctions::Place place{.function = functions[i], .offset = found.offsets[i] + *at};
+    const bool twice = std::any_of(known.places.begin(), known.places.end(), [&place](const auto& other) {
+      return other.offset == place.offset;  // one function with two names
+    });
+    if (!twice) known.places.push_back(place);
+  }
+  return known;
+}
+
+}  // namespace
+
+const LibraryFunctions& KnownLibraries::look_into(int file, const std::string& name) {
+  struct stat status {};
+  static_cast<void>(::fstat(file, &status));
+  const Key key(static_cast<std::uint64_t>(status.st_dev), static_cast<std::uint64_t>(status.st_ino),
+                static_cast<std::int64_t>(status.st_size), status.st_mtim.tv_sec * kSecond + status.st_mtim.tv_nsec,
+                name);
+  const auto known = files_.find(key);
+  if (known != files_.end()) return known->second;
+  if (files_.size() == kMostFilesKnown) files_.clear();
+  return files_.emplace(key, functions_in(file, name)).first->second;
+}
+
+}  // namespace reveal

@@ -1,0 +1,34 @@
+// Which functions of the table are in the file of a library, and where they can be probed. What was looked into once is
+// remembered: the ranks of a job have the same files.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+namespace reveal {
+
+struct LibraryFunctions {
+  struct Place {
+    std::size_t function = 0;  // in the table
+    std::uint64_t offset = 0;  // in the file
+  };
+  std::vector<Place> places;
+  std::vector<std::size_t> slow;  // functions that it has, and whose probe would be single-stepped
+  std::string problem;            // why the file could not be read as a library; ""
+};
+
+class KnownLibraries {
+ public:
+  /// `name` is the file's own, which says what may be in it. Valid until the next call.
+  const LibraryFunctions& look_into(int file, const std::string& name);
+
+ private:
+  using Key = std::tuple<std::uint64_t, std::uint64_t, std::int64_t, std::int64_t, std::string>;
+  std::map<Key, LibraryFunctions> files_;
+};
+
+}  // namespace reveal

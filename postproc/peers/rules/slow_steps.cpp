@@ -1,0 +1,415 @@
+// Training steps that took longer for a while: the job's own clock, where the stack was measured. Ranks of a job work
+// in step, so the time is that of all of them; who begins later than the others tells for whom they wait.
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "hdf5schema/basics/not_measured.h"
+#include "postproc/numerics/median.h"
+#include "postproc/peers/job_rule.h"
+#include "postproc/words/lists.h"
+#include "postproc/words/quantity.h"
+
+namespace reveal::rule::slow_steps {
+namespace {
+
+constexpr double kSpreadOfMedian = 1.4826;  // of a normal distribution, from the median distance
+constexpr double kClear = 3;                // spreads
+constexpr double kMost = 0.5;               // of the extra time
+constexpr std::size_t kLeastInside = 2;     // points
+constexpr std::size_t kLeastUsual = 5;
+
+/// One rank's slow steps.
+struct Seen {
+  std::string_view node;
+  const SlowSteps* slow = nullptr;
+};
+
+/// A rank of the job.
+struct Rank {
+  const NodeSteps* of = nullptr;
+  const StepCourse* course = nullptr;
+
+  [[nodiscard]] std::string_view node() const { return of->node; }
+  [[nodiscard]] std::string name() const { return fmt::format("{} on {}", course->rank, node()); }
+};
+
+/// By how much times of two ranks may be apart that are the same.
+double clock_error(const Rank& a, const Rank& b) {
+  const bool one_clock = a.node() == b.node() || (!a.of->boot_id.empty() && a.of->boot_id == b.of->boot_id);
+  return one_clock ? 0 : a.of->clock_error_seconds + b.of->clock_error_seconds;
+}
+
+/// A summary may hold anything.
+bool is_possible(const SlowSteps& slow) {
+  constexpr std::int64_t kMostPossible = INT64_MAX / 4;
+  return slow.first > 0 && slow.first <= slow.last && slow.last < kMostPossible && slow.begin_utc_ns > 0 &&
+         slow.begin_utc_ns <= slow.end_utc_ns && slow.end_utc_ns < kMostPossible * 2 && slow.usual_seconds > 0 &&
+         slow.extra() > 0;
+}
+
+bool overlap(const SlowSteps& a, const SlowSteps& b) {
+  const std::int64_t both = std::min(a.end_utc_ns, b.end_utc_ns) - std::max(a.begin_utc_ns, b.begin_utc_ns);
+  const std::int64_t shorter = std::min(a.end_utc_ns - a.begin_utc_ns, b.end_utc_ns - b.begin_utc_ns);
+  return both > shorter / 2;
+}
+
+/// Those of all ranks that are about one time, the clearest one first.
+std::vector<std::vector<Seen>> by_time(const JobRuleContext& context) {
+  std::vector<Seen> all;
+  for (const NodeSteps& node : context.steps) {
+    for (const SlowSteps& slow : node.history.slow) {
+      if (is_possible(slow)) all.push_back({node.node, &slow});
+    }
+  }
+  std::stable_sort(all.begin(), all.end(), [](const Seen& a, const Seen& b) { return a.slow->score > b.slow->score; });
+  std::vector<std::vector<Seen>> groups;
+  for (const Seen& one : all) {
+    const auto group = std::find_if(groups.begin(), groups.end(),
+                                    [&](const auto& other) { return overlap(*other.front().slow, *one.slow); });
+    if (group == groups.end()) {
+      groups.push_back({one});
+    } else {
+      group->push_back(one);
+    }
+  }
+  std::stable_sort(groups.begin(), groups.end(), [](const auto& a, const auto& b) {
+    return a.front().slow->begin_utc_ns < b.front().slow->begin_utc_ns;
+  });
+  return groups;
+}
+
+std::vector<Rank> ranks_of(const JobRuleContext& context) {
+  std::vector<Rank> ranks;
+  for (const NodeSteps& node : context.steps) {
+    for (const StepCourse& course : node.history.ranks) ranks.push_back({&node, &course});
+  }
+  return ranks;
+}
+
+/// Begins of all ranks, of points of as many steps.
+struct Begins {
+  std::int64_t point_steps = 1;
+  std::int64_t first_point = 0;
+  std::vector<std::vector<double>> of_rank;  // [rank][point]
+
+  [[nodiscard]] std::size_t points() const { return of_rank.empty() ? 0 : of_rank.front().size(); }
+};
+
+/// Means over `fold` points that belong together, of those that are whole.
+std::vector<double> folded(const std::vector<double>& begins, std::int64_t first, std::int64_t fold,
+                           std::int64_t first_folded, std::size_t points) {
+  std::vector<double> means(points, kNaN);
+  for (std::size_t p = 0; p < points; ++p) {
+    double sum = 0;
+    for (std::int64_t i = 0; i < fold; ++i) {
+      const std::int64_t at = (first_folded + static_cast<std::int64_t>(p)) * fold + i - first;
+      sum += at >= 0 && at < std::ssize(begins) ? begins[static_cast<std::size_t>(at)] : kNaN;
+    }
+    means[p] = sum / static_cast<double>(fold);
+  }
+  return means;
+}
+
+Begins begins_of_all(const std::vector<Rank>& ranks) {
+  constexpr std::int64_t kMostSteps = std::int64_t{1} << 40;
+  Begins all;
+  for (const Rank& rank : ranks) {
+    const StepCourse& course = *rank.course;
+    const bool power = course.point_steps > 0 && (course.point_steps & (course.point_steps - 1)) == 0;
+    if (!power || course.point_steps > kMostSteps || course.first_point < 0 ||
+        course.first_point > kMostSteps / course.point_steps)
+      return {};
+    all.point_steps = std::max(all.point_steps, course.point_steps);
+  }
+  std::int64_t end = kMostSteps;
+  std::vector<std::vector<double>> begins;
+  begins.reserve(ranks.size());
+  for (const Rank& rank : ranks) {
+    const std::int64_t fold = all.point_steps / rank.course->point_steps;
+    begins.push_back(begins_of(*rank.course));
+    all.first_point = std::max(all.first_point, (rank.course->first_point + fold - 1) / fold);
+    end = std::min(end, (rank.course->first_point + std::ssize(begins.back())) / fold);
+  }
+  if (end <= all.first_point) return {};
+  all.of_rank.reserve(ranks.size());
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    all.of_rank.push_back(folded(begins[r], ranks[r].course->first_point,
+                                 all.point_steps / ranks[r].course->point_steps, all.first_point,
+                                 static_cast<std::size_t>(end - all.first_point)));
+  }
+  return all;
+}
+
+/// Which points are within slow steps, and which far from all of them.
+struct Places {
+  std::vector<std::size_t> inside, usual;
+};
+
+Places places_of(const Begins& begins, const SlowSteps& slow, const std::vector<std::vector<Seen>>& groups) {
+  Places places;
+  for (std::size_t p = 0; p < begins.points(); ++p) {
+    const std::int64_t first = (begins.first_point + static_cast<std::int64_t>(p)) * begins.point_steps + 1;
+    const std::int64_t last = first + begins.point_steps - 1;
+    if (first >= slow.first && last <= slow.last) places.inside.push_back(p);
+    const bool near = std::any_of(groups.begin(), groups.end(), [&](const auto& group) {
+      const SlowSteps& other = *group.front().slow;
+      return last + begins.point_steps >= other.first && first - begins.point_steps <= other.last;
+    });
+    if (!near) places.usual.push_back(p);
+  }
+  return places;
+}
+
+double median_at(const std::vector<double>& values, const std::vector<std::size_t>& places) {
+  std::vector<double> some;
+  some.reserve(places.size());
+  for (const std::size_t place : places) some.push_back(values[place]);
+  return median_of(std::move(some));
+}
+
+/// For whom the others waited.
+struct Late {
+  std::vector<std::size_t> ranks;
+  double seconds = 0;  // later than usual, for each step; of the latest
+  double passes = 1;   // that this rank made for each one of the others'
+  bool told = false;   // whether it can be told at all
+};
+
+/// How much later each rank began the steps inside than usual, against the reference. Numbers of ranks may be off by a
+/// few steps: those that were made before a rank was looked at. NaN where it may be the clock that is off.
+std::vector<double> growth_of(const std::vector<Rank>& ranks, const Begins& begins, std::size_t reference,
+                              const Places& places, const SlowSteps& slow, double& noise) {
+  std::vector<double> growth;
+  growth.reserve(ranks.size());
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    const std::vector<double>& its = begins.of_rank[r];
+    std::vector<double> behind(its.size());
+    for (std::size_t p = 0; p < its.size(); ++p) behind[p] = its[p] - begins.of_rank[reference][p];
+    const double apart = median_at(behind, places.usual);
+    const double off = std::round(apart / slow.usual_seconds);
+    const double usual = apart - off * slow.usual_seconds;
+    const bool clock = off != 0 && std::abs(apart) <= clock_error(ranks[r], ranks[reference]);
+    growth.push_back(clock ? kNaN : median_at(behind, places.inside) - off * slow.seconds - usual);
+    std::vector<double> distance(behind.size());
+    for (std::size_t p = 0; p < behind.size(); ++p)
+      distance[p] = std::abs(behind[p] - off * slow.usual_seconds - usual);
+    noise = std::max(noise, kSpreadOfMedian * median_at(distance, places.usual));
+  }
+  return growth;
+}
+
+/// Seconds from one of these points to the next.
+double pace_at(const std::vector<double>& begins, const std::vector<std::size_t>& places) {
+  std::vector<double> paces;
+  for (std::size_t i = 1; i < places.size(); ++i) {
+    if (places[i] == places[i - 1] + 1) paces.push_back(begins[places[i]] - begins[places[i - 1]]);
+  }
+  return median_of(std::move(paces));
+}
+
+/// A rank that repeats passes, because it has more to do, makes more of them in the same time.
+struct Ahead {
+  std::size_t rank = 0;
+  double ratio = 1;  // against the others
+};
+Ahead most_ahead(const Begins& begins, const std::vector<std::size_t>& places) {
+  std::vector<double> paces;
+  paces.reserve(begins.of_rank.size());
+  for (const std::vector<double>& its : begins.of_rank) paces.push_back(pace_at(its, places));
+  const auto fastest = std::min_element(paces.begin(), paces.end());
+  const auto rank = static_cast<std::size_t>(fastest - paces.begin());
+  const double its = *fastest;
+  paces.erase(fastest);
+  return {.rank = rank, .ratio = its > 0 ? median_of(paces) / its : kNaN};
+}
+
+Late late_in(const std::vector<Rank>& ranks, const Begins& begins, std::size_t reference,
+             const std::vector<std::vector<Seen>>& groups, const SlowSteps& slow) {
+  constexpr double kInStep = 1.1;  // of their paces
+  constexpr double kRepeats = 1.4;
+  constexpr double kPossible = 1.5;  // a rank that is waited for is late by what the others' steps take longer
+  Late late;
+  const Places places = places_of(begins, slow, groups);
+  if (begins.of_rank.size() < 2 || places.inside.size() < kLeastInside || places.usual.size() < kLeastUsual)
+    return late;
+  if (!(most_ahead(begins, places.usual).ratio <= kInStep)) return late;
+  if (const Ahead ahead = most_ahead(begins, places.inside); ahead.ratio >= kRepeats) {
+    return {.ranks = {ahead.rank}, .passes = ahead.ratio, .told = true};
+  }
+  double noise = 0;
+  const std::vector<double> growth = growth_of(ranks, begins, reference, places, slow, noise);
+  if (std::any_of(growth.begin(), growth.end(), [](double each) { return std::isnan(each); })) return late;
+  const double least = *std::min_element(growth.begin(), growth.end());
+  const double most = *std::max_element(growth.begin(), growth.end());
+  if (most - least > kPossible * slow.extra() + kClear * noise) return late;
+  late.told = kClear * noise < kMost * slow.extra();
+  for (std::size_t r = 0; r < growth.size(); ++r) {
+    const double later = growth[r] - least;
+    if (later < kMost * slow.extra() || later < kClear * noise) continue;
+    late.ranks.push_back(r);
+    late.seconds = std::max(late.seconds, later);
+  }
+  if (2 * late.ranks.size() > growth.size()) late.ranks.clear();  // one of them is early, which keeps nobody waiting
+  return late;
+}
+
+/// Growth of a part of the step in the middle rank; nothing where it is not known of most.
+using Part = std::optional<double> SlowSteps::*;
+std::optional<double> growth_in(const std::vector<Seen>& group, Part inside, Part usual) {
+  std::vector<double> grown;
+  for (const Seen& one : group) {
+    if (one.slow->*inside && one.slow->*usual) grown.push_back(*(one.slow->*inside) - *(one.slow->*usual));
+  }
+  if (grown.empty() || 2 * grown.size() < group.size()) return std::nullopt;
+  return median_of(grown);
+}
+
+std::string milliseconds(double seconds) {
+  return quantity(seconds * 1e9, "ns");
+}
+
+/// What the time was spent with, as far as that is known.
+std::string part_words(const std::vector<Rank>& ranks, const Late& late, std::optional<double> waiting,
+                       std::optional<double> cpu, double extra) {
+  std::vector<std::string> names;
+  names.reserve(late.ranks.size());
+  for (const std::size_t rank : late.ranks) names.push_back(ranks[rank].name());
+  if (late.passes > 1) {
+    return fmt::format("{} made {} backward passes for each one of the other ranks': it has more to do.", names.front(),
+                       number(late.passes));
+  }
+  if (!names.empty()) {
+    return fmt::format("The other ranks waited for {}, which began each backward pass {} later than usual.",
+                       listed(names, 3), milliseconds(late.seconds));
+  }
+  if (waiting && *waiting >= kMost * extra) {
+    return fmt::format("{} {} were spent in calls that wait for other ranks or the GPU.",
+                       late.told ? "No rank was late; of this time," : "Of this time,", milliseconds(*waiting));
+  }
+  const std::string who = late.told ? "No rank was late" : "Which rank was late cannot be told";
+  if (!cpu) return who + "; what the time was spent with is not known.";
+  return fmt::format("{}, and the ranks did not compute longer: they waited, for the network, files, a GPU or a cpu.",
+                     who);
+}
+
+Evidence evidence_of(const Seen& one, std::string metric, std::string feature, double observed, double expected) {
+  Evidence evidence;
+  evidence.metric = std::move(metric);
+  evidence.instance = one.slow->rank;
+  evidence.node = one.node;
+  evidence.feature = std::move(feature);
+  evidence.observed = four_digits(observed * 1e9);
+  evidence.expected = four_digits(expected * 1e9);
+  evidence.unit = "ns";
+  evidence.span = {one.slow->begin_utc_ns, one.slow->end_utc_ns};
+  evidence.detectors = {"interval search"};
+  return evidence;
+}
+
+void add_evidence(const std::vector<Seen>& group, Finding& finding) {
+  constexpr std::size_t kMostRanks = 4;
+  for (std::size_t i = 0; i < std::min(kMostRanks, group.size()); ++i) {
+    const SlowSteps& slow = *group[i].slow;
+    finding.evidence.push_back(
+        evidence_of(group[i], "stack.step_time", "median of the steps", slow.seconds, slow.usual_seconds));
+    finding.evidence.back().score = shown_score(slow.score);
+    if (slow.waiting && slow.usual_waiting) {
+      finding.evidence.push_back(evidence_of(group[i], "stack.time", "median of the time that calls waited in a step",
+                                             *slow.waiting, *slow.usual_waiting));
+    }
+    if (slow.cpu && slow.usual_cpu) {
+      finding.evidence.push_back(
+          evidence_of(group[i], "process.cpu_time", "cpu time for each step", *slow.cpu, *slow.usual_cpu));
+    }
+  }
+}
+
+Finding describe(const JobRuleContext& context, const EffectiveRule& rule, const std::vector<Rank>& ranks,
+                 const std::vector<Seen>& group, const Late& late, const std::string& part) {
+  const SlowSteps& slow = *group.front().slow;
+  std::set<std::string> nodes;
+  for (const std::size_t rank : late.ranks) nodes.emplace(ranks[rank].node());
+  for (const Seen& one : group) {
+    if (late.ranks.empty()) nodes.emplace(one.node);
+  }
+  Finding finding = rule.finding({nodes.begin(), nodes.end()});
+  for (const std::size_t rank : late.ranks) finding.instances.push_back(ranks[rank].course->rank);
+  finding.intervals = {{slow.begin_utc_ns, slow.end_utc_ns}};
+  finding.confidence = late.ranks.empty() ? Confidence::possible : Confidence::likely;
+  finding.severity = Severity::notice;
+  const double lost = slow.extra() * slow.steps();
+  const double job = static_cast<double>(context.job.end_utc_ns - context.job.begin_utc_ns) * 1e-9;
+  finding.impact.seconds = lost;
+  if (job > 0) finding.impact.percent = 100 * lost / job;
+  finding.impact.how = fmt::format("{} steps of {} instead of {}", number(slow.steps()), milliseconds(slow.seconds),
+                                   milliseconds(slow.usual_seconds));
+  finding.sentence = fmt::format(
+      "Each training step took {} longer from step {} to {}, {} in all ({} instead of {} for each). {}",
+      milliseconds(slow.extra()), number(static_cast<double>(slow.first)), number(static_cast<double>(slow.last)),
+      duration(lost), milliseconds(slow.seconds), milliseconds(slow.usual_seconds), part);
+  add_evidence(group, finding);
+  finding.runner_up = {"", "steps with more to do: then the ranks compute longer in each of them, which was looked at"};
+  return finding;
+}
+
+std::vector<Finding> check(const JobRuleContext& context, const EffectiveRule& rule) {
+  const std::vector<Rank> ranks = ranks_of(context);
+  const std::vector<std::vector<Seen>> groups = by_time(context);
+  if (groups.empty()) return {};
+  const Begins begins = begins_of_all(ranks);
+  std::vector<Finding> findings;
+  for (const std::vector<Seen>& group : groups) {
+    const Seen& clearest = group.front();
+    std::set<std::pair<std::string_view, std::string_view>> showing;
+    for (const Seen& one : group) showing.emplace(one.node, one.slow->rank);
+    // Ranks work in step: what only a few show is their own.
+    if (2 * showing.size() < ranks.size()) continue;
+    const auto reference = std::find_if(ranks.begin(), ranks.end(), [&](const Rank& rank) {
+      return rank.node() == clearest.node && rank.course->rank == clearest.slow->rank;
+    });
+    if (reference == ranks.end()) continue;
+    const double extra = clearest.slow->extra();
+    const Late late =
+        late_in(ranks, begins, static_cast<std::size_t>(reference - ranks.begin()), groups, *clearest.slow);
+    const auto waiting = growth_in(group, &SlowSteps::waiting, &SlowSteps::usual_waiting);
+    const auto cpu = growth_in(group, &SlowSteps::cpu, &SlowSteps::usual_cpu);
+    const bool waits = waiting && *waiting >= kMost * extra;
+    // Every rank computes longer: the program has more to do in each step, as with longer sequences.
+    if (late.ranks.empty() && !waits && cpu && *cpu >= kMost * extra) continue;
+    findings.push_back(describe(context, rule, ranks, group, late, part_words(ranks, late, waiting, cpu, extra)));
+  }
+  return findings;
+}
+
+const RegisteredJobRule kSlowSteps(
+    check,
+    {
+        .id = "stack.slow_steps",
+        .title = "Training steps took longer for a while",
+        .looks_for = "Intervals in which the training steps of most ranks took longer than the others (the table of "
+                     "steps: --stack), and the rank that began them late.",
+        .kind = FindingKind::peer,
+        .subsystem = Subsystem::process,
+        .order = 600,
+        .look_alikes = "steps with more to do, warm-up, checkpoints, validation",
+        .proof = Proof::test_double,
+        .thresholds = {{"min_share", 0.1, "ratio", "least growth of a step, against the usual one"},
+                       {"min_extra", 1, "ms", "least growth of a step"},
+                       {"min_steps", 20, "steps", "least number of slow steps"},
+                       {"min_seconds", 5, "s", "shortest interval"},
+                       {"min_score", 5, "sd", "least distance from the usual step, in its own spread"}},
+        .user_remedy = {"py-spy dump --pid $(pgrep -n {command})   # in the next run, while the steps are slow: where "
+                        "the rank waits"},
+        .advice = {"Look at what else was found at that time; a rank that is late keeps all others waiting."},
+        .admin_remedy = {"look at {nodes} in that interval: clocks, throttling, network, leftover processes"},
+        .verify = "the time of each step (stack.step_time) stays as it was before",
+        .sources = {"https://arxiv.org/abs/2410.12588"},
+    });
+
+}  // namespace
+}  // namespace reveal::rule::slow_steps

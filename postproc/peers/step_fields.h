@@ -1,0 +1,38 @@
+// The training steps inside NODE.summary.json.
+#pragma once
+
+#include "postproc/json/json_fields.h"
+#include "postproc/peers/step_history.h"
+
+namespace reveal {
+
+void fields(auto& v, Visited<decltype(v), StepCourse>& course) {
+  v("rank", course.rank);
+  v("steps", course.steps);
+  v("point_steps", course.point_steps);
+  v("first_point", course.first_point);
+  v("begin_utc_ns", course.begin_utc_ns);
+  v("begins", course.begins);
+}
+
+void fields(auto& v, Visited<decltype(v), SlowSteps>& slow) {
+  v("rank", slow.rank);
+  v("first", slow.first);
+  v("last", slow.last);
+  v("begin_utc_ns", slow.begin_utc_ns);
+  v("end_utc_ns", slow.end_utc_ns);
+  v("score", slow.score);
+  v("seconds", slow.seconds);
+  v("usual_seconds", slow.usual_seconds);
+  v("waiting", slow.waiting, "the process called no function that is known to wait");
+  v("usual_waiting", slow.usual_waiting, "the process called no function that is known to wait");
+  v("cpu", slow.cpu, "the cpu time of the process was not measured");
+  v("usual_cpu", slow.usual_cpu, "the cpu time of the process was not measured");
+}
+
+void fields(auto& v, Visited<decltype(v), StepHistory>& history) {
+  v("ranks", history.ranks);
+  v("slow", history.slow);
+}
+
+}  // namespace reveal

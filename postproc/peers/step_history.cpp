@@ -1,0 +1,259 @@
+#include "postproc/peers/step_history.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <map>
+
+#include "hdf5schema/basics/not_measured.h"
+#include "hdf5schema/basics/text.h"
+#include "postproc/diagnose/elevation.h"
+#include "postproc/numerics/median.h"
+
+namespace reveal {
+namespace {
+
+constexpr std::size_t kMostRanks = 64;  // of a node: process slots are fewer
+constexpr std::int64_t kMostPoints = 4096;
+constexpr std::int64_t kMostPointsOfRank = 1024;
+constexpr std::int64_t kMostNumber = INT64_MAX / 3;         // numbers and times: sums of two are within the type
+constexpr std::int64_t kLongestTaken = 86'400'000'000'000;  // of a step, ns
+constexpr std::size_t kSmoothed = 9;  // steps: a checkpoint or a validation between two of them is no slower step
+constexpr std::size_t kWarmUp = 5;    // steps
+constexpr double kCpuWindow = 5;      // s
+
+/// A rank's steps in order: a trace may hold anything.
+using RankSteps = std::vector<const TrainingStep*>;
+
+std::map<std::string, RankSteps> steps_by_rank(const std::vector<TrainingStep>& steps) {
+  std::map<std::string, RankSteps> ranks;
+  for (const TrainingStep& step : steps) {
+    const bool possible =
+        step.number >= 1 && step.number < kMostNumber && step.begin_ns > -kMostNumber && step.begin_ns < kMostNumber;
+    if (!possible || (ranks.size() == kMostRanks && !ranks.contains(step.rank))) continue;
+    ranks[step.rank].push_back(&step);
+  }
+  for (auto& [rank, its] : ranks) {
+    std::stable_sort(its.begin(), its.end(), [](const auto* a, const auto* b) { return a->number < b->number; });
+    const auto out_of_order = [](const TrainingStep* a, const TrainingStep* b) {
+      return b->number <= a->number || b->begin_ns <= a->begin_ns;
+    };
+    its.erase(std::unique(its.begin(), its.end(), out_of_order), its.end());
+  }
+  return ranks;
+}
+
+double seconds_of(const TrainingStep& step) {
+  const bool known = step.duration_ns > 0 && step.duration_ns <= kLongestTaken;
+  return known ? static_cast<double>(step.duration_ns) * 1e-9 : kNaN;
+}
+
+/// A point for so many steps that those of all ranks are not too many.
+std::int64_t point_steps_of(const std::map<std::string, RankSteps>& ranks) {
+  std::int64_t last = 1;
+  for (const auto& [rank, steps] : ranks) last = std::max(last, steps.back()->number);
+  const auto count = static_cast<std::int64_t>(std::max<std::size_t>(ranks.size(), 1));
+  const std::int64_t points = std::min(kMostPointsOfRank, kMostPoints / count);
+  return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(last / points + 1)));
+}
+
+StepCourse course_of(const std::string& rank, const RankSteps& steps, std::int64_t point_steps, std::int64_t utc_ns) {
+  StepCourse course{.rank = rank, .steps = std::ssize(steps), .point_steps = point_steps, .begins = {}};
+  std::int64_t last_begin = 0;
+  std::int64_t next_point = -1;  // -1: there is none so far
+  for (std::size_t i = 0; i < steps.size();) {
+    const std::int64_t point = (steps[i]->number - 1) / point_steps;
+    std::int64_t count = 0;
+    double later = 0;  // sum, against the first of them
+    const std::int64_t first_ns = steps[i]->begin_ns;
+    for (; i < steps.size() && (steps[i]->number - 1) / point_steps == point; ++i, ++count)
+      later += static_cast<double>(steps[i]->begin_ns - first_ns);
+    if (count < point_steps) continue;
+    const std::int64_t begin = first_ns + std::llround(later / static_cast<double>(count));
+    if (next_point < 0) {
+      course.first_point = point;
+      course.begin_utc_ns = begin + utc_ns;
+    } else {
+      for (; next_point < point; ++next_point) course.begins += "- ";
+      course.begins += std::to_string((begin - last_begin) / 1000) + ' ';
+    }
+    next_point = point + 1;
+    // What rounding took away is not lost.
+    last_begin = course.begins.empty() ? begin : last_begin + (begin - last_begin) / 1000 * 1000;
+  }
+  if (!course.begins.empty()) course.begins.pop_back();
+  return course;
+}
+
+/// Medians of the values around each, so that one slow step among others counts nothing.
+std::vector<double> running_medians(const std::vector<double>& values) {
+  std::vector<double> smooth(values.size());
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const std::size_t begin = i - std::min(i, kSmoothed / 2);
+    const std::size_t end = std::min(values.size(), i + kSmoothed / 2 + 1);
+    smooth[i] = median_of(
+        {values.begin() + static_cast<std::ptrdiff_t>(begin), values.begin() + static_cast<std::ptrdiff_t>(end)});
+  }
+  return smooth;
+}
+
+bool is_inside(std::size_t place, std::span<const Interval> intervals) {
+  return std::any_of(intervals.begin(), intervals.end(),
+                     [place](const Interval& at) { return place >= at.begin && place < at.end; });
+}
+
+/// The median of a part of each step, inside the interval and outside of all of them; NaN where it is not known of
+/// most.
+struct InAndOut {
+  double inside = kNaN, outside = kNaN;
+};
+InAndOut medians(const std::vector<double>& values, Interval at, std::span<const Interval> all) {
+  std::vector<double> inside(values.begin() + static_cast<std::ptrdiff_t>(at.begin),
+                             values.begin() + static_cast<std::ptrdiff_t>(at.end));
+  std::vector<double> outside;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (!is_inside(i, all)) outside.push_back(values[i]);
+  }
+  const auto mostly_known = [](const std::vector<double>& some) {
+    const auto unknown = std::count_if(some.begin(), some.end(), [](double value) { return std::isnan(value); });
+    return !some.empty() && 2 * unknown < std::ssize(some);
+  };
+  return {mostly_known(inside) ? median_of(inside) : kNaN, mostly_known(outside) ? median_of(outside) : kNaN};
+}
+
+/// Cpus that a process used, by grid step.
+std::vector<double> cpus_of_rank(const Telemetry& telemetry, const std::string& rank) {
+  for (std::size_t i = 0; i < telemetry.channels.size(); ++i) {
+    if (telemetry.channels[i].metric != "process.cpu_time" || telemetry.channels[i].instance != rank) continue;
+    const std::span<const double> series = telemetry.series(i);
+    std::vector<double> cpus(series.begin(), series.end());
+    for (double& value : cpus) value /= telemetry.step_seconds * 1e9;
+    return cpus;
+  }
+  return {};
+}
+
+/// A rank's steps with what is needed to tell which of them are slow.
+class RankCourse {
+ public:
+  RankCourse(const std::string& rank, const RankSteps& steps, std::int64_t utc_ns, const Telemetry& telemetry)
+      : rank_(rank), steps_(steps), utc_ns_(utc_ns), telemetry_(telemetry), cpus_(cpus_of_rank(telemetry, rank)) {
+    seconds_.reserve(steps.size());
+    waiting_.reserve(steps.size());
+    for (const TrainingStep* step : steps) {
+      const double seconds = seconds_of(*step);
+      const bool waits = !std::isnan(seconds) && step->waiting_ns >= 0 && step->waiting_ns <= kLongestTaken;
+      seconds_.push_back(seconds);
+      waiting_.push_back(waits ? static_cast<double>(step->waiting_ns) * 1e-9 : kNaN);
+    }
+  }
+
+  [[nodiscard]] std::vector<SlowSteps> slow(const EffectiveRule& rule) const {
+    const double usual = median_of(seconds_);
+    if (!(usual > 0)) return {};
+    const double least_excess = std::max(rule.threshold("min_share") * usual, rule.threshold("min_extra") * 1e-3);
+    const double least_steps = std::max(rule.threshold("min_steps"), std::ceil(rule.threshold("min_seconds") / usual));
+    if (!(3 * least_steps < static_cast<double>(seconds_.size()))) return {};
+    const auto length = static_cast<std::size_t>(least_steps);
+    auto found = find_elevations(running_medians(seconds_), {.min_excess = least_excess,
+                                                             .min_length = length,
+                                                             .window = length,
+                                                             .min_score = rule.threshold("min_score"),
+                                                             .floor = 0});
+    const std::vector<Interval> all = places(found);
+    std::vector<SlowSteps> slow;
+    for (const Elevation& elevation : found) {
+      // What is there from the start is how the job warms up.
+      if (elevation.recurring || !elevation.beyond || elevation.at.begin < kWarmUp) continue;
+      const InAndOut took = medians(seconds_, elevation.at, all);
+      if (!(took.inside - took.outside >= least_excess)) continue;
+      slow.push_back(describe(elevation, took, all));
+    }
+    return slow;
+  }
+
+ private:
+  [[nodiscard]] SlowSteps describe(const Elevation& elevation, const InAndOut& took,
+                                   std::span<const Interval> all) const {
+    const TrainingStep& first = *steps_[elevation.at.begin];
+    const TrainingStep& last = *steps_[elevation.at.end - 1];
+    SlowSteps slow{.rank = rank_,
+                   .first = first.number,
+                   .last = last.number,
+                   .begin_utc_ns = first.begin_ns + utc_ns_,
+                   .end_utc_ns = last.begin_ns + utc_ns_ + std::llround(took.inside * 1e9),
+                   .score = elevation.score,
+                   .seconds = took.inside,
+                   .usual_seconds = took.outside,
+                   .waiting = {},
+                   .usual_waiting = {},
+                   .cpu = {},
+                   .usual_cpu = {}};
+    const InAndOut waiting = medians(waiting_, elevation.at, all);
+    if (!std::isnan(waiting.inside) && !std::isnan(waiting.outside)) {
+      slow.waiting = waiting.inside;
+      slow.usual_waiting = waiting.outside;
+    }
+    std::vector<Interval> busy;
+    busy.reserve(all.size());
+    for (const Interval& each : all) busy.push_back(on_grid(each));
+    const double cpus = mean_inside(cpus_, on_grid(elevation.at));
+    const auto window = static_cast<std::size_t>(std::max(1.0, kCpuWindow / telemetry_.step_seconds));
+    const std::vector<double> usual = reference_means(cpus_, busy, window);
+    if (!std::isnan(cpus) && !usual.empty()) {
+      slow.cpu = cpus * took.inside;
+      slow.usual_cpu = usual[usual.size() / 2] * took.outside;
+    }
+    return slow;
+  }
+
+  /// The grid's steps in which these of the training were.
+  [[nodiscard]] Interval on_grid(Interval at) const {
+    const auto place = [&](std::int64_t begin_ns) {
+      const double seconds = static_cast<double>(begin_ns + utc_ns_ - telemetry_.begin_utc_ns) * 1e-9;
+      const double samples = static_cast<double>(telemetry_.samples);
+      return static_cast<std::size_t>(std::clamp(seconds / telemetry_.step_seconds, 0.0, samples));
+    };
+    return {place(steps_[at.begin]->begin_ns), place(steps_[at.end - 1]->begin_ns)};
+  }
+
+  const std::string& rank_;
+  const RankSteps& steps_;
+  std::int64_t utc_ns_;
+  const Telemetry& telemetry_;
+  std::vector<double> cpus_, seconds_, waiting_;
+};
+
+}  // namespace
+
+StepHistory step_history_of(const NodeTrace& trace, const Telemetry& telemetry, const EffectiveRule& rule) {
+  const std::map<std::string, RankSteps> ranks = steps_by_rank(trace.steps);
+  const std::int64_t point_steps = point_steps_of(ranks);
+  StepHistory history;
+  if (trace.utc_minus_monotonic_ns < -kMostNumber || trace.utc_minus_monotonic_ns > kMostNumber) return history;
+  for (const auto& [rank, steps] : ranks) {
+    history.ranks.push_back(course_of(rank, steps, point_steps, trace.utc_minus_monotonic_ns));
+    if (!rule.enabled()) continue;
+    const auto slow = RankCourse(rank, steps, trace.utc_minus_monotonic_ns, telemetry).slow(rule);
+    history.slow.insert(history.slow.end(), slow.begin(), slow.end());
+  }
+  return history;
+}
+
+std::vector<double> begins_of(const StepCourse& course) {
+  constexpr std::int64_t kLongestPoint = std::int64_t{1} << 50;  // microseconds
+  std::vector<double> begins;
+  if (course.begin_utc_ns == 0) return begins;
+  std::int64_t at = course.begin_utc_ns / 1000;
+  begins.push_back(static_cast<double>(at) * 1e-6);
+  std::string_view rest = course.begins;
+  for (std::string_view word = next_word(rest); !word.empty(); word = next_word(rest)) {
+    const auto later = parse_int(word);
+    const bool known = later && *later >= 0 && *later <= kLongestPoint && at < INT64_MAX / 2;
+    if (known) at += *later;
+    begins.push_back(known ? static_cast<double>(at) * 1e-6 : kNaN);
+  }
+  return begins;
+}
+
+}  // namespace reveal

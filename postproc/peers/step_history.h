@@ -1,0 +1,55 @@
+// The training steps of one node's ranks, small enough for its summary: when they began, in points of a few steps each,
+// and where they took longer than usual. The ranks of all nodes are held against each other by it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "postproc/diagnose/effective_rule.h"
+#include "postproc/telemetry/load.h"
+
+namespace reveal {
+
+/// When the steps of one rank began.
+struct StepCourse {
+  std::string rank;
+  std::int64_t steps = 0;         // seen
+  std::int64_t point_steps = 1;   // a power of two; point i has the steps i * point_steps + 1 to (i + 1) * point_steps
+  std::int64_t first_point = 0;   // of `begins`
+  std::int64_t begin_utc_ns = 0;  // of the first point: the mean begin of its steps
+  std::string begins;             // of each point after it, microseconds since the one before; "-": not all were seen
+  bool operator==(const StepCourse&) const = default;
+};
+
+/// Steps of one rank that took longer than the others of it.
+struct SlowSteps {
+  std::string rank;
+  std::int64_t first = 0, last = 0;  // numbers
+  std::int64_t begin_utc_ns = 0, end_utc_ns = 0;
+  double score = 0;  // in the spread of the others
+  double seconds = 0, usual_seconds = 0;
+  std::optional<double> waiting, usual_waiting;  // of each step, in calls that wait for other ranks or the GPU
+  std::optional<double> cpu, usual_cpu;          // cpu time of the process, for each step
+  bool operator==(const SlowSteps&) const = default;
+
+  [[nodiscard]] double steps() const { return static_cast<double>(last - first + 1); }
+  [[nodiscard]] double extra() const { return seconds - usual_seconds; }
+};
+
+struct StepHistory {
+  std::vector<StepCourse> ranks;
+  std::vector<SlowSteps> slow;
+  bool operator==(const StepHistory&) const = default;
+};
+
+/// `telemetry` is that of the trace, or the same with longer steps of the grid. `rule` is stack.slow_steps.
+[[nodiscard]] StepHistory step_history_of(const NodeTrace& trace, const Telemetry& telemetry,
+                                          const EffectiveRule& rule);
+
+/// Begins by point, in seconds UTC; NaN where they are not known. The first one is `course.first_point`'s.
+[[nodiscard]] std::vector<double> begins_of(const StepCourse& course);
+
+}  // namespace reveal

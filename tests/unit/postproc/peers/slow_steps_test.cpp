@@ -1,0 +1,321 @@
+// Training steps of ranks that work in step: made up here, so that it is known which rank was late in which of them.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <deque>
+#include <functional>
+#include <random>
+
+#include "hdf5schema/basics/clocks.h"
+#include "postproc/analysis/node_summary.h"
+#include "postproc/diagnose/causal_links.h"
+#include "postproc/peers/job_rule.h"
+#include "rules_tried.h"
+
+namespace reveal::tests::slow_steps_test {
+namespace {
+
+constexpr std::string_view kRule = "stack.slow_steps";
+constexpr std::int64_t kUtc = 1'700'000'000 * kSecond;
+constexpr double kUsual = 0.1;  // s
+constexpr double kExtra = 0.031;
+
+/// A job of ranks that wait for each other in each step.
+class Training {
+ public:
+  using Course = std::function<double(int step)>;
+  using OfRank = std::function<double(std::size_t rank, int step)>;
+
+  int steps = 1500;
+  std::size_t nodes = 2, ranks_of_node = 2;
+  Course took = [](int) { return kUsual; };
+  OfRank later = [](std::size_t, int) { return 0.0; };                         // begins the step later than the others
+  OfRank cpus = [](std::size_t, int) { return 0.8; };                          // that it uses in the step
+  OfRank waits = [](std::size_t, int) { return -1.0; };                        // in the step; < 0: not known
+  std::function<int(std::size_t)> unseen = [](std::size_t) { return 0; };      // first steps that were not seen
+  std::function<double(std::size_t)> clock = [](std::size_t) { return 0.0; };  // error of a node's
+  double jitter = 0.03;
+
+  [[nodiscard]] static Course slow_from_400_to_600(double extra = kExtra) {
+    return [=](int step) { return kUsual + (step >= 400 && step < 600 ? extra : 0); };
+  }
+
+  [[nodiscard]] std::vector<NodeTrace> record() const {
+    std::mt19937 random(5);
+    std::normal_distribution<double> normal(0, 1);
+    std::vector<double> begins{2};
+    for (int step = 1; step <= steps; ++step)
+      begins.push_back(begins.back() + took(step) * std::max(0.5, 1 + jitter * normal(random)));
+    std::vector<NodeTrace> traces(nodes);
+    for (std::size_t node = 0; node < nodes; ++node) {
+      NodeTrace& trace = traces[node];
+      Telemetry& telemetry = trace.telemetry;
+      telemetry.node = "n" + std::to_string(node + 1);
+      telemetry.begin_utc_ns = kUtc;
+      telemetry.samples = static_cast<std::size_t>(begins.back() * 10) + 10;
+      trace.utc_minus_monotonic_ns = kUtc + std::llround(clock(node) * 1e9);
+      for (std::size_t i = 0; i < ranks_of_node; ++i) add_rank(node * ranks_of_node + i, begins, random, trace);
+    }
+    return traces;
+  }
+
+ private:
+  void add_rank(std::size_t rank, const std::vector<double>& begins, std::mt19937& random, NodeTrace& trace) const {
+    std::normal_distribution<double> normal(0, 0.001);
+    const std::string name = "rank" + std::to_string(rank);
+    Telemetry& telemetry = trace.telemetry;
+    telemetry.channels.push_back({.metric = "process.cpu_time", .instance = name, .kind = Kind::counter});
+    std::vector<double> cpu(telemetry.samples, 0.0);
+    const auto at = [&](int step) {
+      const auto place = static_cast<std::size_t>(step);
+      return std::llround((begins[place - 1] + later(rank, step) + normal(random)) * 1e9);
+    };
+    std::int64_t begin = at(1);
+    for (int step = 1; step < steps; ++step) {
+      const std::int64_t next = at(step + 1);
+      for (auto t = static_cast<std::size_t>(begins[static_cast<std::size_t>(step) - 1] * 10);
+           t <= static_cast<std::size_t>(begins[static_cast<std::size_t>(step)] * 10) && t < cpu.size(); ++t)
+        cpu[t] = cpus(rank, step) * 1e8;
+      const double waited = waits(rank, step);
+      if (step > unseen(rank)) {
+        trace.steps.push_back({.rank = name,
+                               .number = step - unseen(rank),
+                               .begin_ns = begin,
+                               .duration_ns = next - begin,
+                               .waiting_ns = waited < 0 ? kMissing : std::llround(waited * 1e9)});
+      }
+      begin = next;
+    }
+    telemetry.values.insert(telemetry.values.end(), cpu.begin(), cpu.end());
+  }
+};
+
+std::vector<Finding> found_in(const std::vector<NodeTrace>& traces, double clock_error = 0) {
+  constexpr std::string_view kRules[] = {kRule};
+  std::deque<StepHistory> histories;
+  std::vector<NodeSteps> steps;
+  for (const NodeTrace& trace : traces) {
+    histories.push_back(step_history_of(trace, trace.telemetry, EffectiveRule(kRule, {})));
+    steps.push_back({trace.telemetry.node, histories.back(), "", clock_error});
+  }
+  const TimeSpan job{kUtc, kUtc + 160 * kSecond};
+  return tried(kRules, run_job_rules({.comparison = {}, .nodes = {}, .job = job, .steps = steps}));
+}
+
+std::vector<Finding> found_in(const Training& job) {
+  return found_in(job.record());
+}
+
+bool is_slow(int step) {
+  return step >= 400 && step < 600;
+}
+
+/// A rank that computes longer before its backward pass: the others sleep until it has come.
+Training with_a_late_rank(std::size_t late) {
+  Training job;
+  job.took = Training::slow_from_400_to_600();
+  job.later = [=](std::size_t rank, int step) { return rank == late && is_slow(step) ? kExtra : 0; };
+  job.cpus = [=](std::size_t rank, int step) {
+    return is_slow(step) && rank != late ? 0.8 * kUsual / (kUsual + kExtra) : 0.8;
+  };
+  return job;
+}
+
+TEST(RuleSlowSteps, NamesTheRankForWhichTheOthersWait) {
+  const auto found = found_in(with_a_late_rank(3));
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].nodes, std::vector<std::string>{"n2"});
+  EXPECT_EQ(found[0].instances, std::vector<std::string>{"rank3"});
+  EXPECT_EQ(found[0].severity, Severity::notice);
+  EXPECT_EQ(found[0].confidence, Confidence::likely);
+  EXPECT_NEAR(found[0].impact.seconds.value_or(0), 200 * kExtra, 0.5);
+  EXPECT_NEAR(static_cast<double>(found[0].intervals.at(0).begin_utc_ns - kUtc) * 1e-9, 2 + 399 * kUsual, 1.5);
+  EXPECT_NEAR(static_cast<double>(found[0].intervals.at(0).end_utc_ns - kUtc) * 1e-9, 2 + 399 * kUsual + 200 * 0.131,
+              1.5);
+  EXPECT_NE(found[0].sentence.find("from step "), std::string::npos) << found[0].sentence;
+  EXPECT_NE(found[0].sentence.find("The other ranks waited for rank3 on n2, which began each backward pass 3"),
+            std::string::npos)
+      << found[0].sentence;
+  ASSERT_FALSE(found[0].evidence.empty());
+  EXPECT_EQ(found[0].evidence[0].metric, "stack.step_time");
+  EXPECT_NEAR(found[0].evidence[0].observed.value_or(0), (kUsual + kExtra) * 1e9, 3e6);
+  EXPECT_NEAR(found[0].evidence[0].expected.value_or(0), kUsual * 1e9, 2e6);
+}
+
+TEST(RuleSlowSteps, NamesItAmongTwoAndWithClocksThatDiffer) {
+  Training two = with_a_late_rank(0);
+  two.ranks_of_node = 1;
+  two.clock = [](std::size_t node) { return node == 1 ? 0.04 : 0; };
+  const auto found = found_in(two);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].nodes, std::vector<std::string>{"n1"});
+  EXPECT_EQ(found[0].instances, std::vector<std::string>{"rank0"});
+}
+
+TEST(RuleSlowSteps, NamesItWhereTheFirstStepsOfARankWereNotSeen) {
+  Training job = with_a_late_rank(1);
+  job.unseen = [](std::size_t rank) { return rank == 2 ? 7 : 0; };
+  const auto found = found_in(job);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].instances, std::vector<std::string>{"rank1"});
+  const auto unsure = found_in(job.record(), 1);  // its clock may be off by seven steps as well
+  ASSERT_EQ(unsure.size(), 1U);
+  EXPECT_TRUE(unsure[0].instances.empty());
+  EXPECT_NE(unsure[0].sentence.find("Which rank was late cannot be told"), std::string::npos) << unsure[0].sentence;
+}
+
+TEST(RuleSlowSteps, NamesNoRankWhereAllOfThemWaited) {
+  Training job;
+  job.took = Training::slow_from_400_to_600();
+  job.cpus = [](std::size_t, int step) { return is_slow(step) ? 0.8 * kUsual / (kUsual + kExtra) : 0.8; };
+  const auto found = found_in(job);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].nodes, (std::vector<std::string>{"n1", "n2"}));
+  EXPECT_TRUE(found[0].instances.empty());
+  EXPECT_EQ(found[0].confidence, Confidence::possible);
+  EXPECT_NE(found[0].sentence.find("No rank was late, and the ranks did not compute longer"), std::string::npos)
+      << found[0].sentence;
+}
+
+TEST(RuleSlowSteps, TellsHowLongCallsWaited) {
+  Training job;
+  job.took = Training::slow_from_400_to_600();
+  job.waits = [](std::size_t, int step) { return is_slow(step) ? 0.04 : 0.01; };  // while they spin
+  const auto found = found_in(job);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_NE(found[0].sentence.find("30 ms were spent in calls that wait"), std::string::npos) << found[0].sentence;
+}
+
+TEST(RuleSlowSteps, TellsOfARankThatRepeatsItsPasses) {
+  // What it repeats, the others wait for: three passes of it are one of theirs.
+  Training job;
+  job.nodes = 3;
+  job.ranks_of_node = 1;
+  job.took = Training::slow_from_400_to_600(0.2);
+  job.cpus = [](std::size_t rank, int step) { return rank != 2 && is_slow(step) ? 0.3 : 0.8; };
+  std::vector<NodeTrace> traces = job.record();
+  std::vector<TrainingStep> repeated;
+  for (const TrainingStep& step : traces[2].steps) {
+    const int times = is_slow(static_cast<int>(step.number)) ? 3 : 1;
+    for (int i = 0; i < times; ++i) {
+      TrainingStep part = step;
+      part.number = std::ssize(repeated) + 1;
+      part.begin_ns += i * step.duration_ns / times;
+      part.duration_ns = step.duration_ns / times;
+      repeated.push_back(part);
+    }
+  }
+  traces[2].steps = repeated;
+  const auto found = found_in(traces);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].nodes, std::vector<std::string>{"n3"});
+  EXPECT_NE(found[0].sentence.find("rank2 on n3 made "), std::string::npos) << found[0].sentence;
+  EXPECT_NE(found[0].sentence.find(" backward passes for each one of the other ranks'"), std::string::npos)
+      << found[0].sentence;
+}
+
+TEST(RuleSlowSteps, IsSilentOnHealthyTraining) {
+  EXPECT_TRUE(found_in(Training()).empty()) << "jitter";
+  Training restless;
+  restless.jitter = 0.2;
+  EXPECT_TRUE(found_in(restless).empty()) << "a lot of it";
+  Training warm_up;
+  warm_up.took = [](int step) { return kUsual * (step < 150 ? 2 - step / 150.0 : 1); };
+  EXPECT_TRUE(found_in(warm_up).empty()) << "warm-up";
+  Training checkpoints;
+  checkpoints.took = [](int step) { return step % 100 == 0 ? 3 : kUsual; };
+  EXPECT_TRUE(found_in(checkpoints).empty()) << "a checkpoint every hundred steps";
+  Training epochs;
+  epochs.took = [](int step) { return step % 300 == 0 ? 20 : step % 300 < 3 ? 2 * kUsual : kUsual; };
+  EXPECT_TRUE(found_in(epochs).empty()) << "validation, and first batches that are read anew";
+  Training habit;
+  habit.took = [](int step) { return step % 250 >= 190 ? 1.3 * kUsual : kUsual; };
+  EXPECT_TRUE(found_in(habit).empty()) << "a part of each epoch that is longer";
+  Training accumulating;
+  accumulating.took = [](int step) { return step % 4 == 0 ? 3 * kUsual : kUsual; };
+  EXPECT_TRUE(found_in(accumulating).empty()) << "gradients of four passes are exchanged at once";
+}
+
+TEST(RuleSlowSteps, TakesMoreToDoInEachStepForTheJobsOwn) {
+  Training job;
+  job.took = Training::slow_from_400_to_600();  // all ranks use their cpus as before
+  EXPECT_TRUE(found_in(job).empty());
+}
+
+TEST(RuleSlowSteps, IsSilentOnAFewStepsAndOnOneRankAmongMany) {
+  Training few = with_a_late_rank(0);
+  few.took = [](int step) { return kUsual + (step >= 400 && step < 415 ? kExtra : 0); };
+  EXPECT_TRUE(found_in(few).empty());
+  std::vector<NodeTrace> one = Training().record();
+  std::vector<NodeTrace> slow = with_a_late_rank(0).record();
+  one[0] = slow[0];
+  std::erase_if(one[0].steps, [](const TrainingStep& step) { return step.rank != "rank0"; });
+  EXPECT_TRUE(found_in(one).empty()) << "ranks that do not wait for each other";
+}
+
+TEST(RuleSlowSteps, IsFoldedIntoItsCauseOnTheNode) {
+  std::vector<Finding> all = found_in(with_a_late_rank(3));
+  ASSERT_EQ(all.size(), 1U);
+  Finding cause;
+  cause.id = "cpu.cfs_throttled";
+  cause.nodes = {"n2"};
+  cause.intervals = {{kUtc + 41 * kSecond, kUtc + 69 * kSecond}};
+  all.push_back(cause);
+  find_causes(all);
+  EXPECT_EQ(all[0].caused_by, "cpu.cfs_throttled");
+}
+
+TEST(RuleSlowSteps, BelievesNoTable) {
+  std::vector<NodeTrace> traces = with_a_late_rank(0).record();
+  constexpr std::int64_t kLarge = INT64_MAX;
+  for (const std::int64_t number : {kLarge, -kLarge, std::int64_t{0}, std::int64_t{700}}) {
+    for (const std::int64_t time : {kLarge, -kLarge, kMissing, std::int64_t{0}}) {
+      traces[0].steps.push_back({"rank0", number, time, time, time, time});
+      traces[1].steps.push_back({"rank" + std::to_string(number), number, 5 * kSecond, time, time, time});
+    }
+  }
+  const auto found = found_in(traces);
+  EXPECT_LE(found.size(), 1U);
+  StepCourse course{.rank = "r", .begin_utc_ns = kLarge, .begins = "5 - 99999999999999999999 x -7 1"};
+  EXPECT_EQ(begins_of(course).size(), 7U);
+  StepHistory foreign{.ranks = {course, {.rank = "s", .point_steps = 3, .begin_utc_ns = 1, .begins = "1 1"}},
+                      .slow = {{.rank = "r", .first = -kLarge, .last = kLarge, .seconds = 1}}};
+  const NodeSteps steps[] = {{"n1", foreign}};
+  static_cast<void>(run_job_rules({.comparison = {}, .nodes = {}, .job = {}, .steps = steps}));
+}
+
+TEST(StepHistory, KeepsWhenPointsOfStepsBegan) {
+  const std::vector<NodeTrace> traces = Training().record();
+  const StepHistory history = step_history_of(traces[0], traces[0].telemetry, EffectiveRule(kRule, {}));
+  ASSERT_EQ(history.ranks.size(), 2U);
+  const StepCourse& course = history.ranks[0];
+  EXPECT_EQ(course.rank, "rank0");
+  EXPECT_EQ(course.steps, 1499);
+  EXPECT_EQ(course.point_steps, 2);
+  const std::vector<double> begins = begins_of(course);
+  ASSERT_EQ(begins.size(), 749U);
+  for (std::size_t point = 0; point < begins.size(); ++point) {
+    const TrainingStep& first = traces[0].steps[2 * point];
+    const TrainingStep& second = traces[0].steps[2 * point + 1];
+    const double mean = (static_cast<double>(first.begin_ns) + static_cast<double>(second.begin_ns)) / 2e9;
+    EXPECT_NEAR(begins[point] - 1'700'000'000, mean, 3e-6) << point;
+  }
+}
+
+TEST(StepHistory, IsKeptInTheSummaryOfTheNode) {
+  NodeSummary summary;
+  summary.node = "n1";
+  const std::vector<NodeTrace> traces = with_a_late_rank(0).record();
+  summary.profile = profile_of(traces[0].telemetry, {});
+  summary.steps = step_history_of(traces[0], traces[0].telemetry, EffectiveRule(kRule, {}));
+  ASSERT_EQ(summary.steps.slow.size(), 2U);
+  const std::string text = render_summary(summary);
+  EXPECT_LT(text.size(), kLargestSummary / 2);
+  EXPECT_EQ(parse_summary(text).steps.ranks, summary.steps.ranks);
+  EXPECT_EQ(parse_summary(text).steps.slow.size(), 2U);
+  summary.steps = {};
+  EXPECT_EQ(parse_summary(render_summary(summary)).steps, StepHistory{});
+}
+
+}  // namespace
+}  // namespace reveal::tests::slow_steps_test
