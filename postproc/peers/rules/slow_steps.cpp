@@ -293,7 +293,8 @@ std::string part_words(const std::vector<Rank>& ranks, const Late& late, std::op
   }
   const std::string who = late.told ? "No rank was late" : "Which rank was late cannot be told";
   if (!cpu) return who + "; what the time was spent with is not known.";
-  return fmt::format("{}, and the ranks did not compute longer: they waited, for the network, files, a GPU or a cpu.", who);
+  return fmt::format("{}, and the ranks did not compute longer: they waited, for the network, files, a GPU or a cpu.",
+                     who);
 }
 
 Evidence evidence_of(const Seen& one, std::string metric, std::string feature, double observed, double expected) {
