@@ -85,7 +85,7 @@ class Assembler {
     jumps_.push_back({code_.size(), label});
     add(static_cast<std::uint8_t>(BPF_JMP | condition | BPF_X), left, right, 0, 0);
   }
-  /// Of all jumps to it so far; a label may be used again.
+  /// Sets the target of all jumps to it so far; a label may be used again.
   void here(const char* label) {
     for (const Jump& jump : jumps_) {
       if (jump.label != label) continue;

@@ -29,7 +29,7 @@ class CallLedger {
   void attached(const std::string& instance, std::size_t function, std::size_t process, bool timed);
   /// Nothing of the instance's process is attached any more.
   void ended(const std::string& instance);
-  /// Of all instances, for good.
+  /// Counts the function for no instance from now on.
   void switch_off(std::size_t function);
   [[nodiscard]] bool is_off(std::size_t function) const;
 
@@ -59,11 +59,11 @@ class CallLedger {
   };
   struct Instance {
     std::vector<Row> rows;  // by function
-    // Of the process that is attached:
+    // For the process that is attached:
     std::optional<std::size_t> process;
     std::uint64_t next_step = 0;                      // from 0
     std::optional<CallCounters::NumberedStep> begun;  // the step that is under way
-    // Of all of them:
+    // For all of them:
     std::uint64_t steps_before = 0;  // of earlier processes
     std::vector<Step> steps;         // to be told
   };

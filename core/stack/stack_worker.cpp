@@ -242,7 +242,7 @@ class StackWatch {
       if (points.empty()) continue;
       const CallShape shape = shape_of(functions_[function], tracked.timed);
       CallCounters::Attached links = counters_.attach(file, tracked.process.pid, shape, points);
-      // Of another process by now, it is detached at once.
+      // If it belongs to another process by now, it is detached at once.
       if (links.error == ESRCH || start_of(tracked.process.pid) != tracked.process.start_ticks) return;
       if (links.error != 0) {
         ledger_.note(std::string(functions_[function].name) + " is not measured: " + std::strerror(links.error));

@@ -14,9 +14,9 @@ namespace reveal {
 ///   "count INSTANCE NAME CALLS BYTES TIME LONGEST IN_FLIGHT ERRORS LAST_ERROR"
 ///   "steps INSTANCE COUNT"  training steps begun
 ///   "step INSTANCE NUMBER BEGIN DURATION WAITING BYTES"  one that ended, told once
-/// Of each instance the sums over all its processes; LONGEST since the last answer, IN_FLIGHT since when the oldest
-/// call is under way, times in nanoseconds; "-" where it is not measured. A step is told when the next one has begun;
-/// where answers are full, in a later one. What it finds to attach to it does afterwards, while nobody waits.
+/// Returns for each instance the sums over all its processes; LONGEST since the last answer, IN_FLIGHT since when the
+/// oldest call is under way, times in nanoseconds; "-" where it is not measured. A step is told when the next one has
+/// begun; where answers are full, in a later one. What it finds to attach to it does afterwards, while nobody waits.
 [[nodiscard]] std::string ask_stack(const std::string& root, std::string_view request);
 
 }  // namespace reveal

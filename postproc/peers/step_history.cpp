@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t kMostRanks = 64;  // of a node: process slots are fewer
 constexpr std::int64_t kMostPoints = 4096;
 constexpr std::int64_t kMostPointsOfRank = 1024;
-constexpr std::int64_t kMostNumber = INT64_MAX / 3;         // numbers and times: sums of two are within the type
+constexpr std::int64_t kMostStepNumber = INT64_MAX / 3;     // numbers and times: sums of two are within the type
 constexpr std::int64_t kLongestTaken = 86'400'000'000'000;  // of a step, ns
 constexpr std::size_t kSmoothed = 9;  // steps: a checkpoint or a validation between two of them is no slower step
 constexpr std::size_t kWarmUp = 5;    // steps
@@ -28,8 +28,8 @@ using RankSteps = std::vector<const TrainingStep*>;
 std::map<std::string, RankSteps> steps_by_rank(const std::vector<TrainingStep>& steps) {
   std::map<std::string, RankSteps> ranks;
   for (const TrainingStep& step : steps) {
-    const bool possible =
-        step.number >= 1 && step.number < kMostNumber && step.begin_ns > -kMostNumber && step.begin_ns < kMostNumber;
+    const bool possible = step.number >= 1 && step.number < kMostStepNumber && step.begin_ns > -kMostStepNumber &&
+                          step.begin_ns < kMostStepNumber;
     if (!possible || (ranks.size() == kMostRanks && !ranks.contains(step.rank))) continue;
     ranks[step.rank].push_back(&step);
   }
@@ -230,7 +230,7 @@ StepHistory step_history_of(const NodeTrace& trace, const Telemetry& telemetry, 
   const std::map<std::string, RankSteps> ranks = steps_by_rank(trace.steps);
   const std::int64_t point_steps = point_steps_of(ranks);
   StepHistory history;
-  if (trace.utc_minus_monotonic_ns < -kMostNumber || trace.utc_minus_monotonic_ns > kMostNumber) return history;
+  if (trace.utc_minus_monotonic_ns < -kMostStepNumber || trace.utc_minus_monotonic_ns > kMostStepNumber) return history;
   for (const auto& [rank, steps] : ranks) {
     history.ranks.push_back(course_of(rank, steps, point_steps, trace.utc_minus_monotonic_ns));
     if (!rule.enabled()) continue;
