@@ -82,6 +82,7 @@ constexpr OtherProbe kOtherProbes[] = {
     {"rdma_queues", "asks the kernel by netlink"},
     {"site", "reads files that a site names"},
     {"stack", "attaches to processes of a job"},
+    {"python", "is off by default, and reads the memory of processes of a job"},
     {"tcp_peers", "asks the kernel by netlink"},
 };
 
