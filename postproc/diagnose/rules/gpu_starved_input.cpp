@@ -4,12 +4,20 @@
 #include <cmath>
 
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/text.h"
 #include "postproc/diagnose/found_before.h"
 #include "postproc/diagnose/gpu_signals.h"
 #include "postproc/words/quantity.h"
 
 namespace reveal::rule::gpu_starved_input {
 namespace {
+
+/// Returns the cpus of each task; nothing if the job has several and their cpus are not known.
+std::optional<double> cpus_of_task(const RuleContext& context, double cpus_allowed) {
+  if (const auto each = parse_int(context.snapshot_value("env.SLURM_CPUS_PER_TASK"))) return static_cast<double>(*each);
+  const auto tasks = parse_int(context.snapshot_value("env.SLURM_NTASKS"));
+  return tasks.value_or(1) > 1 ? std::nullopt : std::optional(cpus_allowed);
+}
 
 std::vector<Finding> check_input(const RuleContext& context) {
   const auto still = standstill(context);
@@ -30,8 +38,9 @@ std::vector<Finding> check_input(const RuleContext& context) {
 
   JobValues values = gpu_values(context, still->gpu);
   const std::string cpus = fmt::format("{:.0f}", now.cpus_allowed);
-  if (full) values["more_cpus"] = fmt::format("{:.0f}", 2 * now.cpus_allowed);
-  if (!full && now.cpus_allowed >= 3) values["workers"] = fmt::format("{:.0f}", now.cpus_allowed - 1);
+  const auto own = cpus_of_task(context, now.cpus_allowed);
+  if (full && own) values["more_cpus"] = fmt::format("{:.0f}", 2 * *own);
+  if (!full && own && *own >= 3) values["workers"] = fmt::format("{:.0f}", *own - 1);
   Finding finding = standstill_finding(context, *still, values);
   if (full) {
     finding.evidence.push_back(fact_then(context, finding, "job.cpu_time", "", now.cpus, now.cpus_allowed, "cpus"));

@@ -46,7 +46,8 @@ const RegisteredRule kRule{{
                     "utilisation of the job's cpus from which gpu.starved_input applies instead"},
                    kMinGpuLostSeconds,
                    kMinGpuLostPercent},
-    .user_remedy = {{"srun --ntasks-per-node=1 cp -r $DATA $TMPDIR/   # to the node's own disk, before the training",
+    .user_remedy = {{"srun --ntasks=$SLURM_JOB_NUM_NODES --ntasks-per-node=1 cp -r $DATA $TMPDIR/   # to the node's "
+                     "own disk, before the training",
                      "job"},
                     {"cp -r $DATA $TMPDIR/   # to a disk of the node's own, before the training", "!job"}},
     .advice =
