@@ -40,12 +40,12 @@ def expect(condition, text):
         print("FAIL:", text)
 
 
-def run(folder, *command, nobody=False):
+def start(folder, *command, nobody=False):
     environment = {key: value for key, value in os.environ.items() if not key.startswith(("SLURM_", "REVEAL_RUN_"))}
     words = [BUILD / "bin/reveal-run", "--stack", "--node", "here", "--output", folder, "--", *command]
     if nobody:
         words = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *words]
-    return subprocess.run(words, env=environment, timeout=200, capture_output=True, text=True, check=False)
+    return subprocess.Popen(words, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
 
 
 def samples(folder):
@@ -65,9 +65,11 @@ with tempfile.TemporaryDirectory() as name:
     os.environ |= {"HOME": name, "XDG_RUNTIME_DIR": name}
     (base / "job.py").write_text(JOB)
     nobody = os.getuid() == 0 and shutil.which("setpriv") is not None
+    phases = start(base / "phases", sys.executable, base / "job.py", base / "log", "run", nobody=nobody)
+    stopped = start(base / "stopped", sys.executable, base / "job.py", base / "log.stopped", "stop")
+    errors = [run.communicate(timeout=200)[1] for run in (phases, stopped)]
     print("== phases of a program, read", "as nobody" if nobody else "as this user")
-    ran = run(base / "phases", sys.executable, base / "job.py", base / "log", "run", nobody=nobody)
-    expect(ran.returncode == 0, f"the program failed: {ran.returncode} {ran.stderr}")
+    expect(phases.returncode == 0, f"the program failed: {phases.returncode} {errors[0]}")
     report = json.loads((base / "phases/report.json").read_text())
     probe = [one for one in report["coverage"][0]["probes"] if one["name"] == "python"][0]
     if "does not let reveal read" in (probe["reason"] or ""):
@@ -91,11 +93,11 @@ with tempfile.TemporaryDirectory() as name:
     expect(len(shown) == 1 and shown[0]["places"][0]["place"].startswith("train_step (job.py:"), f"report: {shown}")
 
     print("== a process that is stopped for ten seconds")
-    ran = run(base / "stopped", sys.executable, base / "job.py", base / "log", "stop")
+    expect(stopped.returncode == 0, f"the program failed: {stopped.returncode} {errors[1]}")
     report = json.loads((base / "stopped/report.json").read_text())
-    stopped = [finding for finding in report["findings"] if finding["id"] == "job.stopped"]
-    expect(len(stopped) == 1, f"findings: {[finding['id'] for finding in report['findings']]}")
-    for finding in stopped:
+    findings = [finding for finding in report["findings"] if finding["id"] == "job.stopped"]
+    expect(len(findings) == 1, f"findings: {[finding['id'] for finding in report['findings']]}")
+    for finding in findings:
         told = finding.get("main_threads", [])
         print(told)
         expect(len(told) == 1 and "was in load_batch (job.py:" in told[0] and "train_step (job.py:" in told[0], f"{told}")
