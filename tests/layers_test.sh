@@ -87,5 +87,14 @@ while read -r file; do
   [ -z "$files" ] || grep -qx "$file" <<<"$files" || complain "a comment names $file, which does not exist"
 done < <(grep -oE '[ ("][a-z0-9_]+\.(h|cpp)\b' <<<"$comments" | cut -c2- | sort -u)
 
+# Likewise in documents, also by its path from the document's folder. CONTRIBUTING adds the probe `entropy`.
+while read -r document; do
+  while read -r file; do
+    [ -e "$file" ] || [ -e "$(dirname "$document")/$file" ] || grep -qx "$file" <<<"$files" ||
+      complain "$document names $file, which does not exist"
+  done < <({ grep -oE '`[a-z0-9_/-]+\.(c|cpp|h|py|sh)`' "$document" | tr -d '`'
+    grep -oE '\]\([^)#:]+[)#]' "$document" | tr -d ']()#'; } | grep -vE '(^|/)entropy(_test)?\.cpp$' | sort -u)
+done < <(git ls-files '*.md' 2>/dev/null)
+
 if [ $failures -gt 0 ]; then exit 1; fi
 echo "layers: clean"
