@@ -34,6 +34,18 @@ for folder in core postproc wrapper hdf5schema; do
   forbid $folder 'CLI/' "CLI11 appears in programs only" '_main\.cpp:|^postproc/commands/'
 done
 
+# The rooms of core, lowest first: none includes what stands above it, but for three headers that `job` takes.
+rooms=(kernel_text job sampler snapshot pmu gpu stack python probes broker)
+for ((i = 0; i < ${#rooms[@]}; ++i)); do
+  above=$(IFS='|'; echo "${rooms[*]:i+1}")
+  [ -d "core/${rooms[i]}" ] || complain "no folder core/${rooms[i]}"
+  [ -z "$above" ] || forbid "core/${rooms[i]}" "core/($above)/" "core/${rooms[i]} looks upward" \
+    '^core/job/.*"core/sampler/(host|residents|trace_sink)\.h"'
+done
+for room in core/*/; do
+  [[ " ${rooms[*]} " == *" $(basename "$room") "* ]] || complain "$room has no floor"
+done
+
 # The floors of postproc, lowest first: none includes what stands above it.
 floors=(numerics words json telemetry features detect detect/scan detect/windows detect/paper detect/pipelines diagnose
   diagnose/rules peers peers/rules history report analysis compare live score mail deliver)
@@ -86,6 +98,15 @@ files=$(git ls-files 2>/dev/null | sed 's,.*/,,')
 while read -r file; do
   [ -z "$files" ] || grep -qx "$file" <<<"$files" || complain "a comment names $file, which does not exist"
 done < <(grep -oE '[ ("][a-z0-9_]+\.(h|cpp)\b' <<<"$comments" | cut -c2- | sort -u)
+
+# Likewise in documents, also by its path from the document's folder. CONTRIBUTING adds the probe `entropy`.
+while read -r document; do
+  while read -r file; do
+    [ -e "$file" ] || [ -e "$(dirname "$document")/$file" ] || grep -qx "$file" <<<"$files" ||
+      complain "$document names $file, which does not exist"
+  done < <({ grep -oE '`[a-z0-9_/-]+\.(c|cpp|h|py|sh)`' "$document" | tr -d '`'
+    grep -oE '\]\([^)#:]+[)#]' "$document" | tr -d ']()#'; } | grep -vE '(^|/)entropy(_test)?\.cpp$' | sort -u)
+done < <(git ls-files '*.md' 2>/dev/null)
 
 if [ $failures -gt 0 ]; then exit 1; fi
 echo "layers: clean"

@@ -137,7 +137,7 @@ class EndOfNode {
       if (std::filesystem::exists(directory / "report.json", ignored)) return mail(directory, job, settings);
       std::this_thread::sleep_for(kReportLook);
     }
-    say(LOG_NOTICE, "no mail, because there is no report yet in " + delivery.directory.string() + " yet");
+    say(LOG_NOTICE, "no mail, because there is no report yet in " + delivery.directory.string());
   }
 
   struct Option {
